@@ -1,0 +1,39 @@
+// batch.h - packed micro-batches: the sequences of one effective batch laid end to end, no padding.
+#ifndef FT_BATCH_H
+#define FT_BATCH_H
+
+#include "engine/data/dataset.h"
+
+// One micro-batch on the host. slot: index of the sequence within the effective batch (the dropout key).
+typedef struct ft_batch {
+    int32_t sequences, tokens, longest;
+    int32_t *ids;            // [tokens]
+    int32_t *token_slot;     // [tokens]
+    int32_t *token_position; // [tokens] position in its sequence
+    int32_t *cu_seqlens;     // [sequences + 1]
+    int32_t *first_row;      // [sequences] = cu_seqlens[i]: the pooled row
+    int32_t *slot;           // [sequences]
+    int32_t *label;          // [sequences]; 0 when unlabelled
+    int64_t *example;        // [sequences] index in the data set; not part of storage's device image
+    int32_t capacity_sequences, capacity_tokens;
+    void *storage;           // all arrays up to `label`, in one block of ft_batch_bytes(): one copy brings it to a device
+} ft_batch;
+
+// How an effective batch is cut: as many sequences, in order, as fit both limits; a sequence longer than max_tokens
+// stands alone. 0 = no limit.
+typedef struct ft_batch_limits {
+    int64_t max_tokens, max_sequences;
+} ft_batch_limits;
+
+// Bytes of a block that holds a batch of these capacities; every array begins at a multiple of 256.
+size_t ft_batch_bytes(int32_t capacity_sequences, int32_t capacity_tokens);
+// Lays the arrays into `storage` (the caller's, of ft_batch_bytes()). The same call on a device address gives the device
+// pointers of the uploaded image.
+void ft_batch_bind(ft_batch *batch, void *storage, int32_t capacity_sequences, int32_t capacity_tokens);
+
+// How many of order[first .. last) make the next micro-batch (at least 1 when first < last).
+int64_t ft_batch_cut(const ft_dataset *data, const int32_t *order, int64_t first, int64_t last, ft_batch_limits limits);
+// Fills `batch` with order[first .. first + count); slots count from first_slot. Capacity must suffice.
+ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *order, int64_t first, int64_t count, int32_t first_slot);
+
+#endif

@@ -1,0 +1,47 @@
+// files.h - files that matter are written whole or not at all.
+#ifndef FT_FILES_H
+#define FT_FILES_H
+
+#include "kernels/arena.h"
+#include "kernels/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+// A whole file, NUL-terminated (length without the NUL). At most max_bytes (0 = 1 GiB). free() it.
+ft_status ft_read_file(const char *path, size_t max_bytes, char **data, size_t *length);
+
+// An atomic write: a temporary file beside the target, flushed, fsynced, renamed over it. The old file stays until commit.
+typedef struct ft_atomic_file {
+    FILE *stream;
+    char *path, *temporary;
+} ft_atomic_file;
+ft_status ft_atomic_open(ft_atomic_file *file, const char *path);
+ft_status ft_atomic_commit(ft_atomic_file *file); // closes; on failure the temporary is removed
+void ft_atomic_abort(ft_atomic_file *file);       // removes the temporary; {0} and finished ones are fine
+ft_status ft_atomic_write(const char *path, const void *data, size_t length);
+
+// An atomic directory: write into `temporary` (created beside the target), then commit: all files in it are fsynced and
+// the directory takes the place of the old one in one rename (exchange), the old one is deleted afterwards. A reader,
+// and a kill at any moment, sees the old or the new directory whole. Leftover temporaries of dead writers are removed.
+typedef struct ft_atomic_dir {
+    char *path, *temporary;
+} ft_atomic_dir;
+ft_status ft_atomic_dir_open(ft_atomic_dir *dir, const char *path);
+ft_status ft_atomic_dir_commit(ft_atomic_dir *dir);
+void ft_atomic_dir_abort(ft_atomic_dir *dir);
+
+ft_status ft_make_directories(const char *path);       // mkdir -p
+ft_status ft_remove_tree(const char *path);            // rm -rf; absent is fine
+ft_status ft_copy_file(const char *from, const char *to);
+bool ft_path_exists(const char *path);
+bool ft_path_is_directory(const char *path);
+char *ft_path_join(ft_arena *arena, const char *directory, const char *name);
+char *ft_path_absolute(ft_arena *arena, const char *base, const char *path); // base NULL: working directory; "~" expanded
+
+// SHA-256, lower-case hex.
+ft_status ft_sha256(const void *data, size_t length, char hex[65]);
+ft_status ft_sha256_file(const char *path, char hex[65]);
+
+#endif

@@ -1,0 +1,24 @@
+// json.h - small helpers over Jansson: errors with file:line and key, typed getters with the key in the message.
+#ifndef FT_JSON_H
+#define FT_JSON_H
+
+#include "kernels/status.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+// Parses a file (UTF-8, duplicate keys refused, depth limited). FT_INVALID with file:line:column.
+ft_status ft_json_load(const char *path, json_t **root);
+ft_status ft_json_parse(const char *text, size_t length, const char *path_for_errors, json_t **root);
+// Writes atomically, indented, keys in insertion order, shortest round-trip numbers, trailing newline.
+ft_status ft_json_save(const char *path, const json_t *root);
+
+// Getters: absent key gives the default; a value of the wrong JSON type or out of range is FT_INVALID (path, key).
+// null counts as absent.
+ft_status ft_json_int(const json_t *object, const char *path, const char *key, int64_t fallback, int64_t low, int64_t high, int64_t *out);
+ft_status ft_json_number(const json_t *object, const char *path, const char *key, double fallback, double *out);
+ft_status ft_json_bool(const json_t *object, const char *path, const char *key, bool fallback, bool *out);
+ft_status ft_json_string(const json_t *object, const char *path, const char *key, const char *fallback, const char **out);
+
+#endif

@@ -1,0 +1,31 @@
+// model_config.h - config.json of a Hugging Face model, checked.
+#ifndef FT_MODEL_CONFIG_H
+#define FT_MODEL_CONFIG_H
+
+#include "kernels/activation.h"
+#include "kernels/arena.h"
+#include "kernels/status.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+typedef struct ft_model_config {
+    const char *model_type;             // "bert"
+    int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
+    int64_t max_position_embeddings, type_vocab_size, pad_token_id;
+    ft_activation hidden_act;
+    double layer_norm_eps, initializer_range;
+    double hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout; // classifier: null -> hidden
+    int64_t num_labels;                 // from id2label; 2 when absent
+    const char **label_names;           // [num_labels], "LABEL_i" when absent
+    bool has_label_names;               // id2label present with names other than LABEL_i
+    json_t *json;                       // the whole file, kept for writing it back
+    ft_arena arena;
+} ft_model_config;
+
+// model_dir/config.json. FT_INVALID: missing file, another architecture (the supported ones are named), impossible or
+// inconsistent sizes, unknown activation, position_embedding_type other than absolute.
+ft_status ft_model_config_load(const char *model_dir, ft_model_config *config);
+void ft_model_config_free(ft_model_config *config); // {0} is fine
+
+#endif

@@ -1,0 +1,44 @@
+// adamw.h - the optimizer step over flat buffers, in two ops; both read and write only device data, so that a step can be
+// queued (or captured in a graph) without the host knowing its outcome.
+//
+// gradient_norm: sums squares in double over fixed chunks in order, then
+//   update->norm = sqrt(sum), update->clip = max_norm > 0 ? min(1, max_norm / (norm + 1e-6)) : 1   (PyTorch's clip_grad_norm_)
+//   update->finite = isfinite(norm) and *losses_finite; when finite, update->count += 1 and the bias corrections
+//   update->correction1 = 1 - beta1^count, update->correction2 = 1 - beta2^count (computed in double) follow.
+// adamw: nothing at all when update->finite is 0. Else with g = grad * clip, lr = step->learning_rate * range.lr_scale:
+//   p *= 1 - lr * weight_decay;  m = m + (g - m)(1 - beta1);  v = v beta2 + g g (1 - beta2)
+//   p -= (lr / correction1) * m / (sqrt(v) / sqrt(correction2) + epsilon)              (PyTorch's AdamW)
+#ifndef FT_ADAMW_H
+#define FT_ADAMW_H
+#include "kernels/op.h"
+
+typedef struct ft_adamw_hyper {
+    float beta1, beta2, epsilon;
+    float max_gradient_norm; // <= 0: no clipping
+} ft_adamw_hyper;
+
+typedef struct ft_gradient_norm_args {
+    ft_tensor gradient;          // [n] fp32, flat
+    const ft_tensor *losses;     // unused when NULL: [B] fp32 whose non-finite values also make the step non-finite
+    ft_adamw_hyper hyper;
+    ft_update_state *update;     // device
+    ft_workspace workspace;
+} ft_gradient_norm_args;
+size_t ft_gradient_norm_workspace(const ft_target *target, const ft_gradient_norm_args *args);
+
+typedef struct ft_adamw_range {
+    int64_t first, count; // elements of the flat buffers
+    float weight_decay, lr_scale;
+} ft_adamw_range;
+
+typedef struct ft_adamw_args {
+    ft_tensor parameter, gradient, m, v; // [n] fp32, flat
+    const ft_adamw_range *ranges;        // host; disjoint, together at most [0, n)
+    int32_t range_count;
+    ft_adamw_hyper hyper;
+    const ft_step_state *step;           // device
+    const ft_update_state *update;       // device
+    ft_workspace workspace;
+} ft_adamw_args;
+size_t ft_adamw_workspace(const ft_target *target, const ft_adamw_args *args);
+#endif

@@ -1,0 +1,59 @@
+// backend.h - a device, its memory, its one compute stream, and its table of ops.
+//
+//     ft_device *device;
+//     FT_TRY(ft_cpu_open(threads, &device));
+//     FT_TRY(FT_RUN(device, gemm, &args));
+//
+// Memory: only engine/memory calls buffer_alloc / buffer_free. Ops and copies are queued on the device's stream in call
+// order and may run later: host memory handed to a copy stays untouched until ft_device_sync(). The CPU backend runs
+// everything at once. A device is used by one thread at a time.
+#ifndef FT_BACKEND_H
+#define FT_BACKEND_H
+
+#include "kernels/activation.h"
+#include "kernels/adamw.h"
+#include "kernels/attention.h"
+#include "kernels/column_sum.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/embedding.h"
+#include "kernels/gemm.h"
+#include "kernels/layernorm.h"
+#include "kernels/rows.h"
+
+typedef struct ft_device ft_device;
+
+typedef struct ft_op_table {
+#define FT_OP(name, what) ft_status (*name)(ft_device *device, const ft_##name##_args *args);
+#include "kernels/ops.def"
+#undef FT_OP
+} ft_op_table;
+
+typedef struct ft_device_functions {
+    // Aligned to 256 bytes, contents undefined. FT_NO_MEMORY when there is none.
+    ft_status (*buffer_alloc)(ft_device *device, size_t bytes, void **data);
+    void (*buffer_free)(ft_device *device, void *data, size_t bytes);
+    ft_status (*upload)(ft_device *device, void *to_device, const void *from_host, size_t bytes);
+    ft_status (*download)(ft_device *device, void *to_host, const void *from_device, size_t bytes);
+    ft_status (*copy)(ft_device *device, void *to, const void *from, size_t bytes); // device to device, no overlap
+    ft_status (*fill)(ft_device *device, void *data, int byte, size_t bytes);
+    ft_status (*sync)(ft_device *device); // waits for all queued work; reports its errors
+    void (*close)(ft_device *device);
+} ft_device_functions;
+
+struct ft_device {
+    const char *name;        // "cpu", ...
+    char description[128];   // chip and instruction set, for people and run.json
+    ft_target target;
+    size_t total_bytes;      // memory of the device
+    const ft_device_functions *functions;
+    const ft_op_table *ops;
+};
+
+#define FT_RUN(device, op, args) ((device)->ops->op((device), (args)))
+
+// threads <= 0: the cores this process may use (affinity, cgroup quota, OMP_NUM_THREADS). isa: NULL = the best this
+// machine has, else "portable", "avx2" or "avx512" (tests; an absent one is FT_INVALID).
+ft_status ft_cpu_open(int threads, const char *isa, ft_device **device);
+void ft_device_close(ft_device *device); // NULL is fine
+
+#endif

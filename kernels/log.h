@@ -1,0 +1,25 @@
+// log.h - messages for people, on standard error. Results never go through here.
+#ifndef FT_LOG_H
+#define FT_LOG_H
+
+#include <stdbool.h>
+
+typedef enum ft_log_level { FT_LOG_QUIET = 0, FT_LOG_NORMAL = 1, FT_LOG_VERBOSE = 2 } ft_log_level;
+
+void ft_log_set_level(ft_log_level level);
+ft_log_level ft_log_get_level(void);
+// Lines: info is silenced by --quiet, detail is shown by --verbose, warn ("warning: ...") always shows.
+void ft_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void ft_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void ft_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// A line that redraws itself when standard error is a terminal (and nothing otherwise); "" clears it. The other
+// messages clear it before they print.
+void ft_status_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// True when standard error is a terminal and TERM is not "dumb".
+bool ft_log_is_terminal(void);
+// True when colour may be used: a terminal and NO_COLOR unset or empty.
+bool ft_log_color(void);
+// Prints the present error as "ftengine: error: WHAT (WHERE)" and its hints.
+void ft_log_error(void);
+
+#endif
