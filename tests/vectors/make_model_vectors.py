@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+"""Golden vectors of BERT sequence classification, made with PyTorch and transformers (5.23).
+
+    python tests/vectors/make_model_vectors.py [--minilm DIRECTORY]
+
+Writes beside this file:
+
+bert_gelu/, bert_gelu_new/, bert_relu/   small random BertForSequenceClassification models of odd sizes: config.json,
+bert_old_names/                          model.safetensors and expect.safetensors. bert_old_names stores the same kind of
+                                         model as files of 2018 do: LayerNorm.gamma / LayerNorm.beta, position_ids and
+                                         the pre-training heads in the file.
+minilm/                                  only with --minilm: expectations for all-MiniLM-L6-v2, whose weights are not
+                                         committed (the test runs where FT_MINILM names the directory).
+
+The oracle is transformers' own code run in float64 and rounded once to float32, so that a tolerance judges the engine
+alone; how far the same code is from it in float32 is printed and stored in the metadata of expect.safetensors.
+
+expect.safetensors of a small model. T tokens and B sequences, packed without padding; dropout is off everywhere.
+    input_ids I32 [T], cu_seqlens I32 [B+1], labels I32 [B]
+    embeddings [T,H], layer.0 ... layer.N-1 [T,H], pooled [B,H] (after tanh), logits [B,C], losses [B], loss [1]
+    grad.NAME             gradient of the mean loss over the B sequences, for every parameter NAME
+    train.batches I32     indices of sequences, batch after batch; train.batch_cu I32 [31] their bounds
+    train.learning_rates, train.losses, train.grad_norms [30]     by optimizer step; the norm is the one before clipping
+    after.NAME, after.logits [B,C]                                parameters and logits after the 30 steps
+The 30 steps: AdamW (0.9, 0.999, 1e-8), weight decay 0.01 on the Trainer's decay group, clip 1.0, linear schedule from
+PEAK_LEARNING_RATE with 5 warm-up steps. The key bias has no gradient in exact arithmetic: float64 leaves it all but
+still, float32 noise may move it, so after.*.key.bias is to be compared by its effect (the logits) only.
+"""
+import argparse
+import json
+import os
+import shutil
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from transformers import BertConfig, BertForSequenceClassification, Trainer, get_linear_schedule_with_warmup
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+STEPS, WARMUP, PEAK_LEARNING_RATE, WEIGHT_DECAY, MAX_GRAD_NORM = 30, 5, 2e-3, 0.01, 1.0
+CLS, SEP, PAD = 2, 3, 0
+
+MODELS = {
+    "bert_gelu": dict(seed=1, hidden_size=36, num_attention_heads=3, intermediate_size=50, num_hidden_layers=2,
+                      hidden_act="gelu", num_labels=3, names=["negative", "neutral", "positive"]),
+    "bert_gelu_new": dict(seed=2, hidden_size=40, num_attention_heads=5, intermediate_size=71, num_hidden_layers=1,
+                          hidden_act="gelu_new", num_labels=5, names=["a", "b", "c", "d", "e"]),
+    "bert_relu": dict(seed=3, hidden_size=24, num_attention_heads=2, intermediate_size=31, num_hidden_layers=3,
+                      hidden_act="relu", num_labels=2, names=None),
+    "bert_old_names": dict(seed=4, hidden_size=21, num_attention_heads=3, intermediate_size=38, num_hidden_layers=2,
+                           hidden_act="gelu", num_labels=4, names=["w", "x", "y", "z"]),
+}
+
+MINILM_SENTENCES = [
+    "a stirring , funny and finally transporting re-imagining of beauty and the beast",
+    "No.",
+    "The quick brown fox jumps over the lazy dog!",
+    "what sex with strangers actually shows may put you off the idea forever .",
+    "Café Zürich – naïve façade, 東京タワー 2026",
+    "it's slow -- very, very slow .",
+    "How far is it from Denver to Aspen ?",
+    "an utterly compelling 'who wrote it' in which the reputation of the most famous author who ever lived comes into "
+    "question, and in which nobody, least of all the audience, is sure of the answer until the last of its many scenes",
+]
+
+
+def make_model(spec):
+    """A model whose every parameter matters: large weights, random biases, LayerNorms far from identity."""
+    names = spec["names"]
+    config = BertConfig(
+        vocab_size=97, max_position_embeddings=40, type_vocab_size=2, pad_token_id=PAD, layer_norm_eps=1e-12,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, num_labels=spec["num_labels"],
+        problem_type="single_label_classification",
+        **{k: spec[k] for k in ("hidden_size", "num_attention_heads", "intermediate_size", "num_hidden_layers", "hidden_act")})
+    if names:
+        config.id2label = dict(enumerate(names))
+        config.label2id = {name: i for i, name in enumerate(names)}
+    model = BertForSequenceClassification(config).eval()
+    generator = torch.Generator().manual_seed(spec["seed"])
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            noise = torch.randn(p.shape, generator=generator, dtype=torch.float32)
+            if "LayerNorm.weight" in name:
+                p.copy_(1.0 + 0.3 * noise)
+            else:
+                p.copy_(0.2 * noise)
+    return model, generator
+
+
+def make_sequences(generator):
+    """24 sequences of 2 to 40 tokens; one holds a literal [PAD], whose row of the table must get no gradient."""
+    lengths = [7, 2, 40, 13, 3, 21, 2, 9] + torch.randint(2, 41, (16,), generator=generator).tolist()
+    sequences = []
+    for n in lengths:
+        body = torch.randint(4, 97, (n - 2,), generator=generator).tolist()
+        sequences.append([CLS] + body + [SEP])
+    sequences[3][5] = PAD
+    return sequences
+
+
+def pad(sequences):
+    longest = max(map(len, sequences))
+    ids = torch.full((len(sequences), longest), PAD)
+    mask = torch.zeros((len(sequences), longest), dtype=torch.long)
+    for i, s in enumerate(sequences):
+        ids[i, :len(s)] = torch.tensor(s)
+        mask[i, :len(s)] = 1
+    return ids, mask
+
+
+def forward(model, sequences, labels=None):
+    ids, mask = pad(sequences)
+    return model(input_ids=ids, attention_mask=mask, labels=labels, output_hidden_states=True), mask.bool()
+
+
+def expectations(model, sequences, labels, batches):
+    """Everything in the model's own dtype. Changes the model (30 steps)."""
+    out = {}
+    result, real = forward(model, sequences, labels)
+    names = ["embeddings"] + [f"layer.{i}" for i in range(len(result.hidden_states) - 1)]
+    for name, hidden in zip(names, result.hidden_states):
+        out[name] = hidden[real]  # row-major selection: sequence after sequence
+    out["pooled"] = model.bert.pooler(result.hidden_states[-1])
+    out["logits"] = result.logits
+    out["losses"] = torch.nn.functional.cross_entropy(result.logits, labels, reduction="none")
+    out["loss"] = result.loss.reshape(1)
+    result.loss.backward()
+    for name, p in model.named_parameters():
+        out[f"grad.{name}"] = p.grad.clone()
+    model.zero_grad()
+
+    decay = set(Trainer.get_decay_parameter_names(None, model))
+    groups = [{"params": [p for n, p in model.named_parameters() if n in decay], "weight_decay": WEIGHT_DECAY},
+              {"params": [p for n, p in model.named_parameters() if n not in decay], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=PEAK_LEARNING_RATE, betas=(0.9, 0.999), eps=1e-8)
+    schedule = get_linear_schedule_with_warmup(optimizer, WARMUP, STEPS)
+    rates, losses, norms = [], [], []
+    for batch in batches:
+        loss = forward(model, [sequences[i] for i in batch], labels[batch])[0].loss
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRAD_NORM)
+        rates.append(schedule.get_last_lr()[0])
+        losses.append(loss.item())
+        norms.append(norm.item())
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+    out["train.learning_rates"] = torch.tensor(rates, dtype=torch.float64)
+    out["train.losses"] = torch.tensor(losses, dtype=torch.float64)
+    out["train.grad_norms"] = torch.tensor(norms, dtype=torch.float64)
+    for name, p in model.named_parameters():
+        out[f"after.{name}"] = p
+    out["after.logits"] = forward(model, sequences)[0].logits
+    return {k: v.detach().clone() for k, v in out.items()}
+
+
+def packed(sequences):
+    bounds = [0]
+    for s in sequences:
+        bounds.append(bounds[-1] + len(s))
+    return (torch.tensor([t for s in sequences for t in s], dtype=torch.int32), torch.tensor(bounds, dtype=torch.int32))
+
+
+def relative(a, b):
+    return ((a.double() - b).norm() / b.norm().clamp_min(1e-300)).item()
+
+
+def to_old_names(path, generator):
+    """Rewrites model.safetensors with the names and the extra tensors of files from the time of BERT's release."""
+    tensors = {}
+    for name, tensor in load_file(path).items():
+        tensors[name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")] = tensor
+    tensors["bert.embeddings.position_ids"] = torch.arange(40).reshape(1, 40)
+    tensors["cls.predictions.bias"] = torch.randn(97, generator=generator)
+    tensors["cls.predictions.transform.LayerNorm.gamma"] = torch.randn(21, generator=generator)
+    tensors["cls.seq_relationship.weight"] = torch.randn(2, 21, generator=generator)
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+def make_small(name, spec):
+    directory = os.path.join(HERE, name)
+    shutil.rmtree(directory, ignore_errors=True)
+    model, generator = make_model(spec)
+    model.save_pretrained(directory)
+    sequences = make_sequences(generator)
+    labels = torch.randint(0, spec["num_labels"], (len(sequences),), generator=generator)
+    batches = []
+    for step in range(STEPS):  # sizes 1 to 7, drawn with replacement between batches
+        size = 1 + step % 7
+        batches.append(torch.randperm(len(sequences), generator=generator)[:size].tolist())
+
+    exact_model = BertForSequenceClassification.from_pretrained(directory, dtype=torch.float64, attn_implementation="eager").eval()
+    float_model = BertForSequenceClassification.from_pretrained(directory, dtype=torch.float32, attn_implementation="eager").eval()
+    if name == "bert_old_names":  # after loading: what is compared is the engine's reading of them, not transformers'
+        to_old_names(os.path.join(directory, "model.safetensors"), generator)
+        again = BertForSequenceClassification.from_pretrained(directory, dtype=torch.float64)
+        assert all(torch.equal(a, b) for a, b in zip(again.state_dict().values(), exact_model.state_dict().values()))
+    exact = expectations(exact_model, sequences, labels, batches)
+    single = expectations(float_model, sequences, labels, batches)
+
+    assert exact["grad.bert.embeddings.word_embeddings.weight"][PAD].abs().max() == 0
+    errors = {}
+    for key in exact:
+        kind = key.split(".")[0] if key.split(".")[0] in ("grad", "after", "layer") and key != "after.logits" else key
+        if "key.bias" not in key:
+            errors[kind] = max(errors.get(kind, 0.0), relative(single[key], exact[key]))
+    ids, bounds = packed(sequences)
+    batch_ids, batch_bounds = packed(batches)
+    tensors = {k: v.to(torch.float32).contiguous() for k, v in exact.items()}
+    tensors |= {"input_ids": ids, "cu_seqlens": bounds, "labels": labels.to(torch.int32),
+                "train.batches": batch_ids, "train.batch_cu": batch_bounds}
+    path = os.path.join(directory, "expect.safetensors")
+    save_file(tensors, path, metadata={
+        "made_with": f"torch {torch.__version__}, transformers {transformers.__version__}, float64",
+        "float32_relative_errors": json.dumps({k: float(f"{v:.2g}") for k, v in errors.items()})})
+    norms = exact["train.grad_norms"]
+    print(f"{name}: {os.path.getsize(path)} bytes, {len(ids)} tokens, loss {exact['loss'].item():.4f}, norms "
+          f"{norms.min():.2f} to {norms.max():.2f}, losses {exact['train.losses'][0]:.3f} to {exact['train.losses'][-1]:.3f}")
+    print("   float32 against float64:", {k: f"{v:.1e}" for k, v in errors.items()})
+
+
+def make_minilm(source):
+    directory = os.path.join(HERE, "minilm")
+    os.makedirs(directory, exist_ok=True)
+    tokenizer = transformers.BertTokenizerFast(vocab_file=os.path.join(source, "vocab.txt"))
+    sequences = [tokenizer(s, truncation=True, max_length=64)["input_ids"] for s in MINILM_SENTENCES]
+    with open(os.path.join(directory, "sentences.txt"), "w", encoding="utf-8") as f:
+        f.writelines(s + "\n" for s in MINILM_SENTENCES)
+    model = BertForSequenceClassification.from_pretrained(source, dtype=torch.float64, num_labels=3,
+                                                          attn_implementation="eager").eval()
+    generator = torch.Generator().manual_seed(11)
+    head = {"classifier.weight": 0.5 * torch.randn(3, model.config.hidden_size, generator=generator),
+            "classifier.bias": 0.5 * torch.randn(3, generator=generator)}
+    with torch.no_grad():
+        model.classifier.weight.copy_(head["classifier.weight"])
+        model.classifier.bias.copy_(head["classifier.bias"])
+        result, real = forward(model, sequences)
+    ids, bounds = packed(sequences)
+    tensors = {"input_ids": ids, "cu_seqlens": bounds, **head, "pooled": model.bert.pooler(result.hidden_states[-1]),
+               "logits": result.logits}
+    for i, hidden in enumerate(result.hidden_states):
+        name = "embeddings" if i == 0 else f"layer.{i - 1}"
+        tensors[f"{name}.first8"] = hidden[real][:, :8]
+        tensors[f"{name}.norms"] = hidden[real].norm(dim=1)
+    tensors = {k: (v if v.dtype == torch.int32 else v.detach().to(torch.float32)).contiguous() for k, v in tensors.items()}
+    path = os.path.join(directory, "expect.safetensors")
+    save_file(tensors, path, metadata={"made_with": f"torch {torch.__version__}, transformers {transformers.__version__}, float64",
+                                       "max_length": "64"})
+    print(f"minilm: {os.path.getsize(path)} bytes, {len(ids)} tokens, lengths {[len(s) for s in sequences]}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minilm", help="directory of all-MiniLM-L6-v2")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    for name, spec in MODELS.items():
+        make_small(name, spec)
+    if arguments.minilm:
+        make_minilm(arguments.minilm)
+
+
+if __name__ == "__main__":
+    main()
