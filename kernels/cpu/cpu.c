@@ -1,0 +1,151 @@
+#include "kernels/cpu/cpu.h"
+#include "kernels/arena.h"
+#include "kernels/cpu/limits.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { FT_BUFFER_ALIGNMENT = 256, FT_HUGE_PAGE = 2 << 20 };
+
+// ---- instruction sets -------------------------------------------------------------------------------------------
+
+extern const ft_op_table ft_cpu_ops_portable, ft_cpu_ops_avx2, ft_cpu_ops_avx512;
+
+static bool always(void) { return true; }
+// __builtin_cpu_supports also asks whether the operating system saves the registers.
+#if FT_HAVE_ISA_avx2
+static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+#endif
+#if FT_HAVE_ISA_avx512
+static bool has_avx512(void) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma");
+}
+#endif
+
+typedef struct ft_isa {
+    const char *name;
+    bool (*present)(void);
+    const ft_op_table *ops;
+} ft_isa;
+
+static const ft_isa isas[] = { // best first
+#if FT_HAVE_ISA_avx512
+    {"avx512", has_avx512, &ft_cpu_ops_avx512},
+#endif
+#if FT_HAVE_ISA_avx2
+    {"avx2", has_avx2, &ft_cpu_ops_avx2},
+#endif
+    {"portable", always, &ft_cpu_ops_portable},
+};
+enum { ISAS = sizeof isas / sizeof isas[0] };
+
+static ft_status choose_isa(const char *name, const ft_isa **out) {
+    bool best = !name || strcmp(name, "auto") == 0;
+    const ft_isa *known = NULL;
+    char present[64] = "";
+    for (int i = 0; i < ISAS; i++) {
+        bool named = !best && strcmp(isas[i].name, name) == 0;
+        if (named) known = &isas[i];
+        if (!isas[i].present()) continue;
+        if (best || named) {
+            *out = &isas[i];
+            return FT_OK;
+        }
+        size_t used = strlen(present);
+        snprintf(present + used, sizeof present - used, "%s%s", used ? ", " : "", isas[i].name);
+    }
+    return ft_fail(FT_INVALID, "isa", "%s '%s', this machine can use: auto, %s",
+                   known ? "this processor lacks the instruction set" : "unknown instruction set", name, present);
+}
+
+// ---- memory -----------------------------------------------------------------------------------------------------
+
+static ft_status cpu_buffer_alloc(ft_device *device, size_t bytes, void **data) {
+    *data = NULL;
+    // Large buffers sit on huge pages: the products walk them with long strides, which costs a TLB miss a row otherwise.
+    size_t alignment = bytes >= 2 * (size_t)FT_HUGE_PAGE ? FT_HUGE_PAGE : FT_BUFFER_ALIGNMENT;
+    if (bytes > device->total_bytes) return ft_fail_memory(bytes, "buffer of the CPU device");
+    size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+    void *block = aligned_alloc(alignment, rounded ? rounded : alignment);
+    if (!block) return ft_fail_memory(bytes, "buffer of the CPU device");
+    if (alignment == FT_HUGE_PAGE) (void)madvise(block, rounded, MADV_HUGEPAGE); // advice: no harm when refused
+    *data = block;
+    return FT_OK;
+}
+
+static void cpu_buffer_free(ft_device *device, void *data, size_t bytes) { free(data); }
+
+static ft_status cpu_copy(ft_device *device, void *to, const void *from, size_t bytes) {
+    if (bytes) memcpy(to, from, bytes);
+    return FT_OK;
+}
+
+static ft_status cpu_fill(ft_device *device, void *data, int byte, size_t bytes) {
+    if (bytes) memset(data, byte, bytes);
+    return FT_OK;
+}
+
+static ft_status cpu_sync(ft_device *device) { return FT_OK; }
+
+static void cpu_close(ft_device *device) {
+    ft_cpu *cpu = ft_cpu_of(device);
+    ft_pool_destroy(cpu->pool);
+    free(cpu);
+}
+
+static const ft_device_functions cpu_functions = {
+    .buffer_alloc = cpu_buffer_alloc, .buffer_free = cpu_buffer_free, .upload = cpu_copy, .download = cpu_copy,
+    .copy = cpu_copy, .fill = cpu_fill, .sync = cpu_sync, .close = cpu_close,
+};
+
+// ---- device -----------------------------------------------------------------------------------------------------
+
+static void processor_name(char *out, size_t size) {
+    snprintf(out, size, "unknown processor");
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    if (!file) return;
+    char line[256];
+    while (fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (!colon || strncmp(line, "model name", 10) != 0) continue;
+        colon += 1 + strspn(colon + 1, " ");
+        colon[strcspn(colon, "\n")] = 0;
+        snprintf(out, size, "%s", colon);
+        break;
+    }
+    fclose(file);
+}
+
+ft_status ft_cpu_open(int threads, const char *isa_name, ft_device **device) {
+    *device = NULL;
+    const ft_isa *isa;
+    FT_TRY(choose_isa(isa_name, &isa));
+    if (threads <= 0) threads = ft_usable_threads();
+    ft_cpu *cpu = ft_calloc(1, sizeof *cpu, "CPU device");
+    if (!cpu) return FT_NO_MEMORY;
+    ft_status status = ft_pool_create(threads, &cpu->pool);
+    if (status != FT_OK) {
+        free(cpu);
+        return status;
+    }
+    cpu->threads = threads;
+    ft_device *d = &cpu->device;
+    d->name = "cpu";
+    char chip[80];
+    processor_name(chip, sizeof chip);
+    snprintf(d->description, sizeof d->description, "%s, %s, %d thread%s", chip, isa->name, threads, threads > 1 ? "s" : "");
+    d->target = (ft_target){.backend = FT_BACKEND_CPU, .threads = threads, .page_bytes = (size_t)sysconf(_SC_PAGESIZE)};
+    d->total_bytes = ft_usable_memory();
+    d->functions = &cpu_functions;
+    d->ops = isa->ops;
+    *device = d;
+    return FT_OK;
+}
+
+void ft_device_close(ft_device *device) {
+    if (device) device->functions->close(device);
+}

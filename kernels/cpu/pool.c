@@ -1,0 +1,192 @@
+#include "kernels/cpu/pool.h"
+#include "kernels/arena.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+// How long an idle thread spins before it sleeps. A wake-up costs 5 to 50 us, the gaps between ops are shorter.
+enum { FT_SPIN_NS = 30000, FT_PAUSES_PER_CLOCK = 32 };
+
+typedef struct ft_worker {
+    ft_pool *pool;
+    pthread_t thread;
+    int index;
+} ft_worker;
+
+struct ft_pool {
+    int threads, started;
+    long spin_ns;
+    // The job. Written before `ticket` announces it; only threads that the ticket names may read it, since only those are
+    // waited for before the next job overwrites it.
+    void (*fn)(void *context, int task, int thread);
+    void *context;
+    int tasks;
+    // Run number << 16 | threads that take part; 0 threads = leave. One word, so that a thread learns from the ticket
+    // alone whether the job concerns it.
+    _Alignas(64) atomic_uint_fast64_t ticket;
+    _Alignas(64) atomic_int running;  // workers that have not finished the present job
+    _Alignas(64) atomic_int sleepers; // workers that sleep or are about to
+    atomic_int caller_sleeps;
+    pthread_mutex_t mutex;
+    pthread_cond_t work, done;
+    ft_worker workers[];
+};
+
+static inline void pause_cpu(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static long now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+
+static void run_share(const ft_pool *pool, int active, int thread) {
+    int first = (int)((int64_t)pool->tasks * thread / active);
+    int last = (int)((int64_t)pool->tasks * (thread + 1) / active);
+    for (int task = first; task < last; task++) pool->fn(pool->context, task, thread);
+}
+
+// Waits until the ticket differs from `seen`: first spinning, then asleep.
+static uint_fast64_t next_ticket(ft_pool *pool, uint_fast64_t seen) {
+    uint_fast64_t ticket;
+    if (pool->spin_ns > 0) {
+        long end = now_ns() + pool->spin_ns;
+        do {
+            for (int i = 0; i < FT_PAUSES_PER_CLOCK; i++) {
+                ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
+                if (ticket != seen) return ticket;
+                pause_cpu();
+            }
+        } while (now_ns() < end);
+    }
+    // Sequentially consistent on both sides: either this thread sees the new ticket here, or ft_pool_run sees the sleeper.
+    pthread_mutex_lock(&pool->mutex);
+    atomic_fetch_add(&pool->sleepers, 1);
+    while ((ticket = atomic_load(&pool->ticket)) == seen) pthread_cond_wait(&pool->work, &pool->mutex);
+    atomic_fetch_sub(&pool->sleepers, 1);
+    pthread_mutex_unlock(&pool->mutex);
+    return ticket;
+}
+
+static void *worker_main(void *argument) {
+    const ft_worker *self = argument;
+    ft_pool *pool = self->pool;
+    uint_fast64_t seen = 1; // what ft_pool_create stores: a first run may come before this thread gets here
+    for (;;) {
+        seen = next_ticket(pool, seen);
+        int active = (int)(seen & 0xFFFF);
+        if (active == 0) return NULL;
+        if (self->index >= active) continue;
+        run_share(pool, active, self->index);
+        if (atomic_fetch_sub(&pool->running, 1) == 1 && atomic_load(&pool->caller_sleeps)) {
+            pthread_mutex_lock(&pool->mutex);
+            pthread_cond_signal(&pool->done);
+            pthread_mutex_unlock(&pool->mutex);
+        }
+    }
+}
+
+static void announce(ft_pool *pool, int active) {
+    uint_fast64_t run = atomic_load_explicit(&pool->ticket, memory_order_relaxed) >> 16;
+    atomic_store(&pool->ticket, (run + 1) << 16 | (uint_fast64_t)active);
+    if (atomic_load(&pool->sleepers) > 0) {
+        pthread_mutex_lock(&pool->mutex);
+        pthread_cond_broadcast(&pool->work);
+        pthread_mutex_unlock(&pool->mutex);
+    }
+}
+
+static void wait_for_workers(ft_pool *pool) {
+    if (pool->spin_ns > 0) {
+        long end = now_ns() + pool->spin_ns;
+        do {
+            for (int i = 0; i < FT_PAUSES_PER_CLOCK; i++) {
+                if (atomic_load_explicit(&pool->running, memory_order_acquire) == 0) return;
+                pause_cpu();
+            }
+        } while (now_ns() < end);
+    }
+    pthread_mutex_lock(&pool->mutex);
+    atomic_store(&pool->caller_sleeps, 1);
+    while (atomic_load(&pool->running) > 0) pthread_cond_wait(&pool->done, &pool->mutex);
+    atomic_store(&pool->caller_sleeps, 0);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+void ft_pool_run(ft_pool *pool, int tasks, void (*fn)(void *context, int task, int thread), void *context) {
+    if (tasks <= 0) return;
+    pool->fn = fn;
+    pool->context = context;
+    pool->tasks = tasks;
+    int active = tasks < pool->threads ? tasks : pool->threads;
+    if (active == 1) {
+        run_share(pool, 1, 0);
+        return;
+    }
+    atomic_store_explicit(&pool->running, active - 1, memory_order_relaxed); // ordered by the ticket behind it
+    announce(pool, active);
+    run_share(pool, active, 0);
+    wait_for_workers(pool);
+}
+
+ft_status ft_pool_create(int threads, ft_pool **out) {
+    *out = NULL;
+    if (threads < 1 || threads > FT_POOL_MAX_THREADS)
+        return ft_fail(FT_INVALID, "threads", "must be 1 to %d, got %d", FT_POOL_MAX_THREADS, threads);
+    size_t bytes = (sizeof(ft_pool) + (size_t)threads * sizeof(ft_worker) + 63) / 64 * 64;
+    ft_pool *pool = aligned_alloc(64, bytes);
+    if (!pool) return ft_fail_memory(bytes, "threads");
+    pool->threads = threads;
+    pool->started = 0;
+    // With more threads than cores a spinning thread keeps a working one from its core.
+    pool->spin_ns = threads > sysconf(_SC_NPROCESSORS_ONLN) ? 0 : FT_SPIN_NS;
+    atomic_init(&pool->ticket, 1);
+    atomic_init(&pool->running, 0);
+    atomic_init(&pool->sleepers, 0);
+    atomic_init(&pool->caller_sleeps, 0);
+    pthread_mutex_init(&pool->mutex, NULL);
+    pthread_cond_init(&pool->work, NULL);
+    pthread_cond_init(&pool->done, NULL);
+    // Signals belong to the main thread: workers inherit a full mask.
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int error = 0;
+    for (int i = 1; i < threads && !error; i++) {
+        pool->workers[i] = (ft_worker){.pool = pool, .index = i};
+        error = pthread_create(&pool->workers[i].thread, NULL, worker_main, &pool->workers[i]);
+        if (!error) pool->started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (error) {
+        int started = pool->started;
+        ft_pool_destroy(pool);
+        return ft_fail_errno(FT_FAILED, error, "threads", "could start only %d of %d threads", started + 1, threads);
+    }
+    *out = pool;
+    return FT_OK;
+}
+
+void ft_pool_destroy(ft_pool *pool) {
+    if (!pool) return;
+    announce(pool, 0);
+    for (int i = 1; i <= pool->started; i++) pthread_join(pool->workers[i].thread, NULL);
+    pthread_cond_destroy(&pool->done);
+    pthread_cond_destroy(&pool->work);
+    pthread_mutex_destroy(&pool->mutex);
+    free(pool);
+}
+
+int ft_pool_threads(const ft_pool *pool) { return pool->threads; }

@@ -1,0 +1,35 @@
+// pool.h - the threads of one CPU device.
+//
+//     ft_pool_run(pool, rows, normalize_row, &job);    // normalize_row(&job, task, thread) for task in [0, rows)
+//
+// Tasks are dealt in contiguous ranges, the same for the same (tasks, threads), and the caller works too. Idle threads
+// spin for some microseconds (the ops of a step follow each other closely), then sleep, so that a waiting process leaves
+// the machine to others. A pool is used by one thread at a time, and a task must not start another run.
+#ifndef FT_CPU_POOL_H
+#define FT_CPU_POOL_H
+
+#include "kernels/status.h"
+
+#include <stdint.h>
+
+enum { FT_POOL_MAX_THREADS = 1024 };
+
+typedef struct ft_pool ft_pool;
+
+ft_status ft_pool_create(int threads, ft_pool **pool);
+void ft_pool_destroy(ft_pool *pool); // NULL is fine
+int ft_pool_threads(const ft_pool *pool);
+// Runs fn for every task and returns when all are done; what tasks wrote is then visible to the caller. thread lies in
+// [0, threads), is 0 for the caller, and no two tasks run at once with the same number.
+void ft_pool_run(ft_pool *pool, int tasks, void (*fn)(void *context, int task, int thread), void *context);
+
+// Part `index` of `parts` contiguous shares of [0, count), whose sizes differ by at most one grain; shares start at
+// multiples of grain. For kernels that give each thread one range of rows or columns.
+static inline void ft_share(int64_t count, int64_t grain, int parts, int index, int64_t *first, int64_t *last) {
+    int64_t grains = (count + grain - 1) / grain;
+    *first = grains * index / parts * grain;
+    *last = grains * (index + 1) / parts * grain;
+    if (*last > count) *last = count;
+}
+
+#endif
