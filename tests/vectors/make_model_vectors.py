@@ -222,8 +222,9 @@ def make_small(name, spec):
 def make_minilm(source):
     directory = os.path.join(HERE, "minilm")
     os.makedirs(directory, exist_ok=True)
-    tokenizer = transformers.BertTokenizerFast(vocab_file=os.path.join(source, "vocab.txt"))
+    tokenizer = transformers.BertTokenizer.from_pretrained(source)
     sequences = [tokenizer(s, truncation=True, max_length=64)["input_ids"] for s in MINILM_SENTENCES]
+    assert sequences[1] == [101, 2053, 1012, 102]  # "No."
     with open(os.path.join(directory, "sentences.txt"), "w", encoding="utf-8") as f:
         f.writelines(s + "\n" for s in MINILM_SENTENCES)
     model = BertForSequenceClassification.from_pretrained(source, dtype=torch.float64, num_labels=3,
