@@ -53,4 +53,7 @@ void ft_memory_set_phase(ft_memory *memory, ft_memory_phase phase);
 ft_memory_counters ft_memory_read(const ft_memory *memory);
 ft_device *ft_memory_device(ft_memory *memory);
 
+// "1.50GiB", "12.0MiB", "512B": for people. out holds at least 24 bytes; returns out.
+const char *ft_bytes_text(size_t bytes, char *out);
+
 #endif

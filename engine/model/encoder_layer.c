@@ -1,0 +1,272 @@
+// encoder_layer.c - one post-norm transformer layer, forward and backward.
+//
+//   qkv = x Wqkv^T + b;  a = attention(qkv);  s1 = x + drop(a Wo^T + bo);  y1 = LN(s1)
+//   h = y1 W1^T + b1;  s2 = y1 + drop(act(h) W2^T + b2);  y = LN(s2)
+// Kept for the backward pass: qkv, a, lse, s1, y1, h, s2 and the row statistics. act(h) is computed again.
+// In the last layer, whose output is read at the pooled rows alone, queries and everything after the attention exist for
+// those rows only; keys and values for all tokens.
+#include "engine/model/layers.h"
+
+static bool is_last(const ft_pass *pass, int layer) { return layer == pass->model->layers - 1; }
+static ft_rows_kind rows_of(const ft_pass *pass, int layer) { return is_last(pass, layer) ? FT_ROWS_POOLED : FT_ROWS_TOKENS; }
+
+static ft_status activations(ft_pass *pass, ft_rows_kind kind, int64_t cols, int layer, const char *name, ft_tensor *out) {
+    return ft_pass_tensor(pass, kind, cols, FT_MEM_ACTIVATIONS, layer, name, out);
+}
+
+static ft_status statistics(ft_pass *pass, ft_rows_kind kind, int layer, const char *name, ft_tensor *out) {
+    FT_TRY(activations(pass, kind, 1, layer, name, out));
+    *out = ft_vector(out->data, out->rows, FT_F32);
+    return FT_OK;
+}
+
+// Q, K and V stand back to back in the registry: one matrix [3H,H] and one bias [3H] from the query's views.
+typedef struct qkv_parameters {
+    ft_tensor weight, bias; // [3H,H], [3H]
+} qkv_parameters;
+
+static qkv_parameters qkv_of(ft_tensor query_weight, ft_tensor query_bias, int64_t hidden) {
+    ft_tensor w = query_weight, b = query_bias;
+    if (w.data != NULL) w = ft_matrix(w.data, 3 * hidden, hidden, FT_F32);
+    if (b.data != NULL) b = ft_vector(b.data, 3 * hidden, FT_F32);
+    return (qkv_parameters){w, b};
+}
+
+typedef struct qkv_views {
+    ft_tensor q, k, v;
+} qkv_views;
+
+// Q, K, V as views of what the layer keeps.
+static qkv_views views_of(const ft_pass *pass, int layer, const ft_tensor qkv, ft_tensor pooled_q) {
+    int64_t hidden = pass->model->hidden;
+    if (is_last(pass, layer)) return (qkv_views){pooled_q, ft_columns(qkv, 0, hidden), ft_columns(qkv, hidden, hidden)};
+    return (qkv_views){ft_columns(qkv, 0, hidden), ft_columns(qkv, hidden, hidden), ft_columns(qkv, 2 * hidden, hidden)};
+}
+
+static ft_status project_qkv(ft_pass *pass, int layer, ft_tensor x, ft_layer_saved *s) {
+    ft_model *m = pass->model;
+    const ft_layer_parameters *l = &m->layer[layer];
+    qkv_parameters p = qkv_of(ft_parameter_weight(&m->parameters, l->qkv_weight), ft_parameter_weight(&m->parameters, l->qkv_bias),
+                              m->hidden);
+    if (!is_last(pass, layer)) {
+        FT_TRY(activations(pass, FT_ROWS_TOKENS, 3 * m->hidden, layer, "qkv", &s->qkv));
+        return ft_linear(pass, FT_ROWS_TOKENS, x, p.weight, p.bias, s->qkv);
+    }
+    FT_TRY(activations(pass, FT_ROWS_TOKENS, 2 * m->hidden, layer, "keys and values", &s->qkv));
+    FT_TRY(ft_linear(pass, FT_ROWS_TOKENS, x, ft_rows(p.weight, m->hidden, 2 * m->hidden),
+                     ft_columns(p.bias, m->hidden, 2 * m->hidden), s->qkv));
+    FT_TRY(activations(pass, FT_ROWS_POOLED, m->hidden, layer, "pooled rows", &s->pooled_x));
+    FT_TRY(ft_pass_gather(pass, pass->batch->first_row, x, s->pooled_x));
+    FT_TRY(activations(pass, FT_ROWS_POOLED, m->hidden, layer, "pooled queries", &s->pooled_q));
+    return ft_linear(pass, FT_ROWS_POOLED, s->pooled_x, ft_rows(p.weight, 0, m->hidden), ft_columns(p.bias, 0, m->hidden), s->pooled_q);
+}
+
+// s = residual + dropout(a W^T + bias), y = LN(s): the product lands in s, which the fused op then completes in place.
+static ft_status project_add_norm(ft_pass *pass, int layer, ft_tensor a, ft_tensor residual, const int parameters[4],
+                                  ft_dropout_site site, ft_tensor *s, ft_tensor *mean, ft_tensor *rstd, ft_tensor *y,
+                                  const char *const names[4]) {
+    ft_model *m = pass->model;
+    ft_rows_kind kind = rows_of(pass, layer);
+    FT_TRY(activations(pass, kind, m->hidden, layer, names[0], s));
+    FT_TRY(statistics(pass, kind, layer, names[1], mean));
+    FT_TRY(statistics(pass, kind, layer, names[2], rstd));
+    FT_TRY(ft_linear(pass, kind, a, ft_parameter_weight(&m->parameters, parameters[0]), ft_absent(), *s));
+    FT_TRY(activations(pass, kind, m->hidden, layer, names[3], y));
+    return ft_pass_layernorm_forward(
+        pass, kind,
+        (ft_layernorm_forward_args){.x = *s,
+                                    .bias = ft_parameter_weight(&m->parameters, parameters[1]),
+                                    .residual = residual,
+                                    .gamma = ft_parameter_weight(&m->parameters, parameters[2]),
+                                    .beta = ft_parameter_weight(&m->parameters, parameters[3]),
+                                    .epsilon = m->epsilon,
+                                    .dropout = ft_pass_dropout(pass, kind, m->hidden_dropout, (uint32_t)layer, site),
+                                    .s = *s,
+                                    .y = *y,
+                                    .mean = *mean,
+                                    .rstd = *rstd});
+}
+
+ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, bool keep, ft_layer_saved *saved, ft_tensor *y) {
+    ft_model *m = pass->model;
+    const ft_layer_parameters *l = &m->layer[layer];
+    ft_rows_kind kind = rows_of(pass, layer);
+    ft_layer_saved *s = saved;
+    *s = (ft_layer_saved){.qkv = ft_absent()};
+
+    FT_TRY(project_qkv(pass, layer, x, s));
+    qkv_views views = views_of(pass, layer, s->qkv, s->pooled_q);
+    FT_TRY(activations(pass, kind, m->hidden, layer, "attention", &s->attention));
+    if (keep) FT_TRY(activations(pass, kind, m->heads, layer, "attention log-sum-exp", &s->lse));
+    FT_TRY(ft_pass_attention_forward(pass, kind, layer, views.q, views.k, views.v, s->attention, s->lse));
+    if (!keep) {
+        ft_pass_free(pass, &s->qkv);
+        ft_pass_free(pass, &s->pooled_q);
+    }
+
+    const int output[4] = {l->output_weight, l->output_bias, l->norm1_gamma, l->norm1_beta};
+    static const char *const output_names[4] = {"attention sum", "norm 1 mean", "norm 1 rstd", "norm 1"};
+    FT_TRY(project_add_norm(pass, layer, s->attention, is_last(pass, layer) ? s->pooled_x : x, output, FT_SITE_ATTENTION_OUTPUT,
+                            &s->s1, &s->mean1, &s->rstd1, &s->y1, output_names));
+    if (!keep) {
+        ft_pass_free(pass, &s->attention);
+        ft_pass_free(pass, &s->pooled_x);
+        ft_pass_free(pass, &s->s1);
+    }
+
+    FT_TRY(activations(pass, kind, m->intermediate, layer, "feed-forward", &s->h));
+    FT_TRY(ft_linear(pass, kind, s->y1, ft_parameter_weight(&m->parameters, l->up_weight), ft_absent(), s->h));
+    ft_tensor value = s->h; // when nothing is kept the activation happens in place
+    if (keep) FT_TRY(activations(pass, kind, m->intermediate, layer, "activation", &value));
+    FT_TRY(ft_pass_activation_forward(pass, kind,
+                                      (ft_activation_forward_args){.kind = m->activation,
+                                                                   .x = s->h,
+                                                                   .bias = ft_parameter_weight(&m->parameters, l->up_bias),
+                                                                   .h = keep ? s->h : ft_absent(),
+                                                                   .y = value}));
+    const int down[4] = {l->down_weight, l->down_bias, l->norm2_gamma, l->norm2_beta};
+    static const char *const down_names[4] = {"feed-forward sum", "norm 2 mean", "norm 2 rstd", "output"};
+    FT_TRY(project_add_norm(pass, layer, value, s->y1, down, FT_SITE_FFN_OUTPUT, &s->s2, &s->mean2, &s->rstd2, y, down_names));
+    if (keep) ft_pass_free(pass, &value);
+    else ft_layer_saved_free(pass, s);
+    return FT_OK;
+}
+
+void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *s) {
+    ft_tensor *all[] = {&s->qkv,  &s->pooled_q, &s->pooled_x, &s->attention, &s->lse,   &s->s1,   &s->mean1,
+                        &s->rstd1, &s->y1,      &s->h,        &s->s2,        &s->mean2, &s->rstd2};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) ft_pass_free(pass, all[i]);
+}
+
+// Back through y = LN(s), s = residual + dropout(a W^T + bias): dy becomes ds (the residual's gradient) in place;
+// `dx`, the gradient of the product, is a tensor of its own when there is dropout, else ds itself.
+static ft_status norm_backward(ft_pass *pass, int layer, ft_tensor dy, ft_tensor s, ft_tensor mean, ft_tensor rstd,
+                               const int parameters[4], ft_dropout_site site, const char *name, ft_tensor *dx) {
+    ft_model *m = pass->model;
+    ft_rows_kind kind = rows_of(pass, layer);
+    ft_dropout dropout = ft_pass_dropout(pass, kind, m->hidden_dropout, (uint32_t)layer, site);
+    *dx = ft_absent();
+    if (dropout.probability > 0) FT_TRY(activations(pass, kind, m->hidden, layer, name, dx));
+    return ft_pass_layernorm_backward(pass, kind,
+                                      (ft_layernorm_backward_args){.dy = dy,
+                                                                   .s = s,
+                                                                   .mean = mean,
+                                                                   .rstd = rstd,
+                                                                   .gamma = ft_parameter_weight(&m->parameters, parameters[2]),
+                                                                   .dropout = dropout,
+                                                                   .ds = dy,
+                                                                   .dx = *dx,
+                                                                   .dgamma = ft_parameter_gradient(&m->parameters, parameters[2]),
+                                                                   .dbeta = ft_parameter_gradient(&m->parameters, parameters[3]),
+                                                                   .dbias = ft_parameter_gradient(&m->parameters, parameters[1])});
+}
+
+// From ds2's product back to y1: dy becomes the gradient of y1, in place.
+static ft_status feed_forward_backward(ft_pass *pass, int layer, ft_layer_saved *s, ft_tensor dy) {
+    ft_model *m = pass->model;
+    const ft_layer_parameters *l = &m->layer[layer];
+    ft_rows_kind kind = rows_of(pass, layer);
+    const int down[4] = {l->down_weight, l->down_bias, l->norm2_gamma, l->norm2_beta};
+    ft_tensor dproduct, dh, value;
+    FT_TRY(norm_backward(pass, layer, dy, s->s2, s->mean2, s->rstd2, down, FT_SITE_FFN_OUTPUT, "feed-forward gradient", &dproduct));
+    ft_pass_free(pass, &s->s2);
+    ft_tensor dsum = dproduct.data != NULL ? dproduct : dy;
+    FT_TRY(activations(pass, kind, m->intermediate, layer, "activation gradient", &dh));
+    FT_TRY(ft_linear_input_gradient(pass, kind, dsum, ft_parameter_weight(&m->parameters, l->down_weight), false, dh));
+    FT_TRY(activations(pass, kind, m->intermediate, layer, "activation", &value));
+    FT_TRY(ft_pass_activation_backward(pass, kind,
+                                       (ft_activation_backward_args){.kind = m->activation,
+                                                                     .h = s->h,
+                                                                     .dy = dh,
+                                                                     .dx = dh,
+                                                                     .y = value,
+                                                                     .dbias = ft_parameter_gradient(&m->parameters, l->up_bias)}));
+    ft_pass_free(pass, &s->h);
+    FT_TRY(ft_linear_weight_gradient(pass, kind, dsum, value, ft_parameter_gradient(&m->parameters, l->down_weight)));
+    ft_pass_free(pass, &value);
+    ft_pass_free(pass, &dproduct);
+    FT_TRY(ft_linear_weight_gradient(pass, kind, dh, s->y1, ft_parameter_gradient(&m->parameters, l->up_weight)));
+    FT_TRY(ft_linear_input_gradient(pass, kind, dh, ft_parameter_weight(&m->parameters, l->up_weight), true, dy));
+    ft_pass_free(pass, &dh);
+    ft_pass_free(pass, &s->y1);
+    return FT_OK;
+}
+
+// From the gradient of qkv (and of the pooled queries) to that of x. residual: gradient that reaches x (or its pooled
+// rows) past the attention; consumed.
+static ft_status qkv_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_saved *s, ft_tensor dqkv, ft_tensor dpooled_q,
+                              ft_tensor *residual, bool want_dx, ft_tensor *dx) {
+    ft_model *m = pass->model;
+    const ft_layer_parameters *l = &m->layer[layer];
+    int64_t h = m->hidden;
+    qkv_parameters p =
+        qkv_of(ft_parameter_weight(&m->parameters, l->qkv_weight), ft_parameter_weight(&m->parameters, l->qkv_bias), h);
+    qkv_parameters g =
+        qkv_of(ft_parameter_gradient(&m->parameters, l->qkv_weight), ft_parameter_gradient(&m->parameters, l->qkv_bias), h);
+    if (!is_last(pass, layer)) {
+        FT_TRY(ft_bias_gradient(pass, FT_ROWS_TOKENS, dqkv, g.bias));
+        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, dqkv, x, g.weight));
+        if (!want_dx) {
+            ft_pass_free(pass, residual);
+            return FT_OK;
+        }
+        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, dqkv, p.weight, true, *residual));
+        *dx = *residual;
+        *residual = ft_absent();
+        return FT_OK;
+    }
+    FT_TRY(ft_bias_gradient(pass, FT_ROWS_POOLED, dpooled_q, ft_columns(g.bias, 0, h)));
+    FT_TRY(ft_bias_gradient(pass, FT_ROWS_TOKENS, dqkv, ft_columns(g.bias, h, 2 * h)));
+    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_POOLED, dpooled_q, s->pooled_x, ft_rows(g.weight, 0, h)));
+    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, dqkv, x, ft_rows(g.weight, h, 2 * h)));
+    if (want_dx) {
+        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_POOLED, dpooled_q, ft_rows(p.weight, 0, h), true, *residual));
+        FT_TRY(activations(pass, FT_ROWS_TOKENS, h, layer, "input gradient", dx));
+        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, dqkv, ft_rows(p.weight, h, 2 * h), false, *dx));
+        FT_TRY(ft_pass_scatter_add(pass, pass->batch->first_row, *residual, *dx));
+    }
+    ft_pass_free(pass, residual);
+    return FT_OK;
+}
+
+ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_saved *s, ft_tensor *dy, bool want_dx, ft_tensor *dx) {
+    ft_model *m = pass->model;
+    const ft_layer_parameters *l = &m->layer[layer];
+    ft_rows_kind kind = rows_of(pass, layer);
+    *dx = ft_absent();
+    FT_TRY(feed_forward_backward(pass, layer, s, *dy));
+
+    const int output[4] = {l->output_weight, l->output_bias, l->norm1_gamma, l->norm1_beta};
+    ft_tensor dproduct, dattention;
+    FT_TRY(norm_backward(pass, layer, *dy, s->s1, s->mean1, s->rstd1, output, FT_SITE_ATTENTION_OUTPUT, "attention sum gradient",
+                         &dproduct));
+    ft_pass_free(pass, &s->s1);
+    ft_tensor dsum = dproduct.data != NULL ? dproduct : *dy;
+    FT_TRY(ft_linear_weight_gradient(pass, kind, dsum, s->attention, ft_parameter_gradient(&m->parameters, l->output_weight)));
+    FT_TRY(activations(pass, kind, m->hidden, layer, "attention gradient", &dattention));
+    FT_TRY(ft_linear_input_gradient(pass, kind, dsum, ft_parameter_weight(&m->parameters, l->output_weight), false, dattention));
+    ft_pass_free(pass, &dproduct);
+
+    ft_tensor dqkv, dpooled_q = ft_absent();
+    FT_TRY(activations(pass, FT_ROWS_TOKENS, s->qkv.cols, layer, "qkv gradient", &dqkv));
+    if (is_last(pass, layer)) FT_TRY(activations(pass, FT_ROWS_POOLED, m->hidden, layer, "pooled query gradient", &dpooled_q));
+    qkv_views value = views_of(pass, layer, s->qkv, s->pooled_q), gradient = views_of(pass, layer, dqkv, dpooled_q);
+    FT_TRY(ft_pass_attention_backward(pass, kind, layer,
+                                      (ft_attention_backward_args){.q = value.q,
+                                                                   .k = value.k,
+                                                                   .v = value.v,
+                                                                   .out = s->attention,
+                                                                   .lse = s->lse,
+                                                                   .dout = dattention,
+                                                                   .dq = gradient.q,
+                                                                   .dk = gradient.k,
+                                                                   .dv = gradient.v}));
+    ft_pass_free(pass, &dattention);
+    ft_pass_free(pass, &s->qkv);
+    ft_pass_free(pass, &s->attention);
+    FT_TRY(qkv_backward(pass, layer, x, s, dqkv, dpooled_q, dy, want_dx, dx));
+    ft_pass_free(pass, &dqkv);
+    ft_pass_free(pass, &dpooled_q);
+    ft_layer_saved_free(pass, s);
+    return FT_OK;
+}

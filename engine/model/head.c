@@ -1,0 +1,81 @@
+// head.c - the pooled rows to logits: tanh(pooler) -> dropout -> (hidden layer -> activation -> dropout)* -> classifier.
+#include "engine/model/layers.h"
+
+static ft_status pooled(ft_pass *pass, int64_t cols, const char *name, ft_tensor *out) {
+    return ft_pass_tensor(pass, FT_ROWS_POOLED, cols, FT_MEM_ACTIVATIONS, -1, name, out);
+}
+
+static ft_tensor weight(const ft_pass *pass, int index) { return ft_parameter_weight(&pass->model->parameters, index); }
+static ft_tensor gradient(const ft_pass *pass, int index) { return ft_parameter_gradient(&pass->model->parameters, index); }
+
+// Dropout number `index` of the head: 0 behind the pooler, i + 1 behind hidden layer i.
+static ft_dropout head_dropout(const ft_pass *pass, int index) {
+    float p = index == 0 ? pass->model->classifier_dropout : pass->model->head_dropout;
+    return ft_pass_dropout(pass, FT_ROWS_POOLED, p, (uint32_t)index, FT_SITE_HEAD);
+}
+
+// Linear layer `l` followed by an activation; h is kept for the backward pass.
+static ft_status activated(ft_pass *pass, ft_linear_parameters l, ft_activation kind, ft_tensor x, const char *name, ft_tensor *h,
+                           ft_tensor *y) {
+    FT_TRY(pooled(pass, l.outputs, name, h));
+    FT_TRY(ft_linear(pass, FT_ROWS_POOLED, x, weight(pass, l.weight), ft_absent(), *h));
+    FT_TRY(pooled(pass, l.outputs, "head value", y));
+    return ft_pass_activation_forward(
+        pass, FT_ROWS_POOLED,
+        (ft_activation_forward_args){.kind = kind, .x = *h, .bias = weight(pass, l.bias), .h = *h, .y = *y});
+}
+
+ft_status ft_head_forward(ft_pass *pass, ft_tensor x, bool keep, ft_head_saved *s, ft_tensor logits) {
+    ft_model *m = pass->model;
+    int last = m->head_count - 1;
+    FT_TRY(activated(pass, m->pooler, FT_ACT_TANH, x, "pooler", &s->pooler_h, &s->input[0]));
+    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_POOLED, head_dropout(pass, 0), s->input[0], s->input[0]));
+    for (int i = 0; i < last; i++) {
+        FT_TRY(activated(pass, m->head[i], m->head_activation, s->input[i], "head hidden", &s->h[i], &s->input[i + 1]));
+        FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_POOLED, head_dropout(pass, i + 1), s->input[i + 1], s->input[i + 1]));
+    }
+    FT_TRY(ft_linear(pass, FT_ROWS_POOLED, s->input[last], weight(pass, m->head[last].weight), weight(pass, m->head[last].bias), logits));
+    if (!keep) ft_head_saved_free(pass, s);
+    return FT_OK;
+}
+
+void ft_head_saved_free(ft_pass *pass, ft_head_saved *s) {
+    ft_pass_free(pass, &s->pooler_h);
+    for (int i = 0; i < pass->model->head_count; i++) {
+        ft_pass_free(pass, &s->input[i]);
+        if (i + 1 < pass->model->head_count) ft_pass_free(pass, &s->h[i]);
+    }
+}
+
+// Back through dropout `index` and the activation in front of it: dy becomes the gradient of h, in place.
+static ft_status activated_backward(ft_pass *pass, int index, ft_activation kind, ft_tensor h, ft_tensor dy, ft_tensor dbias) {
+    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_POOLED, head_dropout(pass, index), dy, dy));
+    return ft_pass_activation_backward(pass, FT_ROWS_POOLED,
+                                       (ft_activation_backward_args){.kind = kind, .h = h, .dy = dy, .dx = dy, .dbias = dbias});
+}
+
+ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *s, ft_tensor dlogits, bool want_dx, ft_tensor *dx) {
+    ft_model *m = pass->model;
+    ft_tensor dy = dlogits; // gradient of the output of linear layer i
+    FT_TRY(ft_bias_gradient(pass, FT_ROWS_POOLED, dlogits, gradient(pass, m->head[m->head_count - 1].bias)));
+    for (int i = m->head_count - 1; i >= 0; i--) {
+        ft_linear_parameters l = m->head[i];
+        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_POOLED, dy, s->input[i], gradient(pass, l.weight)));
+        ft_tensor dinput;
+        FT_TRY(pooled(pass, l.inputs, "head gradient", &dinput));
+        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_POOLED, dy, weight(pass, l.weight), false, dinput));
+        if (i < m->head_count - 1) ft_pass_free(pass, &dy);
+        dy = dinput;
+        if (i > 0) FT_TRY(activated_backward(pass, i, m->head_activation, s->h[i - 1], dy, gradient(pass, m->head[i - 1].bias)));
+        else FT_TRY(activated_backward(pass, 0, FT_ACT_TANH, s->pooler_h, dy, gradient(pass, m->pooler.bias)));
+    }
+    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_POOLED, dy, x, gradient(pass, m->pooler.weight)));
+    *dx = ft_absent();
+    if (want_dx) {
+        FT_TRY(pooled(pass, m->hidden, "pooled gradient", dx));
+        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_POOLED, dy, weight(pass, m->pooler.weight), false, *dx));
+    }
+    ft_pass_free(pass, &dy);
+    ft_head_saved_free(pass, s);
+    return FT_OK;
+}

@@ -1,0 +1,215 @@
+#include "engine/model/layers.h"
+
+#include <math.h>
+#include <stdio.h>
+
+int64_t ft_pass_rows(const ft_pass *pass, ft_rows_kind kind) {
+    return kind == FT_ROWS_TOKENS ? pass->batch->tokens : pass->batch->sequences;
+}
+
+int64_t ft_pass_capacity(const ft_pass *pass, ft_rows_kind kind) {
+    return kind == FT_ROWS_TOKENS ? pass->capacity.tokens : pass->capacity.sequences;
+}
+
+ft_status ft_pass_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, ft_memory_category category, int layer, const char *name,
+                         ft_tensor *out) {
+    char site[64];
+    if (layer >= 0) snprintf(site, sizeof site, "layer %d %s", layer, name);
+    void *data;
+    size_t bytes = (size_t)ft_pass_capacity(pass, kind) * (size_t)cols * sizeof(float);
+    FT_TRY(ft_memory_alloc(pass->model->memory, bytes, category, layer >= 0 ? site : name, &data));
+    *out = ft_matrix(data, ft_pass_rows(pass, kind), cols, FT_F32);
+    return FT_OK;
+}
+
+void ft_pass_free(ft_pass *pass, ft_tensor *tensor) {
+    ft_memory_free(pass->model->memory, tensor->data);
+    *tensor = ft_absent();
+}
+
+ft_dropout ft_pass_dropout(const ft_pass *pass, ft_rows_kind kind, float probability, uint32_t layer, ft_dropout_site site) {
+    if (pass->step == NULL || probability <= 0) return (ft_dropout){.probability = 0};
+    const ft_batch *b = pass->batch;
+    bool tokens = kind == FT_ROWS_TOKENS;
+    return (ft_dropout){.probability = probability,
+                        .layer = layer,
+                        .site = (uint32_t)site,
+                        .step = pass->step,
+                        .slot = tokens ? b->token_slot : b->slot,
+                        .position = tokens ? b->token_position : pass->pooled_position};
+}
+
+// Runs `op` with scratch of the size that the largest micro-batch needs: `largest` are the same arguments with the
+// capacity for rows. Scratch never shrinks with more rows; an op that breaks this is caught here, not by an overrun.
+#define RUN_WITH_WORKSPACE(pass, op, args, largest)                                                                    \
+    do {                                                                                                               \
+        ft_device *device_ = (pass)->model->device;                                                                    \
+        size_t need_ = ft_##op##_workspace(&device_->target, &(args));                                                 \
+        size_t bytes_ = ft_##op##_workspace(&device_->target, &(largest));                                             \
+        if (need_ > bytes_) return ft_fail(FT_FAILED, #op, "scratch of %zu bytes exceeds the planned %zu", need_, bytes_); \
+        void *scratch_ = NULL;                                                                                         \
+        if (bytes_ > 0) FT_TRY(ft_memory_alloc((pass)->model->memory, bytes_, FT_MEM_WORKSPACE, #op " scratch", &scratch_)); \
+        (args).workspace = (ft_workspace){scratch_, bytes_};                                                           \
+        ft_status status_ = FT_RUN(device_, op, &(args));                                                              \
+        ft_memory_free((pass)->model->memory, scratch_);                                                               \
+        return status_;                                                                                                \
+    } while (0)
+
+static ft_tensor with_rows(ft_tensor t, int64_t rows) {
+    t.rows = rows;
+    return t;
+}
+
+ft_status ft_linear(ft_pass *pass, ft_rows_kind kind, ft_tensor x, ft_tensor weight, ft_tensor bias, ft_tensor y) {
+    ft_gemm_args args = {.a = x, .b = weight, .c = y, .trans_b = true, .bias = bias}, largest = args;
+    largest.a.rows = largest.c.rows = ft_pass_capacity(pass, kind);
+    RUN_WITH_WORKSPACE(pass, gemm, args, largest);
+}
+
+ft_status ft_linear_input_gradient(ft_pass *pass, ft_rows_kind kind, ft_tensor dy, ft_tensor weight, bool accumulate, ft_tensor dx) {
+    ft_gemm_args args = {.a = dy, .b = weight, .c = dx, .accumulate = accumulate}, largest = args;
+    largest.a.rows = largest.c.rows = ft_pass_capacity(pass, kind);
+    RUN_WITH_WORKSPACE(pass, gemm, args, largest);
+}
+
+ft_status ft_linear_weight_gradient(ft_pass *pass, ft_rows_kind kind, ft_tensor dy, ft_tensor x, ft_tensor dweight) {
+    if (dweight.data == NULL) return FT_OK;
+    ft_gemm_args args = {.a = dy, .b = x, .c = dweight, .trans_a = true, .accumulate = true}, largest = args;
+    largest.a.rows = largest.b.rows = ft_pass_capacity(pass, kind);
+    RUN_WITH_WORKSPACE(pass, gemm, args, largest);
+}
+
+ft_status ft_bias_gradient(ft_pass *pass, ft_rows_kind kind, ft_tensor dy, ft_tensor dbias) {
+    if (dbias.data == NULL) return FT_OK;
+    ft_column_sum_args args = {.x = dy, .out = dbias}, largest = args;
+    largest.x.rows = ft_pass_capacity(pass, kind);
+    RUN_WITH_WORKSPACE(pass, column_sum, args, largest);
+}
+
+ft_status ft_pass_layernorm_forward(ft_pass *pass, ft_rows_kind kind, ft_layernorm_forward_args args) {
+    ft_layernorm_forward_args largest = args;
+    int64_t rows = ft_pass_capacity(pass, kind);
+    largest.x = with_rows(args.x, rows);
+    largest.y = with_rows(args.y, rows);
+    if (args.residual.data != NULL) largest.residual.rows = rows;
+    if (args.s.data != NULL) largest.s.rows = rows;
+    if (args.mean.data != NULL) largest.mean.cols = rows;
+    if (args.rstd.data != NULL) largest.rstd.cols = rows;
+    RUN_WITH_WORKSPACE(pass, layernorm_forward, args, largest);
+}
+
+ft_status ft_pass_layernorm_backward(ft_pass *pass, ft_rows_kind kind, ft_layernorm_backward_args args) {
+    ft_layernorm_backward_args largest = args;
+    int64_t rows = ft_pass_capacity(pass, kind);
+    largest.dy.rows = largest.s.rows = rows;
+    largest.mean.cols = largest.rstd.cols = rows;
+    if (args.ds.data != NULL) largest.ds.rows = rows;
+    if (args.dx.data != NULL) largest.dx.rows = rows;
+    RUN_WITH_WORKSPACE(pass, layernorm_backward, args, largest);
+}
+
+ft_status ft_pass_activation_forward(ft_pass *pass, ft_rows_kind kind, ft_activation_forward_args args) {
+    ft_activation_forward_args largest = args;
+    int64_t rows = ft_pass_capacity(pass, kind);
+    largest.x.rows = largest.y.rows = rows;
+    if (args.h.data != NULL) largest.h.rows = rows;
+    RUN_WITH_WORKSPACE(pass, activation_forward, args, largest);
+}
+
+ft_status ft_pass_activation_backward(ft_pass *pass, ft_rows_kind kind, ft_activation_backward_args args) {
+    ft_activation_backward_args largest = args;
+    int64_t rows = ft_pass_capacity(pass, kind);
+    largest.h.rows = largest.dy.rows = largest.dx.rows = rows;
+    if (args.y.data != NULL) largest.y.rows = rows;
+    RUN_WITH_WORKSPACE(pass, activation_backward, args, largest);
+}
+
+ft_status ft_pass_dropout_rows(ft_pass *pass, ft_rows_kind kind, ft_dropout dropout, ft_tensor x, ft_tensor y) {
+    if (dropout.probability <= 0 && x.data == y.data) return FT_OK;
+    ft_dropout_args args = {.dropout = dropout, .x = x, .y = y}, largest = args;
+    largest.x.rows = largest.y.rows = ft_pass_capacity(pass, kind);
+    RUN_WITH_WORKSPACE(pass, dropout, args, largest);
+}
+
+ft_status ft_pass_gather(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y) {
+    ft_gather_rows_args args = {.index = index, .x = x, .y = y}, largest = args;
+    largest.x.rows = pass->capacity.tokens;
+    largest.y.rows = pass->capacity.sequences;
+    RUN_WITH_WORKSPACE(pass, gather_rows, args, largest);
+}
+
+ft_status ft_pass_scatter_add(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y) {
+    ft_scatter_rows_add_args args = {.index = index, .x = x, .y = y}, largest = args;
+    largest.x.rows = pass->capacity.sequences;
+    largest.y.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, scatter_rows_add, args, largest);
+}
+
+static ft_attention_shape attention_shape(const ft_pass *pass, ft_rows_kind queries, int layer) {
+    const ft_model *m = pass->model;
+    const ft_batch *b = pass->batch;
+    ft_attention_shape shape = {.heads = m->heads,
+                                .head_dim = m->head_dim,
+                                .sequences = b->sequences,
+                                .max_queries = queries == FT_ROWS_TOKENS ? b->longest : 1,
+                                .max_keys = b->longest,
+                                .cu_queries = queries == FT_ROWS_TOKENS ? b->cu_seqlens : pass->one_each,
+                                .cu_keys = b->cu_seqlens,
+                                .scale = 1.0f / sqrtf((float)m->head_dim)};
+    if (pass->step != NULL && m->attention_dropout > 0)
+        shape.dropout = (ft_score_dropout){.probability = m->attention_dropout,
+                                           .layer = (uint32_t)layer,
+                                           .site = FT_SITE_ATTENTION,
+                                           .step = pass->step,
+                                           .sequence_slot = b->slot};
+    return shape;
+}
+
+static ft_attention_shape largest_shape(const ft_pass *pass, ft_attention_shape shape) {
+    shape.sequences = pass->capacity.sequences;
+    shape.max_keys = pass->capacity.longest;
+    if (shape.max_queries != 1 || shape.cu_queries == shape.cu_keys) shape.max_queries = pass->capacity.longest;
+    return shape;
+}
+
+ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_tensor q, ft_tensor k, ft_tensor v,
+                                    ft_tensor out, ft_tensor lse) {
+    ft_attention_forward_args args = {
+        .shape = attention_shape(pass, queries, layer), .q = q, .k = k, .v = v, .out = out, .lse = lse};
+    ft_attention_forward_args largest = args;
+    largest.shape = largest_shape(pass, args.shape);
+    largest.q.rows = largest.out.rows = ft_pass_capacity(pass, queries);
+    largest.k.rows = largest.v.rows = pass->capacity.tokens;
+    if (lse.data != NULL) largest.lse.rows = largest.q.rows;
+    RUN_WITH_WORKSPACE(pass, attention_forward, args, largest);
+}
+
+ft_status ft_pass_attention_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_backward_args args) {
+    args.shape = attention_shape(pass, queries, layer);
+    ft_attention_backward_args largest = args;
+    largest.shape = largest_shape(pass, args.shape);
+    largest.q.rows = largest.out.rows = largest.dout.rows = largest.dq.rows = largest.lse.rows = ft_pass_capacity(pass, queries);
+    largest.k.rows = largest.v.rows = largest.dk.rows = largest.dv.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, attention_backward, args, largest);
+}
+
+ft_status ft_pass_embedding_forward(ft_pass *pass, ft_embedding_forward_args args) {
+    ft_embedding_forward_args largest = args;
+    largest.out.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, embedding_forward, args, largest);
+}
+
+ft_status ft_pass_embedding_backward(ft_pass *pass, ft_embedding_backward_args args) {
+    if (args.table_gradient.data == NULL) return FT_OK;
+    ft_embedding_backward_args largest = args;
+    largest.dout.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, embedding_backward, args, largest);
+}
+
+ft_status ft_pass_cross_entropy(ft_pass *pass, ft_cross_entropy_args args) {
+    ft_cross_entropy_args largest = args;
+    largest.logits.rows = pass->capacity.sequences;
+    largest.losses.cols = pass->capacity.sequences;
+    if (args.dlogits.data != NULL) largest.dlogits.rows = pass->capacity.sequences;
+    RUN_WITH_WORKSPACE(pass, cross_entropy, args, largest);
+}

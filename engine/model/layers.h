@@ -1,0 +1,84 @@
+// layers.h - the building blocks of the encoder on views: each call asks for its scratch with the size of the run's
+// largest micro-batch, runs one op and gives the scratch back. Internal to engine/model.
+#ifndef FT_LAYERS_H
+#define FT_LAYERS_H
+
+#include "engine/model/model.h"
+
+// One micro-batch on its way through the model.
+typedef struct ft_pass {
+    ft_model *model;
+    const ft_batch *batch;
+    ft_capacity capacity;
+    const ft_step_state *step;   // NULL: no dropout (prediction)
+    const int32_t *pooled_position; // [sequences] zeros, device: where the pooled rows stand
+    const int32_t *one_each;        // [sequences + 1] 0, 1, 2, ...: cu_queries of the pooled rows, device
+} ft_pass;
+
+// Which rows a tensor has: every token, or the pooled row of every sequence.
+typedef enum ft_rows_kind { FT_ROWS_TOKENS, FT_ROWS_POOLED } ft_rows_kind;
+
+int64_t ft_pass_rows(const ft_pass *pass, ft_rows_kind kind);
+int64_t ft_pass_capacity(const ft_pass *pass, ft_rows_kind kind);
+
+// A new fp32 tensor [rows, cols], memory for the capacity. site: "layer %d name" when layer >= 0, else name.
+ft_status ft_pass_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, ft_memory_category category, int layer, const char *name,
+                         ft_tensor *out);
+// Frees a tensor made by ft_pass_tensor and marks it absent.
+void ft_pass_free(ft_pass *pass, ft_tensor *tensor);
+
+ft_dropout ft_pass_dropout(const ft_pass *pass, ft_rows_kind kind, float probability, uint32_t layer, ft_dropout_site site);
+
+// y = x W^T (+ bias)
+ft_status ft_linear(ft_pass *pass, ft_rows_kind kind, ft_tensor x, ft_tensor weight, ft_tensor bias, ft_tensor y);
+// dx (=|+=) dy W
+ft_status ft_linear_input_gradient(ft_pass *pass, ft_rows_kind kind, ft_tensor dy, ft_tensor weight, bool accumulate, ft_tensor dx);
+// dW += dy^T x; nothing when dweight is absent
+ft_status ft_linear_weight_gradient(ft_pass *pass, ft_rows_kind kind, ft_tensor dy, ft_tensor x, ft_tensor dweight);
+// db += sum of rows; nothing when dbias is absent
+ft_status ft_bias_gradient(ft_pass *pass, ft_rows_kind kind, ft_tensor dy, ft_tensor dbias);
+
+// The ops of these names, with scratch.
+ft_status ft_pass_layernorm_forward(ft_pass *pass, ft_rows_kind kind, ft_layernorm_forward_args args);
+ft_status ft_pass_layernorm_backward(ft_pass *pass, ft_rows_kind kind, ft_layernorm_backward_args args);
+ft_status ft_pass_activation_forward(ft_pass *pass, ft_rows_kind kind, ft_activation_forward_args args);
+ft_status ft_pass_activation_backward(ft_pass *pass, ft_rows_kind kind, ft_activation_backward_args args);
+ft_status ft_pass_dropout_rows(ft_pass *pass, ft_rows_kind kind, ft_dropout dropout, ft_tensor x, ft_tensor y);
+ft_status ft_pass_gather(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y);
+ft_status ft_pass_scatter_add(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y);
+// queries: which rows q and out have. q, k, v as views.
+ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_tensor q, ft_tensor k, ft_tensor v,
+                                    ft_tensor out, ft_tensor lse);
+ft_status ft_pass_attention_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_backward_args args);
+ft_status ft_pass_embedding_forward(ft_pass *pass, ft_embedding_forward_args args);
+ft_status ft_pass_embedding_backward(ft_pass *pass, ft_embedding_backward_args args);
+ft_status ft_pass_cross_entropy(ft_pass *pass, ft_cross_entropy_args args);
+
+// encoder_layer.c: what one layer keeps for its backward pass.
+typedef struct ft_layer_saved {
+    ft_tensor qkv;               // [T,3H]; last layer: keys and values, [T,2H]
+    ft_tensor pooled_q, pooled_x; // last layer only: [B,H]
+    ft_tensor attention, lse;
+    ft_tensor s1, mean1, rstd1, y1;
+    ft_tensor h;
+    ft_tensor s2, mean2, rstd2;
+} ft_layer_saved;
+
+// y: [T,H], last layer [B,H]; made here, the caller frees it. keep: fill `saved` (else everything is freed).
+ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, bool keep, ft_layer_saved *saved, ft_tensor *y);
+// dy is freed; dx [T,H] is made here when want_dx. Frees `saved`.
+ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_saved *saved, ft_tensor *dy, bool want_dx, ft_tensor *dx);
+void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *saved);
+
+// head.c: pooled rows to logits, and back.
+typedef struct ft_head_saved {
+    ft_tensor pooler_h, pooled;  // before and after tanh
+    ft_tensor *input;            // [head_count] input of each linear layer (after dropout)
+    ft_tensor *h;                // [head_count - 1] before the activation
+} ft_head_saved;
+ft_status ft_head_forward(ft_pass *pass, ft_tensor x, bool keep, ft_head_saved *saved, ft_tensor logits);
+// dlogits [B,labels]; dx [B,H] is made here when want_dx. Frees `saved`.
+ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *saved, ft_tensor dlogits, bool want_dx, ft_tensor *dx);
+void ft_head_saved_free(ft_pass *pass, ft_head_saved *saved);
+
+#endif

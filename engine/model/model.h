@@ -1,0 +1,80 @@
+// model.h - a BERT encoder with a classification head: parameters, forward and backward of one packed micro-batch.
+//
+//     ft_model_create(...)            registers the parameters and allocates the weights
+//     ft_model_load / ft_model_draw   fills them (model_files.h)
+//     ft_model_prepare_training(...)  gradients and optimizer state
+//     ft_model_train_batch(...)       adds the gradients of one micro-batch, writes its losses
+//     ft_model_predict_batch(...)     logits
+//
+// Mathematics: post-norm encoder, x = LN(x + drop(Wo att(x))), x = LN(x + drop(W2 act(W1 x))); pooled row = token 0;
+// head: [tanh(pooler)] -> drop -> (hidden layer -> act -> drop)* -> classifier. The last layer computes keys and values
+// for all tokens and everything else for the pooled rows only. Dropout is a function of the token (philox.h), so
+// recomputation and any split into micro-batches give the same result; gradients accumulate.
+#ifndef FT_MODEL_H
+#define FT_MODEL_H
+
+#include "engine/config/config.h"
+#include "engine/data/batch.h"
+#include "engine/model/model_config.h"
+#include "engine/model/parameters.h"
+
+// Sizes of the largest micro-batch of a run: what every step and op tensor is allocated for.
+typedef struct ft_capacity {
+    int32_t tokens, sequences, longest;
+} ft_capacity;
+
+// Indices into the registry.
+typedef struct ft_layer_parameters {
+    int qkv_weight, qkv_bias; // of query; key and value stand right behind
+    int output_weight, output_bias, norm1_gamma, norm1_beta;
+    int up_weight, up_bias, down_weight, down_bias, norm2_gamma, norm2_beta;
+} ft_layer_parameters;
+
+typedef struct ft_linear_parameters {
+    int weight, bias;
+    int64_t inputs, outputs;
+} ft_linear_parameters;
+
+// Called with the hidden rows after the embeddings (layer -1) and every layer (the last one has pooled rows only).
+typedef void (*ft_tap)(void *context, int layer, ft_tensor hidden);
+
+typedef struct ft_model {
+    ft_device *device;
+    ft_memory *memory;
+    ft_parameters parameters;
+    // shape
+    int32_t layers, heads, head_dim;
+    int64_t hidden, intermediate;
+    ft_activation activation;
+    float epsilon;
+    int32_t labels, padding_id, max_positions;
+    // registry
+    int word, position, token_type, embedding_gamma, embedding_beta;
+    ft_layer_parameters *layer;
+    ft_linear_parameters pooler;
+    ft_linear_parameters *head; // hidden layers, then the classifier
+    int32_t head_count;         // hidden layers + 1
+    ft_activation head_activation;
+    // training
+    float hidden_dropout, attention_dropout, classifier_dropout, head_dropout;
+    int32_t first_trained_layer; // layers below it, and then the embeddings, get no backward pass
+    bool embeddings_trained;
+    int32_t checkpoint_every;    // 0: keep all activations; k: keep the input of every k-th layer
+    ft_tap tap;                  // optional
+    void *tap_context;
+    ft_arena arena;
+} ft_model;
+
+// label_count: outputs of the classifier. `options` gives head, freezing, dropout and checkpointing.
+ft_status ft_model_create(ft_memory *memory, const ft_model_config *config, const ft_config *options, int32_t label_count,
+                          ft_model *model);
+ft_status ft_model_prepare_training(ft_model *model, double weight_decay);
+void ft_model_free(ft_model *model); // {0} is fine
+
+// `batch` holds device pointers. losses: [batch->sequences] fp32 device, written. Gradients are accumulated.
+ft_status ft_model_train_batch(ft_model *model, const ft_batch *batch, ft_capacity capacity, const ft_step_state *step,
+                               ft_tensor losses);
+// logits: [batch->sequences, labels] fp32 device, written. No dropout.
+ft_status ft_model_predict_batch(ft_model *model, const ft_batch *batch, ft_capacity capacity, ft_tensor logits);
+
+#endif

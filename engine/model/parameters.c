@@ -1,0 +1,119 @@
+#include "engine/model/parameters.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GROUP_ALIGN = 64 };
+
+int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec) {
+    if (p->count == p->capacity) {
+        int capacity = p->capacity ? 2 * p->capacity : 64;
+        ft_parameter *grown = ft_realloc(p->list, (size_t)capacity, sizeof *grown, "the parameter list");
+        if (grown == NULL) return -1;
+        p->list = grown;
+        p->capacity = capacity;
+    }
+    char *name = ft_arena_strdup(&p->arena, spec.name);
+    if (name == NULL) return -1;
+    p->list[p->count] = (ft_parameter){.name = name,
+                                       .rows = spec.rows,
+                                       .cols = spec.cols,
+                                       .count = (spec.rows ? spec.rows : 1) * spec.cols,
+                                       .trainable = spec.trainable,
+                                       .decay = spec.decay,
+                                       .starts_group = !spec.joins_group,
+                                       .head = spec.head};
+    return p->count++;
+}
+
+// Places the parameters of one kind behind `at`; returns the end, rounded up.
+static int64_t place(ft_parameters *p, bool trainable, int64_t at) {
+    for (int i = 0; i < p->count; i++) {
+        ft_parameter *q = &p->list[i];
+        if (q->trainable != trainable) continue;
+        if (q->starts_group) at = (at + GROUP_ALIGN - 1) / GROUP_ALIGN * GROUP_ALIGN;
+        q->offset = at;
+        at += q->count;
+    }
+    return (at + GROUP_ALIGN - 1) / GROUP_ALIGN * GROUP_ALIGN;
+}
+
+ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory) {
+    p->memory = memory;
+    p->trainable = place(p, true, 0);
+    p->total = place(p, false, p->trainable);
+    p->real_total = p->real_trainable = 0;
+    for (int i = 0; i < p->count; i++) {
+        p->real_total += p->list[i].count;
+        if (p->list[i].trainable) p->real_trainable += p->list[i].count;
+    }
+    void *data;
+    FT_TRY(ft_memory_alloc(memory, (size_t)p->total * sizeof(float), FT_MEM_WEIGHTS, "weights", &data));
+    p->weights = data;
+    ft_device *device = ft_memory_device(memory);
+    return device->functions->fill(device, p->weights, 0, (size_t)p->total * sizeof(float));
+}
+
+static ft_status build_ranges(ft_parameters *p, double weight_decay) {
+    p->ranges = ft_arena_alloc(&p->arena, (size_t)(p->count + 1) * sizeof *p->ranges);
+    if (p->ranges == NULL) return FT_NO_MEMORY;
+    // Neighbours of one kind merge, padding between them included (it is zero and stays zero).
+    p->range_count = 0;
+    for (int i = 0; i < p->count; i++) {
+        const ft_parameter *q = &p->list[i];
+        if (!q->trainable) continue;
+        float decay = q->decay ? (float)weight_decay : 0.0f;
+        if (p->range_count > 0 && p->ranges[p->range_count - 1].weight_decay == decay) {
+            ft_adamw_range *last = &p->ranges[p->range_count - 1];
+            last->count = q->offset + q->count - last->first;
+        } else {
+            p->ranges[p->range_count++] = (ft_adamw_range){q->offset, q->count, decay, 1.0f};
+        }
+    }
+    return FT_OK;
+}
+
+ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay) {
+    size_t bytes = (size_t)p->trainable * sizeof(float);
+    ft_device *device = ft_memory_device(p->memory);
+    void *data;
+    FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_GRADIENTS, "gradients", &data));
+    p->gradients = data;
+    FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_OPTIMIZER, "adamw first moment", &data));
+    p->m = data;
+    FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_OPTIMIZER, "adamw second moment", &data));
+    p->v = data;
+    FT_TRY(device->functions->fill(device, p->gradients, 0, bytes));
+    FT_TRY(device->functions->fill(device, p->m, 0, bytes));
+    FT_TRY(device->functions->fill(device, p->v, 0, bytes));
+    return build_ranges(p, weight_decay);
+}
+
+void ft_parameters_free(ft_parameters *p) {
+    if (p->memory != NULL) {
+        ft_memory_free(p->memory, p->weights);
+        ft_memory_free(p->memory, p->gradients);
+        ft_memory_free(p->memory, p->m);
+        ft_memory_free(p->memory, p->v);
+    }
+    ft_arena_free(&p->arena);
+    free(p->list);
+    memset(p, 0, sizeof *p);
+}
+
+int ft_parameters_find(const ft_parameters *p, const char *name) {
+    for (int i = 0; i < p->count; i++)
+        if (strcmp(p->list[i].name, name) == 0) return i;
+    return -1;
+}
+
+static ft_tensor view(const ft_parameter *q, float *base) {
+    return ft_matrix(base + q->offset, q->rows ? q->rows : 1, q->cols, FT_F32);
+}
+
+ft_tensor ft_parameter_weight(const ft_parameters *p, int index) { return view(&p->list[index], p->weights); }
+
+ft_tensor ft_parameter_gradient(const ft_parameters *p, int index) {
+    if (p->gradients == NULL || !p->list[index].trainable) return ft_absent();
+    return view(&p->list[index], p->gradients);
+}

@@ -1,0 +1,54 @@
+// parameters.h - the registry of a model's parameters, and the flat buffers they live in.
+//
+// Parameters are added in the order in which the backward pass completes their gradients (head first, embeddings last).
+// ft_parameters_allocate then lays all trainable ones at the front of one flat fp32 buffer, the frozen ones behind them;
+// gradients, moments and the optimizer work on ranges of [0, trainable). Groups (Q, K and V) stand back to back without
+// gaps, so that one product can use them as one matrix; every group begins at a multiple of 64 elements.
+#ifndef FT_PARAMETERS_H
+#define FT_PARAMETERS_H
+
+#include "engine/memory/memory.h"
+#include "kernels/arena.h"
+
+typedef struct ft_parameter {
+    const char *name;     // as in a Hugging Face checkpoint
+    int64_t rows, cols;   // a vector has rows == 0 (shape [cols])
+    int64_t count;        // elements
+    int64_t offset;       // in the flat buffers, elements
+    bool trainable, decay, starts_group;
+    bool head;            // drawn when the checkpoint lacks it
+} ft_parameter;
+
+typedef struct ft_parameters {
+    ft_parameter *list;
+    int count, capacity;
+    int64_t total, trainable; // elements of the flat buffers, padding included
+    int64_t real_total, real_trainable; // parameters, without padding
+    float *weights;           // [total] device
+    float *gradients, *m, *v; // [trainable] device; NULL until ft_parameters_allocate_training
+    ft_adamw_range *ranges;   // weight decay over [0, trainable)
+    int range_count;
+    ft_memory *memory;
+    ft_arena arena;
+} ft_parameters;
+
+typedef struct ft_parameter_spec {
+    const char *name;
+    int64_t rows, cols; // rows 0: vector
+    bool trainable, decay, joins_group, head; // joins_group: stands right behind the previous parameter
+} ft_parameter_spec;
+
+// Returns the index, or -1 with the error set.
+int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec);
+// Weights only (inference). After it views may be taken.
+ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory);
+// Gradients (zeroed), m and v (zeroed) and the ranges of AdamW.
+ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay);
+void ft_parameters_free(ft_parameters *p); // {0} is fine
+int ft_parameters_find(const ft_parameters *p, const char *name); // -1 if absent
+
+ft_tensor ft_parameter_weight(const ft_parameters *p, int index);
+// Absent for a frozen parameter or without training buffers.
+ft_tensor ft_parameter_gradient(const ft_parameters *p, int index);
+
+#endif
