@@ -122,7 +122,7 @@ static void processor_name(char *out, size_t size) {
 
 ft_status ft_cpu_open(int threads, const char *isa_name, ft_device **device) {
     *device = NULL;
-    const ft_isa *isa;
+    const ft_isa *isa = NULL;
     FT_TRY(choose_isa(isa_name, &isa));
     if (threads <= 0) threads = ft_usable_threads();
     ft_cpu *cpu = ft_calloc(1, sizeof *cpu, "CPU device");
