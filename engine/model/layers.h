@@ -4,6 +4,7 @@
 #define FT_LAYERS_H
 
 #include "engine/model/model.h"
+#include "kernels/philox.h"
 
 // One micro-batch on its way through the model.
 typedef struct ft_pass {
