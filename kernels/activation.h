@@ -14,6 +14,12 @@ typedef enum ft_activation {
     FT_ACT_COUNT
 } ft_activation;
 
+// The name that Hugging Face configurations use ("gelu_new" for FT_ACT_GELU_TANH); "?" when out of range.
+const char *ft_activation_name(ft_activation kind);
+// Accepts every Hugging Face spelling of the above (gelu, gelu_python, gelu_new, gelu_pytorch_tanh, gelu_fast, relu, silu,
+// swish, tanh, quick_gelu, mish, linear); FT_INVALID with the nearest of them otherwise.
+ft_status ft_activation_from_name(const char *name, ft_activation *out);
+
 typedef struct ft_activation_forward_args {
     ft_activation kind;
     ft_tensor x, bias; // [T,N]; optional [N]

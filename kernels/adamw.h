@@ -8,13 +8,15 @@
 // adamw: nothing at all when update->finite is 0. Else with g = grad * clip, lr = step->learning_rate * range.lr_scale:
 //   p *= 1 - lr * weight_decay;  m = m + (g - m)(1 - beta1);  v = v beta2 + g g (1 - beta2)
 //   p -= (lr / correction1) * m / (sqrt(v) / sqrt(correction2) + epsilon)              (PyTorch's AdamW)
+// Factors that are the same for all elements are computed in double, then rounded to float.
 #ifndef FT_ADAMW_H
 #define FT_ADAMW_H
 #include "kernels/op.h"
 
+// Doubles as in PyTorch: 1 - beta2 of a beta2 rounded to float would be off by 1e-5 of itself.
 typedef struct ft_adamw_hyper {
-    float beta1, beta2, epsilon;
-    float max_gradient_norm; // <= 0: no clipping
+    double beta1, beta2, epsilon;
+    double max_gradient_norm; // <= 0: no clipping
 } ft_adamw_hyper;
 
 typedef struct ft_gradient_norm_args {
