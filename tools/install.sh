@@ -72,7 +72,7 @@ echo "installing ${missing[*]}" >&2
 install() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "${line[@]}"; }
 # Lists that are absent or old make the first try fail; an update costs seconds, so only then.
 if ! install; then
-    "${as_root[@]}" apt-get update
+    "${as_root[@]}" apt-get update || true # its failure shows in the next line
     install || {
         echo "install.sh: apt-get could not install: ${missing[*]}" >&2
         echo "  hint: see its messages above; then run: ${line[*]}" >&2

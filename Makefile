@@ -1,0 +1,57 @@
+# A thin front to CMake and tools/: every target can be run again and again and redoes nothing that is done.
+BUILD ?= build
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 20
+JOBS ?= $(shell nproc)
+
+# configure,PRESET,DIRECTORY: once (cmake --build does it again when a CMakeLists.txt changes), with Ninja where it is there
+configure = [ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) -B $(2) $$(command -v ninja >/dev/null && echo -G Ninja)
+ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error --parallel $(JOBS)
+
+.PHONY: build quickstart test install sanitize tsan fuzz clean help
+.DEFAULT_GOAL := build
+.NOTPARALLEL:
+
+build: ## the program, as build/ftengine
+	@tools/install.sh build
+	@$(call configure,release,$(BUILD))
+	@cmake --build $(BUILD) --parallel $(JOBS)
+
+quickstart: ## fine-tune a real pretrained model on real text, evaluate it, and predict a few sentences
+	@tools/install.sh build quickstart
+	@$(MAKE) --no-print-directory build
+	@tools/get_model.sh
+	@tools/get_data.sh
+	@FTENGINE=$(BUILD)/ftengine tools/quickstart.sh
+
+test: ## build and run all tests
+	@tools/install.sh test
+	@$(MAKE) --no-print-directory build
+	@$(call ctest,$(BUILD))
+
+install: build ## install the program under PREFIX (default /usr/local)
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+sanitize: ## all tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@tools/install.sh test
+	@$(call configure,sanitize,build-asan)
+	@cmake --build build-asan --parallel $(JOBS)
+	@$(call ctest,build-asan)
+
+tsan: ## the tests with threads under ThreadSanitizer
+	@tools/install.sh test
+	@$(call configure,tsan,build-tsan)
+	@cmake --build build-tsan --parallel $(JOBS)
+	@$(call ctest,build-tsan) -L threads
+
+fuzz: ## every fuzz target for FUZZ_SECONDS (default 20)
+	@tools/install.sh fuzz
+	@$(call configure,fuzz,build-fuzz)
+	@cmake --build build-fuzz --parallel $(JOBS)
+	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
+
+clean: ## remove what was built (models, data and runs stay)
+	@rm -rf $(BUILD) build-asan build-tsan build-fuzz
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
