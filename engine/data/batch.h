@@ -10,13 +10,16 @@ typedef struct ft_batch {
     int32_t *ids;            // [tokens]
     int32_t *token_slot;     // [tokens]
     int32_t *token_position; // [tokens] position in its sequence
+    int32_t *token_type;     // [tokens] 0: single texts
     int32_t *cu_seqlens;     // [sequences + 1]
     int32_t *first_row;      // [sequences] = cu_seqlens[i]: the pooled row
     int32_t *slot;           // [sequences]
+    int32_t *pooled_position; // [sequences] zeros: where the pooled rows stand
+    int32_t *one_each;       // [sequences + 1] 0, 1, 2, ...: cu_seqlens of the pooled rows
     int32_t *label;          // [sequences]; 0 when unlabelled
-    int64_t *example;        // [sequences] index in the data set; not part of storage's device image
+    int64_t *example;        // [sequences] index in the data set; last in storage, behind what a device needs
     int32_t capacity_sequences, capacity_tokens;
-    void *storage;           // all arrays up to `label`, in one block of ft_batch_bytes(): one copy brings it to a device
+    void *storage;           // all arrays, in one block of ft_batch_bytes(): one copy brings them to a device
 } ft_batch;
 
 // How an effective batch is cut: as many sequences, in order, as fit both limits; a sequence longer than max_tokens
@@ -31,9 +34,11 @@ size_t ft_batch_bytes(int32_t capacity_sequences, int32_t capacity_tokens);
 // pointers of the uploaded image.
 void ft_batch_bind(ft_batch *batch, void *storage, int32_t capacity_sequences, int32_t capacity_tokens);
 
-// How many of order[first .. last) make the next micro-batch (at least 1 when first < last).
+// How many of order[first .. last) make the next micro-batch (at least 1 when first < last). order NULL: 0, 1, 2, ...
 int64_t ft_batch_cut(const ft_dataset *data, const int32_t *order, int64_t first, int64_t last, ft_batch_limits limits);
-// Fills `batch` with order[first .. first + count); slots count from first_slot. Capacity must suffice.
-ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *order, int64_t first, int64_t count, int32_t first_slot);
+// Fills `batch` with order[first .. first + count); slots count from first_slot. Too small a capacity: FT_FAILED, and
+// the batch is as before.
+ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *order, int64_t first, int64_t count,
+                        int32_t first_slot);
 
 #endif

@@ -1,0 +1,111 @@
+#include "engine/data/batch.h"
+
+#include <string.h>
+
+enum { ALIGN = 256 };
+
+static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
+
+// One walk over the layout serves both the size and the addresses, so that they cannot disagree. Addresses are computed
+// as integers: `storage` may belong to a device, or be NULL when only the size is asked for.
+static size_t lay_out(ft_batch *batch, uintptr_t storage, int32_t capacity_sequences, int32_t capacity_tokens) {
+    size_t tokens = aligned((size_t)capacity_tokens * sizeof(int32_t));
+    size_t sequences = aligned((size_t)capacity_sequences * sizeof(int32_t));
+    size_t bounds = aligned(((size_t)capacity_sequences + 1) * sizeof(int32_t));
+    const struct {
+        int32_t **array;
+        size_t bytes;
+    } layout[] = {{&batch->ids, tokens},
+                  {&batch->token_slot, tokens},
+                  {&batch->token_position, tokens},
+                  {&batch->token_type, tokens},
+                  {&batch->cu_seqlens, bounds},
+                  {&batch->first_row, sequences},
+                  {&batch->slot, sequences},
+                  {&batch->pooled_position, sequences},
+                  {&batch->one_each, bounds},
+                  {&batch->label, sequences}};
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof layout / sizeof *layout; i++) {
+        *layout[i].array = (int32_t *)(storage + at);
+        at += layout[i].bytes;
+    }
+    batch->example = (int64_t *)(storage + at);
+    return at + aligned((size_t)capacity_sequences * sizeof(int64_t));
+}
+
+size_t ft_batch_bytes(int32_t capacity_sequences, int32_t capacity_tokens) {
+    ft_batch scratch;
+    return lay_out(&scratch, 0, capacity_sequences, capacity_tokens);
+}
+
+void ft_batch_bind(ft_batch *batch, void *storage, int32_t capacity_sequences, int32_t capacity_tokens) {
+    memset(batch, 0, sizeof *batch);
+    lay_out(batch, (uintptr_t)storage, capacity_sequences, capacity_tokens);
+    batch->storage = storage;
+    batch->capacity_sequences = capacity_sequences;
+    batch->capacity_tokens = capacity_tokens;
+}
+
+static int64_t example_at(const int32_t *order, int64_t index) { return order != NULL ? order[index] : index; }
+
+static int64_t length_of(const ft_dataset *data, int64_t example) {
+    return data->offset[example + 1] - data->offset[example];
+}
+
+int64_t ft_batch_cut(const ft_dataset *data, const int32_t *order, int64_t first, int64_t last, ft_batch_limits limits) {
+    // Without a limit the batch still has to be counted in int32.
+    int64_t most_tokens = limits.max_tokens > 0 && limits.max_tokens < INT32_MAX ? limits.max_tokens : INT32_MAX;
+    int64_t most = limits.max_sequences > 0 && limits.max_sequences < INT32_MAX ? limits.max_sequences : INT32_MAX - 1;
+    int64_t count = 0, tokens = 0;
+    while (first + count < last && count < most) {
+        tokens += length_of(data, example_at(order, first + count));
+        if (count > 0 && tokens > most_tokens) break;
+        count++;
+    }
+    return count;
+}
+
+ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *order, int64_t first, int64_t count,
+                        int32_t first_slot) {
+    if (count < 0 || count > batch->capacity_sequences)
+        return ft_fail(FT_FAILED, NULL, "a batch for %d sequences cannot hold %lld", batch->capacity_sequences,
+                       (long long)count);
+    int64_t tokens = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t example = example_at(order, first + i);
+        if (example < 0 || example >= data->examples)
+            return ft_fail(FT_FAILED, NULL, "example %lld of a data set of %lld was asked for", (long long)example,
+                           (long long)data->examples);
+        tokens += length_of(data, example);
+    }
+    if (tokens > batch->capacity_tokens)
+        return ft_fail(FT_FAILED, NULL, "a batch for %d tokens cannot hold %lld", batch->capacity_tokens,
+                       (long long)tokens);
+
+    int32_t row = 0, longest = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t example = example_at(order, first + i);
+        int32_t length = (int32_t)length_of(data, example), slot = first_slot + (int32_t)i;
+        batch->cu_seqlens[i] = batch->first_row[i] = row;
+        batch->slot[i] = slot;
+        batch->pooled_position[i] = 0;
+        batch->one_each[i] = (int32_t)i;
+        batch->label[i] = data->label != NULL ? data->label[example] : 0;
+        batch->example[i] = example;
+        memcpy(batch->ids + row, data->ids + data->offset[example], (size_t)length * sizeof(int32_t));
+        for (int32_t position = 0; position < length; position++) {
+            batch->token_slot[row + position] = slot;
+            batch->token_position[row + position] = position;
+            batch->token_type[row + position] = 0;
+        }
+        row += length;
+        if (length > longest) longest = length;
+    }
+    batch->cu_seqlens[count] = row;
+    batch->one_each[count] = (int32_t)count;
+    batch->sequences = (int32_t)count;
+    batch->tokens = row;
+    batch->longest = longest;
+    return FT_OK;
+}

@@ -1,0 +1,177 @@
+// Micro-batches: layout of the block, where an effective batch is cut, what is filled in.
+#include "engine/data/batch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Six examples of 3, 5, 1, 4, 2 and 9 tokens; the ids of example e are 100 e, 100 e + 1, ...
+enum { EXAMPLES = 6, TOKENS = 24 };
+static const int LENGTH[EXAMPLES] = {3, 5, 1, 4, 2, 9};
+static int32_t ids[TOKENS], labels[EXAMPLES] = {7, 6, 5, 4, 3, 2};
+static int64_t offsets[EXAMPLES + 1];
+static ft_dataset data = {.examples = EXAMPLES, .tokens = TOKENS, .ids = ids, .offset = offsets, .label = labels, .longest = 9};
+
+static int make_data(void **state) {
+    for (int e = 0, at = 0; e < EXAMPLES; e++) {
+        offsets[e] = at;
+        for (int t = 0; t < LENGTH[e]; t++) ids[at++] = 100 * e + t;
+        offsets[e + 1] = at;
+    }
+    return offsets[EXAMPLES] == TOKENS ? 0 : 1;
+}
+
+static ft_batch make_batch(int32_t sequences, int32_t tokens) {
+    ft_batch batch;
+    void *storage = malloc(ft_batch_bytes(sequences, tokens));
+    assert_non_null(storage);
+    ft_batch_bind(&batch, storage, sequences, tokens);
+    return batch;
+}
+
+static void arrays_do_not_overlap(void **state) {
+    const int32_t sizes[][2] = {{0, 0}, {1, 1}, {63, 64}, {64, 65}, {32, 4096}, {1000, 1}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        int32_t s = sizes[i][0], t = sizes[i][1];
+        size_t bytes = ft_batch_bytes(s, t);
+        char *base = aligned_alloc(256, bytes > 0 ? bytes : 256);
+        assert_non_null(base);
+        ft_batch batch;
+        ft_batch_bind(&batch, base, s, t);
+        const struct { void *at; size_t bytes; } array[] = {
+            {batch.ids, 4 * (size_t)t}, {batch.token_slot, 4 * (size_t)t}, {batch.token_position, 4 * (size_t)t},
+            {batch.cu_seqlens, 4 * (size_t)s + 4}, {batch.first_row, 4 * (size_t)s}, {batch.slot, 4 * (size_t)s},
+            {batch.label, 4 * (size_t)s}, {batch.example, 8 * (size_t)s}};
+        for (size_t a = 0; a < 8; a++) {
+            char *end = a < 7 ? (char *)array[a + 1].at : base + bytes;
+            assert_int_equal((uintptr_t)array[a].at % 256, 0);
+            assert_true((char *)array[a].at + array[a].bytes <= end);
+        }
+        assert_ptr_equal(batch.ids, base);
+        assert_int_equal(batch.capacity_sequences, s);
+        assert_int_equal(batch.capacity_tokens, t);
+        free(base);
+    }
+}
+
+// Binding must not touch the block: it may lie on a device.
+static void bind_reads_and_writes_nothing(void **state) {
+    ft_batch host = make_batch(5, 100), device;
+    char *far = (char *)(uintptr_t)0x7f0000000000;
+    ft_batch_bind(&device, far, 5, 100);
+    assert_ptr_equal(device.storage, far);
+    assert_int_equal((char *)device.label - far, (char *)host.label - (char *)host.storage);
+    assert_int_equal((char *)device.cu_seqlens - far, (char *)host.cu_seqlens - (char *)host.storage);
+    free(host.storage);
+}
+
+static int64_t cut(const int32_t *order, int64_t first, int64_t last, int64_t max_tokens, int64_t max_sequences) {
+    return ft_batch_cut(&data, order, first, last, (ft_batch_limits){max_tokens, max_sequences});
+}
+
+static void cuts(void **state) {
+    assert_int_equal(cut(NULL, 0, 6, 0, 0), 6);
+    assert_int_equal(cut(NULL, 0, 6, 24, 0), 6);
+    assert_int_equal(cut(NULL, 0, 6, 23, 0), 5);
+    assert_int_equal(cut(NULL, 0, 6, 8, 0), 2);  // 3 + 5 fit exactly
+    assert_int_equal(cut(NULL, 0, 6, 7, 0), 1);
+    assert_int_equal(cut(NULL, 0, 6, 2, 0), 1);  // longer than the limit: alone
+    assert_int_equal(cut(NULL, 5, 6, 4, 0), 1);
+    assert_int_equal(cut(NULL, 0, 6, 0, 4), 4);
+    assert_int_equal(cut(NULL, 0, 6, 8, 1), 1);
+    assert_int_equal(cut(NULL, 0, 6, 9, 5), 3);
+    assert_int_equal(cut(NULL, 4, 6, 0, 4), 2);
+    assert_int_equal(cut(NULL, 3, 3, 0, 0), 0);
+    const int32_t order[] = {2, 4, 0, 5, 1, 3}; // 1 2 3 9 5 4 tokens
+    assert_int_equal(cut(order, 0, 6, 6, 0), 3);
+    assert_int_equal(cut(order, 3, 6, 6, 0), 1);
+    assert_int_equal(cut(order, 4, 6, 6, 0), 1);
+    assert_int_equal(cut(order, 1, 6, INT64_MAX, INT64_MAX), 5);
+}
+
+// Whatever the limits, the pieces are the effective batch, once and in order.
+static void pieces_make_the_whole(void **state) {
+    const int32_t order[] = {3, 1, 4, 0, 5, 2};
+    ft_batch batch = make_batch(EXAMPLES, TOKENS);
+    for (int64_t max_tokens = 0; max_tokens <= TOKENS; max_tokens++) {
+        for (int64_t max_sequences = 0; max_sequences <= EXAMPLES; max_sequences++) {
+            int32_t slot = 0;
+            for (int64_t first = 0, count; first < EXAMPLES; first += count) {
+                count = cut(order, first, EXAMPLES, max_tokens, max_sequences);
+                assert_true(count >= 1);
+                assert_int_equal(ft_batch_fill(&batch, &data, order, first, count, slot), FT_OK);
+                assert_int_equal(batch.sequences, count);
+                if (max_sequences > 0) assert_true(batch.sequences <= max_sequences);
+                if (max_tokens > 0 && count > 1) assert_true(batch.tokens <= max_tokens);
+                for (int32_t i = 0; i < batch.sequences; i++, slot++) {
+                    assert_int_equal(batch.slot[i], slot);
+                    assert_int_equal(batch.example[i], order[slot]);
+                }
+            }
+            assert_int_equal(slot, EXAMPLES);
+        }
+    }
+    free(batch.storage);
+}
+
+static void fill(void **state) {
+    const int32_t order[] = {5, 2, 0, 1, 3};
+    ft_batch batch = make_batch(3, 9);
+    assert_int_equal(ft_batch_fill(&batch, &data, order, 1, 3, 10), FT_OK); // examples 2, 0, 1: 1 + 3 + 5 tokens
+    const int32_t expected_ids[] = {200, 0, 1, 2, 100, 101, 102, 103, 104};
+    const int32_t expected_slot[] = {10, 11, 11, 11, 12, 12, 12, 12, 12};
+    const int32_t expected_position[] = {0, 0, 1, 2, 0, 1, 2, 3, 4};
+    const int32_t expected_bounds[] = {0, 1, 4, 9}, slots[] = {10, 11, 12}, expected_labels[] = {5, 7, 6};
+    const int64_t examples[] = {2, 0, 1};
+    assert_int_equal(batch.sequences, 3);
+    assert_int_equal(batch.tokens, 9);
+    assert_int_equal(batch.longest, 5);
+    assert_memory_equal(batch.ids, expected_ids, sizeof expected_ids);
+    assert_memory_equal(batch.token_slot, expected_slot, sizeof expected_slot);
+    assert_memory_equal(batch.token_position, expected_position, sizeof expected_position);
+    assert_memory_equal(batch.cu_seqlens, expected_bounds, sizeof expected_bounds);
+    assert_memory_equal(batch.first_row, expected_bounds, 3 * sizeof(int32_t));
+    assert_memory_equal(batch.slot, slots, sizeof slots);
+    assert_memory_equal(batch.label, expected_labels, sizeof expected_labels);
+    assert_memory_equal(batch.example, examples, sizeof examples);
+
+    // A smaller batch in the same block; no labels, no order.
+    ft_dataset unlabelled = data;
+    unlabelled.label = NULL;
+    assert_int_equal(ft_batch_fill(&batch, &unlabelled, NULL, 3, 2, 0), FT_OK);
+    assert_int_equal(batch.sequences, 2);
+    assert_int_equal(batch.tokens, 6);
+    assert_int_equal(batch.longest, 4);
+    assert_int_equal(batch.ids[5], 401);
+    assert_int_equal(batch.label[0], 0);
+    assert_int_equal(batch.label[1], 0);
+    assert_int_equal(batch.cu_seqlens[2], 6);
+    free(batch.storage);
+}
+
+static void too_much_is_refused(void **state) {
+    const int32_t beyond[] = {6}, negative[] = {-1};
+    ft_batch batch = make_batch(2, 8);
+    assert_int_equal(ft_batch_fill(&batch, &data, NULL, 0, 2, 0), FT_OK);
+    assert_int_equal(ft_batch_fill(&batch, &data, NULL, 0, 3, 0), FT_FAILED);
+    assert_int_equal(ft_batch_fill(&batch, &data, NULL, 1, 1, 0), FT_OK);
+    assert_int_equal(ft_batch_fill(&batch, &data, NULL, 5, 1, 0), FT_FAILED);
+    assert_int_equal(ft_batch_fill(&batch, &data, beyond, 0, 1, 0), FT_FAILED);
+    assert_int_equal(ft_batch_fill(&batch, &data, negative, 0, 1, 0), FT_FAILED);
+    assert_int_equal(batch.sequences, 1); // as it was
+    assert_int_equal(batch.tokens, 5);
+    assert_int_equal(batch.ids[0], 100);
+    free(batch.storage);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(arrays_do_not_overlap), cmocka_unit_test(bind_reads_and_writes_nothing),
+        cmocka_unit_test(cuts), cmocka_unit_test(pieces_make_the_whole), cmocka_unit_test(fill),
+        cmocka_unit_test(too_much_is_refused),
+    };
+    return cmocka_run_group_tests(tests, make_data, NULL);
+}
