@@ -1,9 +1,46 @@
-// elementwise.h - shapes of work that both the scratch sizes and the kernels must know.
+// elementwise.h - what the row-wise, column-wise and flat ops of the CPU share.
 #ifndef FT_CPU_ELEMENTWISE_H
 #define FT_CPU_ELEMENTWISE_H
+
+#include "kernels/cpu/cpu.h"
 
 // Elements of the flat gradient whose squares one task sums; the partial sums are added in order. Fixed, so that the norm
 // depends on neither threads nor instruction set.
 enum { FT_NORM_CHUNK = 1 << 15 };
+
+// Below this many elements a thread's share costs less than waking the thread.
+enum { FT_ELEMENTS_WORTH_A_THREAD = 4096 };
+
+// Columns of a chain are shared out in blocks of one cache line, which is one vector.
+enum { FT_COLUMN_GRAIN = 16 };
+
+// Ends the op when its arguments do not fit together: an error of the program, not of its user.
+#define FT_REQUIRE(op, condition)                                                                                      \
+    do {                                                                                                               \
+        if (!(condition)) return ft_fail(FT_FAILED, op, "arguments that do not fit together: not " #condition);       \
+    } while (0)
+
+static inline bool ft_is_matrix(ft_tensor t, int64_t rows, int64_t cols) {
+    return t.data && t.dtype == FT_F32 && t.rows == rows && t.cols == cols && t.stride >= cols;
+}
+static inline bool ft_is_vector(ft_tensor t, int64_t n) {
+    return t.data && t.dtype == FT_F32 && t.rows * t.cols == n && (t.rows == 1 || t.stride == t.cols);
+}
+static inline bool ft_is_optional_matrix(ft_tensor t, int64_t rows, int64_t cols) {
+    return !t.data || ft_is_matrix(t, rows, cols);
+}
+static inline bool ft_is_optional_vector(ft_tensor t, int64_t n) { return !t.data || ft_is_vector(t, n); }
+
+static inline float *ft_row(ft_tensor t, int64_t row) { return (float *)t.data + row * t.stride; }
+// NULL when absent.
+static inline float *ft_row_if(ft_tensor t, int64_t row) { return t.data ? ft_row(t, row) : NULL; }
+
+// In how many shares to cut `units` (rows, blocks of columns) that hold `elements` in all.
+static inline int ft_shares(const ft_cpu *cpu, int64_t units, int64_t elements) {
+    int64_t shares = cpu->threads;
+    if (shares > elements / FT_ELEMENTS_WORTH_A_THREAD) shares = elements / FT_ELEMENTS_WORTH_A_THREAD;
+    if (shares > units) shares = units;
+    return shares < 1 ? 1 : (int)shares;
+}
 
 #endif

@@ -1,0 +1,144 @@
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/vec.h"
+
+#include <math.h>
+
+static int64_t elements(ft_tensor t) { return t.rows * t.cols; }
+// One run of n floats.
+static bool is_flat(ft_tensor t, int64_t n) { return n == 0 || ft_is_vector(t, n); }
+
+// ---- the norm -------------------------------------------------------------------------------------------------------
+
+typedef struct norm_job {
+    const float *gradient;
+    int64_t n;
+    double *partial;
+} norm_job;
+
+// Products of floats are exact in double, so whether the compiler fuses them changes nothing.
+static void norm_task(void *context, int task, int thread) {
+    const norm_job *job = context;
+    int64_t i = (int64_t)task * FT_NORM_CHUNK, last = i + FT_NORM_CHUNK < job->n ? i + FT_NORM_CHUNK : job->n;
+    const float *g = job->gradient;
+    double sum[FT_LANES] = {0};
+    for (; i + FT_LANES <= last; i += FT_LANES)
+        for (int lane = 0; lane < FT_LANES; lane++) sum[lane] += (double)g[i + lane] * (double)g[i + lane];
+    for (int lane = 0; i < last; i++, lane++) sum[lane] += (double)g[i] * (double)g[i];
+    for (int width = FT_LANES / 2; width > 0; width /= 2)
+        for (int lane = 0; lane < width; lane++) sum[lane] += sum[lane + width];
+    job->partial[task] = sum[0];
+}
+
+static bool all_finite(const ft_tensor *losses) {
+    for (int64_t row = 0; row < losses->rows; row++)
+        for (int64_t col = 0; col < losses->cols; col++)
+            if (!isfinite(ft_row(*losses, row)[col])) return false;
+    return true;
+}
+
+ft_status FT_ISA_NAME(gradient_norm)(ft_device *device, const ft_gradient_norm_args *args) {
+    static const char op[] = "gradient_norm";
+    int64_t n = elements(args->gradient), chunks = (n + FT_NORM_CHUNK - 1) / FT_NORM_CHUNK;
+    FT_REQUIRE(op, is_flat(args->gradient, n) && chunks < INT32_MAX);
+    FT_REQUIRE(op, !args->losses || (args->losses->data && args->losses->dtype == FT_F32));
+    FT_REQUIRE(op, args->workspace.bytes >= (size_t)chunks * sizeof(double));
+    FT_REQUIRE(op, args->update);
+    ft_cpu *cpu = ft_cpu_of(device);
+    norm_job job = {args->gradient.data, n, args->workspace.data};
+    ft_pool_run(cpu->pool, (int)chunks, norm_task, &job);
+    double sum = 0;
+    for (int64_t c = 0; c < chunks; c++) sum += job.partial[c];
+
+    ft_update_state *update = args->update;
+    const ft_adamw_hyper *hyper = &args->hyper;
+    update->norm = sqrt(sum);
+    double clip = hyper->max_gradient_norm > 0 ? hyper->max_gradient_norm / (update->norm + 1e-6) : 1.0;
+    update->clip = clip < 1.0 ? (float)clip : 1.0f;
+    update->finite = isfinite(update->norm) && (!args->losses || all_finite(args->losses));
+    if (update->finite) {
+        update->count++;
+        update->correction1 = 1.0 - pow(hyper->beta1, (double)update->count);
+        update->correction2 = 1.0 - pow(hyper->beta2, (double)update->count);
+    }
+    return FT_OK;
+}
+
+// ---- the step -------------------------------------------------------------------------------------------------------
+
+typedef struct factors {
+    v16 clip, keep, toward1, beta2, toward2, step, root2, epsilon;
+} factors;
+
+FT_VEC void adamw_16(const factors *f, float *p, const float *g, float *m, float *v, int64_t n) {
+    v16 gradient = v_mul(v_load_any(g, n), f->clip);
+    v16 first = v_load_any(m, n), second = v_load_any(v, n);
+    first = v_fma(v_sub(gradient, first), f->toward1, first);
+    second = v_fma(v_mul(gradient, f->toward2), gradient, v_mul(second, f->beta2));
+    v16 divisor = v_add(v_div(v_sqrt(second), f->root2), f->epsilon);
+    v16 parameter = v_mul(v_load_any(p, n), f->keep);
+    v_store_any(p, v_sub(parameter, v_div(v_mul(first, f->step), divisor)), n);
+    v_store_any(m, first, n);
+    v_store_any(v, second, n);
+}
+
+// Kept out of line: one copy serves whole ranges and pieces of them, so the bits of an element cannot depend on the cut.
+__attribute__((noinline)) static void adamw_range(const ft_adamw_args *a, const ft_adamw_range *range, int64_t first, int64_t last) {
+    const ft_update_state *update = a->update;
+    double lr = (double)a->step->learning_rate * (double)range->lr_scale;
+    factors f = {
+        .clip = v_set1(update->clip),
+        .keep = v_set1((float)(1.0 - lr * (double)range->weight_decay)),
+        .toward1 = v_set1((float)(1.0 - a->hyper.beta1)),
+        .beta2 = v_set1((float)a->hyper.beta2),
+        .toward2 = v_set1((float)(1.0 - a->hyper.beta2)),
+        .step = v_set1((float)(lr / update->correction1)),
+        .root2 = v_set1((float)sqrt(update->correction2)),
+        .epsilon = v_set1((float)a->hyper.epsilon),
+    };
+    float *p = a->parameter.data, *m = a->m.data, *v = a->v.data;
+    const float *g = a->gradient.data;
+    int64_t i = first;
+    for (; i + FT_LANES <= last; i += FT_LANES) adamw_16(&f, p + i, g + i, m + i, v + i, FT_LANES);
+    if (i < last) adamw_16(&f, p + i, g + i, m + i, v + i, last - i);
+}
+
+typedef struct adamw_job {
+    const ft_adamw_args *args;
+    int64_t total;
+    int shares;
+} adamw_job;
+
+// A share is a stretch of the ranges laid end to end: there are many small ranges (biases, norms) and a few huge ones.
+static void adamw_task(void *context, int task, int thread) {
+    const adamw_job *job = context;
+    const ft_adamw_args *a = job->args;
+    int64_t first, last, before = 0;
+    ft_share(job->total, FT_COLUMN_GRAIN, job->shares, task, &first, &last);
+    for (int32_t r = 0; r < a->range_count && before < last; before += a->ranges[r].count, r++) {
+        const ft_adamw_range *range = &a->ranges[r];
+        int64_t from = first > before ? first - before : 0;
+        int64_t to = last - before < range->count ? last - before : range->count;
+        if (from < to) adamw_range(a, range, range->first + from, range->first + to);
+    }
+}
+
+ft_status FT_ISA_NAME(adamw)(ft_device *device, const ft_adamw_args *args) {
+    static const char op[] = "adamw";
+    int64_t n = elements(args->parameter), total = 0;
+    FT_REQUIRE(op, is_flat(args->parameter, n));
+    FT_REQUIRE(op, is_flat(args->gradient, n));
+    FT_REQUIRE(op, is_flat(args->m, n));
+    FT_REQUIRE(op, is_flat(args->v, n));
+    FT_REQUIRE(op, args->update && args->step);
+    for (int32_t r = 0; r < args->range_count; r++) {
+        const ft_adamw_range *range = &args->ranges[r];
+        FT_REQUIRE(op, range->first >= 0 && range->count >= 0 && range->first <= n - range->count);
+        total += range->count;
+    }
+    if (!args->update->finite) return FT_OK;
+    ft_cpu *cpu = ft_cpu_of(device);
+    adamw_job job = {args, total, ft_shares(cpu, total, total)};
+    ft_pool_run(cpu->pool, job.shares, adamw_task, &job);
+    return FT_OK;
+}

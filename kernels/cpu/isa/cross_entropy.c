@@ -1,0 +1,68 @@
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/vmath.h"
+
+#include <math.h>
+
+typedef struct loss_job {
+    const ft_cross_entropy_args *args;
+    int shares;
+} loss_job;
+
+// Logits c .. c+15 of a row; lanes past its end are minus infinity, which neither maximum nor sum sees.
+FT_VEC v16 load_logits(const float *x, int64_t c, int64_t classes) {
+    int64_t n = classes - c;
+    if (n >= FT_LANES) return v_load(x + c);
+    return v_select(m_first((int)n), v_load_n(x + c, (int)n), v_set1(-INFINITY));
+}
+
+// The largest logit, or a NaN if there is one: it must reach the loss.
+static float largest(const float *x, int64_t classes) {
+    v16 most = v_set1(-INFINITY), odd = v_zero();
+    for (int64_t c = 0; c < classes; c += FT_LANES) {
+        v16 l = load_logits(x, c, classes);
+        most = v_max(most, l);
+        odd = v_select(v_is_nan(l), l, odd);
+    }
+    return m_any(v_is_nan(odd)) ? NAN : v_hmax(most);
+}
+
+static void loss_row(const float *x, int64_t classes, int32_t label, float factor, float *loss, float *d) {
+    float most = largest(x, classes);
+    float chosen = x[label]; // before d, which may be x, is written
+    v16 shift = v_set1(most), sums = v_zero();
+    for (int64_t c = 0; c < classes; c += FT_LANES) sums = v_add(sums, v_exp(v_sub(load_logits(x, c, classes), shift)));
+    float sum = v_hsum(sums);
+    // The logarithm in double, rounded once: libm's logf differs between machines in the last bit.
+    *loss = (float)(log((double)sum) + ((double)most - (double)chosen));
+    if (!d) return;
+    v16 scale = v_set1(factor / sum);
+    for (int64_t c = 0; c < classes; c += FT_LANES)
+        v_store_any(d + c, v_mul(v_exp(v_sub(load_logits(x, c, classes), shift)), scale), classes - c);
+    // Of a confident right answer p - 1 is minus the sum of the others; subtracting in double keeps what is left of it.
+    double p = exp((double)chosen - (double)most) / (double)sum;
+    d[label] = (float)((p - 1.0) * (double)factor);
+}
+
+static void loss_task(void *context, int task, int thread) {
+    const loss_job *job = context;
+    const ft_cross_entropy_args *a = job->args;
+    int64_t first, last;
+    ft_share(a->logits.rows, 1, job->shares, task, &first, &last);
+    for (int64_t row = first; row < last; row++)
+        loss_row(ft_row(a->logits, row), a->logits.cols, a->labels[row], a->step ? a->step->loss_factor : 0.0f,
+                 (float *)a->losses.data + row, ft_row_if(a->dlogits, row));
+}
+
+ft_status FT_ISA_NAME(cross_entropy)(ft_device *device, const ft_cross_entropy_args *args) {
+    static const char op[] = "cross_entropy";
+    int64_t rows = args->logits.rows, cols = args->logits.cols;
+    FT_REQUIRE(op, ft_is_matrix(args->logits, rows, cols) && cols > 0);
+    FT_REQUIRE(op, ft_is_vector(args->losses, rows));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->dlogits, rows, cols));
+    FT_REQUIRE(op, args->labels && (args->step || !args->dlogits.data));
+    ft_cpu *cpu = ft_cpu_of(device);
+    loss_job job = {args, ft_shares(cpu, rows, rows * cols * 4)};
+    ft_pool_run(cpu->pool, job.shares, loss_task, &job);
+    return FT_OK;
+}

@@ -1,0 +1,84 @@
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/vec.h"
+
+// ---- forward --------------------------------------------------------------------------------------------------------
+
+typedef struct forward_job {
+    const ft_embedding_forward_args *args;
+    int shares;
+} forward_job;
+
+FT_VEC void sum_16(const float *word, const float *position, const float *type, float *out, int64_t n) {
+    v16 sum = v_load_any(word, n);
+    if (position) sum = v_add(sum, v_load_any(position, n));
+    if (type) sum = v_add(sum, v_load_any(type, n));
+    v_store_any(out, sum, n);
+}
+
+static void forward_task(void *context, int task, int thread) {
+    const forward_job *job = context;
+    const ft_embedding_forward_args *a = job->args;
+    int64_t first, last, cols = a->out.cols;
+    ft_share(a->out.rows, 1, job->shares, task, &first, &last);
+    for (int64_t t = first; t < last; t++) {
+        const float *word = ft_row(a->word, a->word_ids[t]);
+        const float *position = a->position.data ? ft_row(a->position, a->position_ids[t]) : NULL;
+        const float *type = a->type.data ? ft_row(a->type, a->type_ids[t]) : NULL;
+        float *out = ft_row(a->out, t);
+        int64_t i = 0;
+        for (; i + FT_LANES <= cols; i += FT_LANES)
+            sum_16(word + i, position ? position + i : NULL, type ? type + i : NULL, out + i, FT_LANES);
+        if (i < cols) sum_16(word + i, position ? position + i : NULL, type ? type + i : NULL, out + i, cols - i);
+    }
+}
+
+ft_status FT_ISA_NAME(embedding_forward)(ft_device *device, const ft_embedding_forward_args *args) {
+    static const char op[] = "embedding_forward";
+    int64_t rows = args->out.rows, cols = args->out.cols;
+    FT_REQUIRE(op, ft_is_matrix(args->out, rows, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->word, args->word.rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->position, args->position.rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->type, args->type.rows, cols));
+    FT_REQUIRE(op, args->word_ids && (args->position_ids || !args->position.data) && (args->type_ids || !args->type.data));
+    ft_cpu *cpu = ft_cpu_of(device);
+    forward_job job = {args, ft_shares(cpu, rows, rows * cols)};
+    ft_pool_run(cpu->pool, job.shares, forward_task, &job);
+    return FT_OK;
+}
+
+// ---- backward -------------------------------------------------------------------------------------------------------
+
+typedef struct backward_job {
+    const ft_embedding_backward_args *args;
+    int shares;
+} backward_job;
+
+// A share is a range of columns, for all tokens in order. Sharing out the ids instead would keep whole rows together, but
+// a few ids ([CLS], token type 0) can make up most of the tokens.
+static void backward_task(void *context, int task, int thread) {
+    const backward_job *job = context;
+    const ft_embedding_backward_args *a = job->args;
+    int64_t first, last;
+    ft_share(a->dout.cols, FT_COLUMN_GRAIN, job->shares, task, &first, &last);
+    for (int64_t t = 0; t < a->dout.rows; t++) {
+        if (a->padding_id >= 0 && a->ids[t] == a->padding_id) continue;
+        const float *from = ft_row(a->dout, t);
+        float *to = ft_row(a->table_gradient, a->ids[t]);
+        int64_t i = first;
+        for (; i + FT_LANES <= last; i += FT_LANES) v_store(to + i, v_add(v_load(to + i), v_load(from + i)));
+        if (i < last) v_store_any(to + i, v_add(v_load_any(to + i, last - i), v_load_any(from + i, last - i)), last - i);
+    }
+}
+
+ft_status FT_ISA_NAME(embedding_backward)(ft_device *device, const ft_embedding_backward_args *args) {
+    static const char op[] = "embedding_backward";
+    int64_t rows = args->dout.rows, cols = args->dout.cols;
+    FT_REQUIRE(op, ft_is_matrix(args->dout, rows, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->table_gradient, args->table_gradient.rows, cols));
+    FT_REQUIRE(op, args->ids);
+    ft_cpu *cpu = ft_cpu_of(device);
+    backward_job job = {args, ft_shares(cpu, (cols + FT_COLUMN_GRAIN - 1) / FT_COLUMN_GRAIN, rows * cols)};
+    ft_pool_run(cpu->pool, job.shares, backward_task, &job);
+    return FT_OK;
+}

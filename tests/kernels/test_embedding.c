@@ -1,0 +1,150 @@
+#include "elementwise.h"
+
+enum { VOCABULARY = 50, POSITIONS = 40, TYPES = 2 };
+
+typedef struct embedding_case {
+    int64_t tokens, hidden, split;
+    int32_t word_ids[400], position_ids[400], type_ids[400];
+    fenced word, position, type, dout;
+    int32_t padding_id;
+} embedding_case;
+
+static void case_new(embedding_case *c, int64_t tokens, int64_t hidden) {
+    *c = (embedding_case){.tokens = tokens, .hidden = hidden, .padding_id = -1};
+    for (int64_t t = 0; t < tokens; t++) {
+        c->word_ids[t] = (int32_t)uniform(0, VOCABULARY);
+        c->position_ids[t] = (int32_t)(t % POSITIONS);
+        c->type_ids[t] = (int32_t)uniform(0, TYPES);
+    }
+    c->word_ids[0] = VOCABULARY - 1;
+    c->word = fenced_random(VOCABULARY, hidden, 0, 1, 0);
+    c->position = fenced_random(POSITIONS, hidden, 2, 1, 0);
+    c->type = fenced_random(TYPES, hidden, 0, 1, 0);
+    c->dout = fenced_random(tokens, hidden, 3, 1, 0);
+}
+static void case_free(embedding_case *c) {
+    fenced_free(c->word);
+    fenced_free(c->position);
+    fenced_free(c->type);
+    fenced_free(c->dout);
+}
+
+static void run_forward(ft_device *device, const void *test_case, float *out) {
+    const embedding_case *c = test_case;
+    fenced sum = fenced_new(c->tokens, c->hidden, 1);
+    RUN_OP(device, embedding_forward,
+           ((ft_embedding_forward_args){.word_ids = c->word_ids,
+                                        .position_ids = c->position.base ? c->position_ids : NULL,
+                                        .type_ids = c->type.base ? c->type_ids : NULL,
+                                        .word = c->word.t,
+                                        .position = c->position.t,
+                                        .type = c->type.t,
+                                        .out = sum.t}));
+    fenced_flatten(sum, out);
+    fenced_free(sum);
+}
+
+static void run_backward(ft_device *device, const void *test_case, float *out) {
+    const embedding_case *c = test_case;
+    fenced gradient = fenced_copy(c->word);
+    for (int part = 0; part < (c->split ? 2 : 1); part++) {
+        int64_t first = part ? c->split : 0, count = !c->split ? c->tokens : part ? c->tokens - c->split : c->split;
+        RUN_OP(device, embedding_backward,
+               ((ft_embedding_backward_args){.ids = c->word_ids + first,
+                                             .dout = ft_rows(c->dout.t, first, count),
+                                             .table_gradient = gradient.t,
+                                             .padding_id = c->padding_id}));
+    }
+    fenced_flatten(gradient, out);
+    fenced_free(gradient);
+}
+
+static const int64_t shapes[][2] = {{1, 1}, {1, 7}, {3, 33}, {40, 384}, {7, 1030}, {400, 40}};
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
+static void test_forward_adds_the_rows_in_order(void **state) {
+    for (int i = 0; i < SHAPES; i++)
+        for (int tables = 0; tables < 4; tables++) {
+            embedding_case c;
+            case_new(&c, shapes[i][0], shapes[i][1]);
+            if (!(tables & 1)) {
+                fenced_free(c.position);
+                c.position = fenced_none();
+            }
+            if (!(tables & 2)) {
+                fenced_free(c.type);
+                c.type = fenced_none();
+            }
+            size_t n = (size_t)(c.tokens * c.hidden);
+            float *got = run_everywhere(run_forward, &c, n);
+            for (size_t k = 0; k < n; k++) {
+                int64_t t = (int64_t)k / c.hidden, j = (int64_t)k % c.hidden;
+                float want = *at(c.word.t, c.word_ids[t], j);
+                if (c.position.base) want += *at(c.position.t, c.position_ids[t], j);
+                if (c.type.base) want += *at(c.type.t, c.type_ids[t], j);
+                assert_memory_equal(&got[k], &want, sizeof want);
+            }
+            free(got);
+            case_free(&c);
+        }
+}
+
+static void test_backward_is_one_chain_an_element(void **state) {
+    for (int i = 0; i < SHAPES; i++)
+        for (int padded = 0; padded < 2; padded++) {
+            embedding_case c;
+            case_new(&c, shapes[i][0], shapes[i][1]);
+            if (padded) c.padding_id = c.word_ids[c.tokens / 2];
+            size_t n = (size_t)(VOCABULARY * c.hidden);
+            float *got = run_everywhere(run_backward, &c, n);
+            float *want = malloc(n * sizeof *want);
+            assert_non_null(want);
+            fenced_flatten(c.word, want);
+            for (int64_t t = 0; t < c.tokens; t++)
+                for (int64_t j = 0; j < c.hidden && c.word_ids[t] != c.padding_id; j++)
+                    want[c.word_ids[t] * c.hidden + j] += *at(c.dout.t, t, j);
+            assert_memory_equal(got, want, n * sizeof *want);
+            for (c.split = 1; c.split < c.tokens; c.split += c.tokens / 3 + 1) {
+                float *again = run_everywhere(run_backward, &c, n);
+                assert_memory_equal(got, again, n * sizeof *got);
+                free(again);
+            }
+            free(got);
+            free(want);
+            case_free(&c);
+        }
+}
+
+static void test_no_tokens_and_wrong_shapes(void **state) {
+    ft_device *device;
+    assert_int_equal(ft_cpu_open(2, NULL, &device), FT_OK);
+    embedding_case c;
+    case_new(&c, 4, 20);
+    fenced before = fenced_copy(c.word), narrow = fenced_random(4, 19, 0, 1, 0);
+    RUN_OP(device, embedding_backward,
+           ((ft_embedding_backward_args){.ids = c.word_ids, .dout = ft_rows(c.dout.t, 0, 0), .table_gradient = c.word.t, .padding_id = -1}));
+    assert_memory_equal(c.word.base, before.base, before.total * sizeof(float));
+    ft_embedding_backward_args backward = {.ids = c.word_ids, .dout = narrow.t, .table_gradient = c.word.t, .padding_id = -1};
+    assert_int_equal(FT_RUN(device, embedding_backward, &backward), FT_FAILED);
+    assert_non_null(strstr(ft_error_where(), "embedding_backward"));
+    ft_embedding_forward_args forward = {.word_ids = c.word_ids, .word = c.word.t, .type = c.type.t, .out = c.dout.t};
+    assert_int_equal(FT_RUN(device, embedding_forward, &forward), FT_FAILED); // a table without ids
+    forward.type = ft_absent();
+    forward.out = narrow.t;
+    assert_int_equal(FT_RUN(device, embedding_forward, &forward), FT_FAILED);
+    assert_non_null(strstr(ft_error_where(), "embedding_forward"));
+    ft_error_clear();
+    fenced_free(before);
+    fenced_free(narrow);
+    case_free(&c);
+    ft_device_close(device);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_forward_adds_the_rows_in_order),
+        cmocka_unit_test(test_backward_is_one_chain_an_element),
+        cmocka_unit_test(test_no_tokens_and_wrong_shapes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
