@@ -1,0 +1,259 @@
+#include "engine/data/token_cache.h"
+
+#include "engine/io/files.h"
+#include "kernels/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char MAGIC[8] = {'F', 'T', 'T', 'O', 'K', 'E', 'N', 'S'};
+enum { CHECKSUM_BYTES = 32, BYTE_ORDER_MARK = 0x01020304 };
+
+typedef struct file_header {
+    char magic[8];
+    uint32_t version, byte_order;
+    char key[64];
+    int64_t examples, tokens, truncated;
+    int32_t longest, reserved; // reserved: 0
+} file_header;
+_Static_assert(sizeof(file_header) == 112, "the header is written as it lies in memory: it must have no holes");
+
+// ---- hashing ------------------------------------------------------------------------------------------------------
+
+static ft_status hash_begin(EVP_MD_CTX **hash) {
+    *hash = EVP_MD_CTX_new();
+    if (*hash == NULL) return ft_fail_memory(sizeof(void *), "a hash");
+    if (EVP_DigestInit_ex(*hash, EVP_sha256(), NULL) == 1) return FT_OK;
+    EVP_MD_CTX_free(*hash);
+    *hash = NULL;
+    return ft_fail(FT_FAILED, NULL, "SHA-256 is not available");
+}
+
+static ft_status hash_add(EVP_MD_CTX *hash, const void *data, size_t bytes) {
+    return EVP_DigestUpdate(hash, data, bytes) == 1 ? FT_OK : ft_fail(FT_FAILED, NULL, "SHA-256 failed");
+}
+
+// Consumes the context, also on failure.
+static ft_status hash_end(EVP_MD_CTX *hash, unsigned char digest[CHECKSUM_BYTES]) {
+    int ok = EVP_DigestFinal_ex(hash, digest, NULL);
+    EVP_MD_CTX_free(hash);
+    return ok == 1 ? FT_OK : ft_fail(FT_FAILED, NULL, "SHA-256 failed");
+}
+
+static ft_status hash_texts(EVP_MD_CTX *hash, const ft_table *table, const ft_tokenizer *tokenizer, int max_length) {
+    const char *digest = ft_tokenizer_digest(tokenizer);
+    const int64_t facts[] = {FT_TOKEN_CACHE_VERSION, max_length > 0 ? max_length : 0, table->rows, (int64_t)strlen(digest)};
+    FT_TRY(hash_add(hash, facts, sizeof facts));
+    FT_TRY(hash_add(hash, digest, strlen(digest)));
+    for (int64_t i = 0; i < table->rows; i++) {
+        uint64_t length = table->text_length[i]; // before the text: otherwise two tables could run together to the same bytes
+        FT_TRY(hash_add(hash, &length, sizeof length));
+        FT_TRY(hash_add(hash, table->text[i], length));
+    }
+    return FT_OK;
+}
+
+ft_status ft_token_cache_want_of(const ft_table *table, const ft_tokenizer *tokenizer, int max_length,
+                                 ft_token_cache_want *want) {
+    memset(want, 0, sizeof *want);
+    want->examples = table->rows;
+    want->vocabulary = ft_tokenizer_vocabulary(tokenizer);
+    want->max_length = max_length;
+    EVP_MD_CTX *hash;
+    FT_TRY(hash_begin(&hash));
+    ft_status status = hash_texts(hash, table, tokenizer, max_length);
+    if (status != FT_OK) {
+        EVP_MD_CTX_free(hash);
+        return status;
+    }
+    unsigned char digest[CHECKSUM_BYTES];
+    FT_TRY(hash_end(hash, digest));
+    for (int i = 0; i < CHECKSUM_BYTES; i++) snprintf(want->key + 2 * i, 3, "%02x", digest[i]);
+    return FT_OK;
+}
+
+// ---- the stream ---------------------------------------------------------------------------------------------------
+
+static ft_status damaged(const char *what) { return ft_fail(FT_INVALID, NULL, "%s", what); }
+
+static ft_status take(FILE *stream, EVP_MD_CTX *hash, void *data, size_t bytes) {
+    if (fread(data, 1, bytes, stream) != bytes) return damaged("it ends early");
+    return hash_add(hash, data, bytes);
+}
+
+static ft_status put(FILE *stream, EVP_MD_CTX *hash, const void *data, size_t bytes) {
+    if (fwrite(data, 1, bytes, stream) != bytes) return ft_fail_errno(FT_FAILED, errno, NULL, "cannot write");
+    return hash_add(hash, data, bytes);
+}
+
+static ft_status check_header(const file_header *header, uint64_t size, const ft_token_cache_want *want) {
+    if (memcmp(header->magic, MAGIC, sizeof MAGIC) != 0) return damaged("it is no file of tokens");
+    if (header->version != FT_TOKEN_CACHE_VERSION || header->byte_order != BYTE_ORDER_MARK || header->reserved != 0)
+        return damaged("it is of another version or machine");
+    if (memcmp(header->key, want->key, sizeof header->key) != 0 || header->examples != want->examples)
+        return damaged("it belongs to other texts");
+    // Nothing is allocated that the file does not hold: the products cannot overflow once they are bounded by its size.
+    uint64_t left = size - sizeof *header - CHECKSUM_BYTES, examples = (uint64_t)header->examples;
+    if (header->examples < 0 || header->tokens < 0 || examples + 1 > left / sizeof(int64_t)) return damaged("its size is wrong");
+    left -= (examples + 1) * sizeof(int64_t);
+    if (left % sizeof(int32_t) != 0 || (uint64_t)header->tokens != left / sizeof(int32_t)) return damaged("its size is wrong");
+    return FT_OK;
+}
+
+static ft_status check_numbers(const ft_dataset *read, const ft_token_cache_want *want) {
+    int64_t longest = 0, most = want->max_length > 0 ? want->max_length : INT32_MAX;
+    if (read->offset[0] != 0 || read->offset[read->examples] != read->tokens) return damaged("its offsets are wrong");
+    for (int64_t i = 0; i < read->examples; i++) {
+        // Offsets are compared before they are subtracted, or a hostile pair overflows.
+        if (read->offset[i + 1] <= read->offset[i] || read->offset[i + 1] > read->tokens) return damaged("its offsets are wrong");
+        int64_t length = read->offset[i + 1] - read->offset[i];
+        if (length > most) return damaged("an example is too long");
+        if (length > longest) longest = length;
+    }
+    for (int64_t i = 0; i < read->tokens; i++)
+        if (read->ids[i] < 0 || read->ids[i] >= want->vocabulary) return damaged("an id is outside the vocabulary");
+    if (longest != read->longest || read->truncated < 0 || read->truncated > read->examples) return damaged("its counts are wrong");
+    return FT_OK;
+}
+
+static ft_status read_all(FILE *stream, EVP_MD_CTX *hash, uint64_t size, const ft_token_cache_want *want, ft_dataset *read) {
+    file_header header;
+    if (size < sizeof header + CHECKSUM_BYTES) return damaged("it ends early");
+    FT_TRY(take(stream, hash, &header, sizeof header));
+    FT_TRY(check_header(&header, size, want));
+    read->examples = header.examples;
+    read->tokens = header.tokens;
+    read->truncated = header.truncated;
+    read->longest = header.longest;
+    read->offset = ft_calloc((size_t)header.examples + 1, sizeof *read->offset, "cached tokens");
+    read->ids = ft_calloc((size_t)header.tokens, sizeof *read->ids, "cached tokens");
+    if (read->offset == NULL || read->ids == NULL) return FT_NO_MEMORY;
+    FT_TRY(take(stream, hash, read->offset, ((size_t)header.examples + 1) * sizeof *read->offset));
+    return take(stream, hash, read->ids, (size_t)header.tokens * sizeof *read->ids);
+}
+
+ft_status ft_token_cache_read(FILE *stream, uint64_t size, const ft_token_cache_want *want, ft_dataset *dataset) {
+    ft_dataset read = {0};
+    unsigned char expected[CHECKSUM_BYTES], found[CHECKSUM_BYTES];
+    EVP_MD_CTX *hash;
+    FT_TRY(hash_begin(&hash));
+    ft_status status = read_all(stream, hash, size, want, &read);
+    ft_status ended = hash_end(hash, expected);
+    if (status == FT_OK) status = ended;
+    if (status == FT_OK && fread(found, 1, sizeof found, stream) != sizeof found) status = damaged("it ends early");
+    if (status == FT_OK && memcmp(found, expected, sizeof found) != 0) status = damaged("its checksum is wrong");
+    if (status == FT_OK) status = check_numbers(&read, want);
+    if (status != FT_OK) {
+        free(read.offset);
+        free(read.ids);
+        return status;
+    }
+    dataset->examples = read.examples;
+    dataset->tokens = read.tokens;
+    dataset->truncated = read.truncated;
+    dataset->longest = read.longest;
+    dataset->offset = read.offset;
+    dataset->ids = read.ids;
+    return FT_OK;
+}
+
+ft_status ft_token_cache_write(FILE *stream, const ft_token_cache_want *want, const ft_dataset *dataset) {
+    file_header header = {.version = FT_TOKEN_CACHE_VERSION, .byte_order = BYTE_ORDER_MARK, .examples = dataset->examples,
+                          .tokens = dataset->tokens, .truncated = dataset->truncated, .longest = dataset->longest};
+    memcpy(header.magic, MAGIC, sizeof MAGIC);
+    memcpy(header.key, want->key, sizeof header.key);
+    unsigned char checksum[CHECKSUM_BYTES];
+    EVP_MD_CTX *hash;
+    FT_TRY(hash_begin(&hash));
+    ft_status status = put(stream, hash, &header, sizeof header);
+    if (status == FT_OK)
+        status = put(stream, hash, dataset->offset, ((size_t)dataset->examples + 1) * sizeof *dataset->offset);
+    if (status == FT_OK) status = put(stream, hash, dataset->ids, (size_t)dataset->tokens * sizeof *dataset->ids);
+    ft_status ended = hash_end(hash, checksum);
+    if (status == FT_OK) status = ended;
+    if (status == FT_OK && fwrite(checksum, 1, sizeof checksum, stream) != sizeof checksum)
+        status = ft_fail_errno(FT_FAILED, errno, NULL, "cannot write");
+    return status;
+}
+
+// ---- the directory ------------------------------------------------------------------------------------------------
+
+static char *file_of(const char *directory, const ft_token_cache_want *want, ft_arena *arena) {
+    char name[80];
+    snprintf(name, sizeof name, "%s.tokens", want->key);
+    return ft_path_join(arena, directory, name);
+}
+
+// A stream on a regular file; NULL with *error 0 when there is none. O_NONBLOCK: something else under this name, a pipe
+// say, must not make us wait.
+static FILE *open_regular(const char *path, uint64_t *size, int *error) {
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0) {
+        *error = errno == ENOENT || errno == ENOTDIR ? 0 : errno;
+        return NULL;
+    }
+    struct stat facts;
+    if (fstat(descriptor, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+        *error = EINVAL;
+        close(descriptor);
+        return NULL;
+    }
+    FILE *stream = fdopen(descriptor, "rb");
+    if (stream == NULL) {
+        *error = errno;
+        close(descriptor);
+        return NULL;
+    }
+    *size = (uint64_t)facts.st_size;
+    return stream;
+}
+
+ft_status ft_token_cache_load(const char *directory, const ft_token_cache_want *want, ft_dataset *dataset, bool *found) {
+    *found = false;
+    ft_arena arena = {0};
+    ft_status status = FT_OK;
+    const char *path = file_of(directory, want, &arena);
+    if (path == NULL) return FT_NO_MEMORY;
+    uint64_t size;
+    int error = 0;
+    FILE *stream = open_regular(path, &size, &error);
+    if (stream != NULL) {
+        status = ft_token_cache_read(stream, size, want, dataset);
+        fclose(stream);
+        *found = status == FT_OK;
+        if (status != FT_OK && status != FT_NO_MEMORY) {
+            ft_warn("the token cache file %s is not used and will be rewritten: %s", path, ft_error_message());
+            ft_error_clear();
+            status = FT_OK;
+        }
+    } else if (error != 0) {
+        ft_warn("the token cache file %s cannot be read: %s", path, strerror(error));
+    }
+    ft_arena_free(&arena);
+    return status;
+}
+
+static ft_status store(const char *path, const char *directory, const ft_token_cache_want *want, const ft_dataset *dataset) {
+    ft_atomic_file file = {0};
+    FT_TRY(ft_make_directories(directory));
+    FT_TRY(ft_atomic_open(&file, path));
+    ft_status status = ft_token_cache_write(file.stream, want, dataset);
+    if (status == FT_OK) return ft_atomic_commit(&file);
+    ft_atomic_abort(&file);
+    return status;
+}
+
+void ft_token_cache_store(const char *directory, const ft_token_cache_want *want, const ft_dataset *dataset) {
+    ft_arena arena = {0};
+    const char *path = file_of(directory, want, &arena);
+    if (path == NULL || store(path, directory, want, dataset) != FT_OK) {
+        ft_warn("the tokenised text is not cached in %s: %s", directory, ft_error_message());
+        ft_error_clear();
+    }
+    ft_arena_free(&arena);
+}
