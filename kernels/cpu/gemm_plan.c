@@ -1,0 +1,70 @@
+#include "kernels/cpu/gemm_plan.h"
+
+static int64_t at_most(int64_t value, int64_t limit) { return value < limit ? value : limit; }
+static int64_t parts_of(int64_t value, int64_t size) { return (value + size - 1) / size; }
+
+ft_gemm_view ft_gemm_view_of(const ft_gemm_args *args) {
+    const ft_tensor *a = &args->a, *b = &args->b, *c = &args->c;
+    ft_gemm_view v = {.m = c->rows, .n = c->cols, .k = args->trans_a ? a->rows : a->cols, .a = a->data, .b = b->data,
+                      .c = c->data, .lda = a->stride, .ldb = b->stride, .ldc = c->stride, .trans_a = args->trans_a,
+                      .trans_b = args->trans_b, .accumulate = args->accumulate, .bias = args->bias.data};
+    if (!v.trans_a && v.trans_b && v.m <= FT_GEMM_SWAP_ROWS && v.n > v.m) {
+        ft_gemm_view s = v;
+        s.m = v.n, s.n = v.m;
+        s.a = v.b, s.lda = v.ldb, s.trans_a = false;
+        s.b = v.a, s.ldb = v.lda, s.trans_b = true;
+        s.trans_c = true;
+        return s;
+    }
+    return v;
+}
+
+void ft_gemm_scratch(const ft_gemm_view *v, size_t *b_floats, size_t *a_floats) {
+    int64_t kc = at_most(v->k, FT_GEMM_KC);
+    int64_t columns = at_most(parts_of(v->n, FT_GEMM_WIDEST_PANEL) * FT_GEMM_WIDEST_PANEL, FT_GEMM_NC);
+    *b_floats = (size_t)(parts_of(columns * kc, 64) * 64);
+    int64_t rows = v->trans_a ? at_most(parts_of(v->m, 24) * 24, FT_GEMM_MC) : 0;
+    *a_floats = (size_t)(parts_of(rows * kc, 64) * 64);
+}
+
+// A thread more must save more than it costs: this many multiply-adds take about 1 us.
+enum { FT_GEMM_WORK_OF_A_THREAD = 100000 };
+
+void ft_gemm_grid(const ft_gemm_view *v, int threads, int mr, int nr, int *row_parts, int *column_parts) {
+    int64_t tiles_m = parts_of(v->m, mr), tiles_n = parts_of(v->n, nr);
+    double work = (double)v->m * (double)v->n * (double)v->k;
+    threads = (int)at_most(threads, 1 + (int64_t)(work / FT_GEMM_WORK_OF_A_THREAD));
+    *row_parts = *column_parts = 1;
+    double best = 0;
+    for (int columns = 1; columns <= threads && columns <= tiles_n; columns++) {
+        int rows = (int)at_most(threads / columns, tiles_m);
+        if (rows < 1) rows = 1;
+        // The largest share of one thread, per element of k, in multiply-adds; packing an element costs about 8.
+        double m = (double)(parts_of(tiles_m, rows) * mr), n = (double)(parts_of(tiles_n, columns) * nr);
+        double cost = m * n + 8 * n + (v->trans_a ? 4 * m * (double)parts_of((int64_t)n, FT_GEMM_NC) : 0);
+        if (columns == 1 || cost < best) {
+            best = cost;
+            *row_parts = rows;
+            *column_parts = columns;
+        }
+    }
+}
+
+ft_status ft_gemm_check(const ft_target *target, const ft_gemm_args *args) {
+    const ft_tensor *a = &args->a, *b = &args->b, *c = &args->c;
+    int64_t m = args->trans_a ? a->cols : a->rows, k = args->trans_a ? a->rows : a->cols;
+    int64_t n = args->trans_b ? b->rows : b->cols, kb = args->trans_b ? b->cols : b->rows;
+    if (m != c->rows || n != c->cols || k != kb)
+        return ft_fail(FT_FAILED, "gemm", "shapes disagree: [%lld,%lld] x [%lld,%lld] -> [%lld,%lld]", (long long)m,
+                       (long long)k, (long long)kb, (long long)n, (long long)c->rows, (long long)c->cols);
+    if (a->dtype != FT_F32 || b->dtype != FT_F32 || c->dtype != FT_F32)
+        return ft_fail(FT_FAILED, "gemm", "the CPU multiplies fp32 only, got %s x %s -> %s", ft_dtype_name(a->dtype),
+                       ft_dtype_name(b->dtype), ft_dtype_name(c->dtype));
+    if (args->bias.data && (args->bias.cols != n || args->bias.dtype != FT_F32))
+        return ft_fail(FT_FAILED, "gemm", "bias is %s[%lld], expected fp32[%lld]", ft_dtype_name(args->bias.dtype),
+                       (long long)args->bias.cols, (long long)n);
+    size_t need = ft_gemm_workspace(target, args);
+    if (args->workspace.bytes < need)
+        return ft_fail(FT_FAILED, "gemm", "workspace has %zu bytes, needs %zu", args->workspace.bytes, need);
+    return FT_OK;
+}

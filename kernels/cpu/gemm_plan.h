@@ -1,0 +1,36 @@
+// gemm_plan.h - how a matrix product is cut into blocks: the part that does not depend on the instruction set.
+//
+// Each thread of a grid of rows x columns owns a rectangle of C and computes it alone: it packs blocks of B (and of A,
+// when A is transposed) into its own scratch, so that a product needs one fork and no barrier. Threads in one column of
+// the grid pack the same B twice; the grid is chosen so that this stays small.
+//
+// `swapped`: C^T = B^T A^T is computed instead, with C written transposed. With few rows in A and B transposed (a weight
+// [out,in] and few tokens) the small A is then what gets packed, and the weight is read where it lies.
+#ifndef FT_CPU_GEMM_PLAN_H
+#define FT_CPU_GEMM_PLAN_H
+
+#include "kernels/gemm.h"
+
+// Multiples of every micro-kernel's tile. A packed block of B is FT_GEMM_NC x FT_GEMM_KC, of A FT_GEMM_MC x FT_GEMM_KC.
+enum { FT_GEMM_KC = 384, FT_GEMM_MC = 144, FT_GEMM_NC = 384, FT_GEMM_WIDEST_PANEL = 48, FT_GEMM_SWAP_ROWS = 160 };
+
+// One product in the micro-kernels' terms: C[m,n] = A[m,k] B[k,n].
+typedef struct ft_gemm_view {
+    int64_t m, n, k;
+    const float *a, *b;
+    float *c;
+    int64_t lda, ldb, ldc;
+    bool trans_a, trans_b; // A is stored [k,m]; B is stored [n,k]
+    bool trans_c;          // C is stored [n,m]; bias then belongs to rows
+    bool accumulate;
+    const float *bias;
+} ft_gemm_view;
+
+ft_gemm_view ft_gemm_view_of(const ft_gemm_args *args);
+// Scratch of one thread, in floats: a block of B, then one of A. b_floats is a multiple of 64.
+void ft_gemm_scratch(const ft_gemm_view *view, size_t *b_floats, size_t *a_floats);
+// How many threads of at most `threads` share rows and columns; tiles are mr x nr.
+void ft_gemm_grid(const ft_gemm_view *view, int threads, int mr, int nr, int *row_parts, int *column_parts);
+ft_status ft_gemm_check(const ft_target *target, const ft_gemm_args *args);
+
+#endif

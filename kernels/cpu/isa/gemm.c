@@ -1,0 +1,93 @@
+// gemm.c - the matrix product: who computes which block (see gemm_plan.h), block by block.
+#include "kernels/cpu/gemm_plan.h"
+#include "kernels/cpu/isa/gemm_pack.h"
+#include "kernels/cpu/isa/isa.h"
+
+#include <assert.h>
+
+static_assert((int)FT_GEMM_MC % (int)TILE_ROWS == 0 && (int)FT_GEMM_NC % (int)PANEL == 0 &&
+              (int)FT_GEMM_WIDEST_PANEL % (int)PANEL == 0, "blocks must hold whole tiles");
+
+typedef struct job {
+    ft_gemm_view view;
+    int row_parts, column_parts;
+    float *scratch;
+    size_t b_floats, a_floats; // of one thread
+} job;
+
+// Columns of a block, cut into panels of nearly equal width: 4 vectors make 2 + 2, since a tile of 3 + 1 would leave
+// the second one short of independent chains.
+typedef struct panels {
+    int64_t vectors;
+    int count;
+} panels;
+static panels panels_of(int64_t columns) {
+    int64_t vectors = (columns + REG_LANES - 1) / REG_LANES;
+    return (panels){vectors, (int)((vectors + TILE_REGS - 1) / TILE_REGS)};
+}
+static int64_t panel_start(panels p, int index) { return p.vectors * index / p.count; } // in vectors
+
+static void pack_block(const ft_gemm_view *v, int64_t k0, int64_t k, int64_t n0, int64_t n, float *out) {
+    panels all = panels_of(n);
+    for (int i = 0; i < all.count; i++) {
+        int64_t first = panel_start(all, i) * REG_LANES, width = panel_start(all, i + 1) * REG_LANES - first;
+        int real = (int)(n - first < width ? n - first : width);
+        if (v->trans_b) pack_rows(v->b + (n0 + first) * v->ldb + k0, v->ldb, k, real, (int)width, out + first * k);
+        else pack_columns(v->b + k0 * v->ldb + n0 + first, v->ldb, k, real, (int)width, out + first * k);
+    }
+}
+
+// C[m0.., n0..] of m x n over k0..k0+k, B's block packed.
+static void multiply_block(const ft_gemm_view *v, int64_t m0, int64_t m, int64_t n0, int64_t n, int64_t k0, int64_t k,
+                           const float *b, float *a_packed) {
+    bool last_k = k0 + k == v->k;
+    tile t = {.k = k, .a_row = v->lda, .ldc = v->ldc, .load_c = k0 > 0 || v->accumulate};
+    int mode = v->trans_a ? A_PACKED : v->trans_c ? C_SWAPPED : 0;
+    if (v->trans_a)
+        for (int64_t i = 0; i < m; i += TILE_ROWS)
+            pack_tile(v->a + k0 * v->lda + m0 + i, v->lda, k, (int)(m - i < TILE_ROWS ? m - i : TILE_ROWS), a_packed + i * k);
+    panels all = panels_of(n);
+    for (int j = 0; j < all.count; j++) {
+        int64_t first = panel_start(all, j) * REG_LANES, vectors = panel_start(all, j + 1) - panel_start(all, j);
+        int64_t left = n - first - (vectors - 1) * REG_LANES;
+        t.last_lanes = (int)(left < REG_LANES ? left : REG_LANES);
+        t.b = b + first * k;
+        for (int64_t i = 0; i < m; i += TILE_ROWS) {
+            int64_t row = m0 + i, column = n0 + first, rows = m - i < TILE_ROWS ? m - i : TILE_ROWS;
+            t.a = v->trans_a ? a_packed + i * k : v->a + row * v->lda + k0;
+            t.c = v->trans_c ? v->c + column * v->ldc + row : v->c + row * v->ldc + column;
+            t.bias = v->bias && last_k ? v->bias + (v->trans_c ? row : column) : NULL;
+            kernels[mode][rows - 1][vectors - 1](&t);
+        }
+    }
+}
+
+static void multiply_part(void *context, int task, int thread) {
+    const job *g = context;
+    const ft_gemm_view *v = &g->view;
+    float *b_packed = g->scratch + (g->b_floats + g->a_floats) * (size_t)task, *a_packed = b_packed + g->b_floats;
+    int64_t m0, m1, n0, n1;
+    ft_share(v->m, TILE_ROWS, g->row_parts, task % g->row_parts, &m0, &m1);
+    ft_share(v->n, PANEL, g->column_parts, task / g->row_parts, &n0, &n1);
+    if (m0 >= m1) return;
+    int64_t slabs = v->k > 0 ? (v->k + FT_GEMM_KC - 1) / FT_GEMM_KC : 1; // without k, C still becomes 0 (+ bias)
+    for (int64_t n = n0; n < n1; n += FT_GEMM_NC) {
+        int64_t columns = n1 - n < FT_GEMM_NC ? n1 - n : FT_GEMM_NC;
+        for (int64_t s = 0; s < slabs; s++) {
+            int64_t k0 = v->k * s / slabs, k = v->k * (s + 1) / slabs - k0;
+            pack_block(v, k0, k, n, columns, b_packed);
+            for (int64_t m = m0; m < m1; m += FT_GEMM_MC)
+                multiply_block(v, m, m1 - m < FT_GEMM_MC ? m1 - m : FT_GEMM_MC, n, columns, k0, k, b_packed, a_packed);
+        }
+    }
+}
+
+ft_status FT_ISA_NAME(gemm)(ft_device *device, const ft_gemm_args *args) {
+    FT_TRY(ft_gemm_check(&device->target, args));
+    job g = {.view = ft_gemm_view_of(args), .scratch = args->workspace.data};
+    if (g.view.m <= 0 || g.view.n <= 0) return FT_OK;
+    ft_gemm_scratch(&g.view, &g.b_floats, &g.a_floats);
+    ft_gemm_grid(&g.view, ft_cpu_of(device)->threads, TILE_ROWS, PANEL, &g.row_parts, &g.column_parts);
+    ft_pool_run(ft_cpu_of(device)->pool, g.row_parts * g.column_parts, multiply_part, &g);
+    return FT_OK;
+}

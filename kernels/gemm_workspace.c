@@ -1,0 +1,9 @@
+#include "kernels/cpu/gemm_plan.h"
+
+size_t ft_gemm_workspace(const ft_target *target, const ft_gemm_args *args) {
+    if (target->backend != FT_BACKEND_CPU) return 0;
+    ft_gemm_view view = ft_gemm_view_of(args);
+    size_t b_floats, a_floats;
+    ft_gemm_scratch(&view, &b_floats, &a_floats);
+    return (b_floats + a_floats) * sizeof(float) * (size_t)target->threads;
+}
