@@ -1,0 +1,231 @@
+// format.c - values and options as text: messages, config.ini, the commented reference.
+#include "engine/config/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct text_builder {
+    char *out;
+    size_t size, length;
+} text_builder;
+
+__attribute__((format(printf, 2, 3))) static void add(text_builder *b, const char *format, ...) {
+    if (b->length >= b->size) return;
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(b->out + b->length, b->size - b->length, format, args);
+    va_end(args);
+    if (n > 0) b->length += (size_t)n;
+}
+
+// The fewest digits that read back as the same number; 5e-5 rather than 5e-05.
+static void format_float(double value, char *out, size_t size) {
+    if (value == floor(value) && fabs(value) < 1e15) {
+        snprintf(out, size, "%.0f", value);
+        return;
+    }
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(out, size, "%.*g", digits, value);
+        if (strtod(out, NULL) == value) break;
+    }
+    char *e = strchr(out, 'e');
+    if (e == NULL) return;
+    char *digits = e + 1 + (e[1] == '+' || e[1] == '-'), *from = digits + strspn(digits, "0");
+    char *to = e[1] == '-' ? digits : e + 1;
+    memmove(to, from, strlen(from) + 1);
+}
+
+void ft_format_size(int64_t bytes, char *out, size_t size) {
+    static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
+    int unit = 0;
+    while (unit < 4 && bytes != 0 && bytes % 1024 == 0) bytes /= 1024, unit++;
+    snprintf(out, size, "%lld%s", (long long)bytes, units[unit]);
+}
+
+static void add_int_bounds(text_builder *b, const ft_option *option) {
+    add(b, ", at least %lld", (long long)option->least);
+    if (option->most != INT64_MAX) add(b, ", at most %lld", (long long)option->most);
+}
+
+const char *ft_option_takes(const ft_option *option, char *out, size_t size) {
+    text_builder b = {out, size, 0};
+    char low[40], high[40];
+    out[0] = '\0';
+    if (option->automatic && option->type != FT_OPTION_EVERY_K) add(&b, "auto or ");
+    switch (option->type) {
+    case FT_OPTION_INT:
+        add(&b, "a whole number");
+        add_int_bounds(&b, option);
+        break;
+    case FT_OPTION_FLOAT:
+        format_float(option->low, low, sizeof low);
+        format_float(option->high, high, sizeof high);
+        add(&b, "a number, %s %s", option->low_open ? "above" : "at least", low);
+        if (isfinite(option->high)) add(&b, ", %s %s", option->high_open ? "below" : "at most", high);
+        break;
+    case FT_OPTION_BOOL: add(&b, "true or false"); break;
+    case FT_OPTION_CHOICE:
+    case FT_OPTION_NAME:
+        for (const ft_choice *choice = option->choices; choice->name != NULL; choice++)
+            add(&b, "%s%s", choice == option->choices ? "" : choice[1].name == NULL ? " or " : ", ", choice->name);
+        break;
+    case FT_OPTION_STRING: add(&b, "a string"); break;
+    case FT_OPTION_PATH:
+        if (option->literal != NULL) add(&b, "%s or ", option->literal);
+        add(&b, "a path");
+        break;
+    case FT_OPTION_SIZE:
+        ft_format_size(option->least, low, sizeof low);
+        ft_format_size(option->most, high, sizeof high);
+        add(&b, "a size, at least %s, at most %s", low, high);
+        break;
+    case FT_OPTION_LIST:
+        add(&b, "whole numbers separated by commas, each");
+        add_int_bounds(&b, option);
+        break;
+    case FT_OPTION_EVERY_K:
+        add(&b, "%soff, on or a whole number", option->automatic ? "auto, " : "");
+        add_int_bounds(&b, option);
+        break;
+    }
+    return out;
+}
+
+const char *ft_option_get(const ft_config *config, const ft_option *option, char scratch[FT_OPTION_TEXT_LIMIT]) {
+    const void *field = (const char *)config + option->offset;
+    const size_t size = FT_OPTION_TEXT_LIMIT;
+    switch (option->type) {
+    case FT_OPTION_STRING:
+    case FT_OPTION_PATH:
+    case FT_OPTION_NAME: return *(const char *const *)field;
+    case FT_OPTION_INT: {
+        int64_t value = *(const int64_t *)field;
+        if (value == FT_AUTO) return "auto";
+        snprintf(scratch, size, "%lld", (long long)value);
+        break;
+    }
+    case FT_OPTION_FLOAT: {
+        double value = *(const double *)field;
+        if (isnan(value)) return "auto";
+        format_float(value, scratch, size);
+        break;
+    }
+    case FT_OPTION_BOOL: return *(const bool *)field ? "true" : "false";
+    case FT_OPTION_CHOICE: {
+        int value;
+        memcpy(&value, field, sizeof value);
+        const ft_choice *choice = option->choices;
+        while (choice->name != NULL && choice->value != value) choice++;
+        return choice->name != NULL ? choice->name : "?";
+    }
+    case FT_OPTION_SIZE: {
+        int64_t value = *(const int64_t *)field;
+        if (value == 0) return "auto";
+        ft_format_size(value, scratch, size);
+        break;
+    }
+    case FT_OPTION_LIST: {
+        const ft_int_list *list = field;
+        text_builder b = {scratch, size, 0};
+        scratch[0] = '\0';
+        for (int i = 0; i < list->count; i++) add(&b, "%s%lld", i > 0 ? ", " : "", (long long)list->values[i]);
+        break;
+    }
+    case FT_OPTION_EVERY_K: {
+        int64_t value = *(const int64_t *)field;
+        if (value == FT_AUTO) return "auto";
+        if (value <= 1) return value == 1 ? "on" : "off";
+        snprintf(scratch, size, "%lld", (long long)value);
+        break;
+    }
+    }
+    return scratch;
+}
+
+ft_status ft_option_text(const ft_config *config, int index, char *out, size_t size) {
+    if (index < 0 || index >= ft_options_count) return ft_fail(FT_FAILED, NULL, "there is no option number %d", index);
+    char scratch[FT_OPTION_TEXT_LIMIT];
+    const char *text = ft_option_get(config, &ft_options[index], scratch);
+    size_t length = strlen(text);
+    if (length >= size)
+        return ft_fail(FT_FAILED, ft_options[index].name, "the value has %zu bytes, there is room for %zu", length, size);
+    memcpy(out, text, length + 1);
+    return FT_OK;
+}
+
+static ft_status finished(FILE *out) {
+    if (fflush(out) != 0 || ferror(out)) return ft_fail_errno(FT_FAILED, errno, NULL, "cannot write the configuration");
+    return FT_OK;
+}
+
+static const ft_section *section_of(const ft_option *option) {
+    return ft_section_find(option->name, (size_t)(ft_option_key(option) - option->name) - 1);
+}
+
+ft_status ft_config_write(const ft_config *config, bool all, bool skip_output_dir, FILE *out) {
+    char scratch[FT_OPTION_TEXT_LIMIT];
+    const ft_section *section = NULL;
+    for (int i = 0; i < ft_options_count; i++) {
+        const ft_option *option = &ft_options[i];
+        if (skip_output_dir && strcmp(option->name, "output.dir") == 0) continue;
+        const char *text = ft_option_get(config, option, scratch);
+        if (!all && strcmp(text, option->initial) == 0) continue;
+        if (section_of(option) != section) {
+            fprintf(out, "%s[%s]\n", section == NULL ? "" : "\n", section_of(option)->name);
+            section = section_of(option);
+        }
+        fprintf(out, "%s =%s%s\n", ft_option_key(option), text[0] == '\0' ? "" : " ", text);
+    }
+    return finished(out);
+}
+
+// A comment of as many lines as it takes.
+static void write_comment(FILE *out, const char *text) {
+    int column = 0;
+    for (const char *word = text; *word != '\0';) {
+        int length = (int)strcspn(word, " ");
+        if (column > 0 && column + 1 + length > 110) fputs("\n", out), column = 0;
+        column += fprintf(out, "%s%.*s", column == 0 ? "; " : " ", length, word);
+        word += length + (word[length] == ' ');
+    }
+    fputs("\n", out);
+}
+
+ft_status ft_config_write_reference(FILE *out) {
+    char text[1024], takes[512];
+    write_comment(out, "Every option of ftengine at its default. This file is generated from engine/config/options.c by "
+                       "`ftengine config`; the lines of names known elsewhere say what an option is called in other "
+                       "programs, where it is not accepted under that name.");
+    write_comment(out, "Any option may be given on the command line too, as section.key=value. Paths here are relative "
+                       "to this file, those on the command line to the working directory; ~ is the home directory. "
+                       "A ; or # that begins a word starts a comment.");
+    const ft_section *section = NULL;
+    for (int i = 0; i < ft_options_count; i++) {
+        const ft_option *option = &ft_options[i];
+        if (section_of(option) != section) {
+            section = section_of(option);
+            fputs("\n", out);
+            write_comment(out, section->help);
+            fprintf(out, "[%s]\n", section->name);
+        }
+        fputs("\n", out);
+        write_comment(out, option->help);
+        text_builder b = {text, sizeof text, 0};
+        add(&b, "Takes %s", ft_option_takes(option, takes, sizeof takes));
+        if (option->unit != NULL) add(&b, " (%s)", option->unit);
+        add(&b, ".");
+        write_comment(out, text);
+        if (option->elsewhere != NULL) {
+            b = (text_builder){text, sizeof text, 0};
+            add(&b, "Known elsewhere as ");
+            for (const char *c = option->elsewhere; *c != '\0'; c++) add(&b, *c == ' ' ? ", " : "%c", *c);
+            add(&b, ".");
+            write_comment(out, text);
+        }
+        fprintf(out, "%s =%s%s\n", ft_option_key(option), option->initial[0] == '\0' ? "" : " ", option->initial);
+    }
+    return finished(out);
+}

@@ -1,0 +1,254 @@
+// parse.c - one value of an option, from the text that a person wrote.
+#include "engine/config/options.h"
+#include "engine/io/files.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+// What a message repeats of a value: not too much, and nothing that moves a terminal's cursor.
+static const char *shown(const char *text, char out[84]) {
+    size_t n = 0;
+    for (; text[n] != '\0' && n < 80; n++) out[n] = iscntrl((unsigned char)text[n]) ? '?' : text[n];
+    strcpy(out + n, text[n] == '\0' ? "" : "...");
+    return out;
+}
+
+static ft_status refuse(const ft_option *option, const char *text, const char *where) {
+    char takes[512], value[84];
+    ft_option_takes(option, takes, sizeof takes);
+    if (text[0] == '\0') return ft_fail(FT_INVALID, where, "%s has no value; it takes %s", option->name, takes);
+    return ft_fail(FT_INVALID, where, "%s takes %s; got '%s'", option->name, takes, shown(text, value));
+}
+
+static bool is_auto(const ft_option *option, const char *text) {
+    return option->automatic && strcasecmp(text, "auto") == 0;
+}
+
+// Decimal digits with an optional sign, nothing else; false also when it does not fit.
+static bool whole_number(const char *text, const char *end, int64_t *out) {
+    const char *digits = text + (text < end && (*text == '+' || *text == '-'));
+    if (digits == end) return false;
+    for (const char *c = digits; c < end; c++)
+        if (!isdigit((unsigned char)*c)) return false;
+    errno = 0;
+    *out = strtoll(text, NULL, 10);
+    return errno == 0;
+}
+
+// Decimal notation only: strtod would also take nan, inf, hexadecimal and white space.
+static bool decimal_number(const char *text, double *out) {
+    if (text[0] == '\0' || strspn(text, "+-.0123456789eE") != strlen(text)) return false;
+    char *end;
+    *out = strtod(text, &end);
+    return *end == '\0' && isfinite(*out);
+}
+
+static bool truth(const char *text, bool *out) {
+    static const struct {
+        const char *name;
+        bool value;
+    } words[] = {{"true", true}, {"false", false}, {"yes", true}, {"no", false},
+                 {"on", true},   {"off", false},   {"1", true},   {"0", false}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcasecmp(text, words[i].name) == 0) {
+            *out = words[i].value;
+            return true;
+        }
+    return false;
+}
+
+static bool in_bounds(const ft_option *option, double value) {
+    return (option->low_open ? value > option->low : value >= option->low) &&
+           (option->high_open ? value < option->high : value <= option->high);
+}
+
+static bool parse_size(const ft_option *option, const char *text, int64_t *out) {
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"", 1},
+                 {"B", 1},
+                 {"KiB", 0x1p10},
+                 {"MiB", 0x1p20},
+                 {"GiB", 0x1p30},
+                 {"TiB", 0x1p40},
+                 {"KB", 1e3},
+                 {"MB", 1e6},
+                 {"GB", 1e9},
+                 {"TB", 1e12}};
+    size_t length = strspn(text, "0123456789.");
+    const char *unit = text + length + strspn(text + length, " \t");
+    char digits[40];
+    if (length == 0 || length >= sizeof digits) return false;
+    memcpy(digits, text, length);
+    digits[length] = '\0';
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        double value;
+        if (strcasecmp(unit, units[i].name) != 0) continue;
+        if (units[i].bytes == 1) { // plain bytes are kept exactly, also beyond a double's 53 bits
+            if (!whole_number(text, text + length, out)) return false;
+        } else {
+            if (!decimal_number(digits, &value) || value * units[i].bytes > (double)option->most) return false;
+            *out = (int64_t)(value * units[i].bytes);
+        }
+        return *out == 0 || (*out >= option->least && *out <= option->most);
+    }
+    return false;
+}
+
+static ft_status set_size(const ft_option *option, const char *text, const char *where, int64_t *out) {
+    if (is_auto(option, text)) {
+        *out = 0;
+        return FT_OK;
+    }
+    int64_t value = 0;
+    if (!parse_size(option, text, &value)) {
+        refuse(option, text, where);
+        size_t length = strlen(text);
+        if (length > 0 && text[length - 1] == '%')
+            ft_hint("a share of the device's memory cannot be given here; write the size itself, as 24GiB");
+        else if (length > 0 && strchr("kmgtKMGT", text[length - 1]) != NULL)
+            ft_hint("%s could be %siB (1024s) or %sB (1000s): write which", text, text, text);
+        return FT_INVALID;
+    }
+    *out = value;
+    return FT_OK;
+}
+
+static ft_status set_every_k(const ft_option *option, const char *text, const char *where, int64_t *out) {
+    bool on;
+    int64_t value;
+    if (is_auto(option, text))
+        value = FT_AUTO;
+    else if (truth(text, &on))
+        value = on ? 1 : 0;
+    else if (!whole_number(text, text + strlen(text), &value) || value < option->least || value > option->most)
+        return refuse(option, text, where);
+    *out = value;
+    return FT_OK;
+}
+
+static ft_status find_choice(const ft_option *option, const char *text, const char *where, const ft_choice **out) {
+    const char *names[FT_OPTION_LIMIT];
+    int count = 0;
+    for (const ft_choice *choice = option->choices; choice->name != NULL; choice++) {
+        if (strcasecmp(choice->name, text) == 0) {
+            *out = choice;
+            return FT_OK;
+        }
+        names[count++] = choice->name;
+    }
+    refuse(option, text, where);
+    const char *near = ft_nearest(text, count, names);
+    if (near != NULL) ft_hint("did you mean %s?", near);
+    return FT_INVALID;
+}
+
+static ft_status set_list(ft_config *config, const ft_option *option, const char *text, const char *where, ft_int_list *out) {
+    int64_t values[FT_LIST_LIMIT];
+    int count = 0;
+    for (const char *at = text; *at != '\0'; count++) {
+        const char *comma = at + strcspn(at, ","), *end = comma;
+        while (at < end && isblank((unsigned char)*at)) at++;
+        while (end > at && isblank((unsigned char)end[-1])) end--;
+        if (count == FT_LIST_LIMIT)
+            return ft_fail(FT_INVALID, where, "%s has more than %d members", option->name, FT_LIST_LIMIT);
+        int64_t value;
+        if (!whole_number(at, end, &value) || value < option->least || value > option->most ||
+            (*comma == ',' && comma[1] == '\0'))
+            return refuse(option, text, where);
+        values[count] = value;
+        at = comma + (*comma == ',');
+    }
+    int64_t *kept = NULL;
+    if (count > 0) {
+        kept = ft_arena_alloc(&config->arena, (size_t)count * sizeof *kept);
+        if (kept == NULL) return ft_error_code();
+        memcpy(kept, values, (size_t)count * sizeof *kept);
+    }
+    *out = (ft_int_list){.count = count, .values = kept};
+    return FT_OK;
+}
+
+// What a configuration file could not give back: config.ini of a run directory has to be able to hold every value.
+static ft_status check_storable(const ft_option *option, const char *text, size_t limit, const char *where) {
+    size_t length = strlen(text);
+    char value[84];
+    if (length >= limit)
+        return ft_fail(FT_INVALID, where, "%s is too long (%zu bytes; at most %zu)", option->name, length, limit - 1);
+    for (size_t i = 0; i < length; i++) {
+        bool comment = (text[i] == ';' || text[i] == '#') && (i == 0 || isspace((unsigned char)text[i - 1]));
+        if (comment || iscntrl((unsigned char)text[i]))
+            return ft_fail(FT_INVALID, where, "%s cannot hold %s: '%s'", option->name,
+                           comment ? "a ; or # that begins a word, which starts a comment" : "control characters",
+                           shown(text, value));
+    }
+    if (length > 0 && (isspace((unsigned char)text[0]) || isspace((unsigned char)text[length - 1])))
+        return ft_fail(FT_INVALID, where, "%s cannot begin or end with white space: '%s'", option->name, shown(text, value));
+    return FT_OK;
+}
+
+static ft_status set_string(ft_config *config, const ft_option *option, const char *text, const char *where,
+                            const char **out) {
+    FT_TRY(check_storable(option, text, FT_STRING_LIMIT, where));
+    const char *kept = ft_arena_strdup(&config->arena, text);
+    if (kept == NULL) return ft_error_code();
+    *out = kept;
+    return FT_OK;
+}
+
+static ft_status set_path(ft_config *config, const ft_option *option, const char *text, const char *directory,
+                          const char *where, const char **out) {
+    FT_TRY(check_storable(option, text, FT_PATH_LIMIT, where));
+    bool as_is = text[0] == '\0' || (option->literal != NULL && strcmp(text, option->literal) == 0);
+    const char *kept = as_is ? ft_arena_strdup(&config->arena, text) : ft_path_absolute(&config->arena, directory, text);
+    if (kept == NULL) return ft_error_code();
+    FT_TRY(check_storable(option, kept, FT_PATH_LIMIT, where)); // the directory's name is part of it now
+    *out = kept;
+    return FT_OK;
+}
+
+ft_status ft_option_set(ft_config *config, const ft_option *option, const char *text, const char *directory,
+                        const char *where) {
+    void *field = (char *)config + option->offset;
+    switch (option->type) {
+    case FT_OPTION_INT: {
+        int64_t value = FT_AUTO;
+        if (!is_auto(option, text) && (!whole_number(text, text + strlen(text), &value) || value < option->least ||
+                                       value > option->most))
+            return refuse(option, text, where);
+        *(int64_t *)field = value;
+        return FT_OK;
+    }
+    case FT_OPTION_FLOAT: {
+        double value = NAN;
+        if (!is_auto(option, text) && (!decimal_number(text, &value) || !in_bounds(option, value)))
+            return refuse(option, text, where);
+        *(double *)field = value;
+        return FT_OK;
+    }
+    case FT_OPTION_BOOL: return truth(text, field) ? FT_OK : refuse(option, text, where);
+    case FT_OPTION_CHOICE: {
+        const ft_choice *choice;
+        FT_TRY(find_choice(option, text, where, &choice));
+        memcpy(field, &choice->value, sizeof choice->value); // enums of several types, all as wide as an int
+        return FT_OK;
+    }
+    case FT_OPTION_NAME: {
+        const ft_choice *choice;
+        FT_TRY(find_choice(option, text, where, &choice));
+        *(const char **)field = choice->name;
+        return FT_OK;
+    }
+    case FT_OPTION_STRING: return set_string(config, option, text, where, field);
+    case FT_OPTION_PATH: return set_path(config, option, text, directory, where, field);
+    case FT_OPTION_SIZE: return set_size(option, text, where, field);
+    case FT_OPTION_LIST: return set_list(config, option, text, where, field);
+    case FT_OPTION_EVERY_K: return set_every_k(option, text, where, field);
+    }
+    return ft_fail(FT_FAILED, where, "%s has no type", option->name);
+}
