@@ -15,15 +15,9 @@ static size_t lay_out(ft_batch *batch, uintptr_t storage, int32_t capacity_seque
     const struct {
         int32_t **array;
         size_t bytes;
-    } layout[] = {{&batch->ids, tokens},
-                  {&batch->token_slot, tokens},
-                  {&batch->token_position, tokens},
-                  {&batch->token_type, tokens},
-                  {&batch->cu_seqlens, bounds},
-                  {&batch->first_row, sequences},
-                  {&batch->slot, sequences},
-                  {&batch->pooled_position, sequences},
-                  {&batch->one_each, bounds},
+    } layout[] = {{&batch->ids, tokens},        {&batch->token_slot, tokens},         {&batch->token_position, tokens},
+                  {&batch->token_type, tokens}, {&batch->cu_seqlens, bounds},         {&batch->first_row, sequences},
+                  {&batch->slot, sequences},    {&batch->pooled_position, sequences}, {&batch->one_each, bounds},
                   {&batch->label, sequences}};
     size_t at = 0;
     for (size_t i = 0; i < sizeof layout / sizeof *layout; i++) {
@@ -53,7 +47,8 @@ static int64_t length_of(const ft_dataset *data, int64_t example) {
     return data->offset[example + 1] - data->offset[example];
 }
 
-int64_t ft_batch_cut(const ft_dataset *data, const int32_t *order, int64_t first, int64_t last, ft_batch_limits limits) {
+int64_t ft_batch_cut(const ft_dataset *data, const int32_t *order, int64_t first, int64_t last,
+                     ft_batch_limits limits) {
     // Without a limit the batch still has to be counted in int32.
     int64_t most_tokens = limits.max_tokens > 0 && limits.max_tokens < INT32_MAX ? limits.max_tokens : INT32_MAX;
     int64_t most = limits.max_sequences > 0 && limits.max_sequences < INT32_MAX ? limits.max_sequences : INT32_MAX - 1;

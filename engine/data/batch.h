@@ -7,19 +7,19 @@
 // One micro-batch on the host. slot: index of the sequence within the effective batch (the dropout key).
 typedef struct ft_batch {
     int32_t sequences, tokens, longest;
-    int32_t *ids;            // [tokens]
-    int32_t *token_slot;     // [tokens]
-    int32_t *token_position; // [tokens] position in its sequence
-    int32_t *token_type;     // [tokens] 0: single texts
-    int32_t *cu_seqlens;     // [sequences + 1]
-    int32_t *first_row;      // [sequences] = cu_seqlens[i]: the pooled row
-    int32_t *slot;           // [sequences]
+    int32_t *ids;             // [tokens]
+    int32_t *token_slot;      // [tokens]
+    int32_t *token_position;  // [tokens] position in its sequence
+    int32_t *token_type;      // [tokens] 0: single texts
+    int32_t *cu_seqlens;      // [sequences + 1]
+    int32_t *first_row;       // [sequences] = cu_seqlens[i]: the pooled row
+    int32_t *slot;            // [sequences]
     int32_t *pooled_position; // [sequences] zeros: where the pooled rows stand
-    int32_t *one_each;       // [sequences + 1] 0, 1, 2, ...: cu_seqlens of the pooled rows
-    int32_t *label;          // [sequences]; 0 when unlabelled
-    int64_t *example;        // [sequences] index in the data set; last in storage, behind what a device needs
+    int32_t *one_each;        // [sequences + 1] 0, 1, 2, ...: cu_seqlens of the pooled rows
+    int32_t *label;           // [sequences]; 0 when unlabelled
+    int64_t *example;         // [sequences] index in the data set; last in storage, behind what a device needs
     int32_t capacity_sequences, capacity_tokens;
-    void *storage;           // all arrays, in one block of ft_batch_bytes(): one copy brings them to a device
+    void *storage; // all arrays, in one block of ft_batch_bytes(): one copy brings them to a device
 } ft_batch;
 
 // How an effective batch is cut: as many sequences, in order, as fit both limits; a sequence longer than max_tokens
@@ -30,8 +30,8 @@ typedef struct ft_batch_limits {
 
 // Bytes of a block that holds a batch of these capacities; every array begins at a multiple of 256.
 size_t ft_batch_bytes(int32_t capacity_sequences, int32_t capacity_tokens);
-// Lays the arrays into `storage` (the caller's, of ft_batch_bytes()). The same call on a device address gives the device
-// pointers of the uploaded image.
+// Lays the arrays into `storage` (the caller's, of ft_batch_bytes()). The same call on a device address gives the
+// device pointers of the uploaded image.
 void ft_batch_bind(ft_batch *batch, void *storage, int32_t capacity_sequences, int32_t capacity_tokens);
 
 // How many of order[first .. last) make the next micro-batch (at least 1 when first < last). order NULL: 0, 1, 2, ...

@@ -13,12 +13,12 @@
 
 typedef struct ft_dataset {
     int64_t examples, tokens;
-    int32_t *ids;        // [tokens], specials included
-    int64_t *offset;     // [examples + 1]
-    int32_t *label;      // [examples]; NULL when unlabelled
-    int32_t longest;     // tokens of the longest example
-    int64_t truncated;   // examples cut at max_length
-    char sha256[65];     // of the file
+    int32_t *ids;      // [tokens], specials included
+    int64_t *offset;   // [examples + 1]
+    int32_t *label;    // [examples]; NULL when unlabelled
+    int32_t longest;   // tokens of the longest example
+    int64_t truncated; // examples cut at max_length
+    char sha256[65];   // of the file
 } ft_dataset;
 
 // Tokenises a table, or takes it from the cache (cache_dir: from ft_cache_directory; NULL = none). The cache key is the
@@ -29,8 +29,8 @@ ft_status ft_dataset_build(const ft_table *table, const char *path, const ft_tok
                            const ft_labels *labels, const char *cache_dir, ft_dataset *dataset, bool *from_cache);
 void ft_dataset_free(ft_dataset *dataset); // {0} is fine
 
-// data.cache_dir to a directory: "" (or NULL) is $XDG_CACHE_HOME/ftengine/tokens, else ~/.cache/ftengine/tokens; "none",
-// and "" without a home, give NULL; others are taken as they are. Nothing is created here.
+// data.cache_dir to a directory: "" (or NULL) is $XDG_CACHE_HOME/ftengine/tokens, else ~/.cache/ftengine/tokens;
+// "none", and "" without a home, give NULL; others are taken as they are. Nothing is created here.
 ft_status ft_cache_directory(const char *configured, ft_arena *arena, const char **directory);
 
 #endif

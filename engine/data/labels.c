@@ -15,7 +15,9 @@ static int32_t class_number(const char *label) {
     return (int32_t)strtol(label, NULL, 10);
 }
 
-static int compare_names(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 // ---- classes from a table -----------------------------------------------------------------------------------------
 
@@ -62,7 +64,8 @@ static ft_status name_classes(const char *const *distinct, int64_t count, ft_are
 
 ft_status ft_labels_from_table(const ft_table *table, ft_arena *arena, ft_labels *labels) {
     memset(labels, 0, sizeof *labels);
-    if (table->label == NULL || table->rows == 0) return ft_fail(FT_INVALID, NULL, "a table without labels has no classes");
+    if (table->label == NULL || table->rows == 0)
+        return ft_fail(FT_INVALID, NULL, "a table without labels has no classes");
     const char **distinct;
     int64_t count;
     FT_TRY(distinct_labels(table, &distinct, &count));
@@ -105,7 +108,8 @@ static ft_status fail_unknown(const ft_labels *labels, const char *label, const 
 ft_status ft_labels_assign(const ft_labels *labels, const ft_table *table, const char *path, int32_t *id) {
     entry *index = ft_calloc((size_t)labels->count, sizeof *index, "labels");
     if (index == NULL) return FT_NO_MEMORY;
-    for (int i = 0; i < labels->count; i++) index[i] = (entry){labels->names[i], i};
+    for (int i = 0; i < labels->count; i++)
+        index[i] = (entry){labels->names[i], i};
     qsort(index, (size_t)labels->count, sizeof *index, compare_names);
     bool numbers = placeholders(labels);
     ft_status status = FT_OK;

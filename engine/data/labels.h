@@ -4,18 +4,19 @@
 
 #include "engine/data/table.h"
 
-// The label names of a classification task, in id order: all integers 0..n-1 keep their numbers, other labels are sorted
-// (bytes). Integers from 0 with gaps also keep their numbers if at least half of 0..largest occur: the missing classes
-// exist without an example (a rare class absent from a small training file). `names` live in `arena`.
+// The label names of a classification task, in id order: all integers 0..n-1 keep their numbers, other labels are
+// sorted (bytes). Integers from 0 with gaps also keep their numbers if at least half of 0..largest occur: the missing
+// classes exist without an example (a rare class absent from a small training file). `names` live in `arena`.
 typedef struct ft_labels {
     int count;
     const char **names;
-    int missing;            // classes without a row in the table; worth a warning
+    int missing; // classes without a row in the table; worth a warning
 } ft_labels;
 ft_status ft_labels_from_table(const ft_table *table, ft_arena *arena, ft_labels *labels);
 
-// The id of every row's label: id [table->rows]. FT_INVALID with file:line and the nearest known label for one that is not
-// in `labels`; path names the file in it. Where all names are the placeholders LABEL_0, LABEL_1, ... of a model without names, a number is an id.
+// The id of every row's label: id [table->rows]. FT_INVALID with file:line and the nearest known label for one that is
+// not in `labels`; path names the file in it. Where all names are the placeholders LABEL_0, LABEL_1, ... of a model
+// without names, a number is an id.
 ft_status ft_labels_assign(const ft_labels *labels, const ft_table *table, const char *path, int32_t *id);
 
 #endif

@@ -41,7 +41,8 @@ ft_status ft_epoch_order(uint64_t seed, int64_t epoch, int64_t n, int32_t *order
         return ft_fail(FT_INVALID, NULL, "no order of %lld examples in epoch %lld", (long long)n, (long long)epoch);
     twister t;
     seed_twister(&t, (uint32_t)(seed + (uint64_t)epoch));
-    for (int64_t i = 0; i < n; i++) order[i] = (int32_t)i;
+    for (int64_t i = 0; i < n; i++)
+        order[i] = (int32_t)i;
     for (int64_t i = 0; i + 1 < n; i++) {
         int64_t j = i + next32(&t) % (n - i);
         int32_t held = order[i];

@@ -1,7 +1,7 @@
 // order.h - the Hugging Face Trainer's order of examples.
 //
-// Epoch e (from 0) of a run with seed s visits torch.randperm(n) of a generator seeded with s + e: MT19937, init_genrand;
-// for i in 0 .. n-2: swap r[i], r[i + next32 % (n - i)]. The generator takes the low 32 bits of the seed.
+// Epoch e (from 0) of a run with seed s visits torch.randperm(n) of a generator seeded with s + e: MT19937,
+// init_genrand; for i in 0 .. n-2: swap r[i], r[i + next32 % (n - i)]. The generator takes the low 32 bits of the seed.
 // From n = 214,748,364 on PyTorch draws 64-bit numbers; the order here keeps to the rule above.
 #ifndef FT_ORDER_H
 #define FT_ORDER_H

@@ -11,14 +11,17 @@
 #include <strings.h>
 
 // Usual names, best first: where a file has several of them, the earlier one is meant.
-static const char *const TEXT_NAMES[] = {"sentence", "text",    "review",   "question", "content", "comment",
-                                         "tweet",    "message", "document", "snippet",  "phrase",  "utterance",
-                                         "query",    "body",    "title"};
-static const char *const LABEL_NAMES[] = {"label",     "labels", "class",  "category",  "target",
+static const char *const TEXT_NAMES[] = {"sentence", "text",      "review",  "question", "content",
+                                         "comment",  "tweet",     "message", "document", "snippet",
+                                         "phrase",   "utterance", "query",   "body",     "title"};
+static const char *const LABEL_NAMES[] = {"label",     "labels", "class",  "category",   "target",
                                           "sentiment", "intent", "rating", "gold_label", "topic"};
 static const char *const ID_NAMES[] = {"id", "idx", "index", "guid", "sentence_id", "row_id"};
-enum { NAMES_TEXT = sizeof TEXT_NAMES / sizeof *TEXT_NAMES, NAMES_LABEL = sizeof LABEL_NAMES / sizeof *LABEL_NAMES,
-       NAMES_ID = sizeof ID_NAMES / sizeof *ID_NAMES };
+enum {
+    NAMES_TEXT = sizeof TEXT_NAMES / sizeof *TEXT_NAMES,
+    NAMES_LABEL = sizeof LABEL_NAMES / sizeof *LABEL_NAMES,
+    NAMES_ID = sizeof ID_NAMES / sizeof *ID_NAMES
+};
 
 enum { NO_COLUMN = -1 };
 
@@ -35,8 +38,7 @@ typedef struct selection {
 
 const char *ft_table_display(const char *path) { return strcmp(path, "-") == 0 ? "<stdin>" : path; }
 
-static ft_status fail_at(const char *file, int64_t line, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+static ft_status fail_at(const char *file, int64_t line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static ft_status fail_at(const char *file, int64_t line, const char *format, ...) {
     char where[512], message[512];
     snprintf(where, sizeof where, "%s:%lld", file, (long long)line);
@@ -69,14 +71,16 @@ static ft_status split_header(char *line, size_t length, const char *file, ft_ar
     line[length] = '\0';
     columns->file = file;
     columns->count = 1;
-    for (size_t i = 0; i < length; i++) columns->count += line[i] == '\t';
+    for (size_t i = 0; i < length; i++)
+        columns->count += line[i] == '\t';
     columns->name = ft_arena_alloc(arena, (size_t)columns->count * sizeof *columns->name);
     if (columns->name == NULL) return FT_NO_MEMORY;
     bool any = false;
     for (int i = 0; i < columns->count; i++) {
         size_t width = strcspn(line, "\t"), end = width, skip = strspn(line, " ");
         char *next = line + width + 1;
-        while (end > skip && line[end - 1] == ' ') end--;
+        while (end > skip && line[end - 1] == ' ')
+            end--;
         line[width] = line[end] = '\0';
         columns->name[i] = skip < end ? line + skip : "";
         any = any || skip < end;
@@ -135,7 +139,8 @@ static ft_status select_columns(const header *columns, const char *text, const c
     if (id != NULL && !given(id)) FT_TRY(find_usual(columns, ID_NAMES, NAMES_ID, chosen, &chosen->id));
 
     if (chosen->text == NO_COLUMN) return fail_unfound(columns, "text", "data.text_column");
-    if (chosen->label == NO_COLUMN && need == FT_LABEL_REQUIRED) return fail_unfound(columns, "label", "data.label_column");
+    if (chosen->label == NO_COLUMN && need == FT_LABEL_REQUIRED)
+        return fail_unfound(columns, "label", "data.label_column");
     if (chosen->id == NO_COLUMN && id != NULL) return fail_unfound(columns, "id", NULL);
     if (chosen->text == chosen->label) return fail_at(columns->file, 1, "text and label are the same column");
     return FT_OK;
@@ -254,7 +259,8 @@ static ft_status parse(ft_table *table, size_t length, const char *file, const c
 
     if (columns.count > 1) end = without_empty_lines(next, end);
     int64_t rows = 0;
-    for (char *line = next, *after; line < end; line = after, rows++) line_end(line, end, &after);
+    for (char *line = next, *after; line < end; line = after, rows++)
+        line_end(line, end, &after);
     if (rows == 0) return fail_at(file, 2, "no rows behind the header");
     if (rows > INT32_MAX) return fail_at(file, (int64_t)INT32_MAX + 2, "more than 2147483647 rows");
     FT_TRY(allocate_rows(table, rows, &chosen));

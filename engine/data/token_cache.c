@@ -47,11 +47,13 @@ static ft_status hash_end(EVP_MD_CTX *hash, unsigned char digest[CHECKSUM_BYTES]
 
 static ft_status hash_texts(EVP_MD_CTX *hash, const ft_table *table, const ft_tokenizer *tokenizer, int max_length) {
     const char *digest = ft_tokenizer_digest(tokenizer);
-    const int64_t facts[] = {FT_TOKEN_CACHE_VERSION, max_length > 0 ? max_length : 0, table->rows, (int64_t)strlen(digest)};
+    const int64_t facts[] = {FT_TOKEN_CACHE_VERSION, max_length > 0 ? max_length : 0, table->rows,
+                             (int64_t)strlen(digest)};
     FT_TRY(hash_add(hash, facts, sizeof facts));
     FT_TRY(hash_add(hash, digest, strlen(digest)));
     for (int64_t i = 0; i < table->rows; i++) {
-        uint64_t length = table->text_length[i]; // before the text: otherwise two tables could run together to the same bytes
+        uint64_t length =
+            table->text_length[i]; // before the text: otherwise two tables could run together to the same bytes
         FT_TRY(hash_add(hash, &length, sizeof length));
         FT_TRY(hash_add(hash, table->text[i], length));
     }
@@ -73,7 +75,8 @@ ft_status ft_token_cache_want_of(const ft_table *table, const ft_tokenizer *toke
     }
     unsigned char digest[CHECKSUM_BYTES];
     FT_TRY(hash_end(hash, digest));
-    for (int i = 0; i < CHECKSUM_BYTES; i++) snprintf(want->key + 2 * i, 3, "%02x", digest[i]);
+    for (int i = 0; i < CHECKSUM_BYTES; i++)
+        snprintf(want->key + 2 * i, 3, "%02x", digest[i]);
     return FT_OK;
 }
 
@@ -99,9 +102,11 @@ static ft_status check_header(const file_header *header, uint64_t size, const ft
         return damaged("it belongs to other texts");
     // Nothing is allocated that the file does not hold: the products cannot overflow once they are bounded by its size.
     uint64_t left = size - sizeof *header - CHECKSUM_BYTES, examples = (uint64_t)header->examples;
-    if (header->examples < 0 || header->tokens < 0 || examples + 1 > left / sizeof(int64_t)) return damaged("its size is wrong");
+    if (header->examples < 0 || header->tokens < 0 || examples + 1 > left / sizeof(int64_t))
+        return damaged("its size is wrong");
     left -= (examples + 1) * sizeof(int64_t);
-    if (left % sizeof(int32_t) != 0 || (uint64_t)header->tokens != left / sizeof(int32_t)) return damaged("its size is wrong");
+    if (left % sizeof(int32_t) != 0 || (uint64_t)header->tokens != left / sizeof(int32_t))
+        return damaged("its size is wrong");
     return FT_OK;
 }
 
@@ -110,18 +115,21 @@ static ft_status check_numbers(const ft_dataset *read, const ft_token_cache_want
     if (read->offset[0] != 0 || read->offset[read->examples] != read->tokens) return damaged("its offsets are wrong");
     for (int64_t i = 0; i < read->examples; i++) {
         // Offsets are compared before they are subtracted, or a hostile pair overflows.
-        if (read->offset[i + 1] <= read->offset[i] || read->offset[i + 1] > read->tokens) return damaged("its offsets are wrong");
+        if (read->offset[i + 1] <= read->offset[i] || read->offset[i + 1] > read->tokens)
+            return damaged("its offsets are wrong");
         int64_t length = read->offset[i + 1] - read->offset[i];
         if (length > most) return damaged("an example is too long");
         if (length > longest) longest = length;
     }
     for (int64_t i = 0; i < read->tokens; i++)
         if (read->ids[i] < 0 || read->ids[i] >= want->vocabulary) return damaged("an id is outside the vocabulary");
-    if (longest != read->longest || read->truncated < 0 || read->truncated > read->examples) return damaged("its counts are wrong");
+    if (longest != read->longest || read->truncated < 0 || read->truncated > read->examples)
+        return damaged("its counts are wrong");
     return FT_OK;
 }
 
-static ft_status read_all(FILE *stream, EVP_MD_CTX *hash, uint64_t size, const ft_token_cache_want *want, ft_dataset *read) {
+static ft_status read_all(FILE *stream, EVP_MD_CTX *hash, uint64_t size, const ft_token_cache_want *want,
+                          ft_dataset *read) {
     file_header header;
     if (size < sizeof header + CHECKSUM_BYTES) return damaged("it ends early");
     FT_TRY(take(stream, hash, &header, sizeof header));
@@ -163,8 +171,12 @@ ft_status ft_token_cache_read(FILE *stream, uint64_t size, const ft_token_cache_
 }
 
 ft_status ft_token_cache_write(FILE *stream, const ft_token_cache_want *want, const ft_dataset *dataset) {
-    file_header header = {.version = FT_TOKEN_CACHE_VERSION, .byte_order = BYTE_ORDER_MARK, .examples = dataset->examples,
-                          .tokens = dataset->tokens, .truncated = dataset->truncated, .longest = dataset->longest};
+    file_header header = {.version = FT_TOKEN_CACHE_VERSION,
+                          .byte_order = BYTE_ORDER_MARK,
+                          .examples = dataset->examples,
+                          .tokens = dataset->tokens,
+                          .truncated = dataset->truncated,
+                          .longest = dataset->longest};
     memcpy(header.magic, MAGIC, sizeof MAGIC);
     memcpy(header.key, want->key, sizeof header.key);
     unsigned char checksum[CHECKSUM_BYTES];
@@ -213,7 +225,8 @@ static FILE *open_regular(const char *path, uint64_t *size, int *error) {
     return stream;
 }
 
-ft_status ft_token_cache_load(const char *directory, const ft_token_cache_want *want, ft_dataset *dataset, bool *found) {
+ft_status ft_token_cache_load(const char *directory, const ft_token_cache_want *want, ft_dataset *dataset,
+                              bool *found) {
     *found = false;
     ft_arena arena = {0};
     ft_status status = FT_OK;
@@ -238,7 +251,8 @@ ft_status ft_token_cache_load(const char *directory, const ft_token_cache_want *
     return status;
 }
 
-static ft_status store(const char *path, const char *directory, const ft_token_cache_want *want, const ft_dataset *dataset) {
+static ft_status store(const char *path, const char *directory, const ft_token_cache_want *want,
+                       const ft_dataset *dataset) {
     ft_atomic_file file = {0};
     FT_TRY(ft_make_directories(directory));
     FT_TRY(ft_atomic_open(&file, path));

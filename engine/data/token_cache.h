@@ -16,7 +16,7 @@ enum { FT_TOKEN_CACHE_VERSION = 1 };
 
 // What a file has to hold to be of use.
 typedef struct ft_token_cache_want {
-    char key[65];       // hex: of the texts with their lengths, the tokenizer's digest, max_length, the version
+    char key[65]; // hex: of the texts with their lengths, the tokenizer's digest, max_length, the version
     int64_t examples;
     int32_t vocabulary; // ids lie below
     int max_length;     // <= 0: no truncation

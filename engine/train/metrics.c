@@ -8,8 +8,7 @@
 
 ft_status ft_metric_check(ft_metric metric, int classes) {
     if (metric != FT_METRIC_F1_BINARY || classes == 2) return FT_OK;
-    ft_status status =
-        ft_fail(FT_INVALID, "eval.metric", "f1_binary is for two classes, this task has %d", classes);
+    ft_status status = ft_fail(FT_INVALID, "eval.metric", "f1_binary is for two classes, this task has %d", classes);
     ft_hint("f1_macro or f1_micro work for any number of classes");
     return status;
 }
@@ -23,8 +22,10 @@ int ft_argmax(const float *logits, int classes) {
 
 void ft_softmax(const float *logits, int classes, double *probabilities) {
     double largest = logits[ft_argmax(logits, classes)], sum = 0;
-    for (int c = 0; c < classes; c++) sum += probabilities[c] = exp(logits[c] - largest);
-    for (int c = 0; c < classes; c++) probabilities[c] /= sum;
+    for (int c = 0; c < classes; c++)
+        sum += probabilities[c] = exp(logits[c] - largest);
+    for (int c = 0; c < classes; c++)
+        probabilities[c] /= sum;
 }
 
 static ft_status allocate(ft_metrics *metrics, int classes) {
@@ -42,7 +43,8 @@ static ft_status allocate(ft_metrics *metrics, int classes) {
                : FT_NO_MEMORY;
 }
 
-static ft_status count_predictions(const float *logits, int64_t n, int classes, const int32_t *labels, ft_metrics *metrics) {
+static ft_status count_predictions(const float *logits, int64_t n, int classes, const int32_t *labels,
+                                   ft_metrics *metrics) {
     for (int64_t i = 0; i < n; i++) {
         const float *row = logits + i * classes;
         for (int c = 0; c < classes; c++)
@@ -83,7 +85,8 @@ static void derive(ft_metrics *metrics) {
         predictions_squared += predicted * predicted;
     }
     metrics->accuracy = correct / n;
-    metrics->f1_micro = metrics->accuracy; // one label an example: each false positive is another class's false negative
+    metrics->f1_micro =
+        metrics->accuracy; // one label an example: each false positive is another class's false negative
     metrics->f1_macro = f1_sum / occurring;
     metrics->f1_binary = classes == 2 ? metrics->f1[1] : NAN;
     double spread = (n * n - labels_squared) * (n * n - predictions_squared);
@@ -105,7 +108,8 @@ ft_status ft_metrics_compute(const float *logits, int64_t n, int classes, const 
     }
     derive(metrics);
     double sum = losses != NULL ? 0 : NAN;
-    for (int64_t i = 0; losses != NULL && i < n; i++) sum += losses[i];
+    for (int64_t i = 0; losses != NULL && i < n; i++)
+        sum += losses[i];
     metrics->loss = sum / (double)n;
     return FT_OK;
 }

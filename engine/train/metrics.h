@@ -1,8 +1,9 @@
 // metrics.h - how good predictions are: loss, accuracy, F1, Matthews, as scikit-learn defines them (zero_division 0).
 //
-// A prediction is the largest logit, the lowest class on ties. Everything but the loss follows from the confusion matrix.
-// f1_macro is the mean over the classes that occur as a label or as a prediction (scikit-learn's default); a class
-// without either does not pull it down. f1_binary takes class 1 as the positive one and exists for two classes only.
+// A prediction is the largest logit, the lowest class on ties. Everything but the loss follows from the confusion
+// matrix. f1_macro is the mean over the classes that occur as a label or as a prediction (scikit-learn's default); a
+// class without either does not pull it down. f1_binary takes class 1 as the positive one and exists for two classes
+// only.
 #ifndef FT_METRICS_H
 #define FT_METRICS_H
 
@@ -14,14 +15,14 @@
 typedef struct ft_metrics {
     int64_t examples;
     int classes;
-    double loss;                    // mean over the examples; NaN when no losses were given
+    double loss; // mean over the examples; NaN when no losses were given
     double accuracy, f1_macro, f1_micro;
-    double f1_binary;               // NaN unless there are two classes
-    double matthews;                // 0 when labels or predictions are of one class only
+    double f1_binary;                // NaN unless there are two classes
+    double matthews;                 // 0 when labels or predictions are of one class only
     double *precision, *recall, *f1; // [classes]
-    int64_t *support;               // [classes] examples with this label
-    int64_t *predicted;             // [classes] examples predicted as this class
-    int64_t *confusion;             // [classes * classes]: row = label, column = prediction
+    int64_t *support;                // [classes] examples with this label
+    int64_t *predicted;              // [classes] examples predicted as this class
+    int64_t *confusion;              // [classes * classes]: row = label, column = prediction
 } ft_metrics;
 
 // FT_INVALID when `metric` does not exist for this number of classes (f1_binary beyond two). For use before training.

@@ -13,12 +13,14 @@ enum { EXAMPLES = 6, TOKENS = 24 };
 static const int LENGTH[EXAMPLES] = {3, 5, 1, 4, 2, 9};
 static int32_t ids[TOKENS], labels[EXAMPLES] = {7, 6, 5, 4, 3, 2};
 static int64_t offsets[EXAMPLES + 1];
-static ft_dataset data = {.examples = EXAMPLES, .tokens = TOKENS, .ids = ids, .offset = offsets, .label = labels, .longest = 9};
+static ft_dataset data = {
+    .examples = EXAMPLES, .tokens = TOKENS, .ids = ids, .offset = offsets, .label = labels, .longest = 9};
 
 static int make_data(void **state) {
     for (int e = 0, at = 0; e < EXAMPLES; e++) {
         offsets[e] = at;
-        for (int t = 0; t < LENGTH[e]; t++) ids[at++] = 100 * e + t;
+        for (int t = 0; t < LENGTH[e]; t++)
+            ids[at++] = 100 * e + t;
         offsets[e + 1] = at;
     }
     return offsets[EXAMPLES] == TOKENS ? 0 : 1;
@@ -28,6 +30,7 @@ static ft_batch make_batch(int32_t sequences, int32_t tokens) {
     ft_batch batch;
     void *storage = malloc(ft_batch_bytes(sequences, tokens));
     assert_non_null(storage);
+    memset(storage, 0xAB, ft_batch_bytes(sequences, tokens)); // zeros found later were written
     ft_batch_bind(&batch, storage, sequences, tokens);
     return batch;
 }
@@ -41,12 +44,23 @@ static void arrays_do_not_overlap(void **state) {
         assert_non_null(base);
         ft_batch batch;
         ft_batch_bind(&batch, base, s, t);
-        const struct { void *at; size_t bytes; } array[] = {
-            {batch.ids, 4 * (size_t)t}, {batch.token_slot, 4 * (size_t)t}, {batch.token_position, 4 * (size_t)t},
-            {batch.cu_seqlens, 4 * (size_t)s + 4}, {batch.first_row, 4 * (size_t)s}, {batch.slot, 4 * (size_t)s},
-            {batch.label, 4 * (size_t)s}, {batch.example, 8 * (size_t)s}};
-        for (size_t a = 0; a < 8; a++) {
-            char *end = a < 7 ? (char *)array[a + 1].at : base + bytes;
+        const struct {
+            void *at;
+            size_t bytes;
+        } array[] = {{batch.ids, 4 * (size_t)t},
+                     {batch.token_slot, 4 * (size_t)t},
+                     {batch.token_position, 4 * (size_t)t},
+                     {batch.token_type, 4 * (size_t)t},
+                     {batch.cu_seqlens, 4 * (size_t)s + 4},
+                     {batch.first_row, 4 * (size_t)s},
+                     {batch.slot, 4 * (size_t)s},
+                     {batch.pooled_position, 4 * (size_t)s},
+                     {batch.one_each, 4 * (size_t)s + 4},
+                     {batch.label, 4 * (size_t)s},
+                     {batch.example, 8 * (size_t)s}};
+        const size_t arrays = sizeof array / sizeof *array;
+        for (size_t a = 0; a < arrays; a++) {
+            char *end = a + 1 < arrays ? (char *)array[a + 1].at : base + bytes;
             assert_int_equal((uintptr_t)array[a].at % 256, 0);
             assert_true((char *)array[a].at + array[a].bytes <= end);
         }
@@ -76,9 +90,9 @@ static void cuts(void **state) {
     assert_int_equal(cut(NULL, 0, 6, 0, 0), 6);
     assert_int_equal(cut(NULL, 0, 6, 24, 0), 6);
     assert_int_equal(cut(NULL, 0, 6, 23, 0), 5);
-    assert_int_equal(cut(NULL, 0, 6, 8, 0), 2);  // 3 + 5 fit exactly
+    assert_int_equal(cut(NULL, 0, 6, 8, 0), 2); // 3 + 5 fit exactly
     assert_int_equal(cut(NULL, 0, 6, 7, 0), 1);
-    assert_int_equal(cut(NULL, 0, 6, 2, 0), 1);  // longer than the limit: alone
+    assert_int_equal(cut(NULL, 0, 6, 2, 0), 1); // longer than the limit: alone
     assert_int_equal(cut(NULL, 5, 6, 4, 0), 1);
     assert_int_equal(cut(NULL, 0, 6, 0, 4), 4);
     assert_int_equal(cut(NULL, 0, 6, 8, 1), 1);
@@ -135,6 +149,11 @@ static void fill(void **state) {
     assert_memory_equal(batch.cu_seqlens, expected_bounds, sizeof expected_bounds);
     assert_memory_equal(batch.first_row, expected_bounds, 3 * sizeof(int32_t));
     assert_memory_equal(batch.slot, slots, sizeof slots);
+    assert_memory_equal(batch.one_each, ((const int32_t[]){0, 1, 2, 3}), 4 * sizeof(int32_t));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(batch.pooled_position[i], 0);
+    for (int i = 0; i < 9; i++)
+        assert_int_equal(batch.token_type[i], 0);
     assert_memory_equal(batch.label, expected_labels, sizeof expected_labels);
     assert_memory_equal(batch.example, examples, sizeof examples);
 
@@ -169,8 +188,11 @@ static void too_much_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_do_not_overlap), cmocka_unit_test(bind_reads_and_writes_nothing),
-        cmocka_unit_test(cuts), cmocka_unit_test(pieces_make_the_whole), cmocka_unit_test(fill),
+        cmocka_unit_test(arrays_do_not_overlap),
+        cmocka_unit_test(bind_reads_and_writes_nothing),
+        cmocka_unit_test(cuts),
+        cmocka_unit_test(pieces_make_the_whole),
+        cmocka_unit_test(fill),
         cmocka_unit_test(too_much_is_refused),
     };
     return cmocka_run_group_tests(tests, make_data, NULL);

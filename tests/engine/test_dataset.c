@@ -1,5 +1,5 @@
-// Data sets: tokenising, labels, and the token cache. The tokenizer is a stand-in that counts how often it is asked: one
-// token a byte between two specials, so that expected ids can be read off the text.
+// Data sets: tokenising, labels, and the token cache. The tokenizer is a stand-in that counts how often it is asked:
+// one token a byte between two specials, so that expected ids can be read off the text.
 #include "engine/data/token_cache.h"
 #include "engine/io/files.h"
 
@@ -24,7 +24,8 @@ struct ft_tokenizer {
     bool silent;        // gives no tokens
 };
 
-ft_status ft_tokenizer_encode(const ft_tokenizer *tokenizer, const char *text, size_t length, int max_length, ft_token_ids *out) {
+ft_status ft_tokenizer_encode(const ft_tokenizer *tokenizer, const char *text, size_t length, int max_length,
+                              ft_token_ids *out) {
     ft_tokenizer *self = (ft_tokenizer *)tokenizer;
     if (++self->calls == self->fail_at) return ft_fail(FT_INVALID, NULL, "the tokenizer does not like this");
     if (self->silent) return FT_OK;
@@ -35,7 +36,8 @@ ft_status ft_tokenizer_encode(const ft_tokenizer *tokenizer, const char *text, s
         assert_non_null(out->ids);
     }
     out->ids[out->count++] = FIRST;
-    for (size_t i = 0; i < length; i++) out->ids[out->count++] = (unsigned char)text[i];
+    for (size_t i = 0; i < length; i++)
+        out->ids[out->count++] = (unsigned char)text[i];
     out->ids[out->count++] = LAST;
     return FT_OK;
 }
@@ -84,7 +86,8 @@ static char *only_file(const char *directory) {
 }
 
 static void check_usual(const ft_dataset *data) {
-    const int32_t ids[] = {FIRST, 'a', 'b', 'c', LAST, FIRST, LAST, FIRST, 'a', 'b', 'c', LAST, FIRST, 'x', 0, 'y', LAST};
+    const int32_t ids[] = {FIRST, 'a', 'b',  'c',   LAST, FIRST, LAST, FIRST, 'a',
+                           'b',   'c', LAST, FIRST, 'x',  0,     'y',  LAST};
     const int64_t offset[] = {0, 5, 7, 12, 17};
     const int32_t label[] = {1, 0, 0, 1};
     assert_int_equal(data->examples, 4);
@@ -169,7 +172,8 @@ static void cache_hit_does_not_tokenise(void **state) {
         ft_dataset data;
         bool from_cache;
         tokenizer.calls = 0;
-        assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, &LABELS, directory, &data, &from_cache), FT_OK);
+        assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, &LABELS, directory, &data, &from_cache),
+                         FT_OK);
         check_usual(&data);
         assert_int_equal(from_cache, round > 0);
         assert_int_equal(tokenizer.calls > 0, round == 0);
@@ -184,7 +188,8 @@ static bool served(const char *directory, ft_table table, const char *digest, in
     ft_tokenizer tokenizer = {.digest = digest};
     ft_dataset data;
     bool from_cache;
-    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, max_length, NULL, directory, &data, &from_cache), FT_OK);
+    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, max_length, NULL, directory, &data, &from_cache),
+                     FT_OK);
     assert_int_equal(from_cache, tokenizer.calls == 0);
     ft_dataset_free(&data);
     ft_table_free(&table);
@@ -196,7 +201,7 @@ static void what_the_key_depends_on(void **state) {
     assert_false(served(directory, TABLE("text\tlabel\nab\t0\nc\t1\n"), "d", 9));
     assert_true(served(directory, TABLE("text\tlabel\nab\t0\nc\t1\n"), "d", 9));
     assert_true(served(directory, TABLE("idx\ttext\tlabel\r\n7\tab\tx\r\n8\tc\ty"), "d", 9)); // labels do not matter
-    assert_false(served(directory, TABLE("text\tlabel\na\t0\nbc\t1\n"), "d", 9));            // where a text ends does
+    assert_false(served(directory, TABLE("text\tlabel\na\t0\nbc\t1\n"), "d", 9));             // where a text ends does
     assert_false(served(directory, TABLE("text\tlabel\nabc\t0\n"), "d", 9));
     assert_false(served(directory, TABLE("text\tlabel\nc\t0\nab\t1\n"), "d", 9));
     assert_false(served(directory, TABLE("text\tlabel\nab\t0\nc\t1\n\t1\n"), "d", 9));
@@ -207,7 +212,8 @@ static void what_the_key_depends_on(void **state) {
     assert_true(served(directory, TABLE("text\tlabel\nab\t0\nc\t1\n"), "d", 9));
 }
 
-// Damages the only file of a fresh cache, builds again, and looks that the result is right, the damage was told and mended.
+// Damages the only file of a fresh cache, builds again, and looks that the result is right, the damage was told and
+// mended.
 static void damage(void (*how)(const char *path, long size), long size_argument) {
     ft_tokenizer tokenizer = {.digest = "d"};
     ft_table table = usual();
@@ -249,18 +255,19 @@ static void shorten(const char *path, long size) { assert_int_equal(truncate(pat
 static void lengthen(const char *path, long more) {
     FILE *file = fopen(path, "ab");
     assert_non_null(file);
-    for (long i = 0; i < more; i++) fputc(0, file);
+    for (long i = 0; i < more; i++)
+        fputc(0, file);
     fclose(file);
 }
-static void replace(const char *path, long unused) {
-    assert_int_equal(ft_atomic_write(path, "hello", 5), FT_OK);
-}
+static void replace(const char *path, long unused) { assert_int_equal(ft_atomic_write(path, "hello", 5), FT_OK); }
 
 enum { HEADER = 112, SIZE = HEADER + 5 * 8 + 17 * 4 + 32 };
 
 static void damaged_files(void **state) {
-    for (long at = 0; at < SIZE; at++) damage(flip, at);
-    for (long size = 0; size < SIZE; size += 7) damage(shorten, size);
+    for (long at = 0; at < SIZE; at++)
+        damage(flip, at);
+    for (long size = 0; size < SIZE; size += 7)
+        damage(shorten, size);
     damage(shorten, SIZE - 1);
     damage(lengthen, 1);
     damage(lengthen, 4);
@@ -438,10 +445,16 @@ static int remove_scratch(void **state) { return ft_remove_tree(scratch) != FT_O
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tokenises), cmocka_unit_test(bad_rows), cmocka_unit_test(cache_hit_does_not_tokenise),
-        cmocka_unit_test(what_the_key_depends_on), cmocka_unit_test(damaged_files),
-        cmocka_unit_test(something_else_by_that_name), cmocka_unit_test(forged_files),
-        cmocka_unit_test(unwritable_directory), cmocka_unit_test(full_disk), cmocka_unit_test(concurrent_writers),
+        cmocka_unit_test(tokenises),
+        cmocka_unit_test(bad_rows),
+        cmocka_unit_test(cache_hit_does_not_tokenise),
+        cmocka_unit_test(what_the_key_depends_on),
+        cmocka_unit_test(damaged_files),
+        cmocka_unit_test(something_else_by_that_name),
+        cmocka_unit_test(forged_files),
+        cmocka_unit_test(unwritable_directory),
+        cmocka_unit_test(full_disk),
+        cmocka_unit_test(concurrent_writers),
         cmocka_unit_test(cache_directory),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);

@@ -31,7 +31,8 @@ static void check_case(FILE *vectors, int64_t n, int classes) {
     assert_true(logits && losses && labels);
     for (int64_t i = 0; i < n; i++) {
         assert_int_equal(fscanf(vectors, "%d %f", &labels[i], &losses[i]), 2);
-        for (int c = 0; c < classes; c++) assert_int_equal(fscanf(vectors, "%f", &logits[i * classes + c]), 1);
+        for (int c = 0; c < classes; c++)
+            assert_int_equal(fscanf(vectors, "%f", &logits[i * classes + c]), 1);
     }
     ft_metrics metrics;
     assert_int_equal(ft_metrics_compute(logits, n, classes, labels, losses, &metrics), FT_OK);
@@ -134,10 +135,12 @@ static void loss_is_not_filtered(void **state) {
 static void softmax(void **state) {
     double p[3];
     ft_softmax((const float[]){0, 0, 0}, 3, p);
-    for (int c = 0; c < 3; c++) close_to(p[c], 1.0 / 3);
+    for (int c = 0; c < 3; c++)
+        close_to(p[c], 1.0 / 3);
     ft_softmax((const float[]){1, 2, 3}, 3, p);
     const double total = exp(1) + exp(2) + exp(3);
-    for (int c = 0; c < 3; c++) close_to(p[c], exp(c + 1) / total);
+    for (int c = 0; c < 3; c++)
+        close_to(p[c], exp(c + 1) / total);
     ft_softmax((const float[]){3e38f, -3e38f, 3e38f}, 3, p); // far beyond exp's range
     close_to(p[0], 0.5);
     close_to(p[1], 0);

@@ -15,7 +15,8 @@ static void check_hash(const int32_t *order, int64_t n, const char *expected) {
     unsigned char *bytes = malloc((size_t)n * 4);
     assert_non_null(bytes);
     for (int64_t i = 0; i < n; i++)
-        for (int b = 0; b < 4; b++) bytes[4 * i + b] = (unsigned char)((uint32_t)order[i] >> (8 * b));
+        for (int b = 0; b < 4; b++)
+            bytes[4 * i + b] = (unsigned char)((uint32_t)order[i] >> (8 * b));
     char hex[65];
     assert_int_equal(ft_sha256(bytes, (size_t)n * 4, hex), FT_OK);
     assert_string_equal(hex, expected);

@@ -185,7 +185,8 @@ static void refusals(void **state) {
     refused("\xFF\xFEt", "", "", need, "t.tsv:1", "UTF-16", "iconv");
 
     ft_table table;
-    const char in_label[] = "text\tlabel\na\tb\0c\n", in_header[] = "text\tlab\0el\na\tb\n", in_id[] = "text\tid\na\t\0\n";
+    const char in_label[] = "text\tlabel\na\tb\0c\n", in_header[] = "text\tlab\0el\na\tb\n",
+               in_id[] = "text\tid\na\t\0\n";
     assert_int_equal(parse_bytes(in_label, sizeof in_label - 1, "", "", NULL, need, &table), FT_INVALID);
     assert_string_equal(ft_error_where(), "t.tsv:2");
     assert_non_null(strstr(ft_error_message(), "NUL"));
@@ -197,7 +198,8 @@ static void refusals(void **state) {
 // A file that is no text must not send its control characters to a terminal, and a long header must not flood it.
 static void header_listing_is_safe(void **state) {
     char content[4000] = "a\x1B[2J";
-    for (int i = 0; i < 300; i++) sprintf(content + strlen(content), "\tcolumn%d", i);
+    for (int i = 0; i < 300; i++)
+        sprintf(content + strlen(content), "\tcolumn%d", i);
     strcat(content, "\nx\n");
     ft_table table;
     assert_int_equal(parse(content, "", "", FT_LABEL_REQUIRED, &table), FT_INVALID);
@@ -234,7 +236,8 @@ static void standard_input(void **state) {
     FILE *file = tmpfile();
     assert_non_null(file);
     fputs("text\tlabel\n", file);
-    for (int i = 0; i < ROWS; i++) fprintf(file, "text number %d\t%d\n", i, i % 3);
+    for (int i = 0; i < ROWS; i++)
+        fprintf(file, "text number %d\t%d\n", i, i % 3);
     rewind(file);
     fflush(file);
     int saved = dup(STDIN_FILENO);
@@ -274,7 +277,8 @@ static void check_labels(const char *given, const char *expected, int missing) {
     assert_int_equal(ft_labels_from_table(&table, &arena, &labels), FT_OK);
     ft_table_free(&table); // the names must not point into it
     char joined[512] = "";
-    for (int i = 0; i < labels.count; i++) sprintf(joined + strlen(joined), "%s%s", i ? " " : "", labels.names[i]);
+    for (int i = 0; i < labels.count; i++)
+        sprintf(joined + strlen(joined), "%s%s", i ? " " : "", labels.names[i]);
     assert_string_equal(joined, expected);
     assert_int_equal(labels.missing, missing);
     ft_arena_free(&arena);
@@ -343,10 +347,18 @@ static void placeholder_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(line_ends), cmocka_unit_test(one_column), cmocka_unit_test(bytes_in_texts_are_kept),
-        cmocka_unit_test(columns), cmocka_unit_test(ids), cmocka_unit_test(optional_labels),
-        cmocka_unit_test(refusals), cmocka_unit_test(header_listing_is_safe), cmocka_unit_test(files),
-        cmocka_unit_test(standard_input), cmocka_unit_test(classes), cmocka_unit_test(label_ids),
+        cmocka_unit_test(line_ends),
+        cmocka_unit_test(one_column),
+        cmocka_unit_test(bytes_in_texts_are_kept),
+        cmocka_unit_test(columns),
+        cmocka_unit_test(ids),
+        cmocka_unit_test(optional_labels),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(header_listing_is_safe),
+        cmocka_unit_test(files),
+        cmocka_unit_test(standard_input),
+        cmocka_unit_test(classes),
+        cmocka_unit_test(label_ids),
         cmocka_unit_test(placeholder_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,7 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
         int64_t tokens = data.offset[i + 1] - data.offset[i];
         check(tokens >= 1 && tokens <= data.longest);
         check(want.max_length == 0 || tokens <= want.max_length);
-        for (int64_t t = data.offset[i]; t < data.offset[i + 1]; t++) check(data.ids[t] >= 0 && data.ids[t] < VOCABULARY);
+        for (int64_t t = data.offset[i]; t < data.offset[i + 1]; t++)
+            check(data.ids[t] >= 0 && data.ids[t] < VOCABULARY);
     }
     free(data.ids);
     free(data.offset);
