@@ -60,6 +60,7 @@ typedef struct ft_model {
     int32_t first_trained_layer; // layers below it, and then the embeddings, get no backward pass
     bool embeddings_trained;
     int32_t checkpoint_every;    // 0: keep all activations; k: keep the input of every k-th layer
+    bool ignore_mismatched_sizes; // a head of another shape in a checkpoint is drawn anew
     ft_tap tap;                  // optional
     void *tap_context;
     ft_arena arena;

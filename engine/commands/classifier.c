@@ -1,0 +1,80 @@
+#include "engine/commands/commands.h"
+
+#include "engine/io/files.h"
+#include "engine/model/model_files.h"
+
+#include <string.h>
+
+// A run directory stands for the model in it.
+static ft_status model_directory(ft_classifier *c, const char *path) {
+    char *inside = ft_path_join(&c->arena, path, "model"), *config = NULL;
+    if (inside != NULL) config = ft_path_join(&c->arena, inside, "config.json");
+    if (config == NULL) return FT_NO_MEMORY;
+    c->path = ft_path_exists(config) ? inside : path;
+    if (ft_path_is_directory(path)) return FT_OK;
+    ft_fail(FT_INVALID, path, "no such run or model directory");
+    ft_hint("give a run directory (runs/...) or a directory with config.json and model.safetensors");
+    return FT_INVALID;
+}
+
+static ft_status choose_labels(ft_classifier *c) {
+    c->label_names = c->config.label_names;
+    c->labels = (ft_labels){.count = (int)c->config.num_labels, .names = c->config.label_names};
+    if (c->settings.label_count == 0) return FT_OK;
+    if (c->settings.label_count != c->config.num_labels)
+        return ft_fail(FT_INVALID, c->path, "ftengine.json names %d labels, config.json %lld", c->settings.label_count,
+                       (long long)c->config.num_labels);
+    c->labels.names = (const char **)c->settings.labels;
+    return FT_OK;
+}
+
+static ft_status load(ft_classifier *c) {
+    c->options.model.head.hidden = c->settings.head_hidden;
+    c->options.model.head.activation = c->settings.head_activation;
+    FT_TRY(ft_cpu_open((int)c->options.device.threads, strcmp(c->options.device.isa, "auto") == 0 ? NULL : c->options.device.isa, &c->device));
+    FT_TRY(ft_memory_create(c->device, (size_t)c->options.memory.limit, &c->memory));
+    FT_TRY(ft_model_create(c->memory, &c->config, &c->options, c->labels.count, &c->model));
+    ft_load_report report;
+    FT_TRY(ft_model_load(&c->model, c->path, c->config.initializer_range, 0, &c->arena, &report));
+    if (report.drawn_count > 0) {
+        ft_fail(FT_INVALID, c->path, "the model has no trained classifier (%s is missing)", report.drawn[0]);
+        ft_hint("train one: ftengine train model.path=%s data.train=...", c->path);
+        return FT_INVALID;
+    }
+    return FT_OK;
+}
+
+ft_status ft_classifier_open(const char *path, int override_count, const char *const *overrides, ft_classifier *c) {
+    memset(c, 0, sizeof *c);
+    FT_TRY(ft_config_load(&c->options, 0, NULL, override_count, overrides));
+    FT_TRY(model_directory(c, path));
+    FT_TRY(ft_model_config_load(c->path, &c->config));
+    FT_TRY(ft_tokenizer_open(c->path, &c->tokenizer));
+    char *settings = ft_path_join(&c->arena, c->path, "ftengine.json");
+    if (settings == NULL) return FT_NO_MEMORY;
+    FT_TRY(ft_model_settings_load(settings, &c->arena, &c->settings));
+    FT_TRY(choose_labels(c));
+    int64_t length = c->options.data.max_length != FT_AUTO ? c->options.data.max_length
+                     : c->settings.max_length != FT_AUTO   ? c->settings.max_length
+                                                           : 512;
+    int64_t positions = c->config.max_position_embeddings;
+    c->max_length = (int)(length < positions ? length : positions);
+    return load(c);
+}
+
+ft_status ft_classifier_close(ft_classifier *c) {
+    ft_model_free(&c->model);
+    ft_status status = ft_memory_destroy(c->memory);
+    ft_device_close(c->device);
+    ft_tokenizer_close(c->tokenizer);
+    ft_model_config_free(&c->config);
+    ft_config_free(&c->options);
+    ft_arena_free(&c->arena);
+    memset(c, 0, sizeof *c);
+    return status;
+}
+
+ft_batch_limits ft_classifier_limits(const ft_classifier *c) {
+    bool asked = c->options.eval.batch_size != FT_AUTO;
+    return (ft_batch_limits){.max_tokens = asked ? 0 : 4096, .max_sequences = asked ? c->options.eval.batch_size : 0};
+}

@@ -1,0 +1,59 @@
+// commands.h - the subcommands of ftengine. Each gets the arguments behind its name and returns a status; the error is set.
+#ifndef FT_COMMANDS_H
+#define FT_COMMANDS_H
+
+#include "engine/config/config.h"
+#include "engine/data/dataset.h"
+#include "engine/model/model.h"
+#include "engine/model/settings.h"
+#include "engine/text/tokenizer.h"
+#include "engine/train/predict.h"
+#include "kernels/status.h"
+
+typedef ft_status (*ft_command_function)(int argc, char **argv);
+ft_status ft_command_train(int argc, char **argv);
+ft_status ft_command_eval(int argc, char **argv);
+ft_status ft_command_predict(int argc, char **argv);
+ft_status ft_command_config(int argc, char **argv);
+
+// ---- arguments --------------------------------------------------------------------------------------------------------
+
+// One option of a command line: "--name VALUE" or "--name=VALUE", or a bare flag.
+typedef struct ft_flag {
+    const char *name;       // "--data"
+    const char **value;     // set to its argument; NULL for a bare flag
+    bool *present;          // set when it occurs; may be NULL
+} ft_flag;
+
+// Splits a command line into flags, overrides (section.key=value) and other words, in order. --quiet and --verbose are
+// known everywhere. FT_INVALID with the nearest flag for unknown ones. The arrays have room for argc entries.
+typedef struct ft_words {
+    const char **plain, **overrides;
+    int plain_count, override_count;
+} ft_words;
+ft_status ft_parse_words(const char *command, int argc, char **argv, int flag_count, const ft_flag *flags, ft_arena *arena,
+                         ft_words *words);
+
+// ---- a saved model ----------------------------------------------------------------------------------------------------
+
+// A model directory opened for prediction: a run directory (its model/), or a Hugging Face model with a classifier.
+typedef struct ft_classifier {
+    const char *path;
+    ft_device *device;
+    ft_memory *memory;
+    ft_tokenizer *tokenizer;
+    ft_model_config config;
+    ft_model_settings settings;
+    ft_config options;
+    ft_model model;
+    ft_labels labels;               // as data spell them
+    const char *const *label_names; // as config.json names them
+    int max_length;
+    ft_arena arena;
+} ft_classifier;
+ft_status ft_classifier_open(const char *path, int override_count, const char *const *overrides, ft_classifier *classifier);
+ft_status ft_classifier_close(ft_classifier *classifier); // FT_FAILED on a leak
+// Micro-batches for prediction: as many texts as make about 4096 tokens.
+ft_batch_limits ft_classifier_limits(const ft_classifier *classifier);
+
+#endif

@@ -1,0 +1,100 @@
+#include "engine/commands/commands.h"
+
+#include "engine/io/json.h"
+#include "engine/train/metrics.h"
+#include "kernels/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static ft_status print_json(const ft_classifier *c, const char *data, const ft_metrics *m) {
+    json_t *metrics = json_object(), *classes = json_array(), *confusion = json_array();
+    for (int k = 0; k < FT_METRIC_COUNT; k++) {
+        double value = ft_metric_value(m, (ft_metric)k);
+        if (value == value) json_object_set_new(metrics, ft_metric_name((ft_metric)k), json_real(value));
+    }
+    for (int k = 0; k < m->classes; k++) {
+        json_array_append_new(classes, json_pack("{s:s, s:f, s:f, s:f, s:I}", "label", c->label_names[k], "precision", m->precision[k],
+                                                 "recall", m->recall[k], "f1", m->f1[k], "support", (json_int_t)m->support[k]));
+        json_t *row = json_array();
+        for (int p = 0; p < m->classes; p++) json_array_append_new(row, json_integer((json_int_t)m->confusion[k * m->classes + p]));
+        json_array_append_new(confusion, row);
+    }
+    json_t *root = json_pack("{s:i, s:s, s:s, s:I, s:o, s:o, s:o}", "format_version", 1, "model", c->path, "data", data, "examples",
+                             (json_int_t)m->examples, "metrics", metrics, "classes", classes, "confusion", confusion);
+    char *text = root != NULL ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    json_decref(root);
+    if (text == NULL) return ft_fail_memory(0, "the metrics");
+    printf("%s\n", text);
+    free(text);
+    return FT_OK;
+}
+
+static void print_table(const ft_classifier *c, const ft_metrics *m) {
+    printf("examples      %lld\n", (long long)m->examples);
+    for (int k = 0; k < FT_METRIC_COUNT; k++) {
+        double value = ft_metric_value(m, (ft_metric)k);
+        if (value == value) printf("%-13s %.4f\n", ft_metric_name((ft_metric)k), value);
+    }
+    printf("\n%-24s %9s %9s %9s %9s\n", "class", "precision", "recall", "F1", "support");
+    for (int k = 0; k < m->classes; k++)
+        printf("%-24s %9.4f %9.4f %9.4f %9lld\n", c->label_names[k], m->precision[k], m->recall[k], m->f1[k], (long long)m->support[k]);
+}
+
+static ft_status evaluate(ft_classifier *c, const char *data, bool json) {
+    ft_table table = {0};
+    ft_dataset set = {0};
+    ft_metrics metrics = {0};
+    float *logits = NULL, *losses = NULL;
+    const char *text = c->options.data.text_column[0] ? c->options.data.text_column : c->settings.text_column;
+    const char *label = c->options.data.label_column[0] ? c->options.data.label_column : c->settings.label_column;
+    ft_status status;
+    FT_TRY_GOTO(ft_table_read(data, text, label, NULL, FT_LABEL_REQUIRED, &table), done);
+    FT_TRY_GOTO(ft_dataset_build(&table, data, c->tokenizer, c->max_length, &c->labels, NULL, &set, NULL), done);
+    logits = ft_calloc((size_t)set.examples * (size_t)c->labels.count, sizeof *logits, "logits");
+    losses = ft_calloc((size_t)set.examples, sizeof *losses, "losses");
+    status = logits && losses ? FT_OK : FT_NO_MEMORY;
+    if (status != FT_OK) goto done;
+    FT_TRY_GOTO(ft_predict_dataset(&c->model, &set, ft_classifier_limits(c), logits, losses, NULL, NULL), done);
+    FT_TRY_GOTO(ft_metrics_compute(logits, set.examples, c->labels.count, set.label, losses, &metrics), done);
+    if (json) status = print_json(c, data, &metrics);
+    else print_table(c, &metrics);
+    if (status == FT_OK && fflush(stdout) != 0) status = ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
+done:
+    free(logits);
+    free(losses);
+    ft_metrics_free(&metrics);
+    ft_dataset_free(&set);
+    ft_table_free(&table);
+    return status;
+}
+
+ft_status ft_command_eval(int argc, char **argv) {
+    ft_arena arena = {0};
+    ft_words words;
+    const char *data = NULL, *format = "tsv";
+    bool json = false;
+    const ft_flag flags[] = {{"--data", &data, NULL}, {"--format", &format, NULL}, {"--json", NULL, &json}};
+    ft_status status = ft_parse_words("eval", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
+    if (status == FT_OK && (words.plain_count != 1 || data == NULL)) {
+        status = ft_fail(FT_INVALID, "eval", words.plain_count != 1 ? "give one run or model directory" : "--data is missing");
+        ft_hint("ftengine eval RUN|MODEL_DIR --data FILE|-");
+    }
+    if (status == FT_OK && strcmp(format, "tsv") != 0) {
+        status = ft_fail(FT_INVALID, "--format", "unknown format %s of labelled data", format);
+        ft_hint("tsv: a header line, then one example a line, columns separated by tabs");
+    }
+    if (status == FT_OK) {
+        ft_classifier classifier;
+        status = ft_classifier_open(words.plain[0], words.override_count, words.overrides, &classifier);
+        if (status == FT_OK) status = evaluate(&classifier, data, json);
+        ft_error error;
+        ft_error_save(&error);
+        ft_status closed = ft_classifier_close(&classifier);
+        if (status != FT_OK) ft_error_restore(&error);
+        else status = closed;
+    }
+    ft_arena_free(&arena);
+    return status;
+}

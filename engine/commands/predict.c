@@ -1,0 +1,208 @@
+// predict.c - labels and probabilities for unlabelled text; several models give the mean of their probabilities.
+#include "engine/commands/commands.h"
+
+#include "engine/io/files.h"
+#include "engine/io/json.h"
+#include "engine/train/metrics.h"
+#include "kernels/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct request {
+    const char *data, *format, *output, *id;
+    bool logits, json;
+} request;
+
+// What all models together say about the texts.
+typedef struct predictions {
+    int64_t examples;
+    int classes;
+    char **names;           // [classes]
+    double *probability;    // [examples * classes] sum over models, then mean
+    double *logits;         // the same of the logits
+} predictions;
+
+static bool ends_with(const char *text, const char *end) {
+    size_t a = strlen(text), b = strlen(end);
+    return a >= b && strcmp(text + a - b, end) == 0;
+}
+
+static ft_status read_texts(const ft_classifier *c, const request *r, ft_table *table) {
+    const char *format = r->format;
+    if (format == NULL) format = ends_with(r->data, ".tsv") ? "tsv" : "text";
+    if (strcmp(format, "text") == 0) return ft_table_read_lines(r->data, table);
+    if (strcmp(format, "tsv") != 0) {
+        ft_fail(FT_INVALID, "--format", "unknown format %s", format);
+        ft_hint("tsv (a header line and columns separated by tabs) or text (one text a line)");
+        return FT_INVALID;
+    }
+    const char *text = c->options.data.text_column[0] ? c->options.data.text_column : c->settings.text_column;
+    return ft_table_read(r->data, text, "", r->id, FT_LABEL_IGNORED, table);
+}
+
+static ft_status begin(const ft_classifier *c, int64_t examples, ft_arena *arena, predictions *p) {
+    p->examples = examples;
+    p->classes = c->labels.count;
+    size_t values = (size_t)examples * (size_t)p->classes;
+    p->probability = ft_calloc(values, sizeof *p->probability, "probabilities");
+    p->logits = ft_calloc(values, sizeof *p->logits, "logits");
+    p->names = ft_arena_alloc(arena, (size_t)p->classes * sizeof *p->names);
+    if (p->probability == NULL || p->logits == NULL || p->names == NULL) return FT_NO_MEMORY;
+    for (int k = 0; k < p->classes; k++) {
+        p->names[k] = ft_arena_strdup(arena, c->label_names[k]);
+        if (p->names[k] == NULL) return FT_NO_MEMORY;
+    }
+    return FT_OK;
+}
+
+static ft_status check_same(const ft_classifier *c, const char *path, const predictions *p) {
+    bool same = c->labels.count == p->classes;
+    for (int k = 0; same && k < p->classes; k++) same = strcmp(c->label_names[k], p->names[k]) == 0;
+    return same ? FT_OK : ft_fail(FT_INVALID, path, "this model's labels differ from those of the first model");
+}
+
+static ft_status add_model(ft_classifier *c, const ft_table *table, const char *data, predictions *p) {
+    ft_dataset set = {0};
+    float *logits = NULL;
+    double *probability = NULL;
+    ft_status status;
+    FT_TRY_GOTO(ft_dataset_build(table, data, c->tokenizer, c->max_length, NULL, NULL, &set, NULL), done);
+    logits = ft_calloc((size_t)set.examples * (size_t)p->classes, sizeof *logits, "logits");
+    probability = ft_calloc((size_t)p->classes, sizeof *probability, "probabilities");
+    status = logits && probability ? FT_OK : FT_NO_MEMORY;
+    if (status != FT_OK) goto done;
+    FT_TRY_GOTO(ft_predict_dataset(&c->model, &set, ft_classifier_limits(c), logits, NULL, NULL, NULL), done);
+    for (int64_t i = 0; i < set.examples; i++) {
+        ft_softmax(logits + i * p->classes, p->classes, probability);
+        for (int k = 0; k < p->classes; k++) {
+            p->probability[i * p->classes + k] += probability[k];
+            p->logits[i * p->classes + k] += logits[i * p->classes + k];
+        }
+    }
+done:
+    free(logits);
+    free(probability);
+    ft_dataset_free(&set);
+    return status;
+}
+
+static int best_of(const predictions *p, int64_t i) {
+    const double *row = p->probability + i * p->classes;
+    int best = 0;
+    for (int k = 1; k < p->classes; k++)
+        if (row[k] > row[best]) best = k;
+    return best;
+}
+
+// Tabs and line ends cannot occur inside a TSV cell.
+static void print_cell(FILE *out, const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++) fputc(text[i] == '\t' || text[i] == '\n' || text[i] == '\r' || text[i] == '\0' ? ' ' : text[i], out);
+}
+
+static void write_tsv(const predictions *p, const ft_table *table, const request *r, FILE *out) {
+    if (table->id != NULL) fprintf(out, "%s\t", r->id != NULL && r->id[0] ? r->id : "id");
+    fprintf(out, "label\tprobability");
+    for (int k = 0; k < p->classes; k++) {
+        fputs(r->logits ? "\tlogit:" : "\tp:", out);
+        print_cell(out, p->names[k], strlen(p->names[k]));
+    }
+    fputs("\ttext\n", out);
+    for (int64_t i = 0; i < p->examples; i++) {
+        int best = best_of(p, i);
+        if (table->id != NULL) {
+            print_cell(out, table->id[i], strlen(table->id[i]));
+            fputc('\t', out);
+        }
+        print_cell(out, p->names[best], strlen(p->names[best]));
+        fprintf(out, "\t%.4f", p->probability[i * p->classes + best]);
+        const double *values = r->logits ? p->logits : p->probability;
+        for (int k = 0; k < p->classes; k++) fprintf(out, r->logits ? "\t%.6f" : "\t%.4f", values[i * p->classes + k]);
+        fputc('\t', out);
+        print_cell(out, table->text[i], table->text_length[i]);
+        fputc('\n', out);
+    }
+}
+
+static ft_status write_jsonl(const predictions *p, const ft_table *table, const request *r, FILE *out) {
+    for (int64_t i = 0; i < p->examples; i++) {
+        json_t *probabilities = json_object(), *logits = json_object();
+        for (int k = 0; k < p->classes; k++) {
+            json_object_set_new(probabilities, p->names[k], json_real(p->probability[i * p->classes + k]));
+            json_object_set_new(logits, p->names[k], json_real(p->logits[i * p->classes + k]));
+        }
+        json_t *id = table->id != NULL ? json_string(table->id[i]) : json_integer((json_int_t)i);
+        json_t *line = json_pack("{s:o, s:s, s:o}", "id", id != NULL ? id : json_null(), "label", p->names[best_of(p, i)], "probabilities",
+                                 probabilities);
+        if (r->logits) json_object_set(line, "logits", logits);
+        json_decref(logits);
+        char *text = line != NULL ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+        json_decref(line);
+        if (text == NULL) return ft_fail_memory(0, "a line of predictions");
+        fprintf(out, "%s\n", text);
+        free(text);
+    }
+    return FT_OK;
+}
+
+static ft_status write_out(const predictions *p, const ft_table *table, const request *r) {
+    bool jsonl = r->json || (r->output != NULL && ends_with(r->output, ".jsonl"));
+    ft_atomic_file file = {.stream = stdout};
+    if (r->output != NULL) FT_TRY(ft_atomic_open(&file, r->output));
+    ft_status status = FT_OK;
+    if (jsonl) status = write_jsonl(p, table, r, file.stream);
+    else write_tsv(p, table, r, file.stream);
+    if (status == FT_OK && (fflush(file.stream) != 0 || ferror(file.stream)))
+        status = ft_fail_errno(FT_FAILED, errno, r->output != NULL ? r->output : "standard output", "cannot write the predictions");
+    if (r->output == NULL) return status;
+    if (status == FT_OK) return ft_atomic_commit(&file);
+    ft_atomic_abort(&file);
+    return status;
+}
+
+// Opens one model, reads the texts with it if it is the first, and adds what it says.
+static ft_status run_model(const char *path, const ft_words *words, const request *r, ft_arena *arena, ft_table *table, predictions *p) {
+    ft_classifier c;
+    ft_status status = ft_classifier_open(path, words->override_count, words->overrides, &c);
+    bool first = p->probability == NULL;
+    if (status == FT_OK && first) {
+        status = read_texts(&c, r, table);
+        if (status == FT_OK) status = begin(&c, table->rows, arena, p);
+    } else if (status == FT_OK) {
+        status = check_same(&c, path, p);
+    }
+    if (status == FT_OK) status = add_model(&c, table, r->data, p);
+    ft_error error;
+    ft_error_save(&error);
+    ft_status closed = ft_classifier_close(&c);
+    if (status == FT_OK) return closed;
+    ft_error_restore(&error);
+    return status;
+}
+
+ft_status ft_command_predict(int argc, char **argv) {
+    ft_arena arena = {0};
+    ft_words words;
+    request r = {0};
+    const ft_flag flags[] = {{"--data", &r.data, NULL},   {"--format", &r.format, NULL}, {"--output", &r.output, NULL},
+                             {"--logits", NULL, &r.logits}, {"--id", &r.id, NULL},         {"--json", NULL, &r.json}};
+    ft_table table = {0};
+    predictions p = {0};
+    ft_status status = ft_parse_words("predict", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
+    if (status == FT_OK && (words.plain_count < 1 || r.data == NULL)) {
+        status = ft_fail(FT_INVALID, "predict", words.plain_count < 1 ? "give a run or model directory" : "--data is missing");
+        ft_hint("ftengine predict RUN|MODEL_DIR... --data FILE|- [--format tsv|text]");
+    }
+    for (int i = 0; status == FT_OK && i < words.plain_count; i++) status = run_model(words.plain[i], &words, &r, &arena, &table, &p);
+    for (int64_t i = 0; status == FT_OK && i < p.examples * p.classes; i++) {
+        p.probability[i] /= words.plain_count;
+        p.logits[i] /= words.plain_count;
+    }
+    if (status == FT_OK) status = write_out(&p, &table, &r);
+    free(p.probability);
+    free(p.logits);
+    ft_table_free(&table);
+    ft_arena_free(&arena);
+    return status;
+}

@@ -1,0 +1,19 @@
+#include "engine/commands/commands.h"
+
+#include "engine/train/trainer.h"
+
+ft_status ft_command_train(int argc, char **argv) {
+    ft_arena arena = {0};
+    ft_words words;
+    ft_config config = {0};
+    ft_status status = ft_parse_words("train", argc, argv, 0, NULL, &arena, &words);
+    if (status == FT_OK && words.plain_count == 0 && words.override_count == 0) {
+        status = ft_fail(FT_INVALID, "train", "no configuration given");
+        ft_hint("ftengine train CONFIG.ini [section.key=value ...]; ftengine help train");
+    }
+    if (status == FT_OK) status = ft_config_load(&config, words.plain_count, words.plain, words.override_count, words.overrides);
+    if (status == FT_OK) status = ft_train(&config);
+    ft_config_free(&config);
+    ft_arena_free(&arena);
+    return status;
+}

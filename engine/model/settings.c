@@ -1,0 +1,85 @@
+#include "engine/model/settings.h"
+
+#include "engine/io/files.h"
+#include "engine/io/json.h"
+
+#include <string.h>
+
+enum { FORMAT_VERSION = 1, MOST_LABELS = 1 << 20, MOST_LAYERS = 64 };
+
+ft_status ft_model_settings_save(const ft_model_settings *s, const char *path) {
+    json_t *labels = json_array(), *hidden = json_array();
+    for (int i = 0; i < s->label_count; i++) json_array_append_new(labels, json_string(s->labels[i]));
+    for (int i = 0; i < s->head_hidden.count; i++) json_array_append_new(hidden, json_integer(s->head_hidden.values[i]));
+    json_t *root = json_pack("{s:i, s:s, s:s, s:{s:s, s:s}, s:I, s:s, s:o, s:{s:o, s:s}, s:s}", "format_version", FORMAT_VERSION,
+                             "ftengine", FT_VERSION, "task", "single_label", "columns", "text", s->text_column, "label", s->label_column,
+                             "max_length", (json_int_t)s->max_length, "truncation", "head", "labels", labels, "head", "hidden", hidden,
+                             "activation", s->head_activation, "metric", ft_metric_name(s->metric));
+    if (root == NULL || json_array_size(json_object_get(root, "labels")) != (size_t)s->label_count) {
+        json_decref(root);
+        return ft_fail_memory(0, "ftengine.json");
+    }
+    ft_status status = ft_json_save(path, root);
+    json_decref(root);
+    return status;
+}
+
+static ft_status read_list(const json_t *root, const char *path, ft_arena *arena, ft_model_settings *s) {
+    const json_t *labels = json_object_get(root, "labels");
+    size_t count = json_array_size(labels);
+    if (!json_is_array(labels) || count < 1 || count > MOST_LABELS)
+        return ft_fail(FT_INVALID, path, "\"labels\" must be a list of names");
+    const char **names = ft_arena_alloc(arena, count * sizeof *names);
+    if (names == NULL) return FT_NO_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = json_string_value(json_array_get(labels, i));
+        if (name == NULL) return ft_fail(FT_INVALID, path, "\"labels\" must be a list of names, element %zu is not", i);
+        names[i] = ft_arena_strdup(arena, name);
+        if (names[i] == NULL) return FT_NO_MEMORY;
+    }
+    s->labels = names;
+    s->label_count = (int)count;
+    const json_t *head = json_object_get(root, "head"), *hidden = json_object_get(head, "hidden");
+    size_t layers = json_array_size(hidden);
+    if (layers > MOST_LAYERS) return ft_fail(FT_INVALID, path, "\"head.hidden\" lists more than %d layers", MOST_LAYERS);
+    int64_t *widths = ft_arena_alloc(arena, (layers + 1) * sizeof *widths);
+    if (widths == NULL) return FT_NO_MEMORY;
+    for (size_t i = 0; i < layers; i++) {
+        widths[i] = json_integer_value(json_array_get(hidden, i));
+        if (widths[i] < 1 || widths[i] > 1 << 20) return ft_fail(FT_INVALID, path, "\"head.hidden\" element %zu is no width", i);
+    }
+    s->head_hidden = (ft_int_list){(int32_t)layers, widths};
+    const char *activation;
+    FT_TRY(ft_json_string(head, path, "activation", "relu", &activation));
+    s->head_activation = ft_arena_strdup(arena, activation);
+    return s->head_activation != NULL ? FT_OK : FT_NO_MEMORY;
+}
+
+static ft_status read_all(const json_t *root, const char *path, ft_arena *arena, ft_model_settings *s) {
+    int64_t version;
+    FT_TRY(ft_json_int(root, path, "format_version", 0, 0, INT32_MAX, &version));
+    if (version != FORMAT_VERSION)
+        return ft_fail(FT_INVALID, path, "format_version %lld, this program reads %d", (long long)version, FORMAT_VERSION);
+    FT_TRY(ft_json_int(root, path, "max_length", FT_AUTO, 3, INT32_MAX, &s->max_length));
+    const json_t *columns = json_object_get(root, "columns");
+    const char *text, *label, *metric;
+    FT_TRY(ft_json_string(columns, path, "text", "", &text));
+    FT_TRY(ft_json_string(columns, path, "label", "", &label));
+    FT_TRY(ft_json_string(root, path, "metric", "loss", &metric));
+    for (int k = 0; k < FT_METRIC_COUNT; k++)
+        if (strcmp(metric, ft_metric_name((ft_metric)k)) == 0) s->metric = (ft_metric)k;
+    s->text_column = ft_arena_strdup(arena, text);
+    s->label_column = ft_arena_strdup(arena, label);
+    if (s->text_column == NULL || s->label_column == NULL) return FT_NO_MEMORY;
+    return read_list(root, path, arena, s);
+}
+
+ft_status ft_model_settings_load(const char *path, ft_arena *arena, ft_model_settings *s) {
+    *s = (ft_model_settings){.text_column = "", .label_column = "", .max_length = FT_AUTO, .head_activation = "relu"};
+    if (!ft_path_exists(path)) return FT_OK;
+    json_t *root;
+    FT_TRY(ft_json_load(path, &root));
+    ft_status status = read_all(root, path, arena, s);
+    json_decref(root);
+    return status;
+}

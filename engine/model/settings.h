@@ -1,0 +1,21 @@
+// settings.h - ftengine.json beside a saved model: what config.json has no place for.
+#ifndef FT_MODEL_SETTINGS_H
+#define FT_MODEL_SETTINGS_H
+
+#include "engine/config/config.h"
+
+typedef struct ft_model_settings {
+    const char *text_column, *label_column; // of the training file
+    int64_t max_length;
+    int label_count;                        // 0: no ftengine.json, a plain Hugging Face model
+    const char *const *labels;              // as the data spell them
+    ft_int_list head_hidden;
+    const char *head_activation;
+    ft_metric metric;
+} ft_model_settings;
+
+ft_status ft_model_settings_save(const ft_model_settings *settings, const char *path);
+// An absent file gives label_count 0 and defaults (max_length FT_AUTO). Strings live in the arena.
+ft_status ft_model_settings_load(const char *path, ft_arena *arena, ft_model_settings *settings);
+
+#endif

@@ -1,0 +1,317 @@
+// checkpoint.c - checkpoints/step-NNNNNNNN/: state.safetensors (weights, moments) and state.json (everything else).
+//
+// A checkpoint appears whole, by one rename (files.h), and older ones are removed only after it: a kill at any moment
+// leaves a loadable one. A checkpoint belongs to a run: data, tokens, model shape and the options that decide about the
+// bits are hashed into it, and a run that differs is refused rather than continued differently.
+#include "engine/train/trainer.h"
+
+#include "engine/io/files.h"
+#include "engine/io/json.h"
+#include "engine/io/safetensors.h"
+#include "kernels/log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FORMAT_VERSION = 1, PARTS = 3 };
+static const char *const part_prefix[PARTS] = {"model.", "exp_avg.", "exp_avg_sq."};
+
+// Options that may differ between the sessions of one run.
+static bool is_free(const char *option) {
+    static const char *const names[] = {"output.dir",   "output.exists",    "output.save_steps",      "output.save_total_limit",
+                                        "data.cache_dir", "device.threads", "device.isa",             "memory.limit",
+                                        "train.micro_batch", "train.micro_batch_tokens", "train.gradient_checkpointing",
+                                        "data.train",   "data.validation",  "data.test",              "model.path", "train.patience",
+                                        "eval.batch_size", "eval.batch_multiplier"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(option, names[i]) == 0) return true;
+    return false;
+}
+
+// What a checkpoint must agree with, as JSON: files by content, options by value.
+static json_t *identity(const ft_trainer *t) {
+    json_t *object = json_object();
+    for (int s = 0; s < FT_SPLITS; s++)
+        if (t->split[s].present) json_object_set_new(object, ft_split_name((ft_split)s), json_string(t->split[s].table.sha256));
+    json_object_set_new(object, "tokenizer", json_string(ft_tokenizer_digest(t->tokenizer)));
+    json_object_set_new(object, "max_length", json_integer(t->max_length));
+    json_object_set_new(object, "total_steps", json_integer((json_int_t)t->plan.total_steps));
+    for (int i = 0; i < ft_option_count(); i++) {
+        char text[4096];
+        if (!is_free(ft_option_name(i)) && ft_option_text(t->config, i, text, sizeof text) == FT_OK)
+            json_object_set_new(object, ft_option_name(i), json_string(text));
+    }
+    return object;
+}
+
+static ft_status check_identity(const ft_trainer *t, const json_t *saved, const char *path) {
+    json_t *now = identity(t);
+    ft_status status = FT_OK;
+    const char *key;
+    json_t *value;
+    json_object_foreach(now, key, value) {
+        const json_t *old = json_object_get(saved, key);
+        if (json_equal(old, value)) continue;
+        char *was = old != NULL ? json_dumps(old, JSON_ENCODE_ANY) : NULL, *is = json_dumps(value, JSON_ENCODE_ANY);
+        status = ft_fail(FT_INVALID, path, "this run cannot be resumed with another %s: it was %s, now it is %s", key,
+                         was != NULL ? was : "absent", is != NULL ? is : "?");
+        ft_hint("start a new run (output.exists = new), or give the option its old value");
+        free(was);
+        free(is);
+        break;
+    }
+    json_decref(now);
+    return status;
+}
+
+// ---- the tensors --------------------------------------------------------------------------------------------------------
+
+// Tensor k of a checkpoint: parameter and part. Frozen parameters have weights only.
+typedef struct checkpoint_tensors {
+    ft_trainer *trainer;
+    int count;
+    ft_safetensor *list;
+    float **device;  // where it lives
+    float *staging;
+} checkpoint_tensors;
+
+static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors *c) {
+    const ft_parameters *p = &t->model.parameters;
+    *c = (checkpoint_tensors){.trainer = t};
+    c->list = ft_arena_alloc(arena, (size_t)p->count * PARTS * sizeof *c->list);
+    c->device = ft_arena_alloc(arena, (size_t)p->count * PARTS * sizeof *c->device);
+    if (c->list == NULL || c->device == NULL) return FT_NO_MEMORY;
+    float *const base[PARTS] = {p->weights, p->m, p->v};
+    int64_t largest = 0;
+    for (int i = 0; i < p->count; i++) {
+        const ft_parameter *q = &p->list[i];
+        if (q->count > largest) largest = q->count;
+        for (int part = 0; part < (q->trainable ? PARTS : 1); part++) {
+            char *name = ft_arena_format(arena, "%s%s", part_prefix[part], q->name);
+            if (name == NULL) return FT_NO_MEMORY;
+            c->list[c->count] = (ft_safetensor){.name = name,
+                                                .dtype = FT_F32,
+                                                .rank = q->rows > 0 ? 2 : 1,
+                                                .shape = {q->rows > 0 ? q->rows : q->cols, q->rows > 0 ? q->cols : 0},
+                                                .bytes = (size_t)q->count * sizeof(float)};
+            c->device[c->count++] = base[part] + q->offset;
+        }
+    }
+    void *data;
+    FT_TRY(ft_memory_alloc(t->memory, (size_t)largest * sizeof(float), FT_MEM_DATA, "staging of a checkpoint", &data));
+    c->staging = data;
+    return FT_OK;
+}
+
+static ft_status fetch(void *context, int index, const void **data) {
+    checkpoint_tensors *c = context;
+    ft_device *device = c->trainer->device;
+    FT_TRY(device->functions->download(device, c->staging, c->device[index], c->list[index].bytes));
+    FT_TRY(device->functions->sync(device));
+    *data = c->staging;
+    return FT_OK;
+}
+
+static ft_status write_tensors(ft_trainer *t, const char *path) {
+    ft_arena arena = {0};
+    checkpoint_tensors c = {0};
+    ft_atomic_file file = {0};
+    ft_status status = list_tensors(t, &arena, &c);
+    if (status == FT_OK) status = ft_atomic_open(&file, path);
+    if (status == FT_OK) status = ft_safetensors_write_from(file.stream, path, c.count, c.list, NULL, fetch, &c);
+    if (status == FT_OK) status = ft_atomic_commit(&file);
+    else ft_atomic_abort(&file);
+    ft_memory_free(t->memory, c.staging);
+    ft_arena_free(&arena);
+    return status;
+}
+
+static ft_status read_one(checkpoint_tensors *c, const ft_safetensors *file, int index) {
+    const ft_safetensor *want = &c->list[index], *have = ft_safetensors_find(file, want->name);
+    if (have == NULL) return ft_fail(FT_INVALID, ft_safetensors_path(file), "tensor %s is missing", want->name);
+    if (have->dtype != FT_F32 || have->rank != want->rank || have->bytes != want->bytes || have->shape[0] != want->shape[0])
+        return ft_fail(FT_INVALID, ft_safetensors_path(file), "tensor %s has another type or shape than this model", want->name);
+    FT_TRY(ft_safetensor_to_f32(file, have, c->staging, (int64_t)(want->bytes / sizeof(float))));
+    ft_device *device = c->trainer->device;
+    FT_TRY(device->functions->upload(device, c->device[index], c->staging, want->bytes));
+    return device->functions->sync(device);
+}
+
+static ft_status read_tensors(ft_trainer *t, const char *path) {
+    ft_arena arena = {0};
+    checkpoint_tensors c = {0};
+    ft_safetensors *file = NULL;
+    ft_status status = list_tensors(t, &arena, &c);
+    if (status == FT_OK) status = ft_safetensors_open(path, &file);
+    for (int i = 0; status == FT_OK && i < c.count; i++) status = read_one(&c, file, i);
+    ft_safetensors_close(file);
+    ft_memory_free(t->memory, c.staging);
+    ft_arena_free(&arena);
+    return status;
+}
+
+// ---- state.json ---------------------------------------------------------------------------------------------------------
+
+static json_t *real_or_null(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
+static ft_status write_state(ft_trainer *t, const char *path) {
+    const ft_train_state *s = &t->state;
+    ft_update_state update;
+    FT_TRY(t->device->functions->download(t->device, &update, t->update_state, sizeof update));
+    FT_TRY(t->device->functions->sync(t->device));
+    json_t *metrics = json_object();
+    for (int k = 0; k < FT_METRIC_COUNT; k++)
+        json_object_set_new(metrics, ft_metric_name((ft_metric)k), real_or_null(s->best_step >= 0 ? s->best_metrics[k] : NAN));
+    json_t *root = json_pack(
+        "{s:i, s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:o, s:I, s:I, s:b, s:b, s:I, s:f, s:f, s:f, s:o, s:o}", "format_version",
+        FORMAT_VERSION, "step", (json_int_t)s->step, "updates", (json_int_t)update.count, "tokens", (json_int_t)s->tokens, "loss_sum",
+        s->loss_sum, "loss_steps", (json_int_t)s->loss_steps, "learning_rate", s->learning_rate, "gradient_norm", s->gradient_norm,
+        "last_loss", s->last_loss, "best_value", real_or_null(s->best_step >= 0 ? s->best_value : NAN), "best_step",
+        (json_int_t)s->best_step, "bad_evaluations", (json_int_t)s->bad_evaluations, "stopped_early", s->stopped_early,
+        "evaluation_pending", s->evaluation_pending, "metrics_bytes", (json_int_t)s->metrics_bytes, "seconds_total",
+        t->seconds_before + ft_now() - t->started, "seconds_train", s->seconds_train, "seconds_eval", s->seconds_eval, "best_metrics",
+        metrics, "run", identity(t));
+    if (root == NULL) return ft_fail_memory(0, "state.json");
+    ft_status status = ft_json_save(path, root);
+    json_decref(root);
+    return status;
+}
+
+static ft_status read_state(ft_trainer *t, const char *path) {
+    json_t *root;
+    FT_TRY(ft_json_load(path, &root));
+    ft_train_state s = {0};
+    ft_update_state update = {0};
+    int64_t version, updates;
+    ft_status status;
+    FT_TRY_GOTO(ft_json_int(root, path, "format_version", 0, 0, INT32_MAX, &version), done);
+    if (version != FORMAT_VERSION) {
+        status = ft_fail(FT_INVALID, path, "format_version %lld, this program reads %d", (long long)version, FORMAT_VERSION);
+        goto done;
+    }
+    FT_TRY_GOTO(check_identity(t, json_object_get(root, "run"), path), done);
+    const struct {
+        const char *key;
+        int64_t *out;
+        int64_t low, high;
+    } ints[] = {{"step", &s.step, 0, t->plan.total_steps}, {"updates", &updates, 0, INT64_MAX},
+                {"tokens", &s.tokens, 0, INT64_MAX},       {"loss_steps", &s.loss_steps, 0, INT64_MAX},
+                {"best_step", &s.best_step, -1, INT64_MAX}, {"bad_evaluations", &s.bad_evaluations, 0, INT64_MAX},
+                {"metrics_bytes", &s.metrics_bytes, 0, INT64_MAX}};
+    for (size_t i = 0; i < sizeof ints / sizeof ints[0]; i++)
+        FT_TRY_GOTO(ft_json_int(root, path, ints[i].key, ints[i].low, ints[i].low, ints[i].high, ints[i].out), done);
+    const struct {
+        const char *key;
+        double *out;
+    } reals[] = {{"loss_sum", &s.loss_sum},           {"learning_rate", &s.learning_rate}, {"gradient_norm", &s.gradient_norm},
+                 {"last_loss", &s.last_loss},         {"best_value", &s.best_value},       {"seconds_total", &s.seconds_total},
+                 {"seconds_train", &s.seconds_train}, {"seconds_eval", &s.seconds_eval}};
+    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++)
+        FT_TRY_GOTO(ft_json_number(root, path, reals[i].key, 0, reals[i].out), done);
+    FT_TRY_GOTO(ft_json_bool(root, path, "stopped_early", false, &s.stopped_early), done);
+    FT_TRY_GOTO(ft_json_bool(root, path, "evaluation_pending", false, &s.evaluation_pending), done);
+    for (int k = 0; k < FT_METRIC_COUNT; k++)
+        FT_TRY_GOTO(ft_json_number(json_object_get(root, "best_metrics"), path, ft_metric_name((ft_metric)k), NAN, &s.best_metrics[k]), done);
+    update.count = (uint64_t)updates;
+    FT_TRY_GOTO(t->device->functions->upload(t->device, t->update_state, &update, sizeof update), done);
+    FT_TRY_GOTO(t->device->functions->sync(t->device), done);
+    t->state = s;
+    t->seconds_before = s.seconds_total;
+done:
+    json_decref(root);
+    return status;
+}
+
+// ---- directories --------------------------------------------------------------------------------------------------------
+
+// Steps of the checkpoints in `dir`, ascending; free() the list.
+static ft_status list_checkpoints(const char *dir, int64_t **steps, int *count) {
+    *steps = NULL;
+    *count = 0;
+    DIR *d = opendir(dir);
+    if (d == NULL) return errno == ENOENT ? FT_OK : ft_fail_errno(FT_FAILED, errno, dir, "cannot read");
+    ft_status status = FT_OK;
+    for (struct dirent *e; (e = readdir(d)) != NULL;) {
+        long long step;
+        char rest;
+        if (sscanf(e->d_name, "step-%lld%c", &step, &rest) != 1) continue; // also skips temporaries
+        int64_t *grown = ft_realloc(*steps, (size_t)*count + 1, sizeof *grown, "the list of checkpoints");
+        if (grown == NULL) {
+            status = FT_NO_MEMORY;
+            break;
+        }
+        *steps = grown;
+        int at = (*count)++;
+        for (; at > 0 && grown[at - 1] > step; at--) grown[at] = grown[at - 1];
+        grown[at] = step;
+    }
+    closedir(d);
+    return status;
+}
+
+static char *checkpoint_path(ft_arena *arena, const char *dir, int64_t step) {
+    return ft_arena_format(arena, "%s/step-%08lld", dir, (long long)step);
+}
+
+// Removes all but the newest output.save_total_limit checkpoints.
+static ft_status remove_old(const ft_trainer *t, ft_arena *arena, const char *dir) {
+    int64_t *steps;
+    int count;
+    ft_status status = list_checkpoints(dir, &steps, &count);
+    int64_t keep = t->config->output.save_total_limit;
+    for (int i = 0; status == FT_OK && keep > 0 && i < count - keep; i++) {
+        char *old = checkpoint_path(arena, dir, steps[i]);
+        status = old != NULL ? ft_remove_tree(old) : FT_NO_MEMORY;
+    }
+    free(steps);
+    return status;
+}
+
+static ft_status save(ft_trainer *t, ft_arena *arena) {
+    char *dir = ft_path_join(arena, t->dir, "checkpoints");
+    char *path = dir != NULL ? checkpoint_path(arena, dir, t->state.step) : NULL;
+    if (path == NULL) return FT_NO_MEMORY;
+    FT_TRY(ft_make_directories(dir));
+    ft_atomic_dir target;
+    FT_TRY(ft_atomic_dir_open(&target, path));
+    char *tensors = ft_path_join(arena, target.temporary, "state.safetensors"), *state = ft_path_join(arena, target.temporary, "state.json");
+    ft_status status = tensors && state ? write_tensors(t, tensors) : FT_NO_MEMORY;
+    if (status == FT_OK) status = write_state(t, state);
+    if (status != FT_OK) {
+        ft_atomic_dir_abort(&target);
+        return status;
+    }
+    FT_TRY(ft_atomic_dir_commit(&target));
+    return remove_old(t, arena, dir);
+}
+
+ft_status ft_checkpoint_save(ft_trainer *t) {
+    ft_memory_set_phase(t->memory, FT_PHASE_SAVE);
+    ft_arena arena = {0};
+    ft_status status = save(t, &arena);
+    ft_arena_free(&arena);
+    if (status == FT_OK) ft_detail("checkpoint at step %lld", (long long)t->state.step);
+    return status;
+}
+
+ft_status ft_checkpoint_resume(ft_trainer *t, bool *found) {
+    *found = false;
+    char *dir = ft_path_join(&t->arena, t->dir, "checkpoints");
+    if (dir == NULL) return FT_NO_MEMORY;
+    int64_t *steps;
+    int count;
+    ft_status status = list_checkpoints(dir, &steps, &count);
+    if (status == FT_OK && count > 0) {
+        char *path = checkpoint_path(&t->arena, dir, steps[count - 1]);
+        char *state = path ? ft_path_join(&t->arena, path, "state.json") : NULL;
+        char *tensors = path ? ft_path_join(&t->arena, path, "state.safetensors") : NULL;
+        status = state && tensors ? read_state(t, state) : FT_NO_MEMORY;
+        if (status == FT_OK) status = read_tensors(t, tensors);
+        *found = status == FT_OK;
+    }
+    free(steps);
+    return status;
+}

@@ -1,0 +1,114 @@
+// evaluation.c - validation during the run (best model, early stopping), the test set at its end.
+#include "engine/train/stop.h"
+#include "engine/train/trainer.h"
+
+#include "engine/io/files.h"
+#include "kernels/log.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// By default a micro-batch of an evaluation is no larger than those of training, so that it never raises the peak.
+ft_batch_limits ft_trainer_eval_limits(const ft_trainer *t, const ft_dataset *data) {
+    const ft_config *c = t->config;
+    bool asked = c->eval.batch_size != FT_AUTO || c->eval.batch_multiplier != 1;
+    ft_batch_limits limits;
+    limits.max_sequences =
+        c->eval.batch_size != FT_AUTO ? c->eval.batch_size : (int64_t)t->plan.capacity.sequences * c->eval.batch_multiplier;
+    limits.max_tokens = asked ? 0 : t->plan.capacity.tokens; // a longer text stands alone
+    return limits;
+}
+
+typedef struct progress {
+    const char *what;
+    double shown;
+    bool stoppable;
+} progress;
+
+static ft_status show(void *context, int64_t done, int64_t total) {
+    progress *p = context;
+    double now = ft_now();
+    if (now - p->shown > 0.1) {
+        ft_status_line("%s %lld / %lld", p->what, (long long)done, (long long)total);
+        p->shown = now;
+    }
+    if (p->stoppable && ft_stop_signal() != 0) {
+        ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped during evaluation");
+        return ft_stop_status(ft_stop_signal());
+    }
+    return FT_OK;
+}
+
+// Logits (malloc()ed into *logits) and metrics of a split.
+static ft_status judge(ft_trainer *t, ft_split split, float **logits, ft_metrics *metrics) {
+    const ft_dataset *data = &t->split[split].data;
+    double before = ft_now();
+    size_t values = (size_t)data->examples * (size_t)t->labels.count;
+    *logits = ft_calloc(values, sizeof **logits, "logits");
+    float *losses = ft_calloc((size_t)data->examples, sizeof *losses, "losses");
+    ft_status status = *logits && losses ? FT_OK : FT_NO_MEMORY;
+    progress p = {split == FT_SPLIT_TEST ? "testing" : "evaluating", 0, split == FT_SPLIT_VALIDATION};
+    if (status == FT_OK)
+        status = ft_predict_dataset(&t->model, data, ft_trainer_eval_limits(t, data), *logits, losses, show, &p);
+    ft_status_line("%s", "");
+    if (status == FT_OK)
+        status = ft_metrics_compute(*logits, data->examples, t->labels.count, data->label, losses, metrics);
+    free(losses);
+    t->state.seconds_eval += ft_now() - before;
+    return status;
+}
+
+static bool improved(const ft_trainer *t, double value) {
+    if (t->state.best_step < 0) return true;
+    double gain = ft_metric_greater_is_better(t->config->eval.metric) ? value - t->state.best_value : t->state.best_value - value;
+    return gain > t->config->train.min_delta;
+}
+
+ft_status ft_trainer_evaluate(ft_trainer *t, bool *stop) {
+    float *logits = NULL;
+    ft_metrics metrics = {0};
+    ft_status status = judge(t, FT_SPLIT_VALIDATION, &logits, &metrics);
+    if (status != FT_OK) goto done;
+    double value = ft_metric_value(&metrics, t->config->eval.metric);
+    bool best = improved(t, value);
+    FT_TRY_GOTO(ft_run_log_eval(t, &metrics), done);
+    ft_progress_eval(t, &metrics, best);
+    if (best) {
+        t->state.best_value = value;
+        t->state.best_step = t->state.step;
+        t->state.bad_evaluations = 0;
+        FT_TRY_GOTO(ft_run_save_model(t), done);
+        FT_TRY_GOTO(ft_run_save_predictions(t, FT_SPLIT_VALIDATION, logits), done);
+        for (int k = 0; k < FT_METRIC_COUNT; k++) t->state.best_metrics[k] = ft_metric_value(&metrics, (ft_metric)k);
+    } else {
+        t->state.bad_evaluations++;
+    }
+    if (t->config->train.patience > 0 && t->state.bad_evaluations >= t->config->train.patience) {
+        *stop = t->state.stopped_early = true;
+        ft_info("stopping early: no better %s in %lld evaluations", ft_metric_name(t->config->eval.metric),
+                (long long)t->state.bad_evaluations);
+    }
+done:
+    ft_metrics_free(&metrics);
+    free(logits);
+    return status;
+}
+
+ft_status ft_trainer_test(ft_trainer *t) {
+    if (!t->split[FT_SPLIT_TEST].present) return FT_OK;
+    if (t->state.best_step >= 0 && t->state.best_step != t->state.step) {
+        ft_load_report report;
+        const char *best = ft_path_join(&t->arena, t->dir, "model");
+        if (best == NULL) return FT_NO_MEMORY;
+        FT_TRY(ft_model_load(&t->model, best, 0, 0, &t->arena, &report));
+    }
+    float *logits = NULL;
+    ft_status status = judge(t, FT_SPLIT_TEST, &logits, &t->test_metrics);
+    if (status == FT_OK) {
+        t->have_test_metrics = true;
+        status = ft_run_save_predictions(t, FT_SPLIT_TEST, logits);
+    }
+    free(logits);
+    return status;
+}

@@ -1,0 +1,162 @@
+// loop.c - the training loop: one optimizer step after the other, with logging, evaluation and checkpoints at the
+// boundaries between them.
+#include "engine/train/schedule.h"
+#include "engine/train/stop.h"
+#include "engine/train/trainer.h"
+
+#include "kernels/log.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static ft_adamw_hyper hyper_of(const ft_config *c) {
+    return (ft_adamw_hyper){.beta1 = (float)c->train.adam_beta1,
+                            .beta2 = (float)c->train.adam_beta2,
+                            .epsilon = (float)c->train.adam_epsilon,
+                            .max_gradient_norm = (float)c->train.max_grad_norm};
+}
+
+// Brings the values of this step to the device and clears the gradients.
+static ft_status begin_step(ft_trainer *t, int64_t examples) {
+    const ft_config *c = t->config;
+    double factor = ft_schedule_factor(c->train.lr_scheduler, t->state.step, t->plan.warmup_steps, t->plan.total_steps);
+    ft_step_state host = {.seed = (uint64_t)c->train.seed,
+                          .step = (uint32_t)t->state.step,
+                          .learning_rate = (float)(c->train.learning_rate * factor),
+                          .loss_factor = 1.0f / (float)examples};
+    t->state.learning_rate = c->train.learning_rate * factor;
+    const ft_device_functions *f = t->device->functions;
+    FT_TRY(f->upload(t->device, t->step_state, &host, sizeof host));
+    FT_TRY(f->sync(t->device)); // `host` goes out of scope
+    return f->fill(t->device, t->model.parameters.gradients, 0, (size_t)t->model.parameters.trainable * sizeof(float));
+}
+
+static ft_status run_update(ft_trainer *t, int64_t examples) {
+    const ft_parameters *p = &t->model.parameters;
+    ft_device *device = t->device;
+    ft_memory_set_phase(t->memory, FT_PHASE_OPTIMIZER);
+    ft_tensor losses = ft_vector(t->losses, examples, FT_F32);
+    ft_gradient_norm_args norm = {.gradient = ft_vector(p->gradients, p->trainable, FT_F32),
+                                  .losses = &losses,
+                                  .hyper = hyper_of(t->config),
+                                  .update = t->update_state};
+    size_t bytes = ft_gradient_norm_workspace(&device->target, &norm);
+    void *scratch;
+    FT_TRY(ft_memory_alloc(t->memory, bytes, FT_MEM_WORKSPACE, "gradient_norm scratch", &scratch));
+    norm.workspace = (ft_workspace){scratch, bytes};
+    FT_TRY(FT_RUN(device, gradient_norm, &norm));
+    ft_memory_free(t->memory, scratch);
+    ft_adamw_args adamw = {.parameter = ft_vector(p->weights, p->trainable, FT_F32),
+                           .gradient = norm.gradient,
+                           .m = ft_vector(p->m, p->trainable, FT_F32),
+                           .v = ft_vector(p->v, p->trainable, FT_F32),
+                           .ranges = p->ranges,
+                           .range_count = p->range_count,
+                           .hyper = norm.hyper,
+                           .step = t->step_state,
+                           .update = t->update_state};
+    bytes = ft_adamw_workspace(&device->target, &adamw);
+    FT_TRY(ft_memory_alloc(t->memory, bytes, FT_MEM_WORKSPACE, "adamw scratch", &scratch));
+    adamw.workspace = (ft_workspace){scratch, bytes};
+    FT_TRY(FT_RUN(device, adamw, &adamw));
+    ft_memory_free(t->memory, scratch);
+    return FT_OK;
+}
+
+// Reads what the step computed and books it. FT_DIVERGED when loss or gradients are not finite: the update was skipped.
+static ft_status end_step(ft_trainer *t, int64_t examples) {
+    ft_update_state update;
+    const ft_device_functions *f = t->device->functions;
+    FT_TRY(f->download(t->device, t->host_losses, t->losses, (size_t)examples * sizeof(float)));
+    FT_TRY(f->download(t->device, &update, t->update_state, sizeof update));
+    FT_TRY(f->sync(t->device));
+    double sum = 0;
+    for (int64_t i = 0; i < examples; i++) sum += t->host_losses[i]; // in slot order, whatever the micro-batches were
+    double loss = sum / (double)examples;
+    if (!isfinite(loss) || !update.finite) {
+        ft_fail(FT_DIVERGED, NULL, "training diverged at step %lld: loss %g, gradient norm %g", (long long)t->state.step + 1, loss,
+                update.norm);
+        ft_hint("the last good state is kept; a smaller train.learning_rate or train.max_grad_norm usually helps");
+        return FT_DIVERGED;
+    }
+    t->state.step++;
+    t->state.last_loss = loss;
+    t->state.loss_sum += loss;
+    t->state.loss_steps++;
+    t->state.gradient_norm = update.norm;
+    return FT_OK;
+}
+
+static ft_status train_step(ft_trainer *t) {
+    int64_t epoch, first, last, tokens = 0;
+    ft_run_plan_step(&t->plan, t->state.step, &epoch, &first, &last);
+    const ft_dataset *data = &t->split[FT_SPLIT_TRAIN].data;
+    if (epoch != t->order_epoch) {
+        FT_TRY(ft_epoch_order(t->plan.order_seed, epoch, data->examples, t->order));
+        t->order_epoch = epoch;
+    }
+    FT_TRY(begin_step(t, last - first));
+    for (int64_t at = first; at < last;) {
+        int64_t count = ft_batch_cut(data, t->order, at, last, t->plan.limits);
+        FT_TRY(ft_batch_buffers_load(&t->buffers, data, t->order, at, count, (int32_t)(at - first)));
+        FT_TRY(ft_model_train_batch(&t->model, &t->buffers.device, t->plan.capacity, t->step_state,
+                                    ft_vector(t->losses + (at - first), count, FT_F32)));
+        tokens += t->buffers.device.tokens;
+        at += count;
+    }
+    FT_TRY(run_update(t, last - first));
+    FT_TRY(end_step(t, last - first));
+    t->state.tokens += tokens;
+    return FT_OK;
+}
+
+static bool evaluation_due(const ft_trainer *t) {
+    const ft_config *c = t->config;
+    if (!t->split[FT_SPLIT_VALIDATION].present || c->eval.strategy == FT_EVAL_NO) return false;
+    if (t->state.step == t->plan.total_steps) return true;
+    if (c->eval.strategy == FT_EVAL_STEPS) return t->state.step % c->eval.steps == 0;
+    return t->state.step % t->plan.steps_per_epoch == 0;
+}
+
+// Work between two steps. *stop: early stopping.
+static ft_status boundary(ft_trainer *t, bool *stop) {
+    const ft_config *c = t->config;
+    bool last = t->state.step == t->plan.total_steps, evaluate = evaluation_due(t);
+    if (last || evaluate || (c->train.logging_steps > 0 && t->state.step % c->train.logging_steps == 0)) FT_TRY(ft_run_log_train(t));
+    if (evaluate) {
+        t->state.evaluation_pending = true;
+        FT_TRY(ft_trainer_evaluate(t, stop));
+        t->state.evaluation_pending = false;
+    }
+    bool save = c->output.save_steps > 0 && t->state.step % c->output.save_steps == 0;
+    bool epoch_end = c->output.save_steps == 0 && t->state.step % t->plan.steps_per_epoch == 0;
+    if ((save || epoch_end) && !last && !*stop) FT_TRY(ft_checkpoint_save(t));
+    return FT_OK;
+}
+
+// Saves and reports a stop that a signal asked for.
+static ft_status stop_here(ft_trainer *t, int signal_number) {
+    FT_TRY(ft_checkpoint_save(t));
+    return ft_fail(ft_stop_status(signal_number), NULL, "stopped at step %lld of %lld, the state is saved in %s", (long long)t->state.step,
+                   (long long)t->plan.total_steps, t->dir);
+}
+
+ft_status ft_trainer_loop(ft_trainer *t) {
+    bool stop = t->state.stopped_early, unfinished = t->state.evaluation_pending;
+    while (!stop && (unfinished || t->state.step < t->plan.total_steps)) {
+        if (!unfinished) {
+            double before = ft_now();
+            FT_TRY(train_step(t));
+            t->state.seconds_train += ft_now() - before;
+            ft_progress_step(t);
+        }
+        unfinished = false;
+        ft_status status = boundary(t, &stop);
+        int signal_number = ft_stop_signal();
+        if (status == FT_INTERRUPTED || status == FT_TERMINATED) return stop_here(t, signal_number);
+        FT_TRY(status);
+        if (signal_number != 0 && !stop && t->state.step < t->plan.total_steps) return stop_here(t, signal_number);
+    }
+    return FT_OK;
+}

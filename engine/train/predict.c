@@ -1,0 +1,79 @@
+#include "engine/train/predict.h"
+
+#include "engine/train/run_plan.h"
+
+#include <math.h>
+#include <string.h>
+
+ft_status ft_batch_buffers_create(ft_memory *memory, ft_capacity capacity, ft_batch_buffers *b) {
+    *b = (ft_batch_buffers){.memory = memory};
+    size_t bytes = ft_batch_bytes(capacity.sequences, capacity.tokens);
+    FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_DATA, "staging of a batch", &b->staging_block));
+    FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_DATA, "batch", &b->device_block));
+    memset(b->staging_block, 0, bytes); // the gaps travel too
+    ft_batch_bind(&b->staging, b->staging_block, capacity.sequences, capacity.tokens);
+    ft_batch_bind(&b->device, b->device_block, capacity.sequences, capacity.tokens);
+    return FT_OK;
+}
+
+void ft_batch_buffers_free(ft_batch_buffers *b) {
+    if (b->memory == NULL) return;
+    ft_memory_free(b->memory, b->staging_block);
+    ft_memory_free(b->memory, b->device_block);
+    memset(b, 0, sizeof *b);
+}
+
+ft_status ft_batch_buffers_load(ft_batch_buffers *b, const ft_dataset *data, const int32_t *order, int64_t first, int64_t count,
+                                int32_t first_slot) {
+    ft_device *device = ft_memory_device(b->memory);
+    FT_TRY(device->functions->sync(device)); // the staging block may still be on its way
+    FT_TRY(ft_batch_fill(&b->staging, data, order, first, count, first_slot));
+    b->device.sequences = b->staging.sequences;
+    b->device.tokens = b->staging.tokens;
+    b->device.longest = b->staging.longest;
+    return device->functions->upload(device, b->device_block, b->staging_block,
+                                     ft_batch_bytes(b->staging.capacity_sequences, b->staging.capacity_tokens));
+}
+
+static float cross_entropy(const float *logits, int classes, int label) {
+    double largest = logits[0], sum = 0;
+    for (int c = 1; c < classes; c++) largest = fmax(largest, logits[c]);
+    for (int c = 0; c < classes; c++) sum += exp(logits[c] - largest);
+    return (float)(log(sum) + largest - logits[label]);
+}
+
+static ft_status predict_all(ft_model *model, const ft_dataset *data, ft_batch_limits limits, ft_capacity capacity,
+                             ft_batch_buffers *buffers, void *out, float *logits, float *losses, ft_predict_progress progress,
+                             void *context) {
+    const ft_device_functions *f = model->device->functions;
+    const int classes = model->labels;
+    for (int64_t first = 0; first < data->examples;) {
+        int64_t count = ft_batch_cut(data, NULL, first, data->examples, limits);
+        FT_TRY(ft_batch_buffers_load(buffers, data, NULL, first, count, 0));
+        FT_TRY(ft_model_predict_batch(model, &buffers->device, capacity, ft_matrix(out, count, classes, FT_F32)));
+        FT_TRY(f->download(model->device, logits + first * classes, out, (size_t)(count * classes) * sizeof(float)));
+        FT_TRY(f->sync(model->device));
+        for (int64_t i = first; losses != NULL && i < first + count; i++)
+            losses[i] = cross_entropy(logits + i * classes, classes, data->label[i]);
+        first += count;
+        if (progress != NULL) FT_TRY(progress(context, first, data->examples));
+    }
+    return FT_OK;
+}
+
+ft_status ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_limits limits, float *logits, float *losses,
+                             ft_predict_progress progress, void *context) {
+    ft_capacity capacity = ft_eval_capacity(data, limits);
+    ft_memory_set_phase(model->memory, FT_PHASE_EVAL);
+    ft_batch_buffers buffers = {0};
+    void *out = NULL;
+    ft_status status = ft_batch_buffers_create(model->memory, capacity, &buffers);
+    if (status == FT_OK)
+        status = ft_memory_alloc(model->memory, (size_t)capacity.sequences * (size_t)model->labels * sizeof(float), FT_MEM_ACTIVATIONS,
+                                 "logits", &out);
+    if (status == FT_OK)
+        status = predict_all(model, data, limits, capacity, &buffers, out, logits, losses, progress, context);
+    ft_memory_free(model->memory, out);
+    ft_batch_buffers_free(&buffers);
+    return status;
+}

@@ -1,0 +1,26 @@
+// predict.h - a model over a whole data set: logits and losses on the host.
+#ifndef FT_PREDICT_H
+#define FT_PREDICT_H
+
+#include "engine/model/model.h"
+
+// Device and host copies of one micro-batch, bound once for the largest.
+typedef struct ft_batch_buffers {
+    ft_memory *memory;
+    void *staging_block, *device_block;
+    ft_batch staging, device;
+} ft_batch_buffers;
+ft_status ft_batch_buffers_create(ft_memory *memory, ft_capacity capacity, ft_batch_buffers *buffers);
+void ft_batch_buffers_free(ft_batch_buffers *buffers); // {0} is fine
+// Fills the staging batch (see ft_batch_fill) and brings it to the device.
+ft_status ft_batch_buffers_load(ft_batch_buffers *buffers, const ft_dataset *data, const int32_t *order, int64_t first,
+                                int64_t count, int32_t first_slot);
+
+// Logits of every example: [examples * labels], host. losses (optional): [examples] softmax cross-entropy against the
+// data set's labels. Examples are taken in order in micro-batches of at most `limits`; logits do not depend on how.
+// progress (optional) is called after each micro-batch; it may stop the pass by returning anything but FT_OK.
+typedef ft_status (*ft_predict_progress)(void *context, int64_t done, int64_t total);
+ft_status ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_limits limits, float *logits, float *losses,
+                             ft_predict_progress progress, void *context);
+
+#endif

@@ -1,0 +1,91 @@
+// progress.c - what people see of a run: a line that redraws itself on a terminal, plain lines otherwise, a closing table.
+#include "engine/train/trainer.h"
+
+#include "kernels/log.h"
+
+#include <math.h>
+#include <time.h>
+
+double ft_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// "2h03m", "4m05s", "12s".
+static const char *duration_text(double seconds, char out[24]) {
+    long s = seconds > 0 && seconds < 1e9 ? lround(seconds) : 0;
+    if (s >= 3600) snprintf(out, 24, "%ldh%02ldm", s / 3600, s % 3600 / 60);
+    else if (s >= 60) snprintf(out, 24, "%ldm%02lds", s / 60, s % 60);
+    else snprintf(out, 24, "%lds", s);
+    return out;
+}
+
+static double rate_of(const ft_trainer *t) {
+    double seconds = t->state.seconds_train - t->session_seconds;
+    return seconds > 0 ? (double)(t->state.tokens - t->session_tokens) / seconds : 0;
+}
+
+static double remaining_seconds(const ft_trainer *t) {
+    int64_t done = t->state.step - t->session_step;
+    double each = done > 0 ? (ft_now() - t->started) / (double)done : 0;
+    return each * (double)(t->plan.total_steps - t->state.step);
+}
+
+void ft_progress_start(const ft_trainer *t) {
+    char memory[24];
+    ft_info("run        %s", t->dir);
+    ft_info("training   %lld steps of up to %lld examples (%lld an epoch), micro-batches of up to %d tokens, memory %s",
+            (long long)t->plan.total_steps, (long long)t->plan.effective_batch, (long long)t->plan.steps_per_epoch, t->plan.capacity.tokens,
+            ft_bytes_text(ft_memory_read(t->memory).allocated, memory));
+    if (t->state.step > 0) ft_info("resumed    at step %lld", (long long)t->state.step);
+}
+
+void ft_progress_step(ft_trainer *t) {
+    double now = ft_now();
+    if (now - t->progress_shown < 0.1) return;
+    t->progress_shown = now;
+    char memory[24], eta[24];
+    ft_status_line("step %lld/%lld  loss %.4f  lr %.2e  %.0f tokens/s  %s  %s left", (long long)t->state.step,
+                   (long long)t->plan.total_steps, t->state.last_loss, t->state.learning_rate, rate_of(t),
+                   ft_bytes_text(ft_memory_read(t->memory).peak_allocated, memory), duration_text(remaining_seconds(t), eta));
+}
+
+void ft_progress_log(const ft_trainer *t, double loss) {
+    char memory[24], eta[24];
+    ft_info("step %lld/%lld  epoch %.2f  loss %.4f  lr %.2e  grad norm %.3f  %.0f tokens/s  %s  %s left", (long long)t->state.step,
+            (long long)t->plan.total_steps, (double)t->state.step / (double)t->plan.steps_per_epoch, loss, t->state.learning_rate,
+            t->state.gradient_norm, rate_of(t), ft_bytes_text(ft_memory_read(t->memory).peak_allocated, memory),
+            duration_text(remaining_seconds(t), eta));
+}
+
+void ft_progress_eval(const ft_trainer *t, const ft_metrics *m, bool best) {
+    ft_info("evaluation at step %lld  loss %.4f  accuracy %.4f  F1 macro %.4f  Matthews %.4f%s", (long long)t->state.step, m->loss,
+            m->accuracy, m->f1_macro, m->matthews, best ? "  best so far" : "");
+}
+
+static void table_row(const char *name, const double *values, bool present) {
+    if (!present) return;
+    ft_info("  %-12s %8.4f %10.4f %10.4f %10.4f", name, values[FT_METRIC_LOSS], values[FT_METRIC_ACCURACY], values[FT_METRIC_F1_MACRO],
+            values[FT_METRIC_MATTHEWS]);
+}
+
+void ft_progress_end(const ft_trainer *t, ft_status outcome) {
+    ft_status_line("%s", "");
+    if (outcome != FT_OK) return;
+    char time[24], memory[24];
+    ft_memory_counters c = ft_memory_read(t->memory);
+    double test[FT_METRIC_COUNT] = {0};
+    for (int k = 0; t->have_test_metrics && k < FT_METRIC_COUNT; k++) test[k] = ft_metric_value(&t->test_metrics, (ft_metric)k);
+    ft_info("%s", "");
+    if (t->state.best_step >= 0 || t->have_test_metrics) ft_info("  %-12s %8s %10s %10s %10s", "", "loss", "accuracy", "F1 macro", "Matthews");
+    table_row("validation", t->state.best_metrics, t->state.best_step >= 0);
+    table_row("test", test, t->have_test_metrics);
+    if (t->state.best_step >= 0)
+        ft_info("  best step    %lld of %lld by %s%s", (long long)t->state.best_step, (long long)t->state.step,
+                ft_metric_name(t->config->eval.metric), t->state.stopped_early ? " (stopped early)" : "");
+    ft_info("  time         %s, %.0f real tokens/s in training", duration_text(t->seconds_before + ft_now() - t->started, time),
+            t->state.seconds_train > 0 ? (double)t->state.tokens / t->state.seconds_train : 0.0);
+    ft_info("  peak memory  %s allocated, %s reserved", ft_bytes_text(c.peak_allocated, memory), ft_bytes_text(c.peak_reserved, time));
+    ft_info("  model        %s/model", t->dir);
+}

@@ -1,0 +1,217 @@
+// run_files.c - the run directory: where it is, its line-by-line log, the best model, the predictions.
+#include "engine/train/trainer.h"
+
+#include "engine/io/files.h"
+#include "engine/io/json.h"
+#include "engine/model/settings.h"
+#include "kernels/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LAST_NUMBER = 999999 };
+
+static char *numbered(ft_arena *arena, const char *stem, int number) { return ft_arena_format(arena, "%s-%03d", stem, number); }
+
+// Creates the first stem-NNN that does not exist: mkdir decides, so that two runs started at once get two numbers.
+static ft_status create_numbered(ft_trainer *t, const char *stem) {
+    for (int number = 1; number <= LAST_NUMBER; number++) {
+        char *dir = numbered(&t->arena, stem, number);
+        if (dir == NULL) return FT_NO_MEMORY;
+        if (mkdir(dir, 0777) == 0) {
+            t->dir = dir;
+            return FT_OK;
+        }
+        if (errno != EEXIST) return ft_fail_errno(FT_FAILED, errno, dir, "cannot create the run directory");
+    }
+    return ft_fail(FT_FAILED, stem, "more than %d run directories", LAST_NUMBER);
+}
+
+// The newest stem-NNN, or NULL.
+static ft_status newest_numbered(ft_trainer *t, const char *stem, char **dir) {
+    *dir = NULL;
+    for (int number = 1; number <= LAST_NUMBER; number++) {
+        char *next = numbered(&t->arena, stem, number);
+        if (next == NULL) return FT_NO_MEMORY;
+        if (!ft_path_exists(next)) return FT_OK;
+        *dir = next;
+    }
+    return FT_OK;
+}
+
+static ft_status choose(ft_trainer *t, bool *resume) {
+    const ft_config *c = t->config;
+    *resume = c->output.exists == FT_EXISTS_RESUME;
+    if (c->output.dir[0] == '\0') {
+        char *stem = ft_arena_format(&t->arena, "runs/%s", c->name);
+        stem = stem != NULL ? ft_path_absolute(&t->arena, NULL, stem) : NULL;
+        if (stem == NULL) return FT_NO_MEMORY;
+        char *parent = ft_path_absolute(&t->arena, NULL, "runs"), *newest = NULL;
+        if (parent == NULL) return FT_NO_MEMORY;
+        FT_TRY(ft_make_directories(parent));
+        if (*resume) FT_TRY(newest_numbered(t, stem, &newest));
+        if (newest != NULL) {
+            t->dir = newest;
+            return FT_OK;
+        }
+        return create_numbered(t, stem);
+    }
+    if (ft_path_exists(c->output.dir) && !ft_path_is_directory(c->output.dir))
+        return ft_fail(FT_INVALID, "output.dir", "%s is not a directory", c->output.dir);
+    char *inside = ft_path_join(&t->arena, c->output.dir, "run.json"), *config = ft_path_join(&t->arena, c->output.dir, "config.ini");
+    if (inside == NULL || config == NULL) return FT_NO_MEMORY;
+    bool used = ft_path_exists(inside) || ft_path_exists(config);
+    if (used && c->output.exists == FT_EXISTS_ERROR) {
+        ft_fail(FT_INVALID, "output.dir", "%s holds a run already", c->output.dir);
+        ft_hint("output.exists = resume continues it, new takes the next free number");
+        return FT_INVALID;
+    }
+    if (used && c->output.exists == FT_EXISTS_NEW) return create_numbered(t, c->output.dir);
+    t->dir = c->output.dir;
+    return ft_make_directories(t->dir);
+}
+
+static ft_status write_config(ft_trainer *t) {
+    char *path = ft_path_join(&t->arena, t->dir, "config.ini");
+    if (path == NULL) return FT_NO_MEMORY;
+    ft_atomic_file file;
+    FT_TRY(ft_atomic_open(&file, path));
+    ft_status status = ft_config_write(t->config, true, true, file.stream);
+    if (status == FT_OK) return ft_atomic_commit(&file);
+    ft_atomic_abort(&file);
+    return status;
+}
+
+ft_status ft_run_dir_open(ft_trainer *t, bool *resume) {
+    FT_TRY(choose(t, resume));
+    return write_config(t);
+}
+
+// ---- metrics.jsonl ----------------------------------------------------------------------------------------------------
+
+ft_status ft_run_metrics_open(ft_trainer *t) {
+    char *path = ft_path_join(&t->arena, t->dir, "metrics.jsonl");
+    if (path == NULL) return FT_NO_MEMORY;
+    t->metrics_file = fopen(path, "a");
+    if (t->metrics_file == NULL) return ft_fail_errno(FT_FAILED, errno, path, "cannot open");
+    if (ftruncate(fileno(t->metrics_file), t->state.metrics_bytes) != 0)
+        return ft_fail_errno(FT_FAILED, errno, path, "cannot cut at the checkpoint's step");
+    return FT_OK;
+}
+
+// Writes one line and frees the object.
+static ft_status append_line(ft_trainer *t, json_t *line) {
+    char *text = line != NULL ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(line);
+    if (text == NULL) return ft_fail_memory(0, "a line of metrics.jsonl");
+    int written = fprintf(t->metrics_file, "%s\n", text);
+    free(text);
+    if (written < 0 || fflush(t->metrics_file) != 0) return ft_fail_errno(FT_FAILED, errno, "metrics.jsonl", "cannot write in %s", t->dir);
+    t->state.metrics_bytes += written;
+    return FT_OK;
+}
+
+static double epoch_of(const ft_trainer *t) { return (double)t->state.step / (double)t->plan.steps_per_epoch; }
+
+ft_status ft_run_log_train(ft_trainer *t) {
+    if (t->state.loss_steps == 0) return FT_OK;
+    double loss = t->state.loss_sum / (double)t->state.loss_steps;
+    double seconds = t->state.seconds_train - t->logged_seconds;
+    double rate = seconds > 0 ? (double)(t->state.tokens - t->logged_tokens) / seconds : 0;
+    json_t *line = json_pack("{s:I, s:f, s:f, s:f, s:f, s:f}", "step", (json_int_t)t->state.step, "epoch", epoch_of(t), "loss", loss,
+                             "learning_rate", t->state.learning_rate, "grad_norm", t->state.gradient_norm, "tokens_per_second", rate);
+    t->state.loss_sum = 0;
+    t->state.loss_steps = 0;
+    t->logged_tokens = t->state.tokens;
+    t->logged_seconds = t->state.seconds_train;
+    ft_progress_log(t, loss);
+    return append_line(t, line);
+}
+
+ft_status ft_run_log_eval(ft_trainer *t, const ft_metrics *m) {
+    json_t *line = json_pack("{s:I, s:f}", "step", (json_int_t)t->state.step, "epoch", epoch_of(t));
+    for (int k = 0; line != NULL && k < FT_METRIC_COUNT; k++) {
+        char key[48];
+        double value = ft_metric_value(m, (ft_metric)k);
+        snprintf(key, sizeof key, "eval_%s", ft_metric_name((ft_metric)k));
+        if (value == value && json_object_set_new(line, key, json_real(value)) != 0) {
+            json_decref(line);
+            line = NULL;
+        }
+    }
+    return append_line(t, line);
+}
+
+// ---- model/ and predictions.jsonl -------------------------------------------------------------------------------------
+
+static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
+    const ft_config *c = t->config;
+    FT_TRY(ft_model_save_weights(&t->model, dir));
+    char *config = ft_path_join(&t->arena, dir, "config.json"), *settings = ft_path_join(&t->arena, dir, "ftengine.json");
+    if (config == NULL || settings == NULL) return FT_NO_MEMORY;
+    FT_TRY(ft_model_config_save(&t->model_config, config, t->labels.count, t->label_names, t->model.hidden_dropout,
+                                t->model.attention_dropout, t->model.classifier_dropout));
+    for (const char *const *name = ft_tokenizer_files(t->tokenizer); *name != NULL; name++) {
+        char *from = ft_path_join(&t->arena, c->model.path, *name), *to = ft_path_join(&t->arena, dir, *name);
+        if (from == NULL || to == NULL) return FT_NO_MEMORY;
+        FT_TRY(ft_copy_file(from, to));
+    }
+    ft_model_settings s = {.text_column = t->split[FT_SPLIT_TRAIN].table.text_column,
+                           .label_column = t->split[FT_SPLIT_TRAIN].table.label_column,
+                           .max_length = t->max_length,
+                           .label_count = t->labels.count,
+                           .labels = t->labels.names,
+                           .head_hidden = c->model.head.hidden,
+                           .head_activation = c->model.head.activation,
+                           .metric = c->eval.metric};
+    return ft_model_settings_save(&s, settings);
+}
+
+ft_status ft_run_save_model(ft_trainer *t) {
+    ft_memory_set_phase(t->memory, FT_PHASE_SAVE);
+    char *path = ft_path_join(&t->arena, t->dir, "model");
+    if (path == NULL) return FT_NO_MEMORY;
+    ft_atomic_dir dir;
+    FT_TRY(ft_atomic_dir_open(&dir, path));
+    ft_status status = fill_model_dir(t, dir.temporary);
+    if (status == FT_OK) return ft_atomic_dir_commit(&dir);
+    ft_atomic_dir_abort(&dir);
+    return status;
+}
+
+static ft_status write_predictions(const ft_trainer *t, ft_split split, const float *logits, FILE *out) {
+    const ft_split_data *d = &t->split[split];
+    const int classes = t->labels.count;
+    double *p = ft_calloc((size_t)classes, sizeof *p, "probabilities");
+    if (p == NULL) return FT_NO_MEMORY;
+    ft_status status = FT_OK;
+    for (int64_t i = 0; i < d->data.examples && status == FT_OK; i++) {
+        ft_softmax(logits + i * classes, classes, p);
+        json_t *probabilities = json_object();
+        for (int k = 0; k < classes; k++) json_object_set_new(probabilities, t->label_names[k], json_real(p[k]));
+        json_t *line = json_pack("{s:s, s:I, s:s, s:s, s:o}", "split", ft_split_name(split), "id", (json_int_t)i, "label",
+                                 t->label_names[d->data.label[i]], "predicted", t->label_names[ft_argmax(logits + i * classes, classes)],
+                                 "probabilities", probabilities);
+        char *text = line != NULL ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+        if (text == NULL) status = ft_fail_memory(0, "a line of predictions.jsonl");
+        else if (fprintf(out, "%s\n", text) < 0) status = ft_fail_errno(FT_FAILED, errno, "predictions.jsonl", "cannot write in %s", t->dir);
+        free(text);
+        json_decref(line);
+    }
+    free(p);
+    return status;
+}
+
+ft_status ft_run_save_predictions(ft_trainer *t, ft_split split, const float *logits) {
+    char *path = ft_path_join(&t->arena, t->dir, split == FT_SPLIT_TEST ? "predictions_test.jsonl" : "predictions.jsonl");
+    if (path == NULL) return FT_NO_MEMORY;
+    ft_atomic_file file;
+    FT_TRY(ft_atomic_open(&file, path));
+    ft_status status = write_predictions(t, split, logits, file.stream);
+    if (status == FT_OK) return ft_atomic_commit(&file);
+    ft_atomic_abort(&file);
+    return status;
+}

@@ -1,0 +1,111 @@
+// run_json.c - run.json: what happened, for programs (INTERFACE: run directory).
+#include "engine/train/trainer.h"
+
+#include "engine/io/files.h"
+#include "engine/io/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FORMAT_VERSION = 1 };
+
+static const char *status_name(ft_status outcome) {
+    switch (outcome) {
+    case FT_OK: return "completed";
+    case FT_INTERRUPTED: case FT_TERMINATED: return "interrupted";
+    case FT_NO_MEMORY: return "oom";
+    case FT_DIVERGED: return "diverged";
+    default: return "failed";
+    }
+}
+
+static json_t *memory_json(const ft_trainer *t) {
+    ft_memory_counters c = ft_memory_read(t->memory);
+    json_t *at_peak = json_object(), *phases = json_object();
+    for (int k = 0; k < FT_MEM_CATEGORIES; k++)
+        json_object_set_new(at_peak, ft_memory_category_name((ft_memory_category)k), json_integer((json_int_t)c.at_peak[k]));
+    for (int k = 0; k < FT_PHASE_COUNT; k++)
+        json_object_set_new(phases, ft_memory_phase_name((ft_memory_phase)k), json_integer((json_int_t)c.phase_peak[k]));
+    return json_pack("{s:I, s:I, s:I, s:i, s:o, s:o}", "peak_requested_bytes", (json_int_t)c.peak_requested, "peak_allocated_bytes",
+                     (json_int_t)c.peak_allocated, "peak_reserved_bytes", (json_int_t)c.peak_reserved, "outside_allocator_bytes", 0,
+                     "at_peak", at_peak, "phases", phases);
+}
+
+static json_t *config_json(const ft_config *config) {
+    json_t *object = json_object();
+    for (int i = 0; i < ft_option_count(); i++) {
+        char text[4096];
+        if (ft_option_text(config, i, text, sizeof text) == FT_OK) json_object_set_new(object, ft_option_name(i), json_string(text));
+    }
+    return object;
+}
+
+static json_t *data_json(const ft_trainer *t) {
+    json_t *object = json_object();
+    for (int s = 0; s < FT_SPLITS; s++) {
+        const ft_split_data *d = &t->split[s];
+        if (d->present)
+            json_object_set_new(object, ft_split_name((ft_split)s),
+                                json_pack("{s:s, s:s, s:I, s:I, s:i, s:I}", "path", d->path, "sha256", d->table.sha256, "examples",
+                                          (json_int_t)d->data.examples, "tokens", (json_int_t)d->data.tokens, "longest", d->data.longest,
+                                          "truncated", (json_int_t)d->data.truncated));
+    }
+    return object;
+}
+
+static void put_metrics(json_t *into, const char *prefix, const double *values) {
+    for (int k = 0; k < FT_METRIC_COUNT; k++) {
+        char key[64];
+        snprintf(key, sizeof key, "%s%s", prefix, ft_metric_name((ft_metric)k));
+        if (isfinite(values[k])) json_object_set_new(into, key, json_real(values[k]));
+    }
+}
+
+static json_t *metrics_json(const ft_trainer *t) {
+    json_t *object = json_object();
+    if (t->state.best_step >= 0) put_metrics(object, "eval_", t->state.best_metrics);
+    if (t->have_test_metrics) {
+        double values[FT_METRIC_COUNT];
+        for (int k = 0; k < FT_METRIC_COUNT; k++) values[k] = ft_metric_value(&t->test_metrics, (ft_metric)k);
+        put_metrics(object, "test_", values);
+    }
+    if (t->state.step > 0 && isfinite(t->state.last_loss)) json_object_set_new(object, "train_loss", json_real(t->state.last_loss));
+    return object;
+}
+
+static json_t *resolved_json(const ft_trainer *t) {
+    return json_pack("{s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:s}", "micro_batch_tokens", (json_int_t)t->plan.capacity.tokens,
+                     "micro_batch", (json_int_t)t->plan.capacity.sequences, "longest", (json_int_t)t->plan.capacity.longest, "max_length",
+                     t->max_length, "gradient_checkpointing", (json_int_t)t->model.checkpoint_every, "total_steps",
+                     (json_int_t)t->plan.total_steps, "warmup_steps", (json_int_t)t->plan.warmup_steps, "threads",
+                     (json_int_t)t->device->target.threads, "tokenizer", ft_tokenizer_digest(t->tokenizer));
+}
+
+ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
+    char *path = ft_path_join(&t->arena, t->dir, "run.json");
+    if (path == NULL) return FT_NO_MEMORY;
+    t->state.seconds_total = t->seconds_before + ft_now() - t->started;
+    double rate = t->state.seconds_train > 0 ? (double)t->state.tokens / t->state.seconds_train : 0;
+    json_t *best = json_null();
+    if (t->state.best_step >= 0)
+        best = json_pack("{s:s, s:f, s:I}", "metric", ft_metric_name(t->config->eval.metric), "value", t->state.best_value, "step",
+                         (json_int_t)t->state.best_step);
+    json_t *root = json_pack("{s:i, s:s, s:I, s:f, s:o, s:o, s:I, s:{s:f, s:f, s:f}, s:f, s:s, s:s, s:s, s:I, s:b, s:o, s:{s:s}, s:o, s:o, s:o}",
+                             "format_version", FORMAT_VERSION, "status", status_name(outcome), "steps", (json_int_t)t->state.step, "epochs",
+                             (double)t->state.step / (double)t->plan.steps_per_epoch, "best", best, "metrics", metrics_json(t), "tokens",
+                             (json_int_t)t->state.tokens, "seconds", "total", t->state.seconds_total, "train", t->state.seconds_train,
+                             "eval", t->state.seconds_eval, "tokens_per_second", rate, "device", t->device->name, "device_description",
+                             t->device->description, "precision", "fp32", "seed", (json_int_t)t->config->train.seed, "stopped_early",
+                             t->state.stopped_early, "data", data_json(t), "versions", "ftengine", FT_VERSION, "config",
+                             config_json(t->config), "resolved", resolved_json(t), "memory", memory_json(t));
+    if (root == NULL) return ft_fail_memory(0, "run.json");
+    if (outcome != FT_OK && outcome != FT_INTERRUPTED && outcome != FT_TERMINATED)
+        json_object_set_new(root, "error", json_string(ft_error_message()));
+    ft_error error; // writing must not replace the error that it reports
+    ft_error_save(&error);
+    ft_status status = ft_json_save(path, root);
+    if (status == FT_OK) ft_error_restore(&error);
+    json_decref(root);
+    return status;
+}

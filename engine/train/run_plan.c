@@ -1,0 +1,70 @@
+#include "engine/train/run_plan.h"
+
+#include "engine/train/schedule.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// Enlarges `capacity` by the micro-batches of sequences [first, last) of an order.
+static void measure(const ft_dataset *data, const int32_t *order, int64_t first, int64_t last, ft_batch_limits limits,
+                    ft_capacity *capacity) {
+    while (first < last) {
+        int64_t count = ft_batch_cut(data, order, first, last, limits), tokens = 0;
+        for (int64_t i = first; i < first + count; i++) {
+            int64_t example = order != NULL ? order[i] : i;
+            int64_t length = data->offset[example + 1] - data->offset[example];
+            tokens += length;
+            if (length > capacity->longest) capacity->longest = (int32_t)length;
+        }
+        if (tokens > capacity->tokens) capacity->tokens = (int32_t)tokens;
+        if (count > capacity->sequences) capacity->sequences = (int32_t)count;
+        first += count;
+    }
+}
+
+static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
+    int32_t *order = ft_calloc((size_t)train->examples, sizeof *order, "the order of an epoch");
+    if (order == NULL) return FT_NO_MEMORY;
+    ft_status status = FT_OK;
+    int64_t known = -1;
+    for (int64_t step = 0; step < plan->total_steps && status == FT_OK; step++) {
+        int64_t epoch, first, last;
+        ft_run_plan_step(plan, step, &epoch, &first, &last);
+        if (epoch != known) status = ft_epoch_order(plan->order_seed, epoch, train->examples, order);
+        known = epoch;
+        if (status == FT_OK) measure(train, order, first, last, plan->limits, &plan->capacity);
+    }
+    free(order);
+    return status;
+}
+
+ft_status ft_run_plan_make(const ft_config *c, const ft_dataset *train, ft_run_plan *plan) {
+    *plan = (ft_run_plan){.examples = train->examples};
+    if (c->train.drop_last) plan->examples -= train->examples % c->train.batch_size;
+    if (plan->examples == 0) {
+        ft_fail(FT_INVALID, "train.drop_last", "all %lld training examples are fewer than one batch of %lld and would be dropped",
+                (long long)train->examples, (long long)c->train.batch_size);
+        ft_hint("set train.drop_last = false or a smaller train.batch_size");
+        return FT_INVALID;
+    }
+    plan->effective_batch = c->train.batch_size * c->train.gradient_accumulation_steps;
+    plan->steps_per_epoch = (plan->examples + plan->effective_batch - 1) / plan->effective_batch;
+    plan->total_steps = c->train.max_steps > 0 ? c->train.max_steps : (int64_t)ceil(c->train.epochs * (double)plan->steps_per_epoch);
+    plan->warmup_steps = ft_warmup_steps(c->train.warmup_ratio, c->train.warmup_steps, plan->total_steps);
+    plan->order_seed = (uint64_t)(c->train.data_seed == FT_AUTO ? c->train.seed : c->train.data_seed);
+    plan->limits.max_sequences = c->train.micro_batch == FT_AUTO ? c->train.batch_size : c->train.micro_batch;
+    plan->limits.max_tokens = c->train.micro_batch_tokens == FT_AUTO ? 0 : c->train.micro_batch_tokens;
+    return measure_run(train, plan);
+}
+
+void ft_run_plan_step(const ft_run_plan *plan, int64_t step, int64_t *epoch, int64_t *first, int64_t *last) {
+    *epoch = step / plan->steps_per_epoch;
+    *first = step % plan->steps_per_epoch * plan->effective_batch;
+    *last = *first + plan->effective_batch < plan->examples ? *first + plan->effective_batch : plan->examples;
+}
+
+ft_capacity ft_eval_capacity(const ft_dataset *data, ft_batch_limits limits) {
+    ft_capacity capacity = {0, 0, 0};
+    measure(data, NULL, 0, data->examples, limits, &capacity);
+    return capacity;
+}

@@ -1,0 +1,31 @@
+// run_plan.h - the steps of a run, known before it starts: which examples belong to which optimizer step, and how large
+// the largest micro-batch is.
+//
+// Words: a batch is train.batch_size sequences; an effective batch (one optimizer step) is batch_size x
+// gradient_accumulation_steps of them; a micro-batch is what is in memory at once. As in the Hugging Face Trainer an
+// epoch has ceil(batches / accumulation) steps (its last step may be smaller), and total = ceil(epochs * steps).
+#ifndef FT_RUN_PLAN_H
+#define FT_RUN_PLAN_H
+
+#include "engine/config/config.h"
+#include "engine/data/batch.h"
+#include "engine/data/order.h"
+#include "engine/model/model.h"
+
+typedef struct ft_run_plan {
+    int64_t examples;        // used in an epoch (drop_last leaves the tail out)
+    int64_t effective_batch; // sequences of one optimizer step
+    int64_t steps_per_epoch, total_steps, warmup_steps;
+    ft_batch_limits limits;  // of a micro-batch
+    ft_capacity capacity;    // of the largest training micro-batch over the whole run
+    uint64_t order_seed;
+} ft_run_plan;
+
+// FT_INVALID when there is nothing to train on.
+ft_status ft_run_plan_make(const ft_config *config, const ft_dataset *train, ft_run_plan *plan);
+// Sequences [*first, *last) of the epoch's order that belong to `step`.
+void ft_run_plan_step(const ft_run_plan *plan, int64_t step, int64_t *epoch, int64_t *first, int64_t *last);
+// The largest micro-batch of a pass over `data` in its own order (evaluation).
+ft_capacity ft_eval_capacity(const ft_dataset *data, ft_batch_limits limits);
+
+#endif

@@ -1,0 +1,202 @@
+// setup.c - from a configuration to a trainer that can take its first step.
+#include "engine/train/trainer.h"
+
+#include "kernels/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *ft_split_name(ft_split split) {
+    static const char *const names[FT_SPLITS] = {"train", "validation", "test"};
+    return names[split];
+}
+
+static ft_status open_device(ft_trainer *t) {
+    const ft_config *c = t->config;
+    FT_TRY(ft_cpu_open((int)c->device.threads, strcmp(c->device.isa, "auto") == 0 ? NULL : c->device.isa, &t->device));
+    return ft_memory_create(t->device, (size_t)c->memory.limit, &t->memory);
+}
+
+static ft_status read_tables(ft_trainer *t) {
+    const ft_config *c = t->config;
+    const char *paths[FT_SPLITS] = {c->data.train, c->data.validation, c->data.test};
+    if (paths[FT_SPLIT_TRAIN][0] == '\0') {
+        ft_fail(FT_INVALID, "data.train", "no training data given");
+        ft_hint("set data.train to a TSV file with a header line, for example data.train=train.tsv");
+        return FT_INVALID;
+    }
+    for (int s = 0; s < FT_SPLITS; s++) {
+        ft_split_data *d = &t->split[s];
+        if (paths[s][0] == '\0') continue;
+        d->path = paths[s];
+        FT_TRY(ft_table_read(d->path, c->data.text_column, c->data.label_column, NULL, FT_LABEL_REQUIRED, &d->table));
+        d->present = true;
+    }
+    return FT_OK;
+}
+
+static int index_of(const char *name, int count, const char *const *names) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(name, names[i]) == 0) return i;
+    return -1;
+}
+
+// The classes: those of the training file; but a checkpoint that names the same ones keeps its order, so that its head
+// still means what it meant. Numbers keep their ids and take a checkpoint's names when there are as many.
+static ft_status choose_labels(ft_trainer *t) {
+    FT_TRY(ft_labels_from_table(&t->split[FT_SPLIT_TRAIN].table, &t->arena, &t->labels));
+    if (t->labels.missing > 0)
+        ft_warn("%d of the %d classes have no training example (%s)", t->labels.missing, t->labels.count, t->split[FT_SPLIT_TRAIN].path);
+    if (t->labels.count < 2) {
+        ft_fail(FT_INVALID, t->split[FT_SPLIT_TRAIN].path, "all training examples have the label \"%s\": there is nothing to learn",
+                t->labels.names[0]);
+        return FT_INVALID;
+    }
+    t->label_names = t->labels.names;
+    const ft_model_config *m = &t->model_config;
+    if (t->config->model.init != FT_INIT_PRETRAINED || !m->has_label_names || m->num_labels != t->labels.count) return FT_OK;
+    int same = 0;
+    bool numbers = true;
+    for (int i = 0; i < t->labels.count; i++) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", i);
+        if (strcmp(t->labels.names[i], number) != 0) numbers = false;
+        if (index_of(t->labels.names[i], t->labels.count, m->label_names) >= 0) same++;
+    }
+    if (same == t->labels.count) t->labels.names = m->label_names;
+    if (same == t->labels.count || numbers) t->label_names = m->label_names;
+    return FT_OK;
+}
+
+// The longest sequence: what was asked for, what the positions allow, what the tokenizer allows, 512 by default.
+static ft_status choose_max_length(ft_trainer *t) {
+    int64_t positions = t->model_config.max_position_embeddings, tokenizer = ft_tokenizer_max_length(t->tokenizer);
+    int64_t asked = t->config->data.max_length;
+    if (asked != FT_AUTO && asked > positions)
+        return ft_fail(FT_INVALID, "data.max_length", "%lld tokens, but the model has %lld positions", (long long)asked, (long long)positions);
+    int64_t length = asked != FT_AUTO ? asked : 512;
+    if (asked == FT_AUTO && tokenizer > 0 && tokenizer < length) length = tokenizer;
+    t->max_length = (int)(length < positions ? length : positions);
+    return FT_OK;
+}
+
+static ft_status tokenise(ft_trainer *t) {
+    const char *cache;
+    FT_TRY(ft_cache_directory(t->config->data.cache_dir, &t->arena, &cache));
+    for (int s = 0; s < FT_SPLITS; s++) {
+        ft_split_data *d = &t->split[s];
+        if (!d->present) continue;
+        FT_TRY(ft_dataset_build(&d->table, d->path, t->tokenizer, t->max_length, &t->labels, cache, &d->data, &d->from_cache));
+        ft_info("%-10s %lld examples, %lld tokens (longest %d%s)%s  %s", ft_split_name((ft_split)s), (long long)d->data.examples,
+                (long long)d->data.tokens, d->data.longest, d->data.truncated ? ", some cut" : "", d->from_cache ? ", from cache" : "",
+                d->path);
+        if (d->data.truncated > 0)
+            ft_info("           %lld of %lld texts are longer than %d tokens and were cut", (long long)d->data.truncated,
+                    (long long)d->data.examples, t->max_length);
+    }
+    return FT_OK;
+}
+
+static ft_status check_vocabulary(const ft_trainer *t) {
+    int tokens = ft_tokenizer_vocabulary(t->tokenizer);
+    if (tokens <= t->model_config.vocab_size) return FT_OK;
+    ft_fail(FT_INVALID, t->config->model.path, "the tokenizer has %d tokens, the model's embedding table %lld rows", tokens,
+            (long long)t->model_config.vocab_size);
+    ft_hint("config.json and the vocabulary file belong to different models");
+    return FT_INVALID;
+}
+
+static void list_names(const char *what, int count, const char *const *names) {
+    if (count == 0) return;
+    char line[400];
+    size_t at = 0;
+    line[0] = '\0';
+    for (int i = 0; i < count && at < sizeof line - 64; i++)
+        at += (size_t)snprintf(line + at, sizeof line - at, "%s%s", i ? ", " : "", names[i]);
+    ft_info("           %s: %s%s", what, line, at >= sizeof line - 64 ? ", ..." : "");
+}
+
+static ft_status open_model(ft_trainer *t) {
+    const ft_config *c = t->config;
+    FT_TRY(ft_model_create(t->memory, &t->model_config, c, t->labels.count, &t->model));
+    t->model.ignore_mismatched_sizes = c->model.ignore_mismatched_sizes;
+    if (c->model.init == FT_INIT_RANDOM) {
+        FT_TRY(ft_model_draw(&t->model, t->model_config.initializer_range, (uint64_t)c->train.seed, false));
+    } else {
+        FT_TRY(ft_model_load(&t->model, c->model.path, t->model_config.initializer_range, (uint64_t)c->train.seed, &t->arena,
+                             &t->load_report));
+    }
+    const ft_parameters *p = &t->model.parameters;
+    ft_info("model      %s, %d layers, hidden %lld, %.1fM parameters, %.1fM trained  %s", t->model_config.model_type, t->model.layers,
+            (long long)t->model.hidden, (double)p->real_total / 1e6, (double)p->real_trainable / 1e6, c->model.path);
+    list_names("newly drawn", t->load_report.drawn_count, t->load_report.drawn);
+    list_names("not used", t->load_report.ignored_count, t->load_report.ignored);
+    return FT_OK;
+}
+
+static ft_status allocate_step(ft_trainer *t) {
+    void *data;
+    FT_TRY(ft_model_prepare_training(&t->model, t->config->train.weight_decay));
+    FT_TRY(ft_batch_buffers_create(t->memory, t->plan.capacity, &t->buffers));
+    FT_TRY(ft_memory_alloc(t->memory, sizeof *t->step_state, FT_MEM_DATA, "step state", &data));
+    t->step_state = data;
+    FT_TRY(ft_memory_alloc(t->memory, sizeof *t->update_state, FT_MEM_OPTIMIZER, "update state", &data));
+    t->update_state = data;
+    FT_TRY(t->device->functions->fill(t->device, t->update_state, 0, sizeof *t->update_state));
+    int64_t largest = t->plan.effective_batch < t->plan.examples ? t->plan.effective_batch : t->plan.examples;
+    FT_TRY(ft_memory_alloc(t->memory, (size_t)largest * sizeof(float), FT_MEM_DATA, "losses", &data));
+    t->losses = data;
+    t->host_losses = ft_calloc((size_t)largest, sizeof *t->host_losses, "the losses of a step");
+    t->order = ft_calloc((size_t)t->split[FT_SPLIT_TRAIN].data.examples, sizeof *t->order, "the order of an epoch");
+    return t->host_losses && t->order ? FT_OK : FT_NO_MEMORY;
+}
+
+ft_status ft_trainer_open(const ft_config *config, ft_trainer *t) {
+    memset(t, 0, sizeof *t);
+    t->config = config;
+    t->state.best_step = -1;
+    t->order_epoch = -1;
+    if (config->model.path[0] == '\0') {
+        ft_fail(FT_INVALID, "model.path", "no model given");
+        ft_hint("set model.path to a Hugging Face model directory (config.json, model.safetensors, vocab.txt or tokenizer.json)");
+        return FT_INVALID;
+    }
+    FT_TRY(ft_model_config_load(config->model.path, &t->model_config));
+    FT_TRY(ft_tokenizer_open(config->model.path, &t->tokenizer));
+    FT_TRY(check_vocabulary(t));
+    FT_TRY(read_tables(t));
+    FT_TRY(choose_labels(t));
+    FT_TRY(ft_metric_check(config->eval.metric, t->labels.count));
+    FT_TRY(choose_max_length(t));
+    FT_TRY(open_device(t));
+    ft_info("device     %s", t->device->description);
+    FT_TRY(tokenise(t));
+    FT_TRY(ft_run_plan_make(config, &t->split[FT_SPLIT_TRAIN].data, &t->plan));
+    FT_TRY(open_model(t));
+    return allocate_step(t);
+}
+
+ft_status ft_trainer_close(ft_trainer *t) {
+    if (t->memory != NULL) {
+        ft_batch_buffers_free(&t->buffers);
+        ft_memory_free(t->memory, t->step_state);
+        ft_memory_free(t->memory, t->update_state);
+        ft_memory_free(t->memory, t->losses);
+    }
+    ft_model_free(&t->model);
+    ft_status status = ft_memory_destroy(t->memory);
+    ft_device_close(t->device);
+    for (int s = 0; s < FT_SPLITS; s++) {
+        ft_dataset_free(&t->split[s].data);
+        ft_table_free(&t->split[s].table);
+    }
+    ft_metrics_free(&t->test_metrics);
+    ft_tokenizer_close(t->tokenizer);
+    ft_model_config_free(&t->model_config);
+    free(t->host_losses);
+    free(t->order);
+    if (t->metrics_file != NULL) fclose(t->metrics_file);
+    ft_arena_free(&t->arena);
+    memset(t, 0, sizeof *t);
+    return status;
+}

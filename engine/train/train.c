@@ -1,0 +1,48 @@
+// train.c - a run from beginning to end.
+#include "engine/train/trainer.h"
+
+#include "engine/io/files.h"
+#include "engine/train/stop.h"
+#include "kernels/log.h"
+
+// From the first step (or the checkpoint's) to the saved model.
+static ft_status run(ft_trainer *t, bool resume) {
+    bool found = false;
+    if (resume) FT_TRY(ft_checkpoint_resume(t, &found));
+    if (resume && !found) ft_info("nothing to resume in %s, starting anew", t->dir);
+    FT_TRY(ft_run_metrics_open(t));
+    t->session_step = t->state.step;
+    t->session_tokens = t->logged_tokens = t->state.tokens;
+    t->session_seconds = t->logged_seconds = t->state.seconds_train;
+    ft_progress_start(t);
+    FT_TRY(ft_trainer_loop(t));
+    // The state at the end: `output.exists = resume` then finds a finished run, not an old checkpoint.
+    FT_TRY(ft_checkpoint_save(t));
+    if (t->state.best_step < 0) FT_TRY(ft_run_save_model(t)); // never evaluated: the last model is the result
+    return ft_trainer_test(t);
+}
+
+static ft_status train_in(ft_trainer *t) {
+    bool resume;
+    FT_TRY(ft_run_dir_open(t, &resume));
+    ft_status outcome = run(t, resume);
+    ft_progress_end(t, outcome);
+    ft_status written = ft_run_write_json(t, outcome);
+    return outcome != FT_OK ? outcome : written;
+}
+
+ft_status ft_train(const ft_config *config) {
+    ft_trainer t;
+    double started = ft_now();
+    ft_stop_install();
+    ft_status status = ft_trainer_open(config, &t);
+    t.started = started;
+    if (status == FT_OK) status = train_in(&t);
+    // After a failure buffers of the step that failed are still out; they are freed here, and the first error is the news.
+    ft_error error;
+    ft_error_save(&error);
+    ft_status closed = ft_trainer_close(&t);
+    if (status == FT_OK) return closed;
+    ft_error_restore(&error);
+    return status;
+}

@@ -1,0 +1,119 @@
+// trainer.h - one fine-tuning run, from configuration to run directory.
+//
+// A run is a value: everything it owns hangs off ft_trainer. ft_train() does it all; the parts below are its rooms:
+// setup.c opens data and model, loop.c trains, evaluation.c judges, checkpoint.c saves and resumes, run_files.c writes
+// what people and programs read.
+#ifndef FT_TRAINER_H
+#define FT_TRAINER_H
+
+#include "engine/config/config.h"
+#include "engine/data/dataset.h"
+#include "engine/memory/memory.h"
+#include "engine/model/model.h"
+#include "engine/model/model_files.h"
+#include "engine/text/tokenizer.h"
+#include "engine/train/metrics.h"
+#include "engine/train/predict.h"
+#include "engine/train/run_plan.h"
+
+typedef enum ft_split { FT_SPLIT_TRAIN = 0, FT_SPLIT_VALIDATION, FT_SPLIT_TEST, FT_SPLITS } ft_split;
+const char *ft_split_name(ft_split split); // "train", "validation", "test"
+
+typedef struct ft_split_data {
+    bool present, from_cache;
+    const char *path;
+    ft_table table;
+    ft_dataset data;
+} ft_split_data;
+
+// What a checkpoint carries besides the tensors: enough to go on with the same bits.
+typedef struct ft_train_state {
+    int64_t step;             // optimizer steps done
+    int64_t tokens;           // real tokens trained on
+    double loss_sum;          // of the steps since the last logged line
+    int64_t loss_steps;
+    double learning_rate, gradient_norm; // of the last step
+    double last_loss;
+    double best_value;        // of eval.metric
+    int64_t best_step;        // -1: not evaluated yet
+    double best_metrics[FT_METRIC_COUNT]; // all metrics of the best evaluation; NaN where one does not exist
+    int64_t bad_evaluations;  // in a row without improvement
+    bool stopped_early;
+    bool evaluation_pending;  // stopped during the evaluation that belongs to this step
+    int64_t metrics_bytes;    // length of metrics.jsonl
+    double seconds_total, seconds_train, seconds_eval;
+} ft_train_state;
+
+typedef struct ft_trainer {
+    const ft_config *config;
+    ft_device *device;
+    ft_memory *memory;
+    ft_tokenizer *tokenizer;
+    ft_model_config model_config;
+    ft_split_data split[FT_SPLITS];
+    ft_labels labels;          // as the data spell them
+    const char *const *label_names; // as the saved model names them
+    int max_length;
+    ft_model model;
+    ft_load_report load_report;
+    ft_run_plan plan;
+    ft_train_state state;
+    ft_metrics test_metrics;
+    bool have_test_metrics;
+
+    // device data of a step
+    ft_batch_buffers buffers;
+    ft_step_state *step_state;
+    ft_update_state *update_state;
+    float *losses;             // [effective batch]
+    float *host_losses;        // [effective batch]
+    int32_t *order;            // of the present epoch
+    int64_t order_epoch;
+
+    const char *dir;           // run directory, absolute
+    FILE *metrics_file;        // metrics.jsonl, appended
+    double started;            // monotonic seconds
+    double seconds_before;     // of earlier sessions of a resumed run
+    double progress_shown;     // when the progress line was last drawn
+    int64_t session_step;      // steps, tokens and training seconds done when this session began
+    int64_t session_tokens;
+    double session_seconds;
+    int64_t logged_tokens;     // tokens and training seconds at the last logged line
+    double logged_seconds;
+    ft_arena arena;
+} ft_trainer;
+
+// Runs the configuration. On return the run directory holds what happened, also when it failed after it was created.
+// FT_INTERRUPTED / FT_TERMINATED after saving a checkpoint.
+ft_status ft_train(const ft_config *config);
+
+// ---- rooms (internal) ---------------------------------------------------------------------------------------------------
+ft_status ft_trainer_open(const ft_config *config, ft_trainer *t);   // setup.c: data, tokens, model, memory
+ft_status ft_trainer_close(ft_trainer *t);                           // FT_FAILED on a leak
+ft_status ft_trainer_loop(ft_trainer *t);                            // loop.c
+ft_status ft_trainer_evaluate(ft_trainer *t, bool *stop);            // evaluation.c: validation, best model, early stopping
+ft_status ft_trainer_test(ft_trainer *t);                            // evaluation.c: test set with the best model
+ft_batch_limits ft_trainer_eval_limits(const ft_trainer *t, const ft_dataset *data);
+
+// run_files.c
+ft_status ft_run_dir_open(ft_trainer *t, bool *resume);              // chooses and creates it; config.ini
+ft_status ft_run_metrics_open(ft_trainer *t);                        // metrics.jsonl, cut at state.metrics_bytes
+ft_status ft_run_log_train(ft_trainer *t);                           // a line of the steps since the last
+ft_status ft_run_log_eval(ft_trainer *t, const ft_metrics *metrics);
+ft_status ft_run_save_model(ft_trainer *t);                          // model/, atomically
+ft_status ft_run_save_predictions(ft_trainer *t, ft_split split, const float *logits);
+ft_status ft_run_write_json(ft_trainer *t, ft_status outcome);       // run.json
+
+// checkpoint.c
+ft_status ft_checkpoint_save(ft_trainer *t);
+ft_status ft_checkpoint_resume(ft_trainer *t, bool *found);          // the newest loadable one
+
+// progress.c
+void ft_progress_start(const ft_trainer *t);
+void ft_progress_step(ft_trainer *t);
+void ft_progress_log(const ft_trainer *t, double loss);
+void ft_progress_eval(const ft_trainer *t, const ft_metrics *metrics, bool best);
+void ft_progress_end(const ft_trainer *t, ft_status outcome);
+double ft_now(void); // monotonic seconds
+
+#endif

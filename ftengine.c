@@ -1,0 +1,112 @@
+// ftengine.c - the program: a table of subcommands, and the one place where a status becomes an exit code.
+#include "engine/commands/commands.h"
+#include "kernels/backend.h"
+#include "kernels/log.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct command {
+    const char *name;
+    ft_command_function run;
+    const char *usage, *what, *help;
+} command;
+
+static const command commands[] = {
+    {"train", ft_command_train, "train CONFIG.ini... [section.key=value ...]", "fine-tune a model; writes a run directory",
+     "Later files win over earlier ones, and section.key=value on the command line over all files.\n"
+     "Paths in a file are relative to it, on the command line to the working directory.\n"
+     "Ctrl-C saves and stops; output.exists=resume goes on with the same bits.\n\n"
+     "  ftengine train configs/minilm_quickstart.ini train.epochs=2\n"
+     "  ftengine train model.path=models/all-MiniLM-L6-v2 data.train=train.tsv data.validation=dev.tsv\n\n"
+     "The options and their defaults: ftengine config\n"},
+    {"eval", ft_command_eval, "eval RUN|MODEL_DIR --data FILE|- [--json] [section.key=value ...]", "metrics on labelled data",
+     "  --data FILE     TSV with a header line; - reads standard input\n"
+     "  --format tsv    the format of the data\n"
+     "  --json          one JSON document\n\n"
+     "data.text_column and data.label_column name the columns when they differ from the training file's.\n"},
+    {"predict", ft_command_predict,
+     "predict RUN|MODEL_DIR... --data FILE|- [--format tsv|text] [--output FILE] [--json] [--logits] [--id COLUMN]",
+     "labels and probabilities for new texts",
+     "  --data FILE     the texts; - reads standard input\n"
+     "  --format F      tsv (header line, columns separated by tabs) or text (one text a line); by default tsv for\n"
+     "                  files ending in .tsv, else text\n"
+     "  --output FILE   write there, whole or not at all; .jsonl gives JSON lines\n"
+     "  --json          JSON lines\n"
+     "  --logits        scores before the softmax\n"
+     "  --id COLUMN     copy this column\n\n"
+     "Several models give the mean of their probabilities.\n"},
+    {"config", ft_command_config, "config [CONFIG.ini...] [section.key=value ...]", "the effective configuration",
+     "Without an argument it prints every option with its meaning, bounds and default.\n"},
+};
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
+
+static const command *find(const char *name) {
+    for (int i = 0; i < COMMANDS; i++)
+        if (strcmp(commands[i].name, name) == 0) return &commands[i];
+    return NULL;
+}
+
+static void print_help(void) {
+    printf("ftengine %s: fine-tunes BERT-style transformers\n\n", FT_VERSION);
+    for (int i = 0; i < COMMANDS; i++) printf("  ftengine %-10s %s\n", commands[i].name, commands[i].what);
+    printf("\n  ftengine help COMMAND    usage of one command\n"
+           "  ftengine --version       version and build\n\n"
+           "Everywhere: --quiet, --verbose. Results on standard output, messages on standard error.\n"
+           "Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 out of memory, 5 diverged, 130 and 143 stopped after saving.\n");
+}
+
+static void print_command_help(const command *c) { printf("ftengine %s\n\n%s.\n\n%s", c->usage, c->what, c->help); }
+
+static void print_version(void) {
+    ft_device *device;
+    printf("ftengine %s\n", FT_VERSION);
+    printf("compiler   %s\n", __VERSION__);
+    if (ft_cpu_open(0, NULL, &device) == FT_OK) {
+        printf("device     %s\n", device->description);
+        ft_device_close(device);
+    }
+    printf("backends   cpu\n");
+}
+
+static ft_status unknown_command(const char *name) {
+    const char *names[COMMANDS];
+    for (int i = 0; i < COMMANDS; i++) names[i] = commands[i].name;
+    const char *nearest = ft_nearest(name, COMMANDS, names);
+    ft_fail(FT_INVALID, name, "unknown command");
+    if (nearest != NULL) ft_hint("did you mean ftengine %s?", nearest);
+    else ft_hint("ftengine --help lists the commands");
+    return FT_INVALID;
+}
+
+static bool asks_for_help(int argc, char **argv) {
+    for (int i = 0; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return true;
+    return false;
+}
+
+static ft_status dispatch(int argc, char **argv) {
+    if (argc < 2) {
+        ft_fail(FT_INVALID, NULL, "no command given");
+        ft_hint("ftengine --help lists the commands");
+        return FT_INVALID;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--version") == 0) return print_version(), FT_OK;
+    bool help = strcmp(name, "help") == 0;
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (help && argc == 2)) return print_help(), FT_OK;
+    if (help) name = argv[2];
+    const command *c = find(name);
+    if (c == NULL) return unknown_command(name);
+    if (help || asks_for_help(argc - 2, argv + 2)) return print_command_help(c), FT_OK;
+    return c->run(argc - 2, argv + 2);
+}
+
+int main(int argc, char **argv) {
+    ft_status status = dispatch(argc, argv);
+    if (status == FT_OK && fflush(stdout) != 0) status = ft_fail(FT_FAILED, "standard output", "cannot write");
+    if (status == FT_INTERRUPTED || status == FT_TERMINATED) ft_info("%s", ft_error_message());
+    else if (status != FT_OK) ft_log_error();
+    return (int)status;
+}

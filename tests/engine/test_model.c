@@ -1,0 +1,339 @@
+// The encoder against transformers' float64 numbers (tests/vectors/make_model_vectors.py): hidden states, logits, losses,
+// gradients, thirty steps of AdamW; and against itself: the same bits for any micro-batch, recomputation, thread count
+// and instruction set, dropout included.
+#include "model_fixture.h"
+
+static const char *const models[] = {"bert_gelu", "bert_gelu_new", "bert_relu", "bert_old_names"};
+enum { MODELS = sizeof models / sizeof models[0] };
+
+typedef struct seen {
+    fixture *f;
+    int layers;
+} seen;
+
+static void check_hidden(void *context, int layer, ft_tensor hidden) {
+    seen *s = context;
+    const fixture *f = s->f;
+    char name[32];
+    snprintf(name, sizeof name, layer < 0 ? "embeddings" : "layer.%d", layer);
+    float *want = expected(f, name, NULL);
+    bool pooled = layer == f->model.layers - 1;
+    for (int64_t row = 0; row < hidden.rows; row++) {
+        int64_t token = pooled ? f->data.offset[row] : row;
+        assert_close(name, (const float *)hidden.data + row * hidden.stride, want + token * hidden.cols, hidden.cols, 1e-5);
+    }
+    s->layers++;
+    free(want);
+}
+
+static void test_forward(void **state) {
+    for (int m = 0; m < MODELS; m++) {
+        fixture f;
+        open_fixture(&f, models[m], 2, NULL, NULL);
+        seen s = {&f, 0};
+        f.model.tap = check_hidden;
+        f.model.tap_context = &s;
+        int64_t n;
+        float *want = expected(&f, "logits", &n), *got = calloc((size_t)n, sizeof *got);
+        OK(ft_predict_dataset(&f.model, &f.data, (ft_batch_limits){0, 0}, got, NULL, NULL, NULL));
+        assert_int_equal(s.layers, f.model.layers + 1);
+        assert_close("logits", got, want, n, 1e-5);
+        f.model.tap = NULL;
+        // One text at a time: the same bits.
+        float *alone = calloc((size_t)n, sizeof *alone);
+        OK(ft_predict_dataset(&f.model, &f.data, (ft_batch_limits){0, 1}, alone, NULL, NULL, NULL));
+        assert_memory_equal(alone, got, (size_t)n * sizeof *got);
+        free(alone);
+        free(got);
+        free(want);
+        close_fixture(&f);
+    }
+}
+
+// Which layer a parameter belongs to, for the scale of its gradient: -1 embeddings, layers for the head.
+static int layer_of(const fixture *f, const char *name) {
+    int layer;
+    if (sscanf(name, "bert.encoder.layer.%d.", &layer) == 1) return layer;
+    return strncmp(name, "bert.embeddings", 15) == 0 ? -1 : f->model.layers;
+}
+
+static bool is_key_bias(const char *name) { return strstr(name, "self.key.bias") != NULL; }
+
+static void check_gradients(fixture *f) {
+    const ft_parameters *p = &f->model.parameters;
+    float *got = host_gradients(f);
+    for (int i = 0; i < p->count; i++) {
+        const ft_parameter *q = &p->list[i];
+        char name[200];
+        double scale = 0; // the largest gradient norm in this layer
+        for (int k = 0; k < p->count; k++) {
+            if (layer_of(f, p->list[k].name) != layer_of(f, q->name)) continue;
+            snprintf(name, sizeof name, "grad.%s", p->list[k].name);
+            float *other = expected(f, name, NULL);
+            scale = fmax(scale, norm_of(other, p->list[k].count));
+            free(other);
+        }
+        snprintf(name, sizeof name, "grad.%s", q->name);
+        float *want = expected(f, name, NULL);
+        double bound = 1e-5 * fmax(norm_of(want, q->count), 1e-3 * scale);
+        if (is_key_bias(q->name)) bound = 1e-6 * scale; // zero in exact arithmetic
+        double error = distance(got + q->offset, want, q->count);
+        if (!(error <= bound)) fail_msg("gradient of %s: error %.3g, allowed %.3g", q->name, error, bound);
+        free(want);
+    }
+    free(got);
+}
+
+static void test_losses_and_gradients(void **state) {
+    for (int m = 0; m < MODELS; m++) {
+        fixture f;
+        open_fixture(&f, models[m], 2, NULL, NULL);
+        int64_t n;
+        float *want = expected(&f, "losses", &n), *got = calloc((size_t)n, sizeof *got);
+        gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 0}, (ft_step_state){.loss_factor = 1.0f / (float)n}, got);
+        assert_close("losses", got, want, n, 1e-5);
+        check_gradients(&f);
+        free(got);
+        free(want);
+        close_fixture(&f);
+    }
+}
+
+// Gradients and losses of one setting, dropout on, as one block of bytes.
+static float *bits_of(const char *model, int threads, const char *isa, const char *const *overrides, ft_batch_limits limits, size_t *bytes) {
+    fixture f;
+    open_fixture(&f, model, threads, isa, overrides);
+    float losses[64];
+    int64_t n = f.data.examples;
+    assert_true(n <= 64);
+    gradients_of(&f, NULL, 0, n, limits, (ft_step_state){.seed = 7, .step = 3, .loss_factor = 1.0f / (float)n}, losses);
+    size_t gradient = (size_t)f.model.parameters.trainable * sizeof(float);
+    float *g = host_gradients(&f), *out = malloc(gradient + (size_t)n * sizeof(float));
+    memcpy(out, g, gradient);
+    memcpy((char *)out + gradient, losses, (size_t)n * sizeof(float));
+    free(g);
+    *bytes = gradient + (size_t)n * sizeof(float);
+    close_fixture(&f);
+    return out;
+}
+
+#define DROPOUT "model.hidden_dropout=0.2", "model.attention_dropout=0.3", "model.classifier_dropout=0.25"
+
+static void test_same_bits(void **state) {
+    static const char *const plain[] = {DROPOUT, NULL};
+    static const char *const every1[] = {DROPOUT, "train.gradient_checkpointing=on", NULL};
+    static const char *const every2[] = {DROPOUT, "train.gradient_checkpointing=2", NULL};
+    static const struct {
+        const char *what;
+        int threads;
+        const char *isa;
+        const char *const *overrides;
+        ft_batch_limits limits;
+    } cases[] = {{"again", 2, NULL, plain, {0, 0}},          {"one thread", 1, NULL, plain, {0, 0}},
+                 {"three threads", 3, NULL, plain, {0, 0}},  {"five sequences", 2, NULL, plain, {0, 5}},
+                 {"one sequence", 2, NULL, plain, {0, 1}},   {"64 tokens", 2, NULL, plain, {64, 0}},
+                 {"checkpointing", 2, NULL, every1, {0, 0}}, {"every second layer", 2, NULL, every2, {0, 7}},
+                 {"portable code", 2, "portable", plain, {0, 0}}, {"AVX2", 2, "avx2", plain, {0, 0}}};
+    for (int m = 0; m < 3; m++) {
+        size_t bytes;
+        float *reference = bits_of(models[m], 2, NULL, plain, (ft_batch_limits){0, 0}, &bytes);
+        for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+            if (strcmp(models[m], "bert_gelu_new") == 0 && cases[c].overrides == every2) continue; // it has one layer
+            if (cases[c].isa != NULL && strcmp(cases[c].isa, "avx2") == 0 && !__builtin_cpu_supports("avx2")) continue;
+            size_t other_bytes;
+            float *other = bits_of(models[m], cases[c].threads, cases[c].isa, cases[c].overrides, cases[c].limits, &other_bytes);
+            assert_int_equal(bytes, other_bytes);
+            if (memcmp(reference, other, bytes) != 0) {
+                size_t i = 0;
+                while (reference[i] == other[i]) i++;
+                fail_msg("%s, %s: value %zu is %.9g, expected %.9g", models[m], cases[c].what, i, other[i], reference[i]);
+            }
+            free(other);
+        }
+        // Dropout is really on, and another step drops others.
+        static const char *const none[] = {NULL};
+        size_t none_bytes;
+        float *without = bits_of(models[m], 2, NULL, none, (ft_batch_limits){0, 0}, &none_bytes);
+        assert_memory_not_equal(reference, without, bytes);
+        free(without);
+        free(reference);
+    }
+}
+
+static void update(fixture *f, float learning_rate, int64_t examples, ft_update_state *outcome, void *device_update) {
+    const ft_parameters *p = &f->model.parameters;
+    ft_adamw_hyper hyper = {.beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f, .max_gradient_norm = 1.0f};
+    ft_step_state step = {.learning_rate = learning_rate, .loss_factor = 1.0f / (float)examples};
+    ft_gradient_norm_args norm = {.gradient = ft_vector(p->gradients, p->trainable, FT_F32), .hyper = hyper, .update = device_update};
+    norm.workspace.bytes = ft_gradient_norm_workspace(&f->device->target, &norm);
+    OK(ft_memory_alloc(f->memory, norm.workspace.bytes, FT_MEM_WORKSPACE, "norm", &norm.workspace.data));
+    OK(FT_RUN(f->device, gradient_norm, &norm));
+    ft_adamw_args adamw = {.parameter = ft_vector(p->weights, p->trainable, FT_F32),
+                           .gradient = norm.gradient,
+                           .m = ft_vector(p->m, p->trainable, FT_F32),
+                           .v = ft_vector(p->v, p->trainable, FT_F32),
+                           .ranges = p->ranges,
+                           .range_count = p->range_count,
+                           .hyper = hyper,
+                           .step = &step,
+                           .update = device_update};
+    adamw.workspace.bytes = ft_adamw_workspace(&f->device->target, &adamw);
+    OK(ft_memory_alloc(f->memory, adamw.workspace.bytes, FT_MEM_WORKSPACE, "adamw", &adamw.workspace.data));
+    OK(FT_RUN(f->device, adamw, &adamw));
+    ft_memory_free(f->memory, adamw.workspace.data);
+    ft_memory_free(f->memory, norm.workspace.data);
+    memcpy(outcome, device_update, sizeof *outcome); // the CPU's device memory is the host's
+}
+
+static void test_thirty_steps(void **state) {
+    for (int m = 0; m < MODELS; m++) {
+        fixture f;
+        open_fixture(&f, models[m], 2, NULL, NULL);
+        int64_t steps;
+        float *rates = expected(&f, "train.learning_rates", &steps), *losses = expected(&f, "train.losses", NULL);
+        float *norms = expected(&f, "train.grad_norms", NULL);
+        int32_t *order = expected_ints(&f, "train.batches", NULL), *cu = expected_ints(&f, "train.batch_cu", NULL);
+        void *device_update;
+        OK(ft_memory_alloc(f.memory, sizeof(ft_update_state), FT_MEM_OPTIMIZER, "update", &device_update));
+        memset(device_update, 0, sizeof(ft_update_state));
+        for (int64_t s = 0; s < steps; s++) {
+            float got[64];
+            int64_t n = cu[s + 1] - cu[s];
+            gradients_of(&f, order, cu[s], cu[s + 1], (ft_batch_limits){0, 3}, (ft_step_state){.loss_factor = 1.0f / (float)n}, got);
+            double mean = 0;
+            for (int64_t i = 0; i < n; i++) mean += got[i] / (double)n;
+            ft_update_state outcome;
+            update(&f, rates[s], n, &outcome, device_update);
+            if (!(fabs(mean - losses[s]) <= 1e-5 * fmax(1, losses[s]))) fail_msg("%s step %lld: loss %.9g, expected %.9g", models[m], (long long)s, mean, losses[s]);
+            if (!(fabs(outcome.norm - norms[s]) <= 2e-5 * norms[s])) fail_msg("%s step %lld: norm %.9g, expected %.9g", models[m], (long long)s, outcome.norm, norms[s]);
+        }
+        ft_memory_free(f.memory, device_update);
+        for (int i = 0; i < f.model.parameters.count; i++) {
+            const ft_parameter *q = &f.model.parameters.list[i];
+            char name[200];
+            snprintf(name, sizeof name, "after.%s", q->name);
+            float *want = expected(&f, name, NULL);
+            double error = distance(ft_parameter_weight(&f.model.parameters, i).data, want, q->count);
+            if (!is_key_bias(q->name) && !(error <= 3e-5 * norm_of(want, q->count)))
+                fail_msg("%s after 30 steps: %s differs by %.3g of %.3g", models[m], q->name, error, norm_of(want, q->count));
+            free(want);
+        }
+        int64_t n;
+        float *want = expected(&f, "after.logits", &n), *got = calloc((size_t)n, sizeof *got);
+        OK(ft_predict_dataset(&f.model, &f.data, (ft_batch_limits){0, 0}, got, NULL, NULL, NULL));
+        assert_close("logits after 30 steps", got, want, n, 1e-4);
+        free(got), free(want), free(rates), free(losses), free(norms), free(order), free(cu);
+        close_fixture(&f);
+    }
+}
+
+// Frozen tensors have no gradient, and the others get the same bits as without freezing.
+static void test_freezing(void **state) {
+    static const struct {
+        const char *override;
+        const char *prefixes[4]; // of frozen parameters
+    } cases[] = {{"model.freeze=embeddings", {"bert.embeddings."}},
+                 {"model.freeze_layers=1", {"bert.embeddings.", "bert.encoder.layer.0."}},
+                 {"model.freeze=encoder", {"bert.embeddings.", "bert.encoder."}}};
+    fixture all;
+    static const char *const dropout[] = {DROPOUT, NULL};
+    open_fixture(&all, "bert_gelu", 2, NULL, dropout);
+    float losses[64], frozen_losses[64];
+    int64_t n = all.data.examples;
+    ft_step_state step = {.seed = 5, .loss_factor = 1.0f / (float)n};
+    gradients_of(&all, NULL, 0, n, (ft_batch_limits){0, 0}, step, losses);
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        const char *overrides[] = {DROPOUT, cases[c].override, NULL};
+        fixture f;
+        open_fixture(&f, "bert_gelu", 2, NULL, overrides);
+        gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 6}, step, frozen_losses);
+        assert_memory_equal(losses, frozen_losses, (size_t)n * sizeof *losses);
+        int trained = 0;
+        for (int i = 0; i < f.model.parameters.count; i++) {
+            const ft_parameter *q = &f.model.parameters.list[i];
+            bool frozen = false;
+            for (int k = 0; k < 4 && cases[c].prefixes[k] != NULL; k++) frozen |= strncmp(q->name, cases[c].prefixes[k], strlen(cases[c].prefixes[k])) == 0;
+            assert_int_equal(frozen, !q->trainable);
+            ft_tensor gradient = ft_parameter_gradient(&f.model.parameters, i);
+            assert_int_equal(frozen, gradient.data == NULL);
+            if (frozen) continue;
+            trained++;
+            int other = ft_parameters_find(&all.model.parameters, q->name);
+            assert_memory_equal(gradient.data, ft_parameter_gradient(&all.model.parameters, other).data, (size_t)q->count * sizeof(float));
+        }
+        assert_true(trained > 0);
+        close_fixture(&f);
+    }
+    close_fixture(&all);
+}
+
+// A head with hidden layers: its gradients against central differences of the loss.
+static void test_hidden_head(void **state) {
+    static const char *const overrides[] = {"model.head.hidden=7,5", "model.head.activation=gelu", NULL};
+    fixture f;
+    memset(&f, 0, sizeof f);
+    open_fixture(&f, "bert_gelu", 2, NULL, NULL); // for its data
+    ft_config options = {0};
+    OK(ft_config_load(&options, 0, NULL, 2, overrides));
+    ft_model_free(&f.model);
+    OK(ft_model_create(f.memory, &f.config, &options, 3, &f.model));
+    OK(ft_model_draw(&f.model, 0.3, 11, false));
+    OK(ft_model_prepare_training(&f.model, 0));
+    float losses[64];
+    int64_t n = f.data.examples;
+    ft_step_state step = {.loss_factor = 1.0f};
+    gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 0}, step, losses);
+    float *analytic = host_gradients(&f);
+    static const char *const names[] = {"head.hidden.0.weight", "head.hidden.0.bias", "head.hidden.1.weight", "head.hidden.1.bias",
+                                        "classifier.weight", "classifier.bias", "bert.pooler.dense.weight"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        int index = ft_parameters_find(&f.model.parameters, names[k]);
+        assert_true(index >= 0);
+        const ft_parameter *q = &f.model.parameters.list[index];
+        float *w = ft_parameter_weight(&f.model.parameters, index).data;
+        for (int64_t e = 0; e < q->count; e += q->count / 3 + 1) {
+            const float h = 2e-3f, old = w[e];
+            double sum[2];
+            for (int side = 0; side < 2; side++) {
+                w[e] = side ? old + h : old - h;
+                gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 0}, step, losses);
+                sum[side] = 0;
+                for (int64_t i = 0; i < n; i++) sum[side] += losses[i];
+            }
+            w[e] = old;
+            double numeric = (sum[1] - sum[0]) / (2.0 * h), exact = analytic[q->offset + e];
+            if (!(fabs(numeric - exact) <= 2e-3 * fmax(1, fabs(exact)))) fail_msg("%s[%lld]: %.6g, difference quotient %.6g", names[k], (long long)e, exact, numeric);
+        }
+    }
+    free(analytic);
+    ft_config_free(&options);
+    close_fixture(&f);
+}
+
+// The second step takes nothing more from the device than the first.
+static void test_memory_is_steady(void **state) {
+    fixture f;
+    open_fixture(&f, "bert_gelu", 2, NULL, NULL);
+    float losses[64];
+    int64_t n = f.data.examples;
+    ft_step_state step = {.loss_factor = 1.0f};
+    gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 4}, step, losses);
+    ft_memory_counters first = ft_memory_read(f.memory);
+    gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 4}, step, losses);
+    ft_memory_counters second = ft_memory_read(f.memory);
+    assert_int_equal(first.peak_reserved, second.peak_reserved);
+    assert_int_equal(first.allocated, second.allocated);
+    size_t sum = 0;
+    for (int k = 0; k < FT_MEM_CATEGORIES; k++) sum += second.at_peak[k];
+    assert_int_equal(sum, second.peak_allocated);
+    close_fixture(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_forward),     cmocka_unit_test(test_losses_and_gradients), cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_thirty_steps), cmocka_unit_test(test_freezing),            cmocka_unit_test(test_hidden_head),
+        cmocka_unit_test(test_memory_is_steady),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
