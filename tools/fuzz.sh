@@ -8,7 +8,7 @@ seconds=$2
 source=$(realpath "$(dirname "$0")/..")
 ran=0
 for target in "$build"/tests/fuzz/fuzz_*; do
-    [ -f "$target" ] && [ -x "$target" ] || continue
+    if [ ! -f "$target" ] || [ ! -x "$target" ]; then continue; fi
     name=$(basename "$target")
     corpus=$build/corpus/$name
     mkdir -p "$corpus" "$build/findings"

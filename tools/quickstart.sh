@@ -10,11 +10,11 @@ ftengine=${FTENGINE:-build/ftengine}
 run=${QUICKSTART_RUN:-runs/quickstart}
 config=configs/minilm_quickstart.ini
 
-status() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["status"])' "$run/run.json" 2>/dev/null || true; }
+completed() { grep -Eqs '"status": *"completed"' "$run/run.json"; }
 title() { printf '\n== %s\n' "$*"; }
 
 title "Fine-tuning all-MiniLM-L6-v2 on movie reviews ($config)"
-if [ "$(status)" = completed ]; then
+if completed; then
     echo "$run is finished; remove it to train again"
 elif [ -d "$run/checkpoints" ]; then
     "$ftengine" train "$config" output.dir="$run" output.exists=resume "$@"
@@ -34,12 +34,8 @@ sentences=(
     "It looks expensive and says nothing."
     "Not bad at all."
 )
-printf '%s\n' "${sentences[@]}" | "$ftengine" predict "$run" --data - --format text | python3 -c '
-import json, sys
-for line, sentence in zip(sys.stdin, sys.argv[1:]):
-    row = json.loads(line)
-    print("  %-9s %5.1f%%   %s" % (row["label"], 100 * row["probabilities"][row["label"]], sentence))
-' "${sentences[@]}"
+printf '%s\n' "${sentences[@]}" | "$ftengine" predict "$run" --data - --format text |
+    awk -F '\t' 'NR > 1 { printf "  %-9s %5.1f%%   %s\n", $1, 100 * $2, $NF }'
 
 title "Where everything is"
 cat <<TEXT
