@@ -39,10 +39,18 @@ static void format_float(double value, char *out, size_t size) {
 }
 
 void ft_format_size(int64_t bytes, char *out, size_t size) {
-    static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
-    int unit = 0;
-    while (unit < 4 && bytes != 0 && bytes % 1024 == 0) bytes /= 1024, unit++;
-    snprintf(out, size, "%lld%s", (long long)bytes, units[unit]);
+    static const struct {
+        const char *name;
+        int64_t bytes;
+    } units[] = {{"KiB", 1LL << 10}, {"MiB", 1LL << 20}, {"GiB", 1LL << 30}, {"TiB", 1LL << 40},
+                 {"KB", 1000},       {"MB", 1000000},    {"GB", 1000000000}, {"TB", 1000000000000}};
+    char text[40];
+    snprintf(out, size, "%lld", (long long)bytes);
+    for (size_t i = 0; bytes != 0 && i < sizeof units / sizeof units[0]; i++) {
+        if (bytes % units[i].bytes != 0) continue;
+        snprintf(text, sizeof text, "%lld%s", (long long)(bytes / units[i].bytes), units[i].name);
+        if (strlen(text) < strlen(out)) snprintf(out, size, "%s", text);
+    }
 }
 
 static void add_int_bounds(text_builder *b, const ft_option *option) {

@@ -135,7 +135,7 @@ const ft_option ft_options[] = {
     FLOAT(train.adam_beta1, "0.9", 0, 1, .high_open = true, .elsewhere = "beta1 adam_beta_1", .help = "Decay of AdamW's first moments."),
     FLOAT(train.adam_beta2, "0.999", 0, 1, .high_open = true, .elsewhere = "beta2 adam_beta_2",
           .help = "Decay of AdamW's second moments."),
-    FLOAT(train.adam_epsilon, "1e-8", 0, 1, .elsewhere = "adam_eps eps epsilon", .help = "Added to AdamW's divisor."),
+    FLOAT(train.adam_epsilon, "1e-8", 0, 1, .low_open = true, .elsewhere = "adam_eps eps epsilon", .help = "Added to AdamW's divisor."),
     FLOAT(train.max_grad_norm, "1", 0, INFINITY, .elsewhere = "grad_clip gradient_clip_val clip_grad_norm max_norm",
           .help = "Gradients are scaled down to this global norm. 0: they are never clipped."),
     CHOICE(train.lr_scheduler, "linear", scheduler_choices, .elsewhere = "lr_scheduler_type scheduler schedule lr_schedule",

@@ -71,7 +71,7 @@ ft_status ft_option_set(ft_config *config, const ft_option *option, const char *
                         const char *where);
 // The value as ft_option_set reads it back; strings and paths are returned in place, all else is put in `scratch`.
 const char *ft_option_get(const ft_config *config, const ft_option *option, char scratch[FT_OPTION_TEXT_LIMIT]);
-// Bytes with the largest binary unit that divides them.
+// The shortest of the exact ways to write so many bytes.
 void ft_format_size(int64_t bytes, char *out, size_t size);
 
 // A configuration with every option at its default.

@@ -143,7 +143,8 @@ static ft_status find_choice(const ft_option *option, const char *text, const ch
         names[count++] = choice->name;
     }
     refuse(option, text, where);
-    const char *near = ft_nearest(text, count, names);
+    // One letter of three is another word: gpu is no misspelt cpu.
+    const char *near = strlen(text) > 3 ? ft_nearest(text, count, names) : NULL;
     if (near != NULL) ft_hint("did you mean %s?", near);
     return FT_INVALID;
 }
