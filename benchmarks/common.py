@@ -1,9 +1,9 @@
-"""What the benchmark scripts share: data, measured processes, the machine's description, statistics. Standard library only."""
+"""What the benchmark scripts share: data, measured processes, the machine, statistics. Standard library only."""
+
 import datetime
 import json
 import os
 import platform
-import re
 import subprocess
 import sys
 import tempfile
@@ -34,8 +34,8 @@ def label_names(labels):
 
 
 def measured(command, log=None):
-    """Runs a command to its end: standard output, wall seconds, peak resident bytes of the process (from the kernel)."""
-    with tempfile.TemporaryFile() as out, (open(log, "ab") if log else tempfile.TemporaryFile()) as err:
+    """Runs a command to its end: its standard output, wall seconds, peak resident bytes (from the kernel)."""
+    with tempfile.TemporaryFile() as out, open(log, "ab") if log else tempfile.TemporaryFile() as err:
         start = time.monotonic()
         process = subprocess.Popen(command, stdout=out, stderr=err, cwd=ROOT)
         _, status, usage = os.wait4(process.pid, 0)
@@ -51,13 +51,23 @@ def measured(command, log=None):
     return text, seconds, usage.ru_maxrss * 1024
 
 
+def build_probe(program):
+    """The FMA probe is no part of the default build."""
+    build = os.path.dirname(os.path.dirname(program))
+    if not os.path.exists(program):
+        measured(["cmake", "--build", build, "--target", os.path.basename(program)])
+
+
 def fma_peak(program):
     """GFLOP/s of independent multiply-adds on all cores, now."""
-    text = measured([program])[0]
-    numbers = re.findall(r"[0-9]+(?:\.[0-9]+)?", text)
-    if not numbers:
-        sys.exit(f"{program}: no number in its output: {text!r}")
-    return float(numbers[0])
+    return float(measured([program])[0])
+
+
+def title_lines(document, title):
+    machine = document["machine"]
+    where = f"{machine['cores']} cores of {machine['cpu']} ({', '.join(machine['isa'])})"
+    when = f"{document['date']}, commit {document['commit']}"
+    return [f"# {title}", "", f"{when}, {where}", "", f"    {document['command']}", ""]
 
 
 def machine():
@@ -69,15 +79,25 @@ def machine():
                 cpu = value.strip()
             elif key.strip() == "flags":
                 flags = value.split()
-    return {"cpu": cpu, "cores": len(os.sched_getaffinity(0)), "isa": [f for f in ("avx2", "fma", "avx512f") if f in flags],
-            "kernel": platform.release()}
+    return {
+        "cpu": cpu,
+        "cores": len(os.sched_getaffinity(0)),
+        "isa": [f for f in ("avx2", "fma", "avx512f") if f in flags],
+        "kernel": platform.release(),
+    }
 
 
 def provenance():
-    git = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+    git = subprocess.run(
+        ["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
     # A result must be repeatable from what stands in it.
-    return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"), "commit": git.stdout.strip(),
-            "command": " ".join(["python3", os.path.relpath(sys.argv[0], ROOT)] + sys.argv[1:]), "machine": machine()}
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "commit": git.stdout.strip(),
+        "command": " ".join(["python3", os.path.relpath(sys.argv[0], ROOT)] + sys.argv[1:]),
+        "machine": machine(),
+    }
 
 
 def write_results(output, document, markdown):
@@ -107,8 +127,38 @@ def variance(values):
 
 
 # Student's t, two-sided 95%, by degrees of freedom from 1.
-T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
-       2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042]
+T95 = [
+    12.706,
+    4.303,
+    3.182,
+    2.776,
+    2.571,
+    2.447,
+    2.365,
+    2.306,
+    2.262,
+    2.228,
+    2.201,
+    2.179,
+    2.160,
+    2.145,
+    2.131,
+    2.120,
+    2.110,
+    2.101,
+    2.093,
+    2.086,
+    2.080,
+    2.074,
+    2.069,
+    2.064,
+    2.060,
+    2.056,
+    2.052,
+    2.048,
+    2.045,
+    2.042,
+]
 
 
 def t95(degrees):
@@ -120,7 +170,7 @@ def welch(a, b):
     va, vb = variance(a) / len(a), variance(b) / len(b)
     if va + vb == 0:
         return mean(a) - mean(b), 0.0
-    degrees = (va + vb) ** 2 / (va ** 2 / (len(a) - 1) + vb ** 2 / (len(b) - 1))
+    degrees = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
     return mean(a) - mean(b), t95(degrees) * (va + vb) ** 0.5
 
 

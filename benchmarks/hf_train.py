@@ -7,6 +7,7 @@ accuracy on --test after the last step, versions. Only this file needs torch and
     hf_train.py export --model DIRECTORY --labels N --seed N --output DIRECTORY     a checkpoint with a drawn head
     hf_train.py train  --model DIRECTORY --train FILE [--test FILE] [options]
 """
+
 import argparse
 import json
 import os
@@ -17,8 +18,15 @@ import time
 
 import torch
 import transformers
-from transformers import (AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding, Trainer,
-                          TrainerCallback, TrainingArguments, set_seed)
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    DataCollatorWithPadding,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+    set_seed,
+)
 
 from common import read_tsv, label_names
 
@@ -26,7 +34,9 @@ from common import read_tsv, label_names
 def export(arguments):
     """Both sides start from this: transformers draws the head, and its weights reach ftengine as a file."""
     set_seed(arguments.seed)
-    model = AutoModelForSequenceClassification.from_pretrained(arguments.model, num_labels=arguments.labels, dtype=torch.float32)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        arguments.model, num_labels=arguments.labels, dtype=torch.float32
+    )
     model.config.problem_type = "single_label_classification"
     model.save_pretrained(arguments.output)
     for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
@@ -67,30 +77,51 @@ def train(arguments):
     rows = read_tsv(arguments.train)
     names = label_names(label for _, label in rows)
     dataset = encode(tokenizer, rows, names, arguments.max_length)
-    model = AutoModelForSequenceClassification.from_pretrained(arguments.model, num_labels=len(names), dtype=torch.float32)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        arguments.model, num_labels=len(names), dtype=torch.float32
+    )
     clock = Clock()
     with tempfile.TemporaryDirectory() as scratch:
         trainer = CountingTrainer(
-            model=model, train_dataset=dataset, callbacks=[clock], data_collator=DataCollatorWithPadding(tokenizer),
+            model=model,
+            train_dataset=dataset,
+            callbacks=[clock],
+            data_collator=DataCollatorWithPadding(tokenizer),
             args=TrainingArguments(
-                output_dir=scratch, num_train_epochs=arguments.epochs, max_steps=arguments.max_steps,
-                per_device_train_batch_size=arguments.batch_size, learning_rate=arguments.learning_rate,
-                warmup_steps=arguments.warmup_steps, weight_decay=arguments.weight_decay, seed=arguments.seed,
-                save_strategy="no", logging_steps=50, report_to=[], disable_tqdm=True, use_cpu=True))
+                output_dir=scratch,
+                num_train_epochs=arguments.epochs,
+                max_steps=arguments.max_steps,
+                per_device_train_batch_size=arguments.batch_size,
+                learning_rate=arguments.learning_rate,
+                warmup_steps=arguments.warmup_steps,
+                weight_decay=arguments.weight_decay,
+                seed=arguments.seed,
+                save_strategy="no",
+                logging_steps=50,
+                report_to=[],
+                disable_tqdm=True,
+                use_cpu=True,
+            ),
+        )
         trainer.train()
     if len(clock.ends) <= arguments.skip + 1:
         sys.exit(f"hf_train.py: {len(clock.ends)} steps are too few to leave out {arguments.skip}")
     seconds = clock.ends[-1] - clock.ends[arguments.skip - 1]
-    result = {"tokens_per_second": sum(trainer.tokens[arguments.skip:]) / seconds, "seconds": seconds, "steps": len(clock.ends),
-              "tokens": sum(trainer.tokens), "threads": torch.get_num_threads(),
-              "versions": {"torch": torch.__version__, "transformers": transformers.__version__}}
+    result = {
+        "tokens_per_second": sum(trainer.tokens[arguments.skip :]) / seconds,
+        "seconds": seconds,
+        "steps": len(clock.ends),
+        "tokens": sum(trainer.tokens),
+        "threads": torch.get_num_threads(),
+        "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
+    }
     if arguments.test:
         model.eval()
         collate, right = DataCollatorWithPadding(tokenizer), 0
         test = encode(tokenizer, read_tsv(arguments.test), names, arguments.max_length)
         with torch.no_grad():
             for i in range(0, len(test), 64):
-                batch = collate(test[i:i + 64])
+                batch = collate(test[i : i + 64])
                 right += int((model(**batch).logits.argmax(-1) == batch["labels"]).sum())
         result["accuracy"] = right / len(test)
     return result

@@ -8,23 +8,64 @@ same order; batch 32; default collator on the Hugging Face side). In every round
 alternates, and the machine's FMA peak is probed before, between and after: virtual machines change phase by 2x.
 tokens/s count real tokens only. The Trainer's first --skip steps are not timed, ftengine's all are.
 """
+
 import argparse
 import json
 import os
 import shutil
 import tempfile
 
-from common import HF_TRAIN, RESULTS, ROOT, TREC, fma_peak, label_names, measured, median, provenance, read_tsv, write_results
+from common import (
+    HF_TRAIN,
+    RESULTS,
+    ROOT,
+    TREC,
+    build_probe,
+    fma_peak,
+    label_names,
+    measured,
+    median,
+    provenance,
+    read_tsv,
+    title_lines,
+    write_results,
+)
 
 
 def run_trainer(options, model, log):
     text, seconds, resident = measured(
-        [options.python, HF_TRAIN, "train", "--model", model, "--train", options.train, "--epochs", str(options.epochs),
-         "--max-steps", str(options.max_steps), "--batch-size", str(options.batch_size), "--max-length", str(options.max_length),
-         "--seed", str(options.seed), "--skip", str(options.skip)], log)
+        [
+            options.python,
+            HF_TRAIN,
+            "train",
+            "--model",
+            model,
+            "--train",
+            options.train,
+            "--epochs",
+            str(options.epochs),
+            "--max-steps",
+            str(options.max_steps),
+            "--batch-size",
+            str(options.batch_size),
+            "--max-length",
+            str(options.max_length),
+            "--seed",
+            str(options.seed),
+            "--skip",
+            str(options.skip),
+        ],
+        log,
+    )
     result = json.loads(text)
-    return {"tokens_per_second": result["tokens_per_second"], "tokens": result["tokens"], "steps": result["steps"],
-            "process_seconds": seconds, "resident_bytes": resident, "versions": result["versions"]}
+    return {
+        "tokens_per_second": result["tokens_per_second"],
+        "tokens": result["tokens"],
+        "steps": result["steps"],
+        "process_seconds": seconds,
+        "resident_bytes": resident,
+        "versions": result["versions"],
+    }
 
 
 def run_ftengine(options, model, scratch, log):
@@ -32,32 +73,60 @@ def run_ftengine(options, model, scratch, log):
     shutil.rmtree(run, ignore_errors=True)
     limit = [f"train.max_steps={options.max_steps}"] if options.max_steps > 0 else [f"train.epochs={options.epochs}"]
     _, seconds, resident = measured(
-        [options.ftengine, "train", os.path.join(ROOT, "configs", "trec.ini"), f"model.path={model}", f"data.train={options.train}",
-         f"data.max_length={options.max_length}", f"train.batch_size={options.batch_size}", f"train.seed={options.seed}",
-         "eval.strategy=no", f"output.dir={run}"] + limit + options.set, log)
+        [
+            options.ftengine,
+            "train",
+            os.path.join(ROOT, "configs", "trec.ini"),
+            f"model.path={model}",
+            f"data.train={options.train}",
+            f"data.max_length={options.max_length}",
+            f"train.batch_size={options.batch_size}",
+            f"train.seed={options.seed}",
+            "eval.strategy=no",
+            f"output.dir={run}",
+        ]
+        + limit
+        + options.set,
+        log,
+    )
     with open(os.path.join(run, "run.json"), encoding="utf-8") as f:
         result = json.load(f)
-    return {"tokens_per_second": result["tokens_per_second"], "tokens": result["tokens"], "steps": result["steps"],
-            "process_seconds": seconds, "resident_bytes": resident, "versions": result["versions"], "memory": result["memory"]}
+    return {
+        "tokens_per_second": result["tokens_per_second"],
+        "tokens": result["tokens"],
+        "steps": result["steps"],
+        "process_seconds": seconds,
+        "resident_bytes": resident,
+        "versions": result["versions"],
+        "memory": result["memory"],
+    }
 
 
 def table(document):
-    lines = ["# ftengine beside the Hugging Face Trainer: speed and memory", "",
-             f"{document['date']}, commit {document['commit']}, {document['machine']['cores']} cores of {document['machine']['cpu']} "
-             f"({', '.join(document['machine']['isa'])})", "", f"    {document['command']}", "",
-             "| round | side | real tokens/s | peak resident | FMA peak before / after, GFLOP/s | tokens/s per GFLOP/s |",
-             "|---|---|---|---|---|---|"]
+    lines = title_lines(document, "ftengine beside the Hugging Face Trainer: speed and memory") + [
+        "| round | side | real tokens/s | peak resident | FMA peak before / after, GFLOP/s | tokens/s per GFLOP/s |",
+        "|---|---|---|---|---|---|",
+    ]
     for number, pair in enumerate(document["rounds"], 1):
         for side in pair["order"]:
             r = pair[side]
-            lines.append(f"| {number} | {side} | {r['tokens_per_second']:.0f} | {r['resident_bytes'] / 2**30:.2f} GiB | "
-                         f"{r['fma_peak_before']:.0f} / {r['fma_peak_after']:.0f} | {r['tokens_per_gflop']:.2f} |")
+            lines.append(
+                f"| {number} | {side} | {r['tokens_per_second']:.0f} | {r['resident_bytes'] / 2**30:.2f} GiB | "
+                f"{r['fma_peak_before']:.0f} / {r['fma_peak_after']:.0f} | {r['tokens_per_gflop']:.2f} |"
+            )
     s = document["summary"]
-    lines += ["", f"ftengine / Trainer, median of {len(document['rounds'])} rounds (smallest to largest):", "",
-              f"- real tokens/s: **{s['speed_ratio']:.2f}x** ({s['speed_ratio_range'][0]:.2f} to {s['speed_ratio_range'][1]:.2f}); "
-              f"each divided by the FMA peak beside it: {s['speed_ratio_by_peak']:.2f}x",
-              f"- peak resident memory: **{s['resident_ratio']:.2f}x**", "",
-              f"Trainer: {document['rounds'][0]['trainer']['versions']}. Data: {document['data']}, {document['tokens']} real tokens a run.", ""]
+    low, high = s["speed_ratio_range"]
+    lines += [
+        "",
+        f"ftengine / Trainer, median of {len(document['rounds'])} rounds (smallest to largest):",
+        "",
+        f"- real tokens/s: **{s['speed_ratio']:.2f}x** ({low:.2f} to {high:.2f}); each divided by the FMA peak beside it: {s['speed_ratio_by_peak']:.2f}x",
+        f"- peak resident memory: **{s['resident_ratio']:.2f}x**",
+        "",
+        f"Trainer: {document['rounds'][0]['trainer']['versions']}. "
+        f"Data: {document['data']}, {document['tokens']} real tokens a run.",
+        "",
+    ]
     return "\n".join(lines)
 
 
@@ -65,9 +134,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", required=True, help="a Python with torch and transformers")
     parser.add_argument("--ftengine", default=os.path.join(ROOT, "build", "ftengine"))
-    parser.add_argument("--fma-peak", default=os.path.join(ROOT, "build", "benchmarks", "fma_peak"))
+    parser.add_argument("--fma-peak", default=os.path.join(ROOT, "build", "benchmarks", "bench_peak"))
     parser.add_argument("--model", default=os.path.join(ROOT, "models", "all-MiniLM-L6-v2"))
-    parser.add_argument("--train", default=os.path.join(TREC, "train.tsv"), help="TSV with a header: sentence or text, label")
+    parser.add_argument(
+        "--train", default=os.path.join(TREC, "train.tsv"), help="TSV with a header: sentence or text, label"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--epochs", type=float, default=1.0)
     parser.add_argument("--max-steps", type=int, default=-1)
@@ -75,10 +146,14 @@ def main():
     parser.add_argument("--max-length", type=int, default=128)
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--skip", type=int, default=5, help="first steps of the Trainer that are not timed")
-    parser.add_argument("--set", action="append", default=[], metavar="section.key=value", help="an option for ftengine alone")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="section.key=value", help="an option for ftengine alone"
+    )
     parser.add_argument("--output", default=os.path.join(RESULTS, "trec_vs_trainer"), help="without extension")
     options = parser.parse_args()
-    for name in ("ftengine", "fma_peak", "model", "train"):
+    options.fma_peak = os.path.abspath(options.fma_peak)
+    build_probe(options.fma_peak)
+    for name in ("ftengine", "model", "train"):
         path = os.path.abspath(getattr(options, name))
         setattr(options, name, path)
         if not os.path.exists(path):
@@ -89,9 +164,26 @@ def main():
         log = os.path.join(tempfile.gettempdir(), "trec_vs_trainer.log")
         model = os.path.join(scratch, "model")
         labels = len(label_names(label for _, label in read_tsv(options.train)))
-        measured([options.python, HF_TRAIN, "export", "--model", options.model, "--labels", str(labels), "--seed", str(options.seed),
-                  "--output", model], log)
-        sides = {"trainer": lambda: run_trainer(options, model, log), "ftengine": lambda: run_ftengine(options, model, scratch, log)}
+        measured(
+            [
+                options.python,
+                HF_TRAIN,
+                "export",
+                "--model",
+                options.model,
+                "--labels",
+                str(labels),
+                "--seed",
+                str(options.seed),
+                "--output",
+                model,
+            ],
+            log,
+        )
+        sides = {
+            "trainer": lambda: run_trainer(options, model, log),
+            "ftengine": lambda: run_ftengine(options, model, scratch, log),
+        }
         for number in range(options.rounds):
             order = ["trainer", "ftengine"] if number % 2 == 0 else ["ftengine", "trainer"]
             pair = {"order": order}
@@ -102,10 +194,14 @@ def main():
                 result["fma_peak_after"] = peak
                 result["tokens_per_gflop"] = 2 * result["tokens_per_second"] / (result["fma_peak_before"] + peak)
                 pair[side] = result
-                print(f"round {number + 1} {side}: {result['tokens_per_second']:.0f} tokens/s, "
-                      f"{result['resident_bytes'] / 2**20:.0f} MiB, FMA peak {peak:.0f} GFLOP/s", flush=True)
+                print(
+                    f"round {number + 1} {side}: {result['tokens_per_second']:.0f} tokens/s, "
+                    f"{result['resident_bytes'] / 2**20:.0f} MiB, FMA peak {peak:.0f} GFLOP/s",
+                    flush=True,
+                )
             if pair["trainer"]["tokens"] != pair["ftengine"]["tokens"]:
-                parser.exit(1, f"the sides trained on {pair['trainer']['tokens']} and {pair['ftengine']['tokens']} tokens: not comparable\n")
+                tokens = [pair[side]["tokens"] for side in order]
+                parser.exit(1, f"the sides trained on {tokens[0]} and {tokens[1]} tokens: not comparable\n")
             document["rounds"].append(pair)
 
     def ratios(key):
@@ -113,8 +209,12 @@ def main():
 
     speed = ratios("tokens_per_second")
     document["tokens"] = document["rounds"][0]["ftengine"]["tokens"]
-    document["summary"] = {"speed_ratio": median(speed), "speed_ratio_range": [min(speed), max(speed)],
-                           "speed_ratio_by_peak": median(ratios("tokens_per_gflop")), "resident_ratio": median(ratios("resident_bytes"))}
+    document["summary"] = {
+        "speed_ratio": median(speed),
+        "speed_ratio_range": [min(speed), max(speed)],
+        "speed_ratio_by_peak": median(ratios("tokens_per_gflop")),
+        "resident_ratio": median(ratios("resident_bytes")),
+    }
     write_results(options.output, document, table(document))
 
 

@@ -6,7 +6,7 @@
 Writes beside this file:
 
 bert_gelu/, bert_gelu_new/, bert_relu/   small random BertForSequenceClassification models of odd sizes: config.json,
-bert_old_names/                          model.safetensors and expect.safetensors. bert_old_names stores the same kind of
+bert_old_names/                          model.safetensors, expect.safetensors. bert_old_names stores the same kind of
                                          model as files of 2018 do: LayerNorm.gamma / LayerNorm.beta, position_ids and
                                          the pre-training heads in the file.
 minilm/                                  only with --minilm: expectations for all-MiniLM-L6-v2, whose weights are not
@@ -26,6 +26,7 @@ The 30 steps: AdamW (0.9, 0.999, 1e-8), weight decay 0.01 on the Trainer's decay
 PEAK_LEARNING_RATE with 5 warm-up steps. The key bias has no gradient in exact arithmetic: float64 leaves it all but
 still, float32 noise may move it, so after.*.key.bias is to be compared by its effect (the logits) only.
 """
+
 import argparse
 import json
 import os
@@ -41,14 +42,46 @@ STEPS, WARMUP, PEAK_LEARNING_RATE, WEIGHT_DECAY, MAX_GRAD_NORM = 30, 5, 2e-3, 0.
 CLS, SEP, PAD = 2, 3, 0
 
 MODELS = {
-    "bert_gelu": dict(seed=1, hidden_size=36, num_attention_heads=3, intermediate_size=50, num_hidden_layers=2,
-                      hidden_act="gelu", num_labels=3, names=["negative", "neutral", "positive"]),
-    "bert_gelu_new": dict(seed=2, hidden_size=40, num_attention_heads=5, intermediate_size=71, num_hidden_layers=1,
-                          hidden_act="gelu_new", num_labels=5, names=["a", "b", "c", "d", "e"]),
-    "bert_relu": dict(seed=3, hidden_size=24, num_attention_heads=2, intermediate_size=31, num_hidden_layers=3,
-                      hidden_act="relu", num_labels=2, names=None),
-    "bert_old_names": dict(seed=4, hidden_size=21, num_attention_heads=3, intermediate_size=38, num_hidden_layers=2,
-                           hidden_act="gelu", num_labels=4, names=["w", "x", "y", "z"]),
+    "bert_gelu": dict(
+        seed=1,
+        hidden_size=36,
+        num_attention_heads=3,
+        intermediate_size=50,
+        num_hidden_layers=2,
+        hidden_act="gelu",
+        num_labels=3,
+        names=["negative", "neutral", "positive"],
+    ),
+    "bert_gelu_new": dict(
+        seed=2,
+        hidden_size=40,
+        num_attention_heads=5,
+        intermediate_size=71,
+        num_hidden_layers=1,
+        hidden_act="gelu_new",
+        num_labels=5,
+        names=["a", "b", "c", "d", "e"],
+    ),
+    "bert_relu": dict(
+        seed=3,
+        hidden_size=24,
+        num_attention_heads=2,
+        intermediate_size=31,
+        num_hidden_layers=3,
+        hidden_act="relu",
+        num_labels=2,
+        names=None,
+    ),
+    "bert_old_names": dict(
+        seed=4,
+        hidden_size=21,
+        num_attention_heads=3,
+        intermediate_size=38,
+        num_hidden_layers=2,
+        hidden_act="gelu",
+        num_labels=4,
+        names=["w", "x", "y", "z"],
+    ),
 }
 
 MINILM_SENTENCES = [
@@ -68,10 +101,20 @@ def make_model(spec):
     """A model whose every parameter matters: large weights, random biases, LayerNorms far from identity."""
     names = spec["names"]
     config = BertConfig(
-        vocab_size=97, max_position_embeddings=40, type_vocab_size=2, pad_token_id=PAD, layer_norm_eps=1e-12,
-        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, num_labels=spec["num_labels"],
+        vocab_size=97,
+        max_position_embeddings=40,
+        type_vocab_size=2,
+        pad_token_id=PAD,
+        layer_norm_eps=1e-12,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        num_labels=spec["num_labels"],
         problem_type="single_label_classification",
-        **{k: spec[k] for k in ("hidden_size", "num_attention_heads", "intermediate_size", "num_hidden_layers", "hidden_act")})
+        **{
+            k: spec[k]
+            for k in ("hidden_size", "num_attention_heads", "intermediate_size", "num_hidden_layers", "hidden_act")
+        },
+    )
     if names:
         config.id2label = dict(enumerate(names))
         config.label2id = {name: i for i, name in enumerate(names)}
@@ -103,8 +146,8 @@ def pad(sequences):
     ids = torch.full((len(sequences), longest), PAD)
     mask = torch.zeros((len(sequences), longest), dtype=torch.long)
     for i, s in enumerate(sequences):
-        ids[i, :len(s)] = torch.tensor(s)
-        mask[i, :len(s)] = 1
+        ids[i, : len(s)] = torch.tensor(s)
+        mask[i, : len(s)] = 1
     return ids, mask
 
 
@@ -130,8 +173,10 @@ def expectations(model, sequences, labels, batches):
     model.zero_grad()
 
     decay = set(Trainer.get_decay_parameter_names(None, model))
-    groups = [{"params": [p for n, p in model.named_parameters() if n in decay], "weight_decay": WEIGHT_DECAY},
-              {"params": [p for n, p in model.named_parameters() if n not in decay], "weight_decay": 0.0}]
+    groups = [
+        {"params": [p for n, p in model.named_parameters() if n in decay], "weight_decay": WEIGHT_DECAY},
+        {"params": [p for n, p in model.named_parameters() if n not in decay], "weight_decay": 0.0},
+    ]
     optimizer = torch.optim.AdamW(groups, lr=PEAK_LEARNING_RATE, betas=(0.9, 0.999), eps=1e-8)
     schedule = get_linear_schedule_with_warmup(optimizer, WARMUP, STEPS)
     rates, losses, norms = [], [], []
@@ -169,12 +214,20 @@ def to_old_names(path, generator):
     """Rewrites model.safetensors with the names and the extra tensors of files from the time of BERT's release."""
     tensors = {}
     for name, tensor in load_file(path).items():
-        tensors[name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")] = tensor
+        tensors[name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")] = (
+            tensor
+        )
     tensors["bert.embeddings.position_ids"] = torch.arange(40).reshape(1, 40)
     tensors["cls.predictions.bias"] = torch.randn(97, generator=generator)
     tensors["cls.predictions.transform.LayerNorm.gamma"] = torch.randn(21, generator=generator)
     tensors["cls.seq_relationship.weight"] = torch.randn(2, 21, generator=generator)
     save_file(tensors, path, metadata={"format": "pt"})
+
+
+def about(**facts):
+    """One key: the library writes several in random order, and the files should come out the same each time."""
+    made_with = f"torch {torch.__version__}, transformers {transformers.__version__}, float64"
+    return {"about": json.dumps({"made_with": made_with, **facts})}
 
 
 def make_small(name, spec):
@@ -189,8 +242,12 @@ def make_small(name, spec):
         size = 1 + step % 7
         batches.append(torch.randperm(len(sequences), generator=generator)[:size].tolist())
 
-    exact_model = BertForSequenceClassification.from_pretrained(directory, dtype=torch.float64, attn_implementation="eager").eval()
-    float_model = BertForSequenceClassification.from_pretrained(directory, dtype=torch.float32, attn_implementation="eager").eval()
+    exact_model = BertForSequenceClassification.from_pretrained(
+        directory, dtype=torch.float64, attn_implementation="eager"
+    ).eval()
+    float_model = BertForSequenceClassification.from_pretrained(
+        directory, dtype=torch.float32, attn_implementation="eager"
+    ).eval()
     if name == "bert_old_names":  # after loading: what is compared is the engine's reading of them, not transformers'
         to_old_names(os.path.join(directory, "model.safetensors"), generator)
         again = BertForSequenceClassification.from_pretrained(directory, dtype=torch.float64)
@@ -207,15 +264,20 @@ def make_small(name, spec):
     ids, bounds = packed(sequences)
     batch_ids, batch_bounds = packed(batches)
     tensors = {k: v.to(torch.float32).contiguous() for k, v in exact.items()}
-    tensors |= {"input_ids": ids, "cu_seqlens": bounds, "labels": labels.to(torch.int32),
-                "train.batches": batch_ids, "train.batch_cu": batch_bounds}
+    tensors |= {
+        "input_ids": ids,
+        "cu_seqlens": bounds,
+        "labels": labels.to(torch.int32),
+        "train.batches": batch_ids,
+        "train.batch_cu": batch_bounds,
+    }
     path = os.path.join(directory, "expect.safetensors")
-    save_file(tensors, path, metadata={
-        "made_with": f"torch {torch.__version__}, transformers {transformers.__version__}, float64",
-        "float32_relative_errors": json.dumps({k: float(f"{v:.2g}") for k, v in errors.items()})})
-    norms = exact["train.grad_norms"]
-    print(f"{name}: {os.path.getsize(path)} bytes, {len(ids)} tokens, loss {exact['loss'].item():.4f}, norms "
-          f"{norms.min():.2f} to {norms.max():.2f}, losses {exact['train.losses'][0]:.3f} to {exact['train.losses'][-1]:.3f}")
+    save_file(tensors, path, metadata=about(float32_relative_errors={k: float(f"{v:.2g}") for k, v in errors.items()}))
+    norms, losses = exact["train.grad_norms"], exact["train.losses"]
+    print(
+        f"{name}: {os.path.getsize(path)} bytes, {len(ids)} tokens, loss {exact['loss'].item():.4f}, norms "
+        f"{norms.min():.2f} to {norms.max():.2f}, losses {losses[0]:.3f} to {losses[-1]:.3f}"
+    )
     print("   float32 against float64:", {k: f"{v:.1e}" for k, v in errors.items()})
 
 
@@ -227,26 +289,35 @@ def make_minilm(source):
     assert sequences[1] == [101, 2053, 1012, 102]  # "No."
     with open(os.path.join(directory, "sentences.txt"), "w", encoding="utf-8") as f:
         f.writelines(s + "\n" for s in MINILM_SENTENCES)
-    model = BertForSequenceClassification.from_pretrained(source, dtype=torch.float64, num_labels=3,
-                                                          attn_implementation="eager").eval()
+    model = BertForSequenceClassification.from_pretrained(
+        source, dtype=torch.float64, num_labels=3, attn_implementation="eager"
+    ).eval()
     generator = torch.Generator().manual_seed(11)
-    head = {"classifier.weight": 0.5 * torch.randn(3, model.config.hidden_size, generator=generator),
-            "classifier.bias": 0.5 * torch.randn(3, generator=generator)}
+    head = {
+        "classifier.weight": 0.5 * torch.randn(3, model.config.hidden_size, generator=generator),
+        "classifier.bias": 0.5 * torch.randn(3, generator=generator),
+    }
     with torch.no_grad():
         model.classifier.weight.copy_(head["classifier.weight"])
         model.classifier.bias.copy_(head["classifier.bias"])
         result, real = forward(model, sequences)
     ids, bounds = packed(sequences)
-    tensors = {"input_ids": ids, "cu_seqlens": bounds, **head, "pooled": model.bert.pooler(result.hidden_states[-1]),
-               "logits": result.logits}
+    tensors = {
+        "input_ids": ids,
+        "cu_seqlens": bounds,
+        **head,
+        "pooled": model.bert.pooler(result.hidden_states[-1]),
+        "logits": result.logits,
+    }
     for i, hidden in enumerate(result.hidden_states):
         name = "embeddings" if i == 0 else f"layer.{i - 1}"
         tensors[f"{name}.first8"] = hidden[real][:, :8]
         tensors[f"{name}.norms"] = hidden[real].norm(dim=1)
-    tensors = {k: (v if v.dtype == torch.int32 else v.detach().to(torch.float32)).contiguous() for k, v in tensors.items()}
+    tensors = {
+        k: (v if v.dtype == torch.int32 else v.detach().to(torch.float32)).contiguous() for k, v in tensors.items()
+    }
     path = os.path.join(directory, "expect.safetensors")
-    save_file(tensors, path, metadata={"made_with": f"torch {torch.__version__}, transformers {transformers.__version__}, float64",
-                                       "max_length": "64"})
+    save_file(tensors, path, metadata=about(max_length=64))
     print(f"minilm: {os.path.getsize(path)} bytes, {len(ids)} tokens, lengths {[len(s) for s in sequences]}")
 
 

@@ -16,6 +16,7 @@ Writes trainer/ beside this file:
 Everything of the Trainer that follow.ini does not name is its default; dropout is 0 because torch's generator cannot be
 matched.
 """
+
 import json
 import os
 import random
@@ -24,7 +25,14 @@ import tempfile
 
 import torch
 import transformers
-from transformers import BertConfig, BertForSequenceClassification, BertTokenizer, Trainer, TrainerCallback, TrainingArguments
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    BertTokenizer,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
 from transformers import DataCollatorWithPadding
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "trainer")
@@ -33,16 +41,18 @@ SEED, STEPS, WARMUP, BATCH, RATE, DECAY, MAX_LENGTH = 7, 100, 10, 8, 3e-3, 0.01,
 
 TOPIC = {
     "food": "apple bread butter cheese soup garlic pepper salt oven kitchen recipe cook bake taste sweet sour lunch dinner "
-            "supper plate spoon knife rice bean onion sauce café pâté crème menu waiter honey lemon grill roast flour".split(),
+    "supper plate spoon knife rice bean onion sauce café pâté crème menu waiter honey lemon grill roast flour".split(),
     "music": "song piano violin drum guitar choir melody rhythm concert singer album note chord opera tempo band flute tune "
-             "listen sing dance stage orchestra harp jazz ballad lyric bass treble encore étude solo cello trumpet".split(),
+    "listen sing dance stage orchestra harp jazz ballad lyric bass treble encore étude solo cello trumpet".split(),
     "travel": "train ticket airport hotel map border passport journey road harbour ship island coast mountain bridge station "
-              "luggage guide tourist flight sail ride walk museum village river lake tent camp bus ferry compass valley".split(),
+    "luggage guide tourist flight sail ride walk museum village river lake tent camp bus ferry compass valley".split(),
 }
-COMMON = ("the a an of and to in on with for from at by is was are were be it this that we they i you he she my our their "
-          "some many few very quite really never always often today yesterday tomorrow morning evening night good bad new "
-          "old long short small big quiet loud warm cold after before while because although but or so then there here "
-          "found lost liked hated saw heard made took gave kept bought sold near far again only still almost").split()
+COMMON = (
+    "the a an of and to in on with for from at by is was are were be it this that we they i you he she my our their "
+    "some many few very quite really never always often today yesterday tomorrow morning evening night good bad new "
+    "old long short small big quiet loud warm cold after before while because although but or so then there here "
+    "found lost liked hated saw heard made took gave kept bought sold near far again only still almost"
+).split()
 NOT_IN_VOCABULARY = "Zürich ☃ 42nd ninety xylograph 東京 foo_bar".split()
 PIECES = ["##s", "##ed", "##er", "##ing", "##ly", "##y", "##ful", "##less"]
 PUNCTUATION = list(".,!?'-:;()")
@@ -85,8 +95,10 @@ def write_tsv(name, rows):
 
 
 def encode(tokenizer, rows):
-    return [dict(tokenizer(text, truncation=True, max_length=MAX_LENGTH), labels=LABELS.index(label), example=i)
-            for i, (text, label) in enumerate(rows)]
+    return [
+        dict(tokenizer(text, truncation=True, max_length=MAX_LENGTH), labels=LABELS.index(label), example=i)
+        for i, (text, label) in enumerate(rows)
+    ]
 
 
 class Recorder(TrainerCallback):
@@ -121,23 +133,49 @@ class RecordingTrainer(Trainer):
 
 def run(train, validation, tokenizer, dtype):
     model = BertForSequenceClassification.from_pretrained(
-        os.path.join(HERE, "model"), dtype=dtype, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+        os.path.join(HERE, "model"), dtype=dtype, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
     recorder = Recorder()
     with tempfile.TemporaryDirectory() as scratch:
         arguments = TrainingArguments(
-            output_dir=scratch, max_steps=STEPS, per_device_train_batch_size=BATCH, learning_rate=RATE, warmup_steps=WARMUP,
-            weight_decay=DECAY, seed=SEED, logging_steps=1, save_strategy="no", report_to=[], use_cpu=True,
-            remove_unused_columns=False, disable_tqdm=True)
-        trainer = RecordingTrainer(model=model, args=arguments, train_dataset=train, callbacks=[recorder],
-                                   data_collator=DataCollatorWithPadding(tokenizer))
+            output_dir=scratch,
+            max_steps=STEPS,
+            per_device_train_batch_size=BATCH,
+            learning_rate=RATE,
+            warmup_steps=WARMUP,
+            weight_decay=DECAY,
+            seed=SEED,
+            logging_steps=1,
+            save_strategy="no",
+            report_to=[],
+            use_cpu=True,
+            remove_unused_columns=False,
+            disable_tqdm=True,
+        )
+        trainer = RecordingTrainer(
+            model=model,
+            args=arguments,
+            train_dataset=train,
+            callbacks=[recorder],
+            data_collator=DataCollatorWithPadding(tokenizer),
+        )
         trainer.train()
     model.eval()
     with torch.no_grad():
-        batch = DataCollatorWithPadding(tokenizer)([{k: v for k, v in row.items() if k != "example"} for row in validation])
+        batch = DataCollatorWithPadding(tokenizer)(
+            [{k: v for k, v in row.items() if k != "example"} for row in validation]
+        )
         result = model(**batch)
     accuracy = (result.logits.argmax(-1) == batch["labels"]).float().mean().item()
-    return {"losses": trainer.losses, "examples": trainer.examples, "learning_rates": recorder.rates, "grad_norms": recorder.norms,
-            "logits": result.logits.double().tolist(), "loss": result.loss.item(), "accuracy": accuracy}
+    return {
+        "losses": trainer.losses,
+        "examples": trainer.examples,
+        "learning_rates": recorder.rates,
+        "grad_norms": recorder.norms,
+        "logits": result.logits.double().tolist(),
+        "loss": result.loss.item(),
+        "accuracy": accuracy,
+    }
 
 
 def main():
@@ -154,9 +192,18 @@ def main():
     tokenizer = BertTokenizer.from_pretrained(os.path.join(HERE, "model"))
 
     torch.manual_seed(3)
-    config = BertConfig(vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
-                        max_position_embeddings=48, initializer_range=0.1, problem_type="single_label_classification",
-                        id2label=dict(enumerate(LABELS)), label2id={n: i for i, n in enumerate(LABELS)})
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=48,
+        initializer_range=0.1,
+        problem_type="single_label_classification",
+        id2label=dict(enumerate(LABELS)),
+        label2id={n: i for i, n in enumerate(LABELS)},
+    )
     BertForSequenceClassification(config).save_pretrained(os.path.join(HERE, "model"))
     os.chmod(os.path.join(HERE, "model", "model.safetensors"), 0o644)
 
@@ -164,15 +211,22 @@ def main():
     single = run(train, validation, tokenizer, torch.float32)
     double = run(train, validation, tokenizer, torch.float64)
     assert single["examples"] == double["examples"] and len(single["losses"]) == len(single["grad_norms"]) == STEPS
-    distance = {"loss": max(abs(a - b) for a, b in zip(single["losses"], double["losses"])),
-                "logits": (torch.tensor(single["logits"]) - torch.tensor(double["logits"])).abs().max().item()}
+    distance = {
+        "loss": max(abs(a - b) for a, b in zip(single["losses"], double["losses"])),
+        "logits": (torch.tensor(single["logits"]) - torch.tensor(double["logits"])).abs().max().item(),
+    }
     expect = {
         "made_with": f"torch {torch.__version__}, transformers {transformers.__version__}, float32",
         "labels": LABELS,
-        "steps": [{"loss": float(f"{l:.9g}"), "learning_rate": r, "grad_norm": float(f"{n:.9g}"), "examples": e}
-                  for l, r, n, e in zip(single["losses"], single["learning_rates"], single["grad_norms"], single["examples"])],
-        "validation": {"loss": single["loss"], "accuracy": single["accuracy"],
-                       "logits": [[float(f"{x:.9g}") for x in row] for row in single["logits"]]},
+        "steps": [
+            {"loss": float(f"{l:.9g}"), "learning_rate": r, "grad_norm": float(f"{n:.9g}"), "examples": e}
+            for l, r, n, e in zip(single["losses"], single["learning_rates"], single["grad_norms"], single["examples"])
+        ],
+        "validation": {
+            "loss": single["loss"],
+            "accuracy": single["accuracy"],
+            "logits": [[float(f"{x:.9g}") for x in row] for row in single["logits"]],
+        },
         "float64_distance": {k: float(f"{v:.2g}") for k, v in distance.items()},
     }
     with open(os.path.join(HERE, "expect.json"), "w", encoding="utf-8") as f:
@@ -206,10 +260,14 @@ strategy = no
     lengths = [len(r["input_ids"]) for r in train]
     unknown = sum(r["input_ids"].count(tokenizer.unk_token_id) for r in train)
     assert 0 < unknown < 200
-    print(f"vocabulary {len(vocabulary)}, lengths {min(lengths)} to {max(lengths)}, {unknown} unknown words, "
-          f"{lengths.count(MAX_LENGTH)} texts at the limit")
-    print(f"losses {single['losses'][0]:.3f} ... {single['losses'][-1]:.3f}, validation {single['loss']:.3f}, "
-          f"accuracy {single['accuracy']:.3f}, norms {min(single['grad_norms']):.2f} to {max(single['grad_norms']):.2f}")
+    print(
+        f"vocabulary {len(vocabulary)}, lengths {min(lengths)} to {max(lengths)}, {unknown} unknown words, "
+        f"{lengths.count(MAX_LENGTH)} texts at the limit"
+    )
+    print(
+        f"losses {single['losses'][0]:.3f} ... {single['losses'][-1]:.3f}, validation {single['loss']:.3f}, "
+        f"accuracy {single['accuracy']:.3f}, norms {min(single['grad_norms']):.2f} to {max(single['grad_norms']):.2f}"
+    )
     print("rates", single["learning_rates"][:3], single["learning_rates"][-1], "float64 distance", distance)
 
 
