@@ -17,9 +17,22 @@
 
 typedef enum ft_init { FT_INIT_PRETRAINED = 0, FT_INIT_RANDOM } ft_init;
 typedef enum ft_freeze { FT_FREEZE_NONE = 0, FT_FREEZE_EMBEDDINGS, FT_FREEZE_ENCODER } ft_freeze;
-typedef enum ft_scheduler { FT_SCHED_LINEAR = 0, FT_SCHED_COSINE, FT_SCHED_CONSTANT, FT_SCHED_CONSTANT_WITH_WARMUP } ft_scheduler;
+typedef enum ft_scheduler {
+    FT_SCHED_LINEAR = 0,
+    FT_SCHED_COSINE,
+    FT_SCHED_CONSTANT,
+    FT_SCHED_CONSTANT_WITH_WARMUP
+} ft_scheduler;
 typedef enum ft_eval_strategy { FT_EVAL_EPOCH = 0, FT_EVAL_STEPS, FT_EVAL_NO } ft_eval_strategy;
-typedef enum ft_metric { FT_METRIC_LOSS = 0, FT_METRIC_ACCURACY, FT_METRIC_F1_MACRO, FT_METRIC_F1_MICRO, FT_METRIC_F1_BINARY, FT_METRIC_MATTHEWS, FT_METRIC_COUNT } ft_metric;
+typedef enum ft_metric {
+    FT_METRIC_LOSS = 0,
+    FT_METRIC_ACCURACY,
+    FT_METRIC_F1_MACRO,
+    FT_METRIC_F1_MICRO,
+    FT_METRIC_F1_BINARY,
+    FT_METRIC_MATTHEWS,
+    FT_METRIC_COUNT
+} ft_metric;
 typedef enum ft_output_exists { FT_EXISTS_NEW = 0, FT_EXISTS_RESUME, FT_EXISTS_ERROR } ft_output_exists;
 typedef enum ft_precision { FT_PRECISION_FP32 = 0 } ft_precision;
 
@@ -30,11 +43,11 @@ typedef struct ft_int_list {
 
 typedef struct ft_config {
     struct {
-        const char *path;           // model directory
+        const char *path; // model directory
         ft_init init;
         double hidden_dropout, attention_dropout, classifier_dropout; // NaN: config.json's
         ft_freeze freeze;
-        int64_t freeze_layers;      // the embeddings and the first k layers; 0 = none
+        int64_t freeze_layers; // the embeddings and the first k layers; 0 = none
         struct {
             ft_int_list hidden;     // widths of hidden layers between the pooled output and the classifier
             const char *activation; // name of an activation
@@ -42,57 +55,57 @@ typedef struct ft_config {
         } head;
     } model;
     struct {
-        const char *train, *validation, *test; // files
+        const char *train, *validation, *test;  // files
         const char *text_column, *label_column; // "" = by name (text|sentence|..., label|...), else position
-        int64_t max_length;         // tokens, specials included; FT_AUTO: min(512, what the model has)
-        const char *cache_dir;      // of tokenised text; "" = $XDG_CACHE_HOME/ftengine; "none" = no cache
+        int64_t max_length;                     // tokens, specials included; FT_AUTO: min(512, what the model has)
+        const char *cache_dir;                  // of tokenised text; "" = $XDG_CACHE_HOME/ftengine; "none" = no cache
     } data;
     struct {
         double epochs;
-        int64_t max_steps;          // > 0: overrides epochs
+        int64_t max_steps; // > 0: overrides epochs
         int64_t batch_size, gradient_accumulation_steps;
         int64_t micro_batch_tokens, micro_batch; // FT_AUTO: the whole batch of batch_size sequences
         double learning_rate, weight_decay, adam_beta1, adam_beta2, adam_epsilon, max_grad_norm;
         ft_scheduler lr_scheduler;
         double warmup_ratio;
-        int64_t warmup_steps;       // > 0: overrides warmup_ratio
+        int64_t warmup_steps;           // > 0: overrides warmup_ratio
         int64_t gradient_checkpointing; // 0 off, 1 on (every layer), k: every k-th layer's input is kept; FT_AUTO: off
-        int64_t seed, data_seed;    // data_seed FT_AUTO: seed
+        int64_t seed, data_seed;        // data_seed FT_AUTO: seed
         bool drop_last;
-        int64_t patience;           // evaluations without improvement before stopping; 0: never stops early
-        double min_delta;           // improvement that counts
+        int64_t patience; // evaluations without improvement before stopping; 0: never stops early
+        double min_delta; // improvement that counts
         int64_t logging_steps;
         ft_precision precision;
     } train;
     struct {
-        ft_eval_strategy strategy;  // no validation file: FT_EVAL_NO
-        int64_t steps;              // for FT_EVAL_STEPS
-        int64_t batch_size;         // sequences; FT_AUTO: train.batch_size * batch_multiplier
+        ft_eval_strategy strategy; // no validation file: FT_EVAL_NO
+        int64_t steps;             // for FT_EVAL_STEPS
+        int64_t batch_size;        // sequences; FT_AUTO: train.batch_size * batch_multiplier
         int64_t batch_multiplier;
-        ft_metric metric;           // best checkpoint and early stopping
+        ft_metric metric; // best checkpoint and early stopping
     } eval;
     struct {
-        int64_t limit;              // bytes; 0 = what the device has
+        int64_t limit; // bytes; 0 = what the device has
     } memory;
     struct {
-        const char *name;           // cpu | auto
-        int64_t threads;            // 0: all cores of this process
-        const char *isa;            // auto | portable | avx2 | avx512
+        const char *name; // cpu | auto
+        int64_t threads;  // 0: all cores of this process
+        const char *isa;  // auto | portable | avx2 | avx512
     } device;
     struct {
-        const char *dir;            // "" = runs/<config>-NNN
+        const char *dir; // "" = runs/<config>-NNN
         ft_output_exists exists;
-        int64_t save_steps;         // checkpoint every N steps; 0: only when stopped and at the end of each epoch
+        int64_t save_steps; // checkpoint every N steps; 0: only when stopped and at the end of each epoch
         int64_t save_total_limit;
     } output;
 
-    const char *name;               // base name of the last config file without extension; "run" without one
+    const char *name; // base name of the last config file without extension; "run" without one
     ft_arena arena;
 } ft_config;
 
 // Defaults, then the files in order, then the overrides ("section.key=value", paths relative to the working directory).
-// Unknown keys and sections, values out of range and lists that are no lists: FT_INVALID with file:line or the override,
-// and the nearest name, or the name it has here when it is one known elsewhere.
+// Unknown keys and sections, values out of range and lists that are no lists: FT_INVALID with file:line or the
+// override, and the nearest name, or the name it has here when it is one known elsewhere.
 ft_status ft_config_load(ft_config *config, int file_count, const char *const *files, int override_count,
                          const char *const *overrides);
 void ft_config_free(ft_config *config); // {0} is fine
@@ -104,12 +117,12 @@ ft_status ft_config_write(const ft_config *config, bool all, bool skip_output_di
 ft_status ft_config_write_reference(FILE *out);
 // Value of one option as text ("train.batch_size"); for run.json, compare. Iterate with index 0..ft_option_count()-1.
 int ft_option_count(void);
-const char *ft_option_name(int index);                                   // "train.batch_size"
+const char *ft_option_name(int index);                                                // "train.batch_size"
 ft_status ft_option_text(const ft_config *config, int index, char *out, size_t size); // FT_FAILED if it does not fit
 // The nearest of `count` names to `word` (edit distance at most a third of its length), or NULL. Used by every parser.
 const char *ft_nearest(const char *word, int count, const char *const *names);
 
-const char *ft_metric_name(ft_metric metric);       // "accuracy", "f1_macro", ...
+const char *ft_metric_name(ft_metric metric); // "accuracy", "f1_macro", ...
 bool ft_metric_greater_is_better(ft_metric metric);
 
 #endif

@@ -54,7 +54,7 @@ void ft_format_size(int64_t bytes, char *out, size_t size) {
 }
 
 static void add_int_bounds(text_builder *b, const ft_option *option) {
-    add(b, ", at least %lld", (long long)option->least);
+    add(b, " at least %lld", (long long)option->least);
     if (option->most != INT64_MAX) add(b, ", at most %lld", (long long)option->most);
 }
 
@@ -65,7 +65,7 @@ const char *ft_option_takes(const ft_option *option, char *out, size_t size) {
     if (option->automatic && option->type != FT_OPTION_EVERY_K) add(&b, "auto or ");
     switch (option->type) {
     case FT_OPTION_INT:
-        add(&b, "a whole number");
+        add(&b, "a whole number,");
         add_int_bounds(&b, option);
         break;
     case FT_OPTION_FLOAT:
@@ -95,7 +95,7 @@ const char *ft_option_takes(const ft_option *option, char *out, size_t size) {
         add_int_bounds(&b, option);
         break;
     case FT_OPTION_EVERY_K:
-        add(&b, "%soff, on or a whole number", option->automatic ? "auto, " : "");
+        add(&b, "%soff, on or a whole number,", option->automatic ? "auto, " : "");
         add_int_bounds(&b, option);
         break;
     }
@@ -126,7 +126,8 @@ const char *ft_option_get(const ft_config *config, const ft_option *option, char
         int value;
         memcpy(&value, field, sizeof value);
         const ft_choice *choice = option->choices;
-        while (choice->name != NULL && choice->value != value) choice++;
+        while (choice->name != NULL && choice->value != value)
+            choice++;
         return choice->name != NULL ? choice->name : "?";
     }
     case FT_OPTION_SIZE: {
@@ -139,7 +140,8 @@ const char *ft_option_get(const ft_config *config, const ft_option *option, char
         const ft_int_list *list = field;
         text_builder b = {scratch, size, 0};
         scratch[0] = '\0';
-        for (int i = 0; i < list->count; i++) add(&b, "%s%lld", i > 0 ? ", " : "", (long long)list->values[i]);
+        for (int i = 0; i < list->count; i++)
+            add(&b, "%s%lld", i > 0 ? ", " : "", (long long)list->values[i]);
         break;
     }
     case FT_OPTION_EVERY_K: {
@@ -159,7 +161,8 @@ ft_status ft_option_text(const ft_config *config, int index, char *out, size_t s
     const char *text = ft_option_get(config, &ft_options[index], scratch);
     size_t length = strlen(text);
     if (length >= size)
-        return ft_fail(FT_FAILED, ft_options[index].name, "the value has %zu bytes, there is room for %zu", length, size);
+        return ft_fail(FT_FAILED, ft_options[index].name, "the value has %zu bytes, there is room for %zu", length,
+                       size);
     memcpy(out, text, length + 1);
     return FT_OK;
 }
@@ -204,9 +207,10 @@ static void write_comment(FILE *out, const char *text) {
 
 ft_status ft_config_write_reference(FILE *out) {
     char text[1024], takes[512];
-    write_comment(out, "Every option of ftengine at its default. This file is generated from engine/config/options.c by "
-                       "`ftengine config`; the lines of names known elsewhere say what an option is called in other "
-                       "programs, where it is not accepted under that name.");
+    write_comment(out,
+                  "Every option of ftengine at its default. This file is generated from engine/config/options.c by "
+                  "`ftengine config`; the lines of names known elsewhere say what an option is called in other "
+                  "programs, where it is not accepted under that name.");
     write_comment(out, "Any option may be given on the command line too, as section.key=value. Paths here are relative "
                        "to this file, those on the command line to the working directory; ~ is the home directory. "
                        "A ; or # that begins a word starts a comment.");
@@ -229,7 +233,8 @@ ft_status ft_config_write_reference(FILE *out) {
         if (option->elsewhere != NULL) {
             b = (text_builder){text, sizeof text, 0};
             add(&b, "Known elsewhere as ");
-            for (const char *c = option->elsewhere; *c != '\0'; c++) add(&b, *c == ' ' ? ", " : "%c", *c);
+            for (const char *c = option->elsewhere; *c != '\0'; c++)
+                add(&b, *c == ' ' ? ", " : "%c", *c);
             add(&b, ".");
             write_comment(out, text);
         }

@@ -73,12 +73,15 @@ static ft_status check_line(const char *line, size_t length, const char *where) 
             return ft_fail(FT_INVALID, where, "this is no text file: it holds the byte 0x%02x", c);
     }
     const char *end = line + length;
-    while (line < end && isspace((unsigned char)*line)) line++;
+    while (line < end && isspace((unsigned char)*line))
+        line++;
     if (line == end || *line != '[') return FT_OK;
     const char *close = memchr(line, ']', (size_t)(end - line));
     if (close == NULL) return ft_fail(FT_INVALID, where, "a section's name ends with ]");
-    if (close - line > 40) return ft_fail(FT_INVALID, where, "unknown section (its name has %d bytes)", (int)(close - line) - 1);
-    for (close++; close < end && isspace((unsigned char)*close);) close++;
+    if (close - line > 40)
+        return ft_fail(FT_INVALID, where, "unknown section (its name has %d bytes)", (int)(close - line) - 1);
+    for (close++; close < end && isspace((unsigned char)*close);)
+        close++;
     if (close < end && *close != ';' && *close != '#')
         return ft_fail(FT_INVALID, where, "nothing may follow a section's name on its line");
     return FT_OK;
@@ -87,7 +90,8 @@ static ft_status check_line(const char *line, size_t length, const char *where) 
 ft_status ft_ini_parse(const char *text, size_t size, const char *label, ft_ini_handler handler, void *user) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, set_up);
-    ini_source source = {.at = text, .end = text + size, .line_ends = true, .label = label, .handler = handler, .user = user};
+    ini_source source = {
+        .at = text, .end = text + size, .line_ends = true, .label = label, .handler = handler, .user = user};
     size_t bom = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     int line = 0;
     for (const char *at = text + bom; at < source.end;) {

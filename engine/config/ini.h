@@ -1,5 +1,5 @@
-// ini.h - inside engine/config: an INI text as (section, key, value, line), read by Debian's inih, whose handlers are not
-// told the line.
+// ini.h - inside engine/config: an INI text as (section, key, value, line), read by Debian's inih, whose handlers are
+// not told the line.
 //
 // A comment is a line that begins with ; or #, or what follows such a character that begins a word. Values are trimmed
 // and one line long; key: value is the same as key = value. The text may begin with a byte order mark.

@@ -75,11 +75,14 @@ static ft_status apply_file(ft_config *config, const char *path) {
 ft_status ft_config_apply_override(ft_config *config, const char *override) {
     const char *equals = strchr(override, '='), *from = override, *to = equals;
     if (equals == NULL) return ft_fail(FT_INVALID, override, "an option is given as section.key=value");
-    while (from < to && isspace((unsigned char)*from)) from++;
-    while (to > from && isspace((unsigned char)to[-1])) to--;
+    while (from < to && isspace((unsigned char)*from))
+        from++;
+    while (to > from && isspace((unsigned char)to[-1]))
+        to--;
     const char *value = equals + 1 + strspn(equals + 1, " \t");
     size_t value_length = strlen(value);
-    while (value_length > 0 && isspace((unsigned char)value[value_length - 1])) value_length--;
+    while (value_length > 0 && isspace((unsigned char)value[value_length - 1]))
+        value_length--;
 
     char *name = ft_arena_strndup(&config->arena, from, (size_t)(to - from));
     char *text = ft_arena_strndup(&config->arena, value, value_length);
@@ -104,8 +107,10 @@ ft_status ft_config_check(const ft_config *config) {
 ft_status ft_config_load(ft_config *config, int file_count, const char *const *files, int override_count,
                          const char *const *overrides) {
     ft_status status = ft_config_defaults(config);
-    for (int i = 0; status == FT_OK && i < file_count; i++) status = apply_file(config, files[i]);
-    for (int i = 0; status == FT_OK && i < override_count; i++) status = ft_config_apply_override(config, overrides[i]);
+    for (int i = 0; status == FT_OK && i < file_count; i++)
+        status = apply_file(config, files[i]);
+    for (int i = 0; status == FT_OK && i < override_count; i++)
+        status = ft_config_apply_override(config, overrides[i]);
     if (status == FT_OK) status = ft_config_check(config);
     if (status != FT_OK) ft_config_free(config);
     return status;

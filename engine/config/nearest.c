@@ -12,7 +12,8 @@ static int lower(char c) { return tolower((unsigned char)c); }
 static int edit_distance(const char *a, size_t a_length, const char *b, size_t b_length) {
     int rows[3][LONGEST_WORD + 1];
     int *before = rows[0], *last = rows[1], *now = rows[2];
-    for (size_t j = 0; j <= b_length; j++) last[j] = (int)j;
+    for (size_t j = 0; j <= b_length; j++)
+        last[j] = (int)j;
     for (size_t i = 1; i <= a_length; i++) {
         now[0] = (int)i;
         for (size_t j = 1; j <= b_length; j++) {
@@ -34,6 +35,8 @@ static int edit_distance(const char *a, size_t a_length, const char *b, size_t b
 static int closer(const char *word, const char *name, size_t length, int bound) {
     size_t word_length = strlen(word);
     if (word_length > LONGEST_WORD || length > LONGEST_WORD) return bound;
+    size_t apart = word_length > length ? word_length - length : length - word_length;
+    if (apart >= (size_t)bound) return bound; // as many letters to insert or delete at least
     int distance = edit_distance(word, word_length, name, length);
     return distance < bound ? distance : bound;
 }
@@ -105,7 +108,8 @@ ft_status ft_option_unknown(const char *section, const char *key, const char *wh
     }
     if (!known) { // a misspelt section says more than its key, which other sections may have as well
         const char *names[FT_OPTION_LIMIT];
-        for (int i = 0; i < ft_sections_count; i++) names[i] = ft_sections[i].name;
+        for (int i = 0; i < ft_sections_count; i++)
+            names[i] = ft_sections[i].name;
         const char *near = ft_nearest(section, ft_sections_count, names);
         if (near != NULL)
             ft_hint("did you mean [%s]?", near);
@@ -117,7 +121,8 @@ ft_status ft_option_unknown(const char *section, const char *key, const char *wh
     }
     if (search(key, 1, &option) == 0)
         ft_hint("called %s here", option->name);
-    else if ((option = nearest_in_section(section, key)) != NULL || search(key, first_bound(key), &option) < first_bound(key))
+    else if ((option = nearest_in_section(section, key)) != NULL ||
+             search(key, first_bound(key), &option) < first_bound(key))
         ft_hint("did you mean %s?", option->name);
     else
         ft_hint("`ftengine config` lists every option");

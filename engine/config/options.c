@@ -1,36 +1,44 @@
 // options.c - THE option table. A row is all there is to know about an option: the file syntax, the command line, help,
-// bounds, defaults and the reference file come from it. Defaults are those of the Hugging Face Trainer where it has one.
+// bounds, defaults and the reference file come from it. Defaults are those of the Hugging Face Trainer where it has
+// one.
 #include "engine/config/options.h"
 
 #include <math.h>
 #include <string.h>
 
 // The offset of a field, which does not compile when the field is not of the type that the row writes there.
-#define AT(type, field) (offsetof(ft_config, field) + 0 * sizeof(_Generic(((ft_config *)0)->field, type: (char)0)))
+#define AT(type, field) (offsetof(ft_config, field) + 0 * sizeof(_Generic(((ft_config *)0)->field, type : (char)0)))
 #define AT_ENUM(field)                                                                                                 \
     (offsetof(ft_config, field) + 0 * sizeof(char[sizeof(((ft_config *)0)->field) == sizeof(int) ? 1 : -1]))
 
 #define INT(field, default_, least_, most_, ...)                                                                       \
-    {.name = #field, .type = FT_OPTION_INT, .offset = AT(int64_t, field), .initial = default_, .least = least_,        \
-     .most = most_, __VA_ARGS__}
+    {                                                                                                                  \
+        .name = #field, .type = FT_OPTION_INT, .offset = AT(int64_t, field), .initial = default_, .least = least_,     \
+        .most = most_, __VA_ARGS__                                                                                     \
+    }
 #define FLOAT(field, default_, low_, high_, ...)                                                                       \
-    {.name = #field, .type = FT_OPTION_FLOAT, .offset = AT(double, field), .initial = default_, .low = low_,           \
-     .high = high_, __VA_ARGS__}
+    {                                                                                                                  \
+        .name = #field, .type = FT_OPTION_FLOAT, .offset = AT(double, field), .initial = default_, .low = low_,        \
+        .high = high_, __VA_ARGS__                                                                                     \
+    }
 #define BOOL(field, default_, ...)                                                                                     \
-    {.name = #field, .type = FT_OPTION_BOOL, .offset = AT(bool, field), .initial = default_, __VA_ARGS__}
+    { .name = #field, .type = FT_OPTION_BOOL, .offset = AT(bool, field), .initial = default_, __VA_ARGS__ }
 #define CHOICE(field, default_, choices_, ...)                                                                         \
-    {.name = #field, .type = FT_OPTION_CHOICE, .offset = AT_ENUM(field), .initial = default_, .choices = choices_,     \
-     __VA_ARGS__}
+    {                                                                                                                  \
+        .name = #field, .type = FT_OPTION_CHOICE, .offset = AT_ENUM(field), .initial = default_, .choices = choices_,  \
+        __VA_ARGS__                                                                                                    \
+    }
 #define TEXT(kind, field, default_, ...)                                                                               \
-    {.name = #field, .type = kind, .offset = AT(const char *, field), .initial = default_, __VA_ARGS__}
+    { .name = #field, .type = kind, .offset = AT(const char *, field), .initial = default_, __VA_ARGS__ }
 #define ANY INT64_MAX
 
 static const ft_choice init_choices[] = {{"pretrained", FT_INIT_PRETRAINED}, {"random", FT_INIT_RANDOM}, {NULL, 0}};
 static const ft_choice freeze_choices[] = {
     {"none", FT_FREEZE_NONE}, {"embeddings", FT_FREEZE_EMBEDDINGS}, {"encoder", FT_FREEZE_ENCODER}, {NULL, 0}};
 // Checked against ft_activation_from_name by the tests.
-static const ft_choice activation_choices[] = {{"relu", 0},       {"tanh", 0}, {"gelu", 0},   {"gelu_new", 0}, {"silu", 0},
-                                               {"quick_gelu", 0}, {"mish", 0}, {"linear", 0}, {NULL, 0}};
+static const ft_choice activation_choices[] = {{"relu", 0},     {"tanh", 0},   {"gelu", 0},
+                                               {"gelu_new", 0}, {"silu", 0},   {"quick_gelu", 0},
+                                               {"mish", 0},     {"linear", 0}, {NULL, 0}};
 static const ft_choice scheduler_choices[] = {{"linear", FT_SCHED_LINEAR},
                                               {"cosine", FT_SCHED_COSINE},
                                               {"constant", FT_SCHED_CONSTANT},
@@ -80,13 +88,20 @@ const ft_option ft_options[] = {
           .help = "Dropout of the attention weights. auto: as config.json has it."),
     FLOAT(model.classifier_dropout, "auto", 0, 1, .high_open = true, .automatic = true,
           .elsewhere = "cls_dropout seq_classif_dropout",
-          .help = "Dropout of the pooled output, before the head. auto: as config.json has it, else its hidden dropout."),
+          .help =
+              "Dropout of the pooled output, before the head. auto: as config.json has it, else its hidden dropout."),
     CHOICE(model.freeze, "none", freeze_choices, .elsewhere = "freeze_encoder freeze_embeddings freeze_backbone",
            .help = "Weights that keep the values they started with: none, the embeddings, or all below the head."),
     INT(model.freeze_layers, "0", 0, 1024, .unit = "layers", .elsewhere = "num_frozen_layers freeze_first_layers",
         .help = "Freezes the embeddings and so many layers, counted from the first. 0: none."),
-    {.name = "model.head.hidden", .type = FT_OPTION_LIST, .offset = AT(ft_int_list, model.head.hidden), .initial = "",
-     .least = 1, .most = 65536, .unit = "units", .elsewhere = "head_hidden hidden_dims head_hidden_sizes mlp_layers",
+    {.name = "model.head.hidden",
+     .type = FT_OPTION_LIST,
+     .offset = AT(ft_int_list, model.head.hidden),
+     .initial = "",
+     .least = 1,
+     .most = 65536,
+     .unit = "units",
+     .elsewhere = "head_hidden hidden_dims head_hidden_sizes mlp_layers",
      .help = "Widths of hidden layers between the pooled output and the classifier, first to last. Empty: the "
              "standard head, which transformers can open."},
     TEXT(FT_OPTION_NAME, model.head.activation, "relu", .choices = activation_choices,
@@ -102,26 +117,33 @@ const ft_option ft_options[] = {
          .help = "Examples that choose the best checkpoint and stop early. Empty: no evaluation."),
     TEXT(FT_OPTION_PATH, data.test, "", .literal = "-", .elsewhere = "test_file test_data test_path predict_file",
          .help = "Examples that the best model is judged on once, when training is over. Empty: none."),
-    TEXT(FT_OPTION_STRING, data.text_column, "", .elsewhere = "text_column_name text_column_names sentence_column text_field",
+    TEXT(FT_OPTION_STRING, data.text_column, "",
+         .elsewhere = "text_column_name text_column_names sentence_column text_field",
          .help = "Column that holds the text. Empty: text, sentence or the like, else by position."),
     TEXT(FT_OPTION_STRING, data.label_column, "", .elsewhere = "label_column_name label_field target_column",
          .help = "Column that holds the label. Empty: label or the like, else by position."),
     INT(data.max_length, "auto", 3, 1 << 20, .automatic = true, .unit = "tokens",
-        .elsewhere = "tok.max_length tokenizer.max_length max_seq_length max_seq_len max_len seq_length model_max_length",
+        .elsewhere =
+            "tok.max_length tokenizer.max_length max_seq_length max_seq_len max_len seq_length model_max_length",
         .help = "Longer texts are cut to so many tokens, special ones included. auto: 512, or what the model has."),
-    TEXT(FT_OPTION_PATH, data.cache_dir, "", .literal = "none", .elsewhere = "cache tokenizer_cache data_cache_dir",
-         .help = "Where tokenised text is kept between runs. Empty: ftengine in the user's cache directory; none: nowhere."),
+    TEXT(
+        FT_OPTION_PATH, data.cache_dir, "", .literal = "none", .elsewhere = "cache tokenizer_cache data_cache_dir",
+        .help =
+            "Where tokenised text is kept between runs. Empty: ftengine in the user's cache directory; none: nowhere."),
 
-    FLOAT(train.epochs, "3", 0, 1e6, .low_open = true, .elsewhere = "num_train_epochs num_epochs n_epochs max_epochs epoch",
+    FLOAT(train.epochs, "3", 0, 1e6, .low_open = true,
+          .elsewhere = "num_train_epochs num_epochs n_epochs max_epochs epoch",
           .help = "Passes over the training examples; parts of one are possible."),
-    INT(train.max_steps, "0", 0, ANY, .unit = "optimizer steps", .elsewhere = "max_train_steps num_train_steps total_steps",
+    INT(train.max_steps, "0", 0, ANY, .unit = "optimizer steps",
+        .elsewhere = "max_train_steps num_train_steps total_steps",
         .help = "Ends training after so many steps, whatever train.epochs says. 0: train.epochs decides."),
     INT(train.batch_size, "8", 1, 1 << 20, .unit = "sequences",
         .elsewhere = "per_device_train_batch_size per_gpu_train_batch_size train_batch_size bs",
         .help = "Sequences that are drawn together. What is in memory at once is train.micro_batch's business."),
     INT(train.gradient_accumulation_steps, "1", 1, 1 << 20, .unit = "batches",
         .elsewhere = "grad_accum grad_accum_steps gradient_accumulation accumulate_grad_batches accumulation_steps",
-        .help = "Batches whose gradients make one optimizer step: the effective batch is so many times train.batch_size."),
+        .help =
+            "Batches whose gradients make one optimizer step: the effective batch is so many times train.batch_size."),
     INT(train.micro_batch_tokens, "auto", 1, 1LL << 40, .automatic = true, .unit = "tokens",
         .elsewhere = "max_tokens tokens_per_batch max_tokens_per_batch",
         .help = "Tokens computed at once: less memory, the same result. auto: a whole batch."),
@@ -132,20 +154,28 @@ const ft_option ft_options[] = {
           .help = "Highest learning rate of AdamW."),
     FLOAT(train.weight_decay, "0", 0, 100, .elsewhere = "wd adam_weight_decay",
           .help = "Decoupled weight decay. Biases and the parameters of LayerNorms are never decayed."),
-    FLOAT(train.adam_beta1, "0.9", 0, 1, .high_open = true, .elsewhere = "beta1 adam_beta_1", .help = "Decay of AdamW's first moments."),
+    FLOAT(train.adam_beta1, "0.9", 0, 1, .high_open = true, .elsewhere = "beta1 adam_beta_1",
+          .help = "Decay of AdamW's first moments."),
     FLOAT(train.adam_beta2, "0.999", 0, 1, .high_open = true, .elsewhere = "beta2 adam_beta_2",
           .help = "Decay of AdamW's second moments."),
-    FLOAT(train.adam_epsilon, "1e-8", 0, 1, .low_open = true, .elsewhere = "adam_eps eps epsilon", .help = "Added to AdamW's divisor."),
+    FLOAT(train.adam_epsilon, "1e-8", 0, 1, .low_open = true, .elsewhere = "adam_eps eps epsilon",
+          .help = "Added to AdamW's divisor."),
     FLOAT(train.max_grad_norm, "1", 0, INFINITY, .elsewhere = "grad_clip gradient_clip_val clip_grad_norm max_norm",
           .help = "Gradients are scaled down to this global norm. 0: they are never clipped."),
-    CHOICE(train.lr_scheduler, "linear", scheduler_choices, .elsewhere = "lr_scheduler_type scheduler schedule lr_schedule",
+    CHOICE(train.lr_scheduler, "linear", scheduler_choices,
+           .elsewhere = "lr_scheduler_type scheduler schedule lr_schedule",
            .help = "Course of the learning rate behind the warm-up. constant has no warm-up."),
     FLOAT(train.warmup_ratio, "0", 0, 1, .elsewhere = "warmup_proportion warmup_fraction",
           .help = "Share of all steps in which the learning rate rises from 0."),
     INT(train.warmup_steps, "0", 0, ANY, .unit = "optimizer steps", .elsewhere = "num_warmup_steps warmup",
         .help = "Steps in which the learning rate rises from 0. Above 0, train.warmup_ratio is not looked at."),
-    {.name = "train.gradient_checkpointing", .type = FT_OPTION_EVERY_K, .offset = AT(int64_t, train.gradient_checkpointing),
-     .initial = "off", .least = 2, .most = 1024, .automatic = true,
+    {.name = "train.gradient_checkpointing",
+     .type = FT_OPTION_EVERY_K,
+     .offset = AT(int64_t, train.gradient_checkpointing),
+     .initial = "off",
+     .least = 2,
+     .most = 1024,
+     .automatic = true,
      .elsewhere = "activation_checkpointing grad_checkpointing gradient_checkpointing_enable",
      .help = "Recompute instead of keeping: on keeps the input of every layer, a number k that of every k-th. Same "
              "result, less memory, about a third more time. auto: off."},
@@ -159,7 +189,8 @@ const ft_option ft_options[] = {
         .help = "Stops after so many evaluations without a better eval.metric. 0: never."),
     FLOAT(train.min_delta, "0", 0, INFINITY, .elsewhere = "early_stopping_threshold early_stopping_min_delta",
           .help = "A change of eval.metric up to this is no improvement."),
-    INT(train.logging_steps, "500", 1, ANY, .unit = "optimizer steps", .elsewhere = "log_steps log_every log_every_n_steps log_interval",
+    INT(train.logging_steps, "500", 1, ANY, .unit = "optimizer steps",
+        .elsewhere = "log_steps log_every log_every_n_steps log_interval",
         .help = "Steps between two lines of metrics.jsonl."),
     CHOICE(train.precision, "fp32", precision_choices, .elsewhere = "fp16 bf16 dtype torch_dtype mixed_precision",
            .help = "Number format of the computation."),
@@ -176,12 +207,18 @@ const ft_option ft_options[] = {
     CHOICE(eval.metric, "loss", metric_choices, .elsewhere = "metric_for_best_model best_metric monitor",
            .help = "What makes a checkpoint the best, and what train.patience watches."),
 
-    {.name = "memory.limit", .type = FT_OPTION_SIZE, .offset = AT(int64_t, memory.limit), .initial = "auto",
-     .least = 1 << 24, .most = 1LL << 50, .automatic = true,
+    {.name = "memory.limit",
+     .type = FT_OPTION_SIZE,
+     .offset = AT(int64_t, memory.limit),
+     .initial = "auto",
+     .least = 1 << 24,
+     .most = 1LL << 50,
+     .automatic = true,
      .elsewhere = "min_gpu_memory_mb max_memory max_memory_mb gpu_memory_limit memory_limit max_memory_gb",
      .help = "Most that a run may take, as 24GiB, 512MiB, 24GB (10^9) or bytes. auto: what the device has free."},
 
-    TEXT(FT_OPTION_NAME, device.name, "auto", .choices = device_choices, .elsewhere = "device use_cpu no_cuda accelerator",
+    TEXT(FT_OPTION_NAME, device.name, "auto", .choices = device_choices,
+         .elsewhere = "device use_cpu no_cuda accelerator",
          .help = "Where the run is computed. auto: the best there is."),
     INT(device.threads, "0", 0, 4096, .unit = "threads", .elsewhere = "num_threads n_threads omp_num_threads",
         .help = "Threads that compute. 0: one for every core this process may use."),
@@ -192,9 +229,11 @@ const ft_option ft_options[] = {
          .help = "Run directory. Empty: runs/NAME-NNN, NAME being the config file's and NNN the next free number."),
     CHOICE(output.exists, "new", exists_choices, .elsewhere = "overwrite_output_dir resume_from_checkpoint resume",
            .help = "When output.dir is there already: take a fresh name beside it, go on where it stopped, or refuse."),
-    INT(output.save_steps, "500", 0, ANY, .unit = "optimizer steps", .elsewhere = "save_every checkpoint_every checkpoint_steps",
+    INT(output.save_steps, "500", 0, ANY, .unit = "optimizer steps",
+        .elsewhere = "save_every checkpoint_every checkpoint_steps",
         .help = "Steps between two checkpoints. 0: only at the end of an epoch, and when stopped."),
-    INT(output.save_total_limit, "1", 1, 1 << 20, .unit = "checkpoints", .elsewhere = "max_checkpoints keep_checkpoints",
+    INT(output.save_total_limit, "1", 1, 1 << 20, .unit = "checkpoints",
+        .elsewhere = "max_checkpoints keep_checkpoints",
         .help = "Older checkpoints than the last so many are removed."),
 };
 const int ft_options_count = (int)(sizeof ft_options / sizeof ft_options[0]);
@@ -208,7 +247,8 @@ int ft_option_find(const char *name) {
 
 const ft_section *ft_section_find(const char *name, size_t length) {
     for (int i = 0; i < ft_sections_count; i++)
-        if (strlen(ft_sections[i].name) == length && memcmp(ft_sections[i].name, name, length) == 0) return &ft_sections[i];
+        if (strlen(ft_sections[i].name) == length && memcmp(ft_sections[i].name, name, length) == 0)
+            return &ft_sections[i];
     return NULL;
 }
 

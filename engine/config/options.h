@@ -10,8 +10,8 @@ typedef enum ft_option_type {
     FT_OPTION_INT,
     FT_OPTION_FLOAT,
     FT_OPTION_BOOL,
-    FT_OPTION_CHOICE,  // an enum of the C side
-    FT_OPTION_NAME,    // a string out of `choices`
+    FT_OPTION_CHOICE, // an enum of the C side
+    FT_OPTION_NAME,   // a string out of `choices`
     FT_OPTION_STRING,
     FT_OPTION_PATH,
     FT_OPTION_SIZE,    // bytes; auto is stored as 0

@@ -12,7 +12,8 @@
 // What a message repeats of a value: not too much, and nothing that moves a terminal's cursor.
 static const char *shown(const char *text, char out[84]) {
     size_t n = 0;
-    for (; text[n] != '\0' && n < 80; n++) out[n] = iscntrl((unsigned char)text[n]) ? '?' : text[n];
+    for (; text[n] != '\0' && n < 80; n++)
+        out[n] = iscntrl((unsigned char)text[n]) ? '?' : text[n];
     strcpy(out + n, text[n] == '\0' ? "" : "...");
     return out;
 }
@@ -70,16 +71,8 @@ static bool parse_size(const ft_option *option, const char *text, int64_t *out) 
     static const struct {
         const char *name;
         double bytes;
-    } units[] = {{"", 1},
-                 {"B", 1},
-                 {"KiB", 0x1p10},
-                 {"MiB", 0x1p20},
-                 {"GiB", 0x1p30},
-                 {"TiB", 0x1p40},
-                 {"KB", 1e3},
-                 {"MB", 1e6},
-                 {"GB", 1e9},
-                 {"TB", 1e12}};
+    } units[] = {{"", 1},         {"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
+                 {"TiB", 0x1p40}, {"KB", 1e3}, {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
     size_t length = strspn(text, "0123456789.");
     const char *unit = text + length + strspn(text + length, " \t");
     char digits[40];
@@ -149,13 +142,16 @@ static ft_status find_choice(const ft_option *option, const char *text, const ch
     return FT_INVALID;
 }
 
-static ft_status set_list(ft_config *config, const ft_option *option, const char *text, const char *where, ft_int_list *out) {
+static ft_status set_list(ft_config *config, const ft_option *option, const char *text, const char *where,
+                          ft_int_list *out) {
     int64_t values[FT_LIST_LIMIT];
     int count = 0;
     for (const char *at = text; *at != '\0'; count++) {
         const char *comma = at + strcspn(at, ","), *end = comma;
-        while (at < end && isblank((unsigned char)*at)) at++;
-        while (end > at && isblank((unsigned char)end[-1])) end--;
+        while (at < end && isblank((unsigned char)*at))
+            at++;
+        while (end > at && isblank((unsigned char)end[-1]))
+            end--;
         if (count == FT_LIST_LIMIT)
             return ft_fail(FT_INVALID, where, "%s has more than %d members", option->name, FT_LIST_LIMIT);
         int64_t value;
@@ -189,7 +185,8 @@ static ft_status check_storable(const ft_option *option, const char *text, size_
                            shown(text, value));
     }
     if (length > 0 && (isspace((unsigned char)text[0]) || isspace((unsigned char)text[length - 1])))
-        return ft_fail(FT_INVALID, where, "%s cannot begin or end with white space: '%s'", option->name, shown(text, value));
+        return ft_fail(FT_INVALID, where, "%s cannot begin or end with white space: '%s'", option->name,
+                       shown(text, value));
     return FT_OK;
 }
 
@@ -206,7 +203,8 @@ static ft_status set_path(ft_config *config, const ft_option *option, const char
                           const char *where, const char **out) {
     FT_TRY(check_storable(option, text, FT_PATH_LIMIT, where));
     bool as_is = text[0] == '\0' || (option->literal != NULL && strcmp(text, option->literal) == 0);
-    const char *kept = as_is ? ft_arena_strdup(&config->arena, text) : ft_path_absolute(&config->arena, directory, text);
+    const char *kept =
+        as_is ? ft_arena_strdup(&config->arena, text) : ft_path_absolute(&config->arena, directory, text);
     if (kept == NULL) return ft_error_code();
     FT_TRY(check_storable(option, kept, FT_PATH_LIMIT, where)); // the directory's name is part of it now
     *out = kept;
@@ -219,8 +217,8 @@ ft_status ft_option_set(ft_config *config, const ft_option *option, const char *
     switch (option->type) {
     case FT_OPTION_INT: {
         int64_t value = FT_AUTO;
-        if (!is_auto(option, text) && (!whole_number(text, text + strlen(text), &value) || value < option->least ||
-                                       value > option->most))
+        if (!is_auto(option, text) &&
+            (!whole_number(text, text + strlen(text), &value) || value < option->least || value > option->most))
             return refuse(option, text, where);
         *(int64_t *)field = value;
         return FT_OK;

@@ -1,5 +1,6 @@
-// schedule.h - the learning rate over a run, as a factor of train.learning_rate. The formulas are those of transformers'
-// get_scheduler, so that the first update of a warm-up has rate 0 and the last one of a linear decay is above 0.
+// schedule.h - the learning rate over a run, as a factor of train.learning_rate. The formulas are those of
+// transformers' get_scheduler, so that the first update of a warm-up has rate 0 and the last one of a linear decay is
+// above 0.
 #ifndef FT_SCHEDULE_H
 #define FT_SCHEDULE_H
 
