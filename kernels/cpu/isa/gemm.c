@@ -15,40 +15,25 @@ typedef struct job {
     size_t b_floats, a_floats; // of one thread
 } job;
 
-// Columns of a block, cut into panels of nearly equal width: 4 vectors make 2 + 2, since a tile of 3 + 1 would leave
-// the second one short of independent chains.
-typedef struct panels {
-    int64_t vectors;
-    int count;
-} panels;
-static panels panels_of(int64_t columns) {
-    int64_t vectors = (columns + REG_LANES - 1) / REG_LANES;
-    return (panels){vectors, (int)((vectors + TILE_REGS - 1) / TILE_REGS)};
-}
-static int64_t panel_start(panels p, int index) { return p.vectors * index / p.count; } // in vectors
-
-static void pack_block(const ft_gemm_view *v, int64_t k0, int64_t k, int64_t n0, int64_t n, float *out) {
-    panels all = panels_of(n);
-    for (int i = 0; i < all.count; i++) {
-        int64_t first = panel_start(all, i) * REG_LANES, width = panel_start(all, i + 1) * REG_LANES - first;
-        int real = (int)(n - first < width ? n - first : width);
-        if (v->trans_b) pack_rows(v->b + (n0 + first) * v->ldb + k0, v->ldb, k, real, (int)width, out + first * k);
-        else pack_columns(v->b + k0 * v->ldb + n0 + first, v->ldb, k, real, (int)width, out + first * k);
+static void pack_block(const ft_gemm_view *v, int64_t k0, int64_t k, int64_t n0, int64_t n,
+                       const panels *all, float *out) {
+    for (int i = 0; i < all->count; i++) {
+        int first = all->first[i], width = all->first[i + 1] - first;
+        int real = n - first < width ? (int)n - first : width;
+        if (v->trans_b) pack_rows(v->b + (n0 + first) * v->ldb + k0, v->ldb, k, real, width, out + first * k);
+        else pack_columns(v->b + k0 * v->ldb + n0 + first, v->ldb, k, real, width, out + first * k);
     }
 }
 
 // C[m0.., n0..] of m x n over k0..k0+k, B's block packed.
 static void multiply_block(const ft_gemm_view *v, int64_t m0, int64_t m, int64_t n0, int64_t n, int64_t k0, int64_t k,
-                           const float *b, float *a_packed) {
+                           const panels *all, const float *b, float *a_packed) {
     bool last_k = k0 + k == v->k;
     tile t = {.k = k, .a_row = v->lda, .ldc = v->ldc, .load_c = k0 > 0 || v->accumulate};
     int mode = v->trans_a ? A_PACKED : v->trans_c ? C_SWAPPED : 0;
-    if (v->trans_a)
-        for (int64_t i = 0; i < m; i += TILE_ROWS)
-            pack_tile(v->a + k0 * v->lda + m0 + i, v->lda, k, (int)(m - i < TILE_ROWS ? m - i : TILE_ROWS), a_packed + i * k);
-    panels all = panels_of(n);
-    for (int j = 0; j < all.count; j++) {
-        int64_t first = panel_start(all, j) * REG_LANES, vectors = panel_start(all, j + 1) - panel_start(all, j);
+    if (v->trans_a) pack_tiles(v->a + k0 * v->lda + m0, v->lda, k, m, a_packed);
+    for (int j = 0; j < all->count; j++) {
+        int64_t first = all->first[j], vectors = (all->first[j + 1] - first) / REG_LANES;
         int64_t left = n - first - (vectors - 1) * REG_LANES;
         t.last_lanes = (int)(left < REG_LANES ? left : REG_LANES);
         t.b = b + first * k;
@@ -73,11 +58,12 @@ static void multiply_part(void *context, int task, int thread) {
     int64_t slabs = v->k > 0 ? (v->k + FT_GEMM_KC - 1) / FT_GEMM_KC : 1; // without k, C still becomes 0 (+ bias)
     for (int64_t n = n0; n < n1; n += FT_GEMM_NC) {
         int64_t columns = n1 - n < FT_GEMM_NC ? n1 - n : FT_GEMM_NC;
+        panels all = panels_of(columns);
         for (int64_t s = 0; s < slabs; s++) {
             int64_t k0 = v->k * s / slabs, k = v->k * (s + 1) / slabs - k0;
-            pack_block(v, k0, k, n, columns, b_packed);
+            pack_block(v, k0, k, n, columns, &all, b_packed);
             for (int64_t m = m0; m < m1; m += FT_GEMM_MC)
-                multiply_block(v, m, m1 - m < FT_GEMM_MC ? m1 - m : FT_GEMM_MC, n, columns, k0, k, b_packed, a_packed);
+                multiply_block(v, m, m1 - m < FT_GEMM_MC ? m1 - m : FT_GEMM_MC, n, columns, k0, k, &all, b_packed, a_packed);
         }
     }
 }

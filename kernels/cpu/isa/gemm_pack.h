@@ -2,18 +2,32 @@
 #ifndef FT_CPU_GEMM_PACK_H
 #define FT_CPU_GEMM_PACK_H
 
+#include "kernels/cpu/gemm_plan.h"
 #include "kernels/cpu/isa/gemm_kernel.h"
 
-// Panel of `width` columns (n of them real, the others 0) and k rows: out[p * width + j] = B(p, j).
-// b: B as [k][n], rows ldb apart.
+// Columns of a block, cut into panels of nearly equal width: 4 vectors make 2 + 2, since a tile of 3 + 1 would leave
+// the second one short of independent chains. Panel i: out[first[i] * k + p * width + j] = B(p, first[i] + j), 0 beyond n.
+typedef struct panels {
+    int count;
+    int first[FT_GEMM_NC / PANEL + 2]; // columns; first[count] is the end, a multiple of REG_LANES
+} panels;
+static inline panels panels_of(int64_t columns) {
+    int vectors = (int)((columns + REG_LANES - 1) / REG_LANES);
+    panels p = {.count = (vectors + TILE_REGS - 1) / TILE_REGS};
+    for (int i = 0; i <= p.count; i++) p.first[i] = vectors * i / p.count * REG_LANES;
+    return p;
+}
+
+// One panel of `width` columns, n of them real; b: B as [k][n], rows ldb apart. Panel by panel and not row by row over
+// all panels: these lie a multiple of 4 KiB apart, and that many write streams evict each other.
 static void pack_columns(const float *b, int64_t ldb, int64_t k, int n, int width, float *out) {
-    int whole = n / REG_LANES * REG_LANES, rest = n - whole;
+    int whole = n / REG_LANES * REG_LANES;
     for (int64_t p = 0; p < k; p++, b += ldb, out += width) {
         for (int j = 0; j < whole; j += REG_LANES) reg_store(out + j, reg_load(b + j));
-        if (rest) reg_store(out + whole, reg_load_n(b + whole, rest));
+        if (n > whole) reg_store(out + whole, reg_load_n(b + whole, n - whole));
     }
 }
-// b: B as [n][k], rows ldb apart.
+// The same; b: B as [n][k], rows ldb apart.
 static void pack_rows(const float *b, int64_t ldb, int64_t k, int n, int width, float *out) {
     int j = 0;
     for (; j + 8 <= n; j += 8, b += 8 * ldb) {
@@ -25,13 +39,17 @@ static void pack_rows(const float *b, int64_t ldb, int64_t k, int n, int width, 
     for (; j < width; j++, b += ldb)
         for (int64_t p = 0; p < k; p++) out[p * width + j] = j < n ? b[p] : 0.0f;
 }
-// Tile of m rows of a transposed A, stored [k][m]: out[p * TILE_ROWS + i]; the rows beyond m are never read.
-static void pack_tile(const float *a, int64_t lda, int64_t k, int m, float *out) {
-    if (m == TILE_ROWS)
-        for (int64_t p = 0; p < k; p++, a += lda, out += TILE_ROWS) memcpy(out, a, TILE_ROWS * sizeof *out);
-    else
-        for (int64_t p = 0; p < k; p++, a += lda, out += TILE_ROWS)
-            for (int i = 0; i < m; i++) out[i] = a[i];
+// m rows of a transposed A, stored [k][m]: tile i at out[i * TILE_ROWS * k], element (row, p) at p * TILE_ROWS + row.
+// Rows beyond m are never read. A few tiles at a time, so that cache lines of the source are used whole.
+static void pack_tiles(const float *a, int64_t lda, int64_t k, int64_t m, float *out) {
+    enum { GROUP = 4 * TILE_ROWS };
+    for (; m >= GROUP; m -= GROUP, a += GROUP, out += GROUP * k)
+        for (int64_t p = 0; p < k; p++)
+            for (int64_t i = 0; i < GROUP; i += TILE_ROWS)
+                memcpy(out + i * k + p * TILE_ROWS, a + p * lda + i, TILE_ROWS * sizeof *a);
+    for (; m > 0; m -= TILE_ROWS, a += TILE_ROWS, out += TILE_ROWS * k)
+        for (int64_t p = 0; p < k; p++)
+            for (int64_t i = 0; i < TILE_ROWS && i < m; i++) out[p * TILE_ROWS + i] = a[p * lda + i];
 }
 
 #endif
