@@ -45,6 +45,7 @@ typedef struct ft_config {
     struct {
         const char *path; // model directory
         ft_init init;
+        bool ignore_mismatched_sizes; // a head of another shape in the checkpoint is drawn anew
         double hidden_dropout, attention_dropout, classifier_dropout; // NaN: config.json's
         ft_freeze freeze;
         int64_t freeze_layers; // the embeddings and the first k layers; 0 = none

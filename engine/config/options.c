@@ -80,6 +80,8 @@ const ft_option ft_options[] = {
          .help = "Directory of a Hugging Face model: config.json, model.safetensors, and vocab.txt or tokenizer.json."),
     CHOICE(model.init, "pretrained", init_choices, .elsewhere = "from_scratch",
            .help = "Start from the weights in the directory, or from random ones of the same shape."),
+    BOOL(model.ignore_mismatched_sizes, "false",
+         .help = "Draw a new head where the checkpoint's has another shape, instead of refusing it."),
     FLOAT(model.hidden_dropout, "auto", 0, 1, .high_open = true, .automatic = true,
           .elsewhere = "hidden_dropout_prob dropout",
           .help = "Dropout behind the embeddings and behind both halves of a layer. auto: as config.json has it."),
