@@ -309,15 +309,17 @@ static ft_status read_stream(FILE *stream, char **data, size_t *length) {
     return FT_OK;
 }
 
+ft_status ft_table_load(const char *path, char **data, size_t *length) {
+    if (strcmp(path, "-") == 0) return read_stream(stdin, data, length);
+    return ft_read_file(path, SIZE_MAX / 2, data, length);
+}
+
 ft_status ft_table_read(const char *path, const char *text_column, const char *label_column, const char *id_column,
                         ft_table_label need, ft_table *table) {
     memset(table, 0, sizeof *table);
     char *data = NULL;
     size_t length = 0;
-    if (strcmp(path, "-") == 0)
-        FT_TRY(read_stream(stdin, &data, &length));
-    else
-        FT_TRY(ft_read_file(path, SIZE_MAX / 2, &data, &length));
+    FT_TRY(ft_table_load(path, &data, &length));
     return ft_table_parse(data, length, ft_table_display(path), text_column, label_column, id_column, need, table);
 }
 

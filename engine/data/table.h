@@ -34,7 +34,11 @@ ft_status ft_table_read(const char *path, const char *text_column, const char *l
 // The same from memory. Takes `data`: malloc()ed, length bytes and room for one more; freed with the table or on error.
 ft_status ft_table_parse(char *data, size_t length, const char *name, const char *text_column, const char *label_column,
                          const char *id_column, ft_table_label need, ft_table *table);
+// Plain text: every line is a text without a label. FT_INVALID when there is no line.
+ft_status ft_table_read_lines(const char *path, ft_table *table);
 void ft_table_free(ft_table *table); // {0} is fine
+// The bytes of a file, or of standard input for "-"; malloc()ed with room for one more. For the readers above.
+ft_status ft_table_load(const char *path, char **data, size_t *length);
 
 // What messages call this path: itself, "<stdin>" for "-".
 const char *ft_table_display(const char *path);

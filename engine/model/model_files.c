@@ -2,6 +2,7 @@
 
 #include "engine/io/files.h"
 #include "engine/io/safetensors.h"
+#include "kernels/philox.h"
 
 #include <math.h>
 #include <stdio.h>
