@@ -66,7 +66,7 @@ static double seconds_per_call(ft_device *device, const ft_gemm_args *g, int rep
 }
 
 int main(int argc, char **argv) {
-    int threads = argc > 1 ? atoi(argv[1]) : 0, rounds = argc > 3 ? atoi(argv[3]) : 5, only = argc > 4 ? atoi(argv[4]) : 0;
+    int threads = argc > 1 ? atoi(argv[1]) : 0, rounds = argc > 3 ? atoi(argv[3]) : 20, only = argc > 4 ? atoi(argv[4]) : 0;
     ft_device *device;
     if (ft_cpu_open(threads, argc > 2 ? argv[2] : NULL, &device) != FT_OK) {
         fprintf(stderr, "%s: %s\n", ft_error_where(), ft_error_message());
@@ -100,17 +100,16 @@ int main(int argc, char **argv) {
                 g.workspace.data = b.scratch = aligned_alloc(4096, (g.workspace.bytes + 4095) / 4096 * 4096);
                 if (!b.scratch) return 1;
                 double flops = 2.0 * tokens * out * in, best[2] = {0, 0}, peak = 0;
-                int repeats = 1 + (int)(2e9 / flops / 2);
-                if (repeats > 200) repeats = 200;
+                int repeats = 1 + (int)(2e8 / flops); // about a millisecond: short enough to fall between disturbances
                 for (int round = 0; round < rounds; round++) {
-                    double now = ft_fma_peak(ft_cpu_of(device)->pool, 0.003);
+                    double now = ft_fma_peak(ft_cpu_of(device)->pool, 0.001);
                     if (now > peak) peak = now;
                     for (int library = 0; library <= (int)have_library; library++) {
                         seconds_per_call(device, &g, 1, library); // wakes the threads, warms the caches
                         double speed = flops / seconds_per_call(device, &g, repeats, library) / 1e9;
                         if (speed > best[library]) best[library] = speed;
                         // The library's threads spin on for a while: let them go to sleep before the next turn.
-                        struct timespec pause = {0, have_library ? 5000000 : 0};
+                        struct timespec pause = {0, have_library ? 2000000 : 0};
                         nanosleep(&pause, NULL);
                     }
                 }

@@ -16,13 +16,14 @@ ft_gemm_view ft_gemm_view_of(const ft_gemm_args *args) {
         s.trans_c = true;
         return s;
     }
+    v.direct_b = !v.trans_a && !v.trans_b && v.m <= FT_GEMM_DIRECT_ROWS && v.n % FT_GEMM_VECTOR == 0;
     return v;
 }
 
 void ft_gemm_scratch(const ft_gemm_view *v, size_t *b_floats, size_t *a_floats) {
     int64_t kc = at_most(v->k, FT_GEMM_KC);
     int64_t columns = at_most(parts_of(v->n, FT_GEMM_WIDEST_PANEL) * FT_GEMM_WIDEST_PANEL, FT_GEMM_NC);
-    *b_floats = (size_t)(parts_of(columns * kc, 64) * 64);
+    *b_floats = v->direct_b ? 0 : (size_t)(parts_of(columns * kc, 64) * 64);
     int64_t rows = v->trans_a ? at_most(parts_of(v->m, 24) * 24, FT_GEMM_MC) : 0;
     *a_floats = (size_t)(parts_of(rows * kc, 64) * 64);
 }

@@ -29,14 +29,14 @@ static void pack_block(const ft_gemm_view *v, int64_t k0, int64_t k, int64_t n0,
 static void multiply_block(const ft_gemm_view *v, int64_t m0, int64_t m, int64_t n0, int64_t n, int64_t k0, int64_t k,
                            const panels *all, const float *b, float *a_packed) {
     bool last_k = k0 + k == v->k;
-    tile t = {.k = k, .a_row = v->lda, .ldc = v->ldc, .load_c = k0 > 0 || v->accumulate};
-    int mode = v->trans_a ? A_PACKED : v->trans_c ? C_SWAPPED : 0;
+    tile t = {.k = k, .a_row = v->lda, .b_row = v->ldb, .ldc = v->ldc, .load_c = k0 > 0 || v->accumulate};
+    int mode = v->trans_a ? A_PACKED : v->trans_c ? C_SWAPPED : v->direct_b ? B_DIRECT : PLAIN;
     if (v->trans_a) pack_tiles(v->a + k0 * v->lda + m0, v->lda, k, m, a_packed);
     for (int j = 0; j < all->count; j++) {
         int64_t first = all->first[j], vectors = (all->first[j + 1] - first) / REG_LANES;
         int64_t left = n - first - (vectors - 1) * REG_LANES;
         t.last_lanes = (int)(left < REG_LANES ? left : REG_LANES);
-        t.b = b + first * k;
+        t.b = v->direct_b ? v->b + k0 * v->ldb + n0 + first : b + first * k;
         for (int64_t i = 0; i < m; i += TILE_ROWS) {
             int64_t row = m0 + i, column = n0 + first, rows = m - i < TILE_ROWS ? m - i : TILE_ROWS;
             t.a = v->trans_a ? a_packed + i * k : v->a + row * v->lda + k0;
@@ -61,7 +61,7 @@ static void multiply_part(void *context, int task, int thread) {
         panels all = panels_of(columns);
         for (int64_t s = 0; s < slabs; s++) {
             int64_t k0 = v->k * s / slabs, k = v->k * (s + 1) / slabs - k0;
-            pack_block(v, k0, k, n, columns, &all, b_packed);
+            if (!v->direct_b) pack_block(v, k0, k, n, columns, &all, b_packed);
             for (int64_t m = m0; m < m1; m += FT_GEMM_MC)
                 multiply_block(v, m, m1 - m < FT_GEMM_MC ? m1 - m : FT_GEMM_MC, n, columns, k0, k, &all, b_packed, a_packed);
         }

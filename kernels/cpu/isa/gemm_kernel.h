@@ -90,7 +90,8 @@ typedef struct tile {
     int64_t k;
     const float *a;      // element (i, p) at a[i * a_row + p] (as it lies) or a[p * TILE_ROWS + i] (packed)
     int64_t a_row;
-    const float *b;      // packed: element (p, j) at b[p * nv * REG_LANES + j]
+    const float *b;      // element (p, j) at b[p * nv * REG_LANES + j] (packed) or b[p * b_row + j] (as it lies)
+    int64_t b_row;
     float *c;            // element (i, j) at c[i * ldc + j], or c[j * ldc + i] when the product is swapped
     int64_t ldc;
     int last_lanes;      // columns of C in the last of the nv vectors, 1..REG_LANES
@@ -98,7 +99,8 @@ typedef struct tile {
     const float *bias;   // of the tile's columns (of its rows when swapped), or NULL: this is not the last part of k
 } tile;
 
-enum { A_PACKED = 1, C_SWAPPED = 2, KERNEL_MODES = 3 }; // mode 0: neither; the two never meet
+// What is not as in PLAIN: A as it lies, B packed, C as it lies.
+enum { PLAIN, A_PACKED, C_SWAPPED, B_DIRECT, KERNEL_MODES };
 
 // A tile on its way to or from a C stored transposed. Out of line: once a tile, and every tile function shares them.
 static __attribute__((noinline)) void tile_from_swapped(float buffer[TILE_ROWS][PANEL], int m, int columns, const tile *t) {
@@ -157,7 +159,7 @@ FT_VEC void run_tile(const tile *t, const int m, const int nv, const int mode) {
             for (int j = 0; j < nv; j++) acc[i][j] = reg_fma(y, x[j], acc[i][j]);
         }
         a += a_step;
-        b += nv * REG_LANES;
+        b += mode == B_DIRECT ? t->b_row : nv * REG_LANES;
     }
     if (t->bias) {
 #pragma GCC unroll 8
@@ -192,9 +194,10 @@ FT_VEC void run_tile(const tile *t, const int m, const int nv, const int mode) {
 // kernels[mode][m - 1][nv - 1]
 typedef void tile_function(const tile *t);
 #define FT_TILE(m, nv)                                                                                                 \
-    static void tile_##m##x##nv(const tile *t) { run_tile(t, m, nv, 0); }                                              \
+    static void tile_plain_##m##x##nv(const tile *t) { run_tile(t, m, nv, PLAIN); }                                    \
     static void tile_packed_##m##x##nv(const tile *t) { run_tile(t, m, nv, A_PACKED); }                                \
-    static void tile_swapped_##m##x##nv(const tile *t) { run_tile(t, m, nv, C_SWAPPED); }
+    static void tile_swapped_##m##x##nv(const tile *t) { run_tile(t, m, nv, C_SWAPPED); }                              \
+    static void tile_direct_##m##x##nv(const tile *t) { run_tile(t, m, nv, B_DIRECT); }
 #if defined(FT_ISA_avx512)
 #define FT_TILE_ROW(m) FT_TILE(m, 1) FT_TILE(m, 2) FT_TILE(m, 3)
 #define FT_TILE_NAMES(kind, m) {tile##kind##m##x1, tile##kind##m##x2, tile##kind##m##x3}
@@ -216,7 +219,7 @@ FT_TILE_ROW(7) FT_TILE_ROW(8)
     {FT_TILE_NAMES(kind, 1), FT_TILE_NAMES(kind, 2), FT_TILE_NAMES(kind, 3), FT_TILE_NAMES(kind, 4),                   \
      FT_TILE_NAMES(kind, 5), FT_TILE_NAMES(kind, 6) FT_TILE_MORE(kind)}
 static tile_function *const kernels[KERNEL_MODES][TILE_ROWS][TILE_REGS] = {
-    FT_TILE_TABLE(_), FT_TILE_TABLE(_packed_), FT_TILE_TABLE(_swapped_)};
+    FT_TILE_TABLE(_plain_), FT_TILE_TABLE(_packed_), FT_TILE_TABLE(_swapped_), FT_TILE_TABLE(_direct_)};
 #undef FT_TILE
 #undef FT_TILE_ROW
 #undef FT_TILE_NAMES

@@ -18,11 +18,19 @@ static inline panels panels_of(int64_t columns) {
     return p;
 }
 
+// Rows of a source lie far apart, often on pages of their own, where hardware does not look ahead: ask for rows early.
+enum { LINE = 16, AHEAD = 24 };
+// May point beyond the source, which is harmless; as a number, since such a pointer must not be formed.
+FT_VEC void prefetch(const float *p, int64_t offset) {
+    __builtin_prefetch((const void *)((uintptr_t)p + (uintptr_t)offset * sizeof *p));
+}
+
 // One panel of `width` columns, n of them real; b: B as [k][n], rows ldb apart. Panel by panel and not row by row over
 // all panels: these lie a multiple of 4 KiB apart, and that many write streams evict each other.
 static void pack_columns(const float *b, int64_t ldb, int64_t k, int n, int width, float *out) {
     int whole = n / REG_LANES * REG_LANES;
     for (int64_t p = 0; p < k; p++, b += ldb, out += width) {
+        for (int j = 0; j < n; j += LINE) prefetch(b, AHEAD * ldb + j);
         for (int j = 0; j < whole; j += REG_LANES) reg_store(out + j, reg_load(b + j));
         if (n > whole) reg_store(out + whole, reg_load_n(b + whole, n - whole));
     }
@@ -44,9 +52,11 @@ static void pack_rows(const float *b, int64_t ldb, int64_t k, int n, int width, 
 static void pack_tiles(const float *a, int64_t lda, int64_t k, int64_t m, float *out) {
     enum { GROUP = 4 * TILE_ROWS };
     for (; m >= GROUP; m -= GROUP, a += GROUP, out += GROUP * k)
-        for (int64_t p = 0; p < k; p++)
+        for (int64_t p = 0; p < k; p++) {
+            for (int64_t i = 0; i < GROUP; i += LINE) prefetch(a, (p + AHEAD) * lda + i);
             for (int64_t i = 0; i < GROUP; i += TILE_ROWS)
                 memcpy(out + i * k + p * TILE_ROWS, a + p * lda + i, TILE_ROWS * sizeof *a);
+        }
     for (; m > 0; m -= TILE_ROWS, a += TILE_ROWS, out += TILE_ROWS * k)
         for (int64_t p = 0; p < k; p++)
             for (int64_t i = 0; i < TILE_ROWS && i < m; i++) out[p * TILE_ROWS + i] = a[p * lda + i];
