@@ -8,7 +8,7 @@
 
 // x * sigmoid(z) and its derivative, where z = z(x) has the derivative dz. x and z must be bounded below so that e^-z is
 // finite; steep is x bounded above too, because infinity times 0 is no slope.
-FT_VEC v16 gated(v16 x, v16 steep, v16 z, v16 dz, v16 *slope) {
+FT_VMATH v16 gated(v16 x, v16 steep, v16 z, v16 dz, v16 *slope) {
     v16 one = v_set1(1.0f), e = v_exp(v_neg(z));
     v16 s = v_div(one, v_add(one, e));
     v16 s_times_rest = v_mul(v_mul(e, s), s); // s (1 - s) without cancellation
@@ -16,7 +16,7 @@ FT_VEC v16 gated(v16 x, v16 steep, v16 z, v16 dz, v16 *slope) {
     return v_mul(x, s);
 }
 
-FT_VEC v16 evaluate(ft_activation kind, v16 x, v16 *slope) {
+FT_VMATH v16 evaluate(ft_activation kind, v16 x, v16 *slope) {
     v16 zero = v_zero(), one = v_set1(1.0f);
     switch (kind) {
     case FT_ACT_GELU: { // x Phi(x) = max(x, 0) - |x| Phi(-|x|): no cancellation, and one rounding near the end

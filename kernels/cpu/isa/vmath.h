@@ -7,8 +7,16 @@
 
 #include "kernels/cpu/isa/vec.h"
 
+// For functions of many operations. Sixteen scalars of the portable kind are a heap of code: inlined everywhere it takes
+// minutes to compile with sanitizers, and gains nothing, since each of its multiply-adds is a library call already.
+#if defined(FT_ISA_avx2) || defined(FT_ISA_avx512)
+#define FT_VMATH FT_VEC
+#else
+#define FT_VMATH static __attribute__((noinline, unused))
+#endif
+
 // e^x to 1.1 ulp. Infinity above 88.72; 0 below -86.98, a little before the smallest normal number.
-FT_VEC v16 v_exp(v16 x) {
+FT_VMATH v16 v_exp(v16 x) {
     // The bounds keep n in [-126, 128]. The order of operands lets a NaN through.
     x = v_min(v_set1(89.0f), v_max(v_set1(-87.5f), x));
     v16 n = v_round(v_mul(x, v_set1(0x1.715476p+0f)));
@@ -26,10 +34,10 @@ FT_VEC v16 v_exp(v16 x) {
 }
 
 // 1 / (1 + e^-x) with an absolute error of 1e-7.
-FT_VEC v16 v_sigmoid(v16 x) { return v_div(v_set1(1.0f), v_add(v_set1(1.0f), v_exp(v_neg(x)))); }
+FT_VMATH v16 v_sigmoid(v16 x) { return v_div(v_set1(1.0f), v_add(v_set1(1.0f), v_exp(v_neg(x)))); }
 
 // tanh to 2 ulp.
-FT_VEC v16 v_tanh(v16 x) {
+FT_VMATH v16 v_tanh(v16 x) {
     v16 a = v_abs(x), s = v_mul(x, x);
     v16 q = v_set1(-5.8951474e-3f); // (tanh a - a) / a^3 for a < 0.6
     q = v_fma(q, s, v_set1(2.0795963e-2f));
@@ -44,7 +52,7 @@ FT_VEC v16 v_tanh(v16 x) {
 // The lower tail Phi(-a) of the standard normal distribution for a >= 0 with an absolute error of 2e-7 (1e-7 of itself
 // per unit of a^2), and e^(-a^2/2) in *bell: what GELU and its derivative are made of. With t = 1 / (1 + 0.3 a) the ratio
 // of tail and bell is close to a polynomial in t over the whole half-line.
-FT_VEC v16 v_normal_tail(v16 a, v16 *bell) {
+FT_VMATH v16 v_normal_tail(v16 a, v16 *bell) {
     *bell = v_exp(v_mul(v_mul(a, a), v_set1(-0.5f)));
     v16 t = v_div(v_set1(1.0f), v_fma(a, v_set1(0.3f), v_set1(1.0f)));
     v16 q = v_set1(3.6249581e-2f);

@@ -1,0 +1,198 @@
+// y = LayerNorm(residual + dropout(x + bias)) and its gradients.
+//
+// The backward pass is two sweeps: rows in parallel for the two means of a row, then columns in parallel for everything
+// else, so that the sums over rows (dgamma, dbeta, dbias) are chains in row order that one thread owns.
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/row_dropout.h"
+#include "kernels/cpu/isa/vec.h"
+
+#include <math.h>
+
+enum {
+    PIECE = FT_DROPOUT_PIECE, // columns whose dropout bits are made at once
+    CHAINS = 4,               // partial sums of a row: its vector k goes to sum k % 4, whatever the machine
+};
+
+static bool dropout_fits(const ft_dropout *d, int64_t rows) {
+    return d->probability == 0.0f || (d->step && ((d->slot && d->position) || rows == 0));
+}
+
+FT_VEC float sum_of_chains(const v16 sum[CHAINS]) {
+    return v_hsum(v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3])));
+}
+
+// ---- forward --------------------------------------------------------------------------------------------------------
+
+typedef struct forward_job {
+    const ft_layernorm_forward_args *args;
+    ft_row_dropout dropout;
+    int shares;
+} forward_job;
+
+// s = residual + dropout(x + bias) for one row; returns its sum.
+static float join_row(const forward_job *job, int64_t row, float *s) {
+    const ft_layernorm_forward_args *a = job->args;
+    const float *x = ft_row(a->x, row), *bias = a->bias.data, *residual = ft_row_if(a->residual, row);
+    bool drops = a->dropout.probability != 0.0f;
+    _Alignas(64) uint16_t bits[PIECE];
+    v16 sum[CHAINS] = {v_zero(), v_zero(), v_zero(), v_zero()};
+    int64_t cols = a->x.cols;
+    for (int64_t c = 0; c < cols; c += FT_LANES) {
+        if (drops && c % PIECE == 0) ft_row_dropout_bits(&job->dropout, row, c, bits);
+        int64_t n = cols - c;
+        v16 t = v_load_any(x + c, n);
+        if (bias) t = v_add(t, v_load_any(bias + c, n));
+        if (drops) t = v_mul(t, ft_row_dropout_factor(&job->dropout, bits + c % PIECE));
+        if (residual) t = v_add(t, v_load_any(residual + c, n));
+        v_store_any(s + c, t, n);
+        sum[c / FT_LANES % CHAINS] = v_add(sum[c / FT_LANES % CHAINS], t);
+    }
+    return sum_of_chains(sum);
+}
+
+static float squares_around(const float *s, float mean, int64_t cols) {
+    v16 sum[CHAINS] = {v_zero(), v_zero(), v_zero(), v_zero()}, center = v_set1(mean);
+    for (int64_t c = 0; c < cols; c += FT_LANES) {
+        v16 d = v_sub(v_load_any(s + c, cols - c), center);
+        if (cols - c < FT_LANES) d = v_keep(m_first((int)(cols - c)), d);
+        sum[c / FT_LANES % CHAINS] = v_fma(d, d, sum[c / FT_LANES % CHAINS]);
+    }
+    return sum_of_chains(sum);
+}
+
+static void forward_task(void *context, int task, int thread) {
+    const forward_job *job = context;
+    const ft_layernorm_forward_args *a = job->args;
+    const float *gamma = a->gamma.data, *beta = a->beta.data;
+    int64_t first, last, cols = a->x.cols;
+    ft_share(a->x.rows, 1, job->shares, task, &first, &last);
+    for (int64_t row = first; row < last; row++) {
+        float *y = ft_row(a->y, row), *s = a->s.data ? ft_row(a->s, row) : y; // y holds s until it is overwritten
+        float mean = join_row(job, row, s) / (float)cols;
+        float rstd = 1.0f / sqrtf(squares_around(s, mean, cols) / (float)cols + a->epsilon);
+        v16 center = v_set1(mean), scale = v_set1(rstd);
+        for (int64_t c = 0; c < cols; c += FT_LANES) {
+            int64_t n = cols - c;
+            v16 hat = v_mul(v_sub(v_load_any(s + c, n), center), scale);
+            v_store_any(y + c, v_fma(hat, v_load_any(gamma + c, n), v_load_any(beta + c, n)), n);
+        }
+        if (a->mean.data) ((float *)a->mean.data)[row] = mean;
+        if (a->rstd.data) ((float *)a->rstd.data)[row] = rstd;
+    }
+}
+
+ft_status FT_ISA_NAME(layernorm_forward)(ft_device *device, const ft_layernorm_forward_args *args) {
+    static const char op[] = "layernorm_forward";
+    int64_t rows = args->x.rows, cols = args->x.cols;
+    FT_REQUIRE(op, ft_is_matrix(args->x, rows, cols) && cols > 0);
+    FT_REQUIRE(op, ft_is_matrix(args->y, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->bias, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->residual, rows, cols));
+    FT_REQUIRE(op, ft_is_vector(args->gamma, cols));
+    FT_REQUIRE(op, ft_is_vector(args->beta, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->s, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->mean, rows));
+    FT_REQUIRE(op, ft_is_optional_vector(args->rstd, rows));
+    FT_REQUIRE(op, dropout_fits(&args->dropout, rows));
+    ft_cpu *cpu = ft_cpu_of(device);
+    forward_job job = {args, ft_row_dropout_begin(&args->dropout), ft_shares(cpu, rows, rows * cols)};
+    ft_pool_run(cpu->pool, job.shares, forward_task, &job);
+    return FT_OK;
+}
+
+// ---- backward -------------------------------------------------------------------------------------------------------
+
+typedef struct backward_job {
+    const ft_layernorm_backward_args *args;
+    ft_row_dropout dropout;
+    float *means; // per row: of g and of g * xhat; NULL when only dgamma and dbeta are wanted
+    int shares;
+} backward_job;
+
+static void means_task(void *context, int task, int thread) {
+    const backward_job *job = context;
+    const ft_layernorm_backward_args *a = job->args;
+    const float *gamma = a->gamma.data;
+    int64_t first, last, cols = a->dy.cols;
+    ft_share(a->dy.rows, 1, job->shares, task, &first, &last);
+    for (int64_t row = first; row < last; row++) {
+        const float *dy = ft_row(a->dy, row), *s = ft_row(a->s, row);
+        v16 center = v_set1(((float *)a->mean.data)[row]), scale = v_set1(((float *)a->rstd.data)[row]);
+        v16 sum[CHAINS] = {v_zero(), v_zero(), v_zero(), v_zero()}, dot[CHAINS] = {v_zero(), v_zero(), v_zero(), v_zero()};
+        for (int64_t c = 0; c < cols; c += FT_LANES) { // lanes past the end have dy = gamma = 0
+            int64_t n = cols - c, chain = c / FT_LANES % CHAINS;
+            v16 hat = v_mul(v_sub(v_load_any(s + c, n), center), scale);
+            v16 g = v_mul(v_load_any(dy + c, n), v_load_any(gamma + c, n));
+            sum[chain] = v_add(sum[chain], g);
+            dot[chain] = v_fma(g, hat, dot[chain]);
+        }
+        job->means[2 * row] = sum_of_chains(sum) / (float)cols;
+        job->means[2 * row + 1] = sum_of_chains(dot) / (float)cols;
+    }
+}
+
+// All rows of columns [col, last), at most PIECE of them.
+static void columns_piece(const backward_job *job, int64_t row, int64_t col, int64_t last) {
+    const ft_layernorm_backward_args *a = job->args;
+    bool drops = a->dropout.probability != 0.0f;
+    const float *gamma = a->gamma.data, *dy = ft_row(a->dy, row), *s = ft_row(a->s, row);
+    float *ds = ft_row_if(a->ds, row), *dx = ft_row_if(a->dx, row);
+    float *dgamma = a->dgamma.data, *dbeta = a->dbeta.data, *dbias = a->dbias.data;
+    v16 center = v_set1(((float *)a->mean.data)[row]), scale = v_set1(((float *)a->rstd.data)[row]);
+    v16 mean = v_zero(), slope = v_zero();
+    _Alignas(64) uint16_t bits[PIECE];
+    if (job->means) {
+        mean = v_set1(job->means[2 * row]);
+        slope = v_set1(job->means[2 * row + 1]);
+        if (drops && (dx || dbias)) ft_row_dropout_bits(&job->dropout, row, col, bits);
+    }
+    for (int64_t c = col; c < last; c += FT_LANES) {
+        int64_t n = last - c;
+        v16 d = v_load_any(dy + c, n), hat = v_mul(v_sub(v_load_any(s + c, n), center), scale);
+        if (dgamma) v_store_any(dgamma + c, v_fma(d, hat, v_load_any(dgamma + c, n)), n);
+        if (dbeta) v_store_any(dbeta + c, v_add(v_load_any(dbeta + c, n), d), n);
+        if (!job->means) continue;
+        v16 g = v_mul(d, v_load_any(gamma + c, n));
+        d = v_mul(scale, v_fnma(hat, slope, v_sub(g, mean)));
+        if (ds) v_store_any(ds + c, d, n);
+        if (drops) d = v_mul(d, ft_row_dropout_factor(&job->dropout, bits + (c - col)));
+        if (dx) v_store_any(dx + c, d, n);
+        if (dbias) v_store_any(dbias + c, v_add(v_load_any(dbias + c, n), d), n);
+    }
+}
+
+static void columns_task(void *context, int task, int thread) {
+    const backward_job *job = context;
+    int64_t first, last;
+    ft_share(job->args->dy.cols, FT_COLUMN_GRAIN, job->shares, task, &first, &last);
+    for (int64_t row = 0; row < job->args->dy.rows; row++)
+        for (int64_t col = first; col < last; col += PIECE)
+            columns_piece(job, row, col, last - col < PIECE ? last : col + PIECE);
+}
+
+ft_status FT_ISA_NAME(layernorm_backward)(ft_device *device, const ft_layernorm_backward_args *args) {
+    static const char op[] = "layernorm_backward";
+    int64_t rows = args->dy.rows, cols = args->dy.cols;
+    FT_REQUIRE(op, ft_is_matrix(args->dy, rows, cols) && cols > 0);
+    FT_REQUIRE(op, ft_is_matrix(args->s, rows, cols));
+    FT_REQUIRE(op, rows == 0 || (ft_is_vector(args->mean, rows) && ft_is_vector(args->rstd, rows)));
+    FT_REQUIRE(op, ft_is_vector(args->gamma, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->ds, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->dx, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->dgamma, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->dbeta, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->dbias, cols));
+    FT_REQUIRE(op, dropout_fits(&args->dropout, rows));
+    FT_REQUIRE(op, args->workspace.bytes >= (size_t)rows * 2 * sizeof(float));
+    ft_cpu *cpu = ft_cpu_of(device);
+    bool inputs = args->ds.data || args->dx.data || args->dbias.data;
+    backward_job job = {args, ft_row_dropout_begin(&args->dropout), inputs ? args->workspace.data : NULL, 0};
+    if (inputs) {
+        job.shares = ft_shares(cpu, rows, rows * cols);
+        ft_pool_run(cpu->pool, job.shares, means_task, &job);
+    }
+    job.shares = ft_shares(cpu, (cols + FT_COLUMN_GRAIN - 1) / FT_COLUMN_GRAIN, rows * cols);
+    ft_pool_run(cpu->pool, job.shares, columns_task, &job);
+    return FT_OK;
+}
