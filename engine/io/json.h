@@ -7,18 +7,27 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 // Parses a file (UTF-8, duplicate keys refused, depth limited). FT_INVALID with file:line:column.
+// An integer beyond int64 (the 1e30 that tokenizer files write out in digits) becomes a real number.
 ft_status ft_json_load(const char *path, json_t **root);
 ft_status ft_json_parse(const char *text, size_t length, const char *path_for_errors, json_t **root);
 // Writes atomically, indented, keys in insertion order, shortest round-trip numbers, trailing newline.
 ft_status ft_json_save(const char *path, const json_t *root);
+// The same text to a stream; a failed write is left in ferror(out).
+void ft_json_write(FILE *out, const json_t *root);
+// The shortest text that strtod turns into `value` again; always with a '.' or an exponent. value must be finite.
+enum { FT_REAL_TEXT = 40 };
+void ft_real_text(double value, char text[FT_REAL_TEXT]);
 
 // Getters: absent key gives the default; a value of the wrong JSON type or out of range is FT_INVALID (path, key).
-// null counts as absent.
-ft_status ft_json_int(const json_t *object, const char *path, const char *key, int64_t fallback, int64_t low, int64_t high, int64_t *out);
+// null counts as absent. An integer is a number too, a number with a fraction or exponent is no integer.
+ft_status ft_json_int(const json_t *object, const char *path, const char *key, int64_t fallback, int64_t low,
+                      int64_t high, int64_t *out);
 ft_status ft_json_number(const json_t *object, const char *path, const char *key, double fallback, double *out);
 ft_status ft_json_bool(const json_t *object, const char *path, const char *key, bool fallback, bool *out);
-ft_status ft_json_string(const json_t *object, const char *path, const char *key, const char *fallback, const char **out);
+ft_status ft_json_string(const json_t *object, const char *path, const char *key, const char *fallback,
+                         const char **out);
 
 #endif

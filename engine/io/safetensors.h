@@ -14,9 +14,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
+// The dtype of tensors whose type we know by name and size only (U16, F8_E4M3, C64, ...).
+#define FT_SAFETENSOR_OTHER ((ft_dtype)0xFF)
+
 typedef struct ft_safetensor {
     const char *name;
-    ft_dtype dtype;   // F32 BF16 F16 F64 I32 I64 U8/BOOL/I8; others are listed as unsupported when asked for
+    ft_dtype dtype; // F32 BF16 F16 F64 I32 I64 U8/BOOL/I8; others are listed as FT_SAFETENSOR_OTHER
     int rank;
     int64_t shape[8];
     const void *data; // mapped; aligned only as the file has it: use memcpy
@@ -28,7 +31,7 @@ typedef struct ft_safetensors ft_safetensors;
 ft_status ft_safetensors_open(const char *path, ft_safetensors **file);
 void ft_safetensors_close(ft_safetensors *file); // NULL is fine
 int ft_safetensors_count(const ft_safetensors *file);
-const ft_safetensor *ft_safetensors_at(const ft_safetensors *file, int index); // in file order
+const ft_safetensor *ft_safetensors_at(const ft_safetensors *file, int index);          // in file order
 const ft_safetensor *ft_safetensors_find(const ft_safetensors *file, const char *name); // NULL if absent
 const char *ft_safetensors_metadata(const ft_safetensors *file, const char *key);       // NULL if absent
 const char *ft_safetensors_path(const ft_safetensors *file);
@@ -36,7 +39,12 @@ const char *ft_safetensors_path(const ft_safetensors *file);
 ft_status ft_safetensor_to_f32(const ft_safetensors *file, const ft_safetensor *tensor, float *out, int64_t count);
 
 // Writing: a list of tensors to an open stream. Data begin aligned to 8 bytes; order is kept. metadata: NULL or
-// key, value, key, value, ..., NULL.
+// key, value, key, value, ..., NULL. A failed write shows in the stream's error flag and in the status.
+// The data of tensor `index` come from `fetch`, one after the other; what it gives must hold until the next call.
+typedef ft_status (*ft_safetensor_source)(void *context, int index, const void **data);
+ft_status ft_safetensors_write_from(FILE *out, const char *path_for_errors, int count, const ft_safetensor *tensors,
+                                    const char *const *metadata, ft_safetensor_source fetch, void *context);
+// The same with the tensors' own data pointers.
 ft_status ft_safetensors_write(FILE *out, const char *path_for_errors, int count, const ft_safetensor *tensors,
                                const char *const *metadata);
 

@@ -12,20 +12,28 @@
 typedef struct ft_model_config {
     const char *model_type;             // "bert"
     int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
-    int64_t max_position_embeddings, type_vocab_size, pad_token_id;
+    int64_t max_position_embeddings, type_vocab_size;
+    int64_t pad_token_id;               // -1: null in the file, no row is padding
     ft_activation hidden_act;
     double layer_norm_eps, initializer_range;
     double hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout; // classifier: null -> hidden
-    int64_t num_labels;                 // from id2label; 2 when absent
-    const char **label_names;           // [num_labels], "LABEL_i" when absent
-    bool has_label_names;               // id2label present with names other than LABEL_i
+    int64_t num_labels;                 // from num_labels, else from id2label; 2 when both are absent
+    const char **label_names;           // [num_labels], "LABEL_i" when absent or when num_labels disagrees with id2label
+    bool has_label_names;               // names other than LABEL_i
     json_t *json;                       // the whole file, kept for writing it back
     ft_arena arena;
 } ft_model_config;
 
 // model_dir/config.json. FT_INVALID: missing file, another architecture (the supported ones are named), impossible or
-// inconsistent sizes, unknown activation, position_embedding_type other than absolute.
+// inconsistent sizes, unknown activation, position_embedding_type other than absolute. *config is {0} on failure.
 ft_status ft_model_config_load(const char *model_dir, ft_model_config *config);
+// The same from the text of such a file.
+ft_status ft_model_config_parse(const char *text, size_t length, const char *path_for_errors, ft_model_config *config);
 void ft_model_config_free(ft_model_config *config); // {0} is fine
+
+// Writes the config.json of a fine-tuned classifier that transformers opens with the same logits: every key of the input
+// file, the labels of this task, the dropouts used in training. Atomic.
+ft_status ft_model_config_save(const ft_model_config *base, const char *path, int label_count, const char *const *label_names,
+                               double hidden_dropout, double attention_dropout, double classifier_dropout);
 
 #endif
