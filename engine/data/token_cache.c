@@ -254,7 +254,11 @@ ft_status ft_token_cache_load(const char *directory, const ft_token_cache_want *
 static ft_status store(const char *path, const char *directory, const ft_token_cache_want *want,
                        const ft_dataset *dataset) {
     ft_atomic_file file = {0};
+    struct stat facts;
     FT_TRY(ft_make_directories(directory));
+    // An atomic write goes straight into a pipe or a device, which is right for output and wrong here: it could wait.
+    if (stat(path, &facts) == 0 && !S_ISREG(facts.st_mode))
+        return ft_fail(FT_FAILED, NULL, "%s is no regular file", path);
     FT_TRY(ft_atomic_open(&file, path));
     ft_status status = ft_token_cache_write(file.stream, want, dataset);
     if (status == FT_OK) return ft_atomic_commit(&file);

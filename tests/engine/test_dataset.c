@@ -275,7 +275,7 @@ static void damaged_files(void **state) {
     damage(replace, 0);
 }
 
-// A pipe of that name must not be waited for.
+// A pipe of that name must not be waited for, neither to read nor to write.
 static void something_else_by_that_name(void **state) {
     ft_tokenizer tokenizer = {.digest = "d"};
     ft_table table = usual();
@@ -289,7 +289,9 @@ static void something_else_by_that_name(void **state) {
     assert_int_equal(mkfifo(path, 0600), 0);
     capture();
     assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, &LABELS, directory, &data, &from_cache), FT_OK);
-    assert_non_null(strstr(stop(), "warning"));
+    assert_non_null(strstr(stop(), "is no regular file"));
+    struct stat facts;
+    assert_true(stat(path, &facts) == 0 && S_ISFIFO(facts.st_mode)); // not ours to replace
     assert_false(from_cache);
     check_usual(&data);
     ft_dataset_free(&data);
