@@ -22,8 +22,8 @@ typedef struct shape {
     const char *name;
     int out, in;
 } shape;
-static const shape shapes[] = {{"minilm out", 384, 384},   {"minilm qkv", 1152, 384},  {"minilm up", 1536, 384},
-                               {"minilm down", 384, 1536}, {"bert out", 768, 768},     {"bert qkv", 2304, 768},
+static const shape shapes[] = {{"minilm out", 384, 384},   {"minilm qkv", 1152, 384}, {"minilm up", 1536, 384},
+                               {"minilm down", 384, 1536}, {"bert out", 768, 768},    {"bert qkv", 2304, 768},
                                {"bert up", 3072, 768},     {"bert down", 768, 3072}};
 static const int token_counts[] = {8, 64, 352, 1024, 4096};
 static const char *const layouts[] = {"NT forward", "NN dX", "TN dW"};
@@ -66,7 +66,8 @@ static double seconds_per_call(ft_device *device, const ft_gemm_args *g, int rep
 }
 
 int main(int argc, char **argv) {
-    int threads = argc > 1 ? atoi(argv[1]) : 0, rounds = argc > 3 ? atoi(argv[3]) : 20, only = argc > 4 ? atoi(argv[4]) : 0;
+    int threads = argc > 1 ? atoi(argv[1]) : 0, rounds = argc > 3 ? atoi(argv[3]) : 20,
+        only = argc > 4 ? atoi(argv[4]) : 0;
     ft_device *device;
     if (ft_cpu_open(threads, argc > 2 ? argv[2] : NULL, &device) != FT_OK) {
         fprintf(stderr, "%s: %s\n", ft_error_where(), ft_error_message());
@@ -86,15 +87,19 @@ int main(int argc, char **argv) {
             int tokens = token_counts[t], out = shapes[s].out, in = shapes[s].in;
             if (only && tokens != only) continue;
             size_t xs = (size_t)tokens * (size_t)in, ws = (size_t)out * (size_t)in, ys = (size_t)tokens * (size_t)out;
-            buffers b = {.x = aligned_alloc(4096, (xs * 4 + 4095) / 4096 * 4096), .w = aligned_alloc(4096, (ws * 4 + 4095) / 4096 * 4096),
+            buffers b = {.x = aligned_alloc(4096, (xs * 4 + 4095) / 4096 * 4096),
+                         .w = aligned_alloc(4096, (ws * 4 + 4095) / 4096 * 4096),
                          .y = aligned_alloc(4096, (ys * 4 + 4095) / 4096 * 4096)};
             if (!b.x || !b.w || !b.y) return 1;
             ft_tensor x = ft_matrix(b.x, tokens, in, FT_F32), w = ft_matrix(b.w, out, in, FT_F32),
                       y = ft_matrix(b.y, tokens, out, FT_F32);
             for (int layout = 0; layout < 3; layout++) {
-                for (size_t i = 0; i < xs; i++) b.x[i] = (float)(i % 17) * 0.01f;
-                for (size_t i = 0; i < ws; i++) b.w[i] = (float)(i % 13) * 0.01f;
-                for (size_t i = 0; i < ys; i++) b.y[i] = (float)(i % 11) * 0.01f;
+                for (size_t i = 0; i < xs; i++)
+                    b.x[i] = (float)(i % 17) * 0.01f;
+                for (size_t i = 0; i < ws; i++)
+                    b.w[i] = (float)(i % 13) * 0.01f;
+                for (size_t i = 0; i < ys; i++)
+                    b.y[i] = (float)(i % 11) * 0.01f;
                 ft_gemm_args g = product(layout, x, w, y);
                 g.workspace.bytes = ft_gemm_workspace(&device->target, &g);
                 g.workspace.data = b.scratch = aligned_alloc(4096, (g.workspace.bytes + 4095) / 4096 * 4096);
@@ -113,8 +118,8 @@ int main(int argc, char **argv) {
                         nanosleep(&pause, NULL);
                     }
                 }
-                printf("%-12s %-11s %5d %12.0f %10.1f %9.0f%% %8.1f\n", shapes[s].name, layouts[layout], tokens, peak, best[0],
-                       100 * best[0] / peak, best[1]);
+                printf("%-12s %-11s %5d %12.0f %10.1f %9.0f%% %8.1f\n", shapes[s].name, layouts[layout], tokens, peak,
+                       best[0], 100 * best[0] / peak, best[1]);
                 fflush(stdout);
                 free(b.scratch);
             }

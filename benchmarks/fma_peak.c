@@ -23,13 +23,16 @@ typedef struct probe {
     typedef float name##_vector __attribute__((vector_size(width * 4)));                                               \
     attributes static float name##_burst(void) {                                                                       \
         name##_vector c[CHAINS], x, y;                                                                                 \
-        for (int j = 0; j < width; j++) x[j] = 0.9999f, y[j] = 1e-4f;                                                  \
+        for (int j = 0; j < width; j++)                                                                                \
+            x[j] = 0.9999f, y[j] = 1e-4f;                                                                              \
         for (int i = 0; i < CHAINS; i++)                                                                               \
-            for (int j = 0; j < width; j++) c[i][j] = (float)i * 0.1f;                                                 \
+            for (int j = 0; j < width; j++)                                                                            \
+                c[i][j] = (float)i * 0.1f;                                                                             \
         for (int n = 0; n < BURST; n++)                                                                                \
             _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) c[i] = c[i] * x + y;                             \
         float sum = 0;                                                                                                 \
-        for (int i = 0; i < CHAINS; i++) sum += c[i][0];                                                               \
+        for (int i = 0; i < CHAINS; i++)                                                                               \
+            sum += c[i][0];                                                                                            \
         return sum;                                                                                                    \
     }
 #if defined(__x86_64__)
@@ -43,8 +46,10 @@ static void run_probe(void *context, int task, int thread) {
     float (*burst)(void) = plain_burst;
     double flops = 2.0 * CHAINS * BURST * 4;
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f")) burst = wide_burst, flops *= 4;
-    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) burst = half_burst, flops *= 2;
+    if (__builtin_cpu_supports("avx512f"))
+        burst = wide_burst, flops *= 4;
+    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        burst = half_burst, flops *= 2;
 #endif
     double start = ft_bench_seconds(), elapsed;
     long bursts = 0;
@@ -64,6 +69,7 @@ double ft_fma_peak(ft_pool *pool, double seconds) {
     int threads = ft_pool_threads(pool);
     ft_pool_run(pool, threads, run_probe, &p);
     double total = 0;
-    for (int i = 0; i < threads; i++) total += p.rate[i];
+    for (int i = 0; i < threads; i++)
+        total += p.rate[i];
     return total;
 }

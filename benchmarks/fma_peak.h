@@ -1,4 +1,5 @@
-// fma_peak.h - what the machine can do right now: independent fused multiply-adds on all threads, for a few milliseconds.
+// fma_peak.h - what the machine can do right now: independent fused multiply-adds on all threads, for a few
+// milliseconds.
 //
 // Virtual machines change speed by a factor of two from one minute to the next (neighbours, two virtual cores on one
 // physical core). A speed without the peak measured beside it says nothing.

@@ -32,7 +32,8 @@ typedef struct ft_isa {
     const ft_op_table *ops;
 } ft_isa;
 
-static const ft_isa isas[] = { // best first
+static const ft_isa isas[] = {
+    // best first
 #if FT_HAVE_ISA_avx512
     {"avx512", has_avx512, &ft_cpu_ops_avx512},
 #endif
@@ -66,7 +67,8 @@ static ft_status choose_isa(const char *name, const ft_isa **out) {
 
 static ft_status cpu_buffer_alloc(ft_device *device, size_t bytes, void **data) {
     *data = NULL;
-    // Large buffers sit on huge pages: the products walk them with long strides, which costs a TLB miss a row otherwise.
+    // Large buffers sit on huge pages: the products walk them with long strides, which costs a TLB miss a row
+    // otherwise.
     size_t alignment = bytes >= 2 * (size_t)FT_HUGE_PAGE ? FT_HUGE_PAGE : FT_BUFFER_ALIGNMENT;
     if (bytes > device->total_bytes) return ft_fail_memory(bytes, "buffer of the CPU device");
     size_t rounded = (bytes + alignment - 1) / alignment * alignment;
@@ -98,8 +100,14 @@ static void cpu_close(ft_device *device) {
 }
 
 static const ft_device_functions cpu_functions = {
-    .buffer_alloc = cpu_buffer_alloc, .buffer_free = cpu_buffer_free, .upload = cpu_copy, .download = cpu_copy,
-    .copy = cpu_copy, .fill = cpu_fill, .sync = cpu_sync, .close = cpu_close,
+    .buffer_alloc = cpu_buffer_alloc,
+    .buffer_free = cpu_buffer_free,
+    .upload = cpu_copy,
+    .download = cpu_copy,
+    .copy = cpu_copy,
+    .fill = cpu_fill,
+    .sync = cpu_sync,
+    .close = cpu_close,
 };
 
 // ---- device -----------------------------------------------------------------------------------------------------
@@ -137,7 +145,8 @@ ft_status ft_cpu_open(int threads, const char *isa_name, ft_device **device) {
     d->name = "cpu";
     char chip[80];
     processor_name(chip, sizeof chip);
-    snprintf(d->description, sizeof d->description, "%s, %s, %d thread%s", chip, isa->name, threads, threads > 1 ? "s" : "");
+    snprintf(d->description, sizeof d->description, "%s, %s, %d thread%s", chip, isa->name, threads,
+             threads > 1 ? "s" : "");
     d->target = (ft_target){.backend = FT_BACKEND_CPU, .threads = threads, .page_bytes = (size_t)sysconf(_SC_PAGESIZE)};
     d->total_bytes = ft_usable_memory();
     d->functions = &cpu_functions;

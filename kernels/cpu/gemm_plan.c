@@ -5,9 +5,19 @@ static int64_t parts_of(int64_t value, int64_t size) { return (value + size - 1)
 
 ft_gemm_view ft_gemm_view_of(const ft_gemm_args *args) {
     const ft_tensor *a = &args->a, *b = &args->b, *c = &args->c;
-    ft_gemm_view v = {.m = c->rows, .n = c->cols, .k = args->trans_a ? a->rows : a->cols, .a = a->data, .b = b->data,
-                      .c = c->data, .lda = a->stride, .ldb = b->stride, .ldc = c->stride, .trans_a = args->trans_a,
-                      .trans_b = args->trans_b, .accumulate = args->accumulate, .bias = args->bias.data};
+    ft_gemm_view v = {.m = c->rows,
+                      .n = c->cols,
+                      .k = args->trans_a ? a->rows : a->cols,
+                      .a = a->data,
+                      .b = b->data,
+                      .c = c->data,
+                      .lda = a->stride,
+                      .ldb = b->stride,
+                      .ldc = c->stride,
+                      .trans_a = args->trans_a,
+                      .trans_b = args->trans_b,
+                      .accumulate = args->accumulate,
+                      .bias = args->bias.data};
     if (!v.trans_a && v.trans_b && v.m <= FT_GEMM_SWAP_ROWS && v.n > v.m) {
         ft_gemm_view s = v;
         s.m = v.n, s.n = v.m;

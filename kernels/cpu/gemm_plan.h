@@ -4,8 +4,8 @@
 // when A is transposed) into its own scratch, so that a product needs one fork and no barrier. Threads in one column of
 // the grid pack the same B twice; the grid is chosen so that this stays small.
 //
-// `swapped`: C^T = B^T A^T is computed instead, with C written transposed. With few rows in A and B transposed (a weight
-// [out,in] and few tokens) the small A is then what gets packed, and the weight is read where it lies.
+// `swapped`: C^T = B^T A^T is computed instead, with C written transposed. With few rows in A and B transposed (a
+// weight [out,in] and few tokens) the small A is then what gets packed, and the weight is read where it lies.
 // `direct_b`: with few rows a B stored [k,n] is not packed either; reading it once in place costs less than copying it.
 #ifndef FT_CPU_GEMM_PLAN_H
 #define FT_CPU_GEMM_PLAN_H
@@ -13,8 +13,15 @@
 #include "kernels/gemm.h"
 
 // Multiples of every micro-kernel's tile. A packed block of B is FT_GEMM_NC x FT_GEMM_KC, of A FT_GEMM_MC x FT_GEMM_KC.
-enum { FT_GEMM_KC = 384, FT_GEMM_MC = 144, FT_GEMM_NC = 384, FT_GEMM_WIDEST_PANEL = 48, FT_GEMM_VECTOR = 16,
-       FT_GEMM_SWAP_ROWS = 160, FT_GEMM_DIRECT_ROWS = 256 };
+enum {
+    FT_GEMM_KC = 384,
+    FT_GEMM_MC = 144,
+    FT_GEMM_NC = 384,
+    FT_GEMM_WIDEST_PANEL = 48,
+    FT_GEMM_VECTOR = 16,
+    FT_GEMM_SWAP_ROWS = 160,
+    FT_GEMM_DIRECT_ROWS = 256
+};
 
 // One product in the micro-kernels' terms: C[m,n] = A[m,k] B[k,n].
 typedef struct ft_gemm_view {

@@ -20,8 +20,10 @@ static void read_numbers(const char *path, double number[2]) {
             end += strspn(end, " ");
             char *start = end;
             double value = strtod(start, &end);
-            if (end != start) number[i] = value;
-            else end += strcspn(start, " ");
+            if (end != start)
+                number[i] = value;
+            else
+                end += strcspn(start, " ");
         }
     }
     fclose(file);
@@ -41,7 +43,8 @@ static void cgroup_path(const char *controller, char *out, size_t size) {
         *path++ = 0;
         bool found = false;
         if (!*controller) found = !names[1];
-        for (char *save = NULL, *name = strtok_r(names + 1, ",", &save); name && !found; name = strtok_r(NULL, ",", &save))
+        for (char *save = NULL, *name = strtok_r(names + 1, ",", &save); name && !found;
+             name = strtok_r(NULL, ",", &save))
             found = strcmp(name, controller) == 0;
         if (found) snprintf(out, size, "%s", path);
     }
@@ -59,8 +62,10 @@ static double lowest_limit(const char *mount, const char *controller, double (*l
         if (value > 0 && (lowest < 0 || value < lowest)) lowest = value;
         char *slash = strrchr(group, '/');
         if (!slash || strcmp(group, "/") == 0) return lowest;
-        if (slash == group) slash[1] = 0; // "/job" -> "/"
-        else *slash = 0;
+        if (slash == group)
+            slash[1] = 0; // "/job" -> "/"
+        else
+            *slash = 0;
     }
 }
 
@@ -106,7 +111,8 @@ int ft_usable_threads(void) {
 
 size_t ft_usable_memory(void) {
     double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    double limits[] = {lowest_limit("/sys/fs/cgroup", "", memory_v2), lowest_limit("/sys/fs/cgroup/memory", "memory", memory_v1)};
+    double limits[] = {lowest_limit("/sys/fs/cgroup", "", memory_v2),
+                       lowest_limit("/sys/fs/cgroup/memory", "memory", memory_v1)};
     for (int i = 0; i < 2; i++)
         if (limits[i] > 0 && limits[i] < bytes) bytes = limits[i];
     return (size_t)bytes;

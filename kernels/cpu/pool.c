@@ -22,8 +22,8 @@ typedef struct ft_worker {
 struct ft_pool {
     int threads, started;
     long spin_ns;
-    // The job. Written before `ticket` announces it; only threads that the ticket names may read it, since only those are
-    // waited for before the next job overwrites it.
+    // The job. Written before `ticket` announces it; only threads that the ticket names may read it, since only those
+    // are waited for before the next job overwrites it.
     void (*fn)(void *context, int task, int thread);
     void *context;
     int tasks;
@@ -55,7 +55,8 @@ static long now_ns(void) {
 static void run_share(const ft_pool *pool, int active, int thread) {
     int first = (int)((int64_t)pool->tasks * thread / active);
     int last = (int)((int64_t)pool->tasks * (thread + 1) / active);
-    for (int task = first; task < last; task++) pool->fn(pool->context, task, thread);
+    for (int task = first; task < last; task++)
+        pool->fn(pool->context, task, thread);
 }
 
 // Waits until the ticket differs from `seen`: first spinning, then asleep.
@@ -71,10 +72,12 @@ static uint_fast64_t next_ticket(ft_pool *pool, uint_fast64_t seen) {
             }
         } while (now_ns() < end);
     }
-    // Sequentially consistent on both sides: either this thread sees the new ticket here, or ft_pool_run sees the sleeper.
+    // Sequentially consistent on both sides: either this thread sees the new ticket here, or ft_pool_run sees the
+    // sleeper.
     pthread_mutex_lock(&pool->mutex);
     atomic_fetch_add(&pool->sleepers, 1);
-    while ((ticket = atomic_load(&pool->ticket)) == seen) pthread_cond_wait(&pool->work, &pool->mutex);
+    while ((ticket = atomic_load(&pool->ticket)) == seen)
+        pthread_cond_wait(&pool->work, &pool->mutex);
     atomic_fetch_sub(&pool->sleepers, 1);
     pthread_mutex_unlock(&pool->mutex);
     return ticket;
@@ -120,7 +123,8 @@ static void wait_for_workers(ft_pool *pool) {
     }
     pthread_mutex_lock(&pool->mutex);
     atomic_store(&pool->caller_sleeps, 1);
-    while (atomic_load(&pool->running) > 0) pthread_cond_wait(&pool->done, &pool->mutex);
+    while (atomic_load(&pool->running) > 0)
+        pthread_cond_wait(&pool->done, &pool->mutex);
     atomic_store(&pool->caller_sleeps, 0);
     pthread_mutex_unlock(&pool->mutex);
 }
@@ -182,7 +186,8 @@ ft_status ft_pool_create(int threads, ft_pool **out) {
 void ft_pool_destroy(ft_pool *pool) {
     if (!pool) return;
     announce(pool, 0);
-    for (int i = 1; i <= pool->started; i++) pthread_join(pool->workers[i].thread, NULL);
+    for (int i = 1; i <= pool->started; i++)
+        pthread_join(pool->workers[i].thread, NULL);
     pthread_cond_destroy(&pool->done);
     pthread_cond_destroy(&pool->work);
     pthread_mutex_destroy(&pool->mutex);

@@ -35,10 +35,12 @@ static framed frame(int64_t rows, int64_t cols, int gap) {
     f.count = (size_t)(rows * stride + 2 * MARGIN);
     f.memory = malloc(f.count * sizeof(float));
     assert_non_null(f.memory);
-    for (size_t i = 0; i < f.count; i++) f.memory[i] = NAN;
+    for (size_t i = 0; i < f.count; i++)
+        f.memory[i] = NAN;
     f.t = (ft_tensor){f.memory + MARGIN, rows, cols, stride, FT_F32};
     for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < cols; j++) f.memory[MARGIN + i * stride + j] = uniform();
+        for (int64_t j = 0; j < cols; j++)
+            f.memory[MARGIN + i * stride + j] = uniform();
     return f;
 }
 static float at(ft_tensor t, int64_t i, int64_t j) { return ((float *)t.data)[i * t.stride + j]; }
@@ -62,7 +64,8 @@ static void assert_same_bits(const framed *a, const framed *b, const char *what)
         for (int64_t j = 0; j < a->t.cols; j++) {
             float x = at(a->t, i, j), y = at(b->t, i, j);
             if (memcmp(&x, &y, sizeof x) != 0)
-                fail_msg("%s: element (%lld,%lld) is %.9g and %.9g", what, (long long)i, (long long)j, (double)x, (double)y);
+                fail_msg("%s: element (%lld,%lld) is %.9g and %.9g", what, (long long)i, (long long)j, (double)x,
+                         (double)y);
         }
 }
 
@@ -73,7 +76,8 @@ static void run(ft_device *device, ft_gemm_args g) {
         // Scratch starts as NaN, so that reading what was not packed shows.
         memory = aligned_alloc(256, (g.workspace.bytes + 255) / 256 * 256);
         assert_non_null(memory);
-        for (size_t i = 0; i < g.workspace.bytes / sizeof(float); i++) memory[i] = NAN;
+        for (size_t i = 0; i < g.workspace.bytes / sizeof(float); i++)
+            memory[i] = NAN;
     }
     g.workspace.data = memory;
     ft_status status = device->ops->gemm(device, &g);
@@ -92,7 +96,12 @@ static problem make(int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool accu
     p.b = tb ? frame(n, k, 2 * gap) : frame(k, n, 2 * gap);
     p.c = frame(m, n, 3 * gap);
     p.bias = frame(1, n, 0);
-    p.g = (ft_gemm_args){.a = p.a.t, .b = p.b.t, .c = p.c.t, .trans_a = ta, .trans_b = tb, .accumulate = accumulate,
+    p.g = (ft_gemm_args){.a = p.a.t,
+                         .b = p.b.t,
+                         .c = p.c.t,
+                         .trans_a = ta,
+                         .trans_b = tb,
+                         .accumulate = accumulate,
                          .bias = bias ? p.bias.t : ft_absent()};
     return p;
 }
@@ -129,9 +138,10 @@ static void check_against_double(ft_device *device, const problem *p) {
             double bound = (double)(p->k + 2) * FLT_EPSILON / 2 * size; // of a chain of k + 2 roundings
             double got = at(c.t, i, j);
             if (!(fabs(got - sum) <= bound))
-                fail_msg("%s [%lld,%lld,%lld] %c%c: element (%lld,%lld) is %.9g, expected %.9g +- %.3g", device->description,
-                         (long long)p->m, (long long)p->n, (long long)p->k, p->g.trans_a ? 'T' : 'N', p->g.trans_b ? 'T' : 'N',
-                         (long long)i, (long long)j, got, sum, bound);
+                fail_msg("%s [%lld,%lld,%lld] %c%c: element (%lld,%lld) is %.9g, expected %.9g +- %.3g",
+                         device->description, (long long)p->m, (long long)p->n, (long long)p->k,
+                         p->g.trans_a ? 'T' : 'N', p->g.trans_b ? 'T' : 'N', (long long)i, (long long)j, got, sum,
+                         bound);
         }
     free(c.memory);
 }
@@ -142,7 +152,8 @@ static void check_chain(ft_device *device, const problem *p) {
     for (int64_t i = 0; i < p->m; i++)
         for (int64_t j = 0; j < p->n; j++) {
             float sum = p->g.accumulate ? at(p->c.t, i, j) : 0;
-            for (int64_t k = 0; k < p->k; k++) sum = fmaf(a_of(p, i, k), b_of(p, k, j), sum);
+            for (int64_t k = 0; k < p->k; k++)
+                sum = fmaf(a_of(p, i, k), b_of(p, k, j), sum);
             if (p->g.bias.data) sum += at(p->bias.t, 0, j);
             float got = at(c.t, i, j);
             if (memcmp(&got, &sum, sizeof sum) != 0)
@@ -152,15 +163,17 @@ static void check_chain(ft_device *device, const problem *p) {
     free(c.memory);
 }
 
-static const int sizes[][3] = {{1, 1, 1},    {1, 2, 384},  {2, 1, 7},    {3, 5, 11},    {7, 47, 9},    {8, 48, 16},  {8, 6, 384},
-                               {9, 49, 17},  {13, 33, 65}, {16, 96, 1},  {24, 16, 400}, {31, 17, 130}, {65, 64, 33}, {64, 100, 40},
-                               {5, 200, 64}, {200, 5, 64}, {17, 3, 800}, {150, 49, 50}, {170, 97, 39}};
+static const int sizes[][3] = {{1, 1, 1},     {1, 2, 384},   {2, 1, 7},     {3, 5, 11},    {7, 47, 9},
+                               {8, 48, 16},   {8, 6, 384},   {9, 49, 17},   {13, 33, 65},  {16, 96, 1},
+                               {24, 16, 400}, {31, 17, 130}, {65, 64, 33},  {64, 100, 40}, {5, 200, 64},
+                               {200, 5, 64},  {17, 3, 800},  {150, 49, 50}, {170, 97, 39}};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 static void every_size_layout_and_option_is_right(void **unused) {
     for (int s = 0; s < SIZES; s++)
         for (int option = 0; option < 16; option++) {
-            problem p = make(sizes[s][0], sizes[s][1], sizes[s][2], option & 1, option & 2, option & 4, option & 8, s % 3 * 2);
+            problem p =
+                make(sizes[s][0], sizes[s][1], sizes[s][2], option & 1, option & 2, option & 4, option & 8, s % 3 * 2);
             for (int i = 0; i < ISAS; i++)
                 if (devices[i][1]) {
                     check_against_double(devices[i][1], &p);
@@ -175,7 +188,8 @@ static void large_products_agree_between_instruction_sets_and_thread_counts(void
     static const int large[][3] = {{190, 500, 800}, {700, 90, 500}, {64, 384, 1200}, {300, 433, 390}};
     for (size_t s = 0; s < sizeof large / sizeof *large; s++)
         for (int layout = 0; layout < 4; layout++) {
-            problem p = make(large[s][0], large[s][1], large[s][2], layout & 1, layout & 2, layout == 1, layout != 1, 3);
+            problem p =
+                make(large[s][0], large[s][1], large[s][2], layout & 1, layout & 2, layout == 1, layout != 1, 3);
             framed first = outcome(best, &p);
             for (int i = 0; i < ISAS; i++)
                 for (int threads = 1; threads <= MAX_THREADS; threads++) {
@@ -254,15 +268,18 @@ static void nan_and_infinity_stay_in_their_row_and_column(void **unused) {
             problem p = make(21, 60, 30, layout & 1, layout & 2, false, false, 0);
             framed clean = outcome(devices[i][1], &p);
             float *a = p.a.t.data, *b = p.b.t.data;
-            a[p.g.trans_a ? 4 * p.a.t.stride + 10 : 10 * p.a.t.stride + 4] = NAN;       // row 10
+            a[p.g.trans_a ? 4 * p.a.t.stride + 10 : 10 * p.a.t.stride + 4] = NAN;      // row 10
             b[p.g.trans_b ? 50 * p.b.t.stride + 2 : 2 * p.b.t.stride + 50] = INFINITY; // column 50
             framed c = outcome(devices[i][1], &p);
             for (int64_t row = 0; row < p.m; row++)
                 for (int64_t column = 0; column < p.n; column++) {
                     float x = at(c.t, row, column), y = at(clean.t, row, column);
-                    if (row == 10) assert_true(isnan(x));
-                    else if (column == 50) assert_false(isfinite(x));
-                    else assert_memory_equal(&x, &y, sizeof x);
+                    if (row == 10)
+                        assert_true(isnan(x));
+                    else if (column == 50)
+                        assert_false(isfinite(x));
+                    else
+                        assert_memory_equal(&x, &y, sizeof x);
                 }
             free(c.memory);
             free(clean.memory);
@@ -321,8 +338,10 @@ static void scratch_does_not_grow_with_the_tokens(void **unused) {
     ft_target target = {.backend = FT_BACKEND_CPU, .threads = 2};
     size_t previous = 0;
     for (int64_t tokens = 512; tokens <= 1 << 20; tokens *= 2) {
-        ft_gemm_args g = {.a = ft_matrix(NULL, tokens, 384, FT_F32), .b = ft_matrix(NULL, 1536, 384, FT_F32),
-                          .c = ft_matrix(NULL, tokens, 1536, FT_F32), .trans_b = true};
+        ft_gemm_args g = {.a = ft_matrix(NULL, tokens, 384, FT_F32),
+                          .b = ft_matrix(NULL, 1536, 384, FT_F32),
+                          .c = ft_matrix(NULL, tokens, 1536, FT_F32),
+                          .trans_b = true};
         size_t bytes = ft_gemm_workspace(&target, &g);
         assert_true(bytes > 0 && bytes < 8 << 20);
         if (previous) assert_int_equal(bytes, previous);
@@ -371,7 +390,8 @@ static int open_devices(void **unused) {
 }
 static int close_devices(void **unused) {
     for (int i = 0; i < ISAS; i++)
-        for (int threads = 1; threads <= MAX_THREADS; threads++) ft_device_close(devices[i][threads]);
+        for (int threads = 1; threads <= MAX_THREADS; threads++)
+            ft_device_close(devices[i][threads]);
     return 0;
 }
 

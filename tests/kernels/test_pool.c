@@ -16,7 +16,7 @@
 
 enum { MOST_TASKS = 1000 };
 typedef struct count {
-    int runs[MOST_TASKS];    // plain: the pool must order them
+    int runs[MOST_TASKS]; // plain: the pool must order them
     int threads[MOST_TASKS];
     atomic_int busy[16];
     atomic_int overlaps;
@@ -48,7 +48,8 @@ static void every_task_runs_once(void **unused) {
             }
             assert_int_equal(atomic_load(&c.overlaps), 0);
             // Contiguous shares, the caller's first.
-            for (int task = 1; task < task_counts[n]; task++) assert_in_range(c.threads[task] - c.threads[task - 1], 0, 1);
+            for (int task = 1; task < task_counts[n]; task++)
+                assert_in_range(c.threads[task] - c.threads[task - 1], 0, 1);
             if (task_counts[n] > 0) assert_int_equal(c.threads[0], 0);
         }
         ft_pool_destroy(pool);
@@ -62,8 +63,10 @@ static void many_short_runs_lose_nothing(void **unused) {
     ft_pool *pool;
     assert_int_equal(ft_pool_create(4, &pool), FT_OK);
     long sums[5] = {0}, runs = 20000;
-    for (long i = 0; i < runs; i++) ft_pool_run(pool, 1 + (int)(i % 5), add_one, sums);
-    for (int task = 0; task < 5; task++) assert_int_equal(sums[task], runs / 5 * (5 - task));
+    for (long i = 0; i < runs; i++)
+        ft_pool_run(pool, 1 + (int)(i % 5), add_one, sums);
+    for (int task = 0; task < 5; task++)
+        assert_int_equal(sums[task], runs / 5 * (5 - task));
     ft_pool_destroy(pool);
 }
 
@@ -115,7 +118,8 @@ static void signals_reach_the_main_thread_only(void **unused) {
     for (int i = 0; i < 20; i++) {
         atomic_store(&signal_thread_is_main, 0);
         kill(getpid(), SIGTERM);
-        while (atomic_load(&signal_thread_is_main) == 0) usleep(100);
+        while (atomic_load(&signal_thread_is_main) == 0)
+            usleep(100);
         assert_int_equal(atomic_load(&signal_thread_is_main), 1);
     }
     sigaction(SIGTERM, &old, NULL);

@@ -6,7 +6,8 @@
 #include <assert.h>
 
 static_assert((int)FT_GEMM_MC % (int)TILE_ROWS == 0 && (int)FT_GEMM_NC % (int)PANEL == 0 &&
-              (int)FT_GEMM_WIDEST_PANEL % (int)PANEL == 0, "blocks must hold whole tiles");
+                  (int)FT_GEMM_WIDEST_PANEL % (int)PANEL == 0,
+              "blocks must hold whole tiles");
 
 typedef struct job {
     ft_gemm_view view;
@@ -15,13 +16,15 @@ typedef struct job {
     size_t b_floats, a_floats; // of one thread
 } job;
 
-static void pack_block(const ft_gemm_view *v, int64_t k0, int64_t k, int64_t n0, int64_t n,
-                       const panels *all, float *out) {
+static void pack_block(const ft_gemm_view *v, int64_t k0, int64_t k, int64_t n0, int64_t n, const panels *all,
+                       float *out) {
     for (int i = 0; i < all->count; i++) {
         int first = all->first[i], width = all->first[i + 1] - first;
         int real = n - first < width ? (int)n - first : width;
-        if (v->trans_b) pack_rows(v->b + (n0 + first) * v->ldb + k0, v->ldb, k, real, width, out + first * k);
-        else pack_columns(v->b + k0 * v->ldb + n0 + first, v->ldb, k, real, width, out + first * k);
+        if (v->trans_b)
+            pack_rows(v->b + (n0 + first) * v->ldb + k0, v->ldb, k, real, width, out + first * k);
+        else
+            pack_columns(v->b + k0 * v->ldb + n0 + first, v->ldb, k, real, width, out + first * k);
     }
 }
 
@@ -63,7 +66,8 @@ static void multiply_part(void *context, int task, int thread) {
             int64_t k0 = v->k * s / slabs, k = v->k * (s + 1) / slabs - k0;
             if (!v->direct_b) pack_block(v, k0, k, n, columns, &all, b_packed);
             for (int64_t m = m0; m < m1; m += FT_GEMM_MC)
-                multiply_block(v, m, m1 - m < FT_GEMM_MC ? m1 - m : FT_GEMM_MC, n, columns, k0, k, &all, b_packed, a_packed);
+                multiply_block(v, m, m1 - m < FT_GEMM_MC ? m1 - m : FT_GEMM_MC, n, columns, k0, k, &all, b_packed,
+                               a_packed);
         }
     }
 }

@@ -15,7 +15,7 @@
 #define FT_ISA_JOIN(name, isa) FT_ISA_JOIN_(name, isa)
 #define FT_ISA_NAME(name) FT_ISA_JOIN(name, FT_ISA)
 
-#define FT_OP(name, what) ft_status FT_ISA_NAME(name)(ft_device *device, const ft_##name##_args *args);
+#define FT_OP(name, what) ft_status FT_ISA_NAME(name)(ft_device * device, const ft_##name##_args *args);
 #include "kernels/ops.def"
 #undef FT_OP
 

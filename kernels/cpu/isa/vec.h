@@ -52,8 +52,10 @@ FT_VEC u16x u_mulhi(u16x a, u16x b) {
 }
 FT_VEC v16 v_load_any(const float *p, int64_t n) { return n >= FT_LANES ? v_load(p) : v_load_n(p, (int)n); }
 FT_VEC void v_store_any(float *p, v16 a, int64_t n) {
-    if (n >= FT_LANES) v_store(p, a);
-    else v_store_n(p, a, (int)n);
+    if (n >= FT_LANES)
+        v_store(p, a);
+    else
+        v_store_n(p, a, (int)n);
 }
 
 #endif

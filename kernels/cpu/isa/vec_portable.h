@@ -15,7 +15,8 @@ typedef u16x m16; // all ones or all zeros a lane
 #define FT_EACH(type, expression)                                                                                      \
     do {                                                                                                               \
         type r_;                                                                                                       \
-        for (int i = 0; i < 16; i++) r_.x[i] = (expression);                                                           \
+        for (int i = 0; i < 16; i++)                                                                                   \
+            r_.x[i] = (expression);                                                                                    \
         return r_;                                                                                                     \
     } while (0)
 #define FT_TRUTH(condition) ((condition) ? 0xFFFFFFFFu : 0u)
@@ -26,7 +27,8 @@ FT_VEC m16 m_or(m16 a, m16 b) { FT_EACH(m16, a.x[i] | b.x[i]); }
 FT_VEC m16 m_not(m16 a) { FT_EACH(m16, ~a.x[i]); }
 FT_VEC int m_any(m16 a) {
     uint32_t any = 0;
-    for (int i = 0; i < 16; i++) any |= a.x[i];
+    for (int i = 0; i < 16; i++)
+        any |= a.x[i];
     return any != 0;
 }
 
@@ -34,7 +36,8 @@ FT_VEC v16 v_load(const float *p) { FT_EACH(v16, p[i]); }
 FT_VEC void v_store(float *p, v16 a) { memcpy(p, a.x, sizeof a.x); }
 FT_VEC v16 v_load_n(const float *p, int n) { FT_EACH(v16, i < n ? p[i] : 0.0f); }
 FT_VEC void v_store_n(float *p, v16 a, int n) {
-    for (int i = 0; i < n && i < 16; i++) p[i] = a.x[i];
+    for (int i = 0; i < n && i < 16; i++)
+        p[i] = a.x[i];
 }
 FT_VEC v16 v_set1(float a) { FT_EACH(v16, a); }
 FT_VEC v16 v_zero(void) { FT_EACH(v16, 0.0f); }
@@ -59,12 +62,14 @@ FT_VEC v16 v_select(m16 m, v16 yes, v16 no) { FT_EACH(v16, m.x[i] ? yes.x[i] : n
 
 FT_VEC float v_hsum(v16 a) {
     for (int width = 8; width > 0; width /= 2)
-        for (int i = 0; i < width; i++) a.x[i] = a.x[i] + a.x[i + width];
+        for (int i = 0; i < width; i++)
+            a.x[i] = a.x[i] + a.x[i + width];
     return a.x[0];
 }
 FT_VEC float v_hmax(v16 a) {
     for (int width = 8; width > 0; width /= 2)
-        for (int i = 0; i < width; i++) a.x[i] = a.x[i] > a.x[i + width] ? a.x[i] : a.x[i + width];
+        for (int i = 0; i < width; i++)
+            a.x[i] = a.x[i] > a.x[i + width] ? a.x[i] : a.x[i + width];
     return a.x[0];
 }
 
@@ -74,7 +79,8 @@ FT_VEC u16x u_load(const uint32_t *p) { FT_EACH(u16x, p[i]); }
 FT_VEC void u_store(uint32_t *p, u16x a) { memcpy(p, a.x, sizeof a.x); }
 FT_VEC u16x u_load_n(const uint32_t *p, int n) { FT_EACH(u16x, i < n ? p[i] : 0); }
 FT_VEC void u_store_n(uint32_t *p, u16x a, int n) {
-    for (int i = 0; i < n && i < 16; i++) p[i] = a.x[i];
+    for (int i = 0; i < n && i < 16; i++)
+        p[i] = a.x[i];
 }
 FT_VEC u16x u_load_u16(const uint16_t *p) { FT_EACH(u16x, p[i]); }
 FT_VEC u16x u_add(u16x a, u16x b) { FT_EACH(u16x, a.x[i] + b.x[i]); }
