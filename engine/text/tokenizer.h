@@ -1,4 +1,5 @@
-// tokenizer.h - text to token ids, identical to the reference (transformers' / tokenizers' BertTokenizer for WordPiece).
+// tokenizer.h - text to token ids, identical to the reference (transformers' / tokenizers' BertTokenizer for
+// WordPiece).
 //
 // One tokenizer is built from a model directory: vocab.txt, or tokenizer.json alone (what current transformers writes),
 // with tokenizer_config.json for do_lower_case, strip_accents, tokenize_chinese_chars and special tokens.
@@ -18,15 +19,16 @@ ft_status ft_tokenizer_open(const char *model_dir, ft_tokenizer **tokenizer);
 void ft_tokenizer_close(ft_tokenizer *tokenizer); // NULL is fine
 
 typedef struct ft_token_ids {
-    int32_t *ids;       // grown with realloc; free() it
+    int32_t *ids; // grown with realloc; free() it
     size_t count, capacity;
 } ft_token_ids;
 
 // Appends [CLS] text [SEP] to out->ids, truncated on the right so that at most max_length ids are appended
 // (max_length <= 0: no truncation). `text` need not be valid UTF-8: each maximal ill-formed subsequence is U+FFFD.
-ft_status ft_tokenizer_encode(const ft_tokenizer *tokenizer, const char *text, size_t length, int max_length, ft_token_ids *out);
+ft_status ft_tokenizer_encode(const ft_tokenizer *tokenizer, const char *text, size_t length, int max_length,
+                              ft_token_ids *out);
 
-int ft_tokenizer_vocabulary(const ft_tokenizer *tokenizer);         // number of ids
+int ft_tokenizer_vocabulary(const ft_tokenizer *tokenizer);                // number of ids
 const char *ft_tokenizer_token(const ft_tokenizer *tokenizer, int32_t id); // NULL out of range
 int32_t ft_tokenizer_padding_id(const ft_tokenizer *tokenizer);
 // model_max_length of tokenizer_config.json; 0 when absent or absurd (1e30).
