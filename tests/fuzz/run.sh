@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# run.sh BUILD_DIRECTORY [SECONDS] [TARGET...] - builds the fuzz targets (or those named) with clang and runs each for
+# SECONDS (20), from its seeds (seeds/TARGET) and from what earlier runs found. One line a target; error on a finding.
+set -euo pipefail
+
+build=${1:?usage: run.sh BUILD_DIRECTORY [SECONDS] [TARGET...]}
+seconds=${2:-20}
+shift $(($# < 2 ? $# : 2))
+here=$(cd "$(dirname "$0")" && pwd)
+targets=("$@")
+if [ ${#targets[@]} -eq 0 ]; then
+    for source in "$here"/fuzz_*.c; do targets+=("$(basename "$source" .c)"); done
+fi
+
+cmake -S "$here/../.." -B "$build" -D CMAKE_C_COMPILER=clang -D FT_FUZZ=ON >"$build.log" 2>&1 &&
+    cmake --build "$build" --parallel "$(nproc)" --target "${targets[@]}" >>"$build.log" 2>&1 || {
+    tail -40 "$build.log" >&2
+    exit 1
+}
+
+failed=0
+for name in "${targets[@]}"; do
+    corpus=$build/corpus/$name
+    log=$build/$name.log
+    mkdir -p "$corpus" "$build/findings"
+    seeds=()
+    if [ -d "$here/seeds/$name" ]; then seeds=("$here/seeds/$name"); fi
+    if "$build/tests/fuzz/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+        -artifact_prefix="$build/findings/$name-" "$corpus" "${seeds[@]}" >"$log" 2>&1; then
+        runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+        rate=$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")
+        echo "ok    $name: $runs inputs in $seconds s, $rate a second, $(find "$corpus" -type f | wc -l) kept"
+    else
+        echo "FOUND $name: $(grep -m1 -E '^SUMMARY|ERROR' "$log" || true), see $log and $build/findings"
+        failed=1
+    fi
+done
+exit $failed
