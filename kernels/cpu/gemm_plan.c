@@ -38,8 +38,8 @@ void ft_gemm_scratch(const ft_gemm_view *v, size_t *b_floats, size_t *a_floats) 
     *a_floats = (size_t)(parts_of(rows * kc, 64) * 64);
 }
 
-// A thread more must save more than it costs: this many multiply-adds take about 1 us.
-enum { FT_GEMM_WORK_OF_A_THREAD = 100000 };
+// A thread more must save more than it costs, which is 1 or 2 us: this many multiply-adds take 3 to 8.
+enum { FT_GEMM_WORK_OF_A_THREAD = 400000 };
 
 void ft_gemm_grid(const ft_gemm_view *v, int threads, int mr, int nr, int *row_parts, int *column_parts) {
     int64_t tiles_m = parts_of(v->m, mr), tiles_n = parts_of(v->n, nr);

@@ -15,8 +15,8 @@
 // Multiples of every micro-kernel's tile. A packed block of B is FT_GEMM_NC x FT_GEMM_KC, of A FT_GEMM_MC x FT_GEMM_KC.
 enum {
     FT_GEMM_KC = 384,
-    FT_GEMM_MC = 144,
-    FT_GEMM_NC = 384,
+    FT_GEMM_MC = 96,
+    FT_GEMM_NC = 768,
     FT_GEMM_WIDEST_PANEL = 48,
     FT_GEMM_VECTOR = 16,
     FT_GEMM_SWAP_ROWS = 160,
