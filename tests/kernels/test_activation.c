@@ -201,8 +201,8 @@ static void check_case(act_case *c) {
 }
 
 static void test_shapes_options_and_aliases(void **state) {
-    static const int64_t shapes[][2] = {{1, 1}, {1, 7}, {5, 33}, {7, 384}, {37, 16}, {3, 1030}, {70, 65}};
-    int count = 0;
+    static const int64_t shapes[][2] = {{1, 1}, {1, 7}, {5, 33}, {7, 384}, {3, 1030}, {300, 65}};
+    int count = 0; // the last shape is large enough for four threads
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
         for (int kind = 0; kind < FT_ACT_COUNT; kind++)
             for (int alias = APART; alias <= ALL_IN_PLACE; alias++, count++) {

@@ -1,6 +1,6 @@
 #include "elementwise.h"
 
-enum { MOST_ROWS = 70 };
+enum { MOST_ROWS = 300 };
 
 typedef struct loss_case {
     fenced logits;
@@ -81,7 +81,7 @@ static void check_case(loss_case *c) {
 }
 
 static void test_losses_and_gradients(void **state) {
-    static const int64_t shapes[][2] = {{1, 2}, {3, 2}, {33, 3}, {5, 16}, {7, 17}, {70, 20}, {4, 1030}, {2, 1}};
+    static const int64_t shapes[][2] = {{1, 2}, {3, 2}, {33, 3}, {5, 16}, {7, 17}, {300, 20}, {4, 1030}, {2, 1}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         for (int gradient = NO_GRADIENT; gradient <= IN_PLACE; gradient++)
             for (int scale = 0; scale < 3; scale++) {

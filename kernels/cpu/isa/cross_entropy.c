@@ -16,17 +16,13 @@ FT_VEC v16 load_logits(const float *x, int64_t c, int64_t classes) {
     return v_select(m_first((int)n), v_load_n(x + c, (int)n), v_set1(-INFINITY));
 }
 
-// The largest logit, or a NaN if there is one: it must reach the loss.
 static float largest(const float *x, int64_t classes) {
-    v16 most = v_set1(-INFINITY), odd = v_zero();
-    for (int64_t c = 0; c < classes; c += FT_LANES) {
-        v16 l = load_logits(x, c, classes);
-        most = v_max(most, l);
-        odd = v_select(v_is_nan(l), l, odd);
-    }
-    return m_any(v_is_nan(odd)) ? NAN : v_hmax(most);
+    v16 most = v_set1(-INFINITY);
+    for (int64_t c = 0; c < classes; c += FT_LANES) most = v_max(most, load_logits(x, c, classes));
+    return v_hmax(most);
 }
 
+// A NaN may be lost in the maximum but not in the sum, and so reaches the loss.
 static void loss_row(const float *x, int64_t classes, int32_t label, float factor, float *loss, float *d) {
     float most = largest(x, classes);
     float chosen = x[label]; // before d, which may be x, is written

@@ -62,7 +62,7 @@ static void backward_task(void *context, int task, int thread) {
     int64_t first, last;
     ft_share(a->dout.cols, FT_COLUMN_GRAIN, job->shares, task, &first, &last);
     for (int64_t t = 0; t < a->dout.rows; t++) {
-        if (a->padding_id >= 0 && a->ids[t] == a->padding_id) continue;
+        if (a->ids[t] == a->padding_id) continue; // no id is -1
         const float *from = ft_row(a->dout, t);
         float *to = ft_row(a->table_gradient, a->ids[t]);
         int64_t i = first;
