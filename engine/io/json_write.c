@@ -19,8 +19,6 @@ void ft_real_text(double value, char text[FT_REAL_TEXT]) {
         int decimals = precision - 1 - exponent;
         snprintf(text, FT_REAL_TEXT, "%.*f", decimals > 0 ? decimals : 0, value);
     }
-    char *comma = strchr(text, ','); // a program that embeds us may have set a locale
-    if (comma != NULL) *comma = '.';
     if (strpbrk(text, ".e") == NULL) strcat(text, ".0"); // else it would be read back as an integer
 }
 
