@@ -40,9 +40,11 @@ static void multiply_block(const ft_gemm_view *v, int64_t m0, int64_t m, int64_t
         int64_t left = n - first - (vectors - 1) * REG_LANES;
         t.last_lanes = (int)(left < REG_LANES ? left : REG_LANES);
         t.b = v->direct_b ? v->b + k0 * v->ldb + n0 + first : b + first * k;
-        for (int64_t i = 0; i < m; i += TILE_ROWS) {
-            int64_t row = m0 + i, column = n0 + first, rows = m - i < TILE_ROWS ? m - i : TILE_ROWS;
-            t.a = v->trans_a ? a_packed + i * k : v->a + row * v->lda + k0;
+        int rows;
+        for (int64_t i = 0, number = 0; i < m; i += rows, number++) {
+            int64_t row = m0 + i, column = n0 + first;
+            rows = tile_rows(m - i);
+            t.a = v->trans_a ? a_packed + number * TILE_ROWS * k : v->a + row * v->lda + k0;
             t.c = v->trans_c ? v->c + column * v->ldc + row : v->c + row * v->ldc + column;
             t.bias = v->bias && last_k ? v->bias + (v->trans_c ? row : column) : NULL;
             kernels[mode][rows - 1][vectors - 1](&t);

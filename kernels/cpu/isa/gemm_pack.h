@@ -54,21 +54,30 @@ static void pack_rows(const float *b, int64_t ldb, int64_t k, int n, int width, 
         for (int64_t p = 0; p < k; p++)
             out[p * width + j] = j < n ? b[p] : 0.0f;
 }
-// m rows of a transposed A, stored [k][m]: tile i at out[i * TILE_ROWS * k], element (row, p) at p * TILE_ROWS + row.
-// Rows beyond m are never read. A few tiles at a time, so that cache lines of the source are used whole.
+// Rows of the next tile when `left` remain. The last two share: 6 + 2 would leave the second one short of chains.
+static inline int tile_rows(int64_t left) {
+    if (left >= 2 * TILE_ROWS) return TILE_ROWS;
+    return (int)(left > TILE_ROWS ? (left + 1) / 2 : left);
+}
+
+// m rows of a transposed A, stored [k][m]: tile number i at out[i * TILE_ROWS * k], element (row, p) at
+// p * TILE_ROWS + row. Rows beyond a tile's own are never read. A few tiles at a time, so that cache lines of the
+// source are used whole.
 static void pack_tiles(const float *a, int64_t lda, int64_t k, int64_t m, float *out) {
     enum { GROUP = 4 * TILE_ROWS };
-    for (; m >= GROUP; m -= GROUP, a += GROUP, out += GROUP * k)
+    for (; m >= GROUP + TILE_ROWS; m -= GROUP, a += GROUP, out += GROUP * k)
         for (int64_t p = 0; p < k; p++) {
             for (int64_t i = 0; i < GROUP; i += LINE)
                 prefetch(a, (p + AHEAD) * lda + i);
             for (int64_t i = 0; i < GROUP; i += TILE_ROWS)
                 memcpy(out + i * k + p * TILE_ROWS, a + p * lda + i, TILE_ROWS * sizeof *a);
         }
-    for (; m > 0; m -= TILE_ROWS, a += TILE_ROWS, out += TILE_ROWS * k)
+    for (int rows; m > 0; m -= rows, a += rows, out += TILE_ROWS * k) {
+        rows = tile_rows(m);
         for (int64_t p = 0; p < k; p++)
-            for (int64_t i = 0; i < TILE_ROWS && i < m; i++)
+            for (int i = 0; i < rows; i++)
                 out[p * TILE_ROWS + i] = a[p * lda + i];
+    }
 }
 
 #endif
