@@ -33,14 +33,24 @@ def label_names(labels):
     return sorted(names, key=lambda name: name.encode())
 
 
+def processor_seconds():
+    """Of all cores since boot: busy (any process), and stolen by the host of a virtual machine."""
+    with open("/proc/stat", encoding="utf-8") as f:
+        user, nice, system, _, _, irq, softirq, steal = map(int, f.readline().split()[1:9])
+    tick = os.sysconf("SC_CLK_TCK")
+    return (user + nice + system + irq + softirq) / tick, steal / tick
+
+
 def measured(command, log=None):
-    """Runs a command to its end: its standard output, wall seconds, peak resident bytes (from the kernel)."""
+    """Runs a command to its end. Its standard output, and what the kernel says of it: wall seconds, peak resident
+    bytes, and the shares of all cores' time that other processes used and that the host withheld meanwhile."""
     with tempfile.TemporaryFile() as out, open(log, "ab") if log else tempfile.TemporaryFile() as err:
-        start = time.monotonic()
+        start, (busy, stolen) = time.monotonic(), processor_seconds()
         process = subprocess.Popen(command, stdout=out, stderr=err, cwd=ROOT)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         seconds = time.monotonic() - start
+        busy_after, stolen_after = processor_seconds()
         out.seek(0)
         text = out.read().decode()
         if process.returncode != 0:
@@ -48,7 +58,14 @@ def measured(command, log=None):
                 err.seek(0)
                 sys.stderr.write(err.read().decode(errors="replace")[-2000:])
             sys.exit(f"{' '.join(command)}: exit code {process.returncode}" + (f" (see {log})" if log else ""))
-    return text, seconds, usage.ru_maxrss * 1024
+    available = seconds * os.cpu_count()
+    others = busy_after - busy - usage.ru_utime - usage.ru_stime
+    return text, {
+        "process_seconds": seconds,
+        "resident_bytes": usage.ru_maxrss * 1024,
+        "others_share": max(0.0, others / available),
+        "stolen_share": (stolen_after - stolen) / available,
+    }
 
 
 def build_probe(program):

@@ -33,7 +33,7 @@ from common import (
 
 
 def run_trainer(options, model, log):
-    text, seconds, resident = measured(
+    text, process = measured(
         [
             options.python,
             HF_TRAIN,
@@ -62,8 +62,7 @@ def run_trainer(options, model, log):
         "tokens_per_second": result["tokens_per_second"],
         "tokens": result["tokens"],
         "steps": result["steps"],
-        "process_seconds": seconds,
-        "resident_bytes": resident,
+        **process,
         "versions": result["versions"],
     }
 
@@ -72,7 +71,7 @@ def run_ftengine(options, model, scratch, log):
     run = os.path.join(scratch, "run")
     shutil.rmtree(run, ignore_errors=True)
     limit = [f"train.max_steps={options.max_steps}"] if options.max_steps > 0 else [f"train.epochs={options.epochs}"]
-    _, seconds, resident = measured(
+    _, process = measured(
         [
             options.ftengine,
             "train",
@@ -95,8 +94,7 @@ def run_ftengine(options, model, scratch, log):
         "tokens_per_second": result["tokens_per_second"],
         "tokens": result["tokens"],
         "steps": result["steps"],
-        "process_seconds": seconds,
-        "resident_bytes": resident,
+        **process,
         "versions": result["versions"],
         "memory": result["memory"],
     }
@@ -104,16 +102,20 @@ def run_ftengine(options, model, scratch, log):
 
 def table(document):
     lines = title_lines(document, "ftengine beside the Hugging Face Trainer: speed and memory") + [
-        "| round | side | real tokens/s | peak resident | FMA peak before / after, GFLOP/s | tokens/s per GFLOP/s |",
-        "|---|---|---|---|---|---|",
+        "| round | side | real tokens/s | peak resident | FMA peak before / after, GFLOP/s | tokens/s per GFLOP/s "
+        "| cores taken by others / the host |",
+        "|---|---|---|---|---|---|---|",
     ]
     for number, pair in enumerate(document["rounds"], 1):
         for side in pair["order"]:
             r = pair[side]
             lines.append(
                 f"| {number} | {side} | {r['tokens_per_second']:.0f} | {r['resident_bytes'] / 2**30:.2f} GiB | "
-                f"{r['fma_peak_before']:.0f} / {r['fma_peak_after']:.0f} | {r['tokens_per_gflop']:.2f} |"
+                f"{r['fma_peak_before']:.0f} / {r['fma_peak_after']:.0f} | {r['tokens_per_gflop']:.2f} | "
+                f"{r['others_share']:.0%} / {r['stolen_share']:.0%} |"
             )
+    if any(pair[side]["others_share"] > 0.05 for pair in document["rounds"] for side in pair["order"]):
+        lines += ["", "**Other processes used the cores meanwhile: these are no results.**"]
     s = document["summary"]
     low, high = s["speed_ratio_range"]
     lines += [
