@@ -28,11 +28,11 @@ static float *floats(int64_t n, float spread) {
     void *data;
     check(device->functions->buffer_alloc(device, (size_t)n * sizeof(float), &data));
     float *x = data;
-    for (int64_t i = 0; i < n; i++) x[i] = spread * ((float)((i * 2654435761u) % 65536) / 32768.0f - 1.0f);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = spread * ((float)((i * 2654435761u) % 65536) / 32768.0f - 1.0f);
     return x;
 }
 static void release(float *x, int64_t n) { device->functions->buffer_free(device, x, (size_t)n * sizeof(float)); }
-
 
 // Repeats the statement until a round takes some milliseconds; keeps the best round.
 #define MEASURE(name_, bytes_, statement)                                                                              \
@@ -41,7 +41,8 @@ static void release(float *x, int64_t n) { device->functions->buffer_free(device
         int repeats = 1 + (int)(1e8 / bytes);                                                                          \
         for (int round = 0; round <= rounds; round++) { /* the first one warms up */                                   \
             double start = ft_bench_seconds();                                                                         \
-            for (int i = 0; i < repeats; i++) statement;                                                               \
+            for (int i = 0; i < repeats; i++)                                                                          \
+                statement;                                                                                             \
             double seconds = (ft_bench_seconds() - start) / repeats;                                                   \
             if (round && seconds < best) best = seconds;                                                               \
         }                                                                                                              \
@@ -76,31 +77,50 @@ static void layernorm(int64_t rows, float probability) {
     int32_t *places = calloc((size_t)rows, sizeof *places);
     ft_step_state step = {.seed = 1};
     if (!places) check(FT_NO_MEMORY);
-    for (int64_t i = 0; i < rows; i++) places[i] = (int32_t)i;
+    for (int64_t i = 0; i < rows; i++)
+        places[i] = (int32_t)i;
     ft_dropout dropout = {.probability = probability, .step = &step, .slot = places, .position = places};
     ft_tensor tx = ft_matrix(x, rows, HIDDEN, FT_F32), vector[6];
-    for (int i = 0; i < 6; i++) vector[i] = ft_vector(small + i * HIDDEN, HIDDEN, FT_F32);
+    for (int i = 0; i < 6; i++)
+        vector[i] = ft_vector(small + i * HIDDEN, HIDDEN, FT_F32);
     ft_tensor ts = tx, ty = tx, tr = tx, td = tx;
     ts.data = s;
     ty.data = y;
     tr.data = residual;
     td.data = ds;
-    ft_layernorm_forward_args forward = {.x = tx, .bias = vector[0], .residual = tr, .gamma = vector[1], .beta = vector[2],
-                                         .epsilon = 1e-12f, .dropout = dropout, .s = ts, .y = ty,
-                                         .mean = ft_vector(statistics, rows, FT_F32), .rstd = ft_vector(statistics + rows, rows, FT_F32)};
+    ft_layernorm_forward_args forward = {.x = tx,
+                                         .bias = vector[0],
+                                         .residual = tr,
+                                         .gamma = vector[1],
+                                         .beta = vector[2],
+                                         .epsilon = 1e-12f,
+                                         .dropout = dropout,
+                                         .s = ts,
+                                         .y = ty,
+                                         .mean = ft_vector(statistics, rows, FT_F32),
+                                         .rstd = ft_vector(statistics + rows, rows, FT_F32)};
     char name[64];
     snprintf(name, sizeof name, "layernorm forward %lld%s", (long long)rows, probability > 0 ? " dropout" : "");
     MEASURE(name, 16.0 * (double)n, check(FT_RUN(device, layernorm_forward, &forward)));
-    ft_layernorm_backward_args backward = {.dy = ty, .s = ts, .mean = forward.mean, .rstd = forward.rstd, .gamma = vector[1],
-                                           .dropout = dropout, .ds = td, .dx = probability > 0 ? tx : ft_absent(),
-                                           .dgamma = vector[3], .dbeta = vector[4], .dbias = vector[5]};
+    ft_layernorm_backward_args backward = {.dy = ty,
+                                           .s = ts,
+                                           .mean = forward.mean,
+                                           .rstd = forward.rstd,
+                                           .gamma = vector[1],
+                                           .dropout = dropout,
+                                           .ds = td,
+                                           .dx = probability > 0 ? tx : ft_absent(),
+                                           .dgamma = vector[3],
+                                           .dbeta = vector[4],
+                                           .dbias = vector[5]};
     backward.workspace.bytes = ft_layernorm_backward_workspace(&device->target, &backward);
     backward.workspace.data = floats((int64_t)backward.workspace.bytes / 4, 1);
     snprintf(name, sizeof name, "layernorm backward %lld%s", (long long)rows, probability > 0 ? " dropout" : "");
     MEASURE(name, (probability > 0 ? 16.0 : 12.0) * (double)n, check(FT_RUN(device, layernorm_backward, &backward)));
     release(backward.workspace.data, 2 * rows);
     float *all[] = {x, residual, s, y, ds};
-    for (int i = 0; i < 5; i++) release(all[i], n);
+    for (int i = 0; i < 5; i++)
+        release(all[i], n);
     release(small, 6 * HIDDEN);
     release(statistics, 2 * rows);
     free(places);
@@ -135,13 +155,16 @@ static void embedding_and_sums(int64_t rows) {
         ids[t] = (int32_t)((uint64_t)t * 2654435761u % VOCABULARY);
         position[t] = (int32_t)(t % 512);
     }
-    ft_embedding_forward_args forward = {.word_ids = ids, .position_ids = position,
+    ft_embedding_forward_args forward = {.word_ids = ids,
+                                         .position_ids = position,
                                          .word = ft_matrix(table, VOCABULARY, HIDDEN, FT_F32),
-                                         .position = ft_matrix(small, 512, HIDDEN, FT_F32), .out = ft_matrix(out, rows, HIDDEN, FT_F32)};
+                                         .position = ft_matrix(small, 512, HIDDEN, FT_F32),
+                                         .out = ft_matrix(out, rows, HIDDEN, FT_F32)};
     char name[64];
     snprintf(name, sizeof name, "embedding forward %lld", (long long)rows);
     MEASURE(name, 12.0 * (double)n, check(FT_RUN(device, embedding_forward, &forward)));
-    ft_embedding_backward_args backward = {.ids = ids, .dout = forward.out, .table_gradient = forward.word, .padding_id = 0};
+    ft_embedding_backward_args backward = {
+        .ids = ids, .dout = forward.out, .table_gradient = forward.word, .padding_id = 0};
     snprintf(name, sizeof name, "embedding backward %lld", (long long)rows);
     MEASURE(name, 12.0 * (double)n, check(FT_RUN(device, embedding_backward, &backward)));
     ft_column_sum_args sum = {.x = forward.out, .out = ft_vector(small, HIDDEN, FT_F32)};
@@ -161,7 +184,8 @@ static void optimizer(void) {
         buffer[i] = floats(PARAMETERS, 1e-3f);
         t[i] = ft_vector(buffer[i], PARAMETERS, FT_F32);
     }
-    for (int64_t i = 0; i < PARAMETERS; i++) buffer[3][i] = fabsf(buffer[3][i]);
+    for (int64_t i = 0; i < PARAMETERS; i++)
+        buffer[3][i] = fabsf(buffer[3][i]);
     ft_adamw_hyper hyper = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .max_gradient_norm = 1};
     ft_update_state update = {0};
     ft_step_state step = {.learning_rate = 1e-9f};
@@ -170,11 +194,19 @@ static void optimizer(void) {
     norm.workspace.bytes = ft_gradient_norm_workspace(&device->target, &norm);
     norm.workspace.data = floats((int64_t)norm.workspace.bytes / 4, 0);
     MEASURE("gradient norm 22.7M", 4.0 * PARAMETERS, check(FT_RUN(device, gradient_norm, &norm)));
-    ft_adamw_args adamw = {.parameter = t[0], .gradient = t[1], .m = t[2], .v = t[3], .ranges = &all, .range_count = 1,
-                           .hyper = hyper, .step = &step, .update = &update};
+    ft_adamw_args adamw = {.parameter = t[0],
+                           .gradient = t[1],
+                           .m = t[2],
+                           .v = t[3],
+                           .ranges = &all,
+                           .range_count = 1,
+                           .hyper = hyper,
+                           .step = &step,
+                           .update = &update};
     MEASURE("AdamW 22.7M", 28.0 * PARAMETERS, check(FT_RUN(device, adamw, &adamw)));
     release(norm.workspace.data, (int64_t)norm.workspace.bytes / 4);
-    for (int i = 0; i < 4; i++) release(buffer[i], PARAMETERS);
+    for (int i = 0; i < 4; i++)
+        release(buffer[i], PARAMETERS);
 }
 
 int main(int argc, char **argv) {

@@ -7,12 +7,18 @@ static const struct {
     const char *name;
     ft_activation kind;
 } names[] = {
-    {"linear", FT_ACT_IDENTITY},   {"gelu", FT_ACT_GELU},
-    {"gelu_python", FT_ACT_GELU},  {"gelu_new", FT_ACT_GELU_TANH},
-    {"gelu_fast", FT_ACT_GELU_TANH}, {"gelu_pytorch_tanh", FT_ACT_GELU_TANH},
-    {"relu", FT_ACT_RELU},         {"tanh", FT_ACT_TANH},
-    {"silu", FT_ACT_SILU},         {"swish", FT_ACT_SILU},
-    {"quick_gelu", FT_ACT_QUICK_GELU}, {"mish", FT_ACT_MISH},
+    {"linear", FT_ACT_IDENTITY},
+    {"gelu", FT_ACT_GELU},
+    {"gelu_python", FT_ACT_GELU},
+    {"gelu_new", FT_ACT_GELU_TANH},
+    {"gelu_fast", FT_ACT_GELU_TANH},
+    {"gelu_pytorch_tanh", FT_ACT_GELU_TANH},
+    {"relu", FT_ACT_RELU},
+    {"tanh", FT_ACT_TANH},
+    {"silu", FT_ACT_SILU},
+    {"swish", FT_ACT_SILU},
+    {"quick_gelu", FT_ACT_QUICK_GELU},
+    {"mish", FT_ACT_MISH},
 };
 enum { NAMES = sizeof names / sizeof names[0] };
 
@@ -26,7 +32,8 @@ const char *ft_activation_name(ft_activation kind) {
 static int distance(const char *a, const char *b) {
     enum { LONGEST = 31 };
     int row[LONGEST + 1], n = (int)strnlen(b, LONGEST);
-    for (int j = 0; j <= n; j++) row[j] = j;
+    for (int j = 0; j <= n; j++)
+        row[j] = j;
     for (int i = 0; a[i] && i < LONGEST; i++) {
         int diagonal = row[0];
         row[0] = i + 1;
@@ -50,5 +57,6 @@ ft_status ft_activation_from_name(const char *name, ft_activation *out) {
         }
         if (distance(name, names[i].name) < distance(name, names[nearest].name)) nearest = i;
     }
-    return ft_fail(FT_INVALID, NULL, "unknown activation '%.64s', the nearest known one is '%s'", name, names[nearest].name);
+    return ft_fail(FT_INVALID, NULL, "unknown activation '%.64s', the nearest known one is '%s'", name,
+                   names[nearest].name);
 }

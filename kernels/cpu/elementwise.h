@@ -4,8 +4,8 @@
 
 #include "kernels/cpu/cpu.h"
 
-// Elements of the flat gradient whose squares one task sums; the partial sums are added in order. Fixed, so that the norm
-// depends on neither threads nor instruction set.
+// Elements of the flat gradient whose squares one task sums; the partial sums are added in order. Fixed, so that the
+// norm depends on neither threads nor instruction set.
 enum { FT_NORM_CHUNK = 1 << 15 };
 
 // Below this many elements a thread's share costs less than waking the thread.
@@ -17,7 +17,7 @@ enum { FT_COLUMN_GRAIN = 16 };
 // Ends the op when its arguments do not fit together: an error of the program, not of its user.
 #define FT_REQUIRE(op, condition)                                                                                      \
     do {                                                                                                               \
-        if (!(condition)) return ft_fail(FT_FAILED, op, "arguments that do not fit together: not " #condition);       \
+        if (!(condition)) return ft_fail(FT_FAILED, op, "arguments that do not fit together: not " #condition);        \
     } while (0)
 
 static inline bool ft_is_matrix(ft_tensor t, int64_t rows, int64_t cols) {

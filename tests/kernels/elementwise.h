@@ -1,5 +1,5 @@
-// elementwise.h - what the tests of the row-wise and column-wise ops share: reproducible inputs, matrices fenced with NaNs,
-// and running one case on every instruction set and thread count with bit-equal results.
+// elementwise.h - what the tests of the row-wise and column-wise ops share: reproducible inputs, matrices fenced with
+// NaNs, and running one case on every instruction set and thread count with bit-equal results.
 #ifndef FT_TEST_ELEMENTWISE_H
 #define FT_TEST_ELEMENTWISE_H
 
@@ -26,7 +26,8 @@ __attribute__((unused)) static double uniform(double low, double high) {
 // Sum of uniforms: close enough to normal, and with the same tails everywhere.
 __attribute__((unused)) static double normal(double deviation) {
     double sum = 0;
-    for (int i = 0; i < 6; i++) sum += uniform(-1, 1);
+    for (int i = 0; i < 6; i++)
+        sum += uniform(-1, 1);
     return deviation * sum * 0.70710678118654752;
 }
 
@@ -45,15 +46,18 @@ __attribute__((unused)) static fenced fenced_new(int64_t rows, int64_t cols, int
     f.base = malloc(f.total * sizeof(float));
     assert_non_null(f.base);
     uint32_t *bits = (uint32_t *)f.base;
-    for (size_t i = 0; i < f.total; i++) bits[i] = TEST_FENCE_BITS;
+    for (size_t i = 0; i < f.total; i++)
+        bits[i] = TEST_FENCE_BITS;
     f.t.data = f.base + TEST_FENCE;
     return f;
 }
 static inline float *at(ft_tensor t, int64_t row, int64_t col) { return (float *)t.data + row * t.stride + col; }
-__attribute__((unused)) static fenced fenced_random(int64_t rows, int64_t cols, int64_t gap, double deviation, double mean) {
+__attribute__((unused)) static fenced fenced_random(int64_t rows, int64_t cols, int64_t gap, double deviation,
+                                                    double mean) {
     fenced f = fenced_new(rows, cols, gap);
     for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < cols; j++) *at(f.t, i, j) = (float)(mean + normal(deviation));
+        for (int64_t j = 0; j < cols; j++)
+            *at(f.t, i, j) = (float)(mean + normal(deviation));
     return f;
 }
 __attribute__((unused)) static fenced fenced_copy(fenced from) {
@@ -77,7 +81,8 @@ __attribute__((unused)) static void fenced_free(fenced f) {
 }
 // Appends the view's elements to out; returns how many.
 __attribute__((unused)) static size_t fenced_flatten(fenced f, float *out) {
-    for (int64_t i = 0; i < f.t.rows; i++) memcpy(out + i * f.t.cols, at(f.t, i, 0), (size_t)f.t.cols * sizeof(float));
+    for (int64_t i = 0; i < f.t.rows; i++)
+        memcpy(out + i * f.t.cols, at(f.t, i, 0), (size_t)f.t.cols * sizeof(float));
     return (size_t)(f.t.rows * f.t.cols);
 }
 __attribute__((unused)) static fenced fenced_none(void) { return (fenced){.t = ft_absent()}; }
@@ -99,7 +104,8 @@ __attribute__((unused)) static float *run_everywhere(test_run *run, const void *
                 ft_error_clear();
                 break;
             }
-            for (size_t i = 0; i < n; i++) out[i] = -77.0f;
+            for (size_t i = 0; i < n; i++)
+                out[i] = -77.0f;
             run(device, test_case, out);
             ft_device_close(device);
             if (!first) {
@@ -109,7 +115,8 @@ __attribute__((unused)) static float *run_everywhere(test_run *run, const void *
                 continue;
             }
             for (size_t i = 0; i < n; i++)
-                if (memcmp(&out[i], &first[i], sizeof(float)) != 0 && !(isnan(out[i]) && isnan(first[i]))) // a NaN is a NaN
+                if (memcmp(&out[i], &first[i], sizeof(float)) != 0 &&
+                    !(isnan(out[i]) && isnan(first[i]))) // a NaN is a NaN
                     fail_msg("%s with %d threads: element %zu is %.9g, portable with 1 thread has %.9g", test_isas[isa],
                              threads, i, (double)out[i], (double)first[i]);
         }
@@ -119,8 +126,8 @@ __attribute__((unused)) static float *run_everywhere(test_run *run, const void *
 }
 
 // |got - want| <= absolute + relative |want|, for all.
-__attribute__((unused)) static void assert_close(const char *what, const float *got, const double *want, size_t n, double absolute,
-                                                 double relative) {
+__attribute__((unused)) static void assert_close(const char *what, const float *got, const double *want, size_t n,
+                                                 double absolute, double relative) {
     for (size_t i = 0; i < n; i++)
         if (!(fabs((double)got[i] - want[i]) <= absolute + relative * fabs(want[i])))
             fail_msg("%s[%zu] is %.9g, should be %.9g (off by %.3g)", what, i, (double)got[i], want[i],
@@ -138,7 +145,8 @@ __attribute__((unused)) static ft_workspace workspace_new(size_t bytes) {
 }
 __attribute__((unused)) static void workspace_free(ft_workspace w) {
     if (!w.data) return;
-    for (size_t i = 0; i < 64; i++) assert_int_equal(((unsigned char *)w.data)[w.bytes + i], 0xA5);
+    for (size_t i = 0; i < 64; i++)
+        assert_int_equal(((unsigned char *)w.data)[w.bytes + i], 0xA5);
     free(w.data);
 }
 // Runs an op with the scratch it wants and asserts success.

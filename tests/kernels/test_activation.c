@@ -1,6 +1,7 @@
 #include "elementwise.h"
 
-// ---- the activations and their derivatives in float64 ----------------------------------------------------------------
+// ---- the activations and their derivatives in float64
+// ----------------------------------------------------------------
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static double value(ft_activation kind, double x) {
     switch (kind) {
@@ -41,7 +42,8 @@ static void test_the_oracle_s_slopes_are_those_of_its_values(void **state) {
         }
 }
 
-// ---- accuracy over the whole range -----------------------------------------------------------------------------------
+// ---- accuracy over the whole range
+// -----------------------------------------------------------------------------------
 typedef struct act_case {
     ft_activation kind;
     fenced x, bias, dy;
@@ -131,7 +133,8 @@ static void test_special_values(void **state) {
         act_case c = {.kind = kind, .x = fenced_new(1, 5, 0), .dy = fenced_new(1, 5, 0), .bias = fenced_none()};
         float special[5] = {NAN, INFINITY, -0.0f, 3.0e38f, -3.0e38f};
         memcpy(c.x.t.data, special, sizeof special);
-        for (int i = 0; i < 5; i++) *at(c.dy.t, 0, i) = 1;
+        for (int i = 0; i < 5; i++)
+            *at(c.dy.t, 0, i) = 1;
         float *y = run_everywhere(run_forward, &c, 5), *dx = run_everywhere(run_backward, &c, 5);
         // A NaN must reach the loss: it is how a diverged run is noticed.
         assert_true(isnan(y[0]));
@@ -139,8 +142,11 @@ static void test_special_values(void **state) {
         assert_true(kind == FT_ACT_TANH ? y[1] == 1 : isinf(y[1]) && y[1] > 0);
         assert_true(y[2] == 0);
         assert_true(kind == FT_ACT_TANH ? y[3] == 1 : y[3] == 3.0e38f);
-        assert_true(kind == FT_ACT_IDENTITY ? y[4] == -3.0e38f : kind == FT_ACT_TANH ? y[4] == -1 : fabsf(y[4]) < 1e-30f);
-        for (int i = 3; i < 5; i++) assert_true(fabs((double)dx[i] - slope(kind, i == 3 ? 300 : -300)) < 1e-6);
+        assert_true(kind == FT_ACT_IDENTITY ? y[4] == -3.0e38f
+                    : kind == FT_ACT_TANH   ? y[4] == -1
+                                            : fabsf(y[4]) < 1e-30f);
+        for (int i = 3; i < 5; i++)
+            assert_true(fabs((double)dx[i] - slope(kind, i == 3 ? 300 : -300)) < 1e-6);
         free(y);
         free(dx);
         fenced_free(c.x);
@@ -148,7 +154,8 @@ static void test_special_values(void **state) {
     }
 }
 
-// ---- shapes, options and aliases -------------------------------------------------------------------------------------
+// ---- shapes, options and aliases
+// -------------------------------------------------------------------------------------
 static void check_case(act_case *c) {
     int64_t rows = c->x.t.rows, cols = c->x.t.cols;
     size_t n = (size_t)(rows * cols);
@@ -168,7 +175,8 @@ static void check_case(act_case *c) {
 
     size_t total = n * (c->recompute_y ? 2 : 1) + (c->bias.base ? (size_t)cols : 0);
     got = run_everywhere(run_backward, c, total);
-    for (int64_t j = 0; j < cols; j++) sums[j] = c->bias.base ? (double)*at(c->bias.t, 0, j) : 0;
+    for (int64_t j = 0; j < cols; j++)
+        sums[j] = c->bias.base ? (double)*at(c->bias.t, 0, j) : 0;
     for (size_t i = 0; i < n; i++) {
         int64_t row = (int64_t)i / cols, col = (int64_t)i % cols;
         double x = (double)*at(c->x.t, row, col);
@@ -186,7 +194,7 @@ static void check_case(act_case *c) {
     }
     if (c->bias.base) assert_close("dbias", got + total - cols, sums, (size_t)cols, 3e-6 * (double)(rows + 10), 0);
     if (c->bias.base) { // the chain of a column is the same when the rows come in two calls
-        for (int64_t split = 1; split < rows; split += rows > 7 ? rows / 3 : 1) {
+        for (int64_t split = 1; split<rows; split += rows> 7 ? rows / 3 : 1) {
             act_case in_two = *c;
             in_two.split = split;
             float *again = run_everywhere(run_backward, &in_two, total);
@@ -228,7 +236,8 @@ static void test_no_rows_is_no_work(void **state) {
     RUN_OP(device, activation_backward,
            ((ft_activation_backward_args){.kind = FT_ACT_GELU, .h = none, .dy = none, .dx = none, .dbias = dbias.t}));
     assert_memory_equal(dbias.base, before.base, dbias.total * sizeof(float));
-    for (int i = 0; i < 8; i++) assert_memory_equal(at(x.t, 0, i), x.base, sizeof(float));
+    for (int i = 0; i < 8; i++)
+        assert_memory_equal(at(x.t, 0, i), x.base, sizeof(float));
     fenced_free(x);
     fenced_free(dbias);
     fenced_free(before);
@@ -254,15 +263,18 @@ static void test_shapes_that_disagree_fail(void **state) {
     ft_device_close(device);
 }
 
-// ---- names -----------------------------------------------------------------------------------------------------------
+// ---- names
+// -----------------------------------------------------------------------------------------------------------
 static void test_names(void **state) {
     static const struct {
         const char *name;
         ft_activation kind;
-    } known[] = {{"gelu", FT_ACT_GELU}, {"gelu_python", FT_ACT_GELU}, {"gelu_new", FT_ACT_GELU_TANH},
-                 {"gelu_pytorch_tanh", FT_ACT_GELU_TANH}, {"gelu_fast", FT_ACT_GELU_TANH}, {"relu", FT_ACT_RELU},
-                 {"silu", FT_ACT_SILU}, {"swish", FT_ACT_SILU}, {"tanh", FT_ACT_TANH},
-                 {"quick_gelu", FT_ACT_QUICK_GELU}, {"mish", FT_ACT_MISH}, {"linear", FT_ACT_IDENTITY}};
+    } known[] = {{"gelu", FT_ACT_GELU},           {"gelu_python", FT_ACT_GELU},
+                 {"gelu_new", FT_ACT_GELU_TANH},  {"gelu_pytorch_tanh", FT_ACT_GELU_TANH},
+                 {"gelu_fast", FT_ACT_GELU_TANH}, {"relu", FT_ACT_RELU},
+                 {"silu", FT_ACT_SILU},           {"swish", FT_ACT_SILU},
+                 {"tanh", FT_ACT_TANH},           {"quick_gelu", FT_ACT_QUICK_GELU},
+                 {"mish", FT_ACT_MISH},           {"linear", FT_ACT_IDENTITY}};
     ft_activation kind;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         kind = FT_ACT_COUNT;
@@ -280,7 +292,8 @@ static void test_names(void **state) {
     assert_int_equal(kind, FT_ACT_MISH);
     assert_non_null(strstr(ft_error_message(), "'gelu-new'"));
     assert_non_null(strstr(ft_error_message(), "'gelu_new'"));
-    assert_int_equal(ft_activation_from_name("an_activation_whose_name_is_longer_than_any_known_one", &kind), FT_INVALID);
+    assert_int_equal(ft_activation_from_name("an_activation_whose_name_is_longer_than_any_known_one", &kind),
+                     FT_INVALID);
     assert_int_equal(ft_activation_from_name("", &kind), FT_INVALID);
     assert_int_equal(ft_activation_from_name(NULL, &kind), FT_INVALID);
     ft_error_clear();

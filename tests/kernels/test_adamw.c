@@ -1,6 +1,7 @@
 #include "elementwise.h"
 
-// ---- the norm ---------------------------------------------------------------------------------------------------------
+// ---- the norm
+// ---------------------------------------------------------------------------------------------------------
 typedef struct norm_case {
     fenced gradient, losses;
     double max_norm;
@@ -14,7 +15,10 @@ static void run_norm(ft_device *device, const void *test_case, float *out) {
     ft_adamw_hyper hyper = usual;
     hyper.max_gradient_norm = c->max_norm;
     RUN_OP(device, gradient_norm,
-           ((ft_gradient_norm_args){.gradient = c->gradient.t, .losses = c->losses.base ? &c->losses.t : NULL, .hyper = hyper, .update = &update}));
+           ((ft_gradient_norm_args){.gradient = c->gradient.t,
+                                    .losses = c->losses.base ? &c->losses.t : NULL,
+                                    .hyper = hyper,
+                                    .update = &update}));
     memcpy(out, &update, sizeof update);
 }
 static ft_update_state norm_of(const norm_case *c) {
@@ -31,7 +35,8 @@ static void test_norm_clip_and_corrections(void **state) {
         norm_case c = {.gradient = fenced_random(1, sizes[i], 0, 1, 0), .losses = fenced_random(1, 5, 0, 1, 0)};
         c.before.count = i;
         double sum = 0;
-        for (int64_t k = 0; k < sizes[i]; k++) sum += (double)*at(c.gradient.t, 0, k) * (double)*at(c.gradient.t, 0, k);
+        for (int64_t k = 0; k < sizes[i]; k++)
+            sum += (double)*at(c.gradient.t, 0, k) * (double)*at(c.gradient.t, 0, k);
         double norm = sqrt(sum);
         const double limits[] = {0, -1, norm / 3, norm * 3};
         for (int k = 0; k < 4; k++) {
@@ -53,7 +58,8 @@ static void test_non_finite_steps_are_marked_and_not_counted(void **state) {
     const float bad[] = {NAN, INFINITY, -INFINITY};
     for (int i = 0; i < 3; i++)
         for (int where = 0; where < 3; where++) { // in the body of the gradient, in its tail, in the losses
-            norm_case c = {.gradient = fenced_random(1, 1001, 0, 1, 0), .losses = fenced_random(1, 3, 0, 1, 0), .max_norm = 1};
+            norm_case c = {
+                .gradient = fenced_random(1, 1001, 0, 1, 0), .losses = fenced_random(1, 3, 0, 1, 0), .max_norm = 1};
             c.before = (ft_update_state){.count = 4, .correction1 = 0.25, .correction2 = 0.5, .finite = 1};
             *at(where == 2 ? c.losses.t : c.gradient.t, 0, where == 0 ? 100 : where == 1 ? 1000 : 1) = bad[i];
             ft_update_state u = norm_of(&c);
@@ -71,7 +77,8 @@ static void test_non_finite_steps_are_marked_and_not_counted(void **state) {
     fenced_free(huge.gradient);
 }
 
-// ---- the step ---------------------------------------------------------------------------------------------------------
+// ---- the step
+// ---------------------------------------------------------------------------------------------------------
 enum { N = 20003, STEPS = 50, RANGES = 5 }; // enough elements for four threads
 static const ft_adamw_range ranges[RANGES] = {
     {0, 7000, 0.01f, 1}, {7000, 1, 0, 1}, {7010, 33, 0, 0.5f}, {8000, 12003, 0.1f, 2}, {7043, 0, 0, 1}}; // with gaps
@@ -81,7 +88,8 @@ typedef struct step_case {
     int skip; // this step's gradient has a NaN; -1: none
 } step_case;
 
-static double gradient_at(int step, int64_t i, double parameter) { // of a quadratic, with noise that depends on the step
+static double gradient_at(int step, int64_t i,
+                          double parameter) { // of a quadratic, with noise that depends on the step
     double noise = (double)(ft_splitmix64((uint64_t)step * N + (uint64_t)i) >> 40) * 0x1p-24 - 0.5;
     return (parameter - sin((double)i)) * (1 + (double)(i % 5)) + noise;
 }
@@ -99,13 +107,21 @@ static void run_steps(ft_device *device, const void *test_case, float *out) {
     ft_update_state update = {0};
     for (int s = 0; s < STEPS; s++) {
         ft_step_state step = {.step = (uint32_t)s, .learning_rate = learning_rate_at(s)};
-        for (int64_t i = 0; i < N; i++) *at(g.t, 0, i) = (float)gradient_at(s, i, (double)*at(p.t, 0, i));
+        for (int64_t i = 0; i < N; i++)
+            *at(g.t, 0, i) = (float)gradient_at(s, i, (double)*at(p.t, 0, i));
         if (s == c->skip) *at(g.t, 0, 5) = NAN;
         fenced old_p = fenced_copy(p), old_m = fenced_copy(m), old_v = fenced_copy(v);
         RUN_OP(device, gradient_norm, ((ft_gradient_norm_args){.gradient = g.t, .hyper = hyper, .update = &update}));
         RUN_OP(device, adamw,
-               ((ft_adamw_args){.parameter = p.t, .gradient = g.t, .m = m.t, .v = v.t, .ranges = ranges,
-                                .range_count = RANGES, .hyper = hyper, .step = &step, .update = &update}));
+               ((ft_adamw_args){.parameter = p.t,
+                                .gradient = g.t,
+                                .m = m.t,
+                                .v = v.t,
+                                .ranges = ranges,
+                                .range_count = RANGES,
+                                .hyper = hyper,
+                                .step = &step,
+                                .update = &update}));
         if (s == c->skip) { // everything as before, to the bit
             assert_memory_equal(p.base, old_p.base, p.total * sizeof(float));
             assert_memory_equal(m.base, old_m.base, m.total * sizeof(float));
@@ -159,7 +175,8 @@ static void test_fifty_steps_against_float64(void **state) {
         assert_close("m", got + N, m, N, 2e-5, 0);
         assert_close("v", got + 2 * N, v, N, 1e-6, 2e-5);
         bool moved = false;
-        for (int64_t i = 0; i < N; i++) moved = moved || fabsf(got[i] - (float)cos(3.0 * (double)i)) > 0.05f;
+        for (int64_t i = 0; i < N; i++)
+            moved = moved || fabsf(got[i] - (float)cos(3.0 * (double)i)) > 0.05f;
         assert_true(moved);
         free(got);
     }
@@ -170,9 +187,12 @@ static void test_elements_outside_of_all_ranges_stay(void **state) {
     float *got = run_everywhere(run_steps, &c, 3 * N);
     for (int64_t i = 0; i < N; i++) {
         bool inside = false;
-        for (int r = 0; r < RANGES; r++) inside = inside || (i >= ranges[r].first && i < ranges[r].first + ranges[r].count);
-        if (inside) assert_true(got[2 * N + i] > 0);
-        else assert_true(got[i] == (float)cos(3.0 * (double)i) && got[N + i] == 0 && got[2 * N + i] == 0);
+        for (int r = 0; r < RANGES; r++)
+            inside = inside || (i >= ranges[r].first && i < ranges[r].first + ranges[r].count);
+        if (inside)
+            assert_true(got[2 * N + i] > 0);
+        else
+            assert_true(got[i] == (float)cos(3.0 * (double)i) && got[N + i] == 0 && got[2 * N + i] == 0);
     }
     free(got);
 }
@@ -187,8 +207,15 @@ static void test_wrong_arguments_fail(void **state) {
     assert_int_equal(FT_RUN(device, gradient_norm, &norm), FT_FAILED);
     assert_non_null(strstr(ft_error_where(), "gradient_norm"));
     ft_adamw_range outside = {10, 11, 0, 1};
-    ft_adamw_args adamw = {.parameter = a.t, .gradient = a.t, .m = a.t, .v = a.t, .ranges = &outside, .range_count = 1,
-                           .hyper = usual, .step = &step, .update = &update};
+    ft_adamw_args adamw = {.parameter = a.t,
+                           .gradient = a.t,
+                           .m = a.t,
+                           .v = a.t,
+                           .ranges = &outside,
+                           .range_count = 1,
+                           .hyper = usual,
+                           .step = &step,
+                           .update = &update};
     assert_int_equal(FT_RUN(device, adamw, &adamw), FT_FAILED);
     adamw.range_count = 0;
     assert_int_equal(FT_RUN(device, adamw, &adamw), FT_OK);

@@ -9,7 +9,9 @@ static void run_sum(ft_device *device, const void *test_case, float *out) {
     const sum_case *c = test_case;
     fenced sum = fenced_copy(c->out);
     for (int part = 0; part < (c->split ? 2 : 1); part++) {
-        ft_tensor x = !c->split ? c->x.t : part ? ft_rows(c->x.t, c->split, c->x.t.rows - c->split) : ft_rows(c->x.t, 0, c->split);
+        ft_tensor x = !c->split ? c->x.t
+                      : part    ? ft_rows(c->x.t, c->split, c->x.t.rows - c->split)
+                                : ft_rows(c->x.t, 0, c->split);
         RUN_OP(device, column_sum, ((ft_column_sum_args){.x = x, .out = sum.t}));
     }
     fenced_flatten(sum, out);
@@ -24,7 +26,8 @@ static void test_sums_are_one_chain_a_column(void **state) {
         float *got = run_everywhere(run_sum, &c, (size_t)cols);
         for (int64_t j = 0; j < cols; j++) { // the contract fixes even the bits
             float sum = *at(c.out.t, 0, j);
-            for (int64_t t = 0; t < rows; t++) sum += *at(c.x.t, t, j);
+            for (int64_t t = 0; t < rows; t++)
+                sum += *at(c.x.t, t, j);
             assert_memory_equal(&got[j], &sum, sizeof sum);
         }
         for (c.split = 1; c.split < rows; c.split += rows / 4 + 1) {

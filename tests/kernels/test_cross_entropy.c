@@ -29,16 +29,20 @@ static void run_loss(ft_device *device, const void *test_case, float *out) {
     fenced_free(d);
 }
 
-// ---- the oracle -------------------------------------------------------------------------------------------------------
+// ---- the oracle
+// -------------------------------------------------------------------------------------------------------
 static double loss_of(const double *x, int64_t classes, int32_t label, double *d) {
     double most = x[0], sum = 0;
-    for (int64_t c = 1; c < classes; c++) most = fmax(most, x[c]);
-    for (int64_t c = 0; c < classes; c++) sum += exp(x[c] - most);
+    for (int64_t c = 1; c < classes; c++)
+        most = fmax(most, x[c]);
+    for (int64_t c = 0; c < classes; c++)
+        sum += exp(x[c] - most);
     for (int64_t c = 0; d && c < classes; c++) {
         d[c] = exp(x[c] - most) / sum;
         if (c != label) continue;
         double others = 0;
-        for (int64_t o = 0; o < classes; o++) others += o == label ? 0 : exp(x[o] - most) / sum;
+        for (int64_t o = 0; o < classes; o++)
+            others += o == label ? 0 : exp(x[o] - most) / sum;
         d[c] = -others; // p - 1, without cancellation
     }
     return log(sum) + most - x[label];
@@ -46,7 +50,8 @@ static double loss_of(const double *x, int64_t classes, int32_t label, double *d
 
 static void test_the_oracle_s_gradient(void **state) {
     double x[5], d[5];
-    for (int i = 0; i < 5; i++) x[i] = normal(2);
+    for (int i = 0; i < 5; i++)
+        x[i] = normal(2);
     for (int32_t label = 0; label < 5; label++) {
         loss_of(x, 5, label, d);
         for (int i = 0; i < 5; i++) {
@@ -68,10 +73,12 @@ static void check_case(loss_case *c) {
     assert_true(x && d);
     float *got = run_everywhere(run_loss, c, (size_t)rows + (c->gradient ? n : 0));
     for (int64_t row = 0; row < rows; row++) {
-        for (int64_t j = 0; j < cols; j++) x[j] = (double)*at(c->logits.t, row, j);
+        for (int64_t j = 0; j < cols; j++)
+            x[j] = (double)*at(c->logits.t, row, j);
         double loss = loss_of(x, cols, c->labels[row], d);
         assert_close("loss", got + row, &loss, 1, 2e-7, 2e-7);
-        for (int64_t j = 0; j < cols; j++) d[j] *= (double)c->step.loss_factor;
+        for (int64_t j = 0; j < cols; j++)
+            d[j] *= (double)c->step.loss_factor;
         if (c->gradient)
             assert_close("dlogits", got + rows + row * cols, d, (size_t)cols, 1e-7 * (double)c->step.loss_factor, 5e-7);
     }
@@ -85,9 +92,12 @@ static void test_losses_and_gradients(void **state) {
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         for (int gradient = NO_GRADIENT; gradient <= IN_PLACE; gradient++)
             for (int scale = 0; scale < 3; scale++) {
-                loss_case c = {.logits = fenced_random(shapes[i][0], shapes[i][1], (int64_t)i % 3, (double[]){0.02, 3, 40}[scale], 0),
-                               .gradient = gradient, .step = {.loss_factor = 1.0f / 32}};
-                for (int64_t row = 0; row < shapes[i][0]; row++) c.labels[row] = (int32_t)uniform(0, (double)shapes[i][1]);
+                loss_case c = {.logits = fenced_random(shapes[i][0], shapes[i][1], (int64_t)i % 3,
+                                                       (double[]){0.02, 3, 40}[scale], 0),
+                               .gradient = gradient,
+                               .step = {.loss_factor = 1.0f / 32}};
+                for (int64_t row = 0; row < shapes[i][0]; row++)
+                    c.labels[row] = (int32_t)uniform(0, (double)shapes[i][1]);
                 c.labels[0] = (int32_t)shapes[i][1] - 1;
                 check_case(&c);
                 fenced_free(c.logits);
@@ -95,9 +105,10 @@ static void test_losses_and_gradients(void **state) {
 }
 
 static void test_huge_and_non_finite_logits(void **state) {
-    loss_case c = {.logits = fenced_new(6, 3, 0), .gradient = APART, .step = {.loss_factor = 1}, .labels = {0, 1, 0, 0, 2, 0}};
-    float x[6][3] = {{1e30f, 0, 0},  {1e30f, -1e30f, 0}, {-1e38f, -1e38f, -1e38f},
-                     {NAN, 0, 1},    {1, 2, NAN},        {INFINITY, 0, 0}};
+    loss_case c = {
+        .logits = fenced_new(6, 3, 0), .gradient = APART, .step = {.loss_factor = 1}, .labels = {0, 1, 0, 0, 2, 0}};
+    float x[6][3] = {{1e30f, 0, 0}, {1e30f, -1e30f, 0}, {-1e38f, -1e38f, -1e38f},
+                     {NAN, 0, 1},   {1, 2, NAN},        {INFINITY, 0, 0}};
     memcpy(c.logits.t.data, x, sizeof x);
     float *got = run_everywhere(run_loss, &c, 6 + 18), *d = got + 6;
     assert_true(got[0] == 0 && d[0] == 0 && d[1] == 0 && d[2] == 0);

@@ -122,9 +122,11 @@ static void test_no_tokens_and_wrong_shapes(void **state) {
     case_new(&c, 4, 20);
     fenced before = fenced_copy(c.word), narrow = fenced_random(4, 19, 0, 1, 0);
     RUN_OP(device, embedding_backward,
-           ((ft_embedding_backward_args){.ids = c.word_ids, .dout = ft_rows(c.dout.t, 0, 0), .table_gradient = c.word.t, .padding_id = -1}));
+           ((ft_embedding_backward_args){
+               .ids = c.word_ids, .dout = ft_rows(c.dout.t, 0, 0), .table_gradient = c.word.t, .padding_id = -1}));
     assert_memory_equal(c.word.base, before.base, before.total * sizeof(float));
-    ft_embedding_backward_args backward = {.ids = c.word_ids, .dout = narrow.t, .table_gradient = c.word.t, .padding_id = -1};
+    ft_embedding_backward_args backward = {
+        .ids = c.word_ids, .dout = narrow.t, .table_gradient = c.word.t, .padding_id = -1};
     assert_int_equal(FT_RUN(device, embedding_backward, &backward), FT_FAILED);
     assert_non_null(strstr(ft_error_where(), "embedding_backward"));
     ft_embedding_forward_args forward = {.word_ids = c.word_ids, .word = c.word.t, .type = c.type.t, .out = c.dout.t};

@@ -45,7 +45,8 @@ static ln_case *case_new(int64_t rows, int64_t cols, int options) {
 }
 static void case_free(ln_case *c) {
     fenced all[] = {c->x, c->bias, c->residual, c->gamma, c->beta, c->dy, c->s, c->mean, c->rstd, c->sums};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) fenced_free(all[i]);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        fenced_free(all[i]);
     free(c);
 }
 
@@ -59,13 +60,17 @@ static void join(const ln_case *c, int64_t row, double *s) {
 static void normalize(const double *s, const double *gamma, const double *beta, int64_t cols, double epsilon, double *y,
                       double *mean, double *rstd) {
     double sum = 0, squares = 0;
-    for (int64_t j = 0; j < cols; j++) sum += s[j];
+    for (int64_t j = 0; j < cols; j++)
+        sum += s[j];
     *mean = sum / (double)cols;
-    for (int64_t j = 0; j < cols; j++) squares += (s[j] - *mean) * (s[j] - *mean);
+    for (int64_t j = 0; j < cols; j++)
+        squares += (s[j] - *mean) * (s[j] - *mean);
     *rstd = 1 / sqrt(squares / (double)cols + epsilon);
-    for (int64_t j = 0; j < cols; j++) y[j] = (s[j] - *mean) * *rstd * gamma[j] + beta[j];
+    for (int64_t j = 0; j < cols; j++)
+        y[j] = (s[j] - *mean) * *rstd * gamma[j] + beta[j];
 }
-static void row_gradient(const double *s, const double *gamma, const double *dy, double mean, double rstd, int64_t cols, double *ds) {
+static void row_gradient(const double *s, const double *gamma, const double *dy, double mean, double rstd, int64_t cols,
+                         double *ds) {
     double sum = 0, dot = 0;
     for (int64_t j = 0; j < cols; j++) {
         sum += dy[j] * gamma[j];
@@ -77,7 +82,8 @@ static void row_gradient(const double *s, const double *gamma, const double *dy,
 static double *doubles(ft_tensor t, int64_t row) {
     double *d = malloc((size_t)t.cols * sizeof *d);
     assert_non_null(d);
-    for (int64_t j = 0; j < t.cols; j++) d[j] = (double)*at(t, row, j);
+    for (int64_t j = 0; j < t.cols; j++)
+        d[j] = (double)*at(t, row, j);
     return d;
 }
 
@@ -97,7 +103,8 @@ static void test_the_oracle_s_gradient(void **state) {
         for (int up = 0; up < 2; up++) {
             s[k] = keep + (up ? e : -e);
             normalize(s, gamma, beta, H, 1e-5, y, &mean, &rstd);
-            for (int j = 0; j < H; j++) loss[up] += y[j] * dy[j];
+            for (int j = 0; j < H; j++)
+                loss[up] += y[j] * dy[j];
         }
         s[k] = keep;
         assert_true(fabs((loss[1] - loss[0]) / (2 * e) - ds[k]) < 1e-7);
@@ -109,13 +116,22 @@ static void test_the_oracle_s_gradient(void **state) {
 static void run_forward(ft_device *device, const void *test_case, float *out) {
     const ln_case *c = test_case;
     fenced x = fenced_copy(c->x), residual = c->residual.base ? fenced_copy(c->residual) : fenced_none();
-    fenced y = fenced_new(c->rows, c->cols, 2), s = c->keep == S_APART ? fenced_new(c->rows, c->cols, 0) : fenced_none();
+    fenced y = fenced_new(c->rows, c->cols, 2),
+           s = c->keep == S_APART ? fenced_new(c->rows, c->cols, 0) : fenced_none();
     fenced mean = c->statistics ? fenced_new(1, c->rows, 0) : fenced_none();
     fenced rstd = c->statistics ? fenced_new(1, c->rows, 0) : fenced_none();
     fenced kept = c->keep == S_APART ? s : c->keep == S_IS_X ? x : c->keep == S_IS_RESIDUAL ? residual : fenced_none();
-    ft_layernorm_forward_args args = {.x = x.t, .bias = c->bias.t, .residual = residual.t, .gamma = c->gamma.t,
-                                      .beta = c->beta.t, .epsilon = c->epsilon, .dropout = c->dropout,
-                                      .s = c->keep == S_IS_Y ? y.t : kept.t, .y = y.t, .mean = mean.t, .rstd = rstd.t};
+    ft_layernorm_forward_args args = {.x = x.t,
+                                      .bias = c->bias.t,
+                                      .residual = residual.t,
+                                      .gamma = c->gamma.t,
+                                      .beta = c->beta.t,
+                                      .epsilon = c->epsilon,
+                                      .dropout = c->dropout,
+                                      .s = c->keep == S_IS_Y ? y.t : kept.t,
+                                      .y = y.t,
+                                      .mean = mean.t,
+                                      .rstd = rstd.t};
     RUN_OP(device, layernorm_forward, args);
     out += fenced_flatten(y, out);
     if (kept.base) out += fenced_flatten(kept, out);
@@ -226,7 +242,8 @@ static void prepare_backward(ln_case *c) {
     assert_true(s && y);
     for (int64_t t = 0; t < c->rows; t++) {
         join(c, t, s);
-        for (int64_t j = 0; j < c->cols; j++) s[j] = (double)(*at(c->s.t, t, j) = (float)s[j]);
+        for (int64_t j = 0; j < c->cols; j++)
+            s[j] = (double)(*at(c->s.t, t, j) = (float)s[j]);
         normalize(s, gamma, beta, c->cols, (double)c->epsilon, y, &mean, &rstd);
         *at(c->mean.t, 0, t) = (float)mean;
         *at(c->rstd.t, 0, t) = (float)rstd;
@@ -246,10 +263,14 @@ static void run_backward(ft_device *device, const void *test_case, float *out) {
     ft_tensor to = c->ds_is_dy ? dy.t : ds.t;
     for (int part = 0; part < (c->split ? 2 : 1); part++) {
         int64_t first = part ? c->split : 0, count = !c->split ? c->rows : part ? c->rows - c->split : c->split;
-        ft_layernorm_backward_args args = {.dy = ft_rows(dy.t, first, count), .s = ft_rows(c->s.t, first, count),
-                                           .mean = ft_columns(c->mean.t, first, count), .rstd = ft_columns(c->rstd.t, first, count),
-                                           .gamma = c->gamma.t, .dropout = dropout_rows(c->dropout, first),
-                                           .ds = ft_rows(to, first, count), .dx = ft_rows(dx.t, first, count)};
+        ft_layernorm_backward_args args = {.dy = ft_rows(dy.t, first, count),
+                                           .s = ft_rows(c->s.t, first, count),
+                                           .mean = ft_columns(c->mean.t, first, count),
+                                           .rstd = ft_columns(c->rstd.t, first, count),
+                                           .gamma = c->gamma.t,
+                                           .dropout = dropout_rows(c->dropout, first),
+                                           .ds = ft_rows(to, first, count),
+                                           .dx = ft_rows(dx.t, first, count)};
         if (c->want_sums) {
             args.dgamma = ft_vector(at(sums.t, 0, 0), c->cols, FT_F32);
             args.dbeta = ft_vector(at(sums.t, 1, 0), c->cols, FT_F32);
@@ -273,9 +294,11 @@ static void check_backward(ln_case *c) {
     double *ds = malloc(n * sizeof *ds), *dx = malloc(n * sizeof *dx), *sums = malloc(3 * cols * sizeof *sums);
     double *gamma = doubles(c->gamma.t, 0), largest = 0;
     assert_true(ds && dx && sums);
-    for (size_t j = 0; j < 3 * cols; j++) sums[j] = (double)*at(c->sums.t, (int64_t)(j / cols), (int64_t)(j % cols));
+    for (size_t j = 0; j < 3 * cols; j++)
+        sums[j] = (double)*at(c->sums.t, (int64_t)(j / cols), (int64_t)(j % cols));
     for (int64_t t = 0; t < c->rows; t++) {
-        double *dy = doubles(c->dy.t, t), *s = doubles(c->s.t, t), mean = (double)*at(c->mean.t, 0, t), rstd = (double)*at(c->rstd.t, 0, t);
+        double *dy = doubles(c->dy.t, t), *s = doubles(c->s.t, t), mean = (double)*at(c->mean.t, 0, t),
+               rstd = (double)*at(c->rstd.t, 0, t);
         row_gradient(s, gamma, dy, mean, rstd, c->cols, ds + t * c->cols);
         largest = fmax(largest, rstd);
         for (int64_t j = 0; j < c->cols; j++) {
@@ -343,7 +366,11 @@ static void test_each_sum_alone(void **state) {
     assert_int_equal(ft_cpu_open(2, NULL, &device), FT_OK);
     for (int which = 0; which < 3; which++) {
         fenced sums = fenced_copy(c->sums);
-        ft_layernorm_backward_args args = {.dy = c->dy.t, .s = c->s.t, .mean = c->mean.t, .rstd = c->rstd.t, .gamma = c->gamma.t,
+        ft_layernorm_backward_args args = {.dy = c->dy.t,
+                                           .s = c->s.t,
+                                           .mean = c->mean.t,
+                                           .rstd = c->rstd.t,
+                                           .gamma = c->gamma.t,
                                            .dropout = c->dropout};
         ft_tensor one = ft_vector(at(sums.t, which, 0), 100, FT_F32);
         if (which == 0) args.dgamma = one;
@@ -374,13 +401,18 @@ static void test_no_rows_and_wrong_shapes(void **state) {
            ((ft_layernorm_backward_args){.dy = none, .s = none, .gamma = c->gamma.t, .dgamma = dgamma}));
     assert_memory_equal(before.base, c->sums.base, before.total * sizeof(float));
 
-    ft_layernorm_forward_args forward = {.x = c->x.t, .gamma = ft_columns(c->gamma.t, 0, 19), .beta = c->beta.t, .y = y.t};
+    ft_layernorm_forward_args forward = {
+        .x = c->x.t, .gamma = ft_columns(c->gamma.t, 0, 19), .beta = c->beta.t, .y = y.t};
     assert_int_equal(FT_RUN(device, layernorm_forward, &forward), FT_FAILED);
     assert_non_null(strstr(ft_error_where(), "layernorm_forward"));
     forward.gamma = c->gamma.t;
     forward.dropout.probability = 0.1f; // without step, slots and positions
     assert_int_equal(FT_RUN(device, layernorm_forward, &forward), FT_FAILED);
-    ft_layernorm_backward_args backward = {.dy = c->dy.t, .s = c->s.t, .mean = c->mean.t, .rstd = c->rstd.t, .gamma = c->gamma.t,
+    ft_layernorm_backward_args backward = {.dy = c->dy.t,
+                                           .s = c->s.t,
+                                           .mean = c->mean.t,
+                                           .rstd = c->rstd.t,
+                                           .gamma = c->gamma.t,
                                            .dgamma = dgamma}; // without scratch
     assert_int_equal(FT_RUN(device, layernorm_backward, &backward), FT_FAILED);
     assert_non_null(strstr(ft_error_where(), "layernorm_backward"));

@@ -1,13 +1,13 @@
-// y = act(x + bias) and its gradient. One function gives value and slope of an activation, so that a value recomputed in
-// the backward pass has the bits of the forward's.
+// y = act(x + bias) and its gradient. One function gives value and slope of an activation, so that a value recomputed
+// in the backward pass has the bits of the forward's.
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/vmath.h"
 
 // ---- the functions --------------------------------------------------------------------------------------------------
 
-// x * sigmoid(z) and its derivative, where z = z(x) has the derivative dz. x and z must be bounded below so that e^-z is
-// finite; steep is x bounded above too, because infinity times 0 is no slope.
+// x * sigmoid(z) and its derivative, where z = z(x) has the derivative dz. x and z must be bounded below so that e^-z
+// is finite; steep is x bounded above too, because infinity times 0 is no slope.
 FT_VMATH v16 gated(v16 x, v16 steep, v16 z, v16 dz, v16 *slope) {
     v16 one = v_set1(1.0f), e = v_exp(v_neg(z));
     v16 s = v_div(one, v_add(one, e));
@@ -53,12 +53,8 @@ FT_VMATH v16 evaluate(ft_activation kind, v16 x, v16 *slope) {
         *slope = v_fnma(y, y, one);
         return y;
     }
-    case FT_ACT_RELU:
-        *slope = v_select(v_gt(x, zero), one, zero);
-        return v_max(zero, x);
-    default:
-        *slope = one;
-        return x;
+    case FT_ACT_RELU: *slope = v_select(v_gt(x, zero), one, zero); return v_max(zero, x);
+    default: *slope = one; return x;
     }
 }
 
@@ -77,14 +73,16 @@ FT_VEC void forward_row(ft_activation kind, const float *x, const float *bias, f
     if (i < n) forward_16(kind, x + i, bias ? bias + i : NULL, h ? h + i : NULL, y + i, n - i);
 }
 
-FT_VEC void backward_16(ft_activation kind, const float *h, const float *dy, float *dx, float *y, float *dbias, int64_t n) {
+FT_VEC void backward_16(ft_activation kind, const float *h, const float *dy, float *dx, float *y, float *dbias,
+                        int64_t n) {
     v16 slope, value = evaluate(kind, v_load_any(h, n), &slope);
     v16 d = v_mul(v_load_any(dy, n), slope);
     v_store_any(dx, d, n);
     if (y) v_store_any(y, value, n);
     if (dbias) v_store_any(dbias, v_add(v_load_any(dbias, n), d), n);
 }
-FT_VEC void backward_row(ft_activation kind, const float *h, const float *dy, float *dx, float *y, float *dbias, int64_t n) {
+FT_VEC void backward_row(ft_activation kind, const float *h, const float *dy, float *dx, float *y, float *dbias,
+                         int64_t n) {
     int64_t i = 0;
     for (; i + FT_LANES <= n; i += FT_LANES)
         backward_16(kind, h + i, dy + i, dx + i, y ? y + i : NULL, dbias ? dbias + i : NULL, FT_LANES);
@@ -95,10 +93,10 @@ FT_VEC void backward_row(ft_activation kind, const float *h, const float *dy, fl
 typedef void forward_fn(const float *x, const float *bias, float *h, float *y, int64_t n);
 typedef void backward_fn(const float *h, const float *dy, float *dx, float *y, float *dbias, int64_t n);
 #define KIND(name, kind)                                                                                               \
-    static void name##_forward(const float *x, const float *bias, float *h, float *y, int64_t n) {                    \
+    static void name##_forward(const float *x, const float *bias, float *h, float *y, int64_t n) {                     \
         forward_row(kind, x, bias, h, y, n);                                                                           \
     }                                                                                                                  \
-    static void name##_backward(const float *h, const float *dy, float *dx, float *y, float *dbias, int64_t n) {      \
+    static void name##_backward(const float *h, const float *dy, float *dx, float *y, float *dbias, int64_t n) {       \
         backward_row(kind, h, dy, dx, y, dbias, n);                                                                    \
     }
 KIND(identity, FT_ACT_IDENTITY)
@@ -110,16 +108,24 @@ KIND(silu, FT_ACT_SILU)
 KIND(quick_gelu, FT_ACT_QUICK_GELU)
 KIND(mish, FT_ACT_MISH)
 static forward_fn *const forward_of[FT_ACT_COUNT] = {
-    [FT_ACT_IDENTITY] = identity_forward, [FT_ACT_GELU] = gelu_forward,
-    [FT_ACT_GELU_TANH] = gelu_tanh_forward, [FT_ACT_RELU] = relu_forward,
-    [FT_ACT_TANH] = tanh_forward, [FT_ACT_SILU] = silu_forward,
-    [FT_ACT_QUICK_GELU] = quick_gelu_forward, [FT_ACT_MISH] = mish_forward,
+    [FT_ACT_IDENTITY] = identity_forward,
+    [FT_ACT_GELU] = gelu_forward,
+    [FT_ACT_GELU_TANH] = gelu_tanh_forward,
+    [FT_ACT_RELU] = relu_forward,
+    [FT_ACT_TANH] = tanh_forward,
+    [FT_ACT_SILU] = silu_forward,
+    [FT_ACT_QUICK_GELU] = quick_gelu_forward,
+    [FT_ACT_MISH] = mish_forward,
 };
 static backward_fn *const backward_of[FT_ACT_COUNT] = {
-    [FT_ACT_IDENTITY] = identity_backward, [FT_ACT_GELU] = gelu_backward,
-    [FT_ACT_GELU_TANH] = gelu_tanh_backward, [FT_ACT_RELU] = relu_backward,
-    [FT_ACT_TANH] = tanh_backward, [FT_ACT_SILU] = silu_backward,
-    [FT_ACT_QUICK_GELU] = quick_gelu_backward, [FT_ACT_MISH] = mish_backward,
+    [FT_ACT_IDENTITY] = identity_backward,
+    [FT_ACT_GELU] = gelu_backward,
+    [FT_ACT_GELU_TANH] = gelu_tanh_backward,
+    [FT_ACT_RELU] = relu_backward,
+    [FT_ACT_TANH] = tanh_backward,
+    [FT_ACT_SILU] = silu_backward,
+    [FT_ACT_QUICK_GELU] = quick_gelu_backward,
+    [FT_ACT_MISH] = mish_backward,
 };
 
 // ---- the ops --------------------------------------------------------------------------------------------------------
@@ -162,8 +168,10 @@ static void backward_task(void *context, int task, int thread) {
     const backward_job *job = context;
     const ft_activation_backward_args *a = job->args;
     int64_t row = 0, last_row = a->h.rows, col = 0, last_col = a->h.cols;
-    if (a->dbias.data) ft_share(last_col, FT_COLUMN_GRAIN, job->shares, task, &col, &last_col);
-    else ft_share(last_row, 1, job->shares, task, &row, &last_row);
+    if (a->dbias.data)
+        ft_share(last_col, FT_COLUMN_GRAIN, job->shares, task, &col, &last_col);
+    else
+        ft_share(last_row, 1, job->shares, task, &row, &last_row);
     float *dbias = a->dbias.data ? (float *)a->dbias.data + col : NULL;
     for (; row < last_row; row++)
         backward_of[a->kind](ft_row(a->h, row) + col, ft_row(a->dy, row) + col, ft_row(a->dx, row) + col,

@@ -23,10 +23,13 @@ static void norm_task(void *context, int task, int thread) {
     const float *g = job->gradient;
     double sum[FT_LANES] = {0};
     for (; i + FT_LANES <= last; i += FT_LANES)
-        for (int lane = 0; lane < FT_LANES; lane++) sum[lane] += (double)g[i + lane] * (double)g[i + lane];
-    for (int lane = 0; i < last; i++, lane++) sum[lane] += (double)g[i] * (double)g[i];
+        for (int lane = 0; lane < FT_LANES; lane++)
+            sum[lane] += (double)g[i + lane] * (double)g[i + lane];
+    for (int lane = 0; i < last; i++, lane++)
+        sum[lane] += (double)g[i] * (double)g[i];
     for (int width = FT_LANES / 2; width > 0; width /= 2)
-        for (int lane = 0; lane < width; lane++) sum[lane] += sum[lane + width];
+        for (int lane = 0; lane < width; lane++)
+            sum[lane] += sum[lane + width];
     job->partial[task] = sum[0];
 }
 
@@ -48,7 +51,8 @@ ft_status FT_ISA_NAME(gradient_norm)(ft_device *device, const ft_gradient_norm_a
     norm_job job = {args->gradient.data, n, args->workspace.data};
     ft_pool_run(cpu->pool, (int)chunks, norm_task, &job);
     double sum = 0;
-    for (int64_t c = 0; c < chunks; c++) sum += job.partial[c];
+    for (int64_t c = 0; c < chunks; c++)
+        sum += job.partial[c];
 
     ft_update_state *update = args->update;
     const ft_adamw_hyper *hyper = &args->hyper;
@@ -82,8 +86,10 @@ FT_VEC void adamw_16(const factors *f, float *p, const float *g, float *m, float
     v_store_any(v, second, n);
 }
 
-// Kept out of line: one copy serves whole ranges and pieces of them, so the bits of an element cannot depend on the cut.
-__attribute__((noinline)) static void adamw_range(const ft_adamw_args *a, const ft_adamw_range *range, int64_t first, int64_t last) {
+// Kept out of line: one copy serves whole ranges and pieces of them, so the bits of an element cannot depend on the
+// cut.
+__attribute__((noinline)) static void adamw_range(const ft_adamw_args *a, const ft_adamw_range *range, int64_t first,
+                                                  int64_t last) {
     const ft_update_state *update = a->update;
     double lr = (double)a->step->learning_rate * (double)range->lr_scale;
     factors f = {
@@ -99,7 +105,8 @@ __attribute__((noinline)) static void adamw_range(const ft_adamw_args *a, const 
     float *p = a->parameter.data, *m = a->m.data, *v = a->v.data;
     const float *g = a->gradient.data;
     int64_t i = first;
-    for (; i + FT_LANES <= last; i += FT_LANES) adamw_16(&f, p + i, g + i, m + i, v + i, FT_LANES);
+    for (; i + FT_LANES <= last; i += FT_LANES)
+        adamw_16(&f, p + i, g + i, m + i, v + i, FT_LANES);
     if (i < last) adamw_16(&f, p + i, g + i, m + i, v + i, last - i);
 }
 

@@ -10,11 +10,13 @@ typedef struct sum_job {
 // `blocks` vectors of columns at once: as many independent chains, kept in registers over all rows.
 FT_VEC void sum_columns(ft_tensor x, int64_t col, float *out, int blocks, int64_t n) {
     v16 sum[4];
-    for (int b = 0; b < blocks; b++) sum[b] = v_load_any(out + b * FT_LANES, n - b * FT_LANES);
+    for (int b = 0; b < blocks; b++)
+        sum[b] = v_load_any(out + b * FT_LANES, n - b * FT_LANES);
     for (int64_t row = 0; row < x.rows; row++)
         for (int b = 0; b < blocks; b++)
             sum[b] = v_add(sum[b], v_load_any(ft_row(x, row) + col + b * FT_LANES, n - b * FT_LANES));
-    for (int b = 0; b < blocks; b++) v_store_any(out + b * FT_LANES, sum[b], n - b * FT_LANES);
+    for (int b = 0; b < blocks; b++)
+        v_store_any(out + b * FT_LANES, sum[b], n - b * FT_LANES);
 }
 
 static void sum_task(void *context, int task, int thread) {
@@ -23,8 +25,10 @@ static void sum_task(void *context, int task, int thread) {
     float *out = job->args->out.data;
     int64_t col, last;
     ft_share(x.cols, FT_COLUMN_GRAIN, job->shares, task, &col, &last);
-    for (; col + 4 * FT_LANES <= last; col += 4 * FT_LANES) sum_columns(x, col, out + col, 4, 4 * FT_LANES);
-    for (; col + FT_LANES <= last; col += FT_LANES) sum_columns(x, col, out + col, 1, FT_LANES);
+    for (; col + 4 * FT_LANES <= last; col += 4 * FT_LANES)
+        sum_columns(x, col, out + col, 4, 4 * FT_LANES);
+    for (; col + FT_LANES <= last; col += FT_LANES)
+        sum_columns(x, col, out + col, 1, FT_LANES);
     if (col < last) sum_columns(x, col, out + col, 1, last - col);
 }
 

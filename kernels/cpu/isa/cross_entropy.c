@@ -18,7 +18,8 @@ FT_VEC v16 load_logits(const float *x, int64_t c, int64_t classes) {
 
 static float largest(const float *x, int64_t classes) {
     v16 most = v_set1(-INFINITY);
-    for (int64_t c = 0; c < classes; c += FT_LANES) most = v_max(most, load_logits(x, c, classes));
+    for (int64_t c = 0; c < classes; c += FT_LANES)
+        most = v_max(most, load_logits(x, c, classes));
     return v_hmax(most);
 }
 
@@ -27,7 +28,8 @@ static void loss_row(const float *x, int64_t classes, int32_t label, float facto
     float most = largest(x, classes);
     float chosen = x[label]; // before d, which may be x, is written
     v16 shift = v_set1(most), sums = v_zero();
-    for (int64_t c = 0; c < classes; c += FT_LANES) sums = v_add(sums, v_exp(v_sub(load_logits(x, c, classes), shift)));
+    for (int64_t c = 0; c < classes; c += FT_LANES)
+        sums = v_add(sums, v_exp(v_sub(load_logits(x, c, classes), shift)));
     float sum = v_hsum(sums);
     // The logarithm in double, rounded once: libm's logf differs between machines in the last bit.
     *loss = (float)(log((double)sum) + ((double)most - (double)chosen));

@@ -40,7 +40,8 @@ ft_status FT_ISA_NAME(embedding_forward)(ft_device *device, const ft_embedding_f
     FT_REQUIRE(op, ft_is_matrix(args->word, args->word.rows, cols));
     FT_REQUIRE(op, ft_is_optional_matrix(args->position, args->position.rows, cols));
     FT_REQUIRE(op, ft_is_optional_matrix(args->type, args->type.rows, cols));
-    FT_REQUIRE(op, args->word_ids && (args->position_ids || !args->position.data) && (args->type_ids || !args->type.data));
+    FT_REQUIRE(op,
+               args->word_ids && (args->position_ids || !args->position.data) && (args->type_ids || !args->type.data));
     ft_cpu *cpu = ft_cpu_of(device);
     forward_job job = {args, ft_shares(cpu, rows, rows * cols)};
     ft_pool_run(cpu->pool, job.shares, forward_task, &job);
@@ -54,8 +55,8 @@ typedef struct backward_job {
     int shares;
 } backward_job;
 
-// A share is a range of columns, for all tokens in order. Sharing out the ids instead would keep whole rows together, but
-// a few ids ([CLS], token type 0) can make up most of the tokens.
+// A share is a range of columns, for all tokens in order. Sharing out the ids instead would keep whole rows together,
+// but a few ids ([CLS], token type 0) can make up most of the tokens.
 static void backward_task(void *context, int task, int thread) {
     const backward_job *job = context;
     const ft_embedding_backward_args *a = job->args;
@@ -66,8 +67,10 @@ static void backward_task(void *context, int task, int thread) {
         const float *from = ft_row(a->dout, t);
         float *to = ft_row(a->table_gradient, a->ids[t]);
         int64_t i = first;
-        for (; i + FT_LANES <= last; i += FT_LANES) v_store(to + i, v_add(v_load(to + i), v_load(from + i)));
-        if (i < last) v_store_any(to + i, v_add(v_load_any(to + i, last - i), v_load_any(from + i, last - i)), last - i);
+        for (; i + FT_LANES <= last; i += FT_LANES)
+            v_store(to + i, v_add(v_load(to + i), v_load(from + i)));
+        if (i < last)
+            v_store_any(to + i, v_add(v_load_any(to + i, last - i), v_load_any(from + i, last - i)), last - i);
     }
 }
 

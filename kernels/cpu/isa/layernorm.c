@@ -119,7 +119,8 @@ static void means_task(void *context, int task, int thread) {
     for (int64_t row = first; row < last; row++) {
         const float *dy = ft_row(a->dy, row), *s = ft_row(a->s, row);
         v16 center = v_set1(((float *)a->mean.data)[row]), scale = v_set1(((float *)a->rstd.data)[row]);
-        v16 sum[CHAINS] = {v_zero(), v_zero(), v_zero(), v_zero()}, dot[CHAINS] = {v_zero(), v_zero(), v_zero(), v_zero()};
+        v16 sum[CHAINS] = {v_zero(), v_zero(), v_zero(), v_zero()},
+            dot[CHAINS] = {v_zero(), v_zero(), v_zero(), v_zero()};
         for (int64_t c = 0; c < cols; c += FT_LANES) { // lanes past the end have dy = gamma = 0
             int64_t n = cols - c, chain = c / FT_LANES % CHAINS;
             v16 hat = v_mul(v_sub(v_load_any(s + c, n), center), scale);

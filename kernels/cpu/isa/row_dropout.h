@@ -49,7 +49,8 @@ static __attribute__((noinline, unused)) void ft_row_dropout_bits(const ft_row_d
     // A lane's four words are the eight halves of its eight channels, in order.
     u16x out[4];
     u_interleave4(c0, c1, c2, c3, out);
-    for (int i = 0; i < 4; i++) u_store((uint32_t *)(void *)(bits + 32 * i), out[i]);
+    for (int i = 0; i < 4; i++)
+        u_store((uint32_t *)(void *)(bits + 32 * i), out[i]);
 }
 
 FT_VEC v16 ft_row_dropout_factor(const ft_row_dropout *d, const uint16_t *bits) {

@@ -7,8 +7,9 @@
 
 #include "kernels/cpu/isa/vec.h"
 
-// For functions of many operations. Sixteen scalars of the portable kind are a heap of code: inlined everywhere it takes
-// minutes to compile with sanitizers, and gains nothing, since each of its multiply-adds is a library call already.
+// For functions of many operations. Sixteen scalars of the portable kind are a heap of code: inlined everywhere it
+// takes minutes to compile with sanitizers, and gains nothing, since each of its multiply-adds is a library call
+// already.
 #if defined(FT_ISA_avx2) || defined(FT_ISA_avx512)
 #define FT_VMATH FT_VEC
 #else
@@ -50,8 +51,8 @@ FT_VMATH v16 v_tanh(v16 x) {
 }
 
 // The lower tail Phi(-a) of the standard normal distribution for a >= 0 with an absolute error of 2e-7 (1e-7 of itself
-// per unit of a^2), and e^(-a^2/2) in *bell: what GELU and its derivative are made of. With t = 1 / (1 + 0.3 a) the ratio
-// of tail and bell is close to a polynomial in t over the whole half-line.
+// per unit of a^2), and e^(-a^2/2) in *bell: what GELU and its derivative are made of. With t = 1 / (1 + 0.3 a) the
+// ratio of tail and bell is close to a polynomial in t over the whole half-line.
 FT_VMATH v16 v_normal_tail(v16 a, v16 *bell) {
     *bell = v_exp(v_mul(v_mul(a, a), v_set1(-0.5f)));
     v16 t = v_div(v_set1(1.0f), v_fma(a, v_set1(0.3f), v_set1(1.0f)));
