@@ -3,6 +3,8 @@ BUILD ?= build
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 20
 JOBS ?= $(shell nproc)
+# What runs on the thread pool or is called from several threads.
+TSAN_TESTS ?= ^kernels/|^engine/(model|tokenizer|follow)$$
 
 # configure,PRESET,DIRECTORY: once (cmake --build does it again when a CMakeLists.txt changes), with Ninja where it is there
 configure = [ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) -B $(2) $$(command -v ninja >/dev/null && echo -G Ninja)
@@ -42,13 +44,11 @@ tsan: ## the tests with threads under ThreadSanitizer
 	@tools/install.sh test
 	@$(call configure,tsan,build-tsan)
 	@cmake --build build-tsan --parallel $(JOBS)
-	@$(call ctest,build-tsan) -L threads
+	@$(call ctest,build-tsan) -R '$(TSAN_TESTS)'
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (default 20)
 	@tools/install.sh fuzz
-	@$(call configure,fuzz,build-fuzz)
-	@cmake --build build-fuzz --parallel $(JOBS)
-	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
+	@tests/fuzz/run.sh build-fuzz $(FUZZ_SECONDS)
 
 clean: ## remove what was built (models, data and runs stay)
 	@rm -rf $(BUILD) build-asan build-tsan build-fuzz
