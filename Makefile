@@ -6,8 +6,9 @@ JOBS ?= $(shell nproc)
 # What runs on the thread pool or is called from several threads.
 TSAN_TESTS ?= ^kernels/|^engine/(model|tokenizer|follow)$$
 
-# configure,PRESET,DIRECTORY: once (cmake --build does it again when a CMakeLists.txt changes), with Ninja where it is there
-configure = [ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) -B $(2) $$(command -v ninja >/dev/null && echo -G Ninja)
+# configure,PRESET,DIRECTORY[,OPTIONS]: once (cmake --build does it again when a CMakeLists.txt changes), with Ninja where
+# it is there
+configure = [ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) -B $(2) $(3) $$(command -v ninja >/dev/null && echo -G Ninja)
 ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error --parallel $(JOBS)
 
 .PHONY: build quickstart test install sanitize tsan fuzz clean help
@@ -16,8 +17,8 @@ ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error --parallel $(
 
 build: ## the program, as build/ftengine
 	@tools/install.sh build
-	@$(call configure,release,$(BUILD))
-	@cmake --build $(BUILD) --parallel $(JOBS)
+	@$(call configure,release,$(BUILD),-D BUILD_TESTING=OFF)
+	@cmake --build $(BUILD) --parallel $(JOBS) --target ftengine
 
 quickstart: ## fine-tune a real pretrained model on real text, evaluate it, and predict a few sentences
 	@tools/install.sh build quickstart
@@ -28,7 +29,9 @@ quickstart: ## fine-tune a real pretrained model on real text, evaluate it, and 
 
 test: ## build and run all tests
 	@tools/install.sh test
-	@$(MAKE) --no-print-directory build
+	@$(call configure,release,$(BUILD))
+	@grep -q '^BUILD_TESTING:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake -B $(BUILD) -D BUILD_TESTING=ON
+	@cmake --build $(BUILD) --parallel $(JOBS)
 	@$(call ctest,$(BUILD))
 
 install: build ## install the program under PREFIX (default /usr/local)
