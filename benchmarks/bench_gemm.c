@@ -113,8 +113,8 @@ int main(int argc, char **argv) {
                         seconds_per_call(device, &g, 1, library); // wakes the threads, warms the caches
                         double speed = flops / seconds_per_call(device, &g, repeats, library) / 1e9;
                         if (speed > best[library]) best[library] = speed;
-                        // The library's threads spin on for a while: let them go to sleep before the next turn.
-                        struct timespec pause = {0, have_library ? 2000000 : 0};
+                        // libgomp's threads spin for some milliseconds and would share our cores: let them fall asleep.
+                        struct timespec pause = {0, library ? 12000000 : 0};
                         nanosleep(&pause, NULL);
                     }
                 }

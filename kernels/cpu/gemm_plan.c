@@ -50,9 +50,11 @@ void ft_gemm_grid(const ft_gemm_view *v, int threads, int mr, int nr, int *row_p
     for (int columns = 1; columns <= threads && columns <= tiles_n; columns++) {
         int rows = (int)at_most(threads / columns, tiles_m);
         if (rows < 1) rows = 1;
-        // The largest share of one thread, per element of k, in multiply-adds; packing an element costs about 8.
+        // The largest share of one thread, per element of k, in multiply-adds. An element packed costs about 8, one
+        // that is only fetched 2, once for each block of columns.
         double m = (double)(parts_of(tiles_m, rows) * mr), n = (double)(parts_of(tiles_n, columns) * nr);
-        double cost = m * n + 8 * n + (v->trans_a ? 4 * m * (double)parts_of((int64_t)n, FT_GEMM_NC) : 0);
+        double blocks = (double)parts_of((int64_t)n, FT_GEMM_NC);
+        double cost = m * n + (v->direct_b ? 2 : 8) * n + (v->trans_a ? 4 : 2) * m * blocks;
         if (columns == 1 || cost < best) {
             best = cost;
             *row_parts = rows;

@@ -4,14 +4,17 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
-// How long an idle thread spins before it sleeps. A wake-up costs 5 to 50 us, the gaps between ops are shorter.
-enum { FT_SPIN_NS = 30000, FT_PAUSES_PER_CLOCK = 32 };
+// An idle thread spins first: the gaps between ops are short, and a wake-up costs 5 to 50 us. Then it offers its core
+// to others but stays runnable for a while: two threads that sleep and wake each other in turn never run at once, so
+// the kernel sees no reason to move one of them to the other core, and half the machine is lost. Then it sleeps.
+enum { FT_SPIN_NS = 30000, FT_YIELD_NS = 1000000, FT_PAUSES_PER_CLOCK = 32 };
 
 typedef struct ft_worker {
     ft_pool *pool;
@@ -21,7 +24,7 @@ typedef struct ft_worker {
 
 struct ft_pool {
     int threads, started;
-    long spin_ns;
+    bool crowded; // more threads than cores: waiting awake would keep a working thread from its core
     // The job. Written before `ticket` announces it; only threads that the ticket names may read it, since only those
     // are waited for before the next job overwrites it.
     void (*fn)(void *context, int task, int thread);
@@ -59,18 +62,31 @@ static void run_share(const ft_pool *pool, int active, int thread) {
         pool->fn(pool->context, task, thread);
 }
 
-// Waits until the ticket differs from `seen`: first spinning, then asleep.
+// One wait, from its start. wait_awake() passes a moment and says whether to look again; false: time to sleep.
+typedef struct patience {
+    long start;
+    int pauses;
+} patience;
+static bool wait_awake(const ft_pool *pool, patience *p) {
+    if (pool->crowded) return false;
+    if (p->pauses++ < FT_PAUSES_PER_CLOCK) {
+        pause_cpu();
+        return true;
+    }
+    p->pauses = 0;
+    long now = now_ns();
+    if (p->start == 0) p->start = now;
+    if (now - p->start > FT_SPIN_NS) sched_yield();
+    return now - p->start < FT_YIELD_NS;
+}
+
+// Waits until the ticket differs from `seen`.
 static uint_fast64_t next_ticket(ft_pool *pool, uint_fast64_t seen) {
     uint_fast64_t ticket;
-    if (pool->spin_ns > 0) {
-        long end = now_ns() + pool->spin_ns;
-        do {
-            for (int i = 0; i < FT_PAUSES_PER_CLOCK; i++) {
-                ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
-                if (ticket != seen) return ticket;
-                pause_cpu();
-            }
-        } while (now_ns() < end);
+    patience p = {0};
+    while (wait_awake(pool, &p)) {
+        ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
+        if (ticket != seen) return ticket;
     }
     // Sequentially consistent on both sides: either this thread sees the new ticket here, or ft_pool_run sees the
     // sleeper.
@@ -112,15 +128,9 @@ static void announce(ft_pool *pool, int active) {
 }
 
 static void wait_for_workers(ft_pool *pool) {
-    if (pool->spin_ns > 0) {
-        long end = now_ns() + pool->spin_ns;
-        do {
-            for (int i = 0; i < FT_PAUSES_PER_CLOCK; i++) {
-                if (atomic_load_explicit(&pool->running, memory_order_acquire) == 0) return;
-                pause_cpu();
-            }
-        } while (now_ns() < end);
-    }
+    patience p = {0};
+    while (atomic_load_explicit(&pool->running, memory_order_acquire) > 0)
+        if (!wait_awake(pool, &p)) break;
     pthread_mutex_lock(&pool->mutex);
     atomic_store(&pool->caller_sleeps, 1);
     while (atomic_load(&pool->running) > 0)
@@ -154,8 +164,7 @@ ft_status ft_pool_create(int threads, ft_pool **out) {
     if (!pool) return ft_fail_memory(bytes, "threads");
     pool->threads = threads;
     pool->started = 0;
-    // With more threads than cores a spinning thread keeps a working one from its core.
-    pool->spin_ns = threads > sysconf(_SC_NPROCESSORS_ONLN) ? 0 : FT_SPIN_NS;
+    pool->crowded = threads > sysconf(_SC_NPROCESSORS_ONLN);
     atomic_init(&pool->ticket, 1);
     atomic_init(&pool->running, 0);
     atomic_init(&pool->sleepers, 0);

@@ -58,7 +58,7 @@ static void multiply_part(void *context, int task, int thread) {
     float *b_packed = g->scratch + (g->b_floats + g->a_floats) * (size_t)task, *a_packed = b_packed + g->b_floats;
     int64_t m0, m1, n0, n1;
     ft_share(v->m, TILE_ROWS, g->row_parts, task % g->row_parts, &m0, &m1);
-    ft_share(v->n, PANEL, g->column_parts, task / g->row_parts, &n0, &n1);
+    ft_share(v->n, REG_LANES, g->column_parts, task / g->row_parts, &n0, &n1);
     if (m0 >= m1) return;
     int64_t slabs = v->k > 0 ? (v->k + FT_GEMM_KC - 1) / FT_GEMM_KC : 1; // without k, C still becomes 0 (+ bias)
     for (int64_t n = n0; n < n1; n += FT_GEMM_NC) {
@@ -79,7 +79,7 @@ ft_status FT_ISA_NAME(gemm)(ft_device *device, const ft_gemm_args *args) {
     job g = {.view = ft_gemm_view_of(args), .scratch = args->workspace.data};
     if (g.view.m <= 0 || g.view.n <= 0) return FT_OK;
     ft_gemm_scratch(&g.view, &g.b_floats, &g.a_floats);
-    ft_gemm_grid(&g.view, ft_cpu_of(device)->threads, TILE_ROWS, PANEL, &g.row_parts, &g.column_parts);
+    ft_gemm_grid(&g.view, ft_cpu_of(device)->threads, TILE_ROWS, REG_LANES, &g.row_parts, &g.column_parts);
     ft_pool_run(ft_cpu_of(device)->pool, g.row_parts * g.column_parts, multiply_part, &g);
     return FT_OK;
 }
