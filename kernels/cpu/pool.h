@@ -3,8 +3,9 @@
 //     ft_pool_run(pool, rows, normalize_row, &job);    // normalize_row(&job, task, thread) for task in [0, rows)
 //
 // Tasks are dealt in contiguous ranges, the same for the same (tasks, threads), and the caller works too. Idle threads
-// spin and then yield for up to a millisecond (the ops of a step follow each other closely), then sleep, so that a waiting process
-// leaves the machine to others. A pool is used by one thread at a time, and a task must not start another run.
+// spin and then yield for up to a millisecond (the ops of a step follow each other closely), then sleep, so that a
+// waiting process leaves the machine to others. A pool is used by one thread at a time, and a task must not start
+// another run.
 #ifndef FT_CPU_POOL_H
 #define FT_CPU_POOL_H
 
