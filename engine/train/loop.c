@@ -11,10 +11,10 @@
 #include <string.h>
 
 static ft_adamw_hyper hyper_of(const ft_config *c) {
-    return (ft_adamw_hyper){.beta1 = (float)c->train.adam_beta1,
-                            .beta2 = (float)c->train.adam_beta2,
-                            .epsilon = (float)c->train.adam_epsilon,
-                            .max_gradient_norm = (float)c->train.max_grad_norm};
+    return (ft_adamw_hyper){.beta1 = c->train.adam_beta1,
+                            .beta2 = c->train.adam_beta2,
+                            .epsilon = c->train.adam_epsilon,
+                            .max_gradient_norm = c->train.max_grad_norm};
 }
 
 // Brings the values of this step to the device and clears the gradients.

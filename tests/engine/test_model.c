@@ -162,7 +162,7 @@ static void test_same_bits(void **state) {
 
 static void update(fixture *f, float learning_rate, int64_t examples, ft_update_state *outcome, void *device_update) {
     const ft_parameters *p = &f->model.parameters;
-    ft_adamw_hyper hyper = {.beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f, .max_gradient_norm = 1.0f};
+    ft_adamw_hyper hyper = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .max_gradient_norm = 1};
     ft_step_state step = {.learning_rate = learning_rate, .loss_factor = 1.0f / (float)examples};
     ft_gradient_norm_args norm = {.gradient = ft_vector(p->gradients, p->trainable, FT_F32), .hyper = hyper, .update = device_update};
     norm.workspace.bytes = ft_gradient_norm_workspace(&f->device->target, &norm);
