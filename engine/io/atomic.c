@@ -29,8 +29,7 @@ static ft_status fail_write(int errnum, const char *path, const char *what) {
     return status;
 }
 
-// ---- names
-// ------------------------------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------------------------
 
 // `path` without trailing slashes, on the heap.
 static char *trimmed(const char *path) {
@@ -83,8 +82,7 @@ static size_t parse_name(const char *entry, const char *suffix, long *pid) {
     return at - 1;
 }
 
-// ---- leftovers
-// --------------------------------------------------------------------------------------------------------
+// ---- leftovers ----------------------------------------------------------------------------------------------------
 
 // Locks without waiting. Where the file system has no locks the answer is 0 too: then nobody can hold one.
 static int try_lock(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK ? 0 : -1; }
@@ -131,8 +129,7 @@ static void clear_leftovers(const char *parent) {
     ft_error_restore(&before);
 }
 
-// ---- temporaries
-// ------------------------------------------------------------------------------------------------------
+// ---- temporaries --------------------------------------------------------------------------------------------------
 
 static int create(const char *path, bool directory) {
     if (!directory) return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -191,8 +188,7 @@ static ft_status clear_beside(const char *path) {
     return FT_OK;
 }
 
-// ---- files
-// ------------------------------------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------------------------
 
 // The descriptor when this is the file behind our standard output or error (/dev/stdout > file), else -1. To replace
 // that file would lose what else goes there, and so would a second descriptor with a place of its own in it.
@@ -306,8 +302,7 @@ ft_status ft_atomic_write(const char *path, const void *data, size_t length) {
     return status;
 }
 
-// ---- directories
-// ------------------------------------------------------------------------------------------------------
+// ---- directories --------------------------------------------------------------------------------------------------
 
 ft_status ft_atomic_dir_open(ft_atomic_dir *dir, const char *path) {
     *dir = (ft_atomic_dir){.lock = -1};

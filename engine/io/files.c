@@ -8,8 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// ---- reading
-// ----------------------------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------------------------
 
 // Whether the caller named the wrong thing, rather than the system failing.
 static bool wrong_name(int errnum) {
@@ -83,8 +82,7 @@ ft_status ft_read_file(const char *path, size_t max_bytes, char **data, size_t *
     return status;
 }
 
-// ---- directories and copies
-// -------------------------------------------------------------------------------------------
+// ---- directories and copies ---------------------------------------------------------------------------------------
 
 bool ft_path_exists(const char *path) {
     struct stat st;

@@ -2,84 +2,8 @@
 
 #include "engine/io/files.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-
-// ---- parsing
-// ----------------------------------------------------------------------------------------------------------
-
-// Jansson refuses integers beyond int64. transformers writes "no limit" as 1000000000000000019884624838656, so such
-// integers get an exponent ("e0") and become reals. Returns a new text, or NULL when there is none (or no memory).
-static char *soften_integers(const char *text, size_t length, size_t *new_length) {
-    char *out = NULL;
-    size_t written = 0, copied = 0;
-    bool in_string = false;
-    for (size_t i = 0; i < length;) {
-        char c = text[i];
-        if (in_string) {
-            if (c == '"') in_string = false;
-            i += c == '\\' ? 2 : 1;
-            continue;
-        }
-        if (c == '"') in_string = true;
-        if (c != '-' && (c < '0' || c > '9')) {
-            i++;
-            continue;
-        }
-        size_t end = i + 1;
-        bool integer = true;
-        while (end < length && strchr("0123456789+-.eE", text[end]) != NULL && text[end] != '\0')
-            if (strchr(".eE", text[end++]) != NULL) integer = false;
-        size_t digits = end - i - (c == '-');
-        if (integer && digits >= 19) {
-            if (out == NULL) out = malloc(length + length / 19 * 2 + 2); // each costs two more bytes and has 19 or more
-            if (out == NULL) return NULL;
-            memcpy(out + written, text + copied, end - copied);
-            written += end - copied;
-            memcpy(out + written, "e0", 2);
-            written += 2;
-            copied = end;
-        }
-        i = end;
-    }
-    if (out == NULL) return NULL;
-    memcpy(out + written, text + copied, length - copied);
-    *new_length = written + length - copied;
-    return out;
-}
-
-// Jansson quotes from the file; a file may hold what would steer a terminal.
-static void make_printable(char *text) {
-    for (; *text != '\0'; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f) *text = '?';
-}
-
-static ft_status fail_parse(const char *path, json_error_t *error, int errnum) {
-    // Some of Jansson's failed allocations leave another message or none.
-    if (json_error_code(error) == json_error_out_of_memory || errnum == ENOMEM || error->text[0] == '\0')
-        return ft_fail_memory(0, "a JSON text");
-    char where[512];
-    snprintf(where, sizeof where, "%.*s:%d:%d", (int)sizeof where - 32, path, error->line, error->column);
-    make_printable(error->text);
-    return ft_fail(FT_INVALID, where, "not valid JSON: %s", error->text);
-}
-
-ft_status ft_json_parse(const char *text, size_t length, const char *path, json_t **root) {
-    json_error_t error = {0};
-    if (length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) text += 3, length -= 3; // a byte order mark
-    errno = 0;
-    *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
-    if (*root == NULL && json_error_code(&error) == json_error_numeric_overflow) {
-        size_t new_length;
-        char *softened = soften_integers(text, length, &new_length);
-        errno = 0; // set by strtoll within Jansson
-        if (softened != NULL) *root = json_loadb(softened, new_length, JSON_REJECT_DUPLICATES, &error);
-        free(softened);
-    }
-    return *root != NULL ? FT_OK : fail_parse(path, &error, errno);
-}
 
 ft_status ft_json_load(const char *path, json_t **root) {
     *root = NULL;
@@ -91,8 +15,13 @@ ft_status ft_json_load(const char *path, json_t **root) {
     return status;
 }
 
-// ---- getters
-// ----------------------------------------------------------------------------------------------------------
+// ---- getters ------------------------------------------------------------------------------------------------------
+
+// The file is quoted in messages, and may hold what would steer a terminal.
+static void make_printable(char *text) {
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f) *text = '?';
+}
 
 static ft_status wrong(const json_t *value, const char *path, const char *key, const char *wanted) {
     char text[80] = "null";

@@ -1,4 +1,5 @@
-// json.h - small helpers over Jansson: errors with file:line and key, typed getters with the key in the message.
+// json.h - text to Jansson's values and back, and small helpers over them: errors with file:line and key, typed getters
+// with the key in the message.
 #ifndef FT_JSON_H
 #define FT_JSON_H
 
@@ -17,6 +18,11 @@ ft_status ft_json_parse(const char *text, size_t length, const char *path_for_er
 ft_status ft_json_save(const char *path, const json_t *root);
 // The same text to a stream; a failed write is left in ferror(out).
 void ft_json_write(FILE *out, const json_t *root);
+// One line without spaces and without its end; free() it. NULL with the error set when out of memory, also when `root`
+// is NULL. (json_dumps leaves strings out in silence when an allocation fails.)
+char *ft_json_line(const json_t *root);
+// A copy whose values are shared; NULL with the error set. (json_copy leaves members out in the same way.)
+json_t *ft_json_copy_object(const json_t *object);
 // The shortest text that strtod turns into `value` again; always with a '.' or an exponent. value must be finite.
 enum { FT_REAL_TEXT = 40 };
 void ft_real_text(double value, char text[FT_REAL_TEXT]);

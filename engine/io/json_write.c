@@ -42,7 +42,13 @@ static void write_string(FILE *out, const char *text, size_t length) {
     putc('"', out);
 }
 
-static void new_line(FILE *out, int depth) { fprintf(out, "\n%*s", 2 * depth, ""); }
+enum { ONE_LINE = -1 }; // a depth that stays
+
+static void new_line(FILE *out, int depth) {
+    if (depth > ONE_LINE) fprintf(out, "\n%*s", 2 * depth, "");
+}
+
+static int deeper(int depth) { return depth == ONE_LINE ? ONE_LINE : depth + 1; }
 
 static void write_value(FILE *out, const json_t *value, int depth);
 
@@ -52,10 +58,10 @@ static void write_object(FILE *out, const json_t *object, int depth) {
     bool first = true;
     for (void *at = json_object_iter(walked); at != NULL; at = json_object_iter_next(walked, at), first = false) {
         if (!first) putc(',', out);
-        new_line(out, depth + 1);
-        write_string(out, json_object_iter_key(at), json_object_iter_key_len(at));
-        fputs(": ", out);
-        write_value(out, json_object_iter_value(at), depth + 1);
+        new_line(out, deeper(depth));
+        write_string(out, json_object_iter_key(at), strlen(json_object_iter_key(at))); // no key holds a NUL
+        fputs(depth == ONE_LINE ? ":" : ": ", out);
+        write_value(out, json_object_iter_value(at), deeper(depth));
     }
     if (!first) new_line(out, depth);
     putc('}', out);
@@ -66,8 +72,8 @@ static void write_array(FILE *out, const json_t *array, int depth) {
     putc('[', out);
     for (size_t i = 0; i < count; i++) {
         if (i != 0) putc(',', out);
-        new_line(out, depth + 1);
-        write_value(out, json_array_get(array, i), depth + 1);
+        new_line(out, deeper(depth));
+        write_value(out, json_array_get(array, i), deeper(depth));
     }
     if (count != 0) new_line(out, depth);
     putc(']', out);
@@ -93,6 +99,31 @@ static void write_value(FILE *out, const json_t *value, int depth) {
 void ft_json_write(FILE *out, const json_t *root) {
     write_value(out, root, 0);
     putc('\n', out);
+}
+
+char *ft_json_line(const json_t *root) {
+    char *text = NULL;
+    size_t length;
+    FILE *out = root != NULL ? open_memstream(&text, &length) : NULL;
+    if (out != NULL) {
+        write_value(out, root, ONE_LINE);
+        bool failed = ferror(out) != 0;
+        if (fclose(out) == 0 && !failed && text != NULL) return text;
+        free(text);
+    }
+    ft_fail_memory(0, "a JSON text");
+    return NULL;
+}
+
+json_t *ft_json_copy_object(const json_t *object) {
+    json_t *walked = (json_t *)object, *copy = json_object();
+    for (void *at = json_object_iter(walked); copy != NULL && at != NULL; at = json_object_iter_next(walked, at)) {
+        if (json_object_set_nocheck(copy, json_object_iter_key(at), json_object_iter_value(at)) == 0) continue;
+        json_decref(copy);
+        copy = NULL;
+    }
+    if (copy == NULL) ft_fail_memory(0, "a JSON object");
+    return copy;
 }
 
 ft_status ft_json_save(const char *path, const json_t *root) {

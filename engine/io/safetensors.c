@@ -55,8 +55,7 @@ static const struct {
 };
 enum { TYPES = sizeof types / sizeof types[0] };
 
-// ---- the header
-// -------------------------------------------------------------------------------------------------------
+// ---- the header ---------------------------------------------------------------------------------------------------
 
 #define TENSOR "tensor %.200s: "
 
@@ -205,8 +204,7 @@ static ft_status read_all(ft_safetensors *f) {
     return read_header(f, LENGTH_BYTES + (size_t)length);
 }
 
-// ---- the file
-// ---------------------------------------------------------------------------------------------------------
+// ---- the file -----------------------------------------------------------------------------------------------------
 
 static ft_status map_file(ft_safetensors *f, int fd) {
     struct stat st;
@@ -259,8 +257,7 @@ const char *ft_safetensors_metadata(const ft_safetensors *file, const char *key)
     return json_string_value(json_object_get(json_object_get(file->header, "__metadata__"), key));
 }
 
-// ---- conversion
-// -------------------------------------------------------------------------------------------------------
+// ---- conversion ---------------------------------------------------------------------------------------------------
 
 static float from_bits(uint32_t bits) {
     float out;

@@ -63,8 +63,8 @@ static ft_status header_text(int count, const ft_safetensor *tensors, const char
     size_t at = 0;
     for (int i = 0; i < count && status == FT_OK; i++)
         status = add_tensor(header, &tensors[i], path, &at);
-    *text = status == FT_OK ? json_dumps(header, JSON_COMPACT) : NULL;
-    if (status == FT_OK && *text == NULL) status = ft_fail_memory(0, "a safetensors header");
+    *text = status == FT_OK ? ft_json_line(header) : NULL;
+    if (status == FT_OK && *text == NULL) status = FT_NO_MEMORY;
     json_decref(header);
     return status;
 }

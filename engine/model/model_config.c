@@ -20,8 +20,7 @@ enum { FAMILIES = sizeof families / sizeof families[0] };
 // bounded by the counter of the dropout generator (kernels/philox.h).
 enum { MOST_WIDTH = 1 << 20, MOST_LAYERS = 1 << 12, MOST_HEADS = 255, MOST_POSITIONS = 16384, MOST_LABELS = 1 << 20 };
 
-// ---- reading
-// ----------------------------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------------------------
 
 static ft_status read_family(ft_model_config *c, const char *path) {
     const char *type;
@@ -197,8 +196,7 @@ void ft_model_config_free(ft_model_config *config) {
     *config = (ft_model_config){0};
 }
 
-// ---- writing
-// ----------------------------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------------------------
 
 // The shortest decimal that is the same fp32 number: training keeps 0.1f, and 0.1 is what it was told and what the file
 // should say, not 0.10000000149.
@@ -247,7 +245,7 @@ static int fill(json_t *root, const ft_model_config *base) {
 ft_status ft_model_config_save(const ft_model_config *base, const char *path, int label_count,
                                const char *const *label_names, double hidden_dropout, double attention_dropout,
                                double classifier_dropout) {
-    json_t *root = json_copy(base->json); // shallow: values are replaced, never changed
+    json_t *root = ft_json_copy_object(base->json); // values are replaced, never changed
     int failed = fill(root, base);
     failed |= set_labels(root, label_count, label_names);
     // Where the file leaves the classifier's to the hidden one and training did so too, it may stay null.

@@ -1,5 +1,6 @@
 // Files and directories that are written whole or not at all: full disks, limits, kills, leftovers, several writers.
 #include "engine/io/files.h"
+#include "engine/io/sha256.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,8 +70,7 @@ static void assert_failed(ft_status status, ft_status wanted, const char *where,
     if (strstr(ft_error_message(), text) == NULL) fail_msg("\"%s\" does not say \"%s\"", ft_error_message(), text);
 }
 
-// ---- reading
-// ----------------------------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------------------------
 
 static void test_read(void **state) {
     char *data, big[100000];
@@ -113,8 +113,7 @@ static void test_read_pipe(void **state) {
     waitpid(child, NULL, 0);
 }
 
-// ---- atomic files
-// -----------------------------------------------------------------------------------------------------
+// ---- atomic files -------------------------------------------------------------------------------------------------
 
 static void test_old_stays_until_commit(void **state) {
     OK(ft_atomic_write(at("f"), "old", 3));
@@ -205,8 +204,7 @@ static void test_unwritable_directory(void **state) {
     assert_content(at("f"), "old");
 }
 
-// ---- full disks
-// -------------------------------------------------------------------------------------------------------
+// ---- full disks ---------------------------------------------------------------------------------------------------
 
 static void test_full_device(void **state) {
     assert_failed(ft_atomic_write("/dev/full", "abc", 3), FT_FAILED, "/dev/full", "No space left");
@@ -262,8 +260,7 @@ static void test_full_disk(void **state) {
     assert_int_equal(umount(at("disk")), 0);
 }
 
-// ---- atomic directories
-// -----------------------------------------------------------------------------------------------
+// ---- atomic directories -------------------------------------------------------------------------------------------
 
 static void write_directory(const char *path, const char *text) {
     ft_atomic_dir dir;
@@ -397,8 +394,7 @@ static void test_many_writers(void **state) {
     assert_int_equal(count_hidden(scratch), 0);
 }
 
-// ---- the rest
-// ---------------------------------------------------------------------------------------------------------
+// ---- the rest -----------------------------------------------------------------------------------------------------
 
 static void test_remove_tree(void **state) {
     OK(ft_make_directories(at("t/a/b/c")));
@@ -436,6 +432,15 @@ static void test_sha256(void **state) { // the examples of FIPS 180-4
     assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     OK(ft_sha256("", 0, hex));
     assert_string_equal(hex, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    const char *million = "aaaaaaaaaa"; // in pieces that straddle the blocks
+    ft_sha256_state state256;
+    ft_sha256_begin(&state256);
+    for (int i = 0; i < 100000; i++)
+        ft_sha256_add(&state256, million, 10);
+    unsigned char digest[32];
+    ft_sha256_end(&state256, digest);
+    ft_sha256_hex(digest, hex);
+    assert_string_equal(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
     assert_failed(ft_sha256_file(at("none"), hex), FT_INVALID, at("none"), "No such file");
 }
 

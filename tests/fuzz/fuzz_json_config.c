@@ -1,5 +1,5 @@
-// Any bytes as JSON and as a config.json. What is JSON must come back the same from the text we write of it; what is
-// accepted as a configuration must have sizes that hang together.
+// Any bytes as JSON and as a config.json. Jansson must agree about what is JSON and what it says; that must come back
+// the same from the text we write of it; what is accepted as a configuration must have sizes that hang together.
 #include "engine/io/json.h"
 #include "engine/model/model_config.h"
 
@@ -24,6 +24,22 @@ static void write_and_read(const json_t *root) {
     check(json_equal((json_t *)root, again));
     json_decref(again);
     free(text);
+    text = ft_json_line(root);
+    check(text != NULL && strchr(text, '\n') == NULL && ft_json_parse(text, strlen(text), "line", &again) == FT_OK);
+    check(json_equal((json_t *)root, again));
+    json_decref(again);
+    free(text);
+}
+
+// The differences that are meant: longer integers and a byte order mark are accepted, deep nesting is not.
+static void compare_with_jansson(const uint8_t *input, size_t size, const json_t *ours) {
+    json_error_t error = {0};
+    json_t *theirs = json_loadb((const char *)input, size, JSON_REJECT_DUPLICATES, &error);
+    if (theirs != NULL && ours != NULL) check(json_equal((json_t *)ours, theirs));
+    if (theirs != NULL && ours == NULL) check(strstr(ft_error_message(), "nested too deeply") != NULL);
+    if (theirs == NULL && ours != NULL)
+        check(json_error_code(&error) == json_error_numeric_overflow || input[0] == 0xEF);
+    json_decref(theirs);
 }
 
 static void check_config(const ft_model_config *c) {
@@ -43,6 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     json_t *root;
     ft_status status = ft_json_parse((const char *)input, size, "fuzz", &root);
     check(status == FT_OK || (status == FT_INVALID && root == NULL && strncmp(ft_error_where(), "fuzz:", 5) == 0));
+    compare_with_jansson(input, size, root);
     if (root != NULL) write_and_read(root);
     json_decref(root);
 
