@@ -1,4 +1,3 @@
-// The ops on rows need no scratch.
 #include "kernels/rows.h"
 
 size_t ft_dropout_workspace(const ft_target *target, const ft_dropout_args *args) { return 0; }

@@ -1,65 +1,106 @@
-// rows.c - dropout, gathering and scattering of rows.
+// Dropout of rows, and rows by index.
+#include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/row_dropout.h"
+#include "kernels/cpu/isa/vec.h"
 
-#include <string.h>
-
-typedef struct dropout_job {
-    const ft_dropout_args *args;
+typedef struct rows_job {
     ft_row_dropout dropout;
-    int parts;
-} dropout_job;
+    ft_tensor x, y;
+    const int32_t *index;
+    int shares;
+} rows_job;
 
-static void dropout_rows(void *context, int task, int thread) {
-    const dropout_job *job = context;
-    const ft_dropout_args *a = job->args;
-    int64_t first, last;
-    ft_share(a->x.rows, 1, job->parts, task, &first, &last);
+static void run_rows(ft_device *device, rows_job *job, int64_t rows, void (*task)(void *, int, int)) {
+    ft_cpu *cpu = ft_cpu_of(device);
+    job->shares = ft_shares(cpu, rows, rows * job->x.cols);
+    ft_pool_run(cpu->pool, job->shares, task, job);
+}
+
+// ---- dropout --------------------------------------------------------------------------------------------------------
+
+static void dropout_task(void *context, int task, int thread) {
+    const rows_job *job = context;
+    _Alignas(64) uint16_t bits[FT_DROPOUT_PIECE];
+    int64_t first, last, cols = job->x.cols;
+    ft_share(job->x.rows, 1, job->shares, task, &first, &last);
     for (int64_t row = first; row < last; row++) {
-        const float *x = (const float *)a->x.data + row * a->x.stride;
-        float *y = (float *)a->y.data + row * a->y.stride;
-        for (int64_t c = 0; c < a->x.cols; c += FT_DROPOUT_PIECE) {
-            _Alignas(64) uint16_t bits[FT_DROPOUT_PIECE];
-            ft_row_dropout_bits(&job->dropout, row, c, bits);
-            for (int64_t i = c; i < a->x.cols && i < c + FT_DROPOUT_PIECE; i += FT_LANES) {
-                v16 factor = ft_row_dropout_factor(&job->dropout, bits + (i - c));
-                v_store_any(y + i, v_mul(v_load_any(x + i, a->x.cols - i), factor), a->x.cols - i);
-            }
+        const float *x = ft_row(job->x, row);
+        float *y = ft_row(job->y, row);
+        for (int64_t c = 0; c < cols; c += FT_LANES) {
+            if (c % FT_DROPOUT_PIECE == 0) ft_row_dropout_bits(&job->dropout, row, c, bits);
+            v16 factor = ft_row_dropout_factor(&job->dropout, bits + c % FT_DROPOUT_PIECE);
+            v_store_any(y + c, v_mul(v_load_any(x + c, cols - c), factor), cols - c);
         }
     }
+}
+
+static void copy_task(void *context, int task, int thread) {
+    const rows_job *job = context;
+    int64_t first, last;
+    ft_share(job->x.rows, 1, job->shares, task, &first, &last);
+    for (int64_t row = first; row < last; row++)
+        memcpy(ft_row(job->y, row), ft_row(job->x, row), (size_t)job->x.cols * sizeof(float));
 }
 
 ft_status FT_ISA_NAME(dropout)(ft_device *device, const ft_dropout_args *args) {
-    ft_cpu *cpu = ft_cpu_of(device);
-    if (args->x.rows != args->y.rows || args->x.cols != args->y.cols) return ft_fail(FT_FAILED, "dropout", "shapes disagree");
-    if (args->dropout.probability <= 0) {
-        for (int64_t row = 0; row < args->x.rows && args->x.data != args->y.data; row++)
-            memcpy((float *)args->y.data + row * args->y.stride, (const float *)args->x.data + row * args->x.stride,
-                   (size_t)args->x.cols * sizeof(float));
+    static const char op[] = "dropout";
+    const ft_dropout *d = &args->dropout;
+    FT_REQUIRE(op, args->x.rows == 0 || ft_is_matrix(args->x, args->x.rows, args->x.cols));
+    FT_REQUIRE(op, args->x.rows == 0 || ft_is_matrix(args->y, args->x.rows, args->x.cols));
+    FT_REQUIRE(op, d->probability >= 0.0f && d->probability < 1.0f);
+    FT_REQUIRE(op, d->probability == 0.0f || (d->step && ((d->slot && d->position) || args->x.rows == 0)));
+    rows_job job = {.x = args->x, .y = args->y};
+    if (args->x.rows == 0) return FT_OK;
+    if (d->probability == 0.0f) {
+        if (args->x.data != args->y.data) run_rows(device, &job, args->x.rows, copy_task);
         return FT_OK;
     }
-    dropout_job job = {args, ft_row_dropout_begin(&args->dropout), cpu->threads};
-    ft_pool_run(cpu->pool, job.parts, dropout_rows, &job);
+    job.dropout = ft_row_dropout_begin(d);
+    run_rows(device, &job, args->x.rows, dropout_task);
     return FT_OK;
+}
+
+// ---- rows by index --------------------------------------------------------------------------------------------------
+
+static void gather_task(void *context, int task, int thread) {
+    const rows_job *job = context;
+    int64_t first, last;
+    ft_share(job->y.rows, 1, job->shares, task, &first, &last);
+    for (int64_t row = first; row < last; row++)
+        memcpy(ft_row(job->y, row), ft_row(job->x, job->index[row]), (size_t)job->y.cols * sizeof(float));
 }
 
 ft_status FT_ISA_NAME(gather_rows)(ft_device *device, const ft_gather_rows_args *args) {
-    if (args->x.cols != args->y.cols) return ft_fail(FT_FAILED, "gather_rows", "shapes disagree");
-    for (int64_t i = 0; i < args->y.rows; i++)
-        memcpy((float *)args->y.data + i * args->y.stride, (const float *)args->x.data + args->index[i] * args->x.stride,
-               (size_t)args->x.cols * sizeof(float));
+    static const char op[] = "gather_rows";
+    if (args->y.rows == 0) return FT_OK;
+    FT_REQUIRE(op, args->index != NULL);
+    FT_REQUIRE(op, ft_is_matrix(args->x, args->x.rows, args->y.cols));
+    FT_REQUIRE(op, ft_is_matrix(args->y, args->y.rows, args->y.cols));
+    rows_job job = {.x = args->x, .y = args->y, .index = args->index};
+    run_rows(device, &job, args->y.rows, gather_task);
     return FT_OK;
 }
 
-ft_status FT_ISA_NAME(scatter_rows_add)(ft_device *device, const ft_scatter_rows_add_args *args) {
-    if (args->x.cols != args->y.cols) return ft_fail(FT_FAILED, "scatter_rows_add", "shapes disagree");
-    for (int64_t i = 0; i < args->x.rows; i++) {
-        const float *x = (const float *)args->x.data + i * args->x.stride;
-        float *y = (float *)args->y.data + args->index[i] * args->y.stride;
-        for (int64_t c = 0; c < args->x.cols; c += FT_LANES) {
-            int64_t n = args->x.cols - c;
-            v_store_any(y + c, v_add(v_load_any(y + c, n), v_load_any(x + c, n)), n);
-        }
+static void scatter_task(void *context, int task, int thread) {
+    const rows_job *job = context;
+    int64_t first, last, cols = job->x.cols;
+    ft_share(job->x.rows, 1, job->shares, task, &first, &last);
+    for (int64_t row = first; row < last; row++) {
+        const float *x = ft_row(job->x, row);
+        float *y = ft_row(job->y, job->index[row]);
+        for (int64_t c = 0; c < cols; c += FT_LANES)
+            v_store_any(y + c, v_add(v_load_any(y + c, cols - c), v_load_any(x + c, cols - c)), cols - c);
     }
+}
+
+ft_status FT_ISA_NAME(scatter_rows_add)(ft_device *device, const ft_scatter_rows_add_args *args) {
+    static const char op[] = "scatter_rows_add";
+    if (args->x.rows == 0) return FT_OK;
+    FT_REQUIRE(op, args->index != NULL);
+    FT_REQUIRE(op, ft_is_matrix(args->x, args->x.rows, args->x.cols));
+    FT_REQUIRE(op, ft_is_matrix(args->y, args->y.rows, args->x.cols));
+    rows_job job = {.x = args->x, .y = args->y, .index = args->index};
+    run_rows(device, &job, args->x.rows, scatter_task);
     return FT_OK;
 }
