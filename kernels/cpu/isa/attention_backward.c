@@ -1,130 +1,170 @@
-// attention_backward.c - gradients of Q, K and V from the saved output and log-sum-exp.
+// Gradients of attention, from the outputs and their log-sum-exp.
 //
-// A piece of work is one (sequence, head). Keys and values are transposed once; then, four query rows at a time, the
-// probabilities are computed again, dS follows, and dQ (a sum over keys), dK and dV (sums over queries, in query order,
-// kept in scratch) receive their part. One owner for every output: no atomics, one order.
-#include "kernels/cpu/isa/attention.h"
+// A tile of probabilities is computed again from q, k and lse, keys down and queries across the lanes; then
+//     dS = scale P (dropped(dP) - D),   dV += dropped(P) dO,   dK += dS Q,   dQ += dS^T K
+// where the sums are chains over the rows in order and go on in the gradients' own memory. So the order in which tiles
+// come changes no bit, as long as each chain sees its rows in order: one thread takes a whole head when there are
+// enough of them, else queries and keys are cut into blocks, in two passes that each compute the tile.
+#include "kernels/cpu/attention_plan.h"
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/score_dropout.h"
+#include "kernels/cpu/isa/tile_product.h"
+#include "kernels/cpu/isa/vmath.h"
 
-#include <string.h>
+enum { QUERIES = FT_ATTENTION_QUERIES, KEYS = FT_ATTENTION_KEYS };
 
 typedef struct backward_job {
     const ft_attention_backward_args *args;
-    score_dropout dropout;
-    atomic_llong next;
+    ft_score_stream stream;
+    ft_attention_cut cut;
+    bool query_gradient, key_gradients; // what this pass computes
+    int64_t cost;
+    int parts;
 } backward_job;
 
-// P and dP of one row become dropout(P) (for dV) and scale * dS (for dQ and dK), in place; entries behind `keys` become 0.
-static void row_gradients(const backward_job *job, float *p, float *dp, const uint16_t *bits, int64_t keys, float lse, float delta) {
-    v16 shift = v_set1(lse), mean = v_set1(delta), scale = v_set1(job->args->shape.scale);
-    bool drops = job->dropout.threshold > 0;
-    for (int64_t j = 0; j < keys; j += FT_LANES) {
-        v16 probability = v_exp(v_sub(v_load(p + j), shift)), gradient = v_load(dp + j), kept = probability;
-        if (drops) {
-            v16 factor = score_factor(&job->dropout, bits + j);
-            kept = v_mul(probability, factor);
-            gradient = v_mul(gradient, factor);
-        }
-        gradient = v_mul(v_mul(probability, v_sub(gradient, mean)), scale);
-        if (keys - j < FT_LANES) {
-            m16 valid = m_first((int)(keys - j));
-            kept = v_keep(valid, kept);
-            gradient = v_keep(valid, gradient);
-        }
-        v_store(p + j, kept);
-        v_store(dp + j, gradient);
+// A block of queries of one head.
+typedef struct query_block {
+    const float *q, *dout;
+    int64_t first, rows, lanes;                    // lanes: rows rounded up to whole vectors
+    float *q_columns, *dout_columns;               // [head_dim, QUERIES]; q times scale
+    _Alignas(64) float lse[QUERIES], dot[QUERIES]; // dot: D
+} query_block;
+
+static void load_queries(query_block *b, const ft_attention_backward_args *a, int64_t row, int32_t head) {
+    const int64_t d = a->shape.head_dim;
+    b->lanes = (b->rows + FT_LANES - 1) / FT_LANES * FT_LANES;
+    b->q = ft_row(a->q, row) + head * d;
+    b->dout = ft_row(a->dout, row) + head * d;
+    tile_transpose(b->q, a->q.stride, b->rows, d, a->shape.scale, b->q_columns, QUERIES);
+    tile_transpose(b->dout, a->dout.stride, b->rows, d, 1.0f, b->dout_columns, QUERIES);
+    memset(b->lse, 0, sizeof b->lse); // lanes without a query compute something finite that nobody reads
+    memset(b->dot, 0, sizeof b->dot);
+    for (int64_t i = 0; i < b->rows; i++) {
+        const float *dout = b->dout + i * a->dout.stride, *out = ft_row(a->out, row + i) + head * d;
+        v16 sum = v_zero();
+        for (int64_t c = 0; c < d; c += FT_LANES)
+            sum = v_fma(v_load_any(dout + c, d - c), v_load_any(out + c, d - c), sum);
+        b->dot[i] = v_hsum(sum);
+        b->lse[i] = ft_row(a->lse, row + i)[head];
     }
 }
 
-// dk[j] += sum over r of ds[r][j] q[r], dv[j] += sum over r of p[r][j] dout[r]; rows beyond the last are zero in p and ds.
-static void add_key_gradients(const ft_attention_scratch *s, int64_t keys, int64_t d, int rows, block q, block dout) {
-    for (int64_t c = 0; c < d; c += FT_LANES) {
-        v16 q4[FT_ATT_ROWS], o4[FT_ATT_ROWS];
-        for (int r = 0; r < FT_ATT_ROWS; r++) {
-            q4[r] = r < rows ? v_load_any(q.data + r * q.stride + c, d - c) : v_zero();
-            o4[r] = r < rows ? v_load_any(dout.data + r * dout.stride + c, d - c) : v_zero();
+// p holds scores, ds dP; they become dropout(P) and dS, for 16 queries.
+FT_VEC void gradient_row(float *p, float *ds, v16 lse, v16 dot, v16 scale, v16 factor, bool drop) {
+    v16 probability = v_exp(v_sub(v_load(p), lse)), dp = v_load(ds);
+    if (drop) dp = v_mul(dp, factor);
+    v_store(p, drop ? v_mul(probability, factor) : probability);
+    v_store(ds, v_mul(v_mul(probability, scale), v_sub(dp, dot)));
+}
+
+static void gradient_scores(const query_block *b, const ft_score_stream *stream, float scale_of_scores, float *p,
+                            float *ds, int64_t key, int64_t keys) {
+    const v16 scale = v_set1(scale_of_scores);
+    for (int64_t i = 0; i < b->lanes; i += FT_LANES) {
+        v16 lse = v_load(b->lse + i), dot = v_load(b->dot + i);
+        if (!stream->threshold) {
+            for (int64_t j = 0; j < keys; j++)
+                gradient_row(p + j * QUERIES + i, ds + j * QUERIES + i, lse, dot, scale, scale, false);
+            continue;
         }
-        for (int64_t j = 0; j < keys; j++) {
-            float *dk = s->dk + j * s->d + c, *dv = s->dv + j * s->d + c;
-            v16 k = v_load(dk), v = v_load(dv);
-            for (int r = 0; r < FT_ATT_ROWS; r++) {
-                k = v_fma(v_set1(s->dp[r * s->k + j]), q4[r], k);
-                v = v_fma(v_set1(s->p[r * s->k + j]), o4[r], v);
-            }
-            v_store(dk, k);
-            v_store(dv, v);
+        for (int64_t j = 0; j < keys; j += 16) {
+            u16x words[8];
+            ft_score_dropout_words(stream, (uint32_t)(b->first + i), (uint32_t)(key + j), words);
+            for (int64_t r = 0; r < 16 && j + r < keys; r++)
+                gradient_row(p + (j + r) * QUERIES + i, ds + (j + r) * QUERIES + i, lse, dot, scale,
+                             ft_score_dropout_factor(stream, words[r & 7], r >> 3), true);
         }
     }
 }
 
-// <dout, out> of one row: one chain of multiply-adds a lane, then the fixed tree.
-static float row_delta(const float *dout, const float *out, int64_t d) {
-    v16 sum = v_zero();
-    for (int64_t c = 0; c < d; c += FT_LANES) sum = v_fma(v_load_any(dout + c, d - c), v_load_any(out + c, d - c), sum);
-    return v_hsum(sum);
+static void clear_rows(ft_tensor t, int64_t first, int64_t rows, int64_t col, int64_t cols) {
+    for (int64_t i = first; i < first + rows; i++)
+        memset(ft_row(t, i) + col, 0, (size_t)cols * sizeof(float));
 }
 
-static void copy_out(const float *from, int64_t from_stride, ft_tensor to, int64_t row, int64_t column, int64_t rows, int64_t d) {
-    for (int64_t j = 0; j < rows; j++)
-        memcpy((float *)to.data + (row + j) * to.stride + column, from + j * from_stride, (size_t)d * sizeof(float));
-}
-
-static void run_piece(const backward_job *job, const ft_attention_scratch *s, int sequence, int head) {
+static void backward_item(void *context, const ft_attention_item *item, int thread) {
+    const backward_job *job = context;
     const ft_attention_backward_args *a = job->args;
-    const ft_attention_shape *shape = &a->shape;
-    int64_t d = shape->head_dim, column = head * d;
-    int64_t first_key = shape->cu_keys[sequence], keys = shape->cu_keys[sequence + 1] - first_key;
-    int64_t first_query = shape->cu_queries[sequence], queries = shape->cu_queries[sequence + 1] - first_query;
-    block k = block_of(a->k, first_key, column);
-    transpose(k, keys, d, s->kt, s->k);
-    transpose(block_of(a->v, first_key, column), keys, d, s->vt, s->k);
-    memset(s->dk, 0, (size_t)(keys * s->d) * sizeof(float));
-    memset(s->dv, 0, (size_t)(keys * s->d) * sizeof(float));
-    static const float ones[FT_ATT_ROWS] = {1, 1, 1, 1};
-    for (int64_t i = 0; i < queries; i += FT_ATT_ROWS) {
-        int rows = queries - i < FT_ATT_ROWS ? (int)(queries - i) : FT_ATT_ROWS;
-        if (job->dropout.threshold > 0 && i % FT_ATT_CHUNK == 0)
-            score_bits(&job->dropout, (uint32_t)shape->dropout.sequence_slot[sequence], (uint32_t)head, i, queries - i, keys, s->k, s->bits);
-        block q = block_of(a->q, first_query + i, column), dout = block_of(a->dout, first_query + i, column);
-        product(rows, q, s->kt, s->k, keys, d, shape->scale, s->p);
-        product(rows, dout, s->vt, s->k, keys, d, 1.0f, s->dp);
-        for (int r = 0; r < FT_ATT_ROWS; r++) {
-            float *p = s->p + r * s->k, *dp = s->dp + r * s->k;
-            if (r >= rows) { // their products with zero rows must be zero, whatever stood here
-                memset(p, 0, (size_t)keys * sizeof(float));
-                memset(dp, 0, (size_t)keys * sizeof(float));
-                continue;
-            }
-            int64_t row = first_query + i + r;
-            float delta = row_delta(dout.data + r * dout.stride, (const float *)a->out.data + row * a->out.stride + column, d);
-            float lse = ((const float *)a->lse.data)[row * a->lse.stride + head];
-            row_gradients(job, p, dp, s->bits + (i % FT_ATT_CHUNK + r) * s->k, keys, lse, delta);
-        }
-        weighted(rows, s->dp, s->k, k, keys, d, ones, (float *)a->dq.data + (first_query + i) * a->dq.stride + column, a->dq.stride);
-        add_key_gradients(s, keys, d, rows, q, dout);
+    const int64_t d = a->shape.head_dim, column = item->head * d;
+    const int64_t query_row = a->shape.cu_queries[item->sequence], key_row = a->shape.cu_keys[item->sequence];
+    if (item->queries == 0 || item->keys == 0) { // nobody looks at these keys, or these queries at nothing
+        if (job->query_gradient) clear_rows(a->dq, query_row, item->queries, column, d);
+        if (job->key_gradients) clear_rows(a->dk, key_row, item->keys, column, d);
+        if (job->key_gradients) clear_rows(a->dv, key_row, item->keys, column, d);
+        return;
     }
-    copy_out(s->dk, s->d, a->dk, first_key, column, keys, d);
-    copy_out(s->dv, s->d, a->dv, first_key, column, keys, d);
+    query_block b;
+    b.q_columns = (float *)a->workspace.data + (size_t)thread * ft_attention_backward_floats(d);
+    b.dout_columns = b.q_columns + d * QUERIES;
+    float *p = b.dout_columns + d * QUERIES, *ds = p + KEYS * QUERIES;
+    ft_score_stream stream = job->stream;
+    if (stream.threshold)
+        stream = ft_score_stream_of(&job->stream, a->shape.dropout.sequence_slot[item->sequence], item->head);
+    for (b.first = item->first_query; b.first < item->last_query; b.first += QUERIES) {
+        b.rows = item->last_query - b.first < QUERIES ? item->last_query - b.first : QUERIES;
+        load_queries(&b, a, query_row + b.first, item->head);
+        for (int64_t key = item->first_key; key < item->last_key; key += KEYS) {
+            int64_t keys = item->last_key - key < KEYS ? item->last_key - key : KEYS, row = key_row + key;
+            const float *k = ft_row(a->k, row) + column, *v = ft_row(a->v, row) + column;
+            tile_product(keys, b.lanes, d, k, a->k.stride, A_ROWS, b.q_columns, QUERIES, p, QUERIES, false);
+            tile_product(keys, b.lanes, d, v, a->v.stride, A_ROWS, b.dout_columns, QUERIES, ds, QUERIES, false);
+            gradient_scores(&b, &stream, a->shape.scale, p, ds, key, keys);
+            if (job->key_gradients) {
+                tile_product(keys, d, b.rows, p, QUERIES, A_ROWS, b.dout, a->dout.stride, ft_row(a->dv, row) + column,
+                             a->dv.stride, b.first > 0);
+                tile_product(keys, d, b.rows, ds, QUERIES, A_ROWS, b.q, a->q.stride, ft_row(a->dk, row) + column,
+                             a->dk.stride, b.first > 0);
+            }
+            if (job->query_gradient)
+                tile_product(b.rows, d, keys, ds, QUERIES, A_COLUMNS, k, a->k.stride,
+                             ft_row(a->dq, query_row + b.first) + column, a->dq.stride, key > 0);
+        }
+    }
 }
 
-static void work(void *context, int task, int thread) {
+static void backward_task(void *context, int task, int thread) {
     backward_job *job = context;
-    const ft_attention_shape *shape = &job->args->shape;
-    ft_attention_scratch scratch;
-    ft_attention_layout(shape, true, job->args->workspace.data, thread, &scratch);
-    long long pieces = (long long)shape->sequences * shape->heads;
-    for (long long p; (p = atomic_fetch_add_explicit(&job->next, 1, memory_order_relaxed)) < pieces;)
-        run_piece(job, &scratch, (int)(p / shape->heads), (int)(p % shape->heads));
+    ft_attention_part(&job->args->shape, job->cut, job->cost, task, job->parts, backward_item, job, thread);
 }
 
 ft_status FT_ISA_NAME(attention_backward)(ft_device *device, const ft_attention_backward_args *args) {
+    static const char op[] = "attention_backward";
+    const ft_attention_shape *s = &args->shape;
+    if (s->sequences == 0) return FT_OK;
+    int64_t cols = (int64_t)s->heads * s->head_dim, queries = args->q.rows, keys = args->k.rows;
+    FT_REQUIRE(op, s->heads > 0 && s->head_dim > 0 && s->sequences > 0 && s->cu_queries && s->cu_keys);
+    FT_REQUIRE(op, ft_is_matrix(args->q, queries, cols) && ft_is_matrix(args->dq, queries, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->out, queries, cols) && ft_is_matrix(args->dout, queries, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->k, keys, cols) && ft_is_matrix(args->dk, keys, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->v, keys, cols) && ft_is_matrix(args->dv, keys, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->lse, queries, s->heads));
+    FT_REQUIRE(op, s->cu_queries[s->sequences] == queries && s->cu_keys[s->sequences] == keys);
+    FT_REQUIRE(op, s->dropout.probability == 0.0f || (s->dropout.step && s->dropout.sequence_slot));
+    FT_REQUIRE(op, args->workspace.bytes >= ft_attention_backward_workspace(&device->target, args));
     ft_cpu *cpu = ft_cpu_of(device);
-    const ft_attention_shape *shape = &args->shape;
-    int64_t width = (int64_t)shape->heads * shape->head_dim;
-    if (args->q.cols != width || args->k.cols != width || args->v.cols != width || args->dout.cols != width || args->dq.cols != width ||
-        args->dk.cols != width || args->dv.cols != width || args->dq.rows != args->q.rows || args->dk.rows != args->k.rows ||
-        args->dv.rows != args->v.rows || args->workspace.bytes < ft_attention_backward_workspace(&device->target, args))
-        return ft_fail(FT_FAILED, "attention_backward", "shapes disagree");
-    backward_job job = {.args = args, .dropout = score_dropout_of(&shape->dropout)};
-    ft_pool_run(cpu->pool, cpu->threads, work, &job);
+    int64_t largest;
+    backward_job job = {.args = args,
+                        .stream = ft_score_stream_begin(&s->dropout),
+                        .cut = FT_CUT_NOTHING,
+                        .query_gradient = true,
+                        .key_gradients = true,
+                        .parts = cpu->threads};
+    job.cost = ft_attention_cost(s, FT_CUT_NOTHING, &largest);
+    // Whole heads take five products a tile, the two passes seven. With whole heads the last thread to finish works for
+    // up to one largest item longer than the mean.
+    if (cpu->threads == 1 || largest < job.cost / cpu->threads * 4 / 5) {
+        ft_pool_run(cpu->pool, job.parts, backward_task, &job);
+        return FT_OK;
+    }
+    job.cut = FT_CUT_QUERIES;
+    job.key_gradients = false;
+    job.cost = ft_attention_cost(s, job.cut, NULL);
+    ft_pool_run(cpu->pool, job.parts, backward_task, &job);
+    job.cut = FT_CUT_KEYS;
+    job.key_gradients = true;
+    job.query_gradient = false;
+    job.cost = ft_attention_cost(s, job.cut, NULL);
+    ft_pool_run(cpu->pool, job.parts, backward_task, &job);
     return FT_OK;
 }

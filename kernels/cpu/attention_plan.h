@@ -1,0 +1,43 @@
+// attention_plan.h - how attention is cut into items of work and who does which: the part that does not depend on the
+// instruction set.
+//
+// An item is one head of one sequence, or one block of its rows. Threads take contiguous runs of items of about equal
+// cost; this decides only who computes: an item's result depends on its own sequence alone.
+#ifndef FT_CPU_ATTENTION_PLAN_H
+#define FT_CPU_ATTENTION_PLAN_H
+
+#include "kernels/attention.h"
+
+#include <stdbool.h>
+
+enum {
+    FT_ATTENTION_QUERIES = 64, // rows of queries in a block
+    FT_ATTENTION_KEYS = 64, // rows of keys in a block: the steps of the streaming softmax, so part of the result's bits
+    FT_ATTENTION_ITEM_COST = 64, // what an item costs besides its scores, in scores
+};
+
+// Scratch of one thread, in floats.
+static inline size_t ft_attention_forward_floats(int64_t head_dim) {
+    return (size_t)(head_dim + FT_ATTENTION_KEYS) * FT_ATTENTION_QUERIES;
+}
+static inline size_t ft_attention_backward_floats(int64_t head_dim) {
+    return 2 * (size_t)(head_dim + FT_ATTENTION_KEYS) * FT_ATTENTION_QUERIES;
+}
+
+typedef enum ft_attention_cut { FT_CUT_NOTHING, FT_CUT_QUERIES, FT_CUT_KEYS } ft_attention_cut;
+
+typedef struct ft_attention_item {
+    int32_t sequence, head;
+    int64_t queries, keys;                                // of the sequence
+    int64_t first_query, last_query, first_key, last_key; // the item's part of them
+} ft_attention_item;
+
+typedef void ft_attention_work(void *context, const ft_attention_item *item, int thread);
+
+// Cost of all items; *largest (optional) is that of the costliest.
+int64_t ft_attention_cost(const ft_attention_shape *shape, ft_attention_cut cut, int64_t *largest);
+// Calls work for the items of part `index` of `parts`.
+void ft_attention_part(const ft_attention_shape *shape, ft_attention_cut cut, int64_t cost, int index, int parts,
+                       ft_attention_work *work, void *context, int thread);
+
+#endif
