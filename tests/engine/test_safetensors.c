@@ -191,8 +191,7 @@ static void test_every_truncation(void **state) {
     free(data);
 }
 
-// ---- conversion
-// -------------------------------------------------------------------------------------------------------
+// ---- conversion ---------------------------------------------------------------------------------------------------
 
 static void test_half_precision(void **state) {
     static const struct {
@@ -277,8 +276,7 @@ static void test_conversions(void **state) {
     ft_safetensors_close(f);
 }
 
-// ---- writing
-// ----------------------------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------------------------
 
 static const float weights[6] = {1, -2, 3.5f, 0x1p-140f, -0.0f, 6};
 static const int64_t numbers[2] = {-1, INT64_MAX};
