@@ -10,25 +10,23 @@
 
 static ft_status print_json(const ft_classifier *c, const char *data, const ft_metrics *m) {
     json_t *metrics = json_object(), *classes = json_array(), *confusion = json_array();
+    bool failed = false;
     for (int k = 0; k < FT_METRIC_COUNT; k++) {
         double value = ft_metric_value(m, (ft_metric)k);
-        if (value == value) json_object_set_new(metrics, ft_metric_name((ft_metric)k), json_real(value));
+        if (value == value) ft_json_put(metrics, ft_metric_name((ft_metric)k), json_real(value), &failed);
     }
     for (int k = 0; k < m->classes; k++) {
-        json_array_append_new(classes, json_pack("{s:s, s:f, s:f, s:f, s:I}", "label", c->label_names[k], "precision", m->precision[k],
-                                                 "recall", m->recall[k], "f1", m->f1[k], "support", (json_int_t)m->support[k]));
+        ft_json_append(classes, json_pack("{s:s, s:f, s:f, s:f, s:I}", "label", c->label_names[k], "precision", m->precision[k], "recall",
+                                          m->recall[k], "f1", m->f1[k], "support", (json_int_t)m->support[k]), &failed);
         json_t *row = json_array();
-        for (int p = 0; p < m->classes; p++) json_array_append_new(row, json_integer((json_int_t)m->confusion[k * m->classes + p]));
-        json_array_append_new(confusion, row);
+        for (int p = 0; p < m->classes; p++) ft_json_append(row, json_integer((json_int_t)m->confusion[k * m->classes + p]), &failed);
+        ft_json_append(confusion, row, &failed);
     }
     json_t *root = json_pack("{s:i, s:s, s:s, s:I, s:o, s:o, s:o}", "format_version", 1, "model", c->path, "data", data, "examples",
                              (json_int_t)m->examples, "metrics", metrics, "classes", classes, "confusion", confusion);
-    char *text = root != NULL ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    if (root != NULL && !failed) ft_json_write(stdout, root);
     json_decref(root);
-    if (text == NULL) return ft_fail_memory(0, "the metrics");
-    printf("%s\n", text);
-    free(text);
-    return FT_OK;
+    return root == NULL || failed ? ft_fail_memory(0, "the metrics") : FT_OK;
 }
 
 static void print_table(const ft_classifier *c, const ft_metrics *m) {

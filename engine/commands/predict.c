@@ -125,19 +125,23 @@ static void write_tsv(const predictions *p, const ft_table *table, const request
     }
 }
 
+static json_t *by_name(const predictions *p, const double *values, bool *failed) {
+    json_t *object = json_object();
+    for (int k = 0; k < p->classes; k++) ft_json_put(object, p->names[k], ft_json_rounded(values[k], 9), failed);
+    return object;
+}
+
 static ft_status write_jsonl(const predictions *p, const ft_table *table, const request *r, FILE *out) {
     for (int64_t i = 0; i < p->examples; i++) {
-        json_t *probabilities = json_object(), *logits = json_object();
-        for (int k = 0; k < p->classes; k++) {
-            json_object_set_new(probabilities, p->names[k], json_real(p->probability[i * p->classes + k]));
-            json_object_set_new(logits, p->names[k], json_real(p->logits[i * p->classes + k]));
-        }
-        json_t *id = table->id != NULL ? json_string(table->id[i]) : json_integer((json_int_t)i);
-        json_t *line = json_pack("{s:o, s:s, s:o}", "id", id != NULL ? id : json_null(), "label", p->names[best_of(p, i)], "probabilities",
-                                 probabilities);
-        if (r->logits) json_object_set(line, "logits", logits);
-        json_decref(logits);
-        char *text = line != NULL ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+        bool failed = false;
+        json_t *line = json_object();
+        json_t *id = table->id == NULL ? json_integer((json_int_t)i) : json_string(table->id[i]);
+        if (id == NULL && table->id != NULL) id = json_null(); // an id that is no UTF-8
+        ft_json_put(line, "id", id, &failed);
+        ft_json_put(line, "label", json_string(p->names[best_of(p, i)]), &failed);
+        ft_json_put(line, "probabilities", by_name(p, p->probability + i * p->classes, &failed), &failed);
+        if (r->logits) ft_json_put(line, "logits", by_name(p, p->logits + i * p->classes, &failed), &failed);
+        char *text = failed ? NULL : ft_json_line(line);
         json_decref(line);
         if (text == NULL) return ft_fail_memory(0, "a line of predictions");
         fprintf(out, "%s\n", text);

@@ -64,7 +64,7 @@ static ft_status fill(const ft_table *table, const char *path, const ft_tokenize
     if (cache_dir == NULL) return tokenise(table, path, tokenizer, max_length, dataset);
 
     ft_token_cache_want want;
-    FT_TRY(ft_token_cache_want_of(table, tokenizer, max_length, &want));
+    ft_token_cache_want_of(table, tokenizer, max_length, &want);
     FT_TRY(ft_token_cache_load(cache_dir, &want, dataset, from_cache));
     if (*from_cache) return FT_OK;
     FT_TRY(tokenise(table, path, tokenizer, max_length, dataset));

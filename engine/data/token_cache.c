@@ -1,11 +1,11 @@
 #include "engine/data/token_cache.h"
 
 #include "engine/io/files.h"
+#include "engine/io/sha256.h"
 #include "kernels/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,73 +25,48 @@ _Static_assert(sizeof(file_header) == 112, "the header is written as it lies in 
 
 // ---- hashing ------------------------------------------------------------------------------------------------------
 
-static ft_status hash_begin(EVP_MD_CTX **hash) {
-    *hash = EVP_MD_CTX_new();
-    if (*hash == NULL) return ft_fail_memory(sizeof(void *), "a hash");
-    if (EVP_DigestInit_ex(*hash, EVP_sha256(), NULL) == 1) return FT_OK;
-    EVP_MD_CTX_free(*hash);
-    *hash = NULL;
-    return ft_fail(FT_FAILED, NULL, "SHA-256 is not available");
-}
-
-static ft_status hash_add(EVP_MD_CTX *hash, const void *data, size_t bytes) {
-    return EVP_DigestUpdate(hash, data, bytes) == 1 ? FT_OK : ft_fail(FT_FAILED, NULL, "SHA-256 failed");
-}
-
-// Consumes the context, also on failure.
-static ft_status hash_end(EVP_MD_CTX *hash, unsigned char digest[CHECKSUM_BYTES]) {
-    int ok = EVP_DigestFinal_ex(hash, digest, NULL);
-    EVP_MD_CTX_free(hash);
-    return ok == 1 ? FT_OK : ft_fail(FT_FAILED, NULL, "SHA-256 failed");
-}
-
-static ft_status hash_texts(EVP_MD_CTX *hash, const ft_table *table, const ft_tokenizer *tokenizer, int max_length) {
+static void hash_texts(ft_sha256_state *hash, const ft_table *table, const ft_tokenizer *tokenizer, int max_length) {
     const char *digest = ft_tokenizer_digest(tokenizer);
     const int64_t facts[] = {FT_TOKEN_CACHE_VERSION, max_length > 0 ? max_length : 0, table->rows,
                              (int64_t)strlen(digest)};
-    FT_TRY(hash_add(hash, facts, sizeof facts));
-    FT_TRY(hash_add(hash, digest, strlen(digest)));
+    ft_sha256_add(hash, facts, sizeof facts);
+    ft_sha256_add(hash, digest, strlen(digest));
     for (int64_t i = 0; i < table->rows; i++) {
         uint64_t length =
             table->text_length[i]; // before the text: otherwise two tables could run together to the same bytes
-        FT_TRY(hash_add(hash, &length, sizeof length));
-        FT_TRY(hash_add(hash, table->text[i], length));
+        ft_sha256_add(hash, &length, sizeof length);
+        ft_sha256_add(hash, table->text[i], length);
     }
-    return FT_OK;
 }
 
-ft_status ft_token_cache_want_of(const ft_table *table, const ft_tokenizer *tokenizer, int max_length,
-                                 ft_token_cache_want *want) {
+void ft_token_cache_want_of(const ft_table *table, const ft_tokenizer *tokenizer, int max_length,
+                            ft_token_cache_want *want) {
     memset(want, 0, sizeof *want);
     want->examples = table->rows;
     want->vocabulary = ft_tokenizer_vocabulary(tokenizer);
     want->max_length = max_length;
-    EVP_MD_CTX *hash;
-    FT_TRY(hash_begin(&hash));
-    ft_status status = hash_texts(hash, table, tokenizer, max_length);
-    if (status != FT_OK) {
-        EVP_MD_CTX_free(hash);
-        return status;
-    }
+    ft_sha256_state hash;
+    ft_sha256_begin(&hash);
+    hash_texts(&hash, table, tokenizer, max_length);
     unsigned char digest[CHECKSUM_BYTES];
-    FT_TRY(hash_end(hash, digest));
-    for (int i = 0; i < CHECKSUM_BYTES; i++)
-        snprintf(want->key + 2 * i, 3, "%02x", digest[i]);
-    return FT_OK;
+    ft_sha256_end(&hash, digest);
+    ft_sha256_hex(digest, want->key);
 }
 
 // ---- the stream ---------------------------------------------------------------------------------------------------
 
 static ft_status damaged(const char *what) { return ft_fail(FT_INVALID, NULL, "%s", what); }
 
-static ft_status take(FILE *stream, EVP_MD_CTX *hash, void *data, size_t bytes) {
+static ft_status take(FILE *stream, ft_sha256_state *hash, void *data, size_t bytes) {
     if (fread(data, 1, bytes, stream) != bytes) return damaged("it ends early");
-    return hash_add(hash, data, bytes);
+    ft_sha256_add(hash, data, bytes);
+    return FT_OK;
 }
 
-static ft_status put(FILE *stream, EVP_MD_CTX *hash, const void *data, size_t bytes) {
+static ft_status put(FILE *stream, ft_sha256_state *hash, const void *data, size_t bytes) {
     if (fwrite(data, 1, bytes, stream) != bytes) return ft_fail_errno(FT_FAILED, errno, NULL, "cannot write");
-    return hash_add(hash, data, bytes);
+    ft_sha256_add(hash, data, bytes);
+    return FT_OK;
 }
 
 static ft_status check_header(const file_header *header, uint64_t size, const ft_token_cache_want *want) {
@@ -128,7 +103,7 @@ static ft_status check_numbers(const ft_dataset *read, const ft_token_cache_want
     return FT_OK;
 }
 
-static ft_status read_all(FILE *stream, EVP_MD_CTX *hash, uint64_t size, const ft_token_cache_want *want,
+static ft_status read_all(FILE *stream, ft_sha256_state *hash, uint64_t size, const ft_token_cache_want *want,
                           ft_dataset *read) {
     file_header header;
     if (size < sizeof header + CHECKSUM_BYTES) return damaged("it ends early");
@@ -148,11 +123,10 @@ static ft_status read_all(FILE *stream, EVP_MD_CTX *hash, uint64_t size, const f
 ft_status ft_token_cache_read(FILE *stream, uint64_t size, const ft_token_cache_want *want, ft_dataset *dataset) {
     ft_dataset read = {0};
     unsigned char expected[CHECKSUM_BYTES], found[CHECKSUM_BYTES];
-    EVP_MD_CTX *hash;
-    FT_TRY(hash_begin(&hash));
-    ft_status status = read_all(stream, hash, size, want, &read);
-    ft_status ended = hash_end(hash, expected);
-    if (status == FT_OK) status = ended;
+    ft_sha256_state hash;
+    ft_sha256_begin(&hash);
+    ft_status status = read_all(stream, &hash, size, want, &read);
+    ft_sha256_end(&hash, expected);
     if (status == FT_OK && fread(found, 1, sizeof found, stream) != sizeof found) status = damaged("it ends early");
     if (status == FT_OK && memcmp(found, expected, sizeof found) != 0) status = damaged("its checksum is wrong");
     if (status == FT_OK) status = check_numbers(&read, want);
@@ -180,14 +154,13 @@ ft_status ft_token_cache_write(FILE *stream, const ft_token_cache_want *want, co
     memcpy(header.magic, MAGIC, sizeof MAGIC);
     memcpy(header.key, want->key, sizeof header.key);
     unsigned char checksum[CHECKSUM_BYTES];
-    EVP_MD_CTX *hash;
-    FT_TRY(hash_begin(&hash));
-    ft_status status = put(stream, hash, &header, sizeof header);
+    ft_sha256_state hash;
+    ft_sha256_begin(&hash);
+    ft_status status = put(stream, &hash, &header, sizeof header);
     if (status == FT_OK)
-        status = put(stream, hash, dataset->offset, ((size_t)dataset->examples + 1) * sizeof *dataset->offset);
-    if (status == FT_OK) status = put(stream, hash, dataset->ids, (size_t)dataset->tokens * sizeof *dataset->ids);
-    ft_status ended = hash_end(hash, checksum);
-    if (status == FT_OK) status = ended;
+        status = put(stream, &hash, dataset->offset, ((size_t)dataset->examples + 1) * sizeof *dataset->offset);
+    if (status == FT_OK) status = put(stream, &hash, dataset->ids, (size_t)dataset->tokens * sizeof *dataset->ids);
+    ft_sha256_end(&hash, checksum);
     if (status == FT_OK && fwrite(checksum, 1, sizeof checksum, stream) != sizeof checksum)
         status = ft_fail_errno(FT_FAILED, errno, NULL, "cannot write");
     return status;

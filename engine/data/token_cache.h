@@ -22,8 +22,8 @@ typedef struct ft_token_cache_want {
     int max_length;     // <= 0: no truncation
 } ft_token_cache_want;
 
-ft_status ft_token_cache_want_of(const ft_table *table, const ft_tokenizer *tokenizer, int max_length,
-                                 ft_token_cache_want *want);
+void ft_token_cache_want_of(const ft_table *table, const ft_tokenizer *tokenizer, int max_length,
+                            ft_token_cache_want *want);
 
 // ids, offset and the counts of `dataset`. FT_INVALID with what is wrong: dataset is then as before.
 ft_status ft_token_cache_read(FILE *stream, uint64_t size, const ft_token_cache_want *want, ft_dataset *dataset);

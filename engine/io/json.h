@@ -23,6 +23,12 @@ void ft_json_write(FILE *out, const json_t *root);
 char *ft_json_line(const json_t *root);
 // A copy whose values are shared; NULL with the error set. (json_copy leaves members out in the same way.)
 json_t *ft_json_copy_object(const json_t *object);
+// Sets object[key] and takes `value`; *failed becomes true when either is NULL or there is no memory. For building
+// documents: put everything, then look at `failed` once.
+void ft_json_put(json_t *object, const char *key, json_t *value, bool *failed);
+void ft_json_append(json_t *array, json_t *value, bool *failed);
+// A real number with at most `digits` significant digits, for figures whose last bits mean nothing; null when not finite.
+json_t *ft_json_rounded(double value, int digits);
 // The shortest text that strtod turns into `value` again; always with a '.' or an exponent. value must be finite.
 enum { FT_REAL_TEXT = 40 };
 void ft_real_text(double value, char text[FT_REAL_TEXT]);

@@ -9,17 +9,14 @@ enum { FORMAT_VERSION = 1, MOST_LABELS = 1 << 20, MOST_LAYERS = 64 };
 
 ft_status ft_model_settings_save(const ft_model_settings *s, const char *path) {
     json_t *labels = json_array(), *hidden = json_array();
-    for (int i = 0; i < s->label_count; i++) json_array_append_new(labels, json_string(s->labels[i]));
-    for (int i = 0; i < s->head_hidden.count; i++) json_array_append_new(hidden, json_integer(s->head_hidden.values[i]));
+    bool failed = false;
+    for (int i = 0; i < s->label_count; i++) ft_json_append(labels, json_string(s->labels[i]), &failed);
+    for (int i = 0; i < s->head_hidden.count; i++) ft_json_append(hidden, json_integer(s->head_hidden.values[i]), &failed);
     json_t *root = json_pack("{s:i, s:s, s:s, s:{s:s, s:s}, s:I, s:s, s:o, s:{s:o, s:s}, s:s}", "format_version", FORMAT_VERSION,
                              "ftengine", FT_VERSION, "task", "single_label", "columns", "text", s->text_column, "label", s->label_column,
                              "max_length", (json_int_t)s->max_length, "truncation", "head", "labels", labels, "head", "hidden", hidden,
                              "activation", s->head_activation, "metric", ft_metric_name(s->metric));
-    if (root == NULL || json_array_size(json_object_get(root, "labels")) != (size_t)s->label_count) {
-        json_decref(root);
-        return ft_fail_memory(0, "ftengine.json");
-    }
-    ft_status status = ft_json_save(path, root);
+    ft_status status = root == NULL || failed ? ft_fail_memory(0, "ftengine.json") : ft_json_save(path, root);
     json_decref(root);
     return status;
 }

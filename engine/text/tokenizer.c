@@ -3,10 +3,10 @@
 
 #include "engine/io/files.h"
 #include "engine/io/json.h"
+#include "engine/io/sha256.h"
 #include "engine/text/unicode.h"
 #include "engine/text/utf8.h"
 
-#include <openssl/evp.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,18 +136,17 @@ done:
 }
 
 // What is hashed is a listing of everything below, each item with its length, so that no two tokenizers share one.
-static void hash_item(EVP_MD_CTX *hash, int *ok, const void *data, size_t length) {
+static void hash_item(ft_sha256_state *hash, const void *data, size_t length) {
     uint64_t size = length;
-    *ok &= EVP_DigestUpdate(hash, &size, sizeof size) == 1 && EVP_DigestUpdate(hash, data, length) == 1;
+    ft_sha256_add(hash, &size, sizeof size);
+    ft_sha256_add(hash, data, length);
 }
 
-static ft_status make_digest(ft_tokenizer *t) {
+static void make_digest(ft_tokenizer *t) {
     static const char VERSION[] = "ftengine WordPiece 1, tables of tokenizers 0.23.3";
-    unsigned char bytes[EVP_MAX_MD_SIZE];
-    int ok = 1;
-    EVP_MD_CTX *hash = EVP_MD_CTX_new();
-    if (hash == NULL) return ft_fail_memory(256, "a digest");
-    ok &= EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1;
+    unsigned char bytes[32];
+    ft_sha256_state hash;
+    ft_sha256_begin(&hash);
     int64_t numbers[] = {t->normalizer.clean,
                          t->normalizer.space_cjk,
                          t->normalizer.strip_accents,
@@ -156,25 +155,21 @@ static ft_status make_digest(ft_tokenizer *t) {
                          t->longest_word,
                          t->padding,
                          t->vocabulary.count};
-    hash_item(hash, &ok, VERSION, sizeof VERSION);
-    hash_item(hash, &ok, numbers, sizeof numbers);
-    hash_item(hash, &ok, t->prefix, strlen(t->prefix));
-    hash_item(hash, &ok, t->before, (size_t)t->before_count * sizeof *t->before);
-    hash_item(hash, &ok, t->after, (size_t)t->after_count * sizeof *t->after);
+    hash_item(&hash, VERSION, sizeof VERSION);
+    hash_item(&hash, numbers, sizeof numbers);
+    hash_item(&hash, t->prefix, strlen(t->prefix));
+    hash_item(&hash, t->before, (size_t)t->before_count * sizeof *t->before);
+    hash_item(&hash, t->after, (size_t)t->after_count * sizeof *t->after);
     for (int32_t id = 0; id < t->vocabulary.count; id++)
-        hash_item(hash, &ok, t->vocabulary.token[id], t->vocabulary.length[id]);
+        hash_item(&hash, t->vocabulary.token[id], t->vocabulary.length[id]);
     for (size_t i = 0; i < t->added_count; i++) {
         const ft_added_token *a = &t->added[i];
         int64_t flags[] = {a->id, a->single_word, a->lstrip, a->rstrip, a->normalized, a->special};
-        hash_item(hash, &ok, a->content, a->length);
-        hash_item(hash, &ok, flags, sizeof flags);
+        hash_item(&hash, a->content, a->length);
+        hash_item(&hash, flags, sizeof flags);
     }
-    ok &= EVP_DigestFinal_ex(hash, bytes, NULL) == 1;
-    EVP_MD_CTX_free(hash);
-    if (!ok) return ft_fail(FT_FAILED, NULL, "libcrypto could not compute a SHA-256");
-    for (int i = 0; i < 32; i++)
-        snprintf(t->digest + 2 * i, 3, "%02x", bytes[i]);
-    return FT_OK;
+    ft_sha256_end(&hash, bytes);
+    ft_sha256_hex(bytes, t->digest);
 }
 
 static ft_status open_all(ft_tokenizer *t, const char *directory, ft_tokenizer_json *json) {
@@ -207,7 +202,8 @@ static ft_status open_all(ft_tokenizer *t, const char *directory, ft_tokenizer_j
     FT_TRY(ft_json_number(json->config, json->config_path, "model_max_length", 0, &longest));
     t->max_length = longest >= 1 && longest <= 1e9 ? (int64_t)longest : 0;
     FT_TRY(build_sets(t));
-    return make_digest(t);
+    make_digest(t);
+    return FT_OK;
 }
 
 ft_status ft_tokenizer_open(const char *model_dir, ft_tokenizer **tokenizer) {

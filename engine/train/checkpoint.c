@@ -34,28 +34,32 @@ static bool is_free(const char *option) {
 // What a checkpoint must agree with, as JSON: files by content, options by value.
 static json_t *identity(const ft_trainer *t) {
     json_t *object = json_object();
+    bool failed = false;
     for (int s = 0; s < FT_SPLITS; s++)
-        if (t->split[s].present) json_object_set_new(object, ft_split_name((ft_split)s), json_string(t->split[s].table.sha256));
-    json_object_set_new(object, "tokenizer", json_string(ft_tokenizer_digest(t->tokenizer)));
-    json_object_set_new(object, "max_length", json_integer(t->max_length));
-    json_object_set_new(object, "total_steps", json_integer((json_int_t)t->plan.total_steps));
+        if (t->split[s].present) ft_json_put(object, ft_split_name((ft_split)s), json_string(t->split[s].table.sha256), &failed);
+    ft_json_put(object, "tokenizer", json_string(ft_tokenizer_digest(t->tokenizer)), &failed);
+    ft_json_put(object, "max_length", json_integer(t->max_length), &failed);
+    ft_json_put(object, "total_steps", json_integer((json_int_t)t->plan.total_steps), &failed);
     for (int i = 0; i < ft_option_count(); i++) {
         char text[4096];
-        if (!is_free(ft_option_name(i)) && ft_option_text(t->config, i, text, sizeof text) == FT_OK)
-            json_object_set_new(object, ft_option_name(i), json_string(text));
+        if (is_free(ft_option_name(i))) continue;
+        if (ft_option_text(t->config, i, text, sizeof text) == FT_OK) ft_json_put(object, ft_option_name(i), json_string(text), &failed);
+        else failed = true;
     }
-    return object;
+    if (!failed) return object;
+    json_decref(object);
+    return NULL;
 }
 
 static ft_status check_identity(const ft_trainer *t, const json_t *saved, const char *path) {
     json_t *now = identity(t);
-    ft_status status = FT_OK;
+    ft_status status = now != NULL ? FT_OK : ft_fail_memory(0, "the identity of a run");
     const char *key;
     json_t *value;
     json_object_foreach(now, key, value) {
         const json_t *old = json_object_get(saved, key);
         if (json_equal(old, value)) continue;
-        char *was = old != NULL ? json_dumps(old, JSON_ENCODE_ANY) : NULL, *is = json_dumps(value, JSON_ENCODE_ANY);
+        char *was = old != NULL ? ft_json_line(old) : NULL, *is = ft_json_line(value);
         status = ft_fail(FT_INVALID, path, "this run cannot be resumed with another %s: it was %s, now it is %s", key,
                          was != NULL ? was : "absent", is != NULL ? is : "?");
         ft_hint("start a new run (output.exists = new), or give the option its old value");
@@ -163,8 +167,9 @@ static ft_status write_state(ft_trainer *t, const char *path) {
     FT_TRY(t->device->functions->download(t->device, &update, t->update_state, sizeof update));
     FT_TRY(t->device->functions->sync(t->device));
     json_t *metrics = json_object();
+    bool failed = false;
     for (int k = 0; k < FT_METRIC_COUNT; k++)
-        json_object_set_new(metrics, ft_metric_name((ft_metric)k), real_or_null(s->best_step >= 0 ? s->best_metrics[k] : NAN));
+        ft_json_put(metrics, ft_metric_name((ft_metric)k), real_or_null(s->best_step >= 0 ? s->best_metrics[k] : NAN), &failed);
     json_t *root = json_pack(
         "{s:i, s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:o, s:I, s:I, s:b, s:b, s:I, s:f, s:f, s:f, s:o, s:o}", "format_version",
         FORMAT_VERSION, "step", (json_int_t)s->step, "updates", (json_int_t)update.count, "tokens", (json_int_t)s->tokens, "loss_sum",
@@ -174,8 +179,7 @@ static ft_status write_state(ft_trainer *t, const char *path) {
         "evaluation_pending", s->evaluation_pending, "metrics_bytes", (json_int_t)s->metrics_bytes, "seconds_total",
         t->seconds_before + ft_now() - t->started, "seconds_train", s->seconds_train, "seconds_eval", s->seconds_eval, "best_metrics",
         metrics, "run", identity(t));
-    if (root == NULL) return ft_fail_memory(0, "state.json");
-    ft_status status = ft_json_save(path, root);
+    ft_status status = root == NULL || failed ? ft_fail_memory(0, "state.json") : ft_json_save(path, root);
     json_decref(root);
     return status;
 }

@@ -104,9 +104,9 @@ ft_status ft_run_metrics_open(ft_trainer *t) {
 
 // Writes one line and frees the object.
 static ft_status append_line(ft_trainer *t, json_t *line) {
-    char *text = line != NULL ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    char *text = ft_json_line(line);
     json_decref(line);
-    if (text == NULL) return ft_fail_memory(0, "a line of metrics.jsonl");
+    if (text == NULL) return FT_NO_MEMORY;
     int written = fprintf(t->metrics_file, "%s\n", text);
     free(text);
     if (written < 0 || fflush(t->metrics_file) != 0) return ft_fail_errno(FT_FAILED, errno, "metrics.jsonl", "cannot write in %s", t->dir);
@@ -114,6 +114,7 @@ static ft_status append_line(ft_trainer *t, json_t *line) {
     return FT_OK;
 }
 
+static json_t *figure(double value) { return ft_json_rounded(value, 9); }
 static double epoch_of(const ft_trainer *t) { return (double)t->state.step / (double)t->plan.steps_per_epoch; }
 
 ft_status ft_run_log_train(ft_trainer *t) {
@@ -121,8 +122,9 @@ ft_status ft_run_log_train(ft_trainer *t) {
     double loss = t->state.loss_sum / (double)t->state.loss_steps;
     double seconds = t->state.seconds_train - t->logged_seconds;
     double rate = seconds > 0 ? (double)(t->state.tokens - t->logged_tokens) / seconds : 0;
-    json_t *line = json_pack("{s:I, s:f, s:f, s:f, s:f, s:f}", "step", (json_int_t)t->state.step, "epoch", epoch_of(t), "loss", loss,
-                             "learning_rate", t->state.learning_rate, "grad_norm", t->state.gradient_norm, "tokens_per_second", rate);
+    json_t *line = json_pack("{s:I, s:o, s:o, s:o, s:o, s:o}", "step", (json_int_t)t->state.step, "epoch", figure(epoch_of(t)), "loss",
+                             figure(loss), "learning_rate", figure(t->state.learning_rate), "grad_norm", figure(t->state.gradient_norm),
+                             "tokens_per_second", ft_json_rounded(rate, 5));
     t->state.loss_sum = 0;
     t->state.loss_steps = 0;
     t->logged_tokens = t->state.tokens;
@@ -132,17 +134,17 @@ ft_status ft_run_log_train(ft_trainer *t) {
 }
 
 ft_status ft_run_log_eval(ft_trainer *t, const ft_metrics *m) {
-    json_t *line = json_pack("{s:I, s:f}", "step", (json_int_t)t->state.step, "epoch", epoch_of(t));
-    for (int k = 0; line != NULL && k < FT_METRIC_COUNT; k++) {
+    json_t *line = json_pack("{s:I, s:o}", "step", (json_int_t)t->state.step, "epoch", figure(epoch_of(t)));
+    bool failed = line == NULL;
+    for (int k = 0; k < FT_METRIC_COUNT; k++) {
         char key[48];
         double value = ft_metric_value(m, (ft_metric)k);
         snprintf(key, sizeof key, "eval_%s", ft_metric_name((ft_metric)k));
-        if (value == value && json_object_set_new(line, key, json_real(value)) != 0) {
-            json_decref(line);
-            line = NULL;
-        }
+        if (value == value) ft_json_put(line, key, figure(value), &failed);
     }
-    return append_line(t, line);
+    if (!failed) return append_line(t, line);
+    json_decref(line);
+    return ft_fail_memory(0, "a line of metrics.jsonl");
 }
 
 // ---- model/ and predictions.jsonl -------------------------------------------------------------------------------------
@@ -182,24 +184,30 @@ ft_status ft_run_save_model(ft_trainer *t) {
     return status;
 }
 
-static ft_status write_predictions(const ft_trainer *t, ft_split split, const float *logits, FILE *out) {
-    const ft_split_data *d = &t->split[split];
+// One line of predictions.jsonl; NULL with the error set. p: room for a probability a class.
+static char *prediction_line(const ft_trainer *t, ft_split split, int64_t example, const float *logits, double *p) {
     const int classes = t->labels.count;
-    double *p = ft_calloc((size_t)classes, sizeof *p, "probabilities");
-    if (p == NULL) return FT_NO_MEMORY;
-    ft_status status = FT_OK;
-    for (int64_t i = 0; i < d->data.examples && status == FT_OK; i++) {
-        ft_softmax(logits + i * classes, classes, p);
-        json_t *probabilities = json_object();
-        for (int k = 0; k < classes; k++) json_object_set_new(probabilities, t->label_names[k], json_real(p[k]));
-        json_t *line = json_pack("{s:s, s:I, s:s, s:s, s:o}", "split", ft_split_name(split), "id", (json_int_t)i, "label",
-                                 t->label_names[d->data.label[i]], "predicted", t->label_names[ft_argmax(logits + i * classes, classes)],
-                                 "probabilities", probabilities);
-        char *text = line != NULL ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-        if (text == NULL) status = ft_fail_memory(0, "a line of predictions.jsonl");
+    ft_softmax(logits, classes, p);
+    json_t *probabilities = json_object();
+    bool failed = false;
+    for (int k = 0; k < classes; k++) ft_json_put(probabilities, t->label_names[k], figure(p[k]), &failed);
+    json_t *line = json_pack("{s:s, s:I, s:s, s:s, s:o}", "split", ft_split_name(split), "id", (json_int_t)example, "label",
+                             t->label_names[t->split[split].data.label[example]], "predicted",
+                             t->label_names[ft_argmax(logits, classes)], "probabilities", probabilities);
+    char *text = failed ? NULL : ft_json_line(line);
+    if (failed) ft_fail_memory(0, "a line of predictions.jsonl");
+    json_decref(line);
+    return text;
+}
+
+static ft_status write_predictions(const ft_trainer *t, ft_split split, const float *logits, FILE *out) {
+    double *p = ft_calloc((size_t)t->labels.count, sizeof *p, "probabilities");
+    ft_status status = p != NULL ? FT_OK : FT_NO_MEMORY;
+    for (int64_t i = 0; status == FT_OK && i < t->split[split].data.examples; i++) {
+        char *text = prediction_line(t, split, i, logits + i * t->labels.count, p);
+        if (text == NULL) status = FT_NO_MEMORY;
         else if (fprintf(out, "%s\n", text) < 0) status = ft_fail_errno(FT_FAILED, errno, "predictions.jsonl", "cannot write in %s", t->dir);
         free(text);
-        json_decref(line);
     }
     free(p);
     return status;

@@ -20,57 +20,59 @@ static const char *status_name(ft_status outcome) {
     }
 }
 
-static json_t *memory_json(const ft_trainer *t) {
+static json_t *memory_json(const ft_trainer *t, bool *failed) {
     ft_memory_counters c = ft_memory_read(t->memory);
     json_t *at_peak = json_object(), *phases = json_object();
     for (int k = 0; k < FT_MEM_CATEGORIES; k++)
-        json_object_set_new(at_peak, ft_memory_category_name((ft_memory_category)k), json_integer((json_int_t)c.at_peak[k]));
+        ft_json_put(at_peak, ft_memory_category_name((ft_memory_category)k), json_integer((json_int_t)c.at_peak[k]), failed);
     for (int k = 0; k < FT_PHASE_COUNT; k++)
-        json_object_set_new(phases, ft_memory_phase_name((ft_memory_phase)k), json_integer((json_int_t)c.phase_peak[k]));
+        ft_json_put(phases, ft_memory_phase_name((ft_memory_phase)k), json_integer((json_int_t)c.phase_peak[k]), failed);
     return json_pack("{s:I, s:I, s:I, s:i, s:o, s:o}", "peak_requested_bytes", (json_int_t)c.peak_requested, "peak_allocated_bytes",
                      (json_int_t)c.peak_allocated, "peak_reserved_bytes", (json_int_t)c.peak_reserved, "outside_allocator_bytes", 0,
                      "at_peak", at_peak, "phases", phases);
 }
 
-static json_t *config_json(const ft_config *config) {
+static json_t *config_json(const ft_config *config, bool *failed) {
     json_t *object = json_object();
     for (int i = 0; i < ft_option_count(); i++) {
         char text[4096];
-        if (ft_option_text(config, i, text, sizeof text) == FT_OK) json_object_set_new(object, ft_option_name(i), json_string(text));
+        if (ft_option_text(config, i, text, sizeof text) == FT_OK) ft_json_put(object, ft_option_name(i), json_string(text), failed);
+        else *failed = true;
     }
     return object;
 }
 
-static json_t *data_json(const ft_trainer *t) {
+static json_t *data_json(const ft_trainer *t, bool *failed) {
     json_t *object = json_object();
     for (int s = 0; s < FT_SPLITS; s++) {
         const ft_split_data *d = &t->split[s];
         if (d->present)
-            json_object_set_new(object, ft_split_name((ft_split)s),
-                                json_pack("{s:s, s:s, s:I, s:I, s:i, s:I}", "path", d->path, "sha256", d->table.sha256, "examples",
-                                          (json_int_t)d->data.examples, "tokens", (json_int_t)d->data.tokens, "longest", d->data.longest,
-                                          "truncated", (json_int_t)d->data.truncated));
+            ft_json_put(object, ft_split_name((ft_split)s),
+                        json_pack("{s:s, s:s, s:I, s:I, s:i, s:I}", "path", d->path, "sha256", d->table.sha256, "examples",
+                                  (json_int_t)d->data.examples, "tokens", (json_int_t)d->data.tokens, "longest", d->data.longest,
+                                  "truncated", (json_int_t)d->data.truncated),
+                        failed);
     }
     return object;
 }
 
-static void put_metrics(json_t *into, const char *prefix, const double *values) {
+static void put_metrics(json_t *into, const char *prefix, const double *values, bool *failed) {
     for (int k = 0; k < FT_METRIC_COUNT; k++) {
         char key[64];
         snprintf(key, sizeof key, "%s%s", prefix, ft_metric_name((ft_metric)k));
-        if (isfinite(values[k])) json_object_set_new(into, key, json_real(values[k]));
+        if (isfinite(values[k])) ft_json_put(into, key, json_real(values[k]), failed);
     }
 }
 
-static json_t *metrics_json(const ft_trainer *t) {
+static json_t *metrics_json(const ft_trainer *t, bool *failed) {
     json_t *object = json_object();
-    if (t->state.best_step >= 0) put_metrics(object, "eval_", t->state.best_metrics);
+    if (t->state.best_step >= 0) put_metrics(object, "eval_", t->state.best_metrics, failed);
     if (t->have_test_metrics) {
         double values[FT_METRIC_COUNT];
         for (int k = 0; k < FT_METRIC_COUNT; k++) values[k] = ft_metric_value(&t->test_metrics, (ft_metric)k);
-        put_metrics(object, "test_", values);
+        put_metrics(object, "test_", values, failed);
     }
-    if (t->state.step > 0 && isfinite(t->state.last_loss)) json_object_set_new(object, "train_loss", json_real(t->state.last_loss));
+    if (t->state.step > 0 && isfinite(t->state.last_loss)) ft_json_put(object, "train_loss", json_real(t->state.last_loss), failed);
     return object;
 }
 
@@ -87,24 +89,24 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
     if (path == NULL) return FT_NO_MEMORY;
     t->state.seconds_total = t->seconds_before + ft_now() - t->started;
     double rate = t->state.seconds_train > 0 ? (double)t->state.tokens / t->state.seconds_train : 0;
+    bool failed = false;
     json_t *best = json_null();
     if (t->state.best_step >= 0)
         best = json_pack("{s:s, s:f, s:I}", "metric", ft_metric_name(t->config->eval.metric), "value", t->state.best_value, "step",
                          (json_int_t)t->state.best_step);
     json_t *root = json_pack("{s:i, s:s, s:I, s:f, s:o, s:o, s:I, s:{s:f, s:f, s:f}, s:f, s:s, s:s, s:s, s:I, s:b, s:o, s:{s:s}, s:o, s:o, s:o}",
                              "format_version", FORMAT_VERSION, "status", status_name(outcome), "steps", (json_int_t)t->state.step, "epochs",
-                             (double)t->state.step / (double)t->plan.steps_per_epoch, "best", best, "metrics", metrics_json(t), "tokens",
+                             (double)t->state.step / (double)t->plan.steps_per_epoch, "best", best, "metrics", metrics_json(t, &failed), "tokens",
                              (json_int_t)t->state.tokens, "seconds", "total", t->state.seconds_total, "train", t->state.seconds_train,
                              "eval", t->state.seconds_eval, "tokens_per_second", rate, "device", t->device->name, "device_description",
                              t->device->description, "precision", "fp32", "seed", (json_int_t)t->config->train.seed, "stopped_early",
-                             t->state.stopped_early, "data", data_json(t), "versions", "ftengine", FT_VERSION, "config",
-                             config_json(t->config), "resolved", resolved_json(t), "memory", memory_json(t));
-    if (root == NULL) return ft_fail_memory(0, "run.json");
-    if (outcome != FT_OK && outcome != FT_INTERRUPTED && outcome != FT_TERMINATED)
-        json_object_set_new(root, "error", json_string(ft_error_message()));
+                             t->state.stopped_early, "data", data_json(t, &failed), "versions", "ftengine", FT_VERSION, "config",
+                             config_json(t->config, &failed), "resolved", resolved_json(t), "memory", memory_json(t, &failed));
     ft_error error; // writing must not replace the error that it reports
     ft_error_save(&error);
-    ft_status status = ft_json_save(path, root);
+    if (root != NULL && outcome != FT_OK && outcome != FT_INTERRUPTED && outcome != FT_TERMINATED)
+        ft_json_put(root, "error", json_string(error.message), &failed);
+    ft_status status = root == NULL || failed ? ft_fail_memory(0, "run.json") : ft_json_save(path, root);
     if (status == FT_OK) ft_error_restore(&error);
     json_decref(root);
     return status;
