@@ -16,12 +16,14 @@ enum {
     FT_ATTENTION_ITEM_COST = 64, // what an item costs besides its scores, in scores
 };
 
-// Scratch of one thread, in floats.
+// Scratch of one thread, in floats: queries across the lanes, a block of scores, keys and values; backward the same of
+// the outputs' gradients and of the scores', and the queries' and gradients' rows.
 static inline size_t ft_attention_forward_floats(int64_t head_dim) {
-    return (size_t)(head_dim + FT_ATTENTION_KEYS) * FT_ATTENTION_QUERIES;
+    return (size_t)(head_dim + FT_ATTENTION_KEYS) * FT_ATTENTION_QUERIES + 2 * (size_t)head_dim * FT_ATTENTION_KEYS;
 }
 static inline size_t ft_attention_backward_floats(int64_t head_dim) {
-    return 2 * (size_t)(head_dim + FT_ATTENTION_KEYS) * FT_ATTENTION_QUERIES;
+    return 2 * (size_t)(2 * head_dim + FT_ATTENTION_KEYS) * FT_ATTENTION_QUERIES +
+           2 * (size_t)head_dim * FT_ATTENTION_KEYS;
 }
 
 typedef enum ft_attention_cut { FT_CUT_NOTHING, FT_CUT_QUERIES, FT_CUT_KEYS } ft_attention_cut;

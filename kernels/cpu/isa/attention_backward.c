@@ -25,8 +25,9 @@ typedef struct backward_job {
 
 // A block of queries of one head.
 typedef struct query_block {
-    const float *q, *dout;
-    int64_t first, rows, lanes;                    // lanes: rows rounded up to whole vectors
+    int64_t first, rows, lanes; // lanes: rows rounded up to whole vectors
+    tile_block q, dout;
+    float *near_q, *near_dout;                     // room for copies of those
     float *q_columns, *dout_columns;               // [head_dim, QUERIES]; q times scale
     _Alignas(64) float lse[QUERIES], dot[QUERIES]; // dot: D
 } query_block;
@@ -34,14 +35,14 @@ typedef struct query_block {
 static void load_queries(query_block *b, const ft_attention_backward_args *a, int64_t row, int32_t head) {
     const int64_t d = a->shape.head_dim;
     b->lanes = (b->rows + FT_LANES - 1) / FT_LANES * FT_LANES;
-    b->q = ft_row(a->q, row) + head * d;
-    b->dout = ft_row(a->dout, row) + head * d;
-    tile_transpose(b->q, a->q.stride, b->rows, d, a->shape.scale, b->q_columns, QUERIES);
-    tile_transpose(b->dout, a->dout.stride, b->rows, d, 1.0f, b->dout_columns, QUERIES);
+    b->q = tile_gather(ft_row(a->q, row) + head * d, a->q.stride, b->rows, d, b->near_q);
+    b->dout = tile_gather(ft_row(a->dout, row) + head * d, a->dout.stride, b->rows, d, b->near_dout);
+    tile_transpose(b->q.x, b->q.row, b->rows, d, a->shape.scale, b->q_columns, QUERIES);
+    tile_transpose(b->dout.x, b->dout.row, b->rows, d, 1.0f, b->dout_columns, QUERIES);
     memset(b->lse, 0, sizeof b->lse); // lanes without a query compute something finite that nobody reads
     memset(b->dot, 0, sizeof b->dot);
     for (int64_t i = 0; i < b->rows; i++) {
-        const float *dout = b->dout + i * a->dout.stride, *out = ft_row(a->out, row + i) + head * d;
+        const float *dout = b->dout.x + i * b->dout.row, *out = ft_row(a->out, row + i) + head * d;
         v16 sum = v_zero();
         for (int64_t c = 0; c < d; c += FT_LANES)
             sum = v_fma(v_load_any(dout + c, d - c), v_load_any(out + c, d - c), sum);
@@ -97,7 +98,9 @@ static void backward_item(void *context, const ft_attention_item *item, int thre
     query_block b;
     b.q_columns = (float *)a->workspace.data + (size_t)thread * ft_attention_backward_floats(d);
     b.dout_columns = b.q_columns + d * QUERIES;
-    float *p = b.dout_columns + d * QUERIES, *ds = p + KEYS * QUERIES;
+    b.near_q = b.dout_columns + d * QUERIES;
+    b.near_dout = b.near_q + d * QUERIES;
+    float *p = b.near_dout + d * QUERIES, *ds = p + KEYS * QUERIES, *near_keys = ds + KEYS * QUERIES;
     ft_score_stream stream = job->stream;
     if (stream.threshold)
         stream = ft_score_stream_of(&job->stream, a->shape.dropout.sequence_slot[item->sequence], item->head);
@@ -106,18 +109,19 @@ static void backward_item(void *context, const ft_attention_item *item, int thre
         load_queries(&b, a, query_row + b.first, item->head);
         for (int64_t key = item->first_key; key < item->last_key; key += KEYS) {
             int64_t keys = item->last_key - key < KEYS ? item->last_key - key : KEYS, row = key_row + key;
-            const float *k = ft_row(a->k, row) + column, *v = ft_row(a->v, row) + column;
-            tile_product(keys, b.lanes, d, k, a->k.stride, A_ROWS, b.q_columns, QUERIES, p, QUERIES, false);
-            tile_product(keys, b.lanes, d, v, a->v.stride, A_ROWS, b.dout_columns, QUERIES, ds, QUERIES, false);
+            tile_block k = tile_gather(ft_row(a->k, row) + column, a->k.stride, keys, d, near_keys);
+            tile_block v = tile_gather(ft_row(a->v, row) + column, a->v.stride, keys, d, near_keys + KEYS * d);
+            tile_product(keys, b.lanes, d, k.x, k.row, A_ROWS, b.q_columns, QUERIES, p, QUERIES, false);
+            tile_product(keys, b.lanes, d, v.x, v.row, A_ROWS, b.dout_columns, QUERIES, ds, QUERIES, false);
             gradient_scores(&b, &stream, a->shape.scale, p, ds, key, keys);
             if (job->key_gradients) {
-                tile_product(keys, d, b.rows, p, QUERIES, A_ROWS, b.dout, a->dout.stride, ft_row(a->dv, row) + column,
+                tile_product(keys, d, b.rows, p, QUERIES, A_ROWS, b.dout.x, b.dout.row, ft_row(a->dv, row) + column,
                              a->dv.stride, b.first > 0);
-                tile_product(keys, d, b.rows, ds, QUERIES, A_ROWS, b.q, a->q.stride, ft_row(a->dk, row) + column,
+                tile_product(keys, d, b.rows, ds, QUERIES, A_ROWS, b.q.x, b.q.row, ft_row(a->dk, row) + column,
                              a->dk.stride, b.first > 0);
             }
             if (job->query_gradient)
-                tile_product(b.rows, d, keys, ds, QUERIES, A_COLUMNS, k, a->k.stride,
+                tile_product(b.rows, d, keys, ds, QUERIES, A_COLUMNS, k.x, k.row,
                              ft_row(a->dq, query_row + b.first) + column, a->dq.stride, key > 0);
         }
     }

@@ -116,7 +116,7 @@ static void forward_item(void *context, const ft_attention_item *item, int threa
         return;
     }
     float *queries = (float *)a->workspace.data + (size_t)thread * ft_attention_forward_floats(d);
-    float *scores = queries + d * QUERIES;
+    float *scores = queries + d * QUERIES, *near_keys = scores + KEYS * QUERIES, *near_values = near_keys + KEYS * d;
     const int64_t query_row = a->shape.cu_queries[item->sequence] + item->first_query;
     const int64_t key_row = a->shape.cu_keys[item->sequence];
     float *out = ft_row(a->out, query_row) + item->head * d;
@@ -127,15 +127,15 @@ static void forward_item(void *context, const ft_attention_item *item, int threa
     tile_transpose(ft_row(a->q, query_row) + item->head * d, a->q.stride, rows, d, a->shape.scale, queries, QUERIES);
     for (int64_t key = 0; key < item->keys; key += KEYS) {
         int64_t keys = item->keys - key < KEYS ? item->keys - key : KEYS;
-        const float *k = ft_row(a->k, key_row + key) + item->head * d,
-                    *v = ft_row(a->v, key_row + key) + item->head * d;
-        tile_product(keys, lanes, d, k, a->k.stride, A_ROWS, queries, QUERIES, scores, QUERIES, false);
+        tile_block k = tile_gather(ft_row(a->k, key_row + key) + item->head * d, a->k.stride, keys, d, near_keys);
+        tile_block v = tile_gather(ft_row(a->v, key_row + key) + item->head * d, a->v.stride, keys, d, near_values);
+        tile_product(keys, lanes, d, k.x, k.row, A_ROWS, queries, QUERIES, scores, QUERIES, false);
         for (int64_t i = 0; i < lanes; i += FT_LANES) {
             softmax_step(&state, scores + i, i, keys, key == 0);
             if (stream.threshold) drop_scores(&stream, scores + i, item->first_query + i, key, keys);
         }
         if (key) scale_rows(out, a->out.stride, rows, d, state.shrink);
-        tile_product(rows, d, keys, scores, QUERIES, A_COLUMNS, v, a->v.stride, out, a->out.stride, key > 0);
+        tile_product(rows, d, keys, scores, QUERIES, A_COLUMNS, v.x, v.row, out, a->out.stride, key > 0);
     }
     finish(a, &state, item, out);
 }

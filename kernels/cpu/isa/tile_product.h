@@ -21,6 +21,8 @@ enum { TILE_VECTORS = 1, TILE_ROWS_1 = 6, TILE_ROWS_MOST = 6 };
 enum { TILE_VECTORS = 1, TILE_ROWS_1 = 2, TILE_ROWS_MOST = 2 };
 #endif
 
+enum { TILE_FEW_ROWS = 16 };
+
 typedef enum a_order { A_ROWS, A_COLUMNS } a_order; // element (i, p) is a[i * a_row + p], or a[p * a_row + i]
 
 typedef struct tile_operands {
@@ -145,6 +147,23 @@ static void tile_product(int64_t m, int64_t n, int64_t k, const float *a, int64_
         tile_column(t, m, order, tiles_of_1, TILE_ROWS_1);
     t.lanes = (int)(n - j);
     if (t.lanes) tile_column(t, m, order, tiles_masked, TILE_ROWS_1);
+}
+
+// A block of rows, `row` elements apart.
+typedef struct tile_block {
+    const float *x;
+    int64_t row;
+} tile_block;
+
+// The block copied to `out` without gaps. Rows of activations are often a multiple of a large power of two apart: then
+// they share so few sets of the cache that they drive each other out. A handful of rows does not, and stays where it
+// is.
+static tile_block tile_gather(const float *in, int64_t in_row, int64_t rows, int64_t columns, float *out) {
+    if (rows <= TILE_FEW_ROWS) return (tile_block){in, in_row};
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t c = 0; c < columns; c += FT_LANES)
+            v_store_any(out + i * columns + c, v_load_any(in + i * in_row + c, columns - c), columns - c);
+    return (tile_block){out, columns};
 }
 
 // out[c * out_row + i] = factor * in[i * in_row + c] for 16 * vectors values of i, zeros where i >= rows.
