@@ -31,12 +31,14 @@ static void write_and_read(const json_t *root) {
     free(text);
 }
 
-// The differences that are meant: longer integers and a byte order mark are accepted, deep nesting is not.
+// The differences that are meant: longer integers and a byte order mark are accepted, deep nesting is not, and a NUL,
+// which Jansson overlooks behind a number, is not either.
 static void compare_with_jansson(const uint8_t *input, size_t size, const json_t *ours) {
     json_error_t error = {0};
     json_t *theirs = json_loadb((const char *)input, size, JSON_REJECT_DUPLICATES, &error);
     if (theirs != NULL && ours != NULL) check(json_equal((json_t *)ours, theirs));
-    if (theirs != NULL && ours == NULL) check(strstr(ft_error_message(), "nested too deeply") != NULL);
+    if (theirs != NULL && ours == NULL)
+        check(strstr(ft_error_message(), "nested too deeply") != NULL || memchr(input, '\0', size) != NULL);
     if (theirs == NULL && ours != NULL)
         check(json_error_code(&error) == json_error_numeric_overflow || input[0] == 0xEF);
     json_decref(theirs);
