@@ -123,6 +123,7 @@ ft_status ft_trials_append(ft_trials *trials, ft_trial_state state, int64_t *num
     *number = trials->count++;
     ft_trial *trial = &trials->trial[*number];
     *trial = (ft_trial){.number = *number, .state = state};
+    trials->states++;
     changed(trials, trial);
     return FT_OK;
 }
@@ -131,6 +132,7 @@ ft_status ft_trials_start(ft_trials *trials, int64_t number) {
     ft_trial *trial = NULL;
     FT_TRY(unfinished(trials, number, &trial));
     trial->state = FT_RUNNING;
+    trials->states++;
     changed(trials, trial);
     return FT_OK;
 }
@@ -223,6 +225,7 @@ ft_status ft_trials_finish(ft_trials *trials, int64_t number, ft_trial_state sta
     }
     t->state = state;
     trials->finished += state != FT_FAIL;
+    trials->states++;
     changed(trials, t);
     return FT_OK;
 }

@@ -1,0 +1,233 @@
+#include "hpo/pareto.h"
+
+#include "kernels/arena.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static __thread int sort_objectives; // qsort has no argument for it
+static __thread const double *sort_points;
+
+static int lexicographic(const void *a, const void *b) {
+    int64_t i = *(const int64_t *)a, j = *(const int64_t *)b;
+    for (int o = 0; o < sort_objectives; o++) {
+        double x = sort_points[i * sort_objectives + o], y = sort_points[j * sort_objectives + o];
+        if (x != y) return x < y ? -1 : 1;
+    }
+    return (i > j) - (i < j);
+}
+
+static bool equal_points(const double *points, int objectives, int64_t i, int64_t j) {
+    for (int o = 0; o < objectives; o++)
+        if (points[i * objectives + o] != points[j * objectives + o]) return false;
+    return true;
+}
+
+// a <= b in every objective. Unequal points: a dominates b.
+static bool covers(const double *a, const double *b, int objectives) {
+    for (int o = 0; o < objectives; o++)
+        if (a[o] > b[o]) return false;
+    return true;
+}
+
+// Moves the points that no other one dominates to the front of `unique` (sorted: a later one never dominates an earlier
+// one), both parts staying in order; returns how many. `rest` is scratch.
+static int64_t peel(const double *points, int objectives, int64_t *unique, int64_t count, int64_t *rest) {
+    int64_t kept = 0, left = 0;
+    double best = INFINITY;
+    for (int64_t i = 0; i < count; i++) {
+        const double *p = points + unique[i] * objectives;
+        bool beaten = false;
+        if (objectives == 2) { // sorted by the first: beaten when some earlier one is as good in the second
+            beaten = i > 0 && p[1] >= best;
+            best = p[1] < best ? p[1] : best;
+        }
+        for (int64_t j = 0; objectives != 2 && j < kept && !beaten; j++)
+            beaten = covers(points + unique[j] * objectives, p, objectives);
+        if (beaten)
+            rest[left++] = unique[i];
+        else
+            unique[kept++] = unique[i];
+    }
+    memcpy(unique + kept, rest, (size_t)left * sizeof *rest);
+    return kept;
+}
+
+// ---- Hypervolume -------------------------------------------------------------------------------------------------------
+
+// Slices along the last objective: between two neighbouring values the volume is that of one objective less, of the points
+// that start before. `order` and the layers below it need depth * n indices.
+static double volume_of(const double *points, int stride, int64_t *order, int64_t n, int objectives,
+                        const double *reference) {
+    if (n == 0) return 0;
+    if (objectives == 1) {
+        double least = points[order[0] * stride];
+        for (int64_t i = 1; i < n; i++) least = fmin(least, points[order[i] * stride]);
+        return reference[0] - least;
+    }
+    int last = objectives - 1;
+    for (int64_t i = 1; i < n; i++) // insertion sort: fronts are small
+        for (int64_t j = i; j > 0 && points[order[j] * stride + last] < points[order[j - 1] * stride + last]; j--) {
+            int64_t swap = order[j];
+            order[j] = order[j - 1];
+            order[j - 1] = swap;
+        }
+    double volume = 0;
+    int64_t *inner = order + n;
+    for (int64_t i = 0; i < n; i++) {
+        double from = points[order[i] * stride + last];
+        double to = i + 1 < n ? points[order[i + 1] * stride + last] : reference[last];
+        if (to <= from) continue;
+        memcpy(inner, order, (size_t)(i + 1) * sizeof *inner);
+        volume += (to - from) * volume_of(points, stride, inner, i + 1, last, reference);
+    }
+    return volume;
+}
+
+ft_status ft_hypervolume(const double *points, int64_t n, int objectives, const double *reference, double *volume) {
+    int64_t *order = ft_calloc((size_t)n * (size_t)objectives + 1, sizeof *order, "hypervolume");
+    if (order == NULL) return FT_NO_MEMORY;
+    int64_t inside = 0;
+    for (int64_t i = 0; i < n; i++) {
+        bool within = true;
+        for (int o = 0; o < objectives; o++) within = within && points[i * objectives + o] < reference[o];
+        if (within) order[inside++] = i;
+    }
+    *volume = volume_of(points, objectives, order, inside, objectives, reference);
+    free(order);
+    return FT_OK;
+}
+
+// ---- Greedy choice -----------------------------------------------------------------------------------------------------
+
+// Two objectives: each point keeps the corner of the rectangle that it would add, so a step is linear.
+static ft_status choose_2d(const double *points, const int64_t *unique, int64_t n, int64_t k, const double *reference,
+                           bool *chosen) {
+    double(*corner)[2] = ft_calloc((size_t)n, sizeof *corner, "hypervolume");
+    if (corner == NULL) return FT_NO_MEMORY;
+    for (int64_t i = 0; i < n; i++) memcpy(corner[i], reference, sizeof corner[i]);
+    for (int64_t step = 0; step < k; step++) {
+        int64_t best = -1;
+        double most = 0;
+        for (int64_t i = 0; i < n; i++) {
+            if (chosen[unique[i]]) continue;
+            const double *p = points + 2 * unique[i];
+            double gain = (corner[i][0] - p[0]) * (corner[i][1] - p[1]);
+            if (best >= 0 && !(gain > most)) continue;
+            best = i;
+            most = gain;
+        }
+        chosen[unique[best]] = true;
+        const double *p = points + 2 * unique[best];
+        for (int64_t i = 0; i < best; i++) corner[i][0] = fmin(corner[i][0], p[0]);
+        for (int64_t i = best + 1; i < n; i++) corner[i][1] = fmin(corner[i][1], p[1]);
+    }
+    free(corner);
+    return FT_OK;
+}
+
+// Three and more: gains only shrink as points are chosen, so an old gain is an upper bound, and a point is looked at again
+// only while its bound exceeds the best gain found in this step.
+static ft_status choose_nd(const double *points, int objectives, const int64_t *unique, int64_t n, int64_t k,
+                           const double *reference, bool *chosen) {
+    size_t width = (size_t)objectives * sizeof(double);
+    double *bound = ft_calloc((size_t)n, sizeof *bound, "hypervolume");
+    double *set = ft_calloc((size_t)k + 1, width, "hypervolume");
+    ft_status status = bound == NULL || set == NULL ? FT_NO_MEMORY : FT_OK;
+    double volume = 0;
+    for (int64_t i = 0; status == FT_OK && i < n; i++) {
+        bound[i] = 1;
+        for (int o = 0; o < objectives; o++) bound[i] *= reference[o] - points[unique[i] * objectives + o];
+    }
+    for (int64_t step = 0; status == FT_OK && step < k; step++) {
+        int64_t best = -1;
+        double most = 0;
+        for (int64_t i = 0; i < n && status == FT_OK; i++) {
+            if (chosen[unique[i]] || (best >= 0 && bound[i] <= most)) continue;
+            if (step > 0) {
+                double with = 0;
+                memcpy(set + step * objectives, points + unique[i] * objectives, width);
+                status = ft_hypervolume(set, step + 1, objectives, reference, &with);
+                bound[i] = isinf(volume) ? INFINITY : with - volume;
+            }
+            if (best >= 0 && !(bound[i] > most)) continue;
+            best = i;
+            most = bound[i];
+        }
+        if (status != FT_OK) break;
+        chosen[unique[best]] = true;
+        memcpy(set + step * objectives, points + unique[best] * objectives, width);
+        volume += most;
+    }
+    free(bound);
+    free(set);
+    return status;
+}
+
+// k of the `all` points of one rank (ascending), `unique` of which are different (sorted, lowest index for each).
+static ft_status cut_rank(const double *points, int objectives, const int64_t *all, int64_t all_count,
+                          const int64_t *unique, int64_t unique_count, int64_t k, bool *chosen) {
+    double *corner = ft_calloc((size_t)objectives, sizeof *corner, "hypervolume");
+    if (corner == NULL) return FT_NO_MEMORY;
+    bool finite = true;
+    for (int o = 0; o < objectives; o++) {
+        double worst = -INFINITY;
+        for (int64_t i = 0; i < all_count; i++) worst = fmax(worst, points[all[i] * objectives + o]);
+        corner[o] = fmax(1.1 * worst, 0.9 * worst);
+        if (corner[o] == 0) corner[o] = 1e-12;
+        finite = finite && isfinite(corner[o]);
+    }
+    ft_status status = FT_OK;
+    if (unique_count <= k || !finite) {
+        int64_t taken = 0;
+        for (; taken < unique_count && taken < k; taken++) chosen[unique[taken]] = true;
+        for (int64_t i = 0; i < all_count && taken < k; i++) {
+            taken += !chosen[all[i]];
+            chosen[all[i]] = true;
+        }
+    } else if (objectives == 2) {
+        status = choose_2d(points, unique, unique_count, k, corner, chosen);
+    } else {
+        status = choose_nd(points, objectives, unique, unique_count, k, corner, chosen);
+    }
+    free(corner);
+    return status;
+}
+
+ft_status ft_pareto_best(const double *points, int64_t n, int objectives, int64_t k, bool *chosen) {
+    memset(chosen, 0, (size_t)n * sizeof *chosen);
+    int64_t *sorted = ft_calloc(5 * (size_t)n + 1, sizeof *sorted, "objectives");
+    if (sorted == NULL) return FT_NO_MEMORY;
+    int64_t *unique = sorted + n, *of = unique + n, *rest = of + n, *all = rest + n;
+    for (int64_t i = 0; i < n; i++) sorted[i] = i;
+    sort_objectives = objectives;
+    sort_points = points;
+    qsort(sorted, (size_t)n, sizeof *sorted, lexicographic);
+    int64_t left = 0;
+    for (int64_t i = 0; i < n; i++) { // of[i]: the representative of i, its earliest equal
+        bool fresh = i == 0 || !equal_points(points, objectives, sorted[i - 1], sorted[i]);
+        if (fresh) unique[left++] = sorted[i];
+        of[sorted[i]] = unique[left - 1];
+    }
+    bool *in_rank = ft_calloc((size_t)n + 1, sizeof *in_rank, "objectives");
+    ft_status status = in_rank == NULL ? FT_NO_MEMORY : FT_OK;
+    while (status == FT_OK && k > 0) {
+        int64_t size = peel(points, objectives, unique, left, rest), count = 0;
+        memset(in_rank, 0, (size_t)n * sizeof *in_rank);
+        for (int64_t i = 0; i < size; i++) in_rank[unique[i]] = true;
+        for (int64_t i = 0; i < n; i++)
+            if (in_rank[of[i]]) all[count++] = i;
+        if (count > k) {
+            status = cut_rank(points, objectives, all, count, unique, size, k, chosen);
+            break;
+        }
+        for (int64_t i = 0; i < count; i++) chosen[all[i]] = true;
+        k -= count;
+        unique += size;
+        left -= size;
+    }
+    free(in_rank);
+    free(sorted);
+    return status;
+}

@@ -1,0 +1,92 @@
+// parzen.h - the Parzen estimator of TPE: a mixture with one kernel an observation and one for the prior. A kernel is a
+// product over the parameters: a normal cut to the range (numbers), its mass in a cell (numbers with a step), or a row of
+// probabilities (choices).
+//
+//     e_0 = low, e_1 <= ... <= e_n the observations, e_n+1 = high  (after the logarithm; low and high half a step wider)
+//     sigma_i = max(e_i - e_i-1, e_i+1 - e_i), for the outermost two the inner gap only, clipped to [R / min(100, n + 2), R]
+//     prior: the middle of the range, sigma = R = high - low
+//     weights: the latest 25 and the prior 1, older ones falling linearly to 1/n
+//     log density(x) = log sum over kernels of exp(log weight + sum over parameters of log kernel(x))
+//
+// Two ways to one estimator: ft_parzen_build from nothing, and insert/remove/refresh from trial to trial. They end in the
+// same bits. ft_parzen_log_density is the plain density; parzen_fast.h has one with the same bits in a fraction of the time.
+//
+// 1. Kernels are in order of trial number, the prior is last (index count).
+// 2. Equal observations are sorted by trial number: in a run of them only the ends keep a gap, so the order decides which
+//    trial gets which sigma. (Optuna sorts unstably: its ties depend on the processor.)
+// 3. Summands more than 40 below the largest are left out, here and in the fast density: together under 1e-13 of the sum
+//    for any history below 20,000 trials.
+#ifndef FT_HPO_PARZEN_H
+#define FT_HPO_PARZEN_H
+
+#include "hpo/distribution.h"
+#include "hpo/normal.h"
+
+#include <math.h>
+
+typedef struct ft_parzen_dimension {
+    const ft_distribution *distribution; // must outlive the estimator
+    double low, high;                    // of the range, widened and transformed
+    double *mu, *sigma;                  // [count + 1]; choices: mu is the index
+    double *norm;                        // [count + 1] logarithm of what the kernel is divided by
+    int *sorted;                         // [count] kernels by (mu, number)
+    float *at, *scale, *slack;           // [count + 1] for the filter of the fast density, see parzen_fast.c
+    int *group;                          // [count + 1] kernels with equal (mu, sigma), -1 = not known yet
+    double log_hit, log_miss, log_prior; // choices: log probability of the observed choice, of another, in the prior
+} ft_parzen_dimension;
+
+typedef struct ft_parzen {
+    ft_parzen_dimension *dimension;
+    int dimensions;
+    int count, capacity; // observations
+    int clip;            // min(100, count + 2) of the sigmas at hand
+    bool equal;          // all weights 1 (several objectives, below)
+    double *weight, *log_weight; // [count + 1], sum 1
+    int weighted;                // count the weights are for, -1 = none yet
+} ft_parzen;
+
+// An estimator with the prior alone. Distributions that are single are the caller's business.
+ft_status ft_parzen_init(ft_parzen *parzen, const ft_distribution *const *distributions, int dimensions, bool equal);
+void ft_parzen_free(ft_parzen *parzen); // {0} is fine
+
+// All at once: observations [count][dimensions], internal values, oldest first.
+ft_status ft_parzen_build(ft_parzen *parzen, const double *observations, int count);
+// One by one; `position` counts kernels. Call refresh before anything is read.
+ft_status ft_parzen_insert(ft_parzen *parzen, int position, const double *observation);
+void ft_parzen_remove(ft_parzen *parzen, int position);
+void ft_parzen_refresh(ft_parzen *parzen);
+
+// The kernel that a uniform number picks, and the value (internal, a legal one) that another draws from it.
+int ft_parzen_pick(const ft_parzen *parzen, double uniform);
+double ft_parzen_draw(const ft_parzen *parzen, int dimension, int kernel, double uniform);
+
+// Log density at `point` [dimensions], internal values. `scratch` has room for count + 1.
+double ft_parzen_log_density(const ft_parzen *parzen, const double *point, double *scratch);
+
+// ---- Shared by both densities, so that they agree to the bit ---------------------------------------------------------
+
+typedef struct ft_parzen_cell {
+    double left, right; // transformed; equal without a step
+    bool inside;
+} ft_parzen_cell;
+ft_parzen_cell ft_parzen_cell_of(const ft_parzen_dimension *dimension, double value);
+
+static inline double ft_parzen_continuous(const ft_parzen_dimension *d, int kernel, double x) {
+    double z = (x - d->mu[kernel]) / d->sigma[kernel];
+    return -0.5 * (z * z) - d->norm[kernel];
+}
+static inline double ft_parzen_mass(const ft_parzen_dimension *d, int kernel, ft_parzen_cell cell) {
+    double mu = d->mu[kernel], sigma = d->sigma[kernel];
+    return ft_log_normal_mass((cell.left - mu) / sigma, (cell.right - mu) / sigma);
+}
+static inline double ft_parzen_discrete(const ft_parzen_dimension *d, int kernel, ft_parzen_cell cell) {
+    return ft_parzen_mass(d, kernel, cell) - d->norm[kernel];
+}
+static inline double ft_parzen_choice(const ft_parzen_dimension *d, int kernel, int prior, double index) {
+    return kernel == prior ? d->log_prior : d->mu[kernel] == index ? d->log_hit : d->log_miss;
+}
+// log sum exp of terms[0..count) in order, see 3. Overwrites them.
+double ft_parzen_log_sum(double *terms, int count);
+#define FT_PARZEN_CUT 40.0
+
+#endif
