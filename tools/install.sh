@@ -33,6 +33,7 @@ for goal in "${@:-build}"; do
     need libjansson-dev has_library jansson
     need libinih-dev has_library inih
     need libssl-dev has_library libcrypto
+    need libsqlite3-dev has_library sqlite3
     case $goal in
     test)
         need libcmocka-dev has_library cmocka

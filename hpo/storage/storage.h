@@ -1,0 +1,147 @@
+// storage.h - studies in one SQLite file with Optuna's tables (schema v3.2.0.a), which Optuna and its dashboard open and
+// continue, and the other way round.
+//
+//     ft_storage *storage;
+//     FT_TRY(ft_storage_open("sqlite:///studies/a/study.db", FT_STORAGE_CREATE, &storage));
+//     ft_stored *study;
+//     FT_TRY(ft_stored_create(storage, "a", 1, &(bool){true}, &study));
+//     FT_TRY(ft_stored_ask(study, FT_RUNNING, &number));
+//     FT_TRY(ft_stored_param(study, number, "train.learning_rate", &distribution, 3e-5));
+//     FT_TRY(ft_stored_finish(study, number, FT_COMPLETE, &(double){0.93}, 1));
+//     ft_stored_close(study);
+//     FT_TRY(ft_storage_close(storage));
+//
+// 1. A change is in the file when its function returns (in a group: when the group is committed). A kill at any moment,
+//    kill -9 too, loses nothing that had returned. A power cut can lose the last changes, never more, and never damages
+//    the file; with FT_STORAGE_FULL_SYNC it loses nothing either.
+// 2. While it is open for writing the file is in WAL mode. ft_storage_close() puts it back to one plain file; after a kill the
+//    next open and close do.
+// 3. Finished trials never change. Trials never go away, so numbers run from 0 without gaps in the order of trial_id.
+// 4. Every change goes to the file first and then to the history in memory. After an error of a changing function the two may
+//    differ: close the study. FT_FAILED from a change to a trial that another process has just finished is harmless:
+//    ft_stored_refresh() and go on.
+// 5. One thread per storage; any number of processes.
+#ifndef FT_HPO_STORAGE_H
+#define FT_HPO_STORAGE_H
+
+#include "hpo/trials.h"
+
+typedef struct ft_storage ft_storage;
+
+enum {
+    FT_STORAGE_READ = 0,      // the file is not touched
+    FT_STORAGE_WRITE = 1,     // it must be there
+    FT_STORAGE_CREATE = 2,    // for writing; made when it is not there
+    FT_STORAGE_FULL_SYNC = 4, // every commit waits for the disk
+};
+
+// `url` is sqlite:///FILE or just a path. FT_INVALID for what is not a database of studies, and for schemas older or newer
+// than ours.
+ft_status ft_storage_open(const char *url, int flags, ft_storage **out);
+ft_status ft_storage_close(ft_storage *storage); // NULL is fine. It is closed also when this fails
+const char *ft_storage_path(const ft_storage *storage);
+
+// Groups changes into one transaction: all or none of them, and one write to the disk. Groups may nest.
+ft_status ft_storage_begin(ft_storage *storage);
+ft_status ft_storage_commit(ft_storage *storage);
+void ft_storage_rollback(ft_storage *storage); // of the outermost group
+
+// ---- studies --------------------------------------------------------------------------------------------------------
+
+typedef struct ft_study_info {
+    int64_t id;
+    const char *name;
+    int objectives;
+    const bool *maximize;
+    int64_t trials[5];                // by ft_trial_state
+    int64_t first_start, last_finish; // microseconds since 1970, -1 = none
+} ft_study_info;
+
+ft_status ft_storage_studies(ft_storage *storage, ft_arena *arena, ft_study_info **studies, int *count);
+// With all its trials and attributes. FT_INVALID, with the names that there are, when there is no such study.
+ft_status ft_storage_delete_study(ft_storage *storage, const char *name);
+// Copies a study of another open storage under a new name.
+ft_status ft_storage_copy_study(ft_storage *to, ft_storage *from, const char *name, const char *new_name);
+
+// A study with its history in memory. Read `trials` as you like; change it through the functions below.
+typedef struct ft_stored {
+    ft_storage *storage;
+    int64_t id;
+    char *name;
+    ft_trials trials;
+    int64_t *trial_ids; // [trials.count] the database's
+    struct ft_seen_param *seen; // by name id: what load.c has parsed
+    int64_t id_capacity, data_version;
+    int seen_capacity;
+} ft_stored;
+
+// name NULL: the only study in the file.
+ft_status ft_stored_open(ft_storage *storage, const char *name, ft_stored **out);
+// FT_INVALID when the name is taken.
+ft_status ft_stored_create(ft_storage *storage, const char *name, int objectives, const bool *maximize, ft_stored **out);
+void ft_stored_close(ft_stored *study); // NULL is fine
+// Takes in what other processes have written. Costs next to nothing when they have not.
+ft_status ft_stored_refresh(ft_stored *study);
+
+// ---- trials ---------------------------------------------------------------------------------------------------------
+
+// A new trial: RUNNING, or WAITING in the queue.
+ft_status ft_stored_ask(ft_stored *study, ft_trial_state state, int64_t *number);
+// The oldest WAITING trial becomes RUNNING; it goes to one process only. *number = -1: none is waiting.
+ft_status ft_stored_pop(ft_stored *study, int64_t *number);
+// FT_INVALID when the study knows the name with another kind of distribution or other choices: Optuna would refuse the study.
+ft_status ft_stored_param(ft_stored *study, int64_t number, const char *name, const ft_distribution *distribution,
+                          double value);
+// Drawn jointly, not yet asked for: other workers' samplers count them. Written once a trial.
+typedef struct ft_stored_value {
+    const char *name;
+    const ft_distribution *distribution;
+    double value;
+} ft_stored_value;
+ft_status ft_stored_relative(ft_stored *study, int64_t number, const ft_stored_value *values, int count);
+ft_status ft_stored_report(ft_stored *study, int64_t number, int64_t step, double value);
+// What a pruner's verdict asks for.
+ft_status ft_stored_rungs(ft_stored *study, int64_t number, int count, double value);
+// All constraints of a trial, <= 0 is feasible. Without names they are stored as every Optuna since 3.0 reads them; named ones
+// are seen by 5.0 and later only.
+ft_status ft_stored_constraints(ft_stored *study, int64_t number, const char *const *names, const double *values, int count);
+// COMPLETE with all values, PRUNED with one or none, FAIL with none.
+ft_status ft_stored_finish(ft_stored *study, int64_t number, ft_trial_state state, const double *values, int count);
+// Says that a RUNNING trial is alive. Optuna's workers fail those that have stopped to say so.
+ft_status ft_stored_heartbeat(ft_stored *study, int64_t number);
+ft_status ft_stored_heartbeat_age(ft_stored *study, int64_t number, double *seconds); // -1: it never said so
+// Microseconds since 1970, -1 = none. (Optuna before 5 stored local time, and the file does not tell.)
+ft_status ft_stored_times(ft_stored *study, int64_t number, int64_t *start, int64_t *finish);
+
+// ---- fixed parameters and attributes ----------------------------------------------------------------------------------
+
+// A parameter that a WAITING trial must take, as people write it.
+typedef struct ft_fixed_param {
+    const char *name;
+    ft_choice value;
+} ft_fixed_param;
+// A WAITING trial; a part of the parameters is enough, the sampler does the rest.
+ft_status ft_stored_enqueue(ft_stored *study, const ft_fixed_param *params, int count, int64_t *number);
+ft_status ft_stored_fixed(ft_stored *study, int64_t number, ft_arena *arena, ft_fixed_param **params, int *count);
+
+typedef enum ft_attribute_kind { FT_USER_ATTRIBUTE, FT_SYSTEM_ATTRIBUTE } ft_attribute_kind;
+typedef struct ft_attribute {
+    const char *key;
+    const char *json; // as Python writes it: NaN and Infinity are legal
+} ft_attribute;
+
+enum { FT_STUDY_ATTRIBUTE = -1 }; // in place of a trial's number
+
+// Sets or replaces. `json` must be one JSON value.
+ft_status ft_stored_set_attribute(ft_stored *study, int64_t number, ft_attribute_kind kind, const char *key,
+                                  const char *json);
+// The same, of a plain value.
+ft_status ft_stored_set_scalar(ft_stored *study, int64_t number, ft_attribute_kind kind, const char *key,
+                               const ft_choice *value);
+ft_status ft_stored_attributes(ft_stored *study, int64_t number, ft_attribute_kind kind, ft_arena *arena,
+                               ft_attribute **attributes, int *count);
+// *json = NULL when there is none.
+ft_status ft_stored_attribute(ft_stored *study, int64_t number, ft_attribute_kind kind, const char *key, ft_arena *arena,
+                              const char **json);
+
+#endif
