@@ -4,6 +4,7 @@
 . "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
 library=$BUILD_DIR/tests/libfailmalloc.so
 [ -f "$library" ] || { echo "skipped: no libfailmalloc.so (a sanitized build)"; exit 0; }
+SWEEP_STEP=${SWEEP_STEP:-7} # 1: every single one; 7 shares no factor with the allocations of a step
 sweep=$SOURCE_DIR/tests/preload/sweep.sh
 export DEBUGINFOD_URLS=''
 head -9 "$here/train.tsv" >train.tsv
@@ -19,8 +20,8 @@ cat >check.sh <<'CHECK'
     cmp <(sed 's/,"tokens_per_second":[^,}]*//' whole/metrics.jsonl) <(sed 's/,"tokens_per_second":[^,}]*//' "$1/metrics.jsonl"); }
 CHECK
 # shellcheck disable=SC2086
-CLEAN="rm -rf '$scratch/run' '$scratch/cache'" CHECK="bash check.sh run" bash "$sweep" "$library" ${SWEEP_STEP:+--step $SWEEP_STEP} --allow "0 3" -- \
+CLEAN="rm -rf '$scratch/run' '$scratch/cache'" CHECK="bash check.sh run" bash "$sweep" "$library" --step "$SWEEP_STEP" --allow "0 3" -- \
     "$FTENGINE" train $run output.dir="$scratch/run" || exit 1
-bash "$sweep" "$library" ${SWEEP_STEP:+--step $SWEEP_STEP} --allow "0 3" -- "$FTENGINE" eval "$scratch/whole" --data "$scratch/dev.tsv" --json device.threads=1 || exit 1
-CLEAN="rm -f '$scratch/p.tsv'" bash "$sweep" "$library" ${SWEEP_STEP:+--step $SWEEP_STEP} --allow "0 3" -- \
+bash "$sweep" "$library" --step "$SWEEP_STEP" --allow "0 3" -- "$FTENGINE" eval "$scratch/whole" --data "$scratch/dev.tsv" --json device.threads=1 || exit 1
+CLEAN="rm -f '$scratch/p.tsv'" bash "$sweep" "$library" --step "$SWEEP_STEP" --allow "0 3" -- \
     "$FTENGINE" predict "$scratch/whole" --data "$scratch/dev.tsv" --format tsv --output "$scratch/p.tsv" device.threads=1 || exit 1
