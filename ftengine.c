@@ -3,6 +3,7 @@
 #include "kernels/backend.h"
 #include "kernels/log.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -104,6 +105,9 @@ static ft_status dispatch(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    // A reader that went away and a file-size limit are errors of the write, with a message, not a silent death.
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     ft_status status = dispatch(argc, argv);
     if (status == FT_OK && fflush(stdout) != 0) status = ft_fail(FT_FAILED, "standard output", "cannot write");
     if (status == FT_INTERRUPTED || status == FT_TERMINATED) ft_info("%s", ft_error_message());

@@ -74,11 +74,25 @@ void ft_status_line(const char *format, ...) {
     line_open = true;
 }
 
+// Names from hostile files stand in messages: control bytes must not reach a terminal.
+static void put_clean(const char *text) {
+    for (; *text != '\0'; text++) fputc((unsigned char)*text < 0x20 || *text == 0x7F ? '?' : *text, stderr);
+}
+
 void ft_log_error(void) {
     clear_line();
     const char *where = ft_error_where();
-    fprintf(stderr, "ftengine: error: %s", ft_error_message());
-    if (where[0] != '\0') fprintf(stderr, " (%s)", where);
+    fputs("ftengine: error: ", stderr);
+    put_clean(ft_error_message());
+    if (where[0] != '\0') {
+        fputs(" (", stderr);
+        put_clean(where);
+        fputc(')', stderr);
+    }
     fputc('\n', stderr);
-    for (int i = 0; i < ft_error_hint_count(); i++) fprintf(stderr, "  hint: %s\n", ft_error_hint(i));
+    for (int i = 0; i < ft_error_hint_count(); i++) {
+        fputs("  hint: ", stderr);
+        put_clean(ft_error_hint(i));
+        fputc('\n', stderr);
+    }
 }

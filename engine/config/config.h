@@ -57,7 +57,7 @@ typedef struct ft_config {
     } model;
     struct {
         const char *train, *validation, *test;  // files
-        const char *text_column, *label_column; // "" = by name (text|sentence|..., label|...), else position
+        const char *text_column, *label_column; // "" = by usual names (text, sentence, ...; label, ...)
         int64_t max_length;                     // tokens, specials included; FT_AUTO: min(512, what the model has)
         const char *cache_dir;                  // of tokenised text; "" = $XDG_CACHE_HOME/ftengine; "none" = no cache
     } data;

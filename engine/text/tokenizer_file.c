@@ -10,17 +10,7 @@
 #include <string.h>
 
 ft_status ft_text_load_json(const char *path, json_t **root) {
-    char *data, where[4200];
-    size_t length;
-    json_error_t error;
-    FT_TRY(ft_read_file(path, (size_t)256 << 20, &data, &length));
-    *root = json_loadb(data, length, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
-    free(data);
-    if (*root == NULL) {
-        snprintf(where, sizeof where, "%s:%d:%d", path, error.line, error.column);
-        if (json_error_code(&error) == json_error_out_of_memory) return ft_fail_memory(length, "a JSON file");
-        return ft_fail(FT_INVALID, where, "not valid JSON: %s", error.text);
-    }
+    FT_TRY(ft_json_load(path, root));
     if (json_is_object(*root)) return FT_OK;
     json_decref(*root);
     *root = NULL;
