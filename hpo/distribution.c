@@ -71,16 +71,24 @@ static double decimal_value(decimal d) {
     return strtod(text, NULL);
 }
 
+// low, high and step with one exponent; false when the step is too small for that.
+static bool decimals_of(double low, double high, double step, decimal d[3]) {
+    d[0] = decimal_of(low);
+    d[1] = decimal_of(high);
+    d[2] = decimal_of(step);
+    int exponent = d[0].exponent;
+    for (int i = 1; i < 3; i++) exponent = d[i].exponent < exponent ? d[i].exponent : exponent;
+    return rescale(&d[0], exponent) && rescale(&d[1], exponent) && rescale(&d[2], exponent);
+}
+
 static ft_status lower_to_step(const char *where, double low, double *high, double step) {
-    decimal l = decimal_of(low), h = decimal_of(*high), s = decimal_of(step);
-    int exponent = l.exponent < h.exponent ? l.exponent : h.exponent;
-    if (s.exponent < exponent) exponent = s.exponent;
-    if (!rescale(&l, exponent) || !rescale(&h, exponent) || !rescale(&s, exponent))
+    decimal d[3];
+    if (!decimals_of(low, *high, step, d))
         return ft_fail(FT_INVALID, where, "step %g is too small for the range %g to %g", step, low, *high);
-    __int128 rest = (h.digits - l.digits) % s.digits;
+    __int128 rest = (d[1].digits - d[0].digits) % d[2].digits;
     if (rest == 0) return FT_OK; // keeps high bit by bit
-    h.digits -= rest;
-    *high = decimal_value(h);
+    d[1].digits -= rest;
+    *high = decimal_value(d[1]);
     return FT_OK;
 }
 
@@ -159,7 +167,14 @@ bool ft_distribution_contains(const ft_distribution *d, double value) {
 }
 
 bool ft_distribution_single(const ft_distribution *d) {
-    return d->kind == FT_CATEGORICAL ? d->choice_count == 1 : d->low == d->high; // makers lowered high to a whole step
+    if (d->kind == FT_CATEGORICAL) return d->choice_count == 1;
+    if (d->low == d->high) return true;
+    if (d->high - d->low > 1.5 * d->step) return false;
+    // Integers: the maker lowered high to whole steps. So it did for floats, but the sum was rounded: 7.5 + one step of
+    // 0.15000000000000002 is stored as 7.65, and in decimals that is less than a step away.
+    decimal exact[3];
+    return d->kind == FT_FLOAT && d->step != 0 && decimals_of(d->low, d->high, d->step, exact) &&
+           exact[1].digits - exact[0].digits < exact[2].digits;
 }
 
 double ft_distribution_single_value(const ft_distribution *d) { return d->kind == FT_CATEGORICAL ? 0 : d->low; }
@@ -181,7 +196,7 @@ bool ft_distribution_compatible(const ft_distribution *a, const ft_distribution 
 
 double ft_distribution_size(const ft_distribution *d) {
     if (d->kind == FT_CATEGORICAL) return d->choice_count;
-    if (d->low == d->high) return 1;
+    if (ft_distribution_single(d)) return 1;
     return d->step == 0 ? INFINITY : nearbyint((d->high - d->low) / d->step) + 1;
 }
 

@@ -99,7 +99,8 @@ static void set_prior(ft_parzen_dimension *d, int count) {
     d->log_hit = log((prior + 1) / sum);
     d->log_miss = log(prior / sum);
     d->log_prior = log(1.0 / choices);
-    d->mu[count] = -1; // no choice: the filter takes the prior's row from log_prior
+    d->mu[count] = -1; // no choice: the prior's row is log_prior
+    d->at[count] = -1;
 }
 
 static double transform(const ft_parzen_dimension *d, double value) { return d->distribution->log ? log(value) : value; }
@@ -160,6 +161,7 @@ ft_status ft_parzen_build(ft_parzen *p, const double *observations, int count) {
         ft_parzen_dimension *d = &p->dimension[i];
         for (int k = 0; k < count; k++) {
             d->mu[k] = transform(d, observations[(size_t)k * (size_t)p->dimensions + (size_t)i]);
+            d->at[k] = (float)d->mu[k]; // choices; numbers: set_kernel
             places[k] = (sort_key){d->mu[k], k};
         }
         set_prior(d, count);
@@ -192,11 +194,12 @@ ft_status ft_parzen_insert(ft_parzen *p, int position, const double *observation
         ft_parzen_dimension *d = &p->dimension[i];
         double mu = transform(d, observation[i]);
         MOVE(d->mu, position + 1, position, later + 1);
+        MOVE(d->at, position + 1, position, later + 1);
         d->mu[position] = mu;
+        d->at[position] = (float)mu; // choices; numbers: set_kernel
         if (!numeric(d)) continue;
         MOVE(d->sigma, position + 1, position, later + 1);
         MOVE(d->norm, position + 1, position, later + 1);
-        MOVE(d->at, position + 1, position, later + 1);
         MOVE(d->scale, position + 1, position, later + 1);
         MOVE(d->slack, position + 1, position, later + 1);
         MOVE(d->group, position + 1, position, later + 1);
@@ -224,10 +227,10 @@ void ft_parzen_remove(ft_parzen *p, int position) {
     for (int i = 0; i < p->dimensions; i++) {
         ft_parzen_dimension *d = &p->dimension[i];
         MOVE(d->mu, position, position + 1, later + 1);
+        MOVE(d->at, position, position + 1, later + 1);
         if (!numeric(d)) continue;
         MOVE(d->sigma, position, position + 1, later + 1);
         MOVE(d->norm, position, position + 1, later + 1);
-        MOVE(d->at, position, position + 1, later + 1);
         MOVE(d->scale, position, position + 1, later + 1);
         MOVE(d->slack, position, position + 1, later + 1);
         MOVE(d->group, position, position + 1, later + 1);

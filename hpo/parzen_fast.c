@@ -3,9 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The loops over kernels are written to be vectorised, which gcc does for -O3 only.
+// The loops over kernels are written to be vectorised, which gcc does for -O3 only, and with
+// comparisons only where they may not trap.
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3")
+#pragma GCC optimize("O3,no-trapping-math")
 #endif
 
 enum { BLOCK = 16 }; // kernels whose largest bound is looked at together
@@ -16,7 +17,8 @@ enum { BLOCK = 16 }; // kernels whose largest bound is looked at together
 
 typedef struct mass_row {
     double value;
-    double *mass; // [group_capacity], UNKNOWN until asked for; NULL = free place
+    double *mass; // [groups] at least, UNKNOWN until asked for; NULL = free place
+    int length;
 } mass_row;
 
 typedef struct ft_mass_table {
@@ -25,12 +27,13 @@ typedef struct ft_mass_table {
     double *mu, *sigma; // [groups]
     mass_row *rows;     // hash table by value
     int row_size, row_count;
+    size_t masses; // in all rows
     bool direct;    // hardly any two kernels are equal: masses are computed where they are needed
     int decided_at; // kernels when that was found
 } mass_table;
 
 static const double UNKNOWN = 1; // no logarithm of a probability
-enum { ROW_BYTES = 8 << 20 };    // a table that outgrows this starts again
+enum { MOST_MASSES = 1 << 20 };  // a table that outgrows 8 MiB starts again
 
 static uint64_t hash_double(double x) {
     uint64_t bits;
@@ -111,15 +114,18 @@ static mass_row *find_row(mass_row *rows, int size, double value) {
     return &rows[place];
 }
 
+static void forget_rows(mass_table *t) {
+    for (int i = 0; i < t->row_size; i++) free(t->rows[i].mass);
+    memset(t->rows, 0, (size_t)t->row_size * sizeof *t->rows);
+    t->row_count = 0;
+    t->masses = 0;
+}
+
 static ft_status row_of(mass_table *t, double value, double **mass) {
     mass_row *row = find_row(t->rows, t->row_size, value);
-    if (row->mass == NULL) {
-        size_t bytes = (size_t)t->group_capacity * sizeof *row->mass;
-        if ((size_t)t->row_count * bytes > ROW_BYTES) {
-            for (int i = 0; i < t->row_size; i++) free(t->rows[i].mass);
-            memset(t->rows, 0, (size_t)t->row_size * sizeof *t->rows);
-            t->row_count = 0;
-        }
+    if (row->mass == NULL || row->length < t->groups) {
+        int length = t->groups + t->groups / 4 + 16;
+        if (t->masses + (size_t)length > MOST_MASSES) forget_rows(t);
         if (2 * t->row_count >= t->row_size) {
             mass_row *rows = ft_calloc(2 * (size_t)t->row_size, sizeof *rows, "TPE");
             if (rows == NULL) return FT_NO_MEMORY;
@@ -130,11 +136,12 @@ static ft_status row_of(mass_table *t, double value, double **mass) {
             t->row_size *= 2;
         }
         row = find_row(t->rows, t->row_size, value);
-        row->mass = ft_calloc((size_t)t->group_capacity, sizeof *row->mass, "TPE");
-        if (row->mass == NULL) return FT_NO_MEMORY;
-        for (int g = 0; g < t->group_capacity; g++) row->mass[g] = UNKNOWN;
-        row->value = value;
-        t->row_count++;
+        double *longer = ft_realloc(row->mass, (size_t)length, sizeof *longer, "TPE");
+        if (longer == NULL) return FT_NO_MEMORY;
+        for (int g = row->length; g < length; g++) longer[g] = UNKNOWN;
+        t->row_count += row->mass == NULL;
+        t->masses += (size_t)(length - row->length);
+        *row = (mass_row){value, longer, length};
     }
     *mass = row->mass;
     return FT_OK;
@@ -145,10 +152,9 @@ static ft_status row_of(mass_table *t, double value, double **mass) {
 // choices the row itself. A mass is at most the width times the largest density in the cell.
 
 typedef struct filter_dimension {
-    const float *at, *scale; // numbers
-    float left, right;       // the cell in units of the range
-    const double *choice;    // choices: mu
-    double index;
+    const float *at;    // numbers: mu in units of the range; choices: the index
+    const float *scale; // numbers: 1 / sigma; NULL for choices
+    float left, right;  // numbers: the cell in units of the range; choices: left is the index
     float hit, miss, prior;
 } filter_dimension;
 
@@ -167,11 +173,10 @@ __attribute__((always_inline)) static inline void add_number(float *bound, int n
 }
 
 __attribute__((always_inline)) static inline void add_choice(float *bound, int n, const filter_dimension *f) {
-    const double *restrict choice = f->choice;
+    const float *restrict at = f->at;
     float *restrict out = bound;
-    float hit = f->hit, miss = f->miss;
-    double index = f->index;
-    for (int k = 0; k < n - 1; k++) out[k] += choice[k] == index ? hit : miss;
+    float hit = f->hit, miss = f->miss, index = f->left;
+    for (int k = 0; k < n - 1; k++) out[k] += at[k] == index ? hit : miss;
     out[n - 1] += f->prior;
 }
 
@@ -180,7 +185,7 @@ __attribute__((always_inline)) static inline void filter_body(const filter_dimen
                                                               const float *constant, int n, float *bound, float *largest) {
     memcpy(bound, constant, (size_t)n * sizeof *bound);
     for (int i = 0; i < dimensions; i++)
-        if (f[i].choice != NULL)
+        if (f[i].scale == NULL)
             add_choice(bound, n, &f[i]);
         else
             add_number(bound, n, &f[i]);
@@ -267,7 +272,7 @@ static bool filter_of(const ft_parzen *p, const double *point, ft_parzen_cell *c
         cells[i] = ft_parzen_cell_of(d, point[i]);
         if (!cells[i].inside) return false;
         if (d->distribution->kind == FT_CATEGORICAL) {
-            f[i] = (filter_dimension){.choice = d->mu, .index = point[i], .hit = (float)d->log_hit,
+            f[i] = (filter_dimension){.at = d->at, .left = (float)point[i], .hit = (float)d->log_hit,
                                       .miss = (float)d->log_miss, .prior = (float)d->log_prior};
             continue;
         }

@@ -1,4 +1,4 @@
-"""Writes tpe.txt: what Optuna's TPESampler makes of random histories.
+"""Writes tpe.txt: what Optuna's TPESampler makes of random histories, and distributions.txt: how Optuna adjusts steps.
 
     /opt/ref/bin/python tests/vectors/make_tpe_vectors.py
 
@@ -20,6 +20,9 @@ One case is:
     point x.. l g                                  a candidate and its two log densities
     best I                                         the candidate taken
     end
+
+distributions.txt has a line "float|int low high step adjusted-high single contains..": for the values low + k * step/2,
+k = -1..3, whether the distribution contains them.
 """
 import json
 import math
@@ -238,7 +241,31 @@ def cases():
     yield Case("three_hundred", rng, 320, ["stepped", "logint"], states="CCCP")
 
 
+def distributions():
+    rng = np.random.default_rng(3)
+    for i in range(400):
+        digits = int(rng.integers(0, 6))
+        low = round(float(rng.uniform(-10, 10)), digits)
+        step = round(float(rng.choice([0.1, 0.3, 0.05, 1, 2.5, 1e-3, 7e-5, 1e-7])), 7) * int(rng.integers(1, 9))
+        high = round(low + float(rng.uniform(0, 60)) * step, digits + int(rng.integers(0, 9)))
+        if i % 10 == 0:
+            high = low + int(rng.integers(0, 30)) * step  # whole in binary, mostly not in decimals
+        if high < low:
+            continue
+        d = FloatDistribution(low, high, step=step)
+        yield "float", low, high, step, d
+    for _ in range(60):
+        low = int(rng.integers(-50, 50))
+        high, step = low + int(rng.integers(0, 90)), int(rng.integers(1, 9))
+        yield "int", low, high, step, IntDistribution(low, high, step=step)
+
+
 if __name__ == "__main__":
+    table = pathlib.Path(__file__).with_name("distributions.txt")
+    table.write_text("".join(
+        f"{kind} {low!r} {high!r} {step!r} {d.high!r} {int(d.single())} "
+        + " ".join(str(int(d._contains(low + k * step / 2))) for k in range(-1, 4)) + "\n"
+        for kind, low, high, step, d in distributions()))
     out = pathlib.Path(__file__).with_name("tpe.txt")
     out.write_text(f"# optuna {optuna.__version__}, made by make_tpe_vectors.py\n" + "".join(c.text for c in cases()))
     print(out, out.stat().st_size, "bytes")
