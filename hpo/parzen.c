@@ -110,8 +110,7 @@ static void set_weights(ft_parzen *p) {
     int n = p->count, old = n - FULL_WEIGHT;
     double sum = 0, step = old > 1 ? (1 - 1.0 / n) / (old - 1) : 0;
     for (int i = 0; i < n; i++) {
-        bool full = p->equal || i >= old || (i == old - 1 && old > 1);
-        p->weight[i] = full ? 1 : 1.0 / n + i * step;
+        p->weight[i] = p->equal || i >= old ? 1 : 1.0 / n + i * step;
         sum += p->weight[i];
     }
     p->weight[n] = 1;

@@ -3,6 +3,7 @@
 #include "hpo/grid.h"
 #include "hpo/random_stream.h"
 #include "hpo/sampler.h"
+#include "hpo/subspace.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -242,6 +243,79 @@ static void known_and_single_values(void **state) {
     ft_error_clear();
 }
 
+// Two trials ask in turns, and others end in between: the cache sees it, and what was drawn jointly stays.
+static void trials_in_turns(void **state) {
+    for (int variant = 0; variant < 4; variant++) {
+        ft_sampler_options options = ft_sampler_defaults();
+        options.multivariate = variant % 2 ? FT_OFF : FT_ON;
+        world w[2];
+        for (int plain = 0; plain < 2; plain++) {
+            options.plain = plain;
+            start(&w[plain], &options, 1, variant >= 2);
+            run(&w[plain], 40, 3);
+            for (int round = 0; round < 20; round++) {
+                int64_t a, b;
+                double x[PARAMETERS] = {0}, y[PARAMETERS] = {0}, drawn[PARAMETERS];
+                assert_int_equal(ft_trials_append(&w[plain].trials, FT_RUNNING, &a), FT_OK);
+                assert_int_equal(ft_trials_append(&w[plain].trials, FT_RUNNING, &b), FT_OK);
+                x[1] = ask(&w[plain], a, 1);
+                const ft_trial *first = &w[plain].trials.trial[a];
+                int joint = first->relative_count;
+                for (int i = 0; i < joint; i++) drawn[i] = first->relative[i].value;
+                ask_all(&w[plain], b, y);
+                x[2] = ask(&w[plain], a, 2);
+                end(&w[plain], b, y);
+                for (int i = 3; i < PARAMETERS; i++) x[i] = ask(&w[plain], a, i);
+                x[0] = ask(&w[plain], a, 0);
+                first = &w[plain].trials.trial[a];
+                assert_true(first->relative_count == joint && (joint > 0) == (variant == 0 || variant == 2));
+                for (int i = 0; i < joint; i++) assert_true(first->relative[i].value == drawn[i]);
+                end(&w[plain], a, x);
+            }
+        }
+        same_trials(&w[0].trials, &w[1].trials, w[0].trials.count);
+        stop(&w[0]);
+        stop(&w[1]);
+    }
+}
+
+// Trials that end out of order: a group has the range of its lowest trial, and a name with two ranges is in no joint space.
+static void groups_do_not_depend_on_order(void **state) {
+    for (int order = 0; order < 2; order++) {
+        ft_trials t;
+        ft_distribution d[2];
+        ft_subspaces found = {0};
+        ft_subspace joint, group;
+        int id;
+        double value = 1;
+        int64_t number;
+        assert_int_equal(ft_trials_init(&t, 1, (bool[]){false}), FT_OK);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(ft_distribution_float("x", 0, i + 1, false, 0, &d[i]), FT_OK);
+            assert_int_equal(ft_trials_append(&t, FT_RUNNING, &number), FT_OK);
+            store(&t, number, "b", &d[i], 0.5);
+            store(&t, number, "a", &d[0], 0.5);
+        }
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(ft_trials_finish(&t, i ^ order, FT_COMPLETE, &value, 1), FT_OK);
+            assert_int_equal(ft_subspaces_update(&found, &t), FT_OK);
+        }
+        assert_int_equal(ft_trials_distribution(&t, &d[0], &id), FT_OK);
+        assert_int_equal(ft_subspaces_joint(&found, &t, &joint), FT_OK);
+        assert_int_equal(joint.count, 1);
+        assert_string_equal(t.names.name[joint.name[0]], "a");
+        assert_int_equal(found.groups, 1);
+        assert_int_equal(ft_subspaces_group(&found, &t, 0, &group), FT_OK);
+        assert_int_equal(group.count, 2);
+        assert_string_equal(t.names.name[group.name[0]], "a"); // by name, not in the order of use
+        assert_true(group.distribution[0] == id && group.distribution[1] == id);
+        ft_subspace_free(&joint);
+        ft_subspace_free(&group);
+        ft_subspaces_free(&found);
+        ft_trials_free(&t);
+    }
+}
+
 // A parameter in one trial of eight: with Optuna's split hardly one of the good trials has it; with a split of its own the
 // branch learns. Judged by how close to the best value it gets in its last trials.
 static void rare_branch_learns(void **state) {
@@ -356,8 +430,8 @@ static void uniform_and_halton(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fast_equals_plain),       cmocka_unit_test(resumes_to_the_bit), cmocka_unit_test(seeds_differ),
-        cmocka_unit_test(known_and_single_values), cmocka_unit_test(rare_branch_learns), cmocka_unit_test(grid_visits_all),
-        cmocka_unit_test(uniform_and_halton),
+        cmocka_unit_test(known_and_single_values), cmocka_unit_test(trials_in_turns),    cmocka_unit_test(groups_do_not_depend_on_order),
+        cmocka_unit_test(rare_branch_learns),      cmocka_unit_test(grid_visits_all),    cmocka_unit_test(uniform_and_halton),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

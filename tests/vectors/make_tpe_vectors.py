@@ -96,7 +96,7 @@ def internal(d, value):
 
 class Case:
     def __init__(self, name, rng, count, kinds, directions=(0,), states="C", liar=True, multivariate=True, mixed=0.0,
-                 conditional=False, infeasible=0.0, ties=0.0, ask=None, ask_other=False, extremes=False):
+                 conditional=False, infeasible=0.0, ties=0.0, ask=None, ask_other=False, extremes=False, reports_most=3):
         self.distributions, self.lines = [], []
         names = sorted(f"{k}{i}" for i, k in enumerate(kinds))
         kind = {n: n.rstrip("0123456789") for n in names}
@@ -136,7 +136,7 @@ class Case:
                 if extremes and rng.random() < 0.1:
                     values[0] = math.inf if rng.random() < 0.7 else -math.inf
             if state == TrialState.PRUNED and len(directions) == 1:
-                for step in range(int(rng.integers(0, 4))):
+                for step in range(int(rng.integers(0, reports_most + 1))):
                     reports[step * 2] = round(float(rng.normal()), 1)
                 if reports and rng.random() < 0.2:
                     reports[max(reports)] = math.nan
@@ -214,6 +214,8 @@ def cases():
     yield Case("minimise_ties", rng, 80, everything[4:], states="CCPPFWR", ties=0.9, liar=False)
     yield Case("all_pruned", rng, 40, ["float", "int"], states="P")
     yield Case("pruned_maximise", rng, 60, ["log", "pick"], directions=(1,), states="PPPPPPC")
+    yield Case("pruned_silent", rng, 60, ["float"], states="PPPPPPPPF", reports_most=0)
+    yield Case("pruned_early", rng, 12, ["float", "pick"], states="P", reports_most=1)
     yield Case("infeasible", rng, 70, ["float", "int", "pick"], states="CCCP", infeasible=0.8)
     yield Case("all_infeasible", rng, 40, ["float", "flag"], states="CP", infeasible=1.0, ties=0.5)
     yield Case("infinite_values", rng, 50, ["float", "log"], extremes=True)
