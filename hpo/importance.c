@@ -1,6 +1,7 @@
 // importance.c - PED-ANOVA. For one parameter, put the trials that have it on a grid and estimate two densities: of all
-// trials and of the best tenth. The further apart they are (Pearson divergence), the more the parameter mattered. Trials in
-// which it had another distribution, or was absent, are groups of their own, weighted by how many of the best they hold.
+// trials and of the best tenth. The further apart they are (Pearson divergence), the more the parameter mattered.
+// Trials in which it had another distribution, or was absent, are groups of their own, weighted by how many of the best
+// they hold.
 #include "hpo/importance.h"
 
 #include "hpo/normal.h"
@@ -12,7 +13,7 @@
 
 enum { GRID = 50 };
 
-// ---- density on the grid ------------------------------------------------------------------------------------------------------
+// ---- density on the grid --------------------------------------------------------------------------------------------
 
 static int grid_size(const ft_distribution *d) {
     if (d->kind == FT_CATEGORICAL) return d->choice_count;
@@ -101,7 +102,7 @@ static double divergence(const double *top, const double *all, int cells) {
     return sum;
 }
 
-// ---- groups ---------------------------------------------------------------------------------------------------------------------
+// ---- groups ---------------------------------------------------------------------------------------------------------
 
 // A trial that counts: COMPLETE, with finite values only.
 typedef struct sample {
@@ -109,9 +110,10 @@ typedef struct sample {
     bool top;
 } sample;
 
-// What the trials whose parameter `name` has distribution `id` add to its importance, before their share is taken into account.
-static ft_status group_divergence(const ft_distribution *d, int id, int name, const sample *samples, int count, int group,
-                                  int group_top, double *out) {
+// What the trials whose parameter `name` has distribution `id` add to its importance, before their share is taken into
+// account.
+static ft_status group_divergence(const ft_distribution *d, int id, int name, const sample *samples, int count,
+                                  int group, int group_top, double *out) {
     int cells = grid_size(d);
     int *counts = ft_calloc(2 * (size_t)cells, sizeof *counts, "a grid");
     double *densities = counts != NULL ? ft_calloc(2 * (size_t)cells, sizeof *densities, "a grid") : NULL;
@@ -155,7 +157,7 @@ static ft_status importance_of(const ft_trials *trials, int name, const sample *
     return FT_OK;
 }
 
-// ---- the best trials --------------------------------------------------------------------------------------------------------------
+// ---- the best trials ------------------------------------------------------------------------------------------------
 
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;

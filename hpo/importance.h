@@ -5,9 +5,9 @@
 
 #include "hpo/trials.h"
 
-// importance[name id] for every name of `trials`, [names.count]: at least 0, summing to 1 over the parameters of COMPLETE
-// trials; -1 for names that no COMPLETE trial has. Equal shares when nothing can be said. With several objectives the best
-// trials are the first Pareto fronts, as in TPE.
+// importance[name id] for every name of `trials`, [names.count]: at least 0, summing to 1 over the parameters of
+// COMPLETE trials; -1 for names that no COMPLETE trial has. Equal shares when nothing can be said. With several
+// objectives the best trials are the first Pareto fronts, as in TPE.
 ft_status ft_importance(const ft_trials *trials, double *importance);
 
 #endif

@@ -1,6 +1,7 @@
-// halving.c - asynchronous successive halving. Rung r is reached at min_resource * factor^(rate + r) steps. Whoever reaches
-// it leaves its value there (in the database: completed_rung_r), is held against all values left there so far, and goes on
-// only as one of the best 1/factor, or as the best while there are fewer than factor. One report can pass several rungs.
+// halving.c - asynchronous successive halving. Rung r is reached at min_resource * factor^(rate + r) steps. Whoever
+// reaches it leaves its value there (in the database: completed_rung_r), is held against all values left there so far,
+// and goes on only as one of the best 1/factor, or as the best while there are fewer than factor. One report can pass
+// several rungs.
 #include "hpo/pruner/internal.h"
 
 #include <math.h>
@@ -53,13 +54,17 @@ void ft_halving_decide(const ft_halving *h, const ft_trials *trials, const ft_tr
 
 ft_status ft_halving_check(const char *pruner, const ft_halving *h, bool automatic) {
     if (h->min_resource < 0 || (h->min_resource == 0 && !automatic))
-        return ft_fail(FT_INVALID, pruner, "the least resource must be at least 1 step, got %lld", (long long)h->min_resource);
+        return ft_fail(FT_INVALID, pruner, "the least resource must be at least 1 step, got %lld",
+                       (long long)h->min_resource);
     if (h->reduction_factor < 2)
-        return ft_fail(FT_INVALID, pruner, "the reduction factor must be at least 2, got %lld", (long long)h->reduction_factor);
+        return ft_fail(FT_INVALID, pruner, "the reduction factor must be at least 2, got %lld",
+                       (long long)h->reduction_factor);
     if (h->rate < 0)
-        return ft_fail(FT_INVALID, pruner, "the least early-stopping rate must be at least 0, got %lld", (long long)h->rate);
+        return ft_fail(FT_INVALID, pruner, "the least early-stopping rate must be at least 0, got %lld",
+                       (long long)h->rate);
     if (h->bootstrap_count < 0)
-        return ft_fail(FT_INVALID, pruner, "the bootstrap count must be at least 0, got %lld", (long long)h->bootstrap_count);
+        return ft_fail(FT_INVALID, pruner, "the bootstrap count must be at least 0, got %lld",
+                       (long long)h->bootstrap_count);
     if (h->bootstrap_count > 0 && automatic)
         return ft_fail(FT_INVALID, pruner, "a bootstrap count and an automatic resource do not go together");
     return FT_OK;

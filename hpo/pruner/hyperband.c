@@ -1,6 +1,7 @@
-// hyperband.c - nobody knows how early a bad trial shows, so several successive halvings run beside each other: bracket i
-// starts to halve factor^i later, and gets trials in proportion to what Hyperband's budget gives it. A trial's bracket comes
-// from the CRC of "STUDY_NUMBER", so every worker knows it without asking; only trials of one bracket compete.
+// hyperband.c - nobody knows how early a bad trial shows, so several successive halvings run beside each other: bracket
+// i starts to halve factor^i later, and gets trials in proportion to what Hyperband's budget gives it. A trial's
+// bracket comes from the CRC of "STUDY_NUMBER", so every worker knows it without asking; only trials of one bracket
+// compete.
 #include "hpo/pruner/internal.h"
 
 #include <math.h>

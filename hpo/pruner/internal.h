@@ -32,8 +32,8 @@ typedef struct ft_halving {
     int64_t min_resource, reduction_factor, rate, bootstrap_count;
 } ft_halving;
 typedef bool ft_rival_filter(const void *context, const ft_trial *trial);
-void ft_halving_decide(const ft_halving *halving, const ft_trials *trials, const ft_trial *trial, ft_rival_filter *rivals,
-                       const void *context, ft_verdict *verdict);
+void ft_halving_decide(const ft_halving *halving, const ft_trials *trials, const ft_trial *trial,
+                       ft_rival_filter *rivals, const void *context, ft_verdict *verdict);
 ft_status ft_halving_check(const char *pruner, const ft_halving *halving, bool automatic);
 
 #endif

@@ -3,6 +3,6 @@
 
 ft_status ft_pruner_median(int64_t startup_trials, int64_t warmup_steps, int64_t interval_steps, int64_t min_trials,
                            ft_pruner **out) {
-    return ft_pruner_percentile(&(ft_pruner_percentile_options){50, startup_trials, warmup_steps, interval_steps, min_trials},
-                                out);
+    return ft_pruner_percentile(
+        &(ft_pruner_percentile_options){50, startup_trials, warmup_steps, interval_steps, min_trials}, out);
 }

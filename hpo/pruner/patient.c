@@ -1,5 +1,5 @@
-// patient.c - another pruner's verdict counts only once a trial has stopped improving: the best of its last patience + 1
-// reports is worse, by more than min_delta, than the best of those before.
+// patient.c - another pruner's verdict counts only once a trial has stopped improving: the best of its last patience +
+// 1 reports is worse, by more than min_delta, than the best of those before.
 #include "hpo/pruner/internal.h"
 
 typedef struct patient_pruner {

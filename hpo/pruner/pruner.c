@@ -8,7 +8,8 @@ ft_status ft_pruner_decide(ft_pruner *pruner, const ft_trials *trials, int64_t n
     if (number < 0 || number >= trials->count)
         return ft_fail(FT_FAILED, "pruner", "there is no trial %lld", (long long)number);
     if (trials->objectives != 1) {
-        ft_status status = ft_fail(FT_INVALID, "study.pruner", "a study of %d objectives cannot prune", trials->objectives);
+        ft_status status =
+            ft_fail(FT_INVALID, "study.pruner", "a study of %d objectives cannot prune", trials->objectives);
         ft_hint("study.pruner = none, or a single objective");
         return status;
     }
@@ -23,8 +24,8 @@ void ft_pruner_free(ft_pruner *pruner) {
     free(pruner);
 }
 
-// A pruner is asked after every report, but may be set to look only every `interval` steps; reports can skip steps, so the
-// first one at or behind a multiple is judged.
+// A pruner is asked after every report, but may be set to look only every `interval` steps; reports can skip steps, so
+// the first one at or behind a multiple is judged.
 bool ft_pruner_due(const ft_trial *trial, int64_t warmup, int64_t interval) {
     int64_t last = ft_last_report(trial)->step;
     if (last < warmup) return false;
@@ -35,7 +36,8 @@ bool ft_pruner_due(const ft_trial *trial, int64_t warmup, int64_t interval) {
 
 ft_status ft_pruner_check_interval(const char *pruner, int64_t warmup, int64_t interval) {
     if (warmup < 0)
-        return ft_fail(FT_INVALID, pruner, "the number of warm-up steps must be at least 0, got %lld", (long long)warmup);
+        return ft_fail(FT_INVALID, pruner, "the number of warm-up steps must be at least 0, got %lld",
+                       (long long)warmup);
     if (interval < 1)
         return ft_fail(FT_INVALID, pruner, "the interval must be at least 1 step, got %lld", (long long)interval);
     return FT_OK;

@@ -1,4 +1,5 @@
-// threshold.c - the last value itself must be a number within bounds, whatever the other trials did: stops what has diverged.
+// threshold.c - the last value itself must be a number within bounds, whatever the other trials did: stops what has
+// diverged.
 #include "hpo/pruner/internal.h"
 
 typedef struct threshold_pruner {
@@ -15,10 +16,12 @@ static ft_status decide(ft_pruner *pruner, const ft_trials *trials, const ft_tri
     return FT_OK;
 }
 
-ft_status ft_pruner_threshold(double lower, double upper, int64_t warmup_steps, int64_t interval_steps, ft_pruner **out) {
+ft_status ft_pruner_threshold(double lower, double upper, int64_t warmup_steps, int64_t interval_steps,
+                              ft_pruner **out) {
     static const ft_pruner_kind kind = {.name = "threshold", .decide = decide};
     *out = NULL;
-    if (!(lower <= upper)) return ft_fail(FT_INVALID, kind.name, "lower must not exceed upper, got %g and %g", lower, upper);
+    if (!(lower <= upper))
+        return ft_fail(FT_INVALID, kind.name, "lower must not exceed upper, got %g and %g", lower, upper);
     FT_TRY(ft_pruner_check_interval(kind.name, warmup_steps, interval_steps));
     threshold_pruner *pruner = ft_calloc(1, sizeof *pruner, "a pruner");
     if (pruner == NULL) return FT_NO_MEMORY;

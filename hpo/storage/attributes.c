@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- write ------------------------------------------------------------------------------------------------------------------
+// ---- write ----------------------------------------------------------------------------------------------------------
 
 ft_status ft_stored_set_attribute(ft_stored *study, int64_t number, ft_attribute_kind kind, const char *key,
                                   const char *json) {
@@ -16,8 +16,8 @@ ft_status ft_stored_set_attribute(ft_stored *study, int64_t number, ft_attribute
     json_decref(parsed);
     bool user = kind == FT_USER_ATTRIBUTE;
     if (number == FT_STUDY_ATTRIBUTE)
-        return ft_sql_run(study->storage, user ? FT_SQL_STUDY_USER_ATTRIBUTE_SET : FT_SQL_STUDY_SYSTEM_ATTRIBUTE_SET, NULL,
-                          "itt", study->id, key, json);
+        return ft_sql_run(study->storage, user ? FT_SQL_STUDY_USER_ATTRIBUTE_SET : FT_SQL_STUDY_SYSTEM_ATTRIBUTE_SET,
+                          NULL, "itt", study->id, key, json);
     FT_TRY(ft_stored_changeable(study, number));
     int changed;
     FT_TRY(ft_sql_run(study->storage, user ? FT_SQL_USER_ATTRIBUTE_SET : FT_SQL_SYSTEM_ATTRIBUTE_SET, &changed, "itt",
@@ -37,7 +37,7 @@ ft_status ft_stored_set_scalar(ft_stored *study, int64_t number, ft_attribute_ki
     return status;
 }
 
-// ---- read -------------------------------------------------------------------------------------------------------------------
+// ---- read -----------------------------------------------------------------------------------------------------------
 
 static ft_status choose(ft_stored *study, int64_t number, ft_attribute_kind kind, ft_sql *id) {
     bool user = kind == FT_USER_ATTRIBUTE, of_study = number == FT_STUDY_ATTRIBUTE;
@@ -83,8 +83,8 @@ ft_status ft_stored_attributes(ft_stored *study, int64_t number, ft_attribute_ki
     return status;
 }
 
-ft_status ft_stored_attribute(ft_stored *study, int64_t number, ft_attribute_kind kind, const char *key, ft_arena *arena,
-                              const char **json) {
+ft_status ft_stored_attribute(ft_stored *study, int64_t number, ft_attribute_kind kind, const char *key,
+                              ft_arena *arena, const char **json) {
     *json = NULL;
     ft_attribute *attributes;
     int count;
@@ -94,7 +94,7 @@ ft_status ft_stored_attribute(ft_stored *study, int64_t number, ft_attribute_kin
     return FT_OK;
 }
 
-// ---- fixed parameters ---------------------------------------------------------------------------------------------------------
+// ---- fixed parameters -----------------------------------------------------------------------------------------------
 
 static ft_status fixed_json(const ft_fixed_param *params, int count, char **text) {
     ft_text_stream stream;

@@ -5,9 +5,9 @@
 
 #include "hpo/distribution.h"
 
-// Reads what any Optuna since 1.0 wrote; the old class names become what they mean today. Choices live in `arena`. Lists
-// with equal choices are taken: Optuna stores them, and the second is only never looked up. Choices that are lists or
-// objects are refused.
+// Reads what any Optuna since 1.0 wrote; the old class names become what they mean today. Choices live in `arena`.
+// Lists with equal choices are taken: Optuna stores them, and the second is only never looked up. Choices that are
+// lists or objects are refused.
 ft_status ft_distribution_from_json(const char *text, const char *where, ft_arena *arena, ft_distribution *out);
 // *text is free()d by the caller.
 ft_status ft_distribution_to_json(const ft_distribution *distribution, char **text);

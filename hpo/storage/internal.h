@@ -56,8 +56,9 @@
     X(REPORTS_DELETE, "DELETE FROM trial_intermediate_values WHERE trial_id = ?1")                                     \
     X(USER_ATTRIBUTE_SET, "INSERT INTO trial_user_attributes (trial_id, key, value_json) SELECT ?1, ?2, ?3" UNFINISHED \
                           "ON CONFLICT (trial_id, key) DO UPDATE SET value_json = excluded.value_json")                \
-    X(SYSTEM_ATTRIBUTE_SET, "INSERT INTO trial_system_attributes (trial_id, key, value_json) SELECT ?1, ?2, ?3"        \
-                            UNFINISHED "ON CONFLICT (trial_id, key) DO UPDATE SET value_json = excluded.value_json")   \
+    X(SYSTEM_ATTRIBUTE_SET,                                                                                            \
+      "INSERT INTO trial_system_attributes (trial_id, key, value_json) SELECT ?1, ?2, ?3" UNFINISHED                   \
+      "ON CONFLICT (trial_id, key) DO UPDATE SET value_json = excluded.value_json")                                    \
     X(STUDY_USER_ATTRIBUTE_SET, "INSERT INTO study_user_attributes (study_id, key, value_json) VALUES (?1, ?2, ?3) "   \
                                 "ON CONFLICT (study_id, key) DO UPDATE SET value_json = excluded.value_json")          \
     X(STUDY_SYSTEM_ATTRIBUTE_SET, "INSERT INTO study_system_attributes (study_id, key, value_json) "                   \

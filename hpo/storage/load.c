@@ -9,14 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What is known of a parameter's name. A study repeats the same few distributions: their text is compared, not parsed again.
+// What is known of a parameter's name. A study repeats the same few distributions: their text is compared, not parsed
+// again.
 struct ft_seen_param {
     char *json; // of the distribution seen last
     int distribution;
     int first; // -1: none yet. All others of the name must be compatible with it
 };
 
-// ---- errors ---------------------------------------------------------------------------------------------------------------
+// ---- errors ---------------------------------------------------------------------------------------------------------
 
 static const char *place(const ft_stored *study, int64_t number, char where[512]) {
     snprintf(where, 512, "%.400s, trial %lld", study->storage->path, (long long)number);
@@ -34,7 +35,7 @@ static ft_status in_trial(const ft_stored *study, int64_t number, ft_status stat
     return status;
 }
 
-// ---- parameters -----------------------------------------------------------------------------------------------------------
+// ---- parameters -----------------------------------------------------------------------------------------------------
 
 static ft_status seen_of(ft_stored *study, const char *name, int *id) {
     FT_TRY(ft_trials_name(&study->trials, name, id));
@@ -111,7 +112,7 @@ static ft_status load_param(ft_stored *study, int64_t number) {
     return in_trial(study, number, ft_trials_set_param(&study->trials, number, id, seen->distribution, value));
 }
 
-// ---- system attributes ------------------------------------------------------------------------------------------------------
+// ---- system attributes ----------------------------------------------------------------------------------------------
 
 enum { MOST_RUNGS = 64, MOST_PIECES = 4096 };
 
@@ -120,7 +121,7 @@ typedef struct gathered {
     double rungs[MOST_RUNGS];
     bool has_rung[MOST_RUNGS];
     char **pieces; // [MOST_PIECES] of tpe:relative_params
-    json_t *list; // of constraints
+    json_t *list;  // of constraints
     json_t *named;
 } gathered;
 
@@ -254,7 +255,7 @@ static ft_status load_system_attributes(ft_stored *study, int64_t number, ft_tri
     return status;
 }
 
-// ---- values and reports -------------------------------------------------------------------------------------------------------
+// ---- values and reports ---------------------------------------------------------------------------------------------
 
 static ft_status load_reports(ft_stored *study, int64_t number) {
     ft_storage *storage = study->storage;
@@ -280,7 +281,8 @@ static ft_status load_values(ft_stored *study, int64_t number, double *values, i
         if (!row) return FT_OK;
         int64_t objective;
         double value;
-        if (!ft_sql_int(storage, FT_SQL_VALUES, 0, &objective) || objective != *count || objective >= study->trials.objectives)
+        if (!ft_sql_int(storage, FT_SQL_VALUES, 0, &objective) || objective != *count ||
+            objective >= study->trials.objectives)
             return bad(study, number, "its values do not belong to the study's objectives");
         if (!ft_sql_typed(storage, FT_SQL_VALUES, 1, &value) || isnan(value))
             return bad(study, number, "its value is no number");
@@ -298,12 +300,13 @@ static ft_status finish(ft_stored *study, int64_t number, ft_trial_state state) 
         status = bad(study, number, "it is COMPLETE without a value for every objective");
     // Optuna lets programs add failed trials with values, and pruned ones of several objectives; nobody reads them.
     if (state == FT_FAIL || (state == FT_PRUNED && study->trials.objectives > 1)) count = 0;
-    if (status == FT_OK) status = in_trial(study, number, ft_trials_finish(&study->trials, number, state, values, count));
+    if (status == FT_OK)
+        status = in_trial(study, number, ft_trials_finish(&study->trials, number, state, values, count));
     free(values);
     return status;
 }
 
-// ---- trials -------------------------------------------------------------------------------------------------------------------
+// ---- trials ---------------------------------------------------------------------------------------------------------
 
 ft_status ft_stored_append(ft_stored *study, int64_t trial_id, ft_trial_state state, int64_t *number) {
     if (study->trials.count == study->id_capacity) {
@@ -346,9 +349,10 @@ static ft_status load_new(ft_stored *study) {
         int64_t trial_id, number, at;
         ft_trial_state state;
         FT_TRY(in_trial(study, study->trials.count, ft_state_of(ft_sql_text(storage, FT_SQL_TRIALS_AFTER, 2), &state)));
-        if (!ft_sql_int(storage, FT_SQL_TRIALS_AFTER, 0, &trial_id) || !ft_sql_int(storage, FT_SQL_TRIALS_AFTER, 1, &number) ||
-            number != study->trials.count)
-            return bad(study, study->trials.count, "there is no trial of this number: they must run from 0 without gaps");
+        if (!ft_sql_int(storage, FT_SQL_TRIALS_AFTER, 0, &trial_id) ||
+            !ft_sql_int(storage, FT_SQL_TRIALS_AFTER, 1, &number) || number != study->trials.count)
+            return bad(study, study->trials.count,
+                       "there is no trial of this number: they must run from 0 without gaps");
         FT_TRY(ft_stored_append(study, trial_id, state, &at));
         FT_TRY(load_trial(study, at, state));
     }

@@ -23,7 +23,8 @@ static void write_wrapped(FILE *out, const char *text) {
             putc(*at++, out);
         } else if (!in_string) {
             int i = 0;
-            while (i < WORDS && strncmp(at, words[i].word, strlen(words[i].word)) != 0) i++;
+            while (i < WORDS && strncmp(at, words[i].word, strlen(words[i].word)) != 0)
+                i++;
             if (i < WORDS) {
                 fprintf(out, "{\"%s\":0}", words[i].word);
                 at += strlen(words[i].word) - 1;

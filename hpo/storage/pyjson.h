@@ -1,5 +1,5 @@
-// pyjson.h - JSON as Python's json module writes it, which Optuna's database is full of: any value may stand alone, and NaN,
-// Infinity and -Infinity are words.
+// pyjson.h - JSON as Python's json module writes it, which Optuna's database is full of: any value may stand alone, and
+// NaN, Infinity and -Infinity are words.
 #ifndef FT_HPO_PYJSON_H
 #define FT_HPO_PYJSON_H
 

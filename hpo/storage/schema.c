@@ -15,7 +15,8 @@ static const char schema[] =
     "CREATE TABLE study_directions (study_direction_id INTEGER NOT NULL, direction VARCHAR(8) NOT NULL,"
     " study_id INTEGER NOT NULL, objective INTEGER NOT NULL, PRIMARY KEY (study_direction_id),"
     " UNIQUE (study_id, objective), FOREIGN KEY(study_id) REFERENCES studies (study_id));"
-    "CREATE TABLE study_user_attributes (study_user_attribute_id INTEGER NOT NULL, study_id INTEGER, \"key\" VARCHAR(512),"
+    "CREATE TABLE study_user_attributes (study_user_attribute_id INTEGER NOT NULL, study_id INTEGER, \"key\" "
+    "VARCHAR(512),"
     " value_json TEXT, PRIMARY KEY (study_user_attribute_id), UNIQUE (study_id, \"key\"),"
     " FOREIGN KEY(study_id) REFERENCES studies (study_id));"
     "CREATE TABLE study_system_attributes (study_system_attribute_id INTEGER NOT NULL, study_id INTEGER,"
@@ -25,13 +26,15 @@ static const char schema[] =
     " datetime_start DATETIME, datetime_complete DATETIME, PRIMARY KEY (trial_id),"
     " FOREIGN KEY(study_id) REFERENCES studies (study_id));"
     "CREATE INDEX ix_trials_study_id ON trials (study_id);"
-    "CREATE TABLE trial_user_attributes (trial_user_attribute_id INTEGER NOT NULL, trial_id INTEGER, \"key\" VARCHAR(512),"
+    "CREATE TABLE trial_user_attributes (trial_user_attribute_id INTEGER NOT NULL, trial_id INTEGER, \"key\" "
+    "VARCHAR(512),"
     " value_json TEXT, PRIMARY KEY (trial_user_attribute_id), UNIQUE (trial_id, \"key\"),"
     " FOREIGN KEY(trial_id) REFERENCES trials (trial_id));"
     "CREATE TABLE trial_system_attributes (trial_system_attribute_id INTEGER NOT NULL, trial_id INTEGER,"
     " \"key\" VARCHAR(512), value_json TEXT, PRIMARY KEY (trial_system_attribute_id), UNIQUE (trial_id, \"key\"),"
     " FOREIGN KEY(trial_id) REFERENCES trials (trial_id));"
-    "CREATE TABLE trial_params (param_id INTEGER NOT NULL, trial_id INTEGER, param_name VARCHAR(512), param_value FLOAT,"
+    "CREATE TABLE trial_params (param_id INTEGER NOT NULL, trial_id INTEGER, param_name VARCHAR(512), param_value "
+    "FLOAT,"
     " distribution_json TEXT, PRIMARY KEY (param_id), UNIQUE (trial_id, param_name),"
     " FOREIGN KEY(trial_id) REFERENCES trials (trial_id));"
     "CREATE TABLE trial_values (trial_value_id INTEGER NOT NULL, trial_id INTEGER NOT NULL, objective INTEGER NOT NULL,"
@@ -49,7 +52,7 @@ static const char schema[] =
     "INSERT INTO version_info VALUES (1, 12, 'ftengine " FT_VERSION "');"
     "INSERT INTO alembic_version VALUES ('v3.2.0.a');";
 
-// ---- versions -----------------------------------------------------------------------------------------------------------
+// ---- versions -------------------------------------------------------------------------------------------------------
 
 // The first column of the first row of `sql` as text, "" when there is none. For tables that may not be there.
 static ft_status ask(ft_storage *storage, const char *sql, char answer[64]) {
@@ -76,8 +79,8 @@ static ft_status has_table(ft_storage *storage, const char *name, bool *has) {
     return FT_OK;
 }
 
-// Only this one is the present schema; v3.0.0.d is the same but for an index. Optuna leaves the table empty in a file that
-// another program made, and goes by schema_version.
+// Only this one is the present schema; v3.0.0.d is the same but for an index. Optuna leaves the table empty in a file
+// that another program made, and goes by schema_version.
 static ft_status check_version(ft_storage *storage) {
     char alembic[64] = "", number[64], library[64];
     bool has = false;
@@ -89,8 +92,8 @@ static ft_status check_version(ft_storage *storage) {
     if (has) FT_TRY(ask(storage, "SELECT version_num FROM alembic_version", alembic));
     if (strcmp(alembic, "v3.2.0.a") == 0 || strcmp(alembic, "v3.0.0.d") == 0) return FT_OK;
     if (alembic[0] == '\0' && strcmp(number, "12") == 0) return FT_OK;
-    static const char *const older[] = {"v0.9.0.a", "v1.2.0.a", "v1.3.0.a", "v2.4.0.a", "v2.6.0.a", "v3.0.0.a", "v3.0.0.b",
-                                        "v3.0.0.c"};
+    static const char *const older[] = {"v0.9.0.a", "v1.2.0.a", "v1.3.0.a", "v2.4.0.a",
+                                        "v2.6.0.a", "v3.0.0.a", "v3.0.0.b", "v3.0.0.c"};
     bool is_older = alembic[0] == '\0';
     for (size_t i = 0; i < sizeof older / sizeof older[0]; i++)
         is_older = is_older || strcmp(alembic, older[i]) == 0;
@@ -125,7 +128,7 @@ ft_status ft_schema_check(ft_storage *storage, bool create) {
     return FT_OK;
 }
 
-// ---- open and close -------------------------------------------------------------------------------------------------------
+// ---- open and close -------------------------------------------------------------------------------------------------
 
 // A file from outside can hold views and triggers; no study needs any.
 static void distrust(sqlite3 *db) {
@@ -151,7 +154,8 @@ static ft_status path_of_url(const char *url, const char **path) {
 
 static ft_status open_file(ft_storage *storage, int flags) {
     bool create = (flags & FT_STORAGE_CREATE) != 0;
-    if (!create && access(storage->path, F_OK) != 0) return ft_fail(FT_INVALID, storage->path, "there is no such study file");
+    if (!create && access(storage->path, F_OK) != 0)
+        return ft_fail(FT_INVALID, storage->path, "there is no such study file");
     int mode = storage->writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
     if (create) mode |= SQLITE_OPEN_CREATE;
     if (sqlite3_open_v2(storage->path, &storage->db, mode | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) {
@@ -165,7 +169,8 @@ static ft_status open_file(ft_storage *storage, int flags) {
     if (!storage->writable) return FT_OK;
     // Where a WAL is impossible (network file systems) SQLite stays with its journal, which is safe too, only slower.
     FT_TRY(ft_sql_script(storage, "PRAGMA journal_mode = WAL"));
-    return ft_sql_script(storage, flags & FT_STORAGE_FULL_SYNC ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
+    return ft_sql_script(storage,
+                         flags & FT_STORAGE_FULL_SYNC ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
 }
 
 ft_status ft_storage_open(const char *url, int flags, ft_storage **out) {
@@ -208,7 +213,7 @@ ft_status ft_storage_close(ft_storage *storage) {
 
 const char *ft_storage_path(const ft_storage *storage) { return storage->path; }
 
-// ---- transactions -----------------------------------------------------------------------------------------------------------
+// ---- transactions ---------------------------------------------------------------------------------------------------
 
 ft_status ft_storage_begin(ft_storage *storage) {
     if (storage->depth == 0) FT_TRY(ft_sql_run(storage, FT_SQL_BEGIN, NULL, ""));

@@ -38,7 +38,8 @@ ft_status ft_sql_error(ft_storage *storage) {
 
 static ft_status prepare(ft_storage *storage, ft_sql id) {
     if (storage->statements[id] != NULL) return FT_OK;
-    int code = sqlite3_prepare_v3(storage->db, texts[id], -1, SQLITE_PREPARE_PERSISTENT, &storage->statements[id], NULL);
+    int code =
+        sqlite3_prepare_v3(storage->db, texts[id], -1, SQLITE_PREPARE_PERSISTENT, &storage->statements[id], NULL);
     return code == SQLITE_OK ? FT_OK : ft_sql_error(storage);
 }
 
@@ -101,7 +102,7 @@ ft_status ft_sql_script(ft_storage *storage, const char *sql) {
     return sqlite3_exec(storage->db, sql, NULL, NULL, NULL) == SQLITE_OK ? FT_OK : ft_sql_error(storage);
 }
 
-// ---- columns ----------------------------------------------------------------------------------------------------------
+// ---- columns --------------------------------------------------------------------------------------------------------
 
 const char *ft_sql_text(ft_storage *storage, ft_sql id, int column) {
     sqlite3_stmt *s = storage->statements[id];
@@ -141,7 +142,7 @@ const char *ft_sql_type_name(double value) {
     return isnan(value) ? "NAN" : isfinite(value) ? "FINITE" : value > 0 ? "INF_POS" : "INF_NEG";
 }
 
-// ---- words --------------------------------------------------------------------------------------------------------------
+// ---- words ----------------------------------------------------------------------------------------------------------
 
 void ft_sql_now(char text[32]) {
     struct timespec now;
@@ -156,8 +157,8 @@ int64_t ft_sql_time(const char *text) {
     struct tm parts = {0};
     int used = 0;
     if (text == NULL) return -1;
-    int fields = sscanf(text, "%4d-%2d-%2d %2d:%2d:%2d%n", &parts.tm_year, &parts.tm_mon, &parts.tm_mday, &parts.tm_hour,
-                        &parts.tm_min, &parts.tm_sec, &used);
+    int fields = sscanf(text, "%4d-%2d-%2d %2d:%2d:%2d%n", &parts.tm_year, &parts.tm_mon, &parts.tm_mday,
+                        &parts.tm_hour, &parts.tm_min, &parts.tm_sec, &used);
     if (fields != 6) return -1;
     parts.tm_year -= 1900;
     parts.tm_mon -= 1;

@@ -1,5 +1,5 @@
-// storage.h - studies in one SQLite file with Optuna's tables (schema v3.2.0.a), which Optuna and its dashboard open and
-// continue, and the other way round.
+// storage.h - studies in one SQLite file with Optuna's tables (schema v3.2.0.a), which Optuna and its dashboard open
+// and continue, and the other way round.
 //
 //     ft_storage *storage;
 //     FT_TRY(ft_storage_open("sqlite:///studies/a/study.db", FT_STORAGE_CREATE, &storage));
@@ -14,10 +14,12 @@
 // 1. A change is in the file when its function returns (in a group: when the group is committed). A kill at any moment,
 //    kill -9 too, loses nothing that had returned. A power cut can lose the last changes, never more, and never damages
 //    the file; with FT_STORAGE_FULL_SYNC it loses nothing either.
-// 2. While it is open for writing the file is in WAL mode. ft_storage_close() puts it back to one plain file; after a kill the
+// 2. While it is open for writing the file is in WAL mode. ft_storage_close() puts it back to one plain file; after a
+// kill the
 //    next open and close do.
 // 3. Finished trials never change. Trials never go away, so numbers run from 0 without gaps in the order of trial_id.
-// 4. Every change goes to the file first and then to the history in memory. After an error of a changing function the two may
+// 4. Every change goes to the file first and then to the history in memory. After an error of a changing function the
+// two may
 //    differ: close the study. FT_FAILED from a change to a trial that another process has just finished is harmless:
 //    ft_stored_refresh() and go on.
 // 5. One thread per storage; any number of processes.
@@ -35,8 +37,8 @@ enum {
     FT_STORAGE_FULL_SYNC = 4, // every commit waits for the disk
 };
 
-// `url` is sqlite:///FILE or just a path. FT_INVALID for what is not a database of studies, and for schemas older or newer
-// than ours.
+// `url` is sqlite:///FILE or just a path. FT_INVALID for what is not a database of studies, and for schemas older or
+// newer than ours.
 ft_status ft_storage_open(const char *url, int flags, ft_storage **out);
 ft_status ft_storage_close(ft_storage *storage); // NULL is fine. It is closed also when this fails
 const char *ft_storage_path(const ft_storage *storage);
@@ -69,7 +71,7 @@ typedef struct ft_stored {
     int64_t id;
     char *name;
     ft_trials trials;
-    int64_t *trial_ids; // [trials.count] the database's
+    int64_t *trial_ids;         // [trials.count] the database's
     struct ft_seen_param *seen; // by name id: what load.c has parsed
     int64_t id_capacity, data_version;
     int seen_capacity;
@@ -78,7 +80,8 @@ typedef struct ft_stored {
 // name NULL: the only study in the file.
 ft_status ft_stored_open(ft_storage *storage, const char *name, ft_stored **out);
 // FT_INVALID when the name is taken.
-ft_status ft_stored_create(ft_storage *storage, const char *name, int objectives, const bool *maximize, ft_stored **out);
+ft_status ft_stored_create(ft_storage *storage, const char *name, int objectives, const bool *maximize,
+                           ft_stored **out);
 void ft_stored_close(ft_stored *study); // NULL is fine
 // Takes in what other processes have written. Costs next to nothing when they have not.
 ft_status ft_stored_refresh(ft_stored *study);
@@ -89,7 +92,8 @@ ft_status ft_stored_refresh(ft_stored *study);
 ft_status ft_stored_ask(ft_stored *study, ft_trial_state state, int64_t *number);
 // The oldest WAITING trial becomes RUNNING; it goes to one process only. *number = -1: none is waiting.
 ft_status ft_stored_pop(ft_stored *study, int64_t *number);
-// FT_INVALID when the study knows the name with another kind of distribution or other choices: Optuna would refuse the study.
+// FT_INVALID when the study knows the name with another kind of distribution or other choices: Optuna would refuse the
+// study.
 ft_status ft_stored_param(ft_stored *study, int64_t number, const char *name, const ft_distribution *distribution,
                           double value);
 // Drawn jointly, not yet asked for: other workers' samplers count them. Written once a trial.
@@ -102,9 +106,10 @@ ft_status ft_stored_relative(ft_stored *study, int64_t number, const ft_stored_v
 ft_status ft_stored_report(ft_stored *study, int64_t number, int64_t step, double value);
 // What a pruner's verdict asks for.
 ft_status ft_stored_rungs(ft_stored *study, int64_t number, int count, double value);
-// All constraints of a trial, <= 0 is feasible. Without names they are stored as every Optuna since 3.0 reads them; named ones
-// are seen by 5.0 and later only.
-ft_status ft_stored_constraints(ft_stored *study, int64_t number, const char *const *names, const double *values, int count);
+// All constraints of a trial, <= 0 is feasible. Without names they are stored as every Optuna since 3.0 reads them;
+// named ones are seen by 5.0 and later only.
+ft_status ft_stored_constraints(ft_stored *study, int64_t number, const char *const *names, const double *values,
+                                int count);
 // COMPLETE with all values, PRUNED with one or none, FAIL with none.
 ft_status ft_stored_finish(ft_stored *study, int64_t number, ft_trial_state state, const double *values, int count);
 // Says that a RUNNING trial is alive. Optuna's workers fail those that have stopped to say so.
@@ -113,7 +118,7 @@ ft_status ft_stored_heartbeat_age(ft_stored *study, int64_t number, double *seco
 // Microseconds since 1970, -1 = none. (Optuna before 5 stored local time, and the file does not tell.)
 ft_status ft_stored_times(ft_stored *study, int64_t number, int64_t *start, int64_t *finish);
 
-// ---- fixed parameters and attributes ----------------------------------------------------------------------------------
+// ---- fixed parameters and attributes --------------------------------------------------------------------------------
 
 // A parameter that a WAITING trial must take, as people write it.
 typedef struct ft_fixed_param {
@@ -141,7 +146,7 @@ ft_status ft_stored_set_scalar(ft_stored *study, int64_t number, ft_attribute_ki
 ft_status ft_stored_attributes(ft_stored *study, int64_t number, ft_attribute_kind kind, ft_arena *arena,
                                ft_attribute **attributes, int *count);
 // *json = NULL when there is none.
-ft_status ft_stored_attribute(ft_stored *study, int64_t number, ft_attribute_kind kind, const char *key, ft_arena *arena,
-                              const char **json);
+ft_status ft_stored_attribute(ft_stored *study, int64_t number, ft_attribute_kind kind, const char *key,
+                              ft_arena *arena, const char **json);
 
 #endif

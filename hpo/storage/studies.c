@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- list -------------------------------------------------------------------------------------------------------------
+// ---- list -----------------------------------------------------------------------------------------------------------
 
 static ft_status read_directions(ft_storage *storage, ft_arena *arena, ft_study_info *info) {
     enum { MOST = 64 };
@@ -15,7 +15,8 @@ static ft_status read_directions(ft_storage *storage, ft_arena *arena, ft_study_
         FT_TRY(ft_sql_step(storage, FT_SQL_DIRECTIONS, &row));
         if (!row) break;
         const char *direction = ft_sql_text(storage, FT_SQL_DIRECTIONS, 1);
-        if (info->objectives < MOST) maximize[info->objectives++] = direction != NULL && strcmp(direction, "MAXIMIZE") == 0;
+        if (info->objectives < MOST)
+            maximize[info->objectives++] = direction != NULL && strcmp(direction, "MAXIMIZE") == 0;
     }
     bool *copy = ft_arena_alloc(arena, (size_t)info->objectives + 1);
     if (copy == NULL) return FT_NO_MEMORY;
@@ -84,7 +85,7 @@ ft_status ft_storage_studies(ft_storage *storage, ft_arena *arena, ft_study_info
     return status;
 }
 
-// ---- open and create ----------------------------------------------------------------------------------------------------
+// ---- open and create ------------------------------------------------------------------------------------------------
 
 // "a, b, c and 7 more", for messages.
 static void name_some(const ft_study_info *studies, int count, char *text, size_t room) {
@@ -156,7 +157,8 @@ static ft_status create(ft_storage *storage, const char *name, int objectives, c
     return FT_OK;
 }
 
-ft_status ft_stored_create(ft_storage *storage, const char *name, int objectives, const bool *maximize, ft_stored **out) {
+ft_status ft_stored_create(ft_storage *storage, const char *name, int objectives, const bool *maximize,
+                           ft_stored **out) {
     *out = NULL;
     if (objectives < 1 || objectives > 64)
         return ft_fail(FT_INVALID, "study.objective", "a study has 1 to 64 objectives, not %d", objectives);
@@ -171,7 +173,7 @@ ft_status ft_stored_create(ft_storage *storage, const char *name, int objectives
     return ft_stored_load(storage, id, name, out);
 }
 
-// ---- copy and delete --------------------------------------------------------------------------------------------------------
+// ---- copy and delete ------------------------------------------------------------------------------------------------
 
 // The tables below a trial, and what their rows hold beside an id of their own and the trial's.
 static const struct {
@@ -199,7 +201,8 @@ enum {
 static ft_status delete_rows(ft_storage *storage, int64_t id) {
     char sql[256];
     for (int i = 0; i < TRIAL_TABLES; i++) {
-        snprintf(sql, sizeof sql, "DELETE FROM %s WHERE trial_id IN (SELECT trial_id FROM trials WHERE study_id = %lld)",
+        snprintf(sql, sizeof sql,
+                 "DELETE FROM %s WHERE trial_id IN (SELECT trial_id FROM trials WHERE study_id = %lld)",
                  trial_tables[i].name, (long long)id);
         FT_TRY(ft_sql_script(storage, sql));
     }

@@ -1,5 +1,5 @@
-// write.c - changes of trials: to the file, then to the history in memory. Every statement writes only while the trial is
-// unfinished in the file too, so a trial that another process has finished stays as it is.
+// write.c - changes of trials: to the file, then to the history in memory. Every statement writes only while the trial
+// is unfinished in the file too, so a trial that another process has finished stays as it is.
 #include "hpo/storage/internal.h"
 
 #include "hpo/storage/pyjson.h"
@@ -29,15 +29,15 @@ static ft_status end_group(ft_stored *study, ft_status status) {
     return status;
 }
 
-// ---- begin of a trial -------------------------------------------------------------------------------------------------------
+// ---- begin of a trial -----------------------------------------------------------------------------------------------
 
 // Holding the write lock nobody else can add trials: after a refresh ours is the next number.
 static ft_status insert_trial(ft_stored *study, ft_trial_state state, int64_t *trial_id) {
     char now[32];
     ft_sql_now(now);
     FT_TRY(ft_stored_refresh(study));
-    FT_TRY(ft_sql_run(study->storage, FT_SQL_TRIAL_INSERT, NULL, state == FT_RUNNING ? "iitt" : "iitn", study->trials.count,
-                      study->id, ft_trial_state_name(state), now));
+    FT_TRY(ft_sql_run(study->storage, FT_SQL_TRIAL_INSERT, NULL, state == FT_RUNNING ? "iitt" : "iitn",
+                      study->trials.count, study->id, ft_trial_state_name(state), now));
     *trial_id = sqlite3_last_insert_rowid(study->storage->db);
     return FT_OK;
 }
@@ -67,7 +67,7 @@ ft_status ft_stored_pop(ft_stored *study, int64_t *number) {
     return FT_OK;
 }
 
-// ---- parameters ---------------------------------------------------------------------------------------------------------------
+// ---- parameters -----------------------------------------------------------------------------------------------------
 
 ft_status ft_stored_param(ft_stored *study, int64_t number, const char *name, const ft_distribution *distribution,
                           double value) {
@@ -124,7 +124,8 @@ static ft_status store_pieces(ft_stored *study, int64_t number, const char *text
 ft_status ft_stored_relative(ft_stored *study, int64_t number, const ft_stored_value *values, int count) {
     FT_TRY(ft_stored_changeable(study, number));
     for (int i = 0; i < count; i++)
-        if (values[i].distribution->kind == FT_CATEGORICAL && !ft_distribution_contains(values[i].distribution, values[i].value))
+        if (values[i].distribution->kind == FT_CATEGORICAL &&
+            !ft_distribution_contains(values[i].distribution, values[i].value))
             return ft_fail(FT_INVALID, values[i].name, "there is no choice %g", values[i].value);
     char *text;
     FT_TRY(relative_json(values, count, &text));
@@ -141,7 +142,7 @@ ft_status ft_stored_relative(ft_stored *study, int64_t number, const ft_stored_v
     return status;
 }
 
-// ---- reports, rungs, constraints ----------------------------------------------------------------------------------------------
+// ---- reports, rungs, constraints ------------------------------------------------------------------------------------
 
 ft_status ft_stored_report(ft_stored *study, int64_t number, int64_t step, double value) {
     FT_TRY(ft_stored_changeable(study, number));
@@ -181,24 +182,27 @@ static ft_status store_list(ft_stored *study, int64_t number, const double *valu
     return status;
 }
 
-static ft_status store_named(ft_stored *study, int64_t number, const char *const *names, const double *values, int count) {
+static ft_status store_named(ft_stored *study, int64_t number, const char *const *names, const double *values,
+                             int count) {
     for (int i = 0; i < count; i++) {
         ft_arena arena = {0};
         ft_choice value = {.kind = FT_CHOICE_FLOAT, .number = values[i]};
         const char *key = ft_arena_format(&arena, "constraints:%s", names[i]);
-        ft_status status = key != NULL ? ft_stored_set_scalar(study, number, FT_SYSTEM_ATTRIBUTE, key, &value) : FT_NO_MEMORY;
+        ft_status status =
+            key != NULL ? ft_stored_set_scalar(study, number, FT_SYSTEM_ATTRIBUTE, key, &value) : FT_NO_MEMORY;
         ft_arena_free(&arena);
         FT_TRY(status);
     }
     return FT_OK;
 }
 
-ft_status ft_stored_constraints(ft_stored *study, int64_t number, const char *const *names, const double *values, int count) {
+ft_status ft_stored_constraints(ft_stored *study, int64_t number, const char *const *names, const double *values,
+                                int count) {
     FT_TRY(ft_stored_changeable(study, number));
     for (int i = 0; i < count; i++)
         if (isnan(values[i]))
-            return ft_fail(FT_INVALID, names != NULL ? names[i] : "constraints", "a constraint cannot be NaN (trial %lld)",
-                           (long long)number);
+            return ft_fail(FT_INVALID, names != NULL ? names[i] : "constraints",
+                           "a constraint cannot be NaN (trial %lld)", (long long)number);
     FT_TRY(ft_storage_begin(study->storage));
     FT_TRY(end_group(study, names != NULL ? store_named(study, number, names, values, count)
                                           : store_list(study, number, values, count)));
@@ -212,15 +216,18 @@ ft_status ft_stored_constraints(ft_stored *study, int64_t number, const char *co
     return FT_OK;
 }
 
-// ---- end of a trial -------------------------------------------------------------------------------------------------------------
+// ---- end of a trial -------------------------------------------------------------------------------------------------
 
-static ft_status check_values(const ft_stored *study, int64_t number, ft_trial_state state, const double *values, int count) {
-    if (!ft_trial_finished(state)) return ft_fail(FT_FAILED, "study", "%s is no final state", ft_trial_state_name(state));
+static ft_status check_values(const ft_stored *study, int64_t number, ft_trial_state state, const double *values,
+                              int count) {
+    if (!ft_trial_finished(state))
+        return ft_fail(FT_FAILED, "study", "%s is no final state", ft_trial_state_name(state));
     int objectives = study->trials.objectives;
-    bool fits = state == FT_COMPLETE ? count == objectives : count == 0 || (state == FT_PRUNED && count == 1 && objectives == 1);
+    bool fits = state == FT_COMPLETE ? count == objectives
+                                     : count == 0 || (state == FT_PRUNED && count == 1 && objectives == 1);
     if (!fits)
-        return ft_fail(FT_FAILED, "study", "trial %lld cannot end as %s with %d values (%d objectives)", (long long)number,
-                       ft_trial_state_name(state), count, objectives);
+        return ft_fail(FT_FAILED, "study", "trial %lld cannot end as %s with %d values (%d objectives)",
+                       (long long)number, ft_trial_state_name(state), count, objectives);
     for (int i = 0; i < count; i++)
         if (isnan(values[i])) return ft_fail(FT_INVALID, "study", "the value of trial %lld is NaN", (long long)number);
     return FT_OK;
@@ -233,7 +240,8 @@ static ft_status store_end(ft_stored *study, int64_t number, ft_trial_state stat
         FT_TRY(ft_sql_run(storage, FT_SQL_VALUE_SET, NULL, "iidt", trial_id, (int64_t)i, values[i],
                           ft_sql_type_name(values[i])));
     // With them Optuna's TPE raises at every later suggestion of such a study.
-    if (state == FT_PRUNED && study->trials.objectives > 1) FT_TRY(ft_sql_run(storage, FT_SQL_REPORTS_DELETE, NULL, "i", trial_id));
+    if (state == FT_PRUNED && study->trials.objectives > 1)
+        FT_TRY(ft_sql_run(storage, FT_SQL_REPORTS_DELETE, NULL, "i", trial_id));
     char now[32];
     int changed;
     ft_sql_now(now);
@@ -249,7 +257,7 @@ ft_status ft_stored_finish(ft_stored *study, int64_t number, ft_trial_state stat
     return ft_trials_finish(&study->trials, number, state, values, count);
 }
 
-// ---- signs of life ----------------------------------------------------------------------------------------------------------------
+// ---- signs of life --------------------------------------------------------------------------------------------------
 
 ft_status ft_stored_heartbeat(ft_stored *study, int64_t number) {
     FT_TRY(ft_stored_changeable(study, number));

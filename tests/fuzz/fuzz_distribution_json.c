@@ -1,5 +1,5 @@
-// fuzz_distribution_json.c - the text that a study file of others keeps beside every parameter: read without trust; what was
-// taken is written again and read back equal.
+// fuzz_distribution_json.c - the text that a study file of others keeps beside every parameter: read without trust;
+// what was taken is written again and read back equal.
 #include "hpo/storage/distribution_json.h"
 
 #include <stdint.h>

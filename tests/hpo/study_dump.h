@@ -18,7 +18,8 @@ static void dump_scalar(FILE *out, const ft_choice *value) {
 
 static void dump_distribution(FILE *out, const ft_distribution *d) {
     if (d->kind != FT_CATEGORICAL) {
-        fprintf(out, "%s %.17g %.17g step %.17g log %d", d->kind == FT_INT ? "int" : "float", d->low, d->high, d->step, d->log);
+        fprintf(out, "%s %.17g %.17g step %.17g log %d", d->kind == FT_INT ? "int" : "float", d->low, d->high, d->step,
+                d->log);
         return;
     }
     fputs("choices ", out);
@@ -28,7 +29,9 @@ static void dump_distribution(FILE *out, const ft_distribution *d) {
     }
 }
 
-static int by_key(const void *a, const void *b) { return strcmp(((const ft_attribute *)a)->key, ((const ft_attribute *)b)->key); }
+static int by_key(const void *a, const void *b) {
+    return strcmp(((const ft_attribute *)a)->key, ((const ft_attribute *)b)->key);
+}
 
 static void dump_attributes(FILE *out, ft_stored *study, int64_t number, ft_attribute_kind kind) {
     ft_arena arena = {0};
@@ -36,10 +39,10 @@ static void dump_attributes(FILE *out, ft_stored *study, int64_t number, ft_attr
     int count;
     if (ft_stored_attributes(study, number, kind, &arena, &attributes, &count) != FT_OK)
         fprintf(out, "error: %s\n", ft_error_message());
-    qsort(attributes, (size_t)count, sizeof *attributes, by_key);
+    if (count > 0) qsort(attributes, (size_t)count, sizeof *attributes, by_key);
     for (int i = 0; i < count; i++)
-        fprintf(out, "%s%s %s = %s\n", number >= 0 ? "  " : "", kind == FT_USER_ATTRIBUTE ? "user" : "system", attributes[i].key,
-                attributes[i].json);
+        fprintf(out, "%s%s %s = %s\n", number >= 0 ? "  " : "", kind == FT_USER_ATTRIBUTE ? "user" : "system",
+                attributes[i].key, attributes[i].json);
     ft_arena_free(&arena);
 }
 

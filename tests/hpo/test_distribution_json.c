@@ -22,11 +22,15 @@ static ft_distribution read_ok(const char *text) {
 // Text that Optuna 5 wrote comes out as it went in.
 static void same_text(void **state) {
     static const char *const texts[] = {
-        "{\"name\": \"FloatDistribution\", \"attributes\": {\"step\": null, \"low\": 1e-06, \"high\": 0.01, \"log\": true}}",
-        "{\"name\": \"FloatDistribution\", \"attributes\": {\"step\": 0.1, \"low\": -0.3, \"high\": 0.5, \"log\": false}}",
+        "{\"name\": \"FloatDistribution\", \"attributes\": {\"step\": null, \"low\": 1e-06, \"high\": 0.01, \"log\": "
+        "true}}",
+        "{\"name\": \"FloatDistribution\", \"attributes\": {\"step\": 0.1, \"low\": -0.3, \"high\": 0.5, \"log\": "
+        "false}}",
         "{\"name\": \"IntDistribution\", \"attributes\": {\"log\": false, \"step\": 32, \"low\": -128, \"high\": 512}}",
-        "{\"name\": \"IntDistribution\", \"attributes\": {\"log\": true, \"step\": 1, \"low\": 1, \"high\": 9007199254740992}}",
-        "{\"name\": \"CategoricalDistribution\", \"attributes\": {\"choices\": [\"adamw\", null, true, false, 2, 0.5, NaN, Infinity, "
+        "{\"name\": \"IntDistribution\", \"attributes\": {\"log\": true, \"step\": 1, \"low\": 1, \"high\": "
+        "9007199254740992}}",
+        "{\"name\": \"CategoricalDistribution\", \"attributes\": {\"choices\": [\"adamw\", null, true, false, 2, 0.5, "
+        "NaN, Infinity, "
         "-Infinity, \"\\u00e4\\ud83d\\ude00\\n\\\"\\\\\\u0001NaN\", 1e+16, \"NaN\"]}}",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -61,9 +65,25 @@ static void old_names(void **state) {
     ft_arena_free(&arena);
 }
 
+// Written and read again and again, a range stays as it is.
+static void ranges_do_not_shrink(void **state) {
+    ft_distribution made;
+    assert_int_equal(ft_distribution_float("test", 0, 5, false, 0.1333333333333333, &made), FT_OK);
+    for (int i = 0; i < 3; i++) {
+        char *text;
+        assert_int_equal(ft_distribution_to_json(&made, &text), FT_OK);
+        ft_distribution d = read_ok(text);
+        assert_true(ft_distribution_equal(&d, &made));
+        free(text);
+        made = d;
+    }
+    ft_arena_free(&arena);
+}
+
 // Optuna stores such lists: only the first of equal choices is ever found.
 static void equal_choices_are_read(void **state) {
-    ft_distribution d = read_ok("{\"name\":\"CategoricalDistribution\",\"attributes\":{\"choices\":[1,true,1.0,\"a\",\"a\"]}}");
+    ft_distribution d =
+        read_ok("{\"name\":\"CategoricalDistribution\",\"attributes\":{\"choices\":[1,true,1.0,\"a\",\"a\"]}}");
     assert_int_equal(d.choice_count, 5);
     assert_int_equal(ft_distribution_find_choice(&d, &d.choices[2]), 0);
     assert_int_equal(ft_distribution_find_choice(&d, &d.choices[4]), 3);
@@ -87,15 +107,21 @@ static void refusals(void **state) {
         {"{\"name\": \"FloatDistribution\", \"attributes\": {\"low\": 0, \"high\": \"1\"}}", "needs a number \"high\""},
         {"{\"name\": \"FloatDistribution\", \"attributes\": {\"low\": 0, \"high\": NaN}}", "must be finite"},
         {"{\"name\": \"FloatDistribution\", \"attributes\": {\"low\": 2, \"high\": 1}}", "low must not exceed high"},
-        {"{\"name\": \"FloatDistribution\", \"attributes\": {\"low\": 0, \"high\": 1, \"log\": true}}", "above 0 with log"},
-        {"{\"name\": \"FloatDistribution\", \"attributes\": {\"low\": 0, \"high\": 1, \"log\": 1}}", "neither true nor false"},
-        {"{\"name\": \"FloatDistribution\", \"attributes\": {\"low\": 0, \"high\": 1, \"step\": 0}}", "must be positive"},
-        {"{\"name\": \"FloatDistribution\", \"attributes\": {\"low\": 1, \"high\": 2, \"log\": true, \"step\": 1}}", "do not go together"},
+        {"{\"name\": \"FloatDistribution\", \"attributes\": {\"low\": 0, \"high\": 1, \"log\": true}}",
+         "above 0 with log"},
+        {"{\"name\": \"FloatDistribution\", \"attributes\": {\"low\": 0, \"high\": 1, \"log\": 1}}",
+         "neither true nor false"},
+        {"{\"name\": \"FloatDistribution\", \"attributes\": {\"low\": 0, \"high\": 1, \"step\": 0}}",
+         "must be positive"},
+        {"{\"name\": \"FloatDistribution\", \"attributes\": {\"low\": 1, \"high\": 2, \"log\": true, \"step\": 1}}",
+         "do not go together"},
         {"{\"name\": \"FloatDistribution\", \"attributes\": {\"low\": 0, \"high\": 1, \"mu\": 1}}", "should not have"},
-        {"{\"name\": \"UniformDistribution\", \"attributes\": {\"low\": 0, \"high\": 1, \"log\": true}}", "should not have"},
+        {"{\"name\": \"UniformDistribution\", \"attributes\": {\"low\": 0, \"high\": 1, \"log\": true}}",
+         "should not have"},
         {"{\"name\": \"IntDistribution\", \"attributes\": {\"low\": 0.5, \"high\": 1}}", "not an integer"},
         {"{\"name\": \"IntDistribution\", \"attributes\": {\"low\": 0, \"high\": 1e300}}", "not an integer"},
-        {"{\"name\": \"IntDistribution\", \"attributes\": {\"low\": 0, \"high\": 4, \"step\": 0}}", "step must be at least 1"},
+        {"{\"name\": \"IntDistribution\", \"attributes\": {\"low\": 0, \"high\": 4, \"step\": 0}}",
+         "step must be at least 1"},
         {"{\"name\": \"CategoricalDistribution\", \"attributes\": {\"choices\": []}}", "at least one"},
         {"{\"name\": \"CategoricalDistribution\", \"attributes\": {\"choices\": [[512, 256]]}}", "a list or an object"},
         {"{\"name\": \"CategoricalDistribution\", \"attributes\": {\"choices\": [\"a\\u0000b\"]}}", "not valid JSON"},
@@ -114,7 +140,9 @@ static void refusals(void **state) {
 static void words_in_strings(void **state) {
     json_t *root;
     double number;
-    assert_int_equal(ft_pyjson_parse("[\"NaN\", \"\\\"\", NaN, \"\\\\\", -Infinity, {\"Infinity\": Infinity}]", "test", &root), FT_OK);
+    assert_int_equal(
+        ft_pyjson_parse("[\"NaN\", \"\\\"\", NaN, \"\\\\\", -Infinity, {\"Infinity\": Infinity}]", "test", &root),
+        FT_OK);
     assert_string_equal(json_string_value(json_array_get(root, 0)), "NaN");
     assert_true(ft_pyjson_number(json_array_get(root, 2), &number) && isnan(number));
     assert_string_equal(json_string_value(json_array_get(root, 3)), "\\");
@@ -125,8 +153,12 @@ static void words_in_strings(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_text), cmocka_unit_test(old_names), cmocka_unit_test(equal_choices_are_read),
-        cmocka_unit_test(refusals), cmocka_unit_test(words_in_strings),
+        cmocka_unit_test(same_text),
+        cmocka_unit_test(old_names),
+        cmocka_unit_test(ranges_do_not_shrink),
+        cmocka_unit_test(equal_choices_are_read),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(words_in_strings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

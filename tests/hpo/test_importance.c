@@ -19,7 +19,8 @@ static double uniform(void) {
 
 static int below(int n) { return (int)(uniform() * n); }
 
-static void add(ft_trials *trials, int64_t number, const char *name, const ft_distribution *distribution, double value) {
+static void add(ft_trials *trials, int64_t number, const char *name, const ft_distribution *distribution,
+                double value) {
     int name_id, distribution_id;
     assert_int_equal(ft_trials_name(trials, name, &name_id), FT_OK);
     assert_int_equal(ft_trials_distribution(trials, distribution, &distribution_id), FT_OK);
@@ -44,8 +45,10 @@ static void make_trial(ft_trials *trials, int i, int count) {
                                      {.kind = FT_CHOICE_NULL},
                                      {.kind = FT_CHOICE_BOOL, .integer = 1},
                                      {.kind = FT_CHOICE_FLOAT, .number = 2.5}};
-    ft_distribution unit = floats(0, 1, false, 0), twice = floats(0, 2, false, 0), log = floats(0.001953125, 2, true, 0);
-    ft_distribution step = floats(0, 2, false, 0.25), int_log = ints(1, 1000, true, 1), int_step = ints(0, 24, false, 8);
+    ft_distribution unit = floats(0, 1, false, 0), twice = floats(0, 2, false, 0),
+                    log = floats(0.001953125, 2, true, 0);
+    ft_distribution step = floats(0, 2, false, 0.25), int_log = ints(1, 1000, true, 1),
+                    int_step = ints(0, 24, false, 8);
     ft_distribution single = ints(7, 7, false, 1), whole = ints(-20, 79, false, 1);
     ft_distribution choice = {.kind = FT_CATEGORICAL, .choices = list, .choice_count = 4};
     int64_t n;

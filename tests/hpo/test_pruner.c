@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- the vectors -----------------------------------------------------------------------------------------------------------
+// ---- the vectors ----------------------------------------------------------------------------------------------------
 
 static ft_pruner *make(const char *text) {
     ft_pruner *pruner = NULL;
@@ -85,7 +85,7 @@ static void equals_optuna(void **state) {
     assert_true(verdicts > 3000 && pruned > 300);
 }
 
-// ---- by hand ----------------------------------------------------------------------------------------------------------------
+// ---- by hand --------------------------------------------------------------------------------------------------------
 
 static void nothing_reported_is_kept(void **state) {
     ft_trials trials;
@@ -93,8 +93,8 @@ static void nothing_reported_is_kept(void **state) {
     ft_verdict verdict = {.prune = true, .rungs = 3};
     assert_int_equal(ft_trials_init(&trials, 1, &(bool){false}), FT_OK);
     assert_int_equal(ft_trials_append(&trials, FT_RUNNING, &number), FT_OK);
-    static const char *const all[] = {"none", "median 0 0 1 1", "halving 1 2 0 0", "hyperband 1 9 3 0", "patient 0 0 none",
-                                      "threshold 5 6 0 1"};
+    static const char *const all[] = {
+        "none", "median 0 0 1 1", "halving 1 2 0 0", "hyperband 1 9 3 0", "patient 0 0 none", "threshold 5 6 0 1"};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         ft_pruner *pruner = make(all[i]);
         verdict = (ft_verdict){.prune = true, .rungs = 3};
@@ -140,7 +140,8 @@ static void options_out_of_bounds(void **state) {
     refused(ft_pruner_halving(&(ft_pruner_halving_options){1, 2, 0, -1}, &p), p, "bootstrap count must be at least 0");
     refused(ft_pruner_halving(&(ft_pruner_halving_options){0, 2, 0, 1}, &p), p, "do not go together");
     refused(ft_pruner_hyperband(&(ft_pruner_hyperband_options){0, 9, 3, 0}, "s", &p), p, "at least 1 step, got 0");
-    refused(ft_pruner_hyperband(&(ft_pruner_hyperband_options){10, 9, 3, 0}, "s", &p), p, "at least the least one, 10, got 9");
+    refused(ft_pruner_hyperband(&(ft_pruner_hyperband_options){10, 9, 3, 0}, "s", &p), p,
+            "at least the least one, 10, got 9");
     refused(ft_pruner_hyperband(&(ft_pruner_hyperband_options){1, 0, 3, 1}, "s", &p), p, "do not go together");
     refused(ft_pruner_patient(make("none"), -1, 0, &p), p, "patience must be at least 0, got -1");
     refused(ft_pruner_patient(make("none"), 1, NAN, &p), p, "least improvement must be at least 0, got nan");
@@ -166,8 +167,10 @@ static void large_rungs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_optuna),           cmocka_unit_test(nothing_reported_is_kept),
-        cmocka_unit_test(several_objectives_are_refused), cmocka_unit_test(options_out_of_bounds),
+        cmocka_unit_test(equals_optuna),
+        cmocka_unit_test(nothing_reported_is_kept),
+        cmocka_unit_test(several_objectives_are_refused),
+        cmocka_unit_test(options_out_of_bounds),
         cmocka_unit_test(large_rungs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,12 +72,13 @@ static void assert_at_rest(const char *path) {
     assert_false(ft_path_exists(other));
 }
 
-// ---- a study of everything -----------------------------------------------------------------------------------------------
+// ---- a study of everything ------------------------------------------------------------------------------------------
 
-static const ft_choice choices[] = {{.kind = FT_CHOICE_TEXT, .text = "adamw"},   {.kind = FT_CHOICE_NULL},
-                                    {.kind = FT_CHOICE_BOOL, .integer = 1},      {.kind = FT_CHOICE_INT, .integer = -7},
-                                    {.kind = FT_CHOICE_FLOAT, .number = 0.1},    {.kind = FT_CHOICE_FLOAT, .number = -INFINITY},
-                                    {.kind = FT_CHOICE_TEXT, .text = "ä😀\n\"\\"}};
+static const ft_choice choices[] = {
+    {.kind = FT_CHOICE_TEXT, .text = "adamw"},   {.kind = FT_CHOICE_NULL},
+    {.kind = FT_CHOICE_BOOL, .integer = 1},      {.kind = FT_CHOICE_INT, .integer = -7},
+    {.kind = FT_CHOICE_FLOAT, .number = 0.1},    {.kind = FT_CHOICE_FLOAT, .number = -INFINITY},
+    {.kind = FT_CHOICE_TEXT, .text = "ä😀\n\"\\"}};
 static const ft_distribution optimizer = {.kind = FT_CATEGORICAL, .choices = choices, .choice_count = 7};
 static const ft_distribution rate = {.kind = FT_FLOAT, .log = true, .low = 1e-6, .high = 1e-2};
 static const ft_distribution dropout = {.kind = FT_FLOAT, .low = 0, .high = 0.5, .step = 0.1};
@@ -117,9 +118,9 @@ static void write_trials(ft_stored *study) {
     ok(ft_stored_pop(study, &n));
     assert_int_equal(n, 7);
     ok(ft_stored_param(study, n, "layers", &layers, 4));
-    ok(ft_stored_relative(study, n,
-                          (ft_stored_value[]){{"optimizer", &optimizer, 6}, {"dropout", &dropout, 0.1}, {"length", &length, 192}},
-                          3));
+    ok(ft_stored_relative(
+        study, n,
+        (ft_stored_value[]){{"optimizer", &optimizer, 6}, {"dropout", &dropout, 0.1}, {"length", &length, 192}}, 3));
 }
 
 static void write_study(const char *path) {
@@ -227,7 +228,7 @@ static void reads_what_it_wrote(void **state) {
     assert_at_rest(path);
 }
 
-// ---- rules -------------------------------------------------------------------------------------------------------------------
+// ---- rules ----------------------------------------------------------------------------------------------------------
 
 static void finished_trials_never_change(void **state) {
     ft_storage *one, *two;
@@ -369,13 +370,14 @@ static void create_twice_and_names(void **state) {
     ok(ft_storage_close(storage));
 }
 
-// ---- kill ----------------------------------------------------------------------------------------------------------------------
+// ---- kill -----------------------------------------------------------------------------------------------------------
 
 // Works until it is killed; tells the number of each trial as soon as the call that finished it has returned.
 static void work(const char *path, int pipe) {
     ft_storage *storage;
     ft_stored *study;
-    if (ft_storage_open(path, FT_STORAGE_WRITE, &storage) != FT_OK || ft_stored_open(storage, "s", &study) != FT_OK) _exit(1);
+    if (ft_storage_open(path, FT_STORAGE_WRITE, &storage) != FT_OK || ft_stored_open(storage, "s", &study) != FT_OK)
+        _exit(1);
     for (;;) {
         int64_t n;
         ft_status status = ft_stored_ask(study, FT_RUNNING, &n);
@@ -453,14 +455,10 @@ int main(int argc, char **argv) {
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_optuna_wrote),
-        cmocka_unit_test(continues_what_optuna_wrote),
-        cmocka_unit_test(reads_what_it_wrote),
-        cmocka_unit_test(finished_trials_never_change),
-        cmocka_unit_test(groups_are_all_or_nothing),
-        cmocka_unit_test(several_objectives_keep_no_reports_of_pruned),
-        cmocka_unit_test(copies_and_deletes),
-        cmocka_unit_test(create_twice_and_names),
+        cmocka_unit_test(reads_what_optuna_wrote),   cmocka_unit_test(continues_what_optuna_wrote),
+        cmocka_unit_test(reads_what_it_wrote),       cmocka_unit_test(finished_trials_never_change),
+        cmocka_unit_test(groups_are_all_or_nothing), cmocka_unit_test(several_objectives_keep_no_reports_of_pruned),
+        cmocka_unit_test(copies_and_deletes),        cmocka_unit_test(create_twice_and_names),
         cmocka_unit_test(killed_at_any_moment),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

@@ -1,4 +1,5 @@
-// Study files that are damaged, of another program, of another version, or made to harm: one clear error each, no crash.
+// Study files that are damaged, of another program, of another version, or made to harm: one clear error each, no
+// crash.
 #include "hpo/storage/storage.h"
 
 #include "engine/io/files.h"
@@ -63,7 +64,8 @@ static void rows_that_cannot_be(void **state) {
     } cases[] = {
         {"UPDATE trial_params SET distribution_json = '{' WHERE param_id = 3", "not valid JSON"},
         {"UPDATE trial_params SET distribution_json = NULL WHERE param_id = 3", "no distribution"},
-        {"UPDATE trial_params SET distribution_json = '{\"name\": \"X\", \"attributes\": {}}' WHERE param_id = 3", "unknown distribution"},
+        {"UPDATE trial_params SET distribution_json = '{\"name\": \"X\", \"attributes\": {}}' WHERE param_id = 3",
+         "unknown distribution"},
         {"UPDATE trial_params SET param_value = 'text' WHERE param_id = 3", "value is not a number"},
         {"UPDATE trial_params SET param_value = NULL WHERE param_id = 3", "value is not a number"},
         {"UPDATE trial_params SET param_value = 9e999 WHERE param_id = 3", "value is not a number"},
@@ -85,7 +87,8 @@ static void rows_that_cannot_be(void **state) {
         {"DELETE FROM study_directions", "no directions"},
         {"UPDATE trial_system_attributes SET value_json = '[NaN]' WHERE key = 'constraints'", "NaN"},
         {"UPDATE trial_system_attributes SET value_json = '{}' WHERE key = 'constraints'", "no list"},
-        {"UPDATE trial_system_attributes SET value_json = '[\"x\"]' WHERE key = 'constraints'", "constraint is not a number"},
+        {"UPDATE trial_system_attributes SET value_json = '[\"x\"]' WHERE key = 'constraints'",
+         "constraint is not a number"},
         {"UPDATE trial_system_attributes SET value_json = 'x' WHERE key = 'completed_rung_0'", "not valid JSON"},
         {"UPDATE trial_system_attributes SET value_json = '[]' WHERE key = 'completed_rung_0'", "rung is not a number"},
         {"UPDATE trial_system_attributes SET value_json = NULL", "no value"},
@@ -104,7 +107,8 @@ static void rows_that_cannot_be(void **state) {
     }
 }
 
-// What Optuna takes, too: an empty version, the schema without its last index, trailing junk in attributes nobody reads.
+// What Optuna takes, too: an empty version, the schema without its last index, trailing junk in attributes nobody
+// reads.
 static void rows_that_can_be(void **state) {
     static const char *const cases[] = {
         "DELETE FROM alembic_version",
@@ -112,8 +116,10 @@ static void rows_that_can_be(void **state) {
         "UPDATE alembic_version SET version_num = 'v3.0.0.d'; DROP INDEX ix_trials_study_id",
         "CREATE TABLE mine (x)",
         "UPDATE trial_user_attributes SET value_json = 'no JSON'",
-        "INSERT INTO trial_system_attributes (trial_id, key, value_json) VALUES (12, 'tpe:relative_params:0', '\"{\\\"x\"')",
-        "DROP TABLE trial_heartbeats; CREATE TABLE trial_heartbeats (trial_heartbeat_id INTEGER PRIMARY KEY, trial_id, heartbeat)",
+        "INSERT INTO trial_system_attributes (trial_id, key, value_json) VALUES (12, 'tpe:relative_params:0', "
+        "'\"{\\\"x\"')",
+        "DROP TABLE trial_heartbeats; CREATE TABLE trial_heartbeats (trial_heartbeat_id INTEGER PRIMARY KEY, trial_id, "
+        "heartbeat)",
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         change(cases[i]);
@@ -203,8 +209,9 @@ static int remove_directory(void **state) { return ft_remove_tree(directory) != 
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_that_cannot_be), cmocka_unit_test(rows_that_can_be), cmocka_unit_test(triggers_do_not_run),
-        cmocka_unit_test(files_that_are_none), cmocka_unit_test(damaged_bytes),
+        cmocka_unit_test(rows_that_cannot_be), cmocka_unit_test(rows_that_can_be),
+        cmocka_unit_test(triggers_do_not_run), cmocka_unit_test(files_that_are_none),
+        cmocka_unit_test(damaged_bytes),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
