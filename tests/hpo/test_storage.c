@@ -440,6 +440,65 @@ static void killed_at_any_moment(void **state) {
     }
 }
 
+// ---- several processes ----------------------------------------------------------------------------------------------
+
+// Empties the queue, and adds a trial of its own after each; tells the numbers of both.
+static void empty_queue(const char *path, int pipe) {
+    ft_storage *storage;
+    ft_stored *study;
+    if (ft_storage_open(path, FT_STORAGE_WRITE, &storage) != FT_OK) _exit(1);
+    if (ft_stored_open(storage, "s", &study) != FT_OK) _exit(1);
+    for (;;) {
+        int64_t numbers[2];
+        if (ft_stored_pop(study, &numbers[0]) != FT_OK) _exit(1);
+        if (numbers[0] < 0) _exit(0);
+        if (ft_stored_ask(study, FT_RUNNING, &numbers[1]) != FT_OK) _exit(1);
+        if (ft_stored_finish(study, numbers[0], FT_COMPLETE, &(double){1}, 1) != FT_OK) _exit(1);
+        if (write(pipe, numbers, sizeof numbers) != sizeof numbers) _exit(1);
+    }
+}
+
+static void each_trial_goes_to_one_process(void **state) {
+    enum { QUEUE = 60, PROCESSES = 3 };
+    const char *path = scratch("queue.db");
+    ft_storage *storage;
+    ft_stored *study;
+    int64_t n, numbers[2];
+    int ends[2], seen[2 * QUEUE] = {0}, result;
+    ok(ft_storage_open(path, FT_STORAGE_CREATE, &storage));
+    ok(ft_stored_create(storage, "s", 1, &(bool){false}, &study));
+    for (int i = 0; i < QUEUE; i++)
+        ok(ft_stored_enqueue(study, NULL, 0, &n));
+    ft_stored_close(study);
+    ok(ft_storage_close(storage));
+    assert_int_equal(pipe(ends), 0);
+    for (int i = 0; i < PROCESSES; i++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) empty_queue(path, ends[1]);
+    }
+    close(ends[1]);
+    while (read(ends[0], numbers, sizeof numbers) == sizeof numbers)
+        for (int i = 0; i < 2; i++) {
+            assert_true(numbers[i] >= 0 && numbers[i] < 2 * QUEUE);
+            seen[numbers[i]]++;
+        }
+    close(ends[0]);
+    for (int i = 0; i < PROCESSES; i++) {
+        assert_true(wait(&result) > 0);
+        assert_true(WIFEXITED(result) && WEXITSTATUS(result) == 0);
+    }
+    for (int i = 0; i < 2 * QUEUE; i++)
+        assert_int_equal(seen[i], 1);
+    ok(ft_storage_open(path, FT_STORAGE_WRITE, &storage));
+    ok(ft_stored_open(storage, NULL, &study));
+    assert_int_equal(study->trials.count, 2 * QUEUE);
+    assert_int_equal(study->trials.finished, QUEUE);
+    ft_stored_close(study);
+    ok(ft_storage_close(storage));
+    assert_at_rest(path);
+}
+
 static int make_directory(void **state) { return mkdtemp(directory) == NULL; }
 static int remove_directory(void **state) { return ft_remove_tree(directory) != FT_OK; }
 
@@ -459,7 +518,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(reads_what_it_wrote),       cmocka_unit_test(finished_trials_never_change),
         cmocka_unit_test(groups_are_all_or_nothing), cmocka_unit_test(several_objectives_keep_no_reports_of_pruned),
         cmocka_unit_test(copies_and_deletes),        cmocka_unit_test(create_twice_and_names),
-        cmocka_unit_test(killed_at_any_moment),
+        cmocka_unit_test(killed_at_any_moment),      cmocka_unit_test(each_trial_goes_to_one_process),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
