@@ -222,6 +222,8 @@ ft_status ft_storage_begin(ft_storage *storage) {
 }
 
 ft_status ft_storage_commit(ft_storage *storage) {
+    // A change that failed inside has taken the whole group back.
+    if (storage->depth == 0) return ft_fail(FT_FAILED, storage->path, "there is no group of changes to commit");
     if (storage->depth == 1) FT_TRY(ft_sql_run(storage, FT_SQL_COMMIT, NULL, ""));
     storage->depth--;
     return FT_OK;

@@ -279,6 +279,7 @@ static void groups_are_all_or_nothing(void **state) {
     ok(ft_stored_ask(study, FT_RUNNING, &n));
     ok(ft_stored_param(study, n, "dropout", &dropout, 0.2));
     ft_storage_rollback(storage);
+    refused(ft_storage_commit(storage), FT_FAILED, "no group of changes");
     ft_stored_close(study);
     ok(ft_stored_open(storage, NULL, &study));
     assert_int_equal(study->trials.count, 0);
