@@ -43,8 +43,8 @@ ft_status ft_storage_open(const char *url, int flags, ft_storage **out);
 ft_status ft_storage_close(ft_storage *storage); // NULL is fine. It is closed also when this fails
 const char *ft_storage_path(const ft_storage *storage);
 
-// Groups changes into one transaction: all or none of them, and one write to the disk. Groups may nest. A change that fails
-// may have rolled the group back; commit then fails, and rollback is always right.
+// Groups changes into one transaction: all or none of them, and one write to the disk. Groups may nest. A change that
+// fails may have rolled the group back; commit then fails, and rollback is always right.
 ft_status ft_storage_begin(ft_storage *storage);
 ft_status ft_storage_commit(ft_storage *storage);
 void ft_storage_rollback(ft_storage *storage); // of the outermost group
