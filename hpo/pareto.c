@@ -56,10 +56,43 @@ static int64_t peel(const double *points, int objectives, int64_t *unique, int64
 
 // ---- Hypervolume -------------------------------------------------------------------------------------------------------
 
+static double volume_3d(const double *points, int stride, const int64_t *order, int64_t n, const double *reference,
+                        double (*stairs)[2]) {
+    // Upwards along the third objective; the area that the points so far cover in the other two is a staircase, x rising
+    // and y falling.
+    double volume = 0, area = 0;
+    int64_t steps = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double *p = points + order[i] * stride;
+        int64_t at = 0;
+        while (at < steps && stairs[at][0] <= p[0]) at++;
+        double top = at > 0 ? stairs[at - 1][1] : reference[1];
+        if (p[1] < top) {
+            int64_t end = at; // steps at..end-1 are covered by the new one
+            if (at > 0 && stairs[at - 1][0] == p[0]) at--;
+            double x = p[0], y = top;
+            for (; end < steps && stairs[end][1] >= p[1]; end++) {
+                area += (stairs[end][0] - x) * (y - p[1]);
+                x = stairs[end][0];
+                y = stairs[end][1];
+            }
+            double right = end < steps ? stairs[end][0] : reference[0];
+            area += (right - x) * (y - p[1]);
+            memmove(stairs + at + 1, stairs + end, (size_t)(steps - end) * sizeof *stairs);
+            steps += at + 1 - end;
+            stairs[at][0] = p[0];
+            stairs[at][1] = p[1];
+        }
+        double next = i + 1 < n ? points[order[i + 1] * stride + 2] : reference[2];
+        if (next > p[2]) volume += (next - p[2]) * area;
+    }
+    return volume;
+}
+
 // Slices along the last objective: between two neighbouring values the volume is that of one objective less, of the points
-// that start before. `order` and the layers below it need depth * n indices.
+// that start before. `order` has room for objectives * n indices.
 static double volume_of(const double *points, int stride, int64_t *order, int64_t n, int objectives,
-                        const double *reference) {
+                        const double *reference, double (*stairs)[2]) {
     if (n == 0) return 0;
     if (objectives == 1) {
         double least = points[order[0] * stride];
@@ -67,12 +100,12 @@ static double volume_of(const double *points, int stride, int64_t *order, int64_
         return reference[0] - least;
     }
     int last = objectives - 1;
-    for (int64_t i = 1; i < n; i++) // insertion sort: fronts are small
-        for (int64_t j = i; j > 0 && points[order[j] * stride + last] < points[order[j - 1] * stride + last]; j--) {
-            int64_t swap = order[j];
-            order[j] = order[j - 1];
-            order[j - 1] = swap;
-        }
+    for (int64_t i = 1; i < n; i++) { // insertion sort: in a slice the points come nearly sorted or are few
+        int64_t moved = order[i], j = i;
+        for (; j > 0 && points[moved * stride + last] < points[order[j - 1] * stride + last]; j--) order[j] = order[j - 1];
+        order[j] = moved;
+    }
+    if (objectives == 3) return volume_3d(points, stride, order, n, reference, stairs);
     double volume = 0;
     int64_t *inner = order + n;
     for (int64_t i = 0; i < n; i++) {
@@ -80,22 +113,35 @@ static double volume_of(const double *points, int stride, int64_t *order, int64_
         double to = i + 1 < n ? points[order[i + 1] * stride + last] : reference[last];
         if (to <= from) continue;
         memcpy(inner, order, (size_t)(i + 1) * sizeof *inner);
-        volume += (to - from) * volume_of(points, stride, inner, i + 1, last, reference);
+        volume += (to - from) * volume_of(points, stride, inner, i + 1, last, reference, stairs);
     }
     return volume;
 }
 
 ft_status ft_hypervolume(const double *points, int64_t n, int objectives, const double *reference, double *volume) {
     int64_t *order = ft_calloc((size_t)n * (size_t)objectives + 1, sizeof *order, "hypervolume");
-    if (order == NULL) return FT_NO_MEMORY;
-    int64_t inside = 0;
-    for (int64_t i = 0; i < n; i++) {
-        bool within = true;
-        for (int o = 0; o < objectives; o++) within = within && points[i * objectives + o] < reference[o];
-        if (within) order[inside++] = i;
+    double(*stairs)[2] = ft_calloc((size_t)n + 1, sizeof *stairs, "hypervolume");
+    if (order == NULL || stairs == NULL) {
+        free(order);
+        free(stairs);
+        return FT_NO_MEMORY;
     }
-    *volume = volume_of(points, objectives, order, inside, objectives, reference);
+    int64_t front = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double *p = points + i * objectives;
+        bool counts = true;
+        for (int o = 0; o < objectives; o++) counts = counts && p[o] < reference[o];
+        for (int64_t j = 0; j < front && counts; j++) counts = !covers(points + order[j] * objectives, p, objectives);
+        if (!counts) continue;
+        int64_t kept = 0; // those that p covers go
+        for (int64_t j = 0; j < front; j++)
+            if (!covers(p, points + order[j] * objectives, objectives)) order[kept++] = order[j];
+        order[kept++] = i;
+        front = kept;
+    }
+    *volume = volume_of(points, objectives, order, front, objectives, reference, stairs);
     free(order);
+    free(stairs);
     return FT_OK;
 }
 
@@ -127,41 +173,63 @@ static ft_status choose_2d(const double *points, const int64_t *unique, int64_t 
     return FT_OK;
 }
 
-// Three and more: gains only shrink as points are chosen, so an old gain is an upper bound, and a point is looked at again
-// only while its bound exceeds the best gain found in this step.
+// What `point` adds to the first `count` points of `set`, whose volume is `volume`. set has room for one more.
+static ft_status gain_of(double *set, int64_t count, int objectives, const double *point, const double *reference,
+                         double volume, double *limited, double *gain) {
+    if (isinf(volume)) {
+        *gain = INFINITY;
+        return FT_OK;
+    }
+    double other = 0;
+    if (objectives == 3) { // as Optuna: with it, less without it
+        memcpy(set + count * objectives, point, (size_t)objectives * sizeof *set);
+        FT_TRY(ft_hypervolume(set, count + 1, objectives, reference, &other));
+        *gain = other - volume;
+        return FT_OK;
+    }
+    // The point's own box less what the set covers of it: in that box few points remain.
+    double own = 1;
+    for (int o = 0; o < objectives; o++) own *= reference[o] - point[o];
+    for (int64_t i = 0; i < count; i++)
+        for (int o = 0; o < objectives; o++) limited[i * objectives + o] = fmax(set[i * objectives + o], point[o]);
+    if (!isinf(own)) FT_TRY(ft_hypervolume(limited, count, objectives, reference, &other));
+    *gain = own - other;
+    return FT_OK;
+}
+
+// Three and more: gains only shrink as points are chosen, so an old gain is an upper bound. The point with the largest is
+// looked at again until the largest is new: nothing else can exceed it.
 static ft_status choose_nd(const double *points, int objectives, const int64_t *unique, int64_t n, int64_t k,
                            const double *reference, bool *chosen) {
     size_t width = (size_t)objectives * sizeof(double);
     double *bound = ft_calloc((size_t)n, sizeof *bound, "hypervolume");
-    double *set = ft_calloc((size_t)k + 1, width, "hypervolume");
-    ft_status status = bound == NULL || set == NULL ? FT_NO_MEMORY : FT_OK;
+    int64_t *known_at = ft_calloc((size_t)n, sizeof *known_at, "hypervolume");
+    double *set = ft_calloc((size_t)k + 1, width, "hypervolume"), *limited = ft_calloc((size_t)k + 1, width, "hypervolume");
+    ft_status status = bound == NULL || known_at == NULL || set == NULL || limited == NULL ? FT_NO_MEMORY : FT_OK;
     double volume = 0;
     for (int64_t i = 0; status == FT_OK && i < n; i++) {
         bound[i] = 1;
         for (int o = 0; o < objectives; o++) bound[i] *= reference[o] - points[unique[i] * objectives + o];
     }
-    for (int64_t step = 0; status == FT_OK && step < k; step++) {
+    for (int64_t step = 0; status == FT_OK && step < k;) {
         int64_t best = -1;
-        double most = 0;
-        for (int64_t i = 0; i < n && status == FT_OK; i++) {
-            if (chosen[unique[i]] || (best >= 0 && bound[i] <= most)) continue;
-            if (step > 0) {
-                double with = 0;
-                memcpy(set + step * objectives, points + unique[i] * objectives, width);
-                status = ft_hypervolume(set, step + 1, objectives, reference, &with);
-                bound[i] = isinf(volume) ? INFINITY : with - volume;
-            }
-            if (best >= 0 && !(bound[i] > most)) continue;
-            best = i;
-            most = bound[i];
+        for (int64_t i = 0; i < n; i++)
+            if (!chosen[unique[i]] && (best < 0 || bound[i] > bound[best])) best = i;
+        const double *point = points + unique[best] * objectives;
+        if (known_at[best] < step) {
+            status = gain_of(set, step, objectives, point, reference, volume, limited, &bound[best]);
+            known_at[best] = step;
+            continue;
         }
-        if (status != FT_OK) break;
         chosen[unique[best]] = true;
-        memcpy(set + step * objectives, points + unique[best] * objectives, width);
-        volume += most;
+        memcpy(set + step * objectives, point, width);
+        volume += bound[best];
+        step++;
     }
     free(bound);
+    free(known_at);
     free(set);
+    free(limited);
     return status;
 }
 

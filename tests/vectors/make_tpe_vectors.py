@@ -239,6 +239,9 @@ def cases():
                    multivariate=False, ask=["pick"], ties=0.6)
         yield Case(f"objectives_{objectives}_infinite", rng, 50, ["float"], directions=directions, multivariate=False,
                    ask=["float"], extremes=objectives == 2, ties=1.0)
+    for objectives in (2, 3, 4):
+        yield Case(f"objectives_{objectives}_250", rng, 250, ["int"], directions=(0,) * objectives, multivariate=False,
+                   ask=["int"], ties=0.3)
     yield Case("two_hundred", rng, 230, ["float", "log", "int", "pick", "wide"], states="CCCP", ties=0.5)
     yield Case("three_hundred", rng, 320, ["stepped", "logint"], states="CCCP")
 
