@@ -1,7 +1,7 @@
 // bench_tpe.c - what one suggestion of TPE costs as the history grows: bench_tpe [trials] [plain]
 // 10 mixed parameters, 24 candidates, full history, a trivial objective, all in memory; the same history drives every
-// setting, since fast and plain suggest the same. Prints microseconds a parameter, averaged over the 100 trials before each
-// mark, and the total. "plain" times the version that keeps nothing (slow).
+// setting, since fast and plain suggest the same. Prints microseconds a parameter, averaged over the 100 trials before
+// each mark, and the total. "plain" times the version that keeps nothing (slow).
 #include "hpo/sampler.h"
 
 #include <math.h>
@@ -25,7 +25,8 @@ static ft_status failed(ft_status status) {
 
 static ft_status make_space(ft_arena *arena, ft_distribution *d) {
     ft_choice choices[7];
-    for (int i = 0; i < 7; i++) choices[i] = (ft_choice){.kind = FT_CHOICE_INT, .integer = i};
+    for (int i = 0; i < 7; i++)
+        choices[i] = (ft_choice){.kind = FT_CHOICE_INT, .integer = i};
     FT_TRY(ft_distribution_float("p0", 1e-6, 1e-3, true, 0, &d[0]));
     FT_TRY(ft_distribution_float("p1", 0, 0.3, false, 0, &d[1]));
     FT_TRY(ft_distribution_float("p2", 1e-8, 1e-1, true, 0, &d[2]));
@@ -41,7 +42,8 @@ static ft_status make_space(ft_arena *arena, ft_distribution *d) {
 static double objective(const ft_distribution *d, const double *x, bool flat) {
     double sum = 0;
     if (flat) { // nothing to learn: the history stays spread out
-        for (int i = 0; i < PARAMETERS; i++) sum += sin(1e5 * x[i]);
+        for (int i = 0; i < PARAMETERS; i++)
+            sum += sin(1e5 * x[i]);
         return sum;
     }
     for (int i = 0; i < PARAMETERS; i++) {

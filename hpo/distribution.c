@@ -14,7 +14,7 @@ void ft_shortest_double(double value, char *out) {
     }
 }
 
-// ---- Exact decimals ----------------------------------------------------------------------------------------------
+// ---- Exact decimals ---------------------------------------------------------------------------------------------
 // In binary 0.3 - 0.0 is no multiple of 0.1. People mean the printed numbers, and so does Optuna.
 
 typedef struct decimal {
@@ -66,7 +66,8 @@ static double decimal_value(decimal d) {
     } while (rest != 0);
     char *p = text;
     if (negative) *p++ = '-';
-    while (n > 0) *p++ = digits[--n];
+    while (n > 0)
+        *p++ = digits[--n];
     snprintf(p, 16, "e%d", d.exponent);
     return strtod(text, NULL);
 }
@@ -77,7 +78,8 @@ static bool decimals_of(double low, double high, double step, decimal d[3]) {
     d[1] = decimal_of(high);
     d[2] = decimal_of(step);
     int exponent = d[0].exponent;
-    for (int i = 1; i < 3; i++) exponent = d[i].exponent < exponent ? d[i].exponent : exponent;
+    for (int i = 1; i < 3; i++)
+        exponent = d[i].exponent < exponent ? d[i].exponent : exponent;
     return rescale(&d[0], exponent) && rescale(&d[1], exponent) && rescale(&d[2], exponent);
 }
 
@@ -92,9 +94,10 @@ static ft_status lower_to_step(const char *where, double low, double *high, doub
     return FT_OK;
 }
 
-// ---- Makers ------------------------------------------------------------------------------------------------------
+// ---- Makers -----------------------------------------------------------------------------------------------------
 
-ft_status ft_distribution_float(const char *where, double low, double high, bool log, double step, ft_distribution *out) {
+ft_status ft_distribution_float(const char *where, double low, double high, bool log, double step,
+                                ft_distribution *out) {
     if (!isfinite(low) || !isfinite(high))
         return ft_fail(FT_INVALID, where, "the range %g to %g must be finite", low, high);
     if (low > high) return ft_fail(FT_INVALID, where, "low must not exceed high, got %g and %g", low, high);
@@ -110,16 +113,20 @@ ft_status ft_distribution_float(const char *where, double low, double high, bool
     return FT_OK;
 }
 
-ft_status ft_distribution_int(const char *where, int64_t low, int64_t high, bool log, int64_t step, ft_distribution *out) {
+ft_status ft_distribution_int(const char *where, int64_t low, int64_t high, bool log, int64_t step,
+                              ft_distribution *out) {
     if (low > high)
-        return ft_fail(FT_INVALID, where, "low must not exceed high, got %lld and %lld", (long long)low, (long long)high);
+        return ft_fail(FT_INVALID, where, "low must not exceed high, got %lld and %lld", (long long)low,
+                       (long long)high);
     if ((double)low < -INT_LIMIT || (double)high > INT_LIMIT)
         return ft_fail(FT_INVALID, where, "integers beyond 2^53 cannot be stored");
     if (step < 1) return ft_fail(FT_INVALID, where, "step must be at least 1, got %lld", (long long)step);
-    if (log && step != 1) return ft_fail(FT_INVALID, where, "an integer with log has step 1, got %lld", (long long)step);
+    if (log && step != 1)
+        return ft_fail(FT_INVALID, where, "an integer with log has step 1, got %lld", (long long)step);
     if (log && low < 1) return ft_fail(FT_INVALID, where, "low must be at least 1 with log, got %lld", (long long)low);
     high = low + (high - low) / step * step;
-    *out = (ft_distribution){.kind = FT_INT, .log = log, .low = (double)low, .high = (double)high, .step = (double)step};
+    *out =
+        (ft_distribution){.kind = FT_INT, .log = log, .low = (double)low, .high = (double)high, .step = (double)step};
     return FT_OK;
 }
 
@@ -145,7 +152,8 @@ ft_status ft_distribution_categorical(const char *where, ft_arena *arena, const 
     for (int i = 1; i < count; i++)
         for (int j = 0; j < i; j++)
             if (ft_choice_equal(&choices[i], &choices[j]))
-                return ft_fail(FT_INVALID, where, "choice %d equals choice %d (1, 1.0 and true are equal)", i + 1, j + 1);
+                return ft_fail(FT_INVALID, where, "choice %d equals choice %d (1, 1.0 and true are equal)", i + 1,
+                               j + 1);
     return copy_choices(arena, choices, count, out);
 }
 
@@ -155,10 +163,11 @@ ft_status ft_distribution_copy(ft_arena *arena, const ft_distribution *from, ft_
     return FT_OK;
 }
 
-// ---- Questions ---------------------------------------------------------------------------------------------------
+// ---- Questions --------------------------------------------------------------------------------------------------
 
 bool ft_distribution_contains(const ft_distribution *d, double value) {
-    if (d->kind == FT_CATEGORICAL) return value > -1 && value < d->choice_count; // the fraction is cut off, as in Optuna
+    if (d->kind == FT_CATEGORICAL)
+        return value > -1 && value < d->choice_count; // the fraction is cut off, as in Optuna
     if (!(value >= d->low && value <= d->high)) return false;
     if (d->step == 0) return true;
     if (d->kind == FT_INT) return fmod(value - d->low, d->step) == 0;

@@ -22,7 +22,8 @@ ft_status ft_grid_init(ft_grid *grid, const ft_grid_axis *axes, int axis_count) 
         double size = ft_distribution_size(axes[i].distribution);
         if (isinf(size)) size = axes[i].points;
         if (size < 1) {
-            ft_status status = ft_fail(FT_INVALID, axes[i].name, "a grid needs a number of points for a float without step");
+            ft_status status =
+                ft_fail(FT_INVALID, axes[i].name, "a grid needs a number of points for a float without step");
             ft_hint("give it a step, a list of choices, or a number of points");
             return status;
         }
@@ -50,7 +51,8 @@ static int index_of(const ft_grid_axis *axis, int size, double value) {
     const ft_distribution *d = axis->distribution;
     double guess = value;
     if (d->kind != FT_CATEGORICAL && size > 1) {
-        double part = d->log && d->step == 0 ? log(value / d->low) / log(d->high / d->low) : (value - d->low) / (d->high - d->low);
+        double part = d->log && d->step == 0 ? log(value / d->low) / log(d->high / d->low)
+                                             : (value - d->low) / (d->high - d->low);
         guess = part * (size - 1);
     } else if (d->kind != FT_CATEGORICAL) {
         guess = 0;
@@ -99,14 +101,16 @@ static ft_status find_taken(ft_grid *grid, ft_trials *trials, int64_t except) {
 ft_status ft_grid_left(ft_grid *grid, ft_trials *trials, int64_t *left) {
     FT_TRY(find_taken(grid, trials, -1));
     *left = 0;
-    for (int64_t i = 0; i < grid->points; i++) *left += !grid->taken[i];
+    for (int64_t i = 0; i < grid->points; i++)
+        *left += !grid->taken[i];
     return FT_OK;
 }
 
 ft_status ft_grid_draw(ft_grid *grid, ft_trials *trials, int64_t number) {
     FT_TRY(find_taken(grid, trials, number));
     int64_t point = 0;
-    while (point < grid->points && grid->taken[point]) point++;
+    while (point < grid->points && grid->taken[point])
+        point++;
     if (point == grid->points)
         return ft_fail(FT_FAILED, "study.sampler", "all %lld points of the grid are taken", (long long)grid->points);
     for (int i = grid->axis_count - 1; i >= 0; i--) {

@@ -1,6 +1,6 @@
 // grid.h - every combination once. A trial takes the first point that no other trial has taken; which those are is read
-// from the trials, so grids resume, share their points with enqueued trials, and skip what a condition left unused: a trial
-// without a parameter of the grid stands for all of its values.
+// from the trials, so grids resume, share their points with enqueued trials, and skip what a condition left unused: a
+// trial without a parameter of the grid stands for all of its values.
 #ifndef FT_HPO_GRID_H
 #define FT_HPO_GRID_H
 

@@ -1,7 +1,7 @@
 // normal.h - the normal distribution in logarithms, cut to an interval: what kernels of a Parzen estimator are made of.
 //
-// The formulas are those of Optuna 5 (which took them from SciPy), step by step: where they lose digits, ours lose the same
-// ones, and densities agree to rounding. A better formula would be a worse one here.
+// The formulas are those of Optuna 5 (which took them from SciPy), step by step: where they lose digits, ours lose the
+// same ones, and densities agree to rounding. A better formula would be a worse one here.
 #ifndef FT_HPO_NORMAL_H
 #define FT_HPO_NORMAL_H
 

@@ -54,18 +54,19 @@ static int64_t peel(const double *points, int objectives, int64_t *unique, int64
     return kept;
 }
 
-// ---- Hypervolume -------------------------------------------------------------------------------------------------------
+// ---- Hypervolume ------------------------------------------------------------------------------------------------
 
 static double volume_3d(const double *points, int stride, const int64_t *order, int64_t n, const double *reference,
                         double (*stairs)[2]) {
-    // Upwards along the third objective; the area that the points so far cover in the other two is a staircase, x rising
-    // and y falling.
+    // Upwards along the third objective; the area that the points so far cover in the other two is a staircase, x
+    // rising and y falling.
     double volume = 0, area = 0;
     int64_t steps = 0;
     for (int64_t i = 0; i < n; i++) {
         const double *p = points + order[i] * stride;
         int64_t at = 0;
-        while (at < steps && stairs[at][0] <= p[0]) at++;
+        while (at < steps && stairs[at][0] <= p[0])
+            at++;
         double top = at > 0 ? stairs[at - 1][1] : reference[1];
         if (p[1] < top) {
             int64_t end = at; // steps at..end-1 are covered by the new one
@@ -89,20 +90,22 @@ static double volume_3d(const double *points, int stride, const int64_t *order, 
     return volume;
 }
 
-// Slices along the last objective: between two neighbouring values the volume is that of one objective less, of the points
-// that start before. `order` has room for objectives * n indices.
+// Slices along the last objective: between two neighbouring values the volume is that of one objective less, of the
+// points that start before. `order` has room for objectives * n indices.
 static double volume_of(const double *points, int stride, int64_t *order, int64_t n, int objectives,
                         const double *reference, double (*stairs)[2]) {
     if (n == 0) return 0;
     if (objectives == 1) {
         double least = points[order[0] * stride];
-        for (int64_t i = 1; i < n; i++) least = fmin(least, points[order[i] * stride]);
+        for (int64_t i = 1; i < n; i++)
+            least = fmin(least, points[order[i] * stride]);
         return reference[0] - least;
     }
     int last = objectives - 1;
     for (int64_t i = 1; i < n; i++) { // insertion sort: in a slice the points come nearly sorted or are few
         int64_t moved = order[i], j = i;
-        for (; j > 0 && points[moved * stride + last] < points[order[j - 1] * stride + last]; j--) order[j] = order[j - 1];
+        for (; j > 0 && points[moved * stride + last] < points[order[j - 1] * stride + last]; j--)
+            order[j] = order[j - 1];
         order[j] = moved;
     }
     if (objectives == 3) return volume_3d(points, stride, order, n, reference, stairs);
@@ -130,8 +133,10 @@ ft_status ft_hypervolume(const double *points, int64_t n, int objectives, const 
     for (int64_t i = 0; i < n; i++) {
         const double *p = points + i * objectives;
         bool counts = true;
-        for (int o = 0; o < objectives; o++) counts = counts && p[o] < reference[o];
-        for (int64_t j = 0; j < front && counts; j++) counts = !covers(points + order[j] * objectives, p, objectives);
+        for (int o = 0; o < objectives; o++)
+            counts = counts && p[o] < reference[o];
+        for (int64_t j = 0; j < front && counts; j++)
+            counts = !covers(points + order[j] * objectives, p, objectives);
         if (!counts) continue;
         int64_t kept = 0; // those that p covers go
         for (int64_t j = 0; j < front; j++)
@@ -145,14 +150,15 @@ ft_status ft_hypervolume(const double *points, int64_t n, int objectives, const 
     return FT_OK;
 }
 
-// ---- Greedy choice -----------------------------------------------------------------------------------------------------
+// ---- Greedy choice ----------------------------------------------------------------------------------------------
 
 // Two objectives: each point keeps the corner of the rectangle that it would add, so a step is linear.
 static ft_status choose_2d(const double *points, const int64_t *unique, int64_t n, int64_t k, const double *reference,
                            bool *chosen) {
     double(*corner)[2] = ft_calloc((size_t)n, sizeof *corner, "hypervolume");
     if (corner == NULL) return FT_NO_MEMORY;
-    for (int64_t i = 0; i < n; i++) memcpy(corner[i], reference, sizeof corner[i]);
+    for (int64_t i = 0; i < n; i++)
+        memcpy(corner[i], reference, sizeof corner[i]);
     for (int64_t step = 0; step < k; step++) {
         int64_t best = -1;
         double most = 0;
@@ -166,8 +172,10 @@ static ft_status choose_2d(const double *points, const int64_t *unique, int64_t 
         }
         chosen[unique[best]] = true;
         const double *p = points + 2 * unique[best];
-        for (int64_t i = 0; i < best; i++) corner[i][0] = fmin(corner[i][0], p[0]);
-        for (int64_t i = best + 1; i < n; i++) corner[i][1] = fmin(corner[i][1], p[1]);
+        for (int64_t i = 0; i < best; i++)
+            corner[i][0] = fmin(corner[i][0], p[0]);
+        for (int64_t i = best + 1; i < n; i++)
+            corner[i][1] = fmin(corner[i][1], p[1]);
     }
     free(corner);
     return FT_OK;
@@ -189,27 +197,31 @@ static ft_status gain_of(double *set, int64_t count, int objectives, const doubl
     }
     // The point's own box less what the set covers of it: in that box few points remain.
     double own = 1;
-    for (int o = 0; o < objectives; o++) own *= reference[o] - point[o];
+    for (int o = 0; o < objectives; o++)
+        own *= reference[o] - point[o];
     for (int64_t i = 0; i < count; i++)
-        for (int o = 0; o < objectives; o++) limited[i * objectives + o] = fmax(set[i * objectives + o], point[o]);
+        for (int o = 0; o < objectives; o++)
+            limited[i * objectives + o] = fmax(set[i * objectives + o], point[o]);
     if (!isinf(own)) FT_TRY(ft_hypervolume(limited, count, objectives, reference, &other));
     *gain = own - other;
     return FT_OK;
 }
 
-// Three and more: gains only shrink as points are chosen, so an old gain is an upper bound. The point with the largest is
-// looked at again until the largest is new: nothing else can exceed it.
+// Three and more: gains only shrink as points are chosen, so an old gain is an upper bound. The point with the largest
+// is looked at again until the largest is new: nothing else can exceed it.
 static ft_status choose_nd(const double *points, int objectives, const int64_t *unique, int64_t n, int64_t k,
                            const double *reference, bool *chosen) {
     size_t width = (size_t)objectives * sizeof(double);
     double *bound = ft_calloc((size_t)n, sizeof *bound, "hypervolume");
     int64_t *known_at = ft_calloc((size_t)n, sizeof *known_at, "hypervolume");
-    double *set = ft_calloc((size_t)k + 1, width, "hypervolume"), *limited = ft_calloc((size_t)k + 1, width, "hypervolume");
+    double *set = ft_calloc((size_t)k + 1, width, "hypervolume"),
+           *limited = ft_calloc((size_t)k + 1, width, "hypervolume");
     ft_status status = bound == NULL || known_at == NULL || set == NULL || limited == NULL ? FT_NO_MEMORY : FT_OK;
     double volume = 0;
     for (int64_t i = 0; status == FT_OK && i < n; i++) {
         bound[i] = 1;
-        for (int o = 0; o < objectives; o++) bound[i] *= reference[o] - points[unique[i] * objectives + o];
+        for (int o = 0; o < objectives; o++)
+            bound[i] *= reference[o] - points[unique[i] * objectives + o];
     }
     for (int64_t step = 0; status == FT_OK && step < k;) {
         int64_t best = -1;
@@ -241,7 +253,8 @@ static ft_status cut_rank(const double *points, int objectives, const int64_t *a
     bool finite = true;
     for (int o = 0; o < objectives; o++) {
         double worst = -INFINITY;
-        for (int64_t i = 0; i < all_count; i++) worst = fmax(worst, points[all[i] * objectives + o]);
+        for (int64_t i = 0; i < all_count; i++)
+            worst = fmax(worst, points[all[i] * objectives + o]);
         corner[o] = fmax(1.1 * worst, 0.9 * worst);
         if (corner[o] == 0) corner[o] = 1e-12;
         finite = finite && isfinite(corner[o]);
@@ -249,7 +262,8 @@ static ft_status cut_rank(const double *points, int objectives, const int64_t *a
     ft_status status = FT_OK;
     if (unique_count <= k || !finite) {
         int64_t taken = 0;
-        for (; taken < unique_count && taken < k; taken++) chosen[unique[taken]] = true;
+        for (; taken < unique_count && taken < k; taken++)
+            chosen[unique[taken]] = true;
         for (int64_t i = 0; i < all_count && taken < k; i++) {
             taken += !chosen[all[i]];
             chosen[all[i]] = true;
@@ -268,7 +282,8 @@ ft_status ft_pareto_best(const double *points, int64_t n, int objectives, int64_
     int64_t *sorted = ft_calloc(5 * (size_t)n + 1, sizeof *sorted, "objectives");
     if (sorted == NULL) return FT_NO_MEMORY;
     int64_t *unique = sorted + n, *of = unique + n, *rest = of + n, *all = rest + n;
-    for (int64_t i = 0; i < n; i++) sorted[i] = i;
+    for (int64_t i = 0; i < n; i++)
+        sorted[i] = i;
     sort_objectives = objectives;
     sort_points = points;
     qsort(sorted, (size_t)n, sizeof *sorted, lexicographic);
@@ -283,14 +298,16 @@ ft_status ft_pareto_best(const double *points, int64_t n, int objectives, int64_
     while (status == FT_OK && k > 0) {
         int64_t size = peel(points, objectives, unique, left, rest), count = 0;
         memset(in_rank, 0, (size_t)n * sizeof *in_rank);
-        for (int64_t i = 0; i < size; i++) in_rank[unique[i]] = true;
+        for (int64_t i = 0; i < size; i++)
+            in_rank[unique[i]] = true;
         for (int64_t i = 0; i < n; i++)
             if (in_rank[of[i]]) all[count++] = i;
         if (count > k) {
             status = cut_rank(points, objectives, all, count, unique, size, k, chosen);
             break;
         }
-        for (int64_t i = 0; i < count; i++) chosen[all[i]] = true;
+        for (int64_t i = 0; i < count; i++)
+            chosen[all[i]] = true;
         k -= count;
         unique += size;
         left -= size;

@@ -12,7 +12,8 @@
 // greedy choice of hypervolume within the rank that does not. 0 <= k <= n; ties go to the earlier point.
 ft_status ft_pareto_best(const double *points, int64_t n, int objectives, int64_t k, bool *chosen);
 
-// Volume between the points and the reference that at least one point dominates. Points beyond the reference add nothing.
+// Volume between the points and the reference that at least one point dominates. Points beyond the reference add
+// nothing.
 ft_status ft_hypervolume(const double *points, int64_t n, int objectives, const double *reference, double *volume);
 
 #endif

@@ -8,7 +8,7 @@ enum { FULL_WEIGHT = 25 }; // so many of the latest observations weigh 1
 
 static bool numeric(const ft_parzen_dimension *d) { return d->distribution->kind != FT_CATEGORICAL; }
 
-// ---- Memory ------------------------------------------------------------------------------------------------------------
+// ---- Memory -----------------------------------------------------------------------------------------------------
 
 #define GROW(array, n)                                                                                                 \
     do {                                                                                                               \
@@ -57,7 +57,7 @@ void ft_parzen_free(ft_parzen *p) {
     *p = (ft_parzen){0};
 }
 
-// ---- Kernels -------------------------------------------------------------------------------------------------------------
+// ---- Kernels ----------------------------------------------------------------------------------------------------
 
 static int clip_for(int count) { return count + 2 < 100 ? count + 2 : 100; }
 
@@ -72,8 +72,11 @@ static void set_kernel(ft_parzen_dimension *d, int k, double mu, double sigma) {
     if (d->distribution->step == 0) d->norm[k] = density;
     d->at[k] = (float)((mu - d->low) / range);
     d->scale[k] = (float)(range / sigma * sqrt(0.5));
-    // 4e-6 of it covers the rounding of float; beyond 1e6 that is too much to tell anything, and the filter lets it pass.
-    d->slack[k] = fabs(density) <= 1e6 ? (float)(density - 4e-6 * fabs(density)) : density > 0 && isinf(density) ? INFINITY : -INFINITY;
+    // 4e-6 of it covers the rounding of float; beyond 1e6 that is too much to tell anything, and the filter lets it
+    // pass.
+    d->slack[k] = fabs(density) <= 1e6            ? (float)(density - 4e-6 * fabs(density))
+                  : density > 0 && isinf(density) ? INFINITY
+                                                  : -INFINITY;
     d->group[k] = -1;
 }
 
@@ -103,7 +106,9 @@ static void set_prior(ft_parzen_dimension *d, int count) {
     d->at[count] = -1;
 }
 
-static double transform(const ft_parzen_dimension *d, double value) { return d->distribution->log ? log(value) : value; }
+static double transform(const ft_parzen_dimension *d, double value) {
+    return d->distribution->log ? log(value) : value;
+}
 
 static void set_weights(ft_parzen *p) {
     if (p->weighted == p->count) return;
@@ -137,7 +142,7 @@ ft_status ft_parzen_init(ft_parzen *p, const ft_distribution *const *distributio
     return FT_OK;
 }
 
-// ---- All at once -----------------------------------------------------------------------------------------------------------
+// ---- All at once ------------------------------------------------------------------------------------------------
 
 typedef struct sort_key {
     double mu;
@@ -166,7 +171,8 @@ ft_status ft_parzen_build(ft_parzen *p, const double *observations, int count) {
         set_prior(d, count);
         if (!numeric(d)) continue;
         qsort(places, (size_t)count, sizeof *places, by_mu);
-        for (int s = 0; s < count; s++) d->sorted[s] = places[s].kernel;
+        for (int s = 0; s < count; s++)
+            d->sorted[s] = places[s].kernel;
         for (int s = 0; s < count; s++)
             set_kernel(d, d->sorted[s], d->mu[d->sorted[s]], sigma_at(d, count, p->clip, s));
     }
@@ -175,7 +181,7 @@ ft_status ft_parzen_build(ft_parzen *p, const double *observations, int count) {
     return FT_OK;
 }
 
-// ---- One by one --------------------------------------------------------------------------------------------------------------
+// ---- One by one -------------------------------------------------------------------------------------------------
 
 static void regap(ft_parzen_dimension *d, int count, int clip, int place) {
     if (place < 0 || place >= count) return;
@@ -203,7 +209,8 @@ ft_status ft_parzen_insert(ft_parzen *p, int position, const double *observation
         MOVE(d->slack, position + 1, position, later + 1);
         MOVE(d->group, position + 1, position, later + 1);
         if (later > 0)
-            for (int s = 0; s < p->count; s++) d->sorted[s] += d->sorted[s] >= position;
+            for (int s = 0; s < p->count; s++)
+                d->sorted[s] += d->sorted[s] >= position;
         int low = 0, high = p->count; // the first place behind (mu, position)
         while (low < high) {
             int middle = (low + high) / 2, k = d->sorted[middle];
@@ -215,7 +222,8 @@ ft_status ft_parzen_insert(ft_parzen *p, int position, const double *observation
         MOVE(d->sorted, low + 1, low, p->count - low);
         d->sorted[low] = position;
         d->sigma[position] = -1; // no sigma: regap sets it
-        for (int s = low - 1; s <= low + 1; s++) regap(d, n, p->clip, s);
+        for (int s = low - 1; s <= low + 1; s++)
+            regap(d, n, p->clip, s);
     }
     p->count = n;
     return FT_OK;
@@ -253,17 +261,19 @@ void ft_parzen_refresh(ft_parzen *p) {
         ft_parzen_dimension *d = &p->dimension[i];
         set_prior(d, p->count);
         if (!numeric(d) || clip == p->clip) continue;
-        for (int s = 0; s < p->count; s++) regap(d, p->count, clip, s);
+        for (int s = 0; s < p->count; s++)
+            regap(d, p->count, clip, s);
     }
     p->clip = clip;
     set_weights(p);
 }
 
-// ---- Drawing -------------------------------------------------------------------------------------------------------------------
+// ---- Drawing ----------------------------------------------------------------------------------------------------
 
 int ft_parzen_pick(const ft_parzen *p, double uniform) {
     double total = 0, sum = 0;
-    for (int k = 0; k <= p->count; k++) total += p->weight[k];
+    for (int k = 0; k <= p->count; k++)
+        total += p->weight[k];
     for (int k = 0; k < p->count; k++) {
         sum += p->weight[k];
         if (sum / total > uniform) return k;
@@ -293,7 +303,7 @@ double ft_parzen_draw(const ft_parzen *p, int dimension, int kernel, double unif
     return x < high ? x : high;
 }
 
-// ---- Density ---------------------------------------------------------------------------------------------------------------------
+// ---- Density ----------------------------------------------------------------------------------------------------
 
 ft_parzen_cell ft_parzen_cell_of(const ft_parzen_dimension *d, double value) {
     if (!numeric(d)) return (ft_parzen_cell){value, value, true};
@@ -305,7 +315,8 @@ ft_parzen_cell ft_parzen_cell_of(const ft_parzen_dimension *d, double value) {
 
 double ft_parzen_log_sum(double *terms, int count) {
     double most = -INFINITY, sum = 0;
-    for (int i = 0; i < count; i++) most = terms[i] > most ? terms[i] : most;
+    for (int i = 0; i < count; i++)
+        most = terms[i] > most ? terms[i] : most;
     if (most == -INFINITY) return -INFINITY;
     for (int i = 0; i < count; i++)
         if (terms[i] >= most - FT_PARZEN_CUT) sum += exp(terms[i] - most);

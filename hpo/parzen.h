@@ -1,20 +1,23 @@
 // parzen.h - the Parzen estimator of TPE: a mixture with one kernel an observation and one for the prior. A kernel is a
-// product over the parameters: a normal cut to the range (numbers), its mass in a cell (numbers with a step), or a row of
-// probabilities (choices).
+// product over the parameters: a normal cut to the range (numbers), its mass in a cell (numbers with a step), or a row
+// of probabilities (choices).
 //
-//     e_0 = low, e_1 <= ... <= e_n the observations, e_n+1 = high  (after the logarithm; low and high half a step wider)
-//     sigma_i = max(e_i - e_i-1, e_i+1 - e_i), for the outermost two the inner gap only, clipped to [R / min(100, n + 2), R]
-//     prior: the middle of the range, sigma = R = high - low
-//     weights: the latest 25 and the prior 1, older ones falling linearly to 1/n
-//     log density(x) = log sum over kernels of exp(log weight + sum over parameters of log kernel(x))
+//     e_0 = low, e_1 <= ... <= e_n the observations, e_n+1 = high  (after the logarithm; low and high half a step
+//     wider) sigma_i = max(e_i - e_i-1, e_i+1 - e_i), for the outermost two the inner gap only, clipped to [R /
+//     min(100, n + 2), R] prior: the middle of the range, sigma = R = high - low weights: the latest 25 and the prior
+//     1, older ones falling linearly to 1/n log density(x) = log sum over kernels of exp(log weight + sum over
+//     parameters of log kernel(x))
 //
-// Two ways to one estimator: ft_parzen_build from nothing, and insert/remove/refresh from trial to trial. They end in the
-// same bits. ft_parzen_log_density is the plain density; parzen_fast.h has one with the same bits in a fraction of the time.
+// Two ways to one estimator: ft_parzen_build from nothing, and insert/remove/refresh from trial to trial. They end in
+// the same bits. ft_parzen_log_density is the plain density; parzen_fast.h has one with the same bits in a fraction of
+// the time.
 //
 // 1. Kernels are in order of trial number, the prior is last (index count).
-// 2. Equal observations are sorted by trial number: in a run of them only the ends keep a gap, so the order decides which
+// 2. Equal observations are sorted by trial number: in a run of them only the ends keep a gap, so the order decides
+// which
 //    trial gets which sigma. (Optuna sorts unstably: its ties depend on the processor.)
-// 3. Summands more than 40 below the largest are left out, here and in the fast density: together under 1e-13 of the sum
+// 3. Summands more than 40 below the largest are left out, here and in the fast density: together under 1e-13 of the
+// sum
 //    for any history below 20,000 trials.
 #ifndef FT_HPO_PARZEN_H
 #define FT_HPO_PARZEN_H
@@ -38,9 +41,9 @@ typedef struct ft_parzen_dimension {
 typedef struct ft_parzen {
     ft_parzen_dimension *dimension;
     int dimensions;
-    int count, capacity; // observations
-    int clip;            // min(100, count + 2) of the sigmas at hand
-    bool equal;          // all weights 1 (several objectives, below)
+    int count, capacity;         // observations
+    int clip;                    // min(100, count + 2) of the sigmas at hand
+    bool equal;                  // all weights 1 (several objectives, below)
     double *weight, *log_weight; // [count + 1], sum 1
     int weighted;                // count the weights are for, -1 = none yet
 } ft_parzen;
@@ -63,7 +66,7 @@ double ft_parzen_draw(const ft_parzen *parzen, int dimension, int kernel, double
 // Log density at `point` [dimensions], internal values. `scratch` has room for count + 1.
 double ft_parzen_log_density(const ft_parzen *parzen, const double *point, double *scratch);
 
-// ---- Shared by both densities, so that they agree to the bit ---------------------------------------------------------
+// ---- Shared by both densities, so that they agree to the bit ----------------------------------------------------
 
 typedef struct ft_parzen_cell {
     double left, right; // transformed; equal without a step

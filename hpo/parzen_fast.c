@@ -11,9 +11,10 @@
 
 enum { BLOCK = 16 }; // kernels whose largest bound is looked at together
 
-// ---- Masses of cells -------------------------------------------------------------------------------------------------------
-// A mass costs two error functions. Values with a step repeat, and with them (mu, sigma): kernels with an equal pair form
-// a group, and every value asked for gets a row with one mass a group, filled when needed and kept for later trials.
+// ---- Masses of cells --------------------------------------------------------------------------------------------
+// A mass costs two error functions. Values with a step repeat, and with them (mu, sigma): kernels with an equal pair
+// form a group, and every value asked for gets a row with one mass a group, filled when needed and kept for later
+// trials.
 
 typedef struct mass_row {
     double value;
@@ -27,7 +28,7 @@ typedef struct ft_mass_table {
     double *mu, *sigma; // [groups]
     mass_row *rows;     // hash table by value
     int row_size, row_count;
-    size_t masses; // in all rows
+    size_t masses;  // in all rows
     bool direct;    // hardly any two kernels are equal: masses are computed where they are needed
     int decided_at; // kernels when that was found
 } mass_table;
@@ -43,7 +44,8 @@ static uint64_t hash_double(double x) {
 }
 
 static void clear_table(mass_table *t) {
-    for (int i = 0; i < t->row_size; i++) free(t->rows[i].mass);
+    for (int i = 0; i < t->row_size; i++)
+        free(t->rows[i].mass);
     free(t->rows);
     free(t->index);
     free(t->mu);
@@ -52,7 +54,8 @@ static void clear_table(mass_table *t) {
 }
 
 void ft_parzen_fast_free(ft_parzen_fast *fast) {
-    for (int i = 0; fast->tables != NULL && i < fast->dimensions; i++) clear_table(&fast->tables[i]);
+    for (int i = 0; fast->tables != NULL && i < fast->dimensions; i++)
+        clear_table(&fast->tables[i]);
     free(fast->tables);
     free(fast->constant);
     free(fast->bound);
@@ -63,7 +66,8 @@ void ft_parzen_fast_free(ft_parzen_fast *fast) {
 
 static ft_status start_table(mass_table *t, ft_parzen_dimension *d, int kernels) {
     clear_table(t);
-    for (int k = 0; k < kernels; k++) d->group[k] = -1;
+    for (int k = 0; k < kernels; k++)
+        d->group[k] = -1;
     t->decided_at = kernels;
     t->group_capacity = 2 * kernels + 64;
     t->index_size = 4 * t->group_capacity;
@@ -76,7 +80,8 @@ static ft_status start_table(mass_table *t, ft_parzen_dimension *d, int kernels)
         clear_table(t); // without rows the sizes must not stay
         return FT_NO_MEMORY;
     }
-    for (int i = 0; i < t->index_size; i++) t->index[i] = -1;
+    for (int i = 0; i < t->index_size; i++)
+        t->index[i] = -1;
     return FT_OK;
 }
 
@@ -110,12 +115,14 @@ static ft_status find_groups(mass_table *t, ft_parzen_dimension *d, int kernels)
 
 static mass_row *find_row(mass_row *rows, int size, double value) {
     uint64_t place = hash_double(value) % (uint64_t)size;
-    while (rows[place].mass != NULL && rows[place].value != value) place = (place + 1) % (uint64_t)size;
+    while (rows[place].mass != NULL && rows[place].value != value)
+        place = (place + 1) % (uint64_t)size;
     return &rows[place];
 }
 
 static void forget_rows(mass_table *t) {
-    for (int i = 0; i < t->row_size; i++) free(t->rows[i].mass);
+    for (int i = 0; i < t->row_size; i++)
+        free(t->rows[i].mass);
     memset(t->rows, 0, (size_t)t->row_size * sizeof *t->rows);
     t->row_count = 0;
     t->masses = 0;
@@ -138,7 +145,8 @@ static ft_status row_of(mass_table *t, double value, double **mass) {
         row = find_row(t->rows, t->row_size, value);
         double *longer = ft_realloc(row->mass, (size_t)length, sizeof *longer, "TPE");
         if (longer == NULL) return FT_NO_MEMORY;
-        for (int g = row->length; g < length; g++) longer[g] = UNKNOWN;
+        for (int g = row->length; g < length; g++)
+            longer[g] = UNKNOWN;
         t->row_count += row->mass == NULL;
         t->masses += (size_t)(length - row->length);
         *row = (mass_row){value, longer, length};
@@ -147,9 +155,9 @@ static ft_status row_of(mass_table *t, double value, double **mass) {
     return FT_OK;
 }
 
-// ---- The filter --------------------------------------------------------------------------------------------------------------
-// Bound of a kernel: log weight - slack - (distance to the cell in units of sqrt(2) sigma)^2 + log(width of the cell); for
-// choices the row itself. A mass is at most the width times the largest density in the cell.
+// ---- The filter -------------------------------------------------------------------------------------------------
+// Bound of a kernel: log weight - slack - (distance to the cell in units of sqrt(2) sigma)^2 + log(width of the cell);
+// for choices the row itself. A mass is at most the width times the largest density in the cell.
 
 typedef struct filter_dimension {
     const float *at;    // numbers: mu in units of the range; choices: the index
@@ -176,13 +184,14 @@ __attribute__((always_inline)) static inline void add_choice(float *bound, int n
     const float *restrict at = f->at;
     float *restrict out = bound;
     float hit = f->hit, miss = f->miss, index = f->left;
-    for (int k = 0; k < n - 1; k++) out[k] += at[k] == index ? hit : miss;
+    for (int k = 0; k < n - 1; k++)
+        out[k] += at[k] == index ? hit : miss;
     out[n - 1] += f->prior;
 }
 
 // bound [n, rounded up to blocks] and the largest of each block.
-__attribute__((always_inline)) static inline void filter_body(const filter_dimension *f, int dimensions,
-                                                              const float *constant, int n, float *bound, float *largest) {
+__attribute__((always_inline)) static inline void
+filter_body(const filter_dimension *f, int dimensions, const float *constant, int n, float *bound, float *largest) {
     memcpy(bound, constant, (size_t)n * sizeof *bound);
     for (int i = 0; i < dimensions; i++)
         if (f[i].scale == NULL)
@@ -190,13 +199,17 @@ __attribute__((always_inline)) static inline void filter_body(const filter_dimen
         else
             add_number(bound, n, &f[i]);
     int blocks = (n + BLOCK - 1) / BLOCK;
-    for (int k = n; k < blocks * BLOCK; k++) bound[k] = -INFINITY;
+    for (int k = n; k < blocks * BLOCK; k++)
+        bound[k] = -INFINITY;
     for (int b = 0; b < blocks; b++) {
         const float *p = bound + b * BLOCK;
         float m[BLOCK / 2];
-        for (int i = 0; i < BLOCK / 2; i++) m[i] = p[i] > p[i + BLOCK / 2] ? p[i] : p[i + BLOCK / 2];
-        for (int i = 0; i < BLOCK / 4; i++) m[i] = m[i] > m[i + BLOCK / 4] ? m[i] : m[i + BLOCK / 4];
-        for (int i = 0; i < BLOCK / 8; i++) m[i] = m[i] > m[i + BLOCK / 8] ? m[i] : m[i + BLOCK / 8];
+        for (int i = 0; i < BLOCK / 2; i++)
+            m[i] = p[i] > p[i + BLOCK / 2] ? p[i] : p[i + BLOCK / 2];
+        for (int i = 0; i < BLOCK / 4; i++)
+            m[i] = m[i] > m[i + BLOCK / 4] ? m[i] : m[i + BLOCK / 4];
+        for (int i = 0; i < BLOCK / 8; i++)
+            m[i] = m[i] > m[i + BLOCK / 8] ? m[i] : m[i + BLOCK / 8];
         largest[b] = m[0] > m[1] ? m[0] : m[1];
     }
 }
@@ -208,13 +221,14 @@ static void filter_portable(const filter_dimension *f, int dimensions, const flo
 
 #if defined(__x86_64__)
 // Without fma, so that the bits are those of the portable version.
-__attribute__((target("avx2"))) static void filter_avx2(const filter_dimension *f, int dimensions, const float *constant,
-                                                        int n, float *bound, float *largest) {
+__attribute__((target("avx2"))) static void filter_avx2(const filter_dimension *f, int dimensions,
+                                                        const float *constant, int n, float *bound, float *largest) {
     filter_body(f, dimensions, constant, n, bound, largest);
 }
 #endif
 
-static void filter(const filter_dimension *f, int dimensions, const float *constant, int n, float *bound, float *largest) {
+static void filter(const filter_dimension *f, int dimensions, const float *constant, int n, float *bound,
+                   float *largest) {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2")) {
         filter_avx2(f, dimensions, constant, n, bound, largest);
@@ -224,7 +238,7 @@ static void filter(const filter_dimension *f, int dimensions, const float *const
     filter_portable(f, dimensions, constant, n, bound, largest);
 }
 
-// ---- Densities -----------------------------------------------------------------------------------------------------------------
+// ---- Densities --------------------------------------------------------------------------------------------------
 
 static ft_status reserve(ft_parzen_fast *fast, const ft_parzen *p) {
     if (fast->tables == NULL) {
@@ -253,11 +267,13 @@ static ft_status reserve(ft_parzen_fast *fast, const ft_parzen *p) {
 static void set_constants(ft_parzen_fast *fast, const ft_parzen *p) {
     int n = p->count + 1;
     float *restrict constant = fast->constant;
-    for (int k = 0; k < n; k++) constant[k] = (float)p->log_weight[k];
+    for (int k = 0; k < n; k++)
+        constant[k] = (float)p->log_weight[k];
     for (int i = 0; i < p->dimensions; i++) {
         if (p->dimension[i].distribution->kind == FT_CATEGORICAL) continue;
         const float *restrict slack = p->dimension[i].slack;
-        for (int k = 0; k < n; k++) constant[k] -= slack[k];
+        for (int k = 0; k < n; k++)
+            constant[k] -= slack[k];
     }
     // A kernel that is nowhere (+inf) in one dimension and unbounded (-inf) in another.
     for (int k = 0; k < n; k++)
@@ -265,19 +281,25 @@ static void set_constants(ft_parzen_fast *fast, const ft_parzen *p) {
 }
 
 // The filter's view of a point; false when it lies outside. *width: what all bounds of the point have in common.
-static bool filter_of(const ft_parzen *p, const double *point, ft_parzen_cell *cells, filter_dimension *f, float *width) {
+static bool filter_of(const ft_parzen *p, const double *point, ft_parzen_cell *cells, filter_dimension *f,
+                      float *width) {
     *width = 0;
     for (int i = 0; i < p->dimensions; i++) {
         const ft_parzen_dimension *d = &p->dimension[i];
         cells[i] = ft_parzen_cell_of(d, point[i]);
         if (!cells[i].inside) return false;
         if (d->distribution->kind == FT_CATEGORICAL) {
-            f[i] = (filter_dimension){.at = d->at, .left = (float)point[i], .hit = (float)d->log_hit,
-                                      .miss = (float)d->log_miss, .prior = (float)d->log_prior};
+            f[i] = (filter_dimension){.at = d->at,
+                                      .left = (float)point[i],
+                                      .hit = (float)d->log_hit,
+                                      .miss = (float)d->log_miss,
+                                      .prior = (float)d->log_prior};
             continue;
         }
         double range = d->high - d->low;
-        f[i] = (filter_dimension){.at = d->at, .scale = d->scale, .left = (float)((cells[i].left - d->low) / range),
+        f[i] = (filter_dimension){.at = d->at,
+                                  .scale = d->scale,
+                                  .left = (float)((cells[i].left - d->low) / range),
                                   .right = (float)((cells[i].right - d->low) / range)};
         if (d->distribution->step != 0) *width += (float)log(cells[i].right - cells[i].left);
     }
@@ -287,16 +309,20 @@ static bool filter_of(const ft_parzen *p, const double *point, ft_parzen_cell *c
 // terms[j] for the kernels kept[0..count), exactly as ft_parzen_log_density adds them up.
 static ft_status exact_terms(ft_parzen_fast *fast, const ft_parzen *p, const double *point, const ft_parzen_cell *cells,
                              const int *kept, int count, double *terms) {
-    for (int j = 0; j < count; j++) terms[j] = p->log_weight[kept[j]];
+    for (int j = 0; j < count; j++)
+        terms[j] = p->log_weight[kept[j]];
     for (int i = 0; i < p->dimensions; i++) {
         const ft_parzen_dimension *d = &p->dimension[i];
         mass_table *t = &fast->tables[i];
         if (d->distribution->kind == FT_CATEGORICAL) {
-            for (int j = 0; j < count; j++) terms[j] += ft_parzen_choice(d, kept[j], p->count, point[i]);
+            for (int j = 0; j < count; j++)
+                terms[j] += ft_parzen_choice(d, kept[j], p->count, point[i]);
         } else if (d->distribution->step == 0) {
-            for (int j = 0; j < count; j++) terms[j] += ft_parzen_continuous(d, kept[j], cells[i].left);
+            for (int j = 0; j < count; j++)
+                terms[j] += ft_parzen_continuous(d, kept[j], cells[i].left);
         } else if (t->direct) {
-            for (int j = 0; j < count; j++) terms[j] += ft_parzen_discrete(d, kept[j], cells[i]);
+            for (int j = 0; j < count; j++)
+                terms[j] += ft_parzen_discrete(d, kept[j], cells[i]);
         } else {
             double *mass;
             FT_TRY(row_of(t, point[i], &mass));
@@ -320,7 +346,8 @@ static ft_status density_at(ft_parzen_fast *fast, const ft_parzen *p, const doub
     for (int b = 1; b < blocks; b++)
         if (largest[b] > largest[most]) most = b;
     int kernel = most * BLOCK;
-    while (kernel + 1 < n && fast->bound[kernel] != largest[most]) kernel++;
+    while (kernel + 1 < n && fast->bound[kernel] != largest[most])
+        kernel++;
     double term;
     FT_TRY(exact_terms(fast, p, point, cells, &kernel, 1, &term));
     // The largest summand is at least `term`. 0.25 covers the rounding of the filter.
@@ -353,7 +380,8 @@ ft_status ft_parzen_fast_log_density(ft_parzen_fast *fast, ft_parzen *p, const d
     for (int c = 0; status == FT_OK && c < count; c++) {
         const double *point = points + (size_t)c * dimensions;
         int twin = 0; // small spaces draw the same point again and again
-        while (twin < c && memcmp(points + (size_t)twin * dimensions, point, dimensions * sizeof *point) != 0) twin++;
+        while (twin < c && memcmp(points + (size_t)twin * dimensions, point, dimensions * sizeof *point) != 0)
+            twin++;
         if (twin < c)
             out[c] = out[twin];
         else

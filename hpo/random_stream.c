@@ -4,7 +4,8 @@
 
 ft_random_stream ft_random_stream_of(uint64_t seed, int64_t trial, ft_draw draw, const char *name) {
     uint64_t hash = 0xCBF29CE484222325u; // FNV-1a
-    for (const unsigned char *p = (const unsigned char *)name; *p != '\0'; p++) hash = (hash ^ *p) * 0x100000001B3u;
+    for (const unsigned char *p = (const unsigned char *)name; *p != '\0'; p++)
+        hash = (hash ^ *p) * 0x100000001B3u;
     uint64_t key = ft_splitmix64(ft_splitmix64(ft_splitmix64(seed) ^ (uint64_t)trial) ^ hash);
     return (ft_random_stream){.key = key, .counter = 0, .draw = (uint32_t)draw};
 }

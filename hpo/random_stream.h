@@ -1,5 +1,6 @@
-// random_stream.h - random numbers that are a function of (seed, trial, purpose, parameter name). Nothing is carried from
-// trial to trial, so a killed and resumed study, or one whose parameters are asked for in another order, draws the same.
+// random_stream.h - random numbers that are a function of (seed, trial, purpose, parameter name). Nothing is carried
+// from trial to trial, so a killed and resumed study, or one whose parameters are asked for in another order, draws the
+// same.
 #ifndef FT_HPO_RANDOM_STREAM_H
 #define FT_HPO_RANDOM_STREAM_H
 

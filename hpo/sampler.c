@@ -71,7 +71,7 @@ static ft_status tpe(ft_sampler *s, int64_t number, const ft_subspace *subspace,
     return ft_tpe_cache_suggest(s->cache, s->trials, &options, number, subspace, values);
 }
 
-// ---- Joint samples -------------------------------------------------------------------------------------------------------
+// ---- Joint samples ----------------------------------------------------------------------------------------------
 
 static ft_status draw_subspace(ft_sampler *s, int64_t number, const ft_subspace *subspace) {
     if (subspace->count == 0) return FT_OK;
@@ -106,7 +106,8 @@ static ft_status draw_joint_once(ft_sampler *s, int64_t number) {
         int64_t wanted = 2 * number + 64;
         bool *drawn = ft_realloc(s->drawn, (size_t)wanted, sizeof *drawn, "a sampler");
         if (drawn == NULL) return FT_NO_MEMORY;
-        for (int64_t i = s->drawn_count; i < wanted; i++) drawn[i] = false;
+        for (int64_t i = s->drawn_count; i < wanted; i++)
+            drawn[i] = false;
         s->drawn = drawn;
         s->drawn_count = wanted;
     }
@@ -116,7 +117,7 @@ static ft_status draw_joint_once(ft_sampler *s, int64_t number) {
     return FT_OK;
 }
 
-// ---- One parameter alone ---------------------------------------------------------------------------------------------------
+// ---- One parameter alone ----------------------------------------------------------------------------------------
 
 double ft_value_of_uniform(const ft_distribution *d, double uniform) {
     if (d->kind == FT_CATEGORICAL) return floor(uniform * d->choice_count);
@@ -133,14 +134,15 @@ double ft_value_of_uniform(const ft_distribution *d, double uniform) {
 static int prime(int index) {
     for (int candidate = 2;; candidate++) {
         bool divisible = false;
-        for (int i = 2; i * i <= candidate && !divisible; i++) divisible = candidate % i == 0;
+        for (int i = 2; i * i <= candidate && !divisible; i++)
+            divisible = candidate % i == 0;
         if (!divisible && index-- == 0) return candidate;
     }
 }
 
 double ft_halton(uint64_t seed, const char *name, int dimension, int64_t index) {
-    // Bases beyond the 48th prime would need hundreds of points to fill their range once; the digits of two parameters with
-    // one base are permuted differently.
+    // Bases beyond the 48th prime would need hundreds of points to fill their range once; the digits of two parameters
+    // with one base are permuted differently.
     enum { BASES = 48, LARGEST = 223 };
     int base = prime(dimension % BASES);
     double value = 0, unit = 1.0 / base;

@@ -35,10 +35,12 @@ static int64_t take(ranked *list, int64_t count, int64_t k, uint8_t *sides) {
         ranked r = list[i];
         if (compare(&r, &list[k - 1]) > 0) continue;
         int64_t at = k - 1;
-        for (; at > 0 && compare(&r, &list[at - 1]) < 0; at--) list[at] = list[at - 1];
+        for (; at > 0 && compare(&r, &list[at - 1]) < 0; at--)
+            list[at] = list[at - 1];
         list[at] = r;
     }
-    for (int64_t i = 0; i < k; i++) sides[list[i].number] = FT_BELOW;
+    for (int64_t i = 0; i < k; i++)
+        sides[list[i].number] = FT_BELOW;
     return k;
 }
 

@@ -1,7 +1,8 @@
 // split.h - which trials are good ("below") and which are the rest ("above"), the first half of TPE.
 //
 //     of COMPLETE + PRUNED trials (n) the best n_below = min(ceil(n/10), 25), several objectives ceil(n/10), are below:
-//     1. feasible COMPLETE ones by value; several objectives: by non-dominated rank, the rank that does not fit whole is
+//     1. feasible COMPLETE ones by value; several objectives: by non-dominated rank, the rank that does not fit whole
+//     is
 //        cut by a greedy choice of hypervolume (pareto.h)
 //     2. feasible PRUNED ones, the later their last report the better, then by its value; those without a report last
 //     3. infeasible ones of either state by violation

@@ -122,8 +122,7 @@ ft_status ft_subspaces_joint(const ft_subspaces *s, const ft_trials *trials, ft_
 ft_status ft_subspaces_group(const ft_subspaces *s, const ft_trials *trials, int group, ft_subspace *out) {
     *out = (ft_subspace){0};
     for (int n = 0; n < s->name_count; n++)
-        if (s->names[n].trials > 0 && s->names[n].group == group)
-            FT_TRY(add(out, trials, n, s->names[n].distribution));
+        if (s->names[n].trials > 0 && s->names[n].group == group) FT_TRY(add(out, trials, n, s->names[n].distribution));
     return FT_OK;
 }
 

@@ -1,9 +1,9 @@
 // subspace.h - which parameters of a study are drawn together, found from its finished trials (COMPLETE and PRUNED).
 //
-// Joint: the parameters that every finished trial has, with one distribution. One finished trial without a parameter, or
-// with another range, takes it out for good: it is then drawn alone.
-// Groups: the parts of all names that always came together, for spaces with conditions; each part is drawn jointly, with
-// the distribution of the lowest-numbered trial that has it.
+// Joint: the parameters that every finished trial has, with one distribution. One finished trial without a parameter,
+// or with another range, takes it out for good: it is then drawn alone. Groups: the parts of all names that always came
+// together, for spaces with conditions; each part is drawn jointly, with the distribution of the lowest-numbered trial
+// that has it.
 #ifndef FT_HPO_SUBSPACE_H
 #define FT_HPO_SUBSPACE_H
 
@@ -30,8 +30,8 @@ ft_status ft_subspaces_joint(const ft_subspaces *subspaces, const ft_trials *tri
 ft_status ft_subspaces_group(const ft_subspaces *subspaces, const ft_trials *trials, int group, ft_subspace *out);
 void ft_subspace_free(ft_subspace *subspace);
 
-// The values of a trial in this subspace; false when it lacks one. With `announced`, what a RUNNING trial has drawn but not
-// yet asked for counts too.
+// The values of a trial in this subspace; false when it lacks one. With `announced`, what a RUNNING trial has drawn but
+// not yet asked for counts too.
 bool ft_subspace_values(const ft_subspace *subspace, const ft_trial *trial, bool announced, double *values);
 
 #endif

@@ -9,7 +9,8 @@
 static ft_status init(const ft_trials *trials, const ft_subspace *subspace, bool equal, ft_parzen *out) {
     const ft_distribution **d = ft_calloc((size_t)subspace->count, sizeof *d, "a Parzen estimator");
     if (d == NULL) return FT_NO_MEMORY;
-    for (int i = 0; i < subspace->count; i++) d[i] = trials->distributions[subspace->distribution[i]];
+    for (int i = 0; i < subspace->count; i++)
+        d[i] = trials->distributions[subspace->distribution[i]];
     ft_status status = ft_parzen_init(out, d, subspace->count, equal);
     free(d);
     return status;
@@ -54,7 +55,8 @@ ft_status ft_tpe_draw(const ft_trials *trials, const ft_tpe_options *options, in
     // The stream carries the first name, so that parameters drawn one by one do not all take the same kernels.
     ft_random_stream stream =
         ft_random_stream_of(options->seed, number, FT_DRAW_KERNEL, trials->names.name[subspace->name[0]]);
-    for (int c = 0; c < options->candidates; c++) kernel[c] = ft_parzen_pick(below, ft_random_double(&stream));
+    for (int c = 0; c < options->candidates; c++)
+        kernel[c] = ft_parzen_pick(below, ft_random_double(&stream));
     for (int i = 0; i < subspace->count; i++) {
         stream = ft_random_stream_of(options->seed, number, FT_DRAW_CANDIDATE, trials->names.name[subspace->name[i]]);
         for (int c = 0; c < options->candidates; c++)

@@ -1,6 +1,6 @@
-// tpe.h - the tree-structured Parzen estimator: draw candidates where good trials are dense, take the one with the largest
-// ratio of good to other density. This is the plain version, from nothing each time: short, and the reference for
-// tpe_cache.h, which keeps everything from trial to trial and answers the same in a fraction of the time.
+// tpe.h - the tree-structured Parzen estimator: draw candidates where good trials are dense, take the one with the
+// largest ratio of good to other density. This is the plain version, from nothing each time: short, and the reference
+// for tpe_cache.h, which keeps everything from trial to trial and answers the same in a fraction of the time.
 #ifndef FT_HPO_TPE_H
 #define FT_HPO_TPE_H
 
@@ -12,8 +12,8 @@ typedef struct ft_tpe_options {
     int candidates;     // 24
     bool constant_liar; // running trials of others count as bad ones
     bool announced;     // ... with what they drew jointly and have not asked for yet (multivariate)
-    bool branch_split;  // good and bad are told apart among the trials that have these parameters, not among all, so that
-                        // a rare branch of a space learns from its own trials. Optuna: off
+    bool branch_split;  // good and bad are told apart among the trials that have these parameters, not among all, so
+                       // that a rare branch of a space learns from its own trials. Optuna: off
 } ft_tpe_options;
 
 // The two estimators of a subspace for trial `number`. Free both.

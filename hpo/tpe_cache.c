@@ -17,10 +17,10 @@ typedef struct member_list {
 typedef struct entry {
     struct entry *next;
     ft_subspace subspace;
-    int64_t used;          // latest trial that asked
-    member_list side[2];   // below, above
-    uint8_t *sides;        // [count] the split they are for
-    uint8_t *member;       // [count] 1 + index of the list a trial is in, 0 = in none (no such parameters)
+    int64_t used;        // latest trial that asked
+    member_list side[2]; // below, above
+    uint8_t *sides;      // [count] the split they are for
+    uint8_t *member;     // [count] 1 + index of the list a trial is in, 0 = in none (no such parameters)
     int64_t count, capacity;
     int64_t *unsettled; // RUNNING trials looked at: they may have got parameters since
     int64_t unsettled_count, unsettled_capacity;
@@ -73,7 +73,7 @@ void ft_tpe_cache_free(ft_tpe_cache *c) {
     free(c);
 }
 
-// ---- Entries -----------------------------------------------------------------------------------------------------------------
+// ---- Entries ----------------------------------------------------------------------------------------------------
 
 static ft_status new_entry(const ft_trials *trials, const ft_subspace *subspace, entry **out) {
     entry *e = ft_calloc(1, sizeof *e, "TPE");
@@ -145,7 +145,7 @@ static ft_status grow_entry(entry *e, int64_t count) {
     return FT_OK;
 }
 
-// ---- Trials into and out of the estimators -------------------------------------------------------------------------------------
+// ---- Trials into and out of the estimators ----------------------------------------------------------------------
 
 // How many trials of the list have a lower number.
 static int position(const member_list *list, int64_t number) {
@@ -202,7 +202,8 @@ static ft_status put_in(entry *e, const ft_trial *trial, bool announced, uint8_t
 
 static ft_status update(entry *e, const ft_trials *trials, const ft_tpe_options *options, const uint8_t *sides) {
     FT_TRY(grow_entry(e, trials->count));
-    for (int64_t i = 0; i < e->unsettled_count; i++) take_out(e, e->unsettled[i]);
+    for (int64_t i = 0; i < e->unsettled_count; i++)
+        take_out(e, e->unsettled[i]);
     e->unsettled_count = 0;
     for (int64_t i = 0; i < trials->count; i++) {
         if (i + 8 <= trials->count && memcmp(sides + i, e->sides + i, 8) == 0) {
@@ -218,7 +219,7 @@ static ft_status update(entry *e, const ft_trials *trials, const ft_tpe_options 
     return FT_OK;
 }
 
-// ---- Suggestions -----------------------------------------------------------------------------------------------------------------
+// ---- Suggestions ------------------------------------------------------------------------------------------------
 
 static ft_status split(ft_tpe_cache *c, const ft_trials *trials, const ft_tpe_options *options, int64_t number,
                        const entry *e) {

@@ -49,7 +49,7 @@ static ft_status reserve(void **array, int count, int *capacity, size_t size) {
     return FT_OK;
 }
 
-// ---- Names and distributions ---------------------------------------------------------------------------------------
+// ---- Names and distributions ------------------------------------------------------------------------------------
 
 static int find(const ft_names *names, const char *name) {
     for (int i = 0; i < names->count; i++)
@@ -94,7 +94,7 @@ ft_status ft_trials_distribution(ft_trials *trials, const ft_distribution *distr
     return FT_OK;
 }
 
-// ---- Changes ---------------------------------------------------------------------------------------------------------
+// ---- Changes ----------------------------------------------------------------------------------------------------
 
 static void changed(ft_trials *trials, ft_trial *trial) {
     trial->revision++;
@@ -159,7 +159,8 @@ ft_status ft_trials_set_param(ft_trials *trials, int64_t number, int name, int d
 ft_status ft_trials_set_relative(ft_trials *trials, int64_t number, int name, int distribution, double value) {
     ft_trial *t = NULL;
     FT_TRY(unfinished(trials, number, &t));
-    FT_TRY(put_param(&t->relative, &t->relative_count, &t->relative_capacity, (ft_trial_param){name, distribution, value}));
+    FT_TRY(put_param(&t->relative, &t->relative_count, &t->relative_capacity,
+                     (ft_trial_param){name, distribution, value}));
     changed(trials, t);
     return FT_OK;
 }
@@ -171,7 +172,8 @@ ft_status ft_trials_set_constraint(ft_trials *trials, int64_t number, int name, 
         return ft_fail(FT_INVALID, trials->constraint_names.name[name], "a constraint cannot be NaN (trial %lld)",
                        (long long)number);
     int i = 0;
-    while (i < t->constraint_count && t->constraints[i].name != name) i++;
+    while (i < t->constraint_count && t->constraints[i].name != name)
+        i++;
     if (i == t->constraint_count) {
         FT_TRY(reserve((void **)&t->constraints, i, &t->constraint_capacity, sizeof *t->constraints));
         t->constraint_count++;
@@ -186,7 +188,8 @@ ft_status ft_trials_report(ft_trials *trials, int64_t number, int64_t step, doub
     FT_TRY(unfinished(trials, number, &t));
     if (step < 0) return ft_fail(FT_INVALID, "report", "a step must be at least 0, got %lld", (long long)step);
     int i = t->report_count;
-    while (i > 0 && t->reports[i - 1].step > step) i--;
+    while (i > 0 && t->reports[i - 1].step > step)
+        i--;
     if (i > 0 && t->reports[i - 1].step == step) return FT_OK;
     FT_TRY(reserve((void **)&t->reports, t->report_count, &t->report_capacity, sizeof *t->reports));
     memmove(t->reports + i + 1, t->reports + i, (size_t)(t->report_count - i) * sizeof *t->reports);
@@ -208,15 +211,15 @@ ft_status ft_trials_add_rung(ft_trials *trials, int64_t number, double value) {
 ft_status ft_trials_finish(ft_trials *trials, int64_t number, ft_trial_state state, const double *values, int count) {
     ft_trial *t = NULL;
     FT_TRY(unfinished(trials, number, &t));
-    if (!ft_trial_finished(state)) return ft_fail(FT_FAILED, "study", "%s is no final state", ft_trial_state_name(state));
+    if (!ft_trial_finished(state))
+        return ft_fail(FT_FAILED, "study", "%s is no final state", ft_trial_state_name(state));
     bool fits = state == FT_COMPLETE ? count == trials->objectives
                                      : count == 0 || (state == FT_PRUNED && count == 1 && trials->objectives == 1);
     if (!fits)
-        return ft_fail(FT_FAILED, "study", "trial %lld cannot end as %s with %d values (%d objectives)", (long long)number,
-                       ft_trial_state_name(state), count, trials->objectives);
+        return ft_fail(FT_FAILED, "study", "trial %lld cannot end as %s with %d values (%d objectives)",
+                       (long long)number, ft_trial_state_name(state), count, trials->objectives);
     for (int i = 0; i < count; i++)
-        if (isnan(values[i]))
-            return ft_fail(FT_INVALID, "study", "the value of trial %lld is NaN", (long long)number);
+        if (isnan(values[i])) return ft_fail(FT_INVALID, "study", "the value of trial %lld is NaN", (long long)number);
     if (count > 0) {
         t->values = ft_calloc((size_t)count, sizeof *values, "values of a trial");
         if (t->values == NULL) return FT_NO_MEMORY;
@@ -230,7 +233,7 @@ ft_status ft_trials_finish(ft_trials *trials, int64_t number, ft_trial_state sta
     return FT_OK;
 }
 
-// ---- Questions ---------------------------------------------------------------------------------------------------------
+// ---- Questions --------------------------------------------------------------------------------------------------
 
 static const ft_trial_param *find_param(const ft_trial_param *list, int count, int name) {
     for (int i = 0; i < count; i++)

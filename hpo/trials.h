@@ -1,9 +1,10 @@
-// trials.h - the history of a study in memory: all trials with what samplers and pruners read. Storage fills it and keeps
-// it up to date; nothing here knows of files.
+// trials.h - the history of a study in memory: all trials with what samplers and pruners read. Storage fills it and
+// keeps it up to date; nothing here knows of files.
 //
 // 1. trials.trial[i] has number i: numbers run from 0 without gaps, and no trial is ever removed.
 // 2. Finished trials (COMPLETE, PRUNED, FAIL) never change: every setter refuses with FT_FAILED.
-// 3. Names and distributions are interned: equal ids mean equal things, over the whole study. Ids count from 0 in the order
+// 3. Names and distributions are interned: equal ids mean equal things, over the whole study. Ids count from 0 in the
+// order
 //    of first use.
 // 4. Change trials through these functions only: they count `revision`, by which samplers see what is new.
 #ifndef FT_HPO_TRIALS_H
@@ -38,8 +39,8 @@ typedef struct ft_trial {
     uint32_t revision;
     double *values; // [value_count] objectives: all of them when COMPLETE; PRUNED: the last report or none
     ft_trial_param *params;
-    ft_trial_param *relative;         // RUNNING: drawn jointly beforehand, not yet asked for (Optuna's tpe:relative_params)
-    ft_trial_report *reports;         // by step, ascending
+    ft_trial_param *relative; // RUNNING: drawn jointly beforehand, not yet asked for (Optuna's tpe:relative_params)
+    ft_trial_report *reports; // by step, ascending
     ft_trial_constraint *constraints; // <= 0 is feasible; in order of setting
     double *rungs;                    // successive halving: the value at each completed rung
     int value_count, param_count, relative_count, report_count, constraint_count, rung_count;
@@ -86,7 +87,8 @@ ft_status ft_trials_set_constraint(ft_trials *trials, int64_t number, int name, 
 ft_status ft_trials_report(ft_trials *trials, int64_t number, int64_t step, double value);
 // Appends the next completed rung.
 ft_status ft_trials_add_rung(ft_trials *trials, int64_t number, double value);
-// RUNNING or WAITING -> COMPLETE (count = objectives, no NaN), PRUNED (count 0, or 1 with one objective) or FAIL (count 0).
+// RUNNING or WAITING -> COMPLETE (count = objectives, no NaN), PRUNED (count 0, or 1 with one objective) or FAIL (count
+// 0).
 ft_status ft_trials_finish(ft_trials *trials, int64_t number, ft_trial_state state, const double *values, int count);
 
 // NULL when the trial has no such parameter.

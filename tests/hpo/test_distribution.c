@@ -16,14 +16,15 @@ static void steps_as_optuna(void **state) {
     char kind[8];
     double low, high, step, adjusted;
     int single, contains[5], lines = 0;
-    while (fscanf(vectors, "%7s %lf %lf %lf %lf %d %d %d %d %d %d", kind, &low, &high, &step, &adjusted, &single, &contains[0],
-                  &contains[1], &contains[2], &contains[3], &contains[4]) == 11) {
+    while (fscanf(vectors, "%7s %lf %lf %lf %lf %d %d %d %d %d %d", kind, &low, &high, &step, &adjusted, &single,
+                  &contains[0], &contains[1], &contains[2], &contains[3], &contains[4]) == 11) {
         ft_distribution d;
         if (strcmp(kind, "int") == 0)
             assert_int_equal(ft_distribution_int("x", (int64_t)low, (int64_t)high, false, (int64_t)step, &d), FT_OK);
         else
             assert_int_equal(ft_distribution_float("x", low, high, false, step, &d), FT_OK);
-        if (d.high != adjusted) fail_msg("%s %.17g %.17g %.17g: %.17g, not %.17g", kind, low, high, step, d.high, adjusted);
+        if (d.high != adjusted)
+            fail_msg("%s %.17g %.17g %.17g: %.17g, not %.17g", kind, low, high, step, d.high, adjusted);
         assert_int_equal(ft_distribution_single(&d), single);
         for (int k = 0; k < 5; k++)
             if (ft_distribution_contains(&d, low + (k - 1) * step / 2) != (contains[k] != 0))
@@ -84,7 +85,8 @@ static void choices(void **state) {
                          {.kind = FT_CHOICE_FLOAT, .number = 0.5},  {.kind = FT_CHOICE_FLOAT, .number = NAN}};
     ft_distribution d, copy, shorter;
     assert_int_equal(ft_distribution_categorical("x", &arena, list, 6, &d), FT_OK);
-    for (int i = 0; i < 6; i++) assert_int_equal(ft_distribution_find_choice(&d, &list[i]), i);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(ft_distribution_find_choice(&d, &list[i]), i);
     assert_int_equal(ft_distribution_find_choice(&d, &(ft_choice){.kind = FT_CHOICE_INT, .integer = 1}), 2);
     assert_int_equal(ft_distribution_find_choice(&d, &(ft_choice){.kind = FT_CHOICE_FLOAT, .number = 2}), 3);
     assert_int_equal(ft_distribution_find_choice(&d, &(ft_choice){.kind = FT_CHOICE_TEXT, .text = "2"}), -1);
@@ -117,7 +119,8 @@ static void equality(void **state) {
     assert_false(ft_distribution_compatible(&a, &b));
     assert_int_equal(ft_distribution_int("x", 1, 8, false, 7, &b), FT_OK);
     assert_false(ft_distribution_equal(&a, &b));
-    assert_false(ft_distribution_contains(&b, 4) || ft_distribution_contains(&b, 15) || ft_distribution_contains(&b, NAN));
+    assert_false(ft_distribution_contains(&b, 4) || ft_distribution_contains(&b, 15) ||
+                 ft_distribution_contains(&b, NAN));
     assert_int_equal(ft_distribution_int("x", 1, 5, false, 7, &b), FT_OK);
     assert_true(ft_distribution_single(&b) && ft_distribution_single_value(&b) == 1);
 }

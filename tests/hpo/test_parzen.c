@@ -1,5 +1,5 @@
-// The Parzen estimator against itself: one by one equals all at once, the fast density equals the plain one, both to the
-// bit; what is left out stays below 1e-13; draws follow the density.
+// The Parzen estimator against itself: one by one equals all at once, the fast density equals the plain one, both to
+// the bit; what is left out stays below 1e-13; draws follow the density.
 #include "hpo/parzen_fast.h"
 #include "hpo/random_stream.h"
 
@@ -18,7 +18,8 @@ static ft_distribution all[DIMENSIONS];
 
 static int make_distributions(void **state) {
     ft_choice choices[5];
-    for (int i = 0; i < 5; i++) choices[i] = (ft_choice){.kind = FT_CHOICE_INT, .integer = i};
+    for (int i = 0; i < 5; i++)
+        choices[i] = (ft_choice){.kind = FT_CHOICE_INT, .integer = i};
     bool ok = ft_distribution_float("a", -5, 10, false, 0, &all[0]) == FT_OK &&
               ft_distribution_float("b", 1e-6, 1e-2, true, 0, &all[1]) == FT_OK &&
               ft_distribution_float("c", 0, 1, false, 0.1, &all[2]) == FT_OK &&
@@ -70,7 +71,8 @@ static void same_bits(const ft_parzen *a, const ft_parzen *b) {
 }
 
 // What the fast density must equal, and the sum of everything beside it.
-static void same_density(const ft_parzen *p, ft_parzen_fast *fast, ft_parzen *for_fast, const double *points, int count) {
+static void same_density(const ft_parzen *p, ft_parzen_fast *fast, ft_parzen *for_fast, const double *points,
+                         int count) {
     double out[32], scratch[MOST + 1], *terms = malloc((MOST + 1) * sizeof *terms);
     assert_non_null(terms);
     assert_int_equal(ft_parzen_fast_log_density(fast, for_fast, points, count, out), FT_OK);
@@ -88,8 +90,10 @@ static void same_density(const ft_parzen *p, ft_parzen_fast *fast, ft_parzen *fo
                                                                     : ft_parzen_discrete(d, k, cell);
         }
         double most = -INFINITY, sum = 0;
-        for (int k = 0; k <= p->count; k++) most = fmax(most, terms[k]);
-        for (int k = 0; k <= p->count; k++) sum += exp(terms[k] - most);
+        for (int k = 0; k <= p->count; k++)
+            most = fmax(most, terms[k]);
+        for (int k = 0; k <= p->count; k++)
+            sum += exp(terms[k] - most);
         assert_true(isfinite(plain));
         assert_true(fabs(log(sum) + most - plain) <= 1e-13 * fmax(1, fabs(plain)));
     }
@@ -98,7 +102,8 @@ static void same_density(const ft_parzen *p, ft_parzen_fast *fast, ft_parzen *fo
 
 static void history(int dimensions, const ft_distribution *first, int steps, double spread, bool wild, uint64_t seed) {
     const ft_distribution *d[DIMENSIONS];
-    for (int i = 0; i < dimensions; i++) d[i] = &first[i];
+    for (int i = 0; i < dimensions; i++)
+        d[i] = &first[i];
     ft_random_stream s = ft_random_stream_of(seed, dimensions, FT_DRAW_UNIFORM, "test");
     ft_parzen step_by_step, built;
     ft_parzen_fast fast = {0};
@@ -147,14 +152,16 @@ static void history(int dimensions, const ft_distribution *first, int steps, dou
 }
 
 static void each_parameter(void **state) {
-    for (int i = 0; i < DIMENSIONS; i++) history(1, &all[i], 400, 0.6, false, 1);
+    for (int i = 0; i < DIMENSIONS; i++)
+        history(1, &all[i], 400, 0.6, false, 1);
 }
 static void all_jointly(void **state) { history(DIMENSIONS - 1, all, 700, 1.4, false, 2); }
 static void converged(void **state) { history(DIMENSIONS - 1, all, 700, 0.01, false, 3); }
 static void many_equal(void **state) { history(4, all + 2, 1200, 0.05, false, 4); }
 static void outside_the_range(void **state) {
     history(DIMENSIONS - 1, all, 500, 0.8, true, 5);
-    for (int i = 0; i < DIMENSIONS - 1; i++) history(1, &all[i], 200, 0.6, true, 6);
+    for (int i = 0; i < DIMENSIONS - 1; i++)
+        history(1, &all[i], 200, 0.6, true, 6);
 }
 
 // An observation so far away that its kernel has no mass in the range counts for nothing instead of making NaN.
@@ -181,7 +188,8 @@ static void is_a_density(void **state) {
         if (i == 4 || i == 6) continue; // too many values to sum
         ft_parzen p;
         double observations[30], scratch[31], sum = 0;
-        for (int k = 0; k < 30; k++) observations[k] = value_of(d, &s, 0.4, 0.5, false);
+        for (int k = 0; k < 30; k++)
+            observations[k] = value_of(d, &s, 0.4, 0.5, false);
         assert_int_equal(ft_parzen_init(&p, &d, 1, false), FT_OK);
         assert_int_equal(ft_parzen_build(&p, observations, 30), FT_OK);
         double size = ft_distribution_size(d), low = p.dimension[0].low, high = p.dimension[0].high;
@@ -205,7 +213,8 @@ static void draws_follow(void **state) {
         ft_parzen p;
         double observations[12], scratch[13], expected[BINS] = {0}, low, high;
         int found[BINS] = {0};
-        for (int k = 0; k < 12; k++) observations[k] = value_of(d, &s, 0.35, 0.6, false);
+        for (int k = 0; k < 12; k++)
+            observations[k] = value_of(d, &s, 0.35, 0.6, false);
         assert_int_equal(ft_parzen_init(&p, &d, 1, false), FT_OK);
         assert_int_equal(ft_parzen_build(&p, observations, 12), FT_OK);
         low = p.dimension[0].low;
@@ -220,12 +229,14 @@ static void draws_follow(void **state) {
         }
         for (int n = 0; n < DRAWS; n++) {
             double x = ft_parzen_draw(&p, 0, ft_parzen_pick(&p, uniform(&s)), uniform(&s));
-            double part = d->step != 0 ? nearbyint((x - d->low) / d->step) / cells : ((d->log ? log(x) : x) - low) / (high - low);
+            double part =
+                d->step != 0 ? nearbyint((x - d->low) / d->step) / cells : ((d->log ? log(x) : x) - low) / (high - low);
             int bin = (int)(part * BINS);
             found[bin < BINS ? bin : BINS - 1]++;
         }
         double chi2 = 0;
-        for (int b = 0; b < BINS; b++) chi2 += (found[b] - expected[b]) * (found[b] - expected[b]) / expected[b];
+        for (int b = 0; b < BINS; b++)
+            chi2 += (found[b] - expected[b]) * (found[b] - expected[b]) / expected[b];
         assert_true(chi2 < 35); // 7 degrees of freedom: 1e-5
         ft_parzen_free(&p);
     }

@@ -1,5 +1,5 @@
-// Samplers from outside: the fast TPE suggests what the plain one does, a study repeats after a kill at any trial, every
-// suggestion is legal, grids visit each point once, and search beats chance on a rare branch.
+// Samplers from outside: the fast TPE suggests what the plain one does, a study repeats after a kill at any trial,
+// every suggestion is legal, grids visit each point once, and search beats chance on a rare branch.
 #include "hpo/grid.h"
 #include "hpo/random_stream.h"
 #include "hpo/sampler.h"
@@ -29,7 +29,8 @@ static const char *const NAMES[PARAMETERS] = {"rate", "decay", "warmup", "length
 static void start(world *w, const ft_sampler_options *options, int objectives, bool conditional) {
     *w = (world){.conditional = conditional};
     ft_choice choices[4];
-    for (int i = 0; i < 4; i++) choices[i] = (ft_choice){.kind = FT_CHOICE_INT, .integer = i};
+    for (int i = 0; i < 4; i++)
+        choices[i] = (ft_choice){.kind = FT_CHOICE_INT, .integer = i};
     assert_int_equal(ft_distribution_float("x", 1e-6, 1e-2, true, 0, &w->d[0]), FT_OK);
     assert_int_equal(ft_distribution_float("x", 0, 0.3, false, 0, &w->d[1]), FT_OK);
     assert_int_equal(ft_distribution_float("x", 0, 1, false, 0.1, &w->d[2]), FT_OK);
@@ -212,7 +213,8 @@ static void seeds_differ(void **state) {
     start(&b, &options, 1, false);
     run(&a, 60, 1);
     run(&b, 60, 1);
-    for (int i = 0; i < 60; i++) equal += a.trials.trial[i].params[1].value == b.trials.trial[i].params[1].value;
+    for (int i = 0; i < 60; i++)
+        equal += a.trials.trial[i].params[1].value == b.trials.trial[i].params[1].value;
     assert_int_equal(equal, 0);
     stop(&a);
     stop(&b);
@@ -261,15 +263,18 @@ static void trials_in_turns(void **state) {
                 x[1] = ask(&w[plain], a, 1);
                 const ft_trial *first = &w[plain].trials.trial[a];
                 int joint = first->relative_count;
-                for (int i = 0; i < joint; i++) drawn[i] = first->relative[i].value;
+                for (int i = 0; i < joint; i++)
+                    drawn[i] = first->relative[i].value;
                 ask_all(&w[plain], b, y);
                 x[2] = ask(&w[plain], a, 2);
                 end(&w[plain], b, y);
-                for (int i = 3; i < PARAMETERS; i++) x[i] = ask(&w[plain], a, i);
+                for (int i = 3; i < PARAMETERS; i++)
+                    x[i] = ask(&w[plain], a, i);
                 x[0] = ask(&w[plain], a, 0);
                 first = &w[plain].trials.trial[a];
                 assert_true(first->relative_count == joint && (joint > 0) == (variant == 0 || variant == 2));
-                for (int i = 0; i < joint; i++) assert_true(first->relative[i].value == drawn[i]);
+                for (int i = 0; i < joint; i++)
+                    assert_true(first->relative[i].value == drawn[i]);
                 end(&w[plain], a, x);
             }
         }
@@ -279,7 +284,8 @@ static void trials_in_turns(void **state) {
     }
 }
 
-// Trials that end out of order: a group has the range of its lowest trial, and a name with two ranges is in no joint space.
+// Trials that end out of order: a group has the range of its lowest trial, and a name with two ranges is in no joint
+// space.
 static void groups_do_not_depend_on_order(void **state) {
     for (int order = 0; order < 2; order++) {
         ft_trials t;
@@ -316,8 +322,8 @@ static void groups_do_not_depend_on_order(void **state) {
     }
 }
 
-// A parameter in one trial of eight: with Optuna's split hardly one of the good trials has it; with a split of its own the
-// branch learns. Judged by how close to the best value it gets in its last trials.
+// A parameter in one trial of eight: with Optuna's split hardly one of the good trials has it; with a split of its own
+// the branch learns. Judged by how close to the best value it gets in its last trials.
 static void rare_branch_learns(void **state) {
     double error[2] = {0, 0};
     for (int branch = 0; branch < 2; branch++)
@@ -382,7 +388,8 @@ static void grid_visits_all(void **state) {
             store(&w.trials, number, axes[a].name, axes[a].distribution, x[a]);
         }
         int order = 0; // strictly ascending: no point comes twice
-        for (int a = 0; a < 4 && order == 0; a++) order = (x[a] > last[a]) - (x[a] < last[a]);
+        for (int a = 0; a < 4 && order == 0; a++)
+            order = (x[a] > last[a]) - (x[a] < last[a]);
         assert_true(n == 0 || order > 0);
         memcpy(last, x, sizeof last);
     }
@@ -401,15 +408,17 @@ static void grid_visits_all(void **state) {
     stop(&w);
 }
 
-// Every value of a discrete range gets its share, the ends too; any 2^k (3^k) successive Halton points fall one into each
-// of 2^k (3^k) equal parts.
+// Every value of a discrete range gets its share, the ends too; any 2^k (3^k) successive Halton points fall one into
+// each of 2^k (3^k) equal parts.
 static void uniform_and_halton(void **state) {
     world w;
     ft_sampler_options options = ft_sampler_defaults();
     start(&w, &options, 1, false);
     int counts[13] = {0};
-    for (int i = 0; i < 13000; i++) counts[(int)(ft_value_of_uniform(&w.d[3], i / 13000.0) - 128) / 32]++;
-    for (int i = 0; i < 13; i++) assert_in_range(counts[i], 999, 1001);
+    for (int i = 0; i < 13000; i++)
+        counts[(int)(ft_value_of_uniform(&w.d[3], i / 13000.0) - 128) / 32]++;
+    for (int i = 0; i < 13; i++)
+        assert_in_range(counts[i], 999, 1001);
     assert_true(ft_value_of_uniform(&w.d[5], 0x1.fffffffffffffp-1) == 3);
     for (int dimension = 0; dimension < 2; dimension++) {
         int parts = dimension == 0 ? 64 : 81;
@@ -423,15 +432,18 @@ static void uniform_and_halton(void **state) {
             }
         }
     }
-    assert_true(ft_halton(3, "x", 0, 5) != ft_halton(3, "y", 0, 5) && ft_halton(4, "x", 0, 5) != ft_halton(3, "x", 0, 5));
+    assert_true(ft_halton(3, "x", 0, 5) != ft_halton(3, "y", 0, 5) &&
+                ft_halton(4, "x", 0, 5) != ft_halton(3, "x", 0, 5));
     stop(&w);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fast_equals_plain),       cmocka_unit_test(resumes_to_the_bit), cmocka_unit_test(seeds_differ),
-        cmocka_unit_test(known_and_single_values), cmocka_unit_test(trials_in_turns),    cmocka_unit_test(groups_do_not_depend_on_order),
-        cmocka_unit_test(rare_branch_learns),      cmocka_unit_test(grid_visits_all),    cmocka_unit_test(uniform_and_halton),
+        cmocka_unit_test(fast_equals_plain),  cmocka_unit_test(resumes_to_the_bit),
+        cmocka_unit_test(seeds_differ),       cmocka_unit_test(known_and_single_values),
+        cmocka_unit_test(trials_in_turns),    cmocka_unit_test(groups_do_not_depend_on_order),
+        cmocka_unit_test(rare_branch_learns), cmocka_unit_test(grid_visits_all),
+        cmocka_unit_test(uniform_and_halton),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

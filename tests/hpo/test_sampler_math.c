@@ -40,10 +40,12 @@ static void mass(void **state) {
 }
 
 static void quantile_inverts(void **state) {
-    const double bounds[][2] = {{-1, 1}, {-3, 0.5}, {0.2, 0.3}, {-9, -8}, {5, 40}, {-40, -30}, {-100, 100}, {0, 1e-3}, {30, 31}};
+    const double bounds[][2] = {{-1, 1},    {-3, 0.5},   {0.2, 0.3}, {-9, -8}, {5, 40},
+                                {-40, -30}, {-100, 100}, {0, 1e-3},  {30, 31}};
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
         double a = bounds[i][0], b = bounds[i][1], before = a;
-        assert_true(ft_truncated_normal_quantile(0, a, b) >= a && ft_truncated_normal_quantile(0, a, b) <= a + 1e-3 * (b - a));
+        assert_true(ft_truncated_normal_quantile(0, a, b) >= a &&
+                    ft_truncated_normal_quantile(0, a, b) <= a + 1e-3 * (b - a));
         for (double u = 0.001; u < 1; u += 0.0713) {
             double z = ft_truncated_normal_quantile(u, a, b);
             assert_true(z >= before && z <= b);
@@ -58,8 +60,10 @@ static void quantile_inverts(void **state) {
 static void streams(void **state) {
     ft_random_stream a = ft_random_stream_of(1, 2, FT_DRAW_UNIFORM, "rate"), again = a;
     const ft_random_stream others[] = {
-        ft_random_stream_of(2, 2, FT_DRAW_UNIFORM, "rate"), ft_random_stream_of(1, 3, FT_DRAW_UNIFORM, "rate"),
-        ft_random_stream_of(1, 2, FT_DRAW_KERNEL, "rate"), ft_random_stream_of(1, 2, FT_DRAW_UNIFORM, "rates"),
+        ft_random_stream_of(2, 2, FT_DRAW_UNIFORM, "rate"),
+        ft_random_stream_of(1, 3, FT_DRAW_UNIFORM, "rate"),
+        ft_random_stream_of(1, 2, FT_DRAW_KERNEL, "rate"),
+        ft_random_stream_of(1, 2, FT_DRAW_UNIFORM, "rates"),
     };
     enum { DRAWS = 20000 };
     double sum = 0, squares = 0, correlation[4] = {0}, lag = 0, last = 0.5;
@@ -74,17 +78,22 @@ static void streams(void **state) {
         lag += (u - 0.5) * (last - 0.5);
         last = u;
         bins[(int)(u * 16)]++;
-        for (int k = 0; k < 4; k++) correlation[k] += (u - 0.5) * (ft_random_double(&other[k]) - 0.5);
+        for (int k = 0; k < 4; k++)
+            correlation[k] += (u - 0.5) * (ft_random_double(&other[k]) - 0.5);
     }
     // Five standard deviations: 1/sqrt(12 n) for the mean, 1/12 of 1/sqrt(n) for products.
     assert_true(fabs(sum / DRAWS) < 5 / sqrt(12.0 * DRAWS));
     assert_true(fabs(squares / DRAWS - 1.0 / 12) < 5 * sqrt(1.0 / 180 / DRAWS));
     assert_true(fabs(lag / DRAWS) < 5.0 / 12 / sqrt(DRAWS));
-    for (int k = 0; k < 4; k++) assert_true(fabs(correlation[k] / DRAWS) < 5.0 / 12 / sqrt(DRAWS));
-    for (int b = 0; b < 16; b++) assert_true(abs(bins[b] - DRAWS / 16) < 5 * sqrt(DRAWS / 16.0));
+    for (int k = 0; k < 4; k++)
+        assert_true(fabs(correlation[k] / DRAWS) < 5.0 / 12 / sqrt(DRAWS));
+    for (int b = 0; b < 16; b++)
+        assert_true(abs(bins[b] - DRAWS / 16) < 5 * sqrt(DRAWS / 16.0));
     int counts[7] = {0};
-    for (int i = 0; i < 7000; i++) counts[ft_random_below(&a, 7)]++;
-    for (int i = 0; i < 7; i++) assert_true(abs(counts[i] - 1000) < 160);
+    for (int i = 0; i < 7000; i++)
+        counts[ft_random_below(&a, 7)]++;
+    for (int i = 0; i < 7; i++)
+        assert_true(abs(counts[i] - 1000) < 160);
 }
 
 // Stays as it is: studies of today must repeat tomorrow.
@@ -97,13 +106,15 @@ static void streams_are_fixed(void **state) {
 static double grid_volume(const double *points, int n, int objectives, const double *reference) {
     // Coordinates are whole numbers: count the unit cells that some point covers.
     int cells = 1, covered = 0, side = (int)reference[0];
-    for (int o = 0; o < objectives; o++) cells *= side;
+    for (int o = 0; o < objectives; o++)
+        cells *= side;
     for (int c = 0; c < cells; c++) {
         bool inside = false;
         for (int i = 0; i < n && !inside; i++) {
             int rest = c;
             inside = true;
-            for (int o = 0; o < objectives; o++, rest /= side) inside = inside && points[i * objectives + o] <= rest % side;
+            for (int o = 0; o < objectives; o++, rest /= side)
+                inside = inside && points[i * objectives + o] <= rest % side;
         }
         covered += inside;
     }
@@ -115,7 +126,8 @@ static void hypervolume(void **state) {
     for (int round = 0; round < 200; round++) {
         int objectives = 1 + round % 4, n = (int)ft_random_below(&s, 9), side = 7;
         double points[9 * 4], reference[4] = {side, side, side, side}, volume;
-        for (int i = 0; i < n * objectives; i++) points[i] = (double)ft_random_below(&s, 9); // some beyond the reference
+        for (int i = 0; i < n * objectives; i++)
+            points[i] = (double)ft_random_below(&s, 9); // some beyond the reference
         assert_int_equal(ft_hypervolume(points, n, objectives, reference, &volume), FT_OK);
         assert_true(volume == grid_volume(points, n, objectives, reference));
     }
@@ -134,18 +146,21 @@ static void ranks(void **state) {
     ft_random_stream s = ft_random_stream_of(4, 0, FT_DRAW_UNIFORM, "ranks");
     enum { MOST = 60 };
     for (int round = 0; round < 300; round++) {
-        int objectives = 2 + round % 3, n = 1 + (int)ft_random_below(&s, MOST), k = (int)ft_random_below(&s, (uint64_t)n + 1);
+        int objectives = 2 + round % 3, n = 1 + (int)ft_random_below(&s, MOST),
+            k = (int)ft_random_below(&s, (uint64_t)n + 1);
         double points[MOST * 4];
         int rank[MOST];
         bool chosen[MOST];
         for (int i = 0; i < n * objectives; i++)
             points[i] = round % 2 ? ft_random_double(&s) : (double)ft_random_below(&s, 5);
-        for (int i = 0; i < n; i++) rank[i] = -1;
+        for (int i = 0; i < n; i++)
+            rank[i] = -1;
         for (int r = 0, left = n; left > 0; r++)
             for (int i = 0; i < n; i++) {
                 bool beaten = rank[i] >= 0;
                 for (int j = 0; j < n && !beaten; j++)
-                    beaten = (rank[j] < 0 || rank[j] == r) && dominates(points + j * objectives, points + i * objectives, objectives);
+                    beaten = (rank[j] < 0 || rank[j] == r) &&
+                             dominates(points + j * objectives, points + i * objectives, objectives);
                 if (beaten) continue;
                 rank[i] = r;
                 left--;
@@ -154,7 +169,8 @@ static void ranks(void **state) {
         int count = 0;
         for (int i = 0; i < n; i++) {
             count += chosen[i];
-            for (int j = 0; j < n; j++) assert_false(chosen[i] && !chosen[j] && rank[j] < rank[i]);
+            for (int j = 0; j < n; j++)
+                assert_false(chosen[i] && !chosen[j] && rank[j] < rank[i]);
         }
         assert_int_equal(count, k);
     }
@@ -162,8 +178,12 @@ static void ranks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(log_cdf), cmocka_unit_test(mass),        cmocka_unit_test(quantile_inverts),
-        cmocka_unit_test(streams), cmocka_unit_test(streams_are_fixed), cmocka_unit_test(hypervolume),
+        cmocka_unit_test(log_cdf),
+        cmocka_unit_test(mass),
+        cmocka_unit_test(quantile_inverts),
+        cmocka_unit_test(streams),
+        cmocka_unit_test(streams_are_fixed),
+        cmocka_unit_test(hypervolume),
         cmocka_unit_test(ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-// TPE against Optuna 5 on random histories (vectors/tpe.txt, made by make_tpe_vectors.py): joint space and groups, split,
-// weights, sigmas and rows of both estimators, log densities and the candidate taken - plain and from the cache's parts.
+// TPE against Optuna 5 on random histories (vectors/tpe.txt, made by make_tpe_vectors.py): joint space and groups,
+// split, weights, sigmas and rows of both estimators, log densities and the candidate taken - plain and from the
+// cache's parts.
 #include "hpo/parzen_fast.h"
 #include "hpo/split.h"
 #include "hpo/tpe.h"
@@ -75,7 +76,8 @@ static void start_case(study *s, char *rest) {
     bool maximize[8];
     int objectives = 0;
     double value;
-    while (number(&rest, &value)) maximize[objectives++] = value != 0;
+    while (number(&rest, &value))
+        maximize[objectives++] = value != 0;
     assert_int_equal(ft_trials_init(&s->trials, objectives, maximize), FT_OK);
 }
 
@@ -85,7 +87,8 @@ static void add_distribution(study *s, char *rest) {
     if (strcmp(kind, "categorical") == 0) {
         int count = (int)need(&rest);
         ft_choice choices[16];
-        for (int i = 0; i < count; i++) choices[i] = (ft_choice){.kind = FT_CHOICE_INT, .integer = i};
+        for (int i = 0; i < count; i++)
+            choices[i] = (ft_choice){.kind = FT_CHOICE_INT, .integer = i};
         assert_int_equal(ft_distribution_categorical("x", &s->arena, choices, count, &d), FT_OK);
     } else {
         double low = need(&rest), high = need(&rest);
@@ -107,12 +110,14 @@ static void add_trial(study *s, char *rest) {
     double value, values[8];
     int value_count = 0, next_constraint = 0;
     assert_int_equal(ft_trials_append(t, state == 'W' ? FT_WAITING : FT_RUNNING, &n), FT_OK);
-    while (number(&rest, &value)) values[value_count++] = value;
+    while (number(&rest, &value))
+        values[value_count++] = value;
     while (number(&rest, &value)) {
         int d = s->distribution[(int)need(&rest)];
         assert_int_equal(ft_trials_set_param(t, n, (int)value, d, need(&rest)), FT_OK);
     }
-    while (number(&rest, &value)) assert_int_equal(ft_trials_report(t, n, (int64_t)value, need(&rest)), FT_OK);
+    while (number(&rest, &value))
+        assert_int_equal(ft_trials_report(t, n, (int64_t)value, need(&rest)), FT_OK);
     while (number(&rest, &value)) {
         char name[16];
         int id;
@@ -140,7 +145,8 @@ static void check_space(study *s, char *rest, bool group) {
     if (!s->multivariate) return;
     int names[64], count = 0;
     double value;
-    while (number(&rest, &value)) names[count++] = (int)value;
+    while (number(&rest, &value))
+        names[count++] = (int)value;
     ft_subspaces found = {0};
     assert_int_equal(ft_subspaces_update(&found, &s->trials), FT_OK);
     bool same = false;
@@ -167,8 +173,8 @@ static void ask(study *s, char *rest) {
         s->asked.distribution[s->asked.count++] = s->distribution[(int)need(&rest)];
     }
     if (s->asked.count > 0)
-        assert_int_equal(ft_tpe_estimators(&s->trials, &s->options, s->trials.count - 1, &s->asked, &s->below, &s->above),
-                         FT_OK);
+        assert_int_equal(
+            ft_tpe_estimators(&s->trials, &s->options, s->trials.count - 1, &s->asked, &s->below, &s->above), FT_OK);
 }
 
 static void check_split(study *s, char *rest) {
@@ -185,7 +191,8 @@ static void check_split(study *s, char *rest) {
 
 static void check_weights(study *s, const ft_parzen *p, char *rest) {
     assert_int_equal(p->count, (int)need(&rest));
-    for (int k = 0; k <= p->count; k++) close_to(s, "a weight", p->weight[k], need(&rest), &worst_kernel);
+    for (int k = 0; k <= p->count; k++)
+        close_to(s, "a weight", p->weight[k], need(&rest), &worst_kernel);
 }
 
 static void check_kernels(study *s, const ft_parzen *p, int dimension, char *rest) {
@@ -193,7 +200,8 @@ static void check_kernels(study *s, const ft_parzen *p, int dimension, char *res
     int rows = d->distribution->kind == FT_CATEGORICAL ? d->distribution->choice_count : 1;
     for (int k = 0; k <= p->count; k++)
         for (int c = 0; c < rows; c++) {
-            double value = d->distribution->kind == FT_CATEGORICAL ? exp(ft_parzen_choice(d, k, p->count, c)) : d->sigma[k];
+            double value =
+                d->distribution->kind == FT_CATEGORICAL ? exp(ft_parzen_choice(d, k, p->count, c)) : d->sigma[k];
             close_to(s, "a kernel", value, need(&rest), &worst_kernel);
         }
     double more;
@@ -202,7 +210,8 @@ static void check_kernels(study *s, const ft_parzen *p, int dimension, char *res
 
 static void check_point(study *s, char *rest) {
     double x[64], scratch[MOST];
-    for (int i = 0; i < s->asked.count; i++) x[i] = need(&rest);
+    for (int i = 0; i < s->asked.count; i++)
+        x[i] = need(&rest);
     double l = need(&rest), g = need(&rest);
     double *good = &s->good[s->points], *other = &s->other[s->points];
     *good = ft_parzen_log_density(&s->below, x, scratch);
@@ -259,8 +268,7 @@ static void equals_optuna(void **state) {
         }
         if (strcmp(what, "kernels") == 0) check_kernels(s, estimator, dimension++, rest);
         if (strcmp(what, "point") == 0) check_point(s, rest);
-        if (strcmp(what, "best") == 0)
-            assert_int_equal(ft_tpe_choose(s->good, s->other, s->points), (int)need(&rest));
+        if (strcmp(what, "best") == 0) assert_int_equal(ft_tpe_choose(s->good, s->other, s->points), (int)need(&rest));
         if (strcmp(what, "end") == 0) end_case(s);
     }
     free(s);

@@ -47,7 +47,8 @@ static void a_trial_grows_and_ends(void **state) {
         assert_int_equal(number, i);
     }
     uint64_t states = t.states, revision = t.revision;
-    for (int i = 0; i < 9; i++) assert_int_equal(ft_trials_set_param(&t, 5, i, 0, i), FT_OK);
+    for (int i = 0; i < 9; i++)
+        assert_int_equal(ft_trials_set_param(&t, 5, i, 0, i), FT_OK);
     assert_int_equal(ft_trials_set_param(&t, 5, 3, 0, 33), FT_OK); // replaces
     assert_true(t.states == states && t.revision == revision + 10);
     assert_int_equal(ft_trials_set_relative(&t, 5, 20, 0, 4), FT_OK);
@@ -56,11 +57,13 @@ static void a_trial_grows_and_ends(void **state) {
     assert_true(ft_trial_find_param(trial, 3)->value == 33 && ft_trial_find_param(trial, 20) == NULL);
     assert_true(ft_trial_find_relative(trial, 20)->value == 4 && ft_trial_find_relative(trial, 3) == NULL);
     const int64_t steps[] = {4, 0, 9, 4, 2, 0};
-    for (int i = 0; i < 6; i++) assert_int_equal(ft_trials_report(&t, 5, steps[i], i), FT_OK);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(ft_trials_report(&t, 5, steps[i], i), FT_OK);
     assert_int_equal(trial->report_count, 4);
     const int64_t sorted[] = {0, 2, 4, 9};
     const double values[] = {1, 4, 0, 2}; // the first report of a step stays
-    for (int i = 0; i < 4; i++) assert_true(trial->reports[i].step == sorted[i] && trial->reports[i].value == values[i]);
+    for (int i = 0; i < 4; i++)
+        assert_true(trial->reports[i].step == sorted[i] && trial->reports[i].value == values[i]);
     assert_int_equal(ft_trials_add_rung(&t, 5, 0.5), FT_OK);
     assert_int_equal(ft_trials_start(&t, 5), FT_OK);
     assert_int_equal(trial->state, FT_RUNNING);
@@ -126,7 +129,8 @@ static void violation_sums_what_is_positive(void **state) {
     assert_int_equal(ft_trials_append(&t, FT_RUNNING, &number), FT_OK);
     assert_true(ft_trial_violation(&t.trial[0]) == 0);
     const double values[] = {-3, 0.25, 0, 2};
-    for (int i = 0; i < 4; i++) assert_int_equal(ft_trials_set_constraint(&t, number, i, values[i]), FT_OK);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(ft_trials_set_constraint(&t, number, i, values[i]), FT_OK);
     assert_true(ft_trial_violation(&t.trial[0]) == 2.25);
     assert_int_equal(ft_trials_set_constraint(&t, number, 3, -1), FT_OK);
     assert_true(ft_trial_violation(&t.trial[0]) == 0.25);
