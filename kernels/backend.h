@@ -1,7 +1,7 @@
 // backend.h - a device, its memory, its one compute stream, and its table of ops.
 //
 //     ft_device *device;
-//     FT_TRY(ft_cpu_open(threads, &device));
+//     FT_TRY(ft_cpu_open(threads, NULL, &device));
 //     FT_TRY(FT_RUN(device, gemm, &args));
 //
 // Memory: only engine/memory calls buffer_alloc / buffer_free. Ops and copies are queued on the device's stream in call

@@ -2,6 +2,8 @@
 
 #include "engine/io/files.h"
 #include "engine/model/model_files.h"
+#include "engine/train/fit.h"
+#include "engine/train/run_plan.h"
 
 #include <string.h>
 
@@ -54,11 +56,8 @@ ft_status ft_classifier_open(const char *path, int override_count, const char *c
     if (settings == NULL) return FT_NO_MEMORY;
     FT_TRY(ft_model_settings_load(settings, &c->arena, &c->settings));
     FT_TRY(choose_labels(c));
-    int64_t length = c->options.data.max_length != FT_AUTO ? c->options.data.max_length
-                     : c->settings.max_length != FT_AUTO   ? c->settings.max_length
-                                                           : 512;
-    int64_t positions = c->config.max_position_embeddings;
-    c->max_length = (int)(length < positions ? length : positions);
+    FT_TRY(ft_fit_vocabulary(c->tokenizer, &c->config, c->path));
+    FT_TRY(ft_fit_max_length(c->tokenizer, &c->config, c->options.data.max_length, c->settings.max_length, &c->max_length));
     return load(c);
 }
 
@@ -74,7 +73,8 @@ ft_status ft_classifier_close(ft_classifier *c) {
     return status;
 }
 
-ft_batch_limits ft_classifier_limits(const ft_classifier *c) {
+ft_status ft_classifier_predict(ft_classifier *c, const ft_dataset *data, float *logits, float *losses) {
     bool asked = c->options.eval.batch_size != FT_AUTO;
-    return (ft_batch_limits){.max_tokens = asked ? 0 : 4096, .max_sequences = asked ? c->options.eval.batch_size : 0};
+    ft_batch_limits limits = {.max_tokens = asked ? 0 : 4096, .max_sequences = asked ? c->options.eval.batch_size : 0};
+    return ft_predict_dataset(&c->model, data, limits, ft_eval_capacity(data, limits), logits, losses, NULL, NULL);
 }

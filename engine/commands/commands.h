@@ -53,7 +53,8 @@ typedef struct ft_classifier {
 } ft_classifier;
 ft_status ft_classifier_open(const char *path, int override_count, const char *const *overrides, ft_classifier *classifier);
 ft_status ft_classifier_close(ft_classifier *classifier); // FT_FAILED on a leak
-// Micro-batches for prediction: as many texts as make about 4096 tokens.
-ft_batch_limits ft_classifier_limits(const ft_classifier *classifier);
+// Logits [examples * labels] and, unless NULL, losses [examples]; in micro-batches of about 4096 tokens, or of
+// eval.batch_size texts.
+ft_status ft_classifier_predict(ft_classifier *classifier, const ft_dataset *data, float *logits, float *losses);
 
 #endif

@@ -22,7 +22,7 @@ static ft_status print_json(const ft_classifier *c, const char *data, const ft_m
         for (int p = 0; p < m->classes; p++) ft_json_append(row, json_integer((json_int_t)m->confusion[k * m->classes + p]), &failed);
         ft_json_append(confusion, row, &failed);
     }
-    json_t *root = json_pack("{s:i, s:s, s:s, s:I, s:o, s:o, s:o}", "format_version", 1, "model", c->path, "data", data, "examples",
+    json_t *root = json_pack("{s:i, s:o, s:o, s:I, s:o, s:o, s:o}", "format_version", 1, "model", ft_json_text(c->path), "data", ft_json_text(data), "examples",
                              (json_int_t)m->examples, "metrics", metrics, "classes", classes, "confusion", confusion);
     if (root != NULL && !failed) ft_json_write(stdout, root);
     json_decref(root);
@@ -54,7 +54,7 @@ static ft_status evaluate(ft_classifier *c, const char *data, bool json) {
     losses = ft_calloc((size_t)set.examples, sizeof *losses, "losses");
     status = logits && losses ? FT_OK : FT_NO_MEMORY;
     if (status != FT_OK) goto done;
-    FT_TRY_GOTO(ft_predict_dataset(&c->model, &set, ft_classifier_limits(c), logits, losses, NULL, NULL), done);
+    FT_TRY_GOTO(ft_classifier_predict(c, &set, logits, losses), done);
     FT_TRY_GOTO(ft_metrics_compute(logits, set.examples, c->labels.count, set.label, losses, &metrics), done);
     if (json) status = print_json(c, data, &metrics);
     else print_table(c, &metrics);

@@ -32,6 +32,7 @@ static bool ends_with(const char *text, const char *end) {
 static ft_status read_texts(const ft_classifier *c, const request *r, ft_table *table) {
     const char *format = r->format;
     if (format == NULL) format = ends_with(r->data, ".tsv") ? "tsv" : "text";
+    if (strcmp(format, "text") == 0 && r->id != NULL) return ft_fail(FT_INVALID, "--id", "plain text has no columns");
     if (strcmp(format, "text") == 0) return ft_table_read_lines(r->data, table);
     if (strcmp(format, "tsv") != 0) {
         ft_fail(FT_INVALID, "--format", "unknown format %s", format);
@@ -73,7 +74,7 @@ static ft_status add_model(ft_classifier *c, const ft_table *table, const char *
     probability = ft_calloc((size_t)p->classes, sizeof *probability, "probabilities");
     status = logits && probability ? FT_OK : FT_NO_MEMORY;
     if (status != FT_OK) goto done;
-    FT_TRY_GOTO(ft_predict_dataset(&c->model, &set, ft_classifier_limits(c), logits, NULL, NULL, NULL), done);
+    FT_TRY_GOTO(ft_classifier_predict(c, &set, logits, NULL), done);
     for (int64_t i = 0; i < set.examples; i++) {
         ft_softmax(logits + i * p->classes, p->classes, probability);
         for (int k = 0; k < p->classes; k++) {
@@ -135,6 +136,7 @@ static ft_status write_jsonl(const predictions *p, const ft_table *table, const 
     for (int64_t i = 0; i < p->examples; i++) {
         bool failed = false;
         json_t *line = json_object();
+        ft_json_put(line, "format_version", json_integer(1), &failed);
         json_t *id = table->id == NULL ? json_integer((json_int_t)i) : json_string(table->id[i]);
         if (id == NULL && table->id != NULL) id = json_null(); // an id that is no UTF-8
         ft_json_put(line, "id", id, &failed);

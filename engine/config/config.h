@@ -112,7 +112,7 @@ ft_status ft_config_load(ft_config *config, int file_count, const char *const *f
 void ft_config_free(ft_config *config); // {0} is fine
 
 // The configuration as INI, every option that differs from its default plus, with `all`, the others; absolute paths.
-// skip_output_dir leaves output.dir out (a run directory's config.ini).
+// skip_output_dir leaves output.dir and output.exists out (a run directory's config.ini).
 ft_status ft_config_write(const ft_config *config, bool all, bool skip_output_dir, FILE *out);
 // The commented reference: every section and option with help, type, bounds, default and names known elsewhere.
 ft_status ft_config_write_reference(FILE *out);

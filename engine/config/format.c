@@ -181,7 +181,7 @@ ft_status ft_config_write(const ft_config *config, bool all, bool skip_output_di
     const ft_section *section = NULL;
     for (int i = 0; i < ft_options_count; i++) {
         const ft_option *option = &ft_options[i];
-        if (skip_output_dir && strcmp(option->name, "output.dir") == 0) continue;
+        if (skip_output_dir && (strcmp(option->name, "output.dir") == 0 || strcmp(option->name, "output.exists") == 0)) continue;
         const char *text = ft_option_get(config, option, scratch);
         if (!all && strcmp(text, option->initial) == 0) continue;
         if (section_of(option) != section) {

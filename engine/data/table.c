@@ -2,6 +2,7 @@
 
 #include "engine/config/config.h"
 #include "engine/io/files.h"
+#include "engine/text/utf8.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -66,6 +67,7 @@ static void hint_columns(const header *columns) {
 
 static ft_status split_header(char *line, size_t length, const char *file, ft_arena *arena, header *columns) {
     if (memchr(line, '\0', length) != NULL) return fail_at(file, 1, "a NUL byte in the header: this is no text file");
+    if (ft_utf8_valid_prefix(line, length) != length) return fail_at(file, 1, "the header is not valid UTF-8");
     if (memchr(line, '\r', length) != NULL)
         return fail_at(file, 1, "lines end in a carriage return alone: convert them to newlines");
     line[length] = '\0';
@@ -168,6 +170,7 @@ static ft_status allocate_rows(ft_table *table, int64_t rows, const selection *c
 static ft_status plain_cell(const char *cell, size_t length, const char *role, const char *file, int64_t line,
                             const char **out) {
     if (memchr(cell, '\0', length) != NULL) return fail_at(file, line, "a NUL byte in the %s", role);
+    if (ft_utf8_valid_prefix(cell, length) != length) return fail_at(file, line, "the %s is not valid UTF-8", role);
     *out = cell;
     return FT_OK;
 }

@@ -27,6 +27,8 @@ json_t *ft_json_copy_object(const json_t *object);
 // documents: put everything, then look at `failed` once.
 void ft_json_put(json_t *object, const char *key, json_t *value, bool *failed);
 void ft_json_append(json_t *array, json_t *value, bool *failed);
+// A string; bytes that are no UTF-8 (a path may hold them) become '?'.
+json_t *ft_json_text(const char *text);
 // A real number with at most `digits` significant digits, for figures whose last bits mean nothing; null when not finite.
 json_t *ft_json_rounded(double value, int digits);
 // The shortest text that strtod turns into `value` again; always with a '.' or an exponent. value must be finite.

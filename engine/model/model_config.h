@@ -34,6 +34,7 @@ void ft_model_config_free(ft_model_config *config); // {0} is fine
 // Writes the config.json of a fine-tuned classifier that transformers opens with the same logits: every key of the input
 // file, the labels of this task, the dropouts used in training. Atomic.
 ft_status ft_model_config_save(const ft_model_config *base, const char *path, int label_count, const char *const *label_names,
-                               double hidden_dropout, double attention_dropout, double classifier_dropout);
+                               double hidden_dropout, double attention_dropout, double classifier_dropout,
+                               bool standard_head); // false: no `architectures`, since transformers has no such class
 
 #endif

@@ -26,34 +26,44 @@ static bool is_norm_weight(const char *name) {
     return at != NULL && at[strlen("LayerNorm.weight")] == '\0';
 }
 
-ft_status ft_model_draw_parameter(ft_model *model, int index, double initializer_range, uint64_t seed) {
-    const ft_parameter *p = &model->parameters.list[index];
-    size_t bytes = (size_t)p->count * sizeof(float);
-    float *host = ft_calloc((size_t)p->count, sizeof *host, p->name);
-    if (host == NULL) return FT_NO_MEMORY;
-    uint64_t key = ft_splitmix64(seed) ^ name_hash(p->name);
-    if (p->rows > 0) {
-        for (int64_t i = 0; i < p->count; i += 2) { // Box-Muller
-            double radius = sqrt(-2.0 * log(uniform(key, (uint64_t)i))), angle = 6.283185307179586 * uniform(key, (uint64_t)i + 1);
-            host[i] = (float)(initializer_range * radius * cos(angle));
-            if (i + 1 < p->count) host[i + 1] = (float)(initializer_range * radius * sin(angle));
-        }
-        if (index == model->word && model->padding_id >= 0)
-            memset(host + (int64_t)model->padding_id * p->cols, 0, (size_t)p->cols * sizeof(float));
-    } else if (is_norm_weight(p->name)) {
-        for (int64_t i = 0; i < p->count; i++) host[i] = 1.0f;
-    }
-    ft_tensor weight = ft_parameter_weight(&model->parameters, index);
-    ft_status status = model->device->functions->upload(model->device, weight.data, host, bytes);
-    if (status == FT_OK) status = model->device->functions->sync(model->device); // before `host` goes
-    free(host);
-    return status;
+// Room for the largest parameter, from the run's memory like every buffer.
+static ft_status take_staging(ft_model *m, float **staging) {
+    int64_t largest = 0;
+    for (int i = 0; i < m->parameters.count; i++)
+        if (m->parameters.list[i].count > largest) largest = m->parameters.list[i].count;
+    void *data;
+    FT_TRY(ft_memory_alloc(m->memory, (size_t)largest * sizeof(float), FT_MEM_DATA, "staging of weights", &data));
+    *staging = data;
+    return FT_OK;
 }
 
-ft_status ft_model_draw(ft_model *model, double initializer_range, uint64_t seed, bool only_head) {
-    for (int i = 0; i < model->parameters.count; i++)
-        if (!only_head || model->parameters.list[i].head) FT_TRY(ft_model_draw_parameter(model, i, initializer_range, seed));
-    return FT_OK;
+static ft_status upload(ft_model *m, int index, const float *staging) {
+    const ft_device_functions *f = m->device->functions;
+    ft_tensor weight = ft_parameter_weight(&m->parameters, index);
+    FT_TRY(f->upload(m->device, weight.data, staging, (size_t)m->parameters.list[index].count * sizeof(float)));
+    return f->sync(m->device); // the staging is used again
+}
+
+static ft_status draw_parameter(ft_model *m, int index, double initializer_range, uint64_t seed, float *staging) {
+    const ft_parameter *p = &m->parameters.list[index];
+    uint64_t key = ft_splitmix64(seed) ^ name_hash(p->name);
+    for (int64_t i = 0; i < p->count; i += 2) { // Box-Muller
+        double radius = sqrt(-2.0 * log(uniform(key, (uint64_t)i))), angle = 6.283185307179586 * uniform(key, (uint64_t)i + 1);
+        staging[i] = p->rows > 0 ? (float)(initializer_range * radius * cos(angle)) : is_norm_weight(p->name) ? 1.0f : 0.0f;
+        if (i + 1 < p->count) staging[i + 1] = p->rows > 0 ? (float)(initializer_range * radius * sin(angle)) : staging[i];
+    }
+    if (index == m->word && m->padding_id >= 0)
+        memset(staging + (int64_t)m->padding_id * p->cols, 0, (size_t)p->cols * sizeof(float));
+    return upload(m, index, staging);
+}
+
+ft_status ft_model_draw(ft_model *model, double initializer_range, uint64_t seed) {
+    float *staging;
+    FT_TRY(take_staging(model, &staging));
+    ft_status status = FT_OK;
+    for (int i = 0; status == FT_OK && i < model->parameters.count; i++) status = draw_parameter(model, i, initializer_range, seed, staging);
+    ft_memory_free(model->memory, staging);
+    return status;
 }
 
 // ---- loading ----------------------------------------------------------------------------------------------------------
@@ -94,27 +104,23 @@ static ft_status check_shape(const ft_model *m, const ft_safetensors *file, cons
     if (p->head && t->rank == rank && t->shape[0] != want[0])
         ft_hint("the file's head was trained for %lld outputs, this task has %d; model.ignore_mismatched_sizes = true draws a new one",
                 (long long)t->shape[0], m->labels);
+    else if (p->head)
+        ft_hint("the file was saved with another model.head.hidden (see ftengine.json); give the same, or model.ignore_mismatched_sizes = true");
     return FT_INVALID;
 }
 
-static ft_status load_parameter(ft_model *m, const ft_safetensors *file, const ft_safetensor *t, int index) {
+static ft_status load_parameter(ft_model *m, const ft_safetensors *file, const ft_safetensor *t, int index, float *staging) {
     const ft_parameter *p = &m->parameters.list[index];
-    float *host = ft_calloc((size_t)p->count, sizeof *host, p->name);
-    if (host == NULL) return FT_NO_MEMORY;
-    ft_status status = ft_safetensor_to_f32(file, t, host, p->count);
-    for (int64_t i = 0; status == FT_OK && i < p->count; i++)
-        if (!isfinite(host[i]))
-            status = ft_fail(FT_INVALID, ft_safetensors_path(file), "tensor %s holds a value that is not finite at element %lld", t->name,
-                             (long long)i);
-    ft_tensor weight = ft_parameter_weight(&m->parameters, index);
-    if (status == FT_OK) status = m->device->functions->upload(m->device, weight.data, host, (size_t)p->count * sizeof(float));
-    if (status == FT_OK) status = m->device->functions->sync(m->device);
-    free(host);
-    return status;
+    FT_TRY(ft_safetensor_to_f32(file, t, staging, p->count));
+    for (int64_t i = 0; i < p->count; i++)
+        if (!isfinite(staging[i]))
+            return ft_fail(FT_INVALID, ft_safetensors_path(file), "tensor %s holds a value that is not finite at element %lld", t->name,
+                           (long long)i);
+    return upload(m, index, staging);
 }
 
-static ft_status load_all(ft_model *m, const ft_safetensors *file, double range, uint64_t seed, bool ignore_mismatched,
-                          ft_arena *arena, ft_load_report *report) {
+static ft_status load_all(ft_model *m, const ft_safetensors *file, double range, uint64_t seed, float *staging, ft_arena *arena,
+                          ft_load_report *report) {
     int tensors = ft_safetensors_count(file);
     bool *used = ft_arena_alloc(arena, (size_t)tensors + 1);
     report->drawn = ft_arena_alloc(arena, (size_t)m->parameters.count * sizeof *report->drawn);
@@ -123,20 +129,19 @@ static ft_status load_all(ft_model *m, const ft_safetensors *file, double range,
     for (int i = 0; i < m->parameters.count; i++) {
         const ft_parameter *p = &m->parameters.list[i];
         const ft_safetensor *t = find(file, p->name);
-        if (t != NULL && p->head && ignore_mismatched && check_shape(m, file, t, p) != FT_OK) {
+        if (t != NULL && p->head && m->ignore_mismatched_sizes && check_shape(m, file, t, p) != FT_OK) {
             ft_error_clear();
             t = NULL;
         }
         if (t == NULL) {
             if (!p->head)
                 return ft_fail(FT_INVALID, ft_safetensors_path(file), "tensor %s is missing", p->name);
-            FT_TRY(ft_model_draw_parameter(m, i, range, seed));
+            FT_TRY(draw_parameter(m, i, range, seed, staging));
             report->drawn[report->drawn_count++] = p->name;
             continue;
         }
         FT_TRY(check_shape(m, file, t, p));
-        FT_TRY(load_parameter(m, file, t, i));
-        report->loaded++;
+        FT_TRY(load_parameter(m, file, t, i, staging));
         for (int k = 0; k < tensors; k++)
             if (ft_safetensors_at(file, k) == t) used[k] = true;
     }
@@ -162,7 +167,12 @@ ft_status ft_model_load(ft_model *model, const char *model_dir, double initializ
     }
     ft_safetensors *file;
     FT_TRY(ft_safetensors_open(path, &file));
-    ft_status status = load_all(model, file, initializer_range, seed, model->ignore_mismatched_sizes, arena, report);
+    float *staging;
+    ft_status status = take_staging(model, &staging);
+    if (status == FT_OK) {
+        status = load_all(model, file, initializer_range, seed, staging, arena, report);
+        ft_memory_free(model->memory, staging);
+    }
     ft_safetensors_close(file);
     return status;
 }
@@ -188,7 +198,6 @@ static ft_status write_weights(ft_model *m, const char *path, FILE *out, ft_aren
     int count = m->parameters.count;
     ft_safetensor *tensors = ft_arena_alloc(arena, (size_t)count * sizeof *tensors);
     if (tensors == NULL) return FT_NO_MEMORY;
-    int64_t largest = 0;
     for (int i = 0; i < count; i++) {
         const ft_parameter *p = &m->parameters.list[i];
         tensors[i] = (ft_safetensor){.name = p->name,
@@ -196,10 +205,9 @@ static ft_status write_weights(ft_model *m, const char *path, FILE *out, ft_aren
                                      .rank = p->rows > 0 ? 2 : 1,
                                      .shape = {p->rows > 0 ? p->rows : p->cols, p->rows > 0 ? p->cols : 0},
                                      .bytes = (size_t)p->count * sizeof(float)};
-        if (p->count > largest) largest = p->count;
     }
-    void *staging;
-    FT_TRY(ft_memory_alloc(m->memory, (size_t)largest * sizeof(float), FT_MEM_DATA, "staging of saved weights", &staging));
+    float *staging;
+    FT_TRY(take_staging(m, &staging));
     weights_source source = {m, staging};
     static const char *const metadata[] = {"format", "pt", NULL};
     ft_status status = ft_safetensors_write_from(out, path, count, tensors, metadata, fetch_weight, &source);

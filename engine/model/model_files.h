@@ -6,7 +6,6 @@
 
 // What a checkpoint had and lacked, for people: names live in the arena given to ft_model_load.
 typedef struct ft_load_report {
-    int loaded;
     const char **drawn;   // head (and pooler) tensors that the file lacks
     int drawn_count;
     const char **ignored; // tensors of the file that a classifier does not use
@@ -14,17 +13,14 @@ typedef struct ft_load_report {
 } ft_load_report;
 
 // Fills the weights from <model_dir>/model.safetensors. The base prefix ("bert.") may be missing in the file and
-// LayerNorm.gamma / beta are read as weight / bias. Head tensors that are absent are drawn (ft_model_draw); any other
+// LayerNorm.gamma / beta are read as weight / bias. Head tensors that are absent are drawn as by ft_model_draw; any other
 // absent tensor, a wrong shape, or a head made for another number of labels is FT_INVALID.
 ft_status ft_model_load(ft_model *model, const char *model_dir, double initializer_range, uint64_t seed, ft_arena *arena,
                         ft_load_report *report);
 
 // Random initial weights, as the reference initialises: normal(0, initializer_range) for matrices (the padding row of the
-// word table 0), biases 0, LayerNorm 1 and 0. A function of (seed, parameter name) only. only_head: leave the rest.
-ft_status ft_model_draw(ft_model *model, double initializer_range, uint64_t seed, bool only_head);
-
-// Draws one parameter (see ft_model_draw).
-ft_status ft_model_draw_parameter(ft_model *model, int index, double initializer_range, uint64_t seed);
+// word table 0), biases 0, LayerNorm 1 and 0. A function of (seed, parameter name) only.
+ft_status ft_model_draw(ft_model *model, double initializer_range, uint64_t seed);
 
 // Writes <directory>/model.safetensors (fp32, the names of the registry). The directory exists.
 ft_status ft_model_save_weights(ft_model *model, const char *directory);

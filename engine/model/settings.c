@@ -12,10 +12,10 @@ ft_status ft_model_settings_save(const ft_model_settings *s, const char *path) {
     bool failed = false;
     for (int i = 0; i < s->label_count; i++) ft_json_append(labels, json_string(s->labels[i]), &failed);
     for (int i = 0; i < s->head_hidden.count; i++) ft_json_append(hidden, json_integer(s->head_hidden.values[i]), &failed);
-    json_t *root = json_pack("{s:i, s:s, s:s, s:{s:s, s:s}, s:I, s:s, s:o, s:{s:o, s:s}, s:s}", "format_version", FORMAT_VERSION,
+    json_t *root = json_pack("{s:i, s:s, s:s, s:{s:s, s:s}, s:I, s:s, s:o, s:{s:o, s:s}}", "format_version", FORMAT_VERSION,
                              "ftengine", FT_VERSION, "task", "single_label", "columns", "text", s->text_column, "label", s->label_column,
                              "max_length", (json_int_t)s->max_length, "truncation", "head", "labels", labels, "head", "hidden", hidden,
-                             "activation", s->head_activation, "metric", ft_metric_name(s->metric));
+                             "activation", s->head_activation);
     ft_status status = root == NULL || failed ? ft_fail_memory(0, "ftengine.json") : ft_json_save(path, root);
     json_decref(root);
     return status;
@@ -59,12 +59,9 @@ static ft_status read_all(const json_t *root, const char *path, ft_arena *arena,
         return ft_fail(FT_INVALID, path, "format_version %lld, this program reads %d", (long long)version, FORMAT_VERSION);
     FT_TRY(ft_json_int(root, path, "max_length", FT_AUTO, 3, INT32_MAX, &s->max_length));
     const json_t *columns = json_object_get(root, "columns");
-    const char *text, *label, *metric;
+    const char *text, *label;
     FT_TRY(ft_json_string(columns, path, "text", "", &text));
     FT_TRY(ft_json_string(columns, path, "label", "", &label));
-    FT_TRY(ft_json_string(root, path, "metric", "loss", &metric));
-    for (int k = 0; k < FT_METRIC_COUNT; k++)
-        if (strcmp(metric, ft_metric_name((ft_metric)k)) == 0) s->metric = (ft_metric)k;
     s->text_column = ft_arena_strdup(arena, text);
     s->label_column = ft_arena_strdup(arena, label);
     if (s->text_column == NULL || s->label_column == NULL) return FT_NO_MEMORY;

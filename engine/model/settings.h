@@ -11,7 +11,6 @@ typedef struct ft_model_settings {
     const char *const *labels;              // as the data spell them
     ft_int_list head_hidden;
     const char *head_activation;
-    ft_metric metric;
 } ft_model_settings;
 
 ft_status ft_model_settings_save(const ft_model_settings *settings, const char *path);

@@ -15,20 +15,34 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { FORMAT_VERSION = 1, PARTS = 3 };
 static const char *const part_prefix[PARTS] = {"model.", "exp_avg.", "exp_avg_sq."};
 
 // Options that may differ between the sessions of one run.
 static bool is_free(const char *option) {
-    static const char *const names[] = {"output.dir",   "output.exists",    "output.save_steps",      "output.save_total_limit",
-                                        "data.cache_dir", "device.threads", "device.isa",             "memory.limit",
+    static const char *const names[] = {"output.dir", "output.exists", "output.save_steps", "output.save_total_limit",
+                                        "data.cache_dir", "device.name", "device.threads", "device.isa", "memory.limit",
                                         "train.micro_batch", "train.micro_batch_tokens", "train.gradient_checkpointing",
-                                        "data.train",   "data.validation",  "data.test",              "model.path", "train.patience",
-                                        "eval.batch_size", "eval.batch_multiplier"};
+                                        "train.patience", "eval.batch_size", "eval.batch_multiplier",
+                                        // files count by what is in them
+                                        "data.train", "data.validation", "data.test", "model.path"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(option, names[i]) == 0) return true;
     return false;
+}
+
+// What of the model decides about bits and is not seen in the shapes of the tensors.
+static json_t *model_identity(const ft_trainer *t, bool *failed) {
+    const ft_model *m = &t->model;
+    json_t *labels = json_array();
+    for (int i = 0; i < t->labels.count; i++) ft_json_append(labels, ft_json_text(t->labels.names[i]), failed);
+    return json_pack("{s:s, s:i, s:i, s:f, s:i, s:f, s:f, s:f, s:f, s:i, s:i, s:o}", "type", t->model_config.model_type, "heads", m->heads,
+                     "activation", m->activation, "epsilon", (double)m->epsilon, "padding", m->padding_id, "hidden_dropout",
+                     (double)m->hidden_dropout, "attention_dropout", (double)m->attention_dropout, "classifier_dropout",
+                     (double)m->classifier_dropout, "head_dropout", (double)m->head_dropout, "head_activation", m->head_activation, "layers",
+                     m->layers, "labels", labels);
 }
 
 // What a checkpoint must agree with, as JSON: files by content, options by value.
@@ -39,11 +53,12 @@ static json_t *identity(const ft_trainer *t) {
         if (t->split[s].present) ft_json_put(object, ft_split_name((ft_split)s), json_string(t->split[s].table.sha256), &failed);
     ft_json_put(object, "tokenizer", json_string(ft_tokenizer_digest(t->tokenizer)), &failed);
     ft_json_put(object, "max_length", json_integer(t->max_length), &failed);
+    ft_json_put(object, "model", model_identity(t, &failed), &failed);
     ft_json_put(object, "total_steps", json_integer((json_int_t)t->plan.total_steps), &failed);
     for (int i = 0; i < ft_option_count(); i++) {
         char text[4096];
         if (is_free(ft_option_name(i))) continue;
-        if (ft_option_text(t->config, i, text, sizeof text) == FT_OK) ft_json_put(object, ft_option_name(i), json_string(text), &failed);
+        if (ft_option_text(t->config, i, text, sizeof text) == FT_OK) ft_json_put(object, ft_option_name(i), ft_json_text(text), &failed);
         else failed = true;
     }
     if (!failed) return object;
@@ -66,6 +81,10 @@ static ft_status check_identity(const ft_trainer *t, const json_t *saved, const 
         free(was);
         free(is);
         break;
+    }
+    json_object_foreach((json_t *)saved, key, value) {
+        if (status != FT_OK || json_object_get(now, key) != NULL) continue;
+        status = ft_fail(FT_INVALID, path, "this run cannot be resumed without its %s", key);
     }
     json_decref(now);
     return status;
@@ -161,6 +180,32 @@ static ft_status read_tensors(ft_trainer *t, const char *path) {
 
 static json_t *real_or_null(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
+static json_t *sizes_json(const size_t *values, int count, bool *failed) {
+    json_t *array = json_array();
+    for (int i = 0; i < count; i++) ft_json_append(array, json_integer((json_int_t)values[i]), failed);
+    return array;
+}
+
+// The peaks so far, so that run.json of a resumed run tells those of the whole run.
+static json_t *peaks_json(const ft_trainer *t, bool *failed) {
+    ft_memory_counters c = ft_run_peaks(t);
+    const size_t peaks[3] = {c.peak_requested, c.peak_allocated, c.peak_reserved};
+    return json_pack("{s:o, s:o, s:o}", "peaks", sizes_json(peaks, 3, failed), "at_peak", sizes_json(c.at_peak, FT_MEM_CATEGORIES, failed),
+                     "phases", sizes_json(c.phase_peak, FT_PHASE_COUNT, failed));
+}
+
+static void read_sizes(const json_t *array, size_t *values, int count) {
+    for (int i = 0; i < count; i++) values[i] = (size_t)json_integer_value(json_array_get(array, (size_t)i));
+}
+
+static void read_peaks(const json_t *memory, ft_memory_counters *c) {
+    size_t peaks[3];
+    read_sizes(json_object_get(memory, "peaks"), peaks, 3);
+    c->peak_requested = peaks[0], c->peak_allocated = peaks[1], c->peak_reserved = peaks[2];
+    read_sizes(json_object_get(memory, "at_peak"), c->at_peak, FT_MEM_CATEGORIES);
+    read_sizes(json_object_get(memory, "phases"), c->phase_peak, FT_PHASE_COUNT);
+}
+
 static ft_status write_state(ft_trainer *t, const char *path) {
     const ft_train_state *s = &t->state;
     ft_update_state update;
@@ -171,14 +216,14 @@ static ft_status write_state(ft_trainer *t, const char *path) {
     for (int k = 0; k < FT_METRIC_COUNT; k++)
         ft_json_put(metrics, ft_metric_name((ft_metric)k), real_or_null(s->best_step >= 0 ? s->best_metrics[k] : NAN), &failed);
     json_t *root = json_pack(
-        "{s:i, s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:o, s:I, s:I, s:b, s:b, s:I, s:f, s:f, s:f, s:o, s:o}", "format_version",
+        "{s:i, s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:o, s:I, s:I, s:b, s:b, s:I, s:f, s:f, s:f, s:o, s:o, s:o}", "format_version",
         FORMAT_VERSION, "step", (json_int_t)s->step, "updates", (json_int_t)update.count, "tokens", (json_int_t)s->tokens, "loss_sum",
         s->loss_sum, "loss_steps", (json_int_t)s->loss_steps, "learning_rate", s->learning_rate, "gradient_norm", s->gradient_norm,
         "last_loss", s->last_loss, "best_value", real_or_null(s->best_step >= 0 ? s->best_value : NAN), "best_step",
         (json_int_t)s->best_step, "bad_evaluations", (json_int_t)s->bad_evaluations, "stopped_early", s->stopped_early,
         "evaluation_pending", s->evaluation_pending, "metrics_bytes", (json_int_t)s->metrics_bytes, "seconds_total",
         t->seconds_before + ft_now() - t->started, "seconds_train", s->seconds_train, "seconds_eval", s->seconds_eval, "best_metrics",
-        metrics, "run", identity(t));
+        metrics, "memory", peaks_json(t, &failed), "run", identity(t));
     ft_status status = root == NULL || failed ? ft_fail_memory(0, "state.json") : ft_json_save(path, root);
     json_decref(root);
     return status;
@@ -222,6 +267,9 @@ static ft_status read_state(ft_trainer *t, const char *path) {
     update.count = (uint64_t)updates;
     FT_TRY_GOTO(t->device->functions->upload(t->device, t->update_state, &update, sizeof update), done);
     FT_TRY_GOTO(t->device->functions->sync(t->device), done);
+    read_peaks(json_object_get(root, "memory"), &t->earlier);
+    // Patience may be changed: whether the run has stopped is decided by the present value.
+    s.stopped_early = t->config->train.patience > 0 && s.bad_evaluations >= t->config->train.patience;
     t->state = s;
     t->seconds_before = s.seconds_total;
 done:
@@ -293,6 +341,9 @@ static ft_status save(ft_trainer *t, ft_arena *arena) {
 }
 
 ft_status ft_checkpoint_save(ft_trainer *t) {
+    // The checkpoint counts on the lines logged so far.
+    if (t->metrics_file != NULL && fsync(fileno(t->metrics_file)) != 0 && errno != EINVAL)
+        return ft_fail_errno(FT_FAILED, errno, "metrics.jsonl", "cannot write in %s", t->dir);
     ft_memory_set_phase(t->memory, FT_PHASE_SAVE);
     ft_arena arena = {0};
     ft_status status = save(t, &arena);

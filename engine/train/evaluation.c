@@ -9,21 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-// By default a micro-batch of an evaluation is no larger than those of training, so that it never raises the peak.
-ft_batch_limits ft_trainer_eval_limits(const ft_trainer *t, const ft_dataset *data) {
+// By default a micro-batch of an evaluation is no larger than those of training, so that it never raises the peak;
+// eval.batch_multiplier allows so many times more, eval.batch_size counts sequences alone.
+static ft_batch_limits limits_of(const ft_trainer *t) {
     const ft_config *c = t->config;
-    bool asked = c->eval.batch_size != FT_AUTO || c->eval.batch_multiplier != 1;
-    ft_batch_limits limits;
-    limits.max_sequences =
-        c->eval.batch_size != FT_AUTO ? c->eval.batch_size : (int64_t)t->plan.capacity.sequences * c->eval.batch_multiplier;
-    limits.max_tokens = asked ? 0 : t->plan.capacity.tokens; // a longer text stands alone
-    return limits;
+    int64_t times = c->eval.batch_multiplier; // a text longer than max_tokens stands alone
+    if (c->eval.batch_size != FT_AUTO) return (ft_batch_limits){.max_sequences = c->eval.batch_size};
+    return (ft_batch_limits){.max_tokens = t->plan.capacity.tokens * times, .max_sequences = t->plan.capacity.sequences * times};
+}
+
+// The training capacity where it suffices: the evaluation then lives in the blocks of a step.
+static ft_capacity capacity_of(const ft_trainer *t, const ft_dataset *data, ft_batch_limits limits) {
+    ft_capacity own = ft_eval_capacity(data, limits), training = t->plan.capacity;
+    bool fits = own.tokens <= training.tokens && own.sequences <= training.sequences && own.longest <= training.longest;
+    return fits ? training : own;
 }
 
 typedef struct progress {
     const char *what;
     double shown;
-    bool stoppable;
 } progress;
 
 static ft_status show(void *context, int64_t done, int64_t total) {
@@ -33,7 +37,7 @@ static ft_status show(void *context, int64_t done, int64_t total) {
         ft_status_line("%s %lld / %lld", p->what, (long long)done, (long long)total);
         p->shown = now;
     }
-    if (p->stoppable && ft_stop_signal() != 0) {
+    if (ft_stop_signal() != 0) {
         ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped during evaluation");
         return ft_stop_status(ft_stop_signal());
     }
@@ -48,9 +52,10 @@ static ft_status judge(ft_trainer *t, ft_split split, float **logits, ft_metrics
     *logits = ft_calloc(values, sizeof **logits, "logits");
     float *losses = ft_calloc((size_t)data->examples, sizeof *losses, "losses");
     ft_status status = *logits && losses ? FT_OK : FT_NO_MEMORY;
-    progress p = {split == FT_SPLIT_TEST ? "testing" : "evaluating", 0, split == FT_SPLIT_VALIDATION};
+    progress p = {split == FT_SPLIT_TEST ? "testing" : "evaluating", 0};
+    ft_batch_limits limits = limits_of(t);
     if (status == FT_OK)
-        status = ft_predict_dataset(&t->model, data, ft_trainer_eval_limits(t, data), *logits, losses, show, &p);
+        status = ft_predict_dataset(&t->model, data, limits, capacity_of(t, data, limits), *logits, losses, show, &p);
     ft_status_line("%s", "");
     if (status == FT_OK)
         status = ft_metrics_compute(*logits, data->examples, t->labels.count, data->label, losses, metrics);
@@ -59,10 +64,10 @@ static ft_status judge(ft_trainer *t, ft_split split, float **logits, ft_metrics
     return status;
 }
 
-static bool improved(const ft_trainer *t, double value) {
-    if (t->state.best_step < 0) return true;
-    double gain = ft_metric_greater_is_better(t->config->eval.metric) ? value - t->state.best_value : t->state.best_value - value;
-    return gain > t->config->train.min_delta;
+// By how much `value` is better than the best so far; infinite for the first.
+static double gain_of(const ft_trainer *t, double value) {
+    if (t->state.best_step < 0) return INFINITY;
+    return ft_metric_greater_is_better(t->config->eval.metric) ? value - t->state.best_value : t->state.best_value - value;
 }
 
 ft_status ft_trainer_evaluate(ft_trainer *t, bool *stop) {
@@ -71,19 +76,18 @@ ft_status ft_trainer_evaluate(ft_trainer *t, bool *stop) {
     ft_status status = judge(t, FT_SPLIT_VALIDATION, &logits, &metrics);
     if (status != FT_OK) goto done;
     double value = ft_metric_value(&metrics, t->config->eval.metric);
-    bool best = improved(t, value);
+    double gain = gain_of(t, value);
+    bool best = gain > 0; // any improvement is the best model; patience asks for more than min_delta
     FT_TRY_GOTO(ft_run_log_eval(t, &metrics), done);
     ft_progress_eval(t, &metrics, best);
     if (best) {
         t->state.best_value = value;
         t->state.best_step = t->state.step;
-        t->state.bad_evaluations = 0;
         FT_TRY_GOTO(ft_run_save_model(t), done);
         FT_TRY_GOTO(ft_run_save_predictions(t, FT_SPLIT_VALIDATION, logits), done);
         for (int k = 0; k < FT_METRIC_COUNT; k++) t->state.best_metrics[k] = ft_metric_value(&metrics, (ft_metric)k);
-    } else {
-        t->state.bad_evaluations++;
     }
+    t->state.bad_evaluations = gain > t->config->train.min_delta ? 0 : t->state.bad_evaluations + 1;
     if (t->config->train.patience > 0 && t->state.bad_evaluations >= t->config->train.patience) {
         *stop = t->state.stopped_early = true;
         ft_info("stopping early: no better %s in %lld evaluations", ft_metric_name(t->config->eval.metric),

@@ -77,7 +77,7 @@ static ft_status end_step(ft_trainer *t, int64_t examples) {
     if (!isfinite(loss) || !update.finite) {
         ft_fail(FT_DIVERGED, NULL, "training diverged at step %lld: loss %g, gradient norm %g", (long long)t->state.step + 1, loss,
                 update.norm);
-        ft_hint("the last good state is kept; a smaller train.learning_rate or train.max_grad_norm usually helps");
+        ft_hint("the state before this step is kept in checkpoints/; a smaller train.learning_rate or train.max_grad_norm usually helps");
         return FT_DIVERGED;
     }
     t->state.step++;
@@ -142,12 +142,23 @@ static ft_status stop_here(ft_trainer *t, int signal_number) {
                    (long long)t->plan.total_steps, t->dir);
 }
 
+// The step that diverged changed no weight: what is there is the last good state, and is saved.
+static ft_status keep_last_good(ft_trainer *t) {
+    ft_error error;
+    ft_error_save(&error);
+    FT_TRY(ft_checkpoint_save(t));
+    ft_error_restore(&error);
+    return FT_DIVERGED;
+}
+
 ft_status ft_trainer_loop(ft_trainer *t) {
     bool stop = t->state.stopped_early, unfinished = t->state.evaluation_pending;
     while (!stop && (unfinished || t->state.step < t->plan.total_steps)) {
         if (!unfinished) {
             double before = ft_now();
-            FT_TRY(train_step(t));
+            ft_status stepped = train_step(t);
+            if (stepped == FT_DIVERGED) return keep_last_good(t);
+            FT_TRY(stepped);
             t->state.seconds_train += ft_now() - before;
             ft_progress_step(t);
         }

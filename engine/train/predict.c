@@ -61,9 +61,8 @@ static ft_status predict_all(ft_model *model, const ft_dataset *data, ft_batch_l
     return FT_OK;
 }
 
-ft_status ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_limits limits, float *logits, float *losses,
-                             ft_predict_progress progress, void *context) {
-    ft_capacity capacity = ft_eval_capacity(data, limits);
+ft_status ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_limits limits, ft_capacity capacity, float *logits,
+                             float *losses, ft_predict_progress progress, void *context) {
     ft_memory_set_phase(model->memory, FT_PHASE_EVAL);
     ft_batch_buffers buffers = {0};
     void *out = NULL;

@@ -16,11 +16,12 @@ void ft_batch_buffers_free(ft_batch_buffers *buffers); // {0} is fine
 ft_status ft_batch_buffers_load(ft_batch_buffers *buffers, const ft_dataset *data, const int32_t *order, int64_t first,
                                 int64_t count, int32_t first_slot);
 
-// Logits of every example: [examples * labels], host. losses (optional): [examples] softmax cross-entropy against the
+// Logits of every example: [examples * labels], host. Tensors have the size of `capacity`, which is at least
+// ft_eval_capacity(data, limits): that of training lets an evaluation live in the blocks of a step. losses (optional): [examples] softmax cross-entropy against the
 // data set's labels. Examples are taken in order in micro-batches of at most `limits`; logits do not depend on how.
 // progress (optional) is called after each micro-batch; it may stop the pass by returning anything but FT_OK.
 typedef ft_status (*ft_predict_progress)(void *context, int64_t done, int64_t total);
-ft_status ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_limits limits, float *logits, float *losses,
-                             ft_predict_progress progress, void *context);
+ft_status ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_limits limits, ft_capacity capacity, float *logits,
+                             float *losses, ft_predict_progress progress, void *context);
 
 #endif

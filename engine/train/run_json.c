@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { FORMAT_VERSION = 1 };
 
@@ -20,15 +21,36 @@ static const char *status_name(ft_status outcome) {
     }
 }
 
-static json_t *memory_json(const ft_trainer *t, bool *failed) {
+// The peaks of the whole run: of this session and of those before it.
+ft_memory_counters ft_run_peaks(const ft_trainer *t) {
     ft_memory_counters c = ft_memory_read(t->memory);
+    const ft_memory_counters *e = &t->earlier;
+    if (e->peak_allocated > c.peak_allocated) memcpy(c.at_peak, e->at_peak, sizeof c.at_peak);
+    if (e->peak_requested > c.peak_requested) c.peak_requested = e->peak_requested;
+    if (e->peak_allocated > c.peak_allocated) c.peak_allocated = e->peak_allocated;
+    if (e->peak_reserved > c.peak_reserved) c.peak_reserved = e->peak_reserved;
+    for (int k = 0; k < FT_PHASE_COUNT; k++)
+        if (e->phase_peak[k] > c.phase_peak[k]) c.phase_peak[k] = e->phase_peak[k];
+    return c;
+}
+
+// What the process holds beside the allocator: program, libraries, texts and tokens, and what the system rounds up.
+static size_t outside_allocator(const ft_memory_counters *c) {
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+    size_t resident = (size_t)usage.ru_maxrss * 1024;
+    return resident > c->peak_reserved ? resident - c->peak_reserved : 0;
+}
+
+static json_t *memory_json(const ft_trainer *t, bool *failed) {
+    ft_memory_counters c = ft_run_peaks(t);
     json_t *at_peak = json_object(), *phases = json_object();
     for (int k = 0; k < FT_MEM_CATEGORIES; k++)
         ft_json_put(at_peak, ft_memory_category_name((ft_memory_category)k), json_integer((json_int_t)c.at_peak[k]), failed);
     for (int k = 0; k < FT_PHASE_COUNT; k++)
         ft_json_put(phases, ft_memory_phase_name((ft_memory_phase)k), json_integer((json_int_t)c.phase_peak[k]), failed);
-    return json_pack("{s:I, s:I, s:I, s:i, s:o, s:o}", "peak_requested_bytes", (json_int_t)c.peak_requested, "peak_allocated_bytes",
-                     (json_int_t)c.peak_allocated, "peak_reserved_bytes", (json_int_t)c.peak_reserved, "outside_allocator_bytes", 0,
+    return json_pack("{s:I, s:I, s:I, s:I, s:o, s:o}", "peak_requested_bytes", (json_int_t)c.peak_requested, "peak_allocated_bytes",
+                     (json_int_t)c.peak_allocated, "peak_reserved_bytes", (json_int_t)c.peak_reserved, "outside_allocator_bytes", (json_int_t)outside_allocator(&c),
                      "at_peak", at_peak, "phases", phases);
 }
 
@@ -36,7 +58,7 @@ static json_t *config_json(const ft_config *config, bool *failed) {
     json_t *object = json_object();
     for (int i = 0; i < ft_option_count(); i++) {
         char text[4096];
-        if (ft_option_text(config, i, text, sizeof text) == FT_OK) ft_json_put(object, ft_option_name(i), json_string(text), failed);
+        if (ft_option_text(config, i, text, sizeof text) == FT_OK) ft_json_put(object, ft_option_name(i), ft_json_text(text), failed);
         else *failed = true;
     }
     return object;
@@ -48,7 +70,7 @@ static json_t *data_json(const ft_trainer *t, bool *failed) {
         const ft_split_data *d = &t->split[s];
         if (d->present)
             ft_json_put(object, ft_split_name((ft_split)s),
-                        json_pack("{s:s, s:s, s:I, s:I, s:i, s:I}", "path", d->path, "sha256", d->table.sha256, "examples",
+                        json_pack("{s:o, s:s, s:I, s:I, s:i, s:I}", "path", ft_json_text(d->path), "sha256", d->table.sha256, "examples",
                                   (json_int_t)d->data.examples, "tokens", (json_int_t)d->data.tokens, "longest", d->data.longest,
                                   "truncated", (json_int_t)d->data.truncated),
                         failed);
@@ -105,7 +127,7 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
     ft_error error; // writing must not replace the error that it reports
     ft_error_save(&error);
     if (root != NULL && outcome != FT_OK && outcome != FT_INTERRUPTED && outcome != FT_TERMINATED)
-        ft_json_put(root, "error", json_string(error.message), &failed);
+        ft_json_put(root, "error", ft_json_text(error.message), &failed);
     ft_status status = root == NULL || failed ? ft_fail_memory(0, "run.json") : ft_json_save(path, root);
     if (status == FT_OK) ft_error_restore(&error);
     json_decref(root);

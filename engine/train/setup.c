@@ -1,10 +1,13 @@
 // setup.c - from a configuration to a trainer that can take its first step.
+#include "engine/train/fit.h"
+#include "engine/train/stop.h"
 #include "engine/train/trainer.h"
 
 #include "kernels/log.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *ft_split_name(ft_split split) {
     static const char *const names[FT_SPLITS] = {"train", "validation", "test"};
@@ -65,19 +68,23 @@ static ft_status choose_labels(ft_trainer *t) {
     }
     if (same == t->labels.count) t->labels.names = m->label_names;
     if (same == t->labels.count || numbers) t->label_names = m->label_names;
+    else ft_warn("the model's classifier was trained for other labels (%s, %s, ...); it goes on with %s, %s, ...", m->label_names[0],
+                 m->label_names[1], t->labels.names[0], t->labels.names[1]);
     return FT_OK;
 }
 
-// The longest sequence: what was asked for, what the positions allow, what the tokenizer allows, 512 by default.
-static ft_status choose_max_length(ft_trainer *t) {
-    int64_t positions = t->model_config.max_position_embeddings, tokenizer = ft_tokenizer_max_length(t->tokenizer);
-    int64_t asked = t->config->data.max_length;
-    if (asked != FT_AUTO && asked > positions)
-        return ft_fail(FT_INVALID, "data.max_length", "%lld tokens, but the model has %lld positions", (long long)asked, (long long)positions);
-    int64_t length = asked != FT_AUTO ? asked : 512;
-    if (asked == FT_AUTO && tokenizer > 0 && tokenizer < length) length = tokenizer;
-    t->max_length = (int)(length < positions ? length : positions);
-    return FT_OK;
+static ft_status check_task(const ft_trainer *t) {
+    const ft_config *c = t->config;
+    const ft_table *train = &t->split[FT_SPLIT_TRAIN].table;
+    if (c->train.patience > 0 && !t->split[FT_SPLIT_VALIDATION].present)
+        return ft_fail(FT_INVALID, "train.patience", "early stopping needs data.validation");
+    if (t->labels.count > 20 && t->labels.count > train->rows / 2) {
+        ft_fail(FT_INVALID, c->data.train, "%d different labels in %lld rows: column \"%s\" does not name classes", t->labels.count,
+                (long long)train->rows, train->label_column);
+        ft_hint("data.label_column names the column of the labels");
+        return FT_INVALID;
+    }
+    return ft_metric_check(c->eval.metric, t->labels.count);
 }
 
 static ft_status tokenise(ft_trainer *t) {
@@ -97,15 +104,6 @@ static ft_status tokenise(ft_trainer *t) {
     return FT_OK;
 }
 
-static ft_status check_vocabulary(const ft_trainer *t) {
-    int tokens = ft_tokenizer_vocabulary(t->tokenizer);
-    if (tokens <= t->model_config.vocab_size) return FT_OK;
-    ft_fail(FT_INVALID, t->config->model.path, "the tokenizer has %d tokens, the model's embedding table %lld rows", tokens,
-            (long long)t->model_config.vocab_size);
-    ft_hint("config.json and the vocabulary file belong to different models");
-    return FT_INVALID;
-}
-
 static void list_names(const char *what, int count, const char *const *names) {
     if (count == 0) return;
     char line[400];
@@ -121,7 +119,7 @@ static ft_status open_model(ft_trainer *t) {
     FT_TRY(ft_model_create(t->memory, &t->model_config, c, t->labels.count, &t->model));
     t->model.ignore_mismatched_sizes = c->model.ignore_mismatched_sizes;
     if (c->model.init == FT_INIT_RANDOM) {
-        FT_TRY(ft_model_draw(&t->model, t->model_config.initializer_range, (uint64_t)c->train.seed, false));
+        FT_TRY(ft_model_draw(&t->model, t->model_config.initializer_range, (uint64_t)c->train.seed));
     } else {
         FT_TRY(ft_model_load(&t->model, c->model.path, t->model_config.initializer_range, (uint64_t)c->train.seed, &t->arena,
                              &t->load_report));
@@ -156,6 +154,7 @@ ft_status ft_trainer_open(const ft_config *config, ft_trainer *t) {
     t->config = config;
     t->state.best_step = -1;
     t->order_epoch = -1;
+    t->dir_lock = -1;
     if (config->model.path[0] == '\0') {
         ft_fail(FT_INVALID, "model.path", "no model given");
         ft_hint("set model.path to a Hugging Face model directory (config.json, model.safetensors, vocab.txt or tokenizer.json)");
@@ -163,14 +162,15 @@ ft_status ft_trainer_open(const ft_config *config, ft_trainer *t) {
     }
     FT_TRY(ft_model_config_load(config->model.path, &t->model_config));
     FT_TRY(ft_tokenizer_open(config->model.path, &t->tokenizer));
-    FT_TRY(check_vocabulary(t));
+    FT_TRY(ft_fit_vocabulary(t->tokenizer, &t->model_config, config->model.path));
     FT_TRY(read_tables(t));
     FT_TRY(choose_labels(t));
-    FT_TRY(ft_metric_check(config->eval.metric, t->labels.count));
-    FT_TRY(choose_max_length(t));
+    FT_TRY(check_task(t));
+    FT_TRY(ft_fit_max_length(t->tokenizer, &t->model_config, config->data.max_length, FT_AUTO, &t->max_length));
     FT_TRY(open_device(t));
     ft_info("device     %s", t->device->description);
     FT_TRY(tokenise(t));
+    if (ft_stop_signal() != 0) return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped before the first step");
     FT_TRY(ft_run_plan_make(config, &t->split[FT_SPLIT_TRAIN].data, &t->plan));
     FT_TRY(open_model(t));
     return allocate_step(t);
@@ -196,6 +196,7 @@ ft_status ft_trainer_close(ft_trainer *t) {
     free(t->host_losses);
     free(t->order);
     if (t->metrics_file != NULL) fclose(t->metrics_file);
+    if (t->dir_lock >= 0) close(t->dir_lock);
     ft_arena_free(&t->arena);
     memset(t, 0, sizeof *t);
     return status;

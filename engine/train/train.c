@@ -6,10 +6,8 @@
 #include "kernels/log.h"
 
 // From the first step (or the checkpoint's) to the saved model.
-static ft_status run(ft_trainer *t, bool resume) {
-    bool found = false;
-    if (resume) FT_TRY(ft_checkpoint_resume(t, &found));
-    if (resume && !found) ft_info("nothing to resume in %s, starting anew", t->dir);
+static ft_status run(ft_trainer *t) {
+    FT_TRY(ft_run_write_config(t));
     FT_TRY(ft_run_metrics_open(t));
     t->session_step = t->state.step;
     t->session_tokens = t->logged_tokens = t->state.tokens;
@@ -23,12 +21,20 @@ static ft_status run(ft_trainer *t, bool resume) {
 }
 
 static ft_status train_in(ft_trainer *t) {
-    bool resume;
-    FT_TRY(ft_run_dir_open(t, &resume));
-    ft_status outcome = run(t, resume);
+    FT_TRY(ft_run_dir_open(t));
+    if (t->config->output.exists == FT_EXISTS_RESUME) {
+        bool found; // a refused resume leaves the old run as it is
+        FT_TRY(ft_checkpoint_resume(t, &found));
+        if (!found) ft_info("nothing to resume in %s, starting anew", t->dir);
+    }
+    ft_status outcome = run(t);
+    ft_error error;
+    ft_error_save(&error);
     ft_progress_end(t, outcome);
     ft_status written = ft_run_write_json(t, outcome);
-    return outcome != FT_OK ? outcome : written;
+    if (outcome == FT_OK) return written;
+    ft_error_restore(&error); // what went wrong first is the news, also when run.json could not be written
+    return outcome;
 }
 
 ft_status ft_train(const ft_config *config) {

@@ -71,6 +71,8 @@ typedef struct ft_trainer {
     int64_t order_epoch;
 
     const char *dir;           // run directory, absolute
+    int dir_lock;              // its descriptor, locked while this process trains; -1: none
+    ft_memory_counters earlier; // peaks of the sessions before a resume
     FILE *metrics_file;        // metrics.jsonl, appended
     double started;            // monotonic seconds
     double seconds_before;     // of earlier sessions of a resumed run
@@ -93,20 +95,21 @@ ft_status ft_trainer_close(ft_trainer *t);                           // FT_FAILE
 ft_status ft_trainer_loop(ft_trainer *t);                            // loop.c
 ft_status ft_trainer_evaluate(ft_trainer *t, bool *stop);            // evaluation.c: validation, best model, early stopping
 ft_status ft_trainer_test(ft_trainer *t);                            // evaluation.c: test set with the best model
-ft_batch_limits ft_trainer_eval_limits(const ft_trainer *t, const ft_dataset *data);
 
 // run_files.c
-ft_status ft_run_dir_open(ft_trainer *t, bool *resume);              // chooses and creates it; config.ini
+ft_status ft_run_dir_open(ft_trainer *t);                            // chooses, creates and locks it
+ft_status ft_run_write_config(ft_trainer *t);                        // config.ini
 ft_status ft_run_metrics_open(ft_trainer *t);                        // metrics.jsonl, cut at state.metrics_bytes
 ft_status ft_run_log_train(ft_trainer *t);                           // a line of the steps since the last
 ft_status ft_run_log_eval(ft_trainer *t, const ft_metrics *metrics);
 ft_status ft_run_save_model(ft_trainer *t);                          // model/, atomically
 ft_status ft_run_save_predictions(ft_trainer *t, ft_split split, const float *logits);
-ft_status ft_run_write_json(ft_trainer *t, ft_status outcome);       // run.json
+ft_status ft_run_write_json(ft_trainer *t, ft_status outcome);       // run.json (run_json.c)
+ft_memory_counters ft_run_peaks(const ft_trainer *t);                // of the whole run, resumed or not
 
 // checkpoint.c
 ft_status ft_checkpoint_save(ft_trainer *t);
-ft_status ft_checkpoint_resume(ft_trainer *t, bool *found);          // the newest loadable one
+ft_status ft_checkpoint_resume(ft_trainer *t, bool *found);          // the newest one
 
 // progress.c
 void ft_progress_start(const ft_trainer *t);

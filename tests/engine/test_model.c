@@ -3,6 +3,8 @@
 // and instruction set, dropout included.
 #include "model_fixture.h"
 
+#include "engine/train/run_plan.h"
+
 static const char *const models[] = {"bert_gelu", "bert_gelu_new", "bert_relu", "bert_old_names"};
 enum { MODELS = sizeof models / sizeof models[0] };
 
@@ -26,6 +28,10 @@ static void check_hidden(void *context, int layer, ft_tensor hidden) {
     free(want);
 }
 
+static ft_status predict_all(fixture *f, ft_batch_limits limits, float *logits) {
+    return ft_predict_dataset(&f->model, &f->data, limits, ft_eval_capacity(&f->data, limits), logits, NULL, NULL, NULL);
+}
+
 static void test_forward(void **state) {
     for (int m = 0; m < MODELS; m++) {
         fixture f;
@@ -35,13 +41,13 @@ static void test_forward(void **state) {
         f.model.tap_context = &s;
         int64_t n;
         float *want = expected(&f, "logits", &n), *got = calloc((size_t)n, sizeof *got);
-        OK(ft_predict_dataset(&f.model, &f.data, (ft_batch_limits){0, 0}, got, NULL, NULL, NULL));
+        OK(predict_all(&f, (ft_batch_limits){0, 0}, got));
         assert_int_equal(s.layers, f.model.layers + 1);
         assert_close("logits", got, want, n, 1e-5);
         f.model.tap = NULL;
         // One text at a time: the same bits.
         float *alone = calloc((size_t)n, sizeof *alone);
-        OK(ft_predict_dataset(&f.model, &f.data, (ft_batch_limits){0, 1}, alone, NULL, NULL, NULL));
+        OK(predict_all(&f, (ft_batch_limits){0, 1}, alone));
         assert_memory_equal(alone, got, (size_t)n * sizeof *got);
         free(alone);
         free(got);
@@ -220,7 +226,7 @@ static void test_thirty_steps(void **state) {
         }
         int64_t n;
         float *want = expected(&f, "after.logits", &n), *got = calloc((size_t)n, sizeof *got);
-        OK(ft_predict_dataset(&f.model, &f.data, (ft_batch_limits){0, 0}, got, NULL, NULL, NULL));
+        OK(predict_all(&f, (ft_batch_limits){0, 0}, got));
         assert_close("logits after 30 steps", got, want, n, 1e-4);
         free(got), free(want), free(rates), free(losses), free(norms), free(order), free(cu);
         close_fixture(&f);
@@ -277,7 +283,7 @@ static void test_hidden_head(void **state) {
     OK(ft_config_load(&options, 0, NULL, 2, overrides));
     ft_model_free(&f.model);
     OK(ft_model_create(f.memory, &f.config, &options, 3, &f.model));
-    OK(ft_model_draw(&f.model, 0.3, 11, false));
+    OK(ft_model_draw(&f.model, 0.3, 11));
     OK(ft_model_prepare_training(&f.model, 0));
     float losses[64];
     int64_t n = f.data.examples;

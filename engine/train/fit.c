@@ -1,0 +1,20 @@
+#include "engine/train/fit.h"
+
+#include "engine/config/config.h"
+
+ft_status ft_fit_vocabulary(const ft_tokenizer *tokenizer, const ft_model_config *config, const char *path) {
+    int tokens = ft_tokenizer_vocabulary(tokenizer);
+    if (tokens <= config->vocab_size) return FT_OK;
+    ft_fail(FT_INVALID, path, "the tokenizer has %d tokens, the model's embedding table %lld rows", tokens, (long long)config->vocab_size);
+    ft_hint("config.json and the vocabulary file belong to different models");
+    return FT_INVALID;
+}
+
+ft_status ft_fit_max_length(const ft_tokenizer *tokenizer, const ft_model_config *config, int64_t asked, int64_t trained, int *length) {
+    int64_t positions = config->max_position_embeddings, said = ft_tokenizer_max_length(tokenizer);
+    if (asked != FT_AUTO && asked > positions)
+        return ft_fail(FT_INVALID, "data.max_length", "%lld tokens, but the model has %lld positions", (long long)asked, (long long)positions);
+    int64_t most = asked != FT_AUTO ? asked : trained != FT_AUTO ? trained : said > 0 && said < 512 ? said : 512;
+    *length = (int)(most < positions ? most : positions);
+    return FT_OK;
+}
