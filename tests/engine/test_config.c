@@ -252,7 +252,7 @@ static void test_sizes(void **state) {
         ft_config c;
         snprintf(override, sizeof override, "memory.limit=%s", rows[i].text);
         if (rows[i].bytes < 0) {
-            expect_override_error(override, "memory.limit takes auto or a size, at least 64KiB, at most 1024TiB; got '",
+            expect_override_error(override, "memory.limit takes auto or a size, at least 65536, at most 1024TiB; got '",
                                   NULL);
             continue;
         }

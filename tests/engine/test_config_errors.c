@@ -56,7 +56,7 @@ static void test_wrong_values(void **state) {
         {"train.batch_size=auto", "takes a whole number", NULL},
         {"train.batch_size=", "train.batch_size has no value; it takes a whole number", NULL},
         {"train.batch_size=-", "whole number", NULL},
-        {"train.max_steps=-1", "a whole number, at least 0; got '-1'", NULL},
+        {"train.max_steps=-1", "a whole number, at least 0, at most 2147483647; got '-1'", NULL},
         {"data.max_length=2", "auto or a whole number, at least 3", NULL},
         {"train.learning_rate=fast", "a number, at least 0, at most 100; got 'fast'", NULL},
         {"train.learning_rate=nan", "a number", NULL},
