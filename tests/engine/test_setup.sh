@@ -27,8 +27,12 @@ for tool in bash cat awk sort head env dirname true; do ln -s "$(type -P $tool)"
 printf '#!/bin/bash\necho 1000\n' >"$scratch/bin/id"
 printf '#!/bin/bash\nexit 1\n' >"$scratch/bin/apt-get"
 chmod +x "$scratch/bin/id" "$scratch/bin/apt-get"
-refuses "apt-get install -y --no-install-recommends build-essential cmake ninja-build pkg-config libjansson-dev libinih-dev libssl-dev libcmocka-dev python3" \
+refuses "apt-get update && apt-get install -y --no-install-recommends build-essential" \
     env PATH="$scratch/bin" bash "$SOURCE_DIR/tools/install.sh" build test
+for package in cmake ninja-build pkg-config libjansson-dev libinih-dev libssl-dev libcmocka-dev python3; do
+    grep -q "^apt-get update && .* $package\( \|$\)" "$scratch/err" || fail "$package is not in the line to run"
+done
+if grep -q python3-pip "$scratch/err"; then fail "the line to run has what other goals need"; fi
 # A sudo that works is used, and apt-get's failure is reported.
 # shellcheck disable=SC2016 # the script's own arguments
 printf '#!/bin/bash\n[ "$1" = -n ] && shift\nexec "$@"\n' >"$scratch/bin/sudo"
