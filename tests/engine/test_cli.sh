@@ -109,14 +109,27 @@ expect 1 "$FTENGINE" train $small output.dir=/proc/nowhere/run
 expect 3 "$FTENGINE" train $small output.dir=oom memory.limit=200KiB && one_error "out of memory"
 "$FTENGINE" predict run --data texts.txt >/dev/full 2>err
 [ $? = 1 ] && says "standard output" || fail "a full standard output is not an error"
-# A disk that fills up while the model is written: an error, and the last good model stays as it was.
-cp run/model/model.safetensors good
+# A disk that fills up while the model is written: an error that names the file, and the last good model stays as it was.
+# Without its checkpoints a run begins again, and so comes to write the model it has already.
+cp -r run begun && rm -r begun/checkpoints
+limited() { # limited KIBIBYTES COMMAND...: a limit on file sizes stands for a full disk
+    (ulimit -f "$1"; shift; "$@" >out 2>err </dev/null)
+}
 # shellcheck disable=SC2086
-(ulimit -f 60; "$FTENGINE" train $small output.dir=run output.exists=resume train.seed=9 >out 2>err)
-[ $? != 0 ] || fail "a full disk went unnoticed"
-cmp good run/model/model.safetensors || fail "the good model was damaged"
+limited 60 "$FTENGINE" train $small output.dir=begun output.exists=resume
+[ $? = 1 ] || fail "a disk that fills up with the model in place: exit code"
+one_error "model.safetensors"
+diff -r run/model begun/model || fail "the good model was damaged"
+# The model fits, the checkpoint does not: the older checkpoint stays.
+cp -r run kept
 # shellcheck disable=SC2086
-(ulimit -f 60; "$FTENGINE" train $small output.dir=full >out 2>err)
+limited 200 "$FTENGINE" train $small output.dir=kept output.exists=resume
+[ $? = 1 ] || fail "a disk that fills up with the checkpoint: exit code"
+one_error "state.safetensors"
+diff -r run/checkpoints kept/checkpoints || fail "the good checkpoint was damaged"
+[ -z "$(find begun kept -name '*.ft-*')" ] || fail "temporaries are left: $(find begun kept -name '*.ft-*')"
+# shellcheck disable=SC2086
+limited 60 "$FTENGINE" train $small output.dir=full
 [ $? = 1 ] || fail "exit code of a run on a full disk"
 [ ! -e full/model ] || fail "half a model was left"
 # Divergence: exit code 5, and the checkpoint of the last good step is still there.
