@@ -18,6 +18,12 @@ has_cmake() { has cmake && [ "$(printf '3.22\n%s\n' "$(cmake --version | awk 'NR
 # pip's own network code needs the certificates; curl brings them along only as a recommendation.
 has_certificates() { [ -s /etc/ssl/certs/ca-certificates.crt ] || [ -n "${SSL_CERT_FILE:-}" ] || [ ! -d /etc/ssl ]; }
 
+# clang's runtimes come as a package of their own; without them the link fails.
+has_fuzzer() {
+    has clang && echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return d == 0 && n > 0; }' |
+        clang -fsanitize=fuzzer,address,undefined -x c - -o /dev/null
+}
+
 for goal in "${@:-build}"; do
     case $goal in
     build | test | quickstart | fuzz) ;;
@@ -45,7 +51,10 @@ for goal in "${@:-build}"; do
         need curl has curl
         need ca-certificates has_certificates
         ;;
-    fuzz) need clang has clang ;;
+    fuzz)
+        need clang has clang
+        need libclang-rt-dev has_fuzzer
+        ;;
     esac
 done
 
