@@ -41,7 +41,7 @@ for signal in INT TERM; do
         code=$?
         [ $code = 0 ] || break
     done
-    [ $code = $([ $signal = INT ] && echo 130 || echo 143) ] || fail "exit code $code after SIG$signal"
+    [ $code = "$([ $signal = INT ] && echo 130 || echo 143)" ] || fail "exit code $code after SIG$signal"
     [ "$(json $dir/run.json 'd["status"], 0 < d["steps"] < 240')" = "('interrupted', True)" ] || fail "run.json after SIG$signal"
     says "the state is saved"
     stopped=$(json $dir/run.json 'd["steps"]')
