@@ -93,7 +93,8 @@ const ft_option ft_options[] = {
           .help =
               "Dropout of the pooled output, before the head. auto: as config.json has it, else its hidden dropout."),
     CHOICE(model.freeze, "none", freeze_choices, .elsewhere = "freeze_encoder freeze_embeddings freeze_backbone",
-           .help = "Weights that keep the values they started with: none, the embeddings, or all below the head."),
+           .help = "Weights that keep the values they started with: none, the embeddings, or the embeddings and all "
+                   "layers (encoder; the pooler and the head are still trained)."),
     INT(model.freeze_layers, "0", 0, 1024, .unit = "layers", .elsewhere = "num_frozen_layers freeze_first_layers",
         .help = "Freezes the embeddings and so many layers, counted from the first. 0: none."),
     {.name = "model.head.hidden",

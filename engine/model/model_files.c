@@ -105,7 +105,7 @@ static ft_status check_shape(const ft_model *m, const ft_safetensors *file, cons
         ft_hint("the file's head was trained for %lld outputs, this task has %d; model.ignore_mismatched_sizes = true draws a new one",
                 (long long)t->shape[0], m->labels);
     else if (p->head)
-        ft_hint("the file was saved with another model.head.hidden (see ftengine.json); give the same, or model.ignore_mismatched_sizes = true");
+        ft_hint("the file's head is another than model.head.hidden asks for; model.ignore_mismatched_sizes = true draws a new one");
     return FT_INVALID;
 }
 
@@ -126,12 +126,16 @@ static ft_status load_all(ft_model *m, const ft_safetensors *file, double range,
     report->drawn = ft_arena_alloc(arena, (size_t)m->parameters.count * sizeof *report->drawn);
     report->ignored = ft_arena_alloc(arena, ((size_t)tensors + 1) * sizeof *report->ignored);
     if (used == NULL || report->drawn == NULL || report->ignored == NULL) return FT_NO_MEMORY;
+    bool new_layer = false; // the weight just handled was drawn because the file's has another shape
     for (int i = 0; i < m->parameters.count; i++) {
         const ft_parameter *p = &m->parameters.list[i];
         const ft_safetensor *t = find(file, p->name);
+        if (new_layer && p->rows == 0) t = NULL; // its bias belongs to the old weight
+        new_layer = false;
         if (t != NULL && p->head && m->ignore_mismatched_sizes && check_shape(m, file, t, p) != FT_OK) {
             ft_error_clear();
             t = NULL;
+            new_layer = p->rows > 0;
         }
         if (t == NULL) {
             if (!p->head)
