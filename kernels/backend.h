@@ -37,6 +37,13 @@ typedef struct ft_device_functions {
     ft_status (*copy)(ft_device *device, void *to, const void *from, size_t bytes); // device to device, no overlap
     ft_status (*fill)(ft_device *device, void *data, int byte, size_t bytes);
     ft_status (*sync)(ft_device *device); // waits for all queued work; reports its errors
+    // A range of addresses that gets memory piece by piece (cuMemAddressReserve / cuMemMap; mmap / mprotect). All NULL
+    // where a device has none. Offsets and sizes are multiples of *page. Committed contents are undefined; what was
+    // decommitted may be committed again. FT_NO_MEMORY when there is none.
+    ft_status (*range_reserve)(ft_device *device, size_t bytes, void **base, size_t *page);
+    ft_status (*range_commit)(ft_device *device, void *base, size_t offset, size_t bytes);
+    void (*range_decommit)(ft_device *device, void *base, size_t offset, size_t bytes);
+    void (*range_release)(ft_device *device, void *base, size_t bytes); // nothing is committed any more
     void (*close)(ft_device *device);
 } ft_device_functions;
 
