@@ -61,6 +61,12 @@ struct ft_device {
 // threads <= 0: the cores this process may use (affinity, cgroup quota, OMP_NUM_THREADS). isa: NULL = the best this
 // machine has, else "portable", "avx2" or "avx512" (tests; an absent one is FT_INVALID).
 ft_status ft_cpu_open(int threads, const char *isa, ft_device **device);
+// What scratch on the CPU of this machine depends on, with so many threads (<= 0: as above).
+ft_target ft_cpu_target(int threads);
+size_t ft_cpu_total_bytes(void); // memory that this process may use
+// A device like the one that `target` describes, but nothing is computed and no memory is taken: ops check their
+// arguments, addresses lead nowhere, downloads give zeros. For planning memory. `name` stands in messages.
+ft_status ft_plan_open(const char *name, ft_target target, size_t total_bytes, ft_device **device);
 void ft_device_close(ft_device *device); // NULL is fine
 
 #endif

@@ -128,6 +128,14 @@ static void processor_name(char *out, size_t size) {
     fclose(file);
 }
 
+ft_target ft_cpu_target(int threads) {
+    return (ft_target){.backend = FT_BACKEND_CPU,
+                       .threads = threads > 0 ? threads : ft_usable_threads(),
+                       .page_bytes = (size_t)sysconf(_SC_PAGESIZE)};
+}
+
+size_t ft_cpu_total_bytes(void) { return ft_usable_memory(); }
+
 ft_status ft_cpu_open(int threads, const char *isa_name, ft_device **device) {
     *device = NULL;
     const ft_isa *isa = NULL;
@@ -147,8 +155,8 @@ ft_status ft_cpu_open(int threads, const char *isa_name, ft_device **device) {
     processor_name(chip, sizeof chip);
     snprintf(d->description, sizeof d->description, "%s, %s, %d thread%s", chip, isa->name, threads,
              threads > 1 ? "s" : "");
-    d->target = (ft_target){.backend = FT_BACKEND_CPU, .threads = threads, .page_bytes = (size_t)sysconf(_SC_PAGESIZE)};
-    d->total_bytes = ft_usable_memory();
+    d->target = ft_cpu_target(threads);
+    d->total_bytes = ft_cpu_total_bytes();
     d->functions = &cpu_functions;
     d->ops = isa->ops;
     *device = d;

@@ -2,6 +2,7 @@
 #ifndef FT_CPU_ELEMENTWISE_H
 #define FT_CPU_ELEMENTWISE_H
 
+#include "kernels/check.h"
 #include "kernels/cpu/cpu.h"
 
 // Elements of the flat gradient whose squares one task sums; the partial sums are added in order. Fixed, so that the
@@ -13,23 +14,6 @@ enum { FT_ELEMENTS_WORTH_A_THREAD = 4096 };
 
 // Columns of a chain are shared out in blocks of one cache line, which is one vector.
 enum { FT_COLUMN_GRAIN = 16 };
-
-// Ends the op when its arguments do not fit together: an error of the program, not of its user.
-#define FT_REQUIRE(op, condition)                                                                                      \
-    do {                                                                                                               \
-        if (!(condition)) return ft_fail(FT_FAILED, op, "arguments that do not fit together: not " #condition);        \
-    } while (0)
-
-static inline bool ft_is_matrix(ft_tensor t, int64_t rows, int64_t cols) {
-    return t.data && t.dtype == FT_F32 && t.rows == rows && t.cols == cols && t.stride >= cols;
-}
-static inline bool ft_is_vector(ft_tensor t, int64_t n) {
-    return t.data && t.dtype == FT_F32 && t.rows * t.cols == n && (t.rows == 1 || t.stride == t.cols);
-}
-static inline bool ft_is_optional_matrix(ft_tensor t, int64_t rows, int64_t cols) {
-    return !t.data || ft_is_matrix(t, rows, cols);
-}
-static inline bool ft_is_optional_vector(ft_tensor t, int64_t n) { return !t.data || ft_is_vector(t, n); }
 
 static inline float *ft_row(ft_tensor t, int64_t row) { return (float *)t.data + row * t.stride; }
 // NULL when absent.

@@ -62,22 +62,3 @@ void ft_gemm_grid(const ft_gemm_view *v, int threads, int mr, int nr, int *row_p
         }
     }
 }
-
-ft_status ft_gemm_check(const ft_target *target, const ft_gemm_args *args) {
-    const ft_tensor *a = &args->a, *b = &args->b, *c = &args->c;
-    int64_t m = args->trans_a ? a->cols : a->rows, k = args->trans_a ? a->rows : a->cols;
-    int64_t n = args->trans_b ? b->rows : b->cols, kb = args->trans_b ? b->cols : b->rows;
-    if (m != c->rows || n != c->cols || k != kb)
-        return ft_fail(FT_FAILED, "gemm", "shapes disagree: [%lld,%lld] x [%lld,%lld] -> [%lld,%lld]", (long long)m,
-                       (long long)k, (long long)kb, (long long)n, (long long)c->rows, (long long)c->cols);
-    if (a->dtype != FT_F32 || b->dtype != FT_F32 || c->dtype != FT_F32)
-        return ft_fail(FT_FAILED, "gemm", "the CPU multiplies fp32 only, got %s x %s -> %s", ft_dtype_name(a->dtype),
-                       ft_dtype_name(b->dtype), ft_dtype_name(c->dtype));
-    if (args->bias.data && (args->bias.cols != n || args->bias.dtype != FT_F32))
-        return ft_fail(FT_FAILED, "gemm", "bias is %s[%lld], expected fp32[%lld]", ft_dtype_name(args->bias.dtype),
-                       (long long)args->bias.cols, (long long)n);
-    size_t need = ft_gemm_workspace(target, args);
-    if (args->workspace.bytes < need)
-        return ft_fail(FT_FAILED, "gemm", "workspace has %zu bytes, needs %zu", args->workspace.bytes, need);
-    return FT_OK;
-}

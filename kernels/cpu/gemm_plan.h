@@ -41,6 +41,5 @@ ft_gemm_view ft_gemm_view_of(const ft_gemm_args *args);
 void ft_gemm_scratch(const ft_gemm_view *view, size_t *b_floats, size_t *a_floats);
 // How many threads of at most `threads` share rows and columns, in multiples of mr and nr.
 void ft_gemm_grid(const ft_gemm_view *view, int threads, int mr, int nr, int *row_parts, int *column_parts);
-ft_status ft_gemm_check(const ft_target *target, const ft_gemm_args *args);
 
 #endif

@@ -145,13 +145,8 @@ static void forward_task(void *context, int task, int thread) {
 }
 
 ft_status FT_ISA_NAME(activation_forward)(ft_device *device, const ft_activation_forward_args *args) {
-    static const char op[] = "activation_forward";
     int64_t rows = args->x.rows, cols = args->x.cols;
-    FT_REQUIRE(op, (unsigned)args->kind < FT_ACT_COUNT);
-    FT_REQUIRE(op, ft_is_matrix(args->x, rows, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->y, rows, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->h, rows, cols));
-    FT_REQUIRE(op, ft_is_optional_vector(args->bias, cols));
+    FT_TRY(ft_activation_forward_check(&device->target, args));
     ft_cpu *cpu = ft_cpu_of(device);
     forward_job job = {args, ft_shares(cpu, rows, rows * cols)};
     ft_pool_run(cpu->pool, job.shares, forward_task, &job);
@@ -179,14 +174,8 @@ static void backward_task(void *context, int task, int thread) {
 }
 
 ft_status FT_ISA_NAME(activation_backward)(ft_device *device, const ft_activation_backward_args *args) {
-    static const char op[] = "activation_backward";
     int64_t rows = args->h.rows, cols = args->h.cols;
-    FT_REQUIRE(op, (unsigned)args->kind < FT_ACT_COUNT);
-    FT_REQUIRE(op, ft_is_matrix(args->h, rows, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->dy, rows, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->dx, rows, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->y, rows, cols));
-    FT_REQUIRE(op, ft_is_optional_vector(args->dbias, cols));
+    FT_TRY(ft_activation_backward_check(&device->target, args));
     ft_cpu *cpu = ft_cpu_of(device);
     int64_t units = args->dbias.data ? (cols + FT_COLUMN_GRAIN - 1) / FT_COLUMN_GRAIN : rows;
     backward_job job = {args, ft_shares(cpu, units, rows * cols)};

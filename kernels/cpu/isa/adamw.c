@@ -6,8 +6,6 @@
 
 static int64_t elements(ft_tensor t) { return t.rows * t.cols; }
 // One run of n floats.
-static bool is_flat(ft_tensor t, int64_t n) { return n == 0 || ft_is_vector(t, n); }
-
 // ---- the norm -------------------------------------------------------------------------------------------------------
 
 typedef struct norm_job {
@@ -41,12 +39,8 @@ static bool all_finite(const ft_tensor *losses) {
 }
 
 ft_status FT_ISA_NAME(gradient_norm)(ft_device *device, const ft_gradient_norm_args *args) {
-    static const char op[] = "gradient_norm";
     int64_t n = elements(args->gradient), chunks = (n + FT_NORM_CHUNK - 1) / FT_NORM_CHUNK;
-    FT_REQUIRE(op, is_flat(args->gradient, n) && chunks < INT32_MAX);
-    FT_REQUIRE(op, !args->losses || (args->losses->data && args->losses->dtype == FT_F32));
-    FT_REQUIRE(op, args->workspace.bytes >= (size_t)chunks * sizeof(double));
-    FT_REQUIRE(op, args->update);
+    FT_TRY(ft_gradient_norm_check(&device->target, args));
     ft_cpu *cpu = ft_cpu_of(device);
     norm_job job = {args->gradient.data, n, args->workspace.data};
     ft_pool_run(cpu->pool, (int)chunks, norm_task, &job);
@@ -131,18 +125,9 @@ static void adamw_task(void *context, int task, int thread) {
 }
 
 ft_status FT_ISA_NAME(adamw)(ft_device *device, const ft_adamw_args *args) {
-    static const char op[] = "adamw";
-    int64_t n = elements(args->parameter), total = 0;
-    FT_REQUIRE(op, is_flat(args->parameter, n));
-    FT_REQUIRE(op, is_flat(args->gradient, n));
-    FT_REQUIRE(op, is_flat(args->m, n));
-    FT_REQUIRE(op, is_flat(args->v, n));
-    FT_REQUIRE(op, args->update && args->step);
-    for (int32_t r = 0; r < args->range_count; r++) {
-        const ft_adamw_range *range = &args->ranges[r];
-        FT_REQUIRE(op, range->first >= 0 && range->count >= 0 && range->first <= n - range->count);
-        total += range->count;
-    }
+    int64_t total = 0;
+    FT_TRY(ft_adamw_check(&device->target, args));
+    for (int32_t r = 0; r < args->range_count; r++) total += args->ranges[r].count;
     if (!args->update->finite) return FT_OK;
     ft_cpu *cpu = ft_cpu_of(device);
     adamw_job job = {args, total, ft_shares(cpu, total, total)};

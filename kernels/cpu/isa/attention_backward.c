@@ -133,19 +133,11 @@ static void backward_task(void *context, int task, int thread) {
 }
 
 ft_status FT_ISA_NAME(attention_backward)(ft_device *device, const ft_attention_backward_args *args) {
-    static const char op[] = "attention_backward";
     const ft_attention_shape *s = &args->shape;
     if (s->sequences == 0) return FT_OK;
-    int64_t cols = (int64_t)s->heads * s->head_dim, queries = args->q.rows, keys = args->k.rows;
-    FT_REQUIRE(op, s->heads > 0 && s->head_dim > 0 && s->sequences > 0 && s->cu_queries && s->cu_keys);
-    FT_REQUIRE(op, ft_is_matrix(args->q, queries, cols) && ft_is_matrix(args->dq, queries, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->out, queries, cols) && ft_is_matrix(args->dout, queries, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->k, keys, cols) && ft_is_matrix(args->dk, keys, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->v, keys, cols) && ft_is_matrix(args->dv, keys, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->lse, queries, s->heads));
-    FT_REQUIRE(op, s->cu_queries[s->sequences] == queries && s->cu_keys[s->sequences] == keys);
-    FT_REQUIRE(op, s->dropout.probability == 0.0f || (s->dropout.step && s->dropout.sequence_slot));
-    FT_REQUIRE(op, args->workspace.bytes >= ft_attention_backward_workspace(&device->target, args));
+    FT_TRY(ft_attention_backward_check(&device->target, args));
+    FT_REQUIRE("attention_backward",
+               s->cu_queries[s->sequences] == args->q.rows && s->cu_keys[s->sequences] == args->k.rows);
     ft_cpu *cpu = ft_cpu_of(device);
     int64_t largest;
     backward_job job = {.args = args,

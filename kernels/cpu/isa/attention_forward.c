@@ -146,19 +146,11 @@ static void forward_task(void *context, int task, int thread) {
 }
 
 ft_status FT_ISA_NAME(attention_forward)(ft_device *device, const ft_attention_forward_args *args) {
-    static const char op[] = "attention_forward";
     const ft_attention_shape *s = &args->shape;
     if (s->sequences == 0 || args->out.rows == 0) return FT_OK;
-    int64_t cols = (int64_t)s->heads * s->head_dim;
-    FT_REQUIRE(op, s->heads > 0 && s->head_dim > 0 && s->sequences > 0 && s->cu_queries && s->cu_keys);
-    FT_REQUIRE(op, ft_is_matrix(args->q, args->out.rows, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->out, args->out.rows, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->k, args->k.rows, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->v, args->k.rows, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->lse, args->out.rows, s->heads));
-    FT_REQUIRE(op, s->cu_queries[s->sequences] == args->out.rows && s->cu_keys[s->sequences] == args->k.rows);
-    FT_REQUIRE(op, s->dropout.probability == 0.0f || (s->dropout.step && s->dropout.sequence_slot));
-    FT_REQUIRE(op, args->workspace.bytes >= ft_attention_forward_workspace(&device->target, args));
+    FT_TRY(ft_attention_forward_check(&device->target, args));
+    FT_REQUIRE("attention_forward",
+               s->cu_queries[s->sequences] == args->out.rows && s->cu_keys[s->sequences] == args->k.rows);
     ft_cpu *cpu = ft_cpu_of(device);
     forward_job job = {.args = args, .stream = ft_score_stream_begin(&s->dropout), .parts = cpu->threads};
     job.cost = ft_attention_cost(s, FT_CUT_QUERIES, NULL);

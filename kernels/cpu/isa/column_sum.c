@@ -33,9 +33,7 @@ static void sum_task(void *context, int task, int thread) {
 }
 
 ft_status FT_ISA_NAME(column_sum)(ft_device *device, const ft_column_sum_args *args) {
-    static const char op[] = "column_sum";
-    FT_REQUIRE(op, ft_is_matrix(args->x, args->x.rows, args->x.cols));
-    FT_REQUIRE(op, ft_is_vector(args->out, args->x.cols));
+    FT_TRY(ft_column_sum_check(&device->target, args));
     ft_cpu *cpu = ft_cpu_of(device);
     int64_t blocks = (args->x.cols + FT_COLUMN_GRAIN - 1) / FT_COLUMN_GRAIN;
     sum_job job = {args, ft_shares(cpu, blocks, args->x.rows * args->x.cols)};

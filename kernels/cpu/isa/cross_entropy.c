@@ -53,12 +53,8 @@ static void loss_task(void *context, int task, int thread) {
 }
 
 ft_status FT_ISA_NAME(cross_entropy)(ft_device *device, const ft_cross_entropy_args *args) {
-    static const char op[] = "cross_entropy";
     int64_t rows = args->logits.rows, cols = args->logits.cols;
-    FT_REQUIRE(op, ft_is_matrix(args->logits, rows, cols) && cols > 0);
-    FT_REQUIRE(op, ft_is_vector(args->losses, rows));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->dlogits, rows, cols));
-    FT_REQUIRE(op, args->labels && (args->step || !args->dlogits.data));
+    FT_TRY(ft_cross_entropy_check(&device->target, args));
     ft_cpu *cpu = ft_cpu_of(device);
     loss_job job = {args, ft_shares(cpu, rows, rows * cols * 4)};
     ft_pool_run(cpu->pool, job.shares, loss_task, &job);

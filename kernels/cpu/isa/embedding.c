@@ -34,14 +34,8 @@ static void forward_task(void *context, int task, int thread) {
 }
 
 ft_status FT_ISA_NAME(embedding_forward)(ft_device *device, const ft_embedding_forward_args *args) {
-    static const char op[] = "embedding_forward";
     int64_t rows = args->out.rows, cols = args->out.cols;
-    FT_REQUIRE(op, ft_is_matrix(args->out, rows, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->word, args->word.rows, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->position, args->position.rows, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->type, args->type.rows, cols));
-    FT_REQUIRE(op,
-               args->word_ids && (args->position_ids || !args->position.data) && (args->type_ids || !args->type.data));
+    FT_TRY(ft_embedding_forward_check(&device->target, args));
     ft_cpu *cpu = ft_cpu_of(device);
     forward_job job = {args, ft_shares(cpu, rows, rows * cols)};
     ft_pool_run(cpu->pool, job.shares, forward_task, &job);
@@ -75,11 +69,8 @@ static void backward_task(void *context, int task, int thread) {
 }
 
 ft_status FT_ISA_NAME(embedding_backward)(ft_device *device, const ft_embedding_backward_args *args) {
-    static const char op[] = "embedding_backward";
     int64_t rows = args->dout.rows, cols = args->dout.cols;
-    FT_REQUIRE(op, ft_is_matrix(args->dout, rows, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->table_gradient, args->table_gradient.rows, cols));
-    FT_REQUIRE(op, args->ids);
+    FT_TRY(ft_embedding_backward_check(&device->target, args));
     ft_cpu *cpu = ft_cpu_of(device);
     backward_job job = {args, ft_shares(cpu, (cols + FT_COLUMN_GRAIN - 1) / FT_COLUMN_GRAIN, rows * cols)};
     ft_pool_run(cpu->pool, job.shares, backward_task, &job);

@@ -1,4 +1,5 @@
 // gemm.c - the matrix product: who computes which block (see gemm_plan.h), block by block.
+#include "kernels/check.h"
 #include "kernels/cpu/gemm_plan.h"
 #include "kernels/cpu/isa/gemm_pack.h"
 #include "kernels/cpu/isa/isa.h"

@@ -14,10 +14,6 @@ enum {
     CHAINS = 4,               // partial sums of a row: its vector k goes to sum k % 4, whatever the machine
 };
 
-static bool dropout_fits(const ft_dropout *d, int64_t rows) {
-    return d->probability == 0.0f || (d->step && ((d->slot && d->position) || rows == 0));
-}
-
 FT_VEC float sum_of_chains(const v16 sum[CHAINS]) {
     return v_hsum(v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3])));
 }
@@ -83,18 +79,8 @@ static void forward_task(void *context, int task, int thread) {
 }
 
 ft_status FT_ISA_NAME(layernorm_forward)(ft_device *device, const ft_layernorm_forward_args *args) {
-    static const char op[] = "layernorm_forward";
     int64_t rows = args->x.rows, cols = args->x.cols;
-    FT_REQUIRE(op, ft_is_matrix(args->x, rows, cols) && cols > 0);
-    FT_REQUIRE(op, ft_is_matrix(args->y, rows, cols));
-    FT_REQUIRE(op, ft_is_optional_vector(args->bias, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->residual, rows, cols));
-    FT_REQUIRE(op, ft_is_vector(args->gamma, cols));
-    FT_REQUIRE(op, ft_is_vector(args->beta, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->s, rows, cols));
-    FT_REQUIRE(op, ft_is_optional_vector(args->mean, rows));
-    FT_REQUIRE(op, ft_is_optional_vector(args->rstd, rows));
-    FT_REQUIRE(op, dropout_fits(&args->dropout, rows));
+    FT_TRY(ft_layernorm_forward_check(&device->target, args));
     ft_cpu *cpu = ft_cpu_of(device);
     forward_job job = {args, ft_row_dropout_begin(&args->dropout), ft_shares(cpu, rows, rows * cols)};
     ft_pool_run(cpu->pool, job.shares, forward_task, &job);
@@ -173,19 +159,8 @@ static void columns_task(void *context, int task, int thread) {
 }
 
 ft_status FT_ISA_NAME(layernorm_backward)(ft_device *device, const ft_layernorm_backward_args *args) {
-    static const char op[] = "layernorm_backward";
     int64_t rows = args->dy.rows, cols = args->dy.cols;
-    FT_REQUIRE(op, ft_is_matrix(args->dy, rows, cols) && cols > 0);
-    FT_REQUIRE(op, ft_is_matrix(args->s, rows, cols));
-    FT_REQUIRE(op, rows == 0 || (ft_is_vector(args->mean, rows) && ft_is_vector(args->rstd, rows)));
-    FT_REQUIRE(op, ft_is_vector(args->gamma, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->ds, rows, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->dx, rows, cols));
-    FT_REQUIRE(op, ft_is_optional_vector(args->dgamma, cols));
-    FT_REQUIRE(op, ft_is_optional_vector(args->dbeta, cols));
-    FT_REQUIRE(op, ft_is_optional_vector(args->dbias, cols));
-    FT_REQUIRE(op, dropout_fits(&args->dropout, rows));
-    FT_REQUIRE(op, args->workspace.bytes >= (size_t)rows * 2 * sizeof(float));
+    FT_TRY(ft_layernorm_backward_check(&device->target, args));
     ft_cpu *cpu = ft_cpu_of(device);
     bool inputs = args->ds.data || args->dx.data || args->dbias.data;
     backward_job job = {args, ft_row_dropout_begin(&args->dropout), inputs ? args->workspace.data : NULL, 0};

@@ -44,12 +44,8 @@ static void copy_task(void *context, int task, int thread) {
 }
 
 ft_status FT_ISA_NAME(dropout)(ft_device *device, const ft_dropout_args *args) {
-    static const char op[] = "dropout";
     const ft_dropout *d = &args->dropout;
-    FT_REQUIRE(op, args->x.rows == 0 || ft_is_matrix(args->x, args->x.rows, args->x.cols));
-    FT_REQUIRE(op, args->x.rows == 0 || ft_is_matrix(args->y, args->x.rows, args->x.cols));
-    FT_REQUIRE(op, d->probability >= 0.0f && d->probability < 1.0f);
-    FT_REQUIRE(op, d->probability == 0.0f || (d->step && ((d->slot && d->position) || args->x.rows == 0)));
+    FT_TRY(ft_dropout_check(&device->target, args));
     rows_job job = {.x = args->x, .y = args->y};
     if (args->x.rows == 0) return FT_OK;
     if (d->probability == 0.0f) {
@@ -72,11 +68,8 @@ static void gather_task(void *context, int task, int thread) {
 }
 
 ft_status FT_ISA_NAME(gather_rows)(ft_device *device, const ft_gather_rows_args *args) {
-    static const char op[] = "gather_rows";
     if (args->y.rows == 0) return FT_OK;
-    FT_REQUIRE(op, args->index != NULL);
-    FT_REQUIRE(op, ft_is_matrix(args->x, args->x.rows, args->y.cols));
-    FT_REQUIRE(op, ft_is_matrix(args->y, args->y.rows, args->y.cols));
+    FT_TRY(ft_gather_rows_check(&device->target, args));
     rows_job job = {.x = args->x, .y = args->y, .index = args->index};
     run_rows(device, &job, args->y.rows, gather_task);
     return FT_OK;
@@ -95,11 +88,8 @@ static void scatter_task(void *context, int task, int thread) {
 }
 
 ft_status FT_ISA_NAME(scatter_rows_add)(ft_device *device, const ft_scatter_rows_add_args *args) {
-    static const char op[] = "scatter_rows_add";
     if (args->x.rows == 0) return FT_OK;
-    FT_REQUIRE(op, args->index != NULL);
-    FT_REQUIRE(op, ft_is_matrix(args->x, args->x.rows, args->x.cols));
-    FT_REQUIRE(op, ft_is_matrix(args->y, args->y.rows, args->x.cols));
+    FT_TRY(ft_scatter_rows_add_check(&device->target, args));
     rows_job job = {.x = args->x, .y = args->y, .index = args->index};
     run_rows(device, &job, args->x.rows, scatter_task);
     return FT_OK;

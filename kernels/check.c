@@ -1,0 +1,216 @@
+#include "kernels/check.h"
+
+#include <stdint.h>
+
+// Scratch must be what the planner was told.
+#define REQUIRE_WORKSPACE(op, target, args)                                                                            \
+    do {                                                                                                               \
+        size_t need_ = ft_##op##_workspace(target, args);                                                              \
+        if ((args)->workspace.bytes < need_)                                                                           \
+            return ft_fail(FT_FAILED, #op, "workspace has %zu bytes, needs %zu", (args)->workspace.bytes, need_);      \
+        return FT_OK;                                                                                                  \
+    } while (0)
+
+static bool dropout_fits(const ft_dropout *d, int64_t rows) {
+    return d->probability == 0.0f || (d->step && ((d->slot && d->position) || rows == 0));
+}
+
+static bool score_dropout_fits(const ft_score_dropout *d) {
+    return d->probability == 0.0f || (d->step && d->sequence_slot);
+}
+
+static bool is_flat(ft_tensor t, int64_t n) { return n == 0 || ft_is_vector(t, n); }
+
+ft_status ft_gemm_check(const ft_target *target, const ft_gemm_args *args) {
+    const ft_tensor *a = &args->a, *b = &args->b, *c = &args->c;
+    int64_t m = args->trans_a ? a->cols : a->rows, k = args->trans_a ? a->rows : a->cols;
+    int64_t n = args->trans_b ? b->rows : b->cols, kb = args->trans_b ? b->cols : b->rows;
+    if (m != c->rows || n != c->cols || k != kb)
+        return ft_fail(FT_FAILED, "gemm", "shapes disagree: [%lld,%lld] x [%lld,%lld] -> [%lld,%lld]", (long long)m,
+                       (long long)k, (long long)kb, (long long)n, (long long)c->rows, (long long)c->cols);
+    if (a->dtype != FT_F32 || b->dtype != FT_F32 || c->dtype != FT_F32)
+        return ft_fail(FT_FAILED, "gemm", "the CPU multiplies fp32 only, got %s x %s -> %s", ft_dtype_name(a->dtype),
+                       ft_dtype_name(b->dtype), ft_dtype_name(c->dtype));
+    if (args->bias.data && (args->bias.cols != n || args->bias.dtype != FT_F32))
+        return ft_fail(FT_FAILED, "gemm", "bias is %s[%lld], expected fp32[%lld]", ft_dtype_name(args->bias.dtype),
+                       (long long)args->bias.cols, (long long)n);
+    REQUIRE_WORKSPACE(gemm, target, args);
+}
+
+ft_status ft_column_sum_check(const ft_target *target, const ft_column_sum_args *args) {
+    static const char op[] = "column_sum";
+    FT_REQUIRE(op, ft_is_matrix(args->x, args->x.rows, args->x.cols));
+    FT_REQUIRE(op, ft_is_vector(args->out, args->x.cols));
+    REQUIRE_WORKSPACE(column_sum, target, args);
+}
+
+ft_status ft_embedding_forward_check(const ft_target *target, const ft_embedding_forward_args *args) {
+    static const char op[] = "embedding_forward";
+    int64_t rows = args->out.rows, cols = args->out.cols;
+    FT_REQUIRE(op, ft_is_matrix(args->out, rows, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->word, args->word.rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->position, args->position.rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->type, args->type.rows, cols));
+    FT_REQUIRE(op,
+               args->word_ids && (args->position_ids || !args->position.data) && (args->type_ids || !args->type.data));
+    REQUIRE_WORKSPACE(embedding_forward, target, args);
+}
+
+ft_status ft_embedding_backward_check(const ft_target *target, const ft_embedding_backward_args *args) {
+    static const char op[] = "embedding_backward";
+    int64_t rows = args->dout.rows, cols = args->dout.cols;
+    FT_REQUIRE(op, ft_is_matrix(args->dout, rows, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->table_gradient, args->table_gradient.rows, cols));
+    FT_REQUIRE(op, args->ids);
+    REQUIRE_WORKSPACE(embedding_backward, target, args);
+}
+
+ft_status ft_layernorm_forward_check(const ft_target *target, const ft_layernorm_forward_args *args) {
+    static const char op[] = "layernorm_forward";
+    int64_t rows = args->x.rows, cols = args->x.cols;
+    FT_REQUIRE(op, ft_is_matrix(args->x, rows, cols) && cols > 0);
+    FT_REQUIRE(op, ft_is_matrix(args->y, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->bias, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->residual, rows, cols));
+    FT_REQUIRE(op, ft_is_vector(args->gamma, cols));
+    FT_REQUIRE(op, ft_is_vector(args->beta, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->s, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->mean, rows));
+    FT_REQUIRE(op, ft_is_optional_vector(args->rstd, rows));
+    FT_REQUIRE(op, dropout_fits(&args->dropout, rows));
+    REQUIRE_WORKSPACE(layernorm_forward, target, args);
+}
+
+ft_status ft_layernorm_backward_check(const ft_target *target, const ft_layernorm_backward_args *args) {
+    static const char op[] = "layernorm_backward";
+    int64_t rows = args->dy.rows, cols = args->dy.cols;
+    FT_REQUIRE(op, ft_is_matrix(args->dy, rows, cols) && cols > 0);
+    FT_REQUIRE(op, ft_is_matrix(args->s, rows, cols));
+    FT_REQUIRE(op, rows == 0 || (ft_is_vector(args->mean, rows) && ft_is_vector(args->rstd, rows)));
+    FT_REQUIRE(op, ft_is_vector(args->gamma, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->ds, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->dx, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->dgamma, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->dbeta, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->dbias, cols));
+    FT_REQUIRE(op, dropout_fits(&args->dropout, rows));
+    REQUIRE_WORKSPACE(layernorm_backward, target, args);
+}
+
+ft_status ft_activation_forward_check(const ft_target *target, const ft_activation_forward_args *args) {
+    static const char op[] = "activation_forward";
+    int64_t rows = args->x.rows, cols = args->x.cols;
+    FT_REQUIRE(op, (unsigned)args->kind < FT_ACT_COUNT);
+    FT_REQUIRE(op, ft_is_matrix(args->x, rows, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->y, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->h, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->bias, cols));
+    REQUIRE_WORKSPACE(activation_forward, target, args);
+}
+
+ft_status ft_activation_backward_check(const ft_target *target, const ft_activation_backward_args *args) {
+    static const char op[] = "activation_backward";
+    int64_t rows = args->h.rows, cols = args->h.cols;
+    FT_REQUIRE(op, (unsigned)args->kind < FT_ACT_COUNT);
+    FT_REQUIRE(op, ft_is_matrix(args->h, rows, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->dy, rows, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->dx, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->y, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->dbias, cols));
+    REQUIRE_WORKSPACE(activation_backward, target, args);
+}
+
+static bool fits_attention(const ft_attention_shape *s) {
+    return s->heads > 0 && s->head_dim > 0 && s->sequences > 0 && s->cu_queries && s->cu_keys &&
+           score_dropout_fits(&s->dropout);
+}
+
+ft_status ft_attention_forward_check(const ft_target *target, const ft_attention_forward_args *args) {
+    static const char op[] = "attention_forward";
+    const ft_attention_shape *s = &args->shape;
+    if (s->sequences == 0 || args->out.rows == 0) return FT_OK;
+    int64_t cols = (int64_t)s->heads * s->head_dim;
+    FT_REQUIRE(op, fits_attention(s));
+    FT_REQUIRE(op, ft_is_matrix(args->q, args->out.rows, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->out, args->out.rows, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->k, args->k.rows, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->v, args->k.rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->lse, args->out.rows, s->heads));
+    REQUIRE_WORKSPACE(attention_forward, target, args);
+}
+
+ft_status ft_attention_backward_check(const ft_target *target, const ft_attention_backward_args *args) {
+    static const char op[] = "attention_backward";
+    const ft_attention_shape *s = &args->shape;
+    if (s->sequences == 0) return FT_OK;
+    int64_t cols = (int64_t)s->heads * s->head_dim, queries = args->q.rows, keys = args->k.rows;
+    FT_REQUIRE(op, fits_attention(s));
+    FT_REQUIRE(op, ft_is_matrix(args->q, queries, cols) && ft_is_matrix(args->dq, queries, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->out, queries, cols) && ft_is_matrix(args->dout, queries, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->k, keys, cols) && ft_is_matrix(args->dk, keys, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->v, keys, cols) && ft_is_matrix(args->dv, keys, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->lse, queries, s->heads));
+    REQUIRE_WORKSPACE(attention_backward, target, args);
+}
+
+ft_status ft_dropout_check(const ft_target *target, const ft_dropout_args *args) {
+    static const char op[] = "dropout";
+    const ft_dropout *d = &args->dropout;
+    FT_REQUIRE(op, args->x.rows == 0 || ft_is_matrix(args->x, args->x.rows, args->x.cols));
+    FT_REQUIRE(op, args->x.rows == 0 || ft_is_matrix(args->y, args->x.rows, args->x.cols));
+    FT_REQUIRE(op, d->probability >= 0.0f && d->probability < 1.0f);
+    FT_REQUIRE(op, dropout_fits(d, args->x.rows));
+    REQUIRE_WORKSPACE(dropout, target, args);
+}
+
+ft_status ft_gather_rows_check(const ft_target *target, const ft_gather_rows_args *args) {
+    static const char op[] = "gather_rows";
+    if (args->y.rows == 0) return FT_OK;
+    FT_REQUIRE(op, args->index != NULL);
+    FT_REQUIRE(op, ft_is_matrix(args->x, args->x.rows, args->y.cols));
+    FT_REQUIRE(op, ft_is_matrix(args->y, args->y.rows, args->y.cols));
+    REQUIRE_WORKSPACE(gather_rows, target, args);
+}
+
+ft_status ft_scatter_rows_add_check(const ft_target *target, const ft_scatter_rows_add_args *args) {
+    static const char op[] = "scatter_rows_add";
+    if (args->x.rows == 0) return FT_OK;
+    FT_REQUIRE(op, args->index != NULL);
+    FT_REQUIRE(op, ft_is_matrix(args->x, args->x.rows, args->x.cols));
+    FT_REQUIRE(op, ft_is_matrix(args->y, args->y.rows, args->x.cols));
+    REQUIRE_WORKSPACE(scatter_rows_add, target, args);
+}
+
+ft_status ft_cross_entropy_check(const ft_target *target, const ft_cross_entropy_args *args) {
+    static const char op[] = "cross_entropy";
+    int64_t rows = args->logits.rows, cols = args->logits.cols;
+    FT_REQUIRE(op, ft_is_matrix(args->logits, rows, cols) && cols > 0);
+    FT_REQUIRE(op, ft_is_vector(args->losses, rows));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->dlogits, rows, cols));
+    FT_REQUIRE(op, args->labels && (args->step || !args->dlogits.data));
+    REQUIRE_WORKSPACE(cross_entropy, target, args);
+}
+
+ft_status ft_gradient_norm_check(const ft_target *target, const ft_gradient_norm_args *args) {
+    static const char op[] = "gradient_norm";
+    int64_t n = args->gradient.rows * args->gradient.cols;
+    FT_REQUIRE(op, is_flat(args->gradient, n));
+    FT_REQUIRE(op, !args->losses || (args->losses->data && args->losses->dtype == FT_F32));
+    FT_REQUIRE(op, args->update);
+    REQUIRE_WORKSPACE(gradient_norm, target, args);
+}
+
+ft_status ft_adamw_check(const ft_target *target, const ft_adamw_args *args) {
+    static const char op[] = "adamw";
+    int64_t n = args->parameter.rows * args->parameter.cols;
+    FT_REQUIRE(op, is_flat(args->parameter, n));
+    FT_REQUIRE(op, is_flat(args->gradient, n));
+    FT_REQUIRE(op, is_flat(args->m, n));
+    FT_REQUIRE(op, is_flat(args->v, n));
+    FT_REQUIRE(op, args->update && args->step);
+    for (int32_t r = 0; r < args->range_count; r++) {
+        const ft_adamw_range *range = &args->ranges[r];
+        FT_REQUIRE(op, range->first >= 0 && range->count >= 0 && range->first <= n - range->count);
+    }
+    REQUIRE_WORKSPACE(adamw, target, args);
+}

@@ -1,0 +1,116 @@
+// plan.c - the back end without arithmetic. Engine code runs on it as on any other: requests for memory are answered
+// with addresses that nothing lies behind, ops check their arguments and do nothing, copies move nothing. What comes out
+// is the memory of the run, exactly; no formula is involved.
+#include "kernels/arena.h"
+#include "kernels/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLAN_PAGE = 2 << 20 };
+// Addresses count up from here and are never used twice; a 47-bit space outlasts every plan.
+static const uintptr_t first_address = (uintptr_t)1 << 40;
+
+typedef struct plan_device {
+    ft_device device;
+    uintptr_t next;
+    size_t used; // bytes that the device has given, as a real one counts them
+    char name[32];
+} plan_device;
+
+static plan_device *plan_of(ft_device *device) { return (plan_device *)device; }
+
+static ft_status take(plan_device *p, size_t bytes) {
+    if (bytes > p->device.total_bytes - p->used) return ft_fail_memory(bytes, "buffer of a planned device");
+    p->used += bytes;
+    return FT_OK;
+}
+
+static void *addresses(plan_device *p, size_t bytes) {
+    uintptr_t at = p->next;
+    p->next += (bytes + PLAN_PAGE - 1) / PLAN_PAGE * PLAN_PAGE;
+    return (void *)at;
+}
+
+static ft_status plan_buffer_alloc(ft_device *device, size_t bytes, void **data) {
+    *data = NULL;
+    FT_TRY(take(plan_of(device), bytes));
+    *data = addresses(plan_of(device), bytes ? bytes : 1);
+    return FT_OK;
+}
+
+static void plan_buffer_free(ft_device *device, void *data, size_t bytes) { plan_of(device)->used -= bytes; }
+
+static ft_status plan_upload(ft_device *device, void *to_device, const void *from_host, size_t bytes) { return FT_OK; }
+static ft_status plan_copy(ft_device *device, void *to, const void *from, size_t bytes) { return FT_OK; }
+static ft_status plan_fill(ft_device *device, void *data, int byte, size_t bytes) { return FT_OK; }
+static ft_status plan_sync(ft_device *device) { return FT_OK; }
+
+// The host gets defined bytes.
+static ft_status plan_download(ft_device *device, void *to_host, const void *from_device, size_t bytes) {
+    if (bytes > 0) memset(to_host, 0, bytes);
+    return FT_OK;
+}
+
+static ft_status plan_range_reserve(ft_device *device, size_t bytes, void **base, size_t *page) {
+    *base = addresses(plan_of(device), bytes);
+    *page = PLAN_PAGE;
+    return FT_OK;
+}
+
+static ft_status plan_range_commit(ft_device *device, void *base, size_t offset, size_t bytes) {
+    return take(plan_of(device), bytes);
+}
+
+static void plan_range_decommit(ft_device *device, void *base, size_t offset, size_t bytes) {
+    plan_of(device)->used -= bytes;
+}
+
+static void plan_range_release(ft_device *device, void *base, size_t bytes) {}
+
+static void plan_close(ft_device *device) { free(plan_of(device)); }
+
+static const ft_device_functions plan_functions = {
+    .buffer_alloc = plan_buffer_alloc,
+    .buffer_free = plan_buffer_free,
+    .upload = plan_upload,
+    .download = plan_download,
+    .copy = plan_copy,
+    .fill = plan_fill,
+    .sync = plan_sync,
+    .range_reserve = plan_range_reserve,
+    .range_commit = plan_range_commit,
+    .range_decommit = plan_range_decommit,
+    .range_release = plan_range_release,
+    .close = plan_close,
+};
+
+#define FT_OP(name, what)                                                                                              \
+    static ft_status plan_##name(ft_device *device, const ft_##name##_args *args) {                                    \
+        return ft_##name##_check(&device->target, args);                                                               \
+    }
+#include "kernels/ops.def"
+#undef FT_OP
+
+static const ft_op_table plan_ops = {
+#define FT_OP(name, what) .name = plan_##name,
+#include "kernels/ops.def"
+#undef FT_OP
+};
+
+ft_status ft_plan_open(const char *name, ft_target target, size_t total_bytes, ft_device **device) {
+    *device = NULL;
+    plan_device *p = ft_calloc(1, sizeof *p, "planned device");
+    if (p == NULL) return FT_NO_MEMORY;
+    p->next = first_address;
+    snprintf(p->name, sizeof p->name, "%s", name);
+    p->device = (ft_device){.name = p->name,
+                            .target = target,
+                            .total_bytes = total_bytes,
+                            .functions = &plan_functions,
+                            .ops = &plan_ops};
+    snprintf(p->device.description, sizeof p->device.description, "%s, planned", name);
+    *device = &p->device;
+    return FT_OK;
+}
