@@ -107,6 +107,10 @@ static const ft_device_functions cpu_functions = {
     .copy = cpu_copy,
     .fill = cpu_fill,
     .sync = cpu_sync,
+    .range_reserve = ft_cpu_range_reserve,
+    .range_commit = ft_cpu_range_commit,
+    .range_decommit = ft_cpu_range_decommit,
+    .range_release = ft_cpu_range_release,
     .close = cpu_close,
 };
 

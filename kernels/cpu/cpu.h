@@ -11,6 +11,12 @@ typedef struct ft_cpu {
     int threads;
 } ft_cpu;
 
+// ranges.c: functions of the device's table
+ft_status ft_cpu_range_reserve(ft_device *device, size_t bytes, void **base, size_t *page);
+ft_status ft_cpu_range_commit(ft_device *device, void *base, size_t offset, size_t bytes);
+void ft_cpu_range_decommit(ft_device *device, void *base, size_t offset, size_t bytes);
+void ft_cpu_range_release(ft_device *device, void *base, size_t bytes);
+
 static inline ft_cpu *ft_cpu_of(ft_device *device) { return (ft_cpu *)device; }
 
 #endif
