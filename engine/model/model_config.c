@@ -2,6 +2,7 @@
 
 #include "engine/io/files.h"
 #include "engine/io/json.h"
+#include "engine/model/known_models.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -174,14 +175,29 @@ static ft_status load(const char *path, ft_model_config *config) {
     return status;
 }
 
+static ft_status load_known(const ft_known_model *known, ft_model_config *config) {
+    char where[128];
+    snprintf(where, sizeof where, "%s, built in", known->name);
+    return ft_model_config_parse(known->json, strlen(known->json), where, config);
+}
+
+static ft_status no_directory(const char *path) {
+    if (ft_path_exists(path)) {
+        ft_fail(FT_INVALID, path, "a model directory is needed, this is a file");
+    } else {
+        ft_fail(FT_INVALID, path, "there is no such model directory");
+        const char *near = ft_known_model_nearest(path);
+        if (near != NULL) ft_hint("did you mean %s?", near);
+    }
+    ft_hint("a model directory holds config.json, model.safetensors, and vocab.txt or tokenizer.json");
+    return FT_INVALID;
+}
+
 ft_status ft_model_config_load(const char *model_dir, ft_model_config *config) {
     *config = (ft_model_config){0};
     if (!ft_path_is_directory(model_dir)) {
-        ft_fail(FT_INVALID, model_dir,
-                ft_path_exists(model_dir) ? "a model directory is needed, this is a file"
-                                          : "there is no such model directory");
-        ft_hint("a model directory holds config.json, model.safetensors, and vocab.txt or tokenizer.json");
-        return FT_INVALID;
+        const ft_known_model *known = ft_path_exists(model_dir) ? NULL : ft_known_model_find(model_dir);
+        return known != NULL ? load_known(known, config) : no_directory(model_dir);
     }
     ft_arena arena = {0};
     const char *path = ft_path_join(&arena, model_dir, "config.json");

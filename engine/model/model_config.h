@@ -26,6 +26,7 @@ typedef struct ft_model_config {
 
 // model_dir/config.json. FT_INVALID: missing file, another architecture (the supported ones are named), impossible or
 // inconsistent sizes, unknown activation, position_embedding_type other than absolute. *config is {0} on failure.
+// Where there is no such directory, a name as in known_models.h gives the numbers built into the program.
 ft_status ft_model_config_load(const char *model_dir, ft_model_config *config);
 // The same from the text of such a file.
 ft_status ft_model_config_parse(const char *text, size_t length, const char *path_for_errors, ft_model_config *config);
