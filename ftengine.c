@@ -38,6 +38,21 @@ static const command commands[] = {
      "  --logits        scores before the softmax\n"
      "  --id COLUMN     copy this column\n\n"
      "Several models give the mean of their probabilities.\n"},
+    {"study", ft_command_study, "study list|show|best|trials|enqueue|export|import|delete [NAME] ...",
+     "studies of `ftengine tune` and of Optuna: look, queue, move",
+     "  list                                    the studies in studies/\n"
+     "  show [NAME]                             counts, best trial, parameters and which of them mattered\n"
+     "  best [NAME]                             the best trial; with several objectives all that no other beats\n"
+     "  trials [NAME] [--state STATE] [--top N] a table of trials\n"
+     "  enqueue [NAME] PARAMETER=VALUE...       a trial that the search must try; the sampler fills in the rest\n"
+     "      --skip-if-exists                    not when a trial with these values is there already\n"
+     "      --force                             also parameters and values that no trial has had\n"
+     "  export [NAME] [--output FILE]           CSV, JSON lines or a database (--format csv|jsonl|db)\n"
+     "  import FILE [--study NAME]              JSON lines, or a database of ours or of Optuna (--from STUDY)\n"
+     "  delete NAME --yes                       the study and its runs\n\n"
+     "NAME is the name of a study in studies/, or its directory; not needed when there is only one. With\n"
+     "--storage sqlite:///FILE any database of Optuna 3.0 or later will do. list, show, best, trials, enqueue and\n"
+     "import take --json. Finished trials are never changed.\n"},
     {"config", ft_command_config, "config [CONFIG.ini...] [section.key=value ...]", "the effective configuration",
      "Without an argument it prints every option with its meaning, bounds and default.\n"},
 };

@@ -1,0 +1,60 @@
+// study.h - what the parts of `ftengine study` share.
+#ifndef FT_COMMAND_STUDY_H
+#define FT_COMMAND_STUDY_H
+
+#include "engine/commands/commands.h"
+#include "hpo/exchange.h"
+#include "hpo/locate.h"
+
+// The command line behind the subcommand, and the study that it names.
+typedef struct study_call {
+    const char *subcommand;
+    const char *study, *storage, *state, *format, *output, *top, *from; // flags; NULL = not given
+    bool json, yes, force, skip_if_exists;
+    ft_words words;        // without the study's name
+    const char **settings; // words with '=', for enqueue
+    int setting_count;
+    ft_arena arena;
+    ft_study_place place;
+    ft_storage *file;
+    ft_stored *opened;
+} study_call;
+
+// Each does its work on an open study (`list` and `import` on none) and prints.
+ft_status ft_study_list(study_call *call);
+ft_status ft_study_show(study_call *call);
+ft_status ft_study_best(study_call *call);
+ft_status ft_study_trials(study_call *call);
+ft_status ft_study_enqueue(study_call *call);
+ft_status ft_study_export(study_call *call);
+ft_status ft_study_import(study_call *call);
+ft_status ft_study_delete(study_call *call);
+
+// The best feasible COMPLETE trial; of several objectives all that no other beats, by number. numbers [trials->count].
+void ft_study_front(const ft_trials *trials, int64_t *numbers, int64_t *count);
+bool ft_trial_feasible(const ft_trial *trial);
+// FT_FAILED: why there is no best trial.
+ft_status ft_study_no_best(const ft_stored *study);
+
+// How objective i is called: its metric's name, else "value" (value_0, ...).
+ft_status ft_study_objectives(ft_stored *study, ft_arena *arena, const char ***names);
+// A parameter's value as people write it, for tables.
+const char *ft_study_param_text(ft_arena *arena, const ft_distribution *distribution, double value);
+const char *ft_study_range_text(ft_arena *arena, const ft_distribution *distribution);
+const char *ft_study_time_text(ft_arena *arena, int64_t microseconds); // to the second, "-" for none
+
+// Rows of texts, printed with columns as wide as their widest; numbers to the right.
+typedef struct study_table {
+    ft_arena *arena;
+    const char **cells;
+    int columns, count, capacity; // of cells
+    bool failed;                  // out of memory
+} study_table;
+void ft_table_cell(study_table *table, const char *text); // in order; NULL: out of memory
+void ft_table_format(study_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+ft_status ft_table_print(const study_table *table, FILE *out);
+
+// Prints one document with format_version in front, and takes it. `failed`: it could not be built.
+ft_status ft_study_print_json(json_t *document, bool failed);
+
+#endif

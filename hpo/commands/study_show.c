@@ -1,0 +1,437 @@
+// study_show.c - `ftengine study list`, `show`, `best` and `trials`.
+#include "hpo/commands/study.h"
+
+#include "engine/io/files.h"
+#include "engine/io/json.h"
+#include "hpo/importance.h"
+#include "kernels/log.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const ft_trial_state states[] = {FT_COMPLETE, FT_PRUNED, FT_FAIL, FT_RUNNING, FT_WAITING};
+static const char *const state_names[] = {"complete", "pruned", "failed", "running", "waiting"};
+enum { STATES = 5 };
+
+static void count_states(const ft_trials *trials, int64_t counts[STATES]) {
+    memset(counts, 0, STATES * sizeof *counts);
+    for (int64_t i = 0; i < trials->count; i++)
+        for (int s = 0; s < STATES; s++)
+            counts[s] += trials->trial[i].state == states[s];
+}
+
+static json_t *counts_value(const int64_t counts[STATES], bool *failed) {
+    json_t *object = json_object();
+    for (int s = 0; s < STATES; s++)
+        ft_json_put(object, state_names[s], json_integer(counts[s]), failed);
+    return object;
+}
+
+static ft_status front_of(ft_stored *study, ft_arena *arena, int64_t **numbers, int64_t *count) {
+    *numbers = ft_arena_alloc(arena, (size_t)(study->trials.count + 1) * sizeof **numbers);
+    if (*numbers == NULL) return FT_NO_MEMORY;
+    ft_study_front(&study->trials, *numbers, count);
+    return FT_OK;
+}
+
+static const char *values_text(ft_arena *arena, const ft_trial *t) {
+    const char *text = t->value_count > 0 ? "" : "-";
+    for (int i = 0; i < t->value_count && text != NULL; i++)
+        text = ft_arena_format(arena, "%s%s%.6g", text, i > 0 ? ", " : "", t->values[i]);
+    return text;
+}
+
+// ---- list -----------------------------------------------------------------------------------------------------------
+
+typedef struct listing {
+    study_call *call;
+    study_table table;
+    json_t *studies;
+    bool failed; // no memory for the document
+} listing;
+
+static ft_status list_study(listing *l, const ft_study_info *info, ft_storage *file) {
+    ft_arena *arena = &l->call->arena;
+    ft_stored *study;
+    FT_TRY(ft_stored_open(file, info->name, &study));
+    int64_t *numbers, count, counts[STATES];
+    count_states(&study->trials, counts);
+    ft_status status = front_of(study, arena, &numbers, &count);
+    const char *best = "-";
+    if (status == FT_OK && count > 0 && study->trials.objectives == 1)
+        best = values_text(arena, &study->trials.trial[numbers[0]]);
+    else if (status == FT_OK && count > 0)
+        best = ft_arena_format(arena, "%" PRId64 " on the front", count);
+    if (status == FT_OK && l->studies != NULL) {
+        json_t *object = json_object(), *list = json_array();
+        ft_json_put(object, "study", ft_json_text(info->name), &l->failed);
+        ft_json_put(object, "storage", ft_json_text(ft_storage_path(file)), &l->failed);
+        for (int i = 0; i < info->objectives; i++)
+            ft_json_append(list, json_string(info->maximize[i] ? "maximize" : "minimize"), &l->failed);
+        ft_json_put(object, "directions", list, &l->failed);
+        ft_json_put(object, "trials", counts_value(counts, &l->failed), &l->failed);
+        const ft_trial *first = count == 1 ? &study->trials.trial[numbers[0]] : NULL;
+        if (first != NULL && first->value_count == 1)
+            ft_json_put(object, "best_value", ft_exchange_number(first->values[0]), &l->failed);
+        ft_json_append(l->studies, object, &l->failed);
+    } else if (status == FT_OK) {
+        ft_table_cell(&l->table, ft_arena_strdup(arena, info->name));
+        ft_table_format(&l->table, "%" PRId64, study->trials.count);
+        for (int s = 0; s < STATES; s++)
+            ft_table_format(&l->table, "%" PRId64, counts[s]);
+        ft_table_cell(&l->table, best);
+        ft_table_cell(&l->table, ft_study_time_text(arena, info->first_start));
+        ft_table_cell(&l->table, ft_study_time_text(arena, info->last_finish));
+    }
+    ft_stored_close(study);
+    return status;
+}
+
+static ft_status list_file(listing *l, const char *url) {
+    ft_storage *file;
+    ft_study_info *studies;
+    int count;
+    FT_TRY(ft_storage_open(url, FT_STORAGE_READ, &file));
+    ft_status status = ft_storage_studies(file, &l->call->arena, &studies, &count);
+    for (int i = 0; status == FT_OK && i < count; i++)
+        status = list_study(l, &studies[i], file);
+    ft_error error;
+    ft_error_save(&error);
+    ft_storage_close(file); // nothing was written
+    if (status != FT_OK) ft_error_restore(&error);
+    return status;
+}
+
+static ft_status list_all(listing *l) {
+    const char **names;
+    int count;
+    if (l->call->storage != NULL) {
+        FT_TRY(ft_study_locate(NULL, l->call->storage, &l->call->arena, &l->call->place));
+        return list_file(l, l->call->place.url);
+    }
+    FT_TRY(ft_study_names(&l->call->arena, &names, &count));
+    for (int i = 0; i < count; i++) {
+        ft_study_place place;
+        FT_TRY(ft_study_locate(names[i], NULL, &l->call->arena, &place));
+        // One broken file must not hide the others.
+        ft_status status = list_file(l, place.url);
+        if (status == FT_NO_MEMORY) return status;
+        if (status != FT_OK) ft_warn("%s (%s)", ft_error_message(), ft_error_where());
+    }
+    ft_error_clear();
+    if (count == 0 && !l->call->json) ft_info("no studies here: `ftengine tune` makes one in studies/");
+    return FT_OK;
+}
+
+ft_status ft_study_list(study_call *call) {
+    static const char *const head[] = {"study",   "trials",  "complete", "pruned",      "failed",
+                                       "running", "waiting", "best",     "began (UTC)", "last end"};
+    if (call->study != NULL)
+        return ft_fail(FT_INVALID, "study", "list shows all studies; for '%s' there is show", call->study);
+    listing l = {.call = call, .table = {.arena = &call->arena, .columns = sizeof head / sizeof head[0]}};
+    for (int i = 0; i < l.table.columns; i++)
+        ft_table_cell(&l.table, head[i]);
+    if (call->json) l.studies = json_array();
+    if (call->json && l.studies == NULL) return ft_fail_memory(0, "a list");
+    ft_status status = list_all(&l);
+    if (!call->json)
+        return status == FT_OK && l.table.count > l.table.columns ? ft_table_print(&l.table, stdout) : status;
+    json_t *document = json_object();
+    ft_json_put(document, "format_version", json_integer(1), &l.failed);
+    ft_json_put(document, "studies", l.studies, &l.failed);
+    if (status == FT_OK) return ft_study_print_json(document, l.failed);
+    json_decref(document);
+    return status;
+}
+
+// ---- show -----------------------------------------------------------------------------------------------------------
+
+// The distribution that the latest trial with this name has; NULL when none has it.
+static const ft_distribution *latest(const ft_trials *trials, int name) {
+    for (int64_t i = trials->count - 1; i >= 0; i--) {
+        const ft_trial_param *p = ft_trial_find_param(&trials->trial[i], name);
+        if (p != NULL) return trials->distributions[p->distribution];
+    }
+    return NULL;
+}
+
+typedef struct overview {
+    const char **objectives;
+    int64_t counts[STATES], *front, front_count, start, finish;
+    double *importance;
+} overview;
+
+static ft_status look(study_call *call, overview *o) {
+    ft_stored *study = call->opened;
+    const ft_trials *trials = &study->trials;
+    o->start = o->finish = -1;
+    count_states(trials, o->counts);
+    FT_TRY(ft_study_objectives(study, &call->arena, &o->objectives));
+    FT_TRY(front_of(study, &call->arena, &o->front, &o->front_count));
+    for (int64_t i = 0; i < trials->count; i++) {
+        int64_t start, finish;
+        FT_TRY(ft_stored_times(study, i, &start, &finish));
+        if (start >= 0 && (o->start < 0 || start < o->start)) o->start = start;
+        if (finish > o->finish) o->finish = finish;
+    }
+    o->importance = ft_arena_alloc(&call->arena, (size_t)(trials->names.count + 1) * sizeof *o->importance);
+    if (o->importance == NULL) return FT_NO_MEMORY;
+    return ft_importance(trials, o->importance);
+}
+
+static ft_status show_json(study_call *call, const overview *o) {
+    const ft_trials *trials = &call->opened->trials;
+    bool failed = false;
+    json_t *document, *best = json_array(), *parameters = json_array(), *objectives = json_array();
+    ft_status status = ft_exchange_study(call->opened, &document);
+    for (int i = 0; i < trials->objectives; i++)
+        ft_json_append(objectives, ft_json_text(o->objectives[i]), &failed);
+    for (int64_t i = 0; status == FT_OK && i < o->front_count; i++) {
+        json_t *trial;
+        status = ft_exchange_trial(call->opened, o->front[i], &trial);
+        if (status == FT_OK) ft_json_append(best, trial, &failed);
+    }
+    for (int i = 0; status == FT_OK && i < trials->names.count; i++) {
+        const ft_distribution *d = latest(trials, i);
+        json_t *p = json_object();
+        ft_json_put(p, "name", ft_json_text(trials->names.name[i]), &failed);
+        ft_json_put(p, "space", d != NULL ? ft_json_text(ft_study_range_text(&call->arena, d)) : json_null(), &failed);
+        ft_json_put(p, "importance", o->importance[i] >= 0 ? json_real(o->importance[i]) : json_null(), &failed);
+        ft_json_append(parameters, p, &failed);
+    }
+    ft_json_put(document, "storage", ft_json_text(call->place.url), &failed);
+    ft_json_put(document, "directory", ft_json_text(call->place.directory), &failed);
+    ft_json_put(document, "objectives", objectives, &failed);
+    ft_json_put(document, "trials", counts_value(o->counts, &failed), &failed);
+    ft_json_put(document, "parameters", parameters, &failed);
+    ft_json_put(document, "best", best, &failed);
+    if (status == FT_OK) return ft_study_print_json(document, failed);
+    json_decref(document);
+    return status;
+}
+
+static ft_status print_parameters(study_call *call, const overview *o, const ft_trial *best) {
+    static const char *const head[] = {"parameter", "importance", "best", "space"};
+    const ft_trials *trials = &call->opened->trials;
+    study_table table = {.arena = &call->arena, .columns = 4};
+    for (int i = 0; i < 4; i++)
+        ft_table_cell(&table, head[i]);
+    for (int i = 0; i < trials->names.count; i++) {
+        const ft_distribution *d = latest(trials, i);
+        const ft_trial_param *p = best != NULL ? ft_trial_find_param(best, i) : NULL;
+        if (d == NULL) continue;
+        ft_table_cell(&table, trials->names.name[i]);
+        if (o->importance[i] >= 0)
+            ft_table_format(&table, "%.3f", o->importance[i]);
+        else
+            ft_table_cell(&table, "-");
+        ft_table_cell(&table, p != NULL
+                                  ? ft_study_param_text(&call->arena, trials->distributions[p->distribution], p->value)
+                                  : "-");
+        ft_table_cell(&table, ft_study_range_text(&call->arena, d));
+    }
+    if (table.count == table.columns) return FT_OK;
+    putchar('\n');
+    return ft_table_print(&table, stdout);
+}
+
+static ft_status show_text(study_call *call, const overview *o) {
+    const ft_trials *trials = &call->opened->trials;
+    const ft_trial *best = o->front_count > 0 && trials->objectives == 1 ? &trials->trial[o->front[0]] : NULL;
+    printf("study      %s\nfile       %s\nobjective  ", call->opened->name, call->place.path);
+    for (int i = 0; i < trials->objectives; i++)
+        printf("%s%s %s", i > 0 ? ", " : "", trials->maximize[i] ? "maximize" : "minimize", o->objectives[i]);
+    printf("\ntrials     %" PRId64 ":", trials->count);
+    for (int s = 0; s < STATES; s++)
+        printf("%s %" PRId64 " %s", s > 0 ? "," : "", o->counts[s], state_names[s]);
+    const char *start = ft_study_time_text(&call->arena, o->start),
+               *finish = ft_study_time_text(&call->arena, o->finish);
+    if (start == NULL || finish == NULL) return FT_NO_MEMORY;
+    printf("\nbegan      %s UTC\nlast end   %s UTC\n", start, finish);
+    if (best != NULL)
+        printf("best       %.10g (trial %" PRId64 ")\n", best->values[0], best->number);
+    else if (o->front_count > 0)
+        printf("best       %" PRId64 " trials that no other beats: ftengine study best\n", o->front_count);
+    return print_parameters(call, o, best);
+}
+
+ft_status ft_study_show(study_call *call) {
+    overview o;
+    FT_TRY(look(call, &o));
+    return call->json ? show_json(call, &o) : show_text(call, &o);
+}
+
+// ---- trials ---------------------------------------------------------------------------------------------------------
+
+static ft_status trials_json(study_call *call, const int64_t *numbers, int64_t count) {
+    bool failed = false;
+    json_t *document = json_object(), *list = json_array();
+    ft_json_put(document, "format_version", json_integer(1), &failed);
+    ft_json_put(document, "study", ft_json_text(call->opened->name), &failed);
+    ft_status status = FT_OK;
+    for (int64_t i = 0; status == FT_OK && i < count; i++) {
+        json_t *trial;
+        status = ft_exchange_trial(call->opened, numbers[i], &trial);
+        if (status == FT_OK) ft_json_append(list, trial, &failed);
+    }
+    ft_json_put(document, "trials", list, &failed);
+    if (status == FT_OK) return ft_study_print_json(document, failed);
+    json_decref(document);
+    return status;
+}
+
+static ft_status add_row(study_call *call, study_table *table, const ft_trial *t, const bool *used) {
+    const ft_trials *trials = &call->opened->trials;
+    int64_t start, finish;
+    FT_TRY(ft_stored_times(call->opened, t->number, &start, &finish));
+    ft_table_format(table, "%" PRId64, t->number);
+    ft_table_cell(table,
+                  ft_trial_feasible(t) || t->state != FT_COMPLETE ? ft_trial_state_name(t->state) : "INFEASIBLE");
+    for (int i = 0; i < trials->objectives; i++)
+        if (i < t->value_count)
+            ft_table_format(table, "%.6g", t->values[i]);
+        else
+            ft_table_cell(table, "-");
+    if (start >= 0 && finish >= start)
+        ft_table_format(table, "%.1f", (double)(finish - start) * 1e-6);
+    else
+        ft_table_cell(table, "-");
+    for (int i = 0; i < trials->names.count; i++) {
+        if (!used[i]) continue;
+        const ft_trial_param *p = ft_trial_find_param(t, i);
+        const ft_distribution *d = p != NULL ? trials->distributions[p->distribution] : NULL;
+        if (d != NULL && d->kind == FT_FLOAT)
+            ft_table_format(table, "%.6g", p->value);
+        else
+            ft_table_cell(table, d != NULL ? ft_study_param_text(&call->arena, d, p->value) : "-");
+    }
+    return FT_OK;
+}
+
+// A column for each parameter that one of these trials has.
+static ft_status trials_table(study_call *call, const int64_t *numbers, int64_t count) {
+    const ft_trials *trials = &call->opened->trials;
+    const char **objectives;
+    FT_TRY(ft_study_objectives(call->opened, &call->arena, &objectives));
+    bool *used = ft_arena_alloc(&call->arena, (size_t)trials->names.count + 1);
+    if (used == NULL) return FT_NO_MEMORY;
+    study_table table = {.arena = &call->arena, .columns = 3 + trials->objectives};
+    for (int i = 0; i < trials->names.count; i++) {
+        for (int64_t k = 0; k < count && !used[i]; k++)
+            used[i] = ft_trial_find_param(&trials->trial[numbers[k]], i) != NULL;
+        table.columns += used[i];
+    }
+    ft_table_cell(&table, "trial");
+    ft_table_cell(&table, "state");
+    for (int i = 0; i < trials->objectives; i++)
+        ft_table_cell(&table, objectives[i]);
+    ft_table_cell(&table, "seconds");
+    for (int i = 0; i < trials->names.count; i++)
+        if (used[i]) ft_table_cell(&table, trials->names.name[i]);
+    for (int64_t i = 0; i < count; i++)
+        FT_TRY(add_row(call, &table, &trials->trial[numbers[i]], used));
+    return ft_table_print(&table, stdout);
+}
+
+static ft_status print_trials(study_call *call, const int64_t *numbers, int64_t count) {
+    return call->json ? trials_json(call, numbers, count) : trials_table(call, numbers, count);
+}
+
+static ft_status state_of(const char *name, ft_trial_state *state) {
+    for (int s = 0; s < STATES; s++)
+        if (strcasecmp(name, state_names[s]) == 0 || strcasecmp(name, ft_trial_state_name(states[s])) == 0) {
+            *state = states[s];
+            return FT_OK;
+        }
+    return ft_no_such("--state", "state", name, STATES, state_names);
+}
+
+typedef struct ranked_trial {
+    double loss;
+    int64_t number;
+} ranked_trial;
+
+static int by_loss(const void *a, const void *b) {
+    const ranked_trial *p = a, *q = b;
+    if (p->loss != q->loss) return p->loss < q->loss ? -1 : 1;
+    return (p->number > q->number) - (p->number < q->number);
+}
+
+// Keeps the best `most` of the list, best first.
+static ft_status keep_top(study_call *call, int64_t most, int64_t *numbers, int64_t *count) {
+    const ft_trials *trials = &call->opened->trials;
+    if (trials->objectives > 1) {
+        ft_status status = ft_fail(FT_INVALID, "--top", "with several objectives there is no single order");
+        ft_hint("`ftengine study best` shows the trials that no other beats");
+        return status;
+    }
+    ranked_trial *ranked = ft_arena_alloc(&call->arena, (size_t)(*count + 1) * sizeof *ranked);
+    if (ranked == NULL) return FT_NO_MEMORY;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < *count; i++) {
+        const ft_trial *t = &trials->trial[numbers[i]];
+        if (t->state == FT_COMPLETE && ft_trial_feasible(t))
+            ranked[kept++] = (ranked_trial){trials->maximize[0] ? -t->values[0] : t->values[0], t->number};
+    }
+    qsort(ranked, (size_t)kept, sizeof *ranked, by_loss);
+    *count = kept < most ? kept : most;
+    for (int64_t i = 0; i < *count; i++)
+        numbers[i] = ranked[i].number;
+    return FT_OK;
+}
+
+ft_status ft_study_trials(study_call *call) {
+    const ft_trials *trials = &call->opened->trials;
+    ft_trial_state state = FT_COMPLETE;
+    int64_t count = 0, *numbers = ft_arena_alloc(&call->arena, (size_t)(trials->count + 1) * sizeof *numbers);
+    if (numbers == NULL) return FT_NO_MEMORY;
+    if (call->state != NULL) FT_TRY(state_of(call->state, &state));
+    for (int64_t i = 0; i < trials->count; i++)
+        if (call->state == NULL || trials->trial[i].state == state) numbers[count++] = i;
+    if (call->top != NULL) {
+        char *end;
+        long long most = strtoll(call->top, &end, 10);
+        if (*end != '\0' || most < 1)
+            return ft_fail(FT_INVALID, "--top", "must be a number from 1, got '%s'", call->top);
+        FT_TRY(keep_top(call, most, numbers, &count));
+    }
+    return print_trials(call, numbers, count);
+}
+
+// ---- best -----------------------------------------------------------------------------------------------------------
+
+static ft_status best_text(study_call *call, const ft_trial *t) {
+    const ft_trials *trials = &call->opened->trials;
+    const char **objectives;
+    FT_TRY(ft_study_objectives(call->opened, &call->arena, &objectives));
+    study_table table = {.arena = &call->arena, .columns = 2};
+    ft_table_cell(&table, "trial");
+    ft_table_format(&table, "%" PRId64, t->number);
+    ft_table_cell(&table, objectives[0]);
+    ft_table_format(&table, "%.10g", t->values[0]);
+    const char *run = ft_arena_format(&call->arena, "%s/trials/%05" PRId64, call->place.directory, t->number);
+    if (run == NULL) return FT_NO_MEMORY;
+    if (ft_path_exists(run)) {
+        ft_table_cell(&table, "run");
+        ft_table_cell(&table, run);
+    }
+    for (int i = 0; i < t->constraint_count; i++) {
+        ft_table_format(&table, "constraint %.200s", trials->constraint_names.name[t->constraints[i].name]);
+        ft_table_format(&table, "%.6g", t->constraints[i].value);
+    }
+    for (int i = 0; i < t->param_count; i++) {
+        ft_table_cell(&table, trials->names.name[t->params[i].name]);
+        ft_table_cell(&table, ft_study_param_text(&call->arena, trials->distributions[t->params[i].distribution],
+                                                  t->params[i].value));
+    }
+    return ft_table_print(&table, stdout);
+}
+
+ft_status ft_study_best(study_call *call) {
+    int64_t *numbers, count;
+    FT_TRY(front_of(call->opened, &call->arena, &numbers, &count));
+    if (count == 0) return ft_study_no_best(call->opened);
+    if (call->json || call->opened->trials.objectives > 1) return print_trials(call, numbers, count);
+    return best_text(call, &call->opened->trials.trial[numbers[0]]);
+}

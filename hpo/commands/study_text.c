@@ -1,0 +1,208 @@
+// study_text.c - tables, and how values of a study are written in them.
+#include "hpo/commands/study.h"
+
+#include "engine/io/json.h"
+#include "hpo/storage/pyjson.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- tables ---------------------------------------------------------------------------------------------------------
+
+void ft_table_cell(study_table *t, const char *text) {
+    if (t->count == t->capacity && !t->failed) {
+        int capacity = t->capacity > 0 ? 2 * t->capacity : 256;
+        const char **grown = ft_arena_alloc(t->arena, (size_t)capacity * sizeof *grown);
+        t->failed = grown == NULL;
+        if (grown != NULL) {
+            if (t->count > 0) memcpy(grown, t->cells, (size_t)t->count * sizeof *grown);
+            t->cells = grown;
+            t->capacity = capacity;
+        }
+    }
+    t->failed = t->failed || text == NULL;
+    if (!t->failed) t->cells[t->count++] = text;
+}
+
+void ft_table_format(study_table *t, const char *format, ...) {
+    char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    ft_table_cell(t, ft_arena_strdup(t->arena, text));
+}
+
+// Columns on a terminal, not bytes: names may be of any language.
+static int width_of(const char *text) {
+    int width = 0;
+    for (; *text != '\0'; text++)
+        width += ((unsigned char)*text & 0xC0) != 0x80;
+    return width;
+}
+
+// A file from outside must not steer the terminal.
+static void print_clean(FILE *out, const char *text) {
+    for (; *text != '\0'; text++)
+        putc((unsigned char)*text < 0x20 || *text == 0x7F ? '?' : *text, out);
+}
+
+static bool is_number(const char *text) {
+    char *end;
+    strtod(text, &end);
+    return end != text && *end == '\0';
+}
+
+typedef struct column {
+    int width;
+    bool right;
+} column;
+
+static void print_cell(FILE *out, const char *text, column c, bool last) {
+    int padding = c.width - width_of(text);
+    if (c.right) fprintf(out, "%*s", padding, "");
+    print_clean(out, text);
+    if (!c.right && !last) fprintf(out, "%*s", padding, "");
+    fputs(last ? "\n" : "  ", out);
+}
+
+ft_status ft_table_print(const study_table *t, FILE *out) {
+    if (t->failed) return FT_NO_MEMORY;
+    column *columns = ft_calloc((size_t)t->columns, sizeof *columns, "a table");
+    if (columns == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i < t->columns; i++)
+        columns[i].right = t->count > t->columns;
+    for (int i = 0; i < t->count; i++) {
+        const char *text = t->cells[i];
+        column *c = &columns[i % t->columns];
+        int width = width_of(text);
+        if (width > c->width) c->width = width;
+        if (i >= t->columns && strcmp(text, "-") != 0 && !is_number(text)) c->right = false;
+    }
+    for (int i = 0; i < t->count; i++)
+        print_cell(out, t->cells[i], columns[i % t->columns], (i + 1) % t->columns == 0);
+    free(columns);
+    return FT_OK;
+}
+
+// ---- values ---------------------------------------------------------------------------------------------------------
+
+static const char *choice_text(ft_arena *arena, const ft_choice *choice) {
+    char text[FT_REAL_TEXT];
+    switch (choice->kind) {
+    case FT_CHOICE_TEXT: return choice->text;
+    case FT_CHOICE_BOOL: return choice->integer != 0 ? "true" : "false";
+    case FT_CHOICE_INT: return ft_arena_format(arena, "%lld", (long long)choice->integer);
+    case FT_CHOICE_FLOAT: ft_shortest_double(choice->number, text); return ft_arena_strdup(arena, text);
+    case FT_CHOICE_NULL: break;
+    }
+    return "null";
+}
+
+const char *ft_study_param_text(ft_arena *arena, const ft_distribution *d, double value) {
+    if (d->kind == FT_CATEGORICAL) return choice_text(arena, &d->choices[(int)value]);
+    if (d->kind == FT_INT) return ft_arena_format(arena, "%lld", (long long)value);
+    char text[FT_REAL_TEXT];
+    ft_shortest_double(value, text);
+    return ft_arena_strdup(arena, text);
+}
+
+const char *ft_study_range_text(ft_arena *arena, const ft_distribution *d) {
+    if (d->kind == FT_CATEGORICAL) {
+        const char *list = "choice(";
+        for (int i = 0; i < d->choice_count && list != NULL; i++) {
+            const char *text = choice_text(arena, &d->choices[i]);
+            list = text != NULL ? ft_arena_format(arena, "%s%s%s", list, i > 0 ? ", " : "", text) : NULL;
+        }
+        return list != NULL ? ft_arena_format(arena, "%s)", list) : NULL;
+    }
+    char low[FT_REAL_TEXT], high[FT_REAL_TEXT], step[FT_REAL_TEXT];
+    ft_shortest_double(d->low, low);
+    ft_shortest_double(d->high, high);
+    ft_shortest_double(d->step, step);
+    bool plain = d->step == 0 || (d->kind == FT_INT && d->step == 1);
+    return ft_arena_format(arena, "%s(%s, %s%s%s%s)", d->kind == FT_INT ? "int" : "float", low, high,
+                           d->log ? ", log" : "", plain ? "" : ", step=", plain ? "" : step);
+}
+
+const char *ft_study_time_text(ft_arena *arena, int64_t microseconds) {
+    char text[FT_EXCHANGE_TIME];
+    ft_exchange_time(microseconds, text);
+    return text[0] != '\0' ? ft_arena_strndup(arena, text, strlen("YYYY-MM-DD HH:MM:SS")) : "-";
+}
+
+ft_status ft_study_objectives(ft_stored *study, ft_arena *arena, const char ***names) {
+    int count = study->trials.objectives;
+    const char *json;
+    *names = ft_arena_alloc(arena, (size_t)count * sizeof **names);
+    if (*names == NULL) return FT_NO_MEMORY;
+    FT_TRY(ft_stored_attribute(study, FT_STUDY_ATTRIBUTE, FT_SYSTEM_ATTRIBUTE, "study:metric_names", arena, &json));
+    json_t *list = NULL;
+    if (json != NULL) FT_TRY(ft_pyjson_parse(json, "study:metric_names", &list));
+    for (int i = 0; i < count; i++) {
+        const char *given = json_string_value(json_array_get(list, (size_t)i));
+        (*names)[i] = given != NULL ? ft_arena_strdup(arena, given)
+                      : count == 1  ? "value"
+                                    : ft_arena_format(arena, "value_%d", i);
+    }
+    json_decref(list);
+    for (int i = 0; i < count; i++)
+        if ((*names)[i] == NULL) return FT_NO_MEMORY;
+    return FT_OK;
+}
+
+ft_status ft_study_print_json(json_t *document, bool failed) {
+    if (document != NULL && !failed) ft_json_write(stdout, document);
+    json_decref(document);
+    if (document == NULL || failed) return ft_fail_memory(0, "a document");
+    return fflush(stdout) == 0 ? FT_OK : ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
+}
+
+// ---- the best -------------------------------------------------------------------------------------------------------
+
+bool ft_trial_feasible(const ft_trial *t) { return t->constraint_count == 0 || ft_trial_violation(t) <= 0; }
+
+// Is a at least as good as b everywhere, and better somewhere?
+static bool beats(const ft_trials *trials, const ft_trial *a, const ft_trial *b) {
+    bool better = false;
+    for (int i = 0; i < trials->objectives; i++) {
+        double x = trials->maximize[i] ? -a->values[i] : a->values[i];
+        double y = trials->maximize[i] ? -b->values[i] : b->values[i];
+        if (x > y) return false;
+        better = better || x < y;
+    }
+    return better;
+}
+
+void ft_study_front(const ft_trials *trials, int64_t *numbers, int64_t *count) {
+    *count = 0;
+    for (int64_t i = 0; i < trials->count; i++) {
+        const ft_trial *t = &trials->trial[i];
+        if (t->state != FT_COMPLETE || !ft_trial_feasible(t)) continue;
+        bool beaten = false;
+        int64_t kept = 0;
+        for (int64_t k = 0; k < *count; k++) {
+            const ft_trial *other = &trials->trial[numbers[k]];
+            // With one objective the first of equally good ones is the best.
+            beaten = beaten || beats(trials, other, t) || (trials->objectives == 1 && !beats(trials, t, other));
+            if (beaten || !beats(trials, t, other)) numbers[kept++] = numbers[k];
+        }
+        *count = kept;
+        if (!beaten) numbers[(*count)++] = i;
+    }
+}
+
+ft_status ft_study_no_best(const ft_stored *study) {
+    const ft_trials *trials = &study->trials;
+    const ft_trial *least = NULL;
+    for (int64_t i = 0; i < trials->count; i++) {
+        const ft_trial *t = &trials->trial[i];
+        if (t->state == FT_COMPLETE && (least == NULL || ft_trial_violation(t) < ft_trial_violation(least))) least = t;
+    }
+    if (least == NULL) return ft_fail(FT_FAILED, study->name, "no trial has completed yet");
+    ft_status status = ft_fail(FT_FAILED, study->name, "every completed trial violates a constraint");
+    ft_hint("trial %lld does least, by %g in all", (long long)least->number, ft_trial_violation(least));
+    return status;
+}
