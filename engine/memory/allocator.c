@@ -145,6 +145,7 @@ void ft_allocator_give(ft_allocator *a, ft_block *block) {
     a->counters.live_blocks--;
     a->counters.allocated -= block->size;
     ft_segment_live(a, block->segment, block->segment->live - 1);
+    block->state = FT_BLOCK_LOOSE;
     block->used = ++a->clock;
     ft_block_settle(a, block);
 }
@@ -157,11 +158,11 @@ size_t ft_allocator_size(const ft_block *block) { return block->size; }
 void ft_allocator_trim(ft_allocator *a) {
     ft_error before;
     ft_error_save(&before);
-    for (ft_block *block = a->oldest, *newer; block != NULL; block = newer) {
-        newer = block->newer;
+    for (ft_block *first = a->oldest, *newer; first != NULL; first = newer) {
+        newer = first->newer;
         size_t released;
-        // Only a host without memory for a struct can refuse: the block stays cached.
-        if (ft_block_release(a, block, SIZE_MAX, &released) != FT_OK) ft_error_restore(&before);
+        // Only a host without memory for a struct can refuse: the run stays cached.
+        if (ft_run_release(a, first, SIZE_MAX, &released) != FT_OK) ft_error_restore(&before);
     }
 }
 

@@ -30,7 +30,8 @@
 //     not released: a limit that refuses even without any free segment refuses at once. A request that fails leaves
 //     blocks and counters as they were, but for released free segments.
 // 10. A block freed on a stream is reused by that stream alone, in its order, until ft_allocator_join. Joined memory
-//     belongs to every stream; it falls to the one whose freed block merges with it.
+//     belongs to every stream; it falls to the one whose freed block merges with it. Memory goes back to the device
+//     whatever streams freed it: the device's buffer_free and range_decommit wait for work that is queued.
 #ifndef FT_ALLOCATOR_H
 #define FT_ALLOCATOR_H
 

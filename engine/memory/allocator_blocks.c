@@ -71,16 +71,10 @@ void ft_block_join_next(ft_allocator *a, ft_block *block) {
     ft_block_drop(a, next);
 }
 
-bool ft_block_usable(const ft_block *block, int32_t pool) {
-    return block != NULL && block->state == FT_BLOCK_FREE && (block->pool == pool || block->pool == FT_ANY_STREAM);
-}
+static bool is_free(const ft_block *block) { return block != NULL && block->state == FT_BLOCK_FREE; }
 
-size_t ft_block_releasable(const ft_block *block) {
-    const ft_segment *segment = block->segment;
-    if (segment->page == 0) return block->size == segment->size ? block->size : 0;
-    size_t begin = ft_round_up(block->offset, segment->page);
-    size_t end = (block->offset + block->size) / segment->page * segment->page;
-    return end > begin ? end - begin : 0;
+bool ft_block_usable(const ft_block *block, int32_t pool) {
+    return is_free(block) && (block->pool == pool || block->pool == FT_ANY_STREAM);
 }
 
 // inactive_split counts a segment's free bytes while it has live blocks: taken out before, put back after a change.
@@ -97,22 +91,58 @@ void ft_segment_live(ft_allocator *a, ft_segment *segment, size_t live) {
     enter_inactive(a, segment);
 }
 
+ft_block *ft_run_first(ft_block *block) {
+    while (is_free(block->previous))
+        block = block->previous;
+    return block;
+}
+
+size_t ft_run_releasable(const ft_block *first) {
+    const ft_segment *segment = first->segment;
+    const ft_block *last = first;
+    while (is_free(last->next))
+        last = last->next;
+    if (segment->page == 0) return first->previous == NULL && last->next == NULL ? segment->size : 0;
+    size_t begin = ft_round_up(first->offset, segment->page);
+    size_t end = (last->offset + last->size) / segment->page * segment->page;
+    return end > begin ? end - begin : 0;
+}
+
+static void run_enter(ft_allocator *a, ft_block *first) {
+    first->run_bytes = ft_run_releasable(first);
+    if (first->run_bytes == 0) return;
+    a->releasable += first->run_bytes;
+    first->run_used = 0;
+    for (const ft_block *block = first; is_free(block); block = block->next)
+        if (first->run_used < block->used) first->run_used = block->used;
+    ft_block *older = a->newest; // what was just used goes to the end at once; only leftovers of older runs walk
+    while (older != NULL && older->run_used > first->run_used)
+        older = older->older;
+    first->older = older;
+    first->newer = older != NULL ? older->newer : a->oldest;
+    *(first->newer != NULL ? &first->newer->older : &a->newest) = first;
+    *(older != NULL ? &older->newer : &a->oldest) = first;
+}
+
+static void run_leave(ft_allocator *a, ft_block *first) {
+    if (first->run_bytes == 0) return;
+    a->releasable -= first->run_bytes;
+    *(first->older != NULL ? &first->older->newer : &a->oldest) = first->newer;
+    *(first->newer != NULL ? &first->newer->older : &a->newest) = first->older;
+    first->older = first->newer = NULL;
+    first->run_bytes = 0;
+}
+
 void ft_block_list(ft_allocator *a, ft_block *block) {
     ft_segment *segment = block->segment;
     ft_tree_insert(&a->pools[block->pool].free[segment->class], block);
     leave_inactive(a, segment);
     segment->free += block->size;
     enter_inactive(a, segment);
-    size_t releasable = ft_block_releasable(block);
-    if (releasable == 0) return;
-    a->releasable += releasable;
-    ft_block *older = a->newest; // a block just used goes to the end at once; only leftovers of older ones walk
-    while (older != NULL && older->used > block->used)
-        older = older->older;
-    block->older = older;
-    block->newer = older != NULL ? older->newer : a->oldest;
-    *(block->newer != NULL ? &block->newer->older : &a->newest) = block;
-    *(older != NULL ? &older->newer : &a->oldest) = block;
+    if (is_free(block->previous)) run_leave(a, ft_run_first(block->previous));
+    if (is_free(block->next)) run_leave(a, block->next);
+    block->state = FT_BLOCK_FREE;
+    run_enter(a, ft_run_first(block));
 }
 
 void ft_block_unlist(ft_allocator *a, ft_block *block) {
@@ -121,16 +151,13 @@ void ft_block_unlist(ft_allocator *a, ft_block *block) {
     leave_inactive(a, segment);
     segment->free -= block->size;
     enter_inactive(a, segment);
-    size_t releasable = ft_block_releasable(block);
-    if (releasable == 0) return;
-    a->releasable -= releasable;
-    *(block->older != NULL ? &block->older->newer : &a->oldest) = block->newer;
-    *(block->newer != NULL ? &block->newer->older : &a->newest) = block->older;
-    block->older = block->newer = NULL;
+    run_leave(a, ft_run_first(block));
+    block->state = FT_BLOCK_LOOSE;
+    if (is_free(block->previous)) run_enter(a, ft_run_first(block->previous));
+    if (is_free(block->next)) run_enter(a, block->next);
 }
 
 ft_block *ft_block_settle(ft_allocator *a, ft_block *block) {
-    block->state = FT_BLOCK_FREE;
     if (ft_block_usable(block->next, block->pool)) {
         ft_block_unlist(a, block->next);
         ft_block_join_next(a, block);

@@ -2,7 +2,7 @@
 #include "engine/memory/allocator_internal.h"
 
 typedef struct sums {
-    size_t allocated, reserved, inactive_split, segments, live_blocks, free_blocks, releasable, releasable_blocks;
+    size_t allocated, reserved, inactive_split, segments, live_blocks, free_blocks, releasable, runs;
 } sums;
 
 #define FAIL(number, ...) return ft_fail(FT_FAILED, "allocator invariant " number, __VA_ARGS__)
@@ -11,6 +11,7 @@ typedef struct sums {
 static bool multiple(size_t n, size_t unit) { return n % unit == 0; }
 
 static ft_status check_block(const ft_allocator *a, const ft_segment *s, const ft_block *b) {
+    if (b->state == FT_BLOCK_LOOSE) BOOKS("a block at %zu is loose", b->offset);
     if (b->size == 0 || !multiple(b->size, FT_ALLOCATOR_GRANULE) || !multiple(b->offset, FT_ALLOCATOR_GRANULE))
         FAIL("1", "segment %ju has a block of %zu bytes at %zu", (uintmax_t)s->number, b->size, b->offset);
     if (b->state == FT_BLOCK_HOLE) {
@@ -55,13 +56,16 @@ static ft_status check_segment(const ft_allocator *a, const ft_segment *s, sums 
         case FT_BLOCK_FREE:
             free_bytes += b->size;
             out->free_blocks++;
-            out->releasable += ft_block_releasable(b);
-            out->releasable_blocks += ft_block_releasable(b) > 0;
+            if (previous != NULL && previous->state == FT_BLOCK_FREE) break; // within a run
+            if (b->run_bytes != ft_run_releasable(b)) BOOKS("the run at %zu counts %zu bytes", b->offset, b->run_bytes);
+            out->releasable += b->run_bytes;
+            out->runs += b->run_bytes > 0;
             break;
         case FT_BLOCK_LIVE:
             live++;
             out->allocated += b->size;
             break;
+        case FT_BLOCK_LOOSE: break; // refused above
         }
     }
     if (at != s->size) FAIL("2", "segment %ju has %zu bytes, its blocks %zu", (uintmax_t)s->number, s->size, at);
@@ -117,15 +121,17 @@ ft_status ft_allocator_check(const ft_allocator *a) {
     if (count != found.free_blocks) FAIL("6", "%zu free blocks are listed, %zu are there", count, found.free_blocks);
     size_t listed = 0;
     for (const ft_block *b = a->oldest; b != NULL; b = b->newer, listed++) {
-        if (b->state != FT_BLOCK_FREE || ft_block_releasable(b) == 0)
-            BOOKS("a block at %zu cannot be released", b->offset);
-        if (b->newer != NULL ? b->newer->older != b || b->newer->used < b->used : a->newest != b)
-            FAIL("9", "the block at %zu is out of the order of use", b->offset);
+        if (b->state != FT_BLOCK_FREE || b->run_bytes == 0) BOOKS("nothing at %zu could be released", b->offset);
+        uint64_t used = 0;
+        for (const ft_block *part = b; part != NULL && part->state == FT_BLOCK_FREE; part = part->next)
+            if (used < part->used) used = part->used;
+        bool ordered = b->newer != NULL ? b->newer->older == b && b->newer->run_used >= used : a->newest == b;
+        if (used != b->run_used || !ordered) FAIL("9", "the run at %zu is out of the order of use", b->offset);
     }
     const ft_allocator_counters *c = &a->counters;
-    if (listed != found.releasable_blocks || a->releasable != found.releasable)
-        BOOKS("%zu bytes in %zu blocks count as releasable, %zu in %zu are", a->releasable, listed, found.releasable,
-              found.releasable_blocks);
+    if (listed != found.runs || a->releasable != found.releasable)
+        BOOKS("%zu bytes in %zu runs count as releasable, %zu in %zu are", a->releasable, listed, found.releasable,
+              found.runs);
     if (c->allocated != found.allocated || c->reserved != found.reserved)
         FAIL("4", "counted %zu allocated, %zu reserved; there are %zu and %zu", c->allocated, c->reserved,
              found.allocated, found.reserved);

@@ -44,16 +44,21 @@ static ft_status buffer_grow(ft_allocator *a, size_t bytes, int32_t pool, int cl
     *block = segment->first = ft_block_new(a, segment, 0, bytes);
     (*block)->pool = pool;
     (*block)->used = ++a->clock;
+    (*block)->state = FT_BLOCK_LOOSE;
     ft_block_list(a, *block);
     return FT_OK;
 }
 
-ft_status ft_block_release(ft_allocator *a, ft_block *block, size_t need, size_t *released) {
-    ft_segment *segment = block->segment;
-    if (segment->page > 0) return ft_range_shrink(a, block, need, released);
+ft_status ft_run_release(ft_allocator *a, ft_block *first, size_t need, size_t *released) {
+    ft_segment *segment = first->segment;
+    if (segment->page > 0) return ft_range_shrink(a, first, need, released);
     *released = segment->size;
-    ft_block_unlist(a, block);
-    ft_block_drop(a, block);
+    for (ft_block *block = first, *next; block != NULL; block = next) {
+        next = block->next;
+        ft_block_unlist(a, block);
+        if (next != NULL) next->previous = NULL; // the struct before it is gone
+        ft_block_drop(a, block);
+    }
     a->device->functions->buffer_free(a->device, segment->base, segment->size);
     ft_count_released(a, segment->size);
     ft_segment_unlink(a, segment);
@@ -62,12 +67,13 @@ ft_status ft_block_release(ft_allocator *a, ft_block *block, size_t need, size_t
 
 // Gives back `need` bytes or, where there is less, all; but nothing that the growth builds on.
 static ft_status release_oldest(ft_allocator *a, size_t need, const ft_growth *growth, bool *any) {
+    const ft_block *left = growth->left != NULL ? ft_run_first(growth->left) : NULL;
     *any = false;
-    for (ft_block *block = a->oldest, *newer; block != NULL && need > 0; block = newer) {
-        newer = block->newer;
-        if (block == growth->left || block == growth->right) continue;
+    for (ft_block *first = a->oldest, *newer; first != NULL && need > 0; first = newer) {
+        newer = first->newer;
+        if (first == left || first == growth->right) continue; // what is right of a hole begins a run
         size_t released;
-        FT_TRY(ft_block_release(a, block, need, &released));
+        FT_TRY(ft_run_release(a, first, need, &released));
         a->counters.released_for_retry++;
         need -= released < need ? released : need;
         *any = true;

@@ -19,8 +19,12 @@ enum { FT_ANY_STREAM = 0 }; // the pool of free blocks that ft_allocator_join ha
 typedef enum ft_block_state {
     FT_BLOCK_FREE,
     FT_BLOCK_LIVE,
-    FT_BLOCK_HOLE, // addresses of a virtual range without memory
+    FT_BLOCK_HOLE,  // addresses of a virtual range without memory
+    FT_BLOCK_LOOSE, // free and in no list: only inside of a function
 } ft_block_state;
+
+// A run is a stretch of free neighbours, which may belong to different streams and therefore are blocks of their own.
+// For giving memory back to the device that makes no difference: it waits for all streams.
 
 typedef struct ft_segment ft_segment;
 
@@ -30,8 +34,10 @@ struct ft_block {
     size_t requested;          // live: as asked for
     ft_block *previous, *next; // neighbours in the segment
     ft_block *left, *right;    // free: in the tree of its pool and class. Spare structs and holes: a list over right
-    ft_block *older, *newer;   // releasable: in order of `used`
     uint64_t used;             // clock of the last take or give that touched it
+    ft_block *older, *newer;   // first block of a run with run_bytes > 0: in order of run_used
+    size_t run_bytes;          // first block of a run: what could be given back to the device
+    uint64_t run_used;         // first block of a run: last use of any of its blocks
     uint32_t priority;         // of the tree; random, fixed for life, decides nothing but its shape
     int32_t pool;              // index of the stream it serves, FT_ANY_STREAM when free and joined
     ft_block_state state;
@@ -65,7 +71,7 @@ struct ft_allocator {
     ft_segment *first_segment, *last_segment;
     ft_stream_pool *pools;
     int32_t pool_count;
-    ft_block *oldest, *newest; // free blocks that could be given back, in whole or (ranges) in part
+    ft_block *oldest, *newest; // runs of which something can be given back
     size_t releasable;         // bytes that would come of it
     ft_block *spare;           // unused structs
     size_t spare_count;
@@ -89,17 +95,18 @@ ft_status ft_blocks_spare(ft_allocator *a, size_t count);
 void ft_blocks_free(ft_allocator *a);
 ft_block *ft_block_new(ft_allocator *a, ft_segment *segment, size_t offset, size_t size); // one must be spare
 void ft_block_drop(ft_allocator *a, ft_block *block);                                     // back to the spare ones
-// Cuts a block that is in no tree after `size` bytes; the new block behind it is of the same kind. One must be spare.
+// Cuts a block that is not listed after `size` bytes; the new block behind it is of the same kind. One must be spare.
 ft_block *ft_block_cut(ft_allocator *a, ft_block *block, size_t size);
-// `block` grows over its next neighbour, whose struct is dropped. Both are in no tree.
+// `block` grows over its next neighbour, whose struct is dropped. Neither is listed.
 void ft_block_join_next(ft_allocator *a, ft_block *block);
-// A free block enters (leaves) tree, list of releasable blocks and sums.
+// A loose block becomes a free one in its tree and its run (a free block becomes loose).
 void ft_block_list(ft_allocator *a, ft_block *block);
 void ft_block_unlist(ft_allocator *a, ft_block *block);
-// `block` becomes free memory of its pool: merges with the free neighbours that its pool may use, and is listed.
+// A loose block becomes free memory of its pool: merges with the free neighbours that its pool may use, and is listed.
 ft_block *ft_block_settle(ft_allocator *a, ft_block *block);
 bool ft_block_usable(const ft_block *block, int32_t pool);    // free, and of that pool or of any; NULL is not
-size_t ft_block_releasable(const ft_block *block);            // bytes that could be given back to the device
+ft_block *ft_run_first(ft_block *block);                      // of the run of a free block
+size_t ft_run_releasable(const ft_block *first);              // computed; run_bytes keeps it
 void ft_segment_link(ft_allocator *a, ft_segment *segment);   // numbers it
 void ft_segment_unlink(ft_allocator *a, ft_segment *segment); // and frees the struct
 void ft_segment_live(ft_allocator *a, ft_segment *segment, size_t live); // sets the number of live blocks
@@ -107,9 +114,9 @@ void ft_segment_live(ft_allocator *a, ft_segment *segment, size_t live); // sets
 // ---- allocator_grow.c ----
 // A free, listed block of at least `size` bytes for that pool and class, made with new memory; one struct stays spare.
 ft_status ft_allocator_grow(ft_allocator *a, size_t size, int32_t pool, int class, ft_block **block, bool *by_limit);
-// Gives the segment of a free block that covers it, or the highest whole pages of a free block in a range, at most what
-// `need` asks for, back to the device. *released: bytes.
-ft_status ft_block_release(ft_allocator *a, ft_block *block, size_t need, size_t *released);
+// Gives the segment that a run covers, or the highest whole pages of a run in a range, at most what `need` asks for,
+// back to the device. *released: bytes.
+ft_status ft_run_release(ft_allocator *a, ft_block *first, size_t need, size_t *released);
 // Memory went to (came from) the device.
 void ft_count_reserved(ft_allocator *a, size_t bytes);
 void ft_count_released(ft_allocator *a, size_t bytes);
@@ -117,7 +124,7 @@ void ft_count_released(ft_allocator *a, size_t bytes);
 // ---- allocator_range.c ----
 typedef struct ft_growth {
     size_t bytes;           // new memory it takes
-    size_t kept;            // releasable bytes of left and right: must stay for it
+    size_t kept;            // releasable bytes of the runs of left and right: must stay for it
     ft_block *hole;         // is filled from its start; NULL: a new range is needed
     ft_block *left, *right; // free neighbours that become part of the block, or NULL
 } ft_growth;
@@ -127,7 +134,7 @@ typedef struct ft_growth {
 ft_growth ft_range_plan(const ft_allocator *a, size_t size, int32_t pool, int class, bool tight);
 // `growth` is a plan for the state as it is. FT_NO_MEMORY: nothing has changed.
 ft_status ft_range_grow(ft_allocator *a, const ft_growth *growth, int32_t pool, int class, ft_block **block);
-ft_status ft_range_shrink(ft_allocator *a, ft_block *block, size_t need, size_t *released);
+ft_status ft_range_shrink(ft_allocator *a, ft_block *first, size_t need, size_t *released);
 void ft_range_close(ft_allocator *a, ft_segment *segment); // live blocks or not
 
 #endif

@@ -25,36 +25,46 @@ static void hole_unlist(ft_block *hole) {
     hole->right = NULL;
 }
 
+static size_t growth_cost(const ft_growth *g, bool tight) { return g->bytes + (tight ? g->kept : 0); }
+
+// The growth into that hole, with or without the free block before it. bytes == 0: the place is too small.
+static ft_growth fill_hole(ft_block *hole, ft_block *left, size_t size, int32_t pool) {
+    ft_growth g = {.hole = hole, .left = left};
+    size_t page = hole->segment->page, have = 0;
+    if (left != NULL) {
+        have = left->size;
+        g.kept = ft_run_first(left)->run_bytes;
+    }
+    g.bytes = ft_round_up(size - have, page);
+    if (g.bytes <= hole->size) return g;
+    if (!ft_block_usable(hole->next, pool) || have + hole->size + hole->next->size < size) return (ft_growth){0};
+    g.bytes = hole->size;
+    g.right = hole->next;
+    g.kept += g.right->run_bytes; // behind a hole a run begins
+    return g;
+}
+
 ft_growth ft_range_plan(const ft_allocator *a, size_t size, int32_t pool, int class, bool tight) {
-    ft_growth best = {0};
-    size_t best_cost = SIZE_MAX;
+    ft_growth best = {0}, fresh = {.bytes = ft_round_up(size, a->page)};
     for (const ft_segment *segment = a->first_segment; segment != NULL; segment = segment->next) {
         if (segment->class != class || segment->pool != pool) continue;
         for (ft_block *hole = segment->holes; hole != NULL; hole = hole->right) {
-            ft_growth g = {.hole = hole};
-            size_t have = 0;
-            if (ft_block_usable(hole->previous, pool)) {
-                g.left = hole->previous;
-                have = g.left->size;
-                g.kept = ft_block_releasable(g.left);
+            ft_block *left = ft_block_usable(hole->previous, pool) ? hole->previous : NULL;
+            ft_growth g = fill_hole(hole, left, size, pool);
+            if (tight && left != NULL) {
+                ft_growth alone = fill_hole(hole, NULL, size, pool);
+                if (alone.bytes > 0 && growth_cost(&alone, tight) < growth_cost(&g, tight)) g = alone;
             }
-            g.bytes = ft_round_up(size - have, segment->page);
-            if (g.bytes > hole->size) {
-                g.bytes = hole->size;
-                if (!ft_block_usable(hole->next, pool) || have + hole->size + hole->next->size < size) continue;
-                g.right = hole->next;
-                g.kept += ft_block_releasable(g.right);
+            if (g.bytes == 0) continue;
+            if (best.bytes > 0) {
+                size_t cost = growth_cost(&g, tight), least = growth_cost(&best, tight);
+                bool lower = best.hole->segment == segment && hole->offset < best.hole->offset;
+                if (cost > least || (cost == least && !lower)) continue;
             }
-            size_t cost = g.bytes + (tight ? g.kept : 0);
-            bool first = best.hole != NULL && best.hole->segment == segment && hole->offset < best.hole->offset;
-            if (cost < best_cost || (cost == best_cost && first)) {
-                best = g;
-                best_cost = cost;
-            }
+            best = g;
         }
     }
-    if (best.hole == NULL) best.bytes = ft_round_up(size, a->page);
-    return best;
+    return best.bytes == 0 || (tight && fresh.bytes < growth_cost(&best, tight)) ? fresh : best;
 }
 
 // Another range for that pool and class, all hole and not yet linked. The limit bounds every request, so each fits in a
@@ -101,30 +111,40 @@ ft_status ft_range_grow(ft_allocator *a, const ft_growth *growth, int32_t pool, 
     ft_count_reserved(a, growth->bytes);
     hole_unlist(hole);
     if (growth->bytes < hole->size) hole_list(ft_block_cut(a, hole, growth->bytes));
+    hole->state = FT_BLOCK_LOOSE;
     hole->pool = pool;
     hole->used = ++a->clock;
     *block = ft_block_settle(a, hole);
     return FT_OK;
 }
 
-ft_status ft_range_shrink(ft_allocator *a, ft_block *block, size_t need, size_t *released) {
+ft_status ft_range_shrink(ft_allocator *a, ft_block *first, size_t need, size_t *released) {
     FT_TRY(ft_blocks_spare(a, 2)); // the hole, and the part of a page behind it
-    ft_segment *segment = block->segment;
-    size_t bytes = ft_block_releasable(block);
+    ft_segment *segment = first->segment;
+    size_t bytes = first->run_bytes, end = ft_round_up(first->offset, segment->page) + bytes;
     if (need < bytes) bytes = ft_round_up(need, segment->page);
-    size_t end = (block->offset + block->size) / segment->page * segment->page, before = end - bytes - block->offset;
-    ft_block_unlist(a, block);
-    a->device->functions->range_decommit(a->device, segment->base, end - bytes, bytes);
+    size_t begin = end - bytes;
+    a->device->functions->range_decommit(a->device, segment->base, begin, bytes);
     segment->committed -= bytes;
     ft_count_released(a, bytes);
     *released = bytes;
 
-    ft_block *hole = block;
-    if (before > 0) {
-        hole = ft_block_cut(a, block, before);
-        ft_block_list(a, block);
+    ft_block *hole = first;
+    while (hole->offset + hole->size <= begin)
+        hole = hole->next;
+    ft_block_unlist(a, hole);
+    if (hole->offset < begin) {
+        ft_block *before = hole;
+        hole = ft_block_cut(a, before, begin - before->offset);
+        ft_block_list(a, before);
     }
-    if (hole->size > bytes) ft_block_list(a, ft_block_cut(a, hole, bytes));
+    while (hole->offset + hole->size < end) {
+        ft_block *next = hole->next;
+        ft_block_unlist(a, next);
+        if (next->offset + next->size > end) ft_block_list(a, ft_block_cut(a, next, end - next->offset));
+        ft_block_join_next(a, hole);
+    }
+    if (hole->offset + hole->size > end) ft_block_list(a, ft_block_cut(a, hole, end - hole->offset));
     if (hole->next != NULL && hole->next->state == FT_BLOCK_HOLE) {
         hole_unlist(hole->next);
         ft_block_join_next(a, hole);
