@@ -15,6 +15,7 @@
 #include "kernels/attention.h"
 #include "kernels/column_sum.h"
 #include "kernels/cross_entropy.h"
+#include "kernels/disentangled_attention.h"
 #include "kernels/embedding.h"
 #include "kernels/gemm.h"
 #include "kernels/layernorm.h"

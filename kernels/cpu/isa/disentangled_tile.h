@@ -1,0 +1,172 @@
+// disentangled_tile.h - a tile of disentangled scores, and the panels of the tables it is made from.
+//
+// Scores lie as in attention_forward.c: keys down, queries across the lanes. With delta = i - j the term of a table is
+// constant along the diagonals, so a vector of scores of key j + 1 whose lanes begin one query further to the right has
+// the very distances of the vector of key j. Hence a tile in registers is slanted: its rows share one vector of either
+// table, whose 16 lanes are 16 distances, read from a panel [head_dim][16] where it lies; the queries are read one lane
+// further from row to row; nothing is gathered, and the three products of a score are one chain over the channels:
+//     z = fma(k, scale PQ, fma(scale q, k + PK, z))
+// The lanes that a slanted tile has outside of the block go to the pads beside its rows, where nobody reads them.
+//
+// The panels of all heads are made once an op, before the tiles: they depend on the distances only, and 4 bytes times
+// heads * head_dim * distances is no more than a few tables.
+#ifndef FT_CPU_DISENTANGLED_TILE_H
+#define FT_CPU_DISENTANGLED_TILE_H
+
+#include "kernels/cpu/disentangled_plan.h"
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/isa/tile_product.h"
+
+#if defined(FT_ISA_avx512)
+enum { SLANT_ROWS = 8 };
+#elif defined(FT_ISA_avx2)
+enum { SLANT_ROWS = 4 };
+#else
+enum { SLANT_ROWS = 2 };
+#endif
+
+// Rows without gaps and with zeros up to `width`.
+static void copy_rows(const float *in, int64_t in_row, int64_t rows, int64_t columns, float *out, int64_t width) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t c = 0; c < columns; c += FT_LANES)
+            v_store(out + i * width + c, v_load_any(in + i * in_row + c, columns - c));
+}
+
+// ---- panels ---------------------------------------------------------------------------------------------------------
+
+// Both tables, and where their panels are: of the first table for all heads, then of the second.
+typedef struct position_panels {
+    const ft_disentangled_shape *shape;
+    ft_panels plan;
+    ft_tensor table[2]; // PK, PQ
+    float *data[2];     // NULL where there is no table
+    float *near_rows;   // [threads][16 * head_dim]: scratch of the making, only
+    size_t near_stride;
+} position_panels;
+
+// Takes its memory from *at. near_rows: scratch of the threads, `stride` floats apart, at least 16 * width each.
+static position_panels panels_at(const ft_disentangled_shape *shape, ft_tensor pos_key, ft_tensor pos_query, float **at,
+                                 float *near_rows, size_t near_stride) {
+    position_panels p = {.shape = shape,
+                         .plan = ft_panels_of(shape),
+                         .table = {pos_key, pos_query},
+                         .near_rows = near_rows,
+                         .near_stride = near_stride};
+    for (int t = 0; t < 2; t++) {
+        if (!p.table[t].data) continue;
+        p.data[t] = *at;
+        *at += p.plan.floats * shape->attention.heads;
+    }
+    return p;
+}
+
+// Task: a panel of one head, in both tables. PQ comes scaled, since no query stands beside it in a product.
+static void make_panel(void *context, int task, int thread) {
+    const position_panels *p = context;
+    const int64_t d = p->shape->attention.head_dim, width = ft_round_up(d, FT_LANES);
+    const int64_t head = task / p->plan.count, panel = task % p->plan.count;
+    float *rows = p->near_rows + (size_t)thread * p->near_stride;
+    for (int t = 0; t < 2; t++) {
+        if (!p->data[t]) continue;
+        for (int64_t x = 0; x < FT_DELTAS; x++) {
+            int64_t slot = ft_slot_of(p->shape, (p->plan.first + panel) * FT_DELTAS + x);
+            copy_rows(ft_row(p->table[t], slot) + head * d, 0, 1, d, rows + x * width, width);
+        }
+        tile_transpose(rows, width, FT_DELTAS, d, t ? p->shape->attention.scale : 1.0f,
+                       p->data[t] + head * p->plan.floats + panel * FT_DELTAS * d, FT_DELTAS);
+    }
+}
+
+static void make_panels(ft_cpu *cpu, position_panels *p) {
+    ft_pool_run(cpu->pool, (int)(p->plan.count * p->shape->attention.heads), make_panel, p);
+}
+
+// ---- scores ---------------------------------------------------------------------------------------------------------
+
+typedef struct slant {
+    int64_t d, key_row;
+    const float *queries, *keys;      // first row's lanes of channel 0; first key
+    const float *pos_key, *pos_query; // panels, NULL where there is no table
+    float *scores;
+} slant;
+
+// rows and the tables that there are: constants where this is inlined.
+FT_VEC void slant_run(const slant *s, const int rows, const bool c2p, const bool p2c) {
+    v16 z[SLANT_ROWS];
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+        z[r] = v_zero();
+    const float *q = s->queries, *k = s->keys, *pk = s->pos_key, *pq = s->pos_query;
+    const int64_t key_row = s->key_row;
+    for (int64_t c = s->d; c > 0; c--, q += FT_SCORE_ROW, k++) {
+        v16 of_key = v_zero(), of_query = v_zero();
+        if (c2p) of_key = v_load(pk), pk += FT_DELTAS;
+        if (p2c) of_query = v_load(pq), pq += FT_DELTAS;
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+            v16 key = v_set1(k[r * key_row]);
+            z[r] = v_fma(v_load(q + r), c2p ? v_add(key, of_key) : key, z[r]);
+            if (p2c) z[r] = v_fma(key, of_query, z[r]);
+        }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+        v_store(s->scores + r * (FT_SCORE_ROW + 1), z[r]);
+}
+
+typedef void slant_function(const slant *s);
+#define FT_SLANTS(rows)                                                                                                \
+    static void slant_c2p_##rows(const slant *s) { slant_run(s, rows, true, false); }                                  \
+    static void slant_p2c_##rows(const slant *s) { slant_run(s, rows, false, true); }                                  \
+    static void slant_both_##rows(const slant *s) { slant_run(s, rows, true, true); }
+#define FT_SLANT_NAMES(rows)                                                                                           \
+    { slant_c2p_##rows, slant_p2c_##rows, slant_both_##rows }
+// clang-format off
+FT_SLANTS(1) FT_SLANTS(2)
+#if defined(FT_ISA_avx2) || defined(FT_ISA_avx512)
+FT_SLANTS(3) FT_SLANTS(4)
+#endif
+#if defined(FT_ISA_avx512)
+FT_SLANTS(5) FT_SLANTS(6) FT_SLANTS(7) FT_SLANTS(8)
+#endif
+// By rows - 1 and tables.
+static slant_function *const slants[SLANT_ROWS][3] = {
+    FT_SLANT_NAMES(1), FT_SLANT_NAMES(2),
+#if defined(FT_ISA_avx2) || defined(FT_ISA_avx512)
+    FT_SLANT_NAMES(3), FT_SLANT_NAMES(4),
+#endif
+#if defined(FT_ISA_avx512)
+    FT_SLANT_NAMES(5), FT_SLANT_NAMES(6), FT_SLANT_NAMES(7), FT_SLANT_NAMES(8),
+#endif
+};
+// clang-format on
+#undef FT_SLANTS
+#undef FT_SLANT_NAMES
+
+// Scores of `rows` queries from position `query` on and `keys` keys from `key` on, both multiples of 16.
+//   queries [d][FT_SCORE_ROW]: times scale, query i in lane FT_SCORE_PAD + i, zeros in absent lanes
+//   near_keys [keys][key_row];  scores [keys][FT_SCORE_ROW], query i in lane FT_SCORE_PAD + i
+static void slanted_scores(const position_panels *p, int32_t head, int64_t query, int64_t rows, int64_t key,
+                           int64_t keys, const float *queries, const float *near_keys, int64_t key_row, float *scores) {
+    const int64_t d = p->shape->attention.head_dim, lanes = ft_round_up(rows, FT_LANES);
+    const int tables = (p->data[0] ? 1 : 0) + (p->data[1] ? 2 : 0);
+    for (int64_t e = ft_round_down(1 - keys, FT_DELTAS); e < lanes; e += FT_DELTAS) {
+        int64_t panel = head * p->plan.floats + ft_panel_of(&p->plan, query - key + e) * FT_DELTAS * d;
+        // Keys for which one of the 16 lanes lies in the block. Absent lanes count: they are read like others.
+        int64_t j = e < -FT_DELTAS + 1 ? -FT_DELTAS + 1 - e : 0, last = lanes - e < keys ? lanes - e : keys;
+        slant s = {.d = d,
+                   .key_row = key_row,
+                   .pos_key = p->data[0] ? p->data[0] + panel : NULL,
+                   .pos_query = p->data[1] ? p->data[1] + panel : NULL};
+        for (int64_t groups = (last - j + SLANT_ROWS - 1) / SLANT_ROWS; groups > 0; groups--) {
+            int64_t n = (last - j + groups - 1) / groups;
+            s.queries = queries + FT_SCORE_PAD + e + j;
+            s.keys = near_keys + j * key_row;
+            s.scores = scores + j * FT_SCORE_ROW + FT_SCORE_PAD + e + j;
+            slants[n - 1][tables - 1](&s);
+            j += n;
+        }
+    }
+}
+
+#endif
