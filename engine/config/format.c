@@ -71,13 +71,14 @@ const char *ft_option_takes(const ft_option *option, char *out, size_t size) {
     case FT_OPTION_FLOAT:
         format_float(option->low, low, sizeof low);
         format_float(option->high, high, sizeof high);
-        add(&b, "a number, %s %s", option->low_open ? "above" : "at least", low);
+        add(&b, "a number");
+        if (isfinite(option->low)) add(&b, ", %s %s", option->low_open ? "above" : "at least", low);
         if (isfinite(option->high)) add(&b, ", %s %s", option->high_open ? "below" : "at most", high);
         break;
     case FT_OPTION_BOOL: add(&b, "true or false"); break;
     case FT_OPTION_CHOICE:
     case FT_OPTION_NAME:
-        for (const ft_choice *choice = option->choices; choice->name != NULL; choice++)
+        for (const ft_option_choice *choice = option->choices; choice->name != NULL; choice++)
             add(&b, "%s%s", choice == option->choices ? "" : choice[1].name == NULL ? " or " : ", ", choice->name);
         break;
     case FT_OPTION_STRING: add(&b, "a string"); break;
@@ -98,8 +99,23 @@ const char *ft_option_takes(const ft_option *option, char *out, size_t size) {
         add(&b, "%soff, on or a whole number,", option->automatic ? "auto, " : "");
         add_int_bounds(&b, option);
         break;
+    case FT_OPTION_DURATION: add(&b, "a time as 30s, 10m, 2h or 1d, or 0"); break;
     }
     return out;
+}
+
+// In the largest unit that it is a whole number of.
+static void format_duration(double seconds, char *out, size_t size) {
+    static const struct {
+        char name;
+        double seconds;
+    } units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+    int unit = 0;
+    while (unit < 3 && fmod(seconds, units[unit].seconds) != 0)
+        unit++;
+    format_float(seconds / units[unit].seconds, out, size - 1);
+    size_t length = strlen(out);
+    if (seconds != 0) out[length] = units[unit].name, out[length + 1] = '\0';
 }
 
 const char *ft_option_get(const ft_config *config, const ft_option *option, char scratch[FT_OPTION_TEXT_LIMIT]) {
@@ -125,7 +141,7 @@ const char *ft_option_get(const ft_config *config, const ft_option *option, char
     case FT_OPTION_CHOICE: {
         int value;
         memcpy(&value, field, sizeof value);
-        const ft_choice *choice = option->choices;
+        const ft_option_choice *choice = option->choices;
         while (choice->name != NULL && choice->value != value)
             choice++;
         return choice->name != NULL ? choice->name : "?";
@@ -151,12 +167,13 @@ const char *ft_option_get(const ft_config *config, const ft_option *option, char
         snprintf(scratch, size, "%lld", (long long)value);
         break;
     }
+    case FT_OPTION_DURATION: format_duration(*(const double *)field, scratch, size); break;
     }
     return scratch;
 }
 
 ft_status ft_option_text(const ft_config *config, int index, char *out, size_t size) {
-    if (index < 0 || index >= ft_options_count) return ft_fail(FT_FAILED, NULL, "there is no option number %d", index);
+    if (index < 0 || index >= ft_option_count()) return ft_fail(FT_FAILED, NULL, "there is no option number %d", index);
     char scratch[FT_OPTION_TEXT_LIMIT];
     const char *text = ft_option_get(config, &ft_options[index], scratch);
     size_t length = strlen(text);
@@ -172,24 +189,45 @@ static ft_status finished(FILE *out) {
     return FT_OK;
 }
 
+static void write_value(FILE *out, const char *key, const char *text) {
+    fprintf(out, "%s =%s%s\n", key, text[0] == '\0' ? "" : " ", text);
+}
+
 static const ft_section *section_of(const ft_option *option) {
     return ft_section_find(option->name, (size_t)(ft_option_key(option) - option->name) - 1);
 }
+
+static bool of_study(const ft_option *option) { return strncmp(option->name, "study.", 6) == 0; }
 
 ft_status ft_config_write(const ft_config *config, bool all, bool skip_output_dir, FILE *out) {
     char scratch[FT_OPTION_TEXT_LIMIT];
     const ft_section *section = NULL;
     for (int i = 0; i < ft_options_count; i++) {
         const ft_option *option = &ft_options[i];
-        if (skip_output_dir && (strcmp(option->name, "output.dir") == 0 || strcmp(option->name, "output.exists") == 0)) continue;
+        bool elsewhere = strcmp(option->name, "output.dir") == 0 || strcmp(option->name, "output.exists") == 0;
+        if (skip_output_dir && (elsewhere || of_study(option))) continue;
         const char *text = ft_option_get(config, option, scratch);
         if (!all && strcmp(text, option->initial) == 0) continue;
         if (section_of(option) != section) {
             fprintf(out, "%s[%s]\n", section == NULL ? "" : "\n", section_of(option)->name);
             section = section_of(option);
         }
-        fprintf(out, "%s =%s%s\n", ft_option_key(option), text[0] == '\0' ? "" : " ", text);
+        write_value(out, ft_option_key(option), text);
     }
+    if (!skip_output_dir && config->space.count > 0) {
+        fprintf(out, "%s[space]\n", section == NULL ? "" : "\n");
+        for (int i = 0; i < config->space.count; i++)
+            write_value(out, config->space.lines[i].option, config->space.lines[i].text);
+    }
+    return finished(out);
+}
+
+ft_status ft_config_write_study(const ft_config *config, FILE *out) {
+    char scratch[FT_OPTION_TEXT_LIMIT];
+    fputs("[study]\n", out);
+    for (int i = 0; i < ft_options_count; i++)
+        if (of_study(&ft_options[i]))
+            write_value(out, ft_option_key(&ft_options[i]), ft_option_get(config, &ft_options[i], scratch));
     return finished(out);
 }
 
@@ -238,7 +276,10 @@ ft_status ft_config_write_reference(FILE *out) {
             add(&b, ".");
             write_comment(out, text);
         }
-        fprintf(out, "%s =%s%s\n", ft_option_key(option), option->initial[0] == '\0' ? "" : " ", option->initial);
+        write_value(out, ft_option_key(option), option->initial);
     }
+    fputs("\n", out);
+    write_comment(out, ft_section_find("space", 5)->help);
+    fputs("[space]\n", out);
     return finished(out);
 }

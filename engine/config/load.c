@@ -4,6 +4,7 @@
 #include "engine/io/files.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,10 +22,58 @@ void ft_config_free(ft_config *config) {
     *config = (ft_config){0};
 }
 
-static bool reserved(const char *section) {
-    const ft_section *known = ft_section_find(section, strlen(section));
-    return known != NULL && known->reserved;
+// ---- [space]: lines are kept as they are, for those who search ------------------------------------------------------
+
+static const char space_prefix[] = "space.";
+
+// Drops the lines that earlier sources have for an option.
+static void forget_lines(ft_config *config, const char *option, int source) {
+    ft_space_line *lines = (ft_space_line *)config->space.lines;
+    int kept = 0;
+    for (int i = 0; i < config->space.count; i++)
+        if (lines[i].source >= source || strcmp(lines[i].option, option) != 0) lines[kept++] = lines[i];
+    config->space.count = kept;
 }
+
+static ft_status add_line(ft_config *config, ft_space_line line) {
+    FT_TRY(ft_check_storable(line.option, line.text, FT_SPACE_LIMIT, line.where));
+    forget_lines(config, line.option, line.source);
+    int count = config->space.count;
+    if ((count & (count - 1)) == 0) { // 0, 1, 2, 4, ... are full
+        ft_space_line *grown = ft_arena_alloc(&config->arena, (size_t)(count > 0 ? 2 * count : 1) * sizeof *grown);
+        if (grown == NULL) return FT_NO_MEMORY;
+        if (count > 0) memcpy(grown, config->space.lines, (size_t)count * sizeof *grown);
+        config->space.lines = grown;
+    }
+    line.text = ft_arena_strdup(&config->arena, line.text);
+    line.where = ft_arena_strdup(&config->arena, line.where);
+    if (line.text == NULL || line.where == NULL) return FT_NO_MEMORY;
+    if (line.directory != NULL && (line.directory = ft_arena_strdup(&config->arena, line.directory)) == NULL)
+        return FT_NO_MEMORY;
+    ((ft_space_line *)config->space.lines)[config->space.count++] = line;
+    return FT_OK;
+}
+
+// Sets `name` (section.key) from text, be it an option or a line of [space].
+static ft_status set_named(ft_config *config, const char *name, const char *text, const char *directory, int source,
+                           const char *where) {
+    bool line = strncmp(name, space_prefix, sizeof space_prefix - 1) == 0;
+    if (line) name += sizeof space_prefix - 1;
+    int found = ft_option_find(name);
+    if (found < 0) {
+        char section[128];
+        const char *dot = strchr(name, '.');
+        snprintf(section, sizeof section, "%.*s", dot != NULL ? (int)(dot - name) : 0, name);
+        return ft_option_unknown(section, dot != NULL ? dot + 1 : name, where);
+    }
+    const ft_option *option = &ft_options[found];
+    if (line)
+        return add_line(config, (ft_space_line){option->name, text, where, directory, source});
+    forget_lines(config, option->name, source);
+    return ft_option_set(config, option, text, directory, where);
+}
+
+// ---- sources --------------------------------------------------------------------------------------------------------
 
 typedef struct file_reading {
     ft_config *config;
@@ -36,19 +85,19 @@ static ft_status set_from_file(void *user, const char *section, const char *key,
                                const char *where) {
     file_reading *reading = user;
     char name[128];
-    if (reserved(section)) return FT_OK;
     bool whole = snprintf(name, sizeof name, "%s%s%s", section, section[0] == '\0' ? "" : ".", key) < (int)sizeof name;
-    int index = whole ? ft_option_find(name) : -1;
-    if (index < 0) return ft_option_unknown(section, key, where);
-    if (reading->lines[index] != 0)
+    if (!whole) return ft_option_unknown(section, key, where);
+    int index = ft_option_find(name);
+    if (index >= 0 && reading->lines[index] != 0)
         return ft_fail(FT_INVALID, where, "%s is set on line %d already", name, reading->lines[index]);
-    reading->lines[index] = line;
-    return ft_option_set(reading->config, &ft_options[index], value, reading->directory, where);
+    if (index >= 0) reading->lines[index] = line;
+    return set_named(reading->config, name, value, reading->directory, reading->config->sources, where);
 }
 
 ft_status ft_config_apply_text(ft_config *config, const char *text, size_t size, const char *label,
                                const char *directory) {
     file_reading reading = {.config = config, .directory = directory};
+    config->sources++;
     return ft_ini_parse(text, size, label, set_from_file, &reading);
 }
 
@@ -87,12 +136,7 @@ ft_status ft_config_apply_override(ft_config *config, const char *override) {
     char *name = ft_arena_strndup(&config->arena, from, (size_t)(to - from));
     char *text = ft_arena_strndup(&config->arena, value, value_length);
     if (name == NULL || text == NULL) return ft_error_code();
-    int index = ft_option_find(name);
-    if (index >= 0) return ft_option_set(config, &ft_options[index], text, NULL, override);
-    char *dot = strchr(name, '.');
-    if (dot == NULL) return ft_option_unknown("", name, override);
-    *dot = '\0';
-    return reserved(name) ? FT_OK : ft_option_unknown(name, dot + 1, override);
+    return set_named(config, name, text, NULL, INT_MAX, override);
 }
 
 ft_status ft_config_check(const ft_config *config) {

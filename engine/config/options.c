@@ -32,22 +32,22 @@
     { .name = #field, .type = kind, .offset = AT(const char *, field), .initial = default_, __VA_ARGS__ }
 #define ANY INT64_MAX
 
-static const ft_choice init_choices[] = {{"pretrained", FT_INIT_PRETRAINED}, {"random", FT_INIT_RANDOM}, {NULL, 0}};
-static const ft_choice freeze_choices[] = {
+static const ft_option_choice init_choices[] = {{"pretrained", FT_INIT_PRETRAINED}, {"random", FT_INIT_RANDOM}, {NULL, 0}};
+static const ft_option_choice freeze_choices[] = {
     {"none", FT_FREEZE_NONE}, {"embeddings", FT_FREEZE_EMBEDDINGS}, {"encoder", FT_FREEZE_ENCODER}, {NULL, 0}};
 // Checked against ft_activation_from_name by the tests.
-static const ft_choice activation_choices[] = {{"relu", 0},     {"tanh", 0},   {"gelu", 0},
+static const ft_option_choice activation_choices[] = {{"relu", 0},     {"tanh", 0},   {"gelu", 0},
                                                {"gelu_new", 0}, {"silu", 0},   {"quick_gelu", 0},
                                                {"mish", 0},     {"linear", 0}, {NULL, 0}};
-static const ft_choice scheduler_choices[] = {{"linear", FT_SCHED_LINEAR},
+static const ft_option_choice scheduler_choices[] = {{"linear", FT_SCHED_LINEAR},
                                               {"cosine", FT_SCHED_COSINE},
                                               {"constant", FT_SCHED_CONSTANT},
                                               {"constant_with_warmup", FT_SCHED_CONSTANT_WITH_WARMUP},
                                               {NULL, 0}};
-static const ft_choice precision_choices[] = {{"fp32", FT_PRECISION_FP32}, {"float32", FT_PRECISION_FP32}, {NULL, 0}};
-static const ft_choice strategy_choices[] = {
+static const ft_option_choice precision_choices[] = {{"fp32", FT_PRECISION_FP32}, {"float32", FT_PRECISION_FP32}, {NULL, 0}};
+static const ft_option_choice strategy_choices[] = {
     {"epoch", FT_EVAL_EPOCH}, {"steps", FT_EVAL_STEPS}, {"no", FT_EVAL_NO}, {NULL, 0}};
-static const ft_choice metric_choices[] = {{"loss", FT_METRIC_LOSS},
+static const ft_option_choice metric_choices[] = {{"loss", FT_METRIC_LOSS},
                                            {"accuracy", FT_METRIC_ACCURACY},
                                            {"f1_macro", FT_METRIC_F1_MACRO},
                                            {"f1_micro", FT_METRIC_F1_MICRO},
@@ -56,21 +56,34 @@ static const ft_choice metric_choices[] = {{"loss", FT_METRIC_LOSS},
                                            {"matthews", FT_METRIC_MATTHEWS},
                                            {"matthews_correlation", FT_METRIC_MATTHEWS},
                                            {NULL, 0}};
-static const ft_choice exists_choices[] = {
+static const ft_option_choice exists_choices[] = {
     {"new", FT_EXISTS_NEW}, {"resume", FT_EXISTS_RESUME}, {"error", FT_EXISTS_ERROR}, {NULL, 0}};
-static const ft_choice device_choices[] = {{"auto", 0}, {"cpu", 0}, {NULL, 0}};
-static const ft_choice isa_choices[] = {{"auto", 0}, {"portable", 0}, {"avx2", 0}, {"avx512", 0}, {NULL, 0}};
+static const ft_option_choice device_choices[] = {{"auto", 0}, {"cpu", 0}, {NULL, 0}};
+static const ft_option_choice sampler_choices[] = {
+    {"tpe", 0}, {"random", 0}, {"grid", 0}, {"quasi_random", 0}, {NULL, 0}};
+static const ft_option_choice multivariate_choices[] = {{"auto", 0}, {"on", 0}, {"off", 0}, {NULL, 0}};
+static const ft_option_choice pruner_choices[] = {{"none", 0},    {"median", 0},    {"percentile", 0},
+                                                  {"halving", 0}, {"hyperband", 0}, {"threshold", 0},
+                                                  {NULL, 0}};
+static const ft_option_choice keep_choices[] = {{"best", 0}, {"top-k", 0}, {"all", 0}, {"none", 0}, {NULL, 0}};
+static const ft_option_choice isa_choices[] = {{"auto", 0}, {"portable", 0}, {"avx2", 0}, {"avx512", 0}, {NULL, 0}};
 
 const ft_section ft_sections[] = {
-    {"model", "What is trained.", false},
-    {"data", "What it is trained and judged on.", false},
-    {"train", "How it is trained.", false},
-    {"eval", "How it is judged on the validation file.", false},
-    {"memory", "How much memory a run may take.", false},
-    {"device", "What it runs on.", false},
-    {"output", "What it leaves behind.", false},
-    {"study", NULL, true},
-    {"space", NULL, true},
+    {"model", "What is trained."},
+    {"data", "What it is trained and judged on."},
+    {"train", "How it is trained."},
+    {"eval", "How it is judged on the validation file."},
+    {"memory", "How much memory a run may take."},
+    {"device", "What it runs on."},
+    {"output", "What it leaves behind."},
+    {"study", "How `ftengine tune` searches; everything else passes this section over."},
+    {"space",
+     "What `ftengine tune` searches: any option, as float(LOW, HIGH), float(LOW, HIGH, log), float(LOW, HIGH, step=S), "
+     "int(LOW, HIGH), int(LOW, HIGH, log), int(LOW, HIGH, step=S), choice(A, B, ...) with lists as [512, 256], or a "
+     "value that is the same in every trial. Behind it may stand a condition: if train.batch_size < 32 and "
+     "model.path in (bert-large-uncased, roberta-large), with =, !=, <, <=, >, >=, in and not in; an option may have "
+     "several lines with conditions, of which the first that holds counts. Example: train.learning_rate = "
+     "float(1e-6, 1e-4, log)."},
 };
 const int ft_sections_count = (int)(sizeof ft_sections / sizeof ft_sections[0]);
 
@@ -238,6 +251,88 @@ const ft_option ft_options[] = {
     INT(output.save_total_limit, "1", 1, 1 << 20, .unit = "checkpoints",
         .elsewhere = "max_checkpoints keep_checkpoints",
         .help = "Older checkpoints than the last so many are removed."),
+
+    // [study] stays last: ft_option_count() ends before it.
+    TEXT(FT_OPTION_STRING, study.name, "", .elsewhere = "study_name",
+         .help = "Name of the study and of its directory in studies/. Empty: the configuration file's."),
+    TEXT(FT_OPTION_STRING, study.storage, "", .elsewhere = "storage_url",
+         .help = "Where trials are kept, as sqlite:///FILE. Empty: study.db in the study's directory."),
+    TEXT(FT_OPTION_STRING, study.objective, "", .elsewhere = "directions direction metric_name",
+         .help = "What is looked for: maximize or minimize, then eval.METRIC, test.METRIC, train.loss, seconds.total, "
+                 "seconds.train, tokens_per_second, memory.peak_reserved_bytes or the like; several are separated by "
+                 "commas. Empty: the best eval.metric."),
+    INT(study.trials, "30", 0, ANY, .unit = "trials", .elsewhere = "n_trials num_trials max_trials max_evals",
+        .help = "Finished trials (complete, pruned and failed) at which the study ends. 0: it has no end."),
+    {.name = "study.timeout",
+     .type = FT_OPTION_DURATION,
+     .offset = AT(double, study.timeout),
+     .initial = "0",
+     .low = 0,
+     .high = 1e9,
+     .elsewhere = "max_time time_budget_s",
+     .help = "Stops after so long; the running trial is saved and goes on the next time. 0: no limit."},
+    INT(study.seed, "42", 0, 4294967295, .elsewhere = "sampler_seed",
+        .help = "Seed of the search. The same seed gives the same trials, also after a kill and a resume."),
+    TEXT(FT_OPTION_NAME, study.sampler, "tpe", .choices = sampler_choices, .elsewhere = "search_algorithm search_alg",
+         .help = "Who chooses the next values. grid tries every combination once."),
+    INT(study.startup_trials, "10", 0, 1 << 30, .unit = "trials", .elsewhere = "n_startup_trials n_initial_points",
+        .help = "Complete and pruned trials before TPE begins; until then values are random."),
+    BOOL(study.quasi_startup, "false", .help = "Spread the first trials evenly (quasi-random) instead of at random."),
+    INT(study.candidates, "24", 1, 1 << 20, .elsewhere = "n_ei_candidates",
+        .help = "Points that TPE draws, of which it takes the most promising one."),
+    TEXT(FT_OPTION_NAME, study.multivariate, "auto", .choices = multivariate_choices,
+         .help = "Whether TPE draws parameters together. auto: with one objective."),
+    BOOL(study.group, "false", .elsewhere = "group_decomposed",
+         .help = "Draw together what always came together, for spaces with conditions."),
+    BOOL(study.constant_liar, "true", .help = "Count running trials as bad ones, so that no two try the same."),
+    BOOL(study.branch_split, "true",
+         .help = "Tell good trials from others among those that have a parameter, so that a rare branch of the space "
+                 "learns from its own trials. false: among all trials, as Optuna does."),
+    INT(study.grid_points, "5", 2, 1 << 20, .unit = "values",
+        .help = "Values of a float without a step in a grid, evenly spaced (in logarithms where it is log)."),
+    TEXT(FT_OPTION_NAME, study.pruner, "none", .choices = pruner_choices,
+         .help = "Who stops trials that will not become good, judging by the objective at every evaluation."),
+    FLOAT(study.pruner_percentile, "50", 0, 100,
+          .help = "percentile: how many of a hundred completed trials count as good at an evaluation."),
+    INT(study.pruner_startup_trials, "5", 0, 1 << 30, .unit = "trials",
+        .help = "median, percentile: completed trials before it begins."),
+    INT(study.pruner_warmup_steps, "0", 0, ANY, .unit = "optimizer steps", .elsewhere = "n_warmup_steps",
+        .help = "median, percentile, threshold: no trial is stopped before."),
+    INT(study.pruner_interval_steps, "1", 1, ANY, .unit = "optimizer steps",
+        .help = "median, percentile, threshold: steps between two looks at a trial."),
+    INT(study.pruner_min_trials, "1", 1, 1 << 30, .unit = "trials", .elsewhere = "n_min_trials",
+        .help = "median, percentile: completed trials that must have a value at a step."),
+    INT(study.pruner_min_resource, "auto", 1, ANY, .automatic = true, .unit = "optimizer steps",
+        .elsewhere = "min_resource grace_period",
+        .help = "halving, hyperband: the first rung. auto: a hundredth of the longest trial (halving), 1 (hyperband)."),
+    INT(study.pruner_max_resource, "auto", 1, ANY, .automatic = true, .unit = "optimizer steps",
+        .elsewhere = "max_resource", .help = "hyperband: the last rung. auto: the longest completed trial."),
+    INT(study.pruner_reduction_factor, "auto", 2, 1 << 20, .automatic = true, .elsewhere = "reduction_factor",
+        .help = "halving, hyperband: one trial of so many goes on at a rung. auto: 4 (halving), 3 (hyperband)."),
+    INT(study.pruner_min_early_stopping_rate, "0", 0, 1024, .elsewhere = "min_early_stopping_rate",
+        .help = "halving: so many rungs are left out at the beginning."),
+    INT(study.pruner_bootstrap_count, "0", 0, 1 << 30, .unit = "trials", .elsewhere = "bootstrap_count",
+        .help = "halving, hyperband: a rung promotes nobody before more trials than that reached it."),
+    FLOAT(study.pruner_lower, "auto", -INFINITY, INFINITY, .automatic = true,
+          .help = "threshold: below this value a trial is stopped. auto: never."),
+    FLOAT(study.pruner_upper, "auto", -INFINITY, INFINITY, .automatic = true,
+          .help = "threshold: above this value a trial is stopped. auto: never."),
+    INT(study.pruner_patience, "0", 0, 1 << 30, .unit = "evaluations",
+        .help = "The pruner is asked only about trials without improvement for so many evaluations; with pruner = none "
+                "those are stopped. 0: it is always asked."),
+    FLOAT(study.pruner_min_delta, "0", 0, INFINITY, .help = "A change up to this is no improvement."),
+    FLOAT(study.target, "auto", -INFINITY, INFINITY, .automatic = true, .elsewhere = "target_value stop_at_value",
+          .help = "Ends the study when a trial is as good as this in the first objective. auto: never."),
+    INT(study.no_improvement, "0", 0, 1 << 30, .unit = "trials", .elsewhere = "early_stopping_trials",
+        .help = "Ends the study after so many finished trials without a new best one. 0: never."),
+    INT(study.completed, "0", 0, 1 << 30, .unit = "trials", .elsewhere = "max_completed",
+        .help = "Ends the study at so many completed trials, pruned and failed ones not counted. 0: never."),
+    INT(study.max_failures, "5", 0, 1 << 30, .unit = "trials",
+        .help = "Gives up after so many failures in a row; running out of memory and diverging are results, and not "
+                "counted. 0: never."),
+    TEXT(FT_OPTION_NAME, study.keep, "best", .choices = keep_choices,
+         .help = "Of which trials model and checkpoint stay on disk; logs and figures stay of all."),
+    INT(study.keep_count, "3", 1, 1 << 30, .unit = "trials", .help = "k of study.keep = top-k."),
 };
 const int ft_options_count = (int)(sizeof ft_options / sizeof ft_options[0]);
 _Static_assert(sizeof ft_options / sizeof ft_options[0] <= FT_OPTION_LIMIT, "FT_OPTION_LIMIT is too small");
@@ -257,11 +352,17 @@ const ft_section *ft_section_find(const char *name, size_t length) {
 
 const char *ft_option_key(const ft_option *option) { return strchr(option->name, '.') + 1; }
 
-int ft_option_count(void) { return ft_options_count; }
+int ft_option_count(void) {
+    int count = ft_options_count;
+    while (count > 0 && strncmp(ft_options[count - 1].name, "study.", 6) == 0)
+        count--;
+    return count;
+}
+
 const char *ft_option_name(int index) { return index >= 0 && index < ft_options_count ? ft_options[index].name : NULL; }
 
 const char *ft_metric_name(ft_metric metric) {
-    for (const ft_choice *choice = metric_choices; choice->name != NULL; choice++)
+    for (const ft_option_choice *choice = metric_choices; choice->name != NULL; choice++)
         if (choice->value == (int)metric) return choice->name;
     return "?";
 }

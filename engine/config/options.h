@@ -1,4 +1,5 @@
-// options.h - inside engine/config: the shape of the option table, and values from and to text.
+// options.h - the shape of the option table, and values from and to text; for engine/config, and for hpo/space, which
+// checks every value of a search space by its option.
 #ifndef FT_CONFIG_OPTIONS_H
 #define FT_CONFIG_OPTIONS_H
 
@@ -17,13 +18,14 @@ typedef enum ft_option_type {
     FT_OPTION_SIZE,    // bytes; auto is stored as 0
     FT_OPTION_LIST,    // whole numbers
     FT_OPTION_EVERY_K, // off = 0, on = 1, k
+    FT_OPTION_DURATION, // seconds
 } ft_option_type;
 
 // Several names may stand for one value: the first one is written, the others are only understood.
-typedef struct ft_choice {
+typedef struct ft_option_choice {
     const char *name;
     int value;
-} ft_choice;
+} ft_option_choice;
 
 typedef struct ft_option {
     const char *name; // "section.key"
@@ -34,7 +36,7 @@ typedef struct ft_option {
     int64_t least, most; // of whole numbers, sizes and list members
     double low, high;    // of numbers; the bound itself is out when its flag below is set
     bool low_open, high_open;
-    const ft_choice *choices; // ends with a NULL name
+    const ft_option_choice *choices; // ends with a NULL name
     const char *literal;      // of a path: the one word that is not made a path
     const char *unit;         // what is counted, or NULL
     const char *elsewhere;    // names in other programs, separated by blanks, or NULL
@@ -43,12 +45,12 @@ typedef struct ft_option {
 
 typedef struct ft_section {
     const char *name, *help;
-    bool reserved; // belongs to another command: what it holds is not looked at here
 } ft_section;
 
 #define FT_OPTION_LIMIT 128       // options; for arrays with one entry an option
 #define FT_STRING_LIMIT 1024      // bytes of a string, its end included
 #define FT_PATH_LIMIT 4096        // the same of a path
+#define FT_SPACE_LIMIT 8192       // the same of a line of [space]
 #define FT_LIST_LIMIT 64          // members of a list
 #define FT_OPTION_TEXT_LIMIT 2048 // enough for the text of every value that is not a string or a path
 
@@ -71,6 +73,9 @@ ft_status ft_option_set(ft_config *config, const ft_option *option, const char *
                         const char *where);
 // The value as ft_option_set reads it back; strings and paths are returned in place, all else is put in `scratch`.
 const char *ft_option_get(const ft_config *config, const ft_option *option, char scratch[FT_OPTION_TEXT_LIMIT]);
+// FT_INVALID when a configuration file could not give `text` back: at most limit - 1 bytes, no control characters, no
+// word that begins with ; or #, no white space at its ends. `name` is for the message.
+ft_status ft_check_storable(const char *name, const char *text, size_t limit, const char *where);
 // The shortest of the exact ways to write so many bytes.
 void ft_format_size(int64_t bytes, char *out, size_t size);
 

@@ -112,6 +112,33 @@ static ft_status set_size(const ft_option *option, const char *text, const char 
     return FT_OK;
 }
 
+static ft_status set_duration(const ft_option *option, const char *text, const char *where, double *out) {
+    static const struct {
+        char name;
+        double seconds;
+    } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+    size_t length = strspn(text, "0123456789."), unit = 0;
+    char digits[40];
+    double value = 0;
+    bool fine = length > 0 && length < sizeof digits;
+    if (fine) {
+        memcpy(digits, text, length);
+        digits[length] = '\0';
+        fine = decimal_number(digits, &value);
+    }
+    while (unit < 4 && text[length] != units[unit].name)
+        unit++;
+    if (fine && unit < 4 && text[length + 1] == '\0') value *= units[unit].seconds;
+    else if (value != 0 || text[length] != '\0') fine = false; // only 0 needs no unit
+    if (!fine || !in_bounds(option, value)) {
+        refuse(option, text, where);
+        if (fine || (length > 0 && text[length] == '\0')) ft_hint("write the unit too: 30s, 10m, 2h or 1d");
+        return FT_INVALID;
+    }
+    *out = value;
+    return FT_OK;
+}
+
 static ft_status set_every_k(const ft_option *option, const char *text, const char *where, int64_t *out) {
     bool on;
     int64_t value;
@@ -125,10 +152,10 @@ static ft_status set_every_k(const ft_option *option, const char *text, const ch
     return FT_OK;
 }
 
-static ft_status find_choice(const ft_option *option, const char *text, const char *where, const ft_choice **out) {
+static ft_status find_choice(const ft_option *option, const char *text, const char *where, const ft_option_choice **out) {
     const char *names[FT_OPTION_LIMIT];
     int count = 0;
-    for (const ft_choice *choice = option->choices; choice->name != NULL; choice++) {
+    for (const ft_option_choice *choice = option->choices; choice->name != NULL; choice++) {
         if (strcasecmp(choice->name, text) == 0) {
             *out = choice;
             return FT_OK;
@@ -172,27 +199,27 @@ static ft_status set_list(ft_config *config, const ft_option *option, const char
 }
 
 // What a configuration file could not give back: config.ini of a run directory has to be able to hold every value.
-static ft_status check_storable(const ft_option *option, const char *text, size_t limit, const char *where) {
+ft_status ft_check_storable(const char *name, const char *text, size_t limit, const char *where) {
     size_t length = strlen(text);
     char value[84];
     if (length >= limit)
-        return ft_fail(FT_INVALID, where, "%s is too long (%zu bytes; at most %zu)", option->name, length, limit - 1);
+        return ft_fail(FT_INVALID, where, "%s is too long (%zu bytes; at most %zu)", name, length, limit - 1);
     for (size_t i = 0; i < length; i++) {
         bool comment = (text[i] == ';' || text[i] == '#') && (i == 0 || isspace((unsigned char)text[i - 1]));
         if (comment || iscntrl((unsigned char)text[i]))
-            return ft_fail(FT_INVALID, where, "%s cannot hold %s: '%s'", option->name,
+            return ft_fail(FT_INVALID, where, "%s cannot hold %s: '%s'", name,
                            comment ? "a ; or # that begins a word, which starts a comment" : "control characters",
                            shown(text, value));
     }
     if (length > 0 && (isspace((unsigned char)text[0]) || isspace((unsigned char)text[length - 1])))
-        return ft_fail(FT_INVALID, where, "%s cannot begin or end with white space: '%s'", option->name,
+        return ft_fail(FT_INVALID, where, "%s cannot begin or end with white space: '%s'", name,
                        shown(text, value));
     return FT_OK;
 }
 
 static ft_status set_string(ft_config *config, const ft_option *option, const char *text, const char *where,
                             const char **out) {
-    FT_TRY(check_storable(option, text, FT_STRING_LIMIT, where));
+    FT_TRY(ft_check_storable(option->name, text, FT_STRING_LIMIT, where));
     const char *kept = ft_arena_strdup(&config->arena, text);
     if (kept == NULL) return ft_error_code();
     *out = kept;
@@ -201,12 +228,12 @@ static ft_status set_string(ft_config *config, const ft_option *option, const ch
 
 static ft_status set_path(ft_config *config, const ft_option *option, const char *text, const char *directory,
                           const char *where, const char **out) {
-    FT_TRY(check_storable(option, text, FT_PATH_LIMIT, where));
+    FT_TRY(ft_check_storable(option->name, text, FT_PATH_LIMIT, where));
     bool as_is = text[0] == '\0' || (option->literal != NULL && strcmp(text, option->literal) == 0);
     const char *kept =
         as_is ? ft_arena_strdup(&config->arena, text) : ft_path_absolute(&config->arena, directory, text);
     if (kept == NULL) return ft_error_code();
-    FT_TRY(check_storable(option, kept, FT_PATH_LIMIT, where)); // the directory's name is part of it now
+    FT_TRY(ft_check_storable(option->name, kept, FT_PATH_LIMIT, where)); // the directory's name is part of it now
     *out = kept;
     return FT_OK;
 }
@@ -232,13 +259,13 @@ ft_status ft_option_set(ft_config *config, const ft_option *option, const char *
     }
     case FT_OPTION_BOOL: return truth(text, field) ? FT_OK : refuse(option, text, where);
     case FT_OPTION_CHOICE: {
-        const ft_choice *choice;
+        const ft_option_choice *choice;
         FT_TRY(find_choice(option, text, where, &choice));
         memcpy(field, &choice->value, sizeof choice->value); // enums of several types, all as wide as an int
         return FT_OK;
     }
     case FT_OPTION_NAME: {
-        const ft_choice *choice;
+        const ft_option_choice *choice;
         FT_TRY(find_choice(option, text, where, &choice));
         *(const char **)field = choice->name;
         return FT_OK;
@@ -248,6 +275,7 @@ ft_status ft_option_set(ft_config *config, const ft_option *option, const char *
     case FT_OPTION_SIZE: return set_size(option, text, where, field);
     case FT_OPTION_LIST: return set_list(config, option, text, where, field);
     case FT_OPTION_EVERY_K: return set_every_k(option, text, where, field);
+    case FT_OPTION_DURATION: return set_duration(option, text, where, field);
     }
     return ft_fail(FT_FAILED, where, "%s has no type", option->name);
 }

@@ -4,14 +4,14 @@
 // ---- the table
 // --------------------------------------------------------------------------------------------------------
 static void test_rows_are_whole(void **state) {
-    assert_int_equal(ft_option_count(), ft_options_count);
+    for (int i = 0; i < ft_options_count; i++) // those of a run come first
+        assert_true((i >= ft_option_count()) == (strncmp(ft_options[i].name, "study.", 6) == 0));
     assert_null(ft_option_name(-1));
     assert_null(ft_option_name(ft_options_count));
     for (int i = 0; i < ft_options_count; i++) {
         const ft_option *o = &ft_options[i];
         size_t section = strcspn(o->name, ".");
         assert_non_null(ft_section_find(o->name, section));
-        assert_false(ft_section_find(o->name, section)->reserved);
         assert_int_equal(ft_option_find(o->name), i); // so no name is there twice
         assert_string_equal(ft_option_name(i), o->name);
         assert_true(strlen(o->help) > 10 && o->help[strlen(o->help) - 1] == '.');
@@ -51,8 +51,8 @@ static void test_every_field_has_a_row(void **state) {
     static const size_t sizes[] = {
         [FT_OPTION_INT] = 8,   [FT_OPTION_FLOAT] = 8,  [FT_OPTION_BOOL] = 1, [FT_OPTION_CHOICE] = 4,
         [FT_OPTION_NAME] = 8,  [FT_OPTION_STRING] = 8, [FT_OPTION_PATH] = 8, [FT_OPTION_SIZE] = 8,
-        [FT_OPTION_LIST] = 16, [FT_OPTION_EVERY_K] = 8};
-    bool reached[offsetof(ft_config, name)] = {false};
+        [FT_OPTION_LIST] = 16, [FT_OPTION_EVERY_K] = 8, [FT_OPTION_DURATION] = 8};
+    bool reached[offsetof(ft_config, space)] = {false};
     for (int i = 0; i < ft_options_count; i++)
         for (size_t k = 0; k < sizes[ft_options[i].type]; k++) {
             size_t byte = ft_options[i].offset + k;
@@ -66,7 +66,7 @@ static void test_every_field_has_a_row(void **state) {
 
 static void test_activations_are_those_of_the_kernels(void **state) {
     const ft_option *o = &ft_options[ft_option_find("model.head.activation")];
-    for (const ft_choice *choice = o->choices; choice->name != NULL; choice++) {
+    for (const ft_option_choice *choice = o->choices; choice->name != NULL; choice++) {
         ft_activation kind;
         ok(ft_activation_from_name(choice->name, &kind));
     }
@@ -108,10 +108,9 @@ static void test_defaults_are_the_trainer_s(void **state) {
     assert_int_equal(c.output.exists, FT_EXISTS_NEW);
     assert_int_equal(c.output.save_steps, 500);
     assert_int_equal(c.output.save_total_limit, 1);
-    char text[64];
+    char text[FT_OPTION_TEXT_LIMIT];
     for (int i = 0; i < ft_options_count; i++) { // so that "differs from the default" can be asked of the text
-        ok(ft_option_text(&c, i, text, sizeof text));
-        assert_string_equal(text, ft_options[i].initial);
+        assert_string_equal(ft_option_get(&c, &ft_options[i], text), ft_options[i].initial);
     }
     ft_config_free(&c);
     ft_config_free(&c);
@@ -142,6 +141,7 @@ static const char *another_value(const ft_option *o, const char **as) {
     case FT_OPTION_SIZE: return "24GiB";
     case FT_OPTION_LIST: *as = "512, 704, 448"; return "512,704 , 448";
     case FT_OPTION_EVERY_K: return "3";
+    case FT_OPTION_DURATION: return "90m";
     }
     return NULL;
 }
@@ -150,23 +150,23 @@ static void test_every_option_is_set_and_read_back(void **state) {
     for (int i = 0; i < ft_options_count; i++) {
         const ft_option *o = &ft_options[i];
         const char *as, *value = another_value(o, &as);
-        char override[128], text[128], line[160];
+        char override[128], line[160];
         snprintf(override, sizeof override, "%s=%s", o->name, value);
         ft_config c, other;
         const char *overrides[] = {override};
         // train.patience asks for evaluations, which the default has.
         ok(ft_config_load(&c, 0, NULL, 1, overrides));
+        char scratch[FT_OPTION_TEXT_LIMIT];
         for (int k = 0; k < ft_options_count; k++) { // it and no other
-            ok(ft_option_text(&c, k, text, sizeof text));
-            assert_string_equal(text, k == i ? (as != NULL ? as : value) : ft_options[k].initial);
+            const char *got = ft_option_get(&c, &ft_options[k], scratch);
+            assert_string_equal(got, k == i ? (as != NULL ? as : value) : ft_options[k].initial);
         }
         if (o->type != FT_OPTION_CHOICE || o->choices[1].value != o->choices[0].value) {
             char *ini = written(&c, false, false);
             snprintf(line, sizeof line, "%s = %s\n", ft_option_key(o), as != NULL ? as : value);
             if (strstr(ini, line) == NULL) fail_msg("'%s' lacks '%s'", ini, line);
             ok(load_text(&other, ini));
-            ok(ft_option_text(&other, i, text, sizeof text));
-            assert_string_equal(text, as != NULL ? as : value);
+            assert_string_equal(ft_option_get(&other, o, scratch), as != NULL ? as : value);
             ft_config_free(&other);
             free(ini);
         }
@@ -209,16 +209,73 @@ static void test_values_as_people_write_them(void **state) {
     assert_string_equal(c.name, "case");
     ft_config_free(&c);
 
-    ok(load_text(&c, "train.batch_size = 5\n[study]\ntrials = 3\nanything at all = 1\n[space]\n"
+    ok(load_text(&c, "train.batch_size = 5\n[study]\ntrials = 3\ntimeout = 1.5h\n[space]\n"
                      "train.learning_rate = float(1e-6, 1e-4, log)\ntrain.learning_rate = int(1, 2)\n"
                      "[model]\nhead.hidden =\nhead.dropout = auto\n"));
     assert_int_equal(c.train.batch_size, 5);
+    assert_true(c.study.trials == 3 && c.study.timeout == 5400 && c.space.count == 2);
     assert_true(c.train.learning_rate == 5e-5 && c.model.head.hidden.count == 0 && isnan(c.model.head.dropout));
     ft_config_free(&c);
 
     ok(load_overrides(&c, " train.batch_size = 7 ", "study.trials=9"));
     assert_int_equal(c.train.batch_size, 7);
     ft_config_free(&c);
+}
+
+// [space] is kept as it is written; what comes later replaces the lines of earlier sources, option by option.
+static void test_lines_of_the_space(void **state) {
+    const char *files[] = {write_file("one.ini", "[space]\ntrain.batch_size = choice(8, 16)\ntrain.epochs = int(1, 3)\n"
+                                                 "train.seed = int(1, 5)\n[train]\nlearning_rate = 1e-5\n"),
+                           write_file("two.ini", "[space.train]\nbatch_size = choice(8) if train.epochs = 1\n"
+                                                 "batch_size = choice(16)\n[train]\nseed = 3\n")};
+    const char *overrides[] = {"space.train.learning_rate=float(1e-6, 1e-4, log)", "train.epochs=2"};
+    ft_config c, again;
+    ok(ft_config_load(&c, 2, files, 2, overrides));
+    assert_int_equal(c.space.count, 3);
+    assert_string_equal(c.space.lines[0].option, "train.batch_size");
+    assert_string_equal(c.space.lines[0].text, "choice(8) if train.epochs = 1");
+    assert_string_equal(c.space.lines[1].text, "choice(16)");
+    assert_non_null(strstr(c.space.lines[1].where, "two.ini:3"));
+    assert_string_equal(c.space.lines[2].option, "train.learning_rate");
+    assert_null(c.space.lines[2].directory);
+    assert_true(c.train.seed == 3 && c.train.epochs == 2 && c.train.learning_rate == 1e-5);
+    char *text = written(&c, false, false), *run = written(&c, false, true);
+    assert_null(strstr(run, "[space]"));
+    ft_config_free(&c);
+    ok(load_text(&again, text));
+    char *same = written(&again, false, false);
+    assert_string_equal(text, same);
+    ft_config_free(&again);
+    free(text), free(run), free(same);
+    expect_file_error("[space]\ntrain.lerning_rate = 1\n", 2, "unknown option train.lerning_rate",
+                      "did you mean train.learning_rate?");
+    expect_file_error("[space]\nlr = 1\n", 2, "unknown option lr", "called train.learning_rate here");
+    expect_override_error("space.train.batch_size= choice(1) ; 2", "cannot hold a ; or #", NULL);
+    expect_override_error("study.trails=3", "unknown option study.trails", "did you mean study.trials?");
+}
+
+static void test_durations(void **state) {
+    static const struct {
+        const char *text;
+        double seconds;
+        const char *written;
+    } rows[] = {{"0", 0, "0"},       {"0s", 0, "0"},     {"30s", 30, "30s"},      {"1.5h", 5400, "90m"},
+                {"2h", 7200, "2h"},  {"48h", 172800, "2d"}, {"0.5s", 0.5, "0.5s"}, {"90", -1, "write the unit too"},
+                {"1m30s", -1, NULL}, {"-1s", -1, NULL},  {"1w", -1, NULL},        {"99999d", -1, "write the unit too"},
+                {"h", -1, NULL},     {"auto", -1, NULL}, {"1 h", -1, NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char override[64], text[FT_OPTION_TEXT_LIMIT];
+        ft_config c;
+        snprintf(override, sizeof override, "study.timeout=%s", rows[i].text);
+        if (rows[i].seconds < 0) {
+            expect_override_error(override, "study.timeout takes a time as 30s", rows[i].written);
+            continue;
+        }
+        ok(load_overrides(&c, override, NULL));
+        assert_true(c.study.timeout == rows[i].seconds);
+        assert_string_equal(ft_option_get(&c, &ft_options[ft_option_find("study.timeout")], text), rows[i].written);
+        ft_config_free(&c);
+    }
 }
 
 static void test_sizes(void **state) {
@@ -446,6 +503,8 @@ int main(void) {
         cmocka_unit_test(test_every_option_is_set_and_read_back),
         cmocka_unit_test(test_values_as_people_write_them),
         cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_lines_of_the_space),
+        cmocka_unit_test(test_durations),
         cmocka_unit_test(test_numbers_keep_every_bit_and_few_digits),
         cmocka_unit_test(test_later_wins),
         cmocka_unit_test(test_paths),
