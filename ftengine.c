@@ -38,6 +38,19 @@ static const command commands[] = {
      "  --logits        scores before the softmax\n"
      "  --id COLUMN     copy this column\n\n"
      "Several models give the mean of their probabilities.\n"},
+    {"tune", ft_command_tune,
+     "tune [CONFIG.ini...] [--study NAME] [--trials N | --add M] [--timeout T] [--storage URL] [section.key=value ...]",
+     "search hyper-parameters; writes a study",
+     "Without CONFIG.ini: the study's own, else configs/tune.ini. [space] says what is searched, [study] how.\n"
+     "  --study NAME    the study in studies/NAME; by default the configuration's name\n"
+     "  --trials N      the study ends at N finished trials in all; again with a larger N goes on\n"
+     "  --add M         M trials more than there are\n"
+     "  --timeout T     stops after 30s, 10m, 2h; the running trial is saved\n"
+     "  --storage URL   sqlite:///FILE; Optuna's format, also a study that Optuna made\n\n"
+     "Ctrl-C saves and stops; the same command goes on, after kill -9 too, with the same trials.\n"
+     "The best trial is in studies/NAME/best.ini, which `ftengine train` runs.\n\n"
+     "  ftengine tune                                                  the quick start's data, 30 trials\n"
+     "  ftengine tune my.ini 'space.train.learning_rate=float(1e-6, 1e-4, log)' study.pruner=median\n"},
     {"study", ft_command_study, "study list|show|best|trials|enqueue|export|import|delete [NAME] ...",
      "studies of `ftengine tune` and of Optuna: look, queue, move",
      "  list                                    the studies in studies/\n"

@@ -1,0 +1,80 @@
+#include "engine/commands/commands.h"
+#include "engine/io/files.h"
+#include "hpo/study.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char standard[] = "configs/tune.ini";
+
+static ft_status whole_number(const char *flag, const char *text, int64_t *out) {
+    char *end;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || value < 1 || value > 1 << 30)
+        return ft_fail(FT_INVALID, flag, "takes a whole number of trials, at least 1; got '%.40s'", text);
+    *out = value;
+    return FT_OK;
+}
+
+// Without a configuration: that of the study when it has one, else the one that works after the quick start.
+static ft_status standard_config(const char *study, const char *storage, ft_arena *arena, const char **path) {
+    *path = standard;
+    if (study != NULL) {
+        ft_study_place place;
+        FT_TRY(ft_study_locate(study, storage, arena, &place));
+        const char *own = ft_path_join(arena, place.directory, "config.ini");
+        if (own == NULL) return FT_NO_MEMORY;
+        if (ft_path_exists(own)) *path = own;
+    }
+    if (ft_path_exists(*path)) return FT_OK;
+    ft_fail(FT_INVALID, "tune", "no configuration given, and there is no %s here", standard);
+    ft_hint("ftengine tune CONFIG.ini [--study NAME] [section.key=value ...]; ftengine help tune");
+    return FT_INVALID;
+}
+
+// A flag is a short name of an option: it becomes an override.
+static ft_status add_override(ft_words *words, ft_arena *arena, const char *option, const char *value) {
+    if (value == NULL) return FT_OK;
+    const char *text = ft_arena_format(arena, "%s=%s", option, value);
+    if (text == NULL) return FT_NO_MEMORY;
+    words->overrides[words->override_count++] = text;
+    return FT_OK;
+}
+
+static ft_status tune(int argc, char **argv, ft_arena *arena, ft_config *config, ft_tuning *tuning) {
+    ft_tuning_call call = {0};
+    const char *trials = NULL, *timeout = NULL, *add = NULL;
+    const ft_flag flags[] = {{"--study", &call.study, NULL},   {"--storage", &call.storage, NULL},
+                             {"--trials", &trials, NULL},      {"--add", &add, NULL},
+                             {"--timeout", &timeout, NULL}};
+    ft_words words;
+    FT_TRY(ft_parse_words("tune", argc, argv, sizeof flags / sizeof flags[0], flags, arena, &words));
+    if (add != NULL) FT_TRY(whole_number("--add", add, &call.add));
+    if (add != NULL && trials != NULL)
+        return ft_fail(FT_INVALID, "--add", "does not go with --trials: one counts from now, the other in all");
+    // Every flag took at least one word of the command line, which is the room that its override needs.
+    FT_TRY(add_override(&words, arena, "study.trials", trials));
+    FT_TRY(add_override(&words, arena, "study.timeout", timeout));
+    if (words.plain_count == 0) {
+        FT_TRY(standard_config(call.study, call.storage, arena, &words.plain[0]));
+        words.plain_count = 1;
+    }
+    FT_TRY(ft_config_load(config, words.plain_count, words.plain, words.override_count, words.overrides));
+    FT_TRY(ft_tuning_open(config, &call, tuning));
+    return ft_tuning_run(tuning);
+}
+
+ft_status ft_command_tune(int argc, char **argv) {
+    ft_arena arena = {0};
+    ft_config config = {0};
+    ft_tuning tuning = {0};
+    ft_status status = tune(argc, argv, &arena, &config, &tuning);
+    ft_error error;
+    ft_error_save(&error);
+    ft_status closed = ft_tuning_close(&tuning);
+    if (status != FT_OK) ft_error_restore(&error); // what went wrong first is the news
+    else status = closed;
+    ft_config_free(&config);
+    ft_arena_free(&arena);
+    return status;
+}

@@ -1,0 +1,161 @@
+// display.c - what people see of a study: a line that redraws itself on a terminal, one line a trial, the result at the
+// end.
+#include "hpo/study.h"
+
+#include "engine/config/options.h"
+#include "engine/train/trainer.h"
+#include "kernels/log.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct tally {
+    int64_t finished, completed, pruned, failed;
+} tally;
+
+static tally count(const ft_tuning *t) {
+    tally c = {0};
+    for (int64_t i = 0; i < t->study->trials.count; i++) {
+        ft_trial_state state = t->study->trials.trial[i].state;
+        c.completed += state == FT_COMPLETE;
+        c.pruned += state == FT_PRUNED;
+        c.failed += state == FT_FAIL;
+    }
+    c.finished = c.completed + c.pruned + c.failed;
+    return c;
+}
+
+static const char *time_text(double seconds, char out[32]) {
+    long s = seconds > 0 && seconds < 1e9 ? lround(seconds) : 0;
+    if (s >= 3600) snprintf(out, 32, "%ldh%02ldm", s / 3600, s % 3600 / 60);
+    else if (s >= 60) snprintf(out, 32, "%ldm%02lds", s / 60, s % 60);
+    else snprintf(out, 32, "%lds", s);
+    return out;
+}
+
+// "eval.accuracy 0.8712"
+static void add_values(const ft_tuning *t, const ft_trial *trial, char *out, size_t size) {
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; i < trial->value_count && used + 1 < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s %.6g", i > 0 ? ", " : "", t->objectives.list[i].name,
+                                 trial->values[i]);
+}
+
+// "train.learning_rate=3.1e-05 train.batch_size=16"
+static void add_params(const ft_tuning *t, const ft_trial *trial, char *out, size_t size) {
+    ft_arena arena = {0};
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; i < trial->param_count && used + 1 < size; i++) {
+        const char *name = t->study->trials.names.name[trial->params[i].name];
+        const ft_space_rule *rule = ft_space_find(&t->space, name);
+        const char *text = rule != NULL ? ft_space_value_text(rule, trial->params[i].value, &arena) : "?";
+        if (text != NULL && rule != NULL && ft_options[rule->option].type == FT_OPTION_PATH && strrchr(text, '/') != NULL)
+            text = strrchr(text, '/') + 1;
+        if (text != NULL && rule != NULL && rule->distribution.kind == FT_FLOAT) {
+            char *rounded = ft_arena_format(&arena, "%.4g", trial->params[i].value);
+            if (rounded != NULL) text = rounded;
+        }
+        if (text != NULL) used += (size_t)snprintf(out + used, size - used, "%s%s=%s", i > 0 ? " " : "", name, text);
+    }
+    ft_arena_free(&arena);
+}
+
+void ft_display_start(const ft_tuning *t) {
+    tally c = count(t);
+    int searched = 0;
+    for (int i = 0; i < t->space.count; i++)
+        searched += t->space.rules[i].name != NULL && ft_space_find(&t->space, t->space.rules[i].name) == &t->space.rules[i];
+    ft_info("study      %s in %s", t->place.name, t->place.directory);
+    ft_info("space      %d parameters, sampler %s, pruner %s", searched, t->config->study.sampler, t->config->study.pruner);
+    if (c.finished > 0)
+        ft_info("so far     %lld trials: %lld complete, %lld pruned, %lld failed", (long long)c.finished,
+                (long long)c.completed, (long long)c.pruned, (long long)c.failed);
+    const ft_objective *first = &t->objectives.list[0];
+    const char *metric = ft_metric_name(t->config->eval.metric);
+    if (first->reported && strcmp(first->name + 5, metric) != 0)
+        ft_info("note       %s is that of the checkpoint with the best eval.metric, which is %s", first->name, metric);
+}
+
+// Seconds until the goal, at the rate of this call; negative: not known.
+static double remaining(const ft_tuning *t, const tally *c) {
+    double left = t->goal > 0 ? (double)(t->goal - c->finished) : -1;
+    double each = t->ran > 0 ? (ft_now() - t->started) / (double)t->ran : -1;
+    double seconds = left >= 0 && each >= 0 ? left * each : -1;
+    double limit = t->config->study.timeout > 0 ? t->config->study.timeout - (ft_now() - t->started) : -1;
+    if (limit < 0) return seconds;
+    return seconds < 0 || limit < seconds ? limit : seconds;
+}
+
+void ft_display_trial(ft_tuning *t) {
+    double now = ft_now();
+    if (!ft_log_is_terminal() || now - t->shown < 0.2) return;
+    t->shown = now;
+    tally c = count(t);
+    char memory[24], eta[32], best[80] = "", goal[32] = "", rate[48] = "", value[40] = "";
+    int64_t number = ft_tuning_best(t);
+    double left = remaining(t, &c);
+    if (number >= 0)
+        snprintf(best, sizeof best, "  best %.5g (trial %lld)", t->study->trials.trial[number].values[0], (long long)number);
+    if (t->goal > 0) snprintf(goal, sizeof goal, "/%lld", (long long)t->goal);
+    if (t->ran > 0) snprintf(rate, sizeof rate, "  %.1f trials/h", (double)t->ran * 3600 / (now - t->started));
+    if (!isnan(t->current_value)) snprintf(value, sizeof value, " %.5g", t->current_value);
+    ft_status_line("%lld%s done (%lld pruned, %lld failed)%s  trial %lld: step %lld%s, %s%s%s%s%s", (long long)c.finished,
+                   goal, (long long)c.pruned, (long long)c.failed, best, (long long)t->current, (long long)t->current_step,
+                   value, ft_bytes_text((size_t)ft_trial_memory(&t->process), memory), rate, left >= 0 ? "  " : "",
+                   left >= 0 ? time_text(left, eta) : "", left >= 0 ? " left" : "");
+}
+
+void ft_display_finished(const ft_tuning *t, int64_t number) {
+    const ft_trial *trial = &t->study->trials.trial[number];
+    char values[240], params[480], error[240] = "";
+    static const char *const words[] = {[FT_RUNNING] = "running", [FT_COMPLETE] = "complete", [FT_PRUNED] = "pruned",
+                                        [FT_FAIL] = "failed", [FT_WAITING] = "waiting"};
+    add_values(t, trial, values, sizeof values);
+    add_params(t, trial, params, sizeof params);
+    if (trial->state == FT_FAIL) {
+        ft_arena arena = {0};
+        const char *json = NULL;
+        if (ft_stored_attribute((ft_stored *)t->study, number, FT_USER_ATTRIBUTE, "error", &arena, &json) == FT_OK &&
+            json != NULL)
+            snprintf(error, sizeof error, "  %.230s", json);
+        ft_arena_free(&arena);
+    }
+    ft_info("trial %-4lld %-8s %s%s%s  %s%s", (long long)number, words[trial->state], values,
+            t->study->trials.objectives == 1 && number == ft_tuning_best(t) ? " best so far" : "",
+            trial->state == FT_PRUNED && trial->report_count > 0 ? " when stopped" : "", params, error);
+}
+
+// ---- the result -----------------------------------------------------------------------------------------------------
+
+static void print_trial(const ft_tuning *t, int64_t number) {
+    const ft_trial *trial = &t->study->trials.trial[number];
+    ft_arena arena = {0};
+    char values[240];
+    add_values(t, trial, values, sizeof values);
+    printf("best trial %lld: %s\n", (long long)number, values);
+    for (int i = 0; i < trial->param_count; i++) {
+        const char *name = t->study->trials.names.name[trial->params[i].name];
+        const ft_space_rule *rule = ft_space_find(&t->space, name);
+        const char *text = rule != NULL ? ft_space_value_text(rule, trial->params[i].value, &arena) : NULL;
+        if (text != NULL) printf("  %s = %s\n", name, text);
+    }
+    ft_arena_free(&arena);
+}
+
+ft_status ft_display_end(const ft_tuning *t) {
+    tally c = count(t);
+    char took[32];
+    int64_t best = ft_tuning_best(t);
+    ft_info("%s: %lld trials, %lld complete, %lld pruned, %lld failed; %s", t->stopped_by, (long long)c.finished,
+            (long long)c.completed, (long long)c.pruned, (long long)c.failed, time_text(ft_now() - t->started, took));
+    if (best >= 0) {
+        print_trial(t, best);
+        printf("%s/best.ini\n", t->place.directory);
+    }
+    if (fflush(stdout) != 0) return ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
+    return FT_OK;
+}

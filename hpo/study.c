@@ -1,0 +1,172 @@
+// study.c - a study is opened: everything is looked at before anything is written.
+#include "hpo/sampler.h" // before config.h, whose FT_AUTO is another one
+#include "hpo/study.h"
+
+#include "engine/config/options.h"
+#include "engine/io/files.h"
+#include "engine/train/trainer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+// ---- checks ---------------------------------------------------------------------------------------------------------
+
+static bool in_space(const ft_tuning *t, const char *option) {
+    for (int i = 0; i < t->space.count; i++)
+        if (strcmp(ft_options[t->space.rules[i].option].name, option) == 0) return true;
+    return false;
+}
+
+static ft_status check_path(const ft_tuning *t, const char *option, const char *path) {
+    if (in_space(t, option)) return FT_OK; // each trial says so for itself
+    if (path[0] == '\0') return ft_fail(FT_INVALID, option, "is not set: every trial needs it");
+    if (strcmp(path, "-") == 0) return ft_fail(FT_INVALID, option, "many trials cannot read one standard input");
+    if (ft_path_exists(path)) return FT_OK;
+    ft_fail(FT_INVALID, option, "there is no %s", path);
+    ft_hint("`make quickstart` fetches the model and the data that configs/tune.ini names");
+    return FT_INVALID;
+}
+
+// Errors of a configuration should come before a study is made, not from its first trials.
+static ft_status check_paths(const ft_tuning *t) {
+    const ft_config *c = t->config;
+    FT_TRY(check_path(t, "model.path", c->model.path));
+    FT_TRY(check_path(t, "data.train", c->data.train));
+    if (c->data.validation[0] != '\0') FT_TRY(check_path(t, "data.validation", c->data.validation));
+    return c->data.test[0] != '\0' ? check_path(t, "data.test", c->data.test) : FT_OK;
+}
+
+static ft_status check_space(ft_tuning *t) {
+    FT_TRY(ft_space_read(t->config, &t->space));
+    for (int i = 0; i < t->space.count; i++)
+        if (t->space.rules[i].name != NULL) return FT_OK;
+    ft_fail(FT_INVALID, "[space]", "there is nothing to search");
+    ft_hint("name options and their ranges, as train.learning_rate = float(1e-6, 1e-4, log); see configs/tune.ini");
+    return FT_INVALID;
+}
+
+// Their makers know what goes together.
+static ft_status check_sampler_and_pruner(ft_tuning *t) {
+    bool maximize[FT_OBJECTIVE_LIMIT] = {false};
+    ft_trials trials;
+    ft_sampler *sampler = NULL;
+    ft_pruner *pruner = NULL;
+    FT_TRY(ft_trials_init(&trials, t->objectives.count, maximize));
+    ft_status status = ft_tuning_sampler(t, &trials, &sampler);
+    if (status == FT_OK) status = ft_tuning_pruner(t, "", &pruner);
+    ft_sampler_free(sampler);
+    ft_pruner_free(pruner);
+    ft_trials_free(&trials);
+    return status;
+}
+
+// ---- opening --------------------------------------------------------------------------------------------------------
+
+static ft_status locate(ft_tuning *t, const ft_tuning_call *call) {
+    const ft_config *c = t->config;
+    const char *name = call->study != NULL ? call->study : c->study.name[0] != '\0' ? c->study.name : c->name;
+    const char *storage = call->storage != NULL ? call->storage : c->study.storage[0] != '\0' ? c->study.storage : NULL;
+    FT_TRY(ft_study_locate(name, storage, &t->arena, &t->place));
+    t->storage_given = storage != NULL;
+    t->directory = ft_path_absolute(&t->arena, NULL, t->place.directory);
+    return t->directory != NULL ? FT_OK : FT_NO_MEMORY;
+}
+
+// The lock goes with the process, however it ends.
+static ft_status lock(ft_tuning *t) {
+    FT_TRY(ft_make_directories(t->directory));
+    t->lock = open(t->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (t->lock < 0) return ft_fail_errno(FT_FAILED, errno, t->directory, "cannot open the study's directory");
+    if (flock(t->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return FT_OK; // some file systems have no locks
+    ft_fail(FT_INVALID, t->place.directory, "another `ftengine tune` is running this study");
+    ft_hint("`ftengine study show %s` looks at it meanwhile", t->place.name);
+    return FT_INVALID;
+}
+
+// Whether the file has the study. A study.db in a directory of its own may hold it under the name that the directory
+// once had.
+static ft_status find_study(ft_tuning *t, bool *there) {
+    ft_study_info *studies;
+    int count;
+    *there = false;
+    FT_TRY(ft_storage_studies(t->storage, &t->arena, &studies, &count));
+    for (int i = 0; i < count; i++)
+        *there = *there || strcmp(studies[i].name, t->place.name) == 0;
+    if (*there || t->storage_given || count != 1) return FT_OK;
+    t->place.name = studies[0].name;
+    *there = true;
+    return FT_OK;
+}
+
+static ft_status create_study(ft_tuning *t) {
+    bool maximize[FT_OBJECTIVE_LIMIT];
+    for (int i = 0; i < t->objectives.count; i++)
+        maximize[i] = t->objectives.list[i].maximize;
+    FT_TRY(ft_storage_begin(t->storage));
+    ft_status status = ft_stored_create(t->storage, t->place.name, t->objectives.count, maximize, &t->study);
+    if (status == FT_OK) status = ft_tuning_store_identity(t);
+    if (status == FT_OK) return ft_storage_commit(t->storage);
+    ft_error error;
+    ft_error_save(&error);
+    ft_storage_rollback(t->storage);
+    ft_error_restore(&error);
+    return status;
+}
+
+static ft_status open_study(ft_tuning *t) {
+    bool there;
+    FT_TRY(find_study(t, &there));
+    if (!there) return create_study(t);
+    FT_TRY(ft_stored_open(t->storage, t->place.name, &t->study));
+    FT_TRY(ft_tuning_check_identity(t));
+    return ft_tuning_store_identity(t); // a study of another program has none yet
+}
+
+static ft_status open_all(ft_tuning *t, const ft_tuning_call *call) {
+    FT_TRY(check_space(t));
+    FT_TRY(ft_objectives_read(t->config, &t->arena, &t->objectives));
+    FT_TRY(check_paths(t));
+    FT_TRY(check_sampler_and_pruner(t));
+    FT_TRY(locate(t, call));
+    FT_TRY(lock(t));
+    FT_TRY(ft_storage_open(t->place.url, FT_STORAGE_CREATE, &t->storage));
+    FT_TRY(open_study(t));
+    FT_TRY(ft_tuning_load_resource(t));
+    FT_TRY(ft_tuning_sampler(t, &t->study->trials, &t->sampler));
+    FT_TRY(ft_tuning_pruner(t, t->study->name, &t->pruner));
+    FT_TRY(ft_tuning_write_config(t));
+    for (int64_t i = 0; i < t->study->trials.count; i++)
+        t->began_with += ft_trial_finished(t->study->trials.trial[i].state);
+    t->goal = call->add > 0 ? t->began_with + call->add : t->config->study.trials;
+    return FT_OK;
+}
+
+ft_status ft_tuning_open(const ft_config *config, const ft_tuning_call *call, ft_tuning *t) {
+    *t = (ft_tuning){.config = config, .lock = -1, .started = ft_now(), .current = -1, .best_written = -1};
+    ft_trial_attach("", &t->process);
+    ft_status status = open_all(t, call);
+    if (status == FT_OK) return FT_OK;
+    ft_error error;
+    ft_error_save(&error);
+    ft_tuning_close(t);
+    ft_error_restore(&error);
+    return status;
+}
+
+ft_status ft_tuning_close(ft_tuning *t) {
+    if (t->directory == NULL && t->arena.blocks == NULL) return FT_OK; // {0}: nothing was opened
+    ft_sampler_free(t->sampler);
+    ft_pruner_free(t->pruner);
+    ft_stored_close(t->study);
+    ft_status status = ft_storage_close(t->storage);
+    if (t->lock >= 0) close(t->lock);
+    ft_space_free(&t->space);
+    free(t->lean);
+    ft_arena_free(&t->arena);
+    *t = (ft_tuning){.lock = -1};
+    return status;
+}

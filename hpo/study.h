@@ -1,0 +1,100 @@
+// study.h - what `ftengine tune` does: one coordinator that asks the sampler, runs trial after trial as child processes
+// (trial.h), lets the pruner judge what they report, and stores everything at once.
+//
+//     ft_tuning tuning;
+//     FT_TRY(ft_tuning_open(&config, &call, &tuning));   // checks all, then makes or opens the study
+//     ft_status status = ft_tuning_run(&tuning);
+//     FT_TRY(ft_tuning_close(&tuning));
+//
+// 1. A trial's number, parameters and attributes are stored in one transaction; so are a report, the pruner's verdict
+//    and the end that it brings. A kill at any moment leaves a study that goes on: the running trial from its
+//    checkpoint, under its number.
+// 2. With the same seed the same study, bit for bit, however often it was stopped: draws are functions of seed, number
+//    and name; a verdict is a function of the reported values, judged in order, whatever the child has done since.
+//    What a pruner finds out by itself (an automatic resource) is stored when it is found.
+// 3. One coordinator a study: the study's directory is locked.
+#ifndef FT_HPO_STUDY_H
+#define FT_HPO_STUDY_H
+
+#include "hpo/locate.h"
+#include "hpo/objective.h"
+#include "hpo/pruner/pruner.h"
+#include "hpo/space.h"
+#include "hpo/storage/storage.h"
+#include "hpo/trial.h"
+
+typedef struct ft_tuning_call {
+    const char *study, *storage; // as given, NULL: the configuration's
+    int64_t add;                 // > 0: so many trials more than there are, in place of study.trials
+} ft_tuning_call;
+
+typedef struct ft_tuning {
+    const ft_config *config;
+    ft_space space;
+    ft_objectives objectives;
+    ft_study_place place;
+    bool storage_given; // the file is not the one of the study's own directory
+    char *directory;    // of the study, absolute
+    int lock;
+    ft_storage *storage;
+    ft_stored *study;
+    struct ft_sampler *sampler; // sampler.h
+    struct ft_grid_axis *axes;  // of a grid
+    ft_pruner *pruner;
+    int64_t resource; // what the pruner found out; 0: nothing yet
+    int64_t goal;     // finished trials; 0: no end
+    double started;   // ft_now()
+    int64_t began_with;    // finished trials at the start
+    int failures;          // in a row
+    int64_t ran;           // trials that ended in this call
+    const char *stopped_by; // why the study ended, NULL: it has not
+    bool *lean;            // [lean_count] by trial: nothing big is left in its directory
+    int64_t lean_count, best_written; // whose best.ini is there, -1
+    // the running trial, for the display
+    int64_t current, current_step;
+    double current_value; // its last report, NaN
+    ft_trial_process process;
+    double shown;
+    ft_arena arena;
+} ft_tuning;
+
+// Nothing is written before everything has been looked at: space, objectives, options of sampler and pruner, paths, and,
+// of a study that exists, that space and objectives are the same (FT_INVALID with the difference).
+ft_status ft_tuning_open(const ft_config *config, const ft_tuning_call *call, ft_tuning *tuning);
+// Until a stop rule, a signal or an error. FT_OK: the study is at its end (or its time was up) with a completed trial.
+// FT_FAILED: none completed, or too many failures in a row. FT_INTERRUPTED, FT_TERMINATED: stopped; the running trial
+// is saved and goes on at the next call.
+ft_status ft_tuning_run(ft_tuning *tuning);
+ft_status ft_tuning_close(ft_tuning *tuning); // {0} is fine
+
+// ---- rooms (internal) -----------------------------------------------------------------------------------------------
+
+// study_settings.c: sampler and pruner as the configuration wants them.
+ft_status ft_tuning_sampler(ft_tuning *tuning, ft_trials *trials, struct ft_sampler **out);
+ft_status ft_tuning_pruner(const ft_tuning *tuning, const char *study_name, ft_pruner **out);
+bool ft_tuning_pruner_waits(const ft_tuning *tuning); // for a resource that it has to find out
+// study_identity.c: what must not change from one call to the next.
+ft_status ft_tuning_check_identity(ft_tuning *tuning);
+ft_status ft_tuning_store_identity(ft_tuning *tuning);
+ft_status ft_tuning_write_config(ft_tuning *tuning); // config.ini of the study
+// study_ask.c: the next trial, with its parameters, in the file; its directory with config.ini.
+ft_status ft_tuning_next(ft_tuning *tuning, int64_t *number); // -1: a grid is at its end
+ft_status ft_tuning_prepare(ft_tuning *tuning, int64_t number); // FT_INVALID: the values do not go together
+ft_status ft_tuning_trial_config(const ft_tuning *tuning, int64_t number, ft_config *config); // free its arena only
+char *ft_tuning_trial_directory(const ft_tuning *tuning, int64_t number, ft_arena *arena);
+bool ft_tuning_is_ours(ft_tuning *tuning, int64_t number); // started by ftengine, not by another program
+// study_judge.c: what a trial reported and how it ended.
+ft_status ft_tuning_load_resource(ft_tuning *tuning);
+ft_status ft_tuning_judge(ft_tuning *tuning, int64_t number, const json_t *line, bool *pruned);
+ft_status ft_tuning_finish(ft_tuning *tuning, int64_t number, int code);
+ft_status ft_tuning_fail(ft_tuning *tuning, int64_t number, const char *status, const char *error);
+// study_best.c: best.ini, and what stays on disk.
+int64_t ft_tuning_best(const ft_tuning *tuning); // in the first objective; -1: none
+ft_status ft_tuning_tidy(ft_tuning *tuning);
+// display.c
+void ft_display_start(const ft_tuning *tuning);
+void ft_display_trial(ft_tuning *tuning);                          // the line that redraws itself
+void ft_display_finished(const ft_tuning *tuning, int64_t number); // a line that stays
+ft_status ft_display_end(const ft_tuning *tuning);                 // the result, on standard output
+
+#endif

@@ -1,0 +1,150 @@
+// study_best.c - best.ini, and whose model stays on disk (study.keep).
+#include "hpo/study.h"
+
+#include "engine/io/files.h"
+#include "hpo/pareto.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool eligible(const ft_trial *trial) { return trial->state == FT_COMPLETE && ft_trial_violation(trial) <= 0; }
+
+int64_t ft_tuning_best(const ft_tuning *t) {
+    const ft_trials *trials = &t->study->trials;
+    int64_t best = -1;
+    for (int64_t i = 0; i < trials->count; i++) {
+        const ft_trial *trial = &trials->trial[i];
+        if (!eligible(trial)) continue;
+        double sign = trials->maximize[0] ? -1 : 1;
+        if (best < 0 || sign * trial->values[0] < sign * trials->trial[best].values[0]) best = i;
+    }
+    return best;
+}
+
+// ---- who stays ------------------------------------------------------------------------------------------------------
+
+// The trials that no other beats, or with several wanted the k best; kept [count] by trial.
+static ft_status choose(const ft_tuning *t, int64_t k, bool *kept) {
+    const ft_trials *trials = &t->study->trials;
+    const int objectives = trials->objectives;
+    int64_t count = 0;
+    double *points = ft_calloc((size_t)(trials->count * objectives) + 1, sizeof *points, "objectives");
+    int64_t *number = ft_calloc((size_t)trials->count + 1, sizeof *number, "trial numbers");
+    bool *chosen = ft_calloc((size_t)trials->count + 1, sizeof *chosen, "the best trials");
+    ft_status status = points != NULL && number != NULL && chosen != NULL ? FT_OK : FT_NO_MEMORY;
+    for (int64_t i = 0; status == FT_OK && i < trials->count; i++) {
+        if (!eligible(&trials->trial[i])) continue;
+        for (int j = 0; j < objectives; j++)
+            points[count * objectives + j] = (trials->maximize[j] ? -1 : 1) * trials->trial[i].values[j];
+        number[count++] = i;
+    }
+    if (status == FT_OK) status = ft_pareto_best(points, count, objectives, k < count ? k : count, chosen);
+    for (int64_t i = 0; status == FT_OK && i < count; i++)
+        kept[number[i]] = chosen[i];
+    free(points);
+    free(number);
+    free(chosen);
+    return status;
+}
+
+static bool dominates(const ft_trials *trials, const ft_trial *a, const ft_trial *b) {
+    bool better = false;
+    for (int j = 0; j < trials->objectives; j++) {
+        double x = trials->maximize[j] ? -a->values[j] : a->values[j];
+        double y = trials->maximize[j] ? -b->values[j] : b->values[j];
+        if (x > y) return false;
+        better = better || x < y;
+    }
+    return better;
+}
+
+static void choose_front(const ft_tuning *t, bool *kept) {
+    const ft_trials *trials = &t->study->trials;
+    for (int64_t i = 0; i < trials->count; i++) {
+        kept[i] = eligible(&trials->trial[i]);
+        for (int64_t k = 0; kept[i] && k < trials->count; k++)
+            kept[i] = !eligible(&trials->trial[k]) || !dominates(trials, &trials->trial[k], &trials->trial[i]);
+    }
+}
+
+static ft_status choose_kept(const ft_tuning *t, bool *kept) {
+    const char *keep = t->config->study.keep;
+    int64_t best = ft_tuning_best(t);
+    if (strcmp(keep, "none") == 0) return FT_OK;
+    if (strcmp(keep, "top-k") == 0) return choose(t, t->config->study.keep_count, kept);
+    if (t->study->trials.objectives > 1) choose_front(t, kept);
+    else if (best >= 0) kept[best] = true;
+    return FT_OK;
+}
+
+// Logs, figures and predictions stay; what is left of a model goes.
+static ft_status make_lean(const ft_tuning *t, int64_t number) {
+    static const char *const big[] = {"model", "checkpoints"};
+    ft_arena arena = {0};
+    char *directory = ft_tuning_trial_directory(t, number, &arena);
+    ft_status status = directory != NULL ? FT_OK : FT_NO_MEMORY;
+    for (size_t i = 0; status == FT_OK && i < sizeof big / sizeof big[0]; i++) {
+        char *path = ft_path_join(&arena, directory, big[i]);
+        status = path != NULL ? ft_remove_tree(path) : FT_NO_MEMORY;
+    }
+    ft_arena_free(&arena);
+    return status;
+}
+
+static ft_status remove_models(ft_tuning *t) {
+    const ft_trials *trials = &t->study->trials;
+    if (strcmp(t->config->study.keep, "all") == 0) return FT_OK;
+    bool *lean = ft_realloc(t->lean, (size_t)trials->count + 1, sizeof *lean, "the trials' directories");
+    if (lean == NULL) return FT_NO_MEMORY;
+    memset(lean + t->lean_count, 0, (size_t)(trials->count - t->lean_count) * sizeof *lean);
+    t->lean = lean;
+    t->lean_count = trials->count;
+    bool *kept = ft_calloc((size_t)trials->count + 1, sizeof *kept, "the trials to keep");
+    if (kept == NULL) return FT_NO_MEMORY;
+    ft_status status = choose_kept(t, kept);
+    for (int64_t i = 0; status == FT_OK && i < trials->count; i++) {
+        if (kept[i] || lean[i] || !ft_trial_finished(trials->trial[i].state)) continue;
+        status = make_lean(t, i);
+        lean[i] = status == FT_OK;
+    }
+    free(kept);
+    return status;
+}
+
+// ---- best.ini -------------------------------------------------------------------------------------------------------
+
+static void write_head(const ft_tuning *t, const ft_trial *trial, FILE *out) {
+    fprintf(out, "; Trial %lld of the study %s:", (long long)trial->number, t->place.name);
+    for (int i = 0; i < t->objectives.count; i++)
+        fprintf(out, "%s %s %.6g", i > 0 ? "," : "", t->objectives.list[i].name, trial->values[i]);
+    fprintf(out, ". Runs as it is: ftengine train %s/best.ini\n", t->place.directory);
+}
+
+static ft_status write_best(ft_tuning *t, int64_t number) {
+    ft_config config;
+    ft_atomic_file file;
+    FT_TRY(ft_tuning_trial_config(t, number, &config));
+    char *path = ft_path_join(&config.arena, t->directory, "best.ini");
+    ft_status status = path != NULL ? ft_atomic_open(&file, path) : FT_NO_MEMORY;
+    if (status == FT_OK) {
+        write_head(t, &t->study->trials.trial[number], file.stream);
+        status = ft_config_write(&config, true, true, file.stream);
+        if (status == FT_OK) status = ft_atomic_commit(&file);
+        else ft_atomic_abort(&file);
+    }
+    ft_arena_free(&config.arena);
+    return status;
+}
+
+ft_status ft_tuning_tidy(ft_tuning *t) {
+    int64_t best = ft_tuning_best(t);
+    if (best >= 0 && best != t->best_written) {
+        ft_status status = write_best(t, best);
+        // The best trial of another program's study may have other parameters than this space.
+        if (status == FT_INVALID && !ft_tuning_is_ours(t, best)) ft_error_clear();
+        else FT_TRY(status);
+        t->best_written = best;
+    }
+    return remove_models(t);
+}

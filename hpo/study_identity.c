@@ -1,0 +1,188 @@
+// study_identity.c - what must not change from one call to the next: the space and the objectives. They are kept with the
+// study, so that a difference can be told; other options may change, with a warning.
+#include "hpo/study.h"
+
+#include "engine/config/options.h"
+#include "engine/io/files.h"
+#include "engine/io/json.h"
+#include "hpo/storage/pyjson.h"
+#include "kernels/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char space_key[] = "ftengine:space", objective_key[] = "ftengine:objectives";
+
+// The rules by option; the further ones of an option get a number behind it.
+static json_t *space_json(const ft_tuning *t, ft_arena *arena) {
+    json_t *object = json_object();
+    bool failed = false;
+    for (int i = 0; i < t->space.count; i++) {
+        const ft_space_rule *rule = &t->space.rules[i];
+        int nth = 1;
+        for (int k = 0; k < i; k++)
+            nth += t->space.rules[k].option == rule->option;
+        const char *name = ft_options[rule->option].name, *text = ft_space_rule_text(rule, arena);
+        const char *key = nth == 1 ? name : ft_arena_format(arena, "%s (%d)", name, nth);
+        if (key == NULL || text == NULL) failed = true;
+        else ft_json_put(object, key, ft_json_text(text), &failed);
+    }
+    if (!failed && object != NULL) return object;
+    json_decref(object);
+    ft_fail_memory(0, "the search space");
+    return NULL;
+}
+
+static json_t *objectives_json(const ft_tuning *t) {
+    json_t *array = json_array();
+    bool failed = false;
+    for (int i = 0; i < t->objectives.count; i++)
+        ft_json_append(array, ft_json_text(t->objectives.list[i].name), &failed);
+    if (!failed && array != NULL) return array;
+    json_decref(array);
+    ft_fail_memory(0, "the objectives");
+    return NULL;
+}
+
+static ft_status store(ft_tuning *t, ft_attribute_kind kind, const char *key, json_t *value) {
+    if (value == NULL) return FT_NO_MEMORY;
+    char *line = ft_json_line(value);
+    json_decref(value);
+    if (line == NULL) return FT_NO_MEMORY;
+    ft_status status = ft_stored_set_attribute(t->study, FT_STUDY_ATTRIBUTE, kind, key, line);
+    free(line);
+    return status;
+}
+
+ft_status ft_tuning_store_identity(ft_tuning *t) {
+    FT_TRY(store(t, FT_USER_ATTRIBUTE, space_key, space_json(t, &t->arena)));
+    FT_TRY(store(t, FT_USER_ATTRIBUTE, objective_key, objectives_json(t)));
+    return store(t, FT_SYSTEM_ATTRIBUTE, "study:metric_names", objectives_json(t)); // what Optuna's dashboard shows
+}
+
+// ---- differences ----------------------------------------------------------------------------------------------------
+
+static const char *text_of(const json_t *value) { return json_is_string(value) ? json_string_value(value) : "?"; }
+
+static ft_status compare_space(const json_t *before, const json_t *now, const ft_tuning *t) {
+    const char *key;
+    json_t *value;
+    int differences = 0;
+    char first[480] = "";
+    ft_error_clear();
+    json_object_foreach((json_t *)before, key, value) {
+        const json_t *other = json_object_get(now, key);
+        if (other != NULL && json_equal(value, other)) continue;
+        if (differences++ == 0)
+            snprintf(first, sizeof first, "%s was %.180s, now %.180s", key, text_of(value),
+                     other != NULL ? text_of(other) : "not searched");
+    }
+    json_object_foreach((json_t *)now, key, value) {
+        if (json_object_get(before, key) != NULL) continue;
+        if (differences++ == 0) snprintf(first, sizeof first, "%s was not searched, now %.200s", key, text_of(value));
+    }
+    if (differences == 0) return FT_OK;
+    ft_fail(FT_INVALID, t->place.name, "this study searches another space: %s", first);
+    if (differences > 1) ft_hint("and %d more difference%s", differences - 1, differences == 2 ? "" : "s");
+    ft_hint("choose another name with --study for the new space, or go on with %s/config.ini", t->place.directory);
+    return FT_INVALID;
+}
+
+static ft_status compare_directions(const ft_tuning *t) {
+    const ft_trials *trials = &t->study->trials;
+    if (trials->objectives != t->objectives.count)
+        return ft_fail(FT_INVALID, t->place.name, "this study has %d objective%s, and study.objective has %d",
+                       trials->objectives, trials->objectives == 1 ? "" : "s", t->objectives.count);
+    for (int i = 0; i < trials->objectives; i++)
+        if (trials->maximize[i] != t->objectives.list[i].maximize)
+            return ft_fail(FT_INVALID, t->place.name, "this study %ss its objective %d, and study.objective would %s %s",
+                           trials->maximize[i] ? "maximize" : "minimize", i + 1,
+                           t->objectives.list[i].maximize ? "maximize" : "minimize", t->objectives.list[i].name);
+    return FT_OK;
+}
+
+static ft_status compare_objectives(const json_t *before, const ft_tuning *t) {
+    for (int i = 0; i < t->objectives.count; i++) {
+        const char *was = json_string_value(json_array_get(before, (size_t)i));
+        if (was == NULL || strcmp(was, t->objectives.list[i].name) == 0) continue;
+        ft_fail(FT_INVALID, t->place.name, "this study looks for %s, and study.objective for %s", was,
+                t->objectives.list[i].name);
+        ft_hint("choose another name with --study");
+        return FT_INVALID;
+    }
+    return FT_OK;
+}
+
+// *value = NULL when the study has no such attribute: it was made by another program.
+static ft_status stored(ft_tuning *t, const char *key, json_t **value) {
+    const char *text;
+    *value = NULL;
+    FT_TRY(ft_stored_attribute(t->study, FT_STUDY_ATTRIBUTE, FT_USER_ATTRIBUTE, key, &t->arena, &text));
+    return text != NULL ? ft_pyjson_parse(text, key, value) : FT_OK;
+}
+
+ft_status ft_tuning_check_identity(ft_tuning *t) {
+    FT_TRY(compare_directions(t));
+    json_t *space, *objectives, *now;
+    FT_TRY(stored(t, objective_key, &objectives));
+    ft_status status = objectives != NULL ? compare_objectives(objectives, t) : FT_OK;
+    json_decref(objectives);
+    FT_TRY(status);
+    FT_TRY(stored(t, space_key, &space));
+    if (space == NULL) return FT_OK;
+    now = space_json(t, &t->arena);
+    status = now != NULL ? compare_space(space, now, t) : FT_NO_MEMORY;
+    json_decref(space);
+    json_decref(now);
+    return status;
+}
+
+// ---- config.ini -----------------------------------------------------------------------------------------------------
+
+// Options that decide about no result.
+static bool is_free(const char *option) {
+    static const char *const prefixes[] = {"device.", "memory.", "output.", "data.cache_dir", "train.micro_batch"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (strncmp(option, prefixes[i], strlen(prefixes[i])) == 0) return true;
+    return false;
+}
+
+// Trials of one study are compared with each other: what was fixed should have stayed so.
+static void warn_of_changes(const ft_tuning *t, const char *path) {
+    ft_config before;
+    if (!ft_path_exists(path)) return;
+    if (ft_config_load(&before, 1, &path, 0, NULL) != FT_OK) { // an older version's, or a person's: it is replaced
+        ft_error_clear();
+        return;
+    }
+    for (int i = 0; i < ft_option_count(); i++) {
+        char was[FT_OPTION_TEXT_LIMIT], is[FT_OPTION_TEXT_LIMIT];
+        const char *old = ft_option_get(&before, &ft_options[i], was);
+        const char *new = ft_option_get(t->config, &ft_options[i], is);
+        if (strcmp(old, new) != 0 && !is_free(ft_options[i].name))
+            ft_warn("%s is now %s, the study went on with %s so far: trials may not compare", ft_options[i].name,
+                    new[0] != '\0' ? new : "empty", old[0] != '\0' ? old : "empty");
+    }
+    ft_config_free(&before);
+}
+
+ft_status ft_tuning_write_config(ft_tuning *t) {
+    char *path = ft_path_join(&t->arena, t->directory, "config.ini");
+    if (path == NULL) return FT_NO_MEMORY;
+    warn_of_changes(t, path);
+    ft_config whole = *t->config;
+    whole.study.name = t->place.name;
+    whole.study.storage = t->storage_given ? t->place.url : "";
+    ft_atomic_file file;
+    FT_TRY(ft_atomic_open(&file, path));
+    fprintf(file.stream, "; `ftengine tune --study %s` goes on with this study.\n",
+            strchr(t->place.directory, '/') == strrchr(t->place.directory, '/') ? t->place.name : t->place.directory);
+    ft_status status = ft_config_write(&whole, true, true, file.stream);
+    fputc('\n', file.stream);
+    if (status == FT_OK) status = ft_config_write_study(&whole, file.stream);
+    fputc('\n', file.stream);
+    if (status == FT_OK) status = ft_space_write(&t->space, file.stream);
+    if (status == FT_OK) return ft_atomic_commit(&file);
+    ft_atomic_abort(&file);
+    return status;
+}

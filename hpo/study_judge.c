@@ -1,0 +1,165 @@
+// study_judge.c - what a trial reports and how it ends: each becomes one transaction.
+#include "hpo/study.h"
+
+#include "engine/io/files.h"
+#include "engine/io/json.h"
+#include "hpo/pruner/internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Ends a group of changes.
+static ft_status end_group(ft_tuning *t, ft_status status) {
+    if (status == FT_OK) return ft_storage_commit(t->storage);
+    ft_error error;
+    ft_error_save(&error);
+    ft_storage_rollback(t->storage);
+    ft_error_restore(&error);
+    return status;
+}
+
+// ---- pruning --------------------------------------------------------------------------------------------------------
+
+static void resource_key(const ft_tuning *t, char out[64]) {
+    snprintf(out, 64, "ftengine:resource:%s", t->config->study.pruner);
+}
+
+ft_status ft_tuning_load_resource(ft_tuning *t) {
+    char key[64];
+    const char *text;
+    resource_key(t, key);
+    FT_TRY(ft_stored_attribute(t->study, FT_STUDY_ATTRIBUTE, FT_USER_ATTRIBUTE, key, &t->arena, &text));
+    if (text != NULL) t->resource = strtoll(text, NULL, 10);
+    if (t->resource >= 0) return FT_OK;
+    return ft_fail(FT_INVALID, key, "a study's attribute is no number of steps: %.40s", text);
+}
+
+// An automatic resource is found once, from the trials that are complete then. It is stored, for a later process would
+// find another one.
+static ft_status find_resource(ft_tuning *t) {
+    char key[64];
+    int64_t longest = ft_longest_complete(&t->study->trials);
+    if (longest < 0) return FT_OK;
+    resource_key(t, key);
+    bool hyperband = strcmp(t->config->study.pruner, "hyperband") == 0;
+    int64_t share = longest / 100;
+    t->resource = hyperband ? longest + 1 : share > 1 ? share : 1;
+    FT_TRY(ft_stored_set_scalar(t->study, FT_STUDY_ATTRIBUTE, FT_USER_ATTRIBUTE, key,
+                                &(ft_choice){.kind = FT_CHOICE_INT, .integer = t->resource}));
+    ft_pruner_free(t->pruner);
+    t->pruner = NULL;
+    return ft_tuning_pruner(t, t->study->name, &t->pruner);
+}
+
+static ft_status report(ft_tuning *t, int64_t number, int64_t step, double value, bool *pruned) {
+    ft_verdict verdict = {0};
+    FT_TRY(ft_stored_report(t->study, number, step, value));
+    if (t->pruner == NULL) return FT_OK;
+    if (ft_tuning_pruner_waits(t)) FT_TRY(find_resource(t));
+    FT_TRY(ft_pruner_decide(t->pruner, &t->study->trials, number, &verdict));
+    if (verdict.rungs > 0) FT_TRY(ft_stored_rungs(t->study, number, verdict.rungs, verdict.rung_value));
+    if (!verdict.prune) return FT_OK;
+    *pruned = true;
+    FT_TRY(ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, "status",
+                                &(ft_choice){.kind = FT_CHOICE_TEXT, .text = "pruned"}));
+    return ft_stored_finish(t->study, number, FT_PRUNED, &value, isnan(value) ? 0 : 1);
+}
+
+ft_status ft_tuning_judge(ft_tuning *t, int64_t number, const json_t *line, bool *pruned) {
+    const ft_objective *objective = &t->objectives.list[0];
+    const ft_trial *trial = &t->study->trials.trial[number];
+    const json_t *value = json_object_get(line, objective->key);
+    int64_t step = json_integer_value(json_object_get(line, "step"));
+    *pruned = false;
+    t->current_step = step;
+    if (!objective->reported || !json_is_number(value) || step < 0) return FT_OK;
+    t->current_value = json_number_value(value);
+    if (t->objectives.count > 1) return FT_OK; // Optuna knows no reports of several objectives
+    // A resumed trial tells again what has been judged.
+    if (trial->report_count > 0 && ft_last_report(trial)->step >= step) return FT_OK;
+    FT_TRY(ft_storage_begin(t->storage));
+    return end_group(t, report(t, number, step, t->current_value, pruned));
+}
+
+// ---- the end --------------------------------------------------------------------------------------------------------
+
+static ft_status set_number(ft_tuning *t, int64_t number, const char *key, const json_t *value) {
+    ft_choice choice = {.kind = FT_CHOICE_FLOAT, .number = json_number_value(value)};
+    if (json_is_integer(value)) choice = (ft_choice){.kind = FT_CHOICE_INT, .integer = json_integer_value(value)};
+    return ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, key, &choice);
+}
+
+// Figures of run.json that are worth a column beside the parameters.
+static ft_status store_figures(ft_tuning *t, int64_t number, const json_t *run) {
+    const char *key;
+    json_t *value, *metrics = json_object_get(run, "metrics");
+    json_object_foreach(metrics, key, value) {
+        if (json_is_number(value)) FT_TRY(set_number(t, number, key, value));
+    }
+    static const char *const paths[][2] = {{"seconds", "total"}, {"memory", "peak_reserved_bytes"}};
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s.%s", paths[i][0], paths[i][1]);
+        value = json_object_get(json_object_get(run, paths[i][0]), paths[i][1]);
+        if (json_is_number(value)) FT_TRY(set_number(t, number, name, value));
+    }
+    value = json_object_get(run, "steps");
+    return json_is_number(value) ? set_number(t, number, "steps", value) : FT_OK;
+}
+
+static ft_status set_text(ft_tuning *t, int64_t number, const char *key, const char *text) {
+    return ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, key,
+                                &(ft_choice){.kind = FT_CHOICE_TEXT, .text = text});
+}
+
+static ft_status failed(ft_tuning *t, int64_t number, const json_t *run, const char *status, const char *error) {
+    if (run != NULL) FT_TRY(store_figures(t, number, run));
+    FT_TRY(set_text(t, number, "status", status));
+    if (error[0] != '\0') FT_TRY(set_text(t, number, "error", error));
+    return ft_stored_finish(t->study, number, FT_FAIL, NULL, 0);
+}
+
+static ft_status completed(ft_tuning *t, int64_t number, const json_t *run) {
+    double values[FT_OBJECTIVE_LIMIT];
+    for (int i = 0; i < t->objectives.count; i++) {
+        char error[160];
+        if (ft_objective_value(&t->objectives.list[i], run, &values[i])) continue;
+        snprintf(error, sizeof error, "run.json has no finite %s", t->objectives.list[i].name);
+        return failed(t, number, run, "failed", error);
+    }
+    FT_TRY(store_figures(t, number, run));
+    FT_TRY(set_text(t, number, "status", "completed"));
+    return ft_stored_finish(t->study, number, FT_COMPLETE, values, t->objectives.count);
+}
+
+static ft_status store_end(ft_tuning *t, int64_t number, int code, const json_t *run, const char *error) {
+    char text[64];
+    if (code == 0 && run != NULL) return completed(t, number, run);
+    if (code == 0) return failed(t, number, NULL, "failed", "the run ended well and left no run.json");
+    if (code == FT_NO_MEMORY) return failed(t, number, run, "oom", error);
+    if (code == FT_DIVERGED) return failed(t, number, run, "diverged", error);
+    if (code > 0) return failed(t, number, run, "failed", error);
+    snprintf(text, sizeof text, "killed by signal %d", -code);
+    return failed(t, number, run, "failed", text);
+}
+
+ft_status ft_tuning_finish(ft_tuning *t, int64_t number, int code) {
+    ft_arena arena = {0};
+    json_t *run = NULL;
+    char *directory = ft_tuning_trial_directory(t, number, &arena);
+    char *path = directory != NULL ? ft_path_join(&arena, directory, "run.json") : NULL;
+    const char *error = path != NULL ? ft_trial_error(directory, &arena) : NULL;
+    ft_status status = error != NULL ? FT_OK : FT_NO_MEMORY;
+    if (status == FT_OK && ft_path_exists(path)) status = ft_json_load(path, &run);
+    if (status == FT_OK) status = ft_storage_begin(t->storage);
+    if (status == FT_OK) status = end_group(t, store_end(t, number, code, run, code == 0 ? "" : error));
+    json_decref(run);
+    ft_arena_free(&arena);
+    return status;
+}
+
+ft_status ft_tuning_fail(ft_tuning *t, int64_t number, const char *status, const char *error) {
+    FT_TRY(ft_storage_begin(t->storage));
+    return end_group(t, failed(t, number, NULL, status, error));
+}
