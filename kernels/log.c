@@ -53,6 +53,7 @@ void ft_detail(const char *format, ...) {
 }
 
 void ft_warn(const char *format, ...) {
+    if (level == FT_LOG_SILENT) return;
     va_list args;
     va_start(args, format);
     print_line("warning: ", format, args);

@@ -3,7 +3,9 @@
 #include "engine/io/files.h"
 #include "engine/model/model_files.h"
 #include "engine/train/fit.h"
+#include "engine/train/rehearsal.h"
 #include "engine/train/run_plan.h"
+#include "engine/train/stages.h"
 
 #include <string.h>
 
@@ -34,7 +36,8 @@ static ft_status load(ft_classifier *c) {
     c->options.model.head.hidden = c->settings.head_hidden;
     c->options.model.head.activation = c->settings.head_activation;
     FT_TRY(ft_cpu_open((int)c->options.device.threads, strcmp(c->options.device.isa, "auto") == 0 ? NULL : c->options.device.isa, &c->device));
-    FT_TRY(ft_memory_create(c->device, (size_t)c->options.memory.limit, &c->memory));
+    ft_memory_options memory = {.allocator = ft_allocator_options_of(&c->options, c->device->total_bytes, 0)};
+    FT_TRY(ft_memory_create_with(c->device, &memory, &c->memory));
     FT_TRY(ft_model_create(c->memory, &c->config, &c->options, c->labels.count, &c->model));
     ft_load_report report;
     FT_TRY(ft_model_load(&c->model, c->path, c->config.initializer_range, 0, &c->arena, &report));
@@ -76,5 +79,7 @@ ft_status ft_classifier_close(ft_classifier *c) {
 ft_status ft_classifier_predict(ft_classifier *c, const ft_dataset *data, float *logits, float *losses) {
     bool asked = c->options.eval.batch_size != FT_AUTO;
     ft_batch_limits limits = {.max_tokens = asked ? 0 : 4096, .max_sequences = asked ? c->options.eval.batch_size : 0};
-    return ft_predict_dataset(&c->model, data, limits, ft_eval_capacity(data, limits), logits, losses, NULL, NULL);
+    ft_step_sizes sizes = {.predict = ft_eval_capacity(data, limits)};
+    if (data->examples > 0) FT_TRY(ft_lay_out_steps(c->memory, &c->config, &c->options, c->model.labels, &sizes));
+    return ft_predict_dataset(&c->model, data, limits, sizes.predict, logits, losses, NULL, NULL);
 }

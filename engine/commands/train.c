@@ -1,5 +1,6 @@
 #include "engine/commands/commands.h"
 
+#include "engine/plan/advice.h"
 #include "engine/train/trainer.h"
 
 ft_status ft_command_train(int argc, char **argv) {
@@ -12,7 +13,9 @@ ft_status ft_command_train(int argc, char **argv) {
         ft_hint("ftengine train CONFIG.ini [section.key=value ...]; ftengine help train");
     }
     if (status == FT_OK) status = ft_config_load(&config, words.plain_count, words.plain, words.override_count, words.overrides);
-    if (status == FT_OK) status = ft_train(&config);
+    ft_memory_refusal refusal = {.bytes = 0};
+    if (status == FT_OK) status = ft_train(&config, &refusal);
+    if (status == FT_NO_MEMORY && refusal.bytes > 0) ft_advise(&config, &refusal);
     ft_config_free(&config);
     ft_arena_free(&arena);
     return status;

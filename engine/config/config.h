@@ -95,7 +95,11 @@ typedef struct ft_config {
         ft_metric metric; // best checkpoint and early stopping
     } eval;
     struct {
-        int64_t limit; // bytes; 0 = what the device has
+        int64_t limit; // bytes; 0 = what the device has; < 0: minus millionths of what it has
+        int64_t max_split_size; // bytes; 0 = no limit
+        bool expandable_segments;
+        double garbage_collection_threshold; // share of the limit; 0 = off
+        bool timeline;
     } memory;
     struct {
         const char *name; // cpu | auto

@@ -89,7 +89,7 @@ const char *ft_option_takes(const ft_option *option, char *out, size_t size) {
     case FT_OPTION_SIZE:
         ft_format_size(option->least, low, sizeof low);
         ft_format_size(option->most, high, sizeof high);
-        add(&b, "a size, at least %s, at most %s", low, high);
+        add(&b, "a size, at least %s, at most %s%s", low, high, option->share ? ", or a share as 80%" : "");
         break;
     case FT_OPTION_LIST:
         add(&b, "whole numbers separated by commas, each");
@@ -149,7 +149,8 @@ const char *ft_option_get(const ft_config *config, const ft_option *option, char
     case FT_OPTION_SIZE: {
         int64_t value = *(const int64_t *)field;
         if (value == 0) return "auto";
-        ft_format_size(value, scratch, size);
+        if (value < 0) snprintf(scratch, size, "%.6g%%", (double)-value / 1e4);
+        else ft_format_size(value, scratch, size);
         break;
     }
     case FT_OPTION_LIST: {

@@ -15,7 +15,7 @@ typedef enum ft_option_type {
     FT_OPTION_NAME,   // a string out of `choices`
     FT_OPTION_STRING,
     FT_OPTION_PATH,
-    FT_OPTION_SIZE,    // bytes; auto is stored as 0
+    FT_OPTION_SIZE,    // bytes; auto is stored as 0, a share of the device as minus millionths
     FT_OPTION_LIST,    // whole numbers
     FT_OPTION_EVERY_K, // off = 0, on = 1, k
     FT_OPTION_DURATION, // seconds
@@ -33,6 +33,7 @@ typedef struct ft_option {
     size_t offset;       // of the field in ft_config
     const char *initial; // the default, as it would be written
     bool automatic;      // "auto" is a value
+    bool share;          // a size may be a share, "80%"
     int64_t least, most; // of whole numbers, sizes and list members
     double low, high;    // of numbers; the bound itself is out when its flag below is set
     bool low_open, high_open;

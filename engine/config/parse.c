@@ -99,12 +99,17 @@ static ft_status set_size(const ft_option *option, const char *text, const char 
         return FT_OK;
     }
     int64_t value = 0;
+    size_t length = strlen(text);
+    if (option->share && length > 1 && text[length - 1] == '%') {
+        char *end;
+        double percent = strtod(text, &end);
+        if (end != text + length - 1 || !(percent > 0) || percent > 100) return refuse(option, text, where);
+        *out = -llround(percent * 1e4);
+        return FT_OK;
+    }
     if (!parse_size(option, text, &value)) {
         refuse(option, text, where);
-        size_t length = strlen(text);
-        if (length > 0 && text[length - 1] == '%')
-            ft_hint("a share of the device's memory cannot be given here; write the size itself, as 24GiB");
-        else if (length > 0 && strchr("kmgtKMGT", text[length - 1]) != NULL)
+        if (length > 0 && strchr("kmgtKMGT", text[length - 1]) != NULL)
             ft_hint("%s could be %siB (1024s) or %sB (1000s): write which", text, text, text);
         return FT_INVALID;
     }

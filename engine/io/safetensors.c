@@ -275,17 +275,24 @@ static float from_f16(uint16_t half) {
     return from_bits(sign | exponent << 23 | fraction << 13);
 }
 
-ft_status ft_safetensor_to_f32(const ft_safetensors *file, const ft_safetensor *t, float *out, int64_t count) {
+static ft_status check_real(const ft_safetensors *file, const ft_safetensor *t) {
     if (t->dtype != FT_F32 && t->dtype != FT_BF16 && t->dtype != FT_F16 && t->dtype != FT_F64)
         return ft_fail(FT_INVALID, file->path,
                        TENSOR "dtype %s, a floating-point tensor (F32, BF16, F16 or F64) is needed", t->name,
                        t->dtype_name);
+    return FT_OK;
+}
+
+ft_status ft_safetensor_part_to_f32(const ft_safetensors *file, const ft_safetensor *t, int64_t first, int64_t count,
+                                    float *out) {
+    FT_TRY(check_real(file, t));
     size_t size = ft_dtype_size(t->dtype);
-    if (count < 0 || t->bytes / size != (size_t)count)
-        return ft_fail(FT_INVALID, file->path, TENSOR "%zu elements, %lld are needed", t->name, t->bytes / size,
-                       (long long)count);
-    const unsigned char *in = t->data;
-    if (t->dtype == FT_F32 && count > 0) memcpy(out, in, t->bytes);
+    int64_t elements = (int64_t)(t->bytes / size);
+    if (first < 0 || count < 0 || first > elements || count > elements - first)
+        return ft_fail(FT_INVALID, file->path, TENSOR "%lld elements, %lld are needed", t->name, (long long)elements,
+                       (long long)(first + count));
+    const unsigned char *in = (const unsigned char *)t->data + (size_t)first * size;
+    if (t->dtype == FT_F32 && count > 0) memcpy(out, in, (size_t)count * size);
     for (int64_t i = 0; i < count && t->dtype != FT_F32; i++, in += size) {
         uint16_t half;
         double value;
@@ -298,4 +305,13 @@ ft_status ft_safetensor_to_f32(const ft_safetensors *file, const ft_safetensor *
         }
     }
     return FT_OK;
+}
+
+ft_status ft_safetensor_to_f32(const ft_safetensors *file, const ft_safetensor *t, float *out, int64_t count) {
+    FT_TRY(check_real(file, t));
+    size_t size = ft_dtype_size(t->dtype);
+    if (count < 0 || t->bytes / size != (size_t)count)
+        return ft_fail(FT_INVALID, file->path, TENSOR "%zu elements, %lld are needed", t->name, t->bytes / size,
+                       (long long)count);
+    return ft_safetensor_part_to_f32(file, t, 0, count, out);
 }

@@ -37,13 +37,18 @@ const char *ft_safetensors_metadata(const ft_safetensors *file, const char *key)
 const char *ft_safetensors_path(const ft_safetensors *file);
 // Copies a tensor into fp32 (F32, BF16, F16 and F64 are converted). count must equal its elements.
 ft_status ft_safetensor_to_f32(const ft_safetensors *file, const ft_safetensor *tensor, float *out, int64_t count);
+// The same for elements [first, first + count), which must lie in the tensor.
+ft_status ft_safetensor_part_to_f32(const ft_safetensors *file, const ft_safetensor *tensor, int64_t first, int64_t count,
+                                    float *out);
 
 // Writing: a list of tensors to an open stream. Data begin aligned to 8 bytes; order is kept. metadata: NULL or
 // key, value, key, value, ..., NULL. A failed write shows in the stream's error flag and in the status.
-// The data of tensor `index` come from `fetch`, one after the other; what it gives must hold until the next call.
-typedef ft_status (*ft_safetensor_source)(void *context, int index, const void **data);
+// The data of tensor `index` come from `fetch`, in order, in pieces of at most `piece` bytes (0: whole tensors): it gives
+// bytes [offset, offset + bytes), which must hold until the next call.
+typedef ft_status (*ft_safetensor_source)(void *context, int index, size_t offset, size_t bytes, const void **data);
 ft_status ft_safetensors_write_from(FILE *out, const char *path_for_errors, int count, const ft_safetensor *tensors,
-                                    const char *const *metadata, ft_safetensor_source fetch, void *context);
+                                    const char *const *metadata, size_t piece, ft_safetensor_source fetch,
+                                    void *context);
 // The same with the tensors' own data pointers.
 ft_status ft_safetensors_write(FILE *out, const char *path_for_errors, int count, const ft_safetensor *tensors,
                                const char *const *metadata);

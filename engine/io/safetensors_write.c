@@ -83,26 +83,30 @@ static ft_status write_header(FILE *out, const char *path, const char *text) {
 }
 
 ft_status ft_safetensors_write_from(FILE *out, const char *path, int count, const ft_safetensor *tensors,
-                                    const char *const *metadata, ft_safetensor_source fetch, void *context) {
+                                    const char *const *metadata, size_t piece, ft_safetensor_source fetch,
+                                    void *context) {
     char *text;
     FT_TRY(header_text(count, tensors, metadata, path, &text));
     ft_status status = write_header(out, path, text);
     free(text);
     for (int i = 0; i < count && status == FT_OK; i++) {
-        const void *data;
-        status = fetch(context, i, &data);
-        if (status == FT_OK) status = put(out, path, data, tensors[i].bytes);
+        for (size_t at = 0, bytes; at < tensors[i].bytes && status == FT_OK; at += bytes) {
+            const void *data;
+            bytes = piece > 0 && tensors[i].bytes - at > piece ? piece : tensors[i].bytes - at;
+            status = fetch(context, i, at, bytes, &data);
+            if (status == FT_OK) status = put(out, path, data, bytes);
+        }
     }
     return status;
 }
 
-static ft_status own_data(void *context, int index, const void **data) {
+static ft_status own_data(void *context, int index, size_t offset, size_t bytes, const void **data) {
     const ft_safetensor *tensors = context;
-    *data = tensors[index].data;
+    *data = (const char *)tensors[index].data + offset;
     return FT_OK;
 }
 
 ft_status ft_safetensors_write(FILE *out, const char *path, int count, const ft_safetensor *tensors,
                                const char *const *metadata) {
-    return ft_safetensors_write_from(out, path, count, tensors, metadata, own_data, (void *)tensors);
+    return ft_safetensors_write_from(out, path, count, tensors, metadata, 0, own_data, (void *)tensors);
 }

@@ -1,206 +1,387 @@
-// memory.c - the allocator behind memory.h: blocks of the device, kept for reuse by exact rounded size.
-//
-// Every request of a step has the size of the largest micro-batch, so that the second step finds each block of the first
-// by its exact size: decisions depend on the sequence of requests alone, and nothing fragments. When the limit or the
-// device refuses, cached blocks are given back and the request is tried once more.
+// memory.c - the meter in front of the allocator, and the scopes whose tensors have fixed places.
 #include "engine/memory/memory.h"
 
+#include "engine/memory/layout.h"
+#include "engine/memory/meter.h"
+#include "engine/memory/refusal.h"
+#include "engine/memory/timeline.h"
 #include "kernels/arena.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRANULE = 512, SITE_BYTES = 48 };
+enum { GUARD_BYTE = 0xA5, GUARD_MOST = 4096 };
 
-typedef struct block {
-    void *data;
-    size_t size, requested; // requested: of the live request
-    ft_memory_category category;
-    bool live;
-    char site[SITE_BYTES];
-} block;
+typedef struct live_buffer {
+    char *data;
+    ft_block *block;
+    size_t requested, allocated;
+    int32_t site, request; // request: in the recording, -1: none
+    bool in_scope;         // asked for inside the open scope
+} live_buffer;
+
+// A laid-out scope and how far its present run has come.
+typedef struct scope_plan {
+    bool present;
+    ft_layout layout;
+} scope_plan;
 
 struct ft_memory {
     ft_device *device;
+    ft_allocator *allocator;
+    ft_memory_options options;
     size_t limit;
-    block *blocks; // live and cached, oldest first
-    size_t count, capacity;
-    size_t by_category[FT_MEM_CATEGORIES];
-    ft_memory_phase phase;
-    ft_memory_counters counters;
+    pthread_mutex_t lock;
+    ft_meter meter;
+    ft_timeline *timeline;
+    live_buffer *live; // of the allocator, oldest first
+    size_t live_count, live_capacity;
+    // scopes
+    bool recording;
+    bool recorded[FT_SCOPES];
+    scope_plan plan[FT_SCOPES];
+    ft_block *arena;
+    char *arena_data;
+    int scope;          // the open one, -1: none
+    int32_t next_event; // of the open scope's recording
+    bool damaged;       // a guard zone was overwritten or a scope went another way: the error is kept
+    ft_error damage;
+    bool refused;
+    ft_memory_refusal refusal;
 };
 
-const char *ft_memory_category_name(ft_memory_category category) {
-    static const char *const names[FT_MEM_CATEGORIES] = {"weights",   "gradients", "optimizer",    "activations",
-                                                         "workspace", "data",      "communication"};
-    return names[category];
-}
-
-const char *ft_memory_phase_name(ft_memory_phase phase) {
-    static const char *const names[FT_PHASE_COUNT] = {"load", "forward", "backward", "optimizer", "eval", "save"};
-    return names[phase];
-}
-
-const char *ft_bytes_text(size_t bytes, char *out) {
-    if (bytes >= (size_t)1 << 30) snprintf(out, 24, "%.2fGiB", (double)bytes / (1 << 30));
-    else if (bytes >= (size_t)1 << 20) snprintf(out, 24, "%.1fMiB", (double)bytes / (1 << 20));
-    else if (bytes >= (size_t)1 << 10) snprintf(out, 24, "%.1fKiB", (double)bytes / (1 << 10));
-    else snprintf(out, 24, "%zuB", bytes);
-    return out;
+ft_status ft_memory_create_with(ft_device *device, const ft_memory_options *options, ft_memory **memory) {
+    *memory = NULL;
+    assert(options->guard_bytes <= GUARD_MOST);
+    ft_memory *m = ft_calloc(1, sizeof *m, "the memory meter");
+    if (m == NULL) return FT_NO_MEMORY;
+    m->device = device;
+    m->options = *options;
+    m->scope = -1;
+    m->limit = options->allocator.limit != 0 ? options->allocator.limit : device->total_bytes;
+    m->options.allocator.limit = m->limit;
+    ft_status status = ft_allocator_create(device, &m->options.allocator, &m->allocator);
+    if (status != FT_OK) {
+        free(m);
+        return status;
+    }
+    pthread_mutex_init(&m->lock, NULL);
+    *memory = m;
+    return FT_OK;
 }
 
 ft_status ft_memory_create(ft_device *device, size_t limit, ft_memory **memory) {
-    *memory = ft_calloc(1, sizeof **memory, "the memory meter");
-    if (*memory == NULL) return FT_NO_MEMORY;
-    (*memory)->device = device;
-    (*memory)->limit = limit != 0 ? limit : device->total_bytes;
-    return FT_OK;
+    ft_memory_options options = {.allocator = {.limit = limit}};
+    return ft_memory_create_with(device, &options, memory);
 }
 
-static void release_cached(ft_memory *m) {
-    size_t kept = 0;
-    for (size_t i = 0; i < m->count; i++) {
-        block *b = &m->blocks[i];
-        if (b->live) {
-            m->blocks[kept++] = *b;
-            continue;
-        }
-        m->device->functions->buffer_free(m->device, b->data, b->size);
-        m->counters.reserved -= b->size;
-    }
-    m->count = kept;
-}
-
-ft_status ft_memory_destroy(ft_memory *memory) {
-    if (memory == NULL) return FT_OK;
+ft_status ft_memory_destroy(ft_memory *m) {
+    if (m == NULL) return FT_OK;
     ft_status status = FT_OK;
-    size_t leaks = 0;
-    const block *first = NULL;
-    for (size_t i = 0; i < memory->count; i++)
-        if (memory->blocks[i].live && leaks++ == 0) first = &memory->blocks[i];
-    if (leaks > 0)
-        status = ft_fail(FT_FAILED, first->site, "%zu buffers were never freed, the first of %zu bytes", leaks, first->requested);
-    for (size_t i = 0; i < memory->count; i++)
-        memory->device->functions->buffer_free(memory->device, memory->blocks[i].data, memory->blocks[i].size);
-    free(memory->blocks);
-    free(memory);
+    if (m->live_count > 0) {
+        const live_buffer *first = &m->live[0];
+        status = ft_fail(FT_FAILED, m->meter.sites[first->site].name, "%zu buffers were never freed, the first of %zu bytes",
+                         m->live_count, first->requested);
+    }
+    if (m->damaged) {
+        ft_error_restore(&m->damage);
+        status = m->damage.code;
+    }
+    for (int s = 0; s < FT_SCOPES; s++) ft_layout_free(&m->plan[s].layout);
+    ft_allocator_close(m->allocator);
+    ft_timeline_free(m->timeline);
+    ft_meter_free(&m->meter);
+    pthread_mutex_destroy(&m->lock);
+    free(m->live);
+    free(m);
     return status;
 }
 
-// The error of a request that cannot be met: what, where, and who holds the memory.
-static ft_status out_of_memory(const ft_memory *m, size_t bytes, const char *site) {
-    char want[24], limit[24], used[24], text[24], use[256] = "";
-    size_t at = 0;
-    for (int c = 0; c < FT_MEM_CATEGORIES; c++) {
-        if (m->by_category[c] == 0) continue;
-        int n = snprintf(use + at, sizeof use - at, "%s%s %s", at ? ", " : "", ft_memory_category_name((ft_memory_category)c),
-                         ft_bytes_text(m->by_category[c], text));
-        at += n > 0 && (size_t)n < sizeof use - at ? (size_t)n : 0;
-    }
-    ft_fail(FT_NO_MEMORY, site, "out of memory on %s: %s (%zu bytes) more are needed, %s of %s are in use%s%s%s", m->device->name,
-            ft_bytes_text(bytes, want), bytes, ft_bytes_text(m->counters.allocated, used), ft_bytes_text(m->limit, limit),
-            at ? " (" : "", use, at ? ")" : "");
-    const block *largest[3] = {NULL, NULL, NULL};
-    for (size_t i = 0; i < m->count; i++) {
-        const block *b = &m->blocks[i];
-        if (!b->live) continue;
-        for (int k = 0; k < 3; k++) {
-            if (largest[k] != NULL && largest[k]->size >= b->size) continue;
-            const block *next = largest[k];
-            largest[k] = b;
-            b = next;
-            if (b == NULL) break;
-        }
-    }
-    if (largest[0] != NULL) {
-        char holders[400];
-        size_t length = 0;
-        for (int k = 0; k < 3 && largest[k] != NULL; k++) {
-            int n = snprintf(holders + length, sizeof holders - length, "%s%s %s", k ? ", " : "", largest[k]->site,
-                             ft_bytes_text(largest[k]->size, text));
-            length += n > 0 && (size_t)n < sizeof holders - length ? (size_t)n : 0;
-        }
-        ft_hint("the largest holders are %s", holders);
-    }
-    return FT_NO_MEMORY;
+static void sync_reserved(ft_memory *m) { ft_meter_reserved(&m->meter, ft_allocator_read(m->allocator).reserved); }
+
+// Keeps the first error of a function that cannot return one.
+static void keep_damage(ft_memory *m) {
+    if (!m->damaged) ft_error_save(&m->damage);
+    m->damaged = true;
 }
 
-ft_status ft_memory_alloc(ft_memory *m, size_t bytes, ft_memory_category category, const char *site, void **data) {
+// ---- guard zones --------------------------------------------------------------------------------------------------------
+
+static ft_status set_guard(ft_memory *m, char *data, size_t bytes) {
+    if (m->options.guard_bytes == 0) return FT_OK;
+    return m->device->functions->fill(m->device, data + bytes, GUARD_BYTE, m->options.guard_bytes);
+}
+
+static void look_at_guard(ft_memory *m, const char *data, size_t bytes, int32_t site) {
+    if (m->options.guard_bytes == 0) return;
+    unsigned char zone[GUARD_MOST];
+    if (m->device->functions->download(m->device, zone, data + bytes, m->options.guard_bytes) != FT_OK ||
+        m->device->functions->sync(m->device) != FT_OK) {
+        keep_damage(m);
+        return;
+    }
+    for (size_t i = 0; i < m->options.guard_bytes; i++) {
+        if (zone[i] == GUARD_BYTE) continue;
+        ft_fail(FT_FAILED, m->meter.sites[site].name, "something wrote %zu bytes behind the end of a buffer of %zu bytes", i + 1, bytes);
+        keep_damage(m);
+        return;
+    }
+}
+
+// ---- requests -----------------------------------------------------------------------------------------------------------
+
+static ft_status refuse(ft_memory *m, size_t bytes, const char *site, bool by_limit) {
+    m->refused = true;
+    m->refusal = (ft_memory_refusal){.bytes = bytes, .reserved = m->meter.counters.reserved, .limit = m->limit, .by_limit = by_limit};
+    snprintf(m->refusal.site, sizeof m->refusal.site, "%s", site);
+    return ft_refusal_error(&m->meter, m->device->name, &m->refusal, m->arena != NULL ? ft_allocator_size(m->arena) : 0);
+}
+
+// A block of the allocator; a refusal is told with all that is known.
+static ft_status take_block(ft_memory *m, size_t bytes, const char *site, ft_block **block) {
+    bool by_limit = false;
+    if (bytes > SIZE_MAX / 2) return refuse(m, bytes, site, true);
+    ft_error_clear();
+    ft_status status = ft_allocator_take(m->allocator, bytes + m->options.guard_bytes, 0, block, &by_limit);
+    if (status != FT_OK) sync_reserved(m); // free segments may have been released
+    return status == FT_NO_MEMORY ? refuse(m, bytes, site, by_limit) : status;
+}
+
+static ft_status alloc_block(ft_memory *m, size_t bytes, int32_t site, void **data) {
+    if (m->live_count == m->live_capacity) {
+        size_t capacity = m->live_capacity ? 2 * m->live_capacity : 64;
+        live_buffer *grown = ft_realloc(m->live, capacity, sizeof *grown, "the memory meter");
+        if (grown == NULL) return FT_NO_MEMORY;
+        m->live = grown;
+        m->live_capacity = capacity;
+    }
+    live_buffer b = {.requested = bytes, .site = site, .request = -1, .in_scope = m->scope >= 0};
+    scope_plan *plan = m->recording && m->scope >= 0 && !m->recorded[m->scope] ? &m->plan[m->scope] : NULL;
+    FT_TRY(take_block(m, bytes, m->meter.sites[site].name, &b.block));
+    if (plan != NULL) {
+        ft_status status = ft_layout_enter(&plan->layout, bytes, site, &b.request);
+        if (status != FT_OK) {
+            ft_allocator_give(m->allocator, b.block);
+            return status;
+        }
+    }
+    b.data = ft_allocator_data(b.block);
+    b.allocated = ft_allocator_size(b.block);
+    m->live[m->live_count++] = b;
+    ft_meter_add(&m->meter, site, bytes, b.allocated);
+    sync_reserved(m);
+    *data = b.data;
+    return set_guard(m, b.data, bytes);
+}
+
+// The place that the recording has for this request.
+static ft_status alloc_place(ft_memory *m, size_t bytes, int32_t site, void **data) {
+    const ft_layout *l = &m->plan[m->scope].layout;
+    int32_t event = m->next_event < l->event_count ? l->events[m->next_event] : -1;
+    const ft_layout_request *r = event >= 0 ? &l->requests[event] : NULL;
+    if (r == NULL || r->bytes != bytes || r->site != site)
+        return ft_fail(FT_FAILED, m->meter.sites[site].name, "this step asks for %zu bytes where its plan has %s%s", bytes,
+                       r != NULL ? "another request: " : "none", r != NULL ? m->meter.sites[r->site].name : "");
+    m->next_event++;
+    *data = m->arena_data + r->offset;
+    ft_meter_add(&m->meter, site, bytes, r->size);
+    return set_guard(m, *data, bytes);
+}
+
+ft_status ft_memory_alloc(ft_memory *m, size_t bytes, ft_memory_category category, const char *site_name, void **data) {
     *data = NULL;
-    if (bytes > SIZE_MAX / 2) return out_of_memory(m, bytes, site);
-    size_t size = (bytes + GRANULE - 1) / GRANULE * GRANULE;
-    if (size == 0) size = GRANULE;
-    block *found = NULL;
-    for (size_t i = m->count; i-- > 0;) { // newest first: the block freed last is the warmest
-        if (!m->blocks[i].live && m->blocks[i].size == size) {
-            found = &m->blocks[i];
-            break;
-        }
+    pthread_mutex_lock(&m->lock);
+    int32_t site = ft_meter_find(&m->meter, category, site_name);
+    bool planned = m->scope >= 0 && m->plan[m->scope].present;
+    ft_status status = site < 0 ? FT_NO_MEMORY : planned ? alloc_place(m, bytes, site, data) : alloc_block(m, bytes, site, data);
+    if (status == FT_OK && m->timeline != NULL) ft_timeline_note(m->timeline, &m->meter, false);
+    pthread_mutex_unlock(&m->lock);
+    return status;
+}
+
+static void free_place(ft_memory *m, const char *data) {
+    assert(m->scope >= 0 && "a tensor of a step outlived it");
+    const ft_layout *l = &m->plan[m->scope].layout;
+    int32_t event = m->next_event < l->event_count ? l->events[m->next_event] : 0;
+    const ft_layout_request *r = event < 0 ? &l->requests[~event] : NULL;
+    if (r == NULL || m->arena_data + r->offset != data) {
+        ft_fail(FT_FAILED, NULL, "this step frees its tensors in another order than its plan");
+        keep_damage(m);
+        return;
     }
-    if (found == NULL) {
-        if (m->count == m->capacity) {
-            size_t capacity = m->capacity ? 2 * m->capacity : 64;
-            block *grown = ft_realloc(m->blocks, capacity, sizeof *grown, "the memory meter");
-            if (grown == NULL) return FT_NO_MEMORY;
-            m->blocks = grown;
-            m->capacity = capacity;
-        }
-        if (m->counters.reserved + size > m->limit) release_cached(m);
-        if (m->counters.reserved + size > m->limit) return out_of_memory(m, bytes, site);
-        void *fresh = NULL;
-        ft_status status = m->device->functions->buffer_alloc(m->device, size, &fresh);
-        if (status == FT_NO_MEMORY) {
-            release_cached(m);
-            status = m->device->functions->buffer_alloc(m->device, size, &fresh);
-        }
-        if (status == FT_NO_MEMORY) return out_of_memory(m, bytes, site);
-        FT_TRY(status);
-        found = &m->blocks[m->count++];
-        *found = (block){.data = fresh, .size = size};
-        m->counters.reserved += size;
-        if (m->counters.reserved > m->counters.peak_reserved) m->counters.peak_reserved = m->counters.reserved;
-    }
-    found->live = true;
-    found->requested = bytes;
-    found->category = category;
-    snprintf(found->site, sizeof found->site, "%s", site);
-    ft_memory_counters *c = &m->counters;
-    c->live_buffers++;
-    c->requested += bytes;
-    c->allocated += size;
-    m->by_category[category] += size;
-    if (c->requested > c->peak_requested) c->peak_requested = c->requested;
-    if (c->allocated > c->phase_peak[m->phase]) c->phase_peak[m->phase] = c->allocated;
-    if (c->allocated > c->peak_allocated) {
-        c->peak_allocated = c->allocated;
-        memcpy(c->at_peak, m->by_category, sizeof c->at_peak);
-    }
-    *data = found->data;
-    return FT_OK;
+    m->next_event++;
+    look_at_guard(m, data, r->bytes, r->site);
+    ft_meter_remove(&m->meter, r->site, r->bytes, r->size);
+}
+
+static void free_at(ft_memory *m, size_t i) {
+    live_buffer b = m->live[i];
+    m->live_count--;
+    memmove(&m->live[i], &m->live[i + 1], (m->live_count - i) * sizeof *m->live);
+    if (b.request >= 0 && m->scope >= 0 && ft_layout_leave(&m->plan[m->scope].layout, b.request) != FT_OK) keep_damage(m);
+    look_at_guard(m, b.data, b.requested, b.site);
+    ft_meter_remove(&m->meter, b.site, b.requested, b.allocated);
+    ft_allocator_give(m->allocator, b.block);
+}
+
+static void free_block(ft_memory *m, const char *data) {
+    size_t i = m->live_count;
+    while (i > 0 && m->live[i - 1].data != data) i--; // newest first: most live shortly
+    assert(i > 0 && "ft_memory_free of something that is not a live buffer");
+    free_at(m, i - 1);
+}
+
+ft_memory_counters ft_memory_read(ft_memory *m) {
+    pthread_mutex_lock(&m->lock);
+    ft_memory_counters c = m->meter.counters;
+    pthread_mutex_unlock(&m->lock);
+    return c;
+}
+
+static bool in_arena(const ft_memory *m, const char *data) {
+    return m->arena != NULL && data >= m->arena_data && data < m->arena_data + ft_allocator_size(m->arena);
 }
 
 void ft_memory_free(ft_memory *m, void *data) {
     if (data == NULL) return;
-    for (size_t i = m->count; i-- > 0;) {
-        block *b = &m->blocks[i];
-        if (b->data != data || !b->live) continue;
-        b->live = false;
-        m->counters.live_buffers--;
-        m->counters.requested -= b->requested;
-        m->counters.allocated -= b->size;
-        m->by_category[b->category] -= b->size;
-        return;
+    pthread_mutex_lock(&m->lock);
+    if (in_arena(m, data)) free_place(m, data);
+    else free_block(m, data);
+    if (m->timeline != NULL) ft_timeline_note(m->timeline, &m->meter, false);
+    pthread_mutex_unlock(&m->lock);
+}
+
+// ---- scopes -------------------------------------------------------------------------------------------------------------
+
+void ft_memory_record(ft_memory *m) { m->recording = true; }
+
+ft_status ft_memory_adopt(ft_memory *m, const ft_memory *recorded) {
+    assert(m->arena == NULL && m->scope < 0);
+    size_t bytes = 0, live = 0;
+    for (int s = 0; s < FT_SCOPES; s++) {
+        if (!recorded->recorded[s]) continue;
+        ft_layout *l = &m->plan[s].layout;
+        FT_TRY(ft_layout_copy(&recorded->plan[s].layout, l));
+        for (int32_t i = 0; i < l->count; i++) { // its sites are the other meter's
+            const ft_meter_site *site = &recorded->meter.sites[l->requests[i].site];
+            l->requests[i].site = ft_meter_find(&m->meter, site->category, site->name);
+            if (l->requests[i].site < 0) return FT_NO_MEMORY;
+        }
+        FT_TRY(ft_layout_place(l, m->options.guard_bytes));
+        if (l->bytes > bytes) bytes = l->bytes;
+        if (l->live_bytes > live) live = l->live_bytes;
     }
-    assert(!"ft_memory_free of something that is not a live buffer");
+    if (bytes == 0) return FT_OK;
+    pthread_mutex_lock(&m->lock);
+    ft_status status = take_block(m, bytes, "step arena", &m->arena);
+    if (status == FT_OK) {
+        m->arena_data = ft_allocator_data(m->arena);
+        m->meter.counters.arena_bytes = bytes;
+        m->meter.counters.arena_live_bytes = live;
+        for (int s = 0; s < FT_SCOPES; s++) m->plan[s].present = recorded->recorded[s];
+    }
+    sync_reserved(m);
+    pthread_mutex_unlock(&m->lock);
+    return status;
+}
+
+ft_status ft_memory_scope_begin(ft_memory *m, ft_scope scope) {
+    if (m->scope >= 0) return ft_fail(FT_FAILED, NULL, "a step begins inside another");
+    m->scope = (int)scope;
+    m->next_event = 0;
+    return FT_OK;
+}
+
+// Frees what the failed scope still holds.
+static void abandon(ft_memory *m) {
+    for (size_t i = m->live_count; i-- > 0;) {
+        m->live[i].request = -1; // nothing of a failed recording is kept
+        if (m->live[i].in_scope) free_at(m, i);
+    }
+    const scope_plan *p = &m->plan[m->scope];
+    for (int32_t e = 0; p->present && e < m->next_event; e++) {
+        const ft_layout_request *r = p->layout.events[e] >= 0 ? &p->layout.requests[p->layout.events[e]] : NULL;
+        if (r != NULL && r->end >= m->next_event) ft_meter_remove(&m->meter, r->site, r->bytes, r->size);
+    }
+    if (m->recording && !m->recorded[m->scope]) ft_layout_free(&m->plan[m->scope].layout);
+}
+
+ft_status ft_memory_scope_end(ft_memory *m, ft_status outcome) {
+    const scope_plan *p = &m->plan[m->scope];
+    if (outcome == FT_OK && m->damaged) {
+        ft_error_restore(&m->damage);
+        outcome = m->damage.code;
+    }
+    if (outcome == FT_OK && p->present && m->next_event != p->layout.event_count)
+        outcome = ft_fail(FT_FAILED, NULL, "this step made %d of the %d requests and releases of its plan", (int)m->next_event,
+                          (int)p->layout.event_count);
+    for (size_t i = 0; outcome == FT_OK && i < m->live_count; i++)
+        if (m->live[i].in_scope)
+            outcome = ft_fail(FT_FAILED, m->meter.sites[m->live[i].site].name, "a tensor outlives its step");
+    if (outcome != FT_OK) {
+        ft_error error; // looking at guard zones may set another
+        ft_error_save(&error);
+        abandon(m);
+        ft_error_restore(&error);
+    } else if (m->recording) {
+        m->recorded[m->scope] = true;
+    }
+    m->scope = -1;
+    return outcome;
+}
+
+// ---- the rest -----------------------------------------------------------------------------------------------------------
+
+void ft_memory_trim(ft_memory *m) {
+    pthread_mutex_lock(&m->lock);
+    ft_allocator_trim(m->allocator);
+    sync_reserved(m);
+    pthread_mutex_unlock(&m->lock);
 }
 
 void ft_memory_set_phase(ft_memory *m, ft_memory_phase phase) {
-    m->phase = phase;
-    if (m->counters.allocated > m->counters.phase_peak[phase]) m->counters.phase_peak[phase] = m->counters.allocated;
+    pthread_mutex_lock(&m->lock);
+    ft_meter_phase(&m->meter, phase);
+    if (m->timeline != NULL) ft_timeline_note(m->timeline, &m->meter, true);
+    pthread_mutex_unlock(&m->lock);
 }
 
-ft_memory_counters ft_memory_read(const ft_memory *m) { return m->counters; }
 ft_device *ft_memory_device(ft_memory *m) { return m->device; }
+size_t ft_memory_limit(const ft_memory *m) { return m->limit; }
+
+int ft_memory_holders_at_peak(ft_memory *m, ft_memory_use *uses, int most) {
+    int count = 0;
+    pthread_mutex_lock(&m->lock);
+    for (int32_t i = 0; i < m->meter.count; i++) {
+        size_t bytes = ft_meter_at_peak(&m->meter, i);
+        if (bytes == 0 || (count == most && uses[count - 1].bytes >= bytes)) continue;
+        int at = count < most ? count++ : most - 1;
+        for (; at > 0 && uses[at - 1].bytes < bytes; at--) uses[at] = uses[at - 1];
+        uses[at] = (ft_memory_use){.category = m->meter.sites[i].category, .bytes = bytes};
+        memcpy(uses[at].site, m->meter.sites[i].name, sizeof uses[at].site);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return count;
+}
+
+bool ft_memory_refused(ft_memory *m, ft_memory_refusal *refusal) {
+    if (m->refused) *refusal = m->refusal;
+    return m->refused;
+}
+
+ft_status ft_memory_trace(ft_memory *m) { return m->timeline == NULL ? ft_timeline_new(&m->timeline) : FT_OK; }
+
+void ft_memory_mark(ft_memory *m, const char *name) {
+    if (m->timeline == NULL) return;
+    pthread_mutex_lock(&m->lock);
+    ft_timeline_mark(m->timeline, name);
+    pthread_mutex_unlock(&m->lock);
+}
+
+ft_status ft_memory_trace_write(ft_memory *m, const char *path) {
+    return m->timeline != NULL ? ft_timeline_write(m->timeline, m->device->name, path) : FT_OK;
+}

@@ -1,17 +1,29 @@
 // memory.h - where every buffer of a run comes from: alloc(bytes, category, site), metered.
 //
-// Three counters, as users of such engines know them: requested (the bytes asked for), allocated (rounded up to the
+// Counters, as users of such engines know them: requested (the bytes asked for), allocated (rounded up to the
 // allocator's granularity), reserved (taken from the device, in use or cached). Each has a current value and a peak;
-// allocated has one per category as well, and the categories at the moment of the peak.
-// Three lifetimes use it: run (weights, state), step (activations) and op (scratch). Step and op tensors are asked for
-// with the size of the run's LARGEST micro-batch, in the same order every step, so that from the second step on nothing
-// is taken from the device.
+// requested and allocated have one per category as well, with the categories and sites at the moment of the peak.
+//
+// Three lifetimes (DESIGN.md, idea 2). Run tensors (weights, state, batches) come from the caching allocator
+// (allocator.h). Step and op tensors live inside a scope: a stretch of code whose requests are the same every time,
+// because they have the size of the run's LARGEST micro-batch. A scope that was recorded beforehand (on the plan back
+// end, where that costs nothing) has its tensors laid out in one arena (layout.h), the arena being a block of the
+// allocator: the same addresses every step, and nothing is allocated inside a step. A scope without a recording is
+// served by the allocator like everything else.
+//
+//     ft_memory_record(rehearsal); ... one scope of each kind on the plan back end ...
+//     FT_TRY(ft_memory_adopt(memory, rehearsal));             // takes the arena
+//     FT_TRY(ft_memory_scope_begin(memory, FT_SCOPE_TRAIN));  // alloc and free now hand out places
+//     return ft_memory_scope_end(memory, train(...));
+//
+// A tensor in the arena counts as allocated while it lives; the arena as a whole counts as reserved.
 // Host scratch of the CPU backend and staging buffers are buffers too. What is not: parsed files, names, the tokenised
 // text (see data/), all of them independent of batch and model size.
-// Not thread-safe: one run, one thread.
+// Thread-safe, but for scopes and destruction: a scope belongs to one thread.
 #ifndef FT_MEMORY_H
 #define FT_MEMORY_H
 
+#include "engine/memory/allocator.h"
 #include "kernels/backend.h"
 
 typedef enum ft_memory_category {
@@ -27,31 +39,84 @@ typedef enum ft_memory_phase {
 const char *ft_memory_category_name(ft_memory_category category); // "weights", ... as in run.json
 const char *ft_memory_phase_name(ft_memory_phase phase);          // "load", ...
 
+// Stretches of code with the same requests every time: a micro-batch of training, the optimizer's update, a micro-batch
+// of evaluation or prediction.
+typedef enum ft_scope { FT_SCOPE_TRAIN = 0, FT_SCOPE_UPDATE, FT_SCOPE_PREDICT, FT_SCOPES } ft_scope;
+
 typedef struct ft_memory ft_memory;
 
 typedef struct ft_memory_counters {
     size_t requested, allocated, reserved;
     size_t peak_requested, peak_allocated, peak_reserved;
+    size_t by_category[FT_MEM_CATEGORIES];           // allocated now
+    size_t requested_by_category[FT_MEM_CATEGORIES]; // requested now
     size_t at_peak[FT_MEM_CATEGORIES]; // allocated bytes by category when peak_allocated was reached
     size_t phase_peak[FT_PHASE_COUNT]; // largest allocated in each phase
+    ft_memory_phase peak_phase;        // in which peak_allocated was reached
+    size_t arena_bytes, arena_live_bytes; // of the steps' arena, and the largest sum of its live tensors; 0: none
     size_t live_buffers;
 } ft_memory_counters;
 
+typedef struct ft_memory_options {
+    ft_allocator_options allocator;
+    size_t guard_bytes; // tests: so many bytes behind every buffer are filled and looked at again when it is freed
+} ft_memory_options;
+
+// One place that asks for memory, at the peak of allocated bytes.
+typedef struct ft_memory_use {
+    char site[48];
+    ft_memory_category category;
+    size_t bytes;
+} ft_memory_use;
+
+// The request that could not be met.
+typedef struct ft_memory_refusal {
+    char site[48];
+    size_t bytes, reserved, limit;
+    bool by_limit; // the limit said no, not the device
+} ft_memory_refusal;
+
 // limit: the most that may be reserved, in bytes; 0 = the device's total.
 ft_status ft_memory_create(ft_device *device, size_t limit, ft_memory **memory);
+ft_status ft_memory_create_with(ft_device *device, const ft_memory_options *options, ft_memory **memory);
 // Frees everything. A buffer still live is a leak: the first is named and FT_FAILED returned (everything is freed all the
 // same). NULL is fine.
 ft_status ft_memory_destroy(ft_memory *memory);
 
 // Contents undefined, aligned to 256 bytes. `site` names the tensor ("layer 3 qkv") and is copied. bytes == 0 gives a
 // unique non-NULL address. FT_NO_MEMORY: the error names size, site, limit, use by category and the largest holders;
-// counters stay as they were.
+// counters stay as they were. In a recorded scope a request that the recording does not have is FT_FAILED.
 ft_status ft_memory_alloc(ft_memory *memory, size_t bytes, ft_memory_category category, const char *site, void **data);
 void ft_memory_free(ft_memory *memory, void *data); // NULL is fine
 
+// From now on the first run of each scope is recorded.
+void ft_memory_record(ft_memory *memory);
+// Lays out the scopes that `recorded` has and takes an arena for the largest of them; FT_NO_MEMORY as from
+// ft_memory_alloc. Once a memory.
+ft_status ft_memory_adopt(ft_memory *memory, const ft_memory *recorded);
+ft_status ft_memory_scope_begin(ft_memory *memory, ft_scope scope);
+// `outcome` is how the stretch went. FT_OK: FT_FAILED when it asked or freed otherwise than recorded. A failure is passed
+// on, after everything that the scope still held was freed: the books are then as they were when it began.
+ft_status ft_memory_scope_end(ft_memory *memory, ft_status outcome);
+
+// Gives cached segments back to the device. At the end of a stage (load, evaluation, save) this makes the allocator free
+// of history: what follows needs the same memory whatever came before.
+void ft_memory_trim(ft_memory *memory);
+
 void ft_memory_set_phase(ft_memory *memory, ft_memory_phase phase);
-ft_memory_counters ft_memory_read(const ft_memory *memory);
+ft_memory_counters ft_memory_read(ft_memory *memory);
 ft_device *ft_memory_device(ft_memory *memory);
+size_t ft_memory_limit(const ft_memory *memory);
+// The largest holders when peak_allocated was reached, largest first; at most `most`. Returns how many were written.
+int ft_memory_holders_at_peak(ft_memory *memory, ft_memory_use *uses, int most);
+// False when no request has been refused yet.
+bool ft_memory_refused(ft_memory *memory, ft_memory_refusal *refusal);
+
+// timeline.c: from here on, allocations and phases are noted (the first ones each, then the phases alone, so that the
+// file stays small) and can be written as a trace that ui.perfetto.dev and chrome://tracing open.
+ft_status ft_memory_trace(ft_memory *memory);
+void ft_memory_mark(ft_memory *memory, const char *name); // a named moment of the trace; nothing without a trace
+ft_status ft_memory_trace_write(ft_memory *memory, const char *path); // atomically; FT_OK without a trace
 
 // "1.50GiB", "12.0MiB", "512B": for people. out holds at least 24 bytes; returns out.
 const char *ft_bytes_text(size_t bytes, char *out);

@@ -185,7 +185,8 @@ ft_status ft_model_train_batch(ft_model *model, const ft_batch *batch, ft_capaci
     training_state state;
     ft_pass pass = pass_of(model, batch, capacity, step);
     ft_status status = allocate_state(model, &arena, &state);
-    if (status == FT_OK) status = train(&pass, &state, losses);
+    if (status == FT_OK) status = ft_memory_scope_begin(model->memory, FT_SCOPE_TRAIN);
+    if (status == FT_OK) status = ft_memory_scope_end(model->memory, train(&pass, &state, losses));
     ft_arena_free(&arena);
     return status;
 }
@@ -205,7 +206,8 @@ ft_status ft_model_predict_batch(ft_model *model, const ft_batch *batch, ft_capa
     training_state state;
     ft_pass pass = pass_of(model, batch, capacity, NULL);
     ft_status status = allocate_state(model, &arena, &state);
-    if (status == FT_OK) status = predict(&pass, &state, logits);
+    if (status == FT_OK) status = ft_memory_scope_begin(model->memory, FT_SCOPE_PREDICT);
+    if (status == FT_OK) status = ft_memory_scope_end(model->memory, predict(&pass, &state, logits));
     ft_arena_free(&arena);
     return status;
 }

@@ -2,6 +2,7 @@
 
 #include "engine/io/files.h"
 #include "engine/io/safetensors.h"
+#include "engine/model/staging.h"
 #include "kernels/philox.h"
 
 #include <math.h>
@@ -26,43 +27,44 @@ static bool is_norm_weight(const char *name) {
     return at != NULL && at[strlen("LayerNorm.weight")] == '\0';
 }
 
-// Room for the largest parameter, from the run's memory like every buffer.
-static ft_status take_staging(ft_model *m, float **staging) {
-    int64_t largest = 0;
-    for (int i = 0; i < m->parameters.count; i++)
-        if (m->parameters.list[i].count > largest) largest = m->parameters.list[i].count;
-    void *data;
-    FT_TRY(ft_memory_alloc(m->memory, (size_t)largest * sizeof(float), FT_MEM_DATA, "staging of weights", &data));
-    *staging = data;
+typedef struct drawing {
+    const ft_parameter *parameter;
+    uint64_t key;
+    double range;
+    int64_t zero_first, zero_last; // elements that are 0: the padding row of the word table
+} drawing;
+
+static ft_status draw_part(void *context, int64_t first, int64_t count, float *out) {
+    const drawing *d = context;
+    const ft_parameter *p = d->parameter;
+    float constant = is_norm_weight(p->name) ? 1.0f : 0.0f;
+    for (int64_t n = 0; n < count; n += 2) { // Box-Muller gives them in pairs
+        uint64_t i = (uint64_t)(first + n);
+        double radius = sqrt(-2.0 * log(uniform(d->key, i))), angle = 6.283185307179586 * uniform(d->key, i + 1);
+        out[n] = p->rows > 0 ? (float)(d->range * radius * cos(angle)) : constant;
+        if (n + 1 < count) out[n + 1] = p->rows > 0 ? (float)(d->range * radius * sin(angle)) : constant;
+    }
+    for (int64_t i = d->zero_first > first ? d->zero_first : first; i < d->zero_last && i < first + count; i++) out[i - first] = 0;
     return FT_OK;
 }
 
-static ft_status upload(ft_model *m, int index, const float *staging) {
-    const ft_device_functions *f = m->device->functions;
-    ft_tensor weight = ft_parameter_weight(&m->parameters, index);
-    FT_TRY(f->upload(m->device, weight.data, staging, (size_t)m->parameters.list[index].count * sizeof(float)));
-    return f->sync(m->device); // the staging is used again
-}
-
-static ft_status draw_parameter(ft_model *m, int index, double initializer_range, uint64_t seed, float *staging) {
+static ft_status draw_parameter(ft_model *m, int index, double initializer_range, uint64_t seed, ft_staging *staging) {
     const ft_parameter *p = &m->parameters.list[index];
-    uint64_t key = ft_splitmix64(seed) ^ name_hash(p->name);
-    for (int64_t i = 0; i < p->count; i += 2) { // Box-Muller
-        double radius = sqrt(-2.0 * log(uniform(key, (uint64_t)i))), angle = 6.283185307179586 * uniform(key, (uint64_t)i + 1);
-        staging[i] = p->rows > 0 ? (float)(initializer_range * radius * cos(angle)) : is_norm_weight(p->name) ? 1.0f : 0.0f;
-        if (i + 1 < p->count) staging[i + 1] = p->rows > 0 ? (float)(initializer_range * radius * sin(angle)) : staging[i];
+    drawing d = {.parameter = p, .key = ft_splitmix64(seed) ^ name_hash(p->name), .range = initializer_range};
+    if (index == m->word && m->padding_id >= 0) {
+        d.zero_first = (int64_t)m->padding_id * p->cols;
+        d.zero_last = d.zero_first + p->cols;
     }
-    if (index == m->word && m->padding_id >= 0)
-        memset(staging + (int64_t)m->padding_id * p->cols, 0, (size_t)p->cols * sizeof(float));
-    return upload(m, index, staging);
+    return ft_staging_upload(staging, ft_parameter_weight(&m->parameters, index).data, p->count, draw_part, &d);
 }
 
 ft_status ft_model_draw(ft_model *model, double initializer_range, uint64_t seed) {
-    float *staging;
-    FT_TRY(take_staging(model, &staging));
+    ft_staging staging;
+    FT_TRY(ft_staging_open(model->memory, &staging));
     ft_status status = FT_OK;
-    for (int i = 0; status == FT_OK && i < model->parameters.count; i++) status = draw_parameter(model, i, initializer_range, seed, staging);
-    ft_memory_free(model->memory, staging);
+    for (int i = 0; status == FT_OK && i < model->parameters.count; i++)
+        status = draw_parameter(model, i, initializer_range, seed, &staging);
+    ft_staging_close(&staging);
     return status;
 }
 
@@ -109,18 +111,23 @@ static ft_status check_shape(const ft_model *m, const ft_safetensors *file, cons
     return FT_INVALID;
 }
 
-static ft_status load_parameter(ft_model *m, const ft_safetensors *file, const ft_safetensor *t, int index, float *staging) {
-    const ft_parameter *p = &m->parameters.list[index];
-    FT_TRY(ft_safetensor_to_f32(file, t, staging, p->count));
-    for (int64_t i = 0; i < p->count; i++)
-        if (!isfinite(staging[i]))
-            return ft_fail(FT_INVALID, ft_safetensors_path(file), "tensor %s holds a value that is not finite at element %lld", t->name,
-                           (long long)i);
-    return upload(m, index, staging);
+typedef struct loading {
+    const ft_safetensors *file;
+    const ft_safetensor *tensor;
+} loading;
+
+static ft_status load_part(void *context, int64_t first, int64_t count, float *out) {
+    const loading *l = context;
+    FT_TRY(ft_safetensor_part_to_f32(l->file, l->tensor, first, count, out));
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(out[i]))
+            return ft_fail(FT_INVALID, ft_safetensors_path(l->file), "tensor %s holds a value that is not finite at element %lld",
+                           l->tensor->name, (long long)(first + i));
+    return FT_OK;
 }
 
-static ft_status load_all(ft_model *m, const ft_safetensors *file, double range, uint64_t seed, float *staging, ft_arena *arena,
-                          ft_load_report *report) {
+static ft_status load_all(ft_model *m, const ft_safetensors *file, double range, uint64_t seed, ft_staging *staging,
+                          ft_arena *arena, ft_load_report *report) {
     int tensors = ft_safetensors_count(file);
     bool *used = ft_arena_alloc(arena, (size_t)tensors + 1);
     report->drawn = ft_arena_alloc(arena, (size_t)m->parameters.count * sizeof *report->drawn);
@@ -145,7 +152,8 @@ static ft_status load_all(ft_model *m, const ft_safetensors *file, double range,
             continue;
         }
         FT_TRY(check_shape(m, file, t, p));
-        FT_TRY(load_parameter(m, file, t, i, staging));
+        loading l = {file, t};
+        FT_TRY(ft_staging_upload(staging, ft_parameter_weight(&m->parameters, i).data, p->count, load_part, &l));
         for (int k = 0; k < tensors; k++)
             if (ft_safetensors_at(file, k) == t) used[k] = true;
     }
@@ -171,12 +179,11 @@ ft_status ft_model_load(ft_model *model, const char *model_dir, double initializ
     }
     ft_safetensors *file;
     FT_TRY(ft_safetensors_open(path, &file));
-    float *staging;
-    ft_status status = take_staging(model, &staging);
-    if (status == FT_OK) {
-        status = load_all(model, file, initializer_range, seed, staging, arena, report);
-        ft_memory_free(model->memory, staging);
-    }
+    ft_staging staging;
+    ft_memory_set_phase(model->memory, FT_PHASE_LOAD);
+    ft_status status = ft_staging_open(model->memory, &staging);
+    if (status == FT_OK) status = load_all(model, file, initializer_range, seed, &staging, arena, report);
+    ft_staging_close(&staging);
     ft_safetensors_close(file);
     return status;
 }
@@ -184,18 +191,15 @@ ft_status ft_model_load(ft_model *model, const char *model_dir, double initializ
 // ---- saving -----------------------------------------------------------------------------------------------------------
 
 typedef struct weights_source {
-    ft_model *model;
-    float *staging; // room for the largest parameter
+    const ft_model *model;
+    ft_staging staging;
 } weights_source;
 
-static ft_status fetch_weight(void *context, int index, const void **data) {
+static ft_status fetch_weight(void *context, int index, size_t offset, size_t bytes, const void **data) {
     weights_source *s = context;
-    ft_device *device = s->model->device;
-    ft_tensor w = ft_parameter_weight(&s->model->parameters, index);
-    FT_TRY(device->functions->download(device, s->staging, w.data, (size_t)s->model->parameters.list[index].count * sizeof(float)));
-    FT_TRY(device->functions->sync(device));
-    *data = s->staging;
-    return FT_OK;
+    const float *weight = ft_parameter_weight(&s->model->parameters, index).data;
+    *data = s->staging.data;
+    return ft_staging_download(&s->staging, weight + offset / sizeof(float), (int64_t)(bytes / sizeof(float)));
 }
 
 static ft_status write_weights(ft_model *m, const char *path, FILE *out, ft_arena *arena) {
@@ -210,12 +214,12 @@ static ft_status write_weights(ft_model *m, const char *path, FILE *out, ft_aren
                                      .shape = {p->rows > 0 ? p->rows : p->cols, p->rows > 0 ? p->cols : 0},
                                      .bytes = (size_t)p->count * sizeof(float)};
     }
-    float *staging;
-    FT_TRY(take_staging(m, &staging));
-    weights_source source = {m, staging};
+    weights_source source = {.model = m};
+    FT_TRY(ft_staging_open(m->memory, &source.staging));
     static const char *const metadata[] = {"format", "pt", NULL};
-    ft_status status = ft_safetensors_write_from(out, path, count, tensors, metadata, fetch_weight, &source);
-    ft_memory_free(m->memory, staging);
+    ft_status status = ft_safetensors_write_from(out, path, count, tensors, metadata, (size_t)FT_STAGING_FLOATS * sizeof(float),
+                                                 fetch_weight, &source);
+    ft_staging_close(&source.staging);
     return status;
 }
 

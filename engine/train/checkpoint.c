@@ -8,6 +8,7 @@
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "engine/io/safetensors.h"
+#include "engine/model/staging.h"
 #include "kernels/log.h"
 
 #include <dirent.h>
@@ -97,8 +98,8 @@ typedef struct checkpoint_tensors {
     ft_trainer *trainer;
     int count;
     ft_safetensor *list;
-    float **device;  // where it lives
-    float *staging;
+    float **device; // where it lives
+    ft_staging staging;
 } checkpoint_tensors;
 
 static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors *c) {
@@ -108,10 +109,8 @@ static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors
     c->device = ft_arena_alloc(arena, (size_t)p->count * PARTS * sizeof *c->device);
     if (c->list == NULL || c->device == NULL) return FT_NO_MEMORY;
     float *const base[PARTS] = {p->weights, p->m, p->v};
-    int64_t largest = 0;
     for (int i = 0; i < p->count; i++) {
         const ft_parameter *q = &p->list[i];
-        if (q->count > largest) largest = q->count;
         for (int part = 0; part < (q->trainable ? PARTS : 1); part++) {
             char *name = ft_arena_format(arena, "%s%s", part_prefix[part], q->name);
             if (name == NULL) return FT_NO_MEMORY;
@@ -123,19 +122,13 @@ static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors
             c->device[c->count++] = base[part] + q->offset;
         }
     }
-    void *data;
-    FT_TRY(ft_memory_alloc(t->memory, (size_t)largest * sizeof(float), FT_MEM_DATA, "staging of a checkpoint", &data));
-    c->staging = data;
-    return FT_OK;
+    return ft_staging_open(t->memory, &c->staging);
 }
 
-static ft_status fetch(void *context, int index, const void **data) {
+static ft_status fetch(void *context, int index, size_t offset, size_t bytes, const void **data) {
     checkpoint_tensors *c = context;
-    ft_device *device = c->trainer->device;
-    FT_TRY(device->functions->download(device, c->staging, c->device[index], c->list[index].bytes));
-    FT_TRY(device->functions->sync(device));
-    *data = c->staging;
-    return FT_OK;
+    *data = c->staging.data;
+    return ft_staging_download(&c->staging, c->device[index] + offset / sizeof(float), (int64_t)(bytes / sizeof(float)));
 }
 
 static ft_status write_tensors(ft_trainer *t, const char *path) {
@@ -144,12 +137,22 @@ static ft_status write_tensors(ft_trainer *t, const char *path) {
     ft_atomic_file file = {0};
     ft_status status = list_tensors(t, &arena, &c);
     if (status == FT_OK) status = ft_atomic_open(&file, path);
-    if (status == FT_OK) status = ft_safetensors_write_from(file.stream, path, c.count, c.list, NULL, fetch, &c);
+    if (status == FT_OK) status = ft_safetensors_write_from(file.stream, path, c.count, c.list, NULL, (size_t)FT_STAGING_FLOATS * sizeof(float), fetch, &c);
     if (status == FT_OK) status = ft_atomic_commit(&file);
     else ft_atomic_abort(&file);
-    ft_memory_free(t->memory, c.staging);
+    ft_staging_close(&c.staging);
     ft_arena_free(&arena);
     return status;
+}
+
+typedef struct reading {
+    const ft_safetensors *file;
+    const ft_safetensor *tensor;
+} reading;
+
+static ft_status read_part(void *context, int64_t first, int64_t count, float *out) {
+    const reading *r = context;
+    return ft_safetensor_part_to_f32(r->file, r->tensor, first, count, out);
 }
 
 static ft_status read_one(checkpoint_tensors *c, const ft_safetensors *file, int index) {
@@ -157,10 +160,8 @@ static ft_status read_one(checkpoint_tensors *c, const ft_safetensors *file, int
     if (have == NULL) return ft_fail(FT_INVALID, ft_safetensors_path(file), "tensor %s is missing", want->name);
     if (have->dtype != FT_F32 || have->rank != want->rank || have->bytes != want->bytes || have->shape[0] != want->shape[0])
         return ft_fail(FT_INVALID, ft_safetensors_path(file), "tensor %s has another type or shape than this model", want->name);
-    FT_TRY(ft_safetensor_to_f32(file, have, c->staging, (int64_t)(want->bytes / sizeof(float))));
-    ft_device *device = c->trainer->device;
-    FT_TRY(device->functions->upload(device, c->device[index], c->staging, want->bytes));
-    return device->functions->sync(device);
+    reading r = {file, have};
+    return ft_staging_upload(&c->staging, c->device[index], (int64_t)(want->bytes / sizeof(float)), read_part, &r);
 }
 
 static ft_status read_tensors(ft_trainer *t, const char *path) {
@@ -171,7 +172,7 @@ static ft_status read_tensors(ft_trainer *t, const char *path) {
     if (status == FT_OK) status = ft_safetensors_open(path, &file);
     for (int i = 0; status == FT_OK && i < c.count; i++) status = read_one(&c, file, i);
     ft_safetensors_close(file);
-    ft_memory_free(t->memory, c.staging);
+    ft_staging_close(&c.staging);
     ft_arena_free(&arena);
     return status;
 }

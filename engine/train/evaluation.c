@@ -9,22 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// By default a micro-batch of an evaluation is no larger than those of training, so that it never raises the peak;
-// eval.batch_multiplier allows so many times more, eval.batch_size counts sequences alone.
-static ft_batch_limits limits_of(const ft_trainer *t) {
-    const ft_config *c = t->config;
-    int64_t times = c->eval.batch_multiplier; // a text longer than max_tokens stands alone
-    if (c->eval.batch_size != FT_AUTO) return (ft_batch_limits){.max_sequences = c->eval.batch_size};
-    return (ft_batch_limits){.max_tokens = t->plan.capacity.tokens * times, .max_sequences = t->plan.capacity.sequences * times};
-}
-
-// The training capacity where it suffices: the evaluation then lives in the blocks of a step.
-static ft_capacity capacity_of(const ft_trainer *t, const ft_dataset *data, ft_batch_limits limits) {
-    ft_capacity own = ft_eval_capacity(data, limits), training = t->plan.capacity;
-    bool fits = own.tokens <= training.tokens && own.sequences <= training.sequences && own.longest <= training.longest;
-    return fits ? training : own;
-}
-
 typedef struct progress {
     const char *what;
     double shown;
@@ -53,9 +37,8 @@ static ft_status judge(ft_trainer *t, ft_split split, float **logits, ft_metrics
     float *losses = ft_calloc((size_t)data->examples, sizeof *losses, "losses");
     ft_status status = *logits && losses ? FT_OK : FT_NO_MEMORY;
     progress p = {split == FT_SPLIT_TEST ? "testing" : "evaluating", 0};
-    ft_batch_limits limits = limits_of(t);
     if (status == FT_OK)
-        status = ft_predict_dataset(&t->model, data, limits, capacity_of(t, data, limits), *logits, losses, show, &p);
+        status = ft_predict_dataset(&t->model, data, ft_eval_limits(t->config, t->plan.capacity), t->eval_capacity, *logits, losses, show, &p);
     ft_status_line("%s", "");
     if (status == FT_OK)
         status = ft_metrics_compute(*logits, data->examples, t->labels.count, data->label, losses, metrics);
@@ -101,7 +84,8 @@ done:
 
 ft_status ft_trainer_test(ft_trainer *t) {
     if (!t->split[FT_SPLIT_TEST].present) return FT_OK;
-    if (t->state.best_step >= 0 && t->state.best_step != t->state.step) {
+    // Also when the last step is the best: what a run needs must not depend on how well it goes.
+    if (t->state.best_step >= 0) {
         ft_load_report report;
         const char *best = ft_path_join(&t->arena, t->dir, "model");
         if (best == NULL) return FT_NO_MEMORY;

@@ -11,7 +11,7 @@ ft_status ft_fit_vocabulary(const ft_tokenizer *tokenizer, const ft_model_config
 }
 
 ft_status ft_fit_max_length(const ft_tokenizer *tokenizer, const ft_model_config *config, int64_t asked, int64_t trained, int *length) {
-    int64_t positions = config->max_position_embeddings, said = ft_tokenizer_max_length(tokenizer);
+    int64_t positions = config->max_position_embeddings, said = tokenizer != NULL ? ft_tokenizer_max_length(tokenizer) : 0;
     if (asked != FT_AUTO && asked > positions)
         return ft_fail(FT_INVALID, "data.max_length", "%lld tokens, but the model has %lld positions", (long long)asked, (long long)positions);
     int64_t most = asked != FT_AUTO ? asked : trained != FT_AUTO ? trained : said > 0 && said < 512 ? said : 512;

@@ -3,19 +3,13 @@
 #include "engine/train/schedule.h"
 #include "engine/train/stop.h"
 #include "engine/train/trainer.h"
+#include "engine/train/update.h"
 
 #include "kernels/log.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static ft_adamw_hyper hyper_of(const ft_config *c) {
-    return (ft_adamw_hyper){.beta1 = c->train.adam_beta1,
-                            .beta2 = c->train.adam_beta2,
-                            .epsilon = c->train.adam_epsilon,
-                            .max_gradient_norm = c->train.max_grad_norm};
-}
 
 // Brings the values of this step to the device and clears the gradients.
 static ft_status begin_step(ft_trainer *t, int64_t examples) {
@@ -30,38 +24,6 @@ static ft_status begin_step(ft_trainer *t, int64_t examples) {
     FT_TRY(f->upload(t->device, t->step_state, &host, sizeof host));
     FT_TRY(f->sync(t->device)); // `host` goes out of scope
     return f->fill(t->device, t->model.parameters.gradients, 0, (size_t)t->model.parameters.trainable * sizeof(float));
-}
-
-static ft_status run_update(ft_trainer *t, int64_t examples) {
-    const ft_parameters *p = &t->model.parameters;
-    ft_device *device = t->device;
-    ft_memory_set_phase(t->memory, FT_PHASE_OPTIMIZER);
-    ft_tensor losses = ft_vector(t->losses, examples, FT_F32);
-    ft_gradient_norm_args norm = {.gradient = ft_vector(p->gradients, p->trainable, FT_F32),
-                                  .losses = &losses,
-                                  .hyper = hyper_of(t->config),
-                                  .update = t->update_state};
-    size_t bytes = ft_gradient_norm_workspace(&device->target, &norm);
-    void *scratch;
-    FT_TRY(ft_memory_alloc(t->memory, bytes, FT_MEM_WORKSPACE, "gradient_norm scratch", &scratch));
-    norm.workspace = (ft_workspace){scratch, bytes};
-    FT_TRY(FT_RUN(device, gradient_norm, &norm));
-    ft_memory_free(t->memory, scratch);
-    ft_adamw_args adamw = {.parameter = ft_vector(p->weights, p->trainable, FT_F32),
-                           .gradient = norm.gradient,
-                           .m = ft_vector(p->m, p->trainable, FT_F32),
-                           .v = ft_vector(p->v, p->trainable, FT_F32),
-                           .ranges = p->ranges,
-                           .range_count = p->range_count,
-                           .hyper = norm.hyper,
-                           .step = t->step_state,
-                           .update = t->update_state};
-    bytes = ft_adamw_workspace(&device->target, &adamw);
-    FT_TRY(ft_memory_alloc(t->memory, bytes, FT_MEM_WORKSPACE, "adamw scratch", &scratch));
-    adamw.workspace = (ft_workspace){scratch, bytes};
-    FT_TRY(FT_RUN(device, adamw, &adamw));
-    ft_memory_free(t->memory, scratch);
-    return FT_OK;
 }
 
 // Reads what the step computed and books it. FT_DIVERGED when loss or gradients are not finite: the update was skipped.
@@ -105,7 +67,7 @@ static ft_status train_step(ft_trainer *t) {
         tokens += t->buffers.device.tokens;
         at += count;
     }
-    FT_TRY(run_update(t, last - first));
+    FT_TRY(ft_update_run(&t->model.parameters, t->config, ft_vector(t->losses, last - first, FT_F32), t->step_state, t->update_state));
     FT_TRY(end_step(t, last - first));
     t->state.tokens += tokens;
     return FT_OK;

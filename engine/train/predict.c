@@ -10,7 +10,8 @@ ft_status ft_batch_buffers_create(ft_memory *memory, ft_capacity capacity, ft_ba
     size_t bytes = ft_batch_bytes(capacity.sequences, capacity.tokens);
     FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_DATA, "staging of a batch", &b->staging_block));
     FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_DATA, "batch", &b->device_block));
-    memset(b->staging_block, 0, bytes); // the gaps travel too
+    ft_device *device = ft_memory_device(memory);
+    FT_TRY(device->functions->fill(device, b->staging_block, 0, bytes)); // the gaps travel too
     ft_batch_bind(&b->staging, b->staging_block, capacity.sequences, capacity.tokens);
     ft_batch_bind(&b->device, b->device_block, capacity.sequences, capacity.tokens);
     return FT_OK;
@@ -42,17 +43,16 @@ static float cross_entropy(const float *logits, int classes, int label) {
     return (float)(log(sum) + largest - logits[label]);
 }
 
-static ft_status predict_all(ft_model *model, const ft_dataset *data, ft_batch_limits limits, ft_capacity capacity,
-                             ft_batch_buffers *buffers, void *out, float *logits, float *losses, ft_predict_progress progress,
-                             void *context) {
-    const ft_device_functions *f = model->device->functions;
-    const int classes = model->labels;
+static ft_status predict_all(ft_prediction *p, const ft_dataset *data, ft_batch_limits limits, float *logits, float *losses,
+                             ft_predict_progress progress, void *context) {
+    ft_device *device = p->model->device;
+    const int classes = p->model->labels;
     for (int64_t first = 0; first < data->examples;) {
         int64_t count = ft_batch_cut(data, NULL, first, data->examples, limits);
-        FT_TRY(ft_batch_buffers_load(buffers, data, NULL, first, count, 0));
-        FT_TRY(ft_model_predict_batch(model, &buffers->device, capacity, ft_matrix(out, count, classes, FT_F32)));
-        FT_TRY(f->download(model->device, logits + first * classes, out, (size_t)(count * classes) * sizeof(float)));
-        FT_TRY(f->sync(model->device));
+        FT_TRY(ft_batch_buffers_load(&p->buffers, data, NULL, first, count, 0));
+        FT_TRY(ft_model_predict_batch(p->model, &p->buffers.device, p->capacity, ft_matrix(p->logits, count, classes, FT_F32)));
+        FT_TRY(device->functions->download(device, logits + first * classes, p->logits, (size_t)(count * classes) * sizeof(float)));
+        FT_TRY(device->functions->sync(device));
         for (int64_t i = first; losses != NULL && i < first + count; i++)
             losses[i] = cross_entropy(logits + i * classes, classes, data->label[i]);
         first += count;
@@ -61,18 +61,25 @@ static ft_status predict_all(ft_model *model, const ft_dataset *data, ft_batch_l
     return FT_OK;
 }
 
+ft_status ft_predict_open(ft_model *model, ft_capacity capacity, ft_prediction *p) {
+    *p = (ft_prediction){.model = model, .capacity = capacity};
+    ft_memory_set_phase(model->memory, FT_PHASE_EVAL);
+    FT_TRY(ft_batch_buffers_create(model->memory, capacity, &p->buffers));
+    return ft_memory_alloc(model->memory, (size_t)capacity.sequences * (size_t)model->labels * sizeof(float), FT_MEM_ACTIVATIONS,
+                           "logits", &p->logits);
+}
+
+void ft_predict_close(ft_prediction *p) {
+    ft_memory_free(p->model->memory, p->logits);
+    ft_batch_buffers_free(&p->buffers);
+    ft_memory_trim(p->model->memory);
+}
+
 ft_status ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_limits limits, ft_capacity capacity, float *logits,
                              float *losses, ft_predict_progress progress, void *context) {
-    ft_memory_set_phase(model->memory, FT_PHASE_EVAL);
-    ft_batch_buffers buffers = {0};
-    void *out = NULL;
-    ft_status status = ft_batch_buffers_create(model->memory, capacity, &buffers);
-    if (status == FT_OK)
-        status = ft_memory_alloc(model->memory, (size_t)capacity.sequences * (size_t)model->labels * sizeof(float), FT_MEM_ACTIVATIONS,
-                                 "logits", &out);
-    if (status == FT_OK)
-        status = predict_all(model, data, limits, capacity, &buffers, out, logits, losses, progress, context);
-    ft_memory_free(model->memory, out);
-    ft_batch_buffers_free(&buffers);
+    ft_prediction p;
+    ft_status status = ft_predict_open(model, capacity, &p);
+    if (status == FT_OK) status = predict_all(&p, data, limits, logits, losses, progress, context);
+    ft_predict_close(&p);
     return status;
 }

@@ -16,9 +16,19 @@ void ft_batch_buffers_free(ft_batch_buffers *buffers); // {0} is fine
 ft_status ft_batch_buffers_load(ft_batch_buffers *buffers, const ft_dataset *data, const int32_t *order, int64_t first,
                                 int64_t count, int32_t first_slot);
 
+// What a pass over a data set holds on the device. Close it also when opening failed.
+typedef struct ft_prediction {
+    ft_model *model;
+    ft_capacity capacity;
+    ft_batch_buffers buffers;
+    void *logits; // [capacity.sequences, labels] fp32, device
+} ft_prediction;
+ft_status ft_predict_open(ft_model *model, ft_capacity capacity, ft_prediction *prediction);
+void ft_predict_close(ft_prediction *prediction);
+
 // Logits of every example: [examples * labels], host. Tensors have the size of `capacity`, which is at least
-// ft_eval_capacity(data, limits): that of training lets an evaluation live in the blocks of a step. losses (optional): [examples] softmax cross-entropy against the
-// data set's labels. Examples are taken in order in micro-batches of at most `limits`; logits do not depend on how.
+// ft_eval_capacity(data, limits): that of training lets an evaluation live in the arena of a step. losses (optional):
+// [examples] softmax cross-entropy against the data set's labels. Examples are taken in order in micro-batches of at most `limits`; logits do not depend on how.
 // progress (optional) is called after each micro-batch; it may stop the pass by returning anything but FT_OK.
 typedef ft_status (*ft_predict_progress)(void *context, int64_t done, int64_t total);
 ft_status ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_limits limits, ft_capacity capacity, float *logits,

@@ -3,6 +3,7 @@
 
 #include "engine/io/files.h"
 #include "engine/io/json.h"
+#include "engine/train/memory_json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -44,14 +45,12 @@ static size_t outside_allocator(const ft_memory_counters *c) {
 
 static json_t *memory_json(const ft_trainer *t, bool *failed) {
     ft_memory_counters c = ft_run_peaks(t);
-    json_t *at_peak = json_object(), *phases = json_object();
-    for (int k = 0; k < FT_MEM_CATEGORIES; k++)
-        ft_json_put(at_peak, ft_memory_category_name((ft_memory_category)k), json_integer((json_int_t)c.at_peak[k]), failed);
-    for (int k = 0; k < FT_PHASE_COUNT; k++)
-        ft_json_put(phases, ft_memory_phase_name((ft_memory_phase)k), json_integer((json_int_t)c.phase_peak[k]), failed);
-    return json_pack("{s:I, s:I, s:I, s:I, s:o, s:o}", "peak_requested_bytes", (json_int_t)c.peak_requested, "peak_allocated_bytes",
-                     (json_int_t)c.peak_allocated, "peak_reserved_bytes", (json_int_t)c.peak_reserved, "outside_allocator_bytes", (json_int_t)outside_allocator(&c),
-                     "at_peak", at_peak, "phases", phases);
+    return ft_memory_json(&c, outside_allocator(&c), failed);
+}
+
+static json_t *sites_json(const ft_trainer *t, bool *failed) {
+    ft_memory_use uses[24];
+    return ft_sites_json(uses, ft_memory_holders_at_peak(t->memory, uses, 24), failed);
 }
 
 static json_t *config_json(const ft_config *config, bool *failed) {
@@ -116,14 +115,15 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
     if (t->state.best_step >= 0)
         best = json_pack("{s:s, s:f, s:I}", "metric", ft_metric_name(t->config->eval.metric), "value", t->state.best_value, "step",
                          (json_int_t)t->state.best_step);
-    json_t *root = json_pack("{s:i, s:s, s:I, s:f, s:o, s:o, s:I, s:{s:f, s:f, s:f}, s:f, s:s, s:s, s:s, s:I, s:b, s:o, s:{s:s}, s:o, s:o, s:o}",
+    json_t *root = json_pack("{s:i, s:s, s:I, s:f, s:o, s:o, s:I, s:{s:f, s:f, s:f}, s:f, s:s, s:s, s:s, s:I, s:b, s:o, s:{s:s}, s:o, s:o, s:o, s:o}",
                              "format_version", FORMAT_VERSION, "status", status_name(outcome), "steps", (json_int_t)t->state.step, "epochs",
                              (double)t->state.step / (double)t->plan.steps_per_epoch, "best", best, "metrics", metrics_json(t, &failed), "tokens",
                              (json_int_t)t->state.tokens, "seconds", "total", t->state.seconds_total, "train", t->state.seconds_train,
                              "eval", t->state.seconds_eval, "tokens_per_second", rate, "device", t->device->name, "device_description",
                              t->device->description, "precision", "fp32", "seed", (json_int_t)t->config->train.seed, "stopped_early",
                              t->state.stopped_early, "data", data_json(t, &failed), "versions", "ftengine", FT_VERSION, "config",
-                             config_json(t->config, &failed), "resolved", resolved_json(t), "memory", memory_json(t, &failed));
+                             config_json(t->config, &failed), "resolved", resolved_json(t), "memory", memory_json(t, &failed),
+                             "sites", sites_json(t, &failed));
     ft_error error; // writing must not replace the error that it reports
     ft_error_save(&error);
     if (root != NULL && outcome != FT_OK && outcome != FT_INTERRUPTED && outcome != FT_TERMINATED)

@@ -38,8 +38,18 @@ static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
     return status;
 }
 
+// What does not depend on the data.
+static ft_run_plan begin(const ft_config *c) {
+    ft_run_plan plan = {.effective_batch = c->train.batch_size * c->train.gradient_accumulation_steps};
+    plan.order_seed = (uint64_t)(c->train.data_seed == FT_AUTO ? c->train.seed : c->train.data_seed);
+    plan.limits.max_sequences = c->train.micro_batch == FT_AUTO ? c->train.batch_size : c->train.micro_batch;
+    plan.limits.max_tokens = c->train.micro_batch_tokens == FT_AUTO ? 0 : c->train.micro_batch_tokens;
+    return plan;
+}
+
 ft_status ft_run_plan_make(const ft_config *c, const ft_dataset *train, ft_run_plan *plan) {
-    *plan = (ft_run_plan){.examples = train->examples};
+    *plan = begin(c);
+    plan->examples = train->examples;
     if (c->train.drop_last) plan->examples -= train->examples % c->train.batch_size;
     if (plan->examples == 0) {
         ft_fail(FT_INVALID, "train.drop_last", "all %lld training examples are fewer than one batch of %lld and would be dropped",
@@ -47,14 +57,25 @@ ft_status ft_run_plan_make(const ft_config *c, const ft_dataset *train, ft_run_p
         ft_hint("set train.drop_last = false or a smaller train.batch_size");
         return FT_INVALID;
     }
-    plan->effective_batch = c->train.batch_size * c->train.gradient_accumulation_steps;
     plan->steps_per_epoch = (plan->examples + plan->effective_batch - 1) / plan->effective_batch;
     plan->total_steps = c->train.max_steps > 0 ? c->train.max_steps : (int64_t)ceil(c->train.epochs * (double)plan->steps_per_epoch);
     plan->warmup_steps = ft_warmup_steps(c->train.warmup_ratio, c->train.warmup_steps, plan->total_steps);
-    plan->order_seed = (uint64_t)(c->train.data_seed == FT_AUTO ? c->train.seed : c->train.data_seed);
-    plan->limits.max_sequences = c->train.micro_batch == FT_AUTO ? c->train.batch_size : c->train.micro_batch;
-    plan->limits.max_tokens = c->train.micro_batch_tokens == FT_AUTO ? 0 : c->train.micro_batch_tokens;
     return measure_run(train, plan);
+}
+
+// `sequences` texts of max_length tokens, as many as the limits let in; a text longer than max_tokens stands alone.
+static ft_capacity worst(int64_t sequences, ft_batch_limits limits, int max_length) {
+    if (limits.max_sequences > 0 && limits.max_sequences < sequences) sequences = limits.max_sequences;
+    int64_t tokens = sequences * max_length, most = limits.max_tokens > max_length ? limits.max_tokens : max_length;
+    if (limits.max_tokens > 0 && tokens > most) tokens = most;
+    return (ft_capacity){.tokens = (int32_t)(tokens < INT32_MAX ? tokens : INT32_MAX), .sequences = (int32_t)sequences, .longest = max_length};
+}
+
+void ft_run_plan_worst(const ft_config *c, int max_length, ft_run_plan *plan) {
+    *plan = begin(c);
+    plan->examples = plan->effective_batch;
+    plan->total_steps = c->train.max_steps;
+    plan->capacity = worst(plan->effective_batch, plan->limits, max_length);
 }
 
 void ft_run_plan_step(const ft_run_plan *plan, int64_t step, int64_t *epoch, int64_t *first, int64_t *last) {
@@ -63,8 +84,24 @@ void ft_run_plan_step(const ft_run_plan *plan, int64_t step, int64_t *epoch, int
     *last = *first + plan->effective_batch < plan->examples ? *first + plan->effective_batch : plan->examples;
 }
 
+ft_batch_limits ft_eval_limits(const ft_config *c, ft_capacity train) {
+    if (c->eval.batch_size != FT_AUTO) return (ft_batch_limits){.max_sequences = c->eval.batch_size};
+    return (ft_batch_limits){.max_tokens = train.tokens * c->eval.batch_multiplier, .max_sequences = train.sequences * c->eval.batch_multiplier};
+}
+
 ft_capacity ft_eval_capacity(const ft_dataset *data, ft_batch_limits limits) {
     ft_capacity capacity = {0, 0, 0};
     measure(data, NULL, 0, data->examples, limits, &capacity);
     return capacity;
+}
+
+ft_capacity ft_eval_capacity_worst(const ft_config *c, ft_capacity train, int max_length) {
+    ft_batch_limits limits = ft_eval_limits(c, train);
+    return worst(limits.max_sequences, limits, max_length);
+}
+
+ft_capacity ft_capacity_union(ft_capacity a, ft_capacity b) {
+    return (ft_capacity){.tokens = a.tokens > b.tokens ? a.tokens : b.tokens,
+                         .sequences = a.sequences > b.sequences ? a.sequences : b.sequences,
+                         .longest = a.longest > b.longest ? a.longest : b.longest};
 }

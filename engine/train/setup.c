@@ -1,5 +1,7 @@
 // setup.c - from a configuration to a trainer that can take its first step.
+#include "engine/model/staging.h"
 #include "engine/train/fit.h"
+#include "engine/train/stages.h"
 #include "engine/train/stop.h"
 #include "engine/train/trainer.h"
 
@@ -14,10 +16,13 @@ const char *ft_split_name(ft_split split) {
     return names[split];
 }
 
-static ft_status open_device(ft_trainer *t) {
+static ft_status open_device(ft_trainer *t, const ft_trainer_source *source) {
     const ft_config *c = t->config;
-    FT_TRY(ft_cpu_open((int)c->device.threads, strcmp(c->device.isa, "auto") == 0 ? NULL : c->device.isa, &t->device));
-    return ft_memory_create(t->device, (size_t)c->memory.limit, &t->memory);
+    t->device = source->device;
+    if (t->device == NULL)
+        FT_TRY(ft_cpu_open((int)c->device.threads, strcmp(c->device.isa, "auto") == 0 ? NULL : c->device.isa, &t->device));
+    ft_memory_options options = {.allocator = ft_allocator_options_of(c, t->device->total_bytes, source->limit)};
+    return ft_memory_create_with(t->device, &options, &t->memory);
 }
 
 static ft_status read_tables(ft_trainer *t) {
@@ -114,11 +119,16 @@ static void list_names(const char *what, int count, const char *const *names) {
     ft_info("           %s: %s%s", what, line, at >= sizeof line - 64 ? ", ..." : "");
 }
 
-static ft_status open_model(ft_trainer *t) {
+static ft_status open_model(ft_trainer *t, const ft_trainer_source *source) {
     const ft_config *c = t->config;
+    ft_memory_set_phase(t->memory, FT_PHASE_LOAD);
     FT_TRY(ft_model_create(t->memory, &t->model_config, c, t->labels.count, &t->model));
     t->model.ignore_mismatched_sizes = c->model.ignore_mismatched_sizes;
-    if (c->model.init == FT_INIT_RANDOM) {
+    if (source->without_weights) {
+        ft_staging staging; // loading and drawing hold this much
+        FT_TRY(ft_staging_open(t->memory, &staging));
+        ft_staging_close(&staging);
+    } else if (c->model.init == FT_INIT_RANDOM) {
         FT_TRY(ft_model_draw(&t->model, t->model_config.initializer_range, (uint64_t)c->train.seed));
     } else {
         FT_TRY(ft_model_load(&t->model, c->model.path, t->model_config.initializer_range, (uint64_t)c->train.seed, &t->arena,
@@ -145,34 +155,83 @@ static ft_status allocate_step(ft_trainer *t) {
     FT_TRY(ft_memory_alloc(t->memory, (size_t)largest * sizeof(float), FT_MEM_DATA, "losses", &data));
     t->losses = data;
     t->host_losses = ft_calloc((size_t)largest, sizeof *t->host_losses, "the losses of a step");
-    t->order = ft_calloc((size_t)t->split[FT_SPLIT_TRAIN].data.examples, sizeof *t->order, "the order of an epoch");
-    return t->host_losses && t->order ? FT_OK : FT_NO_MEMORY;
+    t->order = ft_calloc((size_t)t->split[FT_SPLIT_TRAIN].data.examples + 1, sizeof *t->order, "the order of an epoch");
+    if (t->host_losses == NULL || t->order == NULL) return FT_NO_MEMORY;
+    ft_step_sizes sizes = ft_trainer_sizes(t);
+    return ft_lay_out_steps(t->memory, &t->model_config, t->config, t->labels.count, &sizes);
 }
 
-ft_status ft_trainer_open(const ft_config *config, ft_trainer *t) {
+ft_step_sizes ft_trainer_sizes(const ft_trainer *t) {
+    const ft_run_plan *p = &t->plan;
+    return (ft_step_sizes){.train = p->capacity,
+                           .predict = t->eval_capacity,
+                           .examples = p->effective_batch < p->examples ? p->effective_batch : p->examples};
+}
+
+// Evaluations of all splits share one capacity, that of training where it suffices: they then live in its arena.
+static void plan_evaluation(ft_trainer *t, const ft_trainer_source *source) {
+    const ft_config *c = t->config;
+    ft_capacity own = {0, 0, 0};
+    if (source->without_data) {
+        own = ft_eval_capacity_worst(c, t->plan.capacity, t->max_length);
+    } else {
+        ft_batch_limits limits = ft_eval_limits(c, t->plan.capacity);
+        for (int s = FT_SPLIT_VALIDATION; s < FT_SPLITS; s++)
+            if (ft_trainer_evaluates(t, (ft_split)s)) own = ft_capacity_union(own, ft_eval_capacity(&t->split[s].data, limits));
+    }
+    ft_capacity both = ft_capacity_union(own, t->plan.capacity);
+    bool fits = memcmp(&both, &t->plan.capacity, sizeof both) == 0;
+    t->eval_capacity = own.tokens > 0 && fits ? t->plan.capacity : own;
+}
+
+bool ft_trainer_evaluates(const ft_trainer *t, ft_split split) {
+    if (split == FT_SPLIT_TRAIN || !t->split[split].present) return false;
+    return split == FT_SPLIT_TEST || t->config->eval.strategy != FT_EVAL_NO;
+}
+
+// Everything that comes from data files, or its worst case.
+static ft_status open_data(ft_trainer *t, const ft_trainer_source *source) {
+    const ft_config *config = t->config;
+    if (source->without_data) {
+        t->labels.count = source->labels > 0 ? source->labels : (int)t->model_config.num_labels;
+        return ft_fit_max_length(NULL, &t->model_config, config->data.max_length, FT_AUTO, &t->max_length);
+    }
+    FT_TRY(ft_tokenizer_open(config->model.path, &t->tokenizer));
+    FT_TRY(ft_fit_vocabulary(t->tokenizer, &t->model_config, config->model.path));
+    FT_TRY(read_tables(t));
+    FT_TRY(choose_labels(t));
+    FT_TRY(check_task(t));
+    return ft_fit_max_length(t->tokenizer, &t->model_config, config->data.max_length, FT_AUTO, &t->max_length);
+}
+
+static ft_status plan_steps(ft_trainer *t, const ft_trainer_source *source) {
+    if (source->without_data) ft_run_plan_worst(t->config, t->max_length, &t->plan);
+    else FT_TRY(ft_run_plan_make(t->config, &t->split[FT_SPLIT_TRAIN].data, &t->plan));
+    plan_evaluation(t, source);
+    return FT_OK;
+}
+
+ft_status ft_trainer_open(const ft_config *config, const ft_trainer_source *source, ft_trainer *t) {
     memset(t, 0, sizeof *t);
     t->config = config;
     t->state.best_step = -1;
     t->order_epoch = -1;
     t->dir_lock = -1;
+    FT_TRY(open_device(t, source)); // first: from here on `source` owns nothing
     if (config->model.path[0] == '\0') {
         ft_fail(FT_INVALID, "model.path", "no model given");
         ft_hint("set model.path to a Hugging Face model directory (config.json, model.safetensors, vocab.txt or tokenizer.json)");
         return FT_INVALID;
     }
     FT_TRY(ft_model_config_load(config->model.path, &t->model_config));
-    FT_TRY(ft_tokenizer_open(config->model.path, &t->tokenizer));
-    FT_TRY(ft_fit_vocabulary(t->tokenizer, &t->model_config, config->model.path));
-    FT_TRY(read_tables(t));
-    FT_TRY(choose_labels(t));
-    FT_TRY(check_task(t));
-    FT_TRY(ft_fit_max_length(t->tokenizer, &t->model_config, config->data.max_length, FT_AUTO, &t->max_length));
-    FT_TRY(open_device(t));
+    FT_TRY(open_data(t, source));
     ft_info("device     %s", t->device->description);
     FT_TRY(tokenise(t));
     if (ft_stop_signal() != 0) return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped before the first step");
-    FT_TRY(ft_run_plan_make(config, &t->split[FT_SPLIT_TRAIN].data, &t->plan));
-    FT_TRY(open_model(t));
+    FT_TRY(plan_steps(t, source));
+    if (config->memory.timeline && !source->without_weights) FT_TRY(ft_memory_trace(t->memory));
+    ft_stage_log(t, "Run Start");
+    FT_TRY(open_model(t, source));
     return allocate_step(t);
 }
 

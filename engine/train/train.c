@@ -1,4 +1,5 @@
 // train.c - a run from beginning to end.
+#include "engine/train/stages.h"
 #include "engine/train/trainer.h"
 
 #include "engine/io/files.h"
@@ -13,11 +14,18 @@ static ft_status run(ft_trainer *t) {
     t->session_tokens = t->logged_tokens = t->state.tokens;
     t->session_seconds = t->logged_seconds = t->state.seconds_train;
     ft_progress_start(t);
+    t->start_memory = ft_memory_read(t->memory);
+    ft_stage_log(t, "Training Start");
     FT_TRY(ft_trainer_loop(t));
     // The state at the end: `output.exists = resume` then finds a finished run, not an old checkpoint.
     FT_TRY(ft_checkpoint_save(t));
     if (t->state.best_step < 0) FT_TRY(ft_run_save_model(t)); // never evaluated: the last model is the result
     return ft_trainer_test(t);
+}
+
+static ft_status write_timeline(ft_trainer *t) {
+    const char *path = ft_path_join(&t->arena, t->dir, "memory_timeline.json");
+    return path != NULL ? ft_memory_trace_write(t->memory, path) : FT_NO_MEMORY;
 }
 
 static ft_status train_in(ft_trainer *t) {
@@ -31,20 +39,25 @@ static ft_status train_in(ft_trainer *t) {
     ft_error error;
     ft_error_save(&error);
     ft_progress_end(t, outcome);
+    ft_stage_end(t, outcome);
     ft_status written = ft_run_write_json(t, outcome);
+    if (written == FT_OK) written = write_timeline(t);
     if (outcome == FT_OK) return written;
     ft_error_restore(&error); // what went wrong first is the news, also when run.json could not be written
     return outcome;
 }
 
-ft_status ft_train(const ft_config *config) {
+ft_status ft_train(const ft_config *config, ft_memory_refusal *refusal) {
     ft_trainer t;
     double started = ft_now();
     ft_stop_install();
-    ft_status status = ft_trainer_open(config, &t);
+    ft_status status = ft_trainer_open(config, &(ft_trainer_source){.device = NULL}, &t);
     t.started = started;
     if (status == FT_OK) status = train_in(&t);
-    // After a failure buffers of the step that failed are still out; they are freed here, and the first error is the news.
+    else if (t.memory != NULL) ft_stage_end(&t, status);
+    if (refusal != NULL) *refusal = (ft_memory_refusal){.bytes = 0};
+    if (refusal != NULL && t.memory != NULL) (void)ft_memory_refused(t.memory, refusal);
+    // After a failure buffers may still be out; they are freed here, and the first error is the news.
     ft_error error;
     ft_error_save(&error);
     ft_status closed = ft_trainer_close(&t);

@@ -14,6 +14,7 @@
 #include "engine/text/tokenizer.h"
 #include "engine/train/metrics.h"
 #include "engine/train/predict.h"
+#include "engine/train/rehearsal.h"
 #include "engine/train/run_plan.h"
 
 typedef enum ft_split { FT_SPLIT_TRAIN = 0, FT_SPLIT_VALIDATION, FT_SPLIT_TEST, FT_SPLITS } ft_split;
@@ -57,6 +58,7 @@ typedef struct ft_trainer {
     ft_model model;
     ft_load_report load_report;
     ft_run_plan plan;
+    ft_capacity eval_capacity; // of the largest micro-batch of any evaluation; tokens 0: there is none
     ft_train_state state;
     ft_metrics test_metrics;
     bool have_test_metrics;
@@ -73,6 +75,7 @@ typedef struct ft_trainer {
     const char *dir;           // run directory, absolute
     int dir_lock;              // its descriptor, locked while this process trains; -1: none
     ft_memory_counters earlier; // peaks of the sessions before a resume
+    ft_memory_counters start_memory; // when training began
     FILE *metrics_file;        // metrics.jsonl, appended
     double started;            // monotonic seconds
     double seconds_before;     // of earlier sessions of a resumed run
@@ -86,11 +89,23 @@ typedef struct ft_trainer {
 } ft_trainer;
 
 // Runs the configuration. On return the run directory holds what happened, also when it failed after it was created.
-// FT_INTERRUPTED / FT_TERMINATED after saving a checkpoint.
-ft_status ft_train(const ft_config *config);
+// FT_INTERRUPTED / FT_TERMINATED after saving a checkpoint. FT_NO_MEMORY: *refusal (may be NULL) is the request that could
+// not be met; its bytes are 0 when the host, not the device, had no memory.
+ft_status ft_train(const ft_config *config, ft_memory_refusal *refusal);
+
+// What a run that is only planned has instead of the real things; all zero for a real one.
+typedef struct ft_trainer_source {
+    ft_device *device;    // taken over; NULL: the one of the configuration
+    size_t limit;         // of reserved bytes; 0: memory.limit
+    bool without_weights; // they are neither read nor drawn
+    bool without_data;    // no files: every text is as long as possible, and there is an evaluation
+    int labels;           // without data
+} ft_trainer_source;
 
 // ---- rooms (internal) ---------------------------------------------------------------------------------------------------
-ft_status ft_trainer_open(const ft_config *config, ft_trainer *t);   // setup.c: data, tokens, model, memory
+ft_status ft_trainer_open(const ft_config *config, const ft_trainer_source *source, ft_trainer *t); // setup.c
+ft_step_sizes ft_trainer_sizes(const ft_trainer *t);                 // setup.c: the largest of everything
+bool ft_trainer_evaluates(const ft_trainer *t, ft_split split);      // setup.c: is it ever judged in this run?
 ft_status ft_trainer_close(ft_trainer *t);                           // FT_FAILED on a leak
 ft_status ft_trainer_loop(ft_trainer *t);                            // loop.c
 ft_status ft_trainer_evaluate(ft_trainer *t, bool *stop);            // evaluation.c: validation, best model, early stopping

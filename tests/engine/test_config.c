@@ -309,7 +309,7 @@ static void test_sizes(void **state) {
         ft_config c;
         snprintf(override, sizeof override, "memory.limit=%s", rows[i].text);
         if (rows[i].bytes < 0) {
-            expect_override_error(override, "memory.limit takes auto or a size, at least 65536, at most 1024TiB; got '",
+            expect_override_error(override, "memory.limit takes auto or a size, at least 65536, at most 1024TiB, or a share as 80%; got '",
                                   NULL);
             continue;
         }
@@ -319,8 +319,25 @@ static void test_sizes(void **state) {
         assert_string_equal(text, rows[i].written);
         ft_config_free(&c);
     }
-    expect_override_error("memory.limit=80%", "takes auto or a size",
-                          "a share of the device's memory cannot be given here");
+    static const struct {
+        const char *text;
+        int64_t stored; // 0: refused
+    } shares[] = {{"80%", -800000}, {"12.5%", -125000}, {"100%", -1000000}, {"0%", 0}, {"101%", 0}, {"%", 0}, {"x%", 0}, {"8 %", 0}, {"nan%", 0}};
+    for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++) {
+        char override[64], text[64];
+        ft_config c;
+        snprintf(override, sizeof override, "memory.limit=%s", shares[i].text);
+        if (shares[i].stored == 0) {
+            expect_override_error(override, "or a share as 80%", NULL);
+            continue;
+        }
+        ok(load_overrides(&c, override, NULL));
+        assert_int_equal(c.memory.limit, shares[i].stored);
+        ok(ft_option_text(&c, ft_option_find("memory.limit"), text, sizeof text));
+        assert_string_equal(text, shares[i].text);
+        ft_config_free(&c);
+    }
+    expect_override_error("memory.max_split_size=80%", "takes auto or a size", NULL);
     expect_override_error("memory.limit=24G", "takes auto or a size", "24G could be 24GiB (1024s) or 24GB (1000s)");
 }
 

@@ -6,9 +6,12 @@
 
 #include <cmocka.h>
 
+#include "engine/io/json.h"
 #include "engine/memory/memory.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static ft_device *device;
 static int open_device(void **state) { return ft_cpu_open(1, NULL, &device) != FT_OK; }
@@ -32,7 +35,7 @@ static void test_counts(void **state) {
     ft_memory_counters c = ft_memory_read(m);
     assert_int_equal(c.requested, 1513);
     assert_int_equal(c.allocated, 1024 + 1024);
-    assert_int_equal(c.reserved, 2048);
+    assert_int_equal(c.reserved, FT_ALLOCATOR_SMALL_SEGMENT);
     assert_int_equal(c.at_peak[FT_MEM_WEIGHTS], 1024);
     assert_int_equal(c.at_peak[FT_MEM_ACTIVATIONS], 1024);
     assert_int_equal(c.phase_peak[FT_PHASE_LOAD], 1024);
@@ -41,13 +44,13 @@ static void test_counts(void **state) {
     c = ft_memory_read(m);
     assert_int_equal(c.requested, 1000);
     assert_int_equal(c.allocated, 1024);
-    assert_int_equal(c.reserved, 2048); // kept for the next step
+    assert_int_equal(c.reserved, FT_ALLOCATOR_SMALL_SEGMENT); // kept for the next step
     assert_int_equal(c.peak_allocated, 2048);
     assert_ptr_equal(take(m, 600, FT_MEM_WORKSPACE, "c"), b); // the same rounded size: the same block
-    assert_int_equal(ft_memory_read(m).reserved, 2048);
+    assert_int_equal(ft_memory_read(m).reserved, FT_ALLOCATOR_SMALL_SEGMENT);
     ft_memory_free(m, b);
     void *none = take(m, 0, FT_MEM_DATA, "nothing");
-    assert_true(none != a && none != b);
+    assert_true(none != a);
     ft_memory_free(m, none);
     ft_memory_free(m, NULL);
     ft_memory_free(m, a);
@@ -55,27 +58,226 @@ static void test_counts(void **state) {
     assert_int_equal(ft_memory_destroy(m), FT_OK);
 }
 
+enum { MIB = 1 << 20 };
+
 static void test_limit(void **state) {
     ft_memory *m;
-    assert_int_equal(ft_memory_create(device, 4096, &m), FT_OK);
-    void *a = take(m, 1024, FT_MEM_WEIGHTS, "the weights"), *b = take(m, 2048, FT_MEM_ACTIVATIONS, "big one");
+    assert_int_equal(ft_memory_create(device, 8 * MIB, &m), FT_OK);
+    void *a = take(m, 2 * MIB, FT_MEM_WEIGHTS, "the weights"), *b = take(m, 4 * MIB, FT_MEM_ACTIVATIONS, "big one");
     ft_memory_counters before = ft_memory_read(m);
     void *p = a;
-    assert_int_equal(ft_memory_alloc(m, 1025, FT_MEM_DATA, "the straw", &p), FT_NO_MEMORY);
+    assert_int_equal(ft_memory_alloc(m, 2 * MIB + 1, FT_MEM_DATA, "the straw", &p), FT_NO_MEMORY);
     assert_null(p);
     ft_memory_counters after = ft_memory_read(m);
     assert_memory_equal(&before, &after, sizeof before);
     assert_string_equal(ft_error_where(), "the straw");
-    assert_non_null(strstr(ft_error_message(), "1025 bytes"));
-    assert_non_null(strstr(ft_error_message(), "weights 1.0KiB"));
-    assert_non_null(strstr(ft_error_hint(0), "big one 2.0KiB, the weights 1.0KiB"));
-    // Cached blocks make room before anything is refused.
+    assert_non_null(strstr(ft_error_message(), "2097153 bytes"));
+    assert_non_null(strstr(ft_error_message(), "6.0MiB of 8.0MiB are reserved"));
+    assert_non_null(strstr(ft_error_message(), "weights 2.0MiB"));
+    assert_non_null(strstr(ft_error_hint(0), "big one 4.0MiB, the weights 2.0MiB"));
+    ft_memory_refusal refusal;
+    assert_true(ft_memory_refused(m, &refusal));
+    assert_true(refusal.by_limit);
+    assert_int_equal(refusal.limit, 8 * MIB);
+    assert_int_equal(refusal.reserved, 6 * MIB);
+    assert_string_equal(refusal.site, "the straw");
+    // Cached segments make room before anything is refused.
     ft_memory_free(m, b);
-    void *c = take(m, 3072, FT_MEM_DATA, "c");
-    assert_int_equal(ft_memory_read(m).reserved, 4096);
+    void *c = take(m, 6 * MIB, FT_MEM_DATA, "c");
+    assert_int_equal(ft_memory_read(m).reserved, 8 * MIB);
     ft_memory_free(m, c);
+    ft_memory_trim(m);
+    assert_int_equal(ft_memory_read(m).reserved, 2 * MIB);
     ft_memory_free(m, a);
     assert_int_equal(ft_memory_destroy(m), FT_OK);
+}
+
+// Who was alive at the peak, also when everything has changed since.
+static void test_holders_at_peak(void **state) {
+    ft_memory *m;
+    assert_int_equal(ft_memory_create(device, 0, &m), FT_OK);
+    ft_memory_use uses[2];
+    assert_int_equal(ft_memory_holders_at_peak(m, uses, 2), 0);
+    void *w = take(m, 4096, FT_MEM_WEIGHTS, "w");
+    ft_memory_set_phase(m, FT_PHASE_BACKWARD);
+    void *x = take(m, 1024, FT_MEM_ACTIVATIONS, "x"), *y = take(m, 2048, FT_MEM_ACTIVATIONS, "y");
+    ft_memory_free(m, x);
+    ft_memory_free(m, y);
+    ft_memory_set_phase(m, FT_PHASE_SAVE);
+    void *z = take(m, 3072, FT_MEM_DATA, "z"); // level with the peak: not a new one
+    x = take(m, 512, FT_MEM_WORKSPACE, "x"); // another category is another site; this is a new peak
+    assert_int_equal(ft_memory_holders_at_peak(m, uses, 2), 2);
+    assert_string_equal(uses[0].site, "w");
+    assert_string_equal(uses[1].site, "z");
+    ft_memory_counters c = ft_memory_read(m);
+    assert_int_equal(c.peak_allocated, 4096 + 3072 + 512);
+    assert_int_equal(c.peak_phase, FT_PHASE_SAVE);
+    ft_memory_free(m, x);
+    ft_memory_free(m, z);
+    y = take(m, 1024, FT_MEM_ACTIVATIONS, "y");
+    ft_memory_free(m, y);
+    ft_memory_use all[8];
+    assert_int_equal(ft_memory_holders_at_peak(m, all, 8), 3);
+    size_t sum = 0;
+    for (int i = 0; i < 3; i++) sum += all[i].bytes;
+    assert_int_equal(sum, c.peak_allocated);
+    assert_int_equal(all[2].category, FT_MEM_WORKSPACE);
+    ft_memory_free(m, w);
+    assert_int_equal(ft_memory_destroy(m), FT_OK);
+}
+
+// ---- scopes -------------------------------------------------------------------------------------------------------------
+
+// A step: a, b live together, then c takes b's place.
+static ft_status step(ft_memory *m, size_t second, void *places[3]) {
+    FT_TRY(ft_memory_alloc(m, 5000, FT_MEM_ACTIVATIONS, "a", &places[0]));
+    FT_TRY(ft_memory_alloc(m, second, FT_MEM_WORKSPACE, "b", &places[1]));
+    ft_memory_free(m, places[1]);
+    FT_TRY(ft_memory_alloc(m, 3000, FT_MEM_ACTIVATIONS, "c", &places[2]));
+    ft_memory_free(m, places[0]);
+    ft_memory_free(m, places[2]);
+    return FT_OK;
+}
+
+static ft_status run_step(ft_memory *m, size_t second, void *places[3]) {
+    FT_TRY(ft_memory_scope_begin(m, FT_SCOPE_TRAIN));
+    return ft_memory_scope_end(m, step(m, second, places));
+}
+
+static ft_memory *with_plan(size_t guard) {
+    ft_device *plan;
+    ft_memory *recorded, *m;
+    void *places[3];
+    assert_int_equal(ft_plan_open("plan", device->target, 1 << 30, &plan), FT_OK);
+    assert_int_equal(ft_memory_create(plan, 0, &recorded), FT_OK);
+    ft_memory_record(recorded);
+    assert_int_equal(run_step(recorded, 4000, places), FT_OK);
+    assert_int_equal(ft_memory_create_with(device, &(ft_memory_options){.guard_bytes = guard}, &m), FT_OK);
+    assert_int_equal(ft_memory_adopt(m, recorded), FT_OK);
+    assert_int_equal(ft_memory_destroy(recorded), FT_OK);
+    ft_device_close(plan);
+    return m;
+}
+
+static void test_steps_have_fixed_places(void **state) {
+    ft_memory *m = with_plan(0);
+    void *first[3], *again[3];
+    ft_memory_counters c = ft_memory_read(m);
+    assert_int_equal(c.arena_bytes, 5120 + 4096);
+    assert_int_equal(c.arena_live_bytes, 5120 + 4096);
+    assert_int_equal(c.allocated, 0); // nothing lives in it yet
+    assert_true(c.reserved >= c.arena_bytes);
+    assert_int_equal(run_step(m, 4000, first), FT_OK);
+    void *between;
+    assert_int_equal(ft_memory_alloc(m, 100, FT_MEM_DATA, "between", &between), FT_OK);
+    assert_int_equal(run_step(m, 4000, again), FT_OK);
+    assert_memory_equal(first, again, sizeof first);
+    assert_ptr_equal(first[1], first[2]);
+    c = ft_memory_read(m);
+    assert_int_equal(c.peak_allocated, 5120 + 4096 + 512);
+    assert_int_equal(c.peak_requested, 5000 + 4000 + 100);
+    assert_int_equal(c.live_buffers, 1);
+    ft_memory_free(m, between);
+    assert_int_equal(ft_memory_destroy(m), FT_OK);
+}
+
+static void test_a_step_that_differs_is_caught(void **state) {
+    ft_memory *m = with_plan(0);
+    void *places[3];
+    assert_int_equal(run_step(m, 4001, places), FT_FAILED);
+    assert_non_null(strstr(ft_error_message(), "4001 bytes where its plan has another request"));
+    assert_int_equal(ft_memory_read(m).live_buffers, 0); // what the failed step held is out of the books
+    assert_int_equal(ft_memory_read(m).allocated, 0);
+    assert_int_equal(run_step(m, 4000, places), FT_OK); // and the next one runs
+    assert_int_equal(ft_memory_scope_begin(m, FT_SCOPE_TRAIN), FT_OK);
+    assert_int_equal(ft_memory_scope_begin(m, FT_SCOPE_UPDATE), FT_FAILED);
+    assert_int_equal(ft_memory_scope_end(m, FT_OK), FT_FAILED); // made none of its requests
+    assert_int_equal(ft_memory_destroy(m), FT_OK);
+}
+
+static void test_a_scope_without_plan_must_end_empty(void **state) {
+    ft_memory *m;
+    void *p;
+    assert_int_equal(ft_memory_create(device, 0, &m), FT_OK);
+    assert_int_equal(ft_memory_scope_begin(m, FT_SCOPE_PREDICT), FT_OK);
+    assert_int_equal(ft_memory_alloc(m, 10, FT_MEM_DATA, "stays", &p), FT_OK);
+    assert_int_equal(ft_memory_scope_end(m, FT_OK), FT_FAILED);
+    assert_string_equal(ft_error_where(), "stays");
+    assert_int_equal(ft_memory_scope_begin(m, FT_SCOPE_PREDICT), FT_OK);
+    assert_int_equal(ft_memory_alloc(m, 10, FT_MEM_DATA, "stays", &p), FT_OK);
+    ft_fail(FT_INVALID, "x", "the reason");
+    assert_int_equal(ft_memory_scope_end(m, FT_INVALID), FT_INVALID); // a failure passes, with its message
+    assert_string_equal(ft_error_message(), "the reason");
+    assert_int_equal(ft_memory_read(m).live_buffers, 0);
+    assert_int_equal(ft_memory_destroy(m), FT_OK);
+}
+
+static void test_guards_find_overruns(void **state) {
+    for (int in_scope = 0; in_scope < 2; in_scope++) {
+        ft_memory *m = with_plan(64);
+        char *p;
+        void *data;
+        assert_int_equal(ft_memory_alloc(m, 100, FT_MEM_DATA, "whole", &data), FT_OK);
+        memset(data, 1, 100);
+        ft_memory_free(m, data);
+        assert_int_equal(ft_memory_scope_begin(m, FT_SCOPE_TRAIN), FT_OK);
+        assert_int_equal(ft_memory_alloc(m, 5000, FT_MEM_ACTIVATIONS, "a", &data), FT_OK);
+        p = data;
+        p[5000] = in_scope ? 1 : p[5000];
+        ft_memory_free(m, data); // in another order than planned, besides
+        assert_int_equal(ft_memory_scope_end(m, FT_OK), FT_FAILED);
+        assert_int_equal(ft_memory_destroy(m), FT_FAILED);
+        if (in_scope) continue;
+        m = with_plan(64);
+        assert_int_equal(ft_memory_alloc(m, 100, FT_MEM_DATA, "overrun", &data), FT_OK);
+        ((char *)data)[100 + 63] = 1;
+        ft_memory_free(m, data);
+        assert_int_equal(ft_memory_destroy(m), FT_FAILED);
+        assert_string_equal(ft_error_where(), "overrun");
+        assert_non_null(strstr(ft_error_message(), "64 bytes behind the end of a buffer of 100 bytes"));
+    }
+}
+
+// ---- the timeline -------------------------------------------------------------------------------------------------------
+
+static void test_timeline(void **state) {
+    ft_memory *m;
+    char path[] = "/tmp/ft_timeline_XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    assert_int_equal(ft_memory_create(device, 0, &m), FT_OK);
+    assert_int_equal(ft_memory_trace_write(m, "/nowhere/at/all"), FT_OK); // no trace: nothing is written
+    assert_int_equal(ft_memory_trace(m), FT_OK);
+    ft_memory_mark(m, "Run Start");
+    ft_memory_set_phase(m, FT_PHASE_FORWARD);
+    for (int i = 0; i < 5000; i++) ft_memory_free(m, take(m, 512, FT_MEM_ACTIVATIONS, "a")); // more than is kept
+    ft_memory_set_phase(m, FT_PHASE_BACKWARD);
+    assert_int_equal(ft_memory_trace_write(m, path), FT_OK);
+    json_t *root;
+    assert_int_equal(ft_json_load(path, &root), FT_OK);
+    const json_t *events = json_object_get(root, "traceEvents");
+    int counters = 0, phases = 0, marks = 0;
+    double last = -1;
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        const json_t *e = json_array_get(events, i);
+        const char *kind = json_string_value(json_object_get(e, "ph"));
+        if (*kind == 'C') {
+            assert_true(json_number_value(json_object_get(e, "ts")) >= last);
+            last = json_number_value(json_object_get(e, "ts"));
+        }
+        counters += *kind == 'C';
+        phases += *kind == 'X';
+        marks += *kind == 'i' && strcmp(json_string_value(json_object_get(e, "name")), "Run Start") == 0;
+    }
+    assert_true(counters > 4000 && counters < 4200);
+    assert_int_equal(phases, 1);
+    assert_int_equal(marks, 1);
+    assert_true(atoll(json_string_value(json_object_get(json_object_get(root, "otherData"), "events_left_out"))) > 5000);
+    json_decref(root);
+    assert_int_equal(ft_memory_trace_write(m, "/nowhere/at/all"), FT_FAILED);
+    assert_int_equal(ft_memory_destroy(m), FT_OK);
+    remove(path);
 }
 
 static void test_leak_is_named(void **state) {
@@ -106,7 +308,16 @@ static void test_texts(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts), cmocka_unit_test(test_limit), cmocka_unit_test(test_leak_is_named),
-                                       cmocka_unit_test(test_absurd_size), cmocka_unit_test(test_texts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts),
+                                       cmocka_unit_test(test_limit),
+                                       cmocka_unit_test(test_holders_at_peak),
+                                       cmocka_unit_test(test_steps_have_fixed_places),
+                                       cmocka_unit_test(test_a_step_that_differs_is_caught),
+                                       cmocka_unit_test(test_a_scope_without_plan_must_end_empty),
+                                       cmocka_unit_test(test_guards_find_overruns),
+                                       cmocka_unit_test(test_timeline),
+                                       cmocka_unit_test(test_leak_is_named),
+                                       cmocka_unit_test(test_absurd_size),
+                                       cmocka_unit_test(test_texts)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

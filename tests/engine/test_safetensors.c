@@ -338,9 +338,9 @@ static void test_layout(void **state) { // to the byte
     free(data);
 }
 
-static ft_status failing_source(void *context, int index, const void **data) {
+static ft_status failing_source(void *context, int index, size_t offset, size_t bytes, const void **data) {
     if (index == 1) return ft_fail(FT_NO_DEVICE, NULL, "gone");
-    *data = weights;
+    *data = (const char *)weights + offset;
     return FT_OK;
 }
 
@@ -354,7 +354,7 @@ static void test_write_errors(void **state) {
     fclose(full);
     FILE *out = tmpfile();
     assert_non_null(out);
-    assert_int_equal(ft_safetensors_write_from(out, "m", SAMPLE, sample, NULL, failing_source, NULL), FT_NO_DEVICE);
+    assert_int_equal(ft_safetensors_write_from(out, "m", SAMPLE, sample, NULL, 0, failing_source, NULL), FT_NO_DEVICE);
     ft_safetensor wrong = sample[0];
     wrong.bytes -= 4;
     assert_int_equal(ft_safetensors_write(out, "m", 1, &wrong, NULL), FT_FAILED);

@@ -1,0 +1,197 @@
+#include "engine/memory/layout.h"
+
+#include "kernels/arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t rounded(size_t bytes) {
+    size_t size = (bytes + FT_LAYOUT_ALIGN - 1) / FT_LAYOUT_ALIGN * FT_LAYOUT_ALIGN;
+    return size > 0 ? size : FT_LAYOUT_ALIGN;
+}
+
+static ft_status push_event(ft_layout *l, int32_t event) {
+    if (l->event_count == l->event_capacity) {
+        int32_t capacity = l->event_capacity ? 2 * l->event_capacity : 256;
+        int32_t *grown = ft_realloc(l->events, (size_t)capacity, sizeof *grown, "the layout of a step");
+        if (grown == NULL) return FT_NO_MEMORY;
+        l->events = grown;
+        l->event_capacity = capacity;
+    }
+    l->events[l->event_count++] = event;
+    return FT_OK;
+}
+
+ft_status ft_layout_enter(ft_layout *l, size_t bytes, int32_t site, int32_t *index) {
+    if (l->count == l->capacity) {
+        int32_t capacity = l->capacity ? 2 * l->capacity : 128;
+        ft_layout_request *grown = ft_realloc(l->requests, (size_t)capacity, sizeof *grown, "the layout of a step");
+        if (grown == NULL) return FT_NO_MEMORY;
+        l->requests = grown;
+        l->capacity = capacity;
+    }
+    FT_TRY(push_event(l, l->count));
+    l->requests[l->count] = (ft_layout_request){.bytes = bytes, .begin = l->event_count - 1, .end = INT32_MAX, .site = site};
+    *index = l->count++;
+    return FT_OK;
+}
+
+ft_status ft_layout_leave(ft_layout *l, int32_t index) {
+    FT_TRY(push_event(l, ~index));
+    l->requests[index].end = l->event_count - 1;
+    return FT_OK;
+}
+
+// ---- placement ----------------------------------------------------------------------------------------------------------
+
+typedef struct ranked {
+    double weight; // larger first; ties in the order of asking
+    int32_t index;
+} ranked;
+
+static int by_weight(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    if (x->weight != y->weight) return x->weight > y->weight ? -1 : 1;
+    return x->index < y->index ? -1 : 1;
+}
+
+// Places the requests in `order`, keeping those placed so far sorted by offset; the bytes that this takes.
+static size_t place_in_order(const ft_layout_request *requests, int32_t count, const ranked *order, int32_t *placed,
+                             size_t *offsets) {
+    size_t top = 0;
+    for (int32_t n = 0; n < count; n++) {
+        const ft_layout_request *r = &requests[order[n].index];
+        size_t at = 0;
+        int32_t slot = n;
+        for (int32_t i = 0; i < n; i++) { // the lowest gap between those alive at the same time
+            const ft_layout_request *other = &requests[placed[i]];
+            if (other->begin >= r->end || r->begin >= other->end) continue;
+            size_t other_at = offsets[placed[i]];
+            if (other_at >= at + r->size) break;
+            if (other_at + other->size > at) at = other_at + other->size;
+        }
+        offsets[order[n].index] = at;
+        while (slot > 0 && offsets[placed[slot - 1]] > at) slot--;
+        memmove(placed + slot + 1, placed + slot, (size_t)(n - slot) * sizeof *placed);
+        placed[slot] = order[n].index;
+        if (at + r->size > top) top = at + r->size;
+    }
+    return top;
+}
+
+// The largest sum of live bytes, and the event at which it is reached.
+static size_t largest_live(const ft_layout *l, int32_t *when) {
+    size_t live = 0, most = 0;
+    for (int32_t e = 0; e < l->event_count; e++) {
+        if (l->events[e] < 0) {
+            live -= l->requests[~l->events[e]].size;
+            continue;
+        }
+        live += l->requests[l->events[e]].size;
+        if (live <= most) continue;
+        most = live;
+        *when = e;
+    }
+    return most;
+}
+
+enum { MOST_TRIES = 200, MOST_ROUNDS = 5, MOST_COMPARISONS = 60000000 }; // of a round: some tens of milliseconds
+
+// PEAK_*: those alive at the fullest moment first, which packs that moment without a gap, then the others by size.
+typedef enum strategy { PEAK_ASKED, PEAK_LIFE, PEAK_SIZE, AS_ASKED, BY_SIZE, BY_AREA, BY_LIFE, STRATEGIES } strategy;
+
+static double weight_of(const ft_layout_request *r, strategy s, int32_t events, int32_t fullest) {
+    const double life = (double)((r->end < events ? r->end : events) - r->begin), size = (double)r->size, first = 1e30;
+    const bool at_peak = r->begin <= fullest && fullest < r->end;
+    switch (s) {
+    case PEAK_ASKED: return at_peak ? first : size;
+    case PEAK_LIFE: return at_peak ? first * life : size;
+    case PEAK_SIZE: return at_peak ? first * size : size;
+    case BY_SIZE: return size;
+    case BY_AREA: return size * life;
+    case BY_LIFE: return life;
+    default: return 0;
+    }
+}
+
+// Moves the last placed of the requests that reach the top of the arena to an earlier place in the order, so that the
+// next try places it while there is room below ("squeaky wheel": what complains is served earlier). How much earlier is
+// drawn from a fixed sequence: always the same jump runs in circles.
+static void serve_earlier(const ft_layout *l, const size_t *offsets, size_t top, ranked *order, uint32_t *draws) {
+    int32_t at = l->count - 1;
+    while (at > 0 && offsets[order[at].index] + l->requests[order[at].index].size != top) at--;
+    *draws = *draws * 1664525u + 1013904223u;
+    int32_t to = *draws >> 31 ? at / 2 : (int32_t)((uint64_t)(*draws >> 8) * (uint64_t)at >> 24);
+    ranked squeaky = order[at];
+    memmove(order + to + 1, order + to, (size_t)(at - to) * sizeof *order);
+    order[to] = squeaky;
+}
+
+typedef struct search {
+    ranked *order;
+    size_t *offsets;
+    int32_t *placed;
+    uint32_t draws;
+} search;
+
+// Tries from one order on; the shortest arena stays in the requests.
+static void walk(ft_layout *l, search *s, size_t tries) {
+    for (; tries > 0 && l->bytes != l->live_bytes; tries--) {
+        size_t bytes = place_in_order(l->requests, l->count, s->order, s->placed, s->offsets);
+        if (l->bytes == 0 || bytes < l->bytes) {
+            l->bytes = bytes;
+            for (int32_t i = 0; i < l->count; i++) l->requests[i].offset = s->offsets[i];
+        }
+        serve_earlier(l, s->offsets, bytes, s->order, &s->draws);
+    }
+}
+
+static bool is_tight(const ft_layout *l) { return l->bytes - l->live_bytes <= l->live_bytes / 100; }
+
+ft_status ft_layout_place(ft_layout *l, size_t padding) {
+    for (int32_t i = 0; i < l->count; i++) l->requests[i].size = rounded(l->requests[i].bytes + padding);
+    int32_t fullest = 0;
+    l->live_bytes = largest_live(l, &fullest);
+    l->bytes = 0;
+    if (l->count == 0) return FT_OK;
+    size_t n = (size_t)l->count;
+    search s = {.order = ft_calloc(n, sizeof *s.order, "the layout of a step"),
+                .offsets = ft_calloc(n, sizeof *s.offsets, "the layout of a step"),
+                .placed = ft_calloc(n, sizeof *s.placed, "the layout of a step")};
+    ft_status status = s.order && s.offsets && s.placed ? FT_OK : FT_NO_MEMORY;
+    size_t tries = 1 + MOST_COMPARISONS / (STRATEGIES * n * n); // a try compares each request with those before it
+    if (tries > MOST_TRIES) tries = MOST_TRIES;
+    for (uint32_t round = 0; status == FT_OK && round < MOST_ROUNDS && (round == 0 || !is_tight(l)); round++) {
+        for (int k = 0; k < STRATEGIES; k++) {
+            for (int32_t i = 0; i < l->count; i++)
+                s.order[i] = (ranked){weight_of(&l->requests[i], (strategy)k, l->event_count, fullest), i};
+            qsort(s.order, n, sizeof *s.order, by_weight);
+            s.draws = 1 + round;
+            walk(l, &s, tries);
+        }
+    }
+    free(s.order);
+    free(s.offsets);
+    free(s.placed);
+    return status;
+}
+
+ft_status ft_layout_copy(const ft_layout *l, ft_layout *out) {
+    *out = (ft_layout){.count = l->count, .capacity = l->count, .event_count = l->event_count, .event_capacity = l->event_count,
+                       .bytes = l->bytes, .live_bytes = l->live_bytes};
+    out->requests = ft_calloc((size_t)l->count + 1, sizeof *out->requests, "the layout of a step");
+    out->events = ft_calloc((size_t)l->event_count + 1, sizeof *out->events, "the layout of a step");
+    if (out->requests == NULL || out->events == NULL) {
+        ft_layout_free(out);
+        return FT_NO_MEMORY;
+    }
+    if (l->count > 0) memcpy(out->requests, l->requests, (size_t)l->count * sizeof *l->requests);
+    if (l->event_count > 0) memcpy(out->events, l->events, (size_t)l->event_count * sizeof *l->events);
+    return FT_OK;
+}
+
+void ft_layout_free(ft_layout *l) {
+    free(l->requests);
+    free(l->events);
+    *l = (ft_layout){0};
+}

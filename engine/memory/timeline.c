@@ -1,0 +1,101 @@
+// timeline.c - the trace as Chrome's trace events, which ui.perfetto.dev opens: a counter for each category and for what
+// is reserved, a slice for each phase, an instant for each mark.
+#include "engine/memory/timeline.h"
+
+#include "engine/io/files.h"
+#include "engine/io/json.h"
+#include "kernels/arena.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+ft_status ft_timeline_new(ft_timeline **timeline) {
+    ft_timeline *t = ft_calloc(1, sizeof *t, "the memory timeline");
+    if (t == NULL) return FT_NO_MEMORY;
+    t->events = ft_calloc(FT_TIMELINE_DETAILS + FT_TIMELINE_PHASES, sizeof *t->events, "the memory timeline");
+    if (t->events == NULL) {
+        free(t);
+        return FT_NO_MEMORY;
+    }
+    t->started = now();
+    *timeline = t;
+    return FT_OK;
+}
+
+void ft_timeline_free(ft_timeline *t) {
+    if (t == NULL) return;
+    free(t->events);
+    free(t);
+}
+
+void ft_timeline_note(ft_timeline *t, const ft_meter *meter, bool phase_begins) {
+    int32_t *count = phase_begins ? &t->phases : &t->details;
+    if (*count >= (phase_begins ? (int32_t)FT_TIMELINE_PHASES : (int32_t)FT_TIMELINE_DETAILS)) {
+        t->left_out++;
+        return;
+    }
+    ++*count;
+    ft_timeline_event *e = &t->events[t->count++];
+    e->seconds = now() - t->started;
+    memcpy(e->by_category, meter->counters.by_category, sizeof e->by_category);
+    e->reserved = meter->counters.reserved;
+    e->phase = meter->phase;
+    e->phase_begins = phase_begins;
+}
+
+void ft_timeline_mark(ft_timeline *t, const char *name) {
+    if (t->mark_count == FT_TIMELINE_MARKS) return;
+    t->marks[t->mark_count].seconds = now() - t->started;
+    snprintf(t->marks[t->mark_count++].name, sizeof t->marks[0].name, "%s", name);
+}
+
+static void write_counter(FILE *out, double seconds, const char *name, size_t bytes) {
+    fprintf(out, ",\n{\"ph\":\"C\",\"pid\":1,\"ts\":%.1f,\"name\":\"%s\",\"args\":{\"bytes\":%zu}}", seconds * 1e6, name, bytes);
+}
+
+static void write_events(const ft_timeline *t, FILE *out) {
+    ft_timeline_event last = {.seconds = 0};
+    bool first = true;
+    int32_t phase_begun = -1; // event that began the present phase
+    for (int32_t i = 0; i < t->count; i++) {
+        const ft_timeline_event *e = &t->events[i];
+        for (int c = 0; c < FT_MEM_CATEGORIES; c++)
+            if (first || e->by_category[c] != last.by_category[c])
+                write_counter(out, e->seconds, ft_memory_category_name((ft_memory_category)c), e->by_category[c]);
+        if (first || e->reserved != last.reserved) write_counter(out, e->seconds, "reserved", e->reserved);
+        first = false;
+        last = *e;
+        if (!e->phase_begins && i + 1 < t->count) continue;
+        if (phase_begun >= 0) {
+            const ft_timeline_event *b = &t->events[phase_begun];
+            fprintf(out, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":%.1f,\"dur\":%.1f,\"name\":\"%s\"}", b->seconds * 1e6,
+                    (e->seconds - b->seconds) * 1e6, ft_memory_phase_name(b->phase));
+        }
+        phase_begun = i;
+    }
+    for (int32_t i = 0; i < t->mark_count; i++)
+        fprintf(out, ",\n{\"ph\":\"i\",\"s\":\"p\",\"pid\":1,\"tid\":1,\"ts\":%.1f,\"name\":\"%s\"}", t->marks[i].seconds * 1e6,
+                t->marks[i].name);
+}
+
+ft_status ft_timeline_write(const ft_timeline *t, const char *device, const char *path) {
+    ft_atomic_file file = {0};
+    FT_TRY(ft_atomic_open(&file, path));
+    // Names are the program's own: nothing in them needs escaping.
+    fprintf(file.stream,
+            "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"format_version\":\"1\",\"events_left_out\":\"%" PRId64 "\"},"
+            "\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"ftengine memory on %s\"}}",
+            t->left_out, device);
+    write_events(t, file.stream);
+    fprintf(file.stream, "\n]}\n");
+    return ft_atomic_commit(&file);
+}

@@ -1,0 +1,35 @@
+// timeline.h - what the meter saw, moment by moment, for a picture. Internal to engine/memory.
+#ifndef FT_TIMELINE_H
+#define FT_TIMELINE_H
+
+#include "engine/memory/meter.h"
+
+enum { FT_TIMELINE_DETAILS = 4096, FT_TIMELINE_PHASES = 4096, FT_TIMELINE_MARKS = 64 };
+
+typedef struct ft_timeline_event {
+    double seconds; // since the trace began
+    size_t by_category[FT_MEM_CATEGORIES];
+    size_t reserved;
+    ft_memory_phase phase;
+    bool phase_begins;
+} ft_timeline_event;
+
+typedef struct ft_timeline {
+    double started;
+    ft_timeline_event *events;
+    int32_t count, details, phases; // events in all; of either kind
+    int64_t left_out;
+    struct {
+        double seconds;
+        char name[32];
+    } marks[FT_TIMELINE_MARKS];
+    int32_t mark_count;
+} ft_timeline;
+
+ft_status ft_timeline_new(ft_timeline **timeline);
+void ft_timeline_free(ft_timeline *timeline); // NULL is fine
+void ft_timeline_note(ft_timeline *timeline, const ft_meter *meter, bool phase_begins);
+void ft_timeline_mark(ft_timeline *timeline, const char *name);
+ft_status ft_timeline_write(const ft_timeline *timeline, const char *device, const char *path);
+
+#endif

@@ -1,0 +1,108 @@
+#include "engine/plan/plan.h"
+
+#include "engine/model/staging.h"
+#include "engine/train/stages.h"
+#include "engine/train/trainer.h"
+#include "kernels/log.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+// One micro-batch of an evaluation in the largest size, as ft_predict_dataset does it.
+static ft_status rehearse_evaluation(ft_trainer *t) {
+    ft_prediction p;
+    ft_status status = ft_predict_open(&t->model, t->eval_capacity, &p);
+    if (status == FT_OK) {
+        p.buffers.device.tokens = t->eval_capacity.tokens;
+        p.buffers.device.sequences = t->eval_capacity.sequences;
+        p.buffers.device.longest = t->eval_capacity.longest;
+        status = ft_model_predict_batch(&t->model, &p.buffers.device, t->eval_capacity,
+                                        ft_matrix(p.logits, t->eval_capacity.sequences, t->model.labels, FT_F32));
+    }
+    ft_predict_close(&p);
+    return status;
+}
+
+static ft_status rehearse_transfer(ft_trainer *t, ft_memory_phase phase) {
+    ft_staging staging;
+    ft_memory_set_phase(t->memory, phase);
+    ft_status status = ft_staging_open(t->memory, &staging);
+    ft_staging_close(&staging);
+    return status;
+}
+
+// What a run does after it was opened, once: the allocator is free of history at the end of each stage, so that doing it
+// a thousand times needs no more.
+static ft_status rehearse_run(ft_trainer *t, bool without_data) {
+    ft_step_sizes sizes = ft_trainer_sizes(t);
+    bool validates = without_data || ft_trainer_evaluates(t, FT_SPLIT_VALIDATION), tests = ft_trainer_evaluates(t, FT_SPLIT_TEST);
+    FT_TRY(ft_rehearse_step(&t->model, t->config, &sizes, &t->buffers.device, t->losses, t->step_state, t->update_state));
+    if (validates) FT_TRY(rehearse_evaluation(t));
+    FT_TRY(rehearse_transfer(t, FT_PHASE_SAVE));                     // model and checkpoints
+    if (tests && validates) FT_TRY(rehearse_transfer(t, FT_PHASE_LOAD)); // the best model comes back
+    return tests ? rehearse_evaluation(t) : FT_OK;
+}
+
+static void read_results(ft_trainer *t, ft_plan *plan) {
+    plan->memory = ft_memory_read(t->memory);
+    plan->site_count = ft_memory_holders_at_peak(t->memory, plan->sites, FT_PLAN_SITES);
+    plan->parameters = t->model.parameters.real_total;
+    plan->trained_parameters = t->model.parameters.real_trainable;
+    plan->train = t->plan.capacity;
+    plan->eval = t->eval_capacity;
+    plan->checkpoint_every = t->model.checkpoint_every;
+    plan->total_steps = t->plan.total_steps;
+    plan->max_length = t->max_length;
+    plan->threads = t->device->target.threads;
+}
+
+// Under `limit`; *refused: a request did not fit, and plan->refusal says which.
+static ft_status plan_under(const ft_config *config, const ft_plan_request *request, size_t limit, ft_plan *plan, bool *refused) {
+    ft_trainer_source source = {.limit = limit, .without_weights = true, .without_data = !plan->with_data, .labels = request->labels};
+    FT_TRY(ft_plan_open("cpu", ft_cpu_target((int)config->device.threads), SIZE_MAX / 4, &source.device));
+    ft_trainer t;
+    ft_status status = ft_trainer_open(config, &source, &t);
+    if (status == FT_OK) status = rehearse_run(&t, source.without_data);
+    if (status == FT_OK) read_results(&t, plan);
+    *refused = status == FT_NO_MEMORY && t.memory != NULL && ft_memory_refused(t.memory, &plan->refusal);
+    ft_error error;
+    ft_error_save(&error);
+    ft_status closed = ft_trainer_close(&t);
+    if (status == FT_OK) return closed;
+    ft_error_restore(&error);
+    return status;
+}
+
+// What this process holds now: program, libraries, texts and tokens.
+static size_t resident_bytes(void) {
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file == NULL) return 0;
+    bool read = fscanf(file, "%*s %ld", &pages) == 1;
+    fclose(file);
+    return read ? (size_t)pages * (size_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+ft_status ft_plan_run(const ft_config *config, const ft_plan_request *request, ft_plan *plan) {
+    memset(plan, 0, sizeof *plan);
+    plan->with_data = config->data.train[0] != '\0';
+    plan->budget_bytes = request->budget_bytes;
+    size_t machine = ft_cpu_total_bytes();
+    if (plan->budget_bytes == 0) plan->budget_bytes = ft_allocator_options_of(config, machine, 0).limit;
+    if (plan->budget_bytes == 0) plan->budget_bytes = machine;
+    ft_log_level level = ft_log_get_level();
+    ft_log_set_level(FT_LOG_SILENT); // what training says while it opens
+    bool refused;
+    ft_status status = plan_under(config, request, plan->budget_bytes, plan, &refused);
+    plan->fits = status == FT_OK;
+    if (refused) {
+        ft_memory_refusal refusal = plan->refusal;
+        status = plan_under(config, request, SIZE_MAX / 4, plan, &refused);
+        plan->refusal = refusal;
+    }
+    ft_log_set_level(level);
+    plan->outside_bytes = resident_bytes();
+    plan->outside_measured = true;
+    return status;
+}

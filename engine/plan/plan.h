@@ -1,0 +1,47 @@
+// plan.h - the memory of a run, to the byte, without running it.
+//
+// Nothing is estimated: the trainer itself is opened on the plan back end (kernels/plan/), one step, one evaluation and
+// one save are rehearsed in the sizes of the run's largest micro-batch, and the meter is read. With data.train the
+// lengths and the order are the real ones; without, every text is as long as data.max_length allows.
+#ifndef FT_PLAN_H
+#define FT_PLAN_H
+
+#include "engine/config/config.h"
+#include "engine/memory/memory.h"
+#include "engine/model/model.h"
+#include "engine/train/memory_json.h"
+
+#include <jansson.h>
+
+enum { FT_PLAN_SITES = 24 };
+
+typedef struct ft_plan_request {
+    size_t budget_bytes; // 0: memory.limit of the configuration, else the memory of this machine
+    int labels;          // classes when there is no training file; 0: those of config.json
+} ft_plan_request;
+
+typedef struct ft_plan {
+    bool fits;              // under budget_bytes
+    size_t budget_bytes;    // what reserved bytes may come to
+    ft_memory_counters memory; // of the whole run; when it does not fit, as it would be without a budget
+    ft_memory_use sites[FT_PLAN_SITES]; // alive at the peak, largest first
+    int site_count;
+    ft_memory_refusal refusal; // !fits: the request that failed
+    // the model and what was resolved
+    int64_t parameters, trained_parameters;
+    ft_capacity train, eval; // largest micro-batches; eval.tokens == 0: no evaluation
+    int64_t checkpoint_every; // 0: off
+    int64_t total_steps;      // 0: unknown without data
+    int max_length;
+    bool with_data;
+    int threads;
+    size_t outside_bytes;     // outside the allocator
+    bool outside_measured;    // for this machine, else assumed
+} ft_plan;
+
+// Errors are those of training: FT_INVALID for configuration and files. Not fitting is not an error.
+ft_status ft_plan_run(const ft_config *config, const ft_plan_request *request, ft_plan *plan);
+// The document of `ftengine plan --json`; NULL with the error set. json_decref() it.
+json_t *ft_plan_json(const ft_plan *plan);
+
+#endif

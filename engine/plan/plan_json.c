@@ -1,0 +1,27 @@
+#include "engine/plan/plan.h"
+
+#include "engine/io/json.h"
+
+static json_t *capacity_json(ft_capacity c) {
+    return json_pack("{s:i, s:i, s:i}", "tokens", c.tokens, "sequences", c.sequences, "longest", c.longest);
+}
+
+json_t *ft_plan_json(const ft_plan *p) {
+    bool failed = false;
+    json_t *memory = ft_memory_json(&p->memory, p->outside_bytes, &failed);
+    json_t *sites = ft_sites_json(p->sites, p->site_count, &failed);
+    json_t *resolved = json_pack("{s:i, s:i, s:I, s:i, s:I, s:i, s:o, s:o}", "micro_batch_tokens", p->train.tokens, "micro_batch",
+                                 p->train.sequences, "gradient_checkpointing", (json_int_t)p->checkpoint_every, "max_length", p->max_length,
+                                 "total_steps", (json_int_t)p->total_steps, "threads", p->threads, "train", capacity_json(p->train),
+                                 "eval", capacity_json(p->eval));
+    json_t *root = json_pack("{s:i, s:b, s:I, s:o, s:o, s:o, s:{s:I, s:I}, s:b, s:b, s:s}", "format_version", 1, "fits", p->fits,
+                             "budget_bytes", (json_int_t)p->budget_bytes, "resolved", resolved, "memory", memory, "sites", sites, "model",
+                             "parameters", (json_int_t)p->parameters, "trained_parameters", (json_int_t)p->trained_parameters, "with_data",
+                             p->with_data, "calibrated", p->outside_measured, "target", "cpu");
+    if (failed || root == NULL) {
+        json_decref(root);
+        ft_fail_memory(0, "a plan as JSON");
+        return NULL;
+    }
+    return root;
+}

@@ -1,0 +1,84 @@
+#include "engine/train/rehearsal.h"
+
+#include "engine/train/predict.h"
+#include "engine/train/update.h"
+
+#include <stdint.h>
+
+static void fill_to(ft_batch *batch, ft_capacity capacity) {
+    batch->tokens = capacity.tokens;
+    batch->sequences = capacity.sequences;
+    batch->longest = capacity.longest;
+}
+
+ft_status ft_rehearse_step(ft_model *model, const ft_config *config, const ft_step_sizes *sizes, ft_batch *batch, float *losses,
+                           const ft_step_state *step, ft_update_state *update) {
+    fill_to(batch, sizes->train);
+    FT_TRY(ft_model_train_batch(model, batch, sizes->train, step, ft_vector(losses, sizes->train.sequences, FT_F32)));
+    return ft_update_run(&model->parameters, config, ft_vector(losses, sizes->examples, FT_F32), step, update);
+}
+
+typedef struct recording {
+    ft_device *device;
+    ft_memory *memory;
+    ft_model model;
+    ft_batch_buffers batch;
+    void *losses, *logits, *step, *update;
+} recording;
+
+static ft_status record_training(recording *r, const ft_config *config, const ft_step_sizes *sizes) {
+    FT_TRY(ft_model_prepare_training(&r->model, config->train.weight_decay));
+    FT_TRY(ft_batch_buffers_create(r->memory, sizes->train, &r->batch));
+    FT_TRY(ft_memory_alloc(r->memory, (size_t)sizes->examples * sizeof(float), FT_MEM_DATA, "losses", &r->losses));
+    FT_TRY(ft_memory_alloc(r->memory, sizeof(ft_step_state), FT_MEM_DATA, "step state", &r->step));
+    FT_TRY(ft_memory_alloc(r->memory, sizeof(ft_update_state), FT_MEM_OPTIMIZER, "update state", &r->update));
+    FT_TRY(ft_rehearse_step(&r->model, config, sizes, &r->batch.device, r->losses, r->step, r->update));
+    ft_batch_buffers_free(&r->batch);
+    return FT_OK;
+}
+
+static ft_status record_prediction(recording *r, ft_capacity capacity) {
+    FT_TRY(ft_batch_buffers_create(r->memory, capacity, &r->batch));
+    FT_TRY(ft_memory_alloc(r->memory, (size_t)capacity.sequences * (size_t)r->model.labels * sizeof(float), FT_MEM_ACTIVATIONS,
+                           "logits", &r->logits));
+    fill_to(&r->batch.device, capacity);
+    return ft_model_predict_batch(&r->model, &r->batch.device, capacity,
+                                  ft_matrix(r->logits, capacity.sequences, r->model.labels, FT_F32));
+}
+
+static ft_status record(recording *r, ft_memory *memory, const ft_model_config *model_config, const ft_config *config, int32_t labels,
+                        const ft_step_sizes *sizes) {
+    const ft_device *real = ft_memory_device(memory);
+    FT_TRY(ft_plan_open(real->name, real->target, SIZE_MAX / 4, &r->device));
+    FT_TRY(ft_memory_create(r->device, 0, &r->memory));
+    ft_memory_record(r->memory);
+    FT_TRY(ft_model_create(r->memory, model_config, config, labels, &r->model));
+    if (sizes->train.tokens > 0) FT_TRY(record_training(r, config, sizes));
+    if (sizes->predict.tokens > 0) FT_TRY(record_prediction(r, sizes->predict));
+    return ft_memory_adopt(memory, r->memory);
+}
+
+static void close_recording(recording *r) {
+    if (r->memory != NULL) {
+        ft_batch_buffers_free(&r->batch);
+        ft_memory_free(r->memory, r->losses);
+        ft_memory_free(r->memory, r->logits);
+        ft_memory_free(r->memory, r->step);
+        ft_memory_free(r->memory, r->update);
+        ft_model_free(&r->model);
+    }
+}
+
+ft_status ft_lay_out_steps(ft_memory *memory, const ft_model_config *model_config, const ft_config *config, int32_t labels,
+                           const ft_step_sizes *sizes) {
+    recording r = {.device = NULL};
+    ft_status status = record(&r, memory, model_config, config, labels, sizes);
+    ft_error error; // the first error is the news, not what closing then finds
+    if (status != FT_OK) ft_error_save(&error);
+    close_recording(&r);
+    ft_status closed = ft_memory_destroy(r.memory);
+    ft_device_close(r.device);
+    if (status == FT_OK) return closed;
+    ft_error_restore(&error);
+    return status;
+}

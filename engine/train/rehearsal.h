@@ -1,0 +1,24 @@
+// rehearsal.h - the stages of a run in their largest sizes, once, whatever the device computes.
+//
+// Two uses. ft_lay_out_steps runs them on a plan device to record what a step asks for, and lays the tensors out in an
+// arena of the real run. The planner (engine/plan) runs them on a plan device to read the meter.
+#ifndef FT_REHEARSAL_H
+#define FT_REHEARSAL_H
+
+#include "engine/config/config.h"
+#include "engine/model/model.h"
+
+typedef struct ft_step_sizes {
+    ft_capacity train, predict; // largest micro-batches; tokens == 0: there are none
+    int64_t examples;           // of the largest effective batch
+} ft_step_sizes;
+
+// A micro-batch of training through forward and backward, and an update. `batch` is bound to device memory for
+// sizes->train; losses, step and update as in the training loop.
+ft_status ft_rehearse_step(ft_model *model, const ft_config *config, const ft_step_sizes *sizes, ft_batch *batch, float *losses,
+                           const ft_step_state *step, ft_update_state *update);
+// Records the scopes of a run of these sizes on a plan device like memory's own, and has `memory` adopt them.
+ft_status ft_lay_out_steps(ft_memory *memory, const ft_model_config *model_config, const ft_config *config, int32_t labels,
+                           const ft_step_sizes *sizes);
+
+#endif

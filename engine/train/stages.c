@@ -1,0 +1,37 @@
+#include "engine/train/stages.h"
+
+#include "kernels/log.h"
+
+#include <stdio.h>
+
+static double gib(size_t bytes) { return (double)bytes / (1 << 30); }
+
+static void log_line(const ft_trainer *t, const char *stage, const char *behind) {
+    ft_memory_counters c = ft_memory_read(t->memory);
+    size_t total = ft_memory_limit(t->memory);
+    ft_memory_mark(t->memory, stage);
+    ft_info("%s: Allocated: %.2fGiB (%.1f%%), Reserved: %.2fGiB, Free: %.2fGiB, Total: %.2fGiB%s", stage, gib(c.allocated),
+            100.0 * (double)c.allocated / (double)total, gib(c.reserved), gib(total - c.reserved), gib(total), behind);
+}
+
+void ft_stage_log(const ft_trainer *t, const char *stage) { log_line(t, stage, ""); }
+
+void ft_stage_end(const ft_trainer *t, ft_status outcome) {
+    ft_memory_counters c = ft_memory_read(t->memory);
+    char change[64];
+    snprintf(change, sizeof change, ", Change: %+.2fGiB allocated, %+.2fGiB reserved", gib(c.allocated) - gib(t->start_memory.allocated),
+             gib(c.reserved) - gib(t->start_memory.reserved));
+    if (t->start_memory.reserved > 0) log_line(t, "Training End", change);
+    if (outcome == FT_OK) log_line(t, "Success", "");
+    else if (outcome == FT_NO_MEMORY) log_line(t, "OOM Error", "");
+}
+
+ft_allocator_options ft_allocator_options_of(const ft_config *c, size_t device_bytes, size_t limit) {
+    ft_allocator_options o = {.limit = limit,
+                              .max_split_size = (size_t)c->memory.max_split_size,
+                              .expandable_segments = c->memory.expandable_segments,
+                              .garbage_collection_threshold = c->memory.garbage_collection_threshold};
+    if (o.limit == 0 && c->memory.limit > 0) o.limit = (size_t)c->memory.limit;
+    if (o.limit == 0 && c->memory.limit < 0) o.limit = (size_t)((double)device_bytes * 1e-6 * (double)-c->memory.limit);
+    return o;
+}

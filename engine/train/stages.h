@@ -1,0 +1,16 @@
+// stages.h - the memory of a run at its milestones, in the words that users of such scripts know.
+#ifndef FT_STAGES_H
+#define FT_STAGES_H
+
+#include "engine/train/trainer.h"
+
+// "Run Start: Allocated: 0.12GiB (0.4%), Reserved: 0.50GiB, Free: 31.38GiB, Total: 31.50GiB". Total is what the run may
+// have (memory.limit), free what of it is not reserved. Also a mark in the timeline.
+void ft_stage_log(const ft_trainer *t, const char *stage);
+// The last lines: "Training End" with the change since "Training Start", then Success or OOM Error.
+void ft_stage_end(const ft_trainer *t, ft_status outcome);
+
+// What memory.limit and the knobs of the allocator come to on a device of so many bytes; limit: overrides memory.limit.
+ft_allocator_options ft_allocator_options_of(const ft_config *config, size_t device_bytes, size_t limit);
+
+#endif

@@ -1,0 +1,44 @@
+#include "engine/train/update.h"
+
+static ft_adamw_hyper hyper_of(const ft_config *c) {
+    return (ft_adamw_hyper){.beta1 = c->train.adam_beta1,
+                            .beta2 = c->train.adam_beta2,
+                            .epsilon = c->train.adam_epsilon,
+                            .max_gradient_norm = c->train.max_grad_norm};
+}
+
+static ft_status run(const ft_parameters *p, const ft_adamw_hyper *hyper, ft_tensor losses, const ft_step_state *step,
+                     ft_update_state *update) {
+    ft_device *device = ft_memory_device(p->memory);
+    ft_gradient_norm_args norm = {
+        .gradient = ft_vector(p->gradients, p->trainable, FT_F32), .losses = &losses, .hyper = *hyper, .update = update};
+    size_t bytes = ft_gradient_norm_workspace(&device->target, &norm);
+    void *scratch;
+    FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_WORKSPACE, "gradient_norm scratch", &scratch));
+    norm.workspace = (ft_workspace){scratch, bytes};
+    FT_TRY(FT_RUN(device, gradient_norm, &norm));
+    ft_memory_free(p->memory, scratch);
+    ft_adamw_args adamw = {.parameter = ft_vector(p->weights, p->trainable, FT_F32),
+                           .gradient = norm.gradient,
+                           .m = ft_vector(p->m, p->trainable, FT_F32),
+                           .v = ft_vector(p->v, p->trainable, FT_F32),
+                           .ranges = p->ranges,
+                           .range_count = p->range_count,
+                           .hyper = *hyper,
+                           .step = step,
+                           .update = update};
+    bytes = ft_adamw_workspace(&device->target, &adamw);
+    FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_WORKSPACE, "adamw scratch", &scratch));
+    adamw.workspace = (ft_workspace){scratch, bytes};
+    FT_TRY(FT_RUN(device, adamw, &adamw));
+    ft_memory_free(p->memory, scratch);
+    return FT_OK;
+}
+
+ft_status ft_update_run(const ft_parameters *p, const ft_config *config, ft_tensor losses, const ft_step_state *step,
+                        ft_update_state *update) {
+    ft_adamw_hyper hyper = hyper_of(config);
+    ft_memory_set_phase(p->memory, FT_PHASE_OPTIMIZER);
+    FT_TRY(ft_memory_scope_begin(p->memory, FT_SCOPE_UPDATE));
+    return ft_memory_scope_end(p->memory, run(p, &hyper, losses, step, update));
+}

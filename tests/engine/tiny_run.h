@@ -1,0 +1,122 @@
+// tiny_run.h - small models and data sets on disk, made from random numbers, for tests that train many of them.
+#ifndef FT_TINY_RUN_H
+#define FT_TINY_RUN_H
+
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/config/config.h"
+#include "engine/io/files.h"
+#include "engine/train/trainer.h"
+#include "kernels/philox.h"
+
+enum { TINY_WORDS = 60, TINY_OVERRIDES = 48, TINY_TEXT = 160 };
+
+typedef struct tiny_run {
+    uint64_t state; // of the random numbers
+    char dir[128];  // holds model/, train.tsv, dev.tsv, test.tsv
+    char text[TINY_OVERRIDES][TINY_TEXT];
+    int count;
+} tiny_run;
+
+static inline int64_t pick(tiny_run *t, int64_t low, int64_t high) {
+    t->state += 0x9E3779B97F4A7C15u;
+    return low + (int64_t)(ft_splitmix64(t->state) % (uint64_t)(high - low + 1));
+}
+static inline bool chance(tiny_run *t, int percent) { return pick(t, 1, 100) <= percent; }
+
+static inline void set(tiny_run *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static inline void set(tiny_run *t, const char *format, ...) {
+    assert_true(t->count < TINY_OVERRIDES);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(t->text[t->count++], TINY_TEXT, format, args);
+    va_end(args);
+}
+
+static inline FILE *file_in(const tiny_run *t, const char *name) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", t->dir, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    return f;
+}
+
+static inline void write_texts(tiny_run *t, const char *name, int64_t rows, int64_t longest, int64_t labels) {
+    FILE *f = file_in(t, name);
+    fprintf(f, "text\tlabel\n");
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t n = pick(t, 1, longest), k = 0; k < n; k++) fprintf(f, "%sw%" PRId64, k ? " " : "", pick(t, 0, TINY_WORDS - 1));
+        fprintf(f, "\t%" PRId64 "\n", i < labels ? i : pick(t, 0, labels - 1)); // every class is there
+    }
+    fclose(f);
+}
+
+// A model of random shape, random data, and random options of training.
+static inline void make_tiny_run(tiny_run *t, const char *scratch, uint64_t seed) {
+    *t = (tiny_run){.state = seed};
+    snprintf(t->dir, sizeof t->dir, "%s/%" PRIu64, scratch, seed);
+    char model[160];
+    snprintf(model, sizeof model, "%s/model", t->dir);
+    assert_int_equal(mkdir(t->dir, 0700), 0);
+    assert_int_equal(mkdir(model, 0700), 0);
+    int64_t heads = pick(t, 1, 4), hidden = heads * pick(t, 4, 24), layers = pick(t, 1, 5), positions = pick(t, 12, 80);
+    FILE *f = file_in(t, "model/config.json");
+    fprintf(f,
+            "{\"model_type\": \"bert\", \"vocab_size\": %d, \"hidden_size\": %" PRId64 ", \"num_hidden_layers\": %" PRId64
+            ", \"num_attention_heads\": %" PRId64 ", \"intermediate_size\": %" PRId64 ", \"max_position_embeddings\": %" PRId64
+            ", \"type_vocab_size\": 2, \"hidden_act\": \"%s\", \"pad_token_id\": 0, \"layer_norm_eps\": 1e-12}\n",
+            TINY_WORDS + 5 + (int)pick(t, 0, 400), hidden, layers, heads, pick(t, 5, 150), positions, chance(t, 50) ? "gelu" : "relu");
+    fclose(f);
+    f = file_in(t, "model/vocab.txt");
+    fprintf(f, "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n");
+    for (int i = 0; i < TINY_WORDS; i++) fprintf(f, "w%d\n", i);
+    fclose(f);
+    int64_t labels = pick(t, 2, 5), longest = pick(t, 1, positions + 5);
+    write_texts(t, "train.tsv", pick(t, 10, 60), longest, labels);
+    write_texts(t, "dev.tsv", pick(t, 5, 40), pick(t, 1, positions), labels);
+    set(t, "model.path=%s/model", t->dir);
+    set(t, "model.init=random");
+    set(t, "data.train=%s/train.tsv", t->dir);
+    set(t, "data.cache_dir=none");
+    if (chance(t, 85)) set(t, "data.validation=%s/dev.tsv", t->dir);
+    if (chance(t, 25)) {
+        write_texts(t, "test.tsv", pick(t, 5, 30), pick(t, 1, positions), labels);
+        set(t, "data.test=%s/test.tsv", t->dir);
+    }
+    set(t, "data.max_length=%" PRId64, pick(t, 4, positions));
+    set(t, "train.batch_size=%" PRId64, pick(t, 1, 16));
+    set(t, "train.gradient_accumulation_steps=%" PRId64, pick(t, 1, 3));
+    set(t, "train.max_steps=%" PRId64, pick(t, 1, 3));
+    set(t, "train.seed=%" PRId64, pick(t, 0, 1000));
+    set(t, "device.threads=%" PRId64, pick(t, 1, 3));
+    set(t, "eval.batch_multiplier=%" PRId64, pick(t, 1, 4));
+    set(t, "memory.timeline=%s", chance(t, 10) ? "true" : "false");
+    if (chance(t, 40)) set(t, "train.micro_batch=%" PRId64, pick(t, 1, 8));
+    if (chance(t, 40)) set(t, "train.micro_batch_tokens=%" PRId64, pick(t, 4, 200));
+    if (chance(t, 60)) set(t, "train.gradient_checkpointing=%s", layers < 2 || chance(t, 50) ? "on" : layers < 3 || chance(t, 50) ? "2" : "3");
+    if (chance(t, 20)) set(t, "model.freeze=%s", chance(t, 50) ? "embeddings" : "encoder");
+    if (chance(t, 20)) set(t, "model.freeze_layers=%" PRId64, pick(t, 0, layers));
+    if (chance(t, 30)) set(t, "model.head.hidden=%" PRId64 ", %" PRId64, pick(t, 1, 90), pick(t, 1, 40));
+    if (chance(t, 20)) set(t, "eval.batch_size=%" PRId64, pick(t, 1, 64));
+    if (chance(t, 20)) set(t, "eval.strategy=%s", chance(t, 50) ? "no" : "epoch");
+    if (chance(t, 30)) set(t, "model.hidden_dropout=%s", chance(t, 50) ? "0" : "0.3");
+    if (chance(t, 20)) set(t, "model.attention_dropout=0");
+    if (chance(t, 20)) set(t, "memory.expandable_segments=true");
+    else if (chance(t, 20)) set(t, "memory.max_split_size=%s", chance(t, 50) ? "2MiB" : "5MiB");
+    if (chance(t, 20)) set(t, "memory.garbage_collection_threshold=0.%" PRId64, pick(t, 1, 9));
+    if (chance(t, 30)) set(t, "output.save_steps=1");
+}
+
+static inline void load_tiny_run(const tiny_run *t, ft_config *config) {
+    const char *overrides[TINY_OVERRIDES];
+    for (int i = 0; i < t->count; i++) overrides[i] = t->text[i];
+    if (ft_config_load(config, 0, NULL, t->count, overrides) != FT_OK) fail_msg("%s (%s)", ft_error_message(), ft_error_where());
+}
+
+#endif
