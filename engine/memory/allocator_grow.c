@@ -83,7 +83,7 @@ static ft_status release_oldest(ft_allocator *a, size_t need, const ft_growth *g
 
 ft_status ft_allocator_grow(ft_allocator *a, size_t size, int32_t pool, int class, ft_block **block, bool *by_limit) {
     const ft_allocator_counters *c = &a->counters;
-    bool tight = false, collected = false, released;
+    bool tight = false, released;
     for (;;) {
         ft_growth growth = {.bytes = segment_bytes(size, class)};
         if (a->options.expandable_segments) growth = ft_range_plan(a, size, pool, class, tight);
@@ -97,10 +97,8 @@ ft_status ft_allocator_grow(ft_allocator *a, size_t size, int32_t pool, int clas
             return FT_NO_MEMORY;
         }
         size_t wanted = c->reserved + growth.bytes;
-        size_t most = collected ? a->options.limit : a->collect_above;
-        collected = true;
-        if (wanted > most) {
-            FT_TRY(release_oldest(a, wanted - most, &growth, &released));
+        if (wanted > a->collect_above) {
+            FT_TRY(release_oldest(a, wanted - a->collect_above, &growth, &released));
             if (released) continue;
         }
         ft_error before;

@@ -268,9 +268,9 @@ static void m_commit(model *m, const m_growth *g, int stream, bool small) {
 
 static ft_status m_grow(model *m, size_t size, int stream, bool small, bool *by_limit) {
     double threshold = m->options.garbage_collection_threshold;
-    size_t limit = m->options.limit, first = threshold > 0 ? (size_t)(threshold * (double)limit) : limit;
+    size_t limit = m->options.limit, soft = threshold > 0 ? (size_t)(threshold * (double)limit) : limit;
     bool tight = false;
-    for (int round = 0;; round++) {
+    for (;;) {
         m_growth g = m_plan(m, size, stream, small, tight);
         size_t releasable = 0;
         for (int k = 0; k < m->count; k++)
@@ -279,15 +279,14 @@ static ft_status m_grow(model *m, size_t size, int stream, bool small, bool *by_
         size_t reserved = m_read(m).reserved, needed = reserved - (releasable - g.kept) + g.bytes;
         if (needed > limit && m->page > 0 && !tight) {
             tight = true;
-            round--;
             continue;
         }
         if (needed > limit) {
             *by_limit = true;
             return FT_NO_MEMORY;
         }
-        size_t most = round == 0 ? first : limit;
-        if (reserved + g.bytes > most && m_release_oldest(m, reserved + g.bytes - most, g)) continue;
+
+        if (reserved + g.bytes > soft && m_release_oldest(m, reserved + g.bytes - soft, g)) continue;
         if (!refused(&m->device, g.bytes)) {
             m_commit(m, &g, stream, small);
             return FT_OK;

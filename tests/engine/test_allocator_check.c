@@ -185,11 +185,36 @@ static void test_host_without_memory(void **state) {
     close_watched();
 }
 
+// However few structs are at hand: every step first gets what it needs.
+static void test_few_structs(void **state) {
+    open_watched(1024 * MIB, false);
+    for (int ranges = 0; ranges < 2; ranges++) {
+        for (size_t spare = 0; spare < 5; spare++) {
+            for (int step = 0; step < 4; step++) {
+                ft_allocator *a =
+                    open_allocator((ft_allocator_options){.limit = 20 * MIB, .expandable_segments = ranges});
+                static const size_t sizes[] = {5 * MIB, 700, 5 * MIB - 4096, 14 * MIB};
+                ft_block *block = NULL;
+                for (int i = 0; i < 4; i++) {
+                    assert_int_equal(ft_blocks_spare(a, spare), FT_OK);
+                    while (i == step && a->spare_count > spare)
+                        ft_block_new(a, NULL, 0, 0);
+                    block = take(a, sizes[i], 0);
+                    if (i != 1) give(a, block); // the last needs the pages of the first: released
+                }
+                ft_allocator_close(a);
+            }
+        }
+    }
+    close_watched();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_planted_breaches),
         cmocka_unit_test(test_planted_breaches_of_ranges),
         cmocka_unit_test(test_host_without_memory),
+        cmocka_unit_test(test_few_structs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,6 +88,33 @@ static void test_streams(void **state) {
     close_watched();
 }
 
+// In the range of stream 0 lies what stream 1 freed, beside what stream 0 freed: growing on the latter would pin both.
+static void test_growth_that_pins_least(void **state) {
+    open_watched(1024 * MIB, false);
+    for (int other = 0; other < 2; other++) {
+        ft_allocator *a =
+            open_allocator((ft_allocator_options){.limit = (other ? 40 : 24) * MIB, .expandable_segments = true});
+        ft_block *lower = take(a, 10 * MIB, 0), *upper = take(a, 4 * MIB, 0);
+        give(a, lower);
+        ft_allocator_join(a);
+        lower = take(a, 10 * MIB, 1);
+        at(lower, 0, 0, 10 * MIB);
+        if (other) take(a, 12 * MIB, 2);
+        give(a, lower);
+        give(a, upper);
+        // With 12 MiB elsewhere, 24 fit behind what is free, if 10 of the free 14 go. Without, 22 do not fit anywhere
+        // in the range as it is, but 12 of the free 14 may go all the same.
+        ft_block *block = take(a, (other ? 24 : 22) * MIB, 0);
+        if (other)
+            at(block, 0, 4 * MIB, 24 * MIB);
+        else
+            at(block, 0, 2 * MIB, 22 * MIB);
+        assert_int_equal(ft_allocator_read(a).reserved, (other ? 40 : 24) * MIB);
+        ft_allocator_close(a);
+    }
+    close_watched();
+}
+
 static void test_limit_releases_the_oldest(void **state) {
     open_watched(1024 * MIB, false);
     ft_allocator *a = open_allocator((ft_allocator_options){.limit = 24 * MIB});
@@ -336,6 +363,7 @@ int main(void) {
         cmocka_unit_test(test_best_fit),
         cmocka_unit_test(test_max_split_size),
         cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_growth_that_pins_least),
         cmocka_unit_test(test_limit_releases_the_oldest),
         cmocka_unit_test(test_collection),
         cmocka_unit_test(test_refusing_device),
