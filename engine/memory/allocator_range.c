@@ -27,15 +27,16 @@ static void hole_unlist(ft_block *hole) {
 
 static size_t growth_cost(const ft_growth *g, bool tight) { return g->bytes + (tight ? g->kept : 0); }
 
-// The growth into that hole, with or without the free block before it. bytes == 0: the place is too small.
-static ft_growth fill_hole(ft_block *hole, ft_block *left, size_t size, int32_t pool) {
-    ft_growth g = {.hole = hole, .left = left};
-    size_t page = hole->segment->page, have = 0;
-    if (left != NULL) {
-        have = left->size;
-        g.kept = ft_run_first(left)->run_bytes;
+// The growth into that hole. bytes == 0: the place is too small.
+static ft_growth fill_hole(ft_block *hole, size_t size, int32_t pool) {
+    ft_growth g = {.hole = hole};
+    size_t have = 0;
+    if (ft_block_usable(hole->previous, pool)) {
+        g.left = hole->previous;
+        have = g.left->size;
+        g.kept = ft_run_first(g.left)->run_bytes;
     }
-    g.bytes = ft_round_up(size - have, page);
+    g.bytes = ft_round_up(size - have, hole->segment->page);
     if (g.bytes <= hole->size) return g;
     if (!ft_block_usable(hole->next, pool) || have + hole->size + hole->next->size < size) return (ft_growth){0};
     g.bytes = hole->size;
@@ -49,12 +50,7 @@ ft_growth ft_range_plan(const ft_allocator *a, size_t size, int32_t pool, int cl
     for (const ft_segment *segment = a->first_segment; segment != NULL; segment = segment->next) {
         if (segment->class != class || segment->pool != pool) continue;
         for (ft_block *hole = segment->holes; hole != NULL; hole = hole->right) {
-            ft_block *left = ft_block_usable(hole->previous, pool) ? hole->previous : NULL;
-            ft_growth g = fill_hole(hole, left, size, pool);
-            if (tight && left != NULL) {
-                ft_growth alone = fill_hole(hole, NULL, size, pool);
-                if (alone.bytes > 0 && growth_cost(&alone, tight) < growth_cost(&g, tight)) g = alone;
-            }
+            ft_growth g = fill_hole(hole, size, pool);
             if (g.bytes == 0) continue;
             if (best.bytes > 0) {
                 size_t cost = growth_cost(&g, tight), least = growth_cost(&best, tight);

@@ -213,24 +213,21 @@ static m_growth m_plan(const model *m, size_t size, int stream, bool small, bool
             bool left = i > 0 && hole[-1].state == M_FREE && (hole[-1].stream == stream || hole[-1].stream == M_ANY);
             bool right =
                 i + 1 < s->count && hole[1].state == M_FREE && (hole[1].stream == stream || hole[1].stream == M_ANY);
-            for (int with_left = left; with_left >= 0; with_left--) {
-                if (with_left != left && !tight) continue;
-                m_growth g = {.segment = k, .number = s->number, .hole = i, .left = SIZE_MAX, .right = SIZE_MAX};
-                size_t have = 0;
-                if (with_left) {
-                    have = hole[-1].size;
-                    g.left = hole[-1].offset;
-                    g.kept = m_releasable_around(m, s, i - 1);
-                }
-                g.bytes = m_up(size - have, m->page);
-                if (g.bytes > hole->size) {
-                    g.bytes = hole->size;
-                    if (!right || have + hole->size + hole[1].size < size) continue;
-                    g.right = hole[1].offset;
-                    g.kept += m_releasable_around(m, s, i + 1);
-                }
-                m_better(&best, g, tight);
+            m_growth g = {.segment = k, .number = s->number, .hole = i, .left = SIZE_MAX, .right = SIZE_MAX};
+            size_t have = 0;
+            if (left) {
+                have = hole[-1].size;
+                g.left = hole[-1].offset;
+                g.kept = m_releasable_around(m, s, i - 1);
             }
+            g.bytes = m_up(size - have, m->page);
+            if (g.bytes > hole->size) {
+                g.bytes = hole->size;
+                if (!right || have + hole->size + hole[1].size < size) continue;
+                g.right = hole[1].offset;
+                g.kept += m_releasable_around(m, s, i + 1);
+            }
+            m_better(&best, g, tight);
         }
     }
     return best;
