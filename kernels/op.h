@@ -15,9 +15,9 @@
 #include <stdint.h>
 
 // What scratch sizes may depend on besides shapes. An input of every plan.
-typedef enum ft_backend_kind { FT_BACKEND_CPU = 0, FT_BACKEND_CUDA = 1, FT_BACKEND_PLAN = 2 } ft_backend_kind;
+typedef enum ft_backend_kind { FT_BACKEND_CPU = 0, FT_BACKEND_CUDA = 1 } ft_backend_kind;
 typedef struct ft_target {
-    ft_backend_kind backend; // whose scratch rules (never PLAN)
+    ft_backend_kind backend; // whose scratch rules; a planned device has those of the one it stands for
     int threads;             // CPU threads
     int sm_count, compute_capability; // CUDA chips; 0 on the CPU
     size_t page_bytes;

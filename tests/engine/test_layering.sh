@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# The arrows of the house point down, and nobody above kernels/ asks which back end it runs on: planning is the same code.
+cd "${SOURCE_DIR:?is set by ctest}" || exit 1
+status=0
+forbid() { # forbid WHAT PATTERN DIR...
+    local what=$1 pattern=$2
+    shift 2
+    if grep -rnE --include=*.c --include=*.h -- "$pattern" "$@"; then
+        echo "FAILED: $what" >&2
+        status=1
+    fi
+}
+forbid "a branch on the back end outside kernels/" 'FT_BACKEND_|(\.|->)backend\b' engine hpo ftengine.c
+forbid "a branch on the device's name" 'strn?cmp\([^)]*device->name' engine hpo ftengine.c
+forbid "kernels/ includes what lies above it" '#include "(engine|hpo)/' kernels
+forbid "engine/ includes what lies above it" '#include "hpo/' engine
+# The search above finds what it looks for.
+grep -rqE 'FT_BACKEND_' kernels || { echo "FAILED: the pattern finds nothing in kernels/ either" >&2; status=1; }
+exit $status
