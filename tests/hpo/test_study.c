@@ -1,0 +1,650 @@
+// Studies from beginning to end, killed and continued, with trials that are this very program in another role: a trainer
+// whose figures are a function of its configuration, which reports, saves, resumes, fails and dawdles as told.
+#include "tests/engine/config_case.h"
+
+#include "engine/io/json.h"
+#include "hpo/study.h"
+#include "kernels/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+// ---- the trainer ----------------------------------------------------------------------------------------------------
+
+static volatile sig_atomic_t asked;
+static void on_signal(int number) { asked = number; }
+
+static void pause_ms(double ms) {
+    nanosleep(&(struct timespec){.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(fmod(ms, 1000) * 1e6)}, NULL);
+}
+
+// Good where the learning rate is 1e-4 and the batch is 16; a little better with every step.
+static double score(const ft_config *c, int64_t step) {
+    double off = log10(c->train.learning_rate) + 4;
+    return 1 - 0.2 * off * off - 0.01 * fabs((double)c->train.batch_size - 16) - 0.3 * exp(-(double)step / 40) -
+           c->train.weight_decay;
+}
+
+static void must(bool holds) {
+    if (!holds) _exit(99);
+}
+
+static void write_run(const char *status, int64_t step, double value) {
+    FILE *out = fopen("run.tmp", "w");
+    must(out != NULL);
+    fprintf(out,
+            "{\"format_version\": 1, \"status\": \"%s\", \"steps\": %lld, \"metrics\": {\"eval_accuracy\": %.17g},"
+            " \"seconds\": {\"total\": 1.5}, \"memory\": {\"peak_reserved_bytes\": %lld}}\n",
+            status, (long long)step, value, 1000 * (long long)(2 - value));
+    must(fclose(out) == 0 && rename("run.tmp", "run.json") == 0);
+}
+
+// The step in checkpoints/step, 0 when there is none.
+static int64_t checkpoint(void) {
+    long long step = 0, bytes = 0;
+    FILE *in = fopen("checkpoints/step", "r");
+    if (in == NULL) return 0;
+    must(fscanf(in, "%lld %lld", &step, &bytes) == 2 && truncate("metrics.jsonl", bytes) == 0);
+    fclose(in);
+    return step;
+}
+
+static void save(int64_t step) {
+    struct stat metrics;
+    must(stat("metrics.jsonl", &metrics) == 0);
+    mkdir("checkpoints", 0777);
+    FILE *out = fopen("checkpoints/step.tmp", "w");
+    must(out != NULL);
+    fprintf(out, "%lld %lld\n", (long long)step, (long long)metrics.st_size);
+    must(fclose(out) == 0 && rename("checkpoints/step.tmp", "checkpoints/step") == 0);
+}
+
+// data.text_column says what kind of trainer this is, data.label_column how many milliseconds a step takes.
+static int train(const char *config_path) {
+    ft_config c;
+    signal(SIGTERM, on_signal);
+    signal(SIGINT, on_signal);
+    must(ft_config_load(&c, 1, &config_path, 0, NULL) == FT_OK);
+    char directory[4096];
+    snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(config_path, '/') - config_path), config_path);
+    must(chdir(directory) == 0);
+    const char *kind = c.data.text_column;
+    double best = -INFINITY, ms = atof(c.data.label_column);
+    if (strcmp(kind, "fails") == 0 || (strcmp(kind, "fails-large") == 0 && c.train.batch_size > 20)) {
+        fprintf(stderr, "one line\nftengine: error: cannot do this (model.path)\n  hint: no\n");
+        return 1;
+    }
+    if (strcmp(kind, "oom") == 0) return 3;
+    if (strcmp(kind, "diverges") == 0) return 5;
+    if (strcmp(kind, "dies") == 0) raise(SIGKILL);
+    FILE *start = fopen("starts", "a"); // how often this trial was begun
+    must(start != NULL && fprintf(start, "x") == 1 && fclose(start) == 0);
+    FILE *metrics = fopen("metrics.jsonl", "a");
+    must(metrics != NULL);
+    int64_t from = checkpoint();
+    for (int64_t s = 10; s <= from; s += 10)
+        best = fmax(best, score(&c, s));
+    fseek(metrics, 0, SEEK_END);
+    for (int64_t step = from + 1; step <= c.train.max_steps; step++) {
+        if (ms > 0) pause_ms(ms);
+        if (asked) {
+            fflush(metrics);
+            save(step - 1);
+            write_run("interrupted", step - 1, best);
+            return 128 + asked;
+        }
+        if (step % 10 != 0) continue;
+        best = fmax(best, score(&c, step));
+        // The rate is another one in every run, and so is the line's length.
+        fprintf(metrics, "{\"step\":%lld,\"loss\":0.5,\"tokens_per_second\":%lld}\n", (long long)step,
+                (long long)(clock() * 7919 % 100000));
+        fprintf(metrics, "{\"step\":%lld,\"eval_accuracy\":%.9g}\n", (long long)step, score(&c, step));
+        fflush(metrics);
+        if (step % 20 == 0) save(step);
+    }
+    fclose(metrics);
+    mkdir("model", 0777);
+    save(c.train.max_steps);
+    write_run("completed", c.train.max_steps, best);
+    ft_config_free(&c);
+    return 0;
+}
+
+// ---- the coordinator ------------------------------------------------------------------------------------------------
+
+static char base[] = "[model]\npath = .\n[data]\ntrain = data.tsv\nvalidation = data.tsv\nlabel_column = 0\n"
+                     "[train]\nmax_steps = 60\n[eval]\nstrategy = steps\nmetric = accuracy\n"
+                     "[study]\ntrials = 12\nstartup_trials = 4\npruner = median\npruner_startup_trials = 3\n"
+                     "[space]\ntrain.learning_rate = float(1e-6, 1e-2, log)\ntrain.batch_size = choice(8, 16, 32)\n"
+                     "train.weight_decay = float(0, 0.1) if train.batch_size != 32\ntrain.adam_beta1 = 0.8\n";
+
+#define MORE(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+// One call of `ftengine tune`, in this process.
+static ft_status tune_here(const char *name, int64_t add, const char *const *more) {
+    const char *files[] = {in_scratch("tune.ini")};
+    ft_tuning_call call = {.study = name, .add = add};
+    ft_config config;
+    ft_tuning tuning = {0};
+    int count = 0;
+    while (more != NULL && more[count] != NULL)
+        count++;
+    ft_status status = ft_config_load(&config, 1, files, count, more);
+    if (status != FT_OK) return status;
+    status = ft_tuning_open(&config, &call, &tuning);
+    if (status == FT_OK) status = ft_tuning_run(&tuning);
+    ft_error error;
+    ft_error_save(&error);
+    ft_status closed = ft_tuning_close(&tuning);
+    ft_config_free(&config);
+    if (status == FT_OK) return closed;
+    ft_error_restore(&error);
+    return status;
+}
+
+// In a process of its own, with its result on the pipe when `out` is given.
+static pid_t tune_beside(const char *name, int64_t add, const char *const *more) {
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0) return pid;
+    ft_log_set_level(FT_LOG_QUIET);
+    must(freopen("/dev/null", "w", stdout) != NULL);
+    ft_status status = tune_here(name, add, more);
+    if (status != FT_OK && status != FT_INTERRUPTED && status != FT_TERMINATED) {
+        FILE *out = fopen(in_scratch("error"), "w");
+        must(out != NULL);
+        fprintf(out, "%s (%s)", ft_error_message(), ft_error_where());
+        for (int i = 0; i < ft_error_hint_count(); i++)
+            fprintf(out, " hint: %s", ft_error_hint(i));
+        fclose(out);
+    }
+    _exit((int)status);
+}
+
+static int end_of(pid_t pid) {
+    int status;
+    while (waitpid(pid, &status, 0) < 0)
+        assert_int_equal(errno, EINTR);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static const char *last_error(void) {
+    static char text[2000];
+    FILE *in = fopen(in_scratch("error"), "r");
+    size_t length = in != NULL ? fread(text, 1, sizeof text - 1, in) : 0;
+    text[length] = '\0';
+    if (in != NULL) fclose(in);
+    return text;
+}
+
+static void tunes(const char *name, int64_t add, const char *const *more) {
+    unlink(in_scratch("error"));
+    int code = end_of(tune_beside(name, add, more));
+    if (code != 0) fail_msg("exit code %d: %s", code, last_error());
+}
+
+static void refuses(const char *name, const char *const *more, int code, const char *message) {
+    unlink(in_scratch("error"));
+    int got = end_of(tune_beside(name, 0, more));
+    if (got != code) fail_msg("exit code %d, not %d: %s", got, code, last_error());
+    if (strstr(last_error(), message) == NULL) fail_msg("'%s' lacks '%s'", last_error(), message);
+}
+
+// ---- looking at a study ---------------------------------------------------------------------------------------------
+
+typedef struct opened {
+    ft_storage *file;
+    ft_stored *study;
+    const ft_trials *trials;
+    ft_arena arena;
+} opened;
+
+// What --study means: a name in studies/, or a directory.
+static const char *in_study(const char *name, const char *file) {
+    static char path[300];
+    snprintf(path, sizeof path, "%s%s/%s", strchr(name, '/') == NULL ? "studies/" : "", name, file);
+    return path;
+}
+
+static opened look(const char *name) {
+    opened o = {0};
+    const char *path = in_study(name, "study.db");
+    ok(ft_storage_open(path, FT_STORAGE_READ, &o.file));
+    ok(ft_stored_open(o.file, NULL, &o.study));
+    o.trials = &o.study->trials;
+    return o;
+}
+
+static void leave(opened *o) {
+    ft_stored_close(o->study);
+    ok(ft_storage_close(o->file));
+    ft_arena_free(&o->arena);
+}
+
+// Everything that must not depend on how the study was run: bits of parameters, values and reports.
+static char *dump(const char *name) {
+    opened o = look(name);
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    for (int64_t i = 0; i < o.trials->count; i++) {
+        const ft_trial *t = &o.trials->trial[i];
+        fprintf(out, "%lld %s", (long long)i, ft_trial_state_name(t->state));
+        for (int k = 0; k < t->value_count; k++)
+            fprintf(out, " %a", t->values[k]);
+        for (int k = 0; k < t->param_count; k++)
+            fprintf(out, " %s=%a", o.trials->names.name[t->params[k].name], t->params[k].value);
+        for (int k = 0; k < t->report_count; k++)
+            fprintf(out, " %lld:%a", (long long)t->reports[k].step, t->reports[k].value);
+        for (int k = 0; k < t->rung_count; k++)
+            fprintf(out, " rung %a", t->rungs[k]);
+        fputc('\n', out);
+    }
+    fclose(out);
+    leave(&o);
+    return text;
+}
+
+// Names the first line that differs, which is a trial.
+static void same_lines(const char *a, const char *b) {
+    while (*a != '\0' || *b != '\0') {
+        size_t n = strcspn(a, "\n"), m = strcspn(b, "\n");
+        if (n != m || memcmp(a, b, n) != 0) fail_msg("trial '%.*s' became '%.*s'", (int)n, a, (int)m, b);
+        a += n + (a[n] != '\0'), b += m + (b[m] != '\0');
+    }
+}
+
+static int64_t count_state(const opened *o, ft_trial_state state) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < o->trials->count; i++)
+        count += o->trials->trial[i].state == state;
+    return count;
+}
+
+static const char *attribute(opened *o, int64_t number, const char *key) {
+    const char *json;
+    ok(ft_stored_attribute(o->study, number, FT_USER_ATTRIBUTE, key, &o->arena, &json));
+    return json != NULL ? json : "";
+}
+
+static bool has(const char *study, int64_t number, const char *what) {
+    char file[200];
+    snprintf(file, sizeof file, "trials/%05lld/%s", (long long)number, what);
+    return ft_path_exists(in_study(study, file));
+}
+
+static int64_t best_of(const opened *o) {
+    int64_t best = -1;
+    for (int64_t i = 0; i < o->trials->count; i++)
+        if (o->trials->trial[i].state == FT_COMPLETE &&
+            (best < 0 || o->trials->trial[i].values[0] > o->trials->trial[best].values[0]))
+            best = i;
+    return best;
+}
+
+// ---- tests ----------------------------------------------------------------------------------------------------------
+
+static void test_a_study(void **state) {
+    tunes("whole", 0, NULL);
+    opened o = look("whole");
+    assert_int_equal(o.trials->count, 12);
+    assert_true(count_state(&o, FT_COMPLETE) >= 4 && count_state(&o, FT_PRUNED) >= 1);
+    int64_t best = best_of(&o);
+    for (int64_t i = 0; i < 12; i++) {
+        const ft_trial *t = &o.trials->trial[i];
+        bool pruned = t->state == FT_PRUNED;
+        int decay = ft_trials_find_name(o.trials, "train.weight_decay"), batch = ft_trials_find_name(o.trials, "train.batch_size");
+        const ft_trial_param *size = ft_trial_find_param(t, batch);
+        assert_true((ft_trial_find_param(t, decay) != NULL) == (size->value != 2)); // 32 is the third choice
+        assert_true(t->report_count == (pruned ? t->report_count : 6) && t->report_count >= 1);
+        if (pruned) assert_true(t->values[0] == t->reports[t->report_count - 1].value);
+        assert_string_equal(attribute(&o, i, "train.adam_beta1"), "0.8");
+        assert_string_equal(attribute(&o, i, "status"), pruned ? "\"pruned\"" : "\"completed\"");
+        assert_true(has("whole", i, "run.json") || pruned);
+        assert_true(has("whole", i, "config.ini") && has("whole", i, "log.txt"));
+        assert_true(has("whole", i, "model") == (i == best) && has("whole", i, "checkpoints") == (i == best));
+    }
+    // best.ini is a configuration with the best trial's values, and nothing of the study.
+    ft_config c;
+    const char *files[] = {"studies/whole/best.ini"};
+    ok(ft_config_load(&c, 1, files, 0, NULL));
+    assert_true(c.train.adam_beta1 == 0.8 && c.space.count == 0 && c.output.dir[0] == '\0');
+    int rate = ft_trials_find_name(o.trials, "train.learning_rate");
+    assert_true(c.train.learning_rate == ft_trial_find_param(&o.trials->trial[best], rate)->value);
+    assert_true(fabs(score(&c, 60) - o.trials->trial[best].values[0]) < 1e-15);
+    ft_config_free(&c);
+    leave(&o);
+}
+
+// However fast the trials are: a verdict looks at the reports alone.
+static void test_speed_does_not_matter(void **state) {
+    tunes("slow", 0, MORE("data.label_column=1"));
+    char *a = dump("whole"), *b = dump("slow");
+    same_lines(a, b);
+    free(a), free(b);
+}
+
+static void test_continues(void **state) {
+    tunes("steps", 0, MORE("study.trials=3"));
+    tunes("steps", 0, MORE("study.trials=3")); // is there already
+    tunes("steps", 0, MORE("study.trials=5"));
+    tunes("steps", 4, MORE("study.trials=5"));
+    opened o = look("steps");
+    assert_int_equal(o.trials->count, 9);
+    leave(&o);
+    // The study's own configuration goes on with it.
+    const char *own[] = {"studies/steps/config.ini"};
+    ft_config c;
+    ft_tuning t;
+    ft_tuning_call call = {.study = "steps", .add = 3};
+    ok(ft_config_load(&c, 1, own, 0, NULL));
+    ft_log_set_level(FT_LOG_QUIET);
+    ok(ft_tuning_open(&c, &call, &t));
+    assert_int_equal(t.goal, 12);
+    ok(ft_tuning_close(&t));
+    ft_config_free(&c);
+    tunes("steps", 0, NULL);
+    char *a = dump("whole"), *b = dump("steps");
+    same_lines(a, b);
+    free(a), free(b);
+}
+
+static int64_t starts_of(const char *study, int64_t trials) {
+    int64_t starts = 0;
+    for (int64_t i = 0; i < trials; i++) {
+        char name[64];
+        struct stat file;
+        snprintf(name, sizeof name, "trials/%05lld/starts", (long long)i);
+        if (stat(in_study(study, name), &file) == 0) starts += file.st_size;
+    }
+    return starts;
+}
+
+// kill -9 of the coordinator at random moments until the study is through.
+static void killed(const char *whole, const char *name, const char *const *more) {
+    unsigned seed = (unsigned)time(NULL);
+    const char *given = getenv("KILL_SEED");
+    if (given != NULL) seed = (unsigned)atoi(given);
+    print_message("KILL_SEED=%u\n", seed);
+    int code = -1;
+    int64_t kills = 0;
+    for (int i = 0; i < 200 && code != 0; i++) {
+        pid_t pid = tune_beside(name, 0, more);
+        seed = seed * 1103515245u + 12345u;
+        if (i < 12) {
+            pause_ms(5 + (double)(seed >> 16) / 65536 * 240);
+            kill(pid, SIGKILL);
+        }
+        code = end_of(pid);
+        kills += code == -SIGKILL;
+        if (code != 0 && code != -SIGKILL) fail_msg("exit code %d: %s", code, last_error());
+    }
+    assert_int_equal(code, 0);
+    assert_true(kills >= 3);
+    char *a = dump(whole), *b = dump(name);
+    same_lines(a, b);
+    free(a), free(b);
+    assert_true(starts_of(name, 12) > 12); // some trial was cut off and went on
+}
+
+static void test_killed(void **state) { killed("whole", "killed", MORE("data.label_column=1")); }
+
+static void test_automatic_resources_survive_a_kill(void **state) {
+    static const char *const names[] = {"halving", "hyperband"};
+    for (int i = 0; i < 2; i++) {
+        char pruner[64], whole[64], cut[64];
+        snprintf(pruner, sizeof pruner, "study.pruner=%s", names[i]);
+        snprintf(whole, sizeof whole, "%s", names[i]);
+        snprintf(cut, sizeof cut, "killed/%s", names[i]); // Hyperband's brackets depend on the study's name
+        // Trials of two lengths: what is found out depends on when.
+        const char *longer = "space.train.max_steps=choice(60, 900)";
+        tunes(whole, 0, MORE(pruner, longer, "study.pruner_reduction_factor=2"));
+        killed(whole, cut, MORE(pruner, longer, "study.pruner_reduction_factor=2", "data.label_column=0.3"));
+    }
+}
+
+static void test_interrupted(void **state) {
+    int code = -1, interrupts = 0;
+    for (int i = 0; i < 100 && code != 0; i++) {
+        pid_t pid = tune_beside("stopped", 0, MORE("data.label_column=1"));
+        if (i < 6) {
+            pause_ms(120);
+            kill(pid, i % 2 == 0 ? SIGINT : SIGTERM);
+        }
+        code = end_of(pid);
+        if (code == 0) break;
+        assert_int_equal(code, i % 2 == 0 ? 130 : 143);
+        interrupts++;
+        opened o = look("stopped");
+        assert_true(count_state(&o, FT_RUNNING) <= 1 && count_state(&o, FT_FAIL) == 0);
+        leave(&o);
+    }
+    assert_int_equal(code, 0);
+    assert_true(interrupts >= 3);
+    char *a = dump("whole"), *b = dump("stopped");
+    same_lines(a, b);
+    free(a), free(b);
+}
+
+static void test_another_space_is_refused(void **state) {
+    char *before = dump("whole");
+    refuses("whole", MORE("space.train.learning_rate=float(1e-6, 1e-3, log)"), 2,
+            "this study searches another space: train.learning_rate was float(1e-06, 0.01, log), now float(1e-06, 0.001, log)");
+    refuses("whole", MORE("train.learning_rate=1e-3", "train.batch_size=8"), 2, "now not searched");
+    refuses("whole", MORE("space.train.seed=int(1, 3)"), 2, "train.seed was not searched, now int(1, 3)");
+    refuses("whole", MORE("study.objective=minimize eval.accuracy"), 2, "this study maximizes its objective 1");
+    refuses("whole", MORE("study.objective=eval.f1_macro", "eval.metric=f1_macro"), 2, "this study looks for eval.accuracy");
+    refuses("whole", MORE("study.objective=eval.accuracy, seconds.total", "study.pruner=none"), 2, "this study has 1 objective");
+    char *after = dump("whole");
+    assert_string_equal(before, after);
+    free(before), free(after);
+}
+
+static void test_errors_come_before_anything_is_written(void **state) {
+    refuses("none", MORE("study.objective=eval.acuracy"), 2, "there is no figure 'eval.acuracy'");
+    refuses("none", MORE("study.objective=eval.acuracy"), 2, "hint: did you mean eval.accuracy?");
+    refuses("none", MORE("study.objective=larger eval.accuracy"), 2, "a direction is maximize or minimize");
+    refuses("none", MORE("study.objective=eval.accuracy, eval.accuracy"), 2, "is there twice");
+    refuses("none", MORE("study.objective=test.accuracy"), 2, "needs data.test");
+    refuses("none", MORE("data.validation="), 2, "needs data.validation");
+    refuses("none", MORE("eval.strategy=no"), 2, "needs evaluations");
+    refuses("none", MORE("study.objective=seconds.total"), 2, "trials are pruned by one objective");
+    refuses("none", MORE("study.pruner=threshold"), 2, "threshold needs study.pruner_lower");
+    refuses("none", MORE("study.group=true", "study.multivariate=off"), 2, "study.group");
+    refuses("none", MORE("model.path=nowhere"), 2, "there is no ");
+    refuses("none", MORE("train.learning_rate=1", "train.batch_size=8", "train.weight_decay=0"), 2, "there is nothing to search");
+    refuses("none", MORE("space.train.learning_rate=flaot(1, 2)"), 2, "there is no flaot()");
+    assert_false(ft_path_exists("studies/none"));
+}
+
+static void test_one_coordinator(void **state) {
+    pid_t first = tune_beside("busy", 0, MORE("data.label_column=5"));
+    for (int i = 0; i < 500 && !ft_path_exists("studies/busy/trials/00000/starts"); i++)
+        pause_ms(10);
+    refuses("busy", MORE("data.label_column=5"), 2, "another `ftengine tune` is running this study");
+    kill(first, SIGTERM);
+    assert_int_equal(end_of(first), 143);
+}
+
+static void test_failures(void **state) {
+    refuses("fails", MORE("data.text_column=fails"), 1, "5 trials in a row failed");
+    opened o = look("fails");
+    assert_int_equal(o.trials->count, 5);
+    assert_string_equal(attribute(&o, 0, "status"), "\"failed\"");
+    assert_string_equal(attribute(&o, 0, "error"), "\"cannot do this (model.path)\"");
+    leave(&o);
+    refuses("oom", MORE("data.text_column=oom", "study.trials=7"), 1, "no trial completed"); // a result, not counted
+    o = look("oom");
+    assert_int_equal(count_state(&o, FT_FAIL), 7);
+    assert_string_equal(attribute(&o, 6, "status"), "\"oom\"");
+    leave(&o);
+    refuses("diverges", MORE("data.text_column=diverges", "study.trials=6"), 1, "no trial completed");
+    o = look("diverges");
+    assert_string_equal(attribute(&o, 5, "status"), "\"diverged\"");
+    leave(&o);
+    refuses("dies", MORE("data.text_column=dies", "study.trials=6", "study.max_failures=2"), 1, "2 trials in a row failed");
+    o = look("dies");
+    assert_string_equal(attribute(&o, 1, "error"), "\"killed by signal 9\"");
+    leave(&o);
+    tunes("large", 0, MORE("data.text_column=fails-large")); // some do
+    o = look("large");
+    assert_true(count_state(&o, FT_FAIL) > 0 && count_state(&o, FT_COMPLETE) > 0);
+    leave(&o);
+    // Values that do not go together: the trial says so, without a run.
+    refuses("clash", MORE("space.eval.batch_multiplier=choice(1024)", "space.train.batch_size=choice(4096)",
+                          "space.train.weight_decay=float(0, 1)", "study.max_failures=1"),
+            1, "1 trials in a row failed");
+    o = look("clash");
+    assert_string_equal(attribute(&o, 0, "status"), "\"invalid\"");
+    leave(&o);
+}
+
+static void test_stop_rules(void **state) {
+    opened o = look("whole");
+    int64_t first = 0; // that reaches the target
+    while (o.trials->trial[first].state != FT_COMPLETE || o.trials->trial[first].values[0] < 0.5)
+        first++;
+    leave(&o);
+    tunes("target", 0, MORE("study.target=0.5"));
+    o = look("target");
+    assert_int_equal(o.trials->count, first + 1);
+    leave(&o);
+    tunes("completed", 0, MORE("study.completed=4"));
+    o = look("completed");
+    assert_true(count_state(&o, FT_COMPLETE) == 4 && o.trials->trial[o.trials->count - 1].state == FT_COMPLETE);
+    leave(&o);
+    tunes("stuck", 0, MORE("study.no_improvement=3", "study.trials=0"));
+    o = look("stuck");
+    assert_int_equal(o.trials->count, best_of(&o) + 4);
+    leave(&o);
+    tunes("timeout", 0, MORE("study.timeout=0.3s", "study.trials=0", "data.label_column=1"));
+    o = look("timeout");
+    assert_true(o.trials->count >= 1 && count_state(&o, FT_RUNNING) <= 1);
+    leave(&o);
+}
+
+static void test_grid(void **state) {
+    const char *const more[] = {"study.sampler=grid", "study.trials=0", "study.grid_points=3", "study.pruner=none",
+                                "space.train.batch_size=choice(8, 16)", "space.train.weight_decay=0", NULL};
+    tunes("grid", 0, more);
+    opened o = look("grid");
+    assert_int_equal(count_state(&o, FT_COMPLETE), 6);
+    leave(&o);
+    tunes("grid", 5, more); // there is nothing left
+    refuses("grid2", MORE("study.sampler=grid", "space.train.weight_decay=float(0, 1) if train.batch_size = 8",
+                          "space.train.weight_decay=float(0, 0.5)"), 2, "a grid cannot give train.weight_decay two ranges");
+}
+
+static void test_several_objectives(void **state) {
+    tunes("front", 0, MORE("study.objective=eval.accuracy, maximize memory.peak_reserved_bytes", "study.pruner=none"));
+    opened o = look("front");
+    assert_int_equal(o.trials->objectives, 2);
+    int kept = 0;
+    for (int64_t i = 0; i < o.trials->count; i++) {
+        assert_true(o.trials->trial[i].report_count == 0 && o.trials->trial[i].value_count == 2);
+        kept += has("front", i, "model");
+    }
+    // Memory grows as accuracy falls: nearly all trials are on the front.
+    assert_true(kept >= 2);
+    leave(&o);
+    refuses("front2", MORE("study.objective=eval.accuracy, seconds.total"), 2, "there are several");
+}
+
+static void test_keep(void **state) {
+    static const char *const keep[] = {"all", "none", "top-k"};
+    for (int i = 0; i < 3; i++) {
+        char option[64], name[64];
+        snprintf(option, sizeof option, "study.keep=%s", keep[i]);
+        snprintf(name, sizeof name, "keep-%s", keep[i]);
+        tunes(name, 0, MORE(option, "study.pruner=none", "study.keep_count=2", "study.trials=6"));
+        opened o = look(name);
+        int kept = 0;
+        for (int64_t k = 0; k < 6; k++)
+            kept += has(name, k, "model");
+        assert_int_equal(kept, i == 0 ? 6 : i == 1 ? 0 : 2);
+        assert_true(i != 2 || has(name, best_of(&o), "model"));
+        leave(&o);
+    }
+}
+
+static void test_queue(void **state) {
+    tunes("queue", 0, MORE("study.trials=1"));
+    ft_storage *file;
+    ft_stored *study;
+    int64_t number;
+    ok(ft_storage_open("studies/queue/study.db", FT_STORAGE_WRITE, &file));
+    ok(ft_stored_open(file, NULL, &study));
+    const ft_fixed_param fixed[] = {{"train.learning_rate", {.kind = FT_CHOICE_FLOAT, .number = 1e-4}},
+                                    {"train.batch_size", {.kind = FT_CHOICE_INT, .integer = 16}},
+                                    {"train.nonsense", {.kind = FT_CHOICE_INT, .integer = 1}}};
+    const ft_fixed_param outside[] = {{"train.learning_rate", {.kind = FT_CHOICE_FLOAT, .number = 5}},
+                                      {"train.batch_size", {.kind = FT_CHOICE_INT, .integer = 32}}};
+    ok(ft_stored_enqueue(study, fixed, 3, &number));
+    ok(ft_stored_enqueue(study, outside, 2, &number));
+    ft_stored_close(study);
+    ok(ft_storage_close(file));
+    tunes("queue", 0, MORE("study.trials=4"));
+    opened o = look("queue");
+    assert_int_equal(o.trials->count, 4);
+    int rate = ft_trials_find_name(o.trials, "train.learning_rate"), batch = ft_trials_find_name(o.trials, "train.batch_size");
+    assert_true(ft_trial_find_param(&o.trials->trial[1], rate)->value == 1e-4);
+    assert_true(ft_trial_find_param(&o.trials->trial[1], batch)->value == 1);
+    assert_true(ft_trial_find_param(&o.trials->trial[2], batch)->value == 2);
+    assert_true(ft_trial_find_param(&o.trials->trial[2], rate)->value <= 1e-2); // drawn
+    leave(&o);
+}
+
+// A trial that another program has left running is not ours to continue, and stays as it is.
+static void test_foreign_trials(void **state) {
+    tunes("foreign", 0, MORE("study.trials=2"));
+    ft_storage *file;
+    ft_stored *study;
+    int64_t number;
+    ok(ft_storage_open("studies/foreign/study.db", FT_STORAGE_WRITE, &file));
+    ok(ft_stored_open(file, NULL, &study));
+    ok(ft_stored_ask(study, FT_RUNNING, &number));
+    ft_stored_close(study);
+    ok(ft_storage_close(file));
+    tunes("foreign", 0, MORE("study.trials=4"));
+    opened o = look("foreign");
+    assert_int_equal(o.trials->count, 5);
+    assert_true(o.trials->trial[number].state == FT_RUNNING && count_state(&o, FT_COMPLETE) + count_state(&o, FT_PRUNED) == 4);
+    leave(&o);
+}
+
+static int set_up(void **state) {
+    if (make_scratch(state) != 0 || chdir(scratch_dir) != 0) return 1;
+    write_file("data.tsv", "text\tlabel\n");
+    write_file("tune.ini", base);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc > 2 && strcmp(argv[1], "train") == 0) return train(argv[2]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_study),
+        cmocka_unit_test(test_speed_does_not_matter),
+        cmocka_unit_test(test_continues),
+        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_automatic_resources_survive_a_kill),
+        cmocka_unit_test(test_interrupted),
+        cmocka_unit_test(test_another_space_is_refused),
+        cmocka_unit_test(test_errors_come_before_anything_is_written),
+        cmocka_unit_test(test_one_coordinator),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_stop_rules),
+        cmocka_unit_test(test_grid),
+        cmocka_unit_test(test_several_objectives),
+        cmocka_unit_test(test_keep),
+        cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_foreign_trials),
+    };
+    return cmocka_run_group_tests(tests, set_up, remove_scratch);
+}
