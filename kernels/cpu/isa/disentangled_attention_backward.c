@@ -103,13 +103,17 @@ typedef struct tile {
     float *delta_rows[2]; // NULL where no gradient is wanted
 } tile;
 
-// Zeros around dS, as far as the bands look beyond it. The pads' lanes and the first rows are zeros from the start.
+// Zeros around dS, as far as the bands look beyond it.
 static void fence_scores(const tile *t) {
-    for (int64_t j = 0; j < t->keys; j++)
+    for (int64_t j = 0; j < t->keys; j++) {
+        v_store(t->ds + j * FT_SCORE_ROW - FT_LANES, v_zero());
         v_store(t->ds + j * FT_SCORE_ROW + t->b->lanes, v_zero());
-    for (int64_t j = t->keys; j < t->keys + FT_BAND; j++)
-        for (int64_t i = 0; i <= t->b->lanes; i += FT_LANES)
-            v_store(t->ds + j * FT_SCORE_ROW + i, v_zero());
+    }
+    for (int64_t j = 1; j < FT_BAND; j++)
+        for (int64_t i = 0; i < t->b->lanes; i += FT_LANES) {
+            v_store(t->ds - j * FT_SCORE_ROW + i, v_zero());
+            v_store(t->ds + (t->keys + j - 1) * FT_SCORE_ROW + i, v_zero());
+        }
 }
 
 // Rows of a table for the distances of a tile.
@@ -229,7 +233,6 @@ static void backward_item(void *context, const ft_attention_item *item, int thre
                      .q_columns = own + at->queries,
                      .dout_columns = own + at->douts};
     float *scores = own + at->scores;
-    memset(own + at->dscores, 0, FT_BAND_ROWS * FT_SCORE_ROW * sizeof(float));
     t.b = &b;
     t.near_k = own + at->keys;
     t.p = scores + FT_SCORE_PAD;
@@ -243,7 +246,7 @@ static void backward_item(void *context, const ft_attention_item *item, int thre
         for (t.key = 0; t.key < item->keys; t.key += KEYS) {
             int64_t row = key_row + t.key;
             t.keys = item->keys - t.key < KEYS ? item->keys - t.key : KEYS;
-            copy_rows(ft_row(a->k, row) + column, a->k.stride, t.keys, d, own + at->keys, t.width);
+            copy_keys(ft_row(a->k, row) + column, a->k.stride, t.keys, d, own + at->keys, t.width);
             tile_block v = tile_gather(ft_row(a->v, row) + column, a->v.stride, t.keys, d, own + at->values);
             for (int n = 0; n < 2; n++) {
                 if (!tables[n].data) continue;

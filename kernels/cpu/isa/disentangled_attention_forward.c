@@ -78,7 +78,7 @@ static void forward_item(void *context, const ft_attention_item *item, int threa
                    FT_SCORE_ROW);
     for (int64_t key = 0; key < item->keys; key += KEYS) {
         int64_t keys = item->keys - key < KEYS ? item->keys - key : KEYS;
-        copy_rows(ft_row(a->k, key_row + key) + column, a->k.stride, keys, d, own + at->keys, at->width);
+        copy_keys(ft_row(a->k, key_row + key) + column, a->k.stride, keys, d, own + at->keys, at->width);
         tile_block v = tile_gather(ft_row(a->v, key_row + key) + column, a->v.stride, keys, d, own + at->values);
         slanted_scores(&job->panels, item->head, item->first_query, rows, key, keys, queries, own + at->keys, at->width,
                        scores);

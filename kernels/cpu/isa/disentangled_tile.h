@@ -18,7 +18,7 @@
 #include "kernels/cpu/isa/tile_product.h"
 
 #if defined(FT_ISA_avx512)
-enum { SLANT_ROWS = 8 };
+enum { SLANT_ROWS = 16 };
 #elif defined(FT_ISA_avx2)
 enum { SLANT_ROWS = 4 };
 #else
@@ -30,6 +30,12 @@ static void copy_rows(const float *in, int64_t in_row, int64_t rows, int64_t col
     for (int64_t i = 0; i < rows; i++)
         for (int64_t c = 0; c < columns; c += FT_LANES)
             v_store(out + i * width + c, v_load_any(in + i * in_row + c, columns - c));
+}
+
+// The same for a block of keys, with rows of zeros up to a multiple of what a slanted tile reads.
+static void copy_keys(const float *in, int64_t in_row, int64_t keys, int64_t columns, float *out, int64_t width) {
+    copy_rows(in, in_row, keys, columns, out, width);
+    memset(out + keys * width, 0, (size_t)((ft_round_up(keys, FT_DELTAS) - keys) * width) * sizeof *out);
 }
 
 // ---- panels ---------------------------------------------------------------------------------------------------------
@@ -90,11 +96,21 @@ typedef struct slant {
     float *scores;
 } slant;
 
-// rows and the tables that there are: constants where this is inlined.
-FT_VEC void slant_run(const slant *s, const int rows, const bool c2p, const bool p2c) {
+// Lanes r .. r + 15 of a row of queries whose first 32 lie at q, a cache line's boundary, or else just those from q on.
+#if defined(FT_ISA_avx512)
+#define FT_SLANT_LOAD(q) v16 near_lanes = v_load(q), far_lanes = v_load((q) + FT_LANES)
+#define FT_SLANT_LANES(q, r)                                                                                           \
+    _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(far_lanes), _mm512_castps_si512(near_lanes), r))
+#else
+#define FT_SLANT_LOAD(q) (void)0
+#define FT_SLANT_LANES(q, r) v_load((q) + (r))
+#endif
+
+// The tables that there are: constants where this is inlined. The first row's first lane is a multiple of SLANT_ROWS.
+FT_VEC void slant_run(const slant *s, const bool c2p, const bool p2c) {
     v16 z[SLANT_ROWS];
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 16
+    for (int r = 0; r < SLANT_ROWS; r++)
         z[r] = v_zero();
     const float *q = s->queries, *k = s->keys, *pk = s->pos_key, *pq = s->pos_query;
     const int64_t key_row = s->key_row;
@@ -102,69 +118,47 @@ FT_VEC void slant_run(const slant *s, const int rows, const bool c2p, const bool
         v16 of_key = v_zero(), of_query = v_zero();
         if (c2p) of_key = v_load(pk), pk += FT_DELTAS;
         if (p2c) of_query = v_load(pq), pq += FT_DELTAS;
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; r++) {
+        FT_SLANT_LOAD(q);
+#pragma GCC unroll 16
+        for (int r = 0; r < SLANT_ROWS; r++) {
             v16 key = v_set1(k[r * key_row]);
-            z[r] = v_fma(v_load(q + r), c2p ? v_add(key, of_key) : key, z[r]);
+            z[r] = v_fma(FT_SLANT_LANES(q, r), c2p ? v_add(key, of_key) : key, z[r]);
             if (p2c) z[r] = v_fma(key, of_query, z[r]);
         }
     }
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 16
+    for (int r = 0; r < SLANT_ROWS; r++)
         v_store(s->scores + r * (FT_SCORE_ROW + 1), z[r]);
 }
 
-typedef void slant_function(const slant *s);
-#define FT_SLANTS(rows)                                                                                                \
-    static void slant_c2p_##rows(const slant *s) { slant_run(s, rows, true, false); }                                  \
-    static void slant_p2c_##rows(const slant *s) { slant_run(s, rows, false, true); }                                  \
-    static void slant_both_##rows(const slant *s) { slant_run(s, rows, true, true); }
-#define FT_SLANT_NAMES(rows)                                                                                           \
-    { slant_c2p_##rows, slant_p2c_##rows, slant_both_##rows }
-// clang-format off
-FT_SLANTS(1) FT_SLANTS(2)
-#if defined(FT_ISA_avx2) || defined(FT_ISA_avx512)
-FT_SLANTS(3) FT_SLANTS(4)
-#endif
-#if defined(FT_ISA_avx512)
-FT_SLANTS(5) FT_SLANTS(6) FT_SLANTS(7) FT_SLANTS(8)
-#endif
-// By rows - 1 and tables.
-static slant_function *const slants[SLANT_ROWS][3] = {
-    FT_SLANT_NAMES(1), FT_SLANT_NAMES(2),
-#if defined(FT_ISA_avx2) || defined(FT_ISA_avx512)
-    FT_SLANT_NAMES(3), FT_SLANT_NAMES(4),
-#endif
-#if defined(FT_ISA_avx512)
-    FT_SLANT_NAMES(5), FT_SLANT_NAMES(6), FT_SLANT_NAMES(7), FT_SLANT_NAMES(8),
-#endif
-};
-// clang-format on
-#undef FT_SLANTS
-#undef FT_SLANT_NAMES
+static void slant_c2p(const slant *s) { slant_run(s, true, false); }
+static void slant_p2c(const slant *s) { slant_run(s, false, true); }
+static void slant_both(const slant *s) { slant_run(s, true, true); }
 
 // Scores of `rows` queries from position `query` on and `keys` keys from `key` on, both multiples of 16.
 //   queries [d][FT_SCORE_ROW]: times scale, query i in lane FT_SCORE_PAD + i, zeros in absent lanes
-//   near_keys [keys][key_row];  scores [keys][FT_SCORE_ROW], query i in lane FT_SCORE_PAD + i
+//   near_keys [keys rounded up to 16][key_row];  scores alike with FT_SCORE_ROW, query i in lane FT_SCORE_PAD + i
 static void slanted_scores(const position_panels *p, int32_t head, int64_t query, int64_t rows, int64_t key,
                            int64_t keys, const float *queries, const float *near_keys, int64_t key_row, float *scores) {
     const int64_t d = p->shape->attention.head_dim, lanes = ft_round_up(rows, FT_LANES);
-    const int tables = (p->data[0] ? 1 : 0) + (p->data[1] ? 2 : 0);
     for (int64_t e = ft_round_down(1 - keys, FT_DELTAS); e < lanes; e += FT_DELTAS) {
         int64_t panel = head * p->plan.floats + ft_panel_of(&p->plan, query - key + e) * FT_DELTAS * d;
         // Keys for which one of the 16 lanes lies in the block. Absent lanes count: they are read like others.
-        int64_t j = e < -FT_DELTAS + 1 ? -FT_DELTAS + 1 - e : 0, last = lanes - e < keys ? lanes - e : keys;
+        int64_t j = e < 0 ? -FT_DELTAS - e : 0, last = lanes - e < keys ? lanes - e : keys;
         slant s = {.d = d,
                    .key_row = key_row,
                    .pos_key = p->data[0] ? p->data[0] + panel : NULL,
                    .pos_query = p->data[1] ? p->data[1] + panel : NULL};
-        for (int64_t groups = (last - j + SLANT_ROWS - 1) / SLANT_ROWS; groups > 0; groups--) {
-            int64_t n = (last - j + groups - 1) / groups;
+        for (; j < last; j += SLANT_ROWS) {
             s.queries = queries + FT_SCORE_PAD + e + j;
             s.keys = near_keys + j * key_row;
             s.scores = scores + j * FT_SCORE_ROW + FT_SCORE_PAD + e + j;
-            slants[n - 1][tables - 1](&s);
-            j += n;
+            if (!s.pos_query)
+                slant_c2p(&s);
+            else if (!s.pos_key)
+                slant_p2c(&s);
+            else
+                slant_both(&s);
         }
     }
 }
