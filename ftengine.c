@@ -66,6 +66,20 @@ static const command commands[] = {
      "NAME is the name of a study in studies/, or its directory; not needed when there is only one. With\n"
      "--storage sqlite:///FILE any database of Optuna 3.0 or later will do. list, show, best, trials, enqueue and\n"
      "import take --json. Finished trials are never changed.\n"},
+    {"plan", ft_command_plan,
+     "plan CONFIG.ini... [section.key=value ...] [--memory SIZE|--gpu NAME] [--table | --sweep section.key=v1,v2 ...] [--json|--csv]",
+     "the memory of a run, to the byte, without running it",
+     "  --memory SIZE   the memory to fit in: 24GiB, 512MiB, 24GB (10^9), bytes or 80%; else memory.limit, else this machine's\n"
+     "  --gpu NAME      that of a well-known card: 4090, A100-80GB, T4, ...\n"
+     "  --labels N      classes, when there is no data.train\n"
+     "  --table         the largest micro-batch for every length, with and without recomputation\n"
+     "  --sweep K=V,V   a plan for every value; may be given many times (values of lists are separated by ;)\n"
+     "  --json, --csv   for programs\n\n"
+     "With data.train the lengths and the order are the real ones; without, every text is as long as data.max_length allows.\n"
+     "No weights are read. The numbers of well-known models are built in, so that no file is needed at all:\n\n"
+     "  ftengine plan model.path=bert-base-uncased --gpu 4090 train.batch_size=32\n"
+     "  ftengine plan model.path=bert-large-uncased --memory 24GiB --table\n\n"
+     "Exit code 0: it fits (of a table or sweep: something does), 3: it does not.\n"},
     {"config", ft_command_config, "config [CONFIG.ini...] [section.key=value ...]", "the effective configuration",
      "Without an argument it prints every option with its meaning, bounds and default.\n"},
 };

@@ -56,13 +56,21 @@ ft_status ft_plan_largest(const ft_config *config, const ft_plan_request *reques
     return FT_OK;
 }
 
+static ft_status advise(const ft_config *config, const ft_plan_request *request, ft_plan_advice *advice) {
+    ft_config changed = *config;
+    changed.train.gradient_checkpointing = advice->gradient_checkpointing;
+    if (advice->small_evaluation) changed.eval.batch_size = FT_AUTO, changed.eval.batch_multiplier = 1;
+    return ft_plan_largest(&changed, request, FT_VARY_MICRO_BATCH, config->train.batch_size, &advice->micro_batch);
+}
+
 ft_status ft_plan_advise(const ft_config *config, const ft_plan_request *request, ft_plan_advice *advice) {
-    const int64_t ways[] = {config->train.gradient_checkpointing, 1};
+    const int64_t asked = config->train.gradient_checkpointing, ways[] = {asked, 1};
+    const bool large_evaluation = config->eval.batch_size != FT_AUTO || config->eval.batch_multiplier > 1;
     *advice = (ft_plan_advice){0};
-    for (int i = 0; i < 2 && advice->micro_batch == 0; i++) {
-        ft_config changed = *config;
-        changed.train.gradient_checkpointing = advice->gradient_checkpointing = ways[i];
-        FT_TRY(ft_plan_largest(&changed, request, FT_VARY_MICRO_BATCH, config->train.batch_size, &advice->micro_batch));
-    }
+    for (int small = 0; small <= (large_evaluation ? 1 : 0); small++)
+        for (int i = 0; i < (asked == 1 ? 1 : 2) && advice->micro_batch == 0; i++) {
+            *advice = (ft_plan_advice){.gradient_checkpointing = ways[i], .small_evaluation = small == 1};
+            FT_TRY(advise(config, request, advice));
+        }
     return FT_OK;
 }

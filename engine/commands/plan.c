@@ -1,0 +1,169 @@
+// plan.c - `ftengine plan`: the memory of a run before it starts.
+#include "engine/commands/plan_command.h"
+
+#include "engine/commands/commands.h"
+#include "engine/config/options.h"
+#include "engine/io/files.h"
+#include "engine/io/json.h"
+#include "engine/model/known_models.h"
+#include "engine/train/stages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct plan_words {
+    const char *memory, *gpu, *labels;
+    bool json, csv, table;
+    const char **sweeps;
+    int sweep_count;
+    ft_words words;
+} plan_words;
+
+// --sweep may be given many times, which the common parser has no place for: takes them out of argv.
+static ft_status take_sweeps(int *argc, char **argv, ft_arena *arena, plan_words *w) {
+    static const char flag[] = "--sweep";
+    int kept = 0;
+    w->sweeps = ft_arena_alloc(arena, (size_t)(*argc + 1) * sizeof *w->sweeps);
+    if (w->sweeps == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i < *argc; i++) {
+        if (strcmp(argv[i], flag) == 0 && i + 1 < *argc) w->sweeps[w->sweep_count++] = argv[++i];
+        else if (strncmp(argv[i], "--sweep=", sizeof flag) == 0) w->sweeps[w->sweep_count++] = argv[i] + sizeof flag;
+        else argv[kept++] = argv[i];
+    }
+    *argc = kept;
+    return FT_OK;
+}
+
+static ft_status parse(int argc, char **argv, ft_arena *arena, plan_words *w) {
+    const char *sweep; // only "--sweep" as the last word comes here, to be told that it needs a value
+    const ft_flag flags[] = {
+        {"--memory", &w->memory, NULL}, {"--gpu", &w->gpu, NULL},    {"--labels", &w->labels, NULL}, {"--json", NULL, &w->json},
+        {"--csv", NULL, &w->csv},       {"--table", NULL, &w->table}, {"--sweep", &sweep, NULL},
+    };
+    FT_TRY(take_sweeps(&argc, argv, arena, w));
+    FT_TRY(ft_parse_words("plan", argc, argv, sizeof flags / sizeof flags[0], flags, arena, &w->words));
+    if (w->words.plain_count == 0 && w->words.override_count == 0) {
+        ft_fail(FT_INVALID, "plan", "no configuration given");
+        ft_hint("ftengine plan CONFIG.ini, or ftengine plan model.path=bert-base-uncased; ftengine help plan");
+        return FT_INVALID;
+    }
+    if (w->memory != NULL && w->gpu != NULL) return ft_fail(FT_INVALID, "plan", "give --memory or --gpu, not both");
+    if (w->json && w->csv) return ft_fail(FT_INVALID, "plan", "give --json or --csv, not both");
+    if (w->table && w->sweep_count > 0) return ft_fail(FT_INVALID, "plan", "give --table or --sweep, not both");
+    return FT_OK;
+}
+
+static ft_status read_labels(const plan_words *w, ft_plan_task *task) {
+    if (w->labels == NULL) return FT_OK;
+    char *end;
+    long count = strtol(w->labels, &end, 10);
+    if (end == w->labels || *end != '\0' || count < 2 || count > 1 << 20)
+        return ft_fail(FT_INVALID, "plan", "--labels takes a whole number of classes, at least 2, at most %d; got \"%s\"", 1 << 20, w->labels);
+    if (task->config.data.train[0] != '\0' && !w->table)
+        return ft_fail(FT_INVALID, "plan", "--labels: the classes are those of data.train, which is given");
+    task->labels = (int)count;
+    return FT_OK;
+}
+
+// Texts need a tokenizer, and the same text more than once.
+static ft_status check_data(const ft_config *c) {
+    const char *files[] = {c->data.train, c->data.validation, c->data.test};
+    const char *options[] = {"data.train", "data.validation", "data.test"};
+    if (c->data.train[0] == '\0') return FT_OK;
+    for (int i = 0; i < 3; i++)
+        if (strcmp(files[i], "-") == 0)
+            return ft_fail(FT_INVALID, options[i], "a plan may read the data more than once: give a file instead of -");
+    const ft_known_model *known = ft_path_exists(c->model.path) ? NULL : ft_known_model_find(c->model.path);
+    if (known == NULL) return FT_OK;
+    ft_fail(FT_INVALID, c->model.path, "no such directory, and of %s only the numbers are built in: texts need its tokenizer", known->name);
+    ft_hint("data.train= plans without texts, as if all were as long as data.max_length allows");
+    return FT_INVALID;
+}
+
+static ft_status prepare(const plan_words *w, ft_plan_task *task) {
+    const ft_words *words = &w->words;
+    if (w->gpu != NULL) FT_TRY(ft_card_find(w->gpu, &task->card));
+    FT_TRY(ft_config_load(&task->config, words->plain_count, words->plain, words->override_count, words->overrides));
+    if (w->memory != NULL)
+        FT_TRY(ft_option_set(&task->config, &ft_options[ft_option_find("memory.limit")], w->memory, NULL, "--memory"));
+    task->memory_given = w->memory != NULL;
+    task->format = w->json ? FT_PLAN_JSON : w->csv ? FT_PLAN_CSV : FT_PLAN_TEXT;
+    if (!w->table) FT_TRY(check_data(&task->config));
+    return read_labels(w, task);
+}
+
+ft_status ft_command_plan(int argc, char **argv) {
+    ft_arena arena = {0};
+    plan_words w = {0};
+    ft_plan_task task = {0};
+    ft_status status = parse(argc, argv, &arena, &w);
+    if (status == FT_OK) status = prepare(&w, &task);
+    if (status == FT_OK)
+        status = w.table ? ft_plan_table(&task) : w.sweep_count > 0 ? ft_plan_sweep(&task, w.sweep_count, w.sweeps) : ft_plan_report(&task);
+    ft_config_free(&task.config);
+    ft_arena_free(&arena);
+    return status;
+}
+
+// ---- shared -----------------------------------------------------------------------------------------------------------
+
+ft_plan_request ft_plan_request_of(const ft_plan_task *task, const ft_config *config) {
+    ft_plan_request request = {.labels = task->labels};
+    if (task->card == NULL) return request; // the planner knows memory.limit and this machine
+    size_t limit = ft_allocator_options_of(config, task->card->bytes, 0).limit, most = task->card->bytes - FT_CARD_OUTSIDE_BYTES;
+    request.budget_bytes = limit != 0 && limit < most ? limit : most;
+    return request;
+}
+
+void ft_plan_budget_text(const ft_plan_task *task, const ft_config *config, size_t budget, char *out, size_t size) {
+    char bytes[24], whole[24], outside[24];
+    ft_bytes_text(budget, bytes);
+    if (task->card == NULL) {
+        const char *source = task->memory_given ? "" : config->memory.limit != 0 ? " (memory.limit)" : " (this machine)";
+        snprintf(out, size, "%s%s", bytes, source);
+        return;
+    }
+    ft_bytes_text(task->card->bytes, whole);
+    ft_bytes_text(FT_CARD_OUTSIDE_BYTES, outside);
+    snprintf(out, size, "%s (%s: %s%s, less %s outside the allocator, assumed)", bytes, task->card->name, whole,
+             task->card->reported ? " as CUDA reports it" : " nominally", outside);
+}
+
+json_t *ft_plan_card_json(const ft_plan_task *task) {
+    const ft_card *card = task->card;
+    if (card == NULL) return NULL;
+    return json_pack("{s:s, s:I, s:s, s:I}", "name", card->name, "total_bytes", (json_int_t)card->bytes, "total_is",
+                     card->reported ? "reported" : "nominal", "outside_assumed_bytes", (json_int_t)FT_CARD_OUTSIDE_BYTES);
+}
+
+const char *ft_plan_model_name(const ft_config *config) {
+    const char *path = config->model.path, *slash = strrchr(path, '/');
+    const ft_known_model *known = ft_path_exists(path) ? NULL : ft_known_model_find(path);
+    if (known != NULL) return known->name;
+    return slash != NULL ? slash + 1 : path;
+}
+
+void ft_plan_print_notes(const ft_plan_task *task, int threads) {
+    printf("\nThe kernels' scratch is planned for the CPU back end");
+    if (threads > 0) printf(" with %d threads", threads);
+    printf(task->card != NULL ? ", until there is a CUDA back end.\n" : ".\n");
+}
+
+void ft_plan_csv_field(const char *text) {
+    if (strpbrk(text, ",\"\r\n") == NULL) {
+        fputs(text, stdout);
+        return;
+    }
+    putchar('"');
+    for (; *text != '\0'; text++) {
+        if (*text == '"') putchar('"');
+        putchar(*text);
+    }
+    putchar('"');
+}
+
+ft_status ft_plan_write_json(json_t *root, bool failed) {
+    if (root != NULL && !failed) ft_json_write(stdout, root);
+    json_decref(root);
+    return root == NULL || failed ? ft_fail_memory(0, "the plan as JSON") : FT_OK;
+}

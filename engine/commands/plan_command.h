@@ -1,0 +1,44 @@
+// plan_command.h - inside `ftengine plan`: what was asked for, and its three kinds of answer.
+//
+// Each answer goes to standard output as text, CSV or one JSON document. Not fitting is FT_NO_MEMORY with the error set,
+// after the answer was written: the exit code is the verdict.
+#ifndef FT_PLAN_COMMAND_H
+#define FT_PLAN_COMMAND_H
+
+#include "engine/plan/cards.h"
+#include "engine/plan/plan.h"
+
+#include <jansson.h>
+
+typedef enum ft_plan_format { FT_PLAN_TEXT = 0, FT_PLAN_CSV, FT_PLAN_JSON } ft_plan_format;
+
+typedef struct ft_plan_task {
+    ft_config config;
+    const ft_card *card; // --gpu; NULL: none
+    bool memory_given;   // --memory; it is in config.memory.limit
+    int labels;          // --labels; 0: not given
+    ft_plan_format format;
+} ft_plan_task;
+
+ft_status ft_plan_report(const ft_plan_task *task);                                          // one configuration
+ft_status ft_plan_table(const ft_plan_task *task);                                           // --table
+ft_status ft_plan_sweep(const ft_plan_task *task, int count, const char *const *sweeps);     // --sweep, as given
+
+// ---- shared -----------------------------------------------------------------------------------------------------------
+
+// What a configuration of this task may reserve: on a card, its memory or memory.limit of it, less what lies outside.
+ft_plan_request ft_plan_request_of(const ft_plan_task *task, const ft_config *config);
+// "24.00GiB (RTX 4090: ...)": the budget and where it comes from.
+void ft_plan_budget_text(const ft_plan_task *task, const ft_config *config, size_t budget, char *out, size_t size);
+// The card as JSON; NULL without one.
+json_t *ft_plan_card_json(const ft_plan_task *task);
+// The model as people call it: a built-in name, else the last component of its path.
+const char *ft_plan_model_name(const ft_config *config);
+// What the numbers hold for, on standard output.
+void ft_plan_print_notes(const ft_plan_task *task, int threads);
+// Writes a field of a CSV line, quoted where it has to be.
+void ft_plan_csv_field(const char *text);
+// Writes the document and frees it; NULL or `failed` is FT_NO_MEMORY.
+ft_status ft_plan_write_json(json_t *root, bool failed);
+
+#endif

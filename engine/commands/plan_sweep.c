@@ -1,0 +1,223 @@
+// plan_sweep.c - `ftengine plan --sweep section.key=v1,v2`: a plan for every combination of option values.
+#include "engine/commands/plan_command.h"
+
+#include "engine/config/options.h"
+#include "engine/io/json.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_AXES = 16, MOST_ROWS = 100000 };
+
+typedef struct axis {
+    const ft_option *option;
+    const char *given;   // as on the command line, for errors
+    char **values;
+    int count, at;
+} axis;
+
+typedef struct row {
+    size_t allocated, reserved, budget;
+    bool fits;
+} row;
+
+typedef struct sweep {
+    const ft_plan_task *task;
+    axis axes[MOST_AXES];
+    int axis_count;
+    int64_t row_count;
+    int64_t fitting;
+    json_t *rows; // JSON only
+    ft_arena arena;
+} sweep;
+
+// ---- the axes ---------------------------------------------------------------------------------------------------------
+
+static char *trimmed(char *text) {
+    while (isspace((unsigned char)*text)) text++;
+    size_t length = strlen(text);
+    while (length > 0 && isspace((unsigned char)text[length - 1])) text[--length] = '\0';
+    return text;
+}
+
+// Values are separated by commas, those of options that are lists themselves by semicolons.
+static ft_status split_values(sweep *s, axis *a, char *text) {
+    char separator = a->option->type == FT_OPTION_LIST ? ';' : ',';
+    size_t most = 1;
+    for (const char *c = text; *c != '\0'; c++) most += *c == separator;
+    a->values = ft_arena_alloc(&s->arena, most * sizeof *a->values);
+    if (a->values == NULL) return FT_NO_MEMORY;
+    for (char *end; text != NULL; text = end) {
+        end = strchr(text, separator);
+        if (end != NULL) *end++ = '\0';
+        a->values[a->count++] = trimmed(text);
+    }
+    return FT_OK;
+}
+
+static ft_status find_option(const char *name, const char *given, const ft_option **option) {
+    int index = ft_option_find(name);
+    if (strncmp(name, "study.", 6) == 0 || strncmp(name, "space.", 6) == 0)
+        return ft_fail(FT_INVALID, given, "[%.5s] is about searches and changes nothing about a run", name);
+    if (index >= 0) return *option = &ft_options[index], FT_OK;
+    const char *dot = strchr(name, '.');
+    char section[64] = "";
+    if (dot != NULL) snprintf(section, sizeof section, "%.*s", (int)(dot - name), name);
+    return ft_option_unknown(section, dot != NULL ? dot + 1 : name, given);
+}
+
+static ft_status add_axis(sweep *s, const char *given) {
+    if (s->axis_count == MOST_AXES) return ft_fail(FT_INVALID, "plan", "--sweep: at most %d options can be swept at once", MOST_AXES);
+    axis *a = &s->axes[s->axis_count++];
+    char *copy = ft_arena_strdup(&s->arena, given), *equals = copy != NULL ? strchr(copy, '=') : NULL;
+    if (copy == NULL) return FT_NO_MEMORY;
+    if (equals == NULL) return ft_fail(FT_INVALID, "plan", "--sweep takes section.key=value,value,...; got \"%s\"", given);
+    *equals = '\0';
+    a->given = ft_arena_format(&s->arena, "--sweep %s", given);
+    if (a->given == NULL) return FT_NO_MEMORY;
+    FT_TRY(find_option(trimmed(copy), a->given, &a->option));
+    for (int i = 0; i + 1 < s->axis_count; i++)
+        if (s->axes[i].option == a->option) return ft_fail(FT_INVALID, a->given, "%s is swept already", a->option->name);
+    FT_TRY(split_values(s, a, equals + 1));
+    s->row_count *= a->count;
+    if (s->row_count > MOST_ROWS) return ft_fail(FT_INVALID, "plan", "--sweep: more than %d combinations", MOST_ROWS);
+    return FT_OK;
+}
+
+// A wrong value is found before the first row is printed.
+static ft_status check_values(const sweep *s) {
+    for (int i = 0; i < s->axis_count; i++)
+        for (int k = 0; k < s->axes[i].count; k++) {
+            ft_config config = s->task->config;
+            config.arena = (ft_arena){0};
+            ft_status status = ft_option_set(&config, s->axes[i].option, s->axes[i].values[k], NULL, s->axes[i].given);
+            ft_arena_free(&config.arena);
+            FT_TRY(status);
+        }
+    return FT_OK;
+}
+
+// ---- a row ------------------------------------------------------------------------------------------------------------
+
+static ft_status plan_row(const sweep *s, ft_config *config, row *out) {
+    for (int i = 0; i < s->axis_count; i++) {
+        const axis *a = &s->axes[i];
+        FT_TRY(ft_option_set(config, a->option, a->values[a->at], NULL, a->given));
+    }
+    FT_TRY(ft_config_check(config));
+    ft_plan plan;
+    ft_plan_request request = ft_plan_request_of(s->task, config);
+    FT_TRY(ft_plan_run(config, &request, &plan));
+    *out = (row){plan.memory.peak_allocated, plan.memory.peak_reserved, plan.budget_bytes, plan.fits};
+    return FT_OK;
+}
+
+static ft_status run_row(const sweep *s, row *out) {
+    ft_config config = s->task->config;
+    config.arena = (ft_arena){0}; // new strings; the old ones stay the task's
+    ft_status status = plan_row(s, &config, out);
+    ft_arena_free(&config.arena);
+    if (status == FT_OK) return FT_OK;
+    char text[400];
+    size_t at = 0;
+    for (int i = 0; i < s->axis_count && at < sizeof text; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, " %s=%s", s->axes[i].option->name, s->axes[i].values[s->axes[i].at]);
+    ft_hint("in the combination%s", text);
+    return status;
+}
+
+static bool next_combination(sweep *s) {
+    for (int i = s->axis_count - 1; i >= 0; i--) { // the last axis runs fastest
+        if (++s->axes[i].at < s->axes[i].count) return true;
+        s->axes[i].at = 0;
+    }
+    return false;
+}
+
+// ---- output -----------------------------------------------------------------------------------------------------------
+
+static int width_of(const axis *a) {
+    size_t width = strlen(a->option->name);
+    for (int i = 0; i < a->count; i++) width = strlen(a->values[i]) > width ? strlen(a->values[i]) : width;
+    return (int)width;
+}
+
+static void print_head(const sweep *s) {
+    if (s->task->format == FT_PLAN_CSV) {
+        for (int i = 0; i < s->axis_count; i++) printf("%s,", s->axes[i].option->name);
+        printf("peak_allocated_bytes,peak_reserved_bytes,budget_bytes,fits\n");
+    } else if (s->task->format == FT_PLAN_TEXT) {
+        printf("%s: %lld plans\n\n", ft_plan_model_name(&s->task->config), (long long)s->row_count);
+        for (int i = 0; i < s->axis_count; i++) printf("%*s  ", width_of(&s->axes[i]), s->axes[i].option->name);
+        printf("%10s %10s %10s  fits\n", "allocated", "reserved", "budget");
+    }
+}
+
+// The value as a program wants it: numbers as numbers, words (auto, on) as strings.
+static json_t *value_json(const axis *a) {
+    const char *text = a->values[a->at];
+    if (a->option->type == FT_OPTION_INT && strspn(text, "+-0123456789") == strlen(text)) return json_integer(strtoll(text, NULL, 10));
+    if (a->option->type == FT_OPTION_FLOAT && strspn(text, "+-.0123456789eE") == strlen(text)) return json_real(strtod(text, NULL));
+    return ft_json_text(text);
+}
+
+static ft_status add_json(sweep *s, const row *r) {
+    bool failed = false;
+    json_t *options = json_object();
+    for (int i = 0; i < s->axis_count; i++) ft_json_put(options, s->axes[i].option->name, value_json(&s->axes[i]), &failed);
+    json_t *one = json_pack("{s:o, s:I, s:I, s:I, s:b}", "options", options, "peak_allocated_bytes", (json_int_t)r->allocated,
+                            "peak_reserved_bytes", (json_int_t)r->reserved, "budget_bytes", (json_int_t)r->budget, "fits", r->fits);
+    ft_json_append(s->rows, one, &failed);
+    return failed ? ft_fail_memory(0, "the plan as JSON") : FT_OK;
+}
+
+static ft_status print_row(sweep *s, const row *r) {
+    char a[24], b[24], c[24];
+    if (s->task->format == FT_PLAN_JSON) return add_json(s, r);
+    if (s->task->format == FT_PLAN_CSV) {
+        for (int i = 0; i < s->axis_count; i++) ft_plan_csv_field(s->axes[i].values[s->axes[i].at]), putchar(',');
+        printf("%zu,%zu,%zu,%s\n", r->allocated, r->reserved, r->budget, r->fits ? "true" : "false");
+        return FT_OK;
+    }
+    for (int i = 0; i < s->axis_count; i++) printf("%*s  ", width_of(&s->axes[i]), s->axes[i].values[s->axes[i].at]);
+    printf("%10s %10s %10s  %s\n", ft_bytes_text(r->allocated, a), ft_bytes_text(r->reserved, b), ft_bytes_text(r->budget, c),
+           r->fits ? "yes" : "no");
+    return FT_OK;
+}
+
+static ft_status print_end(sweep *s) {
+    if (s->task->format == FT_PLAN_TEXT) ft_plan_print_notes(s->task, 0);
+    if (s->task->format != FT_PLAN_JSON) return FT_OK;
+    bool failed = false;
+    json_t *root = json_pack("{s:i, s:o}", "format_version", 1, "model", ft_json_text(ft_plan_model_name(&s->task->config)));
+    if (s->task->card != NULL) ft_json_put(root, "gpu", ft_plan_card_json(s->task), &failed);
+    ft_json_put(root, "rows", s->rows, &failed);
+    s->rows = NULL; // taken
+    return ft_plan_write_json(root, failed);
+}
+
+static ft_status run(sweep *s, int count, const char *const *sweeps) {
+    for (int i = 0; i < count; i++) FT_TRY(add_axis(s, sweeps[i]));
+    FT_TRY(check_values(s));
+    if (s->task->format == FT_PLAN_JSON && (s->rows = json_array()) == NULL) return ft_fail_memory(0, "the plan as JSON");
+    bool first = true;
+    do {
+        row r;
+        FT_TRY(run_row(s, &r));
+        if (first) print_head(s); // not before: what is wrong in every row leaves no output
+        first = false;
+        s->fitting += r.fits;
+        FT_TRY(print_row(s, &r));
+    } while (next_combination(s));
+    FT_TRY(print_end(s));
+    return s->fitting > 0 ? FT_OK : ft_fail(FT_NO_MEMORY, NULL, "does not fit: none of %lld combinations", (long long)s->row_count);
+}
+
+ft_status ft_plan_sweep(const ft_plan_task *task, int count, const char *const *sweeps) {
+    sweep s = {.task = task, .row_count = 1};
+    ft_status status = run(&s, count, sweeps);
+    json_decref(s.rows);
+    ft_arena_free(&s.arena);
+    return status;
+}
