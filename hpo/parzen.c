@@ -255,6 +255,16 @@ void ft_parzen_remove(ft_parzen *p, int position) {
     p->count = n;
 }
 
+void ft_parzen_refresh_like(ft_parzen *p, const ft_parzen *other) {
+    if (p->weighted != p->count && other->weighted == p->count && other->equal == p->equal) {
+        size_t bytes = (size_t)(p->count + 1) * sizeof *p->weight;
+        memcpy(p->weight, other->weight, bytes);
+        memcpy(p->log_weight, other->log_weight, bytes);
+        p->weighted = p->count;
+    }
+    ft_parzen_refresh(p);
+}
+
 void ft_parzen_refresh(ft_parzen *p) {
     int clip = clip_for(p->count);
     for (int i = 0; i < p->dimensions; i++) {
@@ -313,14 +323,14 @@ ft_parzen_cell ft_parzen_cell_of(const ft_parzen_dimension *d, double value) {
     return cell;
 }
 
-double ft_parzen_log_sum(double *terms, int count) {
-    double most = -INFINITY, sum = 0;
+double ft_parzen_log_sum(const double *terms, int count) {
+    double most = -INFINITY, sums[FT_PARZEN_SUMS] = {0};
     for (int i = 0; i < count; i++)
         most = terms[i] > most ? terms[i] : most;
     if (most == -INFINITY) return -INFINITY;
     for (int i = 0; i < count; i++)
-        if (terms[i] >= most - FT_PARZEN_CUT) sum += exp(terms[i] - most);
-    return log(sum) + most;
+        if (terms[i] >= most - FT_PARZEN_CUT) sums[i % FT_PARZEN_SUMS] += ft_parzen_exp(terms[i] - most);
+    return ft_parzen_log_of_sums(sums, most);
 }
 
 double ft_parzen_log_density(const ft_parzen *p, const double *point, double *scratch) {

@@ -58,6 +58,8 @@ ft_status ft_parzen_build(ft_parzen *parzen, const double *observations, int cou
 ft_status ft_parzen_insert(ft_parzen *parzen, int position, const double *observation);
 void ft_parzen_remove(ft_parzen *parzen, int position);
 void ft_parzen_refresh(ft_parzen *parzen);
+// The same; weights are copied from an estimator of as many observations, which saves a logarithm each.
+void ft_parzen_refresh_like(ft_parzen *parzen, const ft_parzen *other);
 
 // The kernel that a uniform number picks, and the value (internal, a legal one) that another draws from it.
 int ft_parzen_pick(const ft_parzen *parzen, double uniform);
@@ -88,8 +90,40 @@ static inline double ft_parzen_discrete(const ft_parzen_dimension *d, int kernel
 static inline double ft_parzen_choice(const ft_parzen_dimension *d, int kernel, int prior, double index) {
     return kernel == prior ? d->log_prior : d->mu[kernel] == index ? d->log_hit : d->log_miss;
 }
-// log sum exp of terms[0..count) in order, see 3. Overwrites them.
-double ft_parzen_log_sum(double *terms, int count);
+// exp(x) for -40 <= x <= 0 within an ulp, by operations that processors with and without wide registers do alike:
+// libm's exp differs between libraries and cannot be computed for several numbers at once. x = k log 2 + r, and a
+// polynomial that meets exp at the 11 Chebyshev nodes of |r| <= log 2 / 2.
+static inline double ft_parzen_exp(double x) {
+    const double round = 0x1.8p52; // its sum with a small number has that number, rounded, in the lowest bits
+    double shifted = x * 0x1.71547652b82fep0 + round, k = shifted - round;
+    double r =
+        (x - k * 0x1.62e42fefa38p-1) - k * 0x1.ef35793c7673p-45; // log 2 in two parts, k times the first is exact
+    double p = 0x1.28a2c0a7209fbp-22;
+    p = p * r + 0x1.72faf024b693bp-19;
+    p = p * r + 0x1.a019a66a75dd4p-16;
+    p = p * r + 0x1.a01978c6baf81p-13;
+    p = p * r + 0x1.6c16c17f43a58p-10;
+    p = p * r + 0x1.1111112dd67c5p-7;
+    p = p * r + 0x1.55555555520afp-5;
+    p = p * r + 0x1.555555554b757p-3;
+    p = p * r + 0x1.0000000000005p-1;
+    p = p * r + 0x1.000000000001ep0;
+    p = p * r + 1;
+    union {
+        double number;
+        uint64_t bits;
+    } low = {.number = shifted}, power = {.bits = (low.bits + 1023) << 52}; // 2^k
+    return p * power.number;
+}
+
+// log sum exp of terms[0..count), see 3. Summand i is added to sum i mod 8, in order; then the sums in pairs. What is
+// left out adds nothing, so the fast density may skip it without changing a bit.
+enum { FT_PARZEN_SUMS = 8 };
+double ft_parzen_log_sum(const double *terms, int count);
+static inline double ft_parzen_log_of_sums(const double sums[FT_PARZEN_SUMS], double most) {
+    double s0 = sums[0] + sums[4], s1 = sums[1] + sums[5], s2 = sums[2] + sums[6], s3 = sums[3] + sums[7];
+    return log((s0 + s2) + (s1 + s3)) + most;
+}
 #define FT_PARZEN_CUT 40.0
 
 #endif

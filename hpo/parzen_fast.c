@@ -1,15 +1,20 @@
+// The loops over kernels are written to be vectorised, which gcc does for -O3 only, and with comparisons only where
+// they may not trap. Multiply and add stay apart: their bits must not depend on the processor. (In front of the
+// headers: what is inlined from there must agree.)
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3,no-trapping-math,fp-contract=off")
+#elif defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#endif
+
 #include "hpo/parzen_fast.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// The loops over kernels are written to be vectorised, which gcc does for -O3 only, and with
-// comparisons only where they may not trap.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3,no-trapping-math")
-#endif
-
-enum { BLOCK = 16 }; // kernels whose largest bound is looked at together
+// Kernels are looked at in blocks: a block is left out, or all of it is computed. A multiple of the number of sums, so
+// that summand i mod 8 is the same counted from the block.
+enum { BLOCK = 16 };
 
 // ---- Masses of cells --------------------------------------------------------------------------------------------
 // A mass costs two error functions. Values with a step repeat, and with them (mu, sigma): kernels with an equal pair
@@ -59,7 +64,7 @@ void ft_parzen_fast_free(ft_parzen_fast *fast) {
     free(fast->tables);
     free(fast->constant);
     free(fast->bound);
-    free(fast->kept);
+    free(fast->blocks);
     free(fast->terms);
     *fast = (ft_parzen_fast){0};
 }
@@ -166,7 +171,9 @@ typedef struct filter_dimension {
     float hit, miss, prior;
 } filter_dimension;
 
-__attribute__((always_inline)) static inline void add_number(float *bound, int n, const filter_dimension *f) {
+#define INLINE __attribute__((always_inline)) static inline
+
+INLINE void bound_number(float *bound, int n, const filter_dimension *f) {
     const float *restrict at = f->at, *restrict scale = f->scale;
     float *restrict out = bound;
     float left = f->left, right = f->right;
@@ -180,7 +187,7 @@ __attribute__((always_inline)) static inline void add_number(float *bound, int n
     }
 }
 
-__attribute__((always_inline)) static inline void add_choice(float *bound, int n, const filter_dimension *f) {
+INLINE void bound_choice(float *bound, int n, const filter_dimension *f) {
     const float *restrict at = f->at;
     float *restrict out = bound;
     float hit = f->hit, miss = f->miss, index = f->left;
@@ -190,14 +197,14 @@ __attribute__((always_inline)) static inline void add_choice(float *bound, int n
 }
 
 // bound [n, rounded up to blocks] and the largest of each block.
-__attribute__((always_inline)) static inline void
-filter_body(const filter_dimension *f, int dimensions, const float *constant, int n, float *bound, float *largest) {
+INLINE void filter_body(const filter_dimension *f, int dimensions, const float *constant, int n, float *bound,
+                        float *largest) {
     memcpy(bound, constant, (size_t)n * sizeof *bound);
     for (int i = 0; i < dimensions; i++)
         if (f[i].scale == NULL)
-            add_choice(bound, n, &f[i]);
+            bound_choice(bound, n, &f[i]);
         else
-            add_number(bound, n, &f[i]);
+            bound_number(bound, n, &f[i]);
     int blocks = (n + BLOCK - 1) / BLOCK;
     for (int k = n; k < blocks * BLOCK; k++)
         bound[k] = -INFINITY;
@@ -214,28 +221,145 @@ filter_body(const filter_dimension *f, int dimensions, const float *constant, in
     }
 }
 
-static void filter_portable(const filter_dimension *f, int dimensions, const float *constant, int n, float *bound,
-                            float *largest) {
-    filter_body(f, dimensions, constant, n, bound, largest);
+// ---- Summands ---------------------------------------------------------------------------------------------------
+// The expressions of the plain density for a whole block, one dimension after the other; `first` is its first kernel.
+
+// Log weights where the bound reaches the limit.
+INLINE void begin_body(const double *restrict log_weight, const float *restrict bound, float limit,
+                       double *restrict terms) {
+    for (int e = 0; e < BLOCK; e++)
+        terms[e] = bound[e] < limit ? -INFINITY : log_weight[e];
 }
 
-#if defined(__x86_64__)
-// Without fma, so that the bits are those of the portable version.
-__attribute__((target("avx2"))) static void filter_avx2(const filter_dimension *f, int dimensions,
-                                                        const float *constant, int n, float *bound, float *largest) {
-    filter_body(f, dimensions, constant, n, bound, largest);
-}
-#endif
-
-static void filter(const filter_dimension *f, int dimensions, const float *constant, int n, float *bound,
-                   float *largest) {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) {
-        filter_avx2(f, dimensions, constant, n, bound, largest);
-        return;
+INLINE void continuous_body(const ft_parzen_dimension *d, int first, int count, double x, const double *restrict before,
+                            double *restrict terms) {
+    const double *restrict mu = d->mu + first, *restrict sigma = d->sigma + first, *restrict norm = d->norm + first;
+    for (int k = 0; k < count; k++) {
+        double z = (x - mu[k]) / sigma[k];
+        terms[k] = before[k] + (-0.5 * (z * z) - norm[k]);
     }
+}
+
+INLINE void choice_body(const ft_parzen_dimension *d, int first, double index, double *restrict terms) {
+    const double *restrict mu = d->mu + first;
+    double hit = d->log_hit, miss = d->log_miss;
+    for (int e = 0; e < BLOCK; e++)
+        terms[e] += mu[e] == index ? hit : miss;
+}
+
+// Adds known masses; true when one that counts is not known, and then nothing was added.
+INLINE bool mass_body(const ft_parzen_dimension *d, int first, const double *mass, double *restrict terms) {
+    const int *restrict group = d->group + first;
+    const double *restrict norm = d->norm + first;
+    double m[BLOCK];
+    int unknown = 0;
+    for (int e = 0; e < BLOCK; e++)
+        m[e] = mass[group[e]];
+    for (int e = 0; e < BLOCK; e++)
+        unknown |= (m[e] == UNKNOWN) & (terms[e] > -INFINITY);
+    if (unknown) return true;
+    for (int e = 0; e < BLOCK; e++)
+        terms[e] += m[e] - norm[e];
+    return false;
+}
+
+// Eight numbers side by side: gcc makes of them what the processor has.
+typedef double eight __attribute__((vector_size(64)));
+typedef int64_t eight_bits __attribute__((vector_size(64)));
+_Static_assert(sizeof(eight) == FT_PARZEN_SUMS * sizeof(double) && BLOCK == 2 * FT_PARZEN_SUMS, "two eights a block");
+
+INLINE void keep_larger(eight *largest, const double *terms) {
+    eight t;
+    memcpy(&t, terms, sizeof t);
+    eight_bits larger = t > *largest;
+    *largest = (eight)((larger & (eight_bits)t) | (~larger & (eight_bits)*largest));
+}
+
+// ft_parzen_log_sum of whole blocks.
+INLINE double log_sum_body(const double *terms, int blocks) {
+    eight largest[2], sums = {0};
+    double most = -INFINITY, sum[FT_PARZEN_SUMS];
+    for (int i = 0; i < FT_PARZEN_SUMS; i++)
+        largest[0][i] = largest[1][i] = -INFINITY;
+    for (int j = 0; j < blocks; j++) {
+        keep_larger(&largest[0], terms + j * BLOCK);
+        keep_larger(&largest[1], terms + j * BLOCK + FT_PARZEN_SUMS);
+    }
+    for (int i = 0; i < FT_PARZEN_SUMS; i++) {
+        most = largest[0][i] > most ? largest[0][i] : most;
+        most = largest[1][i] > most ? largest[1][i] : most;
+    }
+    if (most == -INFINITY) return -INFINITY;
+    double limit = most - FT_PARZEN_CUT;
+    for (int j = 0; j < blocks; j++) {
+        const double *restrict t = terms + j * BLOCK;
+        double part[BLOCK];
+        for (int e = 0; e < BLOCK; e++) {
+            double y = ft_parzen_exp(t[e] >= limit ? t[e] - most : 0);
+            part[e] = t[e] >= limit ? y : 0;
+        }
+        eight first, second;
+        memcpy(&first, part, sizeof first);
+        memcpy(&second, part + FT_PARZEN_SUMS, sizeof second);
+        sums = (sums + first) + second;
+    }
+    memcpy(sum, &sums, sizeof sum);
+    return ft_parzen_log_of_sums(sum, most);
+}
+
+// All of it for one kind of registers.
+typedef struct lanes {
+    void (*filter)(const filter_dimension *f, int dimensions, const float *constant, int n, float *bound,
+                   float *largest);
+    void (*begin)(const double *restrict log_weight, const float *restrict bound, float limit, double *restrict terms);
+    void (*continuous)(const ft_parzen_dimension *d, int first, int count, double x, const double *restrict before,
+                       double *restrict terms);
+    void (*choice)(const ft_parzen_dimension *d, int first, double index, double *restrict terms);
+    bool (*mass)(const ft_parzen_dimension *d, int first, const double *mass, double *restrict terms);
+    double (*log_sum)(const double *terms, int blocks);
+} lanes;
+
+#define LANES(name, target)                                                                                            \
+    target static void filter_##name(const filter_dimension *f, int dimensions, const float *constant, int n,          \
+                                     float *bound, float *largest) {                                                   \
+        filter_body(f, dimensions, constant, n, bound, largest);                                                       \
+    }                                                                                                                  \
+    target static void begin_##name(const double *restrict log_weight, const float *restrict bound, float limit,       \
+                                    double *restrict terms) {                                                          \
+        begin_body(log_weight, bound, limit, terms);                                                                   \
+    }                                                                                                                  \
+    target static void continuous_##name(const ft_parzen_dimension *d, int first, int count, double x,                 \
+                                         const double *restrict before, double *restrict terms) {                      \
+        continuous_body(d, first, count, x, before, terms);                                                            \
+    }                                                                                                                  \
+    target static void choice_##name(const ft_parzen_dimension *d, int first, double index, double *restrict terms) {  \
+        choice_body(d, first, index, terms);                                                                           \
+    }                                                                                                                  \
+    target static bool mass_##name(const ft_parzen_dimension *d, int first, const double *mass,                        \
+                                   double *restrict terms) {                                                           \
+        return mass_body(d, first, mass, terms);                                                                       \
+    }                                                                                                                  \
+    target static double log_sum_##name(const double *terms, int blocks) { return log_sum_body(terms, blocks); }       \
+    static const lanes lanes_##name = {filter_##name, begin_##name, continuous_##name,                                 \
+                                       choice_##name, mass_##name,  log_sum_##name};
+
+LANES(portable, )
+#if defined(__x86_64__)
+LANES(avx2, __attribute__((target("avx2"))))
+#if defined(__clang__) // which takes the full width by itself
+LANES(avx512, __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw"))))
+#else
+LANES(avx512, __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,prefer-vector-width=512"))))
 #endif
-    filter_portable(f, dimensions, constant, n, bound, largest);
+#endif
+
+static const lanes *best_lanes(void) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
+        return &lanes_avx512;
+    if (__builtin_cpu_supports("avx2")) return &lanes_avx2;
+#endif
+    return &lanes_portable;
 }
 
 // ---- Densities --------------------------------------------------------------------------------------------------
@@ -254,10 +378,10 @@ static ft_status reserve(ft_parzen_fast *fast, const ft_parzen *p) {
     float *bound = ft_realloc(fast->bound, blocks * (BLOCK + 1), sizeof *bound, "TPE");
     if (bound == NULL) return FT_NO_MEMORY;
     fast->bound = bound;
-    int *kept = ft_realloc(fast->kept, capacity, sizeof *kept, "TPE");
-    if (kept == NULL) return FT_NO_MEMORY;
-    fast->kept = kept;
-    double *terms = ft_realloc(fast->terms, capacity, sizeof *terms, "TPE");
+    int *list = ft_realloc(fast->blocks, blocks, sizeof *list, "TPE");
+    if (list == NULL) return FT_NO_MEMORY;
+    fast->blocks = list;
+    double *terms = ft_realloc(fast->terms, blocks * BLOCK, sizeof *terms, "TPE");
     if (terms == NULL) return FT_NO_MEMORY;
     fast->terms = terms;
     fast->capacity = (int)capacity;
@@ -306,62 +430,126 @@ static bool filter_of(const ft_parzen *p, const double *point, ft_parzen_cell *c
     return true;
 }
 
-// terms[j] for the kernels kept[0..count), exactly as ft_parzen_log_density adds them up.
-static ft_status exact_terms(ft_parzen_fast *fast, const ft_parzen *p, const double *point, const ft_parzen_cell *cells,
-                             const int *kept, int count, double *terms) {
-    for (int j = 0; j < count; j++)
-        terms[j] = p->log_weight[kept[j]];
+// One dimension's summand of one kernel, exactly as ft_parzen_log_density adds it. `mass`: the row of the table.
+static double summand(const mass_table *t, const ft_parzen *p, int dimension, int k, const double *point,
+                      const ft_parzen_cell *cells, double *mass) {
+    const ft_parzen_dimension *d = &p->dimension[dimension];
+    if (d->distribution->kind == FT_CATEGORICAL) return ft_parzen_choice(d, k, p->count, point[dimension]);
+    if (d->distribution->step == 0) return ft_parzen_continuous(d, k, cells[dimension].left);
+    if (t->direct) return ft_parzen_discrete(d, k, cells[dimension]);
+    int g = d->group[k];
+    if (mass[g] == UNKNOWN) mass[g] = ft_parzen_mass(d, k, cells[dimension]);
+    return mass[g] - d->norm[k];
+}
+
+// The row of masses that a dimension needs at this point; NULL when it needs none.
+static ft_status mass_of(ft_parzen_fast *fast, const ft_parzen *p, int dimension, const double *point, double **mass) {
+    const ft_distribution *d = p->dimension[dimension].distribution;
+    *mass = NULL;
+    if (d->kind == FT_CATEGORICAL || d->step == 0 || fast->tables[dimension].direct) return FT_OK;
+    return row_of(&fast->tables[dimension], point[dimension], mass);
+}
+
+static ft_status exact_term(ft_parzen_fast *fast, const ft_parzen *p, const double *point, const ft_parzen_cell *cells,
+                            int k, double *term) {
+    *term = p->log_weight[k];
     for (int i = 0; i < p->dimensions; i++) {
-        const ft_parzen_dimension *d = &p->dimension[i];
-        mass_table *t = &fast->tables[i];
-        if (d->distribution->kind == FT_CATEGORICAL) {
-            for (int j = 0; j < count; j++)
-                terms[j] += ft_parzen_choice(d, kept[j], p->count, point[i]);
-        } else if (d->distribution->step == 0) {
-            for (int j = 0; j < count; j++)
-                terms[j] += ft_parzen_continuous(d, kept[j], cells[i].left);
-        } else if (t->direct) {
-            for (int j = 0; j < count; j++)
-                terms[j] += ft_parzen_discrete(d, kept[j], cells[i]);
-        } else {
-            double *mass;
-            FT_TRY(row_of(t, point[i], &mass));
-            for (int j = 0; j < count; j++) {
-                int k = kept[j], g = d->group[k];
-                if (mass[g] == UNKNOWN) mass[g] = ft_parzen_mass(d, k, cells[i]);
-                terms[j] += mass[g] - d->norm[k];
-            }
-        }
+        double *mass;
+        FT_TRY(mass_of(fast, p, i, point, &mass));
+        *term += summand(&fast->tables[i], p, i, k, point, cells, mass);
     }
     return FT_OK;
 }
 
-static ft_status density_at(ft_parzen_fast *fast, const ft_parzen *p, const double *point, ft_parzen_cell *cells,
-                            filter_dimension *f, double *out) {
-    int n = p->count + 1, blocks = (n + BLOCK - 1) / BLOCK, most = 0, kept = 0;
-    float width, *largest = fast->bound + (size_t)blocks * BLOCK;
-    *out = -INFINITY;
-    if (!filter_of(p, point, cells, f, &width)) return FT_OK;
-    filter(f, p->dimensions, fast->constant, n, fast->bound, largest);
+// Adds one dimension's summands to the terms of a block. Kernels that do not count have the term -inf, and keep it.
+static void add_block(const lanes *l, const mass_table *t, const ft_parzen *p, int dimension, int first,
+                      const double *point, const ft_parzen_cell *cells, double *mass, double *terms) {
+    const ft_parzen_dimension *d = &p->dimension[dimension];
+    bool numbers = d->distribution->kind != FT_CATEGORICAL, discrete = numbers && d->distribution->step != 0;
+    // The last block may be short, and has the prior in it.
+    bool whole = first + BLOCK <= p->count;
+    if (whole && !numbers) {
+        l->choice(d, first, point[dimension], terms);
+        return;
+    }
+    if (whole && !discrete) {
+        double before[BLOCK];
+        memcpy(before, terms, sizeof before);
+        l->continuous(d, first, BLOCK, cells[dimension].left, before, terms);
+        return;
+    }
+    if (whole && !t->direct && !l->mass(d, first, mass, terms)) return;
+    for (int e = 0; e < BLOCK; e++)
+        if (terms[e] > -INFINITY) terms[e] += summand(t, p, dimension, first + e, point, cells, mass);
+}
+
+// The blocks of kernels that may count, and log weights as the beginning of their terms.
+static ft_status choose_blocks(ft_parzen_fast *fast, const ft_parzen *p, const lanes *l, const double *point,
+                               const ft_parzen_cell *cells, const filter_dimension *f, float width, int *chosen) {
+    int n = p->count + 1, blocks = (n + BLOCK - 1) / BLOCK, most = 0;
+    float *largest = fast->bound + (size_t)blocks * BLOCK;
+    l->filter(f, p->dimensions, fast->constant, n, fast->bound, largest);
     for (int b = 1; b < blocks; b++)
         if (largest[b] > largest[most]) most = b;
     int kernel = most * BLOCK;
     while (kernel + 1 < n && fast->bound[kernel] != largest[most])
         kernel++;
     double term;
-    FT_TRY(exact_terms(fast, p, point, cells, &kernel, 1, &term));
+    FT_TRY(exact_term(fast, p, point, cells, kernel, &term));
     // The largest summand is at least `term`. 0.25 covers the rounding of the filter.
     float limit = (float)(term - FT_PARZEN_CUT - 0.25 - width);
+    *chosen = 0;
     for (int b = 0; b < blocks; b++) {
         if (largest[b] < limit) continue;
-        int end = (b + 1) * BLOCK < n ? (b + 1) * BLOCK : n;
-        for (int k = b * BLOCK; k < end; k++) {
-            fast->kept[kept] = k;
-            kept += !(fast->bound[k] < limit);
+        const float *bound = fast->bound + (size_t)b * BLOCK;
+        double *terms = fast->terms + (size_t)*chosen * BLOCK;
+        if ((b + 1) * BLOCK <= n) {
+            l->begin(p->log_weight + (size_t)b * BLOCK, bound, limit, terms);
+        } else {
+            for (int e = 0; e < BLOCK; e++)
+                terms[e] = b * BLOCK + e < n && !(bound[e] < limit) ? p->log_weight[b * BLOCK + e] : -INFINITY;
         }
+        fast->blocks[(*chosen)++] = b;
     }
-    FT_TRY(exact_terms(fast, p, point, cells, fast->kept, kept, fast->terms));
-    *out = ft_parzen_log_sum(fast->terms, kept);
+    return FT_OK;
+}
+
+// One dimension whose summands cost no more than their bounds: all kernels, without a filter.
+static double density_alone(ft_parzen_fast *fast, const ft_parzen *p, const lanes *l, const double *point,
+                            const ft_parzen_cell *cells) {
+    int n = p->count + 1, whole = p->count / BLOCK * BLOCK, blocks = (n + BLOCK - 1) / BLOCK;
+    double *terms = fast->terms;
+    if (p->dimension[0].distribution->kind != FT_CATEGORICAL) {
+        l->continuous(&p->dimension[0], 0, whole, cells[0].left, p->log_weight, terms);
+    } else {
+        memcpy(terms, p->log_weight, (size_t)whole * sizeof *terms);
+        for (int k = 0; k < whole; k += BLOCK)
+            l->choice(&p->dimension[0], k, point[0], terms + k);
+    }
+    for (int k = whole; k < blocks * BLOCK; k++)
+        terms[k] = k < n ? p->log_weight[k] + summand(&fast->tables[0], p, 0, k, point, cells, NULL) : -INFINITY;
+    return l->log_sum(terms, blocks);
+}
+
+static ft_status density_at(ft_parzen_fast *fast, const ft_parzen *p, const lanes *l, const double *point,
+                            ft_parzen_cell *cells, filter_dimension *f, double *out) {
+    int chosen;
+    float width;
+    *out = -INFINITY;
+    if (!filter_of(p, point, cells, f, &width)) return FT_OK;
+    if (p->dimensions == 1 && (f[0].scale == NULL || p->dimension[0].distribution->step == 0)) {
+        *out = density_alone(fast, p, l, point, cells);
+        return FT_OK;
+    }
+    FT_TRY(choose_blocks(fast, p, l, point, cells, f, width, &chosen));
+    for (int i = 0; i < p->dimensions; i++) {
+        double *mass;
+        FT_TRY(mass_of(fast, p, i, point, &mass));
+        for (int j = 0; j < chosen; j++)
+            add_block(l, &fast->tables[i], p, i, fast->blocks[j] * BLOCK, point, cells, mass,
+                      fast->terms + (size_t)j * BLOCK);
+    }
+    *out = l->log_sum(fast->terms, chosen);
     return FT_OK;
 }
 
@@ -369,6 +557,7 @@ ft_status ft_parzen_fast_log_density(ft_parzen_fast *fast, ft_parzen *p, const d
     FT_TRY(reserve(fast, p));
     set_constants(fast, p);
     size_t dimensions = (size_t)p->dimensions;
+    const lanes *l = best_lanes();
     for (int i = 0; i < p->dimensions; i++) {
         ft_parzen_dimension *d = &p->dimension[i];
         if (d->distribution->kind != FT_CATEGORICAL && d->distribution->step != 0)
@@ -385,7 +574,7 @@ ft_status ft_parzen_fast_log_density(ft_parzen_fast *fast, ft_parzen *p, const d
         if (twin < c)
             out[c] = out[twin];
         else
-            status = density_at(fast, p, point, cells, f, &out[c]);
+            status = density_at(fast, p, l, point, cells, f, &out[c]);
     }
     free(cells);
     free(f);

@@ -12,8 +12,8 @@ typedef struct ft_parzen_fast {
     struct ft_mass_table *tables; // [dimensions] masses of cells known from earlier points
     int dimensions;
     float *constant, *bound; // [capacity + blocks]
-    int *kept;
-    double *terms;
+    int *blocks;             // of kernels that may count
+    double *terms;           // of their kernels
     int capacity;
 } ft_parzen_fast; // {0} is empty; belongs to one estimator for good
 

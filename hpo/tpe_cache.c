@@ -200,6 +200,15 @@ static ft_status put_in(entry *e, const ft_trial *trial, bool announced, uint8_t
     return FT_OK;
 }
 
+// Parameters that are drawn alone have as many trials on each side, and so the same weights, as each other.
+static void refresh(entry *e, int side) {
+    ft_parzen *parzen = &e->side[side].parzen;
+    const entry *other = e->next;
+    while (other != NULL && other->side[side].parzen.weighted != parzen->count)
+        other = other->next;
+    ft_parzen_refresh_like(parzen, other != NULL ? &other->side[side].parzen : parzen);
+}
+
 static ft_status update(entry *e, const ft_trials *trials, const ft_tpe_options *options, const uint8_t *sides) {
     FT_TRY(grow_entry(e, trials->count));
     for (int64_t i = 0; i < e->unsettled_count; i++)
@@ -214,8 +223,8 @@ static ft_status update(entry *e, const ft_trials *trials, const ft_tpe_options 
         take_out(e, i);
         if (sides[i] != FT_NEITHER) FT_TRY(put_in(e, &trials->trial[i], options->announced, sides[i]));
     }
-    ft_parzen_refresh(&e->side[0].parzen);
-    ft_parzen_refresh(&e->side[1].parzen);
+    refresh(e, 0);
+    refresh(e, 1);
     return FT_OK;
 }
 
