@@ -1,6 +1,5 @@
 #include "engine/plan/plan.h"
 
-#include "engine/model/staging.h"
 #include "engine/train/stages.h"
 #include "engine/train/trainer.h"
 #include "kernels/log.h"
@@ -8,41 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-// One micro-batch of an evaluation in the largest size, as ft_predict_dataset does it.
-static ft_status rehearse_evaluation(ft_trainer *t) {
-    ft_prediction p;
-    ft_status status = ft_predict_open(&t->model, t->eval_capacity, &p);
-    if (status == FT_OK) {
-        p.buffers.device.tokens = t->eval_capacity.tokens;
-        p.buffers.device.sequences = t->eval_capacity.sequences;
-        p.buffers.device.longest = t->eval_capacity.longest;
-        status = ft_model_predict_batch(&t->model, &p.buffers.device, t->eval_capacity,
-                                        ft_matrix(p.logits, t->eval_capacity.sequences, t->model.labels, FT_F32));
-    }
-    ft_predict_close(&p);
-    return status;
-}
-
-static ft_status rehearse_transfer(ft_trainer *t, ft_memory_phase phase) {
-    ft_staging staging;
-    ft_memory_set_phase(t->memory, phase);
-    ft_status status = ft_staging_open(t->memory, &staging);
-    ft_staging_close(&staging);
-    return status;
-}
-
-// What a run does after it was opened, once: the allocator is free of history at the end of each stage, so that doing it
-// a thousand times needs no more.
-static ft_status rehearse_run(ft_trainer *t, bool without_data) {
-    ft_step_sizes sizes = ft_trainer_sizes(t);
-    bool validates = without_data || ft_trainer_evaluates(t, FT_SPLIT_VALIDATION), tests = ft_trainer_evaluates(t, FT_SPLIT_TEST);
-    FT_TRY(ft_rehearse_step(&t->model, t->config, &sizes, &t->buffers.device, t->losses, t->step_state, t->update_state));
-    if (validates) FT_TRY(rehearse_evaluation(t));
-    FT_TRY(rehearse_transfer(t, FT_PHASE_SAVE));                     // model and checkpoints
-    if (tests && validates) FT_TRY(rehearse_transfer(t, FT_PHASE_LOAD)); // the best model comes back
-    return tests ? rehearse_evaluation(t) : FT_OK;
-}
 
 static void read_results(ft_trainer *t, ft_plan *plan) {
     plan->memory = ft_memory_read(t->memory);
@@ -63,7 +27,7 @@ static ft_status plan_under(const ft_config *config, const ft_plan_request *requ
     FT_TRY(ft_plan_open("cpu", ft_cpu_target((int)config->device.threads), SIZE_MAX / 4, &source.device));
     ft_trainer t;
     ft_status status = ft_trainer_open(config, &source, &t);
-    if (status == FT_OK) status = rehearse_run(&t, source.without_data);
+    if (status == FT_OK) status = ft_trainer_rehearse(&t, source.without_data);
     if (status == FT_OK) read_results(&t, plan);
     *refused = status == FT_NO_MEMORY && t.memory != NULL && ft_memory_refused(t.memory, &plan->refusal);
     ft_error error;

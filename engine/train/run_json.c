@@ -48,6 +48,12 @@ static json_t *memory_json(const ft_trainer *t, bool *failed) {
     return ft_memory_json(&c, outside_allocator(&c), failed);
 }
 
+static json_t *planned_json(const ft_trainer *t, bool *failed) {
+    json_t *planned = ft_memory_json(&t->planned, 0, failed);
+    json_object_del(planned, "outside_allocator_bytes"); // the plan is of the allocator
+    return planned;
+}
+
 static json_t *sites_json(const ft_trainer *t, bool *failed) {
     ft_memory_use uses[24];
     return ft_sites_json(uses, ft_memory_holders_at_peak(t->memory, uses, 24), failed);
@@ -115,7 +121,7 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
     if (t->state.best_step >= 0)
         best = json_pack("{s:s, s:f, s:I}", "metric", ft_metric_name(t->config->eval.metric), "value", t->state.best_value, "step",
                          (json_int_t)t->state.best_step);
-    json_t *root = json_pack("{s:i, s:s, s:I, s:f, s:o, s:o, s:I, s:{s:f, s:f, s:f}, s:f, s:s, s:s, s:s, s:I, s:b, s:o, s:{s:s}, s:o, s:o, s:o, s:o}",
+    json_t *root = json_pack("{s:i, s:s, s:I, s:f, s:o, s:o, s:I, s:{s:f, s:f, s:f}, s:f, s:s, s:s, s:s, s:I, s:b, s:o, s:{s:s}, s:o, s:o, s:o, s:o, s:o}",
                              "format_version", FORMAT_VERSION, "status", status_name(outcome), "steps", (json_int_t)t->state.step, "epochs",
                              (double)t->state.step / (double)t->plan.steps_per_epoch, "best", best, "metrics", metrics_json(t, &failed), "tokens",
                              (json_int_t)t->state.tokens, "seconds", "total", t->state.seconds_total, "train", t->state.seconds_train,
@@ -123,7 +129,8 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
                              t->device->description, "precision", "fp32", "seed", (json_int_t)t->config->train.seed, "stopped_early",
                              t->state.stopped_early, "data", data_json(t, &failed), "versions", "ftengine", FT_VERSION, "config",
                              config_json(t->config, &failed), "resolved", resolved_json(t), "memory", memory_json(t, &failed),
-                             "sites", sites_json(t, &failed));
+                             "planned",
+                             planned_json(t, &failed), "sites", sites_json(t, &failed));
     ft_error error; // writing must not replace the error that it reports
     ft_error_save(&error);
     if (root != NULL && outcome != FT_OK && outcome != FT_INTERRUPTED && outcome != FT_TERMINATED)

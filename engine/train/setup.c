@@ -192,6 +192,12 @@ bool ft_trainer_evaluates(const ft_trainer *t, ft_split split) {
 // Everything that comes from data files, or its worst case.
 static ft_status open_data(ft_trainer *t, const ft_trainer_source *source) {
     const ft_config *config = t->config;
+    if (source->like != NULL) {
+        for (int s = 0; s < FT_SPLITS; s++) t->split[s].present = source->like->split[s].present;
+        t->labels.count = source->like->labels.count;
+        t->max_length = source->like->max_length;
+        return FT_OK;
+    }
     if (source->without_data) {
         t->labels.count = source->labels > 0 ? source->labels : (int)t->model_config.num_labels;
         return ft_fit_max_length(NULL, &t->model_config, config->data.max_length, FT_AUTO, &t->max_length);
@@ -205,9 +211,25 @@ static ft_status open_data(ft_trainer *t, const ft_trainer_source *source) {
 }
 
 static ft_status plan_steps(ft_trainer *t, const ft_trainer_source *source) {
+    if (source->like != NULL) {
+        t->plan = source->like->plan;
+        t->eval_capacity = source->like->eval_capacity;
+        return FT_OK;
+    }
     if (source->without_data) ft_run_plan_worst(t->config, t->max_length, &t->plan);
     else FT_TRY(ft_run_plan_make(t->config, &t->split[FT_SPLIT_TRAIN].data, &t->plan));
     plan_evaluation(t, source);
+    return FT_OK;
+}
+
+static ft_status announce(ft_trainer *t) {
+    char allocated[24], reserved[24], limit[24];
+    ft_status status = ft_trainer_forecast(t);
+    if (status == FT_NO_MEMORY) ft_hint("this was found by planning the run: nothing was started");
+    FT_TRY(status);
+    ft_info("memory     peak of %s allocated, %s reserved planned, %s may be taken", ft_bytes_text(t->planned.peak_allocated, allocated),
+            ft_bytes_text(t->planned.peak_reserved, reserved), ft_bytes_text(ft_memory_limit(t->memory), limit));
+    ft_stage_log(t, "Run Start");
     return FT_OK;
 }
 
@@ -226,11 +248,11 @@ ft_status ft_trainer_open(const ft_config *config, const ft_trainer_source *sour
     FT_TRY(ft_model_config_load(config->model.path, &t->model_config));
     FT_TRY(open_data(t, source));
     ft_info("device     %s", t->device->description);
-    FT_TRY(tokenise(t));
+    if (source->like == NULL) FT_TRY(tokenise(t));
     if (ft_stop_signal() != 0) return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped before the first step");
     FT_TRY(plan_steps(t, source));
     if (config->memory.timeline && !source->without_weights) FT_TRY(ft_memory_trace(t->memory));
-    ft_stage_log(t, "Run Start");
+    if (!source->without_weights) FT_TRY(announce(t)); // before anything is taken
     FT_TRY(open_model(t, source));
     return allocate_step(t);
 }

@@ -55,8 +55,8 @@ ft_status ft_train(const ft_config *config, ft_memory_refusal *refusal) {
     t.started = started;
     if (status == FT_OK) status = train_in(&t);
     else if (t.memory != NULL) ft_stage_end(&t, status);
-    if (refusal != NULL) *refusal = (ft_memory_refusal){.bytes = 0};
-    if (refusal != NULL && t.memory != NULL) (void)ft_memory_refused(t.memory, refusal);
+    if (t.memory != NULL) (void)ft_memory_refused(t.memory, &t.refusal);
+    if (refusal != NULL) *refusal = t.refusal;
     // After a failure buffers may still be out; they are freed here, and the first error is the news.
     ft_error error;
     ft_error_save(&error);

@@ -76,6 +76,8 @@ typedef struct ft_trainer {
     int dir_lock;              // its descriptor, locked while this process trains; -1: none
     ft_memory_counters earlier; // peaks of the sessions before a resume
     ft_memory_counters start_memory; // when training began
+    ft_memory_counters planned;      // by the forecast
+    ft_memory_refusal refusal;       // of the forecast; bytes 0: there was none
     FILE *metrics_file;        // metrics.jsonl, appended
     double started;            // monotonic seconds
     double seconds_before;     // of earlier sessions of a resumed run
@@ -100,10 +102,16 @@ typedef struct ft_trainer_source {
     bool without_weights; // they are neither read nor drawn
     bool without_data;    // no files: every text is as long as possible, and there is an evaluation
     int labels;           // without data
+    const struct ft_trainer *like; // data and steps are those of another trainer, which is only read
 } ft_trainer_source;
 
 // ---- rooms (internal) ---------------------------------------------------------------------------------------------------
 ft_status ft_trainer_open(const ft_config *config, const ft_trainer_source *source, ft_trainer *t); // setup.c
+// forecast.c. Every stage of a run after it was opened, once, in its largest sizes: the allocator is free of history at
+// the end of each, so that a thousand of them need no more. validates: there is an evaluation even without a file for it.
+ft_status ft_trainer_rehearse(ft_trainer *t, bool validates);
+// t->planned: the memory of this run. FT_NO_MEMORY, and t->refusal, when it would not fit.
+ft_status ft_trainer_forecast(ft_trainer *t);
 ft_step_sizes ft_trainer_sizes(const ft_trainer *t);                 // setup.c: the largest of everything
 bool ft_trainer_evaluates(const ft_trainer *t, ft_split split);      // setup.c: is it ever judged in this run?
 ft_status ft_trainer_close(ft_trainer *t);                           // FT_FAILED on a leak

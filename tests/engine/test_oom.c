@@ -28,7 +28,7 @@ ft_status __wrap_ft_allocator_take(ft_allocator *allocator, size_t bytes, int st
     return __real_ft_allocator_take(allocator, bytes, stream, block, by_limit);
 }
 
-// The rehearsal inside a run is planning, not the run.
+// The forecast and the rehearsal inside a run are planning, not the run.
 ft_status __real_ft_lay_out_steps(ft_memory *memory, const ft_model_config *model_config, const ft_config *config, int32_t labels,
                                   const ft_step_sizes *sizes);
 ft_status __wrap_ft_lay_out_steps(ft_memory *memory, const ft_model_config *model_config, const ft_config *config, int32_t labels,
@@ -36,8 +36,18 @@ ft_status __wrap_ft_lay_out_steps(ft_memory *memory, const ft_model_config *mode
 static bool in_layout;
 ft_status __wrap_ft_lay_out_steps(ft_memory *memory, const ft_model_config *model_config, const ft_config *config, int32_t labels,
                                   const ft_step_sizes *sizes) {
+    bool before = in_layout;
     in_layout = true;
     ft_status status = __real_ft_lay_out_steps(memory, model_config, config, labels, sizes);
+    in_layout = before;
+    return status;
+}
+
+ft_status __real_ft_trainer_forecast(ft_trainer *t);
+ft_status __wrap_ft_trainer_forecast(ft_trainer *t);
+ft_status __wrap_ft_trainer_forecast(ft_trainer *t) {
+    in_layout = true;
+    ft_status status = __real_ft_trainer_forecast(t);
     in_layout = false;
     return status;
 }
