@@ -4,13 +4,13 @@
 //
 // GFLOP/s count the products that the formulas name, 2 d FLOPs a score each: forward Q K, Q PK, K PQ and P V = 4 (plain
 // attention 2); backward the first three again, dP, dV, two each for dQ and dK, and one for either table = 11 (plain
-// 5). Exponentials and dropout come on top. The floor of a time, S keys and d channels a query and head: 8 S d FLOPs
-// forward, 22 S d backward, over the FMA peak. Where additions have units of their own it is lower, since Q (K + PK) is
-// one product: 3 forward, 9 backward. Bytes do not bind: q, k, v, out are 16 d bytes a token and head, S / 2 FLOPs a
-// byte; the panels of the tables, 8 d bytes a distance and head, are made once a call and stay in the second-level
-// cache. The first-level cache does: a vector of slanted scores loads a vector of queries, which crosses a line, and a
-// key for every two multiply-adds; and a slanted block of 64 x 64 scores computes 20 % more than it has
-// (isa/disentangled_tile.h).
+// 5). Exponentials and dropout come on top.
+//
+// The floor of a time, S keys and d channels a query and head: 8 S d FLOPs forward, 22 S d backward, over the FMA peak.
+// Where additions have units of their own it is lower, since Q (K + PK) is one product then: 3 forward, 8 backward.
+// Computed beyond the floor: slanted blocks of 64 x 64 have a quarter more lanes than scores, in the first three
+// products. Bytes do not bind: q, k, v, out are 16 d bytes a token and head, S / 2 FLOPs a byte; the panels of the
+// tables, 8 d bytes a distance and head, are made once a call and stay in the second-level cache.
 #include "benchmarks/fma_peak.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/cpu.h"

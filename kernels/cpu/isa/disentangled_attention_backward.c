@@ -6,9 +6,8 @@
 // neither the threads nor the waves decide about a bit, and the scratch is a few sequences' however long the batch.
 #include "kernels/cpu/isa/disentangled_tile.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/score_dropout.h"
+#include "kernels/cpu/isa/score_gradient.h"
 #include "kernels/cpu/isa/skewed_product.h"
-#include "kernels/cpu/isa/vmath.h"
 
 #include <math.h>
 
@@ -56,34 +55,6 @@ static void load_queries(query_block *b, const ft_disentangled_attention_backwar
     for (int64_t i = b->rows; i < b->lanes; i++) { // the bands read lanes without a query: their dS must be zero
         b->dot[i] = 0;
         b->lse[i] = INFINITY;
-    }
-}
-
-// p holds scores, ds dP; they become dropout(P) and dS, for 16 queries.
-FT_VEC void gradient_row(float *p, float *ds, v16 lse, v16 dot, v16 scale, v16 factor, bool drop) {
-    v16 probability = v_exp(v_sub(v_load(p), lse)), dp = v_load(ds);
-    if (drop) dp = v_mul(dp, factor);
-    v_store(p, drop ? v_mul(probability, factor) : probability);
-    v_store(ds, v_mul(v_mul(probability, scale), v_sub(dp, dot)));
-}
-
-static void gradient_scores(const query_block *b, const ft_score_stream *stream, float scale_of_scores, float *p,
-                            float *ds, int64_t key, int64_t keys) {
-    const v16 scale = v_set1(scale_of_scores);
-    for (int64_t i = 0; i < b->lanes; i += FT_LANES) {
-        v16 lse = v_load(b->lse + i), dot = v_load(b->dot + i);
-        if (!stream->threshold) {
-            for (int64_t j = 0; j < keys; j++)
-                gradient_row(p + j * FT_SCORE_ROW + i, ds + j * FT_SCORE_ROW + i, lse, dot, scale, scale, false);
-            continue;
-        }
-        for (int64_t j = 0; j < keys; j += 16) {
-            u16x words[8];
-            ft_score_dropout_words(stream, (uint32_t)(b->first + i), (uint32_t)(key + j), words);
-            for (int64_t r = 0; r < 16 && j + r < keys; r++)
-                gradient_row(p + (j + r) * FT_SCORE_ROW + i, ds + (j + r) * FT_SCORE_ROW + i, lse, dot, scale,
-                             ft_score_dropout_factor(stream, words[r & 7], r >> 3), true);
-        }
     }
 }
 
@@ -246,7 +217,7 @@ static void backward_item(void *context, const ft_attention_item *item, int thre
         for (t.key = 0; t.key < item->keys; t.key += KEYS) {
             int64_t row = key_row + t.key;
             t.keys = item->keys - t.key < KEYS ? item->keys - t.key : KEYS;
-            copy_keys(ft_row(a->k, row) + column, a->k.stride, t.keys, d, own + at->keys, t.width);
+            copy_rows(ft_row(a->k, row) + column, a->k.stride, t.keys, d, own + at->keys, t.width);
             tile_block v = tile_gather(ft_row(a->v, row) + column, a->v.stride, t.keys, d, own + at->values);
             for (int n = 0; n < 2; n++) {
                 if (!tables[n].data) continue;
@@ -256,7 +227,8 @@ static void backward_item(void *context, const ft_attention_item *item, int thre
             slanted_scores(&job->panels, item->head, b.first, b.rows, t.key, t.keys, b.q_columns, t.near_k, t.width,
                            scores);
             tile_product(t.keys, b.lanes, d, v.x, v.row, A_ROWS, b.dout_columns, QUERIES, t.ds, FT_SCORE_ROW, false);
-            gradient_scores(&b, &stream, job->wave.scale, t.p, t.ds, t.key, t.keys);
+            gradient_scores(b.lse, b.dot, b.first, b.lanes, t.key, t.keys, &stream, job->wave.scale, t.p, t.ds,
+                            FT_SCORE_ROW);
             tile_product(t.keys, d, b.rows, t.p, FT_SCORE_ROW, A_ROWS, b.near_dout, t.width,
                          ft_row(a->dv, row) + column, a->dv.stride, b.first > 0);
             add_key_gradient(&t, ft_row(a->dk, row) + column, a->dk.stride);

@@ -17,15 +17,6 @@ typedef struct forward_job {
     int parts;
 } forward_job;
 
-// Row i times factor[i].
-static void scale_rows(float *x, int64_t stride, int64_t rows, int64_t cols, const float *factor) {
-    for (int64_t i = 0; i < rows; i++, x += stride) {
-        v16 f = v_set1(factor[i]);
-        for (int64_t c = 0; c < cols; c += FT_LANES)
-            v_store_any(x + c, v_mul(v_load_any(x + c, cols - c), f), cols - c);
-    }
-}
-
 // Out = what is summed / its sum, and the log-sum-exp.
 static void finish(const ft_disentangled_attention_forward_args *a, softmax_state *state, const ft_attention_item *item,
                    float *out) {
@@ -78,13 +69,13 @@ static void forward_item(void *context, const ft_attention_item *item, int threa
                    FT_SCORE_ROW);
     for (int64_t key = 0; key < item->keys; key += KEYS) {
         int64_t keys = item->keys - key < KEYS ? item->keys - key : KEYS;
-        copy_keys(ft_row(a->k, key_row + key) + column, a->k.stride, keys, d, own + at->keys, at->width);
+        copy_rows(ft_row(a->k, key_row + key) + column, a->k.stride, keys, d, own + at->keys, at->width);
         tile_block v = tile_gather(ft_row(a->v, key_row + key) + column, a->v.stride, keys, d, own + at->values);
         slanted_scores(&job->panels, item->head, item->first_query, rows, key, keys, queries, own + at->keys, at->width,
                        scores);
         for (int64_t i = 0; i < lanes; i += FT_LANES) {
-            softmax_step(&state, block + i, i, keys, key == 0);
-            if (stream.threshold) drop_scores(&stream, block + i, item->first_query + i, key, keys);
+            softmax_step(&state, block + i, FT_SCORE_ROW, i, keys, key == 0);
+            if (stream.threshold) drop_scores(&stream, block + i, FT_SCORE_ROW, item->first_query + i, key, keys);
         }
         if (key) scale_rows(out, a->out.stride, rows, d, state.shrink);
         tile_product(rows, d, keys, block, FT_SCORE_ROW, A_COLUMNS, v.x, v.row, out, a->out.stride, key > 0);

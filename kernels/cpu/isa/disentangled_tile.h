@@ -8,6 +8,9 @@
 //     z = fma(k, scale PQ, fma(scale q, k + PK, z))
 // The lanes that a slanted tile has outside of the block go to the pads beside its rows, where nobody reads them.
 //
+// Windows of Q PK and K PQ as matrix products, shifted into place afterwards, would take the multiply-adds of twice the
+// scores for either term, and still have to be moved; slanted tiles compute a quarter more than a block of 64 x 64 has.
+//
 // The panels of all heads are made once an op, before the tiles: they depend on the distances only, and 4 bytes times
 // heads * head_dim * distances is no more than a few tables.
 #ifndef FT_CPU_DISENTANGLED_TILE_H
@@ -32,12 +35,6 @@ static void copy_rows(const float *in, int64_t in_row, int64_t rows, int64_t col
             v_store(out + i * width + c, v_load_any(in + i * in_row + c, columns - c));
 }
 
-// The same for a block of keys, with rows of zeros up to a multiple of what a slanted tile reads.
-static void copy_keys(const float *in, int64_t in_row, int64_t keys, int64_t columns, float *out, int64_t width) {
-    copy_rows(in, in_row, keys, columns, out, width);
-    memset(out + keys * width, 0, (size_t)((ft_round_up(keys, FT_DELTAS) - keys) * width) * sizeof *out);
-}
-
 // ---- panels ---------------------------------------------------------------------------------------------------------
 
 // Both tables, and where their panels are: of the first table for all heads, then of the second.
@@ -46,11 +43,11 @@ typedef struct position_panels {
     ft_panels plan;
     ft_tensor table[2]; // PK, PQ
     float *data[2];     // NULL where there is no table
-    float *near_rows;   // [threads][16 * head_dim]: scratch of the making, only
+    float *near_rows;   // scratch of the threads while panels are made, near_stride floats apart
     size_t near_stride;
 } position_panels;
 
-// Takes its memory from *at. near_rows: scratch of the threads, `stride` floats apart, at least 16 * width each.
+// Takes its memory from *at. near_rows: 16 whole rows of a head for every thread, free again when the panels are made.
 static position_panels panels_at(const ft_disentangled_shape *shape, ft_tensor pos_key, ft_tensor pos_query, float **at,
                                  float *near_rows, size_t near_stride) {
     position_panels p = {.shape = shape,
@@ -96,14 +93,30 @@ typedef struct slant {
     float *scores;
 } slant;
 
-// Lanes r .. r + 15 of a row of queries whose first 32 lie at q, a cache line's boundary, or else just those from q on.
+// Lanes r .. r + 15 of a row of queries. With registers of 64 bytes nearly every load of them would cross a cache line,
+// which costs two: there they are cut out of two whole vectors, which rows share.
 #if defined(FT_ISA_avx512)
-#define FT_SLANT_LOAD(q) v16 near_lanes = v_load(q), far_lanes = v_load((q) + FT_LANES)
-#define FT_SLANT_LANES(q, r)                                                                                           \
-    _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(far_lanes), _mm512_castps_si512(near_lanes), r))
+typedef struct query_lanes {
+    __m512i near, far;
+} query_lanes;
+FT_VEC query_lanes query_load(const float *q) {
+    return (query_lanes){_mm512_loadu_si512(q), _mm512_loadu_si512(q + FT_LANES)};
+}
+FT_VEC v16 query_from(query_lanes q, const int r) { // r is a constant; the instruction takes no other
+    // clang-format off
+#define FT_FROM(n) case n: return _mm512_castsi512_ps(_mm512_alignr_epi32(q.far, q.near, n));
+    switch (r) {
+        FT_FROM(1) FT_FROM(2) FT_FROM(3) FT_FROM(4) FT_FROM(5) FT_FROM(6) FT_FROM(7) FT_FROM(8)
+        FT_FROM(9) FT_FROM(10) FT_FROM(11) FT_FROM(12) FT_FROM(13) FT_FROM(14) FT_FROM(15)
+        default: return _mm512_castsi512_ps(q.near);
+    }
+    // clang-format on
+#undef FT_FROM
+}
 #else
-#define FT_SLANT_LOAD(q) (void)0
-#define FT_SLANT_LANES(q, r) v_load((q) + (r))
+typedef const float *query_lanes;
+FT_VEC query_lanes query_load(const float *q) { return q; }
+FT_VEC v16 query_from(query_lanes q, const int r) { return v_load(q + r); }
 #endif
 
 // The tables that there are: constants where this is inlined. The first row's first lane is a multiple of SLANT_ROWS.
@@ -118,11 +131,11 @@ FT_VEC void slant_run(const slant *s, const bool c2p, const bool p2c) {
         v16 of_key = v_zero(), of_query = v_zero();
         if (c2p) of_key = v_load(pk), pk += FT_DELTAS;
         if (p2c) of_query = v_load(pq), pq += FT_DELTAS;
-        FT_SLANT_LOAD(q);
+        query_lanes lanes = query_load(q);
 #pragma GCC unroll 16
         for (int r = 0; r < SLANT_ROWS; r++) {
             v16 key = v_set1(k[r * key_row]);
-            z[r] = v_fma(FT_SLANT_LANES(q, r), c2p ? v_add(key, of_key) : key, z[r]);
+            z[r] = v_fma(query_from(lanes, r), c2p ? v_add(key, of_key) : key, z[r]);
             if (p2c) z[r] = v_fma(key, of_query, z[r]);
         }
     }
@@ -137,7 +150,8 @@ static void slant_both(const slant *s) { slant_run(s, true, true); }
 
 // Scores of `rows` queries from position `query` on and `keys` keys from `key` on, both multiples of 16.
 //   queries [d][FT_SCORE_ROW]: times scale, query i in lane FT_SCORE_PAD + i, zeros in absent lanes
-//   near_keys [keys rounded up to 16][key_row];  scores alike with FT_SCORE_ROW, query i in lane FT_SCORE_PAD + i
+//   near_keys [keys][key_row];  scores [keys][FT_SCORE_ROW], query i in lane FT_SCORE_PAD + i
+// Both hold whole tiles: up to the next multiple of 16, keys that are not there are read and get scores all the same.
 static void slanted_scores(const position_panels *p, int32_t head, int64_t query, int64_t rows, int64_t key,
                            int64_t keys, const float *queries, const float *near_keys, int64_t key_row, float *scores) {
     const int64_t d = p->shape->attention.head_dim, lanes = ft_round_up(rows, FT_LANES);

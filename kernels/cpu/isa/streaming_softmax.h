@@ -1,9 +1,9 @@
-// streaming_softmax.h - softmax over keys that come block by block. Scores lie keys down and queries across the lanes,
-// FT_SCORE_ROW apart: maximum, exponential and sum are plain vector loops.
+// streaming_softmax.h - softmax over keys that come block by block. Scores lie keys down, `row` apart, and queries
+// across the lanes: maximum, exponential and sum are plain vector loops. score_gradient.h is the way back.
 #ifndef FT_CPU_STREAMING_SOFTMAX_H
 #define FT_CPU_STREAMING_SOFTMAX_H
 
-#include "kernels/cpu/disentangled_plan.h"
+#include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/isa/score_dropout.h"
 #include "kernels/cpu/isa/vmath.h"
 
@@ -30,30 +30,40 @@ FT_VMATH v16 log_above_one(v16 x) {
 }
 
 // Turns the scores of `keys` keys and 16 queries into exponentials.
-static void softmax_step(softmax_state *state, float *scores, int64_t lane, int64_t keys, bool first) {
+static void softmax_step(softmax_state *state, float *scores, int64_t row, int64_t lane, int64_t keys, bool first) {
     v16 before = v_load(state->max + lane), max = first ? v_load(scores) : before;
     for (int64_t j = first; j < keys; j++)
-        max = v_max(max, v_load(scores + j * FT_SCORE_ROW));
+        max = v_max(max, v_load(scores + j * row));
     v16 shrink = first ? v_zero() : v_exp(v_sub(before, max));
     v16 sum = first ? v_zero() : v_mul(v_load(state->sum + lane), shrink);
     for (int64_t j = 0; j < keys; j++) {
-        v16 p = v_exp(v_sub(v_load(scores + j * FT_SCORE_ROW), max));
+        v16 p = v_exp(v_sub(v_load(scores + j * row), max));
         sum = v_add(sum, p);
-        v_store(scores + j * FT_SCORE_ROW, p);
+        v_store(scores + j * row, p);
     }
     v_store(state->max + lane, max);
     v_store(state->sum + lane, sum);
     v_store(state->shrink + lane, shrink);
 }
 
-static void drop_scores(const ft_score_stream *stream, float *scores, int64_t query, int64_t key, int64_t keys) {
+static void drop_scores(const ft_score_stream *stream, float *scores, int64_t row, int64_t query, int64_t key,
+                        int64_t keys) {
     for (int64_t j = 0; j < keys; j += 16) {
         u16x words[8];
         ft_score_dropout_words(stream, (uint32_t)query, (uint32_t)(key + j), words);
         for (int64_t r = 0; r < 16 && j + r < keys; r++) {
-            float *p = scores + (j + r) * FT_SCORE_ROW;
+            float *p = scores + (j + r) * row;
             v_store(p, v_mul(v_load(p), ft_score_dropout_factor(stream, words[r & 7], r >> 3)));
         }
+    }
+}
+
+// Row i times factor[i].
+static void scale_rows(float *x, int64_t stride, int64_t rows, int64_t cols, const float *factor) {
+    for (int64_t i = 0; i < rows; i++, x += stride) {
+        v16 f = v_set1(factor[i]);
+        for (int64_t c = 0; c < cols; c += FT_LANES)
+            v_store_any(x + c, v_mul(v_load_any(x + c, cols - c), f), cols - c);
     }
 }
 
