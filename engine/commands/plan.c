@@ -26,9 +26,12 @@ static ft_status take_sweeps(int *argc, char **argv, ft_arena *arena, plan_words
     w->sweeps = ft_arena_alloc(arena, (size_t)(*argc + 1) * sizeof *w->sweeps);
     if (w->sweeps == NULL) return FT_NO_MEMORY;
     for (int i = 0; i < *argc; i++) {
-        if (strcmp(argv[i], flag) == 0 && i + 1 < *argc) w->sweeps[w->sweep_count++] = argv[++i];
-        else if (strncmp(argv[i], "--sweep=", sizeof flag) == 0) w->sweeps[w->sweep_count++] = argv[i] + sizeof flag;
-        else argv[kept++] = argv[i];
+        if (strcmp(argv[i], flag) == 0 && i + 1 < *argc)
+            w->sweeps[w->sweep_count++] = argv[++i];
+        else if (strncmp(argv[i], "--sweep=", sizeof flag) == 0)
+            w->sweeps[w->sweep_count++] = argv[i] + sizeof flag;
+        else
+            argv[kept++] = argv[i];
     }
     *argc = kept;
     return FT_OK;
@@ -37,8 +40,9 @@ static ft_status take_sweeps(int *argc, char **argv, ft_arena *arena, plan_words
 static ft_status parse(int argc, char **argv, ft_arena *arena, plan_words *w) {
     const char *sweep; // only "--sweep" as the last word comes here, to be told that it needs a value
     const ft_flag flags[] = {
-        {"--memory", &w->memory, NULL}, {"--gpu", &w->gpu, NULL},    {"--labels", &w->labels, NULL}, {"--json", NULL, &w->json},
-        {"--csv", NULL, &w->csv},       {"--table", NULL, &w->table}, {"--sweep", &sweep, NULL},
+        {"--memory", &w->memory, NULL}, {"--gpu", &w->gpu, NULL}, {"--labels", &w->labels, NULL},
+        {"--json", NULL, &w->json},     {"--csv", NULL, &w->csv}, {"--table", NULL, &w->table},
+        {"--sweep", &sweep, NULL},
     };
     FT_TRY(take_sweeps(&argc, argv, arena, w));
     FT_TRY(ft_parse_words("plan", argc, argv, sizeof flags / sizeof flags[0], flags, arena, &w->words));
@@ -58,7 +62,9 @@ static ft_status read_labels(const plan_words *w, ft_plan_task *task) {
     char *end;
     long count = strtol(w->labels, &end, 10);
     if (end == w->labels || *end != '\0' || count < 2 || count > 1 << 20)
-        return ft_fail(FT_INVALID, "plan", "--labels takes a whole number of classes, at least 2, at most %d; got \"%s\"", 1 << 20, w->labels);
+        return ft_fail(FT_INVALID, "plan",
+                       "--labels takes a whole number of classes, at least 2, at most %d; got \"%s\"", 1 << 20,
+                       w->labels);
     if (task->config.data.train[0] != '\0' && !w->table)
         return ft_fail(FT_INVALID, "plan", "--labels: the classes are those of data.train, which is given");
     task->labels = (int)count;
@@ -75,7 +81,8 @@ static ft_status check_data(const ft_config *c) {
             return ft_fail(FT_INVALID, options[i], "a plan may read the data more than once: give a file instead of -");
     const ft_known_model *known = ft_path_exists(c->model.path) ? NULL : ft_known_model_find(c->model.path);
     if (known == NULL) return FT_OK;
-    ft_fail(FT_INVALID, c->model.path, "no such directory, and of %s only the numbers are built in: texts need its tokenizer", known->name);
+    ft_fail(FT_INVALID, c->model.path,
+            "no such directory, and of %s only the numbers are built in: texts need its tokenizer", known->name);
     ft_hint("data.train= plans without texts, as if all were as long as data.max_length allows");
     return FT_INVALID;
 }
@@ -99,18 +106,22 @@ ft_status ft_command_plan(int argc, char **argv) {
     ft_status status = parse(argc, argv, &arena, &w);
     if (status == FT_OK) status = prepare(&w, &task);
     if (status == FT_OK)
-        status = w.table ? ft_plan_table(&task) : w.sweep_count > 0 ? ft_plan_sweep(&task, w.sweep_count, w.sweeps) : ft_plan_report(&task);
+        status = w.table             ? ft_plan_table(&task)
+                 : w.sweep_count > 0 ? ft_plan_sweep(&task, w.sweep_count, w.sweeps)
+                                     : ft_plan_report(&task);
     ft_config_free(&task.config);
     ft_arena_free(&arena);
     return status;
 }
 
-// ---- shared -----------------------------------------------------------------------------------------------------------
+// ---- shared
+// -----------------------------------------------------------------------------------------------------------
 
 ft_plan_request ft_plan_request_of(const ft_plan_task *task, const ft_config *config) {
     ft_plan_request request = {.labels = task->labels};
     if (task->card == NULL) return request; // the planner knows memory.limit and this machine
-    size_t limit = ft_allocator_options_of(config, task->card->bytes, 0).limit, most = task->card->bytes - FT_CARD_OUTSIDE_BYTES;
+    size_t limit = ft_allocator_options_of(config, task->card->bytes, 0).limit,
+           most = task->card->bytes - FT_CARD_OUTSIDE_BYTES;
     request.budget_bytes = limit != 0 && limit < most ? limit : most;
     return request;
 }
@@ -119,7 +130,9 @@ void ft_plan_budget_text(const ft_plan_task *task, const ft_config *config, size
     char bytes[24], whole[24], outside[24];
     ft_bytes_text(budget, bytes);
     if (task->card == NULL) {
-        const char *source = task->memory_given ? "" : config->memory.limit != 0 ? " (memory.limit)" : " (this machine)";
+        const char *source = task->memory_given          ? ""
+                             : config->memory.limit != 0 ? " (memory.limit)"
+                                                         : " (this machine)";
         snprintf(out, size, "%s%s", bytes, source);
         return;
     }
@@ -133,7 +146,8 @@ json_t *ft_plan_card_json(const ft_plan_task *task) {
     const ft_card *card = task->card;
     if (card == NULL) return NULL;
     return json_pack("{s:s, s:I, s:s, s:I}", "name", card->name, "total_bytes", (json_int_t)card->bytes, "total_is",
-                     card->reported ? "reported" : "nominal", "outside_assumed_bytes", (json_int_t)FT_CARD_OUTSIDE_BYTES);
+                     card->reported ? "reported" : "nominal", "outside_assumed_bytes",
+                     (json_int_t)FT_CARD_OUTSIDE_BYTES);
 }
 
 const char *ft_plan_model_name(const ft_config *config) {

@@ -1,7 +1,7 @@
 // plan_command.h - inside `ftengine plan`: what was asked for, and its three kinds of answer.
 //
-// Each answer goes to standard output as text, CSV or one JSON document. Not fitting is FT_NO_MEMORY with the error set,
-// after the answer was written: the exit code is the verdict.
+// Each answer goes to standard output as text, CSV or one JSON document. Not fitting is FT_NO_MEMORY with the error
+// set, after the answer was written: the exit code is the verdict.
 #ifndef FT_PLAN_COMMAND_H
 #define FT_PLAN_COMMAND_H
 
@@ -20,11 +20,12 @@ typedef struct ft_plan_task {
     ft_plan_format format;
 } ft_plan_task;
 
-ft_status ft_plan_report(const ft_plan_task *task);                                          // one configuration
-ft_status ft_plan_table(const ft_plan_task *task);                                           // --table
-ft_status ft_plan_sweep(const ft_plan_task *task, int count, const char *const *sweeps);     // --sweep, as given
+ft_status ft_plan_report(const ft_plan_task *task);                                      // one configuration
+ft_status ft_plan_table(const ft_plan_task *task);                                       // --table
+ft_status ft_plan_sweep(const ft_plan_task *task, int count, const char *const *sweeps); // --sweep, as given
 
-// ---- shared -----------------------------------------------------------------------------------------------------------
+// ---- shared
+// -----------------------------------------------------------------------------------------------------------
 
 // What a configuration of this task may reserve: on a card, its memory or memory.limit of it, less what lies outside.
 ft_plan_request ft_plan_request_of(const ft_plan_task *task, const ft_config *config);

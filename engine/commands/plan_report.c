@@ -22,7 +22,8 @@ static const char *checkpointing_text(int64_t k, char out[40]) {
     return out;
 }
 
-// ---- for people -------------------------------------------------------------------------------------------------------
+// ---- for people
+// -------------------------------------------------------------------------------------------------------
 
 static void print_verdict(const report *r) {
     char need[24], failed[24], budget[160];
@@ -35,11 +36,13 @@ static void print_verdict(const report *r) {
         return;
     }
     ft_bytes_text(p->refusal.bytes, failed);
-    printf("does not fit: %s needed of %s; the request that fails is %s for %s\n", need, budget, failed, p->refusal.site);
+    printf("does not fit: %s needed of %s; the request that fails is %s for %s\n", need, budget, failed,
+           p->refusal.site);
 }
 
 static void print_capacity(const char *name, ft_capacity c) {
-    printf("%-13s %d sequence%s, %d tokens, longest %d\n", name, c.sequences, c.sequences == 1 ? "" : "s", c.tokens, c.longest);
+    printf("%-13s %d sequence%s, %d tokens, longest %d\n", name, c.sequences, c.sequences == 1 ? "" : "s", c.tokens,
+           c.longest);
 }
 
 static void print_run(const report *r) {
@@ -48,18 +51,20 @@ static void print_run(const report *r) {
     char every[40];
     bool small = p->parameters < 1000000;
     double unit = small ? 1e3 : 1e6;
-    printf("\nmodel         %s: %.1f%c parameters, %.1f%c trained\n", ft_plan_model_name(c), (double)p->parameters / unit, small ? 'K' : 'M',
-           (double)p->trained_parameters / unit, small ? 'K' : 'M');
+    printf("\nmodel         %s: %.1f%c parameters, %.1f%c trained\n", ft_plan_model_name(c),
+           (double)p->parameters / unit, small ? 'K' : 'M', (double)p->trained_parameters / unit, small ? 'K' : 'M');
     if (p->with_data)
         printf("texts         those of %s, in the order of %lld steps\n", c->data.train, (long long)p->total_steps);
     else
         printf("texts         none given: all have %d tokens, the most that data.max_length allows\n", p->max_length);
     print_capacity("micro-batch", p->train);
-    if (p->eval.tokens == 0) printf("evaluation    none\n");
-    else print_capacity("evaluation", p->eval);
+    if (p->eval.tokens == 0)
+        printf("evaluation    none\n");
+    else
+        print_capacity("evaluation", p->eval);
     if (r->largest >= 0)
-        printf("largest       micro-batch that fits: %lld sequences of %d tokens%s\n", (long long)r->largest, p->max_length,
-               r->largest == MOST_SEQUENCES ? " or more" : "");
+        printf("largest       micro-batch that fits: %lld sequences of %d tokens%s\n", (long long)r->largest,
+               p->max_length, r->largest == MOST_SEQUENCES ? " or more" : "");
     printf("recompute     %s (train.gradient_checkpointing)\n", checkpointing_text(p->checkpoint_every, every));
 }
 
@@ -87,10 +92,11 @@ static void print_memory(const report *r) {
         print_part(use->site, ft_memory_category_name(use->category), use->bytes, m->peak_allocated);
     }
     printf("peaks by phase\n");
-    for (int i = 0; i < FT_PHASE_COUNT; i++) print_part(ft_memory_phase_name((ft_memory_phase)i), "", m->phase_peak[i], 0);
+    for (int i = 0; i < FT_PHASE_COUNT; i++)
+        print_part(ft_memory_phase_name((ft_memory_phase)i), "", m->phase_peak[i], 0);
     if (m->arena_live_bytes > 0)
-        printf("step arena    %s for %s alive at once, %.3f times\n", ft_bytes_text(m->arena_bytes, a), ft_bytes_text(m->arena_live_bytes, b),
-               (double)m->arena_bytes / (double)m->arena_live_bytes);
+        printf("step arena    %s for %s alive at once, %.3f times\n", ft_bytes_text(m->arena_bytes, a),
+               ft_bytes_text(m->arena_live_bytes, b), (double)m->arena_bytes / (double)m->arena_live_bytes);
     printf("outside       %s, %s: not in the figures above\n", ft_bytes_text(r->plan.outside_bytes, a),
            r->plan.outside_measured ? "measured on this machine" : "assumed for context and modules");
 }
@@ -102,7 +108,8 @@ static void print_text(const report *r) {
     ft_plan_print_notes(r->task, r->plan.threads);
 }
 
-// ---- for programs -----------------------------------------------------------------------------------------------------
+// ---- for programs
+// -----------------------------------------------------------------------------------------------------
 
 static void csv_line(const char *group, const char *name, size_t value) {
     printf("%s,", group);
@@ -118,9 +125,12 @@ static void print_csv(const report *r) {
     csv_line("peak", "requested", m->peak_requested);
     csv_line("peak", "allocated", m->peak_allocated);
     csv_line("peak", "reserved", m->peak_reserved);
-    for (int i = 0; i < FT_MEM_CATEGORIES; i++) csv_line("at_peak", ft_memory_category_name((ft_memory_category)i), m->at_peak[i]);
-    for (int i = 0; i < FT_PHASE_COUNT; i++) csv_line("phase", ft_memory_phase_name((ft_memory_phase)i), m->phase_peak[i]);
-    for (int i = 0; i < p->site_count; i++) csv_line("site", p->sites[i].site, p->sites[i].bytes);
+    for (int i = 0; i < FT_MEM_CATEGORIES; i++)
+        csv_line("at_peak", ft_memory_category_name((ft_memory_category)i), m->at_peak[i]);
+    for (int i = 0; i < FT_PHASE_COUNT; i++)
+        csv_line("phase", ft_memory_phase_name((ft_memory_phase)i), m->phase_peak[i]);
+    for (int i = 0; i < p->site_count; i++)
+        csv_line("site", p->sites[i].site, p->sites[i].bytes);
     csv_line("arena", "bytes", m->arena_bytes);
     csv_line("arena", "alive at once", m->arena_live_bytes);
     csv_line("outside", p->outside_measured ? "measured" : "assumed", p->outside_bytes);
@@ -134,15 +144,17 @@ static ft_status print_json(const report *r) {
     if (r->task->card != NULL) ft_json_put(root, "gpu", ft_plan_card_json(r->task), &failed);
     if (!r->plan.fits && r->advice.micro_batch > 0) {
         char every[40];
-        json_t *advice = json_pack("{s:I, s:s, s:b}", "micro_batch", (json_int_t)r->advice.micro_batch, "gradient_checkpointing",
-                                   checkpointing_text(r->advice.gradient_checkpointing, every), "small_evaluation",
-                                   r->advice.small_evaluation);
+        json_t *advice =
+            json_pack("{s:I, s:s, s:b}", "micro_batch", (json_int_t)r->advice.micro_batch, "gradient_checkpointing",
+                      checkpointing_text(r->advice.gradient_checkpointing, every), "small_evaluation",
+                      r->advice.small_evaluation);
         ft_json_put(root, "advice", advice, &failed);
     }
     return ft_plan_write_json(root, failed);
 }
 
-// ---- the command ------------------------------------------------------------------------------------------------------
+// ---- the command
+// ------------------------------------------------------------------------------------------------------
 
 static ft_status refuse(const report *r) {
     char need[24], budget[24];
@@ -152,15 +164,17 @@ static ft_status refuse(const report *r) {
     bool recompute = a->gradient_checkpointing != r->task->config.train.gradient_checkpointing;
     if (a->micro_batch > 0)
         ft_hint("train.micro_batch=%lld%s%s fits and changes the result by rounding alone", (long long)a->micro_batch,
-                recompute ? " train.gradient_checkpointing=on" : "", a->small_evaluation ? " eval.batch_size=auto eval.batch_multiplier=1" : "");
+                recompute ? " train.gradient_checkpointing=on" : "",
+                a->small_evaluation ? " eval.batch_size=auto eval.batch_multiplier=1" : "");
     else
-        ft_hint("not even one sequence at a time with recomputation fits: shorter texts (data.max_length), a smaller model "
-                "or more memory");
+        ft_hint(
+            "not even one sequence at a time with recomputation fits: shorter texts (data.max_length), a smaller model "
+            "or more memory");
     return FT_NO_MEMORY;
 }
 
-// Without texts the answer is a property of model and memory, so it is given; with texts it would be that of a worst case
-// that the run never meets.
+// Without texts the answer is a property of model and memory, so it is given; with texts it would be that of a worst
+// case that the run never meets.
 static ft_status find_largest(report *r, const ft_plan_request *request) {
     r->largest = -1;
     if (r->plan.with_data) return FT_OK;
@@ -176,8 +190,11 @@ ft_status ft_plan_report(const ft_plan_task *task) {
     if (task->card != NULL) r.plan.outside_bytes = FT_CARD_OUTSIDE_BYTES, r.plan.outside_measured = false;
     FT_TRY(find_largest(&r, &request));
     if (!r.plan.fits) FT_TRY(ft_plan_advise(&task->config, &request, &r.advice));
-    if (task->format == FT_PLAN_JSON) FT_TRY(print_json(&r));
-    else if (task->format == FT_PLAN_CSV) print_csv(&r);
-    else print_text(&r);
+    if (task->format == FT_PLAN_JSON)
+        FT_TRY(print_json(&r));
+    else if (task->format == FT_PLAN_CSV)
+        print_csv(&r);
+    else
+        print_text(&r);
     return r.plan.fits ? FT_OK : refuse(&r);
 }

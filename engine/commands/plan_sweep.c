@@ -12,7 +12,7 @@ enum { MOST_AXES = 16, MOST_ROWS = 100000 };
 
 typedef struct axis {
     const ft_option *option;
-    const char *given;   // as on the command line, for errors
+    const char *given; // as on the command line, for errors
     char **values;
     int count, at;
 } axis;
@@ -32,12 +32,15 @@ typedef struct sweep {
     ft_arena arena;
 } sweep;
 
-// ---- the axes ---------------------------------------------------------------------------------------------------------
+// ---- the axes
+// ---------------------------------------------------------------------------------------------------------
 
 static char *trimmed(char *text) {
-    while (isspace((unsigned char)*text)) text++;
+    while (isspace((unsigned char)*text))
+        text++;
     size_t length = strlen(text);
-    while (length > 0 && isspace((unsigned char)text[length - 1])) text[--length] = '\0';
+    while (length > 0 && isspace((unsigned char)text[length - 1]))
+        text[--length] = '\0';
     return text;
 }
 
@@ -45,7 +48,8 @@ static char *trimmed(char *text) {
 static ft_status split_values(sweep *s, axis *a, char *text) {
     char separator = a->option->type == FT_OPTION_LIST ? ';' : ',';
     size_t most = 1;
-    for (const char *c = text; *c != '\0'; c++) most += *c == separator;
+    for (const char *c = text; *c != '\0'; c++)
+        most += *c == separator;
     a->values = ft_arena_alloc(&s->arena, most * sizeof *a->values);
     if (a->values == NULL) return FT_NO_MEMORY;
     for (char *end; text != NULL; text = end) {
@@ -68,17 +72,20 @@ static ft_status find_option(const char *name, const char *given, const ft_optio
 }
 
 static ft_status add_axis(sweep *s, const char *given) {
-    if (s->axis_count == MOST_AXES) return ft_fail(FT_INVALID, "plan", "--sweep: at most %d options can be swept at once", MOST_AXES);
+    if (s->axis_count == MOST_AXES)
+        return ft_fail(FT_INVALID, "plan", "--sweep: at most %d options can be swept at once", MOST_AXES);
     axis *a = &s->axes[s->axis_count++];
     char *copy = ft_arena_strdup(&s->arena, given), *equals = copy != NULL ? strchr(copy, '=') : NULL;
     if (copy == NULL) return FT_NO_MEMORY;
-    if (equals == NULL) return ft_fail(FT_INVALID, "plan", "--sweep takes section.key=value,value,...; got \"%s\"", given);
+    if (equals == NULL)
+        return ft_fail(FT_INVALID, "plan", "--sweep takes section.key=value,value,...; got \"%s\"", given);
     *equals = '\0';
     a->given = ft_arena_format(&s->arena, "--sweep %s", given);
     if (a->given == NULL) return FT_NO_MEMORY;
     FT_TRY(find_option(trimmed(copy), a->given, &a->option));
     for (int i = 0; i + 1 < s->axis_count; i++)
-        if (s->axes[i].option == a->option) return ft_fail(FT_INVALID, a->given, "%s is swept already", a->option->name);
+        if (s->axes[i].option == a->option)
+            return ft_fail(FT_INVALID, a->given, "%s is swept already", a->option->name);
     FT_TRY(split_values(s, a, equals + 1));
     s->row_count *= a->count;
     if (s->row_count > MOST_ROWS) return ft_fail(FT_INVALID, "plan", "--sweep: more than %d combinations", MOST_ROWS);
@@ -98,7 +105,8 @@ static ft_status check_values(const sweep *s) {
     return FT_OK;
 }
 
-// ---- a row ------------------------------------------------------------------------------------------------------------
+// ---- a row
+// ------------------------------------------------------------------------------------------------------------
 
 static ft_status plan_row(const sweep *s, ft_config *config, row *out) {
     for (int i = 0; i < s->axis_count; i++) {
@@ -122,7 +130,8 @@ static ft_status run_row(const sweep *s, row *out) {
     char text[400];
     size_t at = 0;
     for (int i = 0; i < s->axis_count && at < sizeof text; i++)
-        at += (size_t)snprintf(text + at, sizeof text - at, " %s=%s", s->axes[i].option->name, s->axes[i].values[s->axes[i].at]);
+        at += (size_t)snprintf(text + at, sizeof text - at, " %s=%s", s->axes[i].option->name,
+                               s->axes[i].values[s->axes[i].at]);
     ft_hint("in the combination%s", text);
     return status;
 }
@@ -135,21 +144,25 @@ static bool next_combination(sweep *s) {
     return false;
 }
 
-// ---- output -----------------------------------------------------------------------------------------------------------
+// ---- output
+// -----------------------------------------------------------------------------------------------------------
 
 static int width_of(const axis *a) {
     size_t width = strlen(a->option->name);
-    for (int i = 0; i < a->count; i++) width = strlen(a->values[i]) > width ? strlen(a->values[i]) : width;
+    for (int i = 0; i < a->count; i++)
+        width = strlen(a->values[i]) > width ? strlen(a->values[i]) : width;
     return (int)width;
 }
 
 static void print_head(const sweep *s) {
     if (s->task->format == FT_PLAN_CSV) {
-        for (int i = 0; i < s->axis_count; i++) printf("%s,", s->axes[i].option->name);
+        for (int i = 0; i < s->axis_count; i++)
+            printf("%s,", s->axes[i].option->name);
         printf("peak_allocated_bytes,peak_reserved_bytes,budget_bytes,fits\n");
     } else if (s->task->format == FT_PLAN_TEXT) {
         printf("%s: %lld plans\n\n", ft_plan_model_name(&s->task->config), (long long)s->row_count);
-        for (int i = 0; i < s->axis_count; i++) printf("%*s  ", width_of(&s->axes[i]), s->axes[i].option->name);
+        for (int i = 0; i < s->axis_count; i++)
+            printf("%*s  ", width_of(&s->axes[i]), s->axes[i].option->name);
         printf("%10s %10s %10s  fits\n", "allocated", "reserved", "budget");
     }
 }
@@ -157,17 +170,21 @@ static void print_head(const sweep *s) {
 // The value as a program wants it: numbers as numbers, words (auto, on) as strings.
 static json_t *value_json(const axis *a) {
     const char *text = a->values[a->at];
-    if (a->option->type == FT_OPTION_INT && strspn(text, "+-0123456789") == strlen(text)) return json_integer(strtoll(text, NULL, 10));
-    if (a->option->type == FT_OPTION_FLOAT && strspn(text, "+-.0123456789eE") == strlen(text)) return json_real(strtod(text, NULL));
+    if (a->option->type == FT_OPTION_INT && strspn(text, "+-0123456789") == strlen(text))
+        return json_integer(strtoll(text, NULL, 10));
+    if (a->option->type == FT_OPTION_FLOAT && strspn(text, "+-.0123456789eE") == strlen(text))
+        return json_real(strtod(text, NULL));
     return ft_json_text(text);
 }
 
 static ft_status add_json(sweep *s, const row *r) {
     bool failed = false;
     json_t *options = json_object();
-    for (int i = 0; i < s->axis_count; i++) ft_json_put(options, s->axes[i].option->name, value_json(&s->axes[i]), &failed);
-    json_t *one = json_pack("{s:o, s:I, s:I, s:I, s:b}", "options", options, "peak_allocated_bytes", (json_int_t)r->allocated,
-                            "peak_reserved_bytes", (json_int_t)r->reserved, "budget_bytes", (json_int_t)r->budget, "fits", r->fits);
+    for (int i = 0; i < s->axis_count; i++)
+        ft_json_put(options, s->axes[i].option->name, value_json(&s->axes[i]), &failed);
+    json_t *one = json_pack("{s:o, s:I, s:I, s:I, s:b}", "options", options, "peak_allocated_bytes",
+                            (json_int_t)r->allocated, "peak_reserved_bytes", (json_int_t)r->reserved, "budget_bytes",
+                            (json_int_t)r->budget, "fits", r->fits);
     ft_json_append(s->rows, one, &failed);
     return failed ? ft_fail_memory(0, "the plan as JSON") : FT_OK;
 }
@@ -176,13 +193,15 @@ static ft_status print_row(sweep *s, const row *r) {
     char a[24], b[24], c[24];
     if (s->task->format == FT_PLAN_JSON) return add_json(s, r);
     if (s->task->format == FT_PLAN_CSV) {
-        for (int i = 0; i < s->axis_count; i++) ft_plan_csv_field(s->axes[i].values[s->axes[i].at]), putchar(',');
+        for (int i = 0; i < s->axis_count; i++)
+            ft_plan_csv_field(s->axes[i].values[s->axes[i].at]), putchar(',');
         printf("%zu,%zu,%zu,%s\n", r->allocated, r->reserved, r->budget, r->fits ? "true" : "false");
         return FT_OK;
     }
-    for (int i = 0; i < s->axis_count; i++) printf("%*s  ", width_of(&s->axes[i]), s->axes[i].values[s->axes[i].at]);
-    printf("%10s %10s %10s  %s\n", ft_bytes_text(r->allocated, a), ft_bytes_text(r->reserved, b), ft_bytes_text(r->budget, c),
-           r->fits ? "yes" : "no");
+    for (int i = 0; i < s->axis_count; i++)
+        printf("%*s  ", width_of(&s->axes[i]), s->axes[i].values[s->axes[i].at]);
+    printf("%10s %10s %10s  %s\n", ft_bytes_text(r->allocated, a), ft_bytes_text(r->reserved, b),
+           ft_bytes_text(r->budget, c), r->fits ? "yes" : "no");
     return FT_OK;
 }
 
@@ -190,7 +209,8 @@ static ft_status print_end(sweep *s) {
     if (s->task->format == FT_PLAN_TEXT) ft_plan_print_notes(s->task, 0);
     if (s->task->format != FT_PLAN_JSON) return FT_OK;
     bool failed = false;
-    json_t *root = json_pack("{s:i, s:o}", "format_version", 1, "model", ft_json_text(ft_plan_model_name(&s->task->config)));
+    json_t *root =
+        json_pack("{s:i, s:o}", "format_version", 1, "model", ft_json_text(ft_plan_model_name(&s->task->config)));
     if (s->task->card != NULL) ft_json_put(root, "gpu", ft_plan_card_json(s->task), &failed);
     ft_json_put(root, "rows", s->rows, &failed);
     s->rows = NULL; // taken
@@ -198,9 +218,11 @@ static ft_status print_end(sweep *s) {
 }
 
 static ft_status run(sweep *s, int count, const char *const *sweeps) {
-    for (int i = 0; i < count; i++) FT_TRY(add_axis(s, sweeps[i]));
+    for (int i = 0; i < count; i++)
+        FT_TRY(add_axis(s, sweeps[i]));
     FT_TRY(check_values(s));
-    if (s->task->format == FT_PLAN_JSON && (s->rows = json_array()) == NULL) return ft_fail_memory(0, "the plan as JSON");
+    if (s->task->format == FT_PLAN_JSON && (s->rows = json_array()) == NULL)
+        return ft_fail_memory(0, "the plan as JSON");
     bool first = true;
     do {
         row r;
@@ -211,7 +233,9 @@ static ft_status run(sweep *s, int count, const char *const *sweeps) {
         FT_TRY(print_row(s, &r));
     } while (next_combination(s));
     FT_TRY(print_end(s));
-    return s->fitting > 0 ? FT_OK : ft_fail(FT_NO_MEMORY, NULL, "does not fit: none of %lld combinations", (long long)s->row_count);
+    return s->fitting > 0
+               ? FT_OK
+               : ft_fail(FT_NO_MEMORY, NULL, "does not fit: none of %lld combinations", (long long)s->row_count);
 }
 
 ft_status ft_plan_sweep(const ft_plan_task *task, int count, const char *const *sweeps) {

@@ -19,7 +19,7 @@ typedef struct column {
 
 typedef struct table {
     const ft_plan_task *task;
-    ft_config config;  // of the task, without data; strings belong to the task's
+    ft_config config; // of the task, without data; strings belong to the task's
     size_t budget;
     int lengths[USUAL + 1], length_count;
     column columns[COLUMNS];
@@ -36,8 +36,10 @@ static ft_status choose_lengths(table *t) {
     FT_TRY(ft_model_config_load(t->config.model.path, &model));
     int positions = (int)model.max_position_embeddings;
     ft_model_config_free(&model);
-    for (int i = 0; i < USUAL && usual_lengths[i] <= positions; i++) t->lengths[t->length_count++] = usual_lengths[i];
-    bool ends_between = positions < usual_lengths[USUAL - 1] && (t->length_count == 0 || t->lengths[t->length_count - 1] < positions);
+    for (int i = 0; i < USUAL && usual_lengths[i] <= positions; i++)
+        t->lengths[t->length_count++] = usual_lengths[i];
+    bool ends_between =
+        positions < usual_lengths[USUAL - 1] && (t->length_count == 0 || t->lengths[t->length_count - 1] < positions);
     if (ends_between) t->lengths[t->length_count++] = positions;
     return FT_OK;
 }
@@ -46,8 +48,10 @@ static void choose_columns(table *t) {
     const ft_option_choice *choice = ft_options[ft_option_find("train.precision")].choices;
     for (; choice->name != NULL && t->column_count + 2 <= COLUMNS; choice++) {
         bool known = false; // several names may stand for one value
-        for (int i = 0; i < t->column_count; i++) known |= t->columns[i].precision_value == choice->value;
-        for (int on = 0; on < 2 && !known; on++) t->columns[t->column_count++] = (column){choice->name, choice->value, on == 1};
+        for (int i = 0; i < t->column_count; i++)
+            known |= t->columns[i].precision_value == choice->value;
+        for (int on = 0; on < 2 && !known; on++)
+            t->columns[t->column_count++] = (column){choice->name, choice->value, on == 1};
     }
 }
 
@@ -69,16 +73,20 @@ static void print_text(const table *t) {
     char budget[160];
     ft_plan_budget_text(t->task, &t->config, t->budget, budget, sizeof budget);
     printf("largest micro-batch, in sequences: %s in %s\n\nprecision", ft_plan_model_name(&t->config), budget);
-    for (int k = 0; k < t->column_count; k++) printf(" %9s", t->columns[k].precision);
+    for (int k = 0; k < t->column_count; k++)
+        printf(" %9s", t->columns[k].precision);
     printf("\nrecompute");
-    for (int k = 0; k < t->column_count; k++) printf(" %9s", on_off(t->columns[k].recompute));
+    for (int k = 0; k < t->column_count; k++)
+        printf(" %9s", on_off(t->columns[k].recompute));
     printf("\n");
     for (int i = 0; i < t->length_count; i++) {
         printf("%9d", t->lengths[i]);
-        for (int k = 0; k < t->column_count; k++) printf(" %9lld", (long long)t->cell[i][k]);
+        for (int k = 0; k < t->column_count; k++)
+            printf(" %9lld", (long long)t->cell[i][k]);
         printf("\n");
     }
-    printf("\nAll texts have the length of their row; recompute is train.gradient_checkpointing. Evaluation is included.\n");
+    printf("\nAll texts have the length of their row; recompute is train.gradient_checkpointing. Evaluation is "
+           "included.\n");
     ft_plan_print_notes(t->task, 0);
 }
 
@@ -86,7 +94,8 @@ static void print_csv(const table *t) {
     printf("length,precision,gradient_checkpointing,micro_batch\n");
     for (int i = 0; i < t->length_count; i++)
         for (int k = 0; k < t->column_count; k++)
-            printf("%d,%s,%s,%lld\n", t->lengths[i], t->columns[k].precision, on_off(t->columns[k].recompute), (long long)t->cell[i][k]);
+            printf("%d,%s,%s,%lld\n", t->lengths[i], t->columns[k].precision, on_off(t->columns[k].recompute),
+                   (long long)t->cell[i][k]);
 }
 
 static ft_status print_json(const table *t) {
@@ -95,11 +104,12 @@ static ft_status print_json(const table *t) {
     for (int i = 0; i < t->length_count; i++)
         for (int k = 0; k < t->column_count; k++)
             ft_json_append(rows,
-                           json_pack("{s:i, s:s, s:s, s:I}", "length", t->lengths[i], "precision", t->columns[k].precision,
-                                     "gradient_checkpointing", on_off(t->columns[k].recompute), "micro_batch", (json_int_t)t->cell[i][k]),
+                           json_pack("{s:i, s:s, s:s, s:I}", "length", t->lengths[i], "precision",
+                                     t->columns[k].precision, "gradient_checkpointing", on_off(t->columns[k].recompute),
+                                     "micro_batch", (json_int_t)t->cell[i][k]),
                            &failed);
-    json_t *root = json_pack("{s:i, s:o, s:I}", "format_version", 1, "model", ft_json_text(ft_plan_model_name(&t->config)), "budget_bytes",
-                             (json_int_t)t->budget);
+    json_t *root = json_pack("{s:i, s:o, s:I}", "format_version", 1, "model",
+                             ft_json_text(ft_plan_model_name(&t->config)), "budget_bytes", (json_int_t)t->budget);
     if (t->task->card != NULL) ft_json_put(root, "gpu", ft_plan_card_json(t->task), &failed);
     ft_json_put(root, "rows", rows, &failed);
     return ft_plan_write_json(root, failed);
@@ -116,11 +126,15 @@ ft_status ft_plan_table(const ft_plan_task *task) {
     FT_TRY(ft_plan_run(&t.config, &request, &plan));
     t.budget = plan.budget_bytes;
     FT_TRY(fill(&t, &request));
-    if (task->format == FT_PLAN_JSON) FT_TRY(print_json(&t));
-    else if (task->format == FT_PLAN_CSV) print_csv(&t);
-    else print_text(&t);
+    if (task->format == FT_PLAN_JSON)
+        FT_TRY(print_json(&t));
+    else if (task->format == FT_PLAN_CSV)
+        print_csv(&t);
+    else
+        print_text(&t);
     int64_t largest = 0;
-    for (int k = 0; k < t.column_count; k++) largest = t.cell[0][k] > largest ? t.cell[0][k] : largest;
+    for (int k = 0; k < t.column_count; k++)
+        largest = t.cell[0][k] > largest ? t.cell[0][k] : largest;
     if (largest > 0) return FT_OK;
     ft_fail(FT_NO_MEMORY, NULL, "does not fit: not even one sequence of %d tokens", t.lengths[0]);
     ft_hint("weights, gradients and moments alone need more; a smaller model, or more memory");

@@ -41,7 +41,8 @@ const ft_known_model *ft_known_model_find(const char *path) {
 
 const char *ft_known_model_nearest(const char *path) {
     const char *ends[MODELS];
-    for (int i = 0; i < MODELS; i++) ends[i] = last_component(models[i].name);
+    for (int i = 0; i < MODELS; i++)
+        ends[i] = last_component(models[i].name);
     const char *near = ft_nearest(last_component(path), MODELS, ends);
     for (int i = 0; i < MODELS && near != NULL; i++)
         if (near == ends[i]) return models[i].name;

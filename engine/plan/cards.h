@@ -15,14 +15,15 @@ typedef struct ft_card {
     bool reported; // else the nominal size, and CUDA gives somewhat less
 } ft_card;
 
-// Outside the allocator a CUDA process holds its context and modules: 300 to 600 MB by measurements elsewhere. This much
-// is taken off a card until it is measured.
+// Outside the allocator a CUDA process holds its context and modules: 300 to 600 MB by measurements elsewhere. This
+// much is taken off a card until it is measured.
 #define FT_CARD_OUTSIDE_BYTES ((size_t)600 << 20)
 
 int ft_card_count(void);
 const ft_card *ft_card_at(int index);
-// Case, blanks, - and _, and the words NVIDIA, GeForce, Tesla and SXM do not matter: "rtx-4090", "4090", "NVIDIA A100-SXM4-80GB".
-// The beginning of a single name is enough. FT_INVALID with the names that it may mean, or the nearest one.
+// Case, blanks, - and _, and the words NVIDIA, GeForce, Tesla and SXM do not matter: "rtx-4090", "4090", "NVIDIA
+// A100-SXM4-80GB". The beginning of a single name is enough. FT_INVALID with the names that it may mean, or the nearest
+// one.
 ft_status ft_card_find(const char *word, const ft_card **card);
 
 #endif

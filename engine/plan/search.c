@@ -17,8 +17,10 @@ static ft_status try_size(search *s, int64_t n) {
     if (s->vary == FT_VARY_BATCH) s->config.train.batch_size = n;
     FT_TRY(ft_plan_run(&s->config, s->request, &plan));
     s->budget = (double)plan.budget_bytes;
-    if (plan.fits) s->fits = n, s->fits_bytes = (double)plan.memory.peak_reserved;
-    else s->fails = n, s->fails_bytes = (double)plan.memory.peak_reserved;
+    if (plan.fits)
+        s->fits = n, s->fits_bytes = (double)plan.memory.peak_reserved;
+    else
+        s->fails = n, s->fails_bytes = (double)plan.memory.peak_reserved;
     return FT_OK;
 }
 
@@ -46,7 +48,8 @@ ft_status ft_plan_largest(const ft_config *config, const ft_plan_request *reques
     s.config.train.micro_batch_tokens = FT_AUTO;
     FT_TRY(try_size(&s, 1));
     double one_bytes = s.fits_bytes;
-    while (s.fits > 0 && s.fits < most && s.fails > most) FT_TRY(try_size(&s, beyond(&s, one_bytes, most)));
+    while (s.fits > 0 && s.fits < most && s.fails > most)
+        FT_TRY(try_size(&s, beyond(&s, one_bytes, most)));
     for (int round = 1; s.fits > 0 && s.fails - s.fits > 1; round++) {
         double line = crossing(&s, (double)s.fits, s.fits_bytes, (double)s.fails, s.fails_bytes);
         double middle = (double)s.fits + (double)(s.fails - s.fits) / 2;

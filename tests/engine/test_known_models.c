@@ -1,5 +1,5 @@
-// The built-in numbers of well-known models: every file is sound, its parameter count is the published one, and names are
-// found the way that options hand them over.
+// The built-in numbers of well-known models: every file is sound, its parameter count is the published one, and names
+// are found the way that options hand them over.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +72,9 @@ static int64_t optional(const json_t *json, const char *key, int64_t fallback) {
 }
 
 // A layer of BERT's kind: four square matrices, two of the feed-forward part, their biases, two LayerNorms.
-static int64_t layer(int64_t hidden, int64_t inner) { return 4 * hidden * hidden + 2 * hidden * inner + 9 * hidden + inner; }
+static int64_t layer(int64_t hidden, int64_t inner) {
+    return 4 * hidden * hidden + 2 * hidden * inner + 9 * hidden + inner;
+}
 
 static int64_t count_distilbert(const json_t *j) {
     int64_t h = number(j, "dim");
@@ -88,11 +90,12 @@ static int64_t count_bert_like(const json_t *j, bool pooler) {
            (pooler ? h * h + h : 0);
 }
 
-// Relative positions instead of absolute ones. v1: two position projections a layer, key and in-projection without their
-// biases, a table of twice the longest distance. v2: shared projections, buckets, a LayerNorm on the table, sometimes a
-// convolution beside the first layer.
+// Relative positions instead of absolute ones. v1: two position projections a layer, key and in-projection without
+// their biases, a table of twice the longest distance. v2: shared projections, buckets, a LayerNorm on the table,
+// sometimes a convolution beside the first layer.
 static int64_t count_deberta(const json_t *j, bool v2) {
-    int64_t h = number(j, "hidden_size"), layers = number(j, "num_hidden_layers"), kernel = optional(j, "conv_kernel_size", 0);
+    int64_t h = number(j, "hidden_size"), layers = number(j, "num_hidden_layers"),
+            kernel = optional(j, "conv_kernel_size", 0);
     int64_t span = optional(j, "position_buckets", number(j, "max_position_embeddings"));
     int64_t one = layer(h, number(j, "intermediate_size")) + (v2 ? 0 : 2 * h * h);
     return number(j, "vocab_size") * h + 2 * h + 2 * span * h + layers * one + (v2 ? 2 * h : 0) +
@@ -142,7 +145,8 @@ static void test_parameter_counts(void **state) {
         json_t *json = parse(model);
         int64_t found = count(model->name, json);
         if (found != published[i].parameters)
-            fail_msg("%s: %lld parameters, published are %lld", model->name, (long long)found, (long long)published[i].parameters);
+            fail_msg("%s: %lld parameters, published are %lld", model->name, (long long)found,
+                     (long long)published[i].parameters);
         json_decref(json);
     }
 }
@@ -155,7 +159,8 @@ static void test_sources(void **state) {
         const ft_known_model *model = ft_known_model_at(i);
         json_t *json = parse(model);
         const char *source = json_string_value(json_object_get(json, "_source"));
-        if (source == NULL || strstr(source, model->name) == NULL) fail_msg("%s: its _source does not name it", model->name);
+        if (source == NULL || strstr(source, model->name) == NULL)
+            fail_msg("%s: its _source does not name it", model->name);
         const json_t *revision = json_object_get(json, "_revision");
         if (revision == NULL) fail_msg("%s has no _revision", model->name);
         if (!json_is_null(revision)) {
