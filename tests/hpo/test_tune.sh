@@ -1,0 +1,163 @@
+#!/usr/bin/env bash
+# `ftengine tune` from outside, with the real trainer on a tiny model: killed and continued it does the same trials, the
+# best one runs on its own, SQLite's own tools read the study, mistakes are named.
+if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
+. "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
+cat >tiny.ini <<INI
+[model]
+path = $here/model
+hidden_dropout = 0.1
+[data]
+train = $here/train.tsv
+validation = $here/validation.tsv
+max_length = 24
+[train]
+max_steps = 120
+batch_size = 8
+[eval]
+strategy = steps
+steps = 20
+metric = accuracy
+[output]
+save_steps = 15
+[study]
+trials = 8
+startup_trials = 3
+pruner = median
+pruner_startup_trials = 3
+[space]
+train.learning_rate = float(1e-4, 3e-2, log)
+train.lr_scheduler = choice(linear, cosine, constant)
+train.warmup_steps = int(1, 20) if train.lr_scheduler != constant
+train.weight_decay = 0.01
+INI
+cat >dump.py <<'PYTHON'
+"""dump.py FILE: what must not depend on how a study was run, read by SQLite itself."""
+import sqlite3
+import sys
+
+db = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True)
+assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+print(db.execute("PRAGMA journal_mode").fetchone()[0])
+for table, columns in [("trials", "number, state"), ("trial_params", "trial_id, param_name, param_value, distribution_json"),
+                       ("trial_values", "trial_id, objective, value"),
+                       ("trial_intermediate_values", "trial_id, step, intermediate_value")]:
+    for row in db.execute(f"SELECT {columns} FROM {table} ORDER BY 1, 2"):
+        print(table, *row)
+PYTHON
+dump() { python3 -S dump.py "$1" || fail "cannot dump $1"; }
+
+# ---- a study, and its result ------------------------------------------------------------------------------------------
+expect 0 "$FTENGINE" tune tiny.ini --study whole
+grep -q '^best trial [0-9]*: eval.accuracy 0\.' out || fail "no best trial on standard output: $(cat out)"
+grep -qx 'studies/whole/best.ini' out || fail "best.ini is not named: $(cat out)"
+[ "$(grep -c '^trial ' err)" = 8 ] || fail "not one line a trial: $(cat err)"
+says "all trials are done: 8 trials"
+dump studies/whole/study.db >whole.txt
+[ "$(head -1 whole.txt)" = delete ] || fail "the file at rest is not plain: $(head -1 whole.txt)"
+grep -q 'trials 7 ' whole.txt || fail "not 8 trials: $(cat whole.txt)"
+
+# best.ini is a run of its own, with the figures of the trial, to the last digit.
+best=$(sed -n 's/^best trial \([0-9]*\):.*/\1/p' out)
+expect 0 "$FTENGINE" train studies/whole/best.ini output.dir=again
+trial=studies/whole/trials/$(printf %05d "$best")
+[ "$(json again/run.json 'd["metrics"]')" = "$(json "$trial/run.json" 'd["metrics"]')" ] || fail "best.ini trains to another result"
+cmp again/model/model.safetensors "$trial/model/model.safetensors" || fail "best.ini trains another model"
+[ "$(find studies/whole/trials -name model -type d | wc -l)" = 1 ] || fail "models are left: $(find studies/whole -name model)"
+expect 0 "$FTENGINE" eval "$trial" --data "$here/validation.tsv"
+
+# ---- again: nothing to do, more, from the study's own configuration ----------------------------------------------------
+expect 0 "$FTENGINE" tune tiny.ini --study whole
+dump studies/whole/study.db | cmp - whole.txt || fail "a finished study changed"
+expect 0 "$FTENGINE" tune tiny.ini --study parts --trials 3
+expect 0 "$FTENGINE" tune --study parts --trials 5
+expect 0 "$FTENGINE" tune --study parts --add 3
+dump studies/parts/study.db | cmp - whole.txt || fail "in parts it is another study"
+
+# ---- killed at random moments ------------------------------------------------------------------------------------------
+RANDOM=${KILL_SEED:-$(date +%s)}
+echo "KILL_SEED=$RANDOM"
+kills=0
+for round in $(seq 60); do
+    "$FTENGINE" tune tiny.ini --study killed >out 2>err &
+    pid=$!
+    if [ "$round" -le 12 ]; then
+        sleep "0.$(printf %03d $((20 + RANDOM % 500)))"
+        kill -9 $pid 2>/dev/null
+    fi
+    wait $pid 2>/dev/null
+    code=$?
+    [ $code = 0 ] && break
+    [ $code = 137 ] || fail "exit code $code"
+    kills=$((kills + 1))
+done
+[ $code = 0 ] || fail "the study did not come to its end"
+[ $kills -ge 1 ] || fail "no kill reached it"
+dump studies/killed/study.db | cmp - whole.txt || fail "killed $kills times it is another study"
+
+# A child does not outlive its coordinator.
+"$FTENGINE" tune tiny.ini --study orphan train.max_steps=100000 >out 2>err &
+pid=$!
+for _ in $(seq 500); do [ -s studies/orphan/trials/00000/metrics.jsonl ] && break; sleep 0.02; done
+child=$(cat "/proc/$pid/task/$pid/children")
+[ -n "$child" ] || fail "no child is running"
+kill -9 $pid
+wait $pid 2>/dev/null
+for _ in $(seq 100); do
+    # shellcheck disable=SC2086
+    kill -0 $child 2>/dev/null || break
+    sleep 0.02
+done
+# shellcheck disable=SC2086
+kill -0 $child 2>/dev/null && fail "the trial outlived its coordinator"
+
+# ---- Ctrl-C ------------------------------------------------------------------------------------------------------------
+# bash gives background jobs no SIGINT, so SIGTERM asks; both take the same way.
+"$FTENGINE" tune tiny.ini --study stopped train.max_steps=100000 >out 2>err &
+pid=$!
+for _ in $(seq 500); do [ -s studies/stopped/trials/00000/metrics.jsonl ] && break; sleep 0.02; done
+kill -TERM $pid
+wait $pid
+[ $? = 143 ] || fail "another exit code after SIGTERM"
+says "goes on with the trial that was running"
+ls studies/stopped/trials/00000/checkpoints/step-* >/dev/null || fail "the trial was not saved"
+dump studies/stopped/study.db | grep -q 'trials 0 RUNNING' || fail "the trial is not waiting: $(dump studies/stopped/study.db)"
+expect 0 "$FTENGINE" tune --study stopped --timeout 1s
+says "the time is up"
+
+# ---- mistakes ----------------------------------------------------------------------------------------------------------
+expect 2 "$FTENGINE" tune tiny.ini --study whole 'space.train.learning_rate=float(1e-4, 1e-2, log)'
+one_error "this study searches another space: train.learning_rate was float(0.0001, 0.03, log), now float(0.0001, 0.01, log)"
+expect 2 "$FTENGINE" tune tiny.ini --study x 'space.train.lerning_rate=float(1e-4, 1e-2, log)'
+one_error "unknown option train.lerning_rate"
+says "did you mean train.learning_rate?"
+expect 2 "$FTENGINE" tune tiny.ini --study x 'space.train.batch_size=int(0, 64)'
+one_error "train.batch_size takes a whole number, at least 1"
+expect 2 "$FTENGINE" tune tiny.ini --study x study.objective=eval.acuracy
+says "did you mean eval.accuracy?"
+expect 2 "$FTENGINE" tune tiny.ini --study x --trials 0x
+one_error "study.trials takes a whole number"
+expect 2 "$FTENGINE" tune tiny.ini --study x --add 0
+one_error "takes a whole number of trials, at least 1"
+expect 2 "$FTENGINE" tune tiny.ini --study x --add 2 --trials 3
+one_error "does not go with --trials"
+expect 2 "$FTENGINE" tune tiny.ini --study x --storage mysql://host/db
+one_error "SQLite"
+expect 2 "$FTENGINE" tune tiny.ini --sutdy x
+says "did you mean --study?"
+expect 2 "$FTENGINE" tune
+one_error "no configuration given"
+expect 2 "$FTENGINE" tune "$here/follow.ini" data.validation="$here/validation.tsv" 'space.train.seed=int(1, 3)'
+one_error "needs evaluations"
+expect 2 "$FTENGINE" tune "$here/follow.ini" data.validation="$here/validation.tsv" eval.strategy=epoch
+one_error "there is nothing to search"
+[ ! -e studies/x ] || fail "a refused study left something behind: $(ls -R studies/x)"
+expect 0 "$FTENGINE" help tune
+
+# ---- other places ------------------------------------------------------------------------------------------------------
+expect 0 "$FTENGINE" tune tiny.ini --study one --storage sqlite:///all.db --trials 2
+expect 0 "$FTENGINE" tune tiny.ini --study two --storage sqlite:///all.db --trials 2 study.keep=none
+[ "$(find studies/one -name model -type d | wc -l) $(find studies/two -name model -type d | wc -l)" = "1 0" ] || fail "kept models"
+[ "$(dump all.db | grep -c '^trials ')" = 4 ] || fail "not both studies in one file"
+[ ! -e studies/one/study.db ] || fail "a second file"
+echo "all good"
