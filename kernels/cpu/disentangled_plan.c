@@ -48,10 +48,13 @@ static size_t delta_floats_of(const ft_attention_shape *a, int tables, int64_t q
 
 size_t ft_delta_floats(const ft_disentangled_shape *shape, int tables, int threads) {
     const ft_attention_shape *a = &shape->attention;
-    // With two heads or more a thread, the last one to finish works alone for half of the time at worst.
+    size_t one = delta_floats_of(a, tables, a->max_queries, a->max_keys);
+    // With two heads or more a thread, the last one to finish works alone for half of the time at worst. Short
+    // sequences come in larger waves still, for otherwise the threads would wait for each other more than they work.
     int64_t sequences = (2 * (int64_t)threads + a->heads - 1) / a->heads;
+    if (one > 0 && sequences < (int64_t)(FT_DELTA_FLOATS / one)) sequences = (int64_t)(FT_DELTA_FLOATS / one);
     if (sequences > a->sequences) sequences = a->sequences;
-    return delta_floats_of(a, tables, a->max_queries, a->max_keys) * (size_t)sequences;
+    return one * (size_t)sequences;
 }
 
 int32_t ft_delta_wave(const ft_disentangled_shape *shape, int tables, size_t room, int32_t first) {

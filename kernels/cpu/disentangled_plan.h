@@ -13,6 +13,7 @@ enum {
     FT_WINDOW = FT_ATTENTION_QUERIES + FT_ATTENTION_KEYS,   // distances in a tile of scores, one more than there are
     FT_BAND = 8,                                            // distances whose gradients are summed together
     FT_BAND_ROWS = FT_ATTENTION_KEYS + 2 * FT_BAND,         // rows of scores with zeros before and behind
+    FT_DELTA_FLOATS = 1 << 19,                              // gradients by distance that find room anyhow: 2 MiB
 };
 
 // The largest multiple of `grain` that is not above x.
@@ -55,7 +56,8 @@ static inline ft_delta_rows ft_delta_rows_of(int64_t queries, int64_t keys) {
     r.rows = ft_round_up(queries, FT_BAND) - r.first;
     return r;
 }
-// Room for them, in floats: for all heads of at least one sequence, and enough to keep the threads busy.
+// Room for them, in floats: for all heads of at least one sequence, and enough to keep the threads busy. Never more
+// than the sequences take.
 size_t ft_delta_floats(const ft_disentangled_shape *shape, int tables, int threads);
 // The first sequence behind those from `first` on whose gradients by distance fit the room.
 int32_t ft_delta_wave(const ft_disentangled_shape *shape, int tables, size_t room, int32_t first);

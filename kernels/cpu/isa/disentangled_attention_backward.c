@@ -181,6 +181,12 @@ static void backward_item(void *context, const ft_attention_item *item, int thre
     const ft_tensor tables[2] = {a->pos_key, a->pos_query};
     const int64_t d = job->wave.head_dim, column = item->head * d;
     const int64_t query_row = job->wave.cu_queries[item->sequence], key_row = job->wave.cu_keys[item->sequence];
+    if (item->queries == 0 || item->keys == 0) { // nobody looks at these keys, or these queries at nothing
+        clear_rows(a->dq, query_row, item->queries, column, d);
+        clear_rows(a->dk, key_row, item->keys, column, d);
+        clear_rows(a->dv, key_row, item->keys, column, d);
+        return;
+    }
     tile t = {.d = d, .width = at->width};
     if (job->tables) {
         float *sums = deltas_of(job, item->sequence, item->head, &t.deltas);
@@ -191,12 +197,6 @@ static void backward_item(void *context, const ft_attention_item *item, int thre
                 t.delta_rows[n] = sums;
                 sums += floats;
             }
-    }
-    if (item->queries == 0 || item->keys == 0) { // nobody looks at these keys, or these queries at nothing
-        clear_rows(a->dq, query_row, item->queries, column, d);
-        clear_rows(a->dk, key_row, item->keys, column, d);
-        clear_rows(a->dv, key_row, item->keys, column, d);
-        return;
     }
     float *own = job->threads + (size_t)thread * at->floats;
     query_block b = {.near_q = own + at->near_queries,
