@@ -154,7 +154,7 @@ static ft_status one_step(trace *all, trace *step) {
     return FT_OK;
 }
 
-static ft_status ask_meter(ft_memory *m, const trace *step, char names[][16], void **data) {
+static ft_status ask_meter(ft_memory *m, const trace *step, char names[][24], void **data) {
     for (int32_t i = 0; i < step->count; i++) {
         int32_t e = step->events[i];
         if (e >= 0)
@@ -194,7 +194,7 @@ static ft_status time_allocator(const trace *step, ft_device *device, bool expan
 
 // The meter in front of the allocator, and with `planned` the fixed places of a step.
 static ft_status time_meter(const trace *step, ft_device *device, bool planned) {
-    static char names[SITES][16];
+    static char names[SITES][24];
     for (int i = 0; i < SITES; i++)
         snprintf(names[i], sizeof names[i], "tensor %d", i);
     ft_memory *m = NULL, *rehearsal = NULL;
