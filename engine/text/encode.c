@@ -1,35 +1,14 @@
-// encode.c - text to ids: cut out added tokens, normalise what is between them, split into words, match pieces.
+// encode.c - text to ids: cut out added tokens, normalise and encode what is between them, truncate, add the special
+// tokens.
 #include "engine/text/tokenizer_parts.h"
 
-#include "engine/text/unicode.h"
 #include "engine/text/utf8.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct encoder {
-    const ft_tokenizer *t;
-    ft_token_ids *out;
-    size_t limit; // out->count at which the rest of the text no longer matters
-    ft_text_buffer text;
-} encoder;
-
-enum { WORD, WHITE, PUNCTUATION };
-
-static inline int kind_of(uint32_t code) {
-    unsigned flags = ft_char_flags(code);
-    return flags & FT_CHAR_WHITE ? WHITE : flags & FT_CHAR_PUNCTUATION ? PUNCTUATION : WORD;
-}
-
-// ASCII at a glance: the general table is two look-ups and a call away.
-static const unsigned char ASCII_KIND[128] = {
-    ['\t' ... '\r'] = WHITE,     [' '] = WHITE,
-    ['!' ... '/'] = PUNCTUATION, [':' ... '@'] = PUNCTUATION,
-    ['[' ... '`'] = PUNCTUATION, ['{' ... '~'] = PUNCTUATION,
-};
-
-static ft_status reserve(ft_token_ids *out, size_t more) {
+ft_status ft_token_ids_reserve(ft_token_ids *out, size_t more) {
     if (out->capacity - out->count >= more) return FT_OK;
     size_t capacity = out->count + out->count / 2 + more + 32;
     int32_t *ids = ft_realloc(out->ids, capacity, sizeof *ids, "token ids");
@@ -38,105 +17,60 @@ static ft_status reserve(ft_token_ids *out, size_t more) {
     return FT_OK;
 }
 
-static ft_status word(encoder *e, const char *text, size_t length) {
-    const ft_tokenizer *t = e->t;
-    ft_token_ids *out = e->out;
-    FT_TRY(reserve(out, length));
-    int32_t *to = out->ids + out->count, value = 0;
-    int64_t characters = (int64_t)length;
-    if (characters > t->longest_word) {
-        characters = 0;
-        for (size_t i = 0; i < length; i++)
-            characters += ((unsigned char)text[i] & 0xC0) != 0x80;
-    }
-    size_t at = characters <= t->longest_word ? ft_trie_longest(&t->vocabulary.words, text, length, &value) : 0;
-    if (at > 0) *to++ = value;
-    while (at > 0 && at < length) {
-        size_t step = ft_trie_longest(&t->vocabulary.pieces, text + at, length - at, &value);
-        if (step > 0) *to++ = value;
-        at = step > 0 ? at + step : 0;
-    }
-    if (at == 0) { // one part that no piece covers makes the whole word unknown
-        to = out->ids + out->count;
-        *to++ = t->unknown;
-    }
-    out->count = (size_t)(to - out->ids);
-    return FT_OK;
-}
-
-// Normalised text to words.
-static ft_status split(encoder *e, const char *text, size_t length) {
-    const unsigned char *p = (const unsigned char *)text, *end = p + length, *start = p;
-    while (p < end && e->out->count < e->limit) {
-        const unsigned char *here = p;
-        int kind = *p < 0x80 ? ASCII_KIND[*p] : -1;
-        if (kind >= 0)
-            p++;
-        else
-            kind = kind_of(ft_utf8_next(&p));
-        if (kind == WORD) continue;
-        if (here > start) FT_TRY(word(e, (const char *)start, (size_t)(here - start)));
-        if (kind == PUNCTUATION) FT_TRY(word(e, (const char *)here, (size_t)(p - here)));
-        start = p;
-    }
-    if (p == end && end > start) FT_TRY(word(e, (const char *)start, (size_t)(end - start)));
-    return FT_OK;
-}
-
-static ft_status push(encoder *e, int32_t id) {
-    FT_TRY(reserve(e->out, 1));
-    e->out->ids[e->out->count++] = id;
+static ft_status push(ft_token_ids *out, int32_t id) {
+    FT_TRY(ft_token_ids_reserve(out, 1));
+    out->ids[out->count++] = id;
     return FT_OK;
 }
 
 // A stretch of text without raw added tokens.
-static ft_status plain(encoder *e, const char *text, size_t length) {
+static ft_status plain(ft_encoder *e, const char *text, size_t length, bool first) {
     const ft_tokenizer *t = e->t;
+    const char *form;
+    size_t count;
+    bool kept;
     if (t->normalized.count > 0) { // they may stand anywhere in the normalised form, so all of it is needed
-        e->text.count = 0;
-        FT_TRY(ft_normalize(&t->normalizer, text, length, &e->text));
+        FT_TRY(ft_pipeline_run(&t->normalizer, text, length, &e->text, &form, &count, &kept));
         ft_added_cursor cursor = {0};
-        while (cursor.done < e->text.count && e->out->count < e->limit) {
-            ft_added_match m = ft_added_next(&t->normalized, e->text.data, e->text.count, &cursor);
-            if (m.start < m.end) FT_TRY(split(e, e->text.data + m.start, m.end - m.start));
-            if (m.id >= 0) FT_TRY(push(e, m.id));
+        while (cursor.done < count && e->out->count < e->limit) {
+            ft_added_match m = ft_added_next(&t->normalized, form, count, &cursor);
+            if (m.start < m.end)
+                FT_TRY(ft_encode_piece(e, form + m.start, m.end - m.start, first && kept && m.start == 0));
+            if (m.id >= 0) FT_TRY(push(e->out, m.id));
         }
         return FT_OK;
     }
-    // In stretches that end before a space: bounded memory, and nothing is done beyond the limit.
+    // In stretches that end before a space, where that is the same: bounded memory, and nothing is done beyond the
+    // limit.
     for (size_t at = 0, next; at < length && e->out->count < e->limit; at = next) {
-        next = length - at > 2048 ? at + 2048 : length;
+        next = t->stretches && length - at > 2048 ? at + 2048 : length;
         while (next < length && text[next] != ' ')
             next++;
-        e->text.count = 0;
-        FT_TRY(ft_normalize(&t->normalizer, text + at, next - at, &e->text));
-        FT_TRY(split(e, e->text.data, e->text.count));
+        FT_TRY(ft_pipeline_run(&t->normalizer, text + at, next - at, &e->text, &form, &count, &kept));
+        FT_TRY(ft_encode_piece(e, form, count, first && kept && at == 0));
     }
     return FT_OK;
 }
 
-static ft_status encode_valid(encoder *e, const char *text, size_t length) {
+static ft_status encode_valid(ft_encoder *e, const char *text, size_t length) {
     ft_added_cursor cursor = {0};
     while (cursor.done < length && e->out->count < e->limit) {
         ft_added_match m = ft_added_next(&e->t->raw, text, length, &cursor);
-        if (m.start < m.end) FT_TRY(plain(e, text + m.start, m.end - m.start));
-        if (m.id >= 0) FT_TRY(push(e, m.id));
+        if (m.start < m.end) FT_TRY(plain(e, text + m.start, m.end - m.start, m.start == 0));
+        if (m.id >= 0) FT_TRY(push(e->out, m.id));
     }
     return FT_OK;
 }
 
-ft_status ft_tokenizer_encode(const ft_tokenizer *t, const char *text, size_t length, int max_length,
-                              ft_token_ids *out) {
-    char first[4096]; // most texts need no heap
-    size_t begin = out->count, around = (size_t)t->before_count + (size_t)t->after_count;
-    if (max_length > 0 && (size_t)max_length < around)
-        return ft_fail(FT_INVALID, NULL, "max_length %d leaves no room for the %zu special tokens", max_length, around);
-    FT_TRY(reserve(out, around));
-    for (int i = 0; i < t->before_count; i++)
-        out->ids[out->count++] = t->before[i];
-    size_t room = max_length > 0 ? (size_t)max_length - around : SIZE_MAX - out->count;
-    encoder e = {.t = t, .out = out, .limit = out->count + room};
-    e.text = (ft_text_buffer){.data = first, .capacity = sizeof first, .kept = true};
+// Appends the ids of one text, at least `most` of them if there are as many.
+static ft_status encode_text(const ft_tokenizer *t, const char *text, size_t length, size_t most, ft_token_ids *out) {
+    char first[2][3072]; // most texts need no heap
+    ft_encoder e;
+    e.t = t, e.out = out, e.limit = most < SIZE_MAX - out->count ? out->count + most : SIZE_MAX;
+    for (size_t i = 0; i < 2; i++)
+        e.text.buffers[i] = (ft_text_buffer){.data = first[i], .capacity = sizeof first[i], .kept = true};
+    e.prefixed = (ft_text_buffer){0};
+    e.unigram.more = NULL, e.unigram.capacity = 0;
     ft_status status;
     if (ft_utf8_valid_prefix(text, length) == length)
         status = encode_valid(&e, text, length);
@@ -148,16 +82,107 @@ ft_status ft_tokenizer_encode(const ft_tokenizer *t, const char *text, size_t le
             free(repaired);
         }
     }
-    ft_text_release(&e.text);
-    if (status == FT_OK) {
-        if (out->count > e.limit) out->count = e.limit;
-        status = reserve(out, (size_t)t->after_count);
+    ft_text_release(&e.text.buffers[0]);
+    ft_text_release(&e.text.buffers[1]);
+    ft_text_release(&e.prefixed);
+    free(e.unigram.more);
+    return status;
+}
+
+static ft_status fill_types(const ft_template *frame, const size_t lengths[2], ft_token_ids *types) {
+    for (size_t i = 0; i < frame->count; i++) {
+        const ft_template_item *item = &frame->items[i];
+        size_t count = item->id >= 0 ? 1 : lengths[item->id == FT_TEMPLATE_PAIR];
+        FT_TRY(ft_token_ids_reserve(types, count));
+        for (; count > 0; count--)
+            types->ids[types->count++] = item->type;
     }
-    if (status != FT_OK) {
-        out->count = begin; // nothing is appended by a call that fails
-        return status;
-    }
-    for (int i = 0; i < t->after_count; i++)
-        out->ids[out->count++] = t->after[i];
     return FT_OK;
+}
+
+// One text: encoded where it is to stand.
+static ft_status encode_single(const ft_tokenizer *t, const char *text, size_t length, size_t room, ft_token_ids *out,
+                               size_t lengths[2]) {
+    for (size_t i = 0; i < t->single.count; i++) {
+        int32_t id = t->single.items[i].id;
+        if (id >= 0) {
+            FT_TRY(push(out, id));
+            continue;
+        }
+        size_t begin = out->count;
+        FT_TRY(encode_text(t, text, length, room, out));
+        if (out->count - begin > room) out->count = begin + room;
+        lengths[0] = out->count - begin;
+    }
+    return FT_OK;
+}
+
+// How many ids of each text stay.
+static ft_status share(size_t lengths[2], size_t room, ft_truncation how) {
+    if (lengths[0] + lengths[1] <= room) return FT_OK;
+    if (how != FT_TRUNCATE_LONGEST_FIRST) {
+        int cut = how == FT_TRUNCATE_ONLY_SECOND;
+        if (lengths[!cut] >= room)
+            return ft_fail(FT_INVALID, NULL,
+                           "the %s text alone has %zu ids, which leaves nothing of max_length for the %s",
+                           cut ? "first" : "second", lengths[!cut], cut ? "second" : "first");
+        lengths[cut] = room - lengths[!cut];
+        return FT_OK;
+    }
+    int longer = lengths[0] > lengths[1] ? 0 : 1;
+    size_t small = lengths[!longer], large = small;
+    if (small <= room && room - small > small) large = room - small;
+    if (small + large > room) small = room / 2, large = room - small;
+    lengths[!longer] = small, lengths[longer] = large;
+    return FT_OK;
+}
+
+static ft_status encode_both(const ft_tokenizer *t, const char *text, size_t length, const char *pair,
+                             size_t pair_length, size_t room, ft_truncation how, ft_token_ids *out, size_t lengths[2]) {
+    ft_token_ids parts[2] = {{0}, {0}};
+    // In full: which of two long texts is the longer one decides about the odd id.
+    ft_status status = encode_text(t, text, length, SIZE_MAX, &parts[0]);
+    if (status == FT_OK) status = encode_text(t, pair, pair_length, SIZE_MAX, &parts[1]);
+    if (status == FT_OK) {
+        lengths[0] = parts[0].count, lengths[1] = parts[1].count;
+        status = share(lengths, room, how);
+    }
+    if (status == FT_OK) status = ft_token_ids_reserve(out, t->pair.specials + lengths[0] + lengths[1]);
+    for (size_t i = 0; status == FT_OK && i < t->pair.count; i++) {
+        int32_t id = t->pair.items[i].id;
+        int which = id == FT_TEMPLATE_PAIR;
+        if (id >= 0)
+            out->ids[out->count++] = id;
+        else if (lengths[which] > 0) {
+            memcpy(out->ids + out->count, parts[which].ids, lengths[which] * sizeof *out->ids);
+            out->count += lengths[which];
+        }
+    }
+    free(parts[0].ids);
+    free(parts[1].ids);
+    return status;
+}
+
+ft_status ft_tokenizer_encode_pair(const ft_tokenizer *t, const char *text, size_t length, const char *pair,
+                                   size_t pair_length, int max_length, ft_truncation truncation, ft_token_ids *out,
+                                   ft_token_ids *types) {
+    const ft_template *frame = pair != NULL ? &t->pair : &t->single;
+    size_t begin = out->count, types_begin = types != NULL ? types->count : 0, around = frame->specials,
+           lengths[2] = {0};
+    if (max_length > 0 && (size_t)max_length < around)
+        return ft_fail(FT_INVALID, NULL, "max_length %d leaves no room for the %zu special tokens", max_length, around);
+    size_t room = max_length > 0 ? (size_t)max_length - around : SIZE_MAX;
+    ft_status status = pair != NULL ? encode_both(t, text, length, pair, pair_length, room, truncation, out, lengths)
+                                    : encode_single(t, text, length, room, out, lengths);
+    if (status == FT_OK && types != NULL) status = fill_types(frame, lengths, types);
+    if (status != FT_OK) { // nothing is appended by a call that fails
+        out->count = begin;
+        if (types != NULL) types->count = types_begin;
+    }
+    return status;
+}
+
+ft_status ft_tokenizer_encode(const ft_tokenizer *t, const char *text, size_t length, int max_length,
+                              ft_token_ids *out) {
+    return ft_tokenizer_encode_pair(t, text, length, NULL, 0, max_length, FT_TRUNCATE_LONGEST_FIRST, out, NULL);
 }

@@ -81,15 +81,13 @@ static int by_id(const void *a, const void *b) {
 }
 
 // ---- roles ---------------------------------------------------------------------------------------------------------
-static const struct {
-    const char *role, *content; // content: what BERT's class takes if no file says
-} ROLES[] = {{"bos_token", NULL},    {"eos_token", NULL},    {"unk_token", "[UNK]"},  {"sep_token", "[SEP]"},
-             {"pad_token", "[PAD]"}, {"cls_token", "[CLS]"}, {"mask_token", "[MASK]"}};
-enum { ROLE_COUNT = sizeof ROLES / sizeof ROLES[0] };
+static const char *const ROLES[FT_ROLES] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                            "pad_token", "cls_token", "mask_token"};
+enum { MASK = FT_ROLES - 1 };
 
 static bool is_role(const char *key) {
-    for (int i = 0; i < ROLE_COUNT; i++)
-        if (strcmp(ROLES[i].role, key) == 0) return true;
+    for (int i = 0; i < FT_ROLES; i++)
+        if (strcmp(ROLES[i], key) == 0) return true;
     return false;
 }
 
@@ -105,30 +103,34 @@ static const json_t *role_value(const ft_tokenizer_json *json, const char *role,
 // found = false: no file has it and there is no default, or a file says null.
 static ft_status role_wish(const ft_tokenizer_json *json, ft_arena *arena, int role, wish *w, bool *found) {
     const char *path;
-    const json_t *value = role_value(json, ROLES[role].role, &path);
-    const char *where = ft_text_where(arena, path, ROLES[role].role);
+    const json_t *value = role_value(json, ROLES[role], &path);
+    const char *where = ft_text_where(arena, path, ROLES[role]);
     if (where == NULL) return FT_NO_MEMORY;
     *found = false;
-    if (value == NULL && (ROLES[role].content == NULL || json->as_is)) return FT_OK;
+    const char *usual = json->as_is ? NULL : json->class->roles[role];
+    if (value == NULL && usual == NULL) return FT_OK;
     if (json_is_null(value)) return FT_OK;
     *found = true;
     if (value != NULL) {
         FT_TRY(parse(value, where, !json_is_object(value) || path == json->map_path, arena, w));
     } else {
-        *w = (wish){.id = -1, .where = where, .token = {.content = ROLES[role].content, .special = true}};
+        *w = (wish){.id = -1, .where = where, .token = {.content = usual, .special = true}};
         w->token.length = strlen(w->token.content);
     }
     // A role makes a token special, but does not by itself undo "normalized".
     if (!w->chose_normalized) w->token.normalized = false;
     w->chose_normalized = true;
     w->token.special = true;
+    // What a file only names is the mask token as the model was trained with it.
+    if (role == MASK && !json->as_is && json->rules == FT_RULES_FILES && !json_is_object(value))
+        w->token.lstrip = json->class->mask_strips;
     return w->token.length > 0 ? FT_OK : ft_fail(FT_INVALID, where, "must not be empty");
 }
 
 ft_status ft_tokenizer_role(const ft_tokenizer_json *json, ft_arena *arena, const char *role, const char **content) {
     *content = NULL;
-    for (int i = 0; i < ROLE_COUNT; i++) {
-        if (strcmp(ROLES[i].role, role) != 0) continue;
+    for (int i = 0; i < FT_ROLES; i++) {
+        if (strcmp(ROLES[i], role) != 0) continue;
         wish w;
         bool found;
         FT_TRY(role_wish(json, arena, i, &w, &found));
@@ -178,9 +180,9 @@ static ft_status collect_recorded(ft_tokenizer *t, const ft_tokenizer_json *json
         FT_TRY(status);
         FT_TRY(parse_id(json_is_number(value) ? json_number_value(value) : -1, where, &w.id));
         w.token.special = is_extra(json, key);
-        for (int i = 0; i < ROLE_COUNT; i++) {
+        for (int i = 0; i < FT_ROLES; i++) {
             const char *content;
-            FT_TRY(ft_tokenizer_role(json, &t->arena, ROLES[i].role, &content));
+            FT_TRY(ft_tokenizer_role(json, &t->arena, ROLES[i], &content));
             if (content != NULL && strcmp(content, key) == 0) w.token.special = true;
         }
         FT_TRY(push_id(list, &w));
@@ -205,13 +207,26 @@ static ft_status collect_file(ft_tokenizer *t, const ft_tokenizer_json *json, wi
     return FT_OK;
 }
 
+// Control and user-defined pieces of a SentencePiece model never are parts of words.
+static ft_status collect_pieces(const ft_spm *spm, const char *where, wishes *list) {
+    for (size_t i = 0; i < spm->count; i++) {
+        const ft_spm_piece *piece = &spm->pieces[i];
+        if (piece->type != FT_SPM_CONTROL && piece->type != FT_SPM_USER_DEFINED) continue;
+        wish w = {.id = -1, .where = where, .chose_normalized = true};
+        w.token =
+            (ft_added_token){.content = piece->text, .length = piece->length, .special = piece->type == FT_SPM_CONTROL};
+        FT_TRY(push(list, &w));
+    }
+    return FT_OK;
+}
+
 static ft_status push_named(wishes *named, const wish *w) {
     return find(named, w->token.content) != NULL ? FT_OK : push(named, w);
 }
 
 // Roles, then "..._token" keys beyond the roles.
 static ft_status collect_named(ft_tokenizer *t, const ft_tokenizer_json *json, wishes *named) {
-    for (int i = 0; i < ROLE_COUNT; i++) {
+    for (int i = 0; i < FT_ROLES; i++) {
         wish w;
         bool found;
         FT_TRY(role_wish(json, &t->arena, i, &w, &found));
@@ -291,7 +306,12 @@ static int32_t find_added(const ft_tokenizer *t, const char *content) {
 
 int32_t ft_tokenizer_find(const ft_tokenizer *t, const char *content) {
     int32_t index = find_added(t, content);
-    return index >= 0 ? t->added[index].id : ft_trie_find(&t->vocabulary.words, content, strlen(content));
+    return index >= 0 ? t->added[index].id : ft_tokenizer_find_piece(t, content);
+}
+
+int32_t ft_tokenizer_find_piece(const ft_tokenizer *t, const char *content) {
+    if (t->kind == FT_MODEL_UNIGRAM) return ft_unigram_find(&t->unigram, content, strlen(content));
+    return ft_trie_find(&t->vocabulary.words, content, strlen(content));
 }
 
 static ft_status add(ft_tokenizer *t, const wish *w) {
@@ -303,7 +323,7 @@ static ft_status add(ft_tokenizer *t, const wish *w) {
         token.id = t->added[index].id;
         t->added[index] = token;
     } else {
-        token.id = ft_trie_find(&t->vocabulary.words, token.content, token.length);
+        token.id = ft_tokenizer_find_piece(t, token.content);
         if (token.id < 0) {
             int32_t highest = -1;
             for (size_t i = 0; i < t->added_count; i++)
@@ -333,8 +353,10 @@ ft_status ft_tokenizer_read_tokens(ft_tokenizer *t, const ft_tokenizer_json *jso
     wishes recorded = {0}, named = {0};
     ft_status status;
     // Run as it is, the file's own list comes first; the others then change flags or come behind.
-    if (json->as_is) {
-        FT_TRY_GOTO(collect_file(t, json, &recorded), done);
+    if (json->as_is || json->spm != NULL) {
+        FT_TRY_GOTO(json->as_is ? collect_file(t, json, &recorded)
+                                : collect_pieces(json->spm, json->pieces_path, &recorded),
+                    done);
         for (size_t i = 0; i < recorded.count; i++)
             FT_TRY_GOTO(add(t, &recorded.items[i]), done);
         recorded.count = 0;

@@ -1,9 +1,8 @@
-// tokenizer.h - text to token ids, identical to the reference (transformers' / tokenizers' BertTokenizer for
-// WordPiece).
+// tokenizer.h - text to token ids, identical to the reference (the tokenizers library, or transformers' classes).
 //
-// One tokenizer is built from a model directory: vocab.txt, or tokenizer.json alone (what current transformers writes),
-// with tokenizer_config.json for do_lower_case, strip_accents, tokenize_chinese_chars and special tokens.
-// Immutable once opened; encode may be called from several threads.
+// One tokenizer is built from a model directory: tokenizer.json, or vocab.txt (WordPiece), vocab.json with merges.txt
+// (byte-level BPE), spm.model or sentencepiece.bpe.model (Unigram); with tokenizer_config.json for options and special
+// tokens. Which file decides about what: README.md. Immutable once opened; encode may be called from several threads.
 #ifndef FT_TOKENIZER_H
 #define FT_TOKENIZER_H
 
@@ -14,8 +13,15 @@
 
 typedef struct ft_tokenizer ft_tokenizer;
 
+// Whose rules hold where transformers 5 does not do what the files of a RoBERTa, XLM-R or DeBERTa say (README.md).
+typedef enum ft_tokenizer_rules {
+    FT_RULES_FILES,        // the files', closest to how the models were trained
+    FT_RULES_TRANSFORMERS, // those of the classes in transformers 5
+} ft_tokenizer_rules;
+
 // FT_INVALID with the file (and line or key) for missing, malformed or unsupported files.
-ft_status ft_tokenizer_open(const char *model_dir, ft_tokenizer **tokenizer);
+ft_status ft_tokenizer_open(const char *model_dir, ft_tokenizer **tokenizer); // FT_RULES_FILES
+ft_status ft_tokenizer_open_rules(const char *model_dir, ft_tokenizer_rules rules, ft_tokenizer **tokenizer);
 void ft_tokenizer_close(ft_tokenizer *tokenizer); // NULL is fine
 
 typedef struct ft_token_ids {
@@ -27,6 +33,17 @@ typedef struct ft_token_ids {
 // (max_length <= 0: no truncation). `text` need not be valid UTF-8: each maximal ill-formed subsequence is U+FFFD.
 ft_status ft_tokenizer_encode(const ft_tokenizer *tokenizer, const char *text, size_t length, int max_length,
                               ft_token_ids *out);
+
+// Which text of a pair is cut, always on the right. LONGEST_FIRST: ids go from the longer text until both fit (of two
+// equally long ones the second keeps the odd id). The others fail, FT_INVALID, if the text they cut would be left
+// empty.
+typedef enum ft_truncation { FT_TRUNCATE_LONGEST_FIRST, FT_TRUNCATE_ONLY_FIRST, FT_TRUNCATE_ONLY_SECOND } ft_truncation;
+
+// Appends a pair as the model was trained on them ([CLS] text [SEP] pair [SEP]), or one text if pair is NULL. types, if
+// not NULL, gets the token type of every id. There is no mask: nothing is padded, so all that is appended is real.
+ft_status ft_tokenizer_encode_pair(const ft_tokenizer *tokenizer, const char *text, size_t length, const char *pair,
+                                   size_t pair_length, int max_length, ft_truncation truncation, ft_token_ids *out,
+                                   ft_token_ids *types);
 
 int ft_tokenizer_vocabulary(const ft_tokenizer *tokenizer);                // number of ids
 const char *ft_tokenizer_token(const ft_tokenizer *tokenizer, int32_t id); // NULL out of range

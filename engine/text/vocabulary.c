@@ -79,8 +79,9 @@ ft_status ft_vocabulary_read_lines(ft_vocabulary *v, ft_arena *arena, const char
     return status;
 }
 
-ft_status ft_vocabulary_read_json(ft_vocabulary *v, ft_arena *arena, const json_t *object, const char *path) {
-    const char *where = ft_text_where(arena, path, "model.vocab"), *key;
+ft_status ft_vocabulary_read_json(ft_vocabulary *v, ft_arena *arena, const json_t *object, const char *path,
+                                  const char *name) {
+    const char *where = name != NULL ? ft_text_where(arena, path, name) : path, *key;
     if (where == NULL) return FT_NO_MEMORY;
     if (!json_is_object(object)) return ft_fail(FT_INVALID, where, "must be an object from tokens to ids");
     // Ids first claimed here, so that two tokens of one id are seen whatever their text.
@@ -120,7 +121,7 @@ static int by_text(const void *a, const void *b) {
 ft_status ft_vocabulary_finish(ft_vocabulary *v, const char *prefix, const char *where, bool lines) {
     ft_trie_key *keys = ft_calloc((size_t)v->count + 1, sizeof *keys, "a vocabulary");
     if (keys == NULL) return FT_NO_MEMORY;
-    size_t count = 0, inside = 0, skip = strlen(prefix);
+    size_t count = 0, inside = 0, skip = prefix != NULL ? strlen(prefix) : 0;
     for (int32_t id = 0; id < v->count; id++)
         if (v->length[id] > 0) keys[count++] = (ft_trie_key){v->token[id], v->length[id], id};
     if (count > 0) qsort(keys, count, sizeof *keys, by_text);
@@ -136,6 +137,7 @@ ft_status ft_vocabulary_finish(ft_vocabulary *v, const char *prefix, const char 
         goto done;
     }
     FT_TRY_GOTO(ft_trie_build(keys, count, &v->words), done);
+    if (prefix == NULL) goto done;
     for (size_t i = 0; i < count; i++) {
         if (keys[i].length <= skip || memcmp(keys[i].text, prefix, skip) != 0) continue;
         keys[inside++] = (ft_trie_key){keys[i].text + skip, keys[i].length - skip, keys[i].value};

@@ -1,0 +1,146 @@
+// pieces.c - normalised text to words, by the pre-tokenizer's steps, and words to ids, by the model.
+#include "engine/text/tokenizer_parts.h"
+
+#include "engine/text/unicode.h"
+#include "engine/text/utf8.h"
+
+#include <string.h>
+
+enum { WORD, WHITE, PUNCTUATION };
+
+static inline int kind_of(uint32_t code) {
+    unsigned flags = ft_char_flags(code);
+    return flags & FT_CHAR_WHITE ? WHITE : flags & FT_CHAR_PUNCTUATION ? PUNCTUATION : WORD;
+}
+
+// ASCII at a glance: the general table is two look-ups and a call away.
+static const unsigned char ASCII_KIND[128] = {
+    ['\t' ... '\r'] = WHITE,     [' '] = WHITE,
+    ['!' ... '/'] = PUNCTUATION, [':' ... '@'] = PUNCTUATION,
+    ['[' ... '`'] = PUNCTUATION, ['{' ... '~'] = PUNCTUATION,
+};
+
+// ---- WordPiece -----------------------------------------------------------------------------------------------------
+static ft_status word_pieces(const ft_tokenizer *t, const char *text, size_t length, ft_token_ids *out) {
+    FT_TRY(ft_token_ids_reserve(out, length));
+    int32_t *to = out->ids + out->count, value = 0;
+    int64_t characters = (int64_t)length;
+    if (characters > t->longest_word) {
+        characters = 0;
+        for (size_t i = 0; i < length; i++)
+            characters += ((unsigned char)text[i] & 0xC0) != 0x80;
+    }
+    size_t at = characters <= t->longest_word ? ft_trie_longest(&t->vocabulary.words, text, length, &value) : 0;
+    if (at > 0) *to++ = value;
+    while (at > 0 && at < length) {
+        size_t step = ft_trie_longest(&t->vocabulary.pieces, text + at, length - at, &value);
+        if (step > 0) *to++ = value;
+        at = step > 0 ? at + step : 0;
+    }
+    if (at == 0) { // one part that no piece covers makes the whole word unknown
+        to = out->ids + out->count;
+        *to++ = t->unknown;
+    }
+    out->count = (size_t)(to - out->ids);
+    return FT_OK;
+}
+
+// ---- the steps -----------------------------------------------------------------------------------------------------
+static ft_status step(ft_encoder *e, size_t index, const char *text, size_t length, bool first);
+
+static ft_status put(ft_text_buffer *out, const char *text, size_t length) {
+    FT_TRY(ft_text_reserve(out, length));
+    memcpy(out->data + out->count, text, length);
+    out->count += length;
+    return FT_OK;
+}
+
+// White space goes, or punctuation characters become pieces of their own, or both.
+static ft_status by_kind(ft_encoder *e, size_t index, const char *text, size_t length, bool first) {
+    ft_split_kind how = e->t->splits[index].kind;
+    const unsigned char *begin = (const unsigned char *)text, *p = begin, *end = p + length, *start = p;
+    while (p < end && e->out->count < e->limit) {
+        const unsigned char *here = p;
+        int kind = *p < 0x80 ? ASCII_KIND[*p] : -1;
+        if (kind >= 0)
+            p++;
+        else
+            kind = kind_of(ft_utf8_next(&p));
+        if (kind == WORD || (kind == WHITE && how == FT_SPLIT_PUNCTUATION) ||
+            (kind == PUNCTUATION && how == FT_SPLIT_WHITE))
+            continue;
+        if (here > start)
+            FT_TRY(step(e, index + 1, (const char *)start, (size_t)(here - start), first && start == begin));
+        if (kind == PUNCTUATION)
+            FT_TRY(step(e, index + 1, (const char *)here, (size_t)(p - here), first && here == begin));
+        start = p;
+    }
+    if (p == end && end > start)
+        FT_TRY(step(e, index + 1, (const char *)start, (size_t)(end - start), first && start == begin));
+    return FT_OK;
+}
+
+static ft_status byte_level(ft_encoder *e, const ft_split *split, const char *text, size_t length) {
+    const ft_byte_pairs *model = &e->t->byte_pairs;
+    if (split->prefix == FT_PREFIX_ALWAYS && text[0] != ' ') {
+        e->prefixed.count = 0;
+        FT_TRY(put(&e->prefixed, " ", 1));
+        FT_TRY(put(&e->prefixed, text, length));
+        text = e->prefixed.data, length = e->prefixed.count;
+    }
+    if (!split->divide) return ft_byte_pairs_word(model, text, length, e->out);
+    for (size_t at = 0, n; at < length && e->out->count < e->limit; at += n) {
+        n = ft_byte_level_word(text + at, length - at);
+        FT_TRY(ft_byte_pairs_word(model, text + at, n, e->out));
+    }
+    return FT_OK;
+}
+
+static inline size_t space_at(const char *text, size_t left) {
+    if (text[0] == ' ') return 1;
+    return text[0] == FT_SPACE_MARK[0] && left >= 3 && memcmp(text, FT_SPACE_MARK, 3) == 0 ? 3 : 0;
+}
+
+// A piece as one word: its spaces stay inside.
+static ft_status undivided(ft_encoder *e, bool space, const char *text, size_t length) {
+    e->prefixed.count = 0;
+    FT_TRY(ft_text_reserve(&e->prefixed, length));
+    for (size_t i = 0, n; i < length; i += n) {
+        n = space_at(text + i, length - i);
+        e->prefixed.data[e->prefixed.count++] = n > 0 ? ' ' : text[i];
+        if (n == 0) n = 1;
+    }
+    return ft_unigram_word(&e->t->unigram, space, e->prefixed.data, e->prefixed.count, &e->unigram, e->out);
+}
+
+static ft_status metaspace(ft_encoder *e, const ft_split *split, const char *text, size_t length, bool first) {
+    bool prefix = split->prefix == FT_PREFIX_ALWAYS || (split->prefix == FT_PREFIX_FIRST && first);
+    size_t at = space_at(text, length);
+    bool space = at > 0 || prefix;
+    if (!split->divide) return undivided(e, space && at == 0, text, length);
+    while (e->out->count < e->limit) { // text[at] is behind the word's space
+        size_t end = at, next = 0;
+        while (end < length && (next = space_at(text + end, length - end)) == 0)
+            end++;
+        FT_TRY(ft_unigram_word(&e->t->unigram, space, text + at, end - at, &e->unigram, e->out));
+        if (end == length) break;
+        at = end + next, space = true;
+    }
+    return FT_OK;
+}
+
+// text is not empty.
+static ft_status step(ft_encoder *e, size_t index, const char *text, size_t length, bool first) {
+    const ft_tokenizer *t = e->t;
+    const ft_split *split = &t->splits[index];
+    if (index == t->split_count) return word_pieces(t, text, length, e->out);
+    switch (split->kind) {
+    case FT_SPLIT_BYTE_LEVEL: return byte_level(e, split, text, length);
+    case FT_SPLIT_METASPACE: return metaspace(e, split, text, length, first);
+    default: return by_kind(e, index, text, length, first);
+    }
+}
+
+ft_status ft_encode_piece(ft_encoder *e, const char *text, size_t length, bool first) {
+    return length > 0 && e->out->count < e->limit ? step(e, 0, text, length, first) : FT_OK;
+}
