@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
@@ -76,12 +77,14 @@ static ft_status locate(ft_tuning *t, const ft_tuning_call *call) {
     return t->directory != NULL ? FT_OK : FT_NO_MEMORY;
 }
 
-// The lock goes with the process, however it ends.
+// The lock goes with the process, however it ends; when a kill meets it between fork and exec, with its child's a moment
+// later, which is what the patience is for.
 static ft_status lock(ft_tuning *t) {
     FT_TRY(ft_make_directories(t->directory));
     t->lock = open(t->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (t->lock < 0) return ft_fail_errno(FT_FAILED, errno, t->directory, "cannot open the study's directory");
-    if (flock(t->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return FT_OK; // some file systems have no locks
+    for (double last = ft_now() + 3; ft_now() < last; nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL))
+        if (flock(t->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return FT_OK; // some file systems have none
     ft_fail(FT_INVALID, t->place.directory, "another `ftengine tune` is running this study");
     ft_hint("`ftengine study show %s` looks at it meanwhile", t->place.name);
     return FT_INVALID;
