@@ -36,7 +36,7 @@ static ft_status load(ft_classifier *c) {
     c->options.model.head.hidden = c->settings.head_hidden;
     c->options.model.head.activation = c->settings.head_activation;
     FT_TRY(ft_cpu_open((int)c->options.device.threads, strcmp(c->options.device.isa, "auto") == 0 ? NULL : c->options.device.isa, &c->device));
-    ft_memory_options memory = {.allocator = ft_allocator_options_of(&c->options, c->device->total_bytes, 0)};
+    ft_memory_options memory = {.allocator = ft_allocator_options_of(&c->options, c->device, 0)};
     FT_TRY(ft_memory_create_with(c->device, &memory, &c->memory));
     FT_TRY(ft_model_create(c->memory, &c->config, &c->options, c->labels.count, &c->model));
     ft_load_report report;

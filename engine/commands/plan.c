@@ -120,7 +120,7 @@ ft_status ft_command_plan(int argc, char **argv) {
 ft_plan_request ft_plan_request_of(const ft_plan_task *task, const ft_config *config) {
     ft_plan_request request = {.labels = task->labels};
     if (task->card == NULL) return request; // the planner knows memory.limit and this machine
-    size_t limit = ft_allocator_options_of(config, task->card->bytes, 0).limit,
+    size_t limit = ft_limit_of(config, task->card->bytes),
            most = task->card->bytes - FT_CARD_OUTSIDE_BYTES;
     request.budget_bytes = limit != 0 && limit < most ? limit : most;
     return request;

@@ -34,6 +34,7 @@ typedef enum ft_metric {
     FT_METRIC_COUNT
 } ft_metric;
 typedef enum ft_output_exists { FT_EXISTS_NEW = 0, FT_EXISTS_RESUME, FT_EXISTS_ERROR } ft_output_exists;
+typedef enum ft_ranges { FT_RANGES_AUTO = 0, FT_RANGES_ON, FT_RANGES_OFF } ft_ranges;
 typedef enum ft_precision { FT_PRECISION_FP32 = 0 } ft_precision;
 
 typedef struct ft_int_list {
@@ -97,7 +98,7 @@ typedef struct ft_config {
     struct {
         int64_t limit; // bytes; 0 = what the device has; < 0: minus millionths of what it has
         int64_t max_split_size; // bytes; 0 = no limit
-        bool expandable_segments;
+        ft_ranges expandable_segments;
         double garbage_collection_threshold; // share of the limit; 0 = off
         bool timeline;
     } memory;

@@ -66,6 +66,8 @@ static const ft_option_choice pruner_choices[] = {{"none", 0},    {"median", 0},
                                                   {"halving", 0}, {"hyperband", 0}, {"threshold", 0},
                                                   {NULL, 0}};
 static const ft_option_choice keep_choices[] = {{"best", 0}, {"top-k", 0}, {"all", 0}, {"none", 0}, {NULL, 0}};
+static const ft_option_choice ranges_choices[] = {{"auto", FT_RANGES_AUTO}, {"true", FT_RANGES_ON},   {"on", FT_RANGES_ON},
+                                                  {"false", FT_RANGES_OFF}, {"off", FT_RANGES_OFF}, {NULL, 0}};
 static const ft_option_choice isa_choices[] = {{"auto", 0}, {"portable", 0}, {"avx2", 0}, {"avx512", 0}, {NULL, 0}};
 
 const ft_section ft_sections[] = {
@@ -244,8 +246,9 @@ const ft_option ft_options[] = {
      .automatic = true,
      .elsewhere = "max_split_size_mb",
      .help = "Free blocks larger than this are never split for smaller requests. auto: every block may be split."},
-    BOOL(memory.expandable_segments, "false",
-         .help = "One range of addresses that grows, instead of segments: less is reserved when sizes vary."),
+    CHOICE(memory.expandable_segments, "auto", ranges_choices,
+           .help = "Ranges of addresses that grow, instead of segments: less is reserved, above all when sizes vary. "
+                   "auto: where the device has them, unless memory.max_split_size is given."),
     FLOAT(memory.garbage_collection_threshold, "0", 0, 1, .high_open = true,
           .help = "Share of memory.limit above which cached segments are given back before new ones are taken. 0: only "
                   "when there is no other way."),

@@ -369,8 +369,11 @@ int ft_memory_holders_at_peak(ft_memory *m, ft_memory_use *uses, int most) {
 }
 
 bool ft_memory_refused(ft_memory *m, ft_memory_refusal *refusal) {
-    if (m->refused) *refusal = m->refusal;
-    return m->refused;
+    pthread_mutex_lock(&m->lock);
+    bool refused = m->refused;
+    if (refused) *refusal = m->refusal;
+    pthread_mutex_unlock(&m->lock);
+    return refused;
 }
 
 ft_status ft_memory_trace(ft_memory *m) { return m->timeline == NULL ? ft_timeline_new(&m->timeline) : FT_OK; }

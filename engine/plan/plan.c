@@ -53,7 +53,7 @@ ft_status ft_plan_run(const ft_config *config, const ft_plan_request *request, f
     plan->with_data = config->data.train[0] != '\0';
     plan->budget_bytes = request->budget_bytes;
     size_t machine = ft_cpu_total_bytes();
-    if (plan->budget_bytes == 0) plan->budget_bytes = ft_allocator_options_of(config, machine, 0).limit;
+    if (plan->budget_bytes == 0) plan->budget_bytes = ft_limit_of(config, machine);
     if (plan->budget_bytes == 0) plan->budget_bytes = machine;
     ft_log_level level = ft_log_get_level();
     ft_log_set_level(FT_LOG_SILENT); // what training says while it opens

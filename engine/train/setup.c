@@ -21,7 +21,7 @@ static ft_status open_device(ft_trainer *t, const ft_trainer_source *source) {
     t->device = source->device;
     if (t->device == NULL)
         FT_TRY(ft_cpu_open((int)c->device.threads, strcmp(c->device.isa, "auto") == 0 ? NULL : c->device.isa, &t->device));
-    ft_memory_options options = {.allocator = ft_allocator_options_of(c, t->device->total_bytes, source->limit)};
+    ft_memory_options options = {.allocator = ft_allocator_options_of(c, t->device, source->limit)};
     return ft_memory_create_with(t->device, &options, &t->memory);
 }
 

@@ -107,7 +107,7 @@ static inline void make_tiny_run(tiny_run *t, const char *scratch, uint64_t seed
     if (chance(t, 20)) set(t, "eval.strategy=%s", chance(t, 50) ? "no" : "epoch");
     if (chance(t, 30)) set(t, "model.hidden_dropout=%s", chance(t, 50) ? "0" : "0.3");
     if (chance(t, 20)) set(t, "model.attention_dropout=0");
-    if (chance(t, 20)) set(t, "memory.expandable_segments=true");
+    if (chance(t, 60)) set(t, "memory.expandable_segments=%s", chance(t, 50) ? "true" : "false");
     else if (chance(t, 20)) set(t, "memory.max_split_size=%s", chance(t, 50) ? "2MiB" : "5MiB");
     if (chance(t, 20)) set(t, "memory.garbage_collection_threshold=0.%" PRId64, pick(t, 1, 9));
     if (chance(t, 30)) set(t, "output.save_steps=1");
