@@ -4,6 +4,7 @@
 
 #include "engine/config/options.h"
 #include "engine/io/files.h"
+#include "engine/train/stop.h"
 #include "engine/train/trainer.h"
 
 #include <errno.h>
@@ -151,6 +152,7 @@ static ft_status open_all(ft_tuning *t, const ft_tuning_call *call) {
 ft_status ft_tuning_open(const ft_config *config, const ft_tuning_call *call, ft_tuning *t) {
     *t = (ft_tuning){.config = config, .lock = -1, .started = ft_now(), .current = -1, .best_written = -1};
     ft_trial_attach("", &t->process);
+    ft_stop_install(); // a Ctrl-C from here on ends the loop before its first trial
     ft_status status = open_all(t, call);
     if (status == FT_OK) return FT_OK;
     ft_error error;

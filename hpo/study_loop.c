@@ -214,7 +214,6 @@ static ft_status loop(ft_tuning *t) {
 }
 
 ft_status ft_tuning_run(ft_tuning *t) {
-    ft_stop_install();
     FT_TRY(ft_tuning_tidy(t));
     ft_display_start(t);
     ft_status status = loop(t);
