@@ -13,7 +13,7 @@ middle() { sort -n "$1" | sed -n 6p; }
 row() {
     local name=$1 budget=$2 code
     shift 2
-    : >"$work/wall" >"$work/cpu" >"$work/kib"
+    rm -f "$work/wall" "$work/cpu" "$work/kib"
     for _ in 1 2 3 4 5 6 7 8 9 10 11; do
         code=0
         /usr/bin/time -q -o "$work/time" -f "%e %U %S %M" "$ftengine" plan "$@" >/dev/null 2>"$work/err" || code=$?
