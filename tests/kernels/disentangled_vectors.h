@@ -1,7 +1,9 @@
 // disentangled_vectors.h - test_disentangled_attention.c against tests/vectors/disentangled.txt; the script that writes
-// it, make_disentangled_vectors.py, describes the file. Included there, after what it uses.
+// it, make_disentangled_vectors.py, describes the file.
 #ifndef FT_TEST_DISENTANGLED_VECTORS_H
 #define FT_TEST_DISENTANGLED_VECTORS_H
+
+#include "disentangled_case.h"
 
 static FILE *vectors_open(void) {
     FILE *file = fopen(FT_TEST_VECTORS "/disentangled.txt", "re");

@@ -10,7 +10,7 @@ those one row in STEP and two sums of all elements with known weights, which any
     DIGITS                                      (one character each)
     case NAME SEED HEADS HEAD_DIM BUCKETS FURTHEST C2P P2C SEQUENCES LENGTH...
     tensor NAME ROWS COLS                       out dq dk dv dpk dpq; gradients of sum(out * dout)
-    sums SUM SUM NORM                           weights number(seed, 20), number(seed, 21); NORM: root of the sum of squares
+    sums SUM SUM NORM                           weights number(seed, 20), number(seed, 21); NORM: of all elements
     row R VALUE...
 """
 import pathlib
@@ -129,7 +129,8 @@ def rule_lines(rule):
     position = v2.build_relative_position(queries, queries, *rule) if rule[0] > 0 else None
     if position is None:
         position = v2.build_relative_position(queries, queries)
-    of = torch.clamp(position[0, REACH].flip(0) + span(rule), 0, 2 * span(rule) - 1).tolist()  # query REACH, keys falling
+    rising = position[0, REACH].flip(0)  # query REACH, keys falling
+    of = torch.clamp(rising + span(rule), 0, 2 * span(rule) - 1).tolist()
     return [f"rule {rule[0]} {rule[1]} {REACH} {of[0]}", "".join(str(b - a) for a, b in zip(of, of[1:]))]
 
 
