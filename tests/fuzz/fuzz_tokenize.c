@@ -1,6 +1,6 @@
-// Any bytes as text, under four sets of options, two of them with added tokens that swallow white space and match
-// normalised text. Ids must be in range, within the limit, the same when asked again, and a truncated call must give
-// the start of the full one.
+// Any bytes as text, under seven tokenizers: four of WordPiece, two of them with added tokens that swallow white space
+// and match normalised text, then byte-level BPE and two of Unigram. Ids must be in range, within the limit, the same
+// when asked again, and a truncated call must give the start of the full one.
 #include "engine/text/tokenizer.h"
 
 #include <stdint.h>
@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { KINDS = 4 };
+enum { WORD_PIECES = 4, KINDS = 7 };
 static ft_tokenizer *tokenizers[KINDS];
 
 static void write_file(const char *directory, const char *name, const char *text) {
@@ -23,11 +23,37 @@ static void write_file(const char *directory, const char *name, const char *text
     fclose(f);
 }
 
+#define FRAME ",\"post_processor\":{\"type\":\"RobertaProcessing\",\"cls\":[\"<s>\",0],\"sep\":[\"</s>\",1]}}"
+#define ADDED ",\"added_tokens\":[{\"id\":0,\"content\":\"<s>\",\"lstrip\":true},{\"id\":1,\"content\":\"</s>\"}]"
+#define UNIGRAM                                                                                                        \
+    "\"model\":{\"type\":\"Unigram\",\"unk_id\":2,\"vocab\":[[\"<s>\",0],[\"</"                                        \
+    "s>\",0],[\"<unk>\",0],[\"\xE2\x96\x81\",-2],"                                                                     \
+    "[\"\xE2\x96\x81\x61\",-1.5],[\"a\",-1],[\"b\",-3],[\"ab\",-4],[\"\xC3\xA9\",-2],[\"a\xE2\x96\x81\x62\",-2]]"      \
+    "}" ADDED
+static const char *const files[KINDS - WORD_PIECES] = {
+    "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"vocab\":{\"<s>\":0,\"</"
+    "s>\":1,\"<unk>\":2,\"a\":3,\"b\":4,\"ab\":5,"
+    "\"\xC4\xA0\":6,\"\xC4\xA0\x61\":7,\"aa\":8,\"aaaa\":9,\"'\":10,\"s\":11,\"'s\":12},\"merges\":[\"a b\",\"\xC4\xA0 "
+    "a\","
+    "\"a a\",\"aa aa\",\"' s\"]},\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":{\"type\":\"ByteLevel\"}" ADDED
+        FRAME,
+    "{" UNIGRAM
+    ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Strip\"},{\"type\":\"NFKD\"},{\"type\":"
+    "\"StripAccents\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" "
+    "\"}]},\"pre_tokenizer\":{\"type\":"
+    "\"Metaspace\",\"replacement\":\"\xE2\x96\x81\",\"split\":false}" FRAME,
+    "{" UNIGRAM
+    ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"\\\\s{2,}|[\\\\n\\\\r\\\\t]\"},\"content\":\" \"},"
+    "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Punctuation\"},{\"type\":\"Metaspace\","
+    "\"replacement\":"
+    "\"\xE2\x96\x81\",\"prepend_scheme\":\"first\"}]}" FRAME,
+};
+
 static void open_all(void) {
     static const char vocabulary[] =
         "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##b\nab\n##a\ne\n##e\n\xC3\xA9\n\xE4\xB8\xAD\n.\n\xE1\x84\x80\n"
         "##\xE1\x85\xA1\n##\xE3\x80\xAE\ni\n##\xCC\x87\n";
-    static const char *const configs[KINDS] = {
+    static const char *const configs[WORD_PIECES] = {
         "{}",
         "{\"do_lower_case\":false,\"strip_accents\":true,\"tokenize_chinese_chars\":false}",
         "{\"strip_accents\":false,\"mask_token\":{\"content\":\"[MASK]\",\"lstrip\":true,\"rstrip\":true,"
@@ -41,13 +67,19 @@ static void open_all(void) {
     char directory[] = "/dev/shm/ft-fuzz-text-XXXXXX", path[96];
     if (mkdtemp(directory) == NULL) abort();
     write_file(directory, "vocab.txt", vocabulary);
-    for (int i = 0; i < KINDS; i++) {
+    for (int i = 0; i < WORD_PIECES; i++) {
         write_file(directory, "tokenizer_config.json", configs[i]);
         if (ft_tokenizer_open(directory, &tokenizers[i]) != FT_OK) abort();
     }
     snprintf(path, sizeof path, "%s/vocab.txt", directory);
     unlink(path);
     snprintf(path, sizeof path, "%s/tokenizer_config.json", directory);
+    unlink(path);
+    for (int i = WORD_PIECES; i < KINDS; i++) {
+        write_file(directory, "tokenizer.json", files[i - WORD_PIECES]);
+        if (ft_tokenizer_open(directory, &tokenizers[i]) != FT_OK) abort();
+    }
+    snprintf(path, sizeof path, "%s/tokenizer.json", directory);
     unlink(path);
     rmdir(directory);
 }
