@@ -29,9 +29,12 @@ static tally count(const ft_tuning *t) {
 
 static const char *time_text(double seconds, char out[32]) {
     long s = seconds > 0 && seconds < 1e9 ? lround(seconds) : 0;
-    if (s >= 3600) snprintf(out, 32, "%ldh%02ldm", s / 3600, s % 3600 / 60);
-    else if (s >= 60) snprintf(out, 32, "%ldm%02lds", s / 60, s % 60);
-    else snprintf(out, 32, "%lds", s);
+    if (s >= 3600)
+        snprintf(out, 32, "%ldh%02ldm", s / 3600, s % 3600 / 60);
+    else if (s >= 60)
+        snprintf(out, 32, "%ldm%02lds", s / 60, s % 60);
+    else
+        snprintf(out, 32, "%lds", s);
     return out;
 }
 
@@ -53,7 +56,8 @@ static void add_params(const ft_tuning *t, const ft_trial *trial, char *out, siz
         const char *name = t->study->trials.names.name[trial->params[i].name];
         const ft_space_rule *rule = ft_space_find(&t->space, name);
         const char *text = rule != NULL ? ft_space_value_text(rule, trial->params[i].value, &arena) : "?";
-        if (text != NULL && rule != NULL && ft_options[rule->option].type == FT_OPTION_PATH && strrchr(text, '/') != NULL)
+        if (text != NULL && rule != NULL && ft_options[rule->option].type == FT_OPTION_PATH &&
+            strrchr(text, '/') != NULL)
             text = strrchr(text, '/') + 1;
         if (text != NULL && rule != NULL && rule->distribution.kind == FT_FLOAT) {
             char *rounded = ft_arena_format(&arena, "%.4g", trial->params[i].value);
@@ -68,9 +72,11 @@ void ft_display_start(const ft_tuning *t) {
     tally c = count(t);
     int searched = 0;
     for (int i = 0; i < t->space.count; i++)
-        searched += t->space.rules[i].name != NULL && ft_space_find(&t->space, t->space.rules[i].name) == &t->space.rules[i];
+        searched +=
+            t->space.rules[i].name != NULL && ft_space_find(&t->space, t->space.rules[i].name) == &t->space.rules[i];
     ft_info("study      %s in %s", t->place.name, t->place.directory);
-    ft_info("space      %d parameters, sampler %s, pruner %s", searched, t->config->study.sampler, t->config->study.pruner);
+    ft_info("space      %d parameters, sampler %s, pruner %s", searched, t->config->study.sampler,
+            t->config->study.pruner);
     if (c.finished > 0)
         ft_info("so far     %lld trials: %lld complete, %lld pruned, %lld failed", (long long)c.finished,
                 (long long)c.completed, (long long)c.pruned, (long long)c.failed);
@@ -99,29 +105,33 @@ void ft_display_trial(ft_tuning *t) {
     int64_t number = ft_tuning_best(t);
     double left = remaining(t, &c);
     if (number >= 0)
-        snprintf(best, sizeof best, "  best %.5g (trial %lld)", t->study->trials.trial[number].values[0], (long long)number);
+        snprintf(best, sizeof best, "  best %.5g (trial %lld)", t->study->trials.trial[number].values[0],
+                 (long long)number);
     if (t->goal > 0) snprintf(goal, sizeof goal, "/%lld", (long long)t->goal);
     if (t->ran > 0) snprintf(rate, sizeof rate, "  %.1f trials/h", (double)t->ran * 3600 / (now - t->started));
     if (!isnan(t->current_value)) snprintf(value, sizeof value, " %.5g", t->current_value);
-    ft_status_line("%lld%s done (%lld pruned, %lld failed)%s  trial %lld: step %lld%s, %s%s%s%s%s", (long long)c.finished,
-                   goal, (long long)c.pruned, (long long)c.failed, best, (long long)t->current, (long long)t->current_step,
-                   value, ft_bytes_text((size_t)ft_trial_memory(&t->process), memory), rate, left >= 0 ? "  " : "",
-                   left >= 0 ? time_text(left, eta) : "", left >= 0 ? " left" : "");
+    ft_status_line("%lld%s done (%lld pruned, %lld failed)%s  trial %lld: step %lld%s, %s%s%s%s%s",
+                   (long long)c.finished, goal, (long long)c.pruned, (long long)c.failed, best, (long long)t->current,
+                   (long long)t->current_step, value, ft_bytes_text((size_t)ft_trial_memory(&t->process), memory), rate,
+                   left >= 0 ? "  " : "", left >= 0 ? time_text(left, eta) : "", left >= 0 ? " left" : "");
 }
 
 void ft_display_finished(const ft_tuning *t, int64_t number) {
     const ft_trial *trial = &t->study->trials.trial[number];
     char values[240], params[480], error[240] = "";
-    static const char *const words[] = {[FT_RUNNING] = "running", [FT_COMPLETE] = "complete", [FT_PRUNED] = "pruned",
-                                        [FT_FAIL] = "failed", [FT_WAITING] = "waiting"};
+    static const char *const words[] = {[FT_RUNNING] = "running",
+                                        [FT_COMPLETE] = "complete",
+                                        [FT_PRUNED] = "pruned",
+                                        [FT_FAIL] = "failed",
+                                        [FT_WAITING] = "waiting"};
     add_values(t, trial, values, sizeof values);
     add_params(t, trial, params, sizeof params);
     if (trial->state == FT_FAIL) {
         ft_arena arena = {0};
         const char *json = NULL;
         if (ft_stored_attribute((ft_stored *)t->study, number, FT_USER_ATTRIBUTE, "error", &arena, &json) == FT_OK &&
-            json != NULL)
-            snprintf(error, sizeof error, "  %.230s", json);
+            json != NULL && strlen(json) >= 2)
+            snprintf(error, sizeof error, "  %.*s", (int)(strlen(json) - 2 < 230 ? strlen(json) - 2 : 230), json + 1);
         ft_arena_free(&arena);
     }
     ft_info("trial %-4lld %-8s %s%s%s  %s%s", (long long)number, words[trial->state], values,

@@ -36,8 +36,11 @@ static ft_status unknown(const char *name, ft_arena *arena) {
     }
     ft_fail(FT_INVALID, "study.objective", "there is no figure '%.60s' to look for", name);
     const char *near = ft_nearest(name, count, names);
-    if (near != NULL) ft_hint("did you mean %s?", near);
-    else ft_hint("eval.METRIC, test.METRIC, train.loss, seconds.total, tokens_per_second, memory.peak_reserved_bytes, ...");
+    if (near != NULL)
+        ft_hint("did you mean %s?", near);
+    else
+        ft_hint(
+            "eval.METRIC, test.METRIC, train.loss, seconds.total, tokens_per_second, memory.peak_reserved_bytes, ...");
     return FT_INVALID;
 }
 
@@ -76,7 +79,8 @@ static ft_status read_one(const ft_config *config, char *text, ft_arena *arena, 
         text[n - 1] = '\0';
     char *space = text + strcspn(text, " \t"), *name = space + strspn(space, " \t");
     bool maximize = strncmp(text, "maximize ", 9) == 0, minimize = strncmp(text, "minimize ", 9) == 0;
-    if (*name == '\0') name = text;
+    if (*name == '\0')
+        name = text;
     else if (!maximize && !minimize)
         return ft_fail(FT_INVALID, "study.objective", "'%.60s': a direction is maximize or minimize", text);
     bool found;

@@ -20,9 +20,9 @@ typedef struct ft_objectives {
     int count;
 } ft_objectives;
 
-// study.objective: "maximize eval.accuracy, minimize seconds.total". The direction may be left out where it goes without
-// saying; an empty text stands for eval.metric. Texts live in the arena. FT_INVALID for names that are none, with the
-// nearest, and for figures that this configuration does not produce.
+// study.objective: "maximize eval.accuracy, minimize seconds.total". The direction may be left out where it goes
+// without saying; an empty text stands for eval.metric. Texts live in the arena. FT_INVALID for names that are none,
+// with the nearest, and for figures that this configuration does not produce.
 ft_status ft_objectives_read(const ft_config *config, ft_arena *arena, ft_objectives *out);
 // The objective's figure in a run.json; false when it is absent or no finite number.
 bool ft_objective_value(const ft_objective *objective, const json_t *run, double *value);

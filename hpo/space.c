@@ -118,8 +118,7 @@ static ft_status read_range(reading *r, const ft_option *option, const ft_spec *
         FT_TRY(number(spec->words[0], line, &low));
         FT_TRY(number(spec->words[1], line, &high));
         if (spec->step != NULL) FT_TRY(number(spec->step, line, &step));
-        if (spec->step != NULL && step <= 0)
-            return ft_fail(FT_INVALID, line->where, "a step is above 0, got %g", step);
+        if (spec->step != NULL && step <= 0) return ft_fail(FT_INVALID, line->where, "a step is above 0, got %g", step);
         FT_TRY(ft_distribution_float(line->where, low, high, spec->log, step, &rule->distribution));
     }
     const char *ignored; // between two values that the option takes it takes all
@@ -141,7 +140,8 @@ static ft_status read_rule(reading *r, const ft_space_line *line, const ft_spec 
     FT_TRY(ft_spec_parse(line->text, line->where, arena, spec));
     *out = spec;
     ft_space_rule *rule = &r->space->rules[r->space->count];
-    *rule = (ft_space_rule){.option = index, .where = ft_arena_strdup(arena, line->where), .test_count = spec->test_count};
+    *rule =
+        (ft_space_rule){.option = index, .where = ft_arena_strdup(arena, line->where), .test_count = spec->test_count};
     if (rule->where == NULL) return FT_NO_MEMORY;
     switch (spec->kind) {
     case FT_SPEC_FIXED: FT_TRY(canonical(r, option, spec->words[0], line, &rule->fixed)); break;
@@ -181,8 +181,9 @@ static ft_status check_reached(const ft_space *space) {
     for (int i = 0; i < space->count; i++)
         for (int k = 0; k < i; k++)
             if (space->rules[k].option == space->rules[i].option && space->rules[k].test_count == 0) {
-                ft_status status = ft_fail(FT_INVALID, space->rules[i].where, "%s has a line without a condition already (%s)",
-                                           ft_options[space->rules[i].option].name, space->rules[k].where);
+                ft_status status =
+                    ft_fail(FT_INVALID, space->rules[i].where, "%s has a line without a condition already (%s)",
+                            ft_options[space->rules[i].option].name, space->rules[k].where);
                 ft_hint("give the earlier line a condition: OPTION = ... if OTHER = VALUE");
                 return status;
             }
@@ -230,8 +231,8 @@ static ft_status never(const ft_space *space, const ft_space_test *test, const c
     for (int i = 0; i < space->count; i++)
         for (int k = 0; space->rules[i].option == test->option && k < space->rules[i].distribution.choice_count; k++)
             if (count < FT_OPTION_LIMIT)
-                names[count++] = option->type == FT_OPTION_PATH ? last_part(space->rules[i].choices[k])
-                                                                : space->rules[i].choices[k];
+                names[count++] =
+                    option->type == FT_OPTION_PATH ? last_part(space->rules[i].choices[k]) : space->rules[i].choices[k];
     ft_fail(FT_INVALID, where, "%s is never '%s' in this space", option->name, value);
     const char *near = ft_nearest(last_part(value), count, names);
     if (near != NULL) ft_hint("did you mean %s?", near);
@@ -249,7 +250,8 @@ static ft_status read_test(reading *r, const ft_space_line *line, const ft_spec_
     }
     const ft_option *option = &ft_options[index];
     if (index >= ft_option_count())
-        return ft_fail(FT_INVALID, line->where, "%s is the same in all trials: no condition can look at it", option->name);
+        return ft_fail(FT_INVALID, line->where, "%s is the same in all trials: no condition can look at it",
+                       option->name);
     if (from->comparison >= FT_IS_BELOW && !numeric(option))
         return ft_fail(FT_INVALID, line->where, "%s is no number: compare it with =, != or in", option->name);
     *test = (ft_space_test){.option = index, .comparison = from->comparison, .count = from->count};

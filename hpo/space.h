@@ -44,7 +44,7 @@ typedef struct ft_space_rule {
     const char *fixed; // the value; NULL: it is drawn
     const char *name;  // stored name; NULL when fixed
     ft_distribution distribution;
-    const char **choices;  // categorical: what the option is set to, by index
+    const char **choices; // categorical: what the option is set to, by index
     ft_space_test *tests;
     int test_count;
 } ft_space_rule;

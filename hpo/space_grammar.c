@@ -94,10 +94,12 @@ static ft_status range(cursor *c, ft_spec *spec) {
         size_t length = equals != NULL ? (size_t)(equals - extra) : 0;
         while (length > 0 && isspace((unsigned char)extra[length - 1]))
             length--;
-        if (strcmp(extra, "log") == 0 && !spec->log) spec->log = true;
+        if (strcmp(extra, "log") == 0 && !spec->log)
+            spec->log = true;
         else if (length == 4 && strncmp(extra, "step", 4) == 0 && spec->step == NULL)
             spec->step = equals + 1 + strspn(equals + 1, " \t");
-        else return ft_fail(FT_INVALID, c->where, "'%.60s' is unknown here: a range is %s", extra, form);
+        else
+            return ft_fail(FT_INVALID, c->where, "'%.60s' is unknown here: a range is %s", extra, form);
     }
     if (spec->count < 2) return ft_fail(FT_INVALID, c->where, "a range has two bounds: %s", form);
     spec->count = 2;
@@ -127,8 +129,10 @@ static ft_status unknown_function(const cursor *c, const char *from, size_t leng
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), from);
     ft_fail(FT_INVALID, c->where, "there is no %s(): a space is float(), int(), choice() or a value", name);
     const char *near = ft_nearest(name, 3, names);
-    if (near != NULL) ft_hint("did you mean %s()?", near);
-    else ft_hint("a value with parentheses stands in \"quotes\"");
+    if (near != NULL)
+        ft_hint("did you mean %s()?", near);
+    else
+        ft_hint("a value with parentheses stands in \"quotes\"");
     return FT_INVALID;
 }
 
@@ -170,8 +174,8 @@ static ft_status comparison(cursor *c, ft_spec_test *test) {
     static const struct {
         const char *sign;
         ft_comparison comparison;
-    } signs[] = {{"==", FT_IS_ONE_OF},   {"=", FT_IS_ONE_OF},     {"!=", FT_IS_NONE_OF}, {"<=", FT_IS_AT_MOST},
-                 {"<", FT_IS_BELOW}, {">=", FT_IS_AT_LEAST}, {">", FT_IS_ABOVE}};
+    } signs[] = {{"==", FT_IS_ONE_OF}, {"=", FT_IS_ONE_OF},    {"!=", FT_IS_NONE_OF}, {"<=", FT_IS_AT_MOST},
+                 {"<", FT_IS_BELOW},   {">=", FT_IS_AT_LEAST}, {">", FT_IS_ABOVE}};
     skip_blanks(c);
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
         size_t length = strlen(signs[i].sign);
@@ -216,6 +220,4 @@ ft_status ft_spec_parse(const char *text, const char *where, ft_arena *arena, ft
     return expected(&c, spec->test_count > 0 ? "'and' or the end of the line" : "'if' or the end of the line");
 }
 
-bool ft_spec_needs_quotes(const char *word_) {
-    return word_[0] == '\0' || strpbrk(word_, " \t,()[]\"'=") != NULL;
-}
+bool ft_spec_needs_quotes(const char *word_) { return word_[0] == '\0' || strpbrk(word_, " \t,()[]\"'=") != NULL; }

@@ -8,9 +8,12 @@
 #include <string.h>
 
 static void write_word(FILE *out, const ft_option *option, const char *text) {
-    if (option->type == FT_OPTION_LIST) fprintf(out, "[%s]", text);
-    else if (!ft_spec_needs_quotes(text)) fputs(text, out);
-    else fprintf(out, strchr(text, '"') == NULL ? "\"%s\"" : "'%s'", text);
+    if (option->type == FT_OPTION_LIST)
+        fprintf(out, "[%s]", text);
+    else if (!ft_spec_needs_quotes(text))
+        fputs(text, out);
+    else
+        fprintf(out, strchr(text, '"') == NULL ? "\"%s\"" : "'%s'", text);
 }
 
 static const char *portable(const ft_option *option, const char *text) {
@@ -42,13 +45,15 @@ static void write_range(FILE *out, const ft_distribution *d) {
 }
 
 static void write_test(FILE *out, const ft_space_test *test, bool absolute) {
-    static const char *const signs[] = {[FT_IS_ONE_OF] = "=", [FT_IS_NONE_OF] = "!=", [FT_IS_BELOW] = "<",
-                                        [FT_IS_AT_MOST] = "<=", [FT_IS_ABOVE] = ">", [FT_IS_AT_LEAST] = ">="};
+    static const char *const signs[] = {[FT_IS_ONE_OF] = "=",   [FT_IS_NONE_OF] = "!=", [FT_IS_BELOW] = "<",
+                                        [FT_IS_AT_MOST] = "<=", [FT_IS_ABOVE] = ">",    [FT_IS_AT_LEAST] = ">="};
     const ft_option *option = &ft_options[test->option];
     bool several = test->count > 1;
     fprintf(out, "%s ", option->name);
-    if (several) fputs(test->comparison == FT_IS_ONE_OF ? "in (" : "not in (", out);
-    else fprintf(out, "%s ", signs[test->comparison]);
+    if (several)
+        fputs(test->comparison == FT_IS_ONE_OF ? "in (" : "not in (", out);
+    else
+        fprintf(out, "%s ", signs[test->comparison]);
     for (int i = 0; i < test->count; i++) {
         if (i > 0) fputs(", ", out);
         write_word(out, option, absolute ? test->values[i] : portable(option, test->values[i]));
@@ -58,8 +63,10 @@ static void write_test(FILE *out, const ft_space_test *test, bool absolute) {
 
 static void write_rule(FILE *out, const ft_space_rule *rule, bool absolute) {
     const ft_option *option = &ft_options[rule->option];
-    if (rule->fixed != NULL) write_word(out, option, absolute ? rule->fixed : portable(option, rule->fixed));
-    else if (rule->distribution.kind != FT_CATEGORICAL) write_range(out, &rule->distribution);
+    if (rule->fixed != NULL)
+        write_word(out, option, absolute ? rule->fixed : portable(option, rule->fixed));
+    else if (rule->distribution.kind != FT_CATEGORICAL)
+        write_range(out, &rule->distribution);
     else {
         fputs("choice(", out);
         for (int i = 0; i < rule->distribution.choice_count; i++) {

@@ -78,8 +78,8 @@ static ft_status locate(ft_tuning *t, const ft_tuning_call *call) {
     return t->directory != NULL ? FT_OK : FT_NO_MEMORY;
 }
 
-// The lock goes with the process, however it ends; when a kill meets it between fork and exec, with its child's a moment
-// later, which is what the patience is for.
+// The lock goes with the process, however it ends; when a kill meets it between fork and exec, with its child's a
+// moment later, which is what the patience is for.
 static ft_status lock(ft_tuning *t) {
     FT_TRY(ft_make_directories(t->directory));
     t->lock = open(t->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -41,14 +41,14 @@ typedef struct ft_tuning {
     struct ft_sampler *sampler; // sampler.h
     struct ft_grid_axis *axes;  // of a grid
     ft_pruner *pruner;
-    int64_t resource; // what the pruner found out; 0: nothing yet
-    int64_t goal;     // finished trials; 0: no end
-    double started;   // ft_now()
-    int64_t began_with;    // finished trials at the start
-    int failures;          // in a row
-    int64_t ran;           // trials that ended in this call
-    const char *stopped_by; // why the study ended, NULL: it has not
-    bool *lean;            // [lean_count] by trial: nothing big is left in its directory
+    int64_t resource;                 // what the pruner found out; 0: nothing yet
+    int64_t goal;                     // finished trials; 0: no end
+    double started;                   // ft_now()
+    int64_t began_with;               // finished trials at the start
+    int failures;                     // in a row
+    int64_t ran;                      // trials that ended in this call
+    const char *stopped_by;           // why the study ended, NULL: it has not
+    bool *lean;                       // [lean_count] by trial: nothing big is left in its directory
     int64_t lean_count, best_written; // whose best.ini is there, -1
     // the running trial, for the display
     int64_t current, current_step;
@@ -58,8 +58,8 @@ typedef struct ft_tuning {
     ft_arena arena;
 } ft_tuning;
 
-// Nothing is written before everything has been looked at: space, objectives, options of sampler and pruner, paths, and,
-// of a study that exists, that space and objectives are the same (FT_INVALID with the difference).
+// Nothing is written before everything has been looked at: space, objectives, options of sampler and pruner, paths,
+// and, of a study that exists, that space and objectives are the same (FT_INVALID with the difference).
 ft_status ft_tuning_open(const ft_config *config, const ft_tuning_call *call, ft_tuning *tuning);
 // Until a stop rule, a signal or an error. FT_OK: the study is at its end (or its time was up) with a completed trial.
 // FT_FAILED: none completed, or too many failures in a row. FT_INTERRUPTED, FT_TERMINATED: stopped; the running trial
@@ -78,7 +78,7 @@ ft_status ft_tuning_check_identity(ft_tuning *tuning);
 ft_status ft_tuning_store_identity(ft_tuning *tuning);
 ft_status ft_tuning_write_config(ft_tuning *tuning); // config.ini of the study
 // study_ask.c: the next trial, with its parameters, in the file; its directory with config.ini.
-ft_status ft_tuning_next(ft_tuning *tuning, int64_t *number); // -1: a grid is at its end
+ft_status ft_tuning_next(ft_tuning *tuning, int64_t *number);   // -1: a grid is at its end
 ft_status ft_tuning_prepare(ft_tuning *tuning, int64_t number); // FT_INVALID: the values do not go together
 ft_status ft_tuning_trial_config(const ft_tuning *tuning, int64_t number, ft_config *config); // free its arena only
 char *ft_tuning_trial_directory(const ft_tuning *tuning, int64_t number, ft_arena *arena);

@@ -71,7 +71,8 @@ static ft_status decide_drawn(deciding *d, const ft_space_rule *rule) {
     const ft_trial_param *known = name >= 0 ? ft_trial_find_param(&study->trials.trial[d->number], name) : NULL;
     double value;
     bool there = known != NULL && ft_distribution_contains(&rule->distribution, known->value);
-    if (there) value = known->value;
+    if (there)
+        value = known->value;
     else if (!d->fresh)
         return ft_fail(FT_INVALID, rule->name, "trial %lld has no value of it in this space", (long long)d->number);
     else {
@@ -195,7 +196,8 @@ ft_status ft_tuning_prepare(ft_tuning *t, int64_t number) {
             if (status == FT_OK) status = ft_atomic_open(&file, path);
             if (status == FT_OK && (status = ft_config_write(&config, true, true, file.stream)) != FT_OK)
                 ft_atomic_abort(&file);
-            else if (status == FT_OK) status = ft_atomic_commit(&file);
+            else if (status == FT_OK)
+                status = ft_atomic_commit(&file);
             ft_arena_free(&config.arena);
         }
     }

@@ -73,8 +73,10 @@ static ft_status choose_kept(const ft_tuning *t, bool *kept) {
     int64_t best = ft_tuning_best(t);
     if (strcmp(keep, "none") == 0) return FT_OK;
     if (strcmp(keep, "top-k") == 0) return choose(t, t->config->study.keep_count, kept);
-    if (t->study->trials.objectives > 1) choose_front(t, kept);
-    else if (best >= 0) kept[best] = true;
+    if (t->study->trials.objectives > 1)
+        choose_front(t, kept);
+    else if (best >= 0)
+        kept[best] = true;
     return FT_OK;
 }
 
@@ -130,8 +132,10 @@ static ft_status write_best(ft_tuning *t, int64_t number) {
     if (status == FT_OK) {
         write_head(t, &t->study->trials.trial[number], file.stream);
         status = ft_config_write(&config, true, true, file.stream);
-        if (status == FT_OK) status = ft_atomic_commit(&file);
-        else ft_atomic_abort(&file);
+        if (status == FT_OK)
+            status = ft_atomic_commit(&file);
+        else
+            ft_atomic_abort(&file);
     }
     ft_arena_free(&config.arena);
     return status;
@@ -142,8 +146,10 @@ ft_status ft_tuning_tidy(ft_tuning *t) {
     if (best >= 0 && best != t->best_written) {
         ft_status status = write_best(t, best);
         // The best trial of another program's study may have other parameters than this space.
-        if (status == FT_INVALID && !ft_tuning_is_ours(t, best)) ft_error_clear();
-        else FT_TRY(status);
+        if (status == FT_INVALID && !ft_tuning_is_ours(t, best))
+            ft_error_clear();
+        else
+            FT_TRY(status);
         t->best_written = best;
     }
     return remove_models(t);

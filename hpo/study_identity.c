@@ -1,5 +1,5 @@
-// study_identity.c - what must not change from one call to the next: the space and the objectives. They are kept with the
-// study, so that a difference can be told; other options may change, with a warning.
+// study_identity.c - what must not change from one call to the next: the space and the objectives. They are kept with
+// the study, so that a difference can be told; other options may change, with a warning.
 #include "hpo/study.h"
 
 #include "engine/config/options.h"
@@ -24,8 +24,10 @@ static json_t *space_json(const ft_tuning *t, ft_arena *arena) {
             nth += t->space.rules[k].option == rule->option;
         const char *name = ft_options[rule->option].name, *text = ft_space_rule_text(rule, arena);
         const char *key = nth == 1 ? name : ft_arena_format(arena, "%s (%d)", name, nth);
-        if (key == NULL || text == NULL) failed = true;
-        else ft_json_put(object, key, ft_json_text(text), &failed);
+        if (key == NULL || text == NULL)
+            failed = true;
+        else
+            ft_json_put(object, key, ft_json_text(text), &failed);
     }
     if (!failed && object != NULL) return object;
     json_decref(object);
@@ -95,7 +97,8 @@ static ft_status compare_directions(const ft_tuning *t) {
                        trials->objectives, trials->objectives == 1 ? "" : "s", t->objectives.count);
     for (int i = 0; i < trials->objectives; i++)
         if (trials->maximize[i] != t->objectives.list[i].maximize)
-            return ft_fail(FT_INVALID, t->place.name, "this study %ss its objective %d, and study.objective would %s %s",
+            return ft_fail(FT_INVALID, t->place.name,
+                           "this study %ss its objective %d, and study.objective would %s %s",
                            trials->maximize[i] ? "maximize" : "minimize", i + 1,
                            t->objectives.list[i].maximize ? "maximize" : "minimize", t->objectives.list[i].name);
     return FT_OK;

@@ -87,7 +87,8 @@ static bool ended_before(const char *directory) {
     json_t *run = NULL;
     const char *path = ft_path_join(&arena, directory, "run.json"), *status;
     bool ended = path != NULL && ft_path_exists(path) && ft_json_load(path, &run) == FT_OK &&
-                 (status = json_string_value(json_object_get(run, "status"))) != NULL && strcmp(status, "completed") == 0;
+                 (status = json_string_value(json_object_get(run, "status"))) != NULL &&
+                 strcmp(status, "completed") == 0;
     json_decref(run);
     ft_arena_free(&arena);
     if (!ended) ft_error_clear();
@@ -174,8 +175,10 @@ static ft_status run_trial(ft_tuning *t, int64_t number, bool *interrupted) {
     int code;
     ft_error_save(&error);
     ft_status end = ft_trial_end(&t->process, 0, &code); // after an error it may still be running
-    if (status != FT_OK) ft_error_restore(&error);
-    else status = end;
+    if (status != FT_OK)
+        ft_error_restore(&error);
+    else
+        status = end;
     ft_arena_free(&arena);
     return status;
 }

@@ -19,7 +19,9 @@
 #include <unistd.h>
 
 static void nap(double seconds) {
-    nanosleep(&(struct timespec){.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)}, NULL);
+    nanosleep(
+        &(struct timespec){.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)},
+        NULL);
 }
 
 // ---- the process ----------------------------------------------------------------------------------------------------
@@ -99,7 +101,8 @@ static int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) 
 static ft_status collect(ft_trial_process *p, int *code) {
     int status;
     pid_t got;
-    while ((got = waitpid(p->pid, &status, 0)) < 0 && errno == EINTR) {}
+    while ((got = waitpid(p->pid, &status, 0)) < 0 && errno == EINTR) {
+    }
     if (got < 0) return ft_fail_errno(FT_FAILED, errno, p->directory, "cannot wait for the trial");
     close(p->alive);
     p->alive = -1;
@@ -214,8 +217,7 @@ ft_status ft_trial_line(ft_trial_process *p, json_t **line) {
     char *path = ft_path_join(&arena, p->directory, "metrics.jsonl");
     FILE *file = path != NULL ? fopen(path, "re") : NULL;
     ft_status status = path == NULL ? FT_NO_MEMORY : FT_OK;
-    if (path != NULL && file == NULL && errno != ENOENT)
-        status = ft_fail_errno(FT_FAILED, errno, path, "cannot read");
+    if (path != NULL && file == NULL && errno != ENOENT) status = ft_fail_errno(FT_FAILED, errno, path, "cannot read");
     if (file != NULL) {
         status = next_line(p, file, path, line);
         fclose(file);

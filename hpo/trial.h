@@ -1,5 +1,5 @@
-// trial.h - one trial as a child process: `ftengine train` in a run directory of its own, watched through the files that
-// it leaves there. Knows nothing of studies.
+// trial.h - one trial as a child process: `ftengine train` in a run directory of its own, watched through the files
+// that it leaves there. Knows nothing of studies.
 //
 // The child dies with its parent (kill -9 included), is in a process group of its own, so that Ctrl-C reaches it only
 // through ft_trial_stop(), and writes its messages to log.txt.
@@ -40,8 +40,8 @@ ft_status ft_trial_wait(ft_trial_process *process, double seconds, bool *ended, 
 ft_status ft_trial_line(ft_trial_process *process, json_t **line);
 // Asks it to save and stop; the second time, or after `patience` seconds in ft_trial_end(), it is killed.
 void ft_trial_stop(ft_trial_process *process, int signal_number);
-// Waits for a process that was asked to stop and kills it when it does not. Afterwards its lines are told again from the
-// beginning. One that ended before gives code 0.
+// Waits for a process that was asked to stop and kills it when it does not. Afterwards its lines are told again from
+// the beginning. One that ended before gives code 0.
 ft_status ft_trial_end(ft_trial_process *process, double patience, int *code);
 // Resident bytes at this moment, 0 when not known.
 int64_t ft_trial_memory(const ft_trial_process *process);

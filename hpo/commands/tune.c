@@ -44,8 +44,10 @@ static ft_status add_override(ft_words *words, ft_arena *arena, const char *opti
 static ft_status tune(int argc, char **argv, ft_arena *arena, ft_config *config, ft_tuning *tuning) {
     ft_tuning_call call = {0};
     const char *trials = NULL, *timeout = NULL, *add = NULL;
-    const ft_flag flags[] = {{"--study", &call.study, NULL},   {"--storage", &call.storage, NULL},
-                             {"--trials", &trials, NULL},      {"--add", &add, NULL},
+    const ft_flag flags[] = {{"--study", &call.study, NULL},
+                             {"--storage", &call.storage, NULL},
+                             {"--trials", &trials, NULL},
+                             {"--add", &add, NULL},
                              {"--timeout", &timeout, NULL}};
     ft_words words;
     FT_TRY(ft_parse_words("tune", argc, argv, sizeof flags / sizeof flags[0], flags, arena, &words));
@@ -72,8 +74,10 @@ ft_status ft_command_tune(int argc, char **argv) {
     ft_error error;
     ft_error_save(&error);
     ft_status closed = ft_tuning_close(&tuning);
-    if (status != FT_OK) ft_error_restore(&error); // what went wrong first is the news
-    else status = closed;
+    if (status != FT_OK)
+        ft_error_restore(&error); // what went wrong first is the news
+    else
+        status = closed;
     ft_config_free(&config);
     ft_arena_free(&arena);
     return status;

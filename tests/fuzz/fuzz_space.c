@@ -48,7 +48,8 @@ static void read_back(const ft_config *before, const ft_space *space) {
     for (int i = 0; i < space->count; i++) {
         const ft_space_rule *a = &space->rules[i], *b = &again.rules[i];
         check(a->option == b->option && (a->name == NULL) == (b->name == NULL));
-        if (a->name != NULL) check(strcmp(a->name, b->name) == 0 && ft_distribution_equal(&a->distribution, &b->distribution));
+        if (a->name != NULL)
+            check(strcmp(a->name, b->name) == 0 && ft_distribution_equal(&a->distribution, &b->distribution));
         check(strcmp(ft_space_rule_text(a, &arena), ft_space_rule_text(b, &arena)) == 0);
         ft_space_holds(a, values);
         if (a->name != NULL) check(ft_space_value_text(a, a->distribution.low, &arena) != NULL);

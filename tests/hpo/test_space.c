@@ -94,7 +94,8 @@ static void test_kinds(void **state) {
 static void test_paths_are_stored_by_their_last_part(void **state) {
     ft_config c;
     ft_space s;
-    read_text("[space]\nmodel.path = choice(../m/bert-base, ../m/roberta)\ndata.train = choice(a/x.tsv, b/x.tsv)\n", &c, &s);
+    read_text("[space]\nmodel.path = choice(../m/bert-base, ../m/roberta)\ndata.train = choice(a/x.tsv, b/x.tsv)\n", &c,
+              &s);
     const ft_space_rule *r = rule_of(&s, "model.path");
     assert_string_equal(r->distribution.choices[0].text, "bert-base");
     assert_true(r->choices[0][0] == '/' && strstr(r->choices[0], "../m/bert-base") != NULL);
@@ -180,12 +181,15 @@ static void test_stored_names(void **state) {
               "train.learning_rate = 5e-5 if train.seed = 3\n"
               "train.learning_rate = float(1e-5, 1e-4)\n",
               &c, &s);
-    static const char *const names[] = {"train.seed", "train.batch_size", "train.batch_size@2", "train.batch_size@3",
-                                        "train.batch_size", "train.learning_rate", "train.learning_rate", NULL,
-                                        "train.learning_rate@2"};
+    static const char *const names[] = {
+        "train.seed",           "train.batch_size",    "train.batch_size@2",  "train.batch_size@3",
+        "train.batch_size",     "train.learning_rate", "train.learning_rate", NULL,
+        "train.learning_rate@2"};
     for (int i = 0; i < s.count; i++) {
-        if (names[i] == NULL) assert_null(s.rules[i].name);
-        else assert_string_equal(s.rules[i].name, names[i]);
+        if (names[i] == NULL)
+            assert_null(s.rules[i].name);
+        else
+            assert_string_equal(s.rules[i].name, names[i]);
     }
     ft_space_free(&s);
     ft_config_free(&c);
@@ -194,7 +198,8 @@ static void test_stored_names(void **state) {
 // ---- refused --------------------------------------------------------------------------------------------------------
 
 static void test_refused(void **state) {
-    expect_refused("train.seed = 1\ntrain.learning_rate = flaot(1, 2)", 3, "there is no flaot()", "did you mean float()?");
+    expect_refused("train.seed = 1\ntrain.learning_rate = flaot(1, 2)", 3, "there is no flaot()",
+                   "did you mean float()?");
     expect_refused("data.text_column = uniform(1, 2)", 2, "there is no uniform()", "stands in \"quotes\"");
     expect_refused("train.learning_rate = float(1e-3, 1e-4)", 2, "low must not exceed high", NULL);
     expect_refused("train.learning_rate = float(0, 1, log)", 2, "above 0 with log", NULL);
@@ -202,8 +207,8 @@ static void test_refused(void **state) {
     expect_refused("train.learning_rate = float(1e-5, 1, lgo)", 2, "'lgo' is unknown here", NULL);
     expect_refused("train.learning_rate = float(1e-5, 1e-3, log", 2, "the line ends where , or ) should be", NULL);
     expect_refused("train.learning_rate = float(1e-5, x)", 2, "float() takes numbers; got 'x'", NULL);
-    expect_refused("train.learning_rate = float(1e-5, 1000)", 2, "train.learning_rate takes a number, at least 0, at most 100",
-                   NULL);
+    expect_refused("train.learning_rate = float(1e-5, 1000)", 2,
+                   "train.learning_rate takes a number, at least 0, at most 100", NULL);
     expect_refused("train.batch_size = int(0, 8)", 2, "train.batch_size takes a whole number, at least 1", NULL);
     expect_refused("train.batch_size = int(1.5, 8)", 2, "int() takes whole numbers; got '1.5'", NULL);
     expect_refused("train.batch_size = int(1, 8, step=0)", 2, "a step is at least 1", NULL);
@@ -222,20 +227,24 @@ static void test_refused(void **state) {
     expect_refused("train.batch_size = choice(8) if train.seed not 3", 2, "there should be in at '3'", NULL);
     expect_refused("train.batch_size = choice(8) if train.seed = 1 or train.seed = 2", 2,
                    "there should be 'and' or the end of the line", NULL);
-    expect_refused("train.batch_size = choice(8) if train.sed = 1", 2, "unknown option train.sed", "did you mean train.seed?");
+    expect_refused("train.batch_size = choice(8) if train.sed = 1", 2, "unknown option train.sed",
+                   "did you mean train.seed?");
     expect_refused("train.batch_size = choice(8) if lr = 1", 2, "unknown option lr", "called train.learning_rate here");
     expect_refused("train.batch_size = choice(8) if train.seed = x", 2, "train.seed takes a whole number", NULL);
-    expect_refused("train.batch_size = choice(8) if train.lr_scheduler < 3", 2, "train.lr_scheduler is no number", NULL);
+    expect_refused("train.batch_size = choice(8) if train.lr_scheduler < 3", 2, "train.lr_scheduler is no number",
+                   NULL);
     expect_refused("train.batch_size = choice(8) if study.seed = 3", 2, "no condition can look at it", NULL);
     expect_refused("model.path = choice(/m/bert-base, /m/bert-large)\n"
                    "train.batch_size = choice(8) if model.path in (bert-lrage)",
                    3, "model.path is never 'bert-lrage' in this space", "did you mean bert-large?");
-    expect_refused("train.seed = int(1, 3)\ntrain.batch_size = choice(8) if train.seed = 4", 3, "train.seed is never '4'", NULL);
+    expect_refused("train.seed = int(1, 3)\ntrain.batch_size = choice(8) if train.seed = 4", 3,
+                   "train.seed is never '4'", NULL);
     expect_refused("train.seed = int(1, 3)\ntrain.seed = int(2, 4)", 3, "has a line without a condition already",
                    "give the earlier line a condition");
-    expect_refused("train.seed = int(1, 3) if train.batch_size = 8\ntrain.batch_size = choice(8, 16) if train.epochs = 1\n"
-                   "train.epochs = int(1, 3) if train.seed = 42",
-                   2, "the conditions of train.seed go round in a circle", NULL);
+    expect_refused(
+        "train.seed = int(1, 3) if train.batch_size = 8\ntrain.batch_size = choice(8, 16) if train.epochs = 1\n"
+        "train.epochs = int(1, 3) if train.seed = 42",
+        2, "the conditions of train.seed go round in a circle", NULL);
     expect_refused("output.save_steps = int(1, 3)", 2, "output.save_steps is no part of a search", NULL);
     expect_refused("study.trials = int(1, 3)", 2, "study.trials is no part of a search", NULL);
 }
@@ -255,11 +264,12 @@ static char *space_text(const ft_space *space) {
 static void test_written_and_read_again(void **state) {
     ft_config c, c2;
     ft_space s, s2;
-    read_text("[space]\ntrain.learning_rate = float(1e-6, 0.25, log) if train.batch_size < 16 and train.seed != 3\n"
-              "train.batch_size = choice(8, 16, 32)\ntrain.seed = int(1, 9, step=2)\nmodel.head.hidden = choice([], [8, 9])\n"
-              "model.path = choice(\"my models/a\", b, 'c \"d\"')\ndata.text_column = \"x if y\"\n"
-              "train.weight_decay = 0.1 if model.path not in (\"a\", b)\ntrain.epochs = float(0.5, 2, step=0.5)\n",
-              &c, &s);
+    read_text(
+        "[space]\ntrain.learning_rate = float(1e-6, 0.25, log) if train.batch_size < 16 and train.seed != 3\n"
+        "train.batch_size = choice(8, 16, 32)\ntrain.seed = int(1, 9, step=2)\nmodel.head.hidden = choice([], [8, 9])\n"
+        "model.path = choice(\"my models/a\", b, 'c \"d\"')\ndata.text_column = \"x if y\"\n"
+        "train.weight_decay = 0.1 if model.path not in (\"a\", b)\ntrain.epochs = float(0.5, 2, step=0.5)\n",
+        &c, &s);
     char *first = space_text(&s);
     read_text(first, &c2, &s2);
     char *second = space_text(&s2);
@@ -288,8 +298,8 @@ static void test_seven_models(void **state) {
     read_shipped("spaces/seven_models.ini", &c, &s);
     const ft_distribution *models = &rule_of(&s, "model.path")->distribution;
     assert_int_equal(models->choice_count, 7);
-    static const char *const names[] = {"bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large",
-                                        "deberta-v3-base", "deberta-v3-large", "xlm-roberta-base"};
+    static const char *const names[] = {"bert-base-uncased", "bert-large-uncased", "roberta-base",    "roberta-large",
+                                        "deberta-v3-base",   "deberta-v3-large",   "xlm-roberta-base"};
     for (int i = 0; i < 7; i++)
         assert_string_equal(models->choices[i].text, names[i]);
     const char *const axes[] = {"train.batch_size", "train.gradient_accumulation_steps", "data.max_length"};
@@ -300,13 +310,15 @@ static void test_seven_models(void **state) {
     }
     assert_true(points == 546);
     assert_true(c.train.epochs == 100 && c.train.patience == 20);
-    static const char *const others[] = {"model.head.hidden", "train.learning_rate", "train.warmup_ratio", "train.weight_decay",
-                                         "model.hidden_dropout", "train.lr_scheduler", "train.seed"};
+    static const char *const others[] = {"model.head.hidden",  "train.learning_rate",  "train.warmup_ratio",
+                                         "train.weight_decay", "model.hidden_dropout", "train.lr_scheduler",
+                                         "train.seed"};
     for (int i = 0; i < 7; i++)
         rule_of(&s, others[i]);
     bool checkpointing = false;
     for (int i = 0; i < s.count; i++)
-        checkpointing = checkpointing || (s.rules[i].option == index_of("train.gradient_checkpointing") && s.rules[i].fixed != NULL);
+        checkpointing = checkpointing ||
+                        (s.rules[i].option == index_of("train.gradient_checkpointing") && s.rules[i].fixed != NULL);
     assert_true(checkpointing);
     ft_space_free(&s);
     ft_config_free(&c);
@@ -326,14 +338,10 @@ static void test_other_spaces(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_paths_are_stored_by_their_last_part),
-        cmocka_unit_test(test_conditions),
-        cmocka_unit_test(test_stored_names),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_written_and_read_again),
-        cmocka_unit_test(test_seven_models),
-        cmocka_unit_test(test_other_spaces),
+        cmocka_unit_test(test_kinds),        cmocka_unit_test(test_paths_are_stored_by_their_last_part),
+        cmocka_unit_test(test_conditions),   cmocka_unit_test(test_stored_names),
+        cmocka_unit_test(test_refused),      cmocka_unit_test(test_written_and_read_again),
+        cmocka_unit_test(test_seven_models), cmocka_unit_test(test_other_spaces),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -1,5 +1,5 @@
-// Studies from beginning to end, killed and continued, with trials that are this very program in another role: a trainer
-// whose figures are a function of its configuration, which reports, saves, resumes, fails and dawdles as told.
+// Studies from beginning to end, killed and continued, with trials that are this very program in another role: a
+// trainer whose figures are a function of its configuration, which reports, saves, resumes, fails and dawdles as told.
 #include "tests/engine/config_case.h"
 
 #include "engine/io/json.h"
@@ -300,7 +300,8 @@ static void test_a_study(void **state) {
     for (int64_t i = 0; i < 12; i++) {
         const ft_trial *t = &o.trials->trial[i];
         bool pruned = t->state == FT_PRUNED;
-        int decay = ft_trials_find_name(o.trials, "train.weight_decay"), batch = ft_trials_find_name(o.trials, "train.batch_size");
+        int decay = ft_trials_find_name(o.trials, "train.weight_decay"),
+            batch = ft_trials_find_name(o.trials, "train.batch_size");
         const ft_trial_param *size = ft_trial_find_param(t, batch);
         assert_true((ft_trial_find_param(t, decay) != NULL) == (size->value != 2)); // 32 is the third choice
         assert_true(t->report_count == (pruned ? t->report_count : 6) && t->report_count >= 1);
@@ -442,12 +443,15 @@ static void test_interrupted(void **state) {
 static void test_another_space_is_refused(void **state) {
     char *before = dump("whole");
     refuses("whole", MORE("space.train.learning_rate=float(1e-6, 1e-3, log)"), 2,
-            "this study searches another space: train.learning_rate was float(1e-06, 0.01, log), now float(1e-06, 0.001, log)");
+            "this study searches another space: train.learning_rate was float(1e-06, 0.01, log), now float(1e-06, "
+            "0.001, log)");
     refuses("whole", MORE("train.learning_rate=1e-3", "train.batch_size=8"), 2, "now not searched");
     refuses("whole", MORE("space.train.seed=int(1, 3)"), 2, "train.seed was not searched, now int(1, 3)");
     refuses("whole", MORE("study.objective=minimize eval.accuracy"), 2, "this study maximizes its objective 1");
-    refuses("whole", MORE("study.objective=eval.f1_macro", "eval.metric=f1_macro"), 2, "this study looks for eval.accuracy");
-    refuses("whole", MORE("study.objective=eval.accuracy, seconds.total", "study.pruner=none"), 2, "this study has 1 objective");
+    refuses("whole", MORE("study.objective=eval.f1_macro", "eval.metric=f1_macro"), 2,
+            "this study looks for eval.accuracy");
+    refuses("whole", MORE("study.objective=eval.accuracy, seconds.total", "study.pruner=none"), 2,
+            "this study has 1 objective");
     char *after = dump("whole");
     assert_string_equal(before, after);
     free(before), free(after);
@@ -465,7 +469,8 @@ static void test_errors_come_before_anything_is_written(void **state) {
     refuses("none", MORE("study.pruner=threshold"), 2, "threshold needs study.pruner_lower");
     refuses("none", MORE("study.group=true", "study.multivariate=off"), 2, "study.group");
     refuses("none", MORE("model.path=nowhere"), 2, "there is no ");
-    refuses("none", MORE("train.learning_rate=1", "train.batch_size=8", "train.weight_decay=0"), 2, "there is nothing to search");
+    refuses("none", MORE("train.learning_rate=1", "train.batch_size=8", "train.weight_decay=0"), 2,
+            "there is nothing to search");
     refuses("none", MORE("space.train.learning_rate=flaot(1, 2)"), 2, "there is no flaot()");
     assert_false(ft_path_exists("studies/none"));
 }
@@ -495,7 +500,8 @@ static void test_failures(void **state) {
     o = look("diverges");
     assert_string_equal(attribute(&o, 5, "status"), "\"diverged\"");
     leave(&o);
-    refuses("dies", MORE("data.text_column=dies", "study.trials=6", "study.max_failures=2"), 1, "2 trials in a row failed");
+    refuses("dies", MORE("data.text_column=dies", "study.trials=6", "study.max_failures=2"), 1,
+            "2 trials in a row failed");
     o = look("dies");
     assert_string_equal(attribute(&o, 1, "error"), "\"killed by signal 9\"");
     leave(&o);
@@ -504,8 +510,9 @@ static void test_failures(void **state) {
     assert_true(count_state(&o, FT_FAIL) > 0 && count_state(&o, FT_COMPLETE) > 0);
     leave(&o);
     // Values that do not go together: the trial says so, without a run.
-    refuses("clash", MORE("space.eval.batch_multiplier=choice(1024)", "space.train.batch_size=choice(4096)",
-                          "space.train.weight_decay=float(0, 1)", "study.max_failures=1"),
+    refuses("clash",
+            MORE("space.eval.batch_multiplier=choice(1024)", "space.train.batch_size=choice(4096)",
+                 "space.train.weight_decay=float(0, 1)", "study.max_failures=1"),
             1, "1 trials in a row failed");
     o = look("clash");
     assert_string_equal(attribute(&o, 0, "status"), "\"invalid\"");
@@ -537,15 +544,22 @@ static void test_stop_rules(void **state) {
 }
 
 static void test_grid(void **state) {
-    const char *const more[] = {"study.sampler=grid", "study.trials=0", "study.grid_points=3", "study.pruner=none",
-                                "space.train.batch_size=choice(8, 16)", "space.train.weight_decay=0", NULL};
+    const char *const more[] = {"study.sampler=grid",
+                                "study.trials=0",
+                                "study.grid_points=3",
+                                "study.pruner=none",
+                                "space.train.batch_size=choice(8, 16)",
+                                "space.train.weight_decay=0",
+                                NULL};
     tunes("grid", 0, more);
     opened o = look("grid");
     assert_int_equal(count_state(&o, FT_COMPLETE), 6);
     leave(&o);
     tunes("grid", 5, more); // there is nothing left
-    refuses("grid2", MORE("study.sampler=grid", "space.train.weight_decay=float(0, 1) if train.batch_size = 8",
-                          "space.train.weight_decay=float(0, 0.5)"), 2, "a grid cannot give train.weight_decay two ranges");
+    refuses("grid2",
+            MORE("study.sampler=grid", "space.train.weight_decay=float(0, 1) if train.batch_size = 8",
+                 "space.train.weight_decay=float(0, 0.5)"),
+            2, "a grid cannot give train.weight_decay two ranges");
 }
 
 static void test_several_objectives(void **state) {
@@ -599,7 +613,8 @@ static void test_queue(void **state) {
     tunes("queue", 0, MORE("study.trials=4"));
     opened o = look("queue");
     assert_int_equal(o.trials->count, 4);
-    int rate = ft_trials_find_name(o.trials, "train.learning_rate"), batch = ft_trials_find_name(o.trials, "train.batch_size");
+    int rate = ft_trials_find_name(o.trials, "train.learning_rate"),
+        batch = ft_trials_find_name(o.trials, "train.batch_size");
     assert_true(ft_trial_find_param(&o.trials->trial[1], rate)->value == 1e-4);
     assert_true(ft_trial_find_param(&o.trials->trial[1], batch)->value == 1);
     assert_true(ft_trial_find_param(&o.trials->trial[2], batch)->value == 2);
@@ -621,7 +636,8 @@ static void test_foreign_trials(void **state) {
     tunes("foreign", 0, MORE("study.trials=4"));
     opened o = look("foreign");
     assert_int_equal(o.trials->count, 5);
-    assert_true(o.trials->trial[number].state == FT_RUNNING && count_state(&o, FT_COMPLETE) + count_state(&o, FT_PRUNED) == 4);
+    assert_true(o.trials->trial[number].state == FT_RUNNING &&
+                count_state(&o, FT_COMPLETE) + count_state(&o, FT_PRUNED) == 4);
     leave(&o);
 }
 
