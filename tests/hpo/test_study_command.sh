@@ -208,5 +208,7 @@ db.execute("INSERT OR REPLACE INTO trial_heartbeats (trial_id, heartbeat) VALUES
 db.commit()
 PYTHON
 expect 1 study delete two --yes && one_error "is being run"
-[ -f studies/two/study.db ] || fail "a running study was deleted"
+expect 1 flock studies/none "$FTENGINE" study delete none --yes && one_error "is at work on this study"
+[ -f studies/two/study.db ] && [ -f studies/none/study.db ] || fail "a running study was deleted"
+expect 0 study delete none --yes
 echo ok
