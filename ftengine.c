@@ -80,6 +80,9 @@ static const command commands[] = {
      "  ftengine plan model.path=bert-base-uncased --gpu 4090 train.batch_size=32\n"
      "  ftengine plan model.path=bert-large-uncased --memory 24GiB --table\n\n"
      "Exit code 0: it fits (of a table or sweep: something does), 3: it does not.\n"},
+    {"devices", ft_command_devices, "devices [--json]", "what there is to run on, and what is missing",
+     "  --json          one JSON document\n\n"
+     "For every device what it is, its memory, and why it cannot be used if it cannot.\n"},
     {"config", ft_command_config, "config [CONFIG.ini...] [section.key=value ...]", "the effective configuration",
      "Without an argument it prints every option with its meaning, bounds and default.\n"},
 };

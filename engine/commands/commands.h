@@ -15,6 +15,7 @@ ft_status ft_command_train(int argc, char **argv);
 ft_status ft_command_eval(int argc, char **argv);
 ft_status ft_command_predict(int argc, char **argv);
 ft_status ft_command_plan(int argc, char **argv);
+ft_status ft_command_devices(int argc, char **argv);
 ft_status ft_command_config(int argc, char **argv);
 ft_status ft_command_tune(int argc, char **argv); // hpo/commands
 ft_status ft_command_study(int argc, char **argv); // hpo/commands

@@ -1,0 +1,243 @@
+// devices.c - ftengine devices: every device of this machine, or exactly what is missing. A missing device is an
+// answer, not an error: the command itself only fails when it cannot say.
+#include "engine/commands/commands.h"
+#include "engine/io/json.h"
+#include "engine/memory/memory.h"
+#include "kernels/cuda/chips.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char verdict[] = "Training runs on the CPU; training on CUDA is not built yet.";
+
+typedef struct cpu_facts {
+    char description[128], isa[16];
+    int threads;
+    size_t total_bytes,
+        available_bytes; // available: 0 where a container's share makes the machine's figure meaningless
+} cpu_facts;
+
+// A CUDA device; or, with ordinal -1, the lack of all of them.
+typedef struct cuda_facts {
+    ft_cuda_chip chip;
+    bool has_free;
+    size_t free_bytes;
+    ft_error missing; // why it cannot be used; code FT_OK: nothing is missing
+} cuda_facts;
+
+typedef struct output {
+    bool json, failed;
+    json_t *devices;
+} output;
+
+// ---- facts ------------------------------------------------------------------------------------------------------
+
+static size_t available_bytes(size_t total) {
+    if ((double)total < (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE)) return 0;
+    unsigned long long kib = 0;
+    char line[128];
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (file == NULL) return 0;
+    while (fgets(line, sizeof line, file) != NULL && sscanf(line, "MemAvailable: %llu kB", &kib) != 1) {
+    }
+    fclose(file);
+    return (size_t)kib << 10;
+}
+
+static ft_status read_cpu(cpu_facts *cpu) {
+    static const char *const isas[] = {"avx512", "avx2", "portable"}; // best first, as the CPU device chooses
+    ft_device *device;
+    *cpu = (cpu_facts){0};
+    FT_TRY(ft_cpu_open(0, NULL, &device));
+    snprintf(cpu->description, sizeof cpu->description, "%s", device->description);
+    cpu->threads = device->target.threads;
+    cpu->total_bytes = device->total_bytes;
+    cpu->available_bytes = available_bytes(device->total_bytes);
+    ft_device_close(device);
+    for (size_t i = 0; i < sizeof isas / sizeof *isas && cpu->isa[0] == '\0'; i++) {
+        if (ft_cpu_open(1, isas[i], &device) != FT_OK) continue;
+        snprintf(cpu->isa, sizeof cpu->isa, "%s", isas[i]);
+        ft_device_close(device);
+    }
+    ft_error_clear(); // that of an instruction set which this processor lacks
+    return FT_OK;
+}
+
+// Takes the present error as the answer.
+static void answer(cuda_facts *cuda) {
+    ft_error_save(&cuda->missing);
+    ft_error_clear();
+}
+
+static void read_cuda(const ft_cuda_driver *driver, int ordinal, cuda_facts *cuda) {
+    *cuda = (cuda_facts){0};
+    if (ft_cuda_chip_read(driver, ordinal, &cuda->chip) != FT_OK) {
+        answer(cuda);
+        return;
+    }
+    if (ft_cuda_chip_free_bytes(driver, &cuda->chip, &cuda->free_bytes) == FT_OK)
+        cuda->has_free = true;
+    else
+        answer(cuda);
+    if (ft_cuda_chip_check(&cuda->chip) != FT_OK) answer(cuda); // says more than a context that fails
+}
+
+// ---- text -------------------------------------------------------------------------------------------------------
+
+static void print_cpu(const cpu_facts *cpu) {
+    char total[24], available[24];
+    printf("cpu     %s\n        memory %s", cpu->description, ft_bytes_text(cpu->total_bytes, total));
+    if (cpu->available_bytes > 0) printf(", %s available", ft_bytes_text(cpu->available_bytes, available));
+    printf("\n");
+}
+
+static void print_missing(const ft_error *missing) {
+    printf("%s%s%s%s\n", missing->message, missing->where[0] != '\0' ? " (" : "", missing->where,
+           missing->where[0] != '\0' ? ")" : "");
+    for (int i = 0; i < missing->hints; i++)
+        printf("        hint: %s\n", missing->hint[i]);
+}
+
+static void print_cuda(const ft_cuda_driver *driver, const cuda_facts *cuda) {
+    const ft_cuda_chip *chip = &cuda->chip;
+    char total[24], unused[24];
+    printf("cuda:%d  ", chip->ordinal);
+    if (chip->total_bytes > 0) {
+        printf("%s, compute capability %d.%d, %d multiprocessors, PCI %s\n        memory %s", chip->name,
+               chip->capability / 10, chip->capability % 10, chip->multiprocessors, chip->pci,
+               ft_bytes_text(chip->total_bytes, total));
+        if (cuda->has_free) printf(", %s free", ft_bytes_text(cuda->free_bytes, unused));
+        printf("\n        driver%s%s supports CUDA %d.%d\n", driver->release[0] != '\0' ? " " : "", driver->release,
+               driver->version / 1000, driver->version % 1000 / 10);
+        if (cuda->missing.code != FT_OK) printf("        missing: ");
+    }
+    if (cuda->missing.code != FT_OK) print_missing(&cuda->missing);
+}
+
+// ---- JSON -------------------------------------------------------------------------------------------------------
+
+static json_t *missing_json(const ft_error *missing, bool *failed) {
+    if (missing->code == FT_OK) return json_null();
+    json_t *object = json_object(), *hints = json_array();
+    ft_json_put(object, "message", ft_json_text(missing->message), failed);
+    ft_json_put(object, "where", missing->where[0] != '\0' ? ft_json_text(missing->where) : json_null(), failed);
+    for (int i = 0; i < missing->hints; i++)
+        ft_json_append(hints, ft_json_text(missing->hint[i]), failed);
+    ft_json_put(object, "hints", hints, failed);
+    return object;
+}
+
+static json_t *cpu_json(const cpu_facts *cpu, bool *failed) {
+    json_t *object = json_object();
+    ft_json_put(object, "device", json_string("cpu"), failed);
+    ft_json_put(object, "description", ft_json_text(cpu->description), failed);
+    ft_json_put(object, "threads", json_integer(cpu->threads), failed);
+    ft_json_put(object, "instruction_set", json_string(cpu->isa), failed);
+    ft_json_put(object, "total_bytes", json_integer((json_int_t)cpu->total_bytes), failed);
+    ft_json_put(object, "available_bytes",
+                cpu->available_bytes > 0 ? json_integer((json_int_t)cpu->available_bytes) : json_null(), failed);
+    ft_json_put(object, "trains", json_true(), failed);
+    return object;
+}
+
+static json_t *cuda_json(const cuda_facts *cuda, bool *failed) {
+    const ft_cuda_chip *chip = &cuda->chip;
+    char name[24], capability[16];
+    json_t *object = json_object();
+    snprintf(name, sizeof name, "cuda:%d", chip->ordinal);
+    snprintf(capability, sizeof capability, "%d.%d", chip->capability / 10, chip->capability % 10);
+    ft_json_put(object, "device", json_string(name), failed);
+    if (chip->total_bytes > 0) {
+        ft_json_put(object, "description", ft_json_text(chip->name), failed);
+        ft_json_put(object, "compute_capability", json_string(capability), failed);
+        ft_json_put(object, "multiprocessors", json_integer(chip->multiprocessors), failed);
+        ft_json_put(object, "pci", json_string(chip->pci), failed);
+        ft_json_put(object, "total_bytes", json_integer((json_int_t)chip->total_bytes), failed);
+        ft_json_put(object, "free_bytes", cuda->has_free ? json_integer((json_int_t)cuda->free_bytes) : json_null(),
+                    failed);
+    }
+    ft_json_put(object, "trains", json_false(), failed);
+    ft_json_put(object, "missing", missing_json(&cuda->missing, failed), failed);
+    return object;
+}
+
+// What is there of CUDA as a whole: the driver, or why there is none.
+static json_t *driver_json(const ft_cuda_driver *driver, const ft_error *missing, bool *failed) {
+    json_t *object = json_object();
+    if (driver != NULL) {
+        char version[16];
+        snprintf(version, sizeof version, "%d.%d", driver->version / 1000, driver->version % 1000 / 10);
+        ft_json_put(object, "library", ft_json_text(driver->path), failed);
+        ft_json_put(object, "driver", driver->release[0] != '\0' ? ft_json_text(driver->release) : json_null(), failed);
+        ft_json_put(object, "supports_cuda", json_string(version), failed);
+    }
+    ft_json_put(object, "trains", json_false(), failed);
+    ft_json_put(object, "missing", missing_json(missing, failed), failed);
+    return object;
+}
+
+// ---- the command ------------------------------------------------------------------------------------------------
+
+static void show_cuda(const ft_cuda_driver *driver, const cuda_facts *cuda, output *out) {
+    if (out->json)
+        ft_json_append(out->devices, cuda_json(cuda, &out->failed), &out->failed);
+    else
+        print_cuda(driver, cuda);
+}
+
+static ft_status show(output *out) {
+    cpu_facts cpu;
+    FT_TRY(read_cpu(&cpu));
+    if (out->json)
+        ft_json_append(out->devices, cpu_json(&cpu, &out->failed), &out->failed);
+    else
+        print_cpu(&cpu);
+
+    ft_cuda_driver *driver;
+    ft_error missing = {.code = FT_OK};
+    int count = 0;
+    if (ft_cuda_driver_open(NULL, &driver) != FT_OK || ft_cuda_chip_count(driver, &count) != FT_OK) {
+        ft_error_save(&missing);
+        ft_error_clear();
+    }
+    for (int i = 0; i < count; i++) {
+        cuda_facts cuda;
+        read_cuda(driver, i, &cuda);
+        show_cuda(driver, &cuda, out);
+    }
+    if (out->json) {
+        json_t *root = json_object();
+        ft_json_put(root, "format_version", json_integer(1), &out->failed);
+        ft_json_put(root, "devices", json_incref(out->devices), &out->failed);
+        ft_json_put(root, "cuda", driver_json(driver, &missing, &out->failed), &out->failed);
+        ft_json_put(root, "verdict", json_string(verdict), &out->failed);
+        if (!out->failed) ft_json_write(stdout, root);
+        json_decref(root);
+    } else {
+        if (missing.code != FT_OK) printf("cuda    "), print_missing(&missing);
+        printf("\n%s\n", verdict);
+    }
+    ft_cuda_driver_close(driver);
+    return out->failed ? ft_fail_memory(0, "the list of devices") : FT_OK;
+}
+
+ft_status ft_command_devices(int argc, char **argv) {
+    output out = {0};
+    const ft_flag flags[] = {{"--json", NULL, &out.json}};
+    ft_arena arena = {0};
+    ft_words words;
+    ft_status status = ft_parse_words("devices", argc, argv, 1, flags, &arena, &words);
+    if (status == FT_OK && words.plain_count + words.override_count > 0)
+        status = ft_fail(FT_INVALID, words.plain_count > 0 ? words.plain[0] : words.overrides[0],
+                         "ftengine devices takes no argument but --json");
+    if (status == FT_OK && out.json && (out.devices = json_array()) == NULL)
+        status = ft_fail_memory(0, "the list of devices");
+    if (status == FT_OK) status = show(&out);
+    if (status == FT_OK && fflush(stdout) != 0)
+        status = ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
+    json_decref(out.devices);
+    ft_arena_free(&arena);
+    return status;
+}

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# ftengine devices: what there is, and exactly what is missing, on fake drivers that lie in the loader's path.
+. "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
+unset FAKE_CUDA CUDA_VISIBLE_DEVICES
+
+# driver NAME LIBRARY RELEASE: a directory with a libcuda.so.1 in it, named as NVIDIA names them
+driver() {
+    mkdir -p "$1" && cp "$BUILD_DIR/tests/$2" "$1/libcuda.so.$3" && ln -sf "libcuda.so.$3" "$1/libcuda.so.1" || fail "no $2"
+}
+driver good libfake_driver.so 535.129.03
+driver lacking libfake_driver_lacking.so 535.129.03
+mkdir empty broken && echo "no library" >broken/libcuda.so.1
+
+# devices DIRECTORY SETTINGS [OPTION...]: with the driver of that directory
+devices() {
+    local path=$1 settings=$2
+    shift 2
+    expect 0 env LD_LIBRARY_PATH="$scratch/$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" FAKE_CUDA="$settings" \
+        "$FTENGINE" devices "$@"
+    [ -s err ] && fail "messages on standard error"
+    return 0
+}
+prints() { grep -qF -- "$1" out || fail "the output lacks: $1, it is: $(cat out)"; }
+
+# ---- two devices ---------------------------------------------------------------------------------------------------------
+devices good "devices=2,memory=25769803776,capability=89"
+prints "cpu     "
+prints "cuda:0  NVIDIA Fake 4096, compute capability 8.9, 108 multiprocessors, PCI 0000:3b:00.0"
+prints "cuda:1  NVIDIA Fake 4096, compute capability 8.9, 108 multiprocessors, PCI 0000:3c:00.0"
+[ "$(grep -c '^        memory 24.00GiB, 24.00GiB free$' out)" = 2 ] || fail "memory: $(cat out)"
+prints "driver 535.129.03 supports CUDA 12.2"
+prints "training on CUDA is not built yet"
+grep -q missing out && fail "nothing is missing: $(cat out)"
+
+devices good "devices=2,memory=25769803776" --json
+[ "$(json out '[x["device"] for x in d["devices"]]')" = "['cpu', 'cuda:0', 'cuda:1']" ] || fail "devices: $(cat out)"
+[ "$(json out '[x["trains"] for x in d["devices"]]')" = "[True, False, False]" ] || fail "trains: $(cat out)"
+[ "$(json out 'd["devices"][0]["threads"] > 0 and d["devices"][0]["total_bytes"] > 2**20')" = True ] || fail "cpu: $(cat out)"
+[ "$(json out 'd["devices"][0]["instruction_set"] in d["devices"][0]["description"]')" = True ] || fail "cpu: $(cat out)"
+[ "$(json out 'd["devices"][2]["total_bytes"], d["devices"][2]["free_bytes"], d["devices"][2]["compute_capability"], d["devices"][2]["pci"], d["devices"][2]["missing"]')" = \
+    "(25769803776, 25769803776, '8.0', '0000:3c:00.0', None)" ] || fail "cuda:1: $(cat out)"
+[ "$(json out 'd["cuda"]["driver"], d["cuda"]["supports_cuda"], d["cuda"]["missing"]')" = "('535.129.03', '12.2', None)" ] ||
+    fail "driver: $(cat out)"
+[ "$(json out 'd["cuda"]["library"]')" = "$(realpath good/libcuda.so.1)" ] || fail "library: $(cat out)"
+
+# ---- what is missing -----------------------------------------------------------------------------------------------------
+devices good "capability=75"
+prints "missing: NVIDIA Fake 4096 has compute capability 7.5, but 8.0 is needed"
+devices good "capability=75" --json
+[ "$(json out '"7.5, but 8.0 is needed" in d["devices"][1]["missing"]["message"]')" = True ] || fail "$(cat out)"
+devices good "devices=0"
+prints "cuda    no NVIDIA GPU: the driver is there but finds none: CUDA_ERROR_NO_DEVICE"
+devices good "version=11040"
+prints "cuda    the NVIDIA driver 535.129.03 supports CUDA 11.4, but 12.0 is needed"
+prints "hint: install release 525"
+devices lacking ""
+prints "cuda    the NVIDIA driver has no function cuMemCreate ($(realpath lacking/libcuda.so.1))"
+devices broken ""
+prints "cuda    the NVIDIA driver cannot be loaded: "
+devices good "version=11040" --json
+[ "$(json out 'len(d["devices"]), d["cuda"]["missing"]["message"]')" = "(1, 'the NVIDIA driver 535.129.03 supports CUDA 11.4, but 12.0 is needed')" ] ||
+    fail "old: $(cat out)"
+if ! ldconfig -p | grep -qF libcuda.so.1; then # else the loader finds the machine's own
+    devices empty ""
+    prints "cuda    no NVIDIA driver: libcuda.so.1 was not found"
+    devices empty "" --json
+    [ "$(json out 'd["cuda"]["missing"]["message"], d["cuda"]["missing"]["where"]')" = "('no NVIDIA driver: libcuda.so.1 was not found', None)" ] ||
+        fail "none: $(cat out)"
+fi
+
+# ---- bad usage -----------------------------------------------------------------------------------------------------------
+expect 2 "$FTENGINE" devices cuda:0 && one_error "takes no argument but --json"
+expect 2 "$FTENGINE" devices train.epochs=1 && one_error "takes no argument but --json"
+expect 2 "$FTENGINE" devices --jsn && says "did you mean --json"
+expect 0 "$FTENGINE" help devices && prints "ftengine devices [--json]"
+exit 0
