@@ -136,7 +136,10 @@ void ft_display_finished(const ft_tuning *t, int64_t number) {
     }
     ft_info("trial %-4lld %-8s %s%s%s  %s%s", (long long)number, words[trial->state], values,
             t->study->trials.objectives == 1 && number == ft_tuning_best(t) ? " best so far" : "",
-            trial->state == FT_PRUNED && trial->report_count > 0 ? " when stopped" : "", params, error);
+            trial->state == FT_PRUNED && trial->report_count > 0 ? " when stopped"
+            : ft_trial_violation(trial) > 0                      ? " beyond study.constraints"
+                                                                 : "",
+            params, error);
 }
 
 // ---- the result -----------------------------------------------------------------------------------------------------
@@ -162,6 +165,7 @@ ft_status ft_display_end(const ft_tuning *t) {
     int64_t best = ft_tuning_best(t);
     ft_info("%s: %lld trials, %lld complete, %lld pruned, %lld failed; %s", t->stopped_by, (long long)c.finished,
             (long long)c.completed, (long long)c.pruned, (long long)c.failed, time_text(ft_now() - t->started, took));
+    if (best < 0 && c.completed > 0) ft_info("no completed trial is within study.constraints");
     if (best >= 0) {
         print_trial(t, best);
         printf("%s/best.ini\n", t->place.directory);

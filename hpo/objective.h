@@ -1,4 +1,5 @@
-// objective.h - what a study looks for: names of figures that a run leaves in run.json, each with a direction.
+// objective.h - what a study looks for: names of figures that a run leaves in run.json, each with a direction; and what
+// a trial must keep to, figures with a limit.
 #ifndef FT_HPO_OBJECTIVE_H
 #define FT_HPO_OBJECTIVE_H
 
@@ -24,6 +25,20 @@ typedef struct ft_objectives {
 // without saying; an empty text stands for eval.metric. Texts live in the arena. FT_INVALID for names that are none,
 // with the nearest, and for figures that this configuration does not produce.
 ft_status ft_objectives_read(const ft_config *config, ft_arena *arena, ft_objectives *out);
+typedef struct ft_limit {
+    ft_objective figure;
+    bool at_most;
+    double bound;
+} ft_limit;
+
+typedef struct ft_limits {
+    ft_limit list[FT_OBJECTIVE_LIMIT];
+    int count;
+} ft_limits;
+
+// study.constraints: "memory.peak_reserved_bytes <= 8GiB, eval.accuracy >= 0.8". Units are those of sizes and
+// durations.
+ft_status ft_limits_read(const ft_config *config, ft_arena *arena, ft_limits *out);
 // The objective's figure in a run.json; false when it is absent or no finite number.
 bool ft_objective_value(const ft_objective *objective, const json_t *run, double *value);
 

@@ -133,6 +133,7 @@ static ft_status open_study(ft_tuning *t) {
 static ft_status open_all(ft_tuning *t, const ft_tuning_call *call) {
     FT_TRY(check_space(t));
     FT_TRY(ft_objectives_read(t->config, &t->arena, &t->objectives));
+    FT_TRY(ft_limits_read(t->config, &t->arena, &t->limits));
     FT_TRY(check_paths(t));
     FT_TRY(check_sampler_and_pruner(t));
     FT_TRY(locate(t, call));

@@ -32,6 +32,7 @@ typedef struct ft_tuning {
     const ft_config *config;
     ft_space space;
     ft_objectives objectives;
+    ft_limits limits;
     ft_study_place place;
     bool storage_given; // the file is not the one of the study's own directory
     char *directory;    // of the study, absolute

@@ -29,6 +29,9 @@ static json_t *space_json(const ft_tuning *t, ft_arena *arena) {
         else
             ft_json_put(object, key, ft_json_text(text), &failed);
     }
+    // Which trials count is as much a part of the search as where it looks.
+    if (t->limits.count > 0)
+        ft_json_put(object, "study.constraints", ft_json_text(t->config->study.constraints), &failed);
     if (!failed && object != NULL) return object;
     json_decref(object);
     ft_fail_memory(0, "the search space");

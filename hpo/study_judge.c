@@ -121,7 +121,17 @@ static ft_status failed(ft_tuning *t, int64_t number, const json_t *run, const c
 }
 
 static ft_status completed(ft_tuning *t, int64_t number, const json_t *run) {
-    double values[FT_OBJECTIVE_LIMIT];
+    double values[FT_OBJECTIVE_LIMIT], excess[FT_OBJECTIVE_LIMIT]; // above 0: beyond the limit
+    for (int i = 0; i < t->limits.count; i++) {
+        const ft_limit *limit = &t->limits.list[i];
+        char error[160];
+        if (ft_objective_value(&limit->figure, run, &excess[i])) {
+            excess[i] = limit->at_most ? excess[i] - limit->bound : limit->bound - excess[i];
+            continue;
+        }
+        snprintf(error, sizeof error, "run.json has no finite %s", limit->figure.name);
+        return failed(t, number, run, "failed", error);
+    }
     for (int i = 0; i < t->objectives.count; i++) {
         char error[160];
         if (ft_objective_value(&t->objectives.list[i], run, &values[i])) continue;
@@ -129,6 +139,7 @@ static ft_status completed(ft_tuning *t, int64_t number, const json_t *run) {
         return failed(t, number, run, "failed", error);
     }
     FT_TRY(store_figures(t, number, run));
+    if (t->limits.count > 0) FT_TRY(ft_stored_constraints(t->study, number, NULL, excess, t->limits.count));
     FT_TRY(set_text(t, number, "status", "completed"));
     return ft_stored_finish(t->study, number, FT_COMPLETE, values, t->objectives.count);
 }

@@ -35,7 +35,8 @@ static counts count_trials(const ft_tuning *t) {
         if (trial->state != FT_COMPLETE) continue;
         c.completed++;
         double target = t->config->study.target;
-        c.target = c.target || (!isnan(target) && reaches(trials->maximize[0], trial->values[0], target));
+        bool counts_too = ft_trial_violation(trial) <= 0;
+        c.target = c.target || (counts_too && !isnan(target) && reaches(trials->maximize[0], trial->values[0], target));
     }
     return c;
 }

@@ -116,6 +116,7 @@ typedef struct ft_config {
     struct {
         const char *name, *storage; // "": the config's name; studies/NAME/study.db
         const char *objective;      // "maximize eval.accuracy, minimize seconds.total"; "": eval.metric
+        const char *constraints;    // "memory.peak_reserved_bytes <= 8GiB"; "": none
         int64_t trials;             // finished ones; 0: no end
         double timeout;             // seconds; 0: none
         int64_t seed;

@@ -283,6 +283,9 @@ const ft_option ft_options[] = {
          .help = "What is looked for: maximize or minimize, then eval.METRIC, test.METRIC, train.loss, seconds.total, "
                  "seconds.train, tokens_per_second, memory.peak_reserved_bytes or the like; several are separated by "
                  "commas. Empty: the best eval.metric."),
+    TEXT(FT_OPTION_STRING, study.constraints, "",
+         .help = "What a trial must keep to be the best one, as memory.peak_reserved_bytes <= 8GiB, seconds.total <= 10m; "
+                 "TPE learns to stay within."),
     INT(study.trials, "30", 0, ANY, .unit = "trials", .elsewhere = "n_trials num_trials max_trials max_evals",
         .help = "Finished trials (complete, pruned and failed) at which the study ends. 0: it has no end."),
     {.name = "study.timeout",

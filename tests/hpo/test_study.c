@@ -577,6 +577,31 @@ static void test_several_objectives(void **state) {
     refuses("front2", MORE("study.objective=eval.accuracy, seconds.total"), 2, "there are several");
 }
 
+// Large batches are the fixture's small memory: the best trial is the best of those within the limit.
+static void test_constraints(void **state) {
+    const char *limit = "study.constraints=memory.peak_reserved_bytes <= 1.2 KB, seconds.total<=1m";
+    tunes("limits", 0, MORE(limit, "study.pruner=none"));
+    opened o = look("limits");
+    int64_t within = 0, best = -1;
+    for (int64_t i = 0; i < o.trials->count; i++) {
+        const ft_trial *t = &o.trials->trial[i];
+        assert_true(t->state == FT_COMPLETE && t->constraint_count == 2);
+        double bytes = 1000 * (double)(long long)(2 - t->values[0]);
+        assert_true(t->constraints[0].value == bytes - 1200 && t->constraints[1].value == 1.5 - 60);
+        if (bytes > 1200) continue;
+        within++;
+        if (best < 0 || t->values[0] > o.trials->trial[best].values[0]) best = i;
+    }
+    assert_true(within >= 1 && within < o.trials->count && has("limits", best, "model"));
+    leave(&o);
+    refuses("limits", MORE("study.constraints=seconds.total <= 2m", "study.pruner=none"), 2,
+            "study.constraints was memory");
+    refuses("limits2", MORE("study.constraints=seconds.total < 2m"), 2, "'seconds.total < 2m' is no constraint");
+    refuses("limits2", MORE("study.constraints=seconds.total <= 2x"), 2, "is no constraint");
+    refuses("limits2", MORE("study.constraints=second.total <= 2"), 2, "there is no figure 'second.total'");
+    assert_false(ft_path_exists("studies/limits2"));
+}
+
 static void test_keep(void **state) {
     static const char *const keep[] = {"all", "none", "top-k"};
     for (int i = 0; i < 3; i++) {
@@ -668,6 +693,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_stop_rules),
         cmocka_unit_test(test_grid),
         cmocka_unit_test(test_several_objectives),
+        cmocka_unit_test(test_constraints),
         cmocka_unit_test(test_keep),
         cmocka_unit_test(test_queue),
         cmocka_unit_test(test_foreign_trials),
