@@ -6,9 +6,8 @@
 #include "engine/config/config.h"
 #include "engine/memory/memory.h"
 
-// Adds a hint to the present error: options that fit into what the device gave before it refused, in the order in which
-// they cost time: smaller micro-batches, then gradient checkpointing, then both, then a smaller evaluation. When nothing
-// fits, the hint says what the smallest setting needs.
+// Adds a hint to the present error: options that fit into what the device gave before it refused (search.h says in which
+// order they are tried). When nothing fits, the hint says what the smallest setting needs.
 void ft_advise(const ft_config *config, const ft_memory_refusal *refusal);
 
 #endif

@@ -16,7 +16,6 @@ ft_status ft_plan_largest(const ft_config *config, const ft_plan_request *reques
 
 // What would make a run fit without changing its result beyond rounding; micro_batch 0: nothing of this kind. The first
 // that helps of: smaller micro-batches, recomputation, and both again with evaluation in micro-batches like training's.
-// advice.h does the same for a run that failed, in halves: it has no time for the largest.
 typedef struct ft_plan_advice {
     int64_t micro_batch;            // train.micro_batch, the largest
     int64_t gradient_checkpointing; // train.gradient_checkpointing: as it is, or 1

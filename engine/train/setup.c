@@ -1,4 +1,5 @@
 // setup.c - from a configuration to a trainer that can take its first step.
+#include "engine/io/files.h"
 #include "engine/model/staging.h"
 #include "engine/train/fit.h"
 #include "engine/train/stages.h"
@@ -243,6 +244,12 @@ ft_status ft_trainer_open(const ft_config *config, const ft_trainer_source *sour
     if (config->model.path[0] == '\0') {
         ft_fail(FT_INVALID, "model.path", "no model given");
         ft_hint("set model.path to a Hugging Face model directory (config.json, model.safetensors, vocab.txt or tokenizer.json)");
+        return FT_INVALID;
+    }
+    // Well-known models can be planned by name alone; training needs their files.
+    if (!source->without_weights && !ft_path_is_directory(config->model.path)) {
+        ft_fail(FT_INVALID, config->model.path, "there is no such model directory");
+        ft_hint("a model directory holds config.json, model.safetensors, and vocab.txt or tokenizer.json");
         return FT_INVALID;
     }
     FT_TRY(ft_model_config_load(config->model.path, &t->model_config));

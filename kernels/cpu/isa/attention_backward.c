@@ -8,9 +8,8 @@
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/score_dropout.h"
+#include "kernels/cpu/isa/score_gradient.h"
 #include "kernels/cpu/isa/tile_product.h"
-#include "kernels/cpu/isa/vmath.h"
 
 enum { QUERIES = FT_ATTENTION_QUERIES, KEYS = FT_ATTENTION_KEYS };
 
@@ -51,34 +50,6 @@ static void load_queries(query_block *b, const ft_attention_backward_args *a, in
     }
 }
 
-// p holds scores, ds dP; they become dropout(P) and dS, for 16 queries.
-FT_VEC void gradient_row(float *p, float *ds, v16 lse, v16 dot, v16 scale, v16 factor, bool drop) {
-    v16 probability = v_exp(v_sub(v_load(p), lse)), dp = v_load(ds);
-    if (drop) dp = v_mul(dp, factor);
-    v_store(p, drop ? v_mul(probability, factor) : probability);
-    v_store(ds, v_mul(v_mul(probability, scale), v_sub(dp, dot)));
-}
-
-static void gradient_scores(const query_block *b, const ft_score_stream *stream, float scale_of_scores, float *p,
-                            float *ds, int64_t key, int64_t keys) {
-    const v16 scale = v_set1(scale_of_scores);
-    for (int64_t i = 0; i < b->lanes; i += FT_LANES) {
-        v16 lse = v_load(b->lse + i), dot = v_load(b->dot + i);
-        if (!stream->threshold) {
-            for (int64_t j = 0; j < keys; j++)
-                gradient_row(p + j * QUERIES + i, ds + j * QUERIES + i, lse, dot, scale, scale, false);
-            continue;
-        }
-        for (int64_t j = 0; j < keys; j += 16) {
-            u16x words[8];
-            ft_score_dropout_words(stream, (uint32_t)(b->first + i), (uint32_t)(key + j), words);
-            for (int64_t r = 0; r < 16 && j + r < keys; r++)
-                gradient_row(p + (j + r) * QUERIES + i, ds + (j + r) * QUERIES + i, lse, dot, scale,
-                             ft_score_dropout_factor(stream, words[r & 7], r >> 3), true);
-        }
-    }
-}
-
 static void clear_rows(ft_tensor t, int64_t first, int64_t rows, int64_t col, int64_t cols) {
     for (int64_t i = first; i < first + rows; i++)
         memset(ft_row(t, i) + col, 0, (size_t)cols * sizeof(float));
@@ -113,7 +84,7 @@ static void backward_item(void *context, const ft_attention_item *item, int thre
             tile_block v = tile_gather(ft_row(a->v, row) + column, a->v.stride, keys, d, near_keys + KEYS * d);
             tile_product(keys, b.lanes, d, k.x, k.row, A_ROWS, b.q_columns, QUERIES, p, QUERIES, false);
             tile_product(keys, b.lanes, d, v.x, v.row, A_ROWS, b.dout_columns, QUERIES, ds, QUERIES, false);
-            gradient_scores(&b, &stream, a->shape.scale, p, ds, key, keys);
+            gradient_scores(b.lse, b.dot, b.first, b.lanes, key, keys, &stream, a->shape.scale, p, ds, QUERIES);
             if (job->key_gradients) {
                 tile_product(keys, d, b.rows, p, QUERIES, A_ROWS, b.dout.x, b.dout.row, ft_row(a->dv, row) + column,
                              a->dv.stride, b.first > 0);
