@@ -28,6 +28,8 @@ SETTINGS = "branch_split=1"  # what `ftengine tune` does; everything else is as 
 
 def optuna(arguments, sampler, name, trials, minutes=None):
     path = os.path.join(arguments.work, name + ".jsonl")
+    if arguments.report:
+        return path
     command = ["nice", "-n", "15", arguments.python, OPTUNA, "run", sampler, path, str(arguments.seeds), str(trials)]
     environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     try:
@@ -119,6 +121,7 @@ def markdown(document, rows):
         f"{document['optuna']}: TPESampler and RandomSampler as they", "come. \"better\": how often a seed of ftengine beats one "
         "of Optuna's TPE (50 % is a draw); p: Mann-Whitney, two-sided, and", "after Holm's correction. Processor time of all "
         f"studies: ftengine {document['seconds']['ftengine']:.0f} s, Optuna's TPE {document['seconds']['optuna']:.0f} s.", ""]
+    lines += [document["note"], ""] if "note" in document else []
     lines += verdict(rows) + ["", "| problem | trials | ftengine | Optuna TPE (seeds) | random | better | p | Holm |",
                               "|---|---|---|---|---|---|---|---|"]
     for r in rows:
@@ -136,14 +139,17 @@ def main():
     parser.add_argument("--work", default="search_quality_work")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--minutes", type=float)
+    parser.add_argument("--report", action="store_true", help="run nothing: write the result from what is in --work")
+    parser.add_argument("--note", help="a sentence for the result: what was special this time")
     arguments = parser.parse_args()
     os.makedirs(arguments.work, exist_ok=True)
     subprocess.run([arguments.python, OPTUNA, "check", arguments.program], check=True)
     lines = subprocess.run([arguments.program, "check"], check=True, capture_output=True, text=True).stdout.splitlines()
     kinds = {line["problem"]: (line["kind"], line["what"]) for line in map(json.loads, lines)}
     own = os.path.join(arguments.work, "ours.jsonl")
-    with open(own, "w", encoding="utf-8") as out:
-        subprocess.run([arguments.program, "run", SETTINGS, str(arguments.seeds), "1000"], check=True, stdout=out)
+    if not arguments.report:
+        with open(own, "w", encoding="utf-8") as out:
+            subprocess.run([arguments.program, "run", SETTINGS, str(arguments.seeds), "1000"], check=True, stdout=out)
     random, _ = load(optuna(arguments, "random", "random", 1000))
     short = optuna(arguments, "tpe", "tpe200", 200)
     tpe, optuna_seconds = load(short, optuna(arguments, "tpe", "tpe", 1000, arguments.minutes))
@@ -152,6 +158,8 @@ def main():
                              capture_output=True, text=True).stdout.strip()
     document = dict(common.provenance(), seeds=arguments.seeds, optuna=version, problems=kinds,
                     seconds={"ftengine": own_seconds, "optuna": optuna_seconds})
+    if arguments.note:
+        document["note"] = arguments.note
     document["comparisons"] = rows = rows_of(kinds, ours, tpe, random, arguments.seeds)
     text = markdown(document, rows)
     for r in rows:  # JSON has no infinity
