@@ -7,86 +7,13 @@
 
 #include <string.h>
 
-typedef struct embedding_saved {
-    ft_tensor sum, mean, rstd;
-} embedding_saved;
-
-static ft_status tokens(ft_pass *pass, int64_t cols, const char *name, ft_tensor *out) {
-    return ft_pass_tensor(pass, FT_ROWS_TOKENS, cols, FT_MEM_ACTIVATIONS, -1, name, out);
-}
-
 static void tap(const ft_pass *pass, int layer, ft_tensor hidden) {
     if (pass->model->tap != NULL) pass->model->tap(pass->model->tap_context, layer, hidden);
 }
 
-// x = dropout(LN(word + position + type)); BERT's positions count from 0, single texts have type 0.
-static ft_status embed(ft_pass *pass, bool keep, embedding_saved *s, ft_tensor *x) {
-    ft_model *m = pass->model;
-    const ft_parameters *p = &m->parameters;
-    *s = (embedding_saved){.sum = ft_absent()};
-    FT_TRY(tokens(pass, m->hidden, "embedding sum", &s->sum));
-    FT_TRY(tokens(pass, 1, "embedding norm mean", &s->mean));
-    FT_TRY(tokens(pass, 1, "embedding norm rstd", &s->rstd));
-    s->mean = ft_vector(s->mean.data, s->mean.rows, FT_F32);
-    s->rstd = ft_vector(s->rstd.data, s->rstd.rows, FT_F32);
-    FT_TRY(ft_pass_embedding_forward(pass, (ft_embedding_forward_args){.word_ids = pass->batch->ids,
-                                                                       .position_ids = pass->batch->token_position,
-                                                                       .type_ids = pass->batch->token_type,
-                                                                       .word = ft_parameter_weight(p, m->word),
-                                                                       .position = ft_parameter_weight(p, m->position),
-                                                                       .type = ft_parameter_weight(p, m->token_type),
-                                                                       .out = s->sum}));
-    FT_TRY(tokens(pass, m->hidden, "embedding output", x));
-    FT_TRY(ft_pass_layernorm_forward(pass, FT_ROWS_TOKENS,
-                                     (ft_layernorm_forward_args){.x = s->sum,
-                                                                 .gamma = ft_parameter_weight(p, m->embedding_gamma),
-                                                                 .beta = ft_parameter_weight(p, m->embedding_beta),
-                                                                 .epsilon = m->epsilon,
-                                                                 .s = s->sum,
-                                                                 .y = *x,
-                                                                 .mean = s->mean,
-                                                                 .rstd = s->rstd}));
-    if (!keep) {
-        ft_pass_free(pass, &s->sum);
-        ft_pass_free(pass, &s->mean);
-        ft_pass_free(pass, &s->rstd);
-    }
-    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS,
-                                ft_pass_dropout(pass, FT_ROWS_TOKENS, m->hidden_dropout, 0, FT_SITE_EMBEDDING), *x, *x));
+static ft_status embed(ft_pass *pass, bool keep, ft_embeddings_saved *saved, ft_tensor *x) {
+    FT_TRY(ft_embeddings_forward(pass, keep, saved, x));
     tap(pass, -1, *x);
-    return FT_OK;
-}
-
-static ft_status embed_backward(ft_pass *pass, embedding_saved *s, ft_tensor *dx) {
-    ft_model *m = pass->model;
-    const ft_parameters *p = &m->parameters;
-    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS,
-                                ft_pass_dropout(pass, FT_ROWS_TOKENS, m->hidden_dropout, 0, FT_SITE_EMBEDDING), *dx, *dx));
-    FT_TRY(ft_pass_layernorm_backward(pass, FT_ROWS_TOKENS,
-                                      (ft_layernorm_backward_args){.dy = *dx,
-                                                                   .s = s->sum,
-                                                                   .mean = s->mean,
-                                                                   .rstd = s->rstd,
-                                                                   .gamma = ft_parameter_weight(p, m->embedding_gamma),
-                                                                   .ds = *dx,
-                                                                   .dgamma = ft_parameter_gradient(p, m->embedding_gamma),
-                                                                   .dbeta = ft_parameter_gradient(p, m->embedding_beta)}));
-    ft_pass_free(pass, &s->sum);
-    ft_pass_free(pass, &s->mean);
-    ft_pass_free(pass, &s->rstd);
-    const struct {
-        const int32_t *ids;
-        int table;
-        int32_t padding;
-    } tables[3] = {{pass->batch->token_type, m->token_type, -1},
-                   {pass->batch->token_position, m->position, -1},
-                   {pass->batch->ids, m->word, m->padding_id}};
-    for (int i = 0; i < 3; i++)
-        FT_TRY(ft_pass_embedding_backward(pass, (ft_embedding_backward_args){.ids = tables[i].ids,
-                                                                             .dout = *dx,
-                                                                             .table_gradient = ft_parameter_gradient(p, tables[i].table),
-                                                                             .padding_id = tables[i].padding}));
-    ft_pass_free(pass, dx);
     return FT_OK;
 }
 
@@ -95,7 +22,7 @@ static ft_status embed_backward(ft_pass *pass, embedding_saved *s, ft_tensor *dx
 typedef struct training_state {
     ft_tensor *input;
     ft_layer_saved *saved;
-    embedding_saved embedding;
+    ft_embeddings_saved embedding;
     ft_head_saved head;
 } training_state;
 
@@ -157,7 +84,7 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
         }
         FT_TRY(backward_layers(pass, t, s, end, &dx));
     }
-    if (m->embeddings_trained) FT_TRY(embed_backward(pass, &t->embedding, &dx));
+    if (m->embeddings_trained) FT_TRY(ft_embeddings_backward(pass, &t->embedding, &dx));
     return FT_OK;
 }
 

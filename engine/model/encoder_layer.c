@@ -61,6 +61,12 @@ static ft_status project_qkv(ft_pass *pass, int layer, ft_tensor x, ft_layer_sav
     return ft_linear(pass, FT_ROWS_POOLED, s->pooled_x, ft_rows(p.weight, 0, m->hidden), ft_columns(p.bias, 0, m->hidden), s->pooled_q);
 }
 
+static ft_dropout sum_dropout(const ft_pass *pass, int layer, ft_dropout_site site) {
+    const ft_model *m = pass->model;
+    float p = site == FT_SITE_ATTENTION_OUTPUT ? m->attention_output_dropout : m->hidden_dropout;
+    return ft_pass_dropout(pass, rows_of(pass, layer), p, (uint32_t)layer, site);
+}
+
 // s = residual + dropout(a W^T + bias), y = LN(s): the product lands in s, which the fused op then completes in place.
 static ft_status project_add_norm(ft_pass *pass, int layer, ft_tensor a, ft_tensor residual, const int parameters[4],
                                   ft_dropout_site site, ft_tensor *s, ft_tensor *mean, ft_tensor *rstd, ft_tensor *y,
@@ -80,7 +86,7 @@ static ft_status project_add_norm(ft_pass *pass, int layer, ft_tensor a, ft_tens
                                     .gamma = ft_parameter_weight(&m->parameters, parameters[2]),
                                     .beta = ft_parameter_weight(&m->parameters, parameters[3]),
                                     .epsilon = m->epsilon,
-                                    .dropout = ft_pass_dropout(pass, kind, m->hidden_dropout, (uint32_t)layer, site),
+                                    .dropout = sum_dropout(pass, layer, site),
                                     .s = *s,
                                     .y = *y,
                                     .mean = *mean,
@@ -144,7 +150,7 @@ static ft_status norm_backward(ft_pass *pass, int layer, ft_tensor dy, ft_tensor
                                const int parameters[4], ft_dropout_site site, const char *name, ft_tensor *dx) {
     ft_model *m = pass->model;
     ft_rows_kind kind = rows_of(pass, layer);
-    ft_dropout dropout = ft_pass_dropout(pass, kind, m->hidden_dropout, (uint32_t)layer, site);
+    ft_dropout dropout = sum_dropout(pass, layer, site);
     *dx = ft_absent();
     if (dropout.probability > 0) FT_TRY(activations(pass, kind, m->hidden, layer, name, dx));
     return ft_pass_layernorm_backward(pass, kind,

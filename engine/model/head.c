@@ -1,4 +1,5 @@
-// head.c - the pooled rows to logits: tanh(pooler) -> dropout -> (hidden layer -> activation -> dropout)* -> classifier.
+// head.c - the pooled rows to logits:
+//   [dropout] -> activation(pooler) -> dropout -> (hidden layer -> activation -> dropout)* -> classifier
 #include "engine/model/layers.h"
 
 static ft_status pooled(ft_pass *pass, int64_t cols, const char *name, ft_tensor *out) {
@@ -12,6 +13,11 @@ static ft_tensor gradient(const ft_pass *pass, int index) { return ft_parameter_
 static ft_dropout head_dropout(const ft_pass *pass, int index) {
     float p = index == 0 ? pass->model->classifier_dropout : pass->model->head_dropout;
     return ft_pass_dropout(pass, FT_ROWS_POOLED, p, (uint32_t)index, FT_SITE_HEAD);
+}
+
+static ft_dropout input_dropout(const ft_pass *pass) {
+    enum { IN_FRONT = 0xFFFF }; // its number in the random stream: heads never have as many layers
+    return ft_pass_dropout(pass, FT_ROWS_POOLED, pass->model->pooler_dropout, IN_FRONT, FT_SITE_HEAD);
 }
 
 // Linear layer `l` followed by an activation; h is kept for the backward pass.
@@ -28,7 +34,8 @@ static ft_status activated(ft_pass *pass, ft_linear_parameters l, ft_activation 
 ft_status ft_head_forward(ft_pass *pass, ft_tensor x, bool keep, ft_head_saved *s, ft_tensor logits) {
     ft_model *m = pass->model;
     int last = m->head_count - 1;
-    FT_TRY(activated(pass, m->pooler, FT_ACT_TANH, x, "pooler", &s->pooler_h, &s->input[0]));
+    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_POOLED, input_dropout(pass), x, x));
+    FT_TRY(activated(pass, m->pooler, m->pooler_activation, x, "pooler", &s->pooler_h, &s->input[0]));
     FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_POOLED, head_dropout(pass, 0), s->input[0], s->input[0]));
     for (int i = 0; i < last; i++) {
         FT_TRY(activated(pass, m->head[i], m->head_activation, s->input[i], "head hidden", &s->h[i], &s->input[i + 1]));
@@ -67,13 +74,14 @@ ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *s, ft_tens
         if (i < m->head_count - 1) ft_pass_free(pass, &dy);
         dy = dinput;
         if (i > 0) FT_TRY(activated_backward(pass, i, m->head_activation, s->h[i - 1], dy, gradient(pass, m->head[i - 1].bias)));
-        else FT_TRY(activated_backward(pass, 0, FT_ACT_TANH, s->pooler_h, dy, gradient(pass, m->pooler.bias)));
+        else FT_TRY(activated_backward(pass, 0, m->pooler_activation, s->pooler_h, dy, gradient(pass, m->pooler.bias)));
     }
     FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_POOLED, dy, x, gradient(pass, m->pooler.weight)));
     *dx = ft_absent();
     if (want_dx) {
         FT_TRY(pooled(pass, m->hidden, "pooled gradient", dx));
         FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_POOLED, dy, weight(pass, m->pooler.weight), false, *dx));
+        FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_POOLED, input_dropout(pass), *dx, *dx));
     }
     ft_pass_free(pass, &dy);
     ft_head_saved_free(pass, s);

@@ -55,6 +55,17 @@ ft_status ft_pass_embedding_forward(ft_pass *pass, ft_embedding_forward_args arg
 ft_status ft_pass_embedding_backward(ft_pass *pass, ft_embedding_backward_args args);
 ft_status ft_pass_cross_entropy(ft_pass *pass, ft_cross_entropy_args args);
 
+// embeddings.c: token ids to the rows that layer 0 reads.
+typedef struct ft_embeddings_saved {
+    ft_tensor sum, mean, rstd;
+    ft_tensor narrow; // input of the widening layer, where there is one
+} ft_embeddings_saved;
+// x: [T,H], made here, the caller frees it. keep: fill `saved` (else everything is freed).
+ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *saved, ft_tensor *x);
+// Frees dx and `saved`.
+ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *saved, ft_tensor *dx);
+void ft_embeddings_saved_free(ft_pass *pass, ft_embeddings_saved *saved);
+
 // encoder_layer.c: what one layer keeps for its backward pass.
 typedef struct ft_layer_saved {
     ft_tensor qkv;               // [T,3H]; last layer: keys and values, [T,2H]
@@ -73,10 +84,11 @@ void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *saved);
 
 // head.c: pooled rows to logits, and back.
 typedef struct ft_head_saved {
-    ft_tensor pooler_h, pooled;  // before and after tanh
+    ft_tensor pooler_h, pooled;  // before and after its activation
     ft_tensor *input;            // [head_count] input of each linear layer (after dropout)
     ft_tensor *h;                // [head_count - 1] before the activation
 } ft_head_saved;
+// x [B,H] becomes the pooler's input in place: some families drop there.
 ft_status ft_head_forward(ft_pass *pass, ft_tensor x, bool keep, ft_head_saved *saved, ft_tensor logits);
 // dlogits [B,labels]; dx [B,H] is made here when want_dx. Frees `saved`.
 ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *saved, ft_tensor dlogits, bool want_dx, ft_tensor *dx);

@@ -1,11 +1,11 @@
-// model.c - which parameters a BERT classifier has, in the order their gradients are completed.
+// model.c - which parameters a classifier has, in the order their gradients are completed.
 #include "engine/model/model.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-// Registers one parameter; names are "<prefix>.<suffix>".
+// Registers one parameter; names are "<prefix><name><kind>".
 typedef struct builder {
     ft_parameters *parameters;
     char prefix[96];
@@ -13,9 +13,9 @@ typedef struct builder {
     bool failed;
 } builder;
 
-static int add(builder *b, const char *suffix, int64_t rows, int64_t cols, bool decay, bool joins) {
-    char name[192];
-    snprintf(name, sizeof name, "%s%s%s", b->prefix, b->prefix[0] ? "." : "", suffix);
+static int add(builder *b, const char *suffix, const char *kind, int64_t rows, int64_t cols, bool decay, bool joins) {
+    char name[256];
+    snprintf(name, sizeof name, "%s%s%s", b->prefix, suffix, kind);
     int index = ft_parameters_add(b->parameters, (ft_parameter_spec){.name = name,
                                                                      .rows = rows,
                                                                      .cols = cols,
@@ -28,33 +28,60 @@ static int add(builder *b, const char *suffix, int64_t rows, int64_t cols, bool 
 }
 
 static ft_linear_parameters add_linear(builder *b, const char *name, int64_t outputs, int64_t inputs) {
-    char weight[96], bias[96];
-    snprintf(weight, sizeof weight, "%s.weight", name);
-    snprintf(bias, sizeof bias, "%s.bias", name);
-    return (ft_linear_parameters){add(b, weight, outputs, inputs, true, false), add(b, bias, 0, outputs, false, false), inputs,
-                                  outputs};
+    int weight = add(b, name, ".weight", outputs, inputs, true, false);
+    return (ft_linear_parameters){weight, add(b, name, ".bias", 0, outputs, false, false), inputs, outputs};
+}
+
+static void add_norm(builder *b, const char *name, int64_t width, int *gamma, int *beta) {
+    *gamma = add(b, name, ".weight", 0, width, false, false);
+    *beta = add(b, name, ".bias", 0, width, false, false);
 }
 
 static void add_layer(builder *b, ft_model *m, int index) {
     ft_layer_parameters *l = &m->layer[index];
+    const ft_layer_names *n = &m->family->names;
     int64_t h = m->hidden, f = m->intermediate;
-    snprintf(b->prefix, sizeof b->prefix, "bert.encoder.layer.%d", index);
-    l->norm2_gamma = add(b, "output.LayerNorm.weight", 0, h, false, false);
-    l->norm2_beta = add(b, "output.LayerNorm.bias", 0, h, false, false);
-    l->down_weight = add(b, "output.dense.weight", h, f, true, false);
-    l->down_bias = add(b, "output.dense.bias", 0, h, false, false);
-    l->up_weight = add(b, "intermediate.dense.weight", f, h, true, false);
-    l->up_bias = add(b, "intermediate.dense.bias", 0, f, false, false);
-    l->norm1_gamma = add(b, "attention.output.LayerNorm.weight", 0, h, false, false);
-    l->norm1_beta = add(b, "attention.output.LayerNorm.bias", 0, h, false, false);
-    l->output_weight = add(b, "attention.output.dense.weight", h, h, true, false);
-    l->output_bias = add(b, "attention.output.dense.bias", 0, h, false, false);
-    l->qkv_weight = add(b, "attention.self.query.weight", h, h, true, false);
-    add(b, "attention.self.key.weight", h, h, true, true);
-    add(b, "attention.self.value.weight", h, h, true, true);
-    l->qkv_bias = add(b, "attention.self.query.bias", 0, h, false, false);
-    add(b, "attention.self.key.bias", 0, h, false, true);
-    add(b, "attention.self.value.bias", 0, h, false, true);
+    snprintf(b->prefix, sizeof b->prefix, "%s%s.%d.", m->family->prefix, m->family->layer, index);
+    add_norm(b, n->norm2, h, &l->norm2_gamma, &l->norm2_beta);
+    ft_linear_parameters down = add_linear(b, n->down, h, f), up = add_linear(b, n->up, f, h);
+    l->down_weight = down.weight, l->down_bias = down.bias;
+    l->up_weight = up.weight, l->up_bias = up.bias;
+    add_norm(b, n->norm1, h, &l->norm1_gamma, &l->norm1_beta);
+    ft_linear_parameters output = add_linear(b, n->output, h, h);
+    l->output_weight = output.weight, l->output_bias = output.bias;
+    l->qkv_weight = add(b, n->query, ".weight", h, h, true, false);
+    add(b, n->key, ".weight", h, h, true, true);
+    add(b, n->value, ".weight", h, h, true, true);
+    l->qkv_bias = add(b, n->query, ".bias", 0, h, false, false);
+    add(b, n->key, ".bias", 0, h, false, true);
+    add(b, n->value, ".bias", 0, h, false, true);
+}
+
+static void add_head(builder *b, ft_model *m, const ft_int_list *hidden) {
+    b->trainable = b->head = true;
+    for (int i = m->head_count - 1; i >= 0; i--) {
+        int64_t inputs = i == 0 ? m->hidden : hidden->values[i - 1];
+        bool last = i == m->head_count - 1;
+        char name[48];
+        snprintf(name, sizeof name, "head.hidden.%d", i);
+        m->head[i] = add_linear(b, last ? m->family->classifier : name, last ? m->labels : hidden->values[i], inputs);
+    }
+    m->pooler = add_linear(b, m->family->pooler, m->hidden, m->hidden);
+    b->head = false;
+}
+
+static void add_embeddings(builder *b, ft_model *m, const ft_model_config *c) {
+    int64_t width = m->embedding_width;
+    b->trainable = m->embeddings_trained;
+    m->widening.weight = m->widening.bias = m->token_type = -1;
+    snprintf(b->prefix, sizeof b->prefix, "%s", m->family->prefix);
+    if (width != m->hidden) m->widening = add_linear(b, m->family->widening_name, m->hidden, width);
+    snprintf(b->prefix, sizeof b->prefix, "%sembeddings.", m->family->prefix);
+    add_norm(b, "LayerNorm", width, &m->embedding_gamma, &m->embedding_beta);
+    if (c->type_vocab_size > 0)
+        m->token_type = add(b, "token_type_embeddings", ".weight", c->type_vocab_size, width, true, false);
+    m->position = add(b, "position_embeddings", ".weight", c->position_rows, width, true, false);
+    m->word = add(b, "word_embeddings", ".weight", c->vocab_size, width, true, false);
 }
 
 static double or_else(double value, double fallback) { return isnan(value) ? fallback : value; }
@@ -72,6 +99,7 @@ static ft_status check_options(const ft_model_config *c, const ft_config *o) {
 ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_config *o, int32_t label_count, ft_model *m) {
     memset(m, 0, sizeof *m);
     FT_TRY(check_options(c, o));
+    m->family = c->family;
     m->memory = memory;
     m->device = ft_memory_device(memory);
     m->layers = (int32_t)c->num_hidden_layers;
@@ -79,16 +107,20 @@ ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_
     m->head_dim = (int32_t)(c->hidden_size / c->num_attention_heads);
     m->hidden = c->hidden_size;
     m->intermediate = c->intermediate_size;
+    m->embedding_width = c->embedding_size;
     m->activation = c->hidden_act;
     m->epsilon = (float)c->layer_norm_eps;
     m->labels = label_count;
     m->padding_id = (int32_t)c->pad_token_id;
-    m->max_positions = (int32_t)c->max_position_embeddings;
+    m->first_position = (int32_t)(c->position_rows - c->max_position_embeddings);
     m->hidden_dropout = (float)or_else(o->model.hidden_dropout, c->hidden_dropout_prob);
     m->attention_dropout = (float)or_else(o->model.attention_dropout, c->attention_probs_dropout_prob);
     // An override of the hidden dropout reaches the classifier where config.json leaves it to the hidden one.
     m->classifier_dropout = (float)or_else(o->model.classifier_dropout, c->classifier_dropout);
     m->head_dropout = (float)or_else(o->model.head.dropout, m->classifier_dropout);
+    m->attention_output_dropout = m->family->attention_output_dropout ? m->hidden_dropout : 0;
+    m->pooler_dropout = m->family->dropout_before_pooler ? m->classifier_dropout : 0;
+    m->pooler_activation = m->family->pooler_activation;
     m->checkpoint_every = o->train.gradient_checkpointing == FT_AUTO ? 0 : (int32_t)o->train.gradient_checkpointing;
     m->embeddings_trained = o->model.freeze == FT_FREEZE_NONE && o->model.freeze_layers == 0;
     m->first_trained_layer = o->model.freeze == FT_FREEZE_ENCODER ? m->layers : (int32_t)o->model.freeze_layers;
@@ -99,28 +131,13 @@ ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_
     m->head = ft_arena_alloc(&m->arena, (size_t)m->head_count * sizeof *m->head);
     if (m->layer == NULL || m->head == NULL) return FT_NO_MEMORY;
 
-    builder b = {.parameters = &m->parameters, .trainable = true, .head = true};
-    for (int i = m->head_count - 1; i >= 0; i--) {
-        int64_t inputs = i == 0 ? m->hidden : o->model.head.hidden.values[i - 1];
-        bool last = i == m->head_count - 1;
-        char name[48];
-        snprintf(name, sizeof name, last ? "classifier" : "head.hidden.%d", i);
-        m->head[i] = add_linear(&b, name, last ? label_count : o->model.head.hidden.values[i], inputs);
-    }
-    snprintf(b.prefix, sizeof b.prefix, "bert.pooler");
-    m->pooler = add_linear(&b, "dense", m->hidden, m->hidden);
-    b.head = false;
+    builder b = {.parameters = &m->parameters};
+    add_head(&b, m, &o->model.head.hidden);
     for (int l = m->layers - 1; l >= 0; l--) {
         b.trainable = l >= m->first_trained_layer;
         add_layer(&b, m, l);
     }
-    b.trainable = m->embeddings_trained;
-    snprintf(b.prefix, sizeof b.prefix, "bert.embeddings");
-    m->embedding_gamma = add(&b, "LayerNorm.weight", 0, m->hidden, false, false);
-    m->embedding_beta = add(&b, "LayerNorm.bias", 0, m->hidden, false, false);
-    m->token_type = add(&b, "token_type_embeddings.weight", c->type_vocab_size, m->hidden, true, false);
-    m->position = add(&b, "position_embeddings.weight", c->max_position_embeddings, m->hidden, true, false);
-    m->word = add(&b, "word_embeddings.weight", c->vocab_size, m->hidden, true, false);
+    add_embeddings(&b, m, c);
     if (b.failed) return FT_NO_MEMORY;
     return ft_parameters_allocate(&m->parameters, memory);
 }

@@ -1,4 +1,4 @@
-// model.h - a BERT encoder with a classification head: parameters, forward and backward of one packed micro-batch.
+// model.h - an encoder of BERT's kind with a classification head: parameters, forward and backward of one packed micro-batch.
 //
 //     ft_model_create(...)            registers the parameters and allocates the weights
 //     ft_model_load / ft_model_draw   fills them (model_files.h)
@@ -6,8 +6,9 @@
 //     ft_model_train_batch(...)       adds the gradients of one micro-batch, writes its losses
 //     ft_model_predict_batch(...)     logits
 //
+// Families differ as families.h says; what follows is common to all.
 // Mathematics: post-norm encoder, x = LN(x + drop(Wo att(x))), x = LN(x + drop(W2 act(W1 x))); pooled row = token 0;
-// head: [tanh(pooler)] -> drop -> (hidden layer -> act -> drop)* -> classifier. The last layer computes keys and values
+// head: act(pooler) -> drop -> (hidden layer -> act -> drop)* -> classifier. The last layer computes keys and values
 // for all tokens and everything else for the pooled rows only. Dropout is a function of the token (philox.h), so
 // recomputation and any split into micro-batches give the same result; gradients accumulate.
 #ifndef FT_MODEL_H
@@ -39,24 +40,29 @@ typedef struct ft_linear_parameters {
 typedef void (*ft_tap)(void *context, int layer, ft_tensor hidden);
 
 typedef struct ft_model {
+    const ft_family *family;
     ft_device *device;
     ft_memory *memory;
     ft_parameters parameters;
     // shape
     int32_t layers, heads, head_dim;
-    int64_t hidden, intermediate;
+    int64_t hidden, intermediate, embedding_width;
     ft_activation activation;
     float epsilon;
-    int32_t labels, padding_id, max_positions;
+    int32_t labels, padding_id;
+    int32_t first_position; // row of the position table that token 0 has
     // registry
-    int word, position, token_type, embedding_gamma, embedding_beta;
+    int word, position, token_type, embedding_gamma, embedding_beta; // -1: the family has none
+    ft_linear_parameters widening; // weight -1: the tables are as wide as the rows of the layers
     ft_layer_parameters *layer;
     ft_linear_parameters pooler;
+    ft_activation pooler_activation;
     ft_linear_parameters *head; // hidden layers, then the classifier
     int32_t head_count;         // hidden layers + 1
     ft_activation head_activation;
     // training
     float hidden_dropout, attention_dropout, classifier_dropout, head_dropout;
+    float attention_output_dropout, pooler_dropout; // the latter in front of the pooler
     int32_t first_trained_layer; // layers below it, and then the embeddings, get no backward pass
     bool embeddings_trained;
     int32_t checkpoint_every;    // 0: keep all activations; k: keep the input of every k-th layer

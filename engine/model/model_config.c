@@ -9,14 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The families that the engine computes, and the class that transformers opens a classifier of each with.
-static const struct {
-    const char *model_type, *classifier;
-} families[] = {
-    {"bert", "BertForSequenceClassification"},
-};
-enum { FAMILIES = sizeof families / sizeof families[0] };
-
 // Wider than any real model, narrow enough that products of sizes stay far from overflow. Heads and positions are
 // bounded by the counter of the dropout generator (kernels/philox.h).
 enum { MOST_WIDTH = 1 << 20, MOST_LAYERS = 1 << 12, MOST_HEADS = 255, MOST_POSITIONS = 16384, MOST_LABELS = 1 << 20 };
@@ -26,9 +18,9 @@ enum { MOST_WIDTH = 1 << 20, MOST_LAYERS = 1 << 12, MOST_HEADS = 255, MOST_POSIT
 static ft_status read_family(ft_model_config *c, const char *path) {
     const char *type;
     FT_TRY(ft_json_string(c->json, path, "model_type", NULL, &type));
-    for (int i = 0; i < FAMILIES && type != NULL; i++) {
-        if (strcmp(type, families[i].model_type) != 0) continue;
-        c->model_type = families[i].model_type;
+    c->family = type != NULL ? ft_family_find(type) : NULL;
+    if (c->family != NULL) {
+        c->model_type = c->family->model_type;
         return FT_OK;
     }
     if (type == NULL)
@@ -37,47 +29,70 @@ static ft_status read_family(ft_model_config *c, const char *path) {
         ft_fail(FT_INVALID, path, "\"model_type\" \"%.100s\" is not supported", type);
     char list[256];
     size_t at = 0;
-    for (int i = 0; i < FAMILIES && at < sizeof list; i++)
-        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i != 0 ? ", " : "", families[i].model_type);
+    for (int i = 0; i < ft_family_count() && at < sizeof list; i++)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i != 0 ? ", " : "", ft_family_at(i)->model_type);
     ft_hint("supported: %s", list);
     return FT_INVALID;
 }
 
+// Row pad_id + 1 of the position table is token 0's where the family counts positions behind the padding.
+static ft_status read_padding(ft_model_config *c, const char *path) {
+    bool none = json_is_null(json_object_get(c->json, "pad_token_id")); // absent is the default, null is none
+    int64_t fallback = none ? -1 : c->family->defaults.padding;
+    FT_TRY(ft_json_int(c->json, path, "pad_token_id", fallback, 0, c->vocab_size - 1, &c->pad_token_id));
+    c->max_position_embeddings = c->position_rows;
+    if (c->family->positions != FT_POSITIONS_BEHIND_PADDING) return FT_OK;
+    if (none) return ft_fail(FT_INVALID, path, "\"pad_token_id\" must not be null: positions are counted from it");
+    c->max_position_embeddings = c->position_rows - c->pad_token_id - 1;
+    if (c->max_position_embeddings > 0) return FT_OK;
+    return ft_fail(FT_INVALID, path, "\"max_position_embeddings\" %lld leaves no position behind \"pad_token_id\" %lld",
+                   (long long)c->position_rows, (long long)c->pad_token_id);
+}
+
 static ft_status read_sizes(ft_model_config *c, const char *path) {
+    const ft_family_keys *k = &c->family->keys;
+    const ft_family_defaults *d = &c->family->defaults;
     const struct {
-        const char *key;
-        int64_t *out, fallback, low, high; // the fallbacks are those of transformers' BertConfig
+        const char *key; // NULL: the family has no such number
+        int64_t *out, fallback, low, high;
     } sizes[] = {
-        {"vocab_size", &c->vocab_size, 30522, 1, 1 << 28},
-        {"hidden_size", &c->hidden_size, 768, 1, MOST_WIDTH},
-        {"num_hidden_layers", &c->num_hidden_layers, 12, 1, MOST_LAYERS},
-        {"num_attention_heads", &c->num_attention_heads, 12, 1, MOST_HEADS},
-        {"intermediate_size", &c->intermediate_size, 3072, 1, MOST_WIDTH},
-        {"max_position_embeddings", &c->max_position_embeddings, 512, 1, MOST_POSITIONS},
-        {"type_vocab_size", &c->type_vocab_size, 2, 1, MOST_WIDTH},
+        {"vocab_size", &c->vocab_size, d->vocabulary, 1, 1 << 28},
+        {k->hidden, &c->hidden_size, d->hidden, 1, MOST_WIDTH},
+        {k->layers, &c->num_hidden_layers, d->layers, 1, MOST_LAYERS},
+        {k->heads, &c->num_attention_heads, d->heads, 1, MOST_HEADS},
+        {k->intermediate, &c->intermediate_size, d->intermediate, 1, MOST_WIDTH},
+        {"max_position_embeddings", &c->position_rows, 512, 1, MOST_POSITIONS},
+        {c->family->token_types ? "type_vocab_size" : NULL, &c->type_vocab_size, d->types, 1, MOST_WIDTH},
+        {k->embedding, &c->embedding_size, d->embedding, 1, MOST_WIDTH},
     };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        FT_TRY(ft_json_int(c->json, path, sizes[i].key, sizes[i].fallback, sizes[i].low, sizes[i].high, sizes[i].out));
+        if (sizes[i].key != NULL)
+            FT_TRY(ft_json_int(c->json, path, sizes[i].key, sizes[i].fallback, sizes[i].low, sizes[i].high, sizes[i].out));
+    if (c->embedding_size == 0) c->embedding_size = c->hidden_size;
     if (c->hidden_size % c->num_attention_heads != 0)
-        return ft_fail(FT_INVALID, path, "\"hidden_size\" %lld is not a multiple of \"num_attention_heads\" %lld",
-                       (long long)c->hidden_size, (long long)c->num_attention_heads);
-    int64_t no_padding = json_is_null(json_object_get(c->json, "pad_token_id")) ? -1 : 0; // absent is 0, null is none
-    return ft_json_int(c->json, path, "pad_token_id", no_padding, 0, c->vocab_size - 1, &c->pad_token_id);
+        return ft_fail(FT_INVALID, path, "\"%s\" %lld is not a multiple of \"%s\" %lld", k->hidden, (long long)c->hidden_size,
+                       k->heads, (long long)c->num_attention_heads);
+    return read_padding(c, path);
 }
 
 static ft_status read_numbers(ft_model_config *c, const char *path) {
+    const ft_family_keys *k = &c->family->keys;
+    const ft_family_defaults *d = &c->family->defaults;
     const struct {
         const char *key;
         double *out, fallback;
         bool positive;
     } numbers[] = {
-        {"layer_norm_eps", &c->layer_norm_eps, 1e-12, true},
+        {k->epsilon, &c->layer_norm_eps, d->epsilon, true},
         {"initializer_range", &c->initializer_range, 0.02, false},
-        {"hidden_dropout_prob", &c->hidden_dropout_prob, 0.1, false},
-        {"attention_probs_dropout_prob", &c->attention_probs_dropout_prob, 0.1, false},
-        {"classifier_dropout", &c->classifier_dropout, NAN, false}, // by now the hidden one is not known
+        {k->hidden_dropout, &c->hidden_dropout_prob, 0.1, false},
+        {k->attention_dropout, &c->attention_probs_dropout_prob, 0.1, false},
+        {k->classifier_dropout, &c->classifier_dropout, d->classifier_dropout < 0 ? NAN : d->classifier_dropout,
+         false}, // NAN: by now the hidden one is not known
     };
+    c->layer_norm_eps = d->epsilon;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (numbers[i].key == NULL) continue;
         FT_TRY(ft_json_number(c->json, path, numbers[i].key, numbers[i].fallback, numbers[i].out));
         double value = *numbers[i].out;
         if (value < 0 || value >= 1 || (numbers[i].positive && value == 0))
@@ -91,17 +106,20 @@ static ft_status read_numbers(ft_model_config *c, const char *path) {
 // What changes the mathematics and what we do not compute: to ignore it would give wrong numbers in silence.
 static ft_status read_kinds(ft_model_config *c, const char *path) {
     const char *activation, *positions;
-    FT_TRY(ft_json_string(c->json, path, "hidden_act", "gelu", &activation));
+    const char *key = c->family->keys.activation;
+    FT_TRY(ft_json_string(c->json, path, key, "gelu", &activation));
     ft_status status = ft_activation_from_name(activation, &c->hidden_act);
     if (status != FT_OK) {
-        ft_error_where_default("%s: \"hidden_act\"", path);
+        ft_error_where_default("%s: \"%s\"", path, key);
         return status;
     }
     FT_TRY(ft_json_string(c->json, path, "position_embedding_type", "absolute", &positions));
     if (strcmp(positions, "absolute") != 0)
         return ft_fail(FT_INVALID, path,
                        "\"position_embedding_type\" must be \"absolute\", \"%.100s\" is not supported", positions);
-    bool decoder;
+    bool decoder, sinusoidal;
+    FT_TRY(ft_json_bool(c->json, path, "sinusoidal_pos_embds", false, &sinusoidal));
+    if (sinusoidal) return ft_fail(FT_INVALID, path, "\"sinusoidal_pos_embds\" must be false: positions are learned");
     FT_TRY(ft_json_bool(c->json, path, "is_decoder", false, &decoder));
     if (decoder) return ft_fail(FT_INVALID, path, "\"is_decoder\" must be false: only encoders are supported");
     return FT_OK;
@@ -245,15 +263,12 @@ static int set_labels(json_t *root, int count, const char *const *names) {
 }
 
 static int fill(json_t *root, const ft_model_config *base) {
-    const char *classifier = NULL;
-    for (int i = 0; i < FAMILIES; i++)
-        if (strcmp(families[i].model_type, base->model_type) == 0) classifier = families[i].classifier;
     // num_labels beside id2label can only contradict it; torch_dtype is the old name of dtype.
     static const char *const dropped[] = {"num_labels", "torch_dtype", "_name_or_path"};
     for (size_t i = 0; i < sizeof dropped / sizeof dropped[0]; i++)
         json_object_del(root, dropped[i]);
     int failed = json_object_set_new(root, "model_type", json_string(base->model_type));
-    failed |= json_object_set_new(root, "architectures", json_pack("[s]", classifier));
+    failed |= json_object_set_new(root, "architectures", json_pack("[s]", base->family->classifier_class));
     failed |= json_object_set_new(root, "problem_type", json_string("single_label_classification"));
     return failed | json_object_set_new(root, "dtype", json_string("float32"));
 }
@@ -266,14 +281,12 @@ ft_status ft_model_config_save(const ft_model_config *base, const char *path, in
     if (!standard_head) json_object_del(root, "architectures");
     failed |= set_labels(root, label_count, label_names);
     // Where the file leaves the classifier's to the hidden one and training did so too, it may stay null.
-    bool follows =
-        json_is_null(json_object_get(root, "classifier_dropout")) && (float)classifier_dropout == (float)hidden_dropout;
-    if (!follows) {
-        double read = json_is_null(json_object_get(root, "classifier_dropout")) ? -1 : base->classifier_dropout;
-        failed |= set_dropout(root, "classifier_dropout", classifier_dropout, read);
-    }
-    failed |= set_dropout(root, "hidden_dropout_prob", hidden_dropout, base->hidden_dropout_prob);
-    failed |= set_dropout(root, "attention_probs_dropout_prob", attention_dropout, base->attention_probs_dropout_prob);
+    const ft_family_keys *k = &base->family->keys;
+    bool null = json_is_null(json_object_get(root, k->classifier_dropout));
+    if (!null || (float)classifier_dropout != (float)hidden_dropout)
+        failed |= set_dropout(root, k->classifier_dropout, classifier_dropout, null ? -1 : base->classifier_dropout);
+    failed |= set_dropout(root, k->hidden_dropout, hidden_dropout, base->hidden_dropout_prob);
+    failed |= set_dropout(root, k->attention_dropout, attention_dropout, base->attention_probs_dropout_prob);
     ft_status status = root == NULL || failed ? ft_fail_memory(0, "config.json") : ft_json_save(path, root);
     json_decref(root);
     return status;

@@ -2,7 +2,7 @@
 #ifndef FT_MODEL_CONFIG_H
 #define FT_MODEL_CONFIG_H
 
-#include "kernels/activation.h"
+#include "engine/model/families.h"
 #include "kernels/arena.h"
 #include "kernels/status.h"
 
@@ -11,12 +11,17 @@
 
 typedef struct ft_model_config {
     const char *model_type;             // "bert"
+    const ft_family *family;
     int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
-    int64_t max_position_embeddings, type_vocab_size;
+    int64_t max_position_embeddings;    // tokens that a text may have
+    int64_t position_rows;              // of the position table: those, and what RoBERTa's rule leaves in front
+    int64_t type_vocab_size;            // 0: no token types
+    int64_t embedding_size;             // width of the tables
     int64_t pad_token_id;               // -1: null in the file, no row is padding
     ft_activation hidden_act;
     double layer_norm_eps, initializer_range;
-    double hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout; // classifier: null -> hidden
+    double hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout; // classifier: null -> hidden, or
+                                                                                  // a number of the family
     int64_t num_labels;                 // from num_labels, else from id2label; 2 when both are absent
     const char **label_names;           // [num_labels], "LABEL_i" when absent or when num_labels disagrees with id2label
     bool has_label_names;               // names other than LABEL_i

@@ -22,22 +22,23 @@ static double uniform(uint64_t key, uint64_t index) { // (0, 1), 53 bits
     return ((double)(ft_splitmix64(key + index * 0x9E3779B97F4A7C15u) >> 11) + 0.5) * 0x1p-53;
 }
 
-static bool is_norm_weight(const char *name) {
-    const char *at = strstr(name, "LayerNorm.weight");
-    return at != NULL && at[strlen("LayerNorm.weight")] == '\0';
+// Weights of linear layers are matrices, so a vector of this name is the gain of a norm.
+static bool is_norm_weight(const ft_parameter *p) {
+    size_t length = strlen(p->name), end = strlen(".weight");
+    return p->rows == 0 && length > end && strcmp(p->name + length - end, ".weight") == 0;
 }
 
 typedef struct drawing {
     const ft_parameter *parameter;
     uint64_t key;
     double range;
-    int64_t zero_first, zero_last; // elements that are 0: the padding row of the word table
+    int64_t zero_first, zero_last; // elements that are 0: the padding row of a table
 } drawing;
 
 static ft_status draw_part(void *context, int64_t first, int64_t count, float *out) {
     const drawing *d = context;
     const ft_parameter *p = d->parameter;
-    float constant = is_norm_weight(p->name) ? 1.0f : 0.0f;
+    float constant = is_norm_weight(p) ? 1.0f : 0.0f;
     for (int64_t n = 0; n < count; n += 2) { // Box-Muller gives them in pairs
         uint64_t i = (uint64_t)(first + n);
         double radius = sqrt(-2.0 * log(uniform(d->key, i))), angle = 6.283185307179586 * uniform(d->key, i + 1);
@@ -51,7 +52,8 @@ static ft_status draw_part(void *context, int64_t first, int64_t count, float *o
 static ft_status draw_parameter(ft_model *m, int index, double initializer_range, uint64_t seed, ft_staging *staging) {
     const ft_parameter *p = &m->parameters.list[index];
     drawing d = {.parameter = p, .key = ft_splitmix64(seed) ^ name_hash(p->name), .range = initializer_range};
-    if (index == m->word && m->padding_id >= 0) {
+    bool padded = index == m->word || (index == m->position && m->first_position > 0);
+    if (padded && m->padding_id >= 0) {
         d.zero_first = (int64_t)m->padding_id * p->cols;
         d.zero_last = d.zero_first + p->cols;
     }
@@ -71,8 +73,9 @@ ft_status ft_model_draw(ft_model *model, double initializer_range, uint64_t seed
 // ---- loading ----------------------------------------------------------------------------------------------------------
 
 // The names under which a file may hold parameter `name`, most usual first.
-static const ft_safetensor *find(const ft_safetensors *file, const char *name) {
-    const char *bare = strncmp(name, "bert.", 5) == 0 ? name + 5 : name;
+static const ft_safetensor *find(const ft_safetensors *file, const ft_family *family, const char *name) {
+    size_t prefixed = strlen(family->prefix);
+    const char *bare = strncmp(name, family->prefix, prefixed) == 0 ? name + prefixed : name;
     for (int prefix = 0; prefix < 2; prefix++) {
         const char *base = prefix == 0 ? name : bare;
         const ft_safetensor *t = ft_safetensors_find(file, base);
@@ -136,7 +139,7 @@ static ft_status load_all(ft_model *m, const ft_safetensors *file, double range,
     bool new_layer = false; // the weight just handled was drawn because the file's has another shape
     for (int i = 0; i < m->parameters.count; i++) {
         const ft_parameter *p = &m->parameters.list[i];
-        const ft_safetensor *t = find(file, p->name);
+        const ft_safetensor *t = find(file, m->family, p->name);
         if (new_layer && p->rows == 0) t = NULL; // its bias belongs to the old weight
         new_layer = false;
         if (t != NULL && p->head && m->ignore_mismatched_sizes && check_shape(m, file, t, p) != FT_OK) {

@@ -78,13 +78,13 @@ static void test_values(void **state) {
 }
 
 static void test_family(void **state) {
-    static const char *const bad[] = {"{}", "{\"model_type\": null}", "{\"model_type\": \"roberta\"}",
+    static const char *const bad[] = {"{}", "{\"model_type\": null}", "{\"model_type\": \"t5\"}",
                                       "{\"model_type\": \"Bert\"}"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ft_model_config c;
         assert_int_equal(ft_model_config_parse(bad[i], strlen(bad[i]), "config.json", &c), FT_INVALID);
         assert_int_equal(ft_error_hint_count(), 1);
-        assert_string_equal(ft_error_hint(0), "supported: bert");
+        assert_string_equal(ft_error_hint(0), "supported: bert, roberta, xlm-roberta, distilbert, electra");
         if (i >= 2) assert_non_null(strstr(ft_error_message(), "is not supported"));
     }
     ft_model_config c;
@@ -92,6 +92,48 @@ static void test_family(void **state) {
     assert_string_equal(ft_error_message(), "a JSON object is needed here");
     assert_int_equal(ft_model_config_parse("{\"a\":}", 6, "config.json", &c), FT_INVALID);
     assert_string_equal(ft_error_where(), "config.json:1:6");
+}
+
+static ft_model_config of_family(const char *text) {
+    ft_model_config c;
+    OK(ft_model_config_parse(text, strlen(text), "config.json", &c));
+    return c;
+}
+
+static void refused_family(const char *text, const char *message) {
+    ft_model_config c;
+    assert_int_equal(ft_model_config_parse(text, strlen(text), "config.json", &c), FT_INVALID);
+    assert_string_equal(ft_error_message(), message);
+}
+
+static void test_families(void **state) { // defaults, keys and the rules of positions
+    ft_model_config c = of_family("{\"model_type\": \"roberta\", \"max_position_embeddings\": 514}");
+    assert_int_equal(c.vocab_size, 50265);
+    assert_int_equal(c.pad_token_id, 1);
+    assert_int_equal(c.position_rows, 514);
+    assert_int_equal(c.max_position_embeddings, 512);
+    ft_model_config_free(&c);
+    c = of_family("{\"model_type\": \"distilbert\", \"dim\": 30, \"n_heads\": 5, \"n_layers\": 3, \"hidden_dim\": 41, "
+                  "\"activation\": \"relu\", \"dropout\": 0.2, \"attention_dropout\": 0.3, \"hidden_size\": 99}");
+    assert_int_equal(c.hidden_size, 30);
+    assert_int_equal(c.num_hidden_layers, 3);
+    assert_int_equal(c.intermediate_size, 41);
+    assert_int_equal(c.type_vocab_size, 0);
+    assert_int_equal(c.hidden_act, FT_ACT_RELU);
+    assert_true(c.hidden_dropout_prob == 0.2 && c.attention_probs_dropout_prob == 0.3 && c.classifier_dropout == 0.2);
+    assert_true(c.layer_norm_eps == 1e-12);
+    ft_model_config_free(&c);
+    c = of_family("{\"model_type\": \"electra\"}");
+    assert_int_equal(c.hidden_size, 256);
+    assert_int_equal(c.embedding_size, 128);
+    ft_model_config_free(&c);
+    refused_family("{\"model_type\": \"roberta\", \"pad_token_id\": null}",
+                   "\"pad_token_id\" must not be null: positions are counted from it");
+    refused_family("{\"model_type\": \"roberta\", \"max_position_embeddings\": 2}",
+                   "\"max_position_embeddings\" 2 leaves no position behind \"pad_token_id\" 1");
+    refused_family("{\"model_type\": \"distilbert\", \"dim\": 36, \"n_heads\": 5}", "\"dim\" 36 is not a multiple of \"n_heads\" 5");
+    refused_family("{\"model_type\": \"distilbert\", \"sinusoidal_pos_embds\": true}",
+                   "\"sinusoidal_pos_embds\" must be false: positions are learned");
 }
 
 static void test_refused(void **state) {
@@ -225,6 +267,19 @@ static void test_save(void **state) {
     ft_model_config_free(&base);
 }
 
+static void test_save_in_the_keys_of_the_family(void **state) {
+    static const char *const names[] = {"a", "b"};
+    ft_model_config base = of_family("{\"model_type\": \"distilbert\", \"dropout\": 0.1, \"seq_classif_dropout\": 0.2}");
+    char *text = saved(&base, 2, names, 0.1f, 0.3f, 0.4f);
+    assert_non_null(strstr(text, "\"DistilBertForSequenceClassification\""));
+    assert_non_null(strstr(text, "\"dropout\": 0.1,"));
+    assert_non_null(strstr(text, "\"attention_dropout\": 0.3"));
+    assert_non_null(strstr(text, "\"seq_classif_dropout\": 0.4,"));
+    assert_null(strstr(text, "hidden_dropout_prob"));
+    free(text);
+    ft_model_config_free(&base);
+}
+
 static void test_save_keeps_what_it_may(void **state) {
     static const char *const names[] = {"a", "b"};
     ft_model_config base = accepted("\"hidden_dropout_prob\": 0, \"attention_probs_dropout_prob\": "
@@ -249,7 +304,8 @@ static void test_save_keeps_what_it_may(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults), cmocka_unit_test(test_values),
-        cmocka_unit_test(test_family),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_family),   cmocka_unit_test(test_families),
+        cmocka_unit_test(test_save_in_the_keys_of_the_family), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_labels),   cmocka_unit_test(test_load),
         cmocka_unit_test(test_save),     cmocka_unit_test(test_save_keeps_what_it_may),
     };

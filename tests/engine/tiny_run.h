@@ -57,6 +57,23 @@ static inline void write_texts(tiny_run *t, const char *name, int64_t rows, int6
     fclose(f);
 }
 
+// config.json of a family. The tokenizer stays WordPiece: what is planned and taken depends on ids alone.
+static inline void write_model(tiny_run *t, int family, int64_t layers, int64_t heads, int64_t hidden, int64_t positions) {
+    static const char *const types[] = {"bert", "roberta", "xlm-roberta", "distilbert", "electra"};
+    const char *type = types[family];
+    bool distil = strcmp(type, "distilbert") == 0, behind_padding = strstr(type, "roberta") != NULL;
+    FILE *f = file_in(t, "model/config.json");
+    fprintf(f, "{\"model_type\": \"%s\", \"vocab_size\": %d, \"pad_token_id\": 0, \"max_position_embeddings\": %" PRId64, type,
+            TINY_WORDS + 5 + (int)pick(t, 0, 400), positions + (behind_padding ? 1 : 0));
+    fprintf(f, ", \"%s\": %" PRId64 ", \"%s\": %" PRId64 ", \"%s\": %" PRId64 ", \"%s\": %" PRId64 ", \"%s\": \"%s\"",
+            distil ? "dim" : "hidden_size", hidden, distil ? "n_layers" : "num_hidden_layers", layers,
+            distil ? "n_heads" : "num_attention_heads", heads, distil ? "hidden_dim" : "intermediate_size", pick(t, 5, 150),
+            distil ? "activation" : "hidden_act", chance(t, 50) ? "gelu" : "relu");
+    if (strcmp(type, "electra") == 0) fprintf(f, ", \"embedding_size\": %" PRId64, layers == 1 ? hidden : hidden / 2 + 3);
+    fprintf(f, "}\n");
+    fclose(f);
+}
+
 // A model of random shape, random data, and random options of training.
 static inline void make_tiny_run(tiny_run *t, const char *scratch, uint64_t seed) {
     *t = (tiny_run){.state = seed};
@@ -66,16 +83,13 @@ static inline void make_tiny_run(tiny_run *t, const char *scratch, uint64_t seed
     assert_int_equal(mkdir(t->dir, 0700), 0);
     assert_int_equal(mkdir(model, 0700), 0);
     int64_t heads = pick(t, 1, 4), hidden = heads * pick(t, 4, 24), layers = pick(t, 1, 5), positions = pick(t, 12, 80);
-    FILE *f = file_in(t, "model/config.json");
-    fprintf(f,
-            "{\"model_type\": \"bert\", \"vocab_size\": %d, \"hidden_size\": %" PRId64 ", \"num_hidden_layers\": %" PRId64
-            ", \"num_attention_heads\": %" PRId64 ", \"intermediate_size\": %" PRId64 ", \"max_position_embeddings\": %" PRId64
-            ", \"type_vocab_size\": 2, \"hidden_act\": \"%s\", \"pad_token_id\": 0, \"layer_norm_eps\": 1e-12}\n",
-            TINY_WORDS + 5 + (int)pick(t, 0, 400), hidden, layers, heads, pick(t, 5, 150), positions, chance(t, 50) ? "gelu" : "relu");
-    fclose(f);
-    f = file_in(t, "model/vocab.txt");
+    write_model(t, (int)(seed % 5), layers, heads, hidden, positions);
+    FILE *f = file_in(t, "model/vocab.txt");
     fprintf(f, "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n");
     for (int i = 0; i < TINY_WORDS; i++) fprintf(f, "w%d\n", i);
+    fclose(f);
+    f = file_in(t, "model/tokenizer_config.json");
+    fprintf(f, "{\"tokenizer_class\": \"BertTokenizer\"}\n");
     fclose(f);
     int64_t labels = pick(t, 2, 5), longest = pick(t, 1, positions + 5);
     write_texts(t, "train.tsv", pick(t, 10, 60), longest, labels);

@@ -45,9 +45,9 @@ static void compare_with_jansson(const uint8_t *input, size_t size, const json_t
 }
 
 static void check_config(const ft_model_config *c) {
-    check(strcmp(c->model_type, "bert") == 0);
+    check(ft_family_find(c->model_type) == c->family);
     check(c->vocab_size >= 1 && c->hidden_size >= 1 && c->num_hidden_layers >= 1 && c->num_attention_heads >= 1);
-    check(c->hidden_size % c->num_attention_heads == 0 && c->intermediate_size >= 1 && c->type_vocab_size >= 1);
+    check(c->hidden_size % c->num_attention_heads == 0 && c->intermediate_size >= 1 && c->type_vocab_size >= 0);
     check(c->max_position_embeddings >= 1 && c->pad_token_id >= -1 && c->pad_token_id < c->vocab_size);
     check(c->hidden_act >= 0 && c->hidden_act < FT_ACT_COUNT && c->layer_norm_eps > 0);
     check(c->hidden_dropout_prob >= 0 && c->hidden_dropout_prob < 1 && c->classifier_dropout >= 0 &&

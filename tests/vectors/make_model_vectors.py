@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Golden vectors of BERT sequence classification, made with PyTorch and transformers (5.23).
+"""Golden vectors of sequence classification by models of BERT's kind, made with PyTorch and transformers (5.23).
 
-    python tests/vectors/make_model_vectors.py [--minilm DIRECTORY]
+    python tests/vectors/make_model_vectors.py [--only NAME ...] [--minilm DIRECTORY]
 
 Writes beside this file:
 
@@ -9,6 +9,8 @@ bert_gelu/, bert_gelu_new/, bert_relu/   small random BertForSequenceClassificat
 bert_old_names/                          model.safetensors, expect.safetensors. bert_old_names stores the same kind of
                                          model as files of 2018 do: LayerNorm.gamma / LayerNorm.beta, position_ids and
                                          the pre-training heads in the file.
+roberta/, xlm_roberta/, distilbert/,     small models of the other families, made and stored the same way. No literal
+electra/, electra_even/                  padding token stands in the texts of families that count positions from ids.
 minilm/                                  only with --minilm: expectations for all-MiniLM-L6-v2, whose weights are not
                                          committed (the test runs where FT_MINILM names the directory).
 
@@ -17,7 +19,7 @@ alone; how far the same code is from it in float32 is printed and stored in the 
 
 expect.safetensors of a small model. T tokens and B sequences, packed without padding; dropout is off everywhere.
     input_ids I32 [T], cu_seqlens I32 [B+1], labels I32 [B]
-    embeddings [T,H], layer.0 ... layer.N-1 [T,H], pooled [B,H] (after tanh), logits [B,C], losses [B], loss [1]
+    embeddings [T,H], layer.0 ... layer.N-1 [T,H], pooled [B,H] (bert: after tanh), logits [B,C], losses [B], loss [1]
     grad.NAME             gradient of the mean loss over the B sequences, for every parameter NAME
     train.batches I32     indices of sequences, batch after batch; train.batch_cu I32 [31] their bounds
     train.learning_rates, train.losses, train.grad_norms [30]     by optimizer step; the norm is the one before clipping
@@ -35,11 +37,17 @@ import shutil
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from transformers import BertConfig, BertForSequenceClassification, Trainer, get_linear_schedule_with_warmup
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    BertForSequenceClassification,
+    Trainer,
+    get_linear_schedule_with_warmup,
+)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS, WARMUP, PEAK_LEARNING_RATE, WEIGHT_DECAY, MAX_GRAD_NORM = 30, 5, 2e-3, 0.01, 1.0
-CLS, SEP, PAD = 2, 3, 0
+CLS, SEP = 2, 3
 
 MODELS = {
     "bert_gelu": dict(
@@ -82,6 +90,77 @@ MODELS = {
         num_labels=4,
         names=["w", "x", "y", "z"],
     ),
+    "roberta": dict(
+        seed=5,
+        family="roberta",
+        hidden_size=27,
+        num_attention_heads=3,
+        intermediate_size=46,
+        num_hidden_layers=2,
+        hidden_act="gelu",
+        num_labels=3,
+        names=["a", "b", "c"],
+        extra=dict(type_vocab_size=1, pad_token_id=1, max_position_embeddings=42, layer_norm_eps=1e-5),
+    ),
+    "xlm_roberta": dict(
+        seed=6,
+        family="xlm-roberta",
+        hidden_size=20,
+        num_attention_heads=4,
+        intermediate_size=33,
+        num_hidden_layers=1,
+        hidden_act="gelu",
+        num_labels=2,
+        names=None,
+        extra=dict(type_vocab_size=1, pad_token_id=1, max_position_embeddings=45),
+    ),
+    "distilbert": dict(
+        seed=7,
+        family="distilbert",
+        hidden_size=30,
+        num_attention_heads=5,
+        intermediate_size=41,
+        num_hidden_layers=2,
+        hidden_act="gelu",
+        num_labels=4,
+        names=["w", "x", "y", "z"],
+    ),
+    "electra": dict(
+        seed=8,
+        family="electra",
+        hidden_size=28,
+        num_attention_heads=4,
+        intermediate_size=39,
+        num_hidden_layers=2,
+        hidden_act="gelu",
+        num_labels=3,
+        names=["a", "b", "c"],
+        extra=dict(embedding_size=17),
+    ),
+    "electra_even": dict(
+        seed=9,
+        family="electra",
+        hidden_size=18,
+        num_attention_heads=2,
+        intermediate_size=25,
+        num_hidden_layers=1,
+        hidden_act="gelu",
+        num_labels=2,
+        names=None,
+        extra=dict(embedding_size=18),
+    ),
+}
+# Configuration keys by family, where they are not BERT's.
+KEYS = {
+    "distilbert": dict(
+        hidden_size="dim",
+        num_attention_heads="n_heads",
+        intermediate_size="hidden_dim",
+        num_hidden_layers="n_layers",
+        hidden_act="activation",
+        hidden_dropout_prob="dropout",
+        attention_probs_dropout_prob="attention_dropout",
+    )
 }
 
 MINILM_SENTENCES = [
@@ -100,50 +179,52 @@ MINILM_SENTENCES = [
 def make_model(spec):
     """A model whose every parameter matters: large weights, random biases, LayerNorms far from identity."""
     names = spec["names"]
-    config = BertConfig(
+    family = spec.get("family", "bert")
+    settings = dict(
         vocab_size=97,
         max_position_embeddings=40,
-        type_vocab_size=2,
-        pad_token_id=PAD,
-        layer_norm_eps=1e-12,
+        pad_token_id=0,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
         num_labels=spec["num_labels"],
         problem_type="single_label_classification",
-        **{
-            k: spec[k]
-            for k in ("hidden_size", "num_attention_heads", "intermediate_size", "num_hidden_layers", "hidden_act")
-        },
     )
+    settings |= {"seq_classif_dropout": 0.0} if family == "distilbert" else dict(type_vocab_size=2, layer_norm_eps=1e-12)
+    for key in ("hidden_size", "num_attention_heads", "intermediate_size", "num_hidden_layers", "hidden_act"):
+        settings[key] = spec[key]
+    settings |= spec.get("extra", {})
+    names_of_keys = KEYS.get(family, {})
+    config = AutoConfig.for_model(family, **{names_of_keys.get(k, k): v for k, v in settings.items()})
     if names:
         config.id2label = dict(enumerate(names))
         config.label2id = {name: i for i, name in enumerate(names)}
-    model = BertForSequenceClassification(config).eval()
+    model = AutoModelForSequenceClassification.from_config(config).eval()
     generator = torch.Generator().manual_seed(spec["seed"])
     with torch.no_grad():
         for name, p in model.named_parameters():
             noise = torch.randn(p.shape, generator=generator, dtype=torch.float32)
-            if "LayerNorm.weight" in name:
+            if p.dim() == 1 and name.endswith(".weight"):  # the gain of a norm
                 p.copy_(1.0 + 0.3 * noise)
             else:
                 p.copy_(0.2 * noise)
     return model, generator
 
 
-def make_sequences(generator):
-    """24 sequences of 2 to 40 tokens; one holds a literal [PAD], whose row of the table must get no gradient."""
+def make_sequences(generator, pad):
+    """24 sequences of 2 to 40 tokens; one holds a literal `pad`, whose row of the table must get no gradient."""
     lengths = [7, 2, 40, 13, 3, 21, 2, 9] + torch.randint(2, 41, (16,), generator=generator).tolist()
     sequences = []
     for n in lengths:
         body = torch.randint(4, 97, (n - 2,), generator=generator).tolist()
         sequences.append([CLS] + body + [SEP])
-    sequences[3][5] = PAD
+    if pad is not None:
+        sequences[3][5] = pad
     return sequences
 
 
-def pad(sequences):
+def pad(sequences, pad_id):
     longest = max(map(len, sequences))
-    ids = torch.full((len(sequences), longest), PAD)
+    ids = torch.full((len(sequences), longest), pad_id)
     mask = torch.zeros((len(sequences), longest), dtype=torch.long)
     for i, s in enumerate(sequences):
         ids[i, : len(s)] = torch.tensor(s)
@@ -152,7 +233,7 @@ def pad(sequences):
 
 
 def forward(model, sequences, labels=None):
-    ids, mask = pad(sequences)
+    ids, mask = pad(sequences, model.config.pad_token_id)
     return model(input_ids=ids, attention_mask=mask, labels=labels, output_hidden_states=True), mask.bool()
 
 
@@ -163,7 +244,8 @@ def expectations(model, sequences, labels, batches):
     names = ["embeddings"] + [f"layer.{i}" for i in range(len(result.hidden_states) - 1)]
     for name, hidden in zip(names, result.hidden_states):
         out[name] = hidden[real]  # row-major selection: sequence after sequence
-    out["pooled"] = model.bert.pooler(result.hidden_states[-1])
+    if model.base_model_prefix == "bert":
+        out["pooled"] = model.bert.pooler(result.hidden_states[-1])
     out["logits"] = result.logits
     out["losses"] = torch.nn.functional.cross_entropy(result.logits, labels, reduction="none")
     out["loss"] = result.loss.reshape(1)
@@ -235,17 +317,18 @@ def make_small(name, spec):
     shutil.rmtree(directory, ignore_errors=True)
     model, generator = make_model(spec)
     model.save_pretrained(directory)
-    sequences = make_sequences(generator)
+    pad_id = model.config.pad_token_id
+    sequences = make_sequences(generator, None if "roberta" in name else pad_id)
     labels = torch.randint(0, spec["num_labels"], (len(sequences),), generator=generator)
     batches = []
     for step in range(STEPS):  # sizes 1 to 7, drawn with replacement between batches
         size = 1 + step % 7
         batches.append(torch.randperm(len(sequences), generator=generator)[:size].tolist())
 
-    exact_model = BertForSequenceClassification.from_pretrained(
+    exact_model = AutoModelForSequenceClassification.from_pretrained(
         directory, dtype=torch.float64, attn_implementation="eager"
     ).eval()
-    float_model = BertForSequenceClassification.from_pretrained(
+    float_model = AutoModelForSequenceClassification.from_pretrained(
         directory, dtype=torch.float32, attn_implementation="eager"
     ).eval()
     if name == "bert_old_names":  # after loading: what is compared is the engine's reading of them, not transformers'
@@ -255,11 +338,12 @@ def make_small(name, spec):
     exact = expectations(exact_model, sequences, labels, batches)
     single = expectations(float_model, sequences, labels, batches)
 
-    assert exact["grad.bert.embeddings.word_embeddings.weight"][PAD].abs().max() == 0
+    words = f"grad.{exact_model.base_model_prefix}.embeddings.word_embeddings.weight"
+    assert exact[words][pad_id].abs().max() == 0
     errors = {}
     for key in exact:
         kind = key.split(".")[0] if key.split(".")[0] in ("grad", "after", "layer") and key != "after.logits" else key
-        if "key.bias" not in key:
+        if not key.endswith(("key.bias", "k_lin.bias")):
             errors[kind] = max(errors.get(kind, 0.0), relative(single[key], exact[key]))
     ids, bounds = packed(sequences)
     batch_ids, batch_bounds = packed(batches)
@@ -324,10 +408,11 @@ def make_minilm(source):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minilm", help="directory of all-MiniLM-L6-v2")
+    parser.add_argument("--only", nargs="+", choices=MODELS, help="these models alone")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    for name, spec in MODELS.items():
-        make_small(name, spec)
+    for name in arguments.only or MODELS:
+        make_small(name, MODELS[name])
     if arguments.minilm:
         make_minilm(arguments.minilm)
 

@@ -1,0 +1,112 @@
+// embeddings.c - from token ids to the rows that the first layer reads, and back:
+//
+//   x = dropout(LN(word + position + type)), widened by a linear layer behind it where the tables are narrower than x.
+#include "engine/model/layers.h"
+
+static ft_status tokens(ft_pass *pass, int64_t cols, const char *name, ft_tensor *out) {
+    return ft_pass_tensor(pass, FT_ROWS_TOKENS, cols, FT_MEM_ACTIVATIONS, -1, name, out);
+}
+
+static ft_status statistics(ft_pass *pass, const char *name, ft_tensor *out) {
+    FT_TRY(tokens(pass, 1, name, out));
+    *out = ft_vector(out->data, out->rows, FT_F32);
+    return FT_OK;
+}
+
+// A table that the family does not have is absent.
+static ft_tensor weight(const ft_model *m, int index) {
+    return index < 0 ? ft_absent() : ft_parameter_weight(&m->parameters, index);
+}
+static ft_tensor gradient(const ft_model *m, int index) {
+    return index < 0 ? ft_absent() : ft_parameter_gradient(&m->parameters, index);
+}
+
+// The rows of the position table that tokens use: token 0 has the first of them.
+static ft_tensor positions_of(const ft_model *m, ft_tensor table) {
+    return table.data == NULL ? table : ft_rows(table, m->first_position, table.rows - m->first_position);
+}
+
+static ft_dropout dropout_of(const ft_pass *pass) {
+    return ft_pass_dropout(pass, FT_ROWS_TOKENS, pass->model->hidden_dropout, 0, FT_SITE_EMBEDDING);
+}
+
+ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s, ft_tensor *x) {
+    const ft_model *m = pass->model;
+    *s = (ft_embeddings_saved){.sum = ft_absent()};
+    FT_TRY(tokens(pass, m->embedding_width, "embedding sum", &s->sum));
+    FT_TRY(statistics(pass, "embedding norm mean", &s->mean));
+    FT_TRY(statistics(pass, "embedding norm rstd", &s->rstd));
+    FT_TRY(ft_pass_embedding_forward(pass, (ft_embedding_forward_args){.word_ids = pass->batch->ids,
+                                                                       .position_ids = pass->batch->token_position,
+                                                                       .type_ids = pass->batch->token_type,
+                                                                       .word = weight(m, m->word),
+                                                                       .position = positions_of(m, weight(m, m->position)),
+                                                                       .type = weight(m, m->token_type),
+                                                                       .out = s->sum}));
+    FT_TRY(tokens(pass, m->embedding_width, "embedding output", x));
+    FT_TRY(ft_pass_layernorm_forward(pass, FT_ROWS_TOKENS,
+                                     (ft_layernorm_forward_args){.x = s->sum,
+                                                                 .gamma = weight(m, m->embedding_gamma),
+                                                                 .beta = weight(m, m->embedding_beta),
+                                                                 .epsilon = m->epsilon,
+                                                                 .s = s->sum,
+                                                                 .y = *x,
+                                                                 .mean = s->mean,
+                                                                 .rstd = s->rstd}));
+    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), *x, *x));
+    if (m->widening.weight >= 0) {
+        s->narrow = *x;
+        FT_TRY(tokens(pass, m->hidden, "widened embeddings", x));
+        FT_TRY(ft_linear(pass, FT_ROWS_TOKENS, s->narrow, weight(m, m->widening.weight), weight(m, m->widening.bias), *x));
+    }
+    if (!keep) ft_embeddings_saved_free(pass, s);
+    return FT_OK;
+}
+
+void ft_embeddings_saved_free(ft_pass *pass, ft_embeddings_saved *s) {
+    ft_tensor *all[] = {&s->sum, &s->mean, &s->rstd, &s->narrow};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) ft_pass_free(pass, all[i]);
+}
+
+static ft_status widening_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tensor *dx) {
+    const ft_model *m = pass->model;
+    ft_tensor dnarrow;
+    FT_TRY(ft_bias_gradient(pass, FT_ROWS_TOKENS, *dx, gradient(m, m->widening.bias)));
+    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, *dx, s->narrow, gradient(m, m->widening.weight)));
+    ft_pass_free(pass, &s->narrow);
+    FT_TRY(tokens(pass, m->embedding_width, "embedding gradient", &dnarrow));
+    FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, *dx, weight(m, m->widening.weight), false, dnarrow));
+    ft_pass_free(pass, dx);
+    *dx = dnarrow;
+    return FT_OK;
+}
+
+ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tensor *dx) {
+    const ft_model *m = pass->model;
+    if (m->widening.weight >= 0) FT_TRY(widening_backward(pass, s, dx));
+    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), *dx, *dx));
+    FT_TRY(ft_pass_layernorm_backward(pass, FT_ROWS_TOKENS,
+                                      (ft_layernorm_backward_args){.dy = *dx,
+                                                                   .s = s->sum,
+                                                                   .mean = s->mean,
+                                                                   .rstd = s->rstd,
+                                                                   .gamma = weight(m, m->embedding_gamma),
+                                                                   .ds = *dx,
+                                                                   .dgamma = gradient(m, m->embedding_gamma),
+                                                                   .dbeta = gradient(m, m->embedding_beta)}));
+    ft_embeddings_saved_free(pass, s);
+    const struct {
+        const int32_t *ids;
+        ft_tensor table;
+        int32_t padding;
+    } tables[3] = {{pass->batch->token_type, gradient(m, m->token_type), -1},
+                   {pass->batch->token_position, positions_of(m, gradient(m, m->position)), -1},
+                   {pass->batch->ids, gradient(m, m->word), m->padding_id}};
+    for (int i = 0; i < 3; i++)
+        FT_TRY(ft_pass_embedding_backward(pass, (ft_embedding_backward_args){.ids = tables[i].ids,
+                                                                             .dout = *dx,
+                                                                             .table_gradient = tables[i].table,
+                                                                             .padding_id = tables[i].padding}));
+    ft_pass_free(pass, dx);
+    return FT_OK;
+}
