@@ -198,7 +198,10 @@ static ft_status show(output *out) {
     ft_cuda_driver *driver;
     ft_error missing = {.code = FT_OK};
     int count = 0;
-    if (ft_cuda_driver_open(NULL, &driver) != FT_OK || ft_cuda_chip_count(driver, &count) != FT_OK) {
+    ft_status status = ft_cuda_driver_open(NULL, &driver);
+    if (status == FT_NO_MEMORY) return status; // the host's: says nothing about the driver
+    if (status == FT_OK) status = ft_cuda_chip_count(driver, &count);
+    if (status != FT_OK) {
         ft_error_save(&missing);
         ft_error_clear();
     }

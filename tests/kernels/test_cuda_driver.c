@@ -172,6 +172,54 @@ static void device_describes_itself(void **state) {
     close_gpu(0);
 }
 
+static size_t free_pages(int ordinal) {
+    ft_cuda_chip chip;
+    size_t bytes;
+    good(ft_cuda_chip_read(driver, ordinal, &chip));
+    good(ft_cuda_chip_free_bytes(driver, &chip, &bytes));
+    return bytes / PAGE;
+}
+
+// Memory comes from the device that was asked, whichever was used last.
+static void two_devices_keep_apart(void **state) {
+    fake_settings s = with(12020, 2, 0);
+    open_gpu(&s);
+    ft_device *second;
+    void *buffer[2], *range[2];
+    size_t page;
+    unsigned char back[2];
+    good(ft_cuda_open(driver, 1, NULL, &second));
+    assert_string_equal(second->name, "cuda:1");
+    ft_device *devices[2] = {gpu, second};
+    for (int i = 0; i < 2; i++) {
+        good(devices[i]->functions->buffer_alloc(devices[i], (size_t)(i + 1) * PAGE, &buffer[i]));
+        good(devices[i]->functions->range_reserve(devices[i], 8 * PAGE, &range[i], &page));
+    }
+    for (int i = 0; i < 2; i++)
+        good(devices[i]->functions->range_commit(devices[i], range[i], 0, (size_t)(3 + i) * PAGE));
+    assert_int_equal(free_pages(0), 32 - 1 - 3);
+    assert_int_equal(free_pages(1), 32 - 2 - 4);
+    for (int i = 0; i < 2; i++)
+        good(devices[i]->functions->fill(devices[i], range[i], 10 + i, 1));
+    for (int i = 0; i < 2; i++) {
+        good(devices[i]->functions->copy(devices[i], buffer[i], range[i], 1));
+        good(devices[i]->functions->download(devices[i], &back[i], buffer[i], 1));
+    }
+    for (int i = 0; i < 2; i++) {
+        good(devices[i]->functions->sync(devices[i]));
+        assert_int_equal(back[i], 10 + i);
+        devices[i]->functions->range_decommit(devices[i], range[i], 0, (size_t)(3 + i) * PAGE);
+    }
+    for (int i = 0; i < 2; i++) {
+        devices[i]->functions->range_release(devices[i], range[i], 8 * PAGE);
+        devices[i]->functions->buffer_free(devices[i], buffer[i], (size_t)(i + 1) * PAGE);
+        good(devices[i]->functions->sync(devices[i]));
+        assert_int_equal(free_pages(i), 32);
+    }
+    ft_device_close(second);
+    close_gpu(0);
+}
+
 static void devices_that_cannot_do_everything(void **state) {
     fake_settings s = fake.defaults();
     s.virtual_memory = 0;
@@ -441,7 +489,9 @@ static void failures_of_giving_back_reach_sync(void **state) {
     size_t page;
     good(f->buffer_alloc(gpu, 100, &buffer));
     fake.refuse("cuMemFree_v2", 1, 1, UNKNOWN_ERROR);
+    (void)ft_fail(FT_DIVERGED, NULL, "an error that is told already");
     f->buffer_free(gpu, buffer, 100);
+    assert_string_equal(ft_error_message(), "an error that is told already");
     failed(f->sync(gpu), FT_FAILED, "CUDA error 4242");
     assert_string_equal(ft_error_where(), "cuMemFree_v2");
     f->buffer_free(gpu, buffer, 100); // it was not freed
@@ -451,6 +501,14 @@ static void failures_of_giving_back_reach_sync(void **state) {
     f->range_decommit(gpu, base, 0, 2 * PAGE);
     failed(f->sync(gpu), FT_FAILED, "CUDA error 4242");
     assert_int_equal(fake.read().mappings, 1); // the other page went
+    f->range_decommit(gpu, base, 0, PAGE);
+    // A refused commit that cannot be undone either says what refused it; the rest is for sync. The calls are: enter,
+    // create and map a page, create another.
+    fake.refuse(NULL, 4, 2, UNKNOWN_ERROR);
+    failed(f->range_commit(gpu, base, 0, 2 * PAGE), FT_FAILED, "CUDA error 4242");
+    assert_string_equal(ft_error_where(), "cuMemCreate");
+    failed(f->sync(gpu), FT_FAILED, "CUDA error 4242");
+    assert_string_equal(ft_error_where(), "cuMemUnmap");
     f->range_decommit(gpu, base, 0, PAGE);
     f->range_release(gpu, base, 2 * PAGE);
     good(f->sync(gpu));
@@ -564,6 +622,7 @@ int main(void) {
         cmocka_unit_test(release_is_read_off_the_file),
         cmocka_unit_test(chips_are_read),
         cmocka_unit_test(device_describes_itself),
+        cmocka_unit_test(two_devices_keep_apart),
         cmocka_unit_test(devices_that_cannot_do_everything),
         cmocka_unit_test(opening_fails_at_every_call),
         cmocka_unit_test(buffers_are_copied_and_filled),
