@@ -163,7 +163,8 @@ static ft_status refuse(const report *r) {
     const ft_plan_advice *a = &r->advice;
     bool recompute = a->gradient_checkpointing != r->task->config.train.gradient_checkpointing;
     if (a->micro_batch > 0)
-        ft_hint("train.micro_batch=%lld%s%s fits and changes the result by rounding alone", (long long)a->micro_batch,
+        ft_hint("train.micro_batch=%lld%s%s%s fits and gives the same result", (long long)a->micro_batch,
+                r->task->config.train.micro_batch_tokens != FT_AUTO ? " train.micro_batch_tokens=auto" : "",
                 recompute ? " train.gradient_checkpointing=on" : "",
                 a->small_evaluation ? " eval.batch_size=auto eval.batch_multiplier=1" : "");
     else

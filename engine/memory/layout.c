@@ -159,14 +159,16 @@ ft_status ft_layout_place(ft_layout *l, size_t padding) {
                 .offsets = ft_calloc(n, sizeof *s.offsets, "the layout of a step"),
                 .placed = ft_calloc(n, sizeof *s.placed, "the layout of a step")};
     ft_status status = s.order && s.offsets && s.placed ? FT_OK : FT_NO_MEMORY;
-    size_t tries = 1 + MOST_COMPARISONS / (STRATEGIES * n * n); // a try compares each request with those before it
+    size_t tries = MOST_COMPARISONS / (STRATEGIES * n * n); // a try compares each request with those before it
+    const int strategies = tries > 0 ? STRATEGIES : 1, rounds = tries > 0 ? MOST_ROUNDS : 1;
     if (tries > MOST_TRIES) tries = MOST_TRIES;
-    for (uint32_t round = 0; status == FT_OK && round < MOST_ROUNDS && (round == 0 || !is_tight(l)); round++) {
-        for (int k = 0; k < STRATEGIES; k++) {
+    if (tries == 0) tries = 1;
+    for (int round = 0; status == FT_OK && round < rounds && (round == 0 || !is_tight(l)); round++) {
+        for (int k = 0; k < strategies; k++) {
             for (int32_t i = 0; i < l->count; i++)
                 s.order[i] = (ranked){weight_of(&l->requests[i], (strategy)k, l->event_count, fullest), i};
             qsort(s.order, n, sizeof *s.order, by_weight);
-            s.draws = 1 + round;
+            s.draws = 1 + (uint32_t)round;
             walk(l, &s, tries);
         }
     }

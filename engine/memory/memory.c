@@ -356,7 +356,7 @@ size_t ft_memory_limit(const ft_memory *m) { return m->limit; }
 int ft_memory_holders_at_peak(ft_memory *m, ft_memory_use *uses, int most) {
     int count = 0;
     pthread_mutex_lock(&m->lock);
-    for (int32_t i = 0; i < m->meter.count; i++) {
+    for (int32_t i = 0; i < m->meter.count && most > 0; i++) {
         size_t bytes = ft_meter_at_peak(&m->meter, i);
         if (bytes == 0 || (count == most && uses[count - 1].bytes >= bytes)) continue;
         int at = count < most ? count++ : most - 1;
@@ -386,5 +386,9 @@ void ft_memory_mark(ft_memory *m, const char *name) {
 }
 
 ft_status ft_memory_trace_write(ft_memory *m, const char *path) {
-    return m->timeline != NULL ? ft_timeline_write(m->timeline, m->device->name, path) : FT_OK;
+    if (m->timeline == NULL) return FT_OK;
+    pthread_mutex_lock(&m->lock);
+    ft_status status = ft_timeline_write(m->timeline, m->device->name, path);
+    pthread_mutex_unlock(&m->lock);
+    return status;
 }

@@ -18,7 +18,7 @@
 //
 // A tensor in the arena counts as allocated while it lives; the arena as a whole counts as reserved.
 // Host scratch of the CPU backend and staging buffers are buffers too. What is not: parsed files, names, the tokenised
-// text (see data/), all of them independent of batch and model size.
+// text (see data/), and what the host keeps of results: a loss an example of a step, logits of an evaluation.
 // Thread-safe, but for scopes and destruction: a scope belongs to one thread.
 #ifndef FT_MEMORY_H
 #define FT_MEMORY_H
@@ -112,8 +112,8 @@ int ft_memory_holders_at_peak(ft_memory *memory, ft_memory_use *uses, int most);
 // False when no request has been refused yet.
 bool ft_memory_refused(ft_memory *memory, ft_memory_refusal *refusal);
 
-// timeline.c: from here on, allocations and phases are noted (the first ones each, then the phases alone, so that the
-// file stays small) and can be written as a trace that ui.perfetto.dev and chrome://tracing open.
+// timeline.c: from here on, allocations and phases are noted (the first and the last few thousand, so that the file stays
+// small) and can be written as a trace that ui.perfetto.dev and chrome://tracing open.
 ft_status ft_memory_trace(ft_memory *memory);
 void ft_memory_mark(ft_memory *memory, const char *name); // a named moment of the trace; nothing without a trace
 ft_status ft_memory_trace_write(ft_memory *memory, const char *path); // atomically; FT_OK without a trace

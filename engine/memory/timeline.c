@@ -21,7 +21,7 @@ static double now(void) {
 ft_status ft_timeline_new(ft_timeline **timeline) {
     ft_timeline *t = ft_calloc(1, sizeof *t, "the memory timeline");
     if (t == NULL) return FT_NO_MEMORY;
-    t->events = ft_calloc(FT_TIMELINE_DETAILS + FT_TIMELINE_PHASES, sizeof *t->events, "the memory timeline");
+    t->events = ft_calloc(FT_TIMELINE_FIRST + FT_TIMELINE_LAST, sizeof *t->events, "the memory timeline");
     if (t->events == NULL) {
         free(t);
         return FT_NO_MEMORY;
@@ -37,14 +37,19 @@ void ft_timeline_free(ft_timeline *t) {
     free(t);
 }
 
+static ft_timeline_event *event_at(const ft_timeline *t, int64_t number) {
+    if (number < FT_TIMELINE_FIRST) return &t->events[number];
+    return &t->events[FT_TIMELINE_FIRST + (number - FT_TIMELINE_FIRST) % FT_TIMELINE_LAST];
+}
+
+// The first number of those at the end that are still there.
+static int64_t last_part(const ft_timeline *t) {
+    int64_t from = t->count - FT_TIMELINE_LAST;
+    return from > FT_TIMELINE_FIRST ? from : FT_TIMELINE_FIRST;
+}
+
 void ft_timeline_note(ft_timeline *t, const ft_meter *meter, bool phase_begins) {
-    int32_t *count = phase_begins ? &t->phases : &t->details;
-    if (*count >= (phase_begins ? (int32_t)FT_TIMELINE_PHASES : (int32_t)FT_TIMELINE_DETAILS)) {
-        t->left_out++;
-        return;
-    }
-    ++*count;
-    ft_timeline_event *e = &t->events[t->count++];
+    ft_timeline_event *e = event_at(t, t->count++);
     e->seconds = now() - t->started;
     memcpy(e->by_category, meter->counters.by_category, sizeof e->by_category);
     e->reserved = meter->counters.reserved;
@@ -62,26 +67,30 @@ static void write_counter(FILE *out, double seconds, const char *name, size_t by
     fprintf(out, ",\n{\"ph\":\"C\",\"pid\":1,\"ts\":%.1f,\"name\":\"%s\",\"args\":{\"bytes\":%zu}}", seconds * 1e6, name, bytes);
 }
 
-static void write_events(const ft_timeline *t, FILE *out) {
-    ft_timeline_event last = {.seconds = 0};
-    bool first = true;
-    int32_t phase_begun = -1; // event that began the present phase
-    for (int32_t i = 0; i < t->count; i++) {
-        const ft_timeline_event *e = &t->events[i];
+static void write_slice(FILE *out, const ft_timeline_event *from, double to) {
+    fprintf(out, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":%.1f,\"dur\":%.1f,\"name\":\"%s\"}", from->seconds * 1e6,
+            (to - from->seconds) * 1e6, ft_memory_phase_name(from->phase));
+}
+
+// Events [from, to), without a gap between them.
+static void write_part(const ft_timeline *t, int64_t from, int64_t to, FILE *out) {
+    const ft_timeline_event *last = NULL, *phase = NULL;
+    for (int64_t i = from; i < to; i++) {
+        const ft_timeline_event *e = event_at(t, i);
         for (int c = 0; c < FT_MEM_CATEGORIES; c++)
-            if (first || e->by_category[c] != last.by_category[c])
+            if (last == NULL || e->by_category[c] != last->by_category[c])
                 write_counter(out, e->seconds, ft_memory_category_name((ft_memory_category)c), e->by_category[c]);
-        if (first || e->reserved != last.reserved) write_counter(out, e->seconds, "reserved", e->reserved);
-        first = false;
-        last = *e;
-        if (!e->phase_begins && i + 1 < t->count) continue;
-        if (phase_begun >= 0) {
-            const ft_timeline_event *b = &t->events[phase_begun];
-            fprintf(out, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":%.1f,\"dur\":%.1f,\"name\":\"%s\"}", b->seconds * 1e6,
-                    (e->seconds - b->seconds) * 1e6, ft_memory_phase_name(b->phase));
-        }
-        phase_begun = i;
+        if (last == NULL || e->reserved != last->reserved) write_counter(out, e->seconds, "reserved", e->reserved);
+        if (phase != NULL && e->phase_begins) write_slice(out, phase, e->seconds);
+        if (phase == NULL || e->phase_begins) phase = e;
+        last = e;
     }
+    if (phase != NULL) write_slice(out, phase, last->seconds);
+}
+
+static void write_events(const ft_timeline *t, FILE *out) {
+    write_part(t, 0, t->count < FT_TIMELINE_FIRST ? t->count : FT_TIMELINE_FIRST, out);
+    write_part(t, last_part(t), t->count, out);
     for (int32_t i = 0; i < t->mark_count; i++)
         fprintf(out, ",\n{\"ph\":\"i\",\"s\":\"p\",\"pid\":1,\"tid\":1,\"ts\":%.1f,\"name\":\"%s\"}", t->marks[i].seconds * 1e6,
                 t->marks[i].name);
@@ -90,11 +99,12 @@ static void write_events(const ft_timeline *t, FILE *out) {
 ft_status ft_timeline_write(const ft_timeline *t, const char *device, const char *path) {
     ft_atomic_file file = {0};
     FT_TRY(ft_atomic_open(&file, path));
+    int64_t left_out = t->count > FT_TIMELINE_FIRST ? last_part(t) - FT_TIMELINE_FIRST : 0;
     // Names are the program's own: nothing in them needs escaping.
     fprintf(file.stream,
             "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"format_version\":\"1\",\"events_left_out\":\"%" PRId64 "\"},"
             "\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"ftengine memory on %s\"}}",
-            t->left_out, device);
+            left_out, device);
     write_events(t, file.stream);
     fprintf(file.stream, "\n]}\n");
     return ft_atomic_commit(&file);

@@ -4,7 +4,8 @@
 
 #include "engine/memory/meter.h"
 
-enum { FT_TIMELINE_DETAILS = 4096, FT_TIMELINE_PHASES = 4096, FT_TIMELINE_MARKS = 64 };
+// The first and the last events are kept; what lies between is counted and left out.
+enum { FT_TIMELINE_FIRST = 4096, FT_TIMELINE_LAST = 4096, FT_TIMELINE_MARKS = 64 };
 
 typedef struct ft_timeline_event {
     double seconds; // since the trace began
@@ -16,9 +17,8 @@ typedef struct ft_timeline_event {
 
 typedef struct ft_timeline {
     double started;
-    ft_timeline_event *events;
-    int32_t count, details, phases; // events in all; of either kind
-    int64_t left_out;
+    ft_timeline_event *events; // [FIRST] in order, then a ring of [LAST]
+    int64_t count;             // events noted
     struct {
         double seconds;
         char name[32];

@@ -27,7 +27,7 @@ static ft_status plan_under(const ft_config *config, const ft_plan_request *requ
     FT_TRY(ft_plan_open("cpu", ft_cpu_target((int)config->device.threads), SIZE_MAX / 4, &source.device));
     ft_trainer t;
     ft_status status = ft_trainer_open(config, &source, &t);
-    if (status == FT_OK) status = ft_trainer_rehearse(&t, source.without_data);
+    if (status == FT_OK) status = ft_trainer_rehearse(&t, source.without_data && config->eval.strategy != FT_EVAL_NO);
     if (status == FT_OK) read_results(&t, plan);
     *refused = status == FT_NO_MEMORY && t.memory != NULL && ft_memory_refused(t.memory, &plan->refusal);
     ft_error error;
@@ -50,7 +50,7 @@ static size_t resident_bytes(void) {
 
 ft_status ft_plan_run(const ft_config *config, const ft_plan_request *request, ft_plan *plan) {
     memset(plan, 0, sizeof *plan);
-    plan->with_data = config->data.train[0] != '\0';
+    plan->with_data = config->data.train[0] != '\0' || config->data.validation[0] != '\0' || config->data.test[0] != '\0';
     plan->budget_bytes = request->budget_bytes;
     size_t machine = ft_cpu_total_bytes();
     if (plan->budget_bytes == 0) plan->budget_bytes = ft_limit_of(config, machine);

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FORMAT_VERSION = 1, PARTS = 3 };
+enum { FORMAT_VERSION = 2, PARTS = 3, PEAKS = 4 }; // 2: the phase of the peak
 static const char *const part_prefix[PARTS] = {"model.", "exp_avg.", "exp_avg_sq."};
 
 // Options that may differ between the sessions of one run.
@@ -190,21 +190,30 @@ static json_t *sizes_json(const size_t *values, int count, bool *failed) {
 // The peaks so far, so that run.json of a resumed run tells those of the whole run.
 static json_t *peaks_json(const ft_trainer *t, bool *failed) {
     ft_memory_counters c = ft_run_peaks(t);
-    const size_t peaks[3] = {c.peak_requested, c.peak_allocated, c.peak_reserved};
-    return json_pack("{s:o, s:o, s:o}", "peaks", sizes_json(peaks, 3, failed), "at_peak", sizes_json(c.at_peak, FT_MEM_CATEGORIES, failed),
+    const size_t peaks[PEAKS] = {c.peak_requested, c.peak_allocated, c.peak_reserved, c.peak_phase};
+    return json_pack("{s:o, s:o, s:o}", "peaks", sizes_json(peaks, PEAKS, failed), "at_peak", sizes_json(c.at_peak, FT_MEM_CATEGORIES, failed),
                      "phases", sizes_json(c.phase_peak, FT_PHASE_COUNT, failed));
 }
 
-static void read_sizes(const json_t *array, size_t *values, int count) {
-    for (int i = 0; i < count; i++) values[i] = (size_t)json_integer_value(json_array_get(array, (size_t)i));
+static ft_status read_sizes(const json_t *memory, const char *key, const char *path, size_t *values, int count) {
+    const json_t *array = json_object_get(memory, key);
+    bool fits = json_is_array(array) && json_array_size(array) == (size_t)count;
+    for (int i = 0; fits && i < count; i++) {
+        const json_t *value = json_array_get(array, (size_t)i);
+        fits = json_is_integer(value) && json_integer_value(value) >= 0;
+        values[i] = fits ? (size_t)json_integer_value(value) : 0;
+    }
+    return fits ? FT_OK : ft_fail(FT_INVALID, path, "memory.%s is not a list of %d byte counts", key, count);
 }
 
-static void read_peaks(const json_t *memory, ft_memory_counters *c) {
-    size_t peaks[3];
-    read_sizes(json_object_get(memory, "peaks"), peaks, 3);
+static ft_status read_peaks(const json_t *memory, const char *path, ft_memory_counters *c) {
+    size_t peaks[PEAKS];
+    FT_TRY(read_sizes(memory, "peaks", path, peaks, PEAKS));
+    if (peaks[3] >= FT_PHASE_COUNT) return ft_fail(FT_INVALID, path, "memory.peaks names phase %zu", peaks[3]);
     c->peak_requested = peaks[0], c->peak_allocated = peaks[1], c->peak_reserved = peaks[2];
-    read_sizes(json_object_get(memory, "at_peak"), c->at_peak, FT_MEM_CATEGORIES);
-    read_sizes(json_object_get(memory, "phases"), c->phase_peak, FT_PHASE_COUNT);
+    c->peak_phase = (ft_memory_phase)peaks[3];
+    FT_TRY(read_sizes(memory, "at_peak", path, c->at_peak, FT_MEM_CATEGORIES));
+    return read_sizes(memory, "phases", path, c->phase_peak, FT_PHASE_COUNT);
 }
 
 static ft_status write_state(ft_trainer *t, const char *path) {
@@ -268,7 +277,7 @@ static ft_status read_state(ft_trainer *t, const char *path) {
     update.count = (uint64_t)updates;
     FT_TRY_GOTO(t->device->functions->upload(t->device, t->update_state, &update, sizeof update), done);
     FT_TRY_GOTO(t->device->functions->sync(t->device), done);
-    read_peaks(json_object_get(root, "memory"), &t->earlier);
+    FT_TRY_GOTO(read_peaks(json_object_get(root, "memory"), path, &t->earlier), done);
     // Patience may be changed: whether the run has stopped is decided by the present value.
     s.stopped_early = t->config->train.patience > 0 && s.bad_evaluations >= t->config->train.patience;
     t->state = s;
@@ -365,6 +374,7 @@ ft_status ft_checkpoint_resume(ft_trainer *t, bool *found) {
         char *state = path ? ft_path_join(&t->arena, path, "state.json") : NULL;
         char *tensors = path ? ft_path_join(&t->arena, path, "state.safetensors") : NULL;
         status = state && tensors ? read_state(t, state) : FT_NO_MEMORY;
+        ft_memory_set_phase(t->memory, FT_PHASE_SAVE); // needs what saving needs, and is planned as that
         if (status == FT_OK) status = read_tensors(t, tensors);
         *found = status == FT_OK;
     }

@@ -26,7 +26,10 @@ static const char *status_name(ft_status outcome) {
 ft_memory_counters ft_run_peaks(const ft_trainer *t) {
     ft_memory_counters c = ft_memory_read(t->memory);
     const ft_memory_counters *e = &t->earlier;
-    if (e->peak_allocated > c.peak_allocated) memcpy(c.at_peak, e->at_peak, sizeof c.at_peak);
+    if (e->peak_allocated > c.peak_allocated) {
+        memcpy(c.at_peak, e->at_peak, sizeof c.at_peak);
+        c.peak_phase = e->peak_phase;
+    }
     if (e->peak_requested > c.peak_requested) c.peak_requested = e->peak_requested;
     if (e->peak_allocated > c.peak_allocated) c.peak_allocated = e->peak_allocated;
     if (e->peak_reserved > c.peak_reserved) c.peak_reserved = e->peak_reserved;

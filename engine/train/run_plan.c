@@ -1,6 +1,7 @@
 #include "engine/train/run_plan.h"
 
 #include "engine/train/schedule.h"
+#include "engine/train/stop.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +23,32 @@ static void measure(const ft_dataset *data, const int32_t *order, int64_t first,
     }
 }
 
+static int longer_first(const void *a, const void *b) {
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x > y ? -1 : x < y;
+}
+
+// What no micro-batch can exceed, whatever the order.
+static ft_status bound(const ft_dataset *train, const ft_run_plan *plan, ft_capacity *capacity) {
+    int64_t *lengths = ft_calloc((size_t)train->examples, sizeof *lengths, "lengths of texts");
+    if (lengths == NULL) return FT_NO_MEMORY;
+    for (int64_t i = 0; i < train->examples; i++) lengths[i] = train->offset[i + 1] - train->offset[i];
+    qsort(lengths, (size_t)train->examples, sizeof *lengths, longer_first);
+    int64_t most = plan->effective_batch < train->examples ? plan->effective_batch : train->examples, tokens = 0;
+    if (plan->limits.max_sequences > 0 && plan->limits.max_sequences < most) most = plan->limits.max_sequences;
+    for (int64_t i = 0; i < most; i++) tokens += lengths[i];
+    int64_t limit = plan->limits.max_tokens;
+    if (limit > 0 && tokens > limit) tokens = limit > lengths[0] ? limit : lengths[0];
+    *capacity = (ft_capacity){.tokens = (int32_t)(tokens < INT32_MAX ? tokens : INT32_MAX), .sequences = (int32_t)most,
+                              .longest = (int32_t)lengths[0]};
+    free(lengths);
+    return FT_OK;
+}
+
+// Walks the whole run in its real order. A run that is longer than MOST_LOOKS texts gets the bound instead.
 static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
+    enum { MOST_LOOKS = 50000000 };
+    if (plan->total_steps > MOST_LOOKS / plan->effective_batch) return bound(train, plan, &plan->capacity);
     int32_t *order = ft_calloc((size_t)train->examples, sizeof *order, "the order of an epoch");
     if (order == NULL) return FT_NO_MEMORY;
     ft_status status = FT_OK;
@@ -30,7 +56,10 @@ static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
     for (int64_t step = 0; step < plan->total_steps && status == FT_OK; step++) {
         int64_t epoch, first, last;
         ft_run_plan_step(plan, step, &epoch, &first, &last);
-        if (epoch != known) status = ft_epoch_order(plan->order_seed, epoch, train->examples, order);
+        if (epoch != known) {
+            status = ft_epoch_order(plan->order_seed, epoch, train->examples, order);
+            if (ft_stop_signal() != 0) status = ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped before the first step");
+        }
         known = epoch;
         if (status == FT_OK) measure(train, order, first, last, plan->limits, &plan->capacity);
     }

@@ -17,7 +17,7 @@ typedef struct ft_run_plan {
     int64_t effective_batch; // sequences of one optimizer step
     int64_t steps_per_epoch, total_steps, warmup_steps;
     ft_batch_limits limits;  // of a micro-batch
-    ft_capacity capacity;    // of the largest training micro-batch over the whole run
+    ft_capacity capacity;    // of the largest training micro-batch over the whole run; of very long runs a bound
     uint64_t order_seed;
 } ft_run_plan;
 

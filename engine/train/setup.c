@@ -173,7 +173,9 @@ ft_step_sizes ft_trainer_sizes(const ft_trainer *t) {
 static void plan_evaluation(ft_trainer *t, const ft_trainer_source *source) {
     const ft_config *c = t->config;
     ft_capacity own = {0, 0, 0};
-    if (source->without_data) {
+    if (source->without_data && c->eval.strategy == FT_EVAL_NO) {
+        // neither validation nor test
+    } else if (source->without_data) {
         own = ft_eval_capacity_worst(c, t->plan.capacity, t->max_length);
     } else {
         ft_batch_limits limits = ft_eval_limits(c, t->plan.capacity);

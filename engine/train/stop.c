@@ -12,6 +12,7 @@ static void handler(int signal_number) {
 }
 
 void ft_stop_install(void) {
+    asked = 0; // of an earlier run in this process
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);

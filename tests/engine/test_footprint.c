@@ -1,6 +1,7 @@
 // What the planner says and what a run then takes: equal, to the byte. Random models, data and options; every run is
 // planned first and then trained with exactly the reserved bytes of its plan as the limit.
 #include <math.h>
+#include <signal.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +19,7 @@ enum { RUNS = 300, MIB = 1 << 20 };
 
 // ---- planted faults (--wrap, see tests/CMakeLists.txt) --------------------------------------------------------------------
 
-static enum { NO_FAULT, DIRECT_MALLOC, OTHER_WORKSPACE, MOODY_WORKSPACE, SMALL_WORKSPACE } fault;
+static enum { NO_FAULT, DIRECT_MALLOC, OTHER_WORKSPACE, MOODY_WORKSPACE, SMALL_WORKSPACE, INTERRUPTION } fault;
 static bool running; // the real thing, not its plan
 
 ft_status __real_ft_update_run(const ft_parameters *parameters, const ft_config *config, ft_tensor losses, const ft_step_state *step,
@@ -29,6 +30,8 @@ ft_status __wrap_ft_update_run(const ft_parameters *parameters, const ft_config 
                                ft_update_state *update) {
     char *stolen = fault == DIRECT_MALLOC && running ? malloc(64 * MIB) : NULL;
     if (stolen != NULL) memset(stolen, 1, 64 * MIB);
+    bool rehearsed = strstr(ft_memory_device(parameters->memory)->description, ", planned") != NULL;
+    if (fault == INTERRUPTION && running && !rehearsed) raise(SIGINT);
     ft_status status = __real_ft_update_run(parameters, config, losses, step, update);
     free(stolen);
     return status;
@@ -188,6 +191,31 @@ static void test_planned_is_metered(void **state) {
     if (COUNT_MALLOC) assert_true(unmetered > 0); // the counting counts
 }
 
+// Stopped in its first step and continued: the peaks of both sessions together are those of the plan.
+static void test_resumed_runs(void **state) {
+    for (uint64_t seed = 2001; seed <= 2020; seed++) {
+        tiny_run t;
+        make_tiny_run(&t, scratch, seed);
+        set(&t, "train.max_steps=3");
+        ft_plan plan = plan_of(&t, 0);
+        char dir[160];
+        snprintf(dir, sizeof dir, "%s/stopped", t.dir);
+        set(&t, "output.dir=%s", dir);
+        set(&t, "output.exists=resume");
+        ft_config config;
+        load_tiny_run(&t, &config);
+        fault = INTERRUPTION;
+        running = true;
+        assert_int_equal(ft_train(&config, NULL), FT_INTERRUPTED);
+        fault = NO_FAULT;
+        running = false;
+        assert_int_equal(ft_train(&config, NULL), FT_OK);
+        ft_config_free(&config);
+        assert_true(equal(&t, &plan, dir));
+        assert_int_equal(ft_remove_tree(t.dir), FT_OK);
+    }
+}
+
 // So that every op has its backward pass.
 static void train_everything(tiny_run *t) {
     set(t, "model.freeze=none");
@@ -278,7 +306,7 @@ static void test_small_workspace_is_seen(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_planned_is_metered), cmocka_unit_test(test_planted_malloc_is_seen),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_planned_is_metered), cmocka_unit_test(test_resumed_runs), cmocka_unit_test(test_planted_malloc_is_seen),
                                        cmocka_unit_test(test_planted_workspace_is_seen), cmocka_unit_test(test_small_workspace_is_seen)};
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }
