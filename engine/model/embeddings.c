@@ -1,6 +1,8 @@
 // embeddings.c - from token ids to the rows that the first layer reads, and back:
 //
-//   x = dropout(LN(word + position + type)), widened by a linear layer behind it where the tables are narrower than x.
+//   x = dropout(LN(word + position + type)), widened by a linear layer in front of the norm or behind the dropout where
+//   the tables are narrower than x.
+// (Which of the two is a matter of the family.)
 #include "engine/model/layers.h"
 
 static ft_status tokens(ft_pass *pass, int64_t cols, const char *name, ft_tensor *out) {
@@ -30,6 +32,8 @@ static ft_dropout dropout_of(const ft_pass *pass) {
     return ft_pass_dropout(pass, FT_ROWS_TOKENS, pass->model->hidden_dropout, 0, FT_SITE_EMBEDDING);
 }
 
+static bool widens(const ft_model *m, ft_widening where) { return m->widening.weight >= 0 && m->family->widening == where; }
+
 ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s, ft_tensor *x) {
     const ft_model *m = pass->model;
     *s = (ft_embeddings_saved){.sum = ft_absent()};
@@ -43,7 +47,12 @@ ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s
                                                                        .position = positions_of(m, weight(m, m->position)),
                                                                        .type = weight(m, m->token_type),
                                                                        .out = s->sum}));
-    FT_TRY(tokens(pass, m->embedding_width, "embedding output", x));
+    if (widens(m, FT_WIDEN_BEFORE_NORM)) {
+        s->narrow = s->sum;
+        FT_TRY(tokens(pass, m->hidden, "widened embeddings", &s->sum));
+        FT_TRY(ft_linear(pass, FT_ROWS_TOKENS, s->narrow, weight(m, m->widening.weight), ft_absent(), s->sum));
+    }
+    FT_TRY(tokens(pass, s->sum.cols, "embedding output", x));
     FT_TRY(ft_pass_layernorm_forward(pass, FT_ROWS_TOKENS,
                                      (ft_layernorm_forward_args){.x = s->sum,
                                                                  .gamma = weight(m, m->embedding_gamma),
@@ -54,7 +63,7 @@ ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s
                                                                  .mean = s->mean,
                                                                  .rstd = s->rstd}));
     FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), *x, *x));
-    if (m->widening.weight >= 0) {
+    if (widens(m, FT_WIDEN_AFTER_NORM)) {
         s->narrow = *x;
         FT_TRY(tokens(pass, m->hidden, "widened embeddings", x));
         FT_TRY(ft_linear(pass, FT_ROWS_TOKENS, s->narrow, weight(m, m->widening.weight), weight(m, m->widening.bias), *x));
@@ -83,7 +92,7 @@ static ft_status widening_backward(ft_pass *pass, ft_embeddings_saved *s, ft_ten
 
 ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tensor *dx) {
     const ft_model *m = pass->model;
-    if (m->widening.weight >= 0) FT_TRY(widening_backward(pass, s, dx));
+    if (widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(widening_backward(pass, s, dx));
     FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), *dx, *dx));
     FT_TRY(ft_pass_layernorm_backward(pass, FT_ROWS_TOKENS,
                                       (ft_layernorm_backward_args){.dy = *dx,
@@ -94,6 +103,7 @@ ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tenso
                                                                    .ds = *dx,
                                                                    .dgamma = gradient(m, m->embedding_gamma),
                                                                    .dbeta = gradient(m, m->embedding_beta)}));
+    if (widens(m, FT_WIDEN_BEFORE_NORM)) FT_TRY(widening_backward(pass, s, dx));
     ft_embeddings_saved_free(pass, s);
     const struct {
         const int32_t *ids;

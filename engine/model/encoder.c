@@ -54,6 +54,7 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
     const int every = m->checkpoint_every > 0 ? m->checkpoint_every : layers > from ? layers - from : 1;
     ft_memory_set_phase(m->memory, FT_PHASE_FORWARD);
     FT_TRY(embed(pass, m->embeddings_trained, &t->embedding, &t->input[0]));
+    FT_TRY(ft_relative_begin(pass));
     // Frozen layers keep nothing.
     FT_TRY(run_layers(pass, t, 0, from, false));
     if (from > 0) ft_pass_free(pass, &t->input[0]);
@@ -75,7 +76,7 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
     FT_TRY(ft_head_backward(pass, t->input[layers], &t->head, logits, into_encoder, &dx));
     ft_pass_free(pass, &logits);
     ft_pass_free(pass, &t->input[layers]);
-    if (!into_encoder) return FT_OK;
+    if (!into_encoder) return ft_relative_end(pass);
     for (int s = last_segment, end = layers; s >= from; end = s, s -= every) {
         if (s != last_segment) {
             // The forward left input[s + every]; it was freed with the backward of that segment.
@@ -84,6 +85,7 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
         }
         FT_TRY(backward_layers(pass, t, s, end, &dx));
     }
+    FT_TRY(ft_relative_end(pass));
     if (m->embeddings_trained) FT_TRY(ft_embeddings_backward(pass, &t->embedding, &dx));
     return FT_OK;
 }
@@ -121,7 +123,9 @@ ft_status ft_model_train_batch(ft_model *model, const ft_batch *batch, ft_capaci
 static ft_status predict(ft_pass *pass, training_state *t, ft_tensor logits) {
     ft_model *m = pass->model;
     FT_TRY(embed(pass, false, &t->embedding, &t->input[0]));
+    FT_TRY(ft_relative_begin(pass));
     FT_TRY(run_layers(pass, t, 0, m->layers, false));
+    FT_TRY(ft_relative_end(pass));
     ft_pass_free(pass, &t->input[0]);
     FT_TRY(ft_head_forward(pass, t->input[m->layers], false, &t->head, logits));
     ft_pass_free(pass, &t->input[m->layers]);

@@ -33,7 +33,7 @@ typedef enum ft_position_rule {
 } ft_position_rule;
 
 // Where tables narrower than the hidden rows are widened.
-typedef enum ft_widening { FT_WIDEN_NEVER, FT_WIDEN_AFTER_NORM } ft_widening;
+typedef enum ft_widening { FT_WIDEN_NEVER, FT_WIDEN_AFTER_NORM, FT_WIDEN_BEFORE_NORM } ft_widening;
 
 typedef struct ft_family {
     const char *model_type, *classifier_class; // config.json; the class that transformers opens a classifier with
@@ -41,9 +41,11 @@ typedef struct ft_family {
     ft_family_keys keys;
     ft_family_defaults defaults;
     bool token_types;
+    bool types_optional; // type_vocab_size 0: none
+    bool relative;       // disentangled attention, relative_config.c
     ft_position_rule positions;
     ft_widening widening;
-    const char *widening_name;    // behind the prefix
+    const char *widening_name;    // behind the prefix; it has a bias when it stands behind the norm
     const char *layer;            // behind the prefix; the number of the layer follows
     ft_layer_names names;
     bool attention_output_dropout; // behind the output projection of the attention

@@ -1,13 +1,14 @@
 #include "engine/model/layers.h"
 
-#include <math.h>
 #include <stdio.h>
 
 int64_t ft_pass_rows(const ft_pass *pass, ft_rows_kind kind) {
+    if (kind == FT_ROWS_RELATIVE) return pass->model->relative.rows;
     return kind == FT_ROWS_TOKENS ? pass->batch->tokens : pass->batch->sequences;
 }
 
 int64_t ft_pass_capacity(const ft_pass *pass, ft_rows_kind kind) {
+    if (kind == FT_ROWS_RELATIVE) return pass->model->relative.rows;
     return kind == FT_ROWS_TOKENS ? pass->capacity.tokens : pass->capacity.sequences;
 }
 
@@ -30,13 +31,15 @@ void ft_pass_free(ft_pass *pass, ft_tensor *tensor) {
 ft_dropout ft_pass_dropout(const ft_pass *pass, ft_rows_kind kind, float probability, uint32_t layer, ft_dropout_site site) {
     if (pass->step == NULL || probability <= 0) return (ft_dropout){.probability = 0};
     const ft_batch *b = pass->batch;
-    bool tokens = kind == FT_ROWS_TOKENS;
+    const ft_relative *relative = &pass->model->relative;
+    const int32_t *slot[] = {b->token_slot, b->slot, relative->zero};
+    const int32_t *position[] = {b->token_position, pass->pooled_position, relative->row_number};
     return (ft_dropout){.probability = probability,
                         .layer = layer,
                         .site = (uint32_t)site,
                         .step = pass->step,
-                        .slot = tokens ? b->token_slot : b->slot,
-                        .position = tokens ? b->token_position : pass->pooled_position};
+                        .slot = slot[kind],
+                        .position = position[kind]};
 }
 
 // Runs `op` with scratch of the size that the largest micro-batch needs: `largest` are the same arguments with the
@@ -155,7 +158,7 @@ static ft_attention_shape attention_shape(const ft_pass *pass, ft_rows_kind quer
                                 .max_keys = b->longest,
                                 .cu_queries = queries == FT_ROWS_TOKENS ? b->cu_seqlens : pass->one_each,
                                 .cu_keys = b->cu_seqlens,
-                                .scale = 1.0f / sqrtf((float)m->head_dim)};
+                                .scale = m->score_scale};
     if (pass->step != NULL && m->attention_dropout > 0)
         shape.dropout = (ft_score_dropout){.probability = m->attention_dropout,
                                            .layer = (uint32_t)layer,
@@ -172,25 +175,73 @@ static ft_attention_shape largest_shape(const ft_pass *pass, ft_attention_shape 
     return shape;
 }
 
-ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_tensor q, ft_tensor k, ft_tensor v,
-                                    ft_tensor out, ft_tensor lse) {
-    ft_attention_forward_args args = {
-        .shape = attention_shape(pass, queries, layer), .q = q, .k = k, .v = v, .out = out, .lse = lse};
+static ft_status plain_forward(ft_pass *pass, ft_rows_kind queries, ft_attention_forward_args args) {
     ft_attention_forward_args largest = args;
     largest.shape = largest_shape(pass, args.shape);
     largest.q.rows = largest.out.rows = ft_pass_capacity(pass, queries);
     largest.k.rows = largest.v.rows = pass->capacity.tokens;
-    if (lse.data != NULL) largest.lse.rows = largest.q.rows;
+    if (args.lse.data != NULL) largest.lse.rows = largest.q.rows;
     RUN_WITH_WORKSPACE(pass, attention_forward, args, largest);
 }
 
-ft_status ft_pass_attention_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_backward_args args) {
-    args.shape = attention_shape(pass, queries, layer);
+static ft_status plain_backward(ft_pass *pass, ft_rows_kind queries, ft_attention_backward_args args) {
     ft_attention_backward_args largest = args;
     largest.shape = largest_shape(pass, args.shape);
     largest.q.rows = largest.out.rows = largest.dout.rows = largest.dq.rows = largest.lse.rows = ft_pass_capacity(pass, queries);
     largest.k.rows = largest.v.rows = largest.dk.rows = largest.dv.rows = pass->capacity.tokens;
     RUN_WITH_WORKSPACE(pass, attention_backward, args, largest);
+}
+
+static ft_disentangled_shape disentangled_shape(const ft_pass *pass, ft_rows_kind queries, int layer) {
+    const ft_relative *r = &pass->model->relative;
+    // Scratch is linear in the reach: no more of it than the longest sequence of the run can use.
+    int32_t reach = pass->capacity.longest - 1 < r->reach ? pass->capacity.longest - 1 : r->reach;
+    return (ft_disentangled_shape){
+        .attention = attention_shape(pass, queries, layer), .reach = reach, .slots = r->slots + (r->reach - reach)};
+}
+
+ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_disentangled_attention_forward_args args) {
+    if (args.pos_key.data == NULL && args.pos_query.data == NULL)
+        return plain_forward(pass, queries,
+                             (ft_attention_forward_args){.shape = attention_shape(pass, queries, layer),
+                                                         .q = args.q,
+                                                         .k = args.k,
+                                                         .v = args.v,
+                                                         .out = args.out,
+                                                         .lse = args.lse});
+    args.shape = disentangled_shape(pass, queries, layer);
+    ft_disentangled_attention_forward_args largest = args;
+    largest.shape.attention = largest_shape(pass, args.shape.attention);
+    largest.q.rows = largest.out.rows = ft_pass_capacity(pass, queries);
+    largest.k.rows = largest.v.rows = pass->capacity.tokens;
+    if (args.lse.data != NULL) largest.lse.rows = largest.q.rows;
+    RUN_WITH_WORKSPACE(pass, disentangled_attention_forward, args, largest);
+}
+
+ft_status ft_pass_attention_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_disentangled_attention_backward_args args) {
+    if (args.pos_key.data == NULL && args.pos_query.data == NULL)
+        return plain_backward(pass, queries,
+                              (ft_attention_backward_args){.shape = attention_shape(pass, queries, layer),
+                                                           .q = args.q,
+                                                           .k = args.k,
+                                                           .v = args.v,
+                                                           .out = args.out,
+                                                           .lse = args.lse,
+                                                           .dout = args.dout,
+                                                           .dq = args.dq,
+                                                           .dk = args.dk,
+                                                           .dv = args.dv});
+    args.shape = disentangled_shape(pass, queries, layer);
+    ft_disentangled_attention_backward_args largest = args;
+    largest.shape.attention = largest_shape(pass, args.shape.attention);
+    largest.q.rows = largest.out.rows = largest.dout.rows = largest.dq.rows = largest.lse.rows = ft_pass_capacity(pass, queries);
+    largest.k.rows = largest.v.rows = largest.dk.rows = largest.dv.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, disentangled_attention_backward, args, largest);
+}
+
+ft_status ft_pass_add_relative(ft_pass *pass, ft_tensor x, ft_tensor y) {
+    ft_scatter_rows_add_args args = {.index = pass->model->relative.row_number, .x = x, .y = y}, largest = args;
+    RUN_WITH_WORKSPACE(pass, scatter_rows_add, args, largest);
 }
 
 ft_status ft_pass_embedding_forward(ft_pass *pass, ft_embedding_forward_args args) {

@@ -6,6 +6,13 @@
 #include "engine/model/model.h"
 #include "kernels/philox.h"
 
+// relative.c: the table of relative positions during one micro-batch.
+typedef struct ft_relative_state {
+    ft_tensor table;              // what layers project: `normed`, or the parameter itself
+    ft_tensor normed, mean, rstd; // absent without a norm
+    ft_tensor gradient;           // of `table`, summed over the layers from the last to the first
+} ft_relative_state;
+
 // One micro-batch on its way through the model.
 typedef struct ft_pass {
     ft_model *model;
@@ -14,10 +21,11 @@ typedef struct ft_pass {
     const ft_step_state *step;   // NULL: no dropout (prediction)
     const int32_t *pooled_position; // [sequences] zeros, device: where the pooled rows stand
     const int32_t *one_each;        // [sequences + 1] 0, 1, 2, ...: cu_queries of the pooled rows, device
+    ft_relative_state relative;
 } ft_pass;
 
-// Which rows a tensor has: every token, or the pooled row of every sequence.
-typedef enum ft_rows_kind { FT_ROWS_TOKENS, FT_ROWS_POOLED } ft_rows_kind;
+// Which rows a tensor has: every token, the pooled row of every sequence, or those of the table of relative positions.
+typedef enum ft_rows_kind { FT_ROWS_TOKENS, FT_ROWS_POOLED, FT_ROWS_RELATIVE } ft_rows_kind;
 
 int64_t ft_pass_rows(const ft_pass *pass, ft_rows_kind kind);
 int64_t ft_pass_capacity(const ft_pass *pass, ft_rows_kind kind);
@@ -47,10 +55,11 @@ ft_status ft_pass_activation_backward(ft_pass *pass, ft_rows_kind kind, ft_activ
 ft_status ft_pass_dropout_rows(ft_pass *pass, ft_rows_kind kind, ft_dropout dropout, ft_tensor x, ft_tensor y);
 ft_status ft_pass_gather(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y);
 ft_status ft_pass_scatter_add(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y);
-// queries: which rows q and out have. q, k, v as views.
-ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_tensor q, ft_tensor k, ft_tensor v,
-                                    ft_tensor out, ft_tensor lse);
-ft_status ft_pass_attention_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_backward_args args);
+// y += x, both of the table's shape
+ft_status ft_pass_add_relative(ft_pass *pass, ft_tensor x, ft_tensor y);
+// queries: which rows q and out have. q, k, v as views. Position keys and queries may both be absent.
+ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_disentangled_attention_forward_args args);
+ft_status ft_pass_attention_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_disentangled_attention_backward_args args);
 ft_status ft_pass_embedding_forward(ft_pass *pass, ft_embedding_forward_args args);
 ft_status ft_pass_embedding_backward(ft_pass *pass, ft_embedding_backward_args args);
 ft_status ft_pass_cross_entropy(ft_pass *pass, ft_cross_entropy_args args);
@@ -70,6 +79,7 @@ void ft_embeddings_saved_free(ft_pass *pass, ft_embeddings_saved *saved);
 typedef struct ft_layer_saved {
     ft_tensor qkv;               // [T,3H]; last layer: keys and values, [T,2H]
     ft_tensor pooled_q, pooled_x; // last layer only: [B,H]
+    ft_tensor pos_key, pos_query; // projected relative positions
     ft_tensor attention, lse;
     ft_tensor s1, mean1, rstd1, y1;
     ft_tensor h;
@@ -81,6 +91,15 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, bool keep, ft_
 // dy is freed; dx [T,H] is made here when want_dx. Frees `saved`.
 ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_saved *saved, ft_tensor *dy, bool want_dx, ft_tensor *dx);
 void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *saved);
+
+// relative.c. begin and end: around the layers of a micro-batch; end finishes the gradients, if there are any.
+ft_status ft_relative_begin(ft_pass *pass);
+ft_status ft_relative_end(ft_pass *pass);
+// Made here, the caller frees them; absent where the model has no such term.
+ft_status ft_relative_project(ft_pass *pass, int layer, ft_tensor *pos_key, ft_tensor *pos_query);
+ft_status ft_relative_gradients(ft_pass *pass, int layer, ft_tensor *dpos_key, ft_tensor *dpos_query); // zeros
+// From those, once the attention has filled them, to the projections and the table; frees them.
+ft_status ft_relative_backward(ft_pass *pass, int layer, ft_tensor *dpos_key, ft_tensor *dpos_query);
 
 // head.c: pooled rows to logits, and back.
 typedef struct ft_head_saved {

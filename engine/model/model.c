@@ -1,8 +1,11 @@
 // model.c - which parameters a classifier has, in the order their gradients are completed.
 #include "engine/model/model.h"
 
+#include "kernels/disentangled_attention.h"
+
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // Registers one parameter; names are "<prefix><name><kind>".
@@ -37,7 +40,20 @@ static void add_norm(builder *b, const char *name, int64_t width, int *gamma, in
     *beta = add(b, name, ".bias", 0, width, false, false);
 }
 
-static void add_layer(builder *b, ft_model *m, int index) {
+// The layer's own key and query project the relative positions, or two layers of their own do.
+static void add_position_projections(builder *b, ft_model *m, const ft_relative_config *r, ft_layer_parameters *l) {
+    int64_t h = m->hidden;
+    const ft_linear_parameters none = {.weight = -1, .bias = -1};
+    l->pos_key = l->pos_query = none;
+    if (r->c2p)
+        l->pos_key = r->shared ? (ft_linear_parameters){l->qkv_weight + 1, l->qkv_bias + 1, h, h}
+                               : add_linear(b, "attention.self.pos_key_proj", h, h);
+    if (r->p2c)
+        l->pos_query = r->shared ? (ft_linear_parameters){l->qkv_weight, l->qkv_bias, h, h}
+                                 : add_linear(b, "attention.self.pos_query_proj", h, h);
+}
+
+static void add_layer(builder *b, ft_model *m, const ft_relative_config *r, int index) {
     ft_layer_parameters *l = &m->layer[index];
     const ft_layer_names *n = &m->family->names;
     int64_t h = m->hidden, f = m->intermediate;
@@ -55,6 +71,7 @@ static void add_layer(builder *b, ft_model *m, int index) {
     l->qkv_bias = add(b, n->query, ".bias", 0, h, false, false);
     add(b, n->key, ".bias", 0, h, false, true);
     add(b, n->value, ".bias", 0, h, false, true);
+    add_position_projections(b, m, r, l);
 }
 
 static void add_head(builder *b, ft_model *m, const ft_int_list *hidden) {
@@ -70,17 +87,56 @@ static void add_head(builder *b, ft_model *m, const ft_int_list *hidden) {
     b->head = false;
 }
 
+static void add_relative(builder *b, ft_model *m, const ft_relative_config *r) {
+    m->relative = (ft_relative){.table = -1, .gamma = -1, .beta = -1};
+    if (!r->table) return;
+    m->relative.rows = 2 * ft_relative_span(r->rule);
+    b->trainable = m->embeddings_trained;
+    snprintf(b->prefix, sizeof b->prefix, "%sencoder.", m->family->prefix);
+    if (r->norm) add_norm(b, "LayerNorm", m->hidden, &m->relative.gamma, &m->relative.beta);
+    m->relative.table = add(b, "rel_embeddings", ".weight", m->relative.rows, m->hidden, true, false);
+}
+
+// The numbers that the attention and the dropout of the table read, on the device.
+static ft_status upload_slots(ft_model *m, const ft_model_config *c) {
+    ft_relative *r = &m->relative;
+    if (r->rows == 0) return FT_OK;
+    const ft_device_functions *d = m->device->functions;
+    r->reach = ft_relative_reach(c->relative.rule, (int32_t)c->max_position_embeddings);
+    size_t slots = 2 * (size_t)r->reach + 1, rows = (size_t)r->rows, bytes = (slots + 2 * rows) * sizeof(int32_t);
+    int32_t *host = ft_calloc(slots + 2 * rows, sizeof *host, "the slots of relative positions");
+    if (host == NULL) return FT_NO_MEMORY;
+    ft_relative_slots(c->relative.rule, r->reach, host);
+    for (size_t i = 0; i < rows; i++) host[slots + i] = (int32_t)i;
+    void *data = NULL;
+    ft_status status = ft_memory_alloc(m->memory, bytes, FT_MEM_WEIGHTS, "slots of relative positions", &data);
+    r->slots = data;
+    r->row_number = status == FT_OK ? r->slots + slots : NULL;
+    r->zero = status == FT_OK ? r->row_number + rows : NULL;
+    if (status == FT_OK) status = d->upload(m->device, data, host, bytes);
+    if (status == FT_OK) status = d->sync(m->device); // `host` goes away
+    free(host);
+    return status;
+}
+
 static void add_embeddings(builder *b, ft_model *m, const ft_model_config *c) {
     int64_t width = m->embedding_width;
     b->trainable = m->embeddings_trained;
-    m->widening.weight = m->widening.bias = m->token_type = -1;
+    m->widening.weight = m->widening.bias = m->token_type = m->position = -1;
+    bool behind = m->family->widening == FT_WIDEN_AFTER_NORM;
     snprintf(b->prefix, sizeof b->prefix, "%s", m->family->prefix);
-    if (width != m->hidden) m->widening = add_linear(b, m->family->widening_name, m->hidden, width);
+    if (width != m->hidden && behind) m->widening = add_linear(b, m->family->widening_name, m->hidden, width);
     snprintf(b->prefix, sizeof b->prefix, "%sembeddings.", m->family->prefix);
-    add_norm(b, "LayerNorm", width, &m->embedding_gamma, &m->embedding_beta);
+    add_norm(b, "LayerNorm", behind ? width : m->hidden, &m->embedding_gamma, &m->embedding_beta);
+    if (width != m->hidden && !behind) {
+        snprintf(b->prefix, sizeof b->prefix, "%s", m->family->prefix);
+        m->widening.weight = add(b, m->family->widening_name, ".weight", m->hidden, width, true, false);
+        snprintf(b->prefix, sizeof b->prefix, "%sembeddings.", m->family->prefix);
+    }
     if (c->type_vocab_size > 0)
         m->token_type = add(b, "token_type_embeddings", ".weight", c->type_vocab_size, width, true, false);
-    m->position = add(b, "position_embeddings", ".weight", c->position_rows, width, true, false);
+    if (c->position_rows > 0)
+        m->position = add(b, "position_embeddings", ".weight", c->position_rows, width, true, false);
     m->word = add(b, "word_embeddings", ".weight", c->vocab_size, width, true, false);
 }
 
@@ -112,15 +168,16 @@ ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_
     m->epsilon = (float)c->layer_norm_eps;
     m->labels = label_count;
     m->padding_id = (int32_t)c->pad_token_id;
-    m->first_position = (int32_t)(c->position_rows - c->max_position_embeddings);
+    m->first_position = c->position_rows > 0 ? (int32_t)(c->position_rows - c->max_position_embeddings) : 0;
+    m->score_scale = 1.0f / sqrtf((float)(m->head_dim * c->relative.factor));
     m->hidden_dropout = (float)or_else(o->model.hidden_dropout, c->hidden_dropout_prob);
     m->attention_dropout = (float)or_else(o->model.attention_dropout, c->attention_probs_dropout_prob);
     // An override of the hidden dropout reaches the classifier where config.json leaves it to the hidden one.
     m->classifier_dropout = (float)or_else(o->model.classifier_dropout, c->classifier_dropout);
     m->head_dropout = (float)or_else(o->model.head.dropout, m->classifier_dropout);
     m->attention_output_dropout = m->family->attention_output_dropout ? m->hidden_dropout : 0;
-    m->pooler_dropout = m->family->dropout_before_pooler ? m->classifier_dropout : 0;
-    m->pooler_activation = m->family->pooler_activation;
+    m->pooler_dropout = m->family->dropout_before_pooler ? m->classifier_dropout : (float)c->relative.pooler_dropout;
+    m->pooler_activation = c->relative.pooler_activation;
     m->checkpoint_every = o->train.gradient_checkpointing == FT_AUTO ? 0 : (int32_t)o->train.gradient_checkpointing;
     m->embeddings_trained = o->model.freeze == FT_FREEZE_NONE && o->model.freeze_layers == 0;
     m->first_trained_layer = o->model.freeze == FT_FREEZE_ENCODER ? m->layers : (int32_t)o->model.freeze_layers;
@@ -135,11 +192,13 @@ ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_
     add_head(&b, m, &o->model.head.hidden);
     for (int l = m->layers - 1; l >= 0; l--) {
         b.trainable = l >= m->first_trained_layer;
-        add_layer(&b, m, l);
+        add_layer(&b, m, &c->relative, l);
     }
+    add_relative(&b, m, &c->relative);
     add_embeddings(&b, m, c);
     if (b.failed) return FT_NO_MEMORY;
-    return ft_parameters_allocate(&m->parameters, memory);
+    FT_TRY(ft_parameters_allocate(&m->parameters, memory));
+    return upload_slots(m, c);
 }
 
 ft_status ft_model_prepare_training(ft_model *model, double weight_decay) {
@@ -147,6 +206,7 @@ ft_status ft_model_prepare_training(ft_model *model, double weight_decay) {
 }
 
 void ft_model_free(ft_model *model) {
+    if (model->relative.slots != NULL) ft_memory_free(model->memory, model->relative.slots);
     ft_parameters_free(&model->parameters);
     ft_arena_free(&model->arena);
     memset(model, 0, sizeof *model);

@@ -10,7 +10,8 @@
 // Mathematics: post-norm encoder, x = LN(x + drop(Wo att(x))), x = LN(x + drop(W2 act(W1 x))); pooled row = token 0;
 // head: act(pooler) -> drop -> (hidden layer -> act -> drop)* -> classifier. The last layer computes keys and values
 // for all tokens and everything else for the pooled rows only. Dropout is a function of the token (philox.h), so
-// recomputation and any split into micro-batches give the same result; gradients accumulate.
+// recomputation and any split into micro-batches give the same result (README.md has one exception of rounding); gradients
+// accumulate.
 #ifndef FT_MODEL_H
 #define FT_MODEL_H
 
@@ -24,17 +25,26 @@ typedef struct ft_capacity {
     int32_t tokens, sequences, longest;
 } ft_capacity;
 
-// Indices into the registry.
-typedef struct ft_layer_parameters {
-    int qkv_weight, qkv_bias; // of query; key and value stand right behind
-    int output_weight, output_bias, norm1_gamma, norm1_beta;
-    int up_weight, up_bias, down_weight, down_bias, norm2_gamma, norm2_beta;
-} ft_layer_parameters;
-
+// Indices into the registry; -1: there is none.
 typedef struct ft_linear_parameters {
     int weight, bias;
     int64_t inputs, outputs;
 } ft_linear_parameters;
+
+typedef struct ft_layer_parameters {
+    int qkv_weight, qkv_bias; // of query; key and value stand right behind
+    int output_weight, output_bias, norm1_gamma, norm1_beta;
+    int up_weight, up_bias, down_weight, down_bias, norm2_gamma, norm2_beta;
+    ft_linear_parameters pos_key, pos_query; // of the relative positions; may be those of key and query
+} ft_layer_parameters;
+
+// A table of relative positions and which of its rows a distance has; rows 0: none.
+typedef struct ft_relative {
+    int32_t rows, reach;
+    int table, gamma, beta;                     // registry; gamma -1: no norm
+    int32_t *slots;                             // [2*reach + 1] device, with the two below in one block
+    int32_t *row_number, *zero;                 // [rows]: where a row stands for its dropout, and that no sequence owns it
+} ft_relative;
 
 // Called with the hidden rows after the embeddings (layer -1) and every layer (the last one has pooled rows only).
 typedef void (*ft_tap)(void *context, int layer, ft_tensor hidden);
@@ -55,6 +65,8 @@ typedef struct ft_model {
     int word, position, token_type, embedding_gamma, embedding_beta; // -1: the family has none
     ft_linear_parameters widening; // weight -1: the tables are as wide as the rows of the layers
     ft_layer_parameters *layer;
+    ft_relative relative;
+    float score_scale;
     ft_linear_parameters pooler;
     ft_activation pooler_activation;
     ft_linear_parameters *head; // hidden layers, then the classifier

@@ -62,7 +62,8 @@ static ft_status read_sizes(ft_model_config *c, const char *path) {
         {k->heads, &c->num_attention_heads, d->heads, 1, MOST_HEADS},
         {k->intermediate, &c->intermediate_size, d->intermediate, 1, MOST_WIDTH},
         {"max_position_embeddings", &c->position_rows, 512, 1, MOST_POSITIONS},
-        {c->family->token_types ? "type_vocab_size" : NULL, &c->type_vocab_size, d->types, 1, MOST_WIDTH},
+        {c->family->token_types ? "type_vocab_size" : NULL, &c->type_vocab_size, d->types, c->family->types_optional ? 0 : 1,
+         MOST_WIDTH},
         {k->embedding, &c->embedding_size, d->embedding, 1, MOST_WIDTH},
     };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
@@ -172,6 +173,12 @@ static ft_status read_all(ft_model_config *c, const char *path) {
     FT_TRY(read_sizes(c, path));
     FT_TRY(read_numbers(c, path));
     FT_TRY(read_kinds(c, path));
+    c->relative = (ft_relative_config){.absolute = true, .factor = 1, .pooler_activation = c->family->pooler_activation};
+    if (c->family->relative) FT_TRY(ft_relative_config_read(c, path));
+    if (!c->relative.absolute) {
+        c->position_rows = 0;
+        c->max_position_embeddings = MOST_POSITIONS;
+    }
     return read_labels(c, path);
 }
 

@@ -4,10 +4,22 @@
 
 #include "engine/model/families.h"
 #include "kernels/arena.h"
+#include "kernels/disentangled_attention.h"
 #include "kernels/status.h"
 
 #include <jansson.h>
 #include <stdint.h>
+
+// DeBERTa's relative positions and its head; zeros for other families, `absolute` and `factor` aside.
+typedef struct ft_relative_config {
+    bool table, c2p, p2c;  // a table of relative positions; which terms of the scores use it
+    bool shared, norm;     // projected by the layer's own key and query; LayerNorm on the table
+    bool absolute;         // position_biased_input: a table of absolute positions too
+    int factor;            // scores are divided by sqrt(head width * factor)
+    ft_relative_rule rule;
+    double pooler_dropout;
+    ft_activation pooler_activation;
+} ft_relative_config;
 
 typedef struct ft_model_config {
     const char *model_type;             // "bert"
@@ -17,6 +29,7 @@ typedef struct ft_model_config {
     int64_t position_rows;              // of the position table: those, and what RoBERTa's rule leaves in front
     int64_t type_vocab_size;            // 0: no token types
     int64_t embedding_size;             // width of the tables
+    ft_relative_config relative;
     int64_t pad_token_id;               // -1: null in the file, no row is padding
     ft_activation hidden_act;
     double layer_norm_eps, initializer_range;
@@ -35,6 +48,8 @@ typedef struct ft_model_config {
 ft_status ft_model_config_load(const char *model_dir, ft_model_config *config);
 // The same from the text of such a file.
 ft_status ft_model_config_parse(const char *text, size_t length, const char *path_for_errors, ft_model_config *config);
+// Fills config->relative. Internal to model_config.c.
+ft_status ft_relative_config_read(ft_model_config *config, const char *path_for_errors);
 void ft_model_config_free(ft_model_config *config); // {0} is fine
 
 // Writes the config.json of a fine-tuned classifier that transformers opens with the same logits: every key of the input

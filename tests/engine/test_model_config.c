@@ -84,7 +84,7 @@ static void test_family(void **state) {
         ft_model_config c;
         assert_int_equal(ft_model_config_parse(bad[i], strlen(bad[i]), "config.json", &c), FT_INVALID);
         assert_int_equal(ft_error_hint_count(), 1);
-        assert_string_equal(ft_error_hint(0), "supported: bert, roberta, xlm-roberta, distilbert, electra");
+        assert_string_equal(ft_error_hint(0), "supported: bert, roberta, xlm-roberta, distilbert, electra, deberta-v2");
         if (i >= 2) assert_non_null(strstr(ft_error_message(), "is not supported"));
     }
     ft_model_config c;
@@ -127,6 +127,29 @@ static void test_families(void **state) { // defaults, keys and the rules of pos
     assert_int_equal(c.hidden_size, 256);
     assert_int_equal(c.embedding_size, 128);
     ft_model_config_free(&c);
+#define V2 "{\"model_type\": \"deberta-v2\", \"hidden_size\": 24, \"num_attention_heads\": 4"
+    c = of_family(V2 ", \"relative_attention\": true, \"position_buckets\": 8, \"max_relative_positions\": -1, \"pos_att_type\": "
+                     "\"P2C|c2p\", \"norm_rel_ebd\": \"layer_norm\", \"position_biased_input\": false}");
+    assert_true(c.relative.table && c.relative.c2p && c.relative.p2c && c.relative.norm && !c.relative.shared);
+    assert_int_equal(c.relative.factor, 3);
+    assert_int_equal(c.relative.rule.furthest, 512);
+    assert_int_equal(c.relative.rule.buckets, 8);
+    assert_int_equal(c.position_rows, 0);
+    assert_int_equal(c.max_position_embeddings, 16384); // nothing but the engine bounds the length
+    assert_int_equal(c.type_vocab_size, 0);
+    assert_true(c.layer_norm_eps == 1e-7);
+    ft_model_config_free(&c);
+    c = of_family(V2 ", \"pos_att_type\": [\"c2p\"]}"); // listed and not used: it counts all the same
+    assert_true(!c.relative.table && !c.relative.c2p && c.relative.absolute);
+    assert_int_equal(c.relative.factor, 2);
+    assert_int_equal(c.max_position_embeddings, 512);
+    ft_model_config_free(&c);
+    refused_family(V2 ", \"conv_kernel_size\": 3}",
+                   "\"conv_kernel_size\" must be 0: the convolution of deberta-v2-xlarge is not supported");
+    refused_family(V2 ", \"attention_head_size\": 8}",
+                   "\"attention_head_size\" must be \"hidden_size\" / \"num_attention_heads\" = 6, not 8");
+    refused_family(V2 ", \"pooler_hidden_size\": 8}", "\"pooler_hidden_size\" must be \"hidden_size\" 24, not 8");
+    refused_family(V2 ", \"pos_att_type\": \"c2p|p2p\"}", "\"pos_att_type\" may hold \"c2p\" and \"p2c\", not \"p2p\"");
     refused_family("{\"model_type\": \"roberta\", \"pad_token_id\": null}",
                    "\"pad_token_id\" must not be null: positions are counted from it");
     refused_family("{\"model_type\": \"roberta\", \"max_position_embeddings\": 2}",

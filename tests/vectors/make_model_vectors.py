@@ -10,7 +10,7 @@ bert_old_names/                          model.safetensors, expect.safetensors. 
                                          model as files of 2018 do: LayerNorm.gamma / LayerNorm.beta, position_ids and
                                          the pre-training heads in the file.
 roberta/, xlm_roberta/, distilbert/,     small models of the other families, made and stored the same way. No literal
-electra/, electra_even/                  padding token stands in the texts of families that count positions from ids.
+electra/, electra_even/, deberta_v*/     padding token stands in the texts of families that count positions from ids.
 minilm/                                  only with --minilm: expectations for all-MiniLM-L6-v2, whose weights are not
                                          committed (the test runs where FT_MINILM names the directory).
 
@@ -25,8 +25,9 @@ expect.safetensors of a small model. T tokens and B sequences, packed without pa
     train.learning_rates, train.losses, train.grad_norms [30]     by optimizer step; the norm is the one before clipping
     after.NAME, after.logits [B,C]                                parameters and logits after the 30 steps
 The 30 steps: AdamW (0.9, 0.999, 1e-8), weight decay 0.01 on the Trainer's decay group, clip 1.0, linear schedule from
-PEAK_LEARNING_RATE with 5 warm-up steps. The key bias has no gradient in exact arithmetic: float64 leaves it all but
-still, float32 noise may move it, so after.*.key.bias is to be compared by its effect (the logits) only.
+PEAK_LEARNING_RATE with 5 warm-up steps. The key bias (in DeBERTa without p2c; always the bias of pos_key_proj, and without p2c
+that of encoder.LayerNorm) has no gradient in exact arithmetic: float64 leaves it all but still, float32 noise may move
+it, so that it is to be compared after the steps by its effect (the logits) only.
 """
 
 import argparse
@@ -148,6 +149,104 @@ MODELS = {
         num_labels=2,
         names=None,
         extra=dict(embedding_size=18),
+    ),
+    "deberta_v3": dict(
+        seed=10,
+        family="deberta-v2",
+        hidden_size=24,
+        num_attention_heads=3,
+        intermediate_size=37,
+        num_hidden_layers=2,
+        hidden_act="gelu",
+        num_labels=3,
+        names=["a", "b", "c"],
+        extra=dict(
+            layer_norm_eps=1e-7,
+            relative_attention=True,
+            position_buckets=8,
+            max_relative_positions=24,
+            share_att_key=True,
+            norm_rel_ebd="layer_norm",
+            pos_att_type=["p2c", "c2p"],
+            position_biased_input=False,
+            type_vocab_size=0,
+        ),
+    ),
+    "deberta_v2_unshared": dict(
+        seed=11,
+        family="deberta-v2",
+        hidden_size=20,
+        num_attention_heads=4,
+        intermediate_size=33,
+        num_hidden_layers=2,
+        hidden_act="gelu",
+        num_labels=3,
+        names=["a", "b", "c"],
+        extra=dict(
+            layer_norm_eps=1e-7,
+            relative_attention=True,
+            position_buckets=7,
+            max_relative_positions=16,
+            pos_att_type="C2P|p2c",
+            embedding_size=13,
+            pooler_hidden_act="tanh",
+        ),
+    ),
+    "deberta_v2_c2p": dict(
+        seed=12,
+        family="deberta-v2",
+        hidden_size=18,
+        num_attention_heads=2,
+        intermediate_size=29,
+        num_hidden_layers=1,
+        hidden_act="gelu",
+        num_labels=3,
+        names=["a", "b", "c"],
+        extra=dict(
+            layer_norm_eps=1e-7,
+            relative_attention=True,
+            pos_att_type=["c2p"],
+            max_relative_positions=12,
+            position_biased_input=False,
+            norm_rel_ebd="layer_norm",
+            type_vocab_size=0,
+        ),
+    ),
+    "deberta_v2_p2c": dict(
+        seed=13,
+        family="deberta-v2",
+        hidden_size=15,
+        num_attention_heads=3,
+        intermediate_size=22,
+        num_hidden_layers=2,
+        hidden_act="gelu",
+        num_labels=3,
+        names=["a", "b", "c"],
+        extra=dict(
+            layer_norm_eps=1e-7,
+            relative_attention=True,
+            pos_att_type=["p2c"],
+            position_buckets=6,
+            max_relative_positions=20,
+            share_att_key=True,
+            position_biased_input=False,
+            type_vocab_size=0,
+        ),
+    ),
+    "deberta_v2_plain": dict(
+        seed=14,
+        family="deberta-v2",
+        hidden_size=16,
+        num_attention_heads=2,
+        intermediate_size=25,
+        num_hidden_layers=1,
+        hidden_act="gelu",
+        num_labels=3,
+        names=["a", "b", "c"],
+        extra=dict(
+            layer_norm_eps=1e-7,
+            pos_att_type=["p2c", "c2p"],
+        ),
     ),
 }
 # Configuration keys by family, where they are not BERT's.
@@ -343,7 +442,7 @@ def make_small(name, spec):
     errors = {}
     for key in exact:
         kind = key.split(".")[0] if key.split(".")[0] in ("grad", "after", "layer") and key != "after.logits" else key
-        if not key.endswith(("key.bias", "k_lin.bias")):
+        if not key.endswith(("key.bias", "k_lin.bias", "key_proj.bias")):
             errors[kind] = max(errors.get(kind, 0.0), relative(single[key], exact[key]))
     ids, bounds = packed(sequences)
     batch_ids, batch_bounds = packed(batches)
