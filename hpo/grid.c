@@ -40,6 +40,7 @@ ft_status ft_grid_init(ft_grid *grid, const ft_grid_axis *axes, int axis_count) 
 double ft_grid_value(const ft_grid_axis *axis, int size, int index) {
     const ft_distribution *d = axis->distribution;
     if (d->kind == FT_CATEGORICAL) return index;
+    if (index == 0 && size > 1) return d->low; // exp(log(3e-6)) lies below 3e-6, outside of the range
     if (index == size - 1) return d->high; // exactly, and the only point of a grid of one
     if (d->step != 0) return d->low + index * d->step;
     double part = (double)index / (size - 1);

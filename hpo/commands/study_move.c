@@ -20,7 +20,7 @@ enum { CSV, JSONL, DB, FORMATS };
 
 static ft_status choose_format(const study_call *call, int *format) {
     const char *name = call->format;
-    if (name == NULL && call->output != NULL) {
+    if (name == NULL && call->output != NULL && strcmp(call->output, "-") != 0) {
         const char *dot = strrchr(call->output, '.');
         name = dot != NULL && strchr(dot, '/') == NULL ? dot + 1 : "";
         if (strcmp(name, "sqlite") == 0 || strcmp(name, "sqlite3") == 0) name = "db";
