@@ -357,6 +357,16 @@ static void rare_branch_learns(void **state) {
     assert_true(error[1] < 0.7 * error[0]);
 }
 
+// exp(log(low)) is below 3e-6 and above 1e-4; both ends are the range's own.
+static void grid_keeps_the_ends(void **state) {
+    for (int i = 0; i < 2; i++) {
+        ft_distribution d = {.kind = FT_FLOAT, .low = i == 0 ? 3e-6 : 1e-4, .high = 1e-2, .log = true};
+        ft_grid_axis axis = {"rate", &d, 5};
+        assert_true(ft_grid_value(&axis, 5, 0) == d.low);
+        assert_true(ft_grid_value(&axis, 5, 4) == d.high);
+    }
+}
+
 static void grid_visits_all(void **state) {
     world w;
     ft_sampler_options options = ft_sampler_defaults();
@@ -443,6 +453,7 @@ int main(void) {
         cmocka_unit_test(seeds_differ),       cmocka_unit_test(known_and_single_values),
         cmocka_unit_test(trials_in_turns),    cmocka_unit_test(groups_do_not_depend_on_order),
         cmocka_unit_test(rare_branch_learns), cmocka_unit_test(grid_visits_all),
+        cmocka_unit_test(grid_keeps_the_ends),
         cmocka_unit_test(uniform_and_halton),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

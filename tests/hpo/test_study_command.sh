@@ -96,6 +96,7 @@ expect 0 study enqueue six model.depth=3 --force
 [ "$(study trials six | wc -l)" = 10 ] || fail "refused trials were enqueued: $(study trials six)"
 
 # ---- export and back -------------------------------------------------------------------------------------------------------
+expect 0 study export six --output - && grep -q "^number,state,value," out || fail "no CSV on standard output"
 expect 0 study export six --output a.jsonl
 expect 0 study import a.jsonl --study again
 expect 0 study export again --format jsonl
