@@ -196,8 +196,10 @@ static ft_disentangled_shape disentangled_shape(const ft_pass *pass, ft_rows_kin
     const ft_relative *r = &pass->model->relative;
     // Scratch is linear in the reach: no more of it than the longest sequence of the run can use.
     int32_t reach = pass->capacity.longest - 1 < r->reach ? pass->capacity.longest - 1 : r->reach;
-    return (ft_disentangled_shape){
-        .attention = attention_shape(pass, queries, layer), .reach = reach, .slots = r->slots + (r->reach - reach)};
+    // Its scratch for shorter sequences may be the larger one: the longest of the run bounds every micro-batch.
+    ft_attention_shape attention = largest_shape(pass, attention_shape(pass, queries, layer));
+    attention.sequences = pass->batch->sequences;
+    return (ft_disentangled_shape){.attention = attention, .reach = reach, .slots = r->slots + (r->reach - reach)};
 }
 
 ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_disentangled_attention_forward_args args) {
