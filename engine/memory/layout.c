@@ -55,28 +55,34 @@ static int by_weight(const void *a, const void *b) {
     return x->index < y->index ? -1 : 1;
 }
 
+// A request that has its place. Kept small: most of the time of a layout goes into walking over these.
+typedef struct placed_request {
+    int32_t begin, end;
+    size_t at, top;
+} placed_request;
+
 // Places the requests in `order`, keeping those placed so far sorted by offset; the bytes that this takes.
-static size_t place_in_order(const ft_layout_request *requests, int32_t count, const ranked *order, int32_t *placed,
+static size_t place_in_order(const ft_layout_request *requests, int32_t count, const ranked *order, placed_request *placed,
                              size_t *offsets) {
-    size_t top = 0;
+    size_t most = 0;
     for (int32_t n = 0; n < count; n++) {
         const ft_layout_request *r = &requests[order[n].index];
+        const int32_t begin = r->begin, end = r->end;
         size_t at = 0;
-        int32_t slot = n;
         for (int32_t i = 0; i < n; i++) { // the lowest gap between those alive at the same time
-            const ft_layout_request *other = &requests[placed[i]];
-            if (other->begin >= r->end || r->begin >= other->end) continue;
-            size_t other_at = offsets[placed[i]];
-            if (other_at >= at + r->size) break;
-            if (other_at + other->size > at) at = other_at + other->size;
+            const placed_request *p = &placed[i];
+            if (p->begin >= end || begin >= p->end) continue;
+            if (p->at >= at + r->size) break;
+            if (p->top > at) at = p->top;
         }
         offsets[order[n].index] = at;
-        while (slot > 0 && offsets[placed[slot - 1]] > at) slot--;
+        int32_t slot = n;
+        while (slot > 0 && placed[slot - 1].at > at) slot--;
         memmove(placed + slot + 1, placed + slot, (size_t)(n - slot) * sizeof *placed);
-        placed[slot] = order[n].index;
-        if (at + r->size > top) top = at + r->size;
+        placed[slot] = (placed_request){begin, end, at, at + r->size};
+        if (at + r->size > most) most = at + r->size;
     }
-    return top;
+    return most;
 }
 
 // The largest sum of live bytes, and the event at which it is reached.
@@ -130,13 +136,18 @@ static void serve_earlier(const ft_layout *l, const size_t *offsets, size_t top,
 typedef struct search {
     ranked *order;
     size_t *offsets;
-    int32_t *placed;
+    placed_request *placed;
     uint32_t draws;
 } search;
 
+// Within a thousandth of the bound no more is looked for; after a round, within a hundredth.
+static bool within(const ft_layout *l, size_t part, size_t enough) {
+    return l->bytes != 0 && (l->bytes <= enough || l->bytes - l->live_bytes <= l->live_bytes / part);
+}
+
 // Tries from one order on; the shortest arena stays in the requests.
-static void walk(ft_layout *l, search *s, size_t tries) {
-    for (; tries > 0 && l->bytes != l->live_bytes; tries--) {
+static void walk(ft_layout *l, search *s, size_t tries, size_t enough) {
+    for (; tries > 0 && !within(l, 1000, enough); tries--) {
         size_t bytes = place_in_order(l->requests, l->count, s->order, s->placed, s->offsets);
         if (l->bytes == 0 || bytes < l->bytes) {
             l->bytes = bytes;
@@ -146,9 +157,7 @@ static void walk(ft_layout *l, search *s, size_t tries) {
     }
 }
 
-static bool is_tight(const ft_layout *l) { return l->bytes - l->live_bytes <= l->live_bytes / 100; }
-
-ft_status ft_layout_place(ft_layout *l, size_t padding) {
+ft_status ft_layout_place(ft_layout *l, size_t padding, size_t enough) {
     for (int32_t i = 0; i < l->count; i++) l->requests[i].size = rounded(l->requests[i].bytes + padding);
     int32_t fullest = 0;
     l->live_bytes = largest_live(l, &fullest);
@@ -163,13 +172,13 @@ ft_status ft_layout_place(ft_layout *l, size_t padding) {
     const int strategies = tries > 0 ? STRATEGIES : 1, rounds = tries > 0 ? MOST_ROUNDS : 1;
     if (tries > MOST_TRIES) tries = MOST_TRIES;
     if (tries == 0) tries = 1;
-    for (int round = 0; status == FT_OK && round < rounds && (round == 0 || !is_tight(l)); round++) {
-        for (int k = 0; k < strategies; k++) {
+    for (int round = 0; status == FT_OK && round < rounds && !within(l, 100, enough); round++) {
+        for (int k = 0; k < strategies && !within(l, 1000, enough); k++) {
             for (int32_t i = 0; i < l->count; i++)
                 s.order[i] = (ranked){weight_of(&l->requests[i], (strategy)k, l->event_count, fullest), i};
             qsort(s.order, n, sizeof *s.order, by_weight);
             s.draws = 1 + (uint32_t)round;
-            walk(l, &s, tries);
+            walk(l, &s, tries, enough);
         }
     }
     free(s.order);

@@ -271,7 +271,7 @@ ft_status ft_memory_adopt(ft_memory *m, const ft_memory *recorded) {
             l->requests[i].site = ft_meter_find(&m->meter, site->category, site->name);
             if (l->requests[i].site < 0) return FT_NO_MEMORY;
         }
-        FT_TRY(ft_layout_place(l, m->options.guard_bytes));
+        FT_TRY(ft_layout_place(l, m->options.guard_bytes, bytes));
         if (l->bytes > bytes) bytes = l->bytes;
         if (l->live_bytes > live) live = l->live_bytes;
     }

@@ -34,14 +34,14 @@ static void check(const ft_layout *l) {
 
 static void test_nothing(void **state) {
     ft_layout l = {0};
-    assert_int_equal(ft_layout_place(&l, 0), FT_OK);
+    assert_int_equal(ft_layout_place(&l, 0, 0), FT_OK);
     assert_int_equal(l.bytes, 0);
     enter(&l, 0);
-    assert_int_equal(ft_layout_place(&l, 0), FT_OK);
+    assert_int_equal(ft_layout_place(&l, 0, 0), FT_OK);
     assert_int_equal(l.bytes, FT_LAYOUT_ALIGN); // still an address of its own
-    assert_int_equal(ft_layout_place(&l, 1), FT_OK);
+    assert_int_equal(ft_layout_place(&l, 1, 0), FT_OK);
     assert_int_equal(l.bytes, FT_LAYOUT_ALIGN);
-    assert_int_equal(ft_layout_place(&l, FT_LAYOUT_ALIGN + 1), FT_OK);
+    assert_int_equal(ft_layout_place(&l, FT_LAYOUT_ALIGN + 1, 0), FT_OK);
     assert_int_equal(l.bytes, 2 * FT_LAYOUT_ALIGN);
     ft_layout_free(&l);
 }
@@ -54,7 +54,7 @@ static void test_places_are_used_again(void **state) {
     int32_t c = enter(&l, 10 * KIB);
     leave(&l, b);
     int32_t d = enter(&l, 4 * KIB);
-    assert_int_equal(ft_layout_place(&l, 0), FT_OK);
+    assert_int_equal(ft_layout_place(&l, 0, 0), FT_OK);
     check(&l);
     assert_int_equal(l.live_bytes, 14 * KIB);
     assert_int_equal(l.bytes, 14 * KIB);
@@ -91,7 +91,7 @@ static void test_a_step_reaches_the_bound(void **state) {
             leave(&l, dy);
         }
         leave(&l, x);
-        assert_int_equal(ft_layout_place(&l, 0), FT_OK);
+        assert_int_equal(ft_layout_place(&l, 0, 0), FT_OK);
         check(&l);
         assert_true((double)l.bytes <= 1.03 * (double)l.live_bytes);
         ft_layout_free(&l);
@@ -113,11 +113,11 @@ static void test_random_lifetimes(void **state) {
                 alive[count++] = enter(&l, (size_t)(r >> 8) % (1u << (6 + r % 13)));
             }
         }
-        assert_int_equal(ft_layout_place(&l, 0), FT_OK);
+        assert_int_equal(ft_layout_place(&l, 0, 0), FT_OK);
         check(&l);
         assert_true((double)l.bytes <= 1.15 * (double)l.live_bytes); // no step; still near
         size_t bytes = l.bytes, first = l.requests[7].offset;
-        assert_int_equal(ft_layout_place(&l, 0), FT_OK); // the same again
+        assert_int_equal(ft_layout_place(&l, 0, 0), FT_OK); // the same again
         assert_int_equal(l.bytes, bytes);
         assert_int_equal(l.requests[7].offset, first);
         ft_layout_free(&l);
