@@ -121,7 +121,7 @@ wait $pid
 [ $? = 143 ] || fail "another exit code after SIGTERM"
 says "goes on with the trial that was running"
 ls studies/stopped/trials/00000/checkpoints/step-* >/dev/null || fail "the trial was not saved"
-dump studies/stopped/study.db | grep -q 'trials 0 RUNNING' || fail "the trial is not waiting: $(dump studies/stopped/study.db)"
+dump studies/stopped/study.db | grep 'trials 0 RUNNING' >waiting.txt || fail "the trial is not waiting: $(dump studies/stopped/study.db)"
 expect 0 "$FTENGINE" tune --study stopped --timeout 1s
 says "the time is up"
 
