@@ -93,17 +93,35 @@ static ft_status lock(ft_tuning *t) {
 
 // Whether the file has the study. A study.db in a directory of its own may hold it under the name that the directory
 // once had.
-static ft_status find_study(ft_tuning *t, bool *there) {
+static ft_status find_study(ft_tuning *t, ft_storage *storage, bool *there) {
     ft_study_info *studies;
     int count;
     *there = false;
-    FT_TRY(ft_storage_studies(t->storage, &t->arena, &studies, &count));
+    FT_TRY(ft_storage_studies(storage, &t->arena, &studies, &count));
     for (int i = 0; i < count; i++)
         *there = *there || strcmp(studies[i].name, t->place.name) == 0;
     if (*there || t->storage_given || count != 1) return FT_OK;
     t->place.name = studies[0].name;
     *there = true;
     return FT_OK;
+}
+
+// Before a file is made or changed: may the runs of this study go to its directory?
+static ft_status check_owner(ft_tuning *t) {
+    bool there = false;
+    if (ft_path_exists(t->place.path)) {
+        ft_storage *storage;
+        FT_TRY(ft_storage_open(t->place.url, FT_STORAGE_READ, &storage));
+        ft_status status = find_study(t, storage, &there);
+        ft_error error;
+        ft_error_save(&error);
+        ft_storage_close(storage);
+        if (status != FT_OK) {
+            ft_error_restore(&error);
+            return status;
+        }
+    }
+    return ft_tuning_check_owner(t, there);
 }
 
 static ft_status create_study(ft_tuning *t) {
@@ -123,7 +141,7 @@ static ft_status create_study(ft_tuning *t) {
 
 static ft_status open_study(ft_tuning *t) {
     bool there;
-    FT_TRY(find_study(t, &there));
+    FT_TRY(find_study(t, t->storage, &there));
     if (!there) return create_study(t);
     FT_TRY(ft_stored_open(t->storage, t->place.name, &t->study));
     FT_TRY(ft_tuning_check_identity(t));
@@ -138,8 +156,10 @@ static ft_status open_all(ft_tuning *t, const ft_tuning_call *call) {
     FT_TRY(check_sampler_and_pruner(t));
     FT_TRY(locate(t, call));
     FT_TRY(lock(t));
+    FT_TRY(check_owner(t));
     FT_TRY(ft_storage_open(t->place.url, FT_STORAGE_CREATE, &t->storage));
     FT_TRY(open_study(t));
+    FT_TRY(ft_tuning_write_owner(t));
     FT_TRY(ft_tuning_load_resource(t));
     FT_TRY(ft_tuning_sampler(t, &t->study->trials, &t->sampler));
     FT_TRY(ft_tuning_pruner(t, t->study->name, &t->pruner));

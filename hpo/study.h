@@ -78,6 +78,9 @@ bool ft_tuning_pruner_waits(const ft_tuning *tuning); // for a resource that it 
 ft_status ft_tuning_check_identity(ft_tuning *tuning);
 ft_status ft_tuning_store_identity(ft_tuning *tuning);
 ft_status ft_tuning_write_config(ft_tuning *tuning); // config.ini of the study
+// study_owner.c: whose runs the directory holds. FT_INVALID: another study's. `there`: the database has this study.
+ft_status ft_tuning_check_owner(ft_tuning *tuning, bool there);
+ft_status ft_tuning_write_owner(ft_tuning *tuning);
 // study_ask.c: the next trial, with its parameters, in the file; its directory with config.ini.
 ft_status ft_tuning_next(ft_tuning *tuning, int64_t *number);   // -1: a grid is at its end
 ft_status ft_tuning_prepare(ft_tuning *tuning, int64_t number); // FT_INVALID: the values do not go together

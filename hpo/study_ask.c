@@ -131,7 +131,8 @@ static ft_status fill(ft_tuning *t, int64_t number, ft_arena *arena) {
     char *directory = ft_tuning_trial_directory(t, number, arena);
     if (d.used == NULL || directory == NULL) return FT_NO_MEMORY;
     FT_TRY(decide(&d));
-    // What lies there belongs to a study of this name that was deleted, and would be taken for this trial's.
+    // What lies there was left by a study of this name in this database (study_owner.c) that was deleted, and would be
+    // taken for this trial's.
     FT_TRY(ft_remove_tree(directory));
     return ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, directory_key,
                                 &(ft_choice){.kind = FT_CHOICE_TEXT, .text = name});

@@ -160,4 +160,37 @@ expect 0 "$FTENGINE" tune tiny.ini --study two --storage sqlite:///all.db --tria
 [ "$(find studies/one -name model -type d | wc -l) $(find studies/two -name model -type d | wc -l)" = "1 0" ] || fail "kept models"
 [ "$(dump all.db | grep -c '^trials ')" = 4 ] || fail "not both studies in one file"
 [ ! -e studies/one/study.db ] || fail "a second file"
+
+# ---- a directory holds the runs of one study -----------------------------------------------------------------------------
+# Two studies of one name in two databases: the second would clear the directories of the first.
+ls -lR --time-style=full-iso studies/one >before
+expect 2 "$FTENGINE" tune tiny.ini --study one --trials 1
+one_error "this directory holds the runs of the study one in $PWD/all.db"
+says "another name with --study"
+expect 2 "$FTENGINE" tune tiny.ini --study one --storage sqlite:///other.db --trials 1
+one_error "holds the runs of the study one"
+[ ! -e other.db ] || fail "a refused study made a database"
+expect 0 "$FTENGINE" tune tiny.ini --study plain --trials 1
+rm studies/plain/owner # as an older version left it
+expect 2 "$FTENGINE" tune tiny.ini --study plain --storage sqlite:///other.db --trials 1
+one_error "holds the runs of another study in $PWD/studies/plain/study.db"
+expect 2 "$FTENGINE" tune tiny.ini --study guest --storage sqlite:///studies/plain/study.db --trials 1
+one_error "holds the runs of another study"
+says "give another --storage"
+ls -lR --time-style=full-iso studies/one | cmp before - || fail "a refused study touched another's directory"
+expect 0 "$FTENGINE" tune tiny.ini --study plain --trials 2
+# A database may be moved, and a directory with its database be copied.
+mv all.db moved.db
+expect 0 "$FTENGINE" tune tiny.ini --study one --storage sqlite:///moved.db --trials 3
+grep -qx "$PWD/moved.db" studies/one/owner || fail "another owner: $(cat studies/one/owner)"
+cp -r studies/plain studies/copy
+expect 0 "$FTENGINE" tune tiny.ini --study copy --trials 3
+# Runs whose study is gone are nobody's to remove, except a study's of the same place.
+rm moved.db
+expect 2 "$FTENGINE" tune tiny.ini --study one --storage sqlite:///other.db --trials 1
+one_error "the runs of a study that is gone"
+[ -e studies/one/trials/00002 ] && [ ! -e other.db ] || fail "a refused study wrote or removed something"
+expect 0 "$FTENGINE" tune tiny.ini --study one --storage sqlite:///moved.db --trials 1
+expect 0 "$FTENGINE" study delete plain --yes
+[ ! -e studies/plain ] || fail "delete left $(ls studies/plain)"
 echo "all good"
