@@ -123,10 +123,29 @@ static void write_head(const ft_tuning *t, const ft_trial *trial, FILE *out) {
     fprintf(out, ". Runs as it is: ftengine train %s/best.ini\n", t->place.directory);
 }
 
+// What the trial ran with is in its directory: the options of today may be others. Without it - another program's trial,
+// or a file that this version cannot read - they are the nearest there is.
+static ft_status config_of(ft_tuning *t, int64_t number, ft_config *config) {
+    ft_arena arena = {0};
+    char *directory = ft_tuning_trial_directory(t, number, &arena);
+    const char *path = directory != NULL ? ft_path_join(&arena, directory, "config.ini") : NULL;
+    ft_status status = path != NULL ? FT_OK : FT_NO_MEMORY;
+    bool as_it_ran = status == FT_OK && ft_tuning_is_ours(t, number) && ft_path_exists(path);
+    if (as_it_ran) status = ft_config_load(config, 1, &path, 0, NULL);
+    if (as_it_ran && status == FT_INVALID) {
+        ft_error_clear();
+        as_it_ran = false;
+        status = FT_OK;
+    }
+    if (!as_it_ran && status == FT_OK) status = ft_tuning_trial_config(t, number, config);
+    ft_arena_free(&arena);
+    return status;
+}
+
 static ft_status write_best(ft_tuning *t, int64_t number) {
     ft_config config;
     ft_atomic_file file;
-    FT_TRY(ft_tuning_trial_config(t, number, &config));
+    FT_TRY(config_of(t, number, &config));
     char *path = ft_path_join(&config.arena, t->directory, "best.ini");
     ft_status status = path != NULL ? ft_atomic_open(&file, path) : FT_NO_MEMORY;
     if (status == FT_OK) {

@@ -1,6 +1,6 @@
-// study_owner.c - whose runs a directory holds. Wherever a study is stored, its runs are in studies/NAME: two studies of
-// one name in two databases would meet there, and a new trial clears what lies at its place. So the directory tells, in
-// the file `owner`, the study and its database; nobody else's is touched.
+// study_owner.c - whose runs a directory holds. Wherever a study is stored, its runs are in studies/NAME: two studies
+// of one name in two databases would meet there, and a new trial clears what lies at its place. So the directory tells,
+// in the file `owner`, the study and its database; nobody else's is touched.
 #include "hpo/study.h"
 
 #include "engine/io/files.h"
@@ -104,6 +104,7 @@ ft_status ft_tuning_write_owner(ft_tuning *t) {
     char *own = ft_path_join(&t->arena, t->directory, own_database);
     char *database = ft_path_absolute(&t->arena, NULL, t->place.path);
     if (path == NULL || own == NULL || database == NULL) return FT_NO_MEMORY;
-    char *text = ft_arena_format(&t->arena, "%s\n%s\n", t->place.name, same_file(own, database) ? own_database : database);
+    char *text =
+        ft_arena_format(&t->arena, "%s\n%s\n", t->place.name, same_file(own, database) ? own_database : database);
     return text != NULL ? ft_atomic_write(path, text, strlen(text)) : FT_NO_MEMORY;
 }

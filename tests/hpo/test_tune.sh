@@ -74,6 +74,12 @@ expect 0 "$FTENGINE" tune --study parts --trials 5
 expect 0 "$FTENGINE" tune --study parts --add 3
 dump studies/parts/study.db | cmp - whole.txt || fail "in parts it is another study"
 
+# best.ini is what the best trial ran with, whatever the options are by now.
+expect 0 "$FTENGINE" tune tiny.ini --study changed --trials 2
+cp studies/changed/best.ini before.ini
+expect 0 "$FTENGINE" tune tiny.ini --study changed train.batch_size=4 --trials 2
+cmp before.ini studies/changed/best.ini || fail "best.ini has options that the trial did not have"
+
 # ---- killed at random moments ------------------------------------------------------------------------------------------
 RANDOM=${KILL_SEED:-$(date +%s)}
 echo "KILL_SEED=$RANDOM"
