@@ -2,8 +2,10 @@
 #include "engine/io/files.h"
 #include "hpo/study.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char standard[] = "configs/tune.ini";
 
@@ -41,6 +43,26 @@ static ft_status add_override(ft_words *words, ft_arena *arena, const char *opti
     return FT_OK;
 }
 
+// What is otherwise by default for trials: a file before the others, so that whoever sets the option has it. Hundreds of
+// timelines are megabytes that nobody looks at.
+static ft_status load_config(const ft_words *words, ft_arena *arena, ft_config *config) {
+    static const char defaults[] = "[memory]\ntimeline = false\n";
+    const char **files = ft_arena_alloc(arena, (size_t)(words->plain_count + 1) * sizeof *files);
+    int ends[2];
+    if (files == NULL) return FT_NO_MEMORY;
+    if (pipe(ends) != 0) return ft_fail_errno(FT_FAILED, errno, "tune", "cannot make a pipe");
+    bool written = write(ends[1], defaults, sizeof defaults - 1) == sizeof defaults - 1; // it has room for more
+    close(ends[1]);
+    files[0] = ft_arena_format(arena, "/dev/fd/%d", ends[0]);
+    memcpy(files + 1, words->plain, (size_t)words->plain_count * sizeof *files);
+    ft_status status = !written           ? ft_fail(FT_FAILED, "tune", "cannot write into a pipe")
+                       : files[0] == NULL ? FT_NO_MEMORY
+                                          : ft_config_load(config, words->plain_count + 1, files,
+                                                           words->override_count, words->overrides);
+    close(ends[0]);
+    return status;
+}
+
 static ft_status tune(int argc, char **argv, ft_arena *arena, ft_config *config, ft_tuning *tuning) {
     ft_tuning_call call = {0};
     const char *trials = NULL, *timeout = NULL, *add = NULL;
@@ -61,7 +83,7 @@ static ft_status tune(int argc, char **argv, ft_arena *arena, ft_config *config,
         FT_TRY(standard_config(call.study, call.storage, arena, &words.plain[0]));
         words.plain_count = 1;
     }
-    FT_TRY(ft_config_load(config, words.plain_count, words.plain, words.override_count, words.overrides));
+    FT_TRY(load_config(&words, arena, config));
     FT_TRY(ft_tuning_open(config, &call, tuning));
     return ft_tuning_run(tuning);
 }

@@ -64,6 +64,13 @@ trial=studies/whole/trials/$(printf %05d "$best")
 [ "$(json again/run.json 'd["metrics"]')" = "$(json "$trial/run.json" 'd["metrics"]')" ] || fail "best.ini trains to another result"
 cmp again/model/model.safetensors "$trial/model/model.safetensors" || fail "best.ini trains another model"
 [ "$(find studies/whole/trials -name model -type d | wc -l)" = 1 ] || fail "models are left: $(find studies/whole -name model)"
+# A timeline of every trial's memory is for those who ask for it.
+[ -z "$(find studies/whole -name memory_timeline.json)" ] || fail "timelines of trials: $(find studies/whole -name 'memory*')"
+{ cat tiny.ini; printf '[memory]\ntimeline = true\n'; } >timeline.ini
+expect 0 "$FTENGINE" tune timeline.ini --study asked --trials 1
+[ -s studies/asked/trials/00000/memory_timeline.json ] || fail "memory.timeline = true in the file is not heard"
+expect 0 "$FTENGINE" tune tiny.ini --study asked --trials 2 memory.timeline=true
+[ -s studies/asked/trials/00001/memory_timeline.json ] || fail "memory.timeline=true on the command line is not heard"
 expect 0 "$FTENGINE" eval "$trial" --data "$here/validation.tsv"
 
 # ---- again: nothing to do, more, from the study's own configuration ----------------------------------------------------
