@@ -108,8 +108,9 @@ ft_status ft_tuning_pruner(const ft_tuning *t, const char *study_name, ft_pruner
     if (none && c->study.pruner_patience == 0) return FT_OK;
     if (t->objectives.count > 1 || !t->objectives.list[0].reported) {
         ft_status status =
-            ft_fail(FT_INVALID, "study.pruner", "trials are pruned by one objective that every evaluation tells; %s",
-                    t->objectives.count > 1 ? "there are several" : t->objectives.list[0].name);
+            ft_fail(FT_INVALID, "study.pruner", "trials are pruned by one objective that every evaluation tells; %s%s",
+                    t->objectives.count > 1 ? "there are several" : t->objectives.list[0].name,
+                    t->objectives.count > 1 ? "" : " is none");
         ft_hint("study.pruner = none, or study.objective = eval.METRIC alone");
         return status;
     }

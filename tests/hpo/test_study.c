@@ -465,7 +465,8 @@ static void test_errors_come_before_anything_is_written(void **state) {
     refuses("none", MORE("study.objective=test.accuracy"), 2, "needs data.test");
     refuses("none", MORE("data.validation="), 2, "needs data.validation");
     refuses("none", MORE("eval.strategy=no"), 2, "needs evaluations");
-    refuses("none", MORE("study.objective=seconds.total"), 2, "trials are pruned by one objective");
+    refuses("none", MORE("study.objective=seconds.total"), 2,
+            "trials are pruned by one objective that every evaluation tells; seconds.total is none");
     refuses("none", MORE("study.pruner=threshold"), 2, "threshold needs study.pruner_lower");
     refuses("none", MORE("study.group=true", "study.multivariate=off"), 2, "study.group");
     refuses("none", MORE("model.path=nowhere"), 2, "there is no ");
