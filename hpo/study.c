@@ -75,7 +75,11 @@ static ft_status locate(ft_tuning *t, const ft_tuning_call *call) {
     FT_TRY(ft_study_locate(name, storage, &t->arena, &t->place));
     t->storage_given = storage != NULL;
     t->directory = ft_path_absolute(&t->arena, NULL, t->place.directory);
-    return t->directory != NULL ? FT_OK : FT_NO_MEMORY;
+    if (t->directory == NULL) return FT_NO_MEMORY;
+    // The files of the study and of each trial tell these, and have to be read again.
+    FT_TRY(ft_check_storable("study.name", t->place.name, FT_STRING_LIMIT, "--study"));
+    if (storage != NULL) FT_TRY(ft_check_storable("study.storage", storage, FT_STRING_LIMIT, "--storage"));
+    return ft_check_storable("the path of the study", t->directory, FT_PATH_LIMIT, "--study");
 }
 
 // The lock goes with the process, however it ends; when a kill meets it between fork and exec, with its child's a

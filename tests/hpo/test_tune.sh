@@ -148,6 +148,13 @@ expect 2 "$FTENGINE" tune tiny.ini --study x 'space.train.batch_size=int(0, 64)'
 one_error "train.batch_size takes a whole number, at least 1"
 expect 2 "$FTENGINE" tune tiny.ini --study x study.objective=eval.acuracy
 says "did you mean eval.accuracy?"
+expect 2 "$FTENGINE" tune tiny.ini --study 'x #2'
+one_error "cannot hold a ; or # that begins a word, which starts a comment: 'x #2' (--study)"
+expect 2 "$FTENGINE" tune tiny.ini --study 'x ;2'
+one_error "(--study)"
+expect 2 "$FTENGINE" tune tiny.ini --study x --storage 'sqlite:///x #2.db'
+one_error "(--storage)"
+[ -z "$(find . -name 'x*')" ] || fail "a refused study left something behind: $(find . -name 'x*')"
 expect 2 "$FTENGINE" tune tiny.ini --study x --trials 0x
 one_error "study.trials takes a whole number"
 expect 2 "$FTENGINE" tune tiny.ini --study x --add 0
