@@ -82,9 +82,26 @@ static ft_status locate(ft_tuning *t, const ft_tuning_call *call) {
     return ft_check_storable("the path of the study", t->directory, FT_PATH_LIMIT, "--study");
 }
 
+// The part of a path that exists, in bytes.
+static size_t existing_part(ft_arena *arena, const char *path) {
+    char *part = ft_arena_strdup(arena, path), *slash;
+    if (part == NULL) return strlen(path);
+    while (!ft_path_exists(part) && (slash = strrchr(part, '/')) != NULL)
+        *slash = '\0';
+    return strlen(part);
+}
+
+// A study that was refused leaves no directories behind. Those that hold something stay, whoever put it there.
+static void remove_directories(ft_tuning *t) {
+    if (t->lock < 0) return; // none were made
+    for (char *slash; strlen(t->directory) > t->there && rmdir(t->directory) == 0; *slash = '\0')
+        if ((slash = strrchr(t->directory, '/')) == NULL) return;
+}
+
 // The lock goes with the process, however it ends; when a kill meets it between fork and exec, with its child's a
 // moment later, which is what the patience is for.
 static ft_status lock(ft_tuning *t) {
+    t->there = existing_part(&t->arena, t->directory);
     FT_TRY(ft_make_directories(t->directory));
     t->lock = open(t->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (t->lock < 0) return ft_fail_errno(FT_FAILED, errno, t->directory, "cannot open the study's directory");
@@ -182,6 +199,7 @@ ft_status ft_tuning_open(const ft_config *config, const ft_tuning_call *call, ft
     if (status == FT_OK) return FT_OK;
     ft_error error;
     ft_error_save(&error);
+    remove_directories(t);
     ft_tuning_close(t);
     ft_error_restore(&error);
     return status;

@@ -36,6 +36,7 @@ typedef struct ft_tuning {
     ft_study_place place;
     bool storage_given; // the file is not the one of the study's own directory
     char *directory;    // of the study, absolute
+    size_t there;       // bytes of its path that were there before
     int lock;
     ft_storage *storage;
     ft_stored *study;

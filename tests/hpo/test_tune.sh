@@ -172,6 +172,18 @@ one_error "needs evaluations"
 expect 2 "$FTENGINE" tune "$here/follow.ini" data.validation="$here/validation.tsv" eval.strategy=epoch
 one_error "there is nothing to search"
 [ ! -e studies/x ] || fail "a refused study left something behind: $(ls -R studies/x)"
+# A database that cannot be opened: no directory is left, and one that was there stays.
+echo "no database" >damaged.db
+expect 2 "$FTENGINE" tune tiny.ini --study x --storage sqlite:///damaged.db
+one_error "damaged.db"
+mkdir -p empty/studies/x
+(cd empty && "$FTENGINE" tune ../tiny.ini --study x --storage sqlite:///nowhere/x.db) >out 2>err && fail "no such directory, but it runs"
+one_error "nowhere/x.db"
+[ -d empty/studies/x ] || fail "a directory of somebody's was removed"
+mkdir new
+(cd new && "$FTENGINE" tune ../tiny.ini --study x --storage sqlite:///nowhere/x.db) >out 2>err && fail "no such directory, but it runs"
+[ -z "$(ls new)" ] || fail "a refused study left $(ls -R new)"
+[ ! -e studies/x ] || fail "a refused study left something behind: $(ls -R studies/x)"
 expect 0 "$FTENGINE" help tune
 
 # ---- other places ------------------------------------------------------------------------------------------------------
