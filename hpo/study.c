@@ -206,7 +206,7 @@ ft_status ft_tuning_open(const ft_config *config, const ft_tuning_call *call, ft
 }
 
 ft_status ft_tuning_close(ft_tuning *t) {
-    if (t->directory == NULL && t->arena.blocks == NULL) return FT_OK; // {0}: nothing was opened
+    if (t->config == NULL) return FT_OK; // {0}: nothing was opened
     ft_sampler_free(t->sampler);
     ft_pruner_free(t->pruner);
     ft_stored_close(t->study);
