@@ -101,7 +101,9 @@ static size_t largest_live(const ft_layout *l, int32_t *when) {
     return most;
 }
 
-enum { MOST_TRIES = 200, MOST_ROUNDS = 5, MOST_COMPARISONS = 60000000 }; // of a round: some tens of milliseconds
+// A round is some tens of milliseconds at most. Small steps are the stubborn ones, and their rounds are short: more of them
+// while an arena is over the bound by a fortieth.
+enum { MOST_TRIES = 200, FIRST_ROUNDS = 5, MOST_ROUNDS = 40, MOST_COMPARISONS = 60000000 };
 
 // PEAK_*: those alive at the fullest moment first, which packs that moment without a gap, then the others by size.
 typedef enum strategy { PEAK_ASKED, PEAK_LIFE, PEAK_SIZE, AS_ASKED, BY_SIZE, BY_AREA, BY_LIFE, STRATEGIES } strategy;
@@ -140,7 +142,7 @@ typedef struct search {
     uint32_t draws;
 } search;
 
-// Within a thousandth of the bound no more is looked for; after a round, within a hundredth.
+// Within a thousandth of the bound no more is looked for; after a round, within a hundredth, later a fortieth.
 static bool within(const ft_layout *l, size_t part, size_t enough) {
     return l->bytes != 0 && (l->bytes <= enough || l->bytes - l->live_bytes <= l->live_bytes / part);
 }
@@ -169,10 +171,10 @@ ft_status ft_layout_place(ft_layout *l, size_t padding, size_t enough) {
                 .placed = ft_calloc(n, sizeof *s.placed, "the layout of a step")};
     ft_status status = s.order && s.offsets && s.placed ? FT_OK : FT_NO_MEMORY;
     size_t tries = MOST_COMPARISONS / (STRATEGIES * n * n); // a try compares each request with those before it
-    const int strategies = tries > 0 ? STRATEGIES : 1, rounds = tries > 0 ? MOST_ROUNDS : 1;
+    const int strategies = tries > 0 ? STRATEGIES : 1, rounds = tries >= MOST_TRIES ? MOST_ROUNDS : tries > 0 ? FIRST_ROUNDS : 1;
     if (tries > MOST_TRIES) tries = MOST_TRIES;
     if (tries == 0) tries = 1;
-    for (int round = 0; status == FT_OK && round < rounds && !within(l, 100, enough); round++) {
+    for (int round = 0; status == FT_OK && round < rounds && !within(l, round < FIRST_ROUNDS ? 100 : 40, enough); round++) {
         for (int k = 0; k < strategies && !within(l, 1000, enough); k++) {
             for (int32_t i = 0; i < l->count; i++)
                 s.order[i] = (ranked){weight_of(&l->requests[i], (strategy)k, l->event_count, fullest), i};
