@@ -48,7 +48,9 @@ PYTHON
 dump() { python3 -S dump.py "$1" || fail "cannot dump $1"; }
 
 # ---- a study, and its result ------------------------------------------------------------------------------------------
+started=$(date +%s%N)
 expect 0 "$FTENGINE" tune tiny.ini --study whole
+whole_ms=$((($(date +%s%N) - started) / 1000000))
 grep -q '^best trial [0-9]*: eval.accuracy 0\.' out || fail "no best trial on standard output: $(cat out)"
 grep -qx 'studies/whole/best.ini' out || fail "best.ini is not named: $(cat out)"
 [ "$(grep -c '^trial ' err)" = 8 ] || fail "not one line a trial: $(cat err)"
@@ -95,7 +97,9 @@ for round in $(seq 60); do
     "$FTENGINE" tune tiny.ini --study killed >out 2>err &
     pid=$!
     if [ "$round" -le 12 ]; then
-        sleep "0.$(printf %03d $((20 + RANDOM % 500)))"
+        # Within the first half of what the whole study took: on every machine some of them land in the middle of it.
+        ms=$((10 + RANDOM % (whole_ms / 2)))
+        sleep "$((ms / 1000)).$(printf %03d $((ms % 1000)))"
         kill -9 $pid 2>/dev/null
     fi
     wait $pid 2>/dev/null
