@@ -104,7 +104,7 @@ static ft_status run(bench *b, int trials, const char *path, int flags) {
     printf("{\"trials\": %d, \"synchronous\": \"%s\", \"parameters\": \"%s\", \"wall_seconds\": %.3f, "
            "\"processor_seconds\": %.3f, \"suggest_seconds\": %.3f, \"late_us_per_parameter\": %.1f, "
            "\"checked\": %d, \"equal\": %d, \"best\": %.6g}\n",
-           trials, flags != 0 ? "FULL" : "NORMAL", b->options.multivariate == FT_OFF ? "one by one" : "joint", wall,
+           trials, flags != 0 ? "FULL" : "NORMAL", b->options.multivariate == FT_SWITCH_OFF ? "one by one" : "joint", wall,
            processor, b->suggest, 1e6 * b->late_suggest / LATE / TPE_PARAMETERS, b->checked, b->equal, best);
     return b->equal == b->checked ? FT_OK
                                   : ft_fail(FT_FAILED, "bench_study", "the plain version suggests other values");
@@ -118,7 +118,7 @@ int main(int argc, char **argv) {
         if (strcmp(argv[i], "full") == 0)
             flags = FT_STORAGE_FULL_SYNC;
         else if (strcmp(argv[i], "alone") == 0)
-            b.options.multivariate = FT_OFF;
+            b.options.multivariate = FT_SWITCH_OFF;
         else if (atoi(argv[i]) >= LATE)
             trials = atoi(argv[i]);
         else

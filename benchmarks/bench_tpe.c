@@ -72,7 +72,7 @@ int main(int argc, char **argv) {
     options.plain = plain;
     if (run("joint, a bowl", &options, false, trials) != FT_OK) return failed(ft_error_code());
     if (run("joint, nothing to learn", &options, true, trials) != FT_OK) return failed(ft_error_code());
-    options.multivariate = FT_OFF;
+    options.multivariate = FT_SWITCH_OFF;
     if (run("one by one, a bowl", &options, false, trials) != FT_OK) return failed(ft_error_code());
     if (run("one by one, nothing to learn", &options, true, trials) != FT_OK) return failed(ft_error_code());
     return FT_OK;

@@ -117,7 +117,7 @@ static ft_status set(ft_sampler_options *options, const char *key, int value) {
     else if (strcmp(key, "group") == 0)
         options->group = value != 0;
     else if (strcmp(key, "multivariate") == 0)
-        options->multivariate = value != 0 ? FT_ON : FT_OFF;
+        options->multivariate = value != 0 ? FT_SWITCH_ON : FT_SWITCH_OFF;
     else if (strcmp(key, "startup_trials") == 0)
         options->startup_trials = value;
     else if (strcmp(key, "candidates") == 0)

@@ -20,14 +20,14 @@ struct ft_sampler {
 
 ft_sampler_options ft_sampler_defaults(void) {
     return (ft_sampler_options){
-        .kind = FT_SAMPLER_TPE, .startup_trials = 10, .candidates = 24, .multivariate = FT_AUTO, .constant_liar = true};
+        .kind = FT_SAMPLER_TPE, .startup_trials = 10, .candidates = 24, .multivariate = FT_SWITCH_AUTO, .constant_liar = true};
 }
 
 ft_status ft_sampler_new(const ft_sampler_options *options, ft_trials *trials, ft_sampler **out) {
     *out = NULL;
     if (options->candidates < 1 && options->kind == FT_SAMPLER_TPE)
         return ft_fail(FT_INVALID, "study.candidates", "must be at least 1, got %d", options->candidates);
-    if (options->group && options->multivariate == FT_OFF) {
+    if (options->group && options->multivariate == FT_SWITCH_OFF) {
         ft_status status = ft_fail(FT_INVALID, "study.group", "needs the multivariate sampler, which is off");
         ft_hint("leave out multivariate, or switch group off");
         return status;
@@ -57,8 +57,8 @@ void ft_sampler_free(ft_sampler *s) {
 }
 
 static bool multivariate(const ft_sampler *s) {
-    if (s->options.group || s->options.multivariate == FT_ON) return true;
-    return s->options.multivariate == FT_AUTO && s->trials->objectives == 1;
+    if (s->options.group || s->options.multivariate == FT_SWITCH_ON) return true;
+    return s->options.multivariate == FT_SWITCH_AUTO && s->trials->objectives == 1;
 }
 
 static ft_status tpe(ft_sampler *s, int64_t number, const ft_subspace *subspace, double *values) {

@@ -18,7 +18,7 @@ typedef enum ft_sampler_kind {
     FT_SAMPLER_GRID,
     FT_SAMPLER_QUASI_RANDOM
 } ft_sampler_kind;
-typedef enum ft_switch { FT_AUTO, FT_ON, FT_OFF } ft_switch;
+typedef enum ft_switch { FT_SWITCH_AUTO, FT_SWITCH_ON, FT_SWITCH_OFF } ft_switch;
 
 typedef struct ft_grid_axis {
     const char *name;

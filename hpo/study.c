@@ -1,5 +1,5 @@
 // study.c - a study is opened: everything is looked at before anything is written.
-#include "hpo/sampler.h" // before config.h, whose FT_AUTO is another one
+#include "hpo/sampler.h"
 #include "hpo/study.h"
 
 #include "engine/config/options.h"

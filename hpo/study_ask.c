@@ -1,6 +1,6 @@
 // study_ask.c - the next trial: one that was cut off, one that waits in the queue, or a new one. Its number, parameters
 // and attributes reach the file in one transaction.
-#include "hpo/sampler.h" // before config.h, whose FT_AUTO is another one
+#include "hpo/sampler.h"
 #include "hpo/study.h"
 
 #include "engine/config/options.h"

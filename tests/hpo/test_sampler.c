@@ -133,7 +133,7 @@ static void fast_equals_plain(void **state) {
     for (int variant = 0; variant < 24; variant++) {
         ft_sampler_options options = ft_sampler_defaults();
         options.seed = (uint64_t)variant;
-        options.multivariate = variant % 3 == 0 ? FT_OFF : FT_AUTO;
+        options.multivariate = variant % 3 == 0 ? FT_SWITCH_OFF : FT_SWITCH_AUTO;
         options.group = variant % 3 == 2;
         options.constant_liar = variant % 4 != 1;
         options.branch_split = variant % 5 == 4;
@@ -240,7 +240,7 @@ static void known_and_single_values(void **state) {
     assert_int_equal(ft_sampler_new(&options, &w.trials, &sampler), FT_INVALID);
     options = ft_sampler_defaults();
     options.group = true;
-    options.multivariate = FT_OFF;
+    options.multivariate = FT_SWITCH_OFF;
     assert_int_equal(ft_sampler_new(&options, &w.trials, &sampler), FT_INVALID);
     ft_error_clear();
 }
@@ -249,7 +249,7 @@ static void known_and_single_values(void **state) {
 static void trials_in_turns(void **state) {
     for (int variant = 0; variant < 4; variant++) {
         ft_sampler_options options = ft_sampler_defaults();
-        options.multivariate = variant % 2 ? FT_OFF : FT_ON;
+        options.multivariate = variant % 2 ? FT_SWITCH_OFF : FT_SWITCH_ON;
         world w[2];
         for (int plain = 0; plain < 2; plain++) {
             options.plain = plain;

@@ -1,0 +1,296 @@
+// study_case.h - what tests of studies share: a stub of a trainer (this very program in another role, whose figures are a
+// function of its configuration, which reports, saves, resumes, fails and dawdles as told), a coordinator to start, stop
+// and kill, and looks at the study that is left.
+#ifndef FT_STUDY_CASE_H
+#define FT_STUDY_CASE_H
+
+#include "tests/engine/config_case.h"
+
+#include "engine/io/json.h"
+#include "hpo/study.h"
+#include "kernels/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+// ---- the trainer ----------------------------------------------------------------------------------------------------
+
+static volatile sig_atomic_t asked;
+static void on_signal(int number) { asked = number; }
+
+static void pause_ms(double ms) {
+    nanosleep(&(struct timespec){.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(fmod(ms, 1000) * 1e6)}, NULL);
+}
+
+// Good where the learning rate is 1e-4 and the batch is 16; a little better with every step.
+static double score(const ft_config *c, int64_t step) {
+    double off = log10(c->train.learning_rate) + 4;
+    return 1 - 0.2 * off * off - 0.01 * fabs((double)c->train.batch_size - 16) - 0.3 * exp(-(double)step / 40) -
+           c->train.weight_decay;
+}
+
+static void must(bool holds) {
+    if (!holds) _exit(99);
+}
+
+static void write_run(const char *status, int64_t step, double value) {
+    FILE *out = fopen("run.tmp", "w");
+    must(out != NULL);
+    fprintf(out,
+            "{\"format_version\": 1, \"status\": \"%s\", \"steps\": %lld, \"metrics\": {\"eval_accuracy\": %.17g},"
+            " \"seconds\": {\"total\": 1.5}, \"memory\": {\"peak_reserved_bytes\": %lld}}\n",
+            status, (long long)step, value, 1000 * (long long)(2 - value));
+    must(fclose(out) == 0 && rename("run.tmp", "run.json") == 0);
+}
+
+// The step in checkpoints/step, 0 when there is none.
+static int64_t checkpoint(void) {
+    long long step = 0, bytes = 0;
+    FILE *in = fopen("checkpoints/step", "r");
+    if (in == NULL) return 0;
+    must(fscanf(in, "%lld %lld", &step, &bytes) == 2 && truncate("metrics.jsonl", bytes) == 0);
+    fclose(in);
+    return step;
+}
+
+static void save(int64_t step) {
+    struct stat metrics;
+    must(stat("metrics.jsonl", &metrics) == 0);
+    mkdir("checkpoints", 0777);
+    FILE *out = fopen("checkpoints/step.tmp", "w");
+    must(out != NULL);
+    fprintf(out, "%lld %lld\n", (long long)step, (long long)metrics.st_size);
+    must(fclose(out) == 0 && rename("checkpoints/step.tmp", "checkpoints/step") == 0);
+}
+
+// data.text_column says what kind of trainer this is, data.label_column how many milliseconds a step takes.
+static int train(const char *config_path) {
+    ft_config c;
+    signal(SIGTERM, on_signal);
+    signal(SIGINT, on_signal);
+    must(ft_config_load(&c, 1, &config_path, 0, NULL) == FT_OK);
+    char directory[4096];
+    snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(config_path, '/') - config_path), config_path);
+    must(chdir(directory) == 0);
+    const char *kind = c.data.text_column;
+    double best = -INFINITY, ms = atof(c.data.label_column);
+    if (strcmp(kind, "fails") == 0 || (strcmp(kind, "fails-large") == 0 && c.train.batch_size > 20)) {
+        fprintf(stderr, "one line\nftengine: error: cannot do this (model.path)\n  hint: no\n");
+        return 1;
+    }
+    if (strcmp(kind, "oom") == 0) return 3;
+    if (strcmp(kind, "diverges") == 0) return 5;
+    if (strcmp(kind, "dies") == 0) raise(SIGKILL);
+    FILE *start = fopen("starts", "a"); // how often this trial was begun
+    must(start != NULL && fprintf(start, "x") == 1 && fclose(start) == 0);
+    FILE *metrics = fopen("metrics.jsonl", "a");
+    must(metrics != NULL);
+    int64_t from = checkpoint();
+    for (int64_t s = 10; s <= from; s += 10)
+        best = fmax(best, score(&c, s));
+    fseek(metrics, 0, SEEK_END);
+    for (int64_t step = from + 1; step <= c.train.max_steps; step++) {
+        if (ms > 0) pause_ms(ms);
+        if (asked) {
+            fflush(metrics);
+            save(step - 1);
+            write_run("interrupted", step - 1, best);
+            return 128 + asked;
+        }
+        if (step % 10 != 0) continue;
+        best = fmax(best, score(&c, step));
+        // The rate is another one in every run, and so is the line's length.
+        fprintf(metrics, "{\"step\":%lld,\"loss\":0.5,\"tokens_per_second\":%lld}\n", (long long)step,
+                (long long)(clock() * 7919 % 100000));
+        fprintf(metrics, "{\"step\":%lld,\"eval_accuracy\":%.9g}\n", (long long)step, score(&c, step));
+        fflush(metrics);
+        if (step % 20 == 0) save(step);
+    }
+    fclose(metrics);
+    mkdir("model", 0777);
+    save(c.train.max_steps);
+    write_run("completed", c.train.max_steps, best);
+    ft_config_free(&c);
+    return 0;
+}
+
+// ---- the coordinator ------------------------------------------------------------------------------------------------
+
+static char base[] = "[model]\npath = .\n[data]\ntrain = data.tsv\nvalidation = data.tsv\nlabel_column = 0\n"
+                     "[train]\nmax_steps = 60\n[eval]\nstrategy = steps\nmetric = accuracy\n"
+                     "[study]\ntrials = 12\nstartup_trials = 4\npruner = median\npruner_startup_trials = 3\n"
+                     "[space]\ntrain.learning_rate = float(1e-6, 1e-2, log)\ntrain.batch_size = choice(8, 16, 32)\n"
+                     "train.weight_decay = float(0, 0.1) if train.batch_size != 32\ntrain.adam_beta1 = 0.8\n";
+
+#define MORE(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+// One call of `ftengine tune`, in this process.
+static ft_status tune_here(const char *name, int64_t add, const char *const *more) {
+    const char *files[] = {in_scratch("tune.ini")};
+    ft_tuning_call call = {.study = name, .add = add};
+    ft_config config;
+    ft_tuning tuning = {0};
+    int count = 0;
+    while (more != NULL && more[count] != NULL)
+        count++;
+    ft_status status = ft_config_load(&config, 1, files, count, more);
+    if (status != FT_OK) return status;
+    status = ft_tuning_open(&config, &call, &tuning);
+    if (status == FT_OK) status = ft_tuning_run(&tuning);
+    ft_error error;
+    ft_error_save(&error);
+    ft_status closed = ft_tuning_close(&tuning);
+    ft_config_free(&config);
+    if (status == FT_OK) return closed;
+    ft_error_restore(&error);
+    return status;
+}
+
+// In a process of its own, with its result on the pipe when `out` is given.
+static pid_t tune_beside(const char *name, int64_t add, const char *const *more) {
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0) return pid;
+    ft_log_set_level(FT_LOG_QUIET);
+    must(freopen("/dev/null", "w", stdout) != NULL);
+    ft_status status = tune_here(name, add, more);
+    if (status != FT_OK && status != FT_INTERRUPTED && status != FT_TERMINATED) {
+        FILE *out = fopen(in_scratch("error"), "w");
+        must(out != NULL);
+        fprintf(out, "%s (%s)", ft_error_message(), ft_error_where());
+        for (int i = 0; i < ft_error_hint_count(); i++)
+            fprintf(out, " hint: %s", ft_error_hint(i));
+        fclose(out);
+    }
+    _exit((int)status);
+}
+
+static int end_of(pid_t pid) {
+    int status;
+    while (waitpid(pid, &status, 0) < 0)
+        assert_int_equal(errno, EINTR);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static const char *last_error(void) {
+    static char text[2000];
+    FILE *in = fopen(in_scratch("error"), "r");
+    size_t length = in != NULL ? fread(text, 1, sizeof text - 1, in) : 0;
+    text[length] = '\0';
+    if (in != NULL) fclose(in);
+    return text;
+}
+
+static void tunes(const char *name, int64_t add, const char *const *more) {
+    unlink(in_scratch("error"));
+    int code = end_of(tune_beside(name, add, more));
+    if (code != 0) fail_msg("exit code %d: %s", code, last_error());
+}
+
+static void refuses(const char *name, const char *const *more, int code, const char *message) {
+    unlink(in_scratch("error"));
+    int got = end_of(tune_beside(name, 0, more));
+    if (got != code) fail_msg("exit code %d, not %d: %s", got, code, last_error());
+    if (strstr(last_error(), message) == NULL) fail_msg("'%s' lacks '%s'", last_error(), message);
+}
+
+// ---- looking at a study ---------------------------------------------------------------------------------------------
+
+typedef struct opened {
+    ft_storage *file;
+    ft_stored *study;
+    const ft_trials *trials;
+    ft_arena arena;
+} opened;
+
+// What --study means: a name in studies/, or a directory.
+static const char *in_study(const char *name, const char *file) {
+    static char path[300];
+    snprintf(path, sizeof path, "%s%s/%s", strchr(name, '/') == NULL ? "studies/" : "", name, file);
+    return path;
+}
+
+static opened look(const char *name) {
+    opened o = {0};
+    const char *path = in_study(name, "study.db");
+    ok(ft_storage_open(path, FT_STORAGE_READ, &o.file));
+    ok(ft_stored_open(o.file, NULL, &o.study));
+    o.trials = &o.study->trials;
+    return o;
+}
+
+static void leave(opened *o) {
+    ft_stored_close(o->study);
+    ok(ft_storage_close(o->file));
+    ft_arena_free(&o->arena);
+}
+
+// Everything that must not depend on how the study was run: bits of parameters, values and reports.
+static char *dump(const char *name) {
+    opened o = look(name);
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    for (int64_t i = 0; i < o.trials->count; i++) {
+        const ft_trial *t = &o.trials->trial[i];
+        fprintf(out, "%lld %s", (long long)i, ft_trial_state_name(t->state));
+        for (int k = 0; k < t->value_count; k++)
+            fprintf(out, " %a", t->values[k]);
+        for (int k = 0; k < t->param_count; k++)
+            fprintf(out, " %s=%a", o.trials->names.name[t->params[k].name], t->params[k].value);
+        for (int k = 0; k < t->report_count; k++)
+            fprintf(out, " %lld:%a", (long long)t->reports[k].step, t->reports[k].value);
+        for (int k = 0; k < t->rung_count; k++)
+            fprintf(out, " rung %a", t->rungs[k]);
+        fputc('\n', out);
+    }
+    fclose(out);
+    leave(&o);
+    return text;
+}
+
+// Names the first line that differs, which is a trial.
+static void same_lines(const char *a, const char *b) {
+    while (*a != '\0' || *b != '\0') {
+        size_t n = strcspn(a, "\n"), m = strcspn(b, "\n");
+        if (n != m || memcmp(a, b, n) != 0) fail_msg("trial '%.*s' became '%.*s'", (int)n, a, (int)m, b);
+        a += n + (a[n] != '\0'), b += m + (b[m] != '\0');
+    }
+}
+
+static int64_t count_state(const opened *o, ft_trial_state state) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < o->trials->count; i++)
+        count += o->trials->trial[i].state == state;
+    return count;
+}
+
+static const char *attribute(opened *o, int64_t number, const char *key) {
+    const char *json;
+    ok(ft_stored_attribute(o->study, number, FT_USER_ATTRIBUTE, key, &o->arena, &json));
+    return json != NULL ? json : "";
+}
+
+static bool has(const char *study, int64_t number, const char *what) {
+    char file[200];
+    snprintf(file, sizeof file, "trials/%05lld/%s", (long long)number, what);
+    return ft_path_exists(in_study(study, file));
+}
+
+static int64_t best_of(const opened *o) {
+    int64_t best = -1;
+    for (int64_t i = 0; i < o->trials->count; i++)
+        if (o->trials->trial[i].state == FT_COMPLETE &&
+            (best < 0 || o->trials->trial[i].values[0] > o->trials->trial[best].values[0]))
+            best = i;
+    return best;
+}
+
+#endif
