@@ -40,8 +40,14 @@ static ft_status train_in(ft_trainer *t) {
     ft_error_save(&error);
     ft_progress_end(t, outcome);
     ft_stage_end(t, outcome);
+    ft_status traced = write_timeline(t); // before run.json, which says how it ended
+    if (outcome != FT_OK) {
+        ft_error_restore(&error);
+    } else if (traced != FT_OK) {
+        outcome = traced;
+        ft_error_save(&error);
+    }
     ft_status written = ft_run_write_json(t, outcome);
-    if (written == FT_OK) written = write_timeline(t);
     if (outcome == FT_OK) return written;
     ft_error_restore(&error); // what went wrong first is the news, also when run.json could not be written
     return outcome;
