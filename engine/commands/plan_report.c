@@ -79,7 +79,14 @@ static void print_part(const char *name, const char *detail, size_t bytes, size_
 static void print_memory(const report *r) {
     const ft_memory_counters *m = &r->plan.memory;
     char a[24], b[24];
-    printf("\npeak, reached in %s\n", ft_memory_phase_name(m->peak_phase));
+    // A plan of one step, evaluation or save is the plan of all of them (plan/README.md).
+    static const char *const when[FT_PHASE_COUNT] = {[FT_PHASE_LOAD] = "while loading",
+                                                     [FT_PHASE_FORWARD] = "in the forward pass of every step",
+                                                     [FT_PHASE_BACKWARD] = "in the backward pass of every step",
+                                                     [FT_PHASE_OPTIMIZER] = "in the update of every step",
+                                                     [FT_PHASE_EVAL] = "in every evaluation",
+                                                     [FT_PHASE_SAVE] = "while saving"};
+    printf("\npeak, reached %s\n", when[m->peak_phase]);
     print_part("requested", "", m->peak_requested, 0);
     print_part("allocated", "", m->peak_allocated, 0);
     print_part("reserved", "", m->peak_reserved, 0);
@@ -163,7 +170,7 @@ static ft_status refuse(const report *r) {
     const ft_plan_advice *a = &r->advice;
     bool recompute = a->gradient_checkpointing != r->task->config.train.gradient_checkpointing;
     if (a->micro_batch > 0)
-        ft_hint("train.micro_batch=%lld%s%s%s fits and gives the same result", (long long)a->micro_batch,
+        ft_hint("train.micro_batch=%lld%s%s%s fits and gives the same result to rounding", (long long)a->micro_batch,
                 r->task->config.train.micro_batch_tokens != FT_AUTO ? " train.micro_batch_tokens=auto" : "",
                 recompute ? " train.gradient_checkpointing=on" : "",
                 a->small_evaluation ? " eval.batch_size=auto eval.batch_multiplier=1" : "");

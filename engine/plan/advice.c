@@ -40,7 +40,7 @@ void ft_advise(const ft_config *config, const ft_memory_refusal *refusal) {
     setting_text(config, &a, setting, sizeof setting);
     ft_bytes_text(request.budget_bytes, budget);
     ft_bytes_text(plan.memory.peak_reserved, needs);
-    if (found) ft_hint("%s needs %s and gives the same result; it fits into %s", setting, needs, budget);
+    if (found) ft_hint("%s needs %s and gives the same result to rounding; it fits into %s", setting, needs, budget);
     else
         ft_hint("even %s needs %s (%zu bytes), and %s are there: take a smaller model or another device", setting, needs,
                 plan.memory.peak_reserved, budget);
