@@ -216,6 +216,41 @@ static void test_resumed_runs(void **state) {
     }
 }
 
+// Micro-batches of one text each, from a few tokens to all 512 positions of DeBERTa's real table of distances, live in what
+// the plan gave the longest: its scratch is not a simple function of length.
+static void test_long_and_short_sequences(void **state) {
+    tiny_run t;
+    make_tiny_run(&t, scratch, 3001);
+    FILE *f = file_in(&t, "model/config.json");
+    fprintf(f, "{\"model_type\": \"deberta-v2\", \"vocab_size\": %d, \"pad_token_id\": 0, \"max_position_embeddings\": 512, "
+               "\"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"intermediate_size\": 40, "
+               "\"relative_attention\": true, \"position_buckets\": 256, \"max_relative_positions\": -1, \"pos_att_type\": \"c2p|p2c\", "
+               "\"share_att_key\": true, \"norm_rel_ebd\": \"layer_norm\", \"pooler_dropout\": 0.1}\n", TINY_WORDS + 5);
+    fclose(f);
+    static const int lengths[] = {510, 3, 129, 256, 127, 400, 257, 128, 511, 60, 255, 300};
+    f = file_in(&t, "train.tsv");
+    fprintf(f, "text\tlabel\n");
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        for (int k = 0; k < lengths[i] - 2; k++) fprintf(f, "w%d ", k % TINY_WORDS); // and two special tokens
+        fprintf(f, "\t%d\n", (int)(i % 2));
+    }
+    fclose(f);
+    t.count = 0;
+    set(&t, "model.path=%s/model", t.dir);
+    set(&t, "model.init=random");
+    set(&t, "data.train=%s/train.tsv", t.dir);
+    set(&t, "data.cache_dir=none");
+    set(&t, "train.batch_size=12");
+    set(&t, "train.micro_batch=1");
+    set(&t, "train.max_steps=1");
+    set(&t, "device.threads=2");
+    ft_plan plan = plan_of(&t, 0);
+    result r = train_as_planned(&t, &plan, plan.memory.peak_reserved);
+    if (r.status != FT_OK) fail_msg("%s (%s)", ft_error_message(), ft_error_where());
+    assert_true(r.equal);
+    assert_int_equal(ft_remove_tree(t.dir), FT_OK);
+}
+
 // So that every op has its backward pass.
 static void train_everything(tiny_run *t) {
     set(t, "model.freeze=none");
@@ -306,7 +341,8 @@ static void test_small_workspace_is_seen(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_planned_is_metered), cmocka_unit_test(test_resumed_runs), cmocka_unit_test(test_planted_malloc_is_seen),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_planned_is_metered), cmocka_unit_test(test_resumed_runs),
+                                       cmocka_unit_test(test_long_and_short_sequences), cmocka_unit_test(test_planted_malloc_is_seen),
                                        cmocka_unit_test(test_planted_workspace_is_seen), cmocka_unit_test(test_small_workspace_is_seen)};
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }
