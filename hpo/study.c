@@ -98,6 +98,12 @@ static void remove_directories(ft_tuning *t) {
         if ((slash = strrchr(t->directory, '/')) == NULL) return;
 }
 
+static ft_status another_runs_it(const ft_tuning *t) {
+    ft_fail(FT_INVALID, t->place.directory, "another `ftengine tune` is running this study");
+    ft_hint("`ftengine study show %s` looks at it meanwhile", t->place.name);
+    return FT_INVALID;
+}
+
 // The lock goes with the process, however it ends; when a kill meets it between fork and exec, with its child's a
 // moment later, which is what the patience is for.
 static ft_status lock(ft_tuning *t) {
@@ -107,9 +113,7 @@ static ft_status lock(ft_tuning *t) {
     if (t->lock < 0) return ft_fail_errno(FT_FAILED, errno, t->directory, "cannot open the study's directory");
     for (double last = ft_now() + 3; ft_now() < last; nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL))
         if (flock(t->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return FT_OK; // some file systems have none
-    ft_fail(FT_INVALID, t->place.directory, "another `ftengine tune` is running this study");
-    ft_hint("`ftengine study show %s` looks at it meanwhile", t->place.name);
-    return FT_INVALID;
+    return another_runs_it(t);
 }
 
 // Whether the file has the study. A study.db in a directory of its own may hold it under the name that the directory
@@ -161,8 +165,10 @@ static ft_status create_study(ft_tuning *t) {
 }
 
 static ft_status open_study(ft_tuning *t) {
-    bool there;
+    bool there, locked;
     FT_TRY(find_study(t, t->storage, &there));
+    FT_TRY(ft_storage_lock(t->storage, t->place.name, true, &locked));
+    if (!locked) return another_runs_it(t);
     if (!there) return create_study(t);
     FT_TRY(ft_stored_open(t->storage, t->place.name, &t->study));
     FT_TRY(ft_tuning_check_identity(t));

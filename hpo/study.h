@@ -12,7 +12,8 @@
 // 2. With the same seed the same study, bit for bit, however often it was stopped: draws are functions of seed, number
 //    and name; a verdict is a function of the reported values, judged in order, whatever the child has done since.
 //    What a pruner finds out by itself (an automatic resource) is stored when it is found.
-// 3. One coordinator a study: the study's directory is locked.
+// 3. One coordinator a study: the study's directory is locked, and in its database the study, which may be reached from
+//    several directories.
 #ifndef FT_HPO_STUDY_H
 #define FT_HPO_STUDY_H
 

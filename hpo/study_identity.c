@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char space_key[] = "ftengine:space", objective_key[] = "ftengine:objectives";
+static const char space_key[] = "ftengine:space", objective_key[] = "ftengine:objectives",
+                  names_key[] = "study:metric_names";
 
 // The rules by option; the further ones of an option get a number behind it.
 static json_t *space_json(const ft_tuning *t, ft_arena *arena) {
@@ -62,7 +63,10 @@ static ft_status store(ft_tuning *t, ft_attribute_kind kind, const char *key, js
 ft_status ft_tuning_store_identity(ft_tuning *t) {
     FT_TRY(store(t, FT_USER_ATTRIBUTE, space_key, space_json(t, &t->arena)));
     FT_TRY(store(t, FT_USER_ATTRIBUTE, objective_key, objectives_json(t)));
-    return store(t, FT_SYSTEM_ATTRIBUTE, "study:metric_names", objectives_json(t)); // what Optuna's dashboard shows
+    // What Optuna's dashboard shows. A study that another program made keeps the names that it was given there.
+    const char *names;
+    FT_TRY(ft_stored_attribute(t->study, FT_STUDY_ATTRIBUTE, FT_SYSTEM_ATTRIBUTE, names_key, &t->arena, &names));
+    return names == NULL ? store(t, FT_SYSTEM_ATTRIBUTE, names_key, objectives_json(t)) : FT_OK;
 }
 
 // ---- differences ----------------------------------------------------------------------------------------------------
@@ -127,6 +131,14 @@ static ft_status stored(ft_tuning *t, const char *key, json_t **value) {
     return text != NULL ? ft_pyjson_parse(text, key, value) : FT_OK;
 }
 
+// Another program's trials may have parameters of these names, of other kinds.
+static ft_status compare_kinds(const ft_tuning *t) {
+    for (int i = 0; i < t->space.count; i++)
+        if (t->space.rules[i].name != NULL)
+            FT_TRY(ft_stored_compatible(t->study, t->space.rules[i].name, &t->space.rules[i].distribution));
+    return FT_OK;
+}
+
 ft_status ft_tuning_check_identity(ft_tuning *t) {
     FT_TRY(compare_directions(t));
     json_t *space, *objectives, *now;
@@ -135,7 +147,7 @@ ft_status ft_tuning_check_identity(ft_tuning *t) {
     json_decref(objectives);
     FT_TRY(status);
     FT_TRY(stored(t, space_key, &space));
-    if (space == NULL) return FT_OK;
+    if (space == NULL) return compare_kinds(t);
     now = space_json(t, &t->arena);
     status = now != NULL ? compare_space(space, now, t) : FT_NO_MEMORY;
     json_decref(space);

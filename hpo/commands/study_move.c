@@ -205,13 +205,18 @@ ft_status ft_study_import(study_call *call) {
 
 // ---- delete ---------------------------------------------------------------------------------------------------------
 
-// Is another process at work on it? `ftengine tune` holds a lock on the study's directory; Optuna's workers may say in
-// the file, every few seconds, that they are alive.
+// Is another process at work on it? `ftengine tune` holds a lock on the study, and from before it opens the database on
+// the study's directory; Optuna's workers may say in the file, every few seconds, that they are alive.
 static ft_status check_idle(study_call *call) {
     enum { ALIVE = 60 };
     int directory = open(call->place.directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool locked = directory >= 0 && flock(directory, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     if (directory >= 0) close(directory); // which gives the lock back
+    if (!locked) {
+        bool ours;
+        FT_TRY(ft_storage_lock(call->file, call->opened->name, false, &ours));
+        locked = !ours;
+    }
     if (locked) return ft_fail(FT_FAILED, call->opened->name, "`ftengine tune` is at work on this study");
     const ft_trials *trials = &call->opened->trials;
     for (int64_t i = 0; i < trials->count; i++) {

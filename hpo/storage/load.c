@@ -57,19 +57,24 @@ static void remember(struct ft_seen_param *seen, int distribution, char *json) {
     if (seen->first < 0) seen->first = distribution;
 }
 
+ft_status ft_stored_compatible(const ft_stored *study, const char *name, const ft_distribution *distribution) {
+    int id = ft_trials_find_name(&study->trials, name);
+    if (id < 0 || id >= study->seen_capacity || study->seen[id].first < 0) return FT_OK;
+    const ft_distribution *first = study->trials.distributions[study->seen[id].first];
+    if (ft_distribution_compatible(first, distribution)) return FT_OK;
+    ft_status status = ft_fail(FT_INVALID, name, "the study has this parameter with %s",
+                               first->kind != distribution->kind      ? "another kind of values"
+                               : distribution->kind == FT_CATEGORICAL ? "other choices"
+                                                                      : "another log flag");
+    ft_hint("give the parameter another name, or begin a new study");
+    return status;
+}
+
 ft_status ft_stored_seen(ft_stored *study, const char *name, const ft_distribution *distribution, int *name_id,
                          int *distribution_id, const char **json) {
+    FT_TRY(ft_stored_compatible(study, name, distribution));
     FT_TRY(seen_of(study, name, name_id));
     struct ft_seen_param *seen = &study->seen[*name_id];
-    const ft_distribution *first = seen->first >= 0 ? study->trials.distributions[seen->first] : distribution;
-    if (!ft_distribution_compatible(first, distribution)) {
-        ft_status status = ft_fail(FT_INVALID, name, "the study has this parameter with %s",
-                                   first->kind != distribution->kind      ? "another kind of values"
-                                   : distribution->kind == FT_CATEGORICAL ? "other choices"
-                                                                          : "another log flag");
-        ft_hint("give the parameter another name, or begin a new study");
-        return status;
-    }
     FT_TRY(ft_trials_distribution(&study->trials, distribution, distribution_id));
     if (seen->json == NULL || seen->distribution != *distribution_id) {
         char *text;

@@ -179,6 +179,7 @@ ft_status ft_storage_open(const char *url, int flags, ft_storage **out) {
     FT_TRY(path_of_url(url, &path));
     ft_storage *storage = ft_calloc(1, sizeof *storage, "a study database");
     if (storage == NULL) return FT_NO_MEMORY;
+    storage->lock = -1;
     storage->writable = (flags & (FT_STORAGE_WRITE | FT_STORAGE_CREATE)) != 0;
     storage->path = strdup(path);
     ft_status status = storage->path != NULL ? open_file(storage, flags) : ft_fail_memory(strlen(path), "a path");
@@ -206,6 +207,7 @@ ft_status ft_storage_close(ft_storage *storage) {
         if (code != SQLITE_OK && code != SQLITE_BUSY && code != SQLITE_LOCKED) status = ft_sql_error(storage);
     }
     sqlite3_close(storage->db);
+    if (storage->lock >= 0) close(storage->lock); // behind SQLite's, see lock.c
     free(storage->path);
     free(storage);
     return status;

@@ -49,6 +49,12 @@ ft_status ft_storage_begin(ft_storage *storage);
 ft_status ft_storage_commit(ft_storage *storage);
 void ft_storage_rollback(ft_storage *storage); // of the outermost group
 
+// Makes this process the one that runs the study `name` (which need not exist yet), until the storage is closed.
+// *locked = false: another storage, in this process or another, by whatever path, has been opened for that. `patient`:
+// only after it has kept the lock for three seconds, which a killed coordinator's child may hold a moment longer. The
+// storage is open for writing.
+ft_status ft_storage_lock(ft_storage *storage, const char *name, bool patient, bool *locked);
+
 // ---- studies --------------------------------------------------------------------------------------------------------
 
 typedef struct ft_study_info {
@@ -97,6 +103,8 @@ ft_status ft_stored_pop(ft_stored *study, int64_t *number);
 // study.
 ft_status ft_stored_param(ft_stored *study, int64_t number, const char *name, const ft_distribution *distribution,
                           double value);
+// Whether ft_stored_param would take this distribution. Changes nothing.
+ft_status ft_stored_compatible(const ft_stored *study, const char *name, const ft_distribution *distribution);
 // Drawn jointly, not yet asked for: other workers' samplers count them. Written once a trial.
 typedef struct ft_stored_value {
     const char *name;

@@ -198,6 +198,22 @@ static void test_one_coordinator(void **state) {
     assert_int_equal(end_of(first), 143);
 }
 
+// The directory is another one, and so is its lock; the trials are the same.
+static void test_one_coordinator_a_database(void **state) {
+    char storage[300];
+    snprintf(storage, sizeof storage, "study.storage=sqlite:///%s", in_scratch("all.db"));
+    pid_t first = tune_beside("shared", 0, MORE("data.label_column=5", storage));
+    for (int i = 0; i < 500 && !ft_path_exists("studies/shared/trials/00000/starts"); i++)
+        pause_ms(10);
+    assert_true(mkdir("elsewhere", 0777) == 0 && chdir("elsewhere") == 0);
+    refuses("shared", MORE("data.label_column=5", storage), 2, "another `ftengine tune` is running this study");
+    assert_false(ft_path_exists("studies"));
+    tunes("another", 0, MORE("study.trials=1", storage)); // of the same file
+    assert_int_equal(chdir(".."), 0);
+    kill(first, SIGTERM);
+    assert_int_equal(end_of(first), 143);
+}
+
 static void test_failures(void **state) {
     refuses("fails", MORE("data.text_column=fails"), 1, "5 trials in a row failed");
     opened o = look("fails");
@@ -380,6 +396,53 @@ static void test_foreign_trials(void **state) {
     leave(&o);
 }
 
+// A study as Optuna leaves it, with one trial and a name for its metric.
+static void make_foreign(const char *name, const ft_distribution *rate, double value) {
+    ft_storage *file;
+    ft_stored *study;
+    int64_t number;
+    char directory[100];
+    snprintf(directory, sizeof directory, "studies/%s", name);
+    ok(ft_make_directories(directory));
+    ok(ft_storage_open(in_study(name, "study.db"), FT_STORAGE_CREATE, &file));
+    ok(ft_stored_create(file, name, 1, (bool[]){true}, &study));
+    ok(ft_stored_set_attribute(study, FT_STUDY_ATTRIBUTE, FT_SYSTEM_ATTRIBUTE, "study:metric_names", "[\"f1 score\"]"));
+    ok(ft_stored_ask(study, FT_RUNNING, &number));
+    ok(ft_stored_param(study, number, "train.learning_rate", rate, value));
+    ok(ft_stored_finish(study, number, FT_COMPLETE, (double[]){0.5}, 1));
+    ft_stored_close(study);
+    ok(ft_storage_close(file));
+}
+
+static const char *study_attribute(opened *o, ft_attribute_kind kind, const char *key) {
+    const char *json;
+    ok(ft_stored_attribute(o->study, FT_STUDY_ATTRIBUTE, kind, key, &o->arena, &json));
+    return json;
+}
+
+// Another program's study is refused before anything of ours is in it, and keeps the names it was given.
+static void test_foreign_studies(void **state) {
+    ft_arena arena = {0};
+    ft_distribution rates, rate;
+    ft_choice choices[] = {{.kind = FT_CHOICE_FLOAT, .number = 1e-4}, {.kind = FT_CHOICE_FLOAT, .number = 1e-3}};
+    ok(ft_distribution_categorical("rates", &arena, choices, 2, &rates));
+    ok(ft_distribution_float("rate", 1e-6, 1e-2, true, 0, &rate));
+    make_foreign("kinds", &rates, 1);
+    refuses("kinds", NULL, 2, "the study has this parameter with another kind of values (train.learning_rate)");
+    opened o = look("kinds");
+    assert_null(study_attribute(&o, FT_USER_ATTRIBUTE, "ftengine:space"));
+    assert_null(study_attribute(&o, FT_USER_ATTRIBUTE, "ftengine:objectives"));
+    assert_int_equal(o.trials->count, 1);
+    leave(&o);
+    make_foreign("names", &rate, 1e-3);
+    tunes("names", 0, MORE("study.trials=2"));
+    o = look("names");
+    assert_string_equal(study_attribute(&o, FT_SYSTEM_ATTRIBUTE, "study:metric_names"), "[\"f1 score\"]");
+    assert_non_null(study_attribute(&o, FT_USER_ATTRIBUTE, "ftengine:objectives"));
+    leave(&o);
+    ft_arena_free(&arena);
+}
+
 static int set_up(void **state) {
     if (make_scratch(state) != 0 || chdir(scratch_dir) != 0) return 1;
     write_file("data.tsv", "text\tlabel\n");
@@ -403,6 +466,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_another_space_is_refused),
         cmocka_unit_test(test_errors_come_before_anything_is_written),
         cmocka_unit_test(test_one_coordinator),
+        cmocka_unit_test(test_one_coordinator_a_database),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_stop_rules),
         cmocka_unit_test(test_grid),
@@ -411,6 +475,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_keep),
         cmocka_unit_test(test_queue),
         cmocka_unit_test(test_foreign_trials),
+        cmocka_unit_test(test_foreign_studies),
     };
     return cmocka_run_group_tests(tests, set_up, remove_scratch);
 }
