@@ -80,7 +80,7 @@ static ft_status check_data(const ft_config *c) {
         if (strcmp(files[i], "-") == 0)
             return ft_fail(FT_INVALID, options[i], "a plan may read the data more than once: give a file instead of -");
     const ft_known_model *known = ft_path_exists(c->model.path) ? NULL : ft_known_model_find(c->model.path);
-    if (known == NULL) return FT_OK;
+    if (known == NULL || (c->model.init == FT_INIT_RANDOM && c->model.stand_in_tokenizer[0] != '\0')) return FT_OK;
     ft_fail(FT_INVALID, c->model.path,
             "no such directory, and of %s only the numbers are built in: texts need its tokenizer", known->name);
     ft_hint("data.train= plans without texts, as if all were as long as data.max_length allows");

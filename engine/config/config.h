@@ -54,6 +54,7 @@ typedef struct ft_space_line {
 typedef struct ft_config {
     struct {
         const char *path; // model directory
+        const char *stand_in_tokenizer; // directory; see ft_trainer.tokenizer_dir
         ft_init init;
         bool ignore_mismatched_sizes; // a head of another shape in the checkpoint is drawn anew
         double hidden_dropout, attention_dropout, classifier_dropout; // NaN: config.json's

@@ -252,7 +252,8 @@ ft_status ft_config_write_reference(FILE *out) {
                   "programs, where it is not accepted under that name.");
     write_comment(out, "Any option may be given on the command line too, as section.key=value. Paths here are relative "
                        "to this file, those on the command line to the working directory; ~ is the home directory. "
-                       "A ; or # that begins a word starts a comment.");
+                       "A ; or # that begins a word starts a comment. A file may begin with include = FILE: what that "
+                       "one sets counts less than what stands here.");
     const ft_section *section = NULL;
     for (int i = 0; i < ft_options_count; i++) {
         const ft_option *option = &ft_options[i];

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define FILE_LIMIT (1 << 20) // bytes of a configuration file
+#define INCLUDE_LIMIT 8      // files within files: more is a circle
 
 ft_status ft_config_defaults(ft_config *config) {
     *config = (ft_config){.name = "run"};
@@ -78,12 +79,30 @@ static ft_status set_named(ft_config *config, const char *name, const char *text
 typedef struct file_reading {
     ft_config *config;
     const char *directory;
+    int depth;                  // of includes
+    int keys;                   // read so far
     int lines[FT_OPTION_LIMIT]; // where each option was set, 0 for not yet
 } file_reading;
+
+static ft_status read_file(ft_config *config, const char *path, const char *where, int depth);
+
+// What the file named here sets is older than anything in this file: so it stands before all else.
+static ft_status include_file(file_reading *reading, const char *name, const char *where) {
+    if (reading->keys > 1) return ft_fail(FT_INVALID, where, "include stands before all sections and options, and once");
+    if (reading->depth == INCLUDE_LIMIT)
+        return ft_fail(FT_INVALID, where, "more than %d files include one another: is it a circle?", INCLUDE_LIMIT);
+    char *path = ft_path_absolute(&reading->config->arena, reading->directory, name);
+    if (path == NULL) return ft_error_code();
+    FT_TRY(read_file(reading->config, path, where, reading->depth + 1));
+    reading->config->sources++; // what follows in this file is a later source
+    return FT_OK;
+}
 
 static ft_status set_from_file(void *user, const char *section, const char *key, const char *value, int line,
                                const char *where) {
     file_reading *reading = user;
+    reading->keys++;
+    if (section[0] == '\0' && strcmp(key, "include") == 0) return include_file(reading, value, where);
     char name[128];
     bool whole = snprintf(name, sizeof name, "%s%s%s", section, section[0] == '\0' ? "" : ".", key) < (int)sizeof name;
     if (!whole) return ft_option_unknown(section, key, where);
@@ -94,31 +113,44 @@ static ft_status set_from_file(void *user, const char *section, const char *key,
     return set_named(reading->config, name, value, reading->directory, reading->config->sources, where);
 }
 
-ft_status ft_config_apply_text(ft_config *config, const char *text, size_t size, const char *label,
-                               const char *directory) {
-    file_reading reading = {.config = config, .directory = directory};
+static ft_status apply_text(ft_config *config, const char *text, size_t size, const char *label, const char *directory,
+                            int depth) {
+    file_reading reading = {.config = config, .directory = directory, .depth = depth};
     config->sources++;
     return ft_ini_parse(text, size, label, set_from_file, &reading);
 }
 
-static ft_status apply_file(ft_config *config, const char *path) {
-    if (ft_path_is_directory(path)) return ft_fail(FT_INVALID, path, "this is a directory, not a configuration file");
+ft_status ft_config_apply_text(ft_config *config, const char *text, size_t size, const char *label,
+                               const char *directory) {
+    return apply_text(config, text, size, label, directory, 0);
+}
+
+// `where` names who included it, NULL: the user did.
+static ft_status read_file(ft_config *config, const char *path, const char *where, int depth) {
+    if (where != NULL && !ft_path_exists(path)) return ft_fail(FT_INVALID, where, "there is no file %s to include", path);
+    if (ft_path_is_directory(path)) {
+        if (where != NULL) return ft_fail(FT_INVALID, where, "%s is a directory, not a configuration file", path);
+        return ft_fail(FT_INVALID, path, "this is a directory, not a configuration file");
+    }
     char *directory = ft_path_absolute(&config->arena, NULL, path);
     if (directory == NULL) return ft_error_code();
     char *slash = strrchr(directory, '/');
     slash[slash == directory] = '\0';
 
+    char *text = NULL;
+    size_t size;
+    FT_TRY(ft_read_file(path, FILE_LIMIT, &text, &size));
+    ft_status status = apply_text(config, text, size, path, directory, depth);
+    free(text);
+    return status;
+}
+
+static ft_status apply_file(ft_config *config, const char *path) {
     const char *base = strrchr(path, '/') == NULL ? path : strrchr(path, '/') + 1, *dot = strrchr(base, '.');
     size_t length = dot == NULL || dot == base ? strlen(base) : (size_t)(dot - base);
     config->name = ft_arena_strndup(&config->arena, base, length);
     if (config->name == NULL) return ft_error_code();
-
-    char *text = NULL;
-    size_t size;
-    FT_TRY(ft_read_file(path, FILE_LIMIT, &text, &size));
-    ft_status status = ft_config_apply_text(config, text, size, path, directory);
-    free(text);
-    return status;
+    return read_file(config, path, NULL, 0);
 }
 
 ft_status ft_config_apply_override(ft_config *config, const char *override) {

@@ -95,6 +95,10 @@ const ft_option ft_options[] = {
          .help = "Directory of a Hugging Face model: config.json, model.safetensors, and vocab.txt or tokenizer.json."),
     CHOICE(model.init, "pretrained", init_choices, .elsewhere = "from_scratch",
            .help = "Start from the weights in the directory, or from random ones of the same shape."),
+    TEXT(FT_OPTION_PATH, model.stand_in_tokenizer, "",
+         .help = "With model.init = random, where nothing is at model.path but the name is a well-known model's: its "
+                 "built-in numbers make the model, and the tokenizer of this directory stands in for its own. For trying "
+                 "memory and speed without a download; the accuracy means nothing."),
     BOOL(model.ignore_mismatched_sizes, "false",
          .help = "Draw a new head where the checkpoint's has another shape, instead of refusing it."),
     FLOAT(model.hidden_dropout, "auto", 0, 1, .high_open = true, .automatic = true,

@@ -202,7 +202,7 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
     FT_TRY(ft_model_config_save(&t->model_config, config, t->labels.count, t->label_names, t->model.hidden_dropout,
                                 t->model.attention_dropout, t->model.classifier_dropout, c->model.head.hidden.count == 0));
     for (const char *const *name = ft_tokenizer_files(t->tokenizer); *name != NULL; name++) {
-        char *from = ft_path_join(&t->arena, c->model.path, *name), *to = ft_path_join(&t->arena, dir, *name);
+        char *from = ft_path_join(&t->arena, t->tokenizer_dir, *name), *to = ft_path_join(&t->arena, dir, *name);
         if (from == NULL || to == NULL) return FT_NO_MEMORY;
         FT_TRY(ft_copy_file(from, to));
     }

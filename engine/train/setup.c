@@ -1,5 +1,6 @@
 // setup.c - from a configuration to a trainer that can take its first step.
 #include "engine/io/files.h"
+#include "engine/model/known_models.h"
 #include "engine/model/staging.h"
 #include "engine/train/fit.h"
 #include "engine/train/stages.h"
@@ -205,8 +206,8 @@ static ft_status open_data(ft_trainer *t, const ft_trainer_source *source) {
         t->labels.count = source->labels > 0 ? source->labels : (int)t->model_config.num_labels;
         return ft_fit_max_length(NULL, &t->model_config, config->data.max_length, FT_AUTO, &t->max_length);
     }
-    FT_TRY(ft_tokenizer_open(config->model.path, &t->tokenizer));
-    FT_TRY(ft_fit_vocabulary(t->tokenizer, &t->model_config, config->model.path));
+    FT_TRY(ft_tokenizer_open(t->tokenizer_dir, &t->tokenizer));
+    FT_TRY(ft_fit_vocabulary(t->tokenizer, &t->model_config, t->tokenizer_dir));
     FT_TRY(read_tables(t));
     FT_TRY(choose_labels(t));
     FT_TRY(check_task(t));
@@ -236,6 +237,33 @@ static ft_status announce(ft_trainer *t) {
     return FT_OK;
 }
 
+// Where the model and its tokenizer come from. Without weights a model can be planned by name alone; trained, it needs its
+// files, or random weights and somebody else's tokenizer.
+static ft_status find_model(ft_trainer *t, bool without_weights) {
+    const ft_config *c = t->config;
+    if (c->model.path[0] == '\0') {
+        ft_fail(FT_INVALID, "model.path", "no model given");
+        ft_hint("set model.path to a Hugging Face model directory (config.json, model.safetensors, vocab.txt or tokenizer.json)");
+        return FT_INVALID;
+    }
+    t->tokenizer_dir = c->model.path;
+    if (ft_path_is_directory(c->model.path)) return FT_OK;
+    const ft_known_model *known = ft_path_exists(c->model.path) ? NULL : ft_known_model_find(c->model.path);
+    if (known != NULL && c->model.init == FT_INIT_RANDOM && c->model.stand_in_tokenizer[0] != '\0') {
+        t->tokenizer_dir = c->model.stand_in_tokenizer;
+        if (!without_weights)
+            ft_warn("random weights in the shape of %s and the tokenizer of %s: good for memory and speed, the accuracy means nothing",
+                    known->name, t->tokenizer_dir);
+        return FT_OK;
+    }
+    if (without_weights) return FT_OK;
+    ft_fail(FT_INVALID, c->model.path, "there is no such model directory");
+    ft_hint("a model directory holds config.json, model.safetensors, and vocab.txt or tokenizer.json");
+    if (known != NULL)
+        ft_hint("to try %s without a download: model.init=random model.stand_in_tokenizer=DIRECTORY of a tokenizer", known->name);
+    return FT_INVALID;
+}
+
 ft_status ft_trainer_open(const ft_config *config, const ft_trainer_source *source, ft_trainer *t) {
     memset(t, 0, sizeof *t);
     t->config = config;
@@ -243,17 +271,7 @@ ft_status ft_trainer_open(const ft_config *config, const ft_trainer_source *sour
     t->order_epoch = -1;
     t->dir_lock = -1;
     FT_TRY(open_device(t, source)); // first: from here on `source` owns nothing
-    if (config->model.path[0] == '\0') {
-        ft_fail(FT_INVALID, "model.path", "no model given");
-        ft_hint("set model.path to a Hugging Face model directory (config.json, model.safetensors, vocab.txt or tokenizer.json)");
-        return FT_INVALID;
-    }
-    // Well-known models can be planned by name alone; training needs their files.
-    if (!source->without_weights && !ft_path_is_directory(config->model.path)) {
-        ft_fail(FT_INVALID, config->model.path, "there is no such model directory");
-        ft_hint("a model directory holds config.json, model.safetensors, and vocab.txt or tokenizer.json");
-        return FT_INVALID;
-    }
+    FT_TRY(find_model(t, source->without_weights));
     FT_TRY(ft_model_config_load(config->model.path, &t->model_config));
     FT_TRY(open_data(t, source));
     ft_info("device     %s", t->device->description);

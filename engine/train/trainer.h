@@ -50,6 +50,7 @@ typedef struct ft_trainer {
     ft_device *device;
     ft_memory *memory;
     ft_tokenizer *tokenizer;
+    const char *tokenizer_dir; // the model's, or model.stand_in_tokenizer
     ft_model_config model_config;
     ft_split_data split[FT_SPLITS];
     ft_labels labels;          // as the data spell them
