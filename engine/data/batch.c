@@ -8,7 +8,7 @@ static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN
 
 // One walk over the layout serves both the size and the addresses, so that they cannot disagree. Addresses are computed
 // as integers: `storage` may belong to a device, or be NULL when only the size is asked for.
-static size_t lay_out(ft_batch *batch, uintptr_t storage, int32_t capacity_sequences, int32_t capacity_tokens) {
+static size_t lay_out(ft_batch *batch, uintptr_t storage, int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding) {
     size_t tokens = aligned((size_t)capacity_tokens * sizeof(int32_t));
     size_t sequences = aligned((size_t)capacity_sequences * sizeof(int32_t));
     size_t bounds = aligned(((size_t)capacity_sequences + 1) * sizeof(int32_t));
@@ -16,6 +16,7 @@ static size_t lay_out(ft_batch *batch, uintptr_t storage, int32_t capacity_seque
         int32_t **array;
         size_t bytes;
     } layout[] = {{&batch->ids, tokens},        {&batch->token_slot, tokens},         {&batch->token_position, tokens},
+                  {&batch->position_row, position_padding < 0 ? 0 : tokens},
                   {&batch->token_type, tokens}, {&batch->cu_seqlens, bounds},         {&batch->first_row, sequences},
                   {&batch->slot, sequences},    {&batch->pooled_position, sequences}, {&batch->one_each, bounds},
                   {&batch->label, sequences}};
@@ -24,18 +25,20 @@ static size_t lay_out(ft_batch *batch, uintptr_t storage, int32_t capacity_seque
         *layout[i].array = (int32_t *)(storage + at);
         at += layout[i].bytes;
     }
+    if (position_padding < 0) batch->position_row = batch->token_position;
     batch->example = (int64_t *)(storage + at);
     return at + aligned((size_t)capacity_sequences * sizeof(int64_t));
 }
 
-size_t ft_batch_bytes(int32_t capacity_sequences, int32_t capacity_tokens) {
+size_t ft_batch_bytes(int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding) {
     ft_batch scratch;
-    return lay_out(&scratch, 0, capacity_sequences, capacity_tokens);
+    return lay_out(&scratch, 0, capacity_sequences, capacity_tokens, position_padding);
 }
 
-void ft_batch_bind(ft_batch *batch, void *storage, int32_t capacity_sequences, int32_t capacity_tokens) {
+void ft_batch_bind(ft_batch *batch, void *storage, int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding) {
     memset(batch, 0, sizeof *batch);
-    lay_out(batch, (uintptr_t)storage, capacity_sequences, capacity_tokens);
+    lay_out(batch, (uintptr_t)storage, capacity_sequences, capacity_tokens, position_padding);
+    batch->position_padding = position_padding;
     batch->storage = storage;
     batch->capacity_sequences = capacity_sequences;
     batch->capacity_tokens = capacity_tokens;
@@ -59,6 +62,13 @@ int64_t ft_batch_cut(const ft_dataset *data, const int32_t *order, int64_t first
         count++;
     }
     return count;
+}
+
+// Positions behind those up to the padding id's, which belong to nobody; a padding token within the text does not count.
+static void count_positions(ft_batch *batch, int32_t row, int32_t length) {
+    const int32_t padding = batch->position_padding;
+    for (int32_t i = row, next = padding; i < row + length; i++)
+        batch->position_row[i] = batch->ids[i] == padding ? padding : ++next;
 }
 
 ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *order, int64_t first, int64_t count,
@@ -94,6 +104,7 @@ ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *
             batch->token_position[row + position] = position;
             batch->token_type[row + position] = 0;
         }
+        if (batch->position_padding >= 0) count_positions(batch, row, length);
         row += length;
         if (length > longest) longest = length;
     }

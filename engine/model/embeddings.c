@@ -23,11 +23,6 @@ static ft_tensor gradient(const ft_model *m, int index) {
     return index < 0 ? ft_absent() : ft_parameter_gradient(&m->parameters, index);
 }
 
-// The rows of the position table that tokens use: token 0 has the first of them.
-static ft_tensor positions_of(const ft_model *m, ft_tensor table) {
-    return table.data == NULL ? table : ft_rows(table, m->first_position, table.rows - m->first_position);
-}
-
 static ft_dropout dropout_of(const ft_pass *pass) {
     return ft_pass_dropout(pass, FT_ROWS_TOKENS, pass->model->hidden_dropout, 0, FT_SITE_EMBEDDING);
 }
@@ -41,10 +36,10 @@ ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s
     FT_TRY(statistics(pass, "embedding norm mean", &s->mean));
     FT_TRY(statistics(pass, "embedding norm rstd", &s->rstd));
     FT_TRY(ft_pass_embedding_forward(pass, (ft_embedding_forward_args){.word_ids = pass->batch->ids,
-                                                                       .position_ids = pass->batch->token_position,
+                                                                       .position_ids = pass->batch->position_row,
                                                                        .type_ids = pass->batch->token_type,
                                                                        .word = weight(m, m->word),
-                                                                       .position = positions_of(m, weight(m, m->position)),
+                                                                       .position = weight(m, m->position),
                                                                        .type = weight(m, m->token_type),
                                                                        .out = s->sum}));
     if (widens(m, FT_WIDEN_BEFORE_NORM)) {
@@ -110,7 +105,7 @@ ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tenso
         ft_tensor table;
         int32_t padding;
     } tables[3] = {{pass->batch->token_type, gradient(m, m->token_type), -1},
-                   {pass->batch->token_position, positions_of(m, gradient(m, m->position)), -1},
+                   {pass->batch->position_row, gradient(m, m->position), m->position_padding},
                    {pass->batch->ids, gradient(m, m->word), m->padding_id}};
     for (int i = 0; i < 3; i++)
         FT_TRY(ft_pass_embedding_backward(pass, (ft_embedding_backward_args){.ids = tables[i].ids,

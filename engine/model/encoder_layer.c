@@ -20,7 +20,8 @@ static ft_status statistics(ft_pass *pass, ft_rows_kind kind, int layer, const c
     return FT_OK;
 }
 
-// Q, K and V stand back to back in the registry: one matrix [3H,H] and one bias [3H] from the query's views.
+// Q, K and V stand back to back in the registry: one matrix [3H,H] and one bias [3H] from the query's views. Keys without
+// a bias have zeros there.
 typedef struct qkv_parameters {
     ft_tensor weight, bias; // [3H,H], [3H]
 } qkv_parameters;
@@ -208,6 +209,15 @@ static ft_status feed_forward_backward(ft_pass *pass, int layer, ft_layer_saved 
     return FT_OK;
 }
 
+// Sums of the columns of dqkv, which begins with third `first` of [Q, K, V], into the biases that are parameters.
+static ft_status qkv_bias_gradient(ft_pass *pass, ft_tensor dqkv, int first, ft_tensor gradient) {
+    int64_t h = pass->model->hidden;
+    if (gradient.data == NULL) return FT_OK;
+    if (pass->model->key_bias) return ft_bias_gradient(pass, FT_ROWS_TOKENS, dqkv, ft_columns(gradient, first * h, dqkv.cols));
+    if (first == 0) FT_TRY(ft_bias_gradient(pass, FT_ROWS_TOKENS, ft_columns(dqkv, 0, h), ft_columns(gradient, 0, h)));
+    return ft_bias_gradient(pass, FT_ROWS_TOKENS, ft_columns(dqkv, (2 - first) * h, h), ft_columns(gradient, 2 * h, h));
+}
+
 // From the gradient of qkv (and of the pooled queries) to that of x. residual: gradient that reaches x (or its pooled
 // rows) past the attention; consumed.
 static ft_status qkv_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_saved *s, ft_tensor dqkv, ft_tensor dpooled_q,
@@ -220,7 +230,7 @@ static ft_status qkv_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_sa
     qkv_parameters g =
         qkv_of(ft_parameter_gradient(&m->parameters, l->qkv_weight), ft_parameter_gradient(&m->parameters, l->qkv_bias), h);
     if (!is_last(pass, layer)) {
-        FT_TRY(ft_bias_gradient(pass, FT_ROWS_TOKENS, dqkv, g.bias));
+        FT_TRY(qkv_bias_gradient(pass, dqkv, 0, g.bias));
         FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, dqkv, x, g.weight));
         if (!want_dx) {
             ft_pass_free(pass, residual);
@@ -232,7 +242,7 @@ static ft_status qkv_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_sa
         return FT_OK;
     }
     FT_TRY(ft_bias_gradient(pass, FT_ROWS_POOLED, dpooled_q, ft_columns(g.bias, 0, h)));
-    FT_TRY(ft_bias_gradient(pass, FT_ROWS_TOKENS, dqkv, ft_columns(g.bias, h, 2 * h)));
+    FT_TRY(qkv_bias_gradient(pass, dqkv, 1, g.bias));
     FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_POOLED, dpooled_q, s->pooled_x, ft_rows(g.weight, 0, h)));
     FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, dqkv, x, ft_rows(g.weight, h, 2 * h)));
     if (want_dx) {

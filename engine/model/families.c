@@ -25,6 +25,23 @@
         .pooler_activation = FT_ACT_TANH, .dropout_before_pooler = true                                                \
     }
 
+#define DEBERTA_KEYS                                                                                                   \
+    {.hidden = "hidden_size", .layers = "num_hidden_layers", .heads = "num_attention_heads",                           \
+     .intermediate = "intermediate_size", .activation = "hidden_act", .hidden_dropout = "hidden_dropout_prob",         \
+     .attention_dropout = "attention_probs_dropout_prob", .classifier_dropout = "cls_dropout",                         \
+     .epsilon = "layer_norm_eps", .embedding = "embedding_size"}
+
+#define DEBERTA_NUMBERS .epsilon = 1e-7, .classifier_dropout = -1
+
+#define DEBERTA_LAYER                                                                                                  \
+    .output = "attention.output.dense", .norm1 = "attention.output.LayerNorm", .up = "intermediate.dense",             \
+    .down = "output.dense", .norm2 = "output.LayerNorm"
+
+#define DEBERTA_KINDS                                                                                                  \
+    .token_types = true, .types_optional = true, .widening = FT_WIDEN_BEFORE_NORM,                                     \
+    .widening_name = "embeddings.embed_proj", .layer = "encoder.layer", .attention_output_dropout = true,              \
+    .pooler = "pooler.dense", .classifier = "classifier"
+
 static const ft_family families[] = {
     {.model_type = "bert",
      .classifier_class = "BertForSequenceClassification",
@@ -102,43 +119,33 @@ static const ft_family families[] = {
      .classifier = "classifier.out_proj",
      .pooler_activation = FT_ACT_GELU,
      .dropout_before_pooler = true},
+    {.model_type = "deberta",
+     .classifier_class = "DebertaForSequenceClassification",
+     .prefix = "deberta.",
+     .keys = DEBERTA_KEYS,
+     .defaults = {.vocabulary = 50265, .hidden = 768, .layers = 12, .heads = 12, .intermediate = 3072, DEBERTA_NUMBERS},
+     DEBERTA_KINDS,
+     .relative = FT_RELATIVE_DISTANCES,
+     .names = {.qkv = "attention.self.in_proj",
+               .query = "attention.self.q_bias",
+               .value = "attention.self.v_bias",
+               .pos_key = "attention.self.pos_proj",
+               .pos_query = "attention.self.pos_q_proj",
+               .pos_key_without_bias = true,
+               DEBERTA_LAYER}},
     {.model_type = "deberta-v2",
      .classifier_class = "DebertaV2ForSequenceClassification",
      .prefix = "deberta.",
-     .keys = {.hidden = "hidden_size",
-              .layers = "num_hidden_layers",
-              .heads = "num_attention_heads",
-              .intermediate = "intermediate_size",
-              .activation = "hidden_act",
-              .hidden_dropout = "hidden_dropout_prob",
-              .attention_dropout = "attention_probs_dropout_prob",
-              .classifier_dropout = "cls_dropout",
-              .epsilon = "layer_norm_eps",
-              .embedding = "embedding_size"},
-     .defaults = {.vocabulary = 128100,
-                  .hidden = 1536,
-                  .layers = 24,
-                  .heads = 24,
-                  .intermediate = 6144,
-                  .epsilon = 1e-7,
-                  .classifier_dropout = -1},
-     .token_types = true,
-     .types_optional = true,
-     .relative = true,
-     .widening = FT_WIDEN_BEFORE_NORM,
-     .widening_name = "embeddings.embed_proj",
-     .layer = "encoder.layer",
+     .keys = DEBERTA_KEYS,
+     .defaults = {.vocabulary = 128100, .hidden = 1536, .layers = 24, .heads = 24, .intermediate = 6144, DEBERTA_NUMBERS},
+     DEBERTA_KINDS,
+     .relative = FT_RELATIVE_BUCKETS,
      .names = {.query = "attention.self.query_proj",
                .key = "attention.self.key_proj",
                .value = "attention.self.value_proj",
-               .output = "attention.output.dense",
-               .norm1 = "attention.output.LayerNorm",
-               .up = "intermediate.dense",
-               .down = "output.dense",
-               .norm2 = "output.LayerNorm"},
-     .attention_output_dropout = true,
-     .pooler = "pooler.dense",
-     .classifier = "classifier"},
+               .pos_key = "attention.self.pos_key_proj",
+               .pos_query = "attention.self.pos_query_proj",
+               DEBERTA_LAYER}},
 };
 enum { FAMILIES = sizeof families / sizeof families[0] };
 

@@ -6,11 +6,16 @@
 #include "kernels/activation.h"
 #include "kernels/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 // Names of the linear layers and norms of one transformer layer, without ".weight" and ".bias".
 typedef struct ft_layer_names {
     const char *query, *key, *value, *output, *norm1, *up, *down, *norm2;
+    const char *qkv; // one matrix for all three, head by head; then `query` and `value` are vectors, their biases, and a
+                     // key has none. NULL: three linear layers
+    const char *pos_key, *pos_query; // of the relative positions
+    bool pos_key_without_bias;
 } ft_layer_names;
 
 typedef struct ft_family_keys { // of config.json
@@ -32,6 +37,13 @@ typedef enum ft_position_rule {
     FT_POSITIONS_BEHIND_PADDING,  // padding id + 1, + 2, ...: the rows up to the padding id belong to no token
 } ft_position_rule;
 
+// How the rows of DeBERTa's table belong to distances.
+typedef enum ft_relative_kind {
+    FT_RELATIVE_NONE,
+    FT_RELATIVE_DISTANCES, // v1: a row each. Nor does it know the keys of the variants of v2
+    FT_RELATIVE_BUCKETS,   // v2 and v3: far ones may share a row
+} ft_relative_kind;
+
 // Where tables narrower than the hidden rows are widened.
 typedef enum ft_widening { FT_WIDEN_NEVER, FT_WIDEN_AFTER_NORM, FT_WIDEN_BEFORE_NORM } ft_widening;
 
@@ -42,7 +54,7 @@ typedef struct ft_family {
     ft_family_defaults defaults;
     bool token_types;
     bool types_optional; // type_vocab_size 0: none
-    bool relative;       // disentangled attention, relative_config.c
+    ft_relative_kind relative; // disentangled attention, relative_config.c
     ft_position_rule positions;
     ft_widening widening;
     const char *widening_name;    // behind the prefix; it has a bias when it stands behind the norm

@@ -16,41 +16,64 @@ typedef struct builder {
     bool failed;
 } builder;
 
-static int add(builder *b, const char *suffix, const char *kind, int64_t rows, int64_t cols, bool decay, bool joins) {
+static int add(builder *b, const char *suffix, const char *kind, ft_parameter_spec spec) {
     char name[256];
     snprintf(name, sizeof name, "%s%s%s", b->prefix, suffix, kind);
-    int index = ft_parameters_add(b->parameters, (ft_parameter_spec){.name = name,
-                                                                     .rows = rows,
-                                                                     .cols = cols,
-                                                                     .trainable = b->trainable,
-                                                                     .decay = decay,
-                                                                     .joins_group = joins,
-                                                                     .head = b->head});
+    spec.name = name;
+    spec.trainable = b->trainable;
+    spec.head = b->head;
+    int index = ft_parameters_add(b->parameters, spec);
     if (index < 0) b->failed = true;
     return index;
 }
 
+static int add_matrix(builder *b, const char *name, int64_t rows, int64_t cols) {
+    return add(b, name, ".weight", (ft_parameter_spec){.rows = rows, .cols = cols, .decay = true});
+}
+
+static int add_bias(builder *b, const char *name, int64_t width) { return add(b, name, ".bias", (ft_parameter_spec){.cols = width}); }
+
 static ft_linear_parameters add_linear(builder *b, const char *name, int64_t outputs, int64_t inputs) {
-    int weight = add(b, name, ".weight", outputs, inputs, true, false);
-    return (ft_linear_parameters){weight, add(b, name, ".bias", 0, outputs, false, false), inputs, outputs};
+    int weight = add_matrix(b, name, outputs, inputs);
+    return (ft_linear_parameters){weight, add_bias(b, name, outputs), inputs, outputs};
 }
 
 static void add_norm(builder *b, const char *name, int64_t width, int *gamma, int *beta) {
-    *gamma = add(b, name, ".weight", 0, width, false, false);
-    *beta = add(b, name, ".bias", 0, width, false, false);
+    *gamma = add(b, name, ".weight", (ft_parameter_spec){.cols = width});
+    *beta = add_bias(b, name, width);
+}
+
+// Queries, keys and values, their weights in one block and their biases in another.
+static void add_qkv(builder *b, const ft_model *m, ft_layer_parameters *l) {
+    const ft_layer_names *n = &m->family->names;
+    int64_t h = m->hidden;
+    if (n->qkv != NULL) {
+        l->qkv_weight = add(b, n->qkv, ".weight", (ft_parameter_spec){.rows = 3 * h, .cols = h, .heads = m->heads, .decay = true});
+        l->qkv_bias = add(b, n->query, "", (ft_parameter_spec){.cols = h});
+        add(b, n->value, "", (ft_parameter_spec){.cols = h, .gap = h, .joins_group = true});
+        return;
+    }
+    const ft_parameter_spec weight = {.rows = h, .cols = h, .decay = true, .joins_group = true};
+    const ft_parameter_spec bias = {.cols = h, .joins_group = true};
+    l->qkv_weight = add_matrix(b, n->query, h, h);
+    add(b, n->key, ".weight", weight);
+    add(b, n->value, ".weight", weight);
+    l->qkv_bias = add_bias(b, n->query, h);
+    add(b, n->key, ".bias", bias);
+    add(b, n->value, ".bias", bias);
 }
 
 // The layer's own key and query project the relative positions, or two layers of their own do.
 static void add_position_projections(builder *b, ft_model *m, const ft_relative_config *r, ft_layer_parameters *l) {
+    const ft_layer_names *n = &m->family->names;
     int64_t h = m->hidden;
-    const ft_linear_parameters none = {.weight = -1, .bias = -1};
+    const ft_linear_parameters none = {.weight = -1, .bias = -1, .inputs = h, .outputs = h};
     l->pos_key = l->pos_query = none;
-    if (r->c2p)
-        l->pos_key = r->shared ? (ft_linear_parameters){l->qkv_weight + 1, l->qkv_bias + 1, h, h}
-                               : add_linear(b, "attention.self.pos_key_proj", h, h);
-    if (r->p2c)
-        l->pos_query = r->shared ? (ft_linear_parameters){l->qkv_weight, l->qkv_bias, h, h}
-                                 : add_linear(b, "attention.self.pos_query_proj", h, h);
+    if (r->c2p && r->shared) l->pos_key = (ft_linear_parameters){l->qkv_weight + 1, l->qkv_bias + 1, h, h};
+    else if (r->c2p && n->pos_key_without_bias) l->pos_key.weight = add_matrix(b, n->pos_key, h, h);
+    else if (r->c2p) l->pos_key = add_linear(b, n->pos_key, h, h);
+    if (r->p2c && r->shared) l->pos_query = (ft_linear_parameters){l->qkv_weight, l->qkv_bias, h, h};
+    else if (r->p2c) l->pos_query = add_linear(b, n->pos_query, h, h);
 }
 
 static void add_layer(builder *b, ft_model *m, const ft_relative_config *r, int index) {
@@ -65,12 +88,7 @@ static void add_layer(builder *b, ft_model *m, const ft_relative_config *r, int 
     add_norm(b, n->norm1, h, &l->norm1_gamma, &l->norm1_beta);
     ft_linear_parameters output = add_linear(b, n->output, h, h);
     l->output_weight = output.weight, l->output_bias = output.bias;
-    l->qkv_weight = add(b, n->query, ".weight", h, h, true, false);
-    add(b, n->key, ".weight", h, h, true, true);
-    add(b, n->value, ".weight", h, h, true, true);
-    l->qkv_bias = add(b, n->query, ".bias", 0, h, false, false);
-    add(b, n->key, ".bias", 0, h, false, true);
-    add(b, n->value, ".bias", 0, h, false, true);
+    add_qkv(b, m, l);
     add_position_projections(b, m, r, l);
 }
 
@@ -94,7 +112,7 @@ static void add_relative(builder *b, ft_model *m, const ft_relative_config *r) {
     b->trainable = m->embeddings_trained;
     snprintf(b->prefix, sizeof b->prefix, "%sencoder.", m->family->prefix);
     if (r->norm) add_norm(b, "LayerNorm", m->hidden, &m->relative.gamma, &m->relative.beta);
-    m->relative.table = add(b, "rel_embeddings", ".weight", m->relative.rows, m->hidden, true, false);
+    m->relative.table = add_matrix(b, "rel_embeddings", m->relative.rows, m->hidden);
 }
 
 // The numbers that the attention and the dropout of the table read, on the device.
@@ -130,14 +148,14 @@ static void add_embeddings(builder *b, ft_model *m, const ft_model_config *c) {
     add_norm(b, "LayerNorm", behind ? width : m->hidden, &m->embedding_gamma, &m->embedding_beta);
     if (width != m->hidden && !behind) {
         snprintf(b->prefix, sizeof b->prefix, "%s", m->family->prefix);
-        m->widening.weight = add(b, m->family->widening_name, ".weight", m->hidden, width, true, false);
+        m->widening.weight = add_matrix(b, m->family->widening_name, m->hidden, width);
         snprintf(b->prefix, sizeof b->prefix, "%sembeddings.", m->family->prefix);
     }
     if (c->type_vocab_size > 0)
-        m->token_type = add(b, "token_type_embeddings", ".weight", c->type_vocab_size, width, true, false);
+        m->token_type = add_matrix(b, "token_type_embeddings", c->type_vocab_size, width);
     if (c->position_rows > 0)
-        m->position = add(b, "position_embeddings", ".weight", c->position_rows, width, true, false);
-    m->word = add(b, "word_embeddings", ".weight", c->vocab_size, width, true, false);
+        m->position = add_matrix(b, "position_embeddings", c->position_rows, width);
+    m->word = add_matrix(b, "word_embeddings", c->vocab_size, width);
 }
 
 static double or_else(double value, double fallback) { return isnan(value) ? fallback : value; }
@@ -165,10 +183,11 @@ ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_
     m->intermediate = c->intermediate_size;
     m->embedding_width = c->embedding_size;
     m->activation = c->hidden_act;
+    m->key_bias = c->family->names.qkv == NULL;
     m->epsilon = (float)c->layer_norm_eps;
     m->labels = label_count;
     m->padding_id = (int32_t)c->pad_token_id;
-    m->first_position = c->position_rows > 0 ? (int32_t)(c->position_rows - c->max_position_embeddings) : 0;
+    m->position_padding = c->family->positions == FT_POSITIONS_BEHIND_PADDING ? m->padding_id : -1;
     m->score_scale = 1.0f / sqrtf((float)(m->head_dim * c->relative.factor));
     m->hidden_dropout = (float)or_else(o->model.hidden_dropout, c->hidden_dropout_prob);
     m->attention_dropout = (float)or_else(o->model.attention_dropout, c->attention_probs_dropout_prob);

@@ -32,7 +32,7 @@ typedef struct ft_linear_parameters {
 } ft_linear_parameters;
 
 typedef struct ft_layer_parameters {
-    int qkv_weight, qkv_bias; // of query; key and value stand right behind
+    int qkv_weight, qkv_bias; // of query, or of all three; key and value stand right behind
     int output_weight, output_bias, norm1_gamma, norm1_beta;
     int up_weight, up_bias, down_weight, down_bias, norm2_gamma, norm2_beta;
     ft_linear_parameters pos_key, pos_query; // of the relative positions; may be those of key and query
@@ -58,9 +58,10 @@ typedef struct ft_model {
     int32_t layers, heads, head_dim;
     int64_t hidden, intermediate, embedding_width;
     ft_activation activation;
+    bool key_bias; // false: a third of zeros stands in its place
     float epsilon;
     int32_t labels, padding_id;
-    int32_t first_position; // row of the position table that token 0 has
+    int32_t position_padding; // for ft_batch: the padding id where positions are counted behind it, else -1
     // registry
     int word, position, token_type, embedding_gamma, embedding_beta; // -1: the family has none
     ft_linear_parameters widening; // weight -1: the tables are as wide as the rows of the layers

@@ -52,7 +52,7 @@ static ft_status draw_part(void *context, int64_t first, int64_t count, float *o
 static ft_status draw_parameter(ft_model *m, int index, double initializer_range, uint64_t seed, ft_staging *staging) {
     const ft_parameter *p = &m->parameters.list[index];
     drawing d = {.parameter = p, .key = ft_splitmix64(seed) ^ name_hash(p->name), .range = initializer_range};
-    bool padded = index == m->word || (index == m->position && m->first_position > 0);
+    bool padded = index == m->word || (index == m->position && m->position_padding >= 0);
     if (padded && m->padding_id >= 0) {
         d.zero_first = (int64_t)m->padding_id * p->cols;
         d.zero_last = d.zero_first + p->cols;
@@ -99,9 +99,9 @@ static void shape_text(const int64_t *shape, int rank, char *out, size_t size) {
 }
 
 static ft_status check_shape(const ft_model *m, const ft_safetensors *file, const ft_safetensor *t, const ft_parameter *p) {
-    int rank = p->rows > 0 ? 2 : 1;
-    int64_t want[2] = {p->rows > 0 ? p->rows : p->cols, p->cols};
-    if (t->rank == rank && t->shape[0] == want[0] && (rank == 1 || t->shape[1] == want[1])) return FT_OK;
+    int64_t want[2];
+    int rank = ft_parameter_shape(p, want);
+    if (t->rank == rank && memcmp(t->shape, want, (size_t)rank * sizeof *want) == 0) return FT_OK;
     char have_text[128], want_text[64];
     shape_text(t->shape, t->rank, have_text, sizeof have_text);
     shape_text(want, rank, want_text, sizeof want_text);
@@ -117,15 +117,28 @@ static ft_status check_shape(const ft_model *m, const ft_safetensors *file, cons
 typedef struct loading {
     const ft_safetensors *file;
     const ft_safetensor *tensor;
+    int64_t from; // element of the tensor that is the first of the piece
 } loading;
 
 static ft_status load_part(void *context, int64_t first, int64_t count, float *out) {
     const loading *l = context;
+    first += l->from;
     FT_TRY(ft_safetensor_part_to_f32(l->file, l->tensor, first, count, out));
     for (int64_t i = 0; i < count; i++)
         if (!isfinite(out[i]))
             return ft_fail(FT_INVALID, ft_safetensors_path(l->file), "tensor %s holds a value that is not finite at element %lld",
                            l->tensor->name, (long long)(first + i));
+    return FT_OK;
+}
+
+static ft_status load_parameter(ft_model *m, int index, const ft_safetensors *file, const ft_safetensor *t, ft_staging *staging) {
+    const ft_parameter *p = &m->parameters.list[index];
+    float *weight = ft_parameter_weight(&m->parameters, index).data;
+    for (int64_t done = 0, count; done < p->count; done += count) {
+        count = p->count - done;
+        int64_t place = ft_parameter_place(p, done, &count);
+        FT_TRY(ft_staging_upload(staging, weight + place, count, load_part, &(loading){file, t, done}));
+    }
     return FT_OK;
 }
 
@@ -155,8 +168,7 @@ static ft_status load_all(ft_model *m, const ft_safetensors *file, double range,
             continue;
         }
         FT_TRY(check_shape(m, file, t, p));
-        loading l = {file, t};
-        FT_TRY(ft_staging_upload(staging, ft_parameter_weight(&m->parameters, i).data, p->count, load_part, &l));
+        FT_TRY(load_parameter(m, i, file, t, staging));
         for (int k = 0; k < tensors; k++)
             if (ft_safetensors_at(file, k) == t) used[k] = true;
     }
@@ -200,9 +212,17 @@ typedef struct weights_source {
 
 static ft_status fetch_weight(void *context, int index, size_t offset, size_t bytes, const void **data) {
     weights_source *s = context;
+    const ft_parameter *p = &s->model->parameters.list[index];
     const float *weight = ft_parameter_weight(&s->model->parameters, index).data;
+    const ft_device_functions *device = s->model->device->functions;
+    int64_t first = (int64_t)(offset / sizeof(float)), total = (int64_t)(bytes / sizeof(float));
+    for (int64_t done = 0, count; done < total; done += count) {
+        count = total - done;
+        int64_t place = ft_parameter_place(p, first + done, &count);
+        FT_TRY(device->download(s->model->device, s->staging.data + done, weight + place, (size_t)count * sizeof(float)));
+    }
     *data = s->staging.data;
-    return ft_staging_download(&s->staging, weight + offset / sizeof(float), (int64_t)(bytes / sizeof(float)));
+    return device->sync(s->model->device);
 }
 
 static ft_status write_weights(ft_model *m, const char *path, FILE *out, ft_arena *arena) {
@@ -211,11 +231,8 @@ static ft_status write_weights(ft_model *m, const char *path, FILE *out, ft_aren
     if (tensors == NULL) return FT_NO_MEMORY;
     for (int i = 0; i < count; i++) {
         const ft_parameter *p = &m->parameters.list[i];
-        tensors[i] = (ft_safetensor){.name = p->name,
-                                     .dtype = FT_F32,
-                                     .rank = p->rows > 0 ? 2 : 1,
-                                     .shape = {p->rows > 0 ? p->rows : p->cols, p->rows > 0 ? p->cols : 0},
-                                     .bytes = (size_t)p->count * sizeof(float)};
+        tensors[i] = (ft_safetensor){.name = p->name, .dtype = FT_F32, .bytes = (size_t)p->count * sizeof(float)};
+        tensors[i].rank = ft_parameter_shape(p, tensors[i].shape);
     }
     weights_source source = {.model = m};
     FT_TRY(ft_staging_open(m->memory, &source.staging));

@@ -19,6 +19,8 @@ int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec) {
                                        .rows = spec.rows,
                                        .cols = spec.cols,
                                        .count = (spec.rows ? spec.rows : 1) * spec.cols,
+                                       .gap = spec.gap,
+                                       .heads = spec.heads,
                                        .trainable = spec.trainable,
                                        .decay = spec.decay,
                                        .starts_group = !spec.joins_group,
@@ -32,8 +34,8 @@ static int64_t place(ft_parameters *p, bool trainable, int64_t at) {
         ft_parameter *q = &p->list[i];
         if (q->trainable != trainable) continue;
         if (q->starts_group) at = (at + GROUP_ALIGN - 1) / GROUP_ALIGN * GROUP_ALIGN;
-        q->offset = at;
-        at += q->count;
+        q->offset = at + q->gap;
+        at = q->offset + q->count;
     }
     return (at + GROUP_ALIGN - 1) / GROUP_ALIGN * GROUP_ALIGN;
 }
@@ -105,6 +107,20 @@ int ft_parameters_find(const ft_parameters *p, const char *name) {
     for (int i = 0; i < p->count; i++)
         if (strcmp(p->list[i].name, name) == 0) return i;
     return -1;
+}
+
+int ft_parameter_shape(const ft_parameter *p, int64_t shape[2]) {
+    shape[0] = p->rows > 0 ? p->rows : p->cols;
+    shape[1] = p->rows > 0 ? p->cols : 0;
+    return p->rows > 0 ? 2 : 1;
+}
+
+int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *count) {
+    if (p->heads == 0) return element;
+    int64_t hidden = p->rows / 3, width = hidden / p->heads, piece = width * p->cols;
+    int64_t block = element / piece, within = element % piece; // Q, K, V of head 0, of head 1, ...
+    if (*count > piece - within) *count = piece - within;
+    return (block % 3 * hidden + block / 3 * width) * p->cols + within;
 }
 
 static ft_tensor view(const ft_parameter *q, float *base) {

@@ -2,8 +2,9 @@
 //
 // Parameters are added in the order in which the backward pass completes their gradients (head first, embeddings last).
 // ft_parameters_allocate then lays all trainable ones at the front of one flat fp32 buffer, the frozen ones behind them;
-// gradients, moments and the optimizer work on ranges of [0, trainable). Groups (Q, K and V) stand back to back without
-// gaps, so that one product can use them as one matrix; every group begins at a multiple of 64 elements.
+// gradients, moments and the optimizer work on ranges of [0, trainable). Groups (Q, K and V) stand back to back, so that
+// one product can use them as one matrix; every group begins at a multiple of 64 elements. What belongs to no parameter
+// is zero and stays zero: it has no gradient.
 #ifndef FT_PARAMETERS_H
 #define FT_PARAMETERS_H
 
@@ -15,6 +16,8 @@ typedef struct ft_parameter {
     int64_t rows, cols;   // a vector has rows == 0 (shape [cols])
     int64_t count;        // elements
     int64_t offset;       // in the flat buffers, elements
+    int64_t gap;          // zeros in front of it, inside its group: where others have a parameter
+    int heads;            // > 0: queries, keys and values in one, here one after the other, in files head by head
     bool trainable, decay, starts_group;
     bool head;            // drawn when the checkpoint lacks it
 } ft_parameter;
@@ -35,7 +38,9 @@ typedef struct ft_parameters {
 typedef struct ft_parameter_spec {
     const char *name;
     int64_t rows, cols; // rows 0: vector
-    bool trainable, decay, joins_group, head; // joins_group: stands right behind the previous parameter
+    int64_t gap;
+    int heads;
+    bool trainable, decay, joins_group, head; // joins_group: stands right behind the previous parameter, `gap` aside
 } ft_parameter_spec;
 
 // Returns the index, or -1 with the error set.
@@ -46,6 +51,12 @@ ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory);
 ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay);
 void ft_parameters_free(ft_parameters *p); // {0} is fine
 int ft_parameters_find(const ft_parameters *p, const char *name); // -1 if absent
+
+// The shape that a file gives the parameter; returns the rank.
+int ft_parameter_shape(const ft_parameter *p, int64_t shape[2]);
+// Where element `element` of the tensor in a file stands in the parameter, and how many of the *count elements from there
+// on follow it in both: *count becomes that.
+int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *count);
 
 ft_tensor ft_parameter_weight(const ft_parameters *p, int index);
 // Absent for a frozen parameter or without training buffers.

@@ -1,11 +1,16 @@
 // relative.c - DeBERTa's table of relative positions: normalised once a micro-batch, projected once a layer, and back.
 //
-//   R = LN(table) or the table;  R_l = dropout(R);  PK = R_l Wk^T + bk;  PQ = R_l Wq^T + bq
+//   R = LN(table) or the table;  R_l = dropout(R);  PK = R_l Wk^T (+ bk);  PQ = R_l Wq^T + bq
 // The dropout of R_l is keyed by step and layer alone: all sequences of a step share it, however they are split.
 #include "engine/model/layers.h"
 
-static ft_tensor weight(const ft_pass *pass, int index) { return ft_parameter_weight(&pass->model->parameters, index); }
-static ft_tensor gradient(const ft_pass *pass, int index) { return ft_parameter_gradient(&pass->model->parameters, index); }
+// Absent for the bias that a projection may lack.
+static ft_tensor weight(const ft_pass *pass, int index) {
+    return index < 0 ? ft_absent() : ft_parameter_weight(&pass->model->parameters, index);
+}
+static ft_tensor gradient(const ft_pass *pass, int index) {
+    return index < 0 ? ft_absent() : ft_parameter_gradient(&pass->model->parameters, index);
+}
 
 static ft_status table_of(ft_pass *pass, int64_t cols, int layer, const char *name, ft_tensor *out) {
     return ft_pass_tensor(pass, FT_ROWS_RELATIVE, cols, FT_MEM_ACTIVATIONS, layer, name, out);

@@ -2,6 +2,7 @@
 #include "engine/io/json.h"
 #include "engine/model/model_config.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <string.h>
 #include <strings.h>
@@ -18,19 +19,36 @@ static bool has_word(const char *list, const char *word) {
 }
 
 static ft_status add_term(ft_relative_config *r, const char *word, const char *path) {
-    if (strcasecmp(word, "c2p") == 0) r->c2p = true;
-    else if (strcasecmp(word, "p2c") == 0) r->p2c = true;
+    if (strcmp(word, "c2p") == 0) r->c2p = true;
+    else if (strcmp(word, "p2c") == 0) r->p2c = true;
     else return ft_fail(FT_INVALID, path, "\"pos_att_type\" may hold \"c2p\" and \"p2c\", not \"%.40s\"", word);
     return FT_OK;
 }
 
-// A list of words, or one string of them with '|' between; null or "" is none.
-static ft_status read_terms(ft_relative_config *r, const json_t *json, const char *path) {
+// One string of words: any case, '|' between, white space around.
+static ft_status read_text(ft_relative_config *r, const char *text, int *words, const char *path) {
+    for (const char *at = text, *end; at != NULL; at = *end == '|' ? end + 1 : NULL) {
+        char word[48];
+        size_t length = 0;
+        at += strspn(at, " \t");
+        end = at + strcspn(at, "|");
+        for (const char *c = at; c < end && length + 1 < sizeof word; c++) word[length++] = (char)tolower((unsigned char)*c);
+        while (length > 0 && strchr(" \t", word[length - 1]) != NULL) length--;
+        word[length] = '\0';
+        FT_TRY(add_term(r, word, path));
+        ++*words;
+    }
+    return FT_OK;
+}
+
+// A list of words, or one string of them; null is none. The words of a list count as they are written.
+static ft_status read_terms(ft_relative_config *r, const json_t *json, int *words, const char *path) {
     const json_t *value = json_object_get(json, "pos_att_type");
+    *words = 0;
     if (value == NULL || json_is_null(value)) return FT_OK;
     if (json_is_array(value)) {
-        for (size_t i = 0; i < json_array_size(value); i++) {
-            const char *word = json_string_value(json_array_get(value, i));
+        for (; (size_t)*words < json_array_size(value); ++*words) {
+            const char *word = json_string_value(json_array_get(value, (size_t)*words));
             if (word == NULL) return ft_fail(FT_INVALID, path, "\"pos_att_type\" must be a list of strings");
             FT_TRY(add_term(r, word, path));
         }
@@ -38,36 +56,42 @@ static ft_status read_terms(ft_relative_config *r, const json_t *json, const cha
     }
     const char *text = json_string_value(value);
     if (text == NULL) return ft_fail(FT_INVALID, path, "\"pos_att_type\" must be a string or a list of strings");
-    while (*text != '\0') {
-        char word[48];
-        size_t length = strcspn(text, "|"), kept = length < sizeof word ? length : sizeof word - 1;
-        memcpy(word, text, kept);
-        word[kept] = '\0';
-        FT_TRY(add_term(r, word, path));
-        text += length + (text[length] == '|');
-    }
-    return FT_OK;
+    return read_text(r, text, words, path);
 }
 
-// What changes shapes or mathematics and is not computed here.
-static ft_status refuse_others(const ft_model_config *c, const char *path) {
-    int64_t kernel, head, pooler, head_size = c->hidden_size / c->num_attention_heads;
-    FT_TRY(ft_json_int(c->json, path, "conv_kernel_size", 0, 0, INT_MAX, &kernel));
-    if (kernel > 0) return ft_fail(FT_INVALID, path, "\"conv_kernel_size\" must be 0: the convolution of deberta-v2-xlarge is not supported");
-    FT_TRY(ft_json_int(c->json, path, "attention_head_size", head_size, 1, INT_MAX, &head));
-    if (head != head_size)
-        return ft_fail(FT_INVALID, path, "\"attention_head_size\" must be \"hidden_size\" / \"num_attention_heads\" = %lld, not %lld",
-                       (long long)head_size, (long long)head);
+static ft_status refuse_pooler_width(const ft_model_config *c, const char *path) {
+    int64_t pooler;
     FT_TRY(ft_json_int(c->json, path, "pooler_hidden_size", c->hidden_size, 1, INT_MAX, &pooler));
-    if (pooler != c->hidden_size)
-        return ft_fail(FT_INVALID, path, "\"pooler_hidden_size\" must be \"hidden_size\" %lld, not %lld", (long long)c->hidden_size,
-                       (long long)pooler);
-    return FT_OK;
+    if (pooler == c->hidden_size) return FT_OK;
+    return ft_fail(FT_INVALID, path, "\"pooler_hidden_size\" must be \"hidden_size\" %lld, not %lld", (long long)c->hidden_size,
+                   (long long)pooler);
+}
+
+// Variants of v1 that nobody published weights of.
+static ft_status refuse_talking_heads(const ft_model_config *c, const char *path) {
+    bool talking;
+    FT_TRY(ft_json_bool(c->json, path, "talking_head", false, &talking));
+    return talking ? ft_fail(FT_INVALID, path, "\"talking_head\" must be false: heads that mix are not supported") : FT_OK;
+}
+
+static ft_status refuse_head_width(const ft_model_config *c, const char *path) {
+    int64_t width = c->hidden_size / c->num_attention_heads, asked;
+    FT_TRY(ft_json_int(c->json, path, "attention_head_size", width, 1, INT_MAX, &asked));
+    if (asked == width) return FT_OK;
+    return ft_fail(FT_INVALID, path, "\"attention_head_size\" must be \"hidden_size\" / \"num_attention_heads\" = %lld, not %lld",
+                   (long long)width, (long long)asked);
+}
+
+static ft_status refuse_convolution(const ft_model_config *c, const char *path) {
+    int64_t kernel;
+    FT_TRY(ft_json_int(c->json, path, "conv_kernel_size", 0, INT_MIN, INT_MAX, &kernel));
+    if (kernel <= 0) return FT_OK;
+    return ft_fail(FT_INVALID, path, "\"conv_kernel_size\" must be 0: the convolution of deberta-v2-xlarge is not supported");
 }
 
 static ft_status read_rule(ft_relative_config *r, const ft_model_config *c, const char *path) {
-    int64_t buckets, furthest;
-    FT_TRY(ft_json_int(c->json, path, "position_buckets", -1, INT_MIN, 1 << 14, &buckets));
+    int64_t buckets = -1, furthest;
+    if (c->family->relative == FT_RELATIVE_BUCKETS) FT_TRY(ft_json_int(c->json, path, "position_buckets", -1, INT_MIN, 1 << 14, &buckets));
     FT_TRY(ft_json_int(c->json, path, "max_relative_positions", -1, INT_MIN, 1 << 14, &furthest));
     if (furthest < 1) furthest = c->position_rows;
     r->rule = (ft_relative_rule){.buckets = buckets > 0 ? (int32_t)buckets : 0, .furthest = (int32_t)furthest};
@@ -76,20 +100,30 @@ static ft_status read_rule(ft_relative_config *r, const ft_model_config *c, cons
     return status;
 }
 
-ft_status ft_relative_config_read(ft_model_config *c, const char *path) {
-    ft_relative_config *r = &c->relative;
-    bool on;
-    const char *norm, *activation;
-    FT_TRY(refuse_others(c, path));
-    FT_TRY(read_terms(r, c->json, path));
-    r->factor = 1 + (r->c2p ? 1 : 0) + (r->p2c ? 1 : 0); // counts what is listed, used or not
-    FT_TRY(ft_json_bool(c->json, path, "relative_attention", false, &on));
-    if (!on) r->c2p = r->p2c = false;
-    if (on) FT_TRY(read_rule(r, c, path));
-    r->table = on;
+// What v2 added; v1 ignores these keys.
+static ft_status read_variants(ft_relative_config *r, ft_model_config *c, const char *path) {
+    const char *norm;
+    FT_TRY(refuse_head_width(c, path));
     FT_TRY(ft_json_bool(c->json, path, "share_att_key", false, &r->shared));
     FT_TRY(ft_json_string(c->json, path, "norm_rel_ebd", "none", &norm));
-    r->norm = on && has_word(norm, "layer_norm");
+    r->norm = r->table && has_word(norm, "layer_norm");
+    return refuse_convolution(c, path);
+}
+
+ft_status ft_relative_config_read(ft_model_config *c, const char *path) {
+    ft_relative_config *r = &c->relative;
+    bool first = c->family->relative == FT_RELATIVE_DISTANCES;
+    const char *activation;
+    int words;
+    FT_TRY(refuse_pooler_width(c, path));
+    if (first) FT_TRY(refuse_talking_heads(c, path));
+    FT_TRY(read_terms(r, c->json, &words, path));
+    // Both count what is listed, used or not; v1 counts words, v2 terms.
+    r->factor = 1 + (first ? words : (r->c2p ? 1 : 0) + (r->p2c ? 1 : 0));
+    FT_TRY(ft_json_bool(c->json, path, "relative_attention", false, &r->table));
+    if (!r->table) r->c2p = r->p2c = false;
+    else FT_TRY(read_rule(r, c, path));
+    if (!first) FT_TRY(read_variants(r, c, path));
     FT_TRY(ft_json_bool(c->json, path, "position_biased_input", true, &r->absolute));
     FT_TRY(ft_json_number(c->json, path, "pooler_dropout", 0, &r->pooler_dropout));
     if (!(r->pooler_dropout >= 0 && r->pooler_dropout < 1))

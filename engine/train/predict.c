@@ -5,15 +5,17 @@
 #include <math.h>
 #include <string.h>
 
-ft_status ft_batch_buffers_create(ft_memory *memory, ft_capacity capacity, ft_batch_buffers *b) {
+ft_status ft_batch_buffers_create(const ft_model *model, ft_capacity capacity, ft_batch_buffers *b) {
+    ft_memory *memory = model->memory;
+    int32_t padding = model->position_padding;
     *b = (ft_batch_buffers){.memory = memory};
-    size_t bytes = ft_batch_bytes(capacity.sequences, capacity.tokens);
+    size_t bytes = ft_batch_bytes(capacity.sequences, capacity.tokens, padding);
     FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_DATA, "staging of a batch", &b->staging_block));
     FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_DATA, "batch", &b->device_block));
     ft_device *device = ft_memory_device(memory);
     FT_TRY(device->functions->fill(device, b->staging_block, 0, bytes)); // the gaps travel too
-    ft_batch_bind(&b->staging, b->staging_block, capacity.sequences, capacity.tokens);
-    ft_batch_bind(&b->device, b->device_block, capacity.sequences, capacity.tokens);
+    ft_batch_bind(&b->staging, b->staging_block, capacity.sequences, capacity.tokens, padding);
+    ft_batch_bind(&b->device, b->device_block, capacity.sequences, capacity.tokens, padding);
     return FT_OK;
 }
 
@@ -32,8 +34,8 @@ ft_status ft_batch_buffers_load(ft_batch_buffers *b, const ft_dataset *data, con
     b->device.sequences = b->staging.sequences;
     b->device.tokens = b->staging.tokens;
     b->device.longest = b->staging.longest;
-    return device->functions->upload(device, b->device_block, b->staging_block,
-                                     ft_batch_bytes(b->staging.capacity_sequences, b->staging.capacity_tokens));
+    size_t bytes = ft_batch_bytes(b->staging.capacity_sequences, b->staging.capacity_tokens, b->staging.position_padding);
+    return device->functions->upload(device, b->device_block, b->staging_block, bytes);
 }
 
 static float cross_entropy(const float *logits, int classes, int label) {
@@ -64,7 +66,7 @@ static ft_status predict_all(ft_prediction *p, const ft_dataset *data, ft_batch_
 ft_status ft_predict_open(ft_model *model, ft_capacity capacity, ft_prediction *p) {
     *p = (ft_prediction){.model = model, .capacity = capacity};
     ft_memory_set_phase(model->memory, FT_PHASE_EVAL);
-    FT_TRY(ft_batch_buffers_create(model->memory, capacity, &p->buffers));
+    FT_TRY(ft_batch_buffers_create(model, capacity, &p->buffers));
     return ft_memory_alloc(model->memory, (size_t)capacity.sequences * (size_t)model->labels * sizeof(float), FT_MEM_ACTIVATIONS,
                            "logits", &p->logits);
 }

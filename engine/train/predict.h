@@ -10,7 +10,8 @@ typedef struct ft_batch_buffers {
     void *staging_block, *device_block;
     ft_batch staging, device;
 } ft_batch_buffers;
-ft_status ft_batch_buffers_create(ft_memory *memory, ft_capacity capacity, ft_batch_buffers *buffers);
+// For the batches of `model`, which may count positions its own way.
+ft_status ft_batch_buffers_create(const ft_model *model, ft_capacity capacity, ft_batch_buffers *buffers);
 void ft_batch_buffers_free(ft_batch_buffers *buffers); // {0} is fine
 // Fills the staging batch (see ft_batch_fill) and brings it to the device.
 ft_status ft_batch_buffers_load(ft_batch_buffers *buffers, const ft_dataset *data, const int32_t *order, int64_t first,

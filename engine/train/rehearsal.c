@@ -28,7 +28,7 @@ typedef struct recording {
 
 static ft_status record_training(recording *r, const ft_config *config, const ft_step_sizes *sizes) {
     FT_TRY(ft_model_prepare_training(&r->model, config->train.weight_decay));
-    FT_TRY(ft_batch_buffers_create(r->memory, sizes->train, &r->batch));
+    FT_TRY(ft_batch_buffers_create(&r->model, sizes->train, &r->batch));
     FT_TRY(ft_memory_alloc(r->memory, (size_t)sizes->examples * sizeof(float), FT_MEM_DATA, "losses", &r->losses));
     FT_TRY(ft_memory_alloc(r->memory, sizeof(ft_step_state), FT_MEM_DATA, "step state", &r->step));
     FT_TRY(ft_memory_alloc(r->memory, sizeof(ft_update_state), FT_MEM_OPTIMIZER, "update state", &r->update));
@@ -38,7 +38,7 @@ static ft_status record_training(recording *r, const ft_config *config, const ft
 }
 
 static ft_status record_prediction(recording *r, ft_capacity capacity) {
-    FT_TRY(ft_batch_buffers_create(r->memory, capacity, &r->batch));
+    FT_TRY(ft_batch_buffers_create(&r->model, capacity, &r->batch));
     FT_TRY(ft_memory_alloc(r->memory, (size_t)capacity.sequences * (size_t)r->model.labels * sizeof(float), FT_MEM_ACTIVATIONS,
                            "logits", &r->logits));
     fill_to(&r->batch.device, capacity);

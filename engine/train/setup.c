@@ -147,7 +147,7 @@ static ft_status open_model(ft_trainer *t, const ft_trainer_source *source) {
 static ft_status allocate_step(ft_trainer *t) {
     void *data;
     FT_TRY(ft_model_prepare_training(&t->model, t->config->train.weight_decay));
-    FT_TRY(ft_batch_buffers_create(t->memory, t->plan.capacity, &t->buffers));
+    FT_TRY(ft_batch_buffers_create(&t->model, t->plan.capacity, &t->buffers));
     FT_TRY(ft_memory_alloc(t->memory, sizeof *t->step_state, FT_MEM_DATA, "step state", &data));
     t->step_state = data;
     FT_TRY(ft_memory_alloc(t->memory, sizeof *t->update_state, FT_MEM_OPTIMIZER, "update state", &data));

@@ -45,6 +45,25 @@ static inline float *expected(const fixture *f, const char *name, int64_t *count
     return out;
 }
 
+// "<what>.<name of the parameter>", its rows in the order in which the model has them.
+static inline float *expected_parameter(const fixture *f, const char *what, const ft_parameter *p) {
+    char name[256];
+    int64_t n;
+    snprintf(name, sizeof name, "%s.%s", what, p->name);
+    float *file = expected(f, name, &n);
+    assert_int_equal(n, p->count);
+    if (p->heads == 0) return file;
+    float *out = malloc((size_t)n * sizeof *out);
+    int64_t hidden = p->cols, width = hidden / p->heads; // rows of the file: q, k, v of head 0, of head 1, ...
+    for (int64_t part = 0; part < 3; part++)
+        for (int64_t channel = 0; channel < hidden; channel++) {
+            int64_t row = channel / width * 3 * width + part * width + channel % width;
+            memcpy(out + (part * hidden + channel) * p->cols, file + row * p->cols, (size_t)p->cols * sizeof *out);
+        }
+    free(file);
+    return out;
+}
+
 static inline int32_t *expected_ints(const fixture *f, const char *name, int64_t *count) {
     const ft_safetensor *t = ft_safetensors_find(f->expect, name);
     if (t == NULL || t->dtype != FT_I32) fail_msg("%s is not an int32 tensor of expect.safetensors", name);
@@ -130,7 +149,7 @@ static inline void gradients_of(fixture *f, const int32_t *order, int64_t first,
         at += count;
     }
     ft_batch_buffers buffers;
-    OK(ft_batch_buffers_create(f->memory, capacity, &buffers));
+    OK(ft_batch_buffers_create(&f->model, capacity, &buffers));
     void *step, *device_losses;
     OK(ft_memory_alloc(f->memory, sizeof state, FT_MEM_DATA, "step", &step));
     OK(ft_memory_alloc(f->memory, (size_t)(last - first) * sizeof(float), FT_MEM_DATA, "losses", &device_losses));

@@ -26,30 +26,37 @@ static int make_data(void **state) {
     return offsets[EXAMPLES] == TOKENS ? 0 : 1;
 }
 
-static ft_batch make_batch(int32_t sequences, int32_t tokens) {
+enum { PADDING_ID = 1, FROM_0 = -1 };
+
+static ft_batch make_batch_behind(int32_t sequences, int32_t tokens, int32_t padding) {
     ft_batch batch;
-    void *storage = malloc(ft_batch_bytes(sequences, tokens));
+    size_t bytes = ft_batch_bytes(sequences, tokens, padding);
+    void *storage = malloc(bytes);
     assert_non_null(storage);
-    memset(storage, 0xAB, ft_batch_bytes(sequences, tokens)); // zeros found later were written
-    ft_batch_bind(&batch, storage, sequences, tokens);
+    memset(storage, 0xAB, bytes); // zeros found later were written
+    ft_batch_bind(&batch, storage, sequences, tokens, padding);
     return batch;
 }
 
+static ft_batch make_batch(int32_t sequences, int32_t tokens) { return make_batch_behind(sequences, tokens, FROM_0); }
+
 static void arrays_do_not_overlap(void **state) {
     const int32_t sizes[][2] = {{0, 0}, {1, 1}, {63, 64}, {64, 65}, {32, 4096}, {1000, 1}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        int32_t s = sizes[i][0], t = sizes[i][1];
-        size_t bytes = ft_batch_bytes(s, t);
+    for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
+        int32_t s = sizes[i / 2][0], t = sizes[i / 2][1], padding = i % 2 ? PADDING_ID : FROM_0;
+        size_t bytes = ft_batch_bytes(s, t, padding);
         char *base = aligned_alloc(256, bytes > 0 ? bytes : 256);
         assert_non_null(base);
         ft_batch batch;
-        ft_batch_bind(&batch, base, s, t);
+        ft_batch_bind(&batch, base, s, t, padding);
+        if (padding == FROM_0) assert_ptr_equal(batch.position_row, batch.token_position);
         const struct {
             void *at;
             size_t bytes;
         } array[] = {{batch.ids, 4 * (size_t)t},
                      {batch.token_slot, 4 * (size_t)t},
                      {batch.token_position, 4 * (size_t)t},
+                     {padding == FROM_0 ? batch.token_type : batch.position_row, padding == FROM_0 ? 0 : 4 * (size_t)t},
                      {batch.token_type, 4 * (size_t)t},
                      {batch.cu_seqlens, 4 * (size_t)s + 4},
                      {batch.first_row, 4 * (size_t)s},
@@ -75,7 +82,7 @@ static void arrays_do_not_overlap(void **state) {
 static void bind_reads_and_writes_nothing(void **state) {
     ft_batch host = make_batch(5, 100), device;
     char *far = (char *)(uintptr_t)0x7f0000000000;
-    ft_batch_bind(&device, far, 5, 100);
+    ft_batch_bind(&device, far, 5, 100, FROM_0);
     assert_ptr_equal(device.storage, far);
     assert_int_equal((char *)device.label - far, (char *)host.label - (char *)host.storage);
     assert_int_equal((char *)device.cu_seqlens - far, (char *)host.cu_seqlens - (char *)host.storage);
@@ -171,6 +178,18 @@ static void fill(void **state) {
     free(batch.storage);
 }
 
+// RoBERTa's rule: a text's own padding tokens have the row of the padding id, and nobody counts them.
+static void positions_behind_the_padding(void **state) {
+    int32_t text[] = {7, 1, 8, 1, 1, 9, 1, 5};
+    int64_t bounds[] = {0, 6, 8};
+    ft_dataset padded = {.examples = 2, .tokens = 8, .ids = text, .offset = bounds};
+    ft_batch batch = make_batch_behind(2, 8, PADDING_ID);
+    assert_int_equal(ft_batch_fill(&batch, &padded, NULL, 0, 2, 0), FT_OK);
+    assert_memory_equal(batch.position_row, ((const int32_t[]){2, 1, 3, 1, 1, 4, 1, 2}), 8 * sizeof(int32_t));
+    assert_memory_equal(batch.token_position, ((const int32_t[]){0, 1, 2, 3, 4, 5, 0, 1}), 8 * sizeof(int32_t));
+    free(batch.storage);
+}
+
 static void too_much_is_refused(void **state) {
     const int32_t beyond[] = {6}, negative[] = {-1};
     ft_batch batch = make_batch(2, 8);
@@ -193,6 +212,7 @@ int main(void) {
         cmocka_unit_test(cuts),
         cmocka_unit_test(pieces_make_the_whole),
         cmocka_unit_test(fill),
+        cmocka_unit_test(positions_behind_the_padding),
         cmocka_unit_test(too_much_is_refused),
     };
     return cmocka_run_group_tests(tests, make_data, NULL);

@@ -7,7 +7,8 @@
 
 static const char *const models[] = {"bert_gelu", "bert_gelu_new", "bert_relu", "bert_old_names", "roberta", "xlm_roberta", "distilbert",
                                      "electra", "electra_even", "deberta_v3", "deberta_v2_unshared", "deberta_v2_c2p",
-                                     "deberta_v2_p2c", "deberta_v2_plain"};
+                                     "deberta_v2_p2c", "deberta_v2_plain", "deberta_v1", "deberta_v1_c2p",
+                                     "deberta_v1_p2c"};
 enum { MODELS = sizeof models / sizeof models[0] };
 
 typedef struct seen {
@@ -78,17 +79,14 @@ static void check_gradients(fixture *f) {
     float *got = host_gradients(f);
     for (int i = 0; i < p->count; i++) {
         const ft_parameter *q = &p->list[i];
-        char name[200];
         double scale = 0; // the largest gradient norm in this layer
         for (int k = 0; k < p->count; k++) {
             if (layer_of(f, p->list[k].name) != layer_of(f, q->name)) continue;
-            snprintf(name, sizeof name, "grad.%s", p->list[k].name);
-            float *other = expected(f, name, NULL);
+            float *other = expected_parameter(f, "grad", &p->list[k]);
             scale = fmax(scale, norm_of(other, p->list[k].count));
             free(other);
         }
-        snprintf(name, sizeof name, "grad.%s", q->name);
-        float *want = expected(f, name, NULL);
+        float *want = expected_parameter(f, "grad", q);
         double bound = 1e-5 * fmax(norm_of(want, q->count), 1e-3 * scale);
         if (has_no_gradient(f, q->name)) bound = 1e-6 * scale; // zero in exact arithmetic
         double error = distance(got + q->offset, want, q->count);
@@ -246,9 +244,7 @@ static void test_thirty_steps(void **state) {
         ft_memory_free(f.memory, device_update);
         for (int i = 0; i < f.model.parameters.count; i++) {
             const ft_parameter *q = &f.model.parameters.list[i];
-            char name[200];
-            snprintf(name, sizeof name, "after.%s", q->name);
-            float *want = expected(&f, name, NULL);
+            float *want = expected_parameter(&f, "after", q);
             double error = distance(ft_parameter_weight(&f.model.parameters, i).data, want, q->count);
             if (!has_no_gradient(&f, q->name) && !(error <= 3e-5 * norm_of(want, q->count)))
                 fail_msg("%s after 30 steps: %s differs by %.3g of %.3g", models[m], q->name, error, norm_of(want, q->count));

@@ -84,7 +84,7 @@ static void test_family(void **state) {
         ft_model_config c;
         assert_int_equal(ft_model_config_parse(bad[i], strlen(bad[i]), "config.json", &c), FT_INVALID);
         assert_int_equal(ft_error_hint_count(), 1);
-        assert_string_equal(ft_error_hint(0), "supported: bert, roberta, xlm-roberta, distilbert, electra, deberta-v2");
+        assert_string_equal(ft_error_hint(0), "supported: bert, roberta, xlm-roberta, distilbert, electra, deberta, deberta-v2");
         if (i >= 2) assert_non_null(strstr(ft_error_message(), "is not supported"));
     }
     ft_model_config c;
@@ -144,6 +144,31 @@ static void test_families(void **state) { // defaults, keys and the rules of pos
     assert_int_equal(c.relative.factor, 2);
     assert_int_equal(c.max_position_embeddings, 512);
     ft_model_config_free(&c);
+    c = of_family(V2 ", \"relative_attention\": true, \"pos_att_type\": \" C2P | p2c\"}");
+    assert_true(c.relative.c2p && c.relative.p2c);
+    ft_model_config_free(&c);
+#define V1 "{\"model_type\": \"deberta\", \"hidden_size\": 24, \"num_attention_heads\": 4"
+    // v1 has neither buckets nor shared projections nor a norm of the table, whatever the file says.
+    c = of_family(V1 ", \"relative_attention\": true, \"position_buckets\": 8, \"share_att_key\": true, \"norm_rel_ebd\": \"layer_norm\", "
+                     "\"attention_head_size\": 99, \"pos_att_type\": [\"p2c\"]}");
+    assert_true(c.relative.table && !c.relative.c2p && c.relative.p2c && !c.relative.norm && !c.relative.shared && c.relative.absolute);
+    assert_int_equal(c.relative.rule.buckets, 0);
+    assert_int_equal(c.relative.rule.furthest, 512);
+    assert_int_equal(c.relative.factor, 2);
+    assert_int_equal(c.vocab_size, 50265);
+    assert_true(c.layer_norm_eps == 1e-7);
+    ft_model_config_free(&c);
+    c = of_family(V1 ", \"relative_attention\": true, \"pos_att_type\": [\"c2p\", \"c2p\"]}"); // it counts words
+    assert_int_equal(c.relative.factor, 3);
+    ft_model_config_free(&c);
+    refused_family(V1 ", \"talking_head\": true}", "\"talking_head\" must be false: heads that mix are not supported");
+    refused_family(V1 ", \"pooler_hidden_size\": 8}", "\"pooler_hidden_size\" must be \"hidden_size\" 24, not 8");
+    refused_family(V1 ", \"pos_att_type\": \"\"}", "\"pos_att_type\" may hold \"c2p\" and \"p2c\", not \"\"");
+    refused_family(V1 ", \"position_embedding_type\": \"relative_key\"}",
+                   "\"position_embedding_type\" must be \"absolute\", \"relative_key\" is not supported");
+    refused_family(V2 ", \"pos_att_type\": [\"C2P\"]}", "\"pos_att_type\" may hold \"c2p\" and \"p2c\", not \"C2P\"");
+    refused_family(V2 ", \"pos_att_type\": [1]}", "\"pos_att_type\" must be a list of strings");
+    refused_family(V2 ", \"pos_att_type\": 3}", "\"pos_att_type\" must be a string or a list of strings");
     refused_family(V2 ", \"conv_kernel_size\": 3}",
                    "\"conv_kernel_size\" must be 0: the convolution of deberta-v2-xlarge is not supported");
     refused_family(V2 ", \"attention_head_size\": 8}",

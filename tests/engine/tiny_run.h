@@ -59,7 +59,7 @@ static inline void write_texts(tiny_run *t, const char *name, int64_t rows, int6
 
 // config.json of a family. The tokenizer stays WordPiece: what is planned and taken depends on ids alone.
 static inline void write_model(tiny_run *t, int family, int64_t layers, int64_t heads, int64_t hidden, int64_t positions) {
-    static const char *const types[] = {"bert", "roberta", "xlm-roberta", "distilbert", "electra", "deberta-v2"};
+    static const char *const types[] = {"bert", "roberta", "xlm-roberta", "distilbert", "electra", "deberta-v2", "deberta"};
     const char *type = types[family];
     bool distil = strcmp(type, "distilbert") == 0, behind_padding = strstr(type, "roberta") != NULL;
     FILE *f = file_in(t, "model/config.json");
@@ -75,6 +75,9 @@ static inline void write_model(tiny_run *t, int family, int64_t layers, int64_t 
                    "\"share_att_key\": %s, \"norm_rel_ebd\": \"%s\", \"embedding_size\": %" PRId64 ", \"pooler_dropout\": 0.1",
                 layers % 2 ? 16 : -1, layers % 3 ? "c2p|p2c" : "p2c", heads % 2 ? "true" : "false", layers < 3 ? "layer_norm" : "none",
                 heads == 1 ? hidden : hidden / 2 + 3);
+    if (strcmp(type, "deberta") == 0)
+        fprintf(f, ", \"relative_attention\": true, \"max_relative_positions\": %d, \"pos_att_type\": \"%s\", \"embedding_size\": %" PRId64,
+                layers % 2 ? 9 : 90, layers % 3 == 0 ? "c2p|p2c" : layers % 3 == 1 ? "p2c" : "c2p", heads == 1 ? hidden : hidden / 2 + 3);
     fprintf(f, "}\n");
     fclose(f);
 }
@@ -88,7 +91,7 @@ static inline void make_tiny_run(tiny_run *t, const char *scratch, uint64_t seed
     assert_int_equal(mkdir(t->dir, 0700), 0);
     assert_int_equal(mkdir(model, 0700), 0);
     int64_t heads = pick(t, 1, 4), hidden = heads * pick(t, 4, 24), layers = pick(t, 1, 5), positions = pick(t, 12, 80);
-    write_model(t, (int)(seed % 6), layers, heads, hidden, positions);
+    write_model(t, (int)(seed % 7), layers, heads, hidden, positions);
     FILE *f = file_in(t, "model/vocab.txt");
     fprintf(f, "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n");
     for (int i = 0; i < TINY_WORDS; i++) fprintf(f, "w%d\n", i);

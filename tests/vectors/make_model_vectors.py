@@ -9,13 +9,14 @@ bert_gelu/, bert_gelu_new/, bert_relu/   small random BertForSequenceClassificat
 bert_old_names/                          model.safetensors, expect.safetensors. bert_old_names stores the same kind of
                                          model as files of 2018 do: LayerNorm.gamma / LayerNorm.beta, position_ids and
                                          the pre-training heads in the file.
-roberta/, xlm_roberta/, distilbert/,     small models of the other families, made and stored the same way. No literal
-electra/, electra_even/, deberta_v*/     padding token stands in the texts of families that count positions from ids.
+roberta/, xlm_roberta/, distilbert/,     small models of the other families, made and stored the same way. A literal
+electra/, electra_even/, deberta_v*/     padding token stands in a text: RoBERTa counts positions without it.
 minilm/                                  only with --minilm: expectations for all-MiniLM-L6-v2, whose weights are not
                                          committed (the test runs where FT_MINILM names the directory).
 
 The oracle is transformers' own code run in float64 and rounded once to float32, so that a tolerance judges the engine
-alone; how far the same code is from it in float32 is printed and stored in the metadata of expect.safetensors.
+alone; how far the same code is from it in float32 is printed and stored in the metadata of expect.safetensors. DeBERTa
+v1's own LayerNorm goes through float32 whatever it is given: here it stays in the model's dtype.
 
 expect.safetensors of a small model. T tokens and B sequences, packed without padding; dropout is off everywhere.
     input_ids I32 [T], cu_seqlens I32 [B+1], labels I32 [B]
@@ -45,6 +46,7 @@ from transformers import (
     Trainer,
     get_linear_schedule_with_warmup,
 )
+from transformers.models.deberta.modeling_deberta import DebertaLayerNorm
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS, WARMUP, PEAK_LEARNING_RATE, WEIGHT_DECAY, MAX_GRAD_NORM = 30, 5, 2e-3, 0.01, 1.0
@@ -248,6 +250,91 @@ MODELS = {
             pos_att_type=["p2c", "c2p"],
         ),
     ),
+    "deberta_v2_conv": dict(
+        seed=15,
+        family="deberta-v2",
+        hidden_size=22,
+        num_attention_heads=2,
+        intermediate_size=27,
+        num_hidden_layers=2,
+        hidden_act="gelu",
+        num_labels=3,
+        names=["a", "b", "c"],
+        extra=dict(
+            layer_norm_eps=1e-7,
+            relative_attention=True,
+            pos_att_type=["p2c", "c2p"],
+            position_buckets=6,
+            max_relative_positions=20,
+            share_att_key=True,
+            norm_rel_ebd="layer_norm",
+            position_biased_input=False,
+            type_vocab_size=0,
+            conv_kernel_size=3,
+            conv_act="gelu",
+        ),
+    ),
+    "deberta_v2_conv_groups": dict(
+        seed=16,
+        family="deberta-v2",
+        hidden_size=15,
+        num_attention_heads=3,
+        intermediate_size=19,
+        num_hidden_layers=3,
+        hidden_act="gelu",
+        num_labels=2,
+        names=None,
+        extra=dict(layer_norm_eps=1e-7, conv_kernel_size=5, conv_groups=3),
+    ),
+    "deberta_v1": dict(
+        seed=17,
+        family="deberta",
+        hidden_size=24,
+        num_attention_heads=2,
+        intermediate_size=37,
+        num_hidden_layers=2,
+        hidden_act="gelu",
+        num_labels=3,
+        names=["a", "b", "c"],
+        extra=dict(
+            layer_norm_eps=1e-7,
+            relative_attention=True,
+            max_relative_positions=24,
+            pos_att_type=["c2p", "p2c"],
+            position_biased_input=False,
+            type_vocab_size=0,
+        ),
+    ),
+    "deberta_v1_c2p": dict(
+        seed=18,
+        family="deberta",
+        hidden_size=24,
+        num_attention_heads=3,
+        intermediate_size=29,
+        num_hidden_layers=2,
+        hidden_act="gelu",
+        num_labels=3,
+        names=["a", "b", "c"],
+        extra=dict(layer_norm_eps=1e-6, relative_attention=True, pos_att_type="c2p", embedding_size=13),
+    ),
+    "deberta_v1_p2c": dict(
+        seed=19,
+        family="deberta",
+        hidden_size=18,
+        num_attention_heads=1,
+        intermediate_size=23,
+        num_hidden_layers=1,
+        hidden_act="gelu",
+        num_labels=2,
+        names=None,
+        extra=dict(
+            layer_norm_eps=1e-7,
+            relative_attention=True,
+            max_relative_positions=11,
+            pos_att_type=["p2c"],
+            pooler_hidden_act="tanh",
+        ),
+    ),
 }
 # Configuration keys by family, where they are not BERT's.
 KEYS = {
@@ -273,6 +360,13 @@ MINILM_SENTENCES = [
     "an utterly compelling 'who wrote it' in which the reputation of the most famous author who ever lived comes into "
     "question, and in which nobody, least of all the audience, is sure of the answer until the last of its many scenes",
 ]
+
+
+def layer_norm_in_its_dtype(self, x):
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.variance_epsilon)
+
+
+DebertaLayerNorm.forward = layer_norm_in_its_dtype
 
 
 def make_model(spec):
@@ -316,8 +410,7 @@ def make_sequences(generator, pad):
     for n in lengths:
         body = torch.randint(4, 97, (n - 2,), generator=generator).tolist()
         sequences.append([CLS] + body + [SEP])
-    if pad is not None:
-        sequences[3][5] = pad
+    sequences[3][5] = pad
     return sequences
 
 
@@ -417,7 +510,7 @@ def make_small(name, spec):
     model, generator = make_model(spec)
     model.save_pretrained(directory)
     pad_id = model.config.pad_token_id
-    sequences = make_sequences(generator, None if "roberta" in name else pad_id)
+    sequences = make_sequences(generator, pad_id)
     labels = torch.randint(0, spec["num_labels"], (len(sequences),), generator=generator)
     batches = []
     for step in range(STEPS):  # sizes 1 to 7, drawn with replacement between batches
