@@ -44,6 +44,7 @@ for goal in "${@:-build}"; do
     test)
         need libcmocka-dev has_library cmocka
         need python3 has python3
+        need python3-pip eval '"${0%/*}/cuda_headers.sh" --check || python3 -m pip --version' # which fetches them
         ;;
     quickstart)
         need python3 has python3

@@ -1,0 +1,60 @@
+#include "tests/emulator/simt/launch.h"
+#include "tests/emulator/simt/scheduler.h"
+#include "tests/emulator/simt/shared_memory.h"
+
+#include <cstdio>
+
+namespace simt {
+namespace {
+
+simt_queue_function *queue;
+
+bool run_job(void *p) {
+    auto *j = static_cast<job *>(p);
+    return run_grid(j->name, j->grid, j->threads, j->shared, j->call, j->arguments);
+}
+
+void drop_job(void *p) {
+    auto *j = static_cast<job *>(p);
+    j->drop(j->arguments);
+    delete j;
+}
+
+// The limits that every CUDA chip of ours has.
+const char *refusal(const job &j) {
+    if (j.grid.x == 0 || j.grid.y == 0 || j.grid.z == 0) return "a grid without blocks";
+    if (j.grid.x > 0x7fffffffu || j.grid.y > 65535 || j.grid.z > 65535) return "too many blocks";
+    if (j.threads.x == 0 || j.threads.y == 0 || j.threads.z == 0) return "a block without threads";
+    if (j.threads.x > 1024 || j.threads.y > 1024 || j.threads.z > 64 ||
+        size_t(j.threads.x) * j.threads.y * j.threads.z > MOST_THREADS)
+        return "too many threads a block";
+    if (j.shared > MOST_SHARED) return "more shared memory than every target has";
+    return nullptr;
+}
+
+} // namespace
+
+bool submit(const job &what, void *stream) {
+    job *copy = new job(what);
+    const char *why = refusal(what);
+    char text[256];
+    if (why != nullptr) {
+        snprintf(text, sizeof text, "%s: launch of (%u,%u,%u) blocks of (%u,%u,%u) threads with %zu bytes: %s", what.name,
+                 what.grid.x, what.grid.y, what.grid.z, what.threads.x, what.threads.y, what.threads.z, what.shared, why);
+    } else if (queue == nullptr) {
+        bool good = run_job(copy);
+        drop_job(copy);
+        return good;
+    } else {
+        int refused = queue(stream, run_job, drop_job, copy);
+        if (refused == 0) return true;
+        snprintf(text, sizeof text, "%s: the stream refused the launch with error %d", what.name, refused);
+    }
+    keep_fault(text);
+    drop_job(copy);
+    return false;
+}
+
+} // namespace simt
+
+void simt_set_queue(simt_queue_function *queue) { simt::queue = queue; }

@@ -1,0 +1,45 @@
+// launch.h - a kernel with its arguments as a job that runs now or in a stream's turn.
+#ifndef FT_SIMT_LAUNCH_H
+#define FT_SIMT_LAUNCH_H
+
+#include "tests/emulator/simt/control.h"
+
+#include <cstddef>
+#include <driver_types.h>
+#include <tuple>
+#include <utility>
+#include <vector_types.h>
+
+namespace simt {
+
+struct job {
+    const char *name;
+    dim3 grid, threads;
+    size_t shared;
+    void (*call)(void *arguments); // one thread's call of the kernel
+    void *arguments;
+    void (*drop)(void *arguments);
+};
+
+// Takes the job. False when it is refused, or ran at once and was at fault; simt_fault() says why.
+bool submit(const job &what, void *stream);
+
+template <class... P, class... A>
+inline bool launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 threads, size_t shared, cudaStream_t stream,
+                   A &&...arguments) {
+    struct call {
+        void (*kernel)(P...);
+        std::tuple<P...> values; // copied now: the caller's variables are gone when the stream comes to it
+    };
+    job what{name, grid, threads, shared,
+             [](void *p) {
+                 auto *c = static_cast<call *>(p);
+                 std::apply(c->kernel, c->values);
+             },
+             new call{kernel, std::tuple<P...>(std::forward<A>(arguments)...)},
+             [](void *p) { delete static_cast<call *>(p); }};
+    return submit(what, stream);
+}
+
+} // namespace simt
+#endif
