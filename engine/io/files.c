@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -80,6 +81,35 @@ ft_status ft_read_file(const char *path, size_t max_bytes, char **data, size_t *
         *length = 0;
     }
     return status;
+}
+
+// ---- mapping ------------------------------------------------------------------------------------------------------
+
+static ft_status map_descriptor(int fd, const char *path, const void **data, size_t *size) {
+    struct stat st;
+    if (fstat(fd, &st) != 0) return ft_fail_errno(FT_FAILED, errno, path, "cannot look at the file");
+    if (!S_ISREG(st.st_mode)) return ft_fail(FT_INVALID, path, "not a regular file, it cannot be mapped");
+    if (st.st_size == 0) return FT_OK;
+    void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        return ft_fail_errno(FT_FAILED, errno, path, "cannot map the file of %lld bytes", (long long)st.st_size);
+    *data = map;
+    *size = (size_t)st.st_size;
+    return FT_OK;
+}
+
+ft_status ft_map_file(const char *path, const void **data, size_t *size) {
+    *data = NULL;
+    *size = 0;
+    int fd;
+    FT_TRY(ft_open_input(path, &fd));
+    ft_status status = map_descriptor(fd, path, data, size);
+    close(fd);
+    return status;
+}
+
+void ft_unmap_file(const void *data, size_t size) {
+    if (data != NULL) munmap((void *)data, size);
 }
 
 // ---- directories and copies ---------------------------------------------------------------------------------------

@@ -14,6 +14,11 @@ ft_status ft_open_input(const char *path, int *descriptor);
 // A whole file, NUL-terminated (length without the NUL). At most max_bytes (0 = 1 GiB). free() it. Pipes are fine.
 ft_status ft_read_file(const char *path, size_t max_bytes, char **data, size_t *length);
 
+// A regular file, mapped for reading; an empty one gives NULL and 0. FT_INVALID as for ft_open_input, and for what is no
+// regular file. The pages come and go with the kernel's cache, so a file larger than the memory is fine.
+ft_status ft_map_file(const char *path, const void **data, size_t *size);
+void ft_unmap_file(const void *data, size_t size); // NULL is fine
+
 // An atomic write: a temporary file beside the target, flushed, fsynced, renamed over it. The old file stays until
 // commit. A symbolic link is followed. A device, a pipe and our own standard output are written directly.
 typedef struct ft_atomic_file {

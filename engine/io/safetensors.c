@@ -4,13 +4,9 @@
 #include "engine/io/json.h"
 #include "kernels/arena.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the data of a file are used as they lie there");
 
@@ -195,6 +191,7 @@ static ft_status fail_start(const ft_safetensors *f, const char *what, unsigned 
 
 static ft_status read_all(ft_safetensors *f) {
     uint64_t length;
+    if (f->size < LENGTH_BYTES) return fail_start(f, "needs at least", LENGTH_BYTES);
     memcpy(&length, f->map, LENGTH_BYTES);
     if (length > LARGEST_HEADER) return fail_start(f, "its header would have", length);
     if (length > f->size - LENGTH_BYTES) return fail_start(f, "is cut off in its header of", length);
@@ -206,26 +203,12 @@ static ft_status read_all(ft_safetensors *f) {
 
 // ---- the file -----------------------------------------------------------------------------------------------------
 
-static ft_status map_file(ft_safetensors *f, int fd) {
-    struct stat st;
-    if (fstat(fd, &st) != 0) return ft_fail_errno(FT_FAILED, errno, f->path, "cannot look at the file");
-    if (!S_ISREG(st.st_mode)) return ft_fail(FT_INVALID, f->path, "not a regular file, it cannot be mapped");
-    f->size = (size_t)st.st_size;
-    if (f->size < LENGTH_BYTES) return fail_start(f, "needs at least", LENGTH_BYTES);
-    void *map = mmap(NULL, f->size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (map == MAP_FAILED) return ft_fail_errno(FT_FAILED, errno, f->path, "cannot map the file of %zu bytes", f->size);
-    f->map = map;
-    return FT_OK;
-}
-
 ft_status ft_safetensors_open(const char *path, ft_safetensors **file) {
     *file = NULL;
-    int fd;
-    FT_TRY(ft_open_input(path, &fd));
     ft_status status = FT_NO_MEMORY;
     ft_safetensors *f = ft_calloc(1, sizeof *f, path);
-    if (f != NULL && (f->path = ft_arena_strdup(&f->arena, path)) != NULL) status = map_file(f, fd);
-    close(fd);
+    if (f == NULL) return FT_NO_MEMORY;
+    if ((f->path = ft_arena_strdup(&f->arena, path)) != NULL) status = ft_map_file(path, (const void **)&f->map, &f->size);
     if (status == FT_OK) status = read_all(f);
     if (status == FT_OK)
         *file = f;
@@ -237,7 +220,7 @@ ft_status ft_safetensors_open(const char *path, ft_safetensors **file) {
 void ft_safetensors_close(ft_safetensors *file) {
     if (file == NULL) return;
     json_decref(file->header);
-    if (file->map != NULL) munmap((void *)file->map, file->size);
+    ft_unmap_file(file->map, file->size);
     ft_arena_free(&file->arena);
     free(file);
 }
@@ -255,63 +238,4 @@ const ft_safetensor *ft_safetensors_find(const ft_safetensors *file, const char 
 
 const char *ft_safetensors_metadata(const ft_safetensors *file, const char *key) {
     return json_string_value(json_object_get(json_object_get(file->header, "__metadata__"), key));
-}
-
-// ---- conversion ---------------------------------------------------------------------------------------------------
-
-static float from_bits(uint32_t bits) {
-    float out;
-    memcpy(&out, &bits, sizeof out);
-    return out;
-}
-
-static float from_f16(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = half >> 10 & 31u, fraction = half & 0x3FFu;
-    if (exponent == 0) { // zero and subnormals: an exact product
-        float value = (float)fraction * 0x1p-24f;
-        return sign != 0 ? -value : value;
-    }
-    exponent = exponent == 31 ? 255 : exponent + 127 - 15; // infinity and NaN stay what they are
-    return from_bits(sign | exponent << 23 | fraction << 13);
-}
-
-static ft_status check_real(const ft_safetensors *file, const ft_safetensor *t) {
-    if (t->dtype != FT_F32 && t->dtype != FT_BF16 && t->dtype != FT_F16 && t->dtype != FT_F64)
-        return ft_fail(FT_INVALID, file->path,
-                       TENSOR "dtype %s, a floating-point tensor (F32, BF16, F16 or F64) is needed", t->name,
-                       t->dtype_name);
-    return FT_OK;
-}
-
-ft_status ft_safetensor_part_to_f32(const ft_safetensors *file, const ft_safetensor *t, int64_t first, int64_t count,
-                                    float *out) {
-    FT_TRY(check_real(file, t));
-    size_t size = ft_dtype_size(t->dtype);
-    int64_t elements = (int64_t)(t->bytes / size);
-    if (first < 0 || count < 0 || first > elements || count > elements - first)
-        return ft_fail(FT_INVALID, file->path, TENSOR "%lld elements, %lld are needed", t->name, (long long)elements,
-                       (long long)(first + count));
-    const unsigned char *in = (const unsigned char *)t->data + (size_t)first * size;
-    if (t->dtype == FT_F32 && count > 0) memcpy(out, in, (size_t)count * size);
-    for (int64_t i = 0; i < count && t->dtype != FT_F32; i++, in += size) {
-        uint16_t half;
-        double value;
-        if (t->dtype == FT_F64) {
-            memcpy(&value, in, sizeof value);
-            out[i] = (float)value;
-        } else {
-            memcpy(&half, in, sizeof half);
-            out[i] = t->dtype == FT_F16 ? from_f16(half) : from_bits((uint32_t)half << 16);
-        }
-    }
-    return FT_OK;
-}
-
-ft_status ft_safetensor_to_f32(const ft_safetensors *file, const ft_safetensor *t, float *out, int64_t count) {
-    FT_TRY(check_real(file, t));
-    size_t size = ft_dtype_size(t->dtype);
-    if (count < 0 || t->bytes / size != (size_t)count)
-        return ft_fail(FT_INVALID, file->path, TENSOR "%zu elements, %lld are needed", t->name, t->bytes / size,
-                       (long long)count);
-    return ft_safetensor_part_to_f32(file, t, 0, count, out);
 }

@@ -25,6 +25,9 @@ typedef struct ft_safetensor {
     const void *data; // mapped; aligned only as the file has it: use memcpy
     size_t bytes;
     const char *dtype_name; // as in the file
+    // Elements from one index of a dimension to the next. NULL: dense, as everywhere in safetensors; tensors of
+    // torch_file.h may be views. `bytes` counts the elements of the shape all the same.
+    const int64_t *strides;
 } ft_safetensor;
 
 typedef struct ft_safetensors ft_safetensors;
@@ -40,6 +43,9 @@ ft_status ft_safetensor_to_f32(const ft_safetensors *file, const ft_safetensor *
 // The same for elements [first, first + count), which must lie in the tensor.
 ft_status ft_safetensor_part_to_f32(const ft_safetensors *file, const ft_safetensor *tensor, int64_t first, int64_t count,
                                     float *out);
+
+// The same for a tensor of any file; `path` is for errors.
+ft_status ft_tensor_part_to_f32(const char *path, const ft_safetensor *tensor, int64_t first, int64_t count, float *out);
 
 // Writing: a list of tensors to an open stream. Data begin aligned to 8 bytes; order is kept. metadata: NULL or
 // key, value, key, value, ..., NULL. A failed write shows in the stream's error flag and in the status.

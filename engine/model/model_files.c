@@ -2,6 +2,7 @@
 
 #include "engine/io/files.h"
 #include "engine/io/safetensors.h"
+#include "engine/io/weights.h"
 #include "engine/model/staging.h"
 #include "kernels/philox.h"
 
@@ -73,22 +74,22 @@ ft_status ft_model_draw(ft_model *model, double initializer_range, uint64_t seed
 // ---- loading ----------------------------------------------------------------------------------------------------------
 
 // The names under which a file may hold parameter `name`, most usual first.
-static const ft_safetensor *find(const ft_safetensors *file, const ft_family *family, const char *name) {
+static int find(const ft_weights *weights, const ft_family *family, const char *name) {
     size_t prefixed = strlen(family->prefix);
     const char *bare = strncmp(name, family->prefix, prefixed) == 0 ? name + prefixed : name;
     for (int prefix = 0; prefix < 2; prefix++) {
         const char *base = prefix == 0 ? name : bare;
-        const ft_safetensor *t = ft_safetensors_find(file, base);
-        if (t != NULL) return t;
+        int found = ft_weights_find(weights, base);
+        if (found >= 0) return found;
         const char *norm = strstr(base, "LayerNorm.");
         if (norm == NULL) continue;
         char old[256];
         bool is_weight = strcmp(norm, "LayerNorm.weight") == 0;
         snprintf(old, sizeof old, "%.*sLayerNorm.%s", (int)(norm - base), base, is_weight ? "gamma" : "beta");
-        t = ft_safetensors_find(file, old);
-        if (t != NULL) return t;
+        found = ft_weights_find(weights, old);
+        if (found >= 0) return found;
     }
-    return NULL;
+    return -1;
 }
 
 static void shape_text(const int64_t *shape, int rank, char *out, size_t size) {
@@ -98,14 +99,15 @@ static void shape_text(const int64_t *shape, int rank, char *out, size_t size) {
         at += (size_t)snprintf(out + at, size - at, "%s%lld", i ? ", " : "", (long long)shape[i]);
 }
 
-static ft_status check_shape(const ft_model *m, const ft_safetensors *file, const ft_safetensor *t, const ft_parameter *p) {
+static ft_status check_shape(const ft_model *m, const ft_weights *weights, int index, const ft_parameter *p) {
+    const ft_safetensor *t = ft_weights_at(weights, index);
     int64_t want[2];
     int rank = ft_parameter_shape(p, want);
     if (t->rank == rank && memcmp(t->shape, want, (size_t)rank * sizeof *want) == 0) return FT_OK;
     char have_text[128], want_text[64];
     shape_text(t->shape, t->rank, have_text, sizeof have_text);
     shape_text(want, rank, want_text, sizeof want_text);
-    ft_fail(FT_INVALID, ft_safetensors_path(file), "tensor %s has shape [%s], the model needs [%s]", t->name, have_text, want_text);
+    ft_fail(FT_INVALID, ft_weights_path(weights, index), "tensor %s has shape [%s], the model needs [%s]", t->name, have_text, want_text);
     if (p->head && t->rank == rank && t->shape[0] != want[0])
         ft_hint("the file's head was trained for %lld outputs, this task has %d; model.ignore_mismatched_sizes = true draws a new one",
                 (long long)t->shape[0], m->labels);
@@ -115,36 +117,36 @@ static ft_status check_shape(const ft_model *m, const ft_safetensors *file, cons
 }
 
 typedef struct loading {
-    const ft_safetensors *file;
-    const ft_safetensor *tensor;
+    const ft_weights *weights;
+    int index;
     int64_t from; // element of the tensor that is the first of the piece
 } loading;
 
 static ft_status load_part(void *context, int64_t first, int64_t count, float *out) {
     const loading *l = context;
     first += l->from;
-    FT_TRY(ft_safetensor_part_to_f32(l->file, l->tensor, first, count, out));
+    FT_TRY(ft_weights_part_to_f32(l->weights, l->index, first, count, out));
     for (int64_t i = 0; i < count; i++)
         if (!isfinite(out[i]))
-            return ft_fail(FT_INVALID, ft_safetensors_path(l->file), "tensor %s holds a value that is not finite at element %lld",
-                           l->tensor->name, (long long)(first + i));
+            return ft_fail(FT_INVALID, ft_weights_path(l->weights, l->index), "tensor %s holds a value that is not finite at element %lld",
+                           ft_weights_at(l->weights, l->index)->name, (long long)(first + i));
     return FT_OK;
 }
 
-static ft_status load_parameter(ft_model *m, int index, const ft_safetensors *file, const ft_safetensor *t, ft_staging *staging) {
+static ft_status load_parameter(ft_model *m, int index, const ft_weights *weights, int found, ft_staging *staging) {
     const ft_parameter *p = &m->parameters.list[index];
     float *weight = ft_parameter_weight(&m->parameters, index).data;
     for (int64_t done = 0, count; done < p->count; done += count) {
         count = p->count - done;
         int64_t place = ft_parameter_place(p, done, &count);
-        FT_TRY(ft_staging_upload(staging, weight + place, count, load_part, &(loading){file, t, done}));
+        FT_TRY(ft_staging_upload(staging, weight + place, count, load_part, &(loading){weights, found, done}));
     }
     return FT_OK;
 }
 
-static ft_status load_all(ft_model *m, const ft_safetensors *file, double range, uint64_t seed, ft_staging *staging,
+static ft_status load_all(ft_model *m, const ft_weights *weights, double range, uint64_t seed, ft_staging *staging,
                           ft_arena *arena, ft_load_report *report) {
-    int tensors = ft_safetensors_count(file);
+    int tensors = ft_weights_count(weights);
     bool *used = ft_arena_alloc(arena, (size_t)tensors + 1);
     report->drawn = ft_arena_alloc(arena, (size_t)m->parameters.count * sizeof *report->drawn);
     report->ignored = ft_arena_alloc(arena, ((size_t)tensors + 1) * sizeof *report->ignored);
@@ -152,29 +154,28 @@ static ft_status load_all(ft_model *m, const ft_safetensors *file, double range,
     bool new_layer = false; // the weight just handled was drawn because the file's has another shape
     for (int i = 0; i < m->parameters.count; i++) {
         const ft_parameter *p = &m->parameters.list[i];
-        const ft_safetensor *t = find(file, m->family, p->name);
-        if (new_layer && p->rows == 0) t = NULL; // its bias belongs to the old weight
+        int found = find(weights, m->family, p->name);
+        if (new_layer && p->rows == 0) found = -1; // its bias belongs to the old weight
         new_layer = false;
-        if (t != NULL && p->head && m->ignore_mismatched_sizes && check_shape(m, file, t, p) != FT_OK) {
+        if (found >= 0 && p->head && m->ignore_mismatched_sizes && check_shape(m, weights, found, p) != FT_OK) {
             ft_error_clear();
-            t = NULL;
+            found = -1;
             new_layer = p->rows > 0;
         }
-        if (t == NULL) {
+        if (found < 0) {
             if (!p->head)
-                return ft_fail(FT_INVALID, ft_safetensors_path(file), "tensor %s is missing", p->name);
+                return ft_fail(FT_INVALID, ft_weights_list_path(weights), "tensor %s is missing", p->name);
             FT_TRY(draw_parameter(m, i, range, seed, staging));
             report->drawn[report->drawn_count++] = p->name;
             continue;
         }
-        FT_TRY(check_shape(m, file, t, p));
-        FT_TRY(load_parameter(m, i, file, t, staging));
-        for (int k = 0; k < tensors; k++)
-            if (ft_safetensors_at(file, k) == t) used[k] = true;
+        FT_TRY(check_shape(m, weights, found, p));
+        FT_TRY(load_parameter(m, i, weights, found, staging));
+        used[found] = true;
     }
     for (int k = 0; k < tensors; k++) {
         if (used[k]) continue;
-        const char *name = ft_arena_strdup(arena, ft_safetensors_at(file, k)->name);
+        const char *name = ft_arena_strdup(arena, ft_weights_at(weights, k)->name);
         if (name == NULL) return FT_NO_MEMORY;
         report->ignored[report->ignored_count++] = name;
     }
@@ -184,22 +185,14 @@ static ft_status load_all(ft_model *m, const ft_safetensors *file, double range,
 ft_status ft_model_load(ft_model *model, const char *model_dir, double initializer_range, uint64_t seed, ft_arena *arena,
                         ft_load_report *report) {
     memset(report, 0, sizeof *report);
-    const char *path = ft_path_join(arena, model_dir, "model.safetensors");
-    const char *index = ft_path_join(arena, model_dir, "model.safetensors.index.json");
-    if (path == NULL || index == NULL) return FT_NO_MEMORY;
-    if (!ft_path_exists(path) && ft_path_exists(index)) {
-        ft_fail(FT_INVALID, index, "the weights are split into several files, which is not supported");
-        ft_hint("save the model as one model.safetensors");
-        return FT_INVALID;
-    }
-    ft_safetensors *file;
-    FT_TRY(ft_safetensors_open(path, &file));
+    ft_weights *weights;
+    FT_TRY(ft_weights_open(model_dir, &weights));
     ft_staging staging;
     ft_memory_set_phase(model->memory, FT_PHASE_LOAD);
     ft_status status = ft_staging_open(model->memory, &staging);
-    if (status == FT_OK) status = load_all(model, file, initializer_range, seed, &staging, arena, report);
+    if (status == FT_OK) status = load_all(model, weights, initializer_range, seed, &staging, arena, report);
     ft_staging_close(&staging);
-    ft_safetensors_close(file);
+    ft_weights_close(weights);
     return status;
 }
 

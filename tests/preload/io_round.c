@@ -3,6 +3,7 @@
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "engine/io/safetensors.h"
+#include "engine/io/weights.h"
 #include "engine/model/model_config.h"
 
 #include <stdio.h>
@@ -24,6 +25,20 @@ static ft_status copy_tensors(const char *from, const char *to) {
     return status;
 }
 
+// Two sets of weights: one file of torch.save, and files with an index.
+static ft_status read_weights(ft_arena *arena, const char *model, const char *name) {
+    char *directory = ft_path_join(arena, model, name);
+    if (directory == NULL) return FT_NO_MEMORY;
+    ft_weights *weights;
+    FT_TRY(ft_weights_open(directory, &weights));
+    float first;
+    ft_status status = FT_OK;
+    for (int i = 0; status == FT_OK && i < ft_weights_count(weights); i++)
+        status = ft_weights_part_to_f32(weights, i, 0, 1, &first);
+    ft_weights_close(weights);
+    return status;
+}
+
 static ft_status copy_config(const char *model, const char *to) {
     ft_model_config config;
     FT_TRY(ft_model_config_load(model, &config));
@@ -39,6 +54,8 @@ static ft_status fill(ft_arena *arena, const char *model, const char *into) {
     if (from == NULL || to == NULL || config == NULL || sub == NULL) return FT_NO_MEMORY;
     FT_TRY(ft_make_directories(sub));
     FT_TRY(copy_tensors(from, to));
+    FT_TRY(read_weights(arena, model, "torch"));
+    FT_TRY(read_weights(arena, model, "indexed"));
     FT_TRY(copy_config(model, config));
     char *copy = ft_path_join(arena, sub, "copy"), first[65], second[65];
     if (copy == NULL) return FT_NO_MEMORY;

@@ -15,6 +15,12 @@ header='{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b.weight":{"dtype
 { printf '\x'"$(printf %x ${#header})"'\0\0\0\0\0\0\0' && printf '%s012345678901' "$header"; } >"$model/model.safetensors"
 echo '{"model_type": "bert", "hidden_size": 24, "layer_norm_eps": 1e-12, "id2label": {"0": "no", "1": "yes"}}' >"$model/config.json"
 
+vectors=$here/../vectors/torch_files
+mkdir "$model/torch" "$model/indexed"
+cp "$vectors/plain.bin" "$model/torch/pytorch_model.bin"
+cp "$vectors/legacy.bin" "$model/indexed/one.bin"
+echo '{"weight_map": {"f32": "one.bin", "cut": "one.bin"}}' >"$model/indexed/pytorch_model.bin.index.json"
+
 fail() { echo "$1" >&2 && exit 1; }
 
 "$program" "$work" "$model"
