@@ -15,6 +15,7 @@ typedef struct fake_control {
     fake_defaults_function *defaults;
     fake_read_function *read;
     fake_refuse_function *refuse;
+    fake_forbid_waits_function *forbid_waits;
 } fake_control;
 
 static fake_control fake;
@@ -34,6 +35,7 @@ static inline void load_fake(const char *path) {
     find_function(library, "fake_defaults", &fake.defaults);
     find_function(library, "fake_read", &fake.read);
     find_function(library, "fake_refuse", &fake.refuse);
+    find_function(library, "fake_forbid_waits", &fake.forbid_waits);
     dlclose(library);
 }
 
@@ -58,7 +60,9 @@ static inline void nothing_left(void) {
     fake_books b = fake.read();
     assert_int_equal(b.contexts, 0);
     assert_int_equal(b.streams, 0);
+    assert_int_equal(b.events, 0);
     assert_int_equal(b.buffers, 0);
+    assert_int_equal(b.pinned, 0);
     assert_int_equal(b.reservations, 0);
     assert_int_equal(b.handles, 0);
     assert_int_equal(b.mappings, 0);

@@ -1,35 +1,20 @@
-// fake_driver.c - a libcuda.so.1 over host memory, for machines without a GPU: its control, devices, contexts and
-// streams; fake_memory.c is its memory. It is stricter than the real one where the documentation lets the real one
-// choose: queued work runs when somebody waits for it and not before, neither freeing nor unmapping waits, and what the
-// documentation calls undefined is an error and counted. For one thread.
+// fake_driver.c - a libcuda.so.1 over host memory, for machines without a GPU: its control, devices and contexts;
+// fake_streams.c queues work, fake_memory.c is its memory. It is stricter than the real one where the documentation lets
+// the real one choose: queued work runs in the least convenient order that streams and events allow, neither freeing nor
+// unmapping waits, and what the documentation calls undefined is an error and counted. For one thread.
 #include "tests/emulator/fake_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct work {
-    struct work *next;
-    char *to; // device or host, as `kind` has it
-    const char *from;
-    size_t bytes;
-    unsigned char byte;
-    enum { UPLOAD, DOWNLOAD, COPY, FILL } kind;
-} work;
-
-struct ft_cu_stream_object {
-    struct ft_cu_stream_object *next;
-    ft_cu_context context;
-    work *first, **last;
-};
-
 fake_settings fake_set;
 fake_books fake_kept;
 int fake_sticky;
+bool fake_waits_forbidden;
 _Thread_local ft_cu_context fake_current;
 static bool initialised;
 static struct ft_cu_context_object contexts[FAKE_DEVICES];
-static struct ft_cu_stream_object *streams;
 static struct {
     char call[64];
     uint64_t skip, times;
@@ -65,8 +50,8 @@ void fake_refuse(const char *call, uint64_t nth, uint64_t times, int result) {
 }
 
 void fake_reset(const fake_settings *settings) {
-    if (fake_kept.contexts + fake_kept.streams + fake_kept.buffers + fake_kept.reservations + fake_kept.handles +
-            fake_kept.mappings >
+    if (fake_kept.contexts + fake_kept.streams + fake_kept.events + fake_kept.buffers + fake_kept.pinned +
+            fake_kept.reservations + fake_kept.handles + fake_kept.mappings >
         0)
         fake_fatal("reset while something is alive");
     if (settings->devices > FAKE_DEVICES) fake_fatal("too many devices");
@@ -75,6 +60,8 @@ void fake_reset(const fake_settings *settings) {
     initialised = false;
     fake_sticky = 0;
     plan.times = 0;
+    fake_waits_forbidden = false;
+    fake_streams_reset();
 }
 
 __attribute__((constructor)) static void set_up(void) {
@@ -89,7 +76,9 @@ __attribute__((constructor)) static void set_up(void) {
                   {"multiprocessors=", &s.multiprocessors},
                   {"virtual_memory=", &s.virtual_memory},
                   {"memory=", &s.memory},
-                  {"granularity=", &s.granularity}};
+                  {"granularity=", &s.granularity},
+                  {"schedule=", &s.schedule},
+                  {"seed=", &s.seed}};
     const char *text = getenv("FAKE_CUDA");
     while (text != NULL && *text != '\0') {
         size_t i = 0;
@@ -122,6 +111,20 @@ int fake_begin_in_context(const char *call) {
     return fake_current == NULL || fake_current->retained == 0 ? (fake_kept.misuses++, INVALID_CONTEXT) : 0;
 }
 
+void fake_forbid_waits(bool forbidden) { fake_waits_forbidden = forbidden; }
+
+int fake_wait(void) {
+    fake_kept.waits++;
+    return fake_may_wait();
+}
+
+int fake_may_wait(void) {
+    if (!fake_waits_forbidden) return 0;
+    fake_kept.misuses++;
+    fake_kept.forbidden++;
+    return WAIT_FORBIDDEN;
+}
+
 // ---- the driver and its devices ---------------------------------------------------------------------------------
 
 int cuInit(unsigned flags) {
@@ -152,7 +155,9 @@ static const struct {
               {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
               {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
               {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+              {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
               {NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+              {WAIT_FORBIDDEN, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
               {FT_CU_SYSTEM_DRIVER_MISMATCH, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
                "system has unsupported display driver / cuda driver combination"}};
 
@@ -220,7 +225,7 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device) {
     return 0;
 }
 
-// ---- contexts and streams ---------------------------------------------------------------------------------------
+// ---- contexts ---------------------------------------------------------------------------------------------------
 
 int cuDevicePrimaryCtxRetain(ft_cu_context *context, int device) {
     BEGIN;
@@ -232,18 +237,6 @@ int cuDevicePrimaryCtxRetain(ft_cu_context *context, int device) {
     return 0;
 }
 
-static void lose_streams(void) {
-    for (; streams != NULL; fake_kept.streams--) {
-        ft_cu_stream stream = streams;
-        streams = stream->next;
-        for (work *w = stream->first, *next; w != NULL; w = next) {
-            next = w->next;
-            free(w);
-        }
-        free(stream);
-    }
-}
-
 // After an error that the device does not recover from, everything goes with its context: nothing else takes it back.
 // Neither injected nor lasting errors keep a context alive.
 int cuDevicePrimaryCtxRelease_v2(int device) {
@@ -251,7 +244,7 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
     contexts[device].retained--;
     fake_kept.contexts--;
     if (fake_sticky != 0 && fake_kept.contexts == 0) {
-        lose_streams();
+        fake_streams_lose();
         fake_memory_lose();
     }
     return 0;
@@ -262,93 +255,4 @@ int cuCtxSetCurrent(ft_cu_context context) {
     DEMAND(context == NULL || context->retained > 0, INVALID_CONTEXT);
     fake_current = context;
     return 0;
-}
-
-int cuStreamCreate(ft_cu_stream *stream, unsigned flags) {
-    BEGIN_IN_CONTEXT;
-    DEMAND(flags <= FT_CU_STREAM_NON_BLOCKING, INVALID_VALUE);
-    ft_cu_stream s = calloc(1, sizeof *s);
-    if (s == NULL) fake_fatal("no memory");
-    s->context = fake_current;
-    s->last = &s->first;
-    s->next = streams;
-    streams = s;
-    fake_kept.streams++;
-    *stream = s;
-    return 0;
-}
-
-static bool is_stream(ft_cu_stream stream) {
-    ft_cu_stream s = streams;
-    while (s != NULL && s != stream)
-        s = s->next;
-    return s != NULL && s->context == fake_current;
-}
-
-static void run(const work *w, int device) {
-    bool good = (w->kind == DOWNLOAD || fake_usable(w->to, w->bytes, device)) &&
-                (w->kind == UPLOAD || w->kind == FILL || fake_usable(w->from, w->bytes, device));
-    if (!good)
-        fake_sticky = ILLEGAL_ADDRESS;
-    else if (w->kind == FILL)
-        memset(w->to, w->byte, w->bytes);
-    else
-        memcpy(w->to, w->from, w->bytes);
-}
-
-int cuStreamSynchronize(ft_cu_stream stream) {
-    BEGIN_IN_CONTEXT;
-    DEMAND(is_stream(stream), INVALID_HANDLE);
-    while (stream->first != NULL) {
-        work *w = stream->first;
-        stream->first = w->next;
-        if (fake_sticky == 0) run(w, stream->context->device);
-        free(w);
-    }
-    stream->last = &stream->first;
-    return fake_sticky;
-}
-
-int cuStreamDestroy_v2(ft_cu_stream stream) {
-    DEMAND(is_stream(stream), INVALID_HANDLE); // neither injected nor sticky errors keep a stream alive
-    DEMAND(stream->first == NULL, INVALID_HANDLE);
-    ft_cu_stream *at = &streams;
-    while (*at != stream)
-        at = &(*at)->next;
-    *at = stream->next;
-    free(stream);
-    fake_kept.streams--;
-    return 0;
-}
-
-static int queue(ft_cu_stream stream, work value) {
-    DEMAND(is_stream(stream), INVALID_HANDLE);
-    DEMAND(value.bytes > 0 && value.to != NULL && (value.kind == FILL || value.from != NULL), INVALID_VALUE);
-    work *w = malloc(sizeof *w);
-    if (w == NULL) fake_fatal("no memory");
-    *w = value;
-    w->next = NULL;
-    *stream->last = w;
-    stream->last = &w->next;
-    return 0;
-}
-
-int cuMemcpyHtoDAsync_v2(ft_cu_address to, const void *from, size_t bytes, ft_cu_stream stream) {
-    BEGIN_IN_CONTEXT;
-    return queue(stream, (work){.kind = UPLOAD, .to = pointer(to), .from = from, .bytes = bytes});
-}
-
-int cuMemcpyDtoHAsync_v2(void *to, ft_cu_address from, size_t bytes, ft_cu_stream stream) {
-    BEGIN_IN_CONTEXT;
-    return queue(stream, (work){.kind = DOWNLOAD, .to = to, .from = pointer(from), .bytes = bytes});
-}
-
-int cuMemcpyDtoDAsync_v2(ft_cu_address to, ft_cu_address from, size_t bytes, ft_cu_stream stream) {
-    BEGIN_IN_CONTEXT;
-    return queue(stream, (work){.kind = COPY, .to = pointer(to), .from = pointer(from), .bytes = bytes});
-}
-
-int cuMemsetD8Async(ft_cu_address to, unsigned char byte, size_t bytes, ft_cu_stream stream) {
-    BEGIN_IN_CONTEXT;
-    return queue(stream, (work){.kind = FILL, .to = pointer(to), .byte = byte, .bytes = bytes});
 }

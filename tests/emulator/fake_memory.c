@@ -8,7 +8,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { HOST_PAGE = 4096 };
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+static void forbid(const void *data, size_t bytes) { __asan_poison_memory_region(data, bytes); }
+static void allow(const void *data, size_t bytes) { __asan_unpoison_memory_region(data, bytes); }
+#else
+static void forbid(const void *data, size_t bytes) {}
+static void allow(const void *data, size_t bytes) {}
+#endif
+
+enum { HOST_PAGE = 4096, ZONE = 256 }; // ZONE: around every buffer, at least
+static size_t zone_behind(size_t bytes) { return (bytes + ZONE - 1) / ZONE * ZONE - bytes + ZONE; }
 
 // Everything that has a size and a place: buffers, reservations, handles (place: in the file), mappings.
 typedef struct piece {
@@ -22,7 +32,7 @@ typedef struct piece {
     int access;           // of a mapping: 1 + the device that has access, 0: none
 } piece;
 
-static piece *buffers, *reservations, *handles, *mappings;
+static piece *buffers, *pinned, *reservations, *handles, *mappings;
 static size_t used[FAKE_DEVICES];
 static int file = -1;
 static uint64_t file_end;
@@ -108,23 +118,71 @@ static void discharge(int device, size_t bytes) {
 int cuMemAlloc_v2(ft_cu_address *address, size_t bytes) {
     BEGIN_IN_CONTEXT;
     DEMAND(bytes > 0, INVALID_VALUE);
+    int forbidden = fake_may_wait();
+    if (forbidden != 0) return forbidden;
     int refused = charge(fake_current->device, bytes);
     if (refused != 0) return refused;
-    void *data = aligned_alloc(256, (bytes + 255) / 256 * 256);
-    if (data == NULL) fake_fatal("no memory");
-    piece_add(&buffers, (piece){.at = (uintptr_t)data, .bytes = bytes, .device = fake_current->device},
+    char *whole_piece = aligned_alloc(ZONE, ZONE + (bytes + ZONE - 1) / ZONE * ZONE + ZONE);
+    if (whole_piece == NULL) fake_fatal("no memory");
+    // What nobody wrote is NaN in every format; what stands around a buffer stays as it is.
+    memset(whole_piece, 0xff, ZONE + (bytes + ZONE - 1) / ZONE * ZONE + ZONE);
+    forbid(whole_piece, ZONE);
+    forbid(whole_piece + ZONE + bytes, zone_behind(bytes));
+    piece_add(&buffers, (piece){.at = (uintptr_t)whole_piece + ZONE, .bytes = bytes, .device = fake_current->device},
               &fake_kept.buffers);
-    *address = (uintptr_t)data;
+    *address = (uintptr_t)whole_piece + ZONE;
     return 0;
+}
+
+static void give_back(const piece *buffer) {
+    char *data = pointer(buffer->at);
+    allow(data - ZONE, ZONE);
+    allow(data + buffer->bytes, zone_behind(buffer->bytes));
+    size_t changed = 0;
+    for (size_t i = 0; i < ZONE; i++)
+        changed += (unsigned char)data[(long)i - ZONE] != 0xff;
+    for (size_t i = 0; i < zone_behind(buffer->bytes); i++)
+        changed += (unsigned char)data[buffer->bytes + i] != 0xff;
+    if (changed > 0) fake_kept.overruns++, fake_kept.misuses++;
+    free(data - ZONE);
 }
 
 int cuMemFree_v2(ft_cu_address address) {
     BEGIN_IN_CONTEXT;
     piece *p = starting_at(buffers, address);
     DEMAND(p != NULL && p->device == fake_current->device, INVALID_VALUE);
+    int forbidden = fake_may_wait();
+    if (forbidden != 0) return forbidden;
     discharge(p->device, p->bytes);
+    give_back(p);
     piece_drop(&buffers, p, &fake_kept.buffers);
-    free(pointer(address));
+    return 0;
+}
+
+// ---- pinned memory of the host ----------------------------------------------------------------------------------
+
+bool fake_pinned(const void *data, size_t bytes) { return around(pinned, (uintptr_t)data, bytes) != NULL; }
+
+int cuMemHostAlloc(void **data, size_t bytes, unsigned flags) {
+    BEGIN_IN_CONTEXT;
+    DEMAND(bytes > 0 && flags == 0, INVALID_VALUE);
+    int forbidden = fake_may_wait();
+    if (forbidden != 0) return forbidden;
+    *data = aligned_alloc(HOST_PAGE, (bytes + HOST_PAGE - 1) / HOST_PAGE * HOST_PAGE);
+    if (*data == NULL) fake_fatal("no memory");
+    memset(*data, 0xff, bytes);
+    piece_add(&pinned, (piece){.at = (uintptr_t)*data, .bytes = bytes}, &fake_kept.pinned);
+    return 0;
+}
+
+int cuMemFreeHost(void *data) {
+    BEGIN_IN_CONTEXT;
+    piece *p = starting_at(pinned, (uintptr_t)data);
+    DEMAND(p != NULL && !fake_queued(data, p->bytes), INVALID_VALUE);
+    int forbidden = fake_may_wait();
+    if (forbidden != 0) return forbidden;
+    piece_drop(&pinned, p, &fake_kept.pinned);
+    free(data);
     return 0;
 }
 
@@ -181,6 +239,18 @@ int cuMemAddressFree(ft_cu_address base, size_t bytes) {
     return 0;
 }
 
+// NaN in every format, as in new buffers.
+static bool poison(uint64_t at, size_t bytes) {
+    static unsigned char block[64 << 10];
+    memset(block, 0xff, sizeof block);
+    for (size_t done = 0; done < bytes;) {
+        size_t left = bytes - done, count = left < sizeof block ? left : sizeof block;
+        if (pwrite(file, block, count, (off_t)(at + done)) != (ssize_t)count) return false;
+        done += count;
+    }
+    return true;
+}
+
 int cuMemCreate(ft_cu_handle *handle, size_t bytes, const ft_cu_memory *memory, unsigned long long flags) {
     BEGIN;
     DEMAND(fake_set.virtual_memory, NOT_SUPPORTED);
@@ -188,7 +258,7 @@ int cuMemCreate(ft_cu_handle *handle, size_t bytes, const ft_cu_memory *memory, 
     int refused = charge(memory->location.id, bytes);
     if (refused != 0) return refused;
     if (file < 0) file = memfd_create("fake device", MFD_CLOEXEC);
-    if (file < 0 || ftruncate(file, (off_t)(file_end + bytes)) != 0) fake_fatal("no memory");
+    if (file < 0 || ftruncate(file, (off_t)(file_end + bytes)) != 0 || !poison(file_end, bytes)) fake_fatal("no memory");
     piece *p =
         piece_add(&handles, (piece){.at = file_end, .bytes = bytes, .device = memory->location.id}, &fake_kept.handles);
     file_end += bytes;
@@ -259,7 +329,9 @@ int cuMemSetAccess(ft_cu_address base, size_t bytes, const ft_cu_access *access,
 
 void fake_memory_lose(void) {
     for (; buffers != NULL; piece_drop(&buffers, buffers, &fake_kept.buffers))
-        free((void *)(uintptr_t)buffers->at);
+        give_back(buffers);
+    for (; pinned != NULL; piece_drop(&pinned, pinned, &fake_kept.pinned))
+        free(pointer(pinned->at));
     while (mappings != NULL)
         piece_drop(&mappings, mappings, &fake_kept.mappings);
     while (handles != NULL)

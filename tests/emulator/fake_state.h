@@ -23,7 +23,9 @@ enum {
     INVALID_CONTEXT = 201,
     INVALID_HANDLE = 400,
     ILLEGAL_ADDRESS = 700,
+    LAUNCH_FAILED = 719,
     NOT_SUPPORTED = 801,
+    WAIT_FORBIDDEN = 900,
     FAKE_DEVICES = 8,
 };
 
@@ -35,6 +37,7 @@ struct ft_cu_context_object {
 extern fake_settings fake_set;
 extern fake_books fake_kept;
 extern int fake_sticky; // the error that a device does not recover from
+extern bool fake_waits_forbidden;
 extern _Thread_local ft_cu_context fake_current;
 
 void fake_fatal(const char *what);
@@ -42,9 +45,17 @@ bool fake_is_device(int device);
 // 0: go on. Else what the call returns.
 int fake_begin(const char *call);
 int fake_begin_in_context(const char *call);
+// Of every call that waits for the device, which is counted; of one that may wait. 0: go on. Else what the call returns.
+int fake_wait(void);
+int fake_may_wait(void);
 // fake_memory.c: may that device read and write these bytes?
 bool fake_usable(const void *data, size_t bytes, int device);
+bool fake_pinned(const void *data, size_t bytes);
 void fake_memory_lose(void); // gives everything back at once
+// fake_streams.c
+void fake_streams_reset(void);
+void fake_streams_lose(void);
+bool fake_queued(const void *data, size_t bytes); // does any queued copy touch these bytes?
 
 static inline void *pointer(ft_cu_address address) { return (void *)(uintptr_t)address; }
 

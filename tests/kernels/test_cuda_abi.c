@@ -42,6 +42,8 @@ SAME_NUMBER(FT_CU_MEMORY_PINNED, CU_MEM_ALLOCATION_TYPE_PINNED);
 SAME_NUMBER(FT_CU_ACCESS_READ_WRITE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 SAME_NUMBER(FT_CU_GRANULARITY_MINIMUM, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 SAME_NUMBER(FT_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
+SAME_NUMBER(FT_CU_EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING);
+SAME_NUMBER(FT_CU_EVENT_WAIT_DEFAULT, CU_EVENT_WAIT_DEFAULT);
 SAME_NUMBER(FT_CU_ATTRIBUTE_MULTIPROCESSORS, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 SAME_NUMBER(FT_CU_ATTRIBUTE_PCI_BUS, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
 SAME_NUMBER(FT_CU_ATTRIBUTE_PCI_DEVICE, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
@@ -53,6 +55,7 @@ SAME_NUMBER(FT_CU_ATTRIBUTE_VIRTUAL_MEMORY, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_M
 // With their types under our names the parameter lists must be theirs. (An enum of theirs is an unsigned int here.)
 #define ft_cu_context CUcontext
 #define ft_cu_stream CUstream
+#define ft_cu_event CUevent
 #define ft_cu_memory CUmemAllocationProp
 #define ft_cu_access CUmemAccessDesc
 #define ft_cu_address CUdeviceptr
@@ -79,9 +82,16 @@ static const struct {
     {ft_cuda_symbol_stream_create, NAME(cuStreamCreate)},
     {ft_cuda_symbol_stream_destroy, NAME(cuStreamDestroy)},
     {ft_cuda_symbol_stream_synchronize, NAME(cuStreamSynchronize)},
+    {ft_cuda_symbol_stream_wait_event, NAME(cuStreamWaitEvent)},
+    {ft_cuda_symbol_event_create, NAME(cuEventCreate)},
+    {ft_cuda_symbol_event_destroy, NAME(cuEventDestroy)},
+    {ft_cuda_symbol_event_record, NAME(cuEventRecord)},
+    {ft_cuda_symbol_event_synchronize, NAME(cuEventSynchronize)},
     {ft_cuda_symbol_mem_get_info, NAME(cuMemGetInfo)},
     {ft_cuda_symbol_mem_alloc, NAME(cuMemAlloc)},
     {ft_cuda_symbol_mem_free, NAME(cuMemFree)},
+    {ft_cuda_symbol_host_alloc, NAME(cuMemHostAlloc)},
+    {ft_cuda_symbol_host_free, NAME(cuMemFreeHost)},
     {ft_cuda_symbol_copy_to_device, NAME(cuMemcpyHtoDAsync)},
     {ft_cuda_symbol_copy_to_host, NAME(cuMemcpyDtoHAsync)},
     {ft_cuda_symbol_copy_on_device, NAME(cuMemcpyDtoDAsync)},
