@@ -38,6 +38,18 @@ static const command commands[] = {
      "  --logits        scores before the softmax\n"
      "  --id COLUMN     copy this column\n\n"
      "Several models give the mean of their probabilities.\n"},
+    {"compare", ft_command_compare, "compare RUN... [--all] [--json|--csv]", "differing options and results of runs, side by side",
+     "  --all           also the options that are the same in all runs\n"
+     "  --json, --csv   for programs: every figure, at full length\n\n"
+     "RUN is a run directory, a directory of runs, or a study. Up to five runs stand side by side, and * marks the best value of a\n"
+     "metric; more have a line each. A run without run.json (still going, or killed) shows its last logged figures.\n\n"
+     "  ftengine compare runs/a-001 runs/a-002\n"
+     "  ftengine compare studies/reviews --csv >trials.csv\n"},
+    {"report", ft_command_report, "report RUN [--output FILE|-]", "a run as one HTML page: curves, predictions, memory, options",
+     "  --output FILE   write there instead of RUN/report.html; - is standard output\n\n"
+     "The page needs nothing else: no script, no network. It shows the memory over time of runs with memory.timeline=true, and\n"
+     "runs that are still going or have failed as far as they came.\n\n"
+     "  ftengine report runs/quickstart-001\n"},
     {"tune", ft_command_tune,
      "tune [CONFIG.ini...] [--study NAME] [--trials N | --add M] [--timeout T] [--storage URL] [section.key=value ...]",
      "search hyper-parameters; writes a study",

@@ -14,6 +14,8 @@ typedef ft_status (*ft_command_function)(int argc, char **argv);
 ft_status ft_command_train(int argc, char **argv);
 ft_status ft_command_eval(int argc, char **argv);
 ft_status ft_command_predict(int argc, char **argv);
+ft_status ft_command_compare(int argc, char **argv);
+ft_status ft_command_report(int argc, char **argv);
 ft_status ft_command_plan(int argc, char **argv);
 ft_status ft_command_devices(int argc, char **argv);
 ft_status ft_command_config(int argc, char **argv);

@@ -3,6 +3,7 @@
 #define FT_COMMAND_STUDY_H
 
 #include "engine/commands/commands.h"
+#include "engine/commands/text_table.h"
 #include "hpo/exchange.h"
 #include "hpo/locate.h"
 
@@ -42,17 +43,6 @@ ft_status ft_study_objectives(ft_stored *study, ft_arena *arena, const char ***n
 const char *ft_study_param_text(ft_arena *arena, const ft_distribution *distribution, double value);
 const char *ft_study_range_text(ft_arena *arena, const ft_distribution *distribution);
 const char *ft_study_time_text(ft_arena *arena, int64_t microseconds); // to the second, "-" for none
-
-// Rows of texts, printed with columns as wide as their widest; numbers to the right.
-typedef struct study_table {
-    ft_arena *arena;
-    const char **cells;
-    int columns, count, capacity; // of cells
-    bool failed;                  // out of memory
-} study_table;
-void ft_table_cell(study_table *table, const char *text); // in order; NULL: out of memory
-void ft_table_format(study_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
-ft_status ft_table_print(const study_table *table, FILE *out);
 
 // Prints one document with format_version in front, and takes it. `failed`: it could not be built.
 ft_status ft_study_print_json(json_t *document, bool failed);

@@ -46,7 +46,7 @@ static const char *values_text(ft_arena *arena, const ft_trial *t) {
 
 typedef struct listing {
     study_call *call;
-    study_table table;
+    ft_text_table table;
     json_t *studies;
     bool failed; // no memory for the document
 } listing;
@@ -76,13 +76,13 @@ static ft_status list_study(listing *l, const ft_study_info *info, ft_storage *f
             ft_json_put(object, "best_value", ft_exchange_number(first->values[0]), &l->failed);
         ft_json_append(l->studies, object, &l->failed);
     } else if (status == FT_OK) {
-        ft_table_cell(&l->table, ft_arena_strdup(arena, info->name));
-        ft_table_format(&l->table, "%" PRId64, study->trials.count);
+        ft_text_table_cell(&l->table, ft_arena_strdup(arena, info->name));
+        ft_text_table_format(&l->table, "%" PRId64, study->trials.count);
         for (int s = 0; s < STATES; s++)
-            ft_table_format(&l->table, "%" PRId64, counts[s]);
-        ft_table_cell(&l->table, best);
-        ft_table_cell(&l->table, ft_study_time_text(arena, info->first_start));
-        ft_table_cell(&l->table, ft_study_time_text(arena, info->last_finish));
+            ft_text_table_format(&l->table, "%" PRId64, counts[s]);
+        ft_text_table_cell(&l->table, best);
+        ft_text_table_cell(&l->table, ft_study_time_text(arena, info->first_start));
+        ft_text_table_cell(&l->table, ft_study_time_text(arena, info->last_finish));
     }
     ft_stored_close(study);
     return status;
@@ -131,12 +131,12 @@ ft_status ft_study_list(study_call *call) {
         return ft_fail(FT_INVALID, "study", "list shows all studies; for '%s' there is show", call->study);
     listing l = {.call = call, .table = {.arena = &call->arena, .columns = sizeof head / sizeof head[0]}};
     for (int i = 0; i < l.table.columns; i++)
-        ft_table_cell(&l.table, head[i]);
+        ft_text_table_cell(&l.table, head[i]);
     if (call->json) l.studies = json_array();
     if (call->json && l.studies == NULL) return ft_fail_memory(0, "a list");
     ft_status status = list_all(&l);
     if (!call->json)
-        return status == FT_OK && l.table.count > l.table.columns ? ft_table_print(&l.table, stdout) : status;
+        return status == FT_OK && l.table.count > l.table.columns ? ft_text_table_print(&l.table, stdout) : status;
     json_t *document = json_object();
     ft_json_put(document, "format_version", json_integer(1), &l.failed);
     ft_json_put(document, "studies", l.studies, &l.failed);
@@ -214,26 +214,26 @@ static ft_status show_json(study_call *call, const overview *o) {
 static ft_status print_parameters(study_call *call, const overview *o, const ft_trial *best) {
     static const char *const head[] = {"parameter", "importance", "best", "space"};
     const ft_trials *trials = &call->opened->trials;
-    study_table table = {.arena = &call->arena, .columns = 4};
+    ft_text_table table = {.arena = &call->arena, .columns = 4};
     for (int i = 0; i < 4; i++)
-        ft_table_cell(&table, head[i]);
+        ft_text_table_cell(&table, head[i]);
     for (int i = 0; i < trials->names.count; i++) {
         const ft_distribution *d = latest(trials, i);
         const ft_trial_param *p = best != NULL ? ft_trial_find_param(best, i) : NULL;
         if (d == NULL) continue;
-        ft_table_cell(&table, trials->names.name[i]);
+        ft_text_table_cell(&table, trials->names.name[i]);
         if (o->importance[i] >= 0)
-            ft_table_format(&table, "%.3f", o->importance[i]);
+            ft_text_table_format(&table, "%.3f", o->importance[i]);
         else
-            ft_table_cell(&table, "-");
-        ft_table_cell(&table, p != NULL
+            ft_text_table_cell(&table, "-");
+        ft_text_table_cell(&table, p != NULL
                                   ? ft_study_param_text(&call->arena, trials->distributions[p->distribution], p->value)
                                   : "-");
-        ft_table_cell(&table, ft_study_range_text(&call->arena, d));
+        ft_text_table_cell(&table, ft_study_range_text(&call->arena, d));
     }
     if (table.count == table.columns) return FT_OK;
     putchar('\n');
-    return ft_table_print(&table, stdout);
+    return ft_text_table_print(&table, stdout);
 }
 
 static ft_status show_text(study_call *call, const overview *o) {
@@ -281,30 +281,30 @@ static ft_status trials_json(study_call *call, const int64_t *numbers, int64_t c
     return status;
 }
 
-static ft_status add_row(study_call *call, study_table *table, const ft_trial *t, const bool *used) {
+static ft_status add_row(study_call *call, ft_text_table *table, const ft_trial *t, const bool *used) {
     const ft_trials *trials = &call->opened->trials;
     int64_t start, finish;
     FT_TRY(ft_stored_times(call->opened, t->number, &start, &finish));
-    ft_table_format(table, "%" PRId64, t->number);
-    ft_table_cell(table,
+    ft_text_table_format(table, "%" PRId64, t->number);
+    ft_text_table_cell(table,
                   ft_trial_feasible(t) || t->state != FT_COMPLETE ? ft_trial_state_name(t->state) : "INFEASIBLE");
     for (int i = 0; i < trials->objectives; i++)
         if (i < t->value_count)
-            ft_table_format(table, "%.6g", t->values[i]);
+            ft_text_table_format(table, "%.6g", t->values[i]);
         else
-            ft_table_cell(table, "-");
+            ft_text_table_cell(table, "-");
     if (start >= 0 && finish >= start)
-        ft_table_format(table, "%.1f", (double)(finish - start) * 1e-6);
+        ft_text_table_format(table, "%.1f", (double)(finish - start) * 1e-6);
     else
-        ft_table_cell(table, "-");
+        ft_text_table_cell(table, "-");
     for (int i = 0; i < trials->names.count; i++) {
         if (!used[i]) continue;
         const ft_trial_param *p = ft_trial_find_param(t, i);
         const ft_distribution *d = p != NULL ? trials->distributions[p->distribution] : NULL;
         if (d != NULL && d->kind == FT_FLOAT)
-            ft_table_format(table, "%.6g", p->value);
+            ft_text_table_format(table, "%.6g", p->value);
         else
-            ft_table_cell(table, d != NULL ? ft_study_param_text(&call->arena, d, p->value) : "-");
+            ft_text_table_cell(table, d != NULL ? ft_study_param_text(&call->arena, d, p->value) : "-");
     }
     return FT_OK;
 }
@@ -316,22 +316,22 @@ static ft_status trials_table(study_call *call, const int64_t *numbers, int64_t 
     FT_TRY(ft_study_objectives(call->opened, &call->arena, &objectives));
     bool *used = ft_arena_alloc(&call->arena, (size_t)trials->names.count + 1);
     if (used == NULL) return FT_NO_MEMORY;
-    study_table table = {.arena = &call->arena, .columns = 3 + trials->objectives};
+    ft_text_table table = {.arena = &call->arena, .columns = 3 + trials->objectives};
     for (int i = 0; i < trials->names.count; i++) {
         for (int64_t k = 0; k < count && !used[i]; k++)
             used[i] = ft_trial_find_param(&trials->trial[numbers[k]], i) != NULL;
         table.columns += used[i];
     }
-    ft_table_cell(&table, "trial");
-    ft_table_cell(&table, "state");
+    ft_text_table_cell(&table, "trial");
+    ft_text_table_cell(&table, "state");
     for (int i = 0; i < trials->objectives; i++)
-        ft_table_cell(&table, objectives[i]);
-    ft_table_cell(&table, "seconds");
+        ft_text_table_cell(&table, objectives[i]);
+    ft_text_table_cell(&table, "seconds");
     for (int i = 0; i < trials->names.count; i++)
-        if (used[i]) ft_table_cell(&table, trials->names.name[i]);
+        if (used[i]) ft_text_table_cell(&table, trials->names.name[i]);
     for (int64_t i = 0; i < count; i++)
         FT_TRY(add_row(call, &table, &trials->trial[numbers[i]], used));
-    return ft_table_print(&table, stdout);
+    return ft_text_table_print(&table, stdout);
 }
 
 static ft_status print_trials(study_call *call, const int64_t *numbers, int64_t count) {
@@ -405,27 +405,27 @@ static ft_status best_text(study_call *call, const ft_trial *t) {
     const ft_trials *trials = &call->opened->trials;
     const char **objectives;
     FT_TRY(ft_study_objectives(call->opened, &call->arena, &objectives));
-    study_table table = {.arena = &call->arena, .columns = 2};
-    ft_table_cell(&table, "trial");
-    ft_table_format(&table, "%" PRId64, t->number);
-    ft_table_cell(&table, objectives[0]);
-    ft_table_format(&table, "%.10g", t->values[0]);
+    ft_text_table table = {.arena = &call->arena, .columns = 2};
+    ft_text_table_cell(&table, "trial");
+    ft_text_table_format(&table, "%" PRId64, t->number);
+    ft_text_table_cell(&table, objectives[0]);
+    ft_text_table_format(&table, "%.10g", t->values[0]);
     const char *run = ft_arena_format(&call->arena, "%s/trials/%05" PRId64, call->place.directory, t->number);
     if (run == NULL) return FT_NO_MEMORY;
     if (ft_path_exists(run)) {
-        ft_table_cell(&table, "run");
-        ft_table_cell(&table, run);
+        ft_text_table_cell(&table, "run");
+        ft_text_table_cell(&table, run);
     }
     for (int i = 0; i < t->constraint_count; i++) {
-        ft_table_format(&table, "constraint %.200s", trials->constraint_names.name[t->constraints[i].name]);
-        ft_table_format(&table, "%.6g", t->constraints[i].value);
+        ft_text_table_format(&table, "constraint %.200s", trials->constraint_names.name[t->constraints[i].name]);
+        ft_text_table_format(&table, "%.6g", t->constraints[i].value);
     }
     for (int i = 0; i < t->param_count; i++) {
-        ft_table_cell(&table, trials->names.name[t->params[i].name]);
-        ft_table_cell(&table, ft_study_param_text(&call->arena, trials->distributions[t->params[i].distribution],
+        ft_text_table_cell(&table, trials->names.name[t->params[i].name]);
+        ft_text_table_cell(&table, ft_study_param_text(&call->arena, trials->distributions[t->params[i].distribution],
                                                   t->params[i].value));
     }
-    return ft_table_print(&table, stdout);
+    return ft_text_table_print(&table, stdout);
 }
 
 ft_status ft_study_best(study_call *call) {

@@ -1,0 +1,44 @@
+// report.c - `ftengine report`: a run as a page.
+#include "engine/commands/commands.h"
+
+#include "engine/io/files.h"
+#include "engine/report/page.h"
+
+#include <errno.h>
+#include <string.h>
+
+static ft_status write_page(const ft_run_record *run, const char *path) {
+    ft_atomic_file file;
+    if (strcmp(path, "-") == 0) {
+        FT_TRY(ft_page_write(run, stdout));
+        return fflush(stdout) == 0 ? FT_OK : ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
+    }
+    FT_TRY(ft_atomic_open(&file, path));
+    ft_status status = ft_page_write(run, file.stream);
+    if (status != FT_OK) {
+        ft_atomic_abort(&file);
+        return status;
+    }
+    FT_TRY(ft_atomic_commit(&file));
+    printf("%s\n", path);
+    return fflush(stdout) == 0 ? FT_OK : ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
+}
+
+ft_status ft_command_report(int argc, char **argv) {
+    ft_arena arena = {0};
+    ft_words words;
+    ft_run_record run = {0};
+    const char *output = NULL;
+    const ft_flag flags[] = {{"--output", &output, NULL}};
+    ft_status status = ft_parse_words("report", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
+    if (status == FT_OK && (words.plain_count != 1 || words.override_count > 0)) {
+        status = ft_fail(FT_INVALID, "report", "give one run directory");
+        ft_hint("ftengine report RUN [--output FILE|-]");
+    }
+    if (status == FT_OK) status = ft_run_record_open(words.plain[0], &run);
+    if (status == FT_OK && output == NULL) output = ft_path_join(&arena, words.plain[0], "report.html");
+    if (status == FT_OK) status = output != NULL ? write_page(&run, output) : FT_NO_MEMORY;
+    ft_run_record_close(&run);
+    ft_arena_free(&arena);
+    return status;
+}

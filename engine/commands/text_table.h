@@ -1,0 +1,22 @@
+// text_table.h - rows of texts for people, printed with columns as wide as their widest; columns of numbers to the right.
+#ifndef FT_TEXT_TABLE_H
+#define FT_TEXT_TABLE_H
+
+#include "kernels/arena.h"
+#include "kernels/status.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+typedef struct ft_text_table {
+    ft_arena *arena;
+    const char **cells;
+    int columns, count, capacity; // of cells
+    bool failed;                  // out of memory
+} ft_text_table;
+
+void ft_text_table_cell(ft_text_table *table, const char *text); // in order, the heading first; NULL: out of memory
+void ft_text_table_format(ft_text_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+ft_status ft_text_table_print(const ft_text_table *table, FILE *out);
+
+#endif

@@ -1,0 +1,20 @@
+// page.h - a run as one HTML file that needs nothing else: no script, no font, no picture from elsewhere. Light or dark as
+// the reader's system is.
+#ifndef FT_PAGE_H
+#define FT_PAGE_H
+
+#include "engine/report/run_record.h"
+
+#include <stdio.h>
+
+// Whatever the run directory lacks is left out. FT_INVALID: a file in it is damaged (file, line).
+ft_status ft_page_write(const ft_run_record *run, FILE *out);
+
+// ---- its parts (internal) -----------------------------------------------------------------------------------------------
+void ft_page_head(const ft_run_record *run, FILE *out);               // page_style.c: everything in front of the first line
+ft_status ft_page_predictions(const ft_run_record *run, FILE *out);   // page_predictions.c: classes, confusion, worst mistakes
+ft_status ft_page_memory_course(const ft_run_record *run, FILE *out); // page_memory.c: a chart, when there is a timeline
+void ft_page_memory(const ft_run_record *run, FILE *out);             // page_memory.c: peak, phases, largest holders
+const char *ft_page_duration(double seconds, char text[24]);          // "2h03m", "4m05s", "12.3 s"
+
+#endif

@@ -1,0 +1,208 @@
+// page_predictions.c - what the predictions of a run say: figures a class, confusion, the mistakes it was surest of.
+#include "engine/report/page.h"
+
+#include "engine/io/files.h"
+#include "engine/report/html.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_CLASSES = 1000, // whose confusion is counted
+    MATRIX = 40,         // classes shown as a matrix; of more the pairs confused most often
+    PAIRS = 25,
+    MISTAKES = 12
+};
+
+typedef struct mistake {
+    json_int_t id;
+    int label, predicted;
+    double probability;
+} mistake;
+
+typedef struct tally {
+    const char *split;
+    ft_arena arena;
+    const char *name[MOST_CLASSES];
+    int classes;
+    int64_t *count; // [MOST_CLASSES * MOST_CLASSES]: label, prediction
+    int64_t examples, right;
+    bool too_many;
+    mistake worst[MISTAKES]; // surest first
+    int worst_count;
+} tally;
+
+static int class_named(tally *t, const char *name) {
+    for (int k = 0; k < t->classes; k++)
+        if (strcmp(t->name[k], name) == 0) return k;
+    t->too_many |= t->classes == MOST_CLASSES;
+    if (t->too_many) return -1;
+    t->name[t->classes] = ft_arena_strdup(&t->arena, name);
+    return t->name[t->classes] != NULL ? t->classes++ : -1;
+}
+
+static void keep_mistake(tally *t, mistake m) {
+    int at = t->worst_count < MISTAKES ? t->worst_count++ : MISTAKES;
+    for (; at > 0 && t->worst[at - 1].probability < m.probability; at--)
+        if (at < MISTAKES) t->worst[at] = t->worst[at - 1];
+    if (at < MISTAKES) t->worst[at] = m;
+}
+
+// Lines of other tasks (several labels, numbers) are passed over.
+static ft_status take_line(void *context, const json_t *line) {
+    tally *t = context;
+    const char *split = json_string_value(json_object_get(line, "split")), *key;
+    const char *label = json_string_value(json_object_get(line, "label")),
+               *predicted = json_string_value(json_object_get(line, "predicted"));
+    json_t *probabilities = json_object_get(line, "probabilities"), *value;
+    if (split == NULL || label == NULL || predicted == NULL || strcmp(split, t->split) != 0) return FT_OK;
+    // The order of the classes is that of the model.
+    if (t->examples == 0) json_object_foreach(probabilities, key, value) class_named(t, key);
+    int row = class_named(t, label), column = class_named(t, predicted);
+    if (row < 0 || column < 0) return t->too_many ? FT_OK : FT_NO_MEMORY;
+    t->count[(int64_t)row * MOST_CLASSES + column]++;
+    t->examples++;
+    t->right += row == column;
+    if (row != column)
+        keep_mistake(t, (mistake){json_integer_value(json_object_get(line, "id")), row, column,
+                                  json_number_value(json_object_get(probabilities, predicted))});
+    return FT_OK;
+}
+
+static int64_t counted(const tally *t, int row, int column) { return t->count[(int64_t)row * MOST_CLASSES + column]; }
+
+// Examples with this label, and examples predicted as it.
+static void sums(const tally *t, int k, int64_t *support, int64_t *predicted) {
+    *support = *predicted = 0;
+    for (int i = 0; i < t->classes; i++) {
+        *support += counted(t, k, i);
+        *predicted += counted(t, i, k);
+    }
+}
+
+// The whole name is the tooltip of a cell that may have room for its beginning only.
+static void name_cell(FILE *out, const char *start, const char *name) {
+    fputs(start, out);
+    fputs(" title=\"", out);
+    ft_html_text(out, name);
+    fputs("\">", out);
+    ft_html_name(out, name);
+}
+
+static void write_classes(const tally *t, FILE *out) {
+    fputs("<section class=\"card\"><h3>Classes</h3><div class=\"scroll\"><table class=\"wide\"><tr><th>class<th "
+          "class=\"n\">precision"
+          "<th class=\"n\">recall<th class=\"n\">F1<th class=\"n\">examples</tr>\n",
+          out);
+    for (int k = 0; k < t->classes; k++) {
+        int64_t support, predicted, hit = counted(t, k, k);
+        sums(t, k, &support, &predicted);
+        name_cell(out, "<tr><td class=\"name\"", t->name[k]);
+        fprintf(out, "<td class=\"n\">%.4f<td class=\"n\">%.4f<td class=\"n\">%.4f<td class=\"n\">%lld</tr>\n",
+                predicted > 0 ? (double)hit / (double)predicted : 0, support > 0 ? (double)hit / (double)support : 0,
+                support + predicted > 0 ? 2 * (double)hit / (double)(support + predicted) : 0, (long long)support);
+    }
+    fputs("</table></div></section>\n", out);
+}
+
+// A cell is as dark as its share of its row: the label's examples.
+static void write_matrix(const tally *t, FILE *out) {
+    fputs("<section class=\"card\"><h3>Confusion</h3><p class=\"soft\">Rows are labels, columns predictions.</p><div "
+          "class=\"scroll\">"
+          "<table class=\"confusion\"><tr><th></th>",
+          out);
+    for (int k = 0; k < t->classes; k++)
+        name_cell(out, "<th class=\"n\"", t->name[k]);
+    fputs("</tr>\n", out);
+    for (int row = 0; row < t->classes; row++) {
+        int64_t support, predicted;
+        sums(t, row, &support, &predicted);
+        name_cell(out, "<tr><th", t->name[row]);
+        for (int column = 0; column < t->classes; column++) {
+            int64_t n = counted(t, row, column);
+            fprintf(out, "<td%s style=\"--s:%.3f\">%lld</td>", row == column ? " class=\"right\"" : "",
+                    support > 0 ? (double)n / (double)support : 0, (long long)n);
+        }
+        fputs("</tr>\n", out);
+    }
+    fputs("</table></div></section>\n", out);
+}
+
+// The pairs that were confused most often, by repeated search: there are few.
+static void write_pairs(tally *t, FILE *out) {
+    fputs("<section class=\"card\"><h3>Confused most often</h3><div class=\"scroll\"><table "
+          "class=\"wide\"><tr><th>label<th>predicted as"
+          "<th class=\"n\">examples</tr>\n",
+          out);
+    for (int n = 0; n < PAIRS; n++) {
+        int64_t most = 0, at = 0;
+        for (int row = 0; row < t->classes; row++)
+            for (int column = 0; column < t->classes; column++)
+                if (row != column && counted(t, row, column) > most)
+                    most = counted(t, row, column), at = (int64_t)row * MOST_CLASSES + column;
+        if (most == 0) break;
+        t->count[at] = -most; // seen
+        name_cell(out, "<tr><td class=\"name\"", t->name[at / MOST_CLASSES]);
+        name_cell(out, "<td class=\"name\"", t->name[at % MOST_CLASSES]);
+        fprintf(out, "<td class=\"n\">%lld</tr>\n", (long long)most);
+    }
+    fputs("</table></div></section>\n", out);
+}
+
+static void write_mistakes(const tally *t, FILE *out) {
+    if (t->worst_count == 0) return;
+    fputs("<section class=\"card\"><h3>Surest mistakes</h3><p class=\"soft\">The model's, or the label's. Examples are numbered "
+          "from 0, in "
+          "the order of the file.</p><div class=\"scroll\"><table class=\"wide\"><tr><th "
+          "class=\"n\">example<th>label<th>predicted as<th "
+          "class=\"n\">probability</tr>\n",
+          out);
+    for (int i = 0; i < t->worst_count; i++) {
+        fprintf(out, "<tr><td class=\"n\">%lld", (long long)t->worst[i].id);
+        name_cell(out, "<td class=\"name\"", t->name[t->worst[i].label]);
+        name_cell(out, "<td class=\"name\"", t->name[t->worst[i].predicted]);
+        fprintf(out, "<td class=\"n\">%.4f</tr>\n", t->worst[i].probability);
+    }
+    fputs("</table></div></section>\n", out);
+}
+
+static ft_status write_split(const char *path, const char *split, tally *t, FILE *out) {
+    t->split = split;
+    FT_TRY(ft_json_lines_read(path, take_line, t));
+    if (t->examples == 0 && !t->too_many) return FT_OK;
+    fprintf(out, "<h2>Predictions: %s</h2>\n", split);
+    if (t->too_many) {
+        fprintf(out, "<p class=\"soft\">More than %d classes: see predictions.jsonl.</p>\n", MOST_CLASSES);
+        return FT_OK;
+    }
+    fprintf(out, "<p class=\"soft\">%lld of %lld right.</p>\n<div class=\"two below\">\n", (long long)t->right,
+            (long long)t->examples);
+    write_classes(t, out);
+    if (t->classes <= MATRIX)
+        write_matrix(t, out);
+    else
+        write_pairs(t, out);
+    write_mistakes(t, out);
+    fputs("</div>\n", out);
+    return FT_OK;
+}
+
+ft_status ft_page_predictions(const ft_run_record *run, FILE *out) {
+    static const char *const splits[] = {"validation", "test"};
+    ft_arena arena = {0};
+    ft_status status = FT_OK;
+    char *path = ft_path_join(&arena, run->path, "predictions.jsonl");
+    if (path == NULL) status = FT_NO_MEMORY;
+    for (int s = 0; s < 2 && status == FT_OK; s++) {
+        tally *t = ft_calloc(1, sizeof *t, "the predictions of a run");
+        if (t != NULL) t->count = ft_calloc((size_t)MOST_CLASSES * MOST_CLASSES, sizeof *t->count, "the confusion of a run");
+        status = t != NULL && t->count != NULL ? write_split(path, splits[s], t, out) : FT_NO_MEMORY;
+        if (t != NULL) {
+            free(t->count);
+            ft_arena_free(&t->arena);
+        }
+        free(t);
+    }
+    ft_arena_free(&arena);
+    return status;
+}

@@ -1,0 +1,211 @@
+#!/usr/bin/env bash
+# `ftengine report`: the page says what the run's files say, whatever the labels look like; it needs nothing from elsewhere;
+# and where there is a browser, it is looked at: nothing runs, nothing overflows, no two labels of an axis overlap.
+if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
+. "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
+
+# Labels as nobody should write them: markup, quotes, right-to-left with an override, one that is 320 characters long.
+python3 - "$here" <<'PYTHON' || exit 1
+import json
+import sys
+labels = {"food": "<script>document.title='owned'</script>", "music": "\u05e9\u05dc\u05d5\u05dd \"q\" & 'r' \u202e</b>", "travel": "long" * 80}
+json.dump(list(labels.values()), open("labels.json", "w"))
+for split in ("train", "validation"):
+    lines = open(f"{sys.argv[1]}/{split}.tsv", encoding="utf-8").read().splitlines()
+    rows = [line.split("\t") for line in lines[1:]]
+    with open(f"{split}.tsv", "w", encoding="utf-8") as out:
+        print(lines[0], *(f"{text}\t{labels[label]}" for text, label in rows), sep="\n", file=out)
+PYTHON
+dir="r<b>&'x"
+expect 0 "$FTENGINE" train "$here/follow.ini" data.train=train.tsv data.validation=validation.tsv data.test=validation.tsv train.max_steps=80 \
+    train.logging_steps=1 eval.strategy=steps eval.steps=10 eval.metric=accuracy memory.timeline=true output.dir="$dir"
+expect 0 "$FTENGINE" report "$dir"
+[ "$(cat out)" = "$dir/report.html" ] && cp "$dir/report.html" page.html || fail "where the page is: $(cat out)"
+expect 0 "$FTENGINE" report "$dir" --output - && cmp out page.html || fail "the page on standard output is another"
+
+# What run.json and predictions.jsonl say is on the page; every tag is closed; nothing is fetched, nothing can run.
+cat >read.py <<'PYTHON'
+"""read.py PAGE: parses the page; gives its texts, table rows and charts."""
+import html.parser
+import re
+import xml.etree.ElementTree as ElementTree
+
+LOOSE = {"td", "th", "tr", "meta"} # whose end may be left out
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self, path):
+        super().__init__()
+        self.source = open(path, encoding="utf-8").read()
+        self.open, self.tags, self.rows, self.text, self.in_row = [], set(), [], "", False
+        self.feed(self.source)
+        assert self.open == [], self.open
+        self.rows = [[cell.strip() for cell in row] for row in self.rows]
+        self.charts = {}
+        for title, svg in re.findall(r"<figcaption><b>([^<]*)</b>.*?(<svg.*?</svg>)", self.source, re.S):
+            self.charts[title] = ElementTree.fromstring(svg)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        for name, value in attributes:
+            assert name not in ("src", "href") and not name.startswith("on"), (tag, name, value)
+        if tag == "tr":
+            self.rows.append([])
+            self.in_row = True
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
+        if tag not in LOOSE:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        self.in_row = self.in_row and tag != "tr"
+        if tag not in LOOSE:
+            assert self.open.pop() == tag, tag
+
+    def handle_data(self, data):
+        self.text += data
+        if self.in_row and self.rows[-1]:
+            self.rows[-1][-1] += data
+
+
+def points(chart):
+    return [[tuple(map(float, p.split(","))) for p in line.get("points").split()] for line in chart.iter("polyline")]
+PYTHON
+python3 - "$dir" <<'PYTHON' || fail "the page is not what the run's files say"
+import collections
+import json
+import sys
+from read import Page, points
+page, run = Page("page.html"), json.load(open(sys.argv[1] + "/run.json"))
+assert not page.tags & {"script", "img", "link", "iframe", "object"} and "url(" not in page.source and "//" not in page.source.split("</style>")[0]
+assert "default-src 'none'" in page.source and "prefers-color-scheme:dark" in page.source
+for label in json.load(open("labels.json")):
+    assert label in page.text, label
+assert sys.argv[1] in page.text
+assert set(page.charts) == {"Loss", "Validation metrics", "Learning rate", "Gradient norm", "Speed", "Memory by category"}, set(page.charts)
+lines = [json.loads(line) for line in open(sys.argv[1] + "/metrics.jsonl")]
+losses = [line["loss"] for line in lines if "loss" in line]
+train, validation = points(page.charts["Loss"])
+assert len(train) == len(losses) == 80 and len(validation) == 8
+assert max(range(80), key=losses.__getitem__) == min(range(80), key=lambda i: train[i][1]) # downwards is up
+row = {r[0]: r[1:] for r in page.rows if r}
+assert row["matthews"] == ["%.4f" % run["metrics"][f"{split}_matthews"] for split in ("eval", "test")], row["matthews"]
+assert row["train.max_steps"] == ["80", "0"] and row["train.batch_size"] == ["8", "8"]
+assert row["activations"][0].endswith("iB") and row["validation"][0] == "60", (row["activations"], row["validation"])
+# Confusion and the figures of a class, counted again.
+pairs = [(p["label"], p["predicted"]) for p in map(json.loads, open(sys.argv[1] + "/predictions.jsonl")) if p["split"] == "validation"]
+count = collections.Counter(pairs)
+names = list(json.loads(open(sys.argv[1] + "/predictions.jsonl").readline())["probabilities"])
+for name in names:
+    cells = [r[1:] for r in page.rows if r and r[0] == name]
+    assert [str(count[name, other]) for other in names] in cells, (name, cells)
+    hit, support, predicted = count[name, name], sum(l == name for l, _ in pairs), sum(p == name for _, p in pairs)
+    figures = [hit / predicted if predicted else 0, hit / support if support else 0, 2 * hit / (support + predicted), support]
+    assert ["%.4f" % f for f in figures[:3]] + [str(support)] in cells, (figures, cells)
+PYTHON
+
+# ---- long runs, many classes, what is missing ----------------------------------------------------------------------------
+python3 - "$dir" <<'PYTHON'
+import json
+import os
+import random
+import shutil
+import sys
+random.seed(1)
+shutil.copytree(sys.argv[1], "long")
+with open("long/metrics.jsonl", "w") as out: # a spike of one step in 50,000
+    for step in range(1, 50001):
+        print(json.dumps({"step": step, "loss": 9.0 if step == 31234 else 0.5, "grad_norm": None, "learning_rate": 1e-5}), file=out)
+with open("long/predictions.jsonl", "w") as out:
+    for i in range(3000):
+        label = random.randrange(150)
+        predicted = (label + 1) % 150 if label == 7 else label
+        print(json.dumps({"split": "test", "id": i, "label": f"c{label}", "predicted": f"c{predicted}", "probabilities": {f"c{predicted}": 0.9}}), file=out)
+os.remove("long/memory_timeline.json")
+shutil.copytree(sys.argv[1], "going")
+os.remove("going/run.json")
+open("going/metrics.jsonl", "a").write('{"step": 81, "lo')
+shutil.copytree(sys.argv[1], "bare")
+for name in ("metrics.jsonl", "predictions.jsonl", "memory_timeline.json", "config.ini"):
+    os.remove("bare/" + name)
+PYTHON
+for run in long going bare; do expect 0 "$FTENGINE" report $run; done
+python3 - <<'PYTHON' || fail "pages of long, unfinished and bare runs"
+from read import Page, points
+long, going, bare = (Page(f"{d}/report.html") for d in ("long", "going", "bare"))
+(loss,) = points(long.charts["Loss"])
+assert len(loss) <= 2 * 560 and min(y for _, y in loss) < 30 and sum(y < 100 for _, y in loss) == 1, "the spike"
+assert "Gradient norm" not in long.charts and "Memory by category" not in long.charts
+assert any(r[:2] == ["c7", "c8"] for r in long.rows) and "Confused most often" in long.text
+assert "unfinished" in going.text and len(points(going.charts["Loss"])[0]) == 80
+assert "Metrics of the best model" in bare.text and not bare.charts
+PYTHON
+# A run that diverged says so on its page.
+expect 5 "$FTENGINE" train "$here/follow.ini" output.dir=diverged train.learning_rate=100 train.weight_decay=1 train.warmup_steps=3 train.max_steps=60 train.lr_scheduler=constant_with_warmup
+expect 0 "$FTENGINE" report diverged && grep -q 'training diverged at step' diverged/report.html || fail "a diverged run"
+
+# ---- mistakes ------------------------------------------------------------------------------------------------------------
+refuses() { # refuses CODE TEXT WORD...
+    expect "$1" "$FTENGINE" report "${@:3}"
+    one_error "$2"
+}
+refuses 2 "give one run directory"
+refuses 2 "give one run directory" long bare
+refuses 2 "nowhere" nowhere
+refuses 2 "long/model" long/model
+refuses 1 "no/where" long --output no/where.html
+cp -r bare broken && rm broken/report.html && echo '{"traceEvents": [' >broken/memory_timeline.json && refuses 2 "memory_timeline.json:" broken
+[ ! -e broken/report.html ] && [ -z "$(find broken -name '*.ft-*')" ] || fail "half a page was left"
+"$FTENGINE" report long --output - >/dev/full 2>err
+[ $? = 1 ] && says "standard output" || fail "a full standard output is not an error"
+
+# ---- in a browser --------------------------------------------------------------------------------------------------------
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || { echo "no browser: the page was not looked at"; exit 0; }
+look() { # look FILE WIDTH FLAG...: what the browser makes of the file, in dom
+    timeout 120 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$scratch/profile" --window-size="$2",900 \
+        "${@:3}" --dump-dom "file://$scratch/$1" >dom 2>err || fail "$browser failed"
+}
+look page.html 1200
+grep -q "<title>r&lt;b&gt;&amp;'x - ftengine</title>" dom || fail "something in the page ran: $(grep -o '<title>.*</title>' dom)"
+# The same page with a script that measures it. Hidden overflow (names cut with an ellipsis) and boxes that scroll are meant.
+cat >probe.js <<'JS'
+const found = [], box = e => e.getBoundingClientRect(), root = document.documentElement;
+if (root.scrollWidth > root.clientWidth) found.push(`the page is ${root.scrollWidth} wide in a window of ${root.clientWidth}`);
+for (const card of document.querySelectorAll(".card"))
+    if (card.scrollWidth > card.clientWidth + 1) found.push("overflows: " + card.textContent.slice(0, 60));
+for (const svg of document.querySelectorAll("svg")) {
+    const all = box(svg), texts = [...svg.querySelectorAll("text")];
+    for (const e of svg.querySelectorAll("text, polyline, polygon, circle, rect")) {
+        const b = box(e);
+        if (b.left < all.left - 1 || b.right > all.right + 1 || b.top < all.top - 1 || b.bottom > all.bottom + 1)
+            found.push(`outside of ${svg.getAttribute("aria-label")}: ${e.tagName} ${e.textContent.slice(0, 30)}`);
+    }
+    texts.forEach((a, i) => texts.slice(i + 1).forEach(b => {
+        const p = box(a), q = box(b);
+        if (p.left < q.right && q.left < p.right && p.top + 1 < q.bottom && q.top + 1 < p.bottom)
+            found.push(`overlap in ${svg.getAttribute("aria-label")}: ${a.textContent} | ${b.textContent}`);
+    }));
+    if (getComputedStyle(svg.querySelector("text")).fill === getComputedStyle(svg.closest(".card")).backgroundColor) found.push("invisible text");
+}
+const colour = getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number);
+document.body.innerHTML = `<pre>PROBE ${document.querySelectorAll("svg").length} ${colour[0] < 128 ? "dark" : "light"} ${found.length}\n</pre>`;
+document.body.firstChild.append(found.join("\n"));
+JS
+measure() { # measure PAGE WIDTH CHARTS light|dark FLAG...
+    python3 - "$1" <<'PYTHON'
+import re
+import sys
+text = re.sub(r"<meta http-equiv=[^>]*>", "", open(sys.argv[1], encoding="utf-8").read())
+open("probed.html", "w", encoding="utf-8").write(text.replace("</body>", "<script>" + open("probe.js").read() + "</script></body>"))
+PYTHON
+    look probed.html "$2" "${@:5}"
+    grep -q "PROBE $3 $4 0" dom || fail "$1 at width $2: $(sed -n '/PROBE/,/<\/pre>/p' dom)"
+}
+dark=--blink-settings=preferredColorScheme=0 light=--blink-settings=preferredColorScheme=1
+for width in 1400 760 500; do
+    measure page.html $width 6 light $light
+    measure long/report.html $width 2 light $light
+done
+measure page.html 1400 6 dark $dark
+measure going/report.html 1000 6 dark $dark
+measure bare/report.html 1000 0 light $light
