@@ -20,6 +20,7 @@
 #include "kernels/gemm.h"
 #include "kernels/layernorm.h"
 #include "kernels/rows.h"
+#include "kernels/unfold.h"
 
 typedef struct ft_device ft_device;
 

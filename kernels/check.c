@@ -181,6 +181,23 @@ ft_status ft_scatter_rows_add_check(const ft_target *target, const ft_scatter_ro
     REQUIRE_WORKSPACE(scatter_rows_add, target, args);
 }
 
+static bool fit_windows(ft_tensor x, ft_tensor y, int32_t sequences, int32_t taps, const int32_t *cu_seqlens) {
+    return x.rows == 0 || (sequences > 0 && taps > 0 && taps % 2 == 1 && cu_seqlens && ft_is_matrix(x, x.rows, x.cols) &&
+                           ft_is_matrix(y, x.rows, x.cols * taps));
+}
+
+ft_status ft_unfold_check(const ft_target *target, const ft_unfold_args *args) {
+    static const char op[] = "unfold";
+    FT_REQUIRE(op, fit_windows(args->x, args->y, args->sequences, args->taps, args->cu_seqlens));
+    REQUIRE_WORKSPACE(unfold, target, args);
+}
+
+ft_status ft_fold_add_check(const ft_target *target, const ft_fold_add_args *args) {
+    static const char op[] = "fold_add";
+    FT_REQUIRE(op, fit_windows(args->x, args->y, args->sequences, args->taps, args->cu_seqlens));
+    REQUIRE_WORKSPACE(fold_add, target, args);
+}
+
 ft_status ft_cross_entropy_check(const ft_target *target, const ft_cross_entropy_args *args) {
     static const char op[] = "cross_entropy";
     int64_t rows = args->logits.rows, cols = args->logits.cols;

@@ -1,4 +1,5 @@
-// encoder.c - a whole micro-batch: embeddings, layers (with recomputation), head; and back.
+// encoder.c - a whole micro-batch: embeddings, layers (with recomputation), head; and back. A convolution behind layer 0
+// counts as part of that layer.
 //
 // Recomputation (train.gradient_checkpointing = k): only the input of every k-th layer is kept. The backward pass takes
 // the segments of k layers from the last to the first, runs each forward again, now keeping everything, and then
@@ -22,14 +23,18 @@ static ft_status embed(ft_pass *pass, bool keep, ft_embeddings_saved *saved, ft_
 typedef struct training_state {
     ft_tensor *input;
     ft_layer_saved *saved;
+    ft_convolution_saved convolution;
     ft_embeddings_saved embedding;
     ft_head_saved head;
 } training_state;
+
+static bool convolves(const ft_pass *pass, int layer) { return layer == 0 && pass->model->convolution.taps > 0; }
 
 // Layers [first, end), from input[first]. With `keep` their activations and inputs stay, else only input[end].
 static ft_status run_layers(ft_pass *pass, training_state *t, int first, int end, bool keep) {
     for (int l = first; l < end; l++) {
         FT_TRY(ft_layer_forward(pass, l, t->input[l], keep, &t->saved[l], &t->input[l + 1]));
+        if (convolves(pass, l)) FT_TRY(ft_convolution_forward(pass, t->input[l], keep, &t->convolution, &t->input[l + 1]));
         tap(pass, l, t->input[l + 1]);
         if (!keep && l > first) ft_pass_free(pass, &t->input[l]);
     }
@@ -41,7 +46,9 @@ static ft_status backward_layers(ft_pass *pass, training_state *t, int first, in
     for (int l = end - 1; l >= first; l--) {
         bool want_dx = l > m->first_trained_layer || m->embeddings_trained;
         ft_tensor dx;
+        if (convolves(pass, l)) FT_TRY(ft_convolution_backward(pass, t->input[l], &t->convolution, *dy));
         FT_TRY(ft_layer_backward(pass, l, t->input[l], &t->saved[l], dy, want_dx, &dx));
+        if (convolves(pass, l)) FT_TRY(ft_convolution_input_gradient(pass, &t->convolution, dx));
         ft_pass_free(pass, &t->input[l]);
         *dy = dx;
     }

@@ -148,6 +148,22 @@ ft_status ft_pass_scatter_add(ft_pass *pass, const int32_t *index, ft_tensor x, 
     RUN_WITH_WORKSPACE(pass, scatter_rows_add, args, largest);
 }
 
+ft_status ft_pass_unfold(ft_pass *pass, int taps, ft_tensor x, ft_tensor y) {
+    const ft_batch *b = pass->batch;
+    ft_unfold_args args = {.sequences = b->sequences, .taps = taps, .cu_seqlens = b->cu_seqlens, .x = x, .y = y}, largest = args;
+    largest.sequences = pass->capacity.sequences;
+    largest.x.rows = largest.y.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, unfold, args, largest);
+}
+
+ft_status ft_pass_fold_add(ft_pass *pass, int taps, ft_tensor y, ft_tensor x) {
+    const ft_batch *b = pass->batch;
+    ft_fold_add_args args = {.sequences = b->sequences, .taps = taps, .cu_seqlens = b->cu_seqlens, .y = y, .x = x}, largest = args;
+    largest.sequences = pass->capacity.sequences;
+    largest.x.rows = largest.y.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, fold_add, args, largest);
+}
+
 static ft_attention_shape attention_shape(const ft_pass *pass, ft_rows_kind queries, int layer) {
     const ft_model *m = pass->model;
     const ft_batch *b = pass->batch;

@@ -60,6 +60,9 @@ ft_status ft_pass_add_relative(ft_pass *pass, ft_tensor x, ft_tensor y);
 // queries: which rows q and out have. q, k, v as views. Position keys and queries may both be absent.
 ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_disentangled_attention_forward_args args);
 ft_status ft_pass_attention_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_disentangled_attention_backward_args args);
+// x [T,C] and its windows y [T,C*taps] within every sequence.
+ft_status ft_pass_unfold(ft_pass *pass, int taps, ft_tensor x, ft_tensor y);
+ft_status ft_pass_fold_add(ft_pass *pass, int taps, ft_tensor y, ft_tensor x);
 ft_status ft_pass_embedding_forward(ft_pass *pass, ft_embedding_forward_args args);
 ft_status ft_pass_embedding_backward(ft_pass *pass, ft_embedding_backward_args args);
 ft_status ft_pass_cross_entropy(ft_pass *pass, ft_cross_entropy_args args);
@@ -100,6 +103,19 @@ ft_status ft_relative_project(ft_pass *pass, int layer, ft_tensor *pos_key, ft_t
 ft_status ft_relative_gradients(ft_pass *pass, int layer, ft_tensor *dpos_key, ft_tensor *dpos_query); // zeros
 // From those, once the attention has filled them, to the projections and the table; frees them.
 ft_status ft_relative_backward(ft_pass *pass, int layer, ft_tensor *dpos_key, ft_tensor *dpos_query);
+
+// convolution.c: what the block behind layer 0 keeps for its backward pass; `gradient` of the convolution's output, from one
+// half of that pass to the other.
+typedef struct ft_convolution_saved {
+    ft_tensor h, sum, mean, rstd, gradient;
+} ft_convolution_saved;
+// e: [T,H] input of layer 0. y: its output becomes that of the block, and the former is freed.
+ft_status ft_convolution_forward(ft_pass *pass, ft_tensor e, bool keep, ft_convolution_saved *saved, ft_tensor *y);
+// In front of layer 0's backward pass: dy becomes the gradient of that layer's output, in place.
+ft_status ft_convolution_backward(ft_pass *pass, ft_tensor e, ft_convolution_saved *saved, ft_tensor dy);
+// Behind it: dx [T,H] += what reaches e through the convolution; dx may be absent. Frees `saved`.
+ft_status ft_convolution_input_gradient(ft_pass *pass, ft_convolution_saved *saved, ft_tensor dx);
+void ft_convolution_saved_free(ft_pass *pass, ft_convolution_saved *saved);
 
 // head.c: pooled rows to logits, and back.
 typedef struct ft_head_saved {

@@ -105,6 +105,18 @@ static void add_head(builder *b, ft_model *m, const ft_int_list *hidden) {
     b->head = false;
 }
 
+// The convolution stands behind layer 0 and is trained with it.
+static void add_convolution(builder *b, ft_model *m, const ft_convolution_config *c) {
+    int64_t h = m->hidden;
+    m->convolution = (ft_convolution){.taps = c->taps, .groups = c->groups, .activation = c->activation};
+    if (c->taps == 0) return;
+    snprintf(b->prefix, sizeof b->prefix, "%sencoder.conv.", m->family->prefix);
+    add_norm(b, "LayerNorm", h, &m->convolution.gamma, &m->convolution.beta);
+    m->convolution.weight =
+        add(b, "conv", ".weight", (ft_parameter_spec){.rows = h, .cols = h / c->groups * c->taps, .taps = c->taps, .decay = true});
+    m->convolution.bias = add_bias(b, "conv", h);
+}
+
 static void add_relative(builder *b, ft_model *m, const ft_relative_config *r) {
     m->relative = (ft_relative){.table = -1, .gamma = -1, .beta = -1};
     if (!r->table) return;
@@ -211,6 +223,7 @@ ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_
     add_head(&b, m, &o->model.head.hidden);
     for (int l = m->layers - 1; l >= 0; l--) {
         b.trainable = l >= m->first_trained_layer;
+        if (l == 0) add_convolution(&b, m, &c->convolution);
         add_layer(&b, m, &c->relative, l);
     }
     add_relative(&b, m, &c->relative);

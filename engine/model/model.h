@@ -46,6 +46,13 @@ typedef struct ft_relative {
     int32_t *row_number, *zero;                 // [rows]: where a row stands for its dropout, and that no sequence owns it
 } ft_relative;
 
+// The block behind layer 0 of DeBERTa's v2-x models; taps 0: none.
+typedef struct ft_convolution {
+    int taps, groups;
+    ft_activation activation;
+    int weight, bias, gamma, beta;
+} ft_convolution;
+
 // Called with the hidden rows after the embeddings (layer -1) and every layer (the last one has pooled rows only).
 typedef void (*ft_tap)(void *context, int layer, ft_tensor hidden);
 
@@ -67,6 +74,7 @@ typedef struct ft_model {
     ft_linear_parameters widening; // weight -1: the tables are as wide as the rows of the layers
     ft_layer_parameters *layer;
     ft_relative relative;
+    ft_convolution convolution;
     float score_scale;
     ft_linear_parameters pooler;
     ft_activation pooler_activation;

@@ -21,6 +21,12 @@ typedef struct ft_relative_config {
     ft_activation pooler_activation;
 } ft_relative_config;
 
+// The convolution behind encoder layer 0 of deberta-v2-xlarge and -xxlarge; taps 0: none.
+typedef struct ft_convolution_config {
+    int taps, groups; // taps: conv_kernel_size, odd
+    ft_activation activation;
+} ft_convolution_config;
+
 typedef struct ft_model_config {
     const char *model_type;             // "bert"
     const ft_family *family;
@@ -30,6 +36,7 @@ typedef struct ft_model_config {
     int64_t type_vocab_size;            // 0: no token types
     int64_t embedding_size;             // width of the tables
     ft_relative_config relative;
+    ft_convolution_config convolution;
     int64_t pad_token_id;               // -1: null in the file, no row is padding
     ft_activation hidden_act;
     double layer_norm_eps, initializer_range;
@@ -48,7 +55,7 @@ typedef struct ft_model_config {
 ft_status ft_model_config_load(const char *model_dir, ft_model_config *config);
 // The same from the text of such a file.
 ft_status ft_model_config_parse(const char *text, size_t length, const char *path_for_errors, ft_model_config *config);
-// Fills config->relative. Internal to model_config.c.
+// Fills config->relative and config->convolution. Internal to model_config.c.
 ft_status ft_relative_config_read(ft_model_config *config, const char *path_for_errors);
 void ft_model_config_free(ft_model_config *config); // {0} is fine
 

@@ -101,7 +101,7 @@ static void shape_text(const int64_t *shape, int rank, char *out, size_t size) {
 
 static ft_status check_shape(const ft_model *m, const ft_weights *weights, int index, const ft_parameter *p) {
     const ft_safetensor *t = ft_weights_at(weights, index);
-    int64_t want[2];
+    int64_t want[3];
     int rank = ft_parameter_shape(p, want);
     if (t->rank == rank && memcmp(t->shape, want, (size_t)rank * sizeof *want) == 0) return FT_OK;
     char have_text[128], want_text[64];

@@ -21,6 +21,7 @@ int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec) {
                                        .count = (spec.rows ? spec.rows : 1) * spec.cols,
                                        .gap = spec.gap,
                                        .heads = spec.heads,
+                                       .taps = spec.taps,
                                        .trainable = spec.trainable,
                                        .decay = spec.decay,
                                        .starts_group = !spec.joins_group,
@@ -109,10 +110,11 @@ int ft_parameters_find(const ft_parameters *p, const char *name) {
     return -1;
 }
 
-int ft_parameter_shape(const ft_parameter *p, int64_t shape[2]) {
+int ft_parameter_shape(const ft_parameter *p, int64_t shape[3]) {
     shape[0] = p->rows > 0 ? p->rows : p->cols;
-    shape[1] = p->rows > 0 ? p->cols : 0;
-    return p->rows > 0 ? 2 : 1;
+    shape[1] = p->taps > 0 ? p->cols / p->taps : p->cols;
+    shape[2] = p->taps;
+    return p->rows == 0 ? 1 : p->taps == 0 ? 2 : 3;
 }
 
 int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *count) {

@@ -17,6 +17,7 @@ typedef struct ft_parameter {
     int64_t count;        // elements
     int64_t offset;       // in the flat buffers, elements
     int64_t gap;          // zeros in front of it, inside its group: where others have a parameter
+    int taps;             // > 0: of a convolution, shape [rows, cols / taps, taps] in files
     int heads;            // > 0: queries, keys and values in one, here one after the other, in files head by head
     bool trainable, decay, starts_group;
     bool head;            // drawn when the checkpoint lacks it
@@ -39,7 +40,7 @@ typedef struct ft_parameter_spec {
     const char *name;
     int64_t rows, cols; // rows 0: vector
     int64_t gap;
-    int heads;
+    int heads, taps;
     bool trainable, decay, joins_group, head; // joins_group: stands right behind the previous parameter, `gap` aside
 } ft_parameter_spec;
 
@@ -53,7 +54,7 @@ void ft_parameters_free(ft_parameters *p); // {0} is fine
 int ft_parameters_find(const ft_parameters *p, const char *name); // -1 if absent
 
 // The shape that a file gives the parameter; returns the rank.
-int ft_parameter_shape(const ft_parameter *p, int64_t shape[2]);
+int ft_parameter_shape(const ft_parameter *p, int64_t shape[3]);
 // Where element `element` of the tensor in a file stands in the parameter, and how many of the *count elements from there
 // on follow it in both: *count becomes that.
 int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *count);

@@ -82,11 +82,27 @@ static ft_status refuse_head_width(const ft_model_config *c, const char *path) {
                    (long long)width, (long long)asked);
 }
 
-static ft_status refuse_convolution(const ft_model_config *c, const char *path) {
-    int64_t kernel;
-    FT_TRY(ft_json_int(c->json, path, "conv_kernel_size", 0, INT_MIN, INT_MAX, &kernel));
-    if (kernel <= 0) return FT_OK;
-    return ft_fail(FT_INVALID, path, "\"conv_kernel_size\" must be 0: the convolution of deberta-v2-xlarge is not supported");
+// The layer of the v2-x models behind encoder layer 0.
+static ft_status read_convolution(ft_model_config *c, const char *path) {
+    enum { MOST_TAPS = 127 };
+    int64_t taps, groups;
+    const char *activation;
+    FT_TRY(ft_json_int(c->json, path, "conv_kernel_size", 0, INT_MIN, MOST_TAPS, &taps));
+    if (taps <= 0) return FT_OK;
+    if (taps % 2 == 0)
+        return ft_fail(FT_INVALID, path, "\"conv_kernel_size\" must be odd, so that every token stays in its place, not %lld",
+                       (long long)taps);
+    FT_TRY(ft_json_int(c->json, path, "conv_groups", 1, 1, c->hidden_size, &groups));
+    if (c->hidden_size % groups != 0)
+        return ft_fail(FT_INVALID, path, "\"hidden_size\" %lld is not a multiple of \"conv_groups\" %lld", (long long)c->hidden_size,
+                       (long long)groups);
+    if (c->num_hidden_layers < 2)
+        return ft_fail(FT_INVALID, path, "\"conv_kernel_size\" needs \"num_hidden_layers\" of at least 2: the last layer has pooled rows only");
+    c->convolution = (ft_convolution_config){.taps = (int)taps, .groups = (int)groups};
+    FT_TRY(ft_json_string(c->json, path, "conv_act", "tanh", &activation));
+    ft_status status = ft_activation_from_name(activation, &c->convolution.activation);
+    if (status != FT_OK) ft_error_where_default("%s: \"conv_act\"", path);
+    return status;
 }
 
 static ft_status read_rule(ft_relative_config *r, const ft_model_config *c, const char *path) {
@@ -95,9 +111,8 @@ static ft_status read_rule(ft_relative_config *r, const ft_model_config *c, cons
     FT_TRY(ft_json_int(c->json, path, "max_relative_positions", -1, INT_MIN, 1 << 14, &furthest));
     if (furthest < 1) furthest = c->position_rows;
     r->rule = (ft_relative_rule){.buckets = buckets > 0 ? (int32_t)buckets : 0, .furthest = (int32_t)furthest};
-    ft_status status = ft_relative_rule_check(r->rule);
-    if (status != FT_OK) ft_error_where_default("%s: \"position_buckets\", \"max_relative_positions\"", path);
-    return status;
+    if (ft_relative_rule_check(r->rule) == FT_OK) return FT_OK;
+    return ft_fail(FT_INVALID, path, "\"%s\": %s", ft_error_where(), ft_error_message()); // it knows keys, not files
 }
 
 // What v2 added; v1 ignores these keys.
@@ -107,7 +122,7 @@ static ft_status read_variants(ft_relative_config *r, ft_model_config *c, const 
     FT_TRY(ft_json_bool(c->json, path, "share_att_key", false, &r->shared));
     FT_TRY(ft_json_string(c->json, path, "norm_rel_ebd", "none", &norm));
     r->norm = r->table && has_word(norm, "layer_norm");
-    return refuse_convolution(c, path);
+    return read_convolution(c, path);
 }
 
 ft_status ft_relative_config_read(ft_model_config *c, const char *path) {

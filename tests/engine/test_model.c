@@ -7,7 +7,8 @@
 
 static const char *const models[] = {"bert_gelu", "bert_gelu_new", "bert_relu", "bert_old_names", "roberta", "xlm_roberta", "distilbert",
                                      "electra", "electra_even", "deberta_v3", "deberta_v2_unshared", "deberta_v2_c2p",
-                                     "deberta_v2_p2c", "deberta_v2_plain", "deberta_v1", "deberta_v1_c2p",
+                                     "deberta_v2_p2c", "deberta_v2_plain", "deberta_v2_conv",
+                                     "deberta_v2_conv_groups", "deberta_v1", "deberta_v1_c2p",
                                      "deberta_v1_p2c"};
 enum { MODELS = sizeof models / sizeof models[0] };
 

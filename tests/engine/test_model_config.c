@@ -169,8 +169,23 @@ static void test_families(void **state) { // defaults, keys and the rules of pos
     refused_family(V2 ", \"pos_att_type\": [\"C2P\"]}", "\"pos_att_type\" may hold \"c2p\" and \"p2c\", not \"C2P\"");
     refused_family(V2 ", \"pos_att_type\": [1]}", "\"pos_att_type\" must be a list of strings");
     refused_family(V2 ", \"pos_att_type\": 3}", "\"pos_att_type\" must be a string or a list of strings");
-    refused_family(V2 ", \"conv_kernel_size\": 3}",
-                   "\"conv_kernel_size\" must be 0: the convolution of deberta-v2-xlarge is not supported");
+    c = of_family(V2 ", \"conv_kernel_size\": 5, \"conv_groups\": 3}");
+    assert_int_equal(c.convolution.taps, 5);
+    assert_int_equal(c.convolution.groups, 3);
+    assert_int_equal(c.convolution.activation, FT_ACT_TANH);
+    ft_model_config_free(&c);
+    refused_family(V2 ", \"conv_kernel_size\": 4}",
+                   "\"conv_kernel_size\" must be odd, so that every token stays in its place, not 4");
+    refused_family(V2 ", \"conv_kernel_size\": 3, \"conv_groups\": 5}", "\"hidden_size\" 24 is not a multiple of \"conv_groups\" 5");
+    refused_family(V2 ", \"conv_kernel_size\": 3, \"conv_act\": \"relv\"}",
+                   "unknown activation 'relv', the nearest known one is 'relu'");
+    refused_family(V2 ", \"conv_kernel_size\": 3, \"num_hidden_layers\": 1}",
+                   "\"conv_kernel_size\" needs \"num_hidden_layers\" of at least 2: the last layer has pooled rows only");
+    refused_family(V2 ", \"relative_attention\": true, \"position_buckets\": 1}",
+                   "\"position_buckets\": 1 bucket cannot hold a distance: at least 2, or none (-1)");
+    refused_family(V2 ", \"relative_attention\": true, \"position_buckets\": 16, \"max_relative_positions\": 9}",
+                   "\"position_buckets\": 16 buckets give a distance each up to 8 and need max_relative_positions of at least 10, got 9");
+    assert_string_equal(ft_error_where(), "config.json");
     refused_family(V2 ", \"attention_head_size\": 8}",
                    "\"attention_head_size\" must be \"hidden_size\" / \"num_attention_heads\" = 6, not 8");
     refused_family(V2 ", \"pooler_hidden_size\": 8}", "\"pooler_hidden_size\" must be \"hidden_size\" 24, not 8");

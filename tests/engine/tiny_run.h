@@ -75,6 +75,9 @@ static inline void write_model(tiny_run *t, int family, int64_t layers, int64_t 
                    "\"share_att_key\": %s, \"norm_rel_ebd\": \"%s\", \"embedding_size\": %" PRId64 ", \"pooler_dropout\": 0.1",
                 layers % 2 ? 16 : -1, layers % 3 ? "c2p|p2c" : "p2c", heads % 2 ? "true" : "false", layers < 3 ? "layer_norm" : "none",
                 heads == 1 ? hidden : hidden / 2 + 3);
+    if (strcmp(type, "deberta-v2") == 0 && layers > 1 && chance(t, 50))
+        fprintf(f, ", \"conv_kernel_size\": %d, \"conv_act\": \"gelu\", \"conv_groups\": %" PRId64, chance(t, 50) ? 3 : 5,
+                chance(t, 50) ? 1 : heads);
     if (strcmp(type, "deberta") == 0)
         fprintf(f, ", \"relative_attention\": true, \"max_relative_positions\": %d, \"pos_att_type\": \"%s\", \"embedding_size\": %" PRId64,
                 layers % 2 ? 9 : 90, layers % 3 == 0 ? "c2p|p2c" : layers % 3 == 1 ? "p2c" : "c2p", heads == 1 ? hidden : hidden / 2 + 3);
