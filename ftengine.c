@@ -22,17 +22,17 @@ static const command commands[] = {
      "  ftengine train configs/minilm_quickstart.ini train.epochs=2\n"
      "  ftengine train model.path=models/all-MiniLM-L6-v2 data.train=train.tsv data.validation=dev.tsv\n\n"
      "The options and their defaults: ftengine config\n"},
-    {"eval", ft_command_eval, "eval RUN|MODEL_DIR --data FILE|- [--json] [section.key=value ...]", "metrics on labelled data",
-     "  --data FILE     TSV with a header line; - reads standard input\n"
-     "  --format tsv    the format of the data\n"
+    {"eval", ft_command_eval, "eval RUN|MODEL_DIR --data FILE|- [--format tsv|csv|jsonl] [--json] [section.key=value ...]", "metrics on labelled data",
+     "  --data FILE     TSV or CSV with a header line, or JSON lines, also packed with gzip or zstd; - reads standard input\n"
+     "  --format F      tsv, csv or jsonl; by default by the file's name and content\n"
      "  --json          one JSON document\n\n"
      "data.text_column and data.label_column name the columns when they differ from the training file's.\n"},
     {"predict", ft_command_predict,
-     "predict RUN|MODEL_DIR... --data FILE|- [--format tsv|text] [--output FILE] [--json] [--logits] [--id COLUMN]",
+     "predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text] [--output FILE] [--json] [--logits] [--id COLUMN]",
      "labels and probabilities for new texts",
      "  --data FILE     the texts; - reads standard input\n"
-     "  --format F      tsv (header line, columns separated by tabs) or text (one text a line); by default tsv for\n"
-     "                  files ending in .tsv, else text\n"
+     "  --format F      tsv, csv (both with a header line), jsonl or text (one text a line); by default by the file's name,\n"
+     "                  and text where the first line is neither JSON nor a header with a column for the text\n"
      "  --output FILE   write there, whole or not at all; .jsonl gives JSON lines\n"
      "  --json          JSON lines\n"
      "  --logits        scores before the softmax\n"

@@ -40,6 +40,8 @@ for goal in "${@:-build}"; do
     need libinih-dev has_library inih
     need libssl-dev has_library libcrypto
     need libsqlite3-dev has_library sqlite3
+    need zlib1g-dev has_library zlib
+    need libzstd-dev has_library libzstd
     case $goal in
     test)
         need libcmocka-dev has_library cmocka

@@ -1,5 +1,6 @@
 #include "engine/commands/commands.h"
 
+#include "engine/data/formats.h"
 #include "engine/io/files.h"
 #include "engine/model/model_files.h"
 #include "engine/train/fit.h"
@@ -74,6 +75,21 @@ ft_status ft_classifier_close(ft_classifier *c) {
     ft_arena_free(&c->arena);
     memset(c, 0, sizeof *c);
     return status;
+}
+
+ft_table_request ft_classifier_request(const ft_classifier *c, ft_format format, ft_table_label need) {
+    const char *text = c->options.data.text_column, *label = c->options.data.label_column;
+    return (ft_table_request){.format = format != FT_FORMAT_AUTO ? format : c->options.data.format,
+                              .text = text[0] != '\0' ? text : c->settings.text_column,
+                              .label = label[0] != '\0' ? label : c->settings.label_column,
+                              .need = need};
+}
+
+ft_status ft_parse_format(const char *name, bool plain, ft_format *format) {
+    if (ft_format_from_name(name, format) && (plain || *format != FT_FORMAT_TEXT)) return FT_OK;
+    ft_fail(FT_INVALID, "--format", "unknown format %s%s", name, plain ? "" : " of labelled data");
+    ft_hint("auto, tsv, csv, jsonl%s", plain ? " or text (one text a line)" : "");
+    return FT_INVALID;
 }
 
 ft_status ft_classifier_predict(ft_classifier *c, const ft_dataset *data, float *logits, float *losses) {

@@ -63,4 +63,9 @@ ft_status ft_classifier_close(ft_classifier *classifier); // FT_FAILED on a leak
 // eval.batch_size texts.
 ft_status ft_classifier_predict(ft_classifier *classifier, const ft_dataset *data, float *logits, float *losses);
 
+// What a model wants of a file: the columns that it was trained on, or those of data.text_column and its like.
+ft_table_request ft_classifier_request(const ft_classifier *classifier, ft_format format, ft_table_label need);
+// The argument of --format. plain: "text" is one.
+ft_status ft_parse_format(const char *name, bool plain, ft_format *format);
+
 #endif

@@ -40,15 +40,14 @@ static void print_table(const ft_classifier *c, const ft_metrics *m) {
         printf("%-24s %9.4f %9.4f %9.4f %9lld\n", c->label_names[k], m->precision[k], m->recall[k], m->f1[k], (long long)m->support[k]);
 }
 
-static ft_status evaluate(ft_classifier *c, const char *data, bool json) {
+static ft_status evaluate(ft_classifier *c, const char *data, ft_format format, bool json) {
     ft_table table = {0};
     ft_dataset set = {0};
     ft_metrics metrics = {0};
     float *logits = NULL, *losses = NULL;
-    const char *text = c->options.data.text_column[0] ? c->options.data.text_column : c->settings.text_column;
-    const char *label = c->options.data.label_column[0] ? c->options.data.label_column : c->settings.label_column;
+    const ft_table_request request = ft_classifier_request(c, format, FT_LABEL_REQUIRED);
     ft_status status;
-    FT_TRY_GOTO(ft_table_read(data, text, label, NULL, FT_LABEL_REQUIRED, &table), done);
+    FT_TRY_GOTO(ft_table_read(data, &request, &table), done);
     FT_TRY_GOTO(ft_dataset_build(&table, data, c->tokenizer, c->max_length, &c->labels, NULL, &set, NULL), done);
     logits = ft_calloc((size_t)set.examples * (size_t)c->labels.count, sizeof *logits, "logits");
     losses = ft_calloc((size_t)set.examples, sizeof *losses, "losses");
@@ -71,22 +70,20 @@ done:
 ft_status ft_command_eval(int argc, char **argv) {
     ft_arena arena = {0};
     ft_words words;
-    const char *data = NULL, *format = "tsv";
+    const char *data = NULL, *format_name = "auto";
+    ft_format format = FT_FORMAT_AUTO;
     bool json = false;
-    const ft_flag flags[] = {{"--data", &data, NULL}, {"--format", &format, NULL}, {"--json", NULL, &json}};
+    const ft_flag flags[] = {{"--data", &data, NULL}, {"--format", &format_name, NULL}, {"--json", NULL, &json}};
     ft_status status = ft_parse_words("eval", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
     if (status == FT_OK && (words.plain_count != 1 || data == NULL)) {
         status = ft_fail(FT_INVALID, "eval", words.plain_count != 1 ? "give one run or model directory" : "--data is missing");
         ft_hint("ftengine eval RUN|MODEL_DIR --data FILE|-");
     }
-    if (status == FT_OK && strcmp(format, "tsv") != 0) {
-        status = ft_fail(FT_INVALID, "--format", "unknown format %s of labelled data", format);
-        ft_hint("tsv: a header line, then one example a line, columns separated by tabs");
-    }
+    if (status == FT_OK) status = ft_parse_format(format_name, false, &format);
     if (status == FT_OK) {
         ft_classifier classifier;
         status = ft_classifier_open(words.plain[0], words.override_count, words.overrides, &classifier);
-        if (status == FT_OK) status = evaluate(&classifier, data, json);
+        if (status == FT_OK) status = evaluate(&classifier, data, format, json);
         ft_error error;
         ft_error_save(&error);
         ft_status closed = ft_classifier_close(&classifier);

@@ -30,17 +30,12 @@ static bool ends_with(const char *text, const char *end) {
 }
 
 static ft_status read_texts(const ft_classifier *c, const request *r, ft_table *table) {
-    const char *format = r->format;
-    if (format == NULL) format = ends_with(r->data, ".tsv") ? "tsv" : "text";
-    if (strcmp(format, "text") == 0 && r->id != NULL) return ft_fail(FT_INVALID, "--id", "plain text has no columns");
-    if (strcmp(format, "text") == 0) return ft_table_read_lines(r->data, table);
-    if (strcmp(format, "tsv") != 0) {
-        ft_fail(FT_INVALID, "--format", "unknown format %s", format);
-        ft_hint("tsv (a header line and columns separated by tabs) or text (one text a line)");
-        return FT_INVALID;
-    }
-    const char *text = c->options.data.text_column[0] ? c->options.data.text_column : c->settings.text_column;
-    return ft_table_read(r->data, text, "", r->id, FT_LABEL_IGNORED, table);
+    ft_format format;
+    FT_TRY(ft_parse_format(r->format != NULL ? r->format : "auto", true, &format));
+    ft_table_request wanted = ft_classifier_request(c, format, FT_LABEL_IGNORED);
+    wanted.id = r->id;
+    wanted.plain = r->id == NULL; // who asks for a column has a table
+    return ft_table_read(r->data, &wanted, table);
 }
 
 static ft_status begin(const ft_classifier *c, int64_t examples, ft_arena *arena, predictions *p) {
@@ -198,7 +193,7 @@ ft_status ft_command_predict(int argc, char **argv) {
     ft_status status = ft_parse_words("predict", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
     if (status == FT_OK && (words.plain_count < 1 || r.data == NULL)) {
         status = ft_fail(FT_INVALID, "predict", words.plain_count < 1 ? "give a run or model directory" : "--data is missing");
-        ft_hint("ftengine predict RUN|MODEL_DIR... --data FILE|- [--format tsv|text]");
+        ft_hint("ftengine predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text]");
     }
     for (int i = 0; status == FT_OK && i < words.plain_count; i++) status = run_model(words.plain[i], &words, &r, &arena, &table, &p);
     for (int64_t i = 0; status == FT_OK && i < p.examples * p.classes; i++) {

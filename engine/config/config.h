@@ -35,6 +35,8 @@ typedef enum ft_metric {
 } ft_metric;
 typedef enum ft_output_exists { FT_EXISTS_NEW = 0, FT_EXISTS_RESUME, FT_EXISTS_ERROR } ft_output_exists;
 typedef enum ft_ranges { FT_RANGES_AUTO = 0, FT_RANGES_ON, FT_RANGES_OFF } ft_ranges;
+// Of data files: by name and content, or as told. TEXT is for prediction: every line is a text.
+typedef enum ft_format { FT_FORMAT_AUTO = 0, FT_FORMAT_TSV, FT_FORMAT_CSV, FT_FORMAT_JSONL, FT_FORMAT_TEXT } ft_format;
 typedef enum ft_precision { FT_PRECISION_FP32 = 0 } ft_precision;
 
 typedef struct ft_int_list {
@@ -68,6 +70,7 @@ typedef struct ft_config {
     } model;
     struct {
         const char *train, *validation, *test;  // files
+        ft_format format;
         const char *text_column, *label_column; // "" = by usual names (text, sentence, ...; label, ...)
         int64_t max_length;                     // tokens, specials included; FT_AUTO: min(512, what the model has)
         const char *cache_dir;                  // of tokenised text; "" = $XDG_CACHE_HOME/ftengine; "none" = no cache

@@ -44,6 +44,8 @@ static const ft_option_choice scheduler_choices[] = {{"linear", FT_SCHED_LINEAR}
                                               {"constant", FT_SCHED_CONSTANT},
                                               {"constant_with_warmup", FT_SCHED_CONSTANT_WITH_WARMUP},
                                               {NULL, 0}};
+static const ft_option_choice format_choices[] = {
+    {"auto", FT_FORMAT_AUTO}, {"tsv", FT_FORMAT_TSV}, {"csv", FT_FORMAT_CSV}, {"jsonl", FT_FORMAT_JSONL}, {NULL, 0}};
 static const ft_option_choice precision_choices[] = {{"fp32", FT_PRECISION_FP32}, {"float32", FT_PRECISION_FP32}, {NULL, 0}};
 static const ft_option_choice strategy_choices[] = {
     {"epoch", FT_EVAL_EPOCH}, {"steps", FT_EVAL_STEPS}, {"no", FT_EVAL_NO}, {NULL, 0}};
@@ -133,17 +135,21 @@ const ft_option ft_options[] = {
 
     TEXT(FT_OPTION_PATH, data.train, "", .literal = "-",
          .elsewhere = "train_file train_data train_path training_file training_data",
-         .help = "Training examples: a TSV file with a header line. -: standard input."),
+         .help = "Training examples: TSV or CSV with a header line, or JSON lines; also packed with gzip or Zstandard. -: "
+                 "standard input."),
     TEXT(FT_OPTION_PATH, data.validation, "", .literal = "-",
          .elsewhere = "validation_file validation_data valid_file eval_file eval_data dev dev_file",
          .help = "Examples that choose the best checkpoint and stop early. Empty: no evaluation."),
     TEXT(FT_OPTION_PATH, data.test, "", .literal = "-", .elsewhere = "test_file test_data test_path predict_file",
          .help = "Examples that the best model is judged on once, when training is over. Empty: none."),
+    CHOICE(data.format, "auto", format_choices, .elsewhere = "file_format data_format file_type",
+           .help = "tsv: columns separated by tabs, quotes are text. csv: cells may be quoted, columns separated by , ; tab "
+                   "or |. jsonl: one JSON object a line. auto: by the file's name, else by its first line."),
     TEXT(FT_OPTION_STRING, data.text_column, "",
          .elsewhere = "text_column_name text_column_names sentence_column text_field",
-         .help = "Column that holds the text. Empty: text, sentence or the like, else by position."),
+         .help = "Column that holds the text. Empty: text, sentence or the like."),
     TEXT(FT_OPTION_STRING, data.label_column, "", .elsewhere = "label_column_name label_field target_column",
-         .help = "Column that holds the label. Empty: label or the like, else by position."),
+         .help = "Column that holds the label. Empty: label or the like."),
     INT(data.max_length, "auto", 3, 1 << 20, .automatic = true, .unit = "tokens",
         .elsewhere =
             "tok.max_length tokenizer.max_length max_seq_length max_seq_len max_len seq_length model_max_length",

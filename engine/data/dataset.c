@@ -34,7 +34,8 @@ static ft_status tokenise(const ft_table *table, const char *path, const ft_toke
     ft_status status = FT_OK;
     for (int64_t row = 0; row < table->rows && status == FT_OK; row++) {
         status = encode_row(table, row, tokenizer, max_length, &all, &probe, dataset);
-        if (status == FT_INVALID) ft_error_where_default("%s:%lld", ft_table_display(path), (long long)row + 2);
+        char where[512];
+        if (status == FT_INVALID) ft_error_where_default("%s", ft_table_where(table, path, row, where));
     }
     free(probe.ids);
     if (status != FT_OK) {

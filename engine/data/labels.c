@@ -19,19 +19,48 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+// The length of a whole number, with or without ".0" behind it as data frames write it; 0: this is none.
+static size_t whole_number(const char *label) {
+    size_t sign = label[0] == '-', digits = strspn(label + sign, "0123456789"), length = sign + digits;
+    if (digits == 0) return 0;
+    if (label[length] == '\0') return length;
+    size_t zeros = label[length] == '.' ? strspn(label + length + 1, "0") : 0;
+    return zeros > 0 && label[length + 1 + zeros] == '\0' ? length : 0;
+}
+
 // ---- classes from a table -----------------------------------------------------------------------------------------
 
-// The distinct labels, sorted by bytes.
-static ft_status distinct_labels(const ft_table *table, const char ***out, int64_t *count) {
-    const char **sorted = ft_calloc((size_t)table->rows, sizeof *sorted, "labels");
+static int64_t sort_distinct(const char **names, int64_t count) {
+    qsort(names, (size_t)count, sizeof *names, compare_names);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (kept == 0 || strcmp(names[kept - 1], names[i]) != 0) names[kept++] = names[i];
+    return kept;
+}
+
+// The distinct labels of a table, and of another one if there is one, sorted by bytes. Where all are whole numbers, "1.0"
+// is "1".
+static ft_status distinct_labels(const ft_table *table, const ft_table *other, ft_arena *arena, const char ***out, int64_t *count) {
+    int64_t rows = table->rows + (other != NULL ? other->rows : 0);
+    const char **sorted = ft_calloc((size_t)rows, sizeof *sorted, "labels");
     if (sorted == NULL) return FT_NO_MEMORY;
     memcpy(sorted, table->label, (size_t)table->rows * sizeof *sorted);
-    qsort(sorted, (size_t)table->rows, sizeof *sorted, compare_names);
-    int64_t kept = 0;
-    for (int64_t i = 0; i < table->rows; i++)
-        if (kept == 0 || strcmp(sorted[kept - 1], sorted[i]) != 0) sorted[kept++] = sorted[i];
+    if (other != NULL) memcpy(sorted + table->rows, other->label, (size_t)other->rows * sizeof *sorted);
+    int64_t kept = sort_distinct(sorted, rows);
     *out = sorted;
     *count = kept;
+    for (int64_t i = 0; i < kept; i++)
+        if (whole_number(sorted[i]) == 0) return FT_OK;
+    for (int64_t i = 0; i < kept; i++) {
+        size_t length = whole_number(sorted[i]);
+        if (sorted[i][length] == '\0') continue;
+        sorted[i] = ft_arena_strndup(arena, sorted[i], length);
+        if (sorted[i] == NULL) {
+            free(sorted);
+            return FT_NO_MEMORY;
+        }
+    }
+    *count = sort_distinct(sorted, kept);
     return FT_OK;
 }
 
@@ -68,9 +97,50 @@ ft_status ft_labels_from_table(const ft_table *table, ft_arena *arena, ft_labels
         return ft_fail(FT_INVALID, NULL, "a table without labels has no classes");
     const char **distinct;
     int64_t count;
-    FT_TRY(distinct_labels(table, &distinct, &count));
+    FT_TRY(distinct_labels(table, NULL, arena, &distinct, &count));
     ft_status status = name_classes(distinct, count, arena, labels);
     free(distinct);
+    return status;
+}
+
+// A label in words that is nearly one of `known` is a slip of the pen, not a class of its own.
+static const char *meant(const char *label, const char *const *known, int64_t count) {
+    if (strpbrk(label, "0123456789") != NULL) return NULL;
+    return ft_nearest(label, (int)count, known);
+}
+
+static ft_status check_meant(const ft_table *other, const char *path, const char *const *known, int64_t count, const char *const *all,
+                             int64_t all_count) {
+    for (int64_t i = 0; i < all_count; i++) {
+        const char *label = all[i];
+        if (bsearch(&label, known, (size_t)count, sizeof *known, compare_names) != NULL) continue;
+        const char *near = meant(label, known, count);
+        if (near == NULL) continue;
+        int64_t row = 0;
+        while (row + 1 < other->rows && strcmp(other->label[row], label) != 0) row++;
+        char where[512];
+        ft_fail(FT_INVALID, ft_table_where(other, path, row, where), "the label \"%.100s\" does not occur in the training data", label);
+        ft_hint("did you mean \"%.100s\"?", near);
+        return FT_INVALID;
+    }
+    return FT_OK;
+}
+
+ft_status ft_labels_from_tables(const ft_table *train, const ft_table *other, const char *path, ft_arena *arena, ft_labels *labels) {
+    FT_TRY(ft_labels_from_table(train, arena, labels));
+    if (other == NULL || other->label == NULL) return FT_OK;
+    const char **known = NULL, **all = NULL;
+    int64_t known_count, all_count;
+    ft_status status;
+    FT_TRY_GOTO(distinct_labels(train, NULL, arena, &known, &known_count), done);
+    FT_TRY_GOTO(distinct_labels(train, other, arena, &all, &all_count), done);
+    if (all_count == known_count) goto done;
+    FT_TRY_GOTO(check_meant(other, path, known, known_count, all, all_count), done);
+    FT_TRY_GOTO(name_classes(all, all_count, arena, labels), done);
+    labels->missing = labels->count - (int)known_count;
+done:
+    free(known);
+    free(all);
     return status;
 }
 
@@ -91,10 +161,22 @@ static bool placeholders(const ft_labels *labels) {
     return true;
 }
 
-static ft_status fail_unknown(const ft_labels *labels, const char *label, const char *path, int64_t row) {
+// As it stands, else a whole number without its ".0".
+static const entry *find_label(const entry *index, int count, const char *label) {
+    char shorter[32];
+    entry key = {label, 0};
+    const entry *found = bsearch(&key, index, (size_t)count, sizeof *index, compare_names);
+    size_t length = found == NULL ? whole_number(label) : 0;
+    if (length == 0 || length >= sizeof shorter || label[length] == '\0') return found;
+    snprintf(shorter, sizeof shorter, "%.*s", (int)length, label);
+    key.name = shorter;
+    return bsearch(&key, index, (size_t)count, sizeof *index, compare_names);
+}
+
+static ft_status fail_unknown(const ft_labels *labels, const ft_table *table, const char *label, const char *path, int64_t row) {
     char where[512], list[400] = "";
-    snprintf(where, sizeof where, "%s:%lld", ft_table_display(path), (long long)row + 2);
-    ft_status status = ft_fail(FT_INVALID, where, "unknown label \"%.100s\"", label);
+    ft_status status = ft_fail(FT_INVALID, ft_table_where(table, path, row, where), "unknown label \"%.100s\" in column \"%.100s\"", label,
+                               table->label_column);
     const char *near = ft_nearest(label, labels->count, labels->names);
     if (near != NULL) ft_hint("did you mean \"%.100s\"?", near);
     size_t used = 0;
@@ -115,14 +197,14 @@ ft_status ft_labels_assign(const ft_labels *labels, const ft_table *table, const
     ft_status status = FT_OK;
     for (int64_t row = 0; row < table->rows && status == FT_OK; row++) {
         const entry key = {table->label[row], 0};
-        const entry *found = bsearch(&key, index, (size_t)labels->count, sizeof *index, compare_names);
+        const entry *found = find_label(index, labels->count, key.name);
         int32_t number = found == NULL && numbers ? class_number(key.name) : NOT_A_NUMBER;
         if (found != NULL)
             id[row] = found->id;
         else if (number != NOT_A_NUMBER && number < labels->count)
             id[row] = number;
         else
-            status = fail_unknown(labels, key.name, path, row);
+            status = fail_unknown(labels, table, key.name, path, row);
     }
     free(index);
     return status;

@@ -5,7 +5,7 @@
 #include "engine/data/table.h"
 
 // The label names of a classification task, in id order: all integers 0..n-1 keep their numbers, other labels are
-// sorted (bytes). Integers from 0 with gaps also keep their numbers if at least half of 0..largest occur: the missing
+// sorted (bytes). Whole numbers may be written 1.0. Integers from 0 with gaps also keep their numbers if at least half of 0..largest occur: the missing
 // classes exist without an example (a rare class absent from a small training file). `names` live in `arena`.
 typedef struct ft_labels {
     int count;
@@ -13,6 +13,9 @@ typedef struct ft_labels {
     int missing; // classes without a row in the table; worth a warning
 } ft_labels;
 ft_status ft_labels_from_table(const ft_table *table, ft_arena *arena, ft_labels *labels);
+// The same with the classes that only `other` has (NULL: none): a class that is missing from the training file can be
+// judged, if not learned. But a label in words that is nearly one of the training file's is FT_INVALID, with its place.
+ft_status ft_labels_from_tables(const ft_table *train, const ft_table *other, const char *path, ft_arena *arena, ft_labels *labels);
 
 // The id of every row's label: id [table->rows]. FT_INVALID with file:line and the nearest known label for one that is
 // not in `labels`; path names the file in it. Where all names are the placeholders LABEL_0, LABEL_1, ... of a model

@@ -3,6 +3,7 @@
 
 #include "engine/io/files.h"
 #include "engine/io/json.h"
+#include "engine/train/data_report.h"
 #include "engine/train/memory_json.h"
 
 #include <math.h>
@@ -75,13 +76,7 @@ static json_t *config_json(const ft_config *config, bool *failed) {
 static json_t *data_json(const ft_trainer *t, bool *failed) {
     json_t *object = json_object();
     for (int s = 0; s < FT_SPLITS; s++) {
-        const ft_split_data *d = &t->split[s];
-        if (d->present)
-            ft_json_put(object, ft_split_name((ft_split)s),
-                        json_pack("{s:o, s:s, s:I, s:I, s:i, s:I}", "path", ft_json_text(d->path), "sha256", d->table.sha256, "examples",
-                                  (json_int_t)d->data.examples, "tokens", (json_int_t)d->data.tokens, "longest", d->data.longest,
-                                  "truncated", (json_int_t)d->data.truncated),
-                        failed);
+        if (t->split[s].present) ft_json_put(object, ft_split_name((ft_split)s), ft_data_report_json(t, (ft_split)s, failed), failed);
     }
     return object;
 }

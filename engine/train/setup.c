@@ -2,6 +2,7 @@
 #include "engine/io/files.h"
 #include "engine/model/known_models.h"
 #include "engine/model/staging.h"
+#include "engine/train/data_report.h"
 #include "engine/train/fit.h"
 #include "engine/train/stages.h"
 #include "engine/train/stop.h"
@@ -32,14 +33,15 @@ static ft_status read_tables(ft_trainer *t) {
     const char *paths[FT_SPLITS] = {c->data.train, c->data.validation, c->data.test};
     if (paths[FT_SPLIT_TRAIN][0] == '\0') {
         ft_fail(FT_INVALID, "data.train", "no training data given");
-        ft_hint("set data.train to a TSV file with a header line, for example data.train=train.tsv");
+        ft_hint("set data.train to a TSV, CSV or JSON lines file, for example data.train=train.tsv");
         return FT_INVALID;
     }
     for (int s = 0; s < FT_SPLITS; s++) {
         ft_split_data *d = &t->split[s];
         if (paths[s][0] == '\0') continue;
         d->path = paths[s];
-        FT_TRY(ft_table_read(d->path, c->data.text_column, c->data.label_column, NULL, FT_LABEL_REQUIRED, &d->table));
+        const ft_table_request request = {.format = c->data.format, .text = c->data.text_column, .label = c->data.label_column};
+        FT_TRY(ft_table_read(d->path, &request, &d->table));
         d->present = true;
     }
     return FT_OK;
@@ -54,14 +56,16 @@ static int index_of(const char *name, int count, const char *const *names) {
 // The classes: those of the training file; but a checkpoint that names the same ones keeps its order, so that its head
 // still means what it meant. Numbers keep their ids and take a checkpoint's names when there are as many.
 static ft_status choose_labels(ft_trainer *t) {
-    FT_TRY(ft_labels_from_table(&t->split[FT_SPLIT_TRAIN].table, &t->arena, &t->labels));
-    if (t->labels.missing > 0)
-        ft_warn("%d of the %d classes have no training example (%s)", t->labels.missing, t->labels.count, t->split[FT_SPLIT_TRAIN].path);
-    if (t->labels.count < 2) {
+    const ft_split_data *validation = &t->split[FT_SPLIT_VALIDATION]; // but not the test set, which decides about nothing
+    FT_TRY(ft_labels_from_tables(&t->split[FT_SPLIT_TRAIN].table, validation->present ? &validation->table : NULL, validation->path,
+                                 &t->arena, &t->labels));
+    if (t->labels.count - t->labels.missing < 2) {
         ft_fail(FT_INVALID, t->split[FT_SPLIT_TRAIN].path, "all training examples have the label \"%s\": there is nothing to learn",
-                t->labels.names[0]);
+                t->split[FT_SPLIT_TRAIN].table.label[0]);
         return FT_INVALID;
     }
+    if (t->labels.missing > 0)
+        ft_warn("%d of the %d classes have no training example (%s)", t->labels.missing, t->labels.count, t->split[FT_SPLIT_TRAIN].path);
     t->label_names = t->labels.names;
     const ft_model_config *m = &t->model_config;
     if (t->config->model.init != FT_INIT_PRETRAINED || !m->has_label_names || m->num_labels != t->labels.count) return FT_OK;
@@ -101,12 +105,8 @@ static ft_status tokenise(ft_trainer *t) {
         ft_split_data *d = &t->split[s];
         if (!d->present) continue;
         FT_TRY(ft_dataset_build(&d->table, d->path, t->tokenizer, t->max_length, &t->labels, cache, &d->data, &d->from_cache));
-        ft_info("%-10s %lld examples, %lld tokens (longest %d%s)%s  %s", ft_split_name((ft_split)s), (long long)d->data.examples,
-                (long long)d->data.tokens, d->data.longest, d->data.truncated ? ", some cut" : "", d->from_cache ? ", from cache" : "",
-                d->path);
-        if (d->data.truncated > 0)
-            ft_info("           %lld of %lld texts are longer than %d tokens and were cut", (long long)d->data.truncated,
-                    (long long)d->data.examples, t->max_length);
+        ft_info("%-10s %lld examples, %lld tokens%s  %s", ft_split_name((ft_split)s), (long long)d->data.examples,
+                (long long)d->data.tokens, d->from_cache ? ", from cache" : "", d->path);
     }
     return FT_OK;
 }
@@ -228,6 +228,7 @@ static ft_status plan_steps(ft_trainer *t, const ft_trainer_source *source) {
 
 static ft_status announce(ft_trainer *t) {
     char allocated[24], reserved[24], limit[24];
+    FT_TRY(ft_data_report_splits(t));
     ft_status status = ft_trainer_forecast(t);
     if (status == FT_NO_MEMORY) ft_hint("this was found by planning the run: nothing was started");
     FT_TRY(status);

@@ -8,6 +8,7 @@
 
 #include "engine/config/config.h"
 #include "engine/data/dataset.h"
+#include "engine/data/report.h"
 #include "engine/memory/memory.h"
 #include "engine/model/model.h"
 #include "engine/model/model_files.h"
@@ -25,6 +26,7 @@ typedef struct ft_split_data {
     const char *path;
     ft_table table;
     ft_dataset data;
+    ft_data_report report; // of a real run, not of a plan
 } ft_split_data;
 
 // What a checkpoint carries besides the tensors: enough to go on with the same bits.

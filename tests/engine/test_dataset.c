@@ -54,7 +54,7 @@ static ft_table table_of(const char *content, size_t length) {
     assert_non_null(data);
     memcpy(data, content, length);
     ft_table table;
-    assert_int_equal(ft_table_parse(data, length, "t.tsv", "", "", NULL, FT_LABEL_REQUIRED, &table), FT_OK);
+    assert_int_equal(ft_table_parse(data, length, length, "t.tsv", &(ft_table_request){.text = "", .label = ""}, &table), FT_OK);
     return table;
 }
 

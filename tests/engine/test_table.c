@@ -18,7 +18,8 @@ static ft_status parse_bytes(const char *content, size_t length, const char *tex
     assert_non_null(data);
     memcpy(data, content, length);
     data[length] = 'x';
-    return ft_table_parse(data, length, "t.tsv", text, label, id, need, table);
+    const ft_table_request request = {.text = text, .label = label, .id = id, .need = need};
+    return ft_table_parse(data, length, SIZE_MAX / 4, "t.tsv", &request, table);
 }
 
 static ft_status parse(const char *content, const char *text, const char *label, ft_table_label need, ft_table *table) {
@@ -31,6 +32,10 @@ static ft_table usual(const char *content) {
     if (status != FT_OK) print_message("%s\n", ft_error_message());
     assert_int_equal(status, FT_OK);
     return table;
+}
+
+static ft_status read_file(const char *path, const char *label, ft_table *table) {
+    return ft_table_read(path, &(ft_table_request){.text = "", .label = label}, table);
 }
 
 static bool hinted(const char *text) {
@@ -89,7 +94,7 @@ static void one_column(void **state) {
 }
 
 static void bytes_in_texts_are_kept(void **state) {
-    const char content[] = "text\tlabel\na\0b\rc \t0\n\0\t1\n\xFF\xC3\t2\n";
+    const char content[] = "text\tlabel\na\0b\rc \t0\n\0\t1\n\xFF\xC3 \xC3\xA4\t2\n"; // one valid character: it is UTF-8
     ft_table table;
     assert_int_equal(parse_bytes(content, sizeof content - 1, "", "", NULL, FT_LABEL_REQUIRED, &table), FT_OK);
     assert_int_equal(table.rows, 3);
@@ -97,7 +102,7 @@ static void bytes_in_texts_are_kept(void **state) {
     assert_memory_equal(table.text[0], "a\0b\rc ", 7);
     assert_int_equal(table.text_length[1], 1);
     assert_memory_equal(table.text[1], "\0", 2);
-    assert_string_equal(table.text[2], "\xFF\xC3");
+    assert_string_equal(table.text[2], "\xFF\xC3 \xC3\xA4");
     assert_string_equal(table.label[2], "2");
     char hex[65];
     assert_int_equal(ft_sha256(content, sizeof content - 1, hex), FT_OK);
@@ -166,9 +171,9 @@ static void refusals(void **state) {
     refused("text\tlabel\n", "", "", need, "t.tsv:2", "no rows", NULL);
     refused("text\tlabel", "", "", need, "t.tsv:2", "no rows", NULL);
     refused("text\tlabel\n\n\r\n\n", "", "", need, "t.tsv:2", "no rows", NULL);
-    refused("text\tlabel\na\tb\nc\n", "", "", need, "t.tsv:3", "this line has 1 column, the header has 2", NULL);
-    refused("text\tlabel\na\tb\tc\n", "", "", need, "t.tsv:2", "this line has 3 columns, the header has 2", "quotes");
-    refused("text\tlabel\na\tb\n\nc\td\n", "", "", need, "t.tsv:3", "this line has 1 column", NULL);
+    refused("text\tlabel\na\tb\nc\n", "", "", need, "t.tsv:3:2", "this line has 1 column, the header has 2", NULL);
+    refused("text\tlabel\na\tb\tc\n", "", "", need, "t.tsv:2:5", "this line has 3 columns, the header has 2", "quotes");
+    refused("text\tlabel\na\tb\n\nc\td\n", "", "", need, "t.tsv:3:1", "this line has 1 column", NULL);
     refused("text\tlabel\na\tb\n\t\n", "", "", need, "t.tsv:3", "label is empty", NULL);
     refused("text\tlabel\na\t\nc\t\n", "", "", need, "t.tsv:2", "label is empty", NULL);
     refused("sentence\tlabel\na\tb\n", "sentense", "", need, "t.tsv:1", "no column \"sentense\" for the text",
@@ -182,13 +187,13 @@ static void refusals(void **state) {
     refused("text\tlabel\tlabel\na\tb\tc\n", "", "", need, "t.tsv:1", "two columns are named \"label\"", NULL);
     refused("text\tlabel\na\tb\n", "text", "text", need, "t.tsv:1", "same column", NULL);
     refused("text\tlabel\ra\tb\rc\td\r", "", "", need, "t.tsv:1", "carriage return", NULL);
-    refused("\xFF\xFEt", "", "", need, "t.tsv:1", "UTF-16", "iconv");
+    refused("\xFF\xFEt", "", "", need, "t.tsv", "UTF-16", NULL);
 
     ft_table table;
     const char in_label[] = "text\tlabel\na\tb\0c\n", in_header[] = "text\tlab\0el\na\tb\n",
                in_id[] = "text\tid\na\t\0\n";
     assert_int_equal(parse_bytes(in_label, sizeof in_label - 1, "", "", NULL, need, &table), FT_INVALID);
-    assert_string_equal(ft_error_where(), "t.tsv:2");
+    assert_string_equal(ft_error_where(), "t.tsv:2:3");
     assert_non_null(strstr(ft_error_message(), "NUL"));
     assert_int_equal(parse_bytes(in_header, sizeof in_header - 1, "", "", NULL, need, &table), FT_INVALID);
     assert_int_equal(parse_bytes(in_id, sizeof in_id - 1, "", "", "id", FT_LABEL_IGNORED, &table), FT_INVALID);
@@ -216,18 +221,18 @@ static void files(void **state) {
     assert_int_equal(write(descriptor, content, strlen(content)), (ssize_t)strlen(content));
     close(descriptor);
     ft_table table;
-    assert_int_equal(ft_table_read(path, "", "", NULL, FT_LABEL_REQUIRED, &table), FT_OK);
+    assert_int_equal(read_file(path, "", &table), FT_OK);
     assert_string_equal(table.text[0], "a");
     ft_table_free(&table);
-    assert_int_equal(ft_table_read(path, "", "nothere", NULL, FT_LABEL_REQUIRED, &table), FT_INVALID);
+    assert_int_equal(read_file(path, "nothere", &table), FT_INVALID);
     char where[64];
     snprintf(where, sizeof where, "%s:1", path);
     assert_string_equal(ft_error_where(), where);
     unlink(path);
-    assert_int_equal(ft_table_read(path, "", "", NULL, FT_LABEL_REQUIRED, &table), FT_INVALID);
+    assert_int_equal(read_file(path, "", &table), FT_INVALID);
     assert_true(strstr(ft_error_message(), path) != NULL || strstr(ft_error_where(), path) != NULL);
     ft_table_free(&table); // {0} after a failure
-    assert_int_equal(ft_table_read("/tmp", "", "", NULL, FT_LABEL_REQUIRED, &table), FT_INVALID);
+    assert_int_equal(read_file("/tmp", "", &table), FT_INVALID);
 }
 
 // Longer than one chunk, through a pipe.
@@ -243,14 +248,14 @@ static void standard_input(void **state) {
     int saved = dup(STDIN_FILENO);
     assert_true(dup2(fileno(file), STDIN_FILENO) >= 0);
     ft_table table;
-    assert_int_equal(ft_table_read("-", "", "", NULL, FT_LABEL_REQUIRED, &table), FT_OK);
+    assert_int_equal(read_file("-", "", &table), FT_OK);
     assert_int_equal(table.rows, ROWS);
     assert_string_equal(table.text[ROWS - 1], "text number 29999");
     assert_string_equal(table.label[ROWS - 1], "2");
     ft_table_free(&table);
     clearerr(stdin);
     ft_error_clear();
-    assert_int_equal(ft_table_read("-", "", "", NULL, FT_LABEL_REQUIRED, &table), FT_INVALID); // at its end: empty
+    assert_int_equal(read_file("-", "", &table), FT_INVALID); // at its end: empty
     assert_string_equal(ft_error_where(), "<stdin>:1");
     assert_true(dup2(saved, STDIN_FILENO) >= 0);
     close(saved);
@@ -293,7 +298,11 @@ static void classes(void **state) {
     check_labels("1 2 3", "1 2 3", 0);         // does not start at 0: names, ids 0..2
     check_labels("0 1 -1", "-1 0 1", 0);
     check_labels("00 1 0", "0 00 1", 0);
-    check_labels("0 1.0", "0 1.0", 0);
+    check_labels("0 1.0", "0 1", 0); // a data frame wrote it
+    check_labels("0.0 1.00 1 2.0", "0 1 2", 0);
+    check_labels("-1.0 1.0", "-1 1", 0);
+    check_labels("1.0 1.1 2.0", "1.0 1.1 2.0", 0); // versions, say
+    check_labels("1.0 x", "1.0 x", 0);
     check_labels("0 99999999999999999999", "0 99999999999999999999", 0);
     check_labels("pos neg pos Neg", "Neg neg pos", 0);
     check_labels("b \xC3\xA4 a", "a b \xC3\xA4", 0); // unsigned bytes
@@ -315,6 +324,12 @@ static void label_ids(void **state) {
     assert_memory_equal(id, ((const int32_t[]){2, 0, 1, 0}), sizeof id);
     ft_table_free(&table);
 
+    const char *digits[] = {"0", "1"};
+    table = labelled("1.0 0 0.00 1");
+    assert_int_equal(ft_labels_assign(&(ft_labels){2, digits, 0}, &table, "v.tsv", id), FT_OK);
+    assert_memory_equal(id, ((const int32_t[]){1, 0, 0, 1}), sizeof id);
+    ft_table_free(&table);
+
     table = labelled("neutral negativ positive");
     ft_error_clear();
     assert_int_equal(ft_labels_assign(&labels, &table, "v.tsv", id), FT_INVALID);
@@ -329,6 +344,37 @@ static void label_ids(void **state) {
     assert_int_equal(ft_labels_assign(&labels, &table, "-", id), FT_INVALID);
     assert_string_equal(ft_error_where(), "<stdin>:2");
     ft_table_free(&table);
+}
+
+static void check_both(const char *train, const char *other, const char *expected, int missing) {
+    ft_table first = labelled(train), second = labelled(other);
+    ft_arena arena = {0};
+    ft_labels labels;
+    assert_int_equal(ft_labels_from_tables(&first, &second, "v.tsv", &arena, &labels), FT_OK);
+    ft_table_free(&first);
+    ft_table_free(&second);
+    char joined[512] = "";
+    for (int i = 0; i < labels.count; i++)
+        sprintf(joined + strlen(joined), "%s%s", i ? " " : "", labels.names[i]);
+    assert_string_equal(joined, expected);
+    assert_int_equal(labels.missing, missing);
+    ft_arena_free(&arena);
+}
+
+static void classes_of_two_tables(void **state) {
+    check_both("b a", "a", "a b", 0);
+    check_both("b a", "zebra a", "a b zebra", 1);
+    check_both("0 1 2", "3 1.0", "0 1 2 3", 1);
+    check_both("group1 group2", "group3", "group1 group2 group3", 1); // digits are no slips of the pen
+    ft_table train = labelled("travel food"), validation = labelled("food travle");
+    ft_arena arena = {0};
+    ft_labels labels;
+    assert_int_equal(ft_labels_from_tables(&train, &validation, "v.tsv", &arena, &labels), FT_INVALID);
+    assert_string_equal(ft_error_where(), "v.tsv:3");
+    assert_true(hinted("\"travel\""));
+    ft_arena_free(&arena);
+    ft_table_free(&train);
+    ft_table_free(&validation);
 }
 
 static void placeholder_names(void **state) {
@@ -359,6 +405,7 @@ int main(void) {
         cmocka_unit_test(standard_input),
         cmocka_unit_test(classes),
         cmocka_unit_test(label_ids),
+        cmocka_unit_test(classes_of_two_tables),
         cmocka_unit_test(placeholder_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,130 @@
+#include "engine/train/data_report.h"
+
+#include "engine/data/source.h"
+#include "engine/io/json.h"
+#include "kernels/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_CLASSES = 12, NAME_WIDTH = 20 };
+
+static double percent(int64_t part, int64_t whole) { return whole > 0 ? 100.0 * (double)part / (double)whole : 0; }
+
+// ---- for people ---------------------------------------------------------------------------------------------------
+
+static void print_lengths(const ft_trainer *t) {
+    ft_info("  %-12s %9s %9s %9s %9s   tokens: %5s %6s %6s %6s %6s   cut", "", "examples", "repeated", "in train", "empty", "least", "median",
+            "90%", "99%", "most");
+    for (int s = 0; s < FT_SPLITS; s++) {
+        if (!t->split[s].present) continue;
+        const ft_data_report *r = &t->split[s].report;
+        ft_info("  %-12s %9lld %9lld %9lld %9lld           %5d %6d %6d %6d %6d %5.1f%%", ft_split_name((ft_split)s), (long long)r->examples,
+                (long long)r->repeated, (long long)r->known, (long long)r->empty, r->length[0], r->length[1], r->length[2], r->length[3],
+                r->length[4], percent(r->truncated, r->examples));
+    }
+}
+
+static ft_status count_classes(const ft_trainer *t, ft_split split, int64_t **counts) {
+    const ft_dataset *data = &t->split[split].data;
+    *counts = ft_calloc((size_t)t->labels.count, sizeof **counts, "class counts");
+    if (*counts == NULL) return FT_NO_MEMORY;
+    for (int64_t i = 0; data->label != NULL && i < data->examples; i++) (*counts)[data->label[i]]++;
+    return FT_OK;
+}
+
+static void print_many_classes(const ft_trainer *t, const int64_t *counts) {
+    int least = 0, most = 0;
+    for (int c = 1; c < t->labels.count; c++) {
+        if (counts[c] < counts[least]) least = c;
+        if (counts[c] > counts[most]) most = c;
+    }
+    ft_info("  %d classes, from %lld (%s) to %lld (%s) training examples", t->labels.count, (long long)counts[least], t->label_names[least],
+            (long long)counts[most], t->label_names[most]);
+}
+
+static void print_class_table(const ft_trainer *t, int64_t *const counts[FT_SPLITS]) {
+    char line[160];
+    int used = snprintf(line, sizeof line, "  %-*s", NAME_WIDTH, "class");
+    for (int s = 0; s < FT_SPLITS; s++)
+        if (counts[s] != NULL) used += snprintf(line + used, sizeof line - (size_t)used, " %20s", ft_split_name((ft_split)s));
+    ft_info("%s", line);
+    for (int c = 0; c < t->labels.count; c++) {
+        used = snprintf(line, sizeof line, "  %-*.*s", NAME_WIDTH, NAME_WIDTH, t->label_names[c]);
+        for (int s = 0; s < FT_SPLITS; s++)
+            if (counts[s] != NULL)
+                used += snprintf(line + used, sizeof line - (size_t)used, " %12lld (%4.1f%%)", (long long)counts[s][c],
+                                 percent(counts[s][c], t->split[s].data.examples));
+        ft_info("%s", line);
+    }
+}
+
+static ft_status print_classes(const ft_trainer *t) {
+    int64_t *counts[FT_SPLITS] = {NULL};
+    ft_status status = FT_OK;
+    for (int s = 0; s < FT_SPLITS && status == FT_OK; s++)
+        if (t->split[s].present) status = count_classes(t, (ft_split)s, &counts[s]);
+    if (status == FT_OK && t->labels.count > MOST_CLASSES) print_many_classes(t, counts[FT_SPLIT_TRAIN]);
+    else if (status == FT_OK) print_class_table(t, counts);
+    for (int s = 0; s < FT_SPLITS; s++) free(counts[s]);
+    return status;
+}
+
+static void warn_of(const ft_trainer *t, ft_split split) {
+    const ft_split_data *d = &t->split[split];
+    const ft_data_report *r = &d->report;
+    char here[512], there[512];
+    if (r->known > 0)
+        ft_warn("%lld of %lld texts of %s are in the training data too: what is measured there is partly memory (%s and %s)",
+                (long long)r->known, (long long)r->examples, ft_source_display(d->path), ft_table_where(&d->table, d->path, r->known_row, here),
+                ft_table_where(&t->split[FT_SPLIT_TRAIN].table, t->split[FT_SPLIT_TRAIN].path, r->train_row, there));
+    if (r->contradicting > 0)
+        ft_warn("%lld texts of %s occur again with another label (%s and %s)", (long long)r->contradicting, ft_source_display(d->path),
+                ft_table_where(&d->table, d->path, r->contradicted_row, here), ft_table_where(&d->table, d->path, r->contradicting_row, there));
+    if (r->empty > 0) ft_warn("%lld texts of %s are empty", (long long)r->empty, ft_source_display(d->path));
+    if (r->truncated * 10 >= r->examples)
+        ft_warn("%.0f%% of the texts of %s are longer than %d tokens and were cut (data.max_length)", percent(r->truncated, r->examples),
+                ft_source_display(d->path), t->max_length);
+}
+
+ft_status ft_data_report_splits(ft_trainer *t) {
+    ft_text_index train = {0};
+    FT_TRY(ft_text_index_build(&t->split[FT_SPLIT_TRAIN].table, &train));
+    ft_status status = FT_OK;
+    for (int s = 0; s < FT_SPLITS && status == FT_OK; s++) {
+        ft_split_data *d = &t->split[s];
+        if (!d->present) continue;
+        ft_text_index own = {0};
+        if (s == FT_SPLIT_TRAIN) {
+            status = ft_data_report_make(&train, &d->data, NULL, &d->report);
+        } else {
+            status = ft_text_index_build(&d->table, &own);
+            if (status == FT_OK) status = ft_data_report_make(&own, &d->data, &train, &d->report);
+        }
+        ft_text_index_free(&own);
+    }
+    ft_text_index_free(&train);
+    FT_TRY(status);
+    print_lengths(t);
+    FT_TRY(print_classes(t));
+    for (int s = 0; s < FT_SPLITS; s++)
+        if (t->split[s].present) warn_of(t, (ft_split)s);
+    return FT_OK;
+}
+
+// ---- for programs -------------------------------------------------------------------------------------------------
+
+json_t *ft_data_report_json(const ft_trainer *t, ft_split split, bool *failed) {
+    const ft_split_data *d = &t->split[split];
+    const ft_data_report *r = &d->report;
+    json_t *lengths = json_array(), *classes = json_object();
+    for (int q = 0; q < FT_QUANTILES; q++) ft_json_append(lengths, json_integer(r->length[q]), failed);
+    int64_t *counts = NULL;
+    if (count_classes(t, split, &counts) != FT_OK) *failed = true;
+    for (int c = 0; counts != NULL && c < t->labels.count; c++) ft_json_put(classes, t->label_names[c], json_integer((json_int_t)counts[c]), failed);
+    free(counts);
+    return json_pack("{s:o, s:s, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "path", ft_json_text(d->path), "sha256", d->table.sha256,
+                     "examples", (json_int_t)d->data.examples, "tokens", (json_int_t)d->data.tokens, "longest", d->data.longest, "truncated",
+                     (json_int_t)d->data.truncated, "repeated", (json_int_t)r->repeated, "contradicting", (json_int_t)r->contradicting,
+                     "in_train", (json_int_t)r->known, "empty", (json_int_t)r->empty, "length_quantiles", lengths, "classes", classes);
+}

@@ -1,0 +1,50 @@
+// Any bytes as a data file of any format, packing and encoding; what is accepted must hang together.
+#include "engine/data/records.h"
+#include "engine/data/table.h"
+#include "kernels/log.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
+
+static void check(bool holds) {
+    if (!holds) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
+    if (size == 0) return 0;
+    ft_log_set_level(FT_LOG_SILENT);
+    unsigned how = input[0];
+    size_t length = size - 1;
+    char *data = malloc(length + 1);
+    check(data != NULL);
+    memcpy(data, input + 1, length);
+    static const char *const labels[] = {"", "c", "c, d"};
+    const ft_table_request request = {.format = (ft_format)(how % 5),
+                                      .plain = how / 5 % 2 == 1,
+                                      .text = how / 10 % 2 == 1 ? "" : "a",
+                                      .pair = how / 20 % 2 == 1 ? NULL : "b",
+                                      .label = labels[how / 40 % 3],
+                                      .need = (ft_table_label)(how / 120 % 3)};
+    ft_table table;
+    ft_status status = ft_table_parse(data, length, 1 << 20, "fuzz", &request, &table);
+    if (status != FT_OK) {
+        check(status == FT_INVALID && ft_error_message()[0] != '\0' && table.data == NULL && table.text == NULL);
+        return 0;
+    }
+    check(table.rows >= 1 && table.text_column != NULL && table.format != FT_FORMAT_AUTO);
+    check((table.pair != NULL) == (request.pair != NULL && table.format != FT_FORMAT_TEXT));
+    check(request.need != FT_LABEL_REQUIRED || table.label != NULL);
+    for (int64_t row = 0; row < table.rows; row++) {
+        check(table.text[row][table.text_length[row]] == '\0');
+        if (table.pair != NULL) check(table.pair[row][table.pair_length[row]] == '\0');
+        check(table.line[row] > (row > 0 ? table.line[row - 1] : 0));
+        if (table.label == NULL) continue;
+        size_t bytes = strlen(table.label[row]);
+        check(bytes > 0 && (table.label_columns == 1 || table.label[row][bytes - 1] == FT_LIST_SEPARATOR));
+    }
+    ft_table_free(&table);
+    return 0;
+}
