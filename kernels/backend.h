@@ -69,6 +69,8 @@ size_t ft_cpu_total_bytes(void); // memory that this process may use
 // A device like the one that `target` describes, but nothing is computed and no memory is taken: ops check their
 // arguments, addresses lead nowhere, downloads give zeros. For planning memory. `name` stands in messages.
 ft_status ft_plan_open(const char *name, ft_target target, size_t total_bytes, ft_device **device);
+// What all ops queued on a planned device so far would take, by cost.h: a figure to compare plans by.
+double ft_plan_seconds(const ft_device *device);
 void ft_device_close(ft_device *device); // NULL is fine
 
 #endif

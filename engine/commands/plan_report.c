@@ -45,6 +45,15 @@ static void print_capacity(const char *name, ft_capacity c) {
            c.longest);
 }
 
+static void print_fitting(const ft_autofit *a) {
+    char text[96], bytes[24];
+    printf("autofit       %s would need %s\n", ft_fitting_text(&a->ideal, text), ft_bytes_text(a->ideal.reserved, bytes));
+    printf("              chosen %s, %.2f times the time of a step (predicted)\n", ft_fitting_text(&a->choice, text),
+           a->choice.step_seconds / a->ideal.step_seconds);
+    if (a->next.reserved > 0)
+        printf("              next best %s, %.2f times\n", ft_fitting_text(&a->next, text), a->next.step_seconds / a->ideal.step_seconds);
+}
+
 static void print_run(const report *r) {
     const ft_plan *p = &r->plan;
     const ft_config *c = &r->task->config;
@@ -66,6 +75,7 @@ static void print_run(const report *r) {
         printf("largest       micro-batch that fits: %lld sequences of %d tokens%s\n", (long long)r->largest,
                p->max_length, r->largest == MOST_SEQUENCES ? " or more" : "");
     printf("recompute     %s (train.gradient_checkpointing)\n", checkpointing_text(p->checkpoint_every, every));
+    if (p->autofit.chosen) print_fitting(&p->autofit);
 }
 
 static void print_part(const char *name, const char *detail, size_t bytes, size_t whole) {

@@ -21,14 +21,18 @@ static void read_results(ft_trainer *t, ft_plan *plan) {
     plan->threads = t->device->target.threads;
 }
 
-// Under `limit`; *refused: a request did not fit, and plan->refusal says which.
-static ft_status plan_under(const ft_config *config, const ft_plan_request *request, size_t limit, ft_plan *plan, bool *refused) {
+// Under `limit`; *refused: a request did not fit, and plan->refusal says which. fitted, if not NULL: what makes it fit under
+// the plan's budget, if anything at `auto` does (plan->autofit.chosen).
+static ft_status plan_under(const ft_config *config, const ft_plan_request *request, size_t limit, ft_plan *plan, bool *refused,
+                            ft_config *fitted) {
     ft_trainer_source source = {.limit = limit, .without_weights = true, .without_data = !plan->with_data, .labels = request->labels};
     FT_TRY(ft_plan_open("cpu", ft_cpu_target((int)config->device.threads), SIZE_MAX / 4, &source.device));
     ft_trainer t;
     ft_status status = ft_trainer_open(config, &source, &t);
     if (status == FT_OK) status = ft_trainer_rehearse(&t, source.without_data && config->eval.strategy != FT_EVAL_NO);
     if (status == FT_OK) read_results(&t, plan);
+    if (status == FT_OK) status = ft_trainer_price(&t, &t, &plan->step_seconds);
+    if (status == FT_OK && fitted != NULL) status = ft_autofit_choose(&t, plan->budget_bytes, fitted, &plan->autofit);
     *refused = status == FT_NO_MEMORY && t.memory != NULL && ft_memory_refused(t.memory, &plan->refusal);
     ft_error error;
     ft_error_save(&error);
@@ -58,12 +62,17 @@ ft_status ft_plan_run(const ft_config *config, const ft_plan_request *request, f
     ft_log_level level = ft_log_get_level();
     ft_log_set_level(FT_LOG_SILENT); // what training says while it opens
     bool refused;
-    ft_status status = plan_under(config, request, plan->budget_bytes, plan, &refused);
+    ft_status status = plan_under(config, request, plan->budget_bytes, plan, &refused, NULL);
     plan->fits = status == FT_OK;
     if (refused) {
         ft_memory_refusal refusal = plan->refusal;
-        status = plan_under(config, request, SIZE_MAX / 4, plan, &refused);
+        ft_config fitted;
+        status = plan_under(config, request, SIZE_MAX / 4, plan, &refused, &fitted);
         plan->refusal = refusal;
+        if (status == FT_OK && plan->autofit.chosen) {
+            status = plan_under(&fitted, request, plan->budget_bytes, plan, &refused, NULL);
+            plan->fits = status == FT_OK;
+        }
     }
     ft_log_set_level(level);
     plan->outside_bytes = resident_bytes();

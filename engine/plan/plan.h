@@ -9,6 +9,7 @@
 #include "engine/config/config.h"
 #include "engine/memory/memory.h"
 #include "engine/model/model.h"
+#include "engine/train/autofit.h"
 #include "engine/train/memory_json.h"
 
 #include <jansson.h>
@@ -26,11 +27,13 @@ typedef struct ft_plan {
     ft_memory_counters memory; // of the whole run; when it does not fit, as it would be without a budget
     ft_memory_use sites[FT_PLAN_SITES]; // alive at the peak, largest first
     int site_count;
-    ft_memory_refusal refusal; // !fits: the request that failed
+    ft_autofit autofit;        // chosen: the whole batch does not fit, and this is what fits instead
+    ft_memory_refusal refusal; // !fits, or autofit.chosen: the request that failed
     // the model and what was resolved
     int64_t parameters, trained_parameters;
     ft_capacity train, eval; // largest micro-batches; eval.tokens == 0: no evaluation
     int64_t checkpoint_every; // 0: off
+    double step_seconds;      // predicted, of an average optimizer step: for comparing plans (kernels/cost.h)
     int64_t total_steps;      // 0: unknown without data
     int max_length;
     bool with_data;

@@ -6,6 +6,19 @@ static json_t *capacity_json(ft_capacity c) {
     return json_pack("{s:i, s:i, s:i}", "tokens", c.tokens, "sequences", c.sequences, "longest", c.longest);
 }
 
+static json_t *fitting_json(const ft_fitting *f) {
+    if (f->reserved == 0) return json_null();
+    return json_pack("{s:o, s:I, s:f, s:I}", "micro_batch_tokens",
+                     f->micro_batch_tokens == FT_AUTO ? json_null() : json_integer((json_int_t)f->micro_batch_tokens),
+                     "gradient_checkpointing", (json_int_t)f->gradient_checkpointing, "step_seconds", f->step_seconds,
+                     "peak_reserved_bytes", (json_int_t)f->reserved);
+}
+
+static json_t *autofit_json(const ft_autofit *a) {
+    if (!a->chosen) return json_null();
+    return json_pack("{s:o, s:o, s:o}", "ideal", fitting_json(&a->ideal), "choice", fitting_json(&a->choice), "next", fitting_json(&a->next));
+}
+
 json_t *ft_plan_json(const ft_plan *p) {
     bool failed = false;
     json_t *memory = ft_memory_json(&p->memory, p->outside_bytes, &failed);
@@ -14,10 +27,11 @@ json_t *ft_plan_json(const ft_plan *p) {
                                  p->train.sequences, "gradient_checkpointing", (json_int_t)p->checkpoint_every, "max_length", p->max_length,
                                  "total_steps", (json_int_t)p->total_steps, "threads", p->threads, "train", capacity_json(p->train),
                                  "eval", capacity_json(p->eval));
-    json_t *root = json_pack("{s:i, s:b, s:I, s:o, s:o, s:o, s:{s:I, s:I}, s:b, s:b, s:s}", "format_version", 1, "fits", p->fits,
+    json_t *root = json_pack("{s:i, s:b, s:I, s:o, s:o, s:o, s:{s:I, s:I}, s:b, s:b, s:s, s:f, s:o}", "format_version", 1, "fits", p->fits,
                              "budget_bytes", (json_int_t)p->budget_bytes, "resolved", resolved, "memory", memory, "sites", sites, "model",
                              "parameters", (json_int_t)p->parameters, "trained_parameters", (json_int_t)p->trained_parameters, "with_data",
-                             p->with_data, "calibrated", p->outside_measured, "target", "cpu");
+                             p->with_data, "calibrated", p->outside_measured, "target", "cpu", "predicted_step_seconds",
+                             p->step_seconds, "autofit", autofit_json(&p->autofit));
     if (failed || root == NULL) {
         json_decref(root);
         ft_fail_memory(0, "a plan as JSON");

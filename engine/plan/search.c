@@ -46,6 +46,7 @@ ft_status ft_plan_largest(const ft_config *config, const ft_plan_request *reques
                           int64_t *sequences) {
     search s = {.config = *config, .request = request, .vary = vary, .fails = most + 1};
     s.config.train.micro_batch_tokens = FT_AUTO;
+    if (s.config.train.gradient_checkpointing == FT_AUTO) s.config.train.gradient_checkpointing = 0;
     FT_TRY(try_size(&s, 1));
     double one_bytes = s.fits_bytes;
     while (s.fits > 0 && s.fits < most && s.fails > most)
@@ -67,7 +68,8 @@ static ft_status advise(const ft_config *config, const ft_plan_request *request,
 }
 
 ft_status ft_plan_advise(const ft_config *config, const ft_plan_request *request, ft_plan_advice *advice) {
-    const int64_t asked = config->train.gradient_checkpointing, ways[] = {asked, 1};
+    const bool automatic = config->train.gradient_checkpointing == FT_AUTO;
+    const int64_t asked = automatic ? 0 : config->train.gradient_checkpointing, ways[] = {asked, 1};
     const bool large_evaluation = config->eval.batch_size != FT_AUTO || config->eval.batch_multiplier > 1;
     *advice = (ft_plan_advice){0};
     for (int small = 0; small <= (large_evaluation ? 1 : 0); small++)

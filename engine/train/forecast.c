@@ -2,6 +2,7 @@
 #include "engine/train/trainer.h"
 
 #include "engine/model/staging.h"
+#include "engine/train/update.h"
 #include "kernels/log.h"
 
 #include <stdint.h>
@@ -42,20 +43,38 @@ ft_status ft_trainer_rehearse(ft_trainer *t, bool validates) {
     return tests ? rehearse_evaluation(t) : FT_OK;
 }
 
-// Another trainer like this one, on the plan back end and under the same limit.
-static ft_status rehearse_like(ft_trainer *t, ft_trainer *other) {
-    ft_trainer_source source = {.limit = ft_memory_limit(t->memory), .without_weights = true, .like = t};
+ft_status ft_trainer_rehearse_like(const ft_trainer *t, const ft_config *config, size_t limit, ft_trainer *other) {
+    ft_trainer_source source = {.limit = limit, .without_weights = true, .like = t, .without_data = t->without_data,
+                                .other_steps = config != t->config};
     FT_TRY(ft_plan_open(t->device->name, t->device->target, SIZE_MAX / 4, &source.device));
-    FT_TRY(ft_trainer_open(t->config, &source, other));
-    return ft_trainer_rehearse(other, false);
+    FT_TRY(ft_trainer_open(config, &source, other));
+    return ft_trainer_rehearse(other, t->without_data && config->eval.strategy != FT_EVAL_NO);
 }
 
-ft_status ft_trainer_forecast(ft_trainer *t) {
+// Tokens of an optimizer step of average length.
+static double average_step(const ft_trainer *t) {
+    const ft_dataset *data = &t->split[FT_SPLIT_TRAIN].data;
+    double examples = (double)(t->plan.effective_batch < t->plan.examples ? t->plan.effective_batch : t->plan.examples);
+    return t->without_data ? examples * t->max_length : examples * (double)data->tokens / (double)data->examples;
+}
+
+// As many micro-batches of the largest size as hold an average step, and one update.
+ft_status ft_trainer_price(const ft_trainer *t, ft_trainer *planned, double *seconds) {
+    ft_step_sizes sizes = ft_trainer_sizes(planned);
+    double before = ft_plan_seconds(planned->device);
+    FT_TRY(ft_rehearse_step(&planned->model, planned->config, &sizes, &planned->buffers.device, planned->losses, planned->step_state,
+                            planned->update_state));
+    double step = ft_plan_seconds(planned->device);
+    FT_TRY(ft_update_run(&planned->model.parameters, planned->config, ft_vector(planned->losses, sizes.examples, FT_F32),
+                         planned->step_state, planned->update_state));
+    double update = ft_plan_seconds(planned->device) - step;
+    *seconds = update + (step - before - update) * average_step(t) / (double)sizes.train.tokens;
+    return FT_OK;
+}
+
+static ft_status forecast(ft_trainer *t) {
     ft_trainer other = {.dir_lock = -1};
-    ft_log_level level = ft_log_get_level();
-    ft_log_set_level(FT_LOG_SILENT); // what training says while it opens is said once
-    ft_status status = rehearse_like(t, &other);
-    ft_log_set_level(level);
+    ft_status status = ft_trainer_rehearse_like(t, t->config, ft_memory_limit(t->memory), &other);
     if (status == FT_OK) t->planned = ft_memory_read(other.memory);
     if (status == FT_NO_MEMORY && other.memory != NULL) (void)ft_memory_refused(other.memory, &t->refusal);
     ft_error error;
@@ -63,5 +82,32 @@ ft_status ft_trainer_forecast(ft_trainer *t) {
     ft_status closed = ft_trainer_close(&other);
     if (status == FT_OK) return closed;
     ft_error_restore(&error);
+    return status;
+}
+
+// The run as it was asked for does not fit: takes up what fits instead, if that was left to us.
+static ft_status fit(ft_trainer *t) {
+    ft_error error;
+    ft_error_save(&error);
+    ft_config fitted;
+    ft_status status = ft_autofit_choose(t, ft_memory_limit(t->memory), &fitted, &t->autofit);
+    if (status != FT_OK || !t->autofit.chosen) {
+        if (status == FT_NO_MEMORY || status == FT_OK) ft_error_restore(&error);
+        return status == FT_OK ? FT_NO_MEMORY : status;
+    }
+    t->fitted = fitted;
+    t->config = &t->fitted;
+    t->plan = t->autofit.plan;
+    t->eval_capacity = t->autofit.eval_capacity;
+    t->refusal = (ft_memory_refusal){0};
+    return forecast(t);
+}
+
+ft_status ft_trainer_forecast(ft_trainer *t) {
+    ft_log_level level = ft_log_get_level();
+    ft_log_set_level(FT_LOG_SILENT); // what training says while it opens is said once
+    ft_status status = forecast(t);
+    if (status == FT_NO_MEMORY && t->refusal.by_limit) status = fit(t);
+    ft_log_set_level(level);
     return status;
 }

@@ -129,7 +129,7 @@ ft_status ft_run_write_config(ft_trainer *t) {
     if (path == NULL) return FT_NO_MEMORY;
     ft_atomic_file file;
     FT_TRY(ft_atomic_open(&file, path));
-    ft_status status = ft_config_write(t->config, true, true, file.stream);
+    ft_status status = ft_config_write(t->asked, true, true, file.stream);
     if (status == FT_OK) return ft_atomic_commit(&file);
     ft_atomic_abort(&file);
     return status;

@@ -126,7 +126,7 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
                              "eval", t->state.seconds_eval, "tokens_per_second", rate, "device", t->device->name, "device_description",
                              t->device->description, "precision", "fp32", "seed", (json_int_t)t->config->train.seed, "stopped_early",
                              t->state.stopped_early, "data", data_json(t, &failed), "versions", "ftengine", FT_VERSION, "config",
-                             config_json(t->config, &failed), "resolved", resolved_json(t), "memory", memory_json(t, &failed),
+                             config_json(t->asked, &failed), "resolved", resolved_json(t), "memory", memory_json(t, &failed),
                              "planned",
                              planned_json(t, &failed), "sites", sites_json(t, &failed));
     ft_error error; // writing must not replace the error that it reports

@@ -179,9 +179,10 @@ static void plan_evaluation(ft_trainer *t, const ft_trainer_source *source) {
     } else if (source->without_data) {
         own = ft_eval_capacity_worst(c, t->plan.capacity, t->max_length);
     } else {
+        const ft_trainer *from = source->like != NULL ? source->like : t;
         ft_batch_limits limits = ft_eval_limits(c, t->plan.capacity);
         for (int s = FT_SPLIT_VALIDATION; s < FT_SPLITS; s++)
-            if (ft_trainer_evaluates(t, (ft_split)s)) own = ft_capacity_union(own, ft_eval_capacity(&t->split[s].data, limits));
+            if (ft_trainer_evaluates(t, (ft_split)s)) own = ft_capacity_union(own, ft_eval_capacity(&from->split[s].data, limits));
     }
     ft_capacity both = ft_capacity_union(own, t->plan.capacity);
     bool fits = memcmp(&both, &t->plan.capacity, sizeof both) == 0;
@@ -215,15 +216,27 @@ static ft_status open_data(ft_trainer *t, const ft_trainer_source *source) {
 }
 
 static ft_status plan_steps(ft_trainer *t, const ft_trainer_source *source) {
-    if (source->like != NULL) {
+    if (source->like != NULL && !source->other_steps) {
         t->plan = source->like->plan;
         t->eval_capacity = source->like->eval_capacity;
         return FT_OK;
     }
+    const ft_trainer *from = source->like != NULL ? source->like : t;
     if (source->without_data) ft_run_plan_worst(t->config, t->max_length, &t->plan);
-    else FT_TRY(ft_run_plan_make(t->config, &t->split[FT_SPLIT_TRAIN].data, &t->plan));
+    else FT_TRY(ft_run_plan_make(t->config, &from->split[FT_SPLIT_TRAIN].data, &t->plan));
     plan_evaluation(t, source);
     return FT_OK;
+}
+
+static void announce_fitting(const ft_trainer *t) {
+    char text[96], needs[24], limit[24];
+    const ft_autofit *a = &t->autofit;
+    ft_info("autofit    %s would need %s, and %s may be taken", ft_fitting_text(&a->ideal, text), ft_bytes_text(a->ideal.reserved, needs),
+            ft_bytes_text(ft_memory_limit(t->memory), limit));
+    ft_info("           chosen: %s, a step predicted to take %.2f times as long", ft_fitting_text(&a->choice, text),
+            a->choice.step_seconds / a->ideal.step_seconds);
+    if (a->next.reserved > 0)
+        ft_info("           next best: %s, %.2f times", ft_fitting_text(&a->next, text), a->next.step_seconds / a->ideal.step_seconds);
 }
 
 static ft_status announce(ft_trainer *t) {
@@ -232,6 +245,7 @@ static ft_status announce(ft_trainer *t) {
     ft_status status = ft_trainer_forecast(t);
     if (status == FT_NO_MEMORY) ft_hint("this was found by planning the run: nothing was started");
     FT_TRY(status);
+    if (t->autofit.chosen) announce_fitting(t);
     ft_info("memory     peak of %s allocated, %s reserved planned, %s may be taken", ft_bytes_text(t->planned.peak_allocated, allocated),
             ft_bytes_text(t->planned.peak_reserved, reserved), ft_bytes_text(ft_memory_limit(t->memory), limit));
     ft_stage_log(t, "Run Start");
@@ -267,7 +281,8 @@ static ft_status find_model(ft_trainer *t, bool without_weights) {
 
 ft_status ft_trainer_open(const ft_config *config, const ft_trainer_source *source, ft_trainer *t) {
     memset(t, 0, sizeof *t);
-    t->config = config;
+    t->config = t->asked = config;
+    t->without_data = source->without_data;
     t->state.best_step = -1;
     t->order_epoch = -1;
     t->dir_lock = -1;

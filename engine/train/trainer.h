@@ -13,6 +13,7 @@
 #include "engine/model/model.h"
 #include "engine/model/model_files.h"
 #include "engine/text/tokenizer.h"
+#include "engine/train/autofit.h"
 #include "engine/train/metrics.h"
 #include "engine/train/predict.h"
 #include "engine/train/rehearsal.h"
@@ -48,7 +49,10 @@ typedef struct ft_train_state {
 } ft_train_state;
 
 typedef struct ft_trainer {
-    const ft_config *config;
+    const ft_config *config;   // what the run does
+    const ft_config *asked;    // what it was asked for; differs in what was `auto` and had to be fitted
+    ft_config fitted;          // config, then
+    ft_autofit autofit;
     ft_device *device;
     ft_memory *memory;
     ft_tokenizer *tokenizer;
@@ -65,6 +69,7 @@ typedef struct ft_trainer {
     ft_train_state state;
     ft_metrics test_metrics;
     bool have_test_metrics;
+    bool without_data;         // planned without texts
 
     // device data of a step
     ft_batch_buffers buffers;
@@ -106,6 +111,7 @@ typedef struct ft_trainer_source {
     bool without_data;    // no files: every text is as long as possible, and there is an evaluation
     int labels;           // without data
     const struct ft_trainer *like; // data and steps are those of another trainer, which is only read
+    bool other_steps;     // like: but micro-batches are cut as this configuration says
 } ft_trainer_source;
 
 // ---- rooms (internal) ---------------------------------------------------------------------------------------------------
@@ -113,8 +119,14 @@ ft_status ft_trainer_open(const ft_config *config, const ft_trainer_source *sour
 // forecast.c. Every stage of a run after it was opened, once, in its largest sizes: the allocator is free of history at
 // the end of each, so that a thousand of them need no more. validates: there is an evaluation even without a file for it.
 ft_status ft_trainer_rehearse(ft_trainer *t, bool validates);
-// t->planned: the memory of this run. FT_NO_MEMORY, and t->refusal, when it would not fit.
+// t->planned: the memory of this run, whose settings at `auto` are fitted first if they must. FT_NO_MEMORY, and t->refusal,
+// when it would not fit.
 ft_status ft_trainer_forecast(ft_trainer *t);
+// Another trainer like this one, on a plan device, under `limit`, opened and rehearsed with the settings of `config`, which
+// may differ in memory alone. FT_NO_MEMORY: it does not fit. Close `other` in any case.
+ft_status ft_trainer_rehearse_like(const ft_trainer *t, const ft_config *config, size_t limit, ft_trainer *other);
+// What an optimizer step of t's data would take with the settings of `planned`, opened by the above: kernels/cost.h.
+ft_status ft_trainer_price(const ft_trainer *t, ft_trainer *planned, double *seconds);
 ft_step_sizes ft_trainer_sizes(const ft_trainer *t);                 // setup.c: the largest of everything
 bool ft_trainer_evaluates(const ft_trainer *t, ft_split split);      // setup.c: is it ever judged in this run?
 ft_status ft_trainer_close(ft_trainer *t);                           // FT_FAILED on a leak

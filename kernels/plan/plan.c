@@ -3,6 +3,7 @@
 // is the memory of the run, exactly; no formula is involved.
 #include "kernels/arena.h"
 #include "kernels/check.h"
+#include "kernels/cost.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,8 @@ typedef struct plan_device {
     ft_device device;
     uintptr_t next;
     size_t used; // bytes that the device has given, as a real one counts them
+    ft_rates rates;
+    double seconds; // that the ops so far would take at these rates
     char name[32];
 } plan_device;
 
@@ -88,7 +91,10 @@ static const ft_device_functions plan_functions = {
 
 #define FT_OP(name, what)                                                                                              \
     static ft_status plan_##name(ft_device *device, const ft_##name##_args *args) {                                    \
-        return ft_##name##_check(&device->target, args);                                                               \
+        plan_device *p = plan_of(device);                                                                              \
+        FT_TRY(ft_##name##_check(&device->target, args));                                                              \
+        p->seconds += ft_cost_seconds(ft_##name##_cost(args), p->rates);                                               \
+        return FT_OK;                                                                                                  \
     }
 #include "kernels/ops.def"
 #undef FT_OP
@@ -99,11 +105,14 @@ static const ft_op_table plan_ops = {
 #undef FT_OP
 };
 
+double ft_plan_seconds(const ft_device *device) { return ((const plan_device *)device)->seconds; }
+
 ft_status ft_plan_open(const char *name, ft_target target, size_t total_bytes, ft_device **device) {
     *device = NULL;
     plan_device *p = ft_calloc(1, sizeof *p, "planned device");
     if (p == NULL) return FT_NO_MEMORY;
     p->next = first_address;
+    p->rates = ft_rates_of(&target);
     snprintf(p->name, sizeof p->name, "%s", name);
     p->device = (ft_device){.name = p->name,
                             .target = target,

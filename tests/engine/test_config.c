@@ -94,7 +94,7 @@ static void test_defaults_are_the_trainer_s(void **state) {
     assert_true(c.train.max_grad_norm == 1);
     assert_int_equal(c.train.lr_scheduler, FT_SCHED_LINEAR);
     assert_true(c.train.warmup_ratio == 0 && c.train.warmup_steps == 0);
-    assert_int_equal(c.train.gradient_checkpointing, 0);
+    assert_true(c.train.gradient_checkpointing == FT_AUTO);
     assert_int_equal(c.train.seed, 42);
     assert_true(c.train.data_seed == FT_AUTO);
     assert_false(c.train.drop_last);

@@ -142,33 +142,15 @@ static bool take_hint(tiny_run *t, const char *hint) {
     return any;
 }
 
-// A model whose activations are more than a segment or two, and texts to match.
-static void enlarge(tiny_run *t) {
-    FILE *f = file_in(t, "model/config.json");
-    fprintf(f, "{\"model_type\": \"bert\", \"vocab_size\": %d, \"hidden_size\": 128, \"num_hidden_layers\": 4, "
-               "\"num_attention_heads\": 4, \"intermediate_size\": 512, \"max_position_embeddings\": 128, \"type_vocab_size\": 2, "
-               "\"hidden_act\": \"gelu\", \"pad_token_id\": 0}\n", TINY_WORDS + 5);
-    fclose(f);
-    write_texts(t, "train.tsv", 40, 60, 2);
-    write_texts(t, "dev.tsv", 20, 60, 2);
-    write_texts(t, "test.tsv", 20, 60, 2);
-    set(t, "data.max_length=64");
-    set(t, "train.batch_size=16");
-    set(t, "train.micro_batch=auto");
-    set(t, "train.micro_batch_tokens=auto");
-    set(t, "train.gradient_checkpointing=off");
-    set(t, "model.freeze=none");
-    set(t, "model.freeze_layers=0");
-    set(t, "memory.expandable_segments=false");
-}
-
 // Under limits between too little and enough: the advised setting completes under that very limit.
 static void test_advice_fits(void **state) {
     int advised = 0, none = 0;
     for (uint64_t seed = 100; seed < 124; seed++) {
         tiny_run t;
         make_tiny_run(&t, scratch, seed);
-        enlarge(&t);
+        enlarge_tiny_run(&t);
+        set(&t, "train.micro_batch=16"); // by name: what is left at auto would be fitted instead of refused
+        set(&t, "train.gradient_checkpointing=off");
         ft_config config;
         ft_plan plan;
         load_tiny_run(&t, &config);

@@ -31,7 +31,25 @@ head -1 out | grep -q '^fits: .*GiB of 24.00GiB, [0-9]*% left$' || fail "the ver
 grep -q 'CPU back end' out || fail "it does not say whose scratch is planned"
 grep -q '^model  *bert-base-uncased: 109.5M parameters' out || fail "the model is not named: $(cat out)"
 
-# ---- the verdict, and advice that holds ------------------------------------------------------------------------------------
+# ---- what is left at auto is fitted ----------------------------------------------------------------------------------------
+expect 0 "$FTENGINE" "${base[@]}" --memory 2500MiB --json
+mv out fitted.json
+holds fitted.json 'd["autofit"]["ideal"]["peak_reserved_bytes"] > d["budget_bytes"] >= d["memory"]["peak_reserved_bytes"]'
+holds fitted.json 'd["autofit"]["choice"]["micro_batch_tokens"] >= d["resolved"]["micro_batch_tokens"] > 0 == d["resolved"]["gradient_checkpointing"]'
+holds fitted.json 'd["autofit"]["next"]["gradient_checkpointing"] > 0 and d["autofit"]["next"]["step_seconds"] > d["autofit"]["choice"]["step_seconds"]'
+tokens=$(json fitted.json 'd["autofit"]["choice"]["micro_batch_tokens"]')
+expect 0 "$FTENGINE" "${base[@]}" --memory 2500MiB "train.micro_batch_tokens=$tokens" train.gradient_checkpointing=off --json
+[ "$(json out 'd["memory"]')" = "$(json fitted.json 'd["memory"]')" ] || [ "$(json out 'd["memory"]["phases"]')" = "$(json fitted.json 'd["memory"]["phases"]')" ] ||
+    fail "the choice asked for by name is another plan"
+expect 3 "$FTENGINE" "${base[@]}" --memory 2500MiB "train.micro_batch_tokens=$((tokens + 16))" train.gradient_checkpointing=off
+expect 0 "$FTENGINE" "${base[@]}" --memory 2500MiB
+grep -q '^autofit  *the whole batch at once, no recomputation would need ' out || fail "people are not told: $(cat out)"
+expect 0 "$FTENGINE" "${base[@]}" --memory 24GiB --json train.batch_size=16 data.max_length=128
+holds out 'd["autofit"] is None and d["predicted_step_seconds"] > 0'
+
+# ---- the verdict on what was asked for by name, and advice that holds ------------------------------------------------------
+free=("${base[@]}")
+base+=(train.micro_batch=8 train.gradient_checkpointing=off)
 expect 3 "$FTENGINE" "${base[@]}" --memory 2500MiB --json
 one_error "does not fit"
 says "train.micro_batch="
@@ -44,7 +62,7 @@ head -1 out | grep -q '^does not fit: ' || fail "the verdict is not the first li
 # Only with recomputation.
 expect 3 "$FTENGINE" "${base[@]}" --memory 1800MiB
 says "train.gradient_checkpointing=on"
-expect 3 "$FTENGINE" "${base[@]}" --memory 1GiB
+expect 3 "$FTENGINE" "${free[@]}" --memory 1GiB
 says "not even one sequence"
 # Where evaluation is what does not fit.
 expect 3 "$FTENGINE" "${base[@]}" --memory 4GiB eval.batch_size=512
@@ -52,10 +70,12 @@ says "eval.batch_size=auto"
 # The largest micro-batch is the largest.
 expect 0 "$FTENGINE" "${base[@]}" --memory 24GiB --json data.max_length=128
 best=$(json out 'd["largest_micro_batch"]')
-expect 0 "$FTENGINE" "${base[@]}" --memory 24GiB --json data.max_length=128 "train.batch_size=$best"
-expect 3 "$FTENGINE" "${base[@]}" --memory 24GiB --json data.max_length=128 "train.batch_size=$((best + 1))"
+expect 0 "$FTENGINE" "${base[@]}" --memory 24GiB --json data.max_length=128 "train.batch_size=$best" "train.micro_batch=$best"
+expect 3 "$FTENGINE" "${base[@]}" --memory 24GiB --json data.max_length=128 "train.batch_size=$((best + 1))" "train.micro_batch=$((best + 1))"
 # memory.limit is the same as --memory.
 expect 3 "$FTENGINE" "${base[@]}" memory.limit=2500MiB
+
+base=("${free[@]}")
 
 # ---- cards -----------------------------------------------------------------------------------------------------------------
 expect 0 "$FTENGINE" "${base[@]}" --gpu "NVIDIA GeForce RTX 4090" --json
@@ -92,7 +112,7 @@ expect 0 "$FTENGINE" plan "model.path=$here/model" --memory 24GiB --table --csv
 
 # ---- sweeps ----------------------------------------------------------------------------------------------------------------
 # shellcheck disable=SC2054
-sweep=(--sweep train.batch_size=4,8,16 --sweep=train.gradient_checkpointing=off,on --memory 4GiB)
+sweep=(train.micro_batch=16 --sweep train.batch_size=4,8,16 --sweep=train.gradient_checkpointing=off,on --memory 4GiB)
 expect 0 "$FTENGINE" "${base[@]}" "${sweep[@]}" --json
 holds out 'len(d["rows"]) == 6 and len({str(r["options"]) for r in d["rows"]}) == 6'
 holds out '[r["options"]["train.batch_size"] for r in d["rows"]] == [4, 4, 8, 8, 16, 16]'

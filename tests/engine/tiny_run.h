@@ -138,6 +138,26 @@ static inline void make_tiny_run(tiny_run *t, const char *scratch, uint64_t seed
     if (chance(t, 30)) set(t, "output.save_steps=1");
 }
 
+// A model whose activations are more than a segment or two, and texts to match.
+static inline void enlarge_tiny_run(tiny_run *t) {
+    FILE *f = file_in(t, "model/config.json");
+    fprintf(f, "{\"model_type\": \"bert\", \"vocab_size\": %d, \"hidden_size\": 128, \"num_hidden_layers\": 4, "
+               "\"num_attention_heads\": 4, \"intermediate_size\": 512, \"max_position_embeddings\": 128, \"type_vocab_size\": 2, "
+               "\"hidden_act\": \"gelu\", \"pad_token_id\": 0}\n", TINY_WORDS + 5);
+    fclose(f);
+    write_texts(t, "train.tsv", 40, 60, 2);
+    write_texts(t, "dev.tsv", 20, 60, 2);
+    write_texts(t, "test.tsv", 20, 60, 2);
+    set(t, "data.max_length=64");
+    set(t, "train.batch_size=16");
+    set(t, "train.micro_batch=auto");
+    set(t, "train.micro_batch_tokens=auto");
+    set(t, "train.gradient_checkpointing=auto");
+    set(t, "model.freeze=none");
+    set(t, "model.freeze_layers=0");
+    set(t, "memory.expandable_segments=false");
+}
+
 static inline void load_tiny_run(const tiny_run *t, ft_config *config) {
     const char *overrides[TINY_OVERRIDES];
     for (int i = 0; i < t->count; i++) overrides[i] = t->text[i];

@@ -1,0 +1,40 @@
+// autofit.h - the settings of memory left at `auto`, chosen so that the run fits and is the fastest of those that do.
+//
+// The knobs: train.micro_batch_tokens (with train.micro_batch at auto too) and train.gradient_checkpointing. They change no
+// result beyond rounding. auto means the whole batch and no recomputation wherever that fits; only where it does not is
+// there anything to choose. Whether a setting fits is found by rehearsing the run on a plan device, its price by what the
+// rehearsed ops would take (kernels/cost.h). The choice depends on configuration, data, target and limit alone.
+#ifndef FT_AUTOFIT_H
+#define FT_AUTOFIT_H
+
+#include "engine/train/run_plan.h"
+
+#include <stddef.h>
+
+struct ft_trainer;
+
+typedef struct ft_fitting {
+    int64_t micro_batch_tokens;     // FT_AUTO: the whole batch
+    int64_t gradient_checkpointing; // 0 off, else every k layers
+    double step_seconds;            // predicted, of an optimizer step of average length
+    size_t reserved;                // planned peak
+} ft_fitting;
+
+typedef struct ft_autofit {
+    bool chosen;        // something had to be, and could be
+    ft_fitting ideal;   // as if memory were unlimited
+    ft_fitting choice;
+    ft_fitting next;    // the next fastest that fits; reserved 0: there is none
+    ft_run_plan plan;   // steps of the choice
+    ft_capacity eval_capacity;
+} ft_autofit;
+
+enum { FT_FITTING_GRAIN = 16 }; // tokens: the choice fits, so many more do not
+
+// `t` is open with its data, and needs more than `limit` (reserved bytes). *config: t's own with the choice in it; its
+// strings stay t's. FT_OK with fit->chosen false: nothing is at auto, or nothing of it fits. *fit is set in any case.
+ft_status ft_autofit_choose(const struct ft_trainer *t, size_t limit, ft_config *config, ft_autofit *fit);
+// "micro-batches of 4096 tokens, recomputing every layer": for people.
+const char *ft_fitting_text(const ft_fitting *fitting, char out[96]);
+
+#endif
