@@ -78,6 +78,8 @@ ft_cost ft_disentangled_attention_backward_cost(const ft_disentangled_attention_
 ft_cost ft_dropout_cost(const ft_dropout_args *a) { return (ft_cost){10 * elements(a->x), bytes(a->x) + bytes(a->y), 0}; }
 ft_cost ft_gather_rows_cost(const ft_gather_rows_args *a) { return (ft_cost){0, both_ways(a->y), 0}; }
 ft_cost ft_scatter_rows_add_cost(const ft_scatter_rows_add_args *a) { return (ft_cost){elements(a->x), 3 * bytes(a->x), 0}; }
+ft_cost ft_unfold_cost(const ft_unfold_args *a) { return (ft_cost){0, bytes(a->x) + bytes(a->y), 0}; }
+ft_cost ft_fold_add_cost(const ft_fold_add_args *a) { return (ft_cost){elements(a->y), bytes(a->y) + both_ways(a->x), 0}; }
 ft_cost ft_cross_entropy_cost(const ft_cross_entropy_args *a) {
     return (ft_cost){20 * elements(a->logits), bytes(a->logits) + bytes(a->dlogits), 0};
 }
