@@ -78,9 +78,10 @@ ft_status ft_classifier_close(ft_classifier *c) {
 }
 
 ft_table_request ft_classifier_request(const ft_classifier *c, ft_format format, ft_table_label need) {
-    const char *text = c->options.data.text_column, *label = c->options.data.label_column;
+    const char *text = c->options.data.text_column, *pair = c->options.data.text_pair, *label = c->options.data.label_column;
     return (ft_table_request){.format = format != FT_FORMAT_AUTO ? format : c->options.data.format,
                               .text = text[0] != '\0' ? text : c->settings.text_column,
+                              .pair = pair[0] != '\0' ? pair : c->settings.pair_column,
                               .label = label[0] != '\0' ? label : c->settings.label_column,
                               .need = need};
 }
@@ -93,6 +94,7 @@ ft_status ft_parse_format(const char *name, bool plain, ft_format *format) {
 }
 
 ft_status ft_classifier_predict(ft_classifier *c, const ft_dataset *data, float *logits, float *losses) {
+    FT_TRY(ft_fit_types(data, &c->config, c->path));
     bool asked = c->options.eval.batch_size != FT_AUTO;
     ft_batch_limits limits = {.max_tokens = asked ? 0 : 4096, .max_sequences = asked ? c->options.eval.batch_size : 0};
     ft_step_sizes sizes = {.predict = ft_eval_capacity(data, limits)};

@@ -104,7 +104,7 @@ static void write_tsv(const predictions *p, const ft_table *table, const request
         fputs(r->logits ? "\tlogit:" : "\tp:", out);
         print_cell(out, p->names[k], strlen(p->names[k]));
     }
-    fputs("\ttext\n", out);
+    fputs(table->pair != NULL ? "\ttext\tpair\n" : "\ttext\n", out);
     for (int64_t i = 0; i < p->examples; i++) {
         int best = best_of(p, i);
         if (table->id != NULL) {
@@ -117,6 +117,10 @@ static void write_tsv(const predictions *p, const ft_table *table, const request
         for (int k = 0; k < p->classes; k++) fprintf(out, r->logits ? "\t%.6f" : "\t%.4f", values[i * p->classes + k]);
         fputc('\t', out);
         print_cell(out, table->text[i], table->text_length[i]);
+        if (table->pair != NULL) {
+            fputc('\t', out);
+            print_cell(out, table->pair[i], table->pair_length[i]);
+        }
         fputc('\n', out);
     }
 }

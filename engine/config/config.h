@@ -72,6 +72,7 @@ typedef struct ft_config {
         const char *train, *validation, *test;  // files
         ft_format format;
         const char *text_column, *label_column; // "" = by usual names (text, sentence, ...; label, ...)
+        const char *text_pair;                  // column of the second texts; "": none
         int64_t max_length;                     // tokens, specials included; FT_AUTO: min(512, what the model has)
         const char *cache_dir;                  // of tokenised text; "" = $XDG_CACHE_HOME/ftengine; "none" = no cache
     } data;

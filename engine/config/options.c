@@ -148,6 +148,10 @@ const ft_option ft_options[] = {
     TEXT(FT_OPTION_STRING, data.text_column, "",
          .elsewhere = "text_column_name text_column_names sentence_column text_field",
          .help = "Column that holds the text. Empty: text, sentence or the like."),
+    TEXT(FT_OPTION_STRING, data.text_pair, "",
+         .elsewhere = "text_pair_column text_pair_column_name sentence2_key sentence2_column second_text_column",
+         .help = "Column of the second texts, for tasks on pairs of texts: question and answer, premise and hypothesis. "
+                 "Empty: single texts."),
     TEXT(FT_OPTION_STRING, data.label_column, "", .elsewhere = "label_column_name label_field target_column",
          .help = "Column that holds the label. Empty: label or the like."),
     INT(data.max_length, "auto", 3, 1 << 20, .automatic = true, .unit = "tokens",

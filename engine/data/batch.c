@@ -8,7 +8,8 @@ static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN
 
 // One walk over the layout serves both the size and the addresses, so that they cannot disagree. Addresses are computed
 // as integers: `storage` may belong to a device, or be NULL when only the size is asked for.
-static size_t lay_out(ft_batch *batch, uintptr_t storage, int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding) {
+static size_t lay_out(ft_batch *batch, uintptr_t storage, int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding,
+                      int32_t targets) {
     size_t tokens = aligned((size_t)capacity_tokens * sizeof(int32_t));
     size_t sequences = aligned((size_t)capacity_sequences * sizeof(int32_t));
     size_t bounds = aligned(((size_t)capacity_sequences + 1) * sizeof(int32_t));
@@ -26,19 +27,23 @@ static size_t lay_out(ft_batch *batch, uintptr_t storage, int32_t capacity_seque
         at += layout[i].bytes;
     }
     if (position_padding < 0) batch->position_row = batch->token_position;
+    batch->target = (float *)(storage + at);
+    at += aligned((size_t)capacity_sequences * (size_t)targets * sizeof(float));
     batch->example = (int64_t *)(storage + at);
     return at + aligned((size_t)capacity_sequences * sizeof(int64_t));
 }
 
-size_t ft_batch_bytes(int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding) {
+size_t ft_batch_bytes(int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding, int32_t targets) {
     ft_batch scratch;
-    return lay_out(&scratch, 0, capacity_sequences, capacity_tokens, position_padding);
+    return lay_out(&scratch, 0, capacity_sequences, capacity_tokens, position_padding, targets);
 }
 
-void ft_batch_bind(ft_batch *batch, void *storage, int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding) {
+void ft_batch_bind(ft_batch *batch, void *storage, int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding,
+                   int32_t targets) {
     memset(batch, 0, sizeof *batch);
-    lay_out(batch, (uintptr_t)storage, capacity_sequences, capacity_tokens, position_padding);
+    lay_out(batch, (uintptr_t)storage, capacity_sequences, capacity_tokens, position_padding, targets);
     batch->position_padding = position_padding;
+    batch->targets = targets;
     batch->storage = storage;
     batch->capacity_sequences = capacity_sequences;
     batch->capacity_tokens = capacity_tokens;
@@ -84,6 +89,8 @@ ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *
                            (long long)data->examples);
         tokens += length_of(data, example);
     }
+    if (data->target != NULL && data->targets != batch->targets)
+        return ft_fail(FT_FAILED, NULL, "a batch with %d targets a text cannot hold %d", batch->targets, data->targets);
     if (tokens > batch->capacity_tokens)
         return ft_fail(FT_FAILED, NULL, "a batch for %d tokens cannot hold %lld", batch->capacity_tokens,
                        (long long)tokens);
@@ -97,12 +104,14 @@ ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *
         batch->pooled_position[i] = 0;
         batch->one_each[i] = (int32_t)i;
         batch->label[i] = data->label != NULL ? data->label[example] : 0;
+        for (int32_t k = 0; k < batch->targets; k++)
+            batch->target[i * batch->targets + k] = data->target != NULL ? data->target[example * batch->targets + k] : 0;
         batch->example[i] = example;
         memcpy(batch->ids + row, data->ids + data->offset[example], (size_t)length * sizeof(int32_t));
         for (int32_t position = 0; position < length; position++) {
             batch->token_slot[row + position] = slot;
             batch->token_position[row + position] = position;
-            batch->token_type[row + position] = 0;
+            batch->token_type[row + position] = data->types != NULL ? data->types[data->offset[example] + position] : 0;
         }
         if (batch->position_padding >= 0) count_positions(batch, row, length);
         row += length;

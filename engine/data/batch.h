@@ -11,15 +11,17 @@ typedef struct ft_batch {
     int32_t *token_slot;      // [tokens]
     int32_t *token_position;  // [tokens] position in its sequence
     int32_t *position_row;    // [tokens] row of a position table: token_position itself, or see position_padding
-    int32_t *token_type;      // [tokens] 0: single texts
+    int32_t *token_type;      // [tokens] 0, and 1 in the second text of a pair
     int32_t *cu_seqlens;      // [sequences + 1]
     int32_t *first_row;       // [sequences] = cu_seqlens[i]: the pooled row
     int32_t *slot;            // [sequences]
     int32_t *pooled_position; // [sequences] zeros: where the pooled rows stand
     int32_t *one_each;        // [sequences + 1] 0, 1, 2, ...: cu_seqlens of the pooled rows
     int32_t *label;           // [sequences]; 0 when unlabelled
+    float *target;            // [sequences, targets]; 0 when the data has none
     int64_t *example;         // [sequences] index in the data set; last in storage, behind what a device needs
     int32_t capacity_sequences, capacity_tokens;
+    int32_t targets;          // numbers a sequence, of tasks that have them (train.task); 0: none
     int32_t position_padding; // -1, or RoBERTa's rule: tokens of this id have its row, the others the rows behind it
     void *storage; // all arrays, in one block of ft_batch_bytes(): one copy brings them to a device
 } ft_batch;
@@ -31,10 +33,11 @@ typedef struct ft_batch_limits {
 } ft_batch_limits;
 
 // Bytes of a block that holds a batch of these capacities; every array begins at a multiple of 256.
-size_t ft_batch_bytes(int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding);
+size_t ft_batch_bytes(int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding, int32_t targets);
 // Lays the arrays into `storage` (the caller's, of ft_batch_bytes()). The same call on a device address gives the
 // device pointers of the uploaded image.
-void ft_batch_bind(ft_batch *batch, void *storage, int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding);
+void ft_batch_bind(ft_batch *batch, void *storage, int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding,
+                   int32_t targets);
 
 // How many of order[first .. last) make the next micro-batch (at least 1 when first < last). order NULL: 0, 1, 2, ...
 int64_t ft_batch_cut(const ft_dataset *data, const int32_t *order, int64_t first, int64_t last, ft_batch_limits limits);

@@ -19,7 +19,7 @@ typedef struct file_header {
     uint32_t version, byte_order;
     char key[64];
     int64_t examples, tokens, truncated;
-    int32_t longest, reserved; // reserved: 0
+    int32_t longest, paired; // paired: 0 or 1
 } file_header;
 _Static_assert(sizeof(file_header) == 112, "the header is written as it lies in memory: it must have no holes");
 
@@ -28,7 +28,7 @@ _Static_assert(sizeof(file_header) == 112, "the header is written as it lies in 
 static void hash_texts(ft_sha256_state *hash, const ft_table *table, const ft_tokenizer *tokenizer, int max_length) {
     const char *digest = ft_tokenizer_digest(tokenizer);
     const int64_t facts[] = {FT_TOKEN_CACHE_VERSION, max_length > 0 ? max_length : 0, table->rows,
-                             (int64_t)strlen(digest)};
+                             table->pair != NULL, (int64_t)strlen(digest)};
     ft_sha256_add(hash, facts, sizeof facts);
     ft_sha256_add(hash, digest, strlen(digest));
     for (int64_t i = 0; i < table->rows; i++) {
@@ -36,6 +36,10 @@ static void hash_texts(ft_sha256_state *hash, const ft_table *table, const ft_to
             table->text_length[i]; // before the text: otherwise two tables could run together to the same bytes
         ft_sha256_add(hash, &length, sizeof length);
         ft_sha256_add(hash, table->text[i], length);
+        if (table->pair == NULL) continue;
+        length = table->pair_length[i];
+        ft_sha256_add(hash, &length, sizeof length);
+        ft_sha256_add(hash, table->pair[i], length);
     }
 }
 
@@ -45,6 +49,7 @@ void ft_token_cache_want_of(const ft_table *table, const ft_tokenizer *tokenizer
     want->examples = table->rows;
     want->vocabulary = ft_tokenizer_vocabulary(tokenizer);
     want->max_length = max_length;
+    want->paired = table->pair != NULL;
     ft_sha256_state hash;
     ft_sha256_begin(&hash);
     hash_texts(&hash, table, tokenizer, max_length);
@@ -71,16 +76,17 @@ static ft_status put(FILE *stream, ft_sha256_state *hash, const void *data, size
 
 static ft_status check_header(const file_header *header, uint64_t size, const ft_token_cache_want *want) {
     if (memcmp(header->magic, MAGIC, sizeof MAGIC) != 0) return damaged("it is no file of tokens");
-    if (header->version != FT_TOKEN_CACHE_VERSION || header->byte_order != BYTE_ORDER_MARK || header->reserved != 0)
+    if (header->version != FT_TOKEN_CACHE_VERSION || header->byte_order != BYTE_ORDER_MARK)
         return damaged("it is of another version or machine");
-    if (memcmp(header->key, want->key, sizeof header->key) != 0 || header->examples != want->examples)
+    if (memcmp(header->key, want->key, sizeof header->key) != 0 || header->examples != want->examples || header->paired != want->paired)
         return damaged("it belongs to other texts");
     // Nothing is allocated that the file does not hold: the products cannot overflow once they are bounded by its size.
     uint64_t left = size - sizeof *header - CHECKSUM_BYTES, examples = (uint64_t)header->examples;
     if (header->examples < 0 || header->tokens < 0 || examples + 1 > left / sizeof(int64_t))
         return damaged("its size is wrong");
     left -= (examples + 1) * sizeof(int64_t);
-    if (left % sizeof(int32_t) != 0 || (uint64_t)header->tokens != left / sizeof(int32_t))
+    uint64_t each = sizeof(int32_t) + (want->paired ? 1 : 0);
+    if (left % each != 0 || (uint64_t)header->tokens != left / each)
         return damaged("its size is wrong");
     return FT_OK;
 }
@@ -117,7 +123,10 @@ static ft_status read_all(FILE *stream, ft_sha256_state *hash, uint64_t size, co
     read->ids = ft_calloc((size_t)header.tokens, sizeof *read->ids, "cached tokens");
     if (read->offset == NULL || read->ids == NULL) return FT_NO_MEMORY;
     FT_TRY(take(stream, hash, read->offset, ((size_t)header.examples + 1) * sizeof *read->offset));
-    return take(stream, hash, read->ids, (size_t)header.tokens * sizeof *read->ids);
+    FT_TRY(take(stream, hash, read->ids, (size_t)header.tokens * sizeof *read->ids));
+    if (!want->paired) return FT_OK;
+    read->types = ft_calloc((size_t)header.tokens, 1, "cached token types");
+    return read->types != NULL ? take(stream, hash, read->types, (size_t)header.tokens) : FT_NO_MEMORY;
 }
 
 ft_status ft_token_cache_read(FILE *stream, uint64_t size, const ft_token_cache_want *want, ft_dataset *dataset) {
@@ -133,6 +142,7 @@ ft_status ft_token_cache_read(FILE *stream, uint64_t size, const ft_token_cache_
     if (status != FT_OK) {
         free(read.offset);
         free(read.ids);
+        free(read.types);
         return status;
     }
     dataset->examples = read.examples;
@@ -141,6 +151,7 @@ ft_status ft_token_cache_read(FILE *stream, uint64_t size, const ft_token_cache_
     dataset->longest = read.longest;
     dataset->offset = read.offset;
     dataset->ids = read.ids;
+    dataset->types = read.types;
     return FT_OK;
 }
 
@@ -150,7 +161,8 @@ ft_status ft_token_cache_write(FILE *stream, const ft_token_cache_want *want, co
                           .examples = dataset->examples,
                           .tokens = dataset->tokens,
                           .truncated = dataset->truncated,
-                          .longest = dataset->longest};
+                          .longest = dataset->longest,
+                          .paired = want->paired};
     memcpy(header.magic, MAGIC, sizeof MAGIC);
     memcpy(header.key, want->key, sizeof header.key);
     unsigned char checksum[CHECKSUM_BYTES];
@@ -160,6 +172,7 @@ ft_status ft_token_cache_write(FILE *stream, const ft_token_cache_want *want, co
     if (status == FT_OK)
         status = put(stream, &hash, dataset->offset, ((size_t)dataset->examples + 1) * sizeof *dataset->offset);
     if (status == FT_OK) status = put(stream, &hash, dataset->ids, (size_t)dataset->tokens * sizeof *dataset->ids);
+    if (status == FT_OK && want->paired) status = put(stream, &hash, dataset->types, (size_t)dataset->tokens);
     ft_sha256_end(&hash, checksum);
     if (status == FT_OK && fwrite(checksum, 1, sizeof checksum, stream) != sizeof checksum)
         status = ft_fail_errno(FT_FAILED, errno, NULL, "cannot write");

@@ -1,6 +1,7 @@
 // token_cache.h - tokenised texts on disk, found by content. One file a key, "<key>.tokens":
 //
-//   header | offsets int64 [examples + 1] | ids int32 [tokens] | SHA-256 of all bytes before (32 bytes)
+//   header | offsets int64 [examples + 1] | ids int32 [tokens] | of pairs: token types uint8 [tokens] | SHA-256 of all bytes
+//   before (32 bytes)
 //
 // in the byte order of the machine, which the header tells. A file is believed only when its size, key, checksum and
 // every number in it fit; so a reader may trust what comes out. Writers replace files whole: several may race, each of
@@ -12,7 +13,7 @@
 
 #include <stdio.h>
 
-enum { FT_TOKEN_CACHE_VERSION = 1 };
+enum { FT_TOKEN_CACHE_VERSION = 2 };
 
 // What a file has to hold to be of use.
 typedef struct ft_token_cache_want {
@@ -20,6 +21,7 @@ typedef struct ft_token_cache_want {
     int64_t examples;
     int32_t vocabulary; // ids lie below
     int max_length;     // <= 0: no truncation
+    bool paired;        // there are token types
 } ft_token_cache_want;
 
 void ft_token_cache_want_of(const ft_table *table, const ft_tokenizer *tokenizer, int max_length,

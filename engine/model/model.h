@@ -68,6 +68,7 @@ typedef struct ft_model {
     bool key_bias; // false: a third of zeros stands in its place
     float epsilon;
     int32_t labels, padding_id;
+    int32_t targets; // numbers that a sequence is compared with; 0: a class
     int32_t position_padding; // for ft_batch: the padding id where positions are counted behind it, else -1
     // registry
     int word, position, token_type, embedding_gamma, embedding_beta; // -1: the family has none

@@ -12,8 +12,9 @@ ft_status ft_model_settings_save(const ft_model_settings *s, const char *path) {
     bool failed = false;
     for (int i = 0; i < s->label_count; i++) ft_json_append(labels, json_string(s->labels[i]), &failed);
     for (int i = 0; i < s->head_hidden.count; i++) ft_json_append(hidden, json_integer(s->head_hidden.values[i]), &failed);
-    json_t *root = json_pack("{s:i, s:s, s:s, s:{s:s, s:s}, s:I, s:s, s:o, s:{s:o, s:s}}", "format_version", FORMAT_VERSION,
-                             "ftengine", FT_VERSION, "task", "single_label", "columns", "text", s->text_column, "label", s->label_column,
+    json_t *root = json_pack("{s:i, s:s, s:s, s:{s:s, s:s*, s:s}, s:I, s:s, s:o, s:{s:o, s:s}}", "format_version", FORMAT_VERSION,
+                             "ftengine", FT_VERSION, "task", "single_label", "columns", "text", s->text_column, "pair",
+                             s->pair_column[0] != '\0' ? s->pair_column : NULL, "label", s->label_column,
                              "max_length", (json_int_t)s->max_length, "truncation", "head", "labels", labels, "head", "hidden", hidden,
                              "activation", s->head_activation);
     ft_status status = root == NULL || failed ? ft_fail_memory(0, "ftengine.json") : ft_json_save(path, root);
@@ -59,17 +60,19 @@ static ft_status read_all(const json_t *root, const char *path, ft_arena *arena,
         return ft_fail(FT_INVALID, path, "format_version %lld, this program reads %d", (long long)version, FORMAT_VERSION);
     FT_TRY(ft_json_int(root, path, "max_length", FT_AUTO, 3, INT32_MAX, &s->max_length));
     const json_t *columns = json_object_get(root, "columns");
-    const char *text, *label;
+    const char *text, *pair, *label;
     FT_TRY(ft_json_string(columns, path, "text", "", &text));
+    FT_TRY(ft_json_string(columns, path, "pair", "", &pair));
     FT_TRY(ft_json_string(columns, path, "label", "", &label));
     s->text_column = ft_arena_strdup(arena, text);
+    s->pair_column = ft_arena_strdup(arena, pair);
     s->label_column = ft_arena_strdup(arena, label);
-    if (s->text_column == NULL || s->label_column == NULL) return FT_NO_MEMORY;
+    if (s->text_column == NULL || s->pair_column == NULL || s->label_column == NULL) return FT_NO_MEMORY;
     return read_list(root, path, arena, s);
 }
 
 ft_status ft_model_settings_load(const char *path, ft_arena *arena, ft_model_settings *s) {
-    *s = (ft_model_settings){.text_column = "", .label_column = "", .max_length = FT_AUTO, .head_activation = "relu"};
+    *s = (ft_model_settings){.text_column = "", .pair_column = "", .label_column = "", .max_length = FT_AUTO, .head_activation = "relu"};
     if (!ft_path_exists(path)) return FT_OK;
     json_t *root;
     FT_TRY(ft_json_load(path, &root));

@@ -10,6 +10,16 @@ ft_status ft_fit_vocabulary(const ft_tokenizer *tokenizer, const ft_model_config
     return FT_INVALID;
 }
 
+ft_status ft_fit_types(const ft_dataset *data, const ft_model_config *config, const char *path) {
+    int64_t most = 0;
+    for (int64_t i = 0; data->types != NULL && config->type_vocab_size > 0 && i < data->tokens; i++)
+        if (data->types[i] > most) most = data->types[i];
+    if (most == 0 || most < config->type_vocab_size) return FT_OK;
+    ft_fail(FT_INVALID, path, "pairs of texts have token type %lld, the model knows %lld", (long long)most, (long long)config->type_vocab_size);
+    ft_hint("config.json (type_vocab_size) and the tokenizer's files belong to different models");
+    return FT_INVALID;
+}
+
 ft_status ft_fit_max_length(const ft_tokenizer *tokenizer, const ft_model_config *config, int64_t asked, int64_t trained, int *length) {
     int64_t positions = config->max_position_embeddings, said = tokenizer != NULL ? ft_tokenizer_max_length(tokenizer) : 0;
     if (asked != FT_AUTO && asked > positions)

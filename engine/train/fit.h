@@ -2,11 +2,15 @@
 #ifndef FT_FIT_H
 #define FT_FIT_H
 
+#include "engine/data/dataset.h"
 #include "engine/model/model_config.h"
 #include "engine/text/tokenizer.h"
 
 // FT_INVALID when the tokenizer knows ids that the embedding table has no row for. path: the model, for the message.
 ft_status ft_fit_vocabulary(const ft_tokenizer *tokenizer, const ft_model_config *config, const char *path);
+
+// FT_INVALID when pairs of texts have a token type that the model's table has no row for. path: as above.
+ft_status ft_fit_types(const ft_dataset *data, const ft_model_config *config, const char *path);
 
 // The longest sequence: `asked` (data.max_length), else `trained` (of a saved model's ftengine.json), else what the
 // tokenizer says, at most 512. FT_AUTO: not given. FT_INVALID when more is asked for than the model has positions.

@@ -9,13 +9,13 @@ ft_status ft_batch_buffers_create(const ft_model *model, ft_capacity capacity, f
     ft_memory *memory = model->memory;
     int32_t padding = model->position_padding;
     *b = (ft_batch_buffers){.memory = memory};
-    size_t bytes = ft_batch_bytes(capacity.sequences, capacity.tokens, padding);
+    size_t bytes = ft_batch_bytes(capacity.sequences, capacity.tokens, padding, model->targets);
     FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_DATA, "staging of a batch", &b->staging_block));
     FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_DATA, "batch", &b->device_block));
     ft_device *device = ft_memory_device(memory);
     FT_TRY(device->functions->fill(device, b->staging_block, 0, bytes)); // the gaps travel too
-    ft_batch_bind(&b->staging, b->staging_block, capacity.sequences, capacity.tokens, padding);
-    ft_batch_bind(&b->device, b->device_block, capacity.sequences, capacity.tokens, padding);
+    ft_batch_bind(&b->staging, b->staging_block, capacity.sequences, capacity.tokens, padding, model->targets);
+    ft_batch_bind(&b->device, b->device_block, capacity.sequences, capacity.tokens, padding, model->targets);
     return FT_OK;
 }
 
@@ -34,7 +34,8 @@ ft_status ft_batch_buffers_load(ft_batch_buffers *b, const ft_dataset *data, con
     b->device.sequences = b->staging.sequences;
     b->device.tokens = b->staging.tokens;
     b->device.longest = b->staging.longest;
-    size_t bytes = ft_batch_bytes(b->staging.capacity_sequences, b->staging.capacity_tokens, b->staging.position_padding);
+    const ft_batch *s = &b->staging;
+    size_t bytes = ft_batch_bytes(s->capacity_sequences, s->capacity_tokens, s->position_padding, s->targets);
     return device->functions->upload(device, b->device_block, b->staging_block, bytes);
 }
 

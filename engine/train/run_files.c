@@ -207,6 +207,7 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
         FT_TRY(ft_copy_file(from, to));
     }
     ft_model_settings s = {.text_column = t->split[FT_SPLIT_TRAIN].table.text_column,
+                           .pair_column = t->config->data.text_pair,
                            .label_column = t->split[FT_SPLIT_TRAIN].table.label_column,
                            .max_length = t->max_length,
                            .label_count = t->labels.count,

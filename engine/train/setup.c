@@ -40,7 +40,8 @@ static ft_status read_tables(ft_trainer *t) {
         ft_split_data *d = &t->split[s];
         if (paths[s][0] == '\0') continue;
         d->path = paths[s];
-        const ft_table_request request = {.format = c->data.format, .text = c->data.text_column, .label = c->data.label_column};
+        const ft_table_request request = {.format = c->data.format, .text = c->data.text_column, .pair = c->data.text_pair,
+                                          .label = c->data.label_column};
         FT_TRY(ft_table_read(d->path, &request, &d->table));
         d->present = true;
     }
@@ -105,6 +106,7 @@ static ft_status tokenise(ft_trainer *t) {
         ft_split_data *d = &t->split[s];
         if (!d->present) continue;
         FT_TRY(ft_dataset_build(&d->table, d->path, t->tokenizer, t->max_length, &t->labels, cache, &d->data, &d->from_cache));
+        FT_TRY(ft_fit_types(&d->data, &t->model_config, t->config->model.path));
         ft_info("%-10s %lld examples, %lld tokens%s  %s", ft_split_name((ft_split)s), (long long)d->data.examples,
                 (long long)d->data.tokens, d->from_cache ? ", from cache" : "", d->path);
     }

@@ -30,11 +30,11 @@ enum { PADDING_ID = 1, FROM_0 = -1 };
 
 static ft_batch make_batch_behind(int32_t sequences, int32_t tokens, int32_t padding) {
     ft_batch batch;
-    size_t bytes = ft_batch_bytes(sequences, tokens, padding);
+    size_t bytes = ft_batch_bytes(sequences, tokens, padding, 0);
     void *storage = malloc(bytes);
     assert_non_null(storage);
     memset(storage, 0xAB, bytes); // zeros found later were written
-    ft_batch_bind(&batch, storage, sequences, tokens, padding);
+    ft_batch_bind(&batch, storage, sequences, tokens, padding, 0);
     return batch;
 }
 
@@ -44,11 +44,11 @@ static void arrays_do_not_overlap(void **state) {
     const int32_t sizes[][2] = {{0, 0}, {1, 1}, {63, 64}, {64, 65}, {32, 4096}, {1000, 1}};
     for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
         int32_t s = sizes[i / 2][0], t = sizes[i / 2][1], padding = i % 2 ? PADDING_ID : FROM_0;
-        size_t bytes = ft_batch_bytes(s, t, padding);
+        size_t bytes = ft_batch_bytes(s, t, padding, 3);
         char *base = aligned_alloc(256, bytes > 0 ? bytes : 256);
         assert_non_null(base);
         ft_batch batch;
-        ft_batch_bind(&batch, base, s, t, padding);
+        ft_batch_bind(&batch, base, s, t, padding, 3);
         if (padding == FROM_0) assert_ptr_equal(batch.position_row, batch.token_position);
         const struct {
             void *at;
@@ -64,6 +64,7 @@ static void arrays_do_not_overlap(void **state) {
                      {batch.pooled_position, 4 * (size_t)s},
                      {batch.one_each, 4 * (size_t)s + 4},
                      {batch.label, 4 * (size_t)s},
+                     {batch.target, 3 * 4 * (size_t)s},
                      {batch.example, 8 * (size_t)s}};
         const size_t arrays = sizeof array / sizeof *array;
         for (size_t a = 0; a < arrays; a++) {
@@ -82,7 +83,7 @@ static void arrays_do_not_overlap(void **state) {
 static void bind_reads_and_writes_nothing(void **state) {
     ft_batch host = make_batch(5, 100), device;
     char *far = (char *)(uintptr_t)0x7f0000000000;
-    ft_batch_bind(&device, far, 5, 100, FROM_0);
+    ft_batch_bind(&device, far, 5, 100, FROM_0, 0);
     assert_ptr_equal(device.storage, far);
     assert_int_equal((char *)device.label - far, (char *)host.label - (char *)host.storage);
     assert_int_equal((char *)device.cu_seqlens - far, (char *)host.cu_seqlens - (char *)host.storage);
@@ -136,6 +137,36 @@ static void pieces_make_the_whole(void **state) {
         }
     }
     free(batch.storage);
+}
+
+// What tasks on pairs and tasks with numbers have beside ids and labels.
+static void types_and_targets(void **state) {
+    uint8_t types[TOKENS];
+    float targets[EXAMPLES * 2];
+    for (int i = 0; i < TOKENS; i++) types[i] = (uint8_t)(i % 3);
+    for (int i = 0; i < EXAMPLES * 2; i++) targets[i] = (float)i / 4;
+    ft_dataset more = data;
+    more.types = types;
+    more.target = targets;
+    more.targets = 2;
+    ft_batch batch;
+    size_t bytes = ft_batch_bytes(2, 10, FROM_0, 2);
+    void *storage = malloc(bytes);
+    assert_non_null(storage);
+    ft_batch_bind(&batch, storage, 2, 10, FROM_0, 2);
+    const int32_t order[] = {3, 1};
+    assert_int_equal(ft_batch_fill(&batch, &more, order, 0, 2, 0), FT_OK);
+    int row = 0;
+    for (int i = 0; i < 2; i++) {
+        for (int64_t t = more.offset[order[i]]; t < more.offset[order[i] + 1]; t++) assert_int_equal(batch.token_type[row++], types[t]);
+        assert_memory_equal(batch.target + 2 * i, targets + 2 * order[i], 2 * sizeof(float));
+    }
+    more.targets = 1;
+    assert_int_equal(ft_batch_fill(&batch, &more, order, 0, 2, 0), FT_FAILED);
+    more.target = NULL; // unlabelled texts of a task with targets
+    assert_int_equal(ft_batch_fill(&batch, &more, order, 0, 2, 0), FT_OK);
+    assert_true(batch.target[0] == 0 && batch.target[3] == 0);
+    free(storage);
 }
 
 static void fill(void **state) {
@@ -211,7 +242,7 @@ int main(void) {
         cmocka_unit_test(bind_reads_and_writes_nothing),
         cmocka_unit_test(cuts),
         cmocka_unit_test(pieces_make_the_whole),
-        cmocka_unit_test(fill),
+        cmocka_unit_test(types_and_targets), cmocka_unit_test(fill),
         cmocka_unit_test(positions_behind_the_padding),
         cmocka_unit_test(too_much_is_refused),
     };

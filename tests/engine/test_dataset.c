@@ -42,6 +42,26 @@ ft_status ft_tokenizer_encode(const ft_tokenizer *tokenizer, const char *text, s
     return FT_OK;
 }
 
+// Both texts whole, types 0 and 1; limits are the real tokenizer's business.
+ft_status ft_tokenizer_encode_pair(const ft_tokenizer *tokenizer, const char *text, size_t length, const char *pair,
+                                   size_t pair_length, int max_length, ft_truncation truncation, ft_token_ids *out,
+                                   ft_token_ids *types) {
+    assert_int_equal(truncation, FT_TRUNCATE_LONGEST_FIRST);
+    for (int part = 0; part < 2; part++) {
+        size_t before = out->count;
+        FT_TRY(ft_tokenizer_encode(tokenizer, part == 0 ? text : pair, part == 0 ? length : pair_length, 0, out));
+        for (size_t i = before; types != NULL && i < out->count; i++) {
+            if (types->count == types->capacity) {
+                types->capacity = 2 * types->capacity + 8;
+                types->ids = realloc(types->ids, types->capacity * sizeof *types->ids);
+                assert_non_null(types->ids);
+            }
+            types->ids[types->count++] = part;
+        }
+    }
+    return FT_OK;
+}
+
 int ft_tokenizer_vocabulary(const ft_tokenizer *tokenizer) { return VOCABULARY; }
 const char *ft_tokenizer_digest(const ft_tokenizer *tokenizer) { return tokenizer->digest; }
 
@@ -139,6 +159,50 @@ static void tokenises(void **state) {
     assert_null(data.label);
     ft_dataset_free(&data);
     ft_table_free(&table);
+}
+
+static ft_table pairs_of(const char *content) {
+    size_t length = strlen(content);
+    char *data = malloc(length + 1);
+    assert_non_null(data);
+    memcpy(data, content, length);
+    ft_table table;
+    const ft_table_request request = {.text = "", .pair = "other", .label = ""};
+    assert_int_equal(ft_table_parse(data, length, length, "t.tsv", &request, &table), FT_OK);
+    return table;
+}
+
+static void pairs(void **state) {
+    const char *directory = new_directory();
+    for (int round = 0; round < 2; round++) {
+        ft_tokenizer tokenizer = {.digest = "d"};
+        ft_table table = pairs_of("text\tother\tlabel\na\tbc\t1\n\td\t0\n");
+        ft_dataset data;
+        bool from_cache;
+        assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 0, &LABELS, directory, &data, &from_cache), FT_OK);
+        assert_int_equal(from_cache, round);
+        const int32_t ids[] = {FIRST, 'a', LAST, FIRST, 'b', 'c', LAST, FIRST, LAST, FIRST, 'd', LAST};
+        const uint8_t types[] = {0, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1};
+        assert_int_equal(data.tokens, 12);
+        assert_memory_equal(data.ids, ids, sizeof ids);
+        assert_memory_equal(data.types, types, sizeof types);
+        assert_int_equal(data.offset[1], 7);
+        ft_dataset_free(&data);
+        ft_table_free(&table);
+    }
+    // Where one text ends and the next begins is part of the key, and that there are pairs at all.
+    ft_tokenizer tokenizer = {.digest = "d"};
+    static const char *const others[] = {"text\tother\tlabel\nab\tc\t1\n\td\t0\n", "text\tother\tlabel\na\tbc\t1\nd\t\t0\n"};
+    for (int i = 0; i < 3; i++) {
+        ft_table table = i < 2 ? pairs_of(others[i]) : TABLE("text\tother\tlabel\na\tbc\t1\n\td\t0\n");
+        ft_dataset data;
+        bool from_cache;
+        assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 0, &LABELS, directory, &data, &from_cache), FT_OK);
+        assert_false(from_cache);
+        assert_int_equal(data.types != NULL, i < 2);
+        ft_dataset_free(&data);
+        ft_table_free(&table);
+    }
 }
 
 static void bad_rows(void **state) {
@@ -448,6 +512,7 @@ static int remove_scratch(void **state) { return ft_remove_tree(scratch) != FT_O
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokenises),
+        cmocka_unit_test(pairs),
         cmocka_unit_test(bad_rows),
         cmocka_unit_test(cache_hit_does_not_tokenise),
         cmocka_unit_test(what_the_key_depends_on),

@@ -47,11 +47,17 @@ static inline FILE *file_in(const tiny_run *t, const char *name) {
     return f;
 }
 
+static inline void write_words(tiny_run *t, FILE *f, int64_t longest) {
+    for (int64_t n = pick(t, 1, longest), k = 0; k < n; k++) fprintf(f, "%sw%" PRId64, k ? " " : "", pick(t, 0, TINY_WORDS - 1));
+}
+
 static inline void write_texts(tiny_run *t, const char *name, int64_t rows, int64_t longest, int64_t labels) {
     FILE *f = file_in(t, name);
-    fprintf(f, "text\tlabel\n");
+    fprintf(f, "text\tsecond\tlabel\n");
     for (int64_t i = 0; i < rows; i++) {
-        for (int64_t n = pick(t, 1, longest), k = 0; k < n; k++) fprintf(f, "%sw%" PRId64, k ? " " : "", pick(t, 0, TINY_WORDS - 1));
+        write_words(t, f, longest);
+        fputc('\t', f);
+        write_words(t, f, longest);
         fprintf(f, "\t%" PRId64 "\n", i < labels ? i : pick(t, 0, labels - 1)); // every class is there
     }
     fclose(f);
@@ -114,6 +120,7 @@ static inline void make_tiny_run(tiny_run *t, const char *scratch, uint64_t seed
         write_texts(t, "test.tsv", pick(t, 5, 30), pick(t, 1, positions), labels);
         set(t, "data.test=%s/test.tsv", t->dir);
     }
+    if (chance(t, 30)) set(t, "data.text_pair=second");
     set(t, "data.max_length=%" PRId64, pick(t, 4, positions));
     set(t, "train.batch_size=%" PRId64, pick(t, 1, 16));
     set(t, "train.gradient_accumulation_steps=%" PRId64, pick(t, 1, 3));

@@ -12,14 +12,15 @@ static void check(bool holds) {
     if (!holds) abort();
 }
 
-enum { HEADER = 112, KEY_AT = 16, EXAMPLES_AT = 80, RESERVED_AT = 108, CHECKSUM = 32, VOCABULARY = 1000 };
+enum { HEADER = 112, KEY_AT = 16, EXAMPLES_AT = 80, PAIRED_AT = 108, CHECKSUM = 32, VOCABULARY = 1000 };
 
-static void mend_header(uint8_t *file, const char *key) {
+static void mend_header(uint8_t *file, const char *key, bool paired) {
     const uint32_t marks[] = {FT_TOKEN_CACHE_VERSION, 0x01020304};
     memcpy(file, "FTTOKENS", 8);
     memcpy(file + 8, marks, sizeof marks);
     memcpy(file + KEY_AT, key, 64);
-    memset(file + RESERVED_AT, 0, HEADER - RESERVED_AT);
+    memset(file + PAIRED_AT, 0, HEADER - PAIRED_AT);
+    file[PAIRED_AT] = paired;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
@@ -30,10 +31,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     check(file != NULL);
     memcpy(file, input + 1, length);
 
-    ft_token_cache_want want = {.examples = 2, .vocabulary = VOCABULARY, .max_length = how & 2 ? 16 : 0};
+    ft_token_cache_want want = {.examples = 2, .vocabulary = VOCABULARY, .max_length = how & 2 ? 16 : 0, .paired = how & 16};
     memset(want.key, 'k', 64);
     if (length >= HEADER + CHECKSUM) {
-        if (how & 8) mend_header(file, want.key);
+        if (how & 8) mend_header(file, want.key, want.paired);
         if (how & 4) memcpy(&want.examples, file + EXAMPLES_AT, sizeof want.examples);
         if (how & 1)
             check(EVP_Digest(file, length - CHECKSUM, file + length - CHECKSUM, NULL, EVP_sha256(), NULL) == 1);
@@ -45,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     fclose(stream);
     free(file);
     if (status != FT_OK) {
-        check(status == FT_INVALID && data.ids == NULL && data.offset == NULL);
+        check(status == FT_INVALID && data.ids == NULL && data.offset == NULL && data.types == NULL);
         return 0;
     }
     check(data.examples == want.examples && data.offset[0] == 0 && data.offset[data.examples] == data.tokens);
@@ -56,6 +57,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
         for (int64_t t = data.offset[i]; t < data.offset[i + 1]; t++)
             check(data.ids[t] >= 0 && data.ids[t] < VOCABULARY);
     }
+    check((data.types != NULL) == want.paired);
+    free(data.types);
     free(data.ids);
     free(data.offset);
     return 0;
