@@ -282,10 +282,10 @@ static int fill(json_t *root, const ft_model_config *base) {
 
 ft_status ft_model_config_save(const ft_model_config *base, const char *path, int label_count,
                                const char *const *label_names, double hidden_dropout, double attention_dropout,
-                               double classifier_dropout, bool standard_head) {
+                               double classifier_dropout, const ft_custom_head *head) {
     json_t *root = ft_json_copy_object(base->json); // values are replaced, never changed
     int failed = fill(root, base);
-    if (!standard_head) json_object_del(root, "architectures");
+    failed |= ft_custom_head_put(root, head);
     failed |= set_labels(root, label_count, label_names);
     // Where the file leaves the classifier's to the hidden one and training did so too, it may stay null.
     const ft_family_keys *k = &base->family->keys;

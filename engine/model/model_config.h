@@ -2,6 +2,7 @@
 #ifndef FT_MODEL_CONFIG_H
 #define FT_MODEL_CONFIG_H
 
+#include "engine/model/custom_head.h"
 #include "engine/model/families.h"
 #include "kernels/arena.h"
 #include "kernels/disentangled_attention.h"
@@ -60,9 +61,9 @@ ft_status ft_relative_config_read(ft_model_config *config, const char *path_for_
 void ft_model_config_free(ft_model_config *config); // {0} is fine
 
 // Writes the config.json of a fine-tuned classifier that transformers opens with the same logits: every key of the input
-// file, the labels of this task, the dropouts used in training. Atomic.
+// file, the labels of this task, the dropouts used in training, and a head with hidden layers (NULL: the standard one). Atomic.
 ft_status ft_model_config_save(const ft_model_config *base, const char *path, int label_count, const char *const *label_names,
                                double hidden_dropout, double attention_dropout, double classifier_dropout,
-                               bool standard_head); // false: no `architectures`, since transformers has no such class
+                               const ft_custom_head *head);
 
 #endif

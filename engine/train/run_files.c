@@ -199,8 +199,11 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
     FT_TRY(ft_model_save_weights(&t->model, dir));
     char *config = ft_path_join(&t->arena, dir, "config.json"), *settings = ft_path_join(&t->arena, dir, "ftengine.json");
     if (config == NULL || settings == NULL) return FT_NO_MEMORY;
+    bool custom = c->model.head.hidden.count > 0;
+    ft_custom_head head = {c->model.head.hidden, c->model.head.activation, t->model.head_dropout};
     FT_TRY(ft_model_config_save(&t->model_config, config, t->labels.count, t->label_names, t->model.hidden_dropout,
-                                t->model.attention_dropout, t->model.classifier_dropout, c->model.head.hidden.count == 0));
+                                t->model.attention_dropout, t->model.classifier_dropout, custom ? &head : NULL));
+    if (custom) FT_TRY(ft_custom_head_save_loader(t->model_config.family, dir));
     for (const char *const *name = ft_tokenizer_files(t->tokenizer); *name != NULL; name++) {
         char *from = ft_path_join(&t->arena, t->tokenizer_dir, *name), *to = ft_path_join(&t->arena, dir, *name);
         if (from == NULL || to == NULL) return FT_NO_MEMORY;
