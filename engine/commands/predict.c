@@ -53,17 +53,29 @@ static ft_status begin(const ft_classifier *c, int64_t examples, ft_arena *arena
     return FT_OK;
 }
 
-static ft_status check_same(const ft_classifier *c, const char *path, const predictions *p) {
-    bool same = c->labels.count == p->classes;
-    for (int k = 0; same && k < p->classes; k++) same = strcmp(c->label_names[k], p->names[k]) == 0;
-    return same ? FT_OK : ft_fail(FT_INVALID, path, "this model's labels differ from those of the first model");
+// class_of[k]: which class of the first model is called as this one's class k. Models may number the same labels differently.
+static ft_status match_labels(const ft_classifier *c, const char *path, const predictions *p, int *class_of) {
+    if (c->labels.count != p->classes)
+        return ft_fail(FT_INVALID, path, "this model has %d labels, the first one %d: there is no mean of their probabilities", c->labels.count,
+                       p->classes);
+    for (int k = 0; k < p->classes; k++) {
+        class_of[k] = 0;
+        while (class_of[k] < p->classes && strcmp(c->label_names[k], p->names[class_of[k]]) != 0) class_of[k]++;
+        if (class_of[k] < p->classes) continue;
+        ft_fail(FT_INVALID, path, "this model's label \"%s\" is none of the first model's: there is no mean of their probabilities", c->label_names[k]);
+        ft_hint("the first model has \"%s\", \"%s\"%s", p->names[0], p->names[p->classes > 1 ? 1 : 0], p->classes > 2 ? ", ..." : "");
+        return FT_INVALID;
+    }
+    return FT_OK;
 }
 
-static ft_status add_model(ft_classifier *c, const ft_table *table, const char *data, predictions *p) {
+static ft_status add_model(ft_classifier *c, const char *path, const ft_table *table, const char *data, predictions *p) {
     ft_dataset set = {0};
     float *logits = NULL;
     double *probability = NULL;
-    ft_status status;
+    int *class_of = ft_calloc((size_t)p->classes, sizeof *class_of, "labels");
+    ft_status status = class_of != NULL ? match_labels(c, path, p, class_of) : FT_NO_MEMORY;
+    if (status != FT_OK) goto done;
     FT_TRY_GOTO(ft_dataset_build(table, data, c->tokenizer, c->max_length, NULL, NULL, &set, NULL), done);
     logits = ft_calloc((size_t)set.examples * (size_t)p->classes, sizeof *logits, "logits");
     probability = ft_calloc((size_t)p->classes, sizeof *probability, "probabilities");
@@ -73,13 +85,14 @@ static ft_status add_model(ft_classifier *c, const ft_table *table, const char *
     for (int64_t i = 0; i < set.examples; i++) {
         ft_softmax(logits + i * p->classes, p->classes, probability);
         for (int k = 0; k < p->classes; k++) {
-            p->probability[i * p->classes + k] += probability[k];
-            p->logits[i * p->classes + k] += logits[i * p->classes + k];
+            p->probability[i * p->classes + class_of[k]] += probability[k];
+            p->logits[i * p->classes + class_of[k]] += logits[i * p->classes + k];
         }
     }
 done:
     free(logits);
     free(probability);
+    free(class_of);
     ft_dataset_free(&set);
     return status;
 }
@@ -174,10 +187,11 @@ static ft_status run_model(const char *path, const ft_words *words, const reques
     if (status == FT_OK && first) {
         status = read_texts(&c, r, table);
         if (status == FT_OK) status = begin(&c, table->rows, arena, p);
-    } else if (status == FT_OK) {
-        status = check_same(&c, path, p);
+    } else if (status == FT_OK && (table->pair != NULL) != (ft_classifier_request(&c, FT_FORMAT_AUTO, FT_LABEL_IGNORED).pair[0] != '\0')) {
+        status = ft_fail(FT_INVALID, path, "this model was trained on %s, the first one on %s", table->pair != NULL ? "single texts" : "pairs of texts",
+                         table->pair != NULL ? "pairs" : "single texts");
     }
-    if (status == FT_OK) status = add_model(&c, table, r->data, p);
+    if (status == FT_OK) status = add_model(&c, path, table, r->data, p);
     ft_error error;
     ft_error_save(&error);
     ft_status closed = ft_classifier_close(&c);
