@@ -92,9 +92,14 @@ static const command commands[] = {
      "  ftengine plan model.path=bert-base-uncased --gpu 4090 train.batch_size=32\n"
      "  ftengine plan model.path=bert-large-uncased --memory 24GiB --table\n\n"
      "Exit code 0: it fits (of a table or sweep: something does), 3: it does not.\n"},
-    {"devices", ft_command_devices, "devices [--json]", "what there is to run on, and what is missing",
-     "  --json          one JSON document\n\n"
-     "For every device what it is, its memory, and why it cannot be used if it cannot.\n"},
+    {"devices", ft_command_devices, "devices [--json] [--pick [--min-free SIZE]]", "what there is to run on, and what is missing",
+     "  --json            one JSON document\n"
+     "  --pick            only the name of the device that a run would take\n"
+     "  --min-free SIZE   with so much free, 4GiB for example; exit code 4 when there is none\n\n"
+     "For every device what it is, its memory, why it cannot be used if it cannot, and which runs have reserved memory\n"
+     "there. Every run reserves what it was planned to need before its first step; the reservations of all runs are kept\n"
+     "in one file a device, in $FTENGINE_LEDGER_DIR or /tmp/ftengine-UID. FTENGINE_LEDGER_CAPACITY=80% (or 16GiB) leaves the\n"
+     "rest to other programs.\n"},
     {"config", ft_command_config, "config [CONFIG.ini...] [section.key=value ...]", "the effective configuration",
      "Without an argument it prints every option with its meaning, bounds and default.\n"},
 };
@@ -112,7 +117,8 @@ static void print_help(void) {
     printf("\n  ftengine help COMMAND    usage of one command\n"
            "  ftengine --version       version and build\n\n"
            "Everywhere: --quiet, --verbose. Results on standard output, messages on standard error.\n"
-           "Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 out of memory, 5 diverged, 130 and 143 stopped after saving.\n");
+           "Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 out of memory, 4 no device in time,\n"
+           "5 diverged, 130 and 143 stopped after saving.\n");
 }
 
 static void print_command_help(const command *c) { printf("ftengine %s\n\n%s.\n\n%s", c->usage, c->what, c->help); }

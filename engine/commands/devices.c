@@ -3,20 +3,21 @@
 #include "engine/commands/commands.h"
 #include "engine/io/json.h"
 #include "engine/memory/memory.h"
+#include "engine/train/admission.h"
 #include "kernels/cuda/chips.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char verdict[] = "Training runs on the CPU; training on CUDA is not built yet.";
 
 typedef struct cpu_facts {
     char description[128], isa[16];
     int threads;
-    size_t total_bytes,
-        available_bytes; // available: 0 where a container's share makes the machine's figure meaningless
+    size_t total_bytes, available_bytes; // available: 0 where the system does not say
+    ft_ledger_state ledger;
+    ft_error unread; // why the ledger could not be read; code FT_OK: it was
 } cpu_facts;
 
 // A CUDA device; or, with ordinal -1, the lack of all of them.
@@ -34,18 +35,6 @@ typedef struct output {
 
 // ---- facts ------------------------------------------------------------------------------------------------------
 
-static size_t available_bytes(size_t total) {
-    if ((double)total < (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE)) return 0;
-    unsigned long long kib = 0;
-    char line[128];
-    FILE *file = fopen("/proc/meminfo", "re");
-    if (file == NULL) return 0;
-    while (fgets(line, sizeof line, file) != NULL && sscanf(line, "MemAvailable: %llu kB", &kib) != 1) {
-    }
-    fclose(file);
-    return (size_t)kib << 10;
-}
-
 static ft_status read_cpu(cpu_facts *cpu) {
     static const char *const isas[] = {"avx512", "avx2", "portable"}; // best first, as the CPU device chooses
     ft_device *device;
@@ -54,8 +43,11 @@ static ft_status read_cpu(cpu_facts *cpu) {
     snprintf(cpu->description, sizeof cpu->description, "%s", device->description);
     cpu->threads = device->target.threads;
     cpu->total_bytes = device->total_bytes;
-    cpu->available_bytes = available_bytes(device->total_bytes);
+    cpu->available_bytes = ft_cpu_available_bytes();
     ft_device_close(device);
+    ft_candidate candidate;
+    FT_TRY(ft_candidate_cpu(&candidate));
+    if (ft_candidate_read(&candidate, &cpu->ledger) != FT_OK) ft_error_save(&cpu->unread);
     for (size_t i = 0; i < sizeof isas / sizeof *isas && cpu->isa[0] == '\0'; i++) {
         if (ft_cpu_open(1, isas[i], &device) != FT_OK) continue;
         snprintf(cpu->isa, sizeof cpu->isa, "%s", isas[i]);
@@ -86,18 +78,24 @@ static void read_cuda(const ft_cuda_driver *driver, int ordinal, cuda_facts *cud
 
 // ---- text -------------------------------------------------------------------------------------------------------
 
-static void print_cpu(const cpu_facts *cpu) {
-    char total[24], available[24];
-    printf("cpu     %s\n        memory %s", cpu->description, ft_bytes_text(cpu->total_bytes, total));
-    if (cpu->available_bytes > 0) printf(", %s available", ft_bytes_text(cpu->available_bytes, available));
-    printf("\n");
-}
-
 static void print_missing(const ft_error *missing) {
     printf("%s%s%s%s\n", missing->message, missing->where[0] != '\0' ? " (" : "", missing->where,
            missing->where[0] != '\0' ? ")" : "");
     for (int i = 0; i < missing->hints; i++)
         printf("        hint: %s\n", missing->hint[i]);
+}
+
+static void print_cpu(const cpu_facts *cpu) {
+    char total[24], available[24];
+    printf("cpu     %s\n        memory %s", cpu->description, ft_bytes_text(cpu->total_bytes, total));
+    if (cpu->available_bytes > 0) printf(", %s available", ft_bytes_text(cpu->available_bytes, available));
+    printf("\n");
+    if (cpu->unread.code != FT_OK) printf("        reservations unknown: "), print_missing(&cpu->unread);
+    if (cpu->ledger.count == 0) return;
+    printf("        reserved %s, %s free for a run:", ft_bytes_text(cpu->ledger.reserved, total), ft_bytes_text(cpu->ledger.free, available));
+    for (int i = 0; i < cpu->ledger.count; i++)
+        printf("%s pid %lld %s", i > 0 ? "," : "", (long long)cpu->ledger.reservations[i].pid, ft_bytes_text(cpu->ledger.reservations[i].bytes, total));
+    printf("\n");
 }
 
 static void print_cuda(const ft_cuda_driver *driver, const cuda_facts *cuda) {
@@ -129,6 +127,16 @@ static json_t *missing_json(const ft_error *missing, bool *failed) {
     return object;
 }
 
+static json_t *reservations_json(const ft_ledger_state *ledger, bool *failed) {
+    json_t *list = json_array();
+    for (int i = 0; i < ledger->count; i++) {
+        const ft_reservation *r = &ledger->reservations[i];
+        ft_json_append(list, json_pack("{s:I, s:I, s:I}", "pid", (json_int_t)r->pid, "bytes", (json_int_t)r->bytes, "since", (json_int_t)r->since),
+                       failed);
+    }
+    return list;
+}
+
 static json_t *cpu_json(const cpu_facts *cpu, bool *failed) {
     json_t *object = json_object();
     ft_json_put(object, "device", json_string("cpu"), failed);
@@ -138,6 +146,10 @@ static json_t *cpu_json(const cpu_facts *cpu, bool *failed) {
     ft_json_put(object, "total_bytes", json_integer((json_int_t)cpu->total_bytes), failed);
     ft_json_put(object, "available_bytes",
                 cpu->available_bytes > 0 ? json_integer((json_int_t)cpu->available_bytes) : json_null(), failed);
+    bool known = cpu->unread.code == FT_OK;
+    ft_json_put(object, "reserved_bytes", known ? json_integer((json_int_t)cpu->ledger.reserved) : json_null(), failed);
+    ft_json_put(object, "free_bytes", known ? json_integer((json_int_t)cpu->ledger.free) : json_null(), failed);
+    ft_json_put(object, "reservations", known ? reservations_json(&cpu->ledger, failed) : json_null(), failed);
     ft_json_put(object, "trains", json_true(), failed);
     return object;
 }
@@ -226,18 +238,25 @@ static ft_status show(output *out) {
     return out->failed ? ft_fail_memory(0, "the list of devices") : FT_OK;
 }
 
+static ft_status check_words(const ft_words *words, bool pick, const char *min_free) {
+    if (words->plain_count + words->override_count > 0)
+        return ft_fail(FT_INVALID, words->plain_count > 0 ? words->plain[0] : words->overrides[0],
+                       "ftengine devices takes no argument but --json, --pick and --min-free SIZE");
+    if (min_free != NULL && !pick) return ft_fail(FT_INVALID, "devices", "--min-free is about --pick, which is not given");
+    return FT_OK;
+}
+
 ft_status ft_command_devices(int argc, char **argv) {
     output out = {0};
-    const ft_flag flags[] = {{"--json", NULL, &out.json}};
+    bool pick = false;
+    const char *min_free = NULL;
+    const ft_flag flags[] = {{"--json", NULL, &out.json}, {"--pick", NULL, &pick}, {"--min-free", &min_free, NULL}};
     ft_arena arena = {0};
     ft_words words;
-    ft_status status = ft_parse_words("devices", argc, argv, 1, flags, &arena, &words);
-    if (status == FT_OK && words.plain_count + words.override_count > 0)
-        status = ft_fail(FT_INVALID, words.plain_count > 0 ? words.plain[0] : words.overrides[0],
-                         "ftengine devices takes no argument but --json");
-    if (status == FT_OK && out.json && (out.devices = json_array()) == NULL)
-        status = ft_fail_memory(0, "the list of devices");
-    if (status == FT_OK) status = show(&out);
+    ft_status status = ft_parse_words("devices", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
+    if (status == FT_OK) status = check_words(&words, pick, min_free);
+    if (status == FT_OK && out.json && !pick && (out.devices = json_array()) == NULL) status = ft_fail_memory(0, "the list of devices");
+    if (status == FT_OK) status = pick ? ft_devices_pick(min_free, out.json) : show(&out);
     if (status == FT_OK && fflush(stdout) != 0)
         status = ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
     json_decref(out.devices);

@@ -111,6 +111,9 @@ typedef struct ft_config {
         const char *name; // cpu | auto
         int64_t threads;  // 0: all cores of this process
         const char *isa;  // auto | portable | avx2 | avx512
+        int64_t min_free_memory; // bytes; 0: what the run needs
+        bool wait;
+        double wait_timeout, check_interval; // seconds; timeout 0: none
     } device;
     struct {
         const char *dir; // "" = runs/<config>-NNN

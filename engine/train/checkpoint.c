@@ -24,7 +24,8 @@ static const char *const part_prefix[PARTS] = {"model.", "exp_avg.", "exp_avg_sq
 // Options that may differ between the sessions of one run.
 static bool is_free(const char *option) {
     static const char *const names[] = {"output.dir", "output.exists", "output.save_steps", "output.save_total_limit",
-                                        "data.cache_dir", "device.name", "device.threads", "device.isa", "memory.limit",
+                                        "data.cache_dir", "device.name", "device.threads", "device.isa", "device.min_free_memory",
+                                        "device.wait", "device.wait_timeout", "device.check_interval", "memory.limit",
                                         "train.micro_batch", "train.micro_batch_tokens", "train.gradient_checkpointing",
                                         "train.patience", "eval.batch_size", "eval.batch_multiplier",
                                         // files count by what is in them

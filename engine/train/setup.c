@@ -297,7 +297,10 @@ ft_status ft_trainer_open(const ft_config *config, const ft_trainer_source *sour
     if (ft_stop_signal() != 0) return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped before the first step");
     FT_TRY(plan_steps(t, source));
     if (config->memory.timeline && !source->without_weights) FT_TRY(ft_memory_trace(t->memory));
-    if (!source->without_weights) FT_TRY(announce(t)); // before anything is taken
+    if (!source->without_weights) { // before anything is taken
+        FT_TRY(announce(t));
+        FT_TRY(ft_trainer_reserve(t));
+    }
     FT_TRY(open_model(t, source));
     return allocate_step(t);
 }
@@ -312,6 +315,7 @@ ft_status ft_trainer_close(ft_trainer *t) {
     ft_model_free(&t->model);
     ft_status status = ft_memory_destroy(t->memory);
     ft_device_close(t->device);
+    ft_ledger_close(t->reservation); // what was reserved is given back first
     for (int s = 0; s < FT_SPLITS; s++) {
         ft_dataset_free(&t->split[s].data);
         ft_table_free(&t->split[s].table);

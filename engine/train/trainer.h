@@ -9,6 +9,7 @@
 #include "engine/config/config.h"
 #include "engine/data/dataset.h"
 #include "engine/data/report.h"
+#include "engine/memory/ledger.h"
 #include "engine/memory/memory.h"
 #include "engine/model/model.h"
 #include "engine/model/model_files.h"
@@ -55,6 +56,7 @@ typedef struct ft_trainer {
     ft_autofit autofit;
     ft_device *device;
     ft_memory *memory;
+    ft_ledger *reservation;    // of this run on its device; NULL: a rehearsal, or no ledger could be kept
     ft_tokenizer *tokenizer;
     const char *tokenizer_dir; // the model's, or model.stand_in_tokenizer
     ft_model_config model_config;
@@ -127,6 +129,9 @@ ft_status ft_trainer_forecast(ft_trainer *t);
 ft_status ft_trainer_rehearse_like(const ft_trainer *t, const ft_config *config, size_t limit, ft_trainer *other);
 // What an optimizer step of t's data would take with the settings of `planned`, opened by the above: kernels/cost.h.
 ft_status ft_trainer_price(const ft_trainer *t, ft_trainer *planned, double *seconds);
+// reserve.c. The planned bytes, and what the process holds besides, are reserved on the device, after a wait if so
+// configured (admission.h).
+ft_status ft_trainer_reserve(ft_trainer *t);
 ft_step_sizes ft_trainer_sizes(const ft_trainer *t);                 // setup.c: the largest of everything
 bool ft_trainer_evaluates(const ft_trainer *t, ft_split split);      // setup.c: is it ever judged in this run?
 ft_status ft_trainer_close(ft_trainer *t);                           // FT_FAILED on a leak

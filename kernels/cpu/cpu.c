@@ -139,6 +139,7 @@ ft_target ft_cpu_target(int threads) {
 }
 
 size_t ft_cpu_total_bytes(void) { return ft_usable_memory(); }
+size_t ft_cpu_available_bytes(void) { return ft_available_memory(); }
 
 ft_status ft_cpu_open(int threads, const char *isa_name, ft_device **device) {
     *device = NULL;

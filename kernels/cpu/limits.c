@@ -91,6 +91,34 @@ static double cpus_v1(const char *directory) {
 static double memory_v2(const char *directory) { return first_number(directory, "memory.max"); }
 static double memory_v1(const char *directory) { return first_number(directory, "memory.limit_in_bytes"); }
 
+// The number behind a word at the start of a line ("MemAvailable: 123 kB", "inactive_file 123"); -1: no such line.
+static double named_number(const char *directory, const char *name, const char *word) {
+    char path[1300], line[256];
+    size_t length = strlen(word);
+    double number = -1;
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *file = fopen(path, "re");
+    if (!file) return -1;
+    while (number < 0 && fgets(line, sizeof line, file))
+        if (strncmp(line, word, length) == 0 && (line[length] == ' ' || line[length] == ':')) number = strtod(line + length + 1, NULL);
+    fclose(file);
+    return number;
+}
+
+// What a group may still take: file pages that nobody used lately go first, as they do for the whole machine.
+static double left_of(const char *directory, double limit, const char *usage, const char *inactive) {
+    double used = first_number(directory, usage), given_back = named_number(directory, "memory.stat", inactive);
+    if (limit <= 0 || used < 0) return -1;
+    if (given_back > 0) used -= given_back < used ? given_back : used;
+    return used < limit ? limit - used : 1;
+}
+static double left_v2(const char *directory) {
+    return left_of(directory, memory_v2(directory), "memory.current", "inactive_file");
+}
+static double left_v1(const char *directory) {
+    return left_of(directory, memory_v1(directory), "memory.usage_in_bytes", "total_inactive_file");
+}
+
 int ft_usable_threads(void) {
     const char *text = getenv("OMP_NUM_THREADS");
     if (text) {
@@ -115,5 +143,14 @@ size_t ft_usable_memory(void) {
                        lowest_limit("/sys/fs/cgroup/memory", "memory", memory_v1)};
     for (int i = 0; i < 2; i++)
         if (limits[i] > 0 && limits[i] < bytes) bytes = limits[i];
+    return (size_t)bytes;
+}
+
+size_t ft_available_memory(void) {
+    double bytes = named_number("/proc", "meminfo", "MemAvailable") * 1024;
+    if (bytes < 0) return 0;
+    double lefts[] = {lowest_limit("/sys/fs/cgroup", "", left_v2), lowest_limit("/sys/fs/cgroup/memory", "memory", left_v1)};
+    for (int i = 0; i < 2; i++)
+        if (lefts[i] > 0 && lefts[i] < bytes) bytes = lefts[i];
     return (size_t)bytes;
 }

@@ -3,7 +3,8 @@ set -uo pipefail
 here=$SOURCE_DIR/tests/vectors/trainer
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-export XDG_CACHE_HOME=$scratch/cache
+export XDG_CACHE_HOME=$scratch/cache FTENGINE_LEDGER_DIR=$scratch/ledger
+unset FTENGINE_LEDGER_CAPACITY
 cd "$scratch" || exit 1
 
 fail() {

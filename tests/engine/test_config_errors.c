@@ -17,7 +17,7 @@ static void test_unknown_names(void **state) {
         {"train.grad_accum=8", "unknown option", "called train.gradient_accumulation_steps here"},
         {"tok.max_length=8", "unknown section [tok]", "called data.max_length here"},
         {"train.max_length=8", "unknown option train.max_length", "called data.max_length here"},
-        {"device.min_gpu_memory_mb=8", "unknown option", "called memory.limit here"},
+        {"device.min_gpu_memory_mb=8", "unknown option", "called device.min_free_memory here"},
         {"model.name=x", "unknown option model.name", "called model.path here"},
         {"batch_size=8", "unknown option batch_size", "called train.batch_size here"},
         {"train.train.batch_size=8", "unknown option train.train.batch_size", "called train.batch_size here"},

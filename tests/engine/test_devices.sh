@@ -43,6 +43,15 @@ devices good "devices=2,memory=25769803776" --json
     fail "driver: $(cat out)"
 [ "$(json out 'd["cuda"]["library"]')" = "$(realpath good/libcuda.so.1)" ] || fail "library: $(cat out)"
 
+# ---- one of them for a script ----------------------------------------------------------------------------------------------
+devices good "devices=2,memory=25769803776" --pick --min-free 1MiB
+[ "$(cat out)" = cpu ] || fail "picked a device that cannot train: $(cat out)"
+devices good "devices=2,memory=25769803776" --pick --json
+[ "$(json out 'd["device"], d["free_bytes"] > 2**20')" = "('cpu', True)" ] || fail "picked: $(cat out)"
+expect 4 env LD_LIBRARY_PATH="$scratch/good" FAKE_CUDA="devices=1,memory=25769803776" "$FTENGINE" devices --pick --min-free 900TiB
+one_error "no device to train on has 921600.00GiB free"
+says "cuda:0 has 24.00GiB free, but cannot train yet"
+
 # ---- what is missing -----------------------------------------------------------------------------------------------------
 devices good "capability=75"
 prints "missing: NVIDIA Fake 4096 has compute capability 7.5, but 8.0 is needed"
@@ -72,5 +81,5 @@ fi
 expect 2 "$FTENGINE" devices cuda:0 && one_error "takes no argument but --json"
 expect 2 "$FTENGINE" devices train.epochs=1 && one_error "takes no argument but --json"
 expect 2 "$FTENGINE" devices --jsn && says "did you mean --json"
-expect 0 "$FTENGINE" help devices && prints "ftengine devices [--json]"
+expect 0 "$FTENGINE" help devices && prints "ftengine devices [--json] [--pick"
 exit 0

@@ -1,0 +1,14 @@
+// process.h - what the kernel says about a process: when it began, and what it holds of the machine's memory.
+#ifndef FT_PROCESS_H
+#define FT_PROCESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Clock ticks from boot to its start; with the pid this names a process, which the pid alone does not, for it is used
+// again. 0: there is no such process here (it ended, or lives in another pid namespace), or no /proc.
+uint64_t ft_process_started(int64_t pid);
+// Bytes of memory that it has pages of; 0 as above.
+size_t ft_process_resident(int64_t pid);
+
+#endif
