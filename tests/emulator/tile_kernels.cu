@@ -1,0 +1,102 @@
+#include "kernels/cuda/tile/fragment.h"
+
+extern "C" {
+#include "tests/emulator/tile_kernels.h"
+}
+
+namespace {
+
+FT_KERNEL void read_matrices(const uint16_t *matrix, bool transposed, uint32_t *registers) {
+    FT_SHARED(uint16_t, shared, 256);
+    int lane = int(threadIdx.x);
+    for (int i = lane; i < 256; i += FT_WARP)
+        shared[i] = matrix[i];
+    __syncwarp();
+    const uint16_t *row = shared + (lane / 8 % 2 * 8 + lane % 8) * 16 + lane / 16 * 8;
+    unsigned r[4];
+    if (transposed)
+        ft_ldmatrix_x4_transposed(r, row);
+    else
+        ft_ldmatrix_x4(r, row);
+    for (int m = 0; m < 4; m++)
+        registers[lane * 4 + m] = r[m];
+}
+
+template <class T> FT_KERNEL void multiply(const uint16_t *left, const uint16_t *right, float *d) {
+    int g = int(threadIdx.x) / 4, t = int(threadIdx.x) % 4 * 2;
+    auto pair = [](uint16_t low, uint16_t high) { return unsigned(low) | unsigned(high) << 16; };
+    unsigned a[4], b[2];
+    float sum[4];
+    for (int q = 0; q < 4; q++) {
+        const uint16_t *at = left + (g + q % 2 * 8) * 16 + t + q / 2 * 8;
+        a[q] = pair(at[0], at[1]);
+        sum[q] = d[(g + q / 2 * 8) * 8 + t + q % 2];
+    }
+    for (int q = 0; q < 2; q++)
+        b[q] = pair(right[(t + q * 8) * 8 + g], right[(t + q * 8 + 1) * 8 + g]);
+    ft_mma<T>(sum, a, b[0], b[1]);
+    for (int q = 0; q < 4; q++)
+        d[(g + q / 2 * 8) * 8 + t + q % 2] = sum[q];
+}
+
+template <class T>
+FT_KERNEL void chain(const T *left, const T *right, const T *values, int64_t stride, int valid, float *result) {
+    FT_DYNAMIC_SHARED(bytes);
+    T *l = reinterpret_cast<T *>(bytes), *r = l + 16 * ft_tile_stride(32), *v = r + 32 * ft_tile_stride(32);
+    ft_tile_load<16, 32, FT_WARP>(l, left, stride, 16);
+    ft_tile_load<32, 32, FT_WARP>(r, right, stride, valid);
+    ft_copy_async_commit();
+    ft_tile_load<32, 64, FT_WARP>(v, values, stride, valid);
+    ft_copy_async_commit();
+    ft_copy_async_wait<1>();
+    __syncthreads();
+    float s[4][4] = {};
+    for (int k = 0; k < 2; k++)
+        for (int n = 0; n < 2; n++) {
+            unsigned a[4], b[4];
+            ft_left<32>(a, l, 0, k * 16);
+            ft_right_of_rows<32>(b, r, n * 16, k * 16);
+            ft_mma<T>(s[2 * n], a, b[0], b[1]);
+            ft_mma<T>(s[2 * n + 1], a, b[2], b[3]);
+        }
+    ft_copy_async_wait<0>();
+    __syncthreads();
+    float d[8][4] = {};
+    for (int k = 0; k < 2; k++)
+        for (int n = 0; n < 4; n++) {
+            unsigned a[4], b[4];
+            ft_left_of<T>(a, s[2 * k], s[2 * k + 1]);
+            ft_right_of_columns<64>(b, v, k * 16, n * 16);
+            ft_mma<T>(d[2 * n], a, b[0], b[1]);
+            ft_mma<T>(d[2 * n + 1], a, b[2], b[3]);
+        }
+    int g = int(threadIdx.x) / 4, t = int(threadIdx.x) % 4 * 2;
+    for (int n = 0; n < 8; n++)
+        for (int q = 0; q < 4; q++)
+            result[(g + q / 2 * 8) * 64 + n * 8 + t + q % 2] = d[n][q];
+}
+
+} // namespace
+
+extern "C" ft_status tile_ldmatrix(const uint16_t matrix[256], bool transposed, uint32_t registers[32][4]) {
+    return ft_launch("ldmatrix", read_matrices, dim3(1), dim3(FT_WARP), 0, nullptr, matrix, transposed, registers[0]);
+}
+
+extern "C" ft_status tile_mma(ft_dtype dtype, const uint16_t left[256], const uint16_t right[128], float d[128]) {
+    return ft_launch("mma", dtype == FT_F16 ? multiply<__half> : multiply<__nv_bfloat16>, dim3(1), dim3(FT_WARP), 0,
+                     nullptr, left, right, d);
+}
+
+template <class T>
+static ft_status run_chain(const uint16_t *left, const uint16_t *right, const uint16_t *values, int64_t stride, int valid,
+                           float *result) {
+    size_t shared = ft_tile_bytes(16, 32) + ft_tile_bytes(32, 32) + ft_tile_bytes(32, 64);
+    return ft_launch("chain", chain<T>, dim3(1), dim3(FT_WARP), shared, nullptr, reinterpret_cast<const T *>(left),
+                     reinterpret_cast<const T *>(right), reinterpret_cast<const T *>(values), stride, valid, result);
+}
+
+extern "C" ft_status tile_chain(ft_dtype dtype, const uint16_t *left, const uint16_t *right, const uint16_t *values,
+                                int64_t stride, int valid, float result[16 * 64]) {
+    return dtype == FT_F16 ? run_chain<__half>(left, right, values, stride, valid, result)
+                           : run_chain<__nv_bfloat16>(left, right, values, stride, valid, result);
+}
