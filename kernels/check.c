@@ -125,16 +125,25 @@ static bool fits_attention(const ft_attention_shape *s) {
            score_dropout_fits(&s->dropout);
 }
 
+// Attention has one type for all of its matrices but lse: fp32, and on CUDA bf16 and fp16 as well.
+static bool is_attention_type(const ft_target *target, ft_dtype dtype) {
+    return dtype == FT_F32 || (target->backend == FT_BACKEND_CUDA && (dtype == FT_BF16 || dtype == FT_F16));
+}
+static bool is_matrix_of(ft_dtype dtype, ft_tensor t, int64_t rows, int64_t cols) {
+    return t.data && t.dtype == dtype && t.rows == rows && t.cols == cols && t.stride >= cols;
+}
+
 ft_status ft_attention_forward_check(const ft_target *target, const ft_attention_forward_args *args) {
     static const char op[] = "attention_forward";
     const ft_attention_shape *s = &args->shape;
     if (s->sequences == 0 || args->out.rows == 0) return FT_OK;
     int64_t cols = (int64_t)s->heads * s->head_dim;
-    FT_REQUIRE(op, fits_attention(s));
-    FT_REQUIRE(op, ft_is_matrix(args->q, args->out.rows, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->out, args->out.rows, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->k, args->k.rows, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->v, args->k.rows, cols));
+    ft_dtype dtype = args->q.dtype;
+    FT_REQUIRE(op, fits_attention(s) && is_attention_type(target, dtype));
+    FT_REQUIRE(op, is_matrix_of(dtype, args->q, args->out.rows, cols));
+    FT_REQUIRE(op, is_matrix_of(dtype, args->out, args->out.rows, cols));
+    FT_REQUIRE(op, is_matrix_of(dtype, args->k, args->k.rows, cols));
+    FT_REQUIRE(op, is_matrix_of(dtype, args->v, args->k.rows, cols));
     FT_REQUIRE(op, ft_is_optional_matrix(args->lse, args->out.rows, s->heads));
     REQUIRE_WORKSPACE(attention_forward, target, args);
 }
@@ -144,11 +153,12 @@ ft_status ft_attention_backward_check(const ft_target *target, const ft_attentio
     const ft_attention_shape *s = &args->shape;
     if (s->sequences == 0) return FT_OK;
     int64_t cols = (int64_t)s->heads * s->head_dim, queries = args->q.rows, keys = args->k.rows;
-    FT_REQUIRE(op, fits_attention(s));
-    FT_REQUIRE(op, ft_is_matrix(args->q, queries, cols) && ft_is_matrix(args->dq, queries, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->out, queries, cols) && ft_is_matrix(args->dout, queries, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->k, keys, cols) && ft_is_matrix(args->dk, keys, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->v, keys, cols) && ft_is_matrix(args->dv, keys, cols));
+    ft_dtype dtype = args->q.dtype;
+    FT_REQUIRE(op, fits_attention(s) && is_attention_type(target, dtype));
+    FT_REQUIRE(op, is_matrix_of(dtype, args->q, queries, cols) && is_matrix_of(dtype, args->dq, queries, cols));
+    FT_REQUIRE(op, is_matrix_of(dtype, args->out, queries, cols) && is_matrix_of(dtype, args->dout, queries, cols));
+    FT_REQUIRE(op, is_matrix_of(dtype, args->k, keys, cols) && is_matrix_of(dtype, args->dk, keys, cols));
+    FT_REQUIRE(op, is_matrix_of(dtype, args->v, keys, cols) && is_matrix_of(dtype, args->dv, keys, cols));
     FT_REQUIRE(op, ft_is_matrix(args->lse, queries, s->heads));
     REQUIRE_WORKSPACE(attention_backward, target, args);
 }

@@ -69,6 +69,20 @@ FT_DEVICE void ft_tile_load(T *tile, const T *global, int64_t stride, int valid)
     }
 }
 
+// Stores ROWS rows of a tile that one warp has written (and waited for: __syncwarp); rows from `valid` on are not there.
+template <int ROWS, int COLUMNS, class T>
+FT_DEVICE void ft_tile_store(T *global, int64_t stride, const T *tile, int valid) {
+    constexpr int CHUNKS = COLUMNS / 8;
+    static_assert(ROWS * CHUNKS % FT_WARP == 0, "tile and warp");
+#pragma unroll
+    for (int i = 0; i < ROWS * CHUNKS / FT_WARP; i++) {
+        int chunk = i * FT_WARP + int(threadIdx.x) % FT_WARP, row = chunk / CHUNKS, column = chunk % CHUNKS * 8;
+        if (row < valid)
+            *reinterpret_cast<uint4 *>(global + row * stride + column) =
+                *reinterpret_cast<const uint4 *>(tile + row * ft_tile_stride(COLUMNS) + column);
+    }
+}
+
 // ---- fragments out of them ---------------------------------------------------------------------------------------------
 // The left operand at rows row.. and columns column.. of a tile.
 template <int COLUMNS, class T> FT_DEVICE void ft_left(unsigned (&a)[4], const T *tile, int row, int column) {

@@ -1,0 +1,170 @@
+// attention_forward.cu - streaming attention on tensor cores: 64 queries a block, 16 a warp, 64 keys at a time in two
+// buffers. Scores, probabilities and sums stay in registers; the softmax is fp32 and counts in powers of two.
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/tile/fragment.h"
+
+namespace {
+
+constexpr int ROWS = 64, KEYS = 64, WARPS = 4, THREADS = WARPS * FT_WARP;
+constexpr float LOG2_E = 1.4426950408889634f, LN_2 = 0.6931471805599453f;
+
+template <int D> constexpr size_t shared_bytes() { return ft_tile_bytes(ROWS, D) + 4 * ft_tile_bytes(KEYS, D); }
+
+template <class T, int D>
+FT_KERNEL void __launch_bounds__(THREADS)
+    attention_forward(ft_rows_of<const T> q, ft_rows_of<const T> k, ft_rows_of<const T> v, ft_rows_of<T> out,
+                      ft_rows_of<float> lse, ft_attention_problem problem) {
+    FT_DYNAMIC_SHARED(bytes);
+    constexpr int STRIDE = ft_tile_stride(D), TILE = KEYS * STRIDE;
+    T *const tile_q = reinterpret_cast<T *>(bytes), *const tiles_k = tile_q + ROWS * STRIDE, *const tiles_v = tiles_k + 2 * TILE;
+    const ft_attention_place at = ft_attention_place_of(problem);
+    const int first = at.tile * ROWS;
+    if (first >= at.queries) return;
+    const int lane = int(threadIdx.x) % FT_WARP, warp = int(threadIdx.x) / FT_WARP, g = lane / 4, t = lane % 4 * 2;
+    const int own = warp * 16; // the warp's rows of the tile
+    const ft_score_filter filter = ft_score_filter_of(problem, at);
+    const float factor = problem.scale * LOG2_E;
+    const T *const rows_q = q.data + (at.first_query + first) * q.stride + at.head * D;
+    const T *const rows_k = k.data + at.first_key * k.stride + at.head * D;
+    const T *const rows_v = v.data + at.first_key * v.stride + at.head * D;
+
+    ft_tile_load<ROWS, D, THREADS>(tile_q, rows_q, q.stride, at.queries - first);
+    if (at.keys > 0) {
+        ft_tile_load<KEYS, D, THREADS>(tiles_k, rows_k, k.stride, at.keys);
+        ft_tile_load<KEYS, D, THREADS>(tiles_v, rows_v, v.stride, at.keys);
+    }
+    ft_copy_async_commit();
+
+    float acc[D / 8][4] = {}, most[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f}; // [2]: rows g and g + 8
+    unsigned left[D / 16][4];
+    int buffer = 0;
+    for (int base = 0; base < at.keys; base += KEYS, buffer ^= 1) {
+        const int next = base + KEYS;
+        if (next < at.keys) {
+            ft_tile_load<KEYS, D, THREADS>(tiles_k + (buffer ^ 1) * TILE, rows_k + next * k.stride, k.stride, at.keys - next);
+            ft_tile_load<KEYS, D, THREADS>(tiles_v + (buffer ^ 1) * TILE, rows_v + next * v.stride, v.stride, at.keys - next);
+            ft_copy_async_commit();
+            ft_copy_async_wait<1>();
+        } else {
+            ft_copy_async_wait<0>();
+        }
+        __syncthreads();
+        if (base == 0)
+#pragma unroll
+            for (int c = 0; c < D / 16; c++)
+                ft_left<D>(left[c], tile_q, own, c * 16);
+
+        float s[KEYS / 8][4] = {};
+#pragma unroll
+        for (int c = 0; c < D / 16; c++)
+#pragma unroll
+            for (int n = 0; n < KEYS / 16; n++) {
+                unsigned b[4];
+                ft_right_of_rows<D>(b, tiles_k + buffer * TILE, n * 16, c * 16);
+                ft_mma<T>(s[2 * n], left[c], b[0], b[1]);
+                ft_mma<T>(s[2 * n + 1], left[c], b[2], b[3]);
+            }
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            float largest = most[h];
+#pragma unroll
+            for (int n = 0; n < KEYS / 8; n++)
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    float &x = s[n][h * 2 + e];
+                    x = base + n * 8 + t + e < at.keys ? x * factor : -INFINITY;
+                    largest = fmaxf(largest, x);
+                }
+            largest = fmaxf(largest, __shfl_xor_sync(FT_ALL_LANES, largest, 1));
+            largest = fmaxf(largest, __shfl_xor_sync(FT_ALL_LANES, largest, 2));
+            const float shrink = exp2f(most[h] - largest);
+            most[h] = largest;
+            float part = 0.0f;
+#pragma unroll
+            for (int n = 0; n < KEYS / 8; n++)
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    float &x = s[n][h * 2 + e];
+                    x = exp2f(x - largest);
+                    part += x;
+                }
+            sum[h] = sum[h] * shrink + part;
+#pragma unroll
+            for (int n = 0; n < D / 8; n++) {
+                acc[n][h * 2] *= shrink;
+                acc[n][h * 2 + 1] *= shrink;
+            }
+        }
+#pragma unroll
+        for (int c = 0; c < KEYS / 16; c++) {
+            if (filter.threshold != 0) { // out of the product; the sum of the softmax has them
+                const unsigned kept = ft_kept_of_16x16<false>(filter, first + own, base + c * 16);
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    if ((kept >> e & 1) == 0) s[2 * c][e] = 0.0f;
+                    if ((kept >> (4 + e) & 1) == 0) s[2 * c + 1][e] = 0.0f;
+                }
+            }
+            unsigned a[4];
+            ft_left_of<T>(a, s[2 * c], s[2 * c + 1]);
+#pragma unroll
+            for (int n = 0; n < D / 16; n++) {
+                unsigned b[4];
+                ft_right_of_columns<D>(b, tiles_v + buffer * TILE, c * 16, n * 16);
+                ft_mma<T>(acc[2 * n], a, b[0], b[1]);
+                ft_mma<T>(acc[2 * n + 1], a, b[2], b[3]);
+            }
+        }
+        __syncthreads(); // all have read this buffer before it is filled again
+    }
+    ft_copy_async_wait<0>(); // of a sequence without keys
+    __syncwarp();
+
+    // Through the tile of queries, whose rows nobody but their warp reads: stores of 16 bytes.
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float total = sum[h];
+        total += __shfl_xor_sync(FT_ALL_LANES, total, 1);
+        total += __shfl_xor_sync(FT_ALL_LANES, total, 2);
+        const float factor_out = at.keys > 0 ? problem.keep_scale / total : 0.0f;
+        T *const row = tile_q + (own + g + h * 8) * STRIDE + t;
+#pragma unroll
+        for (int n = 0; n < D / 8; n++)
+            *reinterpret_cast<unsigned *>(row + n * 8) =
+                ft_pack<T>(acc[n][h * 2] * factor_out, acc[n][h * 2 + 1] * factor_out);
+        const int query = first + own + g + h * 8;
+        if (lse.data != nullptr && lane % 4 == 0 && query < at.queries)
+            lse.data[(at.first_query + query) * lse.stride + at.head] = at.keys > 0 ? most[h] * LN_2 + logf(total) : -INFINITY;
+    }
+    __syncwarp();
+    ft_tile_store<16, D>(out.data + (at.first_query + first + own) * out.stride + at.head * D, out.stride,
+                         tile_q + own * STRIDE, at.queries - first - own);
+}
+
+template <class T, int D> ft_status run(ft_device *device, const ft_attention_forward_args &a) {
+    const ft_attention_problem p = ft_attention_problem_of(a.shape, a.shape.max_queries, ROWS);
+    return ft_launch("attention_forward", attention_forward<T, D>, ft_attention_grid(p, a.shape.sequences), dim3(THREADS),
+                     shared_bytes<D>(), ft_attention_stream(device), ft_rows_of_view<const T>(a.q),
+                     ft_rows_of_view<const T>(a.k), ft_rows_of_view<const T>(a.v), ft_rows_of_view<T>(a.out),
+                     ft_rows_of_view<float>(a.lse), p);
+}
+
+template <class T> ft_status run_head_dim(ft_device *device, const ft_attention_forward_args &a) {
+    switch (a.shape.head_dim) {
+    case 32: return run<T, 32>(device, a);
+    case 64: return run<T, 64>(device, a);
+    case 96: return run<T, 96>(device, a);
+    default: return run<T, 128>(device, a);
+    }
+}
+
+} // namespace
+
+extern "C" ft_status ft_cuda_attention_forward(ft_device *device, const ft_attention_forward_args *args) {
+    const ft_attention_forward_args &a = *args;
+    if (a.shape.sequences == 0 || a.shape.max_queries == 0) return FT_OK;
+    bool aligned = ft_attention_is_aligned(a.q) && ft_attention_is_aligned(a.k) && ft_attention_is_aligned(a.v) &&
+                   ft_attention_is_aligned(a.out);
+    if (!aligned || !ft_attention_has_tensor_path(a.shape, a.q.dtype)) return ft_attention_plain_forward(device, a);
+    return a.q.dtype == FT_F16 ? run_head_dim<__half>(device, a) : run_head_dim<__nv_bfloat16>(device, a);
+}

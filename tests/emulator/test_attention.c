@@ -1,0 +1,429 @@
+// CUDA's attention on the emulator: fp32, bf16 and fp16 against double precision and against the CPU's, in all orders of
+// threads, on memory that is NaN before it is written. Inputs are numbers that the type has, so that only the work of
+// the kernels is off.
+#include "tests/kernels/attention_case.h"
+
+#include "tests/emulator/fake_device.h"
+#include "tests/emulator/half.h"
+#include "tests/emulator/simt/control.h"
+
+#include "kernels/check.h"
+
+ft_status ft_cuda_attention_forward(ft_device *device, const ft_attention_forward_args *args);
+ft_status ft_cuda_attention_backward(ft_device *device, const ft_attention_backward_args *args);
+
+// Sanitizers are slow: they see every kind of case, in fewer orders and sizes.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SLOW = 1 };
+#else
+enum { SLOW = 0 };
+#endif
+
+static int set_up(void **state) {
+    load_fake(FT_FAKE_DRIVER);
+    simt_set_queue(fake_launch);
+    open_gpu(NULL);
+    return 0;
+}
+static int tear_down(void **state) {
+    close_gpu(0);
+    return 0;
+}
+
+// ---- cases on the device ------------------------------------------------------------------------------------------------
+
+static const ft_dtype dtypes[] = {FT_F32, FT_BF16, FT_F16};
+
+static double rounded(ft_dtype dtype, double x) {
+    return dtype == FT_F32 ? (double)(float)x : half_value(dtype, half_bits(dtype, x));
+}
+static void round_matrix(ft_dtype dtype, ft_tensor t) {
+    for (int64_t i = 0; i < t.rows; i++)
+        for (int64_t j = 0; j < t.cols; j++)
+            *at(t, i, j) = (float)rounded(dtype, (double)*at(t, i, j));
+}
+
+static attention_case typed_case(ft_dtype dtype, int32_t heads, int32_t head_dim, int32_t sequences, const int32_t *lengths,
+                                 bool pooled, float probability) {
+    attention_case c = case_new(heads, head_dim, sequences, lengths, pooled, probability, 1);
+    round_matrix(dtype, c.qkv.t);
+    if (pooled) round_matrix(dtype, c.pooled_q.t);
+    round_matrix(dtype, c.dout.t);
+    return c;
+}
+
+// A matrix on the device, rows `gap` elements apart beyond their columns, `shift` elements behind an aligned address. The
+// gaps are NaN, and must stay as they are.
+typedef struct on_device {
+    ft_tensor t;
+    void *buffer;
+    size_t bytes;
+} on_device;
+enum { GAP_BYTE = 0xff };
+
+static void write_element(ft_dtype dtype, void *to, float x) {
+    uint16_t bits = dtype == FT_F32 ? 0 : half_bits(dtype, (double)x);
+    memcpy(to, dtype == FT_F32 ? (void *)&x : (void *)&bits, ft_dtype_size(dtype));
+}
+static float read_element(ft_dtype dtype, const void *from) {
+    if (dtype != FT_F32) {
+        uint16_t bits;
+        memcpy(&bits, from, sizeof bits);
+        return (float)half_value(dtype, bits);
+    }
+    float x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
+
+static void *to_device(const void *data, size_t bytes) {
+    void *buffer;
+    good(gpu->functions->buffer_alloc(gpu, bytes, &buffer));
+    good(gpu->functions->upload(gpu, buffer, data, bytes));
+    good(gpu->functions->sync(gpu));
+    return buffer;
+}
+
+static on_device device_matrix(ft_dtype dtype, int64_t rows, int64_t cols, int64_t gap, int64_t shift, const ft_tensor *from) {
+    size_t size = ft_dtype_size(dtype);
+    on_device m = {.t = {NULL, rows, cols, cols + gap, dtype}, .bytes = ((size_t)(rows * (cols + gap) + shift) + 1) * size};
+    char *host = malloc(m.bytes);
+    assert_non_null(host);
+    memset(host, GAP_BYTE, m.bytes);
+    for (int64_t i = 0; from != NULL && i < rows; i++)
+        for (int64_t j = 0; j < cols; j++)
+            write_element(dtype, host + (size_t)(shift + i * m.t.stride + j) * size, *at(*from, i, j));
+    m.buffer = to_device(host, m.bytes);
+    m.t.data = (char *)m.buffer + (size_t)shift * size;
+    free(host);
+    return m;
+}
+
+// The elements of columns first.. of a matrix; and nothing was written between the rows.
+static void fetch(on_device m, int64_t first, int64_t cols, float *out) {
+    size_t size = ft_dtype_size(m.t.dtype), begin = (size_t)((char *)m.t.data - (char *)m.buffer);
+    unsigned char *host = malloc(m.bytes);
+    assert_non_null(host);
+    good(gpu->functions->download(gpu, host, m.buffer, m.bytes));
+    good(gpu->functions->sync(gpu));
+    for (size_t i = 0; i < m.bytes; i++) {
+        int64_t element = i < begin ? -1 : (int64_t)((i - begin) / size);
+        bool inside = element >= 0 && element / m.t.stride < m.t.rows && element % m.t.stride < m.t.cols;
+        if (!inside && host[i] != GAP_BYTE) fail_msg("byte %zu, outside of the view, was written", i);
+    }
+    for (int64_t i = 0; i < m.t.rows; i++)
+        for (int64_t j = 0; j < cols; j++)
+            out[i * cols + j] = read_element(m.t.dtype, host + begin + (size_t)(i * m.t.stride + first + j) * size);
+    free(host);
+}
+
+static void drop(on_device m) { gpu->functions->buffer_free(gpu, m.buffer, m.bytes); }
+
+// With `aligned` false the views begin in the middle of 16 bytes.
+static float *run_on_cuda(const attention_case *c, ft_dtype dtype, bool aligned) {
+    int64_t hidden = hidden_of(c), queries = queries_of(c), keys = keys_of(c), shift = aligned ? 0 : 1;
+    int64_t gap = aligned ? (8 - 3 * hidden % 8) % 8 + 8 : 3; // rows begin at 16 bytes, or do not
+    int64_t gap_q = aligned ? (8 - hidden % 8) % 8 + 8 : 1;
+    on_device qkv = device_matrix(dtype, keys, 3 * hidden, gap, shift, &c->qkv.t);
+    on_device gradients = device_matrix(dtype, keys, 3 * hidden, gap, shift, NULL);
+    on_device pooled = device_matrix(dtype, queries, hidden, gap_q, shift, c->pooled ? &c->pooled_q.t : NULL);
+    on_device pooled_gradient = device_matrix(dtype, queries, hidden, gap_q, shift, NULL);
+    on_device out = device_matrix(dtype, queries, hidden, gap_q, shift, NULL);
+    on_device bare = device_matrix(dtype, queries, hidden, gap_q, shift, NULL);
+    on_device dout = device_matrix(dtype, queries, hidden, gap_q, shift, &c->dout.t);
+    on_device lse = device_matrix(FT_F32, queries, c->heads, 2, 0, NULL);
+    size_t offsets = (size_t)(c->sequences + 1) * sizeof(int32_t);
+    ft_attention_shape shape = shape_of(c);
+    void *cu_queries = to_device(c->cu_queries, offsets), *cu_keys = to_device(c->cu_keys, offsets);
+    void *step = to_device(&c->step, sizeof c->step), *slot = to_device(c->slot, offsets - sizeof(int32_t));
+    shape.cu_queries = cu_queries;
+    shape.cu_keys = cu_keys;
+    if (shape.dropout.probability > 0) {
+        shape.dropout.step = step;
+        shape.dropout.sequence_slot = slot;
+    }
+    ft_attention_forward_args forward = {.shape = shape,
+                                         .q = c->pooled ? pooled.t : ft_columns(qkv.t, 0, hidden),
+                                         .k = ft_columns(qkv.t, hidden, hidden),
+                                         .v = ft_columns(qkv.t, 2 * hidden, hidden),
+                                         .out = out.t,
+                                         .lse = lse.t};
+    assert_int_equal(ft_attention_forward_workspace(&gpu->target, &forward), 0);
+    good(ft_attention_forward_check(&gpu->target, &forward));
+    good(ft_cuda_attention_forward(gpu, &forward));
+    forward.out = bare.t;
+    forward.lse = ft_absent();
+    good(ft_cuda_attention_forward(gpu, &forward));
+    ft_attention_backward_args backward = {.shape = shape,
+                                           .q = forward.q,
+                                           .k = forward.k,
+                                           .v = forward.v,
+                                           .out = out.t,
+                                           .lse = lse.t,
+                                           .dout = dout.t,
+                                           .dq = c->pooled ? pooled_gradient.t : ft_columns(gradients.t, 0, hidden),
+                                           .dk = ft_columns(gradients.t, hidden, hidden),
+                                           .dv = ft_columns(gradients.t, 2 * hidden, hidden)};
+    backward.workspace.bytes = ft_attention_backward_workspace(&gpu->target, &backward);
+    good(gpu->functions->buffer_alloc(gpu, backward.workspace.bytes, &backward.workspace.data));
+    good(ft_attention_backward_check(&gpu->target, &backward));
+    good(ft_cuda_attention_backward(gpu, &backward));
+    good(gpu->functions->sync(gpu));
+
+    parts p = parts_of(c);
+    float *results = malloc((p.end + 1) * sizeof *results), *again = malloc((size_t)(queries * hidden + 1) * sizeof *again);
+    assert_non_null(results);
+    assert_non_null(again);
+    fetch(out, 0, hidden, results + p.out);
+    fetch(bare, 0, hidden, again);
+    for (int64_t i = 0; i < queries * hidden; i++) // without lse, and NaN if NaN
+        assert_true(memcmp(&again[i], &results[p.out + (size_t)i], sizeof *again) == 0);
+    fetch(lse, 0, c->heads, results + p.lse);
+    fetch(c->pooled ? pooled_gradient : gradients, 0, hidden, results + p.dq);
+    fetch(gradients, hidden, hidden, results + p.dk);
+    fetch(gradients, 2 * hidden, hidden, results + p.dv);
+    on_device all[] = {qkv, gradients, pooled, pooled_gradient, out, bare, dout, lse};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        drop(all[i]);
+    void *plain[] = {cu_queries, cu_keys, step, slot, backward.workspace.data};
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        gpu->functions->buffer_free(gpu, plain[i], 1);
+    free(again);
+    return results;
+}
+
+// ---- checks -------------------------------------------------------------------------------------------------------------
+
+// Norm of the error and its largest element, as parts of those of the right answer.
+static double norm_bound(ft_dtype dtype) { return dtype == FT_F32 ? 1e-6 : dtype == FT_F16 ? 1e-3 : 8e-3; }
+static double element_bound(ft_dtype dtype) { return dtype == FT_F32 ? 4e-6 : dtype == FT_F16 ? 3e-3 : 2.5e-2; }
+
+static void check_typed(attention_case c, ft_dtype dtype, bool aligned, int first_order, int orders) {
+    float *first = NULL;
+    for (int i = 0; i < orders; i++) {
+        simt_set_order((simt_order)((first_order + i) % SIMT_ORDERS), (uint64_t)i);
+        float *got = run_on_cuda(&c, dtype, aligned);
+        if (first == NULL) {
+            first = got;
+            check_results(&c, got, norm_bound(dtype), element_bound(dtype));
+            continue;
+        }
+        assert_memory_equal(got, first, parts_of(&c).end * sizeof *got); // whatever the order, the same bits
+        free(got);
+    }
+    free(first);
+    case_free(&c);
+}
+
+// ---- the tests ----------------------------------------------------------------------------------------------------------
+
+static void test_head_sizes(void **state) {
+    static const int32_t lengths[] = {37, 1, 70}, head_dims[] = {32, 64, 96, 128};
+    for (int d = 0; d < 4; d++)
+        for (int type = 0; type < 3; type++)
+            for (int dropout = 0; dropout < 2; dropout++) {
+                if (SLOW && (d + type + dropout) % 3 != 0) continue;
+                check_typed(typed_case(dtypes[type], 2, head_dims[d], SLOW ? 2 : 3, lengths, false, dropout ? 0.2f : 0),
+                            dtypes[type], true, d + dropout, SLOW ? 1 : SIMT_ORDERS);
+            }
+}
+
+// Those of the plain path: head sizes that no tile has, and views that are not aligned.
+static void test_other_head_sizes(void **state) {
+    static const int32_t lengths[] = {11, 1, 34}, head_dims[] = {1, 8, 20, 66, 147, 200, 256};
+    for (int d = 0; d < 7; d++)
+        for (int type = 0; type < 3; type++) {
+            if (SLOW && (d + type) % 3 != 0) continue;
+            check_typed(typed_case(dtypes[type], 2, head_dims[d], SLOW ? 2 : 3, lengths, false, d % 2 ? 0.1f : 0), dtypes[type],
+                        true, d, SLOW ? 1 : 2);
+        }
+    for (int type = 0; type < 3; type++)
+        check_typed(typed_case(dtypes[type], 2, 64, 3, lengths, false, 0.1f), dtypes[type], false, type, SLOW ? 1 : SIMT_ORDERS);
+}
+
+static void test_lengths(void **state) {
+    static const int32_t lengths[] = {2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 200};
+    for (int i = 0; i < (int)(sizeof lengths / sizeof *lengths); i += SLOW ? 4 : 1)
+        for (int type = 0; type < 3; type++)
+            check_typed(typed_case(dtypes[type], 1, 32, 1, &lengths[i], false, i % 2 ? 0.1f : 0), dtypes[type], true, i, 1);
+}
+
+// Fewer queries than keys: one a sequence, at position 0.
+static void test_pooled_queries(void **state) {
+    static const int32_t lengths[] = {5, 1, 70, 130}, head_dims[] = {32, 64, 20};
+    for (int d = 0; d < 3; d++)
+        for (int type = 0; type < 3; type++)
+            check_typed(typed_case(dtypes[type], 2, head_dims[d], SLOW ? 3 : 4, lengths, true, d % 2 ? 0 : 0.2f), dtypes[type],
+                        true, d + type, SLOW ? 1 : 2);
+}
+
+// More queries than keys in one sequence, keys without queries in another, queries without keys in a third.
+static void test_no_queries_or_no_keys(void **state) {
+    static const int32_t lengths[] = {6, 9, 4};
+    for (int type = 0; type < 3; type++)
+        for (int path = 0; path < 2; path++) {
+            attention_case c = typed_case(dtypes[type], 1, path == 0 ? 32 : 16, 3, lengths, false, 0);
+            c.cu_queries[1] = 0, c.cu_queries[2] = 9, c.cu_queries[3] = 19; // 0, 9 and 10 queries
+            c.cu_keys[1] = 6, c.cu_keys[2] = 19, c.cu_keys[3] = 19;         // 6, 13 and 0 keys
+            int64_t d = hidden_of(&c);
+            simt_set_order((simt_order)(type + path), 1);
+            float *got = run_on_cuda(&c, dtypes[type], true);
+            parts p = parts_of(&c);
+            for (int64_t i = 0; i < 6 * d; i++)
+                assert_true(got[p.dk + (size_t)i] == 0 && got[p.dv + (size_t)i] == 0);
+            for (int64_t i = 9 * d; i < 19 * d; i++)
+                assert_true(got[i] == 0 && got[p.dq + (size_t)i] == 0);
+            for (size_t i = 9; i < 19; i++)
+                assert_true(got[p.lse + i] == -INFINITY);
+            for (int64_t i = 0; i < 9 * d; i++)
+                assert_true(got[i] != 0 && isfinite(got[i]) && got[p.dq + (size_t)i] != 0);
+            free(got);
+            case_free(&c);
+        }
+}
+
+// Equal keys make every probability 1/n, and unit vectors as values show the factor of every single score: the element
+// that the definition drops is dropped, and no other.
+static void test_dropout_of_every_score_is_its_definition(void **state) {
+    int32_t length = 128;
+    for (int type = 0; type < 3; type++) {
+        attention_case c = case_new(2, length, 1, &length, false, 0.25f, 1);
+        c.slot[0] = 0xABCDE;
+        for (int64_t i = 0; i < length; i++)
+            for (int64_t j = 0; j < 6 * length; j++)
+                *at(c.qkv.t, i, j) = j >= 4 * length && j % length == i ? 1.0f : 0.0f;
+        round_matrix(dtypes[type], c.dout.t);
+        simt_set_order(SIMT_SKEWED, 3);
+        float *got = run_on_cuda(&c, dtypes[type], true);
+        for (int64_t i = 0; i < length; i++)
+            for (int32_t h = 0; h < 2; h++)
+                for (int64_t j = 0; j < length; j++) {
+                    double want = score_factor(&c, 0, h, i, j) / length;
+                    double off = fabs((double)got[(i * 2 + h) * length + j] - want);
+                    assert_true(off <= (dtypes[type] == FT_F32 ? 1e-6 : 4e-3) * want);
+                }
+        check_results(&c, got, norm_bound(dtypes[type]), element_bound(dtypes[type]));
+        free(got);
+        case_free(&c);
+    }
+}
+
+// Scores in the hundreds, and one far above the others that comes late.
+static void test_large_scores(void **state) {
+    static const int32_t lengths[] = {70, 12};
+    for (int type = 0; type < 3; type++)
+        for (int path = 0; path < 2; path++) {
+            attention_case c = typed_case(dtypes[type], 1, path == 0 ? 32 : 16, 2, lengths, false, 0);
+            int64_t d = hidden_of(&c);
+            for (int64_t i = 0; i < c.qkv.t.rows; i++)
+                for (int64_t j = 0; j < d; j++) {
+                    *at(c.qkv.t, i, j) = 1000.0f;
+                    *at(c.qkv.t, i, d + j) = i % 70 == 68 ? 250.0f : -250.0f;
+                }
+            simt_set_order(SIMT_RANDOM, 4);
+            float *got = run_on_cuda(&c, dtypes[type], true);
+            for (int64_t i = 0; i < 70; i++)
+                for (int64_t j = 0; j < d; j++)
+                    assert_true(got[i * d + j] == *at(c.qkv.t, 68, 2 * d + j));
+            for (size_t i = 0; i < parts_of(&c).end; i++)
+                assert_true(isfinite(got[i]));
+            free(got);
+            case_free(&c);
+        }
+}
+
+// A NaN stays in its own sequence, and does not get lost in it.
+static void test_nan_stays_in_its_sequence(void **state) {
+    static const int32_t lengths[] = {20, 30, 40};
+    for (int which = 0; which < 3; which++) // in q, k, v
+        for (int type = 0; type < 3; type++) {
+            attention_case c = typed_case(dtypes[type], 1, 32, 3, lengths, false, 0.1f);
+            *at(c.qkv.t, 25, which * 32 + 3) = NAN;
+            simt_set_order(SIMT_REVERSE, 0);
+            float *got = run_on_cuda(&c, dtypes[type], true);
+            parts p = parts_of(&c);
+            size_t starts[4] = {p.out, p.dq, p.dk, p.dv};
+            int nans = 0;
+            for (int64_t i = 0; i < 90; i++)
+                for (int64_t j = 0; j < 32; j++)
+                    for (int part = 0; part < 4; part++) {
+                        bool is = isnan(got[starts[part] + (size_t)(i * 32 + j)]);
+                        assert_false(is && !(i >= 20 && i < 50));
+                        nans += is && part == 0;
+                    }
+            assert_true(nans >= 30);
+            free(got);
+            case_free(&c);
+        }
+}
+
+// The same case on the CPU's back end: fp32 differs by rounding alone.
+static void test_against_the_cpu(void **state) {
+    static const int32_t lengths[] = {50, 3, 90};
+    static const double bounds[] = {2e-6, 8e-3, 1e-3};
+    ft_device *cpu;
+    good(ft_cpu_open(1, NULL, &cpu));
+    for (int type = 0; type < 3; type++) {
+        attention_case c = typed_case(dtypes[type], 2, 64, 3, lengths, false, 0.1f);
+        parts p = parts_of(&c);
+        float *want = malloc(p.end * sizeof *want);
+        assert_non_null(want);
+        run_attention(cpu, &c, want);
+        simt_set_order(SIMT_FORWARD, 0);
+        float *got = run_on_cuda(&c, dtypes[type], true);
+        size_t begins[] = {p.out, p.lse, p.dq, p.dk, p.dv, p.end};
+        for (int part = 0; part < 5; part++) {
+            double error = 0, size = 0;
+            for (size_t i = begins[part]; i < begins[part + 1]; i++) {
+                error += ((double)got[i] - (double)want[i]) * ((double)got[i] - (double)want[i]);
+                size += (double)want[i] * (double)want[i];
+            }
+            if (!(sqrt(error / size) <= bounds[type]))
+                fail_msg("%s, part %d: %.3g", ft_dtype_name(dtypes[type]), part, sqrt(error / size));
+        }
+        free(want);
+        free(got);
+        case_free(&c);
+    }
+    ft_device_close(cpu);
+}
+
+static void test_what_does_not_fit(void **state) {
+    static const int32_t lengths[] = {4};
+    attention_case c = case_new(1, 264, 1, lengths, false, 0, 1);
+    on_device qkv = device_matrix(FT_BF16, 4, 3 * 264, 0, 0, &c.qkv.t), out = device_matrix(FT_BF16, 4, 264, 0, 0, NULL);
+    ft_attention_forward_args args = {.shape = shape_of(&c),
+                                      .q = ft_columns(qkv.t, 0, 264),
+                                      .k = ft_columns(qkv.t, 264, 264),
+                                      .v = ft_columns(qkv.t, 528, 264),
+                                      .out = out.t};
+    good(ft_attention_forward_check(&gpu->target, &args));
+    failed(ft_cuda_attention_forward(gpu, &args), FT_INVALID, "heads of at most 256 columns, not 264");
+    args.k.dtype = FT_F16; // two types
+    assert_int_equal(ft_attention_forward_check(&gpu->target, &args), FT_FAILED);
+    args.k.dtype = FT_BF16;
+    ft_target cpu = ft_cpu_target(1); // which has fp32 alone
+    args.workspace = workspace_new(ft_attention_forward_workspace(&cpu, &args));
+    assert_int_equal(ft_attention_forward_check(&cpu, &args), FT_FAILED);
+    ft_error_clear();
+    workspace_free(args.workspace);
+    drop(qkv);
+    drop(out);
+    case_free(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_head_sizes),
+        cmocka_unit_test(test_other_head_sizes),
+        cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_pooled_queries),
+        cmocka_unit_test(test_no_queries_or_no_keys),
+        cmocka_unit_test(test_dropout_of_every_score_is_its_definition),
+        cmocka_unit_test(test_large_scores),
+        cmocka_unit_test(test_nan_stays_in_its_sequence),
+        cmocka_unit_test(test_against_the_cpu),
+        cmocka_unit_test(test_what_does_not_fit),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
