@@ -11,9 +11,9 @@ TSAN_TESTS ?= ^kernels/|^emulator/|^engine/(model|tokenizer|follow)$$
 configure = [ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) -B $(2) $(3) $$(command -v ninja >/dev/null && echo -G Ninja)
 # without them the emulated kernels are skipped, and counted as that
 cuda_headers = tools/cuda_headers.sh || echo "make: no CUDA headers: the tests of the emulated kernels are skipped" >&2
-ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error --parallel $(JOBS)
+ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error --parallel $(JOBS) -LE full_size
 
-.PHONY: build quickstart test install sanitize tsan fuzz clean help
+.PHONY: build quickstart test test-full-size install sanitize tsan fuzz clean help
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
 
@@ -36,6 +36,9 @@ test: ## build and run all tests
 	@grep -q '^BUILD_TESTING:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake -B $(BUILD) -D BUILD_TESTING=ON
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@$(call ctest,$(BUILD))
+
+test-full-size: test ## and models of real sizes, one a family, with random weights against transformers' logits
+	@ctest --test-dir $(BUILD) --verbose --no-tests=error -L full_size
 
 install: build ## install the program under PREFIX (default /usr/local)
 	@cmake --install $(BUILD) --prefix $(PREFIX)
@@ -62,4 +65,4 @@ clean: ## remove what was built (models, data and runs stay)
 	@rm -rf $(BUILD) build-asan build-tsan build-fuzz
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))

@@ -269,6 +269,59 @@ static void test_long_and_short_sequences(void **state) {
     assert_int_equal(ft_remove_tree(t.dir), FT_OK);
 }
 
+// Scratch of DeBERTa's attention for `tokens` in sequences of `length`, every distance with a slot of its own: forward or back.
+static size_t attention_scratch(int64_t tokens, int32_t length, bool backward) {
+    enum { HEADS = 12, HEAD_DIM = 64, WIDTH = HEADS * HEAD_DIM };
+    const ft_target target = ft_cpu_target(2);
+    const ft_disentangled_shape shape = {.attention = {.heads = HEADS, .head_dim = HEAD_DIM, .sequences = (int32_t)(tokens / length),
+                                                       .max_queries = length, .max_keys = length},
+                                         .reach = length - 1};
+    const ft_tensor rows = ft_matrix(NULL, tokens, WIDTH, FT_F32), table = ft_matrix(NULL, 2 * length, WIDTH, FT_F32);
+    const ft_tensor lse = ft_matrix(NULL, tokens, HEADS, FT_F32);
+    if (backward)
+        return ft_disentangled_attention_backward_workspace(
+            &target, &(ft_disentangled_attention_backward_args){.shape = shape, .q = rows, .k = rows, .v = rows, .out = rows, .dout = rows,
+                                                                .lse = lse, .dq = rows, .dk = rows, .dv = rows, .pos_key = table,
+                                                                .pos_query = table, .dpos_key = table, .dpos_query = table});
+    return ft_disentangled_attention_forward_workspace(
+        &target, &(ft_disentangled_attention_forward_args){.shape = shape, .q = rows, .k = rows, .v = rows, .out = rows, .lse = lse,
+                                                           .pos_key = table, .pos_query = table});
+}
+
+// Nothing of the size of tokens x length is ever alive: at the same tokens, longer sequences cost the rows of their table in
+// scratch and nothing else. 12 heads of 8,192 tokens in sequences of 8,192 would be 3 GiB a tensor.
+static void test_attention_memory_is_linear(void **state) {
+    enum { TOKENS = 8192, SHORTEST = 512 };
+    for (int backward = 0; backward < 2; backward++) {
+        size_t at[5];
+        for (int i = 0; i < 5; i++) at[i] = attention_scratch(TOKENS, SHORTEST << i, backward);
+        assert_true(at[1] > at[0]);
+        for (int i = 2; i < 5; i++) assert_int_equal(at[i] - at[i - 1], 2 * (at[i - 1] - at[i - 2])); // a straight line
+        assert_true(at[4] < (size_t)512 * MIB);
+    }
+    static const char *const models[] = {"microsoft/deberta-v3-small", "microsoft/deberta-base", "microsoft/deberta-v2-xlarge"};
+    for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
+        size_t first = 0;
+        for (int length = SHORTEST; length <= TOKENS; length *= 2) {
+            tiny_run t = {.count = 0};
+            set(&t, "model.path=%s", models[m]);
+            set(&t, "model.init=random");
+            set(&t, "data.max_length=%d", length);
+            set(&t, "train.batch_size=%d", TOKENS / length);
+            set(&t, "train.gradient_checkpointing=on");
+            set(&t, "device.threads=2");
+            ft_plan plan = plan_of(&t, (size_t)1 << 40);
+            assert_true(plan.fits);
+            assert_int_equal(plan.train.tokens, TOKENS);
+            assert_int_equal(plan.train.longest, length);
+            size_t peak = plan.memory.peak_allocated;
+            if (first == 0) first = peak;
+            size_t table = attention_scratch(TOKENS, length, true);
+            if (peak > first + table) fail_msg("%s: %zu bytes at length %d, %zu at %d", models[m], peak, length, first, SHORTEST);
+        }
+    }
+}
+
 // So that every op has its backward pass.
 static void train_everything(tiny_run *t) {
     set(t, "model.freeze=none");
@@ -360,7 +413,8 @@ static void test_small_workspace_is_seen(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_planned_is_metered), cmocka_unit_test(test_resumed_runs),
-                                       cmocka_unit_test(test_long_and_short_sequences), cmocka_unit_test(test_planted_malloc_is_seen),
+                                       cmocka_unit_test(test_long_and_short_sequences),
+                                       cmocka_unit_test(test_attention_memory_is_linear), cmocka_unit_test(test_planted_malloc_is_seen),
                                        cmocka_unit_test(test_planted_workspace_is_seen), cmocka_unit_test(test_small_workspace_is_seen)};
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }
