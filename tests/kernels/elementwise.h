@@ -1,5 +1,7 @@
 // elementwise.h - what the tests of the row-wise and column-wise ops share: reproducible inputs, matrices fenced with
-// NaNs, and running one case on every instruction set and thread count with bit-equal results.
+// NaNs, and running one case on every instruction set and thread count with bit-equal results. Compiled with
+// FT_TEST_EMULATED the same cases judge the CUDA kernels, on the emulator in four orders of threads
+// (tests/emulator/CMakeLists.txt).
 #ifndef FT_TEST_ELEMENTWISE_H
 #define FT_TEST_ELEMENTWISE_H
 
@@ -11,6 +13,9 @@
 
 #include "kernels/backend.h"
 #include "kernels/philox.h"
+#ifdef FT_TEST_EMULATED
+#include "tests/emulator/emulated_device.h"
+#endif
 
 #include <math.h>
 #include <stdio.h>
@@ -33,6 +38,13 @@ __attribute__((unused)) static double normal(double deviation) {
 
 // ---- fenced matrices: NaNs before, after and between the rows ------------------------------------------------------
 enum { TEST_FENCE = 37 }; // odd, so that rows start at odd addresses
+// But CUDA's kernels read whole units of eight columns where rows begin at 16-byte addresses: so do those that could.
+static inline int64_t fence_of(int64_t cols) {
+#ifdef FT_TEST_EMULATED
+    if (cols % 8 == 0) return 40;
+#endif
+    return TEST_FENCE;
+}
 #define TEST_FENCE_BITS 0x7FC0BEEFu
 typedef struct fenced {
     ft_tensor t; // the view; t.data is inside base
@@ -41,14 +53,15 @@ typedef struct fenced {
 } fenced;
 
 __attribute__((unused)) static fenced fenced_new(int64_t rows, int64_t cols, int64_t gap) {
+    if (fence_of(cols) != TEST_FENCE) gap = (gap + 3) / 4 * 4;
     fenced f = {.t = {NULL, rows, cols, cols + gap, FT_F32}};
-    f.total = (size_t)(rows * (cols + gap)) + 2 * TEST_FENCE;
+    f.total = (size_t)(rows * (cols + gap) + 2 * fence_of(cols));
     f.base = malloc(f.total * sizeof(float));
     assert_non_null(f.base);
     uint32_t *bits = (uint32_t *)f.base;
     for (size_t i = 0; i < f.total; i++)
         bits[i] = TEST_FENCE_BITS;
-    f.t.data = f.base + TEST_FENCE;
+    f.t.data = f.base + fence_of(f.t.cols);
     return f;
 }
 static inline float *at(ft_tensor t, int64_t row, int64_t col) { return (float *)t.data + row * t.stride + col; }
@@ -65,7 +78,7 @@ __attribute__((unused)) static fenced fenced_copy(fenced from) {
     f.base = malloc(f.total * sizeof(float));
     assert_non_null(f.base);
     memcpy(f.base, from.base, f.total * sizeof(float));
-    f.t.data = f.base + TEST_FENCE;
+    f.t.data = f.base + fence_of(f.t.cols);
     return f;
 }
 // Nothing outside the view was written; frees it.
@@ -73,7 +86,7 @@ __attribute__((unused)) static void fenced_free(fenced f) {
     if (!f.base) return;
     const uint32_t *bits = (const uint32_t *)f.base;
     for (size_t i = 0; i < f.total; i++) {
-        int64_t inside = (int64_t)i - TEST_FENCE;
+        int64_t inside = (int64_t)i - fence_of(f.t.cols);
         bool in_view = inside >= 0 && inside / f.t.stride < f.t.rows && inside % f.t.stride < f.t.cols;
         if (!in_view && bits[i] != TEST_FENCE_BITS) fail_msg("element %zu outside of the view was written", i);
     }
@@ -91,38 +104,75 @@ __attribute__((unused)) static fenced fenced_none(void) { return (fenced){.t = f
 static const char *const test_isas[] = {"portable", "avx2", "avx512"};
 typedef void test_run(ft_device *device, const void *test_case, float *out);
 
-// Runs a case (which writes n floats to out) on every instruction set this machine has with 1..4 threads and asserts
-// that not a bit differs. Returns the results; the caller frees them.
+#ifdef FT_TEST_EMULATED
+static inline ft_status test_open(int threads, ft_device **device) {
+    *device = emulated_device();
+    return FT_OK;
+}
+// The way to run with this number, or NULL where the machine lacks it; *end: there is none with this number or beyond.
+static inline ft_device *test_way(int way, char *name, size_t size, bool *end) {
+    static const char *const orders[SIMT_ORDERS] = {"forward", "reverse", "random", "skewed"};
+    *end = way == SIMT_ORDERS;
+    if (*end) return NULL;
+    simt_set_order((simt_order)way, 1);
+    snprintf(name, size, "CUDA, threads in %s order", orders[way]);
+    return emulated_device();
+}
+#else
+static inline ft_status test_open(int threads, ft_device **device) { return ft_cpu_open(threads, NULL, device); }
+static inline ft_device *test_way(int way, char *name, size_t size, bool *end) {
+    enum { THREADS = 4 };
+    ft_device *device = NULL;
+    const size_t isa = (size_t)way / THREADS;
+    *end = isa == sizeof test_isas / sizeof test_isas[0];
+    if (*end) return NULL;
+    snprintf(name, size, "%s with %d threads", test_isas[isa], way % THREADS + 1);
+    if (ft_cpu_open(way % THREADS + 1, test_isas[isa], &device) == FT_OK) return device;
+    assert_true(isa > 0); // every machine has the portable one
+    ft_error_clear();
+    return NULL;
+}
+#endif
+
+// Runs a case (which writes n floats to out) in every way - on the CPU, every instruction set of this machine with 1..4
+// threads - and asserts that not a bit differs. Returns the results; the caller frees them.
 __attribute__((unused)) static float *run_everywhere(test_run *run, const void *test_case, size_t n) {
     float *first = NULL, *out = malloc((n + 1) * sizeof(float));
+    char name[64], first_name[64] = "";
+    bool end = false;
     assert_non_null(out);
-    for (size_t isa = 0; isa < sizeof test_isas / sizeof test_isas[0]; isa++) {
-        for (int threads = 1; threads <= 4; threads++) {
-            ft_device *device = NULL;
-            if (ft_cpu_open(threads, test_isas[isa], &device) != FT_OK) {
-                assert_true(isa > 0); // every machine has the portable one
-                ft_error_clear();
-                break;
-            }
-            for (size_t i = 0; i < n; i++)
-                out[i] = -77.0f;
-            run(device, test_case, out);
-            ft_device_close(device);
-            if (!first) {
-                first = out;
-                out = malloc((n + 1) * sizeof(float));
-                assert_non_null(out);
-                continue;
-            }
-            for (size_t i = 0; i < n; i++)
-                if (memcmp(&out[i], &first[i], sizeof(float)) != 0 &&
-                    !(isnan(out[i]) && isnan(first[i]))) // a NaN is a NaN
-                    fail_msg("%s with %d threads: element %zu is %.9g, portable with 1 thread has %.9g", test_isas[isa],
-                             threads, i, (double)out[i], (double)first[i]);
+    for (int way = 0; !end; way++) {
+        ft_device *device = test_way(way, name, sizeof name, &end);
+        if (device == NULL) continue;
+        for (size_t i = 0; i < n; i++)
+            out[i] = -77.0f;
+        run(device, test_case, out);
+        ft_device_close(device);
+        if (!first) {
+            first = out;
+            snprintf(first_name, sizeof first_name, "%s", name);
+            out = malloc((n + 1) * sizeof(float));
+            assert_non_null(out);
+            continue;
         }
+        for (size_t i = 0; i < n; i++)
+            if (memcmp(&out[i], &first[i], sizeof(float)) != 0 &&
+                !(isnan(out[i]) && isnan(first[i]))) // a NaN is a NaN
+                fail_msg("%s: element %zu is %.9g, %s has %.9g", name, i, (double)out[i], first_name, (double)first[i]);
     }
     free(out);
     return first;
+}
+
+// Sums whose order the CPU's contract fixes to the bit; other back ends have an order of their own.
+__attribute__((unused)) static void assert_same_chain(const float *got, const float *want, size_t n) {
+#ifdef FT_TEST_EMULATED
+    for (size_t i = 0; i < n; i++)
+        if (!(fabsf(got[i] - want[i]) <= 1e-4f + 1e-5f * fabsf(want[i])))
+            fail_msg("element %zu is %.9g, should be %.9g", i, (double)got[i], (double)want[i]);
+#else
+    assert_memory_equal(got, want, n * sizeof *got);
+#endif
 }
 
 // |got - want| <= absolute + relative |want|, for all.

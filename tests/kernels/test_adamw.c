@@ -199,7 +199,7 @@ static void test_elements_outside_of_all_ranges_stay(void **state) {
 
 static void test_wrong_arguments_fail(void **state) {
     ft_device *device;
-    assert_int_equal(ft_cpu_open(1, NULL, &device), FT_OK);
+    assert_int_equal(test_open(1, &device), FT_OK);
     fenced a = fenced_random(1, 20, 0, 1, 0);
     ft_update_state update = {.finite = 1};
     ft_step_state step = {0};

@@ -125,7 +125,7 @@ static void test_gather_may_repeat_rows(void **state) {
 
 static void test_no_rows_and_wrong_shapes(void **state) {
     ft_device *device;
-    assert_int_equal(ft_cpu_open(2, NULL, &device), FT_OK);
+    assert_int_equal(test_open(2, &device), FT_OK);
     fenced x = fenced_random(2, 20, 0, 1, 0), y = fenced_random(3, 20, 0, 1, 0), before = fenced_copy(y);
     int32_t index[2] = {0, 1};
     ft_tensor none = ft_rows(x.t, 0, 0);

@@ -102,7 +102,7 @@ static void test_fold_is_the_transpose(void **state) {
 
 static void test_no_rows_and_wrong_shapes(void **state) {
     ft_device *device;
-    assert_int_equal(ft_cpu_open(2, NULL, &device), FT_OK);
+    assert_int_equal(test_open(2, &device), FT_OK);
     fenced x = fenced_random(TOKENS, 4, 0, 1, 0), y = fenced_random(TOKENS, 12, 0, 1, 0), before = fenced_copy(y);
     RUN_OP(device, unfold, ((ft_unfold_args){.taps = 3, .x = ft_rows(x.t, 0, 0), .y = ft_rows(y.t, 0, 0)}));
     RUN_OP(device, fold_add, ((ft_fold_add_args){.taps = 3, .x = ft_rows(x.t, 0, 0), .y = ft_rows(y.t, 0, 0)}));
