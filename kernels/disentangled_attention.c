@@ -96,6 +96,14 @@ static bool fits_shape(const ft_disentangled_shape *s) {
            s->slots && (d->probability == 0.0f || (d->step && d->sequence_slot));
 }
 
+// A plan and a run alike end here, before anything is taken.
+static ft_status refuse(const ft_target *target) {
+    if (target->backend != FT_BACKEND_CUDA) return FT_OK;
+    ft_fail(FT_INVALID, "device.name", "DeBERTa's attention is not on CUDA yet");
+    ft_hint("device.name=cpu");
+    return FT_INVALID;
+}
+
 // Absent without a trace, or a table.
 static bool fits_table(ft_tensor t, int64_t cols) {
     return t.data ? ft_is_matrix(t, t.rows, cols) && t.rows > 0 : !t.rows;
@@ -113,6 +121,7 @@ static bool fits_table_gradient(ft_tensor gradient, ft_tensor table, int64_t col
 ft_status ft_disentangled_attention_forward_check(const ft_target *target,
                                                   const ft_disentangled_attention_forward_args *args) {
     static const char op[] = "disentangled_attention_forward";
+    FT_TRY(refuse(target));
     const ft_attention_shape *s = &args->shape.attention;
     if (s->sequences == 0 || args->out.rows == 0) return FT_OK;
     int64_t cols = (int64_t)s->heads * s->head_dim;
@@ -129,6 +138,7 @@ ft_status ft_disentangled_attention_forward_check(const ft_target *target,
 ft_status ft_disentangled_attention_backward_check(const ft_target *target,
                                                    const ft_disentangled_attention_backward_args *args) {
     static const char op[] = "disentangled_attention_backward";
+    FT_TRY(refuse(target));
     const ft_attention_shape *s = &args->shape.attention;
     if (s->sequences == 0) return FT_OK;
     int64_t cols = (int64_t)s->heads * s->head_dim, queries = args->q.rows, keys = args->k.rows;

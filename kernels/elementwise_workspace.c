@@ -5,22 +5,35 @@
 #include "kernels/column_sum.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cross_entropy.h"
+#include "kernels/cuda/geometry.h"
 #include "kernels/embedding.h"
 #include "kernels/layernorm.h"
 
+#include <assert.h>
+
 size_t ft_layernorm_forward_workspace(const ft_target *target, const ft_layernorm_forward_args *args) { return 0; }
 
-// Two means a row, which the pass over columns needs.
+// Two means a row, which the pass over columns needs; on CUDA the partial sums of dgamma, dbeta and dbias too.
 size_t ft_layernorm_backward_workspace(const ft_target *target, const ft_layernorm_backward_args *args) {
-    return (size_t)args->dy.rows * 2 * sizeof(float);
+    size_t means = (size_t)args->dy.rows * 2 * sizeof(float);
+    if (target->backend != FT_BACKEND_CUDA) return means;
+    return ft_cuda_aligned(means) + ft_cuda_tile_sum_bytes(args->dy.rows, args->dy.cols, 3);
 }
 
 size_t ft_activation_forward_workspace(const ft_target *target, const ft_activation_forward_args *args) { return 0; }
-size_t ft_activation_backward_workspace(const ft_target *target, const ft_activation_backward_args *args) { return 0; }
-size_t ft_column_sum_workspace(const ft_target *target, const ft_column_sum_args *args) { return 0; }
+size_t ft_activation_backward_workspace(const ft_target *target, const ft_activation_backward_args *args) {
+    return target->backend == FT_BACKEND_CUDA ? ft_cuda_tile_sum_bytes(args->dy.rows, args->dy.cols, 1) : 0;
+}
+size_t ft_column_sum_workspace(const ft_target *target, const ft_column_sum_args *args) {
+    return target->backend == FT_BACKEND_CUDA ? ft_cuda_tile_sum_bytes(args->x.rows, args->x.cols, 1) : 0;
+}
 size_t ft_embedding_forward_workspace(const ft_target *target, const ft_embedding_forward_args *args) { return 0; }
-size_t ft_embedding_backward_workspace(const ft_target *target, const ft_embedding_backward_args *args) { return 0; }
+size_t ft_embedding_backward_workspace(const ft_target *target, const ft_embedding_backward_args *args) {
+    return target->backend == FT_BACKEND_CUDA ? ft_cuda_run_bytes(args->dout.rows, args->dout.cols) : 0;
+}
 size_t ft_cross_entropy_workspace(const ft_target *target, const ft_cross_entropy_args *args) { return 0; }
+
+static_assert((int)FT_CUDA_NORM_CHUNK == (int)FT_NORM_CHUNK, "one size for both back ends");
 
 // One partial sum a chunk.
 size_t ft_gradient_norm_workspace(const ft_target *target, const ft_gradient_norm_args *args) {

@@ -18,12 +18,14 @@ void ft_cuda_keep(ft_cuda *cuda, ft_status status) {
 
 static void cuda_close(ft_device *device) {
     ft_cuda *cuda = ft_cuda_of(device);
+    if (cuda->kernels != NULL) cuda->close_kernels(cuda);
     // Errors have no reader any more: what could not be given back goes with the context.
     if (cuda->context != NULL) {
         if (cuda->stream != NULL && ft_cuda_wait(cuda) == FT_OK) (void)cuda->driver->stream_destroy(cuda->stream);
         (void)cuda->driver->context_set_current(NULL);
         (void)cuda->driver->primary_context_release(cuda->handle);
     }
+    ft_cuda_driver_close(cuda->owned_driver);
     free(cuda);
 }
 

@@ -15,10 +15,15 @@
 #include "kernels/cuda/driver.h"
 
 typedef struct ft_cuda_range ft_cuda_range;
+typedef struct ft_cuda_kernels ft_cuda_kernels; // kernels.h
 
-typedef struct ft_cuda {
+typedef struct ft_cuda ft_cuda;
+struct ft_cuda {
     ft_device device; // first: an ft_device of this back end is an ft_cuda
     const ft_cuda_driver *driver;
+    ft_cuda_driver *owned_driver; // closed with the device; NULL: somebody else's
+    ft_cuda_kernels *kernels;     // NULL: no op is run
+    void (*close_kernels)(ft_cuda *cuda);
     int ordinal, handle; // its number, and the driver's name for it
     ft_cu_context context;
     ft_cu_stream stream;
@@ -26,7 +31,7 @@ typedef struct ft_cuda {
     ft_cuda_range *ranges; // reserved
     ft_error lost;         // the first error of a call that could not return it; code FT_OK: none
     char name[16];         // "cuda:0"
-} ft_cuda;
+};
 
 static inline ft_cuda *ft_cuda_of(ft_device *device) { return (ft_cuda *)device; }
 

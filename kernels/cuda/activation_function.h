@@ -1,0 +1,55 @@
+// activation_function.h - value and slope of every activation, as kernels/cpu/isa/activation.c has them: no cancellation,
+// finite slopes at both ends, and a NaN stays a NaN (so no fminf or fmaxf, which lose it).
+#ifndef FT_CUDA_ACTIVATION_FUNCTION_H
+#define FT_CUDA_ACTIVATION_FUNCTION_H
+
+#include "kernels/cuda/simt.h"
+
+FT_DEVICE float ft_at_least(float low, float x) { return x < low ? low : x; }
+FT_DEVICE float ft_at_most(float high, float x) { return x > high ? high : x; }
+
+// x * sigmoid(z) and its derivative; z = z(x) has the derivative dz. `steep` is x bounded above.
+FT_DEVICE float ft_gated(float x, float steep, float z, float dz, float *slope) {
+    float e = expf(-z), s = 1.0f / (1.0f + e);
+    *slope = fmaf(steep * dz, e * s * s, s);
+    return x * s;
+}
+
+FT_DEVICE float ft_activate(ft_activation kind, float x, float *slope) {
+    switch (kind) {
+    case FT_ACT_GELU: { // x Phi(x) = max(x, 0) - |x| Phi(-|x|)
+        float a = ft_at_most(20.0f, fabsf(x)), tail = 0.5f * erfcf(a * 0.70710678f);
+        float phi = x < 0.0f ? tail : 1.0f - tail;
+        *slope = fmaf(copysignf(a, x) * 0.39894228f, expf(-0.5f * a * a), phi);
+        return fmaf(-a, tail, x > 0.0f ? x : 0.0f);
+    }
+    case FT_ACT_GELU_TANH: { // (1 + tanh u) / 2 = sigmoid(2 u)
+        float low = ft_at_least(-9.9f, x), both = ft_at_most(20.0f, low), square = both * both;
+        float z = both * fmaf(square, 0.071354816f, 1.5957691f);
+        return ft_gated(low, both, z, fmaf(square, 0.21406445f, 1.5957691f), slope);
+    }
+    case FT_ACT_QUICK_GELU: {
+        float low = ft_at_least(-50.0f, x);
+        return ft_gated(low, ft_at_most(100.0f, low), low * 1.702f, 1.702f, slope);
+    }
+    case FT_ACT_SILU: {
+        float low = ft_at_least(-86.0f, x);
+        return ft_gated(low, ft_at_most(100.0f, low), low, 1.0f, slope);
+    }
+    case FT_ACT_MISH: { // with e = e^x, tanh(log(1 + e)) = n / (n + 2) where n = e (e + 2)
+        float low = ft_at_least(-86.0f, x), both = ft_at_most(20.0f, low);
+        float e = expf(both), n = e * (e + 2.0f), inverse = 1.0f / (n + 2.0f), w = n * inverse;
+        *slope = fmaf(both, e * (e + 1.0f) * inverse * (inverse * 4.0f), w);
+        return low * w;
+    }
+    case FT_ACT_TANH: {
+        float y = tanhf(x);
+        *slope = fmaf(-y, y, 1.0f);
+        return y;
+    }
+    case FT_ACT_RELU: *slope = x > 0.0f ? 1.0f : 0.0f; return x <= 0.0f ? 0.0f : x;
+    default: *slope = 1.0f; return x;
+    }
+}
+
+#endif

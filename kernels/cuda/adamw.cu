@@ -1,0 +1,93 @@
+// adamw.cu - the optimizer step of many ranges in one launch: the ranges travel as a parameter of the kernel, so nothing
+// is copied to the device and a graph can replay it. A block has a piece of one range.
+#include "kernels/cuda/unit.h"
+
+namespace {
+enum {
+    ADAMW_PIECE = 4 * FT_BLOCK * FT_CUDA_UNIT, // elements of a block
+    ADAMW_RANGES = 96,                         // of a launch: parameters of kernels are limited to 4 KB
+};
+
+struct adamw_job {
+    float *parameter, *m, *v;
+    const float *gradient;
+    ft_adamw_hyper hyper;
+    const ft_step_state *step;
+    const ft_update_state *update;
+    int count;
+    int first_block[ADAMW_RANGES]; // where the blocks of a range begin
+    ft_adamw_range range[ADAMW_RANGES];
+};
+static_assert(sizeof(adamw_job) <= 4096, "parameters of a kernel");
+
+struct adamw_factors {
+    float clip, keep, toward1, beta2, toward2, step, root2, epsilon;
+};
+} // namespace
+
+FT_DEVICE adamw_factors factors_of(const adamw_job &job, const ft_adamw_range &range) {
+    const double lr = (double)job.step->learning_rate * (double)range.lr_scale;
+    return adamw_factors{job.update->clip,
+                         (float)(1.0 - lr * (double)range.weight_decay),
+                         (float)(1.0 - job.hyper.beta1),
+                         (float)job.hyper.beta2,
+                         (float)(1.0 - job.hyper.beta2),
+                         (float)(lr / job.update->correction1),
+                         (float)sqrt(job.update->correction2),
+                         (float)job.hyper.epsilon};
+}
+
+template <bool WHOLE> FT_DEVICE void adamw_unit(const adamw_job &job, const adamw_factors &f, int64_t at, int n) {
+    ft_unit p = ft_load<WHOLE>(job.parameter + at, n), g = ft_load<WHOLE>(job.gradient + at, n);
+    ft_unit m = ft_load<WHOLE>(job.m + at, n), v = ft_load<WHOLE>(job.v + at, n);
+#pragma unroll
+    for (int i = 0; i < FT_CUDA_UNIT; i++) {
+        const float gradient = g.v[i] * f.clip;
+        m.v[i] = fmaf(gradient - m.v[i], f.toward1, m.v[i]);
+        v.v[i] = fmaf(gradient * f.toward2, gradient, v.v[i] * f.beta2);
+        p.v[i] = p.v[i] * f.keep - m.v[i] * f.step / (sqrtf(v.v[i]) / f.root2 + f.epsilon);
+    }
+    ft_store<WHOLE>(job.parameter + at, p, n);
+    ft_store<WHOLE>(job.m + at, m, n);
+    ft_store<WHOLE>(job.v + at, v, n);
+}
+
+// whole: the four buffers begin at 16-byte addresses.
+FT_KERNEL void __launch_bounds__(FT_BLOCK) adamw_kernel(adamw_job job, bool whole) {
+    FT_SHARED(adamw_factors, shared, 1);
+    if (job.update->finite == 0) return; // the whole grid alike
+    int r = 0, beyond = job.count; // the last range whose blocks begin at or before this one
+    while (beyond - r > 1) {
+        const int middle = (r + beyond) / 2;
+        if (job.first_block[middle] <= (int)blockIdx.x) r = middle;
+        else beyond = middle;
+    }
+    const ft_adamw_range &range = job.range[r];
+    if (threadIdx.x == 0) shared[0] = factors_of(job, range);
+    __syncthreads();
+    const adamw_factors f = shared[0];
+    const int64_t begin = range.first + (int64_t)((int)blockIdx.x - job.first_block[r]) * ADAMW_PIECE;
+    const int64_t last = range.first + range.count, end = last - begin < ADAMW_PIECE ? last : begin + ADAMW_PIECE;
+    const bool aligned = whole && begin % 4 == 0;
+    for (int64_t at = begin + (int64_t)threadIdx.x * FT_CUDA_UNIT; at < end; at += FT_BLOCK * FT_CUDA_UNIT) {
+        if (aligned && end - at >= FT_CUDA_UNIT) adamw_unit<true>(job, f, at, FT_CUDA_UNIT);
+        else adamw_unit<false>(job, f, at, end - at < FT_CUDA_UNIT ? (int)(end - at) : FT_CUDA_UNIT);
+    }
+}
+
+ft_status ft_cuda_adamw(ft_device *device, const ft_adamw_args *a) {
+    const bool whole = ft_is_whole_vector(a->parameter) && ft_is_whole_vector(a->gradient) && ft_is_whole_vector(a->m) && ft_is_whole_vector(a->v);
+    adamw_job job = {(float *)a->parameter.data, (float *)a->m.data, (float *)a->v.data, (const float *)a->gradient.data, a->hyper, a->step,
+                     a->update, 0, {}, {}};
+    for (int32_t r = 0; r < a->range_count;) {
+        int64_t blocks = 0;
+        for (job.count = 0; r < a->range_count && job.count < ADAMW_RANGES; r++) {
+            if (a->ranges[r].count == 0) continue;
+            job.first_block[job.count] = (int)blocks;
+            job.range[job.count++] = a->ranges[r];
+            blocks += (a->ranges[r].count + ADAMW_PIECE - 1) / ADAMW_PIECE;
+        }
+        if (blocks > 0) FT_TRY(ft_launch("adamw", adamw_kernel, dim3((unsigned)blocks), dim3(FT_BLOCK), 0, ft_stream(device), job, whole));
+    }
+    return FT_OK;
+}

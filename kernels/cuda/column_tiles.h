@@ -1,0 +1,89 @@
+// column_tiles.h - sums over rows, in a fixed order and without atomics. A block walks 256 columns of 64 rows, warp w taking
+// rows w, w + 8, ...; its partial sums go to scratch, [sum][tile][column], and a second kernel adds the tiles in order.
+// What is done to each unit on the way is the body: reading, writing, adding to its sums.
+#ifndef FT_CUDA_COLUMN_TILES_H
+#define FT_CUDA_COLUMN_TILES_H
+
+#include "kernels/cuda/unit.h"
+
+enum { FT_TILE_COLUMNS = FT_WARP * FT_CUDA_UNIT };
+
+template <int SUMS> struct ft_sums {
+    ft_unit of[SUMS];
+};
+
+// body(row, col, n, sums); wanted: bit s is set when sum s goes to scratch.
+template <int SUMS, class Body>
+FT_KERNEL void __launch_bounds__(FT_BLOCK) ft_column_tiles_kernel(Body body, int64_t rows, int cols, unsigned wanted, float *partial) {
+    enum { PITCH = FT_WARP + 1 }; // a warp's stores and the reads across warps both spread over the banks
+    FT_SHARED(float, shared, FT_BLOCK_WARPS *FT_CUDA_UNIT *PITCH);
+    const int lane = threadIdx.x % FT_WARP, warp = threadIdx.x / FT_WARP;
+    const int col = ((int)blockIdx.y * FT_WARP + lane) * FT_CUDA_UNIT;
+    const int64_t first = (int64_t)blockIdx.x * FT_CUDA_TILE_ROWS;
+    const int64_t last = rows < first + FT_CUDA_TILE_ROWS ? rows : first + FT_CUDA_TILE_ROWS;
+    ft_sums<SUMS> sums;
+#pragma unroll
+    for (int s = 0; s < SUMS; s++)
+        sums.of[s] = ft_unit_zero();
+    if (col < cols)
+        for (int64_t row = first + warp; row < last; row += FT_BLOCK_WARPS)
+            body(row, col, cols - col < FT_CUDA_UNIT ? cols - col : FT_CUDA_UNIT, sums);
+    const int mine = (int)blockIdx.y * FT_TILE_COLUMNS + threadIdx.x;
+#pragma unroll
+    for (int s = 0; s < SUMS; s++) {
+        if ((wanted >> s & 1) == 0) continue;
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < FT_CUDA_UNIT; i++)
+            shared[(warp * FT_CUDA_UNIT + i) * PITCH + lane] = sums.of[s].v[i];
+        __syncthreads();
+        float total = 0.0f;
+        for (int w = 0; w < FT_BLOCK_WARPS; w++)
+            total += shared[(w * FT_CUDA_UNIT + threadIdx.x % FT_CUDA_UNIT) * PITCH + threadIdx.x / FT_CUDA_UNIT];
+        if (mine < cols) partial[((int64_t)s * gridDim.x + blockIdx.x) * cols + mine] = total;
+    }
+}
+
+template <int SUMS> struct ft_sum_outputs {
+    float *out[SUMS]; // [cols] each, accumulated; NULL: not wanted
+};
+
+// Group g of a column's eight threads adds tiles g, g + 8, ...; then the groups follow each other.
+template <int SUMS>
+FT_KERNEL void __launch_bounds__(FT_BLOCK) ft_add_tiles_kernel(const float *partial, int64_t tiles, int cols, ft_sum_outputs<SUMS> outputs) {
+    FT_SHARED(float, shared, FT_BLOCK);
+    const int lane = threadIdx.x % FT_WARP, group = threadIdx.x / FT_WARP;
+    const int col = (int)blockIdx.x * FT_WARP + lane;
+    float *out = outputs.out[blockIdx.y];
+    if (out == nullptr) return; // the whole block alike
+    const float *from = partial + (int64_t)blockIdx.y * tiles * cols + col;
+    float sum = 0.0f;
+    if (col < cols)
+        for (int64_t tile = group; tile < tiles; tile += FT_BLOCK_WARPS)
+            sum += from[tile * cols];
+    shared[threadIdx.x] = sum;
+    __syncthreads();
+    if (group > 0 || col >= cols) return;
+    for (int g = 1; g < FT_BLOCK_WARPS; g++)
+        sum += shared[g * FT_WARP + lane];
+    out[col] += sum;
+}
+
+// scratch: ft_cuda_tile_sum_bytes(rows, cols, SUMS); unused when no output is there.
+template <int SUMS, class Body>
+static ft_status ft_column_tiles(const char *op, ft_device *device, Body body, int64_t rows, int64_t cols, ft_sum_outputs<SUMS> outputs,
+                                 void *scratch) {
+    if (rows == 0 || cols == 0) return FT_OK;
+    unsigned wanted = 0;
+    for (int s = 0; s < SUMS; s++)
+        if (outputs.out[s] != nullptr) wanted |= 1u << s;
+    const int64_t tiles = ft_cuda_tiles(rows);
+    dim3 grid((unsigned)tiles, (unsigned)((cols + FT_TILE_COLUMNS - 1) / FT_TILE_COLUMNS));
+    FT_TRY(ft_launch(op, ft_column_tiles_kernel<SUMS, Body>, grid, dim3(FT_BLOCK), 0, ft_stream(device), body, rows, (int)cols, wanted,
+                     (float *)scratch));
+    if (wanted == 0) return FT_OK;
+    return ft_launch(op, ft_add_tiles_kernel<SUMS>, dim3((unsigned)((cols + FT_WARP - 1) / FT_WARP), SUMS), dim3(FT_BLOCK), 0,
+                     ft_stream(device), (const float *)scratch, tiles, (int)cols, outputs);
+}
+
+#endif

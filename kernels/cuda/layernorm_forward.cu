@@ -1,0 +1,103 @@
+// layernorm_forward.cu - s = residual + dropout(x + bias), y = LayerNorm(s) * gamma + beta. A warp has a row and keeps it
+// in shared memory between the three looks at it: sum, squares around the mean, result.
+#include "kernels/cuda/unit.h"
+
+namespace {
+enum { LAYERNORM_MOST_WARPS = 4 };
+
+template <bool WHOLE> struct layernorm_forward_job {
+    ft_view<const float> x, bias, residual, gamma, beta;
+    ft_view<float> s, y;
+    float *mean, *rstd;
+    ft_row_dropout dropout;
+    float epsilon;
+};
+} // namespace
+
+FT_DEVICE void add_unit(ft_unit &to, const ft_unit &u) {
+#pragma unroll
+    for (int i = 0; i < FT_CUDA_UNIT; i++)
+        to.v[i] += u.v[i];
+}
+
+// The row in shared memory: the low halves of all units, then the high ones, so that a warp's 16-byte accesses follow each
+// other. Every lane touches only its own units.
+FT_DEVICE void keep_unit(float4 *kept, int units, int at, const ft_unit &u) {
+    kept[at] = make_float4(u.v[0], u.v[1], u.v[2], u.v[3]);
+    kept[units + at] = make_float4(u.v[4], u.v[5], u.v[6], u.v[7]);
+}
+FT_DEVICE ft_unit kept_unit(const float4 *kept, int units, int at) {
+    float4 low = kept[at], high = kept[units + at];
+    return ft_unit{{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
+}
+
+template <bool WHOLE>
+FT_KERNEL void __launch_bounds__(LAYERNORM_MOST_WARPS *FT_WARP) layernorm_forward_kernel(layernorm_forward_job<WHOLE> job, int64_t rows, int cols) {
+    FT_DYNAMIC_SHARED(bytes);
+    const int lane = threadIdx.x % FT_WARP, warp = threadIdx.x / FT_WARP, warps = blockDim.x / FT_WARP;
+    const int units = (cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT;
+    const int64_t row = (int64_t)blockIdx.x * warps + warp;
+    if (row >= rows) return; // whole warps; no barrier of the block follows
+    float4 *kept = reinterpret_cast<float4 *>(bytes) + 2 * (size_t)warp * units;
+    const uint64_t key = job.dropout.key();
+    float sum = 0.0f;
+    for (int at = lane; at < units; at += FT_WARP) {
+        const int col = at * FT_CUDA_UNIT, n = cols - col < FT_CUDA_UNIT ? cols - col : FT_CUDA_UNIT;
+        ft_unit u = ft_load<WHOLE>(job.x.at(row, col), n);
+        if (job.bias.data != nullptr) add_unit(u, ft_load<WHOLE>(job.bias.at(0, col), n));
+        if (job.dropout.drops()) job.dropout.apply(key, row, col, u);
+        if (job.residual.data != nullptr) add_unit(u, ft_load<WHOLE>(job.residual.at(row, col), n));
+        keep_unit(kept, units, at, u);
+        if (job.s.data != nullptr) ft_store<WHOLE>(job.s.at(row, col), u, n);
+#pragma unroll
+        for (int i = 0; i < FT_CUDA_UNIT; i++)
+            if (WHOLE || i < n) sum += u.v[i];
+    }
+    const float mean = ft_warp_sum(sum) / (float)cols;
+    float squares = 0.0f;
+    for (int at = lane; at < units; at += FT_WARP) {
+        const int n = cols - at * FT_CUDA_UNIT;
+        ft_unit u = kept_unit(kept, units, at);
+#pragma unroll
+        for (int i = 0; i < FT_CUDA_UNIT; i++)
+            if (WHOLE || i < n) squares = fmaf(u.v[i] - mean, u.v[i] - mean, squares);
+    }
+    const float rstd = 1.0f / sqrtf(ft_warp_sum(squares) / (float)cols + job.epsilon);
+    for (int at = lane; at < units; at += FT_WARP) {
+        const int col = at * FT_CUDA_UNIT, n = cols - col < FT_CUDA_UNIT ? cols - col : FT_CUDA_UNIT;
+        ft_unit u = kept_unit(kept, units, at);
+        ft_unit gamma = ft_load<WHOLE>(job.gamma.at(0, col), n), beta = ft_load<WHOLE>(job.beta.at(0, col), n);
+#pragma unroll
+        for (int i = 0; i < FT_CUDA_UNIT; i++)
+            u.v[i] = fmaf((u.v[i] - mean) * rstd, gamma.v[i], beta.v[i]);
+        ft_store<WHOLE>(job.y.at(row, col), u, n);
+    }
+    if (lane != 0) return;
+    if (job.mean != nullptr) job.mean[row] = mean;
+    if (job.rstd != nullptr) job.rstd[row] = rstd;
+}
+
+template <bool WHOLE> static ft_status run(ft_device *device, const ft_layernorm_forward_args *a) {
+    const int64_t rows = a->x.rows, cols = a->x.cols;
+    const size_t bytes = (size_t)((cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT) * 2 * sizeof(float4); // of a row
+    if (rows == 0) return FT_OK;
+    if (bytes > FT_SHARED_LIMIT)
+        return ft_fail(FT_FAILED, "layernorm_forward", "rows of %lld columns are longer than the kernel can keep", (long long)cols);
+    size_t warps = LAYERNORM_MOST_WARPS;
+    while (warps > 1 && warps * bytes > FT_SHARED_LIMIT / 2) // two blocks a multiprocessor at least, where the row allows
+        warps--;
+    layernorm_forward_job<WHOLE> job = {ft_view_of<const float>(a->x),        ft_view_of<const float>(a->bias),
+                                        ft_view_of<const float>(a->residual), ft_view_of<const float>(a->gamma),
+                                        ft_view_of<const float>(a->beta),     ft_view_of<float>(a->s),
+                                        ft_view_of<float>(a->y),              (float *)a->mean.data,
+                                        (float *)a->rstd.data,                ft_row_dropout_of(&a->dropout),
+                                        a->epsilon};
+    return ft_launch("layernorm_forward", layernorm_forward_kernel<WHOLE>, dim3((unsigned)((rows + (int64_t)warps - 1) / (int64_t)warps)),
+                     dim3((unsigned)warps * FT_WARP), warps * bytes, ft_stream(device), job, rows, (int)cols);
+}
+
+ft_status ft_cuda_layernorm_forward(ft_device *device, const ft_layernorm_forward_args *args) {
+    bool whole = ft_is_whole(args->x) && ft_is_whole_vector(args->bias) && ft_is_whole(args->residual) && ft_is_whole_vector(args->gamma) &&
+                 ft_is_whole_vector(args->beta) && ft_is_whole(args->s) && ft_is_whole(args->y);
+    return whole ? run<true>(device, args) : run<false>(device, args);
+}

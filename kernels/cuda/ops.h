@@ -1,0 +1,19 @@
+// ops.h - the ops of CUDA. `ft_cuda_<name>` takes arguments that ft_<name>_check() accepted, queues its kernels on the
+// device's stream and returns; nothing is waited for. gemm is plain C and part of the program, the others are kernels and
+// part of the module. Disentangled attention has none: its check refuses CUDA.
+#ifndef FT_CUDA_OPS_H
+#define FT_CUDA_OPS_H
+
+#include "kernels/backend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#define FT_OP(name, what) ft_status ft_cuda_##name(ft_device *device, const ft_##name##_args *args);
+#include "kernels/ops.def"
+#undef FT_OP
+#ifdef __cplusplus
+}
+#endif
+
+#endif

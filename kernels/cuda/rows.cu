@@ -1,0 +1,69 @@
+// rows.cu - dropout of rows, and rows by index.
+#include "kernels/cuda/unit.h"
+
+// ---- dropout ----------------------------------------------------------------------------------------------------
+
+template <bool WHOLE> struct dropout_body {
+    ft_row_dropout dropout;
+    ft_view<const float> x;
+    ft_view<float> y;
+    FT_METHOD void operator()(int64_t row, int col, int n) const {
+        ft_unit u = ft_load<WHOLE>(x.at(row, col), n);
+        if (dropout.drops()) dropout.apply(dropout.key(), row, col, u);
+        ft_store<WHOLE>(y.at(row, col), u, n);
+    }
+};
+
+template <bool WHOLE> static ft_status run(ft_device *device, const ft_dropout_args *a) {
+    dropout_body<WHOLE> body = {ft_row_dropout_of(&a->dropout), ft_view_of<const float>(a->x), ft_view_of<float>(a->y)};
+    return ft_each_unit("dropout", device, body, a->x.rows, a->x.cols);
+}
+
+ft_status ft_cuda_dropout(ft_device *device, const ft_dropout_args *args) {
+    if (args->dropout.probability == 0.0f && args->x.data == args->y.data) return FT_OK;
+    return ft_is_whole(args->x) && ft_is_whole(args->y) ? run<true>(device, args) : run<false>(device, args);
+}
+
+// ---- rows by index ----------------------------------------------------------------------------------------------
+
+template <bool WHOLE> struct gather_rows_body {
+    const int32_t *index;
+    ft_view<const float> x;
+    ft_view<float> y;
+    FT_METHOD void operator()(int64_t row, int col, int n) const {
+        ft_store<WHOLE>(y.at(row, col), ft_load<WHOLE>(x.at(index[row], col), n), n);
+    }
+};
+
+template <bool WHOLE> static ft_status run(ft_device *device, const ft_gather_rows_args *a) {
+    gather_rows_body<WHOLE> body = {a->index, ft_view_of<const float>(a->x), ft_view_of<float>(a->y)};
+    return ft_each_unit("gather_rows", device, body, a->y.rows, a->y.cols);
+}
+
+ft_status ft_cuda_gather_rows(ft_device *device, const ft_gather_rows_args *args) {
+    return ft_is_whole(args->x) && ft_is_whole(args->y) ? run<true>(device, args) : run<false>(device, args);
+}
+
+// The indices are distinct: no two threads meet.
+template <bool WHOLE> struct scatter_rows_add_body {
+    const int32_t *index;
+    ft_view<const float> x;
+    ft_view<float> y;
+    FT_METHOD void operator()(int64_t row, int col, int n) const {
+        float *to = y.at(index[row], col);
+        ft_unit u = ft_load<WHOLE>(x.at(row, col), n), sum = ft_load<WHOLE>(to, n);
+#pragma unroll
+        for (int i = 0; i < FT_CUDA_UNIT; i++)
+            sum.v[i] += u.v[i];
+        ft_store<WHOLE>(to, sum, n);
+    }
+};
+
+template <bool WHOLE> static ft_status run(ft_device *device, const ft_scatter_rows_add_args *a) {
+    scatter_rows_add_body<WHOLE> body = {a->index, ft_view_of<const float>(a->x), ft_view_of<float>(a->y)};
+    return ft_each_unit("scatter_rows_add", device, body, a->x.rows, a->x.cols);
+}
+
+ft_status ft_cuda_scatter_rows_add(ft_device *device, const ft_scatter_rows_add_args *args) {
+    return ft_is_whole(args->x) && ft_is_whole(args->y) ? run<true>(device, args) : run<false>(device, args);
+}

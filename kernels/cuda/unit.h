@@ -1,0 +1,131 @@
+// unit.h - what the row-wise, column-wise and flat kernels are made of: units of eight neighbouring columns (two 16-byte
+// loads of fp32, one of 16-bit values, one Philox call of a dropout), and launches over all units of a matrix.
+//
+//     struct double_it { ft_view<float> x, y; FT_METHOD void operator()(int64_t row, int col, int n) const {...} };
+//     return ft_each_unit("double", device, double_it{...}, rows, cols);
+//
+// WHOLE: rows begin at 16-byte addresses and hold whole units; else elements are read one by one and n columns of a unit
+// are there. Both give the same bits.
+#ifndef FT_CUDA_UNIT_H
+#define FT_CUDA_UNIT_H
+
+#include "kernels/cuda/simt.h"
+
+extern "C" {
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/geometry.h"
+#include "kernels/cuda/ops.h"
+}
+
+#include <string.h>
+
+#ifdef __CUDACC__
+#define FT_METHOD __device__ __forceinline__
+#else
+#define FT_METHOD inline
+#endif
+
+enum { FT_BLOCK = 256, FT_BLOCK_WARPS = FT_BLOCK / FT_WARP };
+
+// ---- views ------------------------------------------------------------------------------------------------------
+
+template <class T> struct ft_view {
+    T *data; // NULL: absent
+    int64_t stride;
+    FT_METHOD T *at(int64_t row, int col) const { return data + row * stride + col; }
+};
+template <class T> static inline ft_view<T> ft_view_of(ft_tensor t) { return ft_view<T>{(T *)t.data, t.stride}; }
+
+static inline bool ft_is_whole(ft_tensor t) {
+    size_t size = ft_dtype_size(t.dtype);
+    return t.data == NULL || ((uintptr_t)t.data % 16 == 0 && (size_t)t.stride * size % 16 == 0 && t.cols % FT_CUDA_UNIT == 0);
+}
+// A vector is one row: its stride does not matter.
+static inline bool ft_is_whole_vector(ft_tensor t) { return t.data == NULL || (uintptr_t)t.data % 16 == 0; }
+
+static inline cudaStream_t ft_stream(ft_device *device) { return (cudaStream_t)ft_cuda_of(device)->stream; }
+
+// ---- units ------------------------------------------------------------------------------------------------------
+
+struct ft_unit {
+    float v[FT_CUDA_UNIT];
+};
+
+FT_DEVICE ft_unit ft_unit_zero() {
+    ft_unit u;
+#pragma unroll
+    for (int i = 0; i < FT_CUDA_UNIT; i++)
+        u.v[i] = 0.0f;
+    return u;
+}
+
+// Columns past the n that are there read as 0.
+template <bool WHOLE> FT_DEVICE ft_unit ft_load(const float *from, int n) {
+    ft_unit u;
+    if (WHOLE) {
+        float4 low = *reinterpret_cast<const float4 *>(from), high = *reinterpret_cast<const float4 *>(from + 4);
+        u.v[0] = low.x, u.v[1] = low.y, u.v[2] = low.z, u.v[3] = low.w;
+        u.v[4] = high.x, u.v[5] = high.y, u.v[6] = high.z, u.v[7] = high.w;
+    } else {
+#pragma unroll
+        for (int i = 0; i < FT_CUDA_UNIT; i++)
+            u.v[i] = i < n ? from[i] : 0.0f;
+    }
+    return u;
+}
+
+template <bool WHOLE> FT_DEVICE void ft_store(float *to, const ft_unit &u, int n) {
+    if (WHOLE) {
+        *reinterpret_cast<float4 *>(to) = make_float4(u.v[0], u.v[1], u.v[2], u.v[3]);
+        *reinterpret_cast<float4 *>(to + 4) = make_float4(u.v[4], u.v[5], u.v[6], u.v[7]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < FT_CUDA_UNIT; i++)
+            if (i < n) to[i] = u.v[i];
+    }
+}
+
+// ---- over all units of a matrix -----------------------------------------------------------------------------------
+
+template <class Body> FT_KERNEL void __launch_bounds__(FT_BLOCK) ft_each_unit_kernel(Body body, int64_t rows, int cols) {
+    const int units = (cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT;
+    const int64_t index = (int64_t)blockIdx.x * FT_BLOCK + threadIdx.x;
+    const int64_t row = index / units;
+    if (row >= rows) return;
+    const int col = (int)(index - row * units) * FT_CUDA_UNIT;
+    body(row, col, cols - col < FT_CUDA_UNIT ? cols - col : FT_CUDA_UNIT);
+}
+
+template <class Body> static ft_status ft_each_unit(const char *op, ft_device *device, Body body, int64_t rows, int64_t cols) {
+    if (rows == 0 || cols == 0) return FT_OK;
+    int64_t units = rows * ((cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT);
+    return ft_launch(op, ft_each_unit_kernel<Body>, dim3((unsigned)((units + FT_BLOCK - 1) / FT_BLOCK)), dim3(FT_BLOCK), 0,
+                     ft_stream(device), body, rows, (int)cols);
+}
+
+// ---- dropout of rows (kernels/philox.h) ---------------------------------------------------------------------------
+
+struct ft_row_dropout {
+    const ft_step_state *step; // NULL: nothing is dropped
+    const int32_t *slot, *position;
+    uint32_t layer, site, threshold;
+    float scale;
+
+    FT_METHOD bool drops() const { return step != nullptr; }
+    FT_METHOD uint64_t key() const { return drops() ? ft_dropout_key(step->seed, step->step, layer, site) : 0; }
+    FT_METHOD void apply(uint64_t of_key, int64_t row, int col, ft_unit &u) const {
+        uint32_t c[4] = {(uint32_t)col / FT_CUDA_UNIT, (uint32_t)position[row], (uint32_t)slot[row], 0};
+        ft_philox4x32_7(c, of_key);
+#pragma unroll
+        for (int i = 0; i < FT_CUDA_UNIT; i++)
+            u.v[i] *= (c[i / 2] >> (i & 1) * 16 & 0xFFFF) < threshold ? 0.0f : scale;
+    }
+};
+
+static inline ft_row_dropout ft_row_dropout_of(const ft_dropout *d) {
+    if (d->probability == 0.0f) return ft_row_dropout{nullptr, nullptr, nullptr, 0, 0, 0, 1.0f};
+    uint32_t threshold = ft_dropout_threshold(d->probability);
+    return ft_row_dropout{d->step, d->slot, d->position, d->layer, d->site, threshold, ft_dropout_scale(threshold)};
+}
+
+#endif
