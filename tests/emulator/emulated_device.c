@@ -1,0 +1,37 @@
+#include "tests/emulator/emulated_device.h"
+
+#include "kernels/check.h"
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/ops.h"
+
+#define NOT_HERE(name)                                                                                                 \
+    ft_status ft_cuda_##name(ft_device *device, const ft_##name##_args *args) {                                        \
+        return ft_fail(FT_FAILED, #name, "not among the emulated kernels");                                            \
+    }
+NOT_HERE(gemm)
+NOT_HERE(attention_forward)
+NOT_HERE(attention_backward)
+NOT_HERE(disentangled_attention_forward)
+NOT_HERE(disentangled_attention_backward)
+
+#define FT_OP(name, what)                                                                                              \
+    static ft_status run_##name(ft_device *device, const ft_##name##_args *args) {                                     \
+        FT_TRY(ft_##name##_check(&device->target, args));                                                              \
+        return ft_cuda_##name(device, args);                                                                           \
+    }
+#include "kernels/ops.def"
+#undef FT_OP
+
+static const ft_op_table ops = {
+#define FT_OP(name, what) .name = run_##name,
+#include "kernels/ops.def"
+#undef FT_OP
+};
+
+static void close_device(ft_device *device) {}
+
+ft_device *emulated_device(void) {
+    static const ft_device_functions functions = {.close = close_device};
+    static ft_cuda cuda = {.device = {.name = "emulated", .target = {.backend = FT_BACKEND_CUDA}, .functions = &functions, .ops = &ops}};
+    return &cuda.device;
+}
