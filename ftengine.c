@@ -22,9 +22,10 @@ static const command commands[] = {
      "  ftengine train configs/minilm_quickstart.ini train.epochs=2\n"
      "  ftengine train model.path=models/all-MiniLM-L6-v2 data.train=train.tsv data.validation=dev.tsv\n\n"
      "The options and their defaults: ftengine config\n"},
-    {"eval", ft_command_eval, "eval RUN|MODEL_DIR --data FILE|- [--format tsv|csv|jsonl] [--json] [section.key=value ...]", "metrics on labelled data",
+    {"eval", ft_command_eval, "eval RUN|MODEL_DIR --data FILE|- [--format tsv|csv|jsonl] [--ci] [--json] [section.key=value ...]", "metrics on labelled data",
      "  --data FILE     TSV or CSV with a header line, or JSON lines, also packed with gzip or zstd; - reads standard input\n"
      "  --format F      tsv, csv or jsonl; by default by the file's name and content\n"
+     "  --ci            95% intervals of every metric by bootstrap (1000 rounds, train.seed)\n"
      "  --json          one JSON document\n\n"
      "data.text_column and data.label_column name the columns when they differ from the training file's.\n"},
     {"predict", ft_command_predict,

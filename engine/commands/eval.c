@@ -5,63 +5,110 @@
 #include "kernels/log.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static ft_status print_json(const ft_classifier *c, const char *data, const ft_metrics *m) {
-    json_t *metrics = json_object(), *classes = json_array(), *confusion = json_array();
+enum { BOOTSTRAP_ROUNDS = 1000 };
+static const double confidence_level = 0.95;
+
+typedef struct eval_request {
+    const char *data;
+    ft_format format;
+    bool json, intervals;
+} eval_request;
+
+typedef struct judgement {
+    ft_metrics metrics;
+    double low[FT_METRIC_COUNT], high[FT_METRIC_COUNT]; // with intervals
+} judgement;
+
+static json_t *intervals_json(const judgement *j, bool *failed) {
+    json_t *object = json_pack("{s:f, s:i}", "level", confidence_level, "rounds", BOOTSTRAP_ROUNDS);
+    for (int k = 0; k < FT_METRIC_COUNT; k++)
+        if (!isnan(j->low[k])) ft_json_put(object, ft_metric_name((ft_metric)k), json_pack("[f, f]", j->low[k], j->high[k]), failed);
+    return object;
+}
+
+static void put_classes(json_t *root, const ft_classifier *c, const ft_metrics *m, bool *failed) {
+    json_t *classes = json_array(), *confusion = json_array();
+    for (int k = 0; k < m->classes; k++) {
+        ft_json_append(classes, json_pack("{s:s, s:f, s:f, s:f, s:I}", "label", c->label_names[k], "precision", m->precision[k], "recall",
+                                          m->recall[k], "f1", m->f1[k], "support", (json_int_t)m->support[k]), failed);
+        json_t *row = json_array();
+        for (int p = 0; m->confusion != NULL && p < m->classes; p++)
+            ft_json_append(row, json_integer((json_int_t)m->confusion[k * m->classes + p]), failed);
+        ft_json_append(confusion, row, failed);
+    }
+    ft_json_put(root, "classes", classes, failed);
+    if (m->confusion != NULL) ft_json_put(root, "confusion", confusion, failed);
+    else json_decref(confusion);
+}
+
+static ft_status print_json(const ft_classifier *c, const eval_request *r, const judgement *j) {
+    const ft_metrics *m = &j->metrics;
+    json_t *metrics = json_object();
     bool failed = false;
     for (int k = 0; k < FT_METRIC_COUNT; k++) {
         double value = ft_metric_value(m, (ft_metric)k);
         if (value == value) ft_json_put(metrics, ft_metric_name((ft_metric)k), json_real(value), &failed);
     }
-    for (int k = 0; k < m->classes; k++) {
-        ft_json_append(classes, json_pack("{s:s, s:f, s:f, s:f, s:I}", "label", c->label_names[k], "precision", m->precision[k], "recall",
-                                          m->recall[k], "f1", m->f1[k], "support", (json_int_t)m->support[k]), &failed);
-        json_t *row = json_array();
-        for (int p = 0; p < m->classes; p++) ft_json_append(row, json_integer((json_int_t)m->confusion[k * m->classes + p]), &failed);
-        ft_json_append(confusion, row, &failed);
-    }
-    json_t *root = json_pack("{s:i, s:o, s:o, s:I, s:o, s:o, s:o}", "format_version", 1, "model", ft_json_text(c->path), "data", ft_json_text(data), "examples",
-                             (json_int_t)m->examples, "metrics", metrics, "classes", classes, "confusion", confusion);
+    json_t *root = json_pack("{s:i, s:o, s:o, s:I, s:o}", "format_version", 1, "model", ft_json_text(c->path), "data", ft_json_text(r->data), "examples",
+                             (json_int_t)m->examples, "metrics", metrics);
+    if (r->intervals) ft_json_put(root, "intervals", intervals_json(j, &failed), &failed);
+    if (m->support != NULL) put_classes(root, c, m, &failed);
     if (root != NULL && !failed) ft_json_write(stdout, root);
     json_decref(root);
     return root == NULL || failed ? ft_fail_memory(0, "the metrics") : FT_OK;
 }
 
-static void print_table(const ft_classifier *c, const ft_metrics *m) {
-    printf("examples      %lld\n", (long long)m->examples);
+static void print_table(const ft_classifier *c, const eval_request *r, const judgement *j) {
+    const ft_metrics *m = &j->metrics;
+    printf("examples           %lld\n", (long long)m->examples);
     for (int k = 0; k < FT_METRIC_COUNT; k++) {
         double value = ft_metric_value(m, (ft_metric)k);
-        if (value == value) printf("%-13s %.4f\n", ft_metric_name((ft_metric)k), value);
+        if (value != value) continue;
+        printf("%-18s %.4f", ft_metric_name((ft_metric)k), value);
+        if (r->intervals) printf("  [%.4f, %.4f]", j->low[k], j->high[k]);
+        printf("\n");
     }
+    if (r->intervals) printf("[%.0f%% intervals of %d bootstrap rounds]\n", 100 * confidence_level, BOOTSTRAP_ROUNDS);
+    if (m->support == NULL) return;
     printf("\n%-24s %9s %9s %9s %9s\n", "class", "precision", "recall", "F1", "support");
     for (int k = 0; k < m->classes; k++)
         printf("%-24s %9.4f %9.4f %9.4f %9lld\n", c->label_names[k], m->precision[k], m->recall[k], m->f1[k], (long long)m->support[k]);
 }
 
-static ft_status evaluate(ft_classifier *c, const char *data, ft_format format, bool json) {
+static ft_status judge(const ft_classifier *c, const eval_request *r, const ft_scores *scores, judgement *j) {
+    FT_TRY(ft_metrics_compute(scores, &j->metrics));
+    if (!r->intervals) return FT_OK;
+    return ft_metrics_bootstrap(scores, BOOTSTRAP_ROUNDS, (uint64_t)c->options.train.seed, confidence_level, j->low, j->high);
+}
+
+static ft_status evaluate(ft_classifier *c, const eval_request *r) {
     ft_table table = {0};
     ft_dataset set = {0};
-    ft_metrics metrics = {0};
+    judgement j = {0};
     float *logits = NULL, *losses = NULL;
-    const ft_table_request request = ft_classifier_request(c, format, FT_LABEL_REQUIRED);
+    const ft_table_request request = ft_classifier_request(c, r->format, FT_LABEL_REQUIRED);
     ft_status status;
-    FT_TRY_GOTO(ft_table_read(data, &request, &table), done);
-    FT_TRY_GOTO(ft_dataset_build(&table, data, c->tokenizer, c->max_length, &c->labels, NULL, &set, NULL), done);
+    FT_TRY_GOTO(ft_table_read(r->data, &request, &table), done);
+    FT_TRY_GOTO(ft_dataset_build(&table, r->data, c->tokenizer, c->max_length, &c->labels, NULL, &set, NULL), done);
     logits = ft_calloc((size_t)set.examples * (size_t)c->labels.count, sizeof *logits, "logits");
     losses = ft_calloc((size_t)set.examples, sizeof *losses, "losses");
     status = logits && losses ? FT_OK : FT_NO_MEMORY;
     if (status != FT_OK) goto done;
     FT_TRY_GOTO(ft_classifier_predict(c, &set, logits, losses), done);
-    FT_TRY_GOTO(ft_metrics_compute(logits, set.examples, c->labels.count, set.label, losses, &metrics), done);
-    if (json) status = print_json(c, data, &metrics);
-    else print_table(c, &metrics);
+    const ft_scores scores = {.task = FT_TASK_SINGLE_LABEL, .n = set.examples, .outputs = c->labels.count, .logits = logits, .labels = set.label,
+                              .targets = set.target, .losses = losses};
+    FT_TRY_GOTO(judge(c, r, &scores, &j), done);
+    if (r->json) status = print_json(c, r, &j);
+    else print_table(c, r, &j);
     if (status == FT_OK && fflush(stdout) != 0) status = ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
 done:
     free(logits);
     free(losses);
-    ft_metrics_free(&metrics);
+    ft_metrics_free(&j.metrics);
     ft_dataset_free(&set);
     ft_table_free(&table);
     return status;
@@ -70,20 +117,19 @@ done:
 ft_status ft_command_eval(int argc, char **argv) {
     ft_arena arena = {0};
     ft_words words;
-    const char *data = NULL, *format_name = "auto";
-    ft_format format = FT_FORMAT_AUTO;
-    bool json = false;
-    const ft_flag flags[] = {{"--data", &data, NULL}, {"--format", &format_name, NULL}, {"--json", NULL, &json}};
+    const char *format_name = "auto";
+    eval_request r = {.data = NULL};
+    const ft_flag flags[] = {{"--data", &r.data, NULL}, {"--format", &format_name, NULL}, {"--json", NULL, &r.json}, {"--ci", NULL, &r.intervals}};
     ft_status status = ft_parse_words("eval", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
-    if (status == FT_OK && (words.plain_count != 1 || data == NULL)) {
+    if (status == FT_OK && (words.plain_count != 1 || r.data == NULL)) {
         status = ft_fail(FT_INVALID, "eval", words.plain_count != 1 ? "give one run or model directory" : "--data is missing");
-        ft_hint("ftengine eval RUN|MODEL_DIR --data FILE|-");
+        ft_hint("ftengine eval RUN|MODEL_DIR --data FILE|- [--ci]");
     }
-    if (status == FT_OK) status = ft_parse_format(format_name, false, &format);
+    if (status == FT_OK) status = ft_parse_format(format_name, false, &r.format);
     if (status == FT_OK) {
         ft_classifier classifier;
         status = ft_classifier_open(words.plain[0], words.override_count, words.overrides, &classifier);
-        if (status == FT_OK) status = evaluate(&classifier, data, format, json);
+        if (status == FT_OK) status = evaluate(&classifier, &r);
         ft_error error;
         ft_error_save(&error);
         ft_status closed = ft_classifier_close(&classifier);

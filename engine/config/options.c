@@ -49,15 +49,41 @@ static const ft_option_choice format_choices[] = {
 static const ft_option_choice precision_choices[] = {{"fp32", FT_PRECISION_FP32}, {"float32", FT_PRECISION_FP32}, {NULL, 0}};
 static const ft_option_choice strategy_choices[] = {
     {"epoch", FT_EVAL_EPOCH}, {"steps", FT_EVAL_STEPS}, {"no", FT_EVAL_NO}, {NULL, 0}};
-static const ft_option_choice metric_choices[] = {{"loss", FT_METRIC_LOSS},
-                                           {"accuracy", FT_METRIC_ACCURACY},
-                                           {"f1_macro", FT_METRIC_F1_MACRO},
-                                           {"f1_micro", FT_METRIC_F1_MICRO},
-                                           {"f1_binary", FT_METRIC_F1_BINARY},
-                                           {"f1", FT_METRIC_F1_BINARY},
-                                           {"matthews", FT_METRIC_MATTHEWS},
-                                           {"matthews_correlation", FT_METRIC_MATTHEWS},
-                                           {NULL, 0}};
+static const ft_option_choice metric_choices[] = {
+    {"loss", FT_METRIC_LOSS},
+    {"accuracy", FT_METRIC_ACCURACY},
+    {"balanced_accuracy", FT_METRIC_BALANCED_ACCURACY},
+    {"precision_macro", FT_METRIC_PRECISION_MACRO},
+    {"precision_micro", FT_METRIC_PRECISION_MICRO},
+    {"precision_weighted", FT_METRIC_PRECISION_WEIGHTED},
+    {"precision_binary", FT_METRIC_PRECISION_BINARY},
+    {"precision", FT_METRIC_PRECISION_BINARY},
+    {"recall_macro", FT_METRIC_RECALL_MACRO},
+    {"recall_micro", FT_METRIC_RECALL_MICRO},
+    {"recall_weighted", FT_METRIC_RECALL_WEIGHTED},
+    {"recall_binary", FT_METRIC_RECALL_BINARY},
+    {"recall", FT_METRIC_RECALL_BINARY},
+    {"f1_macro", FT_METRIC_F1_MACRO},
+    {"f1_micro", FT_METRIC_F1_MICRO},
+    {"f1_weighted", FT_METRIC_F1_WEIGHTED},
+    {"f1_binary", FT_METRIC_F1_BINARY},
+    {"f1", FT_METRIC_F1_BINARY},
+    {"matthews", FT_METRIC_MATTHEWS},
+    {"matthews_correlation", FT_METRIC_MATTHEWS},
+    {"cohen_kappa", FT_METRIC_COHEN_KAPPA},
+    {"auroc", FT_METRIC_AUROC},
+    {"roc_auc", FT_METRIC_AUROC},
+    {"average_precision", FT_METRIC_AVERAGE_PRECISION},
+    {"log_loss", FT_METRIC_LOG_LOSS},
+    {"brier", FT_METRIC_BRIER},
+    {"ece", FT_METRIC_ECE},
+    {"pearson", FT_METRIC_PEARSON},
+    {"spearman", FT_METRIC_SPEARMAN},
+    {"mse", FT_METRIC_MSE},
+    {"rmse", FT_METRIC_RMSE},
+    {"mae", FT_METRIC_MAE},
+    {"r2", FT_METRIC_R2},
+    {NULL, 0}};
 static const ft_option_choice exists_choices[] = {
     {"new", FT_EXISTS_NEW}, {"resume", FT_EXISTS_RESUME}, {"error", FT_EXISTS_ERROR}, {NULL, 0}};
 static const ft_option_choice device_choices[] = {{"auto", 0}, {"cpu", 0}, {NULL, 0}};
@@ -436,4 +462,10 @@ const char *ft_metric_name(ft_metric metric) {
     return "?";
 }
 
-bool ft_metric_greater_is_better(ft_metric metric) { return metric != FT_METRIC_LOSS; }
+bool ft_metric_greater_is_better(ft_metric metric) {
+    switch (metric) {
+    case FT_METRIC_LOSS: case FT_METRIC_LOG_LOSS: case FT_METRIC_BRIER: case FT_METRIC_ECE: case FT_METRIC_MSE: case FT_METRIC_RMSE:
+    case FT_METRIC_MAE: return false;
+    default: return true;
+    }
+}

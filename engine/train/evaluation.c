@@ -41,7 +41,14 @@ static ft_status judge(ft_trainer *t, ft_split split, float **logits, ft_metrics
         status = ft_predict_dataset(&t->model, data, ft_eval_limits(t->config, t->plan.capacity), t->eval_capacity, *logits, losses, show, &p);
     ft_status_line("%s", "");
     if (status == FT_OK)
-        status = ft_metrics_compute(*logits, data->examples, t->labels.count, data->label, losses, metrics);
+        status = ft_metrics_compute(&(ft_scores){.task = t->task,
+                                                 .n = data->examples,
+                                                 .outputs = t->labels.count,
+                                                 .logits = *logits,
+                                                 .labels = data->label,
+                                                 .targets = data->target,
+                                                 .losses = losses},
+                                    metrics);
     free(losses);
     t->state.seconds_eval += ft_now() - before;
     return status;
@@ -49,6 +56,7 @@ static ft_status judge(ft_trainer *t, ft_split split, float **logits, ft_metrics
 
 // By how much `value` is better than the best so far; infinite for the first.
 static double gain_of(const ft_trainer *t, double value) {
+    if (isnan(value)) return -INFINITY; // auroc of one class, say
     if (t->state.best_step < 0) return INFINITY;
     return ft_metric_greater_is_better(t->config->eval.metric) ? value - t->state.best_value : t->state.best_value - value;
 }
@@ -60,6 +68,9 @@ ft_status ft_trainer_evaluate(ft_trainer *t, bool *stop) {
     if (status != FT_OK) goto done;
     double value = ft_metric_value(&metrics, t->config->eval.metric);
     double gain = gain_of(t, value);
+    if (isnan(value))
+        ft_warn("%s does not exist on %s (a class without examples, or constant numbers): this step cannot be the best",
+                ft_metric_name(t->config->eval.metric), t->split[FT_SPLIT_VALIDATION].path);
     bool best = gain > 0; // any improvement is the best model; patience asks for more than min_delta
     FT_TRY_GOTO(ft_run_log_eval(t, &metrics), done);
     ft_progress_eval(t, &metrics, best);

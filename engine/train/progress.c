@@ -4,6 +4,7 @@
 #include "kernels/log.h"
 
 #include <math.h>
+#include <string.h>
 #include <time.h>
 
 double ft_now(void) {
@@ -59,15 +60,55 @@ void ft_progress_log(const ft_trainer *t, double loss) {
             duration_text(remaining_seconds(t), eta));
 }
 
-void ft_progress_eval(const ft_trainer *t, const ft_metrics *m, bool best) {
-    ft_info("evaluation at step %lld  loss %.4f  accuracy %.4f  F1 macro %.4f  Matthews %.4f%s", (long long)t->state.step, m->loss,
-            m->accuracy, m->f1_macro, m->matthews, best ? "  best so far" : "");
+// The figures that people look at first: four that every task of the kind has, and what decides if it is none of them.
+enum { SHOWN = 5 };
+static int shown_metrics(const ft_trainer *t, ft_metric shown[SHOWN]) {
+    static const ft_metric of_task[][4] = {
+        [FT_TASK_SINGLE_LABEL] = {FT_METRIC_LOSS, FT_METRIC_ACCURACY, FT_METRIC_F1_MACRO, FT_METRIC_MATTHEWS},
+        [FT_TASK_MULTI_LABEL] = {FT_METRIC_LOSS, FT_METRIC_F1_MICRO, FT_METRIC_F1_MACRO, FT_METRIC_AVERAGE_PRECISION},
+        [FT_TASK_REGRESSION] = {FT_METRIC_LOSS, FT_METRIC_PEARSON, FT_METRIC_SPEARMAN, FT_METRIC_MAE}};
+    bool among = false;
+    for (int i = 0; i < 4; i++) {
+        shown[i] = of_task[t->task][i];
+        among = among || shown[i] == t->config->eval.metric;
+    }
+    shown[4] = t->config->eval.metric;
+    return among ? 4 : 5;
 }
 
-static void table_row(const char *name, const double *values, bool present) {
-    if (!present) return;
-    ft_info("  %-12s %8.4f %10.4f %10.4f %10.4f", name, values[FT_METRIC_LOSS], values[FT_METRIC_ACCURACY], values[FT_METRIC_F1_MACRO],
-            values[FT_METRIC_MATTHEWS]);
+static const char *title_of(ft_metric metric) {
+    switch (metric) {
+    case FT_METRIC_F1_MACRO: return "F1 macro";
+    case FT_METRIC_F1_MICRO: return "F1 micro";
+    case FT_METRIC_MATTHEWS: return "Matthews";
+    case FT_METRIC_PEARSON: return "Pearson";
+    case FT_METRIC_SPEARMAN: return "Spearman";
+    case FT_METRIC_AVERAGE_PRECISION: return "avg. precision";
+    default: return ft_metric_name(metric);
+    }
+}
+
+void ft_progress_eval(const ft_trainer *t, const ft_metrics *m, bool best) {
+    ft_metric shown[SHOWN];
+    int count = shown_metrics(t, shown), used = 0;
+    char line[200] = "";
+    for (int i = 0; i < count && used < (int)sizeof line; i++)
+        used += snprintf(line + used, sizeof line - (size_t)used, "  %s %.4f", title_of(shown[i]), ft_metric_value(m, shown[i]));
+    ft_info("evaluation at step %lld%s%s", (long long)t->state.step, line, best ? "  best so far" : "");
+}
+
+// values NULL: the titles.
+static void table_row(const ft_trainer *t, const char *name, const double *values) {
+    ft_metric shown[SHOWN];
+    int count = shown_metrics(t, shown), used = 0;
+    char line[200] = "";
+    for (int i = 0; i < count && used < (int)sizeof line; i++) {
+        const char *title = title_of(shown[i]);
+        int width = strlen(title) > 9 ? (int)strlen(title) + 1 : i == 0 ? 8 : 10;
+        if (values == NULL) used += snprintf(line + used, sizeof line - (size_t)used, " %*s", width, title);
+        else used += snprintf(line + used, sizeof line - (size_t)used, " %*.4f", width, values[shown[i]]);
+    }
+    ft_info("  %-12s%s", name, line);
 }
 
 void ft_progress_end(const ft_trainer *t, ft_status outcome) {
@@ -75,12 +116,10 @@ void ft_progress_end(const ft_trainer *t, ft_status outcome) {
     if (outcome != FT_OK) return;
     char time[24], memory[24];
     ft_memory_counters c = ft_memory_read(t->memory);
-    double test[FT_METRIC_COUNT] = {0};
-    for (int k = 0; t->have_test_metrics && k < FT_METRIC_COUNT; k++) test[k] = ft_metric_value(&t->test_metrics, (ft_metric)k);
     ft_info("%s", "");
-    if (t->state.best_step >= 0 || t->have_test_metrics) ft_info("  %-12s %8s %10s %10s %10s", "", "loss", "accuracy", "F1 macro", "Matthews");
-    table_row("validation", t->state.best_metrics, t->state.best_step >= 0);
-    table_row("test", test, t->have_test_metrics);
+    if (t->state.best_step >= 0 || t->have_test_metrics) table_row(t, "", NULL);
+    if (t->state.best_step >= 0) table_row(t, "validation", t->state.best_metrics);
+    if (t->have_test_metrics) table_row(t, "test", t->test_metrics.value);
     if (t->state.best_step >= 0)
         ft_info("  best step    %lld of %lld by %s%s", (long long)t->state.best_step, (long long)t->state.step,
                 ft_metric_name(t->config->eval.metric), t->state.stopped_early ? " (stopped early)" : "");

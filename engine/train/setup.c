@@ -96,7 +96,7 @@ static ft_status check_task(const ft_trainer *t) {
         ft_hint("data.label_column names the column of the labels");
         return FT_INVALID;
     }
-    return ft_metric_check(c->eval.metric, t->labels.count);
+    return ft_metric_check(c->eval.metric, t->task, t->labels.count);
 }
 
 static ft_status tokenise(ft_trainer *t) {
@@ -285,6 +285,7 @@ ft_status ft_trainer_open(const ft_config *config, const ft_trainer_source *sour
     memset(t, 0, sizeof *t);
     t->config = t->asked = config;
     t->without_data = source->without_data;
+    t->task = FT_TASK_SINGLE_LABEL;
     t->state.best_step = -1;
     t->order_epoch = -1;
     t->dir_lock = -1;

@@ -61,6 +61,7 @@ typedef struct ft_trainer {
     const char *tokenizer_dir; // the model's, or model.stand_in_tokenizer
     ft_model_config model_config;
     ft_split_data split[FT_SPLITS];
+    ft_task task;
     ft_labels labels;          // as the data spell them
     const char *const *label_names; // as the saved model names them
     int max_length;

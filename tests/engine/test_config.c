@@ -501,11 +501,17 @@ static void test_nearest(void **state) {
 }
 
 static void test_metrics(void **state) {
-    static const char *const names[FT_METRIC_COUNT] = {"loss",     "accuracy",  "f1_macro",
-                                                       "f1_micro", "f1_binary", "matthews"};
+    static const char *const names[FT_METRIC_COUNT] = {
+        "loss",         "accuracy",     "balanced_accuracy", "precision_macro", "precision_micro", "precision_weighted", "precision_binary",
+        "recall_macro", "recall_micro", "recall_weighted",   "recall_binary",   "f1_macro",        "f1_micro",           "f1_weighted",
+        "f1_binary",    "matthews",     "cohen_kappa",       "auroc",           "average_precision", "log_loss",         "brier",
+        "ece",          "pearson",      "spearman",          "mse",             "rmse",            "mae",                "r2"};
+    static const char lower[] = " loss log_loss brier ece mse rmse mae ";
     for (int i = 0; i < FT_METRIC_COUNT; i++) {
         assert_string_equal(ft_metric_name((ft_metric)i), names[i]);
-        assert_int_equal(ft_metric_greater_is_better((ft_metric)i), i != FT_METRIC_LOSS);
+        char word[40];
+        snprintf(word, sizeof word, " %s ", names[i]);
+        assert_int_equal(ft_metric_greater_is_better((ft_metric)i), strstr(lower, word) == NULL);
     }
     assert_string_equal(ft_metric_name(FT_METRIC_COUNT), "?");
 }
