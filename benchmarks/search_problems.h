@@ -14,6 +14,7 @@ typedef struct asker {
     ft_sampler *sampler;
     ft_trials *trials;
     int64_t number;
+    uint64_t instance; // which one of a random family
     ft_arena *arena;
     ft_status status;
     double constraints[MOST_CONSTRAINTS]; // <= 0 is feasible
@@ -34,5 +35,8 @@ typedef struct problem {
 
 extern const problem problems[];
 extern const int problem_count;
+// What settings were chosen on; never reported.
+extern const problem training_problems[];
+extern const int training_problem_count;
 
 #endif

@@ -1,6 +1,7 @@
 // search_quality.c - ftengine's side of search_quality.py, as lines of JSON:
 //     search_quality check                          a few random trials of every problem: spaces, values, constraints
 //     search_quality run SETTINGS SEEDS TRIALS [PROBLEM...]   the best feasible value after 50, 200, 1000, ... trials
+//     search_quality train SETTINGS SEEDS TRIALS [PROBLEM...] the same of the problems that settings are chosen on
 // SETTINGS is "default" or a list such as "branch_split=1,quasi_startup=1,group=1,multivariate=0".
 #include "benchmarks/search_problems.h"
 #include "hpo/storage/distribution_json.h"
@@ -50,9 +51,9 @@ int ask_choice(asker *a, const char *name, int count, const char *const *texts) 
 
 void constrain(asker *a, double value) { a->constraints[a->constraint_count++] = value; }
 
-static ft_status one_trial(const problem *p, ft_sampler *sampler, ft_trials *trials, ft_arena *arena, double *value,
-                           bool *feasible) {
-    asker a = {.sampler = sampler, .trials = trials, .arena = arena};
+static ft_status one_trial(const problem *p, uint64_t instance, ft_sampler *sampler, ft_trials *trials, ft_arena *arena,
+                           double *value, bool *feasible) {
+    asker a = {.sampler = sampler, .trials = trials, .arena = arena, .instance = instance};
     FT_TRY(ft_trials_append(trials, FT_RUNNING, &a.number));
     *value = p->value(&a);
     FT_TRY(a.status);
@@ -86,7 +87,7 @@ static ft_status with_sampler(const problem *p, const ft_sampler_options *option
     for (int n = 1, mark = 0; status == FT_OK && n <= count; n++) {
         double value;
         bool feasible;
-        status = one_trial(p, sampler, trials, &arena, &value, &feasible);
+        status = one_trial(p, options->seed, sampler, trials, &arena, &value, &feasible);
         ft_arena_free(&arena);
         if (status == FT_OK && feasible && value < best) best = value;
         if (n != marks[mark]) continue;
@@ -141,17 +142,17 @@ static ft_status settings_of(char *text, ft_sampler_options *options) {
     return FT_OK;
 }
 
-static ft_status run(int argc, char **argv) {
+static ft_status run(const problem *list, int count, int argc, char **argv) {
     ft_sampler_options options;
     FT_TRY(settings_of(argv[0], &options));
     int seeds = atoi(argv[1]), trials = atoi(argv[2]);
     for (int seed = 0; seed < seeds; seed++)
-        for (int i = 0; i < problem_count; i++) {
+        for (int i = 0; i < count; i++) {
             bool wanted = argc == 3;
             for (int k = 3; k < argc; k++)
-                wanted = wanted || strcmp(argv[k], problems[i].name) == 0;
+                wanted = wanted || strcmp(argv[k], list[i].name) == 0;
             options.seed = (uint64_t)seed;
-            if (wanted) FT_TRY(study(&problems[i], &options, trials));
+            if (wanted) FT_TRY(study(&list[i], &options, trials));
         }
     return FT_OK;
 }
@@ -177,7 +178,7 @@ static ft_status check_problem(const problem *p, ft_sampler *sampler, ft_trials 
     for (int n = 0; status == FT_OK && n < CHECKED; n++) {
         double value;
         bool feasible;
-        status = one_trial(p, sampler, trials, &arena, &value, &feasible);
+        status = one_trial(p, 0, sampler, trials, &arena, &value, &feasible);
         ft_arena_free(&arena);
         if (status != FT_OK) break;
         const ft_trial *t = &trials->trial[n];
@@ -211,9 +212,11 @@ int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "check") == 0)
         status = check();
     else if (argc >= 5 && strcmp(argv[1], "run") == 0)
-        status = run(argc - 2, argv + 2);
+        status = run(problems, problem_count, argc - 2, argv + 2);
+    else if (argc >= 5 && strcmp(argv[1], "train") == 0)
+        status = run(training_problems, training_problem_count, argc - 2, argv + 2);
     else
-        ft_fail(FT_INVALID, argv[0], "usage: search_quality check | run SETTINGS SEEDS TRIALS [PROBLEM...]");
+        ft_fail(FT_INVALID, argv[0], "usage: search_quality check | run|train SETTINGS SEEDS TRIALS [PROBLEM...]");
     if (status != FT_OK) fprintf(stderr, "error: %s (%s)\n", ft_error_message(), ft_error_where());
     return (int)status;
 }
