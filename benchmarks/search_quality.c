@@ -113,6 +113,10 @@ static ft_status study(const problem *p, const ft_sampler_options *options, int 
 static ft_status set(ft_sampler_options *options, const char *key, int value) {
     if (strcmp(key, "branch_split") == 0)
         options->branch_split = value != 0;
+    else if (strcmp(key, "branch_joint") == 0)
+        options->branch_joint = value != 0;
+    else if (strcmp(key, "fine") == 0)
+        options->fine = value != 0 ? FT_SWITCH_ON : FT_SWITCH_OFF;
     else if (strcmp(key, "quasi_startup") == 0)
         options->quasi_startup = value != 0;
     else if (strcmp(key, "group") == 0)

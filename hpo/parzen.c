@@ -59,7 +59,14 @@ void ft_parzen_free(ft_parzen *p) {
 
 // ---- Kernels ----------------------------------------------------------------------------------------------------
 
-static int clip_for(int count) { return count + 2 < 100 ? count + 2 : 100; }
+// Kernels are at least 1/parts of the range wide.
+static int optuna_parts(int count) { return count + 2 < 100 ? count + 2 : 100; }
+
+int ft_parzen_fine_parts(int64_t trials) {
+    enum { MOST = 1000 };
+    int64_t parts = 3 * ((trials + 9) / 10 + 2);
+    return parts < MOST ? (int)parts : MOST;
+}
 
 static void set_kernel(ft_parzen_dimension *d, int k, double mu, double sigma) {
     d->mu[k] = mu;
@@ -80,14 +87,24 @@ static void set_kernel(ft_parzen_dimension *d, int k, double mu, double sigma) {
     d->group[k] = -1;
 }
 
-static double sigma_at(const ft_parzen_dimension *d, int count, int clip, int place) {
+// Of the cell around a transformed value.
+static double cell_width(const ft_parzen_dimension *d, double mu) {
+    double step = d->distribution->step, value = d->distribution->log ? exp(mu) : mu;
+    return d->distribution->log ? log((value + step / 2) / (value - step / 2)) : step;
+}
+
+static double sigma_at(const ft_parzen_dimension *d, int count, int parts, bool fine, int place) {
     double mu = d->mu[d->sorted[place]];
     double before = mu - (place > 0 ? d->mu[d->sorted[place - 1]] : d->low);
     double after = (place + 1 < count ? d->mu[d->sorted[place + 1]] : d->high) - mu;
     double sigma = before > after ? before : after;
     if (count >= 2 && place == 0) sigma = after;
     if (count >= 2 && place == count - 1) sigma = before;
-    double range = d->high - d->low, least = range / clip;
+    double range = d->high - d->low, least = range / parts;
+    if (fine && d->distribution->step > 0) {
+        double half_cell = 0.5 * cell_width(d, d->mu[d->sorted[place]]);
+        if (least < half_cell) least = half_cell;
+    }
     if (sigma < least) sigma = least;
     return sigma > range ? range : sigma;
 }
@@ -160,7 +177,7 @@ ft_status ft_parzen_build(ft_parzen *p, const double *observations, int count) {
     sort_key *places = ft_calloc((size_t)count + 1, sizeof *places, "a Parzen estimator");
     if (places == NULL) return FT_NO_MEMORY;
     p->count = count;
-    p->clip = clip_for(count);
+    p->parts = p->wanted > 0 ? p->wanted : optuna_parts(count);
     for (int i = 0; i < p->dimensions; i++) {
         ft_parzen_dimension *d = &p->dimension[i];
         for (int k = 0; k < count; k++) {
@@ -174,7 +191,7 @@ ft_status ft_parzen_build(ft_parzen *p, const double *observations, int count) {
         for (int s = 0; s < count; s++)
             d->sorted[s] = places[s].kernel;
         for (int s = 0; s < count; s++)
-            set_kernel(d, d->sorted[s], d->mu[d->sorted[s]], sigma_at(d, count, p->clip, s));
+            set_kernel(d, d->sorted[s], d->mu[d->sorted[s]], sigma_at(d, count, p->parts, p->fine, s));
     }
     free(places);
     set_weights(p);
@@ -183,10 +200,10 @@ ft_status ft_parzen_build(ft_parzen *p, const double *observations, int count) {
 
 // ---- One by one -------------------------------------------------------------------------------------------------
 
-static void regap(ft_parzen_dimension *d, int count, int clip, int place) {
+static void regap(ft_parzen_dimension *d, int count, int parts, bool fine, int place) {
     if (place < 0 || place >= count) return;
     int k = d->sorted[place];
-    double sigma = sigma_at(d, count, clip, place);
+    double sigma = sigma_at(d, count, parts, fine, place);
     if (sigma != d->sigma[k]) set_kernel(d, k, d->mu[k], sigma);
 }
 
@@ -223,7 +240,7 @@ ft_status ft_parzen_insert(ft_parzen *p, int position, const double *observation
         d->sorted[low] = position;
         d->sigma[position] = -1; // no sigma: regap sets it
         for (int s = low - 1; s <= low + 1; s++)
-            regap(d, n, p->clip, s);
+            regap(d, n, p->parts, p->fine, s);
     }
     p->count = n;
     return FT_OK;
@@ -249,8 +266,8 @@ void ft_parzen_remove(ft_parzen *p, int position) {
             else
                 d->sorted[kept++] = k - (k > position);
         }
-        regap(d, n, p->clip, place - 1);
-        regap(d, n, p->clip, place);
+        regap(d, n, p->parts, p->fine, place - 1);
+        regap(d, n, p->parts, p->fine, place);
     }
     p->count = n;
 }
@@ -266,26 +283,26 @@ void ft_parzen_refresh_like(ft_parzen *p, const ft_parzen *other) {
 }
 
 void ft_parzen_refresh(ft_parzen *p) {
-    int clip = clip_for(p->count);
+    int parts = p->wanted > 0 ? p->wanted : optuna_parts(p->count);
     for (int i = 0; i < p->dimensions; i++) {
         ft_parzen_dimension *d = &p->dimension[i];
         set_prior(d, p->count);
-        if (!numeric(d) || clip == p->clip) continue;
+        if (!numeric(d) || parts == p->parts) continue;
         for (int s = 0; s < p->count; s++)
-            regap(d, p->count, clip, s);
+            regap(d, p->count, parts, p->fine, s);
     }
-    p->clip = clip;
+    p->parts = parts;
     set_weights(p);
 }
 
 // ---- Drawing ----------------------------------------------------------------------------------------------------
 
-int ft_parzen_pick(const ft_parzen *p, double uniform) {
+int ft_parzen_pick(const ft_parzen *p, const double *weight, double uniform) {
     double total = 0, sum = 0;
     for (int k = 0; k <= p->count; k++)
-        total += p->weight[k];
+        total += weight[k];
     for (int k = 0; k < p->count; k++) {
-        sum += p->weight[k];
+        sum += weight[k];
         if (sum / total > uniform) return k;
     }
     return p->count;
@@ -333,20 +350,36 @@ double ft_parzen_log_sum(const double *terms, int count) {
     return ft_parzen_log_of_sums(sums, most);
 }
 
+// Adds the logarithm of every kernel in one dimension to terms [count + 1]; false where the point is in none.
+static bool add_kernels(const ft_parzen *p, int dimension, double value, double *terms) {
+    const ft_parzen_dimension *d = &p->dimension[dimension];
+    ft_parzen_cell cell = ft_parzen_cell_of(d, value);
+    if (!cell.inside) return false;
+    for (int k = 0; k <= p->count; k++) {
+        if (!numeric(d))
+            terms[k] += ft_parzen_choice(d, k, p->count, value);
+        else if (d->distribution->step == 0)
+            terms[k] += ft_parzen_continuous(d, k, cell.left);
+        else
+            terms[k] += ft_parzen_discrete(d, k, cell);
+    }
+    return true;
+}
+
 double ft_parzen_log_density(const ft_parzen *p, const double *point, double *scratch) {
     memcpy(scratch, p->log_weight, (size_t)(p->count + 1) * sizeof *scratch);
-    for (int i = 0; i < p->dimensions; i++) {
-        const ft_parzen_dimension *d = &p->dimension[i];
-        ft_parzen_cell cell = ft_parzen_cell_of(d, point[i]);
-        if (!cell.inside) return -INFINITY;
-        for (int k = 0; k <= p->count; k++) {
-            if (!numeric(d))
-                scratch[k] += ft_parzen_choice(d, k, p->count, point[i]);
-            else if (d->distribution->step == 0)
-                scratch[k] += ft_parzen_continuous(d, k, cell.left);
-            else
-                scratch[k] += ft_parzen_discrete(d, k, cell);
-        }
-    }
+    for (int i = 0; i < p->dimensions; i++)
+        if (!add_kernels(p, i, point[i], scratch)) return -INFINITY;
     return ft_parzen_log_sum(scratch, p->count + 1);
+}
+
+void ft_parzen_given(const ft_parzen *p, const double *point, const bool *known, double *weight) {
+    double most = -INFINITY;
+    memcpy(weight, p->log_weight, (size_t)(p->count + 1) * sizeof *weight);
+    for (int i = 0; i < p->dimensions; i++)
+        if (known[i]) add_kernels(p, i, point[i], weight); // outside of the range: no kernel is nearer than another
+    for (int k = 0; k <= p->count; k++)
+        most = weight[k] > most ? weight[k] : most;
+    for (int k = 0; k <= p->count; k++)
+        weight[k] = weight[k] < most - FT_PARZEN_CUT ? 0 : ft_parzen_exp(weight[k] - most);
 }

@@ -42,7 +42,10 @@ typedef struct ft_parzen {
     ft_parzen_dimension *dimension;
     int dimensions;
     int count, capacity;         // observations
-    int clip;                    // min(100, count + 2) of the sigmas at hand
+    int parts;                   // the sigmas at hand are at least range / parts
+    // What the caller sets, before the first observation and before each build or refresh:
+    bool fine;                   // sigmas of values with a step are at least half a step. Optuna: off
+    int wanted;                  // parts; 0: Optuna's min(100, count + 2)
     bool equal;                  // all weights 1 (several objectives, below)
     double *weight, *log_weight; // [count + 1], sum 1
     int weighted;                // count the weights are for, -1 = none yet
@@ -51,6 +54,10 @@ typedef struct ft_parzen {
 // An estimator with the prior alone. Distributions that are single are the caller's business.
 ft_status ft_parzen_init(ft_parzen *parzen, const ft_distribution *const *distributions, int dimensions, bool equal);
 void ft_parzen_free(ft_parzen *parzen); // {0} is fine
+
+// `wanted` of good trials for kernels finer than Optuna's, by the number of good and other trials together. Optuna's are
+// never narrower than range / 27 there: 25 good trials are all there will be.
+int ft_parzen_fine_parts(int64_t trials);
 
 // All at once: observations [count][dimensions], internal values, oldest first.
 ft_status ft_parzen_build(ft_parzen *parzen, const double *observations, int count);
@@ -61,8 +68,11 @@ void ft_parzen_refresh(ft_parzen *parzen);
 // The same; weights are copied from an estimator of as many observations, which saves a logarithm each.
 void ft_parzen_refresh_like(ft_parzen *parzen, const ft_parzen *other);
 
-// The kernel that a uniform number picks, and the value (internal, a legal one) that another draws from it.
-int ft_parzen_pick(const ft_parzen *parzen, double uniform);
+// The weights of the kernels once some dimensions of a point are known: weight [count + 1] times the density of the
+// kernel there, up to a common factor. `known` [dimensions].
+void ft_parzen_given(const ft_parzen *parzen, const double *point, const bool *known, double *weight);
+// The kernel that a uniform number picks by these weights [count + 1], whatever their sum; and the value (internal, a legal one) that another draws from it.
+int ft_parzen_pick(const ft_parzen *parzen, const double *weight, double uniform);
 double ft_parzen_draw(const ft_parzen *parzen, int dimension, int kernel, double uniform);
 
 // Log density at `point` [dimensions], internal values. `scratch` has room for count + 1.

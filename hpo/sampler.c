@@ -20,7 +20,8 @@ struct ft_sampler {
 
 ft_sampler_options ft_sampler_defaults(void) {
     return (ft_sampler_options){
-        .kind = FT_SAMPLER_TPE, .startup_trials = 10, .candidates = 24, .multivariate = FT_SWITCH_AUTO, .constant_liar = true};
+        .kind = FT_SAMPLER_TPE, .startup_trials = 10, .candidates = 24, .multivariate = FT_SWITCH_AUTO,
+        .fine = FT_SWITCH_OFF, .constant_liar = true};
 }
 
 ft_status ft_sampler_new(const ft_sampler_options *options, ft_trials *trials, ft_sampler **out) {
@@ -66,7 +67,10 @@ static ft_status tpe(ft_sampler *s, int64_t number, const ft_subspace *subspace,
                               .candidates = s->options.candidates,
                               .constant_liar = s->options.constant_liar,
                               .announced = multivariate(s),
-                              .branch_split = s->options.branch_split};
+                              .branch_split = s->options.branch_split,
+                              .given = s->options.branch_joint,
+                              .fine = s->options.fine == FT_SWITCH_ON ||
+                                      (s->options.fine == FT_SWITCH_AUTO && s->trials->objectives == 1)};
     if (s->cache == NULL) return ft_tpe_suggest(s->trials, &options, number, subspace, values);
     return ft_tpe_cache_suggest(s->cache, s->trials, &options, number, subspace, values);
 }
@@ -160,11 +164,31 @@ double ft_halton(uint64_t seed, const char *name, int dimension, int64_t index) 
     return value < 1 ? value : 0x1.fffffffffffffp-1;
 }
 
+// With the rest of its branch, which waits as the joint sample does. *drawn = false: no finished trial was there yet.
+static ft_status draw_branch(ft_sampler *s, int64_t number, int name, int distribution, double *value, bool *drawn) {
+    ft_subspace subspace;
+    ft_status status = ft_subspaces_branch(&s->subspaces, s->trials, number, name, distribution, &subspace);
+    double *values = subspace.count > 0 ? ft_calloc((size_t)subspace.count, sizeof *values, "a suggestion") : NULL;
+    *drawn = values != NULL;
+    if (status == FT_OK && subspace.count > 0) status = *drawn ? tpe(s, number, &subspace, values) : FT_NO_MEMORY;
+    for (int i = 0; status == FT_OK && i < subspace.count; i++) {
+        if (subspace.name[i] == name) *value = values[i];
+        if (ft_trial_find_param(&s->trials->trial[number], subspace.name[i]) == NULL)
+            status = ft_trials_set_relative(s->trials, number, subspace.name[i], subspace.distribution[i], values[i]);
+    }
+    ft_subspace_free(&subspace);
+    free(values);
+    return status;
+}
+
 static ft_status draw_alone(ft_sampler *s, int64_t number, int name, int distribution, double *value) {
     const char *text = s->trials->names.name[name];
     const ft_distribution *d = s->trials->distributions[distribution];
     bool searches = s->options.kind == FT_SAMPLER_TPE;
     if (searches && s->trials->finished >= s->options.startup_trials) {
+        bool drawn = false;
+        if (s->options.branch_joint && multivariate(s)) FT_TRY(draw_branch(s, number, name, distribution, value, &drawn));
+        if (drawn) return FT_OK;
         ft_subspace alone = {.count = 1, .name = &name, .distribution = &distribution};
         return tpe(s, number, &alone, value);
     }

@@ -6,7 +6,8 @@
 // (ft_trials_set_param) before the next question. Fixed values of enqueued trials are the study's: it does not ask for
 // them.
 //
-// A suggestion is a function of seed, trial number, names and history: a killed and resumed study repeats bit for bit.
+// A suggestion is a function of seed, trial number, names and history (with branch_joint also of the values that the
+// trial has by then): a killed and resumed study repeats bit for bit.
 #ifndef FT_HPO_SAMPLER_H
 #define FT_HPO_SAMPLER_H
 
@@ -35,8 +36,11 @@ typedef struct ft_sampler_options {
     int candidates;
     ft_switch multivariate; // AUTO: on for one objective
     bool group;             // joint within the parts of a conditional space; switches multivariate on
+    ft_switch fine;         // narrower kernels, see tpe.h; AUTO: for one objective. OFF = Optuna
     bool constant_liar;     // running trials of others count as bad
     bool branch_split;      // see tpe.h; off = Optuna
+    bool branch_joint;      // what a joint sample leaves out is drawn with all that always comes with it, to go with
+                            // the values that the trial has; multivariate only. Off = Optuna: each alone
     bool plain;             // nothing kept from trial to trial: slow, the same answers
     // GRID only
     const ft_grid_axis *axes;

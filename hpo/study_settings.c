@@ -44,6 +44,10 @@ ft_status ft_tuning_sampler(ft_tuning *t, ft_trials *trials, ft_sampler **out) {
     options.group = c->study.group;
     options.constant_liar = c->study.constant_liar;
     options.branch_split = c->study.branch_split;
+    options.branch_joint = c->study.branch_joint;
+    options.fine = strcmp(c->study.bandwidth, "auto") == 0   ? FT_SWITCH_AUTO
+                   : strcmp(c->study.bandwidth, "fine") == 0 ? FT_SWITCH_ON
+                                                             : FT_SWITCH_OFF;
     if (options.kind == FT_SAMPLER_GRID) FT_TRY(grid_axes(t, &options));
     return ft_sampler_new(&options, trials, out);
 }

@@ -8,9 +8,13 @@ typedef struct ft_subspace_name {
     int distribution;      // of that trial
     bool mixed;            // seen with several distributions
     int group;
+    ft_trial_param *companions; // every finished trial with this name has these too, with these distributions; the name
+    int companion_count;        // itself among them. Values mean nothing
 } name_state;
 
 void ft_subspaces_free(ft_subspaces *s) {
+    for (int n = 0; n < s->name_count; n++)
+        free(s->names[n].companions);
     free(s->names);
     free(s->seen);
     *s = (ft_subspaces){0};
@@ -48,8 +52,28 @@ static void regroup(ft_subspaces *s, const ft_trial *trial) {
     }
 }
 
-static void take_in(ft_subspaces *s, const ft_trial *trial) {
+static ft_status keep_companions(name_state *state, const ft_trial *trial) {
+    if (state->trials == 0) {
+        state->companions = ft_calloc((size_t)trial->param_count, sizeof *state->companions, "parameters");
+        if (state->companions == NULL) return FT_NO_MEMORY;
+        memcpy(state->companions, trial->params, (size_t)trial->param_count * sizeof *state->companions);
+        state->companion_count = trial->param_count;
+        return FT_OK;
+    }
+    int kept = 0;
+    for (int i = 0; i < state->companion_count; i++) {
+        const ft_trial_param *there = ft_trial_find_param(trial, state->companions[i].name);
+        if (there != NULL && there->distribution == state->companions[i].distribution)
+            state->companions[kept++] = state->companions[i];
+    }
+    state->companion_count = kept;
+    return FT_OK;
+}
+
+static ft_status take_in(ft_subspaces *s, const ft_trial *trial) {
     regroup(s, trial);
+    for (int i = 0; i < trial->param_count; i++)
+        FT_TRY(keep_companions(&s->names[trial->params[i].name], trial));
     for (int i = 0; i < trial->param_count; i++) {
         name_state *state = &s->names[trial->params[i].name];
         int distribution = trial->params[i].distribution;
@@ -61,6 +85,7 @@ static void take_in(ft_subspaces *s, const ft_trial *trial) {
         state->trials++;
     }
     s->finished++;
+    return FT_OK;
 }
 
 ft_status ft_subspaces_update(ft_subspaces *s, const ft_trials *trials) {
@@ -84,7 +109,7 @@ ft_status ft_subspaces_update(ft_subspaces *s, const ft_trials *trials) {
         const ft_trial *trial = &trials->trial[i];
         if (!s->seen[i] && ft_trial_finished(trial->state)) {
             s->seen[i] = true;
-            if (trial->state != FT_FAIL) take_in(s, trial);
+            if (trial->state != FT_FAIL) FT_TRY(take_in(s, trial));
         }
         in_front = in_front && s->seen[i];
         if (in_front) s->first_unseen = i + 1;
@@ -123,6 +148,21 @@ ft_status ft_subspaces_group(const ft_subspaces *s, const ft_trials *trials, int
     *out = (ft_subspace){0};
     for (int n = 0; n < s->name_count; n++)
         if (s->names[n].trials > 0 && s->names[n].group == group) FT_TRY(add(out, trials, n, s->names[n].distribution));
+    return FT_OK;
+}
+
+ft_status ft_subspaces_branch(const ft_subspaces *s, const ft_trials *trials, int64_t number, int name,
+                              int distribution, ft_subspace *out) {
+    *out = (ft_subspace){0};
+    if (name >= s->name_count || s->names[name].trials == 0) return FT_OK;
+    const name_state *state = &s->names[name];
+    bool same = false;
+    for (int i = 0; i < state->companion_count; i++)
+        same = same || (state->companions[i].name == name && state->companions[i].distribution == distribution);
+    for (int i = 0; same && i < state->companion_count; i++) {
+        const ft_trial_param *c = &state->companions[i], *known = ft_trial_find_param(&trials->trial[number], c->name);
+        if (known == NULL || known->distribution == c->distribution) FT_TRY(add(out, trials, c->name, c->distribution));
+    }
     return FT_OK;
 }
 

@@ -28,6 +28,11 @@ void ft_subspaces_free(ft_subspaces *subspaces);
 // subspaces->groups says how many groups there are. The result may be empty; free it.
 ft_status ft_subspaces_joint(const ft_subspaces *subspaces, const ft_trials *trials, ft_subspace *out);
 ft_status ft_subspaces_group(const ft_subspaces *subspaces, const ft_trials *trials, int group, ft_subspace *out);
+// What is drawn together when trial `number` asks for `name` and it is in none of these: the parameters that every
+// finished trial with this name has, always with one distribution, this one among them. Empty when no finished trial
+// has the name, or when it came with other distributions.
+ft_status ft_subspaces_branch(const ft_subspaces *subspaces, const ft_trials *trials, int64_t number, int name,
+                              int distribution, ft_subspace *out);
 void ft_subspace_free(ft_subspace *subspace);
 
 // The values of a trial in this subspace; false when it lacks one. With `announced`, what a RUNNING trial has drawn but

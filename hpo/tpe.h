@@ -14,11 +14,16 @@ typedef struct ft_tpe_options {
     bool announced;     // ... with what they drew jointly and have not asked for yet (multivariate)
     bool branch_split;  // good and bad are told apart among the trials that have these parameters, not among all, so
                        // that a rare branch of a space learns from its own trials. Optuna: off
+    bool given;        // parameters of the subspace that the trial has already keep their values, and the others are
+                       // drawn to go with them. Optuna: off
+    bool fine;         // kernels of good trials become narrower with the trials, see ft_parzen_fine_parts. Optuna: off
 } ft_tpe_options;
 
 // The two estimators of a subspace for trial `number`. Free both.
 ft_status ft_tpe_estimators(const ft_trials *trials, const ft_tpe_options *options, int64_t number,
                             const ft_subspace *subspace, ft_parzen *below, ft_parzen *above);
+// The least width of the kernels of good trials, for so many good and other ones.
+void ft_tpe_set_width(const ft_tpe_options *options, ft_parzen *below, int good, int others);
 // points [candidates][subspace->count] from `below`, a function of seed, number and names.
 ft_status ft_tpe_draw(const ft_trials *trials, const ft_tpe_options *options, int64_t number,
                       const ft_subspace *subspace, const ft_parzen *below, double *points);

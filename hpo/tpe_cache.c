@@ -75,7 +75,8 @@ void ft_tpe_cache_free(ft_tpe_cache *c) {
 
 // ---- Entries ----------------------------------------------------------------------------------------------------
 
-static ft_status new_entry(const ft_trials *trials, const ft_subspace *subspace, entry **out) {
+static ft_status new_entry(const ft_trials *trials, const ft_tpe_options *options, const ft_subspace *subspace,
+                           entry **out) {
     entry *e = ft_calloc(1, sizeof *e, "TPE");
     if (e == NULL) return FT_NO_MEMORY;
     size_t count = (size_t)subspace->count;
@@ -93,6 +94,7 @@ static ft_status new_entry(const ft_trials *trials, const ft_subspace *subspace,
     }
     FT_TRY_GOTO(ft_parzen_init(&e->side[0].parzen, d, subspace->count, trials->objectives > 1), done);
     FT_TRY_GOTO(ft_parzen_init(&e->side[1].parzen, d, subspace->count, false), done);
+    e->side[0].parzen.fine = e->side[1].parzen.fine = options->fine;
 done:
     free(d);
     if (status != FT_OK)
@@ -102,8 +104,8 @@ done:
     return status;
 }
 
-static ft_status find_entry(ft_tpe_cache *c, const ft_trials *trials, int64_t number, const ft_subspace *subspace,
-                            entry **out) {
+static ft_status find_entry(ft_tpe_cache *c, const ft_trials *trials, const ft_tpe_options *options, int64_t number,
+                            const ft_subspace *subspace, entry **out) {
     entry *found = NULL;
     size_t bytes = (size_t)subspace->count * sizeof(int);
     for (entry **link = &c->entries; *link != NULL;) {
@@ -118,7 +120,7 @@ static ft_status find_entry(ft_tpe_cache *c, const ft_trials *trials, int64_t nu
             link = &e->next;
         }
     }
-    if (found == NULL) FT_TRY(new_entry(trials, subspace, &found));
+    if (found == NULL) FT_TRY(new_entry(trials, options, subspace, &found));
     found->next = c->entries; // in front, where a caller can drop it
     c->entries = found;
     found->used = number;
@@ -223,6 +225,7 @@ static ft_status update(entry *e, const ft_trials *trials, const ft_tpe_options 
         take_out(e, i);
         if (sides[i] != FT_NEITHER) FT_TRY(put_in(e, &trials->trial[i], options->announced, sides[i]));
     }
+    ft_tpe_set_width(options, &e->side[0].parzen, e->side[0].parzen.count, e->side[1].parzen.count);
     refresh(e, 0);
     refresh(e, 1);
     return FT_OK;
@@ -270,7 +273,7 @@ ft_status ft_tpe_cache_suggest(ft_tpe_cache *c, const ft_trials *trials, const f
                                const ft_subspace *subspace, double *values) {
     size_t candidates = (size_t)options->candidates, width = (size_t)subspace->count;
     entry *e;
-    FT_TRY(find_entry(c, trials, number, subspace, &e));
+    FT_TRY(find_entry(c, trials, options, number, subspace, &e));
     FT_TRY(split(c, trials, options, number, e));
     ft_status status = update(e, trials, options, c->sides);
     if (status != FT_OK) { // half updated: start again at the next call

@@ -154,8 +154,9 @@ typedef struct ft_config {
         int64_t seed;
         const char *sampler; // tpe | random | grid | quasi_random
         int64_t startup_trials, candidates;
-        bool quasi_startup, group, constant_liar, branch_split;
+        bool quasi_startup, group, constant_liar, branch_split, branch_joint;
         const char *multivariate; // auto | on | off
+        const char *bandwidth;    // auto | fine | optuna
         int64_t grid_points;
         const char *pruner; // none | median | percentile | halving | hyperband | threshold
         double pruner_percentile;

@@ -89,6 +89,7 @@ static const ft_option_choice exists_choices[] = {
 static const ft_option_choice device_choices[] = {{"auto", 0}, {"cpu", 0}, {NULL, 0}};
 static const ft_option_choice sampler_choices[] = {
     {"tpe", 0}, {"random", 0}, {"grid", 0}, {"quasi_random", 0}, {NULL, 0}};
+static const ft_option_choice bandwidth_choices[] = {{"auto", 0}, {"fine", 0}, {"optuna", 0}, {NULL, 0}};
 static const ft_option_choice multivariate_choices[] = {{"auto", 0}, {"on", 0}, {"off", 0}, {NULL, 0}};
 static const ft_option_choice pruner_choices[] = {{"none", 0},    {"median", 0},    {"percentile", 0},
                                                   {"halving", 0}, {"hyperband", 0}, {"threshold", 0},
@@ -383,6 +384,12 @@ const ft_option ft_options[] = {
     BOOL(study.branch_split, "true",
          .help = "Tell good trials from others among those that have a parameter, so that a rare branch of the space "
                  "learns from its own trials. false: among all trials, as Optuna does."),
+    BOOL(study.branch_joint, "true",
+         .help = "Draw what only some trials have together with what always comes with it, to go with the values that "
+                 "the trial has already. false: each alone, as Optuna does."),
+    TEXT(FT_OPTION_NAME, study.bandwidth, "auto", .choices = bandwidth_choices,
+         .help = "How near to good trials the next one may be. fine: the more trials, the nearer; optuna: never nearer "
+                 "than about a 27th of a range. auto: fine with one objective."),
     INT(study.grid_points, "5", 2, 1 << 20, .unit = "values",
         .help = "Values of a float without a step in a grid, evenly spaced (in logarithms where it is log)."),
     TEXT(FT_OPTION_NAME, study.pruner, "none", .choices = pruner_choices,

@@ -54,7 +54,7 @@ static double value_of(const ft_distribution *d, ft_random_stream *s, double cen
 
 static void same_bits(const ft_parzen *a, const ft_parzen *b) {
     assert_int_equal(a->count, b->count);
-    assert_int_equal(a->clip, b->clip);
+    assert_int_equal(a->parts, b->parts);
     size_t n = (size_t)a->count + 1;
     assert_memory_equal(a->weight, b->weight, n * sizeof *a->weight);
     assert_memory_equal(a->log_weight, b->log_weight, n * sizeof *a->weight);
@@ -135,7 +135,7 @@ static void history(int dimensions, const ft_distribution *first, int steps, dou
         same_bits(&step_by_step, &built);
         double points[24 * DIMENSIONS];
         for (int c = 0; c < 24; c++) {
-            int kernel = ft_parzen_pick(&built, uniform(&s));
+            int kernel = ft_parzen_pick(&built, built.weight, uniform(&s));
             for (int i = 0; i < dimensions; i++) {
                 double *x = &points[c * dimensions + i];
                 *x = c % 3 != 0 ? ft_parzen_draw(&built, i, kernel, uniform(&s)) : value_of(d[i], &s, 0.5, 1, false);
@@ -228,7 +228,7 @@ static void draws_follow(void **state) {
             expected[c * BINS / cells] += mass * DRAWS;
         }
         for (int n = 0; n < DRAWS; n++) {
-            double x = ft_parzen_draw(&p, 0, ft_parzen_pick(&p, uniform(&s)), uniform(&s));
+            double x = ft_parzen_draw(&p, 0, ft_parzen_pick(&p, p.weight, uniform(&s)), uniform(&s));
             double part =
                 d->step != 0 ? nearbyint((x - d->low) / d->step) / cells : ((d->log ? log(x) : x) - low) / (high - low);
             int bin = (int)(part * BINS);

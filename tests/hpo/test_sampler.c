@@ -1,6 +1,7 @@
 // Samplers from outside: the fast TPE suggests what the plain one does, a study repeats after a kill at any trial,
 // every suggestion is legal, grids visit each point once, and search beats chance on a rare branch.
 #include "hpo/grid.h"
+#include "hpo/parzen.h"
 #include "hpo/random_stream.h"
 #include "hpo/sampler.h"
 #include "hpo/subspace.h"
@@ -137,6 +138,8 @@ static void fast_equals_plain(void **state) {
         options.group = variant % 3 == 2;
         options.constant_liar = variant % 4 != 1;
         options.branch_split = variant % 5 == 4;
+        options.branch_joint = variant % 5 >= 3;
+        options.fine = variant % 7 >= 3 ? FT_SWITCH_AUTO : FT_SWITCH_OFF;
         options.quasi_startup = variant % 2 != 0;
         int objectives = variant < 18 ? 1 : 2 + variant % 2, workers = variant % 2 ? 5 : 1;
         world fast, plain;
@@ -357,6 +360,83 @@ static void rare_branch_learns(void **state) {
     assert_true(error[1] < 0.7 * error[0]);
 }
 
+// One branch of two has a pair of parameters whose good values lie on a line through a third one that all trials have.
+// Each alone finds the middle of the line only.
+static void branches_are_drawn_together(void **state) {
+    double error[2] = {0, 0};
+    for (int joint = 0; joint < 2; joint++)
+        for (uint64_t seed = 0; seed < 6; seed++) {
+            ft_sampler_options options = ft_sampler_defaults();
+            options.seed = seed;
+            options.branch_split = true;
+            options.branch_joint = joint;
+            ft_trials trials;
+            ft_sampler *sampler;
+            ft_distribution d;
+            assert_int_equal(ft_distribution_float("x", 0, 1, false, 0, &d), FT_OK);
+            assert_int_equal(ft_trials_init(&trials, 1, (bool[]){false}), FT_OK);
+            assert_int_equal(ft_sampler_new(&options, &trials, &sampler), FT_OK);
+            for (int n = 0; n < 200; n++) {
+                static const char *const names[] = {"all", "own.a", "own.b"};
+                int64_t number;
+                double x[3] = {0};
+                assert_int_equal(ft_trials_append(&trials, FT_RUNNING, &number), FT_OK);
+                for (int i = 0; i < (n % 2 == 0 ? 3 : 1); i++) {
+                    assert_int_equal(ft_sampler_suggest(sampler, number, names[i], &d, &x[i]), FT_OK);
+                    store(&trials, number, names[i], &d, x[i]);
+                }
+                double off = fabs(x[1] - x[0]) + fabs(x[2] - 1 + x[1]), value = n % 2 == 0 ? off : 0.5;
+                assert_int_equal(ft_trials_finish(&trials, number, FT_COMPLETE, &value, 1), FT_OK);
+                if (n % 2 == 0 && n >= 100) error[joint] += off;
+            }
+            ft_sampler_free(sampler);
+            ft_trials_free(&trials);
+        }
+    print_message("mean distance: alone %.4f, together %.4f\n", error[0] / 300, error[1] / 300);
+    assert_true(error[1] < 0.8 * error[0]);
+}
+
+// Twenty-five good trials are all that there will be, and Optuna keeps their kernels a 27th of the range wide.
+static void fine_kernels_come_nearer(void **state) {
+    double best[2] = {0, 0};
+    for (int fine = 0; fine < 2; fine++)
+        for (uint64_t seed = 0; seed < 4; seed++) {
+            ft_sampler_options options = ft_sampler_defaults();
+            options.seed = seed;
+            options.fine = fine ? FT_SWITCH_AUTO : FT_SWITCH_OFF;
+            ft_trials trials;
+            ft_sampler *sampler;
+            ft_distribution d;
+            double least = INFINITY;
+            assert_int_equal(ft_distribution_float("x", 0, 1, false, 0, &d), FT_OK);
+            assert_int_equal(ft_trials_init(&trials, 1, (bool[]){false}), FT_OK);
+            assert_int_equal(ft_sampler_new(&options, &trials, &sampler), FT_OK);
+            for (int n = 0; n < 300; n++) {
+                int64_t number;
+                double value = 0;
+                assert_int_equal(ft_trials_append(&trials, FT_RUNNING, &number), FT_OK);
+                for (int i = 0; i < 4; i++) {
+                    char name[16];
+                    double x;
+                    snprintf(name, sizeof name, "x%d", i);
+                    assert_int_equal(ft_sampler_suggest(sampler, number, name, &d, &x), FT_OK);
+                    store(&trials, number, name, &d, x);
+                    value += fabs(x - 0.3);
+                }
+                assert_int_equal(ft_trials_finish(&trials, number, FT_COMPLETE, &value, 1), FT_OK);
+                if (value < least) least = value;
+            }
+            best[fine] += least / 4;
+            ft_sampler_free(sampler);
+            ft_trials_free(&trials);
+        }
+    print_message("mean best: Optuna's kernels %.4f, finer ones %.4f\n", best[0], best[1]);
+    assert_true(best[1] < 0.7 * best[0]);
+    assert_int_equal(ft_parzen_fine_parts(10), 9);
+    assert_int_equal(ft_parzen_fine_parts(1000), 306);
+    assert_int_equal(ft_parzen_fine_parts(1 << 20), 1000);
+}
+
 // exp(log(low)) is below 3e-6 and above 1e-4; both ends are the range's own.
 static void grid_keeps_the_ends(void **state) {
     for (int i = 0; i < 2; i++) {
@@ -452,7 +532,9 @@ int main(void) {
         cmocka_unit_test(fast_equals_plain),  cmocka_unit_test(resumes_to_the_bit),
         cmocka_unit_test(seeds_differ),       cmocka_unit_test(known_and_single_values),
         cmocka_unit_test(trials_in_turns),    cmocka_unit_test(groups_do_not_depend_on_order),
-        cmocka_unit_test(rare_branch_learns), cmocka_unit_test(grid_visits_all),
+        cmocka_unit_test(rare_branch_learns),
+        cmocka_unit_test(branches_are_drawn_together),
+        cmocka_unit_test(fine_kernels_come_nearer), cmocka_unit_test(grid_visits_all),
         cmocka_unit_test(grid_keeps_the_ends),
         cmocka_unit_test(uniform_and_halton),
     };

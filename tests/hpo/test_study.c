@@ -202,11 +202,11 @@ static void test_one_coordinator(void **state) {
 static void test_one_coordinator_a_database(void **state) {
     char storage[300];
     snprintf(storage, sizeof storage, "study.storage=sqlite:///%s", in_scratch("all.db"));
-    pid_t first = tune_beside("shared", 0, MORE("data.label_column=5", storage));
+    pid_t first = tune_beside("shared", 0, MORE("data.label_column=25", storage));
     for (int i = 0; i < 500 && !ft_path_exists("studies/shared/trials/00000/starts"); i++)
         pause_ms(10);
     assert_true(mkdir("elsewhere", 0777) == 0 && chdir("elsewhere") == 0);
-    refuses("shared", MORE("data.label_column=5", storage), 2, "another `ftengine tune` is running this study");
+    refuses("shared", MORE("data.label_column=25", storage), 2, "another `ftengine tune` is running this study");
     assert_false(ft_path_exists("studies"));
     tunes("another", 0, MORE("study.trials=1", storage)); // of the same file
     assert_int_equal(chdir(".."), 0);
