@@ -80,13 +80,14 @@ static const command commands[] = {
      "--storage sqlite:///FILE any database of Optuna 3.0 or later will do. list, show, best, trials, enqueue and\n"
      "import take --json. Finished trials are never changed.\n"},
     {"plan", ft_command_plan,
-     "plan CONFIG.ini... [section.key=value ...] [--memory SIZE|--gpu NAME] [--table | --sweep section.key=v1,v2 ...] [--json|--csv]",
+     "plan CONFIG.ini... [section.key=value ...] [--memory SIZE|--gpu NAME] [--table | --sweep section.key=v1,v2 ...] [--svg FILE] [--json|--csv]",
      "the memory of a run, to the byte, without running it",
      "  --memory SIZE   the memory to fit in: 24GiB, 512MiB, 24GB (10^9), bytes or 80%; else memory.limit, else this machine's\n"
      "  --gpu NAME      that of a well-known card: 4090, A100-80GB, T4, ...\n"
      "  --labels N      classes, when there is no data.train\n"
      "  --table         the largest micro-batch for every length, with and without recomputation\n"
      "  --sweep K=V,V   a plan for every value; may be given many times (values of lists are separated by ;)\n"
+     "  --svg FILE      a picture of the table or the sweep beside it\n"
      "  --json, --csv   for programs\n\n"
      "With data.train the lengths and the order are the real ones; without, every text is as long as data.max_length allows.\n"
      "No weights are read. The numbers of well-known models are built in, so that no file is needed at all:\n\n"

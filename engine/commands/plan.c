@@ -12,7 +12,7 @@
 #include <string.h>
 
 typedef struct plan_words {
-    const char *memory, *gpu, *labels;
+    const char *memory, *gpu, *labels, *svg;
     bool json, csv, table;
     const char **sweeps;
     int sweep_count;
@@ -42,7 +42,7 @@ static ft_status parse(int argc, char **argv, ft_arena *arena, plan_words *w) {
     const ft_flag flags[] = {
         {"--memory", &w->memory, NULL}, {"--gpu", &w->gpu, NULL}, {"--labels", &w->labels, NULL},
         {"--json", NULL, &w->json},     {"--csv", NULL, &w->csv}, {"--table", NULL, &w->table},
-        {"--sweep", &sweep, NULL},
+        {"--sweep", &sweep, NULL},      {"--svg", &w->svg, NULL},
     };
     FT_TRY(take_sweeps(&argc, argv, arena, w));
     FT_TRY(ft_parse_words("plan", argc, argv, sizeof flags / sizeof flags[0], flags, arena, &w->words));
@@ -53,6 +53,8 @@ static ft_status parse(int argc, char **argv, ft_arena *arena, plan_words *w) {
     }
     if (w->memory != NULL && w->gpu != NULL) return ft_fail(FT_INVALID, "plan", "give --memory or --gpu, not both");
     if (w->json && w->csv) return ft_fail(FT_INVALID, "plan", "give --json or --csv, not both");
+    if (w->svg != NULL && !w->table && w->sweep_count == 0)
+        return ft_fail(FT_INVALID, "plan", "--svg is the picture of a --table or a --sweep, and neither is given");
     if (w->table && w->sweep_count > 0) return ft_fail(FT_INVALID, "plan", "give --table or --sweep, not both");
     return FT_OK;
 }
@@ -94,6 +96,7 @@ static ft_status prepare(const plan_words *w, ft_plan_task *task) {
     if (w->memory != NULL)
         FT_TRY(ft_option_set(&task->config, &ft_options[ft_option_find("memory.limit")], w->memory, NULL, "--memory"));
     task->memory_given = w->memory != NULL;
+    task->svg = w->svg;
     task->format = w->json ? FT_PLAN_JSON : w->csv ? FT_PLAN_CSV : FT_PLAN_TEXT;
     if (!w->table) FT_TRY(check_data(&task->config));
     return read_labels(w, task);

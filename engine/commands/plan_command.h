@@ -18,6 +18,7 @@ typedef struct ft_plan_task {
     bool memory_given;   // --memory; it is in config.memory.limit
     int labels;          // --labels; 0: not given
     ft_plan_format format;
+    const char *svg;     // --svg: a picture of the table or the sweep goes there too; NULL: none
 } ft_plan_task;
 
 ft_status ft_plan_report(const ft_plan_task *task);                                      // one configuration

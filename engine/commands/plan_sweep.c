@@ -1,10 +1,12 @@
 // plan_sweep.c - `ftengine plan --sweep section.key=v1,v2`: a plan for every combination of option values.
 #include "engine/commands/plan_command.h"
+#include "engine/commands/plan_picture.h"
 
 #include "engine/config/options.h"
 #include "engine/io/json.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +31,7 @@ typedef struct sweep {
     int64_t row_count;
     int64_t fitting;
     json_t *rows; // JSON only
+    row *all;     // with a picture only, in order
     ft_arena arena;
 } sweep;
 
@@ -217,22 +220,103 @@ static ft_status print_end(sweep *s) {
     return ft_plan_write_json(root, failed);
 }
 
+// ---- the picture
+// ------------------------------------------------------------------------------------------------------
+
+// The axis with most values runs to the right, the last of equals; every combination of the others is a line.
+static int across_axis(const sweep *s) {
+    int longest = 0;
+    for (int i = 0; i < s->axis_count; i++)
+        if (s->axes[i].count >= s->axes[longest].count) longest = i;
+    return longest;
+}
+
+// Before anything is planned: a sweep may take long.
+static ft_status check_picture(sweep *s) {
+    int64_t lines = s->row_count / s->axes[across_axis(s)].count;
+    if (lines > FT_PICTURE_LINES) {
+        ft_fail(FT_INVALID, "plan", "--svg: %lld lines, one for every combination without %s, but at most %d can be told apart",
+                (long long)lines, s->axes[across_axis(s)].option->name, FT_PICTURE_LINES);
+        ft_hint("sweep fewer values at once");
+        return FT_INVALID;
+    }
+    s->all = ft_arena_alloc(&s->arena, (size_t)s->row_count * sizeof *s->all);
+    return s->all != NULL ? FT_OK : FT_NO_MEMORY;
+}
+
+// "batch_size=8, gradient_checkpointing=on": where the axes stand, but for the one that runs to the right.
+static char *line_name(sweep *s, int without) {
+    char text[400] = "";
+    size_t at = 0;
+    for (int i = 0; i < s->axis_count && at < sizeof text; i++)
+        if (i != without)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%s=%s", at > 0 ? ", " : "", ft_option_key(s->axes[i].option),
+                                   s->axes[i].values[s->axes[i].at]);
+    if (strlen(text) > 72) strcpy(text + 69, "...");
+    return ft_arena_strdup(&s->arena, text);
+}
+
+static ft_status draw(sweep *s) {
+    const int right = across_axis(s), points = s->axes[right].count;
+    const int64_t lines = s->row_count / points;
+    double *y = ft_arena_alloc(&s->arena, (size_t)s->row_count * sizeof *y);
+    bool *hollow = ft_arena_alloc(&s->arena, (size_t)s->row_count * sizeof *hollow), same_budget = true;
+    ft_picture_line line[FT_PICTURE_LINES];
+    if (y == NULL || hollow == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i < s->axis_count; i++) s->axes[i].at = 0;
+    int64_t row_index = 0;
+    do {
+        int64_t k = 0; // the line: the other axes as digits
+        for (int i = 0; i < s->axis_count; i++)
+            if (i != right) k = k * s->axes[i].count + s->axes[i].at;
+        const row *r = &s->all[row_index++];
+        const int64_t at = k * points + s->axes[right].at;
+        y[at] = (double)r->reserved / 0x1p30;
+        hollow[at] = !r->fits;
+        same_budget &= r->budget == s->all[0].budget;
+        if (s->axes[right].at > 0) continue;
+        line[k] = (ft_picture_line){.name = line_name(s, right), .y = y + k * points, .hollow = hollow + k * points};
+        if (line[k].name == NULL) return FT_NO_MEMORY;
+    } while (next_combination(s));
+    char title[160], budget[160], subtitle[180];
+    snprintf(title, sizeof title, "Planned peak memory: %s", ft_plan_model_name(&s->task->config));
+    ft_plan_budget_text(s->task, &s->task->config, s->all[0].budget, budget, sizeof budget);
+    snprintf(subtitle, sizeof subtitle, "budget %s", budget);
+    return ft_picture_write(&(ft_picture){.title = title,
+                                          .subtitle = same_budget ? subtitle : "budgets differ",
+                                          .x_name = s->axes[right].option->name,
+                                          .y_name = "GiB reserved at the peak",
+                                          .x_count = points,
+                                          .x_labels = (const char *const *)s->axes[right].values,
+                                          .line_count = (int)lines,
+                                          .lines = line,
+                                          .level = same_budget ? (double)s->all[0].budget / 0x1p30 : NAN,
+                                          .level_name = "budget",
+                                          .note = s->fitting < s->row_count ? "empty circles do not fit; what is at auto is fitted to the budget"
+                                                                    : "everything fits; what is at auto is fitted to the budget"},
+                            s->task->svg);
+}
+
 static ft_status run(sweep *s, int count, const char *const *sweeps) {
     for (int i = 0; i < count; i++)
         FT_TRY(add_axis(s, sweeps[i]));
     FT_TRY(check_values(s));
+    if (s->task->svg != NULL) FT_TRY(check_picture(s));
     if (s->task->format == FT_PLAN_JSON && (s->rows = json_array()) == NULL)
         return ft_fail_memory(0, "the plan as JSON");
     bool first = true;
+    int64_t done = 0;
     do {
         row r;
         FT_TRY(run_row(s, &r));
         if (first) print_head(s); // not before: what is wrong in every row leaves no output
         first = false;
         s->fitting += r.fits;
+        if (s->all != NULL) s->all[done++] = r;
         FT_TRY(print_row(s, &r));
     } while (next_combination(s));
     FT_TRY(print_end(s));
+    if (s->all != NULL) FT_TRY(draw(s));
     return s->fitting > 0
                ? FT_OK
                : ft_fail(FT_NO_MEMORY, NULL, "does not fit: none of %lld combinations", (long long)s->row_count);

@@ -1,11 +1,13 @@
 // plan_table.c - `ftengine plan --table`: the largest micro-batch for every length, with and without recomputation, in
 // every precision.
 #include "engine/commands/plan_command.h"
+#include "engine/commands/plan_picture.h"
 
 #include "engine/config/options.h"
 #include "engine/io/json.h"
 #include "engine/plan/search.h"
 
+#include <math.h>
 #include <string.h>
 
 static const int usual_lengths[] = {32, 64, 96, 128, 192, 256, 384, 512};
@@ -115,6 +117,37 @@ static ft_status print_json(const table *t) {
     return ft_plan_write_json(root, failed);
 }
 
+static ft_status draw(const table *t) {
+    char title[160], budget[160], subtitle[180], lengths[USUAL + 1][16], names[COLUMNS][48];
+    const char *labels[USUAL + 1];
+    double y[COLUMNS][USUAL + 1];
+    ft_picture_line lines[COLUMNS];
+    snprintf(title, sizeof title, "Largest micro-batch that fits: %s", ft_plan_model_name(&t->config));
+    ft_plan_budget_text(t->task, &t->config, t->budget, budget, sizeof budget);
+    snprintf(subtitle, sizeof subtitle, "budget %s", budget);
+    for (int i = 0; i < t->length_count; i++) {
+        snprintf(lengths[i], sizeof lengths[i], "%d", t->lengths[i]);
+        labels[i] = lengths[i];
+    }
+    for (int k = 0; k < t->column_count; k++) {
+        snprintf(names[k], sizeof names[k], "%s, %s", t->columns[k].precision, t->columns[k].recompute ? "recompute" : "no recompute");
+        for (int i = 0; i < t->length_count; i++) y[k][i] = (double)t->cell[i][k];
+        lines[k] = (ft_picture_line){.name = names[k], .y = y[k]};
+    }
+    return ft_picture_write(&(ft_picture){.title = title,
+                                          .subtitle = subtitle,
+                                          .x_name = "tokens of every text",
+                                          .y_name = "sequences at once",
+                                          .x_count = t->length_count,
+                                          .x_labels = labels,
+                                          .line_count = t->column_count,
+                                          .lines = lines,
+                                          .logarithmic = true,
+                                          .level = NAN,
+                                          .note = "recompute is train.gradient_checkpointing; evaluation is included"},
+                            t->task->svg);
+}
+
 ft_status ft_plan_table(const ft_plan_task *task) {
     table t = {.task = task, .config = task->config};
     t.config.data.train = t.config.data.validation = t.config.data.test = "";
@@ -132,6 +165,7 @@ ft_status ft_plan_table(const ft_plan_task *task) {
         print_csv(&t);
     else
         print_text(&t);
+    if (task->svg != NULL) FT_TRY(draw(&t));
     int64_t largest = 0;
     for (int k = 0; k < t.column_count; k++)
         largest = t.cell[0][k] > largest ? t.cell[0][k] : largest;

@@ -132,6 +132,44 @@ expect 0 "$FTENGINE" "${base[@]}" --sweep memory.limit=1GiB,24GiB --csv
 expect 3 "$FTENGINE" "${base[@]}" --sweep train.batch_size=8,16 --memory 1GiB
 one_error "none of 2"
 
+# ---- pictures --------------------------------------------------------------------------------------------------------------
+# picture FILE EXPRESSION: a well-formed SVG of which the expression over its texts t and its elements e is true
+picture() {
+    python3 - "$1" "$2" <<'PY' || fail "the picture $1: $2"
+import sys, xml.etree.ElementTree as tree
+root = tree.parse(sys.argv[1]).getroot()
+e = [x.tag.split("}")[1] for x in root.iter()]
+t = ["".join(x.itertext()) for x in root.iter() if x.tag.endswith("}text")]
+titles = ["".join(x.itertext()) for x in root.iter() if x.tag.endswith("}title")]
+sys.exit(not (root.tag.endswith("}svg") and eval(sys.argv[2], {"t": t, "e": e, "titles": titles})))
+PY
+}
+expect 0 "$FTENGINE" "${base[@]}" --memory 24GiB --table --csv --svg table.svg
+picture table.svg '"Largest micro-batch that fits: bert-base-uncased" in t and "tokens of every text" in t and "sequences at once" in t'
+picture table.svg 'e.count("circle") - e.count("polyline") == len(titles) == '"$(($(wc -l <out) - 1))"
+picture table.svg 'e.count("polyline") == 2 and "fp32, recompute" in t and "fp32, no recompute: '"$best"' at 128" in titles'
+expect 0 "$FTENGINE" "${base[@]}" "${sweep[@]}" --svg sweep.svg
+cp out with.txt
+expect 0 "$FTENGINE" "${base[@]}" "${sweep[@]}"
+cmp out with.txt || fail "a picture changes the text"
+picture sweep.svg 'e.count("polyline") == 2 and "gradient_checkpointing=on" in t and "train.batch_size" in t and "budget" in t and "GiB reserved at the peak" in t'
+[ "$(grep -c '<circle.*fill="white"' sweep.svg)" = "$(grep -c ' no$' out)" ] || fail "empty circles are not what does not fit"
+# Of one axis, of lists, and with words that XML has to have escaped.
+expect 0 "$FTENGINE" "${base[@]}" --sweep "model.head.hidden=;512,100" --svg lists.svg
+picture lists.svg '"(empty)" in t and "512,100" in t and e.count("polyline") == 1'
+expect 0 "$FTENGINE" "${base[@]}" --sweep 'data.text_column=a<b,"&' --svg words.svg
+picture words.svg "'a<b' in t and '\"&' in t"
+# Written also when nothing fits; and not at all when it cannot be read or the words are wrong.
+expect 3 "$FTENGINE" "${base[@]}" --sweep train.batch_size=8,16 --memory 1GiB train.micro_batch=8 train.gradient_checkpointing=off --svg none.svg
+picture none.svg '"empty circles do not fit; what is at auto is fitted to the budget" in t'
+expect 2 "$FTENGINE" "${base[@]}" --sweep train.batch_size=1,2,3,4,5 --sweep data.max_length=8,9,10,11,12 --sweep train.micro_batch=1,2,3,4,5 --svg many.svg
+one_error "25 lines"
+[ -e many.svg ] && fail "a refused picture was written"
+expect 2 "$FTENGINE" "${base[@]}" --svg plain.svg
+one_error "--svg is the picture of a --table or a --sweep"
+expect 1 "$FTENGINE" "${base[@]}" --sweep train.batch_size=1,2 --svg nowhere/a.svg
+one_error nowhere
+
 # ---- the same bytes as a run -----------------------------------------------------------------------------------------------
 # same NAME OVERRIDE...: a run and its plan agree on everything that the allocator counts
 same() {
