@@ -102,6 +102,13 @@ static const command commands[] = {
      "there. Every run reserves what it was planned to need before its first step; the reservations of all runs are kept\n"
      "in one file a device, in $FTENGINE_LEDGER_DIR or /tmp/ftengine-UID. FTENGINE_LEDGER_CAPACITY=80% (or 16GiB) leaves the\n"
      "rest to other programs.\n"},
+    {"pull", ft_command_pull, "pull NAME[@REVISION]", "a model from the hub into the cache",
+     "What is needed of it is fetched into the cache that huggingface_hub uses too, checked, and its directory printed;\n"
+     "model.path=NAME finds it from then on. What is there is not fetched again, and what broke off goes on: Ctrl-C and\n"
+     "the same command again are fine.\n\n"
+     "  ftengine pull microsoft/deberta-v3-base\n"
+     "  ftengine pull bert-base-uncased@main\n\n"
+     "HF_HOME (or HF_HUB_CACHE) says where the cache is, HF_ENDPOINT which hub is asked, HF_TOKEN as whom.\n"},
     {"config", ft_command_config, "config [CONFIG.ini...] [section.key=value ...]", "the effective configuration",
      "Without an argument it prints every option with its meaning, bounds and default.\n"},
 };

@@ -3,6 +3,7 @@
 #include "hpo/study.h"
 
 #include "engine/config/options.h"
+#include "engine/hub/cache.h"
 #include "engine/io/files.h"
 #include "engine/train/stop.h"
 #include "engine/train/trainer.h"
@@ -33,10 +34,20 @@ static ft_status check_path(const ft_tuning *t, const char *option, const char *
     return FT_INVALID;
 }
 
+// A directory, or a name whose snapshot is in the cache.
+static ft_status check_model(const ft_tuning *t) {
+    const char *path = t->config->model.path, *found = NULL;
+    ft_arena arena = {0};
+    ft_status status = path[0] != '\0' && !in_space(t, "model.path") ? ft_hub_find(path, &arena, &found) : FT_OK;
+    ft_arena_free(&arena);
+    FT_TRY(status);
+    return found != NULL ? FT_OK : check_path(t, "model.path", path);
+}
+
 // Errors of a configuration should come before a study is made, not from its first trials.
 static ft_status check_paths(const ft_tuning *t) {
     const ft_config *c = t->config;
-    FT_TRY(check_path(t, "model.path", c->model.path));
+    FT_TRY(check_model(t));
     FT_TRY(check_path(t, "data.train", c->data.train));
     if (c->data.validation[0] != '\0') FT_TRY(check_path(t, "data.validation", c->data.validation));
     return c->data.test[0] != '\0' ? check_path(t, "data.test", c->data.test) : FT_OK;

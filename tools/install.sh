@@ -39,6 +39,7 @@ for goal in "${@:-build}"; do
     need libjansson-dev has_library jansson
     need libinih-dev has_library inih
     need libssl-dev has_library libcrypto
+    need libcurl4-openssl-dev has_library libcurl
     need libsqlite3-dev has_library sqlite3
     need zlib1g-dev has_library zlib
     need libzstd-dev has_library libzstd

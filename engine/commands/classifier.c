@@ -1,6 +1,7 @@
 #include "engine/commands/commands.h"
 
 #include "engine/data/formats.h"
+#include "engine/hub/cache.h"
 #include "engine/io/files.h"
 #include "engine/model/model_files.h"
 #include "engine/train/fit.h"
@@ -10,16 +11,20 @@
 
 #include <string.h>
 
-// A run directory stands for the model in it.
-static ft_status model_directory(ft_classifier *c, const char *path) {
+// A run directory stands for the model in it, a name for the snapshot in the cache.
+static ft_status model_directory(ft_classifier *c, const char *given) {
+    const char *path;
+    FT_TRY(ft_hub_find(given, &c->arena, &path));
+    if (path == NULL) {
+        ft_fail(FT_INVALID, given, "no such run or model directory, and no such model in the cache");
+        ft_hint("give a run directory (runs/...), a directory with config.json and weights, or a name that `ftengine pull` has fetched");
+        return FT_INVALID;
+    }
     char *inside = ft_path_join(&c->arena, path, "model"), *config = NULL;
     if (inside != NULL) config = ft_path_join(&c->arena, inside, "config.json");
     if (config == NULL) return FT_NO_MEMORY;
     c->path = ft_path_exists(config) ? inside : path;
-    if (ft_path_is_directory(path)) return FT_OK;
-    ft_fail(FT_INVALID, path, "no such run or model directory");
-    ft_hint("give a run directory (runs/...) or a directory with config.json and model.safetensors");
-    return FT_INVALID;
+    return FT_OK;
 }
 
 static ft_status choose_labels(ft_classifier *c) {

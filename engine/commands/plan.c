@@ -3,6 +3,7 @@
 
 #include "engine/commands/commands.h"
 #include "engine/config/options.h"
+#include "engine/hub/cache.h"
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "engine/model/known_models.h"
@@ -73,6 +74,15 @@ static ft_status read_labels(const plan_words *w, ft_plan_task *task) {
     return FT_OK;
 }
 
+static ft_status is_here(const char *path, bool *here) {
+    ft_arena arena = {0};
+    const char *found = NULL;
+    ft_status status = ft_hub_find(path, &arena, &found);
+    *here = found != NULL;
+    ft_arena_free(&arena);
+    return status;
+}
+
 // Texts need a tokenizer, and the same text more than once.
 static ft_status check_data(const ft_config *c) {
     const char *files[] = {c->data.train, c->data.validation, c->data.test};
@@ -81,10 +91,13 @@ static ft_status check_data(const ft_config *c) {
     for (int i = 0; i < 3; i++)
         if (strcmp(files[i], "-") == 0)
             return ft_fail(FT_INVALID, options[i], "a plan may read the data more than once: give a file instead of -");
-    const ft_known_model *known = ft_path_exists(c->model.path) ? NULL : ft_known_model_find(c->model.path);
+    bool here;
+    FT_TRY(is_here(c->model.path, &here));
+    const ft_known_model *known = here || ft_path_exists(c->model.path) ? NULL : ft_known_model_find(c->model.path);
     if (known == NULL || (c->model.init == FT_INIT_RANDOM && c->model.stand_in_tokenizer[0] != '\0')) return FT_OK;
     ft_fail(FT_INVALID, c->model.path,
             "no such directory, and of %s only the numbers are built in: texts need its tokenizer", known->name);
+    ft_hint("ftengine pull %s fetches it", known->name);
     ft_hint("data.train= plans without texts, as if all were as long as data.max_length allows");
     return FT_INVALID;
 }

@@ -4,6 +4,7 @@
 #include "engine/commands/plan_picture.h"
 
 #include "engine/config/options.h"
+#include "engine/hub/cache.h"
 #include "engine/io/json.h"
 #include "engine/plan/search.h"
 
@@ -31,11 +32,20 @@ typedef struct table {
 
 static const char *on_off(bool on) { return on ? "on" : "off"; }
 
+static ft_status load_model_config(const char *path, ft_model_config *model) {
+    ft_arena arena = {0};
+    const char *found = NULL;
+    ft_status status = ft_hub_find(path, &arena, &found);
+    if (status == FT_OK) status = ft_model_config_load(found != NULL ? found : path, model);
+    ft_arena_free(&arena);
+    return status;
+}
+
 // The usual lengths that the model has positions for, and its own where it ends between two of them.
 static ft_status choose_lengths(table *t) {
     ft_model_config model;
     if (t->config.model.path[0] == '\0') return ft_fail(FT_INVALID, "model.path", "no model given");
-    FT_TRY(ft_model_config_load(t->config.model.path, &model));
+    FT_TRY(load_model_config(t->config.model.path, &model));
     int positions = (int)model.max_position_embeddings;
     ft_model_config_free(&model);
     for (int i = 0; i < USUAL && usual_lengths[i] <= positions; i++)

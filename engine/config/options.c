@@ -121,7 +121,9 @@ const int ft_sections_count = (int)(sizeof ft_sections / sizeof ft_sections[0]);
 const ft_option ft_options[] = {
     TEXT(FT_OPTION_PATH, model.path, "",
          .elsewhere = "model_name_or_path pretrained_model_name_or_path model_name model.name model_path model_dir",
-         .help = "Directory of a Hugging Face model: config.json, model.safetensors, and vocab.txt or tokenizer.json."),
+         .help = "Directory of a Hugging Face model: config.json, model.safetensors or pytorch_model.bin, and vocab.txt or "
+                 "tokenizer.json. Or the name of one that `ftengine pull NAME` has fetched, as "
+                 "microsoft/deberta-v3-base or bert-base-uncased@main."),
     CHOICE(model.init, "pretrained", init_choices, .elsewhere = "from_scratch",
            .help = "Start from the weights in the directory, or from random ones of the same shape."),
     TEXT(FT_OPTION_PATH, model.stand_in_tokenizer, "",

@@ -1,5 +1,7 @@
 // setup.c - from a configuration to a trainer that can take its first step.
+#include "engine/hub/cache.h"
 #include "engine/io/files.h"
+#include "engine/io/weights.h"
 #include "engine/model/known_models.h"
 #include "engine/model/staging.h"
 #include "engine/train/data_report.h"
@@ -135,12 +137,12 @@ static ft_status open_model(ft_trainer *t, const ft_trainer_source *source) {
     } else if (c->model.init == FT_INIT_RANDOM) {
         FT_TRY(ft_model_draw(&t->model, t->model_config.initializer_range, (uint64_t)c->train.seed));
     } else {
-        FT_TRY(ft_model_load(&t->model, c->model.path, t->model_config.initializer_range, (uint64_t)c->train.seed, &t->arena,
+        FT_TRY(ft_model_load(&t->model, t->model_dir, t->model_config.initializer_range, (uint64_t)c->train.seed, &t->arena,
                              &t->load_report));
     }
     const ft_parameters *p = &t->model.parameters;
     ft_info("model      %s, %d layers, hidden %lld, %.1fM parameters, %.1fM trained  %s", t->model_config.model_type, t->model.layers,
-            (long long)t->model.hidden, (double)p->real_total / 1e6, (double)p->real_trainable / 1e6, c->model.path);
+            (long long)t->model.hidden, (double)p->real_total / 1e6, (double)p->real_trainable / 1e6, t->model_dir);
     list_names("newly drawn", t->load_report.drawn_count, t->load_report.drawn);
     list_names("not used", t->load_report.ignored_count, t->load_report.ignored);
     return FT_OK;
@@ -254,17 +256,23 @@ static ft_status announce(ft_trainer *t) {
     return FT_OK;
 }
 
-// Where the model and its tokenizer come from. Without weights a model can be planned by name alone; trained, it needs its
-// files, or random weights and somebody else's tokenizer.
+// Where the model and its tokenizer come from: a directory, or a name whose snapshot is in the cache. Without weights a model
+// can be planned by name alone; trained, it needs its files, or random weights and somebody else's tokenizer.
 static ft_status find_model(ft_trainer *t, bool without_weights) {
     const ft_config *c = t->config;
+    const char *found;
     if (c->model.path[0] == '\0') {
         ft_fail(FT_INVALID, "model.path", "no model given");
-        ft_hint("set model.path to a Hugging Face model directory (config.json, model.safetensors, vocab.txt or tokenizer.json)");
+        ft_hint("set model.path to a Hugging Face model directory (config.json, model.safetensors, vocab.txt or tokenizer.json),"
+                " or to a name that `ftengine pull` has fetched");
         return FT_INVALID;
     }
-    t->tokenizer_dir = c->model.path;
-    if (ft_path_is_directory(c->model.path)) return FT_OK;
+    FT_TRY(ft_hub_find(c->model.path, &t->arena, &found));
+    t->model_dir = t->tokenizer_dir = found != NULL ? found : c->model.path;
+    if (found != NULL) {
+        bool needed = !without_weights && c->model.init == FT_INIT_PRETRAINED;
+        return needed && !ft_weights_exist(found) ? ft_hub_no_weights(c->model.path, found) : FT_OK;
+    }
     const ft_known_model *known = ft_path_exists(c->model.path) ? NULL : ft_known_model_find(c->model.path);
     if (known != NULL && c->model.init == FT_INIT_RANDOM && c->model.stand_in_tokenizer[0] != '\0') {
         t->tokenizer_dir = c->model.stand_in_tokenizer;
@@ -273,9 +281,8 @@ static ft_status find_model(ft_trainer *t, bool without_weights) {
                     known->name, t->tokenizer_dir);
         return FT_OK;
     }
-    if (without_weights) return FT_OK;
-    ft_fail(FT_INVALID, c->model.path, "there is no such model directory");
-    ft_hint("a model directory holds config.json, model.safetensors, and vocab.txt or tokenizer.json");
+    if (without_weights && known != NULL) return FT_OK;
+    ft_hub_not_found(c->model.path);
     if (known != NULL)
         ft_hint("to try %s without a download: model.init=random model.stand_in_tokenizer=DIRECTORY of a tokenizer", known->name);
     return FT_INVALID;
@@ -291,7 +298,7 @@ ft_status ft_trainer_open(const ft_config *config, const ft_trainer_source *sour
     t->dir_lock = -1;
     FT_TRY(open_device(t, source)); // first: from here on `source` owns nothing
     FT_TRY(find_model(t, source->without_weights));
-    FT_TRY(ft_model_config_load(config->model.path, &t->model_config));
+    FT_TRY(ft_model_config_load(t->model_dir, &t->model_config));
     FT_TRY(open_data(t, source));
     ft_info("device     %s", t->device->description);
     if (source->like == NULL) FT_TRY(tokenise(t));

@@ -58,6 +58,7 @@ typedef struct ft_trainer {
     ft_memory *memory;
     ft_ledger *reservation;    // of this run on its device; NULL: a rehearsal, or no ledger could be kept
     ft_tokenizer *tokenizer;
+    const char *model_dir;     // model.path, or the snapshot in the cache that it names
     const char *tokenizer_dir; // the model's, or model.stand_in_tokenizer
     ft_model_config model_config;
     ft_split_data split[FT_SPLITS];
