@@ -277,22 +277,44 @@ static ft_status cut_rank(const double *points, int objectives, const int64_t *a
     return status;
 }
 
-ft_status ft_pareto_best(const double *points, int64_t n, int objectives, int64_t k, bool *chosen) {
-    memset(chosen, 0, (size_t)n * sizeof *chosen);
-    int64_t *sorted = ft_calloc(5 * (size_t)n + 1, sizeof *sorted, "objectives");
-    if (sorted == NULL) return FT_NO_MEMORY;
-    int64_t *unique = sorted + n, *of = unique + n, *rest = of + n, *all = rest + n;
+// unique: the different points, sorted, of equal ones the earliest, which of [n] tells for each. Returns how many. sorted
+// [n] is scratch.
+static int64_t find_unique(const double *points, int64_t n, int objectives, int64_t *sorted, int64_t *unique,
+                           int64_t *of) {
+    int64_t count = 0;
     for (int64_t i = 0; i < n; i++)
         sorted[i] = i;
     sort_objectives = objectives;
     sort_points = points;
     qsort(sorted, (size_t)n, sizeof *sorted, lexicographic);
-    int64_t left = 0;
-    for (int64_t i = 0; i < n; i++) { // of[i]: the representative of i, its earliest equal
+    for (int64_t i = 0; i < n; i++) {
         bool fresh = i == 0 || !equal_points(points, objectives, sorted[i - 1], sorted[i]);
-        if (fresh) unique[left++] = sorted[i];
-        of[sorted[i]] = unique[left - 1];
+        if (fresh) unique[count++] = sorted[i];
+        of[sorted[i]] = unique[count - 1];
     }
+    return count;
+}
+
+ft_status ft_pareto_front(const double *points, int64_t n, int objectives, bool *front) {
+    memset(front, 0, (size_t)n * sizeof *front);
+    int64_t *sorted = ft_calloc(4 * (size_t)n + 1, sizeof *sorted, "objectives");
+    if (sorted == NULL) return FT_NO_MEMORY;
+    int64_t *unique = sorted + n, *of = unique + n, *rest = of + n;
+    int64_t size = peel(points, objectives, unique, find_unique(points, n, objectives, sorted, unique, of), rest);
+    for (int64_t i = 0; i < size; i++)
+        front[unique[i]] = true;
+    for (int64_t i = 0; i < n; i++)
+        front[i] = front[of[i]];
+    free(sorted);
+    return FT_OK;
+}
+
+ft_status ft_pareto_best(const double *points, int64_t n, int objectives, int64_t k, bool *chosen) {
+    memset(chosen, 0, (size_t)n * sizeof *chosen);
+    int64_t *sorted = ft_calloc(5 * (size_t)n + 1, sizeof *sorted, "objectives");
+    if (sorted == NULL) return FT_NO_MEMORY;
+    int64_t *unique = sorted + n, *of = unique + n, *rest = of + n, *all = rest + n;
+    int64_t left = find_unique(points, n, objectives, sorted, unique, of);
     bool *in_rank = ft_calloc((size_t)n + 1, sizeof *in_rank, "objectives");
     ft_status status = in_rank == NULL ? FT_NO_MEMORY : FT_OK;
     while (status == FT_OK && k > 0) {

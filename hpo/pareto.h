@@ -12,6 +12,9 @@
 // greedy choice of hypervolume within the rank that does not. 0 <= k <= n; ties go to the earlier point.
 ft_status ft_pareto_best(const double *points, int64_t n, int objectives, int64_t k, bool *chosen);
 
+// front [n] becomes true for the points that no other dominates; equal points share their fate.
+ft_status ft_pareto_front(const double *points, int64_t n, int objectives, bool *front);
+
 // Volume between the points and the reference that at least one point dominates. Points beyond the reference add
 // nothing.
 ft_status ft_hypervolume(const double *points, int64_t n, int objectives, const double *reference, double *volume);

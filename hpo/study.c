@@ -231,6 +231,7 @@ ft_status ft_tuning_close(ft_tuning *t) {
     if (t->lock >= 0) close(t->lock);
     ft_space_free(&t->space);
     free(t->lean);
+    free(t->front);
     ft_arena_free(&t->arena);
     *t = (ft_tuning){.lock = -1};
     return status;

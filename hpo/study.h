@@ -53,6 +53,8 @@ typedef struct ft_tuning {
     const char *stopped_by;           // why the study ended, NULL: it has not
     bool *lean;                       // [lean_count] by trial: nothing big is left in its directory
     int64_t lean_count, best_written; // whose best.ini is there, -1
+    bool *front;                      // [front_count] by trial: its file in front/ is written
+    int64_t front_count;
     // the running trial, for the display
     int64_t current, current_step;
     double current_value; // its last report, NaN
@@ -94,7 +96,7 @@ ft_status ft_tuning_load_resource(ft_tuning *tuning);
 ft_status ft_tuning_judge(ft_tuning *tuning, int64_t number, const json_t *line, bool *pruned);
 ft_status ft_tuning_finish(ft_tuning *tuning, int64_t number, int code);
 ft_status ft_tuning_fail(ft_tuning *tuning, int64_t number, const char *status, const char *error);
-// study_best.c: best.ini, and what stays on disk.
+// study_best.c: best.ini, front/, and what stays on disk.
 int64_t ft_tuning_best(const ft_tuning *tuning); // in the first objective; -1: none
 ft_status ft_tuning_tidy(ft_tuning *tuning);
 // display.c

@@ -1,4 +1,4 @@
-// study_best.c - best.ini, and whose model stays on disk (study.keep).
+// study_best.c - best.ini, of several objectives front/, and whose model stays on disk (study.keep).
 #include "hpo/study.h"
 
 #include "engine/io/files.h"
@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const char best_file[] = "best.ini", front_directory[] = "front";
 
 static bool eligible(const ft_trial *trial) { return trial->state == FT_COMPLETE && ft_trial_violation(trial) <= 0; }
 
@@ -24,7 +26,7 @@ int64_t ft_tuning_best(const ft_tuning *t) {
 
 // ---- who stays ------------------------------------------------------------------------------------------------------
 
-// The trials that no other beats, or with several wanted the k best; kept [count] by trial.
+// The trials that no other beats (k < 0), or of all the k best; kept [count] by trial.
 static ft_status choose(const ft_tuning *t, int64_t k, bool *kept) {
     const ft_trials *trials = &t->study->trials;
     const int objectives = trials->objectives;
@@ -39,7 +41,9 @@ static ft_status choose(const ft_tuning *t, int64_t k, bool *kept) {
             points[count * objectives + j] = (trials->maximize[j] ? -1 : 1) * trials->trial[i].values[j];
         number[count++] = i;
     }
-    if (status == FT_OK) status = ft_pareto_best(points, count, objectives, k < count ? k : count, chosen);
+    if (status == FT_OK)
+        status = k < 0 ? ft_pareto_front(points, count, objectives, chosen)
+                       : ft_pareto_best(points, count, objectives, k < count ? k : count, chosen);
     for (int64_t i = 0; status == FT_OK && i < count; i++)
         kept[number[i]] = chosen[i];
     free(points);
@@ -48,35 +52,13 @@ static ft_status choose(const ft_tuning *t, int64_t k, bool *kept) {
     return status;
 }
 
-static bool dominates(const ft_trials *trials, const ft_trial *a, const ft_trial *b) {
-    bool better = false;
-    for (int j = 0; j < trials->objectives; j++) {
-        double x = trials->maximize[j] ? -a->values[j] : a->values[j];
-        double y = trials->maximize[j] ? -b->values[j] : b->values[j];
-        if (x > y) return false;
-        better = better || x < y;
-    }
-    return better;
-}
-
-static void choose_front(const ft_tuning *t, bool *kept) {
-    const ft_trials *trials = &t->study->trials;
-    for (int64_t i = 0; i < trials->count; i++) {
-        kept[i] = eligible(&trials->trial[i]);
-        for (int64_t k = 0; kept[i] && k < trials->count; k++)
-            kept[i] = !eligible(&trials->trial[k]) || !dominates(trials, &trials->trial[k], &trials->trial[i]);
-    }
-}
-
 static ft_status choose_kept(const ft_tuning *t, bool *kept) {
     const char *keep = t->config->study.keep;
     int64_t best = ft_tuning_best(t);
     if (strcmp(keep, "none") == 0) return FT_OK;
     if (strcmp(keep, "top-k") == 0) return choose(t, t->config->study.keep_count, kept);
-    if (t->study->trials.objectives > 1)
-        choose_front(t, kept);
-    else if (best >= 0)
-        kept[best] = true;
+    if (t->study->trials.objectives > 1) return choose(t, -1, kept);
+    if (best >= 0) kept[best] = true;
     return FT_OK;
 }
 
@@ -116,11 +98,14 @@ static ft_status remove_models(ft_tuning *t) {
 
 // ---- best.ini -------------------------------------------------------------------------------------------------------
 
-static void write_head(const ft_tuning *t, const ft_trial *trial, FILE *out) {
+static void write_head(const ft_tuning *t, const ft_trial *trial, const char *file, FILE *out) {
     fprintf(out, "; Trial %lld of the study %s:", (long long)trial->number, t->place.name);
     for (int i = 0; i < t->objectives.count; i++)
         fprintf(out, "%s %s %.6g", i > 0 ? "," : "", t->objectives.list[i].name, trial->values[i]);
-    fprintf(out, ". Runs as it is: ftengine train %s/best.ini\n", t->place.directory);
+    fprintf(out, ". Runs as it is: ftengine train %s/%s\n", t->place.directory, file);
+    if (t->objectives.count > 1 && strcmp(file, best_file) == 0)
+        fprintf(out, "; It is the best in %s alone: front/ has all trials that no other beats.\n",
+                t->objectives.list[0].name);
 }
 
 // What the trial ran with is in its directory: the options of today may be others. Without it - another program's trial,
@@ -142,34 +127,67 @@ static ft_status config_of(ft_tuning *t, int64_t number, ft_config *config) {
     return status;
 }
 
-static ft_status write_best(ft_tuning *t, int64_t number) {
+// The configuration of a trial as `file` of the study's directory. What another program's trial has may not be of this
+// space: then there is no file.
+static ft_status write_trial(ft_tuning *t, int64_t number, const char *file) {
     ft_config config;
-    ft_atomic_file file;
-    FT_TRY(config_of(t, number, &config));
-    char *path = ft_path_join(&config.arena, t->directory, "best.ini");
-    ft_status status = path != NULL ? ft_atomic_open(&file, path) : FT_NO_MEMORY;
+    ft_atomic_file out;
+    ft_status status = config_of(t, number, &config);
+    if (status == FT_INVALID && !ft_tuning_is_ours(t, number)) {
+        ft_error_clear();
+        return FT_OK;
+    }
+    FT_TRY(status);
+    char *path = ft_path_join(&config.arena, t->directory, file);
+    status = path != NULL ? ft_atomic_open(&out, path) : FT_NO_MEMORY;
     if (status == FT_OK) {
-        write_head(t, &t->study->trials.trial[number], file.stream);
-        status = ft_config_write(&config, true, true, file.stream);
+        write_head(t, &t->study->trials.trial[number], file, out.stream);
+        status = ft_config_write(&config, true, true, out.stream);
         if (status == FT_OK)
-            status = ft_atomic_commit(&file);
+            status = ft_atomic_commit(&out);
         else
-            ft_atomic_abort(&file);
+            ft_atomic_abort(&out);
     }
     ft_arena_free(&config.arena);
+    return status;
+}
+
+// Of several objectives: a file for each trial that no other beats, and no others.
+static ft_status write_front(ft_tuning *t) {
+    ft_arena arena = {0};
+    const int64_t count = t->study->trials.count;
+    const char *directory = ft_path_join(&arena, t->directory, front_directory);
+    bool *front = ft_calloc((size_t)count + 1, sizeof *front, "the best trials");
+    bool *written = ft_realloc(t->front, (size_t)count + 1, sizeof *written, "the best trials");
+    ft_status status = directory != NULL && front != NULL && written != NULL ? FT_OK : FT_NO_MEMORY;
+    if (written != NULL) {
+        memset(written + t->front_count, 0, (size_t)(count - t->front_count) * sizeof *written);
+        t->front = written;
+    }
+    // What an earlier call left may be of another front.
+    if (status == FT_OK && t->front_count == 0) status = ft_remove_tree(directory);
+    if (status == FT_OK) status = ft_make_directories(directory);
+    if (status == FT_OK) status = choose(t, -1, front);
+    for (int64_t i = 0; status == FT_OK && i < count; i++) {
+        char file[48];
+        snprintf(file, sizeof file, "%s/%05lld.ini", front_directory, (long long)i);
+        if (front[i] == written[i]) continue;
+        const char *path = ft_path_join(&arena, t->directory, file);
+        status = front[i] ? write_trial(t, i, file) : path != NULL ? ft_remove_tree(path) : FT_NO_MEMORY;
+        written[i] = front[i];
+    }
+    if (status == FT_OK) t->front_count = count;
+    free(front);
+    ft_arena_free(&arena);
     return status;
 }
 
 ft_status ft_tuning_tidy(ft_tuning *t) {
     int64_t best = ft_tuning_best(t);
     if (best >= 0 && best != t->best_written) {
-        ft_status status = write_best(t, best);
-        // The best trial of another program's study may have other parameters than this space.
-        if (status == FT_INVALID && !ft_tuning_is_ours(t, best))
-            ft_error_clear();
-        else
-            FT_TRY(status);
+        FT_TRY(write_trial(t, best, best_file));
         t->best_written = best;
     }
+    if (best >= 0 && t->objectives.count > 1) FT_TRY(write_front(t));
     return remove_models(t);
 }

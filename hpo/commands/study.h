@@ -32,7 +32,7 @@ ft_status ft_study_import(study_call *call);
 ft_status ft_study_delete(study_call *call);
 
 // The best feasible COMPLETE trial; of several objectives all that no other beats, by number. numbers [trials->count].
-void ft_study_front(const ft_trials *trials, int64_t *numbers, int64_t *count);
+ft_status ft_study_front(const ft_trials *trials, int64_t *numbers, int64_t *count);
 bool ft_trial_feasible(const ft_trial *trial);
 // FT_FAILED: why there is no best trial.
 ft_status ft_study_no_best(const ft_stored *study);

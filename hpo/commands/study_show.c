@@ -31,7 +31,7 @@ static json_t *counts_value(const int64_t counts[STATES], bool *failed) {
 static ft_status front_of(ft_stored *study, ft_arena *arena, int64_t **numbers, int64_t *count) {
     *numbers = ft_arena_alloc(arena, (size_t)(study->trials.count + 1) * sizeof **numbers);
     if (*numbers == NULL) return FT_NO_MEMORY;
-    ft_study_front(&study->trials, *numbers, count);
+    FT_TRY(ft_study_front(&study->trials, *numbers, count));
     return FT_OK;
 }
 

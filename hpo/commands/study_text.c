@@ -2,6 +2,7 @@
 #include "hpo/commands/study.h"
 
 #include "engine/io/json.h"
+#include "hpo/pareto.h"
 #include "hpo/storage/pyjson.h"
 
 #include <errno.h>
@@ -90,34 +91,27 @@ ft_status ft_study_print_json(json_t *document, bool failed) {
 
 bool ft_trial_feasible(const ft_trial *t) { return t->constraint_count == 0 || ft_trial_violation(t) <= 0; }
 
-// Is a at least as good as b everywhere, and better somewhere?
-static bool beats(const ft_trials *trials, const ft_trial *a, const ft_trial *b) {
-    bool better = false;
-    for (int i = 0; i < trials->objectives; i++) {
-        double x = trials->maximize[i] ? -a->values[i] : a->values[i];
-        double y = trials->maximize[i] ? -b->values[i] : b->values[i];
-        if (x > y) return false;
-        better = better || x < y;
-    }
-    return better;
-}
-
-void ft_study_front(const ft_trials *trials, int64_t *numbers, int64_t *count) {
+ft_status ft_study_front(const ft_trials *trials, int64_t *numbers, int64_t *count) {
+    const int objectives = trials->objectives;
     *count = 0;
-    for (int64_t i = 0; i < trials->count; i++) {
+    int64_t candidates = 0;
+    double *points = ft_calloc((size_t)trials->count + 1, (size_t)objectives * sizeof *points, "objectives");
+    bool *front = ft_calloc((size_t)trials->count + 1, sizeof *front, "the best trials");
+    ft_status status = points != NULL && front != NULL ? FT_OK : FT_NO_MEMORY;
+    for (int64_t i = 0; status == FT_OK && i < trials->count; i++) {
         const ft_trial *t = &trials->trial[i];
         if (t->state != FT_COMPLETE || !ft_trial_feasible(t)) continue;
-        bool beaten = false;
-        int64_t kept = 0;
-        for (int64_t k = 0; k < *count; k++) {
-            const ft_trial *other = &trials->trial[numbers[k]];
-            // With one objective the first of equally good ones is the best.
-            beaten = beaten || beats(trials, other, t) || (trials->objectives == 1 && !beats(trials, t, other));
-            if (beaten || !beats(trials, t, other)) numbers[kept++] = numbers[k];
-        }
-        *count = kept;
-        if (!beaten) numbers[(*count)++] = i;
+        for (int j = 0; j < objectives; j++)
+            points[candidates * objectives + j] = trials->maximize[j] ? -t->values[j] : t->values[j];
+        numbers[candidates++] = i;
     }
+    if (status == FT_OK) status = ft_pareto_front(points, candidates, objectives, front);
+    // With one objective the first of equally good ones is the best.
+    for (int64_t i = 0; status == FT_OK && i < candidates && (objectives > 1 || *count == 0); i++)
+        if (front[i]) numbers[(*count)++] = numbers[i];
+    free(points);
+    free(front);
+    return status;
 }
 
 ft_status ft_study_no_best(const ft_stored *study) {

@@ -165,6 +165,9 @@ static void ranks(void **state) {
                 rank[i] = r;
                 left--;
             }
+        assert_int_equal(ft_pareto_front(points, n, objectives, chosen), FT_OK);
+        for (int i = 0; i < n; i++)
+            assert_int_equal(chosen[i], rank[i] == 0);
         assert_int_equal(ft_pareto_best(points, n, objectives, k, chosen), FT_OK);
         int count = 0;
         for (int i = 0; i < n; i++) {
