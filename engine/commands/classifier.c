@@ -60,10 +60,12 @@ ft_status ft_classifier_open(const char *path, int override_count, const char *c
     FT_TRY(ft_config_load(&c->options, 0, NULL, override_count, overrides));
     FT_TRY(model_directory(c, path));
     FT_TRY(ft_model_config_load(c->path, &c->config));
-    FT_TRY(ft_tokenizer_open(c->path, &c->tokenizer));
     char *settings = ft_path_join(&c->arena, c->path, "ftengine.json");
     if (settings == NULL) return FT_NO_MEMORY;
     FT_TRY(ft_model_settings_load(settings, &c->arena, &c->settings));
+    // A model of ours goes on as it was trained; of others nobody but the caller knows.
+    bool ours = c->settings.label_count > 0;
+    FT_TRY(ft_fit_open_tokenizer(c->path, ours ? c->settings.tokenizer_rules : c->options.model.tokenizer_rules, &c->tokenizer));
     FT_TRY(choose_labels(c));
     FT_TRY(ft_fit_vocabulary(c->tokenizer, &c->config, c->path));
     FT_TRY(ft_fit_max_length(c->tokenizer, &c->config, c->options.data.max_length, c->settings.max_length, &c->max_length));

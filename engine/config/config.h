@@ -16,6 +16,8 @@
 #define FT_AUTO INT64_MIN
 
 typedef enum ft_init { FT_INIT_PRETRAINED = 0, FT_INIT_RANDOM } ft_init;
+// Where transformers 5 does not tokenise as the files of a RoBERTa, XLM-R or DeBERTa say: whose rules hold.
+typedef enum ft_rules_option { FT_TOKENIZE_AS_FILES = 0, FT_TOKENIZE_AS_TRANSFORMERS } ft_rules_option;
 typedef enum ft_freeze { FT_FREEZE_NONE = 0, FT_FREEZE_EMBEDDINGS, FT_FREEZE_ENCODER } ft_freeze;
 typedef enum ft_scheduler {
     FT_SCHED_LINEAR = 0,
@@ -82,6 +84,7 @@ typedef struct ft_config {
         const char *path; // model directory
         const char *stand_in_tokenizer; // directory; see ft_trainer.tokenizer_dir
         ft_init init;
+        ft_rules_option tokenizer_rules;
         bool ignore_mismatched_sizes; // a head of another shape in the checkpoint is drawn anew
         double hidden_dropout, attention_dropout, classifier_dropout; // NaN: config.json's
         ft_freeze freeze;

@@ -33,6 +33,8 @@
 #define ANY INT64_MAX
 
 static const ft_option_choice init_choices[] = {{"pretrained", FT_INIT_PRETRAINED}, {"random", FT_INIT_RANDOM}, {NULL, 0}};
+static const ft_option_choice rules_choices[] = {
+    {"files", FT_TOKENIZE_AS_FILES}, {"transformers", FT_TOKENIZE_AS_TRANSFORMERS}, {NULL, 0}};
 static const ft_option_choice freeze_choices[] = {
     {"none", FT_FREEZE_NONE}, {"embeddings", FT_FREEZE_EMBEDDINGS}, {"encoder", FT_FREEZE_ENCODER}, {NULL, 0}};
 // Checked against ft_activation_from_name by the tests.
@@ -130,6 +132,10 @@ const ft_option ft_options[] = {
          .help = "With model.init = random, where nothing is at model.path but the name is a well-known model's: its "
                  "built-in numbers make the model, and the tokenizer of this directory stands in for its own. For trying "
                  "memory and speed without a download; the accuracy means nothing."),
+    CHOICE(model.tokenizer_rules, "files", rules_choices,
+           .help = "Whose rules hold where transformers 5 does not tokenise as the files of a RoBERTa, XLM-R or DeBERTa "
+                   "say. files: theirs, which is closest to how the models were trained. transformers: those of its "
+                   "classes, for the same tokens as a program in Python sees. A saved model remembers it."),
     BOOL(model.ignore_mismatched_sizes, "false",
          .help = "Draw a new head where the checkpoint's has another shape, instead of refusing it."),
     FLOAT(model.hidden_dropout, "auto", 0, 1, .high_open = true, .automatic = true,

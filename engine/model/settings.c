@@ -7,15 +7,18 @@
 
 enum { FORMAT_VERSION = 1, MOST_LABELS = 1 << 20, MOST_LAYERS = 64 };
 
+static const char *const rule_names[] = {[FT_TOKENIZE_AS_FILES] = "files", [FT_TOKENIZE_AS_TRANSFORMERS] = "transformers"};
+
 ft_status ft_model_settings_save(const ft_model_settings *s, const char *path) {
     json_t *labels = json_array(), *hidden = json_array();
     bool failed = false;
     for (int i = 0; i < s->label_count; i++) ft_json_append(labels, json_string(s->labels[i]), &failed);
     for (int i = 0; i < s->head_hidden.count; i++) ft_json_append(hidden, json_integer(s->head_hidden.values[i]), &failed);
-    json_t *root = json_pack("{s:i, s:s, s:s, s:{s:s, s:s*, s:s}, s:I, s:s, s:o, s:{s:o, s:s}}", "format_version", FORMAT_VERSION,
+    json_t *root = json_pack("{s:i, s:s, s:s, s:{s:s, s:s*, s:s}, s:I, s:s, s:s, s:o, s:{s:o, s:s}}", "format_version", FORMAT_VERSION,
                              "ftengine", FT_VERSION, "task", "single_label", "columns", "text", s->text_column, "pair",
                              s->pair_column[0] != '\0' ? s->pair_column : NULL, "label", s->label_column,
-                             "max_length", (json_int_t)s->max_length, "truncation", "head", "labels", labels, "head", "hidden", hidden,
+                             "max_length", (json_int_t)s->max_length, "truncation", "head", "tokenizer_rules",
+                             rule_names[s->tokenizer_rules], "labels", labels, "head", "hidden", hidden,
                              "activation", s->head_activation);
     ft_status status = root == NULL || failed ? ft_fail_memory(0, "ftengine.json") : ft_json_save(path, root);
     json_decref(root);
@@ -53,12 +56,22 @@ static ft_status read_list(const json_t *root, const char *path, ft_arena *arena
     return s->head_activation != NULL ? FT_OK : FT_NO_MEMORY;
 }
 
+// Absent in models saved before there was a choice.
+static ft_status read_rules(const json_t *root, const char *path, ft_rules_option *rules) {
+    const char *name;
+    FT_TRY(ft_json_string(root, path, "tokenizer_rules", rule_names[FT_TOKENIZE_AS_FILES], &name));
+    for (int i = 0; i < (int)(sizeof rule_names / sizeof rule_names[0]); i++)
+        if (strcmp(name, rule_names[i]) == 0) return *rules = (ft_rules_option)i, FT_OK;
+    return ft_fail(FT_INVALID, path, "\"tokenizer_rules\" must be \"files\" or \"transformers\", not \"%.80s\"", name);
+}
+
 static ft_status read_all(const json_t *root, const char *path, ft_arena *arena, ft_model_settings *s) {
     int64_t version;
     FT_TRY(ft_json_int(root, path, "format_version", 0, 0, INT32_MAX, &version));
     if (version != FORMAT_VERSION)
         return ft_fail(FT_INVALID, path, "format_version %lld, this program reads %d", (long long)version, FORMAT_VERSION);
     FT_TRY(ft_json_int(root, path, "max_length", FT_AUTO, 3, INT32_MAX, &s->max_length));
+    FT_TRY(read_rules(root, path, &s->tokenizer_rules));
     const json_t *columns = json_object_get(root, "columns");
     const char *text, *pair, *label;
     FT_TRY(ft_json_string(columns, path, "text", "", &text));

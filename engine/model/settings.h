@@ -8,6 +8,7 @@ typedef struct ft_model_settings {
     const char *text_column, *label_column; // of the training file
     const char *pair_column;                // of the second texts; "": there are none
     int64_t max_length;
+    ft_rules_option tokenizer_rules;
     int label_count;                        // 0: no ftengine.json, a plain Hugging Face model
     const char *const *labels;              // as the data spell them
     ft_int_list head_hidden;

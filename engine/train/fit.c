@@ -2,6 +2,10 @@
 
 #include "engine/config/config.h"
 
+ft_status ft_fit_open_tokenizer(const char *directory, ft_rules_option rules, ft_tokenizer **tokenizer) {
+    return ft_tokenizer_open_rules(directory, rules == FT_TOKENIZE_AS_TRANSFORMERS ? FT_RULES_TRANSFORMERS : FT_RULES_FILES, tokenizer);
+}
+
 ft_status ft_fit_vocabulary(const ft_tokenizer *tokenizer, const ft_model_config *config, const char *path) {
     int tokens = ft_tokenizer_vocabulary(tokenizer);
     if (tokens <= config->vocab_size) return FT_OK;

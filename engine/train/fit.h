@@ -2,9 +2,13 @@
 #ifndef FT_FIT_H
 #define FT_FIT_H
 
+#include "engine/config/config.h"
 #include "engine/data/dataset.h"
 #include "engine/model/model_config.h"
 #include "engine/text/tokenizer.h"
+
+// The tokenizer of a directory, by the rules that model.tokenizer_rules or a saved model names.
+ft_status ft_fit_open_tokenizer(const char *directory, ft_rules_option rules, ft_tokenizer **tokenizer);
 
 // FT_INVALID when the tokenizer knows ids that the embedding table has no row for. path: the model, for the message.
 ft_status ft_fit_vocabulary(const ft_tokenizer *tokenizer, const ft_model_config *config, const char *path);

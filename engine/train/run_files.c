@@ -213,6 +213,7 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
                            .pair_column = t->config->data.text_pair,
                            .label_column = t->split[FT_SPLIT_TRAIN].table.label_column,
                            .max_length = t->max_length,
+                           .tokenizer_rules = c->model.tokenizer_rules,
                            .label_count = t->labels.count,
                            .labels = t->labels.names,
                            .head_hidden = c->model.head.hidden,

@@ -211,7 +211,7 @@ static ft_status open_data(ft_trainer *t, const ft_trainer_source *source) {
         t->labels.count = source->labels > 0 ? source->labels : (int)t->model_config.num_labels;
         return ft_fit_max_length(NULL, &t->model_config, config->data.max_length, FT_AUTO, &t->max_length);
     }
-    FT_TRY(ft_tokenizer_open(t->tokenizer_dir, &t->tokenizer));
+    FT_TRY(ft_fit_open_tokenizer(t->tokenizer_dir, config->model.tokenizer_rules, &t->tokenizer));
     FT_TRY(ft_fit_vocabulary(t->tokenizer, &t->model_config, t->tokenizer_dir));
     FT_TRY(read_tables(t));
     FT_TRY(choose_labels(t));
