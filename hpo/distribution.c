@@ -1,5 +1,7 @@
 #include "hpo/distribution.h"
 
+#include "engine/text/utf8.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,6 +151,11 @@ static ft_status copy_choices(ft_arena *arena, const ft_choice *choices, int cou
 ft_status ft_distribution_categorical(const char *where, ft_arena *arena, const ft_choice *choices, int count,
                                       ft_distribution *out) {
     if (count < 1) return ft_fail(FT_INVALID, where, "a list of choices needs at least one");
+    for (int i = 0; i < count; i++) {
+        const char *text = choices[i].kind == FT_CHOICE_TEXT ? choices[i].text : "";
+        if (ft_utf8_valid_prefix(text, strlen(text)) != strlen(text))
+            return ft_fail(FT_INVALID, where, "choice %d is not UTF-8, which studies are written in", i + 1);
+    }
     for (int i = 1; i < count; i++)
         for (int j = 0; j < i; j++)
             if (ft_choice_equal(&choices[i], &choices[j]))

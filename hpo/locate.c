@@ -2,6 +2,7 @@
 
 #include "engine/config/config.h"
 #include "engine/io/files.h"
+#include "engine/text/utf8.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -33,12 +34,12 @@ ft_status ft_no_such(const char *where, const char *what, const char *word, int 
 // A study's name is also its directory's, and stands in messages.
 static ft_status check_name(const char *name) {
     size_t length = strlen(name);
-    bool fine = length > 0 && length <= 200 && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+    bool fine = length > 0 && length <= 200 && ft_utf8_valid_prefix(name, length) == length && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
     for (const char *c = name; *c != '\0'; c++)
         fine = fine && (unsigned char)*c >= 0x20 && *c != 0x7F && *c != '/';
     if (fine) return FT_OK;
     ft_status status = ft_fail(FT_INVALID, "--study", "'%.60s' cannot be the name of a study", name);
-    ft_hint("1 to 200 bytes without '/' and control characters; it is a directory in %s/", STUDIES);
+    ft_hint("1 to 200 bytes of UTF-8 without '/' and control characters; it is a directory in %s/", STUDIES);
     return status;
 }
 

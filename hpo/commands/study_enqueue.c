@@ -2,6 +2,7 @@
 #include "hpo/commands/study.h"
 
 #include "engine/io/json.h"
+#include "engine/text/utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -105,6 +106,8 @@ static ft_status known_value(study_call *call, int id, const char *name, const c
 static ft_status parse_setting(study_call *call, const char *word, ft_fixed_param *out) {
     const ft_trials *trials = &call->opened->trials;
     const char *equals = strchr(word, '=');
+    if (ft_utf8_valid_prefix(word, strlen(word)) != strlen(word))
+        return ft_fail(FT_INVALID, word, "not UTF-8, which studies are written in");
     char *name = ft_arena_strndup(&call->arena, word, (size_t)(equals - word));
     if (name == NULL) return FT_NO_MEMORY;
     if (*name == '\0') return ft_fail(FT_INVALID, word, "there is no name in front of the '='");

@@ -56,7 +56,7 @@ static ft_status read_rows(ft_stored *study, ft_sql id, ft_arena *arena, ft_attr
         if (!row) return FT_OK;
         const char *key = ft_sql_text(study->storage, id, 0), *json = ft_sql_text(study->storage, id, 1);
         if (key == NULL || json == NULL)
-            return ft_fail(FT_INVALID, study->storage->path, "an attribute has no name or no value");
+            return ft_fail(FT_INVALID, study->storage->path, "an attribute has no name or no value that is UTF-8");
         if (*count == capacity) {
             capacity = capacity > 0 ? 2 * capacity : 16;
             ft_attribute *grown = ft_arena_alloc(arena, (size_t)capacity * sizeof *grown);

@@ -96,7 +96,8 @@ ft_status ft_sql_run(ft_storage *storage, ft_sql id, int *changed, const char *t
 // SQL that is used once, without parameters and rows.
 ft_status ft_sql_script(ft_storage *storage, const char *sql);
 
-// Columns of the present row. A text is valid until the next step; NULL: it is NULL, or not text, or holds a NUL.
+// Columns of the present row. A text is valid until the next step; NULL: it is NULL, or not text, or holds a NUL
+// or bytes that are no UTF-8.
 const char *ft_sql_text(ft_storage *storage, ft_sql id, int column);
 bool ft_sql_int(ft_storage *storage, ft_sql id, int column, int64_t *out);
 bool ft_sql_double(ft_storage *storage, ft_sql id, int column, double *out); // integers too

@@ -1,6 +1,8 @@
 // sql.c - statements, their parameters and columns, and SQLite's errors in our words.
 #include "hpo/storage/internal.h"
 
+#include "engine/text/utf8.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,7 +110,9 @@ const char *ft_sql_text(ft_storage *storage, ft_sql id, int column) {
     sqlite3_stmt *s = storage->statements[id];
     if (sqlite3_column_type(s, column) != SQLITE_TEXT) return NULL;
     const char *text = (const char *)sqlite3_column_text(s, column);
-    return text != NULL && strlen(text) == (size_t)sqlite3_column_bytes(s, column) ? text : NULL;
+    size_t length = (size_t)sqlite3_column_bytes(s, column);
+    // JSON and messages could not hold it; SQLite keeps whatever bytes it was given.
+    return text != NULL && strlen(text) == length && ft_utf8_valid_prefix(text, length) == length ? text : NULL;
 }
 
 bool ft_sql_int(ft_storage *storage, ft_sql id, int column, int64_t *out) {

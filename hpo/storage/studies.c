@@ -64,7 +64,7 @@ static ft_status list_studies(ft_storage *storage, ft_arena *arena, ft_study_inf
         *info = (ft_study_info){0};
         const char *name = ft_sql_text(storage, FT_SQL_STUDIES, 1);
         if (!ft_sql_int(storage, FT_SQL_STUDIES, 0, &info->id) || name == NULL)
-            return ft_fail(FT_INVALID, storage->path, "a study has no name");
+            return ft_fail(FT_INVALID, storage->path, "a study has no name that is UTF-8");
         info->name = ft_arena_strdup(arena, name);
         if (info->name == NULL) return FT_NO_MEMORY;
         ++*count;

@@ -188,6 +188,32 @@ expect 0 study list
 says "studies/broken/study.db"
 [ "$(wc -l <out)" = 5 ] || fail "list beside a broken file: $(cat out)"
 
+# ---- bytes that are no UTF-8 -----------------------------------------------------------------------------------------------
+# JSON could not hold them; a database that another program made may.
+bad=$(printf 'a\377b') locale=${LC_ALL-}
+export LC_ALL=C # or grep takes our message for a binary file
+expect 2 study import optuna.db --from two --study "$bad" && one_error "cannot be the name of a study" && says "of UTF-8"
+expect 2 study show "$bad" --json && one_error "cannot be the name of a study"
+for setting in "$bad=3" "layers=$bad"; do
+    expect 2 study enqueue six "$setting" --force --json && one_error "not UTF-8"
+done
+python3 - <<'PYTHON'
+import shutil
+import sqlite3
+for name, sql in {"study": "UPDATE studies SET study_name = CAST(x'61ff62' AS TEXT) WHERE study_name = 'two'",
+                  "param": "UPDATE trial_params SET param_name = CAST(x'61ff62' AS TEXT) WHERE param_id = 1",
+                  "key": "UPDATE trial_user_attributes SET key = CAST(x'61ff62' AS TEXT)"}.items():
+    shutil.copy("optuna.db", f"bad_{name}.db")
+    db = sqlite3.connect(f"bad_{name}.db")
+    assert db.execute(sql).rowcount > 0
+    db.commit()
+PYTHON
+expect 2 study list --storage sqlite:///bad_study.db --json && one_error "a study has no name that is UTF-8"
+expect 2 study show "$optuna" --storage sqlite:///bad_param.db --json && one_error "no name or no distribution that is UTF-8"
+expect 2 study import bad_param.db --from "$optuna" --study bad && one_error "no name or no distribution that is UTF-8"
+[ ! -e studies/bad ] || fail "a refused import left $(ls studies/bad)"
+export LC_ALL=$locale
+
 # ---- delete ------------------------------------------------------------------------------------------------------------------
 expect 2 study delete six && one_error "this would delete the study with its 9 trials and the runs in studies/six" && says "add --yes"
 [ -f studies/six/study.db ] || fail "deleted without --yes"
