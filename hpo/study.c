@@ -89,7 +89,7 @@ static ft_status locate(ft_tuning *t, const ft_tuning_call *call) {
     if (t->directory == NULL) return FT_NO_MEMORY;
     // The files of the study and of each trial tell these, and have to be read again.
     FT_TRY(ft_check_storable("study.name", t->place.name, FT_STRING_LIMIT, "--study"));
-    if (storage != NULL) FT_TRY(ft_check_storable("study.storage", storage, FT_STRING_LIMIT, "--storage"));
+    if (storage != NULL) FT_TRY(ft_check_storable("study.storage", storage, FT_PATH_LIMIT, "--storage"));
     return ft_check_storable("the path of the study", t->directory, FT_PATH_LIMIT, "--study");
 }
 

@@ -190,7 +190,11 @@ ft_status ft_tuning_write_config(ft_tuning *t) {
     warn_of_changes(t, path);
     ft_config whole = *t->config;
     whole.study.name = t->place.name;
-    whole.study.storage = t->storage_given ? t->place.url : "";
+    // Wherever it was called from: it is to be found again from elsewhere.
+    const char *database = ft_path_absolute(&t->arena, NULL, t->place.path);
+    const char *storage = database != NULL ? ft_arena_format(&t->arena, "sqlite:///%s", database) : NULL;
+    if (storage == NULL) return FT_NO_MEMORY;
+    whole.study.storage = t->storage_given ? storage : "";
     ft_atomic_file file;
     FT_TRY(ft_atomic_open(&file, path));
     fprintf(file.stream, "; `ftengine tune --study %s` goes on with this study.\n",

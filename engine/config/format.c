@@ -84,6 +84,7 @@ const char *ft_option_takes(const ft_option *option, char *out, size_t size) {
     case FT_OPTION_STRING: add(&b, "a string"); break;
     case FT_OPTION_PATH:
         if (option->literal != NULL) add(&b, "%s or ", option->literal);
+        if (option->scheme != NULL) add(&b, "%s and ", option->scheme);
         add(&b, "a path");
         break;
     case FT_OPTION_SIZE:

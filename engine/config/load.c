@@ -27,12 +27,12 @@ void ft_config_free(ft_config *config) {
 
 static const char space_prefix[] = "space.";
 
-// Drops the lines that earlier sources have for an option.
+// Drops the lines that sources other than this one have for an option; -1: those of all sources.
 static void forget_lines(ft_config *config, const char *option, int source) {
     ft_space_line *lines = (ft_space_line *)config->space.lines;
     int kept = 0;
     for (int i = 0; i < config->space.count; i++)
-        if (lines[i].source >= source || strcmp(lines[i].option, option) != 0) lines[kept++] = lines[i];
+        if (lines[i].source == source || strcmp(lines[i].option, option) != 0) lines[kept++] = lines[i];
     config->space.count = kept;
 }
 
@@ -68,6 +68,10 @@ static ft_status set_named(ft_config *config, const char *name, const char *text
         return ft_option_unknown(section, dot != NULL ? dot + 1 : name, where);
     }
     const ft_option *option = &ft_options[found];
+    if (line && text[0] == '\0') { // takes the option out of the search
+        forget_lines(config, option->name, -1);
+        return FT_OK;
+    }
     if (line)
         return add_line(config, (ft_space_line){option->name, text, where, directory, source});
     forget_lines(config, option->name, source);

@@ -115,8 +115,8 @@ const ft_section ft_sections[] = {
      "int(LOW, HIGH), int(LOW, HIGH, log), int(LOW, HIGH, step=S), choice(A, B, ...) with lists as [512, 256], or a "
      "value that is the same in every trial. Behind it may stand a condition: if train.batch_size < 32 and "
      "model.path in (bert-large-uncased, roberta-large), with =, !=, <, <=, >, >=, in and not in; an option may have "
-     "several lines with conditions, of which the first that holds counts. Example: train.learning_rate = "
-     "float(1e-6, 1e-4, log)."},
+     "several lines with conditions, of which the first that holds counts. An empty value takes an option of an "
+     "earlier file out again. Example: train.learning_rate = float(1e-6, 1e-4, log)."},
 };
 const int ft_sections_count = (int)(sizeof ft_sections / sizeof ft_sections[0]);
 
@@ -356,7 +356,7 @@ const ft_option ft_options[] = {
     // [study] stays last: ft_option_count() ends before it.
     TEXT(FT_OPTION_STRING, study.name, "", .elsewhere = "study_name",
          .help = "Name of the study and of its directory in studies/. Empty: the configuration file's."),
-    TEXT(FT_OPTION_STRING, study.storage, "", .elsewhere = "storage_url",
+    TEXT(FT_OPTION_PATH, study.storage, "", .scheme = "sqlite:///", .elsewhere = "storage_url",
          .help = "Where trials are kept, as sqlite:///FILE. Empty: study.db in the study's directory."),
     TEXT(FT_OPTION_STRING, study.objective, "", .elsewhere = "directions direction metric_name",
          .help = "What is looked for: maximize or minimize, then eval.METRIC, test.METRIC, train.loss, seconds.total, "

@@ -235,8 +235,15 @@ static ft_status set_path(ft_config *config, const ft_option *option, const char
                           const char *where, const char **out) {
     FT_TRY(ft_check_storable(option->name, text, FT_PATH_LIMIT, where));
     bool as_is = text[0] == '\0' || (option->literal != NULL && strcmp(text, option->literal) == 0);
-    const char *kept =
-        as_is ? ft_arena_strdup(&config->arena, text) : ft_path_absolute(&config->arena, directory, text);
+    const char *scheme = "", *path = text;
+    if (option->scheme != NULL && strncmp(text, option->scheme, strlen(option->scheme)) == 0) {
+        scheme = option->scheme;
+        path += strlen(scheme);
+    }
+    // A URL of another kind, and what is no file, are for those to refuse who would open them.
+    if (option->scheme != NULL) as_is = *path == '\0' || *path == ':' || strstr(path, "://") != NULL;
+    const char *kept = as_is ? text : ft_path_absolute(&config->arena, directory, path);
+    if (kept != NULL) kept = ft_arena_format(&config->arena, "%s%s", as_is ? "" : scheme, kept);
     if (kept == NULL) return ft_error_code();
     FT_TRY(ft_check_storable(option->name, kept, FT_PATH_LIMIT, where)); // the directory's name is part of it now
     *out = kept;

@@ -222,6 +222,32 @@ static void test_values_as_people_write_them(void **state) {
     ft_config_free(&c);
 }
 
+// A study's database is a path like others, whatever stands in front of it.
+static void test_storage_is_a_path(void **state) {
+    ft_config c;
+    char wanted[300];
+    const char *files[] = {write_file("study.ini", "[study]\nstorage = sqlite:///kept.db\n")};
+    snprintf(wanted, sizeof wanted, "sqlite:///%s/kept.db", scratch_dir);
+    ok(ft_config_load(&c, 1, files, 0, NULL));
+    assert_string_equal(c.study.storage, wanted); // beside the file, wherever we are
+    ft_config_free(&c);
+    const char *overrides[] = {"study.storage=kept.db"};
+    char here[4096];
+    assert_non_null(getcwd(here, sizeof here));
+    ok(ft_config_load(&c, 1, files, 1, overrides));
+    assert_true(strncmp(c.study.storage, here, strlen(here)) == 0 && strcmp(c.study.storage + strlen(here), "/kept.db") == 0);
+    ft_config_free(&c);
+    for (int i = 0; i < 3; i++) { // no files: the study refuses them by name
+        static const char *const others[] = {"postgresql://host/db", "sqlite:///", "sqlite:///:memory:"};
+        char override[80];
+        snprintf(override, sizeof override, "study.storage=%s", others[i]);
+        const char *one[] = {override};
+        ok(ft_config_load(&c, 1, files, 1, one));
+        assert_string_equal(c.study.storage, others[i]);
+        ft_config_free(&c);
+    }
+}
+
 // [space] is kept as it is written; what comes later replaces the lines of earlier sources, option by option.
 static void test_lines_of_the_space(void **state) {
     const char *files[] = {write_file("one.ini", "[space]\ntrain.batch_size = choice(8, 16)\ntrain.epochs = int(1, 3)\n"
@@ -239,6 +265,12 @@ static void test_lines_of_the_space(void **state) {
     assert_string_equal(c.space.lines[2].option, "train.learning_rate");
     assert_null(c.space.lines[2].directory);
     assert_true(c.train.seed == 3 && c.train.epochs == 2 && c.train.learning_rate == 1e-5);
+    const char *without[] = {"space.train.learning_rate=float(1e-6, 1e-4, log)", "space.train.batch_size=",
+                             "space.train.learning_rate= "};
+    ok(ft_config_load(&again, 2, files, 3, without));
+    assert_int_equal(again.space.count, 1); // taken out, by whomever they were given; train.seed was set
+    assert_string_equal(again.space.lines[0].option, "train.epochs");
+    ft_config_free(&again);
     char *text = written(&c, false, false), *run = written(&c, false, true);
     assert_null(strstr(run, "[space]"));
     ft_config_free(&c);
@@ -526,6 +558,7 @@ int main(void) {
         cmocka_unit_test(test_every_option_is_set_and_read_back),
         cmocka_unit_test(test_values_as_people_write_them),
         cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_storage_is_a_path),
         cmocka_unit_test(test_lines_of_the_space),
         cmocka_unit_test(test_durations),
         cmocka_unit_test(test_numbers_keep_every_bit_and_few_digits),
