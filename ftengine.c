@@ -64,8 +64,9 @@ static const command commands[] = {
      "The best trial is in studies/NAME/best.ini, which `ftengine train` runs.\n\n"
      "  ftengine tune                                                  the quick start's data, 30 trials\n"
      "  ftengine tune my.ini 'space.train.learning_rate=float(1e-6, 1e-4, log)' study.pruner=median\n"},
-    {"study", ft_command_study, "study list|show|best|trials|enqueue|export|import|delete [NAME] ...",
+    {"study", ft_command_study, "study create|list|show|best|trials|enqueue|export|import|delete [NAME] ...",
      "studies of `ftengine tune` and of Optuna: look, queue, move",
+     "  create [CONFIG.ini] [--study NAME]      what `ftengine tune` would begin, to enqueue trials before it\n"
      "  list                                    the studies in studies/\n"
      "  show [NAME]                             counts, best trial, parameters and which of them mattered\n"
      "  best [NAME]                             the best trial; with several objectives all that no other beats\n"

@@ -13,6 +13,8 @@ static const struct {
     const char *flags; // beside --study and --storage, separated by spaces
     const char *usage;
 } subcommands[] = {
+    {"create", ft_study_create, NO_STUDY, "--json",
+     "create [CONFIG.ini] [--study NAME] [--storage sqlite:///FILE] [section.key=value ...]"},
     {"list", ft_study_list, NO_STUDY, "--json", "list [--storage sqlite:///FILE] [--json]"},
     {"show", ft_study_show, READS, "--json", "show [NAME] [--json]"},
     {"best", ft_study_best, READS, "--json", "best [NAME] [--json]"},
@@ -34,7 +36,7 @@ static ft_status choose(int argc, char **argv, int *at) {
         if (strcmp(argv[0], names[*at]) == 0) return FT_OK;
     if (argc == 0 || argv[0][0] == '-') {
         ft_fail(FT_INVALID, "study", "what shall be done?");
-        ft_hint("ftengine study list, show, best, trials, enqueue, export, import or delete");
+        ft_hint("ftengine study create, list, show, best, trials, enqueue, export, import or delete");
         return FT_INVALID;
     }
     return ft_no_such("study", "subcommand", argv[0], SUBCOMMANDS, names);
@@ -102,7 +104,9 @@ static ft_status run(int argc, char **argv, int at, study_call *call) {
     call->subcommand = subcommands[at].name;
     FT_TRY(parse(argc, argv, at, call));
     bool enqueues = subcommands[at].run == ft_study_enqueue;
-    FT_TRY(sort_words(call, subcommands[at].run != ft_study_import, enqueues));
+    // Those of `create` are the words of `ftengine tune`.
+    if (subcommands[at].run != ft_study_create)
+        FT_TRY(sort_words(call, subcommands[at].run != ft_study_import, enqueues));
     if (subcommands[at].needs != NO_STUDY)
         FT_TRY(ft_study_open(call->study, call->storage,
                              subcommands[at].needs == WRITES ? FT_STORAGE_WRITE : FT_STORAGE_READ, &call->arena,

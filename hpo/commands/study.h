@@ -21,7 +21,8 @@ typedef struct study_call {
     ft_stored *opened;
 } study_call;
 
-// Each does its work on an open study (`list` and `import` on none) and prints.
+// Each does its work on an open study (`create`, `list` and `import` on none) and prints.
+ft_status ft_study_create(study_call *call);
 ft_status ft_study_list(study_call *call);
 ft_status ft_study_show(study_call *call);
 ft_status ft_study_best(study_call *call);
@@ -30,6 +31,10 @@ ft_status ft_study_enqueue(study_call *call);
 ft_status ft_study_export(study_call *call);
 ft_status ft_study_import(study_call *call);
 ft_status ft_study_delete(study_call *call);
+
+// What `ftengine tune` would run with: the files and settings of the words, without a file the study's own or
+// configs/tune.ini. Free config.
+ft_status ft_tune_config(const char *study, const char *storage, ft_words *words, ft_arena *arena, ft_config *config);
 
 // The best feasible COMPLETE trial; of several objectives all that no other beats, by number. numbers [trials->count].
 ft_status ft_study_front(const ft_trials *trials, int64_t *numbers, int64_t *count);

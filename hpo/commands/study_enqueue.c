@@ -1,8 +1,10 @@
 // study_enqueue.c - `ftengine study enqueue`: trials that the search must try, with some or all of their parameters.
 #include "hpo/commands/study.h"
 
+#include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "engine/text/utf8.h"
+#include "hpo/space.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -85,26 +87,55 @@ static ft_status bad_value(study_call *call, const char *name, const ft_distribu
     return status;
 }
 
-// Any distribution that a trial had under this name will do: ranges may differ between trials.
-static ft_status known_value(study_call *call, int id, const char *name, const char *text, ft_choice *value) {
-    const ft_trials *trials = &call->opened->trials;
-    int tried = -1;
-    for (int64_t i = trials->count - 1; i >= 0; i--) {
-        const ft_trial_param *p = ft_trial_find_param(&trials->trial[i], id);
-        if (p == NULL || p->distribution == tried) continue;
-        if (tried < 0) tried = p->distribution; // the latest, for the message
-        const ft_distribution *d = trials->distributions[p->distribution];
-        double internal;
-        FT_TRY(value_of(&call->arena, d, text, value, &internal));
-        if (!isnan(internal) && ft_distribution_contains(d, internal)) return FT_OK;
-    }
-    if (tried >= 0) return bad_value(call, name, trials->distributions[tried], text);
-    *value = value_by_look(text);
-    return FT_OK;
+// Whether the distribution takes the text; *status: an error of another kind.
+static bool takes(study_call *call, const ft_distribution *d, const char *text, ft_choice *value, ft_status *status) {
+    double internal;
+    *status = value_of(&call->arena, d, text, value, &internal);
+    return *status == FT_OK && !isnan(internal) && ft_distribution_contains(d, internal);
 }
 
-static ft_status parse_setting(study_call *call, const char *word, ft_fixed_param *out) {
+// Any distribution that a trial had under this name will do, or that the study's space gives it: ranges may differ.
+static ft_status known_value(study_call *call, const ft_space *space, const char *name, const char *text,
+                             ft_choice *value, bool *known) {
     const ft_trials *trials = &call->opened->trials;
+    const ft_distribution *first = NULL, *last = NULL; // tried: the first is for the message
+    const int id = ft_trials_find_name(trials, name);
+    ft_status status = FT_OK;
+    for (int64_t i = trials->count - 1; id >= 0 && i >= 0; i--) {
+        const ft_trial_param *p = ft_trial_find_param(&trials->trial[i], id);
+        const ft_distribution *d = p != NULL ? trials->distributions[p->distribution] : last;
+        if (d == last) continue;
+        last = d;
+        if (first == NULL) first = d;
+        if (takes(call, d, text, value, &status) || status != FT_OK) return status;
+    }
+    for (int i = 0; i < space->count; i++) {
+        const ft_space_rule *rule = &space->rules[i];
+        if (rule->name == NULL || strcmp(rule->name, name) != 0) continue;
+        if (first == NULL) first = &rule->distribution;
+        if (takes(call, &rule->distribution, text, value, &status) || status != FT_OK) return status;
+    }
+    *known = first != NULL;
+    return *known ? bad_value(call, name, first, text) : FT_OK;
+}
+
+static ft_status unknown_name(study_call *call, const ft_space *space, const char *name) {
+    const ft_names *tried = &call->opened->trials.names;
+    const char **names = ft_arena_alloc(&call->arena, (size_t)(tried->count + space->count + 1) * sizeof *names);
+    int count = 0;
+    if (names == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i < tried->count; i++)
+        names[count++] = tried->name[i];
+    for (int i = 0; i < space->count; i++)
+        if (space->rules[i].name != NULL && ft_trials_find_name(&call->opened->trials, space->rules[i].name) < 0 &&
+            ft_space_find(space, space->rules[i].name) == &space->rules[i])
+            names[count++] = space->rules[i].name;
+    ft_status status = ft_no_such(call->opened->name, "parameter", name, count, names);
+    ft_hint("--force enqueues it all the same, for a parameter that no trial has had yet");
+    return status;
+}
+
+static ft_status parse_setting(study_call *call, const ft_space *space, const char *word, ft_fixed_param *out) {
     const char *equals = strchr(word, '=');
     if (ft_utf8_valid_prefix(word, strlen(word)) != strlen(word))
         return ft_fail(FT_INVALID, word, "not UTF-8, which studies are written in");
@@ -112,15 +143,31 @@ static ft_status parse_setting(study_call *call, const char *word, ft_fixed_para
     if (name == NULL) return FT_NO_MEMORY;
     if (*name == '\0') return ft_fail(FT_INVALID, word, "there is no name in front of the '='");
     out->name = name;
-    int id = ft_trials_find_name(trials, name);
-    if (call->force || (id < 0 && trials->names.count == 0)) {
-        out->value = value_by_look(equals + 1);
-        return FT_OK;
+    bool known = true, nothing_to_know = call->opened->trials.names.count == 0 && space->count == 0;
+    if (!call->force && !nothing_to_know) {
+        FT_TRY(known_value(call, space, name, equals + 1, &out->value, &known));
+        return known ? FT_OK : unknown_name(call, space, name);
     }
-    if (id >= 0) return known_value(call, id, name, equals + 1, &out->value);
-    ft_status status = ft_no_such(call->opened->name, "parameter", name, trials->names.count, trials->names.name);
-    ft_hint("--force enqueues it all the same, for a parameter that no trial has had yet");
-    return status;
+    out->value = value_by_look(equals + 1);
+    return FT_OK;
+}
+
+// The space of a study of ours is in its config.ini. Without one, or with one that this version cannot read, there are
+// the trials.
+static ft_status read_space(study_call *call, ft_space *space) {
+    *space = (ft_space){0};
+    ft_config config;
+    const char *path = ft_path_join(&call->arena, call->place.directory, "config.ini");
+    if (path == NULL) return FT_NO_MEMORY;
+    if (!ft_path_exists(path)) return FT_OK;
+    ft_status status = ft_config_load(&config, 1, &path, 0, NULL);
+    if (status == FT_OK) {
+        status = ft_space_read(&config, space);
+        ft_config_free(&config);
+    }
+    if (status == FT_NO_MEMORY) return status;
+    ft_error_clear();
+    return FT_OK;
 }
 
 // ---- is it there already? -------------------------------------------------------------------------------------------
@@ -192,17 +239,26 @@ static ft_status add(study_call *call, const ft_fixed_param *params, int count, 
     return status;
 }
 
+static ft_status parse_settings(study_call *call, const ft_space *space, ft_fixed_param *params) {
+    for (int i = 0; i < call->setting_count; i++) {
+        FT_TRY(parse_setting(call, space, call->settings[i], &params[i]));
+        for (int k = 0; k < i; k++)
+            if (strcmp(params[k].name, params[i].name) == 0)
+                return ft_fail(FT_INVALID, params[i].name, "this parameter is given twice");
+    }
+    return FT_OK;
+}
+
 ft_status ft_study_enqueue(study_call *call) {
     int count = call->setting_count;
     if (count == 0) return ft_fail(FT_INVALID, "study", "enqueue needs at least one PARAMETER=VALUE");
     ft_fixed_param *params = ft_arena_alloc(&call->arena, (size_t)count * sizeof *params);
     if (params == NULL) return FT_NO_MEMORY;
-    for (int i = 0; i < count; i++) {
-        FT_TRY(parse_setting(call, call->settings[i], &params[i]));
-        for (int k = 0; k < i; k++)
-            if (strcmp(params[k].name, params[i].name) == 0)
-                return ft_fail(FT_INVALID, params[i].name, "this parameter is given twice");
-    }
+    ft_space space;
+    FT_TRY(read_space(call, &space));
+    ft_status parsed = parse_settings(call, &space, params);
+    ft_space_free(&space);
+    FT_TRY(parsed);
     int64_t number = -1, twin;
     FT_TRY(add(call, params, count, &number, &twin));
     if (call->json) {

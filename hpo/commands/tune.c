@@ -1,5 +1,6 @@
 #include "engine/commands/commands.h"
 #include "engine/io/files.h"
+#include "hpo/commands/study.h"
 #include "hpo/study.h"
 
 #include <errno.h>
@@ -63,6 +64,14 @@ static ft_status load_config(const ft_words *words, ft_arena *arena, ft_config *
     return status;
 }
 
+ft_status ft_tune_config(const char *study, const char *storage, ft_words *words, ft_arena *arena, ft_config *config) {
+    if (words->plain_count == 0) {
+        FT_TRY(standard_config(study, storage, arena, &words->plain[0]));
+        words->plain_count = 1;
+    }
+    return load_config(words, arena, config);
+}
+
 static ft_status tune(int argc, char **argv, ft_arena *arena, ft_config *config, ft_tuning *tuning) {
     ft_tuning_call call = {0};
     const char *trials = NULL, *timeout = NULL, *add = NULL;
@@ -79,11 +88,7 @@ static ft_status tune(int argc, char **argv, ft_arena *arena, ft_config *config,
     // Every flag took at least one word of the command line, which is the room that its override needs.
     FT_TRY(add_override(&words, arena, "study.trials", trials));
     FT_TRY(add_override(&words, arena, "study.timeout", timeout));
-    if (words.plain_count == 0) {
-        FT_TRY(standard_config(call.study, call.storage, arena, &words.plain[0]));
-        words.plain_count = 1;
-    }
-    FT_TRY(load_config(&words, arena, config));
+    FT_TRY(ft_tune_config(call.study, call.storage, &words, arena, config));
     FT_TRY(ft_tuning_open(config, &call, tuning));
     return ft_tuning_run(tuning);
 }

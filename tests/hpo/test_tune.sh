@@ -196,6 +196,24 @@ expect 0 "$FTENGINE" tune tiny.ini --study two --storage sqlite:///all.db --tria
 [ "$(find studies/one -name model -type d | wc -l) $(find studies/two -name model -type d | wc -l)" = "1 0" ] || fail "kept models"
 [ "$(dump all.db | grep -c '^trials ')" = 4 ] || fail "not both studies in one file"
 [ ! -e studies/one/study.db ] || fail "a second file"
+# Its config.ini tells the database from anywhere.
+grep -qx "storage = sqlite:///$PWD/all.db" studies/two/config.ini || fail "not absolute: $(grep ^storage studies/two/config.ini)"
+
+# ---- enqueued before the first trial -------------------------------------------------------------------------------------
+expect 0 "$FTENGINE" study create tiny.ini --study queued train.max_steps=20
+grep -q "study 'queued': 0 trials, in studies/queued/study.db" out || fail "create: $(cat out)"
+expect 2 "$FTENGINE" study enqueue queued train.learning_rat=0.01 && one_error "there is no parameter" && says "did you mean 'train.learning_rate'"
+expect 2 "$FTENGINE" study enqueue queued train.learning_rate=0.5 && one_error "is not in float(0.0001, 0.03, log)" && says "the nearest is 0.03"
+expect 2 "$FTENGINE" study enqueue queued train.lr_scheduler=linaer && one_error "there is no choice 'linaer'"
+expect 0 "$FTENGINE" study enqueue queued train.learning_rate=0.01 train.lr_scheduler=cosine train.warmup_steps=7
+expect 0 "$FTENGINE" study create tiny.ini --study queued train.max_steps=20 --json # it is there, and stays
+grep -q '"trials": *1' out || fail "create again: $(cat out)"
+expect 2 "$FTENGINE" study create tiny.ini --study queued space.train.warmup_steps= && one_error "this study searches another space"
+expect 0 "$FTENGINE" tune --study queued --trials 1
+expect 0 "$FTENGINE" study best queued
+for line in 'train.learning_rate *0.01' 'train.lr_scheduler *cosine' 'train.warmup_steps *7'; do
+    grep -q "^$line\$" out || fail "not what was enqueued: $(cat out)"
+done
 
 # ---- a directory holds the runs of one study -----------------------------------------------------------------------------
 # Two studies of one name in two databases: the second would clear the directories of the first.
