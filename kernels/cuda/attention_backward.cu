@@ -54,7 +54,7 @@ template <class T> struct pass_arguments {
 };
 
 template <class T, int D, bool OF_KEYS>
-FT_KERNEL void __launch_bounds__(THREADS) attention_backward(pass_arguments<T> a) {
+FT_KERNEL void __launch_bounds__(THREADS, 2) attention_backward(pass_arguments<T> a) {
     FT_DYNAMIC_SHARED(bytes);
     constexpr int STRIDE = ft_tile_stride(D), TILE = OTHER * STRIDE;
     T *const own0 = reinterpret_cast<T *>(bytes), *const own1 = own0 + OWN * STRIDE;
@@ -92,12 +92,14 @@ FT_KERNEL void __launch_bounds__(THREADS) attention_backward(pass_arguments<T> a
         }
     };
 
-    ft_tile_load<OWN, D, THREADS>(own0, a.own[0].data + (own_row + first) * a.own[0].stride + column, a.own[0].stride,
-                                  own_count - first);
-    ft_tile_load<OWN, D, THREADS>(own1, a.own[1].data + (own_row + first) * a.own[1].stride + column, a.own[1].stride,
-                                  own_count - first);
-    if (other_count > 0) load_others(0, 0);
-    ft_copy_async_commit();
+    if (other_count > 0) { // else nothing is read, and no barrier of the loop would order these copies with the end
+        ft_tile_load<OWN, D, THREADS>(own0, a.own[0].data + (own_row + first) * a.own[0].stride + column, a.own[0].stride,
+                                      own_count - first);
+        ft_tile_load<OWN, D, THREADS>(own1, a.own[1].data + (own_row + first) * a.own[1].stride + column, a.own[1].stride,
+                                      own_count - first);
+        load_others(0, 0);
+        ft_copy_async_commit();
+    }
     float own_lse[2] = {}, own_delta[2] = {};
     if (!OF_KEYS)
 #pragma unroll
@@ -168,8 +170,6 @@ FT_KERNEL void __launch_bounds__(THREADS) attention_backward(pass_arguments<T> a
         }
         __syncthreads(); // all have read this buffer before it is filled again
     }
-    ft_copy_async_wait<0>(); // where there is nothing on the other side
-    __syncwarp();
 
     // Through the own tiles, whose rows nobody but their warp reads: stores of 16 bytes.
 #pragma unroll

@@ -11,7 +11,7 @@ constexpr float LOG2_E = 1.4426950408889634f, LN_2 = 0.6931471805599453f;
 template <int D> constexpr size_t shared_bytes() { return ft_tile_bytes(ROWS, D) + 4 * ft_tile_bytes(KEYS, D); }
 
 template <class T, int D>
-FT_KERNEL void __launch_bounds__(THREADS)
+FT_KERNEL void __launch_bounds__(THREADS, 2)
     attention_forward(ft_rows_of<const T> q, ft_rows_of<const T> k, ft_rows_of<const T> v, ft_rows_of<T> out,
                       ft_rows_of<float> lse, ft_attention_problem problem) {
     FT_DYNAMIC_SHARED(bytes);
@@ -28,15 +28,17 @@ FT_KERNEL void __launch_bounds__(THREADS)
     const T *const rows_k = k.data + at.first_key * k.stride + at.head * D;
     const T *const rows_v = v.data + at.first_key * v.stride + at.head * D;
 
-    ft_tile_load<ROWS, D, THREADS>(tile_q, rows_q, q.stride, at.queries - first);
-    if (at.keys > 0) {
+    if (at.keys > 0) { // else nothing is read, and no barrier of the loop would order these copies with the end
+        ft_tile_load<ROWS, D, THREADS>(tile_q, rows_q, q.stride, at.queries - first);
         ft_tile_load<KEYS, D, THREADS>(tiles_k, rows_k, k.stride, at.keys);
         ft_tile_load<KEYS, D, THREADS>(tiles_v, rows_v, v.stride, at.keys);
+        ft_copy_async_commit();
     }
-    ft_copy_async_commit();
 
     float acc[D / 8][4] = {}, most[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f}; // [2]: rows g and g + 8
-    unsigned left[D / 16][4];
+    // The fragments of Q stay in registers where there is room; a head of 128 would spill some on sm_100.
+    constexpr bool KEEPS_Q = D < 128;
+    unsigned left[KEEPS_Q ? D / 16 : 1][4];
     int buffer = 0;
     for (int base = 0; base < at.keys; base += KEYS, buffer ^= 1) {
         const int next = base + KEYS;
@@ -49,21 +51,24 @@ FT_KERNEL void __launch_bounds__(THREADS)
             ft_copy_async_wait<0>();
         }
         __syncthreads();
-        if (base == 0)
+        if (KEEPS_Q && base == 0)
 #pragma unroll
             for (int c = 0; c < D / 16; c++)
-                ft_left<D>(left[c], tile_q, own, c * 16);
+                ft_left<D>(left[KEEPS_Q ? c : 0], tile_q, own, c * 16);
 
         float s[KEYS / 8][4] = {};
 #pragma unroll
-        for (int c = 0; c < D / 16; c++)
+        for (int c = 0; c < D / 16; c++) {
+            unsigned(&a)[4] = left[KEEPS_Q ? c : 0];
+            if (!KEEPS_Q) ft_left<D>(a, tile_q, own, c * 16);
 #pragma unroll
             for (int n = 0; n < KEYS / 16; n++) {
                 unsigned b[4];
                 ft_right_of_rows<D>(b, tiles_k + buffer * TILE, n * 16, c * 16);
-                ft_mma<T>(s[2 * n], left[c], b[0], b[1]);
-                ft_mma<T>(s[2 * n + 1], left[c], b[2], b[3]);
+                ft_mma<T>(s[2 * n], a, b[0], b[1]);
+                ft_mma<T>(s[2 * n + 1], a, b[2], b[3]);
             }
+        }
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             float largest = most[h];
@@ -117,8 +122,6 @@ FT_KERNEL void __launch_bounds__(THREADS)
         }
         __syncthreads(); // all have read this buffer before it is filled again
     }
-    ft_copy_async_wait<0>(); // of a sequence without keys
-    __syncwarp();
 
     // Through the tile of queries, whose rows nobody but their warp reads: stores of 16 bytes.
 #pragma unroll

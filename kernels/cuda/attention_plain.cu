@@ -67,7 +67,7 @@ template <int CHUNKS> size_t forward_bytes(int d) {
 }
 
 template <class T, int CHUNKS>
-FT_KERNEL void __launch_bounds__(THREADS)
+FT_KERNEL void __launch_bounds__(THREADS, 2)
     plain_forward(ft_rows_of<const T> q, ft_rows_of<const T> k, ft_rows_of<const T> v, ft_rows_of<T> out,
                   ft_rows_of<float> lse, ft_attention_problem problem) {
     FT_DYNAMIC_SHARED(bytes);
@@ -147,7 +147,7 @@ template <class T> struct pass_arguments {
     ft_attention_problem problem;
 };
 
-template <class T, int CHUNKS, bool OF_KEYS> FT_KERNEL void __launch_bounds__(THREADS) plain_backward(pass_arguments<T> a) {
+template <class T, int CHUNKS, bool OF_KEYS> FT_KERNEL void __launch_bounds__(THREADS, 2) plain_backward(pass_arguments<T> a) {
     FT_DYNAMIC_SHARED(bytes);
     constexpr int ROWS = rows_of_warp<CHUNKS>(), ALL = rows_of_block<CHUNKS>();
     const int d = a.problem.head_dim, stride = other_stride(d);

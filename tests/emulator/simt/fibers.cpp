@@ -111,6 +111,15 @@ void order_release([[maybe_unused]] void *mark) {
 #endif
 }
 
+void order_release_of([[maybe_unused]] const fiber &f, [[maybe_unused]] void *mark) {
+#ifdef SIMT_TSAN
+    void *self = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(f.tsan, __tsan_switch_to_fiber_no_sync); // in name only: the stack stays
+    __tsan_release(mark);
+    __tsan_switch_to_fiber(self, __tsan_switch_to_fiber_no_sync);
+#endif
+}
+
 void order_acquire([[maybe_unused]] void *mark) {
 #ifdef SIMT_TSAN
     __tsan_acquire(mark);

@@ -30,6 +30,8 @@ void fiber_adopt_thread(fiber &f); // the stack that runs now
 void fiber_switch(fiber &from, fiber &to);
 void fiber_begun(); // the first thing that `entry` does
 
+// Of a fiber that is left in the middle and never runs again: what it did is ordered before acquire, too.
+void order_release_of(const fiber &f, void *mark);
 // "What happened before release happens before what comes behind acquire", for ThreadSanitizer.
 void order_release(void *mark);
 void order_acquire(void *mark);

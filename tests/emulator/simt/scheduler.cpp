@@ -199,8 +199,9 @@ void run_block(uint3 index, size_t shared) {
 
 // After a fault the fibers stand anywhere: their stacks begin anew with the next launch.
 void abandon_fibers() {
-    for (unsigned &ready : lanes_ready)
-        ready = 0;
+    for (unsigned set = 0; set < LANE_SETS; set++)
+        for (; lanes_ready[set] > 0; lanes_ready[set]--)
+            order_release_of(lane_sets[set][lanes_ready[set] - 1].stack, &launch_ends);
     memset(runnable, 0, sizeof runnable);
     runnable_warps = 0;
 }
@@ -308,8 +309,8 @@ bool run_grid(const char *name, dim3 grid, dim3 threads_of_block, size_t shared,
         run_block({unsigned(b % grid.x), unsigned(b / grid.x % grid.y), unsigned(b / grid.x / grid.y)}, shared);
         if (launch_now.faulted) break;
     }
-    order_acquire(&launch_ends);
     if (launch_now.faulted) abandon_fibers();
+    order_acquire(&launch_ends);
     return !launch_now.faulted;
 }
 
