@@ -7,21 +7,9 @@
 #ifndef FT_CUDA_ATTENTION_H
 #define FT_CUDA_ATTENTION_H
 
-#include "kernels/cuda/simt.h"
+#include "kernels/cuda/unit.h"
 
-extern "C" {
-#include "kernels/cuda/device.h"
-}
-
-// A view, as kernels take it: head h owns columns from h * head_dim on.
-template <class T> struct ft_rows_of {
-    T *data;
-    int64_t stride;
-};
-template <class T> static inline ft_rows_of<T> ft_rows_of_view(const ft_tensor &view) {
-    return {static_cast<T *>(view.data), view.stride};
-}
-
+// Of a view (unit.h), head h owns columns from h * head_dim on.
 struct ft_attention_problem {
     int heads, head_dim, tiles; // tiles: blocks along the longest sequence
     const int32_t *cu_queries, *cu_keys;
@@ -51,9 +39,6 @@ static inline ft_attention_problem ft_attention_problem_of(const ft_attention_sh
 }
 static inline dim3 ft_attention_grid(const ft_attention_problem &p, int sequences) {
     return dim3(unsigned(sequences) * unsigned(p.tiles), unsigned(p.heads));
-}
-static inline cudaStream_t ft_attention_stream(ft_device *device) {
-    return reinterpret_cast<cudaStream_t>(ft_cuda_of(device)->stream);
 }
 
 static inline bool ft_attention_is_aligned(const ft_tensor &view) {

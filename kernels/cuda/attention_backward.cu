@@ -19,7 +19,7 @@ constexpr int DELTA_THREADS = 256;
 // One warp a row and head: delta[row, head] = <dout, out>.
 template <class T>
 FT_KERNEL void __launch_bounds__(DELTA_THREADS)
-    attention_delta(ft_rows_of<const T> out, ft_rows_of<const T> dout, float *delta, int64_t count, int heads, int head_dim) {
+    attention_delta(ft_view<const T> out, ft_view<const T> dout, float *delta, int64_t count, int heads, int head_dim) {
     const int64_t index = int64_t(blockIdx.x) * (DELTA_THREADS / FT_WARP) + threadIdx.x / FT_WARP;
     if (index >= count) return;
     const int64_t row = index / heads, column = index % heads * head_dim;
@@ -35,7 +35,7 @@ template <class T> ft_status run_delta(ft_device *device, const ft_attention_bac
     const int64_t count = a.q.rows * a.shape.heads, warps = DELTA_THREADS / FT_WARP;
     if (count == 0) return FT_OK;
     return ft_launch("attention_backward", attention_delta<T>, dim3(unsigned((count + warps - 1) / warps)), dim3(DELTA_THREADS),
-                     0, ft_attention_stream(device), ft_rows_of_view<const T>(a.out), ft_rows_of_view<const T>(a.dout), delta,
+                     0, ft_stream(device), ft_view_of<const T>(a.out), ft_view_of<const T>(a.dout), delta,
                      count, int(a.shape.heads), int(a.shape.head_dim));
 }
 
@@ -46,9 +46,9 @@ template <int D> constexpr size_t shared_bytes() {
 }
 
 template <class T> struct pass_arguments {
-    ft_rows_of<const T> own[2], other[2];
-    ft_rows_of<T> result[2];
-    ft_rows_of<const float> lse;
+    ft_view<const T> own[2], other[2];
+    ft_view<T> result[2];
+    ft_view<const float> lse;
     const float *delta; // [queries, heads]
     ft_attention_problem problem;
 };
@@ -199,15 +199,15 @@ ft_status run_pass(ft_device *device, const ft_attention_backward_args &a, const
     const ft_tensor &own0 = OF_KEYS ? a.k : a.q, &own1 = OF_KEYS ? a.v : a.dout;
     const ft_tensor &other0 = OF_KEYS ? a.q : a.k, &other1 = OF_KEYS ? a.dout : a.v;
     const ft_tensor &result0 = OF_KEYS ? a.dk : a.dq, &result1 = OF_KEYS ? a.dv : a.dq;
-    const pass_arguments<T> arguments = {{ft_rows_of_view<const T>(own0), ft_rows_of_view<const T>(own1)},
-                                         {ft_rows_of_view<const T>(other0), ft_rows_of_view<const T>(other1)},
-                                         {ft_rows_of_view<T>(result0), ft_rows_of_view<T>(result1)},
-                                         ft_rows_of_view<const float>(a.lse),
+    const pass_arguments<T> arguments = {{ft_view_of<const T>(own0), ft_view_of<const T>(own1)},
+                                         {ft_view_of<const T>(other0), ft_view_of<const T>(other1)},
+                                         {ft_view_of<T>(result0), ft_view_of<T>(result1)},
+                                         ft_view_of<const float>(a.lse),
                                          delta,
                                          ft_attention_problem_of(a.shape, longest, OWN)};
     return ft_launch("attention_backward", attention_backward<T, D, OF_KEYS>,
                      ft_attention_grid(arguments.problem, a.shape.sequences), dim3(THREADS), shared_bytes<D>(),
-                     ft_attention_stream(device), arguments);
+                     ft_stream(device), arguments);
 }
 
 template <class T, int D> ft_status run(ft_device *device, const ft_attention_backward_args &a, const float *delta) {

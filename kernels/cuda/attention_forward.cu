@@ -12,8 +12,8 @@ template <int D> constexpr size_t shared_bytes() { return ft_tile_bytes(ROWS, D)
 
 template <class T, int D>
 FT_KERNEL void __launch_bounds__(THREADS, 2)
-    attention_forward(ft_rows_of<const T> q, ft_rows_of<const T> k, ft_rows_of<const T> v, ft_rows_of<T> out,
-                      ft_rows_of<float> lse, ft_attention_problem problem) {
+    attention_forward(ft_view<const T> q, ft_view<const T> k, ft_view<const T> v, ft_view<T> out,
+                      ft_view<float> lse, ft_attention_problem problem) {
     FT_DYNAMIC_SHARED(bytes);
     constexpr int STRIDE = ft_tile_stride(D), TILE = KEYS * STRIDE;
     T *const tile_q = reinterpret_cast<T *>(bytes), *const tiles_k = tile_q + ROWS * STRIDE, *const tiles_v = tiles_k + 2 * TILE;
@@ -147,9 +147,9 @@ FT_KERNEL void __launch_bounds__(THREADS, 2)
 template <class T, int D> ft_status run(ft_device *device, const ft_attention_forward_args &a) {
     const ft_attention_problem p = ft_attention_problem_of(a.shape, a.shape.max_queries, ROWS);
     return ft_launch("attention_forward", attention_forward<T, D>, ft_attention_grid(p, a.shape.sequences), dim3(THREADS),
-                     shared_bytes<D>(), ft_attention_stream(device), ft_rows_of_view<const T>(a.q),
-                     ft_rows_of_view<const T>(a.k), ft_rows_of_view<const T>(a.v), ft_rows_of_view<T>(a.out),
-                     ft_rows_of_view<float>(a.lse), p);
+                     shared_bytes<D>(), ft_stream(device), ft_view_of<const T>(a.q),
+                     ft_view_of<const T>(a.k), ft_view_of<const T>(a.v), ft_view_of<T>(a.out),
+                     ft_view_of<float>(a.lse), p);
 }
 
 template <class T> ft_status run_head_dim(ft_device *device, const ft_attention_forward_args &a) {

@@ -68,8 +68,8 @@ template <int CHUNKS> size_t forward_bytes(int d) {
 
 template <class T, int CHUNKS>
 FT_KERNEL void __launch_bounds__(THREADS, 2)
-    plain_forward(ft_rows_of<const T> q, ft_rows_of<const T> k, ft_rows_of<const T> v, ft_rows_of<T> out,
-                  ft_rows_of<float> lse, ft_attention_problem problem) {
+    plain_forward(ft_view<const T> q, ft_view<const T> k, ft_view<const T> v, ft_view<T> out,
+                  ft_view<float> lse, ft_attention_problem problem) {
     FT_DYNAMIC_SHARED(bytes);
     constexpr int ROWS = rows_of_warp<CHUNKS>(), ALL = rows_of_block<CHUNKS>();
     const int d = problem.head_dim, stride = other_stride(d);
@@ -127,9 +127,9 @@ FT_KERNEL void __launch_bounds__(THREADS, 2)
 template <class T, int CHUNKS> ft_status run_forward(ft_device *device, const ft_attention_forward_args &a) {
     const ft_attention_problem p = ft_attention_problem_of(a.shape, a.shape.max_queries, rows_of_block<CHUNKS>());
     return ft_launch("attention_forward", plain_forward<T, CHUNKS>, ft_attention_grid(p, a.shape.sequences), dim3(THREADS),
-                     forward_bytes<CHUNKS>(p.head_dim), ft_attention_stream(device), ft_rows_of_view<const T>(a.q),
-                     ft_rows_of_view<const T>(a.k), ft_rows_of_view<const T>(a.v), ft_rows_of_view<T>(a.out),
-                     ft_rows_of_view<float>(a.lse), p);
+                     forward_bytes<CHUNKS>(p.head_dim), ft_stream(device), ft_view_of<const T>(a.q),
+                     ft_view_of<const T>(a.k), ft_view_of<const T>(a.v), ft_view_of<T>(a.out),
+                     ft_view_of<float>(a.lse), p);
 }
 
 // ---- backward: `own` and `other` as in attention_backward.cu ----------------------------------------------------------------
@@ -140,9 +140,9 @@ template <int CHUNKS> size_t backward_bytes(int d) {
 }
 
 template <class T> struct pass_arguments {
-    ft_rows_of<const T> own[2], other[2];
-    ft_rows_of<T> result[2];
-    ft_rows_of<const float> lse;
+    ft_view<const T> own[2], other[2];
+    ft_view<T> result[2];
+    ft_view<const float> lse;
     const float *delta; // [queries, heads]
     ft_attention_problem problem;
 };
@@ -211,15 +211,15 @@ ft_status run_pass(ft_device *device, const ft_attention_backward_args &a, const
     const ft_tensor &own0 = OF_KEYS ? a.k : a.q, &own1 = OF_KEYS ? a.v : a.dout;
     const ft_tensor &other0 = OF_KEYS ? a.q : a.k, &other1 = OF_KEYS ? a.dout : a.v;
     const ft_tensor &result0 = OF_KEYS ? a.dk : a.dq, &result1 = OF_KEYS ? a.dv : a.dq;
-    const pass_arguments<T> arguments = {{ft_rows_of_view<const T>(own0), ft_rows_of_view<const T>(own1)},
-                                         {ft_rows_of_view<const T>(other0), ft_rows_of_view<const T>(other1)},
-                                         {ft_rows_of_view<T>(result0), ft_rows_of_view<T>(result1)},
-                                         ft_rows_of_view<const float>(a.lse),
+    const pass_arguments<T> arguments = {{ft_view_of<const T>(own0), ft_view_of<const T>(own1)},
+                                         {ft_view_of<const T>(other0), ft_view_of<const T>(other1)},
+                                         {ft_view_of<T>(result0), ft_view_of<T>(result1)},
+                                         ft_view_of<const float>(a.lse),
                                          delta,
                                          ft_attention_problem_of(a.shape, longest, rows_of_block<CHUNKS>())};
     return ft_launch("attention_backward", plain_backward<T, CHUNKS, OF_KEYS>,
                      ft_attention_grid(arguments.problem, a.shape.sequences), dim3(THREADS),
-                     backward_bytes<CHUNKS>(arguments.problem.head_dim), ft_attention_stream(device), arguments);
+                     backward_bytes<CHUNKS>(arguments.problem.head_dim), ft_stream(device), arguments);
 }
 
 template <class T, int CHUNKS>

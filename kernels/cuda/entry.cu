@@ -32,12 +32,6 @@ static ft_status ready() {
     return FT_OK;
 }
 
-// Attention comes with its own files; a build without them has no such kernels.
-extern "C" {
-__attribute__((weak)) ft_status ft_cuda_attention_forward(ft_device *device, const ft_attention_forward_args *args);
-__attribute__((weak)) ft_status ft_cuda_attention_backward(ft_device *device, const ft_attention_backward_args *args);
-}
-
 // Disentangled attention has no kernels: its check refuses CUDA before a run starts.
 #define ft_cuda_disentangled_attention_forward nullptr
 #define ft_cuda_disentangled_attention_backward nullptr

@@ -9,8 +9,6 @@
         return ft_fail(FT_FAILED, #name, "not among the emulated kernels");                                            \
     }
 NOT_HERE(gemm)
-NOT_HERE(attention_forward)
-NOT_HERE(attention_backward)
 NOT_HERE(disentangled_attention_forward)
 NOT_HERE(disentangled_attention_backward)
 
