@@ -175,6 +175,10 @@ static ft_status give_up(const admission *a) {
     if (!a->request->wait) {
         ft_fail(FT_NO_DEVICE, NULL, "no room on the device: %s", text);
         ft_hint("device.wait=true waits until there is; ftengine devices shows who has reserved what");
+        // What is left at auto is fitted to memory.limit, so that a smaller run may start now.
+        size_t outside = ft_process_resident(getpid());
+        if (a->state.free > outside && a->request->min_free <= a->state.free)
+            ft_hint("memory.limit=%zu asks for a run that fits into what is free", a->state.free - outside);
     } else {
         ft_fail(FT_NO_DEVICE, "device.wait_timeout", "no room on the device after %.0f seconds: %s", now() - a->began, text);
     }

@@ -78,6 +78,9 @@ static void runs_spread_over_the_devices(void **test) {
     assert_null(late);
     assert_non_null(strstr(ft_error_message(), "44.00GiB free of 64.00GiB"));
     assert_non_null(strstr(ft_error_message(), "reserved 10.00GiB"));
+    long long limit = 0; // of a smaller run, beside what this process holds already
+    assert_int_equal(sscanf(ft_error_hint(1), "memory.limit=%lld", &limit), 1);
+    assert_true(limit < (long long)(44 * GIB) && limit > (long long)(43 * GIB));
     ft_ledger_close(in[1]);
     assert_int_equal(enter("spread", &(ft_admission_request){.bytes = 16 * GIB}, &late, &chosen), FT_OK);
     assert_int_equal(chosen, SMALL);
