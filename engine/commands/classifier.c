@@ -6,6 +6,7 @@
 #include "engine/model/model_files.h"
 #include "engine/train/fit.h"
 #include "engine/train/rehearsal.h"
+#include "engine/train/repeat.h"
 #include "engine/train/run_plan.h"
 #include "engine/train/stages.h"
 
@@ -24,7 +25,13 @@ static ft_status model_directory(ft_classifier *c, const char *given) {
     if (inside != NULL) config = ft_path_join(&c->arena, inside, "config.json");
     if (config == NULL) return FT_NO_MEMORY;
     c->path = ft_path_exists(config) ? inside : path;
-    return FT_OK;
+    const char **members;
+    int count;
+    FT_TRY(ft_repeat_members(path, &c->arena, &members, &count));
+    if (c->path != path || count == 0) return FT_OK;
+    ft_fail(FT_INVALID, path, "this directory holds %d runs, each with a model of its own", count);
+    ft_hint("name one of them, as %s", members[0]);
+    return FT_INVALID;
 }
 
 static ft_status choose_labels(ft_classifier *c) {

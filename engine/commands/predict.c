@@ -4,6 +4,7 @@
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "engine/train/metrics.h"
+#include "engine/train/repeat.h"
 #include "kernels/log.h"
 
 #include <errno.h>
@@ -200,6 +201,24 @@ static ft_status run_model(const char *path, const ft_words *words, const reques
     return status;
 }
 
+// A directory with a run for every fold or seed stands for all their models.
+static ft_status list_models(const ft_words *words, ft_arena *arena, const char ***models, int *count) {
+    *models = NULL;
+    *count = 0;
+    for (int i = 0; i < words->plain_count; i++) {
+        const char **members;
+        int inside;
+        FT_TRY(ft_repeat_members(words->plain[i], arena, &members, &inside));
+        const char **grown = ft_arena_alloc(arena, (size_t)(*count + inside + 1) * sizeof *grown);
+        if (grown == NULL) return FT_NO_MEMORY;
+        if (*count > 0) memcpy(grown, *models, (size_t)*count * sizeof *grown);
+        *models = grown;
+        if (inside == 0) grown[(*count)++] = words->plain[i];
+        for (int k = 0; k < inside; k++) grown[(*count)++] = members[k];
+    }
+    return FT_OK;
+}
+
 ft_status ft_command_predict(int argc, char **argv) {
     ft_arena arena = {0};
     ft_words words;
@@ -213,10 +232,13 @@ ft_status ft_command_predict(int argc, char **argv) {
         status = ft_fail(FT_INVALID, "predict", words.plain_count < 1 ? "give a run or model directory" : "--data is missing");
         ft_hint("ftengine predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text]");
     }
-    for (int i = 0; status == FT_OK && i < words.plain_count; i++) status = run_model(words.plain[i], &words, &r, &arena, &table, &p);
+    const char **models = NULL;
+    int count = 0;
+    if (status == FT_OK) status = list_models(&words, &arena, &models, &count);
+    for (int i = 0; status == FT_OK && i < count; i++) status = run_model(models[i], &words, &r, &arena, &table, &p);
     for (int64_t i = 0; status == FT_OK && i < p.examples * p.classes; i++) {
-        p.probability[i] /= words.plain_count;
-        p.logits[i] /= words.plain_count;
+        p.probability[i] /= count;
+        p.logits[i] /= count;
     }
     if (status == FT_OK) status = write_out(&p, &table, &r);
     free(p.probability);

@@ -100,6 +100,8 @@ typedef struct ft_config {
         ft_format format;
         const char *text_column, *label_column; // "" = by usual names (text, sentence, ...; label, ...)
         const char *text_pair;                  // column of the second texts; "": none
+        int64_t folds, fold;                    // parts of `train` for cross-validation (0: none); the one to judge on, 0: all in turn
+        const char *group;                      // column of data.train whose equal values stay in one fold; "": none
         int64_t max_length;                     // tokens, specials included; FT_AUTO: min(512, what the model has)
         const char *cache_dir;                  // of tokenised text; "" = $XDG_CACHE_HOME/ftengine; "none" = no cache
     } data;
@@ -114,6 +116,7 @@ typedef struct ft_config {
         int64_t warmup_steps;           // > 0: overrides warmup_ratio
         int64_t gradient_checkpointing; // 0 off, 1 on (every layer), k: every k-th layer's input is kept; FT_AUTO: off
         int64_t seed, data_seed;        // data_seed FT_AUTO: seed
+        ft_int_list seeds;              // a run for each, in turn; empty: one with `seed`
         bool drop_last;
         int64_t patience; // evaluations without improvement before stopping; 0: never stops early
         double min_delta; // improvement that counts

@@ -175,7 +175,26 @@ ft_status ft_config_apply_override(ft_config *config, const char *override) {
     return set_named(config, name, text, NULL, INT_MAX, override);
 }
 
+static ft_status check_repeats(const ft_config *c) {
+    if (c->data.folds == 1) return ft_fail(FT_INVALID, "data.folds", "one fold leaves nothing to train on; at least 2, or 0 for none");
+    if (c->data.fold > c->data.folds)
+        return ft_fail(FT_INVALID, "data.fold", "there are %lld folds (data.folds), got %lld", (long long)c->data.folds,
+                       (long long)c->data.fold);
+    if (c->data.folds == 0 && c->data.group[0] != '\0')
+        return ft_fail(FT_INVALID, "data.group", "groups are kept together in folds, and data.folds is not set");
+    if (c->data.folds > 0 && c->data.validation[0] != '\0')
+        return ft_fail(FT_INVALID, "data.folds", "every fold is a validation set of its own, and data.validation is set too");
+    if (c->data.folds > 0 && c->eval.strategy == FT_EVAL_NO)
+        return ft_fail(FT_INVALID, "data.folds", "folds are for evaluations, and eval.strategy is no");
+    for (int i = 0; i < c->train.seeds.count; i++)
+        for (int k = 0; k < i; k++)
+            if (c->train.seeds.values[i] == c->train.seeds.values[k])
+                return ft_fail(FT_INVALID, "train.seeds", "%lld is there twice", (long long)c->train.seeds.values[i]);
+    return FT_OK;
+}
+
 ft_status ft_config_check(const ft_config *config) {
+    FT_TRY(check_repeats(config));
     if (config->train.patience > 0 && config->eval.strategy == FT_EVAL_NO)
         return ft_fail(FT_INVALID, "train.patience", "early stopping counts evaluations, and eval.strategy is no");
     if (config->eval.batch_size == FT_AUTO && config->train.batch_size * config->eval.batch_multiplier > (1 << 20))

@@ -162,7 +162,7 @@ const ft_option ft_options[] = {
      .unit = "units",
      .elsewhere = "head_hidden hidden_dims head_hidden_sizes mlp_layers",
      .help = "Widths of hidden layers between the pooled output and the classifier, first to last. Empty: the "
-             "standard head, which transformers can open."},
+             "standard head. transformers opens others with trust_remote_code."},
     TEXT(FT_OPTION_NAME, model.head.activation, "relu", .choices = activation_choices,
          .elsewhere = "head_activation activation", .help = "Activation behind each hidden layer of the head."),
     FLOAT(model.head.dropout, "auto", 0, 1, .high_open = true, .automatic = true, .elsewhere = "head_dropout",
@@ -189,6 +189,15 @@ const ft_option ft_options[] = {
                  "Empty: single texts."),
     TEXT(FT_OPTION_STRING, data.label_column, "", .elsewhere = "label_column_name label_field target_column",
          .help = "Column that holds the label. Empty: label or the like."),
+    INT(data.folds, "0", 0, 1000, .unit = "parts", .elsewhere = "num_folds n_folds k_folds n_splits kfold cv",
+        .help = "Cross-validation: data.train is cut into so many parts with the same share of every class, and each is "
+                "once what the best checkpoint is chosen on, in a run directory of its own (fold-1, ...). Figures are means "
+                "over the runs. How it is cut depends on train.data_seed (auto: 42), not on train.seed. 0: none."),
+    INT(data.fold, "0", 0, 1000, .elsewhere = "fold_index fold_id",
+        .help = "Of data.folds only this one, from 1. 0: all, one after the other."),
+    TEXT(FT_OPTION_STRING, data.group, "", .elsewhere = "group_column groups group_by group_column_name",
+         .help = "Column of data.train; examples with the same value there (an author, a document) stay in one fold. Empty: "
+                 "every example for itself."),
     INT(data.max_length, "auto", 3, 1 << 20, .automatic = true, .unit = "tokens",
         .elsewhere =
             "tok.max_length tokenizer.max_length max_seq_length max_seq_len max_len seq_length model_max_length",
@@ -249,6 +258,15 @@ const ft_option ft_options[] = {
              "result, less memory, about a third more time. auto: off, and what memory.limit asks for if that does not fit."},
     INT(train.seed, "42", 0, 4294967295, .elsewhere = "random_seed random_state",
         .help = "Seed of the order of examples, of dropout and of new weights."),
+    {.name = "train.seeds",
+     .type = FT_OPTION_LIST,
+     .offset = AT(ft_int_list, train.seeds),
+     .initial = "",
+     .least = 0,
+     .most = 4294967295,
+     .elsewhere = "seed_list random_seeds",
+     .help = "A run with each of these seeds in place of train.seed, in a run directory of its own (seed-1, ...). Figures are "
+             "means over the runs. Empty: one run."},
     INT(train.data_seed, "auto", 0, 4294967295, .automatic = true, .elsewhere = "shuffle_seed",
         .help = "Seed of the order of examples alone. auto: train.seed."),
     BOOL(train.drop_last, "false", .elsewhere = "dataloader_drop_last",

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 // A table of texts as read from a file: TSV or CSV with a header line, JSON lines, or plain text.
+// Whoever adds an array of rows adds it to ft_table_split (folds.c) too.
 typedef struct ft_table {
     int64_t rows, capacity;
     const char **text; // [rows], pointing into data or the arena

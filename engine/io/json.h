@@ -23,6 +23,10 @@ void ft_json_write(FILE *out, const json_t *root);
 char *ft_json_line(const json_t *root);
 // A copy whose values are shared; NULL with the error set. (json_copy leaves members out in the same way.)
 json_t *ft_json_copy_object(const json_t *object);
+// Calls `take` for every line of a JSON-lines file; an absent file has none. Whatever `take` returns ends the reading
+// unless it is FT_OK. A last line without its end is being written, and passed over. FT_INVALID: a line is no JSON object.
+typedef ft_status (*ft_take_line)(void *context, const json_t *line);
+ft_status ft_json_lines_read(const char *path, ft_take_line take, void *context);
 // Sets object[key] and takes `value`; *failed becomes true when either is NULL or there is no memory. For building
 // documents: put everything, then look at `failed` once.
 void ft_json_put(json_t *object, const char *key, json_t *value, bool *failed);

@@ -71,7 +71,11 @@ static void write_tiles(const ft_run_record *run, FILE *out) {
         if (isnan(figure(run, name))) continue;
         snprintf(value, sizeof value, "%.4f", figure(run, name));
         below[0] = '\0';
-        if (!test && !isnan(figure(run, "best.step")))
+        char sd[72];
+        snprintf(sd, sizeof sd, "%s.sd", name);
+        if (!isnan(figure(run, sd)))
+            snprintf(below, sizeof below, "&plusmn; %.4f", figure(run, sd));
+        else if (!test && !isnan(figure(run, "best.step")))
             snprintf(below, sizeof below, "best, at step %.0f", figure(run, "best.step"));
         snprintf(name, sizeof name, "%s %s", test ? "test" : "validation", metric);
         tile(out, name, value, below);
@@ -107,7 +111,8 @@ static void add_line(ft_chart *chart, const ft_run_curve *curve, const char *nam
 
 static ft_chart over_steps(const ft_run_record *run, const char *title) {
     double best = figure(run, "best.step");
-    return (ft_chart){.title = title, .x_name = "step", .mark = best, .mark_name = "best"};
+    bool several = json_is_array(json_object_get(run->run, "runs"));
+    return (ft_chart){.title = title, .x_name = several ? "runs done" : "step", .mark = best, .mark_name = "best"};
 }
 
 static ft_status write_single(const ft_run_record *run, const char *title, const char *curve, const char *line, FILE *out) {
@@ -168,6 +173,8 @@ static void metric_cell(const ft_run_record *run, const char *split, const char 
     snprintf(name, sizeof name, "%s.%s", split, metric);
     fputs("<td class=\"n\">", out);
     if (!isnan(figure(run, name))) fprintf(out, "%.4f", figure(run, name));
+    snprintf(name, sizeof name, "%s.%s.sd", split, metric);
+    if (!isnan(figure(run, name))) fprintf(out, " &plusmn; %.4f", figure(run, name));
 }
 
 static void write_metric_table(const ft_run_record *run, FILE *out) {
@@ -185,6 +192,7 @@ static void write_metric_table(const ft_run_record *run, FILE *out) {
             json_is_object(json_object_get(run->run, "best")) ? " of the best model" : "", test ? "<th class=\"n\">test" : "");
     json_object_foreach(run->figures, key, value) {
         bool first = strncmp(key, "eval.", 5) == 0;
+        if (strlen(key) > 3 && strcmp(key + strlen(key) - 3, ".sd") == 0) continue; // stands beside its mean
         char other[128];
         snprintf(other, sizeof other, "eval.%s", strlen(key) > 5 ? key + 5 : "");
         if (!first && (strncmp(key, "test.", 5) != 0 || json_object_get(run->figures, other) != NULL)) continue;
@@ -192,6 +200,40 @@ static void write_metric_table(const ft_run_record *run, FILE *out) {
         ft_html_text(out, key + 5);
         metric_cell(run, "eval", key + 5, out);
         if (test) metric_cell(run, "test", key + 5, out);
+        fputs("</tr>\n", out);
+    }
+    fputs("</table></div></section>\n", out);
+}
+
+// Of folds and seeds: each run, and the metric that chose its model.
+static void write_runs(const ft_run_record *run, FILE *out) {
+    size_t i;
+    const json_t *one;
+    const char *metric = ft_run_option(run, "eval.metric");
+    char name[2][96];
+    if (json_array_size(json_object_get(run->run, "runs")) == 0 || metric == NULL) return;
+    fputs("<section class=\"card\"><h3>Runs</h3><p class=\"soft\">Figures of this page are means over them &plusmn; standard "
+          "deviation."
+          "</p><div class=\"scroll\"><table class=\"wide\"><tr><th>run<th>status",
+          out);
+    for (int test = 0; test < 2; test++) {
+        snprintf(name[test], sizeof name[test], "%s_%s", test ? "test" : "eval", metric);
+        fprintf(out, "<th class=\"n\">%s ", test ? "test" : "validation");
+        ft_html_text(out, metric);
+    }
+    fputs("</tr>\n", out);
+    json_array_foreach(json_object_get(run->run, "runs"), i, one) {
+        const char *called = json_string_value(json_object_get(one, "name")),
+                   *status = json_string_value(json_object_get(one, "status"));
+        fputs("<tr><td>", out);
+        ft_html_text(out, called != NULL ? called : "");
+        fputs("<td>", out);
+        ft_html_text(out, status != NULL ? status : "");
+        for (int test = 0; test < 2; test++) {
+            const json_t *value = json_object_get(json_object_get(one, "metrics"), name[test]);
+            fputs("<td class=\"n\">", out);
+            if (json_is_number(value)) fprintf(out, "%.4f", json_number_value(value));
+        }
         fputs("</tr>\n", out);
     }
     fputs("</table></div></section>\n", out);
@@ -281,6 +323,7 @@ ft_status ft_page_write(const ft_run_record *run, FILE *out) {
     fputs("<h2>Results</h2>\n<div class=\"two\">\n", out);
     write_metric_table(run, out);
     write_data_table(run, out);
+    write_runs(run, out);
     fputs("</div>\n", out);
     FT_TRY(ft_page_predictions(run, out));
     ft_page_memory(run, out);

@@ -2,6 +2,7 @@
 #include "engine/report/page.h"
 
 #include "engine/io/files.h"
+#include "engine/io/json.h"
 #include "engine/report/html.h"
 
 #include <stdlib.h>

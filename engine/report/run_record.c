@@ -1,6 +1,6 @@
 #include "engine/report/run_record.h"
 
-#include "engine/config/config.h"
+#include "engine/config/config_json.h"
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 
@@ -11,28 +11,6 @@
 enum { MOST_CURVES = 128 };
 
 // ---- metrics.jsonl ------------------------------------------------------------------------------------------------------
-
-ft_status ft_json_lines_read(const char *path, ft_take_line take, void *context) {
-    char *text;
-    size_t length;
-    if (!ft_path_exists(path)) return FT_OK;
-    FT_TRY(ft_read_file(path, 0, &text, &length));
-    ft_status status = FT_OK;
-    int64_t number = 1;
-    for (char *line = text, *end; status == FT_OK && line < text + length; line = end + 1, number++) {
-        end = memchr(line, '\n', (size_t)(text + length - line));
-        if (end == NULL) break; // still being written
-        json_t *value;
-        char where[4200];
-        snprintf(where, sizeof where, "%s:%lld", path, (long long)number);
-        status = ft_json_parse(line, (size_t)(end - line), where, &value);
-        if (status == FT_OK && !json_is_object(value)) status = ft_fail(FT_INVALID, where, "a line must be a JSON object");
-        if (status == FT_OK) status = take(context, value);
-        json_decref(value);
-    }
-    free(text);
-    return status;
-}
 
 static ft_run_curve *curve_named(ft_run_record *r, const char *name) {
     for (int i = 0; i < r->curve_count; i++)
@@ -78,16 +56,11 @@ static ft_status take_line(void *context, const json_t *line) {
 
 static ft_status options_of_file(const char *path, json_t **options) {
     ft_config config = {0};
-    *options = json_object();
-    bool failed = *options == NULL;
+    bool failed = false;
     ft_status status = ft_config_load(&config, 1, &path, 0, NULL);
-    for (int i = 0; status == FT_OK && i < ft_option_count(); i++) {
-        char text[4096];
-        status = ft_option_text(&config, i, text, sizeof text);
-        if (status == FT_OK) ft_json_put(*options, ft_option_name(i), ft_json_text(text), &failed);
-    }
+    if (status == FT_OK) *options = ft_config_json(&config, &failed);
     ft_config_free(&config);
-    return status == FT_OK && failed ? ft_fail_memory(0, "the options of a run") : status;
+    return failed ? ft_fail_memory(0, "the options of a run") : status;
 }
 
 // ---- figures ------------------------------------------------------------------------------------------------------------
@@ -126,6 +99,10 @@ static void figures_of_run(ft_run_record *r, bool *failed) {
     json_t *value;
     json_object_foreach(json_object_get(r->run, "metrics"), key, value) {
         if (json_is_number(value)) put_metric(r, key, json_number_value(value), failed);
+        const json_t *sd = json_object_get(json_object_get(r->run, "metrics_sd"), key); // of several runs
+        char name[128];
+        snprintf(name, sizeof name, "%s.sd", key);
+        if (json_is_number(sd)) put_metric(r, name, json_number_value(sd), failed);
     }
     for (int i = 0; i < FIGURES; i++) {
         const json_t *object = figures[i].object != NULL ? json_object_get(r->run, figures[i].object) : r->run;

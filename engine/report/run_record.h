@@ -25,7 +25,8 @@ typedef struct ft_run_record {
     const char *status;   // as in run.json; "unfinished" without one
     json_t *run;          // run.json; NULL: there is none
     json_t *config;       // option -> its value as text
-    json_t *figures;      // name -> number: "eval.accuracy", "seconds.total", ...; those that this run has
+    json_t *figures;      // name -> number: "eval.accuracy", "seconds.total", ...; those that this run has.
+                        // Of folds and seeds also "eval.accuracy.sd", the standard deviation over the runs
     ft_run_curve *curves; // in the order of their first appearance
     int curve_count;
     ft_arena arena;
@@ -42,10 +43,5 @@ void ft_run_record_close(ft_run_record *record); // {0} is fine
 const ft_run_curve *ft_run_curve_find(const ft_run_record *record, const char *name);
 // The text of an option, or NULL.
 const char *ft_run_option(const ft_run_record *record, const char *name);
-
-// Calls `take` for every line of a JSON-lines file; an absent file has none. Whatever `take` returns ends the reading
-// unless it is FT_OK. FT_INVALID: a line is no JSON object.
-typedef ft_status (*ft_take_line)(void *context, const json_t *line);
-ft_status ft_json_lines_read(const char *path, ft_take_line take, void *context);
 
 #endif

@@ -1,4 +1,5 @@
-// run_files.c - the run directory: where it is, its line-by-line log, the best model, the predictions.
+// run_files.c - what a run writes into its directory: its configuration, its line-by-line log, the best model, the predictions.
+#include "engine/train/run_dir.h"
 #include "engine/train/trainer.h"
 
 #include "engine/io/files.h"
@@ -6,122 +7,14 @@
 #include "engine/model/settings.h"
 #include "kernels/log.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-enum { LAST_NUMBER = 999999 };
-
-// What a directory holds: nothing (leftovers of writers that were killed do not count), a run, or something else.
-typedef enum contents { EMPTY, A_RUN, OTHER_FILES } contents;
-
-static bool ends_with(const char *name, const char *end) {
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
-static ft_status look_into(const char *path, contents *what) {
-    *what = EMPTY;
-    DIR *d = opendir(path);
-    if (d == NULL) return errno == ENOENT ? FT_OK : ft_fail_errno(errno == ENOTDIR ? FT_INVALID : FT_FAILED, errno, path, "cannot use as a run directory");
-    for (struct dirent *e; *what != A_RUN && (e = readdir(d)) != NULL;) {
-        const char *name = e->d_name;
-        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || ends_with(name, ".ft-tmp") || ends_with(name, ".ft-old")) continue;
-        *what = strcmp(name, "config.ini") == 0 || strcmp(name, "checkpoints") == 0 ? A_RUN : OTHER_FILES;
-    }
-    closedir(d);
-    return FT_OK;
-}
-
-// The greatest N of the directories <stem>-N; 0 when there is none.
-static ft_status greatest_number(const char *stem, int *greatest) {
-    *greatest = 0;
-    const char *slash = strrchr(stem, '/'), *base = slash != NULL ? slash + 1 : stem;
-    ft_arena arena = {0};
-    char *parent = ft_arena_strndup(&arena, stem, slash != NULL ? (size_t)(slash - stem) : 0);
-    DIR *d = parent != NULL ? opendir(parent[0] != '\0' ? parent : slash != NULL ? "/" : ".") : NULL;
-    ft_status status = parent != NULL ? FT_OK : FT_NO_MEMORY;
-    if (parent != NULL && d == NULL && errno != ENOENT) status = ft_fail_errno(FT_FAILED, errno, stem, "cannot look for run directories");
-    size_t length = strlen(base);
-    for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;) {
-        if (strncmp(e->d_name, base, length) != 0 || e->d_name[length] != '-') continue;
-        char *end;
-        long number = strtol(e->d_name + length + 1, &end, 10);
-        if (*end == '\0' && end > e->d_name + length + 1 && number > *greatest && number <= LAST_NUMBER) *greatest = (int)number;
-    }
-    if (d != NULL) closedir(d);
-    ft_arena_free(&arena);
-    return status;
-}
-
-static char *numbered(ft_arena *arena, const char *stem, int number) { return ft_arena_format(arena, "%s-%03d", stem, number); }
-
-// Creates the next <stem>-NNN: mkdir decides, so that two runs started at once get two numbers.
-static ft_status create_numbered(ft_trainer *t, const char *stem) {
-    int number;
-    FT_TRY(greatest_number(stem, &number));
-    while (++number <= LAST_NUMBER) {
-        char *dir = numbered(&t->arena, stem, number);
-        if (dir == NULL) return FT_NO_MEMORY;
-        if (mkdir(dir, 0777) == 0) {
-            t->dir = dir;
-            return FT_OK;
-        }
-        if (errno != EEXIST) return ft_fail_errno(FT_FAILED, errno, dir, "cannot create the run directory");
-    }
-    return ft_fail(FT_FAILED, stem, "more than %d run directories", LAST_NUMBER);
-}
-
-// runs/<config>-NNN: the next free number, or with resume the greatest there is.
-static ft_status choose_by_number(ft_trainer *t, bool resume) {
-    char *parent = ft_path_absolute(&t->arena, NULL, "runs");
-    char *stem = parent != NULL ? ft_path_join(&t->arena, parent, t->config->name) : NULL;
-    if (stem == NULL) return FT_NO_MEMORY;
-    FT_TRY(ft_make_directories(parent));
-    int number = 0;
-    if (resume) FT_TRY(greatest_number(stem, &number));
-    if (number == 0) return create_numbered(t, stem);
-    t->dir = numbered(&t->arena, stem, number);
-    return t->dir != NULL ? FT_OK : FT_NO_MEMORY;
-}
-
-// output.dir as given. Files that are not a run's are never touched: a run beside them would replace model/.
-static ft_status choose_given(ft_trainer *t) {
-    const ft_config *c = t->config;
-    contents what;
-    FT_TRY(look_into(c->output.dir, &what));
-    if (what != EMPTY && c->output.exists == FT_EXISTS_NEW) return create_numbered(t, c->output.dir);
-    if (what != EMPTY && c->output.exists == FT_EXISTS_ERROR) {
-        ft_fail(FT_INVALID, "output.dir", "%s holds %s already", c->output.dir, what == A_RUN ? "a run" : "other files");
-        ft_hint("output.exists = resume continues a run, new takes the next free number");
-        return FT_INVALID;
-    }
-    if (what == OTHER_FILES) {
-        ft_fail(FT_INVALID, "output.dir", "%s holds files, but no run to resume", c->output.dir);
-        ft_hint("name an empty or a new directory");
-        return FT_INVALID;
-    }
-    t->dir = c->output.dir;
-    return ft_make_directories(t->dir);
-}
-
-// One process a run directory: the lock goes with the process, however it ends.
-static ft_status lock_directory(ft_trainer *t) {
-    t->dir_lock = open(t->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (t->dir_lock < 0) return ft_fail_errno(FT_FAILED, errno, t->dir, "cannot open the run directory");
-    if (flock(t->dir_lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return FT_OK; // some file systems have no locks
-    return ft_fail(FT_INVALID, t->dir, "another process is training in this run directory");
-}
-
 ft_status ft_run_dir_open(ft_trainer *t) {
-    bool resume = t->config->output.exists == FT_EXISTS_RESUME;
-    FT_TRY(t->config->output.dir[0] == '\0' ? choose_by_number(t, resume) : choose_given(t));
-    return lock_directory(t);
+    FT_TRY(ft_run_dir_choose(t->config, &t->arena, &t->dir));
+    return ft_run_dir_lock(t->dir, &t->dir_lock);
 }
 
 ft_status ft_run_write_config(ft_trainer *t) {
@@ -236,11 +129,12 @@ ft_status ft_run_save_model(ft_trainer *t) {
 // One line of predictions.jsonl; NULL with the error set. p: room for a probability a class.
 static char *prediction_line(const ft_trainer *t, ft_split split, int64_t example, const float *logits, double *p) {
     const int classes = t->labels.count;
+    const int64_t *row = t->split[split].source_row;
     ft_softmax(logits, classes, p);
     json_t *probabilities = json_object();
     bool failed = false;
     for (int k = 0; k < classes; k++) ft_json_put(probabilities, t->label_names[k], figure(p[k]), &failed);
-    json_t *line = json_pack("{s:i, s:s, s:I, s:s, s:s, s:o}", "format_version", 1, "split", ft_split_name(split), "id", (json_int_t)example, "label",
+    json_t *line = json_pack("{s:i, s:s, s:I, s:s, s:s, s:o}", "format_version", 1, "split", ft_split_name(split), "id", (json_int_t)(row != NULL ? row[example] : example), "label",
                              t->label_names[t->split[split].data.label[example]], "predicted",
                              t->label_names[ft_argmax(logits, classes)], "probabilities", probabilities);
     char *text = failed ? NULL : ft_json_line(line);

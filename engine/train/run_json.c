@@ -1,6 +1,7 @@
 // run_json.c - run.json: what happened, for programs (INTERFACE: run directory).
 #include "engine/train/trainer.h"
 
+#include "engine/config/config_json.h"
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "engine/train/data_report.h"
@@ -13,7 +14,7 @@
 
 enum { FORMAT_VERSION = 1 };
 
-static const char *status_name(ft_status outcome) {
+const char *ft_run_status_name(ft_status outcome) {
     switch (outcome) {
     case FT_OK: return "completed";
     case FT_INTERRUPTED: case FT_TERMINATED: return "interrupted";
@@ -63,16 +64,6 @@ static json_t *sites_json(const ft_trainer *t, bool *failed) {
     return ft_sites_json(uses, ft_memory_holders_at_peak(t->memory, uses, 24), failed);
 }
 
-static json_t *config_json(const ft_config *config, bool *failed) {
-    json_t *object = json_object();
-    for (int i = 0; i < ft_option_count(); i++) {
-        char text[4096];
-        if (ft_option_text(config, i, text, sizeof text) == FT_OK) ft_json_put(object, ft_option_name(i), ft_json_text(text), failed);
-        else *failed = true;
-    }
-    return object;
-}
-
 static json_t *data_json(const ft_trainer *t, bool *failed) {
     json_t *object = json_object();
     for (int s = 0; s < FT_SPLITS; s++) {
@@ -120,13 +111,13 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
         best = json_pack("{s:s, s:f, s:I}", "metric", ft_metric_name(t->config->eval.metric), "value", t->state.best_value, "step",
                          (json_int_t)t->state.best_step);
     json_t *root = json_pack("{s:i, s:s, s:I, s:f, s:o, s:o, s:I, s:{s:f, s:f, s:f}, s:f, s:s, s:s, s:s, s:I, s:b, s:o, s:{s:s}, s:o, s:o, s:o, s:o, s:o}",
-                             "format_version", FORMAT_VERSION, "status", status_name(outcome), "steps", (json_int_t)t->state.step, "epochs",
+                             "format_version", FORMAT_VERSION, "status", ft_run_status_name(outcome), "steps", (json_int_t)t->state.step, "epochs",
                              (double)t->state.step / (double)t->plan.steps_per_epoch, "best", best, "metrics", metrics_json(t, &failed), "tokens",
                              (json_int_t)t->state.tokens, "seconds", "total", t->state.seconds_total, "train", t->state.seconds_train,
                              "eval", t->state.seconds_eval, "tokens_per_second", rate, "device", t->device->name, "device_description",
                              t->device->description, "precision", "fp32", "seed", (json_int_t)t->config->train.seed, "stopped_early",
                              t->state.stopped_early, "data", data_json(t, &failed), "versions", "ftengine", FT_VERSION, "config",
-                             config_json(t->asked, &failed), "resolved", resolved_json(t), "memory", memory_json(t, &failed),
+                             ft_config_json(t->asked, &failed), "resolved", resolved_json(t), "memory", memory_json(t, &failed),
                              "planned",
                              planned_json(t, &failed), "sites", sites_json(t, &failed));
     ft_error error; // writing must not replace the error that it reports

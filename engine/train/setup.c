@@ -1,4 +1,5 @@
 // setup.c - from a configuration to a trainer that can take its first step.
+#include "engine/data/folds.h"
 #include "engine/hub/cache.h"
 #include "engine/io/files.h"
 #include "engine/io/weights.h"
@@ -30,6 +31,25 @@ static ft_status open_device(ft_trainer *t, const ft_trainer_source *source) {
     return ft_memory_create_with(t->device, &options, &t->memory);
 }
 
+// One part of the training file becomes the validation set. Which one is data.fold; of a plan for all folds it is the first.
+static ft_status cut_folds(ft_trainer *t) {
+    const ft_config *c = t->config;
+    ft_split_data *train = &t->split[FT_SPLIT_TRAIN], *validation = &t->split[FT_SPLIT_VALIDATION];
+    if (c->data.folds == 0) return FT_OK;
+    size_t rows = (size_t)train->table.rows;
+    int32_t *fold_of = ft_arena_alloc(&t->arena, rows * sizeof *fold_of);
+    train->source_row = ft_arena_alloc(&t->arena, rows * sizeof *train->source_row);
+    validation->source_row = ft_arena_alloc(&t->arena, rows * sizeof *validation->source_row);
+    if (!fold_of || !train->source_row || !validation->source_row) return FT_NO_MEMORY;
+    uint64_t seed = c->train.data_seed != FT_AUTO ? (uint64_t)c->train.data_seed : 42; // the same for all of train.seeds
+    FT_TRY(ft_folds_assign(train->table.label, train->table.id, train->table.rows, (int)c->data.folds, seed, "data.folds", fold_of));
+    int fold = c->data.fold > 0 ? (int)c->data.fold - 1 : 0;
+    FT_TRY(ft_table_split(&train->table, fold_of, fold, &validation->table, train->source_row, validation->source_row));
+    validation->path = train->path;
+    validation->present = true;
+    return FT_OK;
+}
+
 static ft_status read_tables(ft_trainer *t) {
     const ft_config *c = t->config;
     const char *paths[FT_SPLITS] = {c->data.train, c->data.validation, c->data.test};
@@ -43,11 +63,12 @@ static ft_status read_tables(ft_trainer *t) {
         if (paths[s][0] == '\0') continue;
         d->path = paths[s];
         const ft_table_request request = {.format = c->data.format, .text = c->data.text_column, .pair = c->data.text_pair,
-                                          .label = c->data.label_column};
+                                          .label = c->data.label_column,
+                                          .id = s == FT_SPLIT_TRAIN && c->data.group[0] != '\0' ? c->data.group : NULL};
         FT_TRY(ft_table_read(d->path, &request, &d->table));
         d->present = true;
     }
-    return FT_OK;
+    return cut_folds(t);
 }
 
 static int index_of(const char *name, int count, const char *const *names) {

@@ -27,6 +27,7 @@ typedef struct ft_split_data {
     bool present, from_cache;
     const char *path;
     ft_table table;
+    int64_t *source_row; // [table.rows] of which row of the file each is (in t->arena); NULL: the table is the whole file
     ft_dataset data;
     ft_data_report report; // of a real run, not of a plan
 } ft_split_data;
@@ -150,6 +151,7 @@ ft_status ft_run_log_eval(ft_trainer *t, const ft_metrics *metrics);
 ft_status ft_run_save_model(ft_trainer *t);                          // model/, atomically
 ft_status ft_run_save_predictions(ft_trainer *t, ft_split split, const float *logits);
 ft_status ft_run_write_json(ft_trainer *t, ft_status outcome);       // run.json (run_json.c)
+const char *ft_run_status_name(ft_status outcome);                   // "completed", "diverged", ... as in run.json
 ft_memory_counters ft_run_peaks(const ft_trainer *t);                // of the whole run, resumed or not
 
 // checkpoint.c

@@ -1,0 +1,49 @@
+// repeat.h - one configuration trained several times: a run for each of train.seeds and each of data.folds, and what they come
+// to.
+//
+// The runs are ordinary ones in directories of their own inside the run directory (seed-1, fold-2, fold-2-seed-1), each with
+// a config.ini that runs again as it is. Beside them:
+//     run.json          as of a single run, with means over the runs as metrics, their sample standard deviations (n - 1) as
+//                       metrics_sd, sums of steps, tokens and seconds, the memory of the run that took most, and `runs`
+//     metrics.jsonl     a line when a run has ended: `step` is how many have, evaluations are the means so far
+//     predictions.jsonl every example once, with the mean probabilities of the runs that judged it: of folds those are
+//                       out of fold, from models that were not trained on it. id: the row of the file, from 0
+// Whoever reads run directories (studies, compare, report) need not know.
+#ifndef FT_REPEAT_H
+#define FT_REPEAT_H
+
+#include "engine/memory/memory.h"
+#include "engine/train/trainer.h"
+
+// ft_train() once, or for every fold and seed. Stops at the first run that does not end well, with its status; with
+// output.exists = resume it goes on there.
+ft_status ft_train_all(const ft_config *config, ft_memory_refusal *refusal);
+
+// The directories of the runs inside a run directory, by fold and seed; count 0: it is a single run, or none.
+ft_status ft_repeat_members(const char *dir, ft_arena *arena, const char ***members, int *count);
+
+// ---- internal -------------------------------------------------------------------------------------------------------------
+typedef struct ft_repeat_run {
+    const char *name, *dir;
+    int64_t fold, seed; // fold 0: not of a fold
+    json_t *json;       // its run.json; NULL: it did not get that far
+} ft_repeat_run;
+
+typedef struct ft_repeat {
+    const ft_config *config;
+    const char *dir;
+    int lock;
+    ft_repeat_run *runs; // [count]
+    int count, done;     // those in front have ended well
+    ft_arena arena;
+} ft_repeat;
+
+// repeat_files.c
+ft_status ft_repeat_write_metrics(ft_repeat *r);
+ft_status ft_repeat_write_predictions(ft_repeat *r);
+ft_status ft_repeat_write_json(ft_repeat *r, ft_status outcome);
+// Mean and sample standard deviation of a metric over the runs that are done; false when one of them lacks it. sd is NaN
+// for one run.
+bool ft_repeat_mean(const ft_repeat *r, const char *metric, double *mean, double *sd);
+
+#endif

@@ -1,0 +1,16 @@
+// run_dir.h - where a run is: its directory, and the right to write there.
+#ifndef FT_RUN_DIR_H
+#define FT_RUN_DIR_H
+
+#include "engine/config/config.h"
+#include "kernels/arena.h"
+#include "kernels/status.h"
+
+// The directory of output.dir and output.exists, absolute, created when it was not there; *dir lives in the arena or in
+// the configuration. FT_INVALID: it holds something that is in the way.
+ft_status ft_run_dir_choose(const ft_config *config, ft_arena *arena, const char **dir);
+// One process a run directory: the lock goes with the descriptor (close() it), however the process ends. *lock is -1 when
+// there is none.
+ft_status ft_run_dir_lock(const char *dir, int *lock);
+
+#endif
