@@ -177,11 +177,6 @@ ft_status ft_config_apply_override(ft_config *config, const char *override) {
 
 static ft_status check_repeats(const ft_config *c) {
     if (c->data.folds == 1) return ft_fail(FT_INVALID, "data.folds", "one fold leaves nothing to train on; at least 2, or 0 for none");
-    if (c->data.fold > c->data.folds)
-        return ft_fail(FT_INVALID, "data.fold", "there are %lld folds (data.folds), got %lld", (long long)c->data.folds,
-                       (long long)c->data.fold);
-    if (c->data.folds == 0 && c->data.group[0] != '\0')
-        return ft_fail(FT_INVALID, "data.group", "groups are kept together in folds, and data.folds is not set");
     if (c->data.folds > 0 && c->data.validation[0] != '\0')
         return ft_fail(FT_INVALID, "data.folds", "every fold is a validation set of its own, and data.validation is set too");
     if (c->data.folds > 0 && c->eval.strategy == FT_EVAL_NO)

@@ -31,6 +31,14 @@ static ft_status open_device(ft_trainer *t, const ft_trainer_source *source) {
     return ft_memory_create_with(t->device, &options, &t->memory);
 }
 
+static ft_status check_folds(const ft_config *c) {
+    if (c->data.fold > c->data.folds)
+        return ft_fail(FT_INVALID, "data.fold", "there are %lld folds (data.folds), got %lld", (long long)c->data.folds, (long long)c->data.fold);
+    if (c->data.folds == 0 && c->data.group[0] != '\0')
+        return ft_fail(FT_INVALID, "data.group", "groups are kept together in folds, and data.folds is not set");
+    return FT_OK;
+}
+
 // One part of the training file becomes the validation set. Which one is data.fold; of a plan for all folds it is the first.
 static ft_status cut_folds(ft_trainer *t) {
     const ft_config *c = t->config;
@@ -58,6 +66,7 @@ static ft_status read_tables(ft_trainer *t) {
         ft_hint("set data.train to a TSV, CSV or JSON lines file, for example data.train=train.tsv");
         return FT_INVALID;
     }
+    FT_TRY(check_folds(c));
     for (int s = 0; s < FT_SPLITS; s++) {
         ft_split_data *d = &t->split[s];
         if (paths[s][0] == '\0') continue;
