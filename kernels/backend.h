@@ -46,11 +46,16 @@ typedef struct ft_device_functions {
     ft_status (*range_commit)(ft_device *device, void *base, size_t offset, size_t bytes);
     void (*range_decommit)(ft_device *device, void *base, size_t offset, size_t bytes);
     void (*range_release)(ft_device *device, void *base, size_t bytes); // nothing is committed any more
+    // Memory of the host that copies run from and to without the host's waiting for them: zeros, aligned to 256 bytes, none
+    // of the device's own. NULL where the device's memory is the host's.
+    ft_status (*host_alloc)(ft_device *device, size_t bytes, void **data);
+    void (*host_free)(ft_device *device, void *data);
     void (*close)(ft_device *device);
 } ft_device_functions;
 
 struct ft_device {
     const char *name;        // "cpu", ...
+    char place[40];          // of its memory, the same for every process and number that the device has there; "": the host's
     char description[128];   // chip and instruction set, for people and run.json
     ft_target target;
     size_t total_bytes;      // memory of the device

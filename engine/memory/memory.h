@@ -89,6 +89,11 @@ ft_status ft_memory_destroy(ft_memory *memory);
 ft_status ft_memory_alloc(ft_memory *memory, size_t bytes, ft_memory_category category, const char *site, void **data);
 void ft_memory_free(ft_memory *memory, void *data); // NULL is fine
 
+// Memory of the host for copies to and from the device, contents zero. Where the device's memory is the host's it is
+// asked for and metered like any other; else it is the device's pinned memory (host_alloc), which counts for no device.
+ft_status ft_memory_alloc_staging(ft_memory *memory, size_t bytes, const char *site, void **data);
+void ft_memory_free_staging(ft_memory *memory, void *data); // NULL is fine
+
 // From now on the first run of each scope is recorded.
 void ft_memory_record(ft_memory *memory);
 // Lays out the scopes that `recorded` has and takes an arena for the largest of them; FT_NO_MEMORY as from

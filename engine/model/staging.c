@@ -3,7 +3,7 @@
 ft_status ft_staging_open(ft_memory *memory, ft_staging *staging) {
     void *data;
     *staging = (ft_staging){.memory = memory};
-    FT_TRY(ft_memory_alloc(memory, (size_t)FT_STAGING_FLOATS * sizeof(float), FT_MEM_DATA, "staging of tensors", &data));
+    FT_TRY(ft_memory_alloc_staging(memory, (size_t)FT_STAGING_FLOATS * sizeof(float), "staging of tensors", &data));
     staging->data = data;
     return FT_OK;
 }
@@ -11,7 +11,7 @@ ft_status ft_staging_open(ft_memory *memory, ft_staging *staging) {
 // The window goes back to the device as well: what follows finds the allocator as if it had never been.
 void ft_staging_close(ft_staging *staging) {
     if (staging->memory == NULL) return;
-    ft_memory_free(staging->memory, staging->data);
+    ft_memory_free_staging(staging->memory, staging->data);
     ft_memory_trim(staging->memory);
     *staging = (ft_staging){.memory = NULL};
 }

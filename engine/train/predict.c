@@ -10,10 +10,8 @@ ft_status ft_batch_buffers_create(const ft_model *model, ft_capacity capacity, f
     int32_t padding = model->position_padding;
     *b = (ft_batch_buffers){.memory = memory};
     size_t bytes = ft_batch_bytes(capacity.sequences, capacity.tokens, padding, model->targets);
-    FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_DATA, "staging of a batch", &b->staging_block));
+    FT_TRY(ft_memory_alloc_staging(memory, bytes, "staging of a batch", &b->staging_block)); // zeros: the gaps travel too
     FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_DATA, "batch", &b->device_block));
-    ft_device *device = ft_memory_device(memory);
-    FT_TRY(device->functions->fill(device, b->staging_block, 0, bytes)); // the gaps travel too
     ft_batch_bind(&b->staging, b->staging_block, capacity.sequences, capacity.tokens, padding, model->targets);
     ft_batch_bind(&b->device, b->device_block, capacity.sequences, capacity.tokens, padding, model->targets);
     return FT_OK;
@@ -21,7 +19,7 @@ ft_status ft_batch_buffers_create(const ft_model *model, ft_capacity capacity, f
 
 void ft_batch_buffers_free(ft_batch_buffers *b) {
     if (b->memory == NULL) return;
-    ft_memory_free(b->memory, b->staging_block);
+    ft_memory_free_staging(b->memory, b->staging_block);
     ft_memory_free(b->memory, b->device_block);
     memset(b, 0, sizeof *b);
 }

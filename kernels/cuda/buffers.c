@@ -1,6 +1,8 @@
 // buffers.c - plain memory of a CUDA device, and the copies into, out of and within it.
 #include "kernels/cuda/device.h"
 
+#include <string.h>
+
 ft_status ft_cuda_buffer_alloc(ft_device *device, size_t bytes, void **data) {
     ft_cuda *cuda = ft_cuda_of(device);
     *data = NULL;
@@ -47,6 +49,25 @@ ft_status ft_cuda_fill(ft_device *device, void *data, int byte, size_t bytes) {
     if (bytes == 0) return FT_OK;
     FT_TRY(ft_cuda_enter(cuda));
     return FT_CUDA(cuda->driver, set_bytes, ft_cuda_address(data), (unsigned char)byte, bytes, cuda->stream);
+}
+
+ft_status ft_cuda_host_alloc(ft_device *device, size_t bytes, void **data) {
+    ft_cuda *cuda = ft_cuda_of(device);
+    *data = NULL;
+    FT_TRY(ft_cuda_enter(cuda));
+    FT_TRY(FT_CUDA(cuda->driver, host_alloc, data, bytes > 0 ? bytes : 1, 0));
+    memset(*data, 0, bytes);
+    return FT_OK;
+}
+
+void ft_cuda_host_free(ft_device *device, void *data) {
+    ft_cuda *cuda = ft_cuda_of(device);
+    if (data == NULL) return;
+    ft_error present;
+    ft_error_save(&present);
+    ft_cuda_keep(cuda, ft_cuda_wait(cuda)); // a copy may be on its way
+    ft_cuda_keep(cuda, FT_CUDA(cuda->driver, host_free, data));
+    ft_error_restore(&present);
 }
 
 ft_status ft_cuda_sync(ft_device *device) {

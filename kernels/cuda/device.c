@@ -32,7 +32,7 @@ static void cuda_close(ft_device *device) {
 #define COMMON                                                                                                         \
     .buffer_alloc = ft_cuda_buffer_alloc, .buffer_free = ft_cuda_buffer_free, .upload = ft_cuda_upload,                \
     .download = ft_cuda_download, .copy = ft_cuda_copy, .fill = ft_cuda_fill, .sync = ft_cuda_sync,                    \
-    .close = cuda_close
+    .host_alloc = ft_cuda_host_alloc, .host_free = ft_cuda_host_free, .close = cuda_close
 static const ft_device_functions without_ranges = {COMMON};
 static const ft_device_functions with_ranges = {
     COMMON,
@@ -42,8 +42,7 @@ static const ft_device_functions with_ranges = {
     .range_release = ft_cuda_range_release,
 };
 
-// What the chip is: before anything is taken from it.
-static ft_status describe(ft_cuda *cuda, int ordinal) {
+ft_status ft_cuda_describe(ft_cuda *cuda, int ordinal) {
     ft_device *device = &cuda->device;
     ft_cuda_chip chip;
     FT_TRY(ft_cuda_chip_read(cuda->driver, ordinal, &chip));
@@ -54,6 +53,7 @@ static ft_status describe(ft_cuda *cuda, int ordinal) {
     device->target = (ft_target){
         .backend = FT_BACKEND_CUDA, .sm_count = chip.multiprocessors, .compute_capability = chip.capability};
     snprintf(cuda->name, sizeof cuda->name, "cuda:%d", ordinal);
+    snprintf(device->place, sizeof device->place, "cuda-%s", chip.pci);
     snprintf(device->description, sizeof device->description, "%s, sm_%d", chip.name, chip.capability);
     device->name = cuda->name;
     device->functions = &without_ranges;
@@ -76,7 +76,7 @@ ft_status ft_cuda_open(const ft_cuda_driver *driver, int ordinal, const ft_op_ta
     if (cuda == NULL) return FT_NO_MEMORY;
     cuda->driver = driver;
     cuda->device.ops = ops;
-    ft_status status = describe(cuda, ordinal);
+    ft_status status = ft_cuda_describe(cuda, ordinal);
     if (status == FT_OK) status = open_stream(cuda);
     if (status != FT_OK) {
         cuda_close(&cuda->device);

@@ -39,6 +39,10 @@ static inline ft_cuda *ft_cuda_of(ft_device *device) { return (ft_cuda *)device;
 // it may be NULL where no op is run. FT_NO_DEVICE for a chip that is not there or too old.
 ft_status ft_cuda_open(const ft_cuda_driver *driver, int ordinal, const ft_op_table *ops, ft_device **device);
 
+// What the chip is - device's name, description, target, bytes and functions -, before anything is taken from it; of `cuda`
+// only the driver is read.
+ft_status ft_cuda_describe(ft_cuda *cuda, int ordinal);
+
 // ---- for the files here -----------------------------------------------------------------------------------------
 
 // Makes the device's context the calling thread's: before every other call of the driver.
@@ -62,6 +66,8 @@ ft_status ft_cuda_download(ft_device *device, void *to_host, const void *from_de
 ft_status ft_cuda_copy(ft_device *device, void *to, const void *from, size_t bytes);
 ft_status ft_cuda_fill(ft_device *device, void *data, int byte, size_t bytes);
 ft_status ft_cuda_sync(ft_device *device);
+ft_status ft_cuda_host_alloc(ft_device *device, size_t bytes, void **data);
+void ft_cuda_host_free(ft_device *device, void *data);
 
 static inline ft_cu_address ft_cuda_address(const void *data) { return (ft_cu_address)(uintptr_t)data; }
 

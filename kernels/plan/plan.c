@@ -72,22 +72,22 @@ static void plan_range_decommit(ft_device *device, void *base, size_t offset, si
 
 static void plan_range_release(ft_device *device, void *base, size_t bytes) {}
 
+// Of the host, where the device that is planned has memory of its own: no part of the plan.
+static ft_status plan_host_alloc(ft_device *device, size_t bytes, void **data) {
+    *data = addresses(plan_of(device), bytes ? bytes : 1);
+    return FT_OK;
+}
+static void plan_host_free(ft_device *device, void *data) {}
+
 static void plan_close(ft_device *device) { free(plan_of(device)); }
 
-static const ft_device_functions plan_functions = {
-    .buffer_alloc = plan_buffer_alloc,
-    .buffer_free = plan_buffer_free,
-    .upload = plan_upload,
-    .download = plan_download,
-    .copy = plan_copy,
-    .fill = plan_fill,
-    .sync = plan_sync,
-    .range_reserve = plan_range_reserve,
-    .range_commit = plan_range_commit,
-    .range_decommit = plan_range_decommit,
-    .range_release = plan_range_release,
-    .close = plan_close,
-};
+#define COMMON                                                                                                         \
+    .buffer_alloc = plan_buffer_alloc, .buffer_free = plan_buffer_free, .upload = plan_upload,                         \
+    .download = plan_download, .copy = plan_copy, .fill = plan_fill, .sync = plan_sync,                                \
+    .range_reserve = plan_range_reserve, .range_commit = plan_range_commit, .range_decommit = plan_range_decommit,     \
+    .range_release = plan_range_release, .close = plan_close
+static const ft_device_functions of_host = {COMMON};
+static const ft_device_functions of_own_memory = {COMMON, .host_alloc = plan_host_alloc, .host_free = plan_host_free};
 
 #define FT_OP(name, what)                                                                                              \
     static ft_status plan_##name(ft_device *device, const ft_##name##_args *args) {                                    \
@@ -117,7 +117,7 @@ ft_status ft_plan_open(const char *name, ft_target target, size_t total_bytes, f
     p->device = (ft_device){.name = p->name,
                             .target = target,
                             .total_bytes = total_bytes,
-                            .functions = &plan_functions,
+                            .functions = target.backend == FT_BACKEND_CPU ? &of_host : &of_own_memory,
                             .ops = &plan_ops};
     snprintf(p->device.description, sizeof p->device.description, "%s, planned", name);
     *device = &p->device;

@@ -1,0 +1,76 @@
+#include "kernels/open.h"
+
+#include "kernels/cuda/kernels.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// What cuda, cpu and auto mean is decided once, whether a device is opened or only looked at.
+typedef ft_status attempt(void *context);
+
+static ft_status choose(const char *name, attempt *cuda, attempt *cpu, void *context, char *why) {
+    if (why != NULL) why[0] = '\0';
+    if (strcmp(name, "cpu") == 0) return cpu(context);
+    ft_status status = cuda(context);
+    if (strcmp(name, "auto") != 0 || status != FT_NO_DEVICE) return status;
+    if (why != NULL) snprintf(why, FT_DEVICE_WHY, "%s", ft_error_message());
+    ft_error_clear();
+    return cpu(context);
+}
+
+// ---- opening ----------------------------------------------------------------------------------------------------
+
+typedef struct opening {
+    int threads;
+    const char *isa;
+    ft_device *device;
+} opening;
+
+static ft_status open_cuda(void *context) { return ft_cuda_open_with_kernels(0, &((opening *)context)->device); }
+
+static ft_status open_cpu(void *context) {
+    opening *o = context;
+    return ft_cpu_open(o->threads, o->isa != NULL && strcmp(o->isa, "auto") == 0 ? NULL : o->isa, &o->device);
+}
+
+ft_status ft_device_open(const char *name, int threads, const char *isa, ft_device **device, char *why) {
+    opening o = {.threads = threads, .isa = isa};
+    ft_status status = choose(name, open_cuda, open_cpu, &o, why);
+    *device = o.device;
+    return status;
+}
+
+// ---- looking ----------------------------------------------------------------------------------------------------
+
+typedef struct looking {
+    int threads;
+    ft_device_facts *facts;
+} looking;
+
+static ft_status look_with(const ft_cuda_driver *driver, ft_device_facts *facts) {
+    ft_cuda cuda = {.driver = driver};
+    FT_TRY(ft_cuda_describe(&cuda, 0));
+    FT_TRY(ft_cuda_look_for_kernels(driver));
+    *facts = (ft_device_facts){.target = cuda.device.target, .total_bytes = cuda.device.total_bytes};
+    snprintf(facts->name, sizeof facts->name, "%s", cuda.name);
+    return FT_OK;
+}
+
+static ft_status look_at_cuda(void *context) {
+    ft_cuda_driver *driver;
+    FT_TRY(ft_cuda_driver_open(NULL, &driver));
+    ft_status status = look_with(driver, ((looking *)context)->facts);
+    ft_cuda_driver_close(driver);
+    return status;
+}
+
+static ft_status look_at_cpu(void *context) {
+    looking *l = context;
+    *l->facts = (ft_device_facts){.name = "cpu", .target = ft_cpu_target(l->threads), .total_bytes = ft_cpu_total_bytes()};
+    return FT_OK;
+}
+
+ft_status ft_device_look(const char *name, int threads, ft_device_facts *facts) {
+    looking l = {threads, facts};
+    return choose(name, look_at_cuda, look_at_cpu, &l, NULL);
+}

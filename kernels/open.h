@@ -1,0 +1,24 @@
+// open.h - a device by the name that a configuration gives it, and what a plan must know of it.
+//
+//   "cpu"   threads and instruction set as for ft_cpu_open()
+//   "cuda"  the first CUDA device (CUDA_VISIBLE_DEVICES chooses which that is), with kernels and cuBLASLt; FT_NO_DEVICE says
+//           in one sentence what is missing
+//   "auto"  CUDA where nothing is missing, else the CPU
+#ifndef FT_OPEN_H
+#define FT_OPEN_H
+
+#include "kernels/backend.h"
+
+enum { FT_DEVICE_WHY = 512 };
+// isa: as for ft_cpu_open(); "auto" is its NULL. why[FT_DEVICE_WHY] (may be NULL): why "auto" is the CPU, else "".
+ft_status ft_device_open(const char *name, int threads, const char *isa, ft_device **device, char *why);
+
+// The device that would be opened, without a context on it.
+typedef struct ft_device_facts {
+    char name[16]; // "cpu", "cuda:0"
+    ft_target target;
+    size_t total_bytes;
+} ft_device_facts;
+ft_status ft_device_look(const char *name, int threads, ft_device_facts *facts);
+
+#endif
