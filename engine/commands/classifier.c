@@ -9,6 +9,7 @@
 #include "engine/train/repeat.h"
 #include "engine/train/run_plan.h"
 #include "engine/train/stages.h"
+#include "kernels/open.h"
 
 #include <string.h>
 
@@ -48,7 +49,8 @@ static ft_status choose_labels(ft_classifier *c) {
 static ft_status load(ft_classifier *c) {
     c->options.model.head.hidden = c->settings.head_hidden;
     c->options.model.head.activation = c->settings.head_activation;
-    FT_TRY(ft_cpu_open((int)c->options.device.threads, strcmp(c->options.device.isa, "auto") == 0 ? NULL : c->options.device.isa, &c->device));
+    const ft_config *o = &c->options;
+    FT_TRY(ft_device_open(o->device.name, (int)o->device.threads, o->device.isa, &c->device, NULL));
     ft_memory_options memory = {.allocator = ft_allocator_options_of(&c->options, c->device, 0)};
     FT_TRY(ft_memory_create_with(c->device, &memory, &c->memory));
     FT_TRY(ft_model_create(c->memory, &c->config, &c->options, c->labels.count, &c->model));

@@ -5,12 +5,13 @@
 #include "engine/memory/memory.h"
 #include "engine/train/admission.h"
 #include "kernels/cuda/chips.h"
+#include "kernels/cuda/kernels.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char verdict[] = "Training runs on the CPU; training on CUDA is not built yet.";
+static const char *const verdicts[] = {"Training runs on the CPU.", "Training runs on cuda:0 unless device.name=cpu."};
 
 typedef struct cpu_facts {
     char description[128], isa[16];
@@ -29,7 +30,7 @@ typedef struct cuda_facts {
 } cuda_facts;
 
 typedef struct output {
-    bool json, failed;
+    bool json, failed, cuda_trains; // cuda:0 does
     json_t *devices;
 } output;
 
@@ -73,7 +74,8 @@ static void read_cuda(const ft_cuda_driver *driver, int ordinal, cuda_facts *cud
         cuda->has_free = true;
     else
         answer(cuda);
-    if (ft_cuda_chip_check(&cuda->chip) != FT_OK) answer(cuda); // says more than a context that fails
+    // Both say more than a context that fails.
+    if (ft_cuda_chip_check(&cuda->chip) != FT_OK || ft_cuda_look_for_kernels(driver) != FT_OK) answer(cuda);
 }
 
 // ---- text -------------------------------------------------------------------------------------------------------
@@ -170,13 +172,13 @@ static json_t *cuda_json(const cuda_facts *cuda, bool *failed) {
         ft_json_put(object, "free_bytes", cuda->has_free ? json_integer((json_int_t)cuda->free_bytes) : json_null(),
                     failed);
     }
-    ft_json_put(object, "trains", json_false(), failed);
+    ft_json_put(object, "trains", json_boolean(cuda->missing.code == FT_OK), failed);
     ft_json_put(object, "missing", missing_json(&cuda->missing, failed), failed);
     return object;
 }
 
 // What is there of CUDA as a whole: the driver, or why there is none.
-static json_t *driver_json(const ft_cuda_driver *driver, const ft_error *missing, bool *failed) {
+static json_t *driver_json(const ft_cuda_driver *driver, const ft_error *missing, bool trains, bool *failed) {
     json_t *object = json_object();
     if (driver != NULL) {
         char version[16];
@@ -185,7 +187,7 @@ static json_t *driver_json(const ft_cuda_driver *driver, const ft_error *missing
         ft_json_put(object, "driver", driver->release[0] != '\0' ? ft_json_text(driver->release) : json_null(), failed);
         ft_json_put(object, "supports_cuda", json_string(version), failed);
     }
-    ft_json_put(object, "trains", json_false(), failed);
+    ft_json_put(object, "trains", json_boolean(trains), failed);
     ft_json_put(object, "missing", missing_json(missing, failed), failed);
     return object;
 }
@@ -220,19 +222,20 @@ static ft_status show(output *out) {
     for (int i = 0; i < count; i++) {
         cuda_facts cuda;
         read_cuda(driver, i, &cuda);
+        if (i == 0) out->cuda_trains = cuda.missing.code == FT_OK;
         show_cuda(driver, &cuda, out);
     }
     if (out->json) {
         json_t *root = json_object();
         ft_json_put(root, "format_version", json_integer(1), &out->failed);
         ft_json_put(root, "devices", json_incref(out->devices), &out->failed);
-        ft_json_put(root, "cuda", driver_json(driver, &missing, &out->failed), &out->failed);
-        ft_json_put(root, "verdict", json_string(verdict), &out->failed);
+        ft_json_put(root, "cuda", driver_json(driver, &missing, out->cuda_trains, &out->failed), &out->failed);
+        ft_json_put(root, "verdict", json_string(verdicts[out->cuda_trains]), &out->failed);
         if (!out->failed) ft_json_write(stdout, root);
         json_decref(root);
     } else {
         if (missing.code != FT_OK) printf("cuda    "), print_missing(&missing);
-        printf("\n%s\n", verdict);
+        printf("\n%s\n", verdicts[out->cuda_trains]);
     }
     ft_cuda_driver_close(driver);
     return out->failed ? ft_fail_memory(0, "the list of devices") : FT_OK;

@@ -6,6 +6,7 @@
 #include "engine/memory/memory.h"
 #include "engine/train/admission.h"
 #include "kernels/cuda/chips.h"
+#include "kernels/cuda/kernels.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +26,7 @@ static ft_status add_cpu(offer *o) {
     return FT_OK;
 }
 
-// None trains yet: they are offered, and never chosen.
+// Only the first one is trained on: the others are offered, and never chosen.
 static ft_status add_cuda(offer *o) {
     ft_cuda_driver *driver;
     int count = 0;
@@ -36,7 +37,8 @@ static ft_status add_cuda(offer *o) {
         ft_cuda_chip chip;
         ft_candidate *c = &o->candidates[o->count];
         if (ft_cuda_chip_read(driver, i, &chip) != FT_OK) continue;
-        *c = (ft_candidate){.accelerator = true, .trains = false, .capacity = chip.total_bytes};
+        bool usable = i == 0 && ft_cuda_chip_check(&chip) == FT_OK && ft_cuda_look_for_kernels(driver) == FT_OK;
+        *c = (ft_candidate){.accelerator = true, .trains = usable, .capacity = chip.total_bytes};
         snprintf(c->name, sizeof c->name, "cuda:%d", i);
         if (ft_cuda_chip_free_bytes(driver, &chip, &o->free[o->count]) == FT_OK) o->count++;
     }
@@ -49,7 +51,7 @@ static ft_status refuse(const offer *o, size_t min_free) {
     char need[24], has[24];
     ft_fail(FT_NO_DEVICE, "devices", "no device to train on has %s free", ft_bytes_text(min_free, need));
     for (int i = 0; i < o->count && i < 3; i++)
-        ft_hint("%s has %s free%s", o->candidates[i].name, ft_bytes_text(o->free[i], has), o->candidates[i].trains ? "" : ", but cannot train yet");
+        ft_hint("%s has %s free%s", o->candidates[i].name, ft_bytes_text(o->free[i], has), o->candidates[i].trains ? "" : ", but cannot be trained on");
     return FT_NO_DEVICE;
 }
 

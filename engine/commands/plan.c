@@ -174,9 +174,9 @@ const char *ft_plan_model_name(const ft_config *config) {
 }
 
 void ft_plan_print_notes(const ft_plan_task *task, int threads) {
-    printf("\nThe kernels' scratch is planned for the CPU back end");
+    printf("\nThe kernels' scratch is planned for %s", threads > 0 ? "the CPU back end" : "CUDA");
     if (threads > 0) printf(" with %d threads", threads);
-    printf(task->card != NULL ? ", until there is a CUDA back end.\n" : ".\n");
+    printf(task->card != NULL && threads > 0 ? "; device.name=cuda plans that of CUDA.\n" : ".\n");
 }
 
 void ft_plan_csv_field(const char *text) {

@@ -88,7 +88,7 @@ static const ft_option_choice metric_choices[] = {
     {NULL, 0}};
 static const ft_option_choice exists_choices[] = {
     {"new", FT_EXISTS_NEW}, {"resume", FT_EXISTS_RESUME}, {"error", FT_EXISTS_ERROR}, {NULL, 0}};
-static const ft_option_choice device_choices[] = {{"auto", 0}, {"cpu", 0}, {NULL, 0}};
+static const ft_option_choice device_choices[] = {{"auto", 0}, {"cpu", 0}, {"cuda", 0}, {NULL, 0}};
 static const ft_option_choice sampler_choices[] = {
     {"tpe", 0}, {"random", 0}, {"grid", 0}, {"quasi_random", 0}, {NULL, 0}};
 static const ft_option_choice bandwidth_choices[] = {{"auto", 0}, {"fine", 0}, {"optuna", 0}, {NULL, 0}};
@@ -325,8 +325,8 @@ const ft_option ft_options[] = {
 
     TEXT(FT_OPTION_NAME, device.name, "auto", .choices = device_choices,
          .elsewhere = "device use_cpu no_cuda accelerator",
-         .help = "Where the run is computed. auto: the device with most free memory of those that have room for the plan, an "
-                 "accelerator before the CPU."),
+         .help = "Where the run is computed. cuda: the first CUDA device (CUDA_VISIBLE_DEVICES chooses which that is). auto: CUDA "
+                 "where driver, GPU, kernels and cuBLASLt are there, else the CPU."),
     INT(device.threads, "0", 0, 4096, .unit = "threads", .elsewhere = "num_threads n_threads omp_num_threads",
         .help = "Threads that compute. 0: one for every core this process may use."),
     TEXT(FT_OPTION_NAME, device.isa, "auto", .choices = isa_choices, .elsewhere = "cpu_arch simd",

@@ -3,6 +3,7 @@
 #include "engine/train/stages.h"
 #include "engine/train/trainer.h"
 #include "kernels/log.h"
+#include "kernels/open.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +27,9 @@ static void read_results(ft_trainer *t, ft_plan *plan) {
 static ft_status plan_under(const ft_config *config, const ft_plan_request *request, size_t limit, ft_plan *plan, bool *refused,
                             ft_config *fitted) {
     ft_trainer_source source = {.limit = limit, .without_weights = true, .without_data = !plan->with_data, .labels = request->labels};
-    FT_TRY(ft_plan_open("cpu", ft_cpu_target((int)config->device.threads), SIZE_MAX / 4, &source.device));
+    ft_device_facts facts;
+    FT_TRY(ft_device_look(config->device.name, (int)config->device.threads, &facts));
+    FT_TRY(ft_plan_open(facts.name, facts.target, SIZE_MAX / 4, &source.device));
     ft_trainer t;
     ft_status status = ft_trainer_open(config, &source, &t);
     if (status == FT_OK) status = ft_trainer_rehearse(&t, source.without_data && config->eval.strategy != FT_EVAL_NO);
@@ -56,9 +59,10 @@ ft_status ft_plan_run(const ft_config *config, const ft_plan_request *request, f
     memset(plan, 0, sizeof *plan);
     plan->with_data = config->data.train[0] != '\0' || config->data.validation[0] != '\0' || config->data.test[0] != '\0';
     plan->budget_bytes = request->budget_bytes;
-    size_t machine = ft_cpu_total_bytes();
-    if (plan->budget_bytes == 0) plan->budget_bytes = ft_limit_of(config, machine);
-    if (plan->budget_bytes == 0) plan->budget_bytes = machine;
+    ft_device_facts facts;
+    FT_TRY(ft_device_look(config->device.name, (int)config->device.threads, &facts));
+    if (plan->budget_bytes == 0) plan->budget_bytes = ft_limit_of(config, facts.total_bytes);
+    if (plan->budget_bytes == 0) plan->budget_bytes = facts.total_bytes;
     ft_log_level level = ft_log_get_level();
     ft_log_set_level(FT_LOG_SILENT); // what training says while it opens
     bool refused;

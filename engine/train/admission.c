@@ -8,6 +8,7 @@
 #include "kernels/log.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -49,6 +50,14 @@ static ft_status capacity_of(size_t total, size_t *capacity) {
 ft_status ft_candidate_cpu(ft_candidate *candidate) {
     *candidate = (ft_candidate){.name = "cpu", .ledger = "cpu", .trains = true, .unused = cpu_unused};
     return capacity_of(ft_cpu_total_bytes(), &candidate->capacity);
+}
+
+ft_status ft_candidate_of(const ft_device *device, ft_candidate *candidate) {
+    if (device->place[0] == '\0') return ft_candidate_cpu(candidate);
+    *candidate = (ft_candidate){.accelerator = true, .trains = true};
+    snprintf(candidate->name, sizeof candidate->name, "%s", device->name);
+    snprintf(candidate->ledger, sizeof candidate->ledger, "%s", device->place);
+    return capacity_of(device->total_bytes, &candidate->capacity);
 }
 
 static ft_status open_ledger(const ft_candidate *c, ft_ledger **ledger) {

@@ -8,6 +8,7 @@
 
 #include "engine/config/config.h"
 #include "engine/memory/ledger.h"
+#include "kernels/backend.h"
 
 enum { FT_CANDIDATES = 32 };
 
@@ -23,6 +24,8 @@ typedef struct ft_candidate {
 // The CPU: capacity is what this process may use, or FTENGINE_LEDGER_CAPACITY (a size as memory.limit takes it, for tests
 // and to leave other programs their share) when that is less. FT_INVALID when that is no size.
 ft_status ft_candidate_cpu(ft_candidate *candidate);
+// An open device. One with memory of its own has a ledger of its own, and says nothing about what other programs took.
+ft_status ft_candidate_of(const ft_device *device, ft_candidate *candidate);
 ft_status ft_candidate_read(const ft_candidate *candidate, ft_ledger_state *state); // its ledger, opened for this once
 
 typedef struct ft_admission_request {

@@ -12,6 +12,7 @@
 #include "engine/train/trainer.h"
 
 #include "kernels/log.h"
+#include "kernels/open.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +26,11 @@ const char *ft_split_name(ft_split split) {
 static ft_status open_device(ft_trainer *t, const ft_trainer_source *source) {
     const ft_config *c = t->config;
     t->device = source->device;
-    if (t->device == NULL)
-        FT_TRY(ft_cpu_open((int)c->device.threads, strcmp(c->device.isa, "auto") == 0 ? NULL : c->device.isa, &t->device));
+    if (t->device == NULL) {
+        char why[FT_DEVICE_WHY];
+        FT_TRY(ft_device_open(c->device.name, (int)c->device.threads, c->device.isa, &t->device, why));
+        if (why[0] != '\0') ft_info("device     device.name=auto is the CPU: %s", why);
+    }
     ft_memory_options options = {.allocator = ft_allocator_options_of(c, t->device, source->limit)};
     return ft_memory_create_with(t->device, &options, &t->memory);
 }
