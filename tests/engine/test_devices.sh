@@ -11,6 +11,10 @@ driver good libfake_driver.so 535.129.03
 driver lacking libfake_driver_lacking.so 535.129.03
 mkdir empty broken && echo "no library" >broken/libcuda.so.1
 
+# What a device needs besides, where the build has it: the kernels compiled for the emulator, and a cuBLASLt.
+export FTENGINE_CUDA_MODULE=$BUILD_DIR/tests/emulator/libemulated_module.so FTENGINE_CUBLASLT=$BUILD_DIR/tests/emulator/libfake_cublaslt.so
+[ -e "$FTENGINE_CUDA_MODULE" ] && emulated=true || emulated=false
+
 # devices DIRECTORY SETTINGS [OPTION...]: with the driver of that directory
 devices() {
     local path=$1 settings=$2
@@ -29,16 +33,28 @@ prints "cuda:0  NVIDIA Fake 4096, compute capability 8.9, 108 multiprocessors, P
 prints "cuda:1  NVIDIA Fake 4096, compute capability 8.9, 108 multiprocessors, PCI 0000:3c:00.0"
 [ "$(grep -c '^        memory 24.00GiB, 24.00GiB free$' out)" = 2 ] || fail "memory: $(cat out)"
 prints "driver 535.129.03 supports CUDA 12.2"
-prints "training on CUDA is not built yet"
-grep -q missing out && fail "nothing is missing: $(cat out)"
+prints "Training runs on the CPU."
+if $emulated; then
+    [ "$(grep -cF 'missing: the NVIDIA driver 535.129.03 supports CUDA 12.2, but the kernels need 13.0' out)" = 2 ] || fail "an old driver: $(cat out)"
+    devices good "version=13000,memory=25769803776"
+    grep -q missing out && fail "nothing is missing: $(cat out)"
+    prints "Training runs on cuda:0 unless device.name=cpu."
+    devices good "version=13000,memory=25769803776" --json
+    [ "$(json out '[x["trains"] for x in d["devices"]], d["devices"][1]["missing"], d["cuda"]["trains"]')" = "([True, True], None, True)" ] || fail "$(cat out)"
+    devices good "version=13000,memory=25769803776" --pick
+    [ "$(cat out)" = cuda:0 ] || fail "picked: $(cat out)"
+fi
+$emulated && FTENGINE_CUBLASLT=$scratch/none devices good "version=13000" && prints "FTENGINE_CUBLASLT names a file that is not there"
+FTENGINE_CUDA_MODULE=$scratch/none devices good "version=13000"
+prints "missing: FTENGINE_CUDA_MODULE names a file that cannot be read ($scratch/none)"
 
 devices good "devices=2,memory=25769803776" --json
 [ "$(json out '[x["device"] for x in d["devices"]]')" = "['cpu', 'cuda:0', 'cuda:1']" ] || fail "devices: $(cat out)"
 [ "$(json out '[x["trains"] for x in d["devices"]]')" = "[True, False, False]" ] || fail "trains: $(cat out)"
 [ "$(json out 'd["devices"][0]["threads"] > 0 and d["devices"][0]["total_bytes"] > 2**20')" = True ] || fail "cpu: $(cat out)"
 [ "$(json out 'd["devices"][0]["instruction_set"] in d["devices"][0]["description"]')" = True ] || fail "cpu: $(cat out)"
-[ "$(json out 'd["devices"][2]["total_bytes"], d["devices"][2]["free_bytes"], d["devices"][2]["compute_capability"], d["devices"][2]["pci"], d["devices"][2]["missing"]')" = \
-    "(25769803776, 25769803776, '8.0', '0000:3c:00.0', None)" ] || fail "cuda:1: $(cat out)"
+[ "$(json out 'd["devices"][2]["total_bytes"], d["devices"][2]["free_bytes"], d["devices"][2]["compute_capability"], d["devices"][2]["pci"]')" = \
+    "(25769803776, 25769803776, '8.0', '0000:3c:00.0')" ] || fail "cuda:1: $(cat out)"
 [ "$(json out 'd["cuda"]["driver"], d["cuda"]["supports_cuda"], d["cuda"]["missing"]')" = "('535.129.03', '12.2', None)" ] ||
     fail "driver: $(cat out)"
 [ "$(json out 'd["cuda"]["library"]')" = "$(realpath good/libcuda.so.1)" ] || fail "library: $(cat out)"
@@ -50,7 +66,7 @@ devices good "devices=2,memory=25769803776" --pick --json
 [ "$(json out 'd["device"], d["free_bytes"] > 2**20')" = "('cpu', True)" ] || fail "picked: $(cat out)"
 expect 4 env LD_LIBRARY_PATH="$scratch/good" FAKE_CUDA="devices=1,memory=25769803776" "$FTENGINE" devices --pick --min-free 900TiB
 one_error "no device to train on has 921600.00GiB free"
-says "cuda:0 has 24.00GiB free, but cannot train yet"
+says "cuda:0 has 24.00GiB free, but cannot be trained on"
 
 # ---- what is missing -----------------------------------------------------------------------------------------------------
 devices good "capability=75"

@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# Whole runs with device.name=cuda: the program, its module of kernels compiled for the emulator, a driver and a cuBLASLt
+# over host memory. They follow the CPU's runs, take what was planned, and give the same bits in every order of threads and
+# of queued work.
+. "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
+: "${FAKE_CUDA_DIR:?}" "${EMULATED_MODULE:?}" "${FAKE_CUBLASLT:?}"
+export FAKE_REPORT=$scratch/report FTENGINE_CUDA_MODULE=$EMULATED_MODULE FTENGINE_CUBLASLT=$FAKE_CUBLASLT
+export LD_LIBRARY_PATH=$FAKE_CUDA_DIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+driver=version=13000,memory=1073741824
+export FAKE_CUDA=$driver
+run="$here/follow.ini data.validation=$here/validation.tsv eval.strategy=steps eval.steps=5 train.max_steps=10 train.logging_steps=1
+     model.hidden_dropout=0.1 model.attention_dropout=0.1 model.classifier_dropout=0.1 train.micro_batch=5 data.cache_dir=none"
+
+# clean: nothing that the driver or cuBLASLt forbid was asked for, and everything was given back
+clean() {
+    [ "$(grep -c '^driver 0 misuses, 0 left$' report)" = 1 ] && [ "$(grep -c '^cublasLt 0 misuses, 0 left$' report)" = 1 ] ||
+        fail "$1: $(cat report)"
+}
+# trained DIR [OPTION...]: a run on CUDA, from its start
+trained() {
+    local dir=$1
+    shift
+    rm -f report
+    # shellcheck disable=SC2086
+    expect 0 "$FTENGINE" train $run output.dir="$dir" device.name=cuda "$@"
+    clean "$dir"
+}
+
+# ---- the same training as on the CPU, in the memory that was planned ---------------------------------------------------------
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" train $run output.dir=cpu device.name=cpu
+trained cuda
+[ "$(json cuda/run.json 'd["device"], d["status"], d["steps"]')" = "('cuda:0', 'completed', 10)" ] || fail "run.json: $(cat cuda/run.json)"
+python3 - <<'PYTHON' || fail "CUDA and CPU went different ways"
+import json, os, struct
+lines = {d: [json.loads(l) for l in open(d + "/metrics.jsonl")] for d in ("cpu", "cuda")}
+assert len(lines["cpu"]) == len(lines["cuda"]) == 12, [len(l) for l in lines.values()]
+for a, b in zip(lines["cpu"], lines["cuda"]):
+    assert a.keys() == b.keys(), (a, b)
+    for key in a:
+        if key != "tokens_per_second" and isinstance(a[key], (int, float)):
+            assert abs(a[key] - b[key]) <= 2e-6 * max(1, abs(a[key])), (key, a[key], b[key])
+def weights(path):
+    data = open(path, "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    for name, t in json.loads(data[8:8 + size]).items():
+        if name != "__metadata__":
+            begin, end = t["data_offsets"]
+            yield name, struct.unpack(f"<{(end - begin) // 4}f", data[8 + size + begin:8 + size + end])
+moved = 0
+start = dict(weights(os.environ["SOURCE_DIR"] + "/tests/vectors/trainer/model/model.safetensors"))
+for (name, a), (other, b) in zip(weights("cpu/model/model.safetensors"), weights("cuda/model/model.safetensors")):
+    assert name == other
+    worst = max(abs(x - y) for x, y in zip(a, b))
+    # Adam divides by the root of v: where a gradient is all rounding, so is the step (the key's bias, rows never seen).
+    assert worst <= (2e-2 if name.endswith("key.bias") else 2e-4), (name, worst)
+    if name in start: moved = max(moved, max(abs(x - y) for x, y in zip(b, start[name])))
+assert moved > 1e-3, moved
+PYTHON
+memory='{k: v for k, v in d["%s"].items() if k != "outside_allocator_bytes"}'
+# shellcheck disable=SC2059
+metered=$(json cuda/run.json "$(printf "$memory" memory)")
+# shellcheck disable=SC2059
+[ "$metered" = "$(json cuda/run.json "$(printf "$memory" planned)")" ] || fail "planned and metered differ: $metered"
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" plan $run device.name=cuda --json
+# shellcheck disable=SC2059
+[ "$metered" = "$(json out "$(printf "$memory" memory)")" ] || fail "ftengine plan says something else: $metered, $(cat out)"
+
+# ---- the same bits in any order ----------------------------------------------------------------------------------------------
+same() {
+    cmp cuda/model/model.safetensors "$1/model/model.safetensors" || fail "$1: other bits"
+}
+for order in reverse random skewed; do
+    SIMT_ORDER=$order trained "threads-$order"
+    same "threads-$order"
+done
+for schedule in 1 2; do # eager, random: the default waits until somebody does
+    FAKE_CUDA="$driver,schedule=$schedule" trained "queue-$schedule"
+    same "queue-$schedule"
+done
+
+# ---- stopped and gone on -----------------------------------------------------------------------------------------------------
+# shellcheck disable=SC2086
+longer="$run train.max_steps=30 output.save_steps=3 device.name=cuda"
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" train $longer output.dir=whole
+code=0
+for _ in $(seq 10); do # a run that is faster than the signal is tried again
+    rm -rf parts
+    # shellcheck disable=SC2086
+    "$FTENGINE" train $longer output.dir=parts >out 2>err &
+    pid=$!
+    for _ in $(seq 1000); do [ -s parts/metrics.jsonl ] && break; sleep 0.01; done
+    kill -INT $pid 2>/dev/null
+    wait $pid
+    code=$?
+    [ $code = 0 ] || break
+done
+[ $code = 130 ] || fail "exit code $code after SIGINT"
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" train $longer output.dir=parts output.exists=resume
+cmp whole/model/model.safetensors parts/model/model.safetensors || fail "a resumed run: another best model"
+cmp whole/checkpoints/step-00000030/state.safetensors parts/checkpoints/step-00000030/state.safetensors || fail "a resumed run: another state"
+
+# ---- predict, auto, and what cannot be ---------------------------------------------------------------------------------------
+expect 0 "$FTENGINE" eval cuda --data "$here/validation.tsv" device.name=cuda
+sort out >on_cuda
+expect 0 "$FTENGINE" eval cuda --data "$here/validation.tsv" device.name=cpu
+[ "$(grep -o 'accuracy.*' on_cuda)" = "$(sort out | grep -o 'accuracy.*')" ] || fail "eval: $(cat on_cuda out)"
+
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" train $run output.dir=auto train.max_steps=1 eval.strategy=no
+[ "$(json auto/run.json 'd["device"]')" = cuda:0 ] || fail "auto is not CUDA"
+# shellcheck disable=SC2086
+FAKE_CUDA="$driver,capability=75" expect 0 "$FTENGINE" train $run output.dir=old train.max_steps=1 eval.strategy=no
+says "device.name=auto is the CPU: NVIDIA Fake 4096 has compute capability 7.5, but 8.0 is needed"
+# shellcheck disable=SC2086
+FAKE_CUDA="version=12020" expect 4 "$FTENGINE" train $run output.dir=none device.name=cuda
+one_error "supports CUDA 12.2, but the kernels need 13.0"
+# shellcheck disable=SC2086
+FTENGINE_CUDA_MODULE="$scratch/none.so" expect 4 "$FTENGINE" train $run output.dir=none device.name=cuda
+one_error "FTENGINE_CUDA_MODULE names a file that cannot be read"
+# shellcheck disable=SC2086
+FTENGINE_CUBLASLT="$scratch/none.so" expect 4 "$FTENGINE" train $run output.dir=none device.name=cuda
+one_error "FTENGINE_CUBLASLT names a file that is not there"
+# shellcheck disable=SC2086
+FTENGINE_CUDA_MODULE="$FAKE_CUBLASLT" expect 4 "$FTENGINE" train $run output.dir=none device.name=cuda
+one_error "this is no library of ftengine's CUDA kernels"
+[ ! -e none ] || fail "a run that could not start left a directory"
+expect 2 "$FTENGINE" plan model.path=microsoft/deberta-v3-small device.name=cuda
+one_error "DeBERTa's attention is not on CUDA yet"
+says "device.name=cpu"
+expect 3 "$FTENGINE" train $here/follow.ini output.dir=none device.name=cuda data.cache_dir=none memory.limit=20MiB
+exit 0
