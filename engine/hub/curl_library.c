@@ -2,15 +2,16 @@
 
 #include <dlfcn.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 // Debian has it with either of two libraries for TLS; both speak the same interface.
-static void *open_library(void) {
-    static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
-    void *library = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && library == NULL; i++)
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    return library;
+static void *open_library(char *why, size_t size) {
+    void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+    if (library != NULL) return library;
+    const char *reason = dlerror(); // which the next call overwrites
+    snprintf(why, size, "%s", reason != NULL ? reason : "no reason given");
+    return dlopen("libcurl-gnutls.so.4", RTLD_NOW | RTLD_LOCAL);
 }
 
 ft_status ft_curl_load(const ft_curl **curl) {
@@ -18,10 +19,11 @@ ft_status ft_curl_load(const ft_curl **curl) {
     static void *library;
     *curl = &loaded;
     if (library != NULL) return FT_OK;
-    void *opened = open_library();
+    char why[300];
+    void *opened = open_library(why, sizeof why);
     if (opened == NULL) {
-        ft_fail(FT_FAILED, "libcurl.so.4", "libcurl is not installed, and fetching a model needs it");
-        ft_hint("apt-get install libcurl4");
+        ft_fail(FT_FAILED, "libcurl.so.4", "fetching a model needs libcurl, which cannot be loaded: %s", why);
+        ft_hint("where it is missing: apt-get install libcurl4");
         return FT_FAILED;
     }
 #define X(function)                                                                                                    \

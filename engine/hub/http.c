@@ -62,14 +62,16 @@ static void shown_host(const char *url, char *out, size_t size) {
 }
 
 // The address that `location` means when it stands in an answer of `base`, on curl's heap.
-static char *resolve(const char *base, const char *location) {
-    char *out = NULL;
+static ft_status resolve(const char *base, const char *location, const char *what, char **out) {
     CURLU *u = lib->url();
-    bool fine = u != NULL && lib->url_set(u, CURLUPART_URL, base, 0) == CURLUE_OK &&
-                lib->url_set(u, CURLUPART_URL, location, 0) == CURLUE_OK;
-    if (!fine || lib->url_get(u, CURLUPART_URL, &out, 0) != CURLUE_OK) out = NULL;
+    CURLUcode code = u != NULL ? lib->url_set(u, CURLUPART_URL, base, 0) : CURLUE_OUT_OF_MEMORY;
+    if (code == CURLUE_OK) code = lib->url_set(u, CURLUPART_URL, location, 0);
+    if (code == CURLUE_OK) code = lib->url_get(u, CURLUPART_URL, out, 0);
     lib->url_cleanup(u);
-    return out;
+    if (code == CURLUE_OK) return FT_OK;
+    *out = NULL;
+    if (code == CURLUE_OUT_OF_MEMORY) return ft_fail_memory(0, "an address");
+    return ft_fail(FT_FAILED, what, "the hub leads to an address that cannot be followed");
 }
 
 char *ft_http_escape(const char *text) {
@@ -269,8 +271,8 @@ static ft_status exchange_once(exchange *x, const char *url, bool *again) {
 
 static ft_status follow(exchange *x, char **url) {
     char host[256];
-    char *next = resolve(*url, x->answer->location);
-    if (next == NULL) return ft_fail(FT_FAILED, x->request->what, "the answer redirects to an address that is none");
+    char *next;
+    FT_TRY(resolve(*url, x->answer->location, x->request->what, &next));
     shown_host(next, host, sizeof host);
     if (strncasecmp(*url, "https:", 6) == 0 && strncasecmp(next, "https:", 6) != 0) {
         lib->free(next);
@@ -302,8 +304,8 @@ ft_status ft_http_get(ft_http *http, const ft_http_request *request, ft_http_ans
     *answer = (ft_http_answer){.length = -1, .range_from = -1, .total = -1, .retry_after = -1};
     *again = false;
     exchange x = {.http = http, .request = request, .answer = answer, .trusted = ft_http_same_origin(http, request->url)};
-    char *url = resolve(request->url, request->url);
-    if (url == NULL) return ft_fail(FT_INVALID, request->what, "not an address: %s", request->url);
+    char *url;
+    FT_TRY(resolve(request->url, request->url, request->what, &url));
     ft_status status = chain(&x, &url, again);
     lib->free(url);
     return status;

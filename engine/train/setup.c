@@ -304,6 +304,7 @@ static ft_status find_model(ft_trainer *t, bool without_weights) {
     FT_TRY(ft_hub_find(c->model.path, &t->arena, &found));
     t->model_dir = t->tokenizer_dir = found != NULL ? found : c->model.path;
     if (found != NULL) {
+        if (found != c->model.path && !without_weights) ft_info("model      %s: from the cache", c->model.path);
         bool needed = !without_weights && c->model.init == FT_INIT_PRETRAINED;
         return needed && !ft_weights_exist(found) ? ft_hub_no_weights(c->model.path, found) : FT_OK;
     }

@@ -32,7 +32,7 @@ for part in range(3):
     open(sys.argv[2] + "/model-%05d-of-00003.safetensors" % (part + 1), "wb").write(struct.pack("<Q", len(text)) + text + blob)
 json.dump({"metadata": {}, "weight_map": where}, open(sys.argv[2] + "/model.safetensors.index.json", "w"))
 PY
-cp "$here"/model/{config.json,vocab.txt} hub/org/pickled/main && cp "$torch/views.bin" hub/org/pickled/main/pytorch_model.bin
+cp "$here"/model/{config.json,vocab.txt} hub/org/pickled/main && cp "$torch/trainer.bin" hub/org/pickled/main/pytorch_model.bin
 cp "$here"/model/{config.json,vocab.txt,model.safetensors} hub/bert-base-uncased/main
 cp "$here"/model/config.json hub/org/bare/main
 cp "$here"/model/* hub/org/secret/main
@@ -112,8 +112,18 @@ cmp again/model/model.safetensors by_path/model/model.safetensors || fail "confi
 expect 0 "$FTENGINE" plan model.path=org/small data.max_length=32
 expect 0 "$FTENGINE" eval org/small --data "$here/validation.tsv"
 # shellcheck disable=SC2086
-expect 2 "$FTENGINE" train $short model.path=org/pickled output.dir=no
-one_error "is missing"
+expect 0 "$FTENGINE" train $short model.path=org/pickled output.dir=by_pickle
+cmp by_pickle/model/model.safetensors by_path/model/model.safetensors || fail "the model in a pickle is another one"
+peaks='d["memory"]["peak_allocated_bytes"], d["memory"]["peak_reserved_bytes"], d["memory"]["phases"]'
+[ "$(json by_pickle/run.json "$peaks")" = "$(json by_path/run.json "$peaks")" ] || fail "loading from a pickle takes other memory"
+cp -rL "$(ls -d "$scratch"/home/hub/models--org--pickled/snapshots/*)" odd && cp "$torch/views.bin" odd/pytorch_model.bin
+# shellcheck disable=SC2086
+expect 2 "$FTENGINE" train $short model.path=odd output.dir=no
+one_error "is missing" && says "odd/pytorch_model.bin"
+cp "$torch/code.bin" odd/pytorch_model.bin
+# shellcheck disable=SC2086
+expect 2 "$FTENGINE" train $short model.path=odd output.dir=no
+one_error "nothing was run" && says "odd/pytorch_model.bin: data.pkl, byte "
 # shellcheck disable=SC2086
 expect 2 "$FTENGINE" train $short model.path=org/absent output.dir=no
 one_error "no such model in the cache" && says "hint: ftengine pull org/absent"

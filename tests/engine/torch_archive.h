@@ -17,7 +17,7 @@ typedef struct archive_entry {
 
 static inline void little(FILE *out, uint64_t value, int bytes) {
     for (int i = 0; i < bytes; i++)
-        putc((int)(value >> 8 * i & 0xFF), out);
+        putc(i < 8 ? (int)(value >> 8 * i & 0xFF) : 0, out);
 }
 
 static inline void write_archive(const char *path, const archive_entry *entries, int count) {

@@ -5,8 +5,9 @@
     views.bin       parameters and views: transposed, cut out, stretched, empty, a number alone, two names for one storage;
                     all element types; and entries that are no tensors
     protocol4.bin   the same in pickle protocol 4
-    legacy.bin      the same as files were before PyTorch 1.6
+    legacy.bin      the same as files were before PyTorch 1.6 (it names storages by address: other bytes every time)
     code.bin        asks for os.system: must be refused
+    trainer.bin     the tensors of trainer/model, matrices as transposed parameters
     expect.safetensors   the floating-point tensors of plain.bin and views.bin, dense, in fp32
 """
 
@@ -14,7 +15,7 @@ import collections
 import os
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_files")
 
@@ -65,6 +66,9 @@ def main():
     torch.save(views, os.path.join(HERE, "protocol4.bin"), pickle_protocol=4)
     torch.save(views, os.path.join(HERE, "legacy.bin"), _use_new_zipfile_serialization=False)
     torch.save({"weight": torch.ones(1), "code": Code()}, os.path.join(HERE, "code.bin"))
+    trainer = load_file(os.path.join(HERE, "..", "trainer", "model", "model.safetensors"))
+    trainer = {k: torch.nn.Parameter(v.t().contiguous().t()) if v.dim() == 2 else v.clone() for k, v in trainer.items()}
+    torch.save(trainer, os.path.join(HERE, "trainer.bin"))
     expect = {**plain, **{k: v for k, v in views.items() if isinstance(v, torch.Tensor) and v.is_floating_point()}}
     save_file({k: v.detach().float().contiguous().clone() for k, v in expect.items()}, os.path.join(HERE, "expect.safetensors"))
 
