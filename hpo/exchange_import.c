@@ -215,6 +215,9 @@ static ft_status finish(const reader *r, ft_stored *study, int64_t number, ft_tr
         if (!number_of(json_array_get(list, i), &values[i])) return bad(r, "values", "must be numbers");
     if (state == FT_COMPLETE && count != (size_t)study->trials.objectives)
         return bad(r, "values", "a COMPLETE trial has one for every objective");
+    if (state == FT_FAIL && count > 0) return bad(r, "values", "a FAIL trial has none");
+    if (state == FT_PRUNED && count > (study->trials.objectives == 1 ? 1 : 0))
+        return bad(r, "values", "a PRUNED trial has one at most, and none with several objectives");
     return ft_stored_finish(study, number, state, values, (int)count);
 }
 
