@@ -4,6 +4,8 @@ extern "C" {
 #include "tests/emulator/tile_kernels.h"
 }
 
+#include <initializer_list>
+
 namespace {
 
 FT_KERNEL void read_matrices(const uint16_t *matrix, bool transposed, uint32_t *registers) {
@@ -78,25 +80,68 @@ FT_KERNEL void chain(const T *left, const T *right, const T *values, int64_t str
 
 } // namespace
 
+// ---- the caller's memory, as a kernel can reach it ---------------------------------------------------------------------
+
+#ifdef __CUDACC__
+static ft_status cuda_status(const char *what, cudaError_t error) {
+    return error == cudaSuccess ? FT_OK : ft_fail(FT_FAILED, what, "%s", cudaGetErrorString(error));
+}
+// A copy of `bytes` bytes on the GPU; `back` gets what the kernels made of it.
+struct reachable {
+    void *host, *device = nullptr;
+    size_t bytes;
+    ft_status status;
+    reachable(const void *memory, size_t size) : host(const_cast<void *>(memory)), bytes(size) {
+        status = cuda_status("cudaMalloc", cudaMalloc(&device, bytes));
+        if (status == FT_OK) status = cuda_status("cudaMemcpy", cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice));
+    }
+    ~reachable() { cudaFree(device); }
+    ft_status back() { return cuda_status("cudaMemcpy", cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost)); }
+};
+#else
+struct reachable {
+    void *device;
+    ft_status status = FT_OK;
+    reachable(const void *memory, size_t) : device(const_cast<void *>(memory)) {}
+    ft_status back() { return FT_OK; }
+};
+#endif
+template <class T> static T *in(const reachable &memory) { return static_cast<T *>(memory.device); }
+
 extern "C" ft_status tile_ldmatrix(const uint16_t matrix[256], bool transposed, uint32_t registers[32][4]) {
-    return ft_launch("ldmatrix", read_matrices, dim3(1), dim3(FT_WARP), 0, nullptr, matrix, transposed, registers[0]);
+    reachable m(matrix, 256 * sizeof *matrix), r(registers, 32 * sizeof *registers);
+    FT_TRY(m.status);
+    FT_TRY(r.status);
+    FT_TRY(ft_launch("ldmatrix", read_matrices, dim3(1), dim3(FT_WARP), 0, nullptr, in<const uint16_t>(m), transposed,
+                     in<uint32_t>(r)));
+    return r.back();
 }
 
 extern "C" ft_status tile_mma(ft_dtype dtype, const uint16_t left[256], const uint16_t right[128], float d[128]) {
-    return ft_launch("mma", dtype == FT_F16 ? multiply<__half> : multiply<__nv_bfloat16>, dim3(1), dim3(FT_WARP), 0,
-                     nullptr, left, right, d);
+    reachable a(left, 256 * sizeof *left), b(right, 128 * sizeof *right), sum(d, 128 * sizeof *d);
+    FT_TRY(a.status);
+    FT_TRY(b.status);
+    FT_TRY(sum.status);
+    FT_TRY(ft_launch("mma", dtype == FT_F16 ? multiply<__half> : multiply<__nv_bfloat16>, dim3(1), dim3(FT_WARP), 0, nullptr,
+                     in<const uint16_t>(a), in<const uint16_t>(b), in<float>(sum)));
+    return sum.back();
 }
 
 template <class T>
-static ft_status run_chain(const uint16_t *left, const uint16_t *right, const uint16_t *values, int64_t stride, int valid,
-                           float *result) {
+static ft_status run_chain(const reachable &left, const reachable &right, const reachable &values, int64_t stride, int valid,
+                           const reachable &result) {
     size_t shared = ft_tile_bytes(16, 32) + ft_tile_bytes(32, 32) + ft_tile_bytes(32, 64);
-    return ft_launch("chain", chain<T>, dim3(1), dim3(FT_WARP), shared, nullptr, reinterpret_cast<const T *>(left),
-                     reinterpret_cast<const T *>(right), reinterpret_cast<const T *>(values), stride, valid, result);
+    return ft_launch("chain", chain<T>, dim3(1), dim3(FT_WARP), shared, nullptr, in<const T>(left), in<const T>(right),
+                     in<const T>(values), stride, valid, in<float>(result));
 }
 
 extern "C" ft_status tile_chain(ft_dtype dtype, const uint16_t *left, const uint16_t *right, const uint16_t *values,
                                 int64_t stride, int valid, float result[16 * 64]) {
-    return dtype == FT_F16 ? run_chain<__half>(left, right, values, stride, valid, result)
-                           : run_chain<__nv_bfloat16>(left, right, values, stride, valid, result);
+    size_t row = size_t(stride) * sizeof(uint16_t);
+    reachable l(left, 16 * row), r(right, 32 * row), v(values, 32 * row), out(result, 16 * 64 * sizeof *result);
+    for (const reachable *memory : {&l, &r, &v, &out})
+        FT_TRY(memory->status);
+    FT_TRY(dtype == FT_F16 ? run_chain<__half>(l, r, v, stride, valid, out)
+                           : run_chain<__nv_bfloat16>(l, r, v, stride, valid, out));
+    return out.back();
 }

@@ -1,0 +1,28 @@
+// gpu_tiles.c - the tile primitives of kernels/cuda/tile on this machine's GPU: the first thing to run on a new one, as
+// everything on tensor cores stands on them. The emulator's twins pass the same checks (tests/emulator/tile_checks.h).
+//
+//     nvcc -std=c++17 -arch=native -I. -D_GNU_SOURCE -o gpu_tiles benchmarks/gpu_tiles.c tests/emulator/tile_checks.c \
+//         tests/emulator/tile_kernels.cu kernels/status.c && ./gpu_tiles
+//
+// One line a primitive, "name,ok" or "name,failed,what"; ends with 0 when all are ok.
+#include "tests/emulator/tile_checks.h"
+
+#include <stdio.h>
+
+int main(void) {
+    static const struct {
+        const char *name;
+        ft_status (*check)(void);
+    } checks[] = {{"ldmatrix", tile_check_ldmatrix}, {"mma", tile_check_mma}, {"cp_async_tiles", tile_check_chain}};
+    int failed = 0;
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
+        ft_error_clear();
+        if (checks[i].check() == FT_OK) {
+            printf("%s,ok\n", checks[i].name);
+        } else {
+            printf("%s,failed,%s: %s\n", checks[i].name, ft_error_where(), ft_error_message());
+            failed = 1;
+        }
+    }
+    return failed;
+}
