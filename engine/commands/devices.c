@@ -34,7 +34,7 @@ typedef struct output {
     json_t *devices;
 } output;
 
-// ---- facts ------------------------------------------------------------------------------------------------------
+// ---- facts -------------------------------------------------------------------------------------------------------
 
 static ft_status read_cpu(cpu_facts *cpu) {
     static const char *const isas[] = {"avx512", "avx2", "portable"}; // best first, as the CPU device chooses
@@ -78,7 +78,7 @@ static void read_cuda(const ft_cuda_driver *driver, int ordinal, cuda_facts *cud
     if (ft_cuda_chip_check(&cuda->chip) != FT_OK || ft_cuda_look_for_kernels(driver) != FT_OK) answer(cuda);
 }
 
-// ---- text -------------------------------------------------------------------------------------------------------
+// ---- text --------------------------------------------------------------------------------------------------------
 
 static void print_missing(const ft_error *missing) {
     printf("%s%s%s%s\n", missing->message, missing->where[0] != '\0' ? " (" : "", missing->where,
@@ -94,9 +94,11 @@ static void print_cpu(const cpu_facts *cpu) {
     printf("\n");
     if (cpu->unread.code != FT_OK) printf("        reservations unknown: "), print_missing(&cpu->unread);
     if (cpu->ledger.count == 0) return;
-    printf("        reserved %s, %s free for a run:", ft_bytes_text(cpu->ledger.reserved, total), ft_bytes_text(cpu->ledger.free, available));
+    printf("        reserved %s, %s free for a run:", ft_bytes_text(cpu->ledger.reserved, total),
+           ft_bytes_text(cpu->ledger.free, available));
     for (int i = 0; i < cpu->ledger.count; i++)
-        printf("%s pid %lld %s", i > 0 ? "," : "", (long long)cpu->ledger.reservations[i].pid, ft_bytes_text(cpu->ledger.reservations[i].bytes, total));
+        printf("%s pid %lld %s", i > 0 ? "," : "", (long long)cpu->ledger.reservations[i].pid,
+               ft_bytes_text(cpu->ledger.reservations[i].bytes, total));
     printf("\n");
 }
 
@@ -116,7 +118,7 @@ static void print_cuda(const ft_cuda_driver *driver, const cuda_facts *cuda) {
     if (cuda->missing.code != FT_OK) print_missing(&cuda->missing);
 }
 
-// ---- JSON -------------------------------------------------------------------------------------------------------
+// ---- JSON --------------------------------------------------------------------------------------------------------
 
 static json_t *missing_json(const ft_error *missing, bool *failed) {
     if (missing->code == FT_OK) return json_null();
@@ -133,7 +135,9 @@ static json_t *reservations_json(const ft_ledger_state *ledger, bool *failed) {
     json_t *list = json_array();
     for (int i = 0; i < ledger->count; i++) {
         const ft_reservation *r = &ledger->reservations[i];
-        ft_json_append(list, json_pack("{s:I, s:I, s:I}", "pid", (json_int_t)r->pid, "bytes", (json_int_t)r->bytes, "since", (json_int_t)r->since),
+        ft_json_append(list,
+                       json_pack("{s:I, s:I, s:I}", "pid", (json_int_t)r->pid, "bytes", (json_int_t)r->bytes, "since",
+                                 (json_int_t)r->since),
                        failed);
     }
     return list;
@@ -192,7 +196,7 @@ static json_t *driver_json(const ft_cuda_driver *driver, const ft_error *missing
     return object;
 }
 
-// ---- the command ------------------------------------------------------------------------------------------------
+// ---- the command -------------------------------------------------------------------------------------------------
 
 static void show_cuda(const ft_cuda_driver *driver, const cuda_facts *cuda, output *out) {
     if (out->json)
@@ -245,7 +249,8 @@ static ft_status check_words(const ft_words *words, bool pick, const char *min_f
     if (words->plain_count + words->override_count > 0)
         return ft_fail(FT_INVALID, words->plain_count > 0 ? words->plain[0] : words->overrides[0],
                        "ftengine devices takes no argument but --json, --pick and --min-free SIZE");
-    if (min_free != NULL && !pick) return ft_fail(FT_INVALID, "devices", "--min-free is about --pick, which is not given");
+    if (min_free != NULL && !pick)
+        return ft_fail(FT_INVALID, "devices", "--min-free is about --pick, which is not given");
     return FT_OK;
 }
 
@@ -258,7 +263,8 @@ ft_status ft_command_devices(int argc, char **argv) {
     ft_words words;
     ft_status status = ft_parse_words("devices", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
     if (status == FT_OK) status = check_words(&words, pick, min_free);
-    if (status == FT_OK && out.json && !pick && (out.devices = json_array()) == NULL) status = ft_fail_memory(0, "the list of devices");
+    if (status == FT_OK && out.json && !pick && (out.devices = json_array()) == NULL)
+        status = ft_fail_memory(0, "the list of devices");
     if (status == FT_OK) status = pick ? ft_devices_pick(min_free, out.json) : show(&out);
     if (status == FT_OK && fflush(stdout) != 0)
         status = ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");

@@ -51,13 +51,15 @@ static ft_status refuse(const offer *o, size_t min_free) {
     char need[24], has[24];
     ft_fail(FT_NO_DEVICE, "devices", "no device to train on has %s free", ft_bytes_text(min_free, need));
     for (int i = 0; i < o->count && i < 3; i++)
-        ft_hint("%s has %s free%s", o->candidates[i].name, ft_bytes_text(o->free[i], has), o->candidates[i].trains ? "" : ", but cannot be trained on");
+        ft_hint("%s has %s free%s", o->candidates[i].name, ft_bytes_text(o->free[i], has),
+                o->candidates[i].trains ? "" : ", but cannot be trained on");
     return FT_NO_DEVICE;
 }
 
 static ft_status print(const offer *o, int chosen, bool as_json) {
     if (!as_json) return printf("%s\n", o->candidates[chosen].name), FT_OK;
-    json_t *root = json_pack("{s:i, s:s, s:I}", "format_version", 1, "device", o->candidates[chosen].name, "free_bytes", (json_int_t)o->free[chosen]);
+    json_t *root = json_pack("{s:i, s:s, s:I}", "format_version", 1, "device", o->candidates[chosen].name, "free_bytes",
+                             (json_int_t)o->free[chosen]);
     if (root == NULL) return ft_fail_memory(0, "the device as JSON");
     ft_json_write(stdout, root);
     json_decref(root);
@@ -68,7 +70,8 @@ ft_status ft_devices_pick(const char *min_free, bool as_json) {
     ft_config config = {0};
     offer o = {.count = 0};
     if (min_free != NULL)
-        FT_TRY(ft_option_set(&config, &ft_options[ft_option_find("device.min_free_memory")], min_free, NULL, "--min-free"));
+        FT_TRY(ft_option_set(&config, &ft_options[ft_option_find("device.min_free_memory")], min_free, NULL,
+                             "--min-free"));
     ft_admission_request request = ft_admission_request_of(&config, 0);
     ft_config_free(&config);
     FT_TRY(add_cpu(&o));

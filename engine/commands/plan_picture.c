@@ -7,9 +7,19 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LEFT = 74, TOP = 74, PLOT_WIDTH = 600, PLOT_HEIGHT = 380, BOTTOM = 84, COLOURS = 8, LABELLED_LINES = 2, LABELLED_POINTS = 16 };
+enum {
+    LEFT = 74,
+    TOP = 74,
+    PLOT_WIDTH = 600,
+    PLOT_HEIGHT = 380,
+    BOTTOM = 84,
+    COLOURS = 8,
+    LABELLED_LINES = 2,
+    LABELLED_POINTS = 16
+};
 
-static const char *const colours[COLOURS] = {"#2a6fdb", "#d9622b", "#1f9d6b", "#b4439b", "#96831c", "#5b5fc7", "#c2394f", "#6b7786"};
+static const char *const colours[COLOURS] = {"#2a6fdb", "#d9622b", "#1f9d6b", "#b4439b",
+                                             "#96831c", "#5b5fc7", "#c2394f", "#6b7786"};
 static const char *const dashes[FT_PICTURE_LINES / COLOURS] = {"none", "7 4", "2 4"};
 
 typedef struct frame {
@@ -20,7 +30,9 @@ typedef struct frame {
 } frame;
 
 static double scaled(const frame *f, double y) { return f->logarithmic ? fmax(log2(y), f->low) : y; }
-static double down(const frame *f, double y) { return TOP + PLOT_HEIGHT * (1 - (scaled(f, y) - f->low) / (f->high - f->low)); }
+static double down(const frame *f, double y) {
+    return TOP + PLOT_HEIGHT * (1 - (scaled(f, y) - f->low) / (f->high - f->low));
+}
 static double across(const frame *f, int i) { return LEFT + PLOT_WIDTH * (i + 0.5) / f->x_count; }
 
 // The smallest of 1, 2, 5 times a power of ten that cuts `span` into at most `parts`.
@@ -74,29 +86,35 @@ static void write_axes(FILE *out, const ft_picture *p, const frame *f) {
         fprintf(out, "<path d=\"M%.1f %.1fv5\" stroke=\"#5d6877\"/>\n", x, y);
         char style[96] = "fill=\"#5d6877\"";
         if (slanted) snprintf(style, sizeof style, "fill=\"#5d6877\" transform=\"rotate(-45 %.1f %.1f)\"", x, y + 16);
-        text_at(out, x, y + 18, slanted ? "end" : "middle", style, p->x_labels[i][0] != '\0' ? p->x_labels[i] : "(empty)");
+        text_at(out, x, y + 18, slanted ? "end" : "middle", style,
+                p->x_labels[i][0] != '\0' ? p->x_labels[i] : "(empty)");
     }
-    text_at(out, LEFT + PLOT_WIDTH / 2.0, TOP + PLOT_HEIGHT + (slanted ? 58 : 42), "middle", "font-weight=\"bold\"", p->x_name);
+    text_at(out, LEFT + PLOT_WIDTH / 2.0, TOP + PLOT_HEIGHT + (slanted ? 58 : 42), "middle", "font-weight=\"bold\"",
+            p->x_name);
     fprintf(out, "<path d=\"M%d %dv%dh%d\" stroke=\"#5d6877\" fill=\"none\"/>\n", LEFT, TOP, PLOT_HEIGHT, PLOT_WIDTH);
     char style[96];
     snprintf(style, sizeof style, "font-weight=\"bold\" transform=\"rotate(-90 18 %d)\"", TOP + PLOT_HEIGHT / 2);
     text_at(out, 18, TOP + PLOT_HEIGHT / 2.0, "middle", style, p->y_name);
 }
 
-static void value_text(double value, char out[32]) { snprintf(out, 32, value < 100 && value != floor(value) ? "%.2f" : "%.0f", value); }
+static void value_text(double value, char out[32]) {
+    snprintf(out, 32, value < 100 && value != floor(value) ? "%.2f" : "%.0f", value);
+}
 
 static void write_line(FILE *out, const ft_picture *p, const frame *f, int k) {
     const ft_picture_line *l = &p->lines[k];
     const char *colour = colours[k % COLOURS];
     char value[32];
-    fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"%s\" points=\"", colour, dashes[k / COLOURS]);
-    for (int i = 0; i < p->x_count; i++) fprintf(out, "%.1f,%.1f ", across(f, i), down(f, l->y[i]));
+    fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"%s\" points=\"", colour,
+            dashes[k / COLOURS]);
+    for (int i = 0; i < p->x_count; i++)
+        fprintf(out, "%.1f,%.1f ", across(f, i), down(f, l->y[i]));
     fputs("\"/>\n", out);
     for (int i = 0; i < p->x_count; i++) {
         bool hollow = l->hollow != NULL && l->hollow[i];
         value_text(l->y[i], value);
-        fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" stroke=\"%s\" stroke-width=\"2\" fill=\"%s\"><title>", across(f, i), down(f, l->y[i]),
-                colour, hollow ? "white" : colour);
+        fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" stroke=\"%s\" stroke-width=\"2\" fill=\"%s\"><title>",
+                across(f, i), down(f, l->y[i]), colour, hollow ? "white" : colour);
         ft_html_text(out, l->name);
         fprintf(out, "%s%s at ", l->name[0] != '\0' ? ": " : "", value);
         ft_html_text(out, p->x_labels[i]);
@@ -120,7 +138,9 @@ static void write_legend(FILE *out, const ft_picture *p) {
     for (int k = 0; k < p->line_count; k++) {
         double x = LEFT + PLOT_WIDTH + 22, y = TOP + 10 + 20 * k;
         if (p->lines[k].name[0] == '\0') continue;
-        fprintf(out, "<path d=\"M%.1f %.1fh26\" stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"%s\"/><circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"/>\n",
+        fprintf(out,
+                "<path d=\"M%.1f %.1fh26\" stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"%s\"/><circle "
+                "cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"/>\n",
                 x, y, colours[k % COLOURS], dashes[k / COLOURS], x + 13, y, colours[k % COLOURS]);
         text_at(out, x + 34, y + 4, "start", "", p->lines[k].name);
     }
@@ -129,7 +149,8 @@ static void write_legend(FILE *out, const ft_picture *p) {
 static void write_level(FILE *out, const ft_picture *p, const frame *f) {
     if (!(p->level >= f->low && p->level <= f->high)) return;
     double y = down(f, p->level);
-    fprintf(out, "<path d=\"M%d %.1fh%d\" stroke=\"#b3261e\" stroke-width=\"1.5\" stroke-dasharray=\"6 4\"/>\n", LEFT, y, PLOT_WIDTH);
+    fprintf(out, "<path d=\"M%d %.1fh%d\" stroke=\"#b3261e\" stroke-width=\"1.5\" stroke-dasharray=\"6 4\"/>\n", LEFT,
+            y, PLOT_WIDTH);
     text_at(out, LEFT + PLOT_WIDTH - 4, y - 5, "end", "fill=\"#b3261e\"", p->level_name);
 }
 
@@ -140,14 +161,17 @@ static void draw(FILE *out, const ft_picture *p) {
     if (width < 32 + (double)heading) width = 32 + (double)heading;
     double legend_end = TOP + 30 + 20.0 * p->line_count;
     if (height < legend_end) height = legend_end;
-    fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" "
-                 "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\" fill=\"#1c2430\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" "
+            "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\" fill=\"#1c2430\">\n<rect width=\"100%%\" "
+            "height=\"100%%\" fill=\"white\"/>\n",
             width, height, width, height);
     text_at(out, 16, 28, "start", "font-size=\"17\" font-weight=\"bold\"", p->title);
     text_at(out, 16, 50, "start", "fill=\"#5d6877\"", p->subtitle);
     write_axes(out, p, &f);
     write_level(out, p, &f);
-    for (int k = 0; k < p->line_count; k++) write_line(out, p, &f, k);
+    for (int k = 0; k < p->line_count; k++)
+        write_line(out, p, &f, k);
     write_legend(out, p);
     text_at(out, 16, height - 10, "start", "font-size=\"11\" fill=\"#5d6877\"", p->note);
     fputs("</svg>\n", out);

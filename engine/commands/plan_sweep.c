@@ -35,8 +35,7 @@ typedef struct sweep {
     ft_arena arena;
 } sweep;
 
-// ---- the axes
-// ---------------------------------------------------------------------------------------------------------
+// ---- the axes ----------------------------------------------------------------------------------------------------
 
 static char *trimmed(char *text) {
     while (isspace((unsigned char)*text))
@@ -108,8 +107,7 @@ static ft_status check_values(const sweep *s) {
     return FT_OK;
 }
 
-// ---- a row
-// ------------------------------------------------------------------------------------------------------------
+// ---- a row -------------------------------------------------------------------------------------------------------
 
 static ft_status plan_row(const sweep *s, ft_config *config, row *out) {
     for (int i = 0; i < s->axis_count; i++) {
@@ -147,8 +145,7 @@ static bool next_combination(sweep *s) {
     return false;
 }
 
-// ---- output
-// -----------------------------------------------------------------------------------------------------------
+// ---- output ------------------------------------------------------------------------------------------------------
 
 static int width_of(const axis *a) {
     size_t width = strlen(a->option->name);
@@ -220,8 +217,7 @@ static ft_status print_end(sweep *s) {
     return ft_plan_write_json(root, failed);
 }
 
-// ---- the picture
-// ------------------------------------------------------------------------------------------------------
+// ---- the picture -------------------------------------------------------------------------------------------------
 
 // The axis with most values runs to the right, the last of equals; every combination of the others is a line.
 static int across_axis(const sweep *s) {
@@ -235,7 +231,8 @@ static int across_axis(const sweep *s) {
 static ft_status check_picture(sweep *s) {
     int64_t lines = s->row_count / s->axes[across_axis(s)].count;
     if (lines > FT_PICTURE_LINES) {
-        ft_fail(FT_INVALID, "plan", "--svg: %lld lines, one for every combination without %s, but at most %d can be told apart",
+        ft_fail(FT_INVALID, "plan",
+                "--svg: %lld lines, one for every combination without %s, but at most %d can be told apart",
                 (long long)lines, s->axes[across_axis(s)].option->name, FT_PICTURE_LINES);
         ft_hint("sweep fewer values at once");
         return FT_INVALID;
@@ -250,8 +247,8 @@ static char *line_name(sweep *s, int without) {
     size_t at = 0;
     for (int i = 0; i < s->axis_count && at < sizeof text; i++)
         if (i != without)
-            at += (size_t)snprintf(text + at, sizeof text - at, "%s%s=%s", at > 0 ? ", " : "", ft_option_key(s->axes[i].option),
-                                   s->axes[i].values[s->axes[i].at]);
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%s=%s", at > 0 ? ", " : "",
+                                   ft_option_key(s->axes[i].option), s->axes[i].values[s->axes[i].at]);
     if (strlen(text) > 72) strcpy(text + 69, "...");
     return ft_arena_strdup(&s->arena, text);
 }
@@ -263,7 +260,8 @@ static ft_status draw(sweep *s) {
     bool *hollow = ft_arena_alloc(&s->arena, (size_t)s->row_count * sizeof *hollow), same_budget = true;
     ft_picture_line line[FT_PICTURE_LINES];
     if (y == NULL || hollow == NULL) return FT_NO_MEMORY;
-    for (int i = 0; i < s->axis_count; i++) s->axes[i].at = 0;
+    for (int i = 0; i < s->axis_count; i++)
+        s->axes[i].at = 0;
     int64_t row_index = 0;
     do {
         int64_t k = 0; // the line: the other axes as digits
@@ -282,19 +280,21 @@ static ft_status draw(sweep *s) {
     snprintf(title, sizeof title, "Planned peak memory: %s", ft_plan_model_name(&s->task->config));
     ft_plan_budget_text(s->task, &s->task->config, s->all[0].budget, budget, sizeof budget);
     snprintf(subtitle, sizeof subtitle, "budget %s", budget);
-    return ft_picture_write(&(ft_picture){.title = title,
-                                          .subtitle = same_budget ? subtitle : "budgets differ",
-                                          .x_name = s->axes[right].option->name,
-                                          .y_name = "GiB reserved at the peak",
-                                          .x_count = points,
-                                          .x_labels = (const char *const *)s->axes[right].values,
-                                          .line_count = (int)lines,
-                                          .lines = line,
-                                          .level = same_budget ? (double)s->all[0].budget / 0x1p30 : NAN,
-                                          .level_name = "budget",
-                                          .note = s->fitting < s->row_count ? "empty circles do not fit; what is at auto is fitted to the budget"
-                                                                    : "everything fits; what is at auto is fitted to the budget"},
-                            s->task->svg);
+    return ft_picture_write(
+        &(ft_picture){.title = title,
+                      .subtitle = same_budget ? subtitle : "budgets differ",
+                      .x_name = s->axes[right].option->name,
+                      .y_name = "GiB reserved at the peak",
+                      .x_count = points,
+                      .x_labels = (const char *const *)s->axes[right].values,
+                      .line_count = (int)lines,
+                      .lines = line,
+                      .level = same_budget ? (double)s->all[0].budget / 0x1p30 : NAN,
+                      .level_name = "budget",
+                      .note = s->fitting < s->row_count
+                                  ? "empty circles do not fit; what is at auto is fitted to the budget"
+                                  : "everything fits; what is at auto is fitted to the budget"},
+        s->task->svg);
 }
 
 static ft_status run(sweep *s, int count, const char *const *sweeps) {

@@ -140,8 +140,10 @@ static ft_status draw(const table *t) {
         labels[i] = lengths[i];
     }
     for (int k = 0; k < t->column_count; k++) {
-        snprintf(names[k], sizeof names[k], "%s, %s", t->columns[k].precision, t->columns[k].recompute ? "recompute" : "no recompute");
-        for (int i = 0; i < t->length_count; i++) y[k][i] = (double)t->cell[i][k];
+        snprintf(names[k], sizeof names[k], "%s, %s", t->columns[k].precision,
+                 t->columns[k].recompute ? "recompute" : "no recompute");
+        for (int i = 0; i < t->length_count; i++)
+            y[k][i] = (double)t->cell[i][k];
         lines[k] = (ft_picture_line){.name = names[k], .y = y[k]};
     }
     return ft_picture_write(&(ft_picture){.title = title,

@@ -23,7 +23,7 @@ struct ft_ledger {
     int slot; // of our reservation, or NOTHING
 };
 
-// ---- locks --------------------------------------------------------------------------------------------------------------
+// ---- locks -------------------------------------------------------------------------------------------------------
 
 #define LEDGER_BYTE ((off_t)1 << 61) // behind every file's end; slot i has the byte at LEDGER_BYTE + 1 + i
 
@@ -49,14 +49,15 @@ static ft_status lock_ledger(const ft_ledger *l) {
         if (waited > (int64_t)PATIENCE_MS * 1000) break;
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_US * 1000L}, NULL);
     }
-    ft_fail(FT_FAILED, l->path, "another process has had the ledger of reservations locked for %d seconds", PATIENCE_MS / 1000);
+    ft_fail(FT_FAILED, l->path, "another process has had the ledger of reservations locked for %d seconds",
+            PATIENCE_MS / 1000);
     ft_hint("a stopped ftengine? `fuser -v %s` says who has it open", l->path);
     return FT_FAILED;
 }
 
 static void unlock_ledger(const ft_ledger *l) { (void)lock_byte(l->fd, LEDGER_BYTE, F_UNLCK, F_OFD_SETLK); }
 
-// ---- the file -----------------------------------------------------------------------------------------------------------
+// ---- the file ----------------------------------------------------------------------------------------------------
 
 // A directory in /tmp can be made by anybody beforehand: it has to be ours, and nobody else's to write.
 static ft_status make_own_directory(ft_arena *arena, const char **directory) {
@@ -66,7 +67,8 @@ static ft_status make_own_directory(ft_arena *arena, const char **directory) {
     *directory = path;
     if (mkdir(path, 0700) != 0 && errno != EEXIST)
         return ft_fail_errno(FT_FAILED, errno, path, "cannot create the directory of the ledgers");
-    if (lstat(path, &st) != 0) return ft_fail_errno(FT_FAILED, errno, path, "cannot look at the directory of the ledgers");
+    if (lstat(path, &st) != 0)
+        return ft_fail_errno(FT_FAILED, errno, path, "cannot look at the directory of the ledgers");
     if (S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0) return FT_OK;
     ft_fail(FT_INVALID, path, "the directory of the ledgers is not this user's alone");
     ft_hint("remove it, or set FTENGINE_LEDGER_DIR to another directory");
@@ -80,7 +82,8 @@ static ft_status find_directory(ft_ledger *l, const char **directory, int *mode)
     *mode = 0666; // who shares it, umask and the directory decide
     *directory = given;
     ft_status status = ft_make_directories(given);
-    if (status != FT_OK && status != FT_NO_MEMORY) status = ft_fail(FT_INVALID, "FTENGINE_LEDGER_DIR", "cannot use the directory %s", given);
+    if (status != FT_OK && status != FT_NO_MEMORY)
+        status = ft_fail(FT_INVALID, "FTENGINE_LEDGER_DIR", "cannot use the directory %s", given);
     return status;
 }
 
@@ -98,7 +101,8 @@ static ft_status open_file(ft_ledger *l) {
         if (l->fd < 0 && errno != EEXIST && errno != ENOENT) break;
     }
     if (l->fd >= 0) return FT_OK;
-    return ft_fail_errno(getenv("FTENGINE_LEDGER_DIR") != NULL ? FT_INVALID : FT_FAILED, errno, l->path, "cannot open the ledger of reservations");
+    return ft_fail_errno(getenv("FTENGINE_LEDGER_DIR") != NULL ? FT_INVALID : FT_FAILED, errno, l->path,
+                         "cannot open the ledger of reservations");
 }
 
 // Locks the file that the path names now: a cleaner of /tmp may have removed the one that was opened.
@@ -114,19 +118,20 @@ static ft_status lock_current(ft_ledger *l) {
     return ft_fail(FT_FAILED, l->path, "the ledger of reservations is removed again and again");
 }
 
-// ---- records ------------------------------------------------------------------------------------------------------------
+// ---- records -----------------------------------------------------------------------------------------------------
 
 static uint32_t checksum(const char *text, size_t length) { // FNV-1a
     uint32_t sum = 0x811C9DC5u;
-    for (size_t i = 0; i < length; i++) sum = (sum ^ (unsigned char)text[i]) * 0x01000193u;
+    for (size_t i = 0; i < length; i++)
+        sum = (sum ^ (unsigned char)text[i]) * 0x01000193u;
     return sum;
 }
 
 enum { SUMMED = 83 }; // bytes in front of the checksum
 
 static void write_record(const ft_reservation *r, char out[RECORD + 1]) {
-    int length = snprintf(out, RECORD + 1, "%20lld %20llu %20llu %19lld ", (long long)r->pid, (unsigned long long)r->started,
-                          (unsigned long long)r->bytes, (long long)r->since);
+    int length = snprintf(out, RECORD + 1, "%20lld %20llu %20llu %19lld ", (long long)r->pid,
+                          (unsigned long long)r->started, (unsigned long long)r->bytes, (long long)r->since);
     snprintf(out + length, (size_t)(RECORD + 1 - length), "%08x    \n", checksum(out, (size_t)length));
 }
 
@@ -137,14 +142,17 @@ static bool read_record(const char in[RECORD], ft_reservation *r) {
     unsigned sum;
     memcpy(text, in, RECORD);
     text[RECORD] = '\0';
-    if (sscanf(text, "%lld %llu %llu %lld %x", &pid, &started, &bytes, &since, &sum) != 5 || sum != checksum(text, SUMMED)) return false;
+    if (sscanf(text, "%lld %llu %llu %lld %x", &pid, &started, &bytes, &since, &sum) != 5 ||
+        sum != checksum(text, SUMMED))
+        return false;
     *r = (ft_reservation){.pid = pid, .started = started, .bytes = (size_t)bytes, .since = since};
     return true;
 }
 
 static ft_status put_record(const ft_ledger *l, int slot, const char record[RECORD]) {
     ssize_t written;
-    do written = pwrite(l->fd, record, RECORD, (off_t)slot * RECORD);
+    do
+        written = pwrite(l->fd, record, RECORD, (off_t)slot * RECORD);
     while (written < 0 && errno == EINTR);
     if (written == RECORD) return FT_OK;
     return ft_fail_errno(FT_FAILED, written < 0 ? errno : ENOSPC, l->path, "cannot write the ledger of reservations");
@@ -193,7 +201,8 @@ static ft_status look(const ft_ledger *l, ft_ledger_state *state, int *vacant) {
         end = i + 1;
     }
     if (*vacant == NOTHING && slots < FT_LEDGER_ENTRIES) *vacant = slots;
-    if (ftruncate(l->fd, (off_t)end * RECORD) != 0) return ft_fail_errno(FT_FAILED, errno, l->path, "cannot shorten the ledger of reservations");
+    if (ftruncate(l->fd, (off_t)end * RECORD) != 0)
+        return ft_fail_errno(FT_FAILED, errno, l->path, "cannot shorten the ledger of reservations");
     state->free = state->reserved < l->device.capacity ? l->device.capacity - state->reserved : 0;
     size_t unused = l->device.unused != NULL ? l->device.unused(state->reservations, state->count) : SIZE_MAX;
     if (unused < state->free) state->free = unused;
@@ -203,17 +212,20 @@ static ft_status look(const ft_ledger *l, ft_ledger_state *state, int *vacant) {
 static ft_status take_slot(ft_ledger *l, int slot, size_t bytes) {
     char record[RECORD + 1];
     int64_t pid = getpid();
-    ft_reservation mine = {.pid = pid, .started = ft_process_started(pid), .since = (int64_t)time(NULL), .bytes = bytes};
+    ft_reservation mine = {
+        .pid = pid, .started = ft_process_started(pid), .since = (int64_t)time(NULL), .bytes = bytes};
     int error = lock_byte(l->fd, LEDGER_BYTE + 1 + slot, F_WRLCK, F_OFD_SETLK);
     if (error != 0) return fail_lock(l, error);
     write_record(&mine, record);
     ft_status status = put_record(l, slot, record);
-    if (status == FT_OK) l->slot = slot;
-    else (void)lock_byte(l->fd, LEDGER_BYTE + 1 + slot, F_UNLCK, F_OFD_SETLK);
+    if (status == FT_OK)
+        l->slot = slot;
+    else
+        (void)lock_byte(l->fd, LEDGER_BYTE + 1 + slot, F_UNLCK, F_OFD_SETLK);
     return status;
 }
 
-// ---- the calls ----------------------------------------------------------------------------------------------------------
+// ---- the calls ---------------------------------------------------------------------------------------------------
 
 ft_status ft_ledger_open(const ft_ledger_device *device, ft_ledger **ledger) {
     ft_ledger *l = ft_calloc(1, sizeof *l, "a ledger of reservations");
@@ -223,8 +235,10 @@ ft_status ft_ledger_open(const ft_ledger_device *device, ft_ledger **ledger) {
     ft_status status = open_file(l);
     int error = status == FT_OK ? lock_byte(l->fd, LEDGER_BYTE, F_WRLCK, F_OFD_GETLK) : 0;
     if (error != 0 && !is_held(error)) status = fail_lock(l, error); // a file system without locks
-    if (status == FT_OK) *ledger = l;
-    else ft_ledger_close(l);
+    if (status == FT_OK)
+        *ledger = l;
+    else
+        ft_ledger_close(l);
     return status;
 }
 

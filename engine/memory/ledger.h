@@ -1,18 +1,18 @@
-// ledger.h - who has reserved how much of a device: one small file a device, shared by all ftengine processes, so that a run
-// that has started cannot be starved by one that comes later.
+// ledger.h - who has reserved how much of a device: one small file a device, shared by all ftengine processes, so that
+// a run that has started cannot be starved by one that comes later.
 //
-// Where. $FTENGINE_LEDGER_DIR, else /tmp/ftengine-UID (not $XDG_RUNTIME_DIR: a login shell, cron and a service see different
-// ones, or none, and would each keep a ledger of their own; it also goes when the user logs out, while a run under nohup
-// does not). A ledger is thus a user's own, unless FTENGINE_LEDGER_DIR names a directory that several users may write.
-// Programs that are not in the ledger - another user's, or not ours at all - are seen through ft_ledger_device.unused:
-// what the device itself says is left.
+// Where. $FTENGINE_LEDGER_DIR, else /tmp/ftengine-UID (not $XDG_RUNTIME_DIR: a login shell, cron and a service see
+// different ones, or none, and would each keep a ledger of their own; it also goes when the user logs out, while a run
+// under nohup does not). A ledger is thus a user's own, unless FTENGINE_LEDGER_DIR names a directory that several users
+// may write. Programs that are not in the ledger - another user's, or not ours at all - are seen through
+// ft_ledger_device.unused: what the device itself says is left.
 //
 // How. Bytes that are locked while somebody looks or writes (fcntl, of an open file description) lie far behind the
 // file's end: one is the ledger's own lock, and one belongs to each reservation and is held by its owner as long as it
 // lives. The kernel lets go of it however the process ends; a pid that is used again, or that means another process in
 // another container, cannot be mistaken for the owner. A reservation without its lock is dead, and whoever looks next
-// removes it. A record is written by one pwrite under the ledger's lock and carries a checksum; a torn one has a dead owner. The
-// file ends behind the last living reservation: with none it is empty.
+// removes it. A record is written by one pwrite under the ledger's lock and carries a checksum; a torn one has a dead
+// owner. The file ends behind the last living reservation: with none it is empty.
 #ifndef FT_LEDGER_H
 #define FT_LEDGER_H
 
@@ -34,8 +34,8 @@ typedef struct ft_reservation {
 typedef struct ft_ledger_device {
     const char *name; // "cpu", or what is unique to the device; a file name, kept by reference
     size_t capacity;  // bytes that all reservations together may have
-    // Bytes that the device can still give, those left out that were reserved and are not taken yet; SIZE_MAX: it cannot
-    // say. Called with the ledger locked. NULL: as SIZE_MAX.
+    // Bytes that the device can still give, those left out that were reserved and are not taken yet; SIZE_MAX: it
+    // cannot say. Called with the ledger locked. NULL: as SIZE_MAX.
     size_t (*unused)(const ft_reservation *reservations, int count);
 } ft_ledger_device;
 
@@ -48,13 +48,13 @@ typedef struct ft_ledger_state {
 
 typedef struct ft_ledger ft_ledger; // an open ledger, and at most one reservation in it; of one thread at a time
 
-// FT_INVALID, naming the directory, when somebody else owns it or FTENGINE_LEDGER_DIR cannot be used; FT_FAILED when no file
-// can be made or locked there.
+// FT_INVALID, naming the directory, when somebody else owns it or FTENGINE_LEDGER_DIR cannot be used; FT_FAILED when no
+// file can be made or locked there.
 ft_status ft_ledger_open(const ft_ledger_device *device, ft_ledger **ledger);
 // All living reservations.
 ft_status ft_ledger_read(ft_ledger *ledger, ft_ledger_state *state);
-// Reserves `bytes` if that much, and at least `min_free`, is free: all in one moment, so that of two that fit only one by
-// one the later is not entered. *state is what was found, without the new reservation. Once until ft_ledger_leave.
+// Reserves `bytes` if that much, and at least `min_free`, is free: all in one moment, so that of two that fit only one
+// by one the later is not entered. *state is what was found, without the new reservation. Once until ft_ledger_leave.
 ft_status ft_ledger_enter(ft_ledger *ledger, size_t bytes, size_t min_free, ft_ledger_state *state, bool *entered);
 void ft_ledger_leave(ft_ledger *ledger); // no reservation: nothing
 void ft_ledger_close(ft_ledger *ledger); // leaves; NULL is fine

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-// The beginning of /proc/PID/NAME as a string; "" when it cannot be read. No allocation: this is also asked while the host
-// has no memory.
+// The beginning of /proc/PID/NAME as a string; "" when it cannot be read. No allocation: this is also asked while the
+// host has no memory.
 static void read_proc(int64_t pid, const char *name, char *out, size_t size) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%lld/%s", (long long)pid, name);
@@ -24,7 +24,9 @@ uint64_t ft_process_started(int64_t pid) {
     // The second field is the program's name in parentheses, and may hold anything: the fields are counted behind it.
     const char *at = strrchr(text, ')');
     unsigned long long started = 0;
-    if (at == NULL || sscanf(at + 1, " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &started) != 1)
+    if (at == NULL ||
+        sscanf(at + 1, " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &started) !=
+            1)
         return 0;
     return started;
 }

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// ---- devices ------------------------------------------------------------------------------------------------------------
+// ---- devices -----------------------------------------------------------------------------------------------------
 
 // What the machine could still give, less what is promised to reservations and not taken yet. The promised is looked at
 // first: memory that is taken between the two looks is then missing twice, never not at all.
@@ -24,7 +24,8 @@ static size_t cpu_unused(const ft_reservation *reservations, int count) {
         const ft_reservation *r = &reservations[i];
         bool visible = r->started != 0 && ft_process_started(r->pid) == r->started;
         size_t held = visible ? ft_process_resident(r->pid) : 0;
-        if (held < r->bytes) promised += r->bytes - held;
+        size_t more = held < r->bytes ? r->bytes - held : 0;
+        promised = more > SIZE_MAX - promised ? SIZE_MAX : promised + more;
     }
     size_t available = ft_cpu_available_bytes();
     if (available == 0) return SIZE_MAX;
@@ -72,7 +73,7 @@ ft_status ft_candidate_read(const ft_candidate *candidate, ft_ledger_state *stat
     return status;
 }
 
-// ---- the choice ---------------------------------------------------------------------------------------------------------
+// ---- the choice --------------------------------------------------------------------------------------------------
 
 ft_admission_request ft_admission_request_of(const ft_config *c, size_t bytes) {
     return (ft_admission_request){.bytes = bytes,
@@ -84,12 +85,15 @@ ft_admission_request ft_admission_request_of(const ft_config *c, size_t bytes) {
 
 static size_t least_free(const ft_admission_request *r) { return r->bytes > r->min_free ? r->bytes : r->min_free; }
 
-int ft_admission_choose(int count, const ft_candidate *candidates, const size_t *free_bytes, const ft_admission_request *request) {
+int ft_admission_choose(int count, const ft_candidate *candidates, const size_t *free_bytes,
+                        const ft_admission_request *request) {
     int best = -1;
     for (int i = 0; i < count; i++) {
         const ft_candidate *c = &candidates[i], *b = best >= 0 ? &candidates[best] : NULL;
         if (!c->trains || free_bytes[i] < least_free(request)) continue;
-        if (b == NULL || c->accelerator > b->accelerator || (c->accelerator == b->accelerator && free_bytes[i] > free_bytes[best])) best = i;
+        if (b == NULL || c->accelerator > b->accelerator ||
+            (c->accelerator == b->accelerator && free_bytes[i] > free_bytes[best]))
+            best = i;
     }
     return best;
 }
@@ -115,17 +119,19 @@ static ft_status refuse_all(int count, const ft_candidate *candidates, const ft_
     char need[24], most[24], rest[24];
     const ft_candidate *largest = NULL;
     for (int i = 0; i < count; i++)
-        if (candidates[i].trains && (largest == NULL || candidates[i].capacity > largest->capacity)) largest = &candidates[i];
+        if (candidates[i].trains && (largest == NULL || candidates[i].capacity > largest->capacity))
+            largest = &candidates[i];
     if (largest == NULL) return ft_fail(FT_NO_DEVICE, "device.name", "there is no device to train on");
     ft_bytes_text(largest->capacity, most);
     if (request->bytes <= largest->capacity)
         return ft_fail(FT_NO_DEVICE, "device.min_free_memory", "%s must be free, but no device has more than %s (%s)",
                        ft_bytes_text(request->min_free, need), most, largest->name);
     size_t outside = ft_process_resident(getpid());
-    ft_fail(FT_NO_MEMORY, largest->name, "does not fit: %s needed of %s, with %s for program and texts", ft_bytes_text(request->bytes, need), most,
-            ft_bytes_text(outside, rest));
+    ft_fail(FT_NO_MEMORY, largest->name, "does not fit: %s needed of %s, with %s for program and texts",
+            ft_bytes_text(request->bytes, need), most, ft_bytes_text(outside, rest));
     if (outside < largest->capacity)
-        ft_hint("memory.limit=%zu leaves room for those; ftengine plan says what fits then", largest->capacity - outside);
+        ft_hint("memory.limit=%zu leaves room for those; ftengine plan says what fits then",
+                largest->capacity - outside);
     return FT_NO_MEMORY;
 }
 
@@ -168,12 +174,13 @@ static void describe(const admission *a, char *out, size_t size) {
     char have[24], whole[24], need[24];
     const ft_ledger_state *s = &a->state;
     const ft_candidate *c = &a->candidates[a->looked_at];
-    size_t at = (size_t)snprintf(out, size, "%s has %s free of %s, %s %s", c->name, ft_bytes_text(s->free, have), ft_bytes_text(c->capacity, whole),
-                                 ft_bytes_text(least_free(a->request), need), a->request->bytes >= a->request->min_free ? "are needed" : "must be free");
+    size_t at = (size_t)snprintf(out, size, "%s has %s free of %s, %s %s", c->name, ft_bytes_text(s->free, have),
+                                 ft_bytes_text(c->capacity, whole), ft_bytes_text(least_free(a->request), need),
+                                 a->request->bytes >= a->request->min_free ? "are needed" : "must be free");
     enum { SHOWN = 4 };
     for (int i = 0; i < s->count && i < SHOWN && at < size; i++)
-        at += (size_t)snprintf(out + at, size - at, "%s pid %lld has reserved %s", i == 0 ? ";" : ",", (long long)s->reservations[i].pid,
-                               ft_bytes_text(s->reservations[i].bytes, have));
+        at += (size_t)snprintf(out + at, size - at, "%s pid %lld has reserved %s", i == 0 ? ";" : ",",
+                               (long long)s->reservations[i].pid, ft_bytes_text(s->reservations[i].bytes, have));
     if (s->count > SHOWN && at < size) at += (size_t)snprintf(out + at, size - at, ", %d more", s->count - SHOWN);
     if (s->count == 0 && at < size) (void)snprintf(out + at, size - at, "; other programs hold the rest");
 }
@@ -189,7 +196,8 @@ static ft_status give_up(const admission *a) {
         if (a->state.free > outside && a->request->min_free <= a->state.free)
             ft_hint("memory.limit=%zu asks for a run that fits into what is free", a->state.free - outside);
     } else {
-        ft_fail(FT_NO_DEVICE, "device.wait_timeout", "no room on the device after %.0f seconds: %s", now() - a->began, text);
+        ft_fail(FT_NO_DEVICE, "device.wait_timeout", "no room on the device after %.0f seconds: %s", now() - a->began,
+                text);
     }
     return FT_NO_DEVICE;
 }
@@ -228,12 +236,13 @@ static ft_status enter(admission *a, int *entered) {
 }
 
 static ft_status open_all(admission *a) {
-    for (int i = 0; i < a->count; i++) FT_TRY(open_ledger(&a->candidates[i], &a->ledgers[i]));
+    for (int i = 0; i < a->count; i++)
+        FT_TRY(open_ledger(&a->candidates[i], &a->ledgers[i]));
     return FT_OK;
 }
 
-ft_status ft_admission_enter(int count, const ft_candidate *candidates, const ft_admission_request *request, ft_ledger **reservation,
-                             int *chosen) {
+ft_status ft_admission_enter(int count, const ft_candidate *candidates, const ft_admission_request *request,
+                             ft_ledger **reservation, int *chosen) {
     admission a = {.request = request};
     int entered = -1;
     *reservation = NULL;

@@ -44,7 +44,8 @@ static int choose(size_t bytes, size_t min_free, size_t cpu, size_t small, size_
     ft_candidate devices[DEVICES];
     make_devices("choose", devices);
     size_t unused[] = {cpu * GIB, small * GIB, large * GIB, 80 * GIB};
-    return ft_admission_choose(DEVICES, devices, unused, &(ft_admission_request){.bytes = bytes * GIB, .min_free = min_free * GIB});
+    return ft_admission_choose(DEVICES, devices, unused,
+                               &(ft_admission_request){.bytes = bytes * GIB, .min_free = min_free * GIB});
 }
 
 static void the_best_is_chosen(void **test) {
@@ -116,13 +117,17 @@ static void a_wait_is_for_an_accelerator(void **test) {
 static void what_can_never_be_is_said_at_once(void **test) {
     ft_ledger *in;
     int chosen;
-    assert_int_equal(enter("never", &(ft_admission_request){.bytes = 65 * GIB, .wait = true}, &in, &chosen), FT_NO_MEMORY);
+    assert_int_equal(enter("never", &(ft_admission_request){.bytes = 65 * GIB, .wait = true}, &in, &chosen),
+                     FT_NO_MEMORY);
     assert_non_null(strstr(ft_error_hint(0), "memory.limit="));
-    assert_int_equal(enter("never", &(ft_admission_request){.bytes = GIB, .min_free = 65 * GIB, .wait = true}, &in, &chosen), FT_NO_DEVICE);
+    assert_int_equal(
+        enter("never", &(ft_admission_request){.bytes = GIB, .min_free = 65 * GIB, .wait = true}, &in, &chosen),
+        FT_NO_DEVICE);
     assert_string_equal(ft_error_where(), "device.min_free_memory");
     ft_candidate idle[DEVICES];
     make_devices("never", idle);
-    assert_int_equal(ft_admission_enter(1, &idle[IDLE], &(ft_admission_request){.bytes = 1}, &in, &chosen), FT_NO_DEVICE);
+    assert_int_equal(ft_admission_enter(1, &idle[IDLE], &(ft_admission_request){.bytes = 1}, &in, &chosen),
+                     FT_NO_DEVICE);
 }
 
 // The CPU: no more than the machine can give, less what was promised and not taken.

@@ -1,5 +1,5 @@
-// The ledger of reservations: what it promises one by one, and under fire - processes that enter, leave and are killed at any
-// moment never have more than the capacity between them, and leave nothing behind.
+// The ledger of reservations: what it promises one by one, and under fire - processes that enter, leave and are killed
+// at any moment never have more than the capacity between them, and leave nothing behind.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +64,7 @@ static ft_ledger_state state_of(ft_ledger *ledger) {
     return state;
 }
 
-// ---- one by one ---------------------------------------------------------------------------------------------------------
+// ---- one by one --------------------------------------------------------------------------------------------------
 
 static void enters_as_it_fits(void **test) {
     ft_ledger *a = opened("fits", 100), *b = opened("fits", 100), *c = opened("fits", 100);
@@ -134,8 +134,10 @@ static void devices_are_apart(void **test) {
 
 static void there_is_an_end_to_entries(void **test) {
     static ft_ledger *all[FT_LEDGER_ENTRIES + 1];
-    for (int i = 0; i <= FT_LEDGER_ENTRIES; i++) all[i] = opened("many", 1 << 20);
-    for (int i = 0; i < FT_LEDGER_ENTRIES; i++) assert_true(entered(all[i], 1, 0));
+    for (int i = 0; i <= FT_LEDGER_ENTRIES; i++)
+        all[i] = opened("many", 1 << 20);
+    for (int i = 0; i < FT_LEDGER_ENTRIES; i++)
+        assert_true(entered(all[i], 1, 0));
     assert_false(entered(all[FT_LEDGER_ENTRIES], 1, 0));
     assert_int_equal(state_of(all[0]).count, FT_LEDGER_ENTRIES);
     ft_ledger_close(all[7]); // a hole in the middle is used again
@@ -145,7 +147,7 @@ static void there_is_an_end_to_entries(void **test) {
     assert_int_equal(size_of("many"), 0);
 }
 
-// ---- the dead, and files that are not as they should be -------------------------------------------------------------------
+// ---- the dead, and files that are not as they should be ----------------------------------------------------------
 
 static pid_t start(void (*work)(void *), void *argument) {
     pid_t pid = fork();
@@ -272,14 +274,14 @@ static void a_process_is_known_by_its_start(void **test) {
     close(ends[1]);
 }
 
-// ---- under fire ---------------------------------------------------------------------------------------------------------
+// ---- under fire --------------------------------------------------------------------------------------------------
 
 enum { WORKERS = 8, CAPACITY = 100, LARGEST = 60, DOOMED = 0x80 };
 
-// A witness beside the ledger, in memory that all processes share: eight bits a worker, in one word, so that a look sees all
-// at one moment. Seven are what the worker has in, from just after it entered to just before it leaves; they never say more
-// than is true, so a sum above the capacity is a broken promise. The eighth is set by who is about to kill the worker:
-// from then on it counts nothing, for between its death and the next look others may have what it had.
+// A witness beside the ledger, in memory that all processes share: eight bits a worker, in one word, so that a look
+// sees all at one moment. Seven are what the worker has in, from just after it entered to just before it leaves; they
+// never say more than is true, so a sum above the capacity is a broken promise. The eighth is set by who is about to
+// kill the worker: from then on it counts nothing, for between its death and the next look others may have what it had.
 typedef struct witness {
     _Atomic uint64_t held;
     _Atomic int64_t entered, refused, broken, failed;
@@ -296,7 +298,8 @@ static void count_as(int seat, uint64_t bytes) {
 
 static void watch(void) {
     uint64_t held = shared->held, sum = 0;
-    for (int i = 0; i < WORKERS; i++) sum += held >> 8 * i & 0x7F;
+    for (int i = 0; i < WORKERS; i++)
+        sum += held >> 8 * i & 0x7F;
     if (sum > CAPACITY) shared->broken++;
 }
 
@@ -312,7 +315,8 @@ static void come_and_go(void *argument) {
         ft_status status = ft_ledger_open(&(ft_ledger_device){.name = "fire", .capacity = CAPACITY}, &ledger);
         if (status == FT_OK) status = ft_ledger_enter(ledger, (size_t)bytes, 0, &s, &done);
         if (status != FT_OK || s.reserved > CAPACITY || s.count > WORKERS) {
-            snprintf(shared->failure, sizeof shared->failure, "%s; %zu reserved by %d", ft_error_message(), s.reserved, s.count);
+            snprintf(shared->failure, sizeof shared->failure, "%s; %zu reserved by %d", ft_error_message(), s.reserved,
+                     s.count);
             shared->failed++;
         }
         if (done) {
@@ -347,7 +351,8 @@ static void under_fire(void **test) {
     struct timespec now, begun;
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(shared, MAP_FAILED);
-    for (int i = 0; i < WORKERS; i++) workers[i] = start(come_and_go, &i);
+    for (int i = 0; i < WORKERS; i++)
+        workers[i] = start(come_and_go, &i);
     clock_gettime(CLOCK_MONOTONIC, &begun);
     do {
         random = ft_splitmix64(random);
@@ -358,7 +363,8 @@ static void under_fire(void **test) {
         workers[i] = start(come_and_go, &i);
         clock_gettime(CLOCK_MONOTONIC, &now);
     } while ((double)(now.tv_sec - begun.tv_sec) + 1e-9 * (double)(now.tv_nsec - begun.tv_nsec) < seconds);
-    for (int i = 0; i < WORKERS; i++) doom(workers[i], i, &killed_inside);
+    for (int i = 0; i < WORKERS; i++)
+        doom(workers[i], i, &killed_inside);
     print_message("%d killed, %d of them with a reservation; %d entered, %d refused\n", (int)killed, (int)killed_inside,
                   (int)shared->entered, (int)shared->refused);
     if (shared->failed > 0) fail_msg("%d failed: %s", (int)shared->failed, shared->failure);
@@ -375,10 +381,18 @@ static void under_fire(void **test) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(enters_as_it_fits),      cmocka_unit_test(a_second_reservation_is_an_error), cmocka_unit_test(the_device_has_a_say),
-        cmocka_unit_test(devices_are_apart),      cmocka_unit_test(there_is_an_end_to_entries),       cmocka_unit_test(the_dead_are_removed),
-        cmocka_unit_test(a_reused_pid_is_not_mistaken), cmocka_unit_test(rubbish_is_nobodys),         cmocka_unit_test(a_removed_file_is_made_anew),
-        cmocka_unit_test(a_place_that_cannot_be), cmocka_unit_test(a_process_is_known_by_its_start),  cmocka_unit_test(under_fire),
+        cmocka_unit_test(enters_as_it_fits),
+        cmocka_unit_test(a_second_reservation_is_an_error),
+        cmocka_unit_test(the_device_has_a_say),
+        cmocka_unit_test(devices_are_apart),
+        cmocka_unit_test(there_is_an_end_to_entries),
+        cmocka_unit_test(the_dead_are_removed),
+        cmocka_unit_test(a_reused_pid_is_not_mistaken),
+        cmocka_unit_test(rubbish_is_nobodys),
+        cmocka_unit_test(a_removed_file_is_made_anew),
+        cmocka_unit_test(a_place_that_cannot_be),
+        cmocka_unit_test(a_process_is_known_by_its_start),
+        cmocka_unit_test(under_fire),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }
