@@ -11,12 +11,14 @@ static ft_status pull(const char *name, ft_arena *arena) {
     ft_stop_install();
     ft_status status = ft_hub_pull(name, stopped, arena, &p);
     if (status == FT_INTERRUPTED)
-        return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped; the same command goes on where this one ended");
+        return ft_fail(ft_stop_status(ft_stop_signal()), NULL,
+                       "stopped; the same command goes on where this one ended");
     FT_TRY(status);
     if (p.fetched == 0)
         ft_info("%s is in the cache already, at commit %.12s", name, p.commit);
     else
-        ft_info("%s, commit %.12s: %d files, %d of them fetched, %.1f MB", name, p.commit, p.files, p.fetched, p.bytes / 1e6);
+        ft_info("%s, commit %.12s: %d files, %d of them fetched, %.1f MB", name, p.commit, p.files, p.fetched,
+                p.bytes / 1e6);
     printf("%s\n", p.directory);
     return FT_OK;
 }

@@ -38,7 +38,8 @@ static double seconds_now(void) {
 
 static ft_status fail_file(int errnum, const char *path, const char *what) {
     ft_status status = ft_fail_errno(FT_FAILED, errnum, path, "%s", what);
-    if (errnum == ENOSPC || errnum == EDQUOT) ft_hint("free some space, or put the cache elsewhere (HF_HOME); the same command then goes on");
+    if (errnum == ENOSPC || errnum == EDQUOT)
+        ft_hint("free some space, or put the cache elsewhere (HF_HOME); the same command then goes on");
     if (errnum == EACCES || errnum == EROFS) ft_hint("the cache must be writable; HF_HOME puts it elsewhere");
     return status;
 }
@@ -55,7 +56,8 @@ static ft_status lock(const download *d, const char *path, int *fd) {
         *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0664);
         if (*fd < 0) return fail_file(errno, path, "cannot open the lock");
         int errnum = flock(*fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
-        if (errnum != EWOULDBLOCK && (errnum != 0 || is_same_file(*fd, path))) return FT_OK; // no locks here: go without
+        if (errnum != EWOULDBLOCK && (errnum != 0 || is_same_file(*fd, path)))
+            return FT_OK; // no locks here: go without
         close(*fd);
         *fd = -1;
         if (errnum == EWOULDBLOCK && !told) ft_info("%s: another program is fetching it; waiting for that", d->what);
@@ -88,16 +90,19 @@ static ft_status begin_body(void *context, const ft_http_answer *a) {
     download *d = context;
     int64_t from = a->status == 206 ? a->range_from : 0;
     int64_t total = a->status == 206 ? a->total : a->length;
-    if (contradicts(d, a)) return ft_fail(FT_FAILED, d->what, "the hub now gives another content than its list of files says");
+    if (contradicts(d, a))
+        return ft_fail(FT_FAILED, d->what, "the hub now gives another content than its list of files says");
     if (total >= 0 && total != d->file->size) {
         d->wrong = true;
-        return ft_fail(FT_FAILED, d->what, "wrong length: %" PRId64 " bytes are offered, its checksum is of %" PRId64, total, d->file->size);
+        return ft_fail(FT_FAILED, d->what, "wrong length: %" PRId64 " bytes are offered, its checksum is of %" PRId64,
+                       total, d->file->size);
     }
     if (a->status == 206 && from != d->have) {
         d->wrong = true;
         return ft_fail(FT_FAILED, d->what, "the answer begins at byte %" PRId64 " instead of %" PRId64, from, d->have);
     }
-    if (from == 0 && ftruncate(d->fd, 0) != 0) return fail_file(errno, d->incomplete, "cannot cut the file"); // a whole answer
+    if (from == 0 && ftruncate(d->fd, 0) != 0)
+        return fail_file(errno, d->incomplete, "cannot cut the file"); // a whole answer
     d->have = from;
     if (d->session_start > from) d->session_start = from;
     return FT_OK;
@@ -107,7 +112,8 @@ static ft_status add_body(void *context, const void *data, size_t bytes) {
     download *d = context;
     if ((int64_t)bytes > d->file->size - d->have) {
         d->wrong = true;
-        return ft_fail(FT_FAILED, d->what, "wrong length: more than the %" PRId64 " bytes of its checksum came", d->file->size);
+        return ft_fail(FT_FAILED, d->what, "wrong length: more than the %" PRId64 " bytes of its checksum came",
+                       d->file->size);
     }
     for (size_t done = 0; done < bytes;) {
         ssize_t n = pwrite(d->fd, (const char *)data + done, bytes - done, (off_t)d->have);
@@ -127,13 +133,17 @@ static void show_progress(void *context) {
     if (now - d->shown < 0.2) return;
     d->shown = now;
     double rate = (double)(d->have - d->session_start) / (now - d->started + 1e-9);
-    ft_status_line("%s  %.1f of %.1f MB  %.1f MB/s", d->file->path, (double)d->have / 1e6, (double)d->file->size / 1e6, rate / 1e6);
+    ft_status_line("%s  %.1f of %.1f MB  %.1f MB/s", d->file->path, (double)d->have / 1e6, (double)d->file->size / 1e6,
+                   rate / 1e6);
 }
 
 static ft_status transfer(download *d) {
     char *commit = ft_http_escape(d->session->commit), *path = commit != NULL ? ft_http_escape(d->file->path) : NULL;
-    const char *url = path != NULL ? ft_arena_format(&d->arena, "%s/%s/resolve/%s/%s", d->session->endpoint, d->session->repo, commit, path) : NULL;
-    ft_http_request request = {.url = url, .what = d->what, .begin = begin_body, .body = add_body, .progress = show_progress, .context = d};
+    const char *url = path != NULL ? ft_arena_format(&d->arena, "%s/%s/resolve/%s/%s", d->session->endpoint,
+                                                     d->session->repo, commit, path)
+                                   : NULL;
+    ft_http_request request = {
+        .url = url, .what = d->what, .begin = begin_body, .body = add_body, .progress = show_progress, .context = d};
     ft_status status = url != NULL ? ft_hub_get(d->session, &request, position) : FT_NO_MEMORY;
     ft_status_line("%s", ""); // the line goes
     if (request.range_refused) d->wrong = true;
@@ -149,7 +159,8 @@ static ft_status check(download *d) {
     bool is_sha256 = strlen(d->file->checksum) == 64;
     if (d->have < d->file->size) { // an answer that ended early, and said so
         d->wrong = true;
-        return ft_fail(FT_FAILED, d->what, "wrong length: %" PRId64 " bytes came, its checksum is of %" PRId64, d->have, d->file->size);
+        return ft_fail(FT_FAILED, d->what, "wrong length: %" PRId64 " bytes came, its checksum is of %" PRId64, d->have,
+                       d->file->size);
     }
     FT_TRY(is_sha256 ? ft_sha256_file(d->incomplete, hex) : ft_git_blob_file(d->incomplete, hex));
     if (strcmp(hex, d->file->checksum) == 0) return FT_OK;
@@ -174,7 +185,8 @@ static ft_status begin_file(download *d) {
     if (d->fd < 0) return fail_file(errno, d->incomplete, "cannot write the file");
     if (fstat(d->fd, &st) != 0) return fail_file(errno, d->incomplete, "cannot look at the file");
     d->have = st.st_size;
-    if (d->have > d->file->size && ftruncate(d->fd, d->have = 0) != 0) return fail_file(errno, d->incomplete, "cannot cut the file");
+    if (d->have > d->file->size && ftruncate(d->fd, d->have = 0) != 0)
+        return fail_file(errno, d->incomplete, "cannot cut the file");
     d->session_start = d->have;
     if (d->have > 0) ft_detail("%s: goes on at byte %" PRId64 " of %" PRId64, d->what, d->have, d->file->size);
     return check_space(d);

@@ -13,7 +13,8 @@ enum { LONGEST_REPO = 96, LONGEST_REVISION = 250, COMMIT = 40 };
 
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
 
-// One half of a name, by the hub's rules: letters, digits and -_. ; no - or . at its ends, and not two of them together.
+// One half of a name, by the hub's rules: letters, digits and -_. ; no - or . at its ends, and not two of them
+// together.
 static bool is_part(const char *text, size_t length) {
     if (length == 0) return false;
     for (size_t i = 0; i < length; i++) {
@@ -52,7 +53,8 @@ ft_status ft_hub_name_parse(const char *text, ft_arena *arena, ft_hub_name *name
         ft_hint("names look like bert-base-uncased or microsoft/deberta-v3-base, with a revision behind @ if need be");
         return FT_INVALID;
     }
-    if (at != NULL && !is_revision(at + 1)) return ft_fail(FT_INVALID, text, "behind @ must stand a branch, a tag or a commit");
+    if (at != NULL && !is_revision(at + 1))
+        return ft_fail(FT_INVALID, text, "behind @ must stand a branch, a tag or a commit");
     name->repo = ft_arena_strndup(arena, text, length);
     name->revision = ft_arena_strdup(arena, at != NULL ? at + 1 : "main");
     return name->repo != NULL && name->revision != NULL ? FT_OK : FT_NO_MEMORY;
@@ -129,11 +131,13 @@ static ft_status find_snapshot(ft_hub_name name, ft_arena *arena, const char **d
 }
 
 // `name` as it stands at the end of `path`: its last `parts` components, in front of the revision if there is one.
-static ft_status find_end(const char *path, const char *end, const char *revision, int parts, ft_arena *arena, const char **directory) {
+static ft_status find_end(const char *path, const char *end, const char *revision, int parts, ft_arena *arena,
+                          const char **directory) {
     const char *start = end;
     for (int left = parts; start > path && !(start[-1] == '/' && --left == 0);)
         start--;
-    if (!is_repo(start, (size_t)(end - start)) || (parts == 2) != (memchr(start, '/', (size_t)(end - start)) != NULL)) return FT_OK;
+    if (!is_repo(start, (size_t)(end - start)) || (parts == 2) != (memchr(start, '/', (size_t)(end - start)) != NULL))
+        return FT_OK;
     ft_hub_name name = {ft_arena_strndup(arena, start, (size_t)(end - start)), revision};
     return name.repo != NULL ? find_snapshot(name, arena, directory) : FT_NO_MEMORY;
 }
@@ -187,7 +191,8 @@ ft_status ft_hub_not_found(const char *path) {
         hint_pull(bare, revision, &arena);
         ft_arena_free(&arena);
     }
-    ft_hint("a model directory holds config.json, model.safetensors or pytorch_model.bin, and vocab.txt or tokenizer.json");
+    ft_hint(
+        "a model directory holds config.json, model.safetensors or pytorch_model.bin, and vocab.txt or tokenizer.json");
     return FT_INVALID;
 }
 

@@ -1,5 +1,5 @@
-// cache.h - the cache of models that huggingface_hub keeps, read and written in its layout, so that either program finds
-// what the other fetched:
+// cache.h - the cache of models that huggingface_hub keeps, read and written in its layout, so that either program
+// finds what the other fetched:
 //
 //     <cache>/models--ORG--NAME/blobs/<checksum>                  contents
 //                               snapshots/<commit>/config.json    links to them, ../../blobs/<checksum>

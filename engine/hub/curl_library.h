@@ -1,5 +1,5 @@
-// curl_library.h - libcurl, loaded when something is fetched and not before: it brings thirty libraries along, which would
-// cost every plan and every trial of a study 10 ms and 5 MiB, and only `ftengine pull` uses them.
+// curl_library.h - libcurl, loaded when something is fetched and not before: it brings thirty libraries along, which
+// would cost every plan and every trial of a study 10 ms and 5 MiB, and only `ftengine pull` uses them.
 #ifndef FT_HUB_CURL_LIBRARY_H
 #define FT_HUB_CURL_LIBRARY_H
 
@@ -8,8 +8,9 @@
 #include <curl/curl.h>
 
 #define FT_CURL_FUNCTIONS(X)                                                                                           \
-    X(easy_init) X(easy_cleanup) X(easy_reset) X(easy_perform) X(easy_setopt) X(easy_getinfo) X(easy_strerror)         \
-    X(slist_append) X(slist_free_all) X(url) X(url_cleanup) X(url_set) X(url_get) X(free) X(getdate)
+    X(easy_init)                                                                                                       \
+    X(easy_cleanup) X(easy_reset) X(easy_perform) X(easy_setopt) X(easy_getinfo) X(easy_strerror) X(slist_append)      \
+        X(slist_free_all) X(url) X(url_cleanup) X(url_set) X(url_get) X(free) X(getdate)
 
 typedef struct ft_curl {
 #define X(name) __typeof__(curl_##name) *name;

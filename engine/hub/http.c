@@ -36,7 +36,8 @@ static bool origin_of(const char *url, origin *o) {
     CURLU *u = lib->url();
     *o = (origin){0};
     bool fine = u != NULL && lib->url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK &&
-                lib->url_get(u, CURLUPART_SCHEME, &o->scheme, 0) == CURLUE_OK && lib->url_get(u, CURLUPART_HOST, &o->host, 0) == CURLUE_OK &&
+                lib->url_get(u, CURLUPART_SCHEME, &o->scheme, 0) == CURLUE_OK &&
+                lib->url_get(u, CURLUPART_HOST, &o->host, 0) == CURLUE_OK &&
                 lib->url_get(u, CURLUPART_PORT, &o->port, CURLU_DEFAULT_PORT) == CURLUE_OK;
     lib->url_cleanup(u);
     return fine;
@@ -46,7 +47,8 @@ static bool origin_of(const char *url, origin *o) {
 static bool same_origin(const char *a, const char *b) {
     origin x, y;
     bool read_x = origin_of(a, &x), read_y = origin_of(b, &y);
-    bool same = read_x && read_y && strcasecmp(x.scheme, y.scheme) == 0 && strcasecmp(x.host, y.host) == 0 && strcmp(x.port, y.port) == 0;
+    bool same = read_x && read_y && strcasecmp(x.scheme, y.scheme) == 0 && strcasecmp(x.host, y.host) == 0 &&
+                strcmp(x.port, y.port) == 0;
     origin_free(&x);
     origin_free(&y);
     return same;
@@ -119,22 +121,33 @@ static double read_retry_after(const char *value) {
 
 static void read_next(ft_http_answer *a, const char *value, size_t length) { // <address>; rel="next"
     const char *open = memchr(value, '<', length), *close = open != NULL ? strchr(open, '>') : NULL;
-    if (close != NULL && strstr(close, "rel=\"next\"") != NULL) keep(a->next, sizeof a->next, open + 1, (size_t)(close - open - 1));
+    if (close != NULL && strstr(close, "rel=\"next\"") != NULL)
+        keep(a->next, sizeof a->next, open + 1, (size_t)(close - open - 1));
 }
 
 static void take_header(exchange *x, const char *name, size_t name_length, const char *value, size_t length) {
     ft_http_answer *a = x->answer;
 #define IS(text) (name_length == sizeof text - 1 && strncasecmp(name, text, name_length) == 0)
-    if (IS("content-length")) a->length = strtoll(value, NULL, 10);
-    else if (IS("content-range")) read_range(a, value);
-    else if (IS("retry-after")) a->retry_after = read_retry_after(value);
-    else if (IS("location")) keep(a->location, sizeof a->location, value, length);
-    else if (!x->trusted) return;
-    else if (IS("etag")) keep(a->etag, sizeof a->etag, value, length);
-    else if (IS("x-linked-etag")) keep(a->linked_etag, sizeof a->linked_etag, value, length);
-    else if (IS("x-repo-commit")) keep(a->commit, sizeof a->commit, value, length);
-    else if (IS("x-error-code")) keep(a->error_code, sizeof a->error_code, value, length);
-    else if (IS("link")) read_next(a, value, length);
+    if (IS("content-length"))
+        a->length = strtoll(value, NULL, 10);
+    else if (IS("content-range"))
+        read_range(a, value);
+    else if (IS("retry-after"))
+        a->retry_after = read_retry_after(value);
+    else if (IS("location"))
+        keep(a->location, sizeof a->location, value, length);
+    else if (!x->trusted)
+        return;
+    else if (IS("etag"))
+        keep(a->etag, sizeof a->etag, value, length);
+    else if (IS("x-linked-etag"))
+        keep(a->linked_etag, sizeof a->linked_etag, value, length);
+    else if (IS("x-repo-commit"))
+        keep(a->commit, sizeof a->commit, value, length);
+    else if (IS("x-error-code"))
+        keep(a->error_code, sizeof a->error_code, value, length);
+    else if (IS("link"))
+        read_next(a, value, length);
 #undef IS
 }
 
@@ -172,7 +185,8 @@ static ft_status begin(exchange *x) {
 static size_t on_body(char *data, size_t size, size_t count, void *context) {
     exchange *x = context;
     if (!x->begun) x->status = begin(x);
-    if (x->status == FT_OK && is_success(x->answer->status)) x->status = x->request->body(x->request->context, data, size * count);
+    if (x->status == FT_OK && is_success(x->answer->status))
+        x->status = x->request->body(x->request->context, data, size * count);
     return x->status == FT_OK ? size * count : 0;
 }
 
@@ -233,13 +247,21 @@ static ft_status fail_transfer(const exchange *x, const char *url, CURLcode code
     const char *why = x->http->error[0] != '\0' ? x->http->error : lib->easy_strerror(code);
     switch (code) {
     case CURLE_OUT_OF_MEMORY: return ft_fail_memory(0, "a request");
-    case CURLE_COULDNT_RESOLVE_HOST: case CURLE_COULDNT_RESOLVE_PROXY: case CURLE_COULDNT_CONNECT:
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_CONNECT:
         *again = true;
         ft_fail(FT_FAILED, x->request->what, "%s cannot be reached: %s", host, why);
         ft_hint("without a way to the hub: copy the model's files here and set model.path to their directory");
         return FT_FAILED;
-    case CURLE_PARTIAL_FILE: case CURLE_RECV_ERROR: case CURLE_SEND_ERROR: case CURLE_GOT_NOTHING: case CURLE_OPERATION_TIMEDOUT:
-    case CURLE_HTTP2: case CURLE_HTTP2_STREAM: case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+    case CURLE_GOT_NOTHING:
+    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+    case CURLE_SSL_CONNECT_ERROR:
         *again = true;
         return ft_fail(FT_FAILED, x->request->what, "the connection to %s broke: %s", host, why);
     default: return ft_fail(FT_FAILED, x->request->what, "the transfer from %s failed: %s", host, why);
@@ -303,7 +325,8 @@ static ft_status chain(exchange *x, char **url, bool *again) {
 ft_status ft_http_get(ft_http *http, const ft_http_request *request, ft_http_answer *answer, bool *again) {
     *answer = (ft_http_answer){.length = -1, .range_from = -1, .total = -1, .retry_after = -1};
     *again = false;
-    exchange x = {.http = http, .request = request, .answer = answer, .trusted = ft_http_same_origin(http, request->url)};
+    exchange x = {
+        .http = http, .request = request, .answer = answer, .trusted = ft_http_same_origin(http, request->url)};
     char *url;
     FT_TRY(resolve(request->url, request->url, request->what, &url));
     ft_status status = chain(&x, &url, again);

@@ -24,9 +24,17 @@ typedef struct pulling {
 } pulling;
 
 // What a tokenizer or a configuration may be in; what a repository lacks is not asked for.
-static const char *const small_files[] = {"config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-                                          "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "spm.model",
-                                          "sentencepiece.bpe.model", "sentencepiece.model"};
+static const char *const small_files[] = {"config.json",
+                                          "tokenizer.json",
+                                          "tokenizer_config.json",
+                                          "special_tokens_map.json",
+                                          "added_tokens.json",
+                                          "vocab.txt",
+                                          "vocab.json",
+                                          "merges.txt",
+                                          "spm.model",
+                                          "sentencepiece.bpe.model",
+                                          "sentencepiece.model"};
 static const struct {
     const char *name;
     bool index;
@@ -73,12 +81,15 @@ static ft_status find_commit(pulling *p) {
 
 // An entry of the list; directories and what is not to be had are passed over.
 static ft_status add_entry(pulling *p, const json_t *entry) {
-    const json_t *lfs = json_object_get(entry, "lfs"), *size = json_object_get(json_is_object(lfs) ? lfs : entry, "size");
-    const char *type = json_string_value(json_object_get(entry, "type")), *path = json_string_value(json_object_get(entry, "path"));
+    const json_t *lfs = json_object_get(entry, "lfs"),
+                 *size = json_object_get(json_is_object(lfs) ? lfs : entry, "size");
+    const char *type = json_string_value(json_object_get(entry, "type")),
+               *path = json_string_value(json_object_get(entry, "path"));
     const char *checksum = json_string_value(json_object_get(json_is_object(lfs) ? lfs : entry, "oid"));
     if (type == NULL || strcmp(type, "file") != 0 || path == NULL || strchr(path, '/') != NULL) return FT_OK;
     if (!is_hex(checksum, json_is_object(lfs) ? 64 : 40) || !json_is_integer(size) || json_integer_value(size) < 0)
-        return ft_fail(FT_FAILED, p->session.repo, "the hub's list of files gives no size and checksum for %.200s", path);
+        return ft_fail(FT_FAILED, p->session.repo, "the hub's list of files gives no size and checksum for %.200s",
+                       path);
     if (p->count == p->room) {
         int room = 2 * p->room + 64;
         ft_hub_file *grown = ft_realloc(p->files, (size_t)room, sizeof *grown, "a list of files");
@@ -94,13 +105,15 @@ static ft_status add_entry(pulling *p, const json_t *entry) {
 
 static ft_status list_files(pulling *p) {
     char url[2048], next[2048];
-    int n = snprintf(url, sizeof url, "%s/api/models/%s/tree/%s", p->session.endpoint, p->session.repo, p->session.commit);
+    int n =
+        snprintf(url, sizeof url, "%s/api/models/%s/tree/%s", p->session.endpoint, p->session.repo, p->session.commit);
     if (n >= (int)sizeof url) return ft_fail(FT_INVALID, "HF_ENDPOINT", "is too long");
     for (int page = 0; url[0] != '\0'; page++) {
         json_t *root;
         if (page == MOST_PAGES) return ft_fail(FT_FAILED, p->session.repo, "the hub's list of files has no end");
         FT_TRY(get_json(p, url, p->session.repo, &root, next, sizeof next));
-        ft_status status = json_is_array(root) ? FT_OK : ft_fail(FT_FAILED, p->session.repo, "the hub's list of files is no list");
+        ft_status status =
+            json_is_array(root) ? FT_OK : ft_fail(FT_FAILED, p->session.repo, "the hub's list of files is no list");
         for (size_t i = 0; status == FT_OK && i < json_array_size(root); i++)
             status = add_entry(p, json_array_get(root, i));
         json_decref(root);
@@ -134,7 +147,8 @@ static ft_status link_file(pulling *p, const ft_hub_file *f) {
     int errnum = errno;
     unlink(temporary);
     ft_fail_errno(FT_FAILED, errnum, path, "cannot make a link");
-    if (errnum == EPERM || errnum == EOPNOTSUPP) ft_hint("the cache needs a file system with symbolic links; HF_HOME puts it elsewhere");
+    if (errnum == EPERM || errnum == EOPNOTSUPP)
+        ft_hint("the cache needs a file system with symbolic links; HF_HOME puts it elsewhere");
     return FT_FAILED;
 }
 
@@ -167,9 +181,12 @@ static ft_status take_shards(pulling *p, const char *index) {
             status = ft_fail(FT_INVALID, path, "\"weight_map\": \"%.200s\" must be the name of a file", name);
         } else if (strcmp(shard, previous) != 0 && json_object_get(seen, shard) == NULL) {
             const ft_hub_file *f = find(p, shard);
-            if (json_object_set_new(seen, shard, json_true()) != 0) status = ft_fail_memory(0, "a list of files");
-            else if (json_object_size(seen) > MOST_FILES) status = ft_fail(FT_INVALID, path, "more than %d files", MOST_FILES);
-            else status = f != NULL ? take(p, f) : missing(p, shard);
+            if (json_object_set_new(seen, shard, json_true()) != 0)
+                status = ft_fail_memory(0, "a list of files");
+            else if (json_object_size(seen) > MOST_FILES)
+                status = ft_fail(FT_INVALID, path, "more than %d files", MOST_FILES);
+            else
+                status = f != NULL ? take(p, f) : missing(p, shard);
             previous = shard;
         }
     }

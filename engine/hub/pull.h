@@ -20,8 +20,9 @@ typedef struct ft_hub_pulled {
     double bytes;                   // fetched
 } ft_hub_pulled;
 
-// `text`: NAME or NAME@REVISION. `stopped` is asked a few times a second: FT_INTERRUPTED, and the same call goes on where
-// this one ended. FT_INVALID for names that are none or that the hub does not give out; FT_FAILED for the network.
+// `text`: NAME or NAME@REVISION. `stopped` is asked a few times a second: FT_INTERRUPTED, and the same call goes on
+// where this one ended. FT_INVALID for names that are none or that the hub does not give out; FT_FAILED for the
+// network.
 ft_status ft_hub_pull(const char *text, bool (*stopped)(void), ft_arena *arena, ft_hub_pulled *pulled);
 
 #endif

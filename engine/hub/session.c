@@ -35,7 +35,8 @@ static ft_status choose_endpoint(ft_hub_session *s) {
         length--;
     bool http = strncasecmp(given, "http://", 7) == 0 || strncasecmp(given, "https://", 8) == 0;
     if (!http || strpbrk(given, " ?#@\\") != NULL) // '@': a password would end up in messages and in every answer's log
-        return ft_fail(FT_INVALID, "HF_ENDPOINT", "takes an address as https://huggingface.co, without a name or password in it");
+        return ft_fail(FT_INVALID, "HF_ENDPOINT",
+                       "takes an address as https://huggingface.co, without a name or password in it");
     s->endpoint = ft_arena_strndup(&s->arena, given, length);
     return s->endpoint != NULL ? FT_OK : FT_NO_MEMORY;
 }
@@ -77,7 +78,8 @@ static ft_status find_token(char **token) {
     memmove(*token, *token + start, length - start);
     (*token)[length - start] = '\0';
     for (const char *c = *token; *c != '\0'; c++) // a line break would begin another header
-        if (!isgraph((unsigned char)*c)) return ft_fail(FT_INVALID, "the token for the hub", "holds characters that no token has");
+        if (!isgraph((unsigned char)*c))
+            return ft_fail(FT_INVALID, "the token for the hub", "holds characters that no token has");
     return FT_OK;
 }
 
@@ -122,13 +124,15 @@ static ft_status explain(const ft_hub_session *s, const ft_http_answer *a, const
         ft_hint("%s/%s", s->endpoint, s->repo);
         return hint_token(s), FT_INVALID;
     }
-    if (strcmp(code, "RevisionNotFound") == 0) return ft_fail(FT_INVALID, what, "%s has no revision %s", s->repo, s->revision);
+    if (strcmp(code, "RevisionNotFound") == 0)
+        return ft_fail(FT_INVALID, what, "%s has no revision %s", s->repo, s->revision);
     if (a->status == 401 && s->has_token) {
         ft_fail(FT_INVALID, what, "the hub does not accept the token (401)");
         return hint_token(s), FT_INVALID;
     }
     if (a->status == 401) {
-        ft_fail(FT_INVALID, what, "the hub shows nobody without a token a model %s (401): there is none, or it is private", s->repo);
+        ft_fail(FT_INVALID, what,
+                "the hub shows nobody without a token a model %s (401): there is none, or it is private", s->repo);
         return hint_token(s), FT_INVALID;
     }
     if (a->status == 403) {
@@ -158,7 +162,8 @@ static ft_status pause_before(const ft_hub_session *s, const ft_http_answer *a, 
     double seconds = a->retry_after >= 0 ? a->retry_after : 0.5 * (double)(1 << (tries - 1));
     if (seconds > LONGEST_WAIT) {
         ft_fail(FT_FAILED, what, "the hub asks to come back in %.0f seconds (%d)", seconds, a->status);
-        ft_hint("the same command then goes on where this one ends%s", s->has_token ? "" : "; with a token (HF_TOKEN) more is allowed");
+        ft_hint("the same command then goes on where this one ends%s",
+                s->has_token ? "" : "; with a token (HF_TOKEN) more is allowed");
         return FT_FAILED;
     }
     ft_info("%s (%s); again in %.1f s", ft_error_message(), what, seconds);
@@ -205,7 +210,8 @@ static ft_status begin_text(void *context, const ft_http_answer *answer) {
 
 static ft_status add_text(void *context, const void *data, size_t bytes) {
     text_sink *t = context;
-    if (bytes > LARGEST_TEXT - t->length) return ft_fail(FT_FAILED, t->what, "the answer is longer than %d bytes", LARGEST_TEXT);
+    if (bytes > LARGEST_TEXT - t->length)
+        return ft_fail(FT_FAILED, t->what, "the answer is longer than %d bytes", LARGEST_TEXT);
     if (t->length + bytes + 1 > t->room) {
         size_t room = 2 * (t->length + bytes) + 4096;
         char *grown = ft_realloc(t->text, room, 1, "an answer");
@@ -218,7 +224,8 @@ static ft_status add_text(void *context, const void *data, size_t bytes) {
     return FT_OK;
 }
 
-ft_status ft_hub_get_text(ft_hub_session *s, const char *url, const char *what, char **text, size_t *length, char *next, size_t next_size) {
+ft_status ft_hub_get_text(ft_hub_session *s, const char *url, const char *what, char **text, size_t *length, char *next,
+                          size_t next_size) {
     text_sink t = {.next = next, .next_size = next_size, .what = what};
     ft_http_request request = {.url = url, .what = what, .begin = begin_text, .body = add_text, .context = &t};
     ft_status status = ft_hub_get(s, &request, NULL);

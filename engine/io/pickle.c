@@ -7,6 +7,7 @@
 enum { LONGEST_NAME = 256, HIGHEST_PROTOCOL = 5 };
 
 // By their letters in pickletools.py.
+// clang-format off
 enum {
     OP_MARK = '(', OP_STOP = '.', OP_POP = '0', OP_POP_MARK = '1', OP_DUP = '2', OP_NONE = 'N',
     OP_BININT = 'J', OP_BININT1 = 'K', OP_BININT2 = 'M', OP_LONG1 = 0x8a, OP_LONG4 = 0x8b, OP_BINFLOAT = 'G',
@@ -19,6 +20,7 @@ enum {
     OP_PUT = 'q', OP_LONG_PUT = 'r', OP_MEMOIZE = 0x94, OP_GET = 'h', OP_LONG_GET = 'j',
     OP_PROTOCOL = 0x80, OP_FRAME = 0x95,
 };
+// clang-format on
 
 typedef struct machine {
     const unsigned char *data;
@@ -78,7 +80,8 @@ static ft_status push_new(machine *m, ft_pickle_kind kind, int64_t number) {
 
 static ft_status pop(machine *m, ft_pickle_value **out) {
     *out = NULL;
-    if (m->depth == 0 || m->stack[m->depth - 1] == NULL) return fail(m, "the instruction needs a value, and there is none");
+    if (m->depth == 0 || m->stack[m->depth - 1] == NULL)
+        return fail(m, "the instruction needs a value, and there is none");
     *out = m->stack[--m->depth];
     return FT_OK;
 }
@@ -122,7 +125,8 @@ static ft_status put(machine *m, uint64_t index) {
 }
 
 static ft_status get(machine *m, uint64_t index) {
-    if (index >= m->memos || m->memo[index] == NULL) return fail(m, "the pickle recalls a value that it never remembered");
+    if (index >= m->memos || m->memo[index] == NULL)
+        return fail(m, "the pickle recalls a value that it never remembered");
     return push(m, m->memo[index]);
 }
 
@@ -201,7 +205,8 @@ static ft_status push_group(machine *m, ft_pickle_kind kind, ft_pickle_value *co
 
 static ft_status push_tuple(machine *m, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (m->depth <= i || m->stack[m->depth - 1 - i] == NULL) return fail(m, "the tuple needs more values than there are");
+        if (m->depth <= i || m->stack[m->depth - 1 - i] == NULL)
+            return fail(m, "the tuple needs more values than there are");
     m->depth -= count;
     return push_group(m, FT_PICKLE_TUPLE, m->stack + m->depth, count);
 }
@@ -225,7 +230,8 @@ static ft_status add_items(machine *m, ft_pickle_kind kind, size_t single) {
         items = pair;
     }
     ft_pickle_value *to = m->depth > 0 ? m->stack[m->depth - 1] : NULL;
-    if (to == NULL || to->kind != kind) return fail(m, "the instruction adds to something that is no list or dictionary");
+    if (to == NULL || to->kind != kind)
+        return fail(m, "the instruction adds to something that is no list or dictionary");
     if (kind == FT_PICKLE_DICT && count % 2 != 0) return fail(m, "a key without a value");
     return extend(m, to, items, count);
 }
@@ -234,14 +240,17 @@ static ft_status add_items(machine *m, ft_pickle_kind kind, size_t single) {
 
 static ft_status push_name(machine *m, const char *module, size_t module_length, const char *name, size_t name_length) {
     ft_pickle_value *value;
-    if (module_length > LONGEST_NAME || name_length > LONGEST_NAME) return fail(m, "the name of a function is too long");
+    if (module_length > LONGEST_NAME || name_length > LONGEST_NAME)
+        return fail(m, "the name of a function is too long");
     char *whole = ft_arena_format(m->arena, "%.*s.%.*s", (int)module_length, module, (int)name_length, name);
     if (whole == NULL) return FT_NO_MEMORY;
     if (!m->allowed(m->context, whole)) {
         char what[2 * LONGEST_NAME + 100];
-        snprintf(what, sizeof what, "the pickle asks for %s, which a list of tensors does not need; nothing was run", whole);
+        snprintf(what, sizeof what, "the pickle asks for %s, which a list of tensors does not need; nothing was run",
+                 whole);
         fail(m, what);
-        ft_hint("a checkpoint that holds more than tensors, or one meant to run a program: use a safetensors file of the model");
+        ft_hint("a checkpoint that holds more than tensors, or one meant to run a program: use a safetensors file of "
+                "the model");
         return FT_INVALID;
     }
     FT_TRY(make(m, FT_PICKLE_NAME, &value));
@@ -267,7 +276,8 @@ static ft_status push_stack_global(machine *m) {
     ft_pickle_value *module, *name;
     FT_TRY(pop(m, &name));
     FT_TRY(pop(m, &module));
-    if (module->kind != FT_PICKLE_TEXT || name->kind != FT_PICKLE_TEXT) return fail(m, "the name of a function is no text");
+    if (module->kind != FT_PICKLE_TEXT || name->kind != FT_PICKLE_TEXT)
+        return fail(m, "the name of a function is no text");
     return push_name(m, module->text, module->length, name->text, name->length);
 }
 
@@ -334,14 +344,18 @@ static ft_status step(machine *m, unsigned char opcode) {
     case OP_LONG1: return push_long(m, 1);
     case OP_LONG4: return push_long(m, 4);
     case OP_BINFLOAT: return push_real(m);
-    case OP_SHORT_STRING: case OP_SHORT_UNICODE: return push_text(m, FT_PICKLE_TEXT, 1);
-    case OP_STRING: case OP_UNICODE: return push_text(m, FT_PICKLE_TEXT, 4);
+    case OP_SHORT_STRING:
+    case OP_SHORT_UNICODE: return push_text(m, FT_PICKLE_TEXT, 1);
+    case OP_STRING:
+    case OP_UNICODE: return push_text(m, FT_PICKLE_TEXT, 4);
     case OP_UNICODE8: return push_text(m, FT_PICKLE_TEXT, 8);
-    case OP_EMPTY_TUPLE: case OP_EMPTY_LIST: return push_new(m, FT_PICKLE_TUPLE, 0);
+    case OP_EMPTY_TUPLE:
+    case OP_EMPTY_LIST: return push_new(m, FT_PICKLE_TUPLE, 0);
     case OP_TUPLE1: return push_tuple(m, 1);
     case OP_TUPLE2: return push_tuple(m, 2);
     case OP_TUPLE3: return push_tuple(m, 3);
-    case OP_TUPLE: case OP_LIST: return push_marked(m, FT_PICKLE_TUPLE);
+    case OP_TUPLE:
+    case OP_LIST: return push_marked(m, FT_PICKLE_TUPLE);
     case OP_APPEND: return add_items(m, FT_PICKLE_TUPLE, 1);
     case OP_APPENDS: return add_items(m, FT_PICKLE_TUPLE, 0);
     case OP_EMPTY_DICT: return push_new(m, FT_PICKLE_DICT, 0);
@@ -381,13 +395,8 @@ static ft_status run(machine *m, const ft_pickle_value **value) {
 
 ft_status ft_pickle_read(const unsigned char *data, size_t size, size_t *at, const char *label,
                          ft_pickle_allowed allowed, void *context, ft_arena *arena, const ft_pickle_value **value) {
-    machine m = {.data = data,
-                 .size = size,
-                 .at = *at,
-                 .label = label,
-                 .allowed = allowed,
-                 .context = context,
-                 .arena = arena};
+    machine m = {
+        .data = data, .size = size, .at = *at, .label = label, .allowed = allowed, .context = context, .arena = arena};
     *value = NULL;
     ft_status status = run(&m, value);
     *at = m.at;

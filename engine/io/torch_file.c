@@ -9,7 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGEST_PICKLE = 8 << 20, LONGEST_KEY = 256, LONGEST_ROOT = 512, LONGEST_TENSOR_NAME = 4096, MOST_DIMENSIONS = 8 };
+enum {
+    LARGEST_PICKLE = 8 << 20,
+    LONGEST_KEY = 256,
+    LONGEST_ROOT = 512,
+    LONGEST_TENSOR_NAME = 4096,
+    MOST_DIMENSIONS = 8
+};
 
 // What a pickle of tensors may name. Storages give the type of their elements.
 static const struct {
@@ -52,7 +58,7 @@ struct ft_torch_file {
     size_t root_length;
     legacy_storage *storages;
     size_t storage_count; // by key
-    ft_safetensor *list; // by name
+    ft_safetensor *list;  // by name
     int count;
     ft_arena arena;
 };
@@ -105,7 +111,8 @@ static ft_status read_storage(const ft_torch_file *f, const ft_pickle_value *v, 
     out->type = name_index(d->items[1]->text);
     out->elements = d->items[4]->number;
     if (out->type < 0 || names[out->type].bytes == 0) return fail_at(f, v, tensor, "its data are of no known type");
-    if (out->elements < 0 || out->elements > INT64_MAX / 16) return fail_at(f, v, tensor, "its data have an impossible size");
+    if (out->elements < 0 || out->elements > INT64_MAX / 16)
+        return fail_at(f, v, tensor, "its data have an impossible size");
     const ft_pickle_value *key = d->items[2];
     if (key->length > LONGEST_KEY) return fail_at(f, v, tensor, "the name of its data is too long");
     size_t bytes = (size_t)out->elements * names[out->type].bytes, have;
@@ -114,10 +121,12 @@ static ft_status read_storage(const ft_torch_file *f, const ft_pickle_value *v, 
         if (s == NULL) return fail_at(f, v, tensor, "its data are not in the file");
         out->data = s->data;
         have = (size_t)s->elements * s->bytes;
-        if (s->bytes != names[out->type].bytes) return fail_at(f, v, tensor, "its data are of another type than another tensor says");
+        if (s->bytes != names[out->type].bytes)
+            return fail_at(f, v, tensor, "its data are of another type than another tensor says");
     } else {
         char name[LONGEST_ROOT + LONGEST_KEY + 16];
-        int length = snprintf(name, sizeof name, "%.*s/data/%.*s", (int)f->root_length, f->root, (int)key->length, key->text);
+        int length =
+            snprintf(name, sizeof name, "%.*s/data/%.*s", (int)f->root_length, f->root, (int)key->length, key->text);
         FT_TRY(ft_zip_find(&f->zip, name, (size_t)length, &out->data, &have));
         if (out->data == NULL) return fail_at(f, v, tensor, "its data are not in the archive");
     }
@@ -145,7 +154,8 @@ static ft_status place_view(const ft_torch_file *f, const ft_pickle_value *v, co
     for (int i = t->rank - 1; i >= 0 && fits; i--) {
         fits = t->shape[i] >= 0 && strides[i] >= 0 && !__builtin_mul_overflow(elements, t->shape[i], &elements);
         if (!fits || empty) continue;
-        fits = !__builtin_mul_overflow(t->shape[i] - 1, strides[i], &reach) && !__builtin_add_overflow(last, reach, &last);
+        fits =
+            !__builtin_mul_overflow(t->shape[i] - 1, strides[i], &reach) && !__builtin_add_overflow(last, reach, &last);
         if (t->shape[i] != 1 && strides[i] != dense) is_dense = false;
         if (fits) fits = !__builtin_mul_overflow(dense, t->shape[i], &dense);
     }
@@ -259,7 +269,8 @@ static ft_status read_archive(ft_torch_file *f) {
     f->label = ft_arena_format(&f->arena, "%s: data.pkl", f->path);
     if (f->label == NULL) return FT_NO_MEMORY;
     if (size > LARGEST_PICKLE)
-        return ft_fail(FT_INVALID, f->label, "%zu bytes are too many for a list of tensors (at most %d)", size, LARGEST_PICKLE);
+        return ft_fail(FT_INVALID, f->label, "%zu bytes are too many for a list of tensors (at most %d)", size,
+                       LARGEST_PICKLE);
     const ft_pickle_value *top;
     FT_TRY(ft_pickle_read(pickle, size, &at, f->label, allowed, NULL, &f->arena, &top));
     return read_dictionary(f, top);
@@ -267,8 +278,8 @@ static ft_status read_archive(ft_torch_file *f) {
 
 // ---- files from before the archive ----------------------------------------------------------------------------------
 
-// Pickles one behind the other: a magic number, the protocol 1001, facts about the machine, the dictionary, the names of
-// the storages. Then the storages in the order of these names, each behind the count of its elements (64 bits).
+// Pickles one behind the other: a magic number, the protocol 1001, facts about the machine, the dictionary, the names
+// of the storages. Then the storages in the order of these names, each behind the count of its elements (64 bits).
 static const unsigned char magic[] = {0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
 enum { LEGACY_PROTOCOL = 1001 };
 
@@ -385,7 +396,8 @@ ft_status ft_torch_open(const char *path, ft_torch_file **file) {
     ft_status status = FT_NO_MEMORY;
     ft_torch_file *f = ft_calloc(1, sizeof *f, path);
     if (f == NULL) return FT_NO_MEMORY;
-    if ((f->path = ft_arena_strdup(&f->arena, path)) != NULL) status = ft_map_file(path, (const void **)&f->data, &f->size);
+    if ((f->path = ft_arena_strdup(&f->arena, path)) != NULL)
+        status = ft_map_file(path, (const void **)&f->data, &f->size);
     if (status == FT_OK) status = read_file(f);
     if (status == FT_OK)
         *file = f;

@@ -11,7 +11,7 @@
 enum { MOST_FILES = 4096 };
 
 typedef struct weights_file {
-    const char *name, *path; // name: as the index has it
+    const char *name, *path;     // name: as the index has it
     ft_safetensors *safetensors; // one of the two
     ft_torch_file *torch;
 } weights_file;
@@ -107,7 +107,8 @@ static ft_status read_map(ft_weights *w, const char *directory, const json_t *ma
         FT_TRY(shard(w, directory, json_string_value(value), torch, &e->file));
         e->tensor = file_find(&w->files[e->file], name);
         if (e->tensor == NULL)
-            return ft_fail(FT_INVALID, w->files[e->file].path, "tensor %.200s is missing, which the index places here", name);
+            return ft_fail(FT_INVALID, w->files[e->file].path, "tensor %.200s is missing, which the index places here",
+                           name);
         w->count++;
     }
     return FT_OK;
@@ -137,8 +138,10 @@ bool ft_weights_exist(const char *directory) {
 }
 
 static ft_status no_weights(ft_weights *w, const char *directory) {
-    static const char *const others[] = {"tf_model.h5", "flax_model.msgpack", "model.ckpt.index", "rust_model.ot", "model.onnx"};
-    ft_fail(FT_INVALID, directory, "no weights: neither %s nor %s is there, and no index of several files", forms[0].name, forms[2].name);
+    static const char *const others[] = {"tf_model.h5", "flax_model.msgpack", "model.ckpt.index", "rust_model.ot",
+                                         "model.onnx"};
+    ft_fail(FT_INVALID, directory, "no weights: neither %s nor %s is there, and no index of several files",
+            forms[0].name, forms[2].name);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         const char *path = ft_path_join(&w->arena, directory, others[i]);
         if (path == NULL) return FT_NO_MEMORY;
@@ -194,8 +197,8 @@ const char *ft_weights_path(const ft_weights *weights, int index) {
 
 int ft_weights_find(const ft_weights *weights, const char *name) {
     const ft_safetensor wanted = {.name = name};
-    const weights_entry key = {.tensor = &wanted}, *found =
-        bsearch(&key, weights->entries, (size_t)weights->count, sizeof key, compare);
+    const weights_entry key = {.tensor = &wanted},
+                        *found = bsearch(&key, weights->entries, (size_t)weights->count, sizeof key, compare);
     return found != NULL ? (int)(found - weights->entries) : -1;
 }
 

@@ -5,8 +5,8 @@
 //     pytorch_model.bin                     what torch.save wrote (torch_file.h)
 //     pytorch_model.bin.index.json          the same in several files
 //
-// The first of these that is there is taken, in the order of transformers. All files are mapped, so opening costs no memory
-// in the size of the weights. Everything wrong is FT_INVALID with the file.
+// The first of these that is there is taken, in the order of transformers. All files are mapped, so opening costs no
+// memory in the size of the weights. Everything wrong is FT_INVALID with the file.
 #ifndef FT_WEIGHTS_H
 #define FT_WEIGHTS_H
 

@@ -163,11 +163,11 @@ ft_status ft_zip_find(const ft_zip *z, const char *name, size_t name_length, con
         ft_hint("this is no file of torch.save: it was packed again by another program");
         return FT_INVALID;
     }
-    if (z->directory < LOCAL_BYTES || e->header > z->directory - LOCAL_BYTES ||
-        number(z->data + e->header, 4) != LOCAL)
+    if (z->directory < LOCAL_BYTES || e->header > z->directory - LOCAL_BYTES || number(z->data + e->header, 4) != LOCAL)
         return fail_at(z, e->record, "the entry points at no data");
     const unsigned char *p = z->data + e->header;
-    size_t start = (size_t)e->header + LOCAL_BYTES, names = (size_t)number(p + 26, 2), extra = (size_t)number(p + 28, 2);
+    size_t start = (size_t)e->header + LOCAL_BYTES, names = (size_t)number(p + 26, 2),
+           extra = (size_t)number(p + 28, 2);
     if (names + extra > z->directory - start || e->size > z->directory - start - names - extra)
         return fail_at(z, e->header, "the entry reaches beyond the data of the archive");
     *data = z->data + start + names + extra;

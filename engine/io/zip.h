@@ -1,12 +1,12 @@
-// zip.h - entries of a ZIP archive that lies in memory (mapped), for archives whose entries are stored and not compressed:
-// PyTorch writes its checkpoints so, in order that they can be mapped. Reading an entry copies nothing.
+// zip.h - entries of a ZIP archive that lies in memory (mapped), for archives whose entries are stored and not
+// compressed: PyTorch writes its checkpoints so, in order that they can be mapped. Reading an entry copies nothing.
 //
 // Format: PKWARE's APPNOTE.TXT: the end record, its 64-bit form, the central directory, and before each entry its local
-// header. Sizes are those of the central directory (the local ones are 0 where a data descriptor follows). No checksums are
-// computed: that would read every weight twice.
+// header. Sizes are those of the central directory (the local ones are 0 where a data descriptor follows). No checksums
+// are computed: that would read every weight twice.
 //
-// Nothing in the archive is believed: every record and every entry's data must lie in it. Wrong content is FT_INVALID, with
-// the file and the byte where the record stands.
+// Nothing in the archive is believed: every record and every entry's data must lie in it. Wrong content is FT_INVALID,
+// with the file and the byte where the record stands.
 #ifndef FT_ZIP_H
 #define FT_ZIP_H
 
@@ -39,6 +39,7 @@ bool ft_zip_is(const void *data, size_t size); // begins as an archive does
 // `data` and `path` (for errors) must outlive the result; the list lives in `arena`.
 ft_status ft_zip_read(const void *data, size_t size, const char *path, ft_arena *arena, ft_zip *zip);
 // The data of the entry called `name`: NULL in *data when there is none. Compressed and encrypted ones are refused.
-ft_status ft_zip_find(const ft_zip *zip, const char *name, size_t name_length, const unsigned char **data, size_t *size);
+ft_status ft_zip_find(const ft_zip *zip, const char *name, size_t name_length, const unsigned char **data,
+                      size_t *size);
 
 #endif

@@ -71,29 +71,51 @@ static void test_groups(void **state) {
     READ("(K\x01K\x02K\x03t."), assert_int_equal(value->count, 3);
     assert_true(value->kind == FT_PICKLE_TUPLE && value->items[2]->number == 3);
     READ("K\x01K\x02\x86."), assert_true(value->count == 2 && value->items[0]->number == 1);
-    READ("]K\x01" "a(K\x02K\x03K\x04K\x05K\x06" "e."), assert_int_equal(value->count, 6);
+    READ("]K\x01"
+         "a(K\x02K\x03K\x04K\x05K\x06"
+         "e."),
+        assert_int_equal(value->count, 6);
     for (int i = 0; i < 6; i++)
         assert_int_equal(value->items[i]->number, i + 1);
-    READ("}X\x01\x00\x00\x00" "aK\x07s."), assert_true(value->kind == FT_PICKLE_DICT && value->count == 2);
+    READ("}X\x01\x00\x00\x00"
+         "aK\x07s."),
+        assert_true(value->kind == FT_PICKLE_DICT && value->count == 2);
     assert_true(value->items[0]->length == 1 && value->items[1]->number == 7);
-    READ("(K\x01K\x02" "d."), assert_true(value->kind == FT_PICKLE_DICT && value->count == 2);
-    READ("ccollections\nOrderedDict\n)R(K\x01K\x02u}b."), assert_true(value->kind == FT_PICKLE_DICT && value->count == 2);
+    READ("(K\x01K\x02"
+         "d."),
+        assert_true(value->kind == FT_PICKLE_DICT && value->count == 2);
+    READ("ccollections\nOrderedDict\n)R(K\x01K\x02u}b."),
+        assert_true(value->kind == FT_PICKLE_DICT && value->count == 2);
     READ("K\x05q\x03K\x06h\x03\x86."), assert_true(value->items[1]->number == 5);
     READ("K\x05\x94K\x06\x94h\x01\x86\x94."), assert_true(value->items[1]->number == 6);
-    READ("K\x05r\x00\x01\x00\x00" "0j\x00\x01\x00\x00."), number(5);
-    READ("K\x01" "2\x86."), assert_ptr_equal(value->items[0], value->items[1]);
-    READ("K\x01(K\x02K\x03" "1."), number(1);
-    READ("]q\x00h\x00" "a."), assert_ptr_equal(value->items[0], value); // a list in itself
+    READ("K\x05r\x00\x01\x00\x00"
+         "0j\x00\x01\x00\x00."),
+        number(5);
+    READ("K\x01"
+         "2\x86."),
+        assert_ptr_equal(value->items[0], value->items[1]);
+    READ("K\x01(K\x02K\x03"
+         "1."),
+        number(1);
+    READ("]q\x00h\x00"
+         "a."),
+        assert_ptr_equal(value->items[0], value); // a list in itself
 }
 
 static void test_calls(void **state) {
     READ("cm\nf\nK\x01\x85R."), assert_int_equal(value->kind, FT_PICKLE_CALL);
     assert_string_equal(value->items[0]->text, "m.f");
     assert_int_equal(value->items[1]->items[0]->number, 1);
-    READ("\x8c\x01m\x8c\x01" "f\x93."), assert_string_equal(value->text, "m.f");
+    READ("\x8c\x01m\x8c\x01"
+         "f\x93."),
+        assert_string_equal(value->text, "m.f");
     READ("K\x09Q."), assert_true(value->kind == FT_PICKLE_OUTSIDE && value->items[0]->number == 9);
-    REFUSED("cposix\nsystem\n(X\x02\x00\x00\x00lstR.", "asks for posix.system, which a list of tensors does not need; nothing was run", 0);
-    REFUSED("\x80\x04\x8c\x08" "builtins\x8c\x04" "eval\x93.", "builtins.eval", 18);
+    REFUSED("cposix\nsystem\n(X\x02\x00\x00\x00lstR.",
+            "asks for posix.system, which a list of tensors does not need; nothing was run", 0);
+    REFUSED("\x80\x04\x8c\x08"
+            "builtins\x8c\x04"
+            "eval\x93.",
+            "builtins.eval", 18);
     REFUSED("K\x01)R.", "calls something that is no function", 3);
     REFUSED("cm\nf\nK\x01R.", "calls something that is no function", 7);
     REFUSED("cm\nf", "inside of a name", 0);
@@ -108,8 +130,12 @@ static void test_damage(void **state) {
     REFUSED(".", "needs a value", 0);
     REFUSED("(.", "needs a value", 1);
     REFUSED("J\x01", "inside of an instruction", 0);
-    REFUSED("X\xFF\xFF\xFF\xFF" "a.", "longer than the pickle", 0);
-    REFUSED("\x8d\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF" "a.", "longer than the pickle", 0);
+    REFUSED("X\xFF\xFF\xFF\xFF"
+            "a.",
+            "longer than the pickle", 0);
+    REFUSED("\x8d\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"
+            "a.",
+            "longer than the pickle", 0);
     REFUSED("K\x01t.", "needs a mark", 2);
     REFUSED("K\x01\x86.", "more values than there are", 2);
     REFUSED("K\x01(\x85.", "more values than there are", 3);
@@ -118,10 +144,14 @@ static void test_damage(void **state) {
     REFUSED("q\x00.", "no value to remember", 0);
     REFUSED("2.", "no value to repeat", 0);
     REFUSED("K\x01r\xFF\xFF\xFF\xFF.", "remembers too many", 2);
-    REFUSED("K\x01K\x01" "a.", "no list or dictionary", 4);
+    REFUSED("K\x01K\x01"
+            "a.",
+            "no list or dictionary", 4);
     REFUSED("]K\x01K\x02s.", "no list or dictionary", 5);
     REFUSED("}(K\x01u.", "a key without a value", 4);
-    REFUSED("(K\x01" "d.", "a key without a value", 3);
+    REFUSED("(K\x01"
+            "d.",
+            "a key without a value", 3);
     REFUSED("\x80\x06N.", "later than 5", 0);
     REFUSED("Nb.", "attributes of nothing", 1);
 }

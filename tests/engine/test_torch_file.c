@@ -1,4 +1,5 @@
-// pytorch_model.bin: what torch.save wrote reads back, to the bit; damaged and hostile files are refused with their place.
+// pytorch_model.bin: what torch.save wrote reads back, to the bit; damaged and hostile files are refused with their
+// place.
 #include "engine/io/files.h"
 #include "engine/io/torch_file.h"
 #include "torch_archive.h"
@@ -122,7 +123,9 @@ static void in_archive(const void *pickle, size_t size) {
 }
 
 // The pickle of {"w": tensor}; the numbers are opcodes of one value each.
-#define STORAGE(type, key, elements) "(X\x07\x00\x00\x00storagectorch\n" type "\nX\x01\x00\x00\x00" key "X\x03\x00\x00\x00" "cpu" elements "tQ"
+#define STORAGE(type, key, elements)                                                                                   \
+    "(X\x07\x00\x00\x00storagectorch\n" type "\nX\x01\x00\x00\x00" key "X\x03\x00\x00\x00"                             \
+    "cpu" elements "tQ"
 #define TENSOR(storage, first, shape, strides)                                                                         \
     "\x80\x02}X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v2\n(" storage first shape strides "\x89}tRs."
 #define FOUR STORAGE("FloatStorage", "0", "K\x04")
@@ -155,17 +158,25 @@ static void test_hostile_tensors(void **state) {
     REFUSED(TENSOR(FOUR, "K\x00", "\x8a\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x7F\x85", "K\x00\x85"), OUTSIDE);
     REFUSED(TENSOR(FOUR, "K\x00", "K\x02\x85", "K\x02K\x01\x86"), "in a way that is not PyTorch's");
     REFUSED(TENSOR(FOUR, "N", "K\x02\x85", "K\x01\x85"), "in a way that is not PyTorch's");
-    REFUSED(TENSOR(FOUR, "K\x00", "(K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01t", "(K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01t"),
+    REFUSED(TENSOR(FOUR, "K\x00", "(K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01t",
+                   "(K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01t"),
             "more than 8 dimensions");
-    REFUSED(TENSOR(STORAGE("FloatStorage", "0", "K\x03"), "K\x00", "K\x01\x85", "K\x01\x85"), "another size than the pickle says");
-    REFUSED(TENSOR(STORAGE("FloatStorage", "0", "J\xFF\xFF\xFF\xFF"), "K\x00", "K\x01\x85", "K\x01\x85"), "impossible size");
-    REFUSED(TENSOR(STORAGE("FloatStorage", "0", "\x8a\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x7F"), "K\x00", "K\x01\x85", "K\x01\x85"),
+    REFUSED(TENSOR(STORAGE("FloatStorage", "0", "K\x03"), "K\x00", "K\x01\x85", "K\x01\x85"),
+            "another size than the pickle says");
+    REFUSED(TENSOR(STORAGE("FloatStorage", "0", "J\xFF\xFF\xFF\xFF"), "K\x00", "K\x01\x85", "K\x01\x85"),
+            "impossible size");
+    REFUSED(TENSOR(STORAGE("FloatStorage", "0", "\x8a\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x7F"), "K\x00", "K\x01\x85",
+                   "K\x01\x85"),
             "impossible size");
     REFUSED(TENSOR(STORAGE("FloatStorage", "7", "K\x04"), "K\x00", "K\x01\x85", "K\x01\x85"), "not in the archive");
     REFUSED(TENSOR(STORAGE("Storage", "0", "K\x04"), "K\x00", "K\x01\x85", "K\x01\x85"), "asks for torch.Storage");
     REFUSED(TENSOR("K\x01", "K\x00", "K\x01\x85", "K\x01\x85"), "described in a way that is not PyTorch's");
-    REFUSED("\x80\x02]N" "a.", "no dictionary of tensors");
-    REFUSED("\x80\x02}X\x05\x00\x00\x00modelN" "s.", "holds no tensors");
+    REFUSED("\x80\x02]N"
+            "a.",
+            "no dictionary of tensors");
+    REFUSED("\x80\x02}X\x05\x00\x00\x00modelN"
+            "s.",
+            "holds no tensors");
     REFUSED("\x80\x02}K\x01Ns.", "name of a tensor is no text");
     REFUSED("\x80\x02}X\x02\x00\x00\x00w\0Ns.", "holds a NUL");
     REFUSED("\x80\x02}X\x01\x00\x00\x00wctorch._utils\n_rebuild_parameter\n)Rs.", "a parameter without a tensor");
@@ -176,7 +187,8 @@ static void test_hostile_archives(void **state) {
     static const char pickle[] = TENSOR(FOUR, "K\x00", "K\x01\x85", "K\x01\x85");
     static const char sixteen[16];
 #define PICKLE "a/data.pkl", pickle, sizeof pickle - 1
-    const archive_entry no_pickle[] = {{"a/data/0", sixteen, 16, 0, 0}}, bare[] = {{"data.pkl", pickle, sizeof pickle - 1, 0, 0}},
+    const archive_entry no_pickle[] = {{"a/data/0", sixteen, 16, 0, 0}},
+                        bare[] = {{"data.pkl", pickle, sizeof pickle - 1, 0, 0}},
                         packed[] = {{PICKLE, 8, 0}, {"a/data/0", sixteen, 16, 0, 0}},
                         secret[] = {{PICKLE, 0, 1}, {"a/data/0", sixteen, 16, 0, 0}},
                         twice[] = {{PICKLE, 0, 0}, {"a/data/0", sixteen, 16, 0, 0}, {"a/data/0", sixteen, 16, 0, 0}},
@@ -211,8 +223,8 @@ static ft_status try_file(const char *file) {
     return FT_OK;
 }
 
-// Every prefix of a file is refused. Every byte of it changed in several ways: read or refused, never a crash, and what is
-// read lies in the file (the sanitizers look). In memory: a disk would take seconds.
+// Every prefix of a file is refused. Every byte of it changed in several ways: read or refused, never a crash, and what
+// is read lies in the file (the sanitizers look). In memory: a disk would take seconds.
 static void damage(const char *name) {
     char *data, shown[64];
     size_t size;

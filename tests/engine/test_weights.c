@@ -87,7 +87,8 @@ static void test_forms(void **state) {
 
     put("a.bin", TORCH "plain.bin");
     put("b.bin", TORCH "legacy.bin");
-    text("pytorch_model.bin.index.json", "{\"weight_map\": {\"weight\": \"a.bin\", \"cut\": \"b.bin\", \"f16\": \"b.bin\", \"bias\": \"a.bin\"}}");
+    text("pytorch_model.bin.index.json",
+         "{\"weight_map\": {\"weight\": \"a.bin\", \"cut\": \"b.bin\", \"f16\": \"b.bin\", \"bias\": \"a.bin\"}}");
     assert_true(ft_weights_exist(directory));
     ft_weights *w = opened(4, "pytorch_model.bin.index.json");
     check(w, "weight", "a.bin"), check(w, "bias", "a.bin"), check(w, "cut", "b.bin"), check(w, "f16", "b.bin");
@@ -126,7 +127,8 @@ static void test_hostile_indexes(void **state) {
         {"{\"weight_map\": {\"row\": \"..\"}}", "not the name of a file beside the index", INDEX},
         {"{\"weight_map\": {\"row\": \"two.safetensors\"}}", "", "two.safetensors"},
         {"{\"weight_map\": {\"row\": \"a.bin\"}}", "not a safetensors file", "a.bin"},
-        {"{\"weight_map\": {\"now\": \"one.safetensors\"}}", "tensor now is missing, which the index places here", "one.safetensors"},
+        {"{\"weight_map\": {\"now\": \"one.safetensors\"}}", "tensor now is missing, which the index places here",
+         "one.safetensors"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         text(INDEX, wrong[i].index);

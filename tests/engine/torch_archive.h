@@ -1,5 +1,5 @@
-// torch_archive.h - writes a ZIP archive as torch.save does (stored entries, here without the 64-bit records), so that a
-// test can put any pickle into it.
+// torch_archive.h - writes a ZIP archive as torch.save does (stored entries, here without the 64-bit records), so that
+// a test can put any pickle into it.
 #ifndef TORCH_ARCHIVE_H
 #define TORCH_ARCHIVE_H
 
@@ -27,8 +27,10 @@ static inline void write_archive(const char *path, const archive_entry *entries,
     for (int i = 0; i < count; i++) {
         const archive_entry *e = &entries[i];
         at[i] = ftell(out);
-        little(out, 0x04034b50, 4), little(out, 20, 2), little(out, (uint64_t)e->flags, 2), little(out, (uint64_t)e->method, 2);
-        little(out, 0, 8), little(out, e->size, 4), little(out, e->size, 4), little(out, strlen(e->name), 2), little(out, 0, 2);
+        little(out, 0x04034b50, 4), little(out, 20, 2), little(out, (uint64_t)e->flags, 2),
+            little(out, (uint64_t)e->method, 2);
+        little(out, 0, 8), little(out, e->size, 4), little(out, e->size, 4), little(out, strlen(e->name), 2),
+            little(out, 0, 2);
         fputs(e->name, out);
         fwrite(e->data, 1, e->size, out);
     }

@@ -10,7 +10,9 @@ static void check(bool holds) {
     if (!holds) abort();
 }
 
-static bool allowed(void *context, const char *name) { return strncmp(name, "torch.", 6) == 0 || strncmp(name, "coll", 4) == 0; }
+static bool allowed(void *context, const char *name) {
+    return strncmp(name, "torch.", 6) == 0 || strncmp(name, "coll", 4) == 0;
+}
 
 static uint64_t walk(const ft_pickle_value *v, int depth) { // of values that may hold themselves
     uint64_t sum = (uint64_t)v->number;

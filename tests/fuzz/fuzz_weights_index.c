@@ -1,4 +1,5 @@
-// Any bytes as model.safetensors.index.json beside one small file: tensors of that file, or a refusal; never another file.
+// Any bytes as model.safetensors.index.json beside one small file: tensors of that file, or a refusal; never another
+// file.
 #include "engine/io/files.h"
 #include "engine/io/weights.h"
 
