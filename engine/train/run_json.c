@@ -93,11 +93,11 @@ static json_t *metrics_json(const ft_trainer *t, bool *failed) {
 }
 
 static json_t *resolved_json(const ft_trainer *t) {
-    return json_pack("{s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:s}", "micro_batch_tokens", (json_int_t)t->plan.capacity.tokens,
+    return json_pack("{s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:s, s:o}", "micro_batch_tokens", (json_int_t)t->plan.capacity.tokens,
                      "micro_batch", (json_int_t)t->plan.capacity.sequences, "longest", (json_int_t)t->plan.capacity.longest, "max_length",
                      t->max_length, "gradient_checkpointing", (json_int_t)t->model.checkpoint_every, "total_steps",
                      (json_int_t)t->plan.total_steps, "warmup_steps", (json_int_t)t->plan.warmup_steps, "threads",
-                     (json_int_t)t->device->target.threads, "tokenizer", ft_tokenizer_digest(t->tokenizer));
+                     (json_int_t)t->device->target.threads, "tokenizer", ft_tokenizer_digest(t->tokenizer), "model_directory", ft_json_text(t->model_dir));
 }
 
 ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {

@@ -101,10 +101,12 @@ short="$here/follow.ini train.max_steps=1 eval.strategy=no data.validation="
 requests
 # shellcheck disable=SC2086
 expect 0 "$FTENGINE" train $short model.path=org/small output.dir=by_name
+says "/org/small: from the cache"
 # shellcheck disable=SC2086
 expect 0 "$FTENGINE" train $short output.dir=by_path
 # shellcheck disable=SC2086
 expect 0 "$FTENGINE" train $short model.path=org/sharded@main output.dir=by_shards
+[ "$(json by_name/run.json 'd["resolved"]["model_directory"]')" = "$small/snapshots/$(cat "$small/refs/main")" ] || fail "run.json does not say which snapshot"
 cmp by_name/model/model.safetensors by_path/model/model.safetensors || fail "the model of the cache is another one"
 cmp by_shards/model/model.safetensors by_path/model/model.safetensors || fail "the model in three files is another one"
 expect 0 "$FTENGINE" train by_name/config.ini output.dir=again
@@ -314,6 +316,21 @@ PY
     says "in the cache already"
     requests
     grep -q resolve log && fail "ftengine fetched again what huggingface_hub had fetched"
+    # Whoever fetches a file holds the same lock: we wait for it.
+    fresh
+    mkdir -p "home/hub/.locks/models--org--small"
+    "$python" - "home/hub/.locks/models--org--small/$weights.lock" <<'PY' &
+import sys, time, filelock
+with filelock.FileLock(sys.argv[1]):
+    open("held", "w").close()
+    time.sleep(2)
+    open("released", "w").close()
+PY
+    for _ in $(seq 200); do [ -e held ] && break; sleep 0.05; done
+    pull org/small
+    says "another program is fetching it"
+    [ -e released ] || fail "the lock of another program was not waited for"
+    wait $!
 else
     echo "skipped: no Python with huggingface_hub ($python)"
 fi
