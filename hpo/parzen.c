@@ -345,8 +345,8 @@ double ft_parzen_log_sum(const double *terms, int count) {
     for (int i = 0; i < count; i++)
         most = terms[i] > most ? terms[i] : most;
     if (most == -INFINITY) return -INFINITY;
-    for (int i = 0; i < count; i++)
-        if (terms[i] >= most - FT_PARZEN_CUT) sums[i % FT_PARZEN_SUMS] += ft_parzen_exp(terms[i] - most);
+    for (int i = 0, kept = 0; i < count; i++)
+        if (terms[i] >= most - FT_PARZEN_CUT) sums[kept++ % FT_PARZEN_SUMS] += ft_parzen_exp(terms[i] - most);
     return ft_parzen_log_of_sums(sums, most);
 }
 

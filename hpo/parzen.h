@@ -126,8 +126,8 @@ static inline double ft_parzen_exp(double x) {
     return p * power.number;
 }
 
-// log sum exp of terms[0..count), see 3. Summand i is added to sum i mod 8, in order; then the sums in pairs. What is
-// left out adds nothing, so the fast density may skip it without changing a bit.
+// log sum exp of terms[0..count), see 3. The i-th of the summands that are not left out is added to sum i mod 8, in
+// order; then the sums in pairs. So the fast density may drop what is left out before it computes a single exponential.
 enum { FT_PARZEN_SUMS = 8 };
 double ft_parzen_log_sum(const double *terms, int count);
 static inline double ft_parzen_log_of_sums(const double sums[FT_PARZEN_SUMS], double most) {

@@ -9,6 +9,9 @@
 
 #include "hpo/parzen_fast.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 
@@ -275,10 +278,35 @@ INLINE void keep_larger(eight *largest, const double *terms) {
     *largest = (eight)((larger & (eight_bits)t) | (~larger & (eight_bits)*largest));
 }
 
-// ft_parzen_log_sum of whole blocks.
-INLINE double log_sum_body(const double *terms, int blocks) {
-    eight largest[2], sums = {0};
-    double most = -INFINITY, sum[FT_PARZEN_SUMS];
+// Moves the terms that reach the limit to the front, in order, and returns how many there are.
+INLINE int keep_one_by_one(double *terms, int count, double limit) {
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        double t = terms[i];
+        terms[kept] = t;
+        kept += t >= limit;
+    }
+    return kept;
+}
+
+#if defined(__x86_64__)
+// Eight at a time: what is stored never goes beyond what has been read.
+__attribute__((always_inline, target("avx512f"))) static inline int keep_avx512(double *terms, int count, double limit) {
+    int kept = 0;
+    for (int i = 0; i < count; i += FT_PARZEN_SUMS) {
+        __m512d t = _mm512_loadu_pd(terms + i);
+        __mmask8 reach = _mm512_cmp_pd_mask(t, _mm512_set1_pd(limit), _CMP_GE_OQ);
+        _mm512_storeu_pd(terms + kept, _mm512_maskz_compress_pd(reach, t));
+        kept += __builtin_popcount(reach);
+    }
+    return kept;
+}
+#endif
+
+// ft_parzen_log_sum of whole blocks, which it uses up.
+INLINE double largest_body(const double *terms, int blocks) {
+    eight largest[2];
+    double most = -INFINITY;
     for (int i = 0; i < FT_PARZEN_SUMS; i++)
         largest[0][i] = largest[1][i] = -INFINITY;
     for (int j = 0; j < blocks; j++) {
@@ -289,21 +317,25 @@ INLINE double log_sum_body(const double *terms, int blocks) {
         most = largest[0][i] > most ? largest[0][i] : most;
         most = largest[1][i] > most ? largest[1][i] : most;
     }
-    if (most == -INFINITY) return -INFINITY;
-    double limit = most - FT_PARZEN_CUT;
-    for (int j = 0; j < blocks; j++) {
-        const double *restrict t = terms + j * BLOCK;
-        double part[BLOCK];
-        for (int e = 0; e < BLOCK; e++) {
-            double y = ft_parzen_exp(t[e] >= limit ? t[e] - most : 0);
-            part[e] = t[e] >= limit ? y : 0;
-        }
-        eight first, second;
-        memcpy(&first, part, sizeof first);
-        memcpy(&second, part + FT_PARZEN_SUMS, sizeof second);
-        sums = (sums + first) + second;
+    return most;
+}
+
+INLINE double sum_body(const double *terms, int kept, double most) {
+    eight sums = {0};
+    double sum[FT_PARZEN_SUMS];
+    int i = 0;
+    for (; i + FT_PARZEN_SUMS <= kept; i += FT_PARZEN_SUMS) {
+        const double *restrict t = terms + i;
+        double part[FT_PARZEN_SUMS];
+        for (int e = 0; e < FT_PARZEN_SUMS; e++)
+            part[e] = ft_parzen_exp(t[e] - most);
+        eight more;
+        memcpy(&more, part, sizeof more);
+        sums += more;
     }
     memcpy(sum, &sums, sizeof sum);
+    for (int e = 0; i + e < kept; e++)
+        sum[e] += ft_parzen_exp(terms[i + e] - most);
     return ft_parzen_log_of_sums(sum, most);
 }
 
@@ -316,10 +348,10 @@ typedef struct lanes {
                        double *restrict terms);
     void (*choice)(const ft_parzen_dimension *d, int first, double index, double *restrict terms);
     bool (*mass)(const ft_parzen_dimension *d, int first, const double *mass, double *restrict terms);
-    double (*log_sum)(const double *terms, int blocks);
+    double (*log_sum)(double *terms, int blocks); // uses them up
 } lanes;
 
-#define LANES(name, target)                                                                                            \
+#define LANES(name, target, keep)                                                                                      \
     target static void filter_##name(const filter_dimension *f, int dimensions, const float *constant, int n,          \
                                      float *bound, float *largest) {                                                   \
         filter_body(f, dimensions, constant, n, bound, largest);                                                       \
@@ -339,17 +371,21 @@ typedef struct lanes {
                                    double *restrict terms) {                                                           \
         return mass_body(d, first, mass, terms);                                                                       \
     }                                                                                                                  \
-    target static double log_sum_##name(const double *terms, int blocks) { return log_sum_body(terms, blocks); }       \
+    target static double log_sum_##name(double *terms, int blocks) {                                                   \
+        double most = largest_body(terms, blocks);                                                                     \
+        if (most == -INFINITY) return -INFINITY;                                                                       \
+        return sum_body(terms, keep(terms, blocks * BLOCK, most - FT_PARZEN_CUT), most);                               \
+    }                                                                                                                  \
     static const lanes lanes_##name = {filter_##name, begin_##name, continuous_##name,                                 \
                                        choice_##name, mass_##name,  log_sum_##name};
 
-LANES(portable, )
+LANES(portable, , keep_one_by_one)
 #if defined(__x86_64__)
-LANES(avx2, __attribute__((target("avx2"))))
+LANES(avx2, __attribute__((target("avx2"))), keep_one_by_one)
 #if defined(__clang__) // which takes the full width by itself
-LANES(avx512, __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw"))))
+LANES(avx512, __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw"))), keep_avx512)
 #else
-LANES(avx512, __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,prefer-vector-width=512"))))
+LANES(avx512, __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,prefer-vector-width=512"))), keep_avx512)
 #endif
 #endif
 
