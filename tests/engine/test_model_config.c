@@ -199,6 +199,24 @@ static void test_families(void **state) { // defaults, keys and the rules of pos
                    "\"sinusoidal_pos_embds\" must be false: positions are learned");
 }
 
+// What no family computes, whichever it is.
+static void test_refused_by_all(void **state) {
+    static const struct {
+        const char *keys, *message;
+    } cases[] = {
+        {"\"position_embedding_type\": \"relative_key\"", "\"position_embedding_type\" must be \"absolute\", \"relative_key\" is not supported"},
+        {"\"position_embedding_type\": \"relative_key_query\"",
+         "\"position_embedding_type\" must be \"absolute\", \"relative_key_query\" is not supported"},
+        {"\"is_decoder\": true", "\"is_decoder\" must be false: only encoders are supported"},
+    };
+    for (int i = 0; i < ft_family_count(); i++)
+        for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+            char text[256];
+            snprintf(text, sizeof text, "{\"model_type\": \"%s\", %s}", ft_family_at(i)->model_type, cases[k].keys);
+            refused_family(text, cases[k].message);
+        }
+}
+
 static void test_refused(void **state) {
     refused("\"hidden_size\": 36, \"num_attention_heads\": 5",
             "\"hidden_size\" 36 is not a multiple of \"num_attention_heads\" 5");
@@ -369,6 +387,7 @@ int main(void) {
         cmocka_unit_test(test_defaults), cmocka_unit_test(test_values),
         cmocka_unit_test(test_family),   cmocka_unit_test(test_families),
         cmocka_unit_test(test_save_in_the_keys_of_the_family), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused_by_all),
         cmocka_unit_test(test_labels),   cmocka_unit_test(test_load),
         cmocka_unit_test(test_save),     cmocka_unit_test(test_save_keeps_what_it_may),
     };
