@@ -19,6 +19,7 @@ import time
 import torch
 import transformers
 from transformers import (
+    AutoConfig,
     AutoModelForSequenceClassification,
     AutoTokenizer,
     DataCollatorWithPadding,
@@ -32,11 +33,16 @@ from common import read_tsv, label_names
 
 
 def export(arguments):
-    """Both sides start from this: transformers draws the head, and its weights reach ftengine as a file."""
+    """Both sides start from this: transformers draws the head, and its weights reach ftengine as a file. A directory
+    without weights has all of them drawn."""
     set_seed(arguments.seed)
-    model = AutoModelForSequenceClassification.from_pretrained(
-        arguments.model, num_labels=arguments.labels, dtype=torch.float32
-    )
+    if any(name.endswith((".safetensors", ".bin")) for name in os.listdir(arguments.model)):
+        model = AutoModelForSequenceClassification.from_pretrained(
+            arguments.model, num_labels=arguments.labels, dtype=torch.float32
+        )
+    else:
+        config = AutoConfig.from_pretrained(arguments.model, num_labels=arguments.labels)
+        model = AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
     model.config.problem_type = "single_label_classification"
     model.save_pretrained(arguments.output)
     for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):

@@ -98,12 +98,14 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
 }
 
 static ft_pass pass_of(ft_model *model, const ft_batch *batch, ft_capacity capacity, const ft_step_state *step) {
-    return (ft_pass){.model = model,
-                     .batch = batch,
-                     .capacity = capacity,
-                     .step = step,
-                     .pooled_position = batch->pooled_position,
-                     .one_each = batch->one_each};
+    ft_pass pass = {.model = model,
+                    .batch = batch,
+                    .capacity = capacity,
+                    .step = step,
+                    .pooled_position = batch->pooled_position,
+                    .one_each = batch->one_each};
+    ft_relative_window(&pass);
+    return pass;
 }
 
 static ft_status allocate_state(const ft_model *m, ft_arena *arena, training_state *t) {

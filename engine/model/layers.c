@@ -3,12 +3,12 @@
 #include <stdio.h>
 
 int64_t ft_pass_rows(const ft_pass *pass, ft_rows_kind kind) {
-    if (kind == FT_ROWS_RELATIVE) return pass->model->relative.rows;
+    if (kind == FT_ROWS_RELATIVE) return pass->relative.rows;
     return kind == FT_ROWS_TOKENS ? pass->batch->tokens : pass->batch->sequences;
 }
 
 int64_t ft_pass_capacity(const ft_pass *pass, ft_rows_kind kind) {
-    if (kind == FT_ROWS_RELATIVE) return pass->model->relative.rows;
+    if (kind == FT_ROWS_RELATIVE) return pass->relative.rows;
     return kind == FT_ROWS_TOKENS ? pass->capacity.tokens : pass->capacity.sequences;
 }
 
@@ -33,7 +33,8 @@ ft_dropout ft_pass_dropout(const ft_pass *pass, ft_rows_kind kind, float probabi
     const ft_batch *b = pass->batch;
     const ft_relative *relative = &pass->model->relative;
     const int32_t *slot[] = {b->token_slot, b->slot, relative->zero};
-    const int32_t *position[] = {b->token_position, pass->pooled_position, relative->row_number};
+    const int32_t *position[] = {b->token_position, pass->pooled_position,
+                                 relative->rows > 0 ? relative->row_number + pass->relative.first : NULL};
     return (ft_dropout){.probability = probability,
                         .layer = layer,
                         .site = (uint32_t)site,
@@ -218,6 +219,14 @@ static ft_disentangled_shape disentangled_shape(const ft_pass *pass, ft_rows_kin
     return (ft_disentangled_shape){.attention = attention, .reach = reach, .slots = r->slots + (r->reach - reach)};
 }
 
+// The tables as the slots count their rows: what stands in front of and behind those within reach is never touched.
+static ft_tensor whole_table(const ft_pass *pass, ft_tensor within_reach) {
+    if (within_reach.data == NULL) return within_reach;
+    within_reach.data = (char *)within_reach.data - (size_t)(pass->relative.first * within_reach.stride) * sizeof(float);
+    within_reach.rows = pass->model->relative.rows;
+    return within_reach;
+}
+
 ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_disentangled_attention_forward_args args) {
     if (args.pos_key.data == NULL && args.pos_query.data == NULL)
         return plain_forward(pass, queries,
@@ -228,6 +237,8 @@ ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int lay
                                                          .out = args.out,
                                                          .lse = args.lse});
     args.shape = disentangled_shape(pass, queries, layer);
+    args.pos_key = whole_table(pass, args.pos_key);
+    args.pos_query = whole_table(pass, args.pos_query);
     ft_disentangled_attention_forward_args largest = args;
     largest.shape.attention = largest_shape(pass, args.shape.attention);
     largest.q.rows = largest.out.rows = ft_pass_capacity(pass, queries);
@@ -250,6 +261,10 @@ ft_status ft_pass_attention_backward(ft_pass *pass, ft_rows_kind queries, int la
                                                            .dk = args.dk,
                                                            .dv = args.dv});
     args.shape = disentangled_shape(pass, queries, layer);
+    args.pos_key = whole_table(pass, args.pos_key);
+    args.pos_query = whole_table(pass, args.pos_query);
+    args.dpos_key = whole_table(pass, args.dpos_key);
+    args.dpos_query = whole_table(pass, args.dpos_query);
     ft_disentangled_attention_backward_args largest = args;
     largest.shape.attention = largest_shape(pass, args.shape.attention);
     largest.q.rows = largest.out.rows = largest.dout.rows = largest.dq.rows = largest.lse.rows = ft_pass_capacity(pass, queries);

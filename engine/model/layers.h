@@ -6,8 +6,10 @@
 #include "engine/model/model.h"
 #include "kernels/philox.h"
 
-// relative.c: the table of relative positions during one micro-batch.
+// relative.c: the table of relative positions during one micro-batch. Of its rows only [first, first + rows) are looked at,
+// those that sequences as long as the longest of the run can reach.
 typedef struct ft_relative_state {
+    int32_t first, rows;
     ft_tensor table;              // what layers project: `normed`, or the parameter itself
     ft_tensor normed, mean, rstd; // absent without a norm
     ft_tensor gradient;           // of `table`, summed over the layers from the last to the first
@@ -24,7 +26,7 @@ typedef struct ft_pass {
     ft_relative_state relative;
 } ft_pass;
 
-// Which rows a tensor has: every token, the pooled row of every sequence, or those of the table of relative positions.
+// Which rows a tensor has: every token, the pooled row of every sequence, or those of the table of relative positions within reach.
 typedef enum ft_rows_kind { FT_ROWS_TOKENS, FT_ROWS_POOLED, FT_ROWS_RELATIVE } ft_rows_kind;
 
 int64_t ft_pass_rows(const ft_pass *pass, ft_rows_kind kind);
@@ -55,7 +57,7 @@ ft_status ft_pass_activation_backward(ft_pass *pass, ft_rows_kind kind, ft_activ
 ft_status ft_pass_dropout_rows(ft_pass *pass, ft_rows_kind kind, ft_dropout dropout, ft_tensor x, ft_tensor y);
 ft_status ft_pass_gather(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y);
 ft_status ft_pass_scatter_add(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y);
-// y += x, both of the table's shape
+// y += x, rows of the table within reach
 ft_status ft_pass_add_relative(ft_pass *pass, ft_tensor x, ft_tensor y);
 // queries: which rows q and out have. q, k, v as views. Position keys and queries may both be absent.
 ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_disentangled_attention_forward_args args);
@@ -95,7 +97,8 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, bool keep, ft_
 ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_saved *saved, ft_tensor *dy, bool want_dx, ft_tensor *dx);
 void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *saved);
 
-// relative.c. begin and end: around the layers of a micro-batch; end finishes the gradients, if there are any.
+// relative.c. The rows within reach; begin and end: around the layers of a micro-batch; end finishes the gradients, if there are any.
+void ft_relative_window(ft_pass *pass);
 ft_status ft_relative_begin(ft_pass *pass);
 ft_status ft_relative_end(ft_pass *pass);
 // Made here, the caller frees them; absent where the model has no such term.

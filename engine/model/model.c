@@ -120,6 +120,7 @@ static void add_convolution(builder *b, ft_model *m, const ft_convolution_config
 static void add_relative(builder *b, ft_model *m, const ft_relative_config *r) {
     m->relative = (ft_relative){.table = -1, .gamma = -1, .beta = -1};
     if (!r->table) return;
+    m->relative.rule = r->rule;
     m->relative.rows = 2 * ft_relative_span(r->rule);
     b->trainable = m->embeddings_trained;
     snprintf(b->prefix, sizeof b->prefix, "%sencoder.", m->family->prefix);

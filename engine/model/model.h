@@ -40,6 +40,7 @@ typedef struct ft_layer_parameters {
 
 // A table of relative positions and which of its rows a distance has; rows 0: none.
 typedef struct ft_relative {
+    ft_relative_rule rule;
     int32_t rows, reach;
     int table, gamma, beta;                     // registry; gamma -1: no norm
     int32_t *slots;                             // [2*reach + 1] device, with the two below in one block

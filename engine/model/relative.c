@@ -1,5 +1,8 @@
 // relative.c - DeBERTa's table of relative positions: normalised once a micro-batch, projected once a layer, and back.
 //
+// Sequences of up to L tokens reach the rows of distances up to L - 1 only: the others are neither normalised nor projected,
+// and their gradient is zero. The longest of the run decides, as it does about scratch.
+//
 //   R = LN(table) or the table;  R_l = dropout(R);  PK = R_l Wk^T (+ bk);  PQ = R_l Wq^T + bq
 // The dropout of R_l is keyed by step and layer alone: all sequences of a step share it, however they are split.
 #include "engine/model/layers.h"
@@ -22,11 +25,25 @@ static ft_status zeros(ft_pass *pass, int layer, const char *name, ft_tensor *ou
     return device->functions->fill(device, out->data, 0, (size_t)out->rows * (size_t)out->cols * sizeof(float));
 }
 
+void ft_relative_window(ft_pass *pass) {
+    const ft_relative *r = &pass->model->relative;
+    ft_relative_state *s = &pass->relative;
+    if (r->rows == 0) return;
+    int32_t furthest = pass->capacity.longest - 1; // slots never fall with the distance
+    s->first = ft_relative_slot(r->rule, -furthest);
+    s->rows = ft_relative_slot(r->rule, furthest) - s->first + 1;
+}
+
+// The rows within reach of the parameter or its gradient.
+static ft_tensor within_reach(const ft_pass *pass, ft_tensor table) {
+    return ft_rows(table, pass->relative.first, pass->relative.rows);
+}
+
 ft_status ft_relative_begin(ft_pass *pass) {
     const ft_relative *r = &pass->model->relative;
     ft_relative_state *s = &pass->relative;
     if (r->rows == 0) return FT_OK;
-    s->table = weight(pass, r->table);
+    s->table = within_reach(pass, weight(pass, r->table));
     if (r->gamma < 0) return FT_OK;
     FT_TRY(table_of(pass, pass->model->hidden, -1, "relative positions", &s->normed));
     FT_TRY(table_of(pass, 1, -1, "relative norm mean", &s->mean));
@@ -132,14 +149,14 @@ ft_status ft_relative_end(ft_pass *pass) {
         if (r->gamma >= 0)
             FT_TRY(ft_pass_layernorm_backward(pass, FT_ROWS_RELATIVE,
                                               (ft_layernorm_backward_args){.dy = s->gradient,
-                                                                           .s = weight(pass, r->table),
+                                                                           .s = within_reach(pass, weight(pass, r->table)),
                                                                            .mean = s->mean,
                                                                            .rstd = s->rstd,
                                                                            .gamma = weight(pass, r->gamma),
                                                                            .ds = s->gradient,
                                                                            .dgamma = gradient(pass, r->gamma),
                                                                            .dbeta = gradient(pass, r->beta)}));
-        FT_TRY(ft_pass_add_relative(pass, s->gradient, gradient(pass, r->table)));
+        FT_TRY(ft_pass_add_relative(pass, s->gradient, within_reach(pass, gradient(pass, r->table))));
     }
     ft_pass_free(pass, &s->gradient);
     ft_pass_free(pass, &s->normed);
