@@ -1,4 +1,4 @@
-// relative_config.c - the keys of config.json that describe DeBERTa's relative positions and its head.
+// relative_config.c - the keys of config.json that describe DeBERTa's relative positions, its convolution and its head.
 #include "engine/io/json.h"
 #include "engine/model/model_config.h"
 
