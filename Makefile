@@ -11,16 +11,18 @@ TSAN_TESTS ?= ^kernels/|^emulator/|^engine/(model|tokenizer|follow)$$
 configure = [ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) -B $(2) $(3) $$(command -v ninja >/dev/null && echo -G Ninja)
 # without them the emulated kernels are skipped, and counted as that
 cuda_headers = tools/cuda_headers.sh || echo "make: no CUDA headers: the tests of the emulated kernels are skipped" >&2
+# without it the check of compiled kernels is skipped; without nvcc there are none
+cuda_disassembler = [ ! -e $(BUILD)/libftengine_cuda.so ] || tools/cuda_disassembler.sh || echo "make: no cuobjdump: kernels/sass is skipped" >&2
 ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error --parallel $(JOBS) -LE full_size
 
 .PHONY: build quickstart test test-full-size install sanitize tsan fuzz clean help
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
 
-build: ## the program, as build/ftengine
+build: ## the program, as build/ftengine, and its CUDA kernels where there is an nvcc
 	@tools/install.sh build
 	@$(call configure,release,$(BUILD),-D BUILD_TESTING=OFF)
-	@cmake --build $(BUILD) --parallel $(JOBS) --target ftengine
+	@cmake --build $(BUILD) --parallel $(JOBS) --target program
 
 quickstart: ## fine-tune a real pretrained model on real text, evaluate it, and predict a few sentences
 	@tools/install.sh build quickstart
@@ -35,6 +37,7 @@ test: ## build and run all tests
 	@$(call configure,release,$(BUILD))
 	@grep -q '^BUILD_TESTING:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake -B $(BUILD) -D BUILD_TESTING=ON
 	@cmake --build $(BUILD) --parallel $(JOBS)
+	@$(cuda_disassembler)
 	@$(call ctest,$(BUILD))
 
 test-full-size: test ## and models of real sizes, one a family, with random weights against transformers' logits

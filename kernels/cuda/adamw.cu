@@ -52,8 +52,8 @@ template <bool WHOLE> FT_DEVICE void adamw_unit(const adamw_job &job, const adam
     ft_store<WHOLE>(job.v + at, v, n);
 }
 
-// whole: the four buffers begin at 16-byte addresses.
-FT_KERNEL void __launch_bounds__(FT_BLOCK) adamw_kernel(adamw_job job, bool whole) {
+// WHOLE: the four buffers and all ranges begin at 16-byte addresses.
+template <bool WHOLE> FT_KERNEL void __launch_bounds__(FT_BLOCK) adamw_kernel(adamw_job job) {
     FT_SHARED(adamw_factors, shared, 1);
     if (job.update->finite == 0) return; // the whole grid alike
     int r = 0, beyond = job.count; // the last range whose blocks begin at or before this one
@@ -68,15 +68,16 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK) adamw_kernel(adamw_job job, bool whol
     const adamw_factors f = shared[0];
     const int64_t begin = range.first + (int64_t)((int)blockIdx.x - job.first_block[r]) * ADAMW_PIECE;
     const int64_t last = range.first + range.count, end = last - begin < ADAMW_PIECE ? last : begin + ADAMW_PIECE;
-    const bool aligned = whole && begin % 4 == 0;
-    for (int64_t at = begin + (int64_t)threadIdx.x * FT_CUDA_UNIT; at < end; at += FT_BLOCK * FT_CUDA_UNIT) {
-        if (aligned && end - at >= FT_CUDA_UNIT) adamw_unit<true>(job, f, at, FT_CUDA_UNIT);
-        else adamw_unit<false>(job, f, at, end - at < FT_CUDA_UNIT ? (int)(end - at) : FT_CUDA_UNIT);
-    }
+    int64_t at = begin + (int64_t)threadIdx.x * FT_CUDA_UNIT;
+    for (; at + FT_CUDA_UNIT <= end; at += FT_BLOCK * FT_CUDA_UNIT)
+        adamw_unit<WHOLE>(job, f, at, FT_CUDA_UNIT);
+    if (at < end) adamw_unit<false>(job, f, at, (int)(end - at)); // of one thread
 }
 
 ft_status ft_cuda_adamw(ft_device *device, const ft_adamw_args *a) {
-    const bool whole = ft_is_whole_vector(a->parameter) && ft_is_whole_vector(a->gradient) && ft_is_whole_vector(a->m) && ft_is_whole_vector(a->v);
+    bool whole = ft_is_whole_vector(a->parameter) && ft_is_whole_vector(a->gradient) && ft_is_whole_vector(a->m) && ft_is_whole_vector(a->v);
+    for (int32_t r = 0; r < a->range_count; r++)
+        whole = whole && a->ranges[r].first % 4 == 0;
     adamw_job job = {(float *)a->parameter.data, (float *)a->m.data, (float *)a->v.data, (const float *)a->gradient.data, a->hyper, a->step,
                      a->update, 0, {}, {}};
     for (int32_t r = 0; r < a->range_count;) {
@@ -87,7 +88,9 @@ ft_status ft_cuda_adamw(ft_device *device, const ft_adamw_args *a) {
             job.range[job.count++] = a->ranges[r];
             blocks += (a->ranges[r].count + ADAMW_PIECE - 1) / ADAMW_PIECE;
         }
-        if (blocks > 0) FT_TRY(ft_launch("adamw", adamw_kernel, dim3((unsigned)blocks), dim3(FT_BLOCK), 0, ft_stream(device), job, whole));
+        if (blocks == 0) continue;
+        FT_TRY(ft_launch("adamw", whole ? adamw_kernel<true> : adamw_kernel<false>, dim3((unsigned)blocks), dim3(FT_BLOCK), 0,
+                         ft_stream(device), job));
     }
     return FT_OK;
 }

@@ -48,13 +48,14 @@ template <int SUMS> struct ft_sum_outputs {
     float *out[SUMS]; // [cols] each, accumulated; NULL: not wanted
 };
 
-// Group g of a column's eight threads adds tiles g, g + 8, ...; then the groups follow each other.
-template <int SUMS>
-FT_KERNEL void __launch_bounds__(FT_BLOCK) ft_add_tiles_kernel(const float *partial, int64_t tiles, int cols, ft_sum_outputs<SUMS> outputs) {
+// Group g of a column's eight threads adds tiles g, g + 8, ...; then the groups follow each other. blockIdx.y: which sum.
+// (The outputs are three parameters: an array of them, indexed by a block, would be copied to local memory.)
+FT_KERNEL void __launch_bounds__(FT_BLOCK) ft_add_tiles_kernel(const float *partial, int64_t tiles, int cols, float *first, float *second,
+                                                               float *third) {
     FT_SHARED(float, shared, FT_BLOCK);
     const int lane = threadIdx.x % FT_WARP, group = threadIdx.x / FT_WARP;
     const int col = (int)blockIdx.x * FT_WARP + lane;
-    float *out = outputs.out[blockIdx.y];
+    float *out = blockIdx.y == 0 ? first : blockIdx.y == 1 ? second : third;
     if (out == nullptr) return; // the whole block alike
     const float *from = partial + (int64_t)blockIdx.y * tiles * cols + col;
     float sum = 0.0f;
@@ -82,8 +83,12 @@ static ft_status ft_column_tiles(const char *op, ft_device *device, Body body, i
     FT_TRY(ft_launch(op, ft_column_tiles_kernel<SUMS, Body>, grid, dim3(FT_BLOCK), 0, ft_stream(device), body, rows, (int)cols, wanted,
                      (float *)scratch));
     if (wanted == 0) return FT_OK;
-    return ft_launch(op, ft_add_tiles_kernel<SUMS>, dim3((unsigned)((cols + FT_WARP - 1) / FT_WARP), SUMS), dim3(FT_BLOCK), 0,
-                     ft_stream(device), (const float *)scratch, tiles, (int)cols, outputs);
+    static_assert(SUMS <= 3, "parameters of the kernel");
+    float *out[3] = {};
+    for (int s = 0; s < SUMS; s++)
+        out[s] = outputs.out[s];
+    return ft_launch(op, ft_add_tiles_kernel, dim3((unsigned)((cols + FT_WARP - 1) / FT_WARP), SUMS), dim3(FT_BLOCK), 0, ft_stream(device),
+                     (const float *)scratch, tiles, (int)cols, out[0], out[1], out[2]);
 }
 
 #endif

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# The compiled CUDA kernels, read instruction by instruction: no register is spilled, and what is claimed of the kernels -
+# tensor cores, asynchronous copies, 16-byte loads and stores - is there, for every architecture in the module.
+# Skipped where there is no module (no nvcc) or no disassembler (tools/cuda_disassembler.sh fetches one).
+: "${SOURCE_DIR:?is set by ctest}" "${BUILD_DIR:?}"
+module=$BUILD_DIR/libftengine_cuda.so
+tools=$SOURCE_DIR/third_party/cuda-disassembler/nvidia/cu13/bin
+PATH=$PATH:$tools:/usr/local/cuda/bin
+skip() { echo "skipped: $1"; exit 77; }
+[ -e "$module" ] || skip "there is no libftengine_cuda.so, as there was no nvcc"
+command -v cuobjdump >/dev/null && command -v nvdisasm >/dev/null || skip "no cuobjdump and nvdisasm: run tools/cuda_disassembler.sh"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+cuobjdump -res-usage "$module" >resources 2>&1 || { cat resources; exit 1; }
+cuobjdump -sass "$module" >sass 2>&1 || { tail -5 sass; exit 1; }
+
+# ---- spills: a frame on the stack is a spill, or an array that was indexed by a variable -------------------------------------
+# Kernels that may have one, with the reason: none.
+allowed='^$'
+awk -v allowed="$allowed" '
+    / Function / { name = $2; sub(/:$/, "", name) }
+    /STACK:/ { count++; match($0, /STACK:[0-9]+/); bytes = substr($0, RSTART + 6, RLENGTH - 6)
+               if (bytes > 0 && name !~ allowed) { print "a stack of " bytes " bytes: " name; bad = 1 } }
+    END { print count + 0 " kernels looked at for spills"; exit bad || count == 0 }' resources || exit 1
+
+# ---- claims: kernel (a pattern of its mangled name), instruction, at least so many ------------------------------------------
+# ILb1E / Lb1EE: the instance for rows of whole units.
+cat >claims <<'CLAIMS'
+attention_forwardI HMMA.16816 16
+attention_backwardI HMMA.16816 16
+attention_forwardI LDGSTS 4
+attention_backwardI LDGSTS 4
+attention_forwardI LDSM 8
+attention_backwardI LDSM 8
+column_sum_bodyILb1E LDG.E.128 1
+activation_forward_bodyILb1E LDG.E.128 2
+activation_forward_bodyILb1E STG.E.128 2
+activation_backward_bodyILb1E LDG.E.128 4
+activation_backward_bodyILb1E STG.E.128 2
+layernorm_forward_kernelILb1E LDG.E.128 2
+layernorm_forward_kernelILb1E STG.E.128 2
+layernorm_backward_bodyILb1E LDG.E.128 4
+layernorm_backward_bodyILb1E STG.E.128 2
+layernorm_means_kernelILb1E LDG.E.128 4
+embedding_forward_bodyILb1E LDG.E.128 2
+embedding_runs_kernelILb1E LDG.E.128 2
+gather_rows_bodyILb1E LDG.E.128 2
+scatter_rows_add_bodyILb1E LDG.E.128 2
+dropout_bodyILb1E STG.E.128 2
+gradient_squares_kernelILb1E LDG.E.128 2
+adamw_kernelILb1E LDG.E.128 8
+adamw_kernelILb1E STG.E.128 6
+CLAIMS
+awk '
+    FILENAME == "claims" { kernel[++n] = $1; what[n] = $2; least[n] = $3; next }
+    /^arch = / { arch = $3 }
+    /Function : / { name = $3; for (i = 1; i <= n; i++) if (name ~ kernel[i]) { here = i SUBSEP arch SUBSEP name; seen[here] = i; times[here] += 0 } ; list = ""
+                    for (i = 1; i <= n; i++) if (name ~ kernel[i]) list = list " " i; parts = split(list, mine, " "); next }
+    parts > 0 && /\/\*[0-9a-f]+\*\// { for (p = 1; p <= parts; p++) { i = mine[p]; if (index($0, " " what[i])) times[i SUBSEP arch SUBSEP name]++ } }
+    END {
+        for (here in seen) { i = seen[here]; found[i]++; split(here, part, SUBSEP)
+            if (times[here] < least[i]) { print part[2] ": " times[here] " " what[i] " instead of " least[i] " in " part[3]; bad = 1 } }
+        for (i = 1; i <= n; i++) if (!(i in found)) { print "no kernel is called " kernel[i]; bad = 1 }
+        if (!bad) print n " claims hold"
+        exit bad
+    }' claims sass
