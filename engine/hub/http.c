@@ -250,7 +250,7 @@ static ft_status fail_transfer(const exchange *x, const char *url, CURLcode code
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
     case CURLE_COULDNT_CONNECT:
-        *again = true;
+        *again = x->answer->unreachable = true;
         ft_fail(FT_FAILED, x->request->what, "%s cannot be reached: %s", host, why);
         ft_hint("without a way to the hub: copy the model's files here and set model.path to their directory");
         return FT_FAILED;

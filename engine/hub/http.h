@@ -20,7 +20,8 @@ void ft_http_close(ft_http *http); // NULL is fine
 
 // What the last answer said; texts are "" and numbers -1 where it said nothing.
 typedef struct ft_http_answer {
-    int status;
+    int status;       // 0: there was no answer
+    bool unreachable; // nor a connection
     int64_t length;             // Content-Length of the body
     int64_t range_from, total;  // Content-Range: first byte, bytes of the whole
     double retry_after;         // seconds

@@ -11,7 +11,7 @@
 #include <strings.h>
 #include <time.h>
 
-enum { TRIES = 6, LONGEST_TOKEN = 4096, LONGEST_WAIT = 300, LARGEST_TEXT = 64 << 20 };
+enum { TRIES = 6, TRIES_TO_CONNECT = 3, LONGEST_TOKEN = 4096, LONGEST_WAIT = 300, LARGEST_TEXT = 64 << 20 };
 
 // ---- settings -----------------------------------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ ft_status ft_hub_get(ft_hub_session *s, ft_http_request *request, int64_t (*posi
         if (now > best) best = now, tries = now > request->from ? 1 : tries;
         request->range_refused = answer.status == 416;
         if (!again) return answer.status >= 400 && answer.from_hub ? explain(s, &answer, request->what) : status;
-        if (tries >= TRIES) {
+        if (tries >= (answer.unreachable ? TRIES_TO_CONNECT : TRIES)) {
             ft_hint("tried %d times; the same command goes on where this one ends", tries);
             return status;
         }

@@ -5,7 +5,8 @@
 // $HF_HOME/token; HF_HUB_DISABLE_IMPLICIT_TOKEN; HF_HUB_OFFLINE.
 //
 // Trying again: 429 after the time that Retry-After asks for, other passing refusals (408, 5xx) and broken connections
-// after 0.5, 1, 2, 4, 8 seconds; whatever brought new bytes starts counting anew.
+// after 0.5, 1, 2, 4, 8 seconds, a hub that cannot be reached at all twice; whatever brought new bytes starts counting
+// anew.
 #ifndef FT_HUB_SESSION_H
 #define FT_HUB_SESSION_H
 

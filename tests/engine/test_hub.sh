@@ -156,6 +156,10 @@ faults '{"path": "revision", "do": "status", "code": 503}, {"path": "tree", "do"
 pull org/small
 says "the answer was 429 (org/small: vocab.txt); again in 1.0 s"
 whole "$directory" hub/org/small/main "${files[@]}"
+fresh # until a time that is over
+faults '{"path": "vocab", "do": "status", "code": 429, "headers": {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}}'
+pull org/small
+says "again in 0.0 s"
 fresh # storage says that the signed address is too old
 faults '{"path": "model.safetensors", "server": "storage", "do": "status", "code": 403}'
 pull org/small
@@ -214,6 +218,7 @@ refused 2 "has no revision v9" org/small@v9
 expect 2 "$FTENGINE" pull ../x && one_error "not the name of a model"
 expect 2 "$FTENGINE" pull org/small@../x && one_error "a branch, a tag or a commit"
 expect 2 "$FTENGINE" pull && one_error "one name"
+HF_ENDPOINT=http://127.0.0.1:1 expect 1 "$FTENGINE" pull org/small && one_error "cannot be reached" && says "tried 3 times"
 HF_HUB_OFFLINE=1 expect 2 "$FTENGINE" pull org/small && one_error "must not be used"
 HF_ENDPOINT=ftp://x expect 2 "$FTENGINE" pull org/small && one_error "HF_ENDPOINT"
 
