@@ -65,7 +65,7 @@ static void write_axes(FILE *out, const ft_chart *c, const frame *f) {
                 WIDTH - RIGHT, LEFT - 6, down(f, y) + 4, text);
     }
     step = nice_step(f->x1 - f->x0, 6, c->x_unit);
-    if (c->x_unit == FT_UNIT_NUMBER && step < 1) step = 1; // steps are whole
+    if (c->x_unit == FT_UNIT_STEPS && step < 1) step = 1;
     for (double k = ceil(f->x0 / step - 1e-9); k * step <= f->x1 + step * 1e-9; k++) {
         double x = k * step;
         bool at_end = across(f, x) > WIDTH - RIGHT - 20; // its middle would leave the picture
@@ -186,6 +186,38 @@ ft_status ft_chart_lines(FILE *out, const ft_chart *c) {
     for (int k = 0; k < c->line_count; k++)
         if (c->lines[k].count > 0) write_line(out, c, k, &f);
     finish(out, c, &f);
+    return FT_OK;
+}
+
+// ---- points -------------------------------------------------------------------------------------------------------------
+
+ft_status ft_chart_scatter(FILE *out, const ft_chart *c) {
+    const ft_chart_line *l = &c->lines[0];
+    if (c->line_count == 0 || l->count == 0) return FT_OK;
+    enum { CELL = 3, COLUMNS = WIDTH / CELL + 1, CELLS = COLUMNS * (HEIGHT / CELL + 1) };
+    bool *drawn = ft_calloc(CELLS, sizeof *drawn, "a chart");
+    if (drawn == NULL) return FT_NO_MEMORY;
+    frame f = {INFINITY, -INFINITY, INFINITY, -INFINITY};
+    for (int64_t i = 0; i < l->count; i++) {
+        f.y0 = fmin(f.y0, fmin(l->x[i], l->y[i]));
+        f.y1 = fmax(f.y1, fmax(l->x[i], l->y[i]));
+    }
+    f.x0 = f.y0, f.x1 = f.y1;
+    round_off(&f, false);
+    f.x0 = f.y0, f.x1 = f.y1;
+    begin(out, c, true);
+    write_axes(out, c, &f);
+    fprintf(out, "<path class=\"mark\" d=\"M%.1f %.1fL%.1f %.1f\"/><g class=\"b0\" fill-opacity=\".55\">", across(&f, f.x0),
+            down(&f, f.y0), across(&f, f.x1), down(&f, f.y1));
+    for (int64_t i = 0; i < l->count; i++) {
+        double x = across(&f, l->x[i]), y = down(&f, l->y[i]);
+        bool *cell = &drawn[(int)(y / CELL) * COLUMNS + (int)(x / CELL)];
+        if (!*cell) fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>", x, y);
+        *cell = true;
+    }
+    fputs("</g>", out);
+    finish(out, c, &f);
+    free(drawn);
     return FT_OK;
 }
 

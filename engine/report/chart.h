@@ -1,4 +1,5 @@
-// chart.h - charts as inline SVG without a script: lines over steps, and areas stacked upon each other over time.
+// chart.h - charts as inline SVG without a script: lines over steps, areas stacked upon each other over time, and
+// points beside a diagonal.
 //
 // A curve of any length is drawn with at most two points a pixel column, the lowest and the highest in it, so that no
 // spike is lost. Points carry their values as tooltips while there are few. Colours are classes (c0, c1, ...), which the
@@ -16,10 +17,11 @@ enum { FT_CHART_LINES = 8 };
 typedef struct ft_chart_line {
     const char *name;
     int64_t count;
-    const double *x, *y; // x ascending; finite
+    const double *x, *y; // x ascending (but for a scatter); finite
 } ft_chart_line;
 
-typedef enum ft_chart_unit { FT_UNIT_NUMBER = 0, FT_UNIT_BYTES, FT_UNIT_SECONDS } ft_chart_unit;
+// Steps are whole numbers.
+typedef enum ft_chart_unit { FT_UNIT_NUMBER = 0, FT_UNIT_STEPS, FT_UNIT_BYTES, FT_UNIT_SECONDS } ft_chart_unit;
 
 typedef struct ft_chart {
     const char *title;
@@ -35,8 +37,11 @@ typedef struct ft_chart {
 
 // A <figure>; nothing when no line has a point.
 ft_status ft_chart_lines(FILE *out, const ft_chart *chart);
-// The same with lines[k].y stacked in order: all lines share count and x, values are at least 0 and stay as they are until
-// the next x.
+// A point for each x and y of lines[0], on axes of one scale, and the diagonal on which both are equal. Of points that lie
+// upon each other one is drawn.
+ft_status ft_chart_scatter(FILE *out, const ft_chart *chart);
+// As ft_chart_lines with lines[k].y stacked in order: all lines share count and x, values are at least 0 and stay as they are
+// until the next x.
 ft_status ft_chart_stacked(FILE *out, const ft_chart *chart);
 
 #endif

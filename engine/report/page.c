@@ -112,7 +112,8 @@ static void add_line(ft_chart *chart, const ft_run_curve *curve, const char *nam
 static ft_chart over_steps(const ft_run_record *run, const char *title) {
     double best = figure(run, "best.step");
     bool several = json_is_array(json_object_get(run->run, "runs"));
-    return (ft_chart){.title = title, .x_name = several ? "runs done" : "step", .mark = best, .mark_name = "best"};
+    return (ft_chart){
+        .title = title, .x_name = several ? "runs done" : "step", .x_unit = FT_UNIT_STEPS, .mark = best, .mark_name = "best"};
 }
 
 static ft_status write_single(const ft_run_record *run, const char *title, const char *curve, const char *line, FILE *out) {
@@ -132,26 +133,32 @@ static bool same_values(const ft_chart_line *line, const ft_run_curve *c) {
     return line->count == c->count && memcmp(line->y, c->value, (size_t)c->count * sizeof *c->value) == 0;
 }
 
-// The metric that chose the best model, and the others of its scale. Lines that would lie on others (of single labels
-// accuracy is F1 micro) are left to the table.
+// The metric that chose the best model, and those that people look at beside it, if they are of its scale. Lines that would lie
+// on others (of single labels accuracy is F1 micro) are left to the table.
 static ft_status write_metrics(const ft_run_record *run, FILE *out) {
+    enum { MOST_METRICS = 5 };
+    static const char *const usual[] = {"accuracy", "f1_macro", "matthews", "auroc", "pearson", "spearman", "r2"};
     ft_chart chart = over_steps(run, "Validation metrics");
     char name[96];
     const char *metric = ft_run_option(run, "eval.metric");
     snprintf(name, sizeof name, "eval_%s", metric != NULL ? metric : "");
     const ft_run_curve *chosen = strcmp(name, "eval_loss") != 0 ? ft_run_curve_find(run, name) : NULL;
     add_line(&chart, chosen, metric);
-    for (int i = 0; i < run->curve_count; i++) {
-        const ft_run_curve *c = &run->curves[i];
-        bool other = strncmp(c->name, "eval_", 5) == 0 && strcmp(c->name, "eval_loss") != 0 && c != chosen;
+    for (size_t i = 0; i < sizeof usual / sizeof usual[0] && chart.line_count < MOST_METRICS; i++) {
+        snprintf(name, sizeof name, "eval_%s", usual[i]);
+        const ft_run_curve *c = ft_run_curve_find(run, name);
+        bool other = c != NULL && c != chosen && within_one(c) && (chosen == NULL || within_one(chosen));
         for (int k = 0; k < chart.line_count && other; k++)
             other = !same_values(&chart.lines[k], c);
-        if (other && within_one(c) && (chosen == NULL || within_one(chosen))) add_line(&chart, c, c->name + 5);
+        if (other) add_line(&chart, c, usual[i]);
     }
     return ft_chart_lines(out, &chart);
 }
 
 static ft_status write_curves(const ft_run_record *run, FILE *out) {
+    bool timeline;
+    FT_TRY(ft_page_has_timeline(run, &timeline));
+    if (run->curve_count == 0 && !timeline) return FT_OK;
     fputs("<h2>Training</h2>\n<div class=\"charts\">\n", out);
     ft_chart loss = over_steps(run, "Loss");
     add_line(&loss, ft_run_curve_find(run, "loss"), "training");
@@ -326,6 +333,7 @@ ft_status ft_page_write(const ft_run_record *run, FILE *out) {
     write_runs(run, out);
     fputs("</div>\n", out);
     FT_TRY(ft_page_predictions(run, out));
+    FT_TRY(ft_page_values(run, out));
     ft_page_memory(run, out);
     FT_TRY(write_options(run, out));
     fputs("</main></body></html>\n", out);

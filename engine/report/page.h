@@ -13,6 +13,8 @@ ft_status ft_page_write(const ft_run_record *run, FILE *out);
 // ---- its parts (internal) -----------------------------------------------------------------------------------------------
 void ft_page_head(const ft_run_record *run, FILE *out);               // page_style.c: everything in front of the first line
 ft_status ft_page_predictions(const ft_run_record *run, FILE *out);   // page_predictions.c: classes, confusion, worst mistakes
+ft_status ft_page_values(const ft_run_record *run, FILE *out);        // page_values.c: numbers beside their targets
+ft_status ft_page_has_timeline(const ft_run_record *run, bool *has);  // page_memory.c
 ft_status ft_page_memory_course(const ft_run_record *run, FILE *out); // page_memory.c: a chart, when there is a timeline
 void ft_page_memory(const ft_run_record *run, FILE *out);             // page_memory.c: peak, phases, largest holders
 const char *ft_page_duration(double seconds, char text[24]);          // "2h03m", "4m05s", "12.3 s"

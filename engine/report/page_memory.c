@@ -93,6 +93,14 @@ static ft_status draw(const course *t, bool incomplete, FILE *out) {
     return ft_chart_stacked(out, &chart);
 }
 
+ft_status ft_page_has_timeline(const ft_run_record *run, bool *has) {
+    ft_arena arena = {0};
+    char *path = ft_path_join(&arena, run->path, "memory_timeline.json");
+    *has = path != NULL && ft_path_exists(path);
+    ft_arena_free(&arena);
+    return path != NULL ? FT_OK : FT_NO_MEMORY;
+}
+
 ft_status ft_page_memory_course(const ft_run_record *run, FILE *out) {
     ft_arena arena = {0};
     course t = {0};

@@ -27,8 +27,9 @@ typedef struct tally {
     const char *name[MOST_CLASSES];
     int classes;
     int64_t *count; // [MOST_CLASSES * MOST_CLASSES]: label, prediction
+    int64_t support[MOST_CLASSES], predicted[MOST_CLASSES], hit[MOST_CLASSES];
     int64_t examples, right;
-    bool too_many;
+    bool too_many, several;  // several: any number of labels an example
     mistake worst[MISTAKES]; // surest first
     int worst_count;
 } tally;
@@ -49,20 +50,14 @@ static void keep_mistake(tally *t, mistake m) {
     if (at < MISTAKES) t->worst[at] = m;
 }
 
-// Lines of other tasks (several labels, numbers) are passed over.
-static ft_status take_line(void *context, const json_t *line) {
-    tally *t = context;
-    const char *split = json_string_value(json_object_get(line, "split")), *key;
-    const char *label = json_string_value(json_object_get(line, "label")),
-               *predicted = json_string_value(json_object_get(line, "predicted"));
-    json_t *probabilities = json_object_get(line, "probabilities"), *value;
-    if (split == NULL || label == NULL || predicted == NULL || strcmp(split, t->split) != 0) return FT_OK;
-    // The order of the classes is that of the model.
-    if (t->examples == 0) json_object_foreach(probabilities, key, value) class_named(t, key);
+static ft_status take_single(tally *t, const json_t *line, const char *label, const char *predicted) {
+    const json_t *probabilities = json_object_get(line, "probabilities");
     int row = class_named(t, label), column = class_named(t, predicted);
     if (row < 0 || column < 0) return t->too_many ? FT_OK : FT_NO_MEMORY;
     t->count[(int64_t)row * MOST_CLASSES + column]++;
-    t->examples++;
+    t->support[row]++;
+    t->predicted[column]++;
+    t->hit[row] += row == column;
     t->right += row == column;
     if (row != column)
         keep_mistake(t, (mistake){json_integer_value(json_object_get(line, "id")), row, column,
@@ -70,16 +65,56 @@ static ft_status take_line(void *context, const json_t *line) {
     return FT_OK;
 }
 
-static int64_t counted(const tally *t, int row, int column) { return t->count[(int64_t)row * MOST_CLASSES + column]; }
-
-// Examples with this label, and examples predicted as it.
-static void sums(const tally *t, int k, int64_t *support, int64_t *predicted) {
-    *support = *predicted = 0;
-    for (int i = 0; i < t->classes; i++) {
-        *support += counted(t, k, i);
-        *predicted += counted(t, i, k);
+static bool lists(const json_t *list, const char *name) {
+    size_t i;
+    const json_t *entry;
+    json_array_foreach(list, i, entry) {
+        if (json_is_string(entry) && strcmp(json_string_value(entry), name) == 0) return true;
     }
+    return false;
 }
+
+static ft_status count_names(tally *t, const json_t *list, int64_t *into) {
+    size_t i;
+    const json_t *entry;
+    json_array_foreach(list, i, entry) {
+        int k = json_is_string(entry) ? class_named(t, json_string_value(entry)) : -1;
+        if (k < 0) return t->too_many || !json_is_string(entry) ? FT_OK : FT_NO_MEMORY;
+        into[k]++;
+    }
+    return FT_OK;
+}
+
+static ft_status take_several(tally *t, const json_t *labels, const json_t *predicted) {
+    size_t common = 0;
+    t->several = true;
+    FT_TRY(count_names(t, labels, t->support));
+    FT_TRY(count_names(t, predicted, t->predicted));
+    for (int k = 0; k < t->classes; k++) {
+        bool both = lists(labels, t->name[k]) && lists(predicted, t->name[k]);
+        t->hit[k] += both;
+        common += both;
+    }
+    t->right += common == json_array_size(labels) && common == json_array_size(predicted);
+    return FT_OK;
+}
+
+// Lines with numbers for labels are page_values.c's.
+static ft_status take_line(void *context, const json_t *line) {
+    tally *t = context;
+    const char *split = json_string_value(json_object_get(line, "split")), *key;
+    const json_t *label = json_object_get(line, "label"), *labels = json_object_get(line, "labels");
+    const json_t *predicted = json_object_get(line, "predicted");
+    json_t *value;
+    bool one = json_is_string(label) && json_is_string(predicted), any = json_is_array(labels) && json_is_array(predicted);
+    if (split == NULL || strcmp(split, t->split) != 0 || (!one && !any)) return FT_OK;
+    // The order of the classes is that of the model.
+    if (t->examples++ == 0) json_object_foreach(json_object_get(line, "probabilities"), key, value) class_named(t, key);
+    return one ? take_single(t, line, json_string_value(label), json_string_value(predicted))
+               : take_several(t, labels, predicted);
+}
+
+static int64_t counted(const tally *t, int row, int column) { return t->count[(int64_t)row * MOST_CLASSES + column]; }
 
 // The whole name is the tooltip of a cell that may have room for its beginning only.
 static void name_cell(FILE *out, const char *start, const char *name) {
@@ -96,8 +131,7 @@ static void write_classes(const tally *t, FILE *out) {
           "<th class=\"n\">recall<th class=\"n\">F1<th class=\"n\">examples</tr>\n",
           out);
     for (int k = 0; k < t->classes; k++) {
-        int64_t support, predicted, hit = counted(t, k, k);
-        sums(t, k, &support, &predicted);
+        int64_t support = t->support[k], predicted = t->predicted[k], hit = t->hit[k];
         name_cell(out, "<tr><td class=\"name\"", t->name[k]);
         fprintf(out, "<td class=\"n\">%.4f<td class=\"n\">%.4f<td class=\"n\">%.4f<td class=\"n\">%lld</tr>\n",
                 predicted > 0 ? (double)hit / (double)predicted : 0, support > 0 ? (double)hit / (double)support : 0,
@@ -116,8 +150,7 @@ static void write_matrix(const tally *t, FILE *out) {
         name_cell(out, "<th class=\"n\"", t->name[k]);
     fputs("</tr>\n", out);
     for (int row = 0; row < t->classes; row++) {
-        int64_t support, predicted;
-        sums(t, row, &support, &predicted);
+        int64_t support = t->support[row];
         name_cell(out, "<tr><th", t->name[row]);
         for (int column = 0; column < t->classes; column++) {
             int64_t n = counted(t, row, column);
@@ -170,18 +203,18 @@ static void write_mistakes(const tally *t, FILE *out) {
 static ft_status write_split(const char *path, const char *split, tally *t, FILE *out) {
     t->split = split;
     FT_TRY(ft_json_lines_read(path, take_line, t));
-    if (t->examples == 0 && !t->too_many) return FT_OK;
+    if (t->examples == 0) return FT_OK;
     fprintf(out, "<h2>Predictions: %s</h2>\n", split);
     if (t->too_many) {
         fprintf(out, "<p class=\"soft\">More than %d classes: see predictions.jsonl.</p>\n", MOST_CLASSES);
         return FT_OK;
     }
-    fprintf(out, "<p class=\"soft\">%lld of %lld right.</p>\n<div class=\"two below\">\n", (long long)t->right,
-            (long long)t->examples);
+    fprintf(out, "<p class=\"soft\">%lld of %lld right%s.</p>\n<div class=\"two below\">\n", (long long)t->right,
+            (long long)t->examples, t->several ? ", with all their labels" : "");
     write_classes(t, out);
-    if (t->classes <= MATRIX)
+    if (!t->several && t->classes <= MATRIX)
         write_matrix(t, out);
-    else
+    else if (!t->several)
         write_pairs(t, out);
     write_mistakes(t, out);
     fputs("</div>\n", out);

@@ -26,7 +26,7 @@ typedef struct ft_run_record {
     json_t *run;          // run.json; NULL: there is none
     json_t *config;       // option -> its value as text
     json_t *figures;      // name -> number: "eval.accuracy", "seconds.total", ...; those that this run has.
-                        // Of folds and seeds also "eval.accuracy.sd", the standard deviation over the runs
+                          // Of folds and seeds also "eval.accuracy.sd", the standard deviation over the runs
     ft_run_curve *curves; // in the order of their first appearance
     int curve_count;
     ft_arena arena;

@@ -140,6 +140,37 @@ assert any(r[:2] == ["c7", "c8"] for r in long.rows) and "Confused most often" i
 assert "unfinished" in going.text and len(points(going.charts["Loss"])[0]) == 80
 assert "Metrics of the best model" in bare.text and not bare.charts
 PYTHON
+# Numbers beside their targets; several labels a text.
+python3 - <<'PYTHON'
+import json
+import random
+import shutil
+random.seed(2)
+for name in ("numbers", "several"):
+    shutil.copytree("bare", name)
+with open("numbers/predictions.jsonl", "w") as out:
+    for i in range(3000):
+        x = random.gauss(0, 3)
+        row = {"<stars>": x, "price": 1000 + 50 * x}
+        value = {k: v + (25 if (i, k) == (77, "<stars>") else random.gauss(0, 0.5)) for k, v in row.items()}
+        print(json.dumps({"split": "validation", "id": i, "targets": row, "values": value}), file=out)
+rows = [(["a", "b"], ["a"]), (["b"], ["b", "c"]), ([], []), (["c", "a"], ["c", "a"]), (["a"], [])]
+with open("several/predictions.jsonl", "w") as out:
+    for i, (labels, predicted) in enumerate(rows):
+        print(json.dumps({"split": "test", "id": i, "labels": labels, "predicted": predicted, "probabilities": {"c": 0.5, "b": 0.1, "a": 0.9}}), file=out)
+PYTHON
+for run in numbers several; do expect 0 "$FTENGINE" report $run; done
+python3 - <<'PYTHON' || fail "pages of numbers and of several labels"
+from read import Page
+numbers, several = Page("numbers/report.html"), Page("several/report.html")
+assert [c for c in numbers.charts] == ["&lt;stars&gt;", "price"], numbers.charts
+points = list(numbers.charts["price"].iter("circle"))
+assert 100 < len(points) < 3000 and len({(p.get("cx"), p.get("cy")) for p in points}) == len(points)
+assert next(r for r in numbers.rows if r and r[0] == "77") and "<stars>" in numbers.text
+assert "2 of 5 right" in several.text and not several.charts
+assert [r for r in several.rows if r and r[0] in ("a", "b", "c")] == [
+    ["c", "0.5000", "1.0000", "0.6667", "1"], ["b", "1.0000", "0.5000", "0.6667", "2"], ["a", "1.0000", "0.6667", "0.8000", "3"]], several.rows
+PYTHON
 # A run that diverged says so on its page.
 expect 5 "$FTENGINE" train "$here/follow.ini" output.dir=diverged train.learning_rate=100 train.weight_decay=1 train.warmup_steps=3 train.max_steps=60 train.lr_scheduler=constant_with_warmup
 expect 0 "$FTENGINE" report diverged && grep -q 'training diverged at step' diverged/report.html || fail "a diverged run"
@@ -209,3 +240,4 @@ done
 measure page.html 1400 6 dark $dark
 measure going/report.html 1000 6 dark $dark
 measure bare/report.html 1000 0 light $light
+measure numbers/report.html 900 2 light $light
