@@ -1,5 +1,6 @@
 #include "kernels/open.h"
 
+#include "kernels/cuda/device.h"
 #include "kernels/cuda/kernels.h"
 
 #include <stdio.h>
@@ -73,4 +74,15 @@ static ft_status look_at_cpu(void *context) {
 ft_status ft_device_look(const char *name, int threads, ft_device_facts *facts) {
     looking l = {threads, facts};
     return choose(name, look_at_cuda, look_at_cpu, &l, NULL);
+}
+
+size_t ft_device_free_bytes(ft_device *device) {
+    size_t unused = 0, total;
+    ft_error before;
+    if (device->target.backend != FT_BACKEND_CUDA) return ft_cpu_available_bytes();
+    ft_cuda *cuda = ft_cuda_of(device);
+    ft_error_save(&before);
+    bool known = ft_cuda_enter(cuda) == FT_OK && FT_CUDA(cuda->driver, mem_get_info, &unused, &total) == FT_OK;
+    ft_error_restore(&before);
+    return known ? unused : 0;
 }

@@ -20,5 +20,7 @@ typedef struct ft_device_facts {
     size_t total_bytes;
 } ft_device_facts;
 ft_status ft_device_look(const char *name, int threads, ft_device_facts *facts);
+// Bytes that an open device could still give to anybody, as it says itself at this moment; 0: it cannot say.
+size_t ft_device_free_bytes(ft_device *device);
 
 #endif

@@ -204,7 +204,7 @@ static ft_status look(const ft_ledger *l, ft_ledger_state *state, int *vacant) {
     if (ftruncate(l->fd, (off_t)end * RECORD) != 0)
         return ft_fail_errno(FT_FAILED, errno, l->path, "cannot shorten the ledger of reservations");
     state->free = state->reserved < l->device.capacity ? l->device.capacity - state->reserved : 0;
-    size_t unused = l->device.unused != NULL ? l->device.unused(state->reservations, state->count) : SIZE_MAX;
+    size_t unused = l->device.unused != NULL ? l->device.unused(l->device.context, state->reservations, state->count) : SIZE_MAX;
     if (unused < state->free) state->free = unused;
     return FT_OK;
 }

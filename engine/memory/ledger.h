@@ -36,7 +36,8 @@ typedef struct ft_ledger_device {
     size_t capacity;  // bytes that all reservations together may have
     // Bytes that the device can still give, those left out that were reserved and are not taken yet; SIZE_MAX: it
     // cannot say. Called with the ledger locked. NULL: as SIZE_MAX.
-    size_t (*unused)(const ft_reservation *reservations, int count);
+    size_t (*unused)(void *context, const ft_reservation *reservations, int count);
+    void *context;
 } ft_ledger_device;
 
 typedef struct ft_ledger_state {

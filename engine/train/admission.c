@@ -6,6 +6,7 @@
 #include "engine/train/stages.h"
 #include "engine/train/stop.h"
 #include "kernels/log.h"
+#include "kernels/open.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@
 
 // What the machine could still give, less what is promised to reservations and not taken yet. The promised is looked at
 // first: memory that is taken between the two looks is then missing twice, never not at all.
-static size_t cpu_unused(const ft_reservation *reservations, int count) {
+static size_t cpu_unused(void *context, const ft_reservation *reservations, int count) {
     size_t promised = 0;
     for (int i = 0; i < count; i++) {
         const ft_reservation *r = &reservations[i];
@@ -53,16 +54,26 @@ ft_status ft_candidate_cpu(ft_candidate *candidate) {
     return capacity_of(ft_cpu_total_bytes(), &candidate->capacity);
 }
 
-ft_status ft_candidate_of(const ft_device *device, ft_candidate *candidate) {
+// What the driver says is free has nothing left of what other programs and contexts hold. Of a reservation it does not
+// know how much of it is taken, so that between the entry of a run and its first step, seconds, another program's
+// memory may be counted on twice; of runs in the ledger never, for the capacity holds for their sum.
+static size_t accelerator_unused(void *device, const ft_reservation *reservations, int count) {
+    size_t bytes = ft_device_free_bytes(device);
+    return bytes > 0 ? bytes : SIZE_MAX;
+}
+
+ft_status ft_candidate_of(ft_device *device, ft_candidate *candidate) {
     if (device->place[0] == '\0') return ft_candidate_cpu(candidate);
-    *candidate = (ft_candidate){.accelerator = true, .trains = true};
+    *candidate = (ft_candidate){.accelerator = true, .trains = true, .unused = accelerator_unused, .device = device};
     snprintf(candidate->name, sizeof candidate->name, "%s", device->name);
     snprintf(candidate->ledger, sizeof candidate->ledger, "%s", device->place);
     return capacity_of(device->total_bytes, &candidate->capacity);
 }
 
 static ft_status open_ledger(const ft_candidate *c, ft_ledger **ledger) {
-    return ft_ledger_open(&(ft_ledger_device){.name = c->ledger, .capacity = c->capacity, .unused = c->unused}, ledger);
+    return ft_ledger_open(
+        &(ft_ledger_device){.name = c->ledger, .capacity = c->capacity, .unused = c->unused, .context = c->device},
+        ledger);
 }
 
 ft_status ft_candidate_read(const ft_candidate *candidate, ft_ledger_state *state) {

@@ -19,14 +19,16 @@ typedef struct ft_candidate {
     bool accelerator;
     bool trains; // else it is only shown, never chosen
     size_t capacity;
-    size_t (*unused)(const ft_reservation *reservations, int count); // as in ft_ledger_device
+    size_t (*unused)(void *device, const ft_reservation *reservations, int count); // as in ft_ledger_device
+    ft_device *device; // open, for `unused`; NULL: the CPU, or nothing to ask
 } ft_candidate;
 
 // The CPU: capacity is what this process may use, or FTENGINE_LEDGER_CAPACITY (a size as memory.limit takes it, for
 // tests and to leave other programs their share) when that is less. FT_INVALID when that is no size.
 ft_status ft_candidate_cpu(ft_candidate *candidate);
-// An open device. One with memory of its own has a ledger of its own, and says nothing about what other programs took.
-ft_status ft_candidate_of(const ft_device *device, ft_candidate *candidate);
+// An open device, which stays open as long as the candidate is used. One with memory of its own has a ledger of its
+// own.
+ft_status ft_candidate_of(ft_device *device, ft_candidate *candidate);
 ft_status ft_candidate_read(const ft_candidate *candidate, ft_ledger_state *state); // its ledger, opened for this once
 
 typedef struct ft_admission_request {

@@ -6,7 +6,6 @@
 
 #include <cmocka.h>
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,8 @@
 #include "engine/train/admission.h"
 #include "kernels/backend.h"
 #include "kernels/log.h"
+#include "kernels/open.h"
+#include "tests/emulator/fake_device.h"
 
 #define GIB ((size_t)1 << 30)
 
@@ -142,13 +143,13 @@ static void the_cpu_is_as_large_as_it_is(void **test) {
     const ft_reservation other = {.pid = getppid(), .started = ft_process_started(getppid()) + 1, .bytes = 1 << 20},
                          mine = {.pid = getpid(), .started = ft_process_started(getpid()), .bytes = resident / 2};
     const size_t slack = 256 << 20; // other programs go on
-    assert_true(cpu.unused(NULL, 0) + slack > available);
+    assert_true(cpu.unused(NULL, NULL, 0) + slack > available);
     // A pid that means another process now holds nothing of what was reserved.
     const ft_reservation large = {.pid = other.pid, .started = other.started, .bytes = available / 2};
-    assert_true(cpu.unused(&large, 1) < available / 2 + slack);
-    assert_true(cpu.unused(&mine, 1) + slack > available); // taken already
+    assert_true(cpu.unused(NULL, &large, 1) < available / 2 + slack);
+    assert_true(cpu.unused(NULL, &mine, 1) + slack > available); // taken already
     const ft_reservation endless = {.pid = other.pid, .started = other.started, .bytes = SIZE_MAX / 2};
-    assert_int_equal(cpu.unused(&endless, 1), 0);
+    assert_int_equal(cpu.unused(NULL, &endless, 1), 0);
     setenv("FTENGINE_LEDGER_CAPACITY", "5MiB", 1);
     assert_int_equal(ft_candidate_cpu(&cpu), FT_OK);
     assert_int_equal(cpu.capacity, 5 << 20);
@@ -162,11 +163,46 @@ static void the_cpu_is_as_large_as_it_is(void **test) {
     unsetenv("FTENGINE_LEDGER_CAPACITY");
 }
 
+// A CUDA device has a ledger of its own, and its driver sees what no ledger does: another program's buffers.
+static void a_cuda_device_says_what_is_left(void **test) {
+    enum { OTHERS = 600 << 20 };
+    ft_candidate c;
+    ft_ledger *in;
+    ft_ledger_state state;
+    void *buffer;
+    int chosen;
+    load_fake(FT_FAKE_DRIVER);
+    fake_settings settings = fake.defaults();
+    settings.memory = GIB;
+    open_gpu(&settings);
+    assert_int_equal(ft_candidate_of(gpu, &c), FT_OK);
+    assert_string_equal(c.name, "cuda:0");
+    assert_non_null(strstr(c.ledger, "cuda-0000:"));
+    assert_true(c.accelerator && c.trains && c.capacity == GIB);
+    const size_t unused = ft_device_free_bytes(gpu);
+    assert_true(unused > GIB / 2 && unused <= GIB);
+    assert_int_equal(ft_candidate_read(&c, &state), FT_OK);
+    assert_int_equal(state.free, unused);
+    good(gpu->functions->buffer_alloc(gpu, OTHERS, &buffer));
+    const ft_admission_request half = {.bytes = GIB / 2};
+    assert_int_equal(ft_admission_enter(1, &c, &half, &in, &chosen), FT_NO_DEVICE);
+    assert_non_null(strstr(ft_error_message(), "other programs hold the rest"));
+    gpu->functions->buffer_free(gpu, buffer, OTHERS);
+    assert_int_equal(ft_admission_enter(1, &c, &half, &in, &chosen), FT_OK);
+    assert_int_equal(ft_candidate_read(&c, &state), FT_OK);
+    assert_int_equal(state.reserved, GIB / 2); // not taken yet, and still not to be had
+    assert_int_equal(state.free, GIB / 2 < unused ? GIB / 2 : unused);
+    ft_ledger_close(in);
+    ft_device_close(gpu);
+    ft_cuda_driver_close(driver);
+    nothing_left();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_is_chosen),           cmocka_unit_test(runs_spread_over_the_devices),
         cmocka_unit_test(a_wait_is_for_an_accelerator), cmocka_unit_test(what_can_never_be_is_said_at_once),
-        cmocka_unit_test(the_cpu_is_as_large_as_it_is),
+        cmocka_unit_test(the_cpu_is_as_large_as_it_is), cmocka_unit_test(a_cuda_device_says_what_is_left),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -106,12 +106,15 @@ static void a_second_reservation_is_an_error(void **test) {
     ft_ledger_close(a);
 }
 
-static size_t three_left(const ft_reservation *reservations, int count) { return count == 0 ? 30 : 3; }
+static size_t three_left(void *context, const ft_reservation *reservations, int count) {
+    return count == 0 ? *(size_t *)context : 3;
+}
 
 // Whoever holds the rest - another user's process, another program - is seen through the device.
 static void the_device_has_a_say(void **test) {
     ft_ledger *a, *b;
-    ft_ledger_device device = {.name = "say", .capacity = 100, .unused = three_left};
+    size_t first = 30;
+    ft_ledger_device device = {.name = "say", .capacity = 100, .unused = three_left, .context = &first};
     ok(ft_ledger_open(&device, &a));
     ok(ft_ledger_open(&device, &b));
     assert_int_equal(state_of(a).free, 30);
