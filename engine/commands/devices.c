@@ -13,12 +13,16 @@
 
 static const char *const verdicts[] = {"Training runs on the CPU.", "Training runs on cuda:0 unless device.name=cpu."};
 
+typedef struct ledger_facts {
+    ft_ledger_state state;
+    ft_error unread; // why the ledger could not be read; code FT_OK: it was
+} ledger_facts;
+
 typedef struct cpu_facts {
     char description[128], isa[16];
     int threads;
     size_t total_bytes, available_bytes; // available: 0 where the system does not say
-    ft_ledger_state ledger;
-    ft_error unread; // why the ledger could not be read; code FT_OK: it was
+    ledger_facts ledger;
 } cpu_facts;
 
 // A CUDA device; or, with ordinal -1, the lack of all of them.
@@ -26,6 +30,7 @@ typedef struct cuda_facts {
     ft_cuda_chip chip;
     bool has_free;
     size_t free_bytes;
+    ledger_facts ledger;
     ft_error missing; // why it cannot be used; code FT_OK: nothing is missing
 } cuda_facts;
 
@@ -35,6 +40,12 @@ typedef struct output {
 } output;
 
 // ---- facts -------------------------------------------------------------------------------------------------------
+
+static void read_ledger(const ft_candidate *candidate, ledger_facts *ledger) {
+    if (ft_candidate_read(candidate, &ledger->state) == FT_OK) return;
+    ft_error_save(&ledger->unread);
+    ft_error_clear();
+}
 
 static ft_status read_cpu(cpu_facts *cpu) {
     static const char *const isas[] = {"avx512", "avx2", "portable"}; // best first, as the CPU device chooses
@@ -48,7 +59,7 @@ static ft_status read_cpu(cpu_facts *cpu) {
     ft_device_close(device);
     ft_candidate candidate;
     FT_TRY(ft_candidate_cpu(&candidate));
-    if (ft_candidate_read(&candidate, &cpu->ledger) != FT_OK) ft_error_save(&cpu->unread);
+    read_ledger(&candidate, &cpu->ledger);
     for (size_t i = 0; i < sizeof isas / sizeof *isas && cpu->isa[0] == '\0'; i++) {
         if (ft_cpu_open(1, isas[i], &device) != FT_OK) continue;
         snprintf(cpu->isa, sizeof cpu->isa, "%s", isas[i]);
@@ -74,6 +85,9 @@ static void read_cuda(const ft_cuda_driver *driver, int ordinal, cuda_facts *cud
         cuda->has_free = true;
     else
         answer(cuda);
+    ft_candidate candidate;
+    if (ft_candidate_cuda(ordinal, cuda->chip.pci, cuda->chip.total_bytes, &candidate) == FT_OK)
+        read_ledger(&candidate, &cuda->ledger);
     // Both say more than a context that fails.
     if (ft_cuda_chip_check(&cuda->chip) != FT_OK || ft_cuda_look_for_kernels(driver) != FT_OK) answer(cuda);
 }
@@ -87,19 +101,25 @@ static void print_missing(const ft_error *missing) {
         printf("        hint: %s\n", missing->hint[i]);
 }
 
+static void print_ledger(const ledger_facts *ledger) {
+    char reserved[24], unused[24];
+    const ft_ledger_state *state = &ledger->state;
+    if (ledger->unread.code != FT_OK) printf("        reservations unknown: "), print_missing(&ledger->unread);
+    if (state->count == 0) return;
+    printf("        reserved %s, %s free for a run:", ft_bytes_text(state->reserved, reserved),
+           ft_bytes_text(state->free, unused));
+    for (int i = 0; i < state->count; i++)
+        printf("%s pid %lld %s", i > 0 ? "," : "", (long long)state->reservations[i].pid,
+               ft_bytes_text(state->reservations[i].bytes, reserved));
+    printf("\n");
+}
+
 static void print_cpu(const cpu_facts *cpu) {
     char total[24], available[24];
     printf("cpu     %s\n        memory %s", cpu->description, ft_bytes_text(cpu->total_bytes, total));
     if (cpu->available_bytes > 0) printf(", %s available", ft_bytes_text(cpu->available_bytes, available));
     printf("\n");
-    if (cpu->unread.code != FT_OK) printf("        reservations unknown: "), print_missing(&cpu->unread);
-    if (cpu->ledger.count == 0) return;
-    printf("        reserved %s, %s free for a run:", ft_bytes_text(cpu->ledger.reserved, total),
-           ft_bytes_text(cpu->ledger.free, available));
-    for (int i = 0; i < cpu->ledger.count; i++)
-        printf("%s pid %lld %s", i > 0 ? "," : "", (long long)cpu->ledger.reservations[i].pid,
-               ft_bytes_text(cpu->ledger.reservations[i].bytes, total));
-    printf("\n");
+    print_ledger(&cpu->ledger);
 }
 
 static void print_cuda(const ft_cuda_driver *driver, const cuda_facts *cuda) {
@@ -113,6 +133,7 @@ static void print_cuda(const ft_cuda_driver *driver, const cuda_facts *cuda) {
         if (cuda->has_free) printf(", %s free", ft_bytes_text(cuda->free_bytes, unused));
         printf("\n        driver%s%s supports CUDA %d.%d\n", driver->release[0] != '\0' ? " " : "", driver->release,
                driver->version / 1000, driver->version % 1000 / 10);
+        print_ledger(&cuda->ledger);
         if (cuda->missing.code != FT_OK) printf("        missing: ");
     }
     if (cuda->missing.code != FT_OK) print_missing(&cuda->missing);
@@ -131,16 +152,19 @@ static json_t *missing_json(const ft_error *missing, bool *failed) {
     return object;
 }
 
-static json_t *reservations_json(const ft_ledger_state *ledger, bool *failed) {
-    json_t *list = json_array();
-    for (int i = 0; i < ledger->count; i++) {
-        const ft_reservation *r = &ledger->reservations[i];
+static void put_ledger(json_t *object, const ledger_facts *ledger, bool *failed) {
+    const ft_ledger_state *state = &ledger->state;
+    bool known = ledger->unread.code == FT_OK;
+    json_t *list = known ? json_array() : json_null();
+    for (int i = 0; i < state->count && known; i++) {
+        const ft_reservation *r = &state->reservations[i];
         ft_json_append(list,
                        json_pack("{s:I, s:I, s:I}", "pid", (json_int_t)r->pid, "bytes", (json_int_t)r->bytes, "since",
                                  (json_int_t)r->since),
                        failed);
     }
-    return list;
+    ft_json_put(object, "reserved_bytes", known ? json_integer((json_int_t)state->reserved) : json_null(), failed);
+    ft_json_put(object, "reservations", list, failed);
 }
 
 static json_t *cpu_json(const cpu_facts *cpu, bool *failed) {
@@ -152,10 +176,9 @@ static json_t *cpu_json(const cpu_facts *cpu, bool *failed) {
     ft_json_put(object, "total_bytes", json_integer((json_int_t)cpu->total_bytes), failed);
     ft_json_put(object, "available_bytes",
                 cpu->available_bytes > 0 ? json_integer((json_int_t)cpu->available_bytes) : json_null(), failed);
-    bool known = cpu->unread.code == FT_OK;
-    ft_json_put(object, "reserved_bytes", known ? json_integer((json_int_t)cpu->ledger.reserved) : json_null(), failed);
-    ft_json_put(object, "free_bytes", known ? json_integer((json_int_t)cpu->ledger.free) : json_null(), failed);
-    ft_json_put(object, "reservations", known ? reservations_json(&cpu->ledger, failed) : json_null(), failed);
+    bool known = cpu->ledger.unread.code == FT_OK;
+    ft_json_put(object, "free_bytes", known ? json_integer((json_int_t)cpu->ledger.state.free) : json_null(), failed);
+    put_ledger(object, &cpu->ledger, failed);
     ft_json_put(object, "trains", json_true(), failed);
     return object;
 }
@@ -173,6 +196,7 @@ static json_t *cuda_json(const cuda_facts *cuda, bool *failed) {
         ft_json_put(object, "multiprocessors", json_integer(chip->multiprocessors), failed);
         ft_json_put(object, "pci", json_string(chip->pci), failed);
         ft_json_put(object, "total_bytes", json_integer((json_int_t)chip->total_bytes), failed);
+        put_ledger(object, &cuda->ledger, failed);
         ft_json_put(object, "free_bytes", cuda->has_free ? json_integer((json_int_t)cuda->free_bytes) : json_null(),
                     failed);
     }

@@ -38,9 +38,14 @@ static ft_status add_cuda(offer *o) {
         ft_candidate *c = &o->candidates[o->count];
         if (ft_cuda_chip_read(driver, i, &chip) != FT_OK) continue;
         bool usable = i == 0 && ft_cuda_chip_check(&chip) == FT_OK && ft_cuda_look_for_kernels(driver) == FT_OK;
-        *c = (ft_candidate){.accelerator = true, .trains = usable, .capacity = chip.total_bytes};
-        snprintf(c->name, sizeof c->name, "cuda:%d", i);
-        if (ft_cuda_chip_free_bytes(driver, &chip, &o->free[o->count]) == FT_OK) o->count++;
+        ft_ledger_state state;
+        if (ft_candidate_cuda(i, chip.pci, chip.total_bytes, c) != FT_OK || ft_candidate_read(c, &state) != FT_OK)
+            continue;
+        c->trains = usable;
+        size_t *unused = &o->free[o->count];
+        if (ft_cuda_chip_free_bytes(driver, &chip, unused) != FT_OK) continue;
+        if (state.free < *unused) *unused = state.free; // reserved, and not taken yet
+        o->count++;
     }
     ft_error_clear(); // a device that does not answer is no offer
     ft_cuda_driver_close(driver);

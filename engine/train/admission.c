@@ -70,6 +70,13 @@ ft_status ft_candidate_of(ft_device *device, ft_candidate *candidate) {
     return capacity_of(device->total_bytes, &candidate->capacity);
 }
 
+ft_status ft_candidate_cuda(int ordinal, const char *pci, size_t total_bytes, ft_candidate *candidate) {
+    *candidate = (ft_candidate){.accelerator = true};
+    snprintf(candidate->name, sizeof candidate->name, "cuda:%d", ordinal);
+    snprintf(candidate->ledger, sizeof candidate->ledger, "cuda-%s", pci); // ft_device.place
+    return capacity_of(total_bytes, &candidate->capacity);
+}
+
 static ft_status open_ledger(const ft_candidate *c, ft_ledger **ledger) {
     return ft_ledger_open(
         &(ft_ledger_device){.name = c->ledger, .capacity = c->capacity, .unused = c->unused, .context = c->device},

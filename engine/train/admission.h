@@ -29,6 +29,8 @@ ft_status ft_candidate_cpu(ft_candidate *candidate);
 // An open device, which stays open as long as the candidate is used. One with memory of its own has a ledger of its
 // own.
 ft_status ft_candidate_of(ft_device *device, ft_candidate *candidate);
+// A CUDA device that is not open: its ledger can be read; what its driver says is free is the caller's to ask.
+ft_status ft_candidate_cuda(int ordinal, const char *pci, size_t total_bytes, ft_candidate *candidate);
 ft_status ft_candidate_read(const ft_candidate *candidate, ft_ledger_state *state); // its ledger, opened for this once
 
 typedef struct ft_admission_request {

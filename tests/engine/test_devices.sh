@@ -62,6 +62,9 @@ devices good "devices=2,memory=25769803776" --json
 # ---- one of them for a script ----------------------------------------------------------------------------------------------
 devices good "devices=2,memory=25769803776" --pick --min-free 1MiB
 [ "$(cat out)" = cpu ] || fail "picked a device that cannot train: $(cat out)"
+devices good "devices=2,memory=25769803776" --json
+[ "$(json out '[(x["reserved_bytes"], x["reservations"]) for x in d["devices"]]')" = "[(0, []), (0, []), (0, [])]" ] || fail "ledgers: $(cat out)"
+[ "$(ls "$FTENGINE_LEDGER_DIR" | tr '\n' ' ')" = "cpu.ledger cuda-0000:3b:00.0.ledger cuda-0000:3c:00.0.ledger " ] || fail "$(ls "$FTENGINE_LEDGER_DIR")"
 devices good "devices=2,memory=25769803776" --pick --json
 [ "$(json out 'd["device"], d["free_bytes"] > 2**20')" = "('cpu', True)" ] || fail "picked: $(cat out)"
 expect 4 env LD_LIBRARY_PATH="$scratch/good" FAKE_CUDA="devices=1,memory=25769803776" "$FTENGINE" devices --pick --min-free 900TiB
