@@ -226,6 +226,8 @@ static void set_options(exchange *x, const char *url, struct curl_slist *headers
     lib->easy_setopt(c, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
     lib->easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L); // ours to do: who gets the token depends on it
+    lib->easy_setopt(c, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE); // a proxy gets none of ours
+    lib->easy_setopt(c, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);         // and what it says is not the hub's word
     lib->easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
     lib->easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
     lib->easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);

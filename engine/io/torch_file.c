@@ -143,8 +143,7 @@ static bool is_ints(const ft_pickle_value *v) {
     return true;
 }
 
-// The view's elements must lie in the storage. Sizes and strides are at most 2^59 / rank apart from overflow, so every
-// product is checked.
+// The view's elements must lie in the storage. All the numbers are the file's, so every product and sum is checked.
 static ft_status place_view(const ft_torch_file *f, const ft_pickle_value *v, const storage *s, int64_t first,
                             int64_t *strides, ft_safetensor *t) {
     int64_t elements = 1, last = first, dense = 1, reach;
