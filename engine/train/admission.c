@@ -133,6 +133,9 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+// What a run needs of the device beside its allocator, and holds already: on the CPU program, texts and tokens.
+static size_t outside_on(const ft_candidate *c) { return c->accelerator ? 0 : ft_process_resident(getpid()); }
+
 static ft_status refuse_all(int count, const ft_candidate *candidates, const ft_admission_request *request) {
     char need[24], most[24], rest[24];
     const ft_candidate *largest = NULL;
@@ -144,11 +147,11 @@ static ft_status refuse_all(int count, const ft_candidate *candidates, const ft_
     if (request->bytes <= largest->capacity)
         return ft_fail(FT_NO_DEVICE, "device.min_free_memory", "%s must be free, but no device has more than %s (%s)",
                        ft_bytes_text(request->min_free, need), most, largest->name);
-    size_t outside = ft_process_resident(getpid());
-    ft_fail(FT_NO_MEMORY, largest->name, "does not fit: %s needed of %s, with %s for program and texts",
+    size_t outside = outside_on(largest);
+    ft_fail(FT_NO_MEMORY, largest->name, "does not fit: %s needed of %s, with %s outside the allocator",
             ft_bytes_text(request->bytes, need), most, ft_bytes_text(outside, rest));
     if (outside < largest->capacity)
-        ft_hint("memory.limit=%zu leaves room for those; ftengine plan says what fits then",
+        ft_hint("memory.limit=%zu leaves room for that; ftengine plan says what fits then",
                 largest->capacity - outside);
     return FT_NO_MEMORY;
 }
@@ -177,8 +180,10 @@ static ft_status try_once(admission *a, int *entered) {
         a->looked_at = i;
         free_bytes[i] = a->state.free;
     }
-    for (int best; (best = ft_admission_choose(a->count, a->candidates, free_bytes, a->request)) >= 0;) {
+    for (int tries = 0; tries < a->count; tries++) {
+        int best = ft_admission_choose(a->count, a->candidates, free_bytes, a->request);
         bool done;
+        if (best < 0) break;
         a->looked_at = best;
         FT_TRY(ft_ledger_enter(a->ledgers[best], a->request->bytes, a->request->min_free, &a->state, &done));
         if (done) return *entered = best, FT_OK;
@@ -210,7 +215,7 @@ static ft_status give_up(const admission *a) {
         ft_fail(FT_NO_DEVICE, NULL, "no room on the device: %s", text);
         ft_hint("device.wait=true waits until there is; ftengine devices shows who has reserved what");
         // What is left at auto is fitted to memory.limit, so that a smaller run may start now.
-        size_t outside = ft_process_resident(getpid());
+        size_t outside = outside_on(&a->candidates[a->looked_at]);
         if (a->state.free > outside && a->request->min_free <= a->state.free)
             ft_hint("memory.limit=%zu asks for a run that fits into what is free", a->state.free - outside);
     } else {
