@@ -6,7 +6,7 @@
 //     run.json          as of a single run, with means over the runs as metrics, their sample standard deviations (n - 1) as
 //                       metrics_sd, sums of steps, tokens and seconds, the memory of the run that took most, and `runs`
 //     metrics.jsonl     a line when a run has ended: `step` is how many have, evaluations are the means so far
-//     predictions.jsonl every example once, with the mean probabilities of the runs that judged it: of folds those are
+//     predictions.jsonl every example once, with the mean probabilities (or values) of the runs that judged it: of folds those are
 //                       out of fold, from models that were not trained on it. id: the row of the file, from 0
 // Whoever reads run directories (studies, compare, report) need not know.
 #ifndef FT_REPEAT_H

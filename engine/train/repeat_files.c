@@ -72,29 +72,40 @@ ft_status ft_repeat_write_metrics(ft_repeat *r) {
 
 // ---- predictions.jsonl ----------------------------------------------------------------------------------------------------
 
+// What the lines of a task hold: the truth, and numbers by name, of which the means are taken.
+static const struct {
+    const char *truth, *numbers;
+} kinds[] = {{"label", "probabilities"}, {"labels", "probabilities"}, {"targets", "values"}};
+enum { SINGLE_LABEL, SEVERAL_LABELS, TARGETS, KINDS };
+
 typedef struct prediction {
-    int32_t test, label; // of the test set; -1: a label that is no class
-    int64_t id, at;      // where its probabilities are
+    bool test;      // of the test set
+    int64_t id, at; // at: where its numbers are
+    json_t *truth;
 } prediction;
 
 typedef struct predictions {
     ft_arena arena;
-    const char **names; // of the classes
-    int classes;
+    int kind;           // KINDS: not known yet
+    const char **names; // of the numbers: classes or targets
+    int columns;
     prediction *rows;
-    double *probability; // [count * classes]
+    double *number; // [count * columns]
     int64_t count, capacity;
-    bool other; // there are lines that are not of single labels
+    bool other; // there are lines that do not go together
 } predictions;
 
-static ft_status name_classes(predictions *p, const json_t *probabilities) {
+static ft_status name_columns(predictions *p, const json_t *line) {
     const char *key;
     json_t *value;
-    p->names = ft_arena_alloc(&p->arena, (json_object_size(probabilities) + 1) * sizeof *p->names);
+    for (p->kind = 0; p->kind < KINDS && json_object_get(line, kinds[p->kind].truth) == NULL;)
+        p->kind++;
+    const json_t *numbers = p->kind < KINDS ? json_object_get(line, kinds[p->kind].numbers) : NULL;
+    p->names = ft_arena_alloc(&p->arena, (json_object_size(numbers) + 1) * sizeof *p->names);
     if (p->names == NULL) return FT_NO_MEMORY;
-    json_object_foreach((json_t *)probabilities, key, value) {
-        p->names[p->classes] = ft_arena_strdup(&p->arena, key);
-        if (p->names[p->classes++] == NULL) return FT_NO_MEMORY;
+    json_object_foreach((json_t *)numbers, key, value) {
+        p->names[p->columns] = ft_arena_strdup(&p->arena, key);
+        if (p->names[p->columns++] == NULL) return FT_NO_MEMORY;
     }
     return FT_OK;
 }
@@ -105,33 +116,36 @@ static ft_status make_room(predictions *p) {
     prediction *rows = ft_realloc(p->rows, (size_t)capacity, sizeof *rows, "predictions");
     if (rows == NULL) return FT_NO_MEMORY;
     p->rows = rows;
-    double *values = ft_realloc(p->probability, (size_t)capacity * (size_t)p->classes, sizeof *values, "predictions");
-    if (values == NULL) return FT_NO_MEMORY;
-    p->probability = values;
+    double *numbers = ft_realloc(p->number, (size_t)capacity * (size_t)p->columns, sizeof *numbers, "predictions");
+    if (numbers == NULL) return FT_NO_MEMORY;
+    p->number = numbers;
     p->capacity = capacity;
     return FT_OK;
 }
 
 static ft_status take_prediction(void *context, const json_t *line) {
     predictions *p = context;
-    const char *split = json_string_value(json_object_get(line, "split")),
-               *label = json_string_value(json_object_get(line, "label"));
-    const json_t *probabilities = json_object_get(line, "probabilities"), *id = json_object_get(line, "id");
-    bool ours = split && label && json_is_integer(id) && json_object_size(probabilities) > 0;
-    if (ours && p->classes == 0) FT_TRY(name_classes(p, probabilities));
-    if (!ours || json_object_size(probabilities) != (size_t)p->classes) {
+    const char *split = json_string_value(json_object_get(line, "split"));
+    const json_t *id = json_object_get(line, "id");
+    if (p->columns == 0) FT_TRY(name_columns(p, line));
+    json_t *truth = p->kind < KINDS ? json_object_get(line, kinds[p->kind].truth) : NULL;
+    const json_t *numbers = p->kind < KINDS ? json_object_get(line, kinds[p->kind].numbers) : NULL;
+    bool ours = split && truth && json_is_integer(id) && p->columns > 0 && json_object_size(numbers) == (size_t)p->columns;
+    for (int k = 0; k < p->columns && ours; k++)
+        ours = json_is_number(json_object_get(numbers, p->names[k]));
+    if (!ours) {
         p->other = true;
         return FT_OK;
     }
     FT_TRY(make_room(p));
-    prediction row = {.test = strcmp(split, "test") == 0, .label = -1, .id = json_integer_value(id), .at = p->count * p->classes};
-    for (int k = 0; k < p->classes; k++) {
-        const json_t *value = json_object_get(probabilities, p->names[k]);
-        p->other |= !json_is_number(value);
-        p->probability[row.at + k] = json_number_value(value);
-        if (strcmp(label, p->names[k]) == 0) row.label = k;
-    }
-    p->rows[p->count++] = row;
+    prediction *row = &p->rows[p->count];
+    *row = (prediction){.test = strcmp(split, "test") == 0,
+                        .id = json_integer_value(id),
+                        .at = p->count * p->columns,
+                        .truth = json_incref(truth)};
+    for (int k = 0; k < p->columns; k++)
+        p->number[row->at + k] = json_number_value(json_object_get(numbers, p->names[k]));
+    p->count++;
     return FT_OK;
 }
 
@@ -142,24 +156,35 @@ static int by_example(const void *a, const void *b) {
     return (x->at > y->at) - (x->at < y->at);
 }
 
-// The mean of rows [first, last), which are of one example.
-static ft_status write_example(const predictions *p, int64_t first, int64_t last, FILE *out) {
-    json_t *probabilities = json_object();
-    bool failed = false;
+// What the mean probabilities come to: the most probable label, or all that are more probable than not.
+static json_t *decided(const predictions *p, const double *mean, bool *failed) {
+    json_t *names = json_array();
     int best = 0;
-    double largest = -1;
-    for (int k = 0; k < p->classes; k++) {
-        double sum = 0;
-        for (int64_t i = first; i < last; i++)
-            sum += p->probability[p->rows[i].at + k];
-        if (sum > largest) largest = sum, best = k;
-        ft_json_put(probabilities, p->names[k], ft_json_rounded(sum / (double)(last - first), 9), &failed);
+    for (int k = 0; k < p->columns; k++) {
+        if (mean[k] > mean[best]) best = k;
+        if (mean[k] >= 0.5) ft_json_append(names, json_string(p->names[k]), failed);
     }
+    if (p->kind == SEVERAL_LABELS) return names;
+    json_decref(names);
+    return json_string(p->names[best]);
+}
+
+// The mean of rows [first, last), which are of one example. mean: room for it.
+static ft_status write_example(const predictions *p, int64_t first, int64_t last, double *mean, FILE *out) {
     const prediction *row = &p->rows[first];
+    json_t *numbers = json_object();
+    bool failed = false;
+    for (int k = 0; k < p->columns; k++) {
+        mean[k] = 0;
+        for (int64_t i = first; i < last; i++)
+            mean[k] += p->number[p->rows[i].at + k] / (double)(last - first);
+        ft_json_put(numbers, p->names[k], ft_json_rounded(mean[k], 9), &failed);
+    }
     json_t *line =
-        json_pack("{s:i, s:s, s:I, s:o, s:s, s:o}", "format_version", 1, "split", row->test ? "test" : "validation", "id",
-                  (json_int_t)row->id, "label", row->label >= 0 ? json_string(p->names[row->label]) : json_null(), "predicted",
-                  p->names[best], "probabilities", probabilities);
+        json_pack("{s:i, s:s, s:I}", "format_version", 1, "split", row->test ? "test" : "validation", "id", (json_int_t)row->id);
+    ft_json_put(line, kinds[p->kind].truth, json_incref(row->truth), &failed);
+    if (p->kind != TARGETS) ft_json_put(line, "predicted", decided(p, mean, &failed), &failed);
+    ft_json_put(line, kinds[p->kind].numbers, numbers, &failed);
     char *text = failed ? NULL : ft_json_line(line);
     json_decref(line);
     if (text == NULL) return ft_fail_memory(0, "a line of predictions.jsonl");
@@ -170,14 +195,16 @@ static ft_status write_example(const predictions *p, int64_t first, int64_t last
 
 static ft_status write_means(predictions *p, const char *path) {
     ft_atomic_file file;
-    ft_status status = FT_OK;
     qsort(p->rows, (size_t)p->count, sizeof *p->rows, by_example);
+    double *mean = ft_arena_alloc(&p->arena, (size_t)p->columns * sizeof *mean);
+    if (mean == NULL) return FT_NO_MEMORY;
     FT_TRY(ft_atomic_open(&file, path));
+    ft_status status = FT_OK;
     for (int64_t first = 0, last; status == FT_OK && first < p->count; first = last) {
         for (last = first + 1;
              last < p->count && p->rows[last].test == p->rows[first].test && p->rows[last].id == p->rows[first].id; last++) {
         }
-        status = write_example(p, first, last, file.stream);
+        status = write_example(p, first, last, mean, file.stream);
     }
     if (status == FT_OK) return ft_atomic_commit(&file);
     ft_atomic_abort(&file);
@@ -185,7 +212,7 @@ static ft_status write_means(predictions *p, const char *path) {
 }
 
 ft_status ft_repeat_write_predictions(ft_repeat *r) {
-    predictions p = {0};
+    predictions p = {.kind = KINDS};
     char *path = ft_path_join(&r->arena, r->dir, "predictions.jsonl");
     ft_status status = path != NULL ? FT_OK : FT_NO_MEMORY;
     for (int i = 0; status == FT_OK && i < r->done; i++) {
@@ -193,8 +220,10 @@ ft_status ft_repeat_write_predictions(ft_repeat *r) {
         status = own != NULL ? ft_json_lines_read(own, take_prediction, &p) : FT_NO_MEMORY;
     }
     if (status == FT_OK && p.count > 0 && !p.other) status = write_means(&p, path);
+    for (int64_t i = 0; i < p.count; i++)
+        json_decref(p.rows[i].truth);
     free(p.rows);
-    free(p.probability);
+    free(p.number);
     ft_arena_free(&p.arena);
     return status;
 }
