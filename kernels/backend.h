@@ -19,6 +19,7 @@
 #include "kernels/embedding.h"
 #include "kernels/gemm.h"
 #include "kernels/layernorm.h"
+#include "kernels/losses.h"
 #include "kernels/rows.h"
 #include "kernels/unfold.h"
 

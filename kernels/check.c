@@ -218,6 +218,41 @@ ft_status ft_cross_entropy_check(const ft_target *target, const ft_cross_entropy
     REQUIRE_WORKSPACE(cross_entropy, target, args);
 }
 
+ft_status ft_weighted_cross_entropy_check(const ft_target *target, const ft_weighted_cross_entropy_args *args) {
+    static const char op[] = "weighted_cross_entropy";
+    int64_t rows = args->logits.rows, cols = args->logits.cols;
+    FT_REQUIRE(op, ft_is_matrix(args->logits, rows, cols) && cols > 0);
+    FT_REQUIRE(op, ft_is_vector(args->losses, rows));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->dlogits, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->class_weight, cols));
+    FT_REQUIRE(op, args->smoothing >= 0 && args->smoothing < 1 && args->gamma >= 0 && (args->smoothing == 0 || args->gamma == 0));
+    FT_REQUIRE(op, args->labels && (args->step || !args->dlogits.data));
+    REQUIRE_WORKSPACE(weighted_cross_entropy, target, args);
+}
+
+ft_status ft_binary_cross_entropy_check(const ft_target *target, const ft_binary_cross_entropy_args *args) {
+    static const char op[] = "binary_cross_entropy";
+    int64_t rows = args->logits.rows, cols = args->logits.cols;
+    FT_REQUIRE(op, ft_is_matrix(args->logits, rows, cols) && cols > 0);
+    FT_REQUIRE(op, ft_is_matrix(args->targets, rows, cols));
+    FT_REQUIRE(op, ft_is_vector(args->losses, rows));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->dlogits, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->positive_weight, cols) && args->gamma >= 0);
+    FT_REQUIRE(op, args->step || !args->dlogits.data);
+    REQUIRE_WORKSPACE(binary_cross_entropy, target, args);
+}
+
+ft_status ft_squared_error_check(const ft_target *target, const ft_squared_error_args *args) {
+    static const char op[] = "squared_error";
+    int64_t rows = args->logits.rows, cols = args->logits.cols;
+    FT_REQUIRE(op, ft_is_matrix(args->logits, rows, cols) && cols > 0);
+    FT_REQUIRE(op, ft_is_matrix(args->targets, rows, cols));
+    FT_REQUIRE(op, ft_is_vector(args->losses, rows));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->dlogits, rows, cols));
+    FT_REQUIRE(op, args->step || !args->dlogits.data);
+    REQUIRE_WORKSPACE(squared_error, target, args);
+}
+
 ft_status ft_gradient_norm_check(const ft_target *target, const ft_gradient_norm_args *args) {
     static const char op[] = "gradient_norm";
     int64_t n = args->gradient.rows * args->gradient.cols;

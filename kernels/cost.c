@@ -83,6 +83,15 @@ ft_cost ft_fold_add_cost(const ft_fold_add_args *a) { return (ft_cost){elements(
 ft_cost ft_cross_entropy_cost(const ft_cross_entropy_args *a) {
     return (ft_cost){20 * elements(a->logits), bytes(a->logits) + bytes(a->dlogits), 0};
 }
+ft_cost ft_weighted_cross_entropy_cost(const ft_weighted_cross_entropy_args *a) {
+    return (ft_cost){60 * elements(a->logits), bytes(a->logits) + bytes(a->dlogits), 0};
+}
+ft_cost ft_binary_cross_entropy_cost(const ft_binary_cross_entropy_args *a) {
+    return (ft_cost){60 * elements(a->logits), 2 * bytes(a->logits) + bytes(a->dlogits), 0};
+}
+ft_cost ft_squared_error_cost(const ft_squared_error_args *a) {
+    return (ft_cost){5 * elements(a->logits), 2 * bytes(a->logits) + bytes(a->dlogits), 0};
+}
 ft_cost ft_gradient_norm_cost(const ft_gradient_norm_args *a) { return (ft_cost){2 * elements(a->gradient), bytes(a->gradient), 0}; }
 
 ft_cost ft_adamw_cost(const ft_adamw_args *a) {

@@ -32,6 +32,9 @@ size_t ft_embedding_backward_workspace(const ft_target *target, const ft_embeddi
     return target->backend == FT_BACKEND_CUDA ? ft_cuda_run_bytes(args->dout.rows, args->dout.cols) : 0;
 }
 size_t ft_cross_entropy_workspace(const ft_target *target, const ft_cross_entropy_args *args) { return 0; }
+size_t ft_weighted_cross_entropy_workspace(const ft_target *target, const ft_weighted_cross_entropy_args *args) { return 0; }
+size_t ft_binary_cross_entropy_workspace(const ft_target *target, const ft_binary_cross_entropy_args *args) { return 0; }
+size_t ft_squared_error_workspace(const ft_target *target, const ft_squared_error_args *args) { return 0; }
 
 static_assert((int)FT_CUDA_NORM_CHUNK == (int)FT_NORM_CHUNK, "one size for both back ends");
 

@@ -10,6 +10,7 @@
 #include "engine/train/run_plan.h"
 #include "engine/train/stages.h"
 #include "kernels/open.h"
+#include "engine/train/task.h"
 
 #include <string.h>
 
@@ -35,9 +36,17 @@ static ft_status model_directory(ft_classifier *c, const char *given) {
     return FT_INVALID;
 }
 
+// A plain Hugging Face model may not say what it is for: then it is what transformers takes it for with class labels.
+static void choose_task(ft_classifier *c) {
+    c->task = c->settings.task != FT_TASK_AUTO ? c->settings.task : ft_task_of_config(&c->config);
+    if (c->task == FT_TASK_AUTO) c->task = FT_TASK_SINGLE_LABEL;
+}
+
 static ft_status choose_labels(ft_classifier *c) {
+    choose_task(c);
     c->label_names = c->config.label_names;
-    c->labels = (ft_labels){.count = (int)c->config.num_labels, .names = c->config.label_names};
+    c->labels = (ft_labels){.count = (int)c->config.num_labels, .names = c->config.label_names, .task = c->task,
+                            .separator = c->settings.label_separator};
     if (c->settings.label_count == 0) return FT_OK;
     if (c->settings.label_count != c->config.num_labels)
         return ft_fail(FT_INVALID, c->path, "ftengine.json names %d labels, config.json %lld", c->settings.label_count,
@@ -54,6 +63,7 @@ static ft_status load(ft_classifier *c) {
     ft_memory_options memory = {.allocator = ft_allocator_options_of(&c->options, c->device, 0)};
     FT_TRY(ft_memory_create_with(c->device, &memory, &c->memory));
     FT_TRY(ft_model_create(c->memory, &c->config, &c->options, c->labels.count, &c->model));
+    FT_TRY(ft_model_set_loss(&c->model, &(ft_loss){.task = c->task}));
     ft_load_report report;
     FT_TRY(ft_model_load(&c->model, c->path, c->config.initializer_range, 0, &c->arena, &report));
     if (report.drawn_count > 0) {
@@ -99,7 +109,8 @@ ft_table_request ft_classifier_request(const ft_classifier *c, ft_format format,
                               .text = text[0] != '\0' ? text : c->settings.text_column,
                               .pair = pair[0] != '\0' ? pair : c->settings.pair_column,
                               .label = label[0] != '\0' ? label : c->settings.label_column,
-                              .need = need};
+                              .need = need,
+                              .empty_labels = c->task == FT_TASK_MULTI_LABEL};
 }
 
 ft_status ft_parse_format(const char *name, bool plain, ft_format *format) {
@@ -113,7 +124,7 @@ ft_status ft_classifier_predict(ft_classifier *c, const ft_dataset *data, float 
     FT_TRY(ft_fit_types(data, &c->config, c->path));
     bool asked = c->options.eval.batch_size != FT_AUTO;
     ft_batch_limits limits = {.max_tokens = asked ? 0 : 4096, .max_sequences = asked ? c->options.eval.batch_size : 0};
-    ft_step_sizes sizes = {.predict = ft_eval_capacity(data, limits)};
+    ft_step_sizes sizes = {.predict = ft_eval_capacity(data, limits), .loss = c->model.loss};
     if (data->examples > 0) FT_TRY(ft_lay_out_steps(c->memory, &c->config, &c->options, c->model.labels, &sizes));
     return ft_predict_dataset(&c->model, data, limits, sizes.predict, logits, losses, NULL, NULL);
 }

@@ -55,6 +55,7 @@ typedef struct ft_classifier {
     ft_model_settings settings;
     ft_config options;
     ft_model model;
+    ft_task task;
     ft_labels labels;               // as data spell them
     const char *const *label_names; // as config.json names them
     int max_length;

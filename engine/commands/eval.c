@@ -99,7 +99,7 @@ static ft_status evaluate(ft_classifier *c, const eval_request *r) {
     status = logits && losses ? FT_OK : FT_NO_MEMORY;
     if (status != FT_OK) goto done;
     FT_TRY_GOTO(ft_classifier_predict(c, &set, logits, losses), done);
-    const ft_scores scores = {.task = FT_TASK_SINGLE_LABEL, .n = set.examples, .outputs = c->labels.count, .logits = logits, .labels = set.label,
+    const ft_scores scores = {.task = c->task, .n = set.examples, .outputs = c->labels.count, .logits = logits, .labels = set.label,
                               .targets = set.target, .losses = losses};
     FT_TRY_GOTO(judge(c, r, &scores, &j), done);
     if (r->json) status = print_json(c, r, &j);

@@ -20,7 +20,9 @@ typedef struct request {
 typedef struct predictions {
     int64_t examples;
     int classes;
+    ft_task task;
     char **names;           // [classes]
+    const char *separator;  // of several labels in one cell
     double *probability;    // [examples * classes] sum over models, then mean
     double *logits;         // the same of the logits
 } predictions;
@@ -42,11 +44,13 @@ static ft_status read_texts(const ft_classifier *c, const request *r, ft_table *
 static ft_status begin(const ft_classifier *c, int64_t examples, ft_arena *arena, predictions *p) {
     p->examples = examples;
     p->classes = c->labels.count;
+    p->task = c->task;
     size_t values = (size_t)examples * (size_t)p->classes;
     p->probability = ft_calloc(values, sizeof *p->probability, "probabilities");
     p->logits = ft_calloc(values, sizeof *p->logits, "logits");
     p->names = ft_arena_alloc(arena, (size_t)p->classes * sizeof *p->names);
-    if (p->probability == NULL || p->logits == NULL || p->names == NULL) return FT_NO_MEMORY;
+    p->separator = ft_arena_strdup(arena, c->settings.label_separator);
+    if (p->probability == NULL || p->logits == NULL || p->names == NULL || p->separator == NULL) return FT_NO_MEMORY;
     for (int k = 0; k < p->classes; k++) {
         p->names[k] = ft_arena_strdup(arena, c->label_names[k]);
         if (p->names[k] == NULL) return FT_NO_MEMORY;
@@ -56,6 +60,7 @@ static ft_status begin(const ft_classifier *c, int64_t examples, ft_arena *arena
 
 // class_of[k]: which class of the first model is called as this one's class k. Models may number the same labels differently.
 static ft_status match_labels(const ft_classifier *c, const char *path, const predictions *p, int *class_of) {
+    if (c->task != p->task) return ft_fail(FT_INVALID, path, "this model is for another task than the first one");
     if (c->labels.count != p->classes)
         return ft_fail(FT_INVALID, path, "this model has %d labels, the first one %d: there is no mean of their probabilities", c->labels.count,
                        p->classes);
@@ -84,7 +89,7 @@ static ft_status add_model(ft_classifier *c, const char *path, const ft_table *t
     if (status != FT_OK) goto done;
     FT_TRY_GOTO(ft_classifier_predict(c, &set, logits, NULL), done);
     for (int64_t i = 0; i < set.examples; i++) {
-        ft_softmax(logits + i * p->classes, p->classes, probability);
+        if (p->task != FT_TASK_REGRESSION) ft_probabilities(p->task, logits + i * p->classes, p->classes, probability);
         for (int k = 0; k < p->classes; k++) {
             p->probability[i * p->classes + class_of[k]] += probability[k];
             p->logits[i * p->classes + class_of[k]] += logits[i * p->classes + k];
@@ -111,25 +116,49 @@ static void print_cell(FILE *out, const char *text, size_t length) {
     for (size_t i = 0; i < length; i++) fputc(text[i] == '\t' || text[i] == '\n' || text[i] == '\r' || text[i] == '\0' ? ' ' : text[i], out);
 }
 
-static void write_tsv(const predictions *p, const ft_table *table, const request *r, FILE *out) {
-    if (table->id != NULL) fprintf(out, "%s\t", r->id != NULL && r->id[0] ? r->id : "id");
-    fprintf(out, "label\tprobability");
-    for (int k = 0; k < p->classes; k++) {
-        fputs(r->logits ? "\tlogit:" : "\tp:", out);
-        print_cell(out, p->names[k], strlen(p->names[k]));
+static const double *row_of(const predictions *p, const double *values, int64_t i) { return values + i * p->classes; }
+
+// The names of all classes that hold, or of the best one.
+static void print_labels(const predictions *p, int64_t i, FILE *out) {
+    const double *probability = row_of(p, p->probability, i);
+    int best = best_of(p, i);
+    if (p->task == FT_TASK_SINGLE_LABEL) {
+        print_cell(out, p->names[best], strlen(p->names[best]));
+        fprintf(out, "\t%.4f\t", probability[best]);
+        return;
     }
-    fputs(table->pair != NULL ? "\ttext\tpair\n" : "\ttext\n", out);
+    bool any = false;
+    for (int k = 0; k < p->classes; k++) {
+        if (probability[k] < 0.5) continue;
+        if (any) fputs(p->separator, out);
+        print_cell(out, p->names[k], strlen(p->names[k]));
+        any = true;
+    }
+    fputc('\t', out);
+}
+
+static void print_header(const predictions *p, const ft_table *table, const request *r, FILE *out) {
+    if (table->id != NULL) fprintf(out, "%s\t", r->id != NULL && r->id[0] ? r->id : "id");
+    if (p->task != FT_TASK_REGRESSION) fputs(p->task == FT_TASK_SINGLE_LABEL ? "label\tprobability\t" : "labels\t", out);
+    for (int k = 0; k < p->classes; k++) {
+        if (p->task != FT_TASK_REGRESSION) fputs(r->logits ? "logit:" : "p:", out);
+        print_cell(out, p->names[k], strlen(p->names[k]));
+        fputc('\t', out);
+    }
+    fputs(table->pair != NULL ? "text\tpair\n" : "text\n", out);
+}
+
+static void write_tsv(const predictions *p, const ft_table *table, const request *r, FILE *out) {
+    print_header(p, table, r, out);
+    bool logits = r->logits || p->task == FT_TASK_REGRESSION;
     for (int64_t i = 0; i < p->examples; i++) {
-        int best = best_of(p, i);
         if (table->id != NULL) {
             print_cell(out, table->id[i], strlen(table->id[i]));
             fputc('\t', out);
         }
-        print_cell(out, p->names[best], strlen(p->names[best]));
-        fprintf(out, "\t%.4f", p->probability[i * p->classes + best]);
-        const double *values = r->logits ? p->logits : p->probability;
-        for (int k = 0; k < p->classes; k++) fprintf(out, r->logits ? "\t%.6f" : "\t%.4f", values[i * p->classes + k]);
-        fputc('\t', out);
+        if (p->task != FT_TASK_REGRESSION) print_labels(p, i, out);
+        const double *values = row_of(p, logits ? p->logits : p->probability, i);
+        for (int k = 0; k < p->classes; k++) fprintf(out, logits ? "%.6f\t" : "%.4f\t", values[k]);
         print_cell(out, table->text[i], table->text_length[i]);
         if (table->pair != NULL) {
             fputc('\t', out);
@@ -145,6 +174,24 @@ static json_t *by_name(const predictions *p, const double *values, bool *failed)
     return object;
 }
 
+static void put_prediction(const predictions *p, int64_t i, bool logits, json_t *line, bool *failed) {
+    const double *probability = row_of(p, p->probability, i), *values = row_of(p, p->logits, i);
+    if (p->task == FT_TASK_REGRESSION) {
+        ft_json_put(line, "values", by_name(p, values, failed), failed);
+        return;
+    }
+    if (p->task == FT_TASK_SINGLE_LABEL) {
+        ft_json_put(line, "label", json_string(p->names[best_of(p, i)]), failed);
+    } else {
+        json_t *labels = json_array();
+        for (int k = 0; k < p->classes; k++)
+            if (probability[k] >= 0.5) ft_json_append(labels, json_string(p->names[k]), failed);
+        ft_json_put(line, "labels", labels, failed);
+    }
+    ft_json_put(line, "probabilities", by_name(p, probability, failed), failed);
+    if (logits) ft_json_put(line, "logits", by_name(p, values, failed), failed);
+}
+
 static ft_status write_jsonl(const predictions *p, const ft_table *table, const request *r, FILE *out) {
     for (int64_t i = 0; i < p->examples; i++) {
         bool failed = false;
@@ -153,9 +200,7 @@ static ft_status write_jsonl(const predictions *p, const ft_table *table, const 
         json_t *id = table->id == NULL ? json_integer((json_int_t)i) : json_string(table->id[i]);
         if (id == NULL && table->id != NULL) id = json_null(); // an id that is no UTF-8
         ft_json_put(line, "id", id, &failed);
-        ft_json_put(line, "label", json_string(p->names[best_of(p, i)]), &failed);
-        ft_json_put(line, "probabilities", by_name(p, p->probability + i * p->classes, &failed), &failed);
-        if (r->logits) ft_json_put(line, "logits", by_name(p, p->logits + i * p->classes, &failed), &failed);
+        put_prediction(p, i, r->logits, line, &failed);
         char *text = failed ? NULL : ft_json_line(line);
         json_decref(line);
         if (text == NULL) return ft_fail_memory(0, "a line of predictions");

@@ -23,10 +23,13 @@ typedef enum ft_scheduler {
     FT_SCHED_LINEAR = 0,
     FT_SCHED_COSINE,
     FT_SCHED_CONSTANT,
-    FT_SCHED_CONSTANT_WITH_WARMUP
+    FT_SCHED_CONSTANT_WITH_WARMUP,
+    FT_SCHED_POLYNOMIAL,
+    FT_SCHED_COSINE_WITH_RESTARTS
 } ft_scheduler;
 // What a text is given: one class, any number of classes, or numbers.
 typedef enum ft_task { FT_TASK_AUTO = 0, FT_TASK_SINGLE_LABEL, FT_TASK_MULTI_LABEL, FT_TASK_REGRESSION } ft_task;
+typedef enum ft_loss_choice { FT_LOSS_AUTO = 0, FT_LOSS_CROSS_ENTROPY, FT_LOSS_FOCAL, FT_LOSS_BCE, FT_LOSS_MSE } ft_loss_choice;
 typedef enum ft_eval_strategy { FT_EVAL_EPOCH = 0, FT_EVAL_STEPS, FT_EVAL_NO } ft_eval_strategy;
 typedef enum ft_metric {
     FT_METRIC_LOSS = 0,
@@ -102,16 +105,25 @@ typedef struct ft_config {
         const char *text_pair;                  // column of the second texts; "": none
         int64_t folds, fold;                    // parts of `train` for cross-validation (0: none); the one to judge on, 0: all in turn
         const char *group;                      // column of data.train whose equal values stay in one fold; "": none
+        const char *label_separator;            // of the classes of a text with several
         int64_t max_length;                     // tokens, specials included; FT_AUTO: min(512, what the model has)
         const char *cache_dir;                  // of tokenised text; "" = $XDG_CACHE_HOME/ftengine; "none" = no cache
     } data;
     struct {
+        ft_task task;
+        ft_loss_choice loss;
+        double focal_gamma;
+        const char *class_weights; // "none", "balanced", or numbers in the order of the classes
+        double label_smoothing;
+        double layer_lr_decay;
         double epochs;
         int64_t max_steps; // > 0: overrides epochs
         int64_t batch_size, gradient_accumulation_steps;
         int64_t micro_batch_tokens, micro_batch; // FT_AUTO: the whole batch of batch_size sequences
         double learning_rate, weight_decay, adam_beta1, adam_beta2, adam_epsilon, max_grad_norm;
         ft_scheduler lr_scheduler;
+        double lr_end, lr_power; // polynomial
+        int64_t lr_cycles;       // cosine_with_restarts
         double warmup_ratio;
         int64_t warmup_steps;           // > 0: overrides warmup_ratio
         int64_t gradient_checkpointing; // 0 off, 1 on (every layer), k: every k-th layer's input is kept; FT_AUTO: off

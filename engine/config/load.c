@@ -188,8 +188,25 @@ static ft_status check_repeats(const ft_config *c) {
     return FT_OK;
 }
 
+// What a loss is for; the task may still be auto.
+static ft_status check_loss(const ft_config *config) {
+    static const char *const names[] = {"auto", "single_label", "multi_label", "regression"};
+    const ft_task task = config->train.task;
+    const ft_loss_choice loss = config->train.loss;
+    bool fits = loss == FT_LOSS_AUTO || task == FT_TASK_AUTO || (loss == FT_LOSS_CROSS_ENTROPY && task == FT_TASK_SINGLE_LABEL) ||
+                (loss == FT_LOSS_FOCAL && task != FT_TASK_REGRESSION) || (loss == FT_LOSS_BCE && task == FT_TASK_MULTI_LABEL) ||
+                (loss == FT_LOSS_MSE && task == FT_TASK_REGRESSION);
+    if (!fits) return ft_fail(FT_INVALID, "train.loss", "this is no loss of train.task = %s", names[task]);
+    if (config->train.label_smoothing > 0 && (loss == FT_LOSS_FOCAL || loss == FT_LOSS_BCE || loss == FT_LOSS_MSE || task > FT_TASK_SINGLE_LABEL))
+        return ft_fail(FT_INVALID, "train.label_smoothing", "smoothing is for the cross-entropy of single_label");
+    if (config->train.lr_scheduler == FT_SCHED_POLYNOMIAL && config->train.lr_end >= config->train.learning_rate)
+        return ft_fail(FT_INVALID, "train.lr_end", "the polynomial schedule must end below train.learning_rate");
+    return FT_OK;
+}
+
 ft_status ft_config_check(const ft_config *config) {
     FT_TRY(check_repeats(config));
+    FT_TRY(check_loss(config));
     if (config->train.patience > 0 && config->eval.strategy == FT_EVAL_NO)
         return ft_fail(FT_INVALID, "train.patience", "early stopping counts evaluations, and eval.strategy is no");
     if (config->eval.batch_size == FT_AUTO && config->train.batch_size * config->eval.batch_multiplier > (1 << 20))

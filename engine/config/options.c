@@ -45,10 +45,22 @@ static const ft_option_choice scheduler_choices[] = {{"linear", FT_SCHED_LINEAR}
                                               {"cosine", FT_SCHED_COSINE},
                                               {"constant", FT_SCHED_CONSTANT},
                                               {"constant_with_warmup", FT_SCHED_CONSTANT_WITH_WARMUP},
+                                              {"polynomial", FT_SCHED_POLYNOMIAL},
+                                              {"cosine_with_restarts", FT_SCHED_COSINE_WITH_RESTARTS},
                                               {NULL, 0}};
 static const ft_option_choice format_choices[] = {
     {"auto", FT_FORMAT_AUTO}, {"tsv", FT_FORMAT_TSV}, {"csv", FT_FORMAT_CSV}, {"jsonl", FT_FORMAT_JSONL}, {NULL, 0}};
 static const ft_option_choice precision_choices[] = {{"fp32", FT_PRECISION_FP32}, {"float32", FT_PRECISION_FP32}, {NULL, 0}};
+static const ft_option_choice task_choices[] = {{"auto", FT_TASK_AUTO},
+                                         {"single_label", FT_TASK_SINGLE_LABEL},
+                                         {"single_label_classification", FT_TASK_SINGLE_LABEL},
+                                         {"multi_label", FT_TASK_MULTI_LABEL},
+                                         {"multi_label_classification", FT_TASK_MULTI_LABEL},
+                                         {"regression", FT_TASK_REGRESSION},
+                                         {NULL, 0}};
+static const ft_option_choice loss_choices[] = {{"auto", FT_LOSS_AUTO}, {"cross_entropy", FT_LOSS_CROSS_ENTROPY},
+                                         {"focal", FT_LOSS_FOCAL}, {"bce", FT_LOSS_BCE},
+                                         {"mse", FT_LOSS_MSE},   {NULL, 0}};
 static const ft_option_choice strategy_choices[] = {
     {"epoch", FT_EVAL_EPOCH}, {"steps", FT_EVAL_STEPS}, {"no", FT_EVAL_NO}, {NULL, 0}};
 static const ft_option_choice metric_choices[] = {
@@ -188,7 +200,10 @@ const ft_option ft_options[] = {
          .help = "Column of the second texts, for tasks on pairs of texts: question and answer, premise and hypothesis. "
                  "Empty: single texts."),
     TEXT(FT_OPTION_STRING, data.label_column, "", .elsewhere = "label_column_name label_field target_column",
-         .help = "Column that holds the label. Empty: label or the like."),
+         .help = "Column that holds the label; several, separated by commas, for several classes (0 or 1 each) or "
+                 "targets. Empty: label or the like."),
+    TEXT(FT_OPTION_STRING, data.label_separator, ",", .elsewhere = "label_delimiter label_sep",
+         .help = "What separates the classes of a text that has several, where they stand in one column."),
     INT(data.folds, "0", 0, 1000, .unit = "parts", .elsewhere = "num_folds n_folds k_folds n_splits kfold cv",
         .help = "Cross-validation: data.train is cut into so many parts with the same share of every class, and each is "
                 "once what the best checkpoint is chosen on, in a run directory of its own (fold-1, ...). Figures are means "
@@ -207,6 +222,19 @@ const ft_option ft_options[] = {
         .help =
             "Where tokenised text is kept between runs. Empty: ftengine in the user's cache directory; none: nowhere."),
 
+    CHOICE(train.task, "auto", task_choices, .elsewhere = "problem_type task task_type task_name",
+           .help = "single_label: one class a text. multi_label: any number of classes. regression: one number, or several. "
+                   "auto: multi_label where labels are JSON lists or several columns, else single_label."),
+    CHOICE(train.loss, "auto", loss_choices, .elsewhere = "loss_function loss_fn criterion loss_type",
+           .help = "What training makes small. auto: cross_entropy, bce or mse, as the task is. focal: of classes, for rare "
+                   "ones. The loss of an evaluation is always the plain one of the task."),
+    FLOAT(train.focal_gamma, "2", 0, 100, .low_open = true, .elsewhere = "gamma focal_loss_gamma",
+          .help = "How much the focal loss passes over what is right already."),
+    TEXT(FT_OPTION_STRING, train.class_weights, "none", .elsewhere = "class_weight pos_weight loss_weights weight_per_class",
+         .help = "none, balanced (rare classes count more: examples / (classes * examples of the class); of multi_label "
+                 "negative / positive examples), or one number a class, in the order of the classes."),
+    FLOAT(train.label_smoothing, "0", 0, 1, .high_open = true, .elsewhere = "label_smoothing_factor smoothing",
+          .help = "Share of a label that is spread over all classes. single_label only."),
     FLOAT(train.epochs, "3", 0, 1e6, .low_open = true,
           .elsewhere = "num_train_epochs num_epochs n_epochs max_epochs epoch",
           .help = "Passes over the training examples; parts of one are possible."),
@@ -242,6 +270,14 @@ const ft_option ft_options[] = {
     CHOICE(train.lr_scheduler, "linear", scheduler_choices,
            .elsewhere = "lr_scheduler_type scheduler schedule lr_schedule",
            .help = "Course of the learning rate behind the warm-up. constant has no warm-up."),
+    FLOAT(train.lr_end, "1e-7", 0, 100, .help = "polynomial: where the learning rate ends; below train.learning_rate."),
+    FLOAT(train.lr_power, "1", 0, 100, .low_open = true, .elsewhere = "power polynomial_power",
+          .help = "polynomial: the power."),
+    INT(train.lr_cycles, "1", 1, INT32_MAX, .unit = "cycles", .elsewhere = "num_cycles",
+        .help = "cosine_with_restarts: how often the learning rate falls from the top to 0."),
+    FLOAT(train.layer_lr_decay, "1", 0, 1, .low_open = true, .elsewhere = "llrd layerwise_lr_decay layer_decay lr_layer_decay",
+          .help = "Learning rate of a layer beside that of the layer above it: the head has train.learning_rate, the last "
+                  "layer so many times that, the embeddings the least."),
     FLOAT(train.warmup_ratio, "0", 0, 1, .elsewhere = "warmup_proportion warmup_fraction",
           .help = "Share of all steps in which the learning rate rises from 0."),
     INT(train.warmup_steps, "0", 0, ANY, .unit = "optimizer steps", .elsewhere = "num_warmup_steps warmup",

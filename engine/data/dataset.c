@@ -1,5 +1,6 @@
 #include "engine/data/dataset.h"
 
+#include "engine/data/targets.h"
 #include "engine/data/token_cache.h"
 #include "engine/io/files.h"
 
@@ -82,7 +83,13 @@ static ft_status fill(const ft_table *table, const char *path, const ft_tokenize
                       const ft_labels *labels, const char *cache_dir, ft_dataset *dataset, bool *from_cache) {
     dataset->examples = table->rows;
     memcpy(dataset->sha256, table->sha256, sizeof dataset->sha256);
-    if (labels != NULL && table->label != NULL) { // before the texts: a wrong label is then known at once
+    // Before the texts: a wrong label is then known at once.
+    if (labels != NULL && table->label != NULL && labels->task > FT_TASK_SINGLE_LABEL) {
+        dataset->targets = labels->count;
+        dataset->target = ft_calloc((size_t)table->rows * (size_t)labels->count, sizeof *dataset->target, "targets");
+        if (dataset->target == NULL) return FT_NO_MEMORY;
+        FT_TRY(ft_targets_assign(labels, table, path, dataset->target));
+    } else if (labels != NULL && table->label != NULL) {
         dataset->label = ft_calloc((size_t)table->rows, sizeof *dataset->label, "labels");
         if (dataset->label == NULL) return FT_NO_MEMORY;
         FT_TRY(ft_labels_assign(labels, table, path, dataset->label));

@@ -187,6 +187,16 @@ static ft_status fail_unknown(const ft_labels *labels, const ft_table *table, co
     return status;
 }
 
+int ft_labels_find(const ft_labels *labels, const char *label) {
+    size_t length = whole_number(label);
+    for (int i = 0; i < labels->count; i++)
+        if (strcmp(labels->names[i], label) == 0) return i;
+    for (int i = 0; i < labels->count && length > 0; i++)
+        if (strlen(labels->names[i]) == length && memcmp(labels->names[i], label, length) == 0) return i;
+    int32_t number = placeholders(labels) ? class_number(label) : NOT_A_NUMBER;
+    return number != NOT_A_NUMBER && number < labels->count ? number : -1;
+}
+
 ft_status ft_labels_assign(const ft_labels *labels, const ft_table *table, const char *path, int32_t *id) {
     entry *index = ft_calloc((size_t)labels->count, sizeof *index, "labels");
     if (index == NULL) return FT_NO_MEMORY;

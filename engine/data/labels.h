@@ -11,6 +11,8 @@ typedef struct ft_labels {
     int count;
     const char **names;
     int missing; // classes without a row in the table; worth a warning
+    ft_task task;          // AUTO and SINGLE_LABEL: a class a row; else see targets.h
+    const char *separator; // of several names in one cell
 } ft_labels;
 ft_status ft_labels_from_table(const ft_table *table, ft_arena *arena, ft_labels *labels);
 // The same with the classes that only `other` has (NULL: none): a class that is missing from the training file can be
@@ -21,5 +23,7 @@ ft_status ft_labels_from_tables(const ft_table *train, const ft_table *other, co
 // not in `labels`; path names the file in it. Where all names are the placeholders LABEL_0, LABEL_1, ... of a model
 // without names, a number is an id.
 ft_status ft_labels_assign(const ft_labels *labels, const ft_table *table, const char *path, int32_t *id);
+// The id of a label, as ft_labels_assign finds it; -1: unknown.
+int ft_labels_find(const ft_labels *labels, const char *label);
 
 #endif

@@ -96,6 +96,7 @@ static ft_status take_row(ft_table *table, const ft_records *r, const ft_selecti
     if (chosen->pair != FT_NO_COLUMN) FT_TRY(text_cell(r, &r->cells[chosen->pair], &table->pair[row], &table->pair_length[row]));
     if (chosen->label_count == 1) FT_TRY(plain_cell(r, &r->cells[chosen->label[0]], "label", &table->label[row]));
     if (chosen->label_count > 1) FT_TRY(label_cells(table, r, chosen, &table->label[row]));
+    table->label_lists = table->label_lists || chosen->label_count > 1 || (chosen->label_count == 1 && is_list(&r->cells[chosen->label[0]]));
     if (chosen->id != FT_NO_COLUMN) FT_TRY(plain_cell(r, &r->cells[chosen->id], "id", &table->id[row]));
     table->rows++;
     return FT_OK;
@@ -163,7 +164,7 @@ static ft_status read_rows(ft_table *table, ft_records *r, const ft_table_reques
         FT_TRY(take_row(table, r, &chosen));
     }
     if (table->rows == 0) return ft_fail_at(r->file, 2, 0, "no rows behind the header");
-    return table->label != NULL ? check_labels(table, r->file, request->need) : FT_OK;
+    return table->label != NULL && !request->empty_labels && !table->label_lists ? check_labels(table, r->file, request->need) : FT_OK;
 }
 
 // Every line is a text; so is an empty one between others.

@@ -20,6 +20,7 @@ typedef struct ft_table {
     // [rows]; NULL without a label column, and when an optional one is empty throughout. The values of a list, or of
     // several label columns, are each followed by FT_LIST_SEPARATOR (records.h).
     const char **label;
+    bool label_lists; // some labels are lists; then an empty one is a list of none
     const char **id; // [rows]; NULL unless an id column was asked for
     int64_t *line;   // [rows] of the file, where the row begins; from 1
     char *data;
@@ -40,6 +41,7 @@ typedef struct ft_table_request {
     bool plain;       // AUTO means plain text where neither name nor columns say otherwise
     const char *text, *pair, *label, *id; // label: one column, or several separated by commas
     ft_table_label need;
+    bool empty_labels; // an empty label is a label: none of the classes holds
 } ft_table_request;
 
 // `path` "-" reads standard input. Packing and encoding: source.h; quoting: records.h. FT_INVALID with file:line or

@@ -73,11 +73,7 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
     ft_tensor logits, dx;
     FT_TRY(ft_pass_tensor(pass, FT_ROWS_POOLED, m->labels, FT_MEM_ACTIVATIONS, -1, "logits", &logits));
     FT_TRY(ft_head_forward(pass, t->input[layers], true, &t->head, logits));
-    FT_TRY(ft_pass_cross_entropy(pass, (ft_cross_entropy_args){.logits = logits,
-                                                               .labels = pass->batch->label,
-                                                               .step = pass->step,
-                                                               .losses = losses,
-                                                               .dlogits = logits}));
+    FT_TRY(ft_pass_loss(pass, logits, losses));
     ft_memory_set_phase(m->memory, FT_PHASE_BACKWARD);
     bool into_encoder = from < layers || m->embeddings_trained;
     FT_TRY(ft_head_backward(pass, t->input[layers], &t->head, logits, into_encoder, &dx));

@@ -297,3 +297,26 @@ ft_status ft_pass_cross_entropy(ft_pass *pass, ft_cross_entropy_args args) {
     if (args.dlogits.data != NULL) largest.dlogits.rows = pass->capacity.sequences;
     RUN_WITH_WORKSPACE(pass, cross_entropy, args, largest);
 }
+
+ft_status ft_pass_weighted_cross_entropy(ft_pass *pass, ft_weighted_cross_entropy_args args) {
+    ft_weighted_cross_entropy_args largest = args;
+    largest.logits.rows = largest.dlogits.rows = pass->capacity.sequences;
+    largest.losses.cols = pass->capacity.sequences;
+    RUN_WITH_WORKSPACE(pass, weighted_cross_entropy, args, largest);
+}
+
+ft_status ft_pass_binary_cross_entropy(ft_pass *pass, ft_binary_cross_entropy_args args) {
+    ft_binary_cross_entropy_args largest = args;
+    largest.logits.rows = largest.dlogits.rows = pass->capacity.sequences;
+    largest.losses.cols = pass->capacity.sequences;
+    largest.targets.rows = pass->capacity.sequences;
+    RUN_WITH_WORKSPACE(pass, binary_cross_entropy, args, largest);
+}
+
+ft_status ft_pass_squared_error(ft_pass *pass, ft_squared_error_args args) {
+    ft_squared_error_args largest = args;
+    largest.logits.rows = largest.dlogits.rows = pass->capacity.sequences;
+    largest.losses.cols = pass->capacity.sequences;
+    largest.targets.rows = pass->capacity.sequences;
+    RUN_WITH_WORKSPACE(pass, squared_error, args, largest);
+}

@@ -68,6 +68,11 @@ ft_status ft_pass_fold_add(ft_pass *pass, int taps, ft_tensor y, ft_tensor x);
 ft_status ft_pass_embedding_forward(ft_pass *pass, ft_embedding_forward_args args);
 ft_status ft_pass_embedding_backward(ft_pass *pass, ft_embedding_backward_args args);
 ft_status ft_pass_cross_entropy(ft_pass *pass, ft_cross_entropy_args args);
+ft_status ft_pass_weighted_cross_entropy(ft_pass *pass, ft_weighted_cross_entropy_args args);
+ft_status ft_pass_binary_cross_entropy(ft_pass *pass, ft_binary_cross_entropy_args args);
+ft_status ft_pass_squared_error(ft_pass *pass, ft_squared_error_args args);
+// loss.c: the loss of the model's task; logits become their gradient.
+ft_status ft_pass_loss(ft_pass *pass, ft_tensor logits, ft_tensor losses);
 
 // embeddings.c: token ids to the rows that layer 0 reads.
 typedef struct ft_embeddings_saved {

@@ -13,6 +13,7 @@ typedef struct builder {
     ft_parameters *parameters;
     char prefix[96];
     bool trainable, head;
+    int depth; // of the parameters added now
     bool failed;
 } builder;
 
@@ -22,6 +23,7 @@ static int add(builder *b, const char *suffix, const char *kind, ft_parameter_sp
     spec.name = name;
     spec.trainable = b->trainable;
     spec.head = b->head;
+    spec.depth = b->depth;
     int index = ft_parameters_add(b->parameters, spec);
     if (index < 0) b->failed = true;
     return index;
@@ -211,6 +213,7 @@ ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_
     m->pooler_dropout = m->family->dropout_before_pooler ? m->classifier_dropout : (float)c->relative.pooler_dropout;
     m->pooler_activation = c->relative.pooler_activation;
     m->checkpoint_every = o->train.gradient_checkpointing == FT_AUTO ? 0 : (int32_t)o->train.gradient_checkpointing;
+    m->layer_lr_decay = o->train.layer_lr_decay > 0 ? o->train.layer_lr_decay : 1;
     m->embeddings_trained = o->model.freeze == FT_FREEZE_NONE && o->model.freeze_layers == 0;
     m->first_trained_layer = o->model.freeze == FT_FREEZE_ENCODER ? m->layers : (int32_t)o->model.freeze_layers;
     FT_TRY(ft_activation_from_name(o->model.head.activation, &m->head_activation));
@@ -224,9 +227,11 @@ ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_
     add_head(&b, m, &o->model.head.hidden);
     for (int l = m->layers - 1; l >= 0; l--) {
         b.trainable = l >= m->first_trained_layer;
+        b.depth = m->layers - l;
         if (l == 0) add_convolution(&b, m, &c->convolution);
         add_layer(&b, m, &c->relative, l);
     }
+    b.depth = m->layers + 1;
     add_relative(&b, m, &c->relative);
     add_embeddings(&b, m, c);
     if (b.failed) return FT_NO_MEMORY;
@@ -235,10 +240,11 @@ ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_
 }
 
 ft_status ft_model_prepare_training(ft_model *model, double weight_decay) {
-    return ft_parameters_allocate_training(&model->parameters, weight_decay);
+    return ft_parameters_allocate_training(&model->parameters, weight_decay, model->layer_lr_decay);
 }
 
 void ft_model_free(ft_model *model) {
+    if (model->class_weight != NULL) ft_memory_free(model->memory, model->class_weight);
     if (model->relative.slots != NULL) ft_memory_free(model->memory, model->relative.slots);
     ft_parameters_free(&model->parameters);
     ft_arena_free(&model->arena);

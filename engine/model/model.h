@@ -17,6 +17,7 @@
 
 #include "engine/config/config.h"
 #include "engine/data/batch.h"
+#include "engine/model/loss.h"
 #include "engine/model/model_config.h"
 #include "engine/model/parameters.h"
 
@@ -70,6 +71,8 @@ typedef struct ft_model {
     float epsilon;
     int32_t labels, padding_id;
     int32_t targets; // numbers that a sequence is compared with; 0: a class
+    ft_loss loss;
+    float *class_weight; // [labels] device; NULL: all 1
     int32_t position_padding; // for ft_batch: the padding id where positions are counted behind it, else -1
     // registry
     int word, position, token_type, embedding_gamma, embedding_beta; // -1: the family has none
@@ -86,6 +89,7 @@ typedef struct ft_model {
     // training
     float hidden_dropout, attention_dropout, classifier_dropout, head_dropout;
     float attention_output_dropout, pooler_dropout; // the latter in front of the pooler
+    double layer_lr_decay;       // the learning rate of a layer beside that of the one above it
     int32_t first_trained_layer; // layers below it, and then the embeddings, get no backward pass
     bool embeddings_trained;
     int32_t checkpoint_every;    // 0: keep all activations; k: keep the input of every k-th layer
@@ -98,6 +102,8 @@ typedef struct ft_model {
 // label_count: outputs of the classifier. `options` gives head, freezing, dropout and checkpointing.
 ft_status ft_model_create(ft_memory *memory, const ft_model_config *config, const ft_config *options, int32_t label_count,
                           ft_model *model);
+// What training makes small; once, before batches are made for the model. Without it: cross-entropy.
+ft_status ft_model_set_loss(ft_model *model, const ft_loss *loss);
 ft_status ft_model_prepare_training(ft_model *model, double weight_decay);
 void ft_model_free(ft_model *model); // {0} is fine
 

@@ -269,22 +269,22 @@ static int set_labels(json_t *root, int count, const char *const *names) {
     return failed | json_object_set_new(root, "label2id", label2id);
 }
 
-static int fill(json_t *root, const ft_model_config *base) {
+static int fill(json_t *root, const ft_model_config *base, const char *problem_type) {
     // num_labels beside id2label can only contradict it; torch_dtype is the old name of dtype.
     static const char *const dropped[] = {"num_labels", "torch_dtype", "_name_or_path"};
     for (size_t i = 0; i < sizeof dropped / sizeof dropped[0]; i++)
         json_object_del(root, dropped[i]);
     int failed = json_object_set_new(root, "model_type", json_string(base->model_type));
     failed |= json_object_set_new(root, "architectures", json_pack("[s]", base->family->classifier_class));
-    failed |= json_object_set_new(root, "problem_type", json_string("single_label_classification"));
+    failed |= json_object_set_new(root, "problem_type", json_string(problem_type));
     return failed | json_object_set_new(root, "dtype", json_string("float32"));
 }
 
 ft_status ft_model_config_save(const ft_model_config *base, const char *path, int label_count,
                                const char *const *label_names, double hidden_dropout, double attention_dropout,
-                               double classifier_dropout, const ft_custom_head *head) {
+                               double classifier_dropout, const ft_custom_head *head, const char *problem_type) {
     json_t *root = ft_json_copy_object(base->json); // values are replaced, never changed
-    int failed = fill(root, base);
+    int failed = fill(root, base, problem_type);
     failed |= ft_custom_head_put(root, head);
     failed |= set_labels(root, label_count, label_names);
     // Where the file leaves the classifier's to the hidden one and training did so too, it may stay null.

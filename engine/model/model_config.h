@@ -61,9 +61,10 @@ ft_status ft_relative_config_read(ft_model_config *config, const char *path_for_
 void ft_model_config_free(ft_model_config *config); // {0} is fine
 
 // Writes the config.json of a fine-tuned classifier that transformers opens with the same logits: every key of the input
-// file, the labels of this task, the dropouts used in training, and a head with hidden layers (NULL: the standard one). Atomic.
+// file, the labels of this task, the dropouts used in training, and a head with hidden layers (NULL: the standard one).
+// problem_type: as transformers has it, "single_label_classification", "multi_label_classification" or "regression". Atomic.
 ft_status ft_model_config_save(const ft_model_config *base, const char *path, int label_count, const char *const *label_names,
                                double hidden_dropout, double attention_dropout, double classifier_dropout,
-                               const ft_custom_head *head);
+                               const ft_custom_head *head, const char *problem_type);
 
 #endif

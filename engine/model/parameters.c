@@ -1,5 +1,6 @@
 #include "engine/model/parameters.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,8 @@ int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec) {
                                        .trainable = spec.trainable,
                                        .decay = spec.decay,
                                        .starts_group = !spec.joins_group,
-                                       .head = spec.head};
+                                       .head = spec.head,
+                                       .depth = spec.depth};
     return p->count++;
 }
 
@@ -57,7 +59,7 @@ ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory) {
     return device->functions->fill(device, p->weights, 0, (size_t)p->total * sizeof(float));
 }
 
-static ft_status build_ranges(ft_parameters *p, double weight_decay) {
+static ft_status build_ranges(ft_parameters *p, double weight_decay, double lr_decay) {
     p->ranges = ft_arena_alloc(&p->arena, (size_t)(p->count + 1) * sizeof *p->ranges);
     if (p->ranges == NULL) return FT_NO_MEMORY;
     // Neighbours of one kind merge, padding between them included (it is zero and stays zero).
@@ -66,17 +68,18 @@ static ft_status build_ranges(ft_parameters *p, double weight_decay) {
         const ft_parameter *q = &p->list[i];
         if (!q->trainable) continue;
         float decay = q->decay ? (float)weight_decay : 0.0f;
-        if (p->range_count > 0 && p->ranges[p->range_count - 1].weight_decay == decay) {
-            ft_adamw_range *last = &p->ranges[p->range_count - 1];
+        float scale = (float)pow(lr_decay, q->depth);
+        ft_adamw_range *last = p->range_count > 0 ? &p->ranges[p->range_count - 1] : NULL;
+        if (last != NULL && last->weight_decay == decay && last->lr_scale == scale) {
             last->count = q->offset + q->count - last->first;
         } else {
-            p->ranges[p->range_count++] = (ft_adamw_range){q->offset, q->count, decay, 1.0f};
+            p->ranges[p->range_count++] = (ft_adamw_range){q->offset, q->count, decay, scale};
         }
     }
     return FT_OK;
 }
 
-ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay) {
+ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay, double lr_decay) {
     size_t bytes = (size_t)p->trainable * sizeof(float);
     ft_device *device = ft_memory_device(p->memory);
     void *data;
@@ -89,7 +92,7 @@ ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay)
     FT_TRY(device->functions->fill(device, p->gradients, 0, bytes));
     FT_TRY(device->functions->fill(device, p->m, 0, bytes));
     FT_TRY(device->functions->fill(device, p->v, 0, bytes));
-    return build_ranges(p, weight_decay);
+    return build_ranges(p, weight_decay, lr_decay);
 }
 
 void ft_parameters_free(ft_parameters *p) {

@@ -21,6 +21,7 @@ typedef struct ft_parameter {
     int heads;            // > 0: queries, keys and values in one, here one after the other, in files head by head
     bool trainable, decay, starts_group;
     bool head;            // drawn when the checkpoint lacks it
+    int depth;            // 0: the head, 1: the last layer, ...; how often train.layer_lr_decay applies
 } ft_parameter;
 
 typedef struct ft_parameters {
@@ -41,6 +42,7 @@ typedef struct ft_parameter_spec {
     int64_t rows, cols; // rows 0: vector
     int64_t gap;
     int heads, taps;
+    int depth;
     bool trainable, decay, joins_group, head; // joins_group: stands right behind the previous parameter, `gap` aside
 } ft_parameter_spec;
 
@@ -49,7 +51,8 @@ int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec);
 // Weights only (inference). After it views may be taken.
 ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory);
 // Gradients (zeroed), m and v (zeroed) and the ranges of AdamW.
-ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay);
+// A parameter's learning rate is lr_decay^depth times the run's.
+ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay, double lr_decay);
 void ft_parameters_free(ft_parameters *p); // {0} is fine
 int ft_parameters_find(const ft_parameters *p, const char *name); // -1 if absent
 

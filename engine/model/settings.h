@@ -9,6 +9,8 @@ typedef struct ft_model_settings {
     const char *pair_column;                // of the second texts; "": there are none
     int64_t max_length;
     ft_rules_option tokenizer_rules;
+    ft_task task;                           // AUTO: not said
+    const char *label_separator;
     int label_count;                        // 0: no ftengine.json, a plain Hugging Face model
     const char *const *labels;              // as the data spell them
     ft_int_list head_hidden;

@@ -4,6 +4,7 @@
 #include "engine/io/json.h"
 #include "kernels/log.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,10 @@ static ft_status count_classes(const ft_trainer *t, ft_split split, int64_t **co
     const ft_dataset *data = &t->split[split].data;
     *counts = ft_calloc((size_t)t->labels.count, sizeof **counts, "class counts");
     if (*counts == NULL) return FT_NO_MEMORY;
-    for (int64_t i = 0; data->label != NULL && i < data->examples; i++) (*counts)[data->label[i]]++;
+    for (int64_t i = 0; i < data->examples; i++) {
+        if (data->label != NULL) (*counts)[data->label[i]]++;
+        for (int c = 0; c < t->labels.count && data->target != NULL; c++) (*counts)[c] += data->target[i * t->labels.count + c] > 0.5f;
+    }
     return FT_OK;
 }
 
@@ -56,6 +60,25 @@ static void print_class_table(const ft_trainer *t, int64_t *const counts[FT_SPLI
                 used += snprintf(line + used, sizeof line - (size_t)used, " %12lld (%4.1f%%)", (long long)counts[s][c],
                                  percent(counts[s][c], t->split[s].data.examples));
         ft_info("%s", line);
+    }
+}
+
+static void print_targets(const ft_trainer *t) {
+    ft_info("  %-*s %20s %12s %12s %12s %12s", NAME_WIDTH, "target", "", "mean", "deviation", "least", "most");
+    for (int s = 0; s < FT_SPLITS; s++) {
+        const ft_dataset *data = &t->split[s].data;
+        for (int k = 0; k < t->labels.count && t->split[s].present; k++) {
+            double mean = 0, squares = 0, least = INFINITY, most = -INFINITY, n = (double)data->examples;
+            for (int64_t i = 0; i < data->examples; i++) mean += data->target[i * t->labels.count + k] / n;
+            for (int64_t i = 0; i < data->examples; i++) {
+                double y = data->target[i * t->labels.count + k];
+                squares += (y - mean) * (y - mean);
+                least = fmin(least, y);
+                most = fmax(most, y);
+            }
+            ft_info("  %-*.*s %20s %12.4g %12.4g %12.4g %12.4g", NAME_WIDTH, NAME_WIDTH, t->label_names[k], ft_split_name((ft_split)s), mean,
+                    sqrt(squares / n), least, most);
+        }
     }
 }
 
@@ -106,7 +129,8 @@ ft_status ft_data_report_splits(ft_trainer *t) {
     ft_text_index_free(&train);
     FT_TRY(status);
     print_lengths(t);
-    FT_TRY(print_classes(t));
+    if (t->task == FT_TASK_REGRESSION) print_targets(t);
+    else FT_TRY(print_classes(t));
     for (int s = 0; s < FT_SPLITS; s++)
         if (t->split[s].present) warn_of(t, (ft_split)s);
     return FT_OK;
@@ -120,7 +144,7 @@ json_t *ft_data_report_json(const ft_trainer *t, ft_split split, bool *failed) {
     json_t *lengths = json_array(), *classes = json_object();
     for (int q = 0; q < FT_QUANTILES; q++) ft_json_append(lengths, json_integer(r->length[q]), failed);
     int64_t *counts = NULL;
-    if (count_classes(t, split, &counts) != FT_OK) *failed = true;
+    if (t->task != FT_TASK_REGRESSION && count_classes(t, split, &counts) != FT_OK) *failed = true;
     for (int c = 0; counts != NULL && c < t->labels.count; c++) ft_json_put(classes, t->label_names[c], json_integer((json_int_t)counts[c]), failed);
     free(counts);
     return json_pack("{s:o, s:s, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "path", ft_json_text(d->path), "sha256", d->table.sha256,

@@ -11,14 +11,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+// What the sum of the losses of a step is divided by: its examples, or the weights of their classes (so that a class counts
+// more, and not the step).
+static double weight_of(const ft_trainer *t, int64_t first, int64_t last) {
+    if (t->loss.class_weight == NULL || t->task != FT_TASK_SINGLE_LABEL) return (double)(last - first);
+    const ft_dataset *data = &t->split[FT_SPLIT_TRAIN].data;
+    double sum = 0;
+    for (int64_t i = first; i < last; i++) sum += (double)t->loss.class_weight[data->label[t->order[i]]];
+    return sum;
+}
+
 // Brings the values of this step to the device and clears the gradients.
-static ft_status begin_step(ft_trainer *t, int64_t examples) {
+static ft_status begin_step(ft_trainer *t, double weight) {
     const ft_config *c = t->config;
-    double factor = ft_schedule_factor(c->train.lr_scheduler, t->state.step, t->plan.warmup_steps, t->plan.total_steps);
+    const ft_schedule schedule = {.kind = c->train.lr_scheduler, .warmup_steps = t->plan.warmup_steps, .total_steps = t->plan.total_steps,
+                                  .end = c->train.lr_end / c->train.learning_rate, .power = c->train.lr_power, .cycles = c->train.lr_cycles};
+    double factor = ft_schedule_factor(&schedule, t->state.step);
     ft_step_state host = {.seed = (uint64_t)c->train.seed,
                           .step = (uint32_t)t->state.step,
                           .learning_rate = (float)(c->train.learning_rate * factor),
-                          .loss_factor = 1.0f / (float)examples};
+                          .loss_factor = (float)(1 / weight)};
     t->state.learning_rate = c->train.learning_rate * factor;
     const ft_device_functions *f = t->device->functions;
     FT_TRY(f->upload(t->device, t->step_state, &host, sizeof host));
@@ -27,7 +39,7 @@ static ft_status begin_step(ft_trainer *t, int64_t examples) {
 }
 
 // Reads what the step computed and books it. FT_DIVERGED when loss or gradients are not finite: the update was skipped.
-static ft_status end_step(ft_trainer *t, int64_t examples) {
+static ft_status end_step(ft_trainer *t, int64_t examples, double weight) {
     ft_update_state update;
     const ft_device_functions *f = t->device->functions;
     FT_TRY(f->download(t->device, t->host_losses, t->losses, (size_t)examples * sizeof(float)));
@@ -35,7 +47,7 @@ static ft_status end_step(ft_trainer *t, int64_t examples) {
     FT_TRY(f->sync(t->device));
     double sum = 0;
     for (int64_t i = 0; i < examples; i++) sum += t->host_losses[i]; // in slot order, whatever the micro-batches were
-    double loss = sum / (double)examples;
+    double loss = sum / weight;
     if (!isfinite(loss) || !update.finite) {
         ft_fail(FT_DIVERGED, NULL, "training diverged at step %lld: loss %g, gradient norm %g", (long long)t->state.step + 1, loss,
                 update.norm);
@@ -58,7 +70,8 @@ static ft_status train_step(ft_trainer *t) {
         FT_TRY(ft_epoch_order(t->plan.order_seed, epoch, data->examples, t->order));
         t->order_epoch = epoch;
     }
-    FT_TRY(begin_step(t, last - first));
+    const double weight = weight_of(t, first, last);
+    FT_TRY(begin_step(t, weight));
     for (int64_t at = first; at < last;) {
         int64_t count = ft_batch_cut(data, t->order, at, last, t->plan.limits);
         FT_TRY(ft_batch_buffers_load(&t->buffers, data, t->order, at, count, (int32_t)(at - first)));
@@ -68,7 +81,7 @@ static ft_status train_step(ft_trainer *t) {
         at += count;
     }
     FT_TRY(ft_update_run(&t->model.parameters, t->config, ft_vector(t->losses, last - first, FT_F32), t->step_state, t->update_state));
-    FT_TRY(end_step(t, last - first));
+    FT_TRY(end_step(t, last - first, weight));
     t->state.tokens += tokens;
     return FT_OK;
 }

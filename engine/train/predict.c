@@ -44,6 +44,20 @@ static float cross_entropy(const float *logits, int classes, int label) {
     return (float)(log(sum) + largest - logits[label]);
 }
 
+// The plain loss of a task: what evaluations tell, whatever weights and smoothing training has.
+static float plain_loss(const ft_model *m, const float *logits, const ft_dataset *data, int64_t example) {
+    const int outputs = m->labels;
+    const float *target = data->target != NULL ? data->target + example * outputs : NULL;
+    if (m->targets == 0) return cross_entropy(logits, outputs, data->label[example]);
+    double sum = 0;
+    for (int k = 0; k < outputs; k++) {
+        double x = logits[k], t = target[k];
+        // log(1 + exp(-|x|)) + max(x, 0) - x t, which is the cross-entropy of sigmoid(x) without overflow
+        sum += m->loss.task == FT_TASK_MULTI_LABEL ? log1p(exp(-fabs(x))) + fmax(x, 0) - x * t : (x - t) * (x - t);
+    }
+    return (float)(sum / outputs);
+}
+
 static ft_status predict_all(ft_prediction *p, const ft_dataset *data, ft_batch_limits limits, float *logits, float *losses,
                              ft_predict_progress progress, void *context) {
     ft_device *device = p->model->device;
@@ -55,7 +69,7 @@ static ft_status predict_all(ft_prediction *p, const ft_dataset *data, ft_batch_
         FT_TRY(device->functions->download(device, logits + first * classes, p->logits, (size_t)(count * classes) * sizeof(float)));
         FT_TRY(device->functions->sync(device));
         for (int64_t i = first; losses != NULL && i < first + count; i++)
-            losses[i] = cross_entropy(logits + i * classes, classes, data->label[i]);
+            losses[i] = plain_loss(p->model, logits + i * classes, data, i);
         first += count;
         if (progress != NULL) FT_TRY(progress(context, first, data->examples));
     }

@@ -53,6 +53,7 @@ static ft_status record(recording *r, ft_memory *memory, const ft_model_config *
     FT_TRY(ft_memory_create(r->device, 0, &r->memory));
     ft_memory_record(r->memory);
     FT_TRY(ft_model_create(r->memory, model_config, config, labels, &r->model));
+    FT_TRY(ft_model_set_loss(&r->model, &sizes->loss));
     if (sizes->train.tokens > 0) FT_TRY(record_training(r, config, sizes));
     if (sizes->predict.tokens > 0) FT_TRY(record_prediction(r, sizes->predict));
     return ft_memory_adopt(memory, r->memory);

@@ -11,6 +11,7 @@
 typedef struct ft_step_sizes {
     ft_capacity train, predict; // largest micro-batches; tokens == 0: there are none
     int64_t examples;           // of the largest effective batch
+    ft_loss loss;               // of the task
 } ft_step_sizes;
 
 // A micro-batch of training through forward and backward, and an update. `batch` is bound to device memory for

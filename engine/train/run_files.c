@@ -1,5 +1,6 @@
 // run_files.c - what a run writes into its directory: its configuration, its line-by-line log, the best model, the predictions.
 #include "engine/train/run_dir.h"
+#include "engine/train/task.h"
 #include "engine/train/trainer.h"
 
 #include "engine/io/files.h"
@@ -95,7 +96,7 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
     bool custom = c->model.head.hidden.count > 0;
     ft_custom_head head = {c->model.head.hidden, c->model.head.activation, t->model.head_dropout};
     FT_TRY(ft_model_config_save(&t->model_config, config, t->labels.count, t->label_names, t->model.hidden_dropout,
-                                t->model.attention_dropout, t->model.classifier_dropout, custom ? &head : NULL));
+                                t->model.attention_dropout, t->model.classifier_dropout, custom ? &head : NULL, ft_problem_type(t->task)));
     if (custom) FT_TRY(ft_custom_head_save_loader(t->model_config.family, dir));
     for (const char *const *name = ft_tokenizer_files(t->tokenizer); *name != NULL; name++) {
         char *from = ft_path_join(&t->arena, t->tokenizer_dir, *name), *to = ft_path_join(&t->arena, dir, *name);
@@ -107,6 +108,8 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
                            .label_column = t->split[FT_SPLIT_TRAIN].table.label_column,
                            .max_length = t->max_length,
                            .tokenizer_rules = c->model.tokenizer_rules,
+                           .task = t->task,
+                           .label_separator = c->data.label_separator,
                            .label_count = t->labels.count,
                            .labels = t->labels.names,
                            .head_hidden = c->model.head.hidden,
@@ -126,17 +129,41 @@ ft_status ft_run_save_model(ft_trainer *t) {
     return status;
 }
 
-// One line of predictions.jsonl; NULL with the error set. p: room for a probability a class.
+static json_t *names_where(const ft_trainer *t, const double *value, double least, bool *failed) {
+    json_t *names = json_array();
+    for (int k = 0; k < t->labels.count; k++)
+        if (value[k] >= least) ft_json_append(names, json_string(t->label_names[k]), failed);
+    return names;
+}
+
+static json_t *by_name(const ft_trainer *t, const double *value, bool *failed) {
+    json_t *object = json_object();
+    for (int k = 0; k < t->labels.count; k++) ft_json_put(object, t->label_names[k], figure(value[k]), failed);
+    return object;
+}
+
+// One line of predictions.jsonl; NULL with the error set. p: room for a number an output, twice.
 static char *prediction_line(const ft_trainer *t, ft_split split, int64_t example, const float *logits, double *p) {
-    const int classes = t->labels.count;
+    const int outputs = t->labels.count;
+    const ft_dataset *data = &t->split[split].data;
+    double *truth = p + outputs;
     const int64_t *row = t->split[split].source_row;
-    ft_softmax(logits, classes, p);
-    json_t *probabilities = json_object();
     bool failed = false;
-    for (int k = 0; k < classes; k++) ft_json_put(probabilities, t->label_names[k], figure(p[k]), &failed);
-    json_t *line = json_pack("{s:i, s:s, s:I, s:s, s:s, s:o}", "format_version", 1, "split", ft_split_name(split), "id", (json_int_t)(row != NULL ? row[example] : example), "label",
-                             t->label_names[t->split[split].data.label[example]], "predicted",
-                             t->label_names[ft_argmax(logits, classes)], "probabilities", probabilities);
+    json_t *line = json_pack("{s:i, s:s, s:I}", "format_version", 1, "split", ft_split_name(split), "id",
+                             (json_int_t)(row != NULL ? row[example] : example));
+    for (int k = 0; k < outputs && data->target != NULL; k++) truth[k] = data->target[example * outputs + k];
+    if (t->task == FT_TASK_REGRESSION) {
+        for (int k = 0; k < outputs; k++) p[k] = logits[k];
+        ft_json_put(line, "targets", by_name(t, truth, &failed), &failed);
+        ft_json_put(line, "values", by_name(t, p, &failed), &failed);
+    } else {
+        ft_probabilities(t->task, logits, outputs, p);
+        bool several = t->task == FT_TASK_MULTI_LABEL;
+        ft_json_put(line, several ? "labels" : "label", several ? names_where(t, truth, 0.5, &failed) : json_string(t->label_names[data->label[example]]),
+                    &failed);
+        ft_json_put(line, "predicted", several ? names_where(t, p, 0.5, &failed) : json_string(t->label_names[ft_argmax(logits, outputs)]), &failed);
+        ft_json_put(line, "probabilities", by_name(t, p, &failed), &failed);
+    }
     char *text = failed ? NULL : ft_json_line(line);
     if (failed) ft_fail_memory(0, "a line of predictions.jsonl");
     json_decref(line);
@@ -144,7 +171,7 @@ static char *prediction_line(const ft_trainer *t, ft_split split, int64_t exampl
 }
 
 static ft_status write_predictions(const ft_trainer *t, ft_split split, const float *logits, FILE *out) {
-    double *p = ft_calloc((size_t)t->labels.count, sizeof *p, "probabilities");
+    double *p = ft_calloc(2 * (size_t)t->labels.count, sizeof *p, "probabilities");
     ft_status status = p != NULL ? FT_OK : FT_NO_MEMORY;
     for (int64_t i = 0; status == FT_OK && i < t->split[split].data.examples; i++) {
         char *text = prediction_line(t, split, i, logits + i * t->labels.count, p);

@@ -9,7 +9,13 @@
 #include <stdint.h>
 
 // Factor of update `step`, counted from 0.
-double ft_schedule_factor(ft_scheduler kind, int64_t step, int64_t warmup_steps, int64_t total_steps);
+typedef struct ft_schedule {
+    ft_scheduler kind;
+    int64_t warmup_steps, total_steps;
+    double end, power; // polynomial: the last factor, and the power
+    int64_t cycles;    // cosine_with_restarts
+} ft_schedule;
+double ft_schedule_factor(const ft_schedule *schedule, int64_t step);
 // `steps` when it is above 0, else the share `ratio` of the run, rounded up.
 int64_t ft_warmup_steps(double ratio, int64_t steps, int64_t total_steps);
 

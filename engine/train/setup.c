@@ -9,6 +9,7 @@
 #include "engine/train/fit.h"
 #include "engine/train/stages.h"
 #include "engine/train/stop.h"
+#include "engine/train/task.h"
 #include "engine/train/trainer.h"
 
 #include "kernels/log.h"
@@ -76,63 +77,12 @@ static ft_status read_tables(ft_trainer *t) {
         if (paths[s][0] == '\0') continue;
         d->path = paths[s];
         const ft_table_request request = {.format = c->data.format, .text = c->data.text_column, .pair = c->data.text_pair,
-                                          .label = c->data.label_column,
+                                          .label = c->data.label_column, .empty_labels = c->train.task == FT_TASK_MULTI_LABEL,
                                           .id = s == FT_SPLIT_TRAIN && c->data.group[0] != '\0' ? c->data.group : NULL};
         FT_TRY(ft_table_read(d->path, &request, &d->table));
         d->present = true;
     }
     return cut_folds(t);
-}
-
-static int index_of(const char *name, int count, const char *const *names) {
-    for (int i = 0; i < count; i++)
-        if (strcmp(name, names[i]) == 0) return i;
-    return -1;
-}
-
-// The classes: those of the training file; but a checkpoint that names the same ones keeps its order, so that its head
-// still means what it meant. Numbers keep their ids and take a checkpoint's names when there are as many.
-static ft_status choose_labels(ft_trainer *t) {
-    const ft_split_data *validation = &t->split[FT_SPLIT_VALIDATION]; // but not the test set, which decides about nothing
-    FT_TRY(ft_labels_from_tables(&t->split[FT_SPLIT_TRAIN].table, validation->present ? &validation->table : NULL, validation->path,
-                                 &t->arena, &t->labels));
-    if (t->labels.count - t->labels.missing < 2) {
-        ft_fail(FT_INVALID, t->split[FT_SPLIT_TRAIN].path, "all training examples have the label \"%s\": there is nothing to learn",
-                t->split[FT_SPLIT_TRAIN].table.label[0]);
-        return FT_INVALID;
-    }
-    if (t->labels.missing > 0)
-        ft_warn("%d of the %d classes have no training example (%s)", t->labels.missing, t->labels.count, t->split[FT_SPLIT_TRAIN].path);
-    t->label_names = t->labels.names;
-    const ft_model_config *m = &t->model_config;
-    if (t->config->model.init != FT_INIT_PRETRAINED || !m->has_label_names || m->num_labels != t->labels.count) return FT_OK;
-    int same = 0;
-    bool numbers = true;
-    for (int i = 0; i < t->labels.count; i++) {
-        char number[16];
-        snprintf(number, sizeof number, "%d", i);
-        if (strcmp(t->labels.names[i], number) != 0) numbers = false;
-        if (index_of(t->labels.names[i], t->labels.count, m->label_names) >= 0) same++;
-    }
-    if (same == t->labels.count) t->labels.names = m->label_names;
-    if (same == t->labels.count || numbers) t->label_names = m->label_names;
-    else ft_warn("the model's classifier was trained for other labels (%s, %s, ...); it goes on with %s, %s, ...", m->label_names[0],
-                 m->label_names[1], t->labels.names[0], t->labels.names[1]);
-    return FT_OK;
-}
-
-static ft_status check_task(const ft_trainer *t) {
-    const ft_config *c = t->config;
-    const ft_table *train = &t->split[FT_SPLIT_TRAIN].table;
-    if (c->train.patience > 0 && !t->split[FT_SPLIT_VALIDATION].present)
-        return ft_fail(FT_INVALID, "train.patience", "early stopping needs data.validation");
-    if (t->labels.count > 20 && t->labels.count > train->rows / 2) {
-        ft_fail(FT_INVALID, c->data.train, "%d different labels in %lld rows: column \"%s\" does not name classes", t->labels.count,
-                (long long)train->rows, train->label_column);
-        ft_hint("data.label_column names the column of the labels");
-        return FT_INVALID;
-    }
-    return ft_metric_check(c->eval.metric, t->task, t->labels.count);
 }
 
 static ft_status tokenise(ft_trainer *t) {
@@ -146,7 +96,7 @@ static ft_status tokenise(ft_trainer *t) {
         ft_info("%-10s %lld examples, %lld tokens%s  %s", ft_split_name((ft_split)s), (long long)d->data.examples,
                 (long long)d->data.tokens, d->from_cache ? ", from cache" : "", d->path);
     }
-    return FT_OK;
+    return t->without_data ? FT_OK : ft_task_set_loss(t);
 }
 
 static void list_names(const char *what, int count, const char *const *names) {
@@ -163,6 +113,7 @@ static ft_status open_model(ft_trainer *t, const ft_trainer_source *source) {
     const ft_config *c = t->config;
     ft_memory_set_phase(t->memory, FT_PHASE_LOAD);
     FT_TRY(ft_model_create(t->memory, &t->model_config, c, t->labels.count, &t->model));
+    FT_TRY(ft_model_set_loss(&t->model, &t->loss));
     t->model.ignore_mismatched_sizes = c->model.ignore_mismatched_sizes;
     if (source->without_weights) {
         ft_staging staging; // loading and drawing hold this much
@@ -205,6 +156,7 @@ ft_step_sizes ft_trainer_sizes(const ft_trainer *t) {
     const ft_run_plan *p = &t->plan;
     return (ft_step_sizes){.train = p->capacity,
                            .predict = t->eval_capacity,
+                           .loss = t->loss,
                            .examples = p->effective_batch < p->examples ? p->effective_batch : p->examples};
 }
 
@@ -238,18 +190,21 @@ static ft_status open_data(ft_trainer *t, const ft_trainer_source *source) {
     if (source->like != NULL) {
         for (int s = 0; s < FT_SPLITS; s++) t->split[s].present = source->like->split[s].present;
         t->labels.count = source->like->labels.count;
+        t->task = source->like->task;
+        t->loss = source->like->loss;
         t->max_length = source->like->max_length;
         return FT_OK;
     }
     if (source->without_data) {
         t->labels.count = source->labels > 0 ? source->labels : (int)t->model_config.num_labels;
+        FT_TRY(ft_task_assume(t));
+        FT_TRY(ft_task_set_loss(t));
         return ft_fit_max_length(NULL, &t->model_config, config->data.max_length, FT_AUTO, &t->max_length);
     }
     FT_TRY(ft_fit_open_tokenizer(t->tokenizer_dir, config->model.tokenizer_rules, &t->tokenizer));
     FT_TRY(ft_fit_vocabulary(t->tokenizer, &t->model_config, t->tokenizer_dir));
     FT_TRY(read_tables(t));
-    FT_TRY(choose_labels(t));
-    FT_TRY(check_task(t));
+    FT_TRY(ft_task_choose(t));
     return ft_fit_max_length(t->tokenizer, &t->model_config, config->data.max_length, FT_AUTO, &t->max_length);
 }
 
@@ -327,7 +282,6 @@ ft_status ft_trainer_open(const ft_config *config, const ft_trainer_source *sour
     memset(t, 0, sizeof *t);
     t->config = t->asked = config;
     t->without_data = source->without_data;
-    t->task = FT_TASK_SINGLE_LABEL;
     t->state.best_step = -1;
     t->order_epoch = -1;
     t->dir_lock = -1;

@@ -64,6 +64,7 @@ typedef struct ft_trainer {
     ft_model_config model_config;
     ft_split_data split[FT_SPLITS];
     ft_task task;
+    ft_loss loss;              // of training
     ft_labels labels;          // as the data spell them
     const char *const *label_names; // as the saved model names them
     int max_length;

@@ -69,7 +69,7 @@ static void test_wrong_values(void **state) {
         {"train.warmup_ratio=1.01", "at least 0, at most 1", NULL},
         {"model.hidden_dropout=1", "auto or a number, at least 0, below 1; got '1'", NULL},
         {"train.drop_last=perhaps", "true or false; got 'perhaps'", NULL},
-        {"train.lr_scheduler=linaer", "linear, cosine, constant or constant_with_warmup; got 'linaer'",
+        {"train.lr_scheduler=linaer", "linear, cosine, constant, constant_with_warmup, polynomial or cosine_with_restarts; got 'linaer'",
          "did you mean linear?"},
         {"train.lr_scheduler=", "train.lr_scheduler has no value", NULL},
         {"eval.metric=acuracy", "loss, accuracy, f1_macro", "did you mean accuracy?"},

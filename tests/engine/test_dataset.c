@@ -66,7 +66,7 @@ int ft_tokenizer_vocabulary(const ft_tokenizer *tokenizer) { return VOCABULARY; 
 const char *ft_tokenizer_digest(const ft_tokenizer *tokenizer) { return tokenizer->digest; }
 
 static const char *const NAMES[] = {"0", "1"};
-static const ft_labels LABELS = {2, (const char **)NAMES, 0};
+static const ft_labels LABELS = {.count = 2, .names = (const char **)NAMES};
 static char scratch[] = "/tmp/test_dataset_XXXXXX";
 
 static ft_table table_of(const char *content, size_t length) {

@@ -296,7 +296,7 @@ static char *saved(const ft_model_config *base, int count, const char *const *na
                    double classifier) {
     char path[] = "/tmp/test_config_XXXXXX";
     close(mkstemp(path));
-    OK(ft_model_config_save(base, path, count, names, hidden, attention, classifier, NULL));
+    OK(ft_model_config_save(base, path, count, names, hidden, attention, classifier, NULL, "single_label_classification"));
     char *text;
     size_t length;
     OK(ft_read_file(path, 0, &text, &length));
@@ -344,7 +344,7 @@ static void test_save(void **state) {
     assert_true(again.hidden_dropout_prob == 0.2 && again.classifier_dropout == 0.05);
     ft_model_config_free(&again);
     free(text);
-    assert_int_equal(ft_model_config_save(&base, "/no/such/config.json", 2, names, 0.1, 0.1, 0.1, NULL), FT_FAILED);
+    assert_int_equal(ft_model_config_save(&base, "/no/such/config.json", 2, names, 0.1, 0.1, 0.1, NULL, "regression"), FT_FAILED);
     ft_model_config_free(&base);
 }
 

@@ -317,7 +317,7 @@ static void classes(void **state) {
 
 static void label_ids(void **state) {
     const char *names[] = {"positive", "negative", "neutral"}; // as a model's configuration may have them: not sorted
-    const ft_labels labels = {3, names, 0};
+    const ft_labels labels = {.count = 3, .names = names};
     ft_table table = labelled("neutral positive negative positive");
     int32_t id[4];
     assert_int_equal(ft_labels_assign(&labels, &table, "v.tsv", id), FT_OK);
@@ -326,7 +326,7 @@ static void label_ids(void **state) {
 
     const char *digits[] = {"0", "1"};
     table = labelled("1.0 0 0.00 1");
-    assert_int_equal(ft_labels_assign(&(ft_labels){2, digits, 0}, &table, "v.tsv", id), FT_OK);
+    assert_int_equal(ft_labels_assign(&(ft_labels){.count = 2, .names = digits}, &table, "v.tsv", id), FT_OK);
     assert_memory_equal(id, ((const int32_t[]){1, 0, 0, 1}), sizeof id);
     ft_table_free(&table);
 
@@ -379,7 +379,7 @@ static void classes_of_two_tables(void **state) {
 
 static void placeholder_names(void **state) {
     const char *names[] = {"LABEL_0", "LABEL_1"};
-    const ft_labels labels = {2, names, 0};
+    const ft_labels labels = {.count = 2, .names = names};
     ft_table table = labelled("1 LABEL_0 LABEL_1 0");
     int32_t id[4];
     assert_int_equal(ft_labels_assign(&labels, &table, "v.tsv", id), FT_OK);

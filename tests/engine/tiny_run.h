@@ -53,12 +53,15 @@ static inline void write_words(tiny_run *t, FILE *f, int64_t longest) {
 
 static inline void write_texts(tiny_run *t, const char *name, int64_t rows, int64_t longest, int64_t labels) {
     FILE *f = file_in(t, name);
-    fprintf(f, "text\tsecond\tlabel\n");
+    fprintf(f, "text\tsecond\tlabel\tscore\ttags\n");
     for (int64_t i = 0; i < rows; i++) {
         write_words(t, f, longest);
         fputc('\t', f);
         write_words(t, f, longest);
-        fprintf(f, "\t%" PRId64 "\n", i < labels ? i : pick(t, 0, labels - 1)); // every class is there
+        fprintf(f, "\t%" PRId64 "\t%" PRId64 ".5\t", i < labels ? i : pick(t, 0, labels - 1), pick(t, -3, 3)); // every class is there
+        for (int64_t k = 0, any = 0; k < labels; k++) // and every tag
+            if (i == 0 || chance(t, 30)) fprintf(f, "%st%" PRId64, any++ ? "," : "", k);
+        fprintf(f, "\n");
     }
     fclose(f);
 }
@@ -91,6 +94,18 @@ static inline void write_model(tiny_run *t, int family, int64_t layers, int64_t 
     fclose(f);
 }
 
+// What the texts are given, and what of that is made small.
+static inline void set_task(tiny_run *t) {
+    int64_t task = pick(t, 0, 3); // 0, 1: a class a text
+    if (task == 2) set(t, "train.task=multi_label"), set(t, "data.label_column=tags");
+    if (task == 3) set(t, "train.task=regression"), set(t, "data.label_column=%s", chance(t, 50) ? "score" : "score, label");
+    if (task < 3 && chance(t, 30)) set(t, "train.class_weights=balanced");
+    if (task < 3 && chance(t, 20)) set(t, "train.loss=focal");
+    else if (task < 2 && chance(t, 20)) set(t, "train.label_smoothing=0.1");
+    if (chance(t, 20)) set(t, "train.layer_lr_decay=0.9");
+    if (chance(t, 20)) set(t, "train.lr_scheduler=%s", chance(t, 50) ? "polynomial" : "cosine_with_restarts");
+}
+
 // A model of random shape, random data, and random options of training.
 static inline void make_tiny_run(tiny_run *t, const char *scratch, uint64_t seed) {
     *t = (tiny_run){.state = seed};
@@ -121,6 +136,7 @@ static inline void make_tiny_run(tiny_run *t, const char *scratch, uint64_t seed
         set(t, "data.test=%s/test.tsv", t->dir);
     }
     if (chance(t, 30)) set(t, "data.text_pair=second");
+    set_task(t);
     set(t, "data.max_length=%" PRId64, pick(t, 4, positions));
     set(t, "train.batch_size=%" PRId64, pick(t, 1, 16));
     set(t, "train.gradient_accumulation_steps=%" PRId64, pick(t, 1, 3));

@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
         check(table.line[row] > (row > 0 ? table.line[row - 1] : 0));
         if (table.label == NULL) continue;
         size_t bytes = strlen(table.label[row]);
-        check(bytes > 0 && (table.label_columns == 1 || table.label[row][bytes - 1] == FT_LIST_SEPARATOR));
+        check((bytes > 0 || table.label_lists) && (table.label_columns == 1 || table.label[row][bytes - 1] == FT_LIST_SEPARATOR));
     }
     ft_table_free(&table);
     return 0;

@@ -43,7 +43,7 @@ static ft_status copy_config(const char *model, const char *to) {
     ft_model_config config;
     FT_TRY(ft_model_config_load(model, &config));
     ft_status status = ft_model_config_save(&config, to, (int)config.num_labels, config.label_names, 0.2, 0.1,
-                                            config.classifier_dropout, NULL);
+                                            config.classifier_dropout, NULL, "single_label_classification");
     ft_model_config_free(&config);
     return status;
 }

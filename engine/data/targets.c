@@ -1,0 +1,230 @@
+#include "engine/data/targets.h"
+
+#include "engine/data/records.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- a cell as a list ---------------------------------------------------------------------------------------------
+
+// Calls visit for every member of a cell, without the blanks around it. `separated`: members end with the list separator,
+// else they are separated by `separator`.
+typedef ft_status (*visitor)(void *context, const char *member, size_t length, int index);
+
+static bool is_list(const char *cell) {
+    size_t length = strlen(cell);
+    return length > 0 && cell[length - 1] == FT_LIST_SEPARATOR;
+}
+
+static ft_status each_member(const char *cell, const char *separator, visitor visit, void *context, int *count) {
+    const bool list = is_list(cell);
+    const char one[2] = {FT_LIST_SEPARATOR, '\0'}, *mark = list ? one : separator;
+    int index = 0;
+    for (const char *at = cell; *at != '\0';) {
+        const char *stop = strstr(at, mark), *end = stop != NULL ? stop : at + strlen(at), *next = stop != NULL ? stop + strlen(mark) : end;
+        while (!list && at < end && *at == ' ') at++;
+        while (!list && end > at && end[-1] == ' ') end--;
+        if (list || end > at) FT_TRY(visit(context, at, (size_t)(end - at), index++));
+        at = next;
+    }
+    *count = index;
+    return FT_OK;
+}
+
+// 0 or 1, or -1: neither.
+static int truth(const char *member, size_t length) {
+    static const char *const words[] = {"0", "1", "0.0", "1.0", "false", "true", "False", "True"};
+    for (int i = 0; i < 8; i++)
+        if (strlen(words[i]) == length && memcmp(words[i], member, length) == 0) return i % 2;
+    return -1;
+}
+
+// ---- which form a table has ---------------------------------------------------------------------------------------
+
+typedef struct looking {
+    bool all_truths;
+} looking;
+
+static ft_status look(void *context, const char *member, size_t length, int index) {
+    looking *l = context;
+    if (truth(member, length) < 0) l->all_truths = false;
+    return FT_OK;
+}
+
+// How many places the lists of a table have when they are lists of 0 and 1; 0: they are not.
+static int places_of(const ft_table *table, const char *separator) {
+    int places = 0;
+    for (int64_t row = 0; row < table->rows; row++) {
+        looking l = {.all_truths = true};
+        int count = 0;
+        if (!is_list(table->label[row])) return 0;
+        (void)each_member(table->label[row], separator, look, &l, &count);
+        if (!l.all_truths || count < 2 || (places > 0 && count != places)) return 0;
+        places = count;
+    }
+    return places;
+}
+
+// ---- names --------------------------------------------------------------------------------------------------------
+
+typedef struct collecting {
+    ft_arena *arena;
+    const char **name;
+    size_t count, capacity;
+} collecting;
+
+static ft_status collect(void *context, const char *member, size_t length, int index) {
+    collecting *c = context;
+    if (c->count == c->capacity) {
+        size_t capacity = c->capacity > 0 ? 2 * c->capacity : 64;
+        const char **grown = ft_realloc(c->name, capacity, sizeof *grown, "class names");
+        if (grown == NULL) return FT_NO_MEMORY;
+        c->name = grown;
+        c->capacity = capacity;
+    }
+    c->name[c->count] = ft_arena_strndup(c->arena, member, length);
+    return c->name[c->count++] != NULL ? FT_OK : FT_NO_MEMORY;
+}
+
+// The members of all cells as if each stood in a row of its own: what is a class then follows labels.h.
+static ft_status names_of_members(const ft_table *train, const ft_table *other, const char *separator, ft_arena *arena, ft_labels *labels) {
+    collecting c = {.arena = arena};
+    ft_status status = FT_OK;
+    int count;
+    for (int64_t row = 0; row < train->rows && status == FT_OK; row++) status = each_member(train->label[row], separator, collect, &c, &count);
+    for (int64_t row = 0; other != NULL && row < other->rows && status == FT_OK; row++)
+        status = each_member(other->label[row], separator, collect, &c, &count);
+    const ft_task task = labels->task;
+    ft_table members = {.rows = (int64_t)c.count, .label = c.name};
+    if (status == FT_OK && c.count == 0) status = ft_fail(FT_INVALID, NULL, "no row has a label");
+    if (status == FT_OK) status = ft_labels_from_table(&members, arena, labels);
+    labels->task = task;
+    labels->separator = separator;
+    free(c.name);
+    return status;
+}
+
+static ft_status numbered_names(int count, ft_arena *arena, ft_labels *labels) {
+    labels->count = count;
+    labels->names = ft_arena_alloc(arena, (size_t)count * sizeof *labels->names);
+    if (labels->names == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i < count; i++)
+        if ((labels->names[i] = ft_arena_format(arena, "%d", i)) == NULL) return FT_NO_MEMORY;
+    return FT_OK;
+}
+
+static ft_status names_of_columns(const ft_table *table, ft_arena *arena, ft_labels *labels) {
+    labels->count = table->label_columns;
+    labels->names = ft_arena_alloc(arena, (size_t)labels->count * sizeof *labels->names);
+    if (labels->names == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i < labels->count; i++)
+        if ((labels->names[i] = ft_arena_strdup(arena, table->label_column_name[i])) == NULL) return FT_NO_MEMORY;
+    return FT_OK;
+}
+
+static ft_status count_member(void *context, const char *member, size_t length, int index) { return FT_OK; }
+
+ft_status ft_targets_labels(const ft_table *train, const ft_table *other, ft_arena *arena, ft_labels *labels) {
+    if (train->label == NULL) return ft_fail(FT_INVALID, NULL, "a table without labels has no targets");
+    if (train->label_columns > 1) return names_of_columns(train, arena, labels);
+    if (labels->task == FT_TASK_REGRESSION) {
+        int count = 1;
+        if (!is_list(train->label[0])) return names_of_columns(train, arena, labels);
+        (void)each_member(train->label[0], labels->separator, count_member, NULL, &count);
+        return numbered_names(count, arena, labels);
+    }
+    int places = places_of(train, labels->separator);
+    if (places > 0) return numbered_names(places, arena, labels);
+    return names_of_members(train, other, labels->separator, arena, labels);
+}
+
+// ---- targets of rows ----------------------------------------------------------------------------------------------
+
+typedef struct filling {
+    const ft_labels *labels;
+    float *row;
+    char *member; // room for one, with its NUL
+    size_t room;
+    const char *where;
+} filling;
+
+static ft_status copy_member(filling *f, const char *member, size_t length) {
+    if (length + 1 > f->room) {
+        char *larger = ft_realloc(f->member, 2 * length + 64, 1, "a label");
+        if (larger == NULL) return FT_NO_MEMORY;
+        f->member = larger;
+        f->room = 2 * length + 64;
+    }
+    memcpy(f->member, member, length);
+    f->member[length] = '\0';
+    return FT_OK;
+}
+
+static ft_status set_number(void *context, const char *member, size_t length, int index) {
+    filling *f = context;
+    FT_TRY(copy_member(f, member, length));
+    if (index >= f->labels->count) return FT_OK; // counted by the caller
+    char *end;
+    double value = strtod(f->member, &end);
+    if (end == f->member || *end != '\0' || !isfinite(value) || fabs(value) > 1e30) {
+        ft_fail(FT_INVALID, f->where, "\"%.60s\" is no number", f->member);
+        if (strchr(f->member, ',') != NULL) ft_hint("numbers are written with a point, as 3.5");
+        return FT_INVALID;
+    }
+    f->row[index] = (float)value;
+    return FT_OK;
+}
+
+static ft_status set_truth(void *context, const char *member, size_t length, int index) {
+    filling *f = context;
+    int value = truth(member, length);
+    if (value < 0) return ft_fail(FT_INVALID, f->where, "\"%.*s\" is neither 0 nor 1", (int)(length < 60 ? length : 60), member);
+    if (index < f->labels->count) f->row[index] = (float)value;
+    return FT_OK;
+}
+
+static ft_status set_class(void *context, const char *member, size_t length, int index) {
+    filling *f = context;
+    FT_TRY(copy_member(f, member, length));
+    int id = ft_labels_find(f->labels, f->member);
+    if (id >= 0) {
+        f->row[id] = 1;
+        return FT_OK;
+    }
+    ft_fail(FT_INVALID, f->where, "unknown label \"%.100s\"", f->member);
+    const char *near = ft_nearest(f->member, f->labels->count, f->labels->names);
+    if (near != NULL) ft_hint("did you mean \"%.100s\"?", near);
+    return FT_INVALID;
+}
+
+static ft_status assign_row(filling *f, const ft_table *table, int64_t row, bool places) {
+    const char *cell = table->label[row];
+    const bool numbers = f->labels->task == FT_TASK_REGRESSION;
+    int count = 0;
+    if (!numbers && !places) return each_member(cell, f->labels->separator, set_class, f, &count);
+    if (is_list(cell)) {
+        FT_TRY(each_member(cell, f->labels->separator, numbers ? set_number : set_truth, f, &count));
+    } else {
+        count = 1;
+        FT_TRY((numbers ? set_number : set_truth)(f, cell, strlen(cell), 0)); // a comma separates nothing in one number
+    }
+    if (count != f->labels->count)
+        return ft_fail(FT_INVALID, f->where, "this row has %d target%s, there are %d", count, count == 1 ? "" : "s", f->labels->count);
+    return FT_OK;
+}
+
+ft_status ft_targets_assign(const ft_labels *labels, const ft_table *table, const char *path, float *target) {
+    filling f = {.labels = labels};
+    bool places = table->label_columns > 1 || places_of(table, labels->separator) == labels->count;
+    ft_status status = FT_OK;
+    char where[512];
+    for (int64_t row = 0; row < table->rows && status == FT_OK; row++) {
+        f.where = ft_table_where(table, path, row, where);
+        f.row = target + row * labels->count;
+        status = assign_row(&f, table, row, places);
+    }
+    free(f.member);
+    return status;
+}

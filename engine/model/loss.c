@@ -1,0 +1,36 @@
+// loss.c - the loss of a micro-batch and the gradient of its logits, by task.
+#include "engine/model/layers.h"
+
+ft_status ft_model_set_loss(ft_model *m, const ft_loss *loss) {
+    m->loss = *loss;
+    bool numbers = loss->task == FT_TASK_MULTI_LABEL || loss->task == FT_TASK_REGRESSION;
+    m->targets = numbers ? m->labels : 0;
+    if (loss->class_weight == NULL) return FT_OK;
+    const ft_device_functions *f = m->device->functions;
+    void *data;
+    size_t bytes = (size_t)m->labels * sizeof(float);
+    FT_TRY(ft_memory_alloc(m->memory, bytes, FT_MEM_DATA, "class weights", &data));
+    m->class_weight = data;
+    FT_TRY(f->upload(m->device, data, loss->class_weight, bytes));
+    return f->sync(m->device); // the caller's weights may go away
+}
+
+ft_status ft_pass_loss(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
+    const ft_model *m = pass->model;
+    const ft_batch *b = pass->batch;
+    ft_tensor weight = m->class_weight != NULL ? ft_vector(m->class_weight, m->labels, FT_F32) : ft_absent();
+    ft_tensor targets = ft_matrix(b->target, logits.rows, m->labels, FT_F32);
+    if (m->loss.task == FT_TASK_MULTI_LABEL)
+        return ft_pass_binary_cross_entropy(pass, (ft_binary_cross_entropy_args){.logits = logits, .targets = targets, .positive_weight = weight,
+                                                                                 .gamma = m->loss.gamma, .step = pass->step, .losses = losses,
+                                                                                 .dlogits = logits});
+    if (m->loss.task == FT_TASK_REGRESSION)
+        return ft_pass_squared_error(
+            pass, (ft_squared_error_args){.logits = logits, .targets = targets, .step = pass->step, .losses = losses, .dlogits = logits});
+    if (m->class_weight == NULL && m->loss.smoothing == 0 && m->loss.gamma == 0)
+        return ft_pass_cross_entropy(
+            pass, (ft_cross_entropy_args){.logits = logits, .labels = b->label, .step = pass->step, .losses = losses, .dlogits = logits});
+    return ft_pass_weighted_cross_entropy(
+        pass, (ft_weighted_cross_entropy_args){.logits = logits, .labels = b->label, .class_weight = weight, .smoothing = m->loss.smoothing,
+                                               .gamma = m->loss.gamma, .step = pass->step, .losses = losses, .dlogits = logits});
+}

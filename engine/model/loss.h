@@ -1,0 +1,15 @@
+// loss.h - what a model is trained to make small: chosen by the task, with weights of classes, smoothing or focus.
+#ifndef FT_MODEL_LOSS_H
+#define FT_MODEL_LOSS_H
+
+#include "engine/config/config.h"
+
+// Kernels and formulas: kernels/cross_entropy.h, kernels/losses.h. All zero is plain cross-entropy.
+typedef struct ft_loss {
+    ft_task task;              // AUTO: single label
+    float smoothing;           // single label
+    float gamma;               // of the focal loss; 0: none
+    const float *class_weight; // [outputs], host; NULL: all 1. Of multi label the weight of the positive examples
+} ft_loss;
+
+#endif

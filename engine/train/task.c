@@ -1,0 +1,178 @@
+#include "engine/train/task.h"
+
+#include "engine/data/targets.h"
+#include "kernels/log.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const problem_types[] = {[FT_TASK_AUTO] = "single_label_classification",
+                                            [FT_TASK_SINGLE_LABEL] = "single_label_classification",
+                                            [FT_TASK_MULTI_LABEL] = "multi_label_classification",
+                                            [FT_TASK_REGRESSION] = "regression"};
+
+const char *ft_problem_type(ft_task task) { return problem_types[task]; }
+
+ft_task ft_task_of_config(const ft_model_config *config) {
+    const char *type = json_string_value(json_object_get(config->json, "problem_type"));
+    for (ft_task task = FT_TASK_SINGLE_LABEL; type != NULL && task <= FT_TASK_REGRESSION; task++)
+        if (strcmp(type, problem_types[task]) == 0) return task;
+    return FT_TASK_AUTO;
+}
+
+// ---- the outputs --------------------------------------------------------------------------------------------------
+
+static int index_of(const char *name, int count, const char *const *names) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(name, names[i]) == 0) return i;
+    return -1;
+}
+
+// A checkpoint that names the same classes keeps its order, so that its head still means what it meant. Numbers keep their
+// ids and take a checkpoint's names when there are as many.
+static void adopt_names(ft_trainer *t) {
+    const ft_model_config *m = &t->model_config;
+    t->label_names = t->labels.names;
+    if (t->config->model.init != FT_INIT_PRETRAINED || !m->has_label_names || m->num_labels != t->labels.count) return;
+    int same = 0;
+    bool numbers = true;
+    for (int i = 0; i < t->labels.count; i++) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", i);
+        if (strcmp(t->labels.names[i], number) != 0) numbers = false;
+        if (index_of(t->labels.names[i], t->labels.count, m->label_names) >= 0) same++;
+    }
+    // The columns of a file are their order; what is only named may be put in another.
+    bool ordered = t->split[FT_SPLIT_TRAIN].table.label_columns > 1;
+    if (same == t->labels.count && !ordered) t->labels.names = m->label_names;
+    if ((same == t->labels.count && !ordered) || numbers) t->label_names = m->label_names;
+    else if (same < t->labels.count || ordered)
+        ft_warn("the model's classifier was trained for other labels (%s, ...); it goes on with %s, ...", m->label_names[0], t->labels.names[0]);
+}
+
+static ft_status single_label(ft_trainer *t) {
+    const ft_split_data *train = &t->split[FT_SPLIT_TRAIN], *validation = &t->split[FT_SPLIT_VALIDATION];
+    const ft_table *table = &train->table;
+    if (table->label_lists) {
+        ft_fail(FT_INVALID, train->path, "every text has a list of labels, which is not train.task = single_label");
+        ft_hint("train.task = multi_label");
+        return FT_INVALID;
+    }
+    // But not the test set, which decides about nothing.
+    FT_TRY(ft_labels_from_tables(table, validation->present ? &validation->table : NULL, validation->path, &t->arena, &t->labels));
+    if (t->labels.count - t->labels.missing < 2)
+        return ft_fail(FT_INVALID, train->path, "all training examples have the label \"%s\": there is nothing to learn", table->label[0]);
+    if (t->labels.missing > 0)
+        ft_warn("%d of the %d classes have no training example (%s)", t->labels.missing, t->labels.count, train->path);
+    if (t->labels.count > 20 && t->labels.count > table->rows / 2) {
+        ft_fail(FT_INVALID, train->path, "%d different labels in %lld rows: column \"%s\" does not name classes", t->labels.count,
+                (long long)table->rows, table->label_column);
+        ft_hint("data.label_column names the column of the labels; train.task = regression takes numbers");
+        return FT_INVALID;
+    }
+    adopt_names(t);
+    return FT_OK;
+}
+
+static ft_status with_targets(ft_trainer *t) {
+    const ft_split_data *train = &t->split[FT_SPLIT_TRAIN], *validation = &t->split[FT_SPLIT_VALIDATION];
+    t->labels = (ft_labels){.task = t->task, .separator = t->config->data.label_separator};
+    ft_status status = ft_targets_labels(&train->table, validation->present ? &validation->table : NULL, &t->arena, &t->labels);
+    if (status == FT_INVALID) ft_error_where_default("%s", train->path);
+    FT_TRY(status);
+    if (t->task == FT_TASK_MULTI_LABEL) adopt_names(t);
+    else t->label_names = t->labels.names;
+    return FT_OK;
+}
+
+static ft_status check_options(const ft_trainer *t) {
+    const ft_config *c = t->config;
+    static const ft_loss_choice usual[] = {FT_LOSS_AUTO, FT_LOSS_CROSS_ENTROPY, FT_LOSS_BCE, FT_LOSS_MSE};
+    static const char *const names[] = {"", "single_label", "multi_label", "regression"};
+    bool focal = c->train.loss == FT_LOSS_FOCAL && t->task != FT_TASK_REGRESSION;
+    if (c->train.loss != FT_LOSS_AUTO && c->train.loss != usual[t->task] && !focal) {
+        ft_fail(FT_INVALID, "train.loss", "this is no loss of a %s task", names[t->task]);
+        ft_hint("train.task says what the task is; auto takes it from the data");
+        return FT_INVALID;
+    }
+    if (c->train.label_smoothing > 0 && t->task != FT_TASK_SINGLE_LABEL)
+        return ft_fail(FT_INVALID, "train.label_smoothing", "smoothing is for single_label, this is a %s task", names[t->task]);
+    if (t->task == FT_TASK_REGRESSION && strcmp(c->train.class_weights, "none") != 0)
+        return ft_fail(FT_INVALID, "train.class_weights", "a regression has no classes");
+    return ft_metric_check(c->eval.metric, t->task, t->labels.count);
+}
+
+ft_status ft_task_choose(ft_trainer *t) {
+    const ft_table *table = &t->split[FT_SPLIT_TRAIN].table;
+    t->task = t->config->train.task;
+    if (t->task == FT_TASK_AUTO) t->task = table->label_lists ? FT_TASK_MULTI_LABEL : FT_TASK_SINGLE_LABEL;
+    FT_TRY(t->task == FT_TASK_SINGLE_LABEL ? single_label(t) : with_targets(t));
+    if (t->config->train.patience > 0 && !t->split[FT_SPLIT_VALIDATION].present)
+        return ft_fail(FT_INVALID, "train.patience", "early stopping needs data.validation");
+    return check_options(t);
+}
+
+ft_status ft_task_assume(ft_trainer *t) {
+    t->task = t->config->train.task != FT_TASK_AUTO ? t->config->train.task : FT_TASK_SINGLE_LABEL;
+    return check_options(t);
+}
+
+// ---- the loss -----------------------------------------------------------------------------------------------------
+
+static ft_status given_weights(const ft_trainer *t, const char *text, float *weight) {
+    int count = 0;
+    for (const char *at = text; *at != '\0';) {
+        char *end;
+        double value = strtod(at, &end);
+        if (end == at || !(value > 0) || value > 1e6) {
+            ft_fail(FT_INVALID, "train.class_weights", "\"%.60s\" does not begin with a number above 0", at);
+            ft_hint("none, balanced, or one number a class, separated by commas");
+            return FT_INVALID;
+        }
+        if (count < t->labels.count) weight[count] = (float)value;
+        count++;
+        at = end + strspn(end, " ");
+        if (*at == ',') at += 1 + strspn(at + 1, " ");
+        else if (*at != '\0') return ft_fail(FT_INVALID, "train.class_weights", "a comma is needed before \"%.60s\"", at);
+    }
+    if (count == t->labels.count) return FT_OK;
+    return ft_fail(FT_INVALID, "train.class_weights", "%d weights for %d classes", count, t->labels.count);
+}
+
+// Single label: examples / (classes * examples of the class), the classes being those that have any, as scikit-learn's
+// compute_class_weight. Multi label: negative / positive examples of each, as pos_weight is usually set. A class without
+// examples has 1.
+static ft_status balanced_weights(const ft_trainer *t, float *weight) {
+    const ft_dataset *data = &t->split[FT_SPLIT_TRAIN].data;
+    const int outputs = t->labels.count;
+    int64_t *count = ft_calloc((size_t)outputs, sizeof *count, "class counts");
+    if (count == NULL) return FT_NO_MEMORY;
+    for (int64_t i = 0; i < data->examples; i++) {
+        if (data->label != NULL) count[data->label[i]]++;
+        for (int k = 0; k < outputs && data->target != NULL; k++) count[k] += data->target[i * outputs + k] > 0.5f;
+    }
+    int present = 0;
+    for (int k = 0; k < outputs; k++) present += count[k] > 0;
+    for (int k = 0; k < outputs; k++) {
+        double n = (double)data->examples, own = (double)count[k];
+        double balance = t->task == FT_TASK_SINGLE_LABEL ? n / (present * own) : (n - own) / own;
+        weight[k] = own > 0 && balance > 0 ? (float)balance : 1;
+    }
+    free(count);
+    return FT_OK;
+}
+
+ft_status ft_task_set_loss(ft_trainer *t) {
+    const ft_config *c = t->config;
+    t->loss = (ft_loss){.task = t->task, .smoothing = (float)c->train.label_smoothing};
+    if (c->train.loss == FT_LOSS_FOCAL) t->loss.gamma = (float)c->train.focal_gamma;
+    if (strcmp(c->train.class_weights, "none") == 0) return FT_OK;
+    float *weight = ft_arena_alloc(&t->arena, (size_t)t->labels.count * sizeof *weight);
+    if (weight == NULL) return FT_NO_MEMORY;
+    for (int k = 0; k < t->labels.count; k++) weight[k] = 1;
+    if (strcmp(c->train.class_weights, "balanced") != 0) FT_TRY(given_weights(t, c->train.class_weights, weight));
+    else if (!t->without_data) FT_TRY(balanced_weights(t, weight));
+    t->loss.class_weight = weight;
+    return FT_OK;
+}
