@@ -72,7 +72,7 @@ static void test_wrong_values(void **state) {
         {"train.lr_scheduler=linaer", "linear, cosine, constant, constant_with_warmup, polynomial or cosine_with_restarts; got 'linaer'",
          "did you mean linear?"},
         {"train.lr_scheduler=", "train.lr_scheduler has no value", NULL},
-        {"eval.metric=acuracy", "loss, accuracy, f1_macro", "did you mean accuracy?"},
+        {"eval.metric=acuracy", "loss, accuracy, balanced_accuracy", "did you mean accuracy?"},
         {"model.head.activation=rleu", "relu, tanh, gelu", "did you mean relu?"},
         {"device.name=gpu", "auto or cpu; got 'gpu'", NULL},
         {"model.head.hidden=512,,3", "whole numbers separated by commas, each at least 1, at most 65536", NULL},
