@@ -5,6 +5,7 @@
 #include "engine/config/options.h"
 #include "engine/hub/cache.h"
 #include "engine/io/files.h"
+#include "engine/model/known_models.h"
 #include "engine/train/stop.h"
 #include "engine/train/trainer.h"
 
@@ -34,14 +35,20 @@ static ft_status check_path(const ft_tuning *t, const char *option, const char *
     return FT_INVALID;
 }
 
-// A directory, or a name whose snapshot is in the cache.
+// A directory, a name whose snapshot is in the cache, or the numbers of a well-known model with random weights.
 static ft_status check_model(const ft_tuning *t) {
-    const char *path = t->config->model.path, *found = NULL;
+    const ft_config *c = t->config;
+    const char *path = c->model.path, *found = NULL;
+    if (path[0] == '\0' || in_space(t, "model.path")) return check_path(t, "model.path", path);
     ft_arena arena = {0};
-    ft_status status = path[0] != '\0' && !in_space(t, "model.path") ? ft_hub_find(path, &arena, &found) : FT_OK;
+    ft_status status = ft_hub_find(path, &arena, &found);
     ft_arena_free(&arena);
     FT_TRY(status);
-    return found != NULL ? FT_OK : check_path(t, "model.path", path);
+    bool stand_in = c->model.init == FT_INIT_RANDOM && c->model.stand_in_tokenizer[0] != '\0';
+    if (found != NULL || (stand_in && ft_known_model_find(path) != NULL)) return FT_OK;
+    ft_hub_not_found(path);
+    ft_hint("`make quickstart` fetches the model and the data that configs/tune.ini names");
+    return FT_INVALID;
 }
 
 // Errors of a configuration should come before a study is made, not from its first trials.

@@ -119,6 +119,12 @@ cmp by_shards/model/model.safetensors by_path/model/model.safetensors || fail "t
 expect 0 "$FTENGINE" train by_name/config.ini output.dir=again
 cmp again/model/model.safetensors by_path/model/model.safetensors || fail "config.ini leads to another model"
 expect 0 "$FTENGINE" plan model.path=org/small data.max_length=32
+search="$here/follow.ini train.max_steps=1 eval.strategy=epoch data.validation=$here/validation.tsv space.train.seed=int(1,9) study.objective=eval.loss --trials 1"
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" tune $search model.path=org/small --study by_name
+# shellcheck disable=SC2086
+expect 2 "$FTENGINE" tune $search model.path=org/absent --study no
+one_error "no such model in the cache" && says "hint: ftengine pull org/absent"
 expect 0 "$FTENGINE" eval org/small --data "$here/validation.tsv"
 # shellcheck disable=SC2086
 expect 0 "$FTENGINE" train $short model.path=org/pickled output.dir=by_pickle
