@@ -380,6 +380,7 @@ void ft_parzen_given(const ft_parzen *p, const double *point, const bool *known,
         if (known[i]) add_kernels(p, i, point[i], weight); // outside of the range: no kernel is nearer than another
     for (int k = 0; k <= p->count; k++)
         most = weight[k] > most ? weight[k] : most;
+    bool nowhere = most == -INFINITY; // a value with a step, far outside of today's range
     for (int k = 0; k <= p->count; k++)
-        weight[k] = weight[k] < most - FT_PARZEN_CUT ? 0 : ft_parzen_exp(weight[k] - most);
+        weight[k] = nowhere ? p->weight[k] : weight[k] < most - FT_PARZEN_CUT ? 0 : ft_parzen_exp(weight[k] - most);
 }

@@ -71,7 +71,8 @@ void ft_parzen_refresh_like(ft_parzen *parzen, const ft_parzen *other);
 // The weights of the kernels once some dimensions of a point are known: weight [count + 1] times the density of the
 // kernel there, up to a common factor. `known` [dimensions].
 void ft_parzen_given(const ft_parzen *parzen, const double *point, const bool *known, double *weight);
-// The kernel that a uniform number picks by these weights [count + 1], whatever their sum; and the value (internal, a legal one) that another draws from it.
+// The kernel that a uniform number picks by these weights [count + 1], whatever their sum; and the value (internal, a
+// legal one) that another draws from it.
 int ft_parzen_pick(const ft_parzen *parzen, const double *weight, double uniform);
 double ft_parzen_draw(const ft_parzen *parzen, int dimension, int kernel, double uniform);
 

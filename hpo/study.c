@@ -187,6 +187,7 @@ static ft_status open_study(ft_tuning *t) {
     FT_TRY(find_study(t, t->storage, &there));
     FT_TRY(ft_storage_lock(t->storage, t->place.name, true, &locked));
     if (!locked) return another_runs_it(t);
+    FT_TRY(find_study(t, t->storage, &there)); // whoever had the lock may have made it
     if (!there) return create_study(t);
     FT_TRY(ft_stored_open(t->storage, t->place.name, &t->study));
     FT_TRY(ft_tuning_check_identity(t));

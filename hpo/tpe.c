@@ -67,7 +67,7 @@ static const char *known_values(const ft_trials *trials, const ft_tpe_options *o
     for (int i = 0; i < subspace->count; i++) {
         const ft_trial_param *param =
             options->given ? ft_trial_find_param(&trials->trial[number], subspace->name[i]) : NULL;
-        known[i] = param != NULL;
+        known[i] = param != NULL && param->distribution == subspace->distribution[i];
         if (known[i]) point[i] = param->value;
         if (!known[i] && first < 0) first = i;
     }
