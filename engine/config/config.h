@@ -105,6 +105,7 @@ typedef struct ft_config {
         const char *text_pair;                  // column of the second texts; "": none
         int64_t folds, fold;                    // parts of `train` for cross-validation (0: none); the one to judge on, 0: all in turn
         const char *group;                      // column of data.train whose equal values stay in one fold; "": none
+        double validation_split;                // share of `train` held out as validation; 0: none
         const char *label_separator;            // of the classes of a text with several
         int64_t max_length;                     // tokens, specials included; FT_AUTO: min(512, what the model has)
         const char *cache_dir;                  // of tokenised text; "" = $XDG_CACHE_HOME/ftengine; "none" = no cache

@@ -204,6 +204,9 @@ const ft_option ft_options[] = {
                  "targets. Empty: label or the like."),
     TEXT(FT_OPTION_STRING, data.label_separator, ",", .elsewhere = "label_delimiter label_sep",
          .help = "What separates the classes of a text that has several, where they stand in one column."),
+    FLOAT(data.validation_split, "0", 0, 1, .high_open = true, .elsewhere = "val_split validation_size val_size dev_split eval_split test_size",
+          .help = "Share of data.train that is held out and judged on instead of a data.validation, with the same share of "
+                  "every class; data.group keeps groups together. Drawn by train.data_seed (auto: 42). 0: none."),
     INT(data.folds, "0", 0, 1000, .unit = "parts", .elsewhere = "num_folds n_folds k_folds n_splits kfold cv",
         .help = "Cross-validation: data.train is cut into so many parts with the same share of every class, and each is "
                 "once what the best checkpoint is chosen on, in a run directory of its own (fold-1, ...). Figures are means "
@@ -211,7 +214,8 @@ const ft_option ft_options[] = {
     INT(data.fold, "0", 0, 1000, .elsewhere = "fold_index fold_id",
         .help = "Of data.folds only this one, from 1. 0: all, one after the other."),
     TEXT(FT_OPTION_STRING, data.group, "", .elsewhere = "group_column groups group_by group_column_name",
-         .help = "Column of data.train; examples with the same value there (an author, a document) stay in one fold. Empty: "
+         .help = "Column of data.train; examples with the same value there (an author, a document) stay in one fold, or on "
+                 "one side of data.validation_split. Empty: "
                  "every example for itself."),
     INT(data.max_length, "auto", 3, 1 << 20, .automatic = true, .unit = "tokens",
         .elsewhere =

@@ -1,5 +1,6 @@
 // setup.c - from a configuration to a trainer that can take its first step.
 #include "engine/data/folds.h"
+#include "engine/data/holdout.h"
 #include "engine/hub/cache.h"
 #include "engine/io/files.h"
 #include "engine/io/weights.h"
@@ -39,23 +40,27 @@ static ft_status open_device(ft_trainer *t, const ft_trainer_source *source) {
 static ft_status check_folds(const ft_config *c) {
     if (c->data.fold > c->data.folds)
         return ft_fail(FT_INVALID, "data.fold", "there are %lld folds (data.folds), got %lld", (long long)c->data.folds, (long long)c->data.fold);
-    if (c->data.folds == 0 && c->data.group[0] != '\0')
-        return ft_fail(FT_INVALID, "data.group", "groups are kept together in folds, and data.folds is not set");
+    if (c->data.folds == 0 && c->data.validation_split == 0 && c->data.group[0] != '\0')
+        return ft_fail(FT_INVALID, "data.group", "groups are kept together in folds, and neither data.folds nor data.validation_split is set");
+    if (c->data.validation_split > 0 && (c->data.folds > 0 || c->data.validation[0] != '\0'))
+        return ft_fail(FT_INVALID, "data.validation_split", "there is a validation set already (%s)", c->data.folds > 0 ? "data.folds" : "data.validation");
     return FT_OK;
 }
 
-// One part of the training file becomes the validation set. Which one is data.fold; of a plan for all folds it is the first.
+// One part of the training file becomes the validation set: a fold, or what data.validation_split holds out. Which one is data.fold; of a plan for all folds it is the first.
 static ft_status cut_folds(ft_trainer *t) {
     const ft_config *c = t->config;
     ft_split_data *train = &t->split[FT_SPLIT_TRAIN], *validation = &t->split[FT_SPLIT_VALIDATION];
-    if (c->data.folds == 0) return FT_OK;
+    if (c->data.folds == 0 && c->data.validation_split == 0) return FT_OK;
     size_t rows = (size_t)train->table.rows;
     int32_t *fold_of = ft_arena_alloc(&t->arena, rows * sizeof *fold_of);
     train->source_row = ft_arena_alloc(&t->arena, rows * sizeof *train->source_row);
     validation->source_row = ft_arena_alloc(&t->arena, rows * sizeof *validation->source_row);
     if (!fold_of || !train->source_row || !validation->source_row) return FT_NO_MEMORY;
     uint64_t seed = c->train.data_seed != FT_AUTO ? (uint64_t)c->train.data_seed : 42; // the same for all of train.seeds
-    FT_TRY(ft_folds_assign(train->table.label, train->table.id, train->table.rows, (int)c->data.folds, seed, "data.folds", fold_of));
+    const ft_table *table = &train->table;
+    if (c->data.folds > 0) FT_TRY(ft_folds_assign(table->label, table->id, table->rows, (int)c->data.folds, seed, "data.folds", fold_of));
+    else FT_TRY(ft_holdout_assign(table->label, table->id, table->rows, c->data.validation_split, seed, "data.validation_split", fold_of));
     int fold = c->data.fold > 0 ? (int)c->data.fold - 1 : 0;
     FT_TRY(ft_table_split(&train->table, fold_of, fold, &validation->table, train->source_row, validation->source_row));
     validation->path = train->path;

@@ -109,7 +109,7 @@ ft_status ft_task_choose(ft_trainer *t) {
     if (t->task == FT_TASK_AUTO) t->task = table->label_lists ? FT_TASK_MULTI_LABEL : FT_TASK_SINGLE_LABEL;
     FT_TRY(t->task == FT_TASK_SINGLE_LABEL ? single_label(t) : with_targets(t));
     if (t->config->train.patience > 0 && !t->split[FT_SPLIT_VALIDATION].present)
-        return ft_fail(FT_INVALID, "train.patience", "early stopping needs data.validation");
+        return ft_fail(FT_INVALID, "train.patience", "early stopping needs data.validation, data.validation_split or data.folds");
     return check_options(t);
 }
 

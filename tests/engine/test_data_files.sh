@@ -77,6 +77,18 @@ expect 0 "$FTENGINE" eval run.a.tsv --data c.tsv --format csv --json
 expect 2 "$FTENGINE" eval run.a.tsv --data a.tsv --format text && one_error "--format"
 expect 2 "$FTENGINE" predict run.a.tsv --data a.tsv --format excel && one_error "--format"
 
+# ---- a share of the training file as validation --------------------------------------------------------------------------
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" train $options data.train=a.tsv data.validation_split=0.25 eval.strategy=epoch output.dir=split
+[ "$(json split/run.json '[d["data"][k]["examples"] for k in ("train", "validation")], d["data"]["validation"]["in_train"]')" = "([44, 15], 0)" ] || fail "the split: $(json split/run.json 'd["data"]')"
+[ "$(python3 -S -c 'import json; ids = [json.loads(l)["id"] for l in open("split/predictions.jsonl")]; print(len(ids), len(set(ids)), max(ids) > 40 and min(ids) < 20)')" = "15 15 True" ] ||
+    fail "predictions.jsonl does not name the rows of the file"
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" train $options data.train=a.tsv data.validation_split=0.25 eval.strategy=epoch train.seed=99 output.dir=split2
+[ "$(cut -d, -f 3 split/predictions.jsonl)" = "$(cut -d, -f 3 split2/predictions.jsonl)" ] || fail "another train.seed cut the file in another way"
+# shellcheck disable=SC2086
+expect 2 "$FTENGINE" train $options data.train=a.tsv data.validation=a.tsv data.validation_split=0.25 output.dir=no && one_error "data.validation_split"
+
 # ---- mistakes, and what a run says of its data ---------------------------------------------------------------------------
 printf 'text,label\n"one,food\ntwo,music\n' >open.csv
 # shellcheck disable=SC2086

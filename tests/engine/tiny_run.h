@@ -130,7 +130,8 @@ static inline void make_tiny_run(tiny_run *t, const char *scratch, uint64_t seed
     set(t, "model.init=random");
     set(t, "data.train=%s/train.tsv", t->dir);
     set(t, "data.cache_dir=none");
-    if (chance(t, 85)) set(t, "data.validation=%s/dev.tsv", t->dir);
+    if (chance(t, 75)) set(t, "data.validation=%s/dev.tsv", t->dir);
+    else if (chance(t, 50)) set(t, "data.validation_split=0.3");
     if (chance(t, 25)) {
         write_texts(t, "test.tsv", pick(t, 5, 30), pick(t, 1, positions), labels);
         set(t, "data.test=%s/test.tsv", t->dir);
