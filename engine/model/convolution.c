@@ -93,16 +93,16 @@ ft_status ft_convolution_backward(ft_pass *pass, ft_tensor e, ft_convolution_sav
                                                                    .dbeta = gradient(pass, c->beta)}));
     ft_pass_free(pass, &s->sum);
     FT_TRY(tokens(pass, pass->model->hidden, "convolution gradient", &s->gradient));
-    FT_TRY(ft_pass_activation_backward(pass, FT_ROWS_TOKENS,
-                                       (ft_activation_backward_args){.kind = c->activation, .h = s->h, .dy = dy, .dx = s->gradient}));
+    FT_TRY(ft_pass_activation_backward(
+        pass, FT_ROWS_TOKENS, (ft_activation_backward_args){.kind = c->activation, .h = s->h, .dy = dy, .dx = s->gradient}));
     ft_pass_free(pass, &s->h);
     FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), s->gradient, s->gradient));
     FT_TRY(ft_bias_gradient(pass, FT_ROWS_TOKENS, s->gradient, gradient(pass, c->bias)));
     ft_tensor wide, dweight = gradient(pass, c->weight);
     FT_TRY(windows(pass, e, &wide));
     for (int g = 0; g < c->groups; g++)
-        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, of_group(pass, s->gradient, g, false), of_group(pass, wide, g, false),
-                                         of_group(pass, dweight, g, true)));
+        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, of_group(pass, s->gradient, g, false),
+                                         of_group(pass, wide, g, false), of_group(pass, dweight, g, true)));
     ft_pass_free(pass, &wide);
     return FT_OK;
 }
@@ -114,7 +114,8 @@ ft_status ft_convolution_input_gradient(ft_pass *pass, ft_convolution_saved *s, 
         FT_TRY(tokens(pass, dx.cols * c->taps, "convolution windows", &wide));
         for (int g = 0; g < c->groups; g++)
             FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, of_group(pass, s->gradient, g, false),
-                                            of_group(pass, weight(pass, c->weight), g, true), false, of_group(pass, wide, g, false)));
+                                            of_group(pass, weight(pass, c->weight), g, true), false,
+                                            of_group(pass, wide, g, false)));
         FT_TRY(ft_pass_fold_add(pass, c->taps, wide, dx));
         ft_pass_free(pass, &wide);
     }

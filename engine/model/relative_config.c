@@ -94,10 +94,11 @@ static ft_status read_convolution(ft_model_config *c, const char *path) {
                        (long long)taps);
     FT_TRY(ft_json_int(c->json, path, "conv_groups", 1, 1, c->hidden_size, &groups));
     if (c->hidden_size % groups != 0)
-        return ft_fail(FT_INVALID, path, "\"hidden_size\" %lld is not a multiple of \"conv_groups\" %lld", (long long)c->hidden_size,
-                       (long long)groups);
+        return ft_fail(FT_INVALID, path, "\"hidden_size\" %lld is not a multiple of \"conv_groups\" %lld",
+                       (long long)c->hidden_size, (long long)groups);
     if (c->num_hidden_layers < 2)
-        return ft_fail(FT_INVALID, path, "\"conv_kernel_size\" needs \"num_hidden_layers\" of at least 2: the last layer has pooled rows only");
+        return ft_fail(FT_INVALID, path, "\"conv_kernel_size\" needs \"num_hidden_layers\" of at least 2: "
+                                         "the last layer has pooled rows only");
     c->convolution = (ft_convolution_config){.taps = (int)taps, .groups = (int)groups};
     FT_TRY(ft_json_string(c->json, path, "conv_act", "tanh", &activation));
     ft_status status = ft_activation_from_name(activation, &c->convolution.activation);
@@ -107,7 +108,8 @@ static ft_status read_convolution(ft_model_config *c, const char *path) {
 
 static ft_status read_rule(ft_relative_config *r, const ft_model_config *c, const char *path) {
     int64_t buckets = -1, furthest;
-    if (c->family->relative == FT_RELATIVE_BUCKETS) FT_TRY(ft_json_int(c->json, path, "position_buckets", -1, INT_MIN, 1 << 14, &buckets));
+    if (c->family->relative == FT_RELATIVE_BUCKETS)
+        FT_TRY(ft_json_int(c->json, path, "position_buckets", -1, INT_MIN, 1 << 14, &buckets));
     FT_TRY(ft_json_int(c->json, path, "max_relative_positions", -1, INT_MIN, 1 << 14, &furthest));
     if (furthest < 1) furthest = c->position_rows;
     r->rule = (ft_relative_rule){.buckets = buckets > 0 ? (int32_t)buckets : 0, .furthest = (int32_t)furthest};
