@@ -18,7 +18,8 @@ static const command commands[] = {
     {"train", ft_command_train, "train CONFIG.ini... [section.key=value ...]", "fine-tune a model; writes a run directory",
      "Later files win over earlier ones, and section.key=value on the command line over all files.\n"
      "Paths in a file are relative to it, on the command line to the working directory.\n"
-     "Ctrl-C saves and stops; output.exists=resume goes on with the same bits.\n\n"
+     "Ctrl-C saves and stops; output.exists=resume goes on with the same bits.\n"
+     "train.seeds=1,2,3 and data.folds=5 train once for each, and give means and standard deviations.\n\n"
      "  ftengine train configs/minilm_quickstart.ini train.epochs=2\n"
      "  ftengine train model.path=models/all-MiniLM-L6-v2 data.train=train.tsv data.validation=dev.tsv\n\n"
      "The options and their defaults: ftengine config\n"},
@@ -38,7 +39,8 @@ static const command commands[] = {
      "  --json          JSON lines\n"
      "  --logits        scores before the softmax\n"
      "  --id COLUMN     copy this column\n\n"
-     "Several models give the mean of their probabilities.\n"},
+     "Several models give the mean of their probabilities, by the names of the labels. A directory with runs for\n"
+     "train.seeds or data.folds stands for all of theirs.\n"},
     {"compare", ft_command_compare, "compare RUN... [--all] [--json|--csv]", "differing options and results of runs, side by side",
      "  --all           also the options that are the same in all runs\n"
      "  --json, --csv   for programs: every figure, at full length\n\n"

@@ -127,6 +127,50 @@ assert len(homes("grouped", 4)) == 100, "each of 100 authors in one fold"
 assert len(homes("folds", 5)) > 150, "or the test above could not fail"
 PYTHON
 
+# ---- several labels a text, numbers --------------------------------------------------------------------------------------
+python3 - "$here/train.tsv" <<'PYTHON'
+import random
+import sys
+random.seed(4)
+texts = [line.rstrip("\n").split("\t")[0] for line in open(sys.argv[1], encoding="utf-8")][1:61]
+with open("tags.tsv", "w") as tags, open("numbers.tsv", "w") as numbers:
+    print("text\tlabel", file=tags), print("text\tstars\tprice", file=numbers)
+    for text in texts:
+        print(text, ", ".join(n for n in ("loud", "rude", "wrong") if random.random() < 0.5), sep="\t", file=tags)
+        print(text, random.randint(1, 5), round(random.random(), 3), sep="\t", file=numbers)
+PYTHON
+other="train.max_steps=12 eval.metric=loss data.folds=3 train.seeds=1,2 model.ignore_mismatched_sizes=true"
+# shellcheck disable=SC2086
+train tags data.train=tags.tsv train.task=multi_label $other
+# shellcheck disable=SC2086
+train numbers data.train=numbers.tsv train.task=regression "data.label_column=stars, price" $other
+python3 - <<'PYTHON' || fail "means over folds and seeds of other tasks"
+import csv
+import json
+import statistics
+read = lambda path: [json.loads(line) for line in open(path)]
+for name, truth, numbers in (("tags", "labels", "probabilities"), ("numbers", "targets", "values")):
+    whole = json.load(open(name + "/run.json"))
+    runs = [json.load(open(f"{name}/fold-{f}-seed-{s}/run.json")) for f in (1, 2, 3) for s in (1, 2)]
+    assert abs(whole["metrics"]["eval_loss"] - statistics.mean(r["metrics"]["eval_loss"] for r in runs)) < 1e-12
+    means = read(name + "/predictions.jsonl")
+    rows = list(csv.DictReader(open(name + ".tsv"), delimiter="\t", quoting=csv.QUOTE_NONE))
+    assert [p["id"] for p in means] == list(range(60))
+    for f in (1, 2, 3):
+        for a, b in zip(*(read(f"{name}/fold-{f}-seed-{s}/predictions.jsonl") for s in (1, 2))):
+            mean = means[a["id"]]
+            assert mean[truth] == a[truth] == b[truth]
+            assert all(abs(v - (a[numbers][k] + b[numbers][k]) / 2) < 1e-6 * max(1, abs(v)) for k, v in mean[numbers].items())
+    for mean, row in zip(means, rows):
+        if name == "tags":
+            assert sorted(mean["labels"]) == sorted(t.strip() for t in row["label"].split(",") if t.strip())
+            assert mean["predicted"] == [k for k, v in mean["probabilities"].items() if v >= 0.5]
+        else:
+            assert all(abs(mean["targets"][k] - float(row[k])) < 1e-6 for k in ("stars", "price")) and "predicted" not in mean
+PYTHON
+for run in tags numbers; do expect 0 "$FTENGINE" report $run && grep -q "Predictions: validation" $run/report.html || fail "the page of $run"; done
+expect 2 "$FTENGINE" predict tags/fold-1-seed-1 numbers/fold-1-seed-1 --data "$here/validation.tsv" data.text_column=text && one_error "another task"
+
 # ---- compare and report see one run --------------------------------------------------------------------------------------
 expect 0 "$FTENGINE" compare folds seeds
 grep -qE '^eval.accuracy.sd +0\.[0-9]{4} +0\.[0-9]{4}$' out || fail "compare: $(cat out)"
