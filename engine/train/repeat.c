@@ -144,7 +144,19 @@ static ft_status train_each(ft_repeat *r, ft_memory_refusal *refusal) {
     return print_table(r);
 }
 
+// What comes through a pipe is gone after the first run.
+static ft_status check_files(const ft_config *c) {
+    const struct {
+        const char *option, *path;
+    } files[] = {{"data.train", c->data.train}, {"data.validation", c->data.validation}, {"data.test", c->data.test}};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(files[i].path, "-") == 0)
+            return ft_fail(FT_INVALID, files[i].option, "standard input cannot be read once for every fold or seed");
+    return FT_OK;
+}
+
 static ft_status train_all(ft_repeat *r, ft_memory_refusal *refusal) {
+    FT_TRY(check_files(r->config));
     FT_TRY(list_runs(r));
     FT_TRY(open_directory(r));
     ft_status outcome = train_each(r, refusal);

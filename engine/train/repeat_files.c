@@ -287,6 +287,30 @@ static json_t *runs_json(const ft_repeat *r, bool *failed) {
     return list;
 }
 
+// Of folds the whole training file, which each run has in two parts.
+static json_t *data_json(const ft_repeat *r, const json_t *of_run, bool *failed) {
+    const json_t *from = json_object_get(of_run, "data"), *train = json_object_get(from, "train"),
+                 *rest = json_object_get(from, "validation");
+    if (r->runs[0].fold == 0 || train == NULL || rest == NULL) return from != NULL ? json_incref((json_t *)from) : json_object();
+    static const char *const counts[] = {"examples", "tokens", "truncated"};
+    json_t *data = json_object(), *whole = json_object(), *test = json_object_get(from, "test");
+    for (int k = 0; k < 2; k++) {
+        const char *key = k == 0 ? "path" : "sha256";
+        ft_json_put(whole, key, json_incref(json_object_get(train, key)), failed);
+    }
+    for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++)
+        ft_json_put(whole, counts[k],
+                    json_integer(json_integer_value(json_object_get(train, counts[k])) +
+                                 json_integer_value(json_object_get(rest, counts[k]))),
+                    failed);
+    json_int_t longest = json_integer_value(json_object_get(train, "longest")),
+               other = json_integer_value(json_object_get(rest, "longest"));
+    ft_json_put(whole, "longest", json_integer(longest > other ? longest : other), failed);
+    ft_json_put(data, "train", whole, failed);
+    if (test != NULL) ft_json_put(data, "test", json_incref(test), failed);
+    return data;
+}
+
 ft_status ft_repeat_write_json(ft_repeat *r, ft_status outcome) {
     char *path = ft_path_join(&r->arena, r->dir, "run.json");
     if (path == NULL) return FT_NO_MEMORY;
@@ -305,6 +329,7 @@ ft_status ft_repeat_write_json(ft_repeat *r, ft_status outcome) {
         json_t *value = json_object_get(largest, shared[i]);
         if (value != NULL) ft_json_put(root, shared[i], json_incref(value), &failed);
     }
+    ft_json_put(root, "data", data_json(r, largest, &failed), &failed);
     ft_json_put(root, "config", ft_config_json(r->config, &failed), &failed);
     ft_json_put(root, "runs", runs_json(r, &failed), &failed);
     ft_error error;

@@ -30,7 +30,7 @@ for key, value in whole["metrics"].items():
     values = [r["metrics"][key] for r in runs]
     assert abs(value - statistics.mean(values)) < 1e-12 and abs(whole["metrics_sd"][key] - statistics.stdev(values)) < 1e-12, key
 assert whole["best"] == {"metric": "accuracy", "value": whole["metrics"]["eval_accuracy"]}
-assert whole["steps"] == 90 and whole["tokens"] == sum(r["tokens"] for r in runs)
+assert whole["data"] == runs[0]["data"] and whole["steps"] == 90 and whole["tokens"] == sum(r["tokens"] for r in runs)
 assert whole["memory"]["peak_allocated_bytes"] == max(r["memory"]["peak_allocated_bytes"] for r in runs)
 assert whole["config"]["train.seeds"] == "3, 1, 2" and runs[0]["config"]["train.seeds"] == "" and runs[0]["config"]["train.seed"] == "3"
 lines = [json.loads(line) for line in open("seeds/metrics.jsonl")]
@@ -68,6 +68,9 @@ whole = json.load(open("folds/run.json"))
 runs = [json.load(open(f"folds/fold-{f}/run.json")) for f in range(1, 6)]
 rows = list(csv.DictReader(open("rows.tsv"), delimiter="\t", quoting=csv.QUOTE_NONE))
 assert [r["fold"] for r in whole["runs"]] == [1, 2, 3, 4, 5]
+train, parts = whole["data"]["train"], runs[0]["data"]
+assert train["examples"] == 300 and train["tokens"] == parts["train"]["tokens"] + parts["validation"]["tokens"]
+assert train["sha256"] == parts["train"]["sha256"] and whole["data"]["test"] == parts["test"] and "validation" not in whole["data"]
 for key in ("eval_accuracy", "eval_loss", "test_accuracy", "test_f1_macro"):
     assert abs(whole["metrics"][key] - statistics.mean(r["metrics"][key] for r in runs)) < 1e-12
 seen = collections.Counter()
@@ -218,11 +221,12 @@ refuses 2 "data.folds" data.folds=1
 refuses 2 "data.fold" data.folds=3 data.fold=4
 refuses 2 "data.validation is set too" data.folds=3 data.validation="$here/validation.tsv"
 refuses 2 "eval.strategy is no" data.folds=3 eval.strategy=no
-refuses 2 "data.folds is not set" data.group=author
+refuses 2 "neither data.folds" data.group=author
 refuses 2 "301 folds" data.folds=301
 refuses 2 'no column "autor"' data.train=rows.tsv data.folds=3 data.group=autor
 refuses 2 "100 groups cannot make 200 folds" data.train=rows.tsv data.folds=200 data.group=author
 refuses 2 "is there twice" train.seeds=1,2,1
+refuses 2 "standard input" train.seeds=1,2 data.train=-
 refuses 2 "missing.tsv" train.seeds=1,2 data.train=missing.tsv
 refuses 3 "out of memory" train.seeds=1,2 memory.limit=200KiB
 # shellcheck disable=SC2086

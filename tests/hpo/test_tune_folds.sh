@@ -56,5 +56,6 @@ for run in fold-1-seed-1 fold-3-seed-2; do
     cmp "again/$run/model/model.safetensors" "studies/cv/trials/$(cat best)/$run/model/model.safetensors" || fail "best.ini gives another model"
 done
 # A figure that folds do not produce is refused before the first trial, and so is one without folds and validation.
-expect 2 "$FTENGINE" tune tiny.ini --study other data.folds=0 && one_error "needs data.validation or data.folds"
+expect 2 "$FTENGINE" tune tiny.ini --study other data.folds=0 && one_error "needs data.validation, data.validation_split or data.folds"
 [ ! -e studies/other ] || fail "a refused study left a directory"
+expect 0 "$FTENGINE" tune tiny.ini --study held data.folds=0 data.validation_split=0.2 --trials 1
