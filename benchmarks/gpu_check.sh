@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# gpu_check.sh - is the CUDA back end right on this GPU, and how fast? In under ten minutes, on a machine with CUDA and
+# nothing else (build, ops, speed, sanitizer); a short training beside the CPU's where the program's libraries are there too.
+#
+#   benchmarks/gpu_check.sh [build|ops|speed|sanitizer|training]...      all of them by default
+#
+# Results: a table, and OUT (build-gpu/results) with ops.csv, ops.json, speed.csv, speed.json, training.csv, summary.csv and
+# summary.json. A part that cannot run says why and counts as skipped, never as passed. Exit 1 when a part failed.
+# BUILD: an existing build to use (default build-gpu, configured by the preset gpu-check); TOKENS: of the timed shapes.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+BUILD=${BUILD:-build-gpu}
+OUT=${OUT:-$BUILD/results}
+TOKENS=${TOKENS:-16384}
+mkdir -p "$OUT"
+names=() verdicts=() notes=()
+note() { # note PART VERDICT TEXT
+    names+=("$1") verdicts+=("$2") notes+=("$3")
+    printf '%-10s %-8s %s\n' "$1" "$2" "$3"
+}
+last() { tail -1 "$1" 2>/dev/null | tr -d '",\\' | cut -c1-160; }
+
+part_build() {
+    if [ ! -f "$BUILD/CMakeCache.txt" ]; then
+        cmake --preset gpu-check -B "$BUILD" >"$OUT/build.log" 2>&1 || { note build FAILED "$(last "$OUT/build.log")"; return; }
+    fi
+    if cmake --build "$BUILD" --parallel --target gpu_ops >>"$OUT/build.log" 2>&1 &&
+        cmake --build "$BUILD" --parallel --target ftengine_cuda >>"$OUT/build.log" 2>&1; then
+        note build passed "gpu_ops and libftengine_cuda.so in $BUILD"
+    else
+        note build FAILED "see $OUT/build.log"
+    fi
+}
+
+# ops_run PART ARGUMENT...: gpu_ops; its table into OUT/PART.txt
+ops_run() {
+    local part=$1
+    shift
+    if [ ! -x "$BUILD/gpu_ops" ]; then note "$part" skipped "no $BUILD/gpu_ops: run the part build"; return; fi
+    "$@" >"$OUT/$part.txt" 2>"$OUT/$part.err"
+    case $? in
+    0) note "$part" passed "$(last "$OUT/$part.txt")" ;;
+    4) note "$part" skipped "$(head -1 "$OUT/$part.err" | tr -d '",\\')" ;;
+    *) note "$part" FAILED "$(grep WRONG "$OUT/$part.txt" | head -1) $(last "$OUT/$part.err")" ;;
+    esac
+}
+part_ops() { ops_run ops "$BUILD/gpu_ops" --csv "$OUT/ops.csv" --json "$OUT/ops.json"; }
+part_speed() {
+    ops_run speed "$BUILD/gpu_ops" --time --tokens "$TOKENS" --csv "$OUT/speed.csv" --json "$OUT/speed.json"
+    grep TFLOP "$OUT/speed.txt"
+}
+
+part_sanitizer() {
+    local tool
+    if ! command -v compute-sanitizer >/dev/null; then note sanitizer skipped "no compute-sanitizer in PATH"; return; fi
+    for tool in memcheck racecheck; do
+        ops_run "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 "$BUILD/gpu_ops"
+    done
+}
+
+# The tests' own little model, a hundred steps with dropout: losses of GPU and CPU beside each other.
+part_training() {
+    local program=${FTENGINE:-$BUILD/ftengine} device data=tests/vectors/trainer
+    [ -x "$program" ] || program=build/ftengine
+    if [ ! -x "$program" ]; then note training skipped "no ftengine program, which needs more libraries than CUDA: run make"; return; fi
+    for device in cuda cpu; do
+        rm -rf "$OUT/run-$device"
+        "$program" train $data/follow.ini output.dir="$OUT/run-$device" device.name=$device data.cache_dir=none model.hidden_dropout=0.1 \
+            model.attention_dropout=0.1 train.max_steps="${STEPS:-100}" >"$OUT/training-$device.log" 2>&1
+        case $? in
+        0) ;;
+        4) note training skipped "$(grep -m1 'error: ' "$OUT/training-$device.log" | tr -d '",\\')"; return ;;
+        *) note training FAILED "$device: $(grep -m1 'error: ' "$OUT/training-$device.log" | tr -d '",\\')"; return ;;
+        esac
+    done
+    for device in cuda cpu; do
+        grep '"loss"' "$OUT/run-$device/metrics.jsonl" | sed 's/.*"step":\([0-9]*\).*"loss":\([-0-9.e+]*\).*/\1 \2/' >"$OUT/loss-$device"
+    done
+    paste -d' ' "$OUT/loss-cuda" "$OUT/loss-cpu" | awk 'BEGIN { print "step,cuda,cpu" } $1 == $3 { print $1 "," $2 "," $4 }' >"$OUT/training.csv"
+    awk -F, 'NR > 1 { d = ($2 - $3) / $3; if (d < 0) d = -d; if (d > worst) worst = d; n++ }
+        END { printf "%d steps, losses at most %.1e apart (relative; 1e-4 allowed)\n", n, worst; exit !(n > 0 && worst <= 1e-4) }' \
+        "$OUT/training.csv" >"$OUT/training.txt"
+    if [ $? = 0 ]; then note training passed "$(last "$OUT/training.txt")"; else note training FAILED "$(last "$OUT/training.txt")"; fi
+}
+
+for part in "${@:-build ops speed sanitizer training}"; do
+    for one in $part; do
+        case $one in
+        build | ops | speed | sanitizer | training) "part_$one" ;;
+        *)
+            echo "gpu_check.sh: no part '$one' (build, ops, speed, sanitizer, training)" >&2
+            exit 2
+            ;;
+        esac
+    done
+done
+
+echo "part,verdict,note" >"$OUT/summary.csv"
+printf '[' >"$OUT/summary.json"
+failed=0
+for i in "${!names[@]}"; do
+    printf '%s,%s,"%s"\n' "${names[$i]}" "${verdicts[$i]}" "${notes[$i]}" >>"$OUT/summary.csv"
+    printf '%s\n  {"part": "%s", "verdict": "%s", "note": "%s"}' "$([ "$i" -gt 0 ] && echo ,)" "${names[$i]}" "${verdicts[$i]}" "${notes[$i]}" >>"$OUT/summary.json"
+    [ "${verdicts[$i]}" = FAILED ] && failed=1
+done
+printf '\n]\n' >>"$OUT/summary.json"
+exit $failed
