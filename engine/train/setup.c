@@ -316,8 +316,8 @@ ft_status ft_trainer_close(ft_trainer *t) {
     }
     ft_model_free(&t->model);
     ft_status status = ft_memory_destroy(t->memory);
+    ft_ledger_close(t->reservation); // what was reserved is given back by now; it asks the device, which is open still
     ft_device_close(t->device);
-    ft_ledger_close(t->reservation); // what was reserved is given back first
     for (int s = 0; s < FT_SPLITS; s++) {
         ft_dataset_free(&t->split[s].data);
         ft_table_free(&t->split[s].table);
