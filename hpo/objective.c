@@ -51,7 +51,7 @@ static ft_status check_produced(const ft_config *config, const ft_objective *obj
         return ft_fail(FT_INVALID, where, "%s needs data.test, which is not set", objective->name);
     if (!objective->reported) return FT_OK;
     if (config->data.validation[0] == '\0' && config->data.folds == 0 && config->data.validation_split == 0)
-        return ft_fail(FT_INVALID, where, "%s needs data.validation or data.folds, and neither is set", objective->name);
+        return ft_fail(FT_INVALID, where, "%s needs data.validation, data.validation_split or data.folds, and none is set", objective->name);
     if (config->eval.strategy == FT_EVAL_NO)
         return ft_fail(FT_INVALID, where, "%s needs evaluations, and eval.strategy is no", objective->name);
     return FT_OK;
