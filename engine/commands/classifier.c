@@ -4,6 +4,7 @@
 #include "engine/hub/cache.h"
 #include "engine/io/files.h"
 #include "engine/model/model_files.h"
+#include "engine/train/decision.h"
 #include "engine/train/fit.h"
 #include "engine/train/rehearsal.h"
 #include "engine/train/repeat.h"
@@ -74,6 +75,22 @@ static ft_status load(ft_classifier *c) {
     return FT_OK;
 }
 
+// eval.threshold, else what was saved.
+static ft_status choose_thresholds(ft_classifier *c) {
+    const int count = ft_threshold_count(c->task, c->labels.count);
+    double given;
+    FT_TRY(ft_threshold_parse(c->options.eval.threshold, &given));
+    if (strcmp(c->options.eval.threshold, "tuned") == 0)
+        return ft_fail(FT_INVALID, "eval.threshold", "thresholds are tuned in training; a saved model has a number, or its own");
+    c->threshold = c->settings.threshold_count > 0 ? c->settings.threshold : NULL;
+    if (!(given == given) || count == 0) return FT_OK;
+    double *threshold = ft_arena_alloc(&c->arena, (size_t)count * sizeof *threshold);
+    if (threshold == NULL) return FT_NO_MEMORY;
+    for (int k = 0; k < count; k++) threshold[k] = given;
+    c->threshold = threshold;
+    return FT_OK;
+}
+
 ft_status ft_classifier_open(const char *path, int override_count, const char *const *overrides, ft_classifier *c) {
     memset(c, 0, sizeof *c);
     FT_TRY(ft_config_load(&c->options, 0, NULL, override_count, overrides));
@@ -86,6 +103,7 @@ ft_status ft_classifier_open(const char *path, int override_count, const char *c
     bool ours = c->settings.label_count > 0;
     FT_TRY(ft_fit_open_tokenizer(c->path, ours ? c->settings.tokenizer_rules : c->options.model.tokenizer_rules, &c->tokenizer));
     FT_TRY(choose_labels(c));
+    FT_TRY(choose_thresholds(c));
     FT_TRY(ft_fit_vocabulary(c->tokenizer, &c->config, c->path));
     FT_TRY(ft_fit_max_length(c->tokenizer, &c->config, c->options.data.max_length, c->settings.max_length, &c->max_length));
     return load(c);
@@ -126,5 +144,8 @@ ft_status ft_classifier_predict(ft_classifier *c, const ft_dataset *data, float 
     ft_batch_limits limits = {.max_tokens = asked ? 0 : 4096, .max_sequences = asked ? c->options.eval.batch_size : 0};
     ft_step_sizes sizes = {.predict = ft_eval_capacity(data, limits), .loss = c->model.loss};
     if (data->examples > 0) FT_TRY(ft_lay_out_steps(c->memory, &c->config, &c->options, c->model.labels, &sizes));
-    return ft_predict_dataset(&c->model, data, limits, sizes.predict, logits, losses, NULL, NULL);
+    FT_TRY(ft_predict_dataset(&c->model, data, limits, sizes.predict, logits, losses, NULL, NULL));
+    const double t = c->settings.temperature;
+    for (int64_t i = 0; i < data->examples * c->labels.count && t != 1; i++) logits[i] = (float)((double)logits[i] / t);
+    return FT_OK;
 }

@@ -56,6 +56,7 @@ typedef struct ft_classifier {
     ft_config options;
     ft_model model;
     ft_task task;
+    const double *threshold;        // see train/decision.h; NULL: 1/2, the largest
     ft_labels labels;               // as data spell them
     const char *const *label_names; // as config.json names them
     int max_length;
@@ -63,7 +64,7 @@ typedef struct ft_classifier {
 } ft_classifier;
 ft_status ft_classifier_open(const char *path, int override_count, const char *const *overrides, ft_classifier *classifier);
 ft_status ft_classifier_close(ft_classifier *classifier); // FT_FAILED on a leak
-// Logits [examples * labels] and, unless NULL, losses [examples]; in micro-batches of about 4096 tokens, or of
+// Logits [examples * labels], of the calibrated probabilities, and, unless NULL, losses [examples]; in micro-batches of about 4096 tokens, or of
 // eval.batch_size texts.
 ft_status ft_classifier_predict(ft_classifier *classifier, const ft_dataset *data, float *logits, float *losses);
 

@@ -100,7 +100,7 @@ static ft_status evaluate(ft_classifier *c, const eval_request *r) {
     if (status != FT_OK) goto done;
     FT_TRY_GOTO(ft_classifier_predict(c, &set, logits, losses), done);
     const ft_scores scores = {.task = c->task, .n = set.examples, .outputs = c->labels.count, .logits = logits, .labels = set.label,
-                              .targets = set.target, .losses = losses};
+                              .targets = set.target, .losses = losses, .threshold = c->threshold};
     FT_TRY_GOTO(judge(c, r, &scores, &j), done);
     if (r->json) status = print_json(c, r, &j);
     else print_table(c, r, &j);

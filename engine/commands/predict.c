@@ -3,7 +3,7 @@
 
 #include "engine/io/files.h"
 #include "engine/io/json.h"
-#include "engine/train/metrics.h"
+#include "engine/train/decision.h"
 #include "engine/train/repeat.h"
 #include "kernels/log.h"
 
@@ -20,9 +20,11 @@ typedef struct request {
 typedef struct predictions {
     int64_t examples;
     int classes;
+    int models;             // that were added
     ft_task task;
     char **names;           // [classes]
     const char *separator;  // of several labels in one cell
+    double *threshold;      // the mean of the models'; NULL: none has one
     double *probability;    // [examples * classes] sum over models, then mean
     double *logits;         // the same of the logits
 } predictions;
@@ -75,13 +77,34 @@ static ft_status match_labels(const ft_classifier *c, const char *path, const pr
     return FT_OK;
 }
 
-static ft_status add_model(ft_classifier *c, const char *path, const ft_table *table, const char *data, predictions *p) {
+static int best_of(const predictions *p, int64_t i) { return ft_decide_class(p->probability + i * p->classes, p->classes, p->threshold); }
+
+// Adds a model's thresholds to those of the models before it; models without count as 1/2.
+static ft_status add_thresholds(const ft_classifier *c, const int *class_of, int models, ft_arena *arena, predictions *p) {
+    const int count = ft_threshold_count(p->task, p->classes);
+    if (p->threshold == NULL && c->threshold == NULL) return FT_OK;
+    if (p->threshold == NULL) {
+        p->threshold = ft_arena_alloc(arena, (size_t)count * sizeof *p->threshold);
+        if (p->threshold == NULL) return FT_NO_MEMORY;
+        for (int k = 0; k < count; k++) p->threshold[k] = 0.5;
+    }
+    for (int k = 0; k < count; k++) {
+        bool turned = count == 1 && class_of[1] == 0; // its second class is the first one of the others
+        double own = c->threshold == NULL ? 0.5 : turned ? 1 - c->threshold[k] : c->threshold[k];
+        double *mean = &p->threshold[count == 1 ? 0 : class_of[k]];
+        *mean += (own - *mean) / models;
+    }
+    return FT_OK;
+}
+
+static ft_status add_model(ft_classifier *c, const char *path, const ft_table *table, const char *data, ft_arena *arena, predictions *p) {
     ft_dataset set = {0};
     float *logits = NULL;
     double *probability = NULL;
     int *class_of = ft_calloc((size_t)p->classes, sizeof *class_of, "labels");
     ft_status status = class_of != NULL ? match_labels(c, path, p, class_of) : FT_NO_MEMORY;
     if (status != FT_OK) goto done;
+    FT_TRY_GOTO(add_thresholds(c, class_of, ++p->models, arena, p), done);
     FT_TRY_GOTO(ft_dataset_build(table, data, c->tokenizer, c->max_length, NULL, NULL, &set, NULL), done);
     logits = ft_calloc((size_t)set.examples * (size_t)p->classes, sizeof *logits, "logits");
     probability = ft_calloc((size_t)p->classes, sizeof *probability, "probabilities");
@@ -103,14 +126,6 @@ done:
     return status;
 }
 
-static int best_of(const predictions *p, int64_t i) {
-    const double *row = p->probability + i * p->classes;
-    int best = 0;
-    for (int k = 1; k < p->classes; k++)
-        if (row[k] > row[best]) best = k;
-    return best;
-}
-
 // Tabs and line ends cannot occur inside a TSV cell.
 static void print_cell(FILE *out, const char *text, size_t length) {
     for (size_t i = 0; i < length; i++) fputc(text[i] == '\t' || text[i] == '\n' || text[i] == '\r' || text[i] == '\0' ? ' ' : text[i], out);
@@ -129,7 +144,7 @@ static void print_labels(const predictions *p, int64_t i, FILE *out) {
     }
     bool any = false;
     for (int k = 0; k < p->classes; k++) {
-        if (probability[k] < 0.5) continue;
+        if (!ft_decide_label(probability, k, p->threshold)) continue;
         if (any) fputs(p->separator, out);
         print_cell(out, p->names[k], strlen(p->names[k]));
         any = true;
@@ -185,7 +200,7 @@ static void put_prediction(const predictions *p, int64_t i, bool logits, json_t 
     } else {
         json_t *labels = json_array();
         for (int k = 0; k < p->classes; k++)
-            if (probability[k] >= 0.5) ft_json_append(labels, json_string(p->names[k]), failed);
+            if (ft_decide_label(probability, k, p->threshold)) ft_json_append(labels, json_string(p->names[k]), failed);
         ft_json_put(line, "labels", labels, failed);
     }
     ft_json_put(line, "probabilities", by_name(p, probability, failed), failed);
@@ -237,7 +252,7 @@ static ft_status run_model(const char *path, const ft_words *words, const reques
         status = ft_fail(FT_INVALID, path, "this model was trained on %s, the first one on %s", table->pair != NULL ? "single texts" : "pairs of texts",
                          table->pair != NULL ? "pairs" : "single texts");
     }
-    if (status == FT_OK) status = add_model(&c, path, table, r->data, p);
+    if (status == FT_OK) status = add_model(&c, path, table, r->data, arena, p);
     ft_error error;
     ft_error_save(&error);
     ft_status closed = ft_classifier_close(&c);

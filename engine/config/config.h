@@ -142,6 +142,8 @@ typedef struct ft_config {
         int64_t batch_size;        // sequences; FT_AUTO: train.batch_size * batch_multiplier
         int64_t batch_multiplier;
         ft_metric metric; // best checkpoint and early stopping
+        const char *threshold; // "auto", "tuned", or a number
+        bool calibrate;
     } eval;
     struct {
         int64_t limit; // bytes; 0 = what the device has; < 0: minus millionths of what it has

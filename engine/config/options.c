@@ -332,6 +332,12 @@ const ft_option ft_options[] = {
         .help = "Evaluation keeps nothing for a backward pass, so its batches may be larger than training's."),
     CHOICE(eval.metric, "loss", metric_choices, .elsewhere = "metric_for_best_model best_metric monitor",
            .help = "What makes a checkpoint the best, and what train.patience watches."),
+    TEXT(FT_OPTION_STRING, eval.threshold, "auto", .elsewhere = "threshold decision_threshold prediction_threshold",
+         .help = "From which probability on a label, or the second of two classes, is predicted: a number, or tuned (every "
+                 "label for itself where its F1 is best on the validation data, two classes by eval.metric; saved with the "
+                 "model). auto: 0.5, and of a saved model what it was saved with."),
+    BOOL(eval.calibrate, "false", .elsewhere = "temperature_scaling calibration calibrate_probabilities",
+         .help = "Finds the temperature at which the probabilities fit the validation data best, and saves it with the model."),
 
     {.name = "memory.limit",
      .type = FT_OPTION_SIZE,

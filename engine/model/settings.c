@@ -13,7 +13,9 @@ static const char *const rule_names[] = {[FT_TOKENIZE_AS_FILES] = "files", [FT_T
 
 ft_status ft_model_settings_save(const ft_model_settings *s, const char *path) {
     json_t *labels = json_array(), *hidden = json_array();
+    json_t *thresholds = json_array();
     bool failed = false;
+    for (int i = 0; i < s->threshold_count; i++) ft_json_append(thresholds, json_real(s->threshold[i]), &failed);
     for (int i = 0; i < s->label_count; i++) ft_json_append(labels, json_string(s->labels[i]), &failed);
     for (int i = 0; i < s->head_hidden.count; i++) ft_json_append(hidden, json_integer(s->head_hidden.values[i]), &failed);
     json_t *root = json_pack("{s:i, s:s, s:s, s:{s:s, s:s*, s:s}, s:I, s:s, s:s, s:s, s:o, s:{s:o, s:s}}", "format_version", FORMAT_VERSION,
@@ -22,6 +24,8 @@ ft_status ft_model_settings_save(const ft_model_settings *s, const char *path) {
                              "max_length", (json_int_t)s->max_length, "truncation", "head", "tokenizer_rules",
                              rule_names[s->tokenizer_rules], "label_separator", s->label_separator, "labels", labels, "head", "hidden", hidden,
                              "activation", s->head_activation);
+    ft_json_put(root, "temperature", json_real(s->temperature), &failed);
+    ft_json_put(root, "thresholds", thresholds, &failed);
     ft_status status = root == NULL || failed ? ft_fail_memory(0, "ftengine.json") : ft_json_save(path, root);
     json_decref(root);
     return status;
@@ -67,6 +71,27 @@ static ft_status read_rules(const json_t *root, const char *path, ft_rules_optio
     return ft_fail(FT_INVALID, path, "\"tokenizer_rules\" must be \"files\" or \"transformers\", not \"%.80s\"", name);
 }
 
+// A threshold a label, or one for the second of two classes.
+static ft_status read_decisions(const json_t *root, const char *path, ft_arena *arena, ft_model_settings *s) {
+    FT_TRY(ft_json_number(root, path, "temperature", 1, &s->temperature));
+    if (!(s->temperature > 0 && s->temperature < 1e6)) return ft_fail(FT_INVALID, path, "\"temperature\" must be above 0");
+    const json_t *list = json_object_get(root, "thresholds");
+    size_t count = json_array_size(list);
+    bool two = s->task == FT_TASK_SINGLE_LABEL && s->label_count == 2 && count == 1;
+    if (count != 0 && !two && !(s->task == FT_TASK_MULTI_LABEL && count == (size_t)s->label_count))
+        return ft_fail(FT_INVALID, path, "\"thresholds\" lists %zu numbers for %d labels", count, s->label_count);
+    double *threshold = ft_arena_alloc(arena, (count + 1) * sizeof *threshold);
+    if (threshold == NULL) return FT_NO_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *value = json_array_get(list, i);
+        if (!json_is_number(value)) return ft_fail(FT_INVALID, path, "\"thresholds\" element %zu is no number", i);
+        threshold[i] = json_number_value(value);
+    }
+    s->threshold = threshold;
+    s->threshold_count = (int)count;
+    return FT_OK;
+}
+
 static ft_status read_all(const json_t *root, const char *path, ft_arena *arena, ft_model_settings *s) {
     int64_t version;
     FT_TRY(ft_json_int(root, path, "format_version", 0, 0, INT32_MAX, &version));
@@ -91,11 +116,12 @@ static ft_status read_all(const json_t *root, const char *path, ft_arena *arena,
     if (s->task == FT_TASK_AUTO) return ft_fail(FT_INVALID, path, "unknown \"task\" %.60s", task);
     s->label_separator = ft_arena_strdup(arena, separator);
     if (s->label_separator == NULL) return FT_NO_MEMORY;
-    return read_list(root, path, arena, s);
+    FT_TRY(read_list(root, path, arena, s));
+    return read_decisions(root, path, arena, s);
 }
 
 ft_status ft_model_settings_load(const char *path, ft_arena *arena, ft_model_settings *s) {
-    *s = (ft_model_settings){.text_column = "", .pair_column = "", .label_column = "", .label_separator = ",", .max_length = FT_AUTO, .head_activation = "relu"};
+    *s = (ft_model_settings){.text_column = "", .pair_column = "", .label_column = "", .label_separator = ",", .temperature = 1, .max_length = FT_AUTO, .head_activation = "relu"};
     if (!ft_path_exists(path)) return FT_OK;
     json_t *root;
     FT_TRY(ft_json_load(path, &root));

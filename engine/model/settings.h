@@ -9,6 +9,9 @@ typedef struct ft_model_settings {
     const char *pair_column;                // of the second texts; "": there are none
     int64_t max_length;
     ft_rules_option tokenizer_rules;
+    double temperature;                     // of the probabilities
+    int threshold_count;                    // 0: none were saved
+    const double *threshold;                // see train/decision.h
     ft_task task;                           // AUTO: not said
     const char *label_separator;
     int label_count;                        // 0: no ftengine.json, a plain Hugging Face model

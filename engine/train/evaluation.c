@@ -3,6 +3,8 @@
 #include "engine/train/trainer.h"
 
 #include "engine/io/files.h"
+#include "engine/model/settings.h"
+#include "engine/train/decision.h"
 #include "kernels/log.h"
 
 #include <math.h>
@@ -28,6 +30,38 @@ static ft_status show(void *context, int64_t done, int64_t total) {
     return FT_OK;
 }
 
+static ft_status fit_temperature(ft_trainer *t, const ft_scores *scores) {
+    ft_metrics before;
+    FT_TRY(ft_metrics_compute(scores, &before)); // also: are all of them finite?
+    t->temperature = ft_fit_temperature(scores);
+    double ece = ft_metric_value(&before, FT_METRIC_ECE);
+    ft_metrics_free(&before);
+    if (isnan(ece)) ft_info("calibrated at temperature %.3f", t->temperature);
+    else ft_info("calibrated at temperature %.3f; the calibration error was %.4f without", t->temperature, ece);
+    return FT_OK;
+}
+
+// Temperature and thresholds: found on validation data only. The logits become those of the calibrated probabilities.
+static ft_status decide(ft_trainer *t, ft_split split, ft_scores *scores, float *logits) {
+    const ft_config *c = t->config;
+    if (split == FT_SPLIT_VALIDATION && c->eval.calibrate) FT_TRY(fit_temperature(t, scores));
+    for (int64_t i = 0; i < scores->n * scores->outputs && t->temperature != 1; i++) logits[i] = (float)((double)logits[i] / t->temperature);
+    if (split == FT_SPLIT_VALIDATION && strcmp(c->eval.threshold, "tuned") == 0) FT_TRY(ft_fit_thresholds(scores, c->eval.metric, t->threshold));
+    scores->threshold = t->threshold;
+    return FT_OK;
+}
+
+// The decisions that belong to the best model, which are not those of the last evaluation.
+static ft_status recall_decisions(ft_trainer *t, const char *model_dir) {
+    ft_model_settings saved;
+    const char *path = ft_path_join(&t->arena, model_dir, "ftengine.json");
+    if (path == NULL) return FT_NO_MEMORY;
+    FT_TRY(ft_model_settings_load(path, &t->arena, &saved));
+    t->temperature = saved.temperature;
+    for (int k = 0; k < saved.threshold_count && t->threshold != NULL; k++) t->threshold[k] = saved.threshold[k];
+    return FT_OK;
+}
+
 // Logits (malloc()ed into *logits) and metrics of a split.
 static ft_status judge(ft_trainer *t, ft_split split, float **logits, ft_metrics *metrics) {
     const ft_dataset *data = &t->split[split].data;
@@ -40,15 +74,10 @@ static ft_status judge(ft_trainer *t, ft_split split, float **logits, ft_metrics
     if (status == FT_OK)
         status = ft_predict_dataset(&t->model, data, ft_eval_limits(t->config, t->plan.capacity), t->eval_capacity, *logits, losses, show, &p);
     ft_status_line("%s", "");
-    if (status == FT_OK)
-        status = ft_metrics_compute(&(ft_scores){.task = t->task,
-                                                 .n = data->examples,
-                                                 .outputs = t->labels.count,
-                                                 .logits = *logits,
-                                                 .labels = data->label,
-                                                 .targets = data->target,
-                                                 .losses = losses},
-                                    metrics);
+    ft_scores scores = {.task = t->task, .n = data->examples, .outputs = t->labels.count, .logits = *logits, .labels = data->label,
+                        .targets = data->target, .losses = losses};
+    if (status == FT_OK) status = decide(t, split, &scores, *logits);
+    if (status == FT_OK) status = ft_metrics_compute(&scores, metrics);
     free(losses);
     t->state.seconds_eval += ft_now() - before;
     return status;
@@ -101,6 +130,7 @@ ft_status ft_trainer_test(ft_trainer *t) {
         const char *best = ft_path_join(&t->arena, t->dir, "model");
         if (best == NULL) return FT_NO_MEMORY;
         FT_TRY(ft_model_load(&t->model, best, 0, 0, &t->arena, &report));
+        FT_TRY(recall_decisions(t, best));
     }
     float *logits = NULL;
     ft_status status = judge(t, FT_SPLIT_TEST, &logits, &t->test_metrics);

@@ -1,5 +1,6 @@
 // run_files.c - what a run writes into its directory: its configuration, its line-by-line log, the best model, the predictions.
 #include "engine/train/run_dir.h"
+#include "engine/train/decision.h"
 #include "engine/train/task.h"
 #include "engine/train/trainer.h"
 
@@ -109,6 +110,9 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
                            .max_length = t->max_length,
                            .tokenizer_rules = c->model.tokenizer_rules,
                            .task = t->task,
+                           .temperature = t->temperature,
+                           .threshold_count = t->threshold != NULL ? ft_threshold_count(t->task, t->labels.count) : 0,
+                           .threshold = t->threshold,
                            .label_separator = c->data.label_separator,
                            .label_count = t->labels.count,
                            .labels = t->labels.names,
@@ -129,10 +133,10 @@ ft_status ft_run_save_model(ft_trainer *t) {
     return status;
 }
 
-static json_t *names_where(const ft_trainer *t, const double *value, double least, bool *failed) {
+static json_t *names_where(const ft_trainer *t, const double *value, const double *threshold, bool *failed) {
     json_t *names = json_array();
     for (int k = 0; k < t->labels.count; k++)
-        if (value[k] >= least) ft_json_append(names, json_string(t->label_names[k]), failed);
+        if (ft_decide_label(value, k, threshold)) ft_json_append(names, json_string(t->label_names[k]), failed);
     return names;
 }
 
@@ -159,9 +163,10 @@ static char *prediction_line(const ft_trainer *t, ft_split split, int64_t exampl
     } else {
         ft_probabilities(t->task, logits, outputs, p);
         bool several = t->task == FT_TASK_MULTI_LABEL;
-        ft_json_put(line, several ? "labels" : "label", several ? names_where(t, truth, 0.5, &failed) : json_string(t->label_names[data->label[example]]),
+        ft_json_put(line, several ? "labels" : "label", several ? names_where(t, truth, NULL, &failed) : json_string(t->label_names[data->label[example]]),
                     &failed);
-        ft_json_put(line, "predicted", several ? names_where(t, p, 0.5, &failed) : json_string(t->label_names[ft_argmax(logits, outputs)]), &failed);
+        ft_json_put(line, "predicted", several ? names_where(t, p, t->threshold, &failed)
+                                                   : json_string(t->label_names[ft_decide_class(p, outputs, t->threshold)]), &failed);
         ft_json_put(line, "probabilities", by_name(t, p, &failed), &failed);
     }
     char *text = failed ? NULL : ft_json_line(line);

@@ -101,6 +101,7 @@ static ft_status tokenise(ft_trainer *t) {
         ft_info("%-10s %lld examples, %lld tokens%s  %s", ft_split_name((ft_split)s), (long long)d->data.examples,
                 (long long)d->data.tokens, d->from_cache ? ", from cache" : "", d->path);
     }
+    FT_TRY(ft_task_set_decision(t));
     return t->without_data ? FT_OK : ft_task_set_loss(t);
 }
 

@@ -1,6 +1,7 @@
 #include "engine/train/task.h"
 
 #include "engine/data/targets.h"
+#include "engine/train/decision.h"
 #include "kernels/log.h"
 
 #include <math.h>
@@ -100,6 +101,11 @@ static ft_status check_options(const ft_trainer *t) {
         return ft_fail(FT_INVALID, "train.label_smoothing", "smoothing is for single_label, this is a %s task", names[t->task]);
     if (t->task == FT_TASK_REGRESSION && strcmp(c->train.class_weights, "none") != 0)
         return ft_fail(FT_INVALID, "train.class_weights", "a regression has no classes");
+    double threshold;
+    FT_TRY(ft_threshold_parse(c->eval.threshold, &threshold));
+    if (strcmp(c->eval.threshold, "auto") != 0 && ft_threshold_count(t->task, t->labels.count) == 0)
+        return ft_fail(FT_INVALID, "eval.threshold", "thresholds are for two classes and for multi_label");
+    if (c->eval.calibrate && t->task == FT_TASK_REGRESSION) return ft_fail(FT_INVALID, "eval.calibrate", "a regression has no probabilities");
     return ft_metric_check(c->eval.metric, t->task, t->labels.count);
 }
 
@@ -110,6 +116,11 @@ ft_status ft_task_choose(ft_trainer *t) {
     FT_TRY(t->task == FT_TASK_SINGLE_LABEL ? single_label(t) : with_targets(t));
     if (t->config->train.patience > 0 && !t->split[FT_SPLIT_VALIDATION].present)
         return ft_fail(FT_INVALID, "train.patience", "early stopping needs data.validation, data.validation_split or data.folds");
+    bool judged = t->split[FT_SPLIT_VALIDATION].present && t->config->eval.strategy != FT_EVAL_NO;
+    if (!judged && strcmp(t->config->eval.threshold, "tuned") == 0)
+        return ft_fail(FT_INVALID, "eval.threshold", "thresholds are tuned on validation data, and there is no evaluation of any");
+    if (!judged && t->config->eval.calibrate)
+        return ft_fail(FT_INVALID, "eval.calibrate", "probabilities are calibrated on validation data, and there is no evaluation of any");
     return check_options(t);
 }
 
@@ -174,5 +185,29 @@ ft_status ft_task_set_loss(ft_trainer *t) {
     if (strcmp(c->train.class_weights, "balanced") != 0) FT_TRY(given_weights(t, c->train.class_weights, weight));
     else if (!t->without_data) FT_TRY(balanced_weights(t, weight));
     t->loss.class_weight = weight;
+    return FT_OK;
+}
+
+// ---- decisions ----------------------------------------------------------------------------------------------------
+
+ft_status ft_threshold_parse(const char *text, double *value) {
+    *value = NAN;
+    if (strcmp(text, "auto") == 0 || strcmp(text, "tuned") == 0) return FT_OK;
+    char *end;
+    *value = strtod(text, &end);
+    if (end != text && *end == '\0' && *value > 0 && *value < 1) return FT_OK;
+    return ft_fail(FT_INVALID, "eval.threshold", "takes auto, tuned or a number between 0 and 1; got '%.60s'", text);
+}
+
+ft_status ft_task_set_decision(ft_trainer *t) {
+    const char *text = t->config->eval.threshold;
+    const int count = ft_threshold_count(t->task, t->labels.count);
+    t->temperature = 1;
+    if (count == 0 || strcmp(text, "auto") == 0) return FT_OK;
+    t->threshold = ft_arena_alloc(&t->arena, (size_t)count * sizeof *t->threshold);
+    if (t->threshold == NULL) return FT_NO_MEMORY;
+    double given;
+    FT_TRY(ft_threshold_parse(text, &given));
+    for (int k = 0; k < count; k++) t->threshold[k] = isnan(given) ? 0.5 : given;
     return FT_OK;
 }

@@ -12,6 +12,11 @@ ft_status ft_task_assume(ft_trainer *t);
 // t->loss, once the data sets have their labels (or none, without data).
 ft_status ft_task_set_loss(ft_trainer *t);
 
+// t->temperature and t->threshold as they are before anything is judged.
+ft_status ft_task_set_decision(ft_trainer *t);
+// A threshold from text: FT_OK and *value, NaN for "auto" and "tuned". FT_INVALID else.
+ft_status ft_threshold_parse(const char *text, double *value);
+
 // "single_label_classification" and so on, as config.json has it; AUTO is single label.
 const char *ft_problem_type(ft_task task);
 // The task of a model's config.json: AUTO when it does not say.

@@ -65,6 +65,8 @@ typedef struct ft_trainer {
     ft_split_data split[FT_SPLITS];
     ft_task task;
     ft_loss loss;              // of training
+    double temperature;        // of the probabilities; 1 without eval.calibrate
+    double *threshold;         // see decision.h; NULL: 1/2, the largest
     ft_labels labels;          // as the data spell them
     const char *const *label_names; // as the saved model names them
     int max_length;
