@@ -293,6 +293,8 @@ def markdown(document):
         versions = next((c["versions"] for c in document["cells"] if "versions" in c), None)
         if versions:
             lines += [f"PyTorch {versions['torch']}, transformers {versions['transformers']}, attention {document['attention']}.", ""]
+        if document.get("interrupted"):
+            lines += [f"Stopped by hand after {len(document['cells'])} cells.", ""]
         lines += cells_table(document["cells"]) + [""]
     lines += ["## Ran out of memory in practice (planned only)", ""] + plans_table(document["out_of_memory"]) + [""]
     lines += ["## Seven models on 24 GiB less 600 MiB, head 512, 704, 448, fp32, all 546 points (planned only)", ""]
@@ -313,6 +315,18 @@ def write_all(options, document):
     print(text)
 
 
+def measure_all(options, models, document):
+    lists = FULL if options.full else DEFAULT
+    with tempfile.TemporaryDirectory() as scratch:
+        for model in models:
+            for shape in options.shapes or lists["shapes"]:
+                batch, length = map(int, shape.split("x"))
+                for recompute in options.recompute:
+                    cell = {"model": model, "batch": batch, "length": length, "recompute": recompute == "on"}
+                    document["cells"].append(measure(options, cell, scratch))
+                    print(f"{name_of(cell)}: done", file=sys.stderr)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ftengine", default=os.path.join(ROOT, "build", "ftengine"))
@@ -329,14 +343,11 @@ def main():
     lists = FULL if options.full else DEFAULT
     models = [] if options.plans_only else options.models or lists["models"]
     document = {"format_version": 1, **provenance(), "full": options.full, "attention": options.attention, "set": options.set, "cells": []}
-    with tempfile.TemporaryDirectory() as scratch:
-        for model in models:
-            for shape in options.shapes or lists["shapes"]:
-                batch, length = map(int, shape.split("x"))
-                for recompute in options.recompute:
-                    cell = {"model": model, "batch": batch, "length": length, "recompute": recompute == "on"}
-                    document["cells"].append(measure(options, cell, scratch))
-                    print(f"{name_of(cell)}: done", file=sys.stderr)
+    try:
+        measure_all(options, models, document)
+    except KeyboardInterrupt:  # what is measured is not lost, and the figures that need no run follow
+        document["interrupted"] = True
+        print("stopped: the cells so far are written", file=sys.stderr)
     document["out_of_memory"] = out_of_memory_rows(options)
     document["seven_models"] = seven_models(options)
     write_all(options, document)
