@@ -14,7 +14,8 @@ template <int CHUNKS> FT_HOST_DEVICE constexpr int rows_of_block() { return WARP
 FT_HOST_DEVICE constexpr int other_stride(int head_dim) { return head_dim | 1; }
 
 // Rows from `valid` on become zeros.
-template <class T> FT_DEVICE void load_rows(float *to, int to_stride, const T *from, int64_t stride, int rows, int columns, int valid) {
+template <class T>
+FT_DEVICE void load_rows(float *to, int to_stride, const T *from, int64_t stride, int rows, int columns, int valid) {
     for (int i = int(threadIdx.x); i < rows * columns; i += THREADS) {
         int row = i / columns, column = i % columns;
         to[row * to_stride + column] = row < valid ? ft_to_float(from[row * stride + column]) : 0.0f;

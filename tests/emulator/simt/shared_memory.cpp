@@ -91,6 +91,4 @@ const char *shared_check() {
     return found;
 }
 
-size_t shared_used() { return array_bytes; }
-
 } // namespace simt

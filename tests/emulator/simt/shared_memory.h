@@ -6,12 +6,11 @@
 
 namespace simt {
 
-constexpr size_t STATIC_SHARED = 48 << 10;        // what the hardware gives to arrays of fixed size
-constexpr size_t MOST_SHARED = 99 << 10;          // and altogether, on the smallest of our targets
+constexpr size_t STATIC_SHARED = 48 << 10; // what the hardware gives to arrays of fixed size
+constexpr size_t MOST_SHARED = 99 << 10;   // and altogether, on the smallest of our targets
 
 unsigned char *shared_begin(size_t dynamic_bytes); // of the next block
 const char *shared_check(); // nullptr, or what was overwritten around the arrays of the block that has ended
-size_t shared_used();       // by arrays of fixed size, in that block
 
 // scheduler.cpp: blocks that share addresses from here on are no race.
 void order_all_blocks();
