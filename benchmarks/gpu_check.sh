@@ -2,10 +2,11 @@
 # gpu_check.sh - is the CUDA back end right on this GPU, and how fast? In under ten minutes, on a machine with CUDA and
 # nothing else (build, ops, speed, sanitizer); a short training beside the CPU's where the program's libraries are there too.
 #
-#   benchmarks/gpu_check.sh [build|ops|speed|sanitizer|training]...      all of them by default
+#   benchmarks/gpu_check.sh [build|tiles|ops|speed|sanitizer|training]...      all of them by default
 #
-# Results: a table, and OUT (build-gpu/results) with ops.csv, ops.json, speed.csv, speed.json, training.csv, summary.csv and
-# summary.json. A part that cannot run says why and counts as skipped, never as passed. Exit 1 when a part failed.
+# Results: a table, and OUT (build-gpu/results) with tiles.csv, tiles.json, ops.csv, ops.json, speed.csv, speed.json,
+# training.csv, summary.csv and summary.json. A part that cannot run says why and counts as skipped, never as passed. Exit 1
+# when a part failed.
 # BUILD: an existing build to use (default build-gpu, configured by the preset gpu-check); TOKENS: of the timed shapes.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -30,6 +31,24 @@ part_build() {
     else
         note build FAILED "see $OUT/build.log"
     fi
+}
+
+# The primitives that everything on tensor cores stands on, each alone (gpu_tiles.c).
+part_tiles() {
+    local nvcc
+    nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+    if [ ! -x "$nvcc" ]; then note tiles skipped "no nvcc in CUDACXX, PATH or /usr/local/cuda/bin"; return; fi
+    "$nvcc" -std=c++17 -gencode arch=compute_80,code=compute_80 -I. -D_GNU_SOURCE -o "$BUILD/gpu_tiles" benchmarks/gpu_tiles.c \
+        tests/emulator/tile_checks.c tests/emulator/tile_kernels.cu kernels/status.c >"$OUT/tiles.log" 2>&1 ||
+        { note tiles FAILED "$(last "$OUT/tiles.log")"; return; }
+    "$BUILD/gpu_tiles" >"$OUT/tiles.csv" 2>"$OUT/tiles.err"
+    case $? in
+    0) note tiles passed "$(wc -l <"$OUT/tiles.csv") primitives as the PTX manual has them" ;;
+    4) note tiles skipped "$(last "$OUT/tiles.err")" ;;
+    *) note tiles FAILED "$(grep -m1 failed "$OUT/tiles.csv" | tr -d '",\\')" ;;
+    esac
+    awk -F, 'BEGIN { printf "[" } { gsub(/["\\]/, ""); printf "%s\n  {\"primitive\": \"%s\", \"verdict\": \"%s\"}", (NR > 1 ? "," : ""), $1, $2 } END { print "\n]" }' \
+        "$OUT/tiles.csv" >"$OUT/tiles.json"
 }
 
 # ops_run PART ARGUMENT...: gpu_ops; its table into OUT/PART.txt
@@ -83,12 +102,12 @@ part_training() {
     if [ $? = 0 ]; then note training passed "$(last "$OUT/training.txt")"; else note training FAILED "$(last "$OUT/training.txt")"; fi
 }
 
-for part in "${@:-build ops speed sanitizer training}"; do
+for part in "${@:-build tiles ops speed sanitizer training}"; do
     for one in $part; do
         case $one in
-        build | ops | speed | sanitizer | training) "part_$one" ;;
+        build | tiles | ops | speed | sanitizer | training) "part_$one" ;;
         *)
-            echo "gpu_check.sh: no part '$one' (build, ops, speed, sanitizer, training)" >&2
+            echo "gpu_check.sh: no part '$one' (build, tiles, ops, speed, sanitizer, training)" >&2
             exit 2
             ;;
         esac
