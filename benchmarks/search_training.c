@@ -108,7 +108,8 @@ static double t_wells(asker *a) {
 static double t_valley(asker *a) {
     ft_random_stream s = stream_of(a, "valley");
     int n = one_of(&s, 2, 4);
-    double x[MOST] = {0}, bend = between(&s, -1.5, 1.5), narrow = pow(10, between(&s, 0.5, 2)), at = between(&s, 0.1, 0.9), sum;
+    double x[MOST] = {0}, bend = between(&s, -1.5, 1.5), narrow = pow(10, between(&s, 0.5, 2)),
+           at = between(&s, 0.1, 0.9), sum;
     ask_unit(a, n, x);
     sum = square(x[0] - at);
     for (int i = 1; i < n; i++)
@@ -157,7 +158,8 @@ static double t_branches(asker *a) {
             char name[32];
             double best = between(&s, 0, 1), bound = between(&s, 0, 1);
             snprintf(name, sizeof name, "b%d.x%d", b, i);
-            if (b == branch) value += steep * square(ask_float(a, name, 0, 1, false) - best + 0.3 * bound * (shared - place));
+            if (b == branch)
+                value += steep * square(ask_float(a, name, 0, 1, false) - best + 0.3 * bound * (shared - place));
         }
     }
     return value;

@@ -169,8 +169,8 @@ ft_status ft_display_end(const ft_tuning *t) {
     if (best >= 0) {
         print_trial(t, best);
         if (t->objectives.count > 1)
-            printf("the best in %s alone; all trials that no other beats are in %s/front\n",
-                   t->objectives.list[0].name, t->place.directory);
+            printf("the best in %s alone; all trials that no other beats are in %s/front\n", t->objectives.list[0].name,
+                   t->place.directory);
         printf("%s/best.ini\n", t->place.directory);
     }
     if (fflush(stdout) != 0) return ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");

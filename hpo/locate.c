@@ -34,7 +34,8 @@ ft_status ft_no_such(const char *where, const char *what, const char *word, int 
 // A study's name is also its directory's, and stands in messages.
 static ft_status check_name(const char *name) {
     size_t length = strlen(name);
-    bool fine = length > 0 && length <= 200 && ft_utf8_valid_prefix(name, length) == length && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+    bool fine = length > 0 && length <= 200 && ft_utf8_valid_prefix(name, length) == length && strcmp(name, ".") != 0 &&
+                strcmp(name, "..") != 0;
     for (const char *c = name; *c != '\0'; c++)
         fine = fine && (unsigned char)*c >= 0x20 && *c != 0x7F && *c != '/';
     if (fine) return FT_OK;

@@ -277,8 +277,8 @@ static ft_status cut_rank(const double *points, int objectives, const int64_t *a
     return status;
 }
 
-// unique: the different points, sorted, of equal ones the earliest, which of [n] tells for each. Returns how many. sorted
-// [n] is scratch.
+// unique: the different points, sorted, of equal ones the earliest, which of [n] tells for each. Returns how many.
+// sorted [n] is scratch.
 static int64_t find_unique(const double *points, int64_t n, int objectives, int64_t *sorted, int64_t *unique,
                            int64_t *of) {
     int64_t count = 0;

@@ -41,8 +41,8 @@ typedef struct ft_parzen_dimension {
 typedef struct ft_parzen {
     ft_parzen_dimension *dimension;
     int dimensions;
-    int count, capacity;         // observations
-    int parts;                   // the sigmas at hand are at least range / parts
+    int count, capacity; // observations
+    int parts;           // the sigmas at hand are at least range / parts
     // What the caller sets, before the first observation and before each build or refresh:
     bool fine;                   // sigmas of values with a step are at least half a step. Optuna: off
     int wanted;                  // parts; 0: Optuna's min(100, count + 2)
@@ -55,8 +55,8 @@ typedef struct ft_parzen {
 ft_status ft_parzen_init(ft_parzen *parzen, const ft_distribution *const *distributions, int dimensions, bool equal);
 void ft_parzen_free(ft_parzen *parzen); // {0} is fine
 
-// `wanted` of good trials for kernels finer than Optuna's, by the number of good and other trials together. Optuna's are
-// never narrower than range / 27 there: 25 good trials are all there will be.
+// `wanted` of good trials for kernels finer than Optuna's, by the number of good and other trials together. Optuna's
+// are never narrower than range / 27 there: 25 good trials are all there will be.
 int ft_parzen_fine_parts(int64_t trials);
 
 // All at once: observations [count][dimensions], internal values, oldest first.

@@ -291,7 +291,8 @@ INLINE int keep_one_by_one(double *terms, int count, double limit) {
 
 #if defined(__x86_64__)
 // Eight at a time: what is stored never goes beyond what has been read.
-__attribute__((always_inline, target("avx512f"))) static inline int keep_avx512(double *terms, int count, double limit) {
+__attribute__((always_inline, target("avx512f"))) static inline int keep_avx512(double *terms, int count,
+                                                                                double limit) {
     int kept = 0;
     for (int i = 0; i < count; i += FT_PARZEN_SUMS) {
         __m512d t = _mm512_loadu_pd(terms + i);

@@ -19,9 +19,12 @@ struct ft_sampler {
 };
 
 ft_sampler_options ft_sampler_defaults(void) {
-    return (ft_sampler_options){
-        .kind = FT_SAMPLER_TPE, .startup_trials = 10, .candidates = 24, .multivariate = FT_SWITCH_AUTO,
-        .fine = FT_SWITCH_OFF, .constant_liar = true};
+    return (ft_sampler_options){.kind = FT_SAMPLER_TPE,
+                                .startup_trials = 10,
+                                .candidates = 24,
+                                .multivariate = FT_SWITCH_AUTO,
+                                .fine = FT_SWITCH_OFF,
+                                .constant_liar = true};
 }
 
 ft_status ft_sampler_new(const ft_sampler_options *options, ft_trials *trials, ft_sampler **out) {
@@ -187,7 +190,8 @@ static ft_status draw_alone(ft_sampler *s, int64_t number, int name, int distrib
     bool searches = s->options.kind == FT_SAMPLER_TPE;
     if (searches && s->trials->finished >= s->options.startup_trials) {
         bool drawn = false;
-        if (s->options.branch_joint && multivariate(s)) FT_TRY(draw_branch(s, number, name, distribution, value, &drawn));
+        if (s->options.branch_joint && multivariate(s))
+            FT_TRY(draw_branch(s, number, name, distribution, value, &drawn));
         if (drawn) return FT_OK;
         ft_subspace alone = {.count = 1, .name = &name, .distribution = &distribution};
         return tpe(s, number, &alone, value);

@@ -80,7 +80,8 @@ static ft_status make_lean(const ft_tuning *t, int64_t number) {
     char *directory = ft_tuning_trial_directory(t, number, &arena);
     ft_status status = directory != NULL ? remove_big(directory, &arena) : FT_NO_MEMORY;
     if (status == FT_OK) status = ft_repeat_members(directory, &arena, &members, &count);
-    for (int i = 0; status == FT_OK && i < count; i++) status = remove_big(members[i], &arena);
+    for (int i = 0; status == FT_OK && i < count; i++)
+        status = remove_big(members[i], &arena);
     ft_arena_free(&arena);
     return status;
 }
@@ -117,8 +118,8 @@ static void write_head(const ft_tuning *t, const ft_trial *trial, const char *fi
                 t->objectives.list[0].name);
 }
 
-// What the trial ran with is in its directory: the options of today may be others. Without it - another program's trial,
-// or a file that this version cannot read - they are the nearest there is.
+// What the trial ran with is in its directory: the options of today may be others. Without it - another program's
+// trial, or a file that this version cannot read - they are the nearest there is.
 static ft_status config_of(ft_tuning *t, int64_t number, ft_config *config) {
     ft_arena arena = {0};
     char *directory = ft_tuning_trial_directory(t, number, &arena);

@@ -36,7 +36,8 @@ ft_status ft_tuning_sampler(ft_tuning *t, ft_trials *trials, ft_sampler **out) {
                    : strcmp(kind, "grid") == 0         ? FT_SAMPLER_GRID
                    : strcmp(kind, "quasi_random") == 0 ? FT_SAMPLER_QUASI_RANDOM
                                                        : FT_SAMPLER_TPE;
-    if (strcmp(multivariate, "auto") != 0) options.multivariate = strcmp(multivariate, "on") == 0 ? FT_SWITCH_ON : FT_SWITCH_OFF;
+    if (strcmp(multivariate, "auto") != 0)
+        options.multivariate = strcmp(multivariate, "on") == 0 ? FT_SWITCH_ON : FT_SWITCH_OFF;
     options.seed = (uint64_t)c->study.seed;
     options.startup_trials = (int)c->study.startup_trials;
     options.quasi_startup = c->study.quasi_startup;

@@ -87,7 +87,8 @@ static void draw(const ft_trials *trials, const ft_tpe_options *options, int64_t
     for (int i = 0; i < width; i++) {
         stream = ft_random_stream_of(options->seed, number, FT_DRAW_CANDIDATE, trials->names.name[subspace->name[i]]);
         for (int c = 0; c < candidates; c++)
-            points[c * width + i] = known[i] ? points[i] : ft_parzen_draw(below, i, kernel[c], ft_random_double(&stream));
+            points[c * width + i] =
+                known[i] ? points[i] : ft_parzen_draw(below, i, kernel[c], ft_random_double(&stream));
     }
 }
 

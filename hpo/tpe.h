@@ -13,10 +13,10 @@ typedef struct ft_tpe_options {
     bool constant_liar; // running trials of others count as bad ones
     bool announced;     // ... with what they drew jointly and have not asked for yet (multivariate)
     bool branch_split;  // good and bad are told apart among the trials that have these parameters, not among all, so
-                       // that a rare branch of a space learns from its own trials. Optuna: off
-    bool given;        // parameters of the subspace that the trial has already keep their values, and the others are
-                       // drawn to go with them. Optuna: off
-    bool fine;         // kernels of good trials become narrower with the trials, see ft_parzen_fine_parts. Optuna: off
+                        // that a rare branch of a space learns from its own trials. Optuna: off
+    bool given;         // parameters of the subspace that the trial has already keep their values, and the others are
+                        // drawn to go with them. Optuna: off
+    bool fine;          // kernels of good trials become narrower with the trials, see ft_parzen_fine_parts. Optuna: off
 } ft_tpe_options;
 
 // The two estimators of a subspace for trial `number`. Free both.

@@ -1,5 +1,5 @@
-// study_create.c - `ftengine study create`: the study that `ftengine tune` would make, without a trial, so that some can
-// be enqueued before the first one runs.
+// study_create.c - `ftengine study create`: the study that `ftengine tune` would make, without a trial, so that some
+// can be enqueued before the first one runs.
 #include "hpo/commands/study.h"
 
 #include "engine/io/json.h"

@@ -233,7 +233,7 @@ static ft_status check_idle(study_call *call) {
 // What a study has made in its directory; anything else stays, and the directory with it.
 static ft_status remove_files(study_call *call) {
     static const char *const made[] = {"study.db",   "study.db-wal", "study.db-shm", "owner",
-                                       "config.ini", "best.ini",     "front", "trials"};
+                                       "config.ini", "best.ini",     "front",        "trials"};
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) {
         const char *path = ft_path_join(&call->arena, call->place.directory, made[i]);
         if (path == NULL) return FT_NO_MEMORY;

@@ -44,8 +44,8 @@ static ft_status add_override(ft_words *words, ft_arena *arena, const char *opti
     return FT_OK;
 }
 
-// What is otherwise by default for trials: a file before the others, so that whoever sets the option has it. Hundreds of
-// timelines are megabytes that nobody looks at.
+// What is otherwise by default for trials: a file before the others, so that whoever sets the option has it. Hundreds
+// of timelines are megabytes that nobody looks at.
 static ft_status load_config(const ft_words *words, ft_arena *arena, ft_config *config) {
     static const char defaults[] = "[memory]\ntimeline = false\n";
     const char **files = ft_arena_alloc(arena, (size_t)(words->plain_count + 1) * sizeof *files);
@@ -58,8 +58,8 @@ static ft_status load_config(const ft_words *words, ft_arena *arena, ft_config *
     memcpy(files + 1, words->plain, (size_t)words->plain_count * sizeof *files);
     ft_status status = !written           ? ft_fail(FT_FAILED, "tune", "cannot write into a pipe")
                        : files[0] == NULL ? FT_NO_MEMORY
-                                          : ft_config_load(config, words->plain_count + 1, files,
-                                                           words->override_count, words->overrides);
+                                          : ft_config_load(config, words->plain_count + 1, files, words->override_count,
+                                                           words->overrides);
     close(ends[0]);
     return status;
 }

@@ -79,7 +79,7 @@ struct ft_storage {
     sqlite3 *db;
     char *path;
     bool writable;
-    int lock; // lock.c; -1: none
+    int lock;  // lock.c; -1: none
     int depth; // of open groups
     sqlite3_stmt *statements[FT_SQL_COUNT];
 };

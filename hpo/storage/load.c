@@ -89,7 +89,8 @@ static ft_status load_param(ft_stored *study, int64_t number) {
     ft_storage *storage = study->storage;
     const char *name = ft_sql_text(storage, FT_SQL_PARAMS, 0), *json = ft_sql_text(storage, FT_SQL_PARAMS, 2);
     double value;
-    if (name == NULL || json == NULL) return bad(study, number, "a parameter has no name or no distribution that is UTF-8");
+    if (name == NULL || json == NULL)
+        return bad(study, number, "a parameter has no name or no distribution that is UTF-8");
     if (!ft_sql_double(storage, FT_SQL_PARAMS, 1, &value) || !isfinite(value))
         return bad(study, number, "a parameter's value is not a number");
     int id;
@@ -246,8 +247,9 @@ static ft_status load_system_attributes(ft_stored *study, int64_t number, ft_tri
     while (status == FT_OK && (status = ft_sql_step(storage, FT_SQL_SYSTEM_ATTRIBUTES, &row)) == FT_OK && row) {
         const char *key = ft_sql_text(storage, FT_SQL_SYSTEM_ATTRIBUTES, 0);
         const char *json = ft_sql_text(storage, FT_SQL_SYSTEM_ATTRIBUTES, 1);
-        status = key != NULL && json != NULL ? gather(study, number, key, json, &g)
-                                             : bad(study, number, "a system attribute has no name or no value that is UTF-8");
+        status = key != NULL && json != NULL
+                     ? gather(study, number, key, json, &g)
+                     : bad(study, number, "a system attribute has no name or no value that is UTF-8");
         any = true;
     }
     if (status == FT_OK && any) status = use_gathered(study, number, state, &g);

@@ -32,7 +32,8 @@ ft_status ft_storage_lock(ft_storage *storage, const char *name, bool patient, b
     if (storage->lock < 0) storage->lock = open(storage->path, O_RDWR | O_CLOEXEC);
     if (storage->lock < 0) return ft_fail_errno(FT_FAILED, errno, storage->path, "cannot open the study database");
     // When a kill meets a coordinator between fork and exec, its child still has the lock for a moment.
-    for (int waited = 0; !(*locked = try_lock(storage->lock, name)) && patient && waited < PATIENCE_MS; waited += PAUSE_MS)
+    for (int waited = 0; !(*locked = try_lock(storage->lock, name)) && patient && waited < PATIENCE_MS;
+         waited += PAUSE_MS)
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000L}, NULL);
     return FT_OK;
 }

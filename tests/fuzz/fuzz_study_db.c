@@ -47,8 +47,10 @@ static void make_sound(void) {
     check(ft_storage_open(path(), FT_STORAGE_CREATE, &storage) == FT_OK);
     for (int objectives = 1; objectives <= 2; objectives++) {
         int64_t number;
-        check(ft_stored_create(storage, objectives == 1 ? "one" : "two", objectives, (bool[]){true, false}, &study) == FT_OK);
-        check(ft_stored_set_attribute(study, FT_STUDY_ATTRIBUTE, FT_SYSTEM_ATTRIBUTE, "study:metric_names", "[\"f\"]") == FT_OK);
+        check(ft_stored_create(storage, objectives == 1 ? "one" : "two", objectives, (bool[]){true, false}, &study) ==
+              FT_OK);
+        check(ft_stored_set_attribute(study, FT_STUDY_ATTRIBUTE, FT_SYSTEM_ATTRIBUTE, "study:metric_names",
+                                      "[\"f\"]") == FT_OK);
         for (int i = 0; i < 4; i++) {
             check(ft_stored_ask(study, FT_RUNNING, &number) == FT_OK);
             check(ft_stored_param(study, number, "rate", &rate, 1e-3 / (i + 1)) == FT_OK);
@@ -62,7 +64,8 @@ static void make_sound(void) {
             check(ft_stored_finish(study, number, FT_COMPLETE, (double[]){0.5 * i, 1.0 - i}, objectives) == FT_OK);
         }
         check(ft_stored_relative(study, number, &(ft_stored_value){"rate", &rate, 1e-4}, 1) == FT_OK);
-        check(ft_stored_enqueue(study, &(ft_fixed_param){"rate", {.kind = FT_CHOICE_FLOAT, .number = 1e-5}}, 1, &number) == FT_OK);
+        check(ft_stored_enqueue(study, &(ft_fixed_param){"rate", {.kind = FT_CHOICE_FLOAT, .number = 1e-5}}, 1,
+                                &number) == FT_OK);
         ft_stored_close(study);
     }
     check(ft_storage_close(storage) == FT_OK);

@@ -529,12 +529,16 @@ static void uniform_and_halton(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fast_equals_plain),  cmocka_unit_test(resumes_to_the_bit),
-        cmocka_unit_test(seeds_differ),       cmocka_unit_test(known_and_single_values),
-        cmocka_unit_test(trials_in_turns),    cmocka_unit_test(groups_do_not_depend_on_order),
+        cmocka_unit_test(fast_equals_plain),
+        cmocka_unit_test(resumes_to_the_bit),
+        cmocka_unit_test(seeds_differ),
+        cmocka_unit_test(known_and_single_values),
+        cmocka_unit_test(trials_in_turns),
+        cmocka_unit_test(groups_do_not_depend_on_order),
         cmocka_unit_test(rare_branch_learns),
         cmocka_unit_test(branches_are_drawn_together),
-        cmocka_unit_test(fine_kernels_come_nearer), cmocka_unit_test(grid_visits_all),
+        cmocka_unit_test(fine_kernels_come_nearer),
+        cmocka_unit_test(grid_visits_all),
         cmocka_unit_test(grid_keeps_the_ends),
         cmocka_unit_test(uniform_and_halton),
     };

@@ -314,7 +314,8 @@ static void test_several_objectives(void **state) {
     char *best;
     size_t length;
     ok(ft_read_file(in_study("front", "best.ini"), 0, &best, &length));
-    assert_non_null(strstr(best, "; It is the best in eval.accuracy alone: front/ has all trials that no other beats."));
+    assert_non_null(
+        strstr(best, "; It is the best in eval.accuracy alone: front/ has all trials that no other beats."));
     free(best);
     // Memory grows as accuracy falls: nearly all trials are on the front.
     assert_true(kept >= 2);
