@@ -143,7 +143,7 @@ static void print_version(void) {
         printf("device     %s\n", device->description);
         ft_device_close(device);
     }
-    printf("backends   cpu\n");
+    printf("backends   cpu, cuda (ftengine devices says what a run on it lacks)\n");
 }
 
 static ft_status unknown_command(const char *name) {

@@ -11,9 +11,6 @@
 NOT_HERE(gemm)
 NOT_HERE(disentangled_attention_forward)
 NOT_HERE(disentangled_attention_backward)
-NOT_HERE(weighted_cross_entropy)
-NOT_HERE(binary_cross_entropy)
-NOT_HERE(squared_error)
 
 #define FT_OP(name, what)                                                                                              \
     static ft_status run_##name(ft_device *device, const ft_##name##_args *args) {                                     \
