@@ -1,13 +1,13 @@
-// repeat.h - one configuration trained several times: a run for each of train.seeds and each of data.folds, and what they come
-// to.
+// repeat.h - one configuration trained several times: a run for each of train.seeds and data.folds, and what they come to.
 //
 // The runs are ordinary ones in directories of their own inside the run directory (seed-1, fold-2, fold-2-seed-1), each with
 // a config.ini that runs again as it is. Beside them:
 //     run.json          as of a single run, with means over the runs as metrics, their sample standard deviations (n - 1) as
 //                       metrics_sd, sums of steps, tokens and seconds, the memory of the run that took most, and `runs`
 //     metrics.jsonl     a line when a run has ended: `step` is how many have, evaluations are the means so far
-//     predictions.jsonl every example once, with the mean probabilities (or values) of the runs that judged it: of folds those are
-//                       out of fold, from models that were not trained on it. id: the row of the file, from 0
+//     predictions.jsonl every example once, with the mean probabilities (or values) of the runs that judged it; id: the row
+//                       of the file, from 0. Of folds these are out of fold: from models that were not trained on it.
+//                       Decided by the largest mean, several labels by 0.5: thresholds that were tuned are of one model
 // Whoever reads run directories (studies, compare, report) need not know.
 #ifndef FT_REPEAT_H
 #define FT_REPEAT_H
