@@ -1,8 +1,10 @@
 // Any bytes as a data file of any format, packing and encoding; what is accepted must hang together.
 #include "engine/data/records.h"
 #include "engine/data/table.h"
+#include "engine/data/targets.h"
 #include "kernels/log.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 
 static void check(bool holds) {
     if (!holds) abort();
+}
+
+// What is taken for targets is assigned without a refusal in its own table, and is in range.
+static void check_targets(const ft_table *table, ft_task task) {
+    ft_arena arena = {0};
+    ft_labels labels = {.task = task, .separator = ","};
+    if (ft_targets_labels(table, NULL, &arena, &labels) != FT_OK) {
+        check(ft_error_message()[0] != '\0');
+        ft_arena_free(&arena);
+        return;
+    }
+    check(labels.count >= 1 && labels.task == task);
+    float *target = calloc((size_t)table->rows * (size_t)labels.count, sizeof *target);
+    check(target != NULL);
+    ft_status status = ft_targets_assign(&labels, table, "fuzz", target);
+    check(status == FT_OK || status == FT_INVALID);
+    for (int64_t i = 0; status == FT_OK && i < table->rows * labels.count; i++)
+        check(task == FT_TASK_REGRESSION ? isfinite(target[i]) : target[i] == 0 || target[i] == 1);
+    free(target);
+    ft_arena_free(&arena);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
@@ -22,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     check(data != NULL);
     memcpy(data, input + 1, length);
     static const char *const labels[] = {"", "c", "c, d"};
-    const ft_table_request request = {.format = (ft_format)(how % 5),
+    const ft_table_request request = {.empty_labels = how % 2 == 1, .format = (ft_format)(how % 5),
                                       .plain = how / 5 % 2 == 1,
                                       .text = how / 10 % 2 == 1 ? "" : "a",
                                       .pair = how / 20 % 2 == 1 ? NULL : "b",
@@ -43,7 +65,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
         check(table.line[row] > (row > 0 ? table.line[row - 1] : 0));
         if (table.label == NULL) continue;
         size_t bytes = strlen(table.label[row]);
-        check((bytes > 0 || table.label_lists) && (table.label_columns == 1 || table.label[row][bytes - 1] == FT_LIST_SEPARATOR));
+        check((bytes > 0 || table.label_lists || request.empty_labels) && (table.label_columns == 1 || table.label[row][bytes - 1] == FT_LIST_SEPARATOR));
+    }
+    if (table.label != NULL) {
+        check_targets(&table, FT_TASK_MULTI_LABEL);
+        check_targets(&table, FT_TASK_REGRESSION);
     }
     ft_table_free(&table);
     return 0;
