@@ -1,5 +1,5 @@
-// gpu_ops.c - every op of the CUDA back end beside the CPU's on the same numbers, and how long it takes. It needs the kernels
-// alone: no model, no file. (The CPU's ops are judged against float64 in tests/kernels.)
+// gpu_ops.c - every op of the CUDA back end beside the CPU's on the same numbers, and how long it takes. It needs the
+// kernels alone: no model, no file. (The CPU's ops are judged against float64 in tests/kernels.)
 //
 //   gpu_ops [--time] [--tokens N] [--csv FILE] [--json FILE] [OP...]
 //
@@ -22,7 +22,7 @@ typedef struct test {
     size_t bytes[BUFFERS];
     void *at[BUFFERS][2]; // on the CPU, on the GPU
     ft_device *device[2];
-    double moved, flops;  // by one run
+    double moved, flops; // by one run
 } test;
 
 typedef ft_status run_function(test *t, int side);
@@ -130,15 +130,16 @@ static void gemm_setup(test *t) { // y = x W' + b, dx += dy W, dW += dy' x
     t->moved = 4.0 * ((double)t->rows * (double)(t->cols + t->inner) + (double)t->cols * (double)t->inner);
 }
 static ft_status gemm_forward(test *t, int side) {
-    RUN(gemm, .a = matrix(t, 0, side, t->rows, t->inner), .b = matrix(t, 1, side, t->cols, t->inner), .c = matrix(t, 3, side, t->rows, t->cols),
-        .trans_b = true, .bias = vector(t, 2, side, t->cols));
+    RUN(gemm, .a = matrix(t, 0, side, t->rows, t->inner), .b = matrix(t, 1, side, t->cols, t->inner),
+        .c = matrix(t, 3, side, t->rows, t->cols), .trans_b = true, .bias = vector(t, 2, side, t->cols));
 }
 static ft_status gemm_input(test *t, int side) {
-    RUN(gemm, .a = matrix(t, 3, side, t->rows, t->cols), .b = matrix(t, 1, side, t->cols, t->inner), .c = matrix(t, 4, side, t->rows, t->inner));
+    RUN(gemm, .a = matrix(t, 3, side, t->rows, t->cols), .b = matrix(t, 1, side, t->cols, t->inner),
+        .c = matrix(t, 4, side, t->rows, t->inner));
 }
 static ft_status gemm_weight(test *t, int side) {
-    RUN(gemm, .a = matrix(t, 3, side, t->rows, t->cols), .b = matrix(t, 0, side, t->rows, t->inner), .c = matrix(t, 5, side, t->cols, t->inner),
-        .trans_a = true, .accumulate = true);
+    RUN(gemm, .a = matrix(t, 3, side, t->rows, t->cols), .b = matrix(t, 0, side, t->rows, t->inner),
+        .c = matrix(t, 5, side, t->cols, t->inner), .trans_a = true, .accumulate = true);
 }
 
 static void column_sum_setup(test *t) {
@@ -157,41 +158,50 @@ static void embedding_setup(test *t) {
     t->moved = 4.0 * 3 * (double)t->rows * (double)t->cols;
 }
 static ft_status embedding_forward(test *t, int side) {
-    RUN(embedding_forward, .word_ids = t->at[0][side], .position_ids = t->at[1][side], .word = matrix(t, 2, side, WORDS, t->cols),
-        .position = matrix(t, 3, side, POSITIONS, t->cols), .out = matrix(t, 4, side, t->rows, t->cols));
+    RUN(embedding_forward, .word_ids = t->at[0][side], .position_ids = t->at[1][side],
+        .word = matrix(t, 2, side, WORDS, t->cols), .position = matrix(t, 3, side, POSITIONS, t->cols),
+        .out = matrix(t, 4, side, t->rows, t->cols));
 }
 static ft_status embedding_backward(test *t, int side) {
-    RUN(embedding_backward, .ids = t->at[0][side], .dout = matrix(t, 4, side, t->rows, t->cols), .table_gradient = matrix(t, 2, side, WORDS, t->cols),
-        .padding_id = -1);
+    RUN(embedding_backward, .ids = t->at[0][side], .dout = matrix(t, 4, side, t->rows, t->cols),
+        .table_gradient = matrix(t, 2, side, WORDS, t->cols), .padding_id = -1);
 }
 
 static ft_dropout dropout_of(const test *t, int side, int step, int slot, int position) {
-    return (ft_dropout){.probability = 0.1f, .layer = 2, .site = FT_SITE_FFN_OUTPUT, .step = t->at[step][side], .slot = t->at[slot][side],
+    return (ft_dropout){.probability = 0.1f,
+                        .layer = 2,
+                        .site = FT_SITE_FFN_OUTPUT,
+                        .step = t->at[step][side],
+                        .slot = t->at[slot][side],
                         .position = t->at[position][side]};
 }
 static void layernorm_setup(test *t) {
     add_step(t);
     add_integers(t, t->rows, 0);
     add_integers(t, t->rows, -LENGTH);
-    many(t, 5, (int64_t[]){t->rows * t->cols, t->cols, t->rows * t->cols, t->cols, t->cols});       // 3: x bias residual gamma beta
-    many(t, 2, (int64_t[]){t->rows * t->cols, t->rows * t->cols});                                   // 8: s y
-    add_floats(t, t->rows, 0, 0.1);                                                                  // 10: mean
-    add_floats(t, t->rows, 1, 0.1);                                                                  // 11: rstd
-    add_floats(t, 3 * t->cols, 0, 1);                                                                // 12: dgamma dbeta dbias
+    many(t, 5,
+         (int64_t[]){t->rows * t->cols, t->cols, t->rows * t->cols, t->cols, t->cols}); // 3: x bias residual gamma beta
+    many(t, 2, (int64_t[]){t->rows * t->cols, t->rows * t->cols});                      // 8: s y
+    add_floats(t, t->rows, 0, 0.1);                                                     // 10: mean
+    add_floats(t, t->rows, 1, 0.1);                                                     // 11: rstd
+    add_floats(t, 3 * t->cols, 0, 1);                                                   // 12: dgamma dbeta dbias
     t->moved = 4.0 * 4 * (double)t->rows * (double)t->cols;
 }
 static ft_status layernorm_forward(test *t, int side) {
-    RUN(layernorm_forward, .x = matrix(t, 3, side, t->rows, t->cols), .bias = vector(t, 4, side, t->cols), .residual = matrix(t, 5, side, t->rows, t->cols),
-        .gamma = vector(t, 6, side, t->cols), .beta = vector(t, 7, side, t->cols), .epsilon = 1e-12f, .dropout = dropout_of(t, side, 0, 1, 2),
-        .s = matrix(t, 8, side, t->rows, t->cols), .y = matrix(t, 9, side, t->rows, t->cols), .mean = vector(t, 10, side, t->rows),
-        .rstd = vector(t, 11, side, t->rows));
+    RUN(layernorm_forward, .x = matrix(t, 3, side, t->rows, t->cols), .bias = vector(t, 4, side, t->cols),
+        .residual = matrix(t, 5, side, t->rows, t->cols), .gamma = vector(t, 6, side, t->cols),
+        .beta = vector(t, 7, side, t->cols), .epsilon = 1e-12f, .dropout = dropout_of(t, side, 0, 1, 2),
+        .s = matrix(t, 8, side, t->rows, t->cols), .y = matrix(t, 9, side, t->rows, t->cols),
+        .mean = vector(t, 10, side, t->rows), .rstd = vector(t, 11, side, t->rows));
 }
 static ft_status layernorm_backward(test *t, int side) {
     float *sums = t->at[12][side];
-    RUN(layernorm_backward, .dy = matrix(t, 3, side, t->rows, t->cols), .s = matrix(t, 5, side, t->rows, t->cols), .mean = vector(t, 10, side, t->rows),
-        .rstd = vector(t, 11, side, t->rows), .gamma = vector(t, 6, side, t->cols), .dropout = dropout_of(t, side, 0, 1, 2),
-        .ds = matrix(t, 8, side, t->rows, t->cols), .dx = matrix(t, 9, side, t->rows, t->cols), .dgamma = ft_vector(sums, t->cols, FT_F32),
-        .dbeta = ft_vector(sums + t->cols, t->cols, FT_F32), .dbias = ft_vector(sums + 2 * t->cols, t->cols, FT_F32));
+    RUN(layernorm_backward, .dy = matrix(t, 3, side, t->rows, t->cols), .s = matrix(t, 5, side, t->rows, t->cols),
+        .mean = vector(t, 10, side, t->rows), .rstd = vector(t, 11, side, t->rows),
+        .gamma = vector(t, 6, side, t->cols), .dropout = dropout_of(t, side, 0, 1, 2),
+        .ds = matrix(t, 8, side, t->rows, t->cols), .dx = matrix(t, 9, side, t->rows, t->cols),
+        .dgamma = ft_vector(sums, t->cols, FT_F32), .dbeta = ft_vector(sums + t->cols, t->cols, FT_F32),
+        .dbias = ft_vector(sums + 2 * t->cols, t->cols, FT_F32));
 }
 
 static void activation_setup(test *t) {
@@ -200,12 +210,14 @@ static void activation_setup(test *t) {
     t->moved = 4.0 * 3 * (double)t->rows * (double)t->cols;
 }
 static ft_status activation_forward(test *t, int side) {
-    RUN(activation_forward, .kind = FT_ACT_GELU, .x = matrix(t, 0, side, t->rows, t->cols), .bias = vector(t, 1, side, t->cols),
-        .h = matrix(t, 2, side, t->rows, t->cols), .y = matrix(t, 3, side, t->rows, t->cols));
+    RUN(activation_forward, .kind = FT_ACT_GELU, .x = matrix(t, 0, side, t->rows, t->cols),
+        .bias = vector(t, 1, side, t->cols), .h = matrix(t, 2, side, t->rows, t->cols),
+        .y = matrix(t, 3, side, t->rows, t->cols));
 }
 static ft_status activation_backward(test *t, int side) {
-    RUN(activation_backward, .kind = FT_ACT_GELU, .h = matrix(t, 0, side, t->rows, t->cols), .dy = matrix(t, 2, side, t->rows, t->cols),
-        .dx = matrix(t, 3, side, t->rows, t->cols), .dbias = vector(t, 4, side, t->cols));
+    RUN(activation_backward, .kind = FT_ACT_GELU, .h = matrix(t, 0, side, t->rows, t->cols),
+        .dy = matrix(t, 2, side, t->rows, t->cols), .dx = matrix(t, 3, side, t->rows, t->cols),
+        .dbias = vector(t, 4, side, t->cols));
 }
 
 static void attention_setup(test *t) { // cols = heads * 64, or one odd head
@@ -214,7 +226,7 @@ static void attention_setup(test *t) { // cols = heads * 64, or one odd head
     add_integers(t, sequences_of(t), 0);
     int64_t n = t->rows * t->cols;
     many(t, 4, (int64_t[]){3 * n, n, t->rows * (t->cols / 64 + 1), n}); // 3: qkv out lse dout
-    add_floats(t, 3 * n, 0, 1);                                        // 7: gradients of qkv
+    add_floats(t, 3 * n, 0, 1);                                         // 7: gradients of qkv
     double pairs = (double)t->rows * (t->rows < LENGTH ? (double)t->rows : LENGTH);
     t->flops = 4.0 * pairs * (double)t->cols;
     t->moved = 4.0 * 4 * (double)n;
@@ -229,21 +241,27 @@ static ft_attention_shape shape_of(const test *t, int side) {
                                 .cu_queries = t->at[1][side],
                                 .cu_keys = t->at[1][side],
                                 .scale = 1.0f / sqrtf((float)(t->cols / heads)),
-                                .dropout = {.probability = 0.1f, .layer = 1, .site = FT_SITE_ATTENTION, .step = t->at[0][side], .sequence_slot = t->at[2][side]}};
+                                .dropout = {.probability = 0.1f,
+                                            .layer = 1,
+                                            .site = FT_SITE_ATTENTION,
+                                            .step = t->at[0][side],
+                                            .sequence_slot = t->at[2][side]}};
 }
 static ft_tensor third(const test *t, int i, int side, int which) {
     return ft_columns(matrix(t, i, side, t->rows, 3 * t->cols), which * t->cols, t->cols);
 }
 static ft_status attention_forward(test *t, int side) {
     ft_attention_shape shape = shape_of(t, side);
-    RUN(attention_forward, .shape = shape, .q = third(t, 3, side, 0), .k = third(t, 3, side, 1), .v = third(t, 3, side, 2),
-        .out = matrix(t, 4, side, t->rows, t->cols), .lse = matrix(t, 5, side, t->rows, shape.heads));
+    RUN(attention_forward, .shape = shape, .q = third(t, 3, side, 0), .k = third(t, 3, side, 1),
+        .v = third(t, 3, side, 2), .out = matrix(t, 4, side, t->rows, t->cols),
+        .lse = matrix(t, 5, side, t->rows, shape.heads));
 }
 // out and lse are the forward's, of this very side.
 static ft_status attention_backward(test *t, int side) {
     ft_attention_shape shape = shape_of(t, side);
-    RUN(attention_backward, .shape = shape, .q = third(t, 3, side, 0), .k = third(t, 3, side, 1), .v = third(t, 3, side, 2),
-        .out = matrix(t, 4, side, t->rows, t->cols), .lse = matrix(t, 5, side, t->rows, shape.heads), .dout = matrix(t, 6, side, t->rows, t->cols),
+    RUN(attention_backward, .shape = shape, .q = third(t, 3, side, 0), .k = third(t, 3, side, 1),
+        .v = third(t, 3, side, 2), .out = matrix(t, 4, side, t->rows, t->cols),
+        .lse = matrix(t, 5, side, t->rows, shape.heads), .dout = matrix(t, 6, side, t->rows, t->cols),
         .dq = third(t, 7, side, 0), .dk = third(t, 7, side, 1), .dv = third(t, 7, side, 2));
 }
 static void attention_backward_setup(test *t) {
@@ -261,13 +279,16 @@ static void rows_setup(test *t) {
     t->moved = 4.0 * 2 * (double)t->rows * (double)t->cols;
 }
 static ft_status dropout(test *t, int side) {
-    RUN(dropout, .dropout = dropout_of(t, side, 0, 1, 2), .x = matrix(t, 3, side, t->rows, t->cols), .y = matrix(t, 4, side, t->rows, t->cols));
+    RUN(dropout, .dropout = dropout_of(t, side, 0, 1, 2), .x = matrix(t, 3, side, t->rows, t->cols),
+        .y = matrix(t, 4, side, t->rows, t->cols));
 }
 static ft_status gather_rows(test *t, int side) {
-    RUN(gather_rows, .index = t->at[1][side], .x = matrix(t, 3, side, t->rows, t->cols), .y = matrix(t, 4, side, t->rows, t->cols));
+    RUN(gather_rows, .index = t->at[1][side], .x = matrix(t, 3, side, t->rows, t->cols),
+        .y = matrix(t, 4, side, t->rows, t->cols));
 }
 static ft_status scatter_rows_add(test *t, int side) {
-    RUN(scatter_rows_add, .index = t->at[1][side], .x = matrix(t, 3, side, t->rows, t->cols), .y = matrix(t, 4, side, t->rows, t->cols));
+    RUN(scatter_rows_add, .index = t->at[1][side], .x = matrix(t, 3, side, t->rows, t->cols),
+        .y = matrix(t, 4, side, t->rows, t->cols));
 }
 
 static void cross_entropy_setup(test *t) {
@@ -282,7 +303,8 @@ static ft_status cross_entropy(test *t, int side) {
 }
 
 static void update_setup(test *t) {
-    ft_update_state update = {.count = 3, .norm = 1, .correction1 = 0.3, .correction2 = 0.004, .clip = 0.5f, .finite = 1};
+    ft_update_state update = {
+        .count = 3, .norm = 1, .correction1 = 0.3, .correction2 = 0.004, .clip = 0.5f, .finite = 1};
     add_step(t);
     add_bytes(t, sizeof update, &update);
     int64_t n = t->rows * t->cols;
@@ -297,8 +319,9 @@ static ft_status gradient_norm(test *t, int side) {
 static ft_status adamw(test *t, int side) {
     int64_t n = t->rows * t->cols;
     const ft_adamw_range ranges[] = {{0, n / 3 / 4 * 4, 0.01f, 1}, {n / 3 / 4 * 4, n - n / 3 / 4 * 4, 0, 0.5f}};
-    RUN(adamw, .parameter = vector(t, 2, side, n), .gradient = vector(t, 3, side, n), .m = vector(t, 4, side, n), .v = vector(t, 5, side, n),
-        .ranges = ranges, .range_count = 2, .hyper = hyper, .step = t->at[0][side], .update = t->at[1][side]);
+    RUN(adamw, .parameter = vector(t, 2, side, n), .gradient = vector(t, 3, side, n), .m = vector(t, 4, side, n),
+        .v = vector(t, 5, side, n), .ranges = ranges, .range_count = 2, .hyper = hyper, .step = t->at[0][side],
+        .update = t->at[1][side]);
 }
 
 static const struct op {
@@ -330,8 +353,8 @@ enum { OPS = sizeof ops / sizeof *ops };
 
 // ---- judging ----------------------------------------------------------------------------------------------------
 
-// The worst element of all buffers, relative to the largest of its buffer. Integers and counters must be equal, which they
-// are as floats too.
+// The worst element of all buffers, relative to the largest of its buffer. Integers and counters must be equal, which
+// they are as floats too.
 static double worst_of(test *t) {
     double worst = 0;
     for (int i = 0; i < t->count; i++) {
@@ -346,7 +369,8 @@ static double worst_of(test *t) {
             memcpy(&a, got, sizeof a < t->bytes[i] ? sizeof a : t->bytes[i]);
             memcpy(&b, want, sizeof b < t->bytes[i] ? sizeof b : t->bytes[i]);
             if (t->bytes[i] == sizeof a)
-                off = fabs(a.norm - b.norm) + fabs((double)a.clip - (double)b.clip) + (double)(a.finite != b.finite) + (double)(a.count != b.count);
+                off = fabs(a.norm - b.norm) + fabs((double)a.clip - (double)b.clip) + (double)(a.finite != b.finite) +
+                      (double)(a.count != b.count);
             most = 1;
         } else {
             for (size_t k = 0; k < t->bytes[i] / sizeof(float); k++) {
@@ -401,18 +425,20 @@ static void one(report *r, const struct op *op, ft_device *cpu, ft_device *gpu, 
     double worst = worst_of(&t), seconds = timed ? time_of(op, &t) : 0;
     bool good = worst <= op->tolerance;
     double gb = timed ? t.moved / seconds * 1e-9 : 0, tf = timed ? t.flops / seconds * 1e-12 : 0;
-    printf("%-22s %6lld x %-5lld %-5s %9.2e", op->name, (long long)shape[0], (long long)shape[1], good ? "ok" : "WRONG", worst);
+    printf("%-22s %6lld x %-5lld %-5s %9.2e", op->name, (long long)shape[0], (long long)shape[1], good ? "ok" : "WRONG",
+           worst);
     if (timed) printf("  %9.1f us  %7.0f GB/s  %7.1f TFLOP/s", seconds * 1e6, gb, tf);
     printf("\n");
     if (r->csv != NULL)
-        fprintf(r->csv, "%s,%lld,%lld,%lld,%d,%.3e,%.1e,%.3f,%.1f,%.2f\n", op->name, (long long)shape[0], (long long)shape[1], (long long)shape[2], good,
-                worst, op->tolerance, seconds * 1e6, gb, tf);
+        fprintf(r->csv, "%s,%lld,%lld,%lld,%d,%.3e,%.1e,%.3f,%.1f,%.2f\n", op->name, (long long)shape[0],
+                (long long)shape[1], (long long)shape[2], good, worst, op->tolerance, seconds * 1e6, gb, tf);
     if (r->json != NULL)
         fprintf(r->json,
-                "%s\n  {\"op\": \"%s\", \"rows\": %lld, \"cols\": %lld, \"inner\": %lld, \"right\": %s, \"error\": %.3e, \"tolerance\": %.1e, "
+                "%s\n  {\"op\": \"%s\", \"rows\": %lld, \"cols\": %lld, \"inner\": %lld, \"right\": %s, \"error\": "
+                "%.3e, \"tolerance\": %.1e, "
                 "\"microseconds\": %.3f, \"gb_per_second\": %.1f, \"tflop_per_second\": %.2f}",
-                r->cases > 0 ? "," : "", op->name, (long long)shape[0], (long long)shape[1], (long long)shape[2], good ? "true" : "false",
-                isfinite(worst) ? worst : 1e30, op->tolerance, seconds * 1e6, gb, tf);
+                r->cases > 0 ? "," : "", op->name, (long long)shape[0], (long long)shape[1], (long long)shape[2],
+                good ? "true" : "false", isfinite(worst) ? worst : 1e30, op->tolerance, seconds * 1e6, gb, tf);
     r->cases++;
     r->wrong += !good;
     release(&t);
@@ -431,19 +457,26 @@ int main(int argc, char **argv) {
     bool timed = false;
     for (int i = 1; i < argc; i++) {
         bool more = i + 1 < argc;
-        if (strcmp(argv[i], "--time") == 0) timed = true;
-        else if (strcmp(argv[i], "--csv") == 0 && more) csv = argv[++i];
-        else if (strcmp(argv[i], "--json") == 0 && more) json = argv[++i];
-        else if (strcmp(argv[i], "--tokens") == 0 && more) tokens = strtoll(argv[++i], NULL, 10);
-        else if (argv[i][0] != '-' && named < OPS) names[named++] = argv[i];
-        else return fprintf(stderr, "usage: gpu_ops [--time] [--tokens N] [--csv FILE] [--json FILE] [OP...]\n"), 2;
+        if (strcmp(argv[i], "--time") == 0)
+            timed = true;
+        else if (strcmp(argv[i], "--csv") == 0 && more)
+            csv = argv[++i];
+        else if (strcmp(argv[i], "--json") == 0 && more)
+            json = argv[++i];
+        else if (strcmp(argv[i], "--tokens") == 0 && more)
+            tokens = strtoll(argv[++i], NULL, 10);
+        else if (argv[i][0] != '-' && named < OPS)
+            names[named++] = argv[i];
+        else
+            return fprintf(stderr, "usage: gpu_ops [--time] [--tokens N] [--csv FILE] [--json FILE] [OP...]\n"), 2;
     }
     ft_device *cpu, *gpu;
     need(ft_cuda_open_with_kernels(0, &gpu));
     need(ft_cpu_open(0, NULL, &cpu));
     report r = {.csv = open_file(csv), .json = open_file(json)};
     printf("%s beside %s\n", gpu->description, cpu->description);
-    if (r.csv != NULL) fprintf(r.csv, "op,rows,cols,inner,right,error,tolerance,microseconds,gb_per_second,tflop_per_second\n");
+    if (r.csv != NULL)
+        fprintf(r.csv, "op,rows,cols,inner,right,error,tolerance,microseconds,gb_per_second,tflop_per_second\n");
     if (r.json != NULL) fprintf(r.json, "{\"device\": \"%s\", \"cases\": [", gpu->description);
     // Odd sizes, one token, whole units; then BERT-base's.
     const int64_t small[][3] = {{1, 8, 5}, {33, 40, 17}, {130, 63, 33}, {257, 128, 64}}, large[3] = {tokens, 768, 768};
@@ -456,9 +489,12 @@ int main(int argc, char **argv) {
         if (wanted && timed) one(&r, &ops[i], cpu, gpu, large, true);
     }
     if (r.json != NULL) fprintf(r.json, "\n]}\n");
-    if ((r.csv != NULL && fclose(r.csv) != 0) || (r.json != NULL && fclose(r.json) != 0)) need(ft_fail(FT_FAILED, NULL, "the results cannot be written"));
+    if ((r.csv != NULL && fclose(r.csv) != 0) || (r.json != NULL && fclose(r.json) != 0))
+        need(ft_fail(FT_FAILED, NULL, "the results cannot be written"));
     for (int side = 0; side < 2; side++)
-        if (kept[side].data != NULL) (side == CPU ? cpu : gpu)->functions->buffer_free(side == CPU ? cpu : gpu, kept[side].data, kept[side].bytes);
+        if (kept[side].data != NULL)
+            (side == CPU ? cpu : gpu)
+                ->functions->buffer_free(side == CPU ? cpu : gpu, kept[side].data, kept[side].bytes);
     ft_device_close(gpu);
     ft_device_close(cpu);
     printf("%d cases, %d wrong\n", r.cases, r.wrong);

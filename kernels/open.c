@@ -67,7 +67,8 @@ static ft_status look_at_cuda(void *context) {
 
 static ft_status look_at_cpu(void *context) {
     looking *l = context;
-    *l->facts = (ft_device_facts){.name = "cpu", .target = ft_cpu_target(l->threads), .total_bytes = ft_cpu_total_bytes()};
+    *l->facts =
+        (ft_device_facts){.name = "cpu", .target = ft_cpu_target(l->threads), .total_bytes = ft_cpu_total_bytes()};
     return FT_OK;
 }
 

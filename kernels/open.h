@@ -1,7 +1,8 @@
 // open.h - a device by the name that a configuration gives it, and what a plan must know of it.
 //
 //   "cpu"   threads and instruction set as for ft_cpu_open()
-//   "cuda"  the first CUDA device (CUDA_VISIBLE_DEVICES chooses which that is), with kernels and cuBLASLt; FT_NO_DEVICE says
+//   "cuda"  the first CUDA device (CUDA_VISIBLE_DEVICES chooses which that is), with kernels and cuBLASLt; FT_NO_DEVICE
+//   says
 //           in one sentence what is missing
 //   "auto"  CUDA where nothing is missing, else the CPU
 #ifndef FT_OPEN_H

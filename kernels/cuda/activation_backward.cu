@@ -21,10 +21,10 @@ template <bool WHOLE> struct activation_backward_body {
 };
 
 template <bool WHOLE> static ft_status run(ft_device *device, const ft_activation_backward_args *a) {
-    activation_backward_body<WHOLE> body = {a->kind, ft_view_of<const float>(a->h), ft_view_of<const float>(a->dy), ft_view_of<float>(a->dx),
-                                            ft_view_of<float>(a->y)};
-    return ft_column_tiles<1>("activation_backward", device, body, a->h.rows, a->h.cols, ft_sum_outputs<1>{{(float *)a->dbias.data}},
-                              a->workspace.data);
+    activation_backward_body<WHOLE> body = {a->kind, ft_view_of<const float>(a->h), ft_view_of<const float>(a->dy),
+                                            ft_view_of<float>(a->dx), ft_view_of<float>(a->y)};
+    return ft_column_tiles<1>("activation_backward", device, body, a->h.rows, a->h.cols,
+                              ft_sum_outputs<1>{{(float *)a->dbias.data}}, a->workspace.data);
 }
 
 ft_status ft_cuda_activation_backward(ft_device *device, const ft_activation_backward_args *args) {

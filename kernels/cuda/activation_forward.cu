@@ -25,8 +25,8 @@ template <bool WHOLE> struct activation_forward_body {
 };
 
 template <bool WHOLE> static ft_status run(ft_device *device, const ft_activation_forward_args *a) {
-    activation_forward_body<WHOLE> body = {a->kind, ft_view_of<const float>(a->x), ft_view_of<const float>(a->bias), ft_view_of<float>(a->h),
-                                           ft_view_of<float>(a->y)};
+    activation_forward_body<WHOLE> body = {a->kind, ft_view_of<const float>(a->x), ft_view_of<const float>(a->bias),
+                                           ft_view_of<float>(a->h), ft_view_of<float>(a->y)};
     return ft_each_unit("activation_forward", device, body, a->x.rows, a->x.cols);
 }
 

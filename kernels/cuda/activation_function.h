@@ -1,5 +1,5 @@
-// activation_function.h - value and slope of every activation, as kernels/cpu/isa/activation.c has them: no cancellation,
-// finite slopes at both ends, and a NaN stays a NaN (so no fminf or fmaxf, which lose it).
+// activation_function.h - value and slope of every activation, as kernels/cpu/isa/activation.c has them: no
+// cancellation, finite slopes at both ends, and a NaN stays a NaN (so no fminf or fmaxf, which lose it).
 #ifndef FT_CUDA_ACTIVATION_FUNCTION_H
 #define FT_CUDA_ACTIVATION_FUNCTION_H
 

@@ -1,5 +1,5 @@
-// adamw.cu - the optimizer step of many ranges in one launch: the ranges travel as a parameter of the kernel, so nothing
-// is copied to the device and a graph can replay it. A block has a piece of one range.
+// adamw.cu - the optimizer step of many ranges in one launch: the ranges travel as a parameter of the kernel, so
+// nothing is copied to the device and a graph can replay it. A block has a piece of one range.
 #include "kernels/cuda/unit.h"
 
 namespace {
@@ -56,11 +56,13 @@ template <bool WHOLE> FT_DEVICE void adamw_unit(const adamw_job &job, const adam
 template <bool WHOLE> FT_KERNEL void __launch_bounds__(FT_BLOCK) adamw_kernel(adamw_job job) {
     FT_SHARED(adamw_factors, shared, 1);
     if (job.update->finite == 0) return; // the whole grid alike
-    int r = 0, beyond = job.count; // the last range whose blocks begin at or before this one
+    int r = 0, beyond = job.count;       // the last range whose blocks begin at or before this one
     while (beyond - r > 1) {
         const int middle = (r + beyond) / 2;
-        if (job.first_block[middle] <= (int)blockIdx.x) r = middle;
-        else beyond = middle;
+        if (job.first_block[middle] <= (int)blockIdx.x)
+            r = middle;
+        else
+            beyond = middle;
     }
     const ft_adamw_range &range = job.range[r];
     if (threadIdx.x == 0) shared[0] = factors_of(job, range);
@@ -75,11 +77,20 @@ template <bool WHOLE> FT_KERNEL void __launch_bounds__(FT_BLOCK) adamw_kernel(ad
 }
 
 ft_status ft_cuda_adamw(ft_device *device, const ft_adamw_args *a) {
-    bool whole = ft_is_whole_vector(a->parameter) && ft_is_whole_vector(a->gradient) && ft_is_whole_vector(a->m) && ft_is_whole_vector(a->v);
+    bool whole = ft_is_whole_vector(a->parameter) && ft_is_whole_vector(a->gradient) && ft_is_whole_vector(a->m) &&
+                 ft_is_whole_vector(a->v);
     for (int32_t r = 0; r < a->range_count; r++)
         whole = whole && a->ranges[r].first % 4 == 0;
-    adamw_job job = {(float *)a->parameter.data, (float *)a->m.data, (float *)a->v.data, (const float *)a->gradient.data, a->hyper, a->step,
-                     a->update, 0, {}, {}};
+    adamw_job job = {(float *)a->parameter.data,
+                     (float *)a->m.data,
+                     (float *)a->v.data,
+                     (const float *)a->gradient.data,
+                     a->hyper,
+                     a->step,
+                     a->update,
+                     0,
+                     {},
+                     {}};
     for (int32_t r = 0; r < a->range_count;) {
         int64_t blocks = 0;
         for (job.count = 0; r < a->range_count && job.count < ADAMW_RANGES; r++) {
@@ -89,8 +100,8 @@ ft_status ft_cuda_adamw(ft_device *device, const ft_adamw_args *a) {
             blocks += (a->ranges[r].count + ADAMW_PIECE - 1) / ADAMW_PIECE;
         }
         if (blocks == 0) continue;
-        FT_TRY(ft_launch("adamw", whole ? adamw_kernel<true> : adamw_kernel<false>, dim3((unsigned)blocks), dim3(FT_BLOCK), 0,
-                         ft_stream(device), job));
+        FT_TRY(ft_launch("adamw", whole ? adamw_kernel<true> : adamw_kernel<false>, dim3((unsigned)blocks),
+                         dim3(FT_BLOCK), 0, ft_stream(device), job));
     }
     return FT_OK;
 }

@@ -13,8 +13,8 @@ template <bool WHOLE> struct column_sum_body {
 
 template <bool WHOLE> static ft_status run(ft_device *device, const ft_column_sum_args *a) {
     column_sum_body<WHOLE> body = {ft_view_of<const float>(a->x)};
-    return ft_column_tiles<1>("column_sum", device, body, a->x.rows, a->x.cols, ft_sum_outputs<1>{{(float *)a->out.data}},
-                              a->workspace.data);
+    return ft_column_tiles<1>("column_sum", device, body, a->x.rows, a->x.cols,
+                              ft_sum_outputs<1>{{(float *)a->out.data}}, a->workspace.data);
 }
 
 ft_status ft_cuda_column_sum(ft_device *device, const ft_column_sum_args *args) {

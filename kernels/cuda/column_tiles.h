@@ -1,6 +1,6 @@
-// column_tiles.h - sums over rows, in a fixed order and without atomics. A block walks 256 columns of 64 rows, warp w taking
-// rows w, w + 8, ...; its partial sums go to scratch, [sum][tile][column], and a second kernel adds the tiles in order.
-// What is done to each unit on the way is the body: reading, writing, adding to its sums.
+// column_tiles.h - sums over rows, in a fixed order and without atomics. A block walks 256 columns of 64 rows, warp w
+// taking rows w, w + 8, ...; its partial sums go to scratch, [sum][tile][column], and a second kernel adds the tiles in
+// order. What is done to each unit on the way is the body: reading, writing, adding to its sums.
 #ifndef FT_CUDA_COLUMN_TILES_H
 #define FT_CUDA_COLUMN_TILES_H
 
@@ -8,13 +8,12 @@
 
 enum { FT_TILE_COLUMNS = FT_WARP * FT_CUDA_UNIT };
 
-template <int SUMS> struct ft_sums {
-    ft_unit of[SUMS];
-};
+template <int SUMS> struct ft_sums { ft_unit of[SUMS]; };
 
 // body(row, col, n, sums); wanted: bit s is set when sum s goes to scratch.
 template <int SUMS, class Body>
-FT_KERNEL void __launch_bounds__(FT_BLOCK) ft_column_tiles_kernel(Body body, int64_t rows, int cols, unsigned wanted, float *partial) {
+FT_KERNEL void __launch_bounds__(FT_BLOCK)
+    ft_column_tiles_kernel(Body body, int64_t rows, int cols, unsigned wanted, float *partial) {
     enum { PITCH = FT_WARP + 1 }; // a warp's stores and the reads across warps both spread over the banks
     FT_SHARED(float, shared, FT_BLOCK_WARPS *FT_CUDA_UNIT *PITCH);
     const int lane = threadIdx.x % FT_WARP, warp = threadIdx.x / FT_WARP;
@@ -48,10 +47,10 @@ template <int SUMS> struct ft_sum_outputs {
     float *out[SUMS]; // [cols] each, accumulated; NULL: not wanted
 };
 
-// Group g of a column's eight threads adds tiles g, g + 8, ...; then the groups follow each other. blockIdx.y: which sum.
-// (The outputs are three parameters: an array of them, indexed by a block, would be copied to local memory.)
-FT_KERNEL void __launch_bounds__(FT_BLOCK) ft_add_tiles_kernel(const float *partial, int64_t tiles, int cols, float *first, float *second,
-                                                               float *third) {
+// Group g of a column's eight threads adds tiles g, g + 8, ...; then the groups follow each other. blockIdx.y: which
+// sum. (The outputs are three parameters: an array of them, indexed by a block, would be copied to local memory.)
+FT_KERNEL void __launch_bounds__(FT_BLOCK)
+    ft_add_tiles_kernel(const float *partial, int64_t tiles, int cols, float *first, float *second, float *third) {
     FT_SHARED(float, shared, FT_BLOCK);
     const int lane = threadIdx.x % FT_WARP, group = threadIdx.x / FT_WARP;
     const int col = (int)blockIdx.x * FT_WARP + lane;
@@ -72,23 +71,23 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK) ft_add_tiles_kernel(const float *part
 
 // scratch: ft_cuda_tile_sum_bytes(rows, cols, SUMS); unused when no output is there.
 template <int SUMS, class Body>
-static ft_status ft_column_tiles(const char *op, ft_device *device, Body body, int64_t rows, int64_t cols, ft_sum_outputs<SUMS> outputs,
-                                 void *scratch) {
+static ft_status ft_column_tiles(const char *op, ft_device *device, Body body, int64_t rows, int64_t cols,
+                                 ft_sum_outputs<SUMS> outputs, void *scratch) {
     if (rows == 0 || cols == 0) return FT_OK;
     unsigned wanted = 0;
     for (int s = 0; s < SUMS; s++)
         if (outputs.out[s] != nullptr) wanted |= 1u << s;
     const int64_t tiles = ft_cuda_tiles(rows);
     dim3 grid((unsigned)tiles, (unsigned)((cols + FT_TILE_COLUMNS - 1) / FT_TILE_COLUMNS));
-    FT_TRY(ft_launch(op, ft_column_tiles_kernel<SUMS, Body>, grid, dim3(FT_BLOCK), 0, ft_stream(device), body, rows, (int)cols, wanted,
-                     (float *)scratch));
+    FT_TRY(ft_launch(op, ft_column_tiles_kernel<SUMS, Body>, grid, dim3(FT_BLOCK), 0, ft_stream(device), body, rows,
+                     (int)cols, wanted, (float *)scratch));
     if (wanted == 0) return FT_OK;
     static_assert(SUMS <= 3, "parameters of the kernel");
     float *out[3] = {};
     for (int s = 0; s < SUMS; s++)
         out[s] = outputs.out[s];
-    return ft_launch(op, ft_add_tiles_kernel, dim3((unsigned)((cols + FT_WARP - 1) / FT_WARP), SUMS), dim3(FT_BLOCK), 0, ft_stream(device),
-                     (const float *)scratch, tiles, (int)cols, out[0], out[1], out[2]);
+    return ft_launch(op, ft_add_tiles_kernel, dim3((unsigned)((cols + FT_WARP - 1) / FT_WARP), SUMS), dim3(FT_BLOCK), 0,
+                     ft_stream(device), (const float *)scratch, tiles, (int)cols, out[0], out[1], out[2]);
 }
 
 #endif

@@ -34,17 +34,26 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK) cross_entropy_kernel(cross_entropy_jo
     float *d = job.dlogits.at(row, 0);
     const float factor = job.step->loss_factor, scale = factor / sum;
     for (int c = lane; c < job.classes; c += FT_WARP) {
-        // Of a confident right answer p - 1 is minus the sum of the others; subtracting in double keeps what is left of it.
-        if (c == label) d[c] = (float)((exp((double)chosen - (double)most) / (double)sum - 1.0) * (double)factor);
-        else d[c] = expf(x[c] - most) * scale;
+        // Of a confident right answer p - 1 is minus the sum of the others; subtracting in double keeps what is left of
+        // it.
+        if (c == label)
+            d[c] = (float)((exp((double)chosen - (double)most) / (double)sum - 1.0) * (double)factor);
+        else
+            d[c] = expf(x[c] - most) * scale;
     }
 }
 
 ft_status ft_cuda_cross_entropy(ft_device *device, const ft_cross_entropy_args *args) {
     const int64_t rows = args->logits.rows;
     if (rows == 0) return FT_OK;
-    cross_entropy_job job = {ft_view_of<const float>(args->logits), args->labels, args->step, (float *)args->losses.data,
-                             ft_view_of<float>(args->dlogits),      rows,         (int)args->logits.cols};
-    return ft_launch("cross_entropy", cross_entropy_kernel, dim3((unsigned)((rows + FT_BLOCK_WARPS - 1) / FT_BLOCK_WARPS)), dim3(FT_BLOCK), 0,
+    cross_entropy_job job = {ft_view_of<const float>(args->logits),
+                             args->labels,
+                             args->step,
+                             (float *)args->losses.data,
+                             ft_view_of<float>(args->dlogits),
+                             rows,
+                             (int)args->logits.cols};
+    return ft_launch("cross_entropy", cross_entropy_kernel,
+                     dim3((unsigned)((rows + FT_BLOCK_WARPS - 1) / FT_BLOCK_WARPS)), dim3(FT_BLOCK), 0,
                      ft_stream(device), job);
 }

@@ -55,13 +55,16 @@ static bool try_in(ft_cublaslt *lt, const char *directory, const char *below, in
 
 // pip has the library of CUDA 12 in nvidia/cublas/lib, that of CUDA 13 in nvidia/cu13/lib.
 static bool try_python(ft_cublaslt *lt, const char *prefix, int major) {
-    static const char *const below[] = {"lib/python3*/site-packages/nvidia/cu%d/lib", "lib/python3*/site-packages/nvidia/cublas/lib",
-                                        "lib/python3*/dist-packages/nvidia/cu%d/lib", "lib/python3*/dist-packages/nvidia/cublas/lib"};
+    static const char *const below[] = {
+        "lib/python3*/site-packages/nvidia/cu%d/lib", "lib/python3*/site-packages/nvidia/cublas/lib",
+        "lib/python3*/dist-packages/nvidia/cu%d/lib", "lib/python3*/dist-packages/nvidia/cublas/lib"};
     char path[128];
     for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
         const char *number = strstr(below[i], "%d");
-        if (number == NULL) snprintf(path, sizeof path, "%s", below[i]);
-        else snprintf(path, sizeof path, "%.*s%d%s", (int)(number - below[i]), below[i], major, number + 2);
+        if (number == NULL)
+            snprintf(path, sizeof path, "%s", below[i]);
+        else
+            snprintf(path, sizeof path, "%.*s%d%s", (int)(number - below[i]), below[i], major, number + 2);
         if (try_in(lt, prefix, path, major)) return true;
     }
     return false;
@@ -94,7 +97,8 @@ static ft_status find(const ft_cuda_driver *driver, ft_cublaslt *lt) {
         }
     if (ft_error_code() != FT_OK) return ft_error_code();
     ft_fail(FT_NO_DEVICE, NULL, "NVIDIA's matrix products are missing: libcublasLt.so.%d was not found", newest);
-    ft_hint("pip install nvidia-cublas-cu12 or nvidia-cublas, install the CUDA toolkit, or set FTENGINE_CUBLASLT to the file");
+    ft_hint("pip install nvidia-cublas-cu12 or nvidia-cublas, install the CUDA toolkit, or set FTENGINE_CUBLASLT to "
+            "the file");
     return FT_NO_DEVICE;
 }
 

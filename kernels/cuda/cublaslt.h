@@ -1,5 +1,5 @@
-// cublaslt.h - NVIDIA's matrix products, opened when a CUDA device is. Like driver.h: nothing of it is linked or needed to
-// build, its few types and numbers stand here as its binary interface has them (the same in CUDA 12 and 13).
+// cublaslt.h - NVIDIA's matrix products, opened when a CUDA device is. Like driver.h: nothing of it is linked or needed
+// to build, its few types and numbers stand here as its binary interface has them (the same in CUDA 12 and 13).
 //
 //     ft_cublaslt *lt;
 //     FT_TRY(ft_cublaslt_open(driver, &lt));

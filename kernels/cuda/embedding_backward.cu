@@ -1,9 +1,9 @@
 // embedding_backward.cu - table_gradient[ids[t]] += dout[t], without atomics: every row of the table has one writer.
 //
 // The tokens are put in order of their ids (of equal ids in token order) by counting how many come before each; that is
-// tokens^2 comparisons, a few microseconds for the tokens of a micro-batch. A block then adds the rows of 32 tokens that
-// follow each other in this order. Ids that begin and end among them are finished there; the sums of the first and the last
-// id, where these reach beyond, go to scratch, and a last kernel joins them in order.
+// tokens^2 comparisons, a few microseconds for the tokens of a micro-batch. A block then adds the rows of 32 tokens
+// that follow each other in this order. Ids that begin and end among them are finished there; the sums of the first and
+// the last id, where these reach beyond, go to scratch, and a last kernel joins them in order.
 #include "kernels/cuda/unit.h"
 
 namespace {
@@ -24,7 +24,8 @@ FT_DEVICE int32_t key_of(const int32_t *ids, int32_t padding, int token) {
     return id == padding ? (int32_t)SKIPPED : id; // no id is -1
 }
 
-FT_KERNEL void __launch_bounds__(FT_BLOCK) embedding_order_kernel(const int32_t *ids, int32_t padding, int tokens, int32_t *order) {
+FT_KERNEL void __launch_bounds__(FT_BLOCK)
+    embedding_order_kernel(const int32_t *ids, int32_t padding, int tokens, int32_t *order) {
     FT_SHARED(int32_t, keys, FT_BLOCK);
     const int token = (int)blockIdx.x * FT_BLOCK + threadIdx.x;
     const int32_t mine = token < tokens ? key_of(ids, padding, token) : (int32_t)SKIPPED;
@@ -49,7 +50,8 @@ template <bool WHOLE> FT_DEVICE void add_to(float *to, const ft_unit &sum, int n
 }
 
 // blockIdx.x: a run of sorted tokens; a thread has one unit of columns.
-template <bool WHOLE> FT_KERNEL void __launch_bounds__(FT_BLOCK) embedding_runs_kernel(embedding_backward_job<WHOLE> job) {
+template <bool WHOLE>
+FT_KERNEL void __launch_bounds__(FT_BLOCK) embedding_runs_kernel(embedding_backward_job<WHOLE> job) {
     const int col = ((int)blockIdx.y * FT_BLOCK + threadIdx.x) * FT_CUDA_UNIT, n = job.cols - col;
     if (n <= 0) return;
     const int begin = (int)blockIdx.x * FT_CUDA_RUN_TOKENS;
@@ -70,14 +72,18 @@ template <bool WHOLE> FT_KERNEL void __launch_bounds__(FT_BLOCK) embedding_runs_
                 sum.v[i] += u.v[i];
         }
         const int64_t partial = (int64_t)blockIdx.x * job.cols + col;
-        if (key == came_in) ft_store<false>(job.first + partial, sum, n);
-        else if (at == end && key == goes_on) ft_store<false>(job.last + partial, sum, n);
-        else add_to<WHOLE>(job.table.at(key, col), sum, n);
+        if (key == came_in)
+            ft_store<false>(job.first + partial, sum, n);
+        else if (at == end && key == goes_on)
+            ft_store<false>(job.last + partial, sum, n);
+        else
+            add_to<WHOLE>(job.table.at(key, col), sum, n);
     }
 }
 
 // blockIdx.x: a run. It joins the id that begins in it and goes on behind it, if there is one.
-template <bool WHOLE> FT_KERNEL void __launch_bounds__(FT_BLOCK) embedding_join_kernel(embedding_backward_job<WHOLE> job) {
+template <bool WHOLE>
+FT_KERNEL void __launch_bounds__(FT_BLOCK) embedding_join_kernel(embedding_backward_job<WHOLE> job) {
     const int col = ((int)blockIdx.y * FT_BLOCK + threadIdx.x) * FT_CUDA_UNIT, n = job.cols - col;
     if (n <= 0) return;
     const int begin = (int)blockIdx.x * FT_CUDA_RUN_TOKENS, end = begin + FT_CUDA_RUN_TOKENS;
@@ -102,19 +108,27 @@ template <bool WHOLE> static ft_status run(ft_device *device, const ft_embedding
     if (tokens == 0 || cols == 0) return FT_OK;
     int32_t *order = (int32_t *)a->workspace.data;
     float *first = (float *)((char *)a->workspace.data + ft_cuda_order_bytes(tokens));
-    embedding_backward_job<WHOLE> job = {a->ids, order, a->padding_id, ft_view_of<const float>(a->dout), ft_view_of<float>(a->table_gradient),
-                                         first,  first + runs * cols, (int)tokens, (int)cols};
+    embedding_backward_job<WHOLE> job = {a->ids,
+                                         order,
+                                         a->padding_id,
+                                         ft_view_of<const float>(a->dout),
+                                         ft_view_of<float>(a->table_gradient),
+                                         first,
+                                         first + runs * cols,
+                                         (int)tokens,
+                                         (int)cols};
     const cudaStream_t stream = ft_stream(device);
     const dim3 grid((unsigned)runs, (unsigned)((cols + FT_BLOCK * FT_CUDA_UNIT - 1) / (FT_BLOCK * FT_CUDA_UNIT)));
     const int64_t warps = (cols + FT_WARP * FT_CUDA_UNIT - 1) / (FT_WARP * FT_CUDA_UNIT); // with work
     const dim3 block((unsigned)(warps < (int)FT_BLOCK_WARPS ? warps : (int)FT_BLOCK_WARPS) * FT_WARP);
-    FT_TRY(ft_launch(op, embedding_order_kernel, dim3((unsigned)((tokens + FT_BLOCK - 1) / FT_BLOCK)), dim3(FT_BLOCK), 0, stream, a->ids,
-                     a->padding_id, (int)tokens, order));
+    FT_TRY(ft_launch(op, embedding_order_kernel, dim3((unsigned)((tokens + FT_BLOCK - 1) / FT_BLOCK)), dim3(FT_BLOCK),
+                     0, stream, a->ids, a->padding_id, (int)tokens, order));
     FT_TRY(ft_launch(op, embedding_runs_kernel<WHOLE>, grid, block, 0, stream, job));
     if (runs == 1) return FT_OK;
     return ft_launch(op, embedding_join_kernel<WHOLE>, grid, block, 0, stream, job);
 }
 
 ft_status ft_cuda_embedding_backward(ft_device *device, const ft_embedding_backward_args *args) {
-    return ft_is_whole(args->dout) && ft_is_whole(args->table_gradient) ? run<true>(device, args) : run<false>(device, args);
+    return ft_is_whole(args->dout) && ft_is_whole(args->table_gradient) ? run<true>(device, args)
+                                                                        : run<false>(device, args);
 }

@@ -20,12 +20,18 @@ template <bool WHOLE> struct embedding_forward_body {
 };
 
 template <bool WHOLE> static ft_status run(ft_device *device, const ft_embedding_forward_args *a) {
-    embedding_forward_body<WHOLE> body = {a->word_ids, a->position_ids, a->type_ids, ft_view_of<const float>(a->word),
-                                          ft_view_of<const float>(a->position), ft_view_of<const float>(a->type), ft_view_of<float>(a->out)};
+    embedding_forward_body<WHOLE> body = {a->word_ids,
+                                          a->position_ids,
+                                          a->type_ids,
+                                          ft_view_of<const float>(a->word),
+                                          ft_view_of<const float>(a->position),
+                                          ft_view_of<const float>(a->type),
+                                          ft_view_of<float>(a->out)};
     return ft_each_unit("embedding_forward", device, body, a->out.rows, a->out.cols);
 }
 
 ft_status ft_cuda_embedding_forward(ft_device *device, const ft_embedding_forward_args *args) {
-    bool whole = ft_is_whole(args->word) && ft_is_whole(args->position) && ft_is_whole(args->type) && ft_is_whole(args->out);
+    bool whole =
+        ft_is_whole(args->word) && ft_is_whole(args->position) && ft_is_whole(args->type) && ft_is_whole(args->out);
     return whole ? run<true>(device, args) : run<false>(device, args);
 }

@@ -27,7 +27,8 @@ static ft_status ready() {
     cudaFuncAttributes attributes;
     cudaError_t error = cudaFuncGetAttributes(&attributes, probe_kernel);
     if (error != cudaSuccess)
-        return ft_fail(FT_NO_DEVICE, nullptr, "the CUDA kernels (%s) do not run on this device: %s", FT_CUDA_TARGETS, cudaGetErrorString(error));
+        return ft_fail(FT_NO_DEVICE, nullptr, "the CUDA kernels (%s) do not run on this device: %s", FT_CUDA_TARGETS,
+                       cudaGetErrorString(error));
 #endif
     return FT_OK;
 }

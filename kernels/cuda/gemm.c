@@ -12,9 +12,9 @@ enum { SLOTS = 1024 }; // of shapes remembered: a run has a few dozen per token 
 
 // Everything that the choice of an algorithm depends on. Compared as bytes: no padding, set as a whole.
 typedef struct gemm_key {
-    int64_t m, n, k;          // of the row-major product
-    int64_t lda, ldb, ldc;    // strides
-    int32_t a, b, c;          // ft_dtype
+    int64_t m, n, k;                   // of the row-major product
+    int64_t lda, ldb, ldc;             // strides
+    int32_t a, b, c;                   // ft_dtype
     int32_t align_a, align_b, align_c; // of the addresses, in bytes, at most 256
     int32_t trans_a, trans_b, accumulate, bias;
 } gemm_key;
@@ -43,7 +43,9 @@ static void forget(const ft_cublaslt *lt, gemm_plan *p) {
     *p = (gemm_plan){.ready = false};
 }
 
-static ft_lt_type type_of(ft_dtype dtype) { return dtype == FT_BF16 ? FT_LT_BF16 : dtype == FT_F16 ? FT_LT_F16 : FT_LT_F32; }
+static ft_lt_type type_of(ft_dtype dtype) {
+    return dtype == FT_BF16 ? FT_LT_BF16 : dtype == FT_F16 ? FT_LT_F16 : FT_LT_F32;
+}
 
 static int32_t alignment(const void *data) {
     uintptr_t lowest = (uintptr_t)data & -(uintptr_t)data;
@@ -144,8 +146,10 @@ static ft_status find_plan(ft_cuda_gemms *gemms, const ft_gemm_args *g, gemm_pla
     p->key = key;
     ft_status status = describe(gemms->lt, g, p);
     if (status == FT_OK) status = choose(gemms, p);
-    if (status != FT_OK) forget(gemms->lt, p);
-    else p->ready = true;
+    if (status != FT_OK)
+        forget(gemms->lt, p);
+    else
+        p->ready = true;
     return status;
 }
 
@@ -158,7 +162,8 @@ static ft_status without_terms(ft_cuda *cuda, const ft_gemm_args *g) {
         return ft_fail(FT_FAILED, "gemm", "a bias cannot be added to C without a product");
     for (int64_t row = 0; row < g->c.rows && !g->accumulate; row++) {
         char *to = (char *)g->c.data + (size_t)(row * g->c.stride) * element;
-        FT_TRY(g->bias.data != NULL ? ft_cuda_copy(&cuda->device, to, g->bias.data, bytes) : ft_cuda_fill(&cuda->device, to, 0, bytes));
+        FT_TRY(g->bias.data != NULL ? ft_cuda_copy(&cuda->device, to, g->bias.data, bytes)
+                                    : ft_cuda_fill(&cuda->device, to, 0, bytes));
     }
     return FT_OK;
 }

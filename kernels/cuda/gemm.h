@@ -2,8 +2,8 @@
 // descriptors and the algorithm.
 //
 // An algorithm is what cuBLASLt's heuristic names first for (shapes, strides, types, alignment of the addresses, the
-// fixed workspace): a function of the call and the library, never of time. fp32 is IEEE fp32 without TF32, 16-bit inputs
-// are summed in fp32. Sums of a split K are added in fp32 in the workspace, in a fixed order.
+// fixed workspace): a function of the call and the library, never of time. fp32 is IEEE fp32 without TF32, 16-bit
+// inputs are summed in fp32. Sums of a split K are added in fp32 in the workspace, in a fixed order.
 #ifndef FT_CUDA_GEMM_H
 #define FT_CUDA_GEMM_H
 

@@ -7,11 +7,12 @@
 #include <stdint.h>
 
 enum {
-    FT_CUDA_GEMM_WORKSPACE = 32 << 20, // bytes, of every product: cuBLASLt chooses among the algorithms that it suffices for
-    FT_CUDA_UNIT = 8,                  // neighbouring columns that a thread works on: one Philox call, 16 bytes of 16-bit values
-    FT_CUDA_TILE_ROWS = 64,            // rows whose column sums one block makes
-    FT_CUDA_RUN_TOKENS = 32,           // sorted tokens whose rows one block adds into an embedding table
-    FT_CUDA_NORM_CHUNK = 1 << 15,      // gradients whose squares one block sums
+    FT_CUDA_GEMM_WORKSPACE =
+        32 << 20,            // bytes, of every product: cuBLASLt chooses among the algorithms that it suffices for
+    FT_CUDA_UNIT = 8,        // neighbouring columns that a thread works on: one Philox call, 16 bytes of 16-bit values
+    FT_CUDA_TILE_ROWS = 64,  // rows whose column sums one block makes
+    FT_CUDA_RUN_TOKENS = 32, // sorted tokens whose rows one block adds into an embedding table
+    FT_CUDA_NORM_CHUNK = 1 << 15, // gradients whose squares one block sums
 };
 
 // Partial column sums: one row of `cols` for every tile of rows.

@@ -1,5 +1,5 @@
-// gradient_norm.cu - the squares of fixed chunks summed in double, then one block that adds the chunks, looks at the losses
-// and writes the outcome of the step: nothing comes to the host.
+// gradient_norm.cu - the squares of fixed chunks summed in double, then one block that adds the chunks, looks at the
+// losses and writes the outcome of the step: nothing comes to the host.
 #include "kernels/cuda/unit.h"
 
 #include <math.h>
@@ -22,7 +22,8 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK) gradient_squares_kernel(const float *
     double sum = 0.0;
     for (int64_t at = begin + (int64_t)threadIdx.x * FT_CUDA_UNIT; at < end; at += FT_BLOCK * FT_CUDA_UNIT) {
         const int left = end - at < FT_CUDA_UNIT ? (int)(end - at) : FT_CUDA_UNIT;
-        ft_unit u = WHOLE && left == FT_CUDA_UNIT ? ft_load<true>(gradient + at, left) : ft_load<false>(gradient + at, left);
+        ft_unit u =
+            WHOLE && left == FT_CUDA_UNIT ? ft_load<true>(gradient + at, left) : ft_load<false>(gradient + at, left);
 #pragma unroll
         for (int i = 0; i < FT_CUDA_UNIT; i++)
             sum += (double)u.v[i] * (double)u.v[i];
@@ -31,8 +32,9 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK) gradient_squares_kernel(const float *
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-FT_KERNEL void __launch_bounds__(FT_BLOCK) gradient_norm_kernel(const double *partial, int64_t chunks, ft_view<const float> losses,
-                                                                int64_t loss_rows, int loss_cols, ft_adamw_hyper hyper, ft_update_state *update) {
+FT_KERNEL void __launch_bounds__(FT_BLOCK)
+    gradient_norm_kernel(const double *partial, int64_t chunks, ft_view<const float> losses, int64_t loss_rows,
+                         int loss_cols, ft_adamw_hyper hyper, ft_update_state *update) {
     FT_SHARED(double, shared, FT_BLOCK);
     double sum = 0.0, bad = 0.0;
     for (int64_t c = threadIdx.x; c < chunks; c += FT_BLOCK)
@@ -58,13 +60,15 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK) gradient_norm_kernel(const double *pa
 
 ft_status ft_cuda_gradient_norm(ft_device *device, const ft_gradient_norm_args *args) {
     static const char op[] = "gradient_norm";
-    const int64_t n = args->gradient.rows * args->gradient.cols, chunks = (n + FT_CUDA_NORM_CHUNK - 1) / FT_CUDA_NORM_CHUNK;
+    const int64_t n = args->gradient.rows * args->gradient.cols,
+                  chunks = (n + FT_CUDA_NORM_CHUNK - 1) / FT_CUDA_NORM_CHUNK;
     const float *gradient = (const float *)args->gradient.data;
     double *partial = (double *)args->workspace.data;
     if (chunks > 0)
-        FT_TRY(ft_launch(op, ft_is_whole_vector(args->gradient) ? gradient_squares_kernel<true> : gradient_squares_kernel<false>,
-                         dim3((unsigned)chunks), dim3(FT_BLOCK), 0, ft_stream(device), gradient, n, partial));
+        FT_TRY(ft_launch(
+            op, ft_is_whole_vector(args->gradient) ? gradient_squares_kernel<true> : gradient_squares_kernel<false>,
+            dim3((unsigned)chunks), dim3(FT_BLOCK), 0, ft_stream(device), gradient, n, partial));
     const ft_tensor losses = args->losses != NULL ? *args->losses : ft_absent();
-    return ft_launch(op, gradient_norm_kernel, dim3(1), dim3(FT_BLOCK), 0, ft_stream(device), (const double *)partial, chunks,
-                     ft_view_of<const float>(losses), losses.rows, (int)losses.cols, args->hyper, args->update);
+    return ft_launch(op, gradient_norm_kernel, dim3(1), dim3(FT_BLOCK), 0, ft_stream(device), (const double *)partial,
+                     chunks, ft_view_of<const float>(losses), losses.rows, (int)losses.cols, args->hyper, args->update);
 }

@@ -79,8 +79,10 @@ ft_status ft_cuda_open_with_kernels(int ordinal, ft_device **device) {
     ft_cuda_driver *driver;
     FT_TRY(ft_cuda_driver_open(NULL, &driver));
     ft_status status = open_on(driver, ordinal, device);
-    if (status != FT_OK) ft_cuda_driver_close(driver);
-    else ft_cuda_of(*device)->owned_driver = driver;
+    if (status != FT_OK)
+        ft_cuda_driver_close(driver);
+    else
+        ft_cuda_of(*device)->owned_driver = driver;
     return status;
 }
 

@@ -1,6 +1,6 @@
-// layernorm_backward.cu - two sweeps, as on the CPU: rows for the two means of a row, then columns for everything else, so
-// that dgamma, dbeta and dbias are sums in a fixed order. ds may take dy's place: the second sweep reads each element
-// before the same thread writes it.
+// layernorm_backward.cu - two sweeps, as on the CPU: rows for the two means of a row, then columns for everything else,
+// so that dgamma, dbeta and dbias are sums in a fixed order. ds may take dy's place: the second sweep reads each
+// element before the same thread writes it.
 #include "kernels/cuda/column_tiles.h"
 
 template <bool WHOLE> struct layernorm_means_job {
@@ -10,7 +10,8 @@ template <bool WHOLE> struct layernorm_means_job {
 };
 
 template <bool WHOLE>
-FT_KERNEL void __launch_bounds__(FT_BLOCK) layernorm_means_kernel(layernorm_means_job<WHOLE> job, int64_t rows, int cols) {
+FT_KERNEL void __launch_bounds__(FT_BLOCK)
+    layernorm_means_kernel(layernorm_means_job<WHOLE> job, int64_t rows, int cols) {
     const int lane = threadIdx.x % FT_WARP;
     const int64_t row = (int64_t)blockIdx.x * FT_BLOCK_WARPS + threadIdx.x / FT_WARP;
     if (row >= rows) return; // whole warps
@@ -68,15 +69,25 @@ template <bool WHOLE> struct layernorm_backward_body {
 template <bool WHOLE> static ft_status run(ft_device *device, const ft_layernorm_backward_args *a) {
     const int64_t rows = a->dy.rows, cols = a->dy.cols;
     if (rows == 0) return FT_OK;
-    float *means = a->ds.data != NULL || a->dx.data != NULL || a->dbias.data != NULL ? (float *)a->workspace.data : NULL;
-    const ft_view<const float> dy = ft_view_of<const float>(a->dy), s = ft_view_of<const float>(a->s), gamma = ft_view_of<const float>(a->gamma);
+    float *means =
+        a->ds.data != NULL || a->dx.data != NULL || a->dbias.data != NULL ? (float *)a->workspace.data : NULL;
+    const ft_view<const float> dy = ft_view_of<const float>(a->dy), s = ft_view_of<const float>(a->s),
+                               gamma = ft_view_of<const float>(a->gamma);
     const float *mean = (const float *)a->mean.data, *rstd = (const float *)a->rstd.data;
     if (means != NULL) {
         layernorm_means_job<WHOLE> job = {dy, s, gamma, mean, rstd, means};
-        FT_TRY(ft_launch("layernorm_backward", layernorm_means_kernel<WHOLE>, dim3((unsigned)((rows + FT_BLOCK_WARPS - 1) / FT_BLOCK_WARPS)),
-                         dim3(FT_BLOCK), 0, ft_stream(device), job, rows, (int)cols));
+        FT_TRY(ft_launch("layernorm_backward", layernorm_means_kernel<WHOLE>,
+                         dim3((unsigned)((rows + FT_BLOCK_WARPS - 1) / FT_BLOCK_WARPS)), dim3(FT_BLOCK), 0,
+                         ft_stream(device), job, rows, (int)cols));
     }
-    layernorm_backward_body<WHOLE> body = {dy, s, gamma, mean, rstd, means, ft_view_of<float>(a->ds), ft_view_of<float>(a->dx),
+    layernorm_backward_body<WHOLE> body = {dy,
+                                           s,
+                                           gamma,
+                                           mean,
+                                           rstd,
+                                           means,
+                                           ft_view_of<float>(a->ds),
+                                           ft_view_of<float>(a->dx),
                                            ft_row_dropout_of(&a->dropout)};
     char *tiles = (char *)a->workspace.data + ft_cuda_aligned((size_t)rows * 2 * sizeof(float));
     ft_sum_outputs<3> outputs = {{(float *)a->dgamma.data, (float *)a->dbeta.data, (float *)a->dbias.data}};
@@ -84,7 +95,7 @@ template <bool WHOLE> static ft_status run(ft_device *device, const ft_layernorm
 }
 
 ft_status ft_cuda_layernorm_backward(ft_device *device, const ft_layernorm_backward_args *args) {
-    bool whole = ft_is_whole(args->dy) && ft_is_whole(args->s) && ft_is_whole_vector(args->gamma) && ft_is_whole(args->ds) &&
-                 ft_is_whole(args->dx);
+    bool whole = ft_is_whole(args->dy) && ft_is_whole(args->s) && ft_is_whole_vector(args->gamma) &&
+                 ft_is_whole(args->ds) && ft_is_whole(args->dx);
     return whole ? run<true>(device, args) : run<false>(device, args);
 }

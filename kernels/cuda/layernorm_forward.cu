@@ -1,5 +1,5 @@
-// layernorm_forward.cu - s = residual + dropout(x + bias), y = LayerNorm(s) * gamma + beta. A warp has a row and keeps it
-// in shared memory between the three looks at it: sum, squares around the mean, result.
+// layernorm_forward.cu - s = residual + dropout(x + bias), y = LayerNorm(s) * gamma + beta. A warp has a row and keeps
+// it in shared memory between the three looks at it: sum, squares around the mean, result.
 #include "kernels/cuda/unit.h"
 
 namespace {
@@ -20,8 +20,8 @@ FT_DEVICE void add_unit(ft_unit &to, const ft_unit &u) {
         to.v[i] += u.v[i];
 }
 
-// The row in shared memory: the low halves of all units, then the high ones, so that a warp's 16-byte accesses follow each
-// other. Every lane touches only its own units.
+// The row in shared memory: the low halves of all units, then the high ones, so that a warp's 16-byte accesses follow
+// each other. Every lane touches only its own units.
 FT_DEVICE void keep_unit(float4 *kept, int units, int at, const ft_unit &u) {
     kept[at] = make_float4(u.v[0], u.v[1], u.v[2], u.v[3]);
     kept[units + at] = make_float4(u.v[4], u.v[5], u.v[6], u.v[7]);
@@ -32,7 +32,8 @@ FT_DEVICE ft_unit kept_unit(const float4 *kept, int units, int at) {
 }
 
 template <bool WHOLE>
-FT_KERNEL void __launch_bounds__(LAYERNORM_MOST_WARPS *FT_WARP) layernorm_forward_kernel(layernorm_forward_job<WHOLE> job, int64_t rows, int cols) {
+FT_KERNEL void __launch_bounds__(LAYERNORM_MOST_WARPS *FT_WARP)
+    layernorm_forward_kernel(layernorm_forward_job<WHOLE> job, int64_t rows, int cols) {
     FT_DYNAMIC_SHARED(bytes);
     const int lane = threadIdx.x % FT_WARP, warp = threadIdx.x / FT_WARP, warps = blockDim.x / FT_WARP;
     const int units = (cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT;
@@ -82,22 +83,31 @@ template <bool WHOLE> static ft_status run(ft_device *device, const ft_layernorm
     const size_t bytes = (size_t)((cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT) * 2 * sizeof(float4); // of a row
     if (rows == 0) return FT_OK;
     if (bytes > FT_SHARED_LIMIT)
-        return ft_fail(FT_FAILED, "layernorm_forward", "rows of %lld columns are longer than the kernel can keep", (long long)cols);
+        return ft_fail(FT_FAILED, "layernorm_forward", "rows of %lld columns are longer than the kernel can keep",
+                       (long long)cols);
     size_t warps = LAYERNORM_MOST_WARPS;
-    while (warps > 1 && warps * bytes > FT_SHARED_LIMIT / 2) // two blocks a multiprocessor at least, where the row allows
+    while (warps > 1 &&
+           warps * bytes > FT_SHARED_LIMIT / 2) // two blocks a multiprocessor at least, where the row allows
         warps--;
-    layernorm_forward_job<WHOLE> job = {ft_view_of<const float>(a->x),        ft_view_of<const float>(a->bias),
-                                        ft_view_of<const float>(a->residual), ft_view_of<const float>(a->gamma),
-                                        ft_view_of<const float>(a->beta),     ft_view_of<float>(a->s),
-                                        ft_view_of<float>(a->y),              (float *)a->mean.data,
-                                        (float *)a->rstd.data,                ft_row_dropout_of(&a->dropout),
+    layernorm_forward_job<WHOLE> job = {ft_view_of<const float>(a->x),
+                                        ft_view_of<const float>(a->bias),
+                                        ft_view_of<const float>(a->residual),
+                                        ft_view_of<const float>(a->gamma),
+                                        ft_view_of<const float>(a->beta),
+                                        ft_view_of<float>(a->s),
+                                        ft_view_of<float>(a->y),
+                                        (float *)a->mean.data,
+                                        (float *)a->rstd.data,
+                                        ft_row_dropout_of(&a->dropout),
                                         a->epsilon};
-    return ft_launch("layernorm_forward", layernorm_forward_kernel<WHOLE>, dim3((unsigned)((rows + (int64_t)warps - 1) / (int64_t)warps)),
-                     dim3((unsigned)warps * FT_WARP), warps * bytes, ft_stream(device), job, rows, (int)cols);
+    return ft_launch("layernorm_forward", layernorm_forward_kernel<WHOLE>,
+                     dim3((unsigned)((rows + (int64_t)warps - 1) / (int64_t)warps)), dim3((unsigned)warps * FT_WARP),
+                     warps * bytes, ft_stream(device), job, rows, (int)cols);
 }
 
 ft_status ft_cuda_layernorm_forward(ft_device *device, const ft_layernorm_forward_args *args) {
-    bool whole = ft_is_whole(args->x) && ft_is_whole_vector(args->bias) && ft_is_whole(args->residual) && ft_is_whole_vector(args->gamma) &&
-                 ft_is_whole_vector(args->beta) && ft_is_whole(args->s) && ft_is_whole(args->y);
+    bool whole = ft_is_whole(args->x) && ft_is_whole_vector(args->bias) && ft_is_whole(args->residual) &&
+                 ft_is_whole_vector(args->gamma) && ft_is_whole_vector(args->beta) && ft_is_whole(args->s) &&
+                 ft_is_whole(args->y);
     return whole ? run<true>(device, args) : run<false>(device, args);
 }

@@ -1,5 +1,6 @@
 // losses.cu - the losses of a few numbers a row: a thread a row, plain loops in double, as on the CPU (kernels/cpu/isa/
-// losses.c). A row's gradient may take its logits' place: a thread reads a logit for the last time before it writes there.
+// losses.c). A row's gradient may take its logits' place: a thread reads a logit for the last time before it writes
+// there.
 #include "kernels/cuda/unit.h"
 
 #include <math.h>
@@ -18,7 +19,8 @@ struct loss_rows {
 } // namespace
 
 static loss_rows loss_rows_of(ft_tensor logits, const ft_step_state *step, ft_tensor losses, ft_tensor dlogits) {
-    return loss_rows{ft_view_of<const float>(logits), step, (float *)losses.data, ft_view_of<float>(dlogits), logits.rows, (int)logits.cols};
+    return loss_rows{ft_view_of<const float>(logits), step,        (float *)losses.data,
+                     ft_view_of<float>(dlogits),      logits.rows, (int)logits.cols};
 }
 
 template <class Body> FT_KERNEL void __launch_bounds__(LOSS_ROWS) losses_kernel(Body body, loss_rows of) {
@@ -31,7 +33,8 @@ template <class Body> FT_KERNEL void __launch_bounds__(LOSS_ROWS) losses_kernel(
 
 template <class Body> static ft_status run(const char *op, ft_device *device, Body body, const loss_rows &of) {
     if (of.rows == 0) return FT_OK;
-    return ft_launch(op, losses_kernel<Body>, dim3((unsigned)((of.rows + LOSS_ROWS - 1) / LOSS_ROWS)), dim3(LOSS_ROWS), 0, ft_stream(device), body, of);
+    return ft_launch(op, losses_kernel<Body>, dim3((unsigned)((of.rows + LOSS_ROWS - 1) / LOSS_ROWS)), dim3(LOSS_ROWS),
+                     0, ft_stream(device), body, of);
 }
 
 // ---- softmax ------------------------------------------------------------------------------------------------------
@@ -108,7 +111,8 @@ struct binary_cross_entropy_body {
 };
 
 ft_status ft_cuda_binary_cross_entropy(ft_device *device, const ft_binary_cross_entropy_args *a) {
-    binary_cross_entropy_body body = {ft_view_of<const float>(a->targets), (const float *)a->positive_weight.data, a->gamma};
+    binary_cross_entropy_body body = {ft_view_of<const float>(a->targets), (const float *)a->positive_weight.data,
+                                      a->gamma};
     return run("binary_cross_entropy", device, body, loss_rows_of(a->logits, a->step, a->losses, a->dlogits));
 }
 

@@ -36,8 +36,10 @@ static ft_status find(ft_cuda_module *module) {
     static const char *const below[] = {"", "/../lib", "/../lib/ftengine"};
     for (size_t i = 0; i < sizeof below / sizeof *below && program[0] != '\0'; i++)
         if (is_at(module, program, below[i])) return FT_OK;
-    ft_fail(FT_NO_DEVICE, NULL, "the CUDA kernels are missing: %s was not found in %s or its ../lib", file_name, program);
-    ft_hint("build it where nvcc 12.4 or later is (cmake finds it in PATH, CUDACXX or /usr/local/cuda), or set FTENGINE_CUDA_MODULE to it");
+    ft_fail(FT_NO_DEVICE, NULL, "the CUDA kernels are missing: %s was not found in %s or its ../lib", file_name,
+            program);
+    ft_hint("build it where nvcc 12.4 or later is (cmake finds it in PATH, CUDACXX or /usr/local/cuda), or set "
+            "FTENGINE_CUDA_MODULE to it");
     return FT_NO_DEVICE;
 }
 
@@ -57,8 +59,8 @@ static ft_status enter(const ft_cuda_driver *driver, ft_cuda_module *module) {
     }
     if (driver->version < table->runtime / 1000 * 1000) {
         ft_fail(FT_NO_DEVICE, driver->path, "the NVIDIA driver%s%s supports CUDA %d.%d, but the kernels need %d.0",
-                driver->release[0] != '\0' ? " " : "", driver->release, driver->version / 1000, driver->version % 1000 / 10,
-                table->runtime / 1000);
+                driver->release[0] != '\0' ? " " : "", driver->release, driver->version / 1000,
+                driver->version % 1000 / 10, table->runtime / 1000);
         ft_hint("install a newer driver, or build the kernels with an nvcc of CUDA %d", driver->version / 1000);
         return FT_NO_DEVICE;
     }

@@ -1,5 +1,5 @@
-// unfold.cu - windows of neighbouring rows, and back. A thread has a unit of x's columns; the rows of its sequence it finds
-// by halving.
+// unfold.cu - windows of neighbouring rows, and back. A thread has a unit of x's columns; the rows of its sequence it
+// finds by halving.
 #include "kernels/cuda/unit.h"
 
 namespace {
@@ -13,8 +13,10 @@ FT_DEVICE int sequence_of(const window_rows &w, int64_t row) {
     int low = 0, high = w.sequences;
     while (high - low > 1) {
         const int middle = (low + high) / 2;
-        if (w.cu_seqlens[middle] <= row) low = middle;
-        else high = middle;
+        if (w.cu_seqlens[middle] <= row)
+            low = middle;
+        else
+            high = middle;
     }
     while (w.cu_seqlens[low + 1] <= row) // past empty ones that begin at the same row
         low++;
@@ -62,6 +64,7 @@ ft_status ft_cuda_unfold(ft_device *device, const ft_unfold_args *a) {
 }
 
 ft_status ft_cuda_fold_add(ft_device *device, const ft_fold_add_args *a) {
-    fold_add_body body = {{a->cu_seqlens, a->sequences, a->taps}, ft_view_of<const float>(a->y), ft_view_of<float>(a->x)};
+    fold_add_body body = {
+        {a->cu_seqlens, a->sequences, a->taps}, ft_view_of<const float>(a->y), ft_view_of<float>(a->x)};
     return ft_each_unit("fold_add", device, body, a->x.rows, a->x.cols);
 }

@@ -1,11 +1,11 @@
-// unit.h - what the row-wise, column-wise and flat kernels are made of: units of eight neighbouring columns (two 16-byte
-// loads of fp32, one of 16-bit values, one Philox call of a dropout), and launches over all units of a matrix.
+// unit.h - what the row-wise, column-wise and flat kernels are made of: units of eight neighbouring columns (two
+// 16-byte loads of fp32, one of 16-bit values, one Philox call of a dropout), and launches over all units of a matrix.
 //
 //     struct double_it { ft_view<float> x, y; FT_METHOD void operator()(int64_t row, int col, int n) const {...} };
 //     return ft_each_unit("double", device, double_it{...}, rows, cols);
 //
-// WHOLE: rows begin at 16-byte addresses and hold whole units; else elements are read one by one and n columns of a unit
-// are there. Both give the same bits.
+// WHOLE: rows begin at 16-byte addresses and hold whole units; else elements are read one by one and n columns of a
+// unit are there. Both give the same bits.
 #ifndef FT_CUDA_UNIT_H
 #define FT_CUDA_UNIT_H
 
@@ -38,7 +38,8 @@ template <class T> static inline ft_view<T> ft_view_of(ft_tensor t) { return ft_
 
 static inline bool ft_is_whole(ft_tensor t) {
     size_t size = ft_dtype_size(t.dtype);
-    return t.data == NULL || ((uintptr_t)t.data % 16 == 0 && (size_t)t.stride * size % 16 == 0 && t.cols % FT_CUDA_UNIT == 0);
+    return t.data == NULL ||
+           ((uintptr_t)t.data % 16 == 0 && (size_t)t.stride * size % 16 == 0 && t.cols % FT_CUDA_UNIT == 0);
 }
 // A vector is one row: its stride does not matter.
 static inline bool ft_is_whole_vector(ft_tensor t) { return t.data == NULL || (uintptr_t)t.data % 16 == 0; }
@@ -87,7 +88,8 @@ template <bool WHOLE> FT_DEVICE void ft_store(float *to, const ft_unit &u, int n
 
 // ---- over all units of a matrix -----------------------------------------------------------------------------------
 
-template <class Body> FT_KERNEL void __launch_bounds__(FT_BLOCK) ft_each_unit_kernel(Body body, int64_t rows, int cols) {
+template <class Body>
+FT_KERNEL void __launch_bounds__(FT_BLOCK) ft_each_unit_kernel(Body body, int64_t rows, int cols) {
     const int units = (cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT;
     const int64_t index = (int64_t)blockIdx.x * FT_BLOCK + threadIdx.x;
     const int64_t row = index / units;
@@ -96,11 +98,12 @@ template <class Body> FT_KERNEL void __launch_bounds__(FT_BLOCK) ft_each_unit_ke
     body(row, col, cols - col < FT_CUDA_UNIT ? cols - col : FT_CUDA_UNIT);
 }
 
-template <class Body> static ft_status ft_each_unit(const char *op, ft_device *device, Body body, int64_t rows, int64_t cols) {
+template <class Body>
+static ft_status ft_each_unit(const char *op, ft_device *device, Body body, int64_t rows, int64_t cols) {
     if (rows == 0 || cols == 0) return FT_OK;
     int64_t units = rows * ((cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT);
-    return ft_launch(op, ft_each_unit_kernel<Body>, dim3((unsigned)((units + FT_BLOCK - 1) / FT_BLOCK)), dim3(FT_BLOCK), 0,
-                     ft_stream(device), body, rows, (int)cols);
+    return ft_launch(op, ft_each_unit_kernel<Body>, dim3((unsigned)((units + FT_BLOCK - 1) / FT_BLOCK)), dim3(FT_BLOCK),
+                     0, ft_stream(device), body, rows, (int)cols);
 }
 
 // ---- dropout of rows (kernels/philox.h) ---------------------------------------------------------------------------

@@ -30,6 +30,7 @@ static void close_device(ft_device *device) {}
 
 ft_device *emulated_device(void) {
     static const ft_device_functions functions = {.close = close_device};
-    static ft_cuda cuda = {.device = {.name = "emulated", .target = {.backend = FT_BACKEND_CUDA}, .functions = &functions, .ops = &ops}};
+    static ft_cuda cuda = {
+        .device = {.name = "emulated", .target = {.backend = FT_BACKEND_CUDA}, .functions = &functions, .ops = &ops}};
     return &cuda.device;
 }

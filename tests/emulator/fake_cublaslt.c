@@ -1,6 +1,6 @@
 // fake_cublaslt.c - a libcublasLt over host memory. It reads the same descriptors as the real one - layouts, leading
-// dimensions, batches, transposition, epilogue, alpha and beta - and refuses what that one refuses; products are queued on
-// the streams of the fake driver. An algorithm is good for the very call that it was asked for and nothing else.
+// dimensions, batches, transposition, epilogue, alpha and beta - and refuses what that one refuses; products are queued
+// on the streams of the fake driver. An algorithm is good for the very call that it was asked for and nothing else.
 #include "tests/emulator/fake_cublaslt.h"
 
 #include "kernels/cuda/cublaslt.h"
@@ -147,7 +147,8 @@ int cublasLtMatmulDescCreate(ft_lt_desc *desc, ft_lt_compute compute, ft_lt_type
     LT_BEGIN;
     LT_DEMAND(compute == FT_LT_COMPUTE_F32 && scale == FT_LT_F32, BAD); // what we have an interpreter for
     *desc = make(sizeof **desc, &books.descs);
-    **desc = (struct ft_lt_desc_object){.compute = compute, .scale = scale, .epilogue = EPILOGUE_DEFAULT, .bias_type = -1};
+    **desc =
+        (struct ft_lt_desc_object){.compute = compute, .scale = scale, .epilogue = EPILOGUE_DEFAULT, .bias_type = -1};
     return OK;
 }
 int cublasLtMatmulDescDestroy(ft_lt_desc desc) { return unmake(desc, &books.descs); }
@@ -199,8 +200,8 @@ int cublasLtMatmulDescSetAttribute(ft_lt_desc desc, ft_lt_desc_attribute attribu
     return OK;
 }
 
-int cublasLtMatmulPreferenceSetAttribute(ft_lt_preference preference, ft_lt_preference_attribute attribute, const void *value,
-                                         size_t bytes) {
+int cublasLtMatmulPreferenceSetAttribute(ft_lt_preference preference, ft_lt_preference_attribute attribute,
+                                         const void *value, size_t bytes) {
     LT_BEGIN;
     LT_DEMAND(preference != NULL && value != NULL, BAD);
     if (attribute == FT_LT_PREFER_WORKSPACE) {
@@ -267,11 +268,14 @@ static uint64_t shape_of(ft_lt_desc desc, ft_lt_layout a, ft_lt_layout b, ft_lt_
     return h;
 }
 
-int cublasLtMatmulAlgoGetHeuristic(ft_lt_handle handle, ft_lt_desc desc, ft_lt_layout a, ft_lt_layout b, ft_lt_layout c, ft_lt_layout d,
-                                   ft_lt_preference preference, int wanted, ft_lt_choice choices[], int *found) {
+int cublasLtMatmulAlgoGetHeuristic(ft_lt_handle handle, ft_lt_desc desc, ft_lt_layout a, ft_lt_layout b, ft_lt_layout c,
+                                   ft_lt_layout d, ft_lt_preference preference, int wanted, ft_lt_choice choices[],
+                                   int *found) {
     LT_BEGIN;
     problem p;
-    LT_DEMAND(handle != NULL && handle->alive == MAGIC && preference != NULL && wanted > 0 && choices != NULL && found != NULL, BAD);
+    LT_DEMAND(handle != NULL && handle->alive == MAGIC && preference != NULL && wanted > 0 && choices != NULL &&
+                  found != NULL,
+              BAD);
     books.heuristics++;
     *found = 0;
     int status = check(desc, a, b, c, d, &p);
@@ -279,7 +283,8 @@ int cublasLtMatmulAlgoGetHeuristic(ft_lt_handle handle, ft_lt_desc desc, ft_lt_l
     if (mood == FAKE_LT_FINDS_NOTHING) return UNSUPPORTED;
     // Long sums are split where the workspace holds the parts, as the real one likes to.
     bool split = p.k > 256 && (preference->reduction & FT_LT_REDUCTION_COMPUTE_TYPE) != 0;
-    promise made = {.magic = MAGIC, .shape = shape_of(desc, a, b, d), .workspace = split ? 4 * p.m * p.n * sizeof(float) : 0};
+    promise made = {
+        .magic = MAGIC, .shape = shape_of(desc, a, b, d), .workspace = split ? 4 * p.m * p.n * sizeof(float) : 0};
     if (made.workspace > preference->workspace) made.workspace = 0;
     if (mood == FAKE_LT_WANTS_MORE) made.workspace = preference->workspace + 1;
     memcpy(made.alignment, preference->alignment, sizeof made.alignment);
@@ -339,7 +344,8 @@ static void put(char *data, ft_lt_type type, uint64_t at, float x) {
 }
 
 static bool usable(const product *w, const char *data, const struct ft_lt_layout_object *l) {
-    uint64_t elements = (l->cols - 1) * (uint64_t)l->leading + l->rows + (uint64_t)(l->batches - 1) * (uint64_t)l->batch_stride;
+    uint64_t elements =
+        (l->cols - 1) * (uint64_t)l->leading + l->rows + (uint64_t)(l->batches - 1) * (uint64_t)l->batch_stride;
     return fake_usable(data, elements * size_of(l->type), w->device);
 }
 
@@ -348,7 +354,8 @@ static void multiply(const product *w, uint64_t batch) {
     const uint64_t a0 = batch * (uint64_t)a->batch_stride, b0 = batch * (uint64_t)b->batch_stride;
     const bool a_transposed = (w->desc.transposed[0] != 0) != (swapped_transpose && a->rows == a->cols);
     const uint64_t a_row = a_transposed ? (uint64_t)a->leading : 1, a_k = a_transposed ? 1 : (uint64_t)a->leading;
-    const uint64_t b_col = w->desc.transposed[1] ? 1 : (uint64_t)b->leading, b_k = w->desc.transposed[1] ? (uint64_t)b->leading : 1;
+    const uint64_t b_col = w->desc.transposed[1] ? 1 : (uint64_t)b->leading,
+                   b_k = w->desc.transposed[1] ? (uint64_t)b->leading : 1;
     for (uint64_t j = 0; j < w->p.n; j++)
         for (uint64_t i = 0; i < w->p.m; i++) {
             double sum = 0;
@@ -357,7 +364,8 @@ static void multiply(const product *w, uint64_t batch) {
             sum *= (double)w->alpha;
             // What C holds is not looked at when beta is 0: it may be anything.
             if (w->beta != 0)
-                sum += (double)w->beta * get(w->c, c->type, batch * (uint64_t)c->batch_stride + i + j * (uint64_t)c->leading);
+                sum += (double)w->beta *
+                       get(w->c, c->type, batch * (uint64_t)c->batch_stride + i + j * (uint64_t)c->leading);
             if (w->desc.epilogue == FT_LT_EPILOGUE_BIAS) sum += get(w->desc.bias, d->type, i);
             put(w->d, d->type, batch * (uint64_t)d->batch_stride + i + j * (uint64_t)d->leading, (float)sum);
         }
@@ -365,9 +373,12 @@ static void multiply(const product *w, uint64_t batch) {
 
 static bool run_product(void *job) {
     const product *w = job;
-    if (!usable(w, w->a, &w->a_layout) || !usable(w, w->b, &w->b_layout) || !usable(w, w->d, &w->d_layout)) return false;
+    if (!usable(w, w->a, &w->a_layout) || !usable(w, w->b, &w->b_layout) || !usable(w, w->d, &w->d_layout))
+        return false;
     if (w->beta != 0 && !usable(w, w->c, &w->c_layout)) return false;
-    if (w->desc.epilogue == FT_LT_EPILOGUE_BIAS && !fake_usable(w->desc.bias, w->p.m * size_of(w->d_layout.type), w->device)) return false;
+    if (w->desc.epilogue == FT_LT_EPILOGUE_BIAS &&
+        !fake_usable(w->desc.bias, w->p.m * size_of(w->d_layout.type), w->device))
+        return false;
     if (w->workspace_bytes > 0) {
         if (!fake_usable(w->workspace, w->workspace_bytes, w->device)) return false;
         memset(w->workspace, 0xFF, w->workspace_bytes); // NaNs for whoever believes that it is theirs
@@ -379,16 +390,20 @@ static bool run_product(void *job) {
 
 static bool aligned(const void *data, uint32_t to) { return (uintptr_t)data % to == 0; }
 
-int cublasLtMatmul(ft_lt_handle handle, ft_lt_desc desc, const void *alpha, const void *a, ft_lt_layout a_layout, const void *b,
-                   ft_lt_layout b_layout, const void *beta, const void *c, ft_lt_layout c_layout, void *d, ft_lt_layout d_layout,
-                   const ft_lt_algorithm *algorithm, void *workspace, size_t workspace_bytes, ft_cu_stream stream) {
+int cublasLtMatmul(ft_lt_handle handle, ft_lt_desc desc, const void *alpha, const void *a, ft_lt_layout a_layout,
+                   const void *b, ft_lt_layout b_layout, const void *beta, const void *c, ft_lt_layout c_layout,
+                   void *d, ft_lt_layout d_layout, const ft_lt_algorithm *algorithm, void *workspace,
+                   size_t workspace_bytes, ft_cu_stream stream) {
     LT_BEGIN;
     problem p;
     promise made;
-    LT_DEMAND(handle != NULL && handle->alive == MAGIC && alpha != NULL && beta != NULL && a != NULL && b != NULL && d != NULL, BAD);
+    LT_DEMAND(handle != NULL && handle->alive == MAGIC && alpha != NULL && beta != NULL && a != NULL && b != NULL &&
+                  d != NULL,
+              BAD);
     int status = check(desc, a_layout, b_layout, c_layout, d_layout, &p);
     if (status != OK) return status;
-    LT_DEMAND(algorithm != NULL, BAD); // the real one would ask its heuristic: every call, with a workspace of its own mind
+    LT_DEMAND(algorithm != NULL,
+              BAD); // the real one would ask its heuristic: every call, with a workspace of its own mind
     memcpy(&made, algorithm, sizeof made);
     LT_DEMAND(made.magic == MAGIC && made.shape == shape_of(desc, a_layout, b_layout, d_layout), BAD);
     LT_DEMAND(workspace_bytes >= made.workspace && (made.workspace == 0 || workspace != NULL), BAD);

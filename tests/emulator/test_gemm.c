@@ -95,7 +95,12 @@ typedef struct product {
 } product;
 
 static ft_gemm_args args_of(const product *p, const matrix *a, const matrix *b, const matrix *c, const matrix *bias) {
-    return (ft_gemm_args){.a = a->t, .b = b->t, .c = c->t, .trans_a = p->trans_a, .trans_b = p->trans_b, .accumulate = p->accumulate,
+    return (ft_gemm_args){.a = a->t,
+                          .b = b->t,
+                          .c = c->t,
+                          .trans_a = p->trans_a,
+                          .trans_b = p->trans_b,
+                          .accumulate = p->accumulate,
                           .bias = p->bias ? bias->t : ft_absent()};
 }
 
@@ -105,7 +110,8 @@ static ft_status run(ft_gemm_args args) {
     return FT_RUN(gpu, gemm, &args);
 }
 
-// Runs it and says by how much the worst element is off, in units of its tolerance; fails when anything else was written.
+// Runs it and says by how much the worst element is off, in units of its tolerance; fails when anything else was
+// written.
 static double worst(const product *p) {
     matrix a = matrix_new(p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->gap, true);
     matrix b = matrix_new(p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n, 2 * p->gap, true);
@@ -142,13 +148,21 @@ static double worst(const product *p) {
 }
 
 static void test_products_are_right(void **unused) {
-    static const int64_t shapes[][3] = {{1, 1, 1}, {1, 7, 3}, {5, 1, 9}, {13, 6, 300}, {32, 48, 16}, {7, 33, 1}, {2, 65, 31}};
+    static const int64_t shapes[][3] = {{1, 1, 1},    {1, 7, 3},  {5, 1, 9},  {13, 6, 300},
+                                        {32, 48, 16}, {7, 33, 1}, {2, 65, 31}};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (int how = 0; how < 16; how++) {
-            product p = {.m = shapes[s][0], .n = shapes[s][1], .k = shapes[s][2], .gap = how % 3, .trans_a = how & 1, .trans_b = how & 2,
-                         .accumulate = how & 4, .bias = how & 8};
+            product p = {.m = shapes[s][0],
+                         .n = shapes[s][1],
+                         .k = shapes[s][2],
+                         .gap = how % 3,
+                         .trans_a = how & 1,
+                         .trans_b = how & 2,
+                         .accumulate = how & 4,
+                         .bias = how & 8};
             double off = worst(&p);
-            if (off > 1) fail_msg("[%d,%d,%d] in way %d: %g times the tolerance", (int)p.m, (int)p.n, (int)p.k, how, off);
+            if (off > 1)
+                fail_msg("[%d,%d,%d] in way %d: %g times the tolerance", (int)p.m, (int)p.n, (int)p.k, how, off);
         }
     assert_int_equal(fake_lt_read().misuses, 0);
 }
@@ -174,7 +188,8 @@ static void test_nothing_to_add_up(void **unused) {
 
 static void test_an_algorithm_is_chosen_once(void **unused) {
     product p = {.m = 12, .n = 8, .k = 20, .bias = true};
-    matrix a = matrix_new(12, 20, 0, true), b = matrix_new(20, 8, 0, true), c = matrix_new(12, 8, 0, false), bias = matrix_new(1, 8, 0, true);
+    matrix a = matrix_new(12, 20, 0, true), b = matrix_new(20, 8, 0, true), c = matrix_new(12, 8, 0, false),
+           bias = matrix_new(1, 8, 0, true);
     ft_gemm_args args = args_of(&p, &a, &b, &c, &bias);
     for (int i = 0; i < 5; i++)
         good(run(args));
@@ -206,12 +221,9 @@ static void test_refusals(void **unused) {
     product p = {.m = 3, .n = 3, .k = 3};
     matrix a = matrix_new(3, 3, 0, true), b = matrix_new(3, 3, 0, true), c = matrix_new(3, 3, 0, false);
     ft_gemm_args args = args_of(&p, &a, &b, &c, &c);
-    static const char *const calls[] = {"cublasLtMatmulDescCreate",
-                                        "cublasLtMatrixLayoutCreate",
-                                        "cublasLtMatmulPreferenceCreate",
-                                        "cublasLtMatmulPreferenceSetAttribute",
-                                        "cublasLtMatmulAlgoGetHeuristic",
-                                        "cublasLtMatmul"};
+    static const char *const calls[] = {"cublasLtMatmulDescCreate",       "cublasLtMatrixLayoutCreate",
+                                        "cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceSetAttribute",
+                                        "cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmul"};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         fake_lt_refuse(calls[i], 1, 1, 13);
         failed(run(args), FT_FAILED, "cuBLASLt answers CUBLAS_STATUS_EXECUTION_FAILED (13)");
