@@ -21,7 +21,8 @@ static ft_status model_directory(ft_classifier *c, const char *given) {
     FT_TRY(ft_hub_find(given, &c->arena, &path));
     if (path == NULL) {
         ft_fail(FT_INVALID, given, "no such run or model directory, and no such model in the cache");
-        ft_hint("give a run directory (runs/...), a directory with config.json and weights, or a name that `ftengine pull` has fetched");
+        ft_hint("give a run directory (runs/...), a directory with config.json and weights, or a name that `ftengine pull` has "
+                "fetched");
         return FT_INVALID;
     }
     char *inside = ft_path_join(&c->arena, path, "model"), *config = NULL;

@@ -26,15 +26,18 @@ typedef struct judgement {
 static json_t *intervals_json(const judgement *j, bool *failed) {
     json_t *object = json_pack("{s:f, s:i}", "level", confidence_level, "rounds", BOOTSTRAP_ROUNDS);
     for (int k = 0; k < FT_METRIC_COUNT; k++)
-        if (!isnan(j->low[k])) ft_json_put(object, ft_metric_name((ft_metric)k), json_pack("[f, f]", j->low[k], j->high[k]), failed);
+        if (!isnan(j->low[k]))
+            ft_json_put(object, ft_metric_name((ft_metric)k), json_pack("[f, f]", j->low[k], j->high[k]), failed);
     return object;
 }
 
 static void put_classes(json_t *root, const ft_classifier *c, const ft_metrics *m, bool *failed) {
     json_t *classes = json_array(), *confusion = json_array();
     for (int k = 0; k < m->classes; k++) {
-        ft_json_append(classes, json_pack("{s:s, s:f, s:f, s:f, s:I}", "label", c->label_names[k], "precision", m->precision[k], "recall",
-                                          m->recall[k], "f1", m->f1[k], "support", (json_int_t)m->support[k]), failed);
+        ft_json_append(classes,
+                       json_pack("{s:s, s:f, s:f, s:f, s:I}", "label", c->label_names[k], "precision", m->precision[k], "recall",
+                                 m->recall[k], "f1", m->f1[k], "support", (json_int_t)m->support[k]),
+                       failed);
         json_t *row = json_array();
         for (int p = 0; m->confusion != NULL && p < m->classes; p++)
             ft_json_append(row, json_integer((json_int_t)m->confusion[k * m->classes + p]), failed);
@@ -53,8 +56,8 @@ static ft_status print_json(const ft_classifier *c, const eval_request *r, const
         double value = ft_metric_value(m, (ft_metric)k);
         if (value == value) ft_json_put(metrics, ft_metric_name((ft_metric)k), json_real(value), &failed);
     }
-    json_t *root = json_pack("{s:i, s:o, s:o, s:I, s:o}", "format_version", 1, "model", ft_json_text(c->path), "data", ft_json_text(r->data), "examples",
-                             (json_int_t)m->examples, "metrics", metrics);
+    json_t *root = json_pack("{s:i, s:o, s:o, s:I, s:o}", "format_version", 1, "model", ft_json_text(c->path), "data",
+                             ft_json_text(r->data), "examples", (json_int_t)m->examples, "metrics", metrics);
     if (r->intervals) ft_json_put(root, "intervals", intervals_json(j, &failed), &failed);
     if (m->support != NULL) put_classes(root, c, m, &failed);
     if (root != NULL && !failed) ft_json_write(stdout, root);
@@ -76,7 +79,8 @@ static void print_table(const ft_classifier *c, const eval_request *r, const jud
     if (m->support == NULL) return;
     printf("\n%-24s %9s %9s %9s %9s\n", "class", "precision", "recall", "F1", "support");
     for (int k = 0; k < m->classes; k++)
-        printf("%-24s %9.4f %9.4f %9.4f %9lld\n", c->label_names[k], m->precision[k], m->recall[k], m->f1[k], (long long)m->support[k]);
+        printf("%-24s %9.4f %9.4f %9.4f %9lld\n", c->label_names[k], m->precision[k], m->recall[k], m->f1[k],
+               (long long)m->support[k]);
 }
 
 static ft_status judge(const ft_classifier *c, const eval_request *r, const ft_scores *scores, judgement *j) {
@@ -99,8 +103,14 @@ static ft_status evaluate(ft_classifier *c, const eval_request *r) {
     status = logits && losses ? FT_OK : FT_NO_MEMORY;
     if (status != FT_OK) goto done;
     FT_TRY_GOTO(ft_classifier_predict(c, &set, logits, losses), done);
-    const ft_scores scores = {.task = c->task, .n = set.examples, .outputs = c->labels.count, .logits = logits, .labels = set.label,
-                              .targets = set.target, .losses = losses, .threshold = c->threshold};
+    const ft_scores scores = {.task = c->task,
+                              .n = set.examples,
+                              .outputs = c->labels.count,
+                              .logits = logits,
+                              .labels = set.label,
+                              .targets = set.target,
+                              .losses = losses,
+                              .threshold = c->threshold};
     FT_TRY_GOTO(judge(c, r, &scores, &j), done);
     if (r->json) status = print_json(c, r, &j);
     else print_table(c, r, &j);
@@ -119,7 +129,8 @@ ft_status ft_command_eval(int argc, char **argv) {
     ft_words words;
     const char *format_name = "auto";
     eval_request r = {.data = NULL};
-    const ft_flag flags[] = {{"--data", &r.data, NULL}, {"--format", &format_name, NULL}, {"--json", NULL, &r.json}, {"--ci", NULL, &r.intervals}};
+    const ft_flag flags[] = {
+        {"--data", &r.data, NULL}, {"--format", &format_name, NULL}, {"--json", NULL, &r.json}, {"--ci", NULL, &r.intervals}};
     ft_status status = ft_parse_words("eval", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
     if (status == FT_OK && (words.plain_count != 1 || r.data == NULL)) {
         status = ft_fail(FT_INVALID, "eval", words.plain_count != 1 ? "give one run or model directory" : "--data is missing");

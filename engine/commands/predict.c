@@ -64,20 +64,25 @@ static ft_status begin(const ft_classifier *c, int64_t examples, ft_arena *arena
 static ft_status match_labels(const ft_classifier *c, const char *path, const predictions *p, int *class_of) {
     if (c->task != p->task) return ft_fail(FT_INVALID, path, "this model is for another task than the first one");
     if (c->labels.count != p->classes)
-        return ft_fail(FT_INVALID, path, "this model has %d labels, the first one %d: there is no mean of their probabilities", c->labels.count,
-                       p->classes);
+        return ft_fail(FT_INVALID, path, "this model has %d labels, the first one %d: there is no mean of their probabilities",
+                       c->labels.count, p->classes);
     for (int k = 0; k < p->classes; k++) {
         class_of[k] = 0;
         while (class_of[k] < p->classes && strcmp(c->label_names[k], p->names[class_of[k]]) != 0) class_of[k]++;
         if (class_of[k] < p->classes) continue;
-        ft_fail(FT_INVALID, path, "this model's label \"%s\" is none of the first model's: there is no mean of their probabilities", c->label_names[k]);
-        ft_hint("the first model has \"%s\", \"%s\"%s", p->names[0], p->names[p->classes > 1 ? 1 : 0], p->classes > 2 ? ", ..." : "");
+        ft_fail(FT_INVALID, path,
+                "this model's label \"%s\" is none of the first model's: there is no mean of their probabilities",
+                c->label_names[k]);
+        ft_hint("the first model has \"%s\", \"%s\"%s", p->names[0], p->names[p->classes > 1 ? 1 : 0],
+                p->classes > 2 ? ", ..." : "");
         return FT_INVALID;
     }
     return FT_OK;
 }
 
-static int best_of(const predictions *p, int64_t i) { return ft_decide_class(p->probability + i * p->classes, p->classes, p->threshold); }
+static int best_of(const predictions *p, int64_t i) {
+    return ft_decide_class(p->probability + i * p->classes, p->classes, p->threshold);
+}
 
 // Adds a model's thresholds to those of the models before it; models without count as 1/2.
 static ft_status add_thresholds(const ft_classifier *c, const int *class_of, int models, ft_arena *arena, predictions *p) {
@@ -97,7 +102,8 @@ static ft_status add_thresholds(const ft_classifier *c, const int *class_of, int
     return FT_OK;
 }
 
-static ft_status add_model(ft_classifier *c, const char *path, const ft_table *table, const char *data, ft_arena *arena, predictions *p) {
+static ft_status add_model(ft_classifier *c, const char *path, const ft_table *table, const char *data, ft_arena *arena,
+                           predictions *p) {
     ft_dataset set = {0};
     float *logits = NULL;
     double *probability = NULL;
@@ -128,7 +134,8 @@ done:
 
 // Tabs and line ends cannot occur inside a TSV cell.
 static void print_cell(FILE *out, const char *text, size_t length) {
-    for (size_t i = 0; i < length; i++) fputc(text[i] == '\t' || text[i] == '\n' || text[i] == '\r' || text[i] == '\0' ? ' ' : text[i], out);
+    for (size_t i = 0; i < length; i++)
+        fputc(text[i] == '\t' || text[i] == '\n' || text[i] == '\r' || text[i] == '\0' ? ' ' : text[i], out);
 }
 
 static const double *row_of(const predictions *p, const double *values, int64_t i) { return values + i * p->classes; }
@@ -233,7 +240,8 @@ static ft_status write_out(const predictions *p, const ft_table *table, const re
     if (jsonl) status = write_jsonl(p, table, r, file.stream);
     else write_tsv(p, table, r, file.stream);
     if (status == FT_OK && (fflush(file.stream) != 0 || ferror(file.stream)))
-        status = ft_fail_errno(FT_FAILED, errno, r->output != NULL ? r->output : "standard output", "cannot write the predictions");
+        status =
+            ft_fail_errno(FT_FAILED, errno, r->output != NULL ? r->output : "standard output", "cannot write the predictions");
     if (r->output == NULL) return status;
     if (status == FT_OK) return ft_atomic_commit(&file);
     ft_atomic_abort(&file);
@@ -241,16 +249,18 @@ static ft_status write_out(const predictions *p, const ft_table *table, const re
 }
 
 // Opens one model, reads the texts with it if it is the first, and adds what it says.
-static ft_status run_model(const char *path, const ft_words *words, const request *r, ft_arena *arena, ft_table *table, predictions *p) {
+static ft_status run_model(const char *path, const ft_words *words, const request *r, ft_arena *arena, ft_table *table,
+                           predictions *p) {
     ft_classifier c;
     ft_status status = ft_classifier_open(path, words->override_count, words->overrides, &c);
     bool first = p->probability == NULL;
     if (status == FT_OK && first) {
         status = read_texts(&c, r, table);
         if (status == FT_OK) status = begin(&c, table->rows, arena, p);
-    } else if (status == FT_OK && (table->pair != NULL) != (ft_classifier_request(&c, FT_FORMAT_AUTO, FT_LABEL_IGNORED).pair[0] != '\0')) {
-        status = ft_fail(FT_INVALID, path, "this model was trained on %s, the first one on %s", table->pair != NULL ? "single texts" : "pairs of texts",
-                         table->pair != NULL ? "pairs" : "single texts");
+    } else if (status == FT_OK &&
+               (table->pair != NULL) != (ft_classifier_request(&c, FT_FORMAT_AUTO, FT_LABEL_IGNORED).pair[0] != '\0')) {
+        status = ft_fail(FT_INVALID, path, "this model was trained on %s, the first one on %s",
+                         table->pair != NULL ? "single texts" : "pairs of texts", table->pair != NULL ? "pairs" : "single texts");
     }
     if (status == FT_OK) status = add_model(&c, path, table, r->data, arena, p);
     ft_error error;

@@ -51,11 +51,13 @@ static ft_status keep(encoding *e, bool paired, ft_dataset *dataset) {
     dataset->ids = fitted;
     dataset->tokens = (int64_t)e->all.count;
     if (!paired) return FT_OK;
-    if (e->types.count != e->all.count) return ft_fail(FT_FAILED, NULL, "%zu token types for %zu tokens", e->types.count, e->all.count);
+    if (e->types.count != e->all.count)
+        return ft_fail(FT_FAILED, NULL, "%zu token types for %zu tokens", e->types.count, e->all.count);
     dataset->types = ft_calloc(e->types.count, 1, "token types");
     if (dataset->types == NULL) return FT_NO_MEMORY;
     for (size_t i = 0; i < e->types.count; i++) {
-        if (e->types.ids[i] < 0 || e->types.ids[i] > UINT8_MAX) return ft_fail(FT_INVALID, NULL, "the tokenizer gives token type %d", e->types.ids[i]);
+        if (e->types.ids[i] < 0 || e->types.ids[i] > UINT8_MAX)
+            return ft_fail(FT_INVALID, NULL, "the tokenizer gives token type %d", e->types.ids[i]);
         dataset->types[i] = (uint8_t)e->types.ids[i];
     }
     return FT_OK;

@@ -24,10 +24,10 @@ typedef struct ft_dataset {
     char sha256[65];   // of the file
 } ft_dataset;
 
-// Tokenises a table (its texts, or its pairs of texts, of which the longer is cut first), or takes it from the cache (cache_dir: from ft_cache_directory; NULL = none). The cache key is the
-// SHA-256 of the texts, tokenizer
-// digest and max_length (<= 0: no truncation); a damaged cache file is ignored with a
-// warning and rewritten, one that cannot be written is a warning.
+// Tokenises a table (its texts, or its pairs of texts, of which the longer is cut first), or takes it from the cache
+// (cache_dir: from ft_cache_directory; NULL = none). The cache key is the SHA-256 of the texts, tokenizer digest and
+// max_length (<= 0: no truncation); a damaged cache file is ignored with a warning and rewritten, one that cannot be written
+// is a warning.
 // `labels` NULL: unlabelled; else see ft_labels_assign. path: the file, for messages. from_cache may be NULL.
 ft_status ft_dataset_build(const ft_table *table, const char *path, const ft_tokenizer *tokenizer, int max_length,
                            const ft_labels *labels, const char *cache_dir, ft_dataset *dataset, bool *from_cache);

@@ -6,7 +6,11 @@
 static const struct {
     const char *name;
     ft_format format;
-} names[] = {{"auto", FT_FORMAT_AUTO}, {"tsv", FT_FORMAT_TSV}, {"csv", FT_FORMAT_CSV}, {"jsonl", FT_FORMAT_JSONL}, {"text", FT_FORMAT_TEXT}};
+} names[] = {{"auto", FT_FORMAT_AUTO},
+             {"tsv", FT_FORMAT_TSV},
+             {"csv", FT_FORMAT_CSV},
+             {"jsonl", FT_FORMAT_JSONL},
+             {"text", FT_FORMAT_TEXT}};
 enum { NAMES = sizeof names / sizeof names[0] };
 
 bool ft_format_from_name(const char *name, ft_format *format) {

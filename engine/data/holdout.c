@@ -55,5 +55,6 @@ ft_status ft_holdout_assign(const char *const *label, const char *const *group, 
     int64_t held = 0;
     for (int64_t i = 0; i < rows; i++) held += part[i] == 0;
     if (held > 0 && held < rows) return FT_OK;
-    return ft_fail(FT_INVALID, where, "a share of %g of %lld rows leaves nothing to %s", share, (long long)rows, held > 0 ? "train on" : "judge on");
+    return ft_fail(FT_INVALID, where, "a share of %g of %lld rows leaves nothing to %s", share, (long long)rows,
+                   held > 0 ? "train on" : "judge on");
 }

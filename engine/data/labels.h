@@ -4,9 +4,10 @@
 
 #include "engine/data/table.h"
 
-// The label names of a classification task, in id order: all integers 0..n-1 keep their numbers, other labels are
-// sorted (bytes). Whole numbers may be written 1.0. Integers from 0 with gaps also keep their numbers if at least half of 0..largest occur: the missing
-// classes exist without an example (a rare class absent from a small training file). `names` live in `arena`.
+// The label names of a classification task, in id order: all integers 0..n-1 keep their numbers, other labels are sorted
+// (bytes). Whole numbers may be written 1.0. Integers from 0 with gaps also keep their numbers if at least half of
+// 0..largest occur: the missing classes exist without an example (a rare class absent from a small training file). `names`
+// live in `arena`.
 typedef struct ft_labels {
     int count;
     const char **names;

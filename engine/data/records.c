@@ -22,7 +22,8 @@ ft_status ft_fail_at(const char *file, int64_t line, int64_t column, const char 
 void ft_records_open(ft_records *r, ft_format format, const char *file, char *data, size_t length, ft_arena *arena) {
     data[length] = '\0';
     if (format == FT_FORMAT_AUTO) format = ft_format_of_content(data, length);
-    *r = (ft_records){.format = format, .file = file, .at = data, .end = data + length, .line_start = data, .line = 1, .arena = arena};
+    *r = (ft_records){
+        .format = format, .file = file, .at = data, .end = data + length, .line_start = data, .line = 1, .arena = arena};
     r->delimiter = format == FT_FORMAT_CSV ? ft_csv_delimiter(data, length) : '\t';
 }
 

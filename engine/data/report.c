@@ -76,7 +76,8 @@ static void count_repeated(const ft_text_index *own, const ft_text_index *train,
         if (first != e->row) {
             r->repeated++;
             bool other = t->label != NULL && strcmp(t->label[first], t->label[e->row]) != 0;
-            if (other && (r->contradicting++ == 0 || e->row < r->contradicting_row)) r->contradicting_row = e->row, r->contradicted_row = first;
+            if (other && (r->contradicting++ == 0 || e->row < r->contradicting_row))
+                r->contradicting_row = e->row, r->contradicted_row = first;
         }
         int64_t known = train != NULL ? find(train, e->hash, t, e->row) : -1;
         if (known >= 0 && (r->known++ == 0 || e->row < r->known_row)) r->known_row = e->row, r->train_row = known;

@@ -120,7 +120,8 @@ static ft_status unzstd(const char *name, const char *packed, size_t length, gro
         size_t before = in.pos;
         left = ZSTD_decompressStream(stream, &out, &in);
         if (ZSTD_isError(left)) status = damaged(name, "Zstandard", ZSTD_getErrorName(left));
-        else if (in.pos == in.size && in.pos == before && out.pos == 0 && left != 0) status = damaged(name, "Zstandard", "it ends early");
+        else if (in.pos == in.size && in.pos == before && out.pos == 0 && left != 0)
+            status = damaged(name, "Zstandard", "it ends early");
         else g->length += out.pos;
     }
     ZSTD_freeDStream(stream);

@@ -96,7 +96,8 @@ static ft_status take_row(ft_table *table, const ft_records *r, const ft_selecti
     if (chosen->pair != FT_NO_COLUMN) FT_TRY(text_cell(r, &r->cells[chosen->pair], &table->pair[row], &table->pair_length[row]));
     if (chosen->label_count == 1) FT_TRY(plain_cell(r, &r->cells[chosen->label[0]], "label", &table->label[row]));
     if (chosen->label_count > 1) FT_TRY(label_cells(table, r, chosen, &table->label[row]));
-    table->label_lists = table->label_lists || chosen->label_count > 1 || (chosen->label_count == 1 && is_list(&r->cells[chosen->label[0]]));
+    table->label_lists =
+        table->label_lists || chosen->label_count > 1 || (chosen->label_count == 1 && is_list(&r->cells[chosen->label[0]]));
     if (chosen->id != FT_NO_COLUMN) FT_TRY(plain_cell(r, &r->cells[chosen->id], "id", &table->id[row]));
     table->rows++;
     return FT_OK;
@@ -129,7 +130,8 @@ static ft_status name_columns(ft_table *table, const ft_columns *columns, const 
     table->text_column = columns->name[chosen->text];
     table->pair_column = chosen->pair != FT_NO_COLUMN ? columns->name[chosen->pair] : NULL;
     table->label_columns = chosen->label_count;
-    table->label_column_name = ft_arena_alloc(&table->arena, ((size_t)chosen->label_count + 1) * sizeof *table->label_column_name);
+    table->label_column_name =
+        ft_arena_alloc(&table->arena, ((size_t)chosen->label_count + 1) * sizeof *table->label_column_name);
     if (table->label_column_name == NULL) return FT_NO_MEMORY;
     for (int i = 0; i < chosen->label_count; i++) {
         const char *name = columns->name[chosen->label[i]];
@@ -164,7 +166,8 @@ static ft_status read_rows(ft_table *table, ft_records *r, const ft_table_reques
         FT_TRY(take_row(table, r, &chosen));
     }
     if (table->rows == 0) return ft_fail_at(r->file, 2, 0, "no rows behind the header");
-    return table->label != NULL && !request->empty_labels && !table->label_lists ? check_labels(table, r->file, request->need) : FT_OK;
+    return table->label != NULL && !request->empty_labels && !table->label_lists ? check_labels(table, r->file, request->need)
+                                                                                 : FT_OK;
 }
 
 // Every line is a text; so is an empty one between others.
@@ -189,7 +192,8 @@ static ft_status read_lines(ft_table *table, char *at, char *end) {
 
 // Where anything may be plain text: JSON lines begin like an object, tables have a header with a column for the text and
 // another one.
-static ft_status format_or_plain(const ft_table_request *request, const char *file, const char *data, size_t length, ft_format *format) {
+static ft_status format_or_plain(const ft_table_request *request, const char *file, const char *data, size_t length,
+                                 ft_format *format) {
     *format = ft_format_of_content(data, length);
     if (*format == FT_FORMAT_JSONL && data[0] == '{') return FT_OK;
     const char *stop = memchr(data, '\n', length);
@@ -201,7 +205,8 @@ static ft_status format_or_plain(const ft_table_request *request, const char *fi
         ft_records r;
         ft_columns columns = {.file = file};
         ft_records_open(&r, *format, file, copy, strlen(copy), &arena);
-        bool table = ft_records_header(&r, &columns.count, &columns.name) == FT_OK && columns.count > 1 && ft_columns_have_text(&columns, request);
+        bool table = ft_records_header(&r, &columns.count, &columns.name) == FT_OK && columns.count > 1 &&
+                     ft_columns_have_text(&columns, request);
         ft_records_close(&r);
         ft_arena_free(&arena);
         ft_error_clear(); // a first line that is no header is no mistake here
@@ -211,7 +216,8 @@ static ft_status format_or_plain(const ft_table_request *request, const char *fi
     return FT_OK;
 }
 
-static ft_status choose_format(const ft_table_request *request, const char *name, const char *data, size_t length, ft_format *format) {
+static ft_status choose_format(const ft_table_request *request, const char *name, const char *data, size_t length,
+                               ft_format *format) {
     *format = request->format;
     if (*format == FT_FORMAT_AUTO) *format = ft_format_of_name(name);
     if (*format != FT_FORMAT_AUTO) return FT_OK;

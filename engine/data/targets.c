@@ -23,7 +23,8 @@ static ft_status each_member(const char *cell, const char *separator, visitor vi
     const char one[2] = {FT_LIST_SEPARATOR, '\0'}, *mark = list ? one : separator;
     int index = 0;
     for (const char *at = cell; *at != '\0';) {
-        const char *stop = strstr(at, mark), *end = stop != NULL ? stop : at + strlen(at), *next = stop != NULL ? stop + strlen(mark) : end;
+        const char *stop = strstr(at, mark), *end = stop != NULL ? stop : at + strlen(at),
+                   *next = stop != NULL ? stop + strlen(mark) : end;
         while (!list && at < end && *at == ' ') at++;
         while (!list && end > at && end[-1] == ' ') end--;
         if (list || end > at) FT_TRY(visit(context, at, (size_t)(end - at), index++));
@@ -89,11 +90,13 @@ static ft_status collect(void *context, const char *member, size_t length, int i
 }
 
 // The members of all cells as if each stood in a row of its own: what is a class then follows labels.h.
-static ft_status names_of_members(const ft_table *train, const ft_table *other, const char *separator, ft_arena *arena, ft_labels *labels) {
+static ft_status names_of_members(const ft_table *train, const ft_table *other, const char *separator, ft_arena *arena,
+                                  ft_labels *labels) {
     collecting c = {.arena = arena};
     ft_status status = FT_OK;
     int count;
-    for (int64_t row = 0; row < train->rows && status == FT_OK; row++) status = each_member(train->label[row], separator, collect, &c, &count);
+    for (int64_t row = 0; row < train->rows && status == FT_OK; row++)
+        status = each_member(train->label[row], separator, collect, &c, &count);
     for (int64_t row = 0; other != NULL && row < other->rows && status == FT_OK; row++)
         status = each_member(other->label[row], separator, collect, &c, &count);
     const ft_task task = labels->task;
@@ -211,7 +214,8 @@ static ft_status assign_row(filling *f, const ft_table *table, int64_t row, bool
         FT_TRY((numbers ? set_number : set_truth)(f, cell, strlen(cell), 0)); // a comma separates nothing in one number
     }
     if (count != f->labels->count)
-        return ft_fail(FT_INVALID, f->where, "this row has %d target%s, there are %d", count, count == 1 ? "" : "s", f->labels->count);
+        return ft_fail(FT_INVALID, f->where, "this row has %d target%s, there are %d", count, count == 1 ? "" : "s",
+                       f->labels->count);
     return FT_OK;
 }
 

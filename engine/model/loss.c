@@ -21,16 +21,27 @@ ft_status ft_pass_loss(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
     ft_tensor weight = m->class_weight != NULL ? ft_vector(m->class_weight, m->labels, FT_F32) : ft_absent();
     ft_tensor targets = ft_matrix(b->target, logits.rows, m->labels, FT_F32);
     if (m->loss.task == FT_TASK_MULTI_LABEL)
-        return ft_pass_binary_cross_entropy(pass, (ft_binary_cross_entropy_args){.logits = logits, .targets = targets, .positive_weight = weight,
-                                                                                 .gamma = m->loss.gamma, .step = pass->step, .losses = losses,
+        return ft_pass_binary_cross_entropy(pass, (ft_binary_cross_entropy_args){.logits = logits,
+                                                                                 .targets = targets,
+                                                                                 .positive_weight = weight,
+                                                                                 .gamma = m->loss.gamma,
+                                                                                 .step = pass->step,
+                                                                                 .losses = losses,
                                                                                  .dlogits = logits});
     if (m->loss.task == FT_TASK_REGRESSION)
         return ft_pass_squared_error(
-            pass, (ft_squared_error_args){.logits = logits, .targets = targets, .step = pass->step, .losses = losses, .dlogits = logits});
+            pass, (ft_squared_error_args){
+                      .logits = logits, .targets = targets, .step = pass->step, .losses = losses, .dlogits = logits});
     if (m->class_weight == NULL && m->loss.smoothing == 0 && m->loss.gamma == 0)
         return ft_pass_cross_entropy(
-            pass, (ft_cross_entropy_args){.logits = logits, .labels = b->label, .step = pass->step, .losses = losses, .dlogits = logits});
-    return ft_pass_weighted_cross_entropy(
-        pass, (ft_weighted_cross_entropy_args){.logits = logits, .labels = b->label, .class_weight = weight, .smoothing = m->loss.smoothing,
-                                               .gamma = m->loss.gamma, .step = pass->step, .losses = losses, .dlogits = logits});
+            pass, (ft_cross_entropy_args){
+                      .logits = logits, .labels = b->label, .step = pass->step, .losses = losses, .dlogits = logits});
+    return ft_pass_weighted_cross_entropy(pass, (ft_weighted_cross_entropy_args){.logits = logits,
+                                                                                 .labels = b->label,
+                                                                                 .class_weight = weight,
+                                                                                 .smoothing = m->loss.smoothing,
+                                                                                 .gamma = m->loss.gamma,
+                                                                                 .step = pass->step,
+                                                                                 .losses = losses,
+                                                                                 .dlogits = logits});
 }

@@ -18,12 +18,12 @@ ft_status ft_model_settings_save(const ft_model_settings *s, const char *path) {
     for (int i = 0; i < s->threshold_count; i++) ft_json_append(thresholds, json_real(s->threshold[i]), &failed);
     for (int i = 0; i < s->label_count; i++) ft_json_append(labels, json_string(s->labels[i]), &failed);
     for (int i = 0; i < s->head_hidden.count; i++) ft_json_append(hidden, json_integer(s->head_hidden.values[i]), &failed);
-    json_t *root = json_pack("{s:i, s:s, s:s, s:{s:s, s:s*, s:s}, s:I, s:s, s:s, s:s, s:o, s:{s:o, s:s}}", "format_version", FORMAT_VERSION,
-                             "ftengine", FT_VERSION, "task", task_names[s->task], "columns", "text", s->text_column, "pair",
-                             s->pair_column[0] != '\0' ? s->pair_column : NULL, "label", s->label_column,
+    json_t *root = json_pack("{s:i, s:s, s:s, s:{s:s, s:s*, s:s}, s:I, s:s, s:s, s:s, s:o, s:{s:o, s:s}}", "format_version",
+                             FORMAT_VERSION, "ftengine", FT_VERSION, "task", task_names[s->task], "columns", "text",
+                             s->text_column, "pair", s->pair_column[0] != '\0' ? s->pair_column : NULL, "label", s->label_column,
                              "max_length", (json_int_t)s->max_length, "truncation", "head", "tokenizer_rules",
-                             rule_names[s->tokenizer_rules], "label_separator", s->label_separator, "labels", labels, "head", "hidden", hidden,
-                             "activation", s->head_activation);
+                             rule_names[s->tokenizer_rules], "label_separator", s->label_separator, "labels", labels, "head",
+                             "hidden", hidden, "activation", s->head_activation);
     ft_json_put(root, "temperature", json_real(s->temperature), &failed);
     ft_json_put(root, "thresholds", thresholds, &failed);
     ft_status status = root == NULL || failed ? ft_fail_memory(0, "ftengine.json") : ft_json_save(path, root);
@@ -121,7 +121,13 @@ static ft_status read_all(const json_t *root, const char *path, ft_arena *arena,
 }
 
 ft_status ft_model_settings_load(const char *path, ft_arena *arena, ft_model_settings *s) {
-    *s = (ft_model_settings){.text_column = "", .pair_column = "", .label_column = "", .label_separator = ",", .temperature = 1, .max_length = FT_AUTO, .head_activation = "relu"};
+    *s = (ft_model_settings){.text_column = "",
+                             .pair_column = "",
+                             .label_column = "",
+                             .label_separator = ",",
+                             .temperature = 1,
+                             .max_length = FT_AUTO,
+                             .head_activation = "relu"};
     if (!ft_path_exists(path)) return FT_OK;
     json_t *root;
     FT_TRY(ft_json_load(path, &root));

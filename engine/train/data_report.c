@@ -15,14 +15,14 @@ static double percent(int64_t part, int64_t whole) { return whole > 0 ? 100.0 * 
 // ---- for people ---------------------------------------------------------------------------------------------------
 
 static void print_lengths(const ft_trainer *t) {
-    ft_info("  %-12s %9s %9s %9s %9s   tokens: %5s %6s %6s %6s %6s   cut", "", "examples", "repeated", "in train", "empty", "least", "median",
-            "90%", "99%", "most");
+    ft_info("  %-12s %9s %9s %9s %9s   tokens: %5s %6s %6s %6s %6s   cut", "", "examples", "repeated", "in train", "empty",
+            "least", "median", "90%", "99%", "most");
     for (int s = 0; s < FT_SPLITS; s++) {
         if (!t->split[s].present) continue;
         const ft_data_report *r = &t->split[s].report;
-        ft_info("  %-12s %9lld %9lld %9lld %9lld           %5d %6d %6d %6d %6d %5.1f%%", ft_split_name((ft_split)s), (long long)r->examples,
-                (long long)r->repeated, (long long)r->known, (long long)r->empty, r->length[0], r->length[1], r->length[2], r->length[3],
-                r->length[4], percent(r->truncated, r->examples));
+        ft_info("  %-12s %9lld %9lld %9lld %9lld           %5d %6d %6d %6d %6d %5.1f%%", ft_split_name((ft_split)s),
+                (long long)r->examples, (long long)r->repeated, (long long)r->known, (long long)r->empty, r->length[0],
+                r->length[1], r->length[2], r->length[3], r->length[4], percent(r->truncated, r->examples));
     }
 }
 
@@ -32,7 +32,8 @@ static ft_status count_classes(const ft_trainer *t, ft_split split, int64_t **co
     if (*counts == NULL) return FT_NO_MEMORY;
     for (int64_t i = 0; i < data->examples; i++) {
         if (data->label != NULL) (*counts)[data->label[i]]++;
-        for (int c = 0; c < t->labels.count && data->target != NULL; c++) (*counts)[c] += data->target[i * t->labels.count + c] > 0.5f;
+        for (int c = 0; c < t->labels.count && data->target != NULL; c++)
+            (*counts)[c] += data->target[i * t->labels.count + c] > 0.5f;
     }
     return FT_OK;
 }
@@ -43,8 +44,8 @@ static void print_many_classes(const ft_trainer *t, const int64_t *counts) {
         if (counts[c] < counts[least]) least = c;
         if (counts[c] > counts[most]) most = c;
     }
-    ft_info("  %d classes, from %lld (%s) to %lld (%s) training examples", t->labels.count, (long long)counts[least], t->label_names[least],
-            (long long)counts[most], t->label_names[most]);
+    ft_info("  %d classes, from %lld (%s) to %lld (%s) training examples", t->labels.count, (long long)counts[least],
+            t->label_names[least], (long long)counts[most], t->label_names[most]);
 }
 
 static void print_class_table(const ft_trainer *t, int64_t *const counts[FT_SPLITS]) {
@@ -76,8 +77,8 @@ static void print_targets(const ft_trainer *t) {
                 least = fmin(least, y);
                 most = fmax(most, y);
             }
-            ft_info("  %-*.*s %20s %12.4g %12.4g %12.4g %12.4g", NAME_WIDTH, NAME_WIDTH, t->label_names[k], ft_split_name((ft_split)s), mean,
-                    sqrt(squares / n), least, most);
+            ft_info("  %-*.*s %20s %12.4g %12.4g %12.4g %12.4g", NAME_WIDTH, NAME_WIDTH, t->label_names[k],
+                    ft_split_name((ft_split)s), mean, sqrt(squares / n), least, most);
         }
     }
 }
@@ -99,15 +100,17 @@ static void warn_of(const ft_trainer *t, ft_split split) {
     char here[512], there[512];
     if (r->known > 0)
         ft_warn("%lld of %lld texts of %s are in the training data too: what is measured there is partly memory (%s and %s)",
-                (long long)r->known, (long long)r->examples, ft_source_display(d->path), ft_table_where(&d->table, d->path, r->known_row, here),
+                (long long)r->known, (long long)r->examples, ft_source_display(d->path),
+                ft_table_where(&d->table, d->path, r->known_row, here),
                 ft_table_where(&t->split[FT_SPLIT_TRAIN].table, t->split[FT_SPLIT_TRAIN].path, r->train_row, there));
     if (r->contradicting > 0)
-        ft_warn("%lld texts of %s occur again with another label (%s and %s)", (long long)r->contradicting, ft_source_display(d->path),
-                ft_table_where(&d->table, d->path, r->contradicted_row, here), ft_table_where(&d->table, d->path, r->contradicting_row, there));
+        ft_warn("%lld texts of %s occur again with another label (%s and %s)", (long long)r->contradicting,
+                ft_source_display(d->path), ft_table_where(&d->table, d->path, r->contradicted_row, here),
+                ft_table_where(&d->table, d->path, r->contradicting_row, there));
     if (r->empty > 0) ft_warn("%lld texts of %s are empty", (long long)r->empty, ft_source_display(d->path));
     if (r->truncated * 10 >= r->examples)
-        ft_warn("%.0f%% of the texts of %s are longer than %d tokens and were cut (data.max_length)", percent(r->truncated, r->examples),
-                ft_source_display(d->path), t->max_length);
+        ft_warn("%.0f%% of the texts of %s are longer than %d tokens and were cut (data.max_length)",
+                percent(r->truncated, r->examples), ft_source_display(d->path), t->max_length);
 }
 
 ft_status ft_data_report_splits(ft_trainer *t) {
@@ -145,10 +148,12 @@ json_t *ft_data_report_json(const ft_trainer *t, ft_split split, bool *failed) {
     for (int q = 0; q < FT_QUANTILES; q++) ft_json_append(lengths, json_integer(r->length[q]), failed);
     int64_t *counts = NULL;
     if (t->task != FT_TASK_REGRESSION && count_classes(t, split, &counts) != FT_OK) *failed = true;
-    for (int c = 0; counts != NULL && c < t->labels.count; c++) ft_json_put(classes, t->label_names[c], json_integer((json_int_t)counts[c]), failed);
+    for (int c = 0; counts != NULL && c < t->labels.count; c++)
+        ft_json_put(classes, t->label_names[c], json_integer((json_int_t)counts[c]), failed);
     free(counts);
-    return json_pack("{s:o, s:s, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "path", ft_json_text(d->path), "sha256", d->table.sha256,
-                     "examples", (json_int_t)d->data.examples, "tokens", (json_int_t)d->data.tokens, "longest", d->data.longest, "truncated",
-                     (json_int_t)d->data.truncated, "repeated", (json_int_t)r->repeated, "contradicting", (json_int_t)r->contradicting,
-                     "in_train", (json_int_t)r->known, "empty", (json_int_t)r->empty, "length_quantiles", lengths, "classes", classes);
+    return json_pack("{s:o, s:s, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "path", ft_json_text(d->path), "sha256",
+                     d->table.sha256, "examples", (json_int_t)d->data.examples, "tokens", (json_int_t)d->data.tokens, "longest",
+                     d->data.longest, "truncated", (json_int_t)d->data.truncated, "repeated", (json_int_t)r->repeated,
+                     "contradicting", (json_int_t)r->contradicting, "in_train", (json_int_t)r->known, "empty",
+                     (json_int_t)r->empty, "length_quantiles", lengths, "classes", classes);
 }

@@ -45,8 +45,10 @@ static ft_status fit_temperature(ft_trainer *t, const ft_scores *scores) {
 static ft_status decide(ft_trainer *t, ft_split split, ft_scores *scores, float *logits) {
     const ft_config *c = t->config;
     if (split == FT_SPLIT_VALIDATION && c->eval.calibrate) FT_TRY(fit_temperature(t, scores));
-    for (int64_t i = 0; i < scores->n * scores->outputs && t->temperature != 1; i++) logits[i] = (float)((double)logits[i] / t->temperature);
-    if (split == FT_SPLIT_VALIDATION && strcmp(c->eval.threshold, "tuned") == 0) FT_TRY(ft_fit_thresholds(scores, c->eval.metric, t->threshold));
+    for (int64_t i = 0; i < scores->n * scores->outputs && t->temperature != 1; i++)
+        logits[i] = (float)((double)logits[i] / t->temperature);
+    if (split == FT_SPLIT_VALIDATION && strcmp(c->eval.threshold, "tuned") == 0)
+        FT_TRY(ft_fit_thresholds(scores, c->eval.metric, t->threshold));
     scores->threshold = t->threshold;
     return FT_OK;
 }
@@ -72,10 +74,16 @@ static ft_status judge(ft_trainer *t, ft_split split, float **logits, ft_metrics
     ft_status status = *logits && losses ? FT_OK : FT_NO_MEMORY;
     progress p = {split == FT_SPLIT_TEST ? "testing" : "evaluating", 0};
     if (status == FT_OK)
-        status = ft_predict_dataset(&t->model, data, ft_eval_limits(t->config, t->plan.capacity), t->eval_capacity, *logits, losses, show, &p);
+        status = ft_predict_dataset(&t->model, data, ft_eval_limits(t->config, t->plan.capacity), t->eval_capacity, *logits,
+                                    losses, show, &p);
     ft_status_line("%s", "");
-    ft_scores scores = {.task = t->task, .n = data->examples, .outputs = t->labels.count, .logits = *logits, .labels = data->label,
-                        .targets = data->target, .losses = losses};
+    ft_scores scores = {.task = t->task,
+                        .n = data->examples,
+                        .outputs = t->labels.count,
+                        .logits = *logits,
+                        .labels = data->label,
+                        .targets = data->target,
+                        .losses = losses};
     if (status == FT_OK) status = decide(t, split, &scores, *logits);
     if (status == FT_OK) status = ft_metrics_compute(&scores, metrics);
     free(losses);

@@ -46,7 +46,9 @@ static const int tasks_of[FT_METRIC_COUNT] = {
 };
 
 static bool exists(ft_metric metric, ft_task task, int outputs) {
-    int kinds = task == FT_TASK_REGRESSION ? NUMBERS : task == FT_TASK_MULTI_LABEL ? MULTI : SINGLE | (outputs == 2 ? TWO_CLASSES : 0);
+    int kinds = task == FT_TASK_REGRESSION    ? NUMBERS
+                : task == FT_TASK_MULTI_LABEL ? MULTI
+                                              : SINGLE | (outputs == 2 ? TWO_CLASSES : 0);
     return (tasks_of[metric] & kinds) != 0;
 }
 
@@ -55,14 +57,16 @@ ft_status ft_metric_check(ft_metric metric, ft_task task, int outputs) {
     const char *name = ft_metric_name(metric);
     if (task == FT_TASK_SINGLE_LABEL && tasks_of[metric] == TWO_CLASSES) {
         ft_status status = ft_fail(FT_INVALID, "eval.metric", "%s is for two classes, this task has %d", name, outputs);
-        ft_hint("%.*s_macro or %.*s_micro work for any number of classes", (int)strcspn(name, "_"), name, (int)strcspn(name, "_"), name);
+        ft_hint("%.*s_macro or %.*s_micro work for any number of classes", (int)strcspn(name, "_"), name, (int)strcspn(name, "_"),
+                name);
         return status;
     }
     static const char *const kinds[] = {"", "single-label", "multi-label", "regression"};
     ft_status status = ft_fail(FT_INVALID, "eval.metric", "%s does not exist for %s tasks", name, kinds[task]);
-    ft_hint("%s", task == FT_TASK_REGRESSION    ? "loss, pearson, spearman, mse, rmse, mae, r2"
-                  : task == FT_TASK_MULTI_LABEL ? "loss, accuracy, precision, recall and f1 with _macro, _micro or _weighted, auroc, average_precision"
-                                                : "loss, accuracy, balanced_accuracy, f1_macro, matthews, auroc and others");
+    ft_hint("%s", task == FT_TASK_REGRESSION ? "loss, pearson, spearman, mse, rmse, mae, r2"
+                  : task == FT_TASK_MULTI_LABEL
+                      ? "loss, accuracy, precision, recall and f1 with _macro, _micro or _weighted, auroc, average_precision"
+                      : "loss, accuracy, balanced_accuracy, f1_macro, matthews, auroc and others");
     return status;
 }
 
@@ -119,7 +123,8 @@ static ft_status check_scores(const ft_scores *s) {
             if (!isfinite(s->logits[i * s->outputs + c]))
                 return ft_fail(FT_DIVERGED, NULL, "the logits of example %lld are not finite", (long long)i);
         if (s->task == FT_TASK_SINGLE_LABEL && (s->labels[i] < 0 || s->labels[i] >= s->outputs))
-            return ft_fail(FT_FAILED, NULL, "label %d of example %lld is none of %d classes", s->labels[i], (long long)i, s->outputs);
+            return ft_fail(FT_FAILED, NULL, "label %d of example %lld is none of %d classes", s->labels[i], (long long)i,
+                           s->outputs);
     }
     return FT_OK;
 }
@@ -185,7 +190,8 @@ static void average(ft_metrics *m) {
 static void from_confusion(ft_metrics *m) {
     // Matthews for any number of classes: the correlation of label and prediction, from counts. The products of the two
     // margins, the squares of the labels' and of the predictions' margin.
-    double n = (double)m->examples, correct = 0, crossed = 0, labels_squared = 0, predictions_squared = 0, recalls = 0, present = 0;
+    double n = (double)m->examples, correct = 0, crossed = 0, labels_squared = 0, predictions_squared = 0, recalls = 0,
+           present = 0;
     for (int c = 0; c < m->classes; c++) {
         double support = (double)m->support[c], predicted = (double)m->predicted[c];
         correct += (double)m->hit[c];
@@ -326,7 +332,8 @@ static ft_status with_numbers(const ft_scores *s, ft_metrics *m) {
 ft_status ft_metrics_compute(const ft_scores *s, ft_metrics *m) {
     *m = (ft_metrics){.task = s->task, .examples = s->n, .classes = s->outputs};
     for (int k = 0; k < FT_METRIC_COUNT; k++) m->value[k] = NAN;
-    if (s->n < 1 || s->outputs < 1) return ft_fail(FT_INVALID, NULL, "no metrics of %lld examples with %d outputs", (long long)s->n, s->outputs);
+    if (s->n < 1 || s->outputs < 1)
+        return ft_fail(FT_INVALID, NULL, "no metrics of %lld examples with %d outputs", (long long)s->n, s->outputs);
     ft_status status = check_scores(s);
     if (status == FT_OK && s->task != FT_TASK_REGRESSION) status = allocate(m, (size_t)s->outputs);
     if (status == FT_OK) status = s->task == FT_TASK_REGRESSION ? with_numbers(s, m) : with_labels(s, m);

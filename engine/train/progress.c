@@ -37,8 +37,8 @@ void ft_progress_start(const ft_trainer *t) {
     char memory[24];
     ft_info("run        %s", t->dir);
     ft_info("training   %lld steps of up to %lld examples (%lld an epoch), micro-batches of up to %d tokens, memory %s",
-            (long long)t->plan.total_steps, (long long)t->plan.effective_batch, (long long)t->plan.steps_per_epoch, t->plan.capacity.tokens,
-            ft_bytes_text(ft_memory_read(t->memory).allocated, memory));
+            (long long)t->plan.total_steps, (long long)t->plan.effective_batch, (long long)t->plan.steps_per_epoch,
+            t->plan.capacity.tokens, ft_bytes_text(ft_memory_read(t->memory).allocated, memory));
     if (t->state.step > 0) ft_info("resumed    at step %lld", (long long)t->state.step);
 }
 
@@ -54,10 +54,10 @@ void ft_progress_step(ft_trainer *t) {
 
 void ft_progress_log(const ft_trainer *t, double loss) {
     char memory[24], eta[24];
-    ft_info("step %lld/%lld  epoch %.2f  loss %.4f  lr %.2e  grad norm %.3f  %.0f tokens/s  %s  %s left", (long long)t->state.step,
-            (long long)t->plan.total_steps, (double)t->state.step / (double)t->plan.steps_per_epoch, loss, t->state.learning_rate,
-            t->state.gradient_norm, rate_of(t), ft_bytes_text(ft_memory_read(t->memory).peak_allocated, memory),
-            duration_text(remaining_seconds(t), eta));
+    ft_info("step %lld/%lld  epoch %.2f  loss %.4f  lr %.2e  grad norm %.3f  %.0f tokens/s  %s  %s left",
+            (long long)t->state.step, (long long)t->plan.total_steps, (double)t->state.step / (double)t->plan.steps_per_epoch,
+            loss, t->state.learning_rate, t->state.gradient_norm, rate_of(t),
+            ft_bytes_text(ft_memory_read(t->memory).peak_allocated, memory), duration_text(remaining_seconds(t), eta));
 }
 
 // The figures that people look at first: four that every task of the kind has, and what decides if it is none of them.
@@ -125,6 +125,7 @@ void ft_progress_end(const ft_trainer *t, ft_status outcome) {
                 ft_metric_name(t->config->eval.metric), t->state.stopped_early ? " (stopped early)" : "");
     ft_info("  time         %s, %.0f real tokens/s in training", duration_text(t->seconds_before + ft_now() - t->started, time),
             t->state.seconds_train > 0 ? (double)t->state.tokens / t->state.seconds_train : 0.0);
-    ft_info("  peak memory  %s allocated, %s reserved", ft_bytes_text(c.peak_allocated, memory), ft_bytes_text(c.peak_reserved, time));
+    ft_info("  peak memory  %s allocated, %s reserved", ft_bytes_text(c.peak_allocated, memory),
+            ft_bytes_text(c.peak_reserved, time));
     ft_info("  model        %s/model", t->dir);
 }

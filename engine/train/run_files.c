@@ -49,7 +49,8 @@ static ft_status append_line(ft_trainer *t, json_t *line) {
     if (text == NULL) return FT_NO_MEMORY;
     int written = fprintf(t->metrics_file, "%s\n", text);
     free(text);
-    if (written < 0 || fflush(t->metrics_file) != 0) return ft_fail_errno(FT_FAILED, errno, "metrics.jsonl", "cannot write in %s", t->dir);
+    if (written < 0 || fflush(t->metrics_file) != 0)
+        return ft_fail_errno(FT_FAILED, errno, "metrics.jsonl", "cannot write in %s", t->dir);
     t->state.metrics_bytes += written;
     return FT_OK;
 }
@@ -62,9 +63,9 @@ ft_status ft_run_log_train(ft_trainer *t) {
     double loss = t->state.loss_sum / (double)t->state.loss_steps;
     double seconds = t->state.seconds_train - t->logged_seconds;
     double rate = seconds > 0 ? (double)(t->state.tokens - t->logged_tokens) / seconds : 0;
-    json_t *line = json_pack("{s:i, s:I, s:o, s:o, s:o, s:o, s:o}", "format_version", 1, "step", (json_int_t)t->state.step, "epoch", figure(epoch_of(t)), "loss",
-                             figure(loss), "learning_rate", figure(t->state.learning_rate), "grad_norm", figure(t->state.gradient_norm),
-                             "tokens_per_second", ft_json_rounded(rate, 5));
+    json_t *line = json_pack("{s:i, s:I, s:o, s:o, s:o, s:o, s:o}", "format_version", 1, "step", (json_int_t)t->state.step,
+                             "epoch", figure(epoch_of(t)), "loss", figure(loss), "learning_rate", figure(t->state.learning_rate),
+                             "grad_norm", figure(t->state.gradient_norm), "tokens_per_second", ft_json_rounded(rate, 5));
     t->state.loss_sum = 0;
     t->state.loss_steps = 0;
     t->logged_tokens = t->state.tokens;
@@ -74,7 +75,8 @@ ft_status ft_run_log_train(ft_trainer *t) {
 }
 
 ft_status ft_run_log_eval(ft_trainer *t, const ft_metrics *m) {
-    json_t *line = json_pack("{s:i, s:I, s:o}", "format_version", 1, "step", (json_int_t)t->state.step, "epoch", figure(epoch_of(t)));
+    json_t *line =
+        json_pack("{s:i, s:I, s:o}", "format_version", 1, "step", (json_int_t)t->state.step, "epoch", figure(epoch_of(t)));
     bool failed = line == NULL;
     for (int k = 0; k < FT_METRIC_COUNT; k++) {
         char key[48];
@@ -97,7 +99,8 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
     bool custom = c->model.head.hidden.count > 0;
     ft_custom_head head = {c->model.head.hidden, c->model.head.activation, t->model.head_dropout};
     FT_TRY(ft_model_config_save(&t->model_config, config, t->labels.count, t->label_names, t->model.hidden_dropout,
-                                t->model.attention_dropout, t->model.classifier_dropout, custom ? &head : NULL, ft_problem_type(t->task)));
+                                t->model.attention_dropout, t->model.classifier_dropout, custom ? &head : NULL,
+                                ft_problem_type(t->task)));
     if (custom) FT_TRY(ft_custom_head_save_loader(t->model_config.family, dir));
     for (const char *const *name = ft_tokenizer_files(t->tokenizer); *name != NULL; name++) {
         char *from = ft_path_join(&t->arena, t->tokenizer_dir, *name), *to = ft_path_join(&t->arena, dir, *name);
@@ -163,10 +166,12 @@ static char *prediction_line(const ft_trainer *t, ft_split split, int64_t exampl
     } else {
         ft_probabilities(t->task, logits, outputs, p);
         bool several = t->task == FT_TASK_MULTI_LABEL;
-        ft_json_put(line, several ? "labels" : "label", several ? names_where(t, truth, NULL, &failed) : json_string(t->label_names[data->label[example]]),
+        ft_json_put(line, several ? "labels" : "label",
+                    several ? names_where(t, truth, NULL, &failed) : json_string(t->label_names[data->label[example]]), &failed);
+        ft_json_put(line, "predicted",
+                    several ? names_where(t, p, t->threshold, &failed)
+                            : json_string(t->label_names[ft_decide_class(p, outputs, t->threshold)]),
                     &failed);
-        ft_json_put(line, "predicted", several ? names_where(t, p, t->threshold, &failed)
-                                                   : json_string(t->label_names[ft_decide_class(p, outputs, t->threshold)]), &failed);
         ft_json_put(line, "probabilities", by_name(t, p, &failed), &failed);
     }
     char *text = failed ? NULL : ft_json_line(line);
@@ -181,7 +186,8 @@ static ft_status write_predictions(const ft_trainer *t, ft_split split, const fl
     for (int64_t i = 0; status == FT_OK && i < t->split[split].data.examples; i++) {
         char *text = prediction_line(t, split, i, logits + i * t->labels.count, p);
         if (text == NULL) status = FT_NO_MEMORY;
-        else if (fprintf(out, "%s\n", text) < 0) status = ft_fail_errno(FT_FAILED, errno, "predictions.jsonl", "cannot write in %s", t->dir);
+        else if (fprintf(out, "%s\n", text) < 0)
+            status = ft_fail_errno(FT_FAILED, errno, "predictions.jsonl", "cannot write in %s", t->dir);
         free(text);
     }
     free(p);

@@ -49,7 +49,8 @@ static void adopt_names(ft_trainer *t) {
     if (same == t->labels.count && !ordered) t->labels.names = m->label_names;
     if ((same == t->labels.count && !ordered) || numbers) t->label_names = m->label_names;
     else if (same < t->labels.count || ordered)
-        ft_warn("the model's classifier was trained for other labels (%s, ...); it goes on with %s, ...", m->label_names[0], t->labels.names[0]);
+        ft_warn("the model's classifier was trained for other labels (%s, ...); it goes on with %s, ...", m->label_names[0],
+                t->labels.names[0]);
 }
 
 static ft_status single_label(ft_trainer *t) {
@@ -61,9 +62,11 @@ static ft_status single_label(ft_trainer *t) {
         return FT_INVALID;
     }
     // But not the test set, which decides about nothing.
-    FT_TRY(ft_labels_from_tables(table, validation->present ? &validation->table : NULL, validation->path, &t->arena, &t->labels));
+    FT_TRY(
+        ft_labels_from_tables(table, validation->present ? &validation->table : NULL, validation->path, &t->arena, &t->labels));
     if (t->labels.count - t->labels.missing < 2)
-        return ft_fail(FT_INVALID, train->path, "all training examples have the label \"%s\": there is nothing to learn", table->label[0]);
+        return ft_fail(FT_INVALID, train->path, "all training examples have the label \"%s\": there is nothing to learn",
+                       table->label[0]);
     if (t->labels.missing > 0)
         ft_warn("%d of the %d classes have no training example (%s)", t->labels.missing, t->labels.count, train->path);
     if (t->labels.count > 20 && t->labels.count > table->rows / 2) {
@@ -105,7 +108,8 @@ static ft_status check_options(const ft_trainer *t) {
     FT_TRY(ft_threshold_parse(c->eval.threshold, &threshold));
     if (strcmp(c->eval.threshold, "auto") != 0 && ft_threshold_count(t->task, t->labels.count) == 0)
         return ft_fail(FT_INVALID, "eval.threshold", "thresholds are for two classes and for multi_label");
-    if (c->eval.calibrate && t->task == FT_TASK_REGRESSION) return ft_fail(FT_INVALID, "eval.calibrate", "a regression has no probabilities");
+    if (c->eval.calibrate && t->task == FT_TASK_REGRESSION)
+        return ft_fail(FT_INVALID, "eval.calibrate", "a regression has no probabilities");
     return ft_metric_check(c->eval.metric, t->task, t->labels.count);
 }
 
@@ -118,9 +122,11 @@ ft_status ft_task_choose(ft_trainer *t) {
         return ft_fail(FT_INVALID, "train.patience", "early stopping needs data.validation, data.validation_split or data.folds");
     bool judged = t->split[FT_SPLIT_VALIDATION].present && t->config->eval.strategy != FT_EVAL_NO;
     if (!judged && strcmp(t->config->eval.threshold, "tuned") == 0)
-        return ft_fail(FT_INVALID, "eval.threshold", "thresholds are tuned on validation data, and there is no evaluation of any");
+        return ft_fail(FT_INVALID, "eval.threshold",
+                       "thresholds are tuned on validation data, and there is no evaluation of any");
     if (!judged && t->config->eval.calibrate)
-        return ft_fail(FT_INVALID, "eval.calibrate", "probabilities are calibrated on validation data, and there is no evaluation of any");
+        return ft_fail(FT_INVALID, "eval.calibrate",
+                       "probabilities are calibrated on validation data, and there is no evaluation of any");
     return check_options(t);
 }
 
