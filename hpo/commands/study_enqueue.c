@@ -254,13 +254,13 @@ ft_status ft_study_enqueue(study_call *call) {
     if (count == 0) return ft_fail(FT_INVALID, "study", "enqueue needs at least one PARAMETER=VALUE");
     ft_fixed_param *params = ft_arena_alloc(&call->arena, (size_t)count * sizeof *params);
     if (params == NULL) return FT_NO_MEMORY;
-    ft_space space;
+    int64_t number = -1, twin = -1;
+    ft_space space; // parsed choices are its own: it stays until they are stored
     FT_TRY(read_space(call, &space));
-    ft_status parsed = parse_settings(call, &space, params);
+    ft_status status = parse_settings(call, &space, params);
+    if (status == FT_OK) status = add(call, params, count, &number, &twin);
     ft_space_free(&space);
-    FT_TRY(parsed);
-    int64_t number = -1, twin;
-    FT_TRY(add(call, params, count, &number, &twin));
+    FT_TRY(status);
     if (call->json) {
         bool failed = false;
         json_t *document = json_object();
