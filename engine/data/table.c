@@ -59,6 +59,9 @@ static ft_status plain_cell(const ft_records *r, const ft_cell *cell, const char
         return ft_fail_at(r->file, cell->line, cell->column, "a NUL byte in the %s", role);
     if (ft_utf8_valid_prefix(cell->text, cell->length) != cell->length)
         return ft_fail_at(r->file, cell->line, cell->column, "the %s is not valid UTF-8", role);
+    // Lists, which only JSON has, are told by it.
+    if (r->format != FT_FORMAT_JSONL && memchr(cell->text, FT_LIST_SEPARATOR, cell->length) != NULL)
+        return ft_fail_at(r->file, cell->line, cell->column, "the control character 0x%02X in the %s", FT_LIST_SEPARATOR, role);
     *out = cell->text;
     return FT_OK;
 }
