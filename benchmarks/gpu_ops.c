@@ -77,7 +77,7 @@ static int add_integers(test *t, int64_t n, int64_t limit) {
 }
 
 static int add_step(test *t) {
-    ft_step_state step = {.seed = 7, .step = 3, .learning_rate = 1e-3f, .loss_factor = 0.125f};
+    ft_step_state step = {.seed = 7, .step = 3, .learning_rate = 1e-3f, .loss_factor = 0.125f, .loss_scale = 1};
     return add_bytes(t, sizeof step, &step);
 }
 

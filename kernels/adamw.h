@@ -1,14 +1,21 @@
 // adamw.h - the optimizer step over flat buffers, in two ops; both read and write only device data, so that a step can be
 // queued (or captured in a graph) without the host knowing its outcome.
 //
+// The gradients are those of a loss that was multiplied by L = step->loss_scale; L is a power of two, so that dividing by
+// it is exact.
 // gradient_norm: sums squares in double over fixed chunks in order, then
-//   update->norm = sqrt(sum), update->clip = max_norm > 0 ? min(1, max_norm / (norm + 1e-6)) : 1   (PyTorch's clip_grad_norm_)
+//   update->norm = sqrt(sum) / L, update->clip = max_norm > 0 ? min(1, max_norm / (norm + 1e-6)) : 1   (PyTorch's clip_grad_norm_)
 //   update->finite = isfinite(norm) and *losses_finite; when finite, update->count += 1 and the bias corrections
-//   update->correction1 = 1 - beta1^count, update->correction2 = 1 - beta2^count (computed in double) follow.
-// adamw: nothing at all when update->finite is 0. Else with g = grad * clip, lr = step->learning_rate * range.lr_scale:
+//   update->correction1 = 1 - beta1^count, update->correction2 = 1 - beta2^count (computed in double) follow;
+//   else update->skipped += 1.
+//   With growth_interval > 0 the loss scale is dynamic, as in PyTorch's GradScaler: a finite step adds one to
+//   update->finite_steps, and when that is growth_interval, it becomes 0 and update->loss_scale doubles (unless that is
+//   infinite); a step that is not halves update->loss_scale, and update->finite_steps is 0.
+// adamw: nothing at all when update->finite is 0. Else with g = grad * (clip / L), lr = step->learning_rate * range.lr_scale:
 //   p *= 1 - lr * weight_decay;  m = m + (g - m)(1 - beta1);  v = v beta2 + g g (1 - beta2)
 //   p -= (lr / correction1) * m / (sqrt(v) / sqrt(correction2) + epsilon)              (PyTorch's AdamW)
-// Factors that are the same for all elements are computed in double, then rounded to float.
+// Factors that are the same for all elements are computed in double, then rounded to float. compute (optional), the copy
+// of 16 bits that other ops read, gets the new p of every range, rounded to the nearest (ties to even).
 #ifndef FT_ADAMW_H
 #define FT_ADAMW_H
 #include "kernels/op.h"
@@ -23,6 +30,8 @@ typedef struct ft_gradient_norm_args {
     ft_tensor gradient;          // [n] fp32, flat
     const ft_tensor *losses;     // unused when NULL: [B] fp32 whose non-finite values also make the step non-finite
     ft_adamw_hyper hyper;
+    const ft_step_state *step;   // device; NULL: L is 1
+    int32_t growth_interval;     // 0: the loss scale is fixed, and update's is not touched
     ft_update_state *update;     // device
     ft_workspace workspace;
 } ft_gradient_norm_args;
@@ -35,6 +44,7 @@ typedef struct ft_adamw_range {
 
 typedef struct ft_adamw_args {
     ft_tensor parameter, gradient, m, v; // [n] fp32, flat
+    ft_tensor compute;                   // [n] bf16 or fp16, flat; optional
     const ft_adamw_range *ranges;        // host; disjoint, together at most [0, n)
     int32_t range_count;
     ft_adamw_hyper hyper;

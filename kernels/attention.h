@@ -7,7 +7,7 @@
 // backward, from out and lse: D_i = <dout_i, out_i>, dP_ij = dropout mask and scale of <dout_i, V_j>,
 //   dS = P * (dP - D), dQ_i = scale sum_j dS_ij K_j, dK_j = scale sum_i dS_ij Q_i, dV_j = sum_i dropout(P)_ij dout_i.
 // dq, dk, dv are written, not accumulated, and depend only on their own sequence. The softmax is fp32; all matrices but
-// lse have one type, fp32 or, on CUDA, bf16 or fp16 as well.
+// lse are H. Scores are fp32: no product of two fp16 rows is too large.
 #ifndef FT_ATTENTION_H
 #define FT_ATTENTION_H
 #include "kernels/op.h"

@@ -13,6 +13,7 @@
 #include "kernels/activation.h"
 #include "kernels/adamw.h"
 #include "kernels/attention.h"
+#include "kernels/cast.h"
 #include "kernels/column_sum.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/disentangled_attention.h"

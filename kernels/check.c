@@ -1,4 +1,5 @@
 #include "kernels/check.h"
+#include "kernels/half.h"
 
 #include <stdint.h>
 
@@ -21,6 +22,11 @@ static bool score_dropout_fits(const ft_score_dropout *d) {
 
 static bool is_flat(ft_tensor t, int64_t n) { return n == 0 || ft_is_vector(t, n); }
 
+// Which types the rows of an op may have. The kernels of CUDA are fp32 so far, but for products and attention.
+static bool is_type(const ft_target *target, ft_dtype dtype) {
+    return dtype == FT_F32 || (target->backend == FT_BACKEND_CPU && ft_is_half(dtype));
+}
+
 ft_status ft_gemm_check(const ft_target *target, const ft_gemm_args *args) {
     const ft_tensor *a = &args->a, *b = &args->b, *c = &args->c;
     int64_t m = args->trans_a ? a->cols : a->rows, k = args->trans_a ? a->rows : a->cols;
@@ -28,18 +34,19 @@ ft_status ft_gemm_check(const ft_target *target, const ft_gemm_args *args) {
     if (m != c->rows || n != c->cols || k != kb)
         return ft_fail(FT_FAILED, "gemm", "shapes disagree: [%lld,%lld] x [%lld,%lld] -> [%lld,%lld]", (long long)m,
                        (long long)k, (long long)kb, (long long)n, (long long)c->rows, (long long)c->cols);
-    if (a->dtype != FT_F32 || b->dtype != FT_F32 || c->dtype != FT_F32)
-        return ft_fail(FT_FAILED, "gemm", "the CPU multiplies fp32 only, got %s x %s -> %s", ft_dtype_name(a->dtype),
-                       ft_dtype_name(b->dtype), ft_dtype_name(c->dtype));
-    if (args->bias.data && (args->bias.cols != n || args->bias.dtype != FT_F32))
-        return ft_fail(FT_FAILED, "gemm", "bias is %s[%lld], expected fp32[%lld]", ft_dtype_name(args->bias.dtype),
-                       (long long)args->bias.cols, (long long)n);
+    bool types = (a->dtype == FT_F32 || ft_is_half(a->dtype)) && b->dtype == a->dtype;
+    if (!types || (c->dtype != a->dtype && c->dtype != FT_F32))
+        return ft_fail(FT_FAILED, "gemm", "no product of %s x %s -> %s", ft_dtype_name(a->dtype), ft_dtype_name(b->dtype),
+                       ft_dtype_name(c->dtype));
+    if (args->bias.data && (args->bias.cols != n || args->bias.dtype != c->dtype))
+        return ft_fail(FT_FAILED, "gemm", "bias is %s[%lld], expected %s[%lld]", ft_dtype_name(args->bias.dtype),
+                       (long long)args->bias.cols, ft_dtype_name(c->dtype), (long long)n);
     REQUIRE_WORKSPACE(gemm, target, args);
 }
 
 ft_status ft_column_sum_check(const ft_target *target, const ft_column_sum_args *args) {
     static const char op[] = "column_sum";
-    FT_REQUIRE(op, ft_is_matrix(args->x, args->x.rows, args->x.cols));
+    FT_REQUIRE(op, is_type(target, args->x.dtype) && ft_is_matrix_of(args->x.dtype, args->x, args->x.rows, args->x.cols));
     FT_REQUIRE(op, ft_is_vector(args->out, args->x.cols));
     REQUIRE_WORKSPACE(column_sum, target, args);
 }
@@ -47,10 +54,11 @@ ft_status ft_column_sum_check(const ft_target *target, const ft_column_sum_args 
 ft_status ft_embedding_forward_check(const ft_target *target, const ft_embedding_forward_args *args) {
     static const char op[] = "embedding_forward";
     int64_t rows = args->out.rows, cols = args->out.cols;
-    FT_REQUIRE(op, ft_is_matrix(args->out, rows, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->word, args->word.rows, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->position, args->position.rows, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->type, args->type.rows, cols));
+    ft_dtype h = args->out.dtype;
+    FT_REQUIRE(op, is_type(target, h) && ft_is_matrix_of(h, args->out, rows, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->word, args->word.rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->position, args->position.rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->type, args->type.rows, cols));
     FT_REQUIRE(op,
                args->word_ids && (args->position_ids || !args->position.data) && (args->type_ids || !args->type.data));
     REQUIRE_WORKSPACE(embedding_forward, target, args);
@@ -59,7 +67,7 @@ ft_status ft_embedding_forward_check(const ft_target *target, const ft_embedding
 ft_status ft_embedding_backward_check(const ft_target *target, const ft_embedding_backward_args *args) {
     static const char op[] = "embedding_backward";
     int64_t rows = args->dout.rows, cols = args->dout.cols;
-    FT_REQUIRE(op, ft_is_matrix(args->dout, rows, cols));
+    FT_REQUIRE(op, is_type(target, args->dout.dtype) && ft_is_matrix_of(args->dout.dtype, args->dout, rows, cols));
     FT_REQUIRE(op, ft_is_matrix(args->table_gradient, args->table_gradient.rows, cols));
     FT_REQUIRE(op, args->ids);
     REQUIRE_WORKSPACE(embedding_backward, target, args);
@@ -68,13 +76,14 @@ ft_status ft_embedding_backward_check(const ft_target *target, const ft_embeddin
 ft_status ft_layernorm_forward_check(const ft_target *target, const ft_layernorm_forward_args *args) {
     static const char op[] = "layernorm_forward";
     int64_t rows = args->x.rows, cols = args->x.cols;
-    FT_REQUIRE(op, ft_is_matrix(args->x, rows, cols) && cols > 0);
-    FT_REQUIRE(op, ft_is_matrix(args->y, rows, cols));
-    FT_REQUIRE(op, ft_is_optional_vector(args->bias, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->residual, rows, cols));
-    FT_REQUIRE(op, ft_is_vector(args->gamma, cols));
-    FT_REQUIRE(op, ft_is_vector(args->beta, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->s, rows, cols));
+    ft_dtype h = args->x.dtype;
+    FT_REQUIRE(op, is_type(target, h) && ft_is_matrix_of(h, args->x, rows, cols) && cols > 0);
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->y, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_vector_of(h, args->bias, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->residual, rows, cols));
+    FT_REQUIRE(op, ft_is_vector_of(h, args->gamma, cols));
+    FT_REQUIRE(op, ft_is_vector_of(h, args->beta, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->s, rows, cols));
     FT_REQUIRE(op, ft_is_optional_vector(args->mean, rows));
     FT_REQUIRE(op, ft_is_optional_vector(args->rstd, rows));
     FT_REQUIRE(op, dropout_fits(&args->dropout, rows));
@@ -84,12 +93,13 @@ ft_status ft_layernorm_forward_check(const ft_target *target, const ft_layernorm
 ft_status ft_layernorm_backward_check(const ft_target *target, const ft_layernorm_backward_args *args) {
     static const char op[] = "layernorm_backward";
     int64_t rows = args->dy.rows, cols = args->dy.cols;
-    FT_REQUIRE(op, ft_is_matrix(args->dy, rows, cols) && cols > 0);
-    FT_REQUIRE(op, ft_is_matrix(args->s, rows, cols));
+    ft_dtype h = args->dy.dtype;
+    FT_REQUIRE(op, is_type(target, h) && ft_is_matrix_of(h, args->dy, rows, cols) && cols > 0);
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->s, rows, cols));
     FT_REQUIRE(op, rows == 0 || (ft_is_vector(args->mean, rows) && ft_is_vector(args->rstd, rows)));
-    FT_REQUIRE(op, ft_is_vector(args->gamma, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->ds, rows, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->dx, rows, cols));
+    FT_REQUIRE(op, ft_is_vector_of(h, args->gamma, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->ds, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->dx, rows, cols));
     FT_REQUIRE(op, ft_is_optional_vector(args->dgamma, cols));
     FT_REQUIRE(op, ft_is_optional_vector(args->dbeta, cols));
     FT_REQUIRE(op, ft_is_optional_vector(args->dbias, cols));
@@ -101,10 +111,11 @@ ft_status ft_activation_forward_check(const ft_target *target, const ft_activati
     static const char op[] = "activation_forward";
     int64_t rows = args->x.rows, cols = args->x.cols;
     FT_REQUIRE(op, (unsigned)args->kind < FT_ACT_COUNT);
-    FT_REQUIRE(op, ft_is_matrix(args->x, rows, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->y, rows, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->h, rows, cols));
-    FT_REQUIRE(op, ft_is_optional_vector(args->bias, cols));
+    ft_dtype h = args->x.dtype;
+    FT_REQUIRE(op, is_type(target, h) && ft_is_matrix_of(h, args->x, rows, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->y, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->h, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_vector_of(h, args->bias, cols));
     REQUIRE_WORKSPACE(activation_forward, target, args);
 }
 
@@ -112,10 +123,11 @@ ft_status ft_activation_backward_check(const ft_target *target, const ft_activat
     static const char op[] = "activation_backward";
     int64_t rows = args->h.rows, cols = args->h.cols;
     FT_REQUIRE(op, (unsigned)args->kind < FT_ACT_COUNT);
-    FT_REQUIRE(op, ft_is_matrix(args->h, rows, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->dy, rows, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->dx, rows, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix(args->y, rows, cols));
+    ft_dtype h = args->h.dtype;
+    FT_REQUIRE(op, is_type(target, h) && ft_is_matrix_of(h, args->h, rows, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->dy, rows, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->dx, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->y, rows, cols));
     FT_REQUIRE(op, ft_is_optional_vector(args->dbias, cols));
     REQUIRE_WORKSPACE(activation_backward, target, args);
 }
@@ -125,13 +137,8 @@ static bool fits_attention(const ft_attention_shape *s) {
            score_dropout_fits(&s->dropout);
 }
 
-// Attention has one type for all of its matrices but lse: fp32, and on CUDA bf16 and fp16 as well.
-static bool is_attention_type(const ft_target *target, ft_dtype dtype) {
-    return dtype == FT_F32 || (target->backend == FT_BACKEND_CUDA && (dtype == FT_BF16 || dtype == FT_F16));
-}
-static bool is_matrix_of(ft_dtype dtype, ft_tensor t, int64_t rows, int64_t cols) {
-    return t.data && t.dtype == dtype && t.rows == rows && t.cols == cols && t.stride >= cols;
-}
+// All of its matrices but lse have one type.
+static bool is_attention_type(ft_dtype dtype) { return dtype == FT_F32 || ft_is_half(dtype); }
 
 ft_status ft_attention_forward_check(const ft_target *target, const ft_attention_forward_args *args) {
     static const char op[] = "attention_forward";
@@ -139,11 +146,11 @@ ft_status ft_attention_forward_check(const ft_target *target, const ft_attention
     if (s->sequences == 0 || args->out.rows == 0) return FT_OK;
     int64_t cols = (int64_t)s->heads * s->head_dim;
     ft_dtype dtype = args->q.dtype;
-    FT_REQUIRE(op, fits_attention(s) && is_attention_type(target, dtype));
-    FT_REQUIRE(op, is_matrix_of(dtype, args->q, args->out.rows, cols));
-    FT_REQUIRE(op, is_matrix_of(dtype, args->out, args->out.rows, cols));
-    FT_REQUIRE(op, is_matrix_of(dtype, args->k, args->k.rows, cols));
-    FT_REQUIRE(op, is_matrix_of(dtype, args->v, args->k.rows, cols));
+    FT_REQUIRE(op, fits_attention(s) && is_attention_type(dtype));
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->q, args->out.rows, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->out, args->out.rows, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->k, args->k.rows, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->v, args->k.rows, cols));
     FT_REQUIRE(op, ft_is_optional_matrix(args->lse, args->out.rows, s->heads));
     REQUIRE_WORKSPACE(attention_forward, target, args);
 }
@@ -154,11 +161,11 @@ ft_status ft_attention_backward_check(const ft_target *target, const ft_attentio
     if (s->sequences == 0) return FT_OK;
     int64_t cols = (int64_t)s->heads * s->head_dim, queries = args->q.rows, keys = args->k.rows;
     ft_dtype dtype = args->q.dtype;
-    FT_REQUIRE(op, fits_attention(s) && is_attention_type(target, dtype));
-    FT_REQUIRE(op, is_matrix_of(dtype, args->q, queries, cols) && is_matrix_of(dtype, args->dq, queries, cols));
-    FT_REQUIRE(op, is_matrix_of(dtype, args->out, queries, cols) && is_matrix_of(dtype, args->dout, queries, cols));
-    FT_REQUIRE(op, is_matrix_of(dtype, args->k, keys, cols) && is_matrix_of(dtype, args->dk, keys, cols));
-    FT_REQUIRE(op, is_matrix_of(dtype, args->v, keys, cols) && is_matrix_of(dtype, args->dv, keys, cols));
+    FT_REQUIRE(op, fits_attention(s) && is_attention_type(dtype));
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->q, queries, cols) && ft_is_matrix_of(dtype, args->dq, queries, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->out, queries, cols) && ft_is_matrix_of(dtype, args->dout, queries, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->k, keys, cols) && ft_is_matrix_of(dtype, args->dk, keys, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->v, keys, cols) && ft_is_matrix_of(dtype, args->dv, keys, cols));
     FT_REQUIRE(op, ft_is_matrix(args->lse, queries, s->heads));
     REQUIRE_WORKSPACE(attention_backward, target, args);
 }
@@ -166,8 +173,10 @@ ft_status ft_attention_backward_check(const ft_target *target, const ft_attentio
 ft_status ft_dropout_check(const ft_target *target, const ft_dropout_args *args) {
     static const char op[] = "dropout";
     const ft_dropout *d = &args->dropout;
-    FT_REQUIRE(op, args->x.rows == 0 || ft_is_matrix(args->x, args->x.rows, args->x.cols));
-    FT_REQUIRE(op, args->x.rows == 0 || ft_is_matrix(args->y, args->x.rows, args->x.cols));
+    ft_dtype h = args->x.dtype;
+    FT_REQUIRE(op, is_type(target, h));
+    FT_REQUIRE(op, args->x.rows == 0 || ft_is_matrix_of(h, args->x, args->x.rows, args->x.cols));
+    FT_REQUIRE(op, args->x.rows == 0 || ft_is_matrix_of(h, args->y, args->x.rows, args->x.cols));
     FT_REQUIRE(op, d->probability >= 0.0f && d->probability < 1.0f);
     FT_REQUIRE(op, dropout_fits(d, args->x.rows));
     REQUIRE_WORKSPACE(dropout, target, args);
@@ -177,8 +186,9 @@ ft_status ft_gather_rows_check(const ft_target *target, const ft_gather_rows_arg
     static const char op[] = "gather_rows";
     if (args->y.rows == 0) return FT_OK;
     FT_REQUIRE(op, args->index != NULL);
-    FT_REQUIRE(op, ft_is_matrix(args->x, args->x.rows, args->y.cols));
-    FT_REQUIRE(op, ft_is_matrix(args->y, args->y.rows, args->y.cols));
+    FT_REQUIRE(op, is_type(target, args->x.dtype));
+    FT_REQUIRE(op, ft_is_matrix_of(args->x.dtype, args->x, args->x.rows, args->y.cols));
+    FT_REQUIRE(op, ft_is_matrix_of(args->x.dtype, args->y, args->y.rows, args->y.cols));
     REQUIRE_WORKSPACE(gather_rows, target, args);
 }
 
@@ -186,25 +196,27 @@ ft_status ft_scatter_rows_add_check(const ft_target *target, const ft_scatter_ro
     static const char op[] = "scatter_rows_add";
     if (args->x.rows == 0) return FT_OK;
     FT_REQUIRE(op, args->index != NULL);
-    FT_REQUIRE(op, ft_is_matrix(args->x, args->x.rows, args->x.cols));
-    FT_REQUIRE(op, ft_is_matrix(args->y, args->y.rows, args->x.cols));
+    FT_REQUIRE(op, is_type(target, args->x.dtype) && (args->y.dtype == args->x.dtype || args->y.dtype == FT_F32));
+    FT_REQUIRE(op, ft_is_matrix_of(args->x.dtype, args->x, args->x.rows, args->x.cols));
+    FT_REQUIRE(op, ft_is_matrix_of(args->y.dtype, args->y, args->y.rows, args->x.cols));
     REQUIRE_WORKSPACE(scatter_rows_add, target, args);
 }
 
 static bool fit_windows(ft_tensor x, ft_tensor y, int32_t sequences, int32_t taps, const int32_t *cu_seqlens) {
-    return x.rows == 0 || (sequences > 0 && taps > 0 && taps % 2 == 1 && cu_seqlens && ft_is_matrix(x, x.rows, x.cols) &&
-                           ft_is_matrix(y, x.rows, x.cols * taps));
+    return x.rows == 0 || (sequences > 0 && taps > 0 && taps % 2 == 1 && cu_seqlens &&
+                           ft_is_matrix_of(x.dtype, x, x.rows, x.cols) &&
+                           ft_is_matrix_of(x.dtype, y, x.rows, x.cols * taps));
 }
 
 ft_status ft_unfold_check(const ft_target *target, const ft_unfold_args *args) {
     static const char op[] = "unfold";
-    FT_REQUIRE(op, fit_windows(args->x, args->y, args->sequences, args->taps, args->cu_seqlens));
+    FT_REQUIRE(op, is_type(target, args->x.dtype) && fit_windows(args->x, args->y, args->sequences, args->taps, args->cu_seqlens));
     REQUIRE_WORKSPACE(unfold, target, args);
 }
 
 ft_status ft_fold_add_check(const ft_target *target, const ft_fold_add_args *args) {
     static const char op[] = "fold_add";
-    FT_REQUIRE(op, fit_windows(args->x, args->y, args->sequences, args->taps, args->cu_seqlens));
+    FT_REQUIRE(op, is_type(target, args->x.dtype) && fit_windows(args->x, args->y, args->sequences, args->taps, args->cu_seqlens));
     REQUIRE_WORKSPACE(fold_add, target, args);
 }
 
@@ -253,12 +265,22 @@ ft_status ft_squared_error_check(const ft_target *target, const ft_squared_error
     REQUIRE_WORKSPACE(squared_error, target, args);
 }
 
+ft_status ft_cast_check(const ft_target *target, const ft_cast_args *args) {
+    static const char op[] = "cast";
+    int64_t n = args->x.rows * args->x.cols;
+    ft_dtype from = args->x.dtype, to = args->y.dtype;
+    FT_REQUIRE(op, (from == FT_F32 && ft_is_half(to)) || (ft_is_half(from) && to == FT_F32));
+    FT_REQUIRE(op, n == args->y.rows * args->y.cols);
+    FT_REQUIRE(op, n == 0 || (ft_is_vector_of(from, args->x, n) && ft_is_vector_of(to, args->y, n)));
+    REQUIRE_WORKSPACE(cast, target, args);
+}
+
 ft_status ft_gradient_norm_check(const ft_target *target, const ft_gradient_norm_args *args) {
     static const char op[] = "gradient_norm";
     int64_t n = args->gradient.rows * args->gradient.cols;
     FT_REQUIRE(op, is_flat(args->gradient, n));
     FT_REQUIRE(op, !args->losses || (args->losses->data && args->losses->dtype == FT_F32));
-    FT_REQUIRE(op, args->update);
+    FT_REQUIRE(op, args->update && args->growth_interval >= 0);
     REQUIRE_WORKSPACE(gradient_norm, target, args);
 }
 
@@ -269,6 +291,8 @@ ft_status ft_adamw_check(const ft_target *target, const ft_adamw_args *args) {
     FT_REQUIRE(op, is_flat(args->gradient, n));
     FT_REQUIRE(op, is_flat(args->m, n));
     FT_REQUIRE(op, is_flat(args->v, n));
+    const ft_tensor *copy = &args->compute;
+    FT_REQUIRE(op, !copy->data || (ft_is_half(copy->dtype) && ft_is_vector_of(copy->dtype, *copy, n)));
     FT_REQUIRE(op, args->update && args->step);
     for (int32_t r = 0; r < args->range_count; r++) {
         const ft_adamw_range *range = &args->ranges[r];

@@ -18,15 +18,24 @@
         if (!(condition)) return ft_fail(FT_FAILED, op, "arguments that do not fit together: not " #condition);        \
     } while (0)
 
-static inline bool ft_is_matrix(ft_tensor t, int64_t rows, int64_t cols) {
-    return t.data && t.dtype == FT_F32 && t.rows == rows && t.cols == cols && t.stride >= cols;
+static inline bool ft_is_matrix_of(ft_dtype dtype, ft_tensor t, int64_t rows, int64_t cols) {
+    return t.data && t.dtype == dtype && t.rows == rows && t.cols == cols && t.stride >= cols;
 }
-static inline bool ft_is_vector(ft_tensor t, int64_t n) {
-    return t.data && t.dtype == FT_F32 && t.rows * t.cols == n && (t.rows == 1 || t.stride == t.cols);
+static inline bool ft_is_vector_of(ft_dtype dtype, ft_tensor t, int64_t n) {
+    return t.data && t.dtype == dtype && t.rows * t.cols == n && (t.rows == 1 || t.stride == t.cols);
 }
+static inline bool ft_is_optional_matrix_of(ft_dtype dtype, ft_tensor t, int64_t rows, int64_t cols) {
+    return !t.data || ft_is_matrix_of(dtype, t, rows, cols);
+}
+static inline bool ft_is_optional_vector_of(ft_dtype dtype, ft_tensor t, int64_t n) {
+    return !t.data || ft_is_vector_of(dtype, t, n);
+}
+// The same in fp32.
+static inline bool ft_is_matrix(ft_tensor t, int64_t rows, int64_t cols) { return ft_is_matrix_of(FT_F32, t, rows, cols); }
+static inline bool ft_is_vector(ft_tensor t, int64_t n) { return ft_is_vector_of(FT_F32, t, n); }
 static inline bool ft_is_optional_matrix(ft_tensor t, int64_t rows, int64_t cols) {
-    return !t.data || ft_is_matrix(t, rows, cols);
+    return ft_is_optional_matrix_of(FT_F32, t, rows, cols);
 }
-static inline bool ft_is_optional_vector(ft_tensor t, int64_t n) { return !t.data || ft_is_vector(t, n); }
+static inline bool ft_is_optional_vector(ft_tensor t, int64_t n) { return ft_is_optional_vector_of(FT_F32, t, n); }
 
 #endif

@@ -6,7 +6,7 @@
 #include "kernels/op.h"
 
 typedef struct ft_column_sum_args {
-    ft_tensor x;   // [T,N]
+    ft_tensor x;   // [T,N] H
     ft_tensor out; // [N] fp32, accumulated
     ft_workspace workspace;
 } ft_column_sum_args;

@@ -92,12 +92,14 @@ ft_cost ft_binary_cross_entropy_cost(const ft_binary_cross_entropy_args *a) {
 ft_cost ft_squared_error_cost(const ft_squared_error_args *a) {
     return (ft_cost){5 * elements(a->logits), 2 * bytes(a->logits) + bytes(a->dlogits), 0};
 }
+ft_cost ft_cast_cost(const ft_cast_args *a) { return (ft_cost){elements(a->x), bytes(a->x) + bytes(a->y), 0}; }
 ft_cost ft_gradient_norm_cost(const ft_gradient_norm_args *a) { return (ft_cost){2 * elements(a->gradient), bytes(a->gradient), 0}; }
 
 ft_cost ft_adamw_cost(const ft_adamw_args *a) {
     double n = 0;
     for (int32_t i = 0; i < a->range_count; i++) n += (double)a->ranges[i].count;
-    return (ft_cost){15 * n, 7 * n * sizeof(float), 0}; // reads four arrays, writes three
+    double copy = a->compute.data != NULL ? (double)ft_dtype_size(a->compute.dtype) : 0;
+    return (ft_cost){15 * n, n * (7 * sizeof(float) + copy), 0}; // reads four arrays, writes three and the copy
 }
 
 // A CPU thread: 60e9 operations a second in matrix products (between AVX2 and AVX-512 on server cores), 10e9 bytes. Half

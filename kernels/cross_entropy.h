@@ -1,8 +1,8 @@
 // cross_entropy.h - softmax cross-entropy over rows of logits.
 //
 // losses[i] = log sum_c exp(logits[i,c]) - logits[i, labels[i]]  (not divided);
-// dlogits[i,c] = (softmax(logits[i])_c - [c == labels[i]]) * step->loss_factor.  dlogits may alias logits.
-// Labels lie in [0, C). fp32 throughout.
+// dlogits[i,c] = (softmax(logits[i])_c - [c == labels[i]]) * step->loss_factor * step->loss_scale, which may alias logits.
+// Labels lie in [0, C). fp32 throughout, in every precision.
 #ifndef FT_CROSS_ENTROPY_H
 #define FT_CROSS_ENTROPY_H
 #include "kernels/op.h"

@@ -3,6 +3,7 @@
 #include "kernels/disentangled_attention.h"
 #include "kernels/check.h"
 #include "kernels/cpu/disentangled_plan.h"
+#include "kernels/half.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -105,12 +106,12 @@ static ft_status refuse(const ft_target *target) {
 }
 
 // Absent without a trace, or a table.
-static bool fits_table(ft_tensor t, int64_t cols) {
-    return t.data ? ft_is_matrix(t, t.rows, cols) && t.rows > 0 : !t.rows;
+static bool fits_table(ft_dtype h, ft_tensor t, int64_t cols) {
+    return t.data ? ft_is_matrix_of(h, t, t.rows, cols) && t.rows > 0 : !t.rows;
 }
 
-static bool fit_tables(ft_tensor pos_key, ft_tensor pos_query, int64_t cols) {
-    return fits_table(pos_key, cols) && fits_table(pos_query, cols) && (pos_key.data || pos_query.data) &&
+static bool fit_tables(ft_dtype h, ft_tensor pos_key, ft_tensor pos_query, int64_t cols) {
+    return fits_table(h, pos_key, cols) && fits_table(h, pos_query, cols) && (pos_key.data || pos_query.data) &&
            (!pos_key.data || !pos_query.data || pos_key.rows == pos_query.rows);
 }
 
@@ -125,12 +126,13 @@ ft_status ft_disentangled_attention_forward_check(const ft_target *target,
     const ft_attention_shape *s = &args->shape.attention;
     if (s->sequences == 0 || args->out.rows == 0) return FT_OK;
     int64_t cols = (int64_t)s->heads * s->head_dim;
-    FT_REQUIRE(op, fits_shape(&args->shape));
-    FT_REQUIRE(op, ft_is_matrix(args->q, args->out.rows, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->out, args->out.rows, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->k, args->k.rows, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->v, args->k.rows, cols));
-    FT_REQUIRE(op, fit_tables(args->pos_key, args->pos_query, cols));
+    ft_dtype h = args->q.dtype;
+    FT_REQUIRE(op, fits_shape(&args->shape) && (h == FT_F32 || ft_is_half(h)));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->q, args->out.rows, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->out, args->out.rows, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->k, args->k.rows, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->v, args->k.rows, cols));
+    FT_REQUIRE(op, fit_tables(h, args->pos_key, args->pos_query, cols));
     FT_REQUIRE(op, ft_is_optional_matrix(args->lse, args->out.rows, s->heads));
     REQUIRE_WORKSPACE(disentangled_attention_forward, target, args);
 }
@@ -142,13 +144,14 @@ ft_status ft_disentangled_attention_backward_check(const ft_target *target,
     const ft_attention_shape *s = &args->shape.attention;
     if (s->sequences == 0) return FT_OK;
     int64_t cols = (int64_t)s->heads * s->head_dim, queries = args->q.rows, keys = args->k.rows;
-    FT_REQUIRE(op, fits_shape(&args->shape));
-    FT_REQUIRE(op, ft_is_matrix(args->q, queries, cols) && ft_is_matrix(args->dq, queries, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->out, queries, cols) && ft_is_matrix(args->dout, queries, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->k, keys, cols) && ft_is_matrix(args->dk, keys, cols));
-    FT_REQUIRE(op, ft_is_matrix(args->v, keys, cols) && ft_is_matrix(args->dv, keys, cols));
+    ft_dtype h = args->q.dtype;
+    FT_REQUIRE(op, fits_shape(&args->shape) && (h == FT_F32 || ft_is_half(h)));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->q, queries, cols) && ft_is_matrix_of(h, args->dq, queries, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->out, queries, cols) && ft_is_matrix_of(h, args->dout, queries, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->k, keys, cols) && ft_is_matrix_of(h, args->dk, keys, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->v, keys, cols) && ft_is_matrix_of(h, args->dv, keys, cols));
     FT_REQUIRE(op, ft_is_matrix(args->lse, queries, s->heads));
-    FT_REQUIRE(op, fit_tables(args->pos_key, args->pos_query, cols));
+    FT_REQUIRE(op, fit_tables(h, args->pos_key, args->pos_query, cols));
     FT_REQUIRE(op, fits_table_gradient(args->dpos_key, args->pos_key, cols));
     FT_REQUIRE(op, fits_table_gradient(args->dpos_query, args->pos_query, cols));
     REQUIRE_WORKSPACE(disentangled_attention_backward, target, args);

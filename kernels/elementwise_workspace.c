@@ -2,6 +2,7 @@
 // count as present.
 #include "kernels/activation.h"
 #include "kernels/adamw.h"
+#include "kernels/cast.h"
 #include "kernels/column_sum.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cross_entropy.h"
@@ -43,4 +44,5 @@ size_t ft_gradient_norm_workspace(const ft_target *target, const ft_gradient_nor
     return (size_t)((args->gradient.rows * args->gradient.cols + FT_NORM_CHUNK - 1) / FT_NORM_CHUNK) * sizeof(double);
 }
 
+size_t ft_cast_workspace(const ft_target *target, const ft_cast_args *args) { return 0; }
 size_t ft_adamw_workspace(const ft_target *target, const ft_adamw_args *args) { return 0; }

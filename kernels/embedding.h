@@ -18,7 +18,7 @@ size_t ft_embedding_forward_workspace(const ft_target *target, const ft_embeddin
 
 typedef struct ft_embedding_backward_args {
     const int32_t *ids;       // [T], device
-    ft_tensor dout;           // [T,H]
+    ft_tensor dout;           // [T,H], fp32 or 16 bits
     ft_tensor table_gradient; // [rows,H] fp32, accumulated
     int32_t padding_id;       // -1: none
     ft_workspace workspace;

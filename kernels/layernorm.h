@@ -3,6 +3,7 @@
 // forward:  s = residual + dropout(x + bias);  mean, rstd = 1/sqrt(var + eps) with the biased variance, per row, fp32;
 //           y = (s - mean) * rstd * gamma + beta.  bias, residual and dropout are optional (absent / probability 0).
 //           s may alias x, residual or y; when s is absent it is not kept (inference). mean and rstd are optional too.
+//           Of 16 bits, s is rounded where it is kept; statistics and y come from the sum before that.
 // backward: with xhat = (s - mean) * rstd and g = dy * gamma,
 //           ds = rstd * (g - mean(g) - xhat * mean(g * xhat))       (over the columns of a row)
 //           dx = dropout mask and scale applied to ds

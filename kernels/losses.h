@@ -1,7 +1,8 @@
 // losses.h - losses other than plain softmax cross-entropy (cross_entropy.h), a row at a time, with their gradients.
 //
 // All: fp32 in and out, computed in double and rounded once; losses[i] is not divided by the number of rows, the gradients
-// are multiplied by step->loss_factor; dlogits may alias logits and may be absent, and then step is not read.
+// are multiplied by step->loss_factor and step->loss_scale; dlogits may alias logits and may be absent, and then step is
+// not read.
 //
 // weighted_cross_entropy, labels y in [0, C), p = softmax(logits), w the class weights (absent: all 1):
 //   gamma 0: (1 - s) w_y (-log p_y) + s / C * sum over c of w_c (-log p_c), s the smoothing, as torch.nn.CrossEntropyLoss

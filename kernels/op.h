@@ -4,6 +4,11 @@
 // means =, "accumulated" means +=. Scratch is a pure function of (target, argument shapes): ft_<op>_workspace() with the
 // same shapes (data pointers may be NULL) gives the bytes, and args->workspace must hold at least as many. Shapes that
 // disagree are FT_FAILED with the op's name; they are programming errors, never the user's.
+//
+// Types. H is the type of an op's rows: fp32, bf16 or fp16, the same for all views of an op of which its contract says
+// nothing else. What is summed over many rows (gradients of parameters), statistics and losses are fp32 in every
+// precision. Whatever H is, an op computes in fp32 and rounds a result once, to the nearest (ties to even), when it is
+// stored; beyond the largest fp16 number that is infinity.
 #ifndef FT_OP_H
 #define FT_OP_H
 
@@ -33,17 +38,23 @@ typedef struct ft_step_state {
     uint64_t seed;       // of dropout
     uint32_t step;       // optimizer step, from 0; part of the dropout key
     float learning_rate;
-    float loss_factor;   // 1 / examples of the effective batch (times the loss scale in fp16)
-    uint32_t reserved[3];
+    float loss_factor;   // 1 / examples of the effective batch
+    float loss_scale;    // by which gradients are larger than they are, so that fp16 can hold small ones: a power of two.
+                         // Losses' gradients are multiplied by it, gradient_norm and adamw divide by it. 1: not scaled
+    uint32_t reserved[2];
 } ft_step_state;
 
 // Outcome of the gradient norm and the counter of applied updates. Device data, written by ops; part of a checkpoint.
 typedef struct ft_update_state {
     uint64_t count;      // updates applied so far (Adam's t)
-    double norm;         // global gradient norm before clipping
+    double norm;         // global gradient norm before clipping, of the gradients as they are without the loss scale
     double correction1, correction2;
     float clip;
     uint32_t finite;     // 0: this step was skipped
+    float loss_scale;    // of the next step, where it is dynamic (adamw.h): copied to ft_step_state.loss_scale by whoever
+                         // queues that step, device to device
+    uint32_t finite_steps; // in a row since it last changed
+    uint64_t skipped;    // steps skipped so far
 } ft_update_state;
 
 // Dropout of rows [T,N] (see philox.h). probability 0 = none, and then no pointer is read.

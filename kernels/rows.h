@@ -19,7 +19,7 @@ typedef struct ft_gather_rows_args {
 } ft_gather_rows_args;
 size_t ft_gather_rows_workspace(const ft_target *target, const ft_gather_rows_args *args);
 
-// y[index[i]] += x[i] for i in [0, x.rows); the indices are distinct.
+// y[index[i]] += x[i] for i in [0, x.rows); the indices are distinct. y has x's type or is fp32.
 typedef struct ft_scatter_rows_add_args {
     const int32_t *index; // device
     ft_tensor x, y;

@@ -30,7 +30,8 @@ static ft_status begin_step(ft_trainer *t, double weight) {
     ft_step_state host = {.seed = (uint64_t)c->train.seed,
                           .step = (uint32_t)t->state.step,
                           .learning_rate = (float)(c->train.learning_rate * factor),
-                          .loss_factor = (float)(1 / weight)};
+                          .loss_factor = (float)(1 / weight),
+                          .loss_scale = 1};
     t->state.learning_rate = c->train.learning_rate * factor;
     const ft_device_functions *f = t->device->functions;
     FT_TRY(f->upload(t->device, t->step_state, &host, sizeof host));

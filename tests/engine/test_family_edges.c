@@ -106,7 +106,7 @@ static void test_gradients(void **state) {
         open_edges(&f, models[m]);
         int64_t n;
         float *want = expected(&f, "losses", &n), *got = calloc((size_t)n, sizeof *got);
-        ft_step_state step = {.loss_factor = 1.0f / (float)n};
+        ft_step_state step = {.loss_factor = 1.0f / (float)n, .loss_scale = 1};
         // 1,400 tokens at a time: micro-batches of several sequences and of one.
         gradients_of(&f, NULL, 0, n, (ft_batch_limits){1400, 0}, step, got);
         assert_close("losses", got, want, n, 1e-5);

@@ -392,7 +392,7 @@ static void test_small_workspace_is_seen(void **state) {
         assert_int_equal(ft_memory_alloc(memory, 3 * sizeof(float), FT_MEM_DATA, "losses", &losses), FT_OK);
         assert_int_equal(ft_memory_alloc(memory, sizeof(ft_step_state), FT_MEM_DATA, "step", &step), FT_OK);
         assert_int_equal(ft_memory_alloc(memory, sizeof(ft_update_state), FT_MEM_DATA, "update", &update), FT_OK);
-        memset(step, 0, sizeof(ft_step_state));
+        *(ft_step_state *)step = (ft_step_state){.loss_scale = 1};
         memset(update, 0, sizeof(ft_update_state));
         ft_status status = ft_rehearse_step(&model, &config, &sizes, &buffers.device, losses, step, update);
         assert_int_equal(status, planted ? FT_FAILED : FT_OK);

@@ -103,7 +103,7 @@ static void test_losses_and_gradients(void **state) {
         open_fixture(&f, models[m], 2, NULL, NULL);
         int64_t n;
         float *want = expected(&f, "losses", &n), *got = calloc((size_t)n, sizeof *got);
-        gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 0}, (ft_step_state){.loss_factor = 1.0f / (float)n}, got);
+        gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 0}, (ft_step_state){.loss_factor = 1.0f / (float)n, .loss_scale = 1}, got);
         assert_close("losses", got, want, n, 1e-5);
         check_gradients(&f);
         free(got);
@@ -119,7 +119,7 @@ static float *bits_of(const char *model, int threads, const char *isa, const cha
     float losses[64];
     int64_t n = f.data.examples;
     assert_true(n <= 64);
-    gradients_of(&f, NULL, 0, n, limits, (ft_step_state){.seed = 7, .step = 3, .loss_factor = 1.0f / (float)n}, losses);
+    gradients_of(&f, NULL, 0, n, limits, (ft_step_state){.seed = 7, .step = 3, .loss_factor = 1.0f / (float)n, .loss_scale = 1}, losses);
     size_t gradient = (size_t)f.model.parameters.trainable * sizeof(float);
     float *g = host_gradients(&f), *out = malloc(gradient + (size_t)n * sizeof(float));
     memcpy(out, g, gradient);
@@ -198,7 +198,7 @@ static void test_same_bits(void **state) {
 static void update(fixture *f, float learning_rate, int64_t examples, ft_update_state *outcome, void *device_update) {
     const ft_parameters *p = &f->model.parameters;
     ft_adamw_hyper hyper = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .max_gradient_norm = 1};
-    ft_step_state step = {.learning_rate = learning_rate, .loss_factor = 1.0f / (float)examples};
+    ft_step_state step = {.learning_rate = learning_rate, .loss_factor = 1.0f / (float)examples, .loss_scale = 1};
     ft_gradient_norm_args norm = {.gradient = ft_vector(p->gradients, p->trainable, FT_F32), .hyper = hyper, .update = device_update};
     norm.workspace.bytes = ft_gradient_norm_workspace(&f->device->target, &norm);
     OK(ft_memory_alloc(f->memory, norm.workspace.bytes, FT_MEM_WORKSPACE, "norm", &norm.workspace.data));
@@ -234,7 +234,7 @@ static void test_thirty_steps(void **state) {
         for (int64_t s = 0; s < steps; s++) {
             float got[64];
             int64_t n = cu[s + 1] - cu[s];
-            gradients_of(&f, order, cu[s], cu[s + 1], (ft_batch_limits){0, 3}, (ft_step_state){.loss_factor = 1.0f / (float)n}, got);
+            gradients_of(&f, order, cu[s], cu[s + 1], (ft_batch_limits){0, 3}, (ft_step_state){.loss_factor = 1.0f / (float)n, .loss_scale = 1}, got);
             double mean = 0;
             for (int64_t i = 0; i < n; i++) mean += got[i] / (double)n;
             ft_update_state outcome;
@@ -273,7 +273,7 @@ static void test_freezing(void **state) {
     open_fixture(&all, "bert_gelu", 2, NULL, dropout);
     float losses[64], frozen_losses[64];
     int64_t n = all.data.examples;
-    ft_step_state step = {.seed = 5, .loss_factor = 1.0f / (float)n};
+    ft_step_state step = {.seed = 5, .loss_factor = 1.0f / (float)n, .loss_scale = 1};
     gradients_of(&all, NULL, 0, n, (ft_batch_limits){0, 0}, step, losses);
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         const char *overrides[] = {DROPOUT, cases[c].override, NULL};
@@ -314,7 +314,7 @@ static void test_hidden_head(void **state) {
     OK(ft_model_prepare_training(&f.model, 0));
     float losses[64];
     int64_t n = f.data.examples;
-    ft_step_state step = {.loss_factor = 1.0f};
+    ft_step_state step = {.loss_factor = 1.0f, .loss_scale = 1};
     gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 0}, step, losses);
     float *analytic = host_gradients(&f);
     static const char *const names[] = {"head.hidden.0.weight", "head.hidden.0.bias", "head.hidden.1.weight", "head.hidden.1.bias",
@@ -349,7 +349,7 @@ static void test_memory_is_steady(void **state) {
     open_fixture(&f, "bert_gelu", 2, NULL, NULL);
     float losses[64];
     int64_t n = f.data.examples;
-    ft_step_state step = {.loss_factor = 1.0f};
+    ft_step_state step = {.loss_factor = 1.0f, .loss_scale = 1};
     gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 4}, step, losses);
     ft_memory_counters first = ft_memory_read(f.memory);
     gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 4}, step, losses);

@@ -106,7 +106,7 @@ static void run_steps(ft_device *device, const void *test_case, float *out) {
     hyper.max_gradient_norm = c->max_norm;
     ft_update_state update = {0};
     for (int s = 0; s < STEPS; s++) {
-        ft_step_state step = {.step = (uint32_t)s, .learning_rate = learning_rate_at(s)};
+        ft_step_state step = {.step = (uint32_t)s, .learning_rate = learning_rate_at(s), .loss_scale = 1};
         for (int64_t i = 0; i < N; i++)
             *at(g.t, 0, i) = (float)gradient_at(s, i, (double)*at(p.t, 0, i));
         if (s == c->skip) *at(g.t, 0, 5) = NAN;

@@ -95,7 +95,7 @@ static void test_losses_and_gradients(void **state) {
                 loss_case c = {.logits = fenced_random(shapes[i][0], shapes[i][1], (int64_t)i % 3,
                                                        (double[]){0.02, 3, 40}[scale], 0),
                                .gradient = gradient,
-                               .step = {.loss_factor = 1.0f / 32}};
+                               .step = {.loss_factor = 1.0f / 32, .loss_scale = 1}};
                 for (int64_t row = 0; row < shapes[i][0]; row++)
                     c.labels[row] = (int32_t)uniform(0, (double)shapes[i][1]);
                 c.labels[0] = (int32_t)shapes[i][1] - 1;
@@ -106,7 +106,7 @@ static void test_losses_and_gradients(void **state) {
 
 static void test_huge_and_non_finite_logits(void **state) {
     loss_case c = {
-        .logits = fenced_new(6, 3, 0), .gradient = APART, .step = {.loss_factor = 1}, .labels = {0, 1, 0, 0, 2, 0}};
+        .logits = fenced_new(6, 3, 0), .gradient = APART, .step = {.loss_factor = 1, .loss_scale = 1}, .labels = {0, 1, 0, 0, 2, 0}};
     float x[6][3] = {{1e30f, 0, 0}, {1e30f, -1e30f, 0}, {-1e38f, -1e38f, -1e38f},
                      {NAN, 0, 1},   {1, 2, NAN},        {INFINITY, 0, 0}};
     memcpy(c.logits.t.data, x, sizeof x);

@@ -53,7 +53,7 @@ static double number(FILE *f) {
 static void check_case(FILE *f, const char *name, int64_t rows, int64_t cols, int64_t gap) {
     static double loss[MOST_ROWS], slope[MOST_ROWS * MOST_COLS];
     loss_case c = {.op = strcmp(name, "binary") == 0 ? BINARY : strcmp(name, "squares") == 0 ? SQUARES : CROSS_ENTROPY,
-                   .step = {.loss_factor = 1.0f / 32}};
+                   .step = {.loss_factor = 1.0f / 32, .loss_scale = 1}};
     assert_true(rows <= MOST_ROWS && cols <= MOST_COLS);
     c.smoothing = (float)number(f);
     c.gamma = (float)number(f);
@@ -100,7 +100,7 @@ static void set_row(fenced f, int64_t row, const float *values) { memcpy(at(f.t,
 
 static void test_extremes(void **state) {
     loss_case c = {.op = BINARY, .logits = fenced_new(3, 2, 0), .targets = fenced_new(3, 2, 0), .weight = fenced_none(), .gradient = APART,
-                   .step = {.loss_factor = 1}};
+                   .step = {.loss_factor = 1, .loss_scale = 1}};
     set_row(c.logits, 0, (const float[]){1e30f, -1e30f}), set_row(c.targets, 0, (const float[]){1, 0}); // sure and right
     set_row(c.logits, 1, (const float[]){1e30f, -1e30f}), set_row(c.targets, 1, (const float[]){0, 1}); // sure and wrong
     set_row(c.logits, 2, (const float[]){NAN, 0}), set_row(c.targets, 2, (const float[]){0, 1});
@@ -113,7 +113,7 @@ static void test_extremes(void **state) {
         free(got);
     }
     loss_case s = {.op = CROSS_ENTROPY, .logits = fenced_new(4, 2, 0), .targets = fenced_none(), .weight = fenced_none(), .gradient = APART,
-                   .labels = {0, 1, 0, 1}, .step = {.loss_factor = 1}};
+                   .labels = {0, 1, 0, 1}, .step = {.loss_factor = 1, .loss_scale = 1}};
     set_row(s.logits, 0, (const float[]){1e30f, 0});
     set_row(s.logits, 1, (const float[]){1e30f, 0});
     set_row(s.logits, 2, (const float[]){NAN, 0});
@@ -135,7 +135,7 @@ static void test_wrong_arguments_fail(void **state) {
     assert_int_equal(test_open(1, &device), FT_OK);
     fenced x = fenced_random(3, 4, 0, 1, 0), t = fenced_random(3, 4, 0, 1, 0), losses = fenced_new(1, 3, 0), w = fenced_random(1, 3, 0, 1, 0);
     int32_t labels[3] = {0};
-    ft_step_state step = {.loss_factor = 1};
+    ft_step_state step = {.loss_factor = 1, .loss_scale = 1};
     ft_weighted_cross_entropy_args ce = {.logits = x.t, .labels = labels, .losses = losses.t};
     assert_int_equal(FT_RUN(device, weighted_cross_entropy, &ce), FT_OK);
     ce.smoothing = 0.1f, ce.gamma = 1;

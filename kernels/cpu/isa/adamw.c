@@ -1,11 +1,12 @@
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/vec.h"
+#include "kernels/half.h"
 
 #include <math.h>
 
 static int64_t elements(ft_tensor t) { return t.rows * t.cols; }
-// One run of n floats.
+
 // ---- the norm -------------------------------------------------------------------------------------------------------
 
 typedef struct norm_job {
@@ -38,6 +39,17 @@ static bool all_finite(const ft_tensor *losses) {
     return true;
 }
 
+// What torch.amp.GradScaler does with its growth factor of 2 and backoff factor of 1/2.
+static void grow_or_halve(ft_update_state *update, uint32_t growth_interval) {
+    if (!update->finite) {
+        update->loss_scale *= 0.5f;
+        update->finite_steps = 0;
+    } else if (++update->finite_steps >= growth_interval) {
+        if (isfinite(update->loss_scale * 2.0f)) update->loss_scale *= 2.0f;
+        update->finite_steps = 0;
+    }
+}
+
 ft_status FT_ISA_NAME(gradient_norm)(ft_device *device, const ft_gradient_norm_args *args) {
     int64_t n = elements(args->gradient), chunks = (n + FT_NORM_CHUNK - 1) / FT_NORM_CHUNK;
     FT_TRY(ft_gradient_norm_check(&device->target, args));
@@ -50,7 +62,8 @@ ft_status FT_ISA_NAME(gradient_norm)(ft_device *device, const ft_gradient_norm_a
 
     ft_update_state *update = args->update;
     const ft_adamw_hyper *hyper = &args->hyper;
-    update->norm = sqrt(sum);
+    double scale = args->step ? (double)args->step->loss_scale : 1.0;
+    update->norm = sqrt(sum) / scale;
     double clip = hyper->max_gradient_norm > 0 ? hyper->max_gradient_norm / (update->norm + 1e-6) : 1.0;
     update->clip = clip < 1.0 ? (float)clip : 1.0f;
     update->finite = isfinite(update->norm) && (!args->losses || all_finite(args->losses));
@@ -58,7 +71,10 @@ ft_status FT_ISA_NAME(gradient_norm)(ft_device *device, const ft_gradient_norm_a
         update->count++;
         update->correction1 = 1.0 - pow(hyper->beta1, (double)update->count);
         update->correction2 = 1.0 - pow(hyper->beta2, (double)update->count);
+    } else {
+        update->skipped++;
     }
+    if (args->growth_interval > 0) grow_or_halve(update, (uint32_t)args->growth_interval);
     return FT_OK;
 }
 
@@ -87,7 +103,7 @@ __attribute__((noinline)) static void adamw_range(const ft_adamw_args *a, const 
     const ft_update_state *update = a->update;
     double lr = (double)a->step->learning_rate * (double)range->lr_scale;
     factors f = {
-        .clip = v_set1(update->clip),
+        .clip = v_set1(update->clip / a->step->loss_scale),
         .keep = v_set1((float)(1.0 - lr * (double)range->weight_decay)),
         .toward1 = v_set1((float)(1.0 - a->hyper.beta1)),
         .beta2 = v_set1((float)a->hyper.beta2),
@@ -102,6 +118,7 @@ __attribute__((noinline)) static void adamw_range(const ft_adamw_args *a, const 
     for (; i + FT_LANES <= last; i += FT_LANES)
         adamw_16(&f, p + i, g + i, m + i, v + i, FT_LANES);
     if (i < last) adamw_16(&f, p + i, g + i, m + i, v + i, last - i);
+    if (a->compute.data) ft_narrow(a->compute.dtype, p + first, (uint16_t *)a->compute.data + first, last - first);
 }
 
 typedef struct adamw_job {

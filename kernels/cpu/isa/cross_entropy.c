@@ -48,7 +48,7 @@ static void loss_task(void *context, int task, int thread) {
     int64_t first, last;
     ft_share(a->logits.rows, 1, job->shares, task, &first, &last);
     for (int64_t row = first; row < last; row++)
-        loss_row(ft_row(a->logits, row), a->logits.cols, a->labels[row], a->step ? a->step->loss_factor : 0.0f,
+        loss_row(ft_row(a->logits, row), a->logits.cols, a->labels[row], a->step ? a->step->loss_factor * a->step->loss_scale : 0.0f,
                  (float *)a->losses.data + row, ft_row_if(a->dlogits, row));
 }
 

@@ -19,7 +19,8 @@ static void losses_task(void *context, int task, int thread) {
     const losses_job *job = context;
     int64_t first, last;
     ft_share(job->rows, 1, job->shares, task, &first, &last);
-    for (int64_t row = first; row < last; row++) job->row(job->args, row, job->step ? (double)job->step->loss_factor : 0);
+    double factor = job->step ? (double)job->step->loss_factor * (double)job->step->loss_scale : 0;
+    for (int64_t row = first; row < last; row++) job->row(job->args, row, factor);
 }
 
 static ft_status run(ft_device *device, const void *args, row_function row, ft_tensor logits, const ft_step_state *step) {

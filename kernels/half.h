@@ -1,0 +1,63 @@
+// half.h - bf16 and fp16 on the host: a number from its bits, exactly, and the bits nearest to a number (ties to even).
+//
+// Without branches, so that loops over them become vector code. NaN stays NaN (quiet); beyond the largest fp16 number, from
+// 65520 on, is infinity.
+#ifndef FT_HALF_H
+#define FT_HALF_H
+
+#include "kernels/dtype.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline bool ft_is_half(ft_dtype dtype) { return dtype == FT_BF16 || dtype == FT_F16; }
+
+static inline uint32_t ft_float_bits(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+static inline float ft_bits_float(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline float ft_from_bf16(uint16_t bits) { return ft_bits_float((uint32_t)bits << 16); }
+static inline uint16_t ft_to_bf16(float x) {
+    uint32_t bits = ft_float_bits(x), nearest = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+    return (uint16_t)((bits & 0x7FFFFFFF) > 0x7F800000 ? bits >> 16 | 0x40 : nearest);
+}
+
+// An fp16 number shifted into place has an exponent that is 112 too small; multiplying repairs it, that of tiny ones as well.
+static inline float ft_from_fp16(uint16_t bits) {
+    uint32_t size = bits & 0x7FFF, special = size >= 0x7C00 ? 0x7F800000 : 0;
+    uint32_t wide = ft_float_bits(ft_bits_float(size << 13) * 0x1p112f) | special;
+    return ft_bits_float((uint32_t)(bits & 0x8000) << 16 | wide);
+}
+static inline uint16_t ft_to_fp16(float x) {
+    uint32_t bits = ft_float_bits(x), sign = bits >> 16 & 0x8000, size = bits & 0x7FFFFFFF;
+    // Below 2^-14 the last place is 2^-24, as it is of fp32 between 1/2 and 1: adding rounds there.
+    uint32_t tiny = ft_float_bits(ft_bits_float(size) + 0.5f) - 0x3F000000;
+    uint32_t normal = ((size + 0xFFF + (size >> 13 & 1)) >> 13) - (112 << 10);
+    uint32_t finite = size < 0x38800000 ? tiny : normal;
+    uint32_t large = size > 0x7F800000 ? 0x7E00 : 0x7C00;
+    return (uint16_t)(sign | (size >= 0x477FF000 ? large : finite));
+}
+
+// n numbers of one type as the other.
+static inline void ft_widen(ft_dtype from_type, const uint16_t *from, float *to, int64_t n) {
+    if (from_type == FT_BF16)
+        for (int64_t i = 0; i < n; i++) to[i] = ft_from_bf16(from[i]);
+    else
+        for (int64_t i = 0; i < n; i++) to[i] = ft_from_fp16(from[i]);
+}
+static inline void ft_narrow(ft_dtype to_type, const float *from, uint16_t *to, int64_t n) {
+    if (to_type == FT_BF16)
+        for (int64_t i = 0; i < n; i++) to[i] = ft_to_bf16(from[i]);
+    else
+        for (int64_t i = 0; i < n; i++) to[i] = ft_to_fp16(from[i]);
+}
+
+#endif
