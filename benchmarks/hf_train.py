@@ -2,10 +2,12 @@
 """The Hugging Face side of the comparisons: one fine-tuning run of the Trainer on the CPU, as a program.
 
 Prints one JSON document: tokens_per_second (real tokens, first --skip steps left out), seconds, steps, tokens,
-accuracy on --test after the last step, versions. Only this file needs torch and transformers.
+accuracy on --test after the last step (of --task regression: pearson and mse), versions.
 
     hf_train.py export --model DIRECTORY --labels N --seed N --output DIRECTORY     a checkpoint with a drawn head
     hf_train.py train  --model DIRECTORY --train FILE [--test FILE] [options]
+
+--task regression: one number a text, num_labels=1 and problem_type="regression", whose loss is the mean squared error.
 """
 
 import argparse
@@ -31,6 +33,8 @@ from transformers import (
 
 from common import read_tsv, label_names
 
+TASKS = ("single_label_classification", "regression")
+
 
 def export(arguments):
     """Both sides start from this: transformers draws the head, and its weights reach ftengine as a file. A directory
@@ -43,7 +47,7 @@ def export(arguments):
     else:
         config = AutoConfig.from_pretrained(arguments.model, num_labels=arguments.labels)
         model = AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
-    model.config.problem_type = "single_label_classification"
+    model.config.problem_type = arguments.task
     model.save_pretrained(arguments.output)
     for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
         source = os.path.join(arguments.model, name)
@@ -74,17 +78,34 @@ class CountingTrainer(Trainer):
 
 
 def encode(tokenizer, rows, names, max_length):
-    ids = {name: i for i, name in enumerate(names)}
-    return [dict(tokenizer(text, truncation=True, max_length=max_length), labels=ids[label]) for text, label in rows]
+    """names None: labels are numbers."""
+    value = float if names is None else {name: i for i, name in enumerate(names)}.get
+    return [dict(tokenizer(text, truncation=True, max_length=max_length), labels=value(label)) for text, label in rows]
+
+
+def judge(model, tokenizer, test, regression):
+    model.eval()
+    collate, outputs, labels = DataCollatorWithPadding(tokenizer), [], []
+    with torch.no_grad():
+        for i in range(0, len(test), 64):
+            batch = collate(test[i : i + 64])
+            labels.append(batch["labels"])
+            outputs.append(model(**batch).logits)
+    outputs, labels = torch.cat(outputs), torch.cat(labels)
+    if not regression:
+        return {"accuracy": float((outputs.argmax(-1) == labels).double().mean())}
+    x, y = outputs.squeeze(-1).double(), labels.double()
+    pearson = torch.corrcoef(torch.stack([x, y]))[0, 1]
+    return {"pearson": float(pearson), "mse": float(((x - y) ** 2).mean())}
 
 
 def train(arguments):
     tokenizer = AutoTokenizer.from_pretrained(arguments.model)
-    rows = read_tsv(arguments.train)
-    names = label_names(label for _, label in rows)
+    rows, regression = read_tsv(arguments.train), arguments.task == "regression"
+    names = None if regression else label_names(label for _, label in rows)
     dataset = encode(tokenizer, rows, names, arguments.max_length)
     model = AutoModelForSequenceClassification.from_pretrained(
-        arguments.model, num_labels=len(names), dtype=torch.float32
+        arguments.model, num_labels=1 if regression else len(names), problem_type=arguments.task, dtype=torch.float32
     )
     clock = Clock()
     with tempfile.TemporaryDirectory() as scratch:
@@ -122,14 +143,8 @@ def train(arguments):
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
     }
     if arguments.test:
-        model.eval()
-        collate, right = DataCollatorWithPadding(tokenizer), 0
         test = encode(tokenizer, read_tsv(arguments.test), names, arguments.max_length)
-        with torch.no_grad():
-            for i in range(0, len(test), 64):
-                batch = collate(test[i : i + 64])
-                right += int((model(**batch).logits.argmax(-1) == batch["labels"]).sum())
-        result["accuracy"] = right / len(test)
+        result |= judge(model, tokenizer, test, regression)
     return result
 
 
@@ -141,7 +156,9 @@ def main():
     command.add_argument("--labels", type=int, required=True)
     command.add_argument("--seed", type=int, required=True)
     command.add_argument("--output", required=True)
+    command.add_argument("--task", choices=TASKS, default=TASKS[0])
     command = commands.add_parser("train")
+    command.add_argument("--task", choices=TASKS, default=TASKS[0])
     command.add_argument("--model", required=True)
     command.add_argument("--train", required=True)
     command.add_argument("--test")

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Accuracy on TREC over several seeds: ftengine beside the Hugging Face Trainer.
+"""Quality over several seeds: ftengine beside the Hugging Face Trainer. By default accuracy on TREC.
 
     python3 benchmarks/trec_seeds.py --python /path/to/python/with/torch [--seeds 1,2,3,4,5]
+        [--train FILE --test FILE] [--epochs N] [--output FILE]          any TSV: sentence or text, and a label
+    ... --task regression --train data/ratings/train.tsv --test data/ratings/dev.tsv       Pearson's correlation instead
 
 For every seed transformers draws a head for MiniLM and the checkpoint is exported; both sides start from it, with the
 same order of examples (the seed's) and the same hyper-parameters (3 epochs, 5e-5 linear, batch 32, no warm-up), and
-differ in dropout's random numbers. Accuracy is of the model after the last step on the test file, which no side saw.
-The result is the difference of means with its 95% interval, over the pairs and as independent samples.
+differ in dropout's random numbers. A regression makes the mean squared error small on both sides (the Trainer's
+problem_type="regression" with one label). What is compared is of the model after the last step on the test file, which no
+side saw. The result is the difference of means with its 95% interval, over the pairs and as independent samples: within 1
+point of accuracy, or 0.02 of Pearson's correlation?
 """
 
 import argparse
@@ -14,6 +18,7 @@ import json
 import os
 import shutil
 import tempfile
+from dataclasses import dataclass
 
 from common import (
     HF_TRAIN,
@@ -33,12 +38,37 @@ from common import (
 )
 
 
+@dataclass(frozen=True)
+class Task:
+    """What is compared: a metric under the name both sides give it, as it is printed."""
+
+    problem_type: str
+    options: list  # of ftengine
+    metric: str
+    title: str
+    scale: float
+    form: str
+    unit: str
+    points: str
+    within: float
+
+
+TASKS = {
+    "single_label": Task("single_label_classification", ["train.task=single_label"], "accuracy", "accuracy", 100, ".2f", "%", "points", 1.0),
+    "regression": Task(
+        "regression", ["train.task=regression", "eval.metric=pearson"], "pearson", "Pearson's correlation", 1, ".4f", "", "", 0.02
+    ),
+}
+
+
 def run_trainer(options, model, seed, log):
     text, process = measured(
         [
             options.python,
             HF_TRAIN,
             "train",
+            "--task",
+            options.task.problem_type,
             "--model",
             model,
             "--train",
@@ -62,7 +92,7 @@ def run_trainer(options, model, seed, log):
         ],
         log,
     )
-    return json.loads(text)["accuracy"], process["process_seconds"]
+    return json.loads(text)[options.task.metric], process["process_seconds"]
 
 
 def run_ftengine(options, model, seed, scratch, log):
@@ -84,30 +114,38 @@ def run_ftengine(options, model, seed, scratch, log):
             "eval.strategy=no",
             f"output.dir={run}",
         ]
+        + options.task.options
         + limit,
         log,
     )
     text, judging = measured([options.ftengine, "eval", run, "--data", options.test, "--json"], log)
-    return json.loads(text)["metrics"]["accuracy"], training["process_seconds"] + judging["process_seconds"]
+    return json.loads(text)["metrics"][options.task.metric], training["process_seconds"] + judging["process_seconds"]
 
 
-def table(document):
-    lines = title_lines(document, "ftengine beside the Hugging Face Trainer: accuracy over seeds") + [
+def table(document, task):
+    def value(x, sign=""):
+        return f"{x:{sign}{task.form}}"
+
+    lines = title_lines(document, f"ftengine beside the Hugging Face Trainer: {task.title} over seeds") + [
         "| seed | ftengine | Trainer | difference |",
         "|---|---|---|---|",
     ]
     for row in document["seeds"]:
         difference = row["ftengine"] - row["trainer"]
-        lines.append(f"| {row['seed']} | {row['ftengine']:.2f}% | {row['trainer']:.2f}% | {difference:+.2f} |")
+        lines.append(
+            f"| {row['seed']} | {value(row['ftengine'])}{task.unit} | {value(row['trainer'])}{task.unit} | {value(difference, '+')} |"
+        )
     s = document["summary"]
     d, pairs, independent = s["difference"], s["half_width_paired"], s["half_width_welch"]
+    within = f"{task.within:g} point" if task.points else f"{task.within:g}"
     lines += [
-        f"| mean | {s['ftengine_mean']:.2f}% | {s['trainer_mean']:.2f}% | {s['difference']:+.2f} |",
-        f"| standard deviation | {s['ftengine_deviation']:.2f} | {s['trainer_deviation']:.2f} | |",
+        f"| mean | {value(s['ftengine_mean'])}{task.unit} | {value(s['trainer_mean'])}{task.unit} | {value(d, '+')} |",
+        f"| standard deviation | {value(s['ftengine_deviation'])} | {value(s['trainer_deviation'])} | |",
         "",
-        f"Difference of means, points: **{d:+.2f}**, 95% interval {d - pairs:+.2f} to {d + pairs:+.2f} over pairs, "
-        f"{d - independent:+.2f} to {d + independent:+.2f} as independent samples (Welch).",
-        f"Both within 1 point: **{'yes' if s['within_one_point'] else 'no'}**.",
+        f"Difference of means{', ' + task.points if task.points else ''}: **{value(d, '+')}**, 95% interval "
+        f"{value(d - pairs, '+')} to {value(d + pairs, '+')} over pairs, "
+        f"{value(d - independent, '+')} to {value(d + independent, '+')} as independent samples (Welch).",
+        f"Both within {within}: **{'yes' if s['within'] else 'no'}**.",
         "",
         f"Data: {document['data'][0]}, {document['data'][1]}.",
         "",
@@ -122,14 +160,20 @@ def main():
     parser.add_argument("--model", default=os.path.join(ROOT, "models", "all-MiniLM-L6-v2"))
     parser.add_argument("--train", default=os.path.join(TREC, "train.tsv"))
     parser.add_argument("--test", default=os.path.join(TREC, "test.tsv"))
+    parser.add_argument("--task", choices=TASKS, default="single_label")
     parser.add_argument("--seeds", default="1,2,3,4,5")
     parser.add_argument("--epochs", type=float, default=3.0)
     parser.add_argument("--max-steps", type=int, default=-1)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--learning-rate", type=float, default=5e-5)
     parser.add_argument("--max-length", type=int, default=128)
-    parser.add_argument("--output", default=os.path.join(RESULTS, "trec_seeds"), help="without extension")
+    parser.add_argument("--output", help="without extension; for TREC results/trec_seeds, else it must be given")
     options = parser.parse_args()
+    options.task = TASKS[options.task]
+    if options.output is None:
+        if options.train != parser.get_default("train"):
+            parser.error("--output: where do the results of this data go?")
+        options.output = os.path.join(RESULTS, "trec_seeds")
     seeds = [int(s) for s in options.seeds.split(",")]
     if len(seeds) < 2:
         parser.error("--seeds: an interval needs at least two")
@@ -137,13 +181,15 @@ def main():
         path = os.path.abspath(getattr(options, name))
         setattr(options, name, path)
         if not os.path.exists(path):
-            parser.error(f"--{name}: {path} does not exist (make; tools/get_model.sh)")
+            parser.error(f"--{name}: {path} does not exist (make; tools/get_model.sh, tools/get_data.sh [--ratings])")
 
     document = provenance() | {
+        "metric": options.task.metric,
         "data": [os.path.relpath(options.train, ROOT), os.path.relpath(options.test, ROOT)],
         "seeds": [],
     }
-    labels = len(label_names(label for _, label in read_tsv(options.train)))
+    regression = options.task.metric == "pearson"
+    labels = 1 if regression else len(label_names(label for _, label in read_tsv(options.train)))
     with tempfile.TemporaryDirectory() as scratch:
         log = os.path.join(tempfile.gettempdir(), "trec_seeds.log")
         for seed in seeds:
@@ -153,6 +199,8 @@ def main():
                     options.python,
                     HF_TRAIN,
                     "export",
+                    "--task",
+                    options.task.problem_type,
                     "--model",
                     options.model,
                     "--labels",
@@ -167,11 +215,11 @@ def main():
             row = {"seed": seed}
             ours, row["ftengine_seconds"] = run_ftengine(options, model, seed, scratch, log)
             theirs, row["trainer_seconds"] = run_trainer(options, model, seed, log)
-            row["ftengine"], row["trainer"] = 100 * ours, 100 * theirs
+            row["ftengine"], row["trainer"] = options.task.scale * ours, options.task.scale * theirs
             document["seeds"].append(row)
             print(
-                f"seed {seed}: ftengine {row['ftengine']:.2f}% ({row['ftengine_seconds']:.0f} s), "
-                f"Trainer {row['trainer']:.2f}% ({row['trainer_seconds']:.0f} s)",
+                f"seed {seed}: ftengine {row['ftengine']:{options.task.form}} ({row['ftengine_seconds']:.0f} s), "
+                f"Trainer {row['trainer']:{options.task.form}} ({row['trainer_seconds']:.0f} s)",
                 flush=True,
             )
             shutil.rmtree(model)
@@ -186,9 +234,9 @@ def main():
         "difference": difference,
         "half_width_paired": by_pairs,
         "half_width_welch": independent,
-        "within_one_point": abs(difference) + max(by_pairs, independent) <= 1.0,
+        "within": abs(difference) + max(by_pairs, independent) <= options.task.within,
     }
-    write_results(options.output, document, table(document))
+    write_results(options.output, document, table(document, options.task))
 
 
 if __name__ == "__main__":

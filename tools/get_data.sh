@@ -1,21 +1,36 @@
 #!/usr/bin/env bash
-# get_data.sh [DIRECTORY] - labelled movie-review snippets into data/reviews: train.tsv, dev.tsv, SOURCE.txt.
+# get_data.sh [--ratings] [DIRECTORY] - movie-review snippets: train.tsv, dev.tsv, SOURCE.txt.
 #
 # The snippets and their mean human ratings (-4 to 4) come with the source distribution of vaderSentiment 3.3.2 on PyPI
-# (or from the file named by FT_VADER_SDIST). Snippets rated at most -0.5 are negative, at least 0.5 positive; those in
-# between are left out. The dev set is the tenth of the examples whose ids have the smallest SHA-256. When both files are
-# there with the digests below, nothing is done.
+# (or from the file named by FT_VADER_SDIST).
+#
+#   data/reviews               columns text, label: rated at most -0.5 is negative, at least 0.5 positive; those in between
+#                              are left out
+#   data/ratings (--ratings)   columns text, rating: all of them, for a regression
+#
+# The dev set is the tenth of the examples whose ids have the smallest SHA-256. When both files are there with the digests
+# below, nothing is done.
 set -euo pipefail
+kind=reviews
+[ "${1:-}" != --ratings ] || { kind=ratings; shift; }
 # Paths given are the caller's; all others are the repository's.
 [ $# -eq 0 ] || set -- "$(realpath -m "$1")"
 [ -z "${FT_VADER_SDIST:-}" ] || FT_VADER_SDIST=$(realpath -m "$FT_VADER_SDIST")
 cd "$(dirname "$0")/.."
 
-target=${1:-data/reviews}
+target=${1:-data/$kind}
 package=vaderSentiment==3.3.2
 sdist=5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9
-train=a2d34a448d13045e100c8ae4b68f2bfa22202867377e487e433829897cdbd046
-dev=bcb7e881f83b978a8dae4e3ecaa80413059af862ab211880b35eb8427b0acaea
+case $kind in
+reviews)
+    train=a2d34a448d13045e100c8ae4b68f2bfa22202867377e487e433829897cdbd046
+    dev=bcb7e881f83b978a8dae4e3ecaa80413059af862ab211880b35eb8427b0acaea
+    ;;
+ratings)
+    train=d2d62543ab5c61ca1f0dcaefd65ed402cf3414c159dce175ce6d41d5c62c0cec
+    dev=4dd1752579168a7466456f4c44cffea74e9ad508ebb671f6f6d79aaff1eed553
+    ;;
+esac
 
 say() { echo "get_data.sh: $*" >&2; }
 digest() { sha256sum "$1" 2>/dev/null | cut -d' ' -f1; }
@@ -57,32 +72,34 @@ HELP
 fi
 
 mkdir "$work/data"
-python3 - "$archive" "$work/data" <<'PYTHON'
+python3 - "$archive" "$work/data" $kind <<'PYTHON'
 import hashlib
 import io
 import sys
 import tarfile
 
-archive, out = sys.argv[1:]
+archive, out, kind = sys.argv[1:]
 with tarfile.open(archive) as outer:
     inner = outer.extractfile("vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz").read()
 with tarfile.open(fileobj=io.BytesIO(inner)) as tar:
     text = tar.extractfile("hutto_ICWSM_2014/movieReviewSnippets_GroundTruth.txt").read().decode("utf-8")
 
-examples = []  # (id, text, label)
+examples = []  # (id, text, label or rating)
 for line in text.split("\r\n"):
     if line:
         number, rating, snippet = line.split("\t")
         # White space and control characters inside a snippet would break the columns.
         snippet = " ".join("".join(c if ord(c) >= 32 else " " for c in snippet).split())
-        if abs(float(rating)) >= 0.5:
+        if kind == "ratings":
+            examples.append((number, snippet, f"{float(rating):.6g}"))
+        elif abs(float(rating)) >= 0.5:
             examples.append((number, snippet, "positive" if float(rating) > 0 else "negative"))
-assert len(examples) == 10072, len(examples)
+assert len(examples) == {"reviews": 10072, "ratings": 10605}[kind], len(examples)
 by_digest = sorted(examples, key=lambda e: hashlib.sha256(e[0].encode()).digest())
 dev = {e[0] for e in by_digest[:len(examples) // 10]}
 for name, part in (("train", [e for e in examples if e[0] not in dev]), ("dev", [e for e in examples if e[0] in dev])):
     with open(f"{out}/{name}.tsv", "w", encoding="utf-8", newline="") as f:
-        f.write("text\tlabel\n")
+        f.write({"reviews": "text\tlabel\n", "ratings": "text\trating\n"}[kind])
         f.writelines(f"{snippet}\t{label}\n" for _, snippet, label in part)
 PYTHON
 cat >"$work/data/SOURCE.txt" <<'TEXT'
@@ -93,9 +110,14 @@ vaderSentiment/3.3.2/ (additional_resources/hutto_ICWSM_2014.tar.gz). Copyright 
     Hutto, C.J. & Gilbert, E.E. (2014). VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social Media
     Text. Eighth International Conference on Weblogs and Social Media (ICWSM-14). Ann Arbor, MI, June 2014.
 
-Snippets with a rating of at most -0.5 are "negative" and of at least 0.5 "positive"; the others are left out (10,072
-remain). dev.tsv holds the tenth of them whose ids have the smallest SHA-256, train.tsv the rest, in the file's order.
 TEXT
+if [ $kind = ratings ]; then
+    echo "The column rating is the mean rating. All snippets are there; dev.tsv holds the tenth of them whose ids have the"
+    echo "smallest SHA-256, train.tsv the rest, in the file's order."
+else
+    echo 'Snippets with a rating of at most -0.5 are "negative" and of at least 0.5 "positive"; the others are left out (10,072'
+    echo "remain). dev.tsv holds the tenth of them whose ids have the smallest SHA-256, train.tsv the rest, in the file's order."
+fi >>"$work/data/SOURCE.txt"
 if ! complete "$work/data"; then
     say "the files made are not the expected ones (train.tsv $(digest "$work/data/train.tsv"), dev.tsv $(digest "$work/data/dev.tsv"))"
     exit 1
