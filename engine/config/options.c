@@ -111,6 +111,7 @@ static const ft_option_choice pruner_choices[] = {{"none", 0},    {"median", 0},
 static const ft_option_choice keep_choices[] = {{"best", 0}, {"top-k", 0}, {"all", 0}, {"none", 0}, {NULL, 0}};
 static const ft_option_choice ranges_choices[] = {{"auto", FT_RANGES_AUTO}, {"true", FT_RANGES_ON},   {"on", FT_RANGES_ON},
                                                   {"false", FT_RANGES_OFF}, {"off", FT_RANGES_OFF}, {NULL, 0}};
+static const ft_option_choice on_oom_choices[] = {{"ladder", FT_OOM_LADDER}, {"fail", FT_OOM_FAIL}, {NULL, 0}};
 static const ft_option_choice isa_choices[] = {{"auto", 0}, {"portable", 0}, {"avx2", 0}, {"avx512", 0}, {NULL, 0}};
 
 const ft_section ft_sections[] = {
@@ -368,6 +369,16 @@ const ft_option ft_options[] = {
                   "when there is no other way."),
     BOOL(memory.timeline, "true", .elsewhere = "record_memory_history memory_snapshot",
          .help = "Writes memory_timeline.json into the run directory, for ui.perfetto.dev."),
+    CHOICE(memory.on_oom, "ladder", on_oom_choices,
+           .elsewhere = "auto_find_batch_size find_executable_batch_size oom_retry handle_oom on_out_of_memory",
+           .help = "When memory that was planned is refused (another program took it). ladder: release what is cached, then "
+                   "smaller micro-batches of the same batch, or recomputation where train.gradient_checkpointing is auto, then "
+                   "another device or the CPU where device.name is auto, a wait in between where device.wait is set; training "
+                   "goes on from its last step and ends with the same numbers to rounding. fail: the run ends with exit code 3."),
+    INT(memory.min_micro_batch, "1", 1, 1 << 20, .unit = "sequences", .elsewhere = "min_batch_size minimum_batch_size",
+        .help = "The ladder leaves room for so many of the longest texts in a micro-batch."),
+    INT(memory.max_retries, "10", 0, 1 << 20, .elsewhere = "max_oom_retries oom_retries num_oom_retries",
+        .help = "How often the ladder tries the same piece of work (start, step, evaluation, save) again, waits not counted."),
 
     TEXT(FT_OPTION_NAME, device.name, "auto", .choices = device_choices,
          .elsewhere = "device use_cpu no_cuda accelerator",

@@ -259,8 +259,25 @@ void ft_memory_free(ft_memory *m, void *data) {
 
 void ft_memory_record(ft_memory *m) { m->recording = true; }
 
-ft_status ft_memory_adopt(ft_memory *m, const ft_memory *recorded) {
-    assert(m->arena == NULL && m->scope < 0);
+static void forget_layouts(ft_memory *m) {
+    for (int s = 0; s < FT_SCOPES; s++) {
+        ft_layout_free(&m->plan[s].layout);
+        m->plan[s].present = false;
+    }
+}
+
+void ft_memory_drop_layout(ft_memory *m) {
+    assert(m->scope < 0);
+    pthread_mutex_lock(&m->lock);
+    ft_allocator_give(m->allocator, m->arena);
+    m->arena = NULL;
+    m->arena_data = NULL;
+    forget_layouts(m);
+    pthread_mutex_unlock(&m->lock);
+}
+
+// Takes over the layouts; the most bytes that one of them takes, and has alive.
+static ft_status copy_layouts(ft_memory *m, const ft_memory *recorded, size_t *most, size_t *most_alive) {
     size_t bytes = 0, live = 0;
     for (int s = 0; s < FT_SCOPES; s++) {
         if (!recorded->recorded[s]) continue;
@@ -275,14 +292,27 @@ ft_status ft_memory_adopt(ft_memory *m, const ft_memory *recorded) {
         if (l->bytes > bytes) bytes = l->bytes;
         if (l->live_bytes > live) live = l->live_bytes;
     }
-    if (bytes == 0) return FT_OK;
+    *most = bytes;
+    *most_alive = live;
+    return FT_OK;
+}
+
+ft_status ft_memory_adopt(ft_memory *m, const ft_memory *recorded) {
+    assert(m->arena == NULL && m->scope < 0);
+    size_t bytes = 0, live = 0;
+    ft_status status = copy_layouts(m, recorded, &bytes, &live);
+    if (status != FT_OK) forget_layouts(m);
+    if (status != FT_OK || bytes == 0) return status;
     pthread_mutex_lock(&m->lock);
-    ft_status status = take_block(m, bytes, "step arena", &m->arena);
+    status = take_block(m, bytes, "step arena", &m->arena);
     if (status == FT_OK) {
         m->arena_data = ft_allocator_data(m->arena);
         m->meter.counters.arena_bytes = bytes;
         m->meter.counters.arena_live_bytes = live;
         for (int s = 0; s < FT_SCOPES; s++) m->plan[s].present = recorded->recorded[s];
+    } else {
+        m->arena = NULL;
+        forget_layouts(m);
     }
     sync_reserved(m);
     pthread_mutex_unlock(&m->lock);
@@ -374,6 +404,12 @@ bool ft_memory_refused(ft_memory *m, ft_memory_refusal *refusal) {
     if (refused) *refusal = m->refusal;
     pthread_mutex_unlock(&m->lock);
     return refused;
+}
+
+void ft_memory_forget_refusal(ft_memory *m) {
+    pthread_mutex_lock(&m->lock);
+    m->refused = false;
+    pthread_mutex_unlock(&m->lock);
 }
 
 ft_status ft_memory_trace(ft_memory *m) { return m->timeline == NULL ? ft_timeline_new(&m->timeline) : FT_OK; }

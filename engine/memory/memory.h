@@ -97,8 +97,10 @@ void ft_memory_free_staging(ft_memory *memory, void *data); // NULL is fine
 // From now on the first run of each scope is recorded.
 void ft_memory_record(ft_memory *memory);
 // Lays out the scopes that `recorded` has and takes an arena for the largest of them; FT_NO_MEMORY as from
-// ft_memory_alloc. Once a memory.
+// ft_memory_alloc, with nothing adopted. Once, or again after ft_memory_drop_layout.
 ft_status ft_memory_adopt(ft_memory *memory, const ft_memory *recorded);
+// Gives the arena back and forgets what was adopted; no scope may be open. Without an arena: nothing.
+void ft_memory_drop_layout(ft_memory *memory);
 ft_status ft_memory_scope_begin(ft_memory *memory, ft_scope scope);
 // `outcome` is how the stretch went. FT_OK: FT_FAILED when it asked or freed otherwise than recorded. A failure is passed
 // on, after everything that the scope still held was freed: the books are then as they were when it began.
@@ -114,8 +116,9 @@ ft_device *ft_memory_device(ft_memory *memory);
 size_t ft_memory_limit(const ft_memory *memory);
 // The largest holders when peak_allocated was reached, largest first; at most `most`. Returns how many were written.
 int ft_memory_holders_at_peak(ft_memory *memory, ft_memory_use *uses, int most);
-// False when no request has been refused yet.
+// False when no request has been refused yet, or none since ft_memory_forget_refusal.
 bool ft_memory_refused(ft_memory *memory, ft_memory_refusal *refusal);
+void ft_memory_forget_refusal(ft_memory *memory);
 
 // timeline.c: from here on, allocations and phases are noted (the first and the last few thousand, so that the file stays
 // small) and can be written as a trace that ui.perfetto.dev and chrome://tracing open.

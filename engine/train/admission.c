@@ -225,8 +225,7 @@ static ft_status give_up(const admission *a) {
     return FT_NO_DEVICE;
 }
 
-// Until the next look, or a signal.
-static ft_status pause_for(double seconds) {
+ft_status ft_admission_pause(double seconds) {
     for (double end = now() + seconds, left = seconds; left > 0 && ft_stop_signal() == 0; left = end - now()) {
         double slice = fmin(left, 0.2); // a signal between the question and the sleep does not wake the sleep
         nanosleep(&(struct timespec){.tv_nsec = (long)(slice * 1e9)}, NULL);
@@ -254,7 +253,7 @@ static ft_status enter(admission *a, int *entered) {
         }
         double next = a->request->interval;
         if (a->request->timeout > 0) next = fmin(next, a->request->timeout - elapsed);
-        FT_TRY(pause_for(next));
+        FT_TRY(ft_admission_pause(next));
     }
 }
 

@@ -42,6 +42,8 @@ typedef struct ft_admission_request {
 } ft_admission_request;
 ft_admission_request ft_admission_request_of(const ft_config *config, size_t bytes);
 
+// Sleeps so long, or until a signal asks to stop: FT_INTERRUPTED or FT_TERMINATED.
+ft_status ft_admission_pause(double seconds);
 // Index of the best device with `bytes` and `min_free` free, or -1. free[i] is what candidate i has.
 int ft_admission_choose(int count, const ft_candidate *candidates, const size_t *free,
                         const ft_admission_request *request);

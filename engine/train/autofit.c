@@ -9,6 +9,9 @@ typedef struct search {
     size_t limit;
     int64_t most, least;    // tokens of the largest micro-batch of whole batches, and of the longest text
     bool cuts;              // micro-batches are ours to choose
+    int64_t whole;          // train.micro_batch_tokens of micro-batches that are not cut
+    bool recomputes;        // so is recomputation
+    int64_t every;          // recomputation as it is
     ft_autofit *fit;
 } search;
 
@@ -46,7 +49,7 @@ static ft_status largest(const search *s, int64_t every, int64_t beyond, ft_fitt
     bool fits;
     *found = (ft_fitting){.reserved = 0};
     ft_fitting one;
-    FT_TRY(try_setting(s, FT_AUTO, every, s->limit, &fits, &one));
+    FT_TRY(try_setting(s, s->whole, every, s->limit, &fits, &one));
     if (fits) *found = one;
     if (fits || !s->cuts) return FT_OK;
     // On the grid: least + grain * i. The whole batch fails.
@@ -80,35 +83,39 @@ static void keep(search *s, const ft_fitting *found) {
     }
 }
 
+static int64_t tokens_of(const search *s, const ft_fitting *f) {
+    return f->reserved == 0 ? 0 : f->micro_batch_tokens == s->whole ? s->most : f->micro_batch_tokens;
+}
+
 static ft_status search_settings(search *s) {
-    const ft_config *c = s->t->config;
-    const bool recomputes = c->train.gradient_checkpointing == FT_AUTO;
-    const int64_t asked = recomputes ? 0 : c->train.gradient_checkpointing;
     bool fits;
     ft_fitting found;
-    FT_TRY(try_setting(s, c->train.micro_batch_tokens, asked, SIZE_MAX / 4, &fits, &s->fit->ideal));
-    FT_TRY(largest(s, asked, 0, &found));
+    FT_TRY(try_setting(s, s->whole, s->every, SIZE_MAX / 4, &fits, &s->fit->ideal));
+    FT_TRY(largest(s, s->every, 0, &found));
     keep(s, &found);
-    if (!recomputes) return FT_OK;
+    if (!s->recomputes) return FT_OK;
     FT_TRY(largest(s, 1, 0, &found));
     keep(s, &found);
     // Longer stretches keep fewer inputs and recompute as much: they are better only by larger micro-batches.
-    int64_t size = found.reserved == 0 ? 0 : found.micro_batch_tokens == FT_AUTO ? s->most : found.micro_batch_tokens;
+    int64_t size = tokens_of(s, &found);
     for (int64_t every = 2; every <= s->t->model_config.num_hidden_layers && every <= 8 && size < s->most; every++) {
         FT_TRY(largest(s, every, size, &found));
         keep(s, &found);
-        if (found.reserved > 0) size = found.micro_batch_tokens == FT_AUTO ? s->most : found.micro_batch_tokens;
+        if (found.reserved > 0) size = tokens_of(s, &found);
     }
     return FT_OK;
 }
 
 // Steps and evaluation as the choice cuts them.
-static ft_status take_up(search *s, const ft_config *config) {
+static ft_status take_up(search *s, ft_config *config) {
+    const ft_fitting *choice = &s->fit->choice;
     ft_trainer other = {.dir_lock = -1};
-    ft_status status = ft_trainer_rehearse_like(s->t, config, s->limit, &other);
+    *config = with(s->t->config, choice->micro_batch_tokens, choice->gradient_checkpointing);
+    ft_status status = ft_trainer_rehearse_like(s->t, config, choice->reserved > s->limit ? choice->reserved : s->limit, &other);
     s->fit->plan = other.plan;
     s->fit->eval_capacity = other.eval_capacity;
     ft_status closed = ft_trainer_close(&other);
+    s->fit->chosen = status == FT_OK;
     return status != FT_OK ? status : closed;
 }
 
@@ -117,14 +124,40 @@ ft_status ft_autofit_choose(const ft_trainer *t, size_t limit, ft_config *config
     *fit = (ft_autofit){.chosen = false};
     *config = *c;
     search s = {.t = t, .limit = limit, .fit = fit, .most = t->plan.capacity.tokens, .least = t->plan.capacity.longest,
-                .cuts = c->train.micro_batch_tokens == FT_AUTO && c->train.micro_batch == FT_AUTO};
-    if (!s.cuts && c->train.gradient_checkpointing != FT_AUTO) return FT_OK;
+                .cuts = c->train.micro_batch_tokens == FT_AUTO && c->train.micro_batch == FT_AUTO,
+                .whole = c->train.micro_batch_tokens,
+                .recomputes = c->train.gradient_checkpointing == FT_AUTO};
+    s.every = s.recomputes ? 0 : c->train.gradient_checkpointing;
+    if (!s.cuts && !s.recomputes) return FT_OK;
     FT_TRY(search_settings(&s));
-    if (fit->choice.reserved == 0) return FT_OK;
-    *config = with(c, fit->choice.micro_batch_tokens, fit->choice.gradient_checkpointing);
-    FT_TRY(take_up(&s, config));
-    fit->chosen = true;
+    return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
+}
+
+// The setting that needs least, if that is less than now.
+static ft_status smallest(search *s) {
+    bool fits;
+    ft_fitting one, *best = &s->fit->choice;
+    const int64_t tokens = s->least < s->most ? s->least : s->whole;
+    for (int recompute = 0; recompute <= (s->recomputes ? 1 : 0); recompute++) {
+        FT_TRY(try_setting(s, tokens, recompute ? 1 : s->every, SIZE_MAX / 4, &fits, &one));
+        if (fits && one.reserved < s->fit->ideal.reserved && (best->reserved == 0 || one.reserved < best->reserved)) *best = one;
+    }
     return FT_OK;
+}
+
+ft_status ft_autofit_reduce(const ft_trainer *t, size_t limit, ft_config *config, ft_autofit *fit) {
+    const ft_config *c = t->config;
+    const int64_t least = t->plan.capacity.longest * t->config->memory.min_micro_batch;
+    *fit = (ft_autofit){.chosen = false};
+    *config = *c;
+    search s = {.t = t, .limit = limit, .fit = fit, .most = t->plan.capacity.tokens, .least = least,
+                .cuts = least < t->plan.capacity.tokens,
+                .whole = c->train.micro_batch_tokens,
+                .recomputes = t->asked->train.gradient_checkpointing == FT_AUTO,
+                .every = c->train.gradient_checkpointing == FT_AUTO ? 0 : c->train.gradient_checkpointing};
+    FT_TRY(search_settings(&s));
+    if (fit->choice.reserved == 0) FT_TRY(smallest(&s));
+    return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
 }
 
 const char *ft_fitting_text(const ft_fitting *f, char out[96]) {

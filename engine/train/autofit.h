@@ -14,7 +14,7 @@
 struct ft_trainer;
 
 typedef struct ft_fitting {
-    int64_t micro_batch_tokens;     // FT_AUTO: the whole batch
+    int64_t micro_batch_tokens;     // FT_AUTO: as many sequences as train.micro_batch or the batch has
     int64_t gradient_checkpointing; // 0 off, else every k layers
     double step_seconds;            // predicted, of an optimizer step of average length
     size_t reserved;                // planned peak
@@ -34,6 +34,9 @@ enum { FT_FITTING_GRAIN = 16 }; // tokens: the choice fits, so many more do not
 // `t` is open with its data, and needs more than `limit` (reserved bytes). *config: t's own with the choice in it; its
 // strings stay t's. FT_OK with fit->chosen false: nothing is at auto, or nothing of it fits. *fit is set in any case.
 ft_status ft_autofit_choose(const struct ft_trainer *t, size_t limit, ft_config *config, ft_autofit *fit);
+// For a run whose memory turned out to be short (ladder.h): as above, but micro-batches that were named are cut too, as far
+// as memory.min_micro_batch allows; where nothing fits, what needs least. fit->chosen false: nothing needs less than now.
+ft_status ft_autofit_reduce(const struct ft_trainer *t, size_t limit, ft_config *config, ft_autofit *fit);
 // "micro-batches of 4096 tokens, recomputing every layer": for people.
 const char *ft_fitting_text(const ft_fitting *fitting, char out[96]);
 

@@ -26,6 +26,7 @@ static bool is_free(const char *option) {
     static const char *const names[] = {"output.dir", "output.exists", "output.save_steps", "output.save_total_limit",
                                         "data.cache_dir", "device.name", "device.threads", "device.isa", "device.min_free_memory",
                                         "device.wait", "device.wait_timeout", "device.check_interval", "memory.limit",
+                                        "memory.on_oom", "memory.min_micro_batch", "memory.max_retries",
                                         "train.micro_batch", "train.micro_batch_tokens", "train.gradient_checkpointing",
                                         "train.patience", "eval.batch_size", "eval.batch_multiplier",
                                         // files count by what is in them
@@ -351,7 +352,7 @@ static ft_status save(ft_trainer *t, ft_arena *arena) {
     return remove_old(t, arena, dir);
 }
 
-ft_status ft_checkpoint_save(ft_trainer *t) {
+static ft_status save_state(ft_trainer *t, void *context) {
     // The checkpoint counts on the lines logged so far.
     if (t->metrics_file != NULL && fsync(fileno(t->metrics_file)) != 0 && errno != EINVAL)
         return ft_fail_errno(FT_FAILED, errno, "metrics.jsonl", "cannot write in %s", t->dir);
@@ -363,7 +364,10 @@ ft_status ft_checkpoint_save(ft_trainer *t) {
     return status;
 }
 
-ft_status ft_checkpoint_resume(ft_trainer *t, bool *found) {
+ft_status ft_checkpoint_save(ft_trainer *t) { return ft_ladder_climb(t, FT_LADDER_STATE, save_state, NULL); }
+
+static ft_status resume(ft_trainer *t, void *context) {
+    bool *found = context;
     *found = false;
     char *dir = ft_path_join(&t->arena, t->dir, "checkpoints");
     if (dir == NULL) return FT_NO_MEMORY;
@@ -382,3 +386,5 @@ ft_status ft_checkpoint_resume(ft_trainer *t, bool *found) {
     free(steps);
     return status;
 }
+
+ft_status ft_checkpoint_resume(ft_trainer *t, bool *found) { return ft_ladder_climb(t, FT_LADDER_STATE, resume, found); }

@@ -64,6 +64,18 @@ static ft_status recall_decisions(ft_trainer *t, const char *model_dir) {
     return FT_OK;
 }
 
+typedef struct inference {
+    const ft_dataset *data;
+    float *logits, *losses;
+    progress shown;
+} inference;
+
+static ft_status infer(ft_trainer *t, void *context) {
+    inference *i = context;
+    return ft_predict_dataset(&t->model, i->data, ft_eval_limits(t->config, t->plan.capacity), t->eval_capacity, i->logits, i->losses,
+                              show, &i->shown);
+}
+
 // Logits (malloc()ed into *logits) and metrics of a split.
 static ft_status judge(ft_trainer *t, ft_split split, float **logits, ft_metrics *metrics) {
     const ft_dataset *data = &t->split[split].data;
@@ -72,10 +84,8 @@ static ft_status judge(ft_trainer *t, ft_split split, float **logits, ft_metrics
     *logits = ft_calloc(values, sizeof **logits, "logits");
     float *losses = ft_calloc((size_t)data->examples, sizeof *losses, "losses");
     ft_status status = *logits && losses ? FT_OK : FT_NO_MEMORY;
-    progress p = {split == FT_SPLIT_TEST ? "testing" : "evaluating", 0};
-    if (status == FT_OK)
-        status = ft_predict_dataset(&t->model, data, ft_eval_limits(t->config, t->plan.capacity), t->eval_capacity, *logits,
-                                    losses, show, &p);
+    inference work = {.data = data, .logits = *logits, .losses = losses, .shown.what = split == FT_SPLIT_TEST ? "testing" : "evaluating"};
+    if (status == FT_OK) status = ft_ladder_climb(t, FT_LADDER_LAYOUT, infer, &work);
     ft_status_line("%s", "");
     ft_scores scores = {.task = t->task,
                         .n = data->examples,
@@ -130,14 +140,18 @@ done:
     return status;
 }
 
+static ft_status load_best(ft_trainer *t, void *context) {
+    ft_load_report report;
+    return ft_model_load(&t->model, context, 0, 0, &t->arena, &report);
+}
+
 ft_status ft_trainer_test(ft_trainer *t) {
     if (!t->split[FT_SPLIT_TEST].present) return FT_OK;
     // Also when the last step is the best: what a run needs must not depend on how well it goes.
     if (t->state.best_step >= 0) {
-        ft_load_report report;
-        const char *best = ft_path_join(&t->arena, t->dir, "model");
+        char *best = ft_path_join(&t->arena, t->dir, "model");
         if (best == NULL) return FT_NO_MEMORY;
-        FT_TRY(ft_model_load(&t->model, best, 0, 0, &t->arena, &report));
+        FT_TRY(ft_ladder_climb(t, FT_LADDER_STATE, load_best, best));
         FT_TRY(recall_decisions(t, best));
     }
     float *logits = NULL;

@@ -63,27 +63,44 @@ static ft_status end_step(ft_trainer *t, int64_t examples, double weight) {
     return FT_OK;
 }
 
+// Of one optimizer step: examples [first, last) of the epoch's order.
+typedef struct step_work {
+    int64_t first, last, tokens;
+    double weight;
+} step_work;
+
+// From cleared gradients to those of the whole effective batch: until then a step has changed nothing, and can begin again.
+static ft_status gradients_of(ft_trainer *t, void *context) {
+    step_work *w = context;
+    const ft_dataset *data = &t->split[FT_SPLIT_TRAIN].data;
+    w->tokens = 0;
+    FT_TRY(begin_step(t, w->weight));
+    for (int64_t at = w->first; at < w->last;) {
+        int64_t count = ft_batch_cut(data, t->order, at, w->last, t->plan.limits);
+        FT_TRY(ft_batch_buffers_load(&t->buffers, data, t->order, at, count, (int32_t)(at - w->first)));
+        FT_TRY(ft_model_train_batch(&t->model, &t->buffers.device, t->plan.capacity, t->step_state,
+                                    ft_vector(t->losses + (at - w->first), count, FT_F32)));
+        w->tokens += t->buffers.device.tokens;
+        at += count;
+    }
+    return FT_OK;
+}
+
 static ft_status train_step(ft_trainer *t) {
-    int64_t epoch, first, last, tokens = 0;
-    ft_run_plan_step(&t->plan, t->state.step, &epoch, &first, &last);
+    int64_t epoch;
+    step_work w;
+    ft_run_plan_step(&t->plan, t->state.step, &epoch, &w.first, &w.last);
     const ft_dataset *data = &t->split[FT_SPLIT_TRAIN].data;
     if (epoch != t->order_epoch) {
         FT_TRY(ft_epoch_order(t->plan.order_seed, epoch, data->examples, t->order));
         t->order_epoch = epoch;
     }
-    const double weight = weight_of(t, first, last);
-    FT_TRY(begin_step(t, weight));
-    for (int64_t at = first; at < last;) {
-        int64_t count = ft_batch_cut(data, t->order, at, last, t->plan.limits);
-        FT_TRY(ft_batch_buffers_load(&t->buffers, data, t->order, at, count, (int32_t)(at - first)));
-        FT_TRY(ft_model_train_batch(&t->model, &t->buffers.device, t->plan.capacity, t->step_state,
-                                    ft_vector(t->losses + (at - first), count, FT_F32)));
-        tokens += t->buffers.device.tokens;
-        at += count;
-    }
-    FT_TRY(ft_update_run(&t->model.parameters, t->config, ft_vector(t->losses, last - first, FT_F32), t->step_state, t->update_state));
-    FT_TRY(end_step(t, last - first, weight));
-    t->state.tokens += tokens;
+    w.weight = weight_of(t, w.first, w.last);
+    FT_TRY(ft_ladder_climb(t, FT_LADDER_LAYOUT, gradients_of, &w));
+    const int64_t examples = w.last - w.first;
+    FT_TRY(ft_update_run(&t->model.parameters, t->config, ft_vector(t->losses, examples, FT_F32), t->step_state, t->update_state));
+    FT_TRY(end_step(t, examples, w.weight));
+    t->state.tokens += w.tokens;
     return FT_OK;
 }
 

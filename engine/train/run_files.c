@@ -32,16 +32,6 @@ ft_status ft_run_write_config(ft_trainer *t) {
 
 // ---- metrics.jsonl ----------------------------------------------------------------------------------------------------
 
-ft_status ft_run_metrics_open(ft_trainer *t) {
-    char *path = ft_path_join(&t->arena, t->dir, "metrics.jsonl");
-    if (path == NULL) return FT_NO_MEMORY;
-    t->metrics_file = fopen(path, "a");
-    if (t->metrics_file == NULL) return ft_fail_errno(FT_FAILED, errno, path, "cannot open");
-    if (ftruncate(fileno(t->metrics_file), t->state.metrics_bytes) != 0)
-        return ft_fail_errno(FT_FAILED, errno, path, "cannot cut at the checkpoint's step");
-    return FT_OK;
-}
-
 // Writes one line and frees the object.
 static ft_status append_line(ft_trainer *t, json_t *line) {
     char *text = ft_json_line(line);
@@ -57,6 +47,23 @@ static ft_status append_line(ft_trainer *t, json_t *line) {
 
 static json_t *figure(double value) { return ft_json_rounded(value, 9); }
 static double epoch_of(const ft_trainer *t) { return (double)t->state.step / (double)t->plan.steps_per_epoch; }
+
+ft_status ft_run_log_refusal(ft_trainer *t, const ft_ladder_event *e) {
+    return append_line(t, json_pack("{s:i, s:I, s:o, s:{s:s, s:I, s:I, s:s}}", "format_version", 1, "step", (json_int_t)t->state.step, "epoch",
+                                    figure(epoch_of(t)), "out_of_memory", "site", e->site, "requested_bytes", (json_int_t)e->bytes,
+                                    "reserved_bytes", (json_int_t)e->reserved, "action", e->action));
+}
+
+ft_status ft_run_metrics_open(ft_trainer *t) {
+    char *path = ft_path_join(&t->arena, t->dir, "metrics.jsonl");
+    if (path == NULL) return FT_NO_MEMORY;
+    t->metrics_file = fopen(path, "a");
+    if (t->metrics_file == NULL) return ft_fail_errno(FT_FAILED, errno, path, "cannot open");
+    if (ftruncate(fileno(t->metrics_file), t->state.metrics_bytes) != 0)
+        return ft_fail_errno(FT_FAILED, errno, path, "cannot cut at the checkpoint's step");
+    for (int i = 0; i < t->ladder.count; i++) FT_TRY(ft_run_log_refusal(t, &t->ladder.events[i])); // of the start
+    return FT_OK;
+}
 
 ft_status ft_run_log_train(ft_trainer *t) {
     if (t->state.loss_steps == 0) return FT_OK;
@@ -124,7 +131,7 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
     return ft_model_settings_save(&s, settings);
 }
 
-ft_status ft_run_save_model(ft_trainer *t) {
+static ft_status save_model(ft_trainer *t, void *context) {
     ft_memory_set_phase(t->memory, FT_PHASE_SAVE);
     char *path = ft_path_join(&t->arena, t->dir, "model");
     if (path == NULL) return FT_NO_MEMORY;
@@ -135,6 +142,8 @@ ft_status ft_run_save_model(ft_trainer *t) {
     ft_atomic_dir_abort(&dir);
     return status;
 }
+
+ft_status ft_run_save_model(ft_trainer *t) { return ft_ladder_climb(t, FT_LADDER_STATE, save_model, NULL); }
 
 static json_t *names_where(const ft_trainer *t, const double *value, const double *threshold, bool *failed) {
     json_t *names = json_array();

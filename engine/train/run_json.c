@@ -64,6 +64,16 @@ static json_t *sites_json(const ft_trainer *t, bool *failed) {
     return ft_sites_json(uses, ft_memory_holders_at_peak(t->memory, uses, 24), failed);
 }
 
+static json_t *retries_json(const ft_trainer *t, bool *failed) {
+    json_t *array = json_array();
+    for (int i = 0; i < t->ladder.count; i++) {
+        const ft_ladder_event *e = &t->ladder.events[i];
+        ft_json_append(array, json_pack("{s:I, s:s, s:I, s:I, s:s}", "step", (json_int_t)e->step, "site", e->site, "requested_bytes",
+                                        (json_int_t)e->bytes, "reserved_bytes", (json_int_t)e->reserved, "action", e->action), failed);
+    }
+    return array;
+}
+
 static json_t *data_json(const ft_trainer *t, bool *failed) {
     json_t *object = json_object();
     for (int s = 0; s < FT_SPLITS; s++) {
@@ -110,7 +120,7 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
     if (t->state.best_step >= 0)
         best = json_pack("{s:s, s:f, s:I}", "metric", ft_metric_name(t->config->eval.metric), "value", t->state.best_value, "step",
                          (json_int_t)t->state.best_step);
-    json_t *root = json_pack("{s:i, s:s, s:I, s:f, s:o, s:o, s:I, s:{s:f, s:f, s:f}, s:f, s:s, s:s, s:s, s:I, s:b, s:o, s:{s:s}, s:o, s:o, s:o, s:o, s:o}",
+    json_t *root = json_pack("{s:i, s:s, s:I, s:f, s:o, s:o, s:I, s:{s:f, s:f, s:f}, s:f, s:s, s:s, s:s, s:I, s:b, s:o, s:{s:s}, s:o, s:o, s:o, s:o, s:o, s:o}",
                              "format_version", FORMAT_VERSION, "status", ft_run_status_name(outcome), "steps", (json_int_t)t->state.step, "epochs",
                              (double)t->state.step / (double)t->plan.steps_per_epoch, "best", best, "metrics", metrics_json(t, &failed), "tokens",
                              (json_int_t)t->state.tokens, "seconds", "total", t->state.seconds_total, "train", t->state.seconds_train,
@@ -119,7 +129,7 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
                              t->state.stopped_early, "data", data_json(t, &failed), "versions", "ftengine", FT_VERSION, "config",
                              ft_config_json(t->asked, &failed), "resolved", resolved_json(t), "memory", memory_json(t, &failed),
                              "planned",
-                             planned_json(t, &failed), "sites", sites_json(t, &failed));
+                             planned_json(t, &failed), "sites", sites_json(t, &failed), "memory_retries", retries_json(t, &failed));
     ft_error error; // writing must not replace the error that it reports
     ft_error_save(&error);
     if (root != NULL && outcome != FT_OK && outcome != FT_INTERRUPTED && outcome != FT_TERMINATED)

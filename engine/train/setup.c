@@ -115,47 +115,12 @@ static void list_names(const char *what, int count, const char *const *names) {
     ft_info("           %s: %s%s", what, line, at >= sizeof line - 64 ? ", ..." : "");
 }
 
-static ft_status open_model(ft_trainer *t, const ft_trainer_source *source) {
-    const ft_config *c = t->config;
-    ft_memory_set_phase(t->memory, FT_PHASE_LOAD);
-    FT_TRY(ft_model_create(t->memory, &t->model_config, c, t->labels.count, &t->model));
-    FT_TRY(ft_model_set_loss(&t->model, &t->loss));
-    t->model.ignore_mismatched_sizes = c->model.ignore_mismatched_sizes;
-    if (source->without_weights) {
-        ft_staging staging; // loading and drawing hold this much
-        FT_TRY(ft_staging_open(t->memory, &staging));
-        ft_staging_close(&staging);
-    } else if (c->model.init == FT_INIT_RANDOM) {
-        FT_TRY(ft_model_draw(&t->model, t->model_config.initializer_range, (uint64_t)c->train.seed));
-    } else {
-        FT_TRY(ft_model_load(&t->model, t->model_dir, t->model_config.initializer_range, (uint64_t)c->train.seed, &t->arena,
-                             &t->load_report));
-    }
+static void announce_model(const ft_trainer *t) {
     const ft_parameters *p = &t->model.parameters;
     ft_info("model      %s, %d layers, hidden %lld, %.1fM parameters, %.1fM trained  %s", t->model_config.model_type, t->model.layers,
             (long long)t->model.hidden, (double)p->real_total / 1e6, (double)p->real_trainable / 1e6, t->model_dir);
     list_names("newly drawn", t->load_report.drawn_count, t->load_report.drawn);
     list_names("not used", t->load_report.ignored_count, t->load_report.ignored);
-    return FT_OK;
-}
-
-static ft_status allocate_step(ft_trainer *t) {
-    void *data;
-    FT_TRY(ft_model_prepare_training(&t->model, t->config->train.weight_decay));
-    FT_TRY(ft_batch_buffers_create(&t->model, t->plan.capacity, &t->buffers));
-    FT_TRY(ft_memory_alloc(t->memory, sizeof *t->step_state, FT_MEM_DATA, "step state", &data));
-    t->step_state = data;
-    FT_TRY(ft_memory_alloc(t->memory, sizeof *t->update_state, FT_MEM_OPTIMIZER, "update state", &data));
-    t->update_state = data;
-    FT_TRY(t->device->functions->fill(t->device, t->update_state, 0, sizeof *t->update_state));
-    int64_t largest = t->plan.effective_batch < t->plan.examples ? t->plan.effective_batch : t->plan.examples;
-    FT_TRY(ft_memory_alloc(t->memory, (size_t)largest * sizeof(float), FT_MEM_DATA, "losses", &data));
-    t->losses = data;
-    t->host_losses = ft_calloc((size_t)largest, sizeof *t->host_losses, "the losses of a step");
-    t->order = ft_calloc((size_t)t->split[FT_SPLIT_TRAIN].data.examples + 1, sizeof *t->order, "the order of an epoch");
-    if (t->host_losses == NULL || t->order == NULL) return FT_NO_MEMORY;
-    ft_step_sizes sizes = ft_trainer_sizes(t);
-    return ft_lay_out_steps(t->memory, &t->model_config, t->config, t->labels.count, &sizes);
 }
 
 ft_step_sizes ft_trainer_sizes(const ft_trainer *t) {
@@ -288,6 +253,7 @@ ft_status ft_trainer_open(const ft_config *config, const ft_trainer_source *sour
     memset(t, 0, sizeof *t);
     t->config = t->asked = config;
     t->without_data = source->without_data;
+    t->without_weights = source->without_weights;
     t->state.best_step = -1;
     t->order_epoch = -1;
     t->dir_lock = -1;
@@ -304,18 +270,15 @@ ft_status ft_trainer_open(const ft_config *config, const ft_trainer_source *sour
         FT_TRY(announce(t));
         FT_TRY(ft_trainer_reserve(t));
     }
-    FT_TRY(open_model(t, source));
-    return allocate_step(t);
+    FT_TRY(ft_ladder_climb(t, FT_LADDER_LAYOUT, NULL, NULL));
+    announce_model(t);
+    return FT_OK;
 }
 
 ft_status ft_trainer_close(ft_trainer *t) {
-    if (t->memory != NULL) {
-        ft_batch_buffers_free(&t->buffers);
-        ft_memory_free(t->memory, t->step_state);
-        ft_memory_free(t->memory, t->update_state);
-        ft_memory_free(t->memory, t->losses);
-    }
-    ft_model_free(&t->model);
+    ft_trainer_drop_layout(t);
+    ft_trainer_drop_state(t);
+    free(t->carried.values);
     ft_status status = ft_memory_destroy(t->memory);
     ft_ledger_close(t->reservation); // what was reserved is given back by now; it asks the device, which is open still
     ft_device_close(t->device);

@@ -15,6 +15,7 @@
 #include "engine/model/model_files.h"
 #include "engine/text/tokenizer.h"
 #include "engine/train/autofit.h"
+#include "engine/train/ladder.h"
 #include "engine/train/metrics.h"
 #include "engine/train/predict.h"
 #include "engine/train/rehearsal.h"
@@ -78,8 +79,12 @@ typedef struct ft_trainer {
     ft_metrics test_metrics;
     bool have_test_metrics;
     bool without_data;         // planned without texts
+    bool without_weights;      // planned: they are neither read nor drawn
 
-    // device data of a step
+    // what is on the device (build.c)
+    bool state_built, laid_out;
+    ft_carried_state carried;  // weights and moments between two devices
+    ft_ladder ladder;
     ft_batch_buffers buffers;
     ft_step_state *step_state;
     ft_update_state *update_state;
@@ -138,6 +143,15 @@ ft_status ft_trainer_price(const ft_trainer *t, ft_trainer *planned, double *sec
 // reserve.c. The planned bytes, and what the process holds besides, are reserved on the device, after a wait if so
 // configured (admission.h).
 ft_status ft_trainer_reserve(ft_trainer *t);
+// build.c. What of the device a run holds: its state (weights, gradients, moments, scalars of a step), and its layout
+// (batch buffers and the steps' arena). Makes what is not there; a part that fails leaves nothing of itself behind.
+ft_status ft_trainer_build_state(ft_trainer *t);
+ft_status ft_trainer_build_layout(ft_trainer *t); // of t->plan and t->eval_capacity, on a state that is there
+void ft_trainer_drop_layout(ft_trainer *t);
+void ft_trainer_drop_state(ft_trainer *t);
+// build.c. Moves the state into memory of the host, from where the next ft_trainer_build_state takes it. FT_NO_MEMORY: the
+// host has not so much; everything is as it was.
+ft_status ft_trainer_carry_state(ft_trainer *t);
 ft_step_sizes ft_trainer_sizes(const ft_trainer *t);                 // setup.c: the largest of everything
 bool ft_trainer_evaluates(const ft_trainer *t, ft_split split);      // setup.c: is it ever judged in this run?
 ft_status ft_trainer_close(ft_trainer *t);                           // FT_FAILED on a leak
@@ -151,6 +165,7 @@ ft_status ft_run_write_config(ft_trainer *t);                        // config.i
 ft_status ft_run_metrics_open(ft_trainer *t);                        // metrics.jsonl, cut at state.metrics_bytes
 ft_status ft_run_log_train(ft_trainer *t);                           // a line of the steps since the last
 ft_status ft_run_log_eval(ft_trainer *t, const ft_metrics *metrics);
+ft_status ft_run_log_refusal(ft_trainer *t, const ft_ladder_event *event);
 ft_status ft_run_save_model(ft_trainer *t);                          // model/, atomically
 ft_status ft_run_save_predictions(ft_trainer *t, ft_split split, const float *logits);
 ft_status ft_run_write_json(ft_trainer *t, ft_status outcome);       // run.json (run_json.c)

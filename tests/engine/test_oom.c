@@ -1,5 +1,6 @@
-// Out of memory: every single request of short runs is refused once. Each time there is one clean error that names what
-// was asked for and who holds the memory, the books are as they were, nothing leaks, and the hint names a setting that
+// Out of memory: every single request of short runs is refused, once, from then on, or because the device has become
+// smaller. Each time the run either completes with the bits of an undisturbed one, or there is one clean error that names
+// what was asked for and who holds the memory; the books are as they were, nothing leaks, and the hint names a setting that
 // really fits.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,48 +9,51 @@
 
 #include <cmocka.h>
 
+#include "engine/io/json.h"
 #include "engine/plan/advice.h"
 #include "engine/plan/plan.h"
 #include "kernels/log.h"
 #include "tiny_run.h"
 
-// ---- the fault: request number `refuse_at` to the allocator is refused (--wrap, see tests/CMakeLists.txt) -----------------
+// ---- the faults: requests to the real device's allocator (--wrap, see tests/CMakeLists.txt) ---------------------------------
 
-static int64_t requests, refuse_at;
-static bool real_device; // the plan back end's requests are not counted
+static enum {
+    NO_FAULT,
+    ONCE,   // request number fault_at is refused
+    ONWARD, // and all that follow
+    SHRUNK, // from it on nothing is given that makes the reserved bytes more than `capacity`
+} fault;
+static int64_t requests, fault_at;
+static size_t capacity;
+static bool on_real_device, refused_any;
 
 ft_status __real_ft_allocator_take(ft_allocator *allocator, size_t bytes, int stream, ft_block **block, bool *by_limit);
 ft_status __wrap_ft_allocator_take(ft_allocator *allocator, size_t bytes, int stream, ft_block **block, bool *by_limit);
 ft_status __wrap_ft_allocator_take(ft_allocator *allocator, size_t bytes, int stream, ft_block **block, bool *by_limit) {
-    if (real_device && ++requests == refuse_at) {
-        *by_limit = false;
-        return FT_NO_MEMORY;
+    if (!on_real_device) return __real_ft_allocator_take(allocator, bytes, stream, block, by_limit);
+    requests++;
+    bool refused = (fault == ONCE && requests == fault_at) || (fault == ONWARD && requests >= fault_at);
+    size_t before = ft_allocator_read(allocator).reserved;
+    ft_status status = refused ? FT_NO_MEMORY : __real_ft_allocator_take(allocator, bytes, stream, block, by_limit);
+    if (status == FT_OK && fault == SHRUNK && requests >= fault_at) {
+        size_t after = ft_allocator_read(allocator).reserved;
+        if (after <= before || after <= capacity) return FT_OK;
+        ft_allocator_give(allocator, *block);
+        ft_allocator_trim(allocator);
+        refused = true;
     }
-    return __real_ft_allocator_take(allocator, bytes, stream, block, by_limit);
+    if (!refused) return status;
+    refused_any = true;
+    *block = NULL;
+    *by_limit = false;
+    return FT_NO_MEMORY;
 }
 
-// The forecast and the rehearsal inside a run are planning, not the run.
-ft_status __real_ft_lay_out_steps(ft_memory *memory, const ft_model_config *model_config, const ft_config *config, int32_t labels,
-                                  const ft_step_sizes *sizes);
-ft_status __wrap_ft_lay_out_steps(ft_memory *memory, const ft_model_config *model_config, const ft_config *config, int32_t labels,
-                                  const ft_step_sizes *sizes);
-static bool in_layout;
-ft_status __wrap_ft_lay_out_steps(ft_memory *memory, const ft_model_config *model_config, const ft_config *config, int32_t labels,
-                                  const ft_step_sizes *sizes) {
-    bool before = in_layout;
-    in_layout = true;
-    ft_status status = __real_ft_lay_out_steps(memory, model_config, config, labels, sizes);
-    in_layout = before;
-    return status;
-}
-
-ft_status __real_ft_trainer_forecast(ft_trainer *t);
-ft_status __wrap_ft_trainer_forecast(ft_trainer *t);
-ft_status __wrap_ft_trainer_forecast(ft_trainer *t) {
-    in_layout = true;
-    ft_status status = __real_ft_trainer_forecast(t);
-    in_layout = false;
-    return status;
+// Forecasts and rehearsals inside a run are planning, not the run.
+static bool enter_real(ft_memory *m) {
+    bool before = on_real_device;
+    on_real_device = strstr(ft_memory_device(m)->description, ", planned") == NULL;
+    return before;
 }
 
 // A refused request leaves the counters as they were.
@@ -57,17 +61,28 @@ ft_status __real_ft_memory_alloc(ft_memory *m, size_t bytes, ft_memory_category 
 ft_status __wrap_ft_memory_alloc(ft_memory *m, size_t bytes, ft_memory_category category, const char *site, void **data);
 ft_status __wrap_ft_memory_alloc(ft_memory *m, size_t bytes, ft_memory_category category, const char *site, void **data) {
     ft_memory_counters before = ft_memory_read(m);
-    bool counted = real_device;
-    real_device = counted && !in_layout;
+    bool was = enter_real(m);
     ft_status status = __real_ft_memory_alloc(m, bytes, category, site, data);
-    real_device = counted;
+    on_real_device = was;
     if (status == FT_NO_MEMORY) {
         ft_memory_counters after = ft_memory_read(m);
+        if (fault == SHRUNK) before.reserved = after.reserved; // cached segments went
         assert_memory_equal(&before, &after, sizeof before);
         assert_null(*data);
     }
     return status;
 }
+
+ft_status __real_ft_memory_adopt(ft_memory *m, const ft_memory *recorded); // takes the arena
+ft_status __wrap_ft_memory_adopt(ft_memory *m, const ft_memory *recorded);
+ft_status __wrap_ft_memory_adopt(ft_memory *m, const ft_memory *recorded) {
+    bool was = enter_real(m);
+    ft_status status = __real_ft_memory_adopt(m, recorded);
+    on_real_device = was;
+    return status;
+}
+
+// ---- runs -------------------------------------------------------------------------------------------------------------------
 
 static char scratch[64];
 static int make_scratch(void **state) {
@@ -84,11 +99,78 @@ static ft_status run(tiny_run *t, int number, ft_memory_refusal *refusal) {
     ft_config config;
     load_tiny_run(t, &config);
     t->count = options;
-    real_device = true;
+    requests = 0;
+    refused_any = false;
     ft_status status = ft_train(&config, refusal);
-    real_device = false;
     ft_config_free(&config);
     return status;
+}
+
+static int64_t every_so_many(void) { // FT_OOM_EVERY=1: all of them
+    const char *text = getenv("FT_OOM_EVERY");
+    return text != NULL && atoi(text) > 0 ? atoi(text) : 5;
+}
+
+static json_t *read_json(const char *dir, int number, const char *name) {
+    char path[256];
+    json_t *json;
+    snprintf(path, sizeof path, "%s/run%d/%s", dir, number, name);
+    assert_int_equal(ft_json_load(path, &json), FT_OK);
+    return json;
+}
+
+// What a run found out: all of metrics.jsonl but speeds and refusals. *refusals: lines of those.
+static char *findings(const tiny_run *t, int number, int *refusals) {
+    char path[256], line[4096];
+    snprintf(path, sizeof path, "%s/run%d/metrics.jsonl", t->dir, number);
+    FILE *f = fopen(path, "r");
+    json_t *all = json_array();
+    *refusals = 0;
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f) != NULL) {
+        json_t *one;
+        assert_int_equal(ft_json_parse(line, strlen(line), path, &one), FT_OK);
+        json_object_del(one, "tokens_per_second");
+        if (json_object_get(one, "out_of_memory") == NULL) assert_int_equal(json_array_append_new(all, one), 0);
+        else json_decref(one), ++*refusals;
+    }
+    fclose(f);
+    char *text = ft_json_line(all);
+    json_decref(all);
+    assert_non_null(text);
+    return text;
+}
+
+// The run did what run 0 did, to the bit, and says what was refused on its way.
+static void expect_same(const tiny_run *t, int number) {
+    static const char *const files[] = {"model/model.safetensors", "predictions.jsonl"};
+    int none, refusals;
+    char *expected = findings(t, 0, &none), *got = findings(t, number, &refusals);
+    assert_string_equal(got, expected);
+    free(expected);
+    free(got);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char a[256], b[256], digest_a[65], digest_b[65];
+        snprintf(a, sizeof a, "%s/run0/%s", t->dir, files[i]);
+        snprintf(b, sizeof b, "%s/run%d/%s", t->dir, number, files[i]);
+        assert_int_equal(ft_path_exists(a), ft_path_exists(b));
+        if (!ft_path_exists(a)) continue;
+        assert_int_equal(ft_sha256_file(a, digest_a), FT_OK);
+        assert_int_equal(ft_sha256_file(b, digest_b), FT_OK);
+        assert_string_equal(digest_a, digest_b);
+    }
+    json_t *json = read_json(t->dir, number, "run.json");
+    size_t listed = json_array_size(json_object_get(json, "memory_retries"));
+    assert_int_equal(none, 0);
+    assert_int_equal(listed, refusals);
+    assert_int_equal(refused_any, refusals > 0);
+    json_decref(json);
+}
+
+static void forget(const tiny_run *t, int number) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/run%d", t->dir, number);
+    if (ft_path_exists(path)) assert_int_equal(ft_remove_tree(path), FT_OK);
 }
 
 static void expect_words(const ft_memory_refusal *refusal) {
@@ -104,29 +186,101 @@ static void expect_words(const ft_memory_refusal *refusal) {
     assert_non_null(strstr(ft_error_hint(0), "the largest holders are "));
 }
 
+// memory.on_oom = fail, and the ladder when nothing is given any more: the error, exit code 3.
 static void test_every_request_refused(void **state) {
-    int refused = 0;
+    int64_t errors = 0;
+    for (uint64_t seed = 1; seed <= 6; seed++)
+        for (int ladder = 0; ladder < 2; ladder++) {
+            tiny_run t;
+            make_tiny_run(&t, scratch, seed);
+            set(&t, "memory.on_oom=%s", ladder ? "ladder" : "fail");
+            fault = NO_FAULT;
+            ft_memory_refusal refusal;
+            assert_int_equal(run(&t, 0, &refusal), FT_OK);
+            assert_int_equal(refusal.bytes, 0);
+            int64_t all = requests;
+            assert_true(all > 10);
+            fault = ladder ? ONWARD : ONCE;
+            for (fault_at = 1 + (int64_t)seed % every_so_many(); fault_at <= all; fault_at += every_so_many()) {
+                assert_int_equal(run(&t, (int)fault_at, &refusal), FT_NO_MEMORY); // exit code 3
+                expect_words(&refusal);
+                forget(&t, (int)fault_at);
+                errors++;
+            }
+            fault = NO_FAULT;
+            assert_int_equal(run(&t, (int)all + 1, &refusal), FT_OK); // and nothing stays behind in the process
+            assert_int_equal(ft_remove_tree(t.dir), FT_OK);
+        }
+    print_message("%" PRId64 " runs ended with the error\n", errors);
+}
+
+// A refusal that does not last: the run goes on as if nothing had been.
+static void test_every_request_refused_once(void **state) {
+    int64_t runs = 0;
     for (uint64_t seed = 1; seed <= 6; seed++) {
         tiny_run t;
         make_tiny_run(&t, scratch, seed);
-        refuse_at = requests = 0;
+        fault = NO_FAULT;
         ft_memory_refusal refusal;
         assert_int_equal(run(&t, 0, &refusal), FT_OK);
-        assert_int_equal(refusal.bytes, 0);
         int64_t all = requests;
-        assert_true(all > 10);
-        for (refuse_at = 1; refuse_at <= all; refuse_at++) {
-            requests = 0;
-            ft_status status = run(&t, (int)refuse_at, &refusal);
-            assert_int_equal(status, FT_NO_MEMORY); // exit code 3
-            expect_words(&refusal);
-            refused++;
+        fault = ONCE;
+        for (fault_at = 1 + (int64_t)seed % every_so_many(); fault_at <= all; fault_at += every_so_many()) {
+            if (run(&t, (int)fault_at, &refusal) != FT_OK)
+                fail_msg("seed %" PRIu64 ", request %" PRId64 ": %s (%s)", seed, fault_at, ft_error_message(), ft_error_where());
+            assert_int_equal(refusal.bytes, 0);
+            assert_true(refused_any);
+            expect_same(&t, (int)fault_at);
+            forget(&t, (int)fault_at);
+            runs++;
         }
-        refuse_at = requests = 0;
-        assert_int_equal(run(&t, (int)all + 1, &refusal), FT_OK); // and nothing stays behind in the process
+        fault = NO_FAULT;
         assert_int_equal(ft_remove_tree(t.dir), FT_OK);
     }
-    print_message("%d requests refused\n", refused);
+    print_message("%" PRId64 " runs went on after a refusal\n", runs);
+}
+
+// The device is smaller than it was, from any request on: smaller micro-batches and recomputation, the same bits.
+static void test_less_from_any_request_on(void **state) {
+    int completed = 0, failed = 0, changed = 0;
+    for (uint64_t seed = 200; seed < 208; seed++) {
+        tiny_run t;
+        make_tiny_run(&t, scratch, seed);
+        enlarge_tiny_run(&t);
+        set(&t, "data.validation=%s/dev.tsv", t.dir);
+        set(&t, "data.validation_split=0");
+        set(&t, "data.test=%s/test.tsv", t.dir);
+        set(&t, "eval.strategy=steps");
+        set(&t, "eval.steps=1");
+        set(&t, "output.save_steps=1");
+        set(&t, "train.max_steps=3");
+        fault = NO_FAULT;
+        ft_memory_refusal refusal;
+        assert_int_equal(run(&t, 0, &refusal), FT_OK);
+        int64_t all = requests;
+        json_t *json = read_json(t.dir, 0, "run.json");
+        size_t peak = (size_t)json_integer_value(json_object_get(json_object_get(json, "memory"), "peak_reserved_bytes"));
+        json_decref(json);
+        fault = SHRUNK;
+        for (fault_at = 1 + (int64_t)seed % every_so_many(); fault_at <= all; fault_at += every_so_many()) {
+            capacity = peak / 100 * (size_t)pick(&t, 25, 99);
+            ft_status status = run(&t, (int)fault_at, &refusal);
+            if (status == FT_OK) {
+                expect_same(&t, (int)fault_at);
+                completed++;
+                if (refused_any) changed++;
+            } else {
+                assert_int_equal(status, FT_NO_MEMORY);
+                expect_words(&refusal);
+                failed++;
+            }
+            forget(&t, (int)fault_at);
+        }
+        fault = NO_FAULT;
+        assert_int_equal(ft_remove_tree(t.dir), FT_OK);
+    }
+    print_message("%d runs completed, %d of them after refusals, %d ended with the error\n", completed, changed, failed);
+    assert_true(changed > 0 && failed > 0);
 }
 
 // The option=value words of a hint, as overrides.
@@ -159,7 +313,7 @@ static void test_advice_fits(void **state) {
         set(&t, "memory.limit=%zu", plan.memory.peak_reserved - (size_t)pick(&t, 1, (int64_t)plan.memory.peak_reserved - (4 << 20)));
         ft_config_free(&config);
         ft_memory_refusal refusal;
-        refuse_at = 0;
+        fault = NO_FAULT;
         assert_int_equal(run(&t, 0, &refusal), FT_NO_MEMORY);
         assert_true(refusal.by_limit);
         load_tiny_run(&t, &config);
@@ -181,6 +335,7 @@ static void test_advice_fits(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_request_refused), cmocka_unit_test(test_advice_fits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_request_refused), cmocka_unit_test(test_every_request_refused_once),
+                                       cmocka_unit_test(test_less_from_any_request_on), cmocka_unit_test(test_advice_fits)};
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -1,0 +1,142 @@
+// build.c - what of the device a run holds, made and taken apart in two parts. The state - weights, gradients, moments, the
+// scalars of a step - lives as long as the run. The layout - batch buffers and the arena of a step - is of the sizes of the
+// largest micro-batch, and may be made anew in others between two steps: no result lives in it.
+#include "engine/model/staging.h"
+#include "engine/train/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static ft_status fill_weights(ft_trainer *t) {
+    const ft_config *c = t->config;
+    if (t->carried.values != NULL) return FT_OK; // they come with the moments
+    if (t->without_weights) {
+        ft_staging staging; // loading and drawing hold this much
+        FT_TRY(ft_staging_open(t->memory, &staging));
+        ft_staging_close(&staging);
+        return FT_OK;
+    }
+    if (c->model.init == FT_INIT_RANDOM) return ft_model_draw(&t->model, t->model_config.initializer_range, (uint64_t)c->train.seed);
+    return ft_model_load(&t->model, t->model_dir, t->model_config.initializer_range, (uint64_t)c->train.seed, &t->arena, &t->load_report);
+}
+
+static ft_status make_model(ft_trainer *t) {
+    const ft_config *c = t->config;
+    ft_memory_set_phase(t->memory, FT_PHASE_LOAD);
+    FT_TRY(ft_model_create(t->memory, &t->model_config, c, t->labels.count, &t->model));
+    FT_TRY(ft_model_set_loss(&t->model, &t->loss));
+    t->model.ignore_mismatched_sizes = c->model.ignore_mismatched_sizes;
+    FT_TRY(fill_weights(t));
+    return ft_model_prepare_training(&t->model, c->train.weight_decay);
+}
+
+static int64_t largest_step(const ft_run_plan *p) { return p->effective_batch < p->examples ? p->effective_batch : p->examples; }
+
+static ft_status make_scalars(ft_trainer *t) {
+    void *data;
+    FT_TRY(ft_memory_alloc(t->memory, sizeof *t->step_state, FT_MEM_DATA, "step state", &data));
+    t->step_state = data;
+    FT_TRY(ft_memory_alloc(t->memory, sizeof *t->update_state, FT_MEM_OPTIMIZER, "update state", &data));
+    t->update_state = data;
+    FT_TRY(t->device->functions->fill(t->device, t->update_state, 0, sizeof *t->update_state));
+    FT_TRY(ft_memory_alloc(t->memory, (size_t)largest_step(&t->plan) * sizeof(float), FT_MEM_DATA, "losses", &data));
+    t->losses = data;
+    return FT_OK;
+}
+
+// Of the host, once: what it holds outlives a move to another device.
+static ft_status make_host_arrays(ft_trainer *t) {
+    if (t->host_losses == NULL) t->host_losses = ft_calloc((size_t)largest_step(&t->plan), sizeof *t->host_losses, "the losses of a step");
+    if (t->order == NULL) t->order = ft_calloc((size_t)t->split[FT_SPLIT_TRAIN].data.examples + 1, sizeof *t->order, "the order of an epoch");
+    return t->host_losses != NULL && t->order != NULL ? FT_OK : FT_NO_MEMORY;
+}
+
+// ---- between two devices ------------------------------------------------------------------------------------------------
+
+// The parts of the state, one behind the other in memory of the host. Gradients are made anew by every step.
+typedef ft_status transfer(ft_device *device, void *to, const void *from, size_t bytes);
+
+static ft_status transfer_state(ft_trainer *t, transfer *copy, bool back) {
+    const ft_parameters *p = &t->model.parameters;
+    float *const parts[] = {p->weights, p->m, p->v};
+    const int64_t counts[] = {p->total, p->trainable, p->trainable};
+    float *host = t->carried.values;
+    for (int i = 0; i < 3; i++, host += counts[i - 1])
+        FT_TRY(copy(t->device, back ? (void *)parts[i] : (void *)host, back ? host : parts[i], (size_t)counts[i] * sizeof(float)));
+    ft_update_state *update = &t->carried.update;
+    FT_TRY(copy(t->device, back ? (void *)t->update_state : (void *)update, back ? update : t->update_state, sizeof *update));
+    return t->device->functions->sync(t->device);
+}
+
+ft_status ft_trainer_carry_state(ft_trainer *t) {
+    const ft_parameters *p = &t->model.parameters;
+    if (!t->state_built || t->carried.values != NULL) return FT_OK; // nothing is there, or it never arrived
+    t->carried.values = ft_calloc((size_t)(p->total + 2 * p->trainable), sizeof(float), "weights and moments between two devices");
+    if (t->carried.values == NULL) return FT_NO_MEMORY;
+    ft_status status = transfer_state(t, t->device->functions->download, false);
+    if (status == FT_OK) return FT_OK;
+    free(t->carried.values);
+    t->carried.values = NULL;
+    return status;
+}
+
+static ft_status receive_state(ft_trainer *t) {
+    if (t->carried.values == NULL) return FT_OK;
+    FT_TRY(transfer_state(t, t->device->functions->upload, true));
+    free(t->carried.values);
+    t->carried.values = NULL;
+    return FT_OK;
+}
+
+// ---- the two parts ------------------------------------------------------------------------------------------------------
+
+ft_status ft_trainer_build_state(ft_trainer *t) {
+    if (t->state_built) return FT_OK;
+    ft_status status = make_model(t);
+    if (status == FT_OK) status = make_scalars(t);
+    if (status == FT_OK) status = make_host_arrays(t);
+    if (status == FT_OK) status = receive_state(t);
+    if (status == FT_OK) return t->state_built = true, FT_OK;
+    ft_error error;
+    ft_error_save(&error);
+    ft_trainer_drop_state(t);
+    ft_error_restore(&error);
+    return status;
+}
+
+void ft_trainer_drop_state(ft_trainer *t) {
+    if (t->memory != NULL) {
+        ft_memory_free(t->memory, t->step_state);
+        ft_memory_free(t->memory, t->update_state);
+        ft_memory_free(t->memory, t->losses);
+    }
+    t->step_state = NULL;
+    t->update_state = NULL;
+    t->losses = NULL;
+    ft_model_free(&t->model);
+    t->state_built = false;
+    if (t->memory != NULL) ft_memory_trim(t->memory);
+}
+
+ft_status ft_trainer_build_layout(ft_trainer *t) {
+    if (t->laid_out) return FT_OK;
+    const int64_t every = t->config->train.gradient_checkpointing;
+    t->model.checkpoint_every = every == FT_AUTO ? 0 : (int32_t)every;
+    ft_step_sizes sizes = ft_trainer_sizes(t);
+    ft_status status = ft_batch_buffers_create(&t->model, t->plan.capacity, &t->buffers);
+    if (status == FT_OK) status = ft_lay_out_steps(t->memory, &t->model_config, t->config, t->labels.count, &sizes);
+    if (status == FT_OK) return t->laid_out = true, FT_OK;
+    ft_error error;
+    ft_error_save(&error);
+    ft_trainer_drop_layout(t);
+    ft_error_restore(&error);
+    return status;
+}
+
+void ft_trainer_drop_layout(ft_trainer *t) {
+    if (t->memory == NULL) return;
+    ft_batch_buffers_free(&t->buffers);
+    ft_memory_drop_layout(t->memory);
+    ft_memory_trim(t->memory);
+    t->laid_out = false;
+}

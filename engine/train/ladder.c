@@ -1,0 +1,146 @@
+#include "engine/train/ladder.h"
+
+#include "engine/train/admission.h"
+#include "engine/train/stop.h"
+#include "engine/train/trainer.h"
+#include "kernels/log.h"
+#include "kernels/open.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ACTION = sizeof((ft_ladder_event *)NULL)->action };
+
+typedef struct climb {
+    ft_ladder_needs needs;
+    ft_memory_refusal refusal; // the latest
+    int rung;                  // tried next
+    int64_t tries;
+    double waiting;            // since when; 0: no wait yet
+    bool quiet;                // what was done is known already
+    char action[ACTION];
+} climb;
+
+// A rung. *done: the work can be tried again; else the next one is asked.
+typedef ft_status rung(ft_trainer *t, climb *c, bool *done);
+
+// ---- on the device that the run has ----------------------------------------------------------------------------------------
+
+// A save needs a small window only: for that the arena goes, and comes again with the next step.
+static ft_status release(ft_trainer *t, climb *c, bool *done) {
+    c->rung++; // once
+    if (c->needs == FT_LADDER_STATE && t->laid_out) {
+        ft_trainer_drop_layout(t);
+        snprintf(c->action, sizeof c->action, "the arena of the steps is released until the next one");
+    } else {
+        ft_memory_trim(t->memory);
+        snprintf(c->action, sizeof c->action, "what was cached is released, and it is tried again");
+    }
+    *done = true;
+    return FT_OK;
+}
+
+// What the device may have left beside what it gave: it says so itself, but half of what it refused is the most to count on,
+// since it may be in pieces, or gone by now.
+static size_t room_beside(const ft_trainer *t, const ft_memory_refusal *r) {
+    size_t unused = ft_device_free_bytes(t->device), half = r->bytes / 2;
+    return unused > 0 && unused < half ? unused : half;
+}
+
+static ft_status reduce(ft_trainer *t, climb *c, bool *done) {
+    ft_config config;
+    ft_autofit fit;
+    if (c->needs == FT_LADDER_STATE || !t->state_built) return FT_OK; // no micro-batch is involved
+    ft_log_level level = ft_log_get_level();
+    ft_log_set_level(FT_LOG_SILENT);
+    ft_status status = ft_autofit_reduce(t, c->refusal.reserved + room_beside(t, &c->refusal), &config, &fit);
+    ft_log_set_level(level);
+    if (status != FT_OK || !fit.chosen) return status;
+    ft_trainer_drop_layout(t);
+    t->fitted = config;
+    t->config = &t->fitted;
+    t->plan = fit.plan;
+    t->eval_capacity = fit.eval_capacity;
+    const int64_t every = config.train.gradient_checkpointing;
+    snprintf(c->action, sizeof c->action, "micro-batches of at most %d tokens%s", t->plan.capacity.tokens,
+             every == FT_AUTO || every == 0 ? "" : every == 1 ? ", recomputing every layer" : ", recomputing several layers at a time");
+    *done = true;
+    return FT_OK;
+}
+
+// ---- another device, or later -------------------------------------------------------------------------------------------
+
+static ft_status wait(ft_trainer *t, climb *c, bool *done) {
+    const ft_config *o = t->config;
+    const double elapsed = c->waiting > 0 ? ft_now() - c->waiting : 0;
+    if (!o->device.wait || (o->device.wait_timeout > 0 && elapsed >= o->device.wait_timeout)) return FT_OK;
+    c->quiet = c->waiting > 0;
+    if (!c->quiet) {
+        c->waiting = ft_now();
+        snprintf(c->action, sizeof c->action, "waiting for memory on %s", t->device->name);
+    }
+    double pause = o->device.check_interval;
+    if (o->device.wait_timeout > 0 && pause > o->device.wait_timeout - elapsed) pause = o->device.wait_timeout - elapsed;
+    c->tries--; // a wait has an end of its own
+    *done = true;
+    return ft_admission_pause(pause);
+}
+
+// ---- climbing -----------------------------------------------------------------------------------------------------------
+
+static rung *const rungs[] = {release, reduce, wait};
+enum { RUNGS = sizeof rungs / sizeof rungs[0] };
+
+static ft_status note(ft_trainer *t, const climb *c) {
+    char bytes[24];
+    ft_ladder *l = &t->ladder;
+    ft_ladder_event e = {.step = t->state.step, .bytes = c->refusal.bytes, .reserved = c->refusal.reserved};
+    memcpy(e.site, c->refusal.site, sizeof e.site);
+    memcpy(e.action, c->action, sizeof e.action);
+    ft_warn("out of memory at step %lld, %s for %s were refused: %s", (long long)e.step, ft_bytes_text(e.bytes, bytes), e.site, e.action);
+    l->all++;
+    if (l->count < FT_LADDER_EVENTS) l->events[l->count++] = e;
+    return t->metrics_file != NULL ? ft_run_log_refusal(t, &e) : FT_OK; // those of the start come when it is opened
+}
+
+static ft_status next_rung(ft_trainer *t, climb *c, bool *done) {
+    *done = false;
+    c->quiet = false;
+    if (c->tries++ >= t->config->memory.max_retries) return FT_OK;
+    for (; c->rung < RUNGS; c->rung++) {
+        ft_status status = rungs[c->rung](t, c, done);
+        if (status == FT_INTERRUPTED || status == FT_TERMINATED) return status;
+        if (status != FT_OK) *done = false; // a rung that breaks is none
+        if (*done) return c->quiet ? FT_OK : note(t, c);
+    }
+    return FT_OK;
+}
+
+// FT_OK: try again. Else the error is that of the refusal.
+static ft_status step_down(ft_trainer *t, climb *c) {
+    ft_error error;
+    bool done;
+    ft_error_save(&error);
+    ft_status status = next_rung(t, c, &done);
+    if (status != FT_OK || done) return status;
+    ft_error_restore(&error);
+    if (t->ladder.all > 0 && c->action[0] != '\0') ft_hint("tried before that (memory.on_oom): %s", c->action);
+    return FT_NO_MEMORY;
+}
+
+static ft_status attempt(ft_trainer *t, ft_ladder_needs needs, ft_ladder_work *work, void *context) {
+    FT_TRY(ft_trainer_build_state(t));
+    if (needs == FT_LADDER_LAYOUT) FT_TRY(ft_trainer_build_layout(t));
+    return work != NULL ? work(t, context) : FT_OK;
+}
+
+ft_status ft_ladder_climb(ft_trainer *t, ft_ladder_needs needs, ft_ladder_work *work, void *context) {
+    climb c = {.needs = needs};
+    for (;;) {
+        ft_memory_forget_refusal(t->memory);
+        ft_status status = attempt(t, needs, work, context);
+        if (status != FT_NO_MEMORY || t->config->memory.on_oom == FT_OOM_FAIL) return status;
+        if (!ft_memory_refused(t->memory, &c.refusal) || c.refusal.by_limit) return status; // the host's, or a plan that was wrong
+        FT_TRY(step_down(t, &c));
+    }
+}
