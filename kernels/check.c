@@ -22,10 +22,8 @@ static bool score_dropout_fits(const ft_score_dropout *d) {
 
 static bool is_flat(ft_tensor t, int64_t n) { return n == 0 || ft_is_vector(t, n); }
 
-// Which types the rows of an op may have. The kernels of CUDA are fp32 so far, but for products and attention.
-static bool is_type(const ft_target *target, ft_dtype dtype) {
-    return dtype == FT_F32 || (target->backend == FT_BACKEND_CPU && ft_is_half(dtype));
-}
+// Which types the rows of an op may have.
+static bool is_type(ft_dtype dtype) { return dtype == FT_F32 || ft_is_half(dtype); }
 
 ft_status ft_gemm_check(const ft_target *target, const ft_gemm_args *args) {
     const ft_tensor *a = &args->a, *b = &args->b, *c = &args->c;
@@ -46,7 +44,7 @@ ft_status ft_gemm_check(const ft_target *target, const ft_gemm_args *args) {
 
 ft_status ft_column_sum_check(const ft_target *target, const ft_column_sum_args *args) {
     static const char op[] = "column_sum";
-    FT_REQUIRE(op, is_type(target, args->x.dtype) && ft_is_matrix_of(args->x.dtype, args->x, args->x.rows, args->x.cols));
+    FT_REQUIRE(op, is_type(args->x.dtype) && ft_is_matrix_of(args->x.dtype, args->x, args->x.rows, args->x.cols));
     FT_REQUIRE(op, ft_is_vector(args->out, args->x.cols));
     REQUIRE_WORKSPACE(column_sum, target, args);
 }
@@ -55,7 +53,7 @@ ft_status ft_embedding_forward_check(const ft_target *target, const ft_embedding
     static const char op[] = "embedding_forward";
     int64_t rows = args->out.rows, cols = args->out.cols;
     ft_dtype h = args->out.dtype;
-    FT_REQUIRE(op, is_type(target, h) && ft_is_matrix_of(h, args->out, rows, cols));
+    FT_REQUIRE(op, is_type(h) && ft_is_matrix_of(h, args->out, rows, cols));
     FT_REQUIRE(op, ft_is_matrix_of(h, args->word, args->word.rows, cols));
     FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->position, args->position.rows, cols));
     FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->type, args->type.rows, cols));
@@ -67,7 +65,7 @@ ft_status ft_embedding_forward_check(const ft_target *target, const ft_embedding
 ft_status ft_embedding_backward_check(const ft_target *target, const ft_embedding_backward_args *args) {
     static const char op[] = "embedding_backward";
     int64_t rows = args->dout.rows, cols = args->dout.cols;
-    FT_REQUIRE(op, is_type(target, args->dout.dtype) && ft_is_matrix_of(args->dout.dtype, args->dout, rows, cols));
+    FT_REQUIRE(op, is_type(args->dout.dtype) && ft_is_matrix_of(args->dout.dtype, args->dout, rows, cols));
     FT_REQUIRE(op, ft_is_matrix(args->table_gradient, args->table_gradient.rows, cols));
     FT_REQUIRE(op, args->ids);
     REQUIRE_WORKSPACE(embedding_backward, target, args);
@@ -77,7 +75,7 @@ ft_status ft_layernorm_forward_check(const ft_target *target, const ft_layernorm
     static const char op[] = "layernorm_forward";
     int64_t rows = args->x.rows, cols = args->x.cols;
     ft_dtype h = args->x.dtype;
-    FT_REQUIRE(op, is_type(target, h) && ft_is_matrix_of(h, args->x, rows, cols) && cols > 0);
+    FT_REQUIRE(op, is_type(h) && ft_is_matrix_of(h, args->x, rows, cols) && cols > 0);
     FT_REQUIRE(op, ft_is_matrix_of(h, args->y, rows, cols));
     FT_REQUIRE(op, ft_is_optional_vector_of(h, args->bias, cols));
     FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->residual, rows, cols));
@@ -94,7 +92,7 @@ ft_status ft_layernorm_backward_check(const ft_target *target, const ft_layernor
     static const char op[] = "layernorm_backward";
     int64_t rows = args->dy.rows, cols = args->dy.cols;
     ft_dtype h = args->dy.dtype;
-    FT_REQUIRE(op, is_type(target, h) && ft_is_matrix_of(h, args->dy, rows, cols) && cols > 0);
+    FT_REQUIRE(op, is_type(h) && ft_is_matrix_of(h, args->dy, rows, cols) && cols > 0);
     FT_REQUIRE(op, ft_is_matrix_of(h, args->s, rows, cols));
     FT_REQUIRE(op, rows == 0 || (ft_is_vector(args->mean, rows) && ft_is_vector(args->rstd, rows)));
     FT_REQUIRE(op, ft_is_vector_of(h, args->gamma, cols));
@@ -112,7 +110,7 @@ ft_status ft_activation_forward_check(const ft_target *target, const ft_activati
     int64_t rows = args->x.rows, cols = args->x.cols;
     FT_REQUIRE(op, (unsigned)args->kind < FT_ACT_COUNT);
     ft_dtype h = args->x.dtype;
-    FT_REQUIRE(op, is_type(target, h) && ft_is_matrix_of(h, args->x, rows, cols));
+    FT_REQUIRE(op, is_type(h) && ft_is_matrix_of(h, args->x, rows, cols));
     FT_REQUIRE(op, ft_is_matrix_of(h, args->y, rows, cols));
     FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->h, rows, cols));
     FT_REQUIRE(op, ft_is_optional_vector_of(h, args->bias, cols));
@@ -124,7 +122,7 @@ ft_status ft_activation_backward_check(const ft_target *target, const ft_activat
     int64_t rows = args->h.rows, cols = args->h.cols;
     FT_REQUIRE(op, (unsigned)args->kind < FT_ACT_COUNT);
     ft_dtype h = args->h.dtype;
-    FT_REQUIRE(op, is_type(target, h) && ft_is_matrix_of(h, args->h, rows, cols));
+    FT_REQUIRE(op, is_type(h) && ft_is_matrix_of(h, args->h, rows, cols));
     FT_REQUIRE(op, ft_is_matrix_of(h, args->dy, rows, cols));
     FT_REQUIRE(op, ft_is_matrix_of(h, args->dx, rows, cols));
     FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->y, rows, cols));
@@ -137,16 +135,13 @@ static bool fits_attention(const ft_attention_shape *s) {
            score_dropout_fits(&s->dropout);
 }
 
-// All of its matrices but lse have one type.
-static bool is_attention_type(ft_dtype dtype) { return dtype == FT_F32 || ft_is_half(dtype); }
-
 ft_status ft_attention_forward_check(const ft_target *target, const ft_attention_forward_args *args) {
     static const char op[] = "attention_forward";
     const ft_attention_shape *s = &args->shape;
     if (s->sequences == 0 || args->out.rows == 0) return FT_OK;
     int64_t cols = (int64_t)s->heads * s->head_dim;
     ft_dtype dtype = args->q.dtype;
-    FT_REQUIRE(op, fits_attention(s) && is_attention_type(dtype));
+    FT_REQUIRE(op, fits_attention(s) && is_type(dtype));
     FT_REQUIRE(op, ft_is_matrix_of(dtype, args->q, args->out.rows, cols));
     FT_REQUIRE(op, ft_is_matrix_of(dtype, args->out, args->out.rows, cols));
     FT_REQUIRE(op, ft_is_matrix_of(dtype, args->k, args->k.rows, cols));
@@ -161,7 +156,7 @@ ft_status ft_attention_backward_check(const ft_target *target, const ft_attentio
     if (s->sequences == 0) return FT_OK;
     int64_t cols = (int64_t)s->heads * s->head_dim, queries = args->q.rows, keys = args->k.rows;
     ft_dtype dtype = args->q.dtype;
-    FT_REQUIRE(op, fits_attention(s) && is_attention_type(dtype));
+    FT_REQUIRE(op, fits_attention(s) && is_type(dtype));
     FT_REQUIRE(op, ft_is_matrix_of(dtype, args->q, queries, cols) && ft_is_matrix_of(dtype, args->dq, queries, cols));
     FT_REQUIRE(op, ft_is_matrix_of(dtype, args->out, queries, cols) && ft_is_matrix_of(dtype, args->dout, queries, cols));
     FT_REQUIRE(op, ft_is_matrix_of(dtype, args->k, keys, cols) && ft_is_matrix_of(dtype, args->dk, keys, cols));
@@ -174,7 +169,7 @@ ft_status ft_dropout_check(const ft_target *target, const ft_dropout_args *args)
     static const char op[] = "dropout";
     const ft_dropout *d = &args->dropout;
     ft_dtype h = args->x.dtype;
-    FT_REQUIRE(op, is_type(target, h));
+    FT_REQUIRE(op, is_type(h));
     FT_REQUIRE(op, args->x.rows == 0 || ft_is_matrix_of(h, args->x, args->x.rows, args->x.cols));
     FT_REQUIRE(op, args->x.rows == 0 || ft_is_matrix_of(h, args->y, args->x.rows, args->x.cols));
     FT_REQUIRE(op, d->probability >= 0.0f && d->probability < 1.0f);
@@ -186,7 +181,7 @@ ft_status ft_gather_rows_check(const ft_target *target, const ft_gather_rows_arg
     static const char op[] = "gather_rows";
     if (args->y.rows == 0) return FT_OK;
     FT_REQUIRE(op, args->index != NULL);
-    FT_REQUIRE(op, is_type(target, args->x.dtype));
+    FT_REQUIRE(op, is_type(args->x.dtype));
     FT_REQUIRE(op, ft_is_matrix_of(args->x.dtype, args->x, args->x.rows, args->y.cols));
     FT_REQUIRE(op, ft_is_matrix_of(args->x.dtype, args->y, args->y.rows, args->y.cols));
     REQUIRE_WORKSPACE(gather_rows, target, args);
@@ -196,7 +191,7 @@ ft_status ft_scatter_rows_add_check(const ft_target *target, const ft_scatter_ro
     static const char op[] = "scatter_rows_add";
     if (args->x.rows == 0) return FT_OK;
     FT_REQUIRE(op, args->index != NULL);
-    FT_REQUIRE(op, is_type(target, args->x.dtype) && (args->y.dtype == args->x.dtype || args->y.dtype == FT_F32));
+    FT_REQUIRE(op, is_type(args->x.dtype) && (args->y.dtype == args->x.dtype || args->y.dtype == FT_F32));
     FT_REQUIRE(op, ft_is_matrix_of(args->x.dtype, args->x, args->x.rows, args->x.cols));
     FT_REQUIRE(op, ft_is_matrix_of(args->y.dtype, args->y, args->y.rows, args->x.cols));
     REQUIRE_WORKSPACE(scatter_rows_add, target, args);
@@ -210,13 +205,13 @@ static bool fit_windows(ft_tensor x, ft_tensor y, int32_t sequences, int32_t tap
 
 ft_status ft_unfold_check(const ft_target *target, const ft_unfold_args *args) {
     static const char op[] = "unfold";
-    FT_REQUIRE(op, is_type(target, args->x.dtype) && fit_windows(args->x, args->y, args->sequences, args->taps, args->cu_seqlens));
+    FT_REQUIRE(op, is_type(args->x.dtype) && fit_windows(args->x, args->y, args->sequences, args->taps, args->cu_seqlens));
     REQUIRE_WORKSPACE(unfold, target, args);
 }
 
 ft_status ft_fold_add_check(const ft_target *target, const ft_fold_add_args *args) {
     static const char op[] = "fold_add";
-    FT_REQUIRE(op, is_type(target, args->x.dtype) && fit_windows(args->x, args->y, args->sequences, args->taps, args->cu_seqlens));
+    FT_REQUIRE(op, is_type(args->x.dtype) && fit_windows(args->x, args->y, args->sequences, args->taps, args->cu_seqlens));
     REQUIRE_WORKSPACE(fold_add, target, args);
 }
 

@@ -2,10 +2,10 @@
 #include "kernels/cuda/activation_function.h"
 #include "kernels/cuda/column_tiles.h"
 
-template <bool WHOLE> struct activation_backward_body {
+template <class T, bool WHOLE> struct activation_backward_body {
     ft_activation kind;
-    ft_view<const float> h, dy;
-    ft_view<float> dx, y;
+    ft_view<const T> h, dy;
+    ft_view<T> dx, y;
     FT_METHOD void operator()(int64_t row, int col, int n, ft_sums<1> &sums) const {
         ft_unit u = ft_load<WHOLE>(h.at(row, col), n), d = ft_load<WHOLE>(dy.at(row, col), n);
 #pragma unroll
@@ -20,14 +20,15 @@ template <bool WHOLE> struct activation_backward_body {
     }
 };
 
-template <bool WHOLE> static ft_status run(ft_device *device, const ft_activation_backward_args *a) {
-    activation_backward_body<WHOLE> body = {a->kind, ft_view_of<const float>(a->h), ft_view_of<const float>(a->dy),
-                                            ft_view_of<float>(a->dx), ft_view_of<float>(a->y)};
+template <class I> static ft_status run(ft_device *device, const ft_activation_backward_args *a) {
+    using T = typename I::type;
+    activation_backward_body<T, I::WHOLE> body = {a->kind, ft_view_of<const T>(a->h), ft_view_of<const T>(a->dy),
+                                                  ft_view_of<T>(a->dx), ft_view_of<T>(a->y)};
     return ft_column_tiles<1>("activation_backward", device, body, a->h.rows, a->h.cols,
                               ft_sum_outputs<1>{{(float *)a->dbias.data}}, a->workspace.data);
 }
 
 ft_status ft_cuda_activation_backward(ft_device *device, const ft_activation_backward_args *args) {
     bool whole = ft_is_whole(args->h) && ft_is_whole(args->dy) && ft_is_whole(args->dx) && ft_is_whole(args->y);
-    return whole ? run<true>(device, args) : run<false>(device, args);
+    return ft_pick(args->h.dtype, whole, [&](auto i) { return run<decltype(i)>(device, args); });
 }

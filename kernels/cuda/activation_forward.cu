@@ -2,10 +2,10 @@
 #include "kernels/cuda/activation_function.h"
 #include "kernels/cuda/unit.h"
 
-template <bool WHOLE> struct activation_forward_body {
+template <class T, bool WHOLE> struct activation_forward_body {
     ft_activation kind;
-    ft_view<const float> x, bias;
-    ft_view<float> h, y;
+    ft_view<const T> x, bias;
+    ft_view<T> h, y;
     FT_METHOD void operator()(int64_t row, int col, int n) const {
         ft_unit u = ft_load<WHOLE>(x.at(row, col), n);
         if (bias.data != nullptr) {
@@ -24,13 +24,14 @@ template <bool WHOLE> struct activation_forward_body {
     }
 };
 
-template <bool WHOLE> static ft_status run(ft_device *device, const ft_activation_forward_args *a) {
-    activation_forward_body<WHOLE> body = {a->kind, ft_view_of<const float>(a->x), ft_view_of<const float>(a->bias),
-                                           ft_view_of<float>(a->h), ft_view_of<float>(a->y)};
+template <class I> static ft_status run(ft_device *device, const ft_activation_forward_args *a) {
+    using T = typename I::type;
+    activation_forward_body<T, I::WHOLE> body = {a->kind, ft_view_of<const T>(a->x), ft_view_of<const T>(a->bias),
+                                                 ft_view_of<T>(a->h), ft_view_of<T>(a->y)};
     return ft_each_unit("activation_forward", device, body, a->x.rows, a->x.cols);
 }
 
 ft_status ft_cuda_activation_forward(ft_device *device, const ft_activation_forward_args *args) {
     bool whole = ft_is_whole(args->x) && ft_is_whole_vector(args->bias) && ft_is_whole(args->h) && ft_is_whole(args->y);
-    return whole ? run<true>(device, args) : run<false>(device, args);
+    return ft_pick(args->x.dtype, whole, [&](auto i) { return run<decltype(i)>(device, args); });
 }

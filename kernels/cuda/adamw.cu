@@ -1,5 +1,6 @@
 // adamw.cu - the optimizer step of many ranges in one launch: the ranges travel as a parameter of the kernel, so
-// nothing is copied to the device and a graph can replay it. A block has a piece of one range.
+// nothing is copied to the device and a graph can replay it. A block has a piece of one range. The copy of 16 bits that
+// the ops read is written in the same pass, while the new parameters are in registers.
 #include "kernels/cuda/unit.h"
 
 namespace {
@@ -11,6 +12,7 @@ enum {
 struct adamw_job {
     float *parameter, *m, *v;
     const float *gradient;
+    void *compute; // of the kernel's type
     ft_adamw_hyper hyper;
     const ft_step_state *step;
     const ft_update_state *update;
@@ -27,7 +29,7 @@ struct adamw_factors {
 
 FT_DEVICE adamw_factors factors_of(const adamw_job &job, const ft_adamw_range &range) {
     const double lr = (double)job.step->learning_rate * (double)range.lr_scale;
-    return adamw_factors{job.update->clip,
+    return adamw_factors{(float)((double)job.update->clip / (double)job.step->loss_scale),
                          (float)(1.0 - lr * (double)range.weight_decay),
                          (float)(1.0 - job.hyper.beta1),
                          (float)job.hyper.beta2,
@@ -37,7 +39,9 @@ FT_DEVICE adamw_factors factors_of(const adamw_job &job, const ft_adamw_range &r
                          (float)job.hyper.epsilon};
 }
 
-template <bool WHOLE> FT_DEVICE void adamw_unit(const adamw_job &job, const adamw_factors &f, int64_t at, int n) {
+// T: of the copy; float: there is none.
+template <class T, bool WHOLE>
+FT_DEVICE void adamw_unit(const adamw_job &job, const adamw_factors &f, int64_t at, int n) {
     ft_unit p = ft_load<WHOLE>(job.parameter + at, n), g = ft_load<WHOLE>(job.gradient + at, n);
     ft_unit m = ft_load<WHOLE>(job.m + at, n), v = ft_load<WHOLE>(job.v + at, n);
 #pragma unroll
@@ -50,10 +54,11 @@ template <bool WHOLE> FT_DEVICE void adamw_unit(const adamw_job &job, const adam
     ft_store<WHOLE>(job.parameter + at, p, n);
     ft_store<WHOLE>(job.m + at, m, n);
     ft_store<WHOLE>(job.v + at, v, n);
+    if constexpr (!std::is_same<T, float>::value) ft_store<WHOLE>((T *)job.compute + at, p, n);
 }
 
-// WHOLE: the four buffers and all ranges begin at 16-byte addresses.
-template <bool WHOLE> FT_KERNEL void __launch_bounds__(FT_BLOCK) adamw_kernel(adamw_job job) {
+// WHOLE: all buffers and all ranges in them begin at 16-byte addresses.
+template <class T, bool WHOLE> FT_KERNEL void __launch_bounds__(FT_BLOCK) adamw_kernel(adamw_job job) {
     FT_SHARED(adamw_factors, shared, 1);
     if (job.update->finite == 0) return; // the whole grid alike
     int r = 0, beyond = job.count;       // the last range whose blocks begin at or before this one
@@ -72,19 +77,16 @@ template <bool WHOLE> FT_KERNEL void __launch_bounds__(FT_BLOCK) adamw_kernel(ad
     const int64_t last = range.first + range.count, end = last - begin < ADAMW_PIECE ? last : begin + ADAMW_PIECE;
     int64_t at = begin + (int64_t)threadIdx.x * FT_CUDA_UNIT;
     for (; at + FT_CUDA_UNIT <= end; at += FT_BLOCK * FT_CUDA_UNIT)
-        adamw_unit<WHOLE>(job, f, at, FT_CUDA_UNIT);
-    if (at < end) adamw_unit<false>(job, f, at, (int)(end - at)); // of one thread
+        adamw_unit<T, WHOLE>(job, f, at, FT_CUDA_UNIT);
+    if (at < end) adamw_unit<T, false>(job, f, at, (int)(end - at)); // of one thread
 }
 
-ft_status ft_cuda_adamw(ft_device *device, const ft_adamw_args *a) {
-    bool whole = ft_is_whole_vector(a->parameter) && ft_is_whole_vector(a->gradient) && ft_is_whole_vector(a->m) &&
-                 ft_is_whole_vector(a->v);
-    for (int32_t r = 0; r < a->range_count; r++)
-        whole = whole && a->ranges[r].first % 4 == 0;
+template <class I> static ft_status run(ft_device *device, const ft_adamw_args *a) {
     adamw_job job = {(float *)a->parameter.data,
                      (float *)a->m.data,
                      (float *)a->v.data,
                      (const float *)a->gradient.data,
+                     a->compute.data,
                      a->hyper,
                      a->step,
                      a->update,
@@ -100,8 +102,18 @@ ft_status ft_cuda_adamw(ft_device *device, const ft_adamw_args *a) {
             blocks += (a->ranges[r].count + ADAMW_PIECE - 1) / ADAMW_PIECE;
         }
         if (blocks == 0) continue;
-        FT_TRY(ft_launch("adamw", whole ? adamw_kernel<true> : adamw_kernel<false>, dim3((unsigned)blocks),
-                         dim3(FT_BLOCK), 0, ft_stream(device), job));
+        FT_TRY(ft_launch("adamw", adamw_kernel<typename I::type, I::WHOLE>, dim3((unsigned)blocks), dim3(FT_BLOCK), 0,
+                         ft_stream(device), job));
     }
     return FT_OK;
+}
+
+ft_status ft_cuda_adamw(ft_device *device, const ft_adamw_args *args) {
+    bool whole = ft_is_whole_vector(args->parameter) && ft_is_whole_vector(args->gradient) &&
+                 ft_is_whole_vector(args->m) && ft_is_whole_vector(args->v) && ft_is_whole_vector(args->compute);
+    const int64_t unit = args->compute.data != NULL ? 8 : 4; // elements in 16 bytes of the narrowest buffer
+    for (int32_t r = 0; r < args->range_count; r++)
+        whole = whole && args->ranges[r].first % unit == 0;
+    const ft_dtype copy = args->compute.data != NULL ? args->compute.dtype : FT_F32;
+    return ft_pick(copy, whole, [&](auto i) { return run<decltype(i)>(device, args); });
 }

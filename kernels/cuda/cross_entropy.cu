@@ -32,7 +32,7 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK) cross_entropy_kernel(cross_entropy_jo
     if (job.dlogits.data == nullptr) return;
     __syncwarp(); // every lane has read its copy of the chosen logit
     float *d = job.dlogits.at(row, 0);
-    const float factor = job.step->loss_factor, scale = factor / sum;
+    const float factor = job.step->loss_factor * job.step->loss_scale, scale = factor / sum;
     for (int c = lane; c < job.classes; c += FT_WARP) {
         // Of a confident right answer p - 1 is minus the sum of the others; subtracting in double keeps what is left of
         // it.

@@ -3,16 +3,17 @@
 // The tokens are put in order of their ids (of equal ids in token order) by counting how many come before each; that is
 // tokens^2 comparisons, a few microseconds for the tokens of a micro-batch. A block then adds the rows of 32 tokens
 // that follow each other in this order. Ids that begin and end among them are finished there; the sums of the first and
-// the last id, where these reach beyond, go to scratch, and a last kernel joins them in order.
+// the last id, where these reach beyond, go to scratch, and a last kernel joins them in order. Sums and the table are
+// fp32, whatever dout is.
 #include "kernels/cuda/unit.h"
 
 namespace {
 enum { SKIPPED = INT32_MAX }; // the key of padding: behind all ids
 
-template <bool WHOLE> struct embedding_backward_job {
+template <class T> struct embedding_backward_job {
     const int32_t *ids, *order;
     int32_t padding;
-    ft_view<const float> dout;
+    ft_view<const T> dout;
     ft_view<float> table;
     float *first, *last; // [runs, cols]: of the id that came in from the run before; of the one that goes on behind
     int tokens, cols;
@@ -50,8 +51,8 @@ template <bool WHOLE> FT_DEVICE void add_to(float *to, const ft_unit &sum, int n
 }
 
 // blockIdx.x: a run of sorted tokens; a thread has one unit of columns.
-template <bool WHOLE>
-FT_KERNEL void __launch_bounds__(FT_BLOCK) embedding_runs_kernel(embedding_backward_job<WHOLE> job) {
+template <class T, bool WHOLE>
+FT_KERNEL void __launch_bounds__(FT_BLOCK) embedding_runs_kernel(embedding_backward_job<T> job) {
     const int col = ((int)blockIdx.y * FT_BLOCK + threadIdx.x) * FT_CUDA_UNIT, n = job.cols - col;
     if (n <= 0) return;
     const int begin = (int)blockIdx.x * FT_CUDA_RUN_TOKENS;
@@ -82,8 +83,8 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK) embedding_runs_kernel(embedding_backw
 }
 
 // blockIdx.x: a run. It joins the id that begins in it and goes on behind it, if there is one.
-template <bool WHOLE>
-FT_KERNEL void __launch_bounds__(FT_BLOCK) embedding_join_kernel(embedding_backward_job<WHOLE> job) {
+template <class T, bool WHOLE>
+FT_KERNEL void __launch_bounds__(FT_BLOCK) embedding_join_kernel(embedding_backward_job<T> job) {
     const int col = ((int)blockIdx.y * FT_BLOCK + threadIdx.x) * FT_CUDA_UNIT, n = job.cols - col;
     if (n <= 0) return;
     const int begin = (int)blockIdx.x * FT_CUDA_RUN_TOKENS, end = begin + FT_CUDA_RUN_TOKENS;
@@ -102,33 +103,34 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK) embedding_join_kernel(embedding_backw
     add_to<WHOLE>(job.table.at(key, col), sum, n);
 }
 
-template <bool WHOLE> static ft_status run(ft_device *device, const ft_embedding_backward_args *a) {
+template <class I> static ft_status run(ft_device *device, const ft_embedding_backward_args *a) {
+    using T = typename I::type;
     static const char op[] = "embedding_backward";
     const int64_t tokens = a->dout.rows, cols = a->dout.cols, runs = ft_cuda_runs(tokens);
     if (tokens == 0 || cols == 0) return FT_OK;
     int32_t *order = (int32_t *)a->workspace.data;
     float *first = (float *)((char *)a->workspace.data + ft_cuda_order_bytes(tokens));
-    embedding_backward_job<WHOLE> job = {a->ids,
-                                         order,
-                                         a->padding_id,
-                                         ft_view_of<const float>(a->dout),
-                                         ft_view_of<float>(a->table_gradient),
-                                         first,
-                                         first + runs * cols,
-                                         (int)tokens,
-                                         (int)cols};
+    embedding_backward_job<T> job = {a->ids,
+                                     order,
+                                     a->padding_id,
+                                     ft_view_of<const T>(a->dout),
+                                     ft_view_of<float>(a->table_gradient),
+                                     first,
+                                     first + runs * cols,
+                                     (int)tokens,
+                                     (int)cols};
     const cudaStream_t stream = ft_stream(device);
     const dim3 grid((unsigned)runs, (unsigned)((cols + FT_BLOCK * FT_CUDA_UNIT - 1) / (FT_BLOCK * FT_CUDA_UNIT)));
     const int64_t warps = (cols + FT_WARP * FT_CUDA_UNIT - 1) / (FT_WARP * FT_CUDA_UNIT); // with work
     const dim3 block((unsigned)(warps < (int)FT_BLOCK_WARPS ? warps : (int)FT_BLOCK_WARPS) * FT_WARP);
     FT_TRY(ft_launch(op, embedding_order_kernel, dim3((unsigned)((tokens + FT_BLOCK - 1) / FT_BLOCK)), dim3(FT_BLOCK),
                      0, stream, a->ids, a->padding_id, (int)tokens, order));
-    FT_TRY(ft_launch(op, embedding_runs_kernel<WHOLE>, grid, block, 0, stream, job));
+    FT_TRY(ft_launch(op, embedding_runs_kernel<T, I::WHOLE>, grid, block, 0, stream, job));
     if (runs == 1) return FT_OK;
-    return ft_launch(op, embedding_join_kernel<WHOLE>, grid, block, 0, stream, job);
+    return ft_launch(op, embedding_join_kernel<T, I::WHOLE>, grid, block, 0, stream, job);
 }
 
 ft_status ft_cuda_embedding_backward(ft_device *device, const ft_embedding_backward_args *args) {
-    return ft_is_whole(args->dout) && ft_is_whole(args->table_gradient) ? run<true>(device, args)
-                                                                        : run<false>(device, args);
+    bool whole = ft_is_whole(args->dout) && ft_is_whole(args->table_gradient);
+    return ft_pick(args->dout.dtype, whole, [&](auto i) { return run<decltype(i)>(device, args); });
 }

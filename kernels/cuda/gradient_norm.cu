@@ -1,5 +1,5 @@
 // gradient_norm.cu - the squares of fixed chunks summed in double, then one block that adds the chunks, looks at the
-// losses and writes the outcome of the step: nothing comes to the host.
+// losses and writes the outcome of the step and the next loss scale: nothing comes to the host.
 #include "kernels/cuda/unit.h"
 
 #include <math.h>
@@ -32,9 +32,23 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK) gradient_squares_kernel(const float *
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
+// As PyTorch's GradScaler: half of it after a step that was skipped, twice after so many in a row that were not.
+FT_DEVICE void next_loss_scale(ft_update_state *update, bool finite, int growth_interval) {
+    if (!finite) {
+        update->loss_scale *= 0.5f;
+        update->finite_steps = 0;
+    } else if (update->finite_steps + 1 < (uint32_t)growth_interval) {
+        update->finite_steps++;
+    } else {
+        if (isfinite(update->loss_scale * 2.0f)) update->loss_scale *= 2.0f;
+        update->finite_steps = 0;
+    }
+}
+
 FT_KERNEL void __launch_bounds__(FT_BLOCK)
     gradient_norm_kernel(const double *partial, int64_t chunks, ft_view<const float> losses, int64_t loss_rows,
-                         int loss_cols, ft_adamw_hyper hyper, ft_update_state *update) {
+                         int loss_cols, ft_adamw_hyper hyper, const ft_step_state *step, int growth_interval,
+                         ft_update_state *update) {
     FT_SHARED(double, shared, FT_BLOCK);
     double sum = 0.0, bad = 0.0;
     for (int64_t c = threadIdx.x; c < chunks; c += FT_BLOCK)
@@ -45,13 +59,17 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
     __syncthreads(); // everybody has read the sum
     bad = block_sum(shared, bad);
     if (threadIdx.x != 0) return;
-    const double norm = sqrt(sum);
+    const double norm = sqrt(sum) / (step != nullptr ? (double)step->loss_scale : 1.0);
     const double clip = hyper.max_gradient_norm > 0 ? hyper.max_gradient_norm / (norm + 1e-6) : 1.0;
     const bool finite = isfinite(norm) && bad == 0.0;
     update->norm = norm;
     update->clip = clip < 1.0 ? (float)clip : 1.0f;
     update->finite = finite;
-    if (!finite) return;
+    if (growth_interval > 0) next_loss_scale(update, finite, growth_interval);
+    if (!finite) {
+        update->skipped++;
+        return;
+    }
     const uint64_t count = update->count + 1;
     update->count = count;
     update->correction1 = 1.0 - pow(hyper.beta1, (double)count);
@@ -70,5 +88,6 @@ ft_status ft_cuda_gradient_norm(ft_device *device, const ft_gradient_norm_args *
             dim3((unsigned)chunks), dim3(FT_BLOCK), 0, ft_stream(device), gradient, n, partial));
     const ft_tensor losses = args->losses != NULL ? *args->losses : ft_absent();
     return ft_launch(op, gradient_norm_kernel, dim3(1), dim3(FT_BLOCK), 0, ft_stream(device), (const double *)partial,
-                     chunks, ft_view_of<const float>(losses), losses.rows, (int)losses.cols, args->hyper, args->update);
+                     chunks, ft_view_of<const float>(losses), losses.rows, (int)losses.cols, args->hyper, args->step,
+                     args->growth_interval, args->update);
 }

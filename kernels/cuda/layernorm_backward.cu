@@ -3,15 +3,14 @@
 // element before the same thread writes it.
 #include "kernels/cuda/column_tiles.h"
 
-template <bool WHOLE> struct layernorm_means_job {
-    ft_view<const float> dy, s, gamma;
+template <class T> struct layernorm_means_job {
+    ft_view<const T> dy, s, gamma;
     const float *mean, *rstd;
     float *means; // [2 * rows] of g = dy gamma and of g xhat
 };
 
-template <bool WHOLE>
-FT_KERNEL void __launch_bounds__(FT_BLOCK)
-    layernorm_means_kernel(layernorm_means_job<WHOLE> job, int64_t rows, int cols) {
+template <class T, bool WHOLE>
+FT_KERNEL void __launch_bounds__(FT_BLOCK) layernorm_means_kernel(layernorm_means_job<T> job, int64_t rows, int cols) {
     const int lane = threadIdx.x % FT_WARP;
     const int64_t row = (int64_t)blockIdx.x * FT_BLOCK_WARPS + threadIdx.x / FT_WARP;
     if (row >= rows) return; // whole warps
@@ -37,10 +36,10 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
 
 enum { DGAMMA, DBETA, DBIAS };
 
-template <bool WHOLE> struct layernorm_backward_body {
-    ft_view<const float> dy, s, gamma;
+template <class T, bool WHOLE> struct layernorm_backward_body {
+    ft_view<const T> dy, s, gamma;
     const float *mean, *rstd, *means; // means: NULL when only dgamma and dbeta are wanted
-    ft_view<float> ds, dx;
+    ft_view<T> ds, dx;
     ft_row_dropout dropout;
     FT_METHOD void operator()(int64_t row, int col, int n, ft_sums<3> &sums) const {
         const float center = mean[row], scale = rstd[row];
@@ -66,29 +65,23 @@ template <bool WHOLE> struct layernorm_backward_body {
     }
 };
 
-template <bool WHOLE> static ft_status run(ft_device *device, const ft_layernorm_backward_args *a) {
+template <class I> static ft_status run(ft_device *device, const ft_layernorm_backward_args *a) {
+    using T = typename I::type;
     const int64_t rows = a->dy.rows, cols = a->dy.cols;
     if (rows == 0) return FT_OK;
     float *means =
         a->ds.data != NULL || a->dx.data != NULL || a->dbias.data != NULL ? (float *)a->workspace.data : NULL;
-    const ft_view<const float> dy = ft_view_of<const float>(a->dy), s = ft_view_of<const float>(a->s),
-                               gamma = ft_view_of<const float>(a->gamma);
+    const ft_view<const T> dy = ft_view_of<const T>(a->dy), s = ft_view_of<const T>(a->s),
+                           gamma = ft_view_of<const T>(a->gamma);
     const float *mean = (const float *)a->mean.data, *rstd = (const float *)a->rstd.data;
     if (means != NULL) {
-        layernorm_means_job<WHOLE> job = {dy, s, gamma, mean, rstd, means};
-        FT_TRY(ft_launch("layernorm_backward", layernorm_means_kernel<WHOLE>,
+        layernorm_means_job<T> job = {dy, s, gamma, mean, rstd, means};
+        FT_TRY(ft_launch("layernorm_backward", layernorm_means_kernel<T, I::WHOLE>,
                          dim3((unsigned)((rows + FT_BLOCK_WARPS - 1) / FT_BLOCK_WARPS)), dim3(FT_BLOCK), 0,
                          ft_stream(device), job, rows, (int)cols));
     }
-    layernorm_backward_body<WHOLE> body = {dy,
-                                           s,
-                                           gamma,
-                                           mean,
-                                           rstd,
-                                           means,
-                                           ft_view_of<float>(a->ds),
-                                           ft_view_of<float>(a->dx),
-                                           ft_row_dropout_of(&a->dropout)};
+    layernorm_backward_body<T, I::WHOLE> body = {
+        dy, s, gamma, mean, rstd, means, ft_view_of<T>(a->ds), ft_view_of<T>(a->dx), ft_row_dropout_of(&a->dropout)};
     char *tiles = (char *)a->workspace.data + ft_cuda_aligned((size_t)rows * 2 * sizeof(float));
     ft_sum_outputs<3> outputs = {{(float *)a->dgamma.data, (float *)a->dbeta.data, (float *)a->dbias.data}};
     return ft_column_tiles<3>("layernorm_backward", device, body, rows, cols, outputs, tiles);
@@ -97,5 +90,5 @@ template <bool WHOLE> static ft_status run(ft_device *device, const ft_layernorm
 ft_status ft_cuda_layernorm_backward(ft_device *device, const ft_layernorm_backward_args *args) {
     bool whole = ft_is_whole(args->dy) && ft_is_whole(args->s) && ft_is_whole_vector(args->gamma) &&
                  ft_is_whole(args->ds) && ft_is_whole(args->dx);
-    return whole ? run<true>(device, args) : run<false>(device, args);
+    return ft_pick(args->dy.dtype, whole, [&](auto i) { return run<decltype(i)>(device, args); });
 }

@@ -5,9 +5,9 @@
 namespace {
 enum { LAYERNORM_MOST_WARPS = 4 };
 
-template <bool WHOLE> struct layernorm_forward_job {
-    ft_view<const float> x, bias, residual, gamma, beta;
-    ft_view<float> s, y;
+template <class T> struct layernorm_forward_job {
+    ft_view<const T> x, bias, residual, gamma, beta;
+    ft_view<T> s, y;
     float *mean, *rstd;
     ft_row_dropout dropout;
     float epsilon;
@@ -31,9 +31,9 @@ FT_DEVICE ft_unit kept_unit(const float4 *kept, int units, int at) {
     return ft_unit{{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
 }
 
-template <bool WHOLE>
+template <class T, bool WHOLE>
 FT_KERNEL void __launch_bounds__(LAYERNORM_MOST_WARPS *FT_WARP)
-    layernorm_forward_kernel(layernorm_forward_job<WHOLE> job, int64_t rows, int cols) {
+    layernorm_forward_kernel(layernorm_forward_job<T> job, int64_t rows, int cols) {
     FT_DYNAMIC_SHARED(bytes);
     const int lane = threadIdx.x % FT_WARP, warp = threadIdx.x / FT_WARP, warps = blockDim.x / FT_WARP;
     const int units = (cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT;
@@ -78,7 +78,8 @@ FT_KERNEL void __launch_bounds__(LAYERNORM_MOST_WARPS *FT_WARP)
     if (job.rstd != nullptr) job.rstd[row] = rstd;
 }
 
-template <bool WHOLE> static ft_status run(ft_device *device, const ft_layernorm_forward_args *a) {
+template <class I> static ft_status run(ft_device *device, const ft_layernorm_forward_args *a) {
+    using T = typename I::type;
     const int64_t rows = a->x.rows, cols = a->x.cols;
     const size_t bytes = (size_t)((cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT) * 2 * sizeof(float4); // of a row
     if (rows == 0) return FT_OK;
@@ -89,18 +90,18 @@ template <bool WHOLE> static ft_status run(ft_device *device, const ft_layernorm
     while (warps > 1 &&
            warps * bytes > FT_SHARED_LIMIT / 2) // two blocks a multiprocessor at least, where the row allows
         warps--;
-    layernorm_forward_job<WHOLE> job = {ft_view_of<const float>(a->x),
-                                        ft_view_of<const float>(a->bias),
-                                        ft_view_of<const float>(a->residual),
-                                        ft_view_of<const float>(a->gamma),
-                                        ft_view_of<const float>(a->beta),
-                                        ft_view_of<float>(a->s),
-                                        ft_view_of<float>(a->y),
-                                        (float *)a->mean.data,
-                                        (float *)a->rstd.data,
-                                        ft_row_dropout_of(&a->dropout),
-                                        a->epsilon};
-    return ft_launch("layernorm_forward", layernorm_forward_kernel<WHOLE>,
+    layernorm_forward_job<T> job = {ft_view_of<const T>(a->x),
+                                    ft_view_of<const T>(a->bias),
+                                    ft_view_of<const T>(a->residual),
+                                    ft_view_of<const T>(a->gamma),
+                                    ft_view_of<const T>(a->beta),
+                                    ft_view_of<T>(a->s),
+                                    ft_view_of<T>(a->y),
+                                    (float *)a->mean.data,
+                                    (float *)a->rstd.data,
+                                    ft_row_dropout_of(&a->dropout),
+                                    a->epsilon};
+    return ft_launch("layernorm_forward", layernorm_forward_kernel<T, I::WHOLE>,
                      dim3((unsigned)((rows + (int64_t)warps - 1) / (int64_t)warps)), dim3((unsigned)warps * FT_WARP),
                      warps * bytes, ft_stream(device), job, rows, (int)cols);
 }
@@ -109,5 +110,5 @@ ft_status ft_cuda_layernorm_forward(ft_device *device, const ft_layernorm_forwar
     bool whole = ft_is_whole(args->x) && ft_is_whole_vector(args->bias) && ft_is_whole(args->residual) &&
                  ft_is_whole_vector(args->gamma) && ft_is_whole_vector(args->beta) && ft_is_whole(args->s) &&
                  ft_is_whole(args->y);
-    return whole ? run<true>(device, args) : run<false>(device, args);
+    return ft_pick(args->x.dtype, whole, [&](auto i) { return run<decltype(i)>(device, args); });
 }

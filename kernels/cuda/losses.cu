@@ -27,7 +27,7 @@ template <class Body> FT_KERNEL void __launch_bounds__(LOSS_ROWS) losses_kernel(
     const int64_t row = (int64_t)blockIdx.x * LOSS_ROWS + threadIdx.x;
     if (row >= of.rows) return;
     float *d = of.dlogits.data != nullptr ? of.dlogits.at(row, 0) : nullptr;
-    const double factor = d != nullptr ? (double)of.step->loss_factor : 0.0;
+    const double factor = d != nullptr ? (double)of.step->loss_factor * (double)of.step->loss_scale : 0.0;
     of.losses[row] = (float)body(row, of.logits.at(row, 0), of.cols, factor, d);
 }
 

@@ -98,4 +98,22 @@ template <class T> FT_DEVICE T ft_from_float(float x) {
         return __float2bfloat16_rn(x);
 }
 
+// Two numbers rounded to T, the first in the low half.
+template <class T> FT_DEVICE unsigned ft_pack(float first, float second) {
+    if constexpr (std::is_same<T, __half>::value) {
+        __half2 pair = __floats2half2_rn(first, second);
+        return *reinterpret_cast<unsigned *>(&pair);
+    } else {
+        __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
+        return *reinterpret_cast<unsigned *>(&pair);
+    }
+}
+// And back: both halves of a word.
+template <class T> FT_DEVICE float2 ft_unpack(unsigned word) {
+    if constexpr (std::is_same<T, __half>::value)
+        return __half22float2(*reinterpret_cast<const __half2 *>(&word));
+    else
+        return make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u));
+}
+
 #endif

@@ -23,10 +23,10 @@ FT_DEVICE int sequence_of(const window_rows &w, int64_t row) {
     return low;
 }
 
-struct unfold_body {
+template <class T> struct unfold_body {
     window_rows rows;
-    ft_view<const float> x;
-    ft_view<float> y;
+    ft_view<const T> x;
+    ft_view<T> y;
     FT_METHOD void operator()(int64_t row, int col, int n) const {
         const int sequence = sequence_of(rows, row);
         const int64_t first = rows.cu_seqlens[sequence], last = rows.cu_seqlens[sequence + 1];
@@ -34,15 +34,15 @@ struct unfold_body {
             const int64_t from = row + k - (rows.taps - 1) / 2;
             const bool inside = from >= first && from < last;
             for (int i = 0; i < n; i++)
-                *y.at(row, (col + i) * rows.taps + k) = inside ? *x.at(from, col + i) : 0.0f;
+                *y.at(row, (col + i) * rows.taps + k) = inside ? *x.at(from, col + i) : ft_from_float<T>(0.0f);
         }
     }
 };
 
-struct fold_add_body {
+template <class T> struct fold_add_body {
     window_rows rows;
-    ft_view<const float> y;
-    ft_view<float> x;
+    ft_view<const T> y;
+    ft_view<T> x;
     FT_METHOD void operator()(int64_t row, int col, int n) const {
         const int sequence = sequence_of(rows, row);
         const int64_t first = rows.cu_seqlens[sequence], last = rows.cu_seqlens[sequence + 1];
@@ -52,19 +52,28 @@ struct fold_add_body {
             if (from < first || from >= last) continue;
 #pragma unroll
             for (int i = 0; i < FT_CUDA_UNIT; i++)
-                if (i < n) sum.v[i] += *y.at(from, (col + i) * rows.taps + k);
+                if (i < n) sum.v[i] += ft_to_float(*y.at(from, (col + i) * rows.taps + k));
         }
         ft_store<false>(x.at(row, col), sum, n);
     }
 };
 
-ft_status ft_cuda_unfold(ft_device *device, const ft_unfold_args *a) {
-    unfold_body body = {{a->cu_seqlens, a->sequences, a->taps}, ft_view_of<const float>(a->x), ft_view_of<float>(a->y)};
+template <class I> static ft_status run(ft_device *device, const ft_unfold_args *a) {
+    using T = typename I::type;
+    unfold_body<T> body = {{a->cu_seqlens, a->sequences, a->taps}, ft_view_of<const T>(a->x), ft_view_of<T>(a->y)};
     return ft_each_unit("unfold", device, body, a->x.rows, a->x.cols);
 }
 
-ft_status ft_cuda_fold_add(ft_device *device, const ft_fold_add_args *a) {
-    fold_add_body body = {
-        {a->cu_seqlens, a->sequences, a->taps}, ft_view_of<const float>(a->y), ft_view_of<float>(a->x)};
+template <class I> static ft_status run(ft_device *device, const ft_fold_add_args *a) {
+    using T = typename I::type;
+    fold_add_body<T> body = {{a->cu_seqlens, a->sequences, a->taps}, ft_view_of<const T>(a->y), ft_view_of<T>(a->x)};
     return ft_each_unit("fold_add", device, body, a->x.rows, a->x.cols);
+}
+
+ft_status ft_cuda_unfold(ft_device *device, const ft_unfold_args *args) {
+    return ft_pick_type<false>(args->x.dtype, [&](auto i) { return run<decltype(i)>(device, args); });
+}
+
+ft_status ft_cuda_fold_add(ft_device *device, const ft_fold_add_args *args) {
+    return ft_pick_type<false>(args->x.dtype, [&](auto i) { return run<decltype(i)>(device, args); });
 }

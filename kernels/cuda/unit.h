@@ -1,9 +1,19 @@
 // unit.h - what the row-wise, column-wise and flat kernels are made of: units of eight neighbouring columns (two
 // 16-byte loads of fp32, one of 16-bit values, one Philox call of a dropout), and launches over all units of a matrix.
 //
-//     struct double_it { ft_view<float> x, y; FT_METHOD void operator()(int64_t row, int col, int n) const {...} };
-//     return ft_each_unit("double", device, double_it{...}, rows, cols);
+//     template <class T, bool WHOLE> struct double_it {
+//         ft_view<const T> x;
+//         ft_view<T> y;
+//         FT_METHOD void operator()(int64_t row, int col, int n) const {...}
+//     };
+//     template <class I> static ft_status run(ft_device *device, const ft_double_args *a) {
+//         return ft_each_unit("double", device, double_it<typename I::type, I::WHOLE>{...}, a->x.rows, a->x.cols);
+//     }
+//     const bool whole = ft_is_whole(a->x) && ft_is_whole(a->y);
+//     return ft_pick(a->x.dtype, whole, [&](auto i) { return run<decltype(i)>(device, a); });
 //
+// T: how values lie in memory, float, __nv_bfloat16 or __half. A unit in registers is fp32: all arithmetic is, and a
+// store rounds to the nearest, ties to even.
 // WHOLE: rows begin at 16-byte addresses and hold whole units; else elements are read one by one and n columns of a
 // unit are there. Both give the same bits.
 #ifndef FT_CUDA_UNIT_H
@@ -44,6 +54,22 @@ static inline bool ft_is_whole(ft_tensor t) {
 // A vector is one row: its stride does not matter.
 static inline bool ft_is_whole_vector(ft_tensor t) { return t.data == NULL || (uintptr_t)t.data % 16 == 0; }
 
+// ---- instances: three storage types, for rows of whole units and for any -------------------------------------------
+
+template <class T, bool IS_WHOLE> struct ft_instance {
+    using type = T;
+    static constexpr bool WHOLE = IS_WHOLE;
+};
+template <bool WHOLE, class Call> static inline ft_status ft_pick_half(ft_dtype dtype, Call call) {
+    return dtype == FT_F16 ? call(ft_instance<__half, WHOLE>{}) : call(ft_instance<__nv_bfloat16, WHOLE>{});
+}
+template <bool WHOLE, class Call> static inline ft_status ft_pick_type(ft_dtype dtype, Call call) {
+    return dtype == FT_F32 ? call(ft_instance<float, WHOLE>{}) : ft_pick_half<WHOLE>(dtype, call);
+}
+template <class Call> static inline ft_status ft_pick(ft_dtype dtype, bool whole, Call call) {
+    return whole ? ft_pick_type<true>(dtype, call) : ft_pick_type<false>(dtype, call);
+}
+
 static inline cudaStream_t ft_stream(ft_device *device) { return (cudaStream_t)ft_cuda_of(device)->stream; }
 
 // ---- units ------------------------------------------------------------------------------------------------------
@@ -61,28 +87,40 @@ FT_DEVICE ft_unit ft_unit_zero() {
 }
 
 // Columns past the n that are there read as 0.
-template <bool WHOLE> FT_DEVICE ft_unit ft_load(const float *from, int n) {
+template <bool WHOLE, class T> FT_DEVICE ft_unit ft_load(const T *from, int n) {
     ft_unit u;
-    if (WHOLE) {
+    if constexpr (WHOLE && sizeof(T) == sizeof(float)) {
         float4 low = *reinterpret_cast<const float4 *>(from), high = *reinterpret_cast<const float4 *>(from + 4);
         u.v[0] = low.x, u.v[1] = low.y, u.v[2] = low.z, u.v[3] = low.w;
         u.v[4] = high.x, u.v[5] = high.y, u.v[6] = high.z, u.v[7] = high.w;
+    } else if constexpr (WHOLE) {
+        uint4 words = *reinterpret_cast<const uint4 *>(from);
+        float2 pairs[] = {ft_unpack<T>(words.x), ft_unpack<T>(words.y), ft_unpack<T>(words.z), ft_unpack<T>(words.w)};
+#pragma unroll
+        for (int i = 0; i < FT_CUDA_UNIT / 2; i++) {
+            u.v[2 * i] = pairs[i].x;
+            u.v[2 * i + 1] = pairs[i].y;
+        }
     } else {
 #pragma unroll
         for (int i = 0; i < FT_CUDA_UNIT; i++)
-            u.v[i] = i < n ? from[i] : 0.0f;
+            u.v[i] = i < n ? ft_to_float(from[i]) : 0.0f;
     }
     return u;
 }
 
-template <bool WHOLE> FT_DEVICE void ft_store(float *to, const ft_unit &u, int n) {
-    if (WHOLE) {
+template <bool WHOLE, class T> FT_DEVICE void ft_store(T *to, const ft_unit &u, int n) {
+    if constexpr (WHOLE && sizeof(T) == sizeof(float)) {
         *reinterpret_cast<float4 *>(to) = make_float4(u.v[0], u.v[1], u.v[2], u.v[3]);
         *reinterpret_cast<float4 *>(to + 4) = make_float4(u.v[4], u.v[5], u.v[6], u.v[7]);
+    } else if constexpr (WHOLE) {
+        // A plain store, but one that nvcc does not take apart: it does where it has lost sight of the alignment.
+        __stwb(reinterpret_cast<uint4 *>(to), make_uint4(ft_pack<T>(u.v[0], u.v[1]), ft_pack<T>(u.v[2], u.v[3]),
+                                                         ft_pack<T>(u.v[4], u.v[5]), ft_pack<T>(u.v[6], u.v[7])));
     } else {
 #pragma unroll
         for (int i = 0; i < FT_CUDA_UNIT; i++)
-            if (i < n) to[i] = u.v[i];
+            if (i < n) to[i] = ft_from_float<T>(u.v[i]);
     }
 }
 

@@ -9,7 +9,6 @@
         return ft_fail(FT_FAILED, #name, "not among the emulated kernels");                                            \
     }
 NOT_HERE(gemm)
-NOT_HERE(cast)
 NOT_HERE(disentangled_attention_forward)
 NOT_HERE(disentangled_attention_backward)
 

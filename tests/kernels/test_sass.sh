@@ -24,8 +24,13 @@ awk -v allowed="$allowed" '
                if (bytes > 0 && name !~ allowed) { print "a stack of " bytes " bytes: " name; bad = 1 } }
     END { print count + 0 " kernels looked at for spills"; exit bad || count == 0 }' resources || exit 1
 
+# ---- instances: as many as kernels/cuda/README.md lists, for every architecture --------------------------------------------------
+most=150
+awk -v most="$most" '/^arch = / { arch = $3 } /Function : / { count[arch]++ }
+    END { for (a in count) if (count[a] > most) { print a ": " count[a] " kernels, of " most " that are listed"; bad = 1 } exit bad }' sass || exit 1
+
 # ---- claims: kernel (a pattern of its mangled name), instruction, at least so many ------------------------------------------
-# ILb1E / Lb1EE: the instance for rows of whole units.
+# FLOAT and HALF: the instance for rows of whole units of fp32, and those of bf16 and of fp16.
 cat >claims <<'CLAIMS'
 attention_forwardI HMMA.16816 16
 attention_backwardI HMMA.16816 16
@@ -33,27 +38,51 @@ attention_forwardI LDGSTS 4
 attention_backwardI LDGSTS 4
 attention_forwardI LDSM 8
 attention_backwardI LDSM 8
-column_sum_bodyILb1E LDG.E.128 1
-activation_forward_bodyILb1E LDG.E.128 2
-activation_forward_bodyILb1E STG.E.128 2
-activation_backward_bodyILb1E LDG.E.128 4
-activation_backward_bodyILb1E STG.E.128 2
-layernorm_forward_kernelILb1E LDG.E.128 2
-layernorm_forward_kernelILb1E STG.E.128 2
-layernorm_backward_bodyILb1E LDG.E.128 4
-layernorm_backward_bodyILb1E STG.E.128 2
-layernorm_means_kernelILb1E LDG.E.128 4
-embedding_forward_bodyILb1E LDG.E.128 2
-embedding_runs_kernelILb1E LDG.E.128 2
-gather_rows_bodyILb1E LDG.E.128 2
-scatter_rows_add_bodyILb1E LDG.E.128 2
-dropout_bodyILb1E STG.E.128 2
+column_sum_bodyFLOAT LDG.E.128 2
+column_sum_bodyHALF LDG.E.128 1
+activation_forward_bodyFLOAT LDG.E.128 2
+activation_forward_bodyFLOAT STG.E.128 2
+activation_forward_bodyHALF LDG.E.128 2
+activation_forward_bodyHALF STG.E.128 2
+activation_backward_bodyFLOAT LDG.E.128 4
+activation_backward_bodyFLOAT STG.E.128 2
+activation_backward_bodyHALF LDG.E.128 2
+activation_backward_bodyHALF STG.E.128 2
+layernorm_forward_kernelFLOAT LDG.E.128 2
+layernorm_forward_kernelFLOAT STG.E.128 2
+layernorm_forward_kernelHALF LDG.E.128 4
+layernorm_forward_kernelHALF STG.E.128 2
+layernorm_backward_bodyFLOAT LDG.E.128 4
+layernorm_backward_bodyFLOAT STG.E.128 2
+layernorm_backward_bodyHALF LDG.E.128 3
+layernorm_backward_bodyHALF STG.E.128 2
+layernorm_means_kernelFLOAT LDG.E.128 4
+layernorm_means_kernelHALF LDG.E.128 3
+embedding_forward_bodyFLOAT LDG.E.128 2
+embedding_forward_bodyHALF LDG.E.128 3
+embedding_forward_bodyHALF STG.E.128 1
+embedding_runs_kernelFLOAT LDG.E.128 2
+embedding_runs_kernelHALF LDG.E.128 3
+gather_rows_bodyFLOAT LDG.E.128 2
+gather_rows_bodyHALF LDG.E.128 1
+scatter_rows_add_bodyIffLb1E LDG.E.128 2
+scatter_rows_add_body.*S[0-9]*_Lb1E LDG.E.128 2
+dropout_bodyFLOAT STG.E.128 2
+dropout_bodyHALF LDG.E.128 1
+dropout_bodyHALF STG.E.128 1
+cast_bodyIf[0-9].*Lb1E LDG.E.128 2
+cast_bodyIf[0-9].*Lb1E STG.E.128 1
+cast_bodyI[0-9].*fLb1E LDG.E.128 1
+cast_bodyI[0-9].*fLb1E STG.E.128 2
 gradient_squares_kernelILb1E LDG.E.128 2
-adamw_kernelILb1E LDG.E.128 8
-adamw_kernelILb1E STG.E.128 6
+adamw_kernelFLOAT LDG.E.128 8
+adamw_kernelFLOAT STG.E.128 6
+adamw_kernelHALF LDG.E.128 8
+adamw_kernelHALF STG.E.128 7
 CLAIMS
 awk '
-    FILENAME == "claims" { kernel[++n] = $1; what[n] = $2; least[n] = $3; next }
+    FILENAME == "claims" { sub(/FLOAT/, "IfLb1E", $1); sub(/HALF/, "I(6__half|13__nv_bfloat16)Lb1E", $1)
+                           kernel[++n] = $1; what[n] = $2; least[n] = $3; next }
     /^arch = / { arch = $3 }
     /Function : / { name = $3; for (i = 1; i <= n; i++) if (name ~ kernel[i]) { here = i SUBSEP arch SUBSEP name; seen[here] = i; times[here] += 0 } ; list = ""
                     for (i = 1; i <= n; i++) if (name ~ kernel[i]) list = list " " i; parts = split(list, mine, " "); next }

@@ -102,16 +102,6 @@ template <int COLUMNS, class T> FT_DEVICE void ft_right_of_columns(unsigned (&b)
     ft_ldmatrix_x4_transposed(b, tile + (row + lane % 16) * ft_tile_stride(COLUMNS) + column + lane / 16 * 8);
 }
 
-// Two numbers rounded to T, the first in the low half.
-template <class T> FT_DEVICE unsigned ft_pack(float first, float second) {
-    if constexpr (std::is_same<T, __half>::value) {
-        __half2 pair = __floats2half2_rn(first, second);
-        return *reinterpret_cast<unsigned *>(&pair);
-    } else {
-        __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
-        return *reinterpret_cast<unsigned *>(&pair);
-    }
-}
 // Two accumulators side by side as a left operand.
 template <class T> FT_DEVICE void ft_left_of(unsigned (&a)[4], const float (&first)[4], const float (&second)[4]) {
     a[0] = ft_pack<T>(first[0], first[1]);

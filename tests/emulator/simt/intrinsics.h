@@ -63,6 +63,7 @@ template <class T> inline T __ldg(const T *from) { return *from; }
 template <class T> inline T __ldcs(const T *from) { return *from; }
 template <class T> inline T __ldcg(const T *from) { return *from; }
 template <class T> inline void __stcs(T *to, T value) { *to = value; }
+template <class T> inline void __stwb(T *to, T value) { *to = value; }
 template <class T> inline void __stcg(T *to, T value) { *to = value; }
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }

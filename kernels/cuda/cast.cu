@@ -1,0 +1,32 @@
+// cast.cu - fp32 to 16 bits and back, of a flat buffer.
+#include "kernels/cuda/unit.h"
+
+// WHOLE: both buffers begin at 16-byte addresses; the last unit may have fewer elements.
+template <class X, class Y, bool WHOLE> struct cast_body {
+    const X *x;
+    Y *y;
+    FT_METHOD void operator()(int64_t row, int at, int n) const {
+        if (WHOLE && n == FT_CUDA_UNIT)
+            ft_store<WHOLE>(y + at, ft_load<WHOLE>(x + at, n), n);
+        else
+            ft_store<false>(y + at, ft_load<false>(x + at, n), n);
+    }
+};
+
+template <class X, class Y, bool WHOLE> static ft_status run(ft_device *device, const ft_cast_args *a) {
+    cast_body<X, Y, WHOLE> body = {(const X *)a->x.data, (Y *)a->y.data};
+    return ft_each_unit("cast", device, body, 1, a->x.rows * a->x.cols);
+}
+
+template <bool WHOLE> static ft_status run(ft_device *device, const ft_cast_args *a) {
+    const bool narrows = a->x.dtype == FT_F32;
+    return ft_pick_half<WHOLE>(narrows ? a->y.dtype : a->x.dtype, [&](auto i) {
+        using T = typename decltype(i)::type;
+        return narrows ? run<float, T, WHOLE>(device, a) : run<T, float, WHOLE>(device, a);
+    });
+}
+
+ft_status ft_cuda_cast(ft_device *device, const ft_cast_args *args) {
+    bool whole = ft_is_whole_vector(args->x) && ft_is_whole_vector(args->y);
+    return whole ? run<true>(device, args) : run<false>(device, args);
+}
