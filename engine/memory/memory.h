@@ -39,9 +39,11 @@ typedef enum ft_memory_phase {
 const char *ft_memory_category_name(ft_memory_category category); // "weights", ... as in run.json
 const char *ft_memory_phase_name(ft_memory_phase phase);          // "load", ...
 
-// Stretches of code with the same requests every time: a micro-batch of training, the optimizer's update, a micro-batch
-// of evaluation or prediction.
-typedef enum ft_scope { FT_SCOPE_TRAIN = 0, FT_SCOPE_UPDATE, FT_SCOPE_PREDICT, FT_SCOPES } ft_scope;
+// Stretches of code with the same requests every time: a micro-batch of training and what a step does before its first and
+// after its last one, the optimizer's update, a micro-batch of evaluation or prediction and what comes before the first.
+typedef enum ft_scope {
+    FT_SCOPE_TRAIN = 0, FT_SCOPE_STEP_BEGIN, FT_SCOPE_STEP_END, FT_SCOPE_UPDATE, FT_SCOPE_PREDICT, FT_SCOPE_PREDICT_BEGIN, FT_SCOPES
+} ft_scope;
 
 typedef struct ft_memory ft_memory;
 

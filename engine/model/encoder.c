@@ -61,7 +61,6 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
     const int every = m->checkpoint_every > 0 ? m->checkpoint_every : layers > from ? layers - from : 1;
     ft_memory_set_phase(m->memory, FT_PHASE_FORWARD);
     FT_TRY(embed(pass, m->embeddings_trained, &t->embedding, &t->input[0]));
-    FT_TRY(ft_relative_begin(pass));
     // Frozen layers keep nothing.
     FT_TRY(run_layers(pass, t, 0, from, false));
     if (from > 0) ft_pass_free(pass, &t->input[0]);
@@ -79,7 +78,7 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
     FT_TRY(ft_head_backward(pass, t->input[layers], &t->head, logits, into_encoder, &dx));
     ft_pass_free(pass, &logits);
     ft_pass_free(pass, &t->input[layers]);
-    if (!into_encoder) return ft_relative_end(pass);
+    if (!into_encoder) return FT_OK;
     for (int s = last_segment, end = layers; s >= from; end = s, s -= every) {
         if (s != last_segment) {
             // The forward left input[s + every]; it was freed with the backward of that segment.
@@ -88,20 +87,18 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
         }
         FT_TRY(backward_layers(pass, t, s, end, &dx));
     }
-    FT_TRY(ft_relative_end(pass));
     if (m->embeddings_trained) FT_TRY(ft_embeddings_backward(pass, &t->embedding, &dx));
     return FT_OK;
 }
 
 static ft_pass pass_of(ft_model *model, const ft_batch *batch, ft_capacity capacity, const ft_step_state *step) {
-    ft_pass pass = {.model = model,
-                    .batch = batch,
-                    .capacity = capacity,
-                    .step = step,
-                    .pooled_position = batch->pooled_position,
-                    .one_each = batch->one_each};
-    ft_relative_window(&pass);
-    return pass;
+    return (ft_pass){.model = model,
+                     .batch = batch,
+                     .capacity = capacity,
+                     .step = step,
+                     .pooled_position = batch->pooled_position,
+                     .one_each = batch->one_each,
+                     .relative = ft_relative_window_of(model, capacity.longest)};
 }
 
 static ft_status allocate_state(const ft_model *m, ft_arena *arena, training_state *t) {
@@ -118,7 +115,8 @@ ft_status ft_model_train_batch(ft_model *model, const ft_batch *batch, ft_capaci
     ft_arena arena = {0};
     training_state state;
     ft_pass pass = pass_of(model, batch, capacity, step);
-    ft_status status = allocate_state(model, &arena, &state);
+    ft_status status = ft_relative_check(&pass);
+    if (status == FT_OK) status = allocate_state(model, &arena, &state);
     if (status == FT_OK) status = ft_memory_scope_begin(model->memory, FT_SCOPE_TRAIN);
     if (status == FT_OK) status = ft_memory_scope_end(model->memory, train(&pass, &state, losses));
     ft_arena_free(&arena);
@@ -128,9 +126,7 @@ ft_status ft_model_train_batch(ft_model *model, const ft_batch *batch, ft_capaci
 static ft_status predict(ft_pass *pass, training_state *t, ft_tensor logits) {
     ft_model *m = pass->model;
     FT_TRY(embed(pass, false, &t->embedding, &t->input[0]));
-    FT_TRY(ft_relative_begin(pass));
     FT_TRY(run_layers(pass, t, 0, m->layers, false));
-    FT_TRY(ft_relative_end(pass));
     ft_pass_free(pass, &t->input[0]);
     FT_TRY(ft_head_forward(pass, t->input[m->layers], false, &t->head, logits));
     ft_pass_free(pass, &t->input[m->layers]);
@@ -141,7 +137,8 @@ ft_status ft_model_predict_batch(ft_model *model, const ft_batch *batch, ft_capa
     ft_arena arena = {0};
     training_state state;
     ft_pass pass = pass_of(model, batch, capacity, NULL);
-    ft_status status = allocate_state(model, &arena, &state);
+    ft_status status = ft_relative_check(&pass);
+    if (status == FT_OK) status = allocate_state(model, &arena, &state);
     if (status == FT_OK) status = ft_memory_scope_begin(model->memory, FT_SCOPE_PREDICT);
     if (status == FT_OK) status = ft_memory_scope_end(model->memory, predict(&pass, &state, logits));
     ft_arena_free(&arena);

@@ -105,20 +105,18 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, bool keep, ft_
     qkv_views views = views_of(pass, layer, s->qkv, s->pooled_q);
     FT_TRY(activations(pass, kind, m->hidden, layer, "attention", &s->attention));
     if (keep) FT_TRY(activations(pass, kind, m->heads, layer, "attention log-sum-exp", &s->lse));
-    FT_TRY(ft_relative_project(pass, layer, &s->pos_key, &s->pos_query));
+    const ft_layer_positions positions = ft_relative_tables(pass, layer);
     FT_TRY(ft_pass_attention_forward(pass, kind, layer,
                                      (ft_disentangled_attention_forward_args){.q = views.q,
                                                                               .k = views.k,
                                                                               .v = views.v,
-                                                                              .pos_key = s->pos_key,
-                                                                              .pos_query = s->pos_query,
+                                                                              .pos_key = positions.key,
+                                                                              .pos_query = positions.query,
                                                                               .out = s->attention,
                                                                               .lse = s->lse}));
     if (!keep) {
         ft_pass_free(pass, &s->qkv);
         ft_pass_free(pass, &s->pooled_q);
-        ft_pass_free(pass, &s->pos_key);
-        ft_pass_free(pass, &s->pos_query);
     }
 
     const int output[4] = {l->output_weight, l->output_bias, l->norm1_gamma, l->norm1_beta};
@@ -150,8 +148,8 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, bool keep, ft_
 }
 
 void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *s) {
-    ft_tensor *all[] = {&s->pos_key, &s->pos_query, &s->qkv,  &s->pooled_q, &s->pooled_x, &s->attention, &s->lse,   &s->s1,   &s->mean1,
-                        &s->rstd1, &s->y1,      &s->h,        &s->s2,        &s->mean2, &s->rstd2};
+    ft_tensor *all[] = {&s->qkv,   &s->pooled_q, &s->pooled_x, &s->attention, &s->lse,   &s->s1,  &s->mean1,
+                        &s->rstd1, &s->y1,       &s->h,        &s->s2,        &s->mean2, &s->rstd2};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) ft_pass_free(pass, all[i]);
 }
 
@@ -273,19 +271,19 @@ ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_save
     FT_TRY(ft_linear_input_gradient(pass, kind, dsum, ft_parameter_weight(&m->parameters, l->output_weight), false, dattention));
     ft_pass_free(pass, &dproduct);
 
-    ft_tensor dqkv, dpooled_q = ft_absent(), dpos_key, dpos_query;
+    ft_tensor dqkv, dpooled_q = ft_absent();
     FT_TRY(activations(pass, FT_ROWS_TOKENS, s->qkv.cols, layer, "qkv gradient", &dqkv));
     if (is_last(pass, layer)) FT_TRY(activations(pass, FT_ROWS_POOLED, m->hidden, layer, "pooled query gradient", &dpooled_q));
-    FT_TRY(ft_relative_gradients(pass, layer, &dpos_key, &dpos_query));
+    const ft_layer_positions positions = ft_relative_tables(pass, layer);
     qkv_views value = views_of(pass, layer, s->qkv, s->pooled_q), gradient = views_of(pass, layer, dqkv, dpooled_q);
     FT_TRY(ft_pass_attention_backward(pass, kind, layer,
                                       (ft_disentangled_attention_backward_args){.q = value.q,
                                                                    .k = value.k,
                                                                    .v = value.v,
-                                                                   .pos_key = s->pos_key,
-                                                                   .pos_query = s->pos_query,
-                                                                   .dpos_key = dpos_key,
-                                                                   .dpos_query = dpos_query,
+                                                                   .pos_key = positions.key,
+                                                                   .pos_query = positions.query,
+                                                                   .dpos_key = positions.dkey,
+                                                                   .dpos_query = positions.dquery,
                                                                    .out = s->attention,
                                                                    .lse = s->lse,
                                                                    .dout = dattention,
@@ -294,9 +292,6 @@ ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_save
                                                                    .dv = gradient.v}));
     ft_pass_free(pass, &dattention);
     ft_pass_free(pass, &s->qkv);
-    ft_pass_free(pass, &s->pos_key);
-    ft_pass_free(pass, &s->pos_query);
-    FT_TRY(ft_relative_backward(pass, layer, &dpos_key, &dpos_query));
     ft_pass_free(pass, &s->attention);
     FT_TRY(qkv_backward(pass, layer, x, s, dqkv, dpooled_q, dy, want_dx, dx));
     ft_pass_free(pass, &dqkv);

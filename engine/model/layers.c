@@ -30,17 +30,15 @@ void ft_pass_free(ft_pass *pass, ft_tensor *tensor) {
 
 ft_dropout ft_pass_dropout(const ft_pass *pass, ft_rows_kind kind, float probability, uint32_t layer, ft_dropout_site site) {
     if (pass->step == NULL || probability <= 0) return (ft_dropout){.probability = 0};
-    const ft_batch *b = pass->batch;
+    const ft_batch *b = pass->batch; // none around a step, where the rows are those of the table
     const ft_relative *relative = &pass->model->relative;
-    const int32_t *slot[] = {b->token_slot, b->slot, relative->zero};
-    const int32_t *position[] = {b->token_position, pass->pooled_position,
-                                 relative->rows > 0 ? relative->row_number + pass->relative.first : NULL};
-    return (ft_dropout){.probability = probability,
-                        .layer = layer,
-                        .site = (uint32_t)site,
-                        .step = pass->step,
-                        .slot = slot[kind],
-                        .position = position[kind]};
+    ft_dropout dropout = {.probability = probability, .layer = layer, .site = (uint32_t)site, .step = pass->step};
+    switch (kind) {
+    case FT_ROWS_TOKENS: dropout.slot = b->token_slot, dropout.position = b->token_position; break;
+    case FT_ROWS_POOLED: dropout.slot = b->slot, dropout.position = pass->pooled_position; break;
+    case FT_ROWS_RELATIVE: dropout.slot = relative->zero, dropout.position = relative->row_number + pass->relative.first; break;
+    }
+    return dropout;
 }
 
 // Runs `op` with scratch of the size that the largest micro-batch needs: `largest` are the same arguments with the

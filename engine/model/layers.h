@@ -6,14 +6,10 @@
 #include "engine/model/model.h"
 #include "kernels/philox.h"
 
-// relative.c: the table of relative positions during one micro-batch. Of its rows only [first, first + rows) are looked at,
-// those that sequences as long as the longest of the run can reach.
-typedef struct ft_relative_state {
+// relative.c: the rows of the table of relative positions that sequences as long as the longest of the run can reach.
+typedef struct ft_relative_window {
     int32_t first, rows;
-    ft_tensor table;              // what layers project: `normed`, or the parameter itself
-    ft_tensor normed, mean, rstd; // absent without a norm
-    ft_tensor gradient;           // of `table`, summed over the layers from the last to the first
-} ft_relative_state;
+} ft_relative_window;
 
 // One micro-batch on its way through the model.
 typedef struct ft_pass {
@@ -23,7 +19,7 @@ typedef struct ft_pass {
     const ft_step_state *step;   // NULL: no dropout (prediction)
     const int32_t *pooled_position; // [sequences] zeros, device: where the pooled rows stand
     const int32_t *one_each;        // [sequences + 1] 0, 1, 2, ...: cu_queries of the pooled rows, device
-    ft_relative_state relative;
+    ft_relative_window relative;
 } ft_pass;
 
 // Which rows a tensor has: every token, the pooled row of every sequence, or those of the table of relative positions within reach.
@@ -89,7 +85,6 @@ void ft_embeddings_saved_free(ft_pass *pass, ft_embeddings_saved *saved);
 typedef struct ft_layer_saved {
     ft_tensor qkv;               // [T,3H]; last layer: keys and values, [T,2H]
     ft_tensor pooled_q, pooled_x; // last layer only: [B,H]
-    ft_tensor pos_key, pos_query; // projected relative positions
     ft_tensor attention, lse;
     ft_tensor s1, mean1, rstd1, y1;
     ft_tensor h;
@@ -102,15 +97,16 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, bool keep, ft_
 ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_saved *saved, ft_tensor *dy, bool want_dx, ft_tensor *dx);
 void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *saved);
 
-// relative.c. The rows within reach; begin and end: around the layers of a micro-batch; end finishes the gradients, if there are any.
-void ft_relative_window(ft_pass *pass);
-ft_status ft_relative_begin(ft_pass *pass);
-ft_status ft_relative_end(ft_pass *pass);
-// Made here, the caller frees them; absent where the model has no such term.
-ft_status ft_relative_project(ft_pass *pass, int layer, ft_tensor *pos_key, ft_tensor *pos_query);
-ft_status ft_relative_gradients(ft_pass *pass, int layer, ft_tensor *dpos_key, ft_tensor *dpos_query); // zeros
-// From those, once the attention has filled them, to the projections and the table; frees them.
-ft_status ft_relative_backward(ft_pass *pass, int layer, ft_tensor *dpos_key, ft_tensor *dpos_query);
+// relative.c. rows 0: the model has no such table.
+ft_relative_window ft_relative_window_of(const ft_model *model, int32_t longest);
+// PK and PQ of a layer in the step or pass under way, and where their gradients add up; absent what the model lacks, or does
+// not train.
+typedef struct ft_layer_positions {
+    ft_tensor key, query, dkey, dquery;
+} ft_layer_positions;
+ft_layer_positions ft_relative_tables(const ft_pass *pass, int layer);
+// FT_FAILED: no step or pass of this capacity has begun.
+ft_status ft_relative_check(const ft_pass *pass);
 
 // convolution.c: what the block behind layer 0 keeps for its backward pass; `gradient` of the convolution's output, from one
 // half of that pass to the other.

@@ -3,15 +3,17 @@
 //     ft_model_create(...)            registers the parameters and allocates the weights
 //     ft_model_load / ft_model_draw   fills them (model_files.h)
 //     ft_model_prepare_training(...)  gradients and optimizer state
+//     ft_model_hold_positions(...)    memory of what a step computes once for all its micro-batches
+//     ft_model_begin_step(...)        that
 //     ft_model_train_batch(...)       adds the gradients of one micro-batch, writes its losses
-//     ft_model_predict_batch(...)     logits
+//     ft_model_end_step(...)          gradients are complete
+//     ft_model_begin_prediction(...), ft_model_predict_batch(...), ft_model_end_prediction(...)    logits
 //
 // Families differ as families.h says; what follows is common to all.
 // Mathematics: post-norm encoder, x = LN(x + drop(Wo att(x))), x = LN(x + drop(W2 act(W1 x))); pooled row = token 0;
 // head: act(pooler) -> drop -> (hidden layer -> act -> drop)* -> classifier. The last layer computes keys and values
 // for all tokens and everything else for the pooled rows only. Dropout is a function of the token (philox.h), so
-// recomputation and any split into micro-batches give the same result (README.md has one exception of rounding); gradients
-// accumulate.
+// recomputation and any split into micro-batches give the same bits; gradients accumulate.
 #ifndef FT_MODEL_H
 #define FT_MODEL_H
 
@@ -48,6 +50,14 @@ typedef struct ft_relative {
     int32_t *row_number, *zero;                 // [rows]: where a row stands for its dropout, and that no sequence owns it
 } ft_relative;
 
+// PK and PQ of every layer and the sums of dPK and dPQ (relative.c): one block each, layer after layer.
+typedef struct ft_position_tables {
+    float *projected, *gradients; // device; NULL: none held
+    size_t projected_bytes, gradient_bytes;
+    int32_t longest; // ft_capacity.longest of the step or pass under way; 0: none is
+    bool training;   // it is a step
+} ft_position_tables;
+
 // The block behind layer 0 of DeBERTa's v2-x models; taps 0: none.
 typedef struct ft_convolution {
     int taps, groups;
@@ -79,6 +89,7 @@ typedef struct ft_model {
     ft_linear_parameters widening; // weight -1: the tables are as wide as the rows of the layers
     ft_layer_parameters *layer;
     ft_relative relative;
+    ft_position_tables positions;
     ft_convolution convolution;
     float score_scale;
     ft_linear_parameters pooler;
@@ -107,10 +118,25 @@ ft_status ft_model_set_loss(ft_model *model, const ft_loss *loss);
 ft_status ft_model_prepare_training(ft_model *model, double weight_decay);
 void ft_model_free(ft_model *model); // {0} is fine
 
-// `batch` holds device pointers. losses: [batch->sequences] fp32 device, written. Gradients are accumulated.
+// What the relative positions of a model need between the micro-batches of a step, or of a pass of prediction: memory for
+// their projections in all layers and, for training, of their gradients in the trained ones, 2 to 4 times layers * rows *
+// hidden floats, rows <= 2 * span. Once, for the largest micro-batches of either kind (tokens and longest 0: there are none).
+// Families without relative positions need nothing and may be given nothing.
+ft_status ft_model_hold_positions(ft_model *model, ft_capacity train, ft_capacity predict);
+void ft_model_release_positions(ft_model *model);
+
+// Around the micro-batches of one optimizer step: what depends on weights, step and layer, but on no text. `capacity` is that of
+// all its micro-batches. A step that was begun may be begun anew; one that failed need not be ended.
+ft_status ft_model_begin_step(ft_model *model, ft_capacity capacity, const ft_step_state *step);
+ft_status ft_model_end_step(ft_model *model, ft_capacity capacity, const ft_step_state *step);
+// The same without dropout and gradients, around a pass over texts with the weights as they are.
+ft_status ft_model_begin_prediction(ft_model *model, ft_capacity capacity);
+void ft_model_end_prediction(ft_model *model);
+
+// Inside a step. `batch` holds device pointers. losses: [batch->sequences] fp32 device, written. Gradients are accumulated.
 ft_status ft_model_train_batch(ft_model *model, const ft_batch *batch, ft_capacity capacity, const ft_step_state *step,
                                ft_tensor losses);
-// logits: [batch->sequences, labels] fp32 device, written. No dropout.
+// Inside a pass. logits: [batch->sequences, labels] fp32 device, written. No dropout.
 ft_status ft_model_predict_batch(ft_model *model, const ft_batch *batch, ft_capacity capacity, ft_tensor logits);
 
 #endif

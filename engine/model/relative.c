@@ -1,11 +1,17 @@
-// relative.c - DeBERTa's table of relative positions: normalised once a micro-batch, projected once a layer, and back.
+// relative.c - DeBERTa's table of relative positions: projected for every layer once a step, and back once a step.
 //
 // Sequences of up to L tokens reach the rows of distances up to L - 1 only: the others are neither normalised nor projected,
 // and their gradient is zero. The longest of the run decides, as it does about scratch.
 //
-//   R = LN(table) or the table;  R_l = dropout(R);  PK = R_l Wk^T (+ bk);  PQ = R_l Wq^T + bq
-// The dropout of R_l is keyed by step and layer alone: all sequences of a step share it, however they are split.
+//   R = LN(table) or the table;  R_l = dropout(R);  PK_l = R_l Wk^T (+ bk);  PQ_l = R_l Wq^T + bq
+// None of it depends on a text, and the dropout of R_l is keyed by step and layer alone. So the layers of all micro-batches,
+// and those that are computed again, read the same PK and PQ, and every sequence adds to the same dPK and dPQ, one after the
+// other: what becomes of these sums at the end of the step has the same bits for any split into micro-batches.
+// Kept meanwhile are PK and PQ of all layers, dPK and dPQ of the trained ones; R, its norm and its dropout are cheap and
+// computed again at the end.
 #include "engine/model/layers.h"
+
+enum { ALIGN = 64 }; // floats: tables begin at multiples of 256 bytes, like buffers
 
 // Absent for the bias that a projection may lack.
 static ft_tensor weight(const ft_pass *pass, int index) {
@@ -15,23 +21,84 @@ static ft_tensor gradient(const ft_pass *pass, int index) {
     return index < 0 ? ft_absent() : ft_parameter_gradient(&pass->model->parameters, index);
 }
 
-static ft_status table_of(ft_pass *pass, int64_t cols, int layer, const char *name, ft_tensor *out) {
-    return ft_pass_tensor(pass, FT_ROWS_RELATIVE, cols, FT_MEM_ACTIVATIONS, layer, name, out);
+// ---- the memory -----------------------------------------------------------------------------------------------------
+
+// Of every layer alike: PK where a query meets positions, PQ where a key does.
+static int tables_of(const ft_model *m) {
+    if (m->relative.rows == 0) return 0;
+    return (m->layer[0].pos_key.weight >= 0) + (m->layer[0].pos_query.weight >= 0);
 }
 
-static ft_status zeros(ft_pass *pass, int layer, const char *name, ft_tensor *out) {
-    ft_device *device = pass->model->device;
-    FT_TRY(table_of(pass, pass->model->hidden, layer, name, out));
-    return device->functions->fill(device, out->data, 0, (size_t)out->rows * (size_t)out->cols * sizeof(float));
+ft_relative_window ft_relative_window_of(const ft_model *m, int32_t longest) {
+    const ft_relative *r = &m->relative;
+    if (r->rows == 0 || longest < 1) return (ft_relative_window){.rows = 0};
+    int32_t first = ft_relative_slot(r->rule, 1 - longest); // slots never fall with the distance
+    return (ft_relative_window){.first = first, .rows = ft_relative_slot(r->rule, longest - 1) - first + 1};
 }
 
-void ft_relative_window(ft_pass *pass) {
-    const ft_relative *r = &pass->model->relative;
-    ft_relative_state *s = &pass->relative;
-    if (r->rows == 0) return;
-    int32_t furthest = pass->capacity.longest - 1; // slots never fall with the distance
-    s->first = ft_relative_slot(r->rule, -furthest);
-    s->rows = ft_relative_slot(r->rule, furthest) - s->first + 1;
+static int64_t table_floats(const ft_model *m, int64_t rows) { return (rows * m->hidden + ALIGN - 1) / ALIGN * ALIGN; }
+
+// Of the tables of so many layers, for sequences of up to `longest` tokens.
+static size_t table_bytes(const ft_model *m, int32_t layers, int32_t longest) {
+    int64_t rows = ft_relative_window_of(m, longest).rows;
+    return (size_t)(tables_of(m) * layers * table_floats(m, rows)) * sizeof(float);
+}
+
+static ft_status hold(ft_model *m, size_t bytes, const char *site, float **data) {
+    void *block = NULL;
+    if (bytes > 0) FT_TRY(ft_memory_alloc(m->memory, bytes, FT_MEM_ACTIVATIONS, site, &block));
+    *data = block;
+    return FT_OK;
+}
+
+ft_status ft_model_hold_positions(ft_model *m, ft_capacity train, ft_capacity predict) {
+    ft_position_tables *t = &m->positions;
+    int32_t longest = train.longest > predict.longest ? train.longest : predict.longest;
+    t->projected_bytes = table_bytes(m, m->layers, longest);
+    t->gradient_bytes = table_bytes(m, m->layers - m->first_trained_layer, train.longest);
+    FT_TRY(hold(m, t->projected_bytes, "position projections", &t->projected));
+    return hold(m, t->gradient_bytes, "position projection gradients", &t->gradients);
+}
+
+void ft_model_release_positions(ft_model *m) {
+    ft_memory_free(m->memory, m->positions.projected);
+    ft_memory_free(m->memory, m->positions.gradients);
+    m->positions = (ft_position_tables){.longest = 0};
+}
+
+// Table `n` of layer `layer` within a block that begins with layer `first`.
+static ft_tensor table_at(const ft_pass *pass, float *block, int first, int layer, int n) {
+    const ft_model *m = pass->model;
+    int64_t at = ((int64_t)(layer - first) * tables_of(m) + n) * table_floats(m, pass->relative.rows);
+    return ft_matrix(block + at, pass->relative.rows, m->hidden, FT_F32);
+}
+
+ft_layer_positions ft_relative_tables(const ft_pass *pass, int layer) {
+    const ft_model *m = pass->model;
+    const ft_position_tables *t = &m->positions;
+    const ft_layer_parameters *l = &m->layer[layer];
+    ft_layer_positions p = {ft_absent(), ft_absent(), ft_absent(), ft_absent()};
+    if (tables_of(m) == 0) return p;
+    const bool keys = l->pos_key.weight >= 0, queries = l->pos_query.weight >= 0, trained = layer >= m->first_trained_layer;
+    if (keys) p.key = table_at(pass, t->projected, 0, layer, 0);
+    if (queries) p.query = table_at(pass, t->projected, 0, layer, keys);
+    if (pass->step == NULL || !trained) return p;
+    if (keys) p.dkey = table_at(pass, t->gradients, m->first_trained_layer, layer, 0);
+    if (queries) p.dquery = table_at(pass, t->gradients, m->first_trained_layer, layer, keys);
+    return p;
+}
+
+ft_status ft_relative_check(const ft_pass *pass) {
+    const ft_position_tables *t = &pass->model->positions;
+    if (tables_of(pass->model) == 0 || (t->longest == pass->capacity.longest && t->training == (pass->step != NULL))) return FT_OK;
+    return ft_fail(FT_FAILED, "position projections", "are those of no step or pass for up to %d tokens that has begun",
+                   pass->capacity.longest);
+}
+
+// ---- R --------------------------------------------------------------------------------------------------------------
+
+static ft_status temporary(ft_pass *pass, int64_t cols, const char *name, ft_tensor *out) {
+    return ft_pass_tensor(pass, FT_ROWS_RELATIVE, cols, FT_MEM_ACTIVATIONS, -1, name, out);
 }
 
 // The rows within reach of the parameter or its gradient.
@@ -39,27 +106,40 @@ static ft_tensor within_reach(const ft_pass *pass, ft_tensor table) {
     return ft_rows(table, pass->relative.first, pass->relative.rows);
 }
 
-ft_status ft_relative_begin(ft_pass *pass) {
-    const ft_relative *r = &pass->model->relative;
-    ft_relative_state *s = &pass->relative;
-    if (r->rows == 0) return FT_OK;
-    s->table = within_reach(pass, weight(pass, r->table));
-    if (r->gamma < 0) return FT_OK;
-    FT_TRY(table_of(pass, pass->model->hidden, -1, "relative positions", &s->normed));
-    FT_TRY(table_of(pass, 1, -1, "relative norm mean", &s->mean));
-    FT_TRY(table_of(pass, 1, -1, "relative norm rstd", &s->rstd));
-    s->mean = ft_vector(s->mean.data, s->mean.rows, FT_F32);
-    s->rstd = ft_vector(s->rstd.data, s->rstd.rows, FT_F32);
-    FT_TRY(ft_pass_layernorm_forward(pass, FT_ROWS_RELATIVE,
-                                     (ft_layernorm_forward_args){.x = s->table,
-                                                                 .gamma = weight(pass, r->gamma),
-                                                                 .beta = weight(pass, r->beta),
-                                                                 .epsilon = pass->model->epsilon,
-                                                                 .y = s->normed,
-                                                                 .mean = s->mean,
-                                                                 .rstd = s->rstd}));
-    s->table = s->normed;
+typedef struct relative_table {
+    ft_tensor table;              // R: `normed`, or the parameter itself
+    ft_tensor normed, mean, rstd; // absent without a norm
+} relative_table;
+
+static ft_status statistics(ft_pass *pass, const char *name, ft_tensor *out) {
+    FT_TRY(temporary(pass, 1, name, out));
+    *out = ft_vector(out->data, out->rows, FT_F32);
     return FT_OK;
+}
+
+static ft_status open_table(ft_pass *pass, relative_table *r) {
+    const ft_relative *p = &pass->model->relative;
+    *r = (relative_table){within_reach(pass, weight(pass, p->table)), ft_absent(), ft_absent(), ft_absent()};
+    if (p->gamma < 0) return FT_OK;
+    FT_TRY(temporary(pass, pass->model->hidden, "relative positions", &r->normed));
+    FT_TRY(statistics(pass, "relative norm mean", &r->mean));
+    FT_TRY(statistics(pass, "relative norm rstd", &r->rstd));
+    FT_TRY(ft_pass_layernorm_forward(pass, FT_ROWS_RELATIVE,
+                                     (ft_layernorm_forward_args){.x = r->table,
+                                                                 .gamma = weight(pass, p->gamma),
+                                                                 .beta = weight(pass, p->beta),
+                                                                 .epsilon = pass->model->epsilon,
+                                                                 .y = r->normed,
+                                                                 .mean = r->mean,
+                                                                 .rstd = r->rstd}));
+    r->table = r->normed;
+    return FT_OK;
+}
+
+static void close_table(ft_pass *pass, relative_table *r) {
+    ft_pass_free(pass, &r->normed);
+    ft_pass_free(pass, &r->mean);
+    ft_pass_free(pass, &r->rstd);
 }
 
 static ft_dropout dropout_of(const ft_pass *pass, int layer) {
@@ -68,99 +148,152 @@ static ft_dropout dropout_of(const ft_pass *pass, int layer) {
 }
 
 // R_l; `own` is its memory when there is dropout, for the caller to free.
-static ft_status dropped(ft_pass *pass, int layer, ft_tensor *own, ft_tensor *table) {
+static ft_status dropped(ft_pass *pass, int layer, ft_tensor table, ft_tensor *own, ft_tensor *out) {
     ft_dropout dropout = dropout_of(pass, layer);
     *own = ft_absent();
-    *table = pass->relative.table;
+    *out = table;
     if (dropout.probability <= 0) return FT_OK;
-    FT_TRY(table_of(pass, pass->model->hidden, layer, "relative positions", own));
-    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_RELATIVE, dropout, *table, *own));
-    *table = *own;
+    FT_TRY(temporary(pass, pass->model->hidden, "dropped relative positions", own));
+    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_RELATIVE, dropout, table, *own));
+    *out = *own;
     return FT_OK;
 }
 
-ft_status ft_relative_project(ft_pass *pass, int layer, ft_tensor *pos_key, ft_tensor *pos_query) {
-    const ft_model *m = pass->model;
-    const ft_layer_parameters *l = &m->layer[layer];
-    *pos_key = *pos_query = ft_absent();
-    if (l->pos_key.weight < 0 && l->pos_query.weight < 0) return FT_OK;
-    ft_tensor own, table;
-    FT_TRY(dropped(pass, layer, &own, &table));
-    if (l->pos_key.weight >= 0) {
-        FT_TRY(table_of(pass, m->hidden, layer, "position keys", pos_key));
-        FT_TRY(ft_linear(pass, FT_ROWS_RELATIVE, table, weight(pass, l->pos_key.weight), weight(pass, l->pos_key.bias), *pos_key));
-    }
-    if (l->pos_query.weight >= 0) {
-        FT_TRY(table_of(pass, m->hidden, layer, "position queries", pos_query));
-        FT_TRY(ft_linear(pass, FT_ROWS_RELATIVE, table, weight(pass, l->pos_query.weight), weight(pass, l->pos_query.bias), *pos_query));
-    }
-    ft_pass_free(pass, &own);
-    return FT_OK;
-}
+// ---- forward --------------------------------------------------------------------------------------------------------
 
-ft_status ft_relative_gradients(ft_pass *pass, int layer, ft_tensor *dpos_key, ft_tensor *dpos_query) {
+static ft_status project_layer(ft_pass *pass, int layer, ft_tensor table) {
     const ft_layer_parameters *l = &pass->model->layer[layer];
-    *dpos_key = *dpos_query = ft_absent();
-    if (l->pos_key.weight >= 0) FT_TRY(zeros(pass, layer, "position key gradient", dpos_key));
-    if (l->pos_query.weight >= 0) FT_TRY(zeros(pass, layer, "position query gradient", dpos_query));
+    const ft_layer_positions p = ft_relative_tables(pass, layer);
+    const struct {
+        ft_tensor y;
+        ft_linear_parameters linear;
+    } parts[2] = {{p.key, l->pos_key}, {p.query, l->pos_query}};
+    ft_tensor own, x;
+    FT_TRY(dropped(pass, layer, table, &own, &x));
+    for (int i = 0; i < 2; i++) {
+        if (parts[i].y.data == NULL) continue;
+        FT_TRY(ft_linear(pass, FT_ROWS_RELATIVE, x, weight(pass, parts[i].linear.weight), weight(pass, parts[i].linear.bias), parts[i].y));
+    }
+    ft_pass_free(pass, &own);
     return FT_OK;
 }
 
-ft_status ft_relative_backward(ft_pass *pass, int layer, ft_tensor *dpos_key, ft_tensor *dpos_query) {
+static ft_status project(ft_pass *pass) {
+    relative_table r;
+    FT_TRY(open_table(pass, &r));
+    for (int layer = 0; layer < pass->model->layers; layer++) FT_TRY(project_layer(pass, layer, r.table));
+    close_table(pass, &r);
+    return FT_OK;
+}
+
+// Of the table alone: there is no batch.
+static ft_pass pass_without_batch(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
+    return (ft_pass){.model = m, .capacity = capacity, .step = step, .relative = ft_relative_window_of(m, capacity.longest)};
+}
+
+// FT_FAILED: what is held was not meant for sequences of this length.
+static ft_status check_room(const ft_pass *pass) {
     const ft_model *m = pass->model;
-    const ft_layer_parameters *l = &m->layer[layer];
-    if (dpos_key->data == NULL && dpos_query->data == NULL) return FT_OK;
+    const int32_t trained = pass->step != NULL ? m->layers - m->first_trained_layer : 0, longest = pass->capacity.longest;
+    if (table_bytes(m, m->layers, longest) <= m->positions.projected_bytes && table_bytes(m, trained, longest) <= m->positions.gradient_bytes)
+        return FT_OK;
+    return ft_fail(FT_FAILED, "position projections", "%zu bytes are held, too few for sequences of %d tokens",
+                   m->positions.projected_bytes + m->positions.gradient_bytes, longest);
+}
+
+static ft_status begin(ft_model *m, ft_capacity capacity, const ft_step_state *step, ft_scope scope) {
+    ft_position_tables *t = &m->positions;
+    ft_pass pass = pass_without_batch(m, capacity, step);
+    if (tables_of(m) == 0 || capacity.longest == 0) return FT_OK;
+    FT_TRY(check_room(&pass));
+    t->longest = 0;
+    FT_TRY(ft_memory_scope_begin(m->memory, scope));
+    FT_TRY(ft_memory_scope_end(m->memory, project(&pass)));
+    t->longest = capacity.longest;
+    t->training = step != NULL;
+    return FT_OK;
+}
+
+ft_status ft_model_begin_step(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
+    ft_memory_set_phase(m->memory, FT_PHASE_FORWARD);
+    FT_TRY(begin(m, capacity, step, FT_SCOPE_STEP_BEGIN));
+    size_t bytes = table_bytes(m, m->layers - m->first_trained_layer, capacity.longest);
+    return bytes > 0 ? m->device->functions->fill(m->device, m->positions.gradients, 0, bytes) : FT_OK;
+}
+
+ft_status ft_model_begin_prediction(ft_model *m, ft_capacity capacity) { return begin(m, capacity, NULL, FT_SCOPE_PREDICT_BEGIN); }
+
+void ft_model_end_prediction(ft_model *m) { m->positions.longest = 0; }
+
+// ---- backward -------------------------------------------------------------------------------------------------------
+
+// From dPK and dPQ of a layer to its projections and, where `dtable` is present, to R: added there.
+static ft_status layer_backward(ft_pass *pass, int layer, ft_tensor table, ft_tensor dtable, bool first) {
+    const ft_layer_parameters *l = &pass->model->layer[layer];
+    const ft_layer_positions p = ft_relative_tables(pass, layer);
     const struct {
-        ft_tensor *dy;
+        ft_tensor dy;
         ft_linear_parameters linear;
-    } parts[2] = {{dpos_key, l->pos_key}, {dpos_query, l->pos_query}};
-    ft_tensor own, table, dtable = ft_absent();
-    FT_TRY(dropped(pass, layer, &own, &table));
+    } parts[2] = {{p.dkey, l->pos_key}, {p.dquery, l->pos_query}};
+    ft_tensor own, x, dx = dtable;
+    FT_TRY(dropped(pass, layer, table, &own, &x));
     for (int i = 0; i < 2; i++) {
-        if (parts[i].dy->data == NULL) continue;
-        FT_TRY(ft_bias_gradient(pass, FT_ROWS_RELATIVE, *parts[i].dy, gradient(pass, parts[i].linear.bias)));
-        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_RELATIVE, *parts[i].dy, table, gradient(pass, parts[i].linear.weight)));
+        if (parts[i].dy.data == NULL) continue;
+        FT_TRY(ft_bias_gradient(pass, FT_ROWS_RELATIVE, parts[i].dy, gradient(pass, parts[i].linear.bias)));
+        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_RELATIVE, parts[i].dy, x, gradient(pass, parts[i].linear.weight)));
     }
     ft_pass_free(pass, &own);
-    bool wanted = gradient(pass, m->relative.table).data != NULL;
-    if (wanted) FT_TRY(table_of(pass, m->hidden, layer, "relative gradient", &dtable));
-    for (int i = 0, written = 0; wanted && i < 2; i++) {
-        if (parts[i].dy->data == NULL) continue;
-        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_RELATIVE, *parts[i].dy, weight(pass, parts[i].linear.weight), written, dtable));
+    if (dtable.data == NULL) return FT_OK;
+    if (!first) FT_TRY(temporary(pass, pass->model->hidden, "relative gradient of a layer", &dx));
+    for (int i = 0, written = 0; i < 2; i++) {
+        if (parts[i].dy.data == NULL) continue;
+        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_RELATIVE, parts[i].dy, weight(pass, parts[i].linear.weight), written, dx));
         written = 1;
     }
-    ft_pass_free(pass, dpos_key);
-    ft_pass_free(pass, dpos_query);
-    if (!wanted) return FT_OK;
-    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_RELATIVE, dropout_of(pass, layer), dtable, dtable));
-    if (pass->relative.gradient.data == NULL) {
-        pass->relative.gradient = dtable;
-        return FT_OK;
-    }
-    FT_TRY(ft_pass_add_relative(pass, dtable, pass->relative.gradient));
-    ft_pass_free(pass, &dtable);
+    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_RELATIVE, dropout_of(pass, layer), dx, dx));
+    if (first) return FT_OK;
+    FT_TRY(ft_pass_add_relative(pass, dx, dtable));
+    ft_pass_free(pass, &dx);
     return FT_OK;
 }
 
-ft_status ft_relative_end(ft_pass *pass) {
-    const ft_relative *r = &pass->model->relative;
-    ft_relative_state *s = &pass->relative;
-    if (s->gradient.data != NULL) {
-        if (r->gamma >= 0)
-            FT_TRY(ft_pass_layernorm_backward(pass, FT_ROWS_RELATIVE,
-                                              (ft_layernorm_backward_args){.dy = s->gradient,
-                                                                           .s = within_reach(pass, weight(pass, r->table)),
-                                                                           .mean = s->mean,
-                                                                           .rstd = s->rstd,
-                                                                           .gamma = weight(pass, r->gamma),
-                                                                           .ds = s->gradient,
-                                                                           .dgamma = gradient(pass, r->gamma),
-                                                                           .dbeta = gradient(pass, r->beta)}));
-        FT_TRY(ft_pass_add_relative(pass, s->gradient, within_reach(pass, gradient(pass, r->table))));
-    }
-    ft_pass_free(pass, &s->gradient);
-    ft_pass_free(pass, &s->normed);
-    ft_pass_free(pass, &s->mean);
-    ft_pass_free(pass, &s->rstd);
+static ft_status table_backward(ft_pass *pass, const relative_table *r, ft_tensor dtable) {
+    const ft_relative *p = &pass->model->relative;
+    if (p->gamma >= 0)
+        FT_TRY(ft_pass_layernorm_backward(pass, FT_ROWS_RELATIVE,
+                                          (ft_layernorm_backward_args){.dy = dtable,
+                                                                       .s = within_reach(pass, weight(pass, p->table)),
+                                                                       .mean = r->mean,
+                                                                       .rstd = r->rstd,
+                                                                       .gamma = weight(pass, p->gamma),
+                                                                       .ds = dtable,
+                                                                       .dgamma = gradient(pass, p->gamma),
+                                                                       .dbeta = gradient(pass, p->beta)}));
+    return ft_pass_add_relative(pass, dtable, within_reach(pass, gradient(pass, p->table)));
+}
+
+// Layers from the last to the first, as everywhere in a backward pass.
+static ft_status back(ft_pass *pass) {
+    const ft_model *m = pass->model;
+    relative_table r;
+    ft_tensor dtable = ft_absent();
+    FT_TRY(open_table(pass, &r));
+    if (gradient(pass, m->relative.table).data != NULL) FT_TRY(temporary(pass, m->hidden, "relative gradient", &dtable));
+    for (int layer = m->layers - 1; layer >= m->first_trained_layer; layer--)
+        FT_TRY(layer_backward(pass, layer, r.table, dtable, layer == m->layers - 1));
+    if (dtable.data != NULL) FT_TRY(table_backward(pass, &r, dtable));
+    ft_pass_free(pass, &dtable);
+    close_table(pass, &r);
     return FT_OK;
+}
+
+ft_status ft_model_end_step(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
+    ft_pass pass = pass_without_batch(m, capacity, step);
+    if (tables_of(m) == 0) return FT_OK;
+    FT_TRY(ft_relative_check(&pass));
+    m->positions.longest = 0; // the update is next, and then they are those of other weights
+    if (m->first_trained_layer == m->layers) return FT_OK;
+    ft_memory_set_phase(m->memory, FT_PHASE_BACKWARD);
+    FT_TRY(ft_memory_scope_begin(m->memory, FT_SCOPE_STEP_END));
+    return ft_memory_scope_end(m->memory, back(&pass));
 }

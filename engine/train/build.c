@@ -1,6 +1,6 @@
 // build.c - what of the device a run holds, made and taken apart in two parts. The state - weights, gradients, moments, the
-// scalars of a step - lives as long as the run. The layout - batch buffers and the arena of a step - is of the sizes of the
-// largest micro-batch, and may be made anew in others between two steps: no result lives in it.
+// scalars of a step - lives as long as the run. The layout - batch buffers, projections of positions and the arena of a step -
+// is of the sizes of the largest micro-batch, and may be made anew in others between two steps: no result lives in it.
 #include "engine/model/staging.h"
 #include "engine/train/trainer.h"
 
@@ -123,7 +123,8 @@ ft_status ft_trainer_build_layout(ft_trainer *t) {
     const int64_t every = t->config->train.gradient_checkpointing;
     t->model.checkpoint_every = every == FT_AUTO ? 0 : (int32_t)every;
     ft_step_sizes sizes = ft_trainer_sizes(t);
-    ft_status status = ft_batch_buffers_create(&t->model, t->plan.capacity, &t->buffers);
+    ft_status status = ft_model_hold_positions(&t->model, t->plan.capacity, t->eval_capacity);
+    if (status == FT_OK) status = ft_batch_buffers_create(&t->model, t->plan.capacity, &t->buffers);
     if (status == FT_OK) status = ft_lay_out_steps(t->memory, &t->model_config, t->config, t->labels.count, &sizes);
     if (status == FT_OK) return t->laid_out = true, FT_OK;
     ft_error error;
@@ -135,6 +136,7 @@ ft_status ft_trainer_build_layout(ft_trainer *t) {
 
 void ft_trainer_drop_layout(ft_trainer *t) {
     if (t->memory == NULL) return;
+    ft_model_release_positions(&t->model);
     ft_batch_buffers_free(&t->buffers);
     ft_memory_drop_layout(t->memory);
     ft_memory_trim(t->memory);

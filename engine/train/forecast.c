@@ -2,7 +2,6 @@
 #include "engine/train/trainer.h"
 
 #include "engine/model/staging.h"
-#include "engine/train/update.h"
 #include "kernels/log.h"
 
 #include <stdint.h>
@@ -58,17 +57,17 @@ static double average_step(const ft_trainer *t) {
     return t->without_data ? examples * t->max_length : examples * (double)data->tokens / (double)data->examples;
 }
 
-// As many micro-batches of the largest size as hold an average step, and one update.
+// As many micro-batches of the largest size as hold an average step, and what a step does once.
 ft_status ft_trainer_price(const ft_trainer *t, ft_trainer *planned, double *seconds) {
     ft_step_sizes sizes = ft_trainer_sizes(planned);
     double before = ft_plan_seconds(planned->device);
     FT_TRY(ft_rehearse_step(&planned->model, planned->config, &sizes, &planned->buffers.device, planned->losses, planned->step_state,
                             planned->update_state));
     double step = ft_plan_seconds(planned->device);
-    FT_TRY(ft_update_run(&planned->model.parameters, planned->config, ft_vector(planned->losses, sizes.examples, FT_F32),
-                         planned->step_state, planned->update_state));
-    double update = ft_plan_seconds(planned->device) - step;
-    *seconds = update + (step - before - update) * average_step(t) / (double)sizes.train.tokens;
+    FT_TRY(ft_rehearse_step_without_batches(&planned->model, planned->config, &sizes, planned->losses, planned->step_state,
+                                            planned->update_state));
+    double once = ft_plan_seconds(planned->device) - step;
+    *seconds = once + (step - before - once) * average_step(t) / (double)sizes.train.tokens;
     return FT_OK;
 }
 

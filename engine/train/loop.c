@@ -21,7 +21,7 @@ static double weight_of(const ft_trainer *t, int64_t first, int64_t last) {
     return sum;
 }
 
-// Brings the values of this step to the device and clears the gradients.
+// Brings the values of this step to the device, clears the gradients and computes what all micro-batches share.
 static ft_status begin_step(ft_trainer *t, double weight) {
     const ft_config *c = t->config;
     const ft_schedule schedule = {.kind = c->train.lr_scheduler, .warmup_steps = t->plan.warmup_steps, .total_steps = t->plan.total_steps,
@@ -36,7 +36,8 @@ static ft_status begin_step(ft_trainer *t, double weight) {
     const ft_device_functions *f = t->device->functions;
     FT_TRY(f->upload(t->device, t->step_state, &host, sizeof host));
     FT_TRY(f->sync(t->device)); // `host` goes out of scope
-    return f->fill(t->device, t->model.parameters.gradients, 0, (size_t)t->model.parameters.trainable * sizeof(float));
+    FT_TRY(f->fill(t->device, t->model.parameters.gradients, 0, (size_t)t->model.parameters.trainable * sizeof(float)));
+    return ft_model_begin_step(&t->model, t->plan.capacity, t->step_state);
 }
 
 // Reads what the step computed and books it. FT_DIVERGED when loss or gradients are not finite: the update was skipped.
@@ -83,7 +84,7 @@ static ft_status gradients_of(ft_trainer *t, void *context) {
         w->tokens += t->buffers.device.tokens;
         at += count;
     }
-    return FT_OK;
+    return ft_model_end_step(&t->model, t->plan.capacity, t->step_state);
 }
 
 static ft_status train_step(ft_trainer *t) {

@@ -77,14 +77,18 @@ static ft_status predict_all(ft_prediction *p, const ft_dataset *data, ft_batch_
 }
 
 ft_status ft_predict_open(ft_model *model, ft_capacity capacity, ft_prediction *p) {
-    *p = (ft_prediction){.model = model, .capacity = capacity};
+    *p = (ft_prediction){.model = model, .capacity = capacity, .own_positions = model->positions.projected == NULL};
     ft_memory_set_phase(model->memory, FT_PHASE_EVAL);
     FT_TRY(ft_batch_buffers_create(model, capacity, &p->buffers));
-    return ft_memory_alloc(model->memory, (size_t)capacity.sequences * (size_t)model->labels * sizeof(float), FT_MEM_ACTIVATIONS,
-                           "logits", &p->logits);
+    FT_TRY(ft_memory_alloc(model->memory, (size_t)capacity.sequences * (size_t)model->labels * sizeof(float), FT_MEM_ACTIVATIONS,
+                           "logits", &p->logits));
+    if (p->own_positions) FT_TRY(ft_model_hold_positions(model, (ft_capacity){.tokens = 0}, capacity));
+    return ft_model_begin_prediction(model, capacity);
 }
 
 void ft_predict_close(ft_prediction *p) {
+    ft_model_end_prediction(p->model);
+    if (p->own_positions) ft_model_release_positions(p->model);
     ft_memory_free(p->model->memory, p->logits);
     ft_batch_buffers_free(&p->buffers);
     ft_memory_trim(p->model->memory);

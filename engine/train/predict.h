@@ -23,6 +23,7 @@ typedef struct ft_prediction {
     ft_capacity capacity;
     ft_batch_buffers buffers;
     void *logits; // [capacity.sequences, labels] fp32, device
+    bool own_positions; // the model held none before
 } ft_prediction;
 ft_status ft_predict_open(ft_model *model, ft_capacity capacity, ft_prediction *prediction);
 void ft_predict_close(ft_prediction *prediction);

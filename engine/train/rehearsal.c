@@ -14,7 +14,16 @@ static void fill_to(ft_batch *batch, ft_capacity capacity) {
 ft_status ft_rehearse_step(ft_model *model, const ft_config *config, const ft_step_sizes *sizes, ft_batch *batch, float *losses,
                            const ft_step_state *step, ft_update_state *update) {
     fill_to(batch, sizes->train);
+    FT_TRY(ft_model_begin_step(model, sizes->train, step));
     FT_TRY(ft_model_train_batch(model, batch, sizes->train, step, ft_vector(losses, sizes->train.sequences, FT_F32)));
+    FT_TRY(ft_model_end_step(model, sizes->train, step));
+    return ft_update_run(&model->parameters, config, ft_vector(losses, sizes->examples, FT_F32), step, update);
+}
+
+ft_status ft_rehearse_step_without_batches(ft_model *model, const ft_config *config, const ft_step_sizes *sizes, float *losses,
+                                           const ft_step_state *step, ft_update_state *update) {
+    FT_TRY(ft_model_begin_step(model, sizes->train, step));
+    FT_TRY(ft_model_end_step(model, sizes->train, step));
     return ft_update_run(&model->parameters, config, ft_vector(losses, sizes->examples, FT_F32), step, update);
 }
 
@@ -42,6 +51,7 @@ static ft_status record_prediction(recording *r, ft_capacity capacity) {
     FT_TRY(ft_memory_alloc(r->memory, (size_t)capacity.sequences * (size_t)r->model.labels * sizeof(float), FT_MEM_ACTIVATIONS,
                            "logits", &r->logits));
     fill_to(&r->batch.device, capacity);
+    FT_TRY(ft_model_begin_prediction(&r->model, capacity));
     return ft_model_predict_batch(&r->model, &r->batch.device, capacity,
                                   ft_matrix(r->logits, capacity.sequences, r->model.labels, FT_F32));
 }
@@ -54,6 +64,7 @@ static ft_status record(recording *r, ft_memory *memory, const ft_model_config *
     ft_memory_record(r->memory);
     FT_TRY(ft_model_create(r->memory, model_config, config, labels, &r->model));
     FT_TRY(ft_model_set_loss(&r->model, &sizes->loss));
+    FT_TRY(ft_model_hold_positions(&r->model, sizes->train, sizes->predict));
     if (sizes->train.tokens > 0) FT_TRY(record_training(r, config, sizes));
     if (sizes->predict.tokens > 0) FT_TRY(record_prediction(r, sizes->predict));
     return ft_memory_adopt(memory, r->memory);

@@ -14,10 +14,13 @@ typedef struct ft_step_sizes {
     ft_loss loss;               // of the task
 } ft_step_sizes;
 
-// A micro-batch of training through forward and backward, and an update. `batch` is bound to device memory for
+// A step of one micro-batch: through forward and backward, and an update. `batch` is bound to device memory for
 // sizes->train; losses, step and update as in the training loop.
 ft_status ft_rehearse_step(ft_model *model, const ft_config *config, const ft_step_sizes *sizes, ft_batch *batch, float *losses,
                            const ft_step_state *step, ft_update_state *update);
+// What of that a step does once, however many micro-batches it has.
+ft_status ft_rehearse_step_without_batches(ft_model *model, const ft_config *config, const ft_step_sizes *sizes, float *losses,
+                                           const ft_step_state *step, ft_update_state *update);
 // Records the scopes of a run of these sizes on a plan device like memory's own, and has `memory` adopt them.
 ft_status ft_lay_out_steps(ft_memory *memory, const ft_model_config *model_config, const ft_config *config, int32_t labels,
                            const ft_step_sizes *sizes);

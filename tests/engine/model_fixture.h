@@ -150,17 +150,21 @@ static inline void gradients_of(fixture *f, const int32_t *order, int64_t first,
     }
     ft_batch_buffers buffers;
     OK(ft_batch_buffers_create(&f->model, capacity, &buffers));
+    OK(ft_model_hold_positions(&f->model, capacity, capacity));
     void *step, *device_losses;
     OK(ft_memory_alloc(f->memory, sizeof state, FT_MEM_DATA, "step", &step));
     OK(ft_memory_alloc(f->memory, (size_t)(last - first) * sizeof(float), FT_MEM_DATA, "losses", &device_losses));
     OK(d->upload(f->device, step, &state, sizeof state));
     OK(d->fill(f->device, f->model.parameters.gradients, 0, (size_t)f->model.parameters.trainable * sizeof(float)));
+    OK(ft_model_begin_step(&f->model, capacity, step));
     for (int64_t at = first; at < last;) {
         int64_t count = ft_batch_cut(&f->data, order, at, last, limits);
         OK(ft_batch_buffers_load(&buffers, &f->data, order, at, count, (int32_t)(at - first)));
         OK(ft_model_train_batch(&f->model, &buffers.device, capacity, step, ft_vector((float *)device_losses + (at - first), count, FT_F32)));
         at += count;
     }
+    OK(ft_model_end_step(&f->model, capacity, step));
+    ft_model_release_positions(&f->model);
     OK(d->download(f->device, losses, device_losses, (size_t)(last - first) * sizeof(float)));
     OK(d->sync(f->device));
     ft_memory_free(f->memory, device_losses);

@@ -387,6 +387,7 @@ static void test_small_workspace_is_seen(void **state) {
         ft_dataset data = {.examples = 3, .tokens = 30, .ids = ids, .offset = offset, .label = label};
         ft_batch_buffers buffers;
         void *losses, *step, *update;
+        assert_int_equal(ft_model_hold_positions(&model, sizes.train, sizes.predict), FT_OK);
         assert_int_equal(ft_batch_buffers_create(&model, sizes.train, &buffers), FT_OK);
         assert_int_equal(ft_batch_buffers_load(&buffers, &data, NULL, 0, 3, 0), FT_OK);
         assert_int_equal(ft_memory_alloc(memory, 3 * sizeof(float), FT_MEM_DATA, "losses", &losses), FT_OK);

@@ -130,21 +130,12 @@ static float *bits_of(const char *model, int threads, const char *isa, const cha
     return out;
 }
 
-static void facts_of(const char *model, bool *one_layer, int64_t *trainable, bool *relative) {
+static bool has_one_layer(const char *model) {
     fixture f;
     open_fixture(&f, model, 1, NULL, NULL);
-    *one_layer = f.model.layers == 1;
-    *trainable = f.model.parameters.trainable;
-    *relative = f.config.relative.c2p || f.config.relative.p2c;
+    bool one = f.model.layers == 1;
     close_fixture(&f);
-}
-
-// The table of relative positions belongs to no sequence: its products are added once a micro-batch, so that another
-// split rounds another way. Everything that does belong to one has the same bits.
-static void check_split_table(const char *model, const char *what, const float *a, const float *b, int64_t gradients, size_t bytes) {
-    assert_memory_equal(a + gradients, b + gradients, bytes - (size_t)gradients * sizeof *a); // losses
-    double error = distance(a, b, gradients), norm = norm_of(a, gradients);
-    if (!(error <= 1e-6 * norm)) fail_msg("%s, %s: gradients differ by %.3g of %.3g", model, what, error, norm);
+    return one;
 }
 
 #define DROPOUT "model.hidden_dropout=0.2", "model.attention_dropout=0.3", "model.classifier_dropout=0.25"
@@ -166,9 +157,7 @@ static void test_same_bits(void **state) {
                  {"portable code", 2, "portable", plain, {0, 0}}, {"AVX2", 2, "avx2", plain, {0, 0}}};
     for (int m = 0; m < MODELS; m++) {
         size_t bytes;
-        bool one_layer, relative;
-        int64_t trainable;
-        facts_of(models[m], &one_layer, &trainable, &relative);
+        const bool one_layer = has_one_layer(models[m]);
         float *reference = bits_of(models[m], 2, NULL, plain, (ft_batch_limits){0, 0}, &bytes);
         for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
             if (one_layer && cases[c].overrides == every2) continue;
@@ -176,9 +165,7 @@ static void test_same_bits(void **state) {
             size_t other_bytes;
             float *other = bits_of(models[m], cases[c].threads, cases[c].isa, cases[c].overrides, cases[c].limits, &other_bytes);
             assert_int_equal(bytes, other_bytes);
-            if (relative && (cases[c].limits.max_tokens > 0 || cases[c].limits.max_sequences > 0)) {
-                check_split_table(models[m], cases[c].what, reference, other, trainable, bytes);
-            } else if (memcmp(reference, other, bytes) != 0) {
+            if (memcmp(reference, other, bytes) != 0) {
                 size_t i = 0;
                 while (reference[i] == other[i]) i++;
                 fail_msg("%s, %s: value %zu is %.9g, expected %.9g", models[m], cases[c].what, i, other[i], reference[i]);
@@ -261,43 +248,107 @@ static void test_thirty_steps(void **state) {
 }
 
 // Frozen tensors have no gradient, and the others get the same bits as without freezing.
-static void test_freezing(void **state) {
-    static const struct {
-        const char *override;
-        const char *prefixes[4]; // of frozen parameters
-    } cases[] = {{"model.freeze=embeddings", {"bert.embeddings."}},
-                 {"model.freeze_layers=1", {"bert.embeddings.", "bert.encoder.layer.0."}},
-                 {"model.freeze=encoder", {"bert.embeddings.", "bert.encoder."}}};
-    fixture all;
+static void check_freezing(const char *model, const char *override, const char *const *prefixes) {
     static const char *const dropout[] = {DROPOUT, NULL};
-    open_fixture(&all, "bert_gelu", 2, NULL, dropout);
+    const char *overrides[] = {DROPOUT, override, NULL};
+    fixture all, f;
+    open_fixture(&all, model, 2, NULL, dropout);
+    open_fixture(&f, model, 2, NULL, overrides);
     float losses[64], frozen_losses[64];
     int64_t n = all.data.examples;
     ft_step_state step = {.seed = 5, .loss_factor = 1.0f / (float)n, .loss_scale = 1};
     gradients_of(&all, NULL, 0, n, (ft_batch_limits){0, 0}, step, losses);
-    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        const char *overrides[] = {DROPOUT, cases[c].override, NULL};
+    gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 6}, step, frozen_losses);
+    assert_memory_equal(losses, frozen_losses, (size_t)n * sizeof *losses);
+    int trained = 0;
+    for (int i = 0; i < f.model.parameters.count; i++) {
+        const ft_parameter *q = &f.model.parameters.list[i];
+        const char *name = strchr(q->name, '.'); // behind "bert."
+        bool frozen = false;
+        for (int k = 0; prefixes[k] != NULL; k++) frozen |= name != NULL && strncmp(name + 1, prefixes[k], strlen(prefixes[k])) == 0;
+        if (frozen == q->trainable) fail_msg("%s, %s: %s is %s", model, override, q->name, frozen ? "trained" : "frozen");
+        ft_tensor gradient = ft_parameter_gradient(&f.model.parameters, i);
+        assert_int_equal(frozen, gradient.data == NULL);
+        if (frozen) continue;
+        trained++;
+        int other = ft_parameters_find(&all.model.parameters, q->name);
+        if (memcmp(gradient.data, ft_parameter_gradient(&all.model.parameters, other).data, (size_t)q->count * sizeof(float)) != 0)
+            fail_msg("%s, %s: the gradient of %s differs", model, override, q->name);
+    }
+    assert_true(trained > 0);
+    close_fixture(&all);
+    close_fixture(&f);
+}
+
+static void test_freezing(void **state) {
+    static const char *const models_frozen[] = {"bert_gelu", "deberta_v1", "deberta_v2_unshared", "deberta_v3"};
+    static const struct {
+        const char *override;
+        const char *prefixes[5]; // of frozen parameters
+    } cases[] = {{"model.freeze=embeddings", {"embeddings.", "encoder.rel_embeddings", "encoder.LayerNorm"}},
+                 {"model.freeze_layers=1", {"embeddings.", "encoder.rel_embeddings", "encoder.LayerNorm", "encoder.layer.0."}},
+                 {"model.freeze=encoder", {"embeddings.", "encoder."}}};
+    for (size_t m = 0; m < sizeof models_frozen / sizeof models_frozen[0]; m++)
+        for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) check_freezing(models_frozen[m], cases[c].override, cases[c].prefixes);
+}
+
+// ---- relative positions ---------------------------------------------------------------------------------------------
+
+static const ft_op_table *real_ops;
+static const float *counted_weight; // of the projection whose products are counted, [hidden, hidden]
+static int products;
+static ft_status count_gemm(ft_device *device, const ft_gemm_args *args) {
+    products += args->b.data == counted_weight && args->b.rows == args->b.cols && args->trans_b;
+    return real_ops->gemm(device, args);
+}
+
+// PK and PQ of a layer are computed once a step, however many micro-batches it has and what is computed again; in a pass of
+// prediction once.
+static void test_positions_once(void **state) {
+    static const char *const checkpointing[] = {"train.gradient_checkpointing=on", NULL};
+    static const char *const relative[] = {"deberta_v1", "deberta_v2_unshared", "deberta_v3"};
+    for (size_t m = 0; m < sizeof relative / sizeof relative[0]; m++) {
         fixture f;
-        open_fixture(&f, "bert_gelu", 2, NULL, overrides);
-        gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 6}, step, frozen_losses);
-        assert_memory_equal(losses, frozen_losses, (size_t)n * sizeof *losses);
-        int trained = 0;
-        for (int i = 0; i < f.model.parameters.count; i++) {
-            const ft_parameter *q = &f.model.parameters.list[i];
-            bool frozen = false;
-            for (int k = 0; k < 4 && cases[c].prefixes[k] != NULL; k++) frozen |= strncmp(q->name, cases[c].prefixes[k], strlen(cases[c].prefixes[k])) == 0;
-            assert_int_equal(frozen, !q->trainable);
-            ft_tensor gradient = ft_parameter_gradient(&f.model.parameters, i);
-            assert_int_equal(frozen, gradient.data == NULL);
-            if (frozen) continue;
-            trained++;
-            int other = ft_parameters_find(&all.model.parameters, q->name);
-            assert_memory_equal(gradient.data, ft_parameter_gradient(&all.model.parameters, other).data, (size_t)q->count * sizeof(float));
+        open_fixture(&f, relative[m], 2, NULL, checkpointing);
+        assert_true(f.data.examples > 3);
+        float losses[64], logits[256];
+        real_ops = f.device->ops;
+        ft_op_table counting = *real_ops;
+        counting.gemm = count_gemm;
+        f.device->ops = &counting;
+        counted_weight = ft_parameter_weight(&f.model.parameters, f.model.layer[0].pos_key.weight).data;
+        for (int sequences = 0; sequences < 3; sequences++) {
+            products = 0;
+            gradients_of(&f, NULL, 0, f.data.examples, (ft_batch_limits){0, sequences}, (ft_step_state){.loss_factor = 1}, losses);
+            assert_int_equal(products, 1);
+            products = 0;
+            OK(predict_all(&f, (ft_batch_limits){0, sequences}, logits));
+            assert_int_equal(products, 1);
         }
-        assert_true(trained > 0);
+        f.device->ops = real_ops;
         close_fixture(&f);
     }
-    close_fixture(&all);
+}
+
+// A micro-batch outside a step, or one longer than the step was begun for, is an error and reads nothing.
+static void test_step_must_begin(void **state) {
+    fixture f;
+    open_fixture(&f, "deberta_v3", 1, NULL, NULL);
+    const ft_capacity capacity = {.tokens = 2, .sequences = 1, .longest = 2}, longer = {.tokens = 6, .sequences = 1, .longest = 6};
+    float logits[64];
+    ft_batch batch = {.sequences = 1, .tokens = 2, .longest = 2};
+    const ft_tensor out = ft_matrix(logits, 1, f.model.labels, FT_F32);
+    assert_int_equal(ft_model_begin_prediction(&f.model, capacity), FT_FAILED); // nothing is held
+    OK(ft_model_hold_positions(&f.model, (ft_capacity){.tokens = 0}, capacity));
+    assert_int_equal(ft_model_predict_batch(&f.model, &batch, capacity, out), FT_FAILED);
+    OK(ft_model_begin_prediction(&f.model, capacity));
+    assert_int_equal(ft_model_predict_batch(&f.model, &batch, longer, out), FT_FAILED);
+    assert_int_equal(ft_model_begin_prediction(&f.model, longer), FT_FAILED);
+    ft_model_end_prediction(&f.model);
+    assert_int_equal(ft_model_predict_batch(&f.model, &batch, capacity, out), FT_FAILED);
+    assert_string_equal(ft_error_where(), "position projections");
+    assert_int_equal(ft_model_begin_step(&f.model, capacity, &(ft_step_state){.loss_factor = 1}), FT_FAILED); // no room for gradients
+    close_fixture(&f);
 }
 
 // A head with hidden layers: its gradients against central differences of the loss.
@@ -366,7 +417,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forward),     cmocka_unit_test(test_losses_and_gradients), cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_thirty_steps), cmocka_unit_test(test_freezing),            cmocka_unit_test(test_hidden_head),
-        cmocka_unit_test(test_memory_is_steady),
+        cmocka_unit_test(test_memory_is_steady), cmocka_unit_test(test_positions_once), cmocka_unit_test(test_step_must_begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
