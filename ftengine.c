@@ -54,15 +54,19 @@ static const command commands[] = {
      "runs that are still going or have failed as far as they came.\n\n"
      "  ftengine report runs/quickstart-001\n"},
     {"tune", ft_command_tune,
-     "tune [CONFIG.ini...] [--study NAME] [--trials N | --add M] [--timeout T] [--storage URL] [section.key=value ...]",
+     "tune [CONFIG.ini...] [--study NAME] [--trials N | --add M] [--timeout T] [--parallel K|auto] [--storage URL] [section.key=value ...]",
      "search hyper-parameters; writes a study",
      "Without CONFIG.ini: the study's own, else configs/tune.ini. [space] says what is searched, [study] how.\n"
      "  --study NAME    the study in studies/NAME; by default the configuration's name\n"
      "  --trials N      the study ends at N finished trials in all; again with a larger N goes on\n"
      "  --add M         M trials more than there are\n"
-     "  --timeout T     stops after 30s, 10m, 2h; the running trial is saved\n"
+     "  --timeout T     stops after 30s, 10m, 2h; the running trials are saved\n"
+     "  --parallel K    K trials at the same time, which share the cores; auto: one a core, at most 8\n"
+     "  --max-failures N   gives up after N failed trials in a row\n"
      "  --storage URL   sqlite:///FILE; Optuna's format, also a study that Optuna made\n\n"
-     "Ctrl-C saves and stops; the same command goes on, after kill -9 too, with the same trials.\n"
+     "Ctrl-C saves and stops; the same command goes on, after kill -9 too, with the same trials. A trial whose worker was\n"
+     "killed, crashed or hung goes on from its checkpoint in another one. Trials share a device by their exact planned memory:\n"
+     "each begins when there is room for it.\n"
      "The best trial is in studies/NAME/best.ini, which `ftengine train` runs.\n\n"
      "  ftengine tune                                                  the quick start's data, 30 trials\n"
      "  ftengine tune my.ini 'space.train.learning_rate=float(1e-6, 1e-4, log)' study.pruner=median\n"},
@@ -173,6 +177,7 @@ static ft_status dispatch(int argc, char **argv) {
     bool help = strcmp(name, "help") == 0;
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (help && argc == 2)) return print_help(), FT_OK;
     if (help) name = argv[2];
+    if (strcmp(name, "worker") == 0) return ft_command_worker(argc - 2, argv + 2); // which `ftengine tune` starts
     const command *c = find(name);
     if (c == NULL) return unknown_command(name);
     if (help || asks_for_help(argc - 2, argv + 2)) return print_command_help(c), FT_OK;

@@ -1,5 +1,5 @@
-// display.c - what people see of a study: a line that redraws itself on a terminal, one line a trial, the result at the
-// end.
+// display.c - what people see of a study: the running trials in a line that redraws itself on a terminal, and now and then
+// in one that stays where there is none; one line a trial; the result at the end.
 #include "hpo/study.h"
 
 #include "engine/config/options.h"
@@ -68,8 +68,15 @@ static void add_params(const ft_tuning *t, const ft_trial *trial, char *out, siz
     ft_arena_free(&arena);
 }
 
+static const char *threads_text(const ft_tuning *t, char out[48]) {
+    int each = t->threads > 0 ? t->threads : (int)t->config->device.threads;
+    snprintf(out, 48, "%d thread%s", each, each == 1 ? "" : "s");
+    return out;
+}
+
 void ft_display_start(const ft_tuning *t) {
     tally c = count(t);
+    char threads[48];
     int searched = 0;
     for (int i = 0; i < t->space.count; i++)
         searched +=
@@ -77,6 +84,8 @@ void ft_display_start(const ft_tuning *t) {
     ft_info("study      %s in %s", t->place.name, t->place.directory);
     ft_info("space      %d parameters, sampler %s, pruner %s", searched, t->config->study.sampler,
             t->config->study.pruner);
+    if (t->slot_count > 1)
+        ft_info("workers    %d, each with %s", t->slot_count, threads_text(t, threads));
     if (c.finished > 0)
         ft_info("so far     %lld trials: %lld complete, %lld pruned, %lld failed", (long long)c.finished,
                 (long long)c.completed, (long long)c.pruned, (long long)c.failed);
@@ -96,12 +105,30 @@ static double remaining(const ft_tuning *t, const tally *c) {
     return seconds < 0 || limit < seconds ? limit : seconds;
 }
 
-void ft_display_trial(ft_tuning *t) {
-    double now = ft_now();
-    if (!ft_log_is_terminal() || now - t->shown < 0.2) return;
+// "13 step 40/140 0.8612 96.0MiB", "14 waits for 1.20GiB"
+static size_t add_slot(const ft_slot *slot, char *out, size_t size) {
+    char memory[24], value[32] = "", of[32] = "";
+    if (!isnan(slot->value)) snprintf(value, sizeof value, " %.4g", slot->value);
+    if (slot->steps > 0) snprintf(of, sizeof of, "/%lld", (long long)slot->steps);
+    if (slot->state == FT_SLOT_PLANNING)
+        return (size_t)snprintf(out, size, "  | %lld begins", (long long)slot->number);
+    if (slot->state == FT_SLOT_WAITING)
+        return (size_t)snprintf(out, size, "  | %lld waits for %s", (long long)slot->number,
+                                ft_bytes_text(slot->planned, memory));
+    return (size_t)snprintf(out, size, "  | %lld step %lld%s%s %s", (long long)slot->number, (long long)slot->step, of,
+                            value, ft_bytes_text(slot->bytes > 0 ? slot->bytes : slot->planned, memory));
+}
+
+enum { PLAIN_EVERY = 60 }; // seconds between two lines where nothing can be redrawn
+
+void ft_display_trials(ft_tuning *t) {
+    const double now = ft_now();
+    const bool terminal = ft_log_is_terminal();
+    if (t->shown == 0) t->shown = now;
+    if (now - t->shown < (terminal ? 0.2 : PLAIN_EVERY) || ft_slots_running(t) == 0) return;
     t->shown = now;
     tally c = count(t);
-    char memory[24], eta[32], best[80] = "", goal[32] = "", rate[48] = "", value[40] = "";
+    char eta[32], best[80] = "", goal[32] = "", rate[48] = "", line[800] = "", last[64] = "";
     int64_t number = ft_tuning_best(t);
     double left = remaining(t, &c);
     if (number >= 0)
@@ -109,16 +136,32 @@ void ft_display_trial(ft_tuning *t) {
                  (long long)number);
     if (t->goal > 0) snprintf(goal, sizeof goal, "/%lld", (long long)t->goal);
     if (t->ran > 0) snprintf(rate, sizeof rate, "  %.1f trials/h", (double)t->ran * 3600 / (now - t->started));
-    if (!isnan(t->current_value)) snprintf(value, sizeof value, " %.5g", t->current_value);
-    ft_status_line("%lld%s done (%lld pruned, %lld failed)%s  trial %lld: step %lld%s, %s%s%s%s%s",
-                   (long long)c.finished, goal, (long long)c.pruned, (long long)c.failed, best, (long long)t->current,
-                   (long long)t->current_step, value, ft_bytes_text((size_t)ft_trial_memory(&t->process), memory), rate,
-                   left >= 0 ? "  " : "", left >= 0 ? time_text(left, eta) : "", left >= 0 ? " left" : "");
+    if (left >= 0) snprintf(last, sizeof last, "  %s left", time_text(left, eta));
+    size_t used = 0;
+    for (int i = 0; i < t->slot_count && used + 1 < sizeof line; i++)
+        if (t->slots[i].number >= 0) used += add_slot(&t->slots[i], line + used, sizeof line - used);
+    if (terminal)
+        ft_status_line("%lld%s done (%lld pruned, %lld failed)%s%s%s%s", (long long)c.finished, goal,
+                       (long long)c.pruned, (long long)c.failed, best, rate, last, line);
+    else
+        ft_info("%lld%s done (%lld pruned, %lld failed)%s%s%s%s", (long long)c.finished, goal, (long long)c.pruned,
+                (long long)c.failed, best, rate, last, line);
+}
+
+// A trial's attribute that is a text, without its quotes; "" when there is none.
+static void text_attribute(const ft_tuning *t, int64_t number, const char *key, char *out, size_t size) {
+    ft_arena arena = {0};
+    const char *json = NULL;
+    out[0] = '\0';
+    if (ft_stored_attribute((ft_stored *)t->study, number, FT_USER_ATTRIBUTE, key, &arena, &json) == FT_OK &&
+        json != NULL && strlen(json) >= 2)
+        snprintf(out, size, "%.*s", (int)strlen(json) - 2, json + 1);
+    ft_arena_free(&arena);
 }
 
 void ft_display_finished(const ft_tuning *t, int64_t number) {
     const ft_trial *trial = &t->study->trials.trial[number];
-    char values[240], params[480], error[240] = "";
+    char values[240], params[480], status[32], error[240];
     static const char *const words[] = {[FT_RUNNING] = "running",
                                         [FT_COMPLETE] = "complete",
                                         [FT_PRUNED] = "pruned",
@@ -126,20 +169,18 @@ void ft_display_finished(const ft_tuning *t, int64_t number) {
                                         [FT_WAITING] = "waiting"};
     add_values(t, trial, values, sizeof values);
     add_params(t, trial, params, sizeof params);
-    if (trial->state == FT_FAIL) {
-        ft_arena arena = {0};
-        const char *json = NULL;
-        if (ft_stored_attribute((ft_stored *)t->study, number, FT_USER_ATTRIBUTE, "error", &arena, &json) == FT_OK &&
-            json != NULL && strlen(json) >= 2)
-            snprintf(error, sizeof error, "  %.*s", (int)(strlen(json) - 2 < 230 ? strlen(json) - 2 : 230), json + 1);
-        ft_arena_free(&arena);
-    }
-    ft_info("trial %-4lld %-8s %s%s%s  %s%s", (long long)number, words[trial->state], values,
-            t->study->trials.objectives == 1 && number == ft_tuning_best(t) ? " best so far" : "",
-            trial->state == FT_PRUNED && trial->report_count > 0 ? " when stopped"
-            : ft_trial_violation(trial) > 0                      ? " beyond study.constraints"
-                                                                 : "",
-            params, error);
+    text_attribute(t, number, "error", error, sizeof error);
+    text_attribute(t, number, "status", status, sizeof status);
+    const bool memory = strcmp(status, "oom") == 0 || strcmp(status, "does_not_fit") == 0;
+    ft_info("trial %-4lld %-8s %s%s%s  %s%s%s", (long long)number,
+            !memory               ? words[trial->state]
+            : status[0] == 'o' ? "oom"
+                                  : "too big",
+            values, t->study->trials.objectives == 1 && number == ft_tuning_best(t) ? " best so far" : "",
+            trial->state == FT_PRUNED && trial->report_count > 0 && !memory ? " when stopped"
+            : ft_trial_violation(trial) > 0 && !memory                      ? " beyond study.constraints"
+                                                                            : "",
+            params, error[0] != '\0' ? "  " : "", error);
 }
 
 // ---- the result -----------------------------------------------------------------------------------------------------
@@ -163,8 +204,12 @@ ft_status ft_display_end(const ft_tuning *t) {
     tally c = count(t);
     char took[32];
     int64_t best = ft_tuning_best(t);
-    ft_info("%s: %lld trials, %lld complete, %lld pruned, %lld failed; %s", t->stopped_by, (long long)c.finished,
-            (long long)c.completed, (long long)c.pruned, (long long)c.failed, time_text(ft_now() - t->started, took));
+    char memory[48] = "";
+    if (t->ooms > 0) snprintf(memory, sizeof memory, " (%lld out of memory)", (long long)t->ooms);
+    ft_info("%s: %lld trials, %lld complete, %lld pruned%s, %lld failed; %s", t->stopped_by, (long long)c.finished,
+            (long long)c.completed, (long long)c.pruned, memory, (long long)c.failed,
+            time_text(ft_now() - t->started, took));
+    FT_TRY(ft_tuning_report_memory(t));
     if (best < 0 && c.completed > 0) ft_info("no completed trial is within study.constraints");
     if (best >= 0) {
         print_trial(t, best);

@@ -207,6 +207,7 @@ static ft_status open_all(ft_tuning *t, const ft_tuning_call *call) {
     FT_TRY(open_study(t));
     FT_TRY(ft_tuning_write_owner(t));
     FT_TRY(ft_tuning_load_resource(t));
+    FT_TRY(ft_tuning_count_ooms(t));
     FT_TRY(ft_tuning_sampler(t, &t->study->trials, &t->sampler));
     FT_TRY(ft_tuning_pruner(t, t->study->name, &t->pruner));
     FT_TRY(ft_tuning_write_config(t));
@@ -217,8 +218,7 @@ static ft_status open_all(ft_tuning *t, const ft_tuning_call *call) {
 }
 
 ft_status ft_tuning_open(const ft_config *config, const ft_tuning_call *call, ft_tuning *t) {
-    *t = (ft_tuning){.config = config, .lock = -1, .started = ft_now(), .current = -1, .best_written = -1};
-    ft_trial_attach("", &t->process);
+    *t = (ft_tuning){.config = config, .lock = -1, .started = ft_now(), .best_written = -1};
     ft_stop_install(); // a Ctrl-C from here on ends the loop before its first trial
     ft_status status = open_all(t, call);
     if (status == FT_OK) return FT_OK;
@@ -232,6 +232,7 @@ ft_status ft_tuning_open(const ft_config *config, const ft_tuning_call *call, ft
 
 ft_status ft_tuning_close(ft_tuning *t) {
     if (t->config == NULL) return FT_OK; // {0}: nothing was opened
+    ft_slots_close(t);
     ft_sampler_free(t->sampler);
     ft_pruner_free(t->pruner);
     ft_stored_close(t->study);

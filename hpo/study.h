@@ -1,5 +1,5 @@
-// study.h - what `ftengine tune` does: one coordinator that asks the sampler, runs trial after trial as child processes
-// (trial.h), lets the pruner judge what they report, and stores everything at once.
+// study.h - what `ftengine tune` does: one coordinator that asks the sampler, has workers (worker_process.h) run the
+// trials, lets the pruner judge what they report, and stores everything at once.
 //
 //     ft_tuning tuning;
 //     FT_TRY(ft_tuning_open(&config, &call, &tuning));   // checks all, then makes or opens the study
@@ -9,11 +9,13 @@
 // 1. A trial's number, parameters and attributes are stored in one transaction; so are a report, the pruner's verdict
 //    and the end that it brings. A kill at any moment leaves a study that goes on: the running trial from its
 //    checkpoint, under its number.
-// 2. With the same seed the same study, bit for bit, however often it was stopped: draws are functions of seed, number
-//    and name; a verdict is a function of the reported values, judged in order, whatever the child has done since.
-//    What a pruner finds out by itself (an automatic resource) is stored when it is found.
+// 2. With the same seed the same study, bit for bit, however often it was stopped: draws are functions of seed, number,
+//    name and history; a verdict is a function of the reported values, judged in order, whatever the worker has done
+//    since. What a pruner finds out by itself (an automatic resource) is stored when it is found. With several workers
+//    the history at a draw depends on who was faster: the same order of beginnings and ends gives the same study.
 // 3. One coordinator a study: the study's directory is locked, and in its database the study, which may be reached from
 //    several directories.
+// 4. What goes wrong in a worker costs at most its trial: the worker is replaced, the others go on.
 #ifndef FT_HPO_STUDY_H
 #define FT_HPO_STUDY_H
 
@@ -23,11 +25,42 @@
 #include "hpo/space.h"
 #include "hpo/storage/storage.h"
 #include "hpo/trial.h"
+#include "hpo/worker_process.h"
 
 typedef struct ft_tuning_call {
     const char *study, *storage; // as given, NULL: the configuration's
     int64_t add;                 // > 0: so many trials more than there are, in place of study.trials
 } ft_tuning_call;
+
+// A place for a worker and the trial that it runs.
+typedef enum ft_slot_state {
+    FT_SLOT_IDLE,
+    FT_SLOT_PLANNING, // the trial reads its data, and finds out what memory it needs
+    FT_SLOT_WAITING,  // for its turn to reserve that
+    FT_SLOT_ENTERING, // it tries
+    FT_SLOT_TRAINING,
+} ft_slot_state;
+
+typedef struct ft_slot {
+    ft_worker_process worker;
+    ft_slot_state state;
+    int64_t number;  // of the trial, -1: none
+    char *directory; // of the trial, in `arena`
+    ft_arena arena;
+    ft_trial_files files;
+    bool pruned;               // the study has its end already, the worker still has to leave it
+    bool leaving;              // asked to stop
+    bool accelerator;          // it has its memory on one
+    bool lines;                // metrics.jsonl may have lines that were not read
+    double sign, left, waits;  // ft_now(): of the last sign of life, when asked to stop, when it began to wait
+    double read;               // when metrics.jsonl was read last
+    int passed;                // others went first so often
+    uint64_t tried;            // the room (ft_tuning.room) that was not enough
+    int64_t step, steps;       // as it said last
+    double value;              // its last report, NaN
+    size_t planned, bytes;     // memory: as planned, as reserved now
+    uint64_t killed;           // what the kernel's count of processes killed for memory was when it began
+} ft_slot;
 
 typedef struct ft_tuning {
     const ft_config *config;
@@ -55,10 +88,14 @@ typedef struct ft_tuning {
     int64_t lean_count, best_written; // whose best.ini is there, -1
     bool *front;                      // [front_count] by trial: its file in front/ is written
     int64_t front_count;
-    // the running trial, for the display
-    int64_t current, current_step;
-    double current_value; // its last report, NaN
-    ft_trial_process process;
+    ft_slot *slots;                   // [slot_count]
+    int slot_count;
+    int threads;            // of each worker; 0: those of device.threads
+    uint64_t room;          // counts the moments at which a device may have got room for a waiting trial
+    double room_looked;     // when it was counted last
+    double beat;            // when the trials' heartbeats were stored last
+    bool outside;           // somebody else stopped a trial: the machine is going down, or a person did it
+    int64_t ooms;           // trials that ran out of memory, of all calls
     double shown;
     ft_arena arena;
 } ft_tuning;
@@ -93,15 +130,45 @@ char *ft_tuning_trial_directory(const ft_tuning *tuning, int64_t number, ft_aren
 bool ft_tuning_is_ours(ft_tuning *tuning, int64_t number); // started by ftengine, not by another program
 // study_judge.c: what a trial reported and how it ended.
 ft_status ft_tuning_load_resource(ft_tuning *tuning);
-ft_status ft_tuning_judge(ft_tuning *tuning, int64_t number, const json_t *line, bool *pruned);
-ft_status ft_tuning_finish(ft_tuning *tuning, int64_t number, int code);
+ft_status ft_tuning_judge(ft_tuning *tuning, ft_slot *slot, const json_t *line, bool *pruned);
 ft_status ft_tuning_fail(ft_tuning *tuning, int64_t number, const char *status, const char *error);
+// How a trial ended that was not pruned.
+typedef struct ft_trial_end {
+    int code;             // an ft_status; or, `gone`, that of its worker: an exit code, or minus a signal
+    bool gone;            // the worker did not tell
+    const char *error;    // "" when there is none
+    bool entered;         // it had its memory: running out of it was not foreseen
+    bool accelerator;     // on a device with memory of its own
+    size_t needed, limit; // FT_NO_MEMORY: bytes; 0: not known
+} ft_trial_end;
+// *retry: the cause lies outside the trial, which stays RUNNING and goes on from its checkpoint.
+ft_status ft_tuning_finish(ft_tuning *tuning, int64_t number, const ft_trial_end *end, bool *retry);
+ft_status ft_tuning_count_ooms(ft_tuning *tuning); // of a study that is opened
+// study_memory.c: a trial that needs more memory than there is, in the transaction that ends it.
+ft_status ft_tuning_store_oom(ft_tuning *tuning, int64_t number, const ft_trial_end *end, const json_t *run);
+void ft_tuning_show_oom(const ft_tuning *tuning, int64_t number, const ft_trial_end *end);
+ft_status ft_tuning_report_memory(const ft_tuning *tuning); // the list of study.report_memory_over
+// study_slots.c: workers and the trials in them.
+ft_status ft_slots_open(ft_tuning *tuning);
+void ft_slots_close(ft_tuning *tuning);              // what still runs is killed
+int ft_slots_running(const ft_tuning *tuning);       // trials
+ft_slot *ft_slots_of(const ft_tuning *tuning, int64_t number); // NULL: in none
+ft_slot *ft_slots_idle(const ft_tuning *tuning);     // NULL: none
+ft_status ft_slots_begin(ft_tuning *tuning, ft_slot *slot, int64_t number); // reads what the trial has left so far
+ft_status ft_slots_run(ft_tuning *tuning, ft_slot *slot);
+void ft_slots_leave(ft_slot *slot);                  // asks the trial to stop; the second time it is killed
+void ft_slots_end(ft_slot *slot);                    // the trial is out of it
+ft_status ft_slots_drain(ft_tuning *tuning, ft_slot *slot, bool *pruned);
+ft_status ft_slots_turns(ft_tuning *tuning);         // who may reserve memory now
+// Waits for messages. Each slot whose trial has ended, or whose worker is gone, is told in order.
+typedef ft_status (*ft_slot_ended)(ft_tuning *tuning, ft_slot *slot, const ft_trial_end *end);
+ft_status ft_slots_wait(ft_tuning *tuning, double seconds, ft_slot_ended ended);
 // study_best.c: best.ini, front/, and what stays on disk.
 int64_t ft_tuning_best(const ft_tuning *tuning); // in the first objective; -1: none
 ft_status ft_tuning_tidy(ft_tuning *tuning);
 // display.c
 void ft_display_start(const ft_tuning *tuning);
-void ft_display_trial(ft_tuning *tuning);                          // the line that redraws itself
+void ft_display_trials(ft_tuning *tuning);                         // those that run
 void ft_display_finished(const ft_tuning *tuning, int64_t number); // a line that stays
 ft_status ft_display_end(const ft_tuning *tuning);                 // the result, on standard output
 

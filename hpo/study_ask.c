@@ -155,7 +155,9 @@ static ft_status begin_trial(ft_tuning *t, int64_t *number) {
 ft_status ft_tuning_next(ft_tuning *t, int64_t *number) {
     FT_TRY(ft_stored_refresh(t->study));
     for (*number = 0; *number < t->study->trials.count; ++*number)
-        if (t->study->trials.trial[*number].state == FT_RUNNING && ft_tuning_is_ours(t, *number)) return FT_OK;
+        if (t->study->trials.trial[*number].state == FT_RUNNING && ft_slots_of(t, *number) == NULL &&
+            ft_tuning_is_ours(t, *number))
+            return FT_OK;
     *number = -1;
     FT_TRY(ft_storage_begin(t->storage));
     ft_status status = begin_trial(t, number);
@@ -182,6 +184,13 @@ ft_status ft_tuning_trial_config(const ft_tuning *t, int64_t number, ft_config *
     return status;
 }
 
+// With a memory policy other than fit nothing is fitted: what is at auto is what the trial would like best.
+static void refuse_fitting(ft_config *c) {
+    if (c->train.micro_batch == FT_AUTO && c->train.micro_batch_tokens == FT_AUTO)
+        c->train.micro_batch = c->train.batch_size * c->train.gradient_accumulation_steps;
+    if (c->train.gradient_checkpointing == FT_AUTO) c->train.gradient_checkpointing = 0;
+}
+
 ft_status ft_tuning_prepare(ft_tuning *t, int64_t number) {
     ft_arena arena = {0};
     ft_config config;
@@ -193,6 +202,7 @@ ft_status ft_tuning_prepare(ft_tuning *t, int64_t number) {
     if (status == FT_OK && !ft_path_exists(path)) {
         status = ft_tuning_trial_config(t, number, &config);
         if (status == FT_OK) {
+            if (strcmp(t->config->study.memory_policy, "fit") != 0) refuse_fitting(&config);
             status = ft_make_directories(directory);
             if (status == FT_OK) status = ft_atomic_open(&file, path);
             if (status == FT_OK && (status = ft_config_write(&config, true, true, file.stream)) != FT_OK)

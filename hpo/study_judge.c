@@ -3,6 +3,7 @@
 
 #include "engine/io/files.h"
 #include "engine/io/json.h"
+#include "engine/text/utf8.h"
 #include "hpo/pruner/internal.h"
 
 #include <math.h>
@@ -66,20 +67,19 @@ static ft_status report(ft_tuning *t, int64_t number, int64_t step, double value
     return ft_stored_finish(t->study, number, FT_PRUNED, &value, isnan(value) ? 0 : 1);
 }
 
-ft_status ft_tuning_judge(ft_tuning *t, int64_t number, const json_t *line, bool *pruned) {
+ft_status ft_tuning_judge(ft_tuning *t, ft_slot *slot, const json_t *line, bool *pruned) {
     const ft_objective *objective = &t->objectives.list[0];
-    const ft_trial *trial = &t->study->trials.trial[number];
+    const ft_trial *trial = &t->study->trials.trial[slot->number];
     const json_t *value = json_object_get(line, objective->key);
     int64_t step = json_integer_value(json_object_get(line, "step"));
     *pruned = false;
-    t->current_step = step;
     if (!objective->reported || !json_is_number(value) || step < 0) return FT_OK;
-    t->current_value = json_number_value(value);
+    slot->value = json_number_value(value);
     if (t->objectives.count > 1) return FT_OK; // Optuna knows no reports of several objectives
     // A resumed trial tells again what has been judged.
     if (trial->report_count > 0 && ft_last_report(trial)->step >= step) return FT_OK;
     FT_TRY(ft_storage_begin(t->storage));
-    return end_group(t, report(t, number, step, t->current_value, pruned));
+    return end_group(t, report(t, slot->number, step, slot->value, pruned));
 }
 
 // ---- the end --------------------------------------------------------------------------------------------------------
@@ -88,6 +88,14 @@ static ft_status set_number(ft_tuning *t, int64_t number, const char *key, const
     ft_choice choice = {.kind = FT_CHOICE_FLOAT, .number = json_number_value(value)};
     if (json_is_integer(value)) choice = (ft_choice){.kind = FT_CHOICE_INT, .integer = json_integer_value(value)};
     return ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, key, &choice);
+}
+
+// In the words of the scripts that people have.
+static ft_status store_peak(ft_tuning *t, int64_t number, const json_t *bytes) {
+    if (!json_is_number(bytes)) return FT_OK;
+    ft_choice gb = {.kind = FT_CHOICE_FLOAT, .number = json_number_value(bytes) / 0x1p30};
+    FT_TRY(set_number(t, number, "peak_memory_bytes", bytes));
+    return ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, "peak_memory_gb", &gb);
 }
 
 // Figures of run.json that are worth a column beside the parameters.
@@ -105,7 +113,8 @@ static ft_status store_figures(ft_tuning *t, int64_t number, const json_t *run) 
         if (json_is_number(value)) FT_TRY(set_number(t, number, name, value));
     }
     value = json_object_get(run, "steps");
-    return json_is_number(value) ? set_number(t, number, "steps", value) : FT_OK;
+    if (json_is_number(value)) FT_TRY(set_number(t, number, "steps", value));
+    return store_peak(t, number, json_object_get(json_object_get(run, "memory"), "peak_reserved_bytes"));
 }
 
 static ft_status set_text(ft_tuning *t, int64_t number, const char *key, const char *text) {
@@ -144,27 +153,70 @@ static ft_status completed(ft_tuning *t, int64_t number, const json_t *run) {
     return ft_stored_finish(t->study, number, FT_COMPLETE, values, t->objectives.count);
 }
 
-static ft_status store_end(ft_tuning *t, int64_t number, int code, const json_t *run, const char *error) {
-    char text[64];
-    if (code == 0 && run != NULL) return completed(t, number, run);
-    if (code == 0) return failed(t, number, NULL, "failed", "the run ended well and left no run.json");
-    if (code == FT_NO_MEMORY) return failed(t, number, run, "oom", error);
-    if (code == FT_DIVERGED) return failed(t, number, run, "diverged", error);
-    if (code > 0) return failed(t, number, run, "failed", error);
-    snprintf(text, sizeof text, "killed by signal %d", -code);
-    return failed(t, number, run, "failed", text);
+// ---- what broke a trial off -------------------------------------------------------------------------------------------
+
+enum { TRACE_BYTES = 4096 }; // of log.txt, that are kept with a trial
+
+// A killed or hung worker, a file or a device that failed: the same trial may well come to its end elsewhere.
+static bool lies_outside(const ft_trial_end *end) { return end->gone || end->code == FT_FAILED; }
+
+static ft_status count_retry(ft_tuning *t, int64_t number, const char *error, bool *retry) {
+    const char *text;
+    ft_arena arena = {0};
+    ft_status status = ft_stored_attribute(t->study, number, FT_USER_ATTRIBUTE, "retries", &arena, &text);
+    int64_t retries = status == FT_OK && text != NULL ? strtoll(text, NULL, 10) : 0;
+    ft_arena_free(&arena);
+    FT_TRY(status);
+    *retry = retries < t->config->study.max_retries;
+    if (!*retry) return FT_OK;
+    FT_TRY(ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, "retries",
+                                &(ft_choice){.kind = FT_CHOICE_INT, .integer = retries + 1}));
+    return set_text(t, number, "retried_after", error);
 }
 
-ft_status ft_tuning_finish(ft_tuning *t, int64_t number, int code) {
+static ft_status broken(ft_tuning *t, int64_t number, const ft_trial_end *end, const json_t *run, const char *error,
+                        const char *trace, bool *retry) {
+    if (lies_outside(end)) FT_TRY(count_retry(t, number, error, retry));
+    if (*retry) return FT_OK;
+    if (trace[0] != '\0') FT_TRY(set_text(t, number, "error_traceback", trace));
+    return failed(t, number, run, end->code == FT_DIVERGED && !end->gone ? "diverged" : "failed", error);
+}
+
+static ft_status store_end(ft_tuning *t, int64_t number, const ft_trial_end *end, const json_t *run, const char *error,
+                           const char *trace, bool *retry) {
+    if (!end->gone && end->code == FT_OK && run != NULL) return completed(t, number, run);
+    if (!end->gone && end->code == FT_OK)
+        return failed(t, number, NULL, "failed", "the run ended well and left no run.json");
+    if (end->gone || end->code != FT_NO_MEMORY) return broken(t, number, end, run, error, trace, retry);
+    if (run != NULL) FT_TRY(store_figures(t, number, run));
+    if (trace[0] != '\0') FT_TRY(set_text(t, number, "error_traceback", trace));
+    return ft_tuning_store_oom(t, number, &(ft_trial_end){.error = error, .entered = end->entered, .needed = end->needed,
+                                                          .limit = end->limit}, run);
+}
+
+// SQLite keeps bytes; JSON, and so an attribute, needs UTF-8, which a log need not be.
+static char *clean(char *text) {
+    if (text == NULL) return NULL;
+    for (char *c = text; *(c += ft_utf8_valid_prefix(c, strlen(c))) != '\0';)
+        *c = '?';
+    return text;
+}
+
+ft_status ft_tuning_finish(ft_tuning *t, int64_t number, const ft_trial_end *end, bool *retry) {
     ft_arena arena = {0};
     json_t *run = NULL;
-    char *directory = ft_tuning_trial_directory(t, number, &arena);
+    *retry = false;
+    const bool well = end->code == FT_OK && !end->gone;
+    char *directory = ft_tuning_trial_directory(t, number, &arena), *trace = NULL;
     char *path = directory != NULL ? ft_path_join(&arena, directory, "run.json") : NULL;
-    const char *error = path != NULL ? ft_trial_error(directory, &arena) : NULL;
-    ft_status status = error != NULL ? FT_OK : FT_NO_MEMORY;
-    if (status == FT_OK && ft_path_exists(path)) status = ft_json_load(path, &run);
+    const char *logged = path != NULL ? ft_trial_error(directory, &arena) : NULL;
+    if (logged != NULL) trace = well ? ft_arena_strdup(&arena, "") : clean(ft_trial_log_tail(directory, TRACE_BYTES, &arena));
+    char *error = logged != NULL ? clean(ft_arena_strdup(&arena, end->error[0] != '\0' ? end->error : logged)) : NULL;
+    ft_status status = error != NULL && trace != NULL ? FT_OK : FT_NO_MEMORY;
+    // One that a worker was killed over is of an earlier session of the trial.
+    if (status == FT_OK && !end->gone && ft_path_exists(path)) status = ft_json_load(path, &run);
     if (status == FT_OK) status = ft_storage_begin(t->storage);
-    if (status == FT_OK) status = end_group(t, store_end(t, number, code, run, code == 0 ? "" : error));
+    if (status == FT_OK) status = end_group(t, store_end(t, number, end, run, well ? "" : error, trace, retry));
     json_decref(run);
     ft_arena_free(&arena);
     return status;
@@ -173,4 +225,14 @@ ft_status ft_tuning_finish(ft_tuning *t, int64_t number, int code) {
 ft_status ft_tuning_fail(ft_tuning *t, int64_t number, const char *status, const char *error) {
     FT_TRY(ft_storage_begin(t->storage));
     return end_group(t, failed(t, number, NULL, status, error));
+}
+
+ft_status ft_tuning_count_ooms(ft_tuning *t) {
+    for (int64_t i = 0; i < t->study->trials.count; i++) {
+        const char *text;
+        if (t->study->trials.trial[i].state != FT_PRUNED) continue;
+        FT_TRY(ft_stored_attribute(t->study, i, FT_USER_ATTRIBUTE, "oom", &t->arena, &text));
+        t->ooms += text != NULL && strcmp(text, "true") == 0;
+    }
+    return FT_OK;
 }

@@ -1,4 +1,4 @@
-// study_loop.c - one trial after the other, until a stop rule, a signal or an error.
+// study_loop.c - trials begin while workers are idle and end as they come, until a stop rule, a signal or an error.
 #include "hpo/study.h"
 
 #include "engine/io/files.h"
@@ -9,9 +9,8 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
-
-enum { PATIENCE = 120 }; // seconds that a trial has for saving when it is asked to stop
 
 // ---- stop rules -----------------------------------------------------------------------------------------------------
 
@@ -56,48 +55,10 @@ static bool time_is_up(const ft_tuning *t) {
     return t->config->study.timeout > 0 && ft_now() - t->started >= t->config->study.timeout;
 }
 
-// ---- one trial ------------------------------------------------------------------------------------------------------
+// ---- the end of a trial ---------------------------------------------------------------------------------------------
 
-static ft_status drain(ft_tuning *t, int64_t number, bool *pruned) {
-    for (;;) {
-        json_t *line;
-        FT_TRY(ft_trial_line(&t->process, &line));
-        if (line == NULL) return FT_OK;
-        ft_status status = ft_tuning_judge(t, number, line, pruned);
-        json_decref(line);
-        if (status != FT_OK || *pruned) return status;
-    }
-}
-
-// Until the trial has ended, is pruned, or has to stop. *ended with its exit code.
-static ft_status watch(ft_tuning *t, int64_t number, bool *pruned, bool *ended, int *code) {
-    *pruned = *ended = false;
-    while (!*ended && !*pruned) {
-        FT_TRY(ft_trial_wait(&t->process, 0.1, ended, code));
-        FT_TRY(drain(t, number, pruned));
-        if (*ended || *pruned) return FT_OK;
-        if (ft_stop_signal() != 0 || time_is_up(t)) return FT_OK;
-        ft_display_trial(t);
-    }
-    return FT_OK;
-}
-
-// A trial that had ended before its end was stored needs no process.
-static bool ended_before(const char *directory) {
-    ft_arena arena = {0};
-    json_t *run = NULL;
-    const char *path = ft_path_join(&arena, directory, "run.json"), *status;
-    bool ended = path != NULL && ft_path_exists(path) && ft_json_load(path, &run) == FT_OK &&
-                 (status = json_string_value(json_object_get(run, "status"))) != NULL &&
-                 strcmp(status, "completed") == 0;
-    json_decref(run);
-    ft_arena_free(&arena);
-    if (!ended) ft_error_clear();
-    return ended;
-}
-
-static ft_status count_failure(ft_tuning *t, int64_t number, int code) {
-    bool counted = t->study->trials.trial[number].state == FT_FAIL && code != FT_NO_MEMORY && code != FT_DIVERGED;
+static ft_status count_failure(ft_tuning *t, int64_t number, bool may_count) {
+    bool counted = may_count && t->study->trials.trial[number].state == FT_FAIL;
     t->failures = counted ? t->failures + 1 : 0;
     int64_t most = t->config->study.max_failures;
     if (most == 0 || t->failures < most) return FT_OK;
@@ -109,120 +70,202 @@ static ft_status count_failure(ft_tuning *t, int64_t number, int code) {
     return status;
 }
 
-static ft_status ended(ft_tuning *t, int64_t number, int code) {
+// The study's own figures, under the names that people's scripts give them.
+static ft_status store_counts(ft_tuning *t) {
+    int64_t count[5] = {0};
+    for (int64_t i = 0; i < t->study->trials.count; i++)
+        count[t->study->trials.trial[i].state]++;
+    const struct {
+        const char *key;
+        int64_t value;
+    } figures[] = {{"completed_trials", count[FT_COMPLETE]},
+                   {"pruned_trials", count[FT_PRUNED]},
+                   {"failed_trials", count[FT_FAIL]},
+                   {"oom_trials", t->ooms}};
+    FT_TRY(ft_storage_begin(t->storage));
+    ft_status status = FT_OK;
+    for (size_t i = 0; status == FT_OK && i < sizeof figures / sizeof figures[0]; i++)
+        status = ft_stored_set_scalar(t->study, FT_STUDY_ATTRIBUTE, FT_USER_ATTRIBUTE, figures[i].key,
+                                      &(ft_choice){.kind = FT_CHOICE_INT, .integer = figures[i].value});
+    if (status == FT_OK) return ft_storage_commit(t->storage);
+    ft_storage_rollback(t->storage);
+    return status;
+}
+
+// It is in the file; its slot is free.
+static ft_status after(ft_tuning *t, int64_t number, bool failure_counts) {
     t->ran++;
-    t->current = -1;
     FT_TRY(ft_tuning_tidy(t));
+    FT_TRY(store_counts(t));
     ft_display_finished(t, number);
-    return count_failure(t, number, code);
+    return count_failure(t, number, failure_counts);
 }
 
-// The trial is to stop: it saves, and goes on at the next call. One that was through just in time is taken.
-static ft_status stop_trial(ft_tuning *t, int64_t number, bool *interrupted) {
-    int code;
-    bool pruned = false;
-    ft_trial_stop(&t->process, SIGTERM); // a second Ctrl-C ends this process, and with it the trial
-    FT_TRY(ft_trial_end(&t->process, PATIENCE, &code));
-    FT_TRY(drain(t, number, &pruned));
-    *interrupted = !pruned && code != 0;
-    if (*interrupted) return FT_OK;
-    if (!pruned) FT_TRY(ft_tuning_finish(t, number, code));
-    return ended(t, number, code);
-}
-
-static ft_status follow(ft_tuning *t, int64_t number, const char *directory, bool *interrupted) {
-    bool pruned = false, gone = false;
-    int code = 0;
-    if (ended_before(directory)) {
-        ft_trial_attach(directory, &t->process);
-        FT_TRY(drain(t, number, &pruned));
-        gone = true;
-    } else {
-        FT_TRY(ft_trial_start(directory, &t->process));
-        FT_TRY(watch(t, number, &pruned, &gone, &code));
-    }
-    if (!pruned && !gone) return stop_trial(t, number, interrupted);
-    if (pruned) { // it is in the file already; what the child still does is of no interest
-        ft_trial_stop(&t->process, SIGTERM);
-        FT_TRY(ft_trial_end(&t->process, PATIENCE, &code));
-        return ended(t, number, 0);
-    }
-    if (code == FT_INTERRUPTED || code == FT_TERMINATED) { // not by us: the machine is going down, or a person did it
-        *interrupted = true;
-        ft_info("trial %lld was stopped from outside and is saved", (long long)number);
+static ft_status finish(ft_tuning *t, ft_slot *slot, const ft_trial_end *end) {
+    bool retry;
+    const int64_t number = slot->number;
+    FT_TRY(ft_tuning_finish(t, number, end, &retry));
+    ft_slots_end(slot);
+    if (retry) {
+        ft_info("trial %lld: %s; it goes on from its checkpoint", (long long)number,
+                end->error[0] != '\0' ? end->error : "broken off");
         return FT_OK;
     }
-    FT_TRY(ft_tuning_finish(t, number, code));
-    return ended(t, number, code);
+    bool memory = end->code == FT_NO_MEMORY && !end->gone, diverged = end->code == FT_DIVERGED && !end->gone;
+    if (memory && end->entered) t->ooms++;
+    if (memory) ft_tuning_show_oom(t, number, end);
+    return after(t, number, !memory && !diverged);
 }
 
-static ft_status run_trial(ft_tuning *t, int64_t number, bool *interrupted) {
-    *interrupted = false;
-    t->current = number;
-    t->current_step = 0;
-    t->current_value = NAN;
+// A trial has left its worker, or lost it.
+static ft_status ended(ft_tuning *t, ft_slot *slot, const ft_trial_end *end) {
+    bool pruned = false;
+    const int64_t number = slot->number;
+    const bool saved = !end->gone && (end->code == FT_INTERRUPTED || end->code == FT_TERMINATED);
+    if (!slot->pruned) FT_TRY(ft_slots_drain(t, slot, &pruned));
+    if (slot->pruned || pruned) {
+        ft_slots_end(slot);
+        return after(t, number, false);
+    }
+    if (!end->gone && end->code == FT_NO_DEVICE) // not the trial's fault: it waits as it is
+        return ft_fail(FT_NO_DEVICE, NULL, "trial %lld: %s", (long long)number, end->error);
+    if (!saved && !(end->gone && slot->leaving)) return finish(t, slot, end);
+    if (!slot->leaving) { // not by us: the machine is going down, or a person did it
+        t->outside = true;
+        ft_info("trial %lld was stopped from outside and is saved", (long long)number);
+    }
+    ft_slots_end(slot);
+    return FT_OK;
+}
+
+// ---- the begin of a trial -------------------------------------------------------------------------------------------
+
+// A trial that had ended before its end was stored needs no worker.
+static bool ended_before(const char *directory) {
+    ft_arena arena = {0};
+    json_t *run = NULL;
+    const char *path = ft_path_join(&arena, directory, "run.json"), *status;
+    bool ended_well = path != NULL && ft_path_exists(path) && ft_json_load(path, &run) == FT_OK &&
+                      (status = json_string_value(json_object_get(run, "status"))) != NULL &&
+                      strcmp(status, "completed") == 0;
+    json_decref(run);
+    ft_arena_free(&arena);
+    if (!ended_well) ft_error_clear();
+    return ended_well;
+}
+
+static ft_status begin(ft_tuning *t, ft_slot *slot, int64_t number) {
     ft_status status = ft_tuning_prepare(t, number);
     if (status == FT_INVALID) { // these values do not go together: a result, though not one to learn from
         char error[512];
         snprintf(error, sizeof error, "%s (%s)", ft_error_message(), ft_error_where());
         ft_error_clear();
         FT_TRY(ft_tuning_fail(t, number, "invalid", error));
-        return ended(t, number, FT_INVALID);
+        return after(t, number, true);
     }
-    ft_arena arena = {0};
-    char *directory = status == FT_OK ? ft_tuning_trial_directory(t, number, &arena) : NULL;
-    if (status == FT_OK) status = directory != NULL ? follow(t, number, directory, interrupted) : FT_NO_MEMORY;
-    ft_error error;
-    int code;
-    ft_error_save(&error);
-    ft_status end = ft_trial_end(&t->process, 0, &code); // after an error it may still be running
-    if (status != FT_OK)
-        ft_error_restore(&error);
-    else
-        status = end;
-    ft_arena_free(&arena);
-    return status;
+    FT_TRY(status);
+    FT_TRY(ft_stored_heartbeat(t->study, number));
+    FT_TRY(ft_slots_begin(t, slot, number));
+    if (ended_before(slot->directory)) return ended(t, slot, &(ft_trial_end){.error = ""});
+    return ft_slots_run(t, slot);
 }
 
 // ---- the loop -------------------------------------------------------------------------------------------------------
 
 static ft_status stopped(ft_tuning *t) {
-    int signal_number = ft_stop_signal() != 0 ? ft_stop_signal() : SIGTERM;
+    int signal_number = ft_stop_signal() != 0 ? ft_stop_signal() : SIGTERM, waiting = 0;
     ft_status status = ft_stop_status(signal_number);
+    for (int64_t i = 0; i < t->study->trials.count; i++)
+        waiting += t->study->trials.trial[i].state == FT_RUNNING && ft_tuning_is_ours(t, i);
     ft_fail(status, NULL, "stopped; `ftengine tune --study %s` goes on%s", t->place.name,
-            t->current >= 0 ? " with the trial that was running" : "");
+            waiting == 0   ? ""
+            : waiting == 1 ? " with the trial that was running"
+                           : " with the trials that were running");
     return status;
 }
 
-static ft_status loop(ft_tuning *t) {
-    while ((t->stopped_by = reason_to_stop(t)) == NULL) {
+// Whether one more trial may begin. reason: why the study ends when those that run have ended.
+static bool may_begin(const ft_tuning *t, const char **reason) {
+    *reason = reason_to_stop(t);
+    if (*reason != NULL) return false;
+    return t->goal == 0 || count_trials(t).finished + ft_slots_running(t) < t->goal;
+}
+
+static ft_status begin_trials(ft_tuning *t) {
+    ft_slot *slot;
+    while ((slot = ft_slots_idle(t)) != NULL && may_begin(t, &t->stopped_by)) {
         int64_t number;
-        bool interrupted;
-        if (ft_stop_signal() != 0) return stopped(t);
-        if (time_is_up(t)) {
-            t->stopped_by = "the time is up";
-            return FT_OK;
-        }
         FT_TRY(ft_tuning_next(t, &number));
         if (number < 0) {
             t->stopped_by = "every point of the grid was tried";
             return FT_OK;
         }
-        FT_TRY(run_trial(t, number, &interrupted));
-        if (!interrupted) continue;
-        if (ft_stop_signal() != 0 || !time_is_up(t)) return stopped(t);
-        t->stopped_by = "the time is up";
-        return FT_OK;
+        FT_TRY(begin(t, slot, number));
     }
     return FT_OK;
 }
 
+// By Optuna's programs a RUNNING trial is taken for dead when it has not said for a while that it lives.
+static ft_status beat(ft_tuning *t) {
+    enum { BEAT_SECONDS = 15 };
+    double now = ft_now();
+    if (now - t->beat < BEAT_SECONDS) return FT_OK;
+    t->beat = now;
+    FT_TRY(ft_storage_begin(t->storage));
+    ft_status status = FT_OK;
+    for (int i = 0; status == FT_OK && i < t->slot_count; i++)
+        if (t->slots[i].number >= 0 && !t->slots[i].pruned) status = ft_stored_heartbeat(t->study, t->slots[i].number);
+    if (status == FT_OK) return ft_storage_commit(t->storage);
+    ft_storage_rollback(t->storage);
+    return status;
+}
+
+static ft_status one_round(ft_tuning *t) {
+    FT_TRY(ft_slots_turns(t));
+    FT_TRY(ft_slots_wait(t, 0.25, ended));
+    FT_TRY(beat(t));
+    ft_display_trials(t);
+    return FT_OK;
+}
+
+// The trials save, and go on at the next call. One that was through just in time is taken. A second Ctrl-C ends this
+// process, and with it the workers.
+static ft_status stop_trials(ft_tuning *t) {
+    for (int i = 0; i < t->slot_count; i++)
+        if (!t->slots[i].leaving) ft_slots_leave(&t->slots[i]);
+    while (ft_slots_running(t) > 0)
+        FT_TRY(one_round(t));
+    return FT_OK;
+}
+
+static ft_status loop(ft_tuning *t) {
+    for (;;) {
+        bool late = time_is_up(t);
+        if (ft_stop_signal() != 0 || t->outside || late) {
+            FT_TRY(stop_trials(t));
+            if (ft_stop_signal() != 0 || !late) return stopped(t);
+            t->stopped_by = "the time is up";
+            return FT_OK;
+        }
+        FT_TRY(begin_trials(t));
+        if (ft_slots_running(t) == 0 && t->stopped_by != NULL) return FT_OK;
+        FT_TRY(one_round(t));
+    }
+}
+
 ft_status ft_tuning_run(ft_tuning *t) {
     FT_TRY(ft_tuning_tidy(t));
+    FT_TRY(ft_slots_open(t));
     ft_display_start(t);
     ft_status status = loop(t);
     ft_status_line("%s", "");
-    FT_TRY(status);
+    ft_error error;
+    ft_error_save(&error);
+    ft_slots_close(t);
+    if (status != FT_OK) {
+        ft_error_restore(&error);
+        return status;
+    }
     FT_TRY(ft_display_end(t));
     if (count_trials(t).completed > 0) return FT_OK;
     if (strcmp(t->stopped_by, "the time is up") == 0) return FT_OK;

@@ -6,158 +6,38 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-static void nap(double seconds) {
-    nanosleep(
-        &(struct timespec){.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)},
-        NULL);
+void ft_trial_attach(const char *directory, ft_trial_files *files) {
+    *files = (ft_trial_files){.directory = directory, .step = -1};
 }
 
-// ---- the process ----------------------------------------------------------------------------------------------------
+void ft_trial_detach(ft_trial_files *files) {
+    free(files->line);
+    files->line = NULL;
+}
 
-// After a kill -9 of the coordinator its child may take a moment to die; until then it holds its run directory.
-static ft_status wait_for_directory(const char *directory) {
+ft_status ft_trial_wait(const char *directory) {
     int descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0) return ft_fail_errno(FT_FAILED, errno, directory, "cannot open the trial's directory");
     bool locked = false;
-    for (double end = ft_now() + 30; !locked; nap(0.02)) {
-        locked = flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
-        if (ft_now() > end) break;
+    for (double end = ft_now() + 30;; nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL)) {
+        locked = flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; // some file systems have no locks
+        if (locked || ft_now() > end) break;
     }
     close(descriptor);
     return locked ? FT_OK : ft_fail(FT_FAILED, directory, "another process is training in this directory");
 }
 
-// In the child: only calls that are safe between fork and exec.
-static void become_trial(char *const *arguments, int log, int null, pid_t parent) {
-    struct sigaction standard = {.sa_handler = SIG_DFL};
-    sigaction(SIGINT, &standard, NULL);
-    sigaction(SIGTERM, &standard, NULL);
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(127); // it died before the line above
-    if (dup2(null, STDIN_FILENO) < 0 || dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0) _exit(127);
-    execv("/proc/self/exe", arguments);
-    _exit(127);
-}
-
-static ft_status launch(ft_trial_process *p, char *const *arguments, const char *log_path) {
-    int ends[2], log = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (log < 0) return ft_fail_errno(FT_FAILED, errno, log_path, "cannot open");
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (null < 0 || pipe(ends) != 0) {
-        int error = errno;
-        close(log);
-        if (null >= 0) close(null);
-        return ft_fail_errno(FT_FAILED, error, p->directory, "cannot start a trial");
-    }
-    fcntl(ends[0], F_SETFD, FD_CLOEXEC); // the other end stays open in the child for as long as it lives
-    pid_t parent = getpid();
-    p->pid = fork();
-    if (p->pid == 0) become_trial(arguments, log, null, parent);
-    int error = errno;
-    close(log);
-    close(null);
-    close(ends[1]);
-    p->alive = ends[0];
-    p->started = ft_now();
-    if (p->pid > 0) return FT_OK;
-    p->pid = 0;
-    close(p->alive);
-    p->alive = -1;
-    return ft_fail_errno(FT_FAILED, error, p->directory, "cannot start a trial");
-}
-
-void ft_trial_attach(const char *directory, ft_trial_process *process) {
-    *process = (ft_trial_process){.directory = directory, .alive = -1, .step = -1};
-}
-
-ft_status ft_trial_start(const char *directory, ft_trial_process *p) {
-    ft_trial_attach(directory, p);
-    FT_TRY(wait_for_directory(directory));
-    ft_arena arena = {0};
-    char *config = ft_path_join(&arena, directory, "config.ini"), *log = ft_path_join(&arena, directory, "log.txt");
-    char *output = ft_arena_format(&arena, "output.dir=%s", directory);
-    char name[] = "ftengine", train[] = "train", resume[] = "output.exists=resume";
-    char *const arguments[] = {name, train, config, output, resume, NULL};
-    ft_status status = config != NULL && log != NULL && output != NULL ? launch(p, arguments, log) : FT_NO_MEMORY;
-    ft_arena_free(&arena);
-    return status;
-}
-
-static int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
-
-static ft_status collect(ft_trial_process *p, int *code) {
-    int status;
-    pid_t got;
-    while ((got = waitpid(p->pid, &status, 0)) < 0 && errno == EINTR) {
-    }
-    if (got < 0) return ft_fail_errno(FT_FAILED, errno, p->directory, "cannot wait for the trial");
-    close(p->alive);
-    p->alive = -1;
-    p->pid = 0;
-    *code = code_of(status);
-    return FT_OK;
-}
-
-ft_status ft_trial_wait(ft_trial_process *p, double seconds, bool *ended, int *code) {
-    *ended = false;
-    struct pollfd end = {.fd = p->alive, .events = POLLIN};
-    int ready = poll(&end, 1, (int)(seconds * 1000)); // a signal ends the wait early, which is what it is for
-    if (ready <= 0) return FT_OK;
-    *ended = true;
-    return collect(p, code);
-}
-
-void ft_trial_stop(ft_trial_process *p, int signal_number) {
-    if (p->pid <= 0) return;
-    kill(p->pid, p->stopping ? SIGKILL : signal_number);
-    p->stopping = true;
-}
-
-ft_status ft_trial_end(ft_trial_process *p, double patience, int *code) {
-    ft_status status = FT_OK;
-    bool ended = p->pid <= 0;
-    *code = 0;
-    for (double last = ft_now() + patience; !ended && status == FT_OK && ft_now() < last;)
-        status = ft_trial_wait(p, 0.1, &ended, code);
-    if (p->pid > 0) {
-        kill(p->pid, SIGKILL);
-        ft_status collected = collect(p, code);
-        if (status == FT_OK) status = collected;
-    }
-    free(p->line);
-    p->line = NULL;
-    return status;
-}
-
-int64_t ft_trial_memory(const ft_trial_process *p) {
-    char path[64], line[256];
-    long long kib = 0;
-    snprintf(path, sizeof path, "/proc/%ld/status", (long)p->pid);
-    FILE *file = p->pid > 0 ? fopen(path, "r") : NULL;
-    if (file == NULL) return 0;
-    while (fgets(line, sizeof line, file) != NULL)
-        if (sscanf(line, "VmRSS: %lld", &kib) == 1) break;
-    fclose(file);
-    return kib * 1024;
-}
-
 // ---- metrics.jsonl --------------------------------------------------------------------------------------------------
 
 // Is the line that was read last still where it was?
-static bool still_there(const ft_trial_process *p, FILE *file) {
+static bool still_there(const ft_trial_files *p, FILE *file) {
     if (p->line == NULL) return false;
     char *now = malloc((size_t)p->line_length);
     bool same = now != NULL && fseeko(file, (off_t)p->line_at, SEEK_SET) == 0 &&
@@ -168,7 +48,7 @@ static bool still_there(const ft_trial_process *p, FILE *file) {
 }
 
 // One whole line from the file's position, NULL at its end.
-static ft_status read_line(ft_trial_process *p, FILE *file, char **line, int64_t *at, int64_t *length) {
+static ft_status read_line(ft_trial_files *p, FILE *file, char **line, int64_t *at, int64_t *length) {
     size_t size = 0;
     *line = NULL;
     *at = (int64_t)ftello(file);
@@ -182,7 +62,7 @@ static ft_status read_line(ft_trial_process *p, FILE *file, char **line, int64_t
     return FT_OK;
 }
 
-static ft_status next_line(ft_trial_process *p, FILE *file, const char *path, json_t **out) {
+static ft_status next_line(ft_trial_files *p, FILE *file, const char *path, json_t **out) {
     if (!still_there(p, file)) rewind(file);
     for (;;) {
         char *line;
@@ -211,7 +91,7 @@ static ft_status next_line(ft_trial_process *p, FILE *file, const char *path, js
     }
 }
 
-ft_status ft_trial_line(ft_trial_process *p, json_t **line) {
+ft_status ft_trial_line(ft_trial_files *p, json_t **line) {
     *line = NULL;
     ft_arena arena = {0};
     char *path = ft_path_join(&arena, p->directory, "metrics.jsonl");
@@ -243,4 +123,19 @@ const char *ft_trial_error(const char *directory, ft_arena *arena) {
     }
     fclose(file);
     return found;
+}
+
+char *ft_trial_log_tail(const char *directory, size_t most, ft_arena *arena) {
+    const char *path = ft_path_join(arena, directory, "log.txt");
+    char *text = path != NULL ? ft_arena_alloc(arena, most + 1) : NULL;
+    FILE *file = text != NULL ? fopen(path, "re") : NULL;
+    if (file == NULL) return text;
+    fseeko(file, 0, SEEK_END);
+    off_t size = ftello(file), from = size > (off_t)most ? size - (off_t)most : 0;
+    fseeko(file, from, SEEK_SET);
+    size_t length = fread(text, 1, most, file);
+    text[length] = '\0';
+    fclose(file);
+    char *line = from > 0 ? strchr(text, '\n') : NULL; // not from the middle of one
+    return line != NULL ? line + 1 : text;
 }

@@ -24,6 +24,7 @@ ft_status ft_command_config(int argc, char **argv);
 ft_status ft_command_pull(int argc, char **argv);
 ft_status ft_command_tune(int argc, char **argv); // hpo/commands
 ft_status ft_command_study(int argc, char **argv); // hpo/commands
+ft_status ft_command_worker(int argc, char **argv); // hpo/commands; of a study, not for people
 
 // ---- arguments --------------------------------------------------------------------------------------------------------
 

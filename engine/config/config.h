@@ -194,6 +194,11 @@ typedef struct ft_config {
         double target;                         // NaN: none
         int64_t no_improvement, completed;     // trials; 0: never
         int64_t max_failures;                  // in a row; 0: never
+        int64_t parallel;                      // workers; FT_AUTO: as many as suit the machine
+        int64_t max_retries;                   // of a trial that something else broke off
+        double heartbeat_timeout;              // seconds without a sign of life; 0: never
+        const char *memory_policy;             // fit | constrain | prune
+        int64_t report_memory_over;            // bytes; 0: no list
         const char *keep;                      // best | top-k | all | none
         int64_t keep_count;
     } study;

@@ -108,6 +108,7 @@ static const ft_option_choice multivariate_choices[] = {{"auto", 0}, {"on", 0}, 
 static const ft_option_choice pruner_choices[] = {{"none", 0},    {"median", 0},    {"percentile", 0},
                                                   {"halving", 0}, {"hyperband", 0}, {"threshold", 0},
                                                   {NULL, 0}};
+static const ft_option_choice memory_policy_choices[] = {{"fit", 0}, {"constrain", 0}, {"prune", 0}, {NULL, 0}};
 static const ft_option_choice keep_choices[] = {{"best", 0}, {"top-k", 0}, {"all", 0}, {"none", 0}, {NULL, 0}};
 static const ft_option_choice ranges_choices[] = {{"auto", FT_RANGES_AUTO}, {"true", FT_RANGES_ON},   {"on", FT_RANGES_ON},
                                                   {"false", FT_RANGES_OFF}, {"off", FT_RANGES_OFF}, {NULL, 0}};
@@ -515,6 +516,34 @@ const ft_option ft_options[] = {
     INT(study.max_failures, "5", 0, 1 << 30, .unit = "trials",
         .help = "Gives up after so many failures in a row; running out of memory and diverging are results, and not "
                 "counted. 0: never."),
+    INT(study.parallel, "1", 1, 256, .automatic = true, .unit = "trials", .elsewhere = "n_jobs num_workers max_concurrent",
+        .help = "Trials that run at the same time, each in a worker process of its own; with device.threads = auto they "
+                "share the cores. auto: one a core, at most 8."),
+    INT(study.max_retries, "2", 0, 1 << 20, .unit = "times", .elsewhere = "max_retry",
+        .help = "How often a trial goes on from its checkpoint after its worker was killed, crashed or hung, or a file or "
+                "the device failed. One that diverged or ran out of memory is never tried again."),
+    {.name = "study.heartbeat_timeout",
+     .type = FT_OPTION_DURATION,
+     .offset = AT(double, study.heartbeat_timeout),
+     .initial = "10m",
+     .low = 0,
+     .high = 1e9,
+     .elsewhere = "grace_period heartbeat_interval",
+     .help = "A worker without a sign of life for so long (no micro-batch, no evaluation, no step) hangs, and is "
+             "replaced. 0: never."},
+    TEXT(FT_OPTION_NAME, study.memory_policy, "fit", .choices = memory_policy_choices,
+         .help = "What to do about a trial whose planned memory is more than memory.limit. fit: what is at auto is chosen "
+                 "so that it fits, with the batch of the trial as it is. constrain: it is not run, and the excess is a "
+                 "constraint that TPE learns from. prune: it is not run, and counts as pruned."),
+    {.name = "study.report_memory_over",
+     .type = FT_OPTION_SIZE,
+     .offset = AT(int64_t, study.report_memory_over),
+     .initial = "auto",
+     .least = 1,
+     .most = 1LL << 50,
+     .automatic = true,
+     .elsewhere = "memory_threshold report_threshold_gb",
+     .help = "At the end, list the trials whose peak of reserved memory was above this, as 8GiB. auto: no list."},
     TEXT(FT_OPTION_NAME, study.keep, "best", .choices = keep_choices,
          .help = "Of which trials model and checkpoint stay on disk; logs and figures stay of all."),
     INT(study.keep_count, "3", 1, 1 << 30, .unit = "trials", .help = "k of study.keep = top-k."),

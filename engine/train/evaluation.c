@@ -1,4 +1,5 @@
 // evaluation.c - validation during the run (best model, early stopping), the test set at its end.
+#include "engine/train/observer.h"
 #include "engine/train/stop.h"
 #include "engine/train/trainer.h"
 
@@ -19,6 +20,7 @@ typedef struct progress {
 static ft_status show(void *context, int64_t done, int64_t total) {
     progress *p = context;
     double now = ft_now();
+    ft_run_alive(NULL, false);
     if (now - p->shown > 0.1) {
         ft_status_line("%s %lld / %lld", p->what, (long long)done, (long long)total);
         p->shown = now;

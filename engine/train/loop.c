@@ -1,5 +1,6 @@
 // loop.c - the training loop: one optimizer step after the other, with logging, evaluation and checkpoints at the
 // boundaries between them.
+#include "engine/train/observer.h"
 #include "engine/train/schedule.h"
 #include "engine/train/stop.h"
 #include "engine/train/trainer.h"
@@ -82,6 +83,7 @@ static ft_status gradients_of(ft_trainer *t, void *context) {
         FT_TRY(ft_model_train_batch(&t->model, &t->buffers.device, t->plan.capacity, t->step_state,
                                     ft_vector(t->losses + (at - w->first), count, FT_F32)));
         w->tokens += t->buffers.device.tokens;
+        ft_run_alive(t, false);
         at += count;
     }
     return ft_model_end_step(&t->model, t->plan.capacity, t->step_state);

@@ -2,6 +2,7 @@
 
 #include "engine/io/files.h"
 #include "engine/io/json.h"
+#include "engine/train/observer.h"
 #include "engine/train/run_dir.h"
 #include "engine/train/stop.h"
 #include "kernels/log.h"
@@ -139,6 +140,7 @@ static ft_status train_each(ft_repeat *r, ft_memory_refusal *refusal) {
         FT_TRY(train_one(r, &r->runs[i], refusal));
         r->done = i + 1;
         FT_TRY(ft_repeat_write_metrics(r));
+        ft_run_alive(NULL, true);
     }
     FT_TRY(ft_repeat_write_predictions(r));
     return print_table(r);

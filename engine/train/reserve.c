@@ -1,10 +1,26 @@
 // reserve.c - the planned bytes of a run, reserved before the first of them is taken.
 #include "engine/memory/process.h"
 #include "engine/train/admission.h"
+#include "engine/train/observer.h"
 #include "engine/train/trainer.h"
 #include "kernels/log.h"
 
 #include <unistd.h>
+
+// Under a watcher: tries when it says so, until there is room.
+static ft_status enter_in_turn(const ft_run_observer *observer, ft_trainer *t, const ft_candidate *where,
+                               const ft_admission_request *request) {
+    for (bool full = false, alone;; full = true) {
+        int chosen;
+        FT_TRY(observer->turn(observer->context, request->bytes, full, &alone));
+        ft_admission_request now = *request;
+        now.wait = alone && request->wait;
+        ft_status status = ft_admission_enter(1, where, &now, &t->reservation, &chosen);
+        if (status == FT_OK) observer->entered(observer->context, where->accelerator);
+        if (status != FT_NO_DEVICE || alone) return status;
+        ft_error_clear();
+    }
+}
 
 // What lies outside the allocator is what the process holds by now: program, libraries, texts and tokens.
 ft_status ft_trainer_reserve(ft_trainer *t) {
@@ -14,7 +30,9 @@ ft_status ft_trainer_reserve(ft_trainer *t) {
     FT_TRY(ft_candidate_of(t->device, &where));
     size_t bytes = t->planned.peak_reserved + (where.accelerator ? 0 : ft_process_resident(getpid()));
     ft_admission_request request = ft_admission_request_of(t->config, bytes);
-    FT_TRY(ft_admission_enter(1, &where, &request, &t->reservation, &chosen));
+    const ft_run_observer *observer = ft_run_observer_of();
+    if (observer != NULL) FT_TRY(enter_in_turn(observer, t, &where, &request));
+    else FT_TRY(ft_admission_enter(1, &where, &request, &t->reservation, &chosen));
     if (t->reservation != NULL) ft_detail("reserved   %s of %s", ft_bytes_text(bytes, text), where.name);
     return FT_OK;
 }

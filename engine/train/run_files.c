@@ -1,6 +1,7 @@
 // run_files.c - what a run writes into its directory: its configuration, its line-by-line log, the best model, the predictions.
 #include "engine/train/run_dir.h"
 #include "engine/train/decision.h"
+#include "engine/train/observer.h"
 #include "engine/train/task.h"
 #include "engine/train/trainer.h"
 
@@ -42,6 +43,7 @@ static ft_status append_line(ft_trainer *t, json_t *line) {
     if (written < 0 || fflush(t->metrics_file) != 0)
         return ft_fail_errno(FT_FAILED, errno, "metrics.jsonl", "cannot write in %s", t->dir);
     t->state.metrics_bytes += written;
+    ft_run_alive(t, true);
     return FT_OK;
 }
 

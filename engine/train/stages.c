@@ -1,5 +1,6 @@
 #include "engine/train/stages.h"
 
+#include "engine/train/observer.h"
 #include "kernels/log.h"
 
 #include <stdio.h>
@@ -10,7 +11,9 @@ static void log_line(const ft_trainer *t, const char *stage, const char *behind)
     ft_memory_counters c = ft_memory_read(t->memory);
     size_t total = ft_memory_limit(t->memory);
     ft_memory_mark(t->memory, stage);
-    ft_info("%s: Allocated: %.2fGiB (%.1f%%), Reserved: %.2fGiB, Free: %.2fGiB, Total: %.2fGiB%s", stage, gib(c.allocated),
+    const ft_run_observer *observer = ft_run_observer_of();
+    ft_info("%s%s: Allocated: %.2fGiB (%.1f%%), Reserved: %.2fGiB, Free: %.2fGiB, Total: %.2fGiB%s",
+            observer != NULL ? observer->name : "", stage, gib(c.allocated),
             100.0 * (double)c.allocated / (double)total, gib(c.reserved), gib(total - c.reserved), gib(total), behind);
 }
 

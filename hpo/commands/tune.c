@@ -74,12 +74,14 @@ ft_status ft_tune_config(const char *study, const char *storage, ft_words *words
 
 static ft_status tune(int argc, char **argv, ft_arena *arena, ft_config *config, ft_tuning *tuning) {
     ft_tuning_call call = {0};
-    const char *trials = NULL, *timeout = NULL, *add = NULL;
+    const char *trials = NULL, *timeout = NULL, *add = NULL, *parallel = NULL, *failures = NULL;
     const ft_flag flags[] = {{"--study", &call.study, NULL},
                              {"--storage", &call.storage, NULL},
                              {"--trials", &trials, NULL},
                              {"--add", &add, NULL},
-                             {"--timeout", &timeout, NULL}};
+                             {"--timeout", &timeout, NULL},
+                             {"--parallel", &parallel, NULL},
+                             {"--max-failures", &failures, NULL}};
     ft_words words;
     FT_TRY(ft_parse_words("tune", argc, argv, sizeof flags / sizeof flags[0], flags, arena, &words));
     if (add != NULL) FT_TRY(whole_number("--add", add, &call.add));
@@ -88,6 +90,8 @@ static ft_status tune(int argc, char **argv, ft_arena *arena, ft_config *config,
     // Every flag took at least one word of the command line, which is the room that its override needs.
     FT_TRY(add_override(&words, arena, "study.trials", trials));
     FT_TRY(add_override(&words, arena, "study.timeout", timeout));
+    FT_TRY(add_override(&words, arena, "study.parallel", parallel));
+    FT_TRY(add_override(&words, arena, "study.max_failures", failures));
     FT_TRY(ft_tune_config(call.study, call.storage, &words, arena, config));
     FT_TRY(ft_tuning_open(config, &call, tuning));
     return ft_tuning_run(tuning);

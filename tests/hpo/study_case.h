@@ -4,10 +4,14 @@
 #ifndef FT_STUDY_CASE_H
 #define FT_STUDY_CASE_H
 
+#pragma GCC diagnostic ignored "-Wunused-function" // no test needs all of them
+
 #include "tests/engine/config_case.h"
 
 #include "engine/io/json.h"
+#include "engine/train/stop.h"
 #include "hpo/study.h"
+#include "hpo/worker.h"
 #include "kernels/log.h"
 
 #include <errno.h>
@@ -19,9 +23,6 @@
 #include <time.h>
 
 // ---- the trainer ----------------------------------------------------------------------------------------------------
-
-static volatile sig_atomic_t asked;
-static void on_signal(int number) { asked = number; }
 
 static void pause_ms(double ms) {
     nanosleep(&(struct timespec){.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(fmod(ms, 1000) * 1e6)}, NULL);
@@ -68,24 +69,47 @@ static void save(int64_t step) {
     must(fclose(out) == 0 && rename("checkpoints/step.tmp", "checkpoints/step") == 0);
 }
 
-// data.text_column says what kind of trainer this is, data.label_column how many milliseconds a step takes.
-static int train(const char *config_path) {
-    ft_config c;
-    signal(SIGTERM, on_signal);
-    signal(SIGINT, on_signal);
-    must(ft_config_load(&c, 1, &config_path, 0, NULL) == FT_OK);
-    char directory[4096];
-    snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(config_path, '/') - config_path), config_path);
-    must(chdir(directory) == 0);
-    const char *kind = c.data.text_column;
-    double best = -INFINITY, ms = atof(c.data.label_column);
-    if (strcmp(kind, "fails") == 0 || (strcmp(kind, "fails-large") == 0 && c.train.batch_size > 20)) {
-        fprintf(stderr, "one line\nftengine: error: cannot do this (model.path)\n  hint: no\n");
-        return 1;
+// At random moments, each with a small probability: what `faulty` trainers do.
+static ft_status misfortune(ft_worker *worker) {
+    static unsigned state;
+    if (state == 0) state = (unsigned)getpid() * 2654435761u ^ (unsigned)clock();
+    state = state * 1103515245u + 12345u;
+    switch (state >> 16 & 255) {
+    case 0: raise(SIGKILL); break;
+    case 1: raise(SIGSEGV); break;
+    case 2: must(false); break;
+    case 3: pause_ms(60000); break; // without a sign of life
+    case 4: return ft_fail(FT_FAILED, "disk", "it is full");
+    default: break;
     }
-    if (strcmp(kind, "oom") == 0) return 3;
-    if (strcmp(kind, "diverges") == 0) return 5;
+    return FT_OK;
+}
+
+// data.text_column says what kind of trainer this is, data.label_column how many milliseconds a step takes.
+static ft_status train_as(ft_worker *worker, ft_worker_job *job, const ft_config *config) {
+    const ft_config c = *config;
+    const char *kind = c.data.text_column;
+    const bool faulty = strcmp(kind, "faulty") == 0;
+    double best = -INFINITY, ms = atof(c.data.label_column);
+    bool alone;
+    if (strcmp(kind, "fails") == 0 || (strcmp(kind, "fails-large") == 0 && c.train.batch_size > 20))
+        return ft_fail(FT_FAILED, "model.path", "cannot do this");
+    if (strcmp(kind, "too-large") == 0 && c.train.batch_size > 20) {
+        job->needed = (size_t)c.train.batch_size * 1000;
+        job->limit = 20000;
+        return ft_fail(FT_NO_MEMORY, "layer 3", "does not fit");
+    }
+    if (strcmp(kind, "diverges") == 0) return ft_fail(FT_DIVERGED, NULL, "training diverged");
     if (strcmp(kind, "dies") == 0) raise(SIGKILL);
+    FT_TRY(ft_worker_turn(worker, (size_t)c.train.batch_size, false, &alone));
+    ft_worker_entered(worker, false);
+    if (strcmp(kind, "oom") == 0 && c.train.batch_size > 10) {
+        job->needed = (size_t)c.train.batch_size * 1000;
+        job->limit = 10000;
+        write_run("oom", 0, 0);
+        return ft_fail(FT_NO_MEMORY, "layer 3", "out of memory");
+    }
+    if (strcmp(kind, "crashes") == 0) raise(SIGSEGV);
     FILE *start = fopen("starts", "a"); // how often this trial was begun
     must(start != NULL && fprintf(start, "x") == 1 && fclose(start) == 0);
     FILE *metrics = fopen("metrics.jsonl", "a");
@@ -96,11 +120,20 @@ static int train(const char *config_path) {
     fseek(metrics, 0, SEEK_END);
     for (int64_t step = from + 1; step <= c.train.max_steps; step++) {
         if (ms > 0) pause_ms(ms);
-        if (asked) {
-            fflush(metrics);
+        if (ft_stop_signal() != 0) {
+            fclose(metrics);
             save(step - 1);
             write_run("interrupted", step - 1, best);
-            return 128 + asked;
+            return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped");
+        }
+        if (strcmp(kind, "hangs") == 0 && step > 40 && !ft_path_exists("hung")) {
+            must(mkdir("hung", 0777) == 0);
+            pause_ms(60000);
+        }
+        ft_status status = faulty ? misfortune(worker) : FT_OK;
+        if (status != FT_OK) {
+            fclose(metrics);
+            return status;
         }
         if (step % 10 != 0) continue;
         best = fmax(best, score(&c, step));
@@ -109,14 +142,35 @@ static int train(const char *config_path) {
                 (long long)(clock() * 7919 % 100000));
         fprintf(metrics, "{\"step\":%lld,\"eval_accuracy\":%.9g}\n", (long long)step, score(&c, step));
         fflush(metrics);
+        ft_worker_alive(worker, step, c.train.max_steps, 0, true);
         if (step % 20 == 0) save(step);
     }
     fclose(metrics);
     mkdir("model", 0777);
     save(c.train.max_steps);
     write_run("completed", c.train.max_steps, best);
+    return FT_OK;
+}
+
+static ft_status train(void *context, ft_worker *worker, ft_worker_job *job) {
+    ft_config c;
+    char path[4096];
+    const char *file = path;
+    snprintf(path, sizeof path, "%s/config.ini", job->directory);
+    ft_stop_install();
+    must(ft_config_load(&c, 1, &file, 0, NULL) == FT_OK && chdir(job->directory) == 0);
+    ft_status status = train_as(worker, job, &c);
     ft_config_free(&c);
-    return 0;
+    return status;
+}
+
+// The program in its other role; does nothing when this is the test.
+static void be_a_worker(int argc, char **argv) {
+    if (argc != 4 || strcmp(argv[1], "worker") != 0) return;
+    ft_worker_show_crashes();
+    ft_status status = ft_worker_serve(atoi(argv[2]), argv[3], train, NULL);
+    fflush(NULL);
+    _exit((int)status);
 }
 
 // ---- the coordinator ------------------------------------------------------------------------------------------------

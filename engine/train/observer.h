@@ -1,0 +1,33 @@
+// observer.h - somebody who watches the runs of this process and says when each may take its memory: a study, which
+// has several trials share a device (hpo/worker.h). One a process, as there is one standard error; a process without
+// one trains as ever.
+#ifndef FT_OBSERVER_H
+#define FT_OBSERVER_H
+
+#include "kernels/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ft_trainer;
+
+typedef struct ft_run_observer {
+    void *context;
+    const char *name; // of the run, in front of the lines of its stages: "Trial 42 - "
+    // A sign of life, at most ten a second. step -1: not of a step (an evaluation). logged: metrics.jsonl has a new line;
+    // these are never left out.
+    void (*alive)(void *context, int64_t step, int64_t total_steps, size_t reserved_bytes, bool logged);
+    // Before `bytes` are reserved on the device: returns when the run may try, or with the status of a signal. `full`:
+    // it has tried, and there was no room. *alone: nobody else of the watcher's has memory there, so that waiting for the
+    // watcher's own runs would be in vain, and device.wait decides as for a run that nobody watches.
+    ft_status (*turn)(void *context, size_t bytes, bool full, bool *alone);
+    // It has reserved them. accelerator: on a device with memory of its own.
+    void (*entered)(void *context, bool accelerator);
+} ft_run_observer;
+
+void ft_run_observe(const ft_run_observer *observer); // kept by reference; NULL: nobody
+const ft_run_observer *ft_run_observer_of(void);      // NULL: nobody
+void ft_run_alive(const struct ft_trainer *t, bool logged); // t NULL: not of a step
+
+#endif

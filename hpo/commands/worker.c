@@ -1,0 +1,74 @@
+// worker.c - `ftengine worker SOCKET STUDY`: trains the trials that the study's coordinator sends (hpo/worker.h).
+#include "engine/commands/commands.h"
+#include "engine/plan/advice.h"
+#include "engine/plan/plan.h"
+#include "engine/train/observer.h"
+#include "engine/train/repeat.h"
+#include "hpo/worker.h"
+
+#include "engine/io/files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void alive(void *context, int64_t step, int64_t steps, size_t bytes, bool logged) {
+    ft_worker_alive(context, step, steps, bytes, logged);
+}
+
+static ft_status turn(void *context, size_t bytes, bool full, bool *alone) {
+    return ft_worker_turn(context, bytes, full, alone);
+}
+
+static void entered(void *context, bool accelerator) { ft_worker_entered(context, accelerator); }
+
+static ft_status load(const ft_worker_job *job, ft_arena *arena, ft_config *config) {
+    const char *path = ft_path_join(arena, job->directory, "config.ini");
+    FT_TRY(path != NULL ? ft_config_load(config, 1, &path, 0, NULL) : FT_NO_MEMORY);
+    config->output.dir = job->directory;
+    config->output.exists = FT_EXISTS_RESUME;
+    return FT_OK;
+}
+
+// What the run would have needed, had there been enough. A refusal while it was planned has that for its reason.
+static void measure(const ft_config *config, const ft_memory_refusal *refusal, ft_worker_job *job) {
+    ft_error error;
+    ft_plan plan;
+    ft_error_save(&error);
+    job->needed = refusal->reserved + refusal->bytes;
+    job->limit = refusal->limit;
+    if (ft_plan_run(config, &(ft_plan_request){.budget_bytes = refusal->limit}, &plan) == FT_OK && !plan.fits)
+        job->needed = plan.memory.peak_reserved;
+    ft_error_restore(&error);
+}
+
+static ft_status train(void *context, ft_worker *worker, ft_worker_job *job) {
+    char name[48];
+    ft_arena arena = {0};
+    ft_config config = {0};
+    snprintf(name, sizeof name, "Trial %lld - ", (long long)job->trial);
+    const ft_run_observer observer = {.context = worker, .name = name, .alive = alive, .turn = turn, .entered = entered};
+    ft_run_observe(&observer);
+    ft_memory_refusal refusal = {.bytes = 0};
+    ft_status status = load(job, &arena, &config);
+    if (status == FT_OK) status = ft_train_all(&config, &refusal);
+    ft_run_observe(NULL);
+    if (status == FT_NO_MEMORY && refusal.bytes > 0) {
+        measure(&config, &refusal, job);
+        ft_advise(&config, &refusal);
+    }
+    ft_config_free(&config);
+    ft_arena_free(&arena);
+    return status;
+}
+
+ft_status ft_command_worker(int argc, char **argv) {
+    char *end = NULL;
+    long socket = argc == 2 ? strtol(argv[0], &end, 10) : -1;
+    if (socket < 3 || *end != '\0') {
+        ft_fail(FT_INVALID, "worker", "is started by `ftengine tune`, with a socket and the study's directory");
+        ft_hint("ftengine tune --parallel K runs K of them");
+        return FT_INVALID;
+    }
+    ft_worker_show_crashes();
+    return ft_worker_serve((int)socket, argv[1], train, NULL);
+}

@@ -1,0 +1,333 @@
+// Several workers: nothing is lost or doubled whatever befalls them, and the order of events decides all. Trials are this
+// very program in another role (study_case.h).
+#include "study_case.h"
+
+#include "hpo/sampler.h"
+
+#include <stdlib.h>
+
+static int set_up_workers(void **state) {
+    if (make_scratch(state) != 0 || chdir(scratch_dir) != 0) return 1;
+    write_file("data.tsv", "text\tlabel\n");
+    write_file("tune.ini", base);
+    return 0;
+}
+
+// Every trial ended once, with the value of a trainer that nobody disturbs.
+static void all_well(const char *name, int64_t trials) {
+    opened o = look(name);
+    assert_int_equal(o.trials->count, trials);
+    for (int64_t i = 0; i < trials; i++) {
+        const ft_trial *t = &o.trials->trial[i];
+        ft_config c;
+        char file[200];
+        snprintf(file, sizeof file, "trials/%05lld/config.ini", (long long)i);
+        const char *path = in_study(name, file);
+        ok(ft_config_load(&c, 1, &path, 0, NULL));
+        if (t->state != FT_COMPLETE) fail_msg("trial %lld: %s", (long long)i, attribute(&o, i, "error"));
+        assert_true(fabs(t->values[0] - score(&c, c.train.max_steps)) < 1e-15);
+        assert_int_equal(t->report_count, c.train.max_steps / 10);
+        ft_config_free(&c);
+    }
+    leave(&o);
+}
+
+static const char *study_attribute(opened *o, const char *key) { return attribute(o, FT_STUDY_ATTRIBUTE, key); }
+
+static void test_four_workers(void **state) {
+    tunes("four", 0, MORE("study.parallel=4", "study.trials=24", "study.pruner=none", "data.label_column=0.5"));
+    all_well("four", 24);
+    opened o = look("four");
+    assert_string_equal(study_attribute(&o, "completed_trials"), "24");
+    assert_string_equal(study_attribute(&o, "oom_trials"), "0");
+    int64_t start, finish, least = INT64_MAX, together = 0;
+    for (int64_t i = 0; i < 24; i++) {
+        double age;
+        ok(ft_stored_heartbeat_age(o.study, i, &age)); // as Optuna stores them
+        assert_true(age >= 0 && age < 300);
+        ok(ft_stored_times(o.study, i, &start, &finish));
+        if (finish < least) least = finish;
+    }
+    for (int64_t i = 0; i < 24; i++) {
+        ok(ft_stored_times(o.study, i, &start, &finish));
+        together += start < least;
+    }
+    assert_int_equal(together, 4); // had begun when the first one ended
+    leave(&o);
+}
+
+// ---- the order decides ----------------------------------------------------------------------------------------------
+
+typedef struct event {
+    int64_t time, number;
+    bool end;
+} event;
+
+static int by_time(const void *a, const void *b) {
+    const event *x = a, *y = b;
+    return x->time != y->time ? (x->time > y->time) - (x->time < y->time) : (int)y->end - (int)x->end;
+}
+
+// The study's own begins and ends, in their order, in a new history with the same seed.
+static void replay(const char *name, const event *events, int64_t count, const opened *o) {
+    char storage[64];
+    const char *files[] = {in_scratch("tune.ini")}, *more[] = {"study.pruner=none"};
+    ft_config config;
+    ft_tuning t;
+    ft_tuning_call call = {.study = name, .storage = storage};
+    snprintf(storage, sizeof storage, "sqlite:///%s.db", name);
+    ok(ft_config_load(&config, 1, files, 1, more));
+    ft_log_set_level(FT_LOG_QUIET);
+    ok(ft_tuning_open(&config, &call, &t));
+    ft_slot slots[8] = {{.number = -1}}; // those that run are not to be taken up again
+    t.slots = slots;
+    t.slot_count = 8;
+    for (int i = 0; i < 8; i++)
+        slots[i].number = -1;
+    for (int64_t i = 0; i < count; i++) {
+        const ft_trial *trial = &o->trials->trial[events[i].number];
+        if (events[i].end) {
+            ok(ft_stored_finish(t.study, events[i].number, trial->state, trial->values, trial->value_count));
+            ft_slots_of(&t, events[i].number)->number = -1;
+            continue;
+        }
+        int64_t number;
+        ok(ft_tuning_next(&t, &number));
+        assert_int_equal(number, events[i].number);
+        ft_slots_idle(&t)->number = number;
+        const ft_trial *again = &t.study->trials.trial[number];
+        assert_int_equal(again->param_count, trial->param_count);
+        for (int k = 0; k < trial->param_count; k++) // not within a tolerance
+            assert_memory_equal(&again->params[k].value, &trial->params[k].value, sizeof(double));
+    }
+    t.slots = NULL;
+    t.slot_count = 0;
+    ok(ft_tuning_close(&t));
+    ft_config_free(&config);
+}
+
+static void test_a_recorded_order_replays(void **state) {
+    event events[120];
+    tunes("order", 0, MORE("study.parallel=3", "study.trials=40", "study.pruner=none", "data.label_column=0.2"));
+    opened o = look("order");
+    for (int64_t i = 0; i < 40; i++) {
+        int64_t start, finish;
+        ok(ft_stored_times(o.study, i, &start, &finish));
+        events[2 * i] = (event){start, i, false};
+        events[2 * i + 1] = (event){finish, i, true};
+    }
+    qsort(events, 80, sizeof *events, by_time);
+    replay("again", events, 80, &o);
+    leave(&o);
+}
+
+// ---- faults ---------------------------------------------------------------------------------------------------------
+
+static void test_a_hang_costs_one_retry(void **state) {
+    tunes("hangs", 0, MORE("study.parallel=2", "study.trials=4", "study.pruner=none", "data.text_column=hangs",
+                           "study.heartbeat_timeout=0.6s"));
+    all_well("hangs", 4);
+    opened o = look("hangs");
+    for (int64_t i = 0; i < 4; i++) {
+        assert_string_equal(attribute(&o, i, "retries"), "1");
+        assert_non_null(strstr(attribute(&o, i, "retried_after"), "no sign of life for"));
+    }
+    leave(&o);
+}
+
+static void test_a_crash_leaves_its_stack(void **state) {
+    refuses("crashes", MORE("study.parallel=2", "study.trials=3", "data.text_column=crashes", "study.max_retries=1"), 1,
+            "no trial completed");
+    opened o = look("crashes");
+    assert_int_equal(count_state(&o, FT_FAIL), 3);
+    for (int64_t i = 0; i < 3; i++) {
+        assert_string_equal(attribute(&o, i, "retries"), "1");
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+        assert_non_null(strstr(attribute(&o, i, "error"), "the worker ended with exit code")); // it says more itself
+#else
+        assert_string_equal(attribute(&o, i, "error"), "\"killed by signal 11\"");
+        assert_non_null(strstr(attribute(&o, i, "error_traceback"), "crashed; the stack:"));
+#endif
+    }
+    leave(&o);
+}
+
+static void test_diverged_is_not_tried_again(void **state) {
+    refuses("diverged", MORE("study.parallel=2", "study.trials=6", "data.text_column=diverges"), 1, "no trial completed");
+    opened o = look("diverged");
+    assert_int_equal(count_state(&o, FT_FAIL), 6);
+    assert_string_equal(attribute(&o, 3, "retries"), "");
+    assert_string_equal(attribute(&o, 3, "error"), "\"training diverged\"");
+    leave(&o);
+}
+
+static void test_failures_end_the_study(void **state) {
+    refuses("gives-up", MORE("study.parallel=2", "data.text_column=fails", "study.max_retries=0", "study.max_failures=3"), 1,
+            "3 trials in a row failed");
+    opened o = look("gives-up");
+    assert_true(count_state(&o, FT_FAIL) == 3 && count_state(&o, FT_RUNNING) <= 1);
+    leave(&o);
+}
+
+static pid_t child_of(pid_t pid, int which) {
+    char path[64];
+    long child = 0;
+    snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", (long)pid, (long)pid);
+    FILE *in = fopen(path, "r");
+    for (int i = 0; in != NULL && i <= which; i++)
+        if (fscanf(in, "%ld", &child) != 1) child = 0;
+    if (in != NULL) fclose(in);
+    return (pid_t)child;
+}
+
+static void test_workers_are_replaced(void **state) {
+    pid_t pid = tune_beside("replaced", 0, MORE("study.parallel=3", "study.trials=30", "study.pruner=none",
+                                                "data.label_column=1", "study.max_retries=100"));
+    unsigned seed = (unsigned)time(NULL);
+    print_message("KILL_SEED=%u\n", seed);
+    int kills = 0, status;
+    for (int i = 0; i < 12; i++) {
+        seed = seed * 1103515245u + 12345u;
+        pause_ms(10 + (seed >> 16) % 60);
+        pid_t worker = waitpid(pid, &status, WNOHANG) == 0 ? child_of(pid, (int)(seed >> 24) % 3) : 0;
+        if (worker > 0) kills += kill(worker, SIGKILL) == 0;
+        if (worker == 0 && kill(pid, 0) != 0) break;
+    }
+    assert_true(kills > 0);
+    if (waitpid(pid, &status, 0) != pid || status != 0) fail_msg("status %d: %s", status, last_error());
+    all_well("replaced", 30);
+}
+
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
+static void test_out_of_memory_is_a_result(void **state) {
+    tunes("oom", 0, MORE("study.parallel=2", "study.trials=12", "study.pruner=none", "data.text_column=oom",
+                         "data.max_length=24"));
+    opened o = look("oom");
+    int batch = ft_trials_find_name(o.trials, "train.batch_size");
+    int64_t ooms = 0;
+    for (int64_t i = 0; i < 12; i++) {
+        const ft_trial *t = &o.trials->trial[i];
+        double size = (double[]){8, 16, 32}[(int)ft_trial_find_param(t, batch)->value];
+        assert_int_equal(t->state, size > 10 ? FT_PRUNED : FT_COMPLETE);
+        if (size <= 10) continue;
+        ooms++;
+        assert_true(t->value_count == 0 && fabs(ft_trial_violation(t) - (size - 10) / 10) < 1e-12);
+        assert_string_equal(attribute(&o, i, "oom"), "true");
+        assert_string_equal(attribute(&o, i, "status"), "\"oom\"");
+        assert_string_equal(attribute(&o, i, "oom_error"), "\"out of memory (layer 3)\"");
+        assert_non_null(strstr(attribute(&o, i, "oom_config"), size == 16 ? "\"batch_size\":16,\"grad_accum\":1,\"max_length\":24,\"effective_batch_size\":16"
+                                                                          : "\"effective_batch_size\":32"));
+        assert_non_null(strstr(attribute(&o, i, "error_traceback"), "ftengine: error: out of memory (layer 3)"));
+        assert_true(attribute(&o, i, "peak_memory_gb")[0] != '\0' && attribute(&o, i, "peak_memory_bytes")[0] != '\0');
+    }
+    char count[24];
+    snprintf(count, sizeof count, "%lld", (long long)ooms);
+    assert_string_equal(study_attribute(&o, "oom_trials"), count);
+    assert_string_equal(study_attribute(&o, "pruned_trials"), count);
+    assert_true(ooms > 0 && ooms < 12);
+    leave(&o);
+}
+
+static void test_what_cannot_fit_is_not_begun(void **state) {
+    static const char *const policies[] = {"fit", "constrain", "prune"};
+    for (int p = 0; p < 3; p++) {
+        char policy[64];
+        snprintf(policy, sizeof policy, "study.memory_policy=%s", policies[p]);
+        tunes(policies[p], 0, MORE(policy, "study.parallel=2", "study.trials=10", "study.pruner=none", "data.text_column=too-large"));
+        opened o = look(policies[p]);
+        int batch = ft_trials_find_name(o.trials, "train.batch_size"), large = 0;
+        for (int64_t i = 0; i < 10; i++) {
+            const ft_trial *t = &o.trials->trial[i];
+            bool fits = ft_trial_find_param(t, batch)->value < 2;
+            assert_int_equal(t->state, fits ? FT_COMPLETE : FT_PRUNED);
+            if (fits) continue;
+            large++;
+            assert_string_equal(attribute(&o, i, "status"), "\"does_not_fit\"");
+            assert_string_equal(attribute(&o, i, "oom"), "");
+            assert_string_equal(attribute(&o, i, "memory.needed_bytes"), "32000");
+            assert_true(fabs(ft_trial_violation(t) - (p == 2 ? 0 : 0.6)) < 1e-12);
+        }
+        assert_true(large > 0 && large < 10);
+        assert_string_equal(study_attribute(&o, "oom_trials"), "0");
+        leave(&o);
+        // What is at auto is the planner's to choose only where that is asked for.
+        ft_config c;
+        char file[64];
+        snprintf(file, sizeof file, "studies/%s/trials/00000/config.ini", policies[p]);
+        const char *path = file;
+        ok(ft_config_load(&c, 1, &path, 0, NULL));
+        assert_true(p == 0 ? c.train.micro_batch == FT_AUTO : c.train.micro_batch == c.train.batch_size);
+        ft_config_free(&c);
+    }
+}
+
+// ---- all of it at once ----------------------------------------------------------------------------------------------
+
+// Workers that die, crash, fail and hang at random moments, and a coordinator that is killed again and again.
+static void test_soak(void **state) {
+    const char *const *more =
+        MORE("study.parallel=4", "study.trials=60", "study.pruner=none", "data.text_column=faulty", "data.label_column=0.2",
+             "study.heartbeat_timeout=0.5s", "study.max_retries=1000");
+    unsigned seed = (unsigned)time(NULL);
+    const char *given = getenv("KILL_SEED");
+    if (given != NULL) seed = (unsigned)atoi(given);
+    print_message("KILL_SEED=%u\n", seed);
+    int code = -1, kills = 0;
+    for (int i = 0; i < 60 && code != 0; i++) {
+        pid_t pid = tune_beside("soak", 0, more);
+        seed = seed * 1103515245u + 12345u;
+        if (i < 10) {
+            pause_ms(20 + (double)(seed >> 16) / 65536 * 400);
+            kill(pid, SIGKILL);
+        }
+        code = end_of(pid);
+        kills += code == -SIGKILL;
+        if (code != 0 && code != -SIGKILL) fail_msg("exit code %d: %s", code, last_error());
+    }
+    assert_true(code == 0 && kills >= 3);
+    all_well("soak", 60);
+    int64_t retries = 0;
+    opened o = look("soak");
+    for (int64_t i = 0; i < 60; i++)
+        retries += atoll(attribute(&o, i, "retries"));
+    assert_true(retries > 0);
+    leave(&o);
+}
+
+static void test_stopped_and_continued(void **state) {
+    const char *const *more =
+        MORE("study.parallel=3", "study.trials=12", "study.pruner=none", "data.label_column=2");
+    int code = -1, stops = 0;
+    for (int i = 0; i < 40 && code != 0; i++) {
+        pid_t pid = tune_beside("stops", 0, more);
+        if (i < 5) {
+            pause_ms(150);
+            kill(pid, i % 2 == 0 ? SIGINT : SIGTERM);
+        }
+        code = end_of(pid);
+        if (code == -SIGINT || code == -SIGTERM) continue; // it had hardly begun
+        stops += code == 130 || code == 143;
+        if (code != 0 && code != 130 && code != 143) fail_msg("exit code %d: %s", code, last_error());
+    }
+    assert_true(code == 0 && stops >= 2);
+    all_well("stops", 12);
+}
+
+int main(int argc, char **argv) {
+    be_a_worker(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_four_workers),
+        cmocka_unit_test(test_a_recorded_order_replays),
+        cmocka_unit_test(test_a_hang_costs_one_retry),
+        cmocka_unit_test(test_a_crash_leaves_its_stack),
+        cmocka_unit_test(test_diverged_is_not_tried_again),
+        cmocka_unit_test(test_failures_end_the_study),
+        cmocka_unit_test(test_workers_are_replaced),
+        cmocka_unit_test(test_out_of_memory_is_a_result),
+        cmocka_unit_test(test_what_cannot_fit_is_not_begun),
+        cmocka_unit_test(test_soak),
+        cmocka_unit_test(test_stopped_and_continued),
+    };
+    return cmocka_run_group_tests(tests, set_up_workers, remove_scratch);
+}
