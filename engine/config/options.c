@@ -528,7 +528,7 @@ const ft_option ft_options[] = {
      .initial = "10m",
      .low = 0,
      .high = 1e9,
-     .elsewhere = "grace_period heartbeat_interval",
+     .elsewhere = "heartbeat_interval worker_timeout",
      .help = "A worker without a sign of life for so long (no micro-batch, no evaluation, no step) hangs, and is "
              "replaced. 0: never."},
     TEXT(FT_OPTION_NAME, study.memory_policy, "fit", .choices = memory_policy_choices,

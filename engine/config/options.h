@@ -49,7 +49,7 @@ typedef struct ft_section {
     const char *name, *help;
 } ft_section;
 
-#define FT_OPTION_LIMIT 128       // options; for arrays with one entry an option
+#define FT_OPTION_LIMIT 192       // options; for arrays with one entry an option
 #define FT_STRING_LIMIT 1024      // bytes of a string, its end included
 #define FT_PATH_LIMIT 4096        // the same of a path
 #define FT_SPACE_LIMIT 8192       // the same of a line of [space]
