@@ -334,7 +334,7 @@ static void put(char *data, ft_lt_type type, uint64_t at, float x) {
     } else if (type == FT_LT_BF16) {
         uint32_t bits;
         memcpy(&bits, &x, 4);
-        if (x == x) bits += 0x7FFF + (bits >> 16 & 1); // to nearest, ties to even
+        bits = x == x ? bits + 0x7FFF + (bits >> 16 & 1) : 0x7FFF0000; // to nearest, ties to even; NaN stays NaN
         uint16_t half = (uint16_t)(bits >> 16);
         memcpy(data + 2 * at, &half, 2);
     } else {
@@ -349,6 +349,20 @@ static bool usable(const product *w, const char *data, const struct ft_lt_layout
     return fake_usable(data, elements * size_of(l->type), w->device);
 }
 
+// Products of 16-bit numbers are exact in fp32, their sums are not: they are added as tensor cores add them, in fp32.
+// (In which order those do is not known: nobody may rely on the bits.) Those of fp32 are exact here.
+static double dot(const product *w, const char *a, uint64_t a_step, const char *b, uint64_t b_step) {
+    const ft_lt_type a_type = w->a_layout.type, b_type = w->b_layout.type;
+    double exact = 0;
+    float sum = 0;
+    for (uint64_t k = 0; k < w->p.k; k++) {
+        const double term = get(a, a_type, k * a_step) * get(b, b_type, k * b_step);
+        exact += term;
+        sum += (float)term;
+    }
+    return a_type == FT_LT_F32 ? exact : (double)sum;
+}
+
 static void multiply(const product *w, uint64_t batch) {
     const struct ft_lt_layout_object *a = &w->a_layout, *b = &w->b_layout, *c = &w->c_layout, *d = &w->d_layout;
     const uint64_t a0 = batch * (uint64_t)a->batch_stride, b0 = batch * (uint64_t)b->batch_stride;
@@ -358,9 +372,8 @@ static void multiply(const product *w, uint64_t batch) {
                    b_k = w->desc.transposed[1] ? (uint64_t)b->leading : 1;
     for (uint64_t j = 0; j < w->p.n; j++)
         for (uint64_t i = 0; i < w->p.m; i++) {
-            double sum = 0;
-            for (uint64_t k = 0; k < w->p.k; k++)
-                sum += get(w->a, a->type, a0 + i * a_row + k * a_k) * get(w->b, b->type, b0 + k * b_k + j * b_col);
+            double sum = dot(w, w->a + (a0 + i * a_row) * size_of(a->type), a_k,
+                             w->b + (b0 + j * b_col) * size_of(b->type), b_k);
             sum *= (double)w->alpha;
             // What C holds is not looked at when beta is 0: it may be anything.
             if (w->beta != 0)

@@ -1,5 +1,5 @@
 // The op gemm on CUDA: what it asks of cuBLASLt, judged by a library that interprets the same descriptors and refuses
-// what the real one refuses. Every product against plain loops in double precision.
+// what the real one refuses. Every product against plain loops in double precision, in fp32, bf16 and fp16.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +12,10 @@
 #include "kernels/philox.h"
 #include "tests/emulator/fake_cublaslt.h"
 #include "tests/emulator/fake_driver.h"
+#include "tests/emulator/half.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,39 +61,70 @@ enum { FENCE = 5 };
 
 typedef struct matrix {
     ft_tensor t; // on the device
-    float *host, *base;
-    size_t floats;
+    float *host; // its numbers
+    char *base;
+    size_t count;
 } matrix;
 
-static matrix matrix_new(int64_t rows, int64_t cols, int64_t gap, bool filled) {
-    matrix m = {.t = ft_matrix(NULL, rows, cols, FT_F32), .floats = (size_t)(rows * (cols + gap)) + 2 * FENCE};
-    void *base;
+static size_t bytes_of(const matrix *m) { return m->count * ft_dtype_size(m->t.dtype); }
+
+// To and from memory as the type has it: every number that is there is one of the type's.
+static void write_numbers(const matrix *m, void *to) {
+    for (size_t i = 0; i < m->count; i++) {
+        uint16_t bits = m->t.dtype == FT_F32 ? 0 : half_bits(m->t.dtype, (double)m->host[i]);
+        if (m->t.dtype == FT_F32)
+            memcpy((float *)to + i, &m->host[i], sizeof(float));
+        else
+            memcpy((uint16_t *)to + i, &bits, sizeof bits);
+    }
+}
+static float read_number(const matrix *m, const void *from, size_t i) {
+    return m->t.dtype == FT_F32 ? ((const float *)from)[i] : (float)half_value(m->t.dtype, ((const uint16_t *)from)[i]);
+}
+
+// Where a matrix' numbers come from, row by row; NULL: it is NaN.
+typedef double number_function(int64_t at);
+static double any_number(int64_t at) { return (double)number(); }
+
+static matrix matrix_of(ft_dtype dtype, int64_t rows, int64_t cols, int64_t gap, number_function *source) {
+    matrix m = {.t = ft_matrix(NULL, rows, cols, dtype), .count = (size_t)(rows * (cols + gap)) + 2 * FENCE};
+    void *base, *encoded = malloc(m.count * sizeof(float));
     m.t.stride = cols + gap;
-    m.host = malloc(m.floats * sizeof(float));
+    m.host = malloc(m.count * sizeof(float));
     assert_non_null(m.host);
-    for (size_t i = 0; i < m.floats; i++)
+    assert_non_null(encoded);
+    for (size_t i = 0; i < m.count; i++)
         m.host[i] = NAN;
-    for (int64_t i = 0; i < rows && filled; i++)
-        for (int64_t j = 0; j < cols; j++)
-            m.host[FENCE + i * m.t.stride + j] = number();
-    good(gpu->functions->buffer_alloc(gpu, m.floats * sizeof(float), &base));
+    for (int64_t i = 0; i < rows && source != NULL; i++)
+        for (int64_t j = 0; j < cols; j++) {
+            const double x = source(i * cols + j);
+            m.host[FENCE + i * m.t.stride + j] =
+                dtype == FT_F32 ? (float)x : (float)half_value(dtype, half_bits(dtype, x));
+        }
+    write_numbers(&m, encoded);
+    good(gpu->functions->buffer_alloc(gpu, bytes_of(&m), &base));
     m.base = base;
-    m.t.data = m.base + FENCE;
-    good(gpu->functions->upload(gpu, m.base, m.host, m.floats * sizeof(float)));
+    m.t.data = m.base + FENCE * ft_dtype_size(dtype);
+    good(gpu->functions->upload(gpu, m.base, encoded, bytes_of(&m)));
     good(gpu->functions->sync(gpu));
+    free(encoded);
     return m;
+}
+static matrix matrix_new(int64_t rows, int64_t cols, int64_t gap, bool filled) {
+    return matrix_of(FT_F32, rows, cols, gap, filled ? any_number : NULL);
 }
 
 static float *at(const matrix *m, int64_t i, int64_t j) { return m->host + FENCE + i * m->t.stride + j; }
 
 static void matrix_free(matrix *m) {
-    gpu->functions->buffer_free(gpu, m->base, m->floats * sizeof(float));
+    gpu->functions->buffer_free(gpu, m->base, bytes_of(m));
     free(m->host);
 }
 
 typedef struct product {
     int64_t m, n, k, gap;
     bool trans_a, trans_b, accumulate, bias;
+    ft_dtype in, out; // of A and B; of C and the bias
 } product;
 
 static ft_gemm_args args_of(const product *p, const matrix *a, const matrix *b, const matrix *c, const matrix *bias) {
@@ -113,19 +146,23 @@ static ft_status run(ft_gemm_args args) {
 // Runs it and says by how much the worst element is off, in units of its tolerance; fails when anything else was
 // written.
 static double worst(const product *p) {
-    matrix a = matrix_new(p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->gap, true);
-    matrix b = matrix_new(p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n, 2 * p->gap, true);
-    matrix c = matrix_new(p->m, p->n, p->gap, p->accumulate), bias = matrix_new(1, p->n, 0, true);
+    matrix a = matrix_of(p->in, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->gap, any_number);
+    matrix b = matrix_of(p->in, p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n, 2 * p->gap, any_number);
+    matrix c = matrix_of(p->out, p->m, p->n, p->gap, p->accumulate ? any_number : NULL);
+    matrix bias = matrix_of(p->out, 1, p->n, 0, any_number);
     good(run(args_of(p, &a, &b, &c, &bias)));
-    float *got = malloc(c.floats * sizeof(float));
+    float *got = malloc(c.count * sizeof(float));
     assert_non_null(got);
-    good(gpu->functions->download(gpu, got, c.base, c.floats * sizeof(float)));
+    good(gpu->functions->download(gpu, got, c.base, bytes_of(&c)));
     good(gpu->functions->sync(gpu));
+    // The sum in fp32, then the result rounded once.
+    const double unit = p->out == FT_F32 ? 0 : ldexp(1, p->out == FT_BF16 ? -8 : -11);
     double most = 0;
-    for (size_t i = 0; i < c.floats; i++) {
+    for (size_t i = 0; i < c.count; i++) {
         int64_t inside = (int64_t)i - FENCE, row = inside / c.t.stride, col = inside % c.t.stride;
+        const float is = read_number(&c, got, i);
         if (inside < 0 || row >= p->m || col >= p->n) {
-            if (!isnan(got[i])) fail_msg("element %zu outside of C was written", i);
+            if (!isnan(is)) fail_msg("element %zu outside of C was written", i);
             continue;
         }
         double want = p->accumulate ? (double)*at(&c, row, col) : 0, size = 1;
@@ -136,7 +173,7 @@ static double worst(const product *p) {
             size += fabs(term);
         }
         if (p->bias) want += (double)*at(&bias, 0, col);
-        double off = fabs((double)got[i] - want) / (1e-6 * size);
+        double off = fabs((double)is - want) / (1e-6 * size + unit * fabs(want));
         if (!(off <= most)) most = isnan(off) ? INFINITY : off;
     }
     free(got);
@@ -167,13 +204,130 @@ static void test_products_are_right(void **unused) {
     assert_int_equal(fake_lt_read().misuses, 0);
 }
 
-// The check above sees what it is there to see.
+static void test_products_in_16_bits(void **unused) {
+    static const int64_t shapes[][3] = {{1, 1, 1}, {5, 7, 9}, {13, 6, 300}, {32, 48, 16}, {2, 65, 31}};
+    static const ft_dtype types[][2] = {{FT_BF16, FT_BF16}, {FT_BF16, FT_F32}, {FT_F16, FT_F16}, {FT_F16, FT_F32}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int how = 0; how < 16; how++)
+            for (int type = 0; type < 4; type++) {
+                product p = {.m = shapes[s][0],
+                             .n = shapes[s][1],
+                             .k = shapes[s][2],
+                             .gap = how % 3,
+                             .trans_a = how & 1,
+                             .trans_b = how & 2,
+                             .accumulate = how & 4,
+                             .bias = how & 8,
+                             .in = types[type][0],
+                             .out = types[type][1]};
+                double off = worst(&p);
+                if (off > 1)
+                    fail_msg("%s [%d,%d,%d] -> %s in way %d: %g times the tolerance", ft_dtype_name(p.in), (int)p.m,
+                             (int)p.n, (int)p.k, ft_dtype_name(p.out), how, off);
+            }
+    assert_int_equal(fake_lt_read().misuses, 0);
+}
+
+// The checks above see what they are there to see.
 static void test_a_swapped_transpose_is_caught(void **unused) {
-    product p = {.m = 9, .n = 8, .k = 8, .trans_b = true};
-    assert_true(worst(&p) <= 1);
-    fake_lt_swap_transpose(1);
-    assert_true(worst(&p) > 1);
-    fake_lt_swap_transpose(0);
+    static const ft_dtype types[] = {FT_F32, FT_BF16, FT_F16};
+    for (int type = 0; type < 3; type++) {
+        product p = {.m = 9, .n = 8, .k = 8, .trans_b = true, .in = types[type], .out = types[type]};
+        assert_true(worst(&p) <= 1);
+        fake_lt_swap_transpose(1);
+        assert_true(worst(&p) > 1);
+        fake_lt_swap_transpose(0);
+    }
+}
+
+// What the library has no product for is refused before it is asked.
+static void test_types_that_do_not_go_together(void **unused) {
+    static const ft_dtype types[][4] = {// A, B, C, bias
+                                        {FT_BF16, FT_F16, FT_F32, FT_F32},   {FT_BF16, FT_F32, FT_F32, FT_F32},
+                                        {FT_F32, FT_F32, FT_BF16, FT_BF16},  {FT_BF16, FT_BF16, FT_F16, FT_F16},
+                                        {FT_BF16, FT_BF16, FT_BF16, FT_F32}, {FT_F16, FT_F16, FT_F32, FT_F16}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        product p = {.m = 3, .n = 3, .k = 3, .bias = true};
+        matrix m[4];
+        for (int k = 0; k < 4; k++)
+            m[k] = matrix_of(types[i][k], k == 3 ? 1 : 3, 3, 0, any_number);
+        failed(run(args_of(&p, &m[0], &m[1], &m[2], &m[3])), FT_FAILED, i < 4 ? "no product of" : "bias is");
+        ft_error_clear();
+        for (int k = 0; k < 4; k++)
+            matrix_free(&m[k]);
+    }
+    assert_int_equal(fake_lt_read().heuristics, 0);
+}
+
+// ---- beside PyTorch
+// ---------------------------------------------------------------------------------------------------
+
+// number() of make_half_vectors.py.
+static struct { uint64_t seed, tensor; } source;
+static double vector_number(int64_t at) {
+    uint64_t x = ft_splitmix64(source.seed << 40 | source.tensor << 32 | (uint64_t)at);
+    return ((double)(x >> 40) * 0x1p-24 - 0.5) * 4;
+}
+static matrix vector_matrix(ft_dtype dtype, int64_t rows, int64_t cols, uint64_t tensor) {
+    source.tensor = tensor;
+    return matrix_of(dtype, rows, cols, 0, vector_number);
+}
+
+// Norm of the error over that of the right answer, of a product that has been queued.
+static double error_of(const product *p, const matrix *a, const matrix *b, const matrix *c, const matrix *bias) {
+    float *got = malloc(c->count * sizeof(float));
+    assert_non_null(got);
+    good(run(args_of(p, a, b, c, bias)));
+    good(gpu->functions->download(gpu, got, c->base, bytes_of(c)));
+    good(gpu->functions->sync(gpu));
+    double error = 0, size = 0;
+    for (int64_t i = 0; i < c->t.rows; i++)
+        for (int64_t j = 0; j < c->t.cols; j++) {
+            const int64_t inner = p->trans_a ? a->t.rows : a->t.cols;
+            double want = p->bias ? (double)*at(bias, 0, j) : 0;
+            for (int64_t k = 0; k < inner; k++)
+                want += (double)(p->trans_a ? *at(a, k, i) : *at(a, i, k)) *
+                        (double)(p->trans_b ? *at(b, j, k) : *at(b, k, j));
+            const double off = (double)read_number(c, got, (size_t)(FENCE + i * c->t.stride + j)) - want;
+            error += off * off;
+            size += want * want;
+        }
+    free(got);
+    return sqrt(error / size);
+}
+
+// y = x W' + b, dx = dy W in 16 bits, dW = dy' x in fp32: at most twice as far off as PyTorch's in these 16 bits.
+static void test_as_exact_as_pytorch(void **unused) {
+    enum { INNER = 48 };
+    FILE *file = fopen(FT_TEST_VECTORS "/half.txt", "re");
+    char line[200], type[8];
+    int rows, cols, seed, cases = 0;
+    double theirs[3];
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (sscanf(line, "case linear %7s %d %d %d %lf %lf %lf", type, &rows, &cols, &seed, &theirs[0], &theirs[1],
+                   &theirs[2]) != 7)
+            continue;
+        const ft_dtype h = strcmp(type, "fp16") == 0 ? FT_F16 : FT_BF16;
+        source.seed = (uint64_t)seed;
+        matrix x = vector_matrix(h, rows, INNER, 0), w = vector_matrix(h, cols, INNER, 1),
+               b = vector_matrix(h, 1, cols, 2);
+        matrix dy = vector_matrix(h, rows, cols, 3), y = matrix_of(h, rows, cols, 0, NULL),
+               dx = matrix_of(h, rows, INNER, 0, NULL);
+        matrix dw = matrix_of(FT_F32, cols, INNER, 0, NULL);
+        const product forward = {.trans_b = true, .bias = true}, input = {.m = 0}, weight = {.trans_a = true};
+        const double ours[] = {error_of(&forward, &x, &w, &y, &b), error_of(&input, &dy, &w, &dx, &b),
+                               error_of(&weight, &dy, &x, &dw, &b)};
+        for (int i = 0; i < 3; i++)
+            if (!(ours[i] <= 2 * theirs[i]))
+                fail_msg("%s [%d,%d], part %d: error %.3g, PyTorch's is %.3g", type, rows, cols, i, ours[i], theirs[i]);
+        matrix all[] = {x, w, b, dy, y, dx, dw};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            matrix_free(&all[i]);
+        cases++;
+    }
+    fclose(file);
+    assert_int_equal(cases, 6);
 }
 
 static void test_nothing_to_add_up(void **unused) {
@@ -251,6 +405,9 @@ static void test_refusals(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_products_are_right, open_gpu, close_gpu),
+        cmocka_unit_test_setup_teardown(test_products_in_16_bits, open_gpu, close_gpu),
+        cmocka_unit_test_setup_teardown(test_types_that_do_not_go_together, open_gpu, close_gpu),
+        cmocka_unit_test_setup_teardown(test_as_exact_as_pytorch, open_gpu, close_gpu),
         cmocka_unit_test_setup_teardown(test_a_swapped_transpose_is_caught, open_gpu, close_gpu),
         cmocka_unit_test_setup_teardown(test_nothing_to_add_up, open_gpu, close_gpu),
         cmocka_unit_test_setup_teardown(test_an_algorithm_is_chosen_once, open_gpu, close_gpu),
