@@ -1,6 +1,7 @@
 #include "engine/hub/http.h"
 
 #include "engine/hub/curl_library.h"
+#include "engine/hub/trust.h"
 #include "kernels/arena.h"
 
 #include <ctype.h>
@@ -17,6 +18,7 @@ struct ft_http {
     CURL *curl;
     char *endpoint, *authorization; // the whole header line
     bool (*stopped)(void);
+    ft_trust trust;
     char error[CURL_ERROR_SIZE];
 };
 
@@ -214,6 +216,18 @@ static ft_status make_headers(const exchange *x, struct curl_slist **list) {
     return add_line(list, range);
 }
 
+// Of the server and of a proxy that is spoken to over https. NULL takes away what libcurl has built in.
+static void set_trust(CURL *c, const ft_trust *t) {
+    if (t->file != NULL || t->alone) {
+        lib->easy_setopt(c, CURLOPT_CAINFO, t->file);
+        lib->easy_setopt(c, CURLOPT_PROXY_CAINFO, t->file);
+    }
+    if (t->directory != NULL || t->alone) {
+        lib->easy_setopt(c, CURLOPT_CAPATH, t->directory);
+        lib->easy_setopt(c, CURLOPT_PROXY_CAPATH, t->directory);
+    }
+}
+
 static void set_options(exchange *x, const char *url, struct curl_slist *headers) {
     CURL *c = x->http->curl;
     lib->easy_reset(c); // connections stay
@@ -228,6 +242,7 @@ static void set_options(exchange *x, const char *url, struct curl_slist *headers
     lib->easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L); // ours to do: who gets the token depends on it
     lib->easy_setopt(c, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE); // a proxy gets none of ours
     lib->easy_setopt(c, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);         // and what it says is not the hub's word
+    set_trust(c, &x->http->trust);
     lib->easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
     lib->easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
     lib->easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -242,6 +257,15 @@ static void set_options(exchange *x, const char *url, struct curl_slist *headers
     lib->easy_setopt(c, CURLOPT_XFERINFODATA, x);
 }
 
+// Somebody's certificates, a name, or a date: `why` says which.
+static ft_status fail_certificate(const exchange *x, const char *host, const char *why) {
+    const ft_trust *t = &x->http->trust;
+    ft_fail(FT_FAILED, x->request->what, "the certificate of %s is not accepted: %s", host, why);
+    if (t->variable != NULL) ft_hint("it was checked against %s=%s", t->variable, t->file != NULL ? t->file : t->directory);
+    else ft_hint("behind a proxy with certificates of its own, SSL_CERT_FILE or REQUESTS_CA_BUNDLE names the file of its authority");
+    return FT_FAILED;
+}
+
 // A failure below HTTP. Certificates, malformed addresses and the like do not get better by waiting.
 static ft_status fail_transfer(const exchange *x, const char *url, CURLcode code, bool *again) {
     char host[256];
@@ -249,6 +273,8 @@ static ft_status fail_transfer(const exchange *x, const char *url, CURLcode code
     const char *why = x->http->error[0] != '\0' ? x->http->error : lib->easy_strerror(code);
     switch (code) {
     case CURLE_OUT_OF_MEMORY: return ft_fail_memory(0, "a request");
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE: return fail_certificate(x, host, why);
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
     case CURLE_COULDNT_CONNECT:
@@ -338,10 +364,13 @@ ft_status ft_http_get(ft_http *http, const ft_http_request *request, ft_http_ans
 
 ft_status ft_http_open(const char *endpoint, const char *token, bool (*stopped)(void), ft_http **http) {
     *http = NULL;
+    ft_trust trust;
+    FT_TRY(ft_trust_find(&trust));
     FT_TRY(ft_curl_load(&lib));
     ft_http *h = ft_calloc(1, sizeof *h, "a connection");
     if (h == NULL) return FT_NO_MEMORY;
     h->stopped = stopped;
+    h->trust = trust;
     size_t room = (token != NULL ? strlen(token) : 0) + 32;
     h->endpoint = ft_calloc(strlen(endpoint) + 1, 1, "an address");
     if (token != NULL) h->authorization = ft_calloc(room, 1, "a header");

@@ -3,7 +3,8 @@
 //
 // The token goes to the origin (scheme, host and port) of the endpoint and to no other: when a redirect leads
 // elsewhere, as all large files' do, neither that request nor a later one of the same chain carries it. It is in no
-// message. A redirect from https to http is not followed.
+// message. A redirect from https to http is not followed. Certificates are checked against the system's authorities, or those
+// that the environment names (trust.h).
 #ifndef FT_HUB_HTTP_H
 #define FT_HUB_HTTP_H
 
@@ -15,6 +16,7 @@
 
 typedef struct ft_http ft_http;
 // token: NULL for none. `stopped` is asked a few times a second; when it says yes the request ends with FT_INTERRUPTED.
+// FT_INVALID: the environment names certificates that are not there.
 ft_status ft_http_open(const char *endpoint, const char *token, bool (*stopped)(void), ft_http **http);
 void ft_http_close(ft_http *http); // NULL is fine
 

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""hub_server.py DIRECTORY PORT_FILE - a server on the loopback that speaks as the Hugging Face hub does, faults included.
+"""hub_server.py DIRECTORY PORT_FILE [CERTIFICATE KEY] - a server on the loopback that speaks as the Hugging Face hub does, faults included.
 
 DIRECTORY/ORG/NAME/REVISION/... are the files of a repository; DIRECTORY/NAME/REVISION/... those of one without an owner. The
 commit of a revision is the SHA-1 of its listing. Files ending in .safetensors, .bin, .h5 and .onnx are large: they are
 answered with a redirect to another server (the same process, another port), as the hub redirects to its storage.
 
-The ports are written to PORT_FILE as "HUB STORAGE". Control, by whom the tests are (PUT with JSON, GET):
+The ports are written to PORT_FILE as "HUB STORAGE"; with a certificate both speak TLS, and a third port, "CONTROL", does not.
+Control, by whom the tests are (PUT with JSON, GET):
 
     PUT /control/faults   [{"path": REGEX, "do": ..., "times": N (1), "server": "hub"|"storage" (both)}, ...]
                           do: status (code, headers, text), cut (after), short (by), longer (by), corrupt (at), no_range,
                           wrong_range, slow (pause), redirect (to, code), text (text)
     PUT /control/need     {"token": "...", "repos": [...]}: these repositories answer nobody without this token
+    PUT /control/certificate  {"certificate": FILE, "key": FILE}: from now on these
     GET /control/log      the requests so far, one JSON object a line; forgets them
 
 Python's standard library only.
@@ -21,6 +23,7 @@ import http.server
 import json
 import os
 import re
+import ssl
 import sys
 import threading
 import time
@@ -29,6 +32,7 @@ import urllib.parse
 LARGE = (".safetensors", ".bin", ".h5", ".onnx")
 root, ports, lock = sys.argv[1], {}, threading.Lock()
 faults, need, log = [], {}, []
+tls = None  # ssl.SSLContext of hub and storage
 
 
 def sha256(data):
@@ -63,6 +67,17 @@ def resolve(repo, revision):
     return None
 
 
+def base_of(server):
+    return "%s://127.0.0.1:%d" % ("https" if tls else "http", ports[server])
+
+
+def serve_certificate(certificate, key):
+    global tls
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    tls = context
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -70,7 +85,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def which(self):
-        return "hub" if self.server.server_port == ports["hub"] else "storage"
+        return next(name for name, port in ports.items() if port == self.server.server_port)
 
     def find_fault(self):
         with lock:
@@ -100,6 +115,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with lock:
             if self.path == "/control/faults":
                 faults[:] = value
+            elif self.path == "/control/certificate":
+                serve_certificate(value["certificate"], value["key"])
             else:
                 need.clear()
                 need.update(value)
@@ -167,7 +184,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             entries.append(entry)
         query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
         start, page = int(query.get("cursor", ["0"])[0]), 5  # small pages, so that every list has several
-        here = "http://127.0.0.1:%d%s" % (ports["hub"], urllib.parse.urlsplit(self.path).path)
+        here = base_of("hub") + urllib.parse.urlsplit(self.path).path
         more = {"Link": '<%s?cursor=%d>; rel="next"' % (here, start + page)} if start + page < len(entries) else {}
         self.json(entries[start : start + page], more)
 
@@ -180,7 +197,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not name.endswith(LARGE):
             return self.content(data, {**headers, "ETag": 'W/"%s"' % git_blob(data)}, fault)
         headers.update({"X-Linked-Etag": '"%s"' % sha256(data), "X-Linked-Size": str(len(data)), "ETag": '"of the pointer"'})
-        headers["Location"] = "http://127.0.0.1:%d/%s?signature=secret" % (ports["storage"], os.path.relpath(path, root))
+        headers["Location"] = "%s/%s?signature=secret" % (base_of("storage"), os.path.relpath(path, root))
         self.answer(302, b"", headers)
 
     def content(self, data, headers, fault):
@@ -220,16 +237,27 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
+    def finish_request(self, request, client_address):  # in the connection's own thread: a handshake may never come
+        if tls is None or self.server_port == ports.get("control"):
+            return super().finish_request(request, client_address)
+        with tls.wrap_socket(request, server_side=True) as secure:
+            super().finish_request(secure, client_address)
+
     def handle_error(self, request, client_address):
         pass  # who asks may go away at any time, and some tests do
 
 
 def main():
-    servers = [Server(("127.0.0.1", 0), Handler) for _ in range(2)]
-    ports.update(hub=servers[0].server_port, storage=servers[1].server_port)
-    threading.Thread(target=servers[1].serve_forever, daemon=True).start()
+    names = ["hub", "storage"]
+    if len(sys.argv) > 3:
+        serve_certificate(sys.argv[3], sys.argv[4])
+        names.append("control")
+    servers = [Server(("127.0.0.1", 0), Handler) for _ in names]
+    ports.update((name, server.server_port) for name, server in zip(names, servers))
+    for server in servers[1:]:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
     with open(sys.argv[2] + ".part", "w") as f:
-        f.write("%d %d\n" % (ports["hub"], ports["storage"]))
+        f.write(" ".join(str(ports[name]) for name in names) + "\n")
     os.rename(sys.argv[2] + ".part", sys.argv[2])
     servers[0].serve_forever()
 
