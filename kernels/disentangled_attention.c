@@ -3,6 +3,7 @@
 #include "kernels/disentangled_attention.h"
 #include "kernels/check.h"
 #include "kernels/cpu/disentangled_plan.h"
+#include "kernels/cpu/half_ops.h"
 #include "kernels/half.h"
 
 #include <math.h>
@@ -64,20 +65,22 @@ static size_t scratch_floats(const ft_target *target, const ft_disentangled_shap
            of_thread.floats * (size_t)target->threads;
 }
 
-// The panels of the tables that are there, and what every thread needs.
+// The panels of the tables that are there, what every thread needs, and copies of rows of 16 bits.
 size_t ft_disentangled_attention_forward_workspace(const ft_target *target,
                                                    const ft_disentangled_attention_forward_args *args) {
     if (target->backend != FT_BACKEND_CPU) return 0;
-    return sizeof(float) * scratch_floats(target, &args->shape, count_of(args->pos_key, args->pos_query),
-                                          ft_disentangled_forward_scratch(args->shape.attention.head_dim));
+    size_t own = scratch_floats(target, &args->shape, count_of(args->pos_key, args->pos_query),
+                                ft_disentangled_forward_scratch(args->shape.attention.head_dim));
+    return sizeof(float) * own + ft_cpu_copies_disentangled_attention_forward(args);
 }
 
 size_t ft_disentangled_attention_backward_workspace(const ft_target *target,
                                                     const ft_disentangled_attention_backward_args *args) {
     if (target->backend != FT_BACKEND_CPU) return 0;
     size_t deltas = ft_delta_floats(&args->shape, count_of(args->dpos_key, args->dpos_query), target->threads);
-    return sizeof(float) * (deltas + scratch_floats(target, &args->shape, count_of(args->pos_key, args->pos_query),
-                                                    ft_disentangled_backward_scratch(args->shape.attention.head_dim)));
+    size_t own = scratch_floats(target, &args->shape, count_of(args->pos_key, args->pos_query),
+                                ft_disentangled_backward_scratch(args->shape.attention.head_dim));
+    return sizeof(float) * (deltas + own) + ft_cpu_copies_disentangled_attention_backward(args);
 }
 
 // ---- checks ---------------------------------------------------------------------------------------------------------

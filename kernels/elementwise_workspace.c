@@ -1,10 +1,11 @@
 // Scratch of the row-wise, column-wise and flat ops. Shapes only: data pointers may be NULL here, so optional arguments
-// count as present.
+// count as present. Rows of 16 bits have copies of fp32 on the CPU.
 #include "kernels/activation.h"
 #include "kernels/adamw.h"
 #include "kernels/cast.h"
 #include "kernels/column_sum.h"
 #include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/half_ops.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/cuda/geometry.h"
 #include "kernels/embedding.h"
@@ -12,25 +13,31 @@
 
 #include <assert.h>
 
-size_t ft_layernorm_forward_workspace(const ft_target *target, const ft_layernorm_forward_args *args) { return 0; }
+static bool on_cuda(const ft_target *target) { return target->backend == FT_BACKEND_CUDA; }
+
+size_t ft_layernorm_forward_workspace(const ft_target *target, const ft_layernorm_forward_args *args) {
+    return on_cuda(target) ? 0 : ft_cpu_copies_layernorm_forward(args);
+}
 
 // Two means a row, which the pass over columns needs; on CUDA the partial sums of dgamma, dbeta and dbias too.
 size_t ft_layernorm_backward_workspace(const ft_target *target, const ft_layernorm_backward_args *args) {
     size_t means = (size_t)args->dy.rows * 2 * sizeof(float);
-    if (target->backend != FT_BACKEND_CUDA) return means;
+    if (!on_cuda(target)) return means + ft_cpu_copies_layernorm_backward(args);
     return ft_cuda_aligned(means) + ft_cuda_tile_sum_bytes(args->dy.rows, args->dy.cols, 3);
 }
 
-size_t ft_activation_forward_workspace(const ft_target *target, const ft_activation_forward_args *args) { return 0; }
+size_t ft_activation_forward_workspace(const ft_target *target, const ft_activation_forward_args *args) {
+    return on_cuda(target) ? 0 : ft_cpu_copies_activation_forward(args);
+}
 size_t ft_activation_backward_workspace(const ft_target *target, const ft_activation_backward_args *args) {
-    return target->backend == FT_BACKEND_CUDA ? ft_cuda_tile_sum_bytes(args->dy.rows, args->dy.cols, 1) : 0;
+    return on_cuda(target) ? ft_cuda_tile_sum_bytes(args->dy.rows, args->dy.cols, 1) : ft_cpu_copies_activation_backward(args);
 }
 size_t ft_column_sum_workspace(const ft_target *target, const ft_column_sum_args *args) {
-    return target->backend == FT_BACKEND_CUDA ? ft_cuda_tile_sum_bytes(args->x.rows, args->x.cols, 1) : 0;
+    return on_cuda(target) ? ft_cuda_tile_sum_bytes(args->x.rows, args->x.cols, 1) : ft_cpu_copies_column_sum(args);
 }
 size_t ft_embedding_forward_workspace(const ft_target *target, const ft_embedding_forward_args *args) { return 0; }
 size_t ft_embedding_backward_workspace(const ft_target *target, const ft_embedding_backward_args *args) {
-    return target->backend == FT_BACKEND_CUDA ? ft_cuda_run_bytes(args->dout.rows, args->dout.cols) : 0;
+    return on_cuda(target) ? ft_cuda_run_bytes(args->dout.rows, args->dout.cols) : ft_cpu_copies_embedding_backward(args);
 }
 size_t ft_cross_entropy_workspace(const ft_target *target, const ft_cross_entropy_args *args) { return 0; }
 size_t ft_weighted_cross_entropy_workspace(const ft_target *target, const ft_weighted_cross_entropy_args *args) { return 0; }

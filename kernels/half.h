@@ -30,11 +30,13 @@ static inline uint16_t ft_to_bf16(float x) {
     return (uint16_t)((bits & 0x7FFFFFFF) > 0x7F800000 ? bits >> 16 | 0x40 : nearest);
 }
 
-// An fp16 number shifted into place has an exponent that is 112 too small; multiplying repairs it, that of tiny ones as well.
+// Shifted into place an fp16 number lacks 112 in its exponent. The tiny ones, below 2^-14, get one more and with it a leading
+// 1 that they do not have, and lose it again; so no fp32 number here is tiny, which processors are slow with.
 static inline float ft_from_fp16(uint16_t bits) {
-    uint32_t size = bits & 0x7FFF, special = size >= 0x7C00 ? 0x7F800000 : 0;
-    uint32_t wide = ft_float_bits(ft_bits_float(size << 13) * 0x1p112f) | special;
-    return ft_bits_float((uint32_t)(bits & 0x8000) << 16 | wide);
+    uint32_t size = bits & 0x7FFF, wide = (size << 13) + (112u << 23);
+    uint32_t tiny = ft_float_bits(ft_bits_float(wide + (1u << 23)) - 0x1p-14f);
+    uint32_t special = size >= 0x7C00 ? 0x7F800000 : 0;
+    return ft_bits_float((uint32_t)(bits & 0x8000) << 16 | special | (size < 0x400 ? tiny : wide));
 }
 static inline uint16_t ft_to_fp16(float x) {
     uint32_t bits = ft_float_bits(x), sign = bits >> 16 & 0x8000, size = bits & 0x7FFFFFFF;

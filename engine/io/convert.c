@@ -1,24 +1,9 @@
 // convert.c - elements of files as fp32. Halves and brain floats are exact; doubles are rounded to the nearest.
 #include "engine/io/safetensors.h"
+#include "kernels/half.h"
 
 #include <stdbool.h>
 #include <string.h>
-
-static float from_bits(uint32_t bits) {
-    float out;
-    memcpy(&out, &bits, sizeof out);
-    return out;
-}
-
-static float from_f16(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = half >> 10 & 31u, fraction = half & 0x3FFu;
-    if (exponent == 0) { // zero and subnormals: an exact product
-        float value = (float)fraction * 0x1p-24f;
-        return sign != 0 ? -value : value;
-    }
-    exponent = exponent == 31 ? 255 : exponent + 127 - 15; // infinity and NaN stay what they are
-    return from_bits(sign | exponent << 23 | fraction << 13);
-}
 
 static void convert(ft_dtype dtype, const unsigned char *in, int64_t count, float *out) {
     size_t size = ft_dtype_size(dtype);
@@ -31,7 +16,7 @@ static void convert(ft_dtype dtype, const unsigned char *in, int64_t count, floa
             out[i] = (float)value;
         } else {
             memcpy(&half, in, sizeof half);
-            out[i] = dtype == FT_F16 ? from_f16(half) : from_bits((uint32_t)half << 16);
+            out[i] = dtype == FT_F16 ? ft_from_fp16(half) : ft_from_bf16(half);
         }
     }
 }

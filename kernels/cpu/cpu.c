@@ -1,5 +1,6 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/arena.h"
+#include "kernels/cpu/half_ops.h"
 #include "kernels/cpu/limits.h"
 
 #include <stdio.h>
@@ -163,7 +164,8 @@ ft_status ft_cpu_open(int threads, const char *isa_name, ft_device **device) {
     d->target = ft_cpu_target(threads);
     d->total_bytes = ft_cpu_total_bytes();
     d->functions = &cpu_functions;
-    d->ops = isa->ops;
+    d->ops = &ft_cpu_ops;
+    cpu->fp32 = isa->ops;
     *device = d;
     return FT_OK;
 }

@@ -9,6 +9,7 @@ typedef struct ft_cpu {
     ft_device device; // first: an ft_device of this backend is an ft_cpu
     ft_pool *pool;
     int threads;
+    const ft_op_table *fp32; // the ops of the instruction set: rows of fp32 (half_ops.h has the others)
 } ft_cpu;
 
 // ranges.c: functions of the device's table
