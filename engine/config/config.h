@@ -67,7 +67,7 @@ typedef enum ft_on_oom { FT_OOM_LADDER = 0, FT_OOM_FAIL } ft_on_oom; // when mem
 typedef enum ft_ranges { FT_RANGES_AUTO = 0, FT_RANGES_ON, FT_RANGES_OFF } ft_ranges;
 // Of data files: by name and content, or as told. TEXT is for prediction: every line is a text.
 typedef enum ft_format { FT_FORMAT_AUTO = 0, FT_FORMAT_TSV, FT_FORMAT_CSV, FT_FORMAT_JSONL, FT_FORMAT_TEXT } ft_format;
-typedef enum ft_precision { FT_PRECISION_FP32 = 0 } ft_precision;
+typedef enum ft_precision { FT_PRECISION_FP32 = 0, FT_PRECISION_BF16, FT_PRECISION_FP16 } ft_precision;
 
 typedef struct ft_int_list {
     int32_t count;
@@ -135,7 +135,7 @@ typedef struct ft_config {
         int64_t patience; // evaluations without improvement before stopping; 0: never stops early
         double min_delta; // improvement that counts
         int64_t logging_steps;
-        ft_precision precision;
+        ft_precision precision; // of what is computed with; the weights that are trained are fp32
     } train;
     struct {
         ft_eval_strategy strategy; // no validation file: FT_EVAL_NO

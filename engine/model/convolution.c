@@ -8,12 +8,6 @@ static ft_status tokens(ft_pass *pass, int64_t cols, const char *name, ft_tensor
     return ft_pass_tensor(pass, FT_ROWS_TOKENS, cols, FT_MEM_ACTIVATIONS, -1, name, out);
 }
 
-static ft_status statistics(ft_pass *pass, const char *name, ft_tensor *out) {
-    FT_TRY(tokens(pass, 1, name, out));
-    *out = ft_vector(out->data, out->rows, FT_F32);
-    return FT_OK;
-}
-
 static ft_tensor weight(const ft_pass *pass, int index) { return ft_parameter_weight(&pass->model->parameters, index); }
 static ft_tensor gradient(const ft_pass *pass, int index) { return ft_parameter_gradient(&pass->model->parameters, index); }
 
@@ -55,8 +49,8 @@ ft_status ft_convolution_forward(ft_pass *pass, ft_tensor e, bool keep, ft_convo
     if (keep) FT_TRY(tokens(pass, m->hidden, "convolution sum", &s->sum));
     FT_TRY(ft_pass_activation_forward(pass, FT_ROWS_TOKENS,
                                       (ft_activation_forward_args){.kind = c->activation, .x = s->h, .y = s->sum}));
-    FT_TRY(statistics(pass, "convolution norm mean", &s->mean));
-    FT_TRY(statistics(pass, "convolution norm rstd", &s->rstd));
+    FT_TRY(ft_pass_statistics(pass, FT_ROWS_TOKENS, -1, "convolution norm mean", &s->mean));
+    FT_TRY(ft_pass_statistics(pass, FT_ROWS_TOKENS, -1, "convolution norm rstd", &s->rstd));
     FT_TRY(tokens(pass, m->hidden, "convolution output", y));
     FT_TRY(ft_pass_layernorm_forward(pass, FT_ROWS_TOKENS,
                                      (ft_layernorm_forward_args){.x = s->sum,

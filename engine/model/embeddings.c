@@ -9,12 +9,6 @@ static ft_status tokens(ft_pass *pass, int64_t cols, const char *name, ft_tensor
     return ft_pass_tensor(pass, FT_ROWS_TOKENS, cols, FT_MEM_ACTIVATIONS, -1, name, out);
 }
 
-static ft_status statistics(ft_pass *pass, const char *name, ft_tensor *out) {
-    FT_TRY(tokens(pass, 1, name, out));
-    *out = ft_vector(out->data, out->rows, FT_F32);
-    return FT_OK;
-}
-
 // A table that the family does not have is absent.
 static ft_tensor weight(const ft_model *m, int index) {
     return index < 0 ? ft_absent() : ft_parameter_weight(&m->parameters, index);
@@ -33,8 +27,8 @@ ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s
     const ft_model *m = pass->model;
     *s = (ft_embeddings_saved){.sum = ft_absent()};
     FT_TRY(tokens(pass, m->embedding_width, "embedding sum", &s->sum));
-    FT_TRY(statistics(pass, "embedding norm mean", &s->mean));
-    FT_TRY(statistics(pass, "embedding norm rstd", &s->rstd));
+    FT_TRY(ft_pass_statistics(pass, FT_ROWS_TOKENS, -1, "embedding norm mean", &s->mean));
+    FT_TRY(ft_pass_statistics(pass, FT_ROWS_TOKENS, -1, "embedding norm rstd", &s->rstd));
     FT_TRY(ft_pass_embedding_forward(pass, (ft_embedding_forward_args){.word_ids = pass->batch->ids,
                                                                        .position_ids = pass->batch->position_row,
                                                                        .type_ids = pass->batch->token_type,

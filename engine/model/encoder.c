@@ -70,7 +70,7 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
     FT_TRY(run_layers(pass, t, last_segment, layers, true));
 
     ft_tensor logits, dx;
-    FT_TRY(ft_pass_tensor(pass, FT_ROWS_POOLED, m->labels, FT_MEM_ACTIVATIONS, -1, "logits", &logits));
+    FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_POOLED, m->labels, FT_MEM_ACTIVATIONS, -1, "logits", &logits));
     FT_TRY(ft_head_forward(pass, t->input[layers], true, &t->head, logits));
     FT_TRY(ft_pass_loss(pass, logits, losses));
     ft_memory_set_phase(m->memory, FT_PHASE_BACKWARD);

@@ -14,12 +14,6 @@ static ft_status activations(ft_pass *pass, ft_rows_kind kind, int64_t cols, int
     return ft_pass_tensor(pass, kind, cols, FT_MEM_ACTIVATIONS, layer, name, out);
 }
 
-static ft_status statistics(ft_pass *pass, ft_rows_kind kind, int layer, const char *name, ft_tensor *out) {
-    FT_TRY(activations(pass, kind, 1, layer, name, out));
-    *out = ft_vector(out->data, out->rows, FT_F32);
-    return FT_OK;
-}
-
 // Q, K and V stand back to back in the registry: one matrix [3H,H] and one bias [3H] from the query's views. Keys without
 // a bias have zeros there.
 typedef struct qkv_parameters {
@@ -28,8 +22,8 @@ typedef struct qkv_parameters {
 
 static qkv_parameters qkv_of(ft_tensor query_weight, ft_tensor query_bias, int64_t hidden) {
     ft_tensor w = query_weight, b = query_bias;
-    if (w.data != NULL) w = ft_matrix(w.data, 3 * hidden, hidden, FT_F32);
-    if (b.data != NULL) b = ft_vector(b.data, 3 * hidden, FT_F32);
+    if (w.data != NULL) w = ft_matrix(w.data, 3 * hidden, hidden, w.dtype);
+    if (b.data != NULL) b = ft_vector(b.data, 3 * hidden, b.dtype);
     return (qkv_parameters){w, b};
 }
 
@@ -75,8 +69,8 @@ static ft_status project_add_norm(ft_pass *pass, int layer, ft_tensor a, ft_tens
     ft_model *m = pass->model;
     ft_rows_kind kind = rows_of(pass, layer);
     FT_TRY(activations(pass, kind, m->hidden, layer, names[0], s));
-    FT_TRY(statistics(pass, kind, layer, names[1], mean));
-    FT_TRY(statistics(pass, kind, layer, names[2], rstd));
+    FT_TRY(ft_pass_statistics(pass, kind, layer, names[1], mean));
+    FT_TRY(ft_pass_statistics(pass, kind, layer, names[2], rstd));
     FT_TRY(ft_linear(pass, kind, a, ft_parameter_weight(&m->parameters, parameters[0]), ft_absent(), *s));
     FT_TRY(activations(pass, kind, m->hidden, layer, names[3], y));
     return ft_pass_layernorm_forward(
@@ -104,7 +98,7 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, bool keep, ft_
     FT_TRY(project_qkv(pass, layer, x, s));
     qkv_views views = views_of(pass, layer, s->qkv, s->pooled_q);
     FT_TRY(activations(pass, kind, m->hidden, layer, "attention", &s->attention));
-    if (keep) FT_TRY(activations(pass, kind, m->heads, layer, "attention log-sum-exp", &s->lse));
+    if (keep) FT_TRY(ft_pass_float_tensor(pass, kind, m->heads, FT_MEM_ACTIVATIONS, layer, "attention log-sum-exp", &s->lse));
     const ft_layer_positions positions = ft_relative_tables(pass, layer);
     FT_TRY(ft_pass_attention_forward(pass, kind, layer,
                                      (ft_disentangled_attention_forward_args){.q = views.q,

@@ -31,6 +31,19 @@ static ft_status activated(ft_pass *pass, ft_linear_parameters l, ft_activation 
         (ft_activation_forward_args){.kind = kind, .x = *h, .bias = weight(pass, l.bias), .h = *h, .y = *y});
 }
 
+// Logits are fp32 in every precision, straight from the sums of the product; so must be the bias that is added to them.
+static ft_status classify(ft_pass *pass, ft_linear_parameters l, ft_tensor x, ft_tensor logits) {
+    ft_tensor bias = weight(pass, l.bias);
+    if (bias.dtype == FT_F32) return ft_linear(pass, FT_ROWS_POOLED, x, weight(pass, l.weight), bias, logits);
+    void *data;
+    FT_TRY(ft_memory_alloc(pass->model->memory, (size_t)l.outputs * sizeof(float), FT_MEM_ACTIVATIONS, "classifier bias", &data));
+    ft_tensor wide = ft_vector(data, l.outputs, FT_F32);
+    FT_TRY(ft_pass_cast(pass, bias, wide));
+    FT_TRY(ft_linear(pass, FT_ROWS_POOLED, x, weight(pass, l.weight), wide, logits));
+    ft_pass_free(pass, &wide);
+    return FT_OK;
+}
+
 ft_status ft_head_forward(ft_pass *pass, ft_tensor x, bool keep, ft_head_saved *s, ft_tensor logits) {
     ft_model *m = pass->model;
     int last = m->head_count - 1;
@@ -41,7 +54,7 @@ ft_status ft_head_forward(ft_pass *pass, ft_tensor x, bool keep, ft_head_saved *
         FT_TRY(activated(pass, m->head[i], m->head_activation, s->input[i], "head hidden", &s->h[i], &s->input[i + 1]));
         FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_POOLED, head_dropout(pass, i + 1), s->input[i + 1], s->input[i + 1]));
     }
-    FT_TRY(ft_linear(pass, FT_ROWS_POOLED, s->input[last], weight(pass, m->head[last].weight), weight(pass, m->head[last].bias), logits));
+    FT_TRY(classify(pass, m->head[last], s->input[last], logits));
     if (!keep) ft_head_saved_free(pass, s);
     return FT_OK;
 }
@@ -63,15 +76,20 @@ static ft_status activated_backward(ft_pass *pass, int index, ft_activation kind
 
 ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *s, ft_tensor dlogits, bool want_dx, ft_tensor *dx) {
     ft_model *m = pass->model;
-    ft_tensor dy = dlogits; // gradient of the output of linear layer i
+    ft_tensor dy = dlogits, rounded = ft_absent(); // dy: gradient of the output of linear layer i
     FT_TRY(ft_bias_gradient(pass, FT_ROWS_POOLED, dlogits, gradient(pass, m->head[m->head_count - 1].bias)));
+    if (m->dtype != FT_F32) {
+        FT_TRY(pooled(pass, m->labels, "logit gradient", &rounded));
+        FT_TRY(ft_pass_cast(pass, dlogits, rounded));
+        dy = rounded;
+    }
     for (int i = m->head_count - 1; i >= 0; i--) {
         ft_linear_parameters l = m->head[i];
         FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_POOLED, dy, s->input[i], gradient(pass, l.weight)));
         ft_tensor dinput;
         FT_TRY(pooled(pass, l.inputs, "head gradient", &dinput));
         FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_POOLED, dy, weight(pass, l.weight), false, dinput));
-        if (i < m->head_count - 1) ft_pass_free(pass, &dy);
+        ft_pass_free(pass, i < m->head_count - 1 ? &dy : &rounded);
         dy = dinput;
         if (i > 0) FT_TRY(activated_backward(pass, i, m->head_activation, s->h[i - 1], dy, gradient(pass, m->head[i - 1].bias)));
         else FT_TRY(activated_backward(pass, 0, m->pooler_activation, s->pooler_h, dy, gradient(pass, m->pooler.bias)));

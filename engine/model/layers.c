@@ -12,14 +12,30 @@ int64_t ft_pass_capacity(const ft_pass *pass, ft_rows_kind kind) {
     return kind == FT_ROWS_TOKENS ? pass->capacity.tokens : pass->capacity.sequences;
 }
 
-ft_status ft_pass_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, ft_memory_category category, int layer, const char *name,
-                         ft_tensor *out) {
+static ft_status new_tensor(ft_pass *pass, ft_dtype dtype, ft_rows_kind kind, int64_t cols, ft_memory_category category, int layer,
+                            const char *name, ft_tensor *out) {
     char site[64];
     if (layer >= 0) snprintf(site, sizeof site, "layer %d %s", layer, name);
     void *data;
-    size_t bytes = (size_t)ft_pass_capacity(pass, kind) * (size_t)cols * sizeof(float);
+    size_t bytes = (size_t)ft_pass_capacity(pass, kind) * (size_t)cols * ft_dtype_size(dtype);
     FT_TRY(ft_memory_alloc(pass->model->memory, bytes, category, layer >= 0 ? site : name, &data));
-    *out = ft_matrix(data, ft_pass_rows(pass, kind), cols, FT_F32);
+    *out = ft_matrix(data, ft_pass_rows(pass, kind), cols, dtype);
+    return FT_OK;
+}
+
+ft_status ft_pass_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, ft_memory_category category, int layer, const char *name,
+                         ft_tensor *out) {
+    return new_tensor(pass, pass->model->dtype, kind, cols, category, layer, name, out);
+}
+
+ft_status ft_pass_float_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, ft_memory_category category, int layer,
+                               const char *name, ft_tensor *out) {
+    return new_tensor(pass, FT_F32, kind, cols, category, layer, name, out);
+}
+
+ft_status ft_pass_statistics(ft_pass *pass, ft_rows_kind kind, int layer, const char *name, ft_tensor *out) {
+    FT_TRY(ft_pass_float_tensor(pass, kind, 1, FT_MEM_ACTIVATIONS, layer, name, out));
+    *out = ft_vector(out->data, out->rows, FT_F32);
     return FT_OK;
 }
 
@@ -133,6 +149,13 @@ ft_status ft_pass_dropout_rows(ft_pass *pass, ft_rows_kind kind, ft_dropout drop
     RUN_WITH_WORKSPACE(pass, dropout, args, largest);
 }
 
+ft_status ft_pass_cast(ft_pass *pass, ft_tensor x, ft_tensor y) {
+    int64_t n = x.rows * x.cols;
+    // Its scratch does not depend on the rows.
+    ft_cast_args args = {.x = ft_vector(x.data, n, x.dtype), .y = ft_vector(y.data, n, y.dtype)}, largest = args;
+    RUN_WITH_WORKSPACE(pass, cast, args, largest);
+}
+
 ft_status ft_pass_gather(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y) {
     ft_gather_rows_args args = {.index = index, .x = x, .y = y}, largest = args;
     largest.x.rows = pass->capacity.tokens;
@@ -220,7 +243,7 @@ static ft_disentangled_shape disentangled_shape(const ft_pass *pass, ft_rows_kin
 // The tables as the slots count their rows: what stands in front of and behind those within reach is never touched.
 static ft_tensor whole_table(const ft_pass *pass, ft_tensor within_reach) {
     if (within_reach.data == NULL) return within_reach;
-    within_reach.data = (char *)within_reach.data - (size_t)(pass->relative.first * within_reach.stride) * sizeof(float);
+    within_reach.data = (char *)within_reach.data - (size_t)(pass->relative.first * within_reach.stride) * ft_dtype_size(within_reach.dtype);
     within_reach.rows = pass->model->relative.rows;
     return within_reach;
 }

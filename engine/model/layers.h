@@ -28,9 +28,14 @@ typedef enum ft_rows_kind { FT_ROWS_TOKENS, FT_ROWS_POOLED, FT_ROWS_RELATIVE } f
 int64_t ft_pass_rows(const ft_pass *pass, ft_rows_kind kind);
 int64_t ft_pass_capacity(const ft_pass *pass, ft_rows_kind kind);
 
-// A new fp32 tensor [rows, cols], memory for the capacity. site: "layer %d name" when layer >= 0, else name.
+// A new tensor [rows, cols] of the model's type, memory for the capacity. site: "layer %d name" when layer >= 0, else name.
 ft_status ft_pass_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, ft_memory_category category, int layer, const char *name,
                          ft_tensor *out);
+// The same in fp32, whatever the model's type is: statistics of rows, logits.
+ft_status ft_pass_float_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, ft_memory_category category, int layer,
+                               const char *name, ft_tensor *out);
+// One number a row, a vector in fp32.
+ft_status ft_pass_statistics(ft_pass *pass, ft_rows_kind kind, int layer, const char *name, ft_tensor *out);
 // Frees a tensor made by ft_pass_tensor and marks it absent.
 void ft_pass_free(ft_pass *pass, ft_tensor *tensor);
 
@@ -51,6 +56,8 @@ ft_status ft_pass_layernorm_backward(ft_pass *pass, ft_rows_kind kind, ft_layern
 ft_status ft_pass_activation_forward(ft_pass *pass, ft_rows_kind kind, ft_activation_forward_args args);
 ft_status ft_pass_activation_backward(ft_pass *pass, ft_rows_kind kind, ft_activation_backward_args args);
 ft_status ft_pass_dropout_rows(ft_pass *pass, ft_rows_kind kind, ft_dropout dropout, ft_tensor x, ft_tensor y);
+// y, of another type than x, gets its numbers: matrices whose rows lie back to back.
+ft_status ft_pass_cast(ft_pass *pass, ft_tensor x, ft_tensor y);
 ft_status ft_pass_gather(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y);
 ft_status ft_pass_scatter_add(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y);
 // y += x, rows of the table within reach

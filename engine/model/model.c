@@ -185,12 +185,18 @@ static ft_status check_options(const ft_model_config *c, const ft_config *o) {
     return FT_OK;
 }
 
+static ft_dtype dtype_of(ft_precision precision) {
+    static const ft_dtype dtypes[] = {[FT_PRECISION_FP32] = FT_F32, [FT_PRECISION_BF16] = FT_BF16, [FT_PRECISION_FP16] = FT_F16};
+    return dtypes[precision];
+}
+
 ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_config *o, int32_t label_count, ft_model *m) {
     memset(m, 0, sizeof *m);
     FT_TRY(check_options(c, o));
     m->family = c->family;
     m->memory = memory;
     m->device = ft_memory_device(memory);
+    m->dtype = m->parameters.dtype = dtype_of(o->train.precision);
     m->layers = (int32_t)c->num_hidden_layers;
     m->heads = (int32_t)c->num_attention_heads;
     m->head_dim = (int32_t)(c->hidden_size / c->num_attention_heads);
@@ -238,6 +244,8 @@ ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_
     FT_TRY(ft_parameters_allocate(&m->parameters, memory));
     return upload_slots(m, c);
 }
+
+ft_status ft_model_keep_master(ft_model *model) { return ft_parameters_allocate_master(&model->parameters); }
 
 ft_status ft_model_prepare_training(ft_model *model, double weight_decay) {
     return ft_parameters_allocate_training(&model->parameters, weight_decay, model->layer_lr_decay);

@@ -52,7 +52,7 @@ typedef struct ft_relative {
 
 // PK and PQ of every layer and the sums of dPK and dPQ (relative.c): one block each, layer after layer.
 typedef struct ft_position_tables {
-    float *projected, *gradients; // device; NULL: none held
+    void *projected, *gradients; // device, of the type of the model and fp32; NULL: none held
     size_t projected_bytes, gradient_bytes;
     int32_t longest; // ft_capacity.longest of the step or pass under way; 0: none is
     bool training;   // it is a step
@@ -72,6 +72,7 @@ typedef struct ft_model {
     const ft_family *family;
     ft_device *device;
     ft_memory *memory;
+    ft_dtype dtype; // of activations, their gradients and the weights that ops read: train.precision
     ft_parameters parameters;
     // shape
     int32_t layers, heads, head_dim;
@@ -113,6 +114,8 @@ typedef struct ft_model {
 // label_count: outputs of the classifier. `options` gives head, freezing, dropout and checkpointing.
 ft_status ft_model_create(ft_memory *memory, const ft_model_config *config, const ft_config *options, int32_t label_count,
                           ft_model *model);
+// The weights will be trained: before they are loaded or drawn. Only in 16 bits there is anything to do.
+ft_status ft_model_keep_master(ft_model *model);
 // What training makes small; once, before batches are made for the model. Without it: cross-entropy.
 ft_status ft_model_set_loss(ft_model *model, const ft_loss *loss);
 ft_status ft_model_prepare_training(ft_model *model, double weight_decay);

@@ -58,7 +58,7 @@ static ft_status draw_parameter(ft_model *m, int index, double initializer_range
         d.zero_first = (int64_t)m->padding_id * p->cols;
         d.zero_last = d.zero_first + p->cols;
     }
-    return ft_staging_upload(staging, ft_parameter_weight(&m->parameters, index).data, p->count, draw_part, &d);
+    return ft_staging_upload(staging, (ft_staged){ft_parameter_stored(&m->parameters, index), 0}, p->count, draw_part, &d);
 }
 
 ft_status ft_model_draw(ft_model *model, double initializer_range, uint64_t seed) {
@@ -68,7 +68,7 @@ ft_status ft_model_draw(ft_model *model, double initializer_range, uint64_t seed
     for (int i = 0; status == FT_OK && i < model->parameters.count; i++)
         status = draw_parameter(model, i, initializer_range, seed, &staging);
     ft_staging_close(&staging);
-    return status;
+    return status == FT_OK ? ft_parameters_round_master(&model->parameters) : status;
 }
 
 // ---- loading ----------------------------------------------------------------------------------------------------------
@@ -135,11 +135,11 @@ static ft_status load_part(void *context, int64_t first, int64_t count, float *o
 
 static ft_status load_parameter(ft_model *m, int index, const ft_weights *weights, int found, ft_staging *staging) {
     const ft_parameter *p = &m->parameters.list[index];
-    float *weight = ft_parameter_weight(&m->parameters, index).data;
+    ft_staged to = {.tensor = ft_parameter_stored(&m->parameters, index)};
     for (int64_t done = 0, count; done < p->count; done += count) {
         count = p->count - done;
-        int64_t place = ft_parameter_place(p, done, &count);
-        FT_TRY(ft_staging_upload(staging, weight + place, count, load_part, &(loading){weights, found, done}));
+        to.first = ft_parameter_place(p, done, &count);
+        FT_TRY(ft_staging_upload(staging, to, count, load_part, &(loading){weights, found, done}));
     }
     return FT_OK;
 }
@@ -193,7 +193,7 @@ ft_status ft_model_load(ft_model *model, const char *model_dir, double initializ
     if (status == FT_OK) status = load_all(model, weights, initializer_range, seed, &staging, arena, report);
     ft_staging_close(&staging);
     ft_weights_close(weights);
-    return status;
+    return status == FT_OK ? ft_parameters_round_master(&model->parameters) : status;
 }
 
 // ---- saving -----------------------------------------------------------------------------------------------------------
@@ -206,16 +206,15 @@ typedef struct weights_source {
 static ft_status fetch_weight(void *context, int index, size_t offset, size_t bytes, const void **data) {
     weights_source *s = context;
     const ft_parameter *p = &s->model->parameters.list[index];
-    const float *weight = ft_parameter_weight(&s->model->parameters, index).data;
-    const ft_device_functions *device = s->model->device->functions;
+    ft_staged from = {.tensor = ft_parameter_stored(&s->model->parameters, index)};
     int64_t first = (int64_t)(offset / sizeof(float)), total = (int64_t)(bytes / sizeof(float));
     for (int64_t done = 0, count; done < total; done += count) {
         count = total - done;
-        int64_t place = ft_parameter_place(p, first + done, &count);
-        FT_TRY(device->download(s->model->device, s->staging.data + done, weight + place, (size_t)count * sizeof(float)));
+        from.first = ft_parameter_place(p, first + done, &count);
+        FT_TRY(ft_staging_download(&s->staging, from, count, done));
     }
     *data = s->staging.data;
-    return device->sync(s->model->device);
+    return FT_OK;
 }
 
 static ft_status write_weights(ft_model *m, const char *path, FILE *out, ft_arena *arena) {

@@ -22,7 +22,8 @@ ft_status ft_model_load(ft_model *model, const char *model_dir, double initializ
 // word table 0), biases 0, LayerNorm 1 and 0. A function of (seed, parameter name) only.
 ft_status ft_model_draw(ft_model *model, double initializer_range, uint64_t seed);
 
-// Writes <directory>/model.safetensors (fp32, the names of the registry). The directory exists.
+// Writes <directory>/model.safetensors (fp32 in every precision, the names of the registry). The directory exists. Frozen
+// weights of 16 bits are written as they were computed with, rounded.
 ft_status ft_model_save_weights(ft_model *model, const char *directory);
 
 #endif

@@ -53,10 +53,34 @@ ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory) {
         if (p->list[i].trainable) p->real_trainable += p->list[i].count;
     }
     void *data;
-    FT_TRY(ft_memory_alloc(memory, (size_t)p->total * sizeof(float), FT_MEM_WEIGHTS, "weights", &data));
+    size_t bytes = (size_t)p->total * ft_dtype_size(p->dtype);
+    FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_WEIGHTS, "weights", &data));
     p->weights = data;
     ft_device *device = ft_memory_device(memory);
-    return device->functions->fill(device, p->weights, 0, (size_t)p->total * sizeof(float));
+    return device->functions->fill(device, p->weights, 0, bytes);
+}
+
+ft_status ft_parameters_allocate_master(ft_parameters *p) {
+    void *data;
+    size_t bytes = (size_t)p->trainable * sizeof(float);
+    ft_device *device = ft_memory_device(p->memory);
+    if (p->dtype == FT_F32) return FT_OK;
+    FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_WEIGHTS, "master weights", &data));
+    p->master = data;
+    return device->functions->fill(device, p->master, 0, bytes);
+}
+
+ft_status ft_parameters_round_master(const ft_parameters *p) {
+    ft_device *device = ft_memory_device(p->memory);
+    if (p->master == NULL) return FT_OK;
+    ft_cast_args args = {.x = ft_vector(p->master, p->trainable, FT_F32), .y = ft_vector(p->weights, p->trainable, p->dtype)};
+    void *scratch = NULL;
+    size_t bytes = ft_cast_workspace(&device->target, &args);
+    if (bytes > 0) FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_WORKSPACE, "cast scratch", &scratch));
+    args.workspace = (ft_workspace){scratch, bytes};
+    ft_status status = FT_RUN(device, cast, &args);
+    ft_memory_free(p->memory, scratch);
+    return status;
 }
 
 static ft_status build_ranges(ft_parameters *p, double weight_decay, double lr_decay) {
@@ -98,6 +122,7 @@ ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay,
 void ft_parameters_free(ft_parameters *p) {
     if (p->memory != NULL) {
         ft_memory_free(p->memory, p->weights);
+        ft_memory_free(p->memory, p->master);
         ft_memory_free(p->memory, p->gradients);
         ft_memory_free(p->memory, p->m);
         ft_memory_free(p->memory, p->v);
@@ -128,13 +153,18 @@ int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *coun
     return (block % 3 * hidden + block / 3 * width) * p->cols + within;
 }
 
-static ft_tensor view(const ft_parameter *q, float *base) {
-    return ft_matrix(base + q->offset, q->rows ? q->rows : 1, q->cols, FT_F32);
+static ft_tensor view(const ft_parameter *q, void *base, ft_dtype dtype) {
+    return ft_matrix((char *)base + (size_t)q->offset * ft_dtype_size(dtype), q->rows ? q->rows : 1, q->cols, dtype);
 }
 
-ft_tensor ft_parameter_weight(const ft_parameters *p, int index) { return view(&p->list[index], p->weights); }
+ft_tensor ft_parameter_weight(const ft_parameters *p, int index) { return view(&p->list[index], p->weights, p->dtype); }
+
+ft_tensor ft_parameter_stored(const ft_parameters *p, int index) {
+    bool master = p->master != NULL && p->list[index].trainable;
+    return master ? view(&p->list[index], p->master, FT_F32) : ft_parameter_weight(p, index);
+}
 
 ft_tensor ft_parameter_gradient(const ft_parameters *p, int index) {
     if (p->gradients == NULL || !p->list[index].trainable) return ft_absent();
-    return view(&p->list[index], p->gradients);
+    return view(&p->list[index], p->gradients, FT_F32);
 }

@@ -1,8 +1,9 @@
 // parameters.h - the registry of a model's parameters, and the flat buffers they live in.
 //
 // Parameters are added in the order in which the backward pass completes their gradients (head first, embeddings last).
-// ft_parameters_allocate then lays all trainable ones at the front of one flat fp32 buffer, the frozen ones behind them;
-// gradients, moments and the optimizer work on ranges of [0, trainable). Groups (Q, K and V) stand back to back, so that
+// ft_parameters_allocate then lays all trainable ones at the front of one flat buffer, the frozen ones behind them;
+// gradients, moments and the optimizer work on ranges of [0, trainable), in fp32. With a `dtype` of 16 bits the buffer that
+// ops read is of that type; what is trained then has a master copy of fp32 beside it, from which every update makes it anew. Groups (Q, K and V) stand back to back, so that
 // one product can use them as one matrix; every group begins at a multiple of 64 elements. What belongs to no parameter
 // is zero and stays zero: it has no gradient.
 #ifndef FT_PARAMETERS_H
@@ -29,7 +30,9 @@ typedef struct ft_parameters {
     int count, capacity;
     int64_t total, trainable; // elements of the flat buffers, padding included
     int64_t real_total, real_trainable; // parameters, without padding
-    float *weights;           // [total] device
+    ft_dtype dtype;           // of `weights`; set before they are allocated, fp32 else
+    void *weights;            // [total] device: what ops read
+    float *master;            // [trainable] device; NULL: none, as with weights of fp32
     float *gradients, *m, *v; // [trainable] device; NULL until ft_parameters_allocate_training
     ft_adamw_range *ranges;   // weight decay over [0, trainable)
     int range_count;
@@ -50,6 +53,10 @@ typedef struct ft_parameter_spec {
 int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec);
 // Weights only (inference). After it views may be taken.
 ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory);
+// The master copy, where weights are of 16 bits: before they are loaded, if they will be trained.
+ft_status ft_parameters_allocate_master(ft_parameters *p);
+// Rounds the master copy, where there is one, to what ops read; whoever has written to it calls this.
+ft_status ft_parameters_round_master(const ft_parameters *p);
 // Gradients (zeroed), m and v (zeroed) and the ranges of AdamW.
 // A parameter's learning rate is lr_decay^depth times the run's.
 ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay, double lr_decay);
@@ -63,6 +70,8 @@ int ft_parameter_shape(const ft_parameter *p, int64_t shape[3]);
 int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *count);
 
 ft_tensor ft_parameter_weight(const ft_parameters *p, int index);
+// Where the parameter stands most exactly, and what files are read to and written from: its master copy, else as above.
+ft_tensor ft_parameter_stored(const ft_parameters *p, int index);
 // Absent for a frozen parameter or without training buffers.
 ft_tensor ft_parameter_gradient(const ft_parameters *p, int index);
 

@@ -7,11 +7,11 @@
 // None of it depends on a text, and the dropout of R_l is keyed by step and layer alone. So the layers of all micro-batches,
 // and those that are computed again, read the same PK and PQ, and every sequence adds to the same dPK and dPQ, one after the
 // other: what becomes of these sums at the end of the step has the same bits for any split into micro-batches.
-// Kept meanwhile are PK and PQ of all layers, dPK and dPQ of the trained ones; R, its norm and its dropout are cheap and
+// Kept meanwhile are PK and PQ of all layers, dPK and dPQ (sums, so in fp32) of the trained ones; R, its norm and its dropout are cheap and
 // computed again at the end.
 #include "engine/model/layers.h"
 
-enum { ALIGN = 64 }; // floats: tables begin at multiples of 256 bytes, like buffers
+enum { ALIGN = 256 }; // bytes: tables begin at multiples of it, like buffers
 
 // Absent for the bias that a projection may lack.
 static ft_tensor weight(const ft_pass *pass, int index) {
@@ -36,26 +36,26 @@ ft_relative_window ft_relative_window_of(const ft_model *m, int32_t longest) {
     return (ft_relative_window){.first = first, .rows = ft_relative_slot(r->rule, longest - 1) - first + 1};
 }
 
-static int64_t table_floats(const ft_model *m, int64_t rows) { return (rows * m->hidden + ALIGN - 1) / ALIGN * ALIGN; }
-
-// Of the tables of so many layers, for sequences of up to `longest` tokens.
-static size_t table_bytes(const ft_model *m, int32_t layers, int32_t longest) {
-    int64_t rows = ft_relative_window_of(m, longest).rows;
-    return (size_t)(tables_of(m) * layers * table_floats(m, rows)) * sizeof(float);
+static size_t one_table_bytes(const ft_model *m, ft_dtype dtype, int64_t rows) {
+    return ((size_t)(rows * m->hidden) * ft_dtype_size(dtype) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static ft_status hold(ft_model *m, size_t bytes, const char *site, float **data) {
-    void *block = NULL;
-    if (bytes > 0) FT_TRY(ft_memory_alloc(m->memory, bytes, FT_MEM_ACTIVATIONS, site, &block));
-    *data = block;
-    return FT_OK;
+// Of the tables of so many layers, for sequences of up to `longest` tokens.
+static size_t table_bytes(const ft_model *m, ft_dtype dtype, int32_t layers, int32_t longest) {
+    int64_t rows = ft_relative_window_of(m, longest).rows;
+    return (size_t)(tables_of(m) * layers) * one_table_bytes(m, dtype, rows);
+}
+
+static ft_status hold(ft_model *m, size_t bytes, const char *site, void **data) {
+    *data = NULL;
+    return bytes > 0 ? ft_memory_alloc(m->memory, bytes, FT_MEM_ACTIVATIONS, site, data) : FT_OK;
 }
 
 ft_status ft_model_hold_positions(ft_model *m, ft_capacity train, ft_capacity predict) {
     ft_position_tables *t = &m->positions;
     int32_t longest = train.longest > predict.longest ? train.longest : predict.longest;
-    t->projected_bytes = table_bytes(m, m->layers, longest);
-    t->gradient_bytes = table_bytes(m, m->layers - m->first_trained_layer, train.longest);
+    t->projected_bytes = table_bytes(m, m->dtype, m->layers, longest);
+    t->gradient_bytes = table_bytes(m, FT_F32, m->layers - m->first_trained_layer, train.longest);
     FT_TRY(hold(m, t->projected_bytes, "position projections", &t->projected));
     return hold(m, t->gradient_bytes, "position projection gradients", &t->gradients);
 }
@@ -67,10 +67,10 @@ void ft_model_release_positions(ft_model *m) {
 }
 
 // Table `n` of layer `layer` within a block that begins with layer `first`.
-static ft_tensor table_at(const ft_pass *pass, float *block, int first, int layer, int n) {
+static ft_tensor table_at(const ft_pass *pass, void *block, ft_dtype dtype, int first, int layer, int n) {
     const ft_model *m = pass->model;
-    int64_t at = ((int64_t)(layer - first) * tables_of(m) + n) * table_floats(m, pass->relative.rows);
-    return ft_matrix(block + at, pass->relative.rows, m->hidden, FT_F32);
+    size_t at = (size_t)((layer - first) * tables_of(m) + n) * one_table_bytes(m, dtype, pass->relative.rows);
+    return ft_matrix((char *)block + at, pass->relative.rows, m->hidden, dtype);
 }
 
 ft_layer_positions ft_relative_tables(const ft_pass *pass, int layer) {
@@ -80,11 +80,11 @@ ft_layer_positions ft_relative_tables(const ft_pass *pass, int layer) {
     ft_layer_positions p = {ft_absent(), ft_absent(), ft_absent(), ft_absent()};
     if (tables_of(m) == 0) return p;
     const bool keys = l->pos_key.weight >= 0, queries = l->pos_query.weight >= 0, trained = layer >= m->first_trained_layer;
-    if (keys) p.key = table_at(pass, t->projected, 0, layer, 0);
-    if (queries) p.query = table_at(pass, t->projected, 0, layer, keys);
+    if (keys) p.key = table_at(pass, t->projected, m->dtype, 0, layer, 0);
+    if (queries) p.query = table_at(pass, t->projected, m->dtype, 0, layer, keys);
     if (pass->step == NULL || !trained) return p;
-    if (keys) p.dkey = table_at(pass, t->gradients, m->first_trained_layer, layer, 0);
-    if (queries) p.dquery = table_at(pass, t->gradients, m->first_trained_layer, layer, keys);
+    if (keys) p.dkey = table_at(pass, t->gradients, FT_F32, m->first_trained_layer, layer, 0);
+    if (queries) p.dquery = table_at(pass, t->gradients, FT_F32, m->first_trained_layer, layer, keys);
     return p;
 }
 
@@ -111,19 +111,13 @@ typedef struct relative_table {
     ft_tensor normed, mean, rstd; // absent without a norm
 } relative_table;
 
-static ft_status statistics(ft_pass *pass, const char *name, ft_tensor *out) {
-    FT_TRY(temporary(pass, 1, name, out));
-    *out = ft_vector(out->data, out->rows, FT_F32);
-    return FT_OK;
-}
-
 static ft_status open_table(ft_pass *pass, relative_table *r) {
     const ft_relative *p = &pass->model->relative;
     *r = (relative_table){within_reach(pass, weight(pass, p->table)), ft_absent(), ft_absent(), ft_absent()};
     if (p->gamma < 0) return FT_OK;
     FT_TRY(temporary(pass, pass->model->hidden, "relative positions", &r->normed));
-    FT_TRY(statistics(pass, "relative norm mean", &r->mean));
-    FT_TRY(statistics(pass, "relative norm rstd", &r->rstd));
+    FT_TRY(ft_pass_statistics(pass, FT_ROWS_RELATIVE, -1, "relative norm mean", &r->mean));
+    FT_TRY(ft_pass_statistics(pass, FT_ROWS_RELATIVE, -1, "relative norm rstd", &r->rstd));
     FT_TRY(ft_pass_layernorm_forward(pass, FT_ROWS_RELATIVE,
                                      (ft_layernorm_forward_args){.x = r->table,
                                                                  .gamma = weight(pass, p->gamma),
@@ -195,7 +189,8 @@ static ft_pass pass_without_batch(ft_model *m, ft_capacity capacity, const ft_st
 static ft_status check_room(const ft_pass *pass) {
     const ft_model *m = pass->model;
     const int32_t trained = pass->step != NULL ? m->layers - m->first_trained_layer : 0, longest = pass->capacity.longest;
-    if (table_bytes(m, m->layers, longest) <= m->positions.projected_bytes && table_bytes(m, trained, longest) <= m->positions.gradient_bytes)
+    if (table_bytes(m, m->dtype, m->layers, longest) <= m->positions.projected_bytes &&
+        table_bytes(m, FT_F32, trained, longest) <= m->positions.gradient_bytes)
         return FT_OK;
     return ft_fail(FT_FAILED, "position projections", "%zu bytes are held, too few for sequences of %d tokens",
                    m->positions.projected_bytes + m->positions.gradient_bytes, longest);
@@ -217,7 +212,7 @@ static ft_status begin(ft_model *m, ft_capacity capacity, const ft_step_state *s
 ft_status ft_model_begin_step(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
     ft_memory_set_phase(m->memory, FT_PHASE_FORWARD);
     FT_TRY(begin(m, capacity, step, FT_SCOPE_STEP_BEGIN));
-    size_t bytes = table_bytes(m, m->layers - m->first_trained_layer, capacity.longest);
+    size_t bytes = table_bytes(m, FT_F32, m->layers - m->first_trained_layer, capacity.longest);
     return bytes > 0 ? m->device->functions->fill(m->device, m->positions.gradients, 0, bytes) : FT_OK;
 }
 
@@ -227,29 +222,46 @@ void ft_model_end_prediction(ft_model *m) { m->positions.longest = 0; }
 
 // ---- backward -------------------------------------------------------------------------------------------------------
 
-// From dPK and dPQ of a layer to its projections and, where `dtable` is present, to R: added there.
+static ft_status sums(ft_pass *pass, const char *name, ft_tensor *out) {
+    return ft_pass_float_tensor(pass, FT_ROWS_RELATIVE, pass->model->hidden, FT_MEM_ACTIVATIONS, -1, name, out);
+}
+
+// A gradient in fp32 as the ops of the model's type read it: itself, or rounded; then `own` is its memory, for the caller to free.
+static ft_status rounded(ft_pass *pass, ft_tensor sum, ft_tensor *own, ft_tensor *out) {
+    *own = ft_absent();
+    *out = sum;
+    if (sum.data == NULL || pass->model->dtype == FT_F32) return FT_OK;
+    FT_TRY(temporary(pass, sum.cols, "rounded relative gradient", own));
+    *out = *own;
+    return ft_pass_cast(pass, sum, *own);
+}
+
+// From dPK and dPQ of a layer to its projections and, where `dtable` (fp32) is present, to R: added there.
 static ft_status layer_backward(ft_pass *pass, int layer, ft_tensor table, ft_tensor dtable, bool first) {
     const ft_layer_parameters *l = &pass->model->layer[layer];
     const ft_layer_positions p = ft_relative_tables(pass, layer);
-    const struct {
-        ft_tensor dy;
+    struct {
+        ft_tensor sum, own, dy;
         ft_linear_parameters linear;
-    } parts[2] = {{p.dkey, l->pos_key}, {p.dquery, l->pos_query}};
+    } parts[2] = {{.sum = p.dkey, .linear = l->pos_key}, {.sum = p.dquery, .linear = l->pos_query}};
     ft_tensor own, x, dx = dtable;
     FT_TRY(dropped(pass, layer, table, &own, &x));
     for (int i = 0; i < 2; i++) {
+        FT_TRY(rounded(pass, parts[i].sum, &parts[i].own, &parts[i].dy));
         if (parts[i].dy.data == NULL) continue;
-        FT_TRY(ft_bias_gradient(pass, FT_ROWS_RELATIVE, parts[i].dy, gradient(pass, parts[i].linear.bias)));
+        FT_TRY(ft_bias_gradient(pass, FT_ROWS_RELATIVE, parts[i].sum, gradient(pass, parts[i].linear.bias)));
         FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_RELATIVE, parts[i].dy, x, gradient(pass, parts[i].linear.weight)));
     }
     ft_pass_free(pass, &own);
-    if (dtable.data == NULL) return FT_OK;
-    if (!first) FT_TRY(temporary(pass, pass->model->hidden, "relative gradient of a layer", &dx));
+    if (dtable.data != NULL && !first) FT_TRY(sums(pass, "relative gradient of a layer", &dx));
     for (int i = 0, written = 0; i < 2; i++) {
         if (parts[i].dy.data == NULL) continue;
-        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_RELATIVE, parts[i].dy, weight(pass, parts[i].linear.weight), written, dx));
+        if (dtable.data != NULL)
+            FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_RELATIVE, parts[i].dy, weight(pass, parts[i].linear.weight), written, dx));
+        ft_pass_free(pass, &parts[i].own);
         written = 1;
     }
+    if (dtable.data == NULL) return FT_OK;
     FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_RELATIVE, dropout_of(pass, layer), dx, dx));
     if (first) return FT_OK;
     FT_TRY(ft_pass_add_relative(pass, dx, dtable));
@@ -259,17 +271,21 @@ static ft_status layer_backward(ft_pass *pass, int layer, ft_tensor table, ft_te
 
 static ft_status table_backward(ft_pass *pass, const relative_table *r, ft_tensor dtable) {
     const ft_relative *p = &pass->model->relative;
-    if (p->gamma >= 0)
-        FT_TRY(ft_pass_layernorm_backward(pass, FT_ROWS_RELATIVE,
-                                          (ft_layernorm_backward_args){.dy = dtable,
-                                                                       .s = within_reach(pass, weight(pass, p->table)),
-                                                                       .mean = r->mean,
-                                                                       .rstd = r->rstd,
-                                                                       .gamma = weight(pass, p->gamma),
-                                                                       .ds = dtable,
-                                                                       .dgamma = gradient(pass, p->gamma),
-                                                                       .dbeta = gradient(pass, p->beta)}));
-    return ft_pass_add_relative(pass, dtable, within_reach(pass, gradient(pass, p->table)));
+    ft_tensor whole = within_reach(pass, gradient(pass, p->table)), own, dy;
+    if (p->gamma < 0) return ft_pass_add_relative(pass, dtable, whole);
+    FT_TRY(rounded(pass, dtable, &own, &dy));
+    FT_TRY(ft_pass_layernorm_backward(pass, FT_ROWS_RELATIVE,
+                                      (ft_layernorm_backward_args){.dy = dy,
+                                                                   .s = within_reach(pass, weight(pass, p->table)),
+                                                                   .mean = r->mean,
+                                                                   .rstd = r->rstd,
+                                                                   .gamma = weight(pass, p->gamma),
+                                                                   .ds = dy,
+                                                                   .dgamma = gradient(pass, p->gamma),
+                                                                   .dbeta = gradient(pass, p->beta)}));
+    FT_TRY(ft_pass_add_relative(pass, dy, whole));
+    ft_pass_free(pass, &own);
+    return FT_OK;
 }
 
 // Layers from the last to the first, as everywhere in a backward pass.
@@ -278,7 +294,7 @@ static ft_status back(ft_pass *pass) {
     relative_table r;
     ft_tensor dtable = ft_absent();
     FT_TRY(open_table(pass, &r));
-    if (gradient(pass, m->relative.table).data != NULL) FT_TRY(temporary(pass, m->hidden, "relative gradient", &dtable));
+    if (gradient(pass, m->relative.table).data != NULL) FT_TRY(sums(pass, "relative gradient", &dtable));
     for (int layer = m->layers - 1; layer >= m->first_trained_layer; layer--)
         FT_TRY(layer_backward(pass, layer, r.table, dtable, layer == m->layers - 1));
     if (dtable.data != NULL) FT_TRY(table_backward(pass, &r, dtable));

@@ -1,5 +1,9 @@
 #include "engine/model/staging.h"
 
+#include "kernels/half.h"
+
+#include <string.h>
+
 ft_status ft_staging_open(ft_memory *memory, ft_staging *staging) {
     void *data;
     *staging = (ft_staging){.memory = memory};
@@ -16,19 +20,53 @@ void ft_staging_close(ft_staging *staging) {
     *staging = (ft_staging){.memory = NULL};
 }
 
-ft_status ft_staging_upload(ft_staging *staging, float *to, int64_t count, ft_staging_source source, void *context) {
+static char *address_of(ft_staged s, int64_t element) {
+    return (char *)s.tensor.data + (size_t)(s.first + element) * ft_dtype_size(s.tensor.dtype);
+}
+
+enum { PIECE = 1024 };
+
+// In place: the bits take the front half of the numbers' room.
+static void narrow_in_place(ft_dtype dtype, float *data, int64_t count) {
+    uint16_t bits[PIECE];
+    for (int64_t i = 0; i < count; i += PIECE) {
+        int64_t n = count - i < PIECE ? count - i : PIECE;
+        ft_narrow(dtype, data + i, bits, n);
+        memcpy((char *)data + (size_t)i * sizeof *bits, bits, (size_t)n * sizeof *bits);
+    }
+}
+
+// In place: the bits stand in the back half of the numbers' room, which the numbers reach only behind them.
+static void widen_in_place(ft_dtype dtype, float *data, int64_t count) {
+    uint16_t bits[PIECE];
+    for (int64_t i = 0; i < count; i += PIECE) {
+        int64_t n = count - i < PIECE ? count - i : PIECE;
+        memcpy(bits, (char *)data + (size_t)(count + i) * sizeof *bits, (size_t)n * sizeof *bits);
+        ft_widen(dtype, bits, data + i, n);
+    }
+}
+
+ft_status ft_staging_upload(ft_staging *staging, ft_staged to, int64_t count, ft_staging_source source, void *context) {
     ft_device *device = ft_memory_device(staging->memory);
+    ft_dtype dtype = to.tensor.dtype;
     for (int64_t first = 0; first < count; first += FT_STAGING_FLOATS) {
         int64_t piece = count - first < FT_STAGING_FLOATS ? count - first : FT_STAGING_FLOATS;
         FT_TRY(source(context, first, piece, staging->data));
-        FT_TRY(device->functions->upload(device, to + first, staging->data, (size_t)piece * sizeof(float)));
+        if (dtype != FT_F32) narrow_in_place(dtype, staging->data, piece);
+        FT_TRY(device->functions->upload(device, address_of(to, first), staging->data, (size_t)piece * ft_dtype_size(dtype)));
         FT_TRY(device->functions->sync(device)); // the window is used again
     }
     return FT_OK;
 }
 
-ft_status ft_staging_download(ft_staging *staging, const float *from, int64_t count) {
+ft_status ft_staging_download(ft_staging *staging, ft_staged from, int64_t count, int64_t at) {
     ft_device *device = ft_memory_device(staging->memory);
-    FT_TRY(device->functions->download(device, staging->data, from, (size_t)count * sizeof(float)));
-    return device->functions->sync(device);
+    ft_dtype dtype = from.tensor.dtype;
+    float *data = staging->data + at;
+    size_t bytes = (size_t)count * ft_dtype_size(dtype);
+    char *to = (char *)data + (dtype == FT_F32 ? 0 : bytes);
+    FT_TRY(device->functions->download(device, to, address_of(from, 0), bytes));
+    FT_TRY(device->functions->sync(device));
+    if (dtype != FT_F32) widen_in_place(dtype, data, count);
+    return FT_OK;
 }

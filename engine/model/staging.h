@@ -15,10 +15,17 @@ typedef struct ft_staging {
 ft_status ft_staging_open(ft_memory *memory, ft_staging *staging);
 void ft_staging_close(ft_staging *staging); // {0} is fine
 
-// Fills device[0 .. count): `source` writes elements [first, first + count) of the tensor to `out`.
+// Elements [first, ...) of a tensor on the device whose rows lie back to back, whatever its type: the host's side is fp32,
+// rounded to the nearest or widened here.
+typedef struct ft_staged {
+    ft_tensor tensor;
+    int64_t first;
+} ft_staged;
+
+// Fills `count` elements: `source` writes elements [first, first + count), counted from to.first, to `out`.
 typedef ft_status (*ft_staging_source)(void *context, int64_t first, int64_t count, float *out);
-ft_status ft_staging_upload(ft_staging *staging, float *device, int64_t count, ft_staging_source source, void *context);
-// Brings count <= FT_STAGING_FLOATS elements from the device to staging->data.
-ft_status ft_staging_download(ft_staging *staging, const float *device, int64_t count);
+ft_status ft_staging_upload(ft_staging *staging, ft_staged to, int64_t count, ft_staging_source source, void *context);
+// Brings `count` elements to staging->data + at, where at + count <= FT_STAGING_FLOATS.
+ft_status ft_staging_download(ft_staging *staging, ft_staged from, int64_t count, int64_t at);
 
 #endif

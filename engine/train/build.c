@@ -3,6 +3,7 @@
 // is of the sizes of the largest micro-batch, and may be made anew in others between two steps: no result lives in it.
 #include "engine/model/staging.h"
 #include "engine/train/trainer.h"
+#include "engine/train/update.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ static ft_status make_model(ft_trainer *t) {
     const ft_config *c = t->config;
     ft_memory_set_phase(t->memory, FT_PHASE_LOAD);
     FT_TRY(ft_model_create(t->memory, &t->model_config, c, t->labels.count, &t->model));
+    FT_TRY(ft_model_keep_master(&t->model));
     FT_TRY(ft_model_set_loss(&t->model, &t->loss));
     t->model.ignore_mismatched_sizes = c->model.ignore_mismatched_sizes;
     FT_TRY(fill_weights(t));
@@ -38,7 +40,9 @@ static ft_status make_scalars(ft_trainer *t) {
     t->step_state = data;
     FT_TRY(ft_memory_alloc(t->memory, sizeof *t->update_state, FT_MEM_OPTIMIZER, "update state", &data));
     t->update_state = data;
-    FT_TRY(t->device->functions->fill(t->device, t->update_state, 0, sizeof *t->update_state));
+    const ft_update_state first = ft_update_first(t->config);
+    FT_TRY(t->device->functions->upload(t->device, t->update_state, &first, sizeof first));
+    FT_TRY(t->device->functions->sync(t->device)); // `first` goes out of scope
     FT_TRY(ft_memory_alloc(t->memory, (size_t)largest_step(&t->plan) * sizeof(float), FT_MEM_DATA, "losses", &data));
     t->losses = data;
     return FT_OK;
@@ -56,13 +60,18 @@ static ft_status make_host_arrays(ft_trainer *t) {
 // The parts of the state, one behind the other in memory of the host. Gradients are made anew by every step.
 typedef ft_status transfer(ft_device *device, void *to, const void *from, size_t bytes);
 
+static size_t weight_bytes(const ft_parameters *p) { return (size_t)p->total * ft_dtype_size(p->dtype); }
+
 static ft_status transfer_state(ft_trainer *t, transfer *copy, bool back) {
     const ft_parameters *p = &t->model.parameters;
-    float *const parts[] = {p->weights, p->m, p->v};
-    const int64_t counts[] = {p->total, p->trainable, p->trainable};
-    float *host = t->carried.values;
-    for (int i = 0; i < 3; i++, host += counts[i - 1])
-        FT_TRY(copy(t->device, back ? (void *)parts[i] : (void *)host, back ? host : parts[i], (size_t)counts[i] * sizeof(float)));
+    const size_t trained = (size_t)p->trainable * sizeof(float);
+    const struct {
+        void *data;
+        size_t bytes;
+    } parts[] = {{p->m, trained}, {p->v, trained}, {p->master, p->master != NULL ? trained : 0}, {p->weights, weight_bytes(p)}};
+    char *host = (char *)t->carried.values;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; host += parts[i++].bytes)
+        if (parts[i].bytes > 0) FT_TRY(copy(t->device, back ? parts[i].data : host, back ? host : parts[i].data, parts[i].bytes));
     ft_update_state *update = &t->carried.update;
     FT_TRY(copy(t->device, back ? (void *)t->update_state : (void *)update, back ? update : t->update_state, sizeof *update));
     return t->device->functions->sync(t->device);
@@ -71,7 +80,8 @@ static ft_status transfer_state(ft_trainer *t, transfer *copy, bool back) {
 ft_status ft_trainer_carry_state(ft_trainer *t) {
     const ft_parameters *p = &t->model.parameters;
     if (!t->state_built || t->carried.values != NULL) return FT_OK; // nothing is there, or it never arrived
-    t->carried.values = ft_calloc((size_t)(p->total + 2 * p->trainable), sizeof(float), "weights and moments between two devices");
+    const size_t floats = (size_t)p->trainable * (p->master != NULL ? 3 : 2);
+    t->carried.values = ft_calloc(weight_bytes(p) + floats * sizeof(float), 1, "weights and moments between two devices");
     if (t->carried.values == NULL) return FT_NO_MEMORY;
     ft_status status = transfer_state(t, t->device->functions->download, false);
     if (status == FT_OK) return FT_OK;

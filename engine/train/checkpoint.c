@@ -9,6 +9,7 @@
 #include "engine/io/json.h"
 #include "engine/io/safetensors.h"
 #include "engine/model/staging.h"
+#include "engine/train/update.h"
 #include "kernels/log.h"
 
 #include <dirent.h>
@@ -100,7 +101,7 @@ typedef struct checkpoint_tensors {
     ft_trainer *trainer;
     int count;
     ft_safetensor *list;
-    float **device; // where it lives
+    ft_tensor *device; // where it lives
     ft_staging staging;
 } checkpoint_tensors;
 
@@ -110,7 +111,7 @@ static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors
     c->list = ft_arena_alloc(arena, (size_t)p->count * PARTS * sizeof *c->list);
     c->device = ft_arena_alloc(arena, (size_t)p->count * PARTS * sizeof *c->device);
     if (c->list == NULL || c->device == NULL) return FT_NO_MEMORY;
-    float *const base[PARTS] = {p->weights, p->m, p->v};
+    float *const moments[PARTS] = {NULL, p->m, p->v};
     for (int i = 0; i < p->count; i++) {
         const ft_parameter *q = &p->list[i];
         for (int part = 0; part < (q->trainable ? PARTS : 1); part++) {
@@ -121,7 +122,7 @@ static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors
                                                 .rank = q->rows > 0 ? 2 : 1,
                                                 .shape = {q->rows > 0 ? q->rows : q->cols, q->rows > 0 ? q->cols : 0},
                                                 .bytes = (size_t)q->count * sizeof(float)};
-            c->device[c->count++] = base[part] + q->offset;
+            c->device[c->count++] = part == 0 ? ft_parameter_stored(p, i) : ft_vector(moments[part] + q->offset, q->count, FT_F32);
         }
     }
     return ft_staging_open(t->memory, &c->staging);
@@ -130,7 +131,8 @@ static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors
 static ft_status fetch(void *context, int index, size_t offset, size_t bytes, const void **data) {
     checkpoint_tensors *c = context;
     *data = c->staging.data;
-    return ft_staging_download(&c->staging, c->device[index] + offset / sizeof(float), (int64_t)(bytes / sizeof(float)));
+    ft_staged from = {c->device[index], (int64_t)(offset / sizeof(float))};
+    return ft_staging_download(&c->staging, from, (int64_t)(bytes / sizeof(float)), 0);
 }
 
 static ft_status write_tensors(ft_trainer *t, const char *path) {
@@ -163,7 +165,7 @@ static ft_status read_one(checkpoint_tensors *c, const ft_safetensors *file, int
     if (have->dtype != FT_F32 || have->rank != want->rank || have->bytes != want->bytes || have->shape[0] != want->shape[0])
         return ft_fail(FT_INVALID, ft_safetensors_path(file), "tensor %s has another type or shape than this model", want->name);
     reading r = {file, have};
-    return ft_staging_upload(&c->staging, c->device[index], (int64_t)(want->bytes / sizeof(float)), read_part, &r);
+    return ft_staging_upload(&c->staging, (ft_staged){c->device[index], 0}, (int64_t)(want->bytes / sizeof(float)), read_part, &r);
 }
 
 static ft_status read_tensors(ft_trainer *t, const char *path) {
@@ -176,7 +178,7 @@ static ft_status read_tensors(ft_trainer *t, const char *path) {
     ft_safetensors_close(file);
     ft_staging_close(&c.staging);
     ft_arena_free(&arena);
-    return status;
+    return status == FT_OK ? ft_parameters_round_master(&t->model.parameters) : status;
 }
 
 // ---- state.json ---------------------------------------------------------------------------------------------------------
@@ -228,8 +230,9 @@ static ft_status write_state(ft_trainer *t, const char *path) {
     for (int k = 0; k < FT_METRIC_COUNT; k++)
         ft_json_put(metrics, ft_metric_name((ft_metric)k), real_or_null(s->best_step >= 0 ? s->best_metrics[k] : NAN), &failed);
     json_t *root = json_pack(
-        "{s:i, s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:o, s:I, s:I, s:b, s:b, s:I, s:f, s:f, s:f, s:o, s:o, s:o}", "format_version",
-        FORMAT_VERSION, "step", (json_int_t)s->step, "updates", (json_int_t)update.count, "tokens", (json_int_t)s->tokens, "loss_sum",
+        "{s:i, s:I, s:I, s:I, s:f, s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:o, s:I, s:I, s:b, s:b, s:I, s:f, s:f, s:f, s:o, s:o, s:o}",
+        "format_version", FORMAT_VERSION, "step", (json_int_t)s->step, "updates", (json_int_t)update.count, "skipped_steps",
+        (json_int_t)s->skipped_steps, "loss_scale", (double)update.loss_scale, "finite_steps", (json_int_t)update.finite_steps, "tokens", (json_int_t)s->tokens, "loss_sum",
         s->loss_sum, "loss_steps", (json_int_t)s->loss_steps, "learning_rate", s->learning_rate, "gradient_norm", s->gradient_norm,
         "last_loss", s->last_loss, "best_value", real_or_null(s->best_step >= 0 ? s->best_value : NAN), "best_step",
         (json_int_t)s->best_step, "bad_evaluations", (json_int_t)s->bad_evaluations, "stopped_early", s->stopped_early,
@@ -245,8 +248,8 @@ static ft_status read_state(ft_trainer *t, const char *path) {
     json_t *root;
     FT_TRY(ft_json_load(path, &root));
     ft_train_state s = {0};
-    ft_update_state update = {0};
-    int64_t version, updates;
+    ft_update_state update = ft_update_first(t->config);
+    int64_t version, updates, finite_steps;
     ft_status status;
     FT_TRY_GOTO(ft_json_int(root, path, "format_version", 0, 0, INT32_MAX, &version), done);
     if (version != FORMAT_VERSION) {
@@ -259,6 +262,7 @@ static ft_status read_state(ft_trainer *t, const char *path) {
         int64_t *out;
         int64_t low, high;
     } ints[] = {{"step", &s.step, 0, t->plan.total_steps}, {"updates", &updates, 0, INT64_MAX},
+                {"skipped_steps", &s.skipped_steps, 0, INT64_MAX}, {"finite_steps", &finite_steps, 0, UINT32_MAX},
                 {"tokens", &s.tokens, 0, INT64_MAX},       {"loss_steps", &s.loss_steps, 0, INT64_MAX},
                 {"best_step", &s.best_step, -1, INT64_MAX}, {"bad_evaluations", &s.bad_evaluations, 0, INT64_MAX},
                 {"metrics_bytes", &s.metrics_bytes, 0, INT64_MAX}};
@@ -277,6 +281,15 @@ static ft_status read_state(ft_trainer *t, const char *path) {
     for (int k = 0; k < FT_METRIC_COUNT; k++)
         FT_TRY_GOTO(ft_json_number(json_object_get(root, "best_metrics"), path, ft_metric_name((ft_metric)k), NAN, &s.best_metrics[k]), done);
     update.count = (uint64_t)updates;
+    update.skipped = (uint64_t)s.skipped_steps;
+    update.finite_steps = (uint32_t)finite_steps;
+    FT_TRY_GOTO(ft_json_number(root, path, "loss_scale", (double)update.loss_scale, &s.loss_scale), done);
+    update.loss_scale = (float)s.loss_scale;
+    int exponent;
+    if (!(s.loss_scale > 0) || !isfinite(update.loss_scale) || frexp(s.loss_scale, &exponent) != 0.5) {
+        status = ft_fail(FT_INVALID, path, "loss_scale is %g, not a power of two", s.loss_scale);
+        goto done;
+    }
     FT_TRY_GOTO(t->device->functions->upload(t->device, t->update_state, &update, sizeof update), done);
     FT_TRY_GOTO(t->device->functions->sync(t->device), done);
     FT_TRY_GOTO(read_peaks(json_object_get(root, "memory"), path, &t->earlier), done);

@@ -39,7 +39,7 @@ typedef struct ft_ladder {
 
 // Weights and moments on their way from one device to another.
 typedef struct ft_carried_state {
-    float *values; // all weights, first and second moments; NULL: nothing is under way
+    void *values; // first and second moments and all weights, as they lie on the device; NULL: nothing is under way
     ft_update_state update;
 } ft_carried_state;
 

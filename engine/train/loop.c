@@ -27,7 +27,7 @@ static ft_status begin_step(ft_trainer *t, double weight) {
     const ft_config *c = t->config;
     const ft_schedule schedule = {.kind = c->train.lr_scheduler, .warmup_steps = t->plan.warmup_steps, .total_steps = t->plan.total_steps,
                                   .end = c->train.lr_end / c->train.learning_rate, .power = c->train.lr_power, .cycles = c->train.lr_cycles};
-    double factor = ft_schedule_factor(&schedule, t->state.step);
+    double factor = ft_schedule_factor(&schedule, t->state.step - t->state.skipped_steps); // they do not advance it
     ft_step_state host = {.seed = (uint64_t)c->train.seed,
                           .step = (uint32_t)t->state.step,
                           .learning_rate = (float)(c->train.learning_rate * factor),
@@ -37,11 +37,31 @@ static ft_status begin_step(ft_trainer *t, double weight) {
     const ft_device_functions *f = t->device->functions;
     FT_TRY(f->upload(t->device, t->step_state, &host, sizeof host));
     FT_TRY(f->sync(t->device)); // `host` goes out of scope
+    FT_TRY(ft_update_scale_step(t->device, c, t->update_state, t->step_state));
     FT_TRY(f->fill(t->device, t->model.parameters.gradients, 0, (size_t)t->model.parameters.trainable * sizeof(float)));
     return ft_model_begin_step(&t->model, t->plan.capacity, t->step_state);
 }
 
-// Reads what the step computed and books it. FT_DIVERGED when loss or gradients are not finite: the update was skipped.
+static ft_status diverged(const ft_trainer *t, double loss, const ft_update_state *update) {
+    if (ft_update_scales_loss(t->config))
+        ft_fail(FT_DIVERGED, NULL, "training diverged at step %lld: fp16 overflows at a loss scale of %g, loss %g", (long long)t->state.step + 1,
+                (double)update->loss_scale * 2, loss);
+    else
+        ft_fail(FT_DIVERGED, NULL, "training diverged at step %lld: loss %g, gradient norm %g", (long long)t->state.step + 1, loss, update->norm);
+    ft_hint("the state before this step is kept in checkpoints/; a smaller train.learning_rate or train.max_grad_norm usually helps%s",
+            ft_update_scales_loss(t->config) ? ", and train.precision=bf16 does not overflow" : "");
+    return FT_DIVERGED;
+}
+
+// A step that overflowed changed nothing; the next is scaled less. It counts, and its loss, where it has one, is as good as any.
+static void book_skipped(ft_trainer *t, const ft_update_state *update) {
+    t->state.skipped_steps++;
+    ft_detail("step %lld   skipped: its gradients overflow fp16; the loss scale is %g now", (long long)t->state.step + 1,
+              (double)update->loss_scale);
+}
+
+// Reads what the step computed and books it. FT_DIVERGED when loss or gradients are not finite, where no smaller loss scale
+// can help: the update was skipped.
 static ft_status end_step(ft_trainer *t, int64_t examples, double weight) {
     ft_update_state update;
     const ft_device_functions *f = t->device->functions;
@@ -51,17 +71,16 @@ static ft_status end_step(ft_trainer *t, int64_t examples, double weight) {
     double sum = 0;
     for (int64_t i = 0; i < examples; i++) sum += t->host_losses[i]; // in slot order, whatever the micro-batches were
     double loss = sum / weight;
-    if (!isfinite(loss) || !update.finite) {
-        ft_fail(FT_DIVERGED, NULL, "training diverged at step %lld: loss %g, gradient norm %g", (long long)t->state.step + 1, loss,
-                update.norm);
-        ft_hint("the state before this step is kept in checkpoints/; a smaller train.learning_rate or train.max_grad_norm usually helps");
-        return FT_DIVERGED;
-    }
+    const bool taken = isfinite(loss) && update.finite;
+    if (!taken && !(ft_update_scales_loss(t->config) && update.loss_scale >= FT_LEAST_LOSS_SCALE)) return diverged(t, loss, &update);
+    if (taken) t->state.gradient_norm = update.norm;
+    else book_skipped(t, &update);
+    t->state.loss_scale = (double)update.loss_scale;
     t->state.step++;
+    if (!isfinite(loss)) return FT_OK;
     t->state.last_loss = loss;
     t->state.loss_sum += loss;
     t->state.loss_steps++;
-    t->state.gradient_norm = update.norm;
     return FT_OK;
 }
 

@@ -39,6 +39,7 @@ void ft_progress_start(const ft_trainer *t) {
     ft_info("training   %lld steps of up to %lld examples (%lld an epoch), micro-batches of up to %d tokens, memory %s",
             (long long)t->plan.total_steps, (long long)t->plan.effective_batch, (long long)t->plan.steps_per_epoch,
             t->plan.capacity.tokens, ft_bytes_text(ft_memory_read(t->memory).allocated, memory));
+    if (t->model.dtype != FT_F32) ft_info("precision  %s, the trained weights in fp32", ft_dtype_name(t->model.dtype));
     if (t->state.step > 0) ft_info("resumed    at step %lld", (long long)t->state.step);
 }
 
@@ -125,6 +126,9 @@ void ft_progress_end(const ft_trainer *t, ft_status outcome) {
                 ft_metric_name(t->config->eval.metric), t->state.stopped_early ? " (stopped early)" : "");
     ft_info("  time         %s, %.0f real tokens/s in training", duration_text(t->seconds_before + ft_now() - t->started, time),
             t->state.seconds_train > 0 ? (double)t->state.tokens / t->state.seconds_train : 0.0);
+    if (t->state.skipped_steps > 0)
+        ft_info("  skipped      %lld of %lld steps overflowed fp16, loss scale %g at the end", (long long)t->state.skipped_steps,
+                (long long)t->state.step, t->state.loss_scale);
     ft_info("  peak memory  %s allocated, %s reserved", ft_bytes_text(c.peak_allocated, memory),
             ft_bytes_text(c.peak_reserved, time));
     ft_info("  model        %s/model", t->dir);

@@ -4,6 +4,7 @@
 #include "engine/train/observer.h"
 #include "engine/train/task.h"
 #include "engine/train/trainer.h"
+#include "engine/train/update.h"
 
 #include "engine/io/files.h"
 #include "engine/io/json.h"
@@ -75,6 +76,15 @@ ft_status ft_run_log_train(ft_trainer *t) {
     json_t *line = json_pack("{s:i, s:I, s:o, s:o, s:o, s:o, s:o}", "format_version", 1, "step", (json_int_t)t->state.step,
                              "epoch", figure(epoch_of(t)), "loss", figure(loss), "learning_rate", figure(t->state.learning_rate),
                              "grad_norm", figure(t->state.gradient_norm), "tokens_per_second", ft_json_rounded(rate, 5));
+    bool failed = line == NULL;
+    if (ft_update_scales_loss(t->config)) {
+        ft_json_put(line, "loss_scale", figure(t->state.loss_scale), &failed);
+        ft_json_put(line, "skipped_steps", json_integer((json_int_t)t->state.skipped_steps), &failed);
+    }
+    if (failed) {
+        json_decref(line);
+        return ft_fail_memory(0, "a line of metrics.jsonl");
+    }
     t->state.loss_sum = 0;
     t->state.loss_steps = 0;
     t->logged_tokens = t->state.tokens;

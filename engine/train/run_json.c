@@ -6,6 +6,7 @@
 #include "engine/io/json.h"
 #include "engine/train/data_report.h"
 #include "engine/train/memory_json.h"
+#include "engine/train/update.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -125,11 +126,15 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
                              (double)t->state.step / (double)t->plan.steps_per_epoch, "best", best, "metrics", metrics_json(t, &failed), "tokens",
                              (json_int_t)t->state.tokens, "seconds", "total", t->state.seconds_total, "train", t->state.seconds_train,
                              "eval", t->state.seconds_eval, "tokens_per_second", rate, "device", t->device->name, "device_description",
-                             t->device->description, "precision", "fp32", "seed", (json_int_t)t->config->train.seed, "stopped_early",
+                             t->device->description, "precision", ft_dtype_name(t->model.dtype), "seed", (json_int_t)t->config->train.seed, "stopped_early",
                              t->state.stopped_early, "data", data_json(t, &failed), "versions", "ftengine", FT_VERSION, "config",
                              ft_config_json(t->asked, &failed), "resolved", resolved_json(t), "memory", memory_json(t, &failed),
                              "planned",
                              planned_json(t, &failed), "sites", sites_json(t, &failed), "memory_retries", retries_json(t, &failed));
+    if (root != NULL && ft_update_scales_loss(t->config)) {
+        ft_json_put(root, "skipped_steps", json_integer((json_int_t)t->state.skipped_steps), &failed);
+        ft_json_put(root, "loss_scale", json_real(t->state.loss_scale), &failed);
+    }
     ft_error error; // writing must not replace the error that it reports
     ft_error_save(&error);
     if (root != NULL && outcome != FT_OK && outcome != FT_INTERRUPTED && outcome != FT_TERMINATED)

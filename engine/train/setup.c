@@ -12,6 +12,7 @@
 #include "engine/train/stop.h"
 #include "engine/train/task.h"
 #include "engine/train/trainer.h"
+#include "engine/train/update.h"
 
 #include "kernels/log.h"
 #include "kernels/open.h"
@@ -255,6 +256,7 @@ ft_status ft_trainer_open(const ft_config *config, const ft_trainer_source *sour
     t->without_data = source->without_data;
     t->without_weights = source->without_weights;
     t->state.best_step = -1;
+    t->state.loss_scale = (double)ft_update_first(config).loss_scale;
     t->order_epoch = -1;
     t->dir_lock = -1;
     FT_TRY(open_device(t, source)); // first: from here on `source` owns nothing

@@ -41,6 +41,8 @@ typedef struct ft_train_state {
     int64_t loss_steps;
     double learning_rate, gradient_norm; // of the last step
     double last_loss;
+    int64_t skipped_steps;    // of those, the ones that overflowed fp16 and changed nothing
+    double loss_scale;        // of the next step
     double best_value;        // of eval.metric
     int64_t best_step;        // -1: not evaluated yet
     double best_metrics[FT_METRIC_COUNT]; // all metrics of the best evaluation; NaN where one does not exist

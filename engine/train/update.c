@@ -7,18 +7,31 @@ static ft_adamw_hyper hyper_of(const ft_config *c) {
                             .max_gradient_norm = c->train.max_grad_norm};
 }
 
-static ft_status run(const ft_parameters *p, const ft_adamw_hyper *hyper, ft_tensor losses, const ft_step_state *step,
+bool ft_update_scales_loss(const ft_config *config) { return config->train.precision == FT_PRECISION_FP16; }
+
+ft_update_state ft_update_first(const ft_config *config) {
+    return (ft_update_state){.loss_scale = ft_update_scales_loss(config) ? FT_FIRST_LOSS_SCALE : 1};
+}
+
+ft_status ft_update_scale_step(ft_device *device, const ft_config *config, const ft_update_state *update, ft_step_state *step) {
+    if (!ft_update_scales_loss(config)) return FT_OK;
+    return device->functions->copy(device, &step->loss_scale, &update->loss_scale, sizeof update->loss_scale);
+}
+
+static ft_status run(const ft_parameters *p, const ft_config *config, const ft_adamw_hyper *hyper, ft_tensor losses, const ft_step_state *step,
                      ft_update_state *update) {
     ft_device *device = ft_memory_device(p->memory);
     ft_gradient_norm_args norm = {
-        .gradient = ft_vector(p->gradients, p->trainable, FT_F32), .losses = &losses, .hyper = *hyper, .update = update};
+        .gradient = ft_vector(p->gradients, p->trainable, FT_F32), .losses = &losses, .hyper = *hyper, .step = step, .update = update};
+    if (ft_update_scales_loss(config)) norm.growth_interval = FT_LOSS_SCALE_GROWTH_INTERVAL;
     size_t bytes = ft_gradient_norm_workspace(&device->target, &norm);
     void *scratch;
     FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_WORKSPACE, "gradient_norm scratch", &scratch));
     norm.workspace = (ft_workspace){scratch, bytes};
     FT_TRY(FT_RUN(device, gradient_norm, &norm));
     ft_memory_free(p->memory, scratch);
-    ft_adamw_args adamw = {.parameter = ft_vector(p->weights, p->trainable, FT_F32),
+    ft_adamw_args adamw = {.parameter = ft_vector(p->master != NULL ? p->master : p->weights, p->trainable, FT_F32),
+                           .compute = p->master != NULL ? ft_vector(p->weights, p->trainable, p->dtype) : ft_absent(),
                            .gradient = norm.gradient,
                            .m = ft_vector(p->m, p->trainable, FT_F32),
                            .v = ft_vector(p->v, p->trainable, FT_F32),
@@ -40,5 +53,5 @@ ft_status ft_update_run(const ft_parameters *p, const ft_config *config, ft_tens
     ft_adamw_hyper hyper = hyper_of(config);
     ft_memory_set_phase(p->memory, FT_PHASE_OPTIMIZER);
     FT_TRY(ft_memory_scope_begin(p->memory, FT_SCOPE_UPDATE));
-    return ft_memory_scope_end(p->memory, run(p, &hyper, losses, step, update));
+    return ft_memory_scope_end(p->memory, run(p, config, &hyper, losses, step, update));
 }

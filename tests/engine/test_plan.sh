@@ -147,7 +147,7 @@ PY
 expect 0 "$FTENGINE" "${base[@]}" --memory 24GiB --table --csv --svg table.svg
 picture table.svg '"Largest micro-batch that fits: bert-base-uncased" in t and "tokens of every text" in t and "sequences at once" in t'
 picture table.svg 'e.count("circle") - e.count("polyline") == len(titles) == '"$(($(wc -l <out) - 1))"
-picture table.svg 'e.count("polyline") == 2 and "fp32, recompute" in t and "fp32, no recompute: '"$best"' at 128" in titles'
+picture table.svg 'e.count("polyline") == 6 and "fp32, recompute" in t and "bf16, no recompute" in t and "fp16, recompute" in t and "fp32, no recompute: '"$best"' at 128" in titles'
 expect 0 "$FTENGINE" "${base[@]}" "${sweep[@]}" --svg sweep.svg
 cp out with.txt
 expect 0 "$FTENGINE" "${base[@]}" "${sweep[@]}"
