@@ -2,6 +2,7 @@
 
 #include "kernels/arena.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,12 +160,8 @@ static void walk(ft_layout *l, search *s, size_t tries, size_t enough) {
     }
 }
 
-ft_status ft_layout_place(ft_layout *l, size_t padding, size_t enough) {
-    for (int32_t i = 0; i < l->count; i++) l->requests[i].size = rounded(l->requests[i].bytes + padding);
-    int32_t fullest = 0;
-    l->live_bytes = largest_live(l, &fullest);
-    l->bytes = 0;
-    if (l->count == 0) return FT_OK;
+// Sizes are set. Tells l->bytes and the offsets.
+static ft_status search_places(ft_layout *l, int32_t fullest, size_t enough) {
     size_t n = (size_t)l->count;
     search s = {.order = ft_calloc(n, sizeof *s.order, "the layout of a step"),
                 .offsets = ft_calloc(n, sizeof *s.offsets, "the layout of a step"),
@@ -187,6 +184,67 @@ ft_status ft_layout_place(ft_layout *l, size_t padding, size_t enough) {
     free(s.offsets);
     free(s.placed);
     return status;
+}
+
+// ---- what was placed lately ---------------------------------------------------------------------------------------------
+
+// A layout of the same sizes and lifetimes under the same `enough` is the same layout, and a search takes milliseconds.
+typedef struct remembered {
+    ft_layout_request *requests; // NULL: no entry
+    int32_t count;
+    size_t bytes, enough;
+} remembered;
+
+enum { REMEMBERED = 32, MOST_REMEMBERED_REQUESTS = 20000 };
+static remembered memory[REMEMBERED];
+static int next_to_forget;
+static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool is_same(const remembered *r, const ft_layout *l, size_t enough) {
+    if (r->requests == NULL || r->count != l->count || r->enough != enough) return false;
+    for (int32_t i = 0; i < l->count; i++) {
+        const ft_layout_request *a = &r->requests[i], *b = &l->requests[i];
+        if (a->size != b->size || a->begin != b->begin || a->end != b->end) return false;
+    }
+    return true;
+}
+
+static bool recall(ft_layout *l, size_t enough) {
+    bool found = false;
+    pthread_mutex_lock(&memory_lock);
+    for (int k = 0; k < REMEMBERED && !found; k++) {
+        const remembered *r = &memory[k];
+        found = is_same(r, l, enough);
+        for (int32_t i = 0; found && i < l->count; i++) l->requests[i].offset = r->requests[i].offset;
+        if (found) l->bytes = r->bytes;
+    }
+    pthread_mutex_unlock(&memory_lock);
+    return found;
+}
+
+// Without memory for it, it is forgotten.
+static void remember(const ft_layout *l, size_t enough) {
+    if (l->count > MOST_REMEMBERED_REQUESTS) return;
+    ft_layout_request *copy = malloc((size_t)l->count * sizeof *copy);
+    if (copy == NULL) return;
+    memcpy(copy, l->requests, (size_t)l->count * sizeof *copy);
+    pthread_mutex_lock(&memory_lock);
+    remembered *r = &memory[next_to_forget];
+    next_to_forget = (next_to_forget + 1) % REMEMBERED;
+    free(r->requests);
+    *r = (remembered){copy, l->count, l->bytes, enough};
+    pthread_mutex_unlock(&memory_lock);
+}
+
+ft_status ft_layout_place(ft_layout *l, size_t padding, size_t enough) {
+    for (int32_t i = 0; i < l->count; i++) l->requests[i].size = rounded(l->requests[i].bytes + padding);
+    int32_t fullest = 0;
+    l->live_bytes = largest_live(l, &fullest);
+    l->bytes = 0;
+    if (l->count == 0 || recall(l, enough)) return FT_OK;
+    FT_TRY(search_places(l, fullest, enough));
+    remember(l, enough);
+    return FT_OK;
 }
 
 ft_status ft_layout_copy(const ft_layout *l, ft_layout *out) {
