@@ -259,18 +259,31 @@ static ft_status fail_earlier(const ft_atomic_file *file) {
     return ft_fail(FT_FAILED, file->path, "cannot write the file: an earlier write failed");
 }
 
+// Whether it lies in the temporary of an atomic directory, whose commit syncs all that is in it: once is enough.
+static bool in_open_directory(const char *path) {
+    long pid;
+    char *parent = parent_of(path);
+    if (parent == NULL) return false;
+    size_t end = strlen(parent);
+    while (end > 0 && parent[end - 1] == '/')
+        parent[--end] = '\0';
+    bool inside = parse_name(parent + directory_length(parent), TEMPORARY_SUFFIX, &pid) > 0;
+    free(parent);
+    return inside;
+}
+
 static ft_status flush_and_rename(ft_atomic_file *file) {
-    bool failed_before = ferror(file->stream) != 0;
+    bool failed_before = ferror(file->stream) != 0, synced_later = in_open_directory(file->path);
     if (fflush(file->stream) != 0) return fail_write(errno, file->path, "cannot write the file");
     if (failed_before) return fail_earlier(file);
     if (file->temporary == NULL) return FT_OK; // a device or a pipe has nothing to sync
-    if (fsync(fileno(file->stream)) != 0 && errno != EINVAL)
+    if (!synced_later && fsync(fileno(file->stream)) != 0 && errno != EINVAL)
         return fail_write(errno, file->path, "cannot flush the file to disk");
     if (rename(file->temporary, file->path) != 0)
         return fail_write(errno, file->path, "cannot put the new file in place");
     free(file->temporary);
     file->temporary = NULL;
-    return sync_parent(file->path);
+    return synced_later ? FT_OK : sync_parent(file->path);
 }
 
 ft_status ft_atomic_commit(ft_atomic_file *file) {
