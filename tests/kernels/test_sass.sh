@@ -84,13 +84,14 @@ awk '
     FILENAME == "claims" { sub(/FLOAT/, "IfLb1E", $1); sub(/HALF/, "I(6__half|13__nv_bfloat16)Lb1E", $1)
                            kernel[++n] = $1; what[n] = $2; least[n] = $3; next }
     /^arch = / { arch = $3 }
-    /Function : / { name = $3; for (i = 1; i <= n; i++) if (name ~ kernel[i]) { here = i SUBSEP arch SUBSEP name; seen[here] = i; times[here] += 0 } ; list = ""
+    /Function : / { name = $3; archs[arch]; for (i = 1; i <= n; i++) if (name ~ kernel[i]) { here = i SUBSEP arch SUBSEP name; seen[here] = i; times[here] += 0 } ; list = ""
                     for (i = 1; i <= n; i++) if (name ~ kernel[i]) list = list " " i; parts = split(list, mine, " "); next }
     parts > 0 && /\/\*[0-9a-f]+\*\// { for (p = 1; p <= parts; p++) { i = mine[p]; if (index($0, " " what[i])) times[i SUBSEP arch SUBSEP name]++ } }
     END {
-        for (here in seen) { i = seen[here]; found[i]++; split(here, part, SUBSEP)
+        for (here in seen) { i = seen[here]; split(here, part, SUBSEP); found[i SUBSEP part[2]]++
             if (times[here] < least[i]) { print part[2] ": " times[here] " " what[i] " instead of " least[i] " in " part[3]; bad = 1 } }
-        for (i = 1; i <= n; i++) if (!(i in found)) { print "no kernel is called " kernel[i]; bad = 1 }
+        for (arch in archs) for (i = 1; i <= n; i++)
+            if (!((i SUBSEP arch) in found)) { print arch ": no kernel is called " kernel[i]; bad = 1 }
         if (!bad) print n " claims hold"
         exit bad
     }' claims sass
