@@ -3,7 +3,7 @@
 #ifndef FT_TEST_HALF_MATRIX_H
 #define FT_TEST_HALF_MATRIX_H
 
-#include "tests/kernels/elementwise.h"
+#include "elementwise.h"
 
 #include "tests/emulator/half.h"
 
@@ -81,9 +81,10 @@ __attribute__((unused)) static size_t typed_flatten(ft_tensor t, float *out) {
 // Half a unit of the last place, relative.
 static inline double half_unit(ft_dtype dtype) { return ldexp(1, dtype == FT_BF16 ? -8 : dtype == FT_F16 ? -11 : -24); }
 
-// Computed in fp32 and rounded once: what fp32 loses is small beside the largest element. (2^-25: half of fp16's smallest.)
-__attribute__((unused)) static void assert_rounded(const char *what, ft_dtype dtype, const float *got, const double *want,
-                                                   size_t n) {
+// Computed in fp32 and rounded once: what fp32 loses is small beside the largest element. (2^-25: half of fp16's
+// smallest.)
+__attribute__((unused)) static void assert_rounded(const char *what, ft_dtype dtype, const float *got,
+                                                   const double *want, size_t n) {
     double most = 0, error = 0, size = 0;
     for (size_t i = 0; i < n; i++)
         most = fmax(most, fabs(want[i]));

@@ -1,6 +1,6 @@
 // The ops over rows in bf16 and fp16 against float64: a result is what fp32 arithmetic gives, rounded once; sums over
 // rows stay fp32. Every case with views at 16-byte addresses and others, and in every order of threads, to the bit.
-#include "tests/kernels/half_matrix.h"
+#include "half_matrix.h"
 
 static const int64_t shapes[][2] = {{1, 1}, {3, 7}, {5, 8}, {37, 40}, {9, 264}, {70, 33}, {130, 16}};
 enum { SHAPES = sizeof shapes / sizeof shapes[0], MOST_ROWS = 130 };
@@ -62,7 +62,8 @@ static void free_all(typed *matrices, size_t n) {
         free_all(list_, sizeof list_ / sizeof *list_);                                                                 \
     } while (0)
 
-// ---- LayerNorm -------------------------------------------------------------------------------------------------------
+// ---- LayerNorm
+// -------------------------------------------------------------------------------------------------------
 
 enum { S_APART, S_IS_X, S_IS_RESIDUAL, S_ABSENT, KEEPS };
 
@@ -70,9 +71,11 @@ enum { S_APART, S_IS_X, S_IS_RESIDUAL, S_ABSENT, KEEPS };
 static void run_layernorm(ft_device *device, const void *test_case, bool whole, float *out) {
     const half_case *c = test_case;
     const int64_t rows = c->rows, cols = c->cols;
-    typed x = typed_like(c->x.t, 3, whole), residual = typed_like(c->residual.t, 5, whole), y = typed_new(c->dtype, rows, cols, 1, whole);
+    typed x = typed_like(c->x.t, 3, whole), residual = typed_like(c->residual.t, 5, whole),
+          y = typed_new(c->dtype, rows, cols, 1, whole);
     typed apart = typed_new(c->dtype, rows, cols, 2, whole), bias = typed_like(c->bias, 0, whole);
-    typed gamma = typed_like(c->gamma, 0, whole), beta = typed_like(c->beta, 0, whole), dy = typed_like(c->dy.t, 1, whole);
+    typed gamma = typed_like(c->gamma, 0, whole), beta = typed_like(c->beta, 0, whole),
+          dy = typed_like(c->dy.t, 1, whole);
     typed statistics = typed_new(FT_F32, 2, rows, 0, false), dx = typed_new(c->dtype, rows, cols, 0, whole);
     typed sums = typed_new(FT_F32, 3, cols, 0, whole);
     for (int64_t i = 0; i < 3 * cols; i++)
@@ -124,7 +127,8 @@ static void check_layernorm(half_case *c) {
     for (int64_t t = 0; t < rows; t++) {
         double *row = s + t * cols, center = 0, squares = 0, sum = 0, dot = 0;
         for (int64_t j = 0; j < cols; j++) {
-            row[j] = (typed_get(c->x.t, t, j) + (c->optional ? typed_get(c->bias, 0, j) : 0)) * dropout_factor(&c->dropout, t, j) +
+            row[j] = (typed_get(c->x.t, t, j) + (c->optional ? typed_get(c->bias, 0, j) : 0)) *
+                         dropout_factor(&c->dropout, t, j) +
                      (c->optional ? typed_get(c->residual.t, t, j) : 0);
             center += row[j] / (double)cols;
         }
@@ -134,7 +138,8 @@ static void check_layernorm(half_case *c) {
         assert_close("mean", mean + t, &center, 1, 1e-6, 0);
         if (cols > 1) assert_close("rstd", rstd + t, &scale, 1, 0, 4e-6); // of one column it is rounding alone
         for (int64_t j = 0; j < cols; j++)
-            y[t * cols + j] = (cols > 1 ? (row[j] - center) * scale : 0) * typed_get(c->gamma, 0, j) + typed_get(c->beta, 0, j);
+            y[t * cols + j] =
+                (cols > 1 ? (row[j] - center) * scale : 0) * typed_get(c->gamma, 0, j) + typed_get(c->beta, 0, j);
         if (!kept) continue;
         // The gradient reads s as it was stored.
         for (int64_t j = 0; j < cols; j++) {
@@ -143,7 +148,8 @@ static void check_layernorm(half_case *c) {
             dot += g * ((double)s_got[t * cols + j] - (double)mean[t]) * (double)rstd[t] / (double)cols;
         }
         for (int64_t j = 0; j < cols; j++) {
-            double d = typed_get(c->dy.t, t, j), hat = ((double)s_got[t * cols + j] - (double)mean[t]) * (double)rstd[t];
+            double d = typed_get(c->dy.t, t, j),
+                   hat = ((double)s_got[t * cols + j] - (double)mean[t]) * (double)rstd[t];
             ds[t * cols + j] = (double)rstd[t] * (d * typed_get(c->gamma, 0, j) - sum - hat * dot);
             dx[t * cols + j] = ds[t * cols + j] * dropout_factor(&c->dropout, t, j);
             sums[j] += d * hat;
@@ -182,17 +188,21 @@ static void test_layernorm(void **state) {
             }
 }
 
-// ---- activations -----------------------------------------------------------------------------------------------------
+// ---- activations
+// -----------------------------------------------------------------------------------------------------
 
 // y without h kept, h, y again in place of x, dx in place of dy, y once more, dbias
 static void run_activation(ft_device *device, const void *test_case, bool whole, float *out) {
     const half_case *c = test_case;
     const int64_t rows = c->rows, cols = c->cols;
-    typed x = typed_like(c->x.t, 3, whole), bias = typed_like(c->bias, 0, whole), h = typed_new(c->dtype, rows, cols, 1, whole);
-    typed y = typed_new(c->dtype, rows, cols, 2, whole), dy = typed_like(c->dy.t, 0, whole), dbias = typed_new(FT_F32, 1, cols, 0, whole);
+    typed x = typed_like(c->x.t, 3, whole), bias = typed_like(c->bias, 0, whole),
+          h = typed_new(c->dtype, rows, cols, 1, whole);
+    typed y = typed_new(c->dtype, rows, cols, 2, whole), dy = typed_like(c->dy.t, 0, whole),
+          dbias = typed_new(FT_F32, 1, cols, 0, whole);
     for (int64_t j = 0; j < cols; j++)
         typed_set(dbias.t, 0, j, (double)(j % 3));
-    ft_activation_forward_args forward = {.kind = c->kind, .x = x.t, .bias = c->optional ? bias.t : ft_absent(), .y = y.t};
+    ft_activation_forward_args forward = {
+        .kind = c->kind, .x = x.t, .bias = c->optional ? bias.t : ft_absent(), .y = y.t};
     RUN_OP(device, activation_forward, forward);
     out += typed_flatten(y.t, out);
     forward.h = h.t;
@@ -200,8 +210,9 @@ static void run_activation(ft_device *device, const void *test_case, bool whole,
     RUN_OP(device, activation_forward, forward);
     out += typed_flatten(h.t, out);
     out += typed_flatten(x.t, out);
-    RUN_OP(device, activation_backward,
-           ((ft_activation_backward_args){.kind = c->kind, .h = h.t, .dy = dy.t, .dx = dy.t, .y = y.t, .dbias = dbias.t}));
+    RUN_OP(
+        device, activation_backward,
+        ((ft_activation_backward_args){.kind = c->kind, .h = h.t, .dy = dy.t, .dx = dy.t, .y = y.t, .dbias = dbias.t}));
     out += typed_flatten(dy.t, out);
     out += typed_flatten(y.t, out);
     typed_flatten(dbias.t, out);
@@ -277,7 +288,8 @@ static void test_activations(void **state) {
             }
 }
 
-// ---- sums over rows, embeddings --------------------------------------------------------------------------------------
+// ---- sums over rows, embeddings
+// --------------------------------------------------------------------------------------
 
 static void run_column_sum(ft_device *device, const void *test_case, bool whole, float *out) {
     const half_case *c = test_case;
@@ -295,7 +307,8 @@ enum { WORDS = 11, PADDING = 4 };
 static void run_embedding(ft_device *device, const void *test_case, bool whole, float *out) {
     const half_case *c = test_case;
     typed word = typed_new(c->dtype, WORDS, c->cols, 0, whole), position = typed_like(c->residual.t, 0, whole);
-    typed type = typed_like(ft_rows(c->vectors.t, 0, 2), 0, whole), sum = typed_new(c->dtype, c->rows, c->cols, 1, whole);
+    typed type = typed_like(ft_rows(c->vectors.t, 0, 2), 0, whole),
+          sum = typed_new(c->dtype, c->rows, c->cols, 1, whole);
     typed dout = typed_like(c->dy.t, 3, whole), table = typed_new(FT_F32, WORDS, c->cols, 0, whole);
     int32_t words[MOST_ROWS], positions[MOST_ROWS], types[MOST_ROWS];
     for (int64_t i = 0; i < WORDS * c->cols; i++) {
@@ -316,8 +329,9 @@ static void run_embedding(ft_device *device, const void *test_case, bool whole, 
                                         .type = c->optional ? type.t : ft_absent(),
                                         .out = sum.t}));
     out += typed_flatten(sum.t, out);
-    RUN_OP(device, embedding_backward,
-           ((ft_embedding_backward_args){.ids = words, .dout = dout.t, .table_gradient = table.t, .padding_id = PADDING}));
+    RUN_OP(
+        device, embedding_backward,
+        ((ft_embedding_backward_args){.ids = words, .dout = dout.t, .table_gradient = table.t, .padding_id = PADDING}));
     typed_flatten(table.t, out);
     FREE_ALL(word, position, type, sum, dout, table);
 }
@@ -355,7 +369,8 @@ static void test_column_sum_and_embeddings(void **state) {
         }
 }
 
-// ---- rows, windows ---------------------------------------------------------------------------------------------------
+// ---- rows, windows
+// ---------------------------------------------------------------------------------------------------
 
 enum { TAPS = 3 };
 static const int32_t bounds[] = {0, 1, 3, 3, 6}; // of the last rows' windows: what lies beyond is the last sequence's
@@ -364,7 +379,8 @@ static const int32_t bounds[] = {0, 1, 3, 3, 6}; // of the last rows' windows: w
 static void run_rows(ft_device *device, const void *test_case, bool whole, float *out) {
     const half_case *c = test_case;
     const int64_t rows = c->rows, cols = c->cols;
-    typed x = typed_like(c->x.t, 3, whole), y = typed_new(c->dtype, rows, cols, 1, whole), in_place = typed_like(c->x.t, 0, whole);
+    typed x = typed_like(c->x.t, 3, whole), y = typed_new(c->dtype, rows, cols, 1, whole),
+          in_place = typed_like(c->x.t, 0, whole);
     typed many = typed_new(c->dtype, 2 * rows, cols, 2, whole), wide = typed_new(FT_F32, 2 * rows, cols, 1, whole);
     typed windows = typed_new(c->dtype, rows, cols * TAPS, 5, whole), folded = typed_like(c->residual.t, 1, whole);
     int32_t backwards[MOST_ROWS], every_second[MOST_ROWS], cu_seqlens[5];
@@ -388,7 +404,8 @@ static void run_rows(ft_device *device, const void *test_case, bool whole, float
     RUN_OP(device, scatter_rows_add, ((ft_scatter_rows_add_args){.index = every_second, .x = x.t, .y = wide.t}));
     out += typed_flatten(many.t, out);
     out += typed_flatten(wide.t, out);
-    RUN_OP(device, unfold, ((ft_unfold_args){.sequences = 4, .taps = TAPS, .cu_seqlens = cu_seqlens, .x = x.t, .y = windows.t}));
+    RUN_OP(device, unfold,
+           ((ft_unfold_args){.sequences = 4, .taps = TAPS, .cu_seqlens = cu_seqlens, .x = x.t, .y = windows.t}));
     out += typed_flatten(windows.t, out);
     RUN_OP(device, fold_add,
            ((ft_fold_add_args){.sequences = 4, .taps = TAPS, .cu_seqlens = cu_seqlens, .y = windows.t, .x = folded.t}));
@@ -398,7 +415,8 @@ static void run_rows(ft_device *device, const void *test_case, bool whole, float
 
 static int64_t neighbour(int64_t rows, int64_t t, int64_t by) { // -1: outside of the sequence
     for (int s = 0; s < 4; s++) {
-        int64_t first = bounds[s] < rows ? bounds[s] : rows, last = s == 3 || bounds[s + 1] > rows ? rows : bounds[s + 1];
+        int64_t first = bounds[s] < rows ? bounds[s] : rows,
+                last = s == 3 || bounds[s + 1] > rows ? rows : bounds[s + 1];
         if (t >= first && t < last) return t + by >= first && t + by < last ? t + by : -1;
     }
     return -1;
@@ -441,7 +459,8 @@ static void test_rows(void **state) {
         }
 }
 
-// ---- what is not finite ----------------------------------------------------------------------------------------------
+// ---- what is not finite
+// ----------------------------------------------------------------------------------------------
 
 // A NaN reaches its own row and its own column's sums, and nothing else; what fp16 cannot hold becomes infinity.
 static void test_nan_and_overflow(void **state) {
@@ -450,7 +469,8 @@ static void test_nan_and_overflow(void **state) {
         const int64_t n = 37 * 40, bad = 5 * 40 + 3;
         typed_set(c->x.t, 5, 3, (double)NAN);
         c->kind = FT_ACT_GELU;
-        float *norm = run_typed(run_layernorm, c, (size_t)(4 * n + 2 * 37 + 3 * 40)), *act = run_typed(run_activation, c, (size_t)(5 * n + 40));
+        float *norm = run_typed(run_layernorm, c, (size_t)(4 * n + 2 * 37 + 3 * 40)),
+              *act = run_typed(run_activation, c, (size_t)(5 * n + 40));
         for (int64_t i = 0; i < n; i++) {
             assert_int_equal(isnan(norm[i]), i / 40 == 5);
             assert_int_equal(isnan(act[i]), i == bad);
@@ -471,8 +491,11 @@ static void test_nan_and_overflow(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layernorm),      cmocka_unit_test(test_activations), cmocka_unit_test(test_column_sum_and_embeddings),
-        cmocka_unit_test(test_rows),           cmocka_unit_test(test_nan_and_overflow),
+        cmocka_unit_test(test_layernorm),
+        cmocka_unit_test(test_activations),
+        cmocka_unit_test(test_column_sum_and_embeddings),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_nan_and_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

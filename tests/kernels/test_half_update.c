@@ -1,11 +1,13 @@
 // The update in mixed precision: the 16-bit copy of the parameters, the loss scale, steps that are skipped; and the ops
 // of a step beside PyTorch's own in the same precision.
-#include "tests/kernels/half_matrix.h"
+#include "half_matrix.h"
 
 static const ft_adamw_hyper usual = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .max_gradient_norm = 1};
 enum { N = 5003, STEPS = 4, RANGES = 4 };
-static const ft_adamw_range at_units[RANGES] = {{0, 3000, 0.01f, 1}, {3008, 17, 0, 0.5f}, {4000, 1003, 0.1f, 2}, {3104, 0, 0, 1}};
-static const ft_adamw_range anywhere[RANGES] = {{0, 3000, 0.01f, 1}, {3005, 17, 0, 0.5f}, {4001, 1002, 0.1f, 2}, {3100, 0, 0, 1}};
+static const ft_adamw_range at_units[RANGES] = {
+    {0, 3000, 0.01f, 1}, {3008, 17, 0, 0.5f}, {4000, 1003, 0.1f, 2}, {3104, 0, 0, 1}};
+static const ft_adamw_range anywhere[RANGES] = {
+    {0, 3000, 0.01f, 1}, {3005, 17, 0, 0.5f}, {4001, 1002, 0.1f, 2}, {3100, 0, 0, 1}};
 
 typedef struct update_case {
     ft_dtype copy; // FT_F32: none
@@ -23,7 +25,8 @@ static bool in_a_range(const ft_adamw_range *ranges, int64_t i) {
 // p, m, v, the copy, the norm of every step; what a bad gradient may not change is looked at here.
 static void run_update(ft_device *device, const void *test_case, bool whole, float *out) {
     const update_case *c = test_case;
-    typed p = typed_new(FT_F32, 1, N, 0, whole), m = typed_new(FT_F32, 1, N, 0, whole), v = typed_new(FT_F32, 1, N, 0, whole);
+    typed p = typed_new(FT_F32, 1, N, 0, whole), m = typed_new(FT_F32, 1, N, 0, whole),
+          v = typed_new(FT_F32, 1, N, 0, whole);
     typed gradient = typed_new(FT_F32, 1, N, 0, whole);
     typed copy = c->copy == FT_F32 ? typed_none() : typed_new(c->copy, 1, N, 0, whole);
     for (int64_t i = 0; i < N; i++) {
@@ -46,10 +49,19 @@ static void run_update(ft_device *device, const void *test_case, bool whole, flo
             if (all[k].base != NULL) memcpy(before[k], all[k].base, all[k].bytes);
         }
         const ft_update_state old = update;
-        RUN_OP(device, gradient_norm, ((ft_gradient_norm_args){.gradient = gradient.t, .hyper = usual, .step = &step, .update = &update}));
+        RUN_OP(device, gradient_norm,
+               ((ft_gradient_norm_args){.gradient = gradient.t, .hyper = usual, .step = &step, .update = &update}));
         RUN_OP(device, adamw,
-               ((ft_adamw_args){.parameter = p.t, .gradient = gradient.t, .m = m.t, .v = v.t, .compute = copy.t, .ranges = c->ranges,
-                                .range_count = RANGES, .hyper = usual, .step = &step, .update = &update}));
+               ((ft_adamw_args){.parameter = p.t,
+                                .gradient = gradient.t,
+                                .m = m.t,
+                                .v = v.t,
+                                .compute = copy.t,
+                                .ranges = c->ranges,
+                                .range_count = RANGES,
+                                .hyper = usual,
+                                .step = &step,
+                                .update = &update}));
         out[s] = (float)update.norm;
         for (int k = 0; k < 4 && bad; k++) {
             if (all[k].base != NULL) assert_memory_equal(all[k].base, before[k], all[k].bytes);
@@ -110,13 +122,18 @@ static void test_a_bad_gradient_changes_nothing(void **state) {
         }
 }
 
-// ---- the dynamic loss scale -------------------------------------------------------------------------------------------
+// ---- the dynamic loss scale
+// -------------------------------------------------------------------------------------------
 
 static ft_update_state norm_of(ft_device *device, ft_update_state update, float value, int interval) {
     ft_step_state step = {.loss_scale = update.loss_scale};
     float gradient[3] = {1, value, 2};
     RUN_OP(device, gradient_norm,
-           ((ft_gradient_norm_args){.gradient = ft_vector(gradient, 3, FT_F32), .hyper = usual, .step = &step, .growth_interval = interval, .update = &update}));
+           ((ft_gradient_norm_args){.gradient = ft_vector(gradient, 3, FT_F32),
+                                    .hyper = usual,
+                                    .step = &step,
+                                    .growth_interval = interval,
+                                    .update = &update}));
     return update;
 }
 
@@ -152,8 +169,8 @@ static void test_the_scale_follows_grad_scaler(void **state) {
         free(run_everywhere(run_scale, &intervals[i], 1));
 }
 
-// Gradients that fp16 cannot hold at first: each such step is skipped and halves the scale, then training goes on with the
-// same parameters that a run without any scale has.
+// Gradients that fp16 cannot hold at first: each such step is skipped and halves the scale, then training goes on with
+// the same parameters that a run without any scale has.
 static void run_overflow(ft_device *device, const void *test_case, float *out) {
     enum { COUNT = 24 };
     static const ft_adamw_range all[] = {{0, COUNT, 0.01f, 1}};
@@ -166,14 +183,27 @@ static void run_overflow(ft_device *device, const void *test_case, float *out) {
         ft_step_state step = {.step = (uint32_t)s, .learning_rate = 0.125f, .loss_scale = update.loss_scale};
         for (int i = 0; i < COUNT; i++)
             gradient[i] = (2 + (float)(i % 4) / 2) * step.loss_scale; // at most 3.5
-        RUN_OP(device, cast, ((ft_cast_args){.x = ft_vector(gradient, COUNT, FT_F32), .y = ft_vector(half, COUNT, FT_F16)}));
-        RUN_OP(device, cast, ((ft_cast_args){.x = ft_vector(half, COUNT, FT_F16), .y = ft_vector(gradient, COUNT, FT_F32)}));
+        RUN_OP(device, cast,
+               ((ft_cast_args){.x = ft_vector(gradient, COUNT, FT_F32), .y = ft_vector(half, COUNT, FT_F16)}));
+        RUN_OP(device, cast,
+               ((ft_cast_args){.x = ft_vector(half, COUNT, FT_F16), .y = ft_vector(gradient, COUNT, FT_F32)}));
         RUN_OP(device, gradient_norm,
-               ((ft_gradient_norm_args){.gradient = ft_vector(gradient, COUNT, FT_F32), .hyper = usual, .step = &step, .growth_interval = 2000, .update = &update}));
+               ((ft_gradient_norm_args){.gradient = ft_vector(gradient, COUNT, FT_F32),
+                                        .hyper = usual,
+                                        .step = &step,
+                                        .growth_interval = 2000,
+                                        .update = &update}));
         RUN_OP(device, adamw,
-               ((ft_adamw_args){.parameter = ft_vector(p, COUNT, FT_F32), .gradient = ft_vector(gradient, COUNT, FT_F32),
-                                .m = ft_vector(m, COUNT, FT_F32), .v = ft_vector(v, COUNT, FT_F32), .compute = ft_vector(copy, COUNT, FT_F16),
-                                .ranges = all, .range_count = 1, .hyper = usual, .step = &step, .update = &update}));
+               ((ft_adamw_args){.parameter = ft_vector(p, COUNT, FT_F32),
+                                .gradient = ft_vector(gradient, COUNT, FT_F32),
+                                .m = ft_vector(m, COUNT, FT_F32),
+                                .v = ft_vector(v, COUNT, FT_F32),
+                                .compute = ft_vector(copy, COUNT, FT_F16),
+                                .ranges = all,
+                                .range_count = 1,
+                                .hyper = usual,
+                                .step = &step,
+                                .update = &update}));
         assert_int_equal(update.finite, s >= 2); // 3.5 * 16,384 is the first below 65,520
         assert_true(p[0] == 1 ? s < 2 : s >= 2);
     }
@@ -193,11 +223,19 @@ static void run_without_scale(ft_device *device, const void *test_case, float *o
         gradient[i] = 2 + (float)(i % 4) / 2;
     }
     for (int s = 0; s < 4; s++) {
-        RUN_OP(device, gradient_norm, ((ft_gradient_norm_args){.gradient = ft_vector(gradient, COUNT, FT_F32), .hyper = usual, .update = &update}));
+        RUN_OP(device, gradient_norm,
+               ((ft_gradient_norm_args){
+                   .gradient = ft_vector(gradient, COUNT, FT_F32), .hyper = usual, .update = &update}));
         RUN_OP(device, adamw,
-               ((ft_adamw_args){.parameter = ft_vector(p, COUNT, FT_F32), .gradient = ft_vector(gradient, COUNT, FT_F32),
-                                .m = ft_vector(m, COUNT, FT_F32), .v = ft_vector(v, COUNT, FT_F32), .ranges = all, .range_count = 1,
-                                .hyper = usual, .step = &step, .update = &update}));
+               ((ft_adamw_args){.parameter = ft_vector(p, COUNT, FT_F32),
+                                .gradient = ft_vector(gradient, COUNT, FT_F32),
+                                .m = ft_vector(m, COUNT, FT_F32),
+                                .v = ft_vector(v, COUNT, FT_F32),
+                                .ranges = all,
+                                .range_count = 1,
+                                .hyper = usual,
+                                .step = &step,
+                                .update = &update}));
     }
     memcpy(out, p, sizeof p);
 }
@@ -208,7 +246,8 @@ static void test_an_overflow_recovers(void **state) {
     free(plain);
 }
 
-// ---- losses: fp32, their gradients times the scale ---------------------------------------------------------------------
+// ---- losses: fp32, their gradients times the scale
+// ---------------------------------------------------------------------
 
 static void run_losses(ft_device *device, const void *test_case, float *out) {
     enum { ROWS = 37, CLASSES = 5 };
@@ -225,16 +264,29 @@ static void run_losses(ft_device *device, const void *test_case, float *out) {
     const ft_tensor dx = ft_matrix(d, ROWS, CLASSES, FT_F32), of_rows = ft_vector(losses, ROWS, FT_F32);
     for (int which = 0; which < 4; which++) {
         switch (which) {
-        case 0: RUN_OP(device, cross_entropy, ((ft_cross_entropy_args){.logits = x, .labels = labels, .step = &step, .losses = of_rows, .dlogits = dx})); break;
+        case 0:
+            RUN_OP(device, cross_entropy,
+                   ((ft_cross_entropy_args){
+                       .logits = x, .labels = labels, .step = &step, .losses = of_rows, .dlogits = dx}));
+            break;
         case 1:
             RUN_OP(device, weighted_cross_entropy,
-                   ((ft_weighted_cross_entropy_args){.logits = x, .labels = labels, .smoothing = 0.1f, .step = &step, .losses = of_rows, .dlogits = dx}));
+                   ((ft_weighted_cross_entropy_args){.logits = x,
+                                                     .labels = labels,
+                                                     .smoothing = 0.1f,
+                                                     .step = &step,
+                                                     .losses = of_rows,
+                                                     .dlogits = dx}));
             break;
         case 2:
             RUN_OP(device, binary_cross_entropy,
-                   ((ft_binary_cross_entropy_args){.logits = x, .targets = t, .step = &step, .losses = of_rows, .dlogits = dx}));
+                   ((ft_binary_cross_entropy_args){
+                       .logits = x, .targets = t, .step = &step, .losses = of_rows, .dlogits = dx}));
             break;
-        default: RUN_OP(device, squared_error, ((ft_squared_error_args){.logits = x, .targets = t, .step = &step, .losses = of_rows, .dlogits = dx}));
+        default:
+            RUN_OP(
+                device, squared_error,
+                ((ft_squared_error_args){.logits = x, .targets = t, .step = &step, .losses = of_rows, .dlogits = dx}));
         }
         memcpy(out, losses, sizeof losses);
         for (int i = 0; i < ROWS * CLASSES; i++)
@@ -253,7 +305,8 @@ static void test_gradients_of_losses_are_scaled(void **state) {
     free(scaled);
 }
 
-// ---- beside PyTorch ----------------------------------------------------------------------------------------------------
+// ---- beside PyTorch
+// ----------------------------------------------------------------------------------------------------
 
 // number() of make_half_vectors.py, rounded to the type.
 static double number(uint32_t seed, uint32_t tensor, int64_t at) {
@@ -304,7 +357,8 @@ static void judge(const vector_case *c, part *parts, int count) {
         typed_flatten(parts[i].got, got);
         const double ours = relative_error(got, parts[i].want, n);
         if (!(ours <= 2 * c->theirs[i] + 1e-7))
-            fail_msg("%s in %s [%d,%d], part %d: error %.3g, PyTorch's is %.3g", c->op, c->type, c->rows, c->cols, i, ours, c->theirs[i]);
+            fail_msg("%s in %s [%d,%d], part %d: error %.3g, PyTorch's is %.3g", c->op, c->type, c->rows, c->cols, i,
+                     ours, c->theirs[i]);
         free(got);
         free(parts[i].want);
     }
@@ -312,11 +366,17 @@ static void judge(const vector_case *c, part *parts, int count) {
 
 static void layernorm_case(ft_device *device, const vector_case *c, ft_dtype h) {
     const int64_t rows = c->rows, cols = c->cols, n = rows * cols;
-    typed x = numbers(h, rows, cols, c->seed, 0), bias = numbers(h, 1, cols, c->seed, 1), residual = numbers(h, rows, cols, c->seed, 2);
-    typed gamma = numbers(h, 1, cols, c->seed, 3), beta = numbers(h, 1, cols, c->seed, 4), dy = numbers(h, rows, cols, c->seed, 5);
-    typed s = typed_new(h, rows, cols, 0, true), y = typed_new(h, rows, cols, 0, true), ds = typed_new(h, rows, cols, 0, true);
+    typed x = numbers(h, rows, cols, c->seed, 0), bias = numbers(h, 1, cols, c->seed, 1),
+          residual = numbers(h, rows, cols, c->seed, 2);
+    typed gamma = numbers(h, 1, cols, c->seed, 3), beta = numbers(h, 1, cols, c->seed, 4),
+          dy = numbers(h, rows, cols, c->seed, 5);
+    typed s = typed_new(h, rows, cols, 0, true), y = typed_new(h, rows, cols, 0, true),
+          ds = typed_new(h, rows, cols, 0, true);
     typed statistics = zeros(2, rows), sums = zeros(3, cols);
-    part p[PARTS] = {{y.t, nothing(n)}, {ds.t, nothing(n)}, {ft_rows(sums.t, 0, 1), nothing(cols)}, {ft_rows(sums.t, 1, 1), nothing(cols)},
+    part p[PARTS] = {{y.t, nothing(n)},
+                     {ds.t, nothing(n)},
+                     {ft_rows(sums.t, 0, 1), nothing(cols)},
+                     {ft_rows(sums.t, 1, 1), nothing(cols)},
                      {ft_rows(sums.t, 2, 1), nothing(cols)}};
     double *row = nothing(cols);
     for (int64_t t = 0; t < rows; t++) {
@@ -344,11 +404,26 @@ static void layernorm_case(ft_device *device, const vector_case *c, ft_dtype h) 
     }
     const ft_tensor mean = ft_rows(statistics.t, 0, 1), rstd = ft_rows(statistics.t, 1, 1);
     RUN_OP(device, layernorm_forward,
-           ((ft_layernorm_forward_args){.x = x.t, .bias = bias.t, .residual = residual.t, .gamma = gamma.t, .beta = beta.t,
-                                        .epsilon = 1e-12f, .s = s.t, .y = y.t, .mean = mean, .rstd = rstd}));
+           ((ft_layernorm_forward_args){.x = x.t,
+                                        .bias = bias.t,
+                                        .residual = residual.t,
+                                        .gamma = gamma.t,
+                                        .beta = beta.t,
+                                        .epsilon = 1e-12f,
+                                        .s = s.t,
+                                        .y = y.t,
+                                        .mean = mean,
+                                        .rstd = rstd}));
     RUN_OP(device, layernorm_backward,
-           ((ft_layernorm_backward_args){.dy = dy.t, .s = s.t, .mean = mean, .rstd = rstd, .gamma = gamma.t, .ds = ds.t,
-                                         .dgamma = p[2].got, .dbeta = p[3].got, .dbias = p[4].got}));
+           ((ft_layernorm_backward_args){.dy = dy.t,
+                                         .s = s.t,
+                                         .mean = mean,
+                                         .rstd = rstd,
+                                         .gamma = gamma.t,
+                                         .ds = ds.t,
+                                         .dgamma = p[2].got,
+                                         .dbeta = p[3].got,
+                                         .dbias = p[4].got}));
     judge(c, p, 5);
     free(row);
     typed all[] = {x, bias, residual, gamma, beta, dy, s, y, ds, statistics, sums};
@@ -378,7 +453,8 @@ static void activation_case(ft_device *device, const vector_case *c, ft_dtype ty
     const int64_t rows = c->rows, cols = c->cols, n = rows * cols;
     ft_activation kind;
     assert_int_equal(ft_activation_from_name(c->op, &kind), FT_OK);
-    typed x = numbers(type, rows, cols, c->seed, 0), bias = numbers(type, 1, cols, c->seed, 1), dy = numbers(type, rows, cols, c->seed, 2);
+    typed x = numbers(type, rows, cols, c->seed, 0), bias = numbers(type, 1, cols, c->seed, 1),
+          dy = numbers(type, rows, cols, c->seed, 2);
     typed h = typed_new(type, rows, cols, 0, true), y = typed_new(type, rows, cols, 0, true), dbias = zeros(1, cols);
     part p[PARTS] = {{y.t, nothing(n)}, {dy.t, nothing(n)}, {dbias.t, nothing(cols)}};
     for (int64_t i = 0; i < n; i++) {
@@ -387,8 +463,10 @@ static void activation_case(ft_device *device, const vector_case *c, ft_dtype ty
         p[1].want[i] = slope_of(kind, at) * typed_get(dy.t, i / cols, i % cols);
         p[2].want[i % cols] += p[1].want[i];
     }
-    RUN_OP(device, activation_forward, ((ft_activation_forward_args){.kind = kind, .x = x.t, .bias = bias.t, .h = h.t, .y = y.t}));
-    RUN_OP(device, activation_backward, ((ft_activation_backward_args){.kind = kind, .h = h.t, .dy = dy.t, .dx = dy.t, .dbias = dbias.t}));
+    RUN_OP(device, activation_forward,
+           ((ft_activation_forward_args){.kind = kind, .x = x.t, .bias = bias.t, .h = h.t, .y = y.t}));
+    RUN_OP(device, activation_backward,
+           ((ft_activation_backward_args){.kind = kind, .h = h.t, .dy = dy.t, .dx = dy.t, .dbias = dbias.t}));
     judge(c, p, 3);
     typed all[] = {x, bias, dy, h, y, dbias};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -397,7 +475,8 @@ static void activation_case(ft_device *device, const vector_case *c, ft_dtype ty
 
 static void embedding_case(ft_device *device, const vector_case *c, ft_dtype h) {
     const int64_t rows = c->rows, cols = c->cols;
-    typed word = numbers(h, VOCABULARY, cols, c->seed, 0), position = numbers(h, rows, cols, c->seed, 1), dout = numbers(h, rows, cols, c->seed, 2);
+    typed word = numbers(h, VOCABULARY, cols, c->seed, 0), position = numbers(h, rows, cols, c->seed, 1),
+          dout = numbers(h, rows, cols, c->seed, 2);
     typed out = typed_new(h, rows, cols, 0, true), table = zeros(VOCABULARY, cols);
     int32_t ids[256], positions[256];
     part p[PARTS] = {{out.t, copy_of(position.t)}, {table.t, nothing(VOCABULARY * cols)}};
@@ -410,8 +489,10 @@ static void embedding_case(ft_device *device, const vector_case *c, ft_dtype h) 
         }
     }
     RUN_OP(device, embedding_forward,
-           ((ft_embedding_forward_args){.word_ids = ids, .position_ids = positions, .word = word.t, .position = position.t, .out = out.t}));
-    RUN_OP(device, embedding_backward, ((ft_embedding_backward_args){.ids = ids, .dout = dout.t, .table_gradient = table.t, .padding_id = -1}));
+           ((ft_embedding_forward_args){
+               .word_ids = ids, .position_ids = positions, .word = word.t, .position = position.t, .out = out.t}));
+    RUN_OP(device, embedding_backward,
+           ((ft_embedding_backward_args){.ids = ids, .dout = dout.t, .table_gradient = table.t, .padding_id = -1}));
     judge(c, p, 2);
     typed all[] = {word, position, dout, out, table};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -441,7 +522,8 @@ static void test_as_exact_as_pytorch(void **state) {
     while (fgets(line, sizeof line, file) != NULL) {
         vector_case c = {.rows = 0};
         double *e = c.theirs;
-        assert_true(sscanf(line, "case %15s %7s %d %d %d %lf %lf %lf %lf %lf", c.op, c.type, &c.rows, &c.cols, &c.seed, e, e + 1, e + 2, e + 3, e + 4) >= 6);
+        assert_true(sscanf(line, "case %15s %7s %d %d %d %lf %lf %lf %lf %lf", c.op, c.type, &c.rows, &c.cols, &c.seed,
+                           e, e + 1, e + 2, e + 3, e + 4) >= 6);
         const ft_dtype h = strcmp(c.type, "fp16") == 0 ? FT_F16 : FT_BF16;
         if (strcmp(c.op, "linear") == 0) continue;
         cases++;
