@@ -34,7 +34,7 @@ esac
 
 say() { echo "get_data.sh: $*" >&2; }
 digest() { sha256sum "$1" 2>/dev/null | cut -d' ' -f1; }
-complete() { [ "$(digest "$1/train.tsv")" = $train ] && [ "$(digest "$1/dev.tsv")" = $dev ] && [ -f "$1/SOURCE.txt" ]; }
+complete() { [ "$(digest "$1/train.tsv")" = "$train" ] && [ "$(digest "$1/dev.tsv")" = "$dev" ] && [ -f "$1/SOURCE.txt" ]; }
 
 if complete "$target"; then
     exit 0

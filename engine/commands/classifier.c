@@ -107,6 +107,7 @@ ft_status ft_classifier_open(const char *path, int override_count, const char *c
     FT_TRY(choose_thresholds(c));
     FT_TRY(ft_fit_vocabulary(c->tokenizer, &c->config, c->path));
     FT_TRY(ft_fit_max_length(c->tokenizer, &c->config, c->options.data.max_length, c->settings.max_length, &c->max_length));
+    FT_TRY(ft_fit_truncation(c->options.data.truncation, c->settings.truncation, &c->long_text));
     return load(c);
 }
 
@@ -145,7 +146,9 @@ ft_status ft_classifier_predict(ft_classifier *c, const ft_dataset *data, float 
     ft_batch_limits limits = {.max_tokens = asked ? 0 : 4096, .max_sequences = asked ? c->options.eval.batch_size : 0};
     ft_step_sizes sizes = {.predict = ft_eval_capacity(data, limits), .loss = c->model.loss};
     if (data->examples > 0) FT_TRY(ft_lay_out_steps(c->memory, &c->config, &c->options, c->model.labels, &sizes));
-    FT_TRY(ft_predict_dataset(&c->model, data, limits, sizes.predict, logits, losses, NULL, NULL));
+    ft_window_pooling pooling = c->options.eval.window_pooling;
+    if (pooling == FT_POOLING_AUTO) pooling = c->settings.window_pooling;
+    FT_TRY(ft_predict_dataset(&c->model, data, limits, sizes.predict, pooling, logits, losses, NULL, NULL));
     const double t = c->settings.temperature;
     for (int64_t i = 0; i < data->examples * c->labels.count && t != 1; i++) logits[i] = (float)((double)logits[i] / t);
     return FT_OK;

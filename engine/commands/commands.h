@@ -61,6 +61,7 @@ typedef struct ft_classifier {
     ft_labels labels;               // as data spell them
     const char *const *label_names; // as config.json names them
     int max_length;
+    ft_long_text long_text; // what becomes of texts that are longer
     ft_arena arena;
 } ft_classifier;
 ft_status ft_classifier_open(const char *path, int override_count, const char *const *overrides, ft_classifier *classifier);

@@ -67,6 +67,8 @@ typedef enum ft_on_oom { FT_OOM_LADDER = 0, FT_OOM_FAIL } ft_on_oom; // when mem
 typedef enum ft_ranges { FT_RANGES_AUTO = 0, FT_RANGES_ON, FT_RANGES_OFF } ft_ranges;
 // Of data files: by name and content, or as told. TEXT is for prediction: every line is a text.
 typedef enum ft_format { FT_FORMAT_AUTO = 0, FT_FORMAT_TSV, FT_FORMAT_CSV, FT_FORMAT_JSONL, FT_FORMAT_TEXT } ft_format;
+// What the windows of a long text come to. AUTO: as the model was trained with, else MEAN.
+typedef enum ft_window_pooling { FT_POOLING_AUTO = 0, FT_POOLING_MEAN, FT_POOLING_MAX } ft_window_pooling;
 typedef enum ft_precision { FT_PRECISION_FP32 = 0, FT_PRECISION_BF16, FT_PRECISION_FP16 } ft_precision;
 
 typedef struct ft_int_list {
@@ -109,6 +111,7 @@ typedef struct ft_config {
         double validation_split;                // share of `train` held out as validation; 0: none
         const char *label_separator;            // of the classes of a text with several
         int64_t max_length;                     // tokens, specials included; FT_AUTO: min(512, what the model has)
+        const char *truncation;                 // "auto", or see text/long_text.h
         const char *cache_dir;                  // of tokenised text; "" = $XDG_CACHE_HOME/ftengine; "none" = no cache
     } data;
     struct {
@@ -144,6 +147,7 @@ typedef struct ft_config {
         int64_t batch_multiplier;
         ft_metric metric; // best checkpoint and early stopping
         const char *threshold; // "auto", "tuned", or a number
+        ft_window_pooling window_pooling;
         bool calibrate;
     } eval;
     struct {

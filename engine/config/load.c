@@ -2,6 +2,7 @@
 #include "engine/config/ini.h"
 #include "engine/config/options.h"
 #include "engine/io/files.h"
+#include "engine/text/long_text.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -204,9 +205,16 @@ static ft_status check_loss(const ft_config *config) {
     return FT_OK;
 }
 
+static ft_status check_truncation(const ft_config *config) {
+    ft_long_text rule;
+    const char *text = config->data.truncation;
+    return strcmp(text, "auto") == 0 ? FT_OK : ft_long_text_parse(text, "data.truncation", &rule);
+}
+
 ft_status ft_config_check(const ft_config *config) {
     FT_TRY(check_repeats(config));
     FT_TRY(check_loss(config));
+    FT_TRY(check_truncation(config));
     if (config->train.patience > 0 && config->eval.strategy == FT_EVAL_NO)
         return ft_fail(FT_INVALID, "train.patience", "early stopping counts evaluations, and eval.strategy is no");
     if (config->eval.batch_size == FT_AUTO && config->train.batch_size * config->eval.batch_multiplier > (1 << 20))

@@ -116,6 +116,8 @@ static const ft_option_choice keep_choices[] = {{"best", 0}, {"top-k", 0}, {"all
 static const ft_option_choice ranges_choices[] = {{"auto", FT_RANGES_AUTO}, {"true", FT_RANGES_ON},   {"on", FT_RANGES_ON},
                                                   {"false", FT_RANGES_OFF}, {"off", FT_RANGES_OFF}, {NULL, 0}};
 static const ft_option_choice on_oom_choices[] = {{"ladder", FT_OOM_LADDER}, {"fail", FT_OOM_FAIL}, {NULL, 0}};
+static const ft_option_choice pooling_choices[] = {
+    {"auto", FT_POOLING_AUTO}, {"mean", FT_POOLING_MEAN}, {"max", FT_POOLING_MAX}, {NULL, 0}};
 static const ft_option_choice isa_choices[] = {{"auto", 0}, {"portable", 0}, {"avx2", 0}, {"avx512", 0}, {NULL, 0}};
 
 const ft_section ft_sections[] = {
@@ -226,6 +228,13 @@ const ft_option ft_options[] = {
         .elsewhere =
             "tok.max_length tokenizer.max_length max_seq_length max_seq_len max_len seq_length model_max_length",
         .help = "Longer texts are cut to so many tokens, special ones included. auto: 512, or what the model has."),
+    TEXT(FT_OPTION_STRING, data.truncation, "auto",
+         .elsewhere = "truncation truncation_side truncation_strategy sliding_window doc_stride stride return_overflowing_tokens",
+         .help = "What stays of longer texts. head: the beginning. tail: the end. head_tail: a quarter from the beginning, the "
+                 "rest from the end. windows(64): all, in windows that share 64 tokens with the one before; in training each is "
+                 "an example with the text's label, elsewhere they are pooled (eval.window_pooling). windows: a quarter is "
+                 "shared. Of a pair the longer text is cut first, and windows are of it alone, each with the other text. auto: "
+                 "head, and what a saved model was trained with."),
     TEXT(
         FT_OPTION_PATH, data.cache_dir, "", .literal = "none", .elsewhere = "cache tokenizer_cache data_cache_dir",
         .help =
@@ -347,6 +356,10 @@ const ft_option ft_options[] = {
                  "model). auto: 0.5, and of a saved model what it was saved with."),
     BOOL(eval.calibrate, "false", .elsewhere = "temperature_scaling calibration calibrate_probabilities",
          .help = "Finds the temperature at which the probabilities fit the validation data best, and saves it with the model."),
+    CHOICE(eval.window_pooling, "auto", pooling_choices, .elsewhere = "window_aggregation sliding_window_aggregation pooling_strategy",
+           .help = "data.truncation = windows: what a text's windows come to, in metrics and predictions. mean: of their "
+                   "probabilities, or of the values of a regression. max: the largest probability of every class, made to sum "
+                   "to 1 where one class holds; the largest value. auto: mean, and what a saved model was trained with."),
 
     {.name = "memory.limit",
      .type = FT_OPTION_SIZE,

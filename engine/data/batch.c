@@ -49,10 +49,10 @@ void ft_batch_bind(ft_batch *batch, void *storage, int32_t capacity_sequences, i
     batch->capacity_tokens = capacity_tokens;
 }
 
-static int64_t example_at(const int32_t *order, int64_t index) { return order != NULL ? order[index] : index; }
+static int64_t sequence_at(const int32_t *order, int64_t index) { return order != NULL ? order[index] : index; }
 
-static int64_t length_of(const ft_dataset *data, int64_t example) {
-    return data->offset[example + 1] - data->offset[example];
+static int64_t length_of(const ft_dataset *data, int64_t sequence) {
+    return data->offset[sequence + 1] - data->offset[sequence];
 }
 
 int64_t ft_batch_cut(const ft_dataset *data, const int32_t *order, int64_t first, int64_t last,
@@ -62,7 +62,7 @@ int64_t ft_batch_cut(const ft_dataset *data, const int32_t *order, int64_t first
     int64_t most = limits.max_sequences > 0 && limits.max_sequences < INT32_MAX ? limits.max_sequences : INT32_MAX - 1;
     int64_t count = 0, tokens = 0;
     while (first + count < last && count < most) {
-        tokens += length_of(data, example_at(order, first + count));
+        tokens += length_of(data, sequence_at(order, first + count));
         if (count > 0 && tokens > most_tokens) break;
         count++;
     }
@@ -83,11 +83,11 @@ ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *
                        (long long)count);
     int64_t tokens = 0;
     for (int64_t i = 0; i < count; i++) {
-        int64_t example = example_at(order, first + i);
-        if (example < 0 || example >= data->examples)
-            return ft_fail(FT_FAILED, NULL, "example %lld of a data set of %lld was asked for", (long long)example,
-                           (long long)data->examples);
-        tokens += length_of(data, example);
+        int64_t sequence = sequence_at(order, first + i);
+        if (sequence < 0 || sequence >= data->sequences)
+            return ft_fail(FT_FAILED, NULL, "sequence %lld of a data set of %lld was asked for", (long long)sequence,
+                           (long long)data->sequences);
+        tokens += length_of(data, sequence);
     }
     if (data->target != NULL && data->targets != batch->targets)
         return ft_fail(FT_FAILED, NULL, "a batch with %d targets a text cannot hold %d", batch->targets, data->targets);
@@ -97,8 +97,9 @@ ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *
 
     int32_t row = 0, longest = 0;
     for (int64_t i = 0; i < count; i++) {
-        int64_t example = example_at(order, first + i);
-        int32_t length = (int32_t)length_of(data, example), slot = first_slot + (int32_t)i;
+        int64_t sequence = sequence_at(order, first + i);
+        int64_t example = ft_dataset_example(data, sequence);
+        int32_t length = (int32_t)length_of(data, sequence), slot = first_slot + (int32_t)i;
         batch->cu_seqlens[i] = batch->first_row[i] = row;
         batch->slot[i] = slot;
         batch->pooled_position[i] = 0;
@@ -106,12 +107,12 @@ ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *
         batch->label[i] = data->label != NULL ? data->label[example] : 0;
         for (int32_t k = 0; k < batch->targets; k++)
             batch->target[i * batch->targets + k] = data->target != NULL ? data->target[example * batch->targets + k] : 0;
-        batch->example[i] = example;
-        memcpy(batch->ids + row, data->ids + data->offset[example], (size_t)length * sizeof(int32_t));
+        batch->example[i] = sequence;
+        memcpy(batch->ids + row, data->ids + data->offset[sequence], (size_t)length * sizeof(int32_t));
         for (int32_t position = 0; position < length; position++) {
             batch->token_slot[row + position] = slot;
             batch->token_position[row + position] = position;
-            batch->token_type[row + position] = data->types != NULL ? data->types[data->offset[example] + position] : 0;
+            batch->token_type[row + position] = data->types != NULL ? data->types[data->offset[sequence] + position] : 0;
         }
         if (batch->position_padding >= 0) count_positions(batch, row, length);
         row += length;

@@ -19,7 +19,7 @@ typedef struct ft_batch {
     int32_t *one_each;        // [sequences + 1] 0, 1, 2, ...: cu_seqlens of the pooled rows
     int32_t *label;           // [sequences]; 0 when unlabelled
     float *target;            // [sequences, targets]; 0 when the data has none
-    int64_t *example;         // [sequences] index in the data set; last in storage, behind what a device needs
+    int64_t *example;         // [sequences] index of the sequence in the data set; last in storage, behind what a device needs
     int32_t capacity_sequences, capacity_tokens;
     int32_t targets;          // numbers a sequence, of tasks that have them (train.task); 0: none
     int32_t position_padding; // -1, or RoBERTa's rule: tokens of this id have its row, the others the rows behind it

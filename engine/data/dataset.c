@@ -8,49 +8,100 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A text, or the two texts of a pair.
-static ft_status encode(const ft_table *table, int64_t row, const ft_tokenizer *tokenizer, int max_length, ft_token_ids *ids,
-                        ft_token_ids *types) {
-    const char *text = table->text[row];
-    size_t length = table->text_length[row];
-    if (table->pair == NULL) return ft_tokenizer_encode(tokenizer, text, length, max_length, ids);
-    return ft_tokenizer_encode_pair(tokenizer, text, length, table->pair[row], table->pair_length[row], max_length,
+// How a row becomes tokens.
+typedef struct encoding {
+    const ft_table *table;
+    const ft_tokenizer *tokenizer;
+    int max_length;
+    ft_long_text rule;
+    ft_token_ids all, types, lengths; // of the sequences so far; types: of pairs
+    ft_token_ids probe;
+    int32_t *example; // [room] of each sequence
+    size_t room;
+} encoding;
+
+static ft_status encode_head(const encoding *e, int64_t row, int max_length, ft_token_ids *ids, ft_token_ids *types) {
+    const ft_table *t = e->table;
+    if (t->pair == NULL) return ft_tokenizer_encode(e->tokenizer, t->text[row], t->text_length[row], max_length, ids);
+    return ft_tokenizer_encode_pair(e->tokenizer, t->text[row], t->text_length[row], t->pair[row], t->pair_length[row], max_length,
                                     FT_TRUNCATE_LONGEST_FIRST, ids, types);
 }
 
-typedef struct encoding {
-    ft_token_ids all, types; // of the rows so far; types: of pairs
-    ft_token_ids probe;
-} encoding;
-
-// Tokenises one row behind those so far.
-static ft_status encode_row(const ft_table *table, int64_t row, const ft_tokenizer *tokenizer, int max_length, encoding *e,
-                            ft_dataset *dataset) {
-    ft_token_ids *all = &e->all, *probe = &e->probe;
-    size_t before = all->count;
-    FT_TRY(encode(table, row, tokenizer, max_length, all, &e->types));
-    size_t length = all->count - before;
-    if (length == 0) return ft_fail(FT_INVALID, NULL, "this text has no tokens");
-    if (length > INT32_MAX) return ft_fail(FT_INVALID, NULL, "this text has more than 2147483647 tokens");
-    if ((int32_t)length > dataset->longest) dataset->longest = (int32_t)length;
-    // A text of exactly max_length tokens was cut if there is one more without the limit.
-    if (max_length > 0 && length == (size_t)max_length) {
-        probe->count = 0;
-        FT_TRY(encode(table, row, tokenizer, max_length + 1, probe, NULL));
-        if (probe->count > length) dataset->truncated++;
+static ft_status add_length(ft_token_ids *lengths, int32_t length) {
+    if (lengths->count == lengths->capacity) {
+        size_t capacity = lengths->count + lengths->count / 2 + 64;
+        int32_t *grown = ft_realloc(lengths->ids, capacity, sizeof *grown, "lengths of texts");
+        if (grown == NULL) return FT_NO_MEMORY;
+        lengths->ids = grown, lengths->capacity = capacity;
     }
-    dataset->offset[row + 1] = (int64_t)all->count;
+    lengths->ids[lengths->count++] = length;
     return FT_OK;
 }
 
+// The usual rule has a way of its own, on which what lies behind the limit is never tokenised.
+static ft_status one_sequence(encoding *e, int64_t row, bool *whole) {
+    size_t before = e->all.count;
+    FT_TRY(encode_head(e, row, e->max_length, &e->all, &e->types));
+    size_t length = e->all.count - before;
+    if (length > INT32_MAX) return ft_fail(FT_INVALID, NULL, "this text has more than %d tokens", INT32_MAX);
+    FT_TRY(add_length(&e->lengths, (int32_t)length));
+    *whole = true;
+    // A text of exactly max_length tokens was cut if there is one more without the limit.
+    if (e->max_length > 0 && length == (size_t)e->max_length) {
+        e->probe.count = 0;
+        FT_TRY(encode_head(e, row, e->max_length + 1, &e->probe, NULL));
+        *whole = e->probe.count <= length;
+    }
+    return FT_OK;
+}
+
+static ft_status note_examples(encoding *e, int64_t row, size_t first) {
+    if (e->lengths.count > e->room) {
+        size_t room = e->lengths.count + e->lengths.count / 2 + 64;
+        int32_t *grown = ft_realloc(e->example, room, sizeof *grown, "windows");
+        if (grown == NULL) return FT_NO_MEMORY;
+        e->example = grown, e->room = room;
+    }
+    for (size_t i = first; i < e->lengths.count; i++) e->example[i] = (int32_t)row;
+    return FT_OK;
+}
+
+// Tokenises one row behind those so far.
+static ft_status encode_row(encoding *e, int64_t row, ft_dataset *dataset) {
+    const ft_table *t = e->table;
+    const bool pair = t->pair != NULL;
+    size_t first = e->lengths.count;
+    bool whole;
+    if (e->rule.kind == FT_LONG_HEAD) FT_TRY(one_sequence(e, row, &whole));
+    else
+        FT_TRY(ft_tokenizer_encode_long(e->tokenizer, t->text[row], t->text_length[row], pair ? t->pair[row] : NULL,
+                                        pair ? t->pair_length[row] : 0, e->max_length, &e->rule, &e->all, pair ? &e->types : NULL,
+                                        &e->lengths, &whole));
+    for (size_t i = first; i < e->lengths.count; i++) {
+        if (e->lengths.ids[i] == 0) return ft_fail(FT_INVALID, NULL, "this text has no tokens");
+        if (e->lengths.ids[i] > dataset->longest) dataset->longest = e->lengths.ids[i];
+    }
+    dataset->truncated += !whole;
+    return note_examples(e, row, first);
+}
+
 // The arrays as they stay for the whole run: growing by doubling leaves up to half of them unused.
-static ft_status keep(encoding *e, bool paired, ft_dataset *dataset) {
+static ft_status keep(encoding *e, ft_dataset *dataset) {
+    const size_t sequences = e->lengths.count;
     int32_t *fitted = ft_realloc(e->all.ids, e->all.count, sizeof *e->all.ids, "tokenised text");
     if (fitted == NULL) return FT_NO_MEMORY;
     e->all.ids = NULL;
     dataset->ids = fitted;
     dataset->tokens = (int64_t)e->all.count;
-    if (!paired) return FT_OK;
+    dataset->sequences = (int64_t)sequences;
+    dataset->offset = ft_calloc(sequences + 1, sizeof *dataset->offset, "tokenised text");
+    if (dataset->offset == NULL) return FT_NO_MEMORY;
+    for (size_t i = 0; i < sequences; i++) dataset->offset[i + 1] = dataset->offset[i] + e->lengths.ids[i];
+    if (dataset->sequences > dataset->examples) {
+        dataset->example = e->example;
+        e->example = NULL;
+    }
+    if (e->table->pair == NULL) return FT_OK;
     if (e->types.count != e->all.count)
         return ft_fail(FT_FAILED, NULL, "%zu token types for %zu tokens", e->types.count, e->all.count);
     dataset->types = ft_calloc(e->types.count, 1, "token types");
@@ -63,26 +114,28 @@ static ft_status keep(encoding *e, bool paired, ft_dataset *dataset) {
     return FT_OK;
 }
 
-static ft_status tokenise(const ft_table *table, const char *path, const ft_tokenizer *tokenizer, int max_length,
-                          ft_dataset *dataset) {
-    dataset->offset = ft_calloc((size_t)table->rows + 1, sizeof *dataset->offset, "tokenised text");
-    if (dataset->offset == NULL) return FT_NO_MEMORY;
-    encoding e = {0};
+static ft_status tokenise(encoding *e, const char *path, ft_dataset *dataset) {
     ft_status status = FT_OK;
-    for (int64_t row = 0; row < table->rows && status == FT_OK; row++) {
-        status = encode_row(table, row, tokenizer, max_length, &e, dataset);
+    for (int64_t row = 0; row < e->table->rows && status == FT_OK; row++) {
+        status = encode_row(e, row, dataset);
         char where[512];
-        if (status == FT_INVALID) ft_error_where_default("%s", ft_table_where(table, path, row, where));
+        if (status == FT_INVALID) ft_error_where_default("%s", ft_table_where(e->table, path, row, where));
     }
-    if (status == FT_OK) status = keep(&e, table->pair != NULL, dataset);
-    free(e.all.ids);
-    free(e.types.ids);
-    free(e.probe.ids);
+    // An order of sequences is of 32-bit numbers.
+    if (status == FT_OK && e->lengths.count > INT32_MAX)
+        status = ft_fail(FT_INVALID, path, "more than %d sequences", INT32_MAX);
+    if (status == FT_OK) status = keep(e, dataset);
+    free(e->all.ids);
+    free(e->types.ids);
+    free(e->lengths.ids);
+    free(e->probe.ids);
+    free(e->example);
     return status;
 }
 
-static ft_status fill(const ft_table *table, const char *path, const ft_tokenizer *tokenizer, int max_length,
-                      const ft_labels *labels, const char *cache_dir, ft_dataset *dataset, bool *from_cache) {
+static ft_status fill(encoding *e, const char *path, const ft_labels *labels, const char *cache_dir, ft_dataset *dataset,
+                      bool *from_cache) {
+    const ft_table *table = e->table;
     dataset->examples = table->rows;
     memcpy(dataset->sha256, table->sha256, sizeof dataset->sha256);
     // Before the texts: a wrong label is then known at once.
@@ -96,22 +149,26 @@ static ft_status fill(const ft_table *table, const char *path, const ft_tokenize
         if (dataset->label == NULL) return FT_NO_MEMORY;
         FT_TRY(ft_labels_assign(labels, table, path, dataset->label));
     }
-    if (cache_dir == NULL) return tokenise(table, path, tokenizer, max_length, dataset);
+    FT_TRY(ft_long_text_check(&e->rule, e->tokenizer, table->pair != NULL, e->max_length));
+    if (cache_dir == NULL) return tokenise(e, path, dataset);
 
     ft_token_cache_want want;
-    ft_token_cache_want_of(table, tokenizer, max_length, &want);
+    ft_token_cache_want_of(table, e->tokenizer, e->max_length, &e->rule, &want);
     FT_TRY(ft_token_cache_load(cache_dir, &want, dataset, from_cache));
     if (*from_cache) return FT_OK;
-    FT_TRY(tokenise(table, path, tokenizer, max_length, dataset));
+    FT_TRY(tokenise(e, path, dataset));
     ft_token_cache_store(cache_dir, &want, dataset);
     return FT_OK;
 }
 
 ft_status ft_dataset_build(const ft_table *table, const char *path, const ft_tokenizer *tokenizer, int max_length,
-                           const ft_labels *labels, const char *cache_dir, ft_dataset *dataset, bool *from_cache) {
+                           const ft_long_text *rule, const ft_labels *labels, const char *cache_dir, ft_dataset *dataset,
+                           bool *from_cache) {
     memset(dataset, 0, sizeof *dataset);
     bool found = false;
-    ft_status status = fill(table, path, tokenizer, max_length, labels, cache_dir, dataset, &found);
+    encoding e = {.table = table, .tokenizer = tokenizer, .max_length = max_length};
+    if (rule != NULL) e.rule = *rule;
+    ft_status status = fill(&e, path, labels, cache_dir, dataset, &found);
     if (status != FT_OK) ft_dataset_free(dataset);
     if (from_cache != NULL) *from_cache = found;
     return status;
@@ -122,6 +179,7 @@ void ft_dataset_free(ft_dataset *dataset) {
     free(dataset->types);
     free(dataset->target);
     free(dataset->offset);
+    free(dataset->example);
     free(dataset->label);
     memset(dataset, 0, sizeof *dataset);
 }

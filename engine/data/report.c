@@ -97,12 +97,12 @@ static int compare_lengths(const void *a, const void *b) {
 
 static ft_status measure(const ft_dataset *data, ft_data_report *r) {
     static const int64_t hundredths[FT_QUANTILES] = {0, 50, 90, 99, 100};
-    int32_t *lengths = ft_calloc((size_t)data->examples, sizeof *lengths, "lengths of texts");
+    int32_t *lengths = ft_calloc((size_t)data->sequences, sizeof *lengths, "lengths of texts");
     if (lengths == NULL) return FT_NO_MEMORY;
-    for (int64_t i = 0; i < data->examples; i++) lengths[i] = (int32_t)(data->offset[i + 1] - data->offset[i]);
-    qsort(lengths, (size_t)data->examples, sizeof *lengths, compare_lengths);
+    for (int64_t i = 0; i < data->sequences; i++) lengths[i] = (int32_t)(data->offset[i + 1] - data->offset[i]);
+    qsort(lengths, (size_t)data->sequences, sizeof *lengths, compare_lengths);
     for (int q = 0; q < FT_QUANTILES; q++) {
-        int64_t many = (data->examples * hundredths[q] + 99) / 100; // at least so many are no longer
+        int64_t many = (data->sequences * hundredths[q] + 99) / 100; // at least so many are no longer
         r->length[q] = lengths[many > 0 ? many - 1 : 0];
     }
     free(lengths);

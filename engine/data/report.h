@@ -17,8 +17,8 @@ enum { FT_QUANTILES = 5 }; // least, median, 90%, 99%, most
 typedef struct ft_data_report {
     int64_t examples;
     int64_t empty;         // texts of nothing but blanks
-    int64_t truncated;     // cut at max_length
-    int32_t length[FT_QUANTILES]; // tokens, as cut. A quantile is the least length that so many have at most
+    int64_t truncated;     // longer than max_length: cut, or in windows
+    int32_t length[FT_QUANTILES]; // tokens of a sequence: of a text as cut, or of a window. A quantile is the least length that so many have at most
     int64_t repeated;      // rows whose text an earlier row has
     int64_t contradicting; // of those, rows with another label than the first such row
     int64_t contradicting_row, contradicted_row; // the first of them, and the row with the other label

@@ -18,17 +18,19 @@ typedef struct file_header {
     char magic[8];
     uint32_t version, byte_order;
     char key[64];
-    int64_t examples, tokens, truncated;
+    int64_t examples, sequences, tokens, truncated;
     int32_t longest, paired; // paired: 0 or 1
 } file_header;
-_Static_assert(sizeof(file_header) == 112, "the header is written as it lies in memory: it must have no holes");
+_Static_assert(sizeof(file_header) == 120, "the header is written as it lies in memory: it must have no holes");
 
 // ---- hashing ------------------------------------------------------------------------------------------------------
 
-static void hash_texts(ft_sha256_state *hash, const ft_table *table, const ft_tokenizer *tokenizer, int max_length) {
+static void hash_texts(ft_sha256_state *hash, const ft_table *table, const ft_tokenizer *tokenizer, int max_length,
+                       const ft_long_text *rule) {
     const char *digest = ft_tokenizer_digest(tokenizer);
     const int64_t facts[] = {FT_TOKEN_CACHE_VERSION, max_length > 0 ? max_length : 0, table->rows,
-                             table->pair != NULL, (int64_t)strlen(digest)};
+                             table->pair != NULL, (int64_t)strlen(digest), rule->kind,
+                             rule->kind == FT_LONG_WINDOWS ? rule->overlap : 0};
     ft_sha256_add(hash, facts, sizeof facts);
     ft_sha256_add(hash, digest, strlen(digest));
     for (int64_t i = 0; i < table->rows; i++) {
@@ -43,16 +45,17 @@ static void hash_texts(ft_sha256_state *hash, const ft_table *table, const ft_to
     }
 }
 
-void ft_token_cache_want_of(const ft_table *table, const ft_tokenizer *tokenizer, int max_length,
+void ft_token_cache_want_of(const ft_table *table, const ft_tokenizer *tokenizer, int max_length, const ft_long_text *rule,
                             ft_token_cache_want *want) {
     memset(want, 0, sizeof *want);
     want->examples = table->rows;
     want->vocabulary = ft_tokenizer_vocabulary(tokenizer);
     want->max_length = max_length;
     want->paired = table->pair != NULL;
+    want->windows = rule->kind == FT_LONG_WINDOWS;
     ft_sha256_state hash;
     ft_sha256_begin(&hash);
-    hash_texts(&hash, table, tokenizer, max_length);
+    hash_texts(&hash, table, tokenizer, max_length, rule);
     unsigned char digest[CHECKSUM_BYTES];
     ft_sha256_end(&hash, digest);
     ft_sha256_hex(digest, want->key);
@@ -81,29 +84,46 @@ static ft_status check_header(const file_header *header, uint64_t size, const ft
     if (memcmp(header->key, want->key, sizeof header->key) != 0 || header->examples != want->examples || header->paired != want->paired)
         return damaged("it belongs to other texts");
     // Nothing is allocated that the file does not hold: the products cannot overflow once they are bounded by its size.
-    uint64_t left = size - sizeof *header - CHECKSUM_BYTES, examples = (uint64_t)header->examples;
-    if (header->examples < 0 || header->tokens < 0 || examples + 1 > left / sizeof(int64_t))
+    uint64_t left = size - sizeof *header - CHECKSUM_BYTES, sequences = (uint64_t)header->sequences;
+    if (header->sequences < 0 || header->tokens < 0 || sequences + 1 > left / sizeof(int64_t))
         return damaged("its size is wrong");
-    left -= (examples + 1) * sizeof(int64_t);
+    left -= (sequences + 1) * sizeof(int64_t);
+    if (header->sequences < header->examples || (header->sequences > header->examples && !want->windows))
+        return damaged("its counts are wrong");
+    if (header->sequences > header->examples) {
+        if (sequences > left / sizeof(int32_t)) return damaged("its size is wrong");
+        left -= sequences * sizeof(int32_t);
+    }
     uint64_t each = sizeof(int32_t) + (want->paired ? 1 : 0);
     if (left % each != 0 || (uint64_t)header->tokens != left / each)
         return damaged("its size is wrong");
     return FT_OK;
 }
 
+// Every example has its sequences, one behind the other.
+static bool examples_fit(const ft_dataset *read) {
+    int64_t last = -1;
+    for (int64_t i = 0; read->example != NULL && i < read->sequences; i++) {
+        if (read->example[i] != last && read->example[i] != last + 1) return false;
+        last = read->example[i];
+    }
+    return read->example == NULL || (read->example[0] == 0 && last == read->examples - 1);
+}
+
 static ft_status check_numbers(const ft_dataset *read, const ft_token_cache_want *want) {
     int64_t longest = 0, most = want->max_length > 0 ? want->max_length : INT32_MAX;
-    if (read->offset[0] != 0 || read->offset[read->examples] != read->tokens) return damaged("its offsets are wrong");
-    for (int64_t i = 0; i < read->examples; i++) {
+    if (read->offset[0] != 0 || read->offset[read->sequences] != read->tokens) return damaged("its offsets are wrong");
+    for (int64_t i = 0; i < read->sequences; i++) {
         // Offsets are compared before they are subtracted, or a hostile pair overflows.
         if (read->offset[i + 1] <= read->offset[i] || read->offset[i + 1] > read->tokens)
             return damaged("its offsets are wrong");
         int64_t length = read->offset[i + 1] - read->offset[i];
-        if (length > most) return damaged("an example is too long");
+        if (length > most) return damaged("a sequence is too long");
         if (length > longest) longest = length;
     }
     for (int64_t i = 0; i < read->tokens; i++)
         if (read->ids[i] < 0 || read->ids[i] >= want->vocabulary) return damaged("an id is outside the vocabulary");
+    if (!examples_fit(read)) return damaged("its windows are wrong");
     if (longest != read->longest || read->truncated < 0 || read->truncated > read->examples)
         return damaged("its counts are wrong");
     return FT_OK;
@@ -116,17 +136,24 @@ static ft_status read_all(FILE *stream, ft_sha256_state *hash, uint64_t size, co
     FT_TRY(take(stream, hash, &header, sizeof header));
     FT_TRY(check_header(&header, size, want));
     read->examples = header.examples;
+    read->sequences = header.sequences;
     read->tokens = header.tokens;
     read->truncated = header.truncated;
     read->longest = header.longest;
-    read->offset = ft_calloc((size_t)header.examples + 1, sizeof *read->offset, "cached tokens");
+    read->offset = ft_calloc((size_t)header.sequences + 1, sizeof *read->offset, "cached tokens");
     read->ids = ft_calloc((size_t)header.tokens, sizeof *read->ids, "cached tokens");
     if (read->offset == NULL || read->ids == NULL) return FT_NO_MEMORY;
-    FT_TRY(take(stream, hash, read->offset, ((size_t)header.examples + 1) * sizeof *read->offset));
+    FT_TRY(take(stream, hash, read->offset, ((size_t)header.sequences + 1) * sizeof *read->offset));
     FT_TRY(take(stream, hash, read->ids, (size_t)header.tokens * sizeof *read->ids));
-    if (!want->paired) return FT_OK;
-    read->types = ft_calloc((size_t)header.tokens, 1, "cached token types");
-    return read->types != NULL ? take(stream, hash, read->types, (size_t)header.tokens) : FT_NO_MEMORY;
+    if (want->paired) {
+        read->types = ft_calloc((size_t)header.tokens, 1, "cached token types");
+        if (read->types == NULL) return FT_NO_MEMORY;
+        FT_TRY(take(stream, hash, read->types, (size_t)header.tokens));
+    }
+    if (header.sequences == header.examples) return FT_OK;
+    read->example = ft_calloc((size_t)header.sequences, sizeof *read->example, "cached windows");
+    if (read->example == NULL) return FT_NO_MEMORY;
+    return take(stream, hash, read->example, (size_t)header.sequences * sizeof *read->example);
 }
 
 ft_status ft_token_cache_read(FILE *stream, uint64_t size, const ft_token_cache_want *want, ft_dataset *dataset) {
@@ -143,15 +170,18 @@ ft_status ft_token_cache_read(FILE *stream, uint64_t size, const ft_token_cache_
         free(read.offset);
         free(read.ids);
         free(read.types);
+        free(read.example);
         return status;
     }
     dataset->examples = read.examples;
+    dataset->sequences = read.sequences;
     dataset->tokens = read.tokens;
     dataset->truncated = read.truncated;
     dataset->longest = read.longest;
     dataset->offset = read.offset;
     dataset->ids = read.ids;
     dataset->types = read.types;
+    dataset->example = read.example;
     return FT_OK;
 }
 
@@ -159,6 +189,7 @@ ft_status ft_token_cache_write(FILE *stream, const ft_token_cache_want *want, co
     file_header header = {.version = FT_TOKEN_CACHE_VERSION,
                           .byte_order = BYTE_ORDER_MARK,
                           .examples = dataset->examples,
+                          .sequences = dataset->sequences,
                           .tokens = dataset->tokens,
                           .truncated = dataset->truncated,
                           .longest = dataset->longest,
@@ -170,9 +201,11 @@ ft_status ft_token_cache_write(FILE *stream, const ft_token_cache_want *want, co
     ft_sha256_begin(&hash);
     ft_status status = put(stream, &hash, &header, sizeof header);
     if (status == FT_OK)
-        status = put(stream, &hash, dataset->offset, ((size_t)dataset->examples + 1) * sizeof *dataset->offset);
+        status = put(stream, &hash, dataset->offset, ((size_t)dataset->sequences + 1) * sizeof *dataset->offset);
     if (status == FT_OK) status = put(stream, &hash, dataset->ids, (size_t)dataset->tokens * sizeof *dataset->ids);
     if (status == FT_OK && want->paired) status = put(stream, &hash, dataset->types, (size_t)dataset->tokens);
+    if (status == FT_OK && dataset->example != NULL)
+        status = put(stream, &hash, dataset->example, (size_t)dataset->sequences * sizeof *dataset->example);
     ft_sha256_end(&hash, checksum);
     if (status == FT_OK && fwrite(checksum, 1, sizeof checksum, stream) != sizeof checksum)
         status = ft_fail_errno(FT_FAILED, errno, NULL, "cannot write");

@@ -1,7 +1,7 @@
 // token_cache.h - tokenised texts on disk, found by content. One file a key, "<key>.tokens":
 //
-//   header | offsets int64 [examples + 1] | ids int32 [tokens] | of pairs: token types uint8 [tokens] | SHA-256 of all bytes
-//   before (32 bytes)
+//   header | offsets int64 [sequences + 1] | ids int32 [tokens] | of pairs: token types uint8 [tokens] | where there are more
+//   sequences than examples: example of each, int32 [sequences] | SHA-256 of all bytes before (32 bytes)
 //
 // in the byte order of the machine, which the header tells. A file is believed only when its size, key, checksum and
 // every number in it fit; so a reader may trust what comes out. Writers replace files whole: several may race, each of
@@ -13,18 +13,19 @@
 
 #include <stdio.h>
 
-enum { FT_TOKEN_CACHE_VERSION = 2 };
+enum { FT_TOKEN_CACHE_VERSION = 3 };
 
 // What a file has to hold to be of use.
 typedef struct ft_token_cache_want {
-    char key[65]; // hex: of the texts with their lengths, the tokenizer's digest, max_length, the version
+    char key[65]; // hex: of the texts with their lengths, the tokenizer's digest, max_length and rule, the version
     int64_t examples;
     int32_t vocabulary; // ids lie below
     int max_length;     // <= 0: no truncation
     bool paired;        // there are token types
+    bool windows;       // an example may have several sequences
 } ft_token_cache_want;
 
-void ft_token_cache_want_of(const ft_table *table, const ft_tokenizer *tokenizer, int max_length,
+void ft_token_cache_want_of(const ft_table *table, const ft_tokenizer *tokenizer, int max_length, const ft_long_text *rule,
                             ft_token_cache_want *want);
 
 // ids, offset and the counts of `dataset`. FT_INVALID with what is wrong: dataset is then as before.

@@ -2,6 +2,7 @@
 
 #include "engine/io/files.h"
 #include "engine/io/json.h"
+#include "engine/text/long_text.h"
 
 #include <string.h>
 
@@ -9,6 +10,7 @@ static const char *const task_names[] = {[FT_TASK_AUTO] = "single_label", [FT_TA
                                          [FT_TASK_MULTI_LABEL] = "multi_label", [FT_TASK_REGRESSION] = "regression"};
 enum { FORMAT_VERSION = 1, MOST_LABELS = 1 << 20, MOST_LAYERS = 64 };
 
+static const char *const pooling_names[] = {[FT_POOLING_AUTO] = "mean", [FT_POOLING_MEAN] = "mean", [FT_POOLING_MAX] = "max"};
 static const char *const rule_names[] = {[FT_TOKENIZE_AS_FILES] = "files", [FT_TOKENIZE_AS_TRANSFORMERS] = "transformers"};
 
 ft_status ft_model_settings_save(const ft_model_settings *s, const char *path) {
@@ -21,9 +23,10 @@ ft_status ft_model_settings_save(const ft_model_settings *s, const char *path) {
     json_t *root = json_pack("{s:i, s:s, s:s, s:{s:s, s:s*, s:s}, s:I, s:s, s:s, s:s, s:o, s:{s:o, s:s}}", "format_version",
                              FORMAT_VERSION, "ftengine", FT_VERSION, "task", task_names[s->task], "columns", "text",
                              s->text_column, "pair", s->pair_column[0] != '\0' ? s->pair_column : NULL, "label", s->label_column,
-                             "max_length", (json_int_t)s->max_length, "truncation", "head", "tokenizer_rules",
+                             "max_length", (json_int_t)s->max_length, "truncation", s->truncation, "tokenizer_rules",
                              rule_names[s->tokenizer_rules], "label_separator", s->label_separator, "labels", labels, "head",
                              "hidden", hidden, "activation", s->head_activation);
+    ft_json_put(root, "window_pooling", json_string(pooling_names[s->window_pooling]), &failed);
     ft_json_put(root, "temperature", json_real(s->temperature), &failed);
     ft_json_put(root, "thresholds", thresholds, &failed);
     ft_status status = root == NULL || failed ? ft_fail_memory(0, "ftengine.json") : ft_json_save(path, root);
@@ -63,6 +66,20 @@ static ft_status read_list(const json_t *root, const char *path, ft_arena *arena
 }
 
 // Absent in models saved before there was a choice.
+static ft_status read_long_texts(const json_t *root, const char *path, ft_arena *arena, ft_model_settings *s) {
+    const char *truncation, *pooling;
+    FT_TRY(ft_json_string(root, path, "truncation", "head", &truncation));
+    FT_TRY(ft_json_string(root, path, "window_pooling", "mean", &pooling));
+    ft_long_text rule;
+    FT_TRY(ft_long_text_parse(truncation, path, &rule));
+    s->truncation = ft_arena_strdup(arena, truncation);
+    if (s->truncation == NULL) return FT_NO_MEMORY;
+    for (ft_window_pooling k = FT_POOLING_MEAN; k <= FT_POOLING_MAX; k++)
+        if (strcmp(pooling, pooling_names[k]) == 0) return s->window_pooling = k, FT_OK;
+    return ft_fail(FT_INVALID, path, "\"window_pooling\" must be \"mean\" or \"max\", not \"%.80s\"", pooling);
+}
+
+// Absent in models saved before there was a choice.
 static ft_status read_rules(const json_t *root, const char *path, ft_rules_option *rules) {
     const char *name;
     FT_TRY(ft_json_string(root, path, "tokenizer_rules", rule_names[FT_TOKENIZE_AS_FILES], &name));
@@ -99,6 +116,7 @@ static ft_status read_all(const json_t *root, const char *path, ft_arena *arena,
         return ft_fail(FT_INVALID, path, "format_version %lld, this program reads %d", (long long)version, FORMAT_VERSION);
     FT_TRY(ft_json_int(root, path, "max_length", FT_AUTO, 3, INT32_MAX, &s->max_length));
     FT_TRY(read_rules(root, path, &s->tokenizer_rules));
+    FT_TRY(read_long_texts(root, path, arena, s));
     const json_t *columns = json_object_get(root, "columns");
     const char *text, *pair, *label;
     FT_TRY(ft_json_string(columns, path, "text", "", &text));
@@ -127,6 +145,8 @@ ft_status ft_model_settings_load(const char *path, ft_arena *arena, ft_model_set
                              .label_separator = ",",
                              .temperature = 1,
                              .max_length = FT_AUTO,
+                             .truncation = "head",
+                             .window_pooling = FT_POOLING_MEAN,
                              .head_activation = "relu"};
     if (!ft_path_exists(path)) return FT_OK;
     json_t *root;

@@ -8,6 +8,8 @@ typedef struct ft_model_settings {
     const char *text_column, *label_column; // of the training file
     const char *pair_column;                // of the second texts; "": there are none
     int64_t max_length;
+    const char *truncation;                 // data.truncation, not "auto"
+    ft_window_pooling window_pooling;       // not AUTO
     ft_rules_option tokenizer_rules;
     double temperature;                     // of the probabilities
     int threshold_count;                    // 0: none were saved

@@ -62,8 +62,7 @@ static ft_status encode_valid(ft_encoder *e, const char *text, size_t length) {
     return FT_OK;
 }
 
-// Appends the ids of one text, at least `most` of them if there are as many.
-static ft_status encode_text(const ft_tokenizer *t, const char *text, size_t length, size_t most, ft_token_ids *out) {
+ft_status ft_encode_text(const ft_tokenizer *t, const char *text, size_t length, size_t most, ft_token_ids *out) {
     char first[2][3072]; // most texts need no heap
     ft_encoder e;
     e.t = t, e.out = out, e.limit = most < SIZE_MAX - out->count ? out->count + most : SIZE_MAX;
@@ -110,15 +109,14 @@ static ft_status encode_single(const ft_tokenizer *t, const char *text, size_t l
             continue;
         }
         size_t begin = out->count;
-        FT_TRY(encode_text(t, text, length, room, out));
+        FT_TRY(ft_encode_text(t, text, length, room, out));
         if (out->count - begin > room) out->count = begin + room;
         lengths[0] = out->count - begin;
     }
     return FT_OK;
 }
 
-// How many ids of each text stay.
-static ft_status share(size_t lengths[2], size_t room, ft_truncation how) {
+ft_status ft_encode_share(size_t lengths[2], size_t room, ft_truncation how) {
     if (lengths[0] + lengths[1] <= room) return FT_OK;
     if (how != FT_TRUNCATE_LONGEST_FIRST) {
         int cut = how == FT_TRUNCATE_ONLY_SECOND;
@@ -141,11 +139,11 @@ static ft_status encode_both(const ft_tokenizer *t, const char *text, size_t len
                              size_t pair_length, size_t room, ft_truncation how, ft_token_ids *out, size_t lengths[2]) {
     ft_token_ids parts[2] = {{0}, {0}};
     // In full: which of two long texts is the longer one decides about the odd id.
-    ft_status status = encode_text(t, text, length, SIZE_MAX, &parts[0]);
-    if (status == FT_OK) status = encode_text(t, pair, pair_length, SIZE_MAX, &parts[1]);
+    ft_status status = ft_encode_text(t, text, length, SIZE_MAX, &parts[0]);
+    if (status == FT_OK) status = ft_encode_text(t, pair, pair_length, SIZE_MAX, &parts[1]);
     if (status == FT_OK) {
         lengths[0] = parts[0].count, lengths[1] = parts[1].count;
-        status = share(lengths, room, how);
+        status = ft_encode_share(lengths, room, how);
     }
     if (status == FT_OK) status = ft_token_ids_reserve(out, t->pair.specials + lengths[0] + lengths[1]);
     for (size_t i = 0; status == FT_OK && i < t->pair.count; i++) {
@@ -163,15 +161,19 @@ static ft_status encode_both(const ft_tokenizer *t, const char *text, size_t len
     return status;
 }
 
+ft_status ft_encode_room(const ft_tokenizer *t, bool paired, int max_length, size_t *room) {
+    const size_t around = (paired ? &t->pair : &t->single)->specials;
+    *room = max_length > 0 ? (size_t)max_length - around : SIZE_MAX;
+    if (max_length <= 0 || (size_t)max_length >= around) return FT_OK;
+    return ft_fail(FT_INVALID, NULL, "max_length %d leaves no room for the %zu special tokens", max_length, around);
+}
+
 ft_status ft_tokenizer_encode_pair(const ft_tokenizer *t, const char *text, size_t length, const char *pair,
                                    size_t pair_length, int max_length, ft_truncation truncation, ft_token_ids *out,
                                    ft_token_ids *types) {
     const ft_template *frame = pair != NULL ? &t->pair : &t->single;
-    size_t begin = out->count, types_begin = types != NULL ? types->count : 0, around = frame->specials,
-           lengths[2] = {0};
-    if (max_length > 0 && (size_t)max_length < around)
-        return ft_fail(FT_INVALID, NULL, "max_length %d leaves no room for the %zu special tokens", max_length, around);
-    size_t room = max_length > 0 ? (size_t)max_length - around : SIZE_MAX;
+    size_t begin = out->count, types_begin = types != NULL ? types->count : 0, room, lengths[2] = {0};
+    FT_TRY(ft_encode_room(t, pair != NULL, max_length, &room));
     ft_status status = pair != NULL ? encode_both(t, text, length, pair, pair_length, room, truncation, out, lengths)
                                     : encode_single(t, text, length, room, out, lengths);
     if (status == FT_OK && types != NULL) status = fill_types(frame, lengths, types);

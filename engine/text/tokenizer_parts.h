@@ -182,6 +182,13 @@ typedef struct ft_encoder {
 // first: the piece begins where the text does.
 ft_status ft_encode_piece(ft_encoder *encoder, const char *text, size_t length, bool first);
 
+// encode.c, for long_text.c. The ids of one text, at least `most` of them if there are as many.
+ft_status ft_encode_text(const ft_tokenizer *tokenizer, const char *text, size_t length, size_t most, ft_token_ids *out);
+// Ids of the text, or of both, that max_length leaves beside the special tokens (<= 0: SIZE_MAX).
+ft_status ft_encode_room(const ft_tokenizer *tokenizer, bool paired, int max_length, size_t *room);
+// How many ids of each text of a pair stay, in place of how many there are.
+ft_status ft_encode_share(size_t lengths[2], size_t room, ft_truncation how);
+
 // digest.c
 void ft_tokenizer_make_digest(ft_tokenizer *tokenizer);
 

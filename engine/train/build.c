@@ -32,7 +32,7 @@ static ft_status make_model(ft_trainer *t) {
     return ft_model_prepare_training(&t->model, c->train.weight_decay);
 }
 
-static int64_t largest_step(const ft_run_plan *p) { return p->effective_batch < p->examples ? p->effective_batch : p->examples; }
+static int64_t largest_step(const ft_run_plan *p) { return p->effective_batch < p->sequences ? p->effective_batch : p->sequences; }
 
 static ft_status make_scalars(ft_trainer *t) {
     void *data;
@@ -51,7 +51,7 @@ static ft_status make_scalars(ft_trainer *t) {
 // Of the host, once: what it holds outlives a move to another device.
 static ft_status make_host_arrays(ft_trainer *t) {
     if (t->host_losses == NULL) t->host_losses = ft_calloc((size_t)largest_step(&t->plan), sizeof *t->host_losses, "the losses of a step");
-    if (t->order == NULL) t->order = ft_calloc((size_t)t->split[FT_SPLIT_TRAIN].data.examples + 1, sizeof *t->order, "the order of an epoch");
+    if (t->order == NULL) t->order = ft_calloc((size_t)t->split[FT_SPLIT_TRAIN].data.sequences + 1, sizeof *t->order, "the order of an epoch");
     return t->host_losses != NULL && t->order != NULL ? FT_OK : FT_NO_MEMORY;
 }
 

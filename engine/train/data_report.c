@@ -15,8 +15,8 @@ static double percent(int64_t part, int64_t whole) { return whole > 0 ? 100.0 * 
 // ---- for people ---------------------------------------------------------------------------------------------------
 
 static void print_lengths(const ft_trainer *t) {
-    ft_info("  %-12s %9s %9s %9s %9s   tokens: %5s %6s %6s %6s %6s   cut", "", "examples", "repeated", "in train", "empty",
-            "least", "median", "90%", "99%", "most");
+    ft_info("  %-12s %9s %9s %9s %9s   tokens: %5s %6s %6s %6s %6s   %s", "", "examples", "repeated", "in train", "empty",
+            "least", "median", "90%", "99%", "most", t->long_text.kind == FT_LONG_WINDOWS ? "in windows" : "cut");
     for (int s = 0; s < FT_SPLITS; s++) {
         if (!t->split[s].present) continue;
         const ft_data_report *r = &t->split[s].report;
@@ -108,8 +108,9 @@ static void warn_of(const ft_trainer *t, ft_split split) {
                 ft_source_display(d->path), ft_table_where(&d->table, d->path, r->contradicted_row, here),
                 ft_table_where(&d->table, d->path, r->contradicting_row, there));
     if (r->empty > 0) ft_warn("%lld texts of %s are empty", (long long)r->empty, ft_source_display(d->path));
-    if (r->truncated * 10 >= r->examples)
-        ft_warn("%.0f%% of the texts of %s are longer than %d tokens and were cut (data.max_length)",
+    if (r->truncated * 10 >= r->examples && t->long_text.kind != FT_LONG_WINDOWS)
+        ft_warn("%.0f%% of the texts of %s are longer than %d tokens and were cut (data.max_length; data.truncation=windows "
+                "reads them whole)",
                 percent(r->truncated, r->examples), ft_source_display(d->path), t->max_length);
 }
 
@@ -151,8 +152,8 @@ json_t *ft_data_report_json(const ft_trainer *t, ft_split split, bool *failed) {
     for (int c = 0; counts != NULL && c < t->labels.count; c++)
         ft_json_put(classes, t->label_names[c], json_integer((json_int_t)counts[c]), failed);
     free(counts);
-    return json_pack("{s:o, s:s, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "path", ft_json_text(d->path), "sha256",
-                     d->table.sha256, "examples", (json_int_t)d->data.examples, "tokens", (json_int_t)d->data.tokens, "longest",
+    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "path", ft_json_text(d->path), "sha256",
+                     d->table.sha256, "examples", (json_int_t)d->data.examples, "sequences", (json_int_t)d->data.sequences, "tokens", (json_int_t)d->data.tokens, "longest",
                      d->data.longest, "truncated", (json_int_t)d->data.truncated, "repeated", (json_int_t)r->repeated,
                      "contradicting", (json_int_t)r->contradicting, "in_train", (json_int_t)r->known, "empty",
                      (json_int_t)r->empty, "length_quantiles", lengths, "classes", classes);

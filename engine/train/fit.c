@@ -2,8 +2,14 @@
 
 #include "engine/config/config.h"
 
+#include <string.h>
+
 ft_status ft_fit_open_tokenizer(const char *directory, ft_rules_option rules, ft_tokenizer **tokenizer) {
     return ft_tokenizer_open_rules(directory, rules == FT_TOKENIZE_AS_TRANSFORMERS ? FT_RULES_TRANSFORMERS : FT_RULES_FILES, tokenizer);
+}
+
+ft_status ft_fit_truncation(const char *asked, const char *trained, ft_long_text *rule) {
+    return ft_long_text_parse(strcmp(asked, "auto") == 0 ? trained : asked, "data.truncation", rule);
 }
 
 ft_status ft_fit_vocabulary(const ft_tokenizer *tokenizer, const ft_model_config *config, const char *path) {

@@ -10,6 +10,9 @@
 // The tokenizer of a directory, by the rules that model.tokenizer_rules or a saved model names.
 ft_status ft_fit_open_tokenizer(const char *directory, ft_rules_option rules, ft_tokenizer **tokenizer);
 
+// data.truncation: `asked`; where it is "auto", `trained` (of a saved model's ftengine.json, or "head").
+ft_status ft_fit_truncation(const char *asked, const char *trained, ft_long_text *rule);
+
 // FT_INVALID when the tokenizer knows ids that the embedding table has no row for. path: the model, for the message.
 ft_status ft_fit_vocabulary(const ft_tokenizer *tokenizer, const ft_model_config *config, const char *path);
 

@@ -53,8 +53,8 @@ ft_status ft_trainer_rehearse_like(const ft_trainer *t, const ft_config *config,
 // Tokens of an optimizer step of average length.
 static double average_step(const ft_trainer *t) {
     const ft_dataset *data = &t->split[FT_SPLIT_TRAIN].data;
-    double examples = (double)(t->plan.effective_batch < t->plan.examples ? t->plan.effective_batch : t->plan.examples);
-    return t->without_data ? examples * t->max_length : examples * (double)data->tokens / (double)data->examples;
+    double sequences = (double)(t->plan.effective_batch < t->plan.sequences ? t->plan.effective_batch : t->plan.sequences);
+    return t->without_data ? sequences * t->max_length : sequences * (double)data->tokens / (double)data->sequences;
 }
 
 // As many micro-batches of the largest size as hold an average step, and what a step does once.

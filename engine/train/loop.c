@@ -18,7 +18,7 @@ static double weight_of(const ft_trainer *t, int64_t first, int64_t last) {
     if (t->loss.class_weight == NULL || t->task != FT_TASK_SINGLE_LABEL) return (double)(last - first);
     const ft_dataset *data = &t->split[FT_SPLIT_TRAIN].data;
     double sum = 0;
-    for (int64_t i = first; i < last; i++) sum += (double)t->loss.class_weight[data->label[t->order[i]]];
+    for (int64_t i = first; i < last; i++) sum += (double)t->loss.class_weight[data->label[ft_dataset_example(data, t->order[i])]];
     return sum;
 }
 
@@ -114,7 +114,7 @@ static ft_status train_step(ft_trainer *t) {
     ft_run_plan_step(&t->plan, t->state.step, &epoch, &w.first, &w.last);
     const ft_dataset *data = &t->split[FT_SPLIT_TRAIN].data;
     if (epoch != t->order_epoch) {
-        FT_TRY(ft_epoch_order(t->plan.order_seed, epoch, data->examples, t->order));
+        FT_TRY(ft_epoch_order(t->plan.order_seed, epoch, data->sequences, t->order));
         t->order_epoch = epoch;
     }
     w.weight = weight_of(t, w.first, w.last);

@@ -1,8 +1,10 @@
 #include "engine/train/predict.h"
 
 #include "engine/train/run_plan.h"
+#include "engine/train/window_pooling.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 ft_status ft_batch_buffers_create(const ft_model *model, ft_capacity capacity, ft_batch_buffers *b) {
@@ -58,20 +60,18 @@ static float plain_loss(const ft_model *m, const float *logits, const ft_dataset
     return (float)(sum / outputs);
 }
 
-static ft_status predict_all(ft_prediction *p, const ft_dataset *data, ft_batch_limits limits, float *logits, float *losses,
+static ft_status predict_all(ft_prediction *p, const ft_dataset *data, ft_batch_limits limits, float *logits,
                              ft_predict_progress progress, void *context) {
     ft_device *device = p->model->device;
     const int classes = p->model->labels;
-    for (int64_t first = 0; first < data->examples;) {
-        int64_t count = ft_batch_cut(data, NULL, first, data->examples, limits);
+    for (int64_t first = 0; first < data->sequences;) {
+        int64_t count = ft_batch_cut(data, NULL, first, data->sequences, limits);
         FT_TRY(ft_batch_buffers_load(&p->buffers, data, NULL, first, count, 0));
         FT_TRY(ft_model_predict_batch(p->model, &p->buffers.device, p->capacity, ft_matrix(p->logits, count, classes, FT_F32)));
         FT_TRY(device->functions->download(device, logits + first * classes, p->logits, (size_t)(count * classes) * sizeof(float)));
         FT_TRY(device->functions->sync(device));
-        for (int64_t i = first; losses != NULL && i < first + count; i++)
-            losses[i] = plain_loss(p->model, logits + i * classes, data, i);
         first += count;
-        if (progress != NULL) FT_TRY(progress(context, first, data->examples));
+        if (progress != NULL) FT_TRY(progress(context, first, data->sequences));
     }
     return FT_OK;
 }
@@ -94,11 +94,21 @@ void ft_predict_close(ft_prediction *p) {
     ft_memory_trim(p->model->memory);
 }
 
-ft_status ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_limits limits, ft_capacity capacity, float *logits,
-                             float *losses, ft_predict_progress progress, void *context) {
+ft_status ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_limits limits, ft_capacity capacity,
+                             ft_window_pooling pooling, float *logits, float *losses, ft_predict_progress progress, void *context) {
+    const int outputs = model->labels;
+    float *windows = logits;
+    if (data->example != NULL) windows = ft_calloc((size_t)data->sequences * (size_t)outputs, sizeof *windows, "logits of windows");
+    if (windows == NULL) return FT_NO_MEMORY;
     ft_prediction p;
     ft_status status = ft_predict_open(model, capacity, &p);
-    if (status == FT_OK) status = predict_all(&p, data, limits, logits, losses, progress, context);
+    if (status == FT_OK) status = predict_all(&p, data, limits, windows, progress, context);
     ft_predict_close(&p);
+    if (windows != logits) {
+        if (status == FT_OK) ft_pool_windows(data, model->loss.task, outputs, pooling, windows, logits);
+        free(windows);
+    }
+    for (int64_t i = 0; status == FT_OK && losses != NULL && i < data->examples; i++)
+        losses[i] = plain_loss(model, logits + i * outputs, data, i);
     return status;
 }

@@ -2,6 +2,7 @@
 #ifndef FT_PREDICT_H
 #define FT_PREDICT_H
 
+#include "engine/config/config.h"
 #include "engine/model/model.h"
 
 // Device and host copies of one micro-batch, bound once for the largest.
@@ -28,13 +29,14 @@ typedef struct ft_prediction {
 ft_status ft_predict_open(ft_model *model, ft_capacity capacity, ft_prediction *prediction);
 void ft_predict_close(ft_prediction *prediction);
 
-// Logits of every example: [examples * labels], host. Tensors have the size of `capacity`, which is at least
-// ft_eval_capacity(data, limits): that of training lets an evaluation live in the arena of a step. losses (optional):
-// [examples] the plain loss of the task against the data set's labels. Examples are taken in order in micro-batches of at
-// most `limits`; logits do not depend on how.
-// progress (optional) is called after each micro-batch; it may stop the pass by returning anything but FT_OK.
+// Logits of every example: [examples * labels], host; an example in several windows has what they come to
+// (window_pooling.h). Tensors have the size of `capacity`, which is at least ft_eval_capacity(data, limits): that of training
+// lets an evaluation live in the arena of a step. losses (optional): [examples] the plain loss of the task against the data
+// set's labels. Sequences are taken in order in micro-batches of at most `limits`; logits do not depend on how.
+// progress (optional) is called after each micro-batch, counting sequences; it may stop the pass by returning anything but
+// FT_OK.
 typedef ft_status (*ft_predict_progress)(void *context, int64_t done, int64_t total);
-ft_status ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_limits limits, ft_capacity capacity, float *logits,
-                             float *losses, ft_predict_progress progress, void *context);
+ft_status ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_limits limits, ft_capacity capacity,
+                             ft_window_pooling pooling, float *logits, float *losses, ft_predict_progress progress, void *context);
 
 #endif

@@ -130,6 +130,8 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
                            .pair_column = t->config->data.text_pair,
                            .label_column = t->split[FT_SPLIT_TRAIN].table.label_column,
                            .max_length = t->max_length,
+                           .truncation = strcmp(c->data.truncation, "auto") == 0 ? "head" : c->data.truncation,
+                           .window_pooling = c->eval.window_pooling,
                            .tokenizer_rules = c->model.tokenizer_rules,
                            .task = t->task,
                            .temperature = t->temperature,

@@ -12,8 +12,8 @@ static void measure(const ft_dataset *data, const int32_t *order, int64_t first,
     while (first < last) {
         int64_t count = ft_batch_cut(data, order, first, last, limits), tokens = 0;
         for (int64_t i = first; i < first + count; i++) {
-            int64_t example = order != NULL ? order[i] : i;
-            int64_t length = data->offset[example + 1] - data->offset[example];
+            int64_t sequence = order != NULL ? order[i] : i;
+            int64_t length = data->offset[sequence + 1] - data->offset[sequence];
             tokens += length;
             if (length > capacity->longest) capacity->longest = (int32_t)length;
         }
@@ -30,11 +30,11 @@ static int longer_first(const void *a, const void *b) {
 
 // What no micro-batch can exceed, whatever the order.
 static ft_status bound(const ft_dataset *train, const ft_run_plan *plan, ft_capacity *capacity) {
-    int64_t *lengths = ft_calloc((size_t)train->examples, sizeof *lengths, "lengths of texts");
+    int64_t *lengths = ft_calloc((size_t)train->sequences, sizeof *lengths, "lengths of texts");
     if (lengths == NULL) return FT_NO_MEMORY;
-    for (int64_t i = 0; i < train->examples; i++) lengths[i] = train->offset[i + 1] - train->offset[i];
-    qsort(lengths, (size_t)train->examples, sizeof *lengths, longer_first);
-    int64_t most = plan->effective_batch < train->examples ? plan->effective_batch : train->examples, tokens = 0;
+    for (int64_t i = 0; i < train->sequences; i++) lengths[i] = train->offset[i + 1] - train->offset[i];
+    qsort(lengths, (size_t)train->sequences, sizeof *lengths, longer_first);
+    int64_t most = plan->effective_batch < train->sequences ? plan->effective_batch : train->sequences, tokens = 0;
     if (plan->limits.max_sequences > 0 && plan->limits.max_sequences < most) most = plan->limits.max_sequences;
     for (int64_t i = 0; i < most; i++) tokens += lengths[i];
     int64_t limit = plan->limits.max_tokens;
@@ -49,7 +49,7 @@ static ft_status bound(const ft_dataset *train, const ft_run_plan *plan, ft_capa
 static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
     enum { MOST_LOOKS = 50000000 };
     if (plan->total_steps > MOST_LOOKS / plan->effective_batch) return bound(train, plan, &plan->capacity);
-    int32_t *order = ft_calloc((size_t)train->examples, sizeof *order, "the order of an epoch");
+    int32_t *order = ft_calloc((size_t)train->sequences, sizeof *order, "the order of an epoch");
     if (order == NULL) return FT_NO_MEMORY;
     ft_status status = FT_OK;
     int64_t known = -1;
@@ -57,7 +57,7 @@ static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
         int64_t epoch, first, last;
         ft_run_plan_step(plan, step, &epoch, &first, &last);
         if (epoch != known) {
-            status = ft_epoch_order(plan->order_seed, epoch, train->examples, order);
+            status = ft_epoch_order(plan->order_seed, epoch, train->sequences, order);
             if (ft_stop_signal() != 0) status = ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped before the first step");
         }
         known = epoch;
@@ -78,15 +78,15 @@ static ft_run_plan begin(const ft_config *c) {
 
 ft_status ft_run_plan_make(const ft_config *c, const ft_dataset *train, ft_run_plan *plan) {
     *plan = begin(c);
-    plan->examples = train->examples;
-    if (c->train.drop_last) plan->examples -= train->examples % c->train.batch_size;
-    if (plan->examples == 0) {
+    plan->sequences = train->sequences;
+    if (c->train.drop_last) plan->sequences -= train->sequences % c->train.batch_size;
+    if (plan->sequences == 0) {
         ft_fail(FT_INVALID, "train.drop_last", "all %lld training examples are fewer than one batch of %lld and would be dropped",
-                (long long)train->examples, (long long)c->train.batch_size);
+                (long long)train->sequences, (long long)c->train.batch_size);
         ft_hint("set train.drop_last = false or a smaller train.batch_size");
         return FT_INVALID;
     }
-    plan->steps_per_epoch = (plan->examples + plan->effective_batch - 1) / plan->effective_batch;
+    plan->steps_per_epoch = (plan->sequences + plan->effective_batch - 1) / plan->effective_batch;
     plan->total_steps = c->train.max_steps > 0 ? c->train.max_steps : (int64_t)ceil(c->train.epochs * (double)plan->steps_per_epoch);
     plan->warmup_steps = ft_warmup_steps(c->train.warmup_ratio, c->train.warmup_steps, plan->total_steps);
     return measure_run(train, plan);
@@ -102,7 +102,7 @@ static ft_capacity worst(int64_t sequences, ft_batch_limits limits, int max_leng
 
 void ft_run_plan_worst(const ft_config *c, int max_length, ft_run_plan *plan) {
     *plan = begin(c);
-    plan->examples = plan->effective_batch;
+    plan->sequences = plan->effective_batch;
     plan->total_steps = c->train.max_steps;
     plan->capacity = worst(plan->effective_batch, plan->limits, max_length);
 }
@@ -110,7 +110,7 @@ void ft_run_plan_worst(const ft_config *c, int max_length, ft_run_plan *plan) {
 void ft_run_plan_step(const ft_run_plan *plan, int64_t step, int64_t *epoch, int64_t *first, int64_t *last) {
     *epoch = step / plan->steps_per_epoch;
     *first = step % plan->steps_per_epoch * plan->effective_batch;
-    *last = *first + plan->effective_batch < plan->examples ? *first + plan->effective_batch : plan->examples;
+    *last = *first + plan->effective_batch < plan->sequences ? *first + plan->effective_batch : plan->sequences;
 }
 
 ft_batch_limits ft_eval_limits(const ft_config *c, ft_capacity train) {
@@ -120,7 +120,7 @@ ft_batch_limits ft_eval_limits(const ft_config *c, ft_capacity train) {
 
 ft_capacity ft_eval_capacity(const ft_dataset *data, ft_batch_limits limits) {
     ft_capacity capacity = {0, 0, 0};
-    measure(data, NULL, 0, data->examples, limits, &capacity);
+    measure(data, NULL, 0, data->sequences, limits, &capacity);
     return capacity;
 }
 

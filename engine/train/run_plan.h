@@ -13,7 +13,7 @@
 #include "engine/model/model.h"
 
 typedef struct ft_run_plan {
-    int64_t examples;        // used in an epoch (drop_last leaves the tail out)
+    int64_t sequences;       // used in an epoch (drop_last leaves the tail out): texts, and of long ones every window
     int64_t effective_batch; // sequences of one optimizer step
     int64_t steps_per_epoch, total_steps, warmup_steps;
     ft_batch_limits limits;  // of a micro-batch

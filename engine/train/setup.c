@@ -97,9 +97,12 @@ static ft_status tokenise(ft_trainer *t) {
     for (int s = 0; s < FT_SPLITS; s++) {
         ft_split_data *d = &t->split[s];
         if (!d->present) continue;
-        FT_TRY(ft_dataset_build(&d->table, d->path, t->tokenizer, t->max_length, &t->labels, cache, &d->data, &d->from_cache));
+        FT_TRY(ft_dataset_build(&d->table, d->path, t->tokenizer, t->max_length, &t->long_text, &t->labels, cache, &d->data,
+                                &d->from_cache));
         FT_TRY(ft_fit_types(&d->data, &t->model_config, t->config->model.path));
-        ft_info("%-10s %lld examples, %lld tokens%s  %s", ft_split_name((ft_split)s), (long long)d->data.examples,
+        char windows[48] = "";
+        if (d->data.example != NULL) snprintf(windows, sizeof windows, " in %lld windows", (long long)d->data.sequences);
+        ft_info("%-10s %lld examples%s, %lld tokens%s  %s", ft_split_name((ft_split)s), (long long)d->data.examples, windows,
                 (long long)d->data.tokens, d->from_cache ? ", from cache" : "", d->path);
     }
     FT_TRY(ft_task_set_decision(t));
@@ -129,7 +132,7 @@ ft_step_sizes ft_trainer_sizes(const ft_trainer *t) {
     return (ft_step_sizes){.train = p->capacity,
                            .predict = t->eval_capacity,
                            .loss = t->loss,
-                           .examples = p->effective_batch < p->examples ? p->effective_batch : p->examples};
+                           .examples = p->effective_batch < p->sequences ? p->effective_batch : p->sequences};
 }
 
 // Evaluations of all splits share one capacity, that of training where it suffices: they then live in its arena.
@@ -175,6 +178,7 @@ static ft_status open_data(ft_trainer *t, const ft_trainer_source *source) {
     }
     FT_TRY(ft_fit_open_tokenizer(t->tokenizer_dir, config->model.tokenizer_rules, &t->tokenizer));
     FT_TRY(ft_fit_vocabulary(t->tokenizer, &t->model_config, t->tokenizer_dir));
+    FT_TRY(ft_fit_truncation(config->data.truncation, "head", &t->long_text));
     FT_TRY(read_tables(t));
     FT_TRY(ft_task_choose(t));
     return ft_fit_max_length(t->tokenizer, &t->model_config, config->data.max_length, FT_AUTO, &t->max_length);

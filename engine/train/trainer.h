@@ -73,6 +73,7 @@ typedef struct ft_trainer {
     ft_labels labels;          // as the data spell them
     const char *const *label_names; // as the saved model names them
     int max_length;
+    ft_long_text long_text;    // what becomes of texts that are longer
     ft_model model;
     ft_load_report load_report;
     ft_run_plan plan;

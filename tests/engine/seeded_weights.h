@@ -54,7 +54,7 @@ static inline void open_seeded(fixture *f, const char *model, const char *path, 
     OK(ft_safetensors_open(path, &f->expect));
     int64_t bounds;
     int32_t *cu = expected_ints(f, "cu_seqlens", &bounds);
-    f->data.examples = bounds - 1;
+    f->data.examples = f->data.sequences = bounds - 1;
     f->data.offset = calloc((size_t)bounds, sizeof *f->data.offset);
     for (int64_t i = 0; i < bounds; i++) f->data.offset[i] = cu[i];
     free(cu);

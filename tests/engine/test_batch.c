@@ -14,7 +14,7 @@ static const int LENGTH[EXAMPLES] = {3, 5, 1, 4, 2, 9};
 static int32_t ids[TOKENS], labels[EXAMPLES] = {7, 6, 5, 4, 3, 2};
 static int64_t offsets[EXAMPLES + 1];
 static ft_dataset data = {
-    .examples = EXAMPLES, .tokens = TOKENS, .ids = ids, .offset = offsets, .label = labels, .longest = 9};
+    .examples = EXAMPLES, .sequences = EXAMPLES, .tokens = TOKENS, .ids = ids, .offset = offsets, .label = labels, .longest = 9};
 
 static int make_data(void **state) {
     for (int e = 0, at = 0; e < EXAMPLES; e++) {
@@ -213,7 +213,7 @@ static void fill(void **state) {
 static void positions_behind_the_padding(void **state) {
     int32_t text[] = {7, 1, 8, 1, 1, 9, 1, 5};
     int64_t bounds[] = {0, 6, 8};
-    ft_dataset padded = {.examples = 2, .tokens = 8, .ids = text, .offset = bounds};
+    ft_dataset padded = {.examples = 2, .sequences = 2, .tokens = 8, .ids = text, .offset = bounds};
     ft_batch batch = make_batch_behind(2, 8, PADDING_ID);
     assert_int_equal(ft_batch_fill(&batch, &padded, NULL, 0, 2, 0), FT_OK);
     assert_memory_equal(batch.position_row, ((const int32_t[]){2, 1, 3, 1, 1, 4, 1, 2}), 8 * sizeof(int32_t));

@@ -62,6 +62,29 @@ ft_status ft_tokenizer_encode_pair(const ft_tokenizer *tokenizer, const char *te
     return FT_OK;
 }
 
+// Windows of max_length - 2 bytes without an overlap; an overlap of 99 is refused.
+ft_status ft_long_text_check(const ft_long_text *rule, const ft_tokenizer *tokenizer, bool paired, int max_length) {
+    return rule->overlap == 99 ? ft_fail(FT_INVALID, "data.truncation", "too much") : FT_OK;
+}
+
+ft_status ft_tokenizer_encode_long(const ft_tokenizer *tokenizer, const char *text, size_t length, const char *pair,
+                                   size_t pair_length, int max_length, const ft_long_text *rule, ft_token_ids *out,
+                                   ft_token_ids *types, ft_token_ids *lengths, bool *whole) {
+    assert_true(rule->kind == FT_LONG_WINDOWS && pair == NULL && types == NULL);
+    size_t room = (size_t)max_length - 2, at = 0;
+    *whole = length <= room;
+    do {
+        size_t part = length - at < room ? length - at : room;
+        FT_TRY(ft_tokenizer_encode(tokenizer, text + at, part, 0, out));
+        lengths->ids = realloc(lengths->ids, (lengths->count + 1) * sizeof *lengths->ids);
+        assert_non_null(lengths->ids);
+        lengths->ids[lengths->count++] = (int32_t)part + 2;
+        lengths->capacity = lengths->count;
+        at += part;
+    } while (at < length);
+    return FT_OK;
+}
+
 int ft_tokenizer_vocabulary(const ft_tokenizer *tokenizer) { return VOCABULARY; }
 const char *ft_tokenizer_digest(const ft_tokenizer *tokenizer) { return tokenizer->digest; }
 
@@ -145,14 +168,14 @@ static void tokenises(void **state) {
     ft_table table = usual();
     ft_dataset data;
     bool from_cache = true;
-    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, &LABELS, NULL, &data, &from_cache), FT_OK);
+    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, NULL, &LABELS, NULL, &data, &from_cache), FT_OK);
     assert_false(from_cache);
     check_usual(&data);
     assert_string_equal(data.sha256, table.sha256);
     ft_dataset_free(&data);
     ft_dataset_free(&data);
 
-    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 0, NULL, NULL, &data, NULL), FT_OK);
+    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 0, NULL, NULL, NULL, &data, NULL), FT_OK);
     assert_int_equal(data.tokens, 20); // without a limit
     assert_int_equal(data.longest, 8);
     assert_int_equal(data.truncated, 0);
@@ -179,7 +202,7 @@ static void pairs(void **state) {
         ft_table table = pairs_of("text\tother\tlabel\na\tbc\t1\n\td\t0\n");
         ft_dataset data;
         bool from_cache;
-        assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 0, &LABELS, directory, &data, &from_cache), FT_OK);
+        assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 0, NULL, &LABELS, directory, &data, &from_cache), FT_OK);
         assert_int_equal(from_cache, round);
         const int32_t ids[] = {FIRST, 'a', LAST, FIRST, 'b', 'c', LAST, FIRST, LAST, FIRST, 'd', LAST};
         const uint8_t types[] = {0, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1};
@@ -197,7 +220,7 @@ static void pairs(void **state) {
         ft_table table = i < 2 ? pairs_of(others[i]) : TABLE("text\tother\tlabel\na\tbc\t1\n\td\t0\n");
         ft_dataset data;
         bool from_cache;
-        assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 0, &LABELS, directory, &data, &from_cache), FT_OK);
+        assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 0, NULL, &LABELS, directory, &data, &from_cache), FT_OK);
         assert_false(from_cache);
         assert_int_equal(data.types != NULL, i < 2);
         ft_dataset_free(&data);
@@ -210,18 +233,18 @@ static void bad_rows(void **state) {
     ft_table table = usual();
     ft_dataset data;
     ft_error_clear();
-    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 9, NULL, NULL, &data, NULL), FT_INVALID);
+    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 9, NULL, NULL, NULL, &data, NULL), FT_INVALID);
     assert_string_equal(ft_error_where(), "t.tsv:4");
     assert_null(data.ids);
     assert_null(data.offset);
     tokenizer = (ft_tokenizer){.digest = "d", .silent = true};
-    assert_int_equal(ft_dataset_build(&table, "-", &tokenizer, 9, NULL, NULL, &data, NULL), FT_INVALID);
+    assert_int_equal(ft_dataset_build(&table, "-", &tokenizer, 9, NULL, NULL, NULL, &data, NULL), FT_INVALID);
     assert_string_equal(ft_error_where(), "<stdin>:2");
     ft_table_free(&table);
 
     table = TABLE("text\tlabel\na\t0\nb\t2\n");
     tokenizer = (ft_tokenizer){.digest = "d"};
-    assert_int_equal(ft_dataset_build(&table, "v.tsv", &tokenizer, 9, &LABELS, NULL, &data, NULL), FT_INVALID);
+    assert_int_equal(ft_dataset_build(&table, "v.tsv", &tokenizer, 9, NULL, &LABELS, NULL, &data, NULL), FT_INVALID);
     assert_string_equal(ft_error_where(), "v.tsv:3");
     assert_int_equal(tokenizer.calls, 0); // known before the long work
     assert_null(data.label);
@@ -236,7 +259,7 @@ static void cache_hit_does_not_tokenise(void **state) {
         ft_dataset data;
         bool from_cache;
         tokenizer.calls = 0;
-        assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, &LABELS, directory, &data, &from_cache),
+        assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, NULL, &LABELS, directory, &data, &from_cache),
                          FT_OK);
         check_usual(&data);
         assert_int_equal(from_cache, round > 0);
@@ -252,7 +275,7 @@ static bool served(const char *directory, ft_table table, const char *digest, in
     ft_tokenizer tokenizer = {.digest = digest};
     ft_dataset data;
     bool from_cache;
-    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, max_length, NULL, directory, &data, &from_cache),
+    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, max_length, NULL, NULL, directory, &data, &from_cache),
                      FT_OK);
     assert_int_equal(from_cache, tokenizer.calls == 0);
     ft_dataset_free(&data);
@@ -283,12 +306,12 @@ static void damage(const char *directory, void (*how)(const char *path, long siz
     ft_table table = usual();
     ft_dataset data;
     bool from_cache;
-    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, &LABELS, directory, &data, &from_cache), FT_OK);
+    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, NULL, &LABELS, directory, &data, &from_cache), FT_OK);
     ft_dataset_free(&data);
     char *path = only_file(directory);
     how(path, size_argument);
     capture();
-    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, &LABELS, directory, &data, &from_cache), FT_OK);
+    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, NULL, &LABELS, directory, &data, &from_cache), FT_OK);
     const char *told = stop();
     assert_false(from_cache);
     check_usual(&data);
@@ -297,7 +320,7 @@ static void damage(const char *directory, void (*how)(const char *path, long siz
     assert_string_equal(ft_error_message(), "");
 
     capture();
-    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, &LABELS, directory, &data, &from_cache), FT_OK);
+    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, NULL, &LABELS, directory, &data, &from_cache), FT_OK);
     assert_string_equal(stop(), "");
     assert_true(from_cache);
     check_usual(&data);
@@ -346,13 +369,13 @@ static void something_else_by_that_name(void **state) {
     const char *directory = new_directory();
     ft_dataset data;
     bool from_cache;
-    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, &LABELS, directory, &data, &from_cache), FT_OK);
+    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, NULL, &LABELS, directory, &data, &from_cache), FT_OK);
     ft_dataset_free(&data);
     char *path = only_file(directory);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
     capture();
-    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, &LABELS, directory, &data, &from_cache), FT_OK);
+    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, NULL, &LABELS, directory, &data, &from_cache), FT_OK);
     assert_non_null(strstr(stop(), "is no regular file"));
     struct stat facts;
     assert_true(stat(path, &facts) == 0 && S_ISFIFO(facts.st_mode)); // not ours to replace
@@ -366,7 +389,7 @@ static void something_else_by_that_name(void **state) {
 static void forged_files(void **state) {
     int64_t offset[] = {0, 2, 5};
     int32_t ids[] = {FIRST, LAST, FIRST, 'a', LAST};
-    const ft_dataset good = {.examples = 2, .tokens = 5, .ids = ids, .offset = offset, .longest = 3, .truncated = 1};
+    const ft_dataset good = {.examples = 2, .sequences = 2, .tokens = 5, .ids = ids, .offset = offset, .longest = 3, .truncated = 1};
     ft_token_cache_want want = {.examples = 2, .vocabulary = VOCABULARY, .max_length = 3};
     memset(want.key, 'k', 64);
     for (int forgery = 0; forgery <= 10; forgery++) {
@@ -405,6 +428,85 @@ static void forged_files(void **state) {
     }
 }
 
+// ---- windows --------------------------------------------------------------------------------------------------------
+
+static void check_windows(const ft_dataset *data) {
+    const int32_t ids[] = {FIRST, 'a', 'b', 'c', LAST, FIRST, LAST, FIRST, 'a', 'b', 'c', LAST,
+                           FIRST, 'd', 'e', 'f', LAST, FIRST, 'x', 0, 'y', LAST};
+    const int64_t offset[] = {0, 5, 7, 12, 17, 22};
+    const int32_t example[] = {0, 1, 2, 2, 3}, label[] = {1, 0, 0, 1};
+    assert_int_equal(data->examples, 4);
+    assert_int_equal(data->sequences, 5);
+    assert_int_equal(data->tokens, 22);
+    assert_memory_equal(data->ids, ids, sizeof ids);
+    assert_memory_equal(data->offset, offset, sizeof offset);
+    assert_memory_equal(data->example, example, sizeof example);
+    assert_memory_equal(data->label, label, sizeof label);
+    assert_int_equal(data->longest, 5);
+    assert_int_equal(data->truncated, 1);
+    assert_int_equal(ft_dataset_example(data, 3), 2);
+}
+
+// Cached under a key of its own, by rule and overlap; where every text is one window there is no list of whose it is.
+static void windows(void **state) {
+    const char *directory = new_directory();
+    const ft_long_text rules[] = {{FT_LONG_WINDOWS, 1}, {FT_LONG_WINDOWS, 2}, {FT_LONG_HEAD, -1}, {FT_LONG_WINDOWS, 1}};
+    for (int i = 0; i < 4; i++) {
+        ft_tokenizer tokenizer = {.digest = "d"};
+        ft_table table = usual();
+        ft_dataset data;
+        bool from_cache;
+        assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, &rules[i], &LABELS, directory, &data, &from_cache), FT_OK);
+        assert_int_equal(from_cache, i == 3);
+        assert_int_equal(tokenizer.calls == 0, i == 3);
+        if (i == 2) check_usual(&data);
+        else check_windows(&data);
+        assert_int_equal(data.example == NULL, i == 2);
+        ft_dataset_free(&data);
+        assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 8, &rules[i], &LABELS, directory, &data, &from_cache), FT_OK);
+        assert_true(data.example == NULL && data.sequences == 4 && data.truncated == 0);
+        assert_int_equal(from_cache, i == 3);
+        ft_dataset_free(&data);
+        assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, &(ft_long_text){FT_LONG_WINDOWS, 99}, &LABELS, directory,
+                                          &data, NULL),
+                         FT_INVALID);
+        assert_null(data.ids);
+        ft_table_free(&table);
+    }
+}
+
+static void forged_windows(void **state) {
+    int64_t offset[] = {0, 2, 4, 6, 8};
+    int32_t ids[8] = {0};
+    for (int forgery = 0; forgery <= 6; forgery++) {
+        int32_t example[] = {0, 0, 1, 2};
+        ft_dataset forged = {.examples = 3, .sequences = 4, .tokens = 8, .ids = ids, .offset = offset, .longest = 2, .example = example};
+        ft_token_cache_want want = {.examples = 3, .vocabulary = VOCABULARY, .windows = true};
+        memset(want.key, 'k', 64);
+        switch (forgery) {
+        case 1: example[1] = -1; break;
+        case 2: example[3] = 3; break; // one is skipped
+        case 3: example[2] = example[3] = 2; break;
+        case 4: example[3] = 1; break; // the last one has none
+        case 5: example[0] = 1; break;
+        case 6: want.windows = false; break; // another rule has one sequence each
+        default: break;
+        }
+        FILE *file = tmpfile();
+        assert_non_null(file);
+        assert_int_equal(ft_token_cache_write(file, &want, &forged), FT_OK);
+        uint64_t size = (uint64_t)ftell(file);
+        rewind(file);
+        ft_dataset read = {0};
+        ft_status status = ft_token_cache_read(file, size, &want, &read);
+        fclose(file);
+        if (status != (forgery == 0 ? FT_OK : FT_INVALID)) fail_msg("forgery %d: status %d", forgery, status);
+        if (forgery == 0) assert_memory_equal(read.example, example, sizeof example);
+        else assert_true(read.example == NULL && read.ids == NULL);
+        ft_dataset_free(&read);
+    }
+}
+
 // Where a cache cannot be: below a file. (Permissions would not stop a test that runs as root.)
 static void unwritable_directory(void **state) {
     char file[64], below[80];
@@ -416,7 +518,7 @@ static void unwritable_directory(void **state) {
     ft_dataset data;
     bool from_cache;
     capture();
-    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, &LABELS, below, &data, &from_cache), FT_OK);
+    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, NULL, &LABELS, below, &data, &from_cache), FT_OK);
     const char *told = stop();
     if (strstr(told, "warning") == NULL || strstr(told, below) == NULL) fail_msg("no warning: %s", told);
     assert_false(from_cache);
@@ -432,7 +534,7 @@ static void full_disk(void **state) {
     setvbuf(full, NULL, _IONBF, 0);
     int64_t offset[] = {0, 1};
     int32_t ids[] = {1};
-    const ft_dataset data = {.examples = 1, .tokens = 1, .ids = ids, .offset = offset, .longest = 1};
+    const ft_dataset data = {.examples = 1, .sequences = 1, .tokens = 1, .ids = ids, .offset = offset, .longest = 1};
     const ft_token_cache_want want = {.key = "k", .examples = 1};
     assert_int_equal(ft_token_cache_write(full, &want, &data), FT_FAILED);
     fclose(full);
@@ -452,12 +554,12 @@ static void concurrent_writers(void **state) {
             ft_table table = usual();
             ft_dataset data;
             bool from_cache;
-            if (ft_dataset_build(&table, "t.tsv", &tokenizer, 5, &LABELS, directory, &data, &from_cache) == FT_OK)
+            if (ft_dataset_build(&table, "t.tsv", &tokenizer, 5, NULL, &LABELS, directory, &data, &from_cache) == FT_OK)
                 right += data.tokens == 17 && data.offset[4] == 17 && data.ids[16] == LAST;
             if (round % 3 == w % 3) { // make the others write again
                 ft_arena arena = {0};
                 ft_token_cache_want want;
-                ft_token_cache_want_of(&table, &tokenizer, 5, &want);
+                ft_token_cache_want_of(&table, &tokenizer, 5, &(ft_long_text){0}, &want);
                 unlink(ft_arena_format(&arena, "%s/%s.tokens", directory, want.key));
                 ft_arena_free(&arena);
             }
@@ -474,7 +576,7 @@ static void concurrent_writers(void **state) {
     ft_tokenizer tokenizer = {.digest = "d"};
     ft_table table = usual();
     ft_dataset data;
-    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, &LABELS, directory, &data, NULL), FT_OK);
+    assert_int_equal(ft_dataset_build(&table, "t.tsv", &tokenizer, 5, NULL, &LABELS, directory, &data, NULL), FT_OK);
     check_usual(&data);
     ft_dataset_free(&data);
     ft_table_free(&table);
@@ -519,6 +621,8 @@ int main(void) {
         cmocka_unit_test(damaged_files),
         cmocka_unit_test(something_else_by_that_name),
         cmocka_unit_test(forged_files),
+        cmocka_unit_test(windows),
+        cmocka_unit_test(forged_windows),
         cmocka_unit_test(unwritable_directory),
         cmocka_unit_test(full_disk),
         cmocka_unit_test(concurrent_writers),

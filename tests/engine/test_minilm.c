@@ -57,7 +57,7 @@ static void test_hidden_states_and_logits(void **state) {
     set_parameter(&f, "classifier.bias");
     int64_t bounds, n;
     int32_t *cu = expected_ints(&f, "cu_seqlens", &bounds);
-    f.data.examples = bounds - 1;
+    f.data.examples = f.data.sequences = bounds - 1;
     f.data.offset = calloc((size_t)bounds, sizeof *f.data.offset);
     for (int64_t i = 0; i < bounds; i++) f.data.offset[i] = cu[i];
     free(cu);
@@ -66,7 +66,7 @@ static void test_hidden_states_and_logits(void **state) {
     f.model.tap_context = &f;
     float *want = expected(&f, "logits", &n), *got = calloc((size_t)n, sizeof *got);
     ft_batch_limits limits = {0, 0};
-    OK(ft_predict_dataset(&f.model, &f.data, limits, ft_eval_capacity(&f.data, limits), got, NULL, NULL, NULL));
+    OK(ft_predict_dataset(&f.model, &f.data, limits, ft_eval_capacity(&f.data, limits), FT_POOLING_AUTO, got, NULL, NULL, NULL));
     assert_close("logits", got, want, n, 1e-5);
     free(got);
     free(want);

@@ -12,7 +12,7 @@ static void check(bool holds) {
     if (!holds) abort();
 }
 
-enum { HEADER = 112, KEY_AT = 16, EXAMPLES_AT = 80, PAIRED_AT = 108, CHECKSUM = 32, VOCABULARY = 1000 };
+enum { HEADER = 120, KEY_AT = 16, EXAMPLES_AT = 80, PAIRED_AT = 116, CHECKSUM = 32, VOCABULARY = 1000 };
 
 static void mend_header(uint8_t *file, const char *key, bool paired) {
     const uint32_t marks[] = {FT_TOKEN_CACHE_VERSION, 0x01020304};
@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     check(file != NULL);
     memcpy(file, input + 1, length);
 
-    ft_token_cache_want want = {.examples = 2, .vocabulary = VOCABULARY, .max_length = how & 2 ? 16 : 0, .paired = how & 16};
+    ft_token_cache_want want = {.examples = 2, .vocabulary = VOCABULARY, .max_length = how & 2 ? 16 : 0, .paired = how & 16, .windows = how & 32};
     memset(want.key, 'k', 64);
     if (length >= HEADER + CHECKSUM) {
         if (how & 8) mend_header(file, want.key, want.paired);
@@ -46,11 +46,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     fclose(stream);
     free(file);
     if (status != FT_OK) {
-        check(status == FT_INVALID && data.ids == NULL && data.offset == NULL && data.types == NULL);
+        check(status == FT_INVALID && data.ids == NULL && data.offset == NULL && data.types == NULL && data.example == NULL);
         return 0;
     }
-    check(data.examples == want.examples && data.offset[0] == 0 && data.offset[data.examples] == data.tokens);
-    for (int64_t i = 0; i < data.examples; i++) {
+    check(data.examples == want.examples && data.offset[0] == 0 && data.offset[data.sequences] == data.tokens);
+    check(data.sequences == data.examples || (want.windows && data.sequences > data.examples));
+    check((data.example != NULL) == (data.sequences > data.examples));
+    for (int64_t i = 0; i < data.sequences; i++) {
+        int64_t example = ft_dataset_example(&data, i), before = i > 0 ? ft_dataset_example(&data, i - 1) : 0;
+        check(example >= before && example <= before + 1 && example < data.examples);
         int64_t tokens = data.offset[i + 1] - data.offset[i];
         check(tokens >= 1 && tokens <= data.longest);
         check(want.max_length == 0 || tokens <= want.max_length);
@@ -58,6 +62,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
             check(data.ids[t] >= 0 && data.ids[t] < VOCABULARY);
     }
     check((data.types != NULL) == want.paired);
+    check(ft_dataset_example(&data, data.sequences - 1) == data.examples - 1);
+    free(data.example);
     free(data.types);
     free(data.ids);
     free(data.offset);
