@@ -2,11 +2,13 @@
 """Training of a model family: ftengine beside transformers' Trainer, in turns, in one run: speed on mixed lengths, memory.
 
     python3 benchmarks/families_vs_transformers.py --python /path/to/python/with/torch [--rounds 3]
+    python3 benchmarks/families_vs_transformers.py --merge FIRST.json SECOND.json ... [--output PATH]
 
 A model of the shapes of --model (a file of configs/models; deberta-v3-small by default) with random weights, the same on
 both sides, fp32, all cores, batches of 8. For every length S the texts of a batch have 8 to S tokens, drawn evenly; a last
 case has S tokens in every text, for the memory. Words stand for tokens, one each. tokens/s count real tokens only; the
 Trainer's first --skip steps are not timed, ftengine's all are. The machine's FMA peak is probed around every run.
+--merge measures nothing: it joins the rounds of results of the same model, batches and steps, and makes their table.
 """
 
 import argparse
@@ -110,12 +112,35 @@ def table(document):
         lines += ["", "**Other processes used the cores meanwhile: the speeds are no results.** Memory does not depend on them."]
     versions = document["cases"][0]["rounds"][0]["trainer"]["versions"]
     lines += ["", f"Batches of {document['batch_size']}, {document['steps']} steps. Trainer: {versions}.", ""]
+    if "merged" in document:
+        lines += [f"Rounds of {', '.join(document['merged'])} together; the line above names the first of them.", ""]
     return "\n".join(lines)
+
+
+def merge(paths):
+    """One document of several: rounds of cases of the same name one after the other, everything else that of the first."""
+    documents = []
+    for path in paths:
+        with open(path, encoding="utf-8") as f:
+            documents.append(json.load(f))
+    whole = documents[0] | {"merged": [os.path.basename(path) for path in paths]}
+    for path, document in zip(paths[1:], documents[1:]):
+        for key in ("model", "batch_size", "steps"):
+            if document[key] != whole[key]:
+                raise SystemExit(f"{path} has {key} {document[key]}, {paths[0]} has {whole[key]}")
+        for case in document["cases"]:
+            same = [c for c in whole["cases"] if c["name"] == case["name"]]
+            if same:
+                same[0]["rounds"] += case["rounds"]
+            else:
+                whole["cases"].append(case)
+    return whole
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", required=True, help="a Python with torch and transformers")
+    parser.add_argument("--python", help="a Python with torch and transformers")
+    parser.add_argument("--merge", nargs="+", metavar="FILE", help="results to join, instead of measuring")
     parser.add_argument("--ftengine", default=os.path.join(ROOT, "build", "ftengine"))
     parser.add_argument("--fma-peak", default=os.path.join(ROOT, "build", "benchmarks", "bench_peak"))
     parser.add_argument("--model", default="microsoft/deberta-v3-small", help="a name in configs/models")
@@ -127,6 +152,11 @@ def main():
     parser.add_argument("--skip", type=int, default=2, help="first steps of the Trainer that are not timed")
     parser.add_argument("--output", default=os.path.join(RESULTS, "families_vs_transformers"), help="without extension")
     options = parser.parse_args()
+    if options.merge:
+        document = merge(options.merge)
+        return write_results(options.output, document, table(document))
+    if not options.python:
+        parser.error("--python: a Python with torch and transformers is needed")
     options.fma_peak, options.ftengine = os.path.abspath(options.fma_peak), os.path.abspath(options.ftengine)
     source = os.path.join(ROOT, "configs", "models", options.model + ".json")
     for path in (options.ftengine, source):
@@ -149,7 +179,7 @@ def main():
             write_texts(path, options.batch_size * options.steps, case["length"], case["mixed"], options.seed)
             pairs = [run_case(options, case | {"round": r}, model, scratch, log) for r in range(options.rounds)]
             document["cases"].append(case | {"rounds": pairs})
-    write_results(options.output, document, table(document))
+    return write_results(options.output, document, table(document))
 
 
 if __name__ == "__main__":
