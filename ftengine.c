@@ -115,7 +115,8 @@ static const command commands[] = {
      "the same command again are fine.\n\n"
      "  ftengine pull microsoft/deberta-v3-base\n"
      "  ftengine pull bert-base-uncased@main\n\n"
-     "HF_HOME (or HF_HUB_CACHE) says where the cache is, HF_ENDPOINT which hub is asked, HF_TOKEN as whom.\n"},
+     "HF_HOME (or HF_HUB_CACHE) says where the cache is, HF_ENDPOINT which hub is asked, HF_TOKEN as whom;\n"
+     "SSL_CERT_FILE (or REQUESTS_CA_BUNDLE) whose certificates are accepted, behind a proxy that has its own.\n"},
     {"config", ft_command_config, "config [CONFIG.ini...] [section.key=value ...]", "the effective configuration",
      "Without an argument it prints every option with its meaning, bounds and default.\n"},
 };

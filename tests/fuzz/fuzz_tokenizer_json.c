@@ -1,5 +1,6 @@
-// Any bytes as tokenizer.json, or (up to a NUL) tokenizer_config.json and then tokenizer.json: opened or refused with a
-// message; what opens must encode within its own vocabulary.
+// Any bytes as tokenizer.json; or, with a NUL behind each of up to three files in front of it, as tokenizer_config.json,
+// special_tokens_map.json, added_tokens.json and then tokenizer.json: opened or refused with a message; what opens must encode
+// within its own vocabulary.
 #include "engine/text/tokenizer.h"
 
 #include <stdint.h>
@@ -10,10 +11,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char directory[] = "/dev/shm/ft-fuzz-json-XXXXXX", file[64], config[64];
+// In the order in which they stand in the input; the last one is always there.
+enum { FILES = 4 };
+static const char *const NAMES[FILES] = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+                                         "tokenizer.json"};
+static char directory[] = "/dev/shm/ft-fuzz-json-XXXXXX", paths[FILES][80];
 static void remove_scratch(void) {
-    unlink(file);
-    unlink(config);
+    for (int i = 0; i < FILES; i++)
+        unlink(paths[i]);
     rmdir(directory);
 }
 
@@ -25,17 +30,22 @@ static void write_file(const char *path, const uint8_t *data, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    if (file[0] == '\0') {
+    if (paths[0][0] == '\0') {
         if (mkdtemp(directory) == NULL) abort();
-        snprintf(file, sizeof file, "%s/tokenizer.json", directory);
-        snprintf(config, sizeof config, "%s/tokenizer_config.json", directory);
+        for (int i = 0; i < FILES; i++)
+            snprintf(paths[i], sizeof paths[i], "%s/%s", directory, NAMES[i]);
         atexit(remove_scratch);
     }
-    const uint8_t *split = size > 0 ? memchr(data, 0, size) : NULL;
-    size_t first = split != NULL ? (size_t)(split - data) : 0;
-    unlink(config);
-    if (split != NULL) write_file(config, data, first);
-    write_file(file, split != NULL ? split + 1 : data, split != NULL ? size - first - 1 : size);
+    size_t at = 0;
+    for (int i = 0; i < FILES - 1; i++) {
+        const uint8_t *end = at < size ? memchr(data + at, 0, size - at) : NULL;
+        unlink(paths[i]);
+        if (end == NULL) continue;
+        size_t length = (size_t)(end - data) - at;
+        if (length > 0) write_file(paths[i], data + at, length); // empty: this file is not there
+        at += length + 1;
+    }
+    write_file(paths[FILES - 1], data + at, size - at);
     ft_tokenizer *t;
     if (ft_tokenizer_open(directory, &t) != FT_OK) {
         if (t != NULL || ft_error_message()[0] == '\0') abort();
