@@ -87,8 +87,26 @@ static ft_status cpu_copy(ft_device *device, void *to, const void *from, size_t 
     return FT_OK;
 }
 
+typedef struct filling {
+    char *data;
+    int byte, shares;
+    size_t bytes;
+} filling;
+
+static void fill_share(void *context, int task, int thread) {
+    const filling *f = context;
+    int64_t first, last;
+    ft_share((int64_t)f->bytes, FT_HUGE_PAGE, f->shares, task, &first, &last);
+    if (first < last) memset(f->data + first, f->byte, (size_t)(last - first));
+}
+
+// Gradients are cleared in every step, and what a run begins with is touched for the first time here: the system clears its
+// pages, which takes longer than the fill. Both go twice as fast on two cores.
 static ft_status cpu_fill(ft_device *device, void *data, int byte, size_t bytes) {
-    if (bytes) memset(data, byte, bytes);
+    ft_pool *pool = ft_cpu_of(device)->pool;
+    filling f = {data, byte, ft_pool_threads(pool), bytes};
+    if (bytes >= 2 * (size_t)FT_HUGE_PAGE) ft_pool_run(pool, f.shares, fill_share, &f);
+    else if (bytes > 0) memset(data, byte, bytes);
     return FT_OK;
 }
 

@@ -1,4 +1,5 @@
 // The pool: every task runs exactly once, on a thread number of its own, with its results visible afterwards.
+#include "kernels/cpu/cpu.h"
 #include "kernels/cpu/limits.h"
 #include "kernels/cpu/pool.h"
 
@@ -54,6 +55,27 @@ static void every_task_runs_once(void **unused) {
         }
         ft_pool_destroy(pool);
     }
+}
+
+// The device's fill, which large pieces are shared out for: all of it and not a byte beside it.
+static void fills(void **unused) {
+    const size_t page = 2u << 20, sizes[] = {0, 1, 2 * page - 1, 2 * page, 4 * page + 3, 9 * page - 1}, room = 10 * page;
+    unsigned char *block = malloc(room), *want = malloc(room);
+    assert_true(block != NULL && want != NULL);
+    for (int threads = 1; threads <= 5; threads += 2) {
+        ft_device *device;
+        assert_int_equal(ft_cpu_open(threads, NULL, &device), FT_OK);
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            memset(block, 7, room);
+            memset(want, 7, room);
+            memset(want + 13, 0xab, sizes[i]);
+            assert_int_equal(device->functions->fill(device, block + 13, 0xab, sizes[i]), FT_OK);
+            assert_int_equal(memcmp(block, want, room), 0);
+        }
+        ft_device_close(device);
+    }
+    free(block);
+    free(want);
 }
 
 static void add_one(void *context, int task, int thread) { ((long *)context)[task]++; }
@@ -167,6 +189,7 @@ static void the_environment_sets_the_number_of_threads(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_task_runs_once),
+        cmocka_unit_test(fills),
         cmocka_unit_test(many_short_runs_lose_nothing),
         cmocka_unit_test(sleeping_threads_wake_up),
         cmocka_unit_test(idle_threads_do_not_burn_the_processor),
