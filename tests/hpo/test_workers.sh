@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Several workers with the real trainer on a tiny model: the same figures as one trial at a time, also when workers are
+# killed; the device's limit holds and large trials get their turn; what cannot fit is a result.
+if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
+. "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
+cat >tiny.ini <<INI
+[model]
+path = $here/model
+hidden_dropout = 0.1
+[data]
+train = $here/train.tsv
+validation = $here/validation.tsv
+max_length = 24
+[train]
+max_steps = 60
+[eval]
+strategy = steps
+steps = 20
+metric = accuracy
+[output]
+save_steps = 15
+[study]
+sampler = grid
+trials = 0
+keep = none
+max_retries = 100
+[space]
+train.learning_rate = choice(0.001, 0.003, 0.01)
+train.batch_size = choice(2, 8, 64)
+INI
+cat >figures.py <<'PYTHON'
+"""figures.py FILE: of every trial its parameters, state and figures, in an order that no worker decides."""
+import json
+import sqlite3
+import sys
+
+db = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True)
+rows = []
+for trial, state in db.execute("SELECT trial_id, state FROM trials"):
+    def of(table, columns, key):
+        return sorted(db.execute(f"SELECT {columns} FROM {table} WHERE trial_id = ?", (trial,)).fetchall())
+    rows.append((of("trial_params", "param_name, param_value", 0), state, of("trial_values", "objective, value", 0),
+                 of("trial_intermediate_values", "step, intermediate_value", 0)))
+for row in sorted(rows):
+    print(*row)
+PYTHON
+figures() { python3 -S figures.py "studies/$1/study.db" || fail "cannot read the study $1"; }
+# attribute STUDY TRIAL KEY
+attribute() {
+    python3 -S -c 'import sqlite3, sys
+row = sqlite3.connect("studies/" + sys.argv[1] + "/study.db").execute("SELECT value_json FROM trial_user_attributes JOIN trials USING (trial_id) WHERE number = ? AND key = ?", (int(sys.argv[2]), sys.argv[3])).fetchone()
+print(row[0] if row else "")' "$@"
+}
+
+# ---- the same figures ----------------------------------------------------------------------------------------------------
+expect 0 "$FTENGINE" tune tiny.ini --study one
+figures one >one.txt
+[ "$(grep -c COMPLETE one.txt)" = 9 ] || fail "not nine trials: $(cat one.txt)"
+expect 0 "$FTENGINE" tune tiny.ini --study three --parallel 3
+says "workers    3, each with "
+figures three | cmp - one.txt || fail "three at a time give other figures"
+grep -q "^Trial 4 - Training Start: Allocated: " studies/three/trials/00004/log.txt || fail "no stages: $(cat studies/three/trials/00004/log.txt)"
+expect 0 "$FTENGINE" tune tiny.ini --study auto --parallel auto --trials 2
+expect 2 "$FTENGINE" tune tiny.ini --study no --parallel 0 && one_error "study.parallel takes auto or a whole number"
+expect 2 "$FTENGINE" tune tiny.ini --study no --parallel many && one_error "study.parallel takes auto or a whole number"
+expect 2 "$FTENGINE" worker && one_error "is started by \`ftengine tune\`"
+
+# ---- workers that are killed -----------------------------------------------------------------------------------------------
+RANDOM=${KILL_SEED:-$(date +%s)}
+echo "KILL_SEED=$RANDOM"
+"$FTENGINE" tune tiny.ini --study killed --parallel 3 train.max_steps=300 eval.steps=100 >out 2>err &
+pid=$!
+kills=0
+for _ in $(seq 8); do
+    sleep "0.$(printf %03d $((RANDOM % 200)))"
+    # shellcheck disable=SC2207
+    workers=($(cat "/proc/$pid/task/$pid/children" 2>/dev/null))
+    [ ${#workers[@]} -gt 0 ] && kill -9 "${workers[RANDOM % ${#workers[@]}]}" 2>/dev/null && kills=$((kills + 1))
+done
+wait $pid || fail "a killed worker ended the study"
+[ $kills -gt 0 ] || fail "no worker was killed"
+says "killed by signal 9"
+expect 0 "$FTENGINE" tune tiny.ini --study whole train.max_steps=300 eval.steps=100
+figures whole >whole.txt
+figures killed | cmp - whole.txt || fail "after $kills kills there are other figures"
+
+# ---- the device's limit ------------------------------------------------------------------------------------------------------
+# Room for the largest trial alone, or for several of the others; a watcher looks at the ledger meanwhile.
+most=$(for log in studies/three/trials/*/run.json; do json "$log" 'd["memory"]["peak_reserved_bytes"] + d["memory"]["outside_allocator_bytes"]'; done | sort -n | tail -1)
+export FTENGINE_LEDGER_CAPACITY=$((most * 5 / 4))
+(
+    while [ ! -e watched ]; do
+        "$FTENGINE" devices --json >devices.json 2>/dev/null && json devices.json 'd["devices"][0]["reserved_bytes"]' >>reserved.txt
+        sleep 0.02
+    done
+) &
+watcher=$!
+expect 0 "$FTENGINE" tune tiny.ini --study packed --parallel 4
+touch watched
+wait $watcher
+figures packed | cmp - one.txt || fail "under a limit there are other figures"
+python3 -c "import sys; seen = [int(line) for line in open('reserved.txt')]; sys.exit(not (0 < max(seen) <= $FTENGINE_LEDGER_CAPACITY))" ||
+    fail "the ledger of $FTENGINE_LEDGER_CAPACITY: $(sort -n reserved.txt | uniq -c)"
+unset FTENGINE_LEDGER_CAPACITY
+
+# ---- what cannot fit -----------------------------------------------------------------------------------------------------------
+reserved() { json "studies/three/trials/$1/run.json" 'd["memory"]["peak_reserved_bytes"]'; }
+sizes=$(for number in 00000 00001 00002 00003 00004 00005 00006 00007 00008; do reserved $number; done | sort -n)
+limit=$((($(echo "$sizes" | head -1) + $(echo "$sizes" | tail -1)) / 2))
+expect 0 "$FTENGINE" tune tiny.ini --study fit --parallel 2 memory.limit=$limit
+[ "$(figures fit | grep -c COMPLETE)" = 9 ] || fail "a point of the space was lost: $(figures fit)"
+expect 0 "$FTENGINE" tune tiny.ini --study constrain --parallel 2 memory.limit=$limit study.memory_policy=constrain
+expect 0 "$FTENGINE" tune tiny.ini --study prune --parallel 2 memory.limit=$limit study.memory_policy=prune
+large=$(figures prune | grep -c PRUNED)
+[ "$large" -ge 3 ] && [ "$(figures constrain | grep -c PRUNED)" = "$large" ] || fail "pruned: $(figures prune) $(figures constrain)"
+says "too big"
+for number in 0 1 2 3 4 5 6 7 8; do
+    [ "$(attribute constrain $number status)" = '"does_not_fit"' ] || continue
+    needed=$(attribute constrain $number memory.needed_bytes)
+    [ "$needed" -gt $limit ] || fail "trial $number needs $needed of $limit"
+done
+expect 0 "$FTENGINE" tune tiny.ini --study fit study.report_memory_over=$limit
+! grep -q "took more than" err || fail "a list of nothing"
+expect 0 "$FTENGINE" tune tiny.ini --study one study.report_memory_over=$limit
+says "trials that took more than "
+[ "$(grep -c '^  trial ' err)" = "$large" ] || fail "the list: $(cat err)"
+echo "all good"
