@@ -58,6 +58,7 @@ typedef struct ft_slot {
     uint64_t tried;            // the room (ft_tuning.room) that was not enough
     int64_t step, steps;       // as it said last
     double value;              // its last report, NaN
+    uint64_t computed;         // clock ticks of its worker, when looked at for a sign of life
     size_t planned, bytes;     // memory: as planned, as reserved now
     uint64_t killed;           // what the kernel's count of processes killed for memory was when it began
 } ft_slot;

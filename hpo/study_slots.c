@@ -3,6 +3,7 @@
 
 #include "engine/io/files.h"
 #include "engine/io/json.h"
+#include "engine/memory/process.h"
 #include "engine/train/trainer.h"
 #include "kernels/cpu/limits.h"
 #include "kernels/log.h"
@@ -73,7 +74,7 @@ void ft_slots_leave(ft_slot *slot) {
     if (slot->number < 0) return;
     slot->leaving = true;
     slot->left = ft_now();
-    ft_worker_process_stop(&slot->worker);
+    ft_worker_process_stop(&slot->worker, !slot->pruned);
 }
 
 void ft_slots_end(ft_slot *slot) {
@@ -251,11 +252,20 @@ static ft_status take_death(ft_tuning *t, ft_slot *slot, const char *hung, ft_sl
     return tell_end(t, slot, &end, ended);
 }
 
+// Reading and tokenising large data tells nothing, but it computes.
+static void look_for_work(ft_slot *slot, double now) {
+    uint64_t computed = slot->state == FT_SLOT_PLANNING ? ft_process_computed(slot->worker.pid) : 0;
+    if (computed <= slot->computed) return;
+    slot->computed = computed;
+    slot->sign = now;
+}
+
 // A trial that gives no sign of life, or does not stop.
 static ft_status look_after(ft_tuning *t, ft_slot *slot, ft_slot_ended ended) {
     char text[96];
     double now = ft_now(), limit = t->config->study.heartbeat_timeout;
     if (slot->number < 0) return FT_OK;
+    if (limit > 0 && now - slot->sign > limit / 2) look_for_work(slot, now);
     bool late = slot->leaving && now - slot->left > PATIENCE;
     bool waits = slot->state == FT_SLOT_WAITING || slot->state == FT_SLOT_ENTERING; // for memory, as long as it takes
     bool hangs = !slot->leaving && limit > 0 && !waits && now - slot->sign > limit;

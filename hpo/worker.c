@@ -36,6 +36,21 @@ void ft_worker_entered(ft_worker *w, bool accelerator) {
     tell(w, json_pack("{s:s, s:b}", "is", "entered", "accelerator", accelerator));
 }
 
+// The message is sent before the signal that brings a run here.
+bool ft_worker_keeps(ft_worker *w) {
+    json_t *message = NULL;
+    bool keeps = true;
+    ft_error error;
+    ft_error_save(&error);
+    while (ft_channel_receive(&w->channel, 0, &message) == FT_OK && message != NULL) {
+        const char *what = json_string_value(json_object_get(message, "do"));
+        if (what != NULL && strcmp(what, "stop") == 0) keeps = json_is_true(json_object_get(message, "keep"));
+        json_decref(message);
+    }
+    ft_error_restore(&error);
+    return keeps;
+}
+
 ft_status ft_worker_turn(ft_worker *w, size_t bytes, bool full, bool *alone) {
     if (full) tell(w, json_pack("{s:s}", "is", "full"));
     else tell(w, json_pack("{s:s, s:I}", "is", "planned", "bytes", (json_int_t)bytes));

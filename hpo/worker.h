@@ -6,8 +6,9 @@
 //     {"do": "run", "trial": 5, "directory": "trials/00005"}   trains DIRECTORY/config.ini there, resuming what is
 //                                                        there; below the study's directory, whose name may be any bytes
 //     {"do": "enter", "alone": false}                    it is this worker's turn to reserve its memory
-//     {"do": "stop"}                                     the trial saves and stops; comes with a SIGTERM, which reaches
-//                                                        a trial that trains, as this does one that still begins
+//     {"do": "stop", "keep": true}                       the trial stops, and saves what it has if it is to go on some
+//                                                        day; comes with a SIGTERM, which reaches a trial that trains, as
+//                                                        this does one that still begins
 // It ends when the socket does. From the worker:
 //     {"is": "planned", "bytes": n}                      the memory is known, and is reserved at its turn
 //     {"is": "full"}                                     it tried, and there was no room: another turn, please
@@ -43,6 +44,7 @@ ft_status ft_worker_serve(int socket, const char *study, ft_worker_function run,
 void ft_worker_alive(ft_worker *worker, int64_t step, int64_t steps, size_t bytes, bool logged);
 ft_status ft_worker_turn(ft_worker *worker, size_t bytes, bool full, bool *alone);
 void ft_worker_entered(ft_worker *worker, bool accelerator);
+bool ft_worker_keeps(ft_worker *worker);
 
 // A signal that ends the process leaves its stack on standard error first.
 void ft_worker_show_crashes(void);

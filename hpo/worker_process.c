@@ -89,7 +89,7 @@ void ft_worker_process_kill(ft_worker_process *p) {
     if (p->pid > 0) kill(p->pid, SIGKILL);
 }
 
-void ft_worker_process_stop(ft_worker_process *p) {
+void ft_worker_process_stop(ft_worker_process *p, bool keep) {
     if (p->pid <= 0) return;
     if (p->stopping) {
         ft_worker_process_kill(p);
@@ -97,7 +97,7 @@ void ft_worker_process_stop(ft_worker_process *p) {
     }
     p->stopping = true;
     // One that is gone shows that by the end of its channel.
-    if (ft_channel_send(&p->channel, json_pack("{s:s}", "do", "stop")) != FT_OK) ft_error_clear();
+    if (ft_channel_send(&p->channel, json_pack("{s:s, s:b}", "do", "stop", "keep", keep)) != FT_OK) ft_error_clear();
     kill(p->pid, SIGTERM);
 }
 

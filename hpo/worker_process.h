@@ -21,8 +21,8 @@ ft_status ft_worker_process_start(const char *study, int threads, ft_worker_proc
 // directory: of the trial, in that of the study; it must be there, with its config.ini.
 ft_status ft_worker_process_run(ft_worker_process *process, int64_t trial, const char *directory);
 ft_status ft_worker_process_enter(ft_worker_process *process, bool alone);
-// Asks the trial to save and stop; the second time it is killed.
-void ft_worker_process_stop(ft_worker_process *process);
+// Asks the trial to stop, and to save what it has if `keep`; the second time it is killed.
+void ft_worker_process_stop(ft_worker_process *process, bool keep);
 void ft_worker_process_kill(ft_worker_process *process); // its end is still to be collected
 // Waits for the end of a process whose channel has ended: its exit code, or minus the signal that killed it.
 int ft_worker_process_collect(ft_worker_process *process);

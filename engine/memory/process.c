@@ -31,6 +31,17 @@ uint64_t ft_process_started(int64_t pid) {
     return started;
 }
 
+uint64_t ft_process_computed(int64_t pid) {
+    char text[1024];
+    read_proc(pid, "stat", text, sizeof text);
+    const char *at = strrchr(text, ')');
+    unsigned long long user = 0, system = 0;
+    if (at == NULL ||
+        sscanf(at + 1, " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu", &user, &system) != 2)
+        return 0;
+    return user + system;
+}
+
 size_t ft_process_resident(int64_t pid) {
     char text[256];
     unsigned long long pages = 0;

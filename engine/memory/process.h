@@ -8,6 +8,8 @@
 // Clock ticks from boot to its start; with the pid this names a process, which the pid alone does not, for it is used
 // again. 0: there is no such process here (it ended, or lives in another pid namespace), or no /proc.
 uint64_t ft_process_started(int64_t pid);
+// Clock ticks that it has computed; 0 as above.
+uint64_t ft_process_computed(int64_t pid);
 // Bytes of memory that it has pages of; 0 as above.
 size_t ft_process_resident(int64_t pid);
 

@@ -152,6 +152,9 @@ static ft_status boundary(ft_trainer *t, bool *stop) {
 
 // Saves and reports a stop that a signal asked for.
 static ft_status stop_here(ft_trainer *t, int signal_number) {
+    if (!ft_run_keeps())
+        return ft_fail(ft_stop_status(signal_number), NULL, "stopped for good at step %lld of %lld", (long long)t->state.step,
+                       (long long)t->plan.total_steps);
     FT_TRY(ft_checkpoint_save(t));
     return ft_fail(ft_stop_status(signal_number), NULL, "stopped at step %lld of %lld, the state is saved in %s", (long long)t->state.step,
                    (long long)t->plan.total_steps, t->dir);

@@ -24,10 +24,13 @@ typedef struct ft_run_observer {
     ft_status (*turn)(void *context, size_t bytes, bool full, bool *alone);
     // It has reserved them. accelerator: on a device with memory of its own.
     void (*entered)(void *context, bool accelerator);
+    // A signal stops the run: whether it will go on some day, and so has to be saved. NULL: yes.
+    bool (*keeps)(void *context);
 } ft_run_observer;
 
 void ft_run_observe(const ft_run_observer *observer); // kept by reference; NULL: nobody
 const ft_run_observer *ft_run_observer_of(void);      // NULL: nobody
 void ft_run_alive(const struct ft_trainer *t, bool logged); // t NULL: not of a step
+bool ft_run_keeps(void);                                    // as observer.keeps; true with nobody watching
 
 #endif

@@ -21,6 +21,8 @@ static ft_status turn(void *context, size_t bytes, bool full, bool *alone) {
 
 static void entered(void *context, bool accelerator) { ft_worker_entered(context, accelerator); }
 
+static bool keeps(void *context) { return ft_worker_keeps(context); }
+
 static ft_status load(const ft_worker_job *job, ft_arena *arena, ft_config *config) {
     const char *path = ft_path_join(arena, job->directory, "config.ini");
     FT_TRY(path != NULL ? ft_config_load(config, 1, &path, 0, NULL) : FT_NO_MEMORY);
@@ -46,7 +48,8 @@ static ft_status train(void *context, ft_worker *worker, ft_worker_job *job) {
     ft_arena arena = {0};
     ft_config config = {0};
     snprintf(name, sizeof name, "Trial %lld - ", (long long)job->trial);
-    const ft_run_observer observer = {.context = worker, .name = name, .alive = alive, .turn = turn, .entered = entered};
+    const ft_run_observer observer = {
+        .context = worker, .name = name, .alive = alive, .turn = turn, .entered = entered, .keeps = keeps};
     ft_run_observe(&observer);
     ft_memory_refusal refusal = {.bytes = 0};
     ft_status status = load(job, &arena, &config);

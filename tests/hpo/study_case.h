@@ -122,7 +122,7 @@ static ft_status train_as(ft_worker *worker, ft_worker_job *job, const ft_config
         if (ms > 0) pause_ms(ms);
         if (ft_stop_signal() != 0) {
             fclose(metrics);
-            save(step - 1);
+            if (ft_worker_keeps(worker)) save(step - 1);
             write_run("interrupted", step - 1, best);
             return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped");
         }
