@@ -7,8 +7,8 @@
 // None of it depends on a text, and the dropout of R_l is keyed by step and layer alone. So the layers of all micro-batches,
 // and those that are computed again, read the same PK and PQ, and every sequence adds to the same dPK and dPQ, one after the
 // other: what becomes of these sums at the end of the step has the same bits for any split into micro-batches.
-// Kept meanwhile are PK and PQ of all layers, dPK and dPQ (sums, so in fp32) of the trained ones; R, its norm and its dropout are cheap and
-// computed again at the end.
+// Kept meanwhile are PK and PQ of all layers, dPK and dPQ (sums, so in fp32) of the trained ones; R, its norm and its dropout
+// are cheap and computed again at the end.
 #include "engine/model/layers.h"
 
 enum { ALIGN = 256 }; // bytes: tables begin at multiples of it, like buffers
