@@ -11,6 +11,8 @@
 //   With growth_interval > 0 the loss scale is dynamic, as in PyTorch's GradScaler: a finite step adds one to
 //   update->finite_steps, and when that is growth_interval, it becomes 0 and update->loss_scale doubles (unless that is
 //   infinite); a step that is not halves update->loss_scale, and update->finite_steps is 0.
+//   With `stops`, a step that is not finite sets update->stopped, and where that is set no step is finite or counted as
+//   skipped: steps that were queued before anybody knew of it change nothing either.
 // adamw: nothing at all when update->finite is 0. Else with g = grad * (clip / L), lr = step->learning_rate * range.lr_scale:
 //   p *= 1 - lr * weight_decay;  m = m + (g - m)(1 - beta1);  v = v beta2 + g g (1 - beta2)
 //   p -= (lr / correction1) * m / (sqrt(v) / sqrt(correction2) + epsilon)              (PyTorch's AdamW)
@@ -32,6 +34,7 @@ typedef struct ft_gradient_norm_args {
     ft_adamw_hyper hyper;
     const ft_step_state *step;   // device; NULL: L is 1
     int32_t growth_interval;     // 0: the loss scale is fixed, and update's is not touched
+    bool stops;                  // at a step that is not finite; no: it is skipped, and the next one counts again
     ft_update_state *update;     // device
     ft_workspace workspace;
 } ft_gradient_norm_args;

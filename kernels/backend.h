@@ -1,12 +1,14 @@
-// backend.h - a device, its memory, its one compute stream, and its table of ops.
+// backend.h - a device, its memory, its two streams, and its table of ops.
 //
 //     ft_device *device;
 //     FT_TRY(ft_cpu_open(threads, NULL, &device));
 //     FT_TRY(FT_RUN(device, gemm, &args));
 //
-// Memory: only engine/memory calls buffer_alloc / buffer_free. Ops and copies are queued on the device's stream in call
-// order and may run later: host memory handed to a copy stays untouched until ft_device_sync(). The CPU backend runs
-// everything at once. A device is used by one thread at a time.
+// Memory: only engine/memory calls buffer_alloc / buffer_free. Ops and copies are queued on the device's compute stream in
+// call order and may run later: host memory handed to a copy stays untouched until the host has waited, for everything
+// (sync) or for an event behind the copy. Beside it stands a stream for copies from the host; what one stream shall find
+// done by the other is said with events. The CPU backend runs everything at once. A device is used by one thread at a
+// time.
 #ifndef FT_BACKEND_H
 #define FT_BACKEND_H
 
@@ -32,6 +34,10 @@ typedef struct ft_op_table {
 #undef FT_OP
 } ft_op_table;
 
+// Ops, fills and all copies but upload_beside are queued on FT_STREAM_COMPUTE.
+typedef enum ft_stream_kind { FT_STREAM_COMPUTE = 0, FT_STREAM_COPY } ft_stream_kind;
+typedef struct ft_event ft_event; // a point in a stream
+
 typedef struct ft_device_functions {
     // Aligned to 256 bytes, contents undefined. FT_NO_MEMORY when there is none.
     ft_status (*buffer_alloc)(ft_device *device, size_t bytes, void **data);
@@ -41,6 +47,17 @@ typedef struct ft_device_functions {
     ft_status (*copy)(ft_device *device, void *to, const void *from, size_t bytes); // device to device, no overlap
     ft_status (*fill)(ft_device *device, void *data, int byte, size_t bytes);
     ft_status (*sync)(ft_device *device); // waits for all queued work; reports its errors
+    // As upload, on FT_STREAM_COPY: beside what is computed. from_host: of host_alloc.
+    ft_status (*upload_beside)(ft_device *device, void *to_device, const void *from_host, size_t bytes);
+    // Events. record: the event is everything queued on that stream so far, and forgets what it was before. stream_wait:
+    // what is queued on that stream from now on runs behind the event. event_sync: the host waits for it, and gets the
+    // errors of work until then. An event that never was recorded holds up nobody. All of a device's events are destroyed
+    // before it is closed.
+    ft_status (*event_create)(ft_device *device, ft_event **event);
+    void (*event_destroy)(ft_device *device, ft_event *event); // NULL is fine; what waits for it goes on waiting
+    ft_status (*event_record)(ft_device *device, ft_event *event, ft_stream_kind stream);
+    ft_status (*stream_wait)(ft_device *device, ft_stream_kind stream, ft_event *event);
+    ft_status (*event_sync)(ft_device *device, ft_event *event);
     // A range of addresses that gets memory piece by piece (cuMemAddressReserve / cuMemMap; mmap / mprotect). All NULL
     // where a device has none. Offsets and sizes are multiples of *page. Committed contents are undefined; what was
     // decommitted may be committed again. FT_NO_MEMORY when there is none.
@@ -66,6 +83,10 @@ struct ft_device {
 };
 
 #define FT_RUN(device, op, args) ((device)->ops->op((device), (args)))
+
+// Does its work wait in queues? Else everything has happened when a call returns, and nothing is gained by a second
+// buffer.
+static inline bool ft_device_queues(const ft_device *device) { return device->functions->host_alloc != NULL; }
 
 // threads <= 0: the cores this process may use (affinity, cgroup quota, OMP_NUM_THREADS). isa: NULL = the best this
 // machine has, else "portable", "avx2" or "avx512" (tests; an absent one is FT_INVALID).

@@ -55,6 +55,8 @@ typedef struct ft_update_state {
                          // queues that step, device to device
     uint32_t finite_steps; // in a row since it last changed
     uint64_t skipped;    // steps skipped so far
+    uint32_t stopped;    // 1: no step counts any more (adamw.h)
+    uint32_t reserved;
 } ft_update_state;
 
 // Dropout of rows [T,N] (see philox.h). probability 0 = none, and then no pointer is read.

@@ -49,10 +49,9 @@ static ft_status make_scalars(ft_trainer *t) {
 }
 
 // Of the host, once: what it holds outlives a move to another device.
-static ft_status make_host_arrays(ft_trainer *t) {
-    if (t->host_losses == NULL) t->host_losses = ft_calloc((size_t)largest_step(&t->plan), sizeof *t->host_losses, "the losses of a step");
+static ft_status make_order(ft_trainer *t) {
     if (t->order == NULL) t->order = ft_calloc((size_t)t->split[FT_SPLIT_TRAIN].data.sequences + 1, sizeof *t->order, "the order of an epoch");
-    return t->host_losses != NULL && t->order != NULL ? FT_OK : FT_NO_MEMORY;
+    return t->order != NULL ? FT_OK : FT_NO_MEMORY;
 }
 
 // ---- between two devices ------------------------------------------------------------------------------------------------
@@ -104,7 +103,8 @@ ft_status ft_trainer_build_state(ft_trainer *t) {
     if (t->state_built) return FT_OK;
     ft_status status = make_model(t);
     if (status == FT_OK) status = make_scalars(t);
-    if (status == FT_OK) status = make_host_arrays(t);
+    if (status == FT_OK) status = ft_steps_create(t, largest_step(&t->plan));
+    if (status == FT_OK) status = make_order(t);
     if (status == FT_OK) status = receive_state(t);
     if (status == FT_OK) return t->state_built = true, FT_OK;
     ft_error error;
@@ -116,6 +116,7 @@ ft_status ft_trainer_build_state(ft_trainer *t) {
 
 void ft_trainer_drop_state(ft_trainer *t) {
     if (t->memory != NULL) {
+        ft_steps_free(t);
         ft_memory_free(t->memory, t->step_state);
         ft_memory_free(t->memory, t->update_state);
         ft_memory_free(t->memory, t->losses);

@@ -5,39 +5,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-ft_status ft_batch_buffers_create(const ft_model *model, ft_capacity capacity, ft_batch_buffers *b) {
-    ft_memory *memory = model->memory;
-    int32_t padding = model->position_padding;
-    *b = (ft_batch_buffers){.memory = memory};
-    size_t bytes = ft_batch_bytes(capacity.sequences, capacity.tokens, padding, model->targets);
-    FT_TRY(ft_memory_alloc_staging(memory, bytes, "staging of a batch", &b->staging_block)); // zeros: the gaps travel too
-    FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_DATA, "batch", &b->device_block));
-    ft_batch_bind(&b->staging, b->staging_block, capacity.sequences, capacity.tokens, padding, model->targets);
-    ft_batch_bind(&b->device, b->device_block, capacity.sequences, capacity.tokens, padding, model->targets);
-    return FT_OK;
-}
-
-void ft_batch_buffers_free(ft_batch_buffers *b) {
-    if (b->memory == NULL) return;
-    ft_memory_free_staging(b->memory, b->staging_block);
-    ft_memory_free(b->memory, b->device_block);
-    memset(b, 0, sizeof *b);
-}
-
-ft_status ft_batch_buffers_load(ft_batch_buffers *b, const ft_dataset *data, const int32_t *order, int64_t first, int64_t count,
-                                int32_t first_slot) {
-    ft_device *device = ft_memory_device(b->memory);
-    FT_TRY(device->functions->sync(device)); // the staging block may still be on its way
-    FT_TRY(ft_batch_fill(&b->staging, data, order, first, count, first_slot));
-    b->device.sequences = b->staging.sequences;
-    b->device.tokens = b->staging.tokens;
-    b->device.longest = b->staging.longest;
-    const ft_batch *s = &b->staging;
-    size_t bytes = ft_batch_bytes(s->capacity_sequences, s->capacity_tokens, s->position_padding, s->targets);
-    return device->functions->upload(device, b->device_block, b->staging_block, bytes);
-}
 
 static float cross_entropy(const float *logits, int classes, int label) {
     double largest = logits[0], sum = 0;

@@ -3,20 +3,7 @@
 #define FT_PREDICT_H
 
 #include "engine/config/config.h"
-#include "engine/model/model.h"
-
-// Device and host copies of one micro-batch, bound once for the largest.
-typedef struct ft_batch_buffers {
-    ft_memory *memory;
-    void *staging_block, *device_block;
-    ft_batch staging, device;
-} ft_batch_buffers;
-// For the batches of `model`, which may count positions its own way.
-ft_status ft_batch_buffers_create(const ft_model *model, ft_capacity capacity, ft_batch_buffers *buffers);
-void ft_batch_buffers_free(ft_batch_buffers *buffers); // {0} is fine
-// Fills the staging batch (see ft_batch_fill) and brings it to the device.
-ft_status ft_batch_buffers_load(ft_batch_buffers *buffers, const ft_dataset *data, const int32_t *order, int64_t first,
-                                int64_t count, int32_t first_slot);
+#include "engine/train/batch_buffers.h"
 
 // What a pass over a data set holds on the device. Close it also when opening failed.
 typedef struct ft_prediction {

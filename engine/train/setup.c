@@ -295,7 +295,6 @@ ft_status ft_trainer_close(ft_trainer *t) {
     ft_metrics_free(&t->test_metrics);
     ft_tokenizer_close(t->tokenizer);
     ft_model_config_free(&t->model_config);
-    free(t->host_losses);
     free(t->order);
     if (t->metrics_file != NULL) fclose(t->metrics_file);
     if (t->dir_lock >= 0) close(t->dir_lock);

@@ -1,7 +1,7 @@
 // trainer.h - one fine-tuning run, from configuration to run directory.
 //
 // A run is a value: everything it owns hangs off ft_trainer. ft_train() does it all; the parts below are its rooms:
-// setup.c opens data and model, loop.c trains, evaluation.c judges, checkpoint.c saves and resumes, run_files.c writes
+// setup.c opens data and model, loop.c trains (steps.c), evaluation.c judges, checkpoint.c saves and resumes, run_files.c writes
 // what people and programs read.
 #ifndef FT_TRAINER_H
 #define FT_TRAINER_H
@@ -20,6 +20,7 @@
 #include "engine/train/predict.h"
 #include "engine/train/rehearsal.h"
 #include "engine/train/run_plan.h"
+#include "engine/train/steps.h"
 
 typedef enum ft_split { FT_SPLIT_TRAIN = 0, FT_SPLIT_VALIDATION, FT_SPLIT_TEST, FT_SPLITS } ft_split;
 const char *ft_split_name(ft_split split); // "train", "validation", "test"
@@ -92,7 +93,7 @@ typedef struct ft_trainer {
     ft_step_state *step_state;
     ft_update_state *update_state;
     float *losses;             // [effective batch]
-    float *host_losses;        // [effective batch]
+    ft_steps steps;            // queued and not yet booked
     int32_t *order;            // of the present epoch
     int64_t order_epoch;
 

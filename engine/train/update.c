@@ -24,6 +24,7 @@ static ft_status run(const ft_parameters *p, const ft_config *config, const ft_a
     ft_gradient_norm_args norm = {
         .gradient = ft_vector(p->gradients, p->trainable, FT_F32), .losses = &losses, .hyper = *hyper, .step = step, .update = update};
     if (ft_update_scales_loss(config)) norm.growth_interval = FT_LOSS_SCALE_GROWTH_INTERVAL;
+    else norm.stops = true; // nothing can help
     size_t bytes = ft_gradient_norm_workspace(&device->target, &norm);
     void *scratch;
     FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_WORKSPACE, "gradient_norm scratch", &scratch));

@@ -112,6 +112,16 @@ static ft_status cpu_fill(ft_device *device, void *data, int byte, size_t bytes)
 
 static ft_status cpu_sync(ft_device *device) { return FT_OK; }
 
+// Everything has happened already: one event, always past, serves all.
+static ft_status cpu_event_create(ft_device *device, ft_event **event) {
+    *event = (ft_event *)device;
+    return FT_OK;
+}
+static void cpu_event_destroy(ft_device *device, ft_event *event) {}
+static ft_status cpu_event_record(ft_device *device, ft_event *event, ft_stream_kind stream) { return FT_OK; }
+static ft_status cpu_stream_wait(ft_device *device, ft_stream_kind stream, ft_event *event) { return FT_OK; }
+static ft_status cpu_event_sync(ft_device *device, ft_event *event) { return FT_OK; }
+
 static void cpu_close(ft_device *device) {
     ft_cpu *cpu = ft_cpu_of(device);
     ft_pool_destroy(cpu->pool);
@@ -126,6 +136,12 @@ static const ft_device_functions cpu_functions = {
     .copy = cpu_copy,
     .fill = cpu_fill,
     .sync = cpu_sync,
+    .upload_beside = cpu_copy,
+    .event_create = cpu_event_create,
+    .event_destroy = cpu_event_destroy,
+    .event_record = cpu_event_record,
+    .stream_wait = cpu_stream_wait,
+    .event_sync = cpu_event_sync,
     .range_reserve = ft_cpu_range_reserve,
     .range_commit = ft_cpu_range_commit,
     .range_decommit = ft_cpu_range_decommit,

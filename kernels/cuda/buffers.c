@@ -30,6 +30,13 @@ ft_status ft_cuda_upload(ft_device *device, void *to_device, const void *from_ho
     return FT_CUDA(cuda->driver, copy_to_device, ft_cuda_address(to_device), from_host, bytes, cuda->stream);
 }
 
+ft_status ft_cuda_upload_beside(ft_device *device, void *to_device, const void *from_host, size_t bytes) {
+    ft_cuda *cuda = ft_cuda_of(device);
+    if (bytes == 0) return FT_OK;
+    FT_TRY(ft_cuda_enter(cuda));
+    return FT_CUDA(cuda->driver, copy_to_device, ft_cuda_address(to_device), from_host, bytes, cuda->copies);
+}
+
 ft_status ft_cuda_download(ft_device *device, void *to_host, const void *from_device, size_t bytes) {
     ft_cuda *cuda = ft_cuda_of(device);
     if (bytes == 0) return FT_OK;

@@ -9,7 +9,8 @@ ft_status ft_cuda_enter(ft_cuda *cuda) { return FT_CUDA(cuda->driver, context_se
 
 ft_status ft_cuda_wait(ft_cuda *cuda) {
     FT_TRY(ft_cuda_enter(cuda));
-    return FT_CUDA(cuda->driver, stream_synchronize, cuda->stream);
+    FT_TRY(FT_CUDA(cuda->driver, stream_synchronize, cuda->stream));
+    return FT_CUDA(cuda->driver, stream_synchronize, cuda->copies);
 }
 
 void ft_cuda_keep(ft_cuda *cuda, ft_status status) {
@@ -21,7 +22,9 @@ static void cuda_close(ft_device *device) {
     if (cuda->kernels != NULL) cuda->close_kernels(cuda);
     // Errors have no reader any more: what could not be given back goes with the context.
     if (cuda->context != NULL) {
-        if (cuda->stream != NULL && ft_cuda_wait(cuda) == FT_OK) (void)cuda->driver->stream_destroy(cuda->stream);
+        bool idle = cuda->copies != NULL && ft_cuda_wait(cuda) == FT_OK;
+        if (idle) (void)cuda->driver->stream_destroy(cuda->copies);
+        if (idle || (cuda->stream != NULL && cuda->copies == NULL)) (void)cuda->driver->stream_destroy(cuda->stream);
         (void)cuda->driver->context_set_current(NULL);
         (void)cuda->driver->primary_context_release(cuda->handle);
     }
@@ -32,7 +35,10 @@ static void cuda_close(ft_device *device) {
 #define COMMON                                                                                                         \
     .buffer_alloc = ft_cuda_buffer_alloc, .buffer_free = ft_cuda_buffer_free, .upload = ft_cuda_upload,                \
     .download = ft_cuda_download, .copy = ft_cuda_copy, .fill = ft_cuda_fill, .sync = ft_cuda_sync,                    \
-    .host_alloc = ft_cuda_host_alloc, .host_free = ft_cuda_host_free, .close = cuda_close
+    .upload_beside = ft_cuda_upload_beside, .event_create = ft_cuda_event_create,                                      \
+    .event_destroy = ft_cuda_event_destroy, .event_record = ft_cuda_event_record, .stream_wait = ft_cuda_stream_wait,  \
+    .event_sync = ft_cuda_event_sync, .host_alloc = ft_cuda_host_alloc, .host_free = ft_cuda_host_free,                \
+    .close = cuda_close
 static const ft_device_functions without_ranges = {COMMON};
 static const ft_device_functions with_ranges = {
     COMMON,
@@ -64,10 +70,11 @@ ft_status ft_cuda_describe(ft_cuda *cuda, int ordinal) {
     return FT_OK;
 }
 
-static ft_status open_stream(ft_cuda *cuda) {
+static ft_status open_streams(ft_cuda *cuda) {
     FT_TRY(FT_CUDA(cuda->driver, primary_context_retain, &cuda->context, cuda->handle));
     FT_TRY(ft_cuda_enter(cuda));
-    return FT_CUDA(cuda->driver, stream_create, &cuda->stream, FT_CU_STREAM_NON_BLOCKING);
+    FT_TRY(FT_CUDA(cuda->driver, stream_create, &cuda->stream, FT_CU_STREAM_NON_BLOCKING));
+    return FT_CUDA(cuda->driver, stream_create, &cuda->copies, FT_CU_STREAM_NON_BLOCKING);
 }
 
 ft_status ft_cuda_open(const ft_cuda_driver *driver, int ordinal, const ft_op_table *ops, ft_device **device) {
@@ -77,7 +84,7 @@ ft_status ft_cuda_open(const ft_cuda_driver *driver, int ordinal, const ft_op_ta
     cuda->driver = driver;
     cuda->device.ops = ops;
     ft_status status = ft_cuda_describe(cuda, ordinal);
-    if (status == FT_OK) status = open_stream(cuda);
+    if (status == FT_OK) status = open_streams(cuda);
     if (status != FT_OK) {
         cuda_close(&cuda->device);
         return status;

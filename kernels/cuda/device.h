@@ -1,12 +1,12 @@
-// device.h - memory and stream of one CUDA device, behind the functions of backend.h. The kernels' module brings the op
+// device.h - memory and streams of one CUDA device, behind the functions of backend.h. The kernels' module brings the op
 // table; what is here needs the driver alone.
 //
 //     FT_TRY(ft_cuda_open(driver, 0, ops, &device));
 //     FT_TRY(device->functions->buffer_alloc(device, bytes, &data));
 //     ft_device_close(device);
 //
-// Copies and fills are queued on the device's one stream. Freeing and decommitting wait for it, so that nothing queued
-// can touch what is gone. These two cannot fail towards their caller: the first error of one is kept, and sync reports
+// Copies and fills are queued on the device's compute stream, upload_beside on its copy stream. Freeing and decommitting
+// wait for both, so that nothing queued can touch what is gone. These two cannot fail towards their caller: the first error of one is kept, and sync reports
 // it.
 #ifndef FT_CUDA_DEVICE_H
 #define FT_CUDA_DEVICE_H
@@ -26,7 +26,7 @@ struct ft_cuda {
     void (*close_kernels)(ft_cuda *cuda);
     int ordinal, handle; // its number, and the driver's name for it
     ft_cu_context context;
-    ft_cu_stream stream;
+    ft_cu_stream stream, copies; // where it computes, and where it copies from the host
     size_t page;           // of ranges; 0 where the chip has none
     ft_cuda_range *ranges; // reserved
     ft_error lost;         // the first error of a call that could not return it; code FT_OK: none
@@ -47,7 +47,7 @@ ft_status ft_cuda_describe(ft_cuda *cuda, int ordinal);
 
 // Makes the device's context the calling thread's: before every other call of the driver.
 ft_status ft_cuda_enter(ft_cuda *cuda);
-// Enters and waits for the stream.
+// Enters and waits for both streams.
 ft_status ft_cuda_wait(ft_cuda *cuda);
 // Keeps the present error if `status` is one and none is kept yet.
 void ft_cuda_keep(ft_cuda *cuda, ft_status status);
@@ -68,6 +68,13 @@ ft_status ft_cuda_fill(ft_device *device, void *data, int byte, size_t bytes);
 ft_status ft_cuda_sync(ft_device *device);
 ft_status ft_cuda_host_alloc(ft_device *device, size_t bytes, void **data);
 void ft_cuda_host_free(ft_device *device, void *data);
+ft_status ft_cuda_upload_beside(ft_device *device, void *to_device, const void *from_host, size_t bytes);
+// events.c: likewise
+ft_status ft_cuda_event_create(ft_device *device, ft_event **event);
+void ft_cuda_event_destroy(ft_device *device, ft_event *event);
+ft_status ft_cuda_event_record(ft_device *device, ft_event *event, ft_stream_kind stream);
+ft_status ft_cuda_stream_wait(ft_device *device, ft_stream_kind stream, ft_event *event);
+ft_status ft_cuda_event_sync(ft_device *device, ft_event *event);
 
 static inline ft_cu_address ft_cuda_address(const void *data) { return (ft_cu_address)(uintptr_t)data; }
 

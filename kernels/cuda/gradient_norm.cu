@@ -48,7 +48,7 @@ FT_DEVICE void next_loss_scale(ft_update_state *update, bool finite, int growth_
 FT_KERNEL void __launch_bounds__(FT_BLOCK)
     gradient_norm_kernel(const double *partial, int64_t chunks, ft_view<const float> losses, int64_t loss_rows,
                          int loss_cols, ft_adamw_hyper hyper, const ft_step_state *step, int growth_interval,
-                         ft_update_state *update) {
+                         bool stops, ft_update_state *update) {
     FT_SHARED(double, shared, FT_BLOCK);
     double sum = 0.0, bad = 0.0;
     for (int64_t c = threadIdx.x; c < chunks; c += FT_BLOCK)
@@ -61,10 +61,12 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
     if (threadIdx.x != 0) return;
     const double norm = sqrt(sum) / (step != nullptr ? (double)step->loss_scale : 1.0);
     const double clip = hyper.max_gradient_norm > 0 ? hyper.max_gradient_norm / (norm + 1e-6) : 1.0;
-    const bool finite = isfinite(norm) && bad == 0.0;
+    const bool stopped = update->stopped != 0, finite = !stopped && isfinite(norm) && bad == 0.0;
     update->norm = norm;
     update->clip = clip < 1.0 ? (float)clip : 1.0f;
     update->finite = finite;
+    if (stopped) return;
+    if (stops && !finite) update->stopped = 1;
     if (growth_interval > 0) next_loss_scale(update, finite, growth_interval);
     if (!finite) {
         update->skipped++;
@@ -89,5 +91,5 @@ ft_status ft_cuda_gradient_norm(ft_device *device, const ft_gradient_norm_args *
     const ft_tensor losses = args->losses != NULL ? *args->losses : ft_absent();
     return ft_launch(op, gradient_norm_kernel, dim3(1), dim3(FT_BLOCK), 0, ft_stream(device), (const double *)partial,
                      chunks, ft_view_of<const float>(losses), losses.rows, (int)losses.cols, args->hyper, args->step,
-                     args->growth_interval, args->update);
+                     args->growth_interval, args->stops, args->update);
 }

@@ -50,6 +50,32 @@ static ft_status plan_copy(ft_device *device, void *to, const void *from, size_t
 static ft_status plan_fill(ft_device *device, void *data, int byte, size_t bytes) { return FT_OK; }
 static ft_status plan_sync(ft_device *device) { return FT_OK; }
 
+// An event knows its device: a plan that mixes them up is none that a GPU could follow.
+struct ft_event {
+    const ft_device *device;
+};
+
+static ft_status plan_event_create(ft_device *device, ft_event **event) {
+    *event = ft_calloc(1, sizeof **event, "event of a planned device");
+    if (*event == NULL) return FT_NO_MEMORY;
+    (*event)->device = device;
+    return FT_OK;
+}
+
+static void plan_event_destroy(ft_device *device, ft_event *event) { free(event); }
+
+static ft_status plan_event_check(const ft_device *device, const ft_event *event) {
+    if (event != NULL && event->device == device) return FT_OK;
+    return ft_fail(FT_FAILED, device->name, "an event of another device");
+}
+static ft_status plan_event_record(ft_device *device, ft_event *event, ft_stream_kind stream) {
+    return plan_event_check(device, event);
+}
+static ft_status plan_stream_wait(ft_device *device, ft_stream_kind stream, ft_event *event) {
+    return plan_event_check(device, event);
+}
+static ft_status plan_event_sync(ft_device *device, ft_event *event) { return plan_event_check(device, event); }
+
 // The host gets defined bytes.
 static ft_status plan_download(ft_device *device, void *to_host, const void *from_device, size_t bytes) {
     if (bytes > 0) memset(to_host, 0, bytes);
@@ -85,7 +111,9 @@ static void plan_close(ft_device *device) { free(plan_of(device)); }
     .buffer_alloc = plan_buffer_alloc, .buffer_free = plan_buffer_free, .upload = plan_upload,                         \
     .download = plan_download, .copy = plan_copy, .fill = plan_fill, .sync = plan_sync,                                \
     .range_reserve = plan_range_reserve, .range_commit = plan_range_commit, .range_decommit = plan_range_decommit,     \
-    .range_release = plan_range_release, .close = plan_close
+    .range_release = plan_range_release, .upload_beside = plan_upload, .event_create = plan_event_create,              \
+    .event_destroy = plan_event_destroy, .event_record = plan_event_record, .stream_wait = plan_stream_wait,           \
+    .event_sync = plan_event_sync, .close = plan_close
 static const ft_device_functions of_host = {COMMON};
 static const ft_device_functions of_own_memory = {COMMON, .host_alloc = plan_host_alloc, .host_free = plan_host_free};
 

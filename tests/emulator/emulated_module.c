@@ -15,6 +15,8 @@ __attribute__((destructor)) static void report(void) {
     fake_books b = fake_read();
     size_t left = b.contexts + b.streams + b.events + b.buffers + b.pinned + b.reservations + b.handles + b.mappings;
     fprintf(file, "driver %llu misuses, %zu left\n", (unsigned long long)b.misuses, left);
+    fprintf(file, "%llu waits, %llu of them left the device without work\n", (unsigned long long)b.waits,
+            (unsigned long long)b.drains);
     if (b.misuses > 0)
         fprintf(file, "among them %llu uploads that changed, %llu overruns, %llu waits where there may be none\n",
                 (unsigned long long)b.rewritten, (unsigned long long)b.overruns, (unsigned long long)b.forbidden);

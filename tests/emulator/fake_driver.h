@@ -36,6 +36,7 @@ typedef struct fake_books {
     uint64_t overruns;  // buffers with something written in front of them or behind
     uint64_t forbidden; // calls that wait, while they are forbidden
     uint64_t waits;     // calls that wait for the device, allowed or not
+    uint64_t drains;    // those of them that left it without any work that it had before
 } fake_books;
 
 // Back to a driver before cuInit. With something alive it aborts: the test that left it there is to blame.
@@ -46,7 +47,8 @@ typedef fake_books fake_read_function(void);
 // nothing. times == 0: no call fails.
 typedef void fake_refuse_function(const char *call, uint64_t nth, uint64_t times, int result);
 // Inside of a step nothing may wait for the device: while forbidden, calls that do or may are refused and counted. Taking
-// and freeing memory may, and so may copies between the device and memory of the host that is not pinned.
+// and freeing memory may, and so may copies between the device and memory of the host that is not pinned. An event may be
+// waited for if it has happened, or if work is queued that comes behind it: the device does not run dry meanwhile.
 typedef void fake_forbid_waits_function(bool forbidden);
 // A launch on a stream, from the emulator (simt_queue_function). The result is one of the driver's.
 int fake_launch(void *stream, bool (*run)(void *job), void (*drop)(void *job), void *job);

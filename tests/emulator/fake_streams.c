@@ -190,12 +190,21 @@ int cuStreamCreate(ft_cu_stream *stream, unsigned flags) {
     return 0;
 }
 
+static bool anything_queued(void) {
+    ft_cu_stream s = streams;
+    while (s != NULL && s->first == NULL)
+        s = s->next;
+    return s != NULL;
+}
+
 int cuStreamSynchronize(ft_cu_stream stream) {
     BEGIN_IN_CONTEXT;
     DEMAND(is_stream(stream), INVALID_HANDLE);
     int forbidden = fake_wait();
     if (forbidden != 0) return forbidden;
+    const bool had_work = anything_queued();
     run_all_of(stream);
+    if (had_work && !anything_queued()) fake_kept.drains++;
     return fake_sticky;
 }
 
@@ -346,8 +355,11 @@ int cuStreamWaitEvent(ft_cu_stream stream, ft_cu_event event, unsigned flags) {
 int cuEventSynchronize(ft_cu_event event) {
     BEGIN_IN_CONTEXT;
     DEMAND(is_event(event), INVALID_HANDLE);
-    int forbidden = fake_wait();
-    if (forbidden != 0) return forbidden;
+    fake_kept.waits++;
+    if (event->done >= event->recorded) return fake_sticky;
     run_until_recorded(event, event->recorded);
-    return fake_sticky;
+    if (anything_queued()) return fake_sticky;
+    fake_kept.drains++;
+    int forbidden = fake_may_wait();
+    return forbidden != 0 ? forbidden : fake_sticky;
 }

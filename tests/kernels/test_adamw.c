@@ -5,6 +5,7 @@
 typedef struct norm_case {
     fenced gradient, losses;
     double max_norm;
+    bool stops;
     ft_update_state before;
 } norm_case;
 static const ft_adamw_hyper usual = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .max_gradient_norm = 0};
@@ -18,6 +19,7 @@ static void run_norm(ft_device *device, const void *test_case, float *out) {
            ((ft_gradient_norm_args){.gradient = c->gradient.t,
                                     .losses = c->losses.base ? &c->losses.t : NULL,
                                     .hyper = hyper,
+                                    .stops = c->stops,
                                     .update = &update}));
     memcpy(out, &update, sizeof update);
 }
@@ -67,6 +69,9 @@ static void test_non_finite_steps_are_marked_and_not_counted(void **state) {
             assert_int_equal(u.count, 4);
             assert_true(u.correction1 == 0.25 && u.correction2 == 0.5);
             assert_true(isfinite(u.norm) == (where == 2));
+            assert_int_equal(u.stopped, 0);
+            c.stops = true;
+            assert_int_equal(norm_of(&c).stopped, 1);
             fenced_free(c.gradient);
             fenced_free(c.losses);
         }
@@ -75,6 +80,22 @@ static void test_non_finite_steps_are_marked_and_not_counted(void **state) {
     assert_int_equal(u.finite, 1);
     assert_true(u.norm > 1e38 && u.clip > 0);
     fenced_free(huge.gradient);
+}
+
+// Steps that were queued behind the one that was not finite, before the host heard of it.
+static void test_nothing_counts_behind_a_stop(void **state) {
+    norm_case c = {.gradient = fenced_random(1, 1001, 0, 1, 0), .losses = fenced_none(), .stops = true};
+    c.before = (ft_update_state){.count = 4, .correction1 = 0.25, .correction2 = 0.5, .finite = 1};
+    ft_update_state u = norm_of(&c);
+    assert_int_equal(u.finite, 1);
+    assert_int_equal(u.stopped, 0);
+    assert_int_equal(u.count, 5);
+    c.before.stopped = 1;
+    u = norm_of(&c);
+    assert_int_equal(u.finite, 0);
+    assert_int_equal(u.stopped, 1);
+    assert_int_equal(u.count, 4);
+    fenced_free(c.gradient);
 }
 
 // ---- the step
@@ -231,6 +252,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_norm_clip_and_corrections),
         cmocka_unit_test(test_non_finite_steps_are_marked_and_not_counted),
+        cmocka_unit_test(test_nothing_counts_behind_a_stop),
         cmocka_unit_test(test_fifty_steps_against_float64),
         cmocka_unit_test(test_elements_outside_of_all_ranges_stay),
         cmocka_unit_test(test_wrong_arguments_fail),

@@ -66,7 +66,12 @@ ft_status FT_ISA_NAME(gradient_norm)(ft_device *device, const ft_gradient_norm_a
     update->norm = sqrt(sum) / scale;
     double clip = hyper->max_gradient_norm > 0 ? hyper->max_gradient_norm / (update->norm + 1e-6) : 1.0;
     update->clip = clip < 1.0 ? (float)clip : 1.0f;
+    if (update->stopped) {
+        update->finite = 0;
+        return FT_OK;
+    }
     update->finite = isfinite(update->norm) && (!args->losses || all_finite(args->losses));
+    if (args->stops && !update->finite) update->stopped = 1;
     if (update->finite) {
         update->count++;
         update->correction1 = 1.0 - pow(hyper->beta1, (double)update->count);

@@ -1,0 +1,62 @@
+#include "engine/train/batch_buffers.h"
+
+#include "engine/train/run_plan.h"
+
+#include <string.h>
+
+static ft_status create_slot(const ft_model *model, ft_capacity capacity, ft_batch_slot *s) {
+    ft_memory *memory = model->memory;
+    ft_device *device = model->device;
+    const int32_t padding = model->position_padding;
+    const size_t bytes = ft_batch_bytes(capacity.sequences, capacity.tokens, padding, model->targets);
+    FT_TRY(ft_memory_alloc_staging(memory, bytes, "staging of a batch", &s->staging_block)); // zeros: the gaps travel too
+    FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_DATA, "batch", &s->device_block));
+    ft_batch_bind(&s->staging, s->staging_block, capacity.sequences, capacity.tokens, padding, model->targets);
+    ft_batch_bind(&s->device, s->device_block, capacity.sequences, capacity.tokens, padding, model->targets);
+    FT_TRY(device->functions->event_create(device, &s->copied));
+    FT_TRY(device->functions->event_create(device, &s->used));
+    // The allocator gives out again what queued work may still use: no copy before that has run.
+    return device->functions->event_record(device, s->used, FT_STREAM_COMPUTE);
+}
+
+ft_status ft_batch_buffers_create(const ft_model *model, ft_capacity capacity, ft_batch_buffers *b) {
+    *b = (ft_batch_buffers){.memory = model->memory, .slots = ft_device_queues(model->device) ? FT_BATCH_SLOTS : 1};
+    for (int i = 0; i < b->slots; i++) FT_TRY(create_slot(model, capacity, &b->slot[i]));
+    b->device = b->slot[0].device;
+    return FT_OK;
+}
+
+void ft_batch_buffers_free(ft_batch_buffers *b) {
+    if (b->memory == NULL) return;
+    ft_device *device = ft_memory_device(b->memory);
+    for (int i = 0; i < b->slots; i++) {
+        ft_batch_slot *s = &b->slot[i];
+        ft_memory_free_staging(b->memory, s->staging_block);
+        ft_memory_free(b->memory, s->device_block);
+        device->functions->event_destroy(device, s->copied);
+        device->functions->event_destroy(device, s->used);
+    }
+    memset(b, 0, sizeof *b);
+}
+
+ft_status ft_batch_buffers_load(ft_batch_buffers *b, const ft_dataset *data, const int32_t *order, int64_t first, int64_t count,
+                                int32_t first_slot) {
+    ft_device *device = ft_memory_device(b->memory);
+    const ft_device_functions *f = device->functions;
+    FT_TRY(f->event_record(device, b->slot[b->present].used, FT_STREAM_COMPUTE)); // all that reads it is queued by now
+    b->present = (b->present + 1) % b->slots;
+    ft_batch_slot *s = &b->slot[b->present];
+    FT_TRY(f->event_sync(device, s->copied));
+    FT_TRY(ft_batch_fill(&s->staging, data, order, first, count, first_slot));
+    s->device.sequences = s->staging.sequences;
+    s->device.tokens = s->staging.tokens;
+    s->device.longest = s->staging.longest;
+    const ft_batch *h = &s->staging;
+    const size_t bytes = ft_batch_bytes(h->capacity_sequences, h->capacity_tokens, h->position_padding, h->targets);
+    FT_TRY(f->stream_wait(device, FT_STREAM_COPY, s->used));
+    FT_TRY(f->upload_beside(device, s->device_block, s->staging_block, bytes));
+    FT_TRY(f->event_record(device, s->copied, FT_STREAM_COPY));
+    FT_TRY(f->stream_wait(device, FT_STREAM_COMPUTE, s->copied));
+    b->device = s->device;
+    return FT_OK;
+}

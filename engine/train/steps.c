@@ -1,0 +1,190 @@
+#include "engine/train/steps.h"
+
+#include "engine/train/schedule.h"
+#include "engine/train/trainer.h"
+#include "engine/train/update.h"
+#include "kernels/arena.h"
+#include "kernels/log.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { ALIGN = 256 }; // of what is copied
+
+static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
+
+// ---- memory -------------------------------------------------------------------------------------------------------------
+
+static ft_status create_way(ft_device *device, int64_t examples, ft_step_on_its_way *w) {
+    const ft_device_functions *f = device->functions;
+    const size_t state = aligned(sizeof *w->state), update = aligned(sizeof *w->update);
+    const size_t bytes = state + update + aligned((size_t)examples * sizeof(float));
+    if (f->host_alloc != NULL) FT_TRY(f->host_alloc(device, bytes, &w->block));
+    else if ((w->block = ft_calloc(1, bytes, "what a step comes to")) == NULL) return FT_NO_MEMORY;
+    w->state = w->block;
+    w->update = (ft_update_state *)((char *)w->block + state);
+    w->losses = (float *)((char *)w->block + state + update);
+    return f->event_create(device, &w->done);
+}
+
+// Where a loss scale has steps skipped, the learning rate of a step depends on what came of the one before.
+ft_status ft_steps_create(ft_trainer *t, int64_t examples) {
+    t->steps.room = ft_device_queues(t->device) && !ft_update_scales_loss(t->config) ? FT_STEPS_ON_THE_WAY : 1;
+    for (int i = 0; i < t->steps.room; i++) FT_TRY(create_way(t->device, examples, &t->steps.way[i]));
+    return FT_OK;
+}
+
+void ft_steps_free(ft_trainer *t) {
+    for (int i = 0; i < t->steps.room; i++) {
+        ft_step_on_its_way *w = &t->steps.way[i];
+        if (t->device->functions->host_free != NULL) t->device->functions->host_free(t->device, w->block);
+        else free(w->block);
+        t->device->functions->event_destroy(t->device, w->done);
+    }
+    t->steps = (ft_steps){.room = 0};
+}
+
+// ---- queueing -----------------------------------------------------------------------------------------------------------
+
+// What the sum of the losses of a step is divided by: its examples, or the weights of their classes (so that a class counts
+// more, and not the step).
+static double weight_of(const ft_trainer *t, int64_t first, int64_t last) {
+    if (t->loss.class_weight == NULL || t->task != FT_TASK_SINGLE_LABEL) return (double)(last - first);
+    const ft_dataset *data = &t->split[FT_SPLIT_TRAIN].data;
+    double sum = 0;
+    for (int64_t i = first; i < last; i++) sum += (double)t->loss.class_weight[data->label[ft_dataset_example(data, t->order[i])]];
+    return sum;
+}
+
+static double learning_rate_of(const ft_trainer *t, int64_t step) {
+    const ft_config *c = t->config;
+    const ft_schedule schedule = {.kind = c->train.lr_scheduler, .warmup_steps = t->plan.warmup_steps, .total_steps = t->plan.total_steps,
+                                  .end = c->train.lr_end / c->train.learning_rate, .power = c->train.lr_power, .cycles = c->train.lr_cycles};
+    return c->train.learning_rate * ft_schedule_factor(&schedule, step);
+}
+
+// Of one optimizer step: examples [first, last) of the epoch's order.
+typedef struct step_work {
+    int64_t step, first, last, tokens;
+    double weight, learning_rate;
+} step_work;
+
+static ft_step_on_its_way *next_way(ft_steps *s) { return &s->way[(s->first + s->count) % s->room]; }
+
+// Brings the values of this step to the device, clears the gradients and computes what all micro-batches share.
+static ft_status begin(ft_trainer *t, const step_work *w) {
+    const ft_device_functions *f = t->device->functions;
+    ft_step_state *state = next_way(&t->steps)->state;
+    *state = (ft_step_state){.seed = (uint64_t)t->config->train.seed,
+                             .step = (uint32_t)w->step,
+                             .learning_rate = (float)w->learning_rate,
+                             .loss_factor = (float)(1 / w->weight),
+                             .loss_scale = 1};
+    FT_TRY(f->upload(t->device, t->step_state, state, sizeof *state));
+    FT_TRY(ft_update_scale_step(t->device, t->config, t->update_state, t->step_state));
+    FT_TRY(f->fill(t->device, t->model.parameters.gradients, 0, (size_t)t->model.parameters.trainable * sizeof(float)));
+    return ft_model_begin_step(&t->model, t->plan.capacity, t->step_state);
+}
+
+// From cleared gradients to those of the whole effective batch: until then a step has changed nothing, and can begin again.
+static ft_status gradients_of(ft_trainer *t, void *context) {
+    step_work *w = context;
+    const ft_dataset *data = &t->split[FT_SPLIT_TRAIN].data;
+    w->tokens = 0;
+    FT_TRY(begin(t, w));
+    for (int64_t at = w->first; at < w->last;) {
+        int64_t count = ft_batch_cut(data, t->order, at, w->last, t->plan.limits);
+        FT_TRY(ft_batch_buffers_load(&t->buffers, data, t->order, at, count, (int32_t)(at - w->first)));
+        FT_TRY(ft_model_train_batch(&t->model, &t->buffers.device, t->plan.capacity, t->step_state,
+                                    ft_vector(t->losses + (at - w->first), count, FT_F32)));
+        w->tokens += t->buffers.device.tokens;
+        at += count;
+    }
+    return ft_model_end_step(&t->model, t->plan.capacity, t->step_state);
+}
+
+// Sends what the step came to on its way home.
+static ft_status end(ft_trainer *t, const step_work *w) {
+    const ft_device_functions *f = t->device->functions;
+    ft_step_on_its_way *way = next_way(&t->steps);
+    way->examples = w->last - w->first;
+    way->tokens = w->tokens;
+    way->weight = w->weight;
+    way->learning_rate = w->learning_rate;
+    FT_TRY(f->download(t->device, way->losses, t->losses, (size_t)way->examples * sizeof(float)));
+    FT_TRY(f->download(t->device, way->update, t->update_state, sizeof *way->update));
+    FT_TRY(f->event_record(t->device, way->done, FT_STREAM_COMPUTE));
+    t->steps.count++;
+    return FT_OK;
+}
+
+ft_status ft_steps_queue(ft_trainer *t) {
+    step_work w = {.step = t->state.step + t->steps.count};
+    const ft_dataset *data = &t->split[FT_SPLIT_TRAIN].data;
+    int64_t epoch;
+    ft_run_plan_step(&t->plan, w.step, &epoch, &w.first, &w.last);
+    if (epoch != t->order_epoch) {
+        FT_TRY(ft_epoch_order(t->plan.order_seed, epoch, data->sequences, t->order));
+        t->order_epoch = epoch;
+    }
+    w.weight = weight_of(t, w.first, w.last);
+    w.learning_rate = learning_rate_of(t, w.step - t->state.skipped_steps); // they do not advance it
+    t->steps.held = false;
+    if (t->steps.count == 0) {
+        FT_TRY(ft_ladder_climb(t, FT_LADDER_LAYOUT, gradients_of, &w));
+    } else {
+        ft_status status = gradients_of(t, &w);
+        // The ladder may move the run to another device, and what it did is noted behind the steps before it.
+        if (status == FT_NO_MEMORY) return t->steps.held = true, FT_OK;
+        FT_TRY(status);
+    }
+    FT_TRY(ft_update_run(&t->model.parameters, t->config, ft_vector(t->losses, w.last - w.first, FT_F32), t->step_state, t->update_state));
+    return end(t, &w);
+}
+
+// ---- booking ------------------------------------------------------------------------------------------------------------
+
+static ft_status diverged(const ft_trainer *t, double loss, const ft_update_state *update) {
+    if (ft_update_scales_loss(t->config))
+        ft_fail(FT_DIVERGED, NULL, "training diverged at step %lld: fp16 overflows at a loss scale of %g, loss %g", (long long)t->state.step + 1,
+                (double)update->loss_scale * 2, loss);
+    else
+        ft_fail(FT_DIVERGED, NULL, "training diverged at step %lld: loss %g, gradient norm %g", (long long)t->state.step + 1, loss, update->norm);
+    ft_hint("the state before this step is kept in checkpoints/; a smaller train.learning_rate or train.max_grad_norm usually helps%s",
+            ft_update_scales_loss(t->config) ? ", and train.precision=bf16 does not overflow" : "");
+    return FT_DIVERGED;
+}
+
+// A step that overflowed changed nothing; the next is scaled less. It counts, and its loss, where it has one, is as good as any.
+static void book_skipped(ft_trainer *t, const ft_update_state *update) {
+    t->state.skipped_steps++;
+    ft_detail("step %lld   skipped: its gradients overflow fp16; the loss scale is %g now", (long long)t->state.step + 1,
+              (double)update->loss_scale);
+}
+
+ft_status ft_steps_book(ft_trainer *t) {
+    ft_steps *s = &t->steps;
+    const ft_step_on_its_way *w = &s->way[s->first];
+    FT_TRY(t->device->functions->event_sync(t->device, w->done));
+    double sum = 0;
+    for (int64_t i = 0; i < w->examples; i++) sum += w->losses[i]; // in slot order, whatever the micro-batches were
+    const double loss = sum / w->weight;
+    const bool taken = isfinite(loss) && w->update->finite;
+    t->state.learning_rate = w->learning_rate;
+    if (!taken && !(ft_update_scales_loss(t->config) && w->update->loss_scale >= FT_LEAST_LOSS_SCALE)) {
+        s->count = 0;
+        return diverged(t, loss, w->update);
+    }
+    s->first = (s->first + 1) % s->room;
+    s->count--;
+    if (taken) t->state.gradient_norm = w->update->norm;
+    else book_skipped(t, w->update);
+    t->state.loss_scale = (double)w->update->loss_scale;
+    t->state.step++;
+    t->state.tokens += w->tokens;
+    if (!isfinite(loss)) return FT_OK;
+    t->state.last_loss = loss;
+    t->state.loss_sum += loss;
+    t->state.loss_steps++;
+    return FT_OK;
+}
