@@ -1,7 +1,7 @@
 // half.h - bf16 and fp16 on the host: a number from its bits, exactly, and the bits nearest to a number (ties to even).
 //
-// Without branches, so that loops over them become vector code. NaN stays NaN (quiet); beyond the largest fp16 number, from
-// 65520 on, is infinity.
+// Without branches, so that loops over them become vector code. NaN stays NaN (quiet); beyond the largest fp16 number,
+// from 65520 on, is infinity.
 #ifndef FT_HALF_H
 #define FT_HALF_H
 
@@ -30,8 +30,8 @@ static inline uint16_t ft_to_bf16(float x) {
     return (uint16_t)((bits & 0x7FFFFFFF) > 0x7F800000 ? bits >> 16 | 0x40 : nearest);
 }
 
-// Shifted into place an fp16 number lacks 112 in its exponent. The tiny ones, below 2^-14, get one more and with it a leading
-// 1 that they do not have, and lose it again; so no fp32 number here is tiny, which processors are slow with.
+// Shifted into place an fp16 number lacks 112 in its exponent. The tiny ones, below 2^-14, get one more and with it a
+// leading 1 that they do not have, and lose it again; so no fp32 number here is tiny, which processors are slow with.
 static inline float ft_from_fp16(uint16_t bits) {
     uint32_t size = bits & 0x7FFF, wide = (size << 13) + (112u << 23);
     uint32_t tiny = ft_float_bits(ft_bits_float(wide + (1u << 23)) - 0x1p-14f);
@@ -51,15 +51,19 @@ static inline uint16_t ft_to_fp16(float x) {
 // n numbers of one type as the other.
 static inline void ft_widen(ft_dtype from_type, const uint16_t *from, float *to, int64_t n) {
     if (from_type == FT_BF16)
-        for (int64_t i = 0; i < n; i++) to[i] = ft_from_bf16(from[i]);
+        for (int64_t i = 0; i < n; i++)
+            to[i] = ft_from_bf16(from[i]);
     else
-        for (int64_t i = 0; i < n; i++) to[i] = ft_from_fp16(from[i]);
+        for (int64_t i = 0; i < n; i++)
+            to[i] = ft_from_fp16(from[i]);
 }
 static inline void ft_narrow(ft_dtype to_type, const float *from, uint16_t *to, int64_t n) {
     if (to_type == FT_BF16)
-        for (int64_t i = 0; i < n; i++) to[i] = ft_to_bf16(from[i]);
+        for (int64_t i = 0; i < n; i++)
+            to[i] = ft_to_bf16(from[i]);
     else
-        for (int64_t i = 0; i < n; i++) to[i] = ft_to_fp16(from[i]);
+        for (int64_t i = 0; i < n; i++)
+            to[i] = ft_to_fp16(from[i]);
 }
 
 #endif

@@ -22,7 +22,8 @@ static size_t copy_bytes(ft_tensor t) {
 
 static size_t copies_of(const void *args, const view *views, size_t count) {
     size_t bytes = 0;
-    for (size_t i = 0; i < count; i++) bytes += copy_bytes(view_of(args, views[i]));
+    for (size_t i = 0; i < count; i++)
+        bytes += copy_bytes(view_of(args, views[i]));
     return bytes;
 }
 
@@ -41,8 +42,10 @@ static void convert_task(void *context, int task, int thread) {
     for (int64_t row = first; row < last; row++) {
         uint16_t *narrow = half_row(job->narrow, row);
         float *wide = ft_row(job->wide, row);
-        if (job->widen) ft_widen(job->narrow.dtype, narrow, wide, job->narrow.cols);
-        else ft_narrow(job->narrow.dtype, wide, narrow, job->narrow.cols);
+        if (job->widen)
+            ft_widen(job->narrow.dtype, narrow, wide, job->narrow.cols);
+        else
+            ft_narrow(job->narrow.dtype, wide, narrow, job->narrow.cols);
     }
 }
 
@@ -63,7 +66,8 @@ static ft_tensor take_copy(ft_tensor t, ft_workspace *scratch) {
 
 // Puts fp32 copies in the place of the 16-bit views of `wide`, a copy of `args`. What one op reads and writes at one
 // address are two copies: no op reads what it has written.
-static void widen_views(ft_device *device, const void *args, void *wide, ft_workspace *scratch, const view *views, size_t count) {
+static void widen_views(ft_device *device, const void *args, void *wide, ft_workspace *scratch, const view *views,
+                        size_t count) {
     for (size_t i = 0; i < count; i++) {
         ft_tensor t = view_of(args, views[i]);
         if (t.data == NULL || !ft_is_half(t.dtype)) continue;
@@ -76,22 +80,26 @@ static void widen_views(ft_device *device, const void *args, void *wide, ft_work
 static void round_views(ft_device *device, const void *args, const void *wide, const view *views, size_t count) {
     for (size_t i = 0; i < count; i++) {
         ft_tensor t = view_of(args, views[i]);
-        if (t.data != NULL && ft_is_half(t.dtype) && views[i].use & WRITE) convert(device, t, view_of(wide, views[i]), false);
+        if (t.data != NULL && ft_is_half(t.dtype) && views[i].use & WRITE)
+            convert(device, t, view_of(wide, views[i]), false);
     }
 }
 
 // ---- ops that are widened -------------------------------------------------------------------------------------------
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
-#define IN(op, member) {offsetof(ft_##op##_args, member), READ}
-#define OUT(op, member) {offsetof(ft_##op##_args, member), WRITE}
-#define BOTH(op, member) {offsetof(ft_##op##_args, member), READ | WRITE}
+#define IN(op, member)                                                                                                 \
+    { offsetof(ft_##op##_args, member), READ }
+#define OUT(op, member)                                                                                                \
+    { offsetof(ft_##op##_args, member), WRITE }
+#define BOTH(op, member)                                                                                               \
+    { offsetof(ft_##op##_args, member), READ | WRITE }
 
-// A check that let too little scratch pass has found nothing to compute.
-#define RUN_WIDENED(op, views)                                                                                         \
+// `empty`: there is nothing to compute, and then no scratch.
+#define RUN_WIDENED(op, views, empty)                                                                                  \
     do {                                                                                                               \
         FT_TRY(ft_##op##_check(&device->target, args));                                                                \
-        if (args->workspace.bytes < ft_cpu_copies_##op(args)) return FT_OK;                                            \
+        if (empty) return FT_OK;                                                                                       \
         ft_##op##_args wide_ = *args;                                                                                  \
         widen_views(device, args, &wide_, &wide_.workspace, views, COUNT(views));                                      \
         FT_TRY(ft_cpu_of(device)->fp32->op(device, &wide_));                                                           \
@@ -100,12 +108,12 @@ static void round_views(ft_device *device, const void *args, const void *wide, c
     } while (0)
 
 // `member` is a view whose type is H.
-#define WIDENED(op, member, ...)                                                                                       \
+#define WIDENED(op, member, empty, ...)                                                                                \
     static const view op##_views[] = {__VA_ARGS__};                                                                    \
     size_t ft_cpu_copies_##op(const ft_##op##_args *args) { return copies_of(args, op##_views, COUNT(op##_views)); }   \
     static ft_status run_##op(ft_device *device, const ft_##op##_args *args) {                                         \
         if (!ft_is_half(args->member.dtype)) return ft_cpu_of(device)->fp32->op(device, args);                         \
-        RUN_WIDENED(op, op##_views);                                                                                   \
+        RUN_WIDENED(op, op##_views, empty);                                                                            \
     }
 
 static const view gemm_views[] = {IN(gemm, a), IN(gemm, b), IN(gemm, bias), OUT(gemm, c)};
@@ -113,33 +121,36 @@ static const view gemm_accumulating[] = {IN(gemm, a), IN(gemm, b), IN(gemm, bias
 size_t ft_cpu_copies_gemm(const ft_gemm_args *args) { return copies_of(args, gemm_views, COUNT(gemm_views)); }
 static ft_status run_gemm(ft_device *device, const ft_gemm_args *args) {
     if (!ft_is_half(args->a.dtype)) return ft_cpu_of(device)->fp32->gemm(device, args);
-    if (args->accumulate) RUN_WIDENED(gemm, gemm_accumulating);
-    RUN_WIDENED(gemm, gemm_views);
+    if (args->accumulate) RUN_WIDENED(gemm, gemm_accumulating, false);
+    RUN_WIDENED(gemm, gemm_views, false);
 }
 
-WIDENED(column_sum, x, IN(column_sum, x))
-WIDENED(embedding_backward, dout, IN(embedding_backward, dout))
-WIDENED(layernorm_forward, x, IN(layernorm_forward, x), IN(layernorm_forward, bias), IN(layernorm_forward, residual),
-        IN(layernorm_forward, gamma), IN(layernorm_forward, beta), OUT(layernorm_forward, s), OUT(layernorm_forward, y))
-WIDENED(layernorm_backward, dy, IN(layernorm_backward, dy), IN(layernorm_backward, s), IN(layernorm_backward, gamma),
-        OUT(layernorm_backward, ds), OUT(layernorm_backward, dx))
-WIDENED(activation_forward, x, IN(activation_forward, x), IN(activation_forward, bias), OUT(activation_forward, h),
-        OUT(activation_forward, y))
-WIDENED(activation_backward, h, IN(activation_backward, h), IN(activation_backward, dy), OUT(activation_backward, dx),
-        OUT(activation_backward, y))
-WIDENED(attention_forward, q, IN(attention_forward, q), IN(attention_forward, k), IN(attention_forward, v),
-        OUT(attention_forward, out))
-WIDENED(attention_backward, q, IN(attention_backward, q), IN(attention_backward, k), IN(attention_backward, v),
-        IN(attention_backward, out), IN(attention_backward, dout), OUT(attention_backward, dq), OUT(attention_backward, dk),
-        OUT(attention_backward, dv))
-WIDENED(dropout, x, IN(dropout, x), OUT(dropout, y))
-WIDENED(unfold, x, IN(unfold, x), OUT(unfold, y))
-WIDENED(fold_add, x, IN(fold_add, y), BOTH(fold_add, x))
+WIDENED(column_sum, x, false, IN(column_sum, x))
+WIDENED(embedding_backward, dout, false, IN(embedding_backward, dout))
+WIDENED(layernorm_forward, x, false, IN(layernorm_forward, x), IN(layernorm_forward, bias),
+        IN(layernorm_forward, residual), IN(layernorm_forward, gamma), IN(layernorm_forward, beta),
+        OUT(layernorm_forward, s), OUT(layernorm_forward, y))
+WIDENED(layernorm_backward, dy, false, IN(layernorm_backward, dy), IN(layernorm_backward, s),
+        IN(layernorm_backward, gamma), OUT(layernorm_backward, ds), OUT(layernorm_backward, dx))
+WIDENED(activation_forward, x, false, IN(activation_forward, x), IN(activation_forward, bias),
+        OUT(activation_forward, h), OUT(activation_forward, y))
+WIDENED(activation_backward, h, false, IN(activation_backward, h), IN(activation_backward, dy),
+        OUT(activation_backward, dx), OUT(activation_backward, y))
+WIDENED(attention_forward, q, args->shape.sequences == 0 || args->out.rows == 0, IN(attention_forward, q),
+        IN(attention_forward, k), IN(attention_forward, v), OUT(attention_forward, out))
+WIDENED(attention_backward, q, args->shape.sequences == 0, IN(attention_backward, q), IN(attention_backward, k),
+        IN(attention_backward, v), IN(attention_backward, out), IN(attention_backward, dout),
+        OUT(attention_backward, dq), OUT(attention_backward, dk), OUT(attention_backward, dv))
+WIDENED(dropout, x, false, IN(dropout, x), OUT(dropout, y))
+WIDENED(unfold, x, false, IN(unfold, x), OUT(unfold, y))
+WIDENED(fold_add, x, false, IN(fold_add, y), BOTH(fold_add, x))
 
-// ---- disentangled attention -------------------------------------------------------------------------------------------
+// ---- disentangled attention
+// -------------------------------------------------------------------------------------------
 
 // Of the tables only the rows that a slot names are there (the engine projects no others): the copy is of those.
-static ft_tensor widen_table(ft_device *device, ft_tensor table, const ft_disentangled_shape *shape, ft_workspace *scratch) {
+static ft_tensor widen_table(ft_device *device, ft_tensor table, const ft_disentangled_shape *shape,
+                             ft_workspace *scratch) {
     if (table.data == NULL) return table;
     int64_t first = table.rows, last = -1;
     for (int64_t i = 0; i < 2 * (int64_t)shape->reach + 1; i++) {
@@ -160,15 +171,16 @@ static const view disentangled_attention_backward_views[] = {
     IN(disentangled_attention_backward, dout), OUT(disentangled_attention_backward, dq),
     OUT(disentangled_attention_backward, dk),  OUT(disentangled_attention_backward, dv)};
 
-#define DISENTANGLED(op)                                                                                               \
+#define DISENTANGLED(op, empty)                                                                                        \
     size_t ft_cpu_copies_##op(const ft_##op##_args *args) {                                                            \
-        return copies_of(args, op##_views, COUNT(op##_views)) + copy_bytes(args->pos_key) + copy_bytes(args->pos_query); \
+        return copies_of(args, op##_views, COUNT(op##_views)) + copy_bytes(args->pos_key) +                            \
+               copy_bytes(args->pos_query);                                                                            \
     }                                                                                                                  \
     static ft_status run_##op(ft_device *device, const ft_##op##_args *args) {                                         \
         const ft_op_table *fp32 = ft_cpu_of(device)->fp32;                                                             \
         if (!ft_is_half(args->q.dtype)) return fp32->op(device, args);                                                 \
         FT_TRY(ft_##op##_check(&device->target, args));                                                                \
-        if (args->workspace.bytes < ft_cpu_copies_##op(args)) return FT_OK;                                            \
+        if (empty) return FT_OK;                                                                                       \
         ft_##op##_args wide = *args;                                                                                   \
         wide.pos_key = widen_table(device, args->pos_key, &args->shape, &wide.workspace);                              \
         wide.pos_query = widen_table(device, args->pos_query, &args->shape, &wide.workspace);                          \
@@ -177,10 +189,11 @@ static const view disentangled_attention_backward_views[] = {
         round_views(device, args, &wide, op##_views, COUNT(op##_views));                                               \
         return FT_OK;                                                                                                  \
     }
-DISENTANGLED(disentangled_attention_forward)
-DISENTANGLED(disentangled_attention_backward)
+DISENTANGLED(disentangled_attention_forward, args->shape.attention.sequences == 0 || args->out.rows == 0)
+DISENTANGLED(disentangled_attention_backward, args->shape.attention.sequences == 0)
 
-// ---- ops on rows where they lie -----------------------------------------------------------------------------------------
+// ---- ops on rows where they lie
+// -----------------------------------------------------------------------------------------
 
 typedef struct rows_job {
     const void *args;
@@ -248,8 +261,10 @@ static void scatter_task(void *context, int task, int thread) {
     for (int64_t row = first; row < last; row++)
         for (int64_t c = 0, to = a->index[row]; c < a->x.cols; c++) {
             float x = number(a->x, row, c);
-            if (a->y.dtype == FT_F32) ft_row(a->y, to)[c] += x;
-            else put_number(a->y, to, c, number(a->y, to, c) + x);
+            if (a->y.dtype == FT_F32)
+                ft_row(a->y, to)[c] += x;
+            else
+                put_number(a->y, to, c, number(a->y, to, c) + x);
         }
 }
 size_t ft_cpu_copies_scatter_rows_add(const ft_scatter_rows_add_args *args) { return 0; }
@@ -260,7 +275,8 @@ static ft_status run_scatter_rows_add(ft_device *device, const ft_scatter_rows_a
     return FT_OK;
 }
 
-// ---- ops that are fp32 in every precision, or know 16 bits themselves ---------------------------------------------------
+// ---- ops that are fp32 in every precision, or know 16 bits themselves
+// ---------------------------------------------------
 
 #define PLAIN(op)                                                                                                      \
     size_t ft_cpu_copies_##op(const ft_##op##_args *args) { return 0; }                                                \
