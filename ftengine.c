@@ -23,14 +23,15 @@ static const command commands[] = {
      "  ftengine train configs/minilm_quickstart.ini train.epochs=2\n"
      "  ftengine train model.path=models/all-MiniLM-L6-v2 data.train=train.tsv data.validation=dev.tsv\n\n"
      "The options and their defaults: ftengine config\n"},
-    {"eval", ft_command_eval, "eval RUN|MODEL_DIR --data FILE|- [--format tsv|csv|jsonl] [--ci] [--json] [section.key=value ...]", "metrics on labelled data",
+    {"eval", ft_command_eval, "eval RUN|MODEL_DIR --data FILE|- [--format tsv|csv|jsonl] [--ci] [--json] [--precision P] [section.key=value ...]", "metrics on labelled data",
      "  --data FILE     TSV or CSV with a header line, or JSON lines, also packed with gzip or zstd; - reads standard input\n"
      "  --format F      tsv, csv or jsonl; by default by the file's name and content\n"
      "  --ci            95% intervals of every metric by bootstrap (1000 rounds, train.seed)\n"
-     "  --json          one JSON document\n\n"
+     "  --json          one JSON document\n"
+     "  --precision P   fp32, bf16 or fp16: train.precision; by default fp32, in which every model is saved\n\n"
      "data.text_column and data.label_column name the columns when they differ from the training file's.\n"},
     {"predict", ft_command_predict,
-     "predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text] [--output FILE] [--json] [--logits] [--id COLUMN]",
+     "predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text] [--output FILE] [--json] [--logits] [--id COLUMN] [--precision P]",
      "labels and probabilities for new texts",
      "  --data FILE     the texts; - reads standard input\n"
      "  --format F      tsv, csv (both with a header line), jsonl or text (one text a line); by default by the file's name,\n"
@@ -38,7 +39,8 @@ static const command commands[] = {
      "  --output FILE   write there, whole or not at all; .jsonl gives JSON lines\n"
      "  --json          JSON lines\n"
      "  --logits        scores before the softmax\n"
-     "  --id COLUMN     copy this column\n\n"
+     "  --id COLUMN     copy this column\n"
+     "  --precision P   fp32, bf16 or fp16: train.precision; by default fp32, in which every model is saved\n\n"
      "Several models give the mean of their probabilities, by the names of the labels. A directory with runs for\n"
      "train.seeds or data.folds stands for all of theirs.\n"},
     {"compare", ft_command_compare, "compare RUN... [--all] [--json|--csv]", "differing options and results of runs, side by side",

@@ -66,3 +66,11 @@ ft_status ft_parse_words(const char *command, int argc, char **argv, int flag_co
     }
     return FT_OK;
 }
+
+ft_status ft_words_set(ft_words *words, ft_arena *arena, const char *option, const char *value) {
+    if (value == NULL) return FT_OK;
+    const char *word = ft_arena_format(arena, "%s=%s", option, value);
+    if (word == NULL) return FT_NO_MEMORY;
+    words->overrides[words->override_count++] = word;
+    return FT_OK;
+}

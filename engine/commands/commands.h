@@ -43,6 +43,9 @@ typedef struct ft_words {
 } ft_words;
 ft_status ft_parse_words(const char *command, int argc, char **argv, int flag_count, const ft_flag *flags, ft_arena *arena,
                          ft_words *words);
+// A flag that is the short name of an option: "option=value" behind the overrides, unless value is NULL. One flag of a command
+// line has room.
+ft_status ft_words_set(ft_words *words, ft_arena *arena, const char *option, const char *value);
 
 // ---- a saved model ----------------------------------------------------------------------------------------------------
 

@@ -127,11 +127,13 @@ done:
 ft_status ft_command_eval(int argc, char **argv) {
     ft_arena arena = {0};
     ft_words words;
-    const char *format_name = "auto";
+    const char *format_name = "auto", *precision = NULL;
     eval_request r = {.data = NULL};
     const ft_flag flags[] = {
-        {"--data", &r.data, NULL}, {"--format", &format_name, NULL}, {"--json", NULL, &r.json}, {"--ci", NULL, &r.intervals}};
+        {"--data", &r.data, NULL}, {"--format", &format_name, NULL}, {"--json", NULL, &r.json}, {"--ci", NULL, &r.intervals},
+        {"--precision", &precision, NULL}};
     ft_status status = ft_parse_words("eval", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
+    if (status == FT_OK) status = ft_words_set(&words, &arena, "train.precision", precision);
     if (status == FT_OK && (words.plain_count != 1 || r.data == NULL)) {
         status = ft_fail(FT_INVALID, "eval", words.plain_count != 1 ? "give one run or model directory" : "--data is missing");
         ft_hint("ftengine eval RUN|MODEL_DIR --data FILE|- [--ci]");

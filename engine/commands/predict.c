@@ -293,11 +293,14 @@ ft_status ft_command_predict(int argc, char **argv) {
     ft_arena arena = {0};
     ft_words words;
     request r = {0};
+    const char *precision = NULL;
     const ft_flag flags[] = {{"--data", &r.data, NULL},   {"--format", &r.format, NULL}, {"--output", &r.output, NULL},
-                             {"--logits", NULL, &r.logits}, {"--id", &r.id, NULL},         {"--json", NULL, &r.json}};
+                             {"--logits", NULL, &r.logits}, {"--id", &r.id, NULL},         {"--json", NULL, &r.json},
+                             {"--precision", &precision, NULL}};
     ft_table table = {0};
     predictions p = {0};
     ft_status status = ft_parse_words("predict", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
+    if (status == FT_OK) status = ft_words_set(&words, &arena, "train.precision", precision);
     if (status == FT_OK && (words.plain_count < 1 || r.data == NULL)) {
         status = ft_fail(FT_INVALID, "predict", words.plain_count < 1 ? "give a run or model directory" : "--data is missing");
         ft_hint("ftengine predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text]");

@@ -160,6 +160,8 @@ static inline void make_tiny_run(tiny_run *t, const char *scratch, uint64_t seed
     else if (chance(t, 20)) set(t, "memory.max_split_size=%s", chance(t, 50) ? "2MiB" : "5MiB");
     if (chance(t, 20)) set(t, "memory.garbage_collection_threshold=0.%" PRId64, pick(t, 1, 9));
     if (chance(t, 30)) set(t, "output.save_steps=1");
+    static const char *const precisions[] = {"fp32", "bf16", "fp16"};
+    set(t, "train.precision=%s", precisions[pick(t, 0, 2)]);
 }
 
 // A model whose activations are more than a segment or two, and texts to match.

@@ -1,4 +1,5 @@
-// Every 16-bit number, and what lies half-way between neighbours: against tests/emulator/half.h, which computes in double.
+// Every 16-bit number, and what lies half-way between neighbours: against tests/emulator/half.h, which computes in
+// double.
 #include "elementwise.h"
 #include "tests/emulator/half.h"
 
@@ -18,10 +19,15 @@ static void run_casts(ft_device *device, const void *test_case, float *out) {
     size_t n = (size_t)c->count;
     uint16_t *narrow = calloc(n + 1, sizeof *narrow);
     assert_non_null(narrow);
-    RUN_OP(device, cast, ((ft_cast_args){.x = ft_vector((void *)c->wide, c->count, FT_F32), .y = ft_vector(narrow, c->count, c->type)}));
-    for (size_t i = 0; i < n; i++) out[i] = narrow[i];
+    RUN_OP(
+        device, cast,
+        ((ft_cast_args){.x = ft_vector((void *)c->wide, c->count, FT_F32), .y = ft_vector(narrow, c->count, c->type)}));
+    for (size_t i = 0; i < n; i++)
+        out[i] = narrow[i];
     free(narrow);
-    RUN_OP(device, cast, ((ft_cast_args){.x = ft_vector((void *)c->bits, c->count, c->type), .y = ft_vector(out + n, c->count, FT_F32)}));
+    RUN_OP(device, cast,
+           ((ft_cast_args){.x = ft_vector((void *)c->bits, c->count, c->type),
+                           .y = ft_vector(out + n, c->count, FT_F32)}));
 }
 
 static void check_casts(ft_dtype type, const float *wide, const uint16_t *bits, int64_t count) {
@@ -31,7 +37,8 @@ static void check_casts(ft_dtype type, const float *wide, const uint16_t *bits, 
         uint16_t want = half_bits(type, (double)wide[i]), have = (uint16_t)got[i];
         bool both_nan = isnan(wide[i]) && isnan(half_value(type, have));
         if (have != want && !both_nan)
-            fail_msg("%s of %.9g (%a) is %04x, should be %04x", ft_dtype_name(type), (double)wide[i], (double)wide[i], have, want);
+            fail_msg("%s of %.9g (%a) is %04x, should be %04x", ft_dtype_name(type), (double)wide[i], (double)wide[i],
+                     have, want);
         double back = half_value(type, bits[i]);
         if ((double)got[count + i] != back && !(isnan(back) && isnan(got[count + i])))
             fail_msg("%s %04x is %.9g, should be %.9g", ft_dtype_name(type), bits[i], (double)got[count + i], back);
@@ -51,11 +58,14 @@ static void test_every_number_and_every_tie(void **state) {
     uint16_t *bits = malloc(ALL * sizeof *bits);
     assert_true(wide != NULL && bits != NULL);
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
-        for (int i = 0; i < ALL; i++) bits[i] = (uint16_t)i;
-        for (int i = 0; i < ALL; i++) wide[i] = (float)half_value(types[t], bits[i]);
+        for (int i = 0; i < ALL; i++)
+            bits[i] = (uint16_t)i;
+        for (int i = 0; i < ALL; i++)
+            wide[i] = (float)half_value(types[t], bits[i]);
         check_casts(types[t], wide, bits, ALL);
         for (int shift = -1; shift <= 1; shift++) {
-            for (int i = 0; i < ALL; i++) wide[i] = near_tie(types[t], bits[i], shift);
+            for (int i = 0; i < ALL; i++)
+                wide[i] = near_tie(types[t], bits[i], shift);
             check_casts(types[t], wide, bits, ALL);
         }
     }
@@ -64,13 +74,16 @@ static void test_every_number_and_every_tie(void **state) {
 }
 
 static void test_edges(void **state) {
-    static const float edges[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 65504.0f, 65519.99f, 65520.0f, -65520.0f, 1e30f, 3.4e38f,
-                                  0x1p-24f, 0x1p-25f, 0x1.8p-25f, 0x1p-149f, -0x1p-126f, 0x1.ffcp-15f, 0x1.ffep-15f, 1e-40f};
+    static const float edges[] = {0.0f,      -0.0f,      INFINITY,     -INFINITY,    NAN,      65504.0f, 65519.99f,
+                                  65520.0f,  -65520.0f,  1e30f,        3.4e38f,      0x1p-24f, 0x1p-25f, 0x1.8p-25f,
+                                  0x1p-149f, -0x1p-126f, 0x1.ffcp-15f, 0x1.ffep-15f, 1e-40f};
     enum { EDGES = sizeof edges / sizeof *edges };
     uint16_t bits[EDGES];
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
-        for (int i = 0; i < EDGES; i++) bits[i] = half_bits(types[t], (double)edges[i]);
-        for (int count = 0; count <= EDGES; count++) check_casts(types[t], edges, bits, count);
+        for (int i = 0; i < EDGES; i++)
+            bits[i] = half_bits(types[t], (double)edges[i]);
+        for (int count = 0; count <= EDGES; count++)
+            check_casts(types[t], edges, bits, count);
     }
 }
 

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""The hundred steps of make_trainer_vectors.py once more, in mixed precision: how far PyTorch itself goes from fp32.
+
+    python tests/vectors/make_precision_vectors.py
+
+Reads trainer/ (model, texts, expect.json with the batches in their order) and writes trainer/precision.json: for bf16 and
+fp16 the loss of every step, the logits on validation.tsv after the last step, and `gap`: root mean square and maximum of
+their distances from the same loop in float32. The loop is the Trainer's (AdamW, linear schedule with warm-up, clipping at 1)
+with torch.autocast as bf16=True and fp16=True have it, and for fp16 torch.amp.GradScaler with its defaults; in float32 it
+must give the losses of expect.json, which the Trainer itself wrote. `whole_gap` of bf16 is that of a model that is all
+bf16, with a master copy of the weights in float32: there, as in ftengine, the rows between the layers are bf16 as well,
+which autocast keeps in float32. (In fp16 PyTorch's own attention mask overflows such a model.) `overflow` are 12 steps in fp16 behind the first of
+which the loss scale is set to 2^24: some overflow, and the schedule waits for them; the scale is that after each step.
+"""
+
+import copy
+import json
+import os
+
+import torch
+from transformers import BertForSequenceClassification, BertTokenizer, get_linear_schedule_with_warmup
+
+HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "trainer")
+LABELS = ["food", "music", "travel"]
+RATE, WARMUP, STEPS, DECAY, MAX_LENGTH = 3e-3, 10, 100, 0.01, 24
+
+
+def read_tsv(name):
+    with open(os.path.join(HERE, name), encoding="utf-8") as f:
+        return [line.rstrip("\n").split("\t") for line in f][1:]
+
+
+def encode(tokenizer, rows):
+    batch = tokenizer([t for t, _ in rows], truncation=True, max_length=MAX_LENGTH, padding=True, return_tensors="pt")
+    batch["labels"] = torch.tensor([LABELS.index(label) for _, label in rows])
+    return batch
+
+
+def groups(model):
+    decayed = {id(p) for m in model.modules() if isinstance(m, (torch.nn.Linear, torch.nn.Embedding)) for n, p in
+               m.named_parameters(recurse=False) if n != "bias"}
+    return [{"params": [p for p in model.parameters() if id(p) in decayed], "weight_decay": DECAY},
+            {"params": [p for p in model.parameters() if id(p) not in decayed], "weight_decay": 0.0}]
+
+
+def run(model, batches, validation, dtype, second_scale=None):
+    model = copy.deepcopy(model).train()
+    optimizer = torch.optim.AdamW(groups(model), lr=RATE)
+    schedule = get_linear_schedule_with_warmup(optimizer, WARMUP, STEPS)
+    scaler = torch.amp.GradScaler("cpu", enabled=dtype == torch.float16)
+    losses, rates, scales = [], [], []
+    for batch in batches:
+        with torch.autocast("cpu", dtype=dtype or torch.bfloat16, enabled=dtype is not None):
+            loss = model(**batch).loss
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        losses.append(loss.item())
+        rates.append(optimizer.param_groups[0]["lr"])
+        before = scaler.get_scale()
+        scaler.step(optimizer)
+        scaler.update(second_scale if second_scale is not None and not scales else None)
+        scales.append(scaler.get_scale())
+        if scaler.get_scale() >= before:  # as accelerate tells a skipped step from others
+            schedule.step()
+        optimizer.zero_grad()
+    model.eval()
+    with torch.no_grad(), torch.autocast("cpu", dtype=dtype or torch.bfloat16, enabled=dtype is not None):
+        logits = model(**{k: v for k, v in validation.items() if k != "labels"}).logits.float()
+    return losses, logits, rates, scales
+
+
+def run_whole(model, batches, validation, dtype):
+    master, low = copy.deepcopy(model).train(), copy.deepcopy(model).to(dtype).train()
+    optimizer = torch.optim.AdamW(groups(master), lr=RATE)
+    schedule = get_linear_schedule_with_warmup(optimizer, WARMUP, STEPS)
+    losses = []
+
+    def logits_of(batch):
+        return low(**{k: v for k, v in batch.items() if k != "labels"}).logits.float()
+
+    def take_weights():
+        with torch.no_grad():
+            for rounded, weight in zip(low.parameters(), master.parameters()):
+                rounded.copy_(weight)
+                rounded.grad = None
+
+    for batch in batches:
+        take_weights()
+        loss = torch.nn.functional.cross_entropy(logits_of(batch), batch["labels"])
+        loss.backward()
+        for rounded, weight in zip(low.parameters(), master.parameters()):
+            weight.grad = rounded.grad.float()
+        torch.nn.utils.clip_grad_norm_(master.parameters(), 1.0)
+        losses.append(loss.item())
+        optimizer.step()
+        schedule.step()
+    take_weights()
+    low.eval()
+    with torch.no_grad():
+        return losses, logits_of(validation)
+
+
+def distance(a, b):
+    difference = (torch.as_tensor(a).double() - torch.as_tensor(b).double()).abs()
+    return {"rms": float(f"{difference.square().mean().sqrt():.4g}"), "max": float(f"{difference.max():.4g}")}
+
+
+def digits(values):
+    return [float(f"{x:.9g}") for x in values]
+
+
+def main():
+    torch.set_num_threads(1)
+    with open(os.path.join(HERE, "expect.json"), encoding="utf-8") as f:
+        expect = json.load(f)
+    tokenizer = BertTokenizer.from_pretrained(os.path.join(HERE, "model"))
+    train, validation = read_tsv("train.tsv"), encode(tokenizer, read_tsv("validation.tsv"))
+    batches = [encode(tokenizer, [train[i] for i in step["examples"]]) for step in expect["steps"]]
+    model = BertForSequenceClassification.from_pretrained(
+        os.path.join(HERE, "model"), dtype=torch.float32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    single, logits, _, _ = run(model, batches, validation, None)
+    worst = max(abs(a - step["loss"]) for a, step in zip(single, expect["steps"]))
+    assert worst < 1e-4, f"this is not the Trainer's loop: a loss differs by {worst}"
+    out = {"made_with": f"torch {torch.__version__}"}
+    for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
+        losses, rounded, _, scales = run(model, batches, validation, dtype)
+        out[name] = {"losses": digits(losses), "logits": [digits(row) for row in rounded.tolist()],
+                     "gap": {"loss": distance(losses, single), "first_50": distance(losses[:50], single[:50]),
+                             "logits": distance(rounded, logits)}}
+        if name == "bf16":
+            losses, rounded = run_whole(model, batches, validation, dtype)
+            out[name]["whole_gap"] = {"loss": distance(losses, single), "logits": distance(rounded, logits)}
+        print(name, out[name]["gap"], out[name].get("whole_gap"), "last scale", scales[-1])
+    losses, _, rates, scales = run(model, batches[:12], validation, torch.float16, second_scale=2.0**24)
+    out["overflow"] = {"losses": digits(losses), "learning_rates": rates, "scales": scales}
+    print("overflow", scales, rates)
+    with open(os.path.join(HERE, "precision.json"), "w", encoding="utf-8") as f:
+        f.write(json.dumps(out).replace('"bf16"', '\n"bf16"').replace('"fp16"', '\n"fp16"').replace('"overflow"', '\n"overflow"') + "\n")
+
+
+if __name__ == "__main__":
+    main()
