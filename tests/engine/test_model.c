@@ -182,6 +182,30 @@ static void test_same_bits(void **state) {
     }
 }
 
+// The same of 16 bits, where every sum over sequences is in fp32.
+static void test_same_bits_half(void **state) {
+    static const char *const half_models[] = {"bert_gelu", "deberta_v1", "deberta_v2_conv", "deberta_v3"};
+    static const char *const plain[] = {DROPOUT, "train.precision=bf16", NULL};
+    static const char *const every1[] = {DROPOUT, "train.precision=bf16", "train.gradient_checkpointing=on", NULL};
+    static const struct {
+        int threads;
+        const char *const *overrides;
+        ft_batch_limits limits;
+    } cases[] = {{1, plain, {0, 0}}, {2, plain, {0, 1}}, {3, plain, {64, 0}}, {2, every1, {0, 5}}};
+    for (size_t m = 0; m < sizeof half_models / sizeof half_models[0]; m++) {
+        size_t bytes, other_bytes;
+        float *reference = bits_of(half_models[m], 2, NULL, plain, (ft_batch_limits){0, 0}, &bytes);
+        assert_true(norm_of(reference, (int64_t)(bytes / sizeof *reference)) > 0);
+        for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+            float *other = bits_of(half_models[m], cases[c].threads, NULL, cases[c].overrides, cases[c].limits, &other_bytes);
+            assert_int_equal(bytes, other_bytes);
+            if (memcmp(reference, other, bytes) != 0) fail_msg("%s in bf16: case %zu has other bits", half_models[m], c);
+            free(other);
+        }
+        free(reference);
+    }
+}
+
 static void update(fixture *f, float learning_rate, int64_t examples, ft_update_state *outcome, void *device_update) {
     const ft_parameters *p = &f->model.parameters;
     ft_adamw_hyper hyper = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .max_gradient_norm = 1};
@@ -319,7 +343,7 @@ static void test_positions_once(void **state) {
         counted_weight = ft_parameter_weight(&f.model.parameters, f.model.layer[0].pos_key.weight).data;
         for (int sequences = 0; sequences < 3; sequences++) {
             products = 0;
-            gradients_of(&f, NULL, 0, f.data.examples, (ft_batch_limits){0, sequences}, (ft_step_state){.loss_factor = 1}, losses);
+            gradients_of(&f, NULL, 0, f.data.examples, (ft_batch_limits){0, sequences}, (ft_step_state){.loss_factor = 1, .loss_scale = 1}, losses);
             assert_int_equal(products, 1);
             products = 0;
             OK(predict_all(&f, (ft_batch_limits){0, sequences}, logits));
@@ -417,7 +441,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forward),     cmocka_unit_test(test_losses_and_gradients), cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_thirty_steps), cmocka_unit_test(test_freezing),            cmocka_unit_test(test_hidden_head),
-        cmocka_unit_test(test_memory_is_steady), cmocka_unit_test(test_positions_once), cmocka_unit_test(test_step_must_begin),
+        cmocka_unit_test(test_memory_is_steady), cmocka_unit_test(test_same_bits_half), cmocka_unit_test(test_positions_once), cmocka_unit_test(test_step_must_begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
