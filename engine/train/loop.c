@@ -1,5 +1,6 @@
 // loop.c - the training loop: one optimizer step after the other, with logging, evaluation and checkpoints at the
 // boundaries between them.
+#include "engine/train/observer.h"
 #include "engine/train/stop.h"
 #include "engine/train/trainer.h"
 
