@@ -151,8 +151,9 @@ static ft_status find_study(ft_tuning *t, ft_storage *storage, bool *there) {
 
 // Before a file is made or changed: may the runs of this study go to its directory?
 static ft_status check_owner(ft_tuning *t) {
-    bool there = false;
-    if (ft_path_exists(t->place.path)) {
+    bool there = false, blank;
+    FT_TRY(ft_storage_blank(t->place.url, &blank));
+    if (!blank) {
         ft_storage *storage;
         FT_TRY(ft_storage_open(t->place.url, FT_STORAGE_READ, &storage));
         ft_status status = find_study(t, storage, &there);

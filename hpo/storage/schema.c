@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 // As Optuna 5.0 makes them, index for index; SQLAlchemy's DATETIME is text.
@@ -152,8 +153,38 @@ static ft_status path_of_url(const char *url, const char **path) {
     return FT_OK;
 }
 
+// A writer that was killed in a transaction leaves a journal, which only who may write can play back; until then a reader
+// cannot open the file. One that is alive holds a lock, and SQLite leaves its journal alone.
+static ft_status play_journal_back(const char *path) {
+    ft_arena arena = {0};
+    sqlite3 *db = NULL;
+    const char *journal = ft_arena_format(&arena, "%s-journal", path);
+    bool there = journal != NULL && access(journal, F_OK) == 0;
+    ft_arena_free(&arena);
+    if (journal == NULL) return FT_NO_MEMORY;
+    if (!there) return FT_OK;
+    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK) {
+        sqlite3_busy_timeout(db, 10000);
+        sqlite3_exec(db, "SELECT COUNT(*) FROM sqlite_master", NULL, NULL, NULL); // what is wrong shows when it is opened
+    }
+    sqlite3_close(db);
+    return FT_OK;
+}
+
+ft_status ft_storage_blank(const char *url, bool *blank) {
+    const char *path;
+    struct stat file;
+    FT_TRY(path_of_url(url, &path));
+    *blank = stat(path, &file) != 0;
+    if (*blank) return FT_OK;
+    FT_TRY(play_journal_back(path));
+    *blank = stat(path, &file) != 0 || file.st_size == 0;
+    return FT_OK;
+}
+
 static ft_status open_file(ft_storage *storage, int flags) {
     bool create = (flags & FT_STORAGE_CREATE) != 0;
+    if (!storage->writable) FT_TRY(play_journal_back(storage->path));
     if (!create && access(storage->path, F_OK) != 0)
         return ft_fail(FT_INVALID, storage->path, "there is no such study file");
     int mode = storage->writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;

@@ -40,6 +40,8 @@ enum {
 // `url` is sqlite:///FILE or just a path. FT_INVALID for what is not a database of studies, and for schemas older or
 // newer than ours.
 ft_status ft_storage_open(const char *url, int flags, ft_storage **out);
+// Whether there is nothing in the file yet: it is not there, or whoever made it was killed before its tables were whole.
+ft_status ft_storage_blank(const char *url, bool *blank);
 ft_status ft_storage_close(ft_storage *storage); // NULL is fine. It is closed also when this fails
 const char *ft_storage_path(const ft_storage *storage);
 

@@ -9,6 +9,7 @@
 #include "tests/engine/config_case.h"
 
 #include "engine/io/json.h"
+#include "engine/memory/ledger.h"
 #include "engine/train/stop.h"
 #include "hpo/study.h"
 #include "hpo/worker.h"
@@ -85,6 +86,29 @@ static ft_status misfortune(ft_worker *worker) {
     return FT_OK;
 }
 
+// `room` trainers share a device on which a trial of 32 has room beside one of 8, and no other. What happens when is in
+// the file `room` of the study.
+static ft_ledger *room;
+
+static void note_room(const char *what, const ft_worker_job *job, size_t bytes) {
+    FILE *out = fopen("../../room", "a");
+    must(out != NULL && fprintf(out, "%s %lld %zu\n", what, (long long)job->trial, bytes) > 0 && fclose(out) == 0);
+}
+
+static ft_status take_room(ft_worker *worker, const ft_worker_job *job, size_t bytes) {
+    ft_ledger_state found;
+    bool entered = false, alone;
+    must(ft_ledger_open(&(ft_ledger_device){.name = "room", .capacity = 40000}, &room) == FT_OK);
+    note_room("planned", job, bytes);
+    for (bool full = false; !entered; full = true) {
+        FT_TRY(ft_worker_turn(worker, bytes, full, &alone));
+        must(ft_ledger_enter(room, bytes, 0, &found, &entered) == FT_OK && (entered || !alone));
+    }
+    note_room("entered", job, found.reserved + bytes);
+    ft_worker_entered(worker, false);
+    return FT_OK;
+}
+
 // data.text_column says what kind of trainer this is, data.label_column how many milliseconds a step takes.
 static ft_status train_as(ft_worker *worker, ft_worker_job *job, const ft_config *config) {
     const ft_config c = *config;
@@ -101,8 +125,12 @@ static ft_status train_as(ft_worker *worker, ft_worker_job *job, const ft_config
     }
     if (strcmp(kind, "diverges") == 0) return ft_fail(FT_DIVERGED, NULL, "training diverged");
     if (strcmp(kind, "dies") == 0) raise(SIGKILL);
-    FT_TRY(ft_worker_turn(worker, (size_t)c.train.batch_size, false, &alone));
-    ft_worker_entered(worker, false);
+    if (strcmp(kind, "room") == 0) {
+        FT_TRY(take_room(worker, job, (size_t)c.train.batch_size * 1000));
+    } else {
+        FT_TRY(ft_worker_turn(worker, (size_t)c.train.batch_size, false, &alone));
+        ft_worker_entered(worker, false);
+    }
     if (strcmp(kind, "oom") == 0 && c.train.batch_size > 10) {
         job->needed = (size_t)c.train.batch_size * 1000;
         job->limit = 10000;
@@ -154,6 +182,8 @@ static ft_status train_as(ft_worker *worker, ft_worker_job *job, const ft_config
 
 static ft_status train(void *context, ft_worker *worker, ft_worker_job *job) {
     ft_config c;
+    ft_ledger_close(room);
+    room = NULL;
     char path[4096];
     const char *file = path;
     snprintf(path, sizeof path, "%s/config.ini", job->directory);
@@ -161,6 +191,8 @@ static ft_status train(void *context, ft_worker *worker, ft_worker_job *job) {
     must(ft_config_load(&c, 1, &file, 0, NULL) == FT_OK && chdir(job->directory) == 0);
     ft_status status = train_as(worker, job, &c);
     ft_config_free(&c);
+    ft_ledger_close(room);
+    room = NULL;
     return status;
 }
 

@@ -262,6 +262,38 @@ static void test_what_cannot_fit_is_not_begun(void **state) {
     }
 }
 
+// Large trials and small ones, of which only some have room together: nobody fails for want of room, and nobody waits
+// while the others go on and on.
+static void test_large_trials_get_their_turn(void **state) {
+    enum { TRIALS = 60 };
+    int64_t planned[TRIALS], entered[TRIALS], together = 0, line = 0, most = 0;
+    setenv("FTENGINE_LEDGER_DIR", in_scratch("ledger"), 1);
+    tunes("room", 0, MORE("study.parallel=7", "study.trials=60", "study.pruner=none", "data.text_column=room",
+                          "data.label_column=0.5", "study.sampler=random",
+                          "space.train.batch_size=choice(8, 9, 10, 11, 12, 13, 14, 32)", "space.train.weight_decay=0"));
+    all_well("room", TRIALS);
+    FILE *in = fopen(in_study("room", "room"), "r");
+    assert_non_null(in);
+    char what[16];
+    long long number, bytes;
+    for (; fscanf(in, "%15s %lld %lld", what, &number, &bytes) == 3; line++) {
+        assert_true(number >= 0 && number < TRIALS && bytes <= 40000);
+        (what[0] == 'p' ? planned : entered)[number] = line;
+        together += what[0] == 'e' && bytes > 30000;
+    }
+    fclose(in);
+    assert_int_equal(line, 2 * TRIALS);
+    for (int i = 0; i < TRIALS; i++) {
+        int64_t passed = 0;
+        for (int k = 0; k < TRIALS; k++)
+            passed += planned[k] > planned[i] && entered[k] < entered[i];
+        if (passed > most) most = passed;
+    }
+    print_message("passed %lld times\n", (long long)most);
+    assert_true(most <= 5); // four, and one whose message was slower than its line
+    assert_true(together > 0);
+}
+
 // ---- all of it at once ----------------------------------------------------------------------------------------------
 
 // Workers that die, crash, fail and hang at random moments, and a coordinator that is killed again and again.
@@ -326,6 +358,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_workers_are_replaced),
         cmocka_unit_test(test_out_of_memory_is_a_result),
         cmocka_unit_test(test_what_cannot_fit_is_not_begun),
+        cmocka_unit_test(test_large_trials_get_their_turn),
         cmocka_unit_test(test_soak),
         cmocka_unit_test(test_stopped_and_continued),
     };
