@@ -10,6 +10,7 @@
 #include "engine/train/repeat.h"
 #include "engine/train/run_plan.h"
 #include "engine/train/stages.h"
+#include "kernels/log.h"
 #include "kernels/open.h"
 #include "engine/train/task.h"
 
@@ -140,15 +141,32 @@ ft_status ft_parse_format(const char *name, bool plain, ft_format *format) {
     return FT_INVALID;
 }
 
+// Everything that a pass takes. When that is refused, half as many tokens at once will do, down to the longest text
+// (memory.on_oom): logits do not depend on it.
+static ft_status lay_out(ft_classifier *c, const ft_dataset *data, ft_batch_limits *limits, ft_capacity *capacity) {
+    for (;;) {
+        *capacity = ft_eval_capacity(data, *limits);
+        const ft_step_sizes sizes = {.predict = *capacity, .loss = c->model.loss};
+        if (data->examples == 0) return FT_OK;
+        ft_status status = ft_lay_out_steps(c->memory, &c->config, &c->options, c->model.labels, &sizes);
+        ft_memory_refusal refusal;
+        const bool smaller = limits->max_tokens > capacity->longest && c->options.memory.on_oom == FT_OOM_LADDER;
+        if (status != FT_NO_MEMORY || !smaller || !ft_memory_refused(c->memory, &refusal)) return status;
+        ft_memory_trim(c->memory);
+        limits->max_tokens /= 2;
+        ft_detail("out of memory, %s were refused: %lld tokens at once", refusal.site, (long long)limits->max_tokens);
+    }
+}
+
 ft_status ft_classifier_predict(ft_classifier *c, const ft_dataset *data, float *logits, float *losses) {
     FT_TRY(ft_fit_types(data, &c->config, c->path));
     bool asked = c->options.eval.batch_size != FT_AUTO;
     ft_batch_limits limits = {.max_tokens = asked ? 0 : 4096, .max_sequences = asked ? c->options.eval.batch_size : 0};
-    ft_step_sizes sizes = {.predict = ft_eval_capacity(data, limits), .loss = c->model.loss};
-    if (data->examples > 0) FT_TRY(ft_lay_out_steps(c->memory, &c->config, &c->options, c->model.labels, &sizes));
+    ft_capacity capacity;
+    FT_TRY(lay_out(c, data, &limits, &capacity));
     ft_window_pooling pooling = c->options.eval.window_pooling;
     if (pooling == FT_POOLING_AUTO) pooling = c->settings.window_pooling;
-    FT_TRY(ft_predict_dataset(&c->model, data, limits, sizes.predict, pooling, logits, losses, NULL, NULL));
+    FT_TRY(ft_predict_dataset(&c->model, data, limits, capacity, pooling, logits, losses, NULL, NULL));
     const double t = c->settings.temperature;
     for (int64_t i = 0; i < data->examples * c->labels.count && t != 1; i++) logits[i] = (float)((double)logits[i] / t);
     return FT_OK;

@@ -43,4 +43,9 @@ void ft_plan_csv_field(const char *text);
 // Writes the document and frees it; NULL or `failed` is FT_NO_MEMORY.
 ft_status ft_plan_write_json(json_t *root, bool failed);
 
+// Sequences of an evaluation for one of training, where that is named; sizes that are searched stop so much earlier.
+static inline int64_t ft_plan_eval_multiplier(const ft_config *config) {
+    return config->eval.batch_multiplier != FT_AUTO ? config->eval.batch_multiplier : 1;
+}
+
 #endif

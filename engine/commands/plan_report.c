@@ -45,6 +45,16 @@ static void print_capacity(const char *name, ft_capacity c) {
            c.longest);
 }
 
+// What it takes beyond a step of training, which nobody pays without asking for it - but for a text that is longer than any
+// that is trained on.
+static void print_evaluation(const ft_plan *p, const ft_config *c) {
+    char bytes[24];
+    print_capacity("evaluation", p->eval);
+    if (p->eval_extra == 0) return;
+    printf("              takes %s (%zu bytes) more than a step of training: %s\n", ft_bytes_text(p->eval_extra, bytes), p->eval_extra,
+           c->eval.batch_size != FT_AUTO ? "eval.batch_size" : c->eval.batch_multiplier != FT_AUTO ? "eval.batch_multiplier" : "its longest text");
+}
+
 static void print_fitting(const ft_autofit *a) {
     char text[96], bytes[24];
     printf("autofit       %s would need %s\n", ft_fitting_text(&a->ideal, text), ft_bytes_text(a->ideal.reserved, bytes));
@@ -70,7 +80,7 @@ static void print_run(const report *r) {
     if (p->eval.tokens == 0)
         printf("evaluation    none\n");
     else
-        print_capacity("evaluation", p->eval);
+        print_evaluation(p, c);
     if (r->largest >= 0)
         printf("largest       micro-batch that fits: %lld sequences of %d tokens%s\n", (long long)r->largest,
                p->max_length, r->largest == MOST_SEQUENCES ? " or more" : "");
@@ -150,6 +160,7 @@ static void print_csv(const report *r) {
         csv_line("site", p->sites[i].site, p->sites[i].bytes);
     csv_line("arena", "bytes", m->arena_bytes);
     csv_line("arena", "alive at once", m->arena_live_bytes);
+    csv_line("evaluation", "more than training", p->eval_extra);
     csv_line("outside", p->outside_measured ? "measured" : "assumed", p->outside_bytes);
 }
 
@@ -183,7 +194,7 @@ static ft_status refuse(const report *r) {
         ft_hint("train.micro_batch=%lld%s%s%s fits and gives the same result to rounding", (long long)a->micro_batch,
                 r->task->config.train.micro_batch_tokens != FT_AUTO ? " train.micro_batch_tokens=auto" : "",
                 recompute ? " train.gradient_checkpointing=on" : "",
-                a->small_evaluation ? " eval.batch_size=auto eval.batch_multiplier=1" : "");
+                a->small_evaluation ? " eval.batch_size=auto eval.batch_multiplier=auto" : "");
     else
         ft_hint(
             "not even one sequence at a time with recomputation fits: shorter texts (data.max_length), a smaller model "
@@ -196,7 +207,7 @@ static ft_status refuse(const report *r) {
 static ft_status find_largest(report *r, const ft_plan_request *request) {
     r->largest = -1;
     if (r->plan.with_data) return FT_OK;
-    int64_t most = MOST_SEQUENCES / r->task->config.eval.batch_multiplier;
+    int64_t most = MOST_SEQUENCES / ft_plan_eval_multiplier(&r->task->config);
     if (most > INT32_MAX / r->plan.max_length) most = INT32_MAX / r->plan.max_length;
     return ft_plan_largest(&r->task->config, request, FT_VARY_BATCH, most, &r->largest);
 }

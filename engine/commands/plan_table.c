@@ -70,7 +70,7 @@ static void choose_columns(table *t) {
 static ft_status fill(table *t, const ft_plan_request *request) {
     for (int i = 0; i < t->length_count; i++) {
         int64_t most = MOST_SEQUENCES, bound = INT32_MAX / t->lengths[i];
-        most = (most < bound ? most : bound) / t->config.eval.batch_multiplier;
+        most = (most < bound ? most : bound) / ft_plan_eval_multiplier(&t->config);
         t->config.data.max_length = t->lengths[i];
         for (int k = 0; k < t->column_count; k++) {
             t->config.train.precision = (ft_precision)t->columns[k].precision_value;

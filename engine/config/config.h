@@ -143,8 +143,8 @@ typedef struct ft_config {
     struct {
         ft_eval_strategy strategy; // no validation file: FT_EVAL_NO
         int64_t steps;             // for FT_EVAL_STEPS
-        int64_t batch_size;        // sequences; FT_AUTO: train.batch_size * batch_multiplier
-        int64_t batch_multiplier;
+        int64_t batch_size;        // sequences; FT_AUTO: as batch_multiplier says
+        int64_t batch_multiplier;  // of training's micro-batches; FT_AUTO: what fits into the memory of a step
         ft_metric metric; // best checkpoint and early stopping
         const char *threshold; // "auto", "tuned", or a number
         ft_window_pooling window_pooling;

@@ -217,7 +217,8 @@ ft_status ft_config_check(const ft_config *config) {
     FT_TRY(check_truncation(config));
     if (config->train.patience > 0 && config->eval.strategy == FT_EVAL_NO)
         return ft_fail(FT_INVALID, "train.patience", "early stopping counts evaluations, and eval.strategy is no");
-    if (config->eval.batch_size == FT_AUTO && config->train.batch_size * config->eval.batch_multiplier > (1 << 20))
+    if (config->eval.batch_size == FT_AUTO && config->eval.batch_multiplier != FT_AUTO &&
+        config->train.batch_size * config->eval.batch_multiplier > (1 << 20))
         return ft_fail(FT_INVALID, "eval.batch_multiplier", "%lld times a batch of %lld sequences is more than %d",
                        (long long)config->eval.batch_multiplier, (long long)config->train.batch_size, 1 << 20);
     return FT_OK;

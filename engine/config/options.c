@@ -345,9 +345,10 @@ const ft_option ft_options[] = {
         .help = "Steps between two evaluations, for eval.strategy = steps."),
     INT(eval.batch_size, "auto", 1, 1 << 20, .automatic = true, .unit = "sequences",
         .elsewhere = "per_device_eval_batch_size per_gpu_eval_batch_size eval_batch_size valid_batch_size",
-        .help = "Sequences evaluated at once. auto: train.batch_size times eval.batch_multiplier."),
-    INT(eval.batch_multiplier, "1", 1, 1024, .elsewhere = "eval_batch_multiplier eval_batch_size_multiplier",
-        .help = "Evaluation keeps nothing for a backward pass, so its batches may be larger than training's."),
+        .help = "Sequences evaluated at once. auto: what eval.batch_multiplier says."),
+    INT(eval.batch_multiplier, "auto", 1, 1024, .automatic = true, .elsewhere = "eval_batch_multiplier eval_batch_size_multiplier",
+        .help = "Evaluated at once: so many times what training has at once. auto: as much as fits into the memory of a training "
+                "step, so that evaluation never raises the peak."),
     CHOICE(eval.metric, "loss", metric_choices, .elsewhere = "metric_for_best_model best_metric monitor",
            .help = "What makes a checkpoint the best, and what train.patience watches."),
     TEXT(FT_OPTION_STRING, eval.threshold, "auto", .elsewhere = "threshold decision_threshold prediction_threshold",

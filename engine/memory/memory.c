@@ -21,7 +21,7 @@ typedef struct live_buffer {
     ft_block *block;
     size_t requested, allocated;
     int32_t site, request; // request: in the recording, -1: none
-    bool in_scope;         // asked for inside the open scope
+    int scope;             // inside of which it was asked for, -1: none
 } live_buffer;
 
 // A laid-out scope and how far its present run has come.
@@ -46,8 +46,11 @@ struct ft_memory {
     scope_plan plan[FT_SCOPES];
     ft_block *arena;
     char *arena_data;
-    int scope;          // the open one, -1: none
+    int scope;          // the open one, the inner of two; -1: none
     int32_t next_event; // of the open scope's recording
+    size_t base;        // where its places begin in the arena
+    int outer;          // the scope around it, -1: none
+    int32_t outer_event;
     bool damaged;       // a guard zone was overwritten or a scope went another way: the error is kept
     ft_error damage;
     bool refused;
@@ -61,7 +64,7 @@ ft_status ft_memory_create_with(ft_device *device, const ft_memory_options *opti
     if (m == NULL) return FT_NO_MEMORY;
     m->device = device;
     m->options = *options;
-    m->scope = -1;
+    m->scope = m->outer = -1;
     m->limit = options->allocator.limit != 0 ? options->allocator.limit : device->total_bytes;
     m->options.allocator.limit = m->limit;
     ft_status status = ft_allocator_create(device, &m->options.allocator, &m->allocator);
@@ -159,7 +162,7 @@ static ft_status alloc_block(ft_memory *m, size_t bytes, int32_t site, void **da
         m->live = grown;
         m->live_capacity = capacity;
     }
-    live_buffer b = {.requested = bytes, .site = site, .request = -1, .in_scope = m->scope >= 0};
+    live_buffer b = {.requested = bytes, .site = site, .request = -1, .scope = m->scope};
     scope_plan *plan = m->recording && m->scope >= 0 && !m->recorded[m->scope] ? &m->plan[m->scope] : NULL;
     FT_TRY(take_block(m, bytes, m->meter.sites[site].name, &b.block));
     if (plan != NULL) {
@@ -187,7 +190,7 @@ static ft_status alloc_place(ft_memory *m, size_t bytes, int32_t site, void **da
         return ft_fail(FT_FAILED, m->meter.sites[site].name, "this step asks for %zu bytes where its plan has %s%s", bytes,
                        r != NULL ? "another request: " : "none", r != NULL ? m->meter.sites[r->site].name : "");
     m->next_event++;
-    *data = m->arena_data + r->offset;
+    *data = m->arena_data + m->base + r->offset;
     ft_meter_add(&m->meter, site, bytes, r->size);
     return set_guard(m, *data, bytes);
 }
@@ -208,7 +211,7 @@ static void free_place(ft_memory *m, const char *data) {
     const ft_layout *l = &m->plan[m->scope].layout;
     int32_t event = m->next_event < l->event_count ? l->events[m->next_event] : 0;
     const ft_layout_request *r = event < 0 ? &l->requests[~event] : NULL;
-    if (r == NULL || m->arena_data + r->offset != data) {
+    if (r == NULL || m->arena_data + m->base + r->offset != data) {
         ft_fail(FT_FAILED, NULL, "this step frees its tensors in another order than its plan");
         keep_damage(m);
         return;
@@ -222,7 +225,7 @@ static void free_at(ft_memory *m, size_t i) {
     live_buffer b = m->live[i];
     m->live_count--;
     memmove(&m->live[i], &m->live[i + 1], (m->live_count - i) * sizeof *m->live);
-    if (b.request >= 0 && m->scope >= 0 && ft_layout_leave(&m->plan[m->scope].layout, b.request) != FT_OK) keep_damage(m);
+    if (b.request >= 0 && b.scope == m->scope && ft_layout_leave(&m->plan[b.scope].layout, b.request) != FT_OK) keep_damage(m);
     look_at_guard(m, b.data, b.requested, b.site);
     ft_meter_remove(&m->meter, b.site, b.requested, b.allocated);
     ft_allocator_give(m->allocator, b.block);
@@ -259,6 +262,8 @@ void ft_memory_free(ft_memory *m, void *data) {
 
 void ft_memory_record(ft_memory *m) { m->recording = true; }
 
+static bool opens_inside_pass(int scope) { return scope > FT_SCOPE_PASS; }
+
 static void forget_layouts(ft_memory *m) {
     for (int s = 0; s < FT_SCOPES; s++) {
         ft_layout_free(&m->plan[s].layout);
@@ -288,9 +293,11 @@ static ft_status copy_layouts(ft_memory *m, const ft_memory *recorded, size_t *m
             l->requests[i].site = ft_meter_find(&m->meter, site->category, site->name);
             if (l->requests[i].site < 0) return FT_NO_MEMORY;
         }
-        FT_TRY(ft_layout_place(l, m->options.guard_bytes, bytes));
-        if (l->bytes > bytes) bytes = l->bytes;
-        if (l->live_bytes > live) live = l->live_bytes;
+        const ft_layout *below = opens_inside_pass(s) && recorded->recorded[FT_SCOPE_PASS] ? &m->plan[FT_SCOPE_PASS].layout : NULL;
+        const size_t below_bytes = below != NULL ? below->bytes : 0, below_live = below != NULL ? below->live_bytes : 0;
+        FT_TRY(ft_layout_place(l, m->options.guard_bytes, bytes > below_bytes ? bytes - below_bytes : 0));
+        if (below_bytes + l->bytes > bytes) bytes = below_bytes + l->bytes;
+        if (below_live + l->live_bytes > live) live = below_live + l->live_bytes;
     }
     *most = bytes;
     *most_alive = live;
@@ -320,7 +327,11 @@ ft_status ft_memory_adopt(ft_memory *m, const ft_memory *recorded) {
 }
 
 ft_status ft_memory_scope_begin(ft_memory *m, ft_scope scope) {
-    if (m->scope >= 0) return ft_fail(FT_FAILED, NULL, "a step begins inside another");
+    if (m->outer >= 0 || (m->scope >= 0 && (m->scope != FT_SCOPE_PASS || !opens_inside_pass((int)scope))))
+        return ft_fail(FT_FAILED, NULL, "a step begins inside another");
+    m->outer = m->scope;
+    m->outer_event = m->next_event;
+    m->base = m->scope >= 0 && m->plan[m->scope].present ? m->plan[m->scope].layout.bytes : 0;
     m->scope = (int)scope;
     m->next_event = 0;
     return FT_OK;
@@ -329,8 +340,9 @@ ft_status ft_memory_scope_begin(ft_memory *m, ft_scope scope) {
 // Frees what the failed scope still holds.
 static void abandon(ft_memory *m) {
     for (size_t i = m->live_count; i-- > 0;) {
+        if (m->live[i].scope != m->scope) continue;
         m->live[i].request = -1; // nothing of a failed recording is kept
-        if (m->live[i].in_scope) free_at(m, i);
+        free_at(m, i);
     }
     const scope_plan *p = &m->plan[m->scope];
     for (int32_t e = 0; p->present && e < m->next_event; e++) {
@@ -350,7 +362,7 @@ ft_status ft_memory_scope_end(ft_memory *m, ft_status outcome) {
         outcome = ft_fail(FT_FAILED, NULL, "this step made %d of the %d requests and releases of its plan", (int)m->next_event,
                           (int)p->layout.event_count);
     for (size_t i = 0; outcome == FT_OK && i < m->live_count; i++)
-        if (m->live[i].in_scope)
+        if (m->live[i].scope == m->scope)
             outcome = ft_fail(FT_FAILED, m->meter.sites[m->live[i].site].name, "a tensor outlives its step");
     if (outcome != FT_OK) {
         ft_error error; // looking at guard zones may set another
@@ -360,7 +372,10 @@ ft_status ft_memory_scope_end(ft_memory *m, ft_status outcome) {
     } else if (m->recording) {
         m->recorded[m->scope] = true;
     }
-    m->scope = -1;
+    m->scope = m->outer;
+    m->next_event = m->outer_event;
+    m->base = 0;
+    m->outer = -1;
     return outcome;
 }
 

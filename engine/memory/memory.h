@@ -40,9 +40,11 @@ const char *ft_memory_category_name(ft_memory_category category); // "weights", 
 const char *ft_memory_phase_name(ft_memory_phase phase);          // "load", ...
 
 // Stretches of code with the same requests every time: a micro-batch of training and what a step does before its first and
-// after its last one, the optimizer's update, a micro-batch of evaluation or prediction and what comes before the first.
+// after its last one, the optimizer's update; what a pass over a data set holds as long as it takes, a micro-batch of it and
+// what comes before the first. The last two open inside the pass, and have their places above its own.
 typedef enum ft_scope {
-    FT_SCOPE_TRAIN = 0, FT_SCOPE_STEP_BEGIN, FT_SCOPE_STEP_END, FT_SCOPE_UPDATE, FT_SCOPE_PREDICT, FT_SCOPE_PREDICT_BEGIN, FT_SCOPES
+    FT_SCOPE_TRAIN = 0, FT_SCOPE_STEP_BEGIN, FT_SCOPE_STEP_END, FT_SCOPE_UPDATE, FT_SCOPE_PASS, FT_SCOPE_PREDICT, FT_SCOPE_PREDICT_BEGIN,
+    FT_SCOPES
 } ft_scope;
 
 typedef struct ft_memory ft_memory;
@@ -103,7 +105,7 @@ void ft_memory_record(ft_memory *memory);
 ft_status ft_memory_adopt(ft_memory *memory, const ft_memory *recorded);
 // Gives the arena back and forgets what was adopted; no scope may be open. Without an arena: nothing.
 void ft_memory_drop_layout(ft_memory *memory);
-ft_status ft_memory_scope_begin(ft_memory *memory, ft_scope scope);
+ft_status ft_memory_scope_begin(ft_memory *memory, ft_scope scope); // FT_FAILED inside any other but as said above
 // `outcome` is how the stretch went. FT_OK: FT_FAILED when it asked or freed otherwise than recorded. A failure is passed
 // on, after everything that the scope still held was freed: the books are then as they were when it began.
 ft_status ft_memory_scope_end(ft_memory *memory, ft_status outcome);

@@ -12,7 +12,7 @@ static ft_config followed(const ft_config *config, const ft_plan_advice *a) {
     c.train.gradient_checkpointing = a->gradient_checkpointing;
     if (a->small_evaluation) {
         c.eval.batch_size = FT_AUTO;
-        c.eval.batch_multiplier = 1;
+        c.eval.batch_multiplier = FT_AUTO;
     }
     return c;
 }
@@ -21,7 +21,7 @@ static void setting_text(const ft_config *config, const ft_plan_advice *a, char 
     snprintf(out, size, "train.micro_batch=%lld%s%s%s", (long long)a->micro_batch,
              config->train.micro_batch_tokens != FT_AUTO ? " train.micro_batch_tokens=auto" : "",
              a->gradient_checkpointing != config->train.gradient_checkpointing ? " train.gradient_checkpointing=on" : "",
-             a->small_evaluation ? " eval.batch_size=auto eval.batch_multiplier=1" : "");
+             a->small_evaluation ? " eval.batch_size=auto eval.batch_multiplier=auto" : "");
 }
 
 void ft_advise(const ft_config *config, const ft_memory_refusal *refusal) {

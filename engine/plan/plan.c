@@ -16,6 +16,7 @@ static void read_results(ft_trainer *t, ft_plan *plan) {
     plan->trained_parameters = t->model.parameters.real_trainable;
     plan->train = t->plan.capacity;
     plan->eval = t->eval_capacity;
+    plan->eval_extra = t->eval_extra;
     plan->checkpoint_every = t->model.checkpoint_every;
     plan->total_steps = t->plan.total_steps;
     plan->max_length = t->max_length;

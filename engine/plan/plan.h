@@ -32,6 +32,7 @@ typedef struct ft_plan {
     // the model and what was resolved
     int64_t parameters, trained_parameters;
     ft_capacity train, eval; // largest micro-batches; eval.tokens == 0: no evaluation
+    size_t eval_extra;       // bytes held for it beyond what training needs
     int64_t checkpoint_every; // 0: off
     double step_seconds;      // predicted, of an average optimizer step: for comparing plans (kernels/cost.h)
     int64_t total_steps;      // 0: unknown without data

@@ -27,11 +27,11 @@ json_t *ft_plan_json(const ft_plan *p) {
                                  p->train.sequences, "gradient_checkpointing", (json_int_t)p->checkpoint_every, "max_length", p->max_length,
                                  "total_steps", (json_int_t)p->total_steps, "threads", p->threads, "train", capacity_json(p->train),
                                  "eval", capacity_json(p->eval));
-    json_t *root = json_pack("{s:i, s:b, s:I, s:o, s:o, s:o, s:{s:I, s:I}, s:b, s:b, s:s, s:f, s:o}", "format_version", 1, "fits", p->fits,
+    json_t *root = json_pack("{s:i, s:b, s:I, s:o, s:o, s:o, s:{s:I, s:I}, s:b, s:b, s:s, s:f, s:I, s:o}", "format_version", 1, "fits", p->fits,
                              "budget_bytes", (json_int_t)p->budget_bytes, "resolved", resolved, "memory", memory, "sites", sites, "model",
                              "parameters", (json_int_t)p->parameters, "trained_parameters", (json_int_t)p->trained_parameters, "with_data",
                              p->with_data, "calibrated", p->outside_measured, "target", "cpu", "predicted_step_seconds",
-                             p->step_seconds, "autofit", autofit_json(&p->autofit));
+                             p->step_seconds, "evaluation_extra_bytes", (json_int_t)p->eval_extra, "autofit", autofit_json(&p->autofit));
     if (failed || root == NULL) {
         json_decref(root);
         ft_fail_memory(0, "a plan as JSON");

@@ -63,14 +63,14 @@ ft_status ft_plan_largest(const ft_config *config, const ft_plan_request *reques
 static ft_status advise(const ft_config *config, const ft_plan_request *request, ft_plan_advice *advice) {
     ft_config changed = *config;
     changed.train.gradient_checkpointing = advice->gradient_checkpointing;
-    if (advice->small_evaluation) changed.eval.batch_size = FT_AUTO, changed.eval.batch_multiplier = 1;
+    if (advice->small_evaluation) changed.eval.batch_size = FT_AUTO, changed.eval.batch_multiplier = FT_AUTO;
     return ft_plan_largest(&changed, request, FT_VARY_MICRO_BATCH, config->train.batch_size, &advice->micro_batch);
 }
 
 ft_status ft_plan_advise(const ft_config *config, const ft_plan_request *request, ft_plan_advice *advice) {
     const bool automatic = config->train.gradient_checkpointing == FT_AUTO;
     const int64_t asked = automatic ? 0 : config->train.gradient_checkpointing, ways[] = {asked, 1};
-    const bool large_evaluation = config->eval.batch_size != FT_AUTO || config->eval.batch_multiplier > 1;
+    const bool large_evaluation = config->eval.batch_size != FT_AUTO || config->eval.batch_multiplier != FT_AUTO;
     *advice = (ft_plan_advice){0};
     for (int small = 0; small <= (large_evaluation ? 1 : 0); small++)
         for (int i = 0; i < (asked == 1 ? 1 : 2) && advice->micro_batch == 0; i++) {

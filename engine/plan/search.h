@@ -19,7 +19,7 @@ ft_status ft_plan_largest(const ft_config *config, const ft_plan_request *reques
 typedef struct ft_plan_advice {
     int64_t micro_batch;            // train.micro_batch, the largest
     int64_t gradient_checkpointing; // train.gradient_checkpointing: as it is, or 1
-    bool small_evaluation;          // eval.batch_size = auto, eval.batch_multiplier = 1
+    bool small_evaluation;          // eval.batch_size = auto, eval.batch_multiplier = auto
 } ft_plan_advice;
 ft_status ft_plan_advise(const ft_config *config, const ft_plan_request *request, ft_plan_advice *advice);
 

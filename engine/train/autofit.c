@@ -113,7 +113,9 @@ static ft_status take_up(search *s, ft_config *config) {
     *config = with(s->t->config, choice->micro_batch_tokens, choice->gradient_checkpointing);
     ft_status status = ft_trainer_rehearse_like(s->t, config, choice->reserved > s->limit ? choice->reserved : s->limit, &other);
     s->fit->plan = other.plan;
+    s->fit->eval_limits = other.eval_limits;
     s->fit->eval_capacity = other.eval_capacity;
+    s->fit->eval_extra = other.eval_extra;
     ft_status closed = ft_trainer_close(&other);
     s->fit->chosen = status == FT_OK;
     return status != FT_OK ? status : closed;
@@ -158,6 +160,15 @@ ft_status ft_autofit_reduce(const ft_trainer *t, size_t limit, ft_config *config
     FT_TRY(search_settings(&s));
     if (fit->choice.reserved == 0) FT_TRY(smallest(&s));
     return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
+}
+
+void ft_autofit_take(ft_trainer *t, const ft_config *config, const ft_autofit *fit) {
+    t->fitted = *config;
+    t->config = &t->fitted;
+    t->plan = fit->plan;
+    t->eval_limits = fit->eval_limits;
+    t->eval_capacity = fit->eval_capacity;
+    t->eval_extra = fit->eval_extra;
 }
 
 const char *ft_fitting_text(const ft_fitting *f, char out[96]) {

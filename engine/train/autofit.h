@@ -26,7 +26,9 @@ typedef struct ft_autofit {
     ft_fitting choice;
     ft_fitting next;    // the next fastest that fits; reserved 0: there is none
     ft_run_plan plan;   // steps of the choice
+    ft_batch_limits eval_limits;
     ft_capacity eval_capacity;
+    size_t eval_extra;
 } ft_autofit;
 
 enum { FT_FITTING_GRAIN = 16 }; // tokens: the choice fits, so many more do not
@@ -37,6 +39,8 @@ ft_status ft_autofit_choose(const struct ft_trainer *t, size_t limit, ft_config 
 // For a run whose memory turned out to be short (ladder.h): as above, but micro-batches that were named are cut too, as far
 // as memory.min_micro_batch allows; where nothing fits, what needs least. fit->chosen false: nothing needs less than now.
 ft_status ft_autofit_reduce(const struct ft_trainer *t, size_t limit, ft_config *config, ft_autofit *fit);
+// `t` goes on with the choice: its configuration, steps and evaluation, for which nothing is on the device yet.
+void ft_autofit_take(struct ft_trainer *t, const ft_config *config, const ft_autofit *fit);
 // "micro-batches of 4096 tokens, recomputing every layer": for people.
 const char *ft_fitting_text(const ft_fitting *fitting, char out[96]);
 

@@ -74,8 +74,8 @@ typedef struct inference {
 
 static ft_status infer(ft_trainer *t, void *context) {
     inference *i = context;
-    return ft_predict_dataset(&t->model, i->data, ft_eval_limits(t->config, t->plan.capacity), t->eval_capacity,
-                              t->config->eval.window_pooling, i->logits, i->losses, show, &i->shown);
+    return ft_predict_dataset(&t->model, i->data, t->eval_limits, t->eval_capacity, t->config->eval.window_pooling, i->logits,
+                              i->losses, show, &i->shown);
 }
 
 // Logits (malloc()ed into *logits) and metrics of a split.

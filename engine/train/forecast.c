@@ -6,21 +6,6 @@
 
 #include <stdint.h>
 
-// One micro-batch of an evaluation in the largest size, as ft_predict_dataset does it.
-static ft_status rehearse_evaluation(ft_trainer *t) {
-    ft_prediction p;
-    ft_status status = ft_predict_open(&t->model, t->eval_capacity, &p);
-    if (status == FT_OK) {
-        p.buffers.device.tokens = t->eval_capacity.tokens;
-        p.buffers.device.sequences = t->eval_capacity.sequences;
-        p.buffers.device.longest = t->eval_capacity.longest;
-        status = ft_model_predict_batch(&t->model, &p.buffers.device, t->eval_capacity,
-                                        ft_matrix(p.logits, t->eval_capacity.sequences, t->model.labels, FT_F32));
-    }
-    ft_predict_close(&p);
-    return status;
-}
-
 static ft_status rehearse_transfer(ft_trainer *t, ft_memory_phase phase) {
     ft_staging staging;
     ft_memory_set_phase(t->memory, phase);
@@ -36,10 +21,10 @@ ft_status ft_trainer_rehearse(ft_trainer *t, bool validates) {
     const bool tests = ft_trainer_evaluates(t, FT_SPLIT_TEST);
     validates = validates || ft_trainer_evaluates(t, FT_SPLIT_VALIDATION);
     FT_TRY(ft_rehearse_step(&t->model, t->config, &sizes, &t->buffers.device, t->losses, t->step_state, t->update_state));
-    if (validates) FT_TRY(rehearse_evaluation(t));
+    if (validates) FT_TRY(ft_predict_rehearse(&t->model, t->eval_capacity));
     FT_TRY(rehearse_transfer(t, FT_PHASE_SAVE));                     // model and checkpoints
     if (tests && validates) FT_TRY(rehearse_transfer(t, FT_PHASE_LOAD)); // the best model comes back
-    return tests ? rehearse_evaluation(t) : FT_OK;
+    return tests ? ft_predict_rehearse(&t->model, t->eval_capacity) : FT_OK;
 }
 
 ft_status ft_trainer_rehearse_like(const ft_trainer *t, const ft_config *config, size_t limit, ft_trainer *other) {
@@ -94,10 +79,7 @@ static ft_status fit(ft_trainer *t) {
         if (status == FT_NO_MEMORY || status == FT_OK) ft_error_restore(&error);
         return status == FT_OK ? FT_NO_MEMORY : status;
     }
-    t->fitted = fitted;
-    t->config = &t->fitted;
-    t->plan = t->autofit.plan;
-    t->eval_capacity = t->autofit.eval_capacity;
+    ft_autofit_take(t, &fitted, &t->autofit);
     t->refusal = (ft_memory_refusal){0};
     return forecast(t);
 }

@@ -57,10 +57,7 @@ static ft_status reduce(ft_trainer *t, climb *c, bool *done) {
     ft_log_set_level(level);
     if (status != FT_OK || !fit.chosen) return status;
     ft_trainer_drop_layout(t);
-    t->fitted = config;
-    t->config = &t->fitted;
-    t->plan = fit.plan;
-    t->eval_capacity = fit.eval_capacity;
+    ft_autofit_take(t, &config, &fit);
     const int64_t every = config.train.gradient_checkpointing;
     snprintf(c->action, sizeof c->action, "micro-batches of at most %d tokens%s", t->plan.capacity.tokens,
              every == FT_AUTO || every == 0 ? "" : every == 1 ? ", recomputing every layer" : ", recomputing several layers at a time");

@@ -46,19 +46,37 @@ static ft_status predict_all(ft_prediction *p, const ft_dataset *data, ft_batch_
 ft_status ft_predict_open(ft_model *model, ft_capacity capacity, ft_prediction *p) {
     *p = (ft_prediction){.model = model, .capacity = capacity, .own_positions = model->positions.projected == NULL};
     ft_memory_set_phase(model->memory, FT_PHASE_EVAL);
+    if (p->own_positions) FT_TRY(ft_model_hold_positions(model, (ft_capacity){.tokens = 0}, capacity));
+    FT_TRY(ft_memory_scope_begin(model->memory, FT_SCOPE_PASS));
+    p->in_scope = true;
     FT_TRY(ft_batch_buffers_create(model, capacity, &p->buffers));
     FT_TRY(ft_memory_alloc(model->memory, (size_t)capacity.sequences * (size_t)model->labels * sizeof(float), FT_MEM_ACTIVATIONS,
                            "logits", &p->logits));
-    if (p->own_positions) FT_TRY(ft_model_hold_positions(model, (ft_capacity){.tokens = 0}, capacity));
     return ft_model_begin_prediction(model, capacity);
 }
 
-void ft_predict_close(ft_prediction *p) {
+ft_status ft_predict_close(ft_prediction *p, ft_status outcome) {
+    ft_memory *memory = p->model->memory;
     ft_model_end_prediction(p->model);
-    if (p->own_positions) ft_model_release_positions(p->model);
-    ft_memory_free(p->model->memory, p->logits);
+    ft_memory_free(memory, p->logits);
     ft_batch_buffers_free(&p->buffers);
-    ft_memory_trim(p->model->memory);
+    if (p->in_scope) outcome = ft_memory_scope_end(memory, outcome);
+    if (p->own_positions) ft_model_release_positions(p->model);
+    ft_memory_trim(memory);
+    return outcome;
+}
+
+ft_status ft_predict_rehearse(ft_model *model, ft_capacity capacity) {
+    ft_prediction p;
+    ft_status status = ft_predict_open(model, capacity, &p);
+    if (status == FT_OK) {
+        ft_batch *batch = &p.buffers.device;
+        batch->tokens = capacity.tokens;
+        batch->sequences = capacity.sequences;
+        batch->longest = capacity.longest;
+        status = ft_model_predict_batch(model, batch, capacity, ft_matrix(p.logits, capacity.sequences, model->labels, FT_F32));
+    }
+    return ft_predict_close(&p, status);
 }
 
 ft_status ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_limits limits, ft_capacity capacity,
@@ -70,7 +88,7 @@ ft_status ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_l
     ft_prediction p;
     ft_status status = ft_predict_open(model, capacity, &p);
     if (status == FT_OK) status = predict_all(&p, data, limits, windows, progress, context);
-    ft_predict_close(&p);
+    status = ft_predict_close(&p, status);
     if (windows != logits) {
         if (status == FT_OK) ft_pool_windows(data, model->loss.task, outputs, pooling, windows, logits);
         free(windows);

@@ -5,16 +5,20 @@
 #include "engine/config/config.h"
 #include "engine/train/batch_buffers.h"
 
-// What a pass over a data set holds on the device. Close it also when opening failed.
+// What a pass over a data set holds on the device, in a scope of its own: where the memory has a layout for it, in the arena
+// of the steps. Close it also when opening failed; the outcome passes through, as in ft_memory_scope_end.
 typedef struct ft_prediction {
     ft_model *model;
     ft_capacity capacity;
+    bool in_scope;
     ft_batch_buffers buffers;
     void *logits; // [capacity.sequences, labels] fp32, device
     bool own_positions; // the model held none before
 } ft_prediction;
 ft_status ft_predict_open(ft_model *model, ft_capacity capacity, ft_prediction *prediction);
-void ft_predict_close(ft_prediction *prediction);
+ft_status ft_predict_close(ft_prediction *prediction, ft_status outcome);
+// One micro-batch of that size, whatever the device computes.
+ft_status ft_predict_rehearse(ft_model *model, ft_capacity capacity);
 
 // Logits of every example: [examples * labels], host; an example in several windows has what they come to
 // (window_pooling.h). Tensors have the size of `capacity`, which is at least ft_eval_capacity(data, limits): that of training

@@ -32,7 +32,7 @@ typedef struct recording {
     ft_memory *memory;
     ft_model model;
     ft_batch_buffers batch;
-    void *losses, *logits, *step, *update;
+    void *losses, *step, *update;
 } recording;
 
 static ft_status record_training(recording *r, const ft_config *config, const ft_step_sizes *sizes) {
@@ -47,16 +47,6 @@ static ft_status record_training(recording *r, const ft_config *config, const ft
     return FT_OK;
 }
 
-static ft_status record_prediction(recording *r, ft_capacity capacity) {
-    FT_TRY(ft_batch_buffers_create(&r->model, capacity, &r->batch));
-    FT_TRY(ft_memory_alloc(r->memory, (size_t)capacity.sequences * (size_t)r->model.labels * sizeof(float), FT_MEM_ACTIVATIONS,
-                           "logits", &r->logits));
-    fill_to(&r->batch.device, capacity);
-    FT_TRY(ft_model_begin_prediction(&r->model, capacity));
-    return ft_model_predict_batch(&r->model, &r->batch.device, capacity,
-                                  ft_matrix(r->logits, capacity.sequences, r->model.labels, FT_F32));
-}
-
 static ft_status record(recording *r, ft_memory *memory, const ft_model_config *model_config, const ft_config *config, int32_t labels,
                         const ft_step_sizes *sizes) {
     const ft_device *real = ft_memory_device(memory);
@@ -67,7 +57,7 @@ static ft_status record(recording *r, ft_memory *memory, const ft_model_config *
     FT_TRY(ft_model_set_loss(&r->model, &sizes->loss));
     FT_TRY(ft_model_hold_positions(&r->model, sizes->train, sizes->predict));
     if (sizes->train.tokens > 0) FT_TRY(record_training(r, config, sizes));
-    if (sizes->predict.tokens > 0) FT_TRY(record_prediction(r, sizes->predict));
+    if (sizes->predict.tokens > 0) FT_TRY(ft_predict_rehearse(&r->model, sizes->predict));
     return ft_memory_adopt(memory, r->memory);
 }
 
@@ -75,7 +65,6 @@ static void close_recording(recording *r) {
     if (r->memory != NULL) {
         ft_batch_buffers_free(&r->batch);
         ft_memory_free(r->memory, r->losses);
-        ft_memory_free(r->memory, r->logits);
         ft_memory_free(r->memory, r->step);
         ft_memory_free(r->memory, r->update);
         ft_model_free(&r->model);

@@ -124,9 +124,9 @@ ft_capacity ft_eval_capacity(const ft_dataset *data, ft_batch_limits limits) {
     return capacity;
 }
 
-ft_capacity ft_eval_capacity_worst(const ft_config *c, ft_capacity train, int max_length) {
-    ft_batch_limits limits = ft_eval_limits(c, train);
-    return worst(limits.max_sequences, limits, max_length);
+ft_capacity ft_eval_capacity_worst(ft_batch_limits limits, int max_length) {
+    int64_t sequences = limits.max_sequences > 0 ? limits.max_sequences : limits.max_tokens / max_length;
+    return worst(sequences > 1 ? sequences : 1, limits, max_length);
 }
 
 ft_capacity ft_capacity_union(ft_capacity a, ft_capacity b) {

@@ -28,13 +28,13 @@ ft_status ft_run_plan_make(const ft_config *config, const ft_dataset *train, ft_
 void ft_run_plan_worst(const ft_config *config, int max_length, ft_run_plan *plan);
 // Sequences [*first, *last) of the epoch's order that belong to `step`.
 void ft_run_plan_step(const ft_run_plan *plan, int64_t step, int64_t *epoch, int64_t *first, int64_t *last);
-// Micro-batches of an evaluation during the run: by default no larger than those of training, so that it never raises the
-// peak; eval.batch_multiplier allows so many times more, eval.batch_size counts sequences alone.
+// Micro-batches of an evaluation during the run as asked for: eval.batch_size counts sequences alone, eval.batch_multiplier
+// allows so many times what training has. With both at `auto`: eval_budget.h.
 ft_batch_limits ft_eval_limits(const ft_config *config, ft_capacity train);
 // The largest micro-batch of a pass over `data` in its own order.
 ft_capacity ft_eval_capacity(const ft_dataset *data, ft_batch_limits limits);
 // The same without data: texts of max_length tokens.
-ft_capacity ft_eval_capacity_worst(const ft_config *config, ft_capacity train, int max_length);
+ft_capacity ft_eval_capacity_worst(ft_batch_limits limits, int max_length);
 // What holds both.
 ft_capacity ft_capacity_union(ft_capacity a, ft_capacity b);
 

@@ -7,6 +7,7 @@
 #include "engine/model/known_models.h"
 #include "engine/model/staging.h"
 #include "engine/train/data_report.h"
+#include "engine/train/eval_budget.h"
 #include "engine/train/fit.h"
 #include "engine/train/stages.h"
 #include "engine/train/stop.h"
@@ -135,25 +136,6 @@ ft_step_sizes ft_trainer_sizes(const ft_trainer *t) {
                            .examples = p->effective_batch < p->sequences ? p->effective_batch : p->sequences};
 }
 
-// Evaluations of all splits share one capacity, that of training where it suffices: they then live in its arena.
-static void plan_evaluation(ft_trainer *t, const ft_trainer_source *source) {
-    const ft_config *c = t->config;
-    ft_capacity own = {0, 0, 0};
-    if (source->without_data && c->eval.strategy == FT_EVAL_NO) {
-        // neither validation nor test
-    } else if (source->without_data) {
-        own = ft_eval_capacity_worst(c, t->plan.capacity, t->max_length);
-    } else {
-        const ft_trainer *from = source->like != NULL ? source->like : t;
-        ft_batch_limits limits = ft_eval_limits(c, t->plan.capacity);
-        for (int s = FT_SPLIT_VALIDATION; s < FT_SPLITS; s++)
-            if (ft_trainer_evaluates(t, (ft_split)s)) own = ft_capacity_union(own, ft_eval_capacity(&from->split[s].data, limits));
-    }
-    ft_capacity both = ft_capacity_union(own, t->plan.capacity);
-    bool fits = memcmp(&both, &t->plan.capacity, sizeof both) == 0;
-    t->eval_capacity = own.tokens > 0 && fits ? t->plan.capacity : own;
-}
-
 bool ft_trainer_evaluates(const ft_trainer *t, ft_split split) {
     if (split == FT_SPLIT_TRAIN || !t->split[split].present) return false;
     return split == FT_SPLIT_TEST || t->config->eval.strategy != FT_EVAL_NO;
@@ -188,13 +170,14 @@ static ft_status plan_steps(ft_trainer *t, const ft_trainer_source *source) {
     if (source->like != NULL && !source->other_steps) {
         t->plan = source->like->plan;
         t->eval_capacity = source->like->eval_capacity;
+        t->eval_limits = source->like->eval_limits;
+        t->eval_extra = source->like->eval_extra;
         return FT_OK;
     }
     const ft_trainer *from = source->like != NULL ? source->like : t;
     if (source->without_data) ft_run_plan_worst(t->config, t->max_length, &t->plan);
     else FT_TRY(ft_run_plan_make(t->config, &from->split[FT_SPLIT_TRAIN].data, &t->plan));
-    plan_evaluation(t, source);
-    return FT_OK;
+    return ft_eval_budget(t, from);
 }
 
 static void announce_fitting(const ft_trainer *t) {
@@ -217,6 +200,7 @@ static ft_status announce(ft_trainer *t) {
     if (t->autofit.chosen) announce_fitting(t);
     ft_info("memory     peak of %s allocated, %s reserved planned, %s may be taken", ft_bytes_text(t->planned.peak_allocated, allocated),
             ft_bytes_text(t->planned.peak_reserved, reserved), ft_bytes_text(ft_memory_limit(t->memory), limit));
+    if (t->eval_extra > 0) ft_info("           %s of them for evaluation alone", ft_bytes_text(t->eval_extra, allocated));
     ft_stage_log(t, "Run Start");
     return FT_OK;
 }

@@ -78,7 +78,9 @@ typedef struct ft_trainer {
     ft_model model;
     ft_load_report load_report;
     ft_run_plan plan;
-    ft_capacity eval_capacity; // of the largest micro-batch of any evaluation; tokens 0: there is none
+    ft_batch_limits eval_limits; // of the micro-batches of evaluations (eval_budget.h)
+    ft_capacity eval_capacity; // of the largest of them; tokens 0: there is none
+    size_t eval_extra;         // bytes by which arena and held tensors are larger for it than training needs
     ft_train_state state;
     ft_metrics test_metrics;
     bool have_test_metrics;

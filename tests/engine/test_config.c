@@ -102,7 +102,7 @@ static void test_defaults_are_the_trainer_s(void **state) {
     assert_int_equal(c.train.logging_steps, 500);
     assert_int_equal(c.eval.strategy, FT_EVAL_EPOCH);
     assert_int_equal(c.eval.metric, FT_METRIC_LOSS);
-    assert_true(c.eval.batch_size == FT_AUTO && c.eval.batch_multiplier == 1);
+    assert_true(c.eval.batch_size == FT_AUTO && c.eval.batch_multiplier == FT_AUTO);
     assert_int_equal(c.memory.limit, 0);
     assert_string_equal(c.device.name, "auto");
     assert_int_equal(c.output.exists, FT_EXISTS_NEW);
