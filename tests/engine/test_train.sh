@@ -254,6 +254,27 @@ train judged-more $pieces $validation eval.strategy=epoch eval.batch_multiplier=
 holds 'a.evals == b.evals and a.json["metrics"] == b.json["metrics"] and b.json["memory"]["phases"]["eval"] > a.json["memory"]["phases"]["eval"]' judged judged-more
 same_model judged judged-more
 
+# DeBERTa, whose positions are projected once a step for all its pieces: also recomputed, on another number of threads, and
+# continued in the middle.
+for family in deberta_v1 deberta_v3; do
+    mkdir "$family" && cp "$here/model/vocab.txt" "$family" && echo '{"tokenizer_class": "BertTokenizer"}' >"$family/tokenizer_config.json"
+    python3 -c 'import json, sys; json.dump(json.load(open(sys.argv[1])) | {"vocab_size": len(open(sys.argv[2]).readlines())}, open(sys.argv[3], "w"))' \
+        "$SOURCE_DIR/tests/vectors/$family/config.json" "$here/model/vocab.txt" "$family/config.json" || fail "no config.json for $family"
+    positions="model.path=$family model.init=random data.max_length=20 $validation eval.strategy=steps eval.steps=5 train.max_steps=10
+               output.save_steps=5 model.hidden_dropout=0.1 model.attention_dropout=0.1 device.threads=2"
+    # shellcheck disable=SC2086
+    train "$family-whole" $positions
+    # shellcheck disable=SC2086
+    train "$family-pieces" $positions train.micro_batch=3 train.gradient_checkpointing=on device.threads=1
+    same_model "$family-whole" "$family-pieces"
+    holds 'a.evals == b.evals' "$family-whole" "$family-pieces"
+    cp -r "$family-pieces" "$family-cut" && rm -rf "$family-cut/checkpoints/step-00000010"
+    # shellcheck disable=SC2086
+    train "$family-cut" $positions train.micro_batch=3 train.gradient_checkpointing=on device.threads=1 output.exists=resume
+    says "at step 5"
+    same_model "$family-whole" "$family-cut"
+done
+
 # ---- checkpoints, frozen weights -----------------------------------------------------------------------------------------
 kept() { # kept DIR STEP...: exactly these checkpoints
     local dir=$1
