@@ -37,6 +37,7 @@ typedef struct ft_op_table {
 // Ops, fills and all copies but upload_beside are queued on FT_STREAM_COMPUTE.
 typedef enum ft_stream_kind { FT_STREAM_COMPUTE = 0, FT_STREAM_COPY } ft_stream_kind;
 typedef struct ft_event ft_event; // a point in a stream
+typedef struct ft_graph ft_graph; // work to replay
 
 typedef struct ft_device_functions {
     // Aligned to 256 bytes, contents undefined. FT_NO_MEMORY when there is none.
@@ -58,6 +59,16 @@ typedef struct ft_device_functions {
     ft_status (*event_record)(ft_device *device, ft_event *event, ft_stream_kind stream);
     ft_status (*stream_wait)(ft_device *device, ft_stream_kind stream, ft_event *event);
     ft_status (*event_sync)(ft_device *device, ft_event *event);
+    // Graphs: work that is recorded once and then replayed as a whole, for the price of one launch. NULL where a device has
+    // none. Between begin and end, what is queued on FT_STREAM_COMPUTE is recorded and does not run; nothing else is asked of
+    // the device but ops, fills and copies on it. A replay reads and writes the same addresses, with what they hold by then:
+    // all that changes from step to step is device data. The memory must be there as long as the graph. end: FT_FAILED, and
+    // no graph, when something that cannot be recorded was called in between; it is called in any case. run: queued on
+    // FT_STREAM_COMPUTE.
+    ft_status (*graph_begin)(ft_device *device);
+    ft_status (*graph_end)(ft_device *device, ft_graph **graph);
+    ft_status (*graph_run)(ft_device *device, ft_graph *graph);
+    void (*graph_destroy)(ft_device *device, ft_graph *graph); // waits for the device; NULL is fine
     // A range of addresses that gets memory piece by piece (cuMemAddressReserve / cuMemMap; mmap / mprotect). All NULL
     // where a device has none. Offsets and sizes are multiples of *page. Committed contents are undefined; what was
     // decommitted may be committed again. FT_NO_MEMORY when there is none.

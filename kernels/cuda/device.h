@@ -75,6 +75,11 @@ void ft_cuda_event_destroy(ft_device *device, ft_event *event);
 ft_status ft_cuda_event_record(ft_device *device, ft_event *event, ft_stream_kind stream);
 ft_status ft_cuda_stream_wait(ft_device *device, ft_stream_kind stream, ft_event *event);
 ft_status ft_cuda_event_sync(ft_device *device, ft_event *event);
+// graphs.c: likewise
+ft_status ft_cuda_graph_begin(ft_device *device);
+ft_status ft_cuda_graph_end(ft_device *device, ft_graph **graph);
+ft_status ft_cuda_graph_run(ft_device *device, ft_graph *graph);
+void ft_cuda_graph_destroy(ft_device *device, ft_graph *graph);
 
 static inline ft_cu_address ft_cuda_address(const void *data) { return (ft_cu_address)(uintptr_t)data; }
 

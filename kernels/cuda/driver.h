@@ -18,6 +18,8 @@
 typedef struct ft_cu_context_object *ft_cu_context;
 typedef struct ft_cu_stream_object *ft_cu_stream;
 typedef struct ft_cu_event_object *ft_cu_event;
+typedef struct ft_cu_graph_object *ft_cu_graph;           // work that was captured
+typedef struct ft_cu_graph_exec_object *ft_cu_graph_exec; // and made ready to run
 typedef unsigned long long ft_cu_address; // of device memory; the host sees the same number as a pointer
 typedef unsigned long long ft_cu_handle;  // memory without an address
 
@@ -57,6 +59,8 @@ enum {
     FT_CU_STREAM_NON_BLOCKING = 1,
     FT_CU_EVENT_DISABLE_TIMING = 2,
     FT_CU_EVENT_WAIT_DEFAULT = 0,
+    FT_CU_CAPTURE_THREAD_LOCAL = 1,
+    FT_CU_CAPTURE_RELAXED = 2,
 
     FT_CU_ATTRIBUTE_MULTIPROCESSORS = 16,
     FT_CU_ATTRIBUTE_PCI_BUS = 33,

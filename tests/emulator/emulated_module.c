@@ -13,7 +13,7 @@ __attribute__((destructor)) static void report(void) {
     FILE *file = path != NULL ? fopen(path, "a") : NULL;
     if (file == NULL) return;
     fake_books b = fake_read();
-    size_t left = b.contexts + b.streams + b.events + b.buffers + b.pinned + b.reservations + b.handles + b.mappings;
+    size_t left = b.contexts + b.streams + b.events + b.graphs + b.buffers + b.pinned + b.reservations + b.handles + b.mappings;
     fprintf(file, "driver %llu misuses, %zu left\n", (unsigned long long)b.misuses, left);
     fprintf(file, "%llu waits, %llu of them left the device without work\n", (unsigned long long)b.waits,
             (unsigned long long)b.drains);

@@ -61,6 +61,7 @@ static inline void nothing_left(void) {
     assert_int_equal(b.contexts, 0);
     assert_int_equal(b.streams, 0);
     assert_int_equal(b.events, 0);
+    assert_int_equal(b.graphs, 0);
     assert_int_equal(b.buffers, 0);
     assert_int_equal(b.pinned, 0);
     assert_int_equal(b.reservations, 0);

@@ -2,7 +2,7 @@
 // fake_streams.c queues work, fake_memory.c is its memory. It is stricter than the real one where the documentation lets
 // the real one choose: queued work runs in the least convenient order that streams and events allow, neither freeing nor
 // unmapping waits, and what the documentation calls undefined is an error and counted. For one thread.
-#include "tests/emulator/fake_state.h"
+#include "tests/emulator/fake_work.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ void fake_refuse(const char *call, uint64_t nth, uint64_t times, int result) {
 }
 
 void fake_reset(const fake_settings *settings) {
-    if (fake_kept.contexts + fake_kept.streams + fake_kept.events + fake_kept.buffers + fake_kept.pinned +
+    if (fake_kept.contexts + fake_kept.streams + fake_kept.events + fake_kept.graphs + fake_kept.buffers + fake_kept.pinned +
             fake_kept.reservations + fake_kept.handles + fake_kept.mappings >
         0)
         fake_fatal("reset while something is alive");
@@ -119,6 +119,8 @@ int fake_wait(void) {
 }
 
 int fake_may_wait(void) {
+    int captured = fake_capture_breaks();
+    if (captured != 0) return captured;
     if (!fake_waits_forbidden) return 0;
     fake_kept.misuses++;
     fake_kept.forbidden++;
@@ -157,7 +159,12 @@ static const struct {
               {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
               {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
               {NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+              {ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state"},
               {WAIT_FORBIDDEN, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
+              {CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture"},
+              {CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION", "dependency created on uncaptured work in another stream"},
+              {CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", "operation would make the legacy stream depend on a capturing blocking stream"},
+              {CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT", "operation not permitted on an event last recorded in a capturing stream"},
               {FT_CU_SYSTEM_DRIVER_MISMATCH, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
                "system has unsupported display driver / cuda driver combination"}};
 

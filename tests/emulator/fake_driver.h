@@ -28,8 +28,8 @@ typedef enum fake_schedule {
 } fake_schedule;
 
 typedef struct fake_books {
-    size_t contexts, streams, events, buffers, pinned, reservations, handles, mappings; // alive; a context counts once
-                                                                                        // per retain
+    size_t contexts, streams, events, graphs, buffers, pinned, reservations, handles, mappings; // alive; a context counts
+                                                                                                // once per retain
     size_t used;      // bytes of buffers and handles, on all devices
     uint64_t misuses; // calls that the driver's documentation forbids; and these three:
     uint64_t rewritten; // uploads whose memory on the host changed before they ran

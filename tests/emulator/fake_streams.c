@@ -1,38 +1,9 @@
 // fake_streams.c - streams and events of the fake driver. Copies, fills and launches are queued; when they run is chosen
 // to hurt (fake_schedule): nothing but the order within a stream, events, and waiting for them binds it.
-#include "tests/emulator/fake_state.h"
+#include "tests/emulator/fake_work.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct work {
-    struct work *next;
-    enum { UPLOAD, DOWNLOAD, COPY, FILL, LAUNCH, RECORD, WAIT } kind;
-    char *to; // device or host, as `kind` has it
-    const char *from;
-    size_t bytes;
-    uint64_t digest; // of an upload's bytes when it was queued
-    unsigned char byte;
-    bool (*run)(void *job);
-    void (*drop)(void *job);
-    void *job;
-    ft_cu_event event;
-    uint64_t version; // which recording of the event
-} work;
-
-struct ft_cu_stream_object {
-    struct ft_cu_stream_object *next; // made before this one
-    ft_cu_context context;
-    work *first, **last;
-};
-
-struct ft_cu_event_object {
-    struct ft_cu_event_object *next;
-    ft_cu_context context;
-    uint64_t recorded, done; // recordings queued, and the last of them that ran
-    size_t users;            // queued work that names it
-    bool destroyed;
-};
 
 static ft_cu_stream streams;
 static ft_cu_event events;
@@ -62,15 +33,20 @@ static void finish(work *w) {
         w->event->users--;
         forget_if_unused(w->event);
     }
+    if (w->graph != NULL) fake_graph_count(w->graph, -1);
     free(w);
 }
 
-static void run(const work *w, int device) {
+void fake_run(const work *w, int device) {
     if (w->kind == RECORD) {
         if (w->version > w->event->done) w->event->done = w->version;
         return;
     }
     if (w->kind == WAIT || fake_sticky != 0) return;
+    if (w->kind == REPLAY) {
+        fake_graph_run(w->graph, device);
+        return;
+    }
     if (w->kind == LAUNCH) {
         if (!w->run(w->job)) fake_sticky = LAUNCH_FAILED;
         return;
@@ -85,7 +61,7 @@ static void run(const work *w, int device) {
         memset(w->to, w->byte, w->bytes);
     else
         memcpy(w->to, w->from, w->bytes);
-    if (w->kind == UPLOAD && digest_of(w->from, w->bytes) != w->digest) fake_kept.rewritten++, fake_kept.misuses++;
+    if (w->kind == UPLOAD && !w->recorded && digest_of(w->from, w->bytes) != w->digest) fake_kept.rewritten++, fake_kept.misuses++;
 }
 
 static bool blocked(const work *w) { return w->kind == WAIT && w->event->done < w->version; }
@@ -94,7 +70,7 @@ static void run_first(ft_cu_stream stream) {
     work *w = stream->first;
     stream->first = w->next;
     if (stream->first == NULL) stream->last = &stream->first;
-    run(w, stream->context->device);
+    fake_run(w, stream->context->device);
     finish(w);
 }
 
@@ -169,7 +145,9 @@ static void progress(void) {
 
 // ---- streams ----------------------------------------------------------------------------------------------------
 
-static bool is_stream(ft_cu_stream stream) {
+ft_cu_stream fake_streams(void) { return streams; }
+
+bool fake_is_stream(ft_cu_stream stream) {
     ft_cu_stream s = streams;
     while (s != NULL && s != stream)
         s = s->next;
@@ -199,7 +177,7 @@ static bool anything_queued(void) {
 
 int cuStreamSynchronize(ft_cu_stream stream) {
     BEGIN_IN_CONTEXT;
-    DEMAND(is_stream(stream), INVALID_HANDLE);
+    DEMAND(fake_is_stream(stream), INVALID_HANDLE);
     int forbidden = fake_wait();
     if (forbidden != 0) return forbidden;
     const bool had_work = anything_queued();
@@ -209,8 +187,8 @@ int cuStreamSynchronize(ft_cu_stream stream) {
 }
 
 int cuStreamDestroy_v2(ft_cu_stream stream) {
-    DEMAND(is_stream(stream), INVALID_HANDLE); // neither injected nor sticky errors keep a stream alive
-    DEMAND(stream->first == NULL, INVALID_HANDLE);
+    DEMAND(fake_is_stream(stream), INVALID_HANDLE); // neither injected nor sticky errors keep a stream alive
+    DEMAND(stream->first == NULL && stream->captured == NULL, INVALID_HANDLE);
     ft_cu_stream *at = &streams;
     while (*at != stream)
         at = &(*at)->next;
@@ -221,6 +199,7 @@ int cuStreamDestroy_v2(ft_cu_stream stream) {
 }
 
 void fake_streams_lose(void) {
+    fake_graphs_lose();
     for (; streams != NULL; fake_kept.streams--) {
         ft_cu_stream stream = streams;
         streams = stream->next;
@@ -256,24 +235,32 @@ bool fake_queued(const void *data, size_t bytes) {
 
 // ---- what is queued ---------------------------------------------------------------------------------------------
 
-static void append(ft_cu_stream stream, work value) {
+void fake_append(ft_cu_stream stream, work value) {
+    if (stream->captured != NULL) {
+        fake_graph_add(stream->captured, value);
+        return;
+    }
     work *w = malloc(sizeof *w);
     if (w == NULL) fake_fatal("no memory");
     *w = value;
     w->next = NULL;
     if (w->event != NULL) w->event->users++;
+    if (w->graph != NULL) fake_graph_count(w->graph, +1);
     *stream->last = w;
     stream->last = &w->next;
     progress();
 }
 
 static int queue_bytes(ft_cu_stream stream, work value) {
-    DEMAND(is_stream(stream), INVALID_HANDLE);
+    DEMAND(fake_is_stream(stream), INVALID_HANDLE);
     DEMAND(value.bytes > 0 && value.to != NULL && (value.kind == FILL || value.from != NULL), INVALID_VALUE);
     const void *host = value.kind == UPLOAD ? value.from : value.kind == DOWNLOAD ? value.to : NULL;
-    if (host != NULL && fake_waits_forbidden && !fake_pinned(host, value.bytes)) return fake_may_wait();
+    if (host != NULL && !fake_pinned(host, value.bytes)) {
+        int forbidden = fake_waits_forbidden || stream->captured != NULL ? fake_may_wait() : 0;
+        if (forbidden != 0) return forbidden;
+    }
     if (value.kind == UPLOAD) value.digest = digest_of(value.from, value.bytes);
-    append(stream, value);
+    fake_append(stream, value);
     return 0;
 }
 
@@ -300,8 +287,9 @@ int cuMemsetD8Async(ft_cu_address to, unsigned char byte, size_t bytes, ft_cu_st
 int fake_launch(void *stream, bool (*run_it)(void *job), void (*drop)(void *job), void *job) {
     int begun = fake_begin_in_context("cuLaunchKernel");
     if (begun != 0) return begun;
-    DEMAND(is_stream(stream), INVALID_HANDLE); // the default stream is nobody's here
-    append(stream, (work){.kind = LAUNCH, .run = run_it, .drop = drop, .job = job});
+    if (stream == NULL && fake_capture_breaks() != 0) return CAPTURE_IMPLICIT; // which the default stream would wait for
+    DEMAND(fake_is_stream(stream), INVALID_HANDLE); // the default stream is nobody's here
+    fake_append(stream, (work){.kind = LAUNCH, .run = run_it, .drop = drop, .job = job});
     return 0;
 }
 
@@ -338,17 +326,23 @@ int cuEventDestroy_v2(ft_cu_event event) {
 
 int cuEventRecord(ft_cu_event event, ft_cu_stream stream) {
     BEGIN_IN_CONTEXT;
-    DEMAND(is_event(event) && is_stream(stream), INVALID_HANDLE);
-    append(stream, (work){.kind = RECORD, .event = event, .version = ++event->recorded});
+    DEMAND(is_event(event) && fake_is_stream(stream), INVALID_HANDLE);
+    event->captured_in = stream->captured != NULL ? stream : NULL;
+    if (event->captured_in != NULL) return 0; // the order within one stream needs no node
+    fake_append(stream, (work){.kind = RECORD, .event = event, .version = ++event->recorded});
     return 0;
 }
 
 // Waits for the recording that was queued last; an event that never was holds nobody up.
 int cuStreamWaitEvent(ft_cu_stream stream, ft_cu_event event, unsigned flags) {
     BEGIN_IN_CONTEXT;
-    DEMAND(is_event(event) && is_stream(stream), INVALID_HANDLE);
+    DEMAND(is_event(event) && fake_is_stream(stream), INVALID_HANDLE);
     DEMAND(flags == FT_CU_EVENT_WAIT_DEFAULT, INVALID_VALUE);
-    append(stream, (work){.kind = WAIT, .event = event, .version = event->recorded});
+    if (event->captured_in != NULL || stream->captured != NULL) { // no graph of ours has more than one stream
+        DEMAND(event->captured_in == stream, (fake_capture_breaks(), CAPTURE_ISOLATION));
+        return 0;
+    }
+    fake_append(stream, (work){.kind = WAIT, .event = event, .version = event->recorded});
     return 0;
 }
 
@@ -356,6 +350,7 @@ int cuEventSynchronize(ft_cu_event event) {
     BEGIN_IN_CONTEXT;
     DEMAND(is_event(event), INVALID_HANDLE);
     fake_kept.waits++;
+    DEMAND(event->captured_in == NULL, (fake_capture_breaks(), CAPTURED_EVENT));
     if (event->done >= event->recorded) return fake_sticky;
     run_until_recorded(event, event->recorded);
     if (anything_queued()) return fake_sticky;

@@ -189,7 +189,7 @@ static bool same(const outcome *a, const outcome *b) {
 }
 
 static size_t left(const fake_books *b) {
-    return b->contexts + b->streams + b->events + b->buffers + b->pinned + b->reservations + b->handles + b->mappings;
+    return b->contexts + b->streams + b->events + b->graphs + b->buffers + b->pinned + b->reservations + b->handles + b->mappings;
 }
 
 static const char *const short_run[] = {"train.max_steps=6", NULL};

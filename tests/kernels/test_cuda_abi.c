@@ -44,6 +44,8 @@ SAME_NUMBER(FT_CU_GRANULARITY_MINIMUM, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 SAME_NUMBER(FT_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
 SAME_NUMBER(FT_CU_EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING);
 SAME_NUMBER(FT_CU_EVENT_WAIT_DEFAULT, CU_EVENT_WAIT_DEFAULT);
+SAME_NUMBER(FT_CU_CAPTURE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+SAME_NUMBER(FT_CU_CAPTURE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED);
 SAME_NUMBER(FT_CU_ATTRIBUTE_MULTIPROCESSORS, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 SAME_NUMBER(FT_CU_ATTRIBUTE_PCI_BUS, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
 SAME_NUMBER(FT_CU_ATTRIBUTE_PCI_DEVICE, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
@@ -56,6 +58,8 @@ SAME_NUMBER(FT_CU_ATTRIBUTE_VIRTUAL_MEMORY, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_M
 #define ft_cu_context CUcontext
 #define ft_cu_stream CUstream
 #define ft_cu_event CUevent
+#define ft_cu_graph CUgraph
+#define ft_cu_graph_exec CUgraphExec
 #define ft_cu_memory CUmemAllocationProp
 #define ft_cu_access CUmemAccessDesc
 #define ft_cu_address CUdeviceptr
@@ -87,6 +91,12 @@ static const struct {
     {ft_cuda_symbol_event_destroy, NAME(cuEventDestroy)},
     {ft_cuda_symbol_event_record, NAME(cuEventRecord)},
     {ft_cuda_symbol_event_synchronize, NAME(cuEventSynchronize)},
+    {ft_cuda_symbol_capture_begin, NAME(cuStreamBeginCapture)},
+    {ft_cuda_symbol_capture_end, NAME(cuStreamEndCapture)},
+    {ft_cuda_symbol_graph_instantiate, NAME(cuGraphInstantiate)},
+    {ft_cuda_symbol_graph_launch, NAME(cuGraphLaunch)},
+    {ft_cuda_symbol_graph_destroy, NAME(cuGraphDestroy)},
+    {ft_cuda_symbol_graph_exec_destroy, NAME(cuGraphExecDestroy)},
     {ft_cuda_symbol_mem_get_info, NAME(cuMemGetInfo)},
     {ft_cuda_symbol_mem_alloc, NAME(cuMemAlloc)},
     {ft_cuda_symbol_mem_free, NAME(cuMemFree)},

@@ -1,0 +1,272 @@
+// A micro-batch and an update of a real run, captured as graphs and replayed: with other values of the step in the same
+// places they give the bits that the same calls give. What cannot be captured is refused, and nothing of it is left.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "engine/train/trainer.h"
+#include "engine/train/update.h"
+#include "kernels/cuda/device.h"
+#include "kernels/log.h"
+#include "tests/emulator/fake_driver.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void good(ft_status status) {
+    if (status != FT_OK) fail_msg("%s (%s)", ft_error_message(), ft_error_where());
+}
+
+static void failed(ft_status got, ft_status want, const char *part) {
+    if (got != want || strstr(ft_error_message(), part) == NULL)
+        fail_msg("status %d, not %d; '%s' should contain '%s'", got, want, ft_error_message(), part);
+}
+
+// ---- a run that is opened, and trained by hand ----------------------------------------------------------------------------
+
+enum { EXAMPLES = 5, STEPS = 5 };
+
+static ft_config config;
+
+static void open_run(ft_trainer *t, fake_schedule schedule, const char *precision) {
+    fake_settings s = fake_defaults();
+    s.version = 13000, s.memory = (size_t)1 << 30, s.schedule = schedule;
+    fake_reset(&s);
+    const char *file = FT_TEST_VECTORS "/trainer/follow.ini";
+    char with[32];
+    snprintf(with, sizeof with, "train.precision=%s", precision);
+    const char *options[] = {"device.name=cuda", "data.cache_dir=none", "model.hidden_dropout=0.1", "model.attention_dropout=0.1",
+                             with};
+    good(ft_config_load(&config, 1, &file, 5, options));
+    good(ft_trainer_open(&config, &(ft_trainer_source){.device = NULL}, t));
+    good(ft_batch_buffers_load(&t->buffers, &t->split[FT_SPLIT_TRAIN].data, NULL, 0, EXAMPLES, 0));
+}
+
+static void close_run(ft_trainer *t, uint64_t misuses) {
+    good(ft_trainer_close(t));
+    ft_config_free(&config);
+    fake_books b = fake_read();
+    assert_int_equal(b.contexts + b.streams + b.events + b.graphs + b.buffers + b.pinned + b.reservations + b.handles + b.mappings, 0);
+    assert_int_equal(b.misuses, misuses);
+}
+
+static ft_tensor losses_of(const ft_trainer *t) { return ft_vector(t->losses, EXAMPLES, FT_F32); }
+
+static ft_status micro_step(ft_trainer *t) {
+    const ft_parameters *p = &t->model.parameters;
+    FT_TRY(ft_update_scale_step(t->device, t->config, t->update_state, t->step_state));
+    FT_TRY(t->device->functions->fill(t->device, p->gradients, 0, (size_t)p->trainable * sizeof(float)));
+    FT_TRY(ft_model_begin_step(&t->model, t->plan.capacity, t->step_state));
+    FT_TRY(ft_model_train_batch(&t->model, &t->buffers.device, t->plan.capacity, t->step_state, losses_of(t)));
+    return ft_model_end_step(&t->model, t->plan.capacity, t->step_state);
+}
+
+static ft_status update(ft_trainer *t) {
+    return ft_update_run(&t->model.parameters, t->config, losses_of(t), t->step_state, t->update_state);
+}
+
+static ft_graph *captured(ft_trainer *t, ft_status (*work)(ft_trainer *t)) {
+    ft_graph *graph;
+    good(t->device->functions->graph_begin(t->device));
+    good(work(t));
+    good(t->device->functions->graph_end(t->device, &graph));
+    assert_non_null(graph);
+    return graph;
+}
+
+// What the device holds after a step.
+typedef struct picture {
+    ft_update_state update;
+    float losses[EXAMPLES];
+    float *values; // weights as they are trained, m, v
+    size_t count;
+} picture;
+
+static picture look(ft_trainer *t) {
+    const ft_parameters *p = &t->model.parameters;
+    const ft_device_functions *f = t->device->functions;
+    picture got = {.count = 3 * (size_t)p->trainable};
+    got.values = malloc(got.count * sizeof(float));
+    assert_non_null(got.values);
+    const void *parts[] = {p->master != NULL ? p->master : p->weights, p->m, p->v};
+    for (int i = 0; i < 3; i++)
+        good(f->download(t->device, got.values + i * p->trainable, parts[i], (size_t)p->trainable * sizeof(float)));
+    good(f->download(t->device, &got.update, t->update_state, sizeof got.update));
+    good(f->download(t->device, got.losses, t->losses, sizeof got.losses));
+    good(f->sync(t->device));
+    return got;
+}
+
+static void same(const picture *a, const picture *b, int step) {
+    if (memcmp(&a->update, &b->update, sizeof a->update) != 0) fail_msg("step %d: another outcome", step);
+    if (memcmp(a->losses, b->losses, sizeof a->losses) != 0) fail_msg("step %d: other losses", step);
+    if (memcmp(a->values, b->values, a->count * sizeof(float)) != 0) fail_msg("step %d: other weights or moments", step);
+}
+
+// bad: a step whose gradients are not finite; -1: none.
+static void set_step(ft_trainer *t, int step, int bad) {
+    ft_step_state s = {.seed = 7, .step = (uint32_t)step, .learning_rate = 1e-3f / (float)(step + 1), .loss_scale = 1};
+    s.loss_factor = step == bad ? INFINITY : 1.0f / (float)(EXAMPLES + step);
+    good(t->device->functions->upload(t->device, t->step_state, &s, sizeof s));
+    good(t->device->functions->sync(t->device));
+}
+
+static void forgive(ft_trainer *t) {
+    picture p = look(t);
+    p.update.stopped = 0;
+    good(t->device->functions->upload(t->device, t->update_state, &p.update, sizeof p.update));
+    good(t->device->functions->sync(t->device));
+    free(p.values);
+}
+
+static void train(fake_schedule schedule, const char *precision, int bad, bool replayed, picture pictures[STEPS]) {
+    ft_trainer t;
+    open_run(&t, schedule, precision);
+    ft_graph *graphs[2] = {NULL, NULL};
+    if (replayed) {
+        graphs[0] = captured(&t, micro_step);
+        graphs[1] = captured(&t, update);
+    }
+    for (int step = 0; step < STEPS; step++) {
+        if (bad >= 0 && step == bad + 2) forgive(&t);
+        set_step(&t, step, bad);
+        if (replayed) {
+            good(t.device->functions->graph_run(t.device, graphs[0]));
+            good(t.device->functions->graph_run(t.device, graphs[1]));
+        } else {
+            good(micro_step(&t));
+            good(update(&t));
+        }
+        pictures[step] = look(&t);
+    }
+    for (int i = 0; i < 2; i++) t.device->functions->graph_destroy(t.device, graphs[i]);
+    close_run(&t, 0);
+}
+
+static void drop(picture pictures[STEPS]) {
+    for (int step = 0; step < STEPS; step++) free(pictures[step].values);
+}
+
+static bool moved(const picture *a, const picture *b) { return memcmp(a->values, b->values, a->count * sizeof(float)) != 0; }
+
+static void compare(const char *precision, int bad, picture queued[STEPS]) {
+    static const fake_schedule schedules[] = {FAKE_LAZY, FAKE_EAGER, FAKE_RANDOM};
+    train(FAKE_EAGER, precision, bad, false, queued);
+    for (size_t i = 0; i < sizeof schedules / sizeof schedules[0]; i++) {
+        picture replayed[STEPS];
+        train(schedules[i], precision, bad, true, replayed);
+        for (int step = 0; step < STEPS; step++) same(&queued[step], &replayed[step], step);
+        drop(replayed);
+    }
+}
+
+// ---- tests --------------------------------------------------------------------------------------------------------------
+
+static void test_replays_are_the_calls(void **state) {
+    picture queued[STEPS];
+    compare("fp32", -1, queued);
+    for (int step = 1; step < STEPS; step++) {
+        assert_int_equal(queued[step].update.count, step + 1);
+        assert_true(moved(&queued[step], &queued[step - 1]));
+        assert_true(queued[step].losses[0] != queued[step - 1].losses[0]);
+    }
+    drop(queued);
+}
+
+// The step with the bad gradient and the one behind it change nothing; when the stop is lifted, training goes on.
+static void test_a_non_finite_step(void **state) {
+    static const char *const precisions[] = {"fp32", "bf16"};
+    for (int i = 0; i < 2; i++) {
+        picture queued[STEPS];
+        compare(precisions[i], 1, queued);
+        for (int step = 1; step <= 2; step++) {
+            assert_int_equal(queued[step].update.finite, 0);
+            assert_int_equal(queued[step].update.stopped, 1);
+            assert_int_equal(queued[step].update.count, 1);
+            assert_false(moved(&queued[step], &queued[0]));
+        }
+        assert_int_equal(queued[3].update.finite, 1);
+        assert_int_equal(queued[3].update.count, 2);
+        assert_true(moved(&queued[3], &queued[2]));
+        drop(queued);
+    }
+}
+
+// fp16: the scale halves, nothing else changes, and the next step counts with the new scale.
+static void test_an_overflow_in_fp16(void **state) {
+    picture queued[STEPS];
+    compare("fp16", 1, queued);
+    assert_int_equal(queued[0].update.finite, 1);
+    assert_int_equal(queued[1].update.finite, 0);
+    assert_int_equal(queued[1].update.stopped, 0);
+    assert_int_equal(queued[1].update.skipped, 1);
+    assert_true(queued[1].update.loss_scale == queued[0].update.loss_scale / 2);
+    assert_false(moved(&queued[1], &queued[0]));
+    assert_int_equal(queued[2].update.finite, 1);
+    assert_int_equal(queued[2].update.count, 2);
+    assert_int_equal(queued[2].update.finite_steps, 1);
+    assert_true(moved(&queued[2], &queued[1]));
+    drop(queued);
+}
+
+static ft_status wait_inside(ft_trainer *t) { return t->device->functions->sync(t->device); }
+static ft_status take_inside(ft_trainer *t) {
+    void *data;
+    return t->device->functions->buffer_alloc(t->device, 256, &data);
+}
+static ft_status read_inside(ft_trainer *t) { // into memory that is not pinned
+    float value;
+    return t->device->functions->download(t->device, &value, t->losses, sizeof value);
+}
+static ft_status event_from_outside(ft_trainer *t) {
+    return t->device->functions->stream_wait(t->device, FT_STREAM_COMPUTE, t->buffers.slot[0].copied);
+}
+static ft_status wait_for_an_event_inside(ft_trainer *t) {
+    FT_TRY(t->device->functions->event_record(t->device, t->buffers.slot[0].used, FT_STREAM_COMPUTE));
+    return t->device->functions->event_sync(t->device, t->buffers.slot[0].used);
+}
+
+static void test_what_cannot_be_captured(void **state) {
+    static const struct {
+        ft_status (*work)(ft_trainer *t);
+        const char *words;
+    } cases[] = {{wait_inside, "not permitted when stream is capturing"},
+                 {take_inside, "not permitted when stream is capturing"},
+                 {read_inside, "not permitted when stream is capturing"},
+                 {event_from_outside, "dependency created on uncaptured work"},
+                 {wait_for_an_event_inside, "an event last recorded in a capturing stream"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ft_trainer t;
+        ft_graph *graph;
+        open_run(&t, FAKE_LAZY, "fp32");
+        set_step(&t, 0, -1);
+        const uint64_t before = fake_read().misuses;
+        good(t.device->functions->graph_begin(t.device));
+        good(update(&t));
+        failed(cases[i].work(&t), FT_FAILED, cases[i].words);
+        failed(t.device->functions->graph_end(t.device, &graph), FT_FAILED, "a previous error during capture");
+        assert_null(graph);
+        good(t.device->functions->event_record(t.device, t.buffers.slot[0].used, FT_STREAM_COMPUTE)); // of no capture any more
+        good(micro_step(&t)); // the stream is as before
+        picture p = look(&t);
+        assert_int_equal(p.update.count, 0); // the update was recorded, not run
+        free(p.values);
+        assert_true(fake_read().misuses > before); // made on purpose
+        close_run(&t, fake_read().misuses);
+    }
+}
+
+int main(void) {
+    ft_log_set_level(FT_LOG_SILENT);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_replays_are_the_calls),
+        cmocka_unit_test(test_a_non_finite_step),
+        cmocka_unit_test(test_an_overflow_in_fp16),
+        cmocka_unit_test(test_what_cannot_be_captured),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
