@@ -1,0 +1,286 @@
+#!/usr/bin/env python3
+"""A study left alone: thousands of real trainings of a tiny model by four workers, under a limit that only some of them fit
+together, while workers and the coordinator are killed, crash and hang and the database is locked.
+
+    python3 benchmarks/soak.py                       5,000 trials: hours
+    python3 benchmarks/soak.py --trials 60           minutes
+    python3 benchmarks/soak.py --seed 7 --keep DIR   the same faults at the same moments, as far as the machine allows
+
+What must hold, and the exit code says whether it does:
+
+  finished    every trial has ended once: numbers 0 .. N-1, as many as were asked for, none RUNNING
+  weights     the model of every completed trial is, byte for byte, that of `ftengine train` with its configuration alone
+  limit       the reservations in the device's ledger, looked at by another process all the while, never exceed the limit
+  memory      the resident memory of workers that live long does not grow
+  disk        what the study keeps on disk is bounded: models are looked at and removed as they come
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from common import RESULTS, ROOT, provenance
+
+FIXTURE = os.path.join(ROOT, "tests", "vectors", "trainer")
+CONFIG = f"""[model]
+path = {FIXTURE}/model
+hidden_dropout = 0.1
+[data]
+train = {FIXTURE}/train.tsv
+validation = {FIXTURE}/validation.tsv
+max_length = 24
+[train]
+max_steps = 40
+[eval]
+strategy = steps
+steps = 20
+metric = accuracy
+[output]
+save_steps = 10
+[study]
+sampler = random
+keep = all
+max_retries = 1000
+max_failures = 0
+heartbeat_timeout = 5s
+memory_policy = constrain
+[space]
+train.learning_rate = choice(0.001, 0.003, 0.01, 100)
+train.weight_decay = 100 if train.learning_rate = 100
+train.batch_size = choice(2, 8, 32, 60)
+train.seed = choice(1, 2)
+"""  # 100 diverges; the largest batch does not fit the limit of one trial
+
+
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+            return [int(word) for word in f.read().split()]
+    except OSError:
+        return []
+
+
+def resident(pid):
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as f:
+            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
+
+
+def digest(path):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()
+
+
+class Soak:
+    def __init__(self, options, directory):
+        self.options, self.directory = options, directory
+        self.random = random.Random(options.seed)
+        self.env = dict(os.environ, FTENGINE_LEDGER_DIR=os.path.join(directory, "ledger"))
+        self.env["XDG_CACHE_HOME"] = os.path.join(directory, "cache")
+        self.study = os.path.join(directory, "studies", "soak")
+        self.hashes, self.faults, self.coordinators = {}, {}, 0
+        self.reserved, self.memory, self.disk, self.over = 0, {}, 0, 0
+        self.done = threading.Event()
+
+    def run(self, *arguments):
+        command = [self.options.ftengine, *arguments]
+        return subprocess.run(command, cwd=self.directory, env=self.env, capture_output=True, text=True)
+
+    def prepare(self):
+        with open(os.path.join(self.directory, "soak.ini"), "w", encoding="utf-8") as f:
+            f.write(CONFIG)
+        sizes = {}
+        for batch in (2, 8, 32, 60):
+            plan = self.run("plan", "soak.ini", f"train.batch_size={batch}", f"train.micro_batch={batch}", "--json")
+            sizes[batch] = json.loads(plan.stdout)["memory"]["peak_reserved_bytes"]
+        self.limit = (sizes[32] + sizes[60]) // 2
+        if not sizes[32] <= self.limit < sizes[60]:
+            sys.exit(f"the batches do not differ in memory: {sizes}")
+        # What a worker holds besides its allocator counts too: room for about two and a half of them.
+        probe = self.run("train", "soak.ini", "train.batch_size=32", "train.learning_rate=0.001", "output.dir=probe")
+        if probe.returncode != 0:
+            sys.exit(probe.stderr)
+        with open(os.path.join(self.directory, "probe", "run.json"), encoding="utf-8") as f:
+            memory = json.load(f)["memory"]
+        one = memory["peak_reserved_bytes"] + memory["outside_allocator_bytes"]
+        self.capacity = one * 5 // 2
+        self.env["FTENGINE_LEDGER_CAPACITY"] = str(self.capacity)
+
+    # ---- beside the study --------------------------------------------------------------------------------------------
+
+    def watch(self):
+        """Another process's view of the device, and what lives and lies around."""
+        while not self.done.wait(0.05):
+            try:
+                devices = json.loads(self.run("devices", "--json").stdout)["devices"]
+            except (ValueError, KeyError):
+                continue
+            now = devices[0]["reserved_bytes"]
+            self.reserved = max(self.reserved, now)
+            self.over += now > self.capacity
+            for worker in children(self.coordinator.pid) if self.coordinator else []:
+                self.memory.setdefault(worker, []).append(resident(worker))
+
+    def look_at_models(self):
+        """Hashes the models of trials that have ended, and removes them: nobody else does with keep = all."""
+        database = sqlite3.connect(f"file:{self.study}/study.db?mode=ro", uri=True, timeout=30)
+        try:
+            ended = [n for (n,) in database.execute("SELECT number FROM trials WHERE state = 'COMPLETE'")]
+        except sqlite3.OperationalError:
+            return
+        finally:
+            database.close()
+        for number in ended:
+            trial = os.path.join(self.study, "trials", f"{number:05}")
+            model = os.path.join(trial, "model", "model.safetensors")
+            if number not in self.hashes and os.path.exists(model):
+                self.hashes[number] = digest(model)
+                shutil.rmtree(os.path.join(trial, "model"))
+                shutil.rmtree(os.path.join(trial, "checkpoints"), ignore_errors=True)
+        size = sum(os.path.getsize(os.path.join(base, name)) for base, _, names in os.walk(self.study) for name in names
+                   if name.endswith(".safetensors") and os.path.exists(os.path.join(base, name)))
+        self.disk = max(self.disk, size)
+
+    def fault(self):
+        workers = children(self.coordinator.pid)
+        kind = self.random.choice(["kill", "kill", "crash", "hang", "coordinator", "lock"])
+        if kind != "coordinator" and kind != "lock" and not workers:
+            return
+        self.faults[kind] = self.faults.get(kind, 0) + 1
+        try:
+            if kind == "coordinator":
+                self.coordinator.kill()
+            elif kind == "lock":
+                database = sqlite3.connect(os.path.join(self.study, "study.db"), timeout=5, isolation_level=None)
+                database.execute("BEGIN IMMEDIATE")
+                time.sleep(self.random.uniform(0.1, 2))
+                database.close()
+            else:
+                number = {"kill": signal.SIGKILL, "crash": signal.SIGSEGV, "hang": signal.SIGSTOP}[kind]
+                os.kill(self.random.choice(workers), number)
+        except (ProcessLookupError, sqlite3.OperationalError):
+            self.faults[kind] -= 1
+
+    # ---- the study ---------------------------------------------------------------------------------------------------
+
+    def tune(self):
+        log = open(os.path.join(self.directory, "log"), "ab")
+        command = [self.options.ftengine, "tune", "soak.ini", "--study", "soak", "--parallel", "4", "--trials",
+                   str(self.options.trials), f"memory.limit={self.limit}"]
+        self.coordinators += 1
+        return subprocess.Popen(command, cwd=self.directory, env=self.env, stdout=log, stderr=log)
+
+    def go(self):
+        self.coordinator = None
+        watcher = threading.Thread(target=self.watch, daemon=True)
+        watcher.start()
+        began, code = time.monotonic(), None
+        while code != 0:
+            self.coordinator = self.tune()
+            while (code := self.coordinator.poll()) is None:
+                time.sleep(self.random.expovariate(1 / self.options.pause))
+                if os.path.exists(os.path.join(self.study, "study.db")):
+                    self.look_at_models()
+                    if self.coordinator.poll() is None:
+                        self.fault()
+            if code not in (0, -signal.SIGKILL):
+                sys.exit(f"the coordinator ended with {code}; see {self.directory}/log")
+        self.seconds = time.monotonic() - began
+        self.look_at_models()
+        self.done.set()
+        watcher.join()
+
+    # ---- what must hold ------------------------------------------------------------------------------------------------
+
+    def undisturbed(self, trial, known):
+        """The hash of the model that this configuration gives alone, once for each."""
+        with open(os.path.join(trial, "config.ini"), encoding="utf-8") as f:
+            text = f.read()
+        if text not in known:
+            out = os.path.join(self.directory, "alone", str(len(known)))
+            run = self.run("train", os.path.join(trial, "config.ini"), f"output.dir={out}")
+            if run.returncode != 0:
+                sys.exit(run.stderr)
+            known[text] = digest(os.path.join(out, "model", "model.safetensors"))
+        return known[text]
+
+    def judge(self):
+        database = sqlite3.connect(os.path.join(self.study, "study.db"))
+        rows = database.execute("SELECT number, state FROM trials ORDER BY number").fetchall()
+        attributes = "SELECT number, value_json FROM trial_user_attributes JOIN trials USING (trial_id) WHERE key = ?"
+        retries = sum(int(value) for _, value in database.execute(attributes, ("retries",)))
+        states = {}
+        for _, state in rows:
+            states[state] = states.get(state, 0) + 1
+        errors = []
+        if [n for n, _ in rows] != list(range(self.options.trials)):
+            errors.append(f"{len(rows)} trials, not {self.options.trials}")
+        if set(states) - {"COMPLETE", "PRUNED", "FAIL"}:
+            errors.append(f"trials that did not end: {states}")
+        reasons = dict(database.execute(attributes, ("status",)))
+        wanted = {"COMPLETE": '"completed"', "PRUNED": '"does_not_fit"', "FAIL": '"diverged"'}
+        odd = [n for n, state in rows if reasons.get(n) != wanted.get(state)]
+        if odd:
+            errors.append(f"trials with another end than their values have: {odd[:10]} of {len(odd)}")
+        known = {}
+        for number, state in rows:
+            if state != "COMPLETE":
+                continue
+            if self.hashes.get(number) != self.undisturbed(os.path.join(self.study, "trials", f"{number:05}"), known):
+                errors.append(f"trial {number} has other weights than its configuration gives")
+        if self.over or self.reserved > self.capacity:
+            errors.append(f"{self.reserved} bytes were reserved of {self.capacity}")
+        growth = 0
+        for seen in self.memory.values():
+            if len(seen) >= 200:  # ten seconds and more: the first quarter has warmed it up
+                growth = max(growth, max(seen[-len(seen) // 4:]) - max(seen[len(seen) // 4: len(seen) // 2]))
+        if growth > 16 << 20:
+            errors.append(f"a worker grew by {growth} bytes")
+        figures = {"trials": self.options.trials, "states": states, "retries": retries, "faults": self.faults,
+                   "coordinators": self.coordinators, "configurations": len(known), "seconds": round(self.seconds, 1),
+                   "capacity_bytes": self.capacity, "most_reserved_bytes": self.reserved, "largest_growth_bytes": growth,
+                   "most_disk_of_weights_bytes": self.disk, "errors": errors}
+        return figures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--ftengine", default=os.path.join(ROOT, "build", "ftengine"))
+    parser.add_argument("--trials", type=int, default=5000)
+    parser.add_argument("--pause", type=float, default=2, help="seconds between two faults, on average")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", help="a directory to work in, which stays")
+    parser.add_argument("--write", action="store_true", help="results go to benchmarks/results/soak.json")
+    options = parser.parse_args()
+    directory = os.path.abspath(options.keep) if options.keep else tempfile.mkdtemp(prefix="soak-")
+    os.makedirs(directory, exist_ok=True)
+    try:
+        soak = Soak(options, directory)
+        soak.prepare()
+        soak.go()
+        figures = dict(soak.judge(), provenance=provenance())
+    finally:
+        if not options.keep:
+            shutil.rmtree(directory, ignore_errors=True)
+    text = json.dumps(figures, indent=2)
+    print(text)
+    if options.write:
+        with open(os.path.join(RESULTS, "soak.json"), "w", encoding="utf-8") as f:
+            f.write(text + "\n")
+    sys.exit(1 if figures["errors"] else 0)
+
+
+if __name__ == "__main__":
+    main()
