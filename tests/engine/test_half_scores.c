@@ -1,4 +1,4 @@
-// DeBERTa in fp16 with queries and keys so large that their products leave the range of fp16: what computes scores in fp16 and
+// BERT and DeBERTa in fp16 with queries and keys so large that their products leave the range of fp16: what computes scores in fp16 and
 // divides them afterwards has infinities there, and then NaN. Here scores are scaled first and stay in fp32.
 #include "model_fixture.h"
 
@@ -116,6 +116,6 @@ static void check(void **state) {
 #define MODEL(name) {name, check, NULL, NULL, (void *)(uintptr_t)name}
 
 int main(void) {
-    const struct CMUnitTest tests[] = {MODEL("deberta_v1"), MODEL("deberta_v2_unshared"), MODEL("deberta_v3")};
+    const struct CMUnitTest tests[] = {MODEL("bert_gelu"), MODEL("deberta_v1"), MODEL("deberta_v2_unshared"), MODEL("deberta_v3")};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
