@@ -80,6 +80,47 @@ for schedule in 1 2; do # eager, random: the default waits until somebody does
     same "queue-$schedule"
 done
 
+# ---- 16 bits -----------------------------------------------------------------------------------------------------------------
+# A hundred steps in bf16 are within twice PyTorch's gap from fp32.
+rm -f report
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" train "$here/follow.ini" output.dir=bf16 device.name=cuda train.precision=bf16 data.cache_dir=none
+clean bf16
+expect 0 "$FTENGINE" predict bf16 --data "$here/validation.tsv" --json --logits --precision bf16 device.name=cuda
+python3 "$SOURCE_DIR/tests/engine/precision_gap.py" "$here" bf16 bf16/metrics.jsonl out >verdict 2>&1 || fail "bf16: $(cat verdict)"
+cat verdict
+# fp16 stays beside the CPU's fp16, with a loss scale that overflows at first, takes what was planned, and has the same bits in
+# another order.
+# overflowing DIR OPTION...: ten steps, nine of them with a loss scale of 2^24
+overflowing() {
+    local dir=$1
+    shift
+    # shellcheck disable=SC2086
+    set -- $run output.dir="$dir" train.precision=fp16 output.save_steps=1 output.save_total_limit=20 "$@"
+    expect 0 "$FTENGINE" train "$@"
+    for step in "$dir"/checkpoints/*; do [ "$step" = "$dir/checkpoints/step-00000001" ] || rm -r "$step"; done
+    sed -i 's/"loss_scale": *65536\(\.0\)*/"loss_scale":16777216.0/' "$dir/checkpoints/step-00000001/state.json"
+    rm -f report
+    expect 0 "$FTENGINE" train "$@" output.exists=resume
+}
+overflowing fp16-cpu device.name=cpu
+overflowing fp16-cuda device.name=cuda
+clean fp16-cuda
+SIMT_ORDER=random overflowing fp16-random device.name=cuda
+cmp fp16-cuda/model/model.safetensors fp16-random/model/model.safetensors || fail "fp16: other bits in another order"
+python3 - <<'PYTHON' || fail "fp16: CUDA and CPU went different ways"
+import json
+lines = {d: [json.loads(l) for l in open(f"fp16-{d}/metrics.jsonl")] for d in ("cpu", "cuda")}
+assert len(lines["cpu"]) == len(lines["cuda"]) == 12
+for a, b in zip(lines["cpu"], lines["cuda"]):
+    assert a.keys() == b.keys() and all(a.get(k) == b.get(k) for k in ("step", "loss_scale", "skipped_steps", "learning_rate")), (a, b)
+    assert abs(a.get("loss", 0) - b.get("loss", 0)) < 2e-3, (a, b)
+assert lines["cuda"][-2]["skipped_steps"] > 3, lines["cuda"][-2]
+PYTHON
+# shellcheck disable=SC2059
+[ "$(json fp16-cuda/run.json "$(printf "$memory" memory)")" = "$(json fp16-cuda/run.json "$(printf "$memory" planned)")" ] ||
+    fail "fp16: planned and metered differ"
+
 # ---- stopped and gone on -----------------------------------------------------------------------------------------------------
 # shellcheck disable=SC2086
 longer="$run train.max_steps=30 output.save_steps=3 device.name=cuda"
