@@ -383,6 +383,18 @@ static ft_status adamw(test *t, int side) {
         .ranges = ranges, .range_count = 2, .hyper = hyper, .step = t->at[0][side], .update = t->at[1][side]);
 }
 
+static void decay_setup(test *t) {
+    enum { STEPS = 1000 };
+    int64_t n = t->rows * t->cols;
+    add_floats(t, n, 0, 1);
+    add_floats(t, STEPS, 1, 1e-6);
+    t->flops = (double)STEPS * (double)n;
+    t->moved = 4.0 * 2 * (double)n;
+}
+static ft_status decay(test *t, int side) {
+    RUN(decay, .parameter = vector(t, 0, side, t->rows * t->cols), .factors = t->at[1][side], .count = 1000);
+}
+
 enum { ROWS, FLOATS, HALVES }; // which types an op has: all three, fp32 alone, 16 bits alone
 static const struct op {
     const char *name;
@@ -417,6 +429,7 @@ static const struct op {
     {"squared_error", losses_setup, squared_error, 2e-6, FLOATS, 0},
     {"gradient_norm", update_setup, gradient_norm, 2e-6, FLOATS, 0},
     {"adamw", update_setup, adamw, 2e-6, ROWS, 1},
+    {"decay", decay_setup, decay, 0, FLOATS, 0},
 };
 enum { OPS = sizeof ops / sizeof *ops };
 

@@ -3,7 +3,9 @@
 //
 // The gradients are those of a loss that was multiplied by L = step->loss_scale; L is a power of two, so that dividing by
 // it is exact.
-// gradient_norm: sums squares in double over fixed chunks in order, then
+// gradient_norm: sums squares in double over fixed chunks in order - of an embedding table, whose rows without a gradient
+// may be absent, over blocks of rows by their numbers in the whole table, column by column, so that a row of zeros and an
+// absent one give the same bits - then
 //   update->norm = sqrt(sum) / L, update->clip = max_norm > 0 ? min(1, max_norm / (norm + 1e-6)) : 1   (PyTorch's clip_grad_norm_)
 //   update->finite = isfinite(norm) and *losses_finite; when finite, update->count += 1 and the bias corrections
 //   update->correction1 = 1 - beta1^count, update->correction2 = 1 - beta2^count (computed in double) follow;
@@ -21,6 +23,15 @@
 #ifndef FT_ADAMW_H
 #define FT_ADAMW_H
 #include "kernels/op.h"
+#include "kernels/philox.h"
+
+#include <math.h>
+
+// What weight decay leaves of a parameter in one step. Every back end and the replay of steps (decay.h) take it from here:
+// fma is rounded once everywhere, where a compiler might or might not contract a product and a difference.
+FT_HOST_DEVICE float ft_adamw_keep(float learning_rate, float lr_scale, float weight_decay) {
+    return (float)fma(-((double)learning_rate * (double)lr_scale), (double)weight_decay, 1.0);
+}
 
 // Doubles as in PyTorch: 1 - beta2 of a beta2 rounded to float would be off by 1e-5 of itself.
 typedef struct ft_adamw_hyper {
@@ -29,7 +40,11 @@ typedef struct ft_adamw_hyper {
 } ft_adamw_hyper;
 
 typedef struct ft_gradient_norm_args {
-    ft_tensor gradient;          // [n] fp32, flat
+    ft_tensor gradient;          // [n] fp32, flat: all but the table
+    ft_tensor table;             // [rows, cols] fp32, dense: those rows of the whole table that are there; unused when
+    int64_t table_rows;          // the whole table has 0 rows
+    const int32_t *table_blocks; // [ft_norm_blocks(table_rows) + 1] device: the rows of block b, FT_NORM_ROWS of the whole
+                                 // table, begin at table_blocks[b] of `table`. NULL: all rows are there
     const ft_tensor *losses;     // unused when NULL: [B] fp32 whose non-finite values also make the step non-finite
     ft_adamw_hyper hyper;
     const ft_step_state *step;   // device; NULL: L is 1
@@ -38,6 +53,9 @@ typedef struct ft_gradient_norm_args {
     ft_update_state *update;     // device
     ft_workspace workspace;
 } ft_gradient_norm_args;
+
+enum { FT_NORM_ROWS = 64 };
+static inline int64_t ft_norm_blocks(int64_t table_rows) { return (table_rows + FT_NORM_ROWS - 1) / FT_NORM_ROWS; }
 size_t ft_gradient_norm_workspace(const ft_target *target, const ft_gradient_norm_args *args);
 
 typedef struct ft_adamw_range {

@@ -18,6 +18,7 @@
 #include "kernels/cast.h"
 #include "kernels/column_sum.h"
 #include "kernels/cross_entropy.h"
+#include "kernels/decay.h"
 #include "kernels/disentangled_attention.h"
 #include "kernels/embedding.h"
 #include "kernels/gemm.h"

@@ -276,7 +276,17 @@ ft_status ft_gradient_norm_check(const ft_target *target, const ft_gradient_norm
     FT_REQUIRE(op, is_flat(args->gradient, n));
     FT_REQUIRE(op, !args->losses || (args->losses->data && args->losses->dtype == FT_F32));
     FT_REQUIRE(op, args->update && args->growth_interval >= 0);
+    int64_t rows = args->table.rows, cols = args->table.cols;
+    FT_REQUIRE(op, args->table_rows == 0 || (rows >= 0 && rows <= args->table_rows && is_flat(args->table, rows * cols)));
+    FT_REQUIRE(op, args->table_rows == 0 || args->table_blocks || rows == args->table_rows);
     REQUIRE_WORKSPACE(gradient_norm, target, args);
+}
+
+ft_status ft_decay_check(const ft_target *target, const ft_decay_args *args) {
+    static const char op[] = "decay";
+    FT_REQUIRE(op, is_flat(args->parameter, args->parameter.rows * args->parameter.cols));
+    FT_REQUIRE(op, args->count >= 0 && (args->factors || args->count == 0));
+    REQUIRE_WORKSPACE(decay, target, args);
 }
 
 ft_status ft_adamw_check(const ft_target *target, const ft_adamw_args *args) {

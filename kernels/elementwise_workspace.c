@@ -8,6 +8,7 @@
 #include "kernels/cpu/half_ops.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/cuda/geometry.h"
+#include "kernels/decay.h"
 #include "kernels/embedding.h"
 #include "kernels/layernorm.h"
 
@@ -46,10 +47,12 @@ size_t ft_squared_error_workspace(const ft_target *target, const ft_squared_erro
 
 static_assert((int)FT_CUDA_NORM_CHUNK == (int)FT_NORM_CHUNK, "one size for both back ends");
 
-// One partial sum a chunk.
+// One partial sum a chunk and a block of the table.
 size_t ft_gradient_norm_workspace(const ft_target *target, const ft_gradient_norm_args *args) {
-    return (size_t)((args->gradient.rows * args->gradient.cols + FT_NORM_CHUNK - 1) / FT_NORM_CHUNK) * sizeof(double);
+    int64_t chunks = (args->gradient.rows * args->gradient.cols + FT_NORM_CHUNK - 1) / FT_NORM_CHUNK;
+    return (size_t)(chunks + ft_norm_blocks(args->table_rows)) * sizeof(double);
 }
 
 size_t ft_cast_workspace(const ft_target *target, const ft_cast_args *args) { return 0; }
+size_t ft_decay_workspace(const ft_target *target, const ft_decay_args *args) { return 0; }
 size_t ft_adamw_workspace(const ft_target *target, const ft_adamw_args *args) { return 0; }

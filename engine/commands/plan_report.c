@@ -67,11 +67,15 @@ static void print_fitting(const ft_autofit *a) {
 static void print_run(const report *r) {
     const ft_plan *p = &r->plan;
     const ft_config *c = &r->task->config;
-    char every[40];
+    char every[40], saved[24];
     bool small = p->parameters < 1000000;
     double unit = small ? 1e3 : 1e6;
     printf("\nmodel         %s: %.1f%c parameters, %.1f%c trained\n", ft_plan_model_name(c),
            (double)p->parameters / unit, small ? 'K' : 'M', (double)p->trained_parameters / unit, small ? 'K' : 'M');
+    if (p->rows_save > 0)
+        printf("vocabulary    %lld of %lld rows of the word table are trained, %lld more are read: %s less (memory.active_vocabulary)\n",
+               (long long)p->rows_trained, (long long)p->rows, (long long)(p->rows_held - p->rows_trained),
+               ft_bytes_text((size_t)p->rows_save, saved));
     if (p->with_data)
         printf("texts         those of %s, in the order of %lld steps\n", c->data.train, (long long)p->total_steps);
     else

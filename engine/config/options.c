@@ -118,6 +118,7 @@ static const ft_option_choice ranges_choices[] = {{"auto", FT_RANGES_AUTO}, {"tr
 static const ft_option_choice on_oom_choices[] = {{"ladder", FT_OOM_LADDER}, {"fail", FT_OOM_FAIL}, {NULL, 0}};
 static const ft_option_choice pooling_choices[] = {
     {"auto", FT_POOLING_AUTO}, {"mean", FT_POOLING_MEAN}, {"max", FT_POOLING_MAX}, {NULL, 0}};
+static const ft_option_choice vocabulary_choices[] = {{"auto", FT_VOCABULARY_AUTO}, {"off", FT_VOCABULARY_OFF}, {NULL, 0}};
 static const ft_option_choice isa_choices[] = {{"auto", 0}, {"portable", 0}, {"avx2", 0}, {"avx512", 0}, {NULL, 0}};
 
 const ft_section ft_sections[] = {
@@ -401,6 +402,10 @@ const ft_option ft_options[] = {
         .help = "The ladder leaves room for so many of the longest texts in a micro-batch."),
     INT(memory.max_retries, "10", 0, 1 << 20, .elsewhere = "max_oom_retries oom_retries num_oom_retries",
         .help = "How often the ladder tries the same piece of work (start, step, evaluation, save) again, waits not counted."),
+    CHOICE(memory.active_vocabulary, "auto", vocabulary_choices,
+           .help = "Only those rows of the word embeddings live on the device that the texts of the run read, with gradient and "
+                   "moments where training reads them: same saved weights to the bit, often half the state. auto: where "
+                   "that takes less. off: all rows."),
 
     TEXT(FT_OPTION_NAME, device.name, "auto", .choices = device_choices,
          .elsewhere = "device use_cpu no_cuda accelerator",

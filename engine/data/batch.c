@@ -76,6 +76,17 @@ static void count_positions(ft_batch *batch, int32_t row, int32_t length) {
         batch->position_row[i] = batch->ids[i] == padding ? padding : ++next;
 }
 
+// The rows that a run holds were counted over its texts: a token without one is an error of the program.
+static ft_status take_rows(ft_batch *batch, int32_t tokens) {
+    if (batch->row_of == NULL) return FT_OK;
+    for (int32_t i = 0; i < tokens; i++) {
+        int32_t id = batch->ids[i];
+        batch->ids[i] = batch->row_of[id];
+        if (batch->ids[i] < 0) return ft_fail(FT_FAILED, NULL, "token %d has no row in the table of this run", id);
+    }
+    return FT_OK;
+}
+
 ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *order, int64_t first, int64_t count,
                         int32_t first_slot) {
     if (count < 0 || count > batch->capacity_sequences)
@@ -123,5 +134,5 @@ ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *
     batch->sequences = (int32_t)count;
     batch->tokens = row;
     batch->longest = longest;
-    return FT_OK;
+    return take_rows(batch, row);
 }

@@ -23,6 +23,8 @@ typedef struct ft_batch {
     int32_t capacity_sequences, capacity_tokens;
     int32_t targets;          // numbers a sequence, of tasks that have them (train.task); 0: none
     int32_t position_padding; // -1, or RoBERTa's rule: tokens of this id have its row, the others the rows behind it
+    const int32_t *row_of;    // host, of an id: its row in the table of word embeddings, which `ids` then holds; -1: there is none.
+                              // NULL: the id itself. Not the batch's
     void *storage; // all arrays, in one block of ft_batch_bytes(): one copy brings them to a device
 } ft_batch;
 
@@ -42,7 +44,7 @@ void ft_batch_bind(ft_batch *batch, void *storage, int32_t capacity_sequences, i
 // How many of order[first .. last) make the next micro-batch (at least 1 when first < last). order NULL: 0, 1, 2, ...
 int64_t ft_batch_cut(const ft_dataset *data, const int32_t *order, int64_t first, int64_t last, ft_batch_limits limits);
 // Fills `batch` with order[first .. first + count); slots count from first_slot. Too small a capacity: FT_FAILED, and
-// the batch is as before.
+// the batch is as before. A token without a row is FT_FAILED too.
 ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *order, int64_t first, int64_t count,
                         int32_t first_slot);
 

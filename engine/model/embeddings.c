@@ -66,6 +66,13 @@ void ft_embeddings_saved_free(ft_pass *pass, ft_embeddings_saved *s) {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) ft_pass_free(pass, all[i]);
 }
 
+// Batches bring rows of the table that is there.
+static int32_t padding_row(const ft_model *m) {
+    const ft_word_rows *v = m->absent.word_rows;
+    bool in_table = m->padding_id >= 0 && v != NULL && m->padding_id < v->rows;
+    return in_table ? v->row_of[m->padding_id] : m->padding_id;
+}
+
 static ft_status widening_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tensor *dx) {
     const ft_model *m = pass->model;
     ft_tensor dnarrow;
@@ -100,7 +107,7 @@ ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tenso
         int32_t padding;
     } tables[3] = {{pass->batch->token_type, gradient(m, m->token_type), -1},
                    {pass->batch->position_row, gradient(m, m->position), m->position_padding},
-                   {pass->batch->ids, gradient(m, m->word), m->padding_id}};
+                   {pass->batch->ids, gradient(m, m->word), padding_row(m)}};
     for (int i = 0; i < 3; i++)
         FT_TRY(ft_pass_embedding_backward(pass, (ft_embedding_backward_args){.ids = tables[i].ids,
                                                                              .dout = *dx,

@@ -190,7 +190,14 @@ static ft_dtype dtype_of(ft_precision precision) {
     return dtypes[precision];
 }
 
+bool ft_model_trains_embeddings(const ft_config *o) { return o->model.freeze == FT_FREEZE_NONE && o->model.freeze_layers == 0; }
+
 ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_config *o, int32_t label_count, ft_model *m) {
+    return ft_model_create_with(memory, c, o, label_count, NULL, m);
+}
+
+ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, const ft_config *o, int32_t label_count,
+                               const ft_word_rows *word_rows, ft_model *m) {
     memset(m, 0, sizeof *m);
     FT_TRY(check_options(c, o));
     m->family = c->family;
@@ -220,7 +227,7 @@ ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_
     m->pooler_activation = c->relative.pooler_activation;
     m->checkpoint_every = o->train.gradient_checkpointing == FT_AUTO ? 0 : (int32_t)o->train.gradient_checkpointing;
     m->layer_lr_decay = o->train.layer_lr_decay > 0 ? o->train.layer_lr_decay : 1;
-    m->embeddings_trained = o->model.freeze == FT_FREEZE_NONE && o->model.freeze_layers == 0;
+    m->embeddings_trained = ft_model_trains_embeddings(o);
     m->first_trained_layer = o->model.freeze == FT_FREEZE_ENCODER ? m->layers : (int32_t)o->model.freeze_layers;
     FT_TRY(ft_activation_from_name(o->model.head.activation, &m->head_activation));
 
@@ -241,6 +248,9 @@ ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_
     add_relative(&b, m, &c->relative);
     add_embeddings(&b, m, c);
     if (b.failed) return FT_NO_MEMORY;
+    const ft_word_rows *v = word_rows;
+    m->absent = (ft_absent_rows){.word_rows = v, .parameters = &m->parameters};
+    ft_parameters_set_table(&m->parameters, m->word, v ? v->held : c->vocab_size, v ? v->trained : c->vocab_size);
     FT_TRY(ft_parameters_allocate(&m->parameters, memory));
     return upload_slots(m, c);
 }
@@ -248,13 +258,16 @@ ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_
 ft_status ft_model_keep_master(ft_model *model) { return ft_parameters_allocate_master(&model->parameters); }
 
 ft_status ft_model_prepare_training(ft_model *model, double weight_decay) {
-    return ft_parameters_allocate_training(&model->parameters, weight_decay, model->layer_lr_decay);
+    const ft_word_rows *v = model->embeddings_trained ? model->absent.word_rows : NULL;
+    FT_TRY(ft_parameters_allocate_training(&model->parameters, weight_decay, model->layer_lr_decay, v != NULL ? v->blocks : NULL));
+    return ft_absent_rows_prepare(&model->absent);
 }
 
 void ft_model_free(ft_model *model) {
     if (model->class_weight != NULL) ft_memory_free(model->memory, model->class_weight);
     if (model->memory != NULL) ft_model_release_positions(model);
     if (model->relative.slots != NULL) ft_memory_free(model->memory, model->relative.slots);
+    ft_absent_rows_free(&model->absent);
     ft_parameters_free(&model->parameters);
     ft_arena_free(&model->arena);
     memset(model, 0, sizeof *model);

@@ -19,6 +19,7 @@
 
 #include "engine/config/config.h"
 #include "engine/data/batch.h"
+#include "engine/model/absent_rows.h"
 #include "engine/model/loss.h"
 #include "engine/model/model_config.h"
 #include "engine/model/parameters.h"
@@ -86,6 +87,7 @@ typedef struct ft_model {
     float *class_weight; // [labels] device; NULL: all 1
     int32_t position_padding; // for ft_batch: the padding id where positions are counted behind it, else -1
     // registry
+    ft_absent_rows absent; // of the word table, all of whose rows are there without word_rows
     int word, position, token_type, embedding_gamma, embedding_beta; // -1: the family has none
     ft_linear_parameters widening; // weight -1: the tables are as wide as the rows of the layers
     ft_layer_parameters *layer;
@@ -114,6 +116,10 @@ typedef struct ft_model {
 // label_count: outputs of the classifier. `options` gives head, freezing, dropout and checkpointing.
 ft_status ft_model_create(ft_memory *memory, const ft_model_config *config, const ft_config *options, int32_t label_count,
                           ft_model *model);
+// The same with those rows of the word table alone that `word_rows` holds, which must outlive the model; NULL: all rows.
+ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *config, const ft_config *options, int32_t label_count,
+                               const ft_word_rows *word_rows, ft_model *model);
+bool ft_model_trains_embeddings(const ft_config *options);
 // The weights will be trained: before they are loaded or drawn. Only in 16 bits there is anything to do.
 ft_status ft_model_keep_master(ft_model *model);
 // What training makes small; once, before batches are made for the model. Without it: cross-entropy.

@@ -4,7 +4,6 @@
 #include "engine/io/safetensors.h"
 #include "engine/io/weights.h"
 #include "engine/model/staging.h"
-#include "kernels/philox.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,52 +12,44 @@
 
 // ---- drawing ----------------------------------------------------------------------------------------------------------
 
-static uint64_t name_hash(const char *name) { // FNV-1a: the stream of a parameter does not depend on its neighbours
-    uint64_t h = 0xCBF29CE484222325u;
-    for (; *name != '\0'; name++) h = (h ^ (unsigned char)*name) * 0x100000001B3u;
-    return h;
-}
+// ---- the rows of the word table that are on the device --------------------------------------------------------------------
 
-static double uniform(uint64_t key, uint64_t index) { // (0, 1), 53 bits
-    return ((double)(ft_splitmix64(key + index * 0x9E3779B97F4A7C15u) >> 11) + 0.5) * 0x1p-53;
-}
+typedef struct gathering {
+    const ft_word_rows *word_rows;
+    int64_t cols;
+    int64_t first; // element of the rows that are there
+    ft_staging_source source; // of the whole table
+    void *context;
+} gathering;
 
-// Weights of linear layers are matrices, so a vector of this name is the gain of a norm.
-static bool is_norm_weight(const ft_parameter *p) {
-    size_t length = strlen(p->name), end = strlen(".weight");
-    return p->rows == 0 && length > end && strcmp(p->name + length - end, ".weight") == 0;
-}
-
-typedef struct drawing {
-    const ft_parameter *parameter;
-    uint64_t key;
-    double range;
-    int64_t zero_first, zero_last; // elements that are 0: the padding row of a table
-} drawing;
-
-static ft_status draw_part(void *context, int64_t first, int64_t count, float *out) {
-    const drawing *d = context;
-    const ft_parameter *p = d->parameter;
-    float constant = is_norm_weight(p) ? 1.0f : 0.0f;
-    for (int64_t n = 0; n < count; n += 2) { // Box-Muller gives them in pairs
-        uint64_t i = (uint64_t)(first + n);
-        double radius = sqrt(-2.0 * log(uniform(d->key, i))), angle = 6.283185307179586 * uniform(d->key, i + 1);
-        out[n] = p->rows > 0 ? (float)(d->range * radius * cos(angle)) : constant;
-        if (n + 1 < count) out[n + 1] = p->rows > 0 ? (float)(d->range * radius * sin(angle)) : constant;
+static ft_status gather_part(void *context, int64_t first, int64_t count, float *out) {
+    const gathering *g = context;
+    for (int64_t at = first; at < first + count;) {
+        int64_t row = (g->first + at) / g->cols, col = (g->first + at) % g->cols, left = first + count - at;
+        int64_t piece = g->cols - col < left ? g->cols - col : left;
+        FT_TRY(g->source(g->context, g->word_rows->id_of[row] * g->cols + col, piece, out + (at - first)));
+        at += piece;
     }
-    for (int64_t i = d->zero_first > first ? d->zero_first : first; i < d->zero_last && i < first + count; i++) out[i - first] = 0;
     return FT_OK;
+}
+
+static ft_status upload_rows(ft_model *m, ft_staging *staging, ft_staging_source source, void *context) {
+    const ft_parameter *table = &m->parameters.list[m->word];
+    gathering g = {.word_rows = m->absent.word_rows, .cols = table->cols, .source = source, .context = context};
+    ft_staged to = {.tensor = ft_parameter_stored(&m->parameters, m->word)};
+    FT_TRY(ft_staging_upload(staging, to, table->trained * table->cols, gather_part, &g));
+    to = (ft_staged){ft_parameter_weight(&m->parameters, m->word), g.first = table->trained * table->cols};
+    return ft_staging_upload(staging, to, (table->held - table->trained) * table->cols, gather_part, &g);
 }
 
 static ft_status draw_parameter(ft_model *m, int index, double initializer_range, uint64_t seed, ft_staging *staging) {
     const ft_parameter *p = &m->parameters.list[index];
-    drawing d = {.parameter = p, .key = ft_splitmix64(seed) ^ name_hash(p->name), .range = initializer_range};
     bool padded = index == m->word || (index == m->position && m->position_padding >= 0);
-    if (padded && m->padding_id >= 0) {
-        d.zero_first = (int64_t)m->padding_id * p->cols;
-        d.zero_last = d.zero_first + p->cols;
-    }
-    return ft_staging_upload(staging, (ft_staged){ft_parameter_stored(&m->parameters, index), 0}, p->count, draw_part, &d);
+    ft_drawing d = ft_drawing_of(p, initializer_range, seed, padded ? m->padding_id : -1);
+    if (index != m->word || m->absent.word_rows == NULL)
+        return ft_staging_upload(staging, (ft_staged){ft_parameter_stored(&m->parameters, index), 0}, p->count, ft_draw_part, &d);
+    ft_absent_rows_from_drawing(&m->absent, d);
+    return upload_rows(m, staging, ft_draw_part, &d);
 }
 
 ft_status ft_model_draw(ft_model *model, double initializer_range, uint64_t seed) {
@@ -136,6 +127,7 @@ static ft_status load_part(void *context, int64_t first, int64_t count, float *o
 static ft_status load_parameter(ft_model *m, int index, const ft_weights *weights, int found, ft_staging *staging) {
     const ft_parameter *p = &m->parameters.list[index];
     ft_staged to = {.tensor = ft_parameter_stored(&m->parameters, index)};
+    if (index == m->word && m->absent.word_rows != NULL) return upload_rows(m, staging, load_part, &(loading){weights, found, 0});
     for (int64_t done = 0, count; done < p->count; done += count) {
         count = p->count - done;
         to.first = ft_parameter_place(p, done, &count);
@@ -191,6 +183,11 @@ ft_status ft_model_load(ft_model *model, const char *model_dir, double initializ
     ft_memory_set_phase(model->memory, FT_PHASE_LOAD);
     ft_status status = ft_staging_open(model->memory, &staging);
     if (status == FT_OK) status = load_all(model, weights, initializer_range, seed, &staging, arena, report);
+    if (status == FT_OK && model->absent.word_rows != NULL) { // it stays open for the rows that are not on the device
+        int table = find(weights, model->family, model->parameters.list[model->word].name);
+        ft_absent_rows_from_file(&model->absent, weights, table);
+        weights = NULL;
+    }
     ft_staging_close(&staging);
     ft_weights_close(weights);
     return status == FT_OK ? ft_parameters_round_master(&model->parameters) : status;
@@ -199,8 +196,8 @@ ft_status ft_model_load(ft_model *model, const char *model_dir, double initializ
 // ---- saving -----------------------------------------------------------------------------------------------------------
 
 typedef struct weights_source {
-    const ft_model *model;
-    ft_staging staging;
+    ft_model *model;
+    ft_row_window window;
 } weights_source;
 
 static ft_status fetch_weight(void *context, int index, size_t offset, size_t bytes, const void **data) {
@@ -208,12 +205,14 @@ static ft_status fetch_weight(void *context, int index, size_t offset, size_t by
     const ft_parameter *p = &s->model->parameters.list[index];
     ft_staged from = {.tensor = ft_parameter_stored(&s->model->parameters, index)};
     int64_t first = (int64_t)(offset / sizeof(float)), total = (int64_t)(bytes / sizeof(float));
+    *data = s->window.staging.data;
+    if (index == s->model->word && s->model->absent.word_rows != NULL)
+        return ft_absent_rows_read(&s->model->absent, &s->window, first, total);
     for (int64_t done = 0, count; done < total; done += count) {
         count = total - done;
         from.first = ft_parameter_place(p, first + done, &count);
-        FT_TRY(ft_staging_download(&s->staging, from, count, done));
+        FT_TRY(ft_staging_download(&s->window.staging, from, count, done));
     }
-    *data = s->staging.data;
     return FT_OK;
 }
 
@@ -227,11 +226,13 @@ static ft_status write_weights(ft_model *m, const char *path, FILE *out, ft_aren
         tensors[i].rank = ft_parameter_shape(p, tensors[i].shape);
     }
     weights_source source = {.model = m};
-    FT_TRY(ft_staging_open(m->memory, &source.staging));
+    ft_status status;
+    FT_TRY_GOTO(ft_row_window_open(&m->absent, m->memory, &source.window), done);
     static const char *const metadata[] = {"format", "pt", NULL};
-    ft_status status = ft_safetensors_write_from(out, path, count, tensors, metadata, (size_t)FT_STAGING_FLOATS * sizeof(float),
-                                                 fetch_weight, &source);
-    ft_staging_close(&source.staging);
+    status = ft_safetensors_write_from(out, path, count, tensors, metadata, (size_t)FT_STAGING_FLOATS * sizeof(float), fetch_weight,
+                                       &source);
+done:
+    ft_row_window_close(&source.window);
     return status;
 }
 

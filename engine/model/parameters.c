@@ -20,6 +20,8 @@ int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec) {
                                        .rows = spec.rows,
                                        .cols = spec.cols,
                                        .count = (spec.rows ? spec.rows : 1) * spec.cols,
+                                       .held = spec.rows,
+                                       .trained = spec.rows,
                                        .gap = spec.gap,
                                        .heads = spec.heads,
                                        .taps = spec.taps,
@@ -31,22 +33,39 @@ int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec) {
     return p->count++;
 }
 
-// Places the parameters of one kind behind `at`; returns the end, rounded up.
+void ft_parameters_set_table(ft_parameters *p, int index, int64_t held, int64_t trained) {
+    ft_parameter *q = &p->list[index];
+    p->table = index;
+    q->held = held;
+    q->trained = q->trainable ? trained : 0;
+}
+
+static int64_t align(int64_t at) { return (at + GROUP_ALIGN - 1) / GROUP_ALIGN * GROUP_ALIGN; }
+
+static int64_t elements(const ft_parameter *q, int64_t rows) { return q->rows > 0 ? rows * q->cols : q->cols; }
+
+// Places the parameters of one kind behind `at`; returns the end of what is trained, or of all that is not, rounded up.
 static int64_t place(ft_parameters *p, bool trainable, int64_t at) {
     for (int i = 0; i < p->count; i++) {
         ft_parameter *q = &p->list[i];
         if (q->trainable != trainable) continue;
-        if (q->starts_group) at = (at + GROUP_ALIGN - 1) / GROUP_ALIGN * GROUP_ALIGN;
+        if (q->starts_group) at = align(at);
         q->offset = at + q->gap;
-        at = q->offset + q->count;
+        at = q->offset + elements(q, trainable ? q->trained : q->held);
     }
-    return (at + GROUP_ALIGN - 1) / GROUP_ALIGN * GROUP_ALIGN;
+    return align(at);
 }
 
 ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory) {
     p->memory = memory;
     p->trainable = place(p, true, 0);
-    p->total = place(p, false, p->trainable);
+    int64_t end = p->trainable;
+    if (p->table >= 0 && p->list[p->table].trainable) { // its rows that only evaluations read
+        const ft_parameter *table = &p->list[p->table];
+        if (table->held > table->trained) p->trainable = table->offset + table->trained * table->cols;
+        end = align(table->offset + table->held * table->cols);
+    }
+    p->total = place(p, false, end);
     p->real_total = p->real_trainable = 0;
     for (int i = 0; i < p->count; i++) {
         p->real_total += p->list[i].count;
@@ -93,17 +112,29 @@ static ft_status build_ranges(ft_parameters *p, double weight_decay, double lr_d
         if (!q->trainable) continue;
         float decay = q->decay ? (float)weight_decay : 0.0f;
         float scale = (float)pow(lr_decay, q->depth);
+        int64_t count = elements(q, q->trained);
+        if (i == p->table) p->table_range = (ft_adamw_range){q->offset, count, decay, scale};
         ft_adamw_range *last = p->range_count > 0 ? &p->ranges[p->range_count - 1] : NULL;
         if (last != NULL && last->weight_decay == decay && last->lr_scale == scale) {
-            last->count = q->offset + q->count - last->first;
+            last->count = q->offset + count - last->first;
         } else {
-            p->ranges[p->range_count++] = (ft_adamw_range){q->offset, q->count, decay, scale};
+            p->ranges[p->range_count++] = (ft_adamw_range){q->offset, count, decay, scale};
         }
     }
     return FT_OK;
 }
 
-ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay, double lr_decay) {
+static ft_status upload_blocks(ft_parameters *p, const int32_t *blocks) {
+    ft_device *device = ft_memory_device(p->memory);
+    size_t bytes = (size_t)(ft_norm_blocks(p->list[p->table].rows) + 1) * sizeof *blocks;
+    void *data;
+    FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_OPTIMIZER, "rows of the word table", &data));
+    p->table_blocks = data;
+    FT_TRY(device->functions->upload(device, data, blocks, bytes));
+    return device->functions->sync(device);
+}
+
+ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay, double lr_decay, const int32_t *blocks) {
     size_t bytes = (size_t)p->trainable * sizeof(float);
     ft_device *device = ft_memory_device(p->memory);
     void *data;
@@ -116,6 +147,7 @@ ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay,
     FT_TRY(device->functions->fill(device, p->gradients, 0, bytes));
     FT_TRY(device->functions->fill(device, p->m, 0, bytes));
     FT_TRY(device->functions->fill(device, p->v, 0, bytes));
+    if (blocks != NULL) FT_TRY(upload_blocks(p, blocks));
     return build_ranges(p, weight_decay, lr_decay);
 }
 
@@ -126,6 +158,7 @@ void ft_parameters_free(ft_parameters *p) {
         ft_memory_free(p->memory, p->gradients);
         ft_memory_free(p->memory, p->m);
         ft_memory_free(p->memory, p->v);
+        ft_memory_free(p->memory, p->table_blocks);
     }
     ft_arena_free(&p->arena);
     free(p->list);
@@ -153,18 +186,20 @@ int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *coun
     return (block % 3 * hidden + block / 3 * width) * p->cols + within;
 }
 
-static ft_tensor view(const ft_parameter *q, void *base, ft_dtype dtype) {
-    return ft_matrix((char *)base + (size_t)q->offset * ft_dtype_size(dtype), q->rows ? q->rows : 1, q->cols, dtype);
+static ft_tensor view(const ft_parameter *q, void *base, int64_t rows, ft_dtype dtype) {
+    return ft_matrix((char *)base + (size_t)q->offset * ft_dtype_size(dtype), q->rows ? rows : 1, q->cols, dtype);
 }
 
-ft_tensor ft_parameter_weight(const ft_parameters *p, int index) { return view(&p->list[index], p->weights, p->dtype); }
+ft_tensor ft_parameter_weight(const ft_parameters *p, int index) {
+    return view(&p->list[index], p->weights, p->list[index].held, p->dtype);
+}
 
 ft_tensor ft_parameter_stored(const ft_parameters *p, int index) {
     bool master = p->master != NULL && p->list[index].trainable;
-    return master ? view(&p->list[index], p->master, FT_F32) : ft_parameter_weight(p, index);
+    return master ? view(&p->list[index], p->master, p->list[index].trained, FT_F32) : ft_parameter_weight(p, index);
 }
 
 ft_tensor ft_parameter_gradient(const ft_parameters *p, int index) {
     if (p->gradients == NULL || !p->list[index].trainable) return ft_absent();
-    return view(&p->list[index], p->gradients, FT_F32);
+    return view(&p->list[index], p->gradients, p->list[index].trained, FT_F32);
 }

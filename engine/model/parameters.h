@@ -6,6 +6,10 @@
 // ops read is of that type; what is trained then has a master copy of fp32 beside it, from which every update makes it anew. Groups (Q, K and V) stand back to back, so that
 // one product can use them as one matrix; every group begins at a multiple of 64 elements. What belongs to no parameter
 // is zero and stays zero: it has no gradient.
+//
+// Of one matrix, the table of word embeddings, only those rows may be there that a run reads (word_rows.h): `held` of its
+// rows have weights, the first `trained` of these gradients and moments too. It is the last of its kind, so that the rows
+// without a gradient stand behind everything that has one.
 #ifndef FT_PARAMETERS_H
 #define FT_PARAMETERS_H
 
@@ -15,7 +19,8 @@
 typedef struct ft_parameter {
     const char *name;     // as in a Hugging Face checkpoint
     int64_t rows, cols;   // a vector has rows == 0 (shape [cols])
-    int64_t count;        // elements
+    int64_t count;        // elements, of the whole matrix
+    int64_t held, trained; // rows that are there, and of these the ones with a gradient; both `rows` but for the table
     int64_t offset;       // in the flat buffers, elements
     int64_t gap;          // zeros in front of it, inside its group: where others have a parameter
     int taps;             // > 0: of a convolution, shape [rows, cols / taps, taps] in files
@@ -36,6 +41,9 @@ typedef struct ft_parameters {
     float *gradients, *m, *v; // [trainable] device; NULL until ft_parameters_allocate_training
     ft_adamw_range *ranges;   // weight decay over [0, trainable)
     int range_count;
+    int table;                // the parameter whose gradient is summed row by row for the norm (adamw.h); -1: none
+    ft_adamw_range table_range; // weight decay and lr_scale of all its rows; both 0 when it is not trained
+    int32_t *table_blocks;    // device, as adamw.h has it; NULL: all rows are there
     ft_memory *memory;
     ft_arena arena;
 } ft_parameters;
@@ -51,6 +59,9 @@ typedef struct ft_parameter_spec {
 
 // Returns the index, or -1 with the error set.
 int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec);
+// The matrix `index`, the last of its kind, is the table of which `held` rows are there and the first `trained` have a
+// gradient, if the matrix is trained at all. Before it is allocated.
+void ft_parameters_set_table(ft_parameters *p, int index, int64_t held, int64_t trained);
 // Weights only (inference). After it views may be taken.
 ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory);
 // The master copy, where weights are of 16 bits: before they are loaded, if they will be trained.
@@ -59,7 +70,8 @@ ft_status ft_parameters_allocate_master(ft_parameters *p);
 ft_status ft_parameters_round_master(const ft_parameters *p);
 // Gradients (zeroed), m and v (zeroed) and the ranges of AdamW.
 // A parameter's learning rate is lr_decay^depth times the run's.
-ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay, double lr_decay);
+// blocks: of the table, [ft_norm_blocks(rows) + 1] host; NULL when all its rows are there.
+ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay, double lr_decay, const int32_t *blocks);
 void ft_parameters_free(ft_parameters *p); // {0} is fine
 int ft_parameters_find(const ft_parameters *p, const char *name); // -1 if absent
 
@@ -69,8 +81,10 @@ int ft_parameter_shape(const ft_parameter *p, int64_t shape[3]);
 // on follow it in both: *count becomes that.
 int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *count);
 
+// Of the table: the rows that are there.
 ft_tensor ft_parameter_weight(const ft_parameters *p, int index);
-// Where the parameter stands most exactly, and what files are read to and written from: its master copy, else as above.
+// Where the parameter stands most exactly, and what files are read to and written from: its master copy (of the table: the
+// trained rows), else as above.
 ft_tensor ft_parameter_stored(const ft_parameters *p, int index);
 // Absent for a frozen parameter or without training buffers.
 ft_tensor ft_parameter_gradient(const ft_parameters *p, int index);

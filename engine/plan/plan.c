@@ -14,6 +14,9 @@ static void read_results(ft_trainer *t, ft_plan *plan) {
     plan->site_count = ft_memory_holders_at_peak(t->memory, plan->sites, FT_PLAN_SITES);
     plan->parameters = t->model.parameters.real_total;
     plan->trained_parameters = t->model.parameters.real_trainable;
+    const ft_parameter *table = &t->model.parameters.list[t->model.parameters.table];
+    plan->rows = table->rows, plan->rows_held = table->held, plan->rows_trained = table->trained;
+    plan->rows_save = t->word_rows_save;
     plan->train = t->plan.capacity;
     plan->eval = t->eval_capacity;
     plan->eval_extra = t->eval_extra;

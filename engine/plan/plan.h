@@ -31,6 +31,8 @@ typedef struct ft_plan {
     ft_memory_refusal refusal; // !fits, or autofit.chosen: the request that failed
     // the model and what was resolved
     int64_t parameters, trained_parameters;
+    int64_t rows, rows_held, rows_trained; // of the word table: all, on the device, with gradient and moments
+    int64_t rows_save;                     // bytes of the device that memory.active_vocabulary saves; 0: all rows are there
     ft_capacity train, eval; // largest micro-batches; eval.tokens == 0: no evaluation
     size_t eval_extra;       // bytes held for it beyond what training needs
     int64_t checkpoint_every; // 0: off

@@ -32,6 +32,9 @@ json_t *ft_plan_json(const ft_plan *p) {
                              "parameters", (json_int_t)p->parameters, "trained_parameters", (json_int_t)p->trained_parameters, "with_data",
                              p->with_data, "calibrated", p->outside_measured, "target", "cpu", "predicted_step_seconds",
                              p->step_seconds, "evaluation_extra_bytes", (json_int_t)p->eval_extra, "autofit", autofit_json(&p->autofit));
+    ft_json_put(root, "active_vocabulary",
+                json_pack("{s:I, s:I, s:I, s:I}", "rows", (json_int_t)p->rows, "held_rows", (json_int_t)p->rows_held, "trained_rows",
+                          (json_int_t)p->rows_trained, "saved_bytes", (json_int_t)p->rows_save), &failed);
     if (failed || root == NULL) {
         json_decref(root);
         ft_fail_memory(0, "a plan as JSON");

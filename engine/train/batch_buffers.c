@@ -12,6 +12,7 @@ static ft_status create_slot(const ft_model *model, ft_capacity capacity, ft_bat
     FT_TRY(ft_memory_alloc_staging(memory, bytes, "staging of a batch", &s->staging_block)); // zeros: the gaps travel too
     FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_DATA, "batch", &s->device_block));
     ft_batch_bind(&s->staging, s->staging_block, capacity.sequences, capacity.tokens, padding, model->targets);
+    if (model->absent.word_rows != NULL) s->staging.row_of = model->absent.word_rows->row_of;
     ft_batch_bind(&s->device, s->device_block, capacity.sequences, capacity.tokens, padding, model->targets);
     FT_TRY(device->functions->event_create(device, &s->copied));
     FT_TRY(device->functions->event_create(device, &s->used));

@@ -8,6 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+// The rows that stay in the file are looked at once, as those are that are loaded.
+static ft_status read_absent_rows(ft_trainer *t) {
+    ft_staging staging;
+    ft_status status = ft_staging_open(t->memory, &staging);
+    if (status == FT_OK) status = ft_absent_rows_digest(&t->model.absent, &staging);
+    ft_staging_close(&staging);
+    return status;
+}
+
 static ft_status fill_weights(ft_trainer *t) {
     const ft_config *c = t->config;
     if (t->carried.values != NULL) return FT_OK; // they come with the moments
@@ -18,13 +27,14 @@ static ft_status fill_weights(ft_trainer *t) {
         return FT_OK;
     }
     if (c->model.init == FT_INIT_RANDOM) return ft_model_draw(&t->model, t->model_config.initializer_range, (uint64_t)c->train.seed);
-    return ft_model_load(&t->model, t->model_dir, t->model_config.initializer_range, (uint64_t)c->train.seed, &t->arena, &t->load_report);
+    FT_TRY(ft_model_load(&t->model, t->model_dir, t->model_config.initializer_range, (uint64_t)c->train.seed, &t->arena, &t->load_report));
+    return read_absent_rows(t);
 }
 
 static ft_status make_model(ft_trainer *t) {
     const ft_config *c = t->config;
     ft_memory_set_phase(t->memory, FT_PHASE_LOAD);
-    FT_TRY(ft_model_create(t->memory, &t->model_config, c, t->labels.count, &t->model));
+    FT_TRY(ft_model_create_with(t->memory, &t->model_config, c, t->labels.count, t->word_rows, &t->model));
     FT_TRY(ft_model_keep_master(&t->model));
     FT_TRY(ft_model_set_loss(&t->model, &t->loss));
     t->model.ignore_mismatched_sizes = c->model.ignore_mismatched_sizes;
@@ -83,7 +93,7 @@ ft_status ft_trainer_carry_state(ft_trainer *t) {
     t->carried.values = ft_calloc(weight_bytes(p) + floats * sizeof(float), 1, "weights and moments between two devices");
     if (t->carried.values == NULL) return FT_NO_MEMORY;
     ft_status status = transfer_state(t, t->device->functions->download, false);
-    if (status == FT_OK) return FT_OK;
+    if (status == FT_OK) return t->carried.absent = ft_absent_rows_detach(&t->model.absent), FT_OK;
     free(t->carried.values);
     t->carried.values = NULL;
     return status;
@@ -92,6 +102,7 @@ ft_status ft_trainer_carry_state(ft_trainer *t) {
 static ft_status receive_state(ft_trainer *t) {
     if (t->carried.values == NULL) return FT_OK;
     FT_TRY(transfer_state(t, t->device->functions->upload, true));
+    ft_absent_rows_attach(&t->model.absent, &t->carried.absent);
     free(t->carried.values);
     t->carried.values = NULL;
     return FT_OK;

@@ -1,5 +1,10 @@
 // checkpoint.c - checkpoints/step-NNNNNNNN/: state.safetensors (weights, moments) and state.json (everything else).
 //
+// Of a word table of which only the rows that the texts read are there (word_rows.h), a checkpoint holds those that are
+// trained, and the weight decay of every step so far: all others are what that decay makes of the rows in the model's file,
+// whose hash is part of the run's identity. That is the smallest form that can be continued, and it needs the file that a
+// resumed run opens in any case.
+//
 // A checkpoint appears whole, by one rename (files.h), and older ones are removed only after it: a kill at any moment
 // leaves a loadable one. A checkpoint belongs to a run: data, tokens, model shape and the options that decide about the
 // bits are hashed into it, and a run that differs is refused rather than continued differently.
@@ -58,6 +63,8 @@ static json_t *identity(const ft_trainer *t) {
     ft_json_put(object, "tokenizer", json_string(ft_tokenizer_digest(t->tokenizer)), &failed);
     ft_json_put(object, "max_length", json_integer(t->max_length), &failed);
     ft_json_put(object, "model", model_identity(t, &failed), &failed);
+    if (t->model.absent.word_rows != NULL && t->model.absent.file != NULL)
+        ft_json_put(object, "word embeddings in model.path", json_string(t->model.absent.sha256), &failed);
     ft_json_put(object, "total_steps", json_integer((json_int_t)t->plan.total_steps), &failed);
     for (int i = 0; i < ft_option_count(); i++) {
         char text[4096];
@@ -101,36 +108,54 @@ typedef struct checkpoint_tensors {
     ft_trainer *trainer;
     int count;
     ft_safetensor *list;
-    ft_tensor *device; // where it lives
+    ft_tensor *device; // where it lives; data NULL: `decay`, on the host
+    float *decay;      // of the rows that are not there, a factor a step
     ft_staging staging;
 } checkpoint_tensors;
 
+static ft_status add_tensor(checkpoint_tensors *c, ft_arena *arena, const ft_parameter *q, int part, ft_tensor at) {
+    const bool vector = q->rows == 0;
+    const int64_t rows = q->trainable ? q->trained : q->held;
+    char *name = ft_arena_format(arena, "%s%s", part_prefix[part], q->name);
+    if (name == NULL) return FT_NO_MEMORY;
+    c->list[c->count] = (ft_safetensor){.name = name,
+                                        .dtype = FT_F32,
+                                        .rank = vector ? 1 : 2,
+                                        .shape = {vector ? q->cols : rows, vector ? 0 : q->cols},
+                                        .bytes = (size_t)((vector ? 1 : rows) * q->cols) * sizeof(float)};
+    c->device[c->count++] = at;
+    return FT_OK;
+}
+
 static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors *c) {
     const ft_parameters *p = &t->model.parameters;
-    *c = (checkpoint_tensors){.trainer = t};
-    c->list = ft_arena_alloc(arena, (size_t)p->count * PARTS * sizeof *c->list);
-    c->device = ft_arena_alloc(arena, (size_t)p->count * PARTS * sizeof *c->device);
+    const ft_absent_rows *absent = &t->model.absent;
+    *c = (checkpoint_tensors){.trainer = t, .decay = absent->factors};
+    c->list = ft_arena_alloc(arena, ((size_t)p->count * PARTS + 1) * sizeof *c->list);
+    c->device = ft_arena_alloc(arena, ((size_t)p->count * PARTS + 1) * sizeof *c->device);
     if (c->list == NULL || c->device == NULL) return FT_NO_MEMORY;
     float *const moments[PARTS] = {NULL, p->m, p->v};
     for (int i = 0; i < p->count; i++) {
         const ft_parameter *q = &p->list[i];
+        if (i == p->table && absent->word_rows != NULL && !q->trainable) continue; // as in the model's file
         for (int part = 0; part < (q->trainable ? PARTS : 1); part++) {
-            char *name = ft_arena_format(arena, "%s%s", part_prefix[part], q->name);
-            if (name == NULL) return FT_NO_MEMORY;
-            c->list[c->count] = (ft_safetensor){.name = name,
-                                                .dtype = FT_F32,
-                                                .rank = q->rows > 0 ? 2 : 1,
-                                                .shape = {q->rows > 0 ? q->rows : q->cols, q->rows > 0 ? q->cols : 0},
-                                                .bytes = (size_t)q->count * sizeof(float)};
-            c->device[c->count++] = part == 0 ? ft_parameter_stored(p, i) : ft_vector(moments[part] + q->offset, q->count, FT_F32);
+            const int64_t trained = q->rows > 0 ? q->trained * q->cols : q->cols;
+            ft_tensor at = part == 0 ? ft_parameter_stored(p, i) : ft_vector(moments[part] + q->offset, trained, FT_F32);
+            FT_TRY(add_tensor(c, arena, q, part, at));
         }
+    }
+    if (absent->count > 0) {
+        c->list[c->count] = (ft_safetensor){.name = "word_embeddings.decay", .dtype = FT_F32, .rank = 1, .shape = {absent->count},
+                                            .bytes = (size_t)absent->count * sizeof(float)};
+        c->device[c->count++] = ft_absent();
     }
     return ft_staging_open(t->memory, &c->staging);
 }
 
 static ft_status fetch(void *context, int index, size_t offset, size_t bytes, const void **data) {
     checkpoint_tensors *c = context;
-    *data = c->staging.data;
+    *data = c->device[index].data != NULL ? c->staging.data : c->decay + offset / sizeof(float);
+    if (c->device[index].data == NULL) return FT_OK;
     ft_staged from = {c->device[index], (int64_t)(offset / sizeof(float))};
     return ft_staging_download(&c->staging, from, (int64_t)(bytes / sizeof(float)), 0);
 }
@@ -165,6 +190,7 @@ static ft_status read_one(checkpoint_tensors *c, const ft_safetensors *file, int
     if (have->dtype != FT_F32 || have->rank != want->rank || have->bytes != want->bytes || have->shape[0] != want->shape[0])
         return ft_fail(FT_INVALID, ft_safetensors_path(file), "tensor %s has another type or shape than this model", want->name);
     reading r = {file, have};
+    if (c->device[index].data == NULL) return read_part(&r, 0, (int64_t)(want->bytes / sizeof(float)), c->decay);
     return ft_staging_upload(&c->staging, (ft_staged){c->device[index], 0}, (int64_t)(want->bytes / sizeof(float)), read_part, &r);
 }
 
@@ -261,7 +287,7 @@ static ft_status read_state(ft_trainer *t, const char *path) {
         const char *key;
         int64_t *out;
         int64_t low, high;
-    } ints[] = {{"step", &s.step, 0, t->plan.total_steps}, {"updates", &updates, 0, INT64_MAX},
+    } ints[] = {{"step", &s.step, 0, t->plan.total_steps}, {"updates", &updates, 0, t->plan.total_steps},
                 {"skipped_steps", &s.skipped_steps, 0, INT64_MAX}, {"finite_steps", &finite_steps, 0, UINT32_MAX},
                 {"tokens", &s.tokens, 0, INT64_MAX},       {"loss_steps", &s.loss_steps, 0, INT64_MAX},
                 {"best_step", &s.best_step, -1, INT64_MAX}, {"bad_evaluations", &s.bad_evaluations, 0, INT64_MAX},
@@ -292,6 +318,7 @@ static ft_status read_state(ft_trainer *t, const char *path) {
     }
     FT_TRY_GOTO(t->device->functions->upload(t->device, t->update_state, &update, sizeof update), done);
     FT_TRY_GOTO(t->device->functions->sync(t->device), done);
+    if (t->model.absent.device_factors != NULL) FT_TRY_GOTO(ft_absent_rows_restore(&t->model.absent, updates), done);
     FT_TRY_GOTO(read_peaks(json_object_get(root, "memory"), path, &t->earlier), done);
     // Patience may be changed: whether the run has stopped is decided by the present value.
     s.stopped_early = t->config->train.patience > 0 && s.bad_evaluations >= t->config->train.patience;

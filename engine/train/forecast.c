@@ -6,11 +6,20 @@
 
 #include <stdint.h>
 
-static ft_status rehearse_transfer(ft_trainer *t, ft_memory_phase phase) {
+static ft_status rehearse_load(ft_trainer *t) {
     ft_staging staging;
-    ft_memory_set_phase(t->memory, phase);
+    ft_memory_set_phase(t->memory, FT_PHASE_LOAD);
     ft_status status = ft_staging_open(t->memory, &staging);
     ft_staging_close(&staging);
+    return status;
+}
+
+// Model and checkpoints.
+static ft_status rehearse_save(ft_trainer *t) {
+    ft_row_window window;
+    ft_memory_set_phase(t->memory, FT_PHASE_SAVE);
+    ft_status status = ft_row_window_open(&t->model.absent, t->memory, &window);
+    ft_row_window_close(&window);
     return status;
 }
 
@@ -22,8 +31,8 @@ ft_status ft_trainer_rehearse(ft_trainer *t, bool validates) {
     validates = validates || ft_trainer_evaluates(t, FT_SPLIT_VALIDATION);
     FT_TRY(ft_rehearse_step(&t->model, t->config, &sizes, &t->buffers.device, t->losses, t->step_state, t->update_state));
     if (validates) FT_TRY(ft_predict_rehearse(&t->model, t->eval_capacity));
-    FT_TRY(rehearse_transfer(t, FT_PHASE_SAVE));                     // model and checkpoints
-    if (tests && validates) FT_TRY(rehearse_transfer(t, FT_PHASE_LOAD)); // the best model comes back
+    FT_TRY(rehearse_save(t));
+    if (tests && validates) FT_TRY(rehearse_load(t)); // the best model comes back
     return tests ? ft_predict_rehearse(&t->model, t->eval_capacity) : FT_OK;
 }
 

@@ -14,6 +14,7 @@
 #ifndef FT_LADDER_H
 #define FT_LADDER_H
 
+#include "engine/model/absent_rows.h"
 #include "kernels/op.h"
 #include "kernels/status.h"
 
@@ -40,6 +41,7 @@ typedef struct ft_ladder {
 // Weights and moments on their way from one device to another.
 typedef struct ft_carried_state {
     void *values; // first and second moments and all weights, as they lie on the device; NULL: nothing is under way
+    ft_absent_rows absent; // its part on the host
     ft_update_state update;
 } ft_carried_state;
 

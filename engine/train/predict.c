@@ -46,6 +46,7 @@ static ft_status predict_all(ft_prediction *p, const ft_dataset *data, ft_batch_
 ft_status ft_predict_open(ft_model *model, ft_capacity capacity, ft_prediction *p) {
     *p = (ft_prediction){.model = model, .capacity = capacity, .own_positions = model->positions.projected == NULL};
     ft_memory_set_phase(model->memory, FT_PHASE_EVAL);
+    FT_TRY(ft_absent_rows_refresh(&model->absent));
     if (p->own_positions) FT_TRY(ft_model_hold_positions(model, (ft_capacity){.tokens = 0}, capacity));
     FT_TRY(ft_memory_scope_begin(model->memory, FT_SCOPE_PASS));
     p->in_scope = true;

@@ -53,7 +53,7 @@ static ft_status record(recording *r, ft_memory *memory, const ft_model_config *
     FT_TRY(ft_plan_open(real->name, real->target, SIZE_MAX / 4, &r->device));
     FT_TRY(ft_memory_create(r->device, 0, &r->memory));
     ft_memory_record(r->memory);
-    FT_TRY(ft_model_create(r->memory, model_config, config, labels, &r->model));
+    FT_TRY(ft_model_create_with(r->memory, model_config, config, labels, sizes->word_rows, &r->model));
     FT_TRY(ft_model_set_loss(&r->model, &sizes->loss));
     FT_TRY(ft_model_hold_positions(&r->model, sizes->train, sizes->predict));
     if (sizes->train.tokens > 0) FT_TRY(record_training(r, config, sizes));

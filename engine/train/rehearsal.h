@@ -12,6 +12,7 @@ typedef struct ft_step_sizes {
     ft_capacity train, predict; // largest micro-batches; tokens == 0: there are none
     int64_t examples;           // of the largest effective batch
     ft_loss loss;               // of the task
+    const ft_word_rows *word_rows; // the rows of the word table that are there; NULL: all
 } ft_step_sizes;
 
 // A step of one micro-batch: through forward and backward, and an update. `batch` is bound to device memory for

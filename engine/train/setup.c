@@ -6,6 +6,7 @@
 #include "engine/io/weights.h"
 #include "engine/model/known_models.h"
 #include "engine/model/staging.h"
+#include "engine/train/active_rows.h"
 #include "engine/train/data_report.h"
 #include "engine/train/eval_budget.h"
 #include "engine/train/fit.h"
@@ -133,6 +134,7 @@ ft_step_sizes ft_trainer_sizes(const ft_trainer *t) {
     return (ft_step_sizes){.train = p->capacity,
                            .predict = t->eval_capacity,
                            .loss = t->loss,
+                           .word_rows = t->word_rows,
                            .examples = p->effective_batch < p->sequences ? p->effective_batch : p->sequences};
 }
 
@@ -253,6 +255,8 @@ ft_status ft_trainer_open(const ft_config *config, const ft_trainer_source *sour
     FT_TRY(open_data(t, source));
     ft_info("device     %s", t->device->description);
     if (source->like == NULL) FT_TRY(tokenise(t));
+    if (source->like == NULL) FT_TRY(ft_trainer_choose_rows(t));
+    else t->word_rows = source->like->word_rows;
     if (ft_stop_signal() != 0) return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped before the first step");
     FT_TRY(plan_steps(t, source));
     if (config->memory.timeline && !source->without_weights) FT_TRY(ft_memory_trace(t->memory));
@@ -269,6 +273,7 @@ ft_status ft_trainer_close(ft_trainer *t) {
     ft_trainer_drop_layout(t);
     ft_trainer_drop_state(t);
     free(t->carried.values);
+    ft_absent_rows_free(&t->carried.absent);
     ft_status status = ft_memory_destroy(t->memory);
     ft_ledger_close(t->reservation); // what was reserved is given back by now; it asks the device, which is open still
     ft_device_close(t->device);
@@ -278,6 +283,7 @@ ft_status ft_trainer_close(ft_trainer *t) {
     }
     ft_metrics_free(&t->test_metrics);
     ft_tokenizer_close(t->tokenizer);
+    ft_word_rows_free(&t->own_word_rows);
     ft_model_config_free(&t->model_config);
     free(t->order);
     if (t->metrics_file != NULL) fclose(t->metrics_file);

@@ -179,6 +179,7 @@ ft_status ft_steps_book(ft_trainer *t) {
     s->count--;
     if (taken) t->state.gradient_norm = w->update->norm;
     else book_skipped(t, w->update);
+    if (taken) FT_TRY(ft_absent_rows_step(&t->model.absent, (float)w->learning_rate));
     t->state.loss_scale = (double)w->update->loss_scale;
     t->state.step++;
     t->state.tokens += w->tokens;

@@ -75,6 +75,9 @@ typedef struct ft_trainer {
     const char *const *label_names; // as the saved model names them
     int max_length;
     ft_long_text long_text;    // what becomes of texts that are longer
+    const ft_word_rows *word_rows; // the rows of the word table that are there; NULL: all. active_rows.h
+    ft_word_rows own_word_rows;    // where it is not another trainer's
+    int64_t word_rows_save;        // bytes of the device
     ft_model model;
     ft_load_report load_report;
     ft_run_plan plan;

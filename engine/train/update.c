@@ -18,13 +18,26 @@ ft_status ft_update_scale_step(ft_device *device, const ft_config *config, const
     return device->functions->copy(device, &step->loss_scale, &update->loss_scale, sizeof update->loss_scale);
 }
 
+// The word table, where it is trained, is the last of the gradients, and its rows count one by one.
+static ft_gradient_norm_args norm_of(const ft_parameters *p, const ft_config *config, const ft_adamw_hyper *hyper, const ft_tensor *losses,
+                                    const ft_step_state *step, ft_update_state *update) {
+    ft_gradient_norm_args norm = {
+        .gradient = ft_vector(p->gradients, p->trainable, FT_F32), .losses = losses, .hyper = *hyper, .step = step, .update = update};
+    if (ft_update_scales_loss(config)) norm.growth_interval = FT_LOSS_SCALE_GROWTH_INTERVAL;
+    else norm.stops = true; // nothing can help
+    if (p->table < 0 || !p->list[p->table].trainable) return norm;
+    const ft_parameter *table = &p->list[p->table];
+    norm.gradient = ft_vector(p->gradients, table->offset, FT_F32);
+    norm.table = ft_parameter_gradient(p, p->table);
+    norm.table_rows = table->rows;
+    norm.table_blocks = p->table_blocks;
+    return norm;
+}
+
 static ft_status run(const ft_parameters *p, const ft_config *config, const ft_adamw_hyper *hyper, ft_tensor losses, const ft_step_state *step,
                      ft_update_state *update) {
     ft_device *device = ft_memory_device(p->memory);
-    ft_gradient_norm_args norm = {
-        .gradient = ft_vector(p->gradients, p->trainable, FT_F32), .losses = &losses, .hyper = *hyper, .step = step, .update = update};
-    if (ft_update_scales_loss(config)) norm.growth_interval = FT_LOSS_SCALE_GROWTH_INTERVAL;
-    else norm.stops = true; // nothing can help
+    ft_gradient_norm_args norm = norm_of(p, config, hyper, &losses, step, update);
     size_t bytes = ft_gradient_norm_workspace(&device->target, &norm);
     void *scratch;
     FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_WORKSPACE, "gradient_norm scratch", &scratch));
@@ -33,7 +46,7 @@ static ft_status run(const ft_parameters *p, const ft_config *config, const ft_a
     ft_memory_free(p->memory, scratch);
     ft_adamw_args adamw = {.parameter = ft_vector(p->master != NULL ? p->master : p->weights, p->trainable, FT_F32),
                            .compute = p->master != NULL ? ft_vector(p->weights, p->trainable, p->dtype) : ft_absent(),
-                           .gradient = norm.gradient,
+                           .gradient = ft_vector(p->gradients, p->trainable, FT_F32),
                            .m = ft_vector(p->m, p->trainable, FT_F32),
                            .v = ft_vector(p->v, p->trainable, FT_F32),
                            .ranges = p->ranges,

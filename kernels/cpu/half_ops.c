@@ -290,6 +290,7 @@ PLAIN(squared_error)
 PLAIN(cast)
 PLAIN(gradient_norm)
 PLAIN(adamw)
+PLAIN(decay)
 
 const ft_op_table ft_cpu_ops = {
 #define FT_OP(name, what) .name = run_##name,

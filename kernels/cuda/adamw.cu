@@ -30,7 +30,7 @@ struct adamw_factors {
 FT_DEVICE adamw_factors factors_of(const adamw_job &job, const ft_adamw_range &range) {
     const double lr = (double)job.step->learning_rate * (double)range.lr_scale;
     return adamw_factors{(float)((double)job.update->clip / (double)job.step->loss_scale),
-                         (float)(1.0 - lr * (double)range.weight_decay),
+                         ft_adamw_keep(job.step->learning_rate, range.lr_scale, range.weight_decay),
                          (float)(1.0 - job.hyper.beta1),
                          (float)job.hyper.beta2,
                          (float)(1.0 - job.hyper.beta2),

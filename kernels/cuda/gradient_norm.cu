@@ -45,6 +45,27 @@ FT_DEVICE void next_loss_scale(ft_update_state *update, bool finite, int growth_
     }
 }
 
+// blockIdx.x: a block of rows of the whole table. A thread adds up columns of its own, row after row: a row of zeros
+// changes no sum.
+template <bool WHOLE>
+FT_KERNEL void __launch_bounds__(FT_BLOCK)
+    table_squares_kernel(const float *table, int64_t table_rows, int cols, const int32_t *blocks, double *partial) {
+    FT_SHARED(double, shared, FT_BLOCK);
+    const int64_t begin = (int64_t)blockIdx.x * FT_NORM_ROWS;
+    int64_t row = begin, last = begin + FT_NORM_ROWS < table_rows ? begin + FT_NORM_ROWS : table_rows;
+    if (blocks != nullptr) row = blocks[blockIdx.x], last = blocks[blockIdx.x + 1];
+    double sum = 0.0;
+    for (; row < last; row++)
+        for (int col = (int)threadIdx.x * FT_CUDA_UNIT; col < cols; col += FT_BLOCK * FT_CUDA_UNIT) {
+            const ft_unit u = ft_load<WHOLE>(table + row * cols + col, cols - col);
+#pragma unroll
+            for (int i = 0; i < FT_CUDA_UNIT; i++)
+                sum += (double)u.v[i] * (double)u.v[i];
+        }
+    sum = block_sum(shared, sum);
+    if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
 FT_KERNEL void __launch_bounds__(FT_BLOCK)
     gradient_norm_kernel(const double *partial, int64_t chunks, ft_view<const float> losses, int64_t loss_rows,
                          int loss_cols, ft_adamw_hyper hyper, const ft_step_state *step, int growth_interval,
@@ -88,8 +109,13 @@ ft_status ft_cuda_gradient_norm(ft_device *device, const ft_gradient_norm_args *
         FT_TRY(ft_launch(
             op, ft_is_whole_vector(args->gradient) ? gradient_squares_kernel<true> : gradient_squares_kernel<false>,
             dim3((unsigned)chunks), dim3(FT_BLOCK), 0, ft_stream(device), gradient, n, partial));
+    const int64_t blocks = ft_norm_blocks(args->table_rows);
+    if (blocks > 0)
+        FT_TRY(ft_launch(op, ft_is_whole(args->table) ? table_squares_kernel<true> : table_squares_kernel<false>,
+                         dim3((unsigned)blocks), dim3(FT_BLOCK), 0, ft_stream(device), (const float *)args->table.data,
+                         args->table_rows, (int)args->table.cols, args->table_blocks, partial + chunks));
     const ft_tensor losses = args->losses != NULL ? *args->losses : ft_absent();
     return ft_launch(op, gradient_norm_kernel, dim3(1), dim3(FT_BLOCK), 0, ft_stream(device), (const double *)partial,
-                     chunks, ft_view_of<const float>(losses), losses.rows, (int)losses.cols, args->hyper, args->step,
+                     chunks + blocks, ft_view_of<const float>(losses), losses.rows, (int)losses.cols, args->hyper, args->step,
                      args->growth_interval, args->stops, args->update);
 }

@@ -4,6 +4,9 @@
 // ---------------------------------------------------------------------------------------------------------
 typedef struct norm_case {
     fenced gradient, losses;
+    fenced table; // rows of a table of table_rows
+    int64_t table_rows;
+    const int32_t *table_blocks;
     double max_norm;
     bool stops;
     ft_update_state before;
@@ -17,6 +20,9 @@ static void run_norm(ft_device *device, const void *test_case, float *out) {
     hyper.max_gradient_norm = c->max_norm;
     RUN_OP(device, gradient_norm,
            ((ft_gradient_norm_args){.gradient = c->gradient.t,
+                                    .table = c->table.t,
+                                    .table_rows = c->table_rows,
+                                    .table_blocks = c->table_blocks,
                                     .losses = c->losses.base ? &c->losses.t : NULL,
                                     .hyper = hyper,
                                     .stops = c->stops,
@@ -54,6 +60,43 @@ static void test_norm_clip_and_corrections(void **state) {
         fenced_free(c.gradient);
         fenced_free(c.losses);
     }
+}
+
+// Rows of zeros and rows that are not there: the same norm, to the bit.
+static void test_absent_rows_of_a_table_change_no_bit(void **state) {
+    enum { ROWS = 333 };
+    static const int64_t widths[] = {1, 5, 8, 40, 96, 768};
+    for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++)
+        for (int share = 0; share <= 4; share++) { // of rows that have a gradient, in quarters
+            const int64_t cols = widths[w];
+            norm_case c = {.gradient = fenced_random(1, 1030, 0, 1, 0), .losses = fenced_none(), .table_rows = ROWS, .max_norm = 1};
+            bool there[ROWS];
+            int64_t held = 0;
+            for (int64_t r = 0; r < ROWS; r++) held += there[r] = r < 300 && (int)(ft_splitmix64((uint64_t)r) % 4) < share;
+            c.table = fenced_new(ROWS, cols, 0);
+            fenced few = fenced_new(held, cols, 0);
+            int32_t blocks[ROWS / FT_NORM_ROWS + 2];
+            int64_t row = 0;
+            double sum = 0;
+            for (int64_t r = 0; r < ROWS; r++) {
+                if (r % FT_NORM_ROWS == 0) blocks[r / FT_NORM_ROWS] = (int32_t)row;
+                for (int64_t k = 0; k < cols; k++) *at(c.table.t, r, k) = there[r] ? (float)normal(1) : 0;
+                for (int64_t k = 0; k < cols; k++) sum += (double)*at(c.table.t, r, k) * (double)*at(c.table.t, r, k);
+                if (there[r]) memcpy(at(few.t, row++, 0), at(c.table.t, r, 0), (size_t)cols * sizeof(float));
+            }
+            blocks[ft_norm_blocks(ROWS)] = (int32_t)row;
+            for (int64_t k = 0; k < 1030; k++) sum += (double)*at(c.gradient.t, 0, k) * (double)*at(c.gradient.t, 0, k);
+            ft_update_state all = norm_of(&c);
+            assert_true(fabs(all.norm - sqrt(sum)) <= 1e-12 * sqrt(sum));
+            fenced whole = c.table;
+            c.table = few;
+            c.table_blocks = blocks;
+            ft_update_state compact = norm_of(&c);
+            assert_memory_equal(&all, &compact, sizeof all);
+            fenced_free(whole);
+            fenced_free(few);
+            fenced_free(c.gradient);
+        }
 }
 
 static void test_non_finite_steps_are_marked_and_not_counted(void **state) {
@@ -251,6 +294,7 @@ static void test_wrong_arguments_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_norm_clip_and_corrections),
+        cmocka_unit_test(test_absent_rows_of_a_table_change_no_bit),
         cmocka_unit_test(test_non_finite_steps_are_marked_and_not_counted),
         cmocka_unit_test(test_nothing_counts_behind_a_stop),
         cmocka_unit_test(test_fifty_steps_against_float64),

@@ -13,23 +13,45 @@ typedef struct norm_job {
     const float *gradient;
     int64_t n;
     double *partial;
+    const ft_gradient_norm_args *args;
+    double *of_block; // partial sums of the table
 } norm_job;
+
+static double lane_sum(double *sum) {
+    for (int width = FT_LANES / 2; width > 0; width /= 2)
+        for (int lane = 0; lane < width; lane++)
+            sum[lane] += sum[lane + width];
+    return sum[0];
+}
+
+static void add_squares(double *sum, const float *g, int64_t n) {
+    int64_t i = 0;
+    for (; i + FT_LANES <= n; i += FT_LANES)
+        for (int lane = 0; lane < FT_LANES; lane++)
+            sum[lane] += (double)g[i + lane] * (double)g[i + lane];
+    for (int lane = 0; i < n; i++, lane++)
+        sum[lane] += (double)g[i] * (double)g[i];
+}
 
 // Products of floats are exact in double, so whether the compiler fuses them changes nothing.
 static void norm_task(void *context, int task, int thread) {
     const norm_job *job = context;
     int64_t i = (int64_t)task * FT_NORM_CHUNK, last = i + FT_NORM_CHUNK < job->n ? i + FT_NORM_CHUNK : job->n;
-    const float *g = job->gradient;
     double sum[FT_LANES] = {0};
-    for (; i + FT_LANES <= last; i += FT_LANES)
-        for (int lane = 0; lane < FT_LANES; lane++)
-            sum[lane] += (double)g[i + lane] * (double)g[i + lane];
-    for (int lane = 0; i < last; i++, lane++)
-        sum[lane] += (double)g[i] * (double)g[i];
-    for (int width = FT_LANES / 2; width > 0; width /= 2)
-        for (int lane = 0; lane < width; lane++)
-            sum[lane] += sum[lane + width];
-    job->partial[task] = sum[0];
+    add_squares(sum, job->gradient + i, last - i);
+    job->partial[task] = lane_sum(sum);
+}
+
+// A lane adds up columns of its own, row after row: a row of zeros changes no sum.
+static void table_task(void *context, int task, int thread) {
+    const norm_job *job = context;
+    const ft_gradient_norm_args *a = job->args;
+    int64_t row = (int64_t)task * FT_NORM_ROWS, last = row + FT_NORM_ROWS < a->table_rows ? row + FT_NORM_ROWS : a->table_rows;
+    if (a->table_blocks != NULL) row = a->table_blocks[task], last = a->table_blocks[task + 1];
+    double sum[FT_LANES] = {0};
+    for (; row < last; row++)
+        add_squares(sum, (const float *)a->table.data + row * a->table.cols, a->table.cols);
+    job->of_block[task] = lane_sum(sum);
 }
 
 static bool all_finite(const ft_tensor *losses) {
@@ -54,11 +76,14 @@ ft_status FT_ISA_NAME(gradient_norm)(ft_device *device, const ft_gradient_norm_a
     int64_t n = elements(args->gradient), chunks = (n + FT_NORM_CHUNK - 1) / FT_NORM_CHUNK;
     FT_TRY(ft_gradient_norm_check(&device->target, args));
     ft_cpu *cpu = ft_cpu_of(device);
-    norm_job job = {args->gradient.data, n, args->workspace.data};
+    int64_t blocks = ft_norm_blocks(args->table_rows);
+    double *partial = args->workspace.data;
+    norm_job job = {args->gradient.data, n, partial, args, partial + chunks};
     ft_pool_run(cpu->pool, (int)chunks, norm_task, &job);
+    ft_pool_run(cpu->pool, (int)blocks, table_task, &job);
     double sum = 0;
-    for (int64_t c = 0; c < chunks; c++)
-        sum += job.partial[c];
+    for (int64_t c = 0; c < chunks + blocks; c++)
+        sum += partial[c];
 
     ft_update_state *update = args->update;
     const ft_adamw_hyper *hyper = &args->hyper;
@@ -109,7 +134,7 @@ __attribute__((noinline)) static void adamw_range(const ft_adamw_args *a, const 
     double lr = (double)a->step->learning_rate * (double)range->lr_scale;
     factors f = {
         .clip = v_set1(update->clip / a->step->loss_scale),
-        .keep = v_set1((float)(1.0 - lr * (double)range->weight_decay)),
+        .keep = v_set1(ft_adamw_keep(a->step->learning_rate, range->lr_scale, range->weight_decay)),
         .toward1 = v_set1((float)(1.0 - a->hyper.beta1)),
         .beta2 = v_set1((float)a->hyper.beta2),
         .toward2 = v_set1((float)(1.0 - a->hyper.beta2)),
