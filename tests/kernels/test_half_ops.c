@@ -1,0 +1,250 @@
+// Products and attention of bf16 and fp16 rows on the CPU: to the bit what the op of fp32 makes of the same numbers,
+// rounded where it is stored. Strided views, every transpose, accumulation, tables of which only the rows in use are
+// there. (Row-wise ops: test_half_rows.c.)
+#include "half_matrix.h"
+
+// The same numbers in fp32.
+static typed widened(ft_tensor from, int64_t gap) {
+    typed m = typed_new(FT_F32, from.rows, from.cols, gap, false);
+    for (int64_t i = 0; i < from.rows; i++)
+        for (int64_t j = 0; j < from.cols; j++)
+            typed_set(m.t, i, j, typed_get(from, i, j));
+    return m;
+}
+
+// `got` holds what `wide`, in fp32, rounds to.
+static void assert_rounding_of(const char *what, ft_tensor got, ft_tensor wide) {
+    for (int64_t i = 0; i < got.rows; i++)
+        for (int64_t j = 0; j < got.cols; j++) {
+            double exact = typed_get(wide, i, j);
+            double want = got.dtype == FT_F32 ? exact : half_value(got.dtype, half_bits(got.dtype, exact));
+            if (typed_get(got, i, j) != want)
+                fail_msg("%s[%lld,%lld] in %s is %.9g, should be %.9g", what, (long long)i, (long long)j,
+                         ft_dtype_name(got.dtype), typed_get(got, i, j), want);
+        }
+}
+
+static typed random_of(ft_dtype dtype, int64_t rows, int64_t cols, int64_t gap) {
+    return typed_random(dtype, rows, cols, gap, false, 1, 0);
+}
+
+// Calls `check` for both types on every instruction set that this machine has, with one thread and with three.
+static void on_every_cpu(void (*check)(ft_device *device, ft_dtype dtype)) {
+    for (size_t isa = 0; isa < sizeof test_isas / sizeof *test_isas; isa++)
+        for (int threads = 1; threads <= 3; threads += 2) {
+            ft_device *device;
+            if (ft_cpu_open(threads, test_isas[isa], &device) != FT_OK) {
+                ft_error_clear();
+                continue;
+            }
+            for (int type = 0; type < 2; type++)
+                check(device, half_types[type]);
+            ft_device_close(device);
+        }
+}
+
+// ---- products -------------------------------------------------------------------------------------------------------
+
+static void check_gemm(ft_device *device, ft_dtype dtype, int64_t m, int64_t n, int64_t k, int variant) {
+    const bool trans_a = variant & 1, trans_b = variant & 2, accumulate = variant & 4, to_fp32 = variant & 8;
+    const ft_dtype of_c = to_fp32 ? FT_F32 : dtype;
+    typed a = random_of(dtype, trans_a ? k : m, trans_a ? m : k, 3),
+          b = random_of(dtype, trans_b ? n : k, trans_b ? k : n, 1);
+    typed c = random_of(of_c, m, n, 5), bias = random_of(of_c, 1, n, 0);
+    typed wide_a = widened(a.t, 1), wide_b = widened(b.t, 1), wide_c = widened(c.t, 1), wide_bias = widened(bias.t, 1);
+    ft_gemm_args args = {
+        .a = a.t, .b = b.t, .c = c.t, .trans_a = trans_a, .trans_b = trans_b, .accumulate = accumulate};
+    ft_gemm_args wide = args;
+    wide.a = wide_a.t, wide.b = wide_b.t, wide.c = wide_c.t;
+    if (variant % 3 == 0) args.bias = bias.t, wide.bias = wide_bias.t;
+    RUN_OP(device, gemm, args);
+    RUN_OP(device, gemm, wide);
+    assert_rounding_of("product", c.t, wide_c.t);
+    typed all[] = {a, b, c, bias, wide_a, wide_b, wide_c, wide_bias};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        typed_free(all[i]);
+}
+
+static void check_gemms(ft_device *device, ft_dtype dtype) {
+    static const int64_t shapes[][3] = {{1, 1, 1}, {7, 33, 5}, {40, 24, 130}, {200, 48, 9}, {0, 4, 3}, {3, 4, 0}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int variant = 0; variant < 16; variant++)
+            check_gemm(device, dtype, shapes[s][0], shapes[s][1], shapes[s][2], variant);
+}
+
+static void test_products(void **state) { on_every_cpu(check_gemms); }
+
+static void test_types_that_do_not_go_together(void **state) {
+    ft_device *device;
+    assert_int_equal(ft_cpu_open(1, NULL, &device), FT_OK);
+    typed a = random_of(FT_BF16, 2, 3, 0), b = random_of(FT_BF16, 3, 4, 0), other = random_of(FT_F16, 3, 4, 0);
+    typed c = random_of(FT_BF16, 2, 4, 0), wide = random_of(FT_F32, 2, 4, 0), bias = random_of(FT_BF16, 1, 4, 0);
+    const ft_gemm_args wrong[] = {{.a = a.t, .b = other.t, .c = c.t},
+                                  {.a = a.t, .b = b.t, .c = ft_rows(other.t, 0, 2)},
+                                  {.a = a.t, .b = b.t, .c = wide.t, .bias = bias.t}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(FT_RUN(device, gemm, &wrong[i]), FT_FAILED);
+        assert_string_equal(ft_error_where(), "gemm");
+        ft_error_clear();
+    }
+    typed all[] = {a, b, other, c, wide, bias};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        typed_free(all[i]);
+    ft_device_close(device);
+}
+
+// ---- attention ------------------------------------------------------------------------------------------------------
+
+enum { HEADS = 2, SIZE = 10, HIDDEN = HEADS * SIZE, SEQUENCES = 3, TOKENS = 19, LONGEST = 12 };
+static const int32_t cu_seqlens[] = {0, 6, 7, TOKENS};
+static const int32_t slot[] = {4, 0, 9};
+static const ft_step_state step = {.seed = 3, .step = 2, .loss_scale = 1};
+static const ft_attention_shape shape = {
+    .heads = HEADS,
+    .head_dim = SIZE,
+    .sequences = SEQUENCES,
+    .max_queries = LONGEST,
+    .max_keys = LONGEST,
+    .cu_queries = cu_seqlens,
+    .cu_keys = cu_seqlens,
+    .scale = 0.3f,
+    .dropout = {.probability = 0.2f, .layer = 1, .site = FT_SITE_ATTENTION, .step = &step, .sequence_slot = slot}};
+
+typedef struct attended {
+    typed qkv, dout, out, lse, dqkv;
+    typed table[2], dtable[2]; // PK and PQ: rows [first, first + rows) of P alone are there
+} attended;
+
+enum { BUCKETS = 8, P = 2 * BUCKETS };
+static const ft_relative_rule rule = {BUCKETS, 40};
+static int32_t slots[2 * LONGEST], reach, first_row, rows_in_use;
+
+static attended inputs(ft_dtype dtype) {
+    attended a = {.qkv = random_of(dtype, TOKENS, 3 * HIDDEN, 2), .dout = random_of(dtype, TOKENS, HIDDEN, 1)};
+    for (int i = 0; i < 2; i++)
+        a.table[i] = random_of(dtype, rows_in_use, HIDDEN, i);
+    return a;
+}
+
+static attended wide_inputs(const attended *of) {
+    attended a = {.qkv = widened(of->qkv.t, 0), .dout = widened(of->dout.t, 0)};
+    for (int i = 0; i < 2; i++)
+        a.table[i] = widened(of->table[i].t, 0);
+    return a;
+}
+
+static ft_tensor third(typed t, int i) { return ft_columns(t.t, i * HIDDEN, HIDDEN); }
+
+// The table as the slots count its rows, as the engine passes it.
+static ft_tensor whole(typed t) {
+    ft_tensor w = t.t;
+    w.data = (char *)w.data - (size_t)(first_row * w.stride) * ft_dtype_size(w.dtype);
+    w.rows = P;
+    return w;
+}
+
+static void forward(ft_device *device, attended *a, bool positions) {
+    a->out = typed_new(a->qkv.t.dtype, TOKENS, HIDDEN, 4, false);
+    a->lse = typed_new(FT_F32, TOKENS, HEADS, 1, false);
+    const ft_tensor q = third(a->qkv, 0), k = third(a->qkv, 1), v = third(a->qkv, 2);
+    if (positions)
+        RUN_OP(device, disentangled_attention_forward,
+               ((ft_disentangled_attention_forward_args){.shape = {.attention = shape, .reach = reach, .slots = slots},
+                                                         .q = q,
+                                                         .k = k,
+                                                         .v = v,
+                                                         .pos_key = whole(a->table[0]),
+                                                         .pos_query = whole(a->table[1]),
+                                                         .out = a->out.t,
+                                                         .lse = a->lse.t}));
+    else
+        RUN_OP(device, attention_forward,
+               ((ft_attention_forward_args){.shape = shape, .q = q, .k = k, .v = v, .out = a->out.t, .lse = a->lse.t}));
+}
+
+static void backward(ft_device *device, attended *a, bool positions) {
+    a->dqkv = typed_new(a->qkv.t.dtype, TOKENS, 3 * HIDDEN, 1, false);
+    for (int i = 0; i < 2; i++) { // to which gradients are added
+        a->dtable[i] = typed_new(FT_F32, rows_in_use, HIDDEN, 1, false);
+        for (int64_t k = 0; k < rows_in_use * HIDDEN; k++)
+            typed_set(a->dtable[i].t, k / HIDDEN, k % HIDDEN, 0.5);
+    }
+    const ft_tensor q = third(a->qkv, 0), k = third(a->qkv, 1), v = third(a->qkv, 2);
+    const ft_tensor dq = third(a->dqkv, 0), dk = third(a->dqkv, 1), dv = third(a->dqkv, 2);
+    if (positions)
+        RUN_OP(device, disentangled_attention_backward,
+               ((ft_disentangled_attention_backward_args){.shape = {.attention = shape, .reach = reach, .slots = slots},
+                                                          .q = q,
+                                                          .k = k,
+                                                          .v = v,
+                                                          .pos_key = whole(a->table[0]),
+                                                          .pos_query = whole(a->table[1]),
+                                                          .out = a->out.t,
+                                                          .lse = a->lse.t,
+                                                          .dout = a->dout.t,
+                                                          .dq = dq,
+                                                          .dk = dk,
+                                                          .dv = dv,
+                                                          .dpos_key = whole(a->dtable[0]),
+                                                          .dpos_query = whole(a->dtable[1])}));
+    else
+        RUN_OP(device, attention_backward,
+               ((ft_attention_backward_args){.shape = shape,
+                                             .q = q,
+                                             .k = k,
+                                             .v = v,
+                                             .out = a->out.t,
+                                             .lse = a->lse.t,
+                                             .dout = a->dout.t,
+                                             .dq = dq,
+                                             .dk = dk,
+                                             .dv = dv}));
+}
+
+static void attended_free(attended *a) {
+    typed all[] = {a->qkv, a->dout, a->out, a->lse, a->dqkv, a->table[0], a->table[1], a->dtable[0], a->dtable[1]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        typed_free(all[i]);
+}
+
+static void check_attention_with(ft_device *device, ft_dtype dtype, bool positions) {
+    attended half = inputs(dtype), wide = wide_inputs(&half);
+    forward(device, &half, positions);
+    forward(device, &wide, positions);
+    assert_rounding_of("output", half.out.t, wide.out.t);
+    assert_rounding_of("log-sum-exp", half.lse.t, wide.lse.t);
+    for (int64_t t = 0; t < TOKENS; t++) // the backward pass reads the output as it is stored
+        for (int64_t c = 0; c < HIDDEN; c++)
+            typed_set(wide.out.t, t, c, typed_get(half.out.t, t, c));
+    backward(device, &half, positions);
+    backward(device, &wide, positions);
+    assert_rounding_of("gradients", half.dqkv.t, wide.dqkv.t);
+    for (int i = 0; i < 2; i++)
+        assert_rounding_of("gradient of a table", half.dtable[i].t, wide.dtable[i].t);
+    attended_free(&half);
+    attended_free(&wide);
+}
+
+static void check_attention(ft_device *device, ft_dtype dtype) {
+    check_attention_with(device, dtype, false);
+    check_attention_with(device, dtype, true);
+}
+
+static void test_attention(void **state) {
+    reach = ft_relative_reach(rule, LONGEST);
+    assert_true(2 * reach + 1 <= 2 * LONGEST);
+    ft_relative_slots(rule, reach, slots);
+    first_row = slots[0];
+    rows_in_use = slots[2 * reach] - first_row + 1;
+    assert_true(first_row > 0 && first_row + rows_in_use < P); // rows on both sides that are not there
+    on_every_cpu(check_attention);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_types_that_do_not_go_together),
+        cmocka_unit_test(test_attention),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
