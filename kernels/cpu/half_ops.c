@@ -2,7 +2,9 @@
 #include "kernels/cpu/elementwise.h"
 #include "kernels/half.h"
 
-enum { READ = 1, WRITE = 2, ALIGNMENT = 256 };
+// A view is read, written, or both. One of rows is taken block by block, so that its copy stays small; WHOLE: it is
+// not, as weights and what is summed over rows are not.
+enum { READ = 1, WRITE = 2, WHOLE = 4, BLOCK_ROWS = 512, ALIGNMENT = 256 };
 
 // ---- views and their copies ---------------------------------------------------------------------------------------
 
@@ -11,19 +13,33 @@ typedef struct view {
     int use;
 } view;
 
+typedef struct views {
+    const view *list;
+    size_t count;
+} views;
+
+// Rows [first, first + count) of an op.
+typedef struct block {
+    int64_t first, count;
+    bool last;
+} block;
+
 static ft_tensor *view_in(void *args, view v) { return (ft_tensor *)((char *)args + v.offset); }
 static ft_tensor view_of(const void *args, view v) { return *(const ft_tensor *)((const char *)args + v.offset); }
 
-// By shape alone: the planner has no data. An absent view has no rows.
 static size_t copy_bytes(ft_tensor t) {
     if (!ft_is_half(t.dtype)) return 0;
     return ((size_t)(t.rows * t.cols) * sizeof(float) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static size_t copies_of(const void *args, const view *views, size_t count) {
+// By shape alone: the planner has no data. An absent view has no rows.
+static size_t copies_of(const void *args, views all) {
     size_t bytes = 0;
-    for (size_t i = 0; i < count; i++)
-        bytes += copy_bytes(view_of(args, views[i]));
+    for (size_t i = 0; i < all.count; i++) {
+        ft_tensor t = view_of(args, all.list[i]);
+        if (!(all.list[i].use & WHOLE) && t.rows > BLOCK_ROWS) t.rows = BLOCK_ROWS;
+        bytes += copy_bytes(t);
+    }
     return bytes;
 }
 
@@ -64,86 +80,161 @@ static ft_tensor take_copy(ft_tensor t, ft_workspace *scratch) {
     return copy;
 }
 
-// Puts fp32 copies in the place of the 16-bit views of `wide`, a copy of `args`. What one op reads and writes at one
-// address are two copies: no op reads what it has written.
-static void widen_views(ft_device *device, const void *args, void *wide, ft_workspace *scratch, const view *views,
-                        size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        ft_tensor t = view_of(args, views[i]);
-        if (t.data == NULL || !ft_is_half(t.dtype)) continue;
+static ft_tensor rows_of(ft_tensor t, const block *b) { return b != NULL ? ft_rows(t, b->first, b->count) : t; }
+
+// Puts fp32 copies in the place of the 16-bit views of `wide`, a copy of `args`: of a block the views of rows, without
+// one the whole ones. What one op reads and writes at one address are two copies: no op reads what it has written.
+static void widen_views(ft_device *device, const void *args, void *wide, ft_workspace *scratch, views all,
+                        const block *b) {
+    for (size_t i = 0; i < all.count; i++) {
+        const view v = all.list[i];
+        ft_tensor t = view_of(args, v);
+        if (t.data == NULL || !(v.use & WHOLE) != (b != NULL)) continue;
+        t = rows_of(t, b);
+        *view_in(wide, v) = t;
+        if (!ft_is_half(t.dtype)) continue;
         ft_tensor copy = take_copy(t, scratch);
-        if (views[i].use & READ) convert(device, t, copy, true);
-        *view_in(wide, views[i]) = copy;
+        if (v.use & READ) convert(device, t, copy, true);
+        *view_in(wide, v) = copy;
     }
 }
 
-static void round_views(ft_device *device, const void *args, const void *wide, const view *views, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        ft_tensor t = view_of(args, views[i]);
-        if (t.data != NULL && ft_is_half(t.dtype) && views[i].use & WRITE)
-            convert(device, t, view_of(wide, views[i]), false);
+static void round_views(ft_device *device, const void *args, const void *wide, views all, const block *b) {
+    for (size_t i = 0; i < all.count; i++) {
+        const view v = all.list[i];
+        ft_tensor t = view_of(args, v);
+        bool rounds = t.data != NULL && ft_is_half(t.dtype) && v.use & WRITE && !(v.use & WHOLE) == (b != NULL);
+        if (rounds) convert(device, rows_of(t, b), view_of(wide, v), false);
     }
 }
 
 // ---- ops that are widened -------------------------------------------------------------------------------------------
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
-#define IN(op, member)                                                                                                 \
-    { offsetof(ft_##op##_args, member), READ }
-#define OUT(op, member)                                                                                                \
-    { offsetof(ft_##op##_args, member), WRITE }
-#define BOTH(op, member)                                                                                               \
-    { offsetof(ft_##op##_args, member), READ | WRITE }
+#define VIEW(op, member, use)                                                                                          \
+    { offsetof(ft_##op##_args, member), use }
+#define IN(op, member) VIEW(op, member, READ)
+#define OUT(op, member) VIEW(op, member, WRITE)
+#define BOTH(op, member) VIEW(op, member, READ | WRITE)
 
-// `empty`: there is nothing to compute, and then no scratch.
-#define RUN_WIDENED(op, views, empty)                                                                                  \
+// `empty`: there is nothing to compute, and then no scratch. `advance` moves what else belongs to rows to those of a
+// block.
+#define RUN_WIDENED(op, all, total, advance, empty)                                                                    \
     do {                                                                                                               \
         FT_TRY(ft_##op##_check(&device->target, args));                                                                \
         if (empty) return FT_OK;                                                                                       \
-        ft_##op##_args wide_ = *args;                                                                                  \
-        widen_views(device, args, &wide_, &wide_.workspace, views, COUNT(views));                                      \
-        FT_TRY(ft_cpu_of(device)->fp32->op(device, &wide_));                                                           \
-        round_views(device, args, &wide_, views, COUNT(views));                                                        \
+        const int64_t rows_ = (total);                                                                                 \
+        ft_##op##_args whole_ = *args;                                                                                 \
+        widen_views(device, args, &whole_, &whole_.workspace, all, NULL);                                              \
+        for (block b_ = {0, 0, false}; !b_.last; b_.first += b_.count) {                                               \
+            b_.count = rows_ - b_.first < BLOCK_ROWS ? rows_ - b_.first : BLOCK_ROWS;                                  \
+            b_.last = b_.first + b_.count == rows_;                                                                    \
+            ft_##op##_args wide_ = whole_;                                                                             \
+            widen_views(device, args, &wide_, &wide_.workspace, all, &b_);                                             \
+            advance(&wide_, b_);                                                                                       \
+            FT_TRY(ft_cpu_of(device)->fp32->op(device, &wide_));                                                       \
+            round_views(device, args, &wide_, all, &b_);                                                               \
+        }                                                                                                              \
+        round_views(device, args, &whole_, all, NULL);                                                                 \
         return FT_OK;                                                                                                  \
     } while (0)
 
-// `member` is a view whose type is H.
-#define WIDENED(op, member, empty, ...)                                                                                \
-    static const view op##_views[] = {__VA_ARGS__};                                                                    \
-    size_t ft_cpu_copies_##op(const ft_##op##_args *args) { return copies_of(args, op##_views, COUNT(op##_views)); }   \
+#define NOTHING_ELSE(args, b) ((void)(b))
+
+// `member` is a view whose type is H, `total` the rows to go over in blocks.
+#define WIDENED(op, member, total, advance, empty, ...)                                                                \
+    static const view op##_list[] = {__VA_ARGS__};                                                                     \
+    static const views op##_views = {op##_list, COUNT(op##_list)};                                                     \
+    size_t ft_cpu_copies_##op(const ft_##op##_args *args) { return copies_of(args, op##_views); }                      \
     static ft_status run_##op(ft_device *device, const ft_##op##_args *args) {                                         \
         if (!ft_is_half(args->member.dtype)) return ft_cpu_of(device)->fp32->op(device, args);                         \
-        RUN_WIDENED(op, op##_views, empty);                                                                            \
+        RUN_WIDENED(op, op##_views, total, advance, empty);                                                            \
     }
 
-static const view gemm_views[] = {IN(gemm, a), IN(gemm, b), IN(gemm, bias), OUT(gemm, c)};
-static const view gemm_accumulating[] = {IN(gemm, a), IN(gemm, b), IN(gemm, bias), BOTH(gemm, c)};
-size_t ft_cpu_copies_gemm(const ft_gemm_args *args) { return copies_of(args, gemm_views, COUNT(gemm_views)); }
-static ft_status run_gemm(ft_device *device, const ft_gemm_args *args) {
-    if (!ft_is_half(args->a.dtype)) return ft_cpu_of(device)->fp32->gemm(device, args);
-    if (args->accumulate) RUN_WIDENED(gemm, gemm_accumulating, false);
-    RUN_WIDENED(gemm, gemm_views, false);
+static void advance_dropout(ft_dropout *d, block b) {
+    if (d->slot != NULL) d->slot += b.first;
+    if (d->position != NULL) d->position += b.first;
+}
+// A number a row.
+static void advance_vector(ft_tensor *v, block b) {
+    if (v->data != NULL) *v = ft_vector((float *)v->data + b.first, b.count, FT_F32);
 }
 
-WIDENED(column_sum, x, false, IN(column_sum, x))
-WIDENED(embedding_backward, dout, false, IN(embedding_backward, dout))
-WIDENED(layernorm_forward, x, false, IN(layernorm_forward, x), IN(layernorm_forward, bias),
-        IN(layernorm_forward, residual), IN(layernorm_forward, gamma), IN(layernorm_forward, beta),
+static void advance_embedding(ft_embedding_backward_args *args, block b) { args->ids += b.first; }
+static void advance_layernorm(ft_layernorm_forward_args *args, block b) {
+    advance_vector(&args->mean, b);
+    advance_vector(&args->rstd, b);
+    advance_dropout(&args->dropout, b);
+}
+static void advance_layernorm_back(ft_layernorm_backward_args *args, block b) {
+    advance_vector(&args->mean, b);
+    advance_vector(&args->rstd, b);
+    advance_dropout(&args->dropout, b);
+}
+static void advance_rows(ft_dropout_args *args, block b) { advance_dropout(&args->dropout, b); }
+
+// Sums over rows are one chain a column, whatever calls it is cut into.
+WIDENED(column_sum, x, args->x.rows, NOTHING_ELSE, false, IN(column_sum, x))
+WIDENED(embedding_backward, dout, args->dout.rows, advance_embedding, false, IN(embedding_backward, dout))
+WIDENED(layernorm_forward, x, args->x.rows, advance_layernorm, false, IN(layernorm_forward, x),
+        VIEW(layernorm_forward, bias, READ | WHOLE), IN(layernorm_forward, residual),
+        VIEW(layernorm_forward, gamma, READ | WHOLE), VIEW(layernorm_forward, beta, READ | WHOLE),
         OUT(layernorm_forward, s), OUT(layernorm_forward, y))
-WIDENED(layernorm_backward, dy, false, IN(layernorm_backward, dy), IN(layernorm_backward, s),
-        IN(layernorm_backward, gamma), OUT(layernorm_backward, ds), OUT(layernorm_backward, dx))
-WIDENED(activation_forward, x, false, IN(activation_forward, x), IN(activation_forward, bias),
-        OUT(activation_forward, h), OUT(activation_forward, y))
-WIDENED(activation_backward, h, false, IN(activation_backward, h), IN(activation_backward, dy),
-        OUT(activation_backward, dx), OUT(activation_backward, y))
-WIDENED(attention_forward, q, args->shape.sequences == 0 || args->out.rows == 0, IN(attention_forward, q),
-        IN(attention_forward, k), IN(attention_forward, v), OUT(attention_forward, out))
-WIDENED(attention_backward, q, args->shape.sequences == 0, IN(attention_backward, q), IN(attention_backward, k),
-        IN(attention_backward, v), IN(attention_backward, out), IN(attention_backward, dout),
-        OUT(attention_backward, dq), OUT(attention_backward, dk), OUT(attention_backward, dv))
-WIDENED(dropout, x, false, IN(dropout, x), OUT(dropout, y))
-WIDENED(unfold, x, false, IN(unfold, x), OUT(unfold, y))
-WIDENED(fold_add, x, false, IN(fold_add, y), BOTH(fold_add, x))
+WIDENED(layernorm_backward, dy, args->dy.rows, advance_layernorm_back, false, IN(layernorm_backward, dy),
+        IN(layernorm_backward, s), VIEW(layernorm_backward, gamma, READ | WHOLE), OUT(layernorm_backward, ds),
+        OUT(layernorm_backward, dx))
+WIDENED(activation_forward, x, args->x.rows, NOTHING_ELSE, false, IN(activation_forward, x),
+        VIEW(activation_forward, bias, READ | WHOLE), OUT(activation_forward, h), OUT(activation_forward, y))
+WIDENED(activation_backward, h, args->h.rows, NOTHING_ELSE, false, IN(activation_backward, h),
+        IN(activation_backward, dy), OUT(activation_backward, dx), OUT(activation_backward, y))
+WIDENED(dropout, x, args->x.rows, advance_rows, false, IN(dropout, x), OUT(dropout, y))
+
+// Windows and attention reach over rows: all of them at once.
+#define ALL(op, member) VIEW(op, member, READ | WHOLE)
+#define ALL_OUT(op, member) VIEW(op, member, WRITE | WHOLE)
+WIDENED(unfold, x, 0, NOTHING_ELSE, false, ALL(unfold, x), ALL_OUT(unfold, y))
+WIDENED(fold_add, x, 0, NOTHING_ELSE, false, ALL(fold_add, y), VIEW(fold_add, x, READ | WRITE | WHOLE))
+WIDENED(attention_forward, q, 0, NOTHING_ELSE, args->shape.sequences == 0 || args->out.rows == 0,
+        ALL(attention_forward, q), ALL(attention_forward, k), ALL(attention_forward, v),
+        ALL_OUT(attention_forward, out))
+WIDENED(attention_backward, q, 0, NOTHING_ELSE, args->shape.sequences == 0, ALL(attention_backward, q),
+        ALL(attention_backward, k), ALL(attention_backward, v), ALL(attention_backward, out),
+        ALL(attention_backward, dout), ALL_OUT(attention_backward, dq), ALL_OUT(attention_backward, dk),
+        ALL_OUT(attention_backward, dv))
+
+// ---- products
+// ---------------------------------------------------------------------------------------------------------
+
+// Blocks of the rows of C; or, with A transposed, of the sums' terms, which C collects in fp32; or, with both
+// transposed, none.
+#define GEMM_VIEWS(name, of_a, of_b, of_c)                                                                             \
+    static const view name##_list[] = {VIEW(gemm, a, READ | (of_a)), VIEW(gemm, b, READ | (of_b)),                     \
+                                       VIEW(gemm, bias, READ | WHOLE), VIEW(gemm, c, of_c)};                           \
+    static const views name = {name##_list, COUNT(name##_list)}
+GEMM_VIEWS(by_rows, 0, WHOLE, WRITE);
+GEMM_VIEWS(by_rows_added, 0, WHOLE, READ | WRITE);
+GEMM_VIEWS(by_terms, 0, 0, WRITE | WHOLE);
+GEMM_VIEWS(by_terms_added, 0, 0, READ | WRITE | WHOLE);
+GEMM_VIEWS(at_once, WHOLE, WHOLE, WRITE | WHOLE);
+GEMM_VIEWS(at_once_added, WHOLE, WHOLE, READ | WRITE | WHOLE);
+
+static views gemm_views(const ft_gemm_args *args) {
+    if (!args->trans_a) return args->accumulate ? by_rows_added : by_rows;
+    if (!args->trans_b) return args->accumulate ? by_terms_added : by_terms;
+    return args->accumulate ? at_once_added : at_once;
+}
+
+static void advance_terms(ft_gemm_args *args, block b) {
+    if (!args->trans_a || args->trans_b) return;
+    if (b.first > 0) args->accumulate = true;
+    if (!b.last) args->bias = ft_absent(); // it is added behind the sum
+}
+
+size_t ft_cpu_copies_gemm(const ft_gemm_args *args) { return copies_of(args, gemm_views(args)); }
+static ft_status run_gemm(ft_device *device, const ft_gemm_args *args) {
+    if (!ft_is_half(args->a.dtype)) return ft_cpu_of(device)->fp32->gemm(device, args);
+    RUN_WIDENED(gemm, gemm_views(args), args->trans_a && args->trans_b ? 0 : args->a.rows, advance_terms, false);
+}
 
 // ---- disentangled attention
 // -------------------------------------------------------------------------------------------
@@ -162,19 +253,20 @@ static ft_tensor widen_table(ft_device *device, ft_tensor table, const ft_disent
     return copy;
 }
 
-static const view disentangled_attention_forward_views[] = {
-    IN(disentangled_attention_forward, q), IN(disentangled_attention_forward, k), IN(disentangled_attention_forward, v),
-    OUT(disentangled_attention_forward, out)};
-static const view disentangled_attention_backward_views[] = {
-    IN(disentangled_attention_backward, q),    IN(disentangled_attention_backward, k),
-    IN(disentangled_attention_backward, v),    IN(disentangled_attention_backward, out),
-    IN(disentangled_attention_backward, dout), OUT(disentangled_attention_backward, dq),
-    OUT(disentangled_attention_backward, dk),  OUT(disentangled_attention_backward, dv)};
+static const view forward_list[] = {ALL(disentangled_attention_forward, q), ALL(disentangled_attention_forward, k),
+                                    ALL(disentangled_attention_forward, v),
+                                    ALL_OUT(disentangled_attention_forward, out)};
+static const view backward_list[] = {
+    ALL(disentangled_attention_backward, q),      ALL(disentangled_attention_backward, k),
+    ALL(disentangled_attention_backward, v),      ALL(disentangled_attention_backward, out),
+    ALL(disentangled_attention_backward, dout),   ALL_OUT(disentangled_attention_backward, dq),
+    ALL_OUT(disentangled_attention_backward, dk), ALL_OUT(disentangled_attention_backward, dv)};
+static const views disentangled_attention_forward_views = {forward_list, COUNT(forward_list)};
+static const views disentangled_attention_backward_views = {backward_list, COUNT(backward_list)};
 
 #define DISENTANGLED(op, empty)                                                                                        \
     size_t ft_cpu_copies_##op(const ft_##op##_args *args) {                                                            \
-        return copies_of(args, op##_views, COUNT(op##_views)) + copy_bytes(args->pos_key) +                            \
-               copy_bytes(args->pos_query);                                                                            \
+        return copies_of(args, op##_views) + copy_bytes(args->pos_key) + copy_bytes(args->pos_query);                  \
     }                                                                                                                  \
     static ft_status run_##op(ft_device *device, const ft_##op##_args *args) {                                         \
         const ft_op_table *fp32 = ft_cpu_of(device)->fp32;                                                             \
@@ -184,9 +276,9 @@ static const view disentangled_attention_backward_views[] = {
         ft_##op##_args wide = *args;                                                                                   \
         wide.pos_key = widen_table(device, args->pos_key, &args->shape, &wide.workspace);                              \
         wide.pos_query = widen_table(device, args->pos_query, &args->shape, &wide.workspace);                          \
-        widen_views(device, args, &wide, &wide.workspace, op##_views, COUNT(op##_views));                              \
+        widen_views(device, args, &wide, &wide.workspace, op##_views, NULL);                                           \
         FT_TRY(fp32->op(device, &wide));                                                                               \
-        round_views(device, args, &wide, op##_views, COUNT(op##_views));                                               \
+        round_views(device, args, &wide, op##_views, NULL);                                                            \
         return FT_OK;                                                                                                  \
     }
 DISENTANGLED(disentangled_attention_forward, args->shape.attention.sequences == 0 || args->out.rows == 0)

@@ -66,7 +66,8 @@ static void check_gemm(ft_device *device, ft_dtype dtype, int64_t m, int64_t n, 
 }
 
 static void check_gemms(ft_device *device, ft_dtype dtype) {
-    static const int64_t shapes[][3] = {{1, 1, 1}, {7, 33, 5}, {40, 24, 130}, {200, 48, 9}, {0, 4, 3}, {3, 4, 0}};
+    static const int64_t shapes[][3] = {{1, 1, 1},    {7, 33, 5},   {40, 24, 130}, {200, 48, 9}, {0, 4, 3}, {3, 4, 0},
+                                        {1100, 5, 3}, {5, 3, 1100}, {512, 2, 1},   {2, 1, 513}}; // blocks of 512
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (int variant = 0; variant < 16; variant++)
             check_gemm(device, dtype, shapes[s][0], shapes[s][1], shapes[s][2], variant);
@@ -240,11 +241,111 @@ static void test_attention(void **state) {
     on_every_cpu(check_attention);
 }
 
+// ---- rows in blocks
+// ---------------------------------------------------------------------------------------------------
+
+enum { ROWS = 1100, COLS = 9, WORDS = 7 };
+
+typedef struct row_case {
+    typed x, dy, y, s, ds, dx, mean, rstd, vectors, sums, table;
+} row_case;
+
+static row_case rows_new(ft_dtype dtype, const row_case *like) {
+    row_case c = {.x = like ? widened(like->x.t, 1) : random_of(dtype, ROWS, COLS, 2),
+                  .dy = like ? widened(like->dy.t, 1) : random_of(dtype, ROWS, COLS, 1),
+                  .vectors = like ? widened(like->vectors.t, 1) : random_of(dtype, 3, COLS, 1)};
+    typed *made[] = {&c.y, &c.s, &c.ds, &c.dx};
+    for (int i = 0; i < 4; i++)
+        *made[i] = typed_new(dtype, ROWS, COLS, 1 + i, false);
+    c.mean = typed_new(FT_F32, 1, ROWS, 1, false);
+    c.rstd = typed_new(FT_F32, 1, ROWS, 1, false);
+    c.sums = typed_new(FT_F32, 4, COLS, 1, false);
+    c.table = typed_new(FT_F32, WORDS, COLS, 1, false);
+    for (int64_t i = 0; i < 4 * COLS; i++)
+        typed_set(c.sums.t, i / COLS, i % COLS, 2);
+    for (int64_t i = 0; i < WORDS * COLS; i++)
+        typed_set(c.table.t, i / COLS, i % COLS, 1);
+    return c;
+}
+
+static void run_norm(ft_device *device, const row_case *c, const ft_dropout *dropout, bool back) {
+    const ft_tensor bias = ft_rows(c->vectors.t, 0, 1), gamma = ft_rows(c->vectors.t, 1, 1);
+    if (!back)
+        RUN_OP(device, layernorm_forward,
+               ((ft_layernorm_forward_args){.x = c->x.t,
+                                            .bias = bias,
+                                            .residual = c->dy.t,
+                                            .gamma = gamma,
+                                            .beta = ft_rows(c->vectors.t, 2, 1),
+                                            .epsilon = 1e-5f,
+                                            .dropout = *dropout,
+                                            .s = c->s.t,
+                                            .y = c->y.t,
+                                            .mean = c->mean.t,
+                                            .rstd = c->rstd.t}));
+    else
+        RUN_OP(device, layernorm_backward,
+               ((ft_layernorm_backward_args){.dy = c->dy.t,
+                                             .s = c->s.t,
+                                             .mean = c->mean.t,
+                                             .rstd = c->rstd.t,
+                                             .gamma = gamma,
+                                             .dropout = *dropout,
+                                             .ds = c->ds.t,
+                                             .dx = c->dx.t,
+                                             .dgamma = ft_rows(c->sums.t, 0, 1),
+                                             .dbeta = ft_rows(c->sums.t, 1, 1),
+                                             .dbias = ft_rows(c->sums.t, 2, 1)}));
+}
+
+static void check_rows(ft_device *device, ft_dtype dtype) {
+    static int32_t ids[ROWS], position[ROWS];
+    for (int32_t t = 0; t < ROWS; t++) {
+        ids[t] = t * 5 % WORDS;
+        position[t] = t / 3;
+    }
+    const ft_dropout dropout = {
+        .probability = 0.3f, .layer = 1, .site = 2, .step = &step, .slot = ids, .position = position};
+    row_case half = rows_new(dtype, NULL), wide = rows_new(FT_F32, &half), *both[] = {&half, &wide};
+    for (int i = 0; i < 2; i++)
+        run_norm(device, both[i], &dropout, false);
+    assert_rounding_of("norm", half.y.t, wide.y.t);
+    assert_rounding_of("sum", half.s.t, wide.s.t);
+    assert_rounding_of("mean", half.mean.t, wide.mean.t);
+    typed stored = widened(half.s.t, 1), fresh = wide.s;
+    wide.s = stored; // the backward pass reads the sum as it is stored
+    for (int i = 0; i < 2; i++) {
+        row_case *c = both[i];
+        run_norm(device, c, &dropout, true);
+        RUN_OP(device, column_sum, ((ft_column_sum_args){.x = c->x.t, .out = ft_rows(c->sums.t, 3, 1)}));
+        RUN_OP(
+            device, embedding_backward,
+            ((ft_embedding_backward_args){.ids = ids, .dout = c->dy.t, .table_gradient = c->table.t, .padding_id = 2}));
+    }
+    assert_rounding_of("ds", half.ds.t, wide.ds.t);
+    assert_rounding_of("dx", half.dx.t, wide.dx.t);
+    assert_rounding_of("sums over rows", half.sums.t, wide.sums.t);
+    assert_rounding_of("gradient of a table", half.table.t, wide.table.t);
+    for (int i = 0; i < 2; i++)
+        RUN_OP(device, dropout, ((ft_dropout_args){.dropout = dropout, .x = both[i]->x.t, .y = both[i]->x.t}));
+    assert_rounding_of("dropout", half.x.t, wide.x.t);
+    typed_free(fresh);
+    for (int i = 0; i < 2; i++) {
+        const row_case *c = both[i];
+        const typed all[] = {c->x, c->dy, c->y, c->s, c->ds, c->dx, c->mean, c->rstd, c->vectors, c->sums, c->table};
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+            typed_free(all[k]);
+    }
+}
+
+static void test_rows_in_blocks(void **state) { on_every_cpu(check_rows); }
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_types_that_do_not_go_together),
         cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_rows_in_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
