@@ -10,13 +10,18 @@
 
 enum { SLOTS = 1024 }; // of shapes remembered: a run has a few dozen per token count
 
+// cuBLASLt's kernels read a bias in pieces of 16 bytes, and no preference tells them that it begins elsewhere (as that
+// of the keys may, behind the queries'): such a one is copied to the end of the workspace first.
+enum { BIAS_ALIGNMENT = 16 };
+enum { BIAS_NONE, BIAS_IN_PLACE, BIAS_COPIED };
+
 // Everything that the choice of an algorithm depends on. Compared as bytes: no padding, set as a whole.
 typedef struct gemm_key {
-    int64_t m, n, k;                   // of the row-major product
-    int64_t lda, ldb, ldc;             // strides
-    int32_t a, b, c;                   // ft_dtype
-    int32_t align_a, align_b, align_c; // of the addresses, in bytes, at most 256
-    int32_t trans_a, trans_b, accumulate, bias;
+    int64_t m, n, k;                            // of the row-major product
+    int64_t lda, ldb, ldc;                      // strides
+    int32_t a, b, c;                            // ft_dtype
+    int32_t align_a, align_b, align_c;          // of the addresses, in bytes, at most 256
+    int32_t trans_a, trans_b, accumulate, bias; // bias: where it is
 } gemm_key;
 
 typedef struct gemm_plan {
@@ -70,7 +75,9 @@ static gemm_key key_of(const ft_gemm_args *g) {
     key.trans_a = g->trans_a;
     key.trans_b = g->trans_b;
     key.accumulate = g->accumulate;
-    key.bias = g->bias.data != NULL;
+    key.bias = g->bias.data == NULL                            ? BIAS_NONE
+               : (uintptr_t)g->bias.data % BIAS_ALIGNMENT == 0 ? BIAS_IN_PLACE
+                                                               : BIAS_COPIED;
     return key;
 }
 
@@ -101,8 +108,14 @@ static ft_status describe(const ft_cublaslt *lt, const ft_gemm_args *g, gemm_pla
     return FT_OK;
 }
 
+// Of the workspace, what is cuBLASLt's.
+static size_t product_workspace(const gemm_key *key) {
+    const size_t bias = key->bias == BIAS_COPIED ? (size_t)key->n * ft_dtype_size((ft_dtype)key->c) : 0;
+    return FT_CUDA_GEMM_WORKSPACE - ft_cuda_aligned(bias);
+}
+
 static ft_status prefer(const ft_cublaslt *lt, ft_lt_preference preference, const gemm_key *key) {
-    const uint64_t workspace = FT_CUDA_GEMM_WORKSPACE;
+    const uint64_t workspace = product_workspace(key);
     const uint32_t reduction = FT_LT_REDUCTION_COMPUTE_TYPE; // no split K is always welcome
     const struct {
         ft_lt_preference_attribute attribute;
@@ -129,7 +142,7 @@ static ft_status choose(ft_cuda_gemms *gemms, gemm_plan *p) {
         status = FT_LT(lt, heuristic, gemms->handle, p->desc, p->b, p->a, p->c, p->c, preference, 1, &choice, &found);
     (void)lt->preference_destroy(preference);
     FT_TRY(status);
-    if (found < 1 || choice.status != FT_LT_SUCCESS || choice.workspace_bytes > FT_CUDA_GEMM_WORKSPACE)
+    if (found < 1 || choice.status != FT_LT_SUCCESS || choice.workspace_bytes > product_workspace(&p->key))
         return ft_fail(FT_FAILED, "gemm", "cuBLASLt has no algorithm for %s [%lld,%lld] x %s [%lld,%lld]",
                        ft_dtype_name((ft_dtype)p->key.a), (long long)p->key.m, (long long)p->key.k,
                        ft_dtype_name((ft_dtype)p->key.b), (long long)p->key.k, (long long)p->key.n);
@@ -177,11 +190,16 @@ ft_status ft_cuda_gemm(ft_device *device, const ft_gemm_args *g) {
     if ((g->trans_a ? g->a.rows : g->a.cols) == 0) return without_terms(cuda, g);
     FT_TRY(ft_cuda_enter(cuda));
     FT_TRY(find_plan(gemms, g, &p));
-    if (g->bias.data != NULL)
-        FT_TRY(FT_LT(gemms->lt, desc_set, p->desc, FT_LT_DESC_BIAS_POINTER, &g->bias.data, sizeof g->bias.data));
+    const size_t workspace = product_workspace(&p->key);
+    void *bias = g->bias.data;
+    if (p->key.bias == BIAS_COPIED) {
+        bias = (char *)g->workspace.data + workspace;
+        FT_TRY(ft_cuda_copy(device, bias, g->bias.data, (size_t)g->c.cols * ft_dtype_size(g->bias.dtype)));
+    }
+    if (bias != NULL) FT_TRY(FT_LT(gemms->lt, desc_set, p->desc, FT_LT_DESC_BIAS_POINTER, &bias, sizeof bias));
     return FT_LT(gemms->lt, matmul, gemms->handle, p->desc, &one, g->b.data, p->b, g->a.data, p->a,
                  g->accumulate ? &one : &zero, g->c.data, p->c, g->c.data, p->c, &p->algorithm, g->workspace.data,
-                 FT_CUDA_GEMM_WORKSPACE, cuda->stream);
+                 workspace, cuda->stream);
 }
 
 // ---- opening ----------------------------------------------------------------------------------------------------

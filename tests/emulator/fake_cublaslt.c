@@ -425,6 +425,8 @@ int cublasLtMatmul(ft_lt_handle handle, ft_lt_desc desc, const void *alpha, cons
     LT_DEMAND(aligned(a, made.alignment[0]) && aligned(b, made.alignment[1]) && aligned(c, made.alignment[2]) &&
                   aligned(d, made.alignment[3]),
               UNSUPPORTED);
+    // The real one does not ask: its kernels fault.
+    LT_DEMAND(desc->epilogue != FT_LT_EPILOGUE_BIAS || aligned(desc->bias, 16), EXECUTION_FAILED);
     LT_DEMAND(fake_current != NULL && fake_current->retained > 0, NOT_INITIALIZED_LT);
     product *w = malloc(sizeof *w);
     if (w == NULL) fake_fatal("no memory");

@@ -124,6 +124,7 @@ static void matrix_free(matrix *m) {
 typedef struct product {
     int64_t m, n, k, gap;
     bool trans_a, trans_b, accumulate, bias;
+    bool aligned;     // the bias, to 16 bytes
     ft_dtype in, out; // of A and B; of C and the bias
 } product;
 
@@ -149,7 +150,11 @@ static double worst(const product *p) {
     matrix a = matrix_of(p->in, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->gap, any_number);
     matrix b = matrix_of(p->in, p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n, 2 * p->gap, any_number);
     matrix c = matrix_of(p->out, p->m, p->n, p->gap, p->accumulate ? any_number : NULL);
-    matrix bias = matrix_of(p->out, 1, p->n, 0, any_number);
+    const int64_t first = p->aligned ? 3 : 0; // behind FENCE elements
+    matrix bias = matrix_of(p->out, 1, p->n + first, 0, any_number);
+    bias.t = ft_columns(bias.t, first, p->n);
+    bias.t.stride = p->n + first;
+    assert_int_equal((uintptr_t)bias.t.data % 16 == 0, p->aligned);
     good(run(args_of(p, &a, &b, &c, &bias)));
     float *got = malloc(c.count * sizeof(float));
     assert_non_null(got);
@@ -172,7 +177,7 @@ static double worst(const product *p) {
             want += term;
             size += fabs(term);
         }
-        if (p->bias) want += (double)*at(&bias, 0, col);
+        if (p->bias) want += (double)*at(&bias, 0, first + col);
         double off = fabs((double)is - want) / (1e-6 * size + unit * fabs(want));
         if (!(off <= most)) most = isnan(off) ? INFINITY : off;
     }
@@ -196,7 +201,8 @@ static void test_products_are_right(void **unused) {
                          .trans_a = how & 1,
                          .trans_b = how & 2,
                          .accumulate = how & 4,
-                         .bias = how & 8};
+                         .bias = how & 8,
+                         .aligned = s % 2};
             double off = worst(&p);
             if (off > 1)
                 fail_msg("[%d,%d,%d] in way %d: %g times the tolerance", (int)p.m, (int)p.n, (int)p.k, how, off);
@@ -218,6 +224,7 @@ static void test_products_in_16_bits(void **unused) {
                              .trans_b = how & 2,
                              .accumulate = how & 4,
                              .bias = how & 8,
+                             .aligned = s % 2,
                              .in = types[type][0],
                              .out = types[type][1]};
                 double off = worst(&p);
@@ -331,10 +338,14 @@ static void test_as_exact_as_pytorch(void **unused) {
 }
 
 static void test_nothing_to_add_up(void **unused) {
-    for (int how = 0; how < 3; how++) {
-        product p = {.m = 4, .n = 5, .k = 0, .gap = 3, .trans_a = how == 1, .accumulate = how == 2, .bias = how == 1};
-        assert_true(worst(&p) == 0);
-    }
+    static const ft_dtype types[] = {FT_F32, FT_BF16, FT_F16};
+    for (int how = 0; how < 3; how++)
+        for (int type = 0; type < 3; type++) {
+            product p = {
+                .m = 4, .n = 5, .k = 0, .gap = 3, .trans_a = how == 1, .accumulate = how == 2, .bias = how == 1};
+            p.in = p.out = types[type];
+            assert_true(worst(&p) == 0);
+        }
     product empty = {.m = 0, .n = 5, .k = 3};
     assert_true(worst(&empty) == 0);
     assert_int_equal(fake_lt_read().products, 0);

@@ -25,7 +25,7 @@ awk -v allowed="$allowed" '
     END { print count + 0 " kernels looked at for spills"; exit bad || count == 0 }' resources || exit 1
 
 # ---- instances: as many as kernels/cuda/README.md lists, for every architecture --------------------------------------------------
-most=150
+most=154
 awk -v most="$most" '/^arch = / { arch = $3 } /Function : / { count[arch]++ }
     END { for (a in count) if (count[a] > most) { print a ": " count[a] " kernels, of " most " that are listed"; bad = 1 } exit bad }' sass || exit 1
 
