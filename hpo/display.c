@@ -180,7 +180,7 @@ void ft_display_finished(const ft_tuning *t, int64_t number) {
             trial->state == FT_PRUNED && trial->report_count > 0 && !memory ? " when stopped"
             : ft_trial_violation(trial) > 0 && !memory                      ? " beyond study.constraints"
                                                                             : "",
-            params, error[0] != '\0' ? "  " : "", error);
+            params, error[0] != '\0' ? "  " : "", error[0] != '\0' && status[0] == 'o' ? "see above" : error);
 }
 
 // ---- the result -----------------------------------------------------------------------------------------------------

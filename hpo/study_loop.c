@@ -113,7 +113,7 @@ static ft_status finish(ft_tuning *t, ft_slot *slot, const ft_trial_end *end) {
     }
     bool memory = end->code == FT_NO_MEMORY && !end->gone, diverged = end->code == FT_DIVERGED && !end->gone;
     if (memory && end->entered) t->ooms++;
-    if (memory) ft_tuning_show_oom(t, number, end);
+    if (memory && end->entered) ft_tuning_show_oom(t, number, end);
     return after(t, number, !memory && !diverged);
 }
 
@@ -127,8 +127,11 @@ static ft_status ended(ft_tuning *t, ft_slot *slot, const ft_trial_end *end) {
         ft_slots_end(slot);
         return after(t, number, false);
     }
-    if (!end->gone && end->code == FT_NO_DEVICE) // not the trial's fault: it waits as it is
-        return ft_fail(FT_NO_DEVICE, NULL, "trial %lld: %s", (long long)number, end->error);
+    if (!end->gone && end->code == FT_NO_DEVICE) { // not the trial's fault: it waits as it is
+        ft_fail(FT_NO_DEVICE, NULL, "trial %lld: %s", (long long)number, end->error);
+        ft_hint("the same command goes on with it; device.wait=true waits until there is room");
+        return FT_NO_DEVICE;
+    }
     if (!saved && !(end->gone && slot->leaving)) return finish(t, slot, end);
     if (!slot->leaving) { // not by us: the machine is going down, or a person did it
         t->outside = true;

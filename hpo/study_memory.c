@@ -6,7 +6,7 @@
 #include "engine/memory/memory.h"
 #include "kernels/log.h"
 
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,8 +52,13 @@ static ft_status store_excess(ft_tuning *t, int64_t number, const ft_trial_end *
 
 ft_status ft_tuning_store_oom(ft_tuning *t, int64_t number, const ft_trial_end *end, const json_t *run) {
     const bool skipped = !end->entered && strcmp(t->config->study.memory_policy, "prune") == 0;
+    char error[96], needed[24], limit[24];
+    bool known = !end->entered && end->needed > 0;
+    if (known)
+        snprintf(error, sizeof error, "needs %s, and %s may be taken", ft_bytes_text(end->needed, needed),
+                 ft_bytes_text(end->limit, limit));
     FT_TRY(set_text(t, number, "status", end->entered ? "oom" : "does_not_fit"));
-    FT_TRY(set_text(t, number, "error", end->error));
+    FT_TRY(set_text(t, number, "error", known ? error : end->error));
     if (end->needed > 0)
         FT_TRY(ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, "memory.needed_bytes",
                                     &(ft_choice){.kind = FT_CHOICE_INT, .integer = (int64_t)end->needed}));

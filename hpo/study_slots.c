@@ -63,11 +63,16 @@ ft_status ft_slots_run(ft_tuning *t, ft_slot *slot) {
     slot->state = FT_SLOT_PLANNING;
     slot->sign = slot->read = ft_now();
     slot->killed = oom_kills();
-    const char *name = slot->directory + strlen(t->directory) + 1;
-    if (ft_worker_process_run(&slot->worker, slot->number, name) == FT_OK) return FT_OK;
+    const ft_config *c = t->config;
+    const ft_worker_order order = {.trial = slot->number,
+                                   .directory = slot->directory + strlen(t->directory) + 1,
+                                   .wait = c->device.wait,
+                                   .wait_timeout = c->device.wait_timeout,
+                                   .check_interval = c->device.check_interval};
+    if (ft_worker_process_run(&slot->worker, &order) == FT_OK) return FT_OK;
     ft_worker_process_collect(&slot->worker); // it had died without a trial, which is no fault of this one
     FT_TRY(ft_worker_process_start(t->directory, t->threads, &slot->worker));
-    return ft_worker_process_run(&slot->worker, slot->number, name);
+    return ft_worker_process_run(&slot->worker, &order);
 }
 
 void ft_slots_leave(ft_slot *slot) {

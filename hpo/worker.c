@@ -155,7 +155,10 @@ static void run_trial(ft_worker *w, ft_worker_function run, void *context, const
     ft_arena arena = {0};
     const char *directory = json_string_value(json_object_get(message, "directory"));
     ft_worker_job job = {.trial = json_integer_value(json_object_get(message, "trial")),
-                         .directory = ft_path_join(&arena, w->study, directory != NULL ? directory : "")};
+                         .directory = ft_path_join(&arena, w->study, directory != NULL ? directory : ""),
+                         .wait = json_is_true(json_object_get(message, "wait")),
+                         .wait_timeout = json_number_value(json_object_get(message, "wait_timeout")),
+                         .check_interval = json_number_value(json_object_get(message, "check_interval"))};
     ft_error_clear();
     tell_end(w, &job, job.directory != NULL ? run_logged(w, run, context, &job) : FT_NO_MEMORY);
     ft_arena_free(&arena);

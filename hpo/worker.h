@@ -3,8 +3,9 @@
 // costs one trial. The process is `ftengine worker SOCKET STUDY`, which only a coordinator starts.
 //
 // The messages (channel.h). To the worker:
-//     {"do": "run", "trial": 5, "directory": "trials/00005"}   trains DIRECTORY/config.ini there, resuming what is
-//                                                        there; below the study's directory, whose name may be any bytes
+//     {"do": "run", "trial": 5, "directory": "trials/00005", "wait": false, ...}   trains DIRECTORY/config.ini there,
+//                                                        resuming what is there; below the study's directory, whose name
+//                                                        may be any bytes
 //     {"do": "enter", "alone": false}                    it is this worker's turn to reserve its memory
 //     {"do": "stop", "keep": true}                       the trial stops, and saves what it has if it is to go on some
 //                                                        day; comes with a SIGTERM, which reaches a trial that trains, as
@@ -31,6 +32,8 @@ typedef struct ft_worker ft_worker;
 typedef struct ft_worker_job {
     int64_t trial;
     const char *directory; // absolute
+    bool wait;             // for a device, as device.wait and its like; not what DIRECTORY/config.ini says
+    double wait_timeout, check_interval;
     size_t needed, limit;  // set by the function below: FT_NO_MEMORY, bytes; 0: not known
 } ft_worker_job;
 

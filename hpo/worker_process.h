@@ -18,8 +18,14 @@ typedef struct ft_worker_process {
 // Starts `/proc/self/exe worker SOCKET STUDY`, STUDY being the study's directory. threads > 0: as many computing threads
 // as that, unless a trial says otherwise.
 ft_status ft_worker_process_start(const char *study, int threads, ft_worker_process *process);
-// directory: of the trial, in that of the study; it must be there, with its config.ini.
-ft_status ft_worker_process_run(ft_worker_process *process, int64_t trial, const char *directory);
+typedef struct ft_worker_order {
+    int64_t trial;
+    const char *directory; // of the trial, in that of the study; it must be there, with its config.ini
+    // How it waits for a device is not what it was when the trial was made, but what is wanted now: as device.wait, ...
+    bool wait;
+    double wait_timeout, check_interval;
+} ft_worker_order;
+ft_status ft_worker_process_run(ft_worker_process *process, const ft_worker_order *order);
 ft_status ft_worker_process_enter(ft_worker_process *process, bool alone);
 // Asks the trial to stop, and to save what it has if `keep`; the second time it is killed.
 void ft_worker_process_stop(ft_worker_process *process, bool keep);

@@ -65,9 +65,9 @@ ft_status ft_trainer_price(const ft_trainer *t, ft_trainer *planned, double *sec
     return FT_OK;
 }
 
-static ft_status forecast(ft_trainer *t) {
+static ft_status forecast(ft_trainer *t, size_t limit) {
     ft_trainer other = {.dir_lock = -1};
-    ft_status status = ft_trainer_rehearse_like(t, t->config, ft_memory_limit(t->memory), &other);
+    ft_status status = ft_trainer_rehearse_like(t, t->config, limit, &other);
     if (status == FT_OK) t->planned = ft_memory_read(other.memory);
     if (status == FT_NO_MEMORY && other.memory != NULL) (void)ft_memory_refused(other.memory, &t->refusal);
     ft_error error;
@@ -79,25 +79,27 @@ static ft_status forecast(ft_trainer *t) {
 }
 
 // The run as it was asked for does not fit: takes up what fits instead, if that was left to us.
-static ft_status fit(ft_trainer *t) {
+static ft_status fit(ft_trainer *t, size_t limit) {
     ft_error error;
     ft_error_save(&error);
     ft_config fitted;
-    ft_status status = ft_autofit_choose(t, ft_memory_limit(t->memory), &fitted, &t->autofit);
+    ft_status status = ft_autofit_choose(t, limit, &fitted, &t->autofit);
     if (status != FT_OK || !t->autofit.chosen) {
         if (status == FT_NO_MEMORY || status == FT_OK) ft_error_restore(&error);
         return status == FT_OK ? FT_NO_MEMORY : status;
     }
     ft_autofit_take(t, &fitted, &t->autofit);
     t->refusal = (ft_memory_refusal){0};
-    return forecast(t);
+    return forecast(t, limit);
 }
 
 ft_status ft_trainer_forecast(ft_trainer *t) {
     ft_log_level level = ft_log_get_level();
     ft_log_set_level(FT_LOG_SILENT); // what training says while it opens is said once
-    ft_status status = forecast(t);
-    if (status == FT_NO_MEMORY && t->refusal.by_limit) status = fit(t);
+    size_t limit;
+    ft_status status = ft_trainer_most(t, &limit);
+    if (status == FT_OK) status = forecast(t, limit);
+    if (status == FT_NO_MEMORY && t->refusal.by_limit) status = fit(t, limit);
     ft_log_set_level(level);
     return status;
 }

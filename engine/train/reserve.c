@@ -22,6 +22,17 @@ static ft_status enter_in_turn(const ft_run_observer *observer, ft_trainer *t, c
     }
 }
 
+ft_status ft_trainer_most(const ft_trainer *t, size_t *limit) {
+    ft_candidate where;
+    *limit = ft_memory_limit(t->memory);
+    if (ft_run_observer_of() == NULL) return FT_OK;
+    FT_TRY(ft_candidate_of(t->device, &where));
+    // A little more than it holds now: planning itself leaves something behind.
+    size_t outside = where.accelerator ? 0 : ft_process_resident(getpid()), most = outside + outside / 16;
+    if (where.capacity > most && where.capacity - most < *limit) *limit = where.capacity - most;
+    return FT_OK;
+}
+
 // What lies outside the allocator is what the process holds by now: program, libraries, texts and tokens.
 ft_status ft_trainer_reserve(ft_trainer *t) {
     ft_candidate where; // the device that t was opened on

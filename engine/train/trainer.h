@@ -152,6 +152,9 @@ ft_status ft_trainer_price(const ft_trainer *t, ft_trainer *planned, double *sec
 // reserve.c. The planned bytes, and what the process holds besides, are reserved on the device, after a wait if so
 // configured (admission.h).
 ft_status ft_trainer_reserve(ft_trainer *t);
+// The most that may be reserved: memory.limit; and for a run of a study, where nobody is there to lower that, what the
+// device's ledger could ever give beside what the process holds.
+ft_status ft_trainer_most(const ft_trainer *t, size_t *limit);
 // build.c. What of the device a run holds: its state (weights, gradients, moments, scalars of a step), and its layout
 // (batch buffers and the steps' arena). Makes what is not there; a part that fails leaves nothing of itself behind.
 ft_status ft_trainer_build_state(ft_trainer *t);

@@ -28,6 +28,9 @@ static ft_status load(const ft_worker_job *job, ft_arena *arena, ft_config *conf
     FT_TRY(path != NULL ? ft_config_load(config, 1, &path, 0, NULL) : FT_NO_MEMORY);
     config->output.dir = job->directory;
     config->output.exists = FT_EXISTS_RESUME;
+    config->device.wait = job->wait;
+    config->device.wait_timeout = job->wait_timeout;
+    config->device.check_interval = job->check_interval;
     return FT_OK;
 }
 
