@@ -78,7 +78,9 @@ static void print_run(const report *r) {
                ft_bytes_text((size_t)p->rows_save, saved));
     if (p->with_data)
         printf("texts         those of %s, in the order of %lld steps\n", c->data.train, (long long)p->total_steps);
-    else
+    if (p->fold > 0)
+        printf("fold          %lld of %lld, which takes most (data.folds)\n", (long long)p->fold, (long long)c->data.folds);
+    if (!p->with_data)
         printf("texts         none given: all have %d tokens, the most that data.max_length allows\n", p->max_length);
     print_capacity("micro-batch", p->train);
     if (p->eval.tokens == 0)

@@ -246,6 +246,7 @@ static ft_status parse(ft_table *table, size_t length, size_t most, const char *
     }
     ft_records records;
     ft_records_open(&records, table->format, file, table->data, length, &table->arena);
+    if (table->format != FT_FORMAT_JSONL) table->delimiter = records.delimiter;
     ft_status status = read_rows(table, &records, request);
     ft_records_close(&records);
     return status;

@@ -26,6 +26,7 @@ typedef struct ft_table {
     char *data;
     char sha256[65]; // of the file as it is on disk
     ft_format format;
+    char delimiter; // of CSV and TSV; '\0' of others
     const char *text_column, *pair_column, *label_column; // names found
     int label_columns;                                    // more than one: a list in label_column named them
     const char **label_column_name;                       // [label_columns]

@@ -151,6 +151,7 @@ typedef struct filling {
     char *member; // room for one, with its NUL
     size_t room;
     const char *where;
+    bool decimal_comma; // numbers may be written 3,5
 } filling;
 
 static ft_status copy_member(filling *f, const char *member, size_t length) {
@@ -165,15 +166,23 @@ static ft_status copy_member(filling *f, const char *member, size_t length) {
     return FT_OK;
 }
 
+// 3,5 becomes 3.5; what has two commas, or a point as well, stays as it is and is no number.
+static void point_for_comma(char *number) {
+    char *comma = strchr(number, ',');
+    if (comma != NULL && strchr(comma + 1, ',') == NULL && strchr(number, '.') == NULL) *comma = '.';
+}
+
 static ft_status set_number(void *context, const char *member, size_t length, int index) {
     filling *f = context;
     FT_TRY(copy_member(f, member, length));
     if (index >= f->labels->count) return FT_OK; // counted by the caller
+    if (f->decimal_comma) point_for_comma(f->member);
     char *end;
     double value = strtod(f->member, &end);
     if (end == f->member || *end != '\0' || !isfinite(value) || fabs(value) > 1e30) {
         ft_fail(FT_INVALID, f->where, "\"%.60s\" is no number", f->member);
-        if (strchr(f->member, ',') != NULL) ft_hint("numbers are written with a point, as 3.5");
+        if (strchr(f->member, ',') != NULL)
+            ft_hint("numbers are written with a point, as 3.5; a decimal comma is for files whose columns are separated by ;");
         return FT_INVALID;
     }
     f->row[index] = (float)value;
@@ -220,7 +229,7 @@ static ft_status assign_row(filling *f, const ft_table *table, int64_t row, bool
 }
 
 ft_status ft_targets_assign(const ft_labels *labels, const ft_table *table, const char *path, float *target) {
-    filling f = {.labels = labels};
+    filling f = {.labels = labels, .decimal_comma = table->delimiter == ';'};
     bool places = table->label_columns > 1 || places_of(table, labels->separator) == labels->count;
     ft_status status = FT_OK;
     char where[512];

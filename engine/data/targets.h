@@ -5,7 +5,8 @@
 //   JSON lists of 0, 1  all of one length above 1: a place is a class
 //   JSON lists          of the names of the classes that hold
 //   one column          such names, separated by ft_labels.separator; an empty cell is none
-// Numbers: a column, several, or a JSON list; as many in every row.
+// Numbers: a column, several, or a JSON list; as many in every row. They are written with a point, as 3.5; in a file whose
+// columns are separated by ; as spreadsheets do where the comma is the decimal sign, also as 3,5.
 #ifndef FT_TARGETS_H
 #define FT_TARGETS_H
 

@@ -59,7 +59,8 @@ static size_t resident_bytes(void) {
     return read ? (size_t)pages * (size_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-ft_status ft_plan_run(const ft_config *config, const ft_plan_request *request, ft_plan *plan) {
+// One run.
+static ft_status plan_one(const ft_config *config, const ft_plan_request *request, ft_plan *plan) {
     memset(plan, 0, sizeof *plan);
     plan->with_data = config->data.train[0] != '\0' || config->data.validation[0] != '\0' || config->data.test[0] != '\0';
     plan->budget_bytes = request->budget_bytes;
@@ -86,4 +87,25 @@ ft_status ft_plan_run(const ft_config *config, const ft_plan_request *request, f
     plan->outside_bytes = resident_bytes();
     plan->outside_measured = true;
     return status;
+}
+
+// Of two plans under the same budget.
+static bool takes_more(const ft_plan *a, const ft_plan *b) {
+    if (a->fits != b->fits) return !a->fits;
+    if (a->memory.peak_reserved != b->memory.peak_reserved) return a->memory.peak_reserved > b->memory.peak_reserved;
+    return a->memory.peak_allocated > b->memory.peak_allocated; // reserved bytes are whole segments
+}
+
+ft_status ft_plan_run(const ft_config *config, const ft_plan_request *request, ft_plan *plan) {
+    const bool every_fold = config->data.folds > 0 && config->data.fold == 0 && config->data.train[0] != '\0';
+    if (!every_fold) return plan_one(config, request, plan);
+    for (int64_t fold = 1; fold <= config->data.folds; fold++) {
+        ft_config one = *config; // strings are shared
+        one.data.fold = fold;
+        ft_plan next;
+        FT_TRY(plan_one(&one, request, &next));
+        next.fold = fold;
+        if (fold == 1 || takes_more(&next, plan)) *plan = next;
+    }
+    return FT_OK;
 }

@@ -40,11 +40,13 @@ typedef struct ft_plan {
     int64_t total_steps;      // 0: unknown without data
     int max_length;
     bool with_data;
+    int64_t fold;             // of data.folds, the one that this is the plan of: of all folds it takes most; 0: there are none
     int threads;
     size_t outside_bytes;     // outside the allocator
     bool outside_measured;    // for this machine, else assumed
 } ft_plan;
 
+// Of a run for every fold (data.folds) the plan of the fold that takes most memory, or that does not fit.
 // Errors are those of training: FT_INVALID for configuration and files. Not fitting is not an error.
 ft_status ft_plan_run(const ft_config *config, const ft_plan_request *request, ft_plan *plan);
 // The document of `ftengine plan --json`; NULL with the error set. json_decref() it.

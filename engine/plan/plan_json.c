@@ -35,6 +35,7 @@ json_t *ft_plan_json(const ft_plan *p) {
     ft_json_put(root, "active_vocabulary",
                 json_pack("{s:I, s:I, s:I, s:I}", "rows", (json_int_t)p->rows, "held_rows", (json_int_t)p->rows_held, "trained_rows",
                           (json_int_t)p->rows_trained, "saved_bytes", (json_int_t)p->rows_save), &failed);
+    if (root != NULL && p->fold > 0) ft_json_put(root, "fold", json_integer((json_int_t)p->fold), &failed);
     if (failed || root == NULL) {
         json_decref(root);
         ft_fail_memory(0, "a plan as JSON");

@@ -37,6 +37,25 @@ static ft_status list_runs(ft_repeat *r) {
     return FT_OK;
 }
 
+// Runs of other seeds or folds in the directory would be taken for this configuration's by whoever reads it: predict takes
+// the models of all.
+static ft_status check_leftovers(const ft_repeat *r) {
+    ft_arena arena = {0};
+    const char **members;
+    int count;
+    ft_status status = ft_repeat_members(r->dir, &arena, &members, &count);
+    for (int i = 0; i < count && status == FT_OK; i++) {
+        bool ours = false;
+        for (int k = 0; k < r->count; k++) ours |= strcmp(r->runs[k].name, strrchr(members[i], '/') + 1) == 0;
+        if (ours) continue;
+        status = ft_fail(FT_INVALID, "output.dir", "%s is no run of this configuration, and what reads the directory would count it",
+                         members[i]);
+        ft_hint("remove it, give train.seeds and data.folds their old values, or name a new directory");
+    }
+    ft_arena_free(&arena);
+    return status;
+}
+
 static ft_status open_directory(ft_repeat *r) {
     FT_TRY(ft_run_dir_choose(r->config, &r->arena, &r->dir));
     FT_TRY(ft_run_dir_lock(r->dir, &r->lock));
@@ -44,6 +63,7 @@ static ft_status open_directory(ft_repeat *r) {
     if (checkpoints == NULL || path == NULL) return FT_NO_MEMORY;
     if (ft_path_exists(checkpoints))
         return ft_fail(FT_INVALID, "output.dir", "%s holds a single run, not one for every fold or seed", r->dir);
+    FT_TRY(check_leftovers(r));
     for (int i = 0; i < r->count; i++) {
         r->runs[i].dir = ft_path_join(&r->arena, r->dir, r->runs[i].name);
         if (r->runs[i].dir == NULL) return FT_NO_MEMORY;

@@ -184,6 +184,17 @@ cp -r seeds stopped && rm -r stopped/seed-2 stopped/run.json stopped/metrics.jso
 expect 0 "$FTENGINE" train stopped/config.ini output.dir=stopped output.exists=resume
 same seeds/seed-2 stopped/seed-2
 for file in metrics.jsonl predictions.jsonl; do cmp seeds/$file stopped/$file || fail "$file after going on"; done
+# With fewer seeds the others would be counted by whoever reads the directory: refused, and nothing is touched.
+cp stopped/config.ini before.ini
+for seeds in 1,3 5; do
+    expect 2 "$FTENGINE" train stopped/config.ini output.dir=stopped output.exists=resume train.seeds=$seeds
+    one_error "stopped/seed-" && says "is no run of this configuration" && says "remove it"
+    cmp stopped/config.ini before.ini || fail "a refused run changed the configuration"
+    [ ! -e stopped/seed-5 ] || fail "a refused run left a directory"
+done
+rm -r stopped/seed-2
+expect 0 "$FTENGINE" train stopped/config.ini output.dir=stopped output.exists=resume train.seeds=1,3
+[ "$(json stopped/run.json 'len(d["runs"])')" = 2 ] || fail "two seeds after three"
 # Ctrl-C in the second of its runs: saved, status interrupted, and then the same as never stopped. How many steps leave the
 # time to stop it depends on the machine.
 for steps in 800 3200 12800 51200; do
@@ -232,6 +243,22 @@ refuses 3 "out of memory" train.seeds=1,2 memory.limit=200KiB
 # shellcheck disable=SC2086
 expect 2 "$FTENGINE" train "$here/follow.ini" $options output.dir=alone-1 output.exists=resume train.seeds=1,2 && one_error "holds a single run"
 [ ! -e alone-1/seed-1 ] || fail "seeds inside a single run"
+# The plan of all folds is that of the one that takes most: here not the first, which alone is judged on the long text and
+# so never trains on it.
+awk -F '\t' -v OFS='\t' 'NR == 1 { print; next } { print "a b c", $2 }' "$here/train.tsv" >short.tsv
+peak() { # peak FILE FOLD: allocated bytes, and of all folds the one they are of
+    # shellcheck disable=SC2086
+    expect 0 "$FTENGINE" plan "$here/follow.ini" $options data.train="$1" data.folds=3 data.fold="$2" data.max_length=48 train.max_steps=0 train.epochs=1 --json
+    json out '"%d %s" % (d["memory"]["peak_allocated_bytes"], d.get("fold", ""))'
+}
+for row in 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do # one of them is in the first fold
+    awk -F '\t' -v OFS='\t' -v row=$row 'NR == row { for (i = 0; i < 60; i++) printf "a "; print "", $2; next } { print }' short.tsv >long.tsv
+    first=$(peak long.tsv 1) second=$(peak long.tsv 2)
+    [ "$first" -ge "$second" ] || break
+done
+[ "$first" -lt "$second" ] || fail "fold 1 never has the long text"
+[ "$(peak long.tsv 3)" -le "$second" ] || fail "fold 3 takes more than fold 2"
+[ "$(peak long.tsv 0)" = "${second% } 2" ] || fail "the plan of all folds is $(peak long.tsv 0), that of fold 2 is $second"
 # One that fails ends it, and says so.
 expect 5 "$FTENGINE" train "$here/follow.ini" output.dir=diverged train.seeds=1,2 train.learning_rate=100 train.weight_decay=1 train.warmup_steps=3 train.max_steps=60 train.lr_scheduler=constant_with_warmup
 one_error "diverged" && [ "$(json diverged/run.json 'd["status"], len(d["runs"])')" = "('diverged', 1)" ] || fail "run.json of a diverged run: $(cat diverged/run.json)"

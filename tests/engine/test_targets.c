@@ -62,6 +62,8 @@ static void numbers(void **state) {
     check(table_of("t.tsv", "text\trating\na\t3.5\nb\t-1e2\n", "rating"), r, "rating", (float[]){3.5f, -100});
     check(table_of("t.csv", "text,x,y\na,1,2\nb,3,4.25\n", "y, x"), r, "y x", (float[]){2, 1, 4.25f, 3});
     check(table_of("t.jsonl", "{\"text\":\"a\",\"label\":[1,2.5]}\n{\"text\":\"b\",\"label\":[0,1]}\n", ""), r, "0 1", (float[]){1, 2.5f, 0, 1});
+    check(table_of("t.csv", "text;rating\na;3,5\nb;-0,25\nc;4\nd;1.5\n", ""), r, "rating", (float[]){3.5f, -0.25f, 4, 1.5f});
+    check(table_of("t.csv", "text;x;y\na;1,5;2\nb;3;4,25\n", "x, y"), r, "x y", (float[]){1.5f, 2, 3, 4.25f});
     check(table_of("t.jsonl", "{\"text\":\"a\",\"label\":0.5}\n", ""), r, "label", (float[]){0.5f});
 }
 
@@ -87,6 +89,11 @@ static void refusals(void **state) {
     r.count = 1;
     refused(table_of("t.tsv", "text\tlabel\na\t3,5\n", ""), &r, "t:2", "\"3,5\" is no number");
     assert_non_null(strstr(ft_error_hint(0), "point"));
+    refused(table_of("t.csv", "text,label\na,\"3,5\"\n", ""), &r, "t:2", "\"3,5\" is no number");
+    refused(table_of("t.csv", "text;label\na;1.234,5\n", ""), &r, "t:2", "\"1.234,5\" is no number");
+    refused(table_of("t.csv", "text;label\na;1,234,5\n", ""), &r, "t:2", "\"1,234,5\" is no number");
+    refused(table_of("t.csv", "text;label\na;,\n", ""), &r, "t:2", "is no number");
+    refused(table_of("t.jsonl", "{\"text\":\"a;b\",\"label\":\"3,5\"}\n", ""), &r, "t:1", "is no number");
     refused(table_of("t.tsv", "text\tlabel\na\tnan\n", ""), &r, "t:2", "no number");
     refused(table_of("t.tsv", "text\tlabel\na\t\n", ""), &r, "t:2", "no number");
     refused(table_of("t.tsv", "text\tlabel\na\t1e99\n", ""), &r, "t:2", "no number");
