@@ -18,8 +18,8 @@
 
 // A run directory stands for the model in it, a name for the snapshot in the cache.
 static ft_status model_directory(ft_classifier *c, const char *given) {
-    const char *path;
-    FT_TRY(ft_hub_find(given, &c->arena, &path));
+    const char *path = ft_path_is_directory(given) ? given : NULL;
+    if (path == NULL) FT_TRY(ft_hub_find(given, &c->arena, &path));
     if (path == NULL) {
         ft_fail(FT_INVALID, given, "no such run or model directory, and no such model in the cache");
         ft_hint("give a run directory (runs/...), a directory with config.json and weights, or a name that `ftengine pull` has "

@@ -1,10 +1,12 @@
 // parse.c - one value of an option, from the text that a person wrote.
 #include "engine/config/options.h"
+#include "engine/hub/cache.h"
 #include "engine/io/files.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -231,6 +233,19 @@ static ft_status set_string(ft_config *config, const ft_option *option, const ch
     return FT_OK;
 }
 
+// "microsoft/deberta-v3-base" where there is no such directory: a name, which stays as it is. Made absolute it could not be
+// told from a mistyped path, and a path must not find a model that is only called like its end.
+static bool is_model_name(ft_config *config, const ft_option *option, const char *text, const char *directory) {
+    if (option->offset != offsetof(ft_config, model.path)) return false;
+    ft_hub_name name;
+    if (ft_hub_name_parse(text, &config->arena, &name) != FT_OK) {
+        ft_error_clear();
+        return false;
+    }
+    const char *path = ft_path_absolute(&config->arena, directory, text);
+    return path != NULL && !ft_path_exists(path);
+}
+
 static ft_status set_path(ft_config *config, const ft_option *option, const char *text, const char *directory,
                           const char *where, const char **out) {
     FT_TRY(ft_check_storable(option->name, text, FT_PATH_LIMIT, where));
@@ -242,6 +257,7 @@ static ft_status set_path(ft_config *config, const ft_option *option, const char
     }
     // A URL of another kind, and what is no file, are for those to refuse who would open them.
     if (option->scheme != NULL) as_is = *path == '\0' || *path == ':' || strstr(path, "://") != NULL;
+    as_is |= is_model_name(config, option, text, directory);
     const char *kept = as_is ? text : ft_path_absolute(&config->arena, directory, path);
     if (kept != NULL) kept = ft_arena_format(&config->arena, "%s%s", as_is ? "" : scheme, kept);
     if (kept == NULL) return ft_error_code();

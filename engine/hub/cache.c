@@ -130,26 +130,13 @@ static ft_status find_snapshot(ft_hub_name name, ft_arena *arena, const char **d
     return FT_OK;
 }
 
-// `name` as it stands at the end of `path`: its last `parts` components, in front of the revision if there is one.
-static ft_status find_end(const char *path, const char *end, const char *revision, int parts, ft_arena *arena,
-                          const char **directory) {
-    const char *start = end;
-    for (int left = parts; start > path && !(start[-1] == '/' && --left == 0);)
-        start--;
-    if (!is_repo(start, (size_t)(end - start)) || (parts == 2) != (memchr(start, '/', (size_t)(end - start)) != NULL))
-        return FT_OK;
-    ft_hub_name name = {ft_arena_strndup(arena, start, (size_t)(end - start)), revision};
-    return name.repo != NULL ? find_snapshot(name, arena, directory) : FT_NO_MEMORY;
-}
-
 ft_status ft_hub_find(const char *path, ft_arena *arena, const char **directory) {
-    *directory = ft_path_is_directory(path) ? path : NULL;
-    if (path[0] == '\0' || ft_path_exists(path)) return FT_OK;
-    const char *at = strrchr(path, '@');
-    for (int parts = 2; parts > 0 && *directory == NULL; parts--)
-        FT_TRY(find_end(path, path + strlen(path), "main", parts, arena, directory));
-    for (int parts = 2; at != NULL && is_revision(at + 1) && parts > 0 && *directory == NULL; parts--)
-        FT_TRY(find_end(path, at, at + 1, parts, arena, directory));
+    *directory = path[0] == '/' && ft_path_is_directory(path) ? path : NULL;
+    if (path[0] == '/' || path[0] == '\0') return FT_OK;
+    ft_hub_name name;
+    if (ft_hub_name_parse(path, arena, &name) == FT_OK) return find_snapshot(name, arena, directory);
+    if (ft_error_code() == FT_NO_MEMORY) return FT_NO_MEMORY;
+    ft_error_clear();
     return FT_OK;
 }
 

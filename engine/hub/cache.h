@@ -30,10 +30,9 @@ char *ft_hub_home(ft_arena *arena);  // HF_HOME or its default
 char *ft_hub_cache(ft_arena *arena); // <cache>
 char *ft_hub_repo_directory(ft_arena *arena, const char *repo);
 
-// The directory that `path` means: itself where it exists, else the snapshot of that name in the cache. Options make
-// model.path absolute, so "microsoft/deberta-v3-base@main" arrives as "/here/microsoft/deberta-v3-base@main": names are
-// looked for at its end. *directory is NULL where there is neither; that is no error. A snapshot counts when it has
-// config.json (other programs may have fetched a tokenizer alone).
+// The directory that model.path means: an absolute path itself where it exists; a name, "microsoft/deberta-v3-base@main", its
+// snapshot in the cache. (The options make what exists absolute, and leave names.) *directory is NULL where there is neither;
+// that is no error. A snapshot counts when it has config.json (other programs may have fetched a tokenizer alone).
 ft_status ft_hub_find(const char *path, ft_arena *arena, const char **directory);
 // The error for a path that ft_hub_find found nothing for: FT_INVALID, with what to type.
 ft_status ft_hub_not_found(const char *path);

@@ -108,7 +108,15 @@ short="$here/follow.ini train.max_steps=1 eval.strategy=no data.validation="
 requests
 # shellcheck disable=SC2086
 expect 0 "$FTENGINE" train $short model.path=org/small output.dir=by_name
-says "/org/small: from the cache"
+says "model      org/small: from the cache"
+# A mistyped path that ends as the name does is not the name, wherever it leads; a relative one that could be a name is.
+for path in /org/small "$scratch/org/small" "$scratch/none/org/small" ./org/small "$scratch/../org/small" "~/org/small" none/org/small; do
+    # shellcheck disable=SC2086
+    expect 2 "$FTENGINE" train $short model.path="$path" output.dir=no
+    one_error "no such model"
+    expect 2 "$FTENGINE" predict "$path" --data "$here/validation.tsv"
+    [ "$path" = "~/org/small" ] || one_error "no such"
+done
 # shellcheck disable=SC2086
 expect 0 "$FTENGINE" train $short output.dir=by_path
 # shellcheck disable=SC2086
