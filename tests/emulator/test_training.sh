@@ -121,6 +121,22 @@ PYTHON
 [ "$(json fp16-cuda/run.json "$(printf "$memory" memory)")" = "$(json fp16-cuda/run.json "$(printf "$memory" planned)")" ] ||
     fail "fp16: planned and metered differ"
 
+# ---- only the rows of the word table that are read: the same bits, in what was planned ------------------------------------------
+head -30 "$here/train.tsv" >few.tsv # evaluations read rows that training does not
+for precision in fp32 bf16 fp16; do
+    few="data.train=$scratch/few.tsv data.test=$here/train.tsv train.weight_decay=0.1 train.max_grad_norm=0.5 train.precision=$precision"
+    # shellcheck disable=SC2086
+    trained "some-$precision" $few
+    grep -q 'rows of the word table are trained' err || fail "all rows are on the device: $(cat err)"
+    # shellcheck disable=SC2059
+    [ "$(json "some-$precision/run.json" "$(printf "$memory" memory)")" = "$(json "some-$precision/run.json" "$(printf "$memory" planned)")" ] ||
+        fail "some rows in $precision: planned and metered differ"
+    # shellcheck disable=SC2086
+    trained "all-$precision" $few memory.active_vocabulary=off
+    cmp "some-$precision/model/model.safetensors" "all-$precision/model/model.safetensors" || fail "some rows in $precision: other bits"
+    cmp "some-$precision/predictions.jsonl" "all-$precision/predictions.jsonl" || fail "some rows in $precision: other predictions"
+done
+
 # ---- stopped and gone on -----------------------------------------------------------------------------------------------------
 # shellcheck disable=SC2086
 longer="$run train.max_steps=30 output.save_steps=3 device.name=cuda"
