@@ -96,6 +96,8 @@ typedef struct ft_tuning {
     double room_looked;     // when it was counted last
     double beat;            // when the trials' heartbeats were stored last
     bool outside;           // somebody else stopped a trial: the machine is going down, or a person did it
+    uint64_t trial_disk;    // most that a trial has left on disk in this call, bytes
+    double paused;          // when a want of disk space was told last; 0: there is none
     int64_t ooms;           // trials that ran out of memory, of all calls
     double shown;
     ft_arena arena;
@@ -149,6 +151,9 @@ ft_status ft_tuning_count_ooms(ft_tuning *tuning); // of a study that is opened
 ft_status ft_tuning_store_oom(ft_tuning *tuning, int64_t number, const ft_trial_end *end, const json_t *run);
 void ft_tuning_show_oom(const ft_tuning *tuning, int64_t number, const ft_trial_end *end);
 ft_status ft_tuning_report_memory(const ft_tuning *tuning); // the list of study.report_memory_over
+// study_disk.c
+void ft_disk_note(ft_tuning *tuning, const char *directory); // what a trial has left, before anything is removed
+bool ft_disk_has_room(ft_tuning *tuning);                    // for one more; says so when there is none
 // study_slots.c: workers and the trials in them.
 ft_status ft_slots_open(ft_tuning *tuning);
 void ft_slots_close(ft_tuning *tuning);              // what still runs is killed

@@ -105,6 +105,7 @@ static ft_status finish(ft_tuning *t, ft_slot *slot, const ft_trial_end *end) {
     bool retry;
     const int64_t number = slot->number;
     FT_TRY(ft_tuning_finish(t, number, end, &retry));
+    ft_disk_note(t, slot->directory);
     ft_slots_end(slot);
     if (retry) {
         ft_info("trial %lld: %s; it goes on from its checkpoint", (long long)number,
@@ -196,7 +197,7 @@ static bool may_begin(const ft_tuning *t, const char **reason) {
 
 static ft_status begin_trials(ft_tuning *t) {
     ft_slot *slot;
-    while ((slot = ft_slots_idle(t)) != NULL && may_begin(t, &t->stopped_by)) {
+    while ((slot = ft_slots_idle(t)) != NULL && may_begin(t, &t->stopped_by) && ft_disk_has_room(t)) {
         int64_t number;
         FT_TRY(ft_tuning_next(t, &number));
         if (number < 0) {

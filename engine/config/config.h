@@ -205,6 +205,7 @@ typedef struct ft_config {
         double heartbeat_timeout;              // seconds without a sign of life; 0: never
         const char *memory_policy;             // fit | constrain | prune
         int64_t report_memory_over;            // bytes; 0: no list
+        int64_t min_free_disk;                 // bytes; 0: by what trials have needed
         const char *keep;                      // best | top-k | all | none
         int64_t keep_count;
     } study;

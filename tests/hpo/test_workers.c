@@ -294,6 +294,16 @@ static void test_large_trials_get_their_turn(void **state) {
     assert_true(together > 0);
 }
 
+// The limit is beyond every disk: the study waits, as long as it may.
+static void test_a_full_disk_pauses(void **state) {
+    tunes("disk", 0, MORE("study.min_free_disk=1000000GiB", "study.timeout=0.5s"));
+    opened o = look("disk");
+    assert_int_equal(o.trials->count, 0);
+    leave(&o);
+    tunes("disk", 0, MORE("study.min_free_disk=1KiB", "study.trials=2", "study.pruner=none"));
+    all_well("disk", 2);
+}
+
 // ---- all of it at once ----------------------------------------------------------------------------------------------
 
 // Workers that die, crash, fail and hang at random moments, and a coordinator that is killed again and again.
@@ -359,6 +369,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_out_of_memory_is_a_result),
         cmocka_unit_test(test_what_cannot_fit_is_not_begun),
         cmocka_unit_test(test_large_trials_get_their_turn),
+        cmocka_unit_test(test_a_full_disk_pauses),
         cmocka_unit_test(test_soak),
         cmocka_unit_test(test_stopped_and_continued),
     };
