@@ -111,6 +111,14 @@ static const command commands[] = {
      "there. Every run reserves what it was planned to need before its first step; the reservations of all runs are kept\n"
      "in one file a device, in $FTENGINE_LEDGER_DIR or /tmp/ftengine-UID. FTENGINE_LEDGER_CAPACITY=80% (or 16GiB) leaves the\n"
      "rest to other programs.\n"},
+    {"tune-gemm", ft_command_tune_gemm, "tune-gemm CONFIG.ini... --output FILE [section.key=value ...]",
+     "the fastest matrix products on this GPU, for a run",
+     "  --output FILE   where the choices go; train takes them with device.gemm_tuning=FILE\n\n"
+     "Measures what cuBLASLt offers for every product of the run's first epoch and of its evaluations, and keeps the fastest.\n"
+     "The file is of one kind of chip and one release of cuBLASLt; other shapes are chosen by cuBLASLt as without it. A run's\n"
+     "bits depend on it: its hash is in run.json and in checkpoints.\n\n"
+     "  ftengine tune-gemm my.ini --output h200.json\n"
+     "  ftengine train my.ini device.gemm_tuning=h200.json\n"},
     {"pull", ft_command_pull, "pull NAME[@REVISION]", "a model from the hub into the cache",
      "What is needed of it is fetched into the cache that huggingface_hub uses too, checked, and its directory printed;\n"
      "model.path=NAME finds it from then on. What is there is not fetched again, and what broke off goes on: Ctrl-C and\n"

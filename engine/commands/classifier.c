@@ -6,6 +6,7 @@
 #include "engine/model/model_files.h"
 #include "engine/train/decision.h"
 #include "engine/train/fit.h"
+#include "engine/train/gemm_tuning.h"
 #include "engine/train/rehearsal.h"
 #include "engine/train/repeat.h"
 #include "engine/train/run_plan.h"
@@ -63,6 +64,8 @@ static ft_status load(ft_classifier *c) {
     c->options.model.head.activation = c->settings.head_activation;
     const ft_config *o = &c->options;
     FT_TRY(ft_device_open(o->device.name, (int)o->device.threads, o->device.isa, &c->device, NULL));
+    char tuning[FT_TUNING_HASH];
+    FT_TRY(ft_gemm_tuning_apply(o, c->device, tuning));
     ft_memory_options memory = {.allocator = ft_allocator_options_of(&c->options, c->device, 0)};
     FT_TRY(ft_memory_create_with(c->device, &memory, &c->memory));
     FT_TRY(ft_model_create(c->memory, &c->config, &c->options, c->labels.count, &c->model));

@@ -20,6 +20,7 @@ ft_status ft_command_plan(int argc, char **argv);
 ft_status ft_command_devices(int argc, char **argv);
 // `ftengine devices --pick`: prints the name of the best device with so much free ("4GiB"; NULL: any), FT_NO_DEVICE if none.
 ft_status ft_devices_pick(const char *min_free, bool as_json);
+ft_status ft_command_tune_gemm(int argc, char **argv);
 ft_status ft_command_config(int argc, char **argv);
 ft_status ft_command_pull(int argc, char **argv);
 ft_status ft_command_tune(int argc, char **argv); // hpo/commands

@@ -166,6 +166,7 @@ typedef struct ft_config {
         const char *name; // cpu | auto
         int64_t threads;  // 0: all cores of this process
         const char *isa;  // auto | portable | avx2 | avx512
+        const char *gemm_tuning; // "": none
         int64_t min_free_memory; // bytes; 0: what the run needs
         bool wait;
         double wait_timeout, check_interval; // seconds; timeout 0: none

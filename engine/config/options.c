@@ -415,6 +415,9 @@ const ft_option ft_options[] = {
         .help = "Threads that compute. 0: one for every core this process may use."),
     TEXT(FT_OPTION_NAME, device.isa, "auto", .choices = isa_choices, .elsewhere = "cpu_arch simd",
          .help = "Instruction set of the CPU kernels. auto: the widest this machine has."),
+    TEXT(FT_OPTION_PATH, device.gemm_tuning, "", .elsewhere = "gemm_config gemm_range autotune max_autotune tunableop_filename",
+         .help = "File of measured algorithms for matrix products on this GPU, from ftengine tune-gemm. A resumed run needs the "
+                 "same one. Without it cuBLASLt's heuristic chooses."),
     {.name = "device.min_free_memory",
      .type = FT_OPTION_SIZE,
      .offset = AT(int64_t, device.min_free_memory),

@@ -30,7 +30,7 @@ static const char *const part_prefix[PARTS] = {"model.", "exp_avg.", "exp_avg_sq
 // Options that may differ between the sessions of one run.
 static bool is_free(const char *option) {
     static const char *const names[] = {"output.dir", "output.exists", "output.save_steps", "output.save_total_limit",
-                                        "data.cache_dir", "device.name", "device.threads", "device.isa", "device.min_free_memory",
+                                        "data.cache_dir", "device.name", "device.threads", "device.isa", "device.min_free_memory", "device.gemm_tuning",
                                         "device.wait", "device.wait_timeout", "device.check_interval", "memory.limit",
                                         "memory.on_oom", "memory.min_micro_batch", "memory.max_retries",
                                         "train.micro_batch", "train.micro_batch_tokens", "train.gradient_checkpointing",
@@ -61,6 +61,7 @@ static json_t *identity(const ft_trainer *t) {
     for (int s = 0; s < FT_SPLITS; s++)
         if (t->split[s].present) ft_json_put(object, ft_split_name((ft_split)s), json_string(t->split[s].table.sha256), &failed);
     ft_json_put(object, "tokenizer", json_string(ft_tokenizer_digest(t->tokenizer)), &failed);
+    if (t->gemm_tuning[0] != '\0') ft_json_put(object, "gemm_tuning", json_string(t->gemm_tuning), &failed);
     ft_json_put(object, "max_length", json_integer(t->max_length), &failed);
     ft_json_put(object, "model", model_identity(t, &failed), &failed);
     if (t->model.absent.word_rows != NULL && t->model.absent.file != NULL)

@@ -131,6 +131,7 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
                              ft_config_json(t->asked, &failed), "resolved", resolved_json(t), "memory", memory_json(t, &failed),
                              "planned",
                              planned_json(t, &failed), "sites", sites_json(t, &failed), "memory_retries", retries_json(t, &failed));
+    if (root != NULL && t->gemm_tuning[0] != '\0') ft_json_put(root, "gemm_tuning", json_string(t->gemm_tuning), &failed);
     if (root != NULL && ft_update_scales_loss(t->config)) {
         ft_json_put(root, "skipped_steps", json_integer((json_int_t)t->state.skipped_steps), &failed);
         ft_json_put(root, "loss_scale", json_real(t->state.loss_scale), &failed);

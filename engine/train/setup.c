@@ -35,6 +35,7 @@ static ft_status open_device(ft_trainer *t, const ft_trainer_source *source) {
         char why[FT_DEVICE_WHY];
         FT_TRY(ft_device_open(c->device.name, (int)c->device.threads, c->device.isa, &t->device, why));
         if (why[0] != '\0') ft_info("device     device.name=auto is the CPU: %s", why);
+        FT_TRY(ft_gemm_tuning_apply(c, t->device, t->gemm_tuning));
     }
     ft_memory_options options = {.allocator = ft_allocator_options_of(c, t->device, source->limit)};
     return ft_memory_create_with(t->device, &options, &t->memory);

@@ -15,6 +15,7 @@
 #include "engine/model/model_files.h"
 #include "engine/text/tokenizer.h"
 #include "engine/train/autofit.h"
+#include "engine/train/gemm_tuning.h"
 #include "engine/train/ladder.h"
 #include "engine/train/metrics.h"
 #include "engine/train/predict.h"
@@ -60,6 +61,7 @@ typedef struct ft_trainer {
     ft_config fitted;          // config, then
     ft_autofit autofit;
     ft_device *device;
+    char gemm_tuning[FT_TUNING_HASH]; // of the file that its products were chosen from; "": none
     ft_memory *memory;
     ft_ledger *reservation;    // of this run on its device; NULL: a rehearsal, or no ledger could be kept
     ft_tokenizer *tokenizer;

@@ -13,38 +13,28 @@ enum { SLOTS = 1024 }; // of shapes remembered: a run has a few dozen per token 
 // cuBLASLt's kernels read a bias in pieces of 16 bytes, and no preference tells them that it begins elsewhere (as that
 // of the keys may, behind the queries'): such a one is copied to the end of the workspace first.
 enum { BIAS_ALIGNMENT = 16 };
-enum { BIAS_NONE, BIAS_IN_PLACE, BIAS_COPIED };
-
-// Everything that the choice of an algorithm depends on. Compared as bytes: no padding, set as a whole.
-typedef struct gemm_key {
-    int64_t m, n, k;                            // of the row-major product
-    int64_t lda, ldb, ldc;                      // strides
-    int32_t a, b, c;                            // ft_dtype
-    int32_t align_a, align_b, align_c;          // of the addresses, in bytes, at most 256
-    int32_t trans_a, trans_b, accumulate, bias; // bias: where it is
-} gemm_key;
 
 typedef struct gemm_plan {
-    gemm_key key;
+    ft_gemm_shape key;
     bool ready;
-    ft_lt_desc desc;
-    ft_lt_layout a, b, c; // of our A, B and C
+    ft_gemm_call call;
     ft_lt_algorithm algorithm;
 } gemm_plan;
 
 struct ft_cuda_gemms {
     const ft_cublaslt *lt;
     ft_lt_handle handle;
+    ft_gemm_tuning *tuning; // NULL: the heuristic chooses
     gemm_plan plan[SLOTS];
 };
 
 // ---- plans ------------------------------------------------------------------------------------------------------
 
 static void forget(const ft_cublaslt *lt, gemm_plan *p) {
-    if (p->a != NULL) (void)lt->layout_destroy(p->a);
-    if (p->b != NULL) (void)lt->layout_destroy(p->b);
-    if (p->c != NULL) (void)lt->layout_destroy(p->c);
-    if (p->desc != NULL) (void)lt->desc_destroy(p->desc);
+    if (p->call.a != NULL) (void)lt->layout_destroy(p->call.a);
+    if (p->call.b != NULL) (void)lt->layout_destroy(p->call.b);
+    if (p->call.c != NULL) (void)lt->layout_destroy(p->call.c);
+    if (p->call.desc != NULL) (void)lt->desc_destroy(p->call.desc);
     *p = (gemm_plan){.ready = false};
 }
 
@@ -57,8 +47,8 @@ static int32_t alignment(const void *data) {
     return lowest == 0 || lowest > 256 ? 256 : (int32_t)lowest;
 }
 
-static gemm_key key_of(const ft_gemm_args *g) {
-    gemm_key key;
+static ft_gemm_shape key_of(const ft_gemm_args *g) {
+    ft_gemm_shape key;
     memset(&key, 0, sizeof key);
     key.m = g->c.rows;
     key.n = g->c.cols;
@@ -75,13 +65,13 @@ static gemm_key key_of(const ft_gemm_args *g) {
     key.trans_a = g->trans_a;
     key.trans_b = g->trans_b;
     key.accumulate = g->accumulate;
-    key.bias = g->bias.data == NULL                            ? BIAS_NONE
-               : (uintptr_t)g->bias.data % BIAS_ALIGNMENT == 0 ? BIAS_IN_PLACE
-                                                               : BIAS_COPIED;
+    key.bias = g->bias.data == NULL                            ? FT_GEMM_NO_BIAS
+               : (uintptr_t)g->bias.data % BIAS_ALIGNMENT == 0 ? FT_GEMM_BIAS_IN_PLACE
+                                                               : FT_GEMM_BIAS_COPIED;
     return key;
 }
 
-static uint64_t hash(const gemm_key *key) { // FNV-1a
+static uint64_t hash(const ft_gemm_shape *key) { // FNV-1a
     const unsigned char *bytes = (const unsigned char *)key;
     uint64_t h = 14695981039346656037u;
     for (size_t i = 0; i < sizeof *key; i++)
@@ -89,7 +79,7 @@ static uint64_t hash(const gemm_key *key) { // FNV-1a
     return h ^ h >> 32;
 }
 
-static ft_status describe(const ft_cublaslt *lt, const ft_gemm_args *g, gemm_plan *p) {
+static ft_status describe(const ft_cublaslt *lt, const ft_gemm_args *g, ft_gemm_call *p) {
     const int transposed = FT_LT_TRANSPOSED, epilogue = FT_LT_EPILOGUE_BIAS, bias_type = (int)type_of(g->c.dtype);
     FT_TRY(FT_LT(lt, desc_create, &p->desc, FT_LT_COMPUTE_F32, FT_LT_F32));
     // Their first operand is our B.
@@ -109,12 +99,12 @@ static ft_status describe(const ft_cublaslt *lt, const ft_gemm_args *g, gemm_pla
 }
 
 // Of the workspace, what is cuBLASLt's.
-static size_t product_workspace(const gemm_key *key) {
-    const size_t bias = key->bias == BIAS_COPIED ? (size_t)key->n * ft_dtype_size((ft_dtype)key->c) : 0;
+static size_t product_workspace(const ft_gemm_shape *key) {
+    const size_t bias = key->bias == FT_GEMM_BIAS_COPIED ? (size_t)key->n * ft_dtype_size((ft_dtype)key->c) : 0;
     return FT_CUDA_GEMM_WORKSPACE - ft_cuda_aligned(bias);
 }
 
-static ft_status prefer(const ft_cublaslt *lt, ft_lt_preference preference, const gemm_key *key) {
+static ft_status prefer(const ft_cublaslt *lt, ft_lt_preference preference, const ft_gemm_shape *key) {
     const uint64_t workspace = product_workspace(key);
     const uint32_t reduction = FT_LT_REDUCTION_COMPUTE_TYPE; // no split K is always welcome
     const struct {
@@ -131,34 +121,55 @@ static ft_status prefer(const ft_cublaslt *lt, ft_lt_preference preference, cons
     return FT_OK;
 }
 
-static ft_status choose(ft_cuda_gemms *gemms, gemm_plan *p) {
+static ft_status offer(ft_cuda_gemms *gemms, const gemm_plan *p, int wanted, ft_lt_choice *offered, int *found) {
     const ft_cublaslt *lt = gemms->lt;
+    const ft_gemm_call *c = &p->call;
     ft_lt_preference preference = NULL;
-    ft_lt_choice choice = {.status = FT_LT_NOT_SUPPORTED};
-    int found = 0;
+    *found = 0;
     FT_TRY(FT_LT(lt, preference_create, &preference));
     ft_status status = prefer(lt, preference, &p->key);
     if (status == FT_OK)
-        status = FT_LT(lt, heuristic, gemms->handle, p->desc, p->b, p->a, p->c, p->c, preference, 1, &choice, &found);
+        status = FT_LT(lt, heuristic, gemms->handle, c->desc, c->b, c->a, c->c, c->c, preference, wanted, offered, found);
     (void)lt->preference_destroy(preference);
     FT_TRY(status);
-    if (found < 1 || choice.status != FT_LT_SUCCESS || choice.workspace_bytes > product_workspace(&p->key))
-        return ft_fail(FT_FAILED, "gemm", "cuBLASLt has no algorithm for %s [%lld,%lld] x %s [%lld,%lld]",
-                       ft_dtype_name((ft_dtype)p->key.a), (long long)p->key.m, (long long)p->key.k,
-                       ft_dtype_name((ft_dtype)p->key.b), (long long)p->key.k, (long long)p->key.n);
-    p->algorithm = choice.algorithm;
-    return FT_OK;
+    int usable = 0;
+    for (int i = 0; i < *found; i++)
+        if (offered[i].status == FT_LT_SUCCESS && offered[i].workspace_bytes <= p->call.workspace)
+            offered[usable++] = offered[i];
+    *found = usable;
+    if (usable > 0) return FT_OK;
+    return ft_fail(FT_FAILED, "gemm", "cuBLASLt has no algorithm for %s [%lld,%lld] x %s [%lld,%lld]",
+                   ft_dtype_name((ft_dtype)p->key.a), (long long)p->key.m, (long long)p->key.k,
+                   ft_dtype_name((ft_dtype)p->key.b), (long long)p->key.k, (long long)p->key.n);
 }
 
-static ft_status find_plan(ft_cuda_gemms *gemms, const ft_gemm_args *g, gemm_plan **plan) {
-    gemm_key key = key_of(g);
+static ft_status choose(ft_device *device, ft_cuda_gemms *gemms, gemm_plan *p) {
+    ft_lt_choice offered[FT_GEMM_CANDIDATES] = {{.status = FT_LT_NOT_SUPPORTED}};
+    bool found = false;
+    int count;
+    if (gemms->tuning != NULL)
+        FT_TRY(ft_gemm_tuning_find(gemms->tuning, gemms->lt, gemms->handle, &p->call, &p->key, &p->algorithm, &found));
+    if (found) return FT_OK;
+    const bool measures = gemms->tuning != NULL && ft_gemm_tuning_measures(gemms->tuning);
+    FT_TRY(offer(gemms, p, measures ? FT_GEMM_CANDIDATES : 1, offered, &count));
+    p->algorithm = offered[0].algorithm;
+    if (!measures) return FT_OK;
+    return ft_gemm_tuning_measure(gemms->tuning, device, gemms->handle, &p->call, &p->key, offered, count, &p->algorithm);
+}
+
+static ft_status find_plan(ft_device *device, ft_cuda_gemms *gemms, const ft_gemm_args *g, gemm_plan **plan) {
+    ft_gemm_shape key = key_of(g);
     gemm_plan *p = &gemms->plan[hash(&key) % SLOTS];
     *plan = p;
     if (p->ready && memcmp(&p->key, &key, sizeof key) == 0) return FT_OK;
     forget(gemms->lt, p);
     p->key = key;
-    ft_status status = describe(gemms->lt, g, p);
-    if (status == FT_OK) status = choose(gemms, p);
+    ft_status status = describe(gemms->lt, g, &p->call);
+    p->call.args = g;
+    p->call.workspace = product_workspace(&key);
+    p->call.copies_bias = key.bias == FT_GEMM_BIAS_COPIED;
+    if (status == FT_OK) status = choose(device, gemms, p);
+    p->call.args = NULL; // the caller's
     if (status != FT_OK)
         forget(gemms->lt, p);
     else
@@ -181,26 +192,35 @@ static ft_status without_terms(ft_cuda *cuda, const ft_gemm_args *g) {
     return FT_OK;
 }
 
-ft_status ft_cuda_gemm(ft_device *device, const ft_gemm_args *g) {
+ft_status ft_cuda_gemm_queue(ft_device *device, ft_lt_handle handle, const ft_gemm_call *c, const ft_lt_algorithm *algorithm) {
     static const float one = 1, zero = 0;
+    const ft_cublaslt *lt = ft_cuda_of(device)->kernels->lt;
+    const ft_gemm_args *g = c->args;
+    void *bias = g->bias.data;
+    if (c->copies_bias) {
+        bias = (char *)g->workspace.data + c->workspace;
+        FT_TRY(ft_cuda_copy(device, bias, g->bias.data, (size_t)g->c.cols * ft_dtype_size(g->bias.dtype)));
+    }
+    if (bias != NULL) FT_TRY(FT_LT(lt, desc_set, c->desc, FT_LT_DESC_BIAS_POINTER, &bias, sizeof bias));
+    return FT_LT(lt, matmul, handle, c->desc, &one, g->b.data, c->b, g->a.data, c->a, g->accumulate ? &one : &zero,
+                 g->c.data, c->c, g->c.data, c->c, algorithm, g->workspace.data, c->workspace,
+                 ft_cuda_of(device)->stream);
+}
+
+ft_status ft_cuda_gemm(ft_device *device, const ft_gemm_args *g) {
     ft_cuda *cuda = ft_cuda_of(device);
     ft_cuda_gemms *gemms = cuda->kernels->gemms;
     gemm_plan *p;
     if (g->c.rows == 0 || g->c.cols == 0) return FT_OK;
     if ((g->trans_a ? g->a.rows : g->a.cols) == 0) return without_terms(cuda, g);
     FT_TRY(ft_cuda_enter(cuda));
-    FT_TRY(find_plan(gemms, g, &p));
-    const size_t workspace = product_workspace(&p->key);
-    void *bias = g->bias.data;
-    if (p->key.bias == BIAS_COPIED) {
-        bias = (char *)g->workspace.data + workspace;
-        FT_TRY(ft_cuda_copy(device, bias, g->bias.data, (size_t)g->c.cols * ft_dtype_size(g->bias.dtype)));
-    }
-    if (bias != NULL) FT_TRY(FT_LT(gemms->lt, desc_set, p->desc, FT_LT_DESC_BIAS_POINTER, &bias, sizeof bias));
-    return FT_LT(gemms->lt, matmul, gemms->handle, p->desc, &one, g->b.data, p->b, g->a.data, p->a,
-                 g->accumulate ? &one : &zero, g->c.data, p->c, g->c.data, p->c, &p->algorithm, g->workspace.data,
-                 workspace, cuda->stream);
+    FT_TRY(find_plan(device, gemms, g, &p));
+    ft_gemm_call call = p->call;
+    call.args = g;
+    return ft_cuda_gemm_queue(device, gemms->handle, &call, &p->algorithm);
 }
+
+ft_gemm_tuning **ft_cuda_gemms_tuning(ft_device *device) { return &ft_cuda_of(device)->kernels->gemms->tuning; }
 
 // ---- opening ----------------------------------------------------------------------------------------------------
 
@@ -223,5 +243,6 @@ void ft_cuda_gemms_close(ft_cuda_gemms *gemms) {
     for (int i = 0; i < SLOTS; i++)
         forget(gemms->lt, &gemms->plan[i]);
     (void)gemms->lt->destroy(gemms->handle);
+    ft_gemm_tuning_free(gemms->tuning);
     free(gemms);
 }

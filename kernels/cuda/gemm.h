@@ -1,19 +1,73 @@
 // gemm.h - the matrix products of one CUDA device: cuBLASLt's handle, and for every shape that was asked for the
 // descriptors and the algorithm.
 //
-// An algorithm is what cuBLASLt's heuristic names first for (shapes, strides, types, alignment of the addresses, the
+// An algorithm is what a list of choices has for the call (ft_cuda_gemms_use), else what cuBLASLt's heuristic names first for (shapes, strides, types, alignment of the addresses, the
 // fixed workspace): a function of the call and the library, never of time. fp32 is IEEE fp32 without TF32, 16-bit
 // inputs are summed in fp32. Sums of a split K are added in fp32 in the workspace, in a fixed order.
 #ifndef FT_CUDA_GEMM_H
 #define FT_CUDA_GEMM_H
 
+#include "kernels/backend.h"
 #include "kernels/cuda/cublaslt.h"
-#include "kernels/gemm.h"
 
 typedef struct ft_cuda_gemms ft_cuda_gemms;
+
+typedef enum ft_gemm_bias { FT_GEMM_NO_BIAS, FT_GEMM_BIAS_IN_PLACE, FT_GEMM_BIAS_COPIED } ft_gemm_bias;
+
+// Everything that the choice of an algorithm depends on, beside chip and library. Compared as bytes: no padding, set as a
+// whole.
+typedef struct ft_gemm_shape {
+    int64_t m, n, k;                   // of the row-major product
+    int64_t lda, ldb, ldc;             // strides
+    int32_t a, b, c;                   // ft_dtype
+    int32_t align_a, align_b, align_c; // of the addresses, in bytes, at most 256
+    int32_t trans_a, trans_b, accumulate, bias; // bias: ft_gemm_bias
+} ft_gemm_shape;
+
+typedef struct ft_gemm_choice {
+    ft_gemm_shape shape;
+    ft_lt_algorithm algorithm;
+    float microseconds, first_microseconds; // of this one, and of what the heuristic names first
+} ft_gemm_choice;
 
 // The device's context is the calling thread's. `lt` must outlive the result.
 ft_status ft_cuda_gemms_open(const ft_cublaslt *lt, ft_cuda_gemms **gemms);
 void ft_cuda_gemms_close(ft_cuda_gemms *gemms); // NULL is fine
+
+// ---- choices that were measured (gemm_tuning.c) --------------------------------------------------------------------------
+
+bool ft_cuda_gemms_have(const ft_device *device);        // are there any? Of an open device, no planned one
+size_t ft_cuda_gemms_library(const ft_device *device); // cuBLASLt's version: 130001 is 13.0.1
+// Takes up the choices (copied); other shapes stay the heuristic's. Before the first product. A choice that this library does
+// not know fails the product that asks for it.
+ft_status ft_cuda_gemms_use(ft_device *device, const ft_gemm_choice *choices, size_t count);
+// From now on every shape that is asked for the first time is measured: up to FT_GEMM_CANDIDATES algorithms, FT_GEMM_ROUNDS
+// times each, on the operands of the call. What that leaves in C is of no use, and the device is waited for.
+enum { FT_GEMM_CANDIDATES = 16, FT_GEMM_ROUNDS = 5 };
+ft_status ft_cuda_gemms_measure(ft_device *device);
+// What was measured or taken up so far; until the next product.
+const ft_gemm_choice *ft_cuda_gemms_choices(const ft_device *device, size_t *count);
+
+// ---- for gemm_tuning.c ----------------------------------------------------------------------------------------------------
+
+// A product that is described and waits for an algorithm.
+typedef struct ft_gemm_call {
+    ft_lt_desc desc;
+    ft_lt_layout a, b, c; // of our A, B and C
+    size_t workspace;     // what of it is cuBLASLt's; a bias that must be copied goes behind
+    bool copies_bias;
+    const ft_gemm_args *args;
+} ft_gemm_call;
+typedef struct ft_gemm_tuning ft_gemm_tuning;
+// The algorithm that was chosen for this shape. *found: there is one.
+ft_status ft_gemm_tuning_find(const ft_gemm_tuning *tuning, const ft_cublaslt *lt, ft_lt_handle handle, const ft_gemm_call *call,
+                              const ft_gemm_shape *shape, ft_lt_algorithm *algorithm, bool *found);
+bool ft_gemm_tuning_measures(const ft_gemm_tuning *tuning);
+// Measures what the heuristic offers and notes the fastest.
+ft_status ft_gemm_tuning_measure(ft_gemm_tuning *tuning, ft_device *device, ft_lt_handle handle, const ft_gemm_call *call,
+                                 const ft_gemm_shape *shape, const ft_lt_choice *offered, int count, ft_lt_algorithm *algorithm);
+void ft_gemm_tuning_free(ft_gemm_tuning *tuning); // NULL is fine
+ft_gemm_tuning **ft_cuda_gemms_tuning(ft_device *device);
+ft_status ft_cuda_gemm_queue(ft_device *device, ft_lt_handle handle, const ft_gemm_call *call, const ft_lt_algorithm *algorithm);
 
 #endif

@@ -68,6 +68,7 @@ void fake_lt_swap_transpose(int swapped) { swapped_transpose = swapped != 0; }
 
 void fake_lt_reset(void) {
     books.heuristics = books.products = books.misuses = 0;
+    memset(books.by_algorithm, 0, sizeof books.by_algorithm);
     plan.times = 0;
     mood = FAKE_LT_HELPFUL;
     swapped_transpose = false;
@@ -86,6 +87,9 @@ __attribute__((destructor)) static void report(void) { // as that of emulated_mo
     if (file == NULL) return;
     fprintf(file, "cublasLt %llu misuses, %zu left\n", (unsigned long long)books.misuses,
             books.handles + books.descs + books.layouts + books.preferences);
+    const uint64_t *n = books.by_algorithm;
+    fprintf(file, "cublasLt products by algorithm: %llu %llu %llu %llu\n", (unsigned long long)n[0], (unsigned long long)n[1],
+            (unsigned long long)n[2], (unsigned long long)n[3]);
     fclose(file);
 }
 
@@ -254,9 +258,12 @@ static int check(ft_lt_desc desc, ft_lt_layout a, ft_lt_layout b, ft_lt_layout c
 
 // What an algorithm remembers of the call that it is for.
 typedef struct promise {
-    uint64_t magic, shape, workspace;
+    uint64_t magic, shape, workspace, number; // number: of the algorithm
     uint32_t alignment[ALIGNMENTS];
 } promise;
+// What a product takes on the fake clock. The first is what the heuristic believes in, the third is what is.
+enum { ALGORITHMS = 4 };
+static const double milliseconds[ALGORITHMS] = {0.5, 0.75, 0.25, 1.0};
 _Static_assert(sizeof(promise) <= sizeof(ft_lt_algorithm), "an algorithm holds a promise");
 
 static uint64_t mix(uint64_t h, uint64_t x) { return (h ^ x) * 1099511628211u; }
@@ -288,9 +295,25 @@ int cublasLtMatmulAlgoGetHeuristic(ft_lt_handle handle, ft_lt_desc desc, ft_lt_l
     if (made.workspace > preference->workspace) made.workspace = 0;
     if (mood == FAKE_LT_WANTS_MORE) made.workspace = preference->workspace + 1;
     memcpy(made.alignment, preference->alignment, sizeof made.alignment);
-    choices[0] = (ft_lt_choice){.workspace_bytes = made.workspace, .status = OK, .waves = 1};
-    memcpy(&choices[0].algorithm, &made, sizeof made);
-    *found = 1;
+    for (; *found < wanted && *found < ALGORITHMS; ++*found) {
+        made.number = (uint64_t)*found;
+        choices[*found] = (ft_lt_choice){.workspace_bytes = made.workspace, .status = OK, .waves = 1};
+        memcpy(&choices[*found].algorithm, &made, sizeof made);
+    }
+    return OK;
+}
+
+int cublasLtMatmulAlgoCheck(ft_lt_handle handle, ft_lt_desc desc, ft_lt_layout a, ft_lt_layout b, ft_lt_layout c, ft_lt_layout d,
+                            const ft_lt_algorithm *algorithm, ft_lt_choice *choice) {
+    LT_BEGIN;
+    problem p;
+    promise made;
+    LT_DEMAND(handle != NULL && handle->alive == MAGIC && algorithm != NULL && choice != NULL, BAD);
+    int status = check(desc, a, b, c, d, &p);
+    if (status != OK) return status;
+    memcpy(&made, algorithm, sizeof made);
+    if (made.magic != MAGIC || made.shape != shape_of(desc, a, b, d) || made.number >= ALGORITHMS) return UNSUPPORTED;
+    *choice = (ft_lt_choice){.algorithm = *algorithm, .workspace_bytes = made.workspace, .status = OK, .waves = 1};
     return OK;
 }
 
@@ -304,6 +327,7 @@ typedef struct product { // as it was when it was queued
     const char *a, *b, *c;
     char *d, *workspace;
     size_t workspace_bytes;
+    uint64_t algorithm;
     int device;
 } product;
 
@@ -398,6 +422,7 @@ static bool run_product(void *job) {
     }
     for (int32_t batch = 0; batch < w->d_layout.batches; batch++)
         multiply(w, (uint64_t)batch);
+    fake_advance_clock(milliseconds[w->algorithm]);
     return true;
 }
 
@@ -418,7 +443,7 @@ int cublasLtMatmul(ft_lt_handle handle, ft_lt_desc desc, const void *alpha, cons
     LT_DEMAND(algorithm != NULL,
               BAD); // the real one would ask its heuristic: every call, with a workspace of its own mind
     memcpy(&made, algorithm, sizeof made);
-    LT_DEMAND(made.magic == MAGIC && made.shape == shape_of(desc, a_layout, b_layout, d_layout), BAD);
+    LT_DEMAND(made.magic == MAGIC && made.number < ALGORITHMS && made.shape == shape_of(desc, a_layout, b_layout, d_layout), BAD);
     LT_DEMAND(workspace_bytes >= made.workspace && (made.workspace == 0 || workspace != NULL), BAD);
     LT_DEMAND(workspace == NULL || aligned(workspace, 16), BAD);
     LT_DEMAND(c != d || (c_layout->leading == d_layout->leading && c_layout->type == d_layout->type), BAD);
@@ -442,10 +467,12 @@ int cublasLtMatmul(ft_lt_handle handle, ft_lt_desc desc, const void *alpha, cons
                    .d = d,
                    .workspace = workspace,
                    .workspace_bytes = made.workspace,
+                   .algorithm = made.number,
                    .device = fake_current->device};
     memcpy(&w->alpha, alpha, sizeof w->alpha);
     memcpy(&w->beta, beta, sizeof w->beta);
     books.products++;
+    books.by_algorithm[made.number]++;
     if (fake_launch(stream, run_product, free, w) == 0) return OK;
     free(w);
     return EXECUTION_FAILED;

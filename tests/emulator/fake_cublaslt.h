@@ -10,6 +10,7 @@ typedef struct fake_lt_books {
     size_t handles, descs, layouts, preferences; // alive
     uint64_t heuristics, products;               // asked for
     uint64_t misuses;                            // calls that the documentation forbids
+    uint64_t by_algorithm[4];                    // products: which of those that the heuristic names, from its first
 } fake_lt_books;
 
 fake_lt_books fake_lt_read(void);

@@ -52,6 +52,8 @@ typedef void fake_refuse_function(const char *call, uint64_t nth, uint64_t times
 typedef void fake_forbid_waits_function(bool forbidden);
 // A launch on a stream, from the emulator (simt_queue_function). The result is one of the driver's.
 int fake_launch(void *stream, bool (*run)(void *job), void (*drop)(void *job), void *job);
+// The clock that events of the fake driver read: work that takes time says so.
+void fake_advance_clock(double milliseconds);
 fake_reset_function fake_reset;
 fake_defaults_function fake_defaults;
 fake_read_function fake_read;

@@ -8,6 +8,7 @@
 static ft_cu_stream streams;
 static ft_cu_event events;
 static uint64_t random_state;
+static double clock_ms; // stands still but for fake_advance_clock
 
 // ---- work -------------------------------------------------------------------------------------------------------
 
@@ -40,6 +41,7 @@ static void finish(work *w) {
 void fake_run(const work *w, int device) {
     if (w->kind == RECORD) {
         if (w->version > w->event->done) w->event->done = w->version;
+        w->event->time = clock_ms;
         return;
     }
     if (w->kind == WAIT || fake_sticky != 0) return;
@@ -308,6 +310,7 @@ int cuEventCreate(ft_cu_event *event, unsigned flags) {
     ft_cu_event e = calloc(1, sizeof *e);
     if (e == NULL) fake_fatal("no memory");
     e->context = fake_current;
+    e->timed = (flags & FT_CU_EVENT_DISABLE_TIMING) == 0;
     e->next = events;
     events = e;
     fake_kept.events++;
@@ -357,4 +360,14 @@ int cuEventSynchronize(ft_cu_event event) {
     fake_kept.drains++;
     int forbidden = fake_may_wait();
     return forbidden != 0 ? forbidden : fake_sticky;
+}
+
+void fake_advance_clock(double milliseconds) { clock_ms += milliseconds; }
+
+int cuEventElapsedTime(float *milliseconds, ft_cu_event begin, ft_cu_event end) {
+    BEGIN_IN_CONTEXT;
+    DEMAND(is_event(begin) && is_event(end) && begin->timed && end->timed && begin->recorded > 0 && end->recorded > 0, INVALID_HANDLE);
+    if (begin->done < begin->recorded || end->done < end->recorded) return NOT_READY;
+    *milliseconds = (float)(end->time - begin->time);
+    return 0;
 }

@@ -37,6 +37,8 @@ struct ft_cu_event_object {
     size_t users;            // queued work that names it
     bool destroyed;
     ft_cu_stream captured_in; // its last recording is part of a graph
+    bool timed;
+    double time; // on the fake clock, of the last recording that ran
 };
 
 // fake_streams.c

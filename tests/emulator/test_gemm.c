@@ -382,6 +382,45 @@ static void test_many_shapes(void **unused) {
     }
 }
 
+// The fastest of what is offered (the fake one's third), measured once a shape; taken up again without asking the heuristic.
+static void test_tuned_choices(void **unused) {
+    const product tuned = {.m = 12, .n = 8, .k = 20, .bias = true}, other = {.m = 5, .n = 8, .k = 20, .accumulate = true};
+    good(ft_cuda_gemms_measure(gpu));
+    for (int i = 0; i < 3; i++) // what measuring leaves in C is of no use where it accumulates
+        assert_true(worst(&tuned) <= 1);
+    size_t count;
+    const ft_gemm_choice *choices = ft_cuda_gemms_choices(gpu, &count);
+    assert_int_equal(count, 1);
+    assert_int_equal(choices->shape.m, 12);
+    assert_true(choices->microseconds == 250 && choices->first_microseconds == 500);
+    const uint64_t rounds = FT_GEMM_ROUNDS + 1;
+    fake_lt_books lt = fake_lt_read();
+    assert_int_equal(lt.heuristics, 1);
+    assert_int_equal(lt.by_algorithm[0], rounds);
+    assert_int_equal(lt.by_algorithm[2], rounds + 3);
+    ft_gemm_choice kept[2] = {choices[0], choices[0]};
+
+    (void)close_gpu(NULL);
+    (void)open_gpu(NULL);
+    good(ft_cuda_gemms_use(gpu, kept, 1));
+    assert_true(worst(&tuned) <= 1);
+    assert_int_equal(fake_lt_read().heuristics, 0);
+    assert_int_equal(fake_lt_read().by_algorithm[2], 1);
+    assert_true(worst(&other) <= 1); // the heuristic's
+    assert_int_equal(fake_lt_read().heuristics, 1);
+    assert_int_equal(fake_lt_read().by_algorithm[0], 1);
+
+    (void)close_gpu(NULL);
+    (void)open_gpu(NULL);
+    memset(&kept[0].algorithm, 7, sizeof kept[0].algorithm); // of another release, say
+    good(ft_cuda_gemms_use(gpu, kept, 1));
+    matrix a = matrix_new(12, 20, 0, true), b = matrix_new(20, 8, 0, true), c = matrix_new(12, 8, 0, false),
+           bias = matrix_new(1, 8, 0, true);
+    failed(run(args_of(&tuned, &a, &b, &c, &bias)), FT_FAILED, "the algorithm tuned for [12,20] x [20,8] is none of this cuBLASLt's");
+    matrix_free(&a), matrix_free(&b), matrix_free(&c), matrix_free(&bias);
+    ft_error_clear();
+}
+
 static void test_refusals(void **unused) {
     product p = {.m = 3, .n = 3, .k = 3};
     matrix a = matrix_new(3, 3, 0, true), b = matrix_new(3, 3, 0, true), c = matrix_new(3, 3, 0, false);
@@ -423,6 +462,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_nothing_to_add_up, open_gpu, close_gpu),
         cmocka_unit_test_setup_teardown(test_an_algorithm_is_chosen_once, open_gpu, close_gpu),
         cmocka_unit_test_setup_teardown(test_many_shapes, open_gpu, close_gpu),
+        cmocka_unit_test_setup_teardown(test_tuned_choices, open_gpu, close_gpu),
         cmocka_unit_test_setup_teardown(test_refusals, open_gpu, close_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

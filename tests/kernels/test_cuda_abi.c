@@ -91,6 +91,7 @@ static const struct {
     {ft_cuda_symbol_event_destroy, NAME(cuEventDestroy)},
     {ft_cuda_symbol_event_record, NAME(cuEventRecord)},
     {ft_cuda_symbol_event_synchronize, NAME(cuEventSynchronize)},
+    {ft_cuda_symbol_event_elapsed_time, "cuEventElapsedTime"}, // drivers before 12.8 have no _v2, later ones have both
     {ft_cuda_symbol_capture_begin, NAME(cuStreamBeginCapture)},
     {ft_cuda_symbol_capture_end, NAME(cuStreamEndCapture)},
     {ft_cuda_symbol_graph_instantiate, NAME(cuGraphInstantiate)},

@@ -1,0 +1,141 @@
+// tune_gemm.c - ftengine tune-gemm: measures the algorithms of cuBLASLt for the matrix products of a run, on the GPU that it
+// is to run on. The run is opened as `train` opens it, and one micro-batch of every size that its first epoch has goes
+// through the model, forward and backward; nothing is learned.
+#include "engine/commands/commands.h"
+#include "engine/train/gemm_tuning.h"
+#include "engine/train/stop.h"
+#include "engine/train/trainer.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static ft_status check_stop(void) {
+    if (ft_stop_signal() == 0) return FT_OK;
+    return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped: no file is written");
+}
+
+static ft_status measure_batch(ft_trainer *t, int64_t first, int64_t count) {
+    const ft_step_state step = {.seed = 1, .learning_rate = 0, .loss_factor = 1, .loss_scale = 1};
+    const ft_device_functions *f = t->device->functions;
+    FT_TRY(f->upload(t->device, t->step_state, &step, sizeof step));
+    FT_TRY(f->sync(t->device)); // `step` goes out of scope
+    FT_TRY(f->fill(t->device, t->model.parameters.gradients, 0, (size_t)t->model.parameters.trainable * sizeof(float)));
+    FT_TRY(ft_batch_buffers_load(&t->buffers, &t->split[FT_SPLIT_TRAIN].data, t->order, first, count, 0));
+    FT_TRY(ft_model_begin_step(&t->model, t->plan.capacity, t->step_state));
+    FT_TRY(ft_model_train_batch(&t->model, &t->buffers.device, t->plan.capacity, t->step_state, ft_vector(t->losses, count, FT_F32)));
+    FT_TRY(ft_model_end_step(&t->model, t->plan.capacity, t->step_state));
+    return f->sync(t->device);
+}
+
+// tokens: of the batch that order[first .. first + count) makes.
+static int64_t tokens_of(const ft_trainer *t, int64_t first, int64_t count) {
+    const ft_dataset *data = &t->split[FT_SPLIT_TRAIN].data;
+    int64_t tokens = 0;
+    for (int64_t i = first; i < first + count; i++) tokens += data->offset[t->order[i] + 1] - data->offset[t->order[i]];
+    return tokens;
+}
+
+// A product's shape depends on the tokens of a batch, and in the head on its sequences: one batch of every pair.
+typedef struct sizes_seen {
+    int64_t (*pair)[2];
+    size_t count;
+} sizes_seen;
+
+static bool is_new(sizes_seen *seen, int64_t tokens, int64_t sequences) {
+    for (size_t i = 0; i < seen->count; i++)
+        if (seen->pair[i][0] == tokens && seen->pair[i][1] == sequences) return false;
+    seen->pair[seen->count][0] = tokens;
+    seen->pair[seen->count++][1] = sequences;
+    return true;
+}
+
+static ft_status measure_epoch(ft_trainer *t, sizes_seen *seen) {
+    const ft_dataset *data = &t->split[FT_SPLIT_TRAIN].data;
+    FT_TRY(ft_epoch_order(t->plan.order_seed, 0, data->sequences, t->order));
+    for (int64_t step = 0; step < t->plan.steps_per_epoch && step < t->plan.total_steps; step++) {
+        int64_t epoch, first, last;
+        ft_run_plan_step(&t->plan, step, &epoch, &first, &last);
+        while (first < last) {
+            int64_t count = ft_batch_cut(data, t->order, first, last, t->plan.limits);
+            FT_TRY(check_stop());
+            if (is_new(seen, tokens_of(t, first, count), count)) FT_TRY(measure_batch(t, first, count));
+            first += count;
+        }
+        ft_status_line("step %lld / %lld, %zu sizes of micro-batches", (long long)step + 1, (long long)t->plan.steps_per_epoch, seen->count);
+    }
+    return FT_OK;
+}
+
+static ft_status measure_evaluation(ft_trainer *t) {
+    for (int s = FT_SPLIT_VALIDATION; s < FT_SPLITS; s++) {
+        const ft_dataset *data = &t->split[s].data;
+        if (!ft_trainer_evaluates(t, (ft_split)s)) continue;
+        float *logits = ft_calloc((size_t)data->examples * (size_t)t->labels.count, sizeof *logits, "logits");
+        if (logits == NULL) return FT_NO_MEMORY;
+        ft_status status = ft_predict_dataset(&t->model, data, ft_eval_limits(t->config, t->plan.capacity), t->eval_capacity,
+                                              t->config->eval.window_pooling, logits, NULL, NULL, NULL);
+        free(logits);
+        FT_TRY(status);
+        FT_TRY(check_stop());
+    }
+    return FT_OK;
+}
+
+static ft_status measure(ft_trainer *t, const char *path) {
+    sizes_seen seen = {.pair = ft_calloc((size_t)t->split[FT_SPLIT_TRAIN].data.sequences + 1, sizeof *seen.pair, "sizes of micro-batches")};
+    if (seen.pair == NULL) return FT_NO_MEMORY;
+    FT_TRY(ft_cuda_gemms_measure(t->device));
+    ft_status status = measure_epoch(t, &seen);
+    ft_status_line("%s", "");
+    const size_t sizes = seen.count;
+    free(seen.pair);
+    FT_TRY(status);
+    FT_TRY(measure_evaluation(t));
+    size_t count;
+    FT_TRY(ft_gemm_tuning_save(t->device, path, &count));
+    const ft_gemm_choice *choices = ft_cuda_gemms_choices(t->device, &count);
+    double best = 0, first = 0;
+    for (size_t i = 0; i < count; i++) best += (double)choices[i].microseconds, first += (double)choices[i].first_microseconds;
+    printf("%zu products of %zu sizes of micro-batches: %.1f us in all, %.1f with cuBLASLt's first choices\n%s\n", count, sizes, best, first,
+           path);
+    return FT_OK;
+}
+
+static ft_status run(const ft_config *config, const char *path) {
+    ft_trainer t;
+    ft_stop_install();
+    ft_status status = ft_trainer_open(config, &(ft_trainer_source){.device = NULL}, &t);
+    if (status == FT_OK && !ft_cuda_gemms_have(t.device)) {
+        status = ft_fail(FT_NO_DEVICE, "device.name", "matrix products are tuned on a GPU, and this run is on %s", t.device->name);
+        ft_hint("ftengine devices says what is missing");
+    }
+    if (status == FT_OK) status = measure(&t, path);
+    ft_error error;
+    ft_error_save(&error);
+    ft_status closed = ft_trainer_close(&t);
+    if (status == FT_OK) return closed;
+    ft_error_restore(&error);
+    return status;
+}
+
+ft_status ft_command_tune_gemm(int argc, char **argv) {
+    ft_arena arena = {0};
+    ft_words words;
+    ft_config config = {0};
+    const char *output = NULL;
+    const ft_flag flags[] = {{"--output", &output, NULL}};
+    ft_status status = ft_parse_words("tune-gemm", argc, argv, 1, flags, &arena, &words);
+    if (status == FT_OK && (output == NULL || output[0] == '\0')) {
+        status = ft_fail(FT_INVALID, "--output", "where the measured choices go is not given");
+        ft_hint("ftengine tune-gemm CONFIG.ini --output h200.json, then train with device.gemm_tuning=h200.json");
+    }
+    if (status == FT_OK) status = ft_config_load(&config, words.plain_count, words.plain, words.override_count, words.overrides);
+    if (status == FT_OK && config.device.gemm_tuning[0] != '\0')
+        status = ft_fail(FT_INVALID, "device.gemm_tuning", "products that are measured cannot be tuned already");
+    if (status == FT_OK) status = run(&config, output);
+    ft_config_free(&config);
+    ft_arena_free(&arena);
+    return status;
+}

@@ -1,0 +1,139 @@
+// gemm_tuning.c - algorithms of matrix products that were measured instead of guessed: a list of choices, searched by shape,
+// and the clock that makes it. Which file they come from, or go to, is the caller's business.
+#include "kernels/arena.h"
+#include "kernels/cuda/kernels.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ft_gemm_tuning {
+    bool measures;
+    ft_gemm_choice *choices;
+    size_t count, capacity;
+};
+
+static ft_status add(ft_gemm_tuning *tuning, const ft_gemm_choice *choice) {
+    if (tuning->count == tuning->capacity) {
+        size_t capacity = tuning->capacity > 0 ? 2 * tuning->capacity : 64;
+        ft_gemm_choice *grown = ft_realloc(tuning->choices, capacity, sizeof *grown, "choices of matrix products");
+        if (grown == NULL) return FT_NO_MEMORY;
+        tuning->choices = grown;
+        tuning->capacity = capacity;
+    }
+    tuning->choices[tuning->count++] = *choice;
+    return FT_OK;
+}
+
+static ft_status get(ft_device *device, ft_gemm_tuning **tuning) {
+    ft_gemm_tuning **at = ft_cuda_gemms_tuning(device);
+    if (*at == NULL) *at = ft_calloc(1, sizeof **at, "choices of matrix products");
+    *tuning = *at;
+    return *at != NULL ? FT_OK : FT_NO_MEMORY;
+}
+
+void ft_gemm_tuning_free(ft_gemm_tuning *tuning) {
+    if (tuning == NULL) return;
+    free(tuning->choices);
+    free(tuning);
+}
+
+// ---- what others ask ----------------------------------------------------------------------------------------------------
+
+bool ft_cuda_gemms_have(const ft_device *device) { return device->target.backend == FT_BACKEND_CUDA; }
+
+size_t ft_cuda_gemms_library(const ft_device *device) { return ((const ft_cuda *)device)->kernels->lt->version; }
+
+ft_status ft_cuda_gemms_use(ft_device *device, const ft_gemm_choice *choices, size_t count) {
+    ft_gemm_tuning *tuning;
+    FT_TRY(get(device, &tuning));
+    for (size_t i = 0; i < count; i++)
+        FT_TRY(add(tuning, &choices[i]));
+    return FT_OK;
+}
+
+ft_status ft_cuda_gemms_measure(ft_device *device) {
+    ft_gemm_tuning *tuning;
+    FT_TRY(get(device, &tuning));
+    tuning->measures = true;
+    return FT_OK;
+}
+
+const ft_gemm_choice *ft_cuda_gemms_choices(const ft_device *device, size_t *count) {
+    const ft_gemm_tuning *tuning = *ft_cuda_gemms_tuning((ft_device *)device);
+    *count = tuning != NULL ? tuning->count : 0;
+    return tuning != NULL ? tuning->choices : NULL;
+}
+
+// ---- what a product asks ------------------------------------------------------------------------------------------------
+
+bool ft_gemm_tuning_measures(const ft_gemm_tuning *tuning) { return tuning->measures; }
+
+// A shape is looked up once a run: the plans remember it.
+ft_status ft_gemm_tuning_find(const ft_gemm_tuning *tuning, const ft_cublaslt *lt, ft_lt_handle handle, const ft_gemm_call *call,
+                              const ft_gemm_shape *shape, ft_lt_algorithm *algorithm, bool *found) {
+    *found = false;
+    for (size_t i = 0; i < tuning->count && !*found; i++) {
+        const ft_gemm_choice *c = &tuning->choices[i];
+        if (memcmp(&c->shape, shape, sizeof *shape) != 0) continue;
+        ft_lt_choice checked = {.status = FT_LT_NOT_SUPPORTED};
+        int answer = lt->algorithm_check(handle, call->desc, call->b, call->a, call->c, call->c, &c->algorithm, &checked);
+        if (answer != FT_LT_SUCCESS || checked.workspace_bytes > call->workspace)
+            return ft_fail(FT_FAILED, "gemm", "the algorithm tuned for [%lld,%lld] x [%lld,%lld] is none of this cuBLASLt's",
+                           (long long)shape->m, (long long)shape->k, (long long)shape->k, (long long)shape->n);
+        *algorithm = c->algorithm;
+        *found = true;
+    }
+    return FT_OK;
+}
+
+// ---- the clock ----------------------------------------------------------------------------------------------------------
+
+typedef struct stop_watch {
+    ft_cu_event begin, end;
+} stop_watch;
+
+// The best of some rounds: what disturbs only ever adds. The first one, which may load code, is not looked at.
+static ft_status time_one(ft_device *device, ft_lt_handle handle, const ft_gemm_call *call, const ft_lt_algorithm *algorithm,
+                          const stop_watch *watch, float *best) {
+    ft_cuda *cuda = ft_cuda_of(device);
+    *best = INFINITY;
+    for (int round = 0; round <= FT_GEMM_ROUNDS; round++) {
+        float milliseconds;
+        FT_TRY(FT_CUDA(cuda->driver, event_record, watch->begin, cuda->stream));
+        FT_TRY(ft_cuda_gemm_queue(device, handle, call, algorithm));
+        FT_TRY(FT_CUDA(cuda->driver, event_record, watch->end, cuda->stream));
+        FT_TRY(FT_CUDA(cuda->driver, event_synchronize, watch->end));
+        FT_TRY(FT_CUDA(cuda->driver, event_elapsed_time, &milliseconds, watch->begin, watch->end));
+        if (round > 0 && milliseconds * 1e3f < *best) *best = milliseconds * 1e3f;
+    }
+    return FT_OK;
+}
+
+static ft_status time_all(ft_gemm_tuning *tuning, ft_device *device, ft_lt_handle handle, const ft_gemm_call *call,
+                          const ft_gemm_shape *shape, const ft_lt_choice *offered, int count, const stop_watch *watch,
+                          ft_lt_algorithm *algorithm) {
+    ft_gemm_choice choice = {.shape = *shape};
+    for (int i = 0; i < count; i++) {
+        float microseconds;
+        FT_TRY(time_one(device, handle, call, &offered[i].algorithm, watch, &microseconds));
+        if (i == 0) choice.first_microseconds = microseconds;
+        if (i > 0 && microseconds >= choice.microseconds) continue; // the earlier one of equals
+        choice.microseconds = microseconds;
+        choice.algorithm = offered[i].algorithm;
+    }
+    *algorithm = choice.algorithm;
+    return add(tuning, &choice);
+}
+
+ft_status ft_gemm_tuning_measure(ft_gemm_tuning *tuning, ft_device *device, ft_lt_handle handle, const ft_gemm_call *call,
+                                 const ft_gemm_shape *shape, const ft_lt_choice *offered, int count, ft_lt_algorithm *algorithm) {
+    const ft_cuda_driver *driver = ft_cuda_of(device)->driver;
+    stop_watch watch = {NULL, NULL};
+    ft_status status = FT_CUDA(driver, event_create, &watch.begin, 0);
+    if (status == FT_OK) status = FT_CUDA(driver, event_create, &watch.end, 0);
+    if (status == FT_OK) status = time_all(tuning, device, handle, call, shape, offered, count, &watch, algorithm);
+    if (watch.begin != NULL) (void)driver->event_destroy(watch.begin);
+    if (watch.end != NULL) (void)driver->event_destroy(watch.end);
+    return status;
+}
