@@ -238,8 +238,10 @@ static ft_status set_string(ft_config *config, const ft_option *option, const ch
 static bool is_model_name(ft_config *config, const ft_option *option, const char *text, const char *directory) {
     if (option->offset != offsetof(ft_config, model.path)) return false;
     ft_hub_name name;
+    ft_error error;
+    ft_error_save(&error); // that it is no name is no news, and must not hide what went wrong before
     if (ft_hub_name_parse(text, &config->arena, &name) != FT_OK) {
-        ft_error_clear();
+        ft_error_restore(&error);
         return false;
     }
     const char *path = ft_path_absolute(&config->arena, directory, text);
