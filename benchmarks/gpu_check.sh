@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
 # gpu_check.sh - is the CUDA back end right on this GPU, and how fast? In under ten minutes, on a machine with CUDA and
-# nothing else (build, ops, speed, sanitizer); a short training beside the CPU's where the program's libraries are there too.
+# nothing else (build, ops, speed, sanitizer); a short training beside the CPU's, and tuned matrix products, where the program is
+# there too. The program needs more libraries than CUDA: on a machine that has them, `pack` puts it and them into BUILD/carry,
+# and a bare machine with that folder runs every part. (Library packages unpacked there would have to fit its distribution;
+# a program with its libraries has to fit its C library alone.)
 #
-#   benchmarks/gpu_check.sh [build|tiles|ops|speed|sanitizer|training]...      all of them by default
+#   benchmarks/gpu_check.sh [build|tiles|ops|speed|sanitizer|training|tuning]...     all of them by default
+#   benchmarks/gpu_check.sh pack                                                     elsewhere, before
 #
 # Results: a table, and OUT (build-gpu/results) with tiles.csv, tiles.json, ops.csv, ops.json, speed.csv, speed.json,
-# training.csv, summary.csv and summary.json. A part that cannot run says why and counts as skipped, never as passed. Exit 1
+# training.csv, tuning.json, summary.csv and summary.json. A part that cannot run says why and counts as skipped, never as passed. Exit 1
 # when a part failed.
-# BUILD: an existing build to use (default build-gpu, configured by the preset gpu-check); TOKENS: of the timed shapes.
+# BUILD: an existing build to use (default build-gpu, configured by the preset gpu-check); TOKENS: of the timed shapes;
+# FTENGINE: the program (default: in BUILD, in BUILD/carry, in build).
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${BUILD:-build-gpu}
@@ -77,12 +82,56 @@ part_sanitizer() {
     done
 }
 
+# The program with all of its libraries but those of the system, which every machine has.
+part_pack() {
+    local program=${FTENGINE:-build/ftengine} library
+    if [ ! -x "$program" ]; then note pack FAILED "no program $program: run make"; return; fi
+    rm -rf "$BUILD/carry" && mkdir -p "$BUILD/carry/lib" && cp "$program" "$BUILD/carry/ftengine" || { note pack FAILED "cannot write $BUILD/carry"; return; }
+    for library in $(ldd "$program" | awk '$3 ~ /^\// { print $3 }' | grep -vE '/(libc|libm|libdl|libpthread|librt)\.so'); do
+        cp -L "$library" "$BUILD/carry/lib/" || { note pack FAILED "cannot copy $library"; return; }
+    done
+    note pack passed "$BUILD/carry: $(find "$BUILD/carry" -type f | wc -l) files, $(du -sm "$BUILD/carry" | cut -f1) MiB"
+}
+
+# find_program PART: its path in $program, and what it needs to start; or the part is skipped
+find_program() {
+    for program in "${FTENGINE:-}" "$BUILD/ftengine" "$BUILD/carry/ftengine" build/ftengine; do
+        [ -n "$program" ] && [ -x "$program" ] || continue
+        if [ "$program" = "$BUILD/carry/ftengine" ]; then
+            export LD_LIBRARY_PATH=$BUILD/carry/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+            [ -e "$BUILD/libftengine_cuda.so" ] && export FTENGINE_CUDA_MODULE=${FTENGINE_CUDA_MODULE:-$BUILD/libftengine_cuda.so}
+        fi
+        return 0
+    done
+    note "$1" skipped "no ftengine program, which needs more libraries than CUDA: run make, or pack elsewhere"
+    return 1
+}
+
+# Algorithms of matrix products measured on this GPU, and a run that uses them.
+part_tuning() {
+    local program log=$OUT/tuning.log run="tests/vectors/trainer/follow.ini device.name=cuda data.cache_dir=none"
+    find_program tuning || return
+    # shellcheck disable=SC2086
+    "$program" tune-gemm $run train.max_steps="${STEPS:-100}" --output "$OUT/tuning.json" >"$OUT/tuning.txt" 2>"$log"
+    case $? in
+    0) ;;
+    4) note tuning skipped "$(grep -m1 'error: ' "$log" | tr -d '",\\')"; return ;;
+    *) note tuning FAILED "$(grep -m1 'error: ' "$log" | tr -d '",\\')"; return ;;
+    esac
+    rm -rf "$OUT/run-tuned"
+    # shellcheck disable=SC2086
+    if "$program" train $run train.max_steps=5 output.dir="$OUT/run-tuned" device.gemm_tuning="$OUT/tuning.json" >"$log" 2>&1; then
+        note tuning passed "$(head -1 "$OUT/tuning.txt" | tr -d '",\\')"
+    else
+        note tuning FAILED "$(grep -m1 'error: ' "$log" | tr -d '",\\')"
+    fi
+}
+
 # The tests' own little model, a hundred steps with dropout in every precision: losses of GPU and CPU beside each other. In 16
 # bits two runs go apart by their roundings alone: allowed is four times what PyTorch's 50 steps in them are from fp32.
 part_training() {
-    local program=${FTENGINE:-$BUILD/ftengine} device precision data=tests/vectors/trainer
-    [ -x "$program" ] || program=build/ftengine
-    if [ ! -x "$program" ]; then note training skipped "no ftengine program, which needs more libraries than CUDA: run make"; return; fi
+    local program device precision data=tests/vectors/trainer
+    find_program training || return
     echo "precision,step,cuda,cpu" >"$OUT/training.csv"
     for precision in fp32 bf16 fp16; do
         for device in cuda cpu; do
@@ -108,12 +157,12 @@ part_training() {
     if [ $? = 0 ]; then note training passed "$(last "$OUT/training.txt")"; else note training FAILED "$(last "$OUT/training.txt")"; fi
 }
 
-for part in "${@:-build tiles ops speed sanitizer training}"; do
+for part in "${@:-build tiles ops speed sanitizer training tuning}"; do
     for one in $part; do
         case $one in
-        build | tiles | ops | speed | sanitizer | training) "part_$one" ;;
+        build | tiles | ops | speed | sanitizer | training | tuning | pack) "part_$one" ;;
         *)
-            echo "gpu_check.sh: no part '$one' (build, tiles, ops, speed, sanitizer, training)" >&2
+            echo "gpu_check.sh: no part '$one' (build, tiles, ops, speed, sanitizer, training, tuning, pack)" >&2
             exit 2
             ;;
         esac
