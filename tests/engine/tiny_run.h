@@ -163,6 +163,7 @@ static inline void make_tiny_run(tiny_run *t, const char *scratch, uint64_t seed
     static const char *const precisions[] = {"fp32", "bf16", "fp16"};
     set(t, "train.precision=%s", precisions[pick(t, 0, 2)]);
     if (chance(t, 20)) set(t, "data.truncation=%s", chance(t, 50) ? "windows" : "head_tail");
+    if (chance(t, 15)) set(t, "memory.active_vocabulary=off");
 }
 
 // A model whose activations are more than a segment or two, and texts to match.
