@@ -39,7 +39,9 @@ void ft_progress_start(const ft_trainer *t) {
     ft_info("training   %lld steps of up to %lld examples (%lld an epoch), micro-batches of up to %d tokens, memory %s",
             (long long)t->plan.total_steps, (long long)t->plan.effective_batch, (long long)t->plan.steps_per_epoch,
             t->plan.capacity.tokens, ft_bytes_text(ft_memory_read(t->memory).allocated, memory));
-    if (t->model.dtype != FT_F32) ft_info("precision  %s, the trained weights in fp32", ft_dtype_name(t->model.dtype));
+    if (t->model.dtype != FT_F32)
+        ft_info("precision  %s, the trained weights in fp32%s", ft_dtype_name(t->model.dtype),
+                t->device->target.backend == FT_BACKEND_CPU ? "; the CPU only rounds to it, and is faster in fp32" : "");
     if (t->state.step > 0) ft_info("resumed    at step %lld", (long long)t->state.step);
 }
 
