@@ -19,7 +19,7 @@
 enum { FT_DECAY_FACTORS = 1024 }; // that are on the device at once
 
 typedef struct ft_absent_rows {
-    const ft_word_rows *word_rows; // NULL: the whole table is on the device, and nothing below is used
+    const ft_word_rows *word_rows;   // NULL: the whole table is on the device, and nothing below is used
     ft_parameters *parameters;       // of the model, with the table
     ft_weights *file;                // mapped; NULL: the rows are drawn
     int tensor;                      // of the file

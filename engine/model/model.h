@@ -87,7 +87,7 @@ typedef struct ft_model {
     float *class_weight; // [labels] device; NULL: all 1
     int32_t position_padding; // for ft_batch: the padding id where positions are counted behind it, else -1
     // registry
-    ft_absent_rows absent; // of the word table, all of whose rows are there without word_rows
+    ft_absent_rows absent; // of the word table; all its rows are there if absent.word_rows is NULL
     int word, position, token_type, embedding_gamma, embedding_beta; // -1: the family has none
     ft_linear_parameters widening; // weight -1: the tables are as wide as the rows of the layers
     ft_layer_parameters *layer;

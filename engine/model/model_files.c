@@ -10,14 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- drawing ----------------------------------------------------------------------------------------------------------
-
 // ---- the rows of the word table that are on the device --------------------------------------------------------------------
 
 typedef struct gathering {
     const ft_word_rows *word_rows;
     int64_t cols;
-    int64_t first; // element of the rows that are there
+    int64_t first;            // of the elements that are there, where the gathering begins
     ft_staging_source source; // of the whole table
     void *context;
 } gathering;
@@ -36,11 +34,14 @@ static ft_status gather_part(void *context, int64_t first, int64_t count, float 
 static ft_status upload_rows(ft_model *m, ft_staging *staging, ft_staging_source source, void *context) {
     const ft_parameter *table = &m->parameters.list[m->word];
     gathering g = {.word_rows = m->absent.word_rows, .cols = table->cols, .source = source, .context = context};
-    ft_staged to = {.tensor = ft_parameter_stored(&m->parameters, m->word)};
-    FT_TRY(ft_staging_upload(staging, to, table->trained * table->cols, gather_part, &g));
-    to = (ft_staged){ft_parameter_weight(&m->parameters, m->word), g.first = table->trained * table->cols};
-    return ft_staging_upload(staging, to, (table->held - table->trained) * table->cols, gather_part, &g);
+    ft_staged trained = {.tensor = ft_parameter_stored(&m->parameters, m->word)};
+    FT_TRY(ft_staging_upload(staging, trained, table->trained * table->cols, gather_part, &g));
+    g.first = table->trained * table->cols; // the others have no master copy
+    ft_staged others = {.tensor = ft_parameter_weight(&m->parameters, m->word), .first = g.first};
+    return ft_staging_upload(staging, others, (table->held - table->trained) * table->cols, gather_part, &g);
 }
+
+// ---- drawing ----------------------------------------------------------------------------------------------------------
 
 static ft_status draw_parameter(ft_model *m, int index, double initializer_range, uint64_t seed, ft_staging *staging) {
     const ft_parameter *p = &m->parameters.list[index];

@@ -7,8 +7,8 @@
 // Batches bring rows instead of ids (batch.h). All other rows stay in the file they come from; what training makes of them
 // is in absent_rows.h. Rows in the order of ids: the gradients of a table are summed in it (embedding.h), so their bits are
 // those of the whole table.
-#ifndef FT_VOCABULARY_H
-#define FT_VOCABULARY_H
+#ifndef FT_WORD_ROWS_H
+#define FT_WORD_ROWS_H
 
 #include "kernels/status.h"
 
@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 typedef struct ft_word_rows {
-    int32_t rows;          // of the whole table; 0: none
+    int32_t rows;          // of the whole table
     int32_t trained, held;
     int32_t *row_of;       // [rows] where the row of an id is; -1: absent
     int32_t *id_of;        // [held]

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-// A model inside the directory that the run writes could lose its file to the run itself, and rows with it.
+// A model inside the directory that the run writes could lose its file to the run itself, and rows with it. False: no memory.
 static bool lies_in_run_directory(const ft_trainer *t, bool *inside) {
     ft_arena arena = {0};
     const char *dir = t->config->output.dir;
