@@ -158,13 +158,16 @@ static const ft_distribution *latest(const ft_trials *trials, int name) {
 
 typedef struct overview {
     const char **objectives;
-    int64_t counts[STATES], *front, front_count, start, finish;
+    int64_t counts[STATES], *front, front_count, start, finish, ooms;
     double *importance;
 } overview;
 
 static ft_status look(study_call *call, overview *o) {
     ft_stored *study = call->opened;
     const ft_trials *trials = &study->trials;
+    const char *ooms;
+    FT_TRY(ft_stored_attribute(study, FT_STUDY_ATTRIBUTE, FT_USER_ATTRIBUTE, "oom_trials", &call->arena, &ooms));
+    o->ooms = ooms != NULL ? strtoll(ooms, NULL, 10) : 0;
     o->start = o->finish = -1;
     count_states(trials, o->counts);
     FT_TRY(ft_study_objectives(study, &call->arena, &o->objectives));
@@ -245,6 +248,7 @@ static ft_status show_text(study_call *call, const overview *o) {
     printf("\ntrials     %" PRId64 ":", trials->count);
     for (int s = 0; s < STATES; s++)
         printf("%s %" PRId64 " %s", s > 0 ? "," : "", o->counts[s], state_names[s]);
+    if (o->ooms > 0) printf("\nmemory     %" PRId64 " of the pruned ones ran out of it", o->ooms);
     const char *start = ft_study_time_text(&call->arena, o->start),
                *finish = ft_study_time_text(&call->arena, o->finish);
     if (start == NULL || finish == NULL) return FT_NO_MEMORY;
