@@ -1,5 +1,5 @@
-// display.c - what people see of a study: the running trials in a line that redraws itself on a terminal, and now and then
-// in one that stays where there is none; one line a trial; the result at the end.
+// display.c - what people see of a study: the running trials in a line that redraws itself on a terminal, and now and
+// then in one that stays where there is none; one line a trial; the result at the end.
 #include "hpo/study.h"
 
 #include "engine/config/options.h"
@@ -84,8 +84,7 @@ void ft_display_start(const ft_tuning *t) {
     ft_info("study      %s in %s", t->place.name, t->place.directory);
     ft_info("space      %d parameters, sampler %s, pruner %s", searched, t->config->study.sampler,
             t->config->study.pruner);
-    if (t->slot_count > 1)
-        ft_info("workers    %d, each with %s", t->slot_count, threads_text(t, threads));
+    if (t->slot_count > 1) ft_info("workers    %d, each with %s", t->slot_count, threads_text(t, threads));
     if (c.finished > 0)
         ft_info("so far     %lld trials: %lld complete, %lld pruned, %lld failed", (long long)c.finished,
                 (long long)c.completed, (long long)c.pruned, (long long)c.failed);
@@ -110,8 +109,7 @@ static size_t add_slot(const ft_slot *slot, char *out, size_t size) {
     char memory[24], value[32] = "", of[32] = "";
     if (!isnan(slot->value)) snprintf(value, sizeof value, " %.4g", slot->value);
     if (slot->steps > 0) snprintf(of, sizeof of, "/%lld", (long long)slot->steps);
-    if (slot->state == FT_SLOT_PLANNING)
-        return (size_t)snprintf(out, size, "  | %lld begins", (long long)slot->number);
+    if (slot->state == FT_SLOT_PLANNING) return (size_t)snprintf(out, size, "  | %lld begins", (long long)slot->number);
     if (slot->state == FT_SLOT_WAITING)
         return (size_t)snprintf(out, size, "  | %lld waits for %s", (long long)slot->number,
                                 ft_bytes_text(slot->planned, memory));
@@ -173,9 +171,9 @@ void ft_display_finished(const ft_tuning *t, int64_t number) {
     text_attribute(t, number, "status", status, sizeof status);
     const bool memory = strcmp(status, "oom") == 0 || strcmp(status, "does_not_fit") == 0;
     ft_info("trial %-4lld %-8s %s%s%s  %s%s%s", (long long)number,
-            !memory               ? words[trial->state]
+            !memory            ? words[trial->state]
             : status[0] == 'o' ? "oom"
-                                  : "too big",
+                               : "too big",
             values, t->study->trials.objectives == 1 && number == ft_tuning_best(t) ? " best so far" : "",
             trial->state == FT_PRUNED && trial->report_count > 0 && !memory ? " when stopped"
             : ft_trial_violation(trial) > 0 && !memory                      ? " beyond study.constraints"

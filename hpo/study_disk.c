@@ -42,7 +42,8 @@ bool ft_disk_has_room(ft_tuning *t) {
     if (t->paused == 0 || now - t->paused > TELL_EVERY) {
         char has[24], needs[24];
         t->paused = now;
-        ft_warn("paused: %s is free for %s, and a trial may need %s (study.min_free_disk); free some space, or stop with Ctrl-C",
+        ft_warn("paused: %s is free for %s, and a trial may need %s (study.min_free_disk); free some space, or stop "
+                "with Ctrl-C",
                 ft_bytes_text((size_t)room, has), t->place.directory, ft_bytes_text((size_t)want, needs));
     }
     return false;

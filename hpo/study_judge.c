@@ -153,7 +153,7 @@ static ft_status completed(ft_tuning *t, int64_t number, const json_t *run) {
     return ft_stored_finish(t->study, number, FT_COMPLETE, values, t->objectives.count);
 }
 
-// ---- what broke a trial off -------------------------------------------------------------------------------------------
+// ---- what broke a trial off -----------------------------------------------------------------------------------------
 
 enum { TRACE_BYTES = 4096 }; // of log.txt, that are kept with a trial
 
@@ -190,8 +190,9 @@ static ft_status store_end(ft_tuning *t, int64_t number, const ft_trial_end *end
     if (end->gone || end->code != FT_NO_MEMORY) return broken(t, number, end, run, error, trace, retry);
     if (run != NULL) FT_TRY(store_figures(t, number, run));
     if (trace[0] != '\0') FT_TRY(set_text(t, number, "error_traceback", trace));
-    return ft_tuning_store_oom(t, number, &(ft_trial_end){.error = error, .entered = end->entered, .needed = end->needed,
-                                                          .limit = end->limit}, run);
+    return ft_tuning_store_oom(
+        t, number, &(ft_trial_end){.error = error, .entered = end->entered, .needed = end->needed, .limit = end->limit},
+        run);
 }
 
 // SQLite keeps bytes; JSON, and so an attribute, needs UTF-8, which a log need not be.
@@ -210,7 +211,8 @@ ft_status ft_tuning_finish(ft_tuning *t, int64_t number, const ft_trial_end *end
     char *directory = ft_tuning_trial_directory(t, number, &arena), *trace = NULL;
     char *path = directory != NULL ? ft_path_join(&arena, directory, "run.json") : NULL;
     const char *logged = path != NULL ? ft_trial_error(directory, &arena) : NULL;
-    if (logged != NULL) trace = well ? ft_arena_strdup(&arena, "") : clean(ft_trial_log_tail(directory, TRACE_BYTES, &arena));
+    if (logged != NULL)
+        trace = well ? ft_arena_strdup(&arena, "") : clean(ft_trial_log_tail(directory, TRACE_BYTES, &arena));
     char *error = logged != NULL ? clean(ft_arena_strdup(&arena, end->error[0] != '\0' ? end->error : logged)) : NULL;
     ft_status status = error != NULL && trace != NULL ? FT_OK : FT_NO_MEMORY;
     // One that a worker was killed over is of an earlier session of the trial.

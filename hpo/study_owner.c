@@ -59,7 +59,11 @@ static ft_status is_alive(ft_tuning *t, const owner *who, bool *alive) {
     *alive = who->database != NULL && ft_path_exists(who->database);
     if (!*alive) return FT_OK;
     const char *url = ft_arena_format(&t->arena, "sqlite:///%s", who->database);
-    ft_status status = url != NULL ? ft_storage_open(url, FT_STORAGE_READ, &file) : FT_NO_MEMORY;
+    bool blank = false; // made, but its maker was killed before there was a study in it
+    ft_status status = url != NULL ? ft_storage_blank(url, &blank) : FT_NO_MEMORY;
+    *alive = !blank;
+    if (status == FT_OK && blank) return FT_OK;
+    if (status == FT_OK) status = ft_storage_open(url, FT_STORAGE_READ, &file);
     if (status == FT_OK) status = ft_storage_studies(file, &t->arena, &studies, &count);
     if (status == FT_OK) {
         *alive = false;

@@ -134,8 +134,10 @@ void ft_slots_close(ft_tuning *t) {
     for (int i = 0; i < t->slot_count && t->slots != NULL; i++) {
         ft_slot *slot = &t->slots[i];
         if (slot->number >= 0) ft_worker_process_kill(&slot->worker);
-        if (slot->number >= 0) ft_worker_process_collect(&slot->worker);
-        else dismiss(slot);
+        if (slot->number >= 0)
+            ft_worker_process_collect(&slot->worker);
+        else
+            dismiss(slot);
         ft_slots_end(slot);
     }
     free(t->slots);
@@ -225,7 +227,8 @@ static ft_status tell_end(ft_tuning *t, ft_slot *slot, ft_trial_end *end, ft_slo
 
 // Errors that may have left the device or the process in a state of their own end the worker with the trial.
 static bool stays(int code) {
-    return code == FT_OK || code == FT_INVALID || code == FT_DIVERGED || code == FT_INTERRUPTED || code == FT_TERMINATED;
+    return code == FT_OK || code == FT_INVALID || code == FT_DIVERGED || code == FT_INTERRUPTED ||
+           code == FT_TERMINATED;
 }
 
 static ft_status take_message(ft_tuning *t, ft_slot *slot, const json_t *message, ft_slot_ended ended) {
@@ -249,10 +252,13 @@ static ft_status take_death(ft_tuning *t, ft_slot *slot, const char *hung, ft_sl
     int code = ft_worker_process_collect(&slot->worker);
     if (slot->number < 0) return FT_OK; // an idle one: the next trial starts another
     bool memory = code == -9 && hung == NULL && oom_kills() > slot->killed;
-    if (hung != NULL) snprintf(error, sizeof error, "%s", hung);
-    else if (code < 0) snprintf(error, sizeof error, "killed by signal %d%s", -code,
-                                memory ? "; the kernel has killed a process for want of memory" : "");
-    else snprintf(error, sizeof error, "the worker ended with exit code %d", code);
+    if (hung != NULL)
+        snprintf(error, sizeof error, "%s", hung);
+    else if (code < 0)
+        snprintf(error, sizeof error, "killed by signal %d%s", -code,
+                 memory ? "; the kernel has killed a process for want of memory" : "");
+    else
+        snprintf(error, sizeof error, "the worker ended with exit code %d", code);
     ft_trial_end end = {.code = code, .gone = true, .error = error};
     return tell_end(t, slot, &end, ended);
 }

@@ -52,8 +52,10 @@ bool ft_worker_keeps(ft_worker *w) {
 }
 
 ft_status ft_worker_turn(ft_worker *w, size_t bytes, bool full, bool *alone) {
-    if (full) tell(w, json_pack("{s:s}", "is", "full"));
-    else tell(w, json_pack("{s:s, s:I}", "is", "planned", "bytes", (json_int_t)bytes));
+    if (full)
+        tell(w, json_pack("{s:s}", "is", "full"));
+    else
+        tell(w, json_pack("{s:s, s:I}", "is", "planned", "bytes", (json_int_t)bytes));
     for (;;) {
         json_t *message;
         if (ft_stop_signal() != 0)
@@ -134,8 +136,10 @@ static ft_status run_logged(ft_worker *w, ft_worker_function run, void *context,
     if (status == FT_OK) {
         forget_peak();
         status = run(context, w, job);
-        if (status == FT_INTERRUPTED || status == FT_TERMINATED) ft_info("%s", ft_error_message());
-        else if (status != FT_OK) ft_log_error();
+        if (status == FT_INTERRUPTED || status == FT_TERMINATED)
+            ft_info("%s", ft_error_message());
+        else if (status != FT_OK)
+            ft_log_error();
         restore(&saved);
     }
     ft_arena_free(&arena);

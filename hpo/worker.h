@@ -4,12 +4,12 @@
 //
 // The messages (channel.h). To the worker:
 //     {"do": "run", "trial": 5, "directory": "trials/00005", "wait": false, ...}   trains DIRECTORY/config.ini there,
-//                                                        resuming what is there; below the study's directory, whose name
-//                                                        may be any bytes
+//                                                        resuming what is there; below the study's directory, whose
+//                                                        name may be any bytes
 //     {"do": "enter", "alone": false}                    it is this worker's turn to reserve its memory
 //     {"do": "stop", "keep": true}                       the trial stops, and saves what it has if it is to go on some
-//                                                        day; comes with a SIGTERM, which reaches a trial that trains, as
-//                                                        this does one that still begins
+//                                                        day; comes with a SIGTERM, which reaches a trial that trains,
+//                                                        as this does one that still begins
 // It ends when the socket does. From the worker:
 //     {"is": "planned", "bytes": n}                      the memory is known, and is reserved at its turn
 //     {"is": "full"}                                     it tried, and there was no room: another turn, please
@@ -34,7 +34,7 @@ typedef struct ft_worker_job {
     const char *directory; // absolute
     bool wait;             // for a device, as device.wait and its like; not what DIRECTORY/config.ini says
     double wait_timeout, check_interval;
-    size_t needed, limit;  // set by the function below: FT_NO_MEMORY, bytes; 0: not known
+    size_t needed, limit; // set by the function below: FT_NO_MEMORY, bytes; 0: not known
 } ft_worker_job;
 
 // Trains. The error of a failure is set when it returns.

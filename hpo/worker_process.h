@@ -15,8 +15,8 @@ typedef struct ft_worker_process {
     bool stopping; // the trial was asked to stop
 } ft_worker_process;
 
-// Starts `/proc/self/exe worker SOCKET STUDY`, STUDY being the study's directory. threads > 0: as many computing threads
-// as that, unless a trial says otherwise.
+// Starts `/proc/self/exe worker SOCKET STUDY`, STUDY being the study's directory. threads > 0: as many computing
+// threads as that, unless a trial says otherwise.
 ft_status ft_worker_process_start(const char *study, int threads, ft_worker_process *process);
 typedef struct ft_worker_order {
     int64_t trial;

@@ -19,6 +19,9 @@ void ft_run_alive(const ft_trainer *t, bool logged) {
     double now = ft_now();
     if (!logged && now - told < 0.1) return;
     told = now;
-    if (t == NULL) watching->alive(watching->context, -1, 0, 0, logged);
-    else watching->alive(watching->context, t->state.step, t->plan.total_steps, ft_memory_read(t->memory).reserved, logged);
+    if (t == NULL)
+        watching->alive(watching->context, -1, 0, 0, logged);
+    else
+        watching->alive(watching->context, t->state.step, t->plan.total_steps, ft_memory_read(t->memory).reserved,
+                        logged);
 }

@@ -109,6 +109,16 @@ static void test_killed(void **state) {
     assert_true(starts_of(name, 12) > 12); // some trial was cut off and went on
 }
 
+// What a kill between the making of the file and its first commit leaves.
+static void test_an_empty_database_is_none(void **state) {
+    ok(ft_make_directories("studies/empty"));
+    write_file("studies/empty/study.db", "");
+    tunes("empty", 0, MORE("study.trials=2"));
+    opened o = look("empty");
+    assert_int_equal(o.trials->count, 2);
+    leave(&o);
+}
+
 // What a pruner finds out from the history must be the same for a process that came later: here each trial has its own.
 static void test_automatic_resources_are_remembered(void **state) {
     static const char *const names[] = {"halving", "hyperband"};
@@ -263,7 +273,7 @@ static void test_stop_rules(void **state) {
     o = look("stuck");
     assert_int_equal(o.trials->count, best_of(&o) + 4);
     leave(&o);
-    tunes("timeout", 0, MORE("study.timeout=0.3s", "study.trials=0", "data.label_column=1"));
+    tunes("timeout", 0, MORE("study.timeout=1.5s", "study.trials=0", "data.label_column=1"));
     o = look("timeout");
     assert_true(o.trials->count >= 1 && count_state(&o, FT_RUNNING) <= 1);
     leave(&o);
@@ -474,6 +484,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_speed_does_not_matter),
         cmocka_unit_test(test_continues),
         cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_an_empty_database_is_none),
         cmocka_unit_test(test_automatic_resources_are_remembered),
         cmocka_unit_test(test_interrupted),
         cmocka_unit_test(test_another_space_is_refused),

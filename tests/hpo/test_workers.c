@@ -1,5 +1,5 @@
-// Several workers: nothing is lost or doubled whatever befalls them, and the order of events decides all. Trials are this
-// very program in another role (study_case.h).
+// Several workers: nothing is lost or doubled whatever befalls them, and the order of events decides all. Trials are
+// this very program in another role (study_case.h).
 #include "study_case.h"
 
 #include "hpo/sampler.h"
@@ -124,8 +124,9 @@ static void test_a_recorded_order_replays(void **state) {
 // ---- faults ---------------------------------------------------------------------------------------------------------
 
 static void test_a_hang_costs_one_retry(void **state) {
-    tunes("hangs", 0, MORE("study.parallel=2", "study.trials=4", "study.pruner=none", "data.text_column=hangs",
-                           "study.heartbeat_timeout=0.6s"));
+    tunes("hangs", 0,
+          MORE("study.parallel=2", "study.trials=4", "study.pruner=none", "data.text_column=hangs",
+               "study.heartbeat_timeout=0.6s"));
     all_well("hangs", 4);
     opened o = look("hangs");
     for (int64_t i = 0; i < 4; i++) {
@@ -153,7 +154,8 @@ static void test_a_crash_leaves_its_stack(void **state) {
 }
 
 static void test_diverged_is_not_tried_again(void **state) {
-    refuses("diverged", MORE("study.parallel=2", "study.trials=6", "data.text_column=diverges"), 1, "no trial completed");
+    refuses("diverged", MORE("study.parallel=2", "study.trials=6", "data.text_column=diverges"), 1,
+            "no trial completed");
     opened o = look("diverged");
     assert_int_equal(count_state(&o, FT_FAIL), 6);
     assert_string_equal(attribute(&o, 3, "retries"), "");
@@ -162,7 +164,8 @@ static void test_diverged_is_not_tried_again(void **state) {
 }
 
 static void test_failures_end_the_study(void **state) {
-    refuses("gives-up", MORE("study.parallel=2", "data.text_column=fails", "study.max_retries=0", "study.max_failures=3"), 1,
+    refuses("gives-up",
+            MORE("study.parallel=2", "data.text_column=fails", "study.max_retries=0", "study.max_failures=3"), 1,
             "3 trials in a row failed");
     opened o = look("gives-up");
     assert_true(count_state(&o, FT_FAIL) == 3 && count_state(&o, FT_RUNNING) <= 1);
@@ -181,8 +184,9 @@ static pid_t child_of(pid_t pid, int which) {
 }
 
 static void test_workers_are_replaced(void **state) {
-    pid_t pid = tune_beside("replaced", 0, MORE("study.parallel=3", "study.trials=30", "study.pruner=none",
-                                                "data.label_column=1", "study.max_retries=100"));
+    pid_t pid = tune_beside("replaced", 0,
+                            MORE("study.parallel=3", "study.trials=30", "study.pruner=none", "data.label_column=1",
+                                 "study.max_retries=100"));
     unsigned seed = (unsigned)time(NULL);
     print_message("KILL_SEED=%u\n", seed);
     int kills = 0, status;
@@ -201,8 +205,9 @@ static void test_workers_are_replaced(void **state) {
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
 static void test_out_of_memory_is_a_result(void **state) {
-    tunes("oom", 0, MORE("study.parallel=2", "study.trials=12", "study.pruner=none", "data.text_column=oom",
-                         "data.max_length=24"));
+    tunes(
+        "oom", 0,
+        MORE("study.parallel=2", "study.trials=12", "study.pruner=none", "data.text_column=oom", "data.max_length=24"));
     opened o = look("oom");
     int batch = ft_trials_find_name(o.trials, "train.batch_size");
     int64_t ooms = 0;
@@ -216,8 +221,10 @@ static void test_out_of_memory_is_a_result(void **state) {
         assert_string_equal(attribute(&o, i, "oom"), "true");
         assert_string_equal(attribute(&o, i, "status"), "\"oom\"");
         assert_string_equal(attribute(&o, i, "oom_error"), "\"out of memory (layer 3)\"");
-        assert_non_null(strstr(attribute(&o, i, "oom_config"), size == 16 ? "\"batch_size\":16,\"grad_accum\":1,\"max_length\":24,\"effective_batch_size\":16"
-                                                                          : "\"effective_batch_size\":32"));
+        assert_non_null(strstr(attribute(&o, i, "oom_config"),
+                               size == 16
+                                   ? "\"batch_size\":16,\"grad_accum\":1,\"max_length\":24,\"effective_batch_size\":16"
+                                   : "\"effective_batch_size\":32"));
         assert_non_null(strstr(attribute(&o, i, "error_traceback"), "ftengine: error: out of memory (layer 3)"));
         assert_true(attribute(&o, i, "peak_memory_gb")[0] != '\0' && attribute(&o, i, "peak_memory_bytes")[0] != '\0');
     }
@@ -234,7 +241,8 @@ static void test_what_cannot_fit_is_not_begun(void **state) {
     for (int p = 0; p < 3; p++) {
         char policy[64];
         snprintf(policy, sizeof policy, "study.memory_policy=%s", policies[p]);
-        tunes(policies[p], 0, MORE(policy, "study.parallel=2", "study.trials=10", "study.pruner=none", "data.text_column=too-large"));
+        tunes(policies[p], 0,
+              MORE(policy, "study.parallel=2", "study.trials=10", "study.pruner=none", "data.text_column=too-large"));
         opened o = look(policies[p]);
         int batch = ft_trials_find_name(o.trials, "train.batch_size"), large = 0;
         for (int64_t i = 0; i < 10; i++) {
@@ -268,9 +276,10 @@ static void test_large_trials_get_their_turn(void **state) {
     enum { TRIALS = 60 };
     int64_t planned[TRIALS], entered[TRIALS], together = 0, line = 0, most = 0;
     setenv("FTENGINE_LEDGER_DIR", in_scratch("ledger"), 1);
-    tunes("room", 0, MORE("study.parallel=7", "study.trials=60", "study.pruner=none", "data.text_column=room",
-                          "data.label_column=0.5", "study.sampler=random",
-                          "space.train.batch_size=choice(8, 9, 10, 11, 12, 13, 14, 32)", "space.train.weight_decay=0"));
+    tunes("room", 0,
+          MORE("study.parallel=7", "study.trials=60", "study.pruner=none", "data.text_column=room",
+               "data.label_column=0.5", "study.sampler=random",
+               "space.train.batch_size=choice(8, 9, 10, 11, 12, 13, 14, 32)", "space.train.weight_decay=0"));
     all_well("room", TRIALS);
     FILE *in = fopen(in_study("room", "room"), "r");
     assert_non_null(in);
@@ -309,8 +318,8 @@ static void test_a_full_disk_pauses(void **state) {
 // Workers that die, crash, fail and hang at random moments, and a coordinator that is killed again and again.
 static void test_soak(void **state) {
     const char *const *more =
-        MORE("study.parallel=4", "study.trials=60", "study.pruner=none", "data.text_column=faulty", "data.label_column=0.2",
-             "study.heartbeat_timeout=0.5s", "study.max_retries=1000");
+        MORE("study.parallel=4", "study.trials=60", "study.pruner=none", "data.text_column=faulty",
+             "data.label_column=0.2", "study.heartbeat_timeout=0.5s", "study.max_retries=1000");
     unsigned seed = (unsigned)time(NULL);
     const char *given = getenv("KILL_SEED");
     if (given != NULL) seed = (unsigned)atoi(given);
@@ -338,8 +347,7 @@ static void test_soak(void **state) {
 }
 
 static void test_stopped_and_continued(void **state) {
-    const char *const *more =
-        MORE("study.parallel=3", "study.trials=12", "study.pruner=none", "data.label_column=2");
+    const char *const *more = MORE("study.parallel=3", "study.trials=12", "study.pruner=none", "data.label_column=2");
     int code = -1, stops = 0;
     for (int i = 0; i < 40 && code != 0; i++) {
         pid_t pid = tune_beside("stops", 0, more);
