@@ -4,6 +4,7 @@
 #include "kernels/cuda/kernels.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // What cuda, cpu and auto mean is decided once, whether a device is opened or only looked at.
@@ -21,13 +22,19 @@ static ft_status choose(const char *name, attempt *cuda, attempt *cpu, void *con
 
 // ---- opening ----------------------------------------------------------------------------------------------------
 
+// N of "cuda:N"; 0 of any other name.
+static int ordinal_of(const char *name) { return strncmp(name, "cuda:", 5) == 0 ? (int)strtol(name + 5, NULL, 10) : 0; }
+
 typedef struct opening {
-    int threads;
+    int threads, ordinal;
     const char *isa;
     ft_device *device;
 } opening;
 
-static ft_status open_cuda(void *context) { return ft_cuda_open_with_kernels(0, &((opening *)context)->device); }
+static ft_status open_cuda(void *context) {
+    opening *o = context;
+    return ft_cuda_open_with_kernels(o->ordinal, &o->device);
+}
 
 static ft_status open_cpu(void *context) {
     opening *o = context;
@@ -35,7 +42,7 @@ static ft_status open_cpu(void *context) {
 }
 
 ft_status ft_device_open(const char *name, int threads, const char *isa, ft_device **device, char *why) {
-    opening o = {.threads = threads, .isa = isa};
+    opening o = {.threads = threads, .ordinal = ordinal_of(name), .isa = isa};
     ft_status status = choose(name, open_cuda, open_cpu, &o, why);
     *device = o.device;
     return status;
@@ -44,13 +51,13 @@ ft_status ft_device_open(const char *name, int threads, const char *isa, ft_devi
 // ---- looking ----------------------------------------------------------------------------------------------------
 
 typedef struct looking {
-    int threads;
+    int threads, ordinal;
     ft_device_facts *facts;
 } looking;
 
-static ft_status look_with(const ft_cuda_driver *driver, ft_device_facts *facts) {
+static ft_status look_with(const ft_cuda_driver *driver, int ordinal, ft_device_facts *facts) {
     ft_cuda cuda = {.driver = driver};
-    FT_TRY(ft_cuda_describe(&cuda, 0));
+    FT_TRY(ft_cuda_describe(&cuda, ordinal));
     FT_TRY(ft_cuda_look_for_kernels(driver));
     *facts = (ft_device_facts){.target = cuda.device.target, .total_bytes = cuda.device.total_bytes};
     snprintf(facts->name, sizeof facts->name, "%s", cuda.name);
@@ -60,7 +67,8 @@ static ft_status look_with(const ft_cuda_driver *driver, ft_device_facts *facts)
 static ft_status look_at_cuda(void *context) {
     ft_cuda_driver *driver;
     FT_TRY(ft_cuda_driver_open(NULL, &driver));
-    ft_status status = look_with(driver, ((looking *)context)->facts);
+    const looking *l = context;
+    ft_status status = look_with(driver, l->ordinal, l->facts);
     ft_cuda_driver_close(driver);
     return status;
 }
@@ -73,7 +81,7 @@ static ft_status look_at_cpu(void *context) {
 }
 
 ft_status ft_device_look(const char *name, int threads, ft_device_facts *facts) {
-    looking l = {threads, facts};
+    looking l = {threads, ordinal_of(name), facts};
     return choose(name, look_at_cuda, look_at_cpu, &l, NULL);
 }
 

@@ -4,6 +4,7 @@
 //   "cuda"  the first CUDA device (CUDA_VISIBLE_DEVICES chooses which that is), with kernels and cuBLASLt; FT_NO_DEVICE
 //   says
 //           in one sentence what is missing
+//   "cuda:N" that one, counted from 0
 //   "auto"  CUDA where nothing is missing, else the CPU
 #ifndef FT_OPEN_H
 #define FT_OPEN_H

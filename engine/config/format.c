@@ -79,7 +79,8 @@ const char *ft_option_takes(const ft_option *option, char *out, size_t size) {
     case FT_OPTION_CHOICE:
     case FT_OPTION_NAME:
         for (const ft_option_choice *choice = option->choices; choice->name != NULL; choice++)
-            add(&b, "%s%s", choice == option->choices ? "" : choice[1].name == NULL ? " or " : ", ", choice->name);
+            add(&b, "%s%s", choice == option->choices ? "" : choice[1].name == NULL && option->numbered == NULL ? " or " : ", ", choice->name);
+        if (option->numbered != NULL) add(&b, " or %sN", option->numbered);
         break;
     case FT_OPTION_STRING: add(&b, "a string"); break;
     case FT_OPTION_PATH:

@@ -374,7 +374,7 @@ const ft_option ft_options[] = {
      .elsewhere = "max_memory max_memory_mb gpu_memory_limit memory_limit max_memory_gb "
                   "set_per_process_memory_fraction",
      .help = "Most that a run may take, as 24GiB, 512MiB, 24GB (10^9), bytes, or 80% of what the device has. auto: all "
-             "of it."},
+             "of it; what is left to autofit is chosen for what is free now, unless device.wait is set."},
     {.name = "memory.max_split_size",
      .type = FT_OPTION_SIZE,
      .offset = AT(int64_t, memory.max_split_size),
@@ -407,10 +407,11 @@ const ft_option ft_options[] = {
                    "moments where training reads them: same saved weights to the bit, often half the state. auto: where "
                    "that takes less. off: all rows."),
 
-    TEXT(FT_OPTION_NAME, device.name, "auto", .choices = device_choices,
+    TEXT(FT_OPTION_NAME, device.name, "auto", .choices = device_choices, .numbered = "cuda:",
          .elsewhere = "device use_cpu no_cuda accelerator",
-         .help = "Where the run is computed. cuda: the first CUDA device (CUDA_VISIBLE_DEVICES chooses which that is). auto: CUDA "
-                 "where driver, GPU, kernels and cuBLASLt are there, else the CPU."),
+         .help = "Where the run is computed. cuda: the first CUDA device (CUDA_VISIBLE_DEVICES chooses which that is); cuda:1: the "
+                 "second. auto: where driver, kernels and cuBLASLt are there, the CUDA device with most free memory if the run fits "
+                 "it, else the CPU."),
     INT(device.threads, "0", 0, 4096, .unit = "threads", .elsewhere = "num_threads n_threads omp_num_threads",
         .help = "Threads that compute. 0: one for every core this process may use."),
     TEXT(FT_OPTION_NAME, device.isa, "auto", .choices = isa_choices, .elsewhere = "cpu_arch simd",

@@ -39,6 +39,7 @@ typedef struct ft_option {
     bool low_open, high_open;
     const ft_option_choice *choices; // ends with a NULL name
     const char *literal;      // of a path: the one word that is not made a path
+    const char *numbered;     // of names: what may be followed by a number, as "cuda:"
     const char *scheme;       // of a path: what may stand in front of it, as "sqlite:///"
     const char *unit;         // what is counted, or NULL
     const char *elsewhere;    // names in other programs, separated by blanks, or NULL

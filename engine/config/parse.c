@@ -159,6 +159,14 @@ static ft_status set_every_k(const ft_option *option, const char *text, const ch
     return FT_OK;
 }
 
+// "cuda:3", where the table says that names go on like that.
+static bool is_numbered(const ft_option *option, const char *text) {
+    size_t length = option->numbered != NULL ? strlen(option->numbered) : 0;
+    if (length == 0 || strncmp(text, option->numbered, length) != 0) return false;
+    const size_t digits = strlen(text + length);
+    return digits >= 1 && digits <= 3 && strspn(text + length, "0123456789") == digits;
+}
+
 static ft_status find_choice(const ft_option *option, const char *text, const char *where, const ft_option_choice **out) {
     const char *names[FT_OPTION_LIMIT];
     int count = 0;
@@ -296,6 +304,7 @@ ft_status ft_option_set(ft_config *config, const ft_option *option, const char *
     }
     case FT_OPTION_NAME: {
         const ft_option_choice *choice;
+        if (is_numbered(option, text)) return set_string(config, option, text, where, field);
         FT_TRY(find_choice(option, text, where, &choice));
         *(const char **)field = choice->name;
         return FT_OK;

@@ -1,4 +1,6 @@
 // forecast.c - the memory of a run, known before it starts: the run is rehearsed on the plan back end.
+#include "engine/train/device_choice.h"
+#include "engine/train/observer.h"
 #include "engine/train/trainer.h"
 
 #include "engine/model/staging.h"
@@ -93,13 +95,30 @@ static ft_status fit(ft_trainer *t, size_t limit) {
     return forecast(t, limit);
 }
 
+static ft_status forecast_or_fit(ft_trainer *t, size_t limit) {
+    ft_status status = forecast(t, limit);
+    return status == FT_NO_MEMORY && t->refusal.by_limit ? fit(t, limit) : status;
+}
+
+// memory.limit = auto is what is free now, for a run that may not wait for more and is alone in deciding.
+static size_t limit_now(const ft_trainer *t, size_t all) {
+    if (t->config->memory.limit != 0 || t->config->device.wait || ft_run_observer_of() != NULL) return all;
+    const size_t now = ft_room_now(t->device);
+    return now >= all ? all : now > 0 ? now : 1; // 0 would be no limit
+}
+
 ft_status ft_trainer_forecast(ft_trainer *t) {
     ft_log_level level = ft_log_get_level();
     ft_log_set_level(FT_LOG_SILENT); // what training says while it opens is said once
-    size_t limit;
-    ft_status status = ft_trainer_most(t, &limit);
-    if (status == FT_OK) status = forecast(t, limit);
-    if (status == FT_NO_MEMORY && t->refusal.by_limit) status = fit(t, limit);
+    size_t all;
+    ft_status status = ft_trainer_most(t, &all);
+    const size_t now = status == FT_OK ? limit_now(t, all) : 0;
+    if (status == FT_OK) status = forecast_or_fit(t, now);
+    if (status == FT_NO_MEMORY && now < all) { // nothing fits there: admission says who has the rest
+        t->refusal = (ft_memory_refusal){0};
+        t->autofit = (ft_autofit){.chosen = false};
+        status = forecast_or_fit(t, all);
+    }
     ft_log_set_level(level);
     return status;
 }

@@ -1,6 +1,7 @@
 #include "engine/train/ladder.h"
 
-#include "engine/train/admission.h"
+#include "engine/train/device_choice.h"
+#include "engine/train/observer.h"
 #include "engine/train/stop.h"
 #include "engine/train/trainer.h"
 #include "kernels/log.h"
@@ -67,6 +68,39 @@ static ft_status reduce(ft_trainer *t, climb *c, bool *done) {
 
 // ---- another device, or later -------------------------------------------------------------------------------------------
 
+static bool may_leave(const ft_trainer *t) {
+    return t->device->place[0] != '\0' && strcmp(t->asked->device.name, "auto") == 0 && ft_run_observer_of() == NULL;
+}
+
+static ft_status move_to(ft_trainer *t, climb *c, const char *name, bool *done) {
+    ft_log_level level = ft_log_get_level();
+    ft_log_set_level(FT_LOG_SILENT);
+    ft_status status = ft_trainer_move(t, name);
+    ft_log_set_level(level);
+    if (status != FT_OK) return status;
+    snprintf(c->action, sizeof c->action, "the run goes on on %s", t->device->name);
+    *done = true;
+    return FT_OK;
+}
+
+// The one with most free memory of those that take the run.
+static ft_status other_device(ft_trainer *t, climb *c, bool *done) {
+    ft_offer offer = {.count = 0};
+    if (!may_leave(t)) return FT_OK;
+    FT_TRY(ft_offer_add_cuda(&offer));
+    const ft_admission_request request = {.min_free = (size_t)t->config->device.min_free_memory};
+    for (int i = 0; i < offer.count; i++)
+        if (strcmp(offer.candidates[i].ledger, t->device->place) == 0) offer.candidates[i].trains = false;
+    for (;;) {
+        int best = ft_admission_choose(offer.count, offer.candidates, offer.free, &request);
+        if (best < 0) return FT_OK;
+        if (move_to(t, c, offer.candidates[best].name, done) == FT_OK) return FT_OK;
+        offer.candidates[best].trains = false;
+    }
+}
+
+static ft_status to_cpu(ft_trainer *t, climb *c, bool *done) { return may_leave(t) ? move_to(t, c, "cpu", done) : FT_OK; }
+
 static ft_status wait(ft_trainer *t, climb *c, bool *done) {
     const ft_config *o = t->config;
     const double elapsed = c->waiting > 0 ? ft_now() - c->waiting : 0;
@@ -85,7 +119,7 @@ static ft_status wait(ft_trainer *t, climb *c, bool *done) {
 
 // ---- climbing -----------------------------------------------------------------------------------------------------------
 
-static rung *const rungs[] = {release, reduce, wait};
+static rung *const rungs[] = {release, reduce, other_device, wait, to_cpu};
 enum { RUNGS = sizeof rungs / sizeof rungs[0] };
 
 static ft_status note(ft_trainer *t, const climb *c) {

@@ -34,13 +34,14 @@ ft_status ft_trainer_most(const ft_trainer *t, size_t *limit) {
 }
 
 // What lies outside the allocator is what the process holds by now: program, libraries, texts and tokens.
-ft_status ft_trainer_reserve(ft_trainer *t) {
+ft_status ft_trainer_reserve(ft_trainer *t, bool may_wait) {
     ft_candidate where; // the device that t was opened on
     int chosen;
     char text[24];
     FT_TRY(ft_candidate_of(t->device, &where));
     size_t bytes = t->planned.peak_reserved + (where.accelerator ? 0 : ft_process_resident(getpid()));
     ft_admission_request request = ft_admission_request_of(t->config, bytes);
+    request.wait = request.wait && may_wait;
     const ft_run_observer *observer = ft_run_observer_of();
     if (observer != NULL) FT_TRY(enter_in_turn(observer, t, &where, &request));
     else FT_TRY(ft_admission_enter(1, &where, &request, &t->reservation, &chosen));

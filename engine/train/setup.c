@@ -8,8 +8,10 @@
 #include "engine/model/staging.h"
 #include "engine/train/active_rows.h"
 #include "engine/train/data_report.h"
+#include "engine/train/device_choice.h"
 #include "engine/train/eval_budget.h"
 #include "engine/train/fit.h"
+#include "engine/train/observer.h"
 #include "engine/train/stages.h"
 #include "engine/train/stop.h"
 #include "engine/train/task.h"
@@ -32,8 +34,9 @@ static ft_status open_device(ft_trainer *t, const ft_trainer_source *source) {
     const ft_config *c = t->config;
     t->device = source->device;
     if (t->device == NULL) {
-        char why[FT_DEVICE_WHY];
-        FT_TRY(ft_device_open(c->device.name, (int)c->device.threads, c->device.isa, &t->device, why));
+        char why[FT_DEVICE_WHY], name[24];
+        FT_TRY(ft_choose_device(c, name));
+        FT_TRY(ft_device_open(name, (int)c->device.threads, c->device.isa, &t->device, why));
         if (why[0] != '\0') ft_info("device     device.name=auto is the CPU: %s", why);
         FT_TRY(ft_gemm_tuning_apply(c, t->device, t->gemm_tuning));
     }
@@ -194,15 +197,36 @@ static void announce_fitting(const ft_trainer *t) {
         ft_info("           next best: %s, %.2f times", ft_fitting_text(&a->next, text), a->next.step_seconds / a->ideal.step_seconds);
 }
 
-static ft_status announce(ft_trainer *t) {
-    char allocated[24], reserved[24], limit[24];
-    FT_TRY(ft_data_report_splits(t));
+ft_status ft_trainer_plan_steps(ft_trainer *t) { return plan_steps(t, &(ft_trainer_source){.device = NULL}); }
+
+// device.name = auto: a CUDA device that the run does not fit is left for the CPU. *reserved: there, at once.
+static ft_status forecast(ft_trainer *t, bool *reserved) {
+    char needs[24], there[24];
+    ft_error error;
+    *reserved = false;
     ft_status status = ft_trainer_forecast(t);
+    const bool leaves = status == FT_NO_MEMORY && t->device->place[0] != '\0' && strcmp(t->asked->device.name, "auto") == 0;
+    if (!leaves || ft_run_observer_of() != NULL) return status;
+    ft_error_save(&error);
+    size_t limit = ft_memory_limit(t->memory), refused = t->refusal.reserved + t->refusal.bytes;
+    *reserved = ft_trainer_move(t, "cpu") == FT_OK;
+    ft_error_restore(&error);
+    if (!*reserved) return status;
+    ft_error_clear();
+    ft_info("device     device.name=auto is the CPU: %s and more are needed, and %s may be taken on the CUDA device",
+            ft_bytes_text(refused, needs), ft_bytes_text(limit, there));
+    return FT_OK;
+}
+
+static ft_status announce(ft_trainer *t, bool *reserved) {
+    char allocated[24], reserved_text[24], limit[24];
+    FT_TRY(ft_data_report_splits(t));
+    ft_status status = forecast(t, reserved);
     if (status == FT_NO_MEMORY) ft_hint("this was found by planning the run: nothing was started");
     FT_TRY(status);
     if (t->autofit.chosen) announce_fitting(t);
     ft_info("memory     peak of %s allocated, %s reserved planned, %s may be taken", ft_bytes_text(t->planned.peak_allocated, allocated),
-            ft_bytes_text(t->planned.peak_reserved, reserved), ft_bytes_text(ft_memory_limit(t->memory), limit));
+            ft_bytes_text(t->planned.peak_reserved, reserved_text), ft_bytes_text(ft_memory_limit(t->memory), limit));
     if (t->eval_extra > 0) ft_info("           %s of them for evaluation alone", ft_bytes_text(t->eval_extra, allocated));
     ft_stage_log(t, "Run Start");
     return FT_OK;
@@ -262,8 +286,9 @@ ft_status ft_trainer_open(const ft_config *config, const ft_trainer_source *sour
     FT_TRY(plan_steps(t, source));
     if (config->memory.timeline && !source->without_weights) FT_TRY(ft_memory_trace(t->memory));
     if (!source->without_weights) { // before anything is taken
-        FT_TRY(announce(t));
-        FT_TRY(ft_trainer_reserve(t));
+        bool reserved;
+        FT_TRY(announce(t, &reserved));
+        if (!reserved) FT_TRY(ft_trainer_reserve(t, true));
     }
     FT_TRY(ft_ladder_climb(t, FT_LADDER_LAYOUT, NULL, NULL));
     announce_model(t);

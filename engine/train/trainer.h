@@ -153,7 +153,7 @@ ft_status ft_trainer_rehearse_like(const ft_trainer *t, const ft_config *config,
 ft_status ft_trainer_price(const ft_trainer *t, ft_trainer *planned, double *seconds);
 // reserve.c. The planned bytes, and what the process holds besides, are reserved on the device, after a wait if so
 // configured (admission.h).
-ft_status ft_trainer_reserve(ft_trainer *t);
+ft_status ft_trainer_reserve(ft_trainer *t, bool may_wait);
 // The most that may be reserved: memory.limit; and for a run of a study, where nobody is there to lower that, what the
 // device's ledger could ever give beside what the process holds.
 ft_status ft_trainer_most(const ft_trainer *t, size_t *limit);
@@ -166,6 +166,10 @@ void ft_trainer_drop_state(ft_trainer *t);
 // build.c. Moves the state into memory of the host, from where the next ft_trainer_build_state takes it. FT_NO_MEMORY: the
 // host has not so much; everything is as it was.
 ft_status ft_trainer_carry_state(ft_trainer *t);
+// move.c. The run goes on on the device of that name, if it can be planned and has room there at once; what is on the old one
+// is carried, that is given back, and the next ft_ladder_climb builds it anew. An error: everything is as it was.
+ft_status ft_trainer_move(ft_trainer *t, const char *name);
+ft_status ft_trainer_plan_steps(ft_trainer *t);                      // setup.c: steps and evaluations of t->config on t->device
 ft_step_sizes ft_trainer_sizes(const ft_trainer *t);                 // setup.c: the largest of everything
 bool ft_trainer_evaluates(const ft_trainer *t, ft_split split);      // setup.c: is it ever judged in this run?
 ft_status ft_trainer_close(ft_trainer *t);                           // FT_FAILED on a leak

@@ -77,6 +77,8 @@ __attribute__((constructor)) static void set_up(void) {
                   {"virtual_memory=", &s.virtual_memory},
                   {"memory=", &s.memory},
                   {"granularity=", &s.granularity},
+                  {"taken=", &s.taken},
+                  {"taken_from=", &s.taken_from},
                   {"schedule=", &s.schedule},
                   {"seed=", &s.seed}};
     const char *text = getenv("FAKE_CUDA");

@@ -96,15 +96,23 @@ bool fake_usable(const void *data, size_t bytes, int device) {
 
 // ---- buffers ----------------------------------------------------------------------------------------------------
 
+static size_t somebody_else; // bytes of device 0 that another program has
+
+static size_t left_on(int device) {
+    size_t gone = used[device] + (device == 0 ? somebody_else : 0);
+    return gone < fake_set.memory ? fake_set.memory - gone : 0;
+}
+
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
     BEGIN_IN_CONTEXT;
-    *free_bytes = fake_set.memory - used[fake_current->device];
+    *free_bytes = left_on(fake_current->device);
     *total = fake_set.memory;
     return 0;
 }
 
 static int charge(int device, size_t bytes) {
-    if (bytes > fake_set.memory - used[device]) return FT_CU_OUT_OF_MEMORY;
+    if (device == 0 && fake_set.taken > 0 && used[0] + bytes > fake_set.taken_from) somebody_else = fake_set.taken;
+    if (bytes > left_on(device)) return FT_CU_OUT_OF_MEMORY;
     used[device] += bytes;
     fake_kept.used += bytes;
     return 0;
@@ -328,6 +336,7 @@ int cuMemSetAccess(ft_cu_address base, size_t bytes, const ft_cu_access *access,
 }
 
 void fake_memory_lose(void) {
+    somebody_else = 0;
     for (; buffers != NULL; piece_drop(&buffers, buffers, &fake_kept.buffers))
         give_back(buffers);
     for (; pinned != NULL; piece_drop(&pinned, pinned, &fake_kept.pinned))

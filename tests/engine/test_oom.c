@@ -82,6 +82,20 @@ ft_status __wrap_ft_memory_adopt(ft_memory *m, const ft_memory *recorded) {
     return status;
 }
 
+// A move that nothing forces, behind a step.
+static int moves;
+ft_status __real_ft_run_log_train(ft_trainer *t);
+ft_status __wrap_ft_run_log_train(ft_trainer *t);
+ft_status __wrap_ft_run_log_train(ft_trainer *t) {
+    if (moves > 0) {
+        const ft_device *before = t->device;
+        assert_int_equal(ft_trainer_move(t, "cpu"), FT_OK);
+        assert_ptr_not_equal(t->device, before);
+        moves--;
+    }
+    return __real_ft_run_log_train(t);
+}
+
 // ---- runs -------------------------------------------------------------------------------------------------------------------
 
 static char scratch[64];
@@ -283,6 +297,25 @@ static void test_less_from_any_request_on(void **state) {
     assert_true(changed > 0 && failed > 0);
 }
 
+// A run that goes on on another device, twice, from where it is: every family thrice, in every precision there is.
+static void test_moves(void **state) {
+    for (uint64_t seed = 301; seed <= 321; seed++) {
+        tiny_run t;
+        make_tiny_run(&t, scratch, seed);
+        set(&t, "train.logging_steps=1");
+        set(&t, "train.max_steps=4");
+        fault = NO_FAULT;
+        ft_memory_refusal refusal;
+        for (int number = 0; number < 2; number++) {
+            moves = 2 * number;
+            if (run(&t, number, &refusal) != FT_OK) fail_msg("%s (%s)", ft_error_message(), ft_error_where());
+        }
+        assert_int_equal(moves, 0);
+        expect_same(&t, 1);
+        assert_int_equal(ft_remove_tree(t.dir), FT_OK);
+    }
+}
+
 // The option=value words of a hint, as overrides.
 static bool take_hint(tiny_run *t, const char *hint) {
     char words[512];
@@ -336,6 +369,7 @@ static void test_advice_fits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_request_refused), cmocka_unit_test(test_every_request_refused_once),
-                                       cmocka_unit_test(test_less_from_any_request_on), cmocka_unit_test(test_advice_fits)};
+                                       cmocka_unit_test(test_less_from_any_request_on), cmocka_unit_test(test_moves),
+                                       cmocka_unit_test(test_advice_fits)};
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

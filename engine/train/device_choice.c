@@ -1,0 +1,83 @@
+#include "engine/train/device_choice.h"
+
+#include "engine/memory/memory.h"
+#include "engine/memory/process.h"
+#include "kernels/cuda/chips.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/log.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+ft_status ft_offer_add_cpu(ft_offer *o) {
+    ft_ledger_state state;
+    ft_candidate *c = &o->candidates[o->count];
+    FT_TRY(ft_candidate_cpu(c));
+    FT_TRY(ft_candidate_read(c, &state));
+    o->free[o->count++] = state.free;
+    return FT_OK;
+}
+
+static void add_chip(ft_offer *o, const ft_cuda_driver *driver, int ordinal, bool kernels) {
+    ft_cuda_chip chip;
+    ft_ledger_state state;
+    ft_candidate *c = &o->candidates[o->count];
+    size_t *unused = &o->free[o->count];
+    if (ft_cuda_chip_read(driver, ordinal, &chip) != FT_OK) return;
+    if (ft_candidate_cuda(ordinal, chip.pci, chip.total_bytes, c) != FT_OK || ft_candidate_read(c, &state) != FT_OK) return;
+    if (ft_cuda_chip_free_bytes(driver, &chip, unused) != FT_OK) return;
+    c->trains = kernels && ft_cuda_chip_check(&chip) == FT_OK;
+    if (state.free < *unused) *unused = state.free; // reserved, and not taken yet
+    o->count++;
+}
+
+ft_status ft_offer_add_cuda(ft_offer *o) {
+    ft_cuda_driver *driver;
+    int count = 0;
+    ft_status status = ft_cuda_driver_open(NULL, &driver);
+    if (status == FT_NO_MEMORY) return status; // says nothing about the driver
+    if (status == FT_OK) status = ft_cuda_chip_count(driver, &count);
+    bool kernels = status == FT_OK && count > 0 && ft_cuda_look_for_kernels(driver) == FT_OK;
+    for (int i = 0; status == FT_OK && i < count && o->count < FT_CANDIDATES; i++) add_chip(o, driver, i, kernels);
+    ft_error_clear(); // a device that does not answer is no offer
+    ft_cuda_driver_close(driver);
+    return FT_OK;
+}
+
+// Asking what is free takes a context: of a single device nobody asks.
+static bool several_devices(void) {
+    ft_cuda_driver *driver;
+    int count = 0;
+    if (ft_cuda_driver_open(NULL, &driver) != FT_OK || ft_cuda_chip_count(driver, &count) != FT_OK) count = 0;
+    ft_error_clear(); // opening says it again
+    ft_cuda_driver_close(driver);
+    return count > 1;
+}
+
+ft_status ft_choose_device(const ft_config *config, char name[24]) {
+    ft_offer offer = {.count = 0};
+    snprintf(name, 24, "%s", config->device.name);
+    if (strcmp(config->device.name, "auto") != 0 || !several_devices()) return FT_OK;
+    FT_TRY(ft_offer_add_cuda(&offer));
+    ft_admission_request request = ft_admission_request_of(config, 0);
+    int best = ft_admission_choose(offer.count, offer.candidates, offer.free, &request);
+    if (best < 0) return FT_OK;
+    memcpy(name, offer.candidates[best].name, sizeof offer.candidates[best].name);
+    char text[24];
+    ft_info("device     device.name=auto is %s: %s are free there, the most of all", name, ft_bytes_text(offer.free[best], text));
+    return FT_OK;
+}
+
+size_t ft_room_now(ft_device *device) {
+    ft_candidate where;
+    ft_ledger_state state;
+    ft_error before;
+    ft_error_save(&before);
+    bool known = ft_candidate_of(device, &where) == FT_OK && ft_candidate_read(&where, &state) == FT_OK;
+    ft_error_restore(&before);
+    if (!known) return SIZE_MAX;
+    size_t outside = where.accelerator ? 0 : ft_process_resident(getpid());
+    outside += outside / 16; // planning itself leaves something behind
+    return state.free > outside ? state.free - outside : 0;
+}

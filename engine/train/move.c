@@ -1,0 +1,92 @@
+// move.c - a run goes on on another device, from its last optimizer step.
+#include "engine/train/gemm_tuning.h"
+#include "engine/train/stages.h"
+#include "engine/train/trainer.h"
+
+#include "kernels/open.h"
+
+#include <string.h>
+
+// What of a trainer depends on where it runs.
+typedef struct place {
+    ft_device *device;
+    ft_memory *memory;
+    ft_ledger *reservation;
+    ft_config fitted;
+    bool is_fitted;
+    ft_autofit autofit;
+    ft_run_plan plan;
+    ft_batch_limits eval_limits;
+    ft_capacity eval_capacity;
+    size_t eval_extra;
+    ft_memory_counters planned;
+    ft_memory_refusal refusal;
+} place;
+
+static place place_of(const ft_trainer *t) {
+    return (place){.device = t->device, .memory = t->memory, .reservation = t->reservation, .fitted = t->fitted,
+                   .is_fitted = t->config == &t->fitted, .autofit = t->autofit, .plan = t->plan, .eval_limits = t->eval_limits,
+                   .eval_capacity = t->eval_capacity, .eval_extra = t->eval_extra, .planned = t->planned, .refusal = t->refusal};
+}
+
+static void take_place(ft_trainer *t, const place *p) {
+    t->device = p->device;
+    t->memory = p->memory;
+    t->reservation = p->reservation;
+    t->fitted = p->fitted;
+    t->config = p->is_fitted ? &t->fitted : t->asked;
+    t->autofit = p->autofit;
+    t->plan = p->plan;
+    t->eval_limits = p->eval_limits;
+    t->eval_capacity = p->eval_capacity;
+    t->eval_extra = p->eval_extra;
+    t->planned = p->planned;
+    t->refusal = p->refusal;
+}
+
+static ft_status close_place(place *p) {
+    ft_status status = ft_memory_destroy(p->memory);
+    ft_ledger_close(p->reservation);
+    ft_device_close(p->device);
+    return status;
+}
+
+// The run as it was asked for, on a device that it may have at once.
+static ft_status plan_there(ft_trainer *t, const char *name) {
+    const ft_config *c = t->asked;
+    t->device = NULL;
+    t->memory = NULL;
+    t->reservation = NULL;
+    t->config = c;
+    t->autofit = (ft_autofit){.chosen = false};
+    t->refusal = (ft_memory_refusal){0};
+    FT_TRY(ft_device_open(name, (int)c->device.threads, c->device.isa, &t->device, NULL));
+    FT_TRY(ft_gemm_tuning_apply(c, t->device, t->gemm_tuning)); // a file of another chip makes this device none
+    ft_memory_options options = {.allocator = ft_allocator_options_of(c, t->device, 0)};
+    FT_TRY(ft_memory_create_with(t->device, &options, &t->memory));
+    if (c->memory.timeline) FT_TRY(ft_memory_trace(t->memory));
+    FT_TRY(ft_trainer_plan_steps(t));
+    FT_TRY(ft_trainer_forecast(t));
+    return ft_trainer_reserve(t, false);
+}
+
+ft_status ft_trainer_move(ft_trainer *t, const char *name) {
+    place old = place_of(t);
+    ft_status status = plan_there(t, name);
+    place new = place_of(t);
+    take_place(t, &old);
+    if (status == FT_OK) status = ft_trainer_carry_state(t);
+    if (status != FT_OK) {
+        ft_error error;
+        ft_error_save(&error);
+        (void)close_place(&new); // nothing was made there
+        ft_error_restore(&error);
+        return status;
+    }
+    t->earlier = ft_run_peaks(t);
+    ft_trainer_drop_layout(t);
+    ft_trainer_drop_state(t);
+    status = close_place(&old);
+    take_place(t, &new);
+    return status;
+}
