@@ -3,9 +3,9 @@
 // Parameters are added in the order in which the backward pass completes their gradients (head first, embeddings last).
 // ft_parameters_allocate then lays all trainable ones at the front of one flat buffer, the frozen ones behind them;
 // gradients, moments and the optimizer work on ranges of [0, trainable), in fp32. With a `dtype` of 16 bits the buffer that
-// ops read is of that type; what is trained then has a master copy of fp32 beside it, from which every update makes it anew. Groups (Q, K and V) stand back to back, so that
-// one product can use them as one matrix; every group begins at a multiple of 64 elements. What belongs to no parameter
-// is zero and stays zero: it has no gradient.
+// ops read is of that type; what is trained then has a master copy of fp32 beside it, from which every update makes it anew.
+// Groups (Q, K and V) stand back to back, so that one product can use them as one matrix; every group begins at a multiple of
+// 64 elements. What belongs to no parameter is zero and stays zero: it has no gradient.
 //
 // Of one matrix, the table of word embeddings, only those rows may be there that a run reads (word_rows.h): `held` of its
 // rows have weights, the first `trained` of these gradients and moments too. It is the last of its kind, so that the rows

@@ -259,7 +259,8 @@ static ft_status write_state(ft_trainer *t, const char *path) {
     json_t *root = json_pack(
         "{s:i, s:I, s:I, s:I, s:f, s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:o, s:I, s:I, s:b, s:b, s:I, s:f, s:f, s:f, s:o, s:o, s:o}",
         "format_version", FORMAT_VERSION, "step", (json_int_t)s->step, "updates", (json_int_t)update.count, "skipped_steps",
-        (json_int_t)s->skipped_steps, "loss_scale", (double)update.loss_scale, "finite_steps", (json_int_t)update.finite_steps, "tokens", (json_int_t)s->tokens, "loss_sum",
+        (json_int_t)s->skipped_steps, "loss_scale", (double)update.loss_scale, "finite_steps", (json_int_t)update.finite_steps,
+        "tokens", (json_int_t)s->tokens, "loss_sum",
         s->loss_sum, "loss_steps", (json_int_t)s->loss_steps, "learning_rate", s->learning_rate, "gradient_norm", s->gradient_norm,
         "last_loss", s->last_loss, "best_value", real_or_null(s->best_step >= 0 ? s->best_value : NAN), "best_step",
         (json_int_t)s->best_step, "bad_evaluations", (json_int_t)s->bad_evaluations, "stopped_early", s->stopped_early,

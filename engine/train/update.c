@@ -19,10 +19,13 @@ ft_status ft_update_scale_step(ft_device *device, const ft_config *config, const
 }
 
 // The word table, where it is trained, is the last of the gradients, and its rows count one by one.
-static ft_gradient_norm_args norm_of(const ft_parameters *p, const ft_config *config, const ft_adamw_hyper *hyper, const ft_tensor *losses,
-                                    const ft_step_state *step, ft_update_state *update) {
-    ft_gradient_norm_args norm = {
-        .gradient = ft_vector(p->gradients, p->trainable, FT_F32), .losses = losses, .hyper = *hyper, .step = step, .update = update};
+static ft_gradient_norm_args norm_of(const ft_parameters *p, const ft_config *config, const ft_adamw_hyper *hyper,
+                                    const ft_tensor *losses, const ft_step_state *step, ft_update_state *update) {
+    ft_gradient_norm_args norm = {.gradient = ft_vector(p->gradients, p->trainable, FT_F32),
+                                  .losses = losses,
+                                  .hyper = *hyper,
+                                  .step = step,
+                                  .update = update};
     if (ft_update_scales_loss(config)) norm.growth_interval = FT_LOSS_SCALE_GROWTH_INTERVAL;
     else norm.stops = true; // nothing can help
     if (p->table < 0 || !p->list[p->table].trainable) return norm;
@@ -34,8 +37,8 @@ static ft_gradient_norm_args norm_of(const ft_parameters *p, const ft_config *co
     return norm;
 }
 
-static ft_status run(const ft_parameters *p, const ft_config *config, const ft_adamw_hyper *hyper, ft_tensor losses, const ft_step_state *step,
-                     ft_update_state *update) {
+static ft_status run(const ft_parameters *p, const ft_config *config, const ft_adamw_hyper *hyper, ft_tensor losses,
+                     const ft_step_state *step, ft_update_state *update) {
     ft_device *device = ft_memory_device(p->memory);
     ft_gradient_norm_args norm = norm_of(p, config, hyper, &losses, step, update);
     size_t bytes = ft_gradient_norm_workspace(&device->target, &norm);

@@ -80,16 +80,18 @@ static ft_tensor take_copy(ft_tensor t, ft_workspace *scratch) {
     return copy;
 }
 
+// A block has the views of rows, and no block the whole ones.
+static bool takes(const block *b, view v) { return (b == NULL) == ((v.use & WHOLE) != 0); }
 static ft_tensor rows_of(ft_tensor t, const block *b) { return b != NULL ? ft_rows(t, b->first, b->count) : t; }
 
-// Puts fp32 copies in the place of the 16-bit views of `wide`, a copy of `args`: of a block the views of rows, without
-// one the whole ones. What one op reads and writes at one address are two copies: no op reads what it has written.
+// Puts fp32 copies in the place of the 16-bit views of `wide`, a copy of `args`. What one op reads and writes at one
+// address are two copies: no op reads what it has written.
 static void widen_views(ft_device *device, const void *args, void *wide, ft_workspace *scratch, views all,
                         const block *b) {
     for (size_t i = 0; i < all.count; i++) {
         const view v = all.list[i];
         ft_tensor t = view_of(args, v);
-        if (t.data == NULL || !(v.use & WHOLE) != (b != NULL)) continue;
+        if (t.data == NULL || !takes(b, v)) continue;
         t = rows_of(t, b);
         *view_in(wide, v) = t;
         if (!ft_is_half(t.dtype)) continue;
@@ -103,8 +105,8 @@ static void round_views(ft_device *device, const void *args, const void *wide, v
     for (size_t i = 0; i < all.count; i++) {
         const view v = all.list[i];
         ft_tensor t = view_of(args, v);
-        bool rounds = t.data != NULL && ft_is_half(t.dtype) && v.use & WRITE && !(v.use & WHOLE) == (b != NULL);
-        if (rounds) convert(device, rows_of(t, b), view_of(wide, v), false);
+        if (t.data != NULL && ft_is_half(t.dtype) && v.use & WRITE && takes(b, v))
+            convert(device, rows_of(t, b), view_of(wide, v), false);
     }
 }
 
@@ -115,7 +117,6 @@ static void round_views(ft_device *device, const void *args, const void *wide, v
     { offsetof(ft_##op##_args, member), use }
 #define IN(op, member) VIEW(op, member, READ)
 #define OUT(op, member) VIEW(op, member, WRITE)
-#define BOTH(op, member) VIEW(op, member, READ | WRITE)
 
 // `empty`: there is nothing to compute, and then no scratch. `advance` moves what else belongs to rows to those of a
 // block.

@@ -67,13 +67,16 @@ done
 
 # ---- the loss scale ----------------------------------------------------------------------------------------------------------
 # Behind its first step a run is stopped, given a loss scale that is too large, and continued: as in PyTorch.
-train scale train.precision=fp16 output.save_steps=1 output.save_total_limit=200
+often="train.precision=fp16 output.save_steps=1 output.save_total_limit=200"
+# shellcheck disable=SC2086
+train scale $often
 for dir in scale/checkpoints/*; do [ "$dir" = scale/checkpoints/step-00000001 ] || rm -r "$dir"; done
 [ "$(json scale/checkpoints/step-00000001/state.json 'd["loss_scale"], d["finite_steps"], d["skipped_steps"]')" = "(65536.0, 1, 0)" ] ||
     fail "the checkpoint lacks the state of the loss scale"
 sed -i 's/"loss_scale": *65536\(\.0\)*/"loss_scale":16777216.0/' scale/checkpoints/step-00000001/state.json
 cp -r scale scale-2
-train scale train.precision=fp16 output.save_steps=1 output.save_total_limit=200 output.exists=resume
+# shellcheck disable=SC2086
+train scale $often output.exists=resume
 python3 - "$here" <<'PYTHON' || fail "the loss scale goes another way than PyTorch's"
 import json, sys
 want = json.load(open(sys.argv[1] + "/precision.json"))["overflow"]
@@ -96,18 +99,19 @@ assert run["status"] == "completed" and run["steps"] == 100 and run["skipped_ste
 PYTHON
 says "steps overflowed fp16"
 # A checkpoint in the middle of that keeps all of it: the same bits as without a stop.
-for dir in scale/checkpoints/*; do [ "$dir" = scale/checkpoints/step-00000009 ] || [ "$dir" = scale/checkpoints/step-00000100 ] || rm -r "$dir"; done
 cp -r scale parts
-rm -r parts/checkpoints/step-00000100
-train parts train.precision=fp16 output.save_steps=1 output.save_total_limit=200 output.exists=resume
+for dir in parts/checkpoints/*; do [ "$dir" = parts/checkpoints/step-00000009 ] || rm -r "$dir"; done
+# shellcheck disable=SC2086
+train parts $often output.exists=resume
 same scale parts
-cmp <(grep -o '"loss_scale".*' scale/metrics.jsonl) <(grep -o '"loss_scale".*' parts/metrics.jsonl) || fail "a resumed run has another loss scale"
+cmp <(grep -o '"loss_scale".*' scale/metrics.jsonl) <(grep -o '"loss_scale".*' parts/metrics.jsonl) ||
+    fail "a resumed run has another loss scale"
 sed -i 's/"loss_scale": *[0-9.]*/"loss_scale":3.0/' scale-2/checkpoints/step-00000001/state.json
 # shellcheck disable=SC2086
-expect 2 "$FTENGINE" train $run output.dir=scale-2 train.precision=fp16 output.save_steps=1 output.save_total_limit=200 output.exists=resume
+expect 2 "$FTENGINE" train $run output.dir=scale-2 $often output.exists=resume
 one_error "loss_scale is 3, not a power of two"
 # shellcheck disable=SC2086
-expect 2 "$FTENGINE" train $run output.dir=parts train.precision=bf16 output.save_steps=1 output.save_total_limit=200 output.exists=resume
+expect 2 "$FTENGINE" train $run output.dir=parts $often train.precision=bf16 output.exists=resume
 one_error "cannot be resumed with another train.precision: it was \"fp16\", now it is \"bf16\""
 
 # ---- what diverges -----------------------------------------------------------------------------------------------------------
@@ -120,7 +124,8 @@ for precision in bf16 fp16; do
     [ "$(json far-$precision/run.json 'd["status"]')" = diverged ] || fail "run.json: another status"
 done
 says "train.precision=bf16 does not overflow"
-[ "$(json far-fp16/run.json 'd["loss_scale"] >= 2.0**-14 and d["skipped_steps"] >= 25')" = True ] || fail "fp16 gave up too early: $(cat far-fp16/run.json)"
+[ "$(json far-fp16/run.json 'd["loss_scale"] >= 2.0**-14 and d["skipped_steps"] >= 25')" = True ] ||
+    fail "fp16 gave up too early: $(cat far-fp16/run.json)"
 
 # ---- words -------------------------------------------------------------------------------------------------------------------
 # shellcheck disable=SC2086
