@@ -3,6 +3,7 @@
 # killed; the device's limit holds and large trials get their turn; what cannot fit is a result.
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 . "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
+trap 'for pid in $(jobs -p); do kill -9 "$pid" 2>/dev/null; done; rm -rf "$scratch"' EXIT
 cat >tiny.ini <<INI
 [model]
 path = $here/model
