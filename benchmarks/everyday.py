@@ -46,11 +46,13 @@ class Bench:
         export = ["export", "--model", options.model, "--labels", "2", "--seed", "42", "--output", self.model]
         measured([options.python, HF_TRAIN, *export], self.log)
         self.peak = fma_peak(options.fma_peak)
+        self.others = 0.0  # largest share of the cores that other processes took during a run
 
     def run(self, command):
         """Standard output and process figures, with the peak before and after."""
         before = self.peak
         text, process = measured(command, self.log)
+        self.others = max(self.others, process["others_share"])
         self.peak = fma_peak(self.options.fma_peak)
         return text, process | {"fma_peak": (before + self.peak) / 2}
 
@@ -355,6 +357,9 @@ def main():
             document["parts"][part] = measure(bench)
             lines += table(document["parts"][part])
     document["seconds"] = time.monotonic() - start
+    document["others_share"] = bench.others
+    if bench.others > 0.05:
+        lines += [f"**Other processes took up to {bench.others:.0%} of the cores meanwhile: these are no results.**", ""]
     lines += [f"All of it took {document['seconds'] / 60:.0f} minutes.", ""]
     write_results(options.output, document, "\n".join(lines))
 
