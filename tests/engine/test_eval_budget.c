@@ -55,6 +55,7 @@ static void make(tiny_run *t, uint64_t seed) {
     set(t, "eval.strategy=epoch");
     set(t, "eval.batch_size=auto");
     set(t, "eval.batch_multiplier=auto");
+    set(t, "memory.active_vocabulary=off"); // rows that only evaluations read are data of theirs, and no matter of sizes
 }
 
 // Arena and tables of positions, which are held by a run throughout.
