@@ -85,6 +85,8 @@ ft_status ft_device_look(const char *name, int threads, ft_device_facts *facts) 
     return choose(name, look_at_cuda, look_at_cpu, &l, NULL);
 }
 
+bool ft_device_only_rounds(const ft_device *device) { return device->target.backend == FT_BACKEND_CPU; }
+
 size_t ft_device_free_bytes(ft_device *device) {
     size_t unused = 0, total;
     ft_error before;

@@ -22,6 +22,8 @@ typedef struct ft_device_facts {
     size_t total_bytes;
 } ft_device_facts;
 ft_status ft_device_look(const char *name, int threads, ft_device_facts *facts);
+// Does it compute bf16 and fp16 in fp32, and only round to them?
+bool ft_device_only_rounds(const ft_device *device);
 // Bytes that an open device could still give to anybody, as it says itself at this moment; 0: it cannot say.
 size_t ft_device_free_bytes(ft_device *device);
 

@@ -2,6 +2,7 @@
 #include "engine/train/trainer.h"
 
 #include "kernels/log.h"
+#include "kernels/open.h"
 
 #include <math.h>
 #include <string.h>
@@ -41,7 +42,7 @@ void ft_progress_start(const ft_trainer *t) {
             t->plan.capacity.tokens, ft_bytes_text(ft_memory_read(t->memory).allocated, memory));
     if (t->model.dtype != FT_F32)
         ft_info("precision  %s, the trained weights in fp32%s", ft_dtype_name(t->model.dtype),
-                t->device->target.backend == FT_BACKEND_CPU ? "; the CPU only rounds to it, and is faster in fp32" : "");
+                ft_device_only_rounds(t->device) ? "; the CPU only rounds to it, and is faster in fp32" : "");
     if (t->state.step > 0) ft_info("resumed    at step %lld", (long long)t->state.step);
 }
 
