@@ -10,7 +10,7 @@
 //   4. a wait                  device.wait, as long as device.wait_timeout
 //   5. the CPU                 device.name = auto
 // Weights and moments stay where they are, or travel through the host (3, 5): nothing is trained twice, and a result differs
-// from that of an undisturbed run by rounding at most - on the CPU not at all (model/README.md has one exception).
+// from that of an undisturbed run by rounding at most - where all of it runs on the CPU not at all.
 #ifndef FT_LADDER_H
 #define FT_LADDER_H
 
