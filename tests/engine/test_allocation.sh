@@ -13,11 +13,12 @@ run="$here/follow.ini device.threads=1 data.train=$scratch/train.tsv data.valida
      train.max_steps=2 train.batch_size=4 train.logging_steps=1 eval.strategy=steps eval.steps=1 output.save_steps=1 model.hidden_dropout=0.1"
 # shellcheck disable=SC2086
 expect 0 "$FTENGINE" train $run output.dir="$scratch/whole"
-# A run that says it is done has the model of an undisturbed one; what stands under a final name is whole.
+# A run that says it is done has the model of an undisturbed one; what stands under a final name is whole. What the ladder
+# did about a refusal is the one line more that its metrics may have.
 cat >check.sh <<'CHECK'
 [ ! -e "$1/model" ] || for f in config.json model.safetensors vocab.txt ftengine.json; do [ -s "$1/model/$f" ] || exit 1; done
 [ "$CODE" != 0 ] || { cmp whole/model/model.safetensors "$1/model/model.safetensors" && cmp whole/predictions.jsonl "$1/predictions.jsonl" &&
-    cmp <(sed 's/,"tokens_per_second":[^,}]*//' whole/metrics.jsonl) <(sed 's/,"tokens_per_second":[^,}]*//' "$1/metrics.jsonl"); }
+    cmp <(sed 's/,"tokens_per_second":[^,}]*//' whole/metrics.jsonl) <(sed '/"out_of_memory"/d; s/,"tokens_per_second":[^,}]*//' "$1/metrics.jsonl"); }
 CHECK
 # shellcheck disable=SC2086
 CLEAN="rm -rf '$scratch/run' '$scratch/cache'" CHECK="bash check.sh run" bash "$sweep" "$library" --step "$SWEEP_STEP" --allow "0 3" -- \

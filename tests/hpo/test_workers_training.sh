@@ -91,8 +91,7 @@ most=$(for log in studies/three/trials/*/run.json; do json "$log" 'd["memory"]["
 export FTENGINE_LEDGER_CAPACITY=$((most * 5 / 4))
 (
     while [ ! -e watched ]; do
-        "$FTENGINE" devices --json >devices.json 2>/dev/null && json devices.json 'd["devices"][0]["reserved_bytes"]' >>reserved.txt
-        sleep 0.02
+        "$FTENGINE" devices --json >devices.json 2>/dev/null && tr '\n' ' ' <devices.json >>devices.jsonl && echo >>devices.jsonl
     done
 ) &
 watcher=$!
@@ -100,6 +99,7 @@ expect 0 "$FTENGINE" tune tiny.ini --study packed --parallel 4
 touch watched
 wait $watcher
 figures packed | cmp - one.txt || fail "under a limit there are other figures"
+python3 -c "import json; [print(json.loads(line)['devices'][0]['reserved_bytes']) for line in open('devices.jsonl')]" >reserved.txt
 python3 -c "import sys; seen = [int(line) for line in open('reserved.txt')]; sys.exit(not (0 < max(seen) <= $FTENGINE_LEDGER_CAPACITY))" ||
     fail "the ledger of $FTENGINE_LEDGER_CAPACITY: $(sort -n reserved.txt | uniq -c)"
 # With less than the largest wants as it is, what is at auto is fitted: no point of the space is lost.
