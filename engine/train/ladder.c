@@ -101,8 +101,11 @@ static ft_status other_device(ft_trainer *t, climb *c, bool *done) {
 
 static ft_status to_cpu(ft_trainer *t, climb *c, bool *done) { return may_leave(t) ? move_to(t, c, "cpu", done) : FT_OK; }
 
+// Not a run of a study: its silence would be taken for a hang, and its neighbours may hold what it waits for. It ends, out of
+// memory, which is a result.
 static ft_status wait(ft_trainer *t, climb *c, bool *done) {
     const ft_config *o = t->config;
+    if (ft_run_observer_of() != NULL) return FT_OK;
     const double elapsed = c->waiting > 0 ? ft_now() - c->waiting : 0;
     if (!o->device.wait || (o->device.wait_timeout > 0 && elapsed >= o->device.wait_timeout)) return FT_OK;
     c->quiet = c->waiting > 0;

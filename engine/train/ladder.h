@@ -7,7 +7,7 @@
 //   2. smaller micro-batches of the same batch, or recomputation: the fastest that is planned to fit what the device gave
 //      (autofit.h); the least there is when nothing does
 //   3. another device          device.name = auto, and another has room for the run
-//   4. a wait                  device.wait, as long as device.wait_timeout
+//   4. a wait                  device.wait, as long as device.wait_timeout; not where a study watches the run
 //   5. the CPU                 device.name = auto
 // Weights and moments stay where they are, or travel through the host (3, 5): nothing is trained twice, and a result differs
 // from that of an undisturbed run by rounding at most - where all of it runs on the CPU not at all.

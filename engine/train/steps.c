@@ -1,5 +1,6 @@
 #include "engine/train/steps.h"
 
+#include "engine/train/observer.h"
 #include "engine/train/schedule.h"
 #include "engine/train/trainer.h"
 #include "engine/train/update.h"
@@ -98,6 +99,7 @@ static ft_status gradients_of(ft_trainer *t, void *context) {
         FT_TRY(ft_model_train_batch(&t->model, &t->buffers.device, t->plan.capacity, t->step_state,
                                     ft_vector(t->losses + (at - w->first), count, FT_F32)));
         w->tokens += t->buffers.device.tokens;
+        ft_run_alive(t, false);
         at += count;
     }
     return ft_model_end_step(&t->model, t->plan.capacity, t->step_state);

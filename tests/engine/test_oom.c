@@ -12,6 +12,7 @@
 #include "engine/io/json.h"
 #include "engine/plan/advice.h"
 #include "engine/plan/plan.h"
+#include "engine/train/observer.h"
 #include "kernels/log.h"
 #include "tiny_run.h"
 
@@ -316,6 +317,62 @@ static void test_moves(void **state) {
     }
 }
 
+// ---- a run that a study watches ---------------------------------------------------------------------------------------------
+
+static int silent_signs, logged_signs; // of a step
+
+static void count_sign(void *context, int64_t step, int64_t total_steps, size_t reserved_bytes, bool logged) {
+    if (step >= 0) ++*(logged ? &logged_signs : &silent_signs);
+}
+static ft_status take_turn(void *context, size_t bytes, bool full, bool *alone) {
+    *alone = true;
+    return FT_OK;
+}
+static void note_entry(void *context, bool accelerator) {}
+static const ft_run_observer watcher = {.name = "Trial 1 - ", .alive = count_sign, .turn = take_turn, .entered = note_entry};
+
+// It gives signs of life between its log lines, however rare those are, or the study would take it for one that hangs.
+static void test_a_watched_run_is_not_silent(void **state) {
+    tiny_run t;
+    make_tiny_run(&t, scratch, 401);
+    set(&t, "train.logging_steps=1000");
+    set(&t, "train.max_steps=3");
+    fault = NO_FAULT;
+    silent_signs = logged_signs = 0;
+    ft_memory_refusal refusal;
+    ft_run_observe(&watcher);
+    ft_status status = run(&t, 0, &refusal);
+    ft_run_observe(NULL);
+    assert_int_equal(status, FT_OK);
+    assert_true(silent_signs > 0 && logged_signs > 0);
+    assert_int_equal(ft_remove_tree(t.dir), FT_OK);
+}
+
+// It does not wait in the middle of its training, whatever device.wait is: that would be such a silence.
+static void test_a_watched_run_does_not_wait(void **state) {
+    tiny_run t;
+    make_tiny_run(&t, scratch, 402);
+    set(&t, "device.wait=true");
+    set(&t, "device.wait_timeout=0.3s");
+    set(&t, "device.check_interval=0.1s");
+    ft_memory_refusal refusal;
+    fault = NO_FAULT;
+    assert_int_equal(run(&t, 0, &refusal), FT_OK);
+    fault = ONWARD;
+    fault_at = requests / 2;
+    for (int watched = 0; watched < 2; watched++) {
+        ft_run_observe(watched ? &watcher : NULL);
+        ft_status status = run(&t, 1 + watched, &refusal);
+        ft_run_observe(NULL);
+        assert_int_equal(status, FT_NO_MEMORY);
+        bool waited = false;
+        for (int i = 0; i < ft_error_hint_count(); i++) waited = waited || strstr(ft_error_hint(i), "waiting for memory") != NULL;
+        assert_int_equal(waited, !watched);
+    }
+    fault = NO_FAULT;
+    assert_int_equal(ft_remove_tree(t.dir), FT_OK);
+}
+
 // The option=value words of a hint, as overrides.
 static bool take_hint(tiny_run *t, const char *hint) {
     char words[512];
@@ -370,6 +427,7 @@ static void test_advice_fits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_request_refused), cmocka_unit_test(test_every_request_refused_once),
                                        cmocka_unit_test(test_less_from_any_request_on), cmocka_unit_test(test_moves),
+                                       cmocka_unit_test(test_a_watched_run_is_not_silent), cmocka_unit_test(test_a_watched_run_does_not_wait),
                                        cmocka_unit_test(test_advice_fits)};
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }
