@@ -124,10 +124,10 @@ ft_status ft_trainer_evaluate(ft_trainer *t, bool *stop) {
     FT_TRY_GOTO(ft_run_log_eval(t, &metrics), done);
     ft_progress_eval(t, &metrics, best);
     if (best) {
-        t->state.best_value = value;
-        t->state.best_step = t->state.step;
         FT_TRY_GOTO(ft_run_save_model(t), done);
         FT_TRY_GOTO(ft_run_save_predictions(t, FT_SPLIT_VALIDATION, logits), done);
+        t->state.best_value = value; // from here on a resumed run need not save them again
+        t->state.best_step = t->state.step;
         for (int k = 0; k < FT_METRIC_COUNT; k++) t->state.best_metrics[k] = ft_metric_value(&metrics, (ft_metric)k);
     }
     t->state.bad_evaluations = gain > t->config->train.min_delta ? 0 : t->state.bad_evaluations + 1;

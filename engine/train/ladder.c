@@ -107,6 +107,7 @@ static ft_status wait(ft_trainer *t, climb *c, bool *done) {
     const ft_config *o = t->config;
     if (ft_run_observer_of() != NULL) return FT_OK;
     const double elapsed = c->waiting > 0 ? ft_now() - c->waiting : 0;
+    if (c->needs == FT_LADDER_STATE && ft_stop_signal() != 0) return FT_OK; // who asked for a stop is not kept waiting
     if (!o->device.wait || (o->device.wait_timeout > 0 && elapsed >= o->device.wait_timeout)) return FT_OK;
     c->quiet = c->waiting > 0;
     if (!c->quiet) {
@@ -143,7 +144,8 @@ static ft_status next_rung(ft_trainer *t, climb *c, bool *done) {
     if (c->tries++ >= t->config->memory.max_retries) return FT_OK;
     for (; c->rung < RUNGS; c->rung++) {
         ft_status status = rungs[c->rung](t, c, done);
-        if (status == FT_INTERRUPTED || status == FT_TERMINATED) return status;
+        // A signal ends work that the resumed run does again; what is being saved is what that run needs.
+        if ((status == FT_INTERRUPTED || status == FT_TERMINATED) && c->needs != FT_LADDER_STATE) return status;
         if (status != FT_OK) *done = false; // a rung that breaks is none
         if (*done) return c->quiet ? FT_OK : note(t, c);
     }

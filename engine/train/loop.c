@@ -79,6 +79,8 @@ ft_status ft_trainer_loop(ft_trainer *t) {
         if (!unfinished) {
             ft_status stepped = next_step(t);
             if (stepped == FT_DIVERGED) return keep_last_good(t);
+            // In the ladder, which climbs only with nothing on its way: the step begins again in the resumed run.
+            if (stepped == FT_INTERRUPTED || stepped == FT_TERMINATED) return stop_here(t, ft_stop_signal());
             FT_TRY(stepped);
             ft_progress_step(t);
         }

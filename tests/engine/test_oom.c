@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include <signal.h>
+
 #include "engine/io/json.h"
 #include "engine/plan/advice.h"
 #include "engine/plan/plan.h"
@@ -21,19 +23,24 @@
 static enum {
     NO_FAULT,
     ONCE,   // request number fault_at is refused
+    THRICE, // and, behind the one that is tried again, the next two
     ONWARD, // and all that follow
     SHRUNK, // from it on nothing is given that makes the reserved bytes more than `capacity`
 } fault;
 static int64_t requests, fault_at;
 static size_t capacity;
 static bool on_real_device, refused_any;
+static bool in_loop;
+static int64_t loop_first, loop_last; // requests of the latest loop
+static int stop_at; // this refusal in the loop comes with a Ctrl-C; 0: none does
 
 ft_status __real_ft_allocator_take(ft_allocator *allocator, size_t bytes, int stream, ft_block **block, bool *by_limit);
 ft_status __wrap_ft_allocator_take(ft_allocator *allocator, size_t bytes, int stream, ft_block **block, bool *by_limit);
 ft_status __wrap_ft_allocator_take(ft_allocator *allocator, size_t bytes, int stream, ft_block **block, bool *by_limit) {
     if (!on_real_device) return __real_ft_allocator_take(allocator, bytes, stream, block, by_limit);
     requests++;
-    bool refused = (fault == ONCE && requests == fault_at) || (fault == ONWARD && requests >= fault_at);
+    bool refused = (fault == ONCE && requests == fault_at) ||
+                   (fault == THRICE && (requests == fault_at || requests == fault_at + 2 || requests == fault_at + 3)) || (fault == ONWARD && requests >= fault_at);
     size_t before = ft_allocator_read(allocator).reserved;
     ft_status status = refused ? FT_NO_MEMORY : __real_ft_allocator_take(allocator, bytes, stream, block, by_limit);
     if (status == FT_OK && fault == SHRUNK && requests >= fault_at) {
@@ -45,6 +52,7 @@ ft_status __wrap_ft_allocator_take(ft_allocator *allocator, size_t bytes, int st
     }
     if (!refused) return status;
     refused_any = true;
+    if (in_loop && stop_at > 0 && --stop_at == 0) raise(SIGINT);
     *block = NULL;
     *by_limit = false;
     return FT_NO_MEMORY;
@@ -80,6 +88,17 @@ ft_status __wrap_ft_memory_adopt(ft_memory *m, const ft_memory *recorded) {
     bool was = enter_real(m);
     ft_status status = __real_ft_memory_adopt(m, recorded);
     on_real_device = was;
+    return status;
+}
+
+ft_status __real_ft_trainer_loop(ft_trainer *t);
+ft_status __wrap_ft_trainer_loop(ft_trainer *t);
+ft_status __wrap_ft_trainer_loop(ft_trainer *t) {
+    in_loop = true;
+    loop_first = requests + 1;
+    ft_status status = __real_ft_trainer_loop(t);
+    in_loop = false;
+    loop_last = requests;
     return status;
 }
 
@@ -156,14 +175,8 @@ static char *findings(const tiny_run *t, int number, int *refusals) {
     return text;
 }
 
-// The run did what run 0 did, to the bit, and says what was refused on its way.
-static void expect_same(const tiny_run *t, int number) {
+static void expect_same_model(const tiny_run *t, int number) {
     static const char *const files[] = {"model/model.safetensors", "predictions.jsonl"};
-    int none, refusals;
-    char *expected = findings(t, 0, &none), *got = findings(t, number, &refusals);
-    assert_string_equal(got, expected);
-    free(expected);
-    free(got);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         char a[256], b[256], digest_a[65], digest_b[65];
         snprintf(a, sizeof a, "%s/run0/%s", t->dir, files[i]);
@@ -174,6 +187,16 @@ static void expect_same(const tiny_run *t, int number) {
         assert_int_equal(ft_sha256_file(b, digest_b), FT_OK);
         assert_string_equal(digest_a, digest_b);
     }
+}
+
+// The run did what run 0 did, to the bit, and says what was refused on its way.
+static void expect_same(const tiny_run *t, int number) {
+    int none, refusals;
+    char *expected = findings(t, 0, &none), *got = findings(t, number, &refusals);
+    assert_string_equal(got, expected);
+    free(expected);
+    free(got);
+    expect_same_model(t, number);
     json_t *json = read_json(t->dir, number, "run.json");
     size_t listed = json_array_size(json_object_get(json, "memory_retries"));
     assert_int_equal(none, 0);
@@ -296,6 +319,55 @@ static void test_less_from_any_request_on(void **state) {
     }
     print_message("%d runs completed, %d of them after refusals, %d ended with the error\n", completed, changed, failed);
     assert_true(changed > 0 && failed > 0);
+}
+
+// Ctrl-C while the ladder is at work. Where memory comes back, the stop is at the step or the evaluation that it was for, and
+// the resumed run ends with the bits of an undisturbed one; where it does not, not even for the checkpoint, the run ends as
+// out of memory: no wait is ended by the signal as if the state had been saved.
+static void test_stops_in_the_ladder(void **state) {
+    int resumed = 0, failed = 0;
+    for (uint64_t seed = 400; seed < 407; seed++) {
+        tiny_run t;
+        make_tiny_run(&t, scratch, seed);
+        enlarge_tiny_run(&t);
+        set(&t, "data.validation=%s/dev.tsv", t.dir);
+        set(&t, "data.validation_split=0");
+        set(&t, "eval.strategy=steps");
+        set(&t, "eval.steps=2");
+        set(&t, "train.max_steps=3");
+        set(&t, "device.wait=true");
+        set(&t, "device.check_interval=1s");
+        fault = NO_FAULT;
+        ft_memory_refusal refusal;
+        assert_int_equal(run(&t, 0, &refusal), FT_OK);
+        const int64_t first = loop_first, last = loop_last; // few: steps ask for nothing
+        for (int lasting = 0; lasting < 2; lasting++)
+            for (int64_t at = first; at <= last; at++) {
+                const int number = (int)at;
+                fault = lasting ? ONWARD : THRICE; // a save's, which drops the arena, and then that: the ladder plans smaller micro-batches
+                fault_at = at;
+                stop_at = lasting ? 1 : 3;
+                ft_status status = run(&t, number, &refusal);
+                const bool stopped = stop_at == 0;
+                fault = NO_FAULT;
+                stop_at = 0;
+                if (stopped && lasting) {
+                    assert_int_equal(status, FT_NO_MEMORY);
+                    failed++;
+                } else if (stopped && status == FT_INTERRUPTED) {
+                    assert_non_null(strstr(ft_error_message(), "the state is saved in"));
+                    set(&t, "output.exists=resume");
+                    if (run(&t, number, &refusal) != FT_OK) fail_msg("resumed: %s (%s)", ft_error_message(), ft_error_where());
+                    t.count--;
+                    expect_same_model(&t, number);
+                    resumed++;
+                }
+                forget(&t, number);
+            }
+        assert_int_equal(ft_remove_tree(t.dir), FT_OK);
+    }
+    print_message("%d runs were resumed, %d ended with the error\n", resumed, failed);
+    assert_true(resumed > 0 && failed > 0);
 }
 
 // A run that goes on on another device, twice, from where it is: every family thrice, in every precision there is.
@@ -426,7 +498,8 @@ static void test_advice_fits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_request_refused), cmocka_unit_test(test_every_request_refused_once),
-                                       cmocka_unit_test(test_less_from_any_request_on), cmocka_unit_test(test_moves),
+                                       cmocka_unit_test(test_less_from_any_request_on), cmocka_unit_test(test_stops_in_the_ladder),
+                                       cmocka_unit_test(test_moves),
                                        cmocka_unit_test(test_a_watched_run_is_not_silent), cmocka_unit_test(test_a_watched_run_does_not_wait),
                                        cmocka_unit_test(test_advice_fits)};
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
