@@ -123,7 +123,7 @@ static ft_status take_up(search *s, ft_config *config) {
 
 ft_status ft_autofit_choose(const ft_trainer *t, size_t limit, ft_config *config, ft_autofit *fit) {
     const ft_config *c = t->config;
-    *fit = (ft_autofit){.chosen = false};
+    *fit = (ft_autofit){.limit = limit};
     *config = *c;
     search s = {.t = t, .limit = limit, .fit = fit, .most = t->plan.capacity.tokens, .least = t->plan.capacity.longest,
                 .cuts = c->train.micro_batch_tokens == FT_AUTO && c->train.micro_batch == FT_AUTO,
@@ -150,7 +150,7 @@ static ft_status smallest(search *s) {
 ft_status ft_autofit_reduce(const ft_trainer *t, size_t limit, ft_config *config, ft_autofit *fit) {
     const ft_config *c = t->config;
     const int64_t least = t->plan.capacity.longest * t->config->memory.min_micro_batch;
-    *fit = (ft_autofit){.chosen = false};
+    *fit = (ft_autofit){.limit = limit};
     *config = *c;
     search s = {.t = t, .limit = limit, .fit = fit, .most = t->plan.capacity.tokens, .least = least,
                 .cuts = least < t->plan.capacity.tokens,

@@ -22,6 +22,7 @@ typedef struct ft_fitting {
 
 typedef struct ft_autofit {
     bool chosen;        // something had to be, and could be
+    size_t limit;       // reserved bytes that it was chosen for
     ft_fitting ideal;   // as if memory were unlimited
     ft_fitting choice;
     ft_fitting next;    // the next fastest that fits; reserved 0: there is none

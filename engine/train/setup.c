@@ -190,7 +190,7 @@ static void announce_fitting(const ft_trainer *t) {
     char text[96], needs[24], limit[24];
     const ft_autofit *a = &t->autofit;
     ft_info("autofit    %s would need %s, and %s may be taken", ft_fitting_text(&a->ideal, text), ft_bytes_text(a->ideal.reserved, needs),
-            ft_bytes_text(ft_memory_limit(t->memory), limit));
+            ft_bytes_text(a->limit, limit));
     ft_info("           chosen: %s, a step predicted to take %.2f times as long", ft_fitting_text(&a->choice, text),
             a->choice.step_seconds / a->ideal.step_seconds);
     if (a->next.reserved > 0)
@@ -226,7 +226,8 @@ static ft_status announce(ft_trainer *t, bool *reserved) {
     FT_TRY(status);
     if (t->autofit.chosen) announce_fitting(t);
     ft_info("memory     peak of %s allocated, %s reserved planned, %s may be taken", ft_bytes_text(t->planned.peak_allocated, allocated),
-            ft_bytes_text(t->planned.peak_reserved, reserved_text), ft_bytes_text(ft_memory_limit(t->memory), limit));
+            ft_bytes_text(t->planned.peak_reserved, reserved_text),
+            ft_bytes_text(t->autofit.chosen ? t->autofit.limit : ft_memory_limit(t->memory), limit));
     if (t->eval_extra > 0) ft_info("           %s of them for evaluation alone", ft_bytes_text(t->eval_extra, allocated));
     ft_stage_log(t, "Run Start");
     return FT_OK;
