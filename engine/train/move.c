@@ -21,12 +21,15 @@ typedef struct place {
     size_t eval_extra;
     ft_memory_counters planned;
     ft_memory_refusal refusal;
+    char gemm_tuning[FT_TUNING_HASH];
 } place;
 
 static place place_of(const ft_trainer *t) {
-    return (place){.device = t->device, .memory = t->memory, .reservation = t->reservation, .fitted = t->fitted,
-                   .is_fitted = t->config == &t->fitted, .autofit = t->autofit, .plan = t->plan, .eval_limits = t->eval_limits,
-                   .eval_capacity = t->eval_capacity, .eval_extra = t->eval_extra, .planned = t->planned, .refusal = t->refusal};
+    place p = {.device = t->device, .memory = t->memory, .reservation = t->reservation, .fitted = t->fitted,
+               .is_fitted = t->config == &t->fitted, .autofit = t->autofit, .plan = t->plan, .eval_limits = t->eval_limits,
+               .eval_capacity = t->eval_capacity, .eval_extra = t->eval_extra, .planned = t->planned, .refusal = t->refusal};
+    memcpy(p.gemm_tuning, t->gemm_tuning, sizeof p.gemm_tuning);
+    return p;
 }
 
 static void take_place(ft_trainer *t, const place *p) {
@@ -42,6 +45,7 @@ static void take_place(ft_trainer *t, const place *p) {
     t->eval_extra = p->eval_extra;
     t->planned = p->planned;
     t->refusal = p->refusal;
+    memcpy(t->gemm_tuning, p->gemm_tuning, sizeof t->gemm_tuning);
 }
 
 static ft_status close_place(place *p) {
