@@ -94,14 +94,17 @@ typedef struct stop_watch {
 } stop_watch;
 
 // The best of some rounds: what disturbs only ever adds. The first one, which may load code, is not looked at.
+// *refused: the error is cuBLASLt's, which does not run this algorithm; the device is as it was.
 static ft_status time_one(ft_device *device, ft_lt_handle handle, const ft_gemm_call *call, const ft_lt_algorithm *algorithm,
-                          const stop_watch *watch, float *best) {
+                          const stop_watch *watch, float *best, bool *refused) {
     ft_cuda *cuda = ft_cuda_of(device);
     *best = INFINITY;
+    *refused = false;
     for (int round = 0; round <= FT_GEMM_ROUNDS; round++) {
         float milliseconds;
         FT_TRY(FT_CUDA(cuda->driver, event_record, watch->begin, cuda->stream));
-        FT_TRY(ft_cuda_gemm_queue(device, handle, call, algorithm));
+        ft_status queued = ft_cuda_gemm_queue(device, handle, call, algorithm);
+        if (queued != FT_OK) return *refused = FT_CUDA(cuda->driver, stream_synchronize, cuda->stream) == FT_OK, queued;
         FT_TRY(FT_CUDA(cuda->driver, event_record, watch->end, cuda->stream));
         FT_TRY(FT_CUDA(cuda->driver, event_synchronize, watch->end));
         FT_TRY(FT_CUDA(cuda->driver, event_elapsed_time, &milliseconds, watch->begin, watch->end));
@@ -116,7 +119,13 @@ static ft_status time_all(ft_gemm_tuning *tuning, ft_device *device, ft_lt_handl
     ft_gemm_choice choice = {.shape = *shape};
     for (int i = 0; i < count; i++) {
         float microseconds;
-        FT_TRY(time_one(device, handle, call, &offered[i].algorithm, watch, &microseconds));
+        bool refused;
+        ft_status status = time_one(device, handle, call, &offered[i].algorithm, watch, &microseconds, &refused);
+        if (i > 0 && refused) { // passed over: only the heuristic's first choice must run, as it does untuned
+            ft_error_clear();
+            continue;
+        }
+        FT_TRY(status);
         if (i == 0) choice.first_microseconds = microseconds;
         if (i > 0 && microseconds >= choice.microseconds) continue; // the earlier one of equals
         choice.microseconds = microseconds;

@@ -421,6 +421,31 @@ static void test_tuned_choices(void **unused) {
     ft_error_clear();
 }
 
+// A candidate that cuBLASLt does not run after all is passed over; its first choice must run, and a driver that fails is heard.
+static void test_tuning_passes_over(void **unused) {
+    enum { EXECUTION_FAILED = 13 };
+    const product p = {.m = 12, .n = 8, .k = 20};
+    const uint64_t rounds = FT_GEMM_ROUNDS + 1;
+    size_t count;
+    good(ft_cuda_gemms_measure(gpu));
+    fake_lt_refuse("cublasLtMatmul", 2 * rounds + 1, 1, EXECUTION_FAILED); // the third, which is the fastest
+    assert_true(worst(&p) <= 1);
+    const ft_gemm_choice *choices = ft_cuda_gemms_choices(gpu, &count);
+    assert_int_equal(count, 1);
+    assert_true(choices->microseconds == 500 && choices->first_microseconds == 500);
+    assert_int_equal(fake_lt_read().by_algorithm[2], 0);
+    assert_int_equal(ft_error_code(), FT_OK);
+
+    matrix a = matrix_new(3, 20, 0, true), b = matrix_new(20, 8, 0, true), c = matrix_new(3, 8, 0, false), none = {0};
+    const product other = {.m = 3, .n = 8, .k = 20};
+    fake_lt_refuse("cublasLtMatmul", 1, 1, EXECUTION_FAILED);
+    failed(run(args_of(&other, &a, &b, &c, &none)), FT_FAILED, "CUBLAS_STATUS_EXECUTION_FAILED");
+    assert_non_null(ft_cuda_gemms_choices(gpu, &count));
+    assert_int_equal(count, 1); // and nothing was chosen
+    matrix_free(&a), matrix_free(&b), matrix_free(&c);
+    ft_error_clear();
+}
+
 static void test_refusals(void **unused) {
     product p = {.m = 3, .n = 3, .k = 3};
     matrix a = matrix_new(3, 3, 0, true), b = matrix_new(3, 3, 0, true), c = matrix_new(3, 3, 0, false);
@@ -463,6 +488,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_an_algorithm_is_chosen_once, open_gpu, close_gpu),
         cmocka_unit_test_setup_teardown(test_many_shapes, open_gpu, close_gpu),
         cmocka_unit_test_setup_teardown(test_tuned_choices, open_gpu, close_gpu),
+        cmocka_unit_test_setup_teardown(test_tuning_passes_over, open_gpu, close_gpu),
         cmocka_unit_test_setup_teardown(test_refusals, open_gpu, close_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
