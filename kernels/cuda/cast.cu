@@ -1,11 +1,15 @@
-// cast.cu - fp32 to 16 bits and back, of a flat buffer.
+// cast.cu - fp32 to 16 bits and back, of a flat buffer. Its units are rows of their own: it may have more elements than an
+// int counts, as the gradients of a large model have.
 #include "kernels/cuda/unit.h"
 
 // WHOLE: both buffers begin at 16-byte addresses; the last unit may have fewer elements.
 template <class X, class Y, bool WHOLE> struct cast_body {
     const X *x;
     Y *y;
-    FT_METHOD void operator()(int64_t row, int at, int n) const {
+    int64_t count;
+    FT_METHOD void operator()(int64_t unit, int, int) const {
+        const int64_t at = unit * FT_CUDA_UNIT;
+        const int n = count - at < FT_CUDA_UNIT ? (int)(count - at) : FT_CUDA_UNIT;
         if (WHOLE && n == FT_CUDA_UNIT)
             ft_store<WHOLE>(y + at, ft_load<WHOLE>(x + at, n), n);
         else
@@ -14,8 +18,9 @@ template <class X, class Y, bool WHOLE> struct cast_body {
 };
 
 template <class X, class Y, bool WHOLE> static ft_status run(ft_device *device, const ft_cast_args *a) {
-    cast_body<X, Y, WHOLE> body = {(const X *)a->x.data, (Y *)a->y.data};
-    return ft_each_unit("cast", device, body, 1, a->x.rows * a->x.cols);
+    const int64_t n = a->x.rows * a->x.cols;
+    cast_body<X, Y, WHOLE> body = {(const X *)a->x.data, (Y *)a->y.data, n};
+    return ft_each_unit("cast", device, body, (n + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT, 1);
 }
 
 template <bool WHOLE> static ft_status run(ft_device *device, const ft_cast_args *a) {
