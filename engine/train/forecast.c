@@ -100,10 +100,15 @@ static ft_status forecast_or_fit(ft_trainer *t, size_t limit) {
     return status == FT_NO_MEMORY && t->refusal.by_limit ? fit(t, limit) : status;
 }
 
+// On an accelerator kernels and those of the library of products are loaded when they are first launched, beside the
+// allocator: of what is free when a run is planned this much is not for tensors.
+enum { LATER_CODE = 256 << 20 };
+
 // memory.limit = auto is what is free now, for a run that may not wait for more and is alone in deciding.
 static size_t limit_now(const ft_trainer *t, size_t all) {
     if (t->config->memory.limit != 0 || t->config->device.wait || ft_run_observer_of() != NULL) return all;
-    const size_t now = ft_room_now(t->device);
+    const size_t room = ft_room_now(t->device), later = t->device->place[0] != '\0' ? LATER_CODE : 0;
+    const size_t now = room > later ? room - later : 0;
     return now >= all ? all : now > 0 ? now : 1; // 0 would be no limit
 }
 

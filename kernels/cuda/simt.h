@@ -46,7 +46,9 @@ enum { FT_SHARED_LIMIT = 99 * 1024 }; // bytes of shared memory that a block may
 
 #ifdef __CUDACC__
 static inline ft_status ft_launch_failed(const char *op, cudaError_t error) {
-    return ft_fail(FT_FAILED, op, "launch: %s (%s)", cudaGetErrorString(error), cudaGetErrorName(error));
+    // Kernels are loaded when they are first launched, into memory that no plan of ours holds.
+    const ft_status code = error == cudaErrorMemoryAllocation ? FT_NO_MEMORY : FT_FAILED;
+    return ft_fail(code, op, "launch: %s (%s)", cudaGetErrorString(error), cudaGetErrorName(error));
 }
 // Queues a kernel. `shared` is the dynamic part of its shared memory in bytes. Errors of the launch itself come back;
 // errors while it runs come from the next synchronisation.
