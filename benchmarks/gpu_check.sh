@@ -12,12 +12,14 @@
 # training.csv, tuning.json, summary.csv and summary.json. A part that cannot run says why and counts as skipped, never as passed. Exit 1
 # when a part failed.
 # BUILD: an existing build to use (default build-gpu, configured by the preset gpu-check); TOKENS: of the timed shapes;
+# SANITIZER_LIMIT: seconds for each of its tools, which are up to a hundred times slower than the program (default 300);
 # FTENGINE: the program (default: in BUILD, in BUILD/carry, in build).
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${BUILD:-build-gpu}
 OUT=${OUT:-$BUILD/results}
 TOKENS=${TOKENS:-16384}
+SANITIZER_LIMIT=${SANITIZER_LIMIT:-300}
 mkdir -p "$OUT"
 names=() verdicts=() notes=()
 note() { # note PART VERDICT TEXT
@@ -65,6 +67,7 @@ ops_run() {
     case $? in
     0) note "$part" passed "$(last "$OUT/$part.txt")" ;;
     4) note "$part" skipped "$(head -1 "$OUT/$part.err" | tr -d '",\\')" ;;
+    124) note "$part" FAILED "not done after $2 seconds" ;; # of timeout
     *) note "$part" FAILED "$(grep WRONG "$OUT/$part.txt" | head -1) $(last "$OUT/$part.err")" ;;
     esac
 }
@@ -78,7 +81,7 @@ part_sanitizer() {
     local tool
     if ! command -v compute-sanitizer >/dev/null; then note sanitizer skipped "no compute-sanitizer in PATH"; return; fi
     for tool in memcheck racecheck; do
-        ops_run "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 "$BUILD/gpu_ops"
+        ops_run "$tool" timeout "$SANITIZER_LIMIT" compute-sanitizer --tool "$tool" --error-exitcode 1 "$BUILD/gpu_ops"
     done
 }
 
