@@ -72,24 +72,11 @@ static ft_status first_values(const ft_absent_rows *rows, int64_t first, int64_t
     return ft_weights_part_to_f32(rows->file, rows->tensor, first, count, out);
 }
 
-// A file that was replaced or removed is still mapped as it was; one that was written over is not.
-static ft_status check_file(const ft_absent_rows *rows) {
-    struct stat is;
-    const struct stat *was = &rows->file_was;
-    if (rows->file == NULL || stat(ft_weights_path(rows->file, rows->tensor), &is) != 0) return FT_OK;
-    if (is.st_dev != was->st_dev || is.st_ino != was->st_ino) return FT_OK;
-    if (is.st_size == was->st_size && is.st_mtim.tv_sec == was->st_mtim.tv_sec && is.st_mtim.tv_nsec == was->st_mtim.tv_nsec) return FT_OK;
-    ft_fail(FT_FAILED, ft_weights_path(rows->file, rows->tensor),
-            "the file was written over while a run used it: its rows of %s that training does not read are lost", table_of(rows)->name);
-    ft_hint("with memory.active_vocabulary=off a run needs the file of its model only when it starts");
-    return FT_FAILED;
-}
-
-ft_status ft_absent_rows_digest(ft_absent_rows *rows, ft_staging *staging) {
+// Of the whole table as it lies in the file, all of which must be finite.
+static ft_status digest_of(const ft_absent_rows *rows, ft_staging *staging, char sha256[65]) {
     const ft_parameter *table = table_of(rows);
     ft_sha256_state hash;
     unsigned char digest[32];
-    if (rows->word_rows == NULL || rows->file == NULL) return FT_OK;
     ft_sha256_begin(&hash);
     for (int64_t first = 0; first < table->count; first += FT_STAGING_FLOATS) {
         int64_t count = table->count - first < FT_STAGING_FLOATS ? table->count - first : FT_STAGING_FLOATS;
@@ -102,8 +89,33 @@ ft_status ft_absent_rows_digest(ft_absent_rows *rows, ft_staging *staging) {
         ft_sha256_add(&hash, staging->data, (size_t)count * sizeof(float));
     }
     ft_sha256_end(&hash, digest);
-    ft_sha256_hex(digest, rows->sha256);
+    ft_sha256_hex(digest, sha256);
     return FT_OK;
+}
+
+ft_status ft_absent_rows_digest(ft_absent_rows *rows, ft_staging *staging) {
+    if (rows->word_rows == NULL || rows->file == NULL) return FT_OK;
+    return digest_of(rows, staging, rows->sha256);
+}
+
+// A file that was replaced or removed is still mapped as it was; one that was written over is not, but may hold the same (a
+// copy or a touch that gave it another time).
+static ft_status check_file(ft_absent_rows *rows, ft_staging *staging) {
+    struct stat is;
+    const struct stat *was = &rows->file_was;
+    char sha256[65];
+    if (rows->file == NULL || stat(ft_weights_path(rows->file, rows->tensor), &is) != 0) return FT_OK;
+    if (is.st_dev != was->st_dev || is.st_ino != was->st_ino) return FT_OK;
+    const bool same_size = is.st_size == was->st_size;
+    if (same_size && is.st_mtim.tv_sec == was->st_mtim.tv_sec && is.st_mtim.tv_nsec == was->st_mtim.tv_nsec) return FT_OK;
+    if (same_size && rows->sha256[0] != '\0' && digest_of(rows, staging, sha256) == FT_OK && strcmp(sha256, rows->sha256) == 0) {
+        rows->file_was = is;
+        return FT_OK;
+    }
+    ft_fail(FT_FAILED, ft_weights_path(rows->file, rows->tensor),
+            "the file was written over while a run used it: its rows of %s that training does not read are lost", table_of(rows)->name);
+    ft_hint("with memory.active_vocabulary=off a run needs the file of its model only when it starts");
+    return FT_FAILED;
 }
 
 // ---- what training makes of them ----------------------------------------------------------------------------------------
@@ -146,10 +158,10 @@ static ft_status decay(const ft_absent_rows *rows, float *data, int64_t n, int64
 
 // ---- a window of the table ----------------------------------------------------------------------------------------------
 
-ft_status ft_row_window_open(const ft_absent_rows *rows, ft_memory *memory, ft_row_window *window) {
+ft_status ft_row_window_open(ft_absent_rows *rows, ft_memory *memory, ft_row_window *window) {
     *window = (ft_row_window){.scratch = NULL};
-    FT_TRY(check_file(rows));
     FT_TRY(ft_staging_open(memory, &window->staging));
+    FT_TRY(check_file(rows, &window->staging));
     if (rows->device_factors == NULL || !ft_device_queues(ft_memory_device(memory))) return FT_OK;
     return ft_memory_alloc(memory, FT_STAGING_FLOATS * sizeof(float), FT_MEM_WORKSPACE, "a window of absent rows", &window->scratch);
 }
@@ -203,7 +215,7 @@ static ft_status make_part(void *context, int64_t first, int64_t count, float *o
 
 // Those in 16 bits are rounded from fp32, which is kept nowhere: they are made anew. The window is opened also when there is
 // nothing to do, so that every evaluation holds what the plan says.
-static ft_status make_held(const ft_absent_rows *rows, int64_t n) {
+static ft_status make_held(ft_absent_rows *rows, int64_t n) {
     const ft_parameter *table = table_of(rows);
     ft_row_window window;
     ft_status status = ft_row_window_open(rows, rows->parameters->memory, &window);

@@ -60,7 +60,8 @@ ft_status ft_absent_rows_restore(ft_absent_rows *rows, int64_t count);
 // Before weights are read: brings the rows that only evaluations read up to date.
 ft_status ft_absent_rows_refresh(ft_absent_rows *rows);
 
-ft_status ft_row_window_open(const ft_absent_rows *rows, ft_memory *memory, ft_row_window *window);
+// FT_FAILED: the file was written over since, and its table is another.
+ft_status ft_row_window_open(ft_absent_rows *rows, ft_memory *memory, ft_row_window *window);
 void ft_row_window_close(ft_row_window *window); // {0} is fine
 // Elements [first, first + count) of the whole table as training would have left it, to window->staging.data.
 // count <= FT_STAGING_FLOATS.

@@ -139,33 +139,39 @@ PYTHON
 refused model.path=source
 one_error "word embeddings in model.path"
 # A number that is not finite is found before the first step, also where no text reads it.
-python3 - source/model.safetensors <<'PYTHON'
+first_number() { # first_number VALUE: of the table in source/, in place
+    python3 - source/model.safetensors "$1" <<'PYTHON'
 import json, struct, sys
-data = bytearray(open(sys.argv[1], "rb").read())
-size = struct.unpack("<Q", data[:8])[0]
-words = next(t for n, t in json.loads(data[8:8 + size]).items() if n.endswith("word_embeddings.weight"))
-at = 8 + size + words["data_offsets"][0]
-data[at:at + 4] = struct.pack("<f", float("nan"))
-open(sys.argv[1], "wb").write(data)
+with open(sys.argv[1], "r+b") as f:
+    size = struct.unpack("<Q", f.read(8))[0]
+    words = next(t for n, t in json.loads(f.read(size)).items() if n.endswith("word_embeddings.weight"))
+    f.seek(8 + size + words["data_offsets"][0])
+    f.write(struct.pack("<f", float(sys.argv[2])))
 PYTHON
+}
+first_number nan
 # shellcheck disable=SC2086
 expect 2 "$FTENGINE" train $run output.dir=none model.path=source
 one_error "not finite at element 0"
 
 # ---- a file that goes away or changes while a run uses it --------------------------------------------------------------------
 cp "$here/model/model.safetensors" source/model.safetensors
-for change in remove overwrite; do
+for change in remove touch overwrite; do
     rm -rf "gone-$change"
     # shellcheck disable=SC2086
     "$FTENGINE" train $run model.path=source output.dir="gone-$change" train.max_steps=3000 eval.strategy=no data.test= data.validation= >out 2>err &
     pid=$!
     for _ in $(seq 3000); do [ -s "gone-$change/metrics.jsonl" ] && break; sleep 0.01; done
-    if [ $change = remove ]; then rm source/model.safetensors; else touch source/model.safetensors; fi
+    case $change in
+    remove) rm source/model.safetensors ;;
+    touch) touch source/model.safetensors ;;
+    overwrite) first_number 0.5 ;;
+    esac
     wait $pid
     code=$?
     cp "$here/model/model.safetensors" source/model.safetensors
-    if [ $change = remove ]; then
-        [ $code = 0 ] || fail "exit code $code after the model's file was removed"
+    if [ $change != overwrite ]; then
+        [ $code = 0 ] || fail "exit code $code after $change of the model's file: $(cat err)"
     else
         [ $code = 1 ] || fail "exit code $code after the model's file was written over"
         one_error "written over while a run used it"
