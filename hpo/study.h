@@ -51,6 +51,7 @@ typedef struct ft_slot {
     bool pruned;               // the study has its end already, the worker still has to leave it
     bool leaving;              // asked to stop
     bool accelerator;          // it has its memory on one
+    bool alone;                // told, with its turn, that no other trial holds memory
     bool lines;                // metrics.jsonl may have lines that were not read
     double sign, left, waits;  // ft_now(): of the last sign of life, when asked to stop, when it began to wait
     double read;               // when metrics.jsonl was read last

@@ -98,7 +98,8 @@ static ft_status remove_models(ft_tuning *t) {
     if (kept == NULL) return FT_NO_MEMORY;
     ft_status status = choose_kept(t, kept);
     for (int64_t i = 0; status == FT_OK && i < trials->count; i++) {
-        if (kept[i] || lean[i] || !ft_trial_finished(trials->trial[i].state)) continue;
+        // A pruned one has its end in the file before its worker has left it, which may still write there.
+        if (kept[i] || lean[i] || !ft_trial_finished(trials->trial[i].state) || ft_slots_of(t, i) != NULL) continue;
         status = make_lean(t, i);
         lean[i] = status == FT_OK;
     }

@@ -118,6 +118,20 @@ static ft_status finish(ft_tuning *t, ft_slot *slot, const ft_trial_end *end) {
     return after(t, number, !memory && !diverged);
 }
 
+// A trial may have ended without anybody having been told: its worker or this process was killed just then.
+static bool ended_before(const char *directory) {
+    ft_arena arena = {0};
+    json_t *run = NULL;
+    const char *path = ft_path_join(&arena, directory, "run.json"), *status;
+    bool ended_well = path != NULL && ft_path_exists(path) && ft_json_load(path, &run) == FT_OK &&
+                      (status = json_string_value(json_object_get(run, "status"))) != NULL &&
+                      strcmp(status, "completed") == 0;
+    json_decref(run);
+    ft_arena_free(&arena);
+    if (!ended_well) ft_error_clear();
+    return ended_well;
+}
+
 // A trial has left its worker, or lost it.
 static ft_status ended(ft_tuning *t, ft_slot *slot, const ft_trial_end *end) {
     bool pruned = false;
@@ -133,6 +147,7 @@ static ft_status ended(ft_tuning *t, ft_slot *slot, const ft_trial_end *end) {
         ft_hint("the same command goes on with it; device.wait=true waits until there is room");
         return FT_NO_DEVICE;
     }
+    if (end->gone && ended_before(slot->directory)) return finish(t, slot, &(ft_trial_end){.error = ""});
     if (!saved && !(end->gone && slot->leaving)) return finish(t, slot, end);
     if (!slot->leaving) { // not by us: the machine is going down, or a person did it
         t->outside = true;
@@ -143,20 +158,6 @@ static ft_status ended(ft_tuning *t, ft_slot *slot, const ft_trial_end *end) {
 }
 
 // ---- the begin of a trial -------------------------------------------------------------------------------------------
-
-// A trial that had ended before its end was stored needs no worker.
-static bool ended_before(const char *directory) {
-    ft_arena arena = {0};
-    json_t *run = NULL;
-    const char *path = ft_path_join(&arena, directory, "run.json"), *status;
-    bool ended_well = path != NULL && ft_path_exists(path) && ft_json_load(path, &run) == FT_OK &&
-                      (status = json_string_value(json_object_get(run, "status"))) != NULL &&
-                      strcmp(status, "completed") == 0;
-    json_decref(run);
-    ft_arena_free(&arena);
-    if (!ended_well) ft_error_clear();
-    return ended_well;
-}
 
 static ft_status begin(ft_tuning *t, ft_slot *slot, int64_t number) {
     ft_status status = ft_tuning_prepare(t, number);
@@ -170,6 +171,7 @@ static ft_status begin(ft_tuning *t, ft_slot *slot, int64_t number) {
     FT_TRY(status);
     FT_TRY(ft_stored_heartbeat(t->study, number));
     FT_TRY(ft_slots_begin(t, slot, number));
+    // It needs no worker.
     if (ended_before(slot->directory)) return ended(t, slot, &(ft_trial_end){.error = ""});
     return ft_slots_run(t, slot);
 }
@@ -197,7 +199,9 @@ static bool may_begin(const ft_tuning *t, const char **reason) {
 
 static ft_status begin_trials(ft_tuning *t) {
     ft_slot *slot;
-    while ((slot = ft_slots_idle(t)) != NULL && may_begin(t, &t->stopped_by) && ft_disk_has_room(t)) {
+    // Trials that end without a worker leave the slot idle: the stops are looked at between them too.
+    while ((slot = ft_slots_idle(t)) != NULL && may_begin(t, &t->stopped_by) && ft_stop_signal() == 0 && !time_is_up(t) &&
+           ft_disk_has_room(t)) {
         int64_t number;
         FT_TRY(ft_tuning_next(t, &number));
         if (number < 0) {

@@ -70,7 +70,9 @@ ft_status ft_slots_run(ft_tuning *t, ft_slot *slot) {
                                    .wait_timeout = c->device.wait_timeout,
                                    .check_interval = c->device.check_interval};
     if (ft_worker_process_run(&slot->worker, &order) == FT_OK) return FT_OK;
-    ft_worker_process_collect(&slot->worker); // it had died without a trial, which is no fault of this one
+    // It had died without a trial, which is no fault of this one; one that lives and hears nothing would never go.
+    ft_worker_process_close(&slot->worker, 0);
+    ft_error_clear();
     FT_TRY(ft_worker_process_start(t->directory, t->threads, &slot->worker));
     return ft_worker_process_run(&slot->worker, &order);
 }
@@ -177,7 +179,8 @@ ft_status ft_slots_turns(ft_tuning *t) {
     slot->state = FT_SLOT_ENTERING;
     slot->tried = t->room;
     slot->sign = now;
-    if (ft_worker_process_enter(&slot->worker, !others) != FT_OK) ft_error_clear(); // it is gone, which is noticed
+    slot->alone = !others;
+    if (ft_worker_process_enter(&slot->worker, slot->alone) != FT_OK) ft_error_clear(); // it is gone, which is noticed
     return FT_OK;
 }
 
@@ -278,7 +281,9 @@ static ft_status look_after(ft_tuning *t, ft_slot *slot, ft_slot_ended ended) {
     if (slot->number < 0) return FT_OK;
     if (limit > 0 && now - slot->sign > limit / 2) look_for_work(slot, now);
     bool late = slot->leaving && now - slot->left > PATIENCE;
-    bool waits = slot->state == FT_SLOT_WAITING || slot->state == FT_SLOT_ENTERING; // for memory, as long as it takes
+    // For memory, as long as it takes: for its turn, and with device.wait for what other programs hold. Else it enters at once.
+    bool waits = slot->state == FT_SLOT_WAITING ||
+                 (slot->state == FT_SLOT_ENTERING && slot->alone && t->config->device.wait);
     bool hangs = !slot->leaving && limit > 0 && !waits && now - slot->sign > limit;
     if (!late && !hangs) return FT_OK;
     snprintf(text, sizeof text, "no sign of life for %.0f seconds", now - (late ? slot->left : slot->sign));

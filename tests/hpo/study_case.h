@@ -109,6 +109,12 @@ static ft_status take_room(ft_worker *worker, const ft_worker_job *job, size_t b
     return FT_OK;
 }
 
+static void hang_once(void) {
+    if (ft_path_exists("hung")) return;
+    must(mkdir("hung", 0777) == 0);
+    pause_ms(60000);
+}
+
 // data.text_column says what kind of trainer this is, data.label_column how many milliseconds a step takes.
 static ft_status train_as(ft_worker *worker, ft_worker_job *job, const ft_config *config) {
     const ft_config c = *config;
@@ -129,6 +135,7 @@ static ft_status train_as(ft_worker *worker, ft_worker_job *job, const ft_config
         FT_TRY(take_room(worker, job, (size_t)c.train.batch_size * 1000));
     } else {
         FT_TRY(ft_worker_turn(worker, (size_t)c.train.batch_size, false, &alone));
+        if (strcmp(kind, "hangs-entering") == 0) hang_once();
         ft_worker_entered(worker, false);
     }
     if (strcmp(kind, "oom") == 0 && c.train.batch_size > 10) {
@@ -154,10 +161,7 @@ static ft_status train_as(ft_worker *worker, ft_worker_job *job, const ft_config
             write_run("interrupted", step - 1, best);
             return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped");
         }
-        if (strcmp(kind, "hangs") == 0 && step > 40 && !ft_path_exists("hung")) {
-            must(mkdir("hung", 0777) == 0);
-            pause_ms(60000);
-        }
+        if (strcmp(kind, "hangs") == 0 && step > 40) hang_once();
         ft_status status = faulty ? misfortune(worker) : FT_OK;
         if (status != FT_OK) {
             fclose(metrics);
@@ -177,6 +181,7 @@ static ft_status train_as(ft_worker *worker, ft_worker_job *job, const ft_config
     mkdir("model", 0777);
     save(c.train.max_steps);
     write_run("completed", c.train.max_steps, best);
+    if (strcmp(kind, "dies-late") == 0) raise(SIGKILL); // before anybody is told
     return FT_OK;
 }
 

@@ -253,6 +253,13 @@ static void test_failures(void **state) {
     o = look("clash");
     assert_string_equal(attribute(&o, 0, "status"), "\"invalid\"");
     leave(&o);
+    // However many there are of them, the time has its end.
+    tunes("clashes", 0,
+          MORE("space.eval.batch_multiplier=choice(1024)", "space.train.batch_size=choice(4096)",
+               "space.train.weight_decay=float(0, 1)", "study.max_failures=0", "study.trials=0", "study.timeout=0.3s"));
+    o = look("clashes");
+    assert_true(o.trials->count > 1 && count_state(&o, FT_FAIL) == o.trials->count);
+    leave(&o);
 }
 
 static void test_stop_rules(void **state) {

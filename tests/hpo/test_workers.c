@@ -5,6 +5,7 @@
 #include "hpo/sampler.h"
 
 #include <stdlib.h>
+#include <sys/socket.h>
 
 static int set_up_workers(void **state) {
     if (make_scratch(state) != 0 || chdir(scratch_dir) != 0) return 1;
@@ -136,6 +137,25 @@ static void test_a_hang_costs_one_retry(void **state) {
     leave(&o);
 }
 
+// One that has its turn takes its memory at once, unless it is alone and device.wait lets it wait for other programs.
+static void test_a_hang_in_its_turn_costs_one_retry(void **state) {
+    tunes("entering", 0,
+          MORE("study.parallel=2", "study.trials=2", "study.pruner=none", "data.text_column=hangs-entering",
+               "study.heartbeat_timeout=0.6s"));
+    all_well("entering", 2);
+    opened o = look("entering");
+    for (int64_t i = 0; i < 2; i++)
+        assert_string_equal(attribute(&o, i, "retries"), "1");
+    leave(&o);
+}
+
+static void test_a_trial_that_had_ended_is_taken(void **state) {
+    tunes("late", 0,
+          MORE("study.parallel=2", "study.trials=4", "study.pruner=none", "data.text_column=dies-late",
+               "study.max_retries=0"));
+    all_well("late", 4);
+}
+
 static void test_a_crash_leaves_its_stack(void **state) {
     refuses("crashes", MORE("study.parallel=2", "study.trials=3", "data.text_column=crashes", "study.max_retries=1"), 1,
             "no trial completed");
@@ -200,6 +220,67 @@ static void test_workers_are_replaced(void **state) {
     assert_true(kills > 0);
     if (waitpid(pid, &status, 0) != pid || status != 0) fail_msg("status %d: %s", status, last_error());
     all_well("replaced", 30);
+}
+
+// ---- a study in this process ----------------------------------------------------------------------------------------
+
+typedef struct own_study {
+    ft_config config;
+    ft_tuning tuning;
+    ft_slot slot;
+    int64_t number; // of its only trial, which is in the slot
+} own_study;
+
+static void open_own(own_study *s, const char *name) {
+    const char *files[] = {in_scratch("tune.ini")}, *more[] = {"study.pruner=none"};
+    ft_tuning_call call = {.study = name};
+    ft_log_set_level(FT_LOG_QUIET);
+    ok(ft_config_load(&s->config, 1, files, 1, more));
+    ok(ft_tuning_open(&s->config, &call, &s->tuning));
+    s->slot = (ft_slot){.number = -1, .worker.channel.socket = -1};
+    s->tuning.slots = &s->slot;
+    s->tuning.slot_count = 1;
+    ok(ft_tuning_next(&s->tuning, &s->number));
+    ok(ft_tuning_prepare(&s->tuning, s->number));
+    ok(ft_slots_begin(&s->tuning, &s->slot, s->number));
+}
+
+static void close_own(own_study *s) {
+    ft_worker_process_kill(&s->slot.worker);
+    ft_worker_process_collect(&s->slot.worker);
+    ft_slots_end(&s->slot);
+    s->tuning.slots = NULL;
+    s->tuning.slot_count = 0;
+    ok(ft_tuning_close(&s->tuning));
+    ft_config_free(&s->config);
+}
+
+// Its worker may still be saving.
+static void test_a_pruned_trial_is_tidied_when_it_has_left(void **state) {
+    own_study s;
+    char checkpoints[5000];
+    open_own(&s, "leaving");
+    snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", s.slot.directory);
+    must(mkdir(checkpoints, 0777) == 0);
+    ok(ft_stored_finish(s.tuning.study, s.number, FT_PRUNED, NULL, 0));
+    ok(ft_tuning_tidy(&s.tuning));
+    assert_true(ft_path_exists(checkpoints));
+    ft_slots_end(&s.slot);
+    ok(ft_tuning_tidy(&s.tuning));
+    assert_false(ft_path_exists(checkpoints));
+    close_own(&s);
+}
+
+static void test_a_deaf_worker_is_replaced(void **state) {
+    own_study s;
+    open_own(&s, "deaf");
+    ok(ft_worker_process_start(s.tuning.directory, 0, &s.slot.worker));
+    const pid_t deaf = s.slot.worker.pid;
+    must(kill(deaf, SIGSTOP) == 0 && shutdown(s.slot.worker.channel.socket, SHUT_WR) == 0);
+    ok(ft_slots_run(&s.tuning, &s.slot));
+    assert_true(s.slot.worker.pid > 0 && s.slot.worker.pid != deaf && kill(deaf, 0) != 0);
+    assert_int_equal(ft_error_code(), FT_OK);
+    close_own(&s);
 }
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
@@ -370,10 +451,14 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_four_workers),
         cmocka_unit_test(test_a_recorded_order_replays),
         cmocka_unit_test(test_a_hang_costs_one_retry),
+        cmocka_unit_test(test_a_hang_in_its_turn_costs_one_retry),
+        cmocka_unit_test(test_a_trial_that_had_ended_is_taken),
         cmocka_unit_test(test_a_crash_leaves_its_stack),
         cmocka_unit_test(test_diverged_is_not_tried_again),
         cmocka_unit_test(test_failures_end_the_study),
         cmocka_unit_test(test_workers_are_replaced),
+        cmocka_unit_test(test_a_pruned_trial_is_tidied_when_it_has_left),
+        cmocka_unit_test(test_a_deaf_worker_is_replaced),
         cmocka_unit_test(test_out_of_memory_is_a_result),
         cmocka_unit_test(test_what_cannot_fit_is_not_begun),
         cmocka_unit_test(test_large_trials_get_their_turn),
