@@ -85,7 +85,7 @@ static ft_status check_header(const file_header *header, uint64_t size, const ft
         return damaged("it belongs to other texts");
     // Nothing is allocated that the file does not hold: the products cannot overflow once they are bounded by its size.
     uint64_t left = size - sizeof *header - CHECKSUM_BYTES, sequences = (uint64_t)header->sequences;
-    if (header->sequences < 0 || header->tokens < 0 || sequences + 1 > left / sizeof(int64_t))
+    if (header->examples < 0 || header->sequences < 0 || header->tokens < 0 || sequences + 1 > left / sizeof(int64_t))
         return damaged("its size is wrong");
     left -= (sequences + 1) * sizeof(int64_t);
     if (header->sequences < header->examples || (header->sequences > header->examples && !want->windows))
