@@ -142,12 +142,7 @@ static ft_status run(tiny_run *t, int number, ft_memory_refusal *refusal) {
 
 static int64_t every_so_many(void) { // FT_OOM_EVERY=1: all of them
     const char *text = getenv("FT_OOM_EVERY");
-#if defined(__SANITIZE_ADDRESS__) // several times slower
-    const int64_t otherwise = 23;
-#else
-    const int64_t otherwise = 5;
-#endif
-    return text != NULL && atoi(text) > 0 ? atoi(text) : otherwise;
+    return text != NULL && atoi(text) > 0 ? atoi(text) : 5;
 }
 
 static json_t *read_json(const char *dir, int number, const char *name) {
