@@ -104,29 +104,29 @@ python3 -c "import sys; seen = [int(line) for line in open('reserved.txt')]; sys
     fail "the ledger of $FTENGINE_LEDGER_CAPACITY: $(sort -n reserved.txt | uniq -c)"
 # A worker's own memory counts too, and under sanitizers (no libfailmalloc.so) it grows with what they keep: not there.
 if [ -f "$BUILD_DIR/tests/libfailmalloc.so" ]; then
-# With less than the largest wants as it is, what is at auto is fitted: no point of the space is lost.
-least=$(for log in studies/three/trials/*/run.json; do json "$log" 'd["memory"]["peak_reserved_bytes"] + d["memory"]["outside_allocator_bytes"]'; done | sort -n | head -1)
-export FTENGINE_LEDGER_CAPACITY=$(((least + most) / 2 + (1 << 20)))
-expect 0 "$FTENGINE" tune tiny.ini --study small --parallel 2
-[ "$(figures small | grep -c COMPLETE)" = 9 ] || fail "a point of the space was lost: $(figures small)"
-# Somebody else has the device: the trial is not at fault, and waits.
-"$FTENGINE" train "$here/follow.ini" train.max_steps=1000000 output.save_steps=0 output.dir=holder >/dev/null 2>&1 &
-holder=$!
-for _ in $(seq 200); do
-    "$FTENGINE" devices --json >devices.json 2>/dev/null && [ "$(json devices.json 'd["devices"][0]["reserved_bytes"]')" != 0 ] && break
-    sleep 0.05
-done
-export FTENGINE_LEDGER_CAPACITY=$(($(json devices.json 'd["devices"][0]["reserved_bytes"]') + (1 << 20)))
-expect 4 "$FTENGINE" tune tiny.ini --study waits --parallel 2 --trials 2
-one_error "no room on the device"
-says "device.wait=true"
-[ "$(figures waits | grep -c RUNNING)" -ge 1 ] || fail "the trial does not wait: $(figures waits)"
-"$FTENGINE" tune tiny.ini --study waits --parallel 2 --trials 2 device.wait=true device.check_interval=0.1s >out 2>err &
-pid=$!
-sleep 0.5
-kill -9 $holder
-wait $pid || fail "with device.wait=true it did not come to its end"
-[ "$(figures waits | grep -c COMPLETE)" = 2 ] || fail "not two trials: $(figures waits)"
+    # With less than the largest wants as it is, what is at auto is fitted: no point of the space is lost.
+    least=$(for log in studies/three/trials/*/run.json; do json "$log" 'd["memory"]["peak_reserved_bytes"] + d["memory"]["outside_allocator_bytes"]'; done | sort -n | head -1)
+    export FTENGINE_LEDGER_CAPACITY=$(((least + most) / 2 + (1 << 20)))
+    expect 0 "$FTENGINE" tune tiny.ini --study small --parallel 2
+    [ "$(figures small | grep -c COMPLETE)" = 9 ] || fail "a point of the space was lost: $(figures small)"
+    # Somebody else has the device: the trial is not at fault, and waits.
+    "$FTENGINE" train "$here/follow.ini" train.max_steps=1000000 output.save_steps=0 output.dir=holder >/dev/null 2>&1 &
+    holder=$!
+    for _ in $(seq 200); do
+        "$FTENGINE" devices --json >devices.json 2>/dev/null && [ "$(json devices.json 'd["devices"][0]["reserved_bytes"]')" != 0 ] && break
+        sleep 0.05
+    done
+    export FTENGINE_LEDGER_CAPACITY=$(($(json devices.json 'd["devices"][0]["reserved_bytes"]') + (1 << 20)))
+    expect 4 "$FTENGINE" tune tiny.ini --study waits --parallel 2 --trials 2
+    one_error "no room on the device"
+    says "device.wait=true"
+    [ "$(figures waits | grep -c RUNNING)" -ge 1 ] || fail "the trial does not wait: $(figures waits)"
+    "$FTENGINE" tune tiny.ini --study waits --parallel 2 --trials 2 device.wait=true device.check_interval=0.1s >out 2>err &
+    pid=$!
+    sleep 0.5
+    kill -9 $holder
+    wait $pid || fail "with device.wait=true it did not come to its end"
+    [ "$(figures waits | grep -c COMPLETE)" = 2 ] || fail "not two trials: $(figures waits)"
 fi
 unset FTENGINE_LEDGER_CAPACITY
 
