@@ -110,7 +110,8 @@ size_t ft_cpu_available_bytes(void); // of that, what it could still take now; 0
 // A device like the one that `target` describes, but nothing is computed and no memory is taken: ops check their
 // arguments, addresses lead nowhere, downloads give zeros. For planning memory. `name` stands in messages.
 ft_status ft_plan_open(const char *name, ft_target target, size_t total_bytes, ft_device **device);
-// What all ops queued on a planned device so far would take, by cost.h: a figure to compare plans by.
+// What all work queued on a planned device's FT_STREAM_COMPUTE so far would take, by cost.h, waiting for copies beside it
+// included: a figure to compare plans by.
 double ft_plan_seconds(const ft_device *device);
 void ft_device_close(ft_device *device); // NULL is fine
 

@@ -78,10 +78,11 @@ ft_status ft_layernorm_forward_check(const ft_target *target, const ft_layernorm
     FT_REQUIRE(op, is_type(h) && ft_is_matrix_of(h, args->x, rows, cols) && cols > 0);
     FT_REQUIRE(op, ft_is_matrix_of(h, args->y, rows, cols));
     FT_REQUIRE(op, ft_is_optional_vector_of(h, args->bias, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->residual, rows, cols));
-    FT_REQUIRE(op, ft_is_vector_of(h, args->gamma, cols));
-    FT_REQUIRE(op, ft_is_vector_of(h, args->beta, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->residual, rows, cols));
+    FT_REQUIRE(op, ft_is_vector(args->gamma, cols));
+    FT_REQUIRE(op, ft_is_vector(args->beta, cols));
     FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->s, rows, cols));
+    FT_REQUIRE(op, !args->wide.data || (ft_is_half(h) && ft_is_matrix(args->wide, rows, cols)));
     FT_REQUIRE(op, ft_is_optional_vector(args->mean, rows));
     FT_REQUIRE(op, ft_is_optional_vector(args->rstd, rows));
     FT_REQUIRE(op, dropout_fits(&args->dropout, rows));
@@ -91,12 +92,12 @@ ft_status ft_layernorm_forward_check(const ft_target *target, const ft_layernorm
 ft_status ft_layernorm_backward_check(const ft_target *target, const ft_layernorm_backward_args *args) {
     static const char op[] = "layernorm_backward";
     int64_t rows = args->dy.rows, cols = args->dy.cols;
-    ft_dtype h = args->dy.dtype;
-    FT_REQUIRE(op, is_type(h) && ft_is_matrix_of(h, args->dy, rows, cols) && cols > 0);
+    ft_dtype h = args->s.dtype;
+    FT_REQUIRE(op, is_type(h) && ft_is_matrix(args->dy, rows, cols) && cols > 0);
     FT_REQUIRE(op, ft_is_matrix_of(h, args->s, rows, cols));
     FT_REQUIRE(op, rows == 0 || (ft_is_vector(args->mean, rows) && ft_is_vector(args->rstd, rows)));
-    FT_REQUIRE(op, ft_is_vector_of(h, args->gamma, cols));
-    FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->ds, rows, cols));
+    FT_REQUIRE(op, ft_is_vector(args->gamma, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->ds, rows, cols));
     FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->dx, rows, cols));
     FT_REQUIRE(op, ft_is_optional_vector(args->dgamma, cols));
     FT_REQUIRE(op, ft_is_optional_vector(args->dbeta, cols));
@@ -200,18 +201,20 @@ ft_status ft_scatter_rows_add_check(const ft_target *target, const ft_scatter_ro
 static bool fit_windows(ft_tensor x, ft_tensor y, int32_t sequences, int32_t taps, const int32_t *cu_seqlens) {
     return x.rows == 0 || (sequences > 0 && taps > 0 && taps % 2 == 1 && cu_seqlens &&
                            ft_is_matrix_of(x.dtype, x, x.rows, x.cols) &&
-                           ft_is_matrix_of(x.dtype, y, x.rows, x.cols * taps));
+                           ft_is_matrix_of(y.dtype, y, x.rows, x.cols * taps));
 }
 
 ft_status ft_unfold_check(const ft_target *target, const ft_unfold_args *args) {
     static const char op[] = "unfold";
-    FT_REQUIRE(op, is_type(args->x.dtype) && fit_windows(args->x, args->y, args->sequences, args->taps, args->cu_seqlens));
+    FT_REQUIRE(op, args->x.rows == 0 || (is_type(args->x.dtype) && args->y.dtype == args->x.dtype));
+    FT_REQUIRE(op, fit_windows(args->x, args->y, args->sequences, args->taps, args->cu_seqlens));
     REQUIRE_WORKSPACE(unfold, target, args);
 }
 
 ft_status ft_fold_add_check(const ft_target *target, const ft_fold_add_args *args) {
     static const char op[] = "fold_add";
-    FT_REQUIRE(op, is_type(args->x.dtype) && fit_windows(args->x, args->y, args->sequences, args->taps, args->cu_seqlens));
+    FT_REQUIRE(op, args->x.rows == 0 || (is_type(args->y.dtype) && args->x.dtype == FT_F32));
+    FT_REQUIRE(op, fit_windows(args->x, args->y, args->sequences, args->taps, args->cu_seqlens));
     REQUIRE_WORKSPACE(fold_add, target, args);
 }
 

@@ -24,7 +24,7 @@ ft_cost ft_embedding_backward_cost(const ft_embedding_backward_args *a) {
 }
 
 ft_cost ft_layernorm_forward_cost(const ft_layernorm_forward_args *a) {
-    return (ft_cost){8 * elements(a->x), bytes(a->x) + bytes(a->residual) + bytes(a->s) + bytes(a->y), 0};
+    return (ft_cost){8 * elements(a->x), bytes(a->x) + bytes(a->residual) + bytes(a->s) + bytes(a->y) + bytes(a->wide), 0};
 }
 
 ft_cost ft_layernorm_backward_cost(const ft_layernorm_backward_args *a) {
@@ -112,11 +112,12 @@ ft_cost ft_adamw_cost(const ft_adamw_args *a) {
 // A CPU thread: 60e9 operations a second in matrix products (between AVX2 and AVX-512 on server cores), 10e9 bytes. Half
 // of the peak at 26 rows: measured steps of MiniLM reached 64% of the probed peak at 352 tokens and 73% at 4,096.
 // A CUDA chip, a multiprocessor: 0.6e12 operations a second (fp32 accumulation on tensor cores of 16-bit inputs are a
-// multiple of it, the same for every choice), 2e10 bytes; it fills at some hundred rows.
+// multiple of it, the same for every choice), 2e10 bytes; it fills at some hundred rows. Its link carries 32e9 bytes a second
+// each way (PCIe 4 with 16 lanes), of which large copies reach two thirds.
 ft_rates ft_rates_of(const ft_target *target) {
     if (target->backend == FT_BACKEND_CUDA) {
         double units = target->sm_count > 0 ? target->sm_count : 1;
-        return (ft_rates){.flops = 0.6e12 * units, .bytes = 2e10 * units, .half_rows = 256, .op_seconds = 3e-6};
+        return (ft_rates){.flops = 0.6e12 * units, .bytes = 2e10 * units, .half_rows = 256, .op_seconds = 3e-6, .link = 2e10};
     }
     double threads = target->threads > 0 ? target->threads : 1;
     return (ft_rates){.flops = 60e9 * threads, .bytes = 10e9 * (threads < 8 ? threads : 8), .half_rows = 26, .op_seconds = 2e-6};

@@ -23,6 +23,7 @@ typedef struct ft_rates {
     double bytes;        // a second
     double half_rows;    // rows at which a matrix product reaches half of `flops`
     double op_seconds;   // to start one op
+    double link;         // bytes a second from the host to the device, and as many back; 0: its memory is the host's
 } ft_rates;
 
 #define FT_OP(name, what) ft_cost ft_##name##_cost(const ft_##name##_args *args);

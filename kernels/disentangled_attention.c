@@ -4,6 +4,7 @@
 #include "kernels/check.h"
 #include "kernels/cpu/disentangled_plan.h"
 #include "kernels/cpu/half_ops.h"
+#include "kernels/cuda/geometry.h"
 #include "kernels/half.h"
 
 #include <math.h>
@@ -65,6 +66,17 @@ static size_t scratch_floats(const ft_target *target, const ft_disentangled_shap
            of_thread.floats * (size_t)target->threads;
 }
 
+// On CUDA, backward: <dout, out> of every row and head, and the slabs of one table: they serve both, one after the other.
+static size_t cuda_backward_bytes(const ft_target *target, const ft_disentangled_attention_backward_args *args) {
+    const ft_attention_shape *a = &args->shape.attention;
+    const size_t deltas = (size_t)args->q.rows * (size_t)a->heads * sizeof(float);
+    const int64_t longest = a->max_queries > a->max_keys ? a->max_queries : a->max_keys;
+    if (count_of(args->dpos_key, args->dpos_query) == 0) return deltas;
+    const int64_t slabs = a->heads * ft_cuda_slabs(target->sm_count, a->heads, a->sequences, longest);
+    const int64_t floats = slabs * ft_cuda_distances(a->max_queries, a->max_keys) * a->head_dim;
+    return ft_cuda_aligned(deltas) + (size_t)floats * sizeof(float);
+}
+
 // The panels of the tables that are there, what every thread needs, and copies of rows of 16 bits.
 size_t ft_disentangled_attention_forward_workspace(const ft_target *target,
                                                    const ft_disentangled_attention_forward_args *args) {
@@ -76,7 +88,7 @@ size_t ft_disentangled_attention_forward_workspace(const ft_target *target,
 
 size_t ft_disentangled_attention_backward_workspace(const ft_target *target,
                                                     const ft_disentangled_attention_backward_args *args) {
-    if (target->backend != FT_BACKEND_CPU) return 0;
+    if (target->backend == FT_BACKEND_CUDA) return cuda_backward_bytes(target, args);
     size_t deltas = ft_delta_floats(&args->shape, count_of(args->dpos_key, args->dpos_query), target->threads);
     size_t own = scratch_floats(target, &args->shape, count_of(args->pos_key, args->pos_query),
                                 ft_disentangled_backward_scratch(args->shape.attention.head_dim));
@@ -101,9 +113,10 @@ static bool fits_shape(const ft_disentangled_shape *s) {
 }
 
 // A plan and a run alike end here, before anything is taken.
-static ft_status refuse(const ft_target *target) {
-    if (target->backend != FT_BACKEND_CUDA) return FT_OK;
-    ft_fail(FT_INVALID, "device.name", "DeBERTa's attention is not on CUDA yet");
+static ft_status refuse(const ft_target *target, const ft_disentangled_shape *shape) {
+    const int head_dim = shape->attention.head_dim, most = FT_CUDA_HEAD_DIM;
+    if (target->backend != FT_BACKEND_CUDA || head_dim <= most) return FT_OK;
+    ft_fail(FT_INVALID, "device.name", "attention on CUDA has heads of at most %d columns, not %d", most, head_dim);
     ft_hint("device.name=cpu");
     return FT_INVALID;
 }
@@ -125,7 +138,7 @@ static bool fits_table_gradient(ft_tensor gradient, ft_tensor table, int64_t col
 ft_status ft_disentangled_attention_forward_check(const ft_target *target,
                                                   const ft_disentangled_attention_forward_args *args) {
     static const char op[] = "disentangled_attention_forward";
-    FT_TRY(refuse(target));
+    FT_TRY(refuse(target, &args->shape));
     const ft_attention_shape *s = &args->shape.attention;
     if (s->sequences == 0 || args->out.rows == 0) return FT_OK;
     int64_t cols = (int64_t)s->heads * s->head_dim;
@@ -143,7 +156,7 @@ ft_status ft_disentangled_attention_forward_check(const ft_target *target,
 ft_status ft_disentangled_attention_backward_check(const ft_target *target,
                                                    const ft_disentangled_attention_backward_args *args) {
     static const char op[] = "disentangled_attention_backward";
-    FT_TRY(refuse(target));
+    FT_TRY(refuse(target, &args->shape));
     const ft_attention_shape *s = &args->shape.attention;
     if (s->sequences == 0) return FT_OK;
     int64_t cols = (int64_t)s->heads * s->head_dim, queries = args->q.rows, keys = args->k.rows;

@@ -18,8 +18,9 @@
 //
 // Shapes: q, dq, out, dout [Tq, heads*d]; k, v, dk, dv [Tk, heads*d]; pos_key, pos_query [P, heads*d] with the same P
 // where both are there; lse [Tq, heads]; a gradient of a table has the table's shape and needs the table to be there.
-// All H but lse, dpos_key and dpos_query, which are fp32; any strides. slots holds 2*reach+1 numbers in [0, P), a contract of the caller; no sequence is longer than
-// max_queries and max_keys, which size the scratch (linear in them, like reach, which may be as small as 0).
+// All H but lse, dpos_key and dpos_query, which are fp32; any strides. slots holds 2*reach+1 numbers in [0, P) that do
+// not fall with the distance, a contract of the caller; no sequence is longer than max_queries and max_keys, which size
+// the scratch (linear in them, like reach, which may be as small as 0).
 #ifndef FT_DISENTANGLED_ATTENTION_H
 #define FT_DISENTANGLED_ATTENTION_H
 #include "kernels/attention.h"

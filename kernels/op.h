@@ -6,9 +6,9 @@
 // disagree are FT_FAILED with the op's name; they are programming errors, never the user's.
 //
 // Types. H is the type of an op's rows: fp32, bf16 or fp16, the same for all views of an op of which its contract says
-// nothing else. What is summed over many rows (gradients of parameters), statistics and losses are fp32 in every
-// precision. Whatever H is, an op computes in fp32 and rounds a result once, to the nearest (ties to even), when it is
-// stored; beyond the largest fp16 number that is infinity.
+// nothing else. What is summed over many rows (gradients of parameters) or from layer to layer (residuals, gradients of
+// rows), weights of norms, statistics and losses are fp32 in every precision. Whatever H is, an op computes in fp32 and
+// rounds a result once, to the nearest (ties to even), when it is stored; beyond the largest fp16 number that is infinity.
 #ifndef FT_OP_H
 #define FT_OP_H
 

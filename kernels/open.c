@@ -87,6 +87,10 @@ ft_status ft_device_look(const char *name, int threads, ft_device_facts *facts) 
 
 bool ft_device_only_rounds(const ft_device *device) { return device->target.backend == FT_BACKEND_CPU; }
 
+bool ft_target_same_bits(const ft_target *target) { return target->backend == FT_BACKEND_CPU; }
+
+bool ft_device_has_graphs(const ft_device *device) { return device->target.backend == FT_BACKEND_CUDA; }
+
 size_t ft_device_free_bytes(ft_device *device) {
     size_t unused = 0, total;
     ft_error before;

@@ -24,6 +24,10 @@ typedef struct ft_device_facts {
 ft_status ft_device_look(const char *name, int threads, ft_device_facts *facts);
 // Does it compute bf16 and fp16 in fp32, and only round to them?
 bool ft_device_only_rounds(const ft_device *device);
+// Does it give the same bits however the rows of a batch are split over calls? (Else for the same split.)
+bool ft_target_same_bits(const ft_target *target);
+// Can what is queued on it be recorded and replayed (graph_begin of backend.h)?
+bool ft_device_has_graphs(const ft_device *device);
 // Bytes that an open device could still give to anybody, as it says itself at this moment; 0: it cannot say.
 size_t ft_device_free_bytes(ft_device *device);
 

@@ -6,7 +6,7 @@
 //           has it: torch.nn.Conv1d with padding (taps-1)/2). With groups: a product a group, over its columns of y and W.
 // fold_add: x[t, c] += sum over k of y[t - k + (taps-1)/2, c*taps + k], over rows of the sequence of row t: the transpose,
 //           for gradients. One chain per element, k = 0, 1, ..., starting from x.
-// x [T,C], y [T,C*taps], H both, any strides; taps odd. Sequence b has rows [cu_seqlens[b], cu_seqlens[b+1]), all T of them
+// x [T,C], y [T,C*taps], H both, but the x of fold_add, a gradient, is fp32 in every precision; any strides; taps odd. Sequence b has rows [cu_seqlens[b], cu_seqlens[b+1]), all T of them
 // together; rows depend on their own sequence only. Exact, but for the rounding of fold_add's sums.
 #ifndef FT_UNFOLD_H
 #define FT_UNFOLD_H

@@ -162,7 +162,10 @@ static void advance_vector(ft_tensor *v, block b) {
 }
 
 static void advance_embedding(ft_embedding_backward_args *args, block b) { args->ids += b.first; }
+// The op of fp32 writes y once: where it stays as it is, and from there it is rounded.
 static void advance_layernorm(ft_layernorm_forward_args *args, block b) {
+    if (args->wide.data != NULL) args->y = args->wide;
+    args->wide = ft_absent();
     advance_vector(&args->mean, b);
     advance_vector(&args->rstd, b);
     advance_dropout(&args->dropout, b);
@@ -178,12 +181,10 @@ static void advance_rows(ft_dropout_args *args, block b) { advance_dropout(&args
 WIDENED(column_sum, x, args->x.rows, NOTHING_ELSE, false, IN(column_sum, x))
 WIDENED(embedding_backward, dout, args->dout.rows, advance_embedding, false, IN(embedding_backward, dout))
 WIDENED(layernorm_forward, x, args->x.rows, advance_layernorm, false, IN(layernorm_forward, x),
-        VIEW(layernorm_forward, bias, READ | WHOLE), IN(layernorm_forward, residual),
-        VIEW(layernorm_forward, gamma, READ | WHOLE), VIEW(layernorm_forward, beta, READ | WHOLE),
-        OUT(layernorm_forward, s), OUT(layernorm_forward, y))
-WIDENED(layernorm_backward, dy, args->dy.rows, advance_layernorm_back, false, IN(layernorm_backward, dy),
-        IN(layernorm_backward, s), VIEW(layernorm_backward, gamma, READ | WHOLE), OUT(layernorm_backward, ds),
-        OUT(layernorm_backward, dx))
+        VIEW(layernorm_forward, bias, READ | WHOLE), IN(layernorm_forward, residual), OUT(layernorm_forward, s),
+        OUT(layernorm_forward, y), OUT(layernorm_forward, wide))
+WIDENED(layernorm_backward, s, args->dy.rows, advance_layernorm_back, false, IN(layernorm_backward, dy),
+        IN(layernorm_backward, s), OUT(layernorm_backward, ds), OUT(layernorm_backward, dx))
 WIDENED(activation_forward, x, args->x.rows, NOTHING_ELSE, false, IN(activation_forward, x),
         VIEW(activation_forward, bias, READ | WHOLE), OUT(activation_forward, h), OUT(activation_forward, y))
 WIDENED(activation_backward, h, args->h.rows, NOTHING_ELSE, false, IN(activation_backward, h),
@@ -194,7 +195,7 @@ WIDENED(dropout, x, args->x.rows, advance_rows, false, IN(dropout, x), OUT(dropo
 #define ALL(op, member) VIEW(op, member, READ | WHOLE)
 #define ALL_OUT(op, member) VIEW(op, member, WRITE | WHOLE)
 WIDENED(unfold, x, 0, NOTHING_ELSE, false, ALL(unfold, x), ALL_OUT(unfold, y))
-WIDENED(fold_add, x, 0, NOTHING_ELSE, false, ALL(fold_add, y), VIEW(fold_add, x, READ | WRITE | WHOLE))
+WIDENED(fold_add, y, 0, NOTHING_ELSE, false, ALL(fold_add, y), VIEW(fold_add, x, READ | WRITE | WHOLE))
 WIDENED(attention_forward, q, 0, NOTHING_ELSE, args->shape.sequences == 0 || args->out.rows == 0,
         ALL(attention_forward, q), ALL(attention_forward, k), ALL(attention_forward, v),
         ALL_OUT(attention_forward, out))

@@ -1,6 +1,6 @@
 // attention.h - what the attention kernels share: their arguments on the device, where a block works, dropout of scores.
 //
-// Two paths. Tensor cores: bf16 and fp16, head sizes 32, 64, 96 and 128, views aligned to 16 bytes. The plain path, with
+// Two paths. Tensor cores: bf16 and fp16, head sizes 32, 64, 96 and 128, a positive scale, views aligned to 16 bytes. The plain path, with
 // fused multiply-adds in fp32: fp32, and whatever else does not fit, up to head size 256.
 // Forward: a block owns rows of queries and passes over the keys. Backward: one pass owns queries and gives dQ, one owns
 // keys and gives dK and dV; both recompute the scores, so that no two blocks add to the same number.
@@ -46,7 +46,8 @@ static inline bool ft_attention_is_aligned(const ft_tensor &view) {
 }
 static inline bool ft_attention_has_tensor_path(const ft_attention_shape &shape, ft_dtype dtype) {
     int d = shape.head_dim;
-    return (dtype == FT_BF16 || dtype == FT_F16) && (d == 32 || d == 64 || d == 96 || d == 128);
+    // (their largest score is looked for before it is scaled)
+    return shape.scale > 0 && (dtype == FT_BF16 || dtype == FT_F16) && (d == 32 || d == 64 || d == 96 || d == 128);
 }
 
 // ---- in kernels --------------------------------------------------------------------------------------------------------
@@ -56,16 +57,20 @@ struct ft_attention_place {
     int sequence, head, tile;
     int first_query, queries, first_key, keys; // rows of the sequence in the packed matrices
 };
-FT_DEVICE ft_attention_place ft_attention_place_of(const ft_attention_problem &p) {
+// item: which of sequences * tiles; a block for each, or several items one after the other.
+FT_DEVICE ft_attention_place ft_attention_place_of(const ft_attention_problem &p, int item) {
     ft_attention_place at;
-    at.sequence = int(blockIdx.x) / p.tiles;
-    at.tile = int(blockIdx.x) % p.tiles;
+    at.sequence = item / p.tiles;
+    at.tile = item % p.tiles;
     at.head = int(blockIdx.y);
     at.first_query = p.cu_queries[at.sequence];
     at.queries = p.cu_queries[at.sequence + 1] - at.first_query;
     at.first_key = p.cu_keys[at.sequence];
     at.keys = p.cu_keys[at.sequence + 1] - at.first_key;
     return at;
+}
+FT_DEVICE ft_attention_place ft_attention_place_of(const ft_attention_problem &p) {
+    return ft_attention_place_of(p, int(blockIdx.x));
 }
 
 // Which scores of one head of one sequence are kept (philox.h).
@@ -82,33 +87,45 @@ FT_DEVICE bool ft_keeps(const ft_score_filter &f, int query, int key) {
            ft_dropout_bits_score(f.key, f.slot_head >> 8, f.slot_head & 255, uint32_t(query), uint32_t(key)) >= f.threshold;
 }
 // The same for a 16 x 16 piece in two accumulators of tensor cores (tile/fragment.h), whose rows are queries, or keys if
-// ROWS_ARE_KEYS; row and column are multiples of 16. Bit q of the result: element q of the first accumulator is kept;
-// bit 4 + q: of the second. One Philox call decides about the four elements of a lane that are 8 apart.
-template <bool ROWS_ARE_KEYS> FT_DEVICE unsigned ft_kept_of_16x16(const ft_score_filter &f, int row, int column) {
-    if (f.threshold == 0) return 255;
-    const uint32_t g = threadIdx.x % FT_WARP / 4, t = threadIdx.x % 4 * 2;
+// ROWS_ARE_KEYS. One Philox call decides about the four elements of a lane that are 8 apart.
+// SPREAD: columns of a lane as in tile/skew.h, 4 apart.
+struct ft_kept_16x16 {
+    uint32_t bits[2][2]; // [which of the lane's two columns]: the two words of a call
+    uint32_t least;      // the threshold in the upper half of a word: what is below it drops
+};
+// row and column are multiples of 16.
+template <bool ROWS_ARE_KEYS, bool SPREAD = false>
+FT_DEVICE ft_kept_16x16 ft_kept_of_16x16(const ft_score_filter &f, int row, int column) {
+    const uint32_t g = threadIdx.x % FT_WARP / 4, t = threadIdx.x % 4 * (SPREAD ? 1 : 2);
     const uint32_t query = uint32_t(ROWS_ARE_KEYS ? column : row) / 16, key = uint32_t(ROWS_ARE_KEYS ? row : column) / 16;
-    unsigned kept = 0;
+    ft_kept_16x16 kept;
+    kept.least = f.threshold << 16;
 #pragma unroll
     for (uint32_t e = 0; e < 2; e++) {
-        const uint32_t i = ROWS_ARE_KEYS ? t + e : g, j = ROWS_ARE_KEYS ? g : t + e;
-        uint32_t c[2] = {query << 22 | key << 12 | i << 3 | j, f.slot_head};
-        ft_philox2x32_7(c, f.key);
-#pragma unroll
-        for (uint32_t below = 0; below < 2; below++)
-#pragma unroll
-            for (uint32_t right = 0; right < 2; right++) {
-                uint32_t word = ROWS_ARE_KEYS ? c[right] : c[below], upper = ROWS_ARE_KEYS ? below : right;
-                if ((word >> upper * 16 & 0xFFFF) >= f.threshold) kept |= 1u << (right * 4 + below * 2 + e);
-            }
+        const uint32_t there = t + e * (SPREAD ? 4 : 1), i = ROWS_ARE_KEYS ? there : g, j = ROWS_ARE_KEYS ? g : there;
+        kept.bits[e][0] = query << 22 | key << 12 | i << 3 | j;
+        kept.bits[e][1] = f.slot_head;
+        ft_philox2x32_7(kept.bits[e], f.key);
     }
     return kept;
 }
+// Whether element `index` of the first accumulator is kept; 4 + index: of the second. Without arithmetic but a shift.
+template <bool ROWS_ARE_KEYS> FT_DEVICE bool ft_is_kept(const ft_kept_16x16 &kept, int index) {
+    const int right = index / 4, below = index / 2 % 2;
+    const uint32_t word = kept.bits[index % 2][ROWS_ARE_KEYS ? right : below];
+    return ((ROWS_ARE_KEYS ? below : right) != 0 ? word : word << 16) >= kept.least;
+}
+
+// ---- for all paths -----------------------------------------------------------------------------------------------------
+
+// delta[row, head] = <dout, out>, the D of attention.h. (attention_backward.cu)
+ft_status ft_attention_delta(ft_device *device, const ft_tensor &out, const ft_tensor &dout, int heads, int head_dim,
+                             float *delta);
 
 // ---- the plain path (attention_plain.cu) -------------------------------------------------------------------------------
 
 ft_status ft_attention_plain_forward(ft_device *device, const ft_attention_forward_args &args);
-// `delta` as in attention_backward.cu, already queued.
+// `delta`: of ft_attention_delta, already queued.
 ft_status ft_attention_plain_backward(ft_device *device, const ft_attention_backward_args &args, const float *delta);
 
 #endif

@@ -5,6 +5,7 @@
 //     s = own[0] other[0]^T,  <dout, V> = own[1] other[1]^T,  first result = dS other[0],  second = (mask P) other[1],
 // the second for keys only. A number is summed by one warp in one order: the same bits every time.
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/tile/exp2.h"
 #include "kernels/cuda/tile/fragment.h"
 
 namespace {
@@ -31,12 +32,12 @@ FT_KERNEL void __launch_bounds__(DELTA_THREADS)
     if (threadIdx.x % FT_WARP == 0) delta[index] = sum;
 }
 
-template <class T> ft_status run_delta(ft_device *device, const ft_attention_backward_args &a, float *delta) {
-    const int64_t count = a.q.rows * a.shape.heads, warps = DELTA_THREADS / FT_WARP;
+template <class T>
+ft_status run_delta(ft_device *device, const ft_tensor &out, const ft_tensor &dout, int heads, int head_dim, float *delta) {
+    const int64_t count = out.rows * heads, warps = DELTA_THREADS / FT_WARP;
     if (count == 0) return FT_OK;
     return ft_launch("attention_backward", attention_delta<T>, dim3(unsigned((count + warps - 1) / warps)), dim3(DELTA_THREADS),
-                     0, ft_stream(device), ft_view_of<const T>(a.out), ft_view_of<const T>(a.dout), delta,
-                     count, int(a.shape.heads), int(a.shape.head_dim));
+                     0, ft_stream(device), ft_view_of<const T>(out), ft_view_of<const T>(dout), delta, count, heads, head_dim);
 }
 
 // ---- the two passes -----------------------------------------------------------------------------------------------------
@@ -139,18 +140,30 @@ FT_KERNEL void __launch_bounds__(THREADS, 2) attention_backward(pass_arguments<T
                 ft_mma<T>(ds[2 * n + 1], left1, b[2], b[3]);
             }
         }
+        if (base + OTHER > other_count) // the last tile, where it is not full: 2^-inf = 0
+#pragma unroll
+            for (int n = 0; n < OTHER / 8; n++)
+#pragma unroll
+                for (int e = 0; e < 4; e++)
+                    if (base + n * 8 + t + e % 2 >= other_count) p[n][e] = -INFINITY;
 #pragma unroll
         for (int c = 0; c < OTHER / 16; c++) {
-            const unsigned kept = ft_kept_of_16x16<OF_KEYS>(filter, first + mine, base + c * 16);
-#pragma unroll
-            for (int q = 0; q < 8; q++) {
+            auto finish = [&](int q, bool keep) { // p becomes P (for keys, of what was kept), ds dS
                 const int n = 2 * c + q / 4, e = q % 4, there = n * 8 + t + e % 2;
-                const float l = OF_KEYS ? tile_lse[there] : own_lse[e / 2], d = OF_KEYS ? tile_delta[there] : own_delta[e / 2];
-                const bool valid = base + there < other_count, keep = (kept >> q & 1) != 0;
-                const float probability = valid ? exp2f(p[n][e] * factor - l) : 0.0f;
-                const float gradient = keep ? ds[n][e] * a.problem.keep_scale : 0.0f;
-                ds[n][e] = valid ? probability * (gradient - d) : 0.0f;
+                const float probability = ft_exp2(fmaf(p[n][e], factor, -(OF_KEYS ? tile_lse[there] : own_lse[e / 2])));
+                const float gradient = keep ? ds[n][e] : 0.0f;
+                ds[n][e] = probability * fmaf(gradient, a.problem.keep_scale, -(OF_KEYS ? tile_delta[there] : own_delta[e / 2]));
                 p[n][e] = keep ? probability : 0.0f;
+            };
+            if (filter.threshold != 0) {
+                const ft_kept_16x16 kept = ft_kept_of_16x16<OF_KEYS>(filter, first + mine, base + c * 16);
+#pragma unroll
+                for (int q = 0; q < 8; q++)
+                    finish(q, ft_is_kept<OF_KEYS>(kept, q));
+            } else {
+#pragma unroll
+                for (int q = 0; q < 8; q++)
+                    finish(q, true);
             }
             unsigned left0[4], left1[4];
             ft_left_of<T>(left0, ds[2 * c], ds[2 * c + 1]);
@@ -216,7 +229,6 @@ template <class T, int D> ft_status run(ft_device *device, const ft_attention_ba
 }
 
 template <class T> ft_status run_head_dim(ft_device *device, const ft_attention_backward_args &a, float *delta, bool aligned) {
-    FT_TRY(run_delta<T>(device, a, delta));
     if (!aligned || !ft_attention_has_tensor_path(a.shape, a.q.dtype)) return ft_attention_plain_backward(device, a, delta);
     if constexpr (sizeof(T) == 2) {
         switch (a.shape.head_dim) {
@@ -231,10 +243,20 @@ template <class T> ft_status run_head_dim(ft_device *device, const ft_attention_
 
 } // namespace
 
+ft_status ft_attention_delta(ft_device *device, const ft_tensor &out, const ft_tensor &dout, int heads, int head_dim,
+                             float *delta) {
+    switch (out.dtype) {
+    case FT_F16: return run_delta<__half>(device, out, dout, heads, head_dim, delta);
+    case FT_BF16: return run_delta<__nv_bfloat16>(device, out, dout, heads, head_dim, delta);
+    default: return run_delta<float>(device, out, dout, heads, head_dim, delta);
+    }
+}
+
 extern "C" ft_status ft_cuda_attention_backward(ft_device *device, const ft_attention_backward_args *args) {
     const ft_attention_backward_args &a = *args;
     if (a.shape.sequences == 0) return FT_OK;
     float *delta = static_cast<float *>(a.workspace.data);
+    FT_TRY(ft_attention_delta(device, a.out, a.dout, a.shape.heads, a.shape.head_dim, delta));
     bool aligned = ft_attention_is_aligned(a.q) && ft_attention_is_aligned(a.k) && ft_attention_is_aligned(a.v) &&
                    ft_attention_is_aligned(a.dout) && ft_attention_is_aligned(a.dq) && ft_attention_is_aligned(a.dk) &&
                    ft_attention_is_aligned(a.dv);

@@ -1,27 +1,72 @@
-// attention_forward.cu - streaming attention on tensor cores: 64 queries a block, 16 a warp, 64 keys at a time in two
-// buffers. Scores, probabilities and sums stay in registers; the softmax is fp32 and counts in powers of two.
+// attention_forward.cu - streaming attention on tensor cores: a block has 64 queries of a head and passes over the keys, in
+// two buffers. Scores, probabilities and sums stay in registers; the softmax is fp32 and counts in powers of two.
+// With heads of up to 64 a warp has 32 queries, two strips of 16, so that what it reads of K and V from shared memory serves
+// two products: with one strip, which is all that registers hold of larger heads, shared memory is the bound
+// (tests/kernels/static_model.py).
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/tile/exp2.h"
 #include "kernels/cuda/tile/fragment.h"
 
 namespace {
 
-constexpr int ROWS = 64, KEYS = 64, WARPS = 4, THREADS = WARPS * FT_WARP;
+constexpr int ROWS = 64;
 constexpr float LOG2_E = 1.4426950408889634f, LN_2 = 0.6931471805599453f;
 
-template <int D> constexpr size_t shared_bytes() { return ft_tile_bytes(ROWS, D) + 4 * ft_tile_bytes(KEYS, D); }
+template <int D> struct plan { // as registers allow
+    static constexpr int STRIPS = D <= 64 ? 2 : 1, THREADS = ROWS / (16 * STRIPS) * FT_WARP, KEYS = D == 64 ? 32 : 64;
+    static constexpr bool KEEPS_Q = D < 128; // its fragments, in registers
+    static constexpr size_t SHARED = ft_tile_bytes(ROWS, D) + 4 * ft_tile_bytes(KEYS, D);
+};
+
+// The softmax so far of rows g and g + 8 of a strip.
+struct running {
+    // base2: most * factor as it was rounded once, so that whatever was taken relative to it agrees
+    float most[2] = {-INFINITY, -INFINITY}, base2[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f};
+};
+
+// Scores of a tile become probabilities relative to the largest score so far; what was summed before is to be multiplied
+// with shrink.
+template <int N> FT_DEVICE void next_scores(running &r, float (&s)[N][4], float factor, float (&shrink)[2]) {
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float largest = r.most[h];
+#pragma unroll
+        for (int n = 0; n < N; n++)
+            largest = fmaxf(largest, fmaxf(s[n][h * 2], s[n][h * 2 + 1]));
+        largest = fmaxf(largest, __shfl_xor_sync(FT_ALL_LANES, largest, 1));
+        largest = fmaxf(largest, __shfl_xor_sync(FT_ALL_LANES, largest, 2));
+        const float highest = largest * factor;
+        shrink[h] = ft_exp2(r.base2[h] - highest);
+        r.most[h] = largest;
+        r.base2[h] = highest;
+        float part = 0.0f;
+#pragma unroll
+        for (int n = 0; n < N; n++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                float &x = s[n][h * 2 + e];
+                x = ft_exp2(fmaf(x, factor, -highest));
+                part += x;
+            }
+        r.sum[h] = fmaf(r.sum[h], shrink[h], part);
+    }
+}
 
 template <class T, int D>
-FT_KERNEL void __launch_bounds__(THREADS, 2)
+FT_KERNEL void __launch_bounds__(plan<D>::THREADS, 256 / plan<D>::THREADS)
     attention_forward(ft_view<const T> q, ft_view<const T> k, ft_view<const T> v, ft_view<T> out,
                       ft_view<float> lse, ft_attention_problem problem) {
     FT_DYNAMIC_SHARED(bytes);
+    constexpr int STRIPS = plan<D>::STRIPS, THREADS = plan<D>::THREADS, KEYS = plan<D>::KEYS;
+    constexpr bool KEEPS_Q = plan<D>::KEEPS_Q;
     constexpr int STRIDE = ft_tile_stride(D), TILE = KEYS * STRIDE;
     T *const tile_q = reinterpret_cast<T *>(bytes), *const tiles_k = tile_q + ROWS * STRIDE, *const tiles_v = tiles_k + 2 * TILE;
     const ft_attention_place at = ft_attention_place_of(problem);
     const int first = at.tile * ROWS;
     if (first >= at.queries) return;
     const int lane = int(threadIdx.x) % FT_WARP, warp = int(threadIdx.x) / FT_WARP, g = lane / 4, t = lane % 4 * 2;
-    const int own = warp * 16; // the warp's rows of the tile
+    const int own = warp * 16 * STRIPS; // the warp's rows of the tile
+    const bool works = first + own < at.queries; // else its warp only fetches
     const ft_score_filter filter = ft_score_filter_of(problem, at);
     const float factor = problem.scale * LOG2_E;
     const T *const rows_q = q.data + (at.first_query + first) * q.stride + at.head * D;
@@ -35,10 +80,9 @@ FT_KERNEL void __launch_bounds__(THREADS, 2)
         ft_copy_async_commit();
     }
 
-    float acc[D / 8][4] = {}, most[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f}; // [2]: rows g and g + 8
-    // The fragments of Q stay in registers where there is room; a head of 128 would spill some on sm_100.
-    constexpr bool KEEPS_Q = D < 128;
-    unsigned left[KEEPS_Q ? D / 16 : 1][4];
+    float acc[STRIPS][D / 8][4] = {};
+    running softmax[STRIPS];
+    unsigned left[STRIPS][KEEPS_Q ? D / 16 : 1][4];
     int buffer = 0;
     for (int base = 0; base < at.keys; base += KEYS, buffer ^= 1) {
         const int next = base + KEYS;
@@ -51,73 +95,80 @@ FT_KERNEL void __launch_bounds__(THREADS, 2)
             ft_copy_async_wait<0>();
         }
         __syncthreads();
-        if (KEEPS_Q && base == 0)
+        if (works) {
+            if (KEEPS_Q && base == 0)
 #pragma unroll
-            for (int c = 0; c < D / 16; c++)
-                ft_left<D>(left[KEEPS_Q ? c : 0], tile_q, own, c * 16);
+                for (int m = 0; m < STRIPS; m++)
+#pragma unroll
+                    for (int c = 0; c < D / 16; c++)
+                        ft_left<D>(left[m][KEEPS_Q ? c : 0], tile_q, own + m * 16, c * 16);
 
-        float s[KEYS / 8][4] = {};
+            float s[STRIPS][KEYS / 8][4] = {};
 #pragma unroll
-        for (int c = 0; c < D / 16; c++) {
-            unsigned(&a)[4] = left[KEEPS_Q ? c : 0];
-            if (!KEEPS_Q) ft_left<D>(a, tile_q, own, c * 16);
+            for (int c = 0; c < D / 16; c++) {
+                if (!KEEPS_Q)
 #pragma unroll
-            for (int n = 0; n < KEYS / 16; n++) {
-                unsigned b[4];
-                ft_right_of_rows<D>(b, tiles_k + buffer * TILE, n * 16, c * 16);
-                ft_mma<T>(s[2 * n], a, b[0], b[1]);
-                ft_mma<T>(s[2 * n + 1], a, b[2], b[3]);
-            }
-        }
+                    for (int m = 0; m < STRIPS; m++)
+                        ft_left<D>(left[m][0], tile_q, own + m * 16, c * 16);
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-            float largest = most[h];
+                for (int n = 0; n < KEYS / 16; n++) {
+                    unsigned b[4];
+                    ft_right_of_rows<D>(b, tiles_k + buffer * TILE, n * 16, c * 16);
 #pragma unroll
-            for (int n = 0; n < KEYS / 8; n++)
-#pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    float &x = s[n][h * 2 + e];
-                    x = base + n * 8 + t + e < at.keys ? x * factor : -INFINITY;
-                    largest = fmaxf(largest, x);
-                }
-            largest = fmaxf(largest, __shfl_xor_sync(FT_ALL_LANES, largest, 1));
-            largest = fmaxf(largest, __shfl_xor_sync(FT_ALL_LANES, largest, 2));
-            const float shrink = exp2f(most[h] - largest);
-            most[h] = largest;
-            float part = 0.0f;
-#pragma unroll
-            for (int n = 0; n < KEYS / 8; n++)
-#pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    float &x = s[n][h * 2 + e];
-                    x = exp2f(x - largest);
-                    part += x;
-                }
-            sum[h] = sum[h] * shrink + part;
-#pragma unroll
-            for (int n = 0; n < D / 8; n++) {
-                acc[n][h * 2] *= shrink;
-                acc[n][h * 2 + 1] *= shrink;
-            }
-        }
-#pragma unroll
-        for (int c = 0; c < KEYS / 16; c++) {
-            if (filter.threshold != 0) { // out of the product; the sum of the softmax has them
-                const unsigned kept = ft_kept_of_16x16<false>(filter, first + own, base + c * 16);
-#pragma unroll
-                for (int e = 0; e < 4; e++) {
-                    if ((kept >> e & 1) == 0) s[2 * c][e] = 0.0f;
-                    if ((kept >> (4 + e) & 1) == 0) s[2 * c + 1][e] = 0.0f;
+                    for (int m = 0; m < STRIPS; m++) {
+                        ft_mma<T>(s[m][2 * n], left[m][KEEPS_Q ? c : 0], b[0], b[1]);
+                        ft_mma<T>(s[m][2 * n + 1], left[m][KEEPS_Q ? c : 0], b[2], b[3]);
+                    }
                 }
             }
-            unsigned a[4];
-            ft_left_of<T>(a, s[2 * c], s[2 * c + 1]);
+            if (next > at.keys) // the last tile, where it is not full
 #pragma unroll
-            for (int n = 0; n < D / 16; n++) {
-                unsigned b[4];
-                ft_right_of_columns<D>(b, tiles_v + buffer * TILE, c * 16, n * 16);
-                ft_mma<T>(acc[2 * n], a, b[0], b[1]);
-                ft_mma<T>(acc[2 * n + 1], a, b[2], b[3]);
+                for (int m = 0; m < STRIPS; m++)
+#pragma unroll
+                    for (int n = 0; n < KEYS / 8; n++)
+#pragma unroll
+                        for (int e = 0; e < 4; e++)
+                            if (base + n * 8 + t + e % 2 >= at.keys) s[m][n][e] = -INFINITY;
+#pragma unroll
+            for (int m = 0; m < STRIPS; m++) {
+                float shrink[2];
+                next_scores(softmax[m], s[m], factor, shrink);
+                // After the first tiles the largest score seldom changes, and a product with 1 changes nothing.
+                if (__any_sync(FT_ALL_LANES, shrink[0] != 1.0f || shrink[1] != 1.0f))
+#pragma unroll
+                    for (int n = 0; n < D / 8; n++)
+#pragma unroll
+                        for (int e = 0; e < 4; e++)
+                            acc[m][n][e] *= shrink[e / 2];
+            }
+            if (filter.threshold != 0) // out of the product; the sum of the softmax has them
+#pragma unroll
+                for (int m = 0; m < STRIPS; m++)
+#pragma unroll
+                    for (int c = 0; c < KEYS / 16; c++) {
+                        const ft_kept_16x16 kept = ft_kept_of_16x16<false>(filter, first + own + m * 16, base + c * 16);
+#pragma unroll
+                        for (int e = 0; e < 4; e++) {
+                            if (!ft_is_kept<false>(kept, e)) s[m][2 * c][e] = 0.0f;
+                            if (!ft_is_kept<false>(kept, 4 + e)) s[m][2 * c + 1][e] = 0.0f;
+                        }
+                    }
+#pragma unroll
+            for (int c = 0; c < KEYS / 16; c++) {
+                unsigned a[STRIPS][4];
+#pragma unroll
+                for (int m = 0; m < STRIPS; m++)
+                    ft_left_of<T>(a[m], s[m][2 * c], s[m][2 * c + 1]);
+#pragma unroll
+                for (int n = 0; n < D / 16; n++) {
+                    unsigned b[4];
+                    ft_right_of_columns<D>(b, tiles_v + buffer * TILE, c * 16, n * 16);
+#pragma unroll
+                    for (int m = 0; m < STRIPS; m++) {
+                        ft_mma<T>(acc[m][2 * n], a[m], b[0], b[1]);
+                        ft_mma<T>(acc[m][2 * n + 1], a[m], b[2], b[3]);
+                    }
+                }
             }
         }
         __syncthreads(); // all have read this buffer before it is filled again
@@ -125,29 +176,31 @@ FT_KERNEL void __launch_bounds__(THREADS, 2)
 
     // Through the tile of queries, whose rows nobody but their warp reads: stores of 16 bytes.
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
-        float total = sum[h];
-        total += __shfl_xor_sync(FT_ALL_LANES, total, 1);
-        total += __shfl_xor_sync(FT_ALL_LANES, total, 2);
-        const float factor_out = at.keys > 0 ? problem.keep_scale / total : 0.0f;
-        T *const row = tile_q + (own + g + h * 8) * STRIDE + t;
+    for (int m = 0; m < STRIPS; m++)
 #pragma unroll
-        for (int n = 0; n < D / 8; n++)
-            *reinterpret_cast<unsigned *>(row + n * 8) =
-                ft_pack<T>(acc[n][h * 2] * factor_out, acc[n][h * 2 + 1] * factor_out);
-        const int query = first + own + g + h * 8;
-        if (lse.data != nullptr && lane % 4 == 0 && query < at.queries)
-            lse.data[(at.first_query + query) * lse.stride + at.head] = at.keys > 0 ? most[h] * LN_2 + logf(total) : -INFINITY;
-    }
+        for (int h = 0; h < 2; h++) {
+            float total = softmax[m].sum[h];
+            total += __shfl_xor_sync(FT_ALL_LANES, total, 1);
+            total += __shfl_xor_sync(FT_ALL_LANES, total, 2);
+            const float factor_out = at.keys > 0 ? problem.keep_scale / total : 0.0f;
+            const int row = own + m * 16 + g + h * 8, query = first + row;
+#pragma unroll
+            for (int n = 0; n < D / 8; n++)
+                *reinterpret_cast<unsigned *>(tile_q + row * STRIDE + t + n * 8) =
+                    ft_pack<T>(acc[m][n][h * 2] * factor_out, acc[m][n][h * 2 + 1] * factor_out);
+            if (lse.data != nullptr && lane % 4 == 0 && query < at.queries)
+                lse.data[(at.first_query + query) * lse.stride + at.head] =
+                    at.keys > 0 ? softmax[m].base2[h] * LN_2 + logf(total) : -INFINITY;
+        }
     __syncwarp();
-    ft_tile_store<16, D>(out.data + (at.first_query + first + own) * out.stride + at.head * D, out.stride,
-                         tile_q + own * STRIDE, at.queries - first - own);
+    ft_tile_store<16 * STRIPS, D>(out.data + (at.first_query + first + own) * out.stride + at.head * D, out.stride,
+                                  tile_q + own * STRIDE, at.queries - first - own);
 }
 
 template <class T, int D> ft_status run(ft_device *device, const ft_attention_forward_args &a) {
     const ft_attention_problem p = ft_attention_problem_of(a.shape, a.shape.max_queries, ROWS);
-    return ft_launch("attention_forward", attention_forward<T, D>, ft_attention_grid(p, a.shape.sequences), dim3(THREADS),
-                     shared_bytes<D>(), ft_stream(device), ft_view_of<const T>(a.q),
+    return ft_launch("attention_forward", attention_forward<T, D>, ft_attention_grid(p, a.shape.sequences), dim3(plan<D>::THREADS),
+                     plan<D>::SHARED, ft_stream(device), ft_view_of<const T>(a.q),
                      ft_view_of<const T>(a.k), ft_view_of<const T>(a.v), ft_view_of<T>(a.out),
                      ft_view_of<float>(a.lse), p);
 }

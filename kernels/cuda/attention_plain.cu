@@ -5,7 +5,7 @@
 
 namespace {
 
-constexpr int WARPS = 4, THREADS = WARPS * FT_WARP, OTHER = FT_WARP, MOST_COLUMNS = 256;
+constexpr int WARPS = 4, THREADS = WARPS * FT_WARP, OTHER = FT_WARP;
 
 // CHUNKS: of 32 columns, that a lane holds sums of.
 template <int CHUNKS> FT_HOST_DEVICE constexpr int rows_of_warp() { return CHUNKS == 8 ? 2 : 4; }
@@ -230,7 +230,7 @@ ft_status run_backward(ft_device *device, const ft_attention_backward_args &a, c
 }
 
 ft_status too_wide(const char *op, int head_dim) {
-    return ft_fail(FT_INVALID, op, "attention on CUDA has heads of at most %d columns, not %d", MOST_COLUMNS, head_dim);
+    return ft_fail(FT_INVALID, op, "attention on CUDA has heads of at most %d columns, not %d", int(FT_CUDA_HEAD_DIM), head_dim);
 }
 
 } // namespace
@@ -239,7 +239,7 @@ ft_status too_wide(const char *op, int head_dim) {
 // exception, in the one that fits all.
 
 ft_status ft_attention_plain_forward(ft_device *device, const ft_attention_forward_args &a) {
-    if (a.shape.head_dim > MOST_COLUMNS) return too_wide("attention_forward", a.shape.head_dim);
+    if (a.shape.head_dim > FT_CUDA_HEAD_DIM) return too_wide("attention_forward", a.shape.head_dim);
     if (a.q.dtype == FT_F16) return run_forward<__half, 8>(device, a);
     if (a.q.dtype == FT_BF16) return run_forward<__nv_bfloat16, 8>(device, a);
     if (a.shape.head_dim <= 64) return run_forward<float, 2>(device, a);
@@ -247,7 +247,7 @@ ft_status ft_attention_plain_forward(ft_device *device, const ft_attention_forwa
 }
 
 ft_status ft_attention_plain_backward(ft_device *device, const ft_attention_backward_args &a, const float *delta) {
-    if (a.shape.head_dim > MOST_COLUMNS) return too_wide("attention_backward", a.shape.head_dim);
+    if (a.shape.head_dim > FT_CUDA_HEAD_DIM) return too_wide("attention_backward", a.shape.head_dim);
     if (a.q.dtype == FT_F16) return run_backward<__half, 8>(device, a, delta);
     if (a.q.dtype == FT_BF16) return run_backward<__nv_bfloat16, 8>(device, a, delta);
     if (a.shape.head_dim <= 64) return run_backward<float, 2>(device, a, delta);

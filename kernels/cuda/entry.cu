@@ -33,9 +33,6 @@ static ft_status ready() {
     return FT_OK;
 }
 
-// Disentangled attention has no kernels: its check refuses CUDA before a run starts.
-#define ft_cuda_disentangled_attention_forward nullptr
-#define ft_cuda_disentangled_attention_backward nullptr
 #define ft_cuda_gemm nullptr // the program's, on cuBLASLt
 
 extern "C" __attribute__((visibility("default"))) ft_cuda_module_entry ft_cuda_module_get; // as module.h has it

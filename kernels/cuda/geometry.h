@@ -13,6 +13,7 @@ enum {
     FT_CUDA_TILE_ROWS = 64,  // rows whose column sums one block makes
     FT_CUDA_RUN_TOKENS = 32, // sorted tokens whose rows one block adds into an embedding table
     FT_CUDA_NORM_CHUNK = 1 << 15, // gradients whose squares one block sums
+    FT_CUDA_HEAD_DIM = 256,       // columns of a head of attention, at most
 };
 
 // Partial column sums: one row of `cols` for every tile of rows.
@@ -22,6 +23,21 @@ static inline size_t ft_cuda_tile_sum_bytes(int64_t rows, int64_t cols, int sums
 }
 
 static inline size_t ft_cuda_aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+// disentangled_attention_backward: gradients of a table of positions by distance. A block adds to a slab of its own,
+// [distances][head_dim] in fp32, what it meets on its way over the rows of many sequences; `slabs` blocks share the
+// sequences of a head, two for every multiprocessor where there is work for them. Distances are row - row of the other
+// side, in whole strips of tensor cores: from 1 - 16 strips(others) to 16 strips(rows).
+enum { FT_CUDA_STRIP = 16, FT_CUDA_SLAB_ROWS = 64 }; // FT_CUDA_SLAB_ROWS: of a sequence, that a block should have at least
+static inline int64_t ft_cuda_strips(int64_t rows) { return (rows + FT_CUDA_STRIP - 1) / FT_CUDA_STRIP; }
+static inline int64_t ft_cuda_distances(int64_t queries, int64_t keys) {
+    return FT_CUDA_STRIP * (ft_cuda_strips(queries) + ft_cuda_strips(keys));
+}
+static inline int64_t ft_cuda_slabs(int multiprocessors, int64_t heads, int64_t sequences, int64_t longest) {
+    const int64_t items = sequences * ((longest + FT_CUDA_SLAB_ROWS - 1) / FT_CUDA_SLAB_ROWS);
+    const int64_t slabs = 2 * (int64_t)multiprocessors / heads;
+    return slabs > items ? items : slabs < 1 ? 1 : slabs;
+}
 
 // embedding_backward: the order of the tokens by id, then two partial rows for every run of sorted tokens.
 static inline int64_t ft_cuda_runs(int64_t tokens) { return (tokens + FT_CUDA_RUN_TOKENS - 1) / FT_CUDA_RUN_TOKENS; }

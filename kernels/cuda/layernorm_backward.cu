@@ -4,7 +4,8 @@
 #include "kernels/cuda/column_tiles.h"
 
 template <class T> struct layernorm_means_job {
-    ft_view<const T> dy, s, gamma;
+    ft_view<const float> dy, gamma;
+    ft_view<const T> s;
     const float *mean, *rstd;
     float *means; // [2 * rows] of g = dy gamma and of g xhat
 };
@@ -37,9 +38,11 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK) layernorm_means_kernel(layernorm_mean
 enum { DGAMMA, DBETA, DBIAS };
 
 template <class T, bool WHOLE> struct layernorm_backward_body {
-    ft_view<const T> dy, s, gamma;
+    ft_view<const float> dy, gamma;
+    ft_view<const T> s;
     const float *mean, *rstd, *means; // means: NULL when only dgamma and dbeta are wanted
-    ft_view<T> ds, dx;
+    ft_view<float> ds;
+    ft_view<T> dx;
     ft_row_dropout dropout;
     FT_METHOD void operator()(int64_t row, int col, int n, ft_sums<3> &sums) const {
         const float center = mean[row], scale = rstd[row];
@@ -71,17 +74,17 @@ template <class I> static ft_status run(ft_device *device, const ft_layernorm_ba
     if (rows == 0) return FT_OK;
     float *means =
         a->ds.data != NULL || a->dx.data != NULL || a->dbias.data != NULL ? (float *)a->workspace.data : NULL;
-    const ft_view<const T> dy = ft_view_of<const T>(a->dy), s = ft_view_of<const T>(a->s),
-                           gamma = ft_view_of<const T>(a->gamma);
+    const ft_view<const float> dy = ft_view_of<const float>(a->dy), gamma = ft_view_of<const float>(a->gamma);
+    const ft_view<const T> s = ft_view_of<const T>(a->s);
     const float *mean = (const float *)a->mean.data, *rstd = (const float *)a->rstd.data;
     if (means != NULL) {
-        layernorm_means_job<T> job = {dy, s, gamma, mean, rstd, means};
+        layernorm_means_job<T> job = {dy, gamma, s, mean, rstd, means};
         FT_TRY(ft_launch("layernorm_backward", layernorm_means_kernel<T, I::WHOLE>,
                          dim3((unsigned)((rows + FT_BLOCK_WARPS - 1) / FT_BLOCK_WARPS)), dim3(FT_BLOCK), 0,
                          ft_stream(device), job, rows, (int)cols));
     }
     layernorm_backward_body<T, I::WHOLE> body = {
-        dy, s, gamma, mean, rstd, means, ft_view_of<T>(a->ds), ft_view_of<T>(a->dx), ft_row_dropout_of(&a->dropout)};
+        dy, gamma, s, mean, rstd, means, ft_view_of<float>(a->ds), ft_view_of<T>(a->dx), ft_row_dropout_of(&a->dropout)};
     char *tiles = (char *)a->workspace.data + ft_cuda_aligned((size_t)rows * 2 * sizeof(float));
     ft_sum_outputs<3> outputs = {{(float *)a->dgamma.data, (float *)a->dbeta.data, (float *)a->dbias.data}};
     return ft_column_tiles<3>("layernorm_backward", device, body, rows, cols, outputs, tiles);
@@ -90,5 +93,5 @@ template <class I> static ft_status run(ft_device *device, const ft_layernorm_ba
 ft_status ft_cuda_layernorm_backward(ft_device *device, const ft_layernorm_backward_args *args) {
     bool whole = ft_is_whole(args->dy) && ft_is_whole(args->s) && ft_is_whole_vector(args->gamma) &&
                  ft_is_whole(args->ds) && ft_is_whole(args->dx);
-    return ft_pick(args->dy.dtype, whole, [&](auto i) { return run<decltype(i)>(device, args); });
+    return ft_pick(args->s.dtype, whole, [&](auto i) { return run<decltype(i)>(device, args); });
 }

@@ -1,13 +1,16 @@
 // layernorm_forward.cu - s = residual + dropout(x + bias), y = LayerNorm(s) * gamma + beta. A warp has a row and keeps
-// it in shared memory between the three looks at it: sum, squares around the mean, result.
+// it in shared memory between the three looks at it: sum, squares around the mean, result. `wide` may take the residual's
+// place: a lane writes the units that it has read.
 #include "kernels/cuda/unit.h"
 
 namespace {
 enum { LAYERNORM_MOST_WARPS = 4 };
 
 template <class T> struct layernorm_forward_job {
-    ft_view<const T> x, bias, residual, gamma, beta;
+    ft_view<const T> x, bias;
+    ft_view<const float> residual, gamma, beta;
     ft_view<T> s, y;
+    ft_view<float> wide;
     float *mean, *rstd;
     ft_row_dropout dropout;
     float epsilon;
@@ -72,6 +75,8 @@ FT_KERNEL void __launch_bounds__(LAYERNORM_MOST_WARPS *FT_WARP)
         for (int i = 0; i < FT_CUDA_UNIT; i++)
             u.v[i] = fmaf((u.v[i] - mean) * rstd, gamma.v[i], beta.v[i]);
         ft_store<WHOLE>(job.y.at(row, col), u, n);
+        if constexpr (sizeof(T) < sizeof(float))
+            if (job.wide.data != nullptr) ft_store<WHOLE>(job.wide.at(row, col), u, n);
     }
     if (lane != 0) return;
     if (job.mean != nullptr) job.mean[row] = mean;
@@ -92,11 +97,12 @@ template <class I> static ft_status run(ft_device *device, const ft_layernorm_fo
         warps--;
     layernorm_forward_job<T> job = {ft_view_of<const T>(a->x),
                                     ft_view_of<const T>(a->bias),
-                                    ft_view_of<const T>(a->residual),
-                                    ft_view_of<const T>(a->gamma),
-                                    ft_view_of<const T>(a->beta),
+                                    ft_view_of<const float>(a->residual),
+                                    ft_view_of<const float>(a->gamma),
+                                    ft_view_of<const float>(a->beta),
                                     ft_view_of<T>(a->s),
                                     ft_view_of<T>(a->y),
+                                    ft_view_of<float>(a->wide),
                                     (float *)a->mean.data,
                                     (float *)a->rstd.data,
                                     ft_row_dropout_of(&a->dropout),
@@ -109,6 +115,6 @@ template <class I> static ft_status run(ft_device *device, const ft_layernorm_fo
 ft_status ft_cuda_layernorm_forward(ft_device *device, const ft_layernorm_forward_args *args) {
     bool whole = ft_is_whole(args->x) && ft_is_whole_vector(args->bias) && ft_is_whole(args->residual) &&
                  ft_is_whole_vector(args->gamma) && ft_is_whole_vector(args->beta) && ft_is_whole(args->s) &&
-                 ft_is_whole(args->y);
+                 ft_is_whole(args->y) && ft_is_whole(args->wide);
     return ft_pick(args->x.dtype, whole, [&](auto i) { return run<decltype(i)>(device, args); });
 }

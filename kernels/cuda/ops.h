@@ -1,6 +1,6 @@
 // ops.h - the ops of CUDA. `ft_cuda_<name>` takes arguments that ft_<name>_check() accepted, queues its kernels on the
 // device's stream and returns; nothing is waited for. gemm is plain C and part of the program, the others are kernels and
-// part of the module. Disentangled attention has none: its check refuses CUDA.
+// part of the module.
 #ifndef FT_CUDA_OPS_H
 #define FT_CUDA_OPS_H
 

@@ -42,7 +42,7 @@ template <class T> struct unfold_body {
 template <class T> struct fold_add_body {
     window_rows rows;
     ft_view<const T> y;
-    ft_view<T> x;
+    ft_view<float> x;
     FT_METHOD void operator()(int64_t row, int col, int n) const {
         const int sequence = sequence_of(rows, row);
         const int64_t first = rows.cu_seqlens[sequence], last = rows.cu_seqlens[sequence + 1];
@@ -66,7 +66,7 @@ template <class I> static ft_status run(ft_device *device, const ft_unfold_args 
 
 template <class I> static ft_status run(ft_device *device, const ft_fold_add_args *a) {
     using T = typename I::type;
-    fold_add_body<T> body = {{a->cu_seqlens, a->sequences, a->taps}, ft_view_of<const T>(a->y), ft_view_of<T>(a->x)};
+    fold_add_body<T> body = {{a->cu_seqlens, a->sequences, a->taps}, ft_view_of<const T>(a->y), ft_view_of<float>(a->x)};
     return ft_each_unit("fold_add", device, body, a->x.rows, a->x.cols);
 }
 
@@ -75,5 +75,5 @@ ft_status ft_cuda_unfold(ft_device *device, const ft_unfold_args *args) {
 }
 
 ft_status ft_cuda_fold_add(ft_device *device, const ft_fold_add_args *args) {
-    return ft_pick_type<false>(args->x.dtype, [&](auto i) { return run<decltype(i)>(device, args); });
+    return ft_pick_type<false>(args->y.dtype, [&](auto i) { return run<decltype(i)>(device, args); });
 }

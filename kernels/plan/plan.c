@@ -18,7 +18,7 @@ typedef struct plan_device {
     uintptr_t next;
     size_t used; // bytes that the device has given, as a real one counts them
     ft_rates rates;
-    double seconds; // that the ops so far would take at these rates
+    double seconds[FT_STREAM_COPY + 1]; // when what is queued on each stream would be done, at these rates
     char name[32];
 } plan_device;
 
@@ -45,7 +45,20 @@ static ft_status plan_buffer_alloc(ft_device *device, size_t bytes, void **data)
 
 static void plan_buffer_free(ft_device *device, void *data, size_t bytes) { plan_of(device)->used -= bytes; }
 
-static ft_status plan_upload(ft_device *device, void *to_device, const void *from_host, size_t bytes) { return FT_OK; }
+// Over the link to the host, where the device has one.
+static void travel(ft_device *device, ft_stream_kind stream, size_t bytes) {
+    plan_device *p = plan_of(device);
+    if (p->rates.link > 0) p->seconds[stream] += (double)bytes / p->rates.link;
+}
+
+static ft_status plan_upload(ft_device *device, void *to_device, const void *from_host, size_t bytes) {
+    travel(device, FT_STREAM_COMPUTE, bytes);
+    return FT_OK;
+}
+static ft_status plan_upload_beside(ft_device *device, void *to_device, const void *from_host, size_t bytes) {
+    travel(device, FT_STREAM_COPY, bytes);
+    return FT_OK;
+}
 static ft_status plan_copy(ft_device *device, void *to, const void *from, size_t bytes) { return FT_OK; }
 static ft_status plan_fill(ft_device *device, void *data, int byte, size_t bytes) { return FT_OK; }
 static ft_status plan_sync(ft_device *device) { return FT_OK; }
@@ -53,6 +66,7 @@ static ft_status plan_sync(ft_device *device) { return FT_OK; }
 // An event knows its device: a plan that mixes them up is none that a GPU could follow.
 struct ft_event {
     const ft_device *device;
+    double seconds; // when it would happen
 };
 
 static ft_status plan_event_create(ft_device *device, ft_event **event) {
@@ -69,16 +83,23 @@ static ft_status plan_event_check(const ft_device *device, const ft_event *event
     return ft_fail(FT_FAILED, device->name, "an event of another device");
 }
 static ft_status plan_event_record(ft_device *device, ft_event *event, ft_stream_kind stream) {
-    return plan_event_check(device, event);
+    FT_TRY(plan_event_check(device, event));
+    event->seconds = plan_of(device)->seconds[stream];
+    return FT_OK;
 }
 static ft_status plan_stream_wait(ft_device *device, ft_stream_kind stream, ft_event *event) {
-    return plan_event_check(device, event);
+    FT_TRY(plan_event_check(device, event));
+    double *now = &plan_of(device)->seconds[stream];
+    if (event->seconds > *now) *now = event->seconds;
+    return FT_OK;
 }
 static ft_status plan_event_sync(ft_device *device, ft_event *event) { return plan_event_check(device, event); }
 
-// The host gets defined bytes.
+// The host gets defined bytes, but for memory of plan_host_alloc, which nothing lies behind.
 static ft_status plan_download(ft_device *device, void *to_host, const void *from_device, size_t bytes) {
-    if (bytes > 0) memset(to_host, 0, bytes);
+    travel(device, FT_STREAM_COMPUTE, bytes);
+    const bool planned = (uintptr_t)to_host >= first_address && (uintptr_t)to_host < plan_of(device)->next;
+    if (bytes > 0 && !planned) memset(to_host, 0, bytes);
     return FT_OK;
 }
 
@@ -111,7 +132,7 @@ static void plan_close(ft_device *device) { free(plan_of(device)); }
     .buffer_alloc = plan_buffer_alloc, .buffer_free = plan_buffer_free, .upload = plan_upload,                         \
     .download = plan_download, .copy = plan_copy, .fill = plan_fill, .sync = plan_sync,                                \
     .range_reserve = plan_range_reserve, .range_commit = plan_range_commit, .range_decommit = plan_range_decommit,     \
-    .range_release = plan_range_release, .upload_beside = plan_upload, .event_create = plan_event_create,              \
+    .range_release = plan_range_release, .upload_beside = plan_upload_beside, .event_create = plan_event_create,              \
     .event_destroy = plan_event_destroy, .event_record = plan_event_record, .stream_wait = plan_stream_wait,           \
     .event_sync = plan_event_sync, .close = plan_close
 static const ft_device_functions of_host = {COMMON};
@@ -121,7 +142,7 @@ static const ft_device_functions of_own_memory = {COMMON, .host_alloc = plan_hos
     static ft_status plan_##name(ft_device *device, const ft_##name##_args *args) {                                    \
         plan_device *p = plan_of(device);                                                                              \
         FT_TRY(ft_##name##_check(&device->target, args));                                                              \
-        p->seconds += ft_cost_seconds(ft_##name##_cost(args), p->rates);                                               \
+        p->seconds[FT_STREAM_COMPUTE] += ft_cost_seconds(ft_##name##_cost(args), p->rates);                                               \
         return FT_OK;                                                                                                  \
     }
 #include "kernels/ops.def"
@@ -133,7 +154,7 @@ static const ft_op_table plan_ops = {
 #undef FT_OP
 };
 
-double ft_plan_seconds(const ft_device *device) { return ((const plan_device *)device)->seconds; }
+double ft_plan_seconds(const ft_device *device) { return ((const plan_device *)device)->seconds[FT_STREAM_COMPUTE]; }
 
 ft_status ft_plan_open(const char *name, ft_target target, size_t total_bytes, ft_device **device) {
     *device = NULL;
