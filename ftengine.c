@@ -61,18 +61,20 @@ static const command commands[] = {
      "Without CONFIG.ini: the study's own, else configs/tune.ini. [space] says what is searched, [study] how.\n"
      "  --study NAME    the study in studies/NAME; by default the configuration's name\n"
      "  --trials N      the study ends at N finished trials in all; again with a larger N goes on\n"
-     "  --add M         M trials more than there are\n"
+     "  --add M         M trials that end in this command, whatever there is: those that were cut off and that it goes on with\n"
+     "                  count too, those of another `ftengine tune` do not, and the next call counts anew\n"
      "  --timeout T     stops after 30s, 10m, 2h; the running trials are saved\n"
      "  --parallel K    K trials at the same time, which share the cores; auto: one a core, at most 8\n"
      "  --max-failures N   gives up after N failed trials in a row\n"
      "  --storage URL   sqlite:///FILE; Optuna's format, also a study that Optuna made\n\n"
      "Ctrl-C saves and stops; the same command goes on, after kill -9 too, with the same trials. A trial whose worker was\n"
      "killed, crashed or hung goes on from its checkpoint in another one. Trials share a device by their exact planned memory:\n"
-     "each begins when there is room for it.\n"
+     "each begins when there is room for it. The same command a second time, beside the first, helps with the study: what one\n"
+     "of them leaves when it is stopped or killed, the other goes on with.\n"
      "The best trial is in studies/NAME/best.ini, which `ftengine train` runs.\n\n"
      "  ftengine tune                                                  the quick start's data, 30 trials\n"
      "  ftengine tune my.ini 'space.train.learning_rate=float(1e-6, 1e-4, log)' study.pruner=median\n"},
-    {"study", ft_command_study, "study create|list|show|best|trials|enqueue|export|import|delete [NAME] ...",
+    {"study", ft_command_study, "study create|list|show|best|trials|enqueue|export|import|report|delete [NAME] ...",
      "studies of `ftengine tune` and of Optuna: look, queue, move",
      "  create [CONFIG.ini] [--study NAME]      what `ftengine tune` would begin, to enqueue trials before it\n"
      "  list                                    the studies in studies/\n"
@@ -84,6 +86,7 @@ static const command commands[] = {
      "      --force                             also parameters and values that no trial has had\n"
      "  export [NAME] [--output FILE]           CSV, JSON lines or a database (--format csv|jsonl|db)\n"
      "  import FILE [--study NAME]              JSON lines, or a database of ours or of Optuna (--from STUDY)\n"
+     "  report [NAME] [--output FILE]           one HTML page with pictures, by default STUDY/report.html; --svg DIR: also as files\n"
      "  delete NAME --yes                       the study and its runs\n\n"
      "NAME is the name of a study in studies/, or its directory; not needed when there is only one. With\n"
      "--storage sqlite:///FILE any database of Optuna 3.0 or later will do. list, show, best, trials, enqueue and\n"

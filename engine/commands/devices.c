@@ -6,12 +6,14 @@
 #include "engine/train/admission.h"
 #include "kernels/cuda/chips.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/processes.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char *const verdicts[] = {"Training runs on the CPU.", "Training runs on cuda:0 unless device.name=cpu."};
+static const char *const verdicts[] = {"Training runs on the CPU.", "Training runs on cuda:0 unless device.name=cpu.",
+                                       "Training runs on the CUDA device with most free memory unless device.name says otherwise."};
 
 typedef struct ledger_facts {
     ft_ledger_state state;
@@ -31,11 +33,14 @@ typedef struct cuda_facts {
     bool has_free;
     size_t free_bytes;
     ledger_facts ledger;
+    ft_gpu_processes processes;
+    ft_error unseen;  // why nobody knows them; code FT_OK: somebody does
     ft_error missing; // why it cannot be used; code FT_OK: nothing is missing
 } cuda_facts;
 
 typedef struct output {
-    bool json, failed, cuda_trains; // cuda:0 does
+    bool json, failed;
+    int cuda_trains; // devices that do
     json_t *devices;
 } output;
 
@@ -88,6 +93,10 @@ static void read_cuda(const ft_cuda_driver *driver, int ordinal, cuda_facts *cud
     ft_candidate candidate;
     if (ft_candidate_cuda(ordinal, cuda->chip.pci, cuda->chip.total_bytes, &candidate) == FT_OK)
         read_ledger(&candidate, &cuda->ledger);
+    if (ft_cuda_processes_read(cuda->chip.pci, &cuda->processes) != FT_OK) {
+        ft_error_save(&cuda->unseen);
+        ft_error_clear();
+    }
     // Both say more than a context that fails.
     if (ft_cuda_chip_check(&cuda->chip) != FT_OK || ft_cuda_look_for_kernels(driver) != FT_OK) answer(cuda);
 }
@@ -114,6 +123,18 @@ static void print_ledger(const ledger_facts *ledger) {
     printf("\n");
 }
 
+static void print_processes(const cuda_facts *cuda) {
+    const ft_gpu_processes *processes = &cuda->processes;
+    char bytes[24];
+    if (cuda->unseen.code != FT_OK) printf("        who uses it is not known: "), print_missing(&cuda->unseen);
+    for (int i = 0; i < processes->count; i++) {
+        const ft_gpu_process *p = &processes->list[i];
+        printf("%s %s pid %lld %s", i > 0 ? "," : "        used by", p->name[0] != '\0' ? p->name : "process", (long long)p->pid,
+               p->has_bytes ? ft_bytes_text(p->bytes, bytes) : "(the driver does not say how much)");
+    }
+    if (processes->count > 0) printf("\n");
+}
+
 static void print_cpu(const cpu_facts *cpu) {
     char total[24], available[24];
     printf("cpu     %s\n        memory %s", cpu->description, ft_bytes_text(cpu->total_bytes, total));
@@ -133,6 +154,7 @@ static void print_cuda(const ft_cuda_driver *driver, const cuda_facts *cuda) {
         if (cuda->has_free) printf(", %s free", ft_bytes_text(cuda->free_bytes, unused));
         printf("\n        driver%s%s supports CUDA %d.%d\n", driver->release[0] != '\0' ? " " : "", driver->release,
                driver->version / 1000, driver->version % 1000 / 10);
+        print_processes(cuda);
         print_ledger(&cuda->ledger);
         if (cuda->missing.code != FT_OK) printf("        missing: ");
     }
@@ -183,6 +205,20 @@ static json_t *cpu_json(const cpu_facts *cpu, bool *failed) {
     return object;
 }
 
+static json_t *processes_json(const cuda_facts *cuda, bool *failed) {
+    if (cuda->unseen.code != FT_OK) return json_null();
+    json_t *list = json_array();
+    for (int i = 0; i < cuda->processes.count; i++) {
+        const ft_gpu_process *p = &cuda->processes.list[i];
+        json_t *object = json_object();
+        ft_json_put(object, "pid", json_integer((json_int_t)p->pid), failed);
+        ft_json_put(object, "name", p->name[0] != '\0' ? ft_json_text(p->name) : json_null(), failed);
+        ft_json_put(object, "used_bytes", p->has_bytes ? json_integer((json_int_t)p->bytes) : json_null(), failed);
+        ft_json_append(list, object, failed);
+    }
+    return list;
+}
+
 static json_t *cuda_json(const cuda_facts *cuda, bool *failed) {
     const ft_cuda_chip *chip = &cuda->chip;
     char name[24], capability[16];
@@ -199,6 +235,8 @@ static json_t *cuda_json(const cuda_facts *cuda, bool *failed) {
         put_ledger(object, &cuda->ledger, failed);
         ft_json_put(object, "free_bytes", cuda->has_free ? json_integer((json_int_t)cuda->free_bytes) : json_null(),
                     failed);
+        ft_json_put(object, "processes", processes_json(cuda, failed), failed);
+        ft_json_put(object, "processes_missing", missing_json(&cuda->unseen, failed), failed);
     }
     ft_json_put(object, "trains", json_boolean(cuda->missing.code == FT_OK), failed);
     ft_json_put(object, "missing", missing_json(&cuda->missing, failed), failed);
@@ -250,20 +288,22 @@ static ft_status show(output *out) {
     for (int i = 0; i < count; i++) {
         cuda_facts cuda;
         read_cuda(driver, i, &cuda);
-        if (i == 0) out->cuda_trains = cuda.missing.code == FT_OK;
+        out->cuda_trains += cuda.missing.code == FT_OK;
         show_cuda(driver, &cuda, out);
+        ft_cuda_processes_free(&cuda.processes);
     }
+    const char *verdict = verdicts[out->cuda_trains < 2 ? out->cuda_trains : 2];
     if (out->json) {
         json_t *root = json_object();
         ft_json_put(root, "format_version", json_integer(1), &out->failed);
         ft_json_put(root, "devices", json_incref(out->devices), &out->failed);
-        ft_json_put(root, "cuda", driver_json(driver, &missing, out->cuda_trains, &out->failed), &out->failed);
-        ft_json_put(root, "verdict", json_string(verdicts[out->cuda_trains]), &out->failed);
+        ft_json_put(root, "cuda", driver_json(driver, &missing, out->cuda_trains > 0, &out->failed), &out->failed);
+        ft_json_put(root, "verdict", json_string(verdict), &out->failed);
         if (!out->failed) ft_json_write(stdout, root);
         json_decref(root);
     } else {
         if (missing.code != FT_OK) printf("cuda    "), print_missing(&missing);
-        printf("\n%s\n", verdicts[out->cuda_trains]);
+        printf("\n%s\n", verdict);
     }
     ft_cuda_driver_close(driver);
     return out->failed ? ft_fail_memory(0, "the list of devices") : FT_OK;

@@ -1,6 +1,7 @@
 #include "engine/commands/plan_picture.h"
 
 #include "engine/io/files.h"
+#include "engine/report/axis.h"
 #include "engine/report/html.h"
 
 #include <math.h>
@@ -35,12 +36,6 @@ static double down(const frame *f, double y) {
 }
 static double across(const frame *f, int i) { return LEFT + PLOT_WIDTH * (i + 0.5) / f->x_count; }
 
-// The smallest of 1, 2, 5 times a power of ten that cuts `span` into at most `parts`.
-static double nice_step(double span, int parts) {
-    double raw = span / parts, power = pow(10, floor(log10(raw)));
-    return raw <= power ? power : raw <= 2 * power ? 2 * power : raw <= 5 * power ? 5 * power : 10 * power;
-}
-
 static frame frame_of(const ft_picture *p) {
     double most = 0, least = INFINITY;
     bool with_zero = false;
@@ -58,7 +53,7 @@ static frame frame_of(const ft_picture *p) {
         f.low = floor(log2(least)) - with_zero; // a step lower: there lies 0
         f.high = fmax(ceil(log2(most)), f.low + 2);
     } else {
-        f.step = nice_step(most, 7);
+        f.step = ft_nice_step(most, 7, FT_UNIT_NUMBER);
         f.high = ceil(most * 1.02 / f.step) * f.step;
     }
     return f;

@@ -2,6 +2,7 @@
 #include "engine/commands/plan_command.h"
 
 #include "engine/io/json.h"
+#include "engine/plan/advice.h"
 #include "engine/plan/search.h"
 
 #include <string.h>
@@ -56,7 +57,7 @@ static void print_evaluation(const ft_plan *p, const ft_config *c) {
 }
 
 static void print_fitting(const ft_autofit *a) {
-    char text[96], bytes[24];
+    char text[FT_FITTING_TEXT], bytes[24];
     printf("autofit       %s would need %s\n", ft_fitting_text(&a->ideal, text), ft_bytes_text(a->ideal.reserved, bytes));
     printf("              chosen %s, %.2f times the time of a step (predicted)\n", ft_fitting_text(&a->choice, text),
            a->choice.step_seconds / a->ideal.step_seconds);
@@ -91,6 +92,11 @@ static void print_run(const report *r) {
         printf("largest       micro-batch that fits: %lld sequences of %d tokens%s\n", (long long)r->largest,
                p->max_length, r->largest == MOST_SEQUENCES ? " or more" : "");
     printf("recompute     %s (train.gradient_checkpointing)\n", checkpointing_text(p->checkpoint_every, every));
+    printf("              activations %s (memory.recompute_activation), norms %s (memory.recompute_layernorm)\n",
+           p->keeps_activation ? "kept" : "computed again", p->rebuilds_norms ? "made again" : "kept");
+    if (p->offloads)
+        printf("offload       %s of pinned memory of the host, AdamW's state most of it (memory.offload)\n",
+               ft_bytes_text(p->memory.peak_pinned, saved));
     if (p->autofit.chosen) print_fitting(&p->autofit);
 }
 
@@ -116,6 +122,7 @@ static void print_memory(const report *r) {
     print_part("requested", "", m->peak_requested, 0);
     print_part("allocated", "", m->peak_allocated, 0);
     print_part("reserved", "", m->peak_reserved, 0);
+    print_part("pinned, of the host", "", m->peak_pinned, 0);
     printf("at the peak of allocated\n");
     for (int i = 0; i < FT_MEM_CATEGORIES; i++)
         print_part(ft_memory_category_name((ft_memory_category)i), "", m->at_peak[i], m->peak_allocated);
@@ -158,6 +165,7 @@ static void print_csv(const report *r) {
     csv_line("peak", "requested", m->peak_requested);
     csv_line("peak", "allocated", m->peak_allocated);
     csv_line("peak", "reserved", m->peak_reserved);
+    csv_line("peak", "pinned", m->peak_pinned);
     for (int i = 0; i < FT_MEM_CATEGORIES; i++)
         csv_line("at_peak", ft_memory_category_name((ft_memory_category)i), m->at_peak[i]);
     for (int i = 0; i < FT_PHASE_COUNT; i++)
@@ -197,10 +205,11 @@ static ft_status refuse(const report *r) {
     const ft_plan_advice *a = &r->advice;
     bool recompute = a->gradient_checkpointing != r->task->config.train.gradient_checkpointing;
     if (a->micro_batch > 0)
-        ft_hint("train.micro_batch=%lld%s%s%s fits and gives the same result to rounding", (long long)a->micro_batch,
+        ft_hint("train.micro_batch=%lld%s%s%s fits and %s", (long long)a->micro_batch,
                 r->task->config.train.micro_batch_tokens != FT_AUTO ? " train.micro_batch_tokens=auto" : "",
                 recompute ? " train.gradient_checkpointing=on" : "",
-                a->small_evaluation ? " eval.batch_size=auto eval.batch_multiplier=auto" : "");
+                a->small_evaluation ? " eval.batch_size=auto eval.batch_multiplier=auto" : "",
+                r->task->card != NULL ? "gives the same result to rounding" : ft_advice_promise(&r->task->config));
     else
         ft_hint(
             "not even one sequence at a time with recomputation fits: shorter texts (data.max_length), a smaller model "

@@ -31,6 +31,7 @@ typedef struct sweep {
     int64_t row_count;
     int64_t fitting;
     json_t *rows; // JSON only
+    ft_plan plan; // of the present row
     row *all;     // with a picture only, in order
     ft_arena arena;
 } sweep;
@@ -109,20 +110,19 @@ static ft_status check_values(const sweep *s) {
 
 // ---- a row -------------------------------------------------------------------------------------------------------
 
-static ft_status plan_row(const sweep *s, ft_config *config, row *out) {
+static ft_status plan_row(sweep *s, ft_config *config, row *out) {
     for (int i = 0; i < s->axis_count; i++) {
         const axis *a = &s->axes[i];
         FT_TRY(ft_option_set(config, a->option, a->values[a->at], NULL, a->given));
     }
     FT_TRY(ft_config_check(config));
-    ft_plan plan;
     ft_plan_request request = ft_plan_request_of(s->task, config);
-    FT_TRY(ft_plan_run(config, &request, &plan));
-    *out = (row){plan.memory.peak_allocated, plan.memory.peak_reserved, plan.budget_bytes, plan.fits};
+    FT_TRY(ft_plan_run(config, &request, &s->plan));
+    *out = (row){s->plan.memory.peak_allocated, s->plan.memory.peak_reserved, s->plan.budget_bytes, s->plan.fits};
     return FT_OK;
 }
 
-static ft_status run_row(const sweep *s, row *out) {
+static ft_status run_row(sweep *s, row *out) {
     ft_config config = s->task->config;
     config.arena = (ft_arena){0}; // new strings; the old ones stay the task's
     ft_status status = plan_row(s, &config, out);
@@ -182,9 +182,10 @@ static ft_status add_json(sweep *s, const row *r) {
     json_t *options = json_object();
     for (int i = 0; i < s->axis_count; i++)
         ft_json_put(options, s->axes[i].option->name, value_json(&s->axes[i]), &failed);
-    json_t *one = json_pack("{s:o, s:I, s:I, s:I, s:b}", "options", options, "peak_allocated_bytes",
+    json_t *one = json_pack("{s:o, s:I, s:I, s:I, s:b, s:f, s:o}", "options", options, "peak_allocated_bytes",
                             (json_int_t)r->allocated, "peak_reserved_bytes", (json_int_t)r->reserved, "budget_bytes",
-                            (json_int_t)r->budget, "fits", r->fits);
+                            (json_int_t)r->budget, "fits", r->fits, "predicted_step_seconds", s->plan.step_seconds, "autofit",
+                            ft_plan_autofit_json(&s->plan.autofit));
     ft_json_append(s->rows, one, &failed);
     return failed ? ft_fail_memory(0, "the plan as JSON") : FT_OK;
 }

@@ -99,6 +99,8 @@ static void print_text(const table *t) {
     }
     printf("\nAll texts have the length of their row; recompute is train.gradient_checkpointing. Evaluation is "
            "included.\n");
+    if (t->config.memory.recompute_layernorm == FT_RECOMPUTE_AUTO)
+        printf("In fp32 outputs of norms are made again, as memory.recompute_layernorm=auto does when memory is short.\n");
     ft_plan_print_notes(t->task, 0);
 }
 

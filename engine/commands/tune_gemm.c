@@ -23,18 +23,25 @@ static ft_status measure_batch(ft_trainer *t, int64_t first, int64_t count) {
     FT_TRY(f->sync(t->device)); // `step` goes out of scope
     FT_TRY(f->fill(t->device, t->model.parameters.gradients, 0, (size_t)t->model.parameters.trainable * sizeof(float)));
     FT_TRY(ft_batch_buffers_load(&t->buffers, &t->split[FT_SPLIT_TRAIN].data, t->order, first, count, 0));
+    const ft_batch *b = &t->buffers.device;
+    // A batch that was filled up has one sequence more than texts.
+    const ft_tensor losses = t->batch_losses != NULL ? ft_vector(t->batch_losses, b->sequences, FT_F32) : ft_vector(t->losses, count, FT_F32);
     FT_TRY(ft_model_begin_step(&t->model, t->plan.capacity, t->step_state));
-    FT_TRY(ft_model_train_batch(&t->model, &t->buffers.device, t->plan.capacity, t->step_state, ft_vector(t->losses, count, FT_F32)));
+    FT_TRY(ft_model_train_batch(&t->model, b, t->plan.capacity, t->step_state, losses));
     FT_TRY(ft_model_end_step(&t->model, t->plan.capacity, t->step_state));
     return f->sync(t->device);
 }
 
-// tokens: of the batch that order[first .. first + count) makes.
-static int64_t tokens_of(const ft_trainer *t, int64_t first, int64_t count) {
+// Of the batch that order[first .. first + count) makes, with its filling (ft_batch_fill_up).
+static void sizes_of(const ft_trainer *t, int64_t first, int64_t count, int64_t *tokens, int64_t *sequences) {
     const ft_dataset *data = &t->split[FT_SPLIT_TRAIN].data;
-    int64_t tokens = 0;
-    for (int64_t i = first; i < first + count; i++) tokens += data->offset[t->order[i] + 1] - data->offset[t->order[i]];
-    return tokens;
+    *tokens = 0;
+    *sequences = count;
+    for (int64_t i = first; i < first + count; i++) *tokens += data->offset[t->order[i] + 1] - data->offset[t->order[i]];
+    const int64_t over = t->buffers.bucket > 0 ? *tokens % t->buffers.bucket : 0;
+    if (over == 0) return;
+    *tokens += t->buffers.bucket - over;
+    ++*sequences;
 }
 
 // A product's shape depends on the tokens of a batch, and in the head on its sequences: one batch of every pair.
@@ -58,9 +65,10 @@ static ft_status measure_epoch(ft_trainer *t, sizes_seen *seen) {
         int64_t epoch, first, last;
         ft_run_plan_step(&t->plan, step, &epoch, &first, &last);
         while (first < last) {
-            int64_t count = ft_batch_cut(data, t->order, first, last, t->plan.limits);
+            int64_t count = ft_batch_cut(data, t->order, first, last, t->plan.limits), tokens, sequences;
             FT_TRY(check_stop());
-            if (is_new(seen, tokens_of(t, first, count), count)) FT_TRY(measure_batch(t, first, count));
+            sizes_of(t, first, count, &tokens, &sequences);
+            if (is_new(seen, tokens, sequences)) FT_TRY(measure_batch(t, first, count));
             first += count;
         }
         ft_status_line("step %lld / %lld, %zu sizes of micro-batches", (long long)step + 1, (long long)t->plan.steps_per_epoch, seen->count);
@@ -74,7 +82,7 @@ static ft_status measure_evaluation(ft_trainer *t) {
         if (!ft_trainer_evaluates(t, (ft_split)s)) continue;
         float *logits = ft_calloc((size_t)data->examples * (size_t)t->labels.count, sizeof *logits, "logits");
         if (logits == NULL) return FT_NO_MEMORY;
-        ft_status status = ft_predict_dataset(&t->model, data, ft_eval_limits(t->config, t->plan.capacity), t->eval_capacity,
+        ft_status status = ft_predict_dataset(&t->model, data, t->eval_limits, t->eval_capacity,
                                               t->config->eval.window_pooling, logits, NULL, NULL, NULL);
         free(logits);
         FT_TRY(status);

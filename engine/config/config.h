@@ -64,7 +64,10 @@ typedef enum ft_metric {
 } ft_metric;
 typedef enum ft_output_exists { FT_EXISTS_NEW = 0, FT_EXISTS_RESUME, FT_EXISTS_ERROR } ft_output_exists;
 typedef enum ft_on_oom { FT_OOM_LADDER = 0, FT_OOM_FAIL } ft_on_oom; // when memory is refused after the start
+typedef enum ft_graphs { FT_GRAPHS_AUTO = 0, FT_GRAPHS_ON, FT_GRAPHS_OFF } ft_graphs;
 typedef enum ft_active_vocabulary { FT_VOCABULARY_AUTO = 0, FT_VOCABULARY_OFF } ft_active_vocabulary;
+typedef enum ft_offload_choice { FT_OFFLOAD_NONE = 0, FT_OFFLOAD_OPTIMIZER, FT_OFFLOAD_AUTO } ft_offload_choice;
+typedef enum ft_recompute { FT_RECOMPUTE_FALSE = 0, FT_RECOMPUTE_TRUE, FT_RECOMPUTE_AUTO } ft_recompute;
 typedef enum ft_ranges { FT_RANGES_AUTO = 0, FT_RANGES_ON, FT_RANGES_OFF } ft_ranges;
 // Of data files: by name and content, or as told. TEXT is for prediction: every line is a text.
 typedef enum ft_format { FT_FORMAT_AUTO = 0, FT_FORMAT_TSV, FT_FORMAT_CSV, FT_FORMAT_JSONL, FT_FORMAT_TEXT } ft_format;
@@ -161,12 +164,15 @@ typedef struct ft_config {
         int64_t min_micro_batch; // sequences
         int64_t max_retries;     // of one piece of work
         ft_active_vocabulary active_vocabulary;
+        ft_recompute recompute_activation, recompute_layernorm; // for the backward pass, instead of keeping them
+        ft_offload_choice offload; // what lies in the host's memory instead of the device's
     } memory;
     struct {
         const char *name; // cpu | auto
         int64_t threads;  // 0: all cores of this process
         const char *isa;  // auto | portable | avx2 | avx512
         const char *gemm_tuning; // "": none
+        ft_graphs graphs;
         int64_t min_free_memory; // bytes; 0: what the run needs
         bool wait;
         double wait_timeout, check_interval; // seconds; timeout 0: none

@@ -110,7 +110,7 @@ static const ft_option_choice bandwidth_choices[] = {{"auto", 0}, {"fine", 0}, {
 static const ft_option_choice multivariate_choices[] = {{"auto", 0}, {"on", 0}, {"off", 0}, {NULL, 0}};
 static const ft_option_choice pruner_choices[] = {{"none", 0},    {"median", 0},    {"percentile", 0},
                                                   {"halving", 0}, {"hyperband", 0}, {"threshold", 0},
-                                                  {NULL, 0}};
+                                                  {"wilcoxon", 0}, {NULL, 0}};
 static const ft_option_choice memory_policy_choices[] = {{"fit", 0}, {"constrain", 0}, {"prune", 0}, {NULL, 0}};
 static const ft_option_choice keep_choices[] = {{"best", 0}, {"top-k", 0}, {"all", 0}, {"none", 0}, {NULL, 0}};
 static const ft_option_choice ranges_choices[] = {{"auto", FT_RANGES_AUTO}, {"true", FT_RANGES_ON},   {"on", FT_RANGES_ON},
@@ -119,6 +119,13 @@ static const ft_option_choice on_oom_choices[] = {{"ladder", FT_OOM_LADDER}, {"f
 static const ft_option_choice pooling_choices[] = {
     {"auto", FT_POOLING_AUTO}, {"mean", FT_POOLING_MEAN}, {"max", FT_POOLING_MAX}, {NULL, 0}};
 static const ft_option_choice vocabulary_choices[] = {{"auto", FT_VOCABULARY_AUTO}, {"off", FT_VOCABULARY_OFF}, {NULL, 0}};
+static const ft_option_choice graphs_choices[] = {{"auto", FT_GRAPHS_AUTO}, {"on", FT_GRAPHS_ON},      {"true", FT_GRAPHS_ON},
+                                                  {"off", FT_GRAPHS_OFF},   {"false", FT_GRAPHS_OFF}, {NULL, 0}};
+static const ft_option_choice recompute_choices[] = {
+    {"true", FT_RECOMPUTE_TRUE},   {"on", FT_RECOMPUTE_TRUE},     {"false", FT_RECOMPUTE_FALSE},
+    {"off", FT_RECOMPUTE_FALSE},   {"auto", FT_RECOMPUTE_AUTO},   {NULL, 0}};
+static const ft_option_choice offload_choices[] = {
+    {"none", FT_OFFLOAD_NONE}, {"optimizer", FT_OFFLOAD_OPTIMIZER}, {"auto", FT_OFFLOAD_AUTO}, {NULL, 0}};
 static const ft_option_choice isa_choices[] = {{"auto", 0}, {"portable", 0}, {"avx2", 0}, {"avx512", 0}, {NULL, 0}};
 
 const ft_section ft_sections[] = {
@@ -397,7 +404,7 @@ const ft_option ft_options[] = {
            .help = "When memory that was planned is refused (another program took it). ladder: release what is cached, then "
                    "smaller micro-batches of the same batch, or recomputation where train.gradient_checkpointing is auto, then "
                    "another device or the CPU where device.name is auto, a wait in between where device.wait is set; training "
-                   "goes on from its last step and ends with the same numbers to rounding. fail: the run ends with exit code 3."),
+                   "goes on from its last step and ends with the same numbers (with the same bits where all of it runs on the CPU). fail: the run ends with exit code 3."),
     INT(memory.min_micro_batch, "1", 1, 1 << 20, .unit = "sequences", .elsewhere = "min_batch_size minimum_batch_size",
         .help = "The ladder leaves room for so many of the longest texts in a micro-batch."),
     INT(memory.max_retries, "10", 0, 1 << 20, .elsewhere = "max_oom_retries oom_retries num_oom_retries",
@@ -406,6 +413,18 @@ const ft_option ft_options[] = {
            .help = "Only those rows of the word embeddings live on the device that the texts of the run read, with gradient and "
                    "moments where training reads them: same saved weights to the bit, often half the state. auto: where "
                    "that takes less. off: all rows."),
+    CHOICE(memory.recompute_activation, "true", recompute_choices, .elsewhere = "recompute_gelu gelu_checkpoint",
+           .help = "Compute the activation inside a layer (GELU) again in the backward pass. false keeps it: a quarter to a third more "
+                   "activations, a step shorter by about a hundredth. Same bits. fp32 only: in 16 bits it is always computed again. "
+                   "auto: kept where memory.limit allows."),
+    CHOICE(memory.recompute_layernorm, "auto", recompute_choices, .elsewhere = "recompute_norm layernorm_checkpoint",
+           .help = "Make the output of every LayerNorm again from its input, which is kept: a sixth less activations for two short "
+                   "passes a layer. Same bits. fp32 only: in 16 bits nothing is gained. auto: where memory.limit asks for it."),
+    CHOICE(memory.offload, "none", offload_choices,
+           .elsewhere = "offload_optimizer optimizer_offload cpu_offload offload_optimizer_device zero_offload",
+           .help = "optimizer: AdamW's moments, and in 16 bits the master weights, lie in pinned memory of the host and travel "
+                   "through the device in every update: 8 to 12 bytes a trained parameter less there, the same bits. A CPU has "
+                   "no other memory: named, it refuses this, and with device.name=auto the run goes on there without. auto: where memory.limit asks for it, and nothing faster fits."),
 
     TEXT(FT_OPTION_NAME, device.name, "auto", .choices = device_choices, .numbered = "cuda:",
          .elsewhere = "device use_cpu no_cuda accelerator",
@@ -419,6 +438,11 @@ const ft_option ft_options[] = {
     TEXT(FT_OPTION_PATH, device.gemm_tuning, "", .elsewhere = "gemm_config gemm_range autotune max_autotune tunableop_filename",
          .help = "File of measured algorithms for matrix products on this GPU, from ftengine tune-gemm. A resumed run needs the "
                  "same one. Without it cuBLASLt's heuristic chooses."),
+    CHOICE(device.graphs, "auto", graphs_choices, .elsewhere = "cuda_graphs use_cuda_graph cudagraphs reduce-overhead enforce_eager",
+           .help = "The GPU's work of a step is recorded once for every size of micro-batch and then replayed, for the price of a few "
+                   "launches a step; micro-batches are filled up to multiples of 64 tokens, so that sizes come back. on: up to 64 "
+                   "graphs, the least recently used goes first; what they hold is the driver's memory, not in the plan, and 64MiB are left "
+                   "free for it. auto: off, until this was measured on a GPU."),
     {.name = "device.min_free_memory",
      .type = FT_OPTION_SIZE,
      .offset = AT(int64_t, device.min_free_memory),
@@ -472,7 +496,7 @@ const ft_option ft_options[] = {
          .help = "What a trial must keep to be the best one, as memory.peak_reserved_bytes <= 8GiB, seconds.total <= 10m; "
                  "TPE learns to stay within."),
     INT(study.trials, "30", 0, ANY, .unit = "trials", .elsewhere = "n_trials num_trials max_trials max_evals",
-        .help = "Finished trials (complete, pruned and failed) at which the study ends. 0: it has no end."),
+        .help = "Finished trials (complete, pruned and failed) at which the study ends, whoever ran them. 0: it has no end."),
     {.name = "study.timeout",
      .type = FT_OPTION_DURATION,
      .offset = AT(double, study.timeout),
@@ -507,7 +531,9 @@ const ft_option ft_options[] = {
     INT(study.grid_points, "5", 2, 1 << 20, .unit = "values",
         .help = "Values of a float without a step in a grid, evenly spaced (in logarithms where it is log)."),
     TEXT(FT_OPTION_NAME, study.pruner, "none", .choices = pruner_choices,
-         .help = "Who stops trials that will not become good, judging by the objective at every evaluation."),
+         .help = "Who stops trials that will not become good, judging by the objective at every evaluation. wilcoxon: by the "
+                 "runs of data.folds or train.seeds, each held against the same one of the best trial; stops what a "
+                 "signed-rank test finds worse with p < 0.1, which takes four runs."),
     FLOAT(study.pruner_percentile, "50", 0, 100,
           .help = "percentile: how many of a hundred completed trials count as good at an evaluation."),
     INT(study.pruner_startup_trials, "5", 0, 1 << 30, .unit = "trials",

@@ -134,5 +134,45 @@ ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *
     batch->sequences = (int32_t)count;
     batch->tokens = row;
     batch->longest = longest;
+    batch->filler = 0;
     return take_rows(batch, row);
+}
+
+static int32_t up_to(int32_t value, int32_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+// Of each table the last row that the batch reads: sums over the tokens of a row are made in the order of rows, and are cut as they
+// are without the filling when that stands behind everything else.
+static void fill_behind(int32_t *array, int32_t tokens, int32_t filler) {
+    int32_t last = array[0];
+    for (int32_t i = 1; i < tokens; i++)
+        if (array[i] > last) last = array[i];
+    for (int32_t i = 0; i < filler; i++) array[tokens + i] = last;
+}
+
+ft_status ft_batch_fill_up(ft_batch *batch, int32_t multiple, int32_t longest) {
+    const int32_t first = batch->tokens, sequence = batch->sequences, filler = up_to(first, multiple) - first;
+    if (sequence == 0) return FT_OK;
+    if (filler > 0 && (sequence == batch->capacity_sequences || first + filler > batch->capacity_tokens))
+        return ft_fail(FT_FAILED, NULL, "a batch for %d sequences and %d tokens cannot be filled up from %d and %d",
+                       batch->capacity_sequences, batch->capacity_tokens, sequence, first);
+    fill_behind(batch->ids, first, filler); // rows of the table by now
+    fill_behind(batch->token_slot, first, filler);
+    fill_behind(batch->token_position, first, filler);
+    fill_behind(batch->token_type, first, filler);
+    if (batch->position_padding >= 0) fill_behind(batch->position_row, first, filler);
+    const int32_t rounded = up_to(batch->longest > filler ? batch->longest : filler, multiple);
+    batch->longest = rounded < longest ? rounded : longest;
+    batch->filler = filler;
+    if (filler == 0) return FT_OK;
+    batch->first_row[sequence] = first;
+    batch->slot[sequence] = batch->slot[sequence - 1];
+    batch->pooled_position[sequence] = 0;
+    batch->one_each[sequence + 1] = sequence + 1;
+    batch->label[sequence] = 0;
+    for (int32_t k = 0; k < batch->targets; k++) batch->target[sequence * batch->targets + k] = 0;
+    batch->example[sequence] = batch->example[sequence - 1];
+    batch->cu_seqlens[sequence + 1] = first + filler;
+    batch->sequences = sequence + 1;
+    batch->tokens = first + filler;
+    return FT_OK;
 }

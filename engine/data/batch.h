@@ -7,6 +7,7 @@
 // One micro-batch on the host. slot: index of the sequence within the effective batch (the dropout key).
 typedef struct ft_batch {
     int32_t sequences, tokens, longest;
+    int32_t filler;           // tokens of the last sequence, when that belongs to no text and fills the batch up; else 0
     int32_t *ids;             // [tokens]
     int32_t *token_slot;      // [tokens]
     int32_t *token_position;  // [tokens] position in its sequence
@@ -47,5 +48,9 @@ int64_t ft_batch_cut(const ft_dataset *data, const int32_t *order, int64_t first
 // the batch is as before. A token without a row is FT_FAILED too.
 ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *order, int64_t first, int64_t count,
                         int32_t first_slot);
+// Fills a batch up to a multiple of `multiple` tokens by one sequence more, of tokens that it has already, so that batches of
+// many sizes have one shape. Nobody wants its loss, and its logits get no gradient (loss.c). longest becomes a multiple too, as far as
+// `longest` goes, and no smaller than the sequence.
+ft_status ft_batch_fill_up(ft_batch *batch, int32_t multiple, int32_t longest);
 
 #endif

@@ -138,15 +138,16 @@ static int create(const char *path, bool directory) {
 
 // Makes and locks a new temporary for `path`. Between the two somebody may clear it away: then once more.
 static ft_status make_temporary(const char *path, bool directory, char **temporary, int *descriptor) {
-    for (int attempt = 0; attempt < 16; attempt++) {
+    enum { ATTEMPTS = 16 };
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         char *name = beside(path, TEMPORARY_SUFFIX);
         if (name == NULL) return FT_NO_MEMORY;
         int fd = create(name, directory);
         if (fd < 0) {
             int errnum = errno;
             free(name);
-            if (errnum == EEXIST || (errnum == ENOENT && directory && attempt == 0))
-                continue; // of a former life of this pid; cleared
+            if (errnum == EEXIST || (errnum == ENOENT && directory && attempt + 1 < ATTEMPTS))
+                continue; // of a former life of this pid; cleared before it could be opened
             return fail_write(errnum, path, directory ? "cannot create the directory" : "cannot create the file");
         }
         struct stat mine, now;
@@ -160,6 +161,10 @@ static ft_status make_temporary(const char *path, bool directory, char **tempora
     }
     return ft_fail(FT_FAILED, path, "cannot create a temporary beside it: somebody removes every one");
 }
+
+static atomic_bool without_disk;
+
+bool ft_atomic_wait_for_disk(bool wait) { return !atomic_exchange(&without_disk, !wait); }
 
 static ft_status sync_directory(const char *path) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -273,7 +278,8 @@ static bool in_open_directory(const char *path) {
 }
 
 static ft_status flush_and_rename(ft_atomic_file *file) {
-    bool failed_before = ferror(file->stream) != 0, synced_later = in_open_directory(file->path);
+    bool failed_before = ferror(file->stream) != 0;
+    const bool synced_later = atomic_load(&without_disk) || in_open_directory(file->path);
     if (fflush(file->stream) != 0) return fail_write(errno, file->path, "cannot write the file");
     if (failed_before) return fail_earlier(file);
     if (file->temporary == NULL) return FT_OK; // a device or a pipe has nothing to sync
@@ -331,7 +337,7 @@ ft_status ft_atomic_dir_open(ft_atomic_dir *dir, const char *path) {
     return status;
 }
 
-// fsyncs everything under the open directory `fd`, which it takes over, and then the directory itself.
+// Flushes everything under the open directory `fd`, which it takes over, and then the directory itself.
 static ft_status sync_tree(int fd, const char *shown) {
     DIR *d = fdopendir(fd);
     if (d == NULL) {
@@ -343,15 +349,16 @@ static ft_status sync_tree(int fd, const char *shown) {
     for (struct dirent *e; status == FT_OK && (e = readdir(d)) != NULL;) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
         struct stat st;
-        if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
-            status = ft_fail_errno(FT_FAILED, errno, shown, "cannot look at %s", e->d_name);
-        else if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
+        // What has gone meanwhile (a temporary, a checkpoint of a run that goes on) has nothing to be written.
+        if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+            if (errno != ENOENT) status = ft_fail_errno(FT_FAILED, errno, shown, "cannot look at %s", e->d_name);
+        } else if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
             int inner = openat(fd, e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-            if (inner < 0)
-                status = ft_fail_errno(FT_FAILED, errno, shown, "cannot open %s", e->d_name);
-            else if (S_ISDIR(st.st_mode))
+            if (inner < 0) {
+                if (errno != ENOENT) status = ft_fail_errno(FT_FAILED, errno, shown, "cannot open %s", e->d_name);
+            } else if (S_ISDIR(st.st_mode)) {
                 status = sync_tree(inner, shown);
-            else {
+            } else {
                 if (fsync(inner) != 0 && errno != EINVAL)
                     status = fail_write(errno, shown, "cannot flush the files to disk");
                 close(inner);
@@ -362,6 +369,16 @@ static ft_status sync_tree(int fd, const char *shown) {
         status = fail_write(errno, shown, "cannot flush the directory to disk");
     closedir(d);
     return status;
+}
+
+static ft_status sync_below(const char *directory, const char *shown) {
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd >= 0 ? sync_tree(fd, shown) : ft_fail_errno(FT_FAILED, errno, shown, "cannot open the directory");
+}
+
+ft_status ft_sync_tree(const char *directory) {
+    FT_TRY(sync_below(directory, directory));
+    return sync_parent(directory);
 }
 
 // Where the file system cannot exchange: the old directory steps aside, the new one steps in. What is lost is the
@@ -405,11 +422,10 @@ static ft_status put_in_place(ft_atomic_dir *dir) {
 
 ft_status ft_atomic_dir_commit(ft_atomic_dir *dir) {
     if (dir->temporary == NULL) return ft_fail(FT_FAILED, NULL, "internal: commit of a directory that is not open");
-    int fd = open(dir->temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    ft_status status =
-        fd < 0 ? ft_fail_errno(FT_FAILED, errno, dir->path, "cannot open the new directory") : sync_tree(fd, dir->path);
+    const bool waits = !atomic_load(&without_disk);
+    ft_status status = waits ? sync_below(dir->temporary, dir->path) : FT_OK;
     if (status == FT_OK) status = put_in_place(dir);
-    if (status == FT_OK) status = sync_parent(dir->path);
+    if (status == FT_OK && waits) status = sync_parent(dir->path);
     if (status == FT_OK && dir->temporary != NULL) status = ft_remove_tree(dir->temporary);
     ft_atomic_dir_abort(dir);
     return status;

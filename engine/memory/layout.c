@@ -241,7 +241,9 @@ ft_status ft_layout_place(ft_layout *l, size_t padding, size_t enough) {
     int32_t fullest = 0;
     l->live_bytes = largest_live(l, &fullest);
     l->bytes = 0;
-    if (l->count == 0 || recall(l, enough)) return FT_OK;
+    if (l->count == 0) return FT_OK;
+    if (enough == SIZE_MAX) return search_places(l, fullest, enough); // one try: not worth a place in the memory
+    if (recall(l, enough)) return FT_OK;
     FT_TRY(search_places(l, fullest, enough));
     remember(l, enough);
     return FT_OK;

@@ -24,6 +24,12 @@ typedef struct live_buffer {
     int scope;             // inside of which it was asked for, -1: none
 } live_buffer;
 
+typedef struct pinned_buffer {
+    char *data;
+    size_t bytes;
+    char site[FT_SITE_BYTES];
+} pinned_buffer;
+
 // A laid-out scope and how far its present run has come.
 typedef struct scope_plan {
     bool present;
@@ -40,8 +46,11 @@ struct ft_memory {
     ft_timeline *timeline;
     live_buffer *live; // of the allocator, oldest first
     size_t live_count, live_capacity;
+    pinned_buffer *pinned; // of the host
+    size_t pinned_count, pinned_capacity;
     // scopes
     bool recording;
+    size_t room; // not 0: layouts are only asked whether they fit into this (ft_memory_ask)
     bool recorded[FT_SCOPES];
     scope_plan plan[FT_SCOPES];
     ft_block *arena;
@@ -90,6 +99,10 @@ ft_status ft_memory_destroy(ft_memory *m) {
         status = ft_fail(FT_FAILED, m->meter.sites[first->site].name, "%zu buffers were never freed, the first of %zu bytes",
                          m->live_count, first->requested);
     }
+    if (m->pinned_count > 0)
+        status = ft_fail(FT_FAILED, m->pinned[0].site, "%zu pinned buffers were never freed, the first of %zu bytes", m->pinned_count,
+                         m->pinned[0].bytes);
+    for (size_t i = 0; i < m->pinned_count; i++) m->device->functions->host_free(m->device, m->pinned[i].data);
     if (m->damaged) {
         ft_error_restore(&m->damage);
         status = m->damage.code;
@@ -100,6 +113,7 @@ ft_status ft_memory_destroy(ft_memory *m) {
     ft_meter_free(&m->meter);
     pthread_mutex_destroy(&m->lock);
     free(m->live);
+    free(m->pinned);
     free(m);
     return status;
 }
@@ -258,9 +272,60 @@ void ft_memory_free(ft_memory *m, void *data) {
     pthread_mutex_unlock(&m->lock);
 }
 
+// ---- pinned memory of the host ------------------------------------------------------------------------------------------
+
+static ft_status take_pinned(ft_memory *m, size_t bytes, const char *site, void **data) {
+    ft_memory_counters *c = &m->meter.counters;
+    if (m->pinned_count == m->pinned_capacity) {
+        const size_t capacity = m->pinned_capacity ? 2 * m->pinned_capacity : 16;
+        pinned_buffer *grown = ft_realloc(m->pinned, capacity, sizeof *grown, "the memory meter");
+        if (grown == NULL) return FT_NO_MEMORY;
+        m->pinned = grown;
+        m->pinned_capacity = capacity;
+    }
+    FT_TRY(m->device->functions->host_alloc(m->device, bytes, data));
+    pinned_buffer *b = &m->pinned[m->pinned_count++];
+    *b = (pinned_buffer){.data = *data, .bytes = bytes};
+    snprintf(b->site, sizeof b->site, "%s", site);
+    c->pinned += bytes;
+    if (c->pinned > c->peak_pinned) c->peak_pinned = c->pinned;
+    return FT_OK;
+}
+
+ft_status ft_memory_alloc_pinned(ft_memory *m, size_t bytes, const char *site, void **data) {
+    *data = NULL;
+    pthread_mutex_lock(&m->lock);
+    ft_status status = take_pinned(m, bytes, site, data);
+    pthread_mutex_unlock(&m->lock);
+    return status;
+}
+
+void ft_memory_free_pinned(ft_memory *m, void *data) {
+    if (data == NULL) return;
+    pthread_mutex_lock(&m->lock);
+    size_t i = m->pinned_count;
+    while (i > 0 && m->pinned[i - 1].data != data) i--;
+    assert(i > 0 && "ft_memory_free_pinned of something that is not pinned");
+    m->meter.counters.pinned -= m->pinned[i - 1].bytes;
+    m->pinned[i - 1] = m->pinned[--m->pinned_count];
+    m->device->functions->host_free(m->device, data);
+    pthread_mutex_unlock(&m->lock);
+}
+
+bool ft_memory_is_pinned(ft_memory *m, const void *data) {
+    bool found = false;
+    pthread_mutex_lock(&m->lock);
+    for (size_t i = 0; i < m->pinned_count && !found; i++)
+        found = (const char *)data >= m->pinned[i].data && (const char *)data < m->pinned[i].data + m->pinned[i].bytes;
+    pthread_mutex_unlock(&m->lock);
+    return found;
+}
+
 // ---- scopes -------------------------------------------------------------------------------------------------------------
 
 void ft_memory_record(ft_memory *m) { m->recording = true; }
+
+void ft_memory_ask(ft_memory *m, size_t room) { m->room = room; }
 
 static bool opens_inside_pass(int scope) { return scope > FT_SCOPE_PASS; }
 
@@ -295,7 +360,12 @@ static ft_status copy_layouts(ft_memory *m, const ft_memory *recorded, size_t *m
         }
         const ft_layout *below = opens_inside_pass(s) && recorded->recorded[FT_SCOPE_PASS] ? &m->plan[FT_SCOPE_PASS].layout : NULL;
         const size_t below_bytes = below != NULL ? below->bytes : 0, below_live = below != NULL ? below->live_bytes : 0;
-        FT_TRY(ft_layout_place(l, m->options.guard_bytes, bytes > below_bytes ? bytes - below_bytes : 0));
+        size_t enough = bytes > below_bytes ? bytes - below_bytes : 0;
+        if (m->room > bytes) {
+            FT_TRY(ft_layout_place(l, m->options.guard_bytes, SIZE_MAX)); // for what is alive at once: no arena is smaller
+            enough = below_live + l->live_bytes > m->room ? SIZE_MAX : m->room - below_bytes;
+        }
+        FT_TRY(ft_layout_place(l, m->options.guard_bytes, enough));
         if (below_bytes + l->bytes > bytes) bytes = below_bytes + l->bytes;
         if (below_live + l->live_bytes > live) live = below_live + l->live_bytes;
     }
@@ -442,4 +512,12 @@ ft_status ft_memory_trace_write(ft_memory *m, const char *path) {
     ft_status status = ft_timeline_write(m->timeline, m->device->name, path);
     pthread_mutex_unlock(&m->lock);
     return status;
+}
+
+void ft_memory_trace_continue(ft_memory *m, ft_memory *before) {
+    if (m->timeline == NULL || before->timeline == NULL) return;
+    ft_memory_trim(before);
+    ft_timeline_note(before->timeline, &before->meter, false); // that all of it was given back
+    ft_timeline_continue(m->timeline, before->timeline, before->device->name);
+    before->timeline = NULL;
 }

@@ -19,6 +19,7 @@
 // A tensor in the arena counts as allocated while it lives; the arena as a whole counts as reserved.
 // Host scratch of the CPU backend and staging buffers are buffers too. What is not: parsed files, names, the tokenised
 // text (see data/), and what the host keeps of results: a loss an example of a step, logits of an evaluation.
+// Memory of the host that an accelerator copies to and from is metered beside all of this: it is of no device.
 // Thread-safe, but for scopes and destruction: a scope belongs to one thread.
 #ifndef FT_MEMORY_H
 #define FT_MEMORY_H
@@ -59,6 +60,7 @@ typedef struct ft_memory_counters {
     ft_memory_phase peak_phase;        // in which peak_allocated was reached
     size_t arena_bytes, arena_live_bytes; // of the steps' arena, and the largest sum of its live tensors; 0: none
     size_t live_buffers;
+    size_t pinned, peak_pinned; // memory of the host that the device copies to and from: no part of any of the above
 } ft_memory_counters;
 
 typedef struct ft_memory_options {
@@ -94,10 +96,22 @@ ft_status ft_memory_alloc(ft_memory *memory, size_t bytes, ft_memory_category ca
 void ft_memory_free(ft_memory *memory, void *data); // NULL is fine
 
 // Memory of the host for copies to and from the device, contents zero. Where the device's memory is the host's it is
-// asked for and metered like any other; else it is the device's pinned memory (host_alloc), which counts for no device.
+// asked for and metered like any other; else it is pinned.
 ft_status ft_memory_alloc_staging(ft_memory *memory, size_t bytes, const char *site, void **data);
 void ft_memory_free_staging(ft_memory *memory, void *data); // NULL is fine
+// Memory of the host that copies run from and to beside the host, contents zero, where the device has memory of its own
+// (ft_device_queues). It counts for no device, and is metered by itself. FT_NO_MEMORY: the host has not so much.
+ft_status ft_memory_alloc_pinned(ft_memory *memory, size_t bytes, const char *site, void **data);
+void ft_memory_free_pinned(ft_memory *memory, void *data); // NULL is fine
+bool ft_memory_is_pinned(ft_memory *memory, const void *data); // an address inside of it
+// Copies between memory of the host and a tensor of the run, wherever that lies: to and from the device they are queued, as the
+// device's own; with pinned memory they wait for what is queued, and have happened.
+ft_status ft_memory_upload(ft_memory *memory, void *to, const void *from_host, size_t bytes);
+ft_status ft_memory_download(ft_memory *memory, void *to_host, const void *from, size_t bytes);
 
+// Before layouts are taken over: they are only asked whether they fit into an arena of `room` bytes. The search for a smaller
+// one ends when they do, or cannot, so that arena_bytes says no more than that.
+void ft_memory_ask(ft_memory *memory, size_t room);
 // From now on the first run of each scope is recorded.
 void ft_memory_record(ft_memory *memory);
 // Lays out the scopes that `recorded` has and takes an arena for the largest of them; FT_NO_MEMORY as from
@@ -129,6 +143,9 @@ void ft_memory_forget_refusal(ft_memory *memory);
 ft_status ft_memory_trace(ft_memory *memory);
 void ft_memory_mark(ft_memory *memory, const char *name); // a named moment of the trace; nothing without a trace
 ft_status ft_memory_trace_write(ft_memory *memory, const char *path); // atomically; FT_OK without a trace
+// The run goes on in `memory`: the trace of `before`, in which no buffer is left, becomes the first part of its trace. Nothing
+// where either has none.
+void ft_memory_trace_continue(ft_memory *memory, ft_memory *before);
 
 // "1.50GiB", "12.0MiB", "512B": for people. out holds at least 24 bytes; returns out.
 const char *ft_bytes_text(size_t bytes, char *out);

@@ -67,7 +67,9 @@ void ft_meter_add(ft_meter *m, int32_t site, size_t requested, size_t allocated)
     c->by_category[s->category] += allocated;
     if (c->requested > c->peak_requested) c->peak_requested = c->requested;
     if (c->allocated > c->phase_peak[m->phase]) c->phase_peak[m->phase] = c->allocated;
-    if (c->allocated <= c->peak_allocated) return;
+    // Of phases that reach the same height the first of the list is said, whichever came first: a plan has an order of its own.
+    const bool level = c->allocated == c->peak_allocated && m->phase < c->peak_phase;
+    if (c->allocated <= c->peak_allocated && !level) return;
     c->peak_allocated = c->allocated;
     c->peak_phase = m->phase;
     memcpy(c->at_peak, c->by_category, sizeof c->at_peak);

@@ -24,12 +24,16 @@ typedef struct ft_timeline {
         char name[32];
     } marks[FT_TIMELINE_MARKS];
     int32_t mark_count;
+    struct ft_timeline *before; // of the device that the run had before; owned
+    char device[16];            // of `before` and those before it: whose memory this was
 } ft_timeline;
 
 ft_status ft_timeline_new(ft_timeline **timeline);
 void ft_timeline_free(ft_timeline *timeline); // NULL is fine
 void ft_timeline_note(ft_timeline *timeline, const ft_meter *meter, bool phase_begins);
 void ft_timeline_mark(ft_timeline *timeline, const char *name);
+// The run left `device` for that of `timeline`: `before` becomes its first part, on one clock.
+void ft_timeline_continue(ft_timeline *timeline, ft_timeline *before, const char *device);
 ft_status ft_timeline_write(const ft_timeline *timeline, const char *device, const char *path);
 
 #endif

@@ -277,8 +277,8 @@ ft_status ft_absent_rows_read(ft_absent_rows *rows, ft_row_window *window, int64
         if (w->row_of[id] < 0 || w->row_of[id] >= w->trained) continue;
         together = neighbours(rows, id, last);
         int64_t from = id * cols > first ? id * cols : first, to = (id + together) * cols < end ? (id + together) * cols : end;
-        FT_TRY(device->functions->download(device, window->staging.data + (from - first), trained + w->row_of[id] * cols + (from - id * cols),
-                                           (size_t)(to - from) * sizeof(float)));
+        FT_TRY(ft_memory_download(rows->parameters->memory, window->staging.data + (from - first),
+                                  trained + w->row_of[id] * cols + (from - id * cols), (size_t)(to - from) * sizeof(float)));
     }
     return device->functions->sync(device);
 }

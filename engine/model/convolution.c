@@ -37,7 +37,7 @@ static ft_status convolve(ft_pass *pass, ft_tensor e, ft_tensor out) {
     return FT_OK;
 }
 
-ft_status ft_convolution_forward(ft_pass *pass, ft_tensor e, bool keep, ft_convolution_saved *s, ft_tensor *y) {
+ft_status ft_convolution_forward(ft_pass *pass, ft_tensor e, ft_tensor wide, bool keep, ft_convolution_saved *s, ft_tensor *y) {
     const ft_model *m = pass->model;
     const ft_convolution *c = &m->convolution;
     ft_tensor residual = *y;
@@ -54,12 +54,13 @@ ft_status ft_convolution_forward(ft_pass *pass, ft_tensor e, bool keep, ft_convo
     FT_TRY(tokens(pass, m->hidden, "convolution output", y));
     FT_TRY(ft_pass_layernorm_forward(pass, FT_ROWS_TOKENS,
                                      (ft_layernorm_forward_args){.x = s->sum,
-                                                                 .residual = residual,
+                                                                 .residual = wide.data != NULL ? wide : residual,
                                                                  .gamma = weight(pass, c->gamma),
                                                                  .beta = weight(pass, c->beta),
                                                                  .epsilon = m->epsilon,
                                                                  .s = s->sum,
                                                                  .y = *y,
+                                                                 .wide = wide,
                                                                  .mean = s->mean,
                                                                  .rstd = s->rstd}));
     ft_pass_free(pass, &residual);
@@ -76,6 +77,8 @@ void ft_convolution_saved_free(ft_pass *pass, ft_convolution_saved *s) {
 
 ft_status ft_convolution_backward(ft_pass *pass, ft_tensor e, ft_convolution_saved *s, ft_tensor dy) {
     const ft_convolution *c = &pass->model->convolution;
+    const bool half = ft_pass_is_half(pass); // then ds is there in both types, else dy is all of it
+    if (half) FT_TRY(tokens(pass, pass->model->hidden, "convolution gradient", &s->gradient));
     FT_TRY(ft_pass_layernorm_backward(pass, FT_ROWS_TOKENS,
                                       (ft_layernorm_backward_args){.dy = dy,
                                                                    .s = s->sum,
@@ -83,12 +86,14 @@ ft_status ft_convolution_backward(ft_pass *pass, ft_tensor e, ft_convolution_sav
                                                                    .rstd = s->rstd,
                                                                    .gamma = weight(pass, c->gamma),
                                                                    .ds = dy,
+                                                                   .dx = half ? s->gradient : ft_absent(),
                                                                    .dgamma = gradient(pass, c->gamma),
                                                                    .dbeta = gradient(pass, c->beta)}));
     ft_pass_free(pass, &s->sum);
-    FT_TRY(tokens(pass, pass->model->hidden, "convolution gradient", &s->gradient));
+    if (!half) FT_TRY(tokens(pass, pass->model->hidden, "convolution gradient", &s->gradient));
     FT_TRY(ft_pass_activation_backward(
-        pass, FT_ROWS_TOKENS, (ft_activation_backward_args){.kind = c->activation, .h = s->h, .dy = dy, .dx = s->gradient}));
+        pass, FT_ROWS_TOKENS,
+        (ft_activation_backward_args){.kind = c->activation, .h = s->h, .dy = half ? s->gradient : dy, .dx = s->gradient}));
     ft_pass_free(pass, &s->h);
     FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), s->gradient, s->gradient));
     FT_TRY(ft_bias_gradient(pass, FT_ROWS_TOKENS, s->gradient, gradient(pass, c->bias)));

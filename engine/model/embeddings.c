@@ -23,9 +23,33 @@ static ft_dropout dropout_of(const ft_pass *pass) {
 
 static bool widens(const ft_model *m, ft_widening where) { return m->widening.weight >= 0 && m->family->widening == where; }
 
-ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s, ft_tensor *x) {
+static ft_status new_wide(ft_pass *pass, ft_tensor *wide) {
+    return ft_pass_wide_tensor(pass, FT_ROWS_TOKENS, pass->model->hidden, "rows in fp32", wide);
+}
+
+// Of x, or, where there is one, of its fp32 form, from which x is then rounded anew.
+static ft_status drop(ft_pass *pass, ft_tensor x, ft_tensor wide) {
+    const ft_dropout dropout = dropout_of(pass);
+    if (wide.data == NULL) return ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout, x, x);
+    if (dropout.probability <= 0) return FT_OK;
+    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout, wide, wide));
+    return ft_pass_cast(pass, wide, x);
+}
+
+// x becomes narrow W^T + b, as the model's type has it, in both forms.
+static ft_status widen_behind(ft_pass *pass, ft_embeddings_saved *s, ft_tensor *x, ft_tensor *wide) {
+    const ft_model *m = pass->model;
+    s->narrow = *x;
+    FT_TRY(tokens(pass, m->hidden, "widened embeddings", x));
+    FT_TRY(ft_linear(pass, FT_ROWS_TOKENS, s->narrow, weight(m, m->widening.weight), weight(m, m->widening.bias), *x));
+    FT_TRY(new_wide(pass, wide));
+    return wide->data != NULL ? ft_pass_cast(pass, *x, *wide) : FT_OK;
+}
+
+ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s, ft_tensor *x, ft_tensor *wide) {
     const ft_model *m = pass->model;
     *s = (ft_embeddings_saved){.sum = ft_absent()};
+    *wide = ft_absent();
     FT_TRY(tokens(pass, m->embedding_width, "embedding sum", &s->sum));
     FT_TRY(ft_pass_statistics(pass, FT_ROWS_TOKENS, -1, "embedding norm mean", &s->mean));
     FT_TRY(ft_pass_statistics(pass, FT_ROWS_TOKENS, -1, "embedding norm rstd", &s->rstd));
@@ -42,6 +66,7 @@ ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s
         FT_TRY(ft_linear(pass, FT_ROWS_TOKENS, s->narrow, weight(m, m->widening.weight), ft_absent(), s->sum));
     }
     FT_TRY(tokens(pass, s->sum.cols, "embedding output", x));
+    if (!widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(new_wide(pass, wide));
     FT_TRY(ft_pass_layernorm_forward(pass, FT_ROWS_TOKENS,
                                      (ft_layernorm_forward_args){.x = s->sum,
                                                                  .gamma = weight(m, m->embedding_gamma),
@@ -49,14 +74,11 @@ ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s
                                                                  .epsilon = m->epsilon,
                                                                  .s = s->sum,
                                                                  .y = *x,
+                                                                 .wide = *wide,
                                                                  .mean = s->mean,
                                                                  .rstd = s->rstd}));
-    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), *x, *x));
-    if (widens(m, FT_WIDEN_AFTER_NORM)) {
-        s->narrow = *x;
-        FT_TRY(tokens(pass, m->hidden, "widened embeddings", x));
-        FT_TRY(ft_linear(pass, FT_ROWS_TOKENS, s->narrow, weight(m, m->widening.weight), weight(m, m->widening.bias), *x));
-    }
+    FT_TRY(drop(pass, *x, *wide));
+    if (widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(widen_behind(pass, s, x, wide));
     if (!keep) ft_embeddings_saved_free(pass, s);
     return FT_OK;
 }
@@ -75,13 +97,15 @@ static int32_t padding_row(const ft_model *m) {
 
 static ft_status widening_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tensor *dx) {
     const ft_model *m = pass->model;
-    ft_tensor dnarrow;
+    ft_tensor own, dy, dnarrow;
     FT_TRY(ft_bias_gradient(pass, FT_ROWS_TOKENS, *dx, gradient(m, m->widening.bias)));
-    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, *dx, s->narrow, gradient(m, m->widening.weight)));
+    FT_TRY(ft_pass_rounded(pass, FT_ROWS_TOKENS, *dx, "rounded embedding gradient", &own, &dy));
+    if (own.data != NULL) ft_pass_free(pass, dx);
+    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, dy, s->narrow, gradient(m, m->widening.weight)));
     ft_pass_free(pass, &s->narrow);
-    FT_TRY(tokens(pass, m->embedding_width, "embedding gradient", &dnarrow));
-    FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, *dx, weight(m, m->widening.weight), false, dnarrow));
-    ft_pass_free(pass, dx);
+    FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, m->embedding_width, FT_MEM_ACTIVATIONS, -1, "embedding gradient", &dnarrow));
+    FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, dy, weight(m, m->widening.weight), false, dnarrow));
+    ft_pass_free(pass, own.data != NULL ? &own : dx);
     *dx = dnarrow;
     return FT_OK;
 }

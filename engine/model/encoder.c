@@ -3,7 +3,8 @@
 //
 // Recomputation (train.gradient_checkpointing = k): only the input of every k-th layer is kept. The backward pass takes
 // the segments of k layers from the last to the first, runs each forward again, now keeping everything, and then
-// backward. The last segment is kept in the forward pass itself: its backward comes next, so that costs no memory.
+// backward. The last segment is kept in the forward pass itself: its backward comes next, so that costs no memory. In 16 bits
+// what is kept of such an input is its fp32 form alone (layers.h): the other is its rounding, and so all bits come again.
 #include "engine/model/layers.h"
 
 #include <string.h>
@@ -12,32 +13,60 @@ static void tap(const ft_pass *pass, int layer, ft_tensor hidden) {
     if (pass->model->tap != NULL) pass->model->tap(pass->model->tap_context, layer, hidden);
 }
 
-static ft_status embed(ft_pass *pass, bool keep, ft_embeddings_saved *saved, ft_tensor *x) {
-    FT_TRY(ft_embeddings_forward(pass, keep, saved, x));
-    tap(pass, -1, *x);
-    return FT_OK;
-}
-
 // Everything a micro-batch keeps between forward and backward. input[l] is the input of layer l; input[layers] the
 // encoder's output (pooled rows).
 typedef struct training_state {
     ft_tensor *input;
+    ft_tensor wide;        // of the layer that is next (layers.h)
+    ft_tensor *checkpoint; // what `wide` was in front of layer l, where recomputation begins
     ft_layer_saved *saved;
     ft_convolution_saved convolution;
     ft_embeddings_saved embedding;
     ft_head_saved head;
 } training_state;
 
+static ft_status embed(ft_pass *pass, bool keep, training_state *t) {
+    FT_TRY(ft_embeddings_forward(pass, keep, &t->embedding, &t->input[0], &t->wide));
+    tap(pass, -1, t->input[0]);
+    return FT_OK;
+}
+
 static bool convolves(const ft_pass *pass, int layer) { return layer == 0 && pass->model->convolution.taps > 0; }
 
-// Layers [first, end), from input[first]. With `keep` their activations and inputs stay, else only input[end].
+// Layers [first, end), from input[first]. With `keep` their activations and inputs stay, else only input[end] and, where there
+// is no checkpoint of it, input[first].
 static ft_status run_layers(ft_pass *pass, training_state *t, int first, int end, bool keep) {
     for (int l = first; l < end; l++) {
-        FT_TRY(ft_layer_forward(pass, l, t->input[l], keep, &t->saved[l], &t->input[l + 1]));
-        if (convolves(pass, l)) FT_TRY(ft_convolution_forward(pass, t->input[l], keep, &t->convolution, &t->input[l + 1]));
+        FT_TRY(ft_layer_forward(pass, l, t->input[l], &t->wide, keep, &t->saved[l], &t->input[l + 1]));
+        if (convolves(pass, l)) FT_TRY(ft_convolution_forward(pass, t->input[l], t->wide, keep, &t->convolution, &t->input[l + 1]));
         tap(pass, l, t->input[l + 1]);
-        if (!keep && l > first) ft_pass_free(pass, &t->input[l]);
+        const bool again = pass->model->rebuilds_norms && !convolves(pass, l - 1); // from the sum in layer l - 1
+        if ((l > first || t->checkpoint[first].data != NULL) && (!keep || again)) ft_pass_free(pass, &t->input[l]);
     }
+    return FT_OK;
+}
+
+// A segment that will be run again: its layers leave nothing but what it began with.
+static ft_status run_segment(ft_pass *pass, training_state *t, int first, int end) {
+    if (!ft_pass_is_half(pass)) return run_layers(pass, t, first, end, false);
+    const ft_device_functions *device = pass->model->device->functions;
+    ft_tensor *kept = &t->checkpoint[first];
+    FT_TRY(ft_pass_wide_tensor(pass, FT_ROWS_TOKENS, t->wide.cols, "checkpoint in fp32", kept));
+    FT_TRY(device->copy(pass->model->device, kept->data, t->wide.data, (size_t)(kept->rows * kept->cols) * sizeof(float)));
+    return run_layers(pass, t, first, end, false);
+}
+
+// Runs it again, and now keeps everything. Its output is there no longer, or is not needed again.
+static ft_status run_segment_again(ft_pass *pass, training_state *t, int first, int end) {
+    if (ft_pass_is_half(pass)) {
+        t->wide = t->checkpoint[first];
+        t->checkpoint[first] = ft_absent();
+        FT_TRY(ft_pass_tensor(pass, FT_ROWS_TOKENS, t->wide.cols, FT_MEM_ACTIVATIONS, first, "input", &t->input[first]));
+        FT_TRY(ft_pass_cast(pass, t->wide, t->input[first]));
+    }
+    FT_TRY(run_layers(pass, t, first, end, true));
+    ft_pass_free(pass, &t->wide);
+    ft_pass_free(pass, &t->input[end]);
     return FT_OK;
 }
 
@@ -47,7 +76,7 @@ static ft_status backward_layers(ft_pass *pass, training_state *t, int first, in
         bool want_dx = l > m->first_trained_layer || m->embeddings_trained;
         ft_tensor dx;
         if (convolves(pass, l)) FT_TRY(ft_convolution_backward(pass, t->input[l], &t->convolution, *dy));
-        FT_TRY(ft_layer_backward(pass, l, t->input[l], &t->saved[l], dy, want_dx, &dx));
+        FT_TRY(ft_layer_backward(pass, l, &t->input[l], &t->saved[l], dy, want_dx, &dx));
         if (convolves(pass, l)) FT_TRY(ft_convolution_input_gradient(pass, &t->convolution, dx));
         ft_pass_free(pass, &t->input[l]);
         *dy = dx;
@@ -60,13 +89,13 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
     const int from = m->first_trained_layer, layers = m->layers;
     const int every = m->checkpoint_every > 0 ? m->checkpoint_every : layers > from ? layers - from : 1;
     ft_memory_set_phase(m->memory, FT_PHASE_FORWARD);
-    FT_TRY(embed(pass, m->embeddings_trained, &t->embedding, &t->input[0]));
+    FT_TRY(embed(pass, m->embeddings_trained, t));
     // Frozen layers keep nothing.
     FT_TRY(run_layers(pass, t, 0, from, false));
     if (from > 0) ft_pass_free(pass, &t->input[0]);
     int last_segment = from; // first layer of the last segment
     while (last_segment + every < layers) last_segment += every;
-    for (int s = from; s < last_segment; s += every) FT_TRY(run_layers(pass, t, s, s + every, false));
+    for (int s = from; s < last_segment; s += every) FT_TRY(run_segment(pass, t, s, s + every));
     FT_TRY(run_layers(pass, t, last_segment, layers, true));
 
     ft_tensor logits, dx;
@@ -80,11 +109,7 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
     ft_pass_free(pass, &t->input[layers]);
     if (!into_encoder) return FT_OK;
     for (int s = last_segment, end = layers; s >= from; end = s, s -= every) {
-        if (s != last_segment) {
-            // The forward left input[s + every]; it was freed with the backward of that segment.
-            FT_TRY(run_layers(pass, t, s, end, true));
-            ft_pass_free(pass, &t->input[end]);
-        }
+        if (s != last_segment) FT_TRY(run_segment_again(pass, t, s, end)); // input[end] was freed with its backward
         FT_TRY(backward_layers(pass, t, s, end, &dx));
     }
     if (m->embeddings_trained) FT_TRY(ft_embeddings_backward(pass, &t->embedding, &dx));
@@ -104,10 +129,11 @@ static ft_pass pass_of(ft_model *model, const ft_batch *batch, ft_capacity capac
 static ft_status allocate_state(const ft_model *m, ft_arena *arena, training_state *t) {
     memset(t, 0, sizeof *t);
     t->input = ft_arena_alloc(arena, (size_t)(m->layers + 1) * sizeof *t->input);
+    t->checkpoint = ft_arena_alloc(arena, (size_t)m->layers * sizeof *t->checkpoint);
     t->saved = ft_arena_alloc(arena, (size_t)m->layers * sizeof *t->saved);
     t->head.input = ft_arena_alloc(arena, (size_t)m->head_count * sizeof *t->head.input);
     t->head.h = ft_arena_alloc(arena, (size_t)m->head_count * sizeof *t->head.h);
-    return t->input && t->saved && t->head.input && t->head.h ? FT_OK : FT_NO_MEMORY;
+    return t->input && t->checkpoint && t->saved && t->head.input && t->head.h ? FT_OK : FT_NO_MEMORY;
 }
 
 ft_status ft_model_train_batch(ft_model *model, const ft_batch *batch, ft_capacity capacity, const ft_step_state *step,
@@ -125,7 +151,7 @@ ft_status ft_model_train_batch(ft_model *model, const ft_batch *batch, ft_capaci
 
 static ft_status predict(ft_pass *pass, training_state *t, ft_tensor logits) {
     ft_model *m = pass->model;
-    FT_TRY(embed(pass, false, &t->embedding, &t->input[0]));
+    FT_TRY(embed(pass, false, t));
     FT_TRY(run_layers(pass, t, 0, m->layers, false));
     ft_pass_free(pass, &t->input[0]);
     FT_TRY(ft_head_forward(pass, t->input[m->layers], false, &t->head, logits));

@@ -2,7 +2,9 @@
 //
 //   qkv = x Wqkv^T + b;  a = attention(qkv);  s1 = x + drop(a Wo^T + bo);  y1 = LN(s1)
 //   h = y1 W1^T + b1;  s2 = y1 + drop(act(h) W2^T + b2);  y = LN(s2)
-// Kept for the backward pass: qkv, a, lse, s1, y1, h, s2 and the row statistics. act(h) is computed again.
+// Kept for the backward pass: qkv, a, lse, s1, y1, h, s2 and the row statistics. act(h) is computed again, unless it is kept too;
+// y1 and y are made again from the sums if so configured (recompute.c).
+// In 16 bits the x and y1 of the sums are those of fp32, in `wide` (layers.h), and so are the gradients of x, y1 and y.
 // In the last layer, whose output is read at the pooled rows alone, queries and everything after the attention exist for
 // those rows only; keys and values for all tokens.
 #include "engine/model/layers.h"
@@ -62,8 +64,19 @@ static ft_dropout sum_dropout(const ft_pass *pass, int layer, ft_dropout_site si
     return ft_pass_dropout(pass, rows_of(pass, layer), p, (uint32_t)layer, site);
 }
 
+// The rows of `wide` that the last layer goes on with.
+static ft_status pool_wide(ft_pass *pass, ft_tensor *wide) {
+    ft_tensor pooled;
+    FT_TRY(ft_pass_wide_tensor(pass, FT_ROWS_POOLED, pass->model->hidden, "pooled rows in fp32", &pooled));
+    if (pooled.data != NULL) FT_TRY(ft_pass_gather(pass, pass->batch->first_row, *wide, pooled));
+    ft_pass_free(pass, wide);
+    *wide = pooled;
+    return FT_OK;
+}
+
 // s = residual + dropout(a W^T + bias), y = LN(s): the product lands in s, which the fused op then completes in place.
-static ft_status project_add_norm(ft_pass *pass, int layer, ft_tensor a, ft_tensor residual, const int parameters[4],
+// wide: the residual in fp32, and then y.
+static ft_status project_add_norm(ft_pass *pass, int layer, ft_tensor a, ft_tensor residual, ft_tensor wide, const int parameters[4],
                                   ft_dropout_site site, ft_tensor *s, ft_tensor *mean, ft_tensor *rstd, ft_tensor *y,
                                   const char *const names[4]) {
     ft_model *m = pass->model;
@@ -77,18 +90,19 @@ static ft_status project_add_norm(ft_pass *pass, int layer, ft_tensor a, ft_tens
         pass, kind,
         (ft_layernorm_forward_args){.x = *s,
                                     .bias = ft_parameter_weight(&m->parameters, parameters[1]),
-                                    .residual = residual,
+                                    .residual = wide.data != NULL ? wide : residual,
                                     .gamma = ft_parameter_weight(&m->parameters, parameters[2]),
                                     .beta = ft_parameter_weight(&m->parameters, parameters[3]),
                                     .epsilon = m->epsilon,
                                     .dropout = sum_dropout(pass, layer, site),
                                     .s = *s,
                                     .y = *y,
+                                    .wide = wide,
                                     .mean = *mean,
                                     .rstd = *rstd});
 }
 
-ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, bool keep, ft_layer_saved *saved, ft_tensor *y) {
+ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wide, bool keep, ft_layer_saved *saved, ft_tensor *y) {
     ft_model *m = pass->model;
     const ft_layer_parameters *l = &m->layer[layer];
     ft_rows_kind kind = rows_of(pass, layer);
@@ -96,6 +110,7 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, bool keep, ft_
     *s = (ft_layer_saved){.qkv = ft_absent()};
 
     FT_TRY(project_qkv(pass, layer, x, s));
+    if (is_last(pass, layer)) FT_TRY(pool_wide(pass, wide));
     qkv_views views = views_of(pass, layer, s->qkv, s->pooled_q);
     FT_TRY(activations(pass, kind, m->hidden, layer, "attention", &s->attention));
     if (keep) FT_TRY(ft_pass_float_tensor(pass, kind, m->heads, FT_MEM_ACTIVATIONS, layer, "attention log-sum-exp", &s->lse));
@@ -115,8 +130,8 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, bool keep, ft_
 
     const int output[4] = {l->output_weight, l->output_bias, l->norm1_gamma, l->norm1_beta};
     static const char *const output_names[4] = {"attention sum", "norm 1 mean", "norm 1 rstd", "norm 1"};
-    FT_TRY(project_add_norm(pass, layer, s->attention, is_last(pass, layer) ? s->pooled_x : x, output, FT_SITE_ATTENTION_OUTPUT,
-                            &s->s1, &s->mean1, &s->rstd1, &s->y1, output_names));
+    FT_TRY(project_add_norm(pass, layer, s->attention, is_last(pass, layer) ? s->pooled_x : x, *wide, output,
+                            FT_SITE_ATTENTION_OUTPUT, &s->s1, &s->mean1, &s->rstd1, &s->y1, output_names));
     if (!keep) {
         ft_pass_free(pass, &s->attention);
         ft_pass_free(pass, &s->pooled_x);
@@ -135,27 +150,33 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, bool keep, ft_
                                                                    .y = value}));
     const int down[4] = {l->down_weight, l->down_bias, l->norm2_gamma, l->norm2_beta};
     static const char *const down_names[4] = {"feed-forward sum", "norm 2 mean", "norm 2 rstd", "output"};
-    FT_TRY(project_add_norm(pass, layer, value, s->y1, down, FT_SITE_FFN_OUTPUT, &s->s2, &s->mean2, &s->rstd2, y, down_names));
-    if (keep) ft_pass_free(pass, &value);
-    else ft_layer_saved_free(pass, s);
+    FT_TRY(project_add_norm(pass, layer, value, s->y1, *wide, down, FT_SITE_FFN_OUTPUT, &s->s2, &s->mean2, &s->rstd2, y, down_names));
+    if (is_last(pass, layer)) ft_pass_free(pass, wide);
+    if (!keep) {
+        ft_layer_saved_free(pass, s);
+        return FT_OK;
+    }
+    if (m->keeps_activation) s->activation = value;
+    else ft_pass_free(pass, &value);
+    if (m->rebuilds_norms) ft_pass_free(pass, &s->y1);
     return FT_OK;
 }
 
 void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *s) {
     ft_tensor *all[] = {&s->qkv,   &s->pooled_q, &s->pooled_x, &s->attention, &s->lse,   &s->s1,  &s->mean1,
-                        &s->rstd1, &s->y1,       &s->h,        &s->s2,        &s->mean2, &s->rstd2};
+                        &s->rstd1, &s->y1,       &s->h,        &s->activation, &s->s2,   &s->mean2, &s->rstd2};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) ft_pass_free(pass, all[i]);
 }
 
 // Back through y = LN(s), s = residual + dropout(a W^T + bias): dy becomes ds (the residual's gradient) in place;
-// `dx`, the gradient of the product, is a tensor of its own when there is dropout, else ds itself.
+// `dx`, the gradient of the product, is a tensor of its own when there is dropout or it has another type, else ds itself.
 static ft_status norm_backward(ft_pass *pass, int layer, ft_tensor dy, ft_tensor s, ft_tensor mean, ft_tensor rstd,
                                const int parameters[4], ft_dropout_site site, const char *name, ft_tensor *dx) {
     ft_model *m = pass->model;
     ft_rows_kind kind = rows_of(pass, layer);
     ft_dropout dropout = sum_dropout(pass, layer, site);
     *dx = ft_absent();
-    if (dropout.probability > 0) FT_TRY(activations(pass, kind, m->hidden, layer, name, dx));
+    if (dropout.probability > 0 || ft_pass_is_half(pass)) FT_TRY(activations(pass, kind, m->hidden, layer, name, dx));
     return ft_pass_layernorm_backward(pass, kind,
                                       (ft_layernorm_backward_args){.dy = dy,
                                                                    .s = s,
@@ -176,24 +197,26 @@ static ft_status feed_forward_backward(ft_pass *pass, int layer, ft_layer_saved 
     const ft_layer_parameters *l = &m->layer[layer];
     ft_rows_kind kind = rows_of(pass, layer);
     const int down[4] = {l->down_weight, l->down_bias, l->norm2_gamma, l->norm2_beta};
-    ft_tensor dproduct, dh, value;
+    ft_tensor dproduct, dh, value = s->activation;
     FT_TRY(norm_backward(pass, layer, dy, s->s2, s->mean2, s->rstd2, down, FT_SITE_FFN_OUTPUT, "feed-forward gradient", &dproduct));
     ft_pass_free(pass, &s->s2);
     ft_tensor dsum = dproduct.data != NULL ? dproduct : dy;
     FT_TRY(activations(pass, kind, m->intermediate, layer, "activation gradient", &dh));
     FT_TRY(ft_linear_input_gradient(pass, kind, dsum, ft_parameter_weight(&m->parameters, l->down_weight), false, dh));
-    FT_TRY(activations(pass, kind, m->intermediate, layer, "activation", &value));
+    if (!m->keeps_activation) FT_TRY(activations(pass, kind, m->intermediate, layer, "activation", &value));
+    s->activation = ft_absent();
     FT_TRY(ft_pass_activation_backward(pass, kind,
                                        (ft_activation_backward_args){.kind = m->activation,
                                                                      .h = s->h,
                                                                      .dy = dh,
                                                                      .dx = dh,
-                                                                     .y = value,
+                                                                     .y = m->keeps_activation ? ft_absent() : value,
                                                                      .dbias = ft_parameter_gradient(&m->parameters, l->up_bias)}));
     ft_pass_free(pass, &s->h);
     FT_TRY(ft_linear_weight_gradient(pass, kind, dsum, value, ft_parameter_gradient(&m->parameters, l->down_weight)));
     ft_pass_free(pass, &value);
     ft_pass_free(pass, &dproduct);
+    if (m->rebuilds_norms) FT_TRY(ft_norm1_again(pass, kind, layer, s));
     FT_TRY(ft_linear_weight_gradient(pass, kind, dh, s->y1, ft_parameter_gradient(&m->parameters, l->up_weight)));
     FT_TRY(ft_linear_input_gradient(pass, kind, dh, ft_parameter_weight(&m->parameters, l->up_weight), true, dy));
     ft_pass_free(pass, &dh);
@@ -239,7 +262,7 @@ static ft_status qkv_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_sa
     FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, dqkv, x, ft_rows(g.weight, h, 2 * h)));
     if (want_dx) {
         FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_POOLED, dpooled_q, ft_rows(p.weight, 0, h), true, *residual));
-        FT_TRY(activations(pass, FT_ROWS_TOKENS, h, layer, "input gradient", dx));
+        FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, h, FT_MEM_ACTIVATIONS, layer, "input gradient", dx));
         FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, dqkv, ft_rows(p.weight, h, 2 * h), false, *dx));
         FT_TRY(ft_pass_scatter_add(pass, pass->batch->first_row, *residual, *dx));
     }
@@ -247,7 +270,7 @@ static ft_status qkv_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_sa
     return FT_OK;
 }
 
-ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_saved *s, ft_tensor *dy, bool want_dx, ft_tensor *dx) {
+ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_saved *s, ft_tensor *dy, bool want_dx, ft_tensor *dx) {
     ft_model *m = pass->model;
     const ft_layer_parameters *l = &m->layer[layer];
     ft_rows_kind kind = rows_of(pass, layer);
@@ -287,7 +310,8 @@ ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_save
     ft_pass_free(pass, &dattention);
     ft_pass_free(pass, &s->qkv);
     ft_pass_free(pass, &s->attention);
-    FT_TRY(qkv_backward(pass, layer, x, s, dqkv, dpooled_q, dy, want_dx, dx));
+    if (x->data == NULL) FT_TRY(ft_norm2_again(pass, layer - 1, s - 1, x));
+    FT_TRY(qkv_backward(pass, layer, *x, s, dqkv, dpooled_q, dy, want_dx, dx));
     ft_pass_free(pass, &dqkv);
     ft_pass_free(pass, &dpooled_q);
     ft_layer_saved_free(pass, s);

@@ -97,7 +97,7 @@ ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *s, ft_tens
     FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_POOLED, dy, x, gradient(pass, m->pooler.weight)));
     *dx = ft_absent();
     if (want_dx) {
-        FT_TRY(pooled(pass, m->hidden, "pooled gradient", dx));
+        FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_POOLED, m->hidden, FT_MEM_ACTIVATIONS, -1, "pooled gradient", dx));
         FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_POOLED, dy, weight(pass, m->pooler.weight), false, *dx));
         FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_POOLED, input_dropout(pass), *dx, *dx));
     }

@@ -33,6 +33,22 @@ ft_status ft_pass_float_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, f
     return new_tensor(pass, FT_F32, kind, cols, category, layer, name, out);
 }
 
+bool ft_pass_is_half(const ft_pass *pass) { return pass->model->dtype != FT_F32; }
+
+ft_status ft_pass_wide_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, const char *name, ft_tensor *out) {
+    *out = ft_absent();
+    return ft_pass_is_half(pass) ? ft_pass_float_tensor(pass, kind, cols, FT_MEM_ACTIVATIONS, -1, name, out) : FT_OK;
+}
+
+ft_status ft_pass_rounded(ft_pass *pass, ft_rows_kind kind, ft_tensor x, const char *name, ft_tensor *own, ft_tensor *out) {
+    *own = ft_absent();
+    *out = x;
+    if (x.data == NULL || !ft_pass_is_half(pass)) return FT_OK;
+    FT_TRY(ft_pass_tensor(pass, kind, x.cols, FT_MEM_ACTIVATIONS, -1, name, own));
+    *out = *own;
+    return ft_pass_cast(pass, x, *own);
+}
+
 ft_status ft_pass_statistics(ft_pass *pass, ft_rows_kind kind, int layer, const char *name, ft_tensor *out) {
     FT_TRY(ft_pass_float_tensor(pass, kind, 1, FT_MEM_ACTIVATIONS, layer, name, out));
     *out = ft_vector(out->data, out->rows, FT_F32);
@@ -111,6 +127,7 @@ ft_status ft_pass_layernorm_forward(ft_pass *pass, ft_rows_kind kind, ft_layerno
     largest.y = with_rows(args.y, rows);
     if (args.residual.data != NULL) largest.residual.rows = rows;
     if (args.s.data != NULL) largest.s.rows = rows;
+    if (args.wide.data != NULL) largest.wide.rows = rows;
     if (args.mean.data != NULL) largest.mean.cols = rows;
     if (args.rstd.data != NULL) largest.rstd.cols = rows;
     RUN_WITH_WORKSPACE(pass, layernorm_forward, args, largest);

@@ -1,5 +1,10 @@
 // layers.h - the building blocks of the encoder on views: each call asks for its scratch with the size of the run's
 // largest micro-batch, runs one op and gives the scratch back. Internal to engine/model.
+//
+// Rows between layers. In 16 bits they are there twice: `x`, of the model's type, is what products read and what is kept for
+// the backward pass; `wide`, the same in fp32 (x is its rounding), is what the next residual adds to. There is one `wide` for
+// the whole way of a micro-batch, every norm writes it in place, and it goes away in the last layer. In fp32 it is absent, and
+// residuals are the rows themselves. The gradient of rows is fp32 in every precision.
 #ifndef FT_LAYERS_H
 #define FT_LAYERS_H
 
@@ -31,11 +36,16 @@ int64_t ft_pass_capacity(const ft_pass *pass, ft_rows_kind kind);
 // A new tensor [rows, cols] of the model's type, memory for the capacity. site: "layer %d name" when layer >= 0, else name.
 ft_status ft_pass_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, ft_memory_category category, int layer, const char *name,
                          ft_tensor *out);
-// The same in fp32, whatever the model's type is: statistics of rows, logits.
+// The same in fp32, whatever the model's type is: statistics of rows, logits, gradients of rows.
 ft_status ft_pass_float_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, ft_memory_category category, int layer,
                                const char *name, ft_tensor *out);
 // One number a row, a vector in fp32.
 ft_status ft_pass_statistics(ft_pass *pass, ft_rows_kind kind, int layer, const char *name, ft_tensor *out);
+// In a model of 16 bits the same as ft_pass_float_tensor; absent in one of fp32.
+ft_status ft_pass_wide_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, const char *name, ft_tensor *out);
+bool ft_pass_is_half(const ft_pass *pass); // is the model's type one of 16 bits?
+// x, in fp32, as the products of the model's type read it: itself, or rounded; then `own` is its memory, for the caller to free.
+ft_status ft_pass_rounded(ft_pass *pass, ft_rows_kind kind, ft_tensor x, const char *name, ft_tensor *own, ft_tensor *out);
 // Frees a tensor made by ft_pass_tensor and marks it absent.
 void ft_pass_free(ft_pass *pass, ft_tensor *tensor);
 
@@ -82,9 +92,9 @@ typedef struct ft_embeddings_saved {
     ft_tensor sum, mean, rstd;
     ft_tensor narrow; // input of the widening layer, where there is one
 } ft_embeddings_saved;
-// x: [T,H], made here, the caller frees it. keep: fill `saved` (else everything is freed).
-ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *saved, ft_tensor *x);
-// Frees dx and `saved`.
+// x and wide: [T,H], made here, the caller frees them. keep: fill `saved` (else everything is freed).
+ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *saved, ft_tensor *x, ft_tensor *wide);
+// Frees dx (fp32) and `saved`.
 ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *saved, ft_tensor *dx);
 void ft_embeddings_saved_free(ft_pass *pass, ft_embeddings_saved *saved);
 
@@ -93,16 +103,22 @@ typedef struct ft_layer_saved {
     ft_tensor qkv;               // [T,3H]; last layer: keys and values, [T,2H]
     ft_tensor pooled_q, pooled_x; // last layer only: [B,H]
     ft_tensor attention, lse;
-    ft_tensor s1, mean1, rstd1, y1;
-    ft_tensor h;
+    ft_tensor s1, mean1, rstd1, y1; // y1: absent where it is made again
+    ft_tensor h, activation;        // the latter: act(h), where it is kept
     ft_tensor s2, mean2, rstd2;
 } ft_layer_saved;
 
-// y: [T,H], last layer [B,H]; made here, the caller frees it. keep: fill `saved` (else everything is freed).
-ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, bool keep, ft_layer_saved *saved, ft_tensor *y);
-// dy is freed; dx [T,H] is made here when want_dx. Frees `saved`.
-ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_saved *saved, ft_tensor *dy, bool want_dx, ft_tensor *dx);
+// y: [T,H], last layer [B,H]; made here, the caller frees it. wide: that of x becomes that of y; the last layer frees it.
+// keep: fill `saved` (else everything is freed).
+ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wide, bool keep, ft_layer_saved *saved, ft_tensor *y);
+// dy (fp32, of y's rows) is freed; dx [T,H] (fp32) is made here when want_dx. Frees `saved`. An absent x is the output of the layer
+// below, whose saved tensors stand in front of this one's: it is made here.
+ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_saved *saved, ft_tensor *dy, bool want_dx, ft_tensor *dx);
 void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *saved);
+
+// recompute.c: y1, and the output y of a layer whose rows are tokens, from the sums kept in `saved`.
+ft_status ft_norm1_again(ft_pass *pass, ft_rows_kind kind, int layer, ft_layer_saved *saved);
+ft_status ft_norm2_again(ft_pass *pass, int layer, const ft_layer_saved *saved, ft_tensor *y);
 
 // relative.c. rows 0: the model has no such table.
 ft_relative_window ft_relative_window_of(const ft_model *model, int32_t longest);
@@ -120,11 +136,11 @@ ft_status ft_relative_check(const ft_pass *pass);
 typedef struct ft_convolution_saved {
     ft_tensor h, sum, mean, rstd, gradient;
 } ft_convolution_saved;
-// e: [T,H] input of layer 0. y: its output becomes that of the block, and the former is freed.
-ft_status ft_convolution_forward(ft_pass *pass, ft_tensor e, bool keep, ft_convolution_saved *saved, ft_tensor *y);
-// In front of layer 0's backward pass: dy becomes the gradient of that layer's output, in place.
+// e: [T,H] input of layer 0. y and wide: its output becomes that of the block, and the former is freed.
+ft_status ft_convolution_forward(ft_pass *pass, ft_tensor e, ft_tensor wide, bool keep, ft_convolution_saved *saved, ft_tensor *y);
+// In front of layer 0's backward pass: dy (fp32) becomes the gradient of that layer's output, in place.
 ft_status ft_convolution_backward(ft_pass *pass, ft_tensor e, ft_convolution_saved *saved, ft_tensor dy);
-// Behind it: dx [T,H] += what reaches e through the convolution; dx may be absent. Frees `saved`.
+// Behind it: dx [T,H] (fp32) += what reaches e through the convolution; dx may be absent. Frees `saved`.
 ft_status ft_convolution_input_gradient(ft_pass *pass, ft_convolution_saved *saved, ft_tensor dx);
 void ft_convolution_saved_free(ft_pass *pass, ft_convolution_saved *saved);
 
@@ -136,7 +152,7 @@ typedef struct ft_head_saved {
 } ft_head_saved;
 // x [B,H] becomes the pooler's input in place: some families drop there.
 ft_status ft_head_forward(ft_pass *pass, ft_tensor x, bool keep, ft_head_saved *saved, ft_tensor logits);
-// dlogits [B,labels]; dx [B,H] is made here when want_dx. Frees `saved`.
+// dlogits [B,labels]; dx [B,H] (fp32) is made here when want_dx. Frees `saved`.
 ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *saved, ft_tensor dlogits, bool want_dx, ft_tensor *dx);
 void ft_head_saved_free(ft_pass *pass, ft_head_saved *saved);
 

@@ -15,7 +15,7 @@ ft_status ft_model_set_loss(ft_model *m, const ft_loss *loss) {
     return f->sync(m->device); // the caller's weights may go away
 }
 
-ft_status ft_pass_loss(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
+static ft_status loss_of_task(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
     const ft_model *m = pass->model;
     const ft_batch *b = pass->batch;
     ft_tensor weight = m->class_weight != NULL ? ft_vector(m->class_weight, m->labels, FT_F32) : ft_absent();
@@ -44,4 +44,17 @@ ft_status ft_pass_loss(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
                                                                                  .step = pass->step,
                                                                                  .losses = losses,
                                                                                  .dlogits = logits});
+}
+
+// What fills a batch up teaches nothing: where its logits have no gradient, neither has anything before them.
+static ft_status forget_filler(ft_pass *pass, ft_tensor dlogits) {
+    ft_device *device = pass->model->device;
+    const size_t row = (size_t)dlogits.cols * sizeof(float);
+    if (pass->batch->filler == 0) return FT_OK;
+    return device->functions->fill(device, (float *)dlogits.data + (dlogits.rows - 1) * dlogits.stride, 0, row);
+}
+
+ft_status ft_pass_loss(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
+    FT_TRY(loss_of_task(pass, logits, losses));
+    return forget_filler(pass, logits);
 }

@@ -41,8 +41,8 @@ static ft_linear_parameters add_linear(builder *b, const char *name, int64_t out
 }
 
 static void add_norm(builder *b, const char *name, int64_t width, int *gamma, int *beta) {
-    *gamma = add(b, name, ".weight", (ft_parameter_spec){.cols = width});
-    *beta = add_bias(b, name, width);
+    *gamma = add(b, name, ".weight", (ft_parameter_spec){.cols = width, .wide = true});
+    *beta = add(b, name, ".bias", (ft_parameter_spec){.cols = width, .wide = true});
 }
 
 // Queries, keys and values, their weights in one block and their biases in another.
@@ -182,7 +182,7 @@ static ft_status check_options(const ft_model_config *c, const ft_config *o) {
     if (o->train.gradient_checkpointing != FT_AUTO && o->train.gradient_checkpointing > c->num_hidden_layers)
         return ft_fail(FT_INVALID, "train.gradient_checkpointing", "every %lld layers, but the model has %lld",
                        (long long)o->train.gradient_checkpointing, (long long)c->num_hidden_layers);
-    return FT_OK;
+    return ft_recompute_check(o);
 }
 
 static ft_dtype dtype_of(ft_precision precision) {
@@ -225,7 +225,7 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     m->attention_output_dropout = m->family->attention_output_dropout ? m->hidden_dropout : 0;
     m->pooler_dropout = m->family->dropout_before_pooler ? m->classifier_dropout : (float)c->relative.pooler_dropout;
     m->pooler_activation = c->relative.pooler_activation;
-    m->checkpoint_every = o->train.gradient_checkpointing == FT_AUTO ? 0 : (int32_t)o->train.gradient_checkpointing;
+    ft_model_set_recomputation(m, o);
     m->layer_lr_decay = o->train.layer_lr_decay > 0 ? o->train.layer_lr_decay : 1;
     m->embeddings_trained = ft_model_trains_embeddings(o);
     m->first_trained_layer = o->model.freeze == FT_FREEZE_ENCODER ? m->layers : (int32_t)o->model.freeze_layers;
@@ -250,6 +250,7 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     if (b.failed) return FT_NO_MEMORY;
     const ft_word_rows *v = word_rows;
     m->absent = (ft_absent_rows){.word_rows = v, .parameters = &m->parameters};
+    m->parameters.state_on_host = ft_offloads_optimizer(o, m->device);
     ft_parameters_set_table(&m->parameters, m->word, v ? v->held : c->vocab_size, v ? v->trained : c->vocab_size);
     FT_TRY(ft_parameters_allocate(&m->parameters, memory));
     return upload_slots(m, c);

@@ -107,6 +107,8 @@ typedef struct ft_model {
     int32_t first_trained_layer; // layers below it, and then the embeddings, get no backward pass
     bool embeddings_trained;
     int32_t checkpoint_every;    // 0: keep all activations; k: keep the input of every k-th layer
+    bool keeps_activation;       // act(h) of every layer too (recompute.c)
+    bool rebuilds_norms;         // what norms put out is not kept
     bool ignore_mismatched_sizes; // a head of another shape in a checkpoint is drawn anew
     ft_tap tap;                  // optional
     void *tap_context;
@@ -120,6 +122,9 @@ ft_status ft_model_create(ft_memory *memory, const ft_model_config *config, cons
 ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *config, const ft_config *options, int32_t label_count,
                                const ft_word_rows *word_rows, ft_model *model);
 bool ft_model_trains_embeddings(const ft_config *options);
+// What the backward pass keeps and what it computes again, between two steps: as `options` says, and `auto` is what is fastest.
+void ft_model_set_recomputation(ft_model *model, const ft_config *options);
+ft_status ft_recompute_check(const ft_config *options); // FT_INVALID for what the precision does not allow
 // The weights will be trained: before they are loaded or drawn. Only in 16 bits there is anything to do.
 ft_status ft_model_keep_master(ft_model *model);
 // What training makes small; once, before batches are made for the model. Without it: cross-entropy.
@@ -138,6 +143,8 @@ void ft_model_release_positions(ft_model *model);
 // all its micro-batches. A step that was begun may be begun anew; one that failed need not be ended.
 ft_status ft_model_begin_step(ft_model *model, ft_capacity capacity, const ft_step_state *step);
 ft_status ft_model_end_step(ft_model *model, ft_capacity capacity, const ft_step_state *step);
+// For whoever replays what these two queued (step_graphs.h): the model's own mind of whether a step was begun. Queues nothing.
+void ft_model_mark_step(ft_model *model, ft_capacity capacity, bool begun);
 // The same without dropout and gradients, around a pass over texts with the weights as they are.
 ft_status ft_model_begin_prediction(ft_model *model, ft_capacity capacity);
 void ft_model_end_prediction(ft_model *model);

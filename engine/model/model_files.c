@@ -199,6 +199,9 @@ ft_status ft_model_load(ft_model *model, const char *model_dir, double initializ
 typedef struct weights_source {
     ft_model *model;
     ft_row_window window;
+    ft_save_watch *watch;
+    void *watcher;
+    int64_t done, total; // bytes
 } weights_source;
 
 static ft_status fetch_weight(void *context, int index, size_t offset, size_t bytes, const void **data) {
@@ -207,6 +210,8 @@ static ft_status fetch_weight(void *context, int index, size_t offset, size_t by
     ft_staged from = {.tensor = ft_parameter_stored(&s->model->parameters, index)};
     int64_t first = (int64_t)(offset / sizeof(float)), total = (int64_t)(bytes / sizeof(float));
     *data = s->window.staging.data;
+    if (s->watch != NULL) s->watch(s->watcher, s->done, s->total);
+    s->done += (int64_t)bytes;
     if (index == s->model->word && s->model->absent.word_rows != NULL)
         return ft_absent_rows_read(&s->model->absent, &s->window, first, total);
     for (int64_t done = 0, count; done < total; done += count) {
@@ -217,7 +222,8 @@ static ft_status fetch_weight(void *context, int index, size_t offset, size_t by
     return FT_OK;
 }
 
-static ft_status write_weights(ft_model *m, const char *path, FILE *out, ft_arena *arena) {
+static ft_status write_weights(weights_source *source, const char *path, FILE *out, ft_arena *arena) {
+    ft_model *m = source->model;
     int count = m->parameters.count;
     ft_safetensor *tensors = ft_arena_alloc(arena, (size_t)count * sizeof *tensors);
     if (tensors == NULL) return FT_NO_MEMORY;
@@ -225,24 +231,25 @@ static ft_status write_weights(ft_model *m, const char *path, FILE *out, ft_aren
         const ft_parameter *p = &m->parameters.list[i];
         tensors[i] = (ft_safetensor){.name = p->name, .dtype = FT_F32, .bytes = (size_t)p->count * sizeof(float)};
         tensors[i].rank = ft_parameter_shape(p, tensors[i].shape);
+        source->total += (int64_t)tensors[i].bytes;
     }
-    weights_source source = {.model = m};
     ft_status status;
-    FT_TRY_GOTO(ft_row_window_open(&m->absent, m->memory, &source.window), done);
+    FT_TRY_GOTO(ft_row_window_open(&m->absent, m->memory, &source->window), done);
     static const char *const metadata[] = {"format", "pt", NULL};
     status = ft_safetensors_write_from(out, path, count, tensors, metadata, (size_t)FT_STAGING_FLOATS * sizeof(float), fetch_weight,
-                                       &source);
+                                       source);
 done:
-    ft_row_window_close(&source.window);
+    ft_row_window_close(&source->window);
     return status;
 }
 
-ft_status ft_model_save_weights(ft_model *model, const char *directory) {
+ft_status ft_model_save_weights(ft_model *model, const char *directory, ft_save_watch *watch, void *context) {
+    weights_source source = {.model = model, .watch = watch, .watcher = context};
     ft_arena arena = {0};
     ft_atomic_file file = {0};
     char *path = ft_path_join(&arena, directory, "model.safetensors");
     ft_status status = path == NULL ? FT_NO_MEMORY : ft_atomic_open(&file, path);
-    if (status == FT_OK) status = write_weights(model, path, file.stream, &arena);
+    if (status == FT_OK) status = write_weights(&source, path, file.stream, &arena);
     if (status == FT_OK) status = ft_atomic_commit(&file);
     else ft_atomic_abort(&file);
     ft_arena_free(&arena);

@@ -23,7 +23,9 @@ ft_status ft_model_load(ft_model *model, const char *model_dir, double initializ
 ft_status ft_model_draw(ft_model *model, double initializer_range, uint64_t seed);
 
 // Writes <directory>/model.safetensors (fp32 in every precision, the names of the registry). The directory exists. Frozen
-// weights of 16 bits are written as they were computed with, rounded.
-ft_status ft_model_save_weights(ft_model *model, const char *directory);
+// weights of 16 bits are written as they were computed with, rounded. `watch` (NULL: nobody) is told before every piece how
+// many bytes of how many are done: a large table whose rows training does not touch may take its time (absent_rows.h).
+typedef void ft_save_watch(void *context, int64_t done, int64_t total);
+ft_status ft_model_save_weights(ft_model *model, const char *directory, ft_save_watch *watch, void *context);
 
 #endif

@@ -1,5 +1,7 @@
 #include "engine/model/parameters.h"
 
+#include "engine/model/staging.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +30,7 @@ int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec) {
                                        .trainable = spec.trainable,
                                        .decay = spec.decay,
                                        .starts_group = !spec.joins_group,
+                                       .wide = spec.wide,
                                        .head = spec.head,
                                        .depth = spec.depth};
     return p->count++;
@@ -56,6 +59,19 @@ static int64_t place(ft_parameters *p, bool trainable, int64_t at) {
     return align(at);
 }
 
+static void place_wide(ft_parameters *p) {
+    p->wide_total = 0;
+    for (int i = 0; i < p->count && p->dtype != FT_F32; i++) {
+        if (!p->list[i].wide) continue;
+        p->list[i].wide_offset = p->wide_total;
+        p->wide_total = align(p->wide_total + p->list[i].count);
+    }
+}
+
+static size_t narrow_bytes(const ft_parameters *p) { return (size_t)p->total * ft_dtype_size(p->dtype); }
+
+size_t ft_parameters_weight_bytes(const ft_parameters *p) { return narrow_bytes(p) + (size_t)p->wide_total * sizeof(float); }
+
 ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory) {
     p->memory = memory;
     p->trainable = place(p, true, 0);
@@ -71,27 +87,62 @@ ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory) {
         p->real_total += p->list[i].count;
         if (p->list[i].trainable) p->real_trainable += p->list[i].count;
     }
+    place_wide(p);
     void *data;
-    size_t bytes = (size_t)p->total * ft_dtype_size(p->dtype);
+    size_t bytes = ft_parameters_weight_bytes(p);
     FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_WEIGHTS, "weights", &data));
     p->weights = data;
     ft_device *device = ft_memory_device(memory);
     return device->functions->fill(device, p->weights, 0, bytes);
 }
 
-ft_status ft_parameters_allocate_master(ft_parameters *p) {
+// State of the optimizer, of zeros: on the device, or in pinned memory of the host.
+static ft_status allocate_state(ft_parameters *p, ft_memory_category category, const char *site, float **out) {
     void *data;
-    size_t bytes = (size_t)p->trainable * sizeof(float);
+    const size_t bytes = (size_t)p->trainable * sizeof(float);
     ft_device *device = ft_memory_device(p->memory);
+    if (p->state_on_host) FT_TRY(ft_memory_alloc_pinned(p->memory, bytes, site, &data));
+    else FT_TRY(ft_memory_alloc(p->memory, bytes, category, site, &data));
+    *out = data;
+    return p->state_on_host ? FT_OK : device->functions->fill(device, data, 0, bytes);
+}
+
+static void free_state(const ft_parameters *p, float *data) {
+    if (p->state_on_host) ft_memory_free_pinned(p->memory, data);
+    else ft_memory_free(p->memory, data);
+}
+
+ft_status ft_parameters_allocate_master(ft_parameters *p) {
     if (p->dtype == FT_F32) return FT_OK;
-    FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_WEIGHTS, "master weights", &data));
-    p->master = data;
-    return device->functions->fill(device, p->master, 0, bytes);
+    return allocate_state(p, FT_MEM_WEIGHTS, "master weights", &p->master);
+}
+
+static ft_status master_part(void *context, int64_t first, int64_t count, float *out) {
+    memcpy(out, (const float *)context + first, (size_t)count * sizeof *out);
+    return FT_OK;
+}
+
+// From the host's memory the copy is rounded there, on its way through a window: the bits are the same (half.h).
+static ft_status round_on_host(const ft_parameters *p) {
+    ft_staging staging;
+    ft_device *device = ft_memory_device(p->memory);
+    const ft_staged to = {.tensor = ft_vector(p->weights, p->trainable, p->dtype)};
+    FT_TRY(device->functions->sync(device)); // an update may still send the master copy down
+    ft_status status = ft_staging_open(p->memory, &staging);
+    if (status == FT_OK) status = ft_staging_upload(&staging, to, p->trainable, master_part, p->master);
+    for (int i = 0; status == FT_OK && i < p->count; i++) { // ops read these as they are
+        const ft_staged wide = {.tensor = ft_parameter_weight(p, i)};
+        if (p->list[i].wide && p->list[i].trainable)
+            status = ft_staging_upload(&staging, wide, p->list[i].count, master_part, p->master + p->list[i].offset);
+    }
+    ft_staging_close(&staging);
+    return status;
 }
 
 ft_status ft_parameters_round_master(const ft_parameters *p) {
     ft_device *device = ft_memory_device(p->memory);
     if (p->master == NULL) return FT_OK;
+    if (p->state_on_host) return round_on_host(p);
     ft_cast_args args = {.x = ft_vector(p->master, p->trainable, FT_F32), .y = ft_vector(p->weights, p->trainable, p->dtype)};
     void *scratch = NULL;
     size_t bytes = ft_cast_workspace(&device->target, &args);
@@ -140,25 +191,23 @@ ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay,
     void *data;
     FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_GRADIENTS, "gradients", &data));
     p->gradients = data;
-    FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_OPTIMIZER, "adamw first moment", &data));
-    p->m = data;
-    FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_OPTIMIZER, "adamw second moment", &data));
-    p->v = data;
     FT_TRY(device->functions->fill(device, p->gradients, 0, bytes));
-    FT_TRY(device->functions->fill(device, p->m, 0, bytes));
-    FT_TRY(device->functions->fill(device, p->v, 0, bytes));
+    FT_TRY(allocate_state(p, FT_MEM_OPTIMIZER, "adamw first moment", &p->m));
+    FT_TRY(allocate_state(p, FT_MEM_OPTIMIZER, "adamw second moment", &p->v));
     if (blocks != NULL) FT_TRY(upload_blocks(p, blocks));
-    return build_ranges(p, weight_decay, lr_decay);
+    FT_TRY(build_ranges(p, weight_decay, lr_decay));
+    return p->state_on_host ? ft_offload_create(p) : FT_OK;
 }
 
 void ft_parameters_free(ft_parameters *p) {
     if (p->memory != NULL) {
         ft_memory_free(p->memory, p->weights);
-        ft_memory_free(p->memory, p->master);
+        free_state(p, p->master);
         ft_memory_free(p->memory, p->gradients);
-        ft_memory_free(p->memory, p->m);
-        ft_memory_free(p->memory, p->v);
+        free_state(p, p->m);
+        free_state(p, p->v);
         ft_memory_free(p->memory, p->table_blocks);
+        ft_offload_free(p);
     }
     ft_arena_free(&p->arena);
     free(p->list);
@@ -190,13 +239,19 @@ static ft_tensor view(const ft_parameter *q, void *base, int64_t rows, ft_dtype 
     return ft_matrix((char *)base + (size_t)q->offset * ft_dtype_size(dtype), q->rows ? rows : 1, q->cols, dtype);
 }
 
+static bool has_master(const ft_parameters *p, int index) { return p->master != NULL && p->list[index].trainable; }
+
 ft_tensor ft_parameter_weight(const ft_parameters *p, int index) {
-    return view(&p->list[index], p->weights, p->list[index].held, p->dtype);
+    const ft_parameter *q = &p->list[index];
+    if (!q->wide || p->dtype == FT_F32) return view(q, p->weights, q->held, p->dtype);
+    if (has_master(p, index) && !p->state_on_host) return ft_parameter_stored(p, index);
+    float *wide = (float *)((char *)p->weights + narrow_bytes(p));
+    return ft_matrix(wide + q->wide_offset, 1, q->cols, FT_F32);
 }
 
 ft_tensor ft_parameter_stored(const ft_parameters *p, int index) {
-    bool master = p->master != NULL && p->list[index].trainable;
-    return master ? view(&p->list[index], p->master, p->list[index].trained, FT_F32) : ft_parameter_weight(p, index);
+    const ft_parameter *q = &p->list[index];
+    return has_master(p, index) ? view(q, p->master, q->trained, FT_F32) : ft_parameter_weight(p, index);
 }
 
 ft_tensor ft_parameter_gradient(const ft_parameters *p, int index) {

@@ -4,6 +4,8 @@
 // ft_parameters_allocate then lays all trainable ones at the front of one flat buffer, the frozen ones behind them;
 // gradients, moments and the optimizer work on ranges of [0, trainable), in fp32. With a `dtype` of 16 bits the buffer that
 // ops read is of that type; what is trained then has a master copy of fp32 beside it, from which every update makes it anew.
+// Weights of norms (`wide`) are fp32 for ops too: their master copy on the device, or numbers of their own behind the buffer. They stand near
+// 1, where bf16 has steps of 1/128, and in training that costs more than the rounding of all products does.
 // Groups (Q, K and V) stand back to back, so that one product can use them as one matrix; every group begins at a multiple of
 // 64 elements. What belongs to no parameter is zero and stays zero: it has no gradient.
 //
@@ -14,6 +16,7 @@
 #define FT_PARAMETERS_H
 
 #include "engine/memory/memory.h"
+#include "engine/model/offload.h"
 #include "kernels/arena.h"
 
 typedef struct ft_parameter {
@@ -26,6 +29,8 @@ typedef struct ft_parameter {
     int taps;             // > 0: of a convolution, shape [rows, cols / taps, taps] in files
     int heads;            // > 0: queries, keys and values in one, here one after the other, in files head by head
     bool trainable, decay, starts_group;
+    bool wide;            // ops read it in fp32 whatever the type
+    int64_t wide_offset;  // of a wide one, behind the weights of 16 bits, in fp32 elements
     bool head;            // drawn when the checkpoint lacks it
     int depth;            // 0: the head, 1: the last layer, ...; how often train.layer_lr_decay applies
 } ft_parameter;
@@ -34,11 +39,14 @@ typedef struct ft_parameters {
     ft_parameter *list;
     int count, capacity;
     int64_t total, trainable; // elements of the flat buffers, padding included
+    int64_t wide_total;       // fp32 elements behind weights of 16 bits
     int64_t real_total, real_trainable; // parameters, without padding
     ft_dtype dtype;           // of `weights`; set before they are allocated, fp32 else
     void *weights;            // [total] device: what ops read
     float *master;            // [trainable] device; NULL: none, as with weights of fp32
     float *gradients, *m, *v; // [trainable] device; NULL until ft_parameters_allocate_training
+    bool state_on_host;       // master, m and v lie in pinned memory of the host instead; set before they are allocated
+    ft_offload offload;       // the way they take then
     ft_adamw_range *ranges;   // weight decay over [0, trainable)
     int range_count;
     int table;                // the parameter whose gradient is summed row by row for the norm (adamw.h); -1: none
@@ -55,6 +63,7 @@ typedef struct ft_parameter_spec {
     int heads, taps;
     int depth;
     bool trainable, decay, joins_group, head; // joins_group: stands right behind the previous parameter, `gap` aside
+    bool wide;
 } ft_parameter_spec;
 
 // Returns the index, or -1 with the error set.
@@ -72,6 +81,7 @@ ft_status ft_parameters_round_master(const ft_parameters *p);
 // A parameter's learning rate is lr_decay^depth times the run's.
 // blocks: of the table, [ft_norm_blocks(rows) + 1] host; NULL when all its rows are there.
 ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay, double lr_decay, const int32_t *blocks);
+size_t ft_parameters_weight_bytes(const ft_parameters *p); // of the block `weights`
 void ft_parameters_free(ft_parameters *p); // {0} is fine
 int ft_parameters_find(const ft_parameters *p, const char *name); // -1 if absent
 
@@ -81,7 +91,7 @@ int ft_parameter_shape(const ft_parameter *p, int64_t shape[3]);
 // on follow it in both: *count becomes that.
 int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *count);
 
-// Of the table: the rows that are there.
+// What ops read. Of the table: the rows that are there.
 ft_tensor ft_parameter_weight(const ft_parameters *p, int index);
 // Where the parameter stands most exactly, and what files are read to and written from: its master copy (of the table: the
 // trained rows), else as above.

@@ -216,6 +216,11 @@ ft_status ft_model_begin_step(ft_model *m, ft_capacity capacity, const ft_step_s
     return bytes > 0 ? m->device->functions->fill(m->device, m->positions.gradients, 0, bytes) : FT_OK;
 }
 
+void ft_model_mark_step(ft_model *m, ft_capacity capacity, bool begun) {
+    m->positions.longest = begun && tables_of(m) > 0 ? capacity.longest : 0;
+    m->positions.training = begun;
+}
+
 ft_status ft_model_begin_prediction(ft_model *m, ft_capacity capacity) { return begin(m, capacity, NULL, FT_SCOPE_PREDICT_BEGIN); }
 
 void ft_model_end_prediction(ft_model *m) { m->positions.longest = 0; }
@@ -224,16 +229,6 @@ void ft_model_end_prediction(ft_model *m) { m->positions.longest = 0; }
 
 static ft_status sums(ft_pass *pass, const char *name, ft_tensor *out) {
     return ft_pass_float_tensor(pass, FT_ROWS_RELATIVE, pass->model->hidden, FT_MEM_ACTIVATIONS, -1, name, out);
-}
-
-// A gradient in fp32 as the ops of the model's type read it: itself, or rounded; then `own` is its memory, for the caller to free.
-static ft_status rounded(ft_pass *pass, ft_tensor sum, ft_tensor *own, ft_tensor *out) {
-    *own = ft_absent();
-    *out = sum;
-    if (sum.data == NULL || pass->model->dtype == FT_F32) return FT_OK;
-    FT_TRY(temporary(pass, sum.cols, "rounded relative gradient", own));
-    *out = *own;
-    return ft_pass_cast(pass, sum, *own);
 }
 
 // From dPK and dPQ of a layer to its projections and, where `dtable` (fp32) is present, to R: added there.
@@ -247,7 +242,7 @@ static ft_status layer_backward(ft_pass *pass, int layer, ft_tensor table, ft_te
     ft_tensor own, x, dx = dtable;
     FT_TRY(dropped(pass, layer, table, &own, &x));
     for (int i = 0; i < 2; i++) {
-        FT_TRY(rounded(pass, parts[i].sum, &parts[i].own, &parts[i].dy));
+        FT_TRY(ft_pass_rounded(pass, FT_ROWS_RELATIVE, parts[i].sum, "rounded relative gradient", &parts[i].own, &parts[i].dy));
         if (parts[i].dy.data == NULL) continue;
         FT_TRY(ft_bias_gradient(pass, FT_ROWS_RELATIVE, parts[i].sum, gradient(pass, parts[i].linear.bias)));
         FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_RELATIVE, parts[i].dy, x, gradient(pass, parts[i].linear.weight)));
@@ -271,21 +266,18 @@ static ft_status layer_backward(ft_pass *pass, int layer, ft_tensor table, ft_te
 
 static ft_status table_backward(ft_pass *pass, const relative_table *r, ft_tensor dtable) {
     const ft_relative *p = &pass->model->relative;
-    ft_tensor whole = within_reach(pass, gradient(pass, p->table)), own, dy;
+    ft_tensor whole = within_reach(pass, gradient(pass, p->table));
     if (p->gamma < 0) return ft_pass_add_relative(pass, dtable, whole);
-    FT_TRY(rounded(pass, dtable, &own, &dy));
     FT_TRY(ft_pass_layernorm_backward(pass, FT_ROWS_RELATIVE,
-                                      (ft_layernorm_backward_args){.dy = dy,
+                                      (ft_layernorm_backward_args){.dy = dtable,
                                                                    .s = within_reach(pass, weight(pass, p->table)),
                                                                    .mean = r->mean,
                                                                    .rstd = r->rstd,
                                                                    .gamma = weight(pass, p->gamma),
-                                                                   .ds = dy,
+                                                                   .ds = dtable,
                                                                    .dgamma = gradient(pass, p->gamma),
                                                                    .dbeta = gradient(pass, p->beta)}));
-    FT_TRY(ft_pass_add_relative(pass, dy, whole));
-    ft_pass_free(pass, &own);
-    return FT_OK;
+    return ft_pass_add_relative(pass, dtable, whole);
 }
 
 // Layers from the last to the first, as everywhere in a backward pass.

@@ -53,7 +53,7 @@ ft_status ft_staging_upload(ft_staging *staging, ft_staged to, int64_t count, ft
         int64_t piece = count - first < FT_STAGING_FLOATS ? count - first : FT_STAGING_FLOATS;
         FT_TRY(source(context, first, piece, staging->data));
         if (dtype != FT_F32) narrow_in_place(dtype, staging->data, piece);
-        FT_TRY(device->functions->upload(device, address_of(to, first), staging->data, (size_t)piece * ft_dtype_size(dtype)));
+        FT_TRY(ft_memory_upload(staging->memory, address_of(to, first), staging->data, (size_t)piece * ft_dtype_size(dtype)));
         FT_TRY(device->functions->sync(device)); // the window is used again
     }
     return FT_OK;
@@ -65,7 +65,7 @@ ft_status ft_staging_download(ft_staging *staging, ft_staged from, int64_t count
     float *data = staging->data + at;
     size_t bytes = (size_t)count * ft_dtype_size(dtype);
     char *to = (char *)data + (dtype == FT_F32 ? 0 : bytes);
-    FT_TRY(device->functions->download(device, to, address_of(from, 0), bytes));
+    FT_TRY(ft_memory_download(staging->memory, to, address_of(from, 0), bytes));
     FT_TRY(device->functions->sync(device));
     if (dtype != FT_F32) widen_in_place(dtype, data, count);
     return FT_OK;

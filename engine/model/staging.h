@@ -15,7 +15,7 @@ typedef struct ft_staging {
 ft_status ft_staging_open(ft_memory *memory, ft_staging *staging);
 void ft_staging_close(ft_staging *staging); // {0} is fine
 
-// Elements [first, ...) of a tensor on the device whose rows lie back to back, whatever its type: the host's side is fp32,
+// Elements [first, ...) of a tensor on the device, or in pinned memory (offload.h), whose rows lie back to back, whatever its type: the host's side is fp32,
 // rounded to the nearest or widened here.
 typedef struct ft_staged {
     ft_tensor tensor;

@@ -1,8 +1,19 @@
 #include "engine/plan/advice.h"
 
 #include "engine/plan/search.h"
+#include "kernels/open.h"
 
 #include <stdio.h>
+
+// Sums over the tokens of a batch are the CPU's in an order of their own, and a GPU's in that of the micro-batches.
+const char *ft_advice_promise(const ft_config *config) {
+    ft_device_facts facts;
+    ft_error error;
+    ft_error_save(&error); // a promise is no reason to fail
+    ft_status status = ft_device_look(config->device.name, (int)config->device.threads, &facts);
+    ft_error_restore(&error);
+    return status == FT_OK && ft_target_same_bits(&facts.target) ? "gives the same bits" : "gives the same result to rounding";
+}
 
 // The configuration with the advice followed; the strings stay the caller's.
 static ft_config followed(const ft_config *config, const ft_plan_advice *a) {
@@ -40,7 +51,7 @@ void ft_advise(const ft_config *config, const ft_memory_refusal *refusal) {
     setting_text(config, &a, setting, sizeof setting);
     ft_bytes_text(request.budget_bytes, budget);
     ft_bytes_text(plan.memory.peak_reserved, needs);
-    if (found) ft_hint("%s needs %s and gives the same result to rounding; it fits into %s", setting, needs, budget);
+    if (found) ft_hint("%s needs %s and %s; it fits into %s", setting, needs, ft_advice_promise(config), budget);
     else
         ft_hint("even %s needs %s (%zu bytes), and %s are there: take a smaller model or another device", setting, needs,
                 plan.memory.peak_reserved, budget);

@@ -12,15 +12,19 @@
 static void read_results(ft_trainer *t, ft_plan *plan) {
     plan->memory = ft_memory_read(t->memory);
     plan->site_count = ft_memory_holders_at_peak(t->memory, plan->sites, FT_PLAN_SITES);
+    plan->dtype = t->model.dtype;
     plan->parameters = t->model.parameters.real_total;
     plan->trained_parameters = t->model.parameters.real_trainable;
     const ft_parameter *table = &t->model.parameters.list[t->model.parameters.table];
     plan->rows = table->rows, plan->rows_held = table->held, plan->rows_trained = table->trained;
     plan->rows_save = t->word_rows_save;
-    plan->train = t->plan.capacity;
+    plan->train = t->plan.texts;
     plan->eval = t->eval_capacity;
     plan->eval_extra = t->eval_extra;
     plan->checkpoint_every = t->model.checkpoint_every;
+    plan->keeps_activation = t->model.keeps_activation;
+    plan->rebuilds_norms = t->model.rebuilds_norms;
+    plan->offloads = t->model.parameters.state_on_host;
     plan->total_steps = t->plan.total_steps;
     plan->max_length = t->max_length;
     plan->threads = t->device->target.threads;

@@ -30,12 +30,15 @@ typedef struct ft_plan {
     ft_autofit autofit;        // chosen: the whole batch does not fit, and this is what fits instead
     ft_memory_refusal refusal; // !fits, or autofit.chosen: the request that failed
     // the model and what was resolved
+    ft_dtype dtype;            // train.precision
     int64_t parameters, trained_parameters;
     int64_t rows, rows_held, rows_trained; // of the word table: all, on the device, with gradient and moments
     int64_t rows_save;                     // bytes of the device that memory.active_vocabulary saves; 0: all rows are there
     ft_capacity train, eval; // largest micro-batches; eval.tokens == 0: no evaluation
     size_t eval_extra;       // bytes held for it beyond what training needs
     int64_t checkpoint_every; // 0: off
+    bool keeps_activation, rebuilds_norms; // memory.recompute_activation is false, memory.recompute_layernorm true
+    bool offloads;            // AdamW's state lies on the host (memory.peak_pinned)
     double step_seconds;      // predicted, of an average optimizer step: for comparing plans (kernels/cost.h)
     int64_t total_steps;      // 0: unknown without data
     int max_length;
@@ -51,5 +54,6 @@ typedef struct ft_plan {
 ft_status ft_plan_run(const ft_config *config, const ft_plan_request *request, ft_plan *plan);
 // The document of `ftengine plan --json`; NULL with the error set. json_decref() it.
 json_t *ft_plan_json(const ft_plan *plan);
+json_t *ft_plan_autofit_json(const ft_autofit *autofit); // null where nothing was chosen
 
 #endif

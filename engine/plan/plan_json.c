@@ -8,13 +8,15 @@ static json_t *capacity_json(ft_capacity c) {
 
 static json_t *fitting_json(const ft_fitting *f) {
     if (f->reserved == 0) return json_null();
-    return json_pack("{s:o, s:I, s:f, s:I}", "micro_batch_tokens",
+    return json_pack("{s:o, s:I, s:b, s:b, s:s, s:f, s:I}", "micro_batch_tokens",
                      f->micro_batch_tokens == FT_AUTO ? json_null() : json_integer((json_int_t)f->micro_batch_tokens),
-                     "gradient_checkpointing", (json_int_t)f->gradient_checkpointing, "step_seconds", f->step_seconds,
+                     "gradient_checkpointing", (json_int_t)f->gradient_checkpointing, "recompute_activation",
+                     (f->savings & FT_SAVE_ACTIVATION) != 0, "recompute_layernorm", (f->savings & FT_SAVE_NORMS) != 0, "offload",
+                     f->savings & FT_SAVE_OPTIMIZER ? "optimizer" : "none", "step_seconds", f->step_seconds,
                      "peak_reserved_bytes", (json_int_t)f->reserved);
 }
 
-static json_t *autofit_json(const ft_autofit *a) {
+json_t *ft_plan_autofit_json(const ft_autofit *a) {
     if (!a->chosen) return json_null();
     return json_pack("{s:o, s:o, s:o}", "ideal", fitting_json(&a->ideal), "choice", fitting_json(&a->choice), "next", fitting_json(&a->next));
 }
@@ -23,18 +25,21 @@ json_t *ft_plan_json(const ft_plan *p) {
     bool failed = false;
     json_t *memory = ft_memory_json(&p->memory, p->outside_bytes, &failed);
     json_t *sites = ft_sites_json(p->sites, p->site_count, &failed);
-    json_t *resolved = json_pack("{s:i, s:i, s:I, s:i, s:I, s:i, s:o, s:o}", "micro_batch_tokens", p->train.tokens, "micro_batch",
-                                 p->train.sequences, "gradient_checkpointing", (json_int_t)p->checkpoint_every, "max_length", p->max_length,
+    json_t *resolved = json_pack("{s:i, s:i, s:I, s:b, s:b, s:s, s:i, s:I, s:i, s:o, s:o}", "micro_batch_tokens", p->train.tokens, "micro_batch",
+                                 p->train.sequences, "gradient_checkpointing", (json_int_t)p->checkpoint_every, "recompute_activation",
+                                 !p->keeps_activation, "recompute_layernorm", p->rebuilds_norms, "offload",
+                                 p->offloads ? "optimizer" : "none", "max_length", p->max_length,
                                  "total_steps", (json_int_t)p->total_steps, "threads", p->threads, "train", capacity_json(p->train),
                                  "eval", capacity_json(p->eval));
     json_t *root = json_pack("{s:i, s:b, s:I, s:o, s:o, s:o, s:{s:I, s:I}, s:b, s:b, s:s, s:f, s:I, s:o}", "format_version", 1, "fits", p->fits,
                              "budget_bytes", (json_int_t)p->budget_bytes, "resolved", resolved, "memory", memory, "sites", sites, "model",
                              "parameters", (json_int_t)p->parameters, "trained_parameters", (json_int_t)p->trained_parameters, "with_data",
                              p->with_data, "calibrated", p->outside_measured, "target", "cpu", "predicted_step_seconds",
-                             p->step_seconds, "evaluation_extra_bytes", (json_int_t)p->eval_extra, "autofit", autofit_json(&p->autofit));
+                             p->step_seconds, "evaluation_extra_bytes", (json_int_t)p->eval_extra, "autofit", ft_plan_autofit_json(&p->autofit));
     ft_json_put(root, "active_vocabulary",
                 json_pack("{s:I, s:I, s:I, s:I}", "rows", (json_int_t)p->rows, "held_rows", (json_int_t)p->rows_held, "trained_rows",
                           (json_int_t)p->rows_trained, "saved_bytes", (json_int_t)p->rows_save), &failed);
+    ft_json_put(root, "precision", json_string(ft_dtype_name(p->dtype)), &failed); // as in run.json
     if (root != NULL && p->fold > 0) ft_json_put(root, "fold", json_integer((json_int_t)p->fold), &failed);
     if (failed || root == NULL) {
         json_decref(root);

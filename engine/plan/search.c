@@ -47,6 +47,9 @@ ft_status ft_plan_largest(const ft_config *config, const ft_plan_request *reques
     search s = {.config = *config, .request = request, .vary = vary, .fails = most + 1};
     s.config.train.micro_batch_tokens = FT_AUTO;
     if (s.config.train.gradient_checkpointing == FT_AUTO) s.config.train.gradient_checkpointing = 0;
+    if (s.config.memory.recompute_activation == FT_RECOMPUTE_AUTO) s.config.memory.recompute_activation = FT_RECOMPUTE_TRUE;
+    if (s.config.memory.recompute_layernorm == FT_RECOMPUTE_AUTO) // what a run that does not fit otherwise makes of it
+        s.config.memory.recompute_layernorm = s.config.train.precision == FT_PRECISION_FP32 ? FT_RECOMPUTE_TRUE : FT_RECOMPUTE_FALSE;
     FT_TRY(try_size(&s, 1));
     double one_bytes = s.fits_bytes;
     while (s.fits > 0 && s.fits < most && s.fails > most)

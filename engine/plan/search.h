@@ -10,11 +10,11 @@ typedef enum ft_plan_vary {
 } ft_plan_vary;
 
 // *sequences: the largest micro-batch from 1 to `most` that fits and whose successor does not, with
-// train.micro_batch_tokens set to auto; 0 when not even one sequence fits. About six plans.
+// train.micro_batch_tokens set to auto, and what is left to autofit inside of a layer as it takes least; 0 when not even one sequence fits. About six plans.
 ft_status ft_plan_largest(const ft_config *config, const ft_plan_request *request, ft_plan_vary vary, int64_t most,
                           int64_t *sequences);
 
-// What would make a run fit without changing its result beyond rounding; micro_batch 0: nothing of this kind. The first
+// What would make a run fit without changing its result (on the CPU not by a bit); micro_batch 0: nothing of this kind. The first
 // that helps of: smaller micro-batches, recomputation, and both again with evaluation in micro-batches like training's.
 typedef struct ft_plan_advice {
     int64_t micro_batch;            // train.micro_batch, the largest

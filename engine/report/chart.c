@@ -27,52 +27,22 @@ static double down(const frame *f, double y) { return HEIGHT - BOTTOM - (y - f->
 
 // ---- axes ---------------------------------------------------------------------------------------------------------------
 
-// The smallest of 1, 2, 5 times a power of ten that cuts `span` in at most `parts`; of bytes the smallest power of two.
-static double nice_step(double span, int parts, ft_chart_unit unit) {
-    if (unit == FT_UNIT_BYTES) return exp2(ceil(log2(span / parts)));
-    double raw = span / parts, power = pow(10, floor(log10(raw)));
-    return raw <= power ? power : raw <= 2 * power ? 2 * power : raw <= 5 * power ? 5 * power : 10 * power;
-}
-
-static void tick_text(double value, double step, ft_chart_unit unit, char out[32]) {
-    if (fabs(value) < step / 1e6) value = 0;
-    if (unit == FT_UNIT_BYTES) {
-        static const struct {
-            double size;
-            const char *name;
-        } units[] = {{0x1p40, "TiB"}, {0x1p30, "GiB"}, {0x1p20, "MiB"}, {0x1p10, "KiB"}, {0, "B"}};
-        int k = 0;
-        while (value < units[k].size)
-            k++;
-        snprintf(out, 32, "%.9g %s", units[k].size > 0 ? value / units[k].size : value, units[k].name);
-        if (value == 0) snprintf(out, 32, "0");
-    } else if (fabs(value) >= 1e4) {
-        const char *unit_name = fabs(value) >= 1e6 ? "M" : "k";
-        snprintf(out, 32, "%.9g%s", value / (fabs(value) >= 1e6 ? 1e6 : 1e3), unit_name);
-    } else {
-        snprintf(out, 32, "%.9g%s", value, unit == FT_UNIT_SECONDS ? " s" : "");
-    }
-}
-
 static void write_axes(FILE *out, const ft_chart *c, const frame *f) {
-    double step = nice_step(f->y1 - f->y0, 6, c->y_unit);
-    char text[32];
+    const ft_axis x = {.unit = c->x_unit, .low = f->x0, .high = f->x1}, y = {.unit = c->y_unit, .low = f->y0, .high = f->y1};
+    ft_tick ticks[FT_AXIS_TICKS];
+    int count = ft_axis_ticks(&y, 6, ticks);
     fputs("<g class=\"grid\">", out);
-    for (double k = ceil(f->y0 / step - 1e-9); k * step <= f->y1 + step * 1e-9; k++) {
-        double y = k * step;
-        tick_text(y, step, c->y_unit, text);
-        fprintf(out, "<path d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>", LEFT, down(f, y),
-                WIDTH - RIGHT, LEFT - 6, down(f, y) + 4, text);
+    for (int i = 0; i < count; i++) {
+        double at = HEIGHT - BOTTOM - ticks[i].place * (HEIGHT - TOP - BOTTOM);
+        fprintf(out, "<path d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>", LEFT, at, WIDTH - RIGHT,
+                LEFT - 6, at + 4, ticks[i].text);
     }
-    step = nice_step(f->x1 - f->x0, 6, c->x_unit);
-    if (c->x_unit == FT_UNIT_STEPS && step < 1) step = 1;
-    for (double k = ceil(f->x0 / step - 1e-9); k * step <= f->x1 + step * 1e-9; k++) {
-        double x = k * step;
-        bool at_end = across(f, x) > WIDTH - RIGHT - 20; // its middle would leave the picture
-        tick_text(x, step, c->x_unit, text);
-        fprintf(out, "<path d=\"M%.1f %dv4\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">%s</text>", across(f, x),
-                HEIGHT - BOTTOM, at_end ? (double)(WIDTH - 2) : across(f, x), HEIGHT - BOTTOM + 16, at_end ? "end" : "middle",
-                text);
+    count = ft_axis_ticks(&x, 6, ticks);
+    for (int i = 0; i < count; i++) {
+        double at = LEFT + ticks[i].place * (WIDTH - LEFT - RIGHT);
+        bool at_end = at > WIDTH - RIGHT - 20; // its middle would leave the picture
+        fprintf(out, "<path d=\"M%.1f %dv4\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">%s</text>", at, HEIGHT - BOTTOM,
+                at_end ? (double)(WIDTH - 2) : at, HEIGHT - BOTTOM + 16, at_end ? "end" : "middle", ticks[i].text);
     }
     fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text></g>", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 3,
             c->x_name);
@@ -92,7 +62,7 @@ static void round_off(frame *f, bool from_zero) {
 
 // ---- the picture around the lines ---------------------------------------------------------------------------------------
 
-static void value_text(FILE *out, double value, ft_chart_unit unit) {
+static void value_text(FILE *out, double value, ft_unit unit) {
     char bytes[24];
     if (unit == FT_UNIT_BYTES)
         fputs(ft_bytes_text((size_t)value, bytes), out);

@@ -7,6 +7,7 @@
 #ifndef FT_CHART_H
 #define FT_CHART_H
 
+#include "engine/report/axis.h"
 #include "kernels/status.h"
 
 #include <stdint.h>
@@ -20,13 +21,10 @@ typedef struct ft_chart_line {
     const double *x, *y; // x ascending (but for a scatter); finite
 } ft_chart_line;
 
-// Steps are whole numbers.
-typedef enum ft_chart_unit { FT_UNIT_NUMBER = 0, FT_UNIT_STEPS, FT_UNIT_BYTES, FT_UNIT_SECONDS } ft_chart_unit;
-
 typedef struct ft_chart {
     const char *title;
     const char *x_name;
-    ft_chart_unit x_unit, y_unit;
+    ft_unit x_unit, y_unit;
     int line_count;
     ft_chart_line lines[FT_CHART_LINES];
     double mark; // a dashed vertical at this x; NaN: none

@@ -56,7 +56,7 @@ static void write_title(const ft_run_record *run, FILE *out) {
     fputs("</p>\n", out);
 }
 
-static void tile(FILE *out, const char *name, const char *value, const char *below) {
+void ft_page_tile(FILE *out, const char *name, const char *value, const char *below) {
     fputs("<div class=\"card\"><span>", out);
     ft_html_text(out, name);
     fprintf(out, "</span><b>%s</b><span>%s</span></div>\n", value, below);
@@ -78,26 +78,26 @@ static void write_tiles(const ft_run_record *run, FILE *out) {
         else if (!test && !isnan(figure(run, "best.step")))
             snprintf(below, sizeof below, "best, at step %.0f", figure(run, "best.step"));
         snprintf(name, sizeof name, "%s %s", test ? "test" : "validation", metric);
-        tile(out, name, value, below);
+        ft_page_tile(out, name, value, below);
     }
     snprintf(value, sizeof value, "%.0f", fmax(figure(run, "steps"), 0));
     below[0] = '\0';
     if (!isnan(figure(run, "epochs")))
         snprintf(below, sizeof below, "%.2f epochs%s", figure(run, "epochs"),
                  json_is_true(json_object_get(run->run, "stopped_early")) ? ", stopped early" : "");
-    tile(out, "steps", value, below);
+    ft_page_tile(out, "steps", value, below);
     if (!isnan(figure(run, "seconds.total"))) {
         snprintf(below, sizeof below, "%s of it training", ft_page_duration(figure(run, "seconds.train"), time));
-        tile(out, "time", ft_page_duration(figure(run, "seconds.total"), value), below);
+        ft_page_tile(out, "time", ft_page_duration(figure(run, "seconds.total"), value), below);
     }
     if (figure(run, "tokens_per_second") > 0) {
         snprintf(value, sizeof value, "%.0f", figure(run, "tokens_per_second"));
-        tile(out, "tokens a second", value, "real ones, in training");
+        ft_page_tile(out, "tokens a second", value, "real ones, in training");
     }
     if (figure(run, "memory.peak_allocated_bytes") > 0) {
         snprintf(below, sizeof below, "%s reserved",
                  ft_bytes_text((size_t)fmax(figure(run, "memory.peak_reserved_bytes"), 0), bytes));
-        tile(out, "peak memory", ft_bytes_text((size_t)figure(run, "memory.peak_allocated_bytes"), value), below);
+        ft_page_tile(out, "peak memory", ft_bytes_text((size_t)figure(run, "memory.peak_allocated_bytes"), value), below);
     }
     fputs("</div>\n", out);
 }
@@ -322,7 +322,7 @@ static ft_status write_options(const ft_run_record *run, FILE *out) {
 }
 
 ft_status ft_page_write(const ft_run_record *run, FILE *out) {
-    ft_page_head(run, out);
+    ft_page_head(out, run->name, "");
     fputs("<body><main>\n", out);
     write_title(run, out);
     write_tiles(run, out);

@@ -10,13 +10,21 @@
 // Whatever the run directory lacks is left out. FT_INVALID: a file in it is damaged (file, line).
 ft_status ft_page_write(const ft_run_record *run, FILE *out);
 
+// ---- for pages of other things ------------------------------------------------------------------------------------------
+
+// Everything in front of <body>: policy, title (escaped here), colours, looks. `more_style`: rules of the page's own, or "".
+void ft_page_head(FILE *out, const char *title, const char *more_style);
+// The rules with light colours in place of the pages' variables, for a picture in a file of its own.
+void ft_page_light_style(FILE *out, const char *rules);
+const char *ft_page_duration(double seconds, char text[24]); // "2h03m", "4m05s", "12.3 s"
+// One of the .tiles: a figure with its name. `value` and `below` are HTML.
+void ft_page_tile(FILE *out, const char *name, const char *value, const char *below);
+
 // ---- its parts (internal) -----------------------------------------------------------------------------------------------
-void ft_page_head(const ft_run_record *run, FILE *out);               // page_style.c: everything in front of the first line
 ft_status ft_page_predictions(const ft_run_record *run, FILE *out);   // page_predictions.c: classes, confusion, worst mistakes
 ft_status ft_page_values(const ft_run_record *run, FILE *out);        // page_values.c: numbers beside their targets
 ft_status ft_page_has_timeline(const ft_run_record *run, bool *has);  // page_memory.c
 ft_status ft_page_memory_course(const ft_run_record *run, FILE *out); // page_memory.c: a chart, when there is a timeline
 void ft_page_memory(const ft_run_record *run, FILE *out);             // page_memory.c: peak, phases, largest holders
-const char *ft_page_duration(double seconds, char text[24]);          // "2h03m", "4m05s", "12.3 s"
 
 #endif

@@ -19,6 +19,8 @@ typedef struct course {
     double *seconds, *bytes[FT_MEM_CATEGORIES];
     double now[FT_MEM_CATEGORIES];
     double covered, blank_from, blank_to; // phases cover the time but for the stretch that was left out
+    int64_t process;                      // of the trace: a device
+    double moved;                         // when the run came to the last one; NaN: it has had one
 } course;
 
 static int category_named(const char *name) {
@@ -62,12 +64,19 @@ static void take_phase(course *t, double from, double to) {
     t->covered = fmax(t->covered, to);
 }
 
+// Another process of the trace is another device: the run has left the one before.
+static void take_process(course *t, int64_t process, double seconds) {
+    if (t->process != 0 && process != t->process) t->moved = seconds;
+    t->process = process;
+}
+
 static ft_status take_event(course *t, const json_t *event) {
     const char *name = json_string_value(json_object_get(event, "name")), *kind = json_string_value(json_object_get(event, "ph"));
     const json_t *time = json_object_get(event, "ts"), *bytes = json_object_get(json_object_get(event, "args"), "bytes");
     const json_t *duration = json_object_get(event, "dur");
     if (name == NULL || kind == NULL || !json_is_number(time)) return FT_OK; // not ours
     double seconds = json_number_value(time) * 1e-6;
+    if (strcmp(kind, "C") == 0) take_process(t, json_integer_value(json_object_get(event, "pid")), seconds);
     if (strcmp(kind, "C") == 0 && category_named(name) >= 0 && json_is_number(bytes))
         return take_counter(t, category_named(name), seconds, json_number_value(bytes));
     if (strcmp(kind, "X") == 0 && json_is_number(duration)) take_phase(t, seconds, seconds + json_number_value(duration) * 1e-6);
@@ -79,7 +88,8 @@ static ft_status draw(const course *t, bool incomplete, FILE *out) {
                       .x_name = "seconds since the start",
                       .x_unit = FT_UNIT_SECONDS,
                       .y_unit = FT_UNIT_BYTES,
-                      .mark = NAN};
+                      .mark = t->moved,
+                      .mark_name = "on another device"};
     for (int c = 0; c < FT_MEM_CATEGORIES; c++) {
         bool used = false;
         for (int64_t i = 0; i < t->count && !used; i++)
@@ -103,7 +113,7 @@ ft_status ft_page_has_timeline(const ft_run_record *run, bool *has) {
 
 ft_status ft_page_memory_course(const ft_run_record *run, FILE *out) {
     ft_arena arena = {0};
-    course t = {0};
+    course t = {.moved = NAN};
     json_t *root = NULL;
     char *path = ft_path_join(&arena, run->path, "memory_timeline.json");
     ft_status status = path != NULL ? FT_OK : FT_NO_MEMORY;
@@ -169,6 +179,25 @@ static void site_table(const json_t *sites, FILE *out) {
     fputs("</table></div></section>\n", out);
 }
 
+// What the figures are not of: devices that the run left in the middle.
+static void earlier_devices(const json_t *devices, FILE *out) {
+    size_t i;
+    const json_t *device;
+    char allocated[24], reserved[24];
+    json_array_foreach(devices, i, device) {
+        const char *name = json_string_value(json_object_get(device, "device"));
+        const json_t *memory = json_object_get(device, "memory");
+        if (name == NULL) continue;
+        fputs("<p class=\"soft\">Before that on ", out);
+        ft_html_text(out, name);
+        fprintf(out, ", steps %lld to %lld: peak %s allocated, %s reserved.</p>\n",
+                (long long)json_integer_value(json_object_get(device, "first_step")),
+                (long long)json_integer_value(json_object_get(device, "last_step")),
+                ft_bytes_text((size_t)json_number_value(json_object_get(memory, "peak_allocated_bytes")), allocated),
+                ft_bytes_text((size_t)json_number_value(json_object_get(memory, "peak_reserved_bytes")), reserved));
+    }
+}
+
 void ft_page_memory(const ft_run_record *run, FILE *out) {
     const json_t *memory = json_object_get(run->run, "memory"), *planned = json_object_get(run->run, "planned");
     char allocated[24], reserved[24], before[24];
@@ -179,7 +208,9 @@ void ft_page_memory(const ft_run_record *run, FILE *out) {
     if (planned != NULL)
         fprintf(out, "; planned before the start: %s allocated",
                 ft_bytes_text((size_t)json_number_value(json_object_get(planned, "peak_allocated_bytes")), before));
-    fputs(".</p>\n<div class=\"two below\">\n", out);
+    fputs(".</p>\n", out);
+    earlier_devices(json_object_get(run->run, "earlier_devices"), out);
+    fputs("<div class=\"two below\">\n", out);
     byte_table("At the peak, by category", json_object_get(memory, "at_peak"), out);
     byte_table("Peak of each phase", json_object_get(memory, "phases"), out);
     site_table(json_object_get(run->run, "sites"), out);

@@ -133,8 +133,11 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// What a run needs of the device beside its allocator, and holds already: on the CPU program, texts and tokens.
-static size_t outside_on(const ft_candidate *c) { return c->accelerator ? 0 : ft_process_resident(getpid()); }
+// What a run needs of the device beside its allocator: the driver's share, and on the CPU program, texts and tokens, which it
+// holds already.
+static size_t outside_on(const ft_candidate *c, const ft_admission_request *request) {
+    return request->driver + (c->accelerator ? 0 : ft_process_resident(getpid()));
+}
 
 static ft_status refuse_all(int count, const ft_candidate *candidates, const ft_admission_request *request) {
     char need[24], most[24], rest[24];
@@ -147,7 +150,7 @@ static ft_status refuse_all(int count, const ft_candidate *candidates, const ft_
     if (request->bytes <= largest->capacity)
         return ft_fail(FT_NO_DEVICE, "device.min_free_memory", "%s must be free, but no device has more than %s (%s)",
                        ft_bytes_text(request->min_free, need), most, largest->name);
-    size_t outside = outside_on(largest);
+    size_t outside = outside_on(largest, request);
     ft_fail(FT_NO_MEMORY, largest->name, "does not fit: %s needed of %s, with %s outside the allocator",
             ft_bytes_text(request->bytes, need), most, ft_bytes_text(outside, rest));
     if (outside < largest->capacity)
@@ -215,7 +218,7 @@ static ft_status give_up(const admission *a) {
         ft_fail(FT_NO_DEVICE, NULL, "no room on the device: %s", text);
         ft_hint("device.wait=true waits until there is; ftengine devices shows who has reserved what");
         // What is left at auto is fitted to memory.limit, so that a smaller run may start now.
-        size_t outside = outside_on(&a->candidates[a->looked_at]);
+        size_t outside = outside_on(&a->candidates[a->looked_at], a->request);
         if (a->state.free > outside && a->request->min_free <= a->state.free)
             ft_hint("memory.limit=%zu asks for a run that fits into what is free", a->state.free - outside);
     } else {

@@ -12,27 +12,49 @@ typedef struct search {
     int64_t whole;          // train.micro_batch_tokens of micro-batches that are not cut
     bool recomputes;        // so is recomputation
     int64_t every;          // recomputation as it is
+    unsigned savings, free; // those there are in any case; those that may come to them
     ft_autofit *fit;
 } search;
 
-static ft_config with(const ft_config *config, int64_t tokens, int64_t every) {
+// What is saved by a run of this configuration as it is, and what of the rest is left to us by `asked`.
+static unsigned savings_of(const ft_trainer *t, const ft_config *c) {
+    const bool activation = c->memory.recompute_activation == FT_RECOMPUTE_TRUE || c->train.precision != FT_PRECISION_FP32;
+    return (activation ? FT_SAVE_ACTIVATION : 0u) | (c->memory.recompute_layernorm == FT_RECOMPUTE_TRUE ? FT_SAVE_NORMS : 0u) |
+           (ft_offloads_optimizer(c, t->device) ? FT_SAVE_OPTIMIZER : 0u);
+}
+
+static unsigned free_savings(const ft_trainer *t, const ft_config *asked, unsigned savings) {
+    const bool fp32 = asked->train.precision == FT_PRECISION_FP32;
+    unsigned free = 0;
+    if (fp32 && asked->memory.recompute_activation == FT_RECOMPUTE_AUTO) free |= FT_SAVE_ACTIVATION;
+    if (fp32 && asked->memory.recompute_layernorm == FT_RECOMPUTE_AUTO) free |= FT_SAVE_NORMS;
+    if (asked->memory.offload == FT_OFFLOAD_AUTO && ft_device_queues(t->device)) free |= FT_SAVE_OPTIMIZER;
+    return free & ~savings;
+}
+
+static ft_config with(const ft_config *config, const ft_fitting *f) {
     ft_config c = *config;
-    c.train.micro_batch_tokens = tokens;
-    c.train.gradient_checkpointing = every;
+    c.train.micro_batch_tokens = f->micro_batch_tokens;
+    c.train.gradient_checkpointing = f->gradient_checkpointing;
+    c.memory.recompute_activation = f->savings & FT_SAVE_ACTIVATION ? FT_RECOMPUTE_TRUE : FT_RECOMPUTE_FALSE;
+    c.memory.recompute_layernorm = f->savings & FT_SAVE_NORMS ? FT_RECOMPUTE_TRUE : FT_RECOMPUTE_FALSE;
+    c.memory.offload = f->savings & FT_SAVE_OPTIMIZER ? FT_OFFLOAD_OPTIMIZER : FT_OFFLOAD_NONE;
     return c;
 }
 
 // Rehearses a setting. *fits false: it does not; then nothing else is set.
-static ft_status try_setting(const search *s, int64_t tokens, int64_t every, size_t limit, bool *fits, ft_fitting *found) {
-    ft_config config = with(s->t->config, tokens, every);
+static ft_status try_setting(const search *s, ft_fitting setting, size_t limit, bool *fits, ft_fitting *found) {
+    ft_config config = with(s->t->config, &setting);
     ft_trainer other = {.dir_lock = -1};
     ft_memory_refusal refusal = {0};
     ft_status status = ft_trainer_rehearse_like(s->t, &config, limit, &other);
     bool refused = status == FT_NO_MEMORY && other.memory != NULL && ft_memory_refused(other.memory, &refusal) && refusal.by_limit;
     *fits = status == FT_OK;
     if (status == FT_OK) {
-        size_t reserved = ft_memory_read(other.memory).peak_reserved;
-        *found = (ft_fitting){.micro_batch_tokens = tokens, .gradient_checkpointing = every, .reserved = reserved};
+        const ft_memory_counters planned = ft_memory_read(other.memory);
+        setting.reserved = planned.peak_reserved;
+        setting.pinned = planned.peak_pinned;
+        *found = setting;
         status = ft_trainer_price(s->t, &other, &found->step_seconds);
     }
     ft_error error;
@@ -44,12 +66,17 @@ static ft_status try_setting(const search *s, int64_t tokens, int64_t every, siz
     return status;
 }
 
-// The largest micro-batch that fits with this recomputation; found->reserved 0: none. `beyond`: only larger ones count.
-static ft_status largest(const search *s, int64_t every, int64_t beyond, ft_fitting *found) {
+static ft_status try_tokens(const search *s, ft_fitting setting, int64_t tokens, bool *fits, ft_fitting *found) {
+    setting.micro_batch_tokens = tokens;
+    return try_setting(s, setting, s->limit, fits, found);
+}
+
+// The largest micro-batch that fits with all else as in `setting`; found->reserved 0: none. `beyond`: only larger ones count.
+static ft_status largest(const search *s, ft_fitting setting, int64_t beyond, ft_fitting *found) {
     bool fits;
     *found = (ft_fitting){.reserved = 0};
     ft_fitting one;
-    FT_TRY(try_setting(s, s->whole, every, s->limit, &fits, &one));
+    FT_TRY(try_tokens(s, setting, s->whole, &fits, &one));
     if (fits) *found = one;
     if (fits || !s->cuts) return FT_OK;
     // On the grid: least + grain * i. The whole batch fails.
@@ -57,7 +84,7 @@ static ft_status largest(const search *s, int64_t every, int64_t beyond, ft_fitt
     if (beyond > s->least) good = (beyond - s->least) / FT_FITTING_GRAIN; // not known to fit: tried first
     const int64_t floor = good;
     if (floor < 0) {
-        FT_TRY(try_setting(s, s->least, every, s->limit, &fits, &one));
+        FT_TRY(try_tokens(s, setting, s->least, &fits, &one));
         if (!fits) return FT_OK;
         *found = one;
         good = 0;
@@ -65,7 +92,7 @@ static ft_status largest(const search *s, int64_t every, int64_t beyond, ft_fitt
     while (bad - good > 1) {
         // Nothing above the floor is worth the search if the next step up fails.
         int64_t middle = good == floor ? good + 1 : good + (bad - good) / 2;
-        FT_TRY(try_setting(s, s->least + FT_FITTING_GRAIN * middle, every, s->limit, &fits, &one));
+        FT_TRY(try_tokens(s, setting, s->least + FT_FITTING_GRAIN * middle, &fits, &one));
         if (fits) good = middle, *found = one;
         else bad = middle;
     }
@@ -87,22 +114,51 @@ static int64_t tokens_of(const search *s, const ft_fitting *f) {
     return f->reserved == 0 ? 0 : f->micro_batch_tokens == s->whole ? s->most : f->micro_batch_tokens;
 }
 
+// The largest micro-batches found so far, by what else is saved.
+typedef struct sizes {
+    int64_t of[FT_SAVINGS];
+} sizes;
+
+// Every set of savings with this recomputation. What saves more takes longer: it is better only by larger micro-batches than
+// those of its subsets.
+static ft_status search_savings(search *s, int64_t every, sizes *found) {
+    for (unsigned more = 0; more < FT_SAVINGS; more++) {
+        int64_t size = 0;
+        ft_fitting one;
+        if ((more & s->free) != more) continue;
+        for (unsigned less = 0; less <= more; less++)
+            if ((less & more) == less && found->of[less] > size) size = found->of[less];
+        if (size >= s->most) continue;
+        FT_TRY(largest(s, (ft_fitting){.gradient_checkpointing = every, .savings = s->savings | more}, size, &one));
+        keep(s, &one);
+        if (one.reserved > 0) found->of[more] = tokens_of(s, &one);
+    }
+    return FT_OK;
+}
+
+// What the device is spared the host must have: as pinned memory, which no system can swap out.
+static ft_status spare_the_host(search *s) {
+    bool fits;
+    ft_fitting one;
+    const size_t available = ft_cpu_available_bytes();
+    if ((s->free & FT_SAVE_OPTIMIZER) == 0 || available == 0) return FT_OK;
+    const ft_fitting setting = {.micro_batch_tokens = s->whole, .gradient_checkpointing = s->every, .savings = s->savings | FT_SAVE_OPTIMIZER};
+    FT_TRY(try_setting(s, setting, SIZE_MAX / 4, &fits, &one));
+    if (fits && one.pinned > available) s->free &= ~(unsigned)FT_SAVE_OPTIMIZER;
+    return FT_OK;
+}
+
 static ft_status search_settings(search *s) {
     bool fits;
-    ft_fitting found;
-    FT_TRY(try_setting(s, s->whole, s->every, SIZE_MAX / 4, &fits, &s->fit->ideal));
-    FT_TRY(largest(s, s->every, 0, &found));
-    keep(s, &found);
+    sizes found = {{0}};
+    FT_TRY(spare_the_host(s));
+    const ft_fitting asked = {.micro_batch_tokens = s->whole, .gradient_checkpointing = s->every, .savings = s->savings};
+    FT_TRY(try_setting(s, asked, SIZE_MAX / 4, &fits, &s->fit->ideal));
+    FT_TRY(search_savings(s, s->every, &found));
     if (!s->recomputes) return FT_OK;
-    FT_TRY(largest(s, 1, 0, &found));
-    keep(s, &found);
-    // Longer stretches keep fewer inputs and recompute as much: they are better only by larger micro-batches.
-    int64_t size = tokens_of(s, &found);
-    for (int64_t every = 2; every <= s->t->model_config.num_hidden_layers && every <= 8 && size < s->most; every++) {
-        FT_TRY(largest(s, every, size, &found));
-        keep(s, &found);
-        if (found.reserved > 0) size = tokens_of(s, &found);
-    }
+    // Longer stretches keep fewer inputs and recompute as much: they too are better only by larger micro-batches.
+    for (int64_t every = 1; every <= s->t->model_config.num_hidden_layers && every <= 8; every++)
+        FT_TRY(search_savings(s, every, &found));
     return FT_OK;
 }
 
@@ -110,7 +166,7 @@ static ft_status search_settings(search *s) {
 static ft_status take_up(search *s, ft_config *config) {
     const ft_fitting *choice = &s->fit->choice;
     ft_trainer other = {.dir_lock = -1};
-    *config = with(s->t->config, choice->micro_batch_tokens, choice->gradient_checkpointing);
+    *config = with(s->t->config, choice);
     ft_status status = ft_trainer_rehearse_like(s->t, config, choice->reserved > s->limit ? choice->reserved : s->limit, &other);
     s->fit->plan = other.plan;
     s->fit->eval_limits = other.eval_limits;
@@ -125,12 +181,14 @@ ft_status ft_autofit_choose(const ft_trainer *t, size_t limit, ft_config *config
     const ft_config *c = t->config;
     *fit = (ft_autofit){.limit = limit};
     *config = *c;
-    search s = {.t = t, .limit = limit, .fit = fit, .most = t->plan.capacity.tokens, .least = t->plan.capacity.longest,
+    search s = {.t = t, .limit = limit, .fit = fit, .most = t->plan.texts.tokens, .least = t->plan.texts.longest,
                 .cuts = c->train.micro_batch_tokens == FT_AUTO && c->train.micro_batch == FT_AUTO,
                 .whole = c->train.micro_batch_tokens,
                 .recomputes = c->train.gradient_checkpointing == FT_AUTO};
     s.every = s.recomputes ? 0 : c->train.gradient_checkpointing;
-    if (!s.cuts && !s.recomputes) return FT_OK;
+    s.savings = savings_of(t, c);
+    s.free = free_savings(t, c, s.savings);
+    if (!s.cuts && !s.recomputes && s.free == 0) return FT_OK;
     FT_TRY(search_settings(&s));
     return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
 }
@@ -140,23 +198,29 @@ static ft_status smallest(search *s) {
     bool fits;
     ft_fitting one, *best = &s->fit->choice;
     const int64_t tokens = s->least < s->most ? s->least : s->whole;
-    for (int recompute = 0; recompute <= (s->recomputes ? 1 : 0); recompute++) {
-        FT_TRY(try_setting(s, tokens, recompute ? 1 : s->every, SIZE_MAX / 4, &fits, &one));
-        if (fits && one.reserved < s->fit->ideal.reserved && (best->reserved == 0 || one.reserved < best->reserved)) *best = one;
-    }
+    for (int recompute = 0; recompute <= (s->recomputes ? 1 : 0); recompute++)
+        for (unsigned more = 0; more < FT_SAVINGS; more++) {
+            if ((more & s->free) != more) continue;
+            const ft_fitting setting = {.micro_batch_tokens = tokens, .gradient_checkpointing = recompute ? 1 : s->every,
+                                        .savings = s->savings | more};
+            FT_TRY(try_setting(s, setting, SIZE_MAX / 4, &fits, &one));
+            if (fits && one.reserved < s->fit->ideal.reserved && (best->reserved == 0 || one.reserved < best->reserved)) *best = one;
+        }
     return FT_OK;
 }
 
 ft_status ft_autofit_reduce(const ft_trainer *t, size_t limit, ft_config *config, ft_autofit *fit) {
     const ft_config *c = t->config;
-    const int64_t least = t->plan.capacity.longest * t->config->memory.min_micro_batch;
+    const int64_t least = t->plan.texts.longest * t->config->memory.min_micro_batch;
     *fit = (ft_autofit){.limit = limit};
     *config = *c;
-    search s = {.t = t, .limit = limit, .fit = fit, .most = t->plan.capacity.tokens, .least = least,
-                .cuts = least < t->plan.capacity.tokens,
+    search s = {.t = t, .limit = limit, .fit = fit, .most = t->plan.texts.tokens, .least = least,
+                .cuts = least < t->plan.texts.tokens,
                 .whole = c->train.micro_batch_tokens,
                 .recomputes = t->asked->train.gradient_checkpointing == FT_AUTO,
                 .every = c->train.gradient_checkpointing == FT_AUTO ? 0 : c->train.gradient_checkpointing};
+    s.savings = savings_of(t, c);
+    s.free = free_savings(t, t->asked, s.savings) & ~(unsigned)FT_SAVE_OPTIMIZER; // the state is built, and stays where it is
     FT_TRY(search_settings(&s));
     if (fit->choice.reserved == 0) FT_TRY(smallest(&s));
     return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
@@ -171,13 +235,12 @@ void ft_autofit_take(ft_trainer *t, const ft_config *config, const ft_autofit *f
     t->eval_extra = fit->eval_extra;
 }
 
-const char *ft_fitting_text(const ft_fitting *f, char out[96]) {
-    char *at = out, *end = out + 96;
-    if (f->micro_batch_tokens == FT_AUTO) at += snprintf(at, 96, "the whole batch at once");
-    else at += snprintf(at, 96, "micro-batches of %lld tokens", (long long)f->micro_batch_tokens);
-    size_t left = (size_t)(end - at);
-    if (f->gradient_checkpointing == 0) snprintf(at, left, ", no recomputation");
-    else if (f->gradient_checkpointing == 1) snprintf(at, left, ", recomputing every layer");
-    else snprintf(at, left, ", recomputing %lld layers at a time", (long long)f->gradient_checkpointing);
+const char *ft_fitting_text(const ft_fitting *f, char out[FT_FITTING_TEXT]) {
+    char tokens[48], layers[48];
+    snprintf(tokens, sizeof tokens, "micro-batches of %lld tokens", (long long)f->micro_batch_tokens);
+    snprintf(layers, sizeof layers, ", recomputing %lld layers at a time", (long long)f->gradient_checkpointing);
+    snprintf(out, FT_FITTING_TEXT, "%s%s%s%s", f->micro_batch_tokens == FT_AUTO ? "the whole batch at once" : tokens,
+             f->gradient_checkpointing == 0 ? ", no recomputation" : f->gradient_checkpointing == 1 ? ", recomputing every layer" : layers,
+             f->savings & FT_SAVE_NORMS ? ", norms made again" : "", f->savings & FT_SAVE_OPTIMIZER ? ", AdamW's state on the host" : "");
     return out;
 }

@@ -1,9 +1,11 @@
 // autofit.h - the settings of memory left at `auto`, chosen so that the run fits and is the fastest of those that do.
 //
-// The knobs: train.micro_batch_tokens (with train.micro_batch at auto too) and train.gradient_checkpointing. They change no
-// result beyond rounding. auto means the whole batch and no recomputation wherever that fits; only where it does not is
-// there anything to choose. Whether a setting fits is found by rehearsing the run on a plan device, its price by what the
-// rehearsed ops would take (kernels/cost.h). The choice depends on configuration, data, target and limit alone.
+// The knobs: train.micro_batch_tokens (with train.micro_batch at auto too), train.gradient_checkpointing,
+// memory.recompute_activation, memory.recompute_layernorm and memory.offload. On the
+// CPU they change no bit of a result, on a GPU nothing beyond rounding. auto means the whole batch, no recomputation and nothing on
+// the host wherever that fits; only where it does not is there anything to choose. Whether a setting fits is found by rehearsing the
+// run on a plan device, its price by what the rehearsed ops would take (kernels/cost.h). The choice depends on configuration, data,
+// target and limit alone.
 #ifndef FT_AUTOFIT_H
 #define FT_AUTOFIT_H
 
@@ -13,11 +15,21 @@
 
 struct ft_trainer;
 
+// Ways to need less that take more time, each by itself.
+typedef enum ft_saving {
+    FT_SAVE_ACTIVATION = 1, // memory.recompute_activation
+    FT_SAVE_NORMS = 2,      // memory.recompute_layernorm
+    FT_SAVE_OPTIMIZER = 4,  // memory.offload
+    FT_SAVINGS = 8          // one beyond all of them together
+} ft_saving;
+
 typedef struct ft_fitting {
     int64_t micro_batch_tokens;     // FT_AUTO: as many sequences as train.micro_batch or the batch has
     int64_t gradient_checkpointing; // 0 off, else every k layers
+    unsigned savings;               // a set of ft_saving
     double step_seconds;            // predicted, of an optimizer step of average length
     size_t reserved;                // planned peak
+    size_t pinned;                  // the same of the host's memory that the device copies to and from
 } ft_fitting;
 
 typedef struct ft_autofit {
@@ -43,6 +55,7 @@ ft_status ft_autofit_reduce(const struct ft_trainer *t, size_t limit, ft_config 
 // `t` goes on with the choice: its configuration, steps and evaluation, for which nothing is on the device yet.
 void ft_autofit_take(struct ft_trainer *t, const ft_config *config, const ft_autofit *fit);
 // "micro-batches of 4096 tokens, recomputing every layer": for people.
-const char *ft_fitting_text(const ft_fitting *fitting, char out[96]);
+enum { FT_FITTING_TEXT = 160 };
+const char *ft_fitting_text(const ft_fitting *fitting, char out[FT_FITTING_TEXT]);
 
 #endif

@@ -21,7 +21,7 @@ static ft_status create_slot(const ft_model *model, ft_capacity capacity, ft_bat
 }
 
 ft_status ft_batch_buffers_create(const ft_model *model, ft_capacity capacity, ft_batch_buffers *b) {
-    *b = (ft_batch_buffers){.memory = model->memory, .slots = ft_device_queues(model->device) ? FT_BATCH_SLOTS : 1};
+    *b = (ft_batch_buffers){.memory = model->memory, .longest = capacity.longest, .slots = ft_device_queues(model->device) ? FT_BATCH_SLOTS : 1};
     for (int i = 0; i < b->slots; i++) FT_TRY(create_slot(model, capacity, &b->slot[i]));
     b->device = b->slot[0].device;
     return FT_OK;
@@ -49,6 +49,8 @@ ft_status ft_batch_buffers_load(ft_batch_buffers *b, const ft_dataset *data, con
     ft_batch_slot *s = &b->slot[b->present];
     FT_TRY(f->event_sync(device, s->copied));
     FT_TRY(ft_batch_fill(&s->staging, data, order, first, count, first_slot));
+    if (b->bucket > 0) FT_TRY(ft_batch_fill_up(&s->staging, b->bucket, b->longest));
+    s->device.filler = s->staging.filler;
     s->device.sequences = s->staging.sequences;
     s->device.tokens = s->staging.tokens;
     s->device.longest = s->staging.longest;

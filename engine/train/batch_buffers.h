@@ -24,9 +24,11 @@ typedef struct ft_batch_slot {
 
 typedef struct ft_batch_buffers {
     ft_memory *memory;
+    int32_t longest; // of the capacity
     ft_batch_slot slot[FT_BATCH_SLOTS];
     int slots;
     int present;     // the slot of the last load
+    int32_t bucket;  // batches are filled up to multiples of so many tokens; 0: they are not
     ft_batch device; // that slot's: what ops are given until the next load
 } ft_batch_buffers;
 

@@ -67,9 +67,7 @@ static ft_status make_order(ft_trainer *t) {
 // ---- between two devices ------------------------------------------------------------------------------------------------
 
 // The parts of the state, one behind the other in memory of the host. Gradients are made anew by every step.
-typedef ft_status transfer(ft_device *device, void *to, const void *from, size_t bytes);
-
-static size_t weight_bytes(const ft_parameters *p) { return (size_t)p->total * ft_dtype_size(p->dtype); }
+typedef ft_status transfer(ft_memory *memory, void *to, const void *from, size_t bytes);
 
 static ft_status transfer_state(ft_trainer *t, transfer *copy, bool back) {
     const ft_parameters *p = &t->model.parameters;
@@ -77,12 +75,12 @@ static ft_status transfer_state(ft_trainer *t, transfer *copy, bool back) {
     const struct {
         void *data;
         size_t bytes;
-    } parts[] = {{p->m, trained}, {p->v, trained}, {p->master, p->master != NULL ? trained : 0}, {p->weights, weight_bytes(p)}};
+    } parts[] = {{p->m, trained}, {p->v, trained}, {p->master, p->master != NULL ? trained : 0}, {p->weights, ft_parameters_weight_bytes(p)}};
     char *host = (char *)t->carried.values;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; host += parts[i++].bytes)
-        if (parts[i].bytes > 0) FT_TRY(copy(t->device, back ? parts[i].data : host, back ? host : parts[i].data, parts[i].bytes));
+        if (parts[i].bytes > 0) FT_TRY(copy(t->memory, back ? parts[i].data : host, back ? host : parts[i].data, parts[i].bytes));
     ft_update_state *update = &t->carried.update;
-    FT_TRY(copy(t->device, back ? (void *)t->update_state : (void *)update, back ? update : t->update_state, sizeof *update));
+    FT_TRY(copy(t->memory, back ? (void *)t->update_state : (void *)update, back ? update : t->update_state, sizeof *update));
     return t->device->functions->sync(t->device);
 }
 
@@ -90,9 +88,9 @@ ft_status ft_trainer_carry_state(ft_trainer *t) {
     const ft_parameters *p = &t->model.parameters;
     if (!t->state_built || t->carried.values != NULL) return FT_OK; // nothing is there, or it never arrived
     const size_t floats = (size_t)p->trainable * (p->master != NULL ? 3 : 2);
-    t->carried.values = ft_calloc(weight_bytes(p) + floats * sizeof(float), 1, "weights and moments between two devices");
+    t->carried.values = ft_calloc(ft_parameters_weight_bytes(p) + floats * sizeof(float), 1, "weights and moments between two devices");
     if (t->carried.values == NULL) return FT_NO_MEMORY;
-    ft_status status = transfer_state(t, t->device->functions->download, false);
+    ft_status status = transfer_state(t, ft_memory_download, false);
     if (status == FT_OK) return t->carried.absent = ft_absent_rows_detach(&t->model.absent), FT_OK;
     free(t->carried.values);
     t->carried.values = NULL;
@@ -101,7 +99,8 @@ ft_status ft_trainer_carry_state(ft_trainer *t) {
 
 static ft_status receive_state(ft_trainer *t) {
     if (t->carried.values == NULL) return FT_OK;
-    FT_TRY(transfer_state(t, t->device->functions->upload, true));
+    FT_TRY(transfer_state(t, ft_memory_upload, true));
+    if (t->model.parameters.state_on_host) FT_TRY(ft_parameters_round_master(&t->model.parameters)); // it may come from where it was not
     ft_absent_rows_attach(&t->model.absent, &t->carried.absent);
     free(t->carried.values);
     t->carried.values = NULL;
@@ -140,13 +139,25 @@ void ft_trainer_drop_state(ft_trainer *t) {
     if (t->memory != NULL) ft_memory_trim(t->memory);
 }
 
+// Their memory is there wherever they are wanted, so that a plan has it; graphs are on where the device has them.
+static ft_status make_graphs(ft_trainer *t) {
+    void *data;
+    if (!ft_step_graphs_wanted(t->config, t->device)) return FT_OK;
+    FT_TRY(ft_memory_alloc(t->memory, (size_t)t->plan.capacity.sequences * sizeof(float), FT_MEM_DATA, "losses of a micro-batch", &data));
+    t->batch_losses = data;
+    t->buffers.bucket = t->plan.bucket;
+    t->graphs.most = FT_STEP_GRAPHS;
+    t->graphs.on = t->device->functions->graph_begin != NULL && !t->graphs.ended;
+    return FT_OK;
+}
+
 ft_status ft_trainer_build_layout(ft_trainer *t) {
     if (t->laid_out) return FT_OK;
-    const int64_t every = t->config->train.gradient_checkpointing;
-    t->model.checkpoint_every = every == FT_AUTO ? 0 : (int32_t)every;
+    ft_model_set_recomputation(&t->model, t->config);
     ft_step_sizes sizes = ft_trainer_sizes(t);
     ft_status status = ft_model_hold_positions(&t->model, t->plan.capacity, t->eval_capacity);
     if (status == FT_OK) status = ft_batch_buffers_create(&t->model, t->plan.capacity, &t->buffers);
+    if (status == FT_OK) status = make_graphs(t);
     if (status == FT_OK) status = ft_lay_out_steps(t->memory, &t->model_config, t->config, t->labels.count, &sizes);
     if (status == FT_OK) return t->laid_out = true, FT_OK;
     ft_error error;
@@ -158,6 +169,9 @@ ft_status ft_trainer_build_layout(ft_trainer *t) {
 
 void ft_trainer_drop_layout(ft_trainer *t) {
     if (t->memory == NULL) return;
+    ft_step_graphs_drop(t);
+    ft_memory_free(t->memory, t->batch_losses);
+    t->batch_losses = NULL;
     ft_model_release_positions(&t->model);
     ft_batch_buffers_free(&t->buffers);
     ft_memory_drop_layout(t->memory);

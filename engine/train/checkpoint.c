@@ -14,6 +14,7 @@
 #include "engine/io/json.h"
 #include "engine/io/safetensors.h"
 #include "engine/model/staging.h"
+#include "engine/train/device_history.h"
 #include "engine/train/update.h"
 #include "kernels/log.h"
 
@@ -30,9 +31,10 @@ static const char *const part_prefix[PARTS] = {"model.", "exp_avg.", "exp_avg_sq
 // Options that may differ between the sessions of one run.
 static bool is_free(const char *option) {
     static const char *const names[] = {"output.dir", "output.exists", "output.save_steps", "output.save_total_limit",
-                                        "data.cache_dir", "device.name", "device.threads", "device.isa", "device.min_free_memory", "device.gemm_tuning",
+                                        "data.cache_dir", "device.name", "device.threads", "device.isa", "device.min_free_memory", "device.gemm_tuning", "device.graphs",
                                         "device.wait", "device.wait_timeout", "device.check_interval", "memory.limit",
-                                        "memory.on_oom", "memory.min_micro_batch", "memory.max_retries",
+                                        "memory.on_oom", "memory.min_micro_batch", "memory.max_retries", "memory.offload",
+                                        "memory.recompute_activation", "memory.recompute_layernorm",
                                         "train.micro_batch", "train.micro_batch_tokens", "train.gradient_checkpointing",
                                         "train.patience", "eval.batch_size", "eval.batch_multiplier",
                                         // files count by what is in them
@@ -112,6 +114,8 @@ typedef struct checkpoint_tensors {
     ft_tensor *device; // where it lives; data NULL: `decay`, on the host
     float *decay;      // of the rows that are not there, a factor a step
     ft_staging staging;
+    ft_progress_saving saving;
+    int64_t done, total; // bytes written, and in all
 } checkpoint_tensors;
 
 static ft_status add_tensor(checkpoint_tensors *c, ft_arena *arena, const ft_parameter *q, int part, ft_tensor at) {
@@ -124,6 +128,7 @@ static ft_status add_tensor(checkpoint_tensors *c, ft_arena *arena, const ft_par
                                         .rank = vector ? 1 : 2,
                                         .shape = {vector ? q->cols : rows, vector ? 0 : q->cols},
                                         .bytes = (size_t)((vector ? 1 : rows) * q->cols) * sizeof(float)};
+    c->total += (int64_t)c->list[c->count].bytes;
     c->device[c->count++] = at;
     return FT_OK;
 }
@@ -131,7 +136,7 @@ static ft_status add_tensor(checkpoint_tensors *c, ft_arena *arena, const ft_par
 static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors *c) {
     const ft_parameters *p = &t->model.parameters;
     const ft_absent_rows *absent = &t->model.absent;
-    *c = (checkpoint_tensors){.trainer = t, .decay = absent->factors};
+    *c = (checkpoint_tensors){.trainer = t, .decay = absent->factors, .saving.what = "saving a checkpoint"};
     c->list = ft_arena_alloc(arena, ((size_t)p->count * PARTS + 1) * sizeof *c->list);
     c->device = ft_arena_alloc(arena, ((size_t)p->count * PARTS + 1) * sizeof *c->device);
     if (c->list == NULL || c->device == NULL) return FT_NO_MEMORY;
@@ -155,6 +160,8 @@ static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors
 
 static ft_status fetch(void *context, int index, size_t offset, size_t bytes, const void **data) {
     checkpoint_tensors *c = context;
+    ft_progress_save(&c->saving, c->done, c->total);
+    c->done += (int64_t)bytes;
     *data = c->device[index].data != NULL ? c->staging.data : c->decay + offset / sizeof(float);
     if (c->device[index].data == NULL) return FT_OK;
     ft_staged from = {c->device[index], (int64_t)(offset / sizeof(float))};
@@ -170,6 +177,7 @@ static ft_status write_tensors(ft_trainer *t, const char *path) {
     if (status == FT_OK) status = ft_safetensors_write_from(file.stream, path, c.count, c.list, NULL, (size_t)FT_STAGING_FLOATS * sizeof(float), fetch, &c);
     if (status == FT_OK) status = ft_atomic_commit(&file);
     else ft_atomic_abort(&file);
+    if (c.saving.shown > 0) ft_status_line("%s", "");
     ft_staging_close(&c.staging);
     ft_arena_free(&arena);
     return status;
@@ -218,11 +226,11 @@ static json_t *sizes_json(const size_t *values, int count, bool *failed) {
     return array;
 }
 
-// The peaks so far, so that run.json of a resumed run tells those of the whole run.
+// The peaks so far on this device, so that run.json of a resumed run tells those of all sessions.
 static json_t *peaks_json(const ft_trainer *t, bool *failed) {
     ft_memory_counters c = ft_run_peaks(t);
     const size_t peaks[PEAKS] = {c.peak_requested, c.peak_allocated, c.peak_reserved, c.peak_phase};
-    return json_pack("{s:o, s:o, s:o}", "peaks", sizes_json(peaks, PEAKS, failed), "at_peak", sizes_json(c.at_peak, FT_MEM_CATEGORIES, failed),
+    return json_pack("{s:o, s:I, s:o, s:o}", "peaks", sizes_json(peaks, PEAKS, failed), "host_pinned", (json_int_t)c.peak_pinned, "at_peak", sizes_json(c.at_peak, FT_MEM_CATEGORIES, failed),
                      "phases", sizes_json(c.phase_peak, FT_PHASE_COUNT, failed));
 }
 
@@ -243,6 +251,9 @@ static ft_status read_peaks(const json_t *memory, const char *path, ft_memory_co
     if (peaks[3] >= FT_PHASE_COUNT) return ft_fail(FT_INVALID, path, "memory.peaks names phase %zu", peaks[3]);
     c->peak_requested = peaks[0], c->peak_allocated = peaks[1], c->peak_reserved = peaks[2];
     c->peak_phase = (ft_memory_phase)peaks[3];
+    int64_t pinned; // not in older checkpoints
+    FT_TRY(ft_json_int(memory, path, "host_pinned", 0, 0, INT64_MAX, &pinned));
+    c->peak_pinned = (size_t)pinned;
     FT_TRY(read_sizes(memory, "at_peak", path, c->at_peak, FT_MEM_CATEGORIES));
     return read_sizes(memory, "phases", path, c->phase_peak, FT_PHASE_COUNT);
 }
@@ -267,6 +278,7 @@ static ft_status write_state(ft_trainer *t, const char *path) {
         "evaluation_pending", s->evaluation_pending, "metrics_bytes", (json_int_t)s->metrics_bytes, "seconds_total",
         t->seconds_before + ft_now() - t->started, "seconds_train", s->seconds_train, "seconds_eval", s->seconds_eval, "best_metrics",
         metrics, "memory", peaks_json(t, &failed), "run", identity(t));
+    if (root != NULL) ft_json_put(root, "devices", ft_device_history_json(t, &failed), &failed);
     ft_status status = root == NULL || failed ? ft_fail_memory(0, "state.json") : ft_json_save(path, root);
     json_decref(root);
     return status;
@@ -322,6 +334,7 @@ static ft_status read_state(ft_trainer *t, const char *path) {
     FT_TRY_GOTO(t->device->functions->sync(t->device), done);
     if (t->model.absent.device_factors != NULL) FT_TRY_GOTO(ft_absent_rows_restore(&t->model.absent, updates), done);
     FT_TRY_GOTO(read_peaks(json_object_get(root, "memory"), path, &t->earlier), done);
+    FT_TRY_GOTO(ft_device_history_read(t, json_object_get(root, "devices"), s.step, path), done);
     // Patience may be changed: whether the run has stopped is decided by the present value.
     s.stopped_early = t->config->train.patience > 0 && s.bad_evaluations >= t->config->train.patience;
     t->state = s;
@@ -406,7 +419,14 @@ static ft_status save_state(ft_trainer *t, void *context) {
     return status;
 }
 
-ft_status ft_checkpoint_save(ft_trainer *t) { return ft_ladder_climb(t, FT_LADDER_STATE, save_state, NULL); }
+// What the run goes on from is on the disk, and before it what it counts on: the best model so far, the lines that were logged.
+ft_status ft_checkpoint_save(ft_trainer *t) {
+    const bool waits = ft_atomic_wait_for_disk(true);
+    ft_status status = waits ? FT_OK : ft_sync_tree(t->dir);
+    if (status == FT_OK) status = ft_ladder_climb(t, FT_LADDER_STATE, save_state, NULL);
+    ft_atomic_wait_for_disk(waits);
+    return status;
+}
 
 static ft_status resume(ft_trainer *t, void *context) {
     bool *found = context;

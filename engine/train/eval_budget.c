@@ -5,12 +5,13 @@ typedef struct budget {
     size_t step_bytes, step_live; // the arena of training, and what is alive in it
 } budget;
 
-// The arena that scopes of these sizes take on t's device.
-static ft_status arena_of(const ft_trainer *t, const ft_step_sizes *sizes, size_t *bytes, size_t *live) {
+// The arena that scopes of these sizes take on t's device. room: one of so many bytes is small enough; 0: none is.
+static ft_status arena_of(const ft_trainer *t, const ft_step_sizes *sizes, size_t room, size_t *bytes, size_t *live) {
     ft_device *device;
     ft_memory *memory = NULL;
     FT_TRY(ft_plan_open(t->device->name, t->device->target, SIZE_MAX / 4, &device));
     ft_status status = ft_memory_create(device, 0, &memory);
+    if (status == FT_OK) ft_memory_ask(memory, room);
     if (status == FT_OK) status = ft_lay_out_steps(memory, &t->model_config, t->config, t->labels.count, sizes);
     if (status == FT_OK) {
         ft_memory_counters c = ft_memory_read(memory);
@@ -76,7 +77,7 @@ static ft_status try_tokens(const budget *b, int64_t tokens, trial *out) {
     out->tokens = tokens;
     out->capacity = capacity_under(b, (ft_batch_limits){.max_tokens = tokens});
     ft_step_sizes sizes = only_evaluation(b->t, out->capacity);
-    return arena_of(b->t, &sizes, &out->bytes, &out->live);
+    return arena_of(b->t, &sizes, b->step_bytes, &out->bytes, &out->live);
 }
 
 static bool fits(const budget *b, const trial *one) { return one->bytes <= b->step_bytes && one->live <= b->step_live; }
@@ -109,21 +110,22 @@ ft_status ft_eval_budget(ft_trainer *t, const ft_trainer *from) {
     budget b = {.t = t, .from = from};
     const ft_config *c = t->config;
     const bool named = c->eval.batch_size != FT_AUTO || c->eval.batch_multiplier != FT_AUTO;
-    t->eval_limits = named ? ft_eval_limits(c, t->plan.capacity) : (ft_batch_limits){.max_tokens = 1};
+    t->eval_limits = named ? ft_eval_limits(c, t->plan.texts) : (ft_batch_limits){.max_tokens = 1};
     t->eval_capacity = capacity_under(&b, t->eval_limits);
     t->eval_extra = 0;
     if (t->eval_capacity.tokens == 0) return FT_OK;
     ft_step_sizes sizes = ft_trainer_sizes(t);
     sizes.predict = (ft_capacity){0, 0, 0};
-    FT_TRY(arena_of(t, &sizes, &b.step_bytes, &b.step_live));
+    FT_TRY(arena_of(t, &sizes, 0, &b.step_bytes, &b.step_live));
     trial one = {.capacity = t->eval_capacity};
-    if (named) {
-        sizes = only_evaluation(t, one.capacity);
-        FT_TRY(arena_of(t, &sizes, &one.bytes, &one.live));
-    } else {
+    if (!named) {
         FT_TRY(search(&b, t->eval_capacity.longest, &one));
         t->eval_limits = (ft_batch_limits){.max_tokens = one.tokens};
         t->eval_capacity = one.capacity;
+    }
+    if (named || !fits(&b, &one)) { // how much more, to the byte
+        sizes = only_evaluation(t, one.capacity);
+        FT_TRY(arena_of(t, &sizes, 0, &one.bytes, &one.live));
     }
     t->eval_extra = one.bytes > b.step_bytes ? one.bytes - b.step_bytes : 0;
     if (t->eval_capacity.longest <= t->plan.capacity.longest) return FT_OK;

@@ -107,7 +107,8 @@ enum { LATER_CODE = 256 << 20 };
 // memory.limit = auto is what is free now, for a run that may not wait for more and is alone in deciding.
 static size_t limit_now(const ft_trainer *t, size_t all) {
     if (t->config->memory.limit != 0 || t->config->device.wait || ft_run_observer_of() != NULL) return all;
-    const size_t room = ft_room_now(t->device), later = t->device->place[0] != '\0' ? LATER_CODE : 0;
+    const size_t graphs = ft_step_graphs_outside(t->config, t->device);
+    const size_t room = ft_room_now(t->device), later = t->device->place[0] != '\0' ? LATER_CODE + graphs : 0;
     const size_t now = room > later ? room - later : 0;
     return now >= all ? all : now > 0 ? now : 1; // 0 would be no limit
 }

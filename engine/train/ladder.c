@@ -60,8 +60,10 @@ static ft_status reduce(ft_trainer *t, climb *c, bool *done) {
     ft_trainer_drop_layout(t);
     ft_autofit_take(t, &config, &fit);
     const int64_t every = config.train.gradient_checkpointing;
-    snprintf(c->action, sizeof c->action, "micro-batches of at most %d tokens%s", t->plan.capacity.tokens,
+    snprintf(c->action, sizeof c->action, "micro-batches of at most %d tokens%s", t->plan.texts.tokens,
              every == FT_AUTO || every == 0 ? "" : every == 1 ? ", recomputing every layer" : ", recomputing several layers at a time");
+    if (config.memory.recompute_layernorm == FT_RECOMPUTE_TRUE)
+        snprintf(c->action + strlen(c->action), sizeof c->action - strlen(c->action), ", making norms again");
     *done = true;
     return FT_OK;
 }
@@ -75,10 +77,12 @@ static bool may_leave(const ft_trainer *t) {
 static ft_status move_to(ft_trainer *t, climb *c, const char *name, bool *done) {
     ft_log_level level = ft_log_get_level();
     ft_log_set_level(FT_LOG_SILENT);
+    const bool offloaded = ft_offloads_optimizer(t->config, t->device);
     ft_status status = ft_trainer_move(t, name);
     ft_log_set_level(level);
     if (status != FT_OK) return status;
-    snprintf(c->action, sizeof c->action, "the run goes on on %s", t->device->name);
+    const bool alone = offloaded && !ft_device_queues(t->device); // there is no other memory to keep it in
+    snprintf(c->action, sizeof c->action, "the run goes on on %s%s", t->device->name, alone ? ", where AdamW's state is now" : "");
     *done = true;
     return FT_OK;
 }

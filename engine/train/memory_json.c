@@ -8,9 +8,9 @@ json_t *ft_memory_json(const ft_memory_counters *c, size_t outside_bytes, bool *
         ft_json_put(at_peak, ft_memory_category_name((ft_memory_category)k), json_integer((json_int_t)c->at_peak[k]), failed);
     for (int k = 0; k < FT_PHASE_COUNT; k++)
         ft_json_put(phases, ft_memory_phase_name((ft_memory_phase)k), json_integer((json_int_t)c->phase_peak[k]), failed);
-    return json_pack("{s:I, s:I, s:I, s:I, s:s, s:I, s:o, s:o}", "peak_requested_bytes", (json_int_t)c->peak_requested,
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:o, s:o}", "peak_requested_bytes", (json_int_t)c->peak_requested,
                      "peak_allocated_bytes", (json_int_t)c->peak_allocated, "peak_reserved_bytes", (json_int_t)c->peak_reserved,
-                     "outside_allocator_bytes", (json_int_t)outside_bytes, "peak_phase", ft_memory_phase_name(c->peak_phase),
+                     "host_pinned_bytes", (json_int_t)c->peak_pinned, "outside_allocator_bytes", (json_int_t)outside_bytes, "peak_phase", ft_memory_phase_name(c->peak_phase),
                      "step_arena_bytes", (json_int_t)c->arena_bytes, "at_peak", at_peak, "phases", phases);
 }
 

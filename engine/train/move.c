@@ -1,4 +1,5 @@
 // move.c - a run goes on on another device, from its last optimizer step.
+#include "engine/train/device_history.h"
 #include "engine/train/gemm_tuning.h"
 #include "engine/train/stages.h"
 #include "engine/train/trainer.h"
@@ -76,10 +77,16 @@ static ft_status plan_there(ft_trainer *t, const char *name) {
 
 ft_status ft_trainer_move(ft_trainer *t, const char *name) {
     place old = place_of(t);
+    const ft_memory_counters earlier = t->earlier;
+    const int64_t came_at = t->device_step;
     ft_status status = plan_there(t, name);
     place new = place_of(t);
     take_place(t, &old);
-    if (status == FT_OK) status = ft_trainer_carry_state(t);
+    if (status == FT_OK) status = ft_device_history_leave(t);
+    if (status == FT_OK) {
+        status = ft_trainer_carry_state(t);
+        if (status != FT_OK) ft_device_history_stay(t, &earlier, came_at);
+    }
     if (status != FT_OK) {
         ft_error error;
         ft_error_save(&error);
@@ -87,9 +94,9 @@ ft_status ft_trainer_move(ft_trainer *t, const char *name) {
         ft_error_restore(&error);
         return status;
     }
-    t->earlier = ft_run_peaks(t);
     ft_trainer_drop_layout(t);
     ft_trainer_drop_state(t);
+    ft_memory_trace_continue(new.memory, old.memory);
     status = close_place(&old);
     take_place(t, &new);
     return status;

@@ -12,6 +12,8 @@ void ft_run_observe(const ft_run_observer *observer) {
 
 const ft_run_observer *ft_run_observer_of(void) { return watching; }
 
+bool ft_run_taken(void) { return watching != NULL && watching->taken; }
+
 bool ft_run_keeps(void) { return watching == NULL || watching->keeps == NULL || watching->keeps(watching->context); }
 
 void ft_run_alive(const ft_trainer *t, bool logged) {

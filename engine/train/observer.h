@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct ft_candidate; // admission.h
 struct ft_trainer;
 
 typedef struct ft_run_observer {
@@ -22,15 +23,19 @@ typedef struct ft_run_observer {
     // it has tried, and there was no room. *alone: nobody else of the watcher's has memory there, so that waiting for the
     // watcher's own runs would be in vain, and device.wait decides as for a run that nobody watches.
     ft_status (*turn)(void *context, size_t bytes, bool full, bool *alone);
-    // It has reserved them. accelerator: on a device with memory of its own.
-    void (*entered)(void *context, bool accelerator);
+    // It has reserved them there.
+    void (*entered)(void *context, const struct ft_candidate *where);
     // A signal stops the run: whether it will go on some day, and so has to be saved. NULL: yes.
     bool (*keeps)(void *context);
+    // What the run leaves at its end is taken at once, by somebody who has it written to the disk if it is to stay: nothing
+    // but a checkpoint to go on from waits for the disk, and at the end there is none.
+    bool taken;
 } ft_run_observer;
 
 void ft_run_observe(const ft_run_observer *observer); // kept by reference; NULL: nobody
 const ft_run_observer *ft_run_observer_of(void);      // NULL: nobody
 void ft_run_alive(const struct ft_trainer *t, bool logged); // t NULL: not of a step
 bool ft_run_keeps(void);                                    // as observer.keeps; true with nobody watching
+bool ft_run_taken(void);                                    // as observer.taken; false with nobody watching
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static float cross_entropy(const float *logits, int classes, int label) {
     double largest = logits[0], sum = 0;
@@ -27,20 +28,67 @@ static float plain_loss(const ft_model *m, const float *logits, const ft_dataset
     return (float)(sum / outputs);
 }
 
+// Queues the way home of the micro-batch that was queued last, or takes it home where there are no queues.
+static ft_status send_home(ft_prediction *p, ft_logits_home *h, int64_t first, int64_t count, float *logits) {
+    const ft_device_functions *f = p->model->device->functions;
+    const int classes = p->model->labels;
+    const size_t bytes = (size_t)(count * classes) * sizeof(float);
+    *h = (ft_logits_home){.first = first, .count = count, .logits = h->logits, .come = h->come};
+    FT_TRY(f->download(p->model->device, h->logits != NULL ? h->logits : logits + first * classes, p->logits, bytes));
+    return h->logits != NULL ? f->event_record(p->model->device, h->come, FT_STREAM_COMPUTE) : f->sync(p->model->device);
+}
+
+// Waits for them. *done: sequences that are there, behind all that came before.
+static ft_status arrive(ft_prediction *p, ft_logits_home *h, float *logits, int64_t *done) {
+    const int classes = p->model->labels;
+    if (h->count == 0) return FT_OK;
+    if (h->logits != NULL) {
+        FT_TRY(p->model->device->functions->event_sync(p->model->device, h->come));
+        memcpy(logits + h->first * classes, h->logits, (size_t)(h->count * classes) * sizeof(float));
+    }
+    *done = h->first + h->count;
+    h->count = 0;
+    return FT_OK;
+}
+
 static ft_status predict_all(ft_prediction *p, const ft_dataset *data, ft_batch_limits limits, float *logits,
                              ft_predict_progress progress, void *context) {
-    ft_device *device = p->model->device;
     const int classes = p->model->labels;
-    for (int64_t first = 0; first < data->sequences;) {
-        int64_t count = ft_batch_cut(data, NULL, first, data->sequences, limits);
+    const bool queues = p->home[0].logits != NULL;
+    int64_t done = 0;
+    for (int64_t first = 0, batch = 0; first < data->sequences; batch++) {
+        ft_logits_home *present = &p->home[batch % FT_LOGITS_HOMES], *before = &p->home[(batch + 1) % FT_LOGITS_HOMES];
+        const int64_t count = ft_batch_cut(data, NULL, first, data->sequences, limits);
         FT_TRY(ft_batch_buffers_load(&p->buffers, data, NULL, first, count, 0));
         FT_TRY(ft_model_predict_batch(p->model, &p->buffers.device, p->capacity, ft_matrix(p->logits, count, classes, FT_F32)));
-        FT_TRY(device->functions->download(device, logits + first * classes, p->logits, (size_t)(count * classes) * sizeof(float)));
-        FT_TRY(device->functions->sync(device));
+        FT_TRY(send_home(p, present, first, count, logits));
+        FT_TRY(arrive(p, queues ? before : present, logits, &done));
         first += count;
-        if (progress != NULL) FT_TRY(progress(context, first, data->sequences));
+        if (progress != NULL && done > 0) FT_TRY(progress(context, done, data->sequences));
+    }
+    const int64_t before = done;
+    for (int i = 0; i < FT_LOGITS_HOMES; i++) FT_TRY(arrive(p, &p->home[i], logits, &done)); // of one at most
+    return progress != NULL && done > before ? progress(context, done, data->sequences) : FT_OK;
+}
+
+static ft_status make_homes(ft_prediction *p) {
+    const size_t bytes = (size_t)p->capacity.sequences * (size_t)p->model->labels * sizeof(float);
+    ft_device *device = p->model->device;
+    for (int i = 0; i < FT_LOGITS_HOMES && ft_device_queues(device); i++) {
+        void *pinned;
+        FT_TRY(ft_memory_alloc_staging(p->model->memory, bytes, "logits on their way home", &pinned));
+        p->home[i].logits = pinned;
+        FT_TRY(device->functions->event_create(device, &p->home[i].come));
     }
     return FT_OK;
+}
+
+static void free_homes(ft_prediction *p) {
+    ft_device *device = p->model->device;
+    for (int i = 0; i < FT_LOGITS_HOMES && p->home[i].logits != NULL; i++) {
+        ft_memory_free_staging(p->model->memory, p->home[i].logits); // waits for what is on its way
+        device->functions->event_destroy(device, p->home[i].come);
+    }
 }
 
 ft_status ft_predict_open(ft_model *model, ft_capacity capacity, ft_prediction *p) {
@@ -53,12 +101,14 @@ ft_status ft_predict_open(ft_model *model, ft_capacity capacity, ft_prediction *
     FT_TRY(ft_batch_buffers_create(model, capacity, &p->buffers));
     FT_TRY(ft_memory_alloc(model->memory, (size_t)capacity.sequences * (size_t)model->labels * sizeof(float), FT_MEM_ACTIVATIONS,
                            "logits", &p->logits));
+    FT_TRY(make_homes(p));
     return ft_model_begin_prediction(model, capacity);
 }
 
 ft_status ft_predict_close(ft_prediction *p, ft_status outcome) {
     ft_memory *memory = p->model->memory;
     ft_model_end_prediction(p->model);
+    free_homes(p);
     ft_memory_free(memory, p->logits);
     ft_batch_buffers_free(&p->buffers);
     if (p->in_scope) outcome = ft_memory_scope_end(memory, outcome);

@@ -7,6 +7,17 @@
 
 // What a pass over a data set holds on the device, in a scope of its own: where the memory has a layout for it, in the arena
 // of the steps. Close it also when opening failed; the outcome passes through, as in ft_memory_scope_end.
+//
+// Where the device works through queues, logits come home behind it: a micro-batch is read when the next has been queued, so that
+// the device has work while the host looks and fills. On the CPU each is there when its call returns.
+typedef struct ft_logits_home {
+    int64_t first, count; // sequences; count 0: none are on their way
+    float *logits;        // pinned, [capacity.sequences, labels]
+    ft_event *come;
+} ft_logits_home;
+
+enum { FT_LOGITS_HOMES = 2 };
+
 typedef struct ft_prediction {
     ft_model *model;
     ft_capacity capacity;
@@ -14,6 +25,7 @@ typedef struct ft_prediction {
     ft_batch_buffers buffers;
     void *logits; // [capacity.sequences, labels] fp32, device
     bool own_positions; // the model held none before
+    ft_logits_home home[FT_LOGITS_HOMES]; // where the device has queues
 } ft_prediction;
 ft_status ft_predict_open(ft_model *model, ft_capacity capacity, ft_prediction *prediction);
 ft_status ft_predict_close(ft_prediction *prediction, ft_status outcome);

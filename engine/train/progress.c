@@ -1,4 +1,5 @@
 // progress.c - what people see of a run: a line that redraws itself on a terminal, plain lines otherwise, a closing table.
+#include "engine/train/observer.h"
 #include "engine/train/trainer.h"
 
 #include "kernels/log.h"
@@ -39,7 +40,7 @@ void ft_progress_start(const ft_trainer *t) {
     ft_info("run        %s", t->dir);
     ft_info("training   %lld steps of up to %lld examples (%lld an epoch), micro-batches of up to %d tokens, memory %s",
             (long long)t->plan.total_steps, (long long)t->plan.effective_batch, (long long)t->plan.steps_per_epoch,
-            t->plan.capacity.tokens, ft_bytes_text(ft_memory_read(t->memory).allocated, memory));
+            t->plan.texts.tokens, ft_bytes_text(ft_memory_read(t->memory).allocated, memory));
     if (t->model.dtype != FT_F32)
         ft_info("precision  %s, the trained weights in fp32%s", ft_dtype_name(t->model.dtype),
                 ft_device_only_rounds(t->device) ? "; the CPU only rounds to it, and is faster in fp32" : "");
@@ -113,6 +114,17 @@ static void table_row(const ft_trainer *t, const char *name, const double *value
         else used += snprintf(line + used, sizeof line - (size_t)used, " %*.4f", width, values[shown[i]]);
     }
     ft_info("  %-12s%s", name, line);
+}
+
+void ft_progress_save(void *saving, int64_t done, int64_t total) {
+    ft_progress_saving *s = saving;
+    const double now = ft_now();
+    ft_run_alive(NULL, false);
+    if (s->started == 0) s->started = now;
+    if (now - s->started < 1 || now - s->shown < 0.1) return;
+    char some[24], all[24];
+    s->shown = now;
+    ft_status_line("%s: %s of %s", s->what, ft_bytes_text((size_t)done, some), ft_bytes_text((size_t)total, all));
 }
 
 void ft_progress_end(const ft_trainer *t, ft_status outcome) {

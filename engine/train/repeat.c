@@ -88,7 +88,28 @@ static void withdraw(const ft_repeat *r) {
 
 // ---- one after the other --------------------------------------------------------------------------------------------------
 
+// A run of a study leaves no checkpoint at its end, from which a finished one would be known. Instead its files are on the
+// disk before the directory of the next one is made: where that is there, the run is taken as it is.
+static ft_status take_finished(ft_repeat *r, ft_repeat_run *run) {
+    const ft_repeat_run *next = run + 1;
+    if (!ft_run_taken() || next == r->runs + r->count || !ft_path_exists(next->dir)) return FT_OK;
+    char *path = ft_path_join(&r->arena, run->dir, "run.json");
+    if (path == NULL) return FT_NO_MEMORY;
+    if (!ft_path_exists(path)) return FT_OK;
+    FT_TRY(ft_json_load(path, &run->json));
+    const char *status = json_string_value(json_object_get(run->json, "status"));
+    if (status != NULL && strcmp(status, ft_run_status_name(FT_OK)) == 0) return FT_OK;
+    json_decref(run->json);
+    run->json = NULL;
+    return FT_OK;
+}
+
 static ft_status train_one(ft_repeat *r, ft_repeat_run *run, ft_memory_refusal *refusal) {
+    FT_TRY(take_finished(r, run));
+    if (run->json != NULL) {
+        ft_info("%s, %d of %d, had ended before", run->name, (int)(run - r->runs) + 1, r->count);
+        return FT_OK;
+    }
     ft_config config = *r->config; // strings are shared
     config.data.fold = run->fold;
     config.train.seed = run->seed;
@@ -98,6 +119,7 @@ static ft_status train_one(ft_repeat *r, ft_repeat_run *run, ft_memory_refusal *
     ft_info("%s", "");
     ft_info("%s, %d of %d", run->name, (int)(run - r->runs) + 1, r->count);
     ft_status outcome = ft_train(&config, refusal);
+    if (outcome == FT_OK && ft_run_taken() && run + 1 < r->runs + r->count) outcome = ft_sync_tree(run->dir);
     ft_error error;
     ft_error_save(&error);
     char *path = ft_path_join(&r->arena, run->dir, "run.json");

@@ -16,7 +16,7 @@
 #include "engine/train/trainer.h"
 
 // ft_train() once, or for every fold and seed. Stops at the first run that does not end well, with its status; with
-// output.exists = resume it goes on there.
+// output.exists = resume it goes on there. In a trial of a study (observer.taken) each run is on the disk before the next.
 ft_status ft_train_all(const ft_config *config, ft_memory_refusal *refusal);
 
 // The directories of the runs inside a run directory, by fold and seed; count 0: it is a single run, or none.

@@ -36,9 +36,11 @@ bool ft_repeat_mean(const ft_repeat *r, const char *metric, double *mean, double
 
 // ---- metrics.jsonl --------------------------------------------------------------------------------------------------------
 
-// The means of the first `runs` runs.
+// The means of the first `runs` runs, and what the last of them has, as its run.json tells it.
 static json_t *line_of(const ft_repeat *r, int runs, bool *failed) {
-    json_t *line = json_pack("{s:i, s:i, s:o}", "format_version", 1, "step", runs, "run", ft_json_text(r->runs[runs - 1].name));
+    const ft_repeat_run *last = &r->runs[runs - 1];
+    json_t *line = json_pack("{s:i, s:i, s:o, s:O}", "format_version", 1, "step", runs, "run", ft_json_text(last->name),
+                             "run_metrics", json_object_get(last->json, "metrics"));
     const char *key;
     json_t *value;
     double mean, sd;

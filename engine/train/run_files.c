@@ -112,7 +112,10 @@ ft_status ft_run_log_eval(ft_trainer *t, const ft_metrics *m) {
 
 static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
     const ft_config *c = t->config;
-    FT_TRY(ft_model_save_weights(&t->model, dir));
+    ft_progress_saving saving = {.what = "saving the model"};
+    ft_status saved = ft_model_save_weights(&t->model, dir, ft_progress_save, &saving);
+    if (saving.shown > 0) ft_status_line("%s", "");
+    FT_TRY(saved);
     char *config = ft_path_join(&t->arena, dir, "config.json"), *settings = ft_path_join(&t->arena, dir, "ftengine.json");
     if (config == NULL || settings == NULL) return FT_NO_MEMORY;
     bool custom = c->model.head.hidden.count > 0;

@@ -25,7 +25,7 @@ const char *ft_run_status_name(ft_status outcome) {
     }
 }
 
-// The peaks of the whole run: of this session and of those before it.
+// The peaks on the device that the run has: of this session and of those before it.
 ft_memory_counters ft_run_peaks(const ft_trainer *t) {
     ft_memory_counters c = ft_memory_read(t->memory);
     const ft_memory_counters *e = &t->earlier;
@@ -36,6 +36,7 @@ ft_memory_counters ft_run_peaks(const ft_trainer *t) {
     if (e->peak_requested > c.peak_requested) c.peak_requested = e->peak_requested;
     if (e->peak_allocated > c.peak_allocated) c.peak_allocated = e->peak_allocated;
     if (e->peak_reserved > c.peak_reserved) c.peak_reserved = e->peak_reserved;
+    if (e->peak_pinned > c.peak_pinned) c.peak_pinned = e->peak_pinned;
     for (int k = 0; k < FT_PHASE_COUNT; k++)
         if (e->phase_peak[k] > c.phase_peak[k]) c.phase_peak[k] = e->phase_peak[k];
     return c;
@@ -104,11 +105,21 @@ static json_t *metrics_json(const ft_trainer *t, bool *failed) {
 }
 
 static json_t *resolved_json(const ft_trainer *t) {
-    return json_pack("{s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:s, s:o}", "micro_batch_tokens", (json_int_t)t->plan.capacity.tokens,
-                     "micro_batch", (json_int_t)t->plan.capacity.sequences, "longest", (json_int_t)t->plan.capacity.longest, "max_length",
-                     t->max_length, "gradient_checkpointing", (json_int_t)t->model.checkpoint_every, "total_steps",
+    return json_pack("{s:I, s:I, s:I, s:i, s:I, s:b, s:b, s:s, s:I, s:I, s:I, s:s, s:o}", "micro_batch_tokens", (json_int_t)t->plan.texts.tokens,
+                     "micro_batch", (json_int_t)t->plan.texts.sequences, "longest", (json_int_t)t->plan.texts.longest, "max_length",
+                     t->max_length, "gradient_checkpointing", (json_int_t)t->model.checkpoint_every, "recompute_activation",
+                     !t->model.keeps_activation, "recompute_layernorm", t->model.rebuilds_norms, "offload",
+                     t->model.parameters.state_on_host ? "optimizer" : "none", "total_steps",
                      (json_int_t)t->plan.total_steps, "warmup_steps", (json_int_t)t->plan.warmup_steps, "threads",
                      (json_int_t)t->device->target.threads, "tokenizer", ft_tokenizer_digest(t->tokenizer), "model_directory", ft_json_text(t->model_dir));
+}
+
+// Of the parts of steps (step_graphs.h); device_bytes: the most by which the device's free memory fell for those held at once.
+static json_t *graphs_json(const ft_trainer *t) {
+    const ft_step_graphs *g = &t->graphs;
+    return json_pack("{s:I, s:I, s:I, s:I, s:i, s:I, s:i, s:b}", "recorded", (json_int_t)g->recorded, "replayed", (json_int_t)g->replayed,
+                     "call_by_call", (json_int_t)g->queued, "evicted", (json_int_t)g->evicted, "held", g->most_held, "device_bytes",
+                     (json_int_t)g->most_bytes, "bucket_tokens", (int)t->plan.bucket, "failed", g->ended);
 }
 
 ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
@@ -131,11 +142,13 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
                              ft_config_json(t->asked, &failed), "resolved", resolved_json(t), "memory", memory_json(t, &failed),
                              "planned",
                              planned_json(t, &failed), "sites", sites_json(t, &failed), "memory_retries", retries_json(t, &failed));
+    if (root != NULL && json_array_size(t->earlier_devices) > 0) ft_json_put(root, "earlier_devices", json_incref(t->earlier_devices), &failed);
     if (root != NULL && t->gemm_tuning[0] != '\0') ft_json_put(root, "gemm_tuning", json_string(t->gemm_tuning), &failed);
     if (root != NULL && ft_update_scales_loss(t->config)) {
         ft_json_put(root, "skipped_steps", json_integer((json_int_t)t->state.skipped_steps), &failed);
         ft_json_put(root, "loss_scale", json_real(t->state.loss_scale), &failed);
     }
+    if (root != NULL && ft_step_graphs_wanted(t->config, t->device)) ft_json_put(root, "graphs", graphs_json(t), &failed);
     ft_error error; // writing must not replace the error that it reports
     ft_error_save(&error);
     if (root != NULL && outcome != FT_OK && outcome != FT_INTERRUPTED && outcome != FT_TERMINATED)

@@ -1,6 +1,7 @@
 #include "engine/train/run_plan.h"
 
 #include "engine/train/schedule.h"
+#include "engine/train/step_graphs.h"
 #include "engine/train/stop.h"
 
 #include <math.h>
@@ -48,7 +49,7 @@ static ft_status bound(const ft_dataset *train, const ft_run_plan *plan, ft_capa
 // Walks the whole run in its real order. A run that is longer than MOST_LOOKS texts gets the bound instead.
 static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
     enum { MOST_LOOKS = 50000000 };
-    if (plan->total_steps > MOST_LOOKS / plan->effective_batch) return bound(train, plan, &plan->capacity);
+    if (plan->total_steps > MOST_LOOKS / plan->effective_batch) return bound(train, plan, &plan->texts);
     int32_t *order = ft_calloc((size_t)train->sequences, sizeof *order, "the order of an epoch");
     if (order == NULL) return FT_NO_MEMORY;
     ft_status status = FT_OK;
@@ -61,7 +62,7 @@ static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
             if (ft_stop_signal() != 0) status = ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped before the first step");
         }
         known = epoch;
-        if (status == FT_OK) measure(train, order, first, last, plan->limits, &plan->capacity);
+        if (status == FT_OK) measure(train, order, first, last, plan->limits, &plan->texts);
     }
     free(order);
     return status;
@@ -74,6 +75,15 @@ static ft_run_plan begin(const ft_config *c) {
     plan.limits.max_sequences = c->train.micro_batch == FT_AUTO ? c->train.batch_size : c->train.micro_batch;
     plan.limits.max_tokens = c->train.micro_batch_tokens == FT_AUTO ? 0 : c->train.micro_batch_tokens;
     return plan;
+}
+
+// The sequence that does it is shorter than the longest text, so that there are positions for it.
+void ft_run_plan_fill_up(ft_run_plan *plan) {
+    ft_capacity *most = &plan->capacity;
+    if (most->longest == 0 || most->tokens > INT32_MAX - FT_STEP_GRAPH_TOKENS) return;
+    plan->bucket = most->longest < FT_STEP_GRAPH_TOKENS ? most->longest : FT_STEP_GRAPH_TOKENS;
+    most->tokens = (most->tokens + plan->bucket - 1) / plan->bucket * plan->bucket;
+    most->sequences++;
 }
 
 ft_status ft_run_plan_make(const ft_config *c, const ft_dataset *train, ft_run_plan *plan) {
@@ -89,7 +99,9 @@ ft_status ft_run_plan_make(const ft_config *c, const ft_dataset *train, ft_run_p
     plan->steps_per_epoch = (plan->sequences + plan->effective_batch - 1) / plan->effective_batch;
     plan->total_steps = c->train.max_steps > 0 ? c->train.max_steps : (int64_t)ceil(c->train.epochs * (double)plan->steps_per_epoch);
     plan->warmup_steps = ft_warmup_steps(c->train.warmup_ratio, c->train.warmup_steps, plan->total_steps);
-    return measure_run(train, plan);
+    FT_TRY(measure_run(train, plan));
+    plan->capacity = plan->texts;
+    return FT_OK;
 }
 
 // `sequences` texts of max_length tokens, as many as the limits let in; a text longer than max_tokens stands alone.
@@ -104,7 +116,7 @@ void ft_run_plan_worst(const ft_config *c, int max_length, ft_run_plan *plan) {
     *plan = begin(c);
     plan->sequences = plan->effective_batch;
     plan->total_steps = c->train.max_steps;
-    plan->capacity = worst(plan->effective_batch, plan->limits, max_length);
+    plan->capacity = plan->texts = worst(plan->effective_batch, plan->limits, max_length);
 }
 
 void ft_run_plan_step(const ft_run_plan *plan, int64_t step, int64_t *epoch, int64_t *first, int64_t *last) {

@@ -17,7 +17,9 @@ typedef struct ft_run_plan {
     int64_t effective_batch; // sequences of one optimizer step
     int64_t steps_per_epoch, total_steps, warmup_steps;
     ft_batch_limits limits;  // of a micro-batch
-    ft_capacity capacity;    // of the largest training micro-batch over the whole run; of very long runs a bound
+    ft_capacity texts;       // of the largest training micro-batch over the whole run; of very long runs a bound
+    ft_capacity capacity;    // the same with what fills it up: what memory must hold
+    int32_t bucket;          // micro-batches are filled up to multiples of so many tokens (device.graphs); 0: they are not
     uint64_t order_seed;
 } ft_run_plan;
 
@@ -26,10 +28,12 @@ ft_status ft_run_plan_make(const ft_config *config, const ft_dataset *train, ft_
 // The same without data: every text has max_length tokens, and nothing is known of the number of steps (total_steps 0
 // unless train.max_steps says it).
 void ft_run_plan_worst(const ft_config *config, int max_length, ft_run_plan *plan);
+// Micro-batches of a plan that was just made are filled up: capacity has room for it.
+void ft_run_plan_fill_up(ft_run_plan *plan);
 // Sequences [*first, *last) of the epoch's order that belong to `step`.
 void ft_run_plan_step(const ft_run_plan *plan, int64_t step, int64_t *epoch, int64_t *first, int64_t *last);
 // Micro-batches of an evaluation during the run as asked for: eval.batch_size counts sequences alone, eval.batch_multiplier
-// allows so many times what training has. With both at `auto`: eval_budget.h.
+// allows so many times what training has (its texts). With both at `auto`: eval_budget.h.
 ft_batch_limits ft_eval_limits(const ft_config *config, ft_capacity train);
 // The largest micro-batch of a pass over `data` in its own order.
 ft_capacity ft_eval_capacity(const ft_dataset *data, ft_batch_limits limits);

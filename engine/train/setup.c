@@ -30,6 +30,16 @@ const char *ft_split_name(ft_split split) {
     return names[split];
 }
 
+// Refuses what can never be: memory beside that of a device which was asked for by name and has none of its own.
+static ft_status check_offload(const ft_config *c, const ft_device *device) {
+    if (c->memory.offload != FT_OFFLOAD_OPTIMIZER || ft_device_queues(device)) return FT_OK;
+    if (strcmp(c->device.name, "auto") == 0)
+        return ft_info("memory.offload=optimizer: AdamW's state is in the memory of the %s anyway", device->name), FT_OK;
+    ft_fail(FT_INVALID, "memory.offload", "optimizer needs a device with memory of its own, and this run is computed on the %s", device->name);
+    ft_hint("set memory.offload=none, or device.name=cuda where there is one");
+    return FT_INVALID;
+}
+
 static ft_status open_device(ft_trainer *t, const ft_trainer_source *source) {
     const ft_config *c = t->config;
     t->device = source->device;
@@ -39,7 +49,9 @@ static ft_status open_device(ft_trainer *t, const ft_trainer_source *source) {
         FT_TRY(ft_device_open(name, (int)c->device.threads, c->device.isa, &t->device, why));
         if (why[0] != '\0') ft_info("device     device.name=auto is the CPU: %s", why);
         FT_TRY(ft_gemm_tuning_apply(c, t->device, t->gemm_tuning));
+        FT_TRY(ft_step_graphs_check(c, t->device));
     }
+    if (source->like == NULL) FT_TRY(check_offload(c, t->device));
     ft_memory_options options = {.allocator = ft_allocator_options_of(c, t->device, source->limit)};
     return ft_memory_create_with(t->device, &options, &t->memory);
 }
@@ -183,11 +195,12 @@ static ft_status plan_steps(ft_trainer *t, const ft_trainer_source *source) {
     const ft_trainer *from = source->like != NULL ? source->like : t;
     if (source->without_data) ft_run_plan_worst(t->config, t->max_length, &t->plan);
     else FT_TRY(ft_run_plan_make(t->config, &from->split[FT_SPLIT_TRAIN].data, &t->plan));
+    if (ft_step_graphs_wanted(t->config, t->device)) ft_run_plan_fill_up(&t->plan);
     return ft_eval_budget(t, from);
 }
 
 static void announce_fitting(const ft_trainer *t) {
-    char text[96], needs[24], limit[24];
+    char text[FT_FITTING_TEXT], needs[24], limit[24];
     const ft_autofit *a = &t->autofit;
     ft_info("autofit    %s would need %s, and %s may be taken", ft_fitting_text(&a->ideal, text), ft_bytes_text(a->ideal.reserved, needs),
             ft_bytes_text(a->limit, limit));
@@ -218,16 +231,30 @@ static ft_status forecast(ft_trainer *t, bool *reserved) {
     return FT_OK;
 }
 
+// AdamW's state that was asked to be on the host fits there, as far as that is known. One that autofit puts there does.
+static ft_status check_host(const ft_trainer *t) {
+    char needs[24], there[24];
+    const size_t available = ft_cpu_available_bytes();
+    if (!ft_offloads_optimizer(t->config, t->device) || available == 0 || t->planned.peak_pinned <= available) return FT_OK;
+    ft_fail(FT_NO_MEMORY, "memory.offload", "%s of pinned memory of the host are needed, and %s are available",
+            ft_bytes_text(t->planned.peak_pinned, needs), ft_bytes_text(available, there));
+    ft_hint("memory.offload=none keeps AdamW's state on %s, auto puts it on the host only where it fits there", t->device->name);
+    return FT_NO_MEMORY;
+}
+
 static ft_status announce(ft_trainer *t, bool *reserved) {
     char allocated[24], reserved_text[24], limit[24];
     FT_TRY(ft_data_report_splits(t));
     ft_status status = forecast(t, reserved);
+    if (status == FT_OK) status = check_host(t);
     if (status == FT_NO_MEMORY) ft_hint("this was found by planning the run: nothing was started");
     FT_TRY(status);
     if (t->autofit.chosen) announce_fitting(t);
     ft_info("memory     peak of %s allocated, %s reserved planned, %s may be taken", ft_bytes_text(t->planned.peak_allocated, allocated),
             ft_bytes_text(t->planned.peak_reserved, reserved_text),
             ft_bytes_text(t->autofit.chosen ? t->autofit.limit : ft_memory_limit(t->memory), limit));
+    if (ft_offloads_optimizer(t->config, t->device))
+        ft_info("           and %s of pinned memory of the host, for AdamW's state and copies", ft_bytes_text(t->planned.peak_pinned, allocated));
     if (t->eval_extra > 0) ft_info("           %s of them for evaluation alone", ft_bytes_text(t->eval_extra, allocated));
     ft_stage_log(t, "Run Start");
     return FT_OK;
@@ -301,6 +328,7 @@ ft_status ft_trainer_close(ft_trainer *t) {
     ft_trainer_drop_state(t);
     free(t->carried.values);
     ft_absent_rows_free(&t->carried.absent);
+    json_decref(t->earlier_devices);
     ft_status status = ft_memory_destroy(t->memory);
     ft_ledger_close(t->reservation); // what was reserved is given back by now; it asks the device, which is open still
     ft_device_close(t->device);

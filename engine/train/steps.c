@@ -16,29 +16,28 @@ static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN
 
 // ---- memory -------------------------------------------------------------------------------------------------------------
 
-static ft_status create_way(ft_device *device, int64_t examples, ft_step_on_its_way *w) {
-    const ft_device_functions *f = device->functions;
+static ft_status create_way(ft_trainer *t, int64_t examples, ft_step_on_its_way *w) {
     const size_t state = aligned(sizeof *w->state), update = aligned(sizeof *w->update);
     const size_t bytes = state + update + aligned((size_t)examples * sizeof(float));
-    if (f->host_alloc != NULL) FT_TRY(f->host_alloc(device, bytes, &w->block));
+    if (ft_device_queues(t->device)) FT_TRY(ft_memory_alloc_pinned(t->memory, bytes, "what a step comes to", &w->block));
     else if ((w->block = ft_calloc(1, bytes, "what a step comes to")) == NULL) return FT_NO_MEMORY;
     w->state = w->block;
     w->update = (ft_update_state *)((char *)w->block + state);
     w->losses = (float *)((char *)w->block + state + update);
-    return f->event_create(device, &w->done);
+    return t->device->functions->event_create(t->device, &w->done);
 }
 
 // Where a loss scale has steps skipped, the learning rate of a step depends on what came of the one before.
 ft_status ft_steps_create(ft_trainer *t, int64_t examples) {
     t->steps.room = ft_device_queues(t->device) && !ft_update_scales_loss(t->config) ? FT_STEPS_ON_THE_WAY : 1;
-    for (int i = 0; i < t->steps.room; i++) FT_TRY(create_way(t->device, examples, &t->steps.way[i]));
+    for (int i = 0; i < t->steps.room; i++) FT_TRY(create_way(t, examples, &t->steps.way[i]));
     return FT_OK;
 }
 
 void ft_steps_free(ft_trainer *t) {
     for (int i = 0; i < t->steps.room; i++) {
         ft_step_on_its_way *w = &t->steps.way[i];
-        if (t->device->functions->host_free != NULL) t->device->functions->host_free(t->device, w->block);
+        if (ft_device_queues(t->device)) ft_memory_free_pinned(t->memory, w->block);
         else free(w->block);
         t->device->functions->event_destroy(t->device, w->done);
     }
@@ -82,9 +81,17 @@ static ft_status begin(ft_trainer *t, const step_work *w) {
                              .loss_factor = (float)(1 / w->weight),
                              .loss_scale = 1};
     FT_TRY(f->upload(t->device, t->step_state, state, sizeof *state));
-    FT_TRY(ft_update_scale_step(t->device, t->config, t->update_state, t->step_state));
-    FT_TRY(f->fill(t->device, t->model.parameters.gradients, 0, (size_t)t->model.parameters.trainable * sizeof(float)));
-    return ft_model_begin_step(&t->model, t->plan.capacity, t->step_state);
+    return ft_step_graphs_queue(t, (ft_step_shape){.part = FT_STEP_BEGIN});
+}
+
+// The present batch, whose losses belong to the places from `losses` on.
+static ft_status train_batch(ft_trainer *t, float *losses, int64_t count) {
+    const ft_batch *b = &t->buffers.device;
+    if (t->batch_losses == NULL)
+        return ft_model_train_batch(&t->model, b, t->plan.capacity, t->step_state, ft_vector(losses, count, FT_F32));
+    FT_TRY(ft_step_graphs_queue(t, (ft_step_shape){.part = FT_STEP_BATCH, .slot = t->buffers.present, .sequences = b->sequences,
+                                                   .tokens = b->tokens, .longest = b->longest, .filler = b->filler > 0}));
+    return t->device->functions->copy(t->device, losses, t->batch_losses, (size_t)count * sizeof *losses);
 }
 
 // From cleared gradients to those of the whole effective batch: until then a step has changed nothing, and can begin again.
@@ -96,13 +103,12 @@ static ft_status gradients_of(ft_trainer *t, void *context) {
     for (int64_t at = w->first; at < w->last;) {
         int64_t count = ft_batch_cut(data, t->order, at, w->last, t->plan.limits);
         FT_TRY(ft_batch_buffers_load(&t->buffers, data, t->order, at, count, (int32_t)(at - w->first)));
-        FT_TRY(ft_model_train_batch(&t->model, &t->buffers.device, t->plan.capacity, t->step_state,
-                                    ft_vector(t->losses + (at - w->first), count, FT_F32)));
-        w->tokens += t->buffers.device.tokens;
+        FT_TRY(train_batch(t, t->losses + (at - w->first), count));
+        w->tokens += t->buffers.device.tokens - t->buffers.device.filler;
         ft_run_alive(t, false);
         at += count;
     }
-    return ft_model_end_step(&t->model, t->plan.capacity, t->step_state);
+    return ft_step_graphs_queue(t, (ft_step_shape){.part = FT_STEP_END});
 }
 
 // Sends what the step came to on its way home.
@@ -140,7 +146,7 @@ ft_status ft_steps_queue(ft_trainer *t) {
         if (status == FT_NO_MEMORY) return t->steps.held = true, FT_OK;
         FT_TRY(status);
     }
-    FT_TRY(ft_update_run(&t->model.parameters, t->config, ft_vector(t->losses, w.last - w.first, FT_F32), t->step_state, t->update_state));
+    FT_TRY(ft_step_graphs_queue(t, (ft_step_shape){.part = FT_STEP_UPDATE, .examples = w.last - w.first}));
     return end(t, &w);
 }
 
@@ -168,6 +174,7 @@ ft_status ft_steps_book(ft_trainer *t) {
     ft_steps *s = &t->steps;
     const ft_step_on_its_way *w = &s->way[s->first];
     FT_TRY(t->device->functions->event_sync(t->device, w->done));
+    ft_step_graphs_record(t);
     double sum = 0;
     for (int64_t i = 0; i < w->examples; i++) sum += w->losses[i]; // in slot order, whatever the micro-batches were
     const double loss = sum / w->weight;

@@ -1,4 +1,5 @@
 // train.c - a run from beginning to end.
+#include "engine/train/observer.h"
 #include "engine/train/stages.h"
 #include "engine/train/trainer.h"
 
@@ -18,7 +19,7 @@ static ft_status run(ft_trainer *t) {
     ft_stage_log(t, "Training Start");
     FT_TRY(ft_trainer_loop(t));
     // The state at the end: `output.exists = resume` then finds a finished run, not an old checkpoint.
-    FT_TRY(ft_checkpoint_save(t));
+    if (!ft_run_taken()) FT_TRY(ft_checkpoint_save(t));
     if (t->state.best_step < 0) FT_TRY(ft_run_save_model(t)); // never evaluated: the last model is the result
     return ft_trainer_test(t);
 }

@@ -21,6 +21,7 @@
 #include "engine/train/predict.h"
 #include "engine/train/rehearsal.h"
 #include "engine/train/run_plan.h"
+#include "engine/train/step_graphs.h"
 #include "engine/train/steps.h"
 
 typedef enum ft_split { FT_SPLIT_TRAIN = 0, FT_SPLIT_VALIDATION, FT_SPLIT_TEST, FT_SPLITS } ft_split;
@@ -100,13 +101,17 @@ typedef struct ft_trainer {
     ft_step_state *step_state;
     ft_update_state *update_state;
     float *losses;             // [effective batch]
+    float *batch_losses;       // [plan.capacity.sequences], where there are graphs: of one micro-batch, on their way to the above
+    ft_step_graphs graphs;
     ft_steps steps;            // queued and not yet booked
     int32_t *order;            // of the present epoch
     int64_t order_epoch;
 
     const char *dir;           // run directory, absolute
     int dir_lock;              // its descriptor, locked while this process trains; -1: none
-    ft_memory_counters earlier; // peaks of the sessions before a resume
+    ft_memory_counters earlier; // peaks of the sessions before a resume, on the device that it has now
+    struct json_t *earlier_devices; // those that it has left, for run.json (device_history.h); NULL: none
+    int64_t device_step;        // optimizer steps done when it came to this device
     ft_memory_counters start_memory; // when training began
     ft_memory_counters planned;      // by the forecast
     ft_memory_refusal refusal;       // of the forecast; bytes 0: there was none
@@ -154,8 +159,8 @@ ft_status ft_trainer_price(const ft_trainer *t, ft_trainer *planned, double *sec
 // reserve.c. The planned bytes, and what the process holds besides, are reserved on the device, after a wait if so
 // configured (admission.h).
 ft_status ft_trainer_reserve(ft_trainer *t, bool may_wait);
-// The most that may be reserved: memory.limit; and for a run of a study, where nobody is there to lower that, what the
-// device's ledger could ever give beside what the process holds.
+// The most that the allocator may reserve: memory.limit; no more than the device's ledger could ever give beside what graphs are
+// left; and for a run of a study, where nobody is there to lower the limit, beside what the process holds.
 ft_status ft_trainer_most(const ft_trainer *t, size_t *limit);
 // build.c. What of the device a run holds: its state (weights, gradients, moments, scalars of a step), and its layout
 // (batch buffers and the steps' arena). Makes what is not there; a part that fails leaves nothing of itself behind.
@@ -188,7 +193,7 @@ ft_status ft_run_save_model(ft_trainer *t);                          // model/, 
 ft_status ft_run_save_predictions(ft_trainer *t, ft_split split, const float *logits);
 ft_status ft_run_write_json(ft_trainer *t, ft_status outcome);       // run.json (run_json.c)
 const char *ft_run_status_name(ft_status outcome);                   // "completed", "diverged", ... as in run.json
-ft_memory_counters ft_run_peaks(const ft_trainer *t);                // of the whole run, resumed or not
+ft_memory_counters ft_run_peaks(const ft_trainer *t);                // on its device, in all sessions
 
 // checkpoint.c
 ft_status ft_checkpoint_save(ft_trainer *t);
@@ -200,6 +205,12 @@ void ft_progress_step(ft_trainer *t);
 void ft_progress_log(const ft_trainer *t, double loss);
 void ft_progress_eval(const ft_trainer *t, const ft_metrics *metrics, bool best);
 void ft_progress_end(const ft_trainer *t, ft_status outcome);
+// Of a file that takes its time: a line once it has taken a second, and signs of life for whoever watches the run.
+typedef struct ft_progress_saving {
+    const char *what;
+    double started, shown; // monotonic seconds; 0: not yet
+} ft_progress_saving;
+void ft_progress_save(void *saving, int64_t done, int64_t total); // bytes; an ft_save_watch
 double ft_now(void); // monotonic seconds
 
 #endif

@@ -57,6 +57,7 @@ static ft_status run(const ft_parameters *p, const ft_config *config, const ft_a
                            .hyper = *hyper,
                            .step = step,
                            .update = update};
+    if (p->state_on_host) return ft_offload_update(p, &adamw);
     bytes = ft_adamw_workspace(&device->target, &adamw);
     FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_WORKSPACE, "adamw scratch", &scratch));
     adamw.workspace = (ft_workspace){scratch, bytes};

@@ -1,0 +1,177 @@
+#include "engine/train/step_graphs.h"
+
+#include "engine/train/trainer.h"
+#include "engine/train/update.h"
+#include "kernels/log.h"
+#include "kernels/open.h"
+
+#include <string.h>
+
+enum { SEEN_BEFORE = 2 }; // so often a shape was queued when it is recorded
+
+bool ft_step_graphs_wanted(const ft_config *config, const ft_device *device) {
+    return config->device.graphs == FT_GRAPHS_ON && ft_device_has_graphs(device);
+}
+
+size_t ft_step_graphs_outside(const ft_config *config, const ft_device *device) {
+    return ft_step_graphs_wanted(config, device) ? FT_STEP_GRAPHS_BYTES : 0;
+}
+
+ft_status ft_step_graphs_check(const ft_config *config, const ft_device *device) {
+    if (config->device.graphs != FT_GRAPHS_ON || ft_device_has_graphs(device)) return FT_OK;
+    if (strcmp(config->device.name, "auto") == 0) return ft_info("device.graphs=on: there are none on %s", device->name), FT_OK;
+    ft_fail(FT_INVALID, "device.graphs", "there are no graphs on %s: they are of CUDA devices", device->name);
+    ft_hint("leave device.graphs at auto, or set device.name=cuda");
+    return FT_INVALID;
+}
+
+// ---- the parts of a step ------------------------------------------------------------------------------------------------
+
+static ft_status queue_begin(ft_trainer *t) {
+    const ft_parameters *p = &t->model.parameters;
+    FT_TRY(ft_update_scale_step(t->device, t->config, t->update_state, t->step_state));
+    FT_TRY(t->device->functions->fill(t->device, p->gradients, 0, (size_t)p->trainable * sizeof(float)));
+    return ft_model_begin_step(&t->model, t->plan.capacity, t->step_state);
+}
+
+// The batch by its shape alone: a recording must not depend on what lies in the slot just now.
+static ft_status queue_batch(ft_trainer *t, const ft_step_shape *s) {
+    ft_batch batch = t->buffers.slot[s->slot].device;
+    batch.sequences = s->sequences;
+    batch.tokens = s->tokens;
+    batch.longest = s->longest;
+    batch.filler = s->filler;
+    return ft_model_train_batch(&t->model, &batch, t->plan.capacity, t->step_state, ft_vector(t->batch_losses, s->sequences, FT_F32));
+}
+
+static ft_status queue(ft_trainer *t, const ft_step_shape *s) {
+    switch ((ft_step_part)s->part) {
+    case FT_STEP_BEGIN: return queue_begin(t);
+    case FT_STEP_BATCH: return queue_batch(t, s);
+    case FT_STEP_END: return ft_model_end_step(&t->model, t->plan.capacity, t->step_state);
+    case FT_STEP_UPDATE: break;
+    }
+    return ft_update_run(&t->model.parameters, t->config, ft_vector(t->losses, s->examples, FT_F32), t->step_state, t->update_state);
+}
+
+// ---- finding and forgetting ---------------------------------------------------------------------------------------------
+
+static ft_step_graph *find(ft_step_graph *list, int count, const ft_step_shape *shape) {
+    for (int i = 0; i < count; i++)
+        if (memcmp(&list[i].shape, shape, sizeof *shape) == 0) return &list[i];
+    return NULL;
+}
+
+static ft_step_graph *oldest(ft_step_graph *list, int count) {
+    ft_step_graph *found = list;
+    for (int i = 1; i < count; i++)
+        if (list[i].used < found->used) found = &list[i];
+    return found;
+}
+
+static void notice(ft_step_graphs *g, const ft_step_shape *shape) {
+    ft_step_graph *entry = find(g->seen, g->seen_count, shape);
+    if (entry == NULL) {
+        entry = g->seen_count < FT_STEP_GRAPHS ? &g->seen[g->seen_count++] : oldest(g->seen, g->seen_count);
+        *entry = (ft_step_graph){.shape = *shape};
+    }
+    entry->seen++;
+    entry->used = ++g->clock;
+}
+
+static void destroy(ft_trainer *t, ft_step_graph *entry) {
+    ft_step_graphs *g = &t->graphs;
+    t->device->functions->graph_destroy(t->device, entry->graph);
+    g->bytes -= entry->bytes;
+    *entry = g->held[--g->held_count];
+}
+
+void ft_step_graphs_drop(ft_trainer *t) {
+    ft_step_graphs *g = &t->graphs;
+    while (g->held_count > 0) destroy(t, &g->held[0]);
+    g->seen_count = 0;
+    g->on = false;
+}
+
+// ---- queueing and recording ---------------------------------------------------------------------------------------------
+
+// For the rest of the run. Those held are destroyed between two steps, where it does no harm to wait.
+static void give_up(ft_step_graphs *g, const char *what) {
+    ft_warn("device.graphs: a step could not be %s, and goes on call by call: %s", what, ft_error_message());
+    ft_error_clear();
+    g->on = false;
+    g->ended = true;
+}
+
+ft_status ft_step_graphs_queue(ft_trainer *t, ft_step_shape shape) {
+    ft_step_graphs *g = &t->graphs;
+    const bool nothing = shape.part == FT_STEP_END && t->model.positions.projected == NULL;
+    const bool streams = shape.part == FT_STEP_UPDATE && t->model.parameters.state_on_host; // beside, which no graph records
+    if (!g->on || nothing || streams) return queue(t, &shape);
+    ft_step_graph *entry = find(g->held, g->held_count, &shape);
+    if (entry == NULL) {
+        notice(g, &shape);
+        g->queued++;
+        return queue(t, &shape);
+    }
+    ft_status status = t->device->functions->graph_run(t->device, entry->graph);
+    if (status == FT_NO_MEMORY) { // the driver's, for the launch: nothing of it was queued
+        give_up(g, "run by its graph");
+        g->queued++;
+        return queue(t, &shape);
+    }
+    FT_TRY(status);
+    entry->used = ++g->clock;
+    g->replayed++;
+    if (shape.part == FT_STEP_BEGIN || shape.part == FT_STEP_END)
+        ft_model_mark_step(&t->model, t->plan.capacity, shape.part == FT_STEP_BEGIN);
+    return FT_OK;
+}
+
+static ft_status record(ft_trainer *t, const ft_step_shape *shape, ft_step_graph *entry) {
+    const ft_device_functions *f = t->device->functions;
+    const size_t before = ft_device_free_bytes(t->device);
+    FT_TRY(f->graph_begin(t->device));
+    ft_model_mark_step(&t->model, t->plan.capacity, shape->part != FT_STEP_BEGIN); // as where the part stands in a step
+    ft_status status = queue(t, shape);
+    ft_model_mark_step(&t->model, t->plan.capacity, false);
+    ft_error error; // of what could not be recorded, which says more than that there is no graph
+    if (status != FT_OK) ft_error_save(&error);
+    ft_status ended = f->graph_end(t->device, &entry->graph);
+    if (status != FT_OK) {
+        if (ended == FT_OK) f->graph_destroy(t->device, entry->graph);
+        ft_error_restore(&error);
+        return status;
+    }
+    FT_TRY(ended);
+    const size_t after = ft_device_free_bytes(t->device);
+    entry->shape = *shape;
+    entry->used = ++t->graphs.clock;
+    entry->bytes = after < before ? before - after : 0;
+    return FT_OK;
+}
+
+static ft_status record_one(ft_trainer *t, const ft_step_shape *shape) {
+    ft_step_graphs *g = &t->graphs;
+    ft_step_graph made = {.graph = NULL};
+    for (; g->held_count >= g->most; g->evicted++) destroy(t, oldest(g->held, g->held_count));
+    FT_TRY(record(t, shape, &made));
+    g->held[g->held_count++] = made;
+    g->bytes += made.bytes;
+    g->recorded++;
+    if (g->held_count > g->most_held) g->most_held = g->held_count;
+    if (g->bytes > g->most_bytes) g->most_bytes = g->bytes;
+    for (; g->bytes > FT_STEP_GRAPHS_BYTES && g->held_count > 1; g->evicted++) destroy(t, oldest(g->held, g->held_count));
+    return FT_OK;
+}
+
+void ft_step_graphs_record(ft_trainer *t) {
+    ft_step_graphs *g = &t->graphs;
+    for (int i = 0; g->on && i < g->seen_count; i++) {
+        if (g->seen[i].seen < SEEN_BEFORE) continue;
+        const ft_step_shape shape = g->seen[i].shape;
+        g->seen[i--] = g->seen[--g->seen_count];
+        if (record_one(t, &shape) != FT_OK) give_up(g, "recorded");
+    }
+    if (g->ended) ft_step_graphs_drop(t);
+}
