@@ -95,8 +95,8 @@ void ft_display_start(const ft_tuning *t) {
 }
 
 // Seconds until the goal, at the rate of this call; negative: not known.
-static double remaining(const ft_tuning *t, const tally *c) {
-    double left = t->goal > 0 ? (double)(t->goal - c->finished) : -1;
+static double remaining(const ft_tuning *t) {
+    double left = (double)ft_tuning_to_do(t);
     double each = t->ran > 0 ? (ft_now() - t->started) / (double)t->ran : -1;
     double seconds = left >= 0 && each >= 0 ? left * each : -1;
     double limit = t->config->study.timeout > 0 ? t->config->study.timeout - (ft_now() - t->started) : -1;
@@ -117,6 +117,36 @@ static size_t add_slot(const ft_slot *slot, char *out, size_t size) {
                             value, ft_bytes_text(slot->bytes > 0 ? slot->bytes : slot->planned, memory));
 }
 
+// "  cpu [######----] 14.1GiB of 23.5GiB": of all reservations in the device's ledger, those of other programs too.
+static size_t add_bar(const ft_candidate *place, char *out, size_t size) {
+    enum { CELLS = 10 };
+    char bar[CELLS + 1], reserved[24], capacity[24];
+    ft_ledger_state state;
+    if (place->capacity == 0 || ft_candidate_read(place, &state) != FT_OK) {
+        ft_error_clear(); // a picture less
+        return 0;
+    }
+    const size_t used = state.reserved < place->capacity ? state.reserved : place->capacity;
+    const int full = (int)((double)used / (double)place->capacity * CELLS + 0.5);
+    memset(bar, '-', CELLS);
+    memset(bar, '#', (size_t)full);
+    bar[CELLS] = '\0';
+    return (size_t)snprintf(out, size, "  %s [%s] %s of %s", place->name, bar, ft_bytes_text(state.reserved, reserved),
+                            ft_bytes_text(place->capacity, capacity));
+}
+
+void ft_display_memory(const ft_tuning *t, char *out, size_t size) {
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; i < t->slot_count && used + 1 < size; i++) {
+        const ft_candidate *place = &t->slots[i].place;
+        bool shown = t->slots[i].state != FT_SLOT_TRAINING || place->ledger[0] == '\0';
+        for (int k = 0; k < i && !shown; k++)
+            shown = t->slots[k].state == FT_SLOT_TRAINING && strcmp(t->slots[k].place.ledger, place->ledger) == 0;
+        if (!shown) used += add_bar(place, out + used, size - used);
+    }
+}
+
 enum { PLAIN_EVERY = 60 }; // seconds between two lines where nothing can be redrawn
 
 void ft_display_trials(ft_tuning *t) {
@@ -126,24 +156,25 @@ void ft_display_trials(ft_tuning *t) {
     if (now - t->shown < (terminal ? 0.2 : PLAIN_EVERY) || ft_slots_running(t) == 0) return;
     t->shown = now;
     tally c = count(t);
-    char eta[32], best[80] = "", goal[32] = "", rate[48] = "", line[800] = "", last[64] = "";
-    int64_t number = ft_tuning_best(t);
-    double left = remaining(t, &c);
+    char eta[32], best[80] = "", goal[32] = "", rate[48] = "", line[800] = "", last[64] = "", memory[300];
+    int64_t number = ft_tuning_best(t), to_do = ft_tuning_to_do(t);
+    double left = remaining(t);
     if (number >= 0)
         snprintf(best, sizeof best, "  best %.5g (trial %lld)", t->study->trials.trial[number].values[0],
                  (long long)number);
-    if (t->goal > 0) snprintf(goal, sizeof goal, "/%lld", (long long)t->goal);
+    if (to_do >= 0) snprintf(goal, sizeof goal, "/%lld", (long long)(c.finished + to_do));
     if (t->ran > 0) snprintf(rate, sizeof rate, "  %.1f trials/h", (double)t->ran * 3600 / (now - t->started));
     if (left >= 0) snprintf(last, sizeof last, "  %s left", time_text(left, eta));
     size_t used = 0;
     for (int i = 0; i < t->slot_count && used + 1 < sizeof line; i++)
         if (t->slots[i].number >= 0) used += add_slot(&t->slots[i], line + used, sizeof line - used);
+    ft_display_memory(t, memory, sizeof memory);
     if (terminal)
-        ft_status_line("%lld%s done (%lld pruned, %lld failed)%s%s%s%s", (long long)c.finished, goal,
-                       (long long)c.pruned, (long long)c.failed, best, rate, last, line);
+        ft_status_line("%lld%s done (%lld pruned, %lld failed)%s%s%s%s%s", (long long)c.finished, goal,
+                       (long long)c.pruned, (long long)c.failed, best, rate, last, memory, line);
     else
-        ft_info("%lld%s done (%lld pruned, %lld failed)%s%s%s%s", (long long)c.finished, goal, (long long)c.pruned,
-                (long long)c.failed, best, rate, last, line);
+        ft_info("%lld%s done (%lld pruned, %lld failed)%s%s%s%s%s", (long long)c.finished, goal, (long long)c.pruned,
+                (long long)c.failed, best, rate, last, memory, line);
 }
 
 // A trial's attribute that is a text, without its quotes; "" when there is none.

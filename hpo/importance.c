@@ -33,8 +33,13 @@ static int cell_of(const ft_distribution *d, int cells, double value) {
         high = log(high);
         value = log(value);
     }
+    if (isinf(high - low)) { // the widest ranges: halves have the same cells
+        low /= 2;
+        high /= 2;
+        value /= 2;
+    }
     double cell = ceil((value - low) / ((high - low) / (cells - 1)) - 0.5);
-    return cell < 0 ? 0 : cell > cells - 1 ? cells - 1 : (int)cell;
+    return !(cell >= 0) ? 0 : cell > cells - 1 ? cells - 1 : (int)cell;
 }
 
 // One width for all kernels, by Scott's rule over the counts; a cell must not be narrower than a kernel's middle 90%.

@@ -10,11 +10,8 @@
 #include "engine/train/trainer.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <string.h>
-#include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
@@ -116,24 +113,6 @@ static void remove_directories(ft_tuning *t) {
         if ((slash = strrchr(t->directory, '/')) == NULL) return;
 }
 
-static ft_status another_runs_it(const ft_tuning *t) {
-    ft_fail(FT_INVALID, t->place.directory, "another `ftengine tune` is running this study");
-    ft_hint("`ftengine study show %s` looks at it meanwhile", t->place.name);
-    return FT_INVALID;
-}
-
-// The lock goes with the process, however it ends; when a kill meets it between fork and exec, with its child's a
-// moment later, which is what the patience is for.
-static ft_status lock(ft_tuning *t) {
-    t->there = existing_part(&t->arena, t->directory);
-    FT_TRY(ft_make_directories(t->directory));
-    t->lock = open(t->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (t->lock < 0) return ft_fail_errno(FT_FAILED, errno, t->directory, "cannot open the study's directory");
-    for (double last = ft_now() + 3; ft_now() < last; nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL))
-        if (flock(t->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return FT_OK; // some file systems have none
-    return another_runs_it(t);
-}
-
 // Whether the file has the study. A study.db in a directory of its own may hold it under the name that the directory
 // once had.
 static ft_status find_study(ft_tuning *t, ft_storage *storage, bool *there) {
@@ -184,11 +163,10 @@ static ft_status create_study(ft_tuning *t) {
 }
 
 static ft_status open_study(ft_tuning *t) {
-    bool there, locked;
+    bool there;
     FT_TRY(find_study(t, t->storage, &there));
-    FT_TRY(ft_storage_lock(t->storage, t->place.name, true, &locked));
-    if (!locked) return another_runs_it(t);
-    FT_TRY(find_study(t, t->storage, &there)); // whoever had the lock may have made it
+    FT_TRY(ft_tuning_join(t));
+    FT_TRY(find_study(t, t->storage, &there)); // whoever was faster may have made it
     if (!there) return create_study(t);
     FT_TRY(ft_stored_open(t->storage, t->place.name, &t->study));
     FT_TRY(ft_tuning_check_identity(t));
@@ -202,7 +180,8 @@ static ft_status open_all(ft_tuning *t, const ft_tuning_call *call) {
     FT_TRY(check_paths(t));
     FT_TRY(check_sampler_and_pruner(t));
     FT_TRY(locate(t, call));
-    FT_TRY(lock(t));
+    t->there = existing_part(&t->arena, t->directory);
+    FT_TRY(ft_tuning_open_directory(t));
     FT_TRY(check_owner(t));
     FT_TRY(ft_storage_open(t->place.url, FT_STORAGE_CREATE, &t->storage));
     FT_TRY(open_study(t));
@@ -212,9 +191,9 @@ static ft_status open_all(ft_tuning *t, const ft_tuning_call *call) {
     FT_TRY(ft_tuning_sampler(t, &t->study->trials, &t->sampler));
     FT_TRY(ft_tuning_pruner(t, t->study->name, &t->pruner));
     FT_TRY(ft_tuning_write_config(t));
-    for (int64_t i = 0; i < t->study->trials.count; i++)
-        t->began_with += ft_trial_finished(t->study->trials.trial[i].state);
-    t->goal = call->add > 0 ? t->began_with + call->add : t->config->study.trials;
+    t->goal = t->config->study.trials;
+    t->add = call->add;
+    ft_tuning_unlock_directory(t);
     return FT_OK;
 }
 
@@ -237,10 +216,13 @@ ft_status ft_tuning_close(ft_tuning *t) {
     ft_sampler_free(t->sampler);
     ft_pruner_free(t->pruner);
     ft_stored_close(t->study);
+    // The last one that closes the file changes its mode, which must not meet one that opens it.
+    if (t->lock >= 0) (void)ft_tuning_lock_directory(t, false);
     ft_status status = ft_storage_close(t->storage);
     if (t->lock >= 0) close(t->lock);
     ft_space_free(&t->space);
     free(t->lean);
+    free(t->looked);
     free(t->front);
     ft_arena_free(&t->arena);
     *t = (ft_tuning){.lock = -1};

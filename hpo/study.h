@@ -13,23 +13,26 @@
 //    name and history; a verdict is a function of the reported values, judged in order, whatever the worker has done
 //    since. What a pruner finds out by itself (an automatic resource) is stored when it is found. With several workers
 //    the history at a draw depends on who was faster: the same order of beginnings and ends gives the same study.
-// 3. One coordinator a study: the study's directory is locked, and in its database the study, which may be reached from
-//    several directories.
+// 3. Any number of coordinators on a study, as long as all have its runs in one directory (study_share.c): no trial is
+//    run by two of them, what a dead one leaves the others take up, and all learn from all trials. study.trials counts
+//    those of the study, --add those of this coordinator.
 // 4. What goes wrong in a worker costs at most its trial: the worker is replaced, the others go on.
 #ifndef FT_HPO_STUDY_H
 #define FT_HPO_STUDY_H
 
+#include "engine/train/admission.h"
 #include "hpo/locate.h"
 #include "hpo/objective.h"
 #include "hpo/pruner/pruner.h"
 #include "hpo/space.h"
 #include "hpo/storage/storage.h"
 #include "hpo/trial.h"
+#include "hpo/turns.h"
 #include "hpo/worker_process.h"
 
 typedef struct ft_tuning_call {
     const char *study, *storage; // as given, NULL: the configuration's
-    int64_t add;                 // > 0: so many trials more than there are, in place of study.trials
+    int64_t add;                 // > 0: so many trials of this call's own, in place of study.trials
 } ft_tuning_call;
 
 // A place for a worker and the trial that it runs.
@@ -50,13 +53,12 @@ typedef struct ft_slot {
     ft_trial_files files;
     bool pruned;               // the study has its end already, the worker still has to leave it
     bool leaving;              // asked to stop
-    bool accelerator;          // it has its memory on one
+    ft_candidate place;        // where the trial has its memory: name, ledger, capacity, whether it is an accelerator
     bool alone;                // told, with its turn, that no other trial holds memory
     bool lines;                // metrics.jsonl may have lines that were not read
-    double sign, left, waits;  // ft_now(): of the last sign of life, when asked to stop, when it began to wait
+    double sign, left;         // ft_now(): of the last sign of life, when asked to stop
     double read;               // when metrics.jsonl was read last
-    int passed;                // others went first so often
-    uint64_t tried;            // the room (ft_tuning.room) that was not enough
+    ft_turn turn;              // to reserve its memory; .since is ft_now(), .tried of ft_tuning.room
     int64_t step, steps;       // as it said last
     double value;              // its last report, NaN
     uint64_t computed;         // clock ticks of its worker, when looked at for a sign of life
@@ -73,16 +75,16 @@ typedef struct ft_tuning {
     bool storage_given; // the file is not the one of the study's own directory
     char *directory;    // of the study, absolute
     size_t there;       // bytes of its path that were there before
-    int lock;
+    int lock; // the directory, open
     ft_storage *storage;
     ft_stored *study;
     struct ft_sampler *sampler; // sampler.h
     struct ft_grid_axis *axes;  // of a grid
     ft_pruner *pruner;
     int64_t resource;                 // what the pruner found out; 0: nothing yet
-    int64_t goal;                     // finished trials; 0: no end
+    int64_t goal;                     // finished trials of the study; 0: no end
+    int64_t add;                      // > 0: instead of it, trials of this call
     double started;                   // ft_now()
-    int64_t began_with;               // finished trials at the start
     int failures;                     // in a row
     int64_t ran;                      // trials that ended in this call
     const char *stopped_by;           // why the study ended, NULL: it has not
@@ -95,11 +97,18 @@ typedef struct ft_tuning {
     int threads;            // of each worker; 0: those of device.threads
     uint64_t room;          // counts the moments at which a device may have got room for a waiting trial
     double room_looked;     // when it was counted last
+    double held;            // since when, or last told, a trial waits for its directory; 0: none does
     double beat;            // when the trials' heartbeats were stored last
     bool outside;           // somebody else stopped a trial: the machine is going down, or a person did it
+    ft_status gives_up;     // not FT_OK: the study ends with `why`, as soon as the trials that run have saved
+    ft_error why;
+    bool unsure;            // an error may have left the history in memory other than the file's: nothing is removed by it
     uint64_t trial_disk;    // most that a trial has left on disk in this call, bytes
     double paused;          // when a want of disk space was told last; 0: there is none
-    int64_t ooms;           // trials that ran out of memory, of all calls
+    int64_t ooms;           // trials that ran out of memory, of all calls and coordinators
+    bool *looked;           // [looked_count] by trial: whether `ooms` has it is known
+    int64_t looked_count;
+    bool memory_claimed;    // a trial of this coordinator has memory, or tries to
     double shown;
     ft_arena arena;
 } ft_tuning;
@@ -108,8 +117,9 @@ typedef struct ft_tuning {
 // and, of a study that exists, that space and objectives are the same (FT_INVALID with the difference).
 ft_status ft_tuning_open(const ft_config *config, const ft_tuning_call *call, ft_tuning *tuning);
 // Until a stop rule, a signal or an error. FT_OK: the study is at its end (or its time was up) with a completed trial.
-// FT_FAILED: none completed, or too many failures in a row. FT_INTERRUPTED, FT_TERMINATED: stopped; the running trial
-// is saved and goes on at the next call.
+// FT_FAILED: none completed, or too many failures in a row. FT_NO_DEVICE: a trial found no room, with nobody of this
+// study to wait for. FT_INTERRUPTED, FT_TERMINATED: stopped. However it ends early, the trials that run are saved and go
+// on at the next call.
 ft_status ft_tuning_run(ft_tuning *tuning);
 ft_status ft_tuning_close(ft_tuning *tuning); // {0} is fine
 
@@ -119,6 +129,7 @@ ft_status ft_tuning_close(ft_tuning *tuning); // {0} is fine
 ft_status ft_tuning_sampler(ft_tuning *tuning, ft_trials *trials, struct ft_sampler **out);
 ft_status ft_tuning_pruner(const ft_tuning *tuning, const char *study_name, ft_pruner **out);
 bool ft_tuning_pruner_waits(const ft_tuning *tuning); // for a resource that it has to find out
+bool ft_tuning_reports_runs(const ft_tuning *tuning); // the pruner judges by each run of a trial, not by their mean so far
 // study_identity.c: what must not change from one call to the next.
 ft_status ft_tuning_check_identity(ft_tuning *tuning);
 ft_status ft_tuning_store_identity(ft_tuning *tuning);
@@ -127,11 +138,27 @@ ft_status ft_tuning_write_config(ft_tuning *tuning); // config.ini of the study
 ft_status ft_tuning_check_owner(ft_tuning *tuning, bool there);
 ft_status ft_tuning_write_owner(ft_tuning *tuning);
 // study_ask.c: the next trial, with its parameters, in the file; its directory with config.ini.
-ft_status ft_tuning_next(ft_tuning *tuning, int64_t *number);   // -1: a grid is at its end
+// Claimed. -1: none now, for others run all that is left to do, or, `stopped_by` says so, a grid is at its end.
+ft_status ft_tuning_next(ft_tuning *tuning, int64_t *number);
 ft_status ft_tuning_prepare(ft_tuning *tuning, int64_t number); // FT_INVALID: the values do not go together
 ft_status ft_tuning_trial_config(const ft_tuning *tuning, int64_t number, ft_config *config); // free its arena only
 char *ft_tuning_trial_directory(const ft_tuning *tuning, int64_t number, ft_arena *arena);
 bool ft_tuning_is_ours(ft_tuning *tuning, int64_t number); // started by ftengine, not by another program
+// study_share.c: several coordinators on one study.
+ft_status ft_tuning_open_directory(ft_tuning *tuning); // and locks it
+// false: somebody keeps it locked, for seconds or, `longer`, half a minute.
+bool ft_tuning_lock_directory(ft_tuning *tuning, bool longer);
+void ft_tuning_unlock_directory(ft_tuning *tuning);
+ft_status ft_tuning_join(ft_tuning *tuning); // FT_INVALID: it is run from another directory
+// A trial belongs to one coordinator, from before it is seen to be RUNNING until its worker has left it.
+ft_status ft_tuning_claim(ft_tuning *tuning, int64_t number, bool *got);
+ft_status ft_tuning_claimed(ft_tuning *tuning, int64_t number, bool *by_others);
+void ft_tuning_release(ft_tuning *tuning, int64_t number);
+// RUNNING trials that are not in a slot: those of living coordinators, and what dead ones have left.
+ft_status ft_tuning_count_running(ft_tuning *tuning, int64_t *elsewhere, int64_t *left);
+int64_t ft_tuning_to_do(const ft_tuning *tuning); // trials that have to end; -1: without end
+// Says whether a trial of this coordinator has its memory or is about to try, and then asks whether one of others does.
+ft_status ft_tuning_claim_memory(ft_tuning *tuning, bool holds, bool *others);
 // study_judge.c: what a trial reported and how it ended.
 ft_status ft_tuning_load_resource(ft_tuning *tuning);
 ft_status ft_tuning_judge(ft_tuning *tuning, ft_slot *slot, const json_t *line, bool *pruned);
@@ -147,11 +174,15 @@ typedef struct ft_trial_end {
 } ft_trial_end;
 // *retry: the cause lies outside the trial, which stays RUNNING and goes on from its checkpoint.
 ft_status ft_tuning_finish(ft_tuning *tuning, int64_t number, const ft_trial_end *end, bool *retry);
-ft_status ft_tuning_count_ooms(ft_tuning *tuning); // of a study that is opened
+ft_status ft_tuning_count_ooms(ft_tuning *tuning); // of those that have ended since
 // study_memory.c: a trial that needs more memory than there is, in the transaction that ends it.
 ft_status ft_tuning_store_oom(ft_tuning *tuning, int64_t number, const ft_trial_end *end, const json_t *run);
 void ft_tuning_show_oom(const ft_tuning *tuning, int64_t number, const ft_trial_end *end);
 ft_status ft_tuning_report_memory(const ft_tuning *tuning); // the list of study.report_memory_over
+// study_boot.c: whether what is in a trial's directory was left since the machine has been up. Marked before the trial's
+// worker begins, which removes the run.json of an earlier boot.
+bool ft_boot_is_same(const char *directory);
+ft_status ft_boot_mark(const char *directory);
 // study_disk.c
 void ft_disk_note(ft_tuning *tuning, const char *directory); // what a trial has left, before anything is removed
 bool ft_disk_has_room(ft_tuning *tuning);                    // for one more; says so when there is none
@@ -164,18 +195,24 @@ ft_slot *ft_slots_idle(const ft_tuning *tuning);     // NULL: none
 ft_status ft_slots_begin(ft_tuning *tuning, ft_slot *slot, int64_t number); // reads what the trial has left so far
 ft_status ft_slots_run(ft_tuning *tuning, ft_slot *slot);
 void ft_slots_leave(ft_slot *slot);                  // asks the trial to stop; the second time it is killed
-void ft_slots_end(ft_slot *slot);                    // the trial is out of it
+void ft_slots_end(ft_tuning *tuning, ft_slot *slot); // the trial is out of it, and released
 ft_status ft_slots_drain(ft_tuning *tuning, ft_slot *slot, bool *pruned);
 ft_status ft_slots_turns(ft_tuning *tuning);         // who may reserve memory now
-// Waits for messages. Each slot whose trial has ended, or whose worker is gone, is told in order.
+// Waits for messages. Each slot whose trial has ended, or whose worker is gone, is told in order. The first error of several;
+// whichever trial it is about, all are attended to, and one that has ended is out of its slot.
 typedef ft_status (*ft_slot_ended)(ft_tuning *tuning, ft_slot *slot, const ft_trial_end *end);
 ft_status ft_slots_wait(ft_tuning *tuning, double seconds, ft_slot_ended ended);
 // study_best.c: best.ini, front/, and what stays on disk.
+bool ft_tuning_keeps_few(const ft_tuning *tuning); // no model, or that of the best trial in the one objective
+// Before a trial is said to be complete. *replaces: the model of another one may be removed for its sake, so that has to be on
+// the disk too.
+ft_status ft_tuning_sync(const ft_tuning *tuning, int64_t number, const json_t *run, bool *replaces);
 int64_t ft_tuning_best(const ft_tuning *tuning); // in the first objective; -1: none
-ft_status ft_tuning_tidy(ft_tuning *tuning);
+ft_status ft_tuning_tidy(ft_tuning *tuning, bool last); // `last`: nothing of this call comes after it
 // display.c
 void ft_display_start(const ft_tuning *tuning);
 void ft_display_trials(ft_tuning *tuning);                         // those that run
+void ft_display_memory(const ft_tuning *tuning, char *out, size_t size); // a bar for each device that trials are on
 void ft_display_finished(const ft_tuning *tuning, int64_t number); // a line that stays
 ft_status ft_display_end(const ft_tuning *tuning);                 // the result, on standard output
 

@@ -5,10 +5,12 @@
 
 #include "engine/config/options.h"
 #include "engine/io/files.h"
+#include "engine/train/trainer.h"
 #include "kernels/log.h"
 
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 // By this attribute a trial is known as ours, and its files are found.
 static const char directory_key[] = "directory";
@@ -138,33 +140,110 @@ static ft_status fill(ft_tuning *t, int64_t number, ft_arena *arena) {
                                 &(ft_choice){.kind = FT_CHOICE_TEXT, .text = name});
 }
 
+// Trials that run and those that are left to do; -1 of the latter: without end. One that nobody runs any more is on its
+// way to a coordinator, and counts too.
+static ft_status may_ask(ft_tuning *t, bool *may) {
+    int64_t elsewhere, left, to_do = ft_tuning_to_do(t);
+    FT_TRY(ft_tuning_count_running(t, &elsewhere, &left));
+    int64_t others = t->add > 0 ? 0 : elsewhere + left;
+    *may = to_do < 0 || ft_slots_running(t) + others < to_do;
+    return FT_OK;
+}
+
+static ft_status claim(ft_tuning *t, int64_t number) {
+    bool got;
+    FT_TRY(ft_tuning_claim(t, number, &got));
+    return got ? FT_OK : ft_fail(FT_FAILED, t->place.name, "another process holds trial %lld", (long long)number);
+}
+
+// A grid is at its end when nobody runs a point of it that might have to be tried again.
+static ft_status end_grid(ft_tuning *t) {
+    int64_t elsewhere, left;
+    FT_TRY(ft_tuning_count_running(t, &elsewhere, &left));
+    if (elsewhere + left == 0) t->stopped_by = "every point of the grid was tried";
+    return FT_OK;
+}
+
 static ft_status begin_trial(ft_tuning *t, int64_t *number) {
+    bool may;
+    FT_TRY(ft_stored_refresh(t->study));
+    FT_TRY(may_ask(t, &may));
+    if (!may) return FT_OK;
     FT_TRY(ft_stored_pop(t->study, number));
     if (*number < 0) {
         int64_t left;
         FT_TRY(ft_sampler_left(t->sampler, &left));
-        if (left == 0) return FT_OK;
+        if (left == 0) return end_grid(t);
         FT_TRY(ft_stored_ask(t->study, FT_RUNNING, number));
     }
+    FT_TRY(claim(t, *number));
     ft_arena arena = {0};
     ft_status status = fill(t, *number, &arena);
     ft_arena_free(&arena);
     return status;
 }
 
-ft_status ft_tuning_next(ft_tuning *t, int64_t *number) {
-    FT_TRY(ft_stored_refresh(t->study));
-    for (*number = 0; *number < t->study->trials.count; ++*number)
-        if (t->study->trials.trial[*number].state == FT_RUNNING && ft_slots_of(t, *number) == NULL &&
-            ft_tuning_is_ours(t, *number))
-            return FT_OK;
+// Another one's worker may be dying in the directory. Should it be somebody else who stays there, people are told.
+static ft_status is_held(ft_tuning *t, int64_t number, bool *held) {
+    static const double TELL_EVERY = 30; // seconds
+    ft_arena arena = {0};
+    const char *directory = ft_tuning_trial_directory(t, number, &arena);
+    *held = directory != NULL && ft_trial_held(directory);
+    const double now = ft_now();
+    if (*held && t->held == 0) t->held = now;
+    if (*held && now - t->held > TELL_EVERY) {
+        ft_warn("trial %lld waits: another process is training in %s", (long long)number, directory);
+        t->held = now;
+    }
+    ft_arena_free(&arena);
+    return directory != NULL ? FT_OK : FT_NO_MEMORY;
+}
+
+// The first trial that was cut off, that nobody runs, and in whose directory nobody is any more.
+static ft_status take_up(ft_tuning *t, int64_t *number) {
+    const ft_trials *trials = &t->study->trials;
+    int64_t elsewhere, left, to_do = ft_tuning_to_do(t);
+    bool held = false;
     *number = -1;
+    FT_TRY(ft_tuning_count_running(t, &elsewhere, &left));
+    if (left == 0 || (to_do >= 0 && ft_slots_running(t) + (t->add > 0 ? 0 : elsewhere) >= to_do)) return FT_OK;
+    for (int64_t i = 0; i < trials->count; i++) {
+        bool got;
+        if (trials->trial[i].state != FT_RUNNING || ft_slots_of(t, i) != NULL || !ft_tuning_is_ours(t, i)) continue;
+        FT_TRY(ft_tuning_claim(t, i, &got));
+        if (!got) continue;
+        bool held_now = false;
+        ft_status status = ft_stored_refresh(t->study); // its coordinator may have ended it before it let go
+        const bool running = status == FT_OK && trials->trial[i].state == FT_RUNNING;
+        if (running) status = is_held(t, i, &held_now);
+        if (running && status == FT_OK && !held_now) {
+            *number = i;
+            return FT_OK;
+        }
+        held |= held_now;
+        ft_tuning_release(t, i);
+        FT_TRY(status);
+    }
+    if (!held) t->held = 0;
+    return FT_OK;
+}
+
+ft_status ft_tuning_next(ft_tuning *t, int64_t *number) {
+    bool may;
+    FT_TRY(ft_stored_refresh(t->study));
+    FT_TRY(take_up(t, number));
+    if (*number >= 0) return FT_OK;
+    FT_TRY(may_ask(t, &may)); // one that waits for others does not keep them from writing
+    if (!may) return FT_OK;
     FT_TRY(ft_storage_begin(t->storage));
     ft_status status = begin_trial(t, number);
-    if (status == FT_OK) return ft_storage_commit(t->storage);
+    if (status == FT_OK) status = ft_storage_commit(t->storage);
+    if (status == FT_OK) return FT_OK;
     ft_error error;
     ft_error_save(&error);
     ft_storage_rollback(t->storage);
+    if (*number >= 0) ft_tuning_release(t, *number);
+    *number = -1;
     ft_error_restore(&error);
     return status;
 }
@@ -189,6 +268,10 @@ static void refuse_fitting(ft_config *c) {
     if (c->train.micro_batch == FT_AUTO && c->train.micro_batch_tokens == FT_AUTO)
         c->train.micro_batch = c->train.batch_size * c->train.gradient_accumulation_steps;
     if (c->train.gradient_checkpointing == FT_AUTO) c->train.gradient_checkpointing = 0;
+    if (c->memory.recompute_activation == FT_RECOMPUTE_AUTO && c->train.precision == FT_PRECISION_FP32)
+        c->memory.recompute_activation = FT_RECOMPUTE_FALSE;
+    if (c->memory.recompute_layernorm == FT_RECOMPUTE_AUTO) c->memory.recompute_layernorm = FT_RECOMPUTE_FALSE;
+    if (c->memory.offload == FT_OFFLOAD_AUTO) c->memory.offload = FT_OFFLOAD_NONE;
 }
 
 ft_status ft_tuning_prepare(ft_tuning *t, int64_t number) {
@@ -198,8 +281,10 @@ ft_status ft_tuning_prepare(ft_tuning *t, int64_t number) {
     char *directory = ft_tuning_trial_directory(t, number, &arena);
     char *path = directory != NULL ? ft_path_join(&arena, directory, "config.ini") : NULL;
     ft_status status = path != NULL ? FT_OK : FT_NO_MEMORY;
-    // A trial that was cut off goes on as it began, whatever has been changed since.
-    if (status == FT_OK && !ft_path_exists(path)) {
+    // A trial that was cut off goes on as it began, whatever has been changed since. An empty file was left by a power cut.
+    struct stat there;
+    if (status == FT_OK && (stat(path, &there) != 0 || there.st_size == 0)) {
+        const bool waits = ft_atomic_wait_for_disk(false);
         status = ft_tuning_trial_config(t, number, &config);
         if (status == FT_OK) {
             if (strcmp(t->config->study.memory_policy, "fit") != 0) refuse_fitting(&config);
@@ -211,6 +296,7 @@ ft_status ft_tuning_prepare(ft_tuning *t, int64_t number) {
                 status = ft_atomic_commit(&file);
             ft_arena_free(&config.arena);
         }
+        ft_atomic_wait_for_disk(waits);
     }
     ft_arena_free(&arena);
     return status;

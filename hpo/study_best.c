@@ -4,7 +4,9 @@
 #include "engine/io/files.h"
 #include "engine/train/repeat.h"
 #include "hpo/pareto.h"
+#include "kernels/log.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,11 +101,41 @@ static ft_status remove_models(ft_tuning *t) {
     ft_status status = choose_kept(t, kept);
     for (int64_t i = 0; status == FT_OK && i < trials->count; i++) {
         // A pruned one has its end in the file before its worker has left it, which may still write there.
+        bool ours = false;
         if (kept[i] || lean[i] || !ft_trial_finished(trials->trial[i].state) || ft_slots_of(t, i) != NULL) continue;
-        status = make_lean(t, i);
+        status = ft_tuning_claim(t, i, &ours); // another coordinator's worker may not have left it either
+        if (!ours) continue;
+        if (status == FT_OK) status = make_lean(t, i);
         lean[i] = status == FT_OK;
+        ft_tuning_release(t, i);
     }
     free(kept);
+    return status;
+}
+
+// ---- what has to be on the disk --------------------------------------------------------------------------------------
+
+// Most trials of a study leave nothing that stays. Where few do, workers do not wait for the disk (a fsync costs
+// milliseconds, and a run has twenty), and what becomes the best is written out here, before anybody is told of it.
+bool ft_tuning_keeps_few(const ft_tuning *t) {
+    const char *keep = t->config->study.keep;
+    return strcmp(keep, "none") == 0 || (strcmp(keep, "best") == 0 && t->objectives.count == 1);
+}
+
+ft_status ft_tuning_sync(const ft_tuning *t, int64_t number, const json_t *run, bool *replaces) {
+    const int64_t best = ft_tuning_best(t);
+    double value, sign = t->study->trials.maximize[0] ? -1 : 1;
+    const char *keep = t->config->study.keep;
+    *replaces = !ft_tuning_keeps_few(t) && strcmp(keep, "all") != 0;
+    if (!ft_tuning_keeps_few(t) || strcmp(keep, "none") == 0) return FT_OK;
+    if (!ft_objective_value(&t->objectives.list[0], run, &value)) return FT_OK;
+    const double least = best >= 0 ? sign * t->study->trials.trial[best].values[0] : INFINITY;
+    if (!t->unsure && (sign * value > least || (sign * value == least && number > best))) return FT_OK;
+    *replaces = true;
+    ft_arena arena = {0};
+    const char *directory = ft_tuning_trial_directory(t, number, &arena);
+    ft_status status = directory != NULL ? ft_sync_tree(directory) : FT_NO_MEMORY;
+    ft_arena_free(&arena);
     return status;
 }
 
@@ -193,7 +225,8 @@ static ft_status write_front(ft_tuning *t) {
     return status;
 }
 
-ft_status ft_tuning_tidy(ft_tuning *t) {
+static ft_status tidy(ft_tuning *t) {
+    FT_TRY(ft_stored_refresh(t->study));
     int64_t best = ft_tuning_best(t);
     if (best >= 0 && best != t->best_written) {
         FT_TRY(write_trial(t, best, best_file));
@@ -201,4 +234,18 @@ ft_status ft_tuning_tidy(ft_tuning *t) {
     }
     if (best >= 0 && t->objectives.count > 1) FT_TRY(write_front(t));
     return remove_models(t);
+}
+
+// One coordinator at a time, with all that the others have finished before: what is best now is what is written last.
+ft_status ft_tuning_tidy(ft_tuning *t, bool last) {
+    if (!ft_tuning_lock_directory(t, last)) { // after the next trial, then
+        if (last)
+            ft_warn("%s may lack its best trial's %s, and keep models that are not needed: another process keeps the directory "
+                    "locked; the same command again looks after it",
+                    t->place.directory, best_file);
+        return FT_OK;
+    }
+    ft_status status = tidy(t);
+    ft_tuning_unlock_directory(t);
+    return status;
 }

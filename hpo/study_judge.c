@@ -12,7 +12,8 @@
 
 // Ends a group of changes.
 static ft_status end_group(ft_tuning *t, ft_status status) {
-    if (status == FT_OK) return ft_storage_commit(t->storage);
+    if (status == FT_OK) status = ft_storage_commit(t->storage);
+    if (status == FT_OK) return FT_OK;
     ft_error error;
     ft_error_save(&error);
     ft_storage_rollback(t->storage);
@@ -42,19 +43,26 @@ static ft_status find_resource(ft_tuning *t) {
     char key[64];
     int64_t longest = ft_longest_complete(&t->study->trials);
     if (longest < 0) return FT_OK;
-    resource_key(t, key);
-    bool hyperband = strcmp(t->config->study.pruner, "hyperband") == 0;
-    int64_t share = longest / 100;
-    t->resource = hyperband ? longest + 1 : share > 1 ? share : 1;
-    FT_TRY(ft_stored_set_scalar(t->study, FT_STUDY_ATTRIBUTE, FT_USER_ATTRIBUTE, key,
-                                &(ft_choice){.kind = FT_CHOICE_INT, .integer = t->resource}));
+    FT_TRY(ft_tuning_load_resource(t)); // another coordinator may have been first
+    if (t->resource == 0) {
+        resource_key(t, key);
+        bool hyperband = strcmp(t->config->study.pruner, "hyperband") == 0;
+        int64_t share = longest / 100;
+        t->resource = hyperband ? longest + 1 : share > 1 ? share : 1;
+        FT_TRY(ft_stored_set_scalar(t->study, FT_STUDY_ATTRIBUTE, FT_USER_ATTRIBUTE, key,
+                                    &(ft_choice){.kind = FT_CHOICE_INT, .integer = t->resource}));
+    }
     ft_pruner_free(t->pruner);
     t->pruner = NULL;
     return ft_tuning_pruner(t, t->study->name, &t->pruner);
 }
 
+// The verdict knows all that was reported before, to whomever.
 static ft_status report(ft_tuning *t, int64_t number, int64_t step, double value, bool *pruned) {
     ft_verdict verdict = {0};
+    FT_TRY(ft_stored_refresh(t->study));
+    *pruned = ft_trial_finished(t->study->trials.trial[number].state); // another program has: the worker may leave it
+    if (*pruned) return FT_OK;
     FT_TRY(ft_stored_report(t->study, number, step, value));
     if (t->pruner == NULL) return FT_OK;
     if (ft_tuning_pruner_waits(t)) FT_TRY(find_resource(t));
@@ -75,11 +83,13 @@ ft_status ft_tuning_judge(ft_tuning *t, ft_slot *slot, const json_t *line, bool 
     *pruned = false;
     if (!objective->reported || !json_is_number(value) || step < 0) return FT_OK;
     slot->value = json_number_value(value);
+    if (ft_tuning_reports_runs(t)) value = json_object_get(json_object_get(line, "run_metrics"), objective->key);
+    if (!json_is_number(value)) return FT_OK;
     if (t->objectives.count > 1) return FT_OK; // Optuna knows no reports of several objectives
     // A resumed trial tells again what has been judged.
     if (trial->report_count > 0 && ft_last_report(trial)->step >= step) return FT_OK;
     FT_TRY(ft_storage_begin(t->storage));
-    return end_group(t, report(t, slot->number, step, slot->value, pruned));
+    return end_group(t, report(t, slot->number, step, json_number_value(value), pruned));
 }
 
 // ---- the end --------------------------------------------------------------------------------------------------------
@@ -88,6 +98,11 @@ static ft_status set_number(ft_tuning *t, int64_t number, const char *key, const
     ft_choice choice = {.kind = FT_CHOICE_FLOAT, .number = json_number_value(value)};
     if (json_is_integer(value)) choice = (ft_choice){.kind = FT_CHOICE_INT, .integer = json_integer_value(value)};
     return ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, key, &choice);
+}
+
+static ft_status set_text(ft_tuning *t, int64_t number, const char *key, const char *text) {
+    return ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, key,
+                                &(ft_choice){.kind = FT_CHOICE_TEXT, .text = text});
 }
 
 // In the words of the scripts that people have.
@@ -105,7 +120,7 @@ static ft_status store_figures(ft_tuning *t, int64_t number, const json_t *run) 
     json_object_foreach(metrics, key, value) {
         if (json_is_number(value)) FT_TRY(set_number(t, number, key, value));
     }
-    static const char *const paths[][2] = {{"seconds", "total"}, {"memory", "peak_reserved_bytes"}};
+    static const char *const paths[][2] = {{"seconds", "total"}, {"memory", "peak_reserved_bytes"}, {"planned", "peak_reserved_bytes"}};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         char name[64];
         snprintf(name, sizeof name, "%s.%s", paths[i][0], paths[i][1]);
@@ -114,12 +129,9 @@ static ft_status store_figures(ft_tuning *t, int64_t number, const json_t *run) 
     }
     value = json_object_get(run, "steps");
     if (json_is_number(value)) FT_TRY(set_number(t, number, "steps", value));
+    value = json_object_get(run, "device");
+    if (json_is_string(value)) FT_TRY(set_text(t, number, "device", json_string_value(value)));
     return store_peak(t, number, json_object_get(json_object_get(run, "memory"), "peak_reserved_bytes"));
-}
-
-static ft_status set_text(ft_tuning *t, int64_t number, const char *key, const char *text) {
-    return ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, key,
-                                &(ft_choice){.kind = FT_CHOICE_TEXT, .text = text});
 }
 
 static ft_status failed(ft_tuning *t, int64_t number, const json_t *run, const char *status, const char *error) {
@@ -184,6 +196,8 @@ static ft_status broken(ft_tuning *t, int64_t number, const ft_trial_end *end, c
 
 static ft_status store_end(ft_tuning *t, int64_t number, const ft_trial_end *end, const json_t *run, const char *error,
                            const char *trace, bool *retry) {
+    FT_TRY(ft_stored_refresh(t->study));
+    if (ft_trial_finished(t->study->trials.trial[number].state)) return FT_OK; // by another program, for good
     if (!end->gone && end->code == FT_OK && run != NULL) return completed(t, number, run);
     if (!end->gone && end->code == FT_OK)
         return failed(t, number, NULL, "failed", "the run ended well and left no run.json");
@@ -217,8 +231,25 @@ ft_status ft_tuning_finish(ft_tuning *t, int64_t number, const ft_trial_end *end
     ft_status status = error != NULL && trace != NULL ? FT_OK : FT_NO_MEMORY;
     // One that a worker was killed over is of an earlier session of the trial.
     if (status == FT_OK && !end->gone && ft_path_exists(path)) status = ft_json_load(path, &run);
+    ft_trial_end unsaved = {.code = FT_FAILED};
+    bool replaces = false;
+    if (status == FT_OK && well && run != NULL && ft_tuning_sync(t, number, run, &replaces) != FT_OK) {
+        // As a worker that cannot save.
+        error = clean(ft_arena_strdup(&arena, ft_error_message()));
+        ft_error_clear();
+        unsaved.error = error != NULL ? error : "";
+        end = &unsaved;
+        if (error == NULL) status = ft_fail_memory(0, "an error's text");
+        // The kernel tells of a failed write once: a second attempt would find all well. So the run has not ended, and
+        // writes again what it has written since its checkpoint.
+        if (status == FT_OK) status = ft_remove_tree(path);
+    }
+    // Else a power cut could take the end of this trial back, and leave the removal of the model that it beats.
+    if (status == FT_OK && replaces) status = ft_storage_full_sync(t->storage, true);
     if (status == FT_OK) status = ft_storage_begin(t->storage);
-    if (status == FT_OK) status = end_group(t, store_end(t, number, end, run, well ? "" : error, trace, retry));
+    if (status == FT_OK)
+        status = end_group(t, store_end(t, number, end, run, end->code == FT_OK && !end->gone ? "" : error, trace, retry));
+    if (status == FT_OK && replaces) status = ft_storage_full_sync(t->storage, false);
     json_decref(run);
     ft_arena_free(&arena);
     return status;
@@ -230,11 +261,21 @@ ft_status ft_tuning_fail(ft_tuning *t, int64_t number, const char *status, const
 }
 
 ft_status ft_tuning_count_ooms(ft_tuning *t) {
-    for (int64_t i = 0; i < t->study->trials.count; i++) {
+    const int64_t count = t->study->trials.count;
+    bool *looked = ft_realloc(t->looked, (size_t)count + 1, sizeof *looked, "trials that ran out of memory");
+    if (looked == NULL) return FT_NO_MEMORY;
+    memset(looked + t->looked_count, 0, (size_t)(count - t->looked_count) * sizeof *looked);
+    t->looked = looked;
+    t->looked_count = count;
+    for (int64_t i = 0; i < count; i++) {
+        ft_arena arena = {0};
         const char *text;
-        if (t->study->trials.trial[i].state != FT_PRUNED) continue;
-        FT_TRY(ft_stored_attribute(t->study, i, FT_USER_ATTRIBUTE, "oom", &t->arena, &text));
-        t->ooms += text != NULL && strcmp(text, "true") == 0;
+        if (looked[i] || t->study->trials.trial[i].state != FT_PRUNED) continue;
+        ft_status status = ft_stored_attribute(t->study, i, FT_USER_ATTRIBUTE, "oom", &arena, &text);
+        t->ooms += status == FT_OK && text != NULL && strcmp(text, "true") == 0;
+        looked[i] = true;
+        ft_arena_free(&arena);
+        FT_TRY(status);
     }
     return FT_OK;
 }

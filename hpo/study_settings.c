@@ -92,11 +92,22 @@ static ft_status threshold(const ft_tuning *t, ft_pruner **out) {
                                c->study.pruner_warmup_steps, c->study.pruner_interval_steps, out);
 }
 
+static ft_status wilcoxon(const ft_tuning *t, ft_pruner **out) {
+    const ft_config *c = t->config;
+    if ((c->data.folds > 0 && c->data.fold == 0) || c->train.seeds.count > 1) return ft_pruner_wilcoxon(out);
+    ft_fail(FT_INVALID, "study.pruner", "wilcoxon compares trials run by run, and each trial is one run");
+    ft_hint("data.folds = 5, or train.seeds = 1, 2, 3, 4, 5");
+    return FT_INVALID;
+}
+
+bool ft_tuning_reports_runs(const ft_tuning *t) { return is(t, "wilcoxon"); }
+
 static ft_status inner(const ft_tuning *t, const char *study_name, ft_pruner **out) {
     const ft_config *c = t->config;
     if (is(t, "halving")) return halving(t, out);
     if (is(t, "hyperband")) return hyperband(t, study_name, out);
     if (is(t, "threshold")) return threshold(t, out);
+    if (is(t, "wilcoxon")) return wilcoxon(t, out);
     ft_pruner_percentile_options options = {FT_PRUNER_PERCENTILE_DEFAULTS};
     if (is(t, "percentile")) options.percentile = c->study.pruner_percentile;
     options.startup_trials = c->study.pruner_startup_trials;

@@ -14,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A trial that waits for room is passed by others so often; then what becomes free is kept for it.
-enum { MOST_PASSED = 4, MOST_AUTO = 8 };
+enum { MOST_AUTO = 8 };
 static const double PATIENCE = 120;   // seconds that a trial has for saving when it is asked to stop
 static const double LOOK_EVERY = 0.5; // seconds; room may come from other programs too
 static const double READ_EVERY = 1;   // seconds; a line that was told before it could be read
@@ -58,7 +57,6 @@ static uint64_t oom_kills(void) {
 }
 
 ft_status ft_slots_run(ft_tuning *t, ft_slot *slot) {
-    FT_TRY(ft_trial_wait(slot->directory));
     if (slot->worker.pid == 0) FT_TRY(ft_worker_process_start(t->directory, t->threads, &slot->worker));
     slot->state = FT_SLOT_PLANNING;
     slot->sign = slot->read = ft_now();
@@ -68,7 +66,8 @@ ft_status ft_slots_run(ft_tuning *t, ft_slot *slot) {
                                    .directory = slot->directory + strlen(t->directory) + 1,
                                    .wait = c->device.wait,
                                    .wait_timeout = c->device.wait_timeout,
-                                   .check_interval = c->device.check_interval};
+                                   .check_interval = c->device.check_interval,
+                                   .taken = ft_tuning_keeps_few(t)};
     if (ft_worker_process_run(&slot->worker, &order) == FT_OK) return FT_OK;
     // It had died without a trial, which is no fault of this one; one that lives and hears nothing would never go.
     ft_worker_process_close(&slot->worker, 0);
@@ -84,7 +83,8 @@ void ft_slots_leave(ft_slot *slot) {
     ft_worker_process_stop(&slot->worker, !slot->pruned);
 }
 
-void ft_slots_end(ft_slot *slot) {
+void ft_slots_end(ft_tuning *t, ft_slot *slot) {
+    if (slot->number >= 0) ft_tuning_release(t, slot->number);
     ft_trial_detach(&slot->files);
     ft_arena_free(&slot->arena);
     *slot = (ft_slot){.worker = slot->worker, .number = -1};
@@ -140,7 +140,7 @@ void ft_slots_close(ft_tuning *t) {
             ft_worker_process_collect(&slot->worker);
         else
             dismiss(slot);
-        ft_slots_end(slot);
+        ft_slots_end(t, slot);
     }
     free(t->slots);
     t->slots = NULL;
@@ -149,47 +149,45 @@ void ft_slots_close(ft_tuning *t) {
 
 // ---- whose turn it is -----------------------------------------------------------------------------------------------
 
-// Of those that wait the longest waiting one that has not tried the present room; behind one that was passed often
-// enough nobody. NULL: nobody's.
-static ft_slot *next_in_turn(const ft_tuning *t) {
-    double after = -1;
-    for (;;) {
-        ft_slot *next = NULL;
-        for (int i = 0; i < t->slot_count; i++) {
-            ft_slot *slot = &t->slots[i];
-            if (slot->state != FT_SLOT_WAITING || slot->leaving || slot->waits <= after) continue;
-            if (next == NULL || slot->waits < next->waits) next = slot;
-        }
-        if (next == NULL || next->tried != t->room) return next;
-        if (next->passed >= MOST_PASSED) return NULL;
-        after = next->waits;
+static ft_slot *next_in_turn(const ft_tuning *t) { // NULL: nobody's
+    ft_turn turns[FT_TURNS_LIMIT];
+    for (int i = 0; i < t->slot_count; i++) {
+        turns[i] = t->slots[i].turn;
+        turns[i].waits = t->slots[i].state == FT_SLOT_WAITING && !t->slots[i].leaving;
     }
+    const int next = ft_turns_next(turns, t->slot_count, t->room);
+    return next >= 0 ? &t->slots[next] : NULL;
 }
 
 ft_status ft_slots_turns(ft_tuning *t) {
-    bool others = false;
+    bool training = false, elsewhere;
     double now = ft_now();
     for (int i = 0; i < t->slot_count; i++) {
         if (t->slots[i].state == FT_SLOT_ENTERING) return FT_OK; // one at a time
-        others |= t->slots[i].state == FT_SLOT_TRAINING;
+        training |= t->slots[i].state == FT_SLOT_TRAINING;
     }
     if (now - t->room_looked > LOOK_EVERY) t->room++, t->room_looked = now;
     ft_slot *slot = next_in_turn(t);
+    FT_TRY(ft_tuning_claim_memory(t, training || slot != NULL, &elsewhere));
     if (slot == NULL) return FT_OK;
     slot->state = FT_SLOT_ENTERING;
-    slot->tried = t->room;
+    slot->turn.tried = t->room;
     slot->sign = now;
-    slot->alone = !others;
+    slot->alone = !training && !elsewhere;
     if (ft_worker_process_enter(&slot->worker, slot->alone) != FT_OK) ft_error_clear(); // it is gone, which is noticed
     return FT_OK;
 }
 
 static void entered(ft_tuning *t, ft_slot *slot) {
+    ft_turn turns[FT_TURNS_LIMIT];
     slot->state = FT_SLOT_TRAINING;
     for (int i = 0; i < t->slot_count; i++) {
-        ft_slot *other = &t->slots[i];
-        if (other->state == FT_SLOT_WAITING && other->waits < slot->waits) other->passed++;
+        turns[i] = t->slots[i].turn;
+        turns[i].waits = t->slots[i].state == FT_SLOT_WAITING;
     }
+    ft_turns_entered(turns, t->slot_count, (int)(slot - t->slots));
+    for (int i = 0; i < t->slot_count; i++)
+        t->slots[i].turn.passed = turns[i].passed;
 }
 
 // ---- messages -------------------------------------------------------------------------------------------------------
@@ -202,11 +200,17 @@ static size_t bytes_of(const json_t *message, const char *key) {
 static void note(ft_tuning *t, ft_slot *slot, const char *is, const json_t *message) {
     slot->sign = ft_now();
     if (strcmp(is, "planned") == 0 || strcmp(is, "full") == 0) {
-        if (strcmp(is, "planned") == 0) slot->planned = bytes_of(message, "bytes"), slot->waits = slot->sign;
         slot->state = FT_SLOT_WAITING;
-        if (strcmp(is, "planned") == 0) slot->tried = t->room - 1;
+        if (strcmp(is, "full") == 0) return;
+        slot->planned = bytes_of(message, "bytes");
+        ft_turns_wait(&slot->turn, slot->sign, t->room);
     } else if (strcmp(is, "entered") == 0) {
-        slot->accelerator = json_is_true(json_object_get(message, "accelerator"));
+        const char *device = json_string_value(json_object_get(message, "device"));
+        const char *ledger = json_string_value(json_object_get(message, "ledger"));
+        slot->place = (ft_candidate){.accelerator = json_is_true(json_object_get(message, "accelerator")),
+                                     .capacity = bytes_of(message, "capacity")};
+        snprintf(slot->place.name, sizeof slot->place.name, "%s", device != NULL ? device : "");
+        snprintf(slot->place.ledger, sizeof slot->place.ledger, "%s", ledger != NULL ? ledger : "");
         entered(t, slot);
     } else if (strcmp(is, "alive") == 0) {
         int64_t step = (int64_t)json_integer_value(json_object_get(message, "step"));
@@ -222,10 +226,16 @@ static void note(ft_tuning *t, ft_slot *slot, const char *is, const json_t *mess
 // Whoever leaves makes room.
 static ft_status tell_end(ft_tuning *t, ft_slot *slot, ft_trial_end *end, ft_slot_ended ended) {
     end->entered = slot->state == FT_SLOT_TRAINING;
-    end->accelerator = slot->accelerator;
+    end->accelerator = slot->place.accelerator;
     slot->state = FT_SLOT_IDLE;
     t->room++;
-    return ended(t, slot, end);
+    ft_status status = ended(t, slot, end);
+    if (status == FT_OK) return FT_OK;
+    ft_error error; // it has left its worker, whatever could not be stored of it
+    ft_error_save(&error);
+    ft_slots_end(t, slot);
+    ft_error_restore(&error);
+    return status;
 }
 
 // Errors that may have left the device or the process in a state of their own end the worker with the trial.
@@ -316,17 +326,27 @@ static ft_status read_lines(ft_tuning *t, ft_slot *slot) {
     return FT_OK;
 }
 
+static ft_status attend(ft_tuning *t, ft_slot *slot, ft_slot_ended ended) {
+    FT_TRY(take_messages(t, slot, ended));
+    FT_TRY(look_after(t, slot, ended));
+    return read_lines(t, slot);
+}
+
 ft_status ft_slots_wait(ft_tuning *t, double seconds, ft_slot_ended ended) {
-    struct pollfd ready[256]; // study.parallel is at most that
+    struct pollfd ready[FT_TURNS_LIMIT]; // study.parallel is at most that
     int count = 0;
     for (int i = 0; i < t->slot_count; i++)
         if (t->slots[i].worker.pid > 0)
             ready[count++] = (struct pollfd){.fd = t->slots[i].worker.channel.socket, .events = POLLIN};
     poll(ready, (nfds_t)count, (int)(seconds * 1000)); // a signal ends the wait early, which is what it is for
-    for (int i = 0; i < t->slot_count; i++) {
-        FT_TRY(take_messages(t, &t->slots[i], ended));
-        FT_TRY(look_after(t, &t->slots[i], ended));
-        FT_TRY(read_lines(t, &t->slots[i]));
+    ft_status first = FT_OK;
+    ft_error error;
+    for (int i = 0; i < t->slot_count; i++) { // what fails with one trial is no reason to leave the others alone
+        const ft_status status = attend(t, &t->slots[i], ended);
+        if (status == FT_OK || first != FT_OK) continue;
+        first = status;
+        ft_error_save(&error);
     }
-    return FT_OK;
+    if (first != FT_OK) ft_error_restore(&error);
+    return first;
 }

@@ -22,16 +22,12 @@ void ft_trial_detach(ft_trial_files *files) {
     files->line = NULL;
 }
 
-ft_status ft_trial_wait(const char *directory) {
+bool ft_trial_held(const char *directory) {
     int descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return ft_fail_errno(FT_FAILED, errno, directory, "cannot open the trial's directory");
-    bool locked = false;
-    for (double end = ft_now() + 30;; nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL)) {
-        locked = flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; // some file systems have no locks
-        if (locked || ft_now() > end) break;
-    }
+    if (descriptor < 0) return false; // whoever begins there will tell
+    bool held = flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; // some file systems have no locks
     close(descriptor);
-    return locked ? FT_OK : ft_fail(FT_FAILED, directory, "another process is training in this directory");
+    return held;
 }
 
 // ---- metrics.jsonl --------------------------------------------------------------------------------------------------

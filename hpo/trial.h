@@ -23,9 +23,9 @@ void ft_trial_detach(ft_trial_files *files);                        // {0} is fi
 // resumed trial cuts the file at its checkpoint and writes the same lines again: what lies before the step read last is
 // passed over, lines of that step itself may come again.
 ft_status ft_trial_line(ft_trial_files *files, json_t **line);
-// After a kill -9 of the coordinator its workers may take a moment to die; until then they hold their run directories.
-// Waits up to 30 s for that.
-ft_status ft_trial_wait(const char *directory);
+// Whether somebody trains in the directory: after a kill -9 of a coordinator its workers may take a moment to die, and until
+// then they hold their run directories. One that is not there is nobody's.
+bool ft_trial_held(const char *directory);
 // The last error in log.txt, "" when there is none. NULL when out of memory.
 const char *ft_trial_error(const char *directory, ft_arena *arena);
 // The last lines of log.txt, of `most` bytes together at most; "" when there are none. NULL when out of memory.

@@ -32,8 +32,9 @@ void ft_worker_alive(ft_worker *w, int64_t step, int64_t steps, size_t bytes, bo
                       "bytes", (json_int_t)bytes, "logged", logged));
 }
 
-void ft_worker_entered(ft_worker *w, bool accelerator) {
-    tell(w, json_pack("{s:s, s:b}", "is", "entered", "accelerator", accelerator));
+void ft_worker_entered(ft_worker *w, const ft_worker_place *place) {
+    tell(w, json_pack("{s:s, s:s, s:s, s:I, s:b}", "is", "entered", "device", place->device, "ledger", place->ledger, "capacity",
+                      (json_int_t)place->capacity, "accelerator", place->accelerator));
 }
 
 // The message is sent before the signal that brings a run here.
@@ -162,7 +163,8 @@ static void run_trial(ft_worker *w, ft_worker_function run, void *context, const
                          .directory = ft_path_join(&arena, w->study, directory != NULL ? directory : ""),
                          .wait = json_is_true(json_object_get(message, "wait")),
                          .wait_timeout = json_number_value(json_object_get(message, "wait_timeout")),
-                         .check_interval = json_number_value(json_object_get(message, "check_interval"))};
+                         .check_interval = json_number_value(json_object_get(message, "check_interval")),
+                         .taken = json_is_true(json_object_get(message, "taken"))};
     ft_error_clear();
     tell_end(w, &job, job.directory != NULL ? run_logged(w, run, context, &job) : FT_NO_MEMORY);
     ft_arena_free(&arena);

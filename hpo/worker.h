@@ -3,7 +3,7 @@
 // costs one trial. The process is `ftengine worker SOCKET STUDY`, which only a coordinator starts.
 //
 // The messages (channel.h). To the worker:
-//     {"do": "run", "trial": 5, "directory": "trials/00005", "wait": false, ...}   trains DIRECTORY/config.ini there,
+//     {"do": "run", "trial": 5, "directory": "trials/00005", "taken": true, ...}   trains DIRECTORY/config.ini there,
 //                                                        resuming what is there; below the study's directory, whose
 //                                                        name may be any bytes
 //     {"do": "enter", "alone": false}                    it is this worker's turn to reserve its memory
@@ -13,7 +13,7 @@
 // It ends when the socket does. From the worker:
 //     {"is": "planned", "bytes": n}                      the memory is known, and is reserved at its turn
 //     {"is": "full"}                                     it tried, and there was no room: another turn, please
-//     {"is": "entered", "accelerator": false}
+//     {"is": "entered", "device": "cpu", "ledger": "cpu", "capacity": n, "accelerator": false}
 //     {"is": "alive", "step": 10, "steps": 140, "bytes": n, "logged": true}
 //     {"is": "end", "code": 0, "error": "...", "needed": n, "limit": n}   a status; what was needed and what could be
 //                                                                         taken, when memory was the reason
@@ -34,6 +34,7 @@ typedef struct ft_worker_job {
     const char *directory; // absolute
     bool wait;             // for a device, as device.wait and its like; not what DIRECTORY/config.ini says
     double wait_timeout, check_interval;
+    bool taken; // as ft_run_observer.taken: what is to stay is written to the disk by the coordinator
     size_t needed, limit; // set by the function below: FT_NO_MEMORY, bytes; 0: not known
 } ft_worker_job;
 
@@ -46,7 +47,12 @@ ft_status ft_worker_serve(int socket, const char *study, ft_worker_function run,
 // For the function: what a run's observer is told (engine/train/observer.h).
 void ft_worker_alive(ft_worker *worker, int64_t step, int64_t steps, size_t bytes, bool logged);
 ft_status ft_worker_turn(ft_worker *worker, size_t bytes, bool full, bool *alone);
-void ft_worker_entered(ft_worker *worker, bool accelerator);
+typedef struct ft_worker_place { // where a trial has reserved its memory
+    const char *device, *ledger; // names: for people, and of the ledger's file
+    size_t capacity;             // bytes that all reservations there together may have
+    bool accelerator;            // with memory of its own
+} ft_worker_place;
+void ft_worker_entered(ft_worker *worker, const ft_worker_place *place);
 bool ft_worker_keeps(ft_worker *worker);
 
 // A signal that ends the process leaves its stack on standard error first.

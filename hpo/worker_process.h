@@ -24,6 +24,7 @@ typedef struct ft_worker_order {
     // How it waits for a device is not what it was when the trial was made, but what is wanted now: as device.wait, ...
     bool wait;
     double wait_timeout, check_interval;
+    bool taken; // ft_worker_job.taken
 } ft_worker_order;
 ft_status ft_worker_process_run(ft_worker_process *process, const ft_worker_order *order);
 ft_status ft_worker_process_enter(ft_worker_process *process, bool alone);

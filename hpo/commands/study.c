@@ -24,6 +24,7 @@ static const struct {
     {"export", ft_study_export, READS, "--format --output", "export [NAME] [--output FILE] [--format csv|jsonl|db]"},
     {"import", ft_study_import, NO_STUDY, "--json --from",
      "import FILE [--study NAME] [--storage sqlite:///FILE] [--from STUDY]"},
+    {"report", ft_study_report, READS, "--output --svg", "report [NAME] [--output FILE|-] [--svg DIRECTORY]"},
     {"delete", ft_study_delete, WRITES, "--yes", "delete NAME --yes"},
 };
 enum { SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0] };
@@ -36,7 +37,7 @@ static ft_status choose(int argc, char **argv, int *at) {
         if (strcmp(argv[0], names[*at]) == 0) return FT_OK;
     if (argc == 0 || argv[0][0] == '-') {
         ft_fail(FT_INVALID, "study", "what shall be done?");
-        ft_hint("ftengine study create, list, show, best, trials, enqueue, export, import or delete");
+        ft_hint("ftengine study create, list, show, best, trials, enqueue, export, import, report or delete");
         return FT_INVALID;
     }
     return ft_no_such("study", "subcommand", argv[0], SUBCOMMANDS, names);
@@ -55,6 +56,7 @@ static ft_status parse(int argc, char **argv, int at, study_call *call) {
                            {"--format", &call->format, NULL},
                            {"--output", &call->output, NULL},
                            {"--from", &call->from, NULL},
+                           {"--svg", &call->svg, NULL},
                            {"--yes", NULL, &call->yes}};
     enum { FLAGS = sizeof all / sizeof all[0] };
     ft_flag flags[FLAGS];

@@ -6,11 +6,12 @@
 #include "engine/commands/text_table.h"
 #include "hpo/exchange.h"
 #include "hpo/locate.h"
+#include "hpo/view.h"
 
 // The command line behind the subcommand, and the study that it names.
 typedef struct study_call {
     const char *subcommand;
-    const char *study, *storage, *state, *format, *output, *top, *from; // flags; NULL = not given
+    const char *study, *storage, *state, *format, *output, *top, *from, *svg; // flags; NULL = not given
     bool json, yes, force, skip_if_exists;
     ft_words words;        // without the study's name
     const char **settings; // words with '=', for enqueue
@@ -30,25 +31,15 @@ ft_status ft_study_trials(study_call *call);
 ft_status ft_study_enqueue(study_call *call);
 ft_status ft_study_export(study_call *call);
 ft_status ft_study_import(study_call *call);
+ft_status ft_study_report(study_call *call);
 ft_status ft_study_delete(study_call *call);
 
 // What `ftengine tune` would run with: the files and settings of the words, without a file the study's own or
 // configs/tune.ini. Free config.
 ft_status ft_tune_config(const char *study, const char *storage, ft_words *words, ft_arena *arena, ft_config *config);
 
-// The best feasible COMPLETE trial; of several objectives all that no other beats, by number. numbers [trials->count].
-ft_status ft_study_front(const ft_trials *trials, int64_t *numbers, int64_t *count);
-bool ft_trial_feasible(const ft_trial *trial);
 // FT_FAILED: why there is no best trial.
 ft_status ft_study_no_best(const ft_stored *study);
-
-// How objective i is called: its metric's name, else "value" (value_0, ...).
-ft_status ft_study_objectives(ft_stored *study, ft_arena *arena, const char ***names);
-// A parameter's value as people write it, for tables.
-const char *ft_study_param_text(ft_arena *arena, const ft_distribution *distribution, double value);
-const char *ft_study_range_text(ft_arena *arena, const ft_distribution *distribution);
-const char *ft_study_time_text(ft_arena *arena, int64_t microseconds); // to the second, "-" for none
-
 // Prints one document with format_version in front, and takes it. `failed`: it could not be built.
 ft_status ft_study_print_json(json_t *document, bool failed);
 

@@ -205,16 +205,17 @@ ft_status ft_study_import(study_call *call) {
 
 // ---- delete ---------------------------------------------------------------------------------------------------------
 
-// Is another process at work on it? `ftengine tune` holds a lock on the study, and from before it opens the database on
-// the study's directory; Optuna's workers may say in the file, every few seconds, that they are alive.
-static ft_status check_idle(study_call *call) {
+// Is another process at work on it? `ftengine tune` claims the study, and from before it opens the database until then it
+// locks the study's directory; Optuna's workers may say in the file, every few seconds, that they are alive. *lock: the
+// directory, open and locked, so that nobody begins there before its files have gone; -1: it is not there. To be closed.
+static ft_status check_idle(study_call *call, int *lock) {
     enum { ALIVE = 60 };
-    int directory = open(call->place.directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool locked = directory >= 0 && flock(directory, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    if (directory >= 0) close(directory); // which gives the lock back
+    const ft_claim study = ft_claim_of_study(call->opened->name);
+    *lock = open(call->place.directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool locked = *lock >= 0 && flock(*lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     if (!locked) {
         bool ours;
-        FT_TRY(ft_storage_lock(call->file, call->opened->name, false, &ours));
+        FT_TRY(ft_storage_claim(call->file, &study, FT_CLAIM_ALONE, &ours));
         locked = !ours;
     }
     if (locked) return ft_fail(FT_FAILED, call->opened->name, "`ftengine tune` is at work on this study");
@@ -233,7 +234,7 @@ static ft_status check_idle(study_call *call) {
 // What a study has made in its directory; anything else stays, and the directory with it.
 static ft_status remove_files(study_call *call) {
     static const char *const made[] = {"study.db",   "study.db-wal", "study.db-shm", "owner",
-                                       "config.ini", "best.ini",     "front",        "trials"};
+                                       "config.ini", "best.ini",     "report.html",  "front",        "trials"};
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) {
         const char *path = ft_path_join(&call->arena, call->place.directory, made[i]);
         if (path == NULL) return FT_NO_MEMORY;
@@ -242,6 +243,15 @@ static ft_status remove_files(study_call *call) {
     if (rmdir(call->place.directory) != 0 && errno == ENOTEMPTY)
         ft_info("%s keeps files that the study did not make", call->place.directory);
     return FT_OK;
+}
+
+static ft_status delete_it(study_call *call, const char *name, int64_t count, bool directory) {
+    FT_TRY(ft_storage_delete_study(call->file, name));
+    printf("study '%s' is deleted, %" PRId64 " trials\n", name, count);
+    if (!directory) return FT_OK;
+    ft_status closed = ft_storage_close(call->file);
+    call->file = NULL;
+    return closed == FT_OK ? remove_files(call) : closed;
 }
 
 ft_status ft_study_delete(study_call *call) {
@@ -259,11 +269,9 @@ ft_status ft_study_delete(study_call *call) {
         ft_hint("add --yes to do it; `ftengine study export` keeps a copy");
         return status;
     }
-    FT_TRY(check_idle(call));
-    FT_TRY(ft_storage_delete_study(call->file, name));
-    printf("study '%s' is deleted, %" PRId64 " trials\n", name, count);
-    if (!directory) return FT_OK;
-    ft_status closed = ft_storage_close(call->file);
-    call->file = NULL;
-    return closed == FT_OK ? remove_files(call) : closed;
+    int lock;
+    ft_status status = check_idle(call, &lock);
+    if (status == FT_OK) status = delete_it(call, name, count, directory);
+    if (lock >= 0) close(lock);
+    return status;
 }

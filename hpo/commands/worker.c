@@ -2,6 +2,7 @@
 #include "engine/commands/commands.h"
 #include "engine/plan/advice.h"
 #include "engine/plan/plan.h"
+#include "engine/train/admission.h"
 #include "engine/train/observer.h"
 #include "engine/train/repeat.h"
 #include "hpo/worker.h"
@@ -19,7 +20,12 @@ static ft_status turn(void *context, size_t bytes, bool full, bool *alone) {
     return ft_worker_turn(context, bytes, full, alone);
 }
 
-static void entered(void *context, bool accelerator) { ft_worker_entered(context, accelerator); }
+static void entered(void *context, const ft_candidate *where) {
+    ft_worker_entered(context, &(ft_worker_place){.device = where->name,
+                                                  .ledger = where->ledger,
+                                                  .capacity = where->capacity,
+                                                  .accelerator = where->accelerator});
+}
 
 static bool keeps(void *context) { return ft_worker_keeps(context); }
 
@@ -52,12 +58,14 @@ static ft_status train(void *context, ft_worker *worker, ft_worker_job *job) {
     ft_config config = {0};
     snprintf(name, sizeof name, "Trial %lld - ", (long long)job->trial);
     const ft_run_observer observer = {
-        .context = worker, .name = name, .alive = alive, .turn = turn, .entered = entered, .keeps = keeps};
+        .context = worker, .name = name, .alive = alive, .turn = turn, .entered = entered, .keeps = keeps, .taken = job->taken};
     ft_run_observe(&observer);
+    ft_atomic_wait_for_disk(!job->taken);
     ft_memory_refusal refusal = {.bytes = 0};
     ft_status status = load(job, &arena, &config);
     if (status == FT_OK) status = ft_train_all(&config, &refusal);
     ft_run_observe(NULL);
+    ft_atomic_wait_for_disk(true);
     if (status == FT_NO_MEMORY && refusal.bytes > 0) {
         measure(&config, &refusal, job);
         ft_advise(&config, &refusal);

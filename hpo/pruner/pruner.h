@@ -69,6 +69,10 @@ ft_status ft_pruner_hyperband(const ft_pruner_hyperband_options *options, const 
 // over, also when it fails; NULL prunes at once.
 ft_status ft_pruner_patient(ft_pruner *wrapped, int64_t patience, double min_delta, ft_pruner **out);
 
+// Prunes a trial whose reports, of the same runs (folds, seeds), are worse than the best trial's by a signed-rank test,
+// p < 0.1.
+ft_status ft_pruner_wilcoxon(ft_pruner **out);
+
 // Prunes outside of [lower, upper] and on NaN.
 ft_status ft_pruner_threshold(double lower, double upper, int64_t warmup_steps, int64_t interval_steps,
                               ft_pruner **out);

@@ -150,6 +150,7 @@ ft_status ft_text_open(ft_text_stream *stream) {
 ft_status ft_text_close(ft_text_stream *stream, char **text) {
     bool failed = ferror(stream->file) != 0;
     failed = fclose(stream->file) != 0 || failed;
+    failed = stream->data == NULL || failed; // glibc's fclose says nothing when it found no room for the end
     *text = stream->data;
     if (!failed) return FT_OK;
     free(stream->data);

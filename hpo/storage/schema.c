@@ -182,6 +182,10 @@ ft_status ft_storage_blank(const char *url, bool *blank) {
     return FT_OK;
 }
 
+ft_status ft_storage_full_sync(ft_storage *storage, bool full) {
+    return ft_sql_script(storage, full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
+}
+
 static ft_status open_file(ft_storage *storage, int flags) {
     bool create = (flags & FT_STORAGE_CREATE) != 0;
     if (!storage->writable) FT_TRY(play_journal_back(storage->path));
@@ -200,8 +204,7 @@ static ft_status open_file(ft_storage *storage, int flags) {
     if (!storage->writable) return FT_OK;
     // Where a WAL is impossible (network file systems) SQLite stays with its journal, which is safe too, only slower.
     FT_TRY(ft_sql_script(storage, "PRAGMA journal_mode = WAL"));
-    return ft_sql_script(storage,
-                         flags & FT_STORAGE_FULL_SYNC ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
+    return ft_storage_full_sync(storage, (flags & FT_STORAGE_FULL_SYNC) != 0);
 }
 
 ft_status ft_storage_open(const char *url, int flags, ft_storage **out) {

@@ -43,6 +43,8 @@ ft_status ft_storage_open(const char *url, int flags, ft_storage **out);
 // Whether there is nothing in the file yet: it is not there, or whoever made it was killed before its tables were whole.
 ft_status ft_storage_blank(const char *url, bool *blank);
 ft_status ft_storage_close(ft_storage *storage); // NULL is fine. It is closed also when this fails
+// Whether commits wait for the disk from now on, with all that was committed before; as FT_STORAGE_FULL_SYNC. Not in a group.
+ft_status ft_storage_full_sync(ft_storage *storage, bool full);
 const char *ft_storage_path(const ft_storage *storage);
 
 // Groups changes into one transaction: all or none of them, and one write to the disk. Groups may nest. A change that
@@ -51,11 +53,21 @@ ft_status ft_storage_begin(ft_storage *storage);
 ft_status ft_storage_commit(ft_storage *storage);
 void ft_storage_rollback(ft_storage *storage); // of the outermost group
 
-// Makes this process the one that runs the study `name` (which need not exist yet), until the storage is closed.
-// *locked = false: another storage, in this process or another, by whatever path, has been opened for that. `patient`:
-// only after it has kept the lock for three seconds, which a killed coordinator's child may hold a moment longer. The
-// storage is open for writing.
-ft_status ft_storage_lock(ft_storage *storage, const char *name, bool patient, bool *locked);
+// Claims: what processes that have the database open agree on. Each is a name; a claim lasts until the storage gives it
+// up or is closed, or its process ends, however it does. Of a process that was killed between a fork and the exec behind
+// it the child keeps them a moment longer.
+typedef struct ft_claim {
+    const char *what, *study;
+    int64_t number;
+} ft_claim;
+// Of those that run a study, shared; alone it is deleted.
+static inline ft_claim ft_claim_of_study(const char *study) { return (ft_claim){"study", study, 0}; }
+typedef enum ft_claim_kind { FT_CLAIM_NONE, FT_CLAIM_SHARED, FT_CLAIM_ALONE } ft_claim_kind;
+// Claims in this way from now on. *got = false: another storage, in this process or another, by whatever path, claims it in
+// a way that excludes this one; what was claimed before stays. The storage is open for writing.
+ft_status ft_storage_claim(ft_storage *storage, const ft_claim *claim, ft_claim_kind kind, bool *got);
+// Whether another storage claims it, in either way. The storage is open for writing.
+ft_status ft_storage_claimed(ft_storage *storage, const ft_claim *claim, bool *by_others);
 
 // ---- studies --------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,294 @@
+// pictures.c - which pictures a study has, and what several of them share.
+#include "hpo/report/pictures.h"
+
+#include "kernels/arena.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- what several share ---------------------------------------------------------------------------------------------
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+ft_axis ft_objective_axis(double *values, int64_t count, bool maximize, int64_t *beyond) {
+    *beyond = 0;
+    if (count == 0) return ft_axis_around(FT_SCALE_LINEAR, FT_UNIT_NUMBER, INFINITY, -INFINITY);
+    qsort(values, (size_t)count, sizeof *values, ascending);
+    double low = values[0], high = values[count - 1];
+    double usual = maximize ? values[count / 10] : values[count - 1 - count / 10]; // nine of ten are better
+    double best = maximize ? high : low, worst = maximize ? low : high, end = best + 1.25 * (usual - best);
+    if (usual != best && fabs(worst - best) > 3 * fabs(usual - best)) {
+        for (int64_t i = 0; i < count; i++)
+            *beyond += maximize ? values[i] < end : values[i] > end;
+        if (maximize)
+            low = end;
+        else
+            high = end;
+    }
+    return ft_axis_around(FT_SCALE_LINEAR, FT_UNIT_NUMBER, low, high);
+}
+
+void ft_plot_note_beyond(const ft_plot *p, int64_t beyond) {
+    if (beyond == 1) ft_plot_note(p, "One value is far worse; it is drawn at the edge.");
+    if (beyond > 1) ft_plot_note(p, "%" PRId64 " values are far worse; they are drawn at the edge.", beyond);
+}
+
+// Smaller is better; what is not complete comes last.
+static double share_of(const ft_summary *s, int64_t number) { return isnan(s->share[number]) ? 2 : s->share[number]; }
+
+typedef struct ranked {
+    double share;
+    int64_t number;
+} ranked;
+
+static int by_share(const void *a, const void *b) {
+    const ranked *p = a, *q = b;
+    if (p->share != q->share) return p->share < q->share ? -1 : 1;
+    return (p->number > q->number) - (p->number < q->number);
+}
+
+ft_status ft_choose_lines(const ft_summary *s, bool (*draws)(const ft_summary *, int64_t), int most, int64_t *numbers,
+                          int64_t *count, int64_t *all) {
+    ranked *list = ft_calloc((size_t)s->count + 1, sizeof *list, "a picture");
+    if (list == NULL) return FT_NO_MEMORY;
+    *all = *count = 0;
+    for (int64_t i = 0; i < s->count; i++)
+        if (draws(s, i)) list[(*all)++] = (ranked){share_of(s, i), i};
+    qsort(list, (size_t)*all, sizeof *list, by_share);
+    int64_t best = *all <= most ? *all : most / 3, others = *all <= most ? 0 : most - best;
+    for (int64_t k = others - 1; k >= 0; k--) // worst first, that the best are drawn over them
+        numbers[(*count)++] = list[best + k * (*all - best) / others].number;
+    for (int64_t k = best - 1; k >= 0; k--)
+        numbers[(*count)++] = list[k].number;
+    free(list);
+    return FT_OK;
+}
+
+ft_look ft_fate_look(ft_fate fate) {
+    static const ft_look looks[FT_FATES] = {FT_LOOK_DOT,   FT_LOOK_RING,  FT_LOOK_SQUARE, FT_LOOK_TRIANGLE,
+                                            FT_LOOK_CROSS, FT_LOOK_CROSS, FT_LOOK_CROSS};
+    return looks[fate];
+}
+
+double ft_fate_legend(FILE *out, double width, const int64_t *counts, const char *line, const char *line_text) {
+    ft_legend_entry entries[FT_FATES + 1];
+    int count = 0;
+    for (int f = 0; f < FT_FATES; f++) {
+        if (counts[f] == 0) continue;
+        entries[count] = (ft_legend_entry){.look = ft_fate_look((ft_fate)f)};
+        snprintf(entries[count].text, sizeof entries[count].text, "%s %" PRId64, ft_fate_name((ft_fate)f), counts[f]);
+        count++;
+    }
+    if (line != NULL) {
+        entries[count] = (ft_legend_entry){.line = line};
+        snprintf(entries[count++].text, sizeof entries[0].text, "%s", line_text);
+    }
+    return ft_plot_legend(out, width, entries, count);
+}
+
+// ---- which there are ------------------------------------------------------------------------------------------------
+
+typedef struct maker {
+    const ft_summary *s;
+    ft_arena *arena;
+    ft_study_picture *list;
+    int count, capacity;
+    bool failed; // out of memory
+} maker;
+
+// `file` and `title` from the arena; a NULL of theirs is out of memory.
+static void add(maker *m, ft_study_picture picture) {
+    if (m->count == m->capacity) {
+        int capacity = 2 * m->capacity + 16;
+        ft_study_picture *grown = ft_arena_alloc(m->arena, (size_t)capacity * sizeof *grown);
+        m->failed |= grown == NULL;
+        if (grown == NULL) return;
+        if (m->count > 0) memcpy(grown, m->list, (size_t)m->count * sizeof *grown);
+        m->list = grown;
+        m->capacity = capacity;
+    }
+    m->failed |= picture.file == NULL || picture.title == NULL;
+    m->list[m->count++] = picture;
+}
+
+// A file's name of a parameter's: what could mean something to a shell or a file system becomes '_'.
+static const char *file_name(ft_arena *arena, const char *kind, int place, const char *name) {
+    char safe[64];
+    size_t length = 0;
+    for (; name[length] != '\0' && length + 1 < sizeof safe; length++)
+        safe[length] = isalnum((unsigned char)name[length]) || strchr("._-", name[length]) != NULL ? name[length] : '_';
+    safe[length] = '\0';
+    return ft_arena_format(arena, "%s-%02d-%s", kind, place, safe);
+}
+
+static int64_t complete_count(const ft_summary *s, int objective) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < s->count; i++)
+        count += !isnan(ft_report_value(s, i, objective));
+    return count;
+}
+
+static void add_values(maker *m) {
+    const ft_summary *s = m->s;
+    const int objectives = s->study->objectives;
+    for (int o = 0; o < objectives; o++) {
+        bool any = false;
+        for (int64_t i = 0; i < s->count && !any; i++)
+            any = !isnan(ft_report_value(s, i, o)) || !isnan(ft_report_pruned_at(s, i));
+        if (any)
+            add(m, (ft_study_picture){.section = "History",
+                                      .width = objectives == 1 ? 1140 : 560,
+                                      .height = 340,
+                                      .objective = o,
+                                      .file = file_name(m->arena, "history", o + 1, s->objectives[o]),
+                                      .title = ft_arena_format(m->arena, "%s over the trials", s->objectives[o]),
+                                      .draw = ft_draw_history});
+    }
+    for (int o = 0; o < objectives; o++)
+        for (int other = o + 1; other < objectives && complete_count(s, 0) > 0; other++)
+            add(m, (ft_study_picture){
+                       .section = "Pareto front",
+                       .width = 560,
+                       .height = 400,
+                       .objective = o,
+                       .other = other,
+                       .file = ft_arena_format(m->arena, "front-%d-%d", o + 1, other + 1),
+                       .title = ft_arena_format(m->arena, "%s and %s", s->objectives[o], s->objectives[other]),
+                       .draw = ft_draw_front});
+}
+
+static void add_slices(maker *m, int objective) {
+    const ft_summary *s = m->s;
+    for (int k = 0; k < s->varying && k < FT_PICTURE_PARAMS; k++) {
+        int64_t trials = 0;
+        for (int64_t i = 0; i < s->count && trials == 0; i++)
+            trials += !isnan(ft_report_value(s, i, objective) + ft_report_param_value(s, i, &s->params[k]));
+        if (trials == 0) continue;
+        const char *kind = objective == 0 ? "slice" : ft_arena_format(m->arena, "slice%d", objective + 1);
+        if (kind == NULL) m->failed = true;
+        add(m, (ft_study_picture){
+                   .section = "Slices",
+                   .remark = "Each complete trial at its value of a parameter. The best is a diamond.",
+                   .width = 380,
+                   .height = 310,
+                   .objective = objective,
+                   .param = k,
+                   .file = file_name(m->arena, kind != NULL ? kind : "", k + 1, s->params[k].text),
+                   .title = s->study->objectives == 1
+                                ? s->params[k].text
+                                : ft_arena_format(m->arena, "%s: %s", s->objectives[objective], s->params[k].text),
+                   .draw = ft_draw_slice});
+    }
+}
+
+// Pairs of the three most important parameters.
+static void add_contours(maker *m) {
+    const ft_summary *s = m->s;
+    const int most = s->varying < 3 ? s->varying : 3;
+    for (int a = 0; a < most; a++)
+        for (int b = a + 1; b < most; b++) {
+            int64_t both = 0;
+            for (int64_t i = 0; i < s->count; i++)
+                both += !isnan(ft_report_value(s, i, 0) + ft_report_param_value(s, i, &s->params[a]) +
+                               ft_report_param_value(s, i, &s->params[b]));
+            if (both < 4) continue;
+            add(m, (ft_study_picture){.section = "Contours",
+                                      .remark = "How good the trials around each place are: their mean rank, for pairs "
+                                                "of the parameters that mattered most. Dots are trials.",
+                                      .width = 560,
+                                      .height = 420,
+                                      .param = a,
+                                      .second = b,
+                                      .file = ft_arena_format(m->arena, "contour-%d-%d", a + 1, b + 1),
+                                      .title =
+                                          ft_arena_format(m->arena, "%s and %s", s->params[a].text, s->params[b].text),
+                                      .draw = ft_draw_contour});
+        }
+}
+
+static void add_params(maker *m) {
+    const ft_summary *s = m->s;
+    const int objectives = s->study->objectives;
+    int bars = s->varying < FT_PICTURE_BARS ? s->varying : FT_PICTURE_BARS;
+    if (complete_count(s, 0) < 2 || s->varying == 0) return;
+    add(m, (ft_study_picture){.section = "Importances",
+                              .remark = "Which parameters decide whether a trial is among the best tenth (PED-ANOVA).",
+                              .width = 1140,
+                              .height = 58 + 19 * bars,
+                              .file = "importances",
+                              .title = "Importance of parameters",
+                              .draw = ft_draw_importance});
+    add(m, (ft_study_picture){.section = "Parallel coordinates",
+                              .width = 1140,
+                              .height = 420,
+                              .file = "parallel",
+                              .title = "Trials through the most important parameters",
+                              .draw = ft_draw_parallel});
+    for (int o = 0; o < objectives && o < 3; o++)
+        add_slices(m, o);
+    add_contours(m);
+}
+
+static ft_status add_machine(maker *m) {
+    const ft_summary *s = m->s;
+    int64_t measured = 0, both = 0, dated = 0, reports = 0;
+    for (int64_t i = 0; i < s->count; i++) {
+        measured += !isnan(s->trials[i].measured);
+        both += !isnan(s->trials[i].measured + s->trials[i].planned);
+        dated += s->trials[i].end >= s->trials[i].start;
+        reports += s->trials[i].trial->report_count > 0 && s->study->objectives == 1;
+    }
+    if (reports > 0)
+        add(m,
+            (ft_study_picture){.section = "Intermediate values",
+                               .width = 1140,
+                               .height = 400,
+                               .file = "intermediate",
+                               .title = ft_arena_format(m->arena, "%s over the steps of each trial", s->objectives[0]),
+                               .draw = ft_draw_curves});
+    if (both > 0)
+        add(m, (ft_study_picture){.section = "Memory",
+                                  .width = 560,
+                                  .height = 380,
+                                  .file = "memory-planned",
+                                  .title = "Memory, planned and measured",
+                                  .draw = ft_draw_planned});
+    if (measured > 0)
+        add(m, (ft_study_picture){.section = "Memory",
+                                  .width = 560,
+                                  .height = 380,
+                                  .file = "memory",
+                                  .title = "Peak of memory over the trials",
+                                  .draw = ft_draw_memory});
+    ft_study_picture timeline = {.section = "Timeline",
+                                 .width = 1140,
+                                 .file = "timeline",
+                                 .title = "Trials on their devices",
+                                 .draw = ft_draw_timeline};
+    FT_TRY(ft_timeline_height(s, &timeline.height));
+    if (dated > 0) add(m, timeline);
+    return FT_OK;
+}
+
+ft_status ft_study_pictures(const ft_summary *s, ft_arena *arena, ft_study_picture **pictures, int *count) {
+    maker m = {.s = s, .arena = arena};
+    add_values(&m);
+    add_params(&m);
+    FT_TRY(add_machine(&m));
+    *pictures = m.list;
+    *count = m.count;
+    return m.failed ? FT_NO_MEMORY : FT_OK;
+}
+
+ft_status ft_study_picture_write(const ft_summary *s, const ft_study_picture *picture, bool alone, FILE *out) {
+    ft_picture_begin(out, picture->title, picture->width, picture->height, alone);
+    ft_status status = picture->draw(s, picture, out);
+    ft_picture_end(out);
+    return status;
+}
