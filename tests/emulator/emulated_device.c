@@ -9,8 +9,6 @@
         return ft_fail(FT_FAILED, #name, "not among the emulated kernels");                                            \
     }
 NOT_HERE(gemm)
-NOT_HERE(disentangled_attention_forward)
-NOT_HERE(disentangled_attention_backward)
 
 #define FT_OP(name, what)                                                                                              \
     static ft_status run_##name(ft_device *device, const ft_##name##_args *args) {                                     \
@@ -31,6 +29,6 @@ static void close_device(ft_device *device) {}
 ft_device *emulated_device(void) {
     static const ft_device_functions functions = {.close = close_device};
     static ft_cuda cuda = {
-        .device = {.name = "emulated", .target = {.backend = FT_BACKEND_CUDA}, .functions = &functions, .ops = &ops}};
+        .device = {.name = "emulated", .target = {.backend = FT_BACKEND_CUDA, .sm_count = 4}, .functions = &functions, .ops = &ops}};
     return &cuda.device;
 }

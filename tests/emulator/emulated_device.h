@@ -6,7 +6,7 @@
 #include "kernels/backend.h"
 #include "tests/emulator/simt/control.h"
 
-// Ops check their arguments and then launch. There is no product (cuBLASLt's) and no disentangled attention.
+// Ops check their arguments and then launch. There is no product (cuBLASLt's).
 ft_device *emulated_device(void);
 
 #endif

@@ -19,6 +19,10 @@ static uint64_t digest_of(const char *data, size_t bytes) { // FNV-1a
     return digest;
 }
 
+static bool touches(const char *a, size_t a_bytes, const char *b, size_t b_bytes) {
+    return a != NULL && (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;
+}
+
 static void forget_if_unused(ft_cu_event event) {
     if (!event->destroyed || event->users > 0) return;
     ft_cu_event *at = &events;
@@ -36,6 +40,20 @@ static void finish(work *w) {
     }
     if (w->graph != NULL) fake_graph_count(w->graph, -1);
     free(w);
+}
+
+// Memory of the host that the device writes and reads again, in an order that events give: uploads in a queue have what a
+// download brings as soon as it runs. What the host itself did to that memory until then still counts as a misuse.
+static void download(const work *w) {
+    for (int after = 0; after < 2; after++) {
+        if (after) memcpy(w->to, w->from, w->bytes);
+        for (ft_cu_stream s = streams; s != NULL; s = s->next)
+            for (work *other = s->first; other != NULL; other = other->next) {
+                if (other->kind != UPLOAD || other->recorded || !touches(other->from, other->bytes, w->to, w->bytes)) continue;
+                if (after) other->digest = digest_of(other->from, other->bytes);
+                else if (other->digest != digest_of(other->from, other->bytes)) fake_kept.rewritten++, fake_kept.misuses++;
+            }
+    }
 }
 
 void fake_run(const work *w, int device) {
@@ -61,6 +79,8 @@ void fake_run(const work *w, int device) {
     }
     if (w->kind == FILL)
         memset(w->to, w->byte, w->bytes);
+    else if (w->kind == DOWNLOAD)
+        download(w);
     else
         memcpy(w->to, w->from, w->bytes);
     if (w->kind == UPLOAD && !w->recorded && digest_of(w->from, w->bytes) != w->digest) fake_kept.rewritten++, fake_kept.misuses++;
@@ -222,10 +242,6 @@ void fake_streams_lose(void) {
 void fake_streams_reset(void) {
     random_state = 88172645463325252u ^ fake_set.seed * 0x9E3779B97F4A7C15u;
     if (fake_set.schedule >= FAKE_SCHEDULES) fake_fatal("no such schedule");
-}
-
-static bool touches(const char *a, size_t a_bytes, const char *b, size_t b_bytes) {
-    return a != NULL && (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;
 }
 
 bool fake_queued(const void *data, size_t bytes) {

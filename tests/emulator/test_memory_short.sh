@@ -44,6 +44,13 @@ cmp base/model/model.safetensors other/model/model.safetensors || fail "on the o
 trained cpu "$driver,$gone"
 [ "$(device cpu)" = cpu ] || fail "not on the CPU: $(cat err)"
 grep -q '"out_of_memory":{.*"action":"the run goes on on cpu"' cpu/metrics.jsonl || fail "metrics.jsonl: $(cat cpu/metrics.jsonl)"
+[ "$(json cpu/run.json '[(e["device"], e["first_step"], e["last_step"]) for e in d["earlier_devices"]]')" = "[('cuda:0', 0, 0)]" ] ||
+    fail "run.json does not tell the devices apart: $(json cpu/run.json 'd.get("earlier_devices")')"
+[ "$(json cpu/run.json 'd["memory"]["peak_reserved_bytes"] == d["planned"]["peak_reserved_bytes"]')" = True ] || fail "memory is not the CPU's"
+[ "$(json cpu/memory_timeline.json '[e["args"]["name"] for e in d["traceEvents"] if e["ph"] == "M"]')" = \
+    "['ftengine memory on cuda:0', 'ftengine memory on cpu']" ] || fail "the timeline is not of both devices"
+expect 0 "$FTENGINE" report cpu --output page.html
+grep -q "Before that on cuda:0, steps 0 to 0: peak" page.html || fail "the page does not name the first device"
 python3 - <<'PYTHON' || fail "the CPU found something else"
 import json
 runs = [[l for l in map(json.loads, open(d + "/metrics.jsonl")) if "out_of_memory" not in l] for d in ("base", "cpu")]
@@ -53,6 +60,17 @@ for a, b in zip(*runs):
     for key in a:
         if key != "tokens_per_second": assert abs(a[key] - b[key]) <= 2e-6 * max(1, abs(a[key])), (key, a[key], b[key])
 PYTHON
+
+# A session on another device than the one before is told apart as well, and again when a third begins on that.
+trained sessions "$driver"
+for again in 1 2; do
+    trained sessions "$driver" device.name=cpu output.exists=resume
+    [ "$(json sessions/run.json '[(e["device"], e["first_step"], e["last_step"], sorted(e)) for e in d["earlier_devices"]]')" = \
+        "[('cuda:0', 0, 4, ['device', 'device_description', 'first_step', 'last_step', 'memory'])]" ] ||
+        fail "session $again: $(json sessions/run.json 'd.get("earlier_devices")')"
+    [ "$(json sessions/run.json 'd["earlier_devices"][0]["memory"]["peak_reserved_bytes"]')" = "$(json base/run.json 'd["memory"]["peak_reserved_bytes"]')" ] ||
+        fail "session $again: the peaks of the GPU are lost"
+done
 
 # ---- only what the configuration allows ---------------------------------------------------------------------------------
 for options in "device.name=cuda" "device.name=cuda device.wait=true device.wait_timeout=1s device.check_interval=0.2s" \
@@ -69,4 +87,41 @@ trained small version=13000,memory=25165824
 says "device.name=auto is the CPU: "
 # shellcheck disable=SC2086
 FAKE_CUDA=version=13000,memory=25165824 expect 3 "$FTENGINE" train $run output.dir=none device.name=cuda
+
+# ---- AdamW's state on the host of a run that comes to the CPU, or begins there -------------------------------------------
+trained offload "$driver,$gone" memory.offload=optimizer output.save_steps=2 output.save_total_limit=5
+[ "$(device offload)" = cpu ] && [ "$(json offload/run.json 'd["resolved"]["offload"]')" = none ] || fail "offload: $(cat offload/run.json)"
+says "the run goes on on cpu, where AdamW's state is now"
+cmp cpu/model/model.safetensors offload/model/model.safetensors || fail "offloaded, then on the CPU: other bits"
+rm -r offload/checkpoints/step-00000004
+trained offload version=13000,devices=0 memory.offload=optimizer output.save_steps=2 output.save_total_limit=5 output.exists=resume
+says "memory.offload=optimizer: AdamW's state is in the memory of the cpu anyway"
+cmp cpu/model/model.safetensors offload/model/model.safetensors || fail "resumed on the CPU: other bits"
+# shellcheck disable=SC2086
+expect 2 "$FTENGINE" train $run output.dir=none device.name=cpu memory.offload=optimizer
+one_error "optimizer needs a device with memory of its own, and this run is computed on the cpu"
+
+# ---- what graphs are left is not for tensors ----------------------------------------------------------------------------
+# Of 100 MiB that may be reserved 64 are the driver's. The run would take 38, and is fitted to what is left.
+for limit in auto 100%; do
+    FTENGINE_LEDGER_CAPACITY=104857600 trained "graphs-$limit" "$driver" device.name=cuda device.graphs=on eval.strategy=no train.max_steps=1 \
+        train.batch_size=128 memory.limit="$limit"
+    says "would need 38.0MiB, and 36.0MiB may be taken"
+    [ "$(json "graphs-$limit/run.json" 'd["memory"]["peak_reserved_bytes"] <= 36 << 20')" = True ] || fail "$(json "graphs-$limit/run.json" 'd["memory"]')"
+done
+# What fills micro-batches up is no text: they are reported without it, evaluations are no larger for it, and where a device has no
+# graphs there is none.
+planned() { # planned SETTINGS OPTION...
+    # shellcheck disable=SC2086
+    FAKE_CUDA=$1 expect 0 "$FTENGINE" plan --json $run eval.batch_multiplier=2 "${@:2}"
+}
+look='d["resolved"]["micro_batch"], d["resolved"]["micro_batch_tokens"], d["resolved"]["train"], d["resolved"]["eval"]'
+planned "$driver" device.name=cuda device.graphs=off
+calls=$(json out "$look")
+planned "$driver" device.name=cuda device.graphs=on
+[ "$(json out "$look")" = "$calls" ] || fail "with graphs $(json out "$look"), without $calls"
+planned version=13000,devices=0 device.graphs=off
+calls=$(json out "$look, d['memory']['peak_requested_bytes']")
+planned version=13000,devices=0 device.graphs=on
+[ "$(json out "$look, d['memory']['peak_requested_bytes']")" = "$calls" ] || fail "a CPU plans for graphs: $(cat out)"
 exit 0

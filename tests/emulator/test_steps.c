@@ -30,7 +30,10 @@ static enum {
     SLOT_IS_READ,   // the copying stream waits until the last batch in this slot of the device was used
     PINNED_IS_FREE, // the host waits before it writes the next batch into pinned memory
     STEP_IS_DONE,   // the host waits before it reads what a step came to
+    LOGITS_ARE_HOME, // likewise what an evaluation came to
 } fault;
+static bool in_evaluation;
+static uint64_t evaluation_waits, evaluation_drains;
 static bool in_step, always_books; // the latter: no step is queued ahead
 static int on_the_way, refusals;   // steps before the one that is queued; how often memory shall be refused behind them
 
@@ -85,11 +88,27 @@ ft_status __wrap_ft_cuda_stream_wait(ft_device *device, ft_stream_kind stream, f
     return __real_ft_cuda_stream_wait(device, stream, event);
 }
 
+ft_status __real_ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_limits limits, ft_capacity capacity,
+                                    ft_window_pooling pooling, float *logits, float *losses, ft_predict_progress progress, void *context);
+ft_status __wrap_ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_limits limits, ft_capacity capacity,
+                                    ft_window_pooling pooling, float *logits, float *losses, ft_predict_progress progress, void *context);
+ft_status __wrap_ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_limits limits, ft_capacity capacity,
+                                    ft_window_pooling pooling, float *logits, float *losses, ft_predict_progress progress, void *context) {
+    const fake_books before = fake_read();
+    in_evaluation = true;
+    ft_status status = __real_ft_predict_dataset(model, data, limits, capacity, pooling, logits, losses, progress, context);
+    in_evaluation = false;
+    evaluation_waits = fake_read().waits - before.waits;
+    evaluation_drains = fake_read().drains - before.drains;
+    return status;
+}
+
 ft_status __real_ft_cuda_event_sync(ft_device *device, ft_event *event);
 ft_status __wrap_ft_cuda_event_sync(ft_device *device, ft_event *event);
 ft_status __wrap_ft_cuda_event_sync(ft_device *device, ft_event *event) {
     if (fault == PINNED_IS_FREE && in_step) return FT_OK;
-    if (fault == STEP_IS_DONE && !in_step) return FT_OK;
+    if (fault == STEP_IS_DONE && !in_step && !in_evaluation) return FT_OK;
+    if (fault == LOGITS_ARE_HOME && in_evaluation) return FT_OK;
     return __real_ft_cuda_event_sync(device, event);
 }
 
@@ -236,6 +255,17 @@ static void test_steps_leave_the_device_busy(void **state) {
     drop(&longer), drop(&shorter), drop(&booking);
 }
 
+// While a micro-batch of an evaluation is read, the next is computed.
+static const char *const evaluated[] = {"train.max_steps=2", "data.validation=" FT_TEST_VECTORS "/trainer/validation.tsv",
+                                        "eval.strategy=steps", "eval.steps=2", "eval.batch_size=3", NULL};
+static void test_evaluations_leave_the_device_busy(void **state) {
+    outcome one = run_one_by_one(evaluated), o = run(FAKE_LAZY, 0, evaluated);
+    assert_true(same(&one, &o));
+    assert_int_equal(o.books.misuses, 0);
+    if (evaluation_waits < 20 || evaluation_drains > 5) fail_msg("%d waits, %d of them for all there was", (int)evaluation_waits, (int)evaluation_drains);
+    drop(&one), drop(&o);
+}
+
 // Evaluations and checkpoints between the steps see the step that they are told they see.
 static void test_boundaries(void **state) {
     static const char *const options[] = {"train.max_steps=7",  "data.validation=" FT_TEST_VECTORS "/trainer/validation.tsv",
@@ -310,11 +340,18 @@ static void test_missing_event_before_reading(void **state) { caught(BATCH_IS_TH
 static void test_missing_event_before_writing(void **state) { caught(SLOT_IS_READ); }
 static void test_reused_pinned_buffer(void **state) { caught(PINNED_IS_FREE); }
 static void test_outcome_read_too_early(void **state) { caught(STEP_IS_DONE); }
+static void test_logits_read_too_early(void **state) {
+    outcome right = run_one_by_one(evaluated), o = run_with(LOGITS_ARE_HOME, FAKE_LAZY, evaluated);
+    assert_int_equal(right.status, FT_OK);
+    assert_false(same(&right, &o));
+    drop(&right), drop(&o);
+}
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps_ahead_give_the_same),
         cmocka_unit_test(test_steps_leave_the_device_busy),
+        cmocka_unit_test(test_evaluations_leave_the_device_busy),
         cmocka_unit_test(test_boundaries),
         cmocka_unit_test(test_divergence),
         cmocka_unit_test(test_a_refusal_behind_steps),
@@ -323,6 +360,7 @@ int main(void) {
         cmocka_unit_test(test_missing_event_before_writing),
         cmocka_unit_test(test_reused_pinned_buffer),
         cmocka_unit_test(test_outcome_read_too_early),
+        cmocka_unit_test(test_logits_read_too_early),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

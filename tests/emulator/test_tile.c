@@ -33,6 +33,9 @@ static void in_all_orders(ft_status (*check)(void)) {
 
 static void test_ldmatrix(void **state) { in_all_orders(tile_check_ldmatrix); }
 static void test_mma(void **state) { in_all_orders(tile_check_mma); }
+static void test_exp2(void **state) { in_all_orders(tile_check_exp2); }
+static void test_skew(void **state) { in_all_orders(tile_check_skew); }
+static void test_pack_bounded(void **state) { in_all_orders(tile_check_pack_bounded); }
 static void test_chain(void **state) { in_all_orders(tile_check_chain); }
 
 int main(void) {
@@ -40,6 +43,9 @@ int main(void) {
         cmocka_unit_test(test_halves),
         cmocka_unit_test(test_ldmatrix),
         cmocka_unit_test(test_mma),
+        cmocka_unit_test(test_exp2),
+        cmocka_unit_test(test_skew),
+        cmocka_unit_test(test_pack_bounded),
         cmocka_unit_test(test_chain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

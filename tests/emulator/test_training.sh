@@ -67,6 +67,25 @@ expect 0 "$FTENGINE" plan $run device.name=cuda --json
 # shellcheck disable=SC2059
 [ "$metered" = "$(json out "$(printf "$memory" memory)")" ] || fail "ftengine plan says something else: $metered, $(cat out)"
 
+# A hundred steps with dropout: the loss of each within 1e-4. (Sanitizers look at what runs, not at how far two runs go apart: of
+# this and of the other hundreds below they see ten steps.)
+sanitized=${FT_SANITIZE:+train.max_steps=10}
+hundred="$here/follow.ini data.cache_dir=none model.hidden_dropout=0.1 model.attention_dropout=0.1 model.classifier_dropout=0.1"
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" train $hundred output.dir=hundred-cpu device.name=cpu $sanitized
+rm -f report
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" train $hundred output.dir=hundred-cuda device.name=cuda $sanitized
+clean hundred-cuda
+[ -n "$sanitized" ] || python3 - <<'PYTHON' || fail "a hundred steps: CUDA and CPU went different ways"
+import json
+runs = [[l for l in map(json.loads, open(f"hundred-{d}/metrics.jsonl")) if "learning_rate" in l] for d in ("cpu", "cuda")]
+assert [len(r) for r in runs] == [100, 100], [len(r) for r in runs]
+worst = max(abs(a["loss"] - b["loss"]) / a["loss"] for a, b in zip(*runs))
+print(f"a hundred steps in fp32: losses apart by {worst:.1e} at most")
+assert worst < 1e-4, worst
+PYTHON
+
 # ---- the same bits in any order ----------------------------------------------------------------------------------------------
 same() {
     cmp cuda/model/model.safetensors "$1/model/model.safetensors" || fail "$1: other bits"
@@ -81,14 +100,18 @@ for schedule in 1 2; do # eager, random: the default waits until somebody does
 done
 
 # ---- 16 bits -----------------------------------------------------------------------------------------------------------------
-# A hundred steps in bf16 are within twice PyTorch's gap from fp32.
-rm -f report
-# shellcheck disable=SC2086
-expect 0 "$FTENGINE" train "$here/follow.ini" output.dir=bf16 device.name=cuda train.precision=bf16 data.cache_dir=none
-clean bf16
-expect 0 "$FTENGINE" predict bf16 --data "$here/validation.tsv" --json --logits --precision bf16 device.name=cuda
-python3 "$SOURCE_DIR/tests/engine/precision_gap.py" "$here" bf16 bf16/metrics.jsonl out >verdict 2>&1 || fail "bf16: $(cat verdict)"
-cat verdict
+# A hundred steps are within twice PyTorch's gap from fp32.
+for precision in bf16 fp16; do
+    rm -f report
+    # shellcheck disable=SC2086
+    expect 0 "$FTENGINE" train "$here/follow.ini" output.dir=$precision device.name=cuda train.precision=$precision data.cache_dir=none $sanitized
+    clean $precision
+    [ -z "$sanitized" ] || continue
+    expect 0 "$FTENGINE" predict $precision --data "$here/validation.tsv" --json --logits --precision $precision device.name=cuda
+    python3 "$SOURCE_DIR/tests/engine/precision_gap.py" "$here" $precision $precision/metrics.jsonl out >verdict 2>&1 ||
+        fail "$precision: $(cat verdict)"
+    cat verdict
+done
 # fp16 stays beside the CPU's fp16, with a loss scale that overflows at first, takes what was planned, and has the same bits in
 # another order.
 # overflowing DIR OPTION...: ten steps, nine of them with a loss scale of 2^24
@@ -108,6 +131,11 @@ overflowing fp16-cuda device.name=cuda
 clean fp16-cuda
 SIMT_ORDER=random overflowing fp16-random device.name=cuda
 cmp fp16-cuda/model/model.safetensors fp16-random/model/model.safetensors || fail "fp16: other bits in another order"
+overflowing fp16-graphs device.name=cuda device.graphs=on # replayed steps are skipped, and the scale halves, as those that are queued
+clean fp16-graphs
+cmp fp16-cuda/model/model.safetensors fp16-graphs/model/model.safetensors || fail "fp16: other bits from graphs"
+[ "$(json fp16-graphs/run.json 'd["graphs"]["replayed"] > 5, d["graphs"]["failed"], d["skipped_steps"] > 3')" = "(True, False, True)" ] ||
+    fail "fp16-graphs: $(json fp16-graphs/run.json 'd["graphs"]')"
 python3 - <<'PYTHON' || fail "fp16: CUDA and CPU went different ways"
 import json
 lines = {d: [json.loads(l) for l in open(f"fp16-{d}/metrics.jsonl")] for d in ("cpu", "cuda")}
@@ -185,8 +213,5 @@ one_error "FTENGINE_CUBLASLT names a file that is not there"
 FTENGINE_CUDA_MODULE="$FAKE_CUBLASLT" expect 4 "$FTENGINE" train $run output.dir=none device.name=cuda
 one_error "this is no library of ftengine's CUDA kernels"
 [ ! -e none ] || fail "a run that could not start left a directory"
-expect 2 "$FTENGINE" plan model.path=microsoft/deberta-v3-small device.name=cuda
-one_error "DeBERTa's attention is not on CUDA yet"
-says "device.name=cpu"
 expect 3 "$FTENGINE" train $here/follow.ini output.dir=none device.name=cuda data.cache_dir=none memory.limit=20MiB
 exit 0

@@ -27,6 +27,21 @@ PYTHON
 expect 0 "$FTENGINE" tune-gemm $run --output again.json
 cmp tuned.json again.json || fail "another file the second time"
 
+# Micro-batches that are filled up: as many sizes as they come in, not one a batch. An evaluation of many batches, whose size is
+# chosen (eval.batch_size=auto): 4000 texts are more than one.
+python3 - "$here/validation.tsv" >large.tsv <<'PYTHON'
+import sys
+lines = open(sys.argv[1]).read().splitlines()
+print("\n".join(lines[:1] + lines[1:] * 5))
+PYTHON
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" tune-gemm $run device.graphs=on --output filled.json
+sizes=$(sed -n 's/.* products of \([0-9]*\) sizes.*/\1/p' out)
+[ "${sizes:-99}" -le 8 ] || fail "filled up: $(cat out)" # five texts and three, of at most 24 tokens, in multiples of 24
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" tune-gemm $run train.max_steps=1 data.validation=large.tsv eval.strategy=steps --output evaluated.json
+grep -q '^driver 0 misuses, 0 left$' report && grep -q '^cublasLt 0 misuses, 0 left$' report || fail "tune-gemm: $(cat report)"
+
 # ---- used, and noted ---------------------------------------------------------------------------------------------------------
 # shellcheck disable=SC2086
 expect 0 "$FTENGINE" train $run output.dir=plain

@@ -3,6 +3,11 @@
 #include "tests/emulator/half.h"
 #include "tests/emulator/tile_kernels.h"
 
+#include <float.h>
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
 static const ft_dtype dtypes[] = {FT_BF16, FT_F16};
 
 static uint32_t random_state = 1;
@@ -56,6 +61,78 @@ ft_status tile_check_mma(void) {
                 return ft_fail(FT_FAILED, "mma", "%s, (%d,%d): %g, not %g", ft_dtype_name(dtypes[d]), i / 8, i % 8,
                                (double)sum[i], (double)want[i]);
     }
+    return FT_OK;
+}
+
+// As closely as PTX promises (2^-22, and a last place for our own rounding); its ends; nothing below normal numbers.
+ft_status tile_check_exp2(void) {
+    for (int round = 0; round < 64; round++) {
+        float x[32], y[32];
+        for (int i = 0; i < 32; i++)
+            x[i] = (float)(uniform() * (i < 16 ? 1 : 130));
+        const float ends[] = {0, 1, -1, 127, -126, -126.5f, -149, 128, INFINITY, -INFINITY, NAN, -0.0f};
+        for (size_t i = 0; i < sizeof ends / sizeof *ends && round == 0; i++)
+            x[i] = ends[i];
+        memset(y, 0x7f, sizeof y);
+        FT_TRY(tile_exp2(x, y));
+        for (int i = 0; i < 32; i++) {
+            double want = exp2((double)x[i]), off = fabs((double)y[i] - want);
+            bool right = off <= want * 0x1.8p-22;
+            if (isnan(x[i])) right = isnan(y[i]);
+            else if (want < 0x1p-126) right = y[i] == 0;
+            else if (want > (double)FLT_MAX) right = isinf(y[i]);
+            if (!right) return ft_fail(FT_FAILED, "exp2", "2^%.9g: %.9g, not %.9g", (double)x[i], (double)y[i], want);
+        }
+    }
+    return FT_OK;
+}
+
+// Whole numbers of which fp16 has four times as many: each place has a number of its own.
+ft_status tile_check_skew(void) {
+    static tile_skews s;
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 32; j++) {
+            s.rows[i][j] = (float)(4 * (i * 32 + j) - 900);
+            s.columns[j][i] = (float)(4 * (j * 16 + i) - 700);
+        }
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 48; j++)
+            s.gradients[i][j] = (float)(i * 48 + j + 1);
+    FT_TRY(tile_skew(&s));
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 16; j++) {
+            if (s.from_rows[i][j] != s.rows[i][j - i + 16])
+                return ft_fail(FT_FAILED, "skew", "rows, (%d,%d): %g, not %g", i, j, (double)s.from_rows[i][j],
+                               (double)s.rows[i][j - i + 16]);
+            if (s.from_columns[i][j] != 1 + s.columns[i + 15 - j][j])
+                return ft_fail(FT_FAILED, "skew", "columns, (%d,%d): %g, not %g", i, j, (double)s.from_columns[i][j],
+                               (double)(1 + s.columns[i + 15 - j][j]));
+            for (int step = 0; step < 4; step++) {
+                int column = 16 * (step - 1) + i + j; // row j of the chunk is 16 - j to the right of the step before
+                float want = column >= 0 && column < 48 ? s.gradients[i][column] : 0;
+                if (s.bands[step][i][j] != want)
+                    return ft_fail(FT_FAILED, "skew", "band %d, (%d,%d): %g, not %g", step, i, j, (double)s.bands[step][i][j],
+                                   (double)want);
+            }
+        }
+    return FT_OK;
+}
+
+ft_status tile_check_pack_bounded(void) {
+    const double most = 65504;
+    float x[32][2] = {{0, -0.0f}, {1, -2}, {65504, 65519}, {65520, -65520}, {1e6f, -1e6f}, {INFINITY, -INFINITY}, {NAN, 3}};
+    uint32_t pairs[32];
+    for (int i = 7; i < 32; i++)
+        for (int k = 0; k < 2; k++)
+            x[i][k] = (float)(uniform() * ldexp(1, i - 12));
+    FT_TRY(tile_pack_bounded(x, pairs));
+    for (int i = 0; i < 32; i++)
+        for (int k = 0; k < 2; k++) {
+            double given = (double)x[i][k], got = half_value(FT_F16, (uint16_t)(pairs[i] >> 16 * k));
+            double want = half_value(FT_F16, half_bits(FT_F16, given > most ? most : given < -most ? -most : given));
+            if (isnan(given) ? !isnan(got) : got != want)
+                return ft_fail(FT_FAILED, "pack_bounded", "%.9g: %.9g, not %.9g", given, got, want);
+        }
     return FT_OK;
 }
 

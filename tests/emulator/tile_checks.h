@@ -9,6 +9,9 @@
 // FT_OK, or FT_FAILED with the first number that is wrong.
 ft_status tile_check_ldmatrix(void);
 ft_status tile_check_mma(void);
+ft_status tile_check_exp2(void);
+ft_status tile_check_skew(void);
+ft_status tile_check_pack_bounded(void);
 ft_status tile_check_chain(void); // copies, tiles and fragments together, as attention uses them
 
 #endif

@@ -1,4 +1,6 @@
+#include "kernels/cuda/tile/exp2.h"
 #include "kernels/cuda/tile/fragment.h"
+#include "kernels/cuda/tile/skew.h"
 
 extern "C" {
 #include "tests/emulator/tile_kernels.h"
@@ -78,6 +80,65 @@ FT_KERNEL void chain(const T *left, const T *right, const T *values, int64_t str
             result[(g + q / 2 * 8) * 64 + n * 8 + t + q % 2] = d[n][q];
 }
 
+FT_KERNEL void powers(const float *x, float *y) { y[threadIdx.x] = ft_exp2(x[threadIdx.x]); }
+
+// The accumulator of 16 rows and 8 spread columns from (row, column) on.
+template <class Element> FT_DEVICE void spread_accumulator(float (&d)[4], Element element, int row, int column) {
+    const int g = int(threadIdx.x) / 4, t = int(threadIdx.x) % 4;
+    for (int q = 0; q < 4; q++)
+        d[q] = element(row + g + q / 2 * 8, column + t + q % 2 * 4);
+}
+
+FT_KERNEL void skews(tile_skews *s) {
+    const int g = int(threadIdx.x) / 4, t = int(threadIdx.x) % 4;
+    const float shrink = 0.25f, grow = 4.0f;
+    const ft_skew skew = ft_skew_of();
+    float first[4], second[4], scores[2][4];
+    auto store = [&](float (&to)[16][16]) {
+        for (int q = 0; q < 8; q++)
+            to[g + q % 4 / 2 * 8][q / 4 * 8 + t + q % 2 * 4] = scores[q / 4][q % 4];
+    };
+    ft_row_words row_words[2];
+    for (int chunk = 0; chunk < 2; chunk++) {
+        auto element = [&](int row, int column) { return s->rows[row][column]; };
+        spread_accumulator(first, element, 0, chunk * 16);
+        spread_accumulator(second, element, 0, chunk * 16 + 8);
+        row_words[chunk] = ft_row_words_of(first, second, shrink);
+    }
+    ft_skew_rows(scores, skew, row_words[0], row_words[1], grow);
+    store(s->from_rows);
+    ft_column_words column_words[2];
+    for (int chunk = 0; chunk < 2; chunk++) {
+        auto element = [&](int row, int column) { return s->columns[row][column]; };
+        spread_accumulator(first, element, chunk * 16, 0);
+        spread_accumulator(second, element, chunk * 16, 8);
+        column_words[chunk] = ft_column_words_of(first, second, shrink);
+    }
+    for (int q = 0; q < 8; q++)
+        scores[q / 4][q % 4] = 1.0f;
+    ft_skew_columns(scores, skew, column_words[0], column_words[1], grow);
+    store(s->from_columns);
+    ft_band_carry carry = {};
+    for (int step = 0; step < 4; step++) {
+        auto element = [&](int row, int column) { return step < 3 ? s->gradients[row][step * 16 + column] : 0.0f; };
+        spread_accumulator(first, element, 0, 0);
+        spread_accumulator(second, element, 0, 8);
+        const unsigned words[2][2] = {{ft_pack<__half>(first[0], first[1]), ft_pack<__half>(first[2], first[3])},
+                                      {ft_pack<__half>(second[0], second[1]), ft_pack<__half>(second[2], second[3])}};
+        unsigned band[4];
+        ft_skew_band(band, skew, carry, words);
+        for (int q = 0; q < 4; q++) {
+            const float2 pair = ft_unpack<__half>(band[q]);
+            s->bands[step][g + q % 2 * 8][q / 2 * 8 + t] = pair.x;
+            s->bands[step][g + q % 2 * 8][q / 2 * 8 + t + 4] = pair.y;
+        }
+    }
+}
+
+FT_KERNEL void bounded_pairs(const float *x, uint32_t *pairs) {
+    pairs[threadIdx.x] = ft_pack_bounded(x[2 * threadIdx.x], x[2 * threadIdx.x + 1]);
+}
+
 } // namespace
 
 // ---- the caller's memory, as a kernel can reach it ---------------------------------------------------------------------
@@ -144,4 +205,27 @@ extern "C" ft_status tile_chain(ft_dtype dtype, const uint16_t *left, const uint
     FT_TRY(dtype == FT_F16 ? run_chain<__half>(l, r, v, stride, valid, out)
                            : run_chain<__nv_bfloat16>(l, r, v, stride, valid, out));
     return out.back();
+}
+
+extern "C" ft_status tile_exp2(const float x[32], float y[32]) {
+    reachable from(x, 32 * sizeof *x), to(y, 32 * sizeof *y);
+    FT_TRY(from.status);
+    FT_TRY(to.status);
+    FT_TRY(ft_launch("exp2", powers, dim3(1), dim3(FT_WARP), 0, nullptr, in<const float>(from), in<float>(to)));
+    return to.back();
+}
+
+extern "C" ft_status tile_skew(tile_skews *s) {
+    reachable memory(s, sizeof *s);
+    FT_TRY(memory.status);
+    FT_TRY(ft_launch("skew", skews, dim3(1), dim3(FT_WARP), 0, nullptr, in<tile_skews>(memory)));
+    return memory.back();
+}
+
+extern "C" ft_status tile_pack_bounded(const float x[32][2], uint32_t pairs[32]) {
+    reachable from(x, 32 * sizeof *x), to(pairs, 32 * sizeof *pairs);
+    FT_TRY(from.status);
+    FT_TRY(to.status);
+    FT_TRY(ft_launch("pack_bounded", bounded_pairs, dim3(1), dim3(FT_WARP), 0, nullptr, in<const float>(from), in<uint32_t>(to)));
+    return to.back();
 }

@@ -1,9 +1,8 @@
 """precision_gap.py VECTORS PRECISION METRICS PREDICTIONS: is a run in mixed precision within twice PyTorch's gap from fp32?
 
-VECTORS holds expect.json (the Trainer in fp32) and precision.json (make_precision_vectors.py). Judged: root mean square and
-maximum of the losses' distances over the first 50 steps against autocast's, which keeps rows between the layers in fp32; over
-all hundred, and of the logits after the last step, the root mean square (the largest is one batch's, or one text's, and
-chance) against the gap of a model that is all of that type where PyTorch has one, else autocast's.
+VECTORS holds expect.json (the Trainer in fp32) and precision.json (make_precision_vectors.py: what autocast's runs are from it).
+Judged: the losses' distances, root mean square and maximum of the first 50 steps, the former of all hundred, and that of the
+logits after the last step. (The largest of a hundred losses is one batch's, that of the logits one text's, and chance.)
 """
 
 import json
@@ -33,7 +32,7 @@ def judge(what, ours, gap, figures):
         assert 0 < ratio <= 2, "more than twice"
 
 
-whole = torch.get("whole_gap", torch["gap"])
-judge("losses of 50 steps", distance(losses[:50], want[:50]), torch["gap"]["first_50"], ["rms", "max"])
-judge("losses of 100 steps", distance(losses, want), whole["losses"], ["rms"])
-judge("logits after 100 steps", distance(got, final), whole["logits"], ["rms"])
+gap = torch["gap"]
+judge("losses of 50 steps", distance(losses[:50], want[:50]), gap["first_50"], ["rms", "max"])
+judge("losses of 100 steps", distance(losses, want), gap["losses"], ["rms"])
+judge("logits after 100 steps", distance(got, final), gap["logits"], ["rms"])

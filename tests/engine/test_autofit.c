@@ -38,9 +38,18 @@ static ft_plan plan_of(const tiny_run *t, size_t budget) {
     return plan;
 }
 
-// The same run with these two settings by name.
-static ft_plan plan_with(tiny_run *t, size_t budget, int64_t tokens, int64_t every) {
+static bool in_fp32(const tiny_run *t) {
+    bool fp32 = true;
+    for (int i = 0; i < t->count; i++)
+        if (strncmp(t->text[i], "train.precision=", 16) == 0) fp32 = strcmp(t->text[i] + 16, "fp32") == 0;
+    return fp32;
+}
+
+// The same run with these settings by name. In 16 bits nothing inside of a layer is to choose.
+static ft_plan plan_with(tiny_run *t, size_t budget, int64_t tokens, int64_t every, unsigned savings) {
     int options = t->count;
+    if (in_fp32(t)) set(t, "memory.recompute_activation=%s", savings & FT_SAVE_ACTIVATION ? "true" : "false");
+    if (in_fp32(t)) set(t, "memory.recompute_layernorm=%s", savings & FT_SAVE_NORMS ? "true" : "false");
     if (tokens != FT_AUTO) set(t, "train.micro_batch_tokens=%" PRId64, tokens);
     set(t, every == 0 ? "train.gradient_checkpointing=off" : every == 1 ? "train.gradient_checkpointing=on" : "train.gradient_checkpointing=%" PRId64, every);
     ft_plan plan = plan_of(t, budget);
@@ -83,7 +92,7 @@ static void train(tiny_run *t, size_t limit, const char *name, char digest[65], 
 
 // Budgets from enough down to too little, on BERTs of random settings.
 static void test_budgets(void **state) {
-    int fitted = 0, refused = 0, recomputing = 0;
+    int fitted = 0, refused = 0, recomputing = 0, norms = 0;
     for (uint64_t seed = 500; seed < 500 + MODELS; seed++) {
         tiny_run t;
         make_tiny_run(&t, scratch, seed);
@@ -102,20 +111,21 @@ static void test_budgets(void **state) {
             const ft_fitting *c = &plan.autofit.choice;
             assert_true(plan.autofit.chosen && plan.memory.peak_reserved <= limit && c->reserved == plan.memory.peak_reserved);
             assert_int_equal(plan.autofit.ideal.reserved, enough);
-            ft_plan named = plan_with(&t, limit, c->micro_batch_tokens, c->gradient_checkpointing);
+            ft_plan named = plan_with(&t, limit, c->micro_batch_tokens, c->gradient_checkpointing, c->savings);
             assert_true(named.fits && named.memory.peak_reserved == c->reserved);
             if (c->micro_batch_tokens != FT_AUTO)
-                assert_false(plan_with(&t, limit, c->micro_batch_tokens + FT_FITTING_GRAIN, c->gradient_checkpointing).fits);
+                assert_false(plan_with(&t, limit, c->micro_batch_tokens + FT_FITTING_GRAIN, c->gradient_checkpointing, c->savings).fits);
             char name[32];
             snprintf(name, sizeof name, "fitted%d", percent);
             train(&t, limit, name, small, &plan.memory);
             assert_string_equal(small, whole);
             fitted++;
             if (c->gradient_checkpointing > 0) recomputing++;
+            if (c->savings & FT_SAVE_NORMS && !(plan.autofit.ideal.savings & FT_SAVE_NORMS)) norms++;
         }
         assert_int_equal(ft_remove_tree(t.dir), FT_OK);
     }
-    print_message("%d fitted (%d by recomputation), %d refused\n", fitted, recomputing, refused);
+    print_message("%d fitted (%d by recomputation of layers, %d of norms), %d refused\n", fitted, recomputing, norms, refused);
     assert_true(fitted > 0 && refused > 0 && (recomputing > 0 || MODELS < 8)); // the first models are too shallow for it
 }
 
@@ -124,21 +134,29 @@ static void test_fastest(void **state) {
     tiny_run t;
     make_tiny_run(&t, scratch, 600);
     deepen(&t);
+    set(&t, "train.precision=fp32");
+    set(&t, "memory.recompute_activation=auto");
+    set(&t, "memory.recompute_layernorm=auto");
     ft_plan whole = plan_of(&t, 0);
+    assert_true(whole.keeps_activation && !whole.rebuilds_norms); // what is fastest
     int64_t least = whole.train.longest, most = whole.train.tokens;
+    unsigned savings_seen = 0;
     for (int percent = 90; percent > 30; percent -= 20) {
         size_t limit = whole.memory.peak_reserved / 100 * (size_t)percent;
         ft_plan plan = plan_of(&t, limit);
         double best = 1e30;
-        for (int64_t every = 0; every <= 8; every++)
-            for (int64_t tokens = least;; tokens += FT_FITTING_GRAIN) {
-                ft_plan one = plan_with(&t, limit, tokens < most ? tokens : FT_AUTO, every);
+        for (int64_t every = 0; every <= 8; every += every < 2 ? 1 : 3)
+            for (int64_t tokens = least, number = 0;; tokens += 2 * FT_FITTING_GRAIN, number++) {
+                const unsigned savings = (unsigned)number % 4; // of each its share of the sizes
+                ft_plan one = plan_with(&t, limit, tokens < most ? tokens : FT_AUTO, every, savings);
                 if (one.fits && one.step_seconds < best) best = one.step_seconds;
                 if (tokens >= most) break;
             }
+        savings_seen |= plan.autofit.choice.savings;
         if (plan.fits) assert_true(plan.autofit.choice.step_seconds <= best * (1 + 1e-3));
         else assert_true(best == 1e30);
     }
+    assert_int_equal(savings_seen, FT_SAVE_ACTIVATION | FT_SAVE_NORMS);
     assert_int_equal(ft_remove_tree(t.dir), FT_OK);
 }
 
@@ -149,7 +167,13 @@ static void test_names_are_kept(void **state) {
     deepen(&t);
     size_t limit = plan_of(&t, 0).memory.peak_reserved / 10 * 8;
     set(&t, "train.micro_batch=16");
-    ft_plan plan = plan_of(&t, limit);
+    set(&t, "train.precision=fp32");
+    set(&t, "memory.recompute_activation=true");
+    set(&t, "memory.recompute_layernorm=auto");
+    ft_plan plan = plan_of(&t, plan_of(&t, 0).memory.peak_reserved / 100 * 95); // enough for what takes least time
+    assert_true(plan.fits && plan.autofit.choice.gradient_checkpointing == 0 && plan.autofit.choice.savings == (FT_SAVE_ACTIVATION | FT_SAVE_NORMS));
+    set(&t, "memory.recompute_layernorm=false");
+    plan = plan_of(&t, limit);
     assert_true(plan.fits && plan.autofit.choice.gradient_checkpointing > 0 && plan.train.sequences == 16);
     set(&t, "train.gradient_checkpointing=off");
     assert_false(plan_of(&t, limit).fits);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # ftengine devices: what there is, and exactly what is missing, on fake drivers that lie in the loader's path.
 . "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
-unset FAKE_CUDA CUDA_VISIBLE_DEVICES
+unset FAKE_CUDA FAKE_NVML CUDA_VISIBLE_DEVICES
 
 # driver NAME LIBRARY RELEASE: a directory with a libcuda.so.1 in it, named as NVIDIA names them
 driver() {
@@ -39,6 +39,8 @@ if $emulated; then
     devices good "version=13000,memory=25769803776"
     grep -q missing out && fail "nothing is missing: $(cat out)"
     prints "Training runs on cuda:0 unless device.name=cpu."
+    devices good "version=13000,memory=25769803776,devices=2"
+    prints "Training runs on the CUDA device with most free memory unless device.name says otherwise."
     devices good "version=13000,memory=25769803776" --json
     [ "$(json out '[x["trains"] for x in d["devices"]], d["devices"][1]["missing"], d["cuda"]["trains"]')" = "([True, True], None, True)" ] || fail "$(cat out)"
     devices good "version=13000,memory=25769803776" --pick
@@ -58,6 +60,28 @@ devices good "devices=2,memory=25769803776" --json
 [ "$(json out 'd["cuda"]["driver"], d["cuda"]["supports_cuda"], d["cuda"]["missing"]')" = "('535.129.03', '12.2', None)" ] ||
     fail "driver: $(cat out)"
 [ "$(json out 'd["cuda"]["library"]')" = "$(realpath good/libcuda.so.1)" ] || fail "library: $(cat out)"
+
+# ---- who uses their memory ------------------------------------------------------------------------------------------------
+driver seen libfake_driver.so 535.129.03 && cp "$BUILD_DIR/tests/libfake_nvml.so" seen/libnvidia-ml.so.1 || fail "no fake NVML"
+devices good "" && prints "who uses it is not known: libnvidia-ml.so.1 was not found"
+devices good "" --json && [ "$(json out 'd["devices"][1]["processes"], d["devices"][1]["processes_missing"]["message"]')" = \
+    "(None, 'libnvidia-ml.so.1 was not found')" ] || fail "processes: $(cat out)"
+devices seen "" && ! grep -q "used by" out || fail "nobody uses it: $(cat out)"
+me=$(cat /proc/$$/comm) ours=false
+[ "$(readlink /proc/self/ns/pid)" = "pid:[4026531836]" ] && ours=true
+$ours || me=process # in a container the driver's numbers are not those of its own processes
+export FAKE_NVML="4294967295=1048576,$$=3221225472;4294967294=?,4294967295=2097152"
+devices seen "" && prints "        used by $me pid $$ 3.00GiB, process pid 4294967295 2.0MiB, process pid 4294967294 (the driver does not say how much)"
+devices seen "devices=2" --json
+[ "$(json out '[x["processes"][0]["used_bytes"] for x in d["devices"][1:]], d["devices"][1]["processes"][1:]')" = \
+    "([3221225472, 3221225472], [{'pid': 4294967295, 'name': None, 'used_bytes': 2097152}, {'pid': 4294967294, 'name': None, 'used_bytes': None}])" ] || fail "processes: $(cat out)"
+FAKE_NVML=$(seq -s, -f '%.0f=1048576' 100000 100099) # more than there is room for at first
+devices seen "" && [ "$(grep -o 'pid 100[0-9]* 1.0MiB' out | sort -u | wc -l)" = 100 ] || fail "a hundred: $(cat out)"
+FAKE_NVML=error=4
+devices seen "" && prints "who uses it is not known: Insufficient Permissions (nvmlDeviceGetComputeRunningProcesses)"
+FAKE_NVML=error=3
+devices seen "" && ! grep -qE "used by|not known" out || fail "not supported: $(cat out)"
+unset FAKE_NVML
 
 # ---- one of them for a script ----------------------------------------------------------------------------------------------
 devices good "devices=2,memory=25769803776" --pick --min-free 1MiB

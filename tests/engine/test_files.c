@@ -293,17 +293,66 @@ static void test_directory(void **state) {
     assert_int_equal(ft_atomic_dir_commit(&nothing), FT_FAILED);
 }
 
-// As on a file system that cannot exchange two names: the system call says so.
-static int without_exchange(void) {
+// From here on the system call ends with this error.
+static bool refuse_call(unsigned call, unsigned errnum) {
     struct sock_filter rules[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | errnum),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog filter = {sizeof rules / sizeof rules[0], rules};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
-        return 77;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+// A disk that does not answer is met by who waits for it, and by nobody else.
+static int without_sync(void) {
+    ft_atomic_dir dir;
+    if (!refuse_call(SYS_fsync, EIO)) return 77;
+    if (ft_atomic_write(at("w"), "one", 3) == FT_OK) return 1;
+    if (!ft_atomic_wait_for_disk(false) || ft_atomic_wait_for_disk(false)) return 2; // it says how it was
+    if (ft_atomic_write(at("w"), "two", 3) != FT_OK) return 3;
+    if (ft_atomic_dir_open(&dir, at("s")) != FT_OK) return 4;
+    if (ft_atomic_write(ft_path_join(&arena, dir.temporary, "a"), "two", 3) != FT_OK) return 5;
+    if (ft_atomic_dir_commit(&dir) != FT_OK) return 6;
+    if (ft_sync_tree(at("s")) == FT_OK) return 7;
+    ft_atomic_wait_for_disk(true);
+    return ft_atomic_write(at("w"), "three", 5) == FT_OK ? 8 : 0;
+}
+
+static void test_without_waiting_for_the_disk(void **state) {
+    in_child(without_sync);
+    assert_content(at("w"), "two");
+    assert_content(at("s/a"), "two");
+    OK(ft_sync_tree(at("s")));
+    assert_int_equal(ft_sync_tree(at("nowhere")), FT_FAILED);
+    assert_int_equal(count_hidden(scratch), 0);
+}
+
+// A run that goes on replaces its files meanwhile.
+static void test_what_vanishes_needs_no_disk(void **state) {
+    assert_int_equal(mkdir(at("s"), 0777), 0);
+    pid_t child = fork();
+    for (unsigned i = 0; child == 0; i++) {
+        const char name[] = {(char)('a' + i % 26), '\0'};
+        const char *path = ft_path_join(&arena, at("s"), name);
+        if (i % 52 < 26)
+            close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+        else
+            unlink(path);
+        ft_arena_free(&arena);
+    }
+    ft_status status = FT_OK;
+    for (int i = 0; i < 2000 && status == FT_OK; i++)
+        status = ft_sync_tree(at("s"));
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    OK(status);
+}
+
+// As on a file system that cannot exchange two names: the system call says so.
+static int without_exchange(void) {
+    if (!refuse_call(SYS_renameat2, EINVAL)) return 77;
     ft_atomic_dir dir;
     if (ft_atomic_dir_open(&dir, at("d")) != FT_OK) return 1;
     if (ft_atomic_write(ft_path_join(&arena, dir.temporary, "a"), "two", 3) != FT_OK) return 2;
@@ -491,6 +540,8 @@ int main(void) {
         TEST(test_full_disk),
         TEST(test_directory),
         TEST(test_directory_in_two_steps),
+        TEST(test_without_waiting_for_the_disk),
+        TEST(test_what_vanishes_needs_no_disk),
         TEST(test_kill_at_any_moment),
         TEST(test_leftovers),
         TEST(test_many_writers),

@@ -280,6 +280,56 @@ static void test_timeline(void **state) {
     remove(path);
 }
 
+// A run that goes on on another device: one file, a process a device, one clock.
+static void test_timeline_of_two_devices(void **state) {
+    ft_memory *first, *second;
+    char path[] = "/tmp/ft_timeline_XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    assert_int_equal(ft_memory_create(device, 0, &first), FT_OK);
+    assert_int_equal(ft_memory_create(device, 0, &second), FT_OK);
+    ft_memory_trace_continue(second, first); // neither has a trace: nothing
+    assert_int_equal(ft_memory_trace(first), FT_OK);
+    void *a = take(first, 4096, FT_MEM_WEIGHTS, "a");
+    assert_int_equal(ft_memory_trace(second), FT_OK);
+    ft_memory_mark(second, "Opened"); // while the first still holds its buffers
+    ft_memory_free(first, a);
+    ft_memory_trace_continue(second, first);
+    assert_int_equal(ft_memory_trace_write(first, "/nowhere/at/all"), FT_OK); // it has none any more
+    assert_int_equal(ft_memory_destroy(first), FT_OK);
+    ft_memory_free(second, take(second, 8192, FT_MEM_WEIGHTS, "b"));
+    assert_int_equal(ft_memory_trace_write(second, path), FT_OK);
+    json_t *root;
+    assert_int_equal(ft_json_load(path, &root), FT_OK);
+    const json_t *events = json_object_get(root, "traceEvents");
+    int processes = 0;
+    double last = -1, most[3] = {0}, now[3] = {-1, -1, -1}, opened = -1, second_begins = -1;
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        const json_t *e = json_array_get(events, i);
+        const char *kind = json_string_value(json_object_get(e, "ph")), *name = json_string_value(json_object_get(e, "name"));
+        const int64_t pid = json_integer_value(json_object_get(e, "pid"));
+        const double ts = json_number_value(json_object_get(e, "ts"));
+        assert_true(pid == 1 || pid == 2);
+        processes += *kind == 'M';
+        if (*kind == 'i') opened = pid == 2 ? ts : -1;
+        if (*kind != 'C') continue;
+        assert_true(ts >= last);
+        last = ts;
+        if (pid == 2 && second_begins < 0) second_begins = ts;
+        const double bytes = json_number_value(json_object_get(json_object_get(e, "args"), "bytes"));
+        if (strcmp(name, "weights") == 0 && bytes > most[pid]) most[pid] = bytes;
+        if (strcmp(name, "reserved") == 0) now[pid] = bytes;
+    }
+    assert_int_equal(processes, 2);
+    assert_true(most[1] == 4096 && most[2] == 8192);
+    assert_true(now[1] == 0); // all of it was given back
+    assert_true(opened >= 0 && opened <= second_begins);
+    json_decref(root);
+    assert_int_equal(ft_memory_destroy(second), FT_OK);
+    remove(path);
+}
+
 static void test_leak_is_named(void **state) {
     ft_memory *m;
     assert_int_equal(ft_memory_create(device, 0, &m), FT_OK);
@@ -315,7 +365,7 @@ int main(void) {
                                        cmocka_unit_test(test_a_step_that_differs_is_caught),
                                        cmocka_unit_test(test_a_scope_without_plan_must_end_empty),
                                        cmocka_unit_test(test_guards_find_overruns),
-                                       cmocka_unit_test(test_timeline),
+                                       cmocka_unit_test(test_timeline), cmocka_unit_test(test_timeline_of_two_devices),
                                        cmocka_unit_test(test_leak_is_named),
                                        cmocka_unit_test(test_absurd_size),
                                        cmocka_unit_test(test_texts)};

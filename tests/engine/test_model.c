@@ -144,6 +144,10 @@ static void test_same_bits(void **state) {
     static const char *const plain[] = {DROPOUT, NULL};
     static const char *const every1[] = {DROPOUT, "train.gradient_checkpointing=on", NULL};
     static const char *const every2[] = {DROPOUT, "train.gradient_checkpointing=2", NULL};
+    static const char *const kept[] = {DROPOUT, "memory.recompute_activation=false", NULL};
+    static const char *const norms[] = {DROPOUT, "memory.recompute_layernorm=true", NULL};
+    static const char *const norms2[] = {DROPOUT, "memory.recompute_layernorm=true", "memory.recompute_activation=false",
+                                         "train.gradient_checkpointing=2", NULL};
     static const struct {
         const char *what;
         int threads;
@@ -154,13 +158,15 @@ static void test_same_bits(void **state) {
                  {"three threads", 3, NULL, plain, {0, 0}},  {"five sequences", 2, NULL, plain, {0, 5}},
                  {"one sequence", 2, NULL, plain, {0, 1}},   {"64 tokens", 2, NULL, plain, {64, 0}},
                  {"checkpointing", 2, NULL, every1, {0, 0}}, {"every second layer", 2, NULL, every2, {0, 7}},
+                 {"activations kept", 2, NULL, kept, {0, 0}}, {"norms made again", 2, NULL, norms, {0, 7}},
+                 {"norms made again, every second layer", 2, NULL, norms2, {0, 0}},
                  {"portable code", 2, "portable", plain, {0, 0}}, {"AVX2", 2, "avx2", plain, {0, 0}}};
     for (int m = 0; m < MODELS; m++) {
         size_t bytes;
         const bool one_layer = has_one_layer(models[m]);
         float *reference = bits_of(models[m], 2, NULL, plain, (ft_batch_limits){0, 0}, &bytes);
         for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-            if (one_layer && cases[c].overrides == every2) continue;
+            if (one_layer && (cases[c].overrides == every2 || cases[c].overrides == norms2)) continue;
             if (cases[c].isa != NULL && strcmp(cases[c].isa, "avx2") == 0 && !__builtin_cpu_supports("avx2")) continue;
             size_t other_bytes;
             float *other = bits_of(models[m], cases[c].threads, cases[c].isa, cases[c].overrides, cases[c].limits, &other_bytes);
@@ -184,15 +190,17 @@ static void test_same_bits(void **state) {
 
 // The same of 16 bits, where every sum over sequences is in fp32.
 static void test_same_bits_half(void **state) {
-    static const char *const half_models[] = {"bert_gelu", "deberta_v1", "deberta_v2_conv", "deberta_v3"};
+    static const char *const half_models[] = {"bert_gelu", "deberta_v1", "deberta_v2_conv", "deberta_v3", "electra"};
     static const char *const plain[] = {DROPOUT, "train.precision=bf16", NULL};
     static const char *const every1[] = {DROPOUT, "train.precision=bf16", "train.gradient_checkpointing=on", NULL};
+    static const char *const every2[] = {DROPOUT, "train.precision=bf16", "train.gradient_checkpointing=2", NULL};
     static const struct {
         int threads;
         const char *const *overrides;
         ft_batch_limits limits;
-    } cases[] = {{1, plain, {0, 0}}, {2, plain, {0, 1}}, {3, plain, {64, 0}}, {2, every1, {0, 5}}};
+    } cases[] = {{1, plain, {0, 0}}, {2, plain, {0, 1}}, {3, plain, {64, 0}}, {2, every1, {0, 5}}, {1, every2, {0, 7}}};
     for (size_t m = 0; m < sizeof half_models / sizeof half_models[0]; m++) {
+        assert_false(has_one_layer(half_models[m]));
         size_t bytes, other_bytes;
         float *reference = bits_of(half_models[m], 2, NULL, plain, (ft_batch_limits){0, 0}, &bytes);
         assert_true(norm_of(reference, (int64_t)(bytes / sizeof *reference)) > 0);
@@ -203,6 +211,52 @@ static void test_same_bits_half(void **state) {
             free(other);
         }
         free(reference);
+    }
+}
+
+// In every family the gradients in 16 bits are those in fp32, but for rounding.
+static void test_half_beside_fp32(void **state) {
+    static const char *const precisions[] = {"train.precision=fp32", "train.precision=bf16", "train.precision=fp16"};
+    static const double most[] = {0, 0.04, 0.0025};
+    for (int m = 0; m < MODELS; m++) {
+        size_t bytes;
+        float *of[3];
+        for (int p = 0; p < 3; p++) {
+            const char *const words[] = {precisions[p], NULL};
+            of[p] = bits_of(models[m], 2, NULL, words, (ft_batch_limits){0, 3}, &bytes);
+        }
+        const int64_t n = (int64_t)(bytes / sizeof *of[0]);
+        for (int p = 1; p < 3; p++) {
+            double off = distance(of[p], of[0], n) / norm_of(of[0], n);
+            if (!(off > 0 && off <= most[p])) fail_msg("%s, %s: off by %.3g", models[m], precisions[p], off);
+        }
+        for (int p = 0; p < 3; p++) free(of[p]);
+    }
+}
+
+// Weights of norms are fp32 for ops in every precision: to the bit those of the file, with a master copy and without.
+static void test_norms_are_exact(void **state) {
+    static const char *const half[] = {"train.precision=bf16", "model.freeze_layers=1", NULL};
+    for (int trained = 0; trained < 2; trained++) {
+        fixture exact, f;
+        open_fixture(&exact, "bert_gelu", 1, NULL, NULL);
+        open_fixture(&f, "bert_gelu", 1, NULL, half);
+        if (trained) {
+            ft_load_report report;
+            OK(ft_model_keep_master(&f.model));
+            OK(ft_model_load(&f.model, FT_TEST_VECTORS "/bert_gelu", 0.02, 1, &f.arena, &report));
+        }
+        int norms = 0;
+        for (int i = 0; i < f.model.parameters.count; i++) {
+            const ft_tensor got = ft_parameter_weight(&f.model.parameters, i), want = ft_parameter_weight(&exact.model.parameters, i);
+            const bool norm = strstr(f.model.parameters.list[i].name, "LayerNorm") != NULL;
+            assert_int_equal(got.dtype, norm ? FT_F32 : FT_BF16);
+            if (norm) assert_memory_equal(got.data, want.data, (size_t)want.cols * sizeof(float));
+            norms += norm;
+        }
+        assert_int_equal(norms, 2 + 4 * f.model.layers);
+        close_fixture(&f);
+        close_fixture(&exact);
     }
 }
 
@@ -437,11 +491,42 @@ static void test_memory_is_steady(void **state) {
     close_fixture(&f);
 }
 
+typedef struct watched {
+    int calls;
+    int64_t last, total;
+} watched;
+
+static void watch_save(void *context, int64_t done, int64_t total) {
+    watched *w = context;
+    assert_true(w->calls == 0 ? done == 0 : done > w->last);
+    assert_true(done < total && (w->calls == 0 || total == w->total));
+    w->calls++, w->last = done, w->total = total;
+}
+
+// Somebody who watches a save hears of every piece of it, and of nothing after the last.
+static void test_a_save_can_be_watched(void **state) {
+    fixture f;
+    char dir[] = "/tmp/ft_model_XXXXXX", path[64];
+    assert_non_null(mkdtemp(dir));
+    open_fixture(&f, "bert_gelu", 1, NULL, NULL);
+    watched w = {.calls = 0};
+    OK(ft_model_save_weights(&f.model, dir, watch_save, &w));
+    assert_true(w.calls >= f.model.parameters.count);
+    assert_int_equal(w.total, f.model.parameters.real_total * (int64_t)sizeof(float));
+    OK(ft_model_save_weights(&f.model, dir, NULL, NULL));
+    close_fixture(&f);
+    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(remove(dir), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forward),     cmocka_unit_test(test_losses_and_gradients), cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_thirty_steps), cmocka_unit_test(test_freezing),            cmocka_unit_test(test_hidden_head),
         cmocka_unit_test(test_memory_is_steady), cmocka_unit_test(test_same_bits_half), cmocka_unit_test(test_positions_once), cmocka_unit_test(test_step_must_begin),
+        cmocka_unit_test(test_half_beside_fp32), cmocka_unit_test(test_norms_are_exact),
+        cmocka_unit_test(test_a_save_can_be_watched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

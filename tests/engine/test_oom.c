@@ -370,6 +370,51 @@ static void test_stops_in_the_ladder(void **state) {
     assert_true(resumed > 0 && failed > 0);
 }
 
+static json_int_t number_at(const json_t *object, const char *first, const char *second) {
+    const json_t *value = json_object_get(object, first);
+    return json_integer_value(second != NULL ? json_object_get(value, second) : value);
+}
+
+// run.json tells its three devices apart: steps that follow each other, and each with its own plan, which was kept to. The one
+// that it ended on has what a run has that was never anywhere else.
+static void expect_three_devices(const tiny_run *t) {
+    json_t *alone = read_json(t->dir, 0, "run.json"), *moved = read_json(t->dir, 1, "run.json");
+    const json_t *left = json_object_get(moved, "earlier_devices"), *device;
+    json_int_t step = 0;
+    size_t i;
+    assert_null(json_object_get(alone, "earlier_devices"));
+    assert_int_equal(json_array_size(left), 2);
+    json_array_foreach(left, i, device) {
+        assert_string_equal(json_string_value(json_object_get(device, "device")), "cpu");
+        assert_int_equal(number_at(device, "first_step", NULL), step);
+        assert_true(number_at(device, "last_step", NULL) > step);
+        step = number_at(device, "last_step", NULL);
+        assert_true(number_at(device, "memory", "peak_reserved_bytes") > 0);
+        assert_true(number_at(device, "memory", "peak_reserved_bytes") <= number_at(device, "planned", "peak_reserved_bytes"));
+        assert_true(json_array_size(json_object_get(device, "sites")) > 0);
+    }
+    assert_int_equal(number_at(moved, "memory", "peak_reserved_bytes"), number_at(alone, "memory", "peak_reserved_bytes"));
+    json_decref(alone);
+    json_decref(moved);
+}
+
+// The timeline is that of all three on one clock.
+static void expect_one_timeline(const tiny_run *t) {
+    json_t *trace = read_json(t->dir, 1, "memory_timeline.json");
+    const json_t *events = json_object_get(trace, "traceEvents"), *event;
+    json_int_t process = 0;
+    double last = 0;
+    size_t i;
+    json_array_foreach(events, i, event) {
+        if (strcmp(json_string_value(json_object_get(event, "ph")), "C") != 0) continue;
+        assert_true(number_at(event, "pid", NULL) >= process && json_number_value(json_object_get(event, "ts")) >= last);
+        process = number_at(event, "pid", NULL);
+        last = json_number_value(json_object_get(event, "ts"));
+    }
+    assert_int_equal(process, 3);
+    json_decref(trace);
+}
+
 // A run that goes on on another device, twice, from where it is: every family thrice, in every precision there is.
 static void test_moves(void **state) {
     for (uint64_t seed = 301; seed <= 321; seed++) {
@@ -377,6 +422,7 @@ static void test_moves(void **state) {
         make_tiny_run(&t, scratch, seed);
         set(&t, "train.logging_steps=1");
         set(&t, "train.max_steps=4");
+        set(&t, "memory.timeline=true");
         fault = NO_FAULT;
         ft_memory_refusal refusal;
         for (int number = 0; number < 2; number++) {
@@ -385,6 +431,8 @@ static void test_moves(void **state) {
         }
         assert_int_equal(moves, 0);
         expect_same(&t, 1);
+        expect_three_devices(&t);
+        expect_one_timeline(&t);
         assert_int_equal(ft_remove_tree(t.dir), FT_OK);
     }
 }
@@ -400,7 +448,7 @@ static ft_status take_turn(void *context, size_t bytes, bool full, bool *alone) 
     *alone = true;
     return FT_OK;
 }
-static void note_entry(void *context, bool accelerator) {}
+static void note_entry(void *context, const struct ft_candidate *where) {}
 static const ft_run_observer watcher = {.name = "Trial 1 - ", .alive = count_sign, .turn = take_turn, .entered = note_entry};
 
 // It gives signs of life between its log lines, however rare those are, or the study would take it for one that hangs.

@@ -36,12 +36,14 @@ expect 0 "$FTENGINE" "${base[@]}" --memory 2500MiB --json
 mv out fitted.json
 holds fitted.json 'd["autofit"]["ideal"]["peak_reserved_bytes"] > d["budget_bytes"] >= d["memory"]["peak_reserved_bytes"]'
 holds fitted.json 'd["autofit"]["choice"]["micro_batch_tokens"] >= d["resolved"]["micro_batch_tokens"] > 0 == d["resolved"]["gradient_checkpointing"]'
-holds fitted.json 'd["autofit"]["next"]["gradient_checkpointing"] > 0 and d["autofit"]["next"]["step_seconds"] > d["autofit"]["choice"]["step_seconds"]'
+holds fitted.json 'd["autofit"]["next"]["gradient_checkpointing"] > 0 or d["autofit"]["next"]["recompute_layernorm"] != d["autofit"]["choice"]["recompute_layernorm"]'
+holds fitted.json 'd["autofit"]["next"]["step_seconds"] > d["autofit"]["choice"]["step_seconds"]'
+norms=memory.recompute_layernorm=$(json fitted.json 'str(d["autofit"]["choice"]["recompute_layernorm"]).lower()')
 tokens=$(json fitted.json 'd["autofit"]["choice"]["micro_batch_tokens"]')
-expect 0 "$FTENGINE" "${base[@]}" --memory 2500MiB "train.micro_batch_tokens=$tokens" train.gradient_checkpointing=off --json
+expect 0 "$FTENGINE" "${base[@]}" --memory 2500MiB "train.micro_batch_tokens=$tokens" train.gradient_checkpointing=off "$norms" --json
 [ "$(json out 'd["memory"]')" = "$(json fitted.json 'd["memory"]')" ] || [ "$(json out 'd["memory"]["phases"]')" = "$(json fitted.json 'd["memory"]["phases"]')" ] ||
     fail "the choice asked for by name is another plan"
-expect 3 "$FTENGINE" "${base[@]}" --memory 2500MiB "train.micro_batch_tokens=$((tokens + 16))" train.gradient_checkpointing=off
+expect 3 "$FTENGINE" "${base[@]}" --memory 2500MiB "train.micro_batch_tokens=$((tokens + 16))" train.gradient_checkpointing=off "$norms"
 expect 0 "$FTENGINE" "${base[@]}" --memory 2500MiB
 grep -q '^autofit  *the whole batch at once, no recomputation would need ' out || fail "people are not told: $(cat out)"
 expect 0 "$FTENGINE" "${base[@]}" --memory 24GiB --json train.batch_size=16 data.max_length=128
@@ -117,6 +119,9 @@ expect 0 "$FTENGINE" "${base[@]}" "${sweep[@]}" --json
 holds out 'len(d["rows"]) == 6 and len({str(r["options"]) for r in d["rows"]}) == 6'
 holds out '[r["options"]["train.batch_size"] for r in d["rows"]] == [4, 4, 8, 8, 16, 16]'
 holds out 'all(r["fits"] == (r["peak_reserved_bytes"] <= 4 * 2**30) for r in d["rows"]) and {r["fits"] for r in d["rows"]} == {True, False}'
+holds out 'all(r["predicted_step_seconds"] > 0 and r["autofit"] is None for r in d["rows"])' # nothing is at auto
+expect 0 "$FTENGINE" "${base[@]}" train.batch_size=16 --sweep memory.limit=1GiB,24GiB --json
+holds out 'all((r["autofit"] is None) == (r["options"]["memory.limit"] == "24GiB") for r in d["rows"] if r["fits"]) and d["rows"][-1]["fits"]'
 expect 0 "$FTENGINE" "${base[@]}" "${sweep[@]}" --csv
 [ "$(wc -l <out)" = 7 ] && [ "$(head -1 out)" = "train.batch_size,train.gradient_checkpointing,peak_allocated_bytes,peak_reserved_bytes,budget_bytes,fits" ] ||
     fail "the sweep as CSV: $(cat out)"

@@ -161,9 +161,14 @@ static inline void make_tiny_run(tiny_run *t, const char *scratch, uint64_t seed
     if (chance(t, 20)) set(t, "memory.garbage_collection_threshold=0.%" PRId64, pick(t, 1, 9));
     if (chance(t, 30)) set(t, "output.save_steps=1");
     static const char *const precisions[] = {"fp32", "bf16", "fp16"};
+    const int precision = t->count;
     set(t, "train.precision=%s", precisions[pick(t, 0, 2)]);
     if (chance(t, 20)) set(t, "data.truncation=%s", chance(t, 50) ? "windows" : "head_tail");
     if (chance(t, 15)) set(t, "memory.active_vocabulary=off");
+    static const char *const again[] = {"true", "false", "auto"};
+    const bool fp32 = strcmp(t->text[precision], "train.precision=fp32") == 0; // of 16 bits this is refused
+    if (chance(t, 60)) set(t, "memory.recompute_activation=%s", fp32 ? again[pick(t, 0, 2)] : "auto");
+    if (chance(t, 60)) set(t, "memory.recompute_layernorm=%s", fp32 ? again[pick(t, 0, 2)] : "auto");
 }
 
 // A model whose activations are more than a segment or two, and texts to match.

@@ -41,6 +41,7 @@ static void must(bool holds) {
 }
 
 static void write_run(const char *status, int64_t step, double value) {
+    if (!isfinite(value)) value = 0; // stopped before its first evaluation
     FILE *out = fopen("run.tmp", "w");
     must(out != NULL);
     fprintf(out,
@@ -105,7 +106,7 @@ static ft_status take_room(ft_worker *worker, const ft_worker_job *job, size_t b
         must(ft_ledger_enter(room, bytes, 0, &found, &entered) == FT_OK && (entered || !alone));
     }
     note_room("entered", job, found.reserved + bytes);
-    ft_worker_entered(worker, false);
+    ft_worker_entered(worker, &(ft_worker_place){.device = "room", .ledger = "room", .capacity = 40000});
     return FT_OK;
 }
 
@@ -124,6 +125,11 @@ static ft_status train_as(ft_worker *worker, ft_worker_job *job, const ft_config
     bool alone;
     if (strcmp(kind, "fails") == 0 || (strcmp(kind, "fails-large") == 0 && c.train.batch_size > 20))
         return ft_fail(FT_FAILED, "model.path", "cannot do this");
+    if (strcmp(kind, "fails-beside") == 0 && c.train.batch_size > 20) { // when another one is at work
+        for (int i = 0; i < 2000 && !ft_path_exists("../../begun"); i++)
+            pause_ms(5);
+        return ft_fail(FT_FAILED, "model.path", "cannot do this");
+    }
     if (strcmp(kind, "too-large") == 0 && c.train.batch_size > 20) {
         job->needed = (size_t)c.train.batch_size * 1000;
         job->limit = 20000;
@@ -136,7 +142,7 @@ static ft_status train_as(ft_worker *worker, ft_worker_job *job, const ft_config
     } else {
         FT_TRY(ft_worker_turn(worker, (size_t)c.train.batch_size, false, &alone));
         if (strcmp(kind, "hangs-entering") == 0) hang_once();
-        ft_worker_entered(worker, false);
+        ft_worker_entered(worker, &(ft_worker_place){.device = "none", .ledger = ""});
     }
     if (strcmp(kind, "oom") == 0 && c.train.batch_size > 10) {
         job->needed = (size_t)c.train.batch_size * 1000;
@@ -147,6 +153,10 @@ static ft_status train_as(ft_worker *worker, ft_worker_job *job, const ft_config
     if (strcmp(kind, "crashes") == 0) raise(SIGSEGV);
     FILE *start = fopen("starts", "a"); // how often this trial was begun
     must(start != NULL && fprintf(start, "x") == 1 && fclose(start) == 0);
+    if (strcmp(kind, "tells") == 0) { // who it works for
+        FILE *out = fopen("coordinator", "w");
+        must(out != NULL && fprintf(out, "%ld", (long)getppid()) > 0 && fclose(out) == 0);
+    }
     FILE *metrics = fopen("metrics.jsonl", "a");
     must(metrics != NULL);
     int64_t from = checkpoint();
@@ -176,6 +186,7 @@ static ft_status train_as(ft_worker *worker, ft_worker_job *job, const ft_config
         fflush(metrics);
         ft_worker_alive(worker, step, c.train.max_steps, 0, true);
         if (step % 20 == 0) save(step);
+        if (strcmp(kind, "fails-beside") == 0) mkdir("../../begun", 0777);
     }
     fclose(metrics);
     mkdir("model", 0777);

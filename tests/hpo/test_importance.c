@@ -147,7 +147,28 @@ static void nothing_to_say(void **state) {
     ft_trials_free(&trials);
 }
 
+// A range whose width is no finite number has cells like any other.
+static void widest_range(void **state) {
+    ft_trials trials;
+    bool maximize = false;
+    double importance[2];
+    ft_distribution all = floats(-1.7e308, 1.7e308, false, 0), unit = floats(0, 1, false, 0);
+    assert_int_equal(ft_trials_init(&trials, 1, &maximize), FT_OK);
+    for (int i = 0; i < 40; i++) {
+        int64_t n;
+        assert_int_equal(ft_trials_append(&trials, FT_RUNNING, &n), FT_OK);
+        double value = -1.7e308 + i * (1.7e308 / 20);
+        add(&trials, n, "all", &all, i == 39 ? 1.7e308 : value);
+        add(&trials, n, "unit", &unit, (i * 7 % 40) / 40.0);
+        assert_int_equal(ft_trials_finish(&trials, n, FT_COMPLETE, &(double){i}, 1), FT_OK);
+    }
+    assert_int_equal(ft_importance(&trials, importance), FT_OK);
+    assert_true(importance[0] > 0.8 && importance[0] <= 1 && fabs(importance[0] + importance[1] - 1) < 1e-12);
+    ft_trials_free(&trials);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(equals_optuna), cmocka_unit_test(nothing_to_say)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(equals_optuna), cmocka_unit_test(nothing_to_say),
+                                       cmocka_unit_test(widest_range)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,9 @@ static ft_pruner *make(const char *text) {
     double x, y;
     long long a, b, c, d;
     char rest[80];
-    if (strcmp(text, "none") == 0)
+    if (strcmp(text, "wilcoxon") == 0)
+        assert_int_equal(ft_pruner_wilcoxon(&pruner), FT_OK);
+    else if (strcmp(text, "none") == 0)
         assert_int_equal(ft_pruner_none(&pruner), FT_OK);
     else if (sscanf(text, "median %lld %lld %lld %lld", &a, &b, &c, &d) == 4)
         assert_int_equal(ft_pruner_median(a, b, c, d, &pruner), FT_OK);
@@ -73,15 +75,16 @@ static void equals_optuna(void **state) {
         } else if (line[0] == 'r') {
             report(&trials, pruner, line, &verdicts, &pruned);
         } else {
-            assert_int_equal(sscanf(line, "f %lld %39s", &number, word), 2);
+            double value = 1;
+            assert_true(sscanf(line, "f %lld %39s %lf", &number, word, &value) >= 2);
             ft_trial_state end = word[0] == 'C' ? FT_COMPLETE : word[0] == 'P' ? FT_PRUNED : FT_FAIL;
-            assert_int_equal(ft_trials_finish(&trials, number, end, &(double){1}, end == FT_COMPLETE), FT_OK);
+            assert_int_equal(ft_trials_finish(&trials, number, end, &value, end == FT_COMPLETE), FT_OK);
         }
     }
     fclose(vectors);
     ft_trials_free(&trials);
     ft_pruner_free(pruner);
-    assert_int_equal(studies, 48);
+    assert_int_equal(studies, 56);
     assert_true(verdicts > 3000 && pruned > 300);
 }
 
@@ -94,7 +97,8 @@ static void nothing_reported_is_kept(void **state) {
     assert_int_equal(ft_trials_init(&trials, 1, &(bool){false}), FT_OK);
     assert_int_equal(ft_trials_append(&trials, FT_RUNNING, &number), FT_OK);
     static const char *const all[] = {
-        "none", "median 0 0 1 1", "halving 1 2 0 0", "hyperband 1 9 3 0", "patient 0 0 none", "threshold 5 6 0 1"};
+        "none", "median 0 0 1 1", "halving 1 2 0 0", "hyperband 1 9 3 0", "patient 0 0 none", "threshold 5 6 0 1",
+        "wilcoxon"};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         ft_pruner *pruner = make(all[i]);
         verdict = (ft_verdict){.prune = true, .rungs = 3};

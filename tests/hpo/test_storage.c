@@ -10,10 +10,15 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <math.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -500,6 +505,45 @@ static void each_trial_goes_to_one_process(void **state) {
     assert_at_rest(path);
 }
 
+// ---- what waits for the disk ----------------------------------------------------------------------------------------
+
+static bool refuse_sync(unsigned call) {
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EIO),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {sizeof rules / sizeof rules[0], rules};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+// A disk that does not answer is met by a commit that waits for it, and by no other.
+static int without_disk(const char *path) {
+    ft_storage *storage;
+    ft_stored *study;
+    int64_t number;
+    if (ft_storage_open(path, FT_STORAGE_CREATE, &storage) != FT_OK) return 1;
+    if (ft_stored_create(storage, "disk", 1, &(bool){true}, &study) != FT_OK) return 2;
+    if (!refuse_sync(SYS_fsync) || !refuse_sync(SYS_fdatasync)) return 77;
+    if (ft_stored_ask(study, FT_RUNNING, &number) != FT_OK) return 3;
+    if (ft_storage_full_sync(storage, true) != FT_OK) return 4;
+    if (ft_stored_report(study, number, 1, 0.5) == FT_OK) return 5;
+    if (ft_storage_full_sync(storage, false) != FT_OK) return 6;
+    return ft_stored_report(study, number, 2, 0.5) == FT_OK ? 0 : 7;
+}
+
+static void waits_for_the_disk_when_told(void **state) {
+    const char *path = scratch("disk.db");
+    int result;
+    pid_t child = fork();
+    if (child == 0) _exit(without_disk(path));
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result));
+    if (WEXITSTATUS(result) == 77) skip();
+    assert_int_equal(WEXITSTATUS(result), 0);
+}
+
 static int make_directory(void **state) { return mkdtemp(directory) == NULL; }
 static int remove_directory(void **state) { return ft_remove_tree(directory) != FT_OK; }
 
@@ -520,6 +564,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(groups_are_all_or_nothing), cmocka_unit_test(several_objectives_keep_no_reports_of_pruned),
         cmocka_unit_test(copies_and_deletes),        cmocka_unit_test(create_twice_and_names),
         cmocka_unit_test(killed_at_any_moment),      cmocka_unit_test(each_trial_goes_to_one_process),
+        cmocka_unit_test(waits_for_the_disk_when_told),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -61,7 +61,7 @@ static void test_continues(void **state) {
     ok(ft_config_load(&c, 1, own, 0, NULL));
     ft_log_set_level(FT_LOG_QUIET);
     ok(ft_tuning_open(&c, &call, &t));
-    assert_int_equal(t.goal, 12);
+    assert_int_equal(ft_tuning_to_do(&t), 3);
     ok(ft_tuning_close(&t));
     ft_config_free(&c);
     tunes("steps", 0, NULL);
@@ -197,31 +197,6 @@ static void test_errors_come_before_anything_is_written(void **state) {
             "there is nothing to search");
     refuses("none", MORE("space.train.learning_rate=flaot(1, 2)"), 2, "there is no flaot()");
     assert_false(ft_path_exists("studies/none"));
-}
-
-static void test_one_coordinator(void **state) {
-    pid_t first = tune_beside("busy", 0, MORE("data.label_column=5"));
-    for (int i = 0; i < 500 && !ft_path_exists("studies/busy/trials/00000/starts"); i++)
-        pause_ms(10);
-    refuses("busy", MORE("data.label_column=5"), 2, "another `ftengine tune` is running this study");
-    kill(first, SIGTERM);
-    assert_int_equal(end_of(first), 143);
-}
-
-// The directory is another one, and so is its lock; the trials are the same.
-static void test_one_coordinator_a_database(void **state) {
-    char storage[300];
-    snprintf(storage, sizeof storage, "study.storage=sqlite:///%s", in_scratch("all.db"));
-    pid_t first = tune_beside("shared", 0, MORE("data.label_column=25", storage));
-    for (int i = 0; i < 500 && !ft_path_exists("studies/shared/trials/00000/starts"); i++)
-        pause_ms(10);
-    assert_true(mkdir("elsewhere", 0777) == 0 && chdir("elsewhere") == 0);
-    refuses("shared", MORE("data.label_column=25", storage), 2, "another `ftengine tune` is running this study");
-    assert_false(ft_path_exists("studies"));
-    tunes("another", 0, MORE("study.trials=1", storage)); // of the same file
-    assert_int_equal(chdir(".."), 0);
-    kill(first, SIGTERM);
-    assert_int_equal(end_of(first), 143);
 }
 
 static void test_failures(void **state) {
@@ -496,8 +471,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_interrupted),
         cmocka_unit_test(test_another_space_is_refused),
         cmocka_unit_test(test_errors_come_before_anything_is_written),
-        cmocka_unit_test(test_one_coordinator),
-        cmocka_unit_test(test_one_coordinator_a_database),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_stop_rules),
         cmocka_unit_test(test_grid),

@@ -55,7 +55,47 @@ expect 0 "$FTENGINE" train studies/cv/best.ini output.dir=again
 for run in fold-1-seed-1 fold-3-seed-2; do
     cmp "again/$run/model/model.safetensors" "studies/cv/trials/$(cat best)/$run/model/model.safetensors" || fail "best.ini gives another model"
 done
+# Run by run: what is reported is each run's own figure, and the value of a completed trial is still their mean.
+expect 0 "$FTENGINE" tune tiny.ini --study runs --trials 5 study.pruner=wilcoxon train.seeds=1,2,3 train.max_steps=10
+python3 - <<'PYTHON' || fail "the reports are not the runs'"
+import glob
+import json
+import sqlite3
+import statistics
+db = sqlite3.connect("file:studies/runs/study.db?mode=ro", uri=True)
+states = dict(db.execute("SELECT number, state FROM trials"))
+values = dict(db.execute("SELECT number, value FROM trials JOIN trial_values USING (trial_id)"))
+assert len(states) == 5 and "COMPLETE" in states.values(), states
+for number, state in states.items():
+    reports = [value for value, in db.execute("SELECT intermediate_value FROM trials JOIN trial_intermediate_values USING (trial_id) WHERE number = ? ORDER BY step", (number,))]
+    runs = [json.load(open(path)) for path in sorted(glob.glob(f"studies/runs/trials/{number:05}/fold-*/run.json"))]
+    scores = [run["metrics"]["eval_accuracy"] for run in runs if run["status"] == "completed"]
+    assert reports == scores[:len(reports)] and len(reports) >= 4, (number, reports, scores)
+    if state == "COMPLETE":
+        assert len(reports) == 9 and abs(values[number] - statistics.mean(scores)) < 1e-12
+PYTHON
+expect 2 "$FTENGINE" tune tiny.ini --study other study.pruner=wilcoxon data.folds=0 train.seeds= data.validation="$here/validation.tsv" && one_error "wilcoxon compares trials run by run"
 # A figure that folds do not produce is refused before the first trial, and so is one without folds and validation.
 expect 2 "$FTENGINE" tune tiny.ini --study other data.folds=0 && one_error "needs data.validation, data.validation_split or data.folds"
 [ ! -e studies/other ] || fail "a refused study left a directory"
 expect 0 "$FTENGINE" tune tiny.ini --study held data.folds=0 data.validation_split=0.2 --trials 1
+# Stopped in its last run, a trial goes on there: the runs before it are taken as they are, whole and with the same result.
+slow=(tune tiny.ini --trials 1 study.pruner=none train.seeds= train.max_steps=700)
+"$FTENGINE" "${slow[@]}" --study halfway >out 2>err &
+pid=$!
+for _ in $(seq 1000); do
+    [ -s studies/halfway/trials/00000/fold-3/metrics.jsonl ] && break
+    sleep 0.02
+done
+kill -TERM $pid
+wait $pid
+[ $? = 143 ] || fail "it was not stopped in its last run"
+trial=studies/halfway/trials/00000
+stat -c %i $trial/fold-[12]/run.json $trial/fold-[12]/model/model.safetensors >before
+expect 0 "$FTENGINE" "${slow[@]}" --study halfway
+stat -c %i $trial/fold-[12]/run.json $trial/fold-[12]/model/model.safetensors | cmp - before || fail "runs that had ended were trained again"
+[ "$(grep -c "of 3, had ended before" $trial/log.txt)" = 2 ] || fail "the log: $(cat $trial/log.txt)"
+expect 0 "$FTENGINE" "${slow[@]}" --study whole
+for file in predictions.jsonl fold-1/model/model.safetensors fold-3/model/model.safetensors; do
+    cmp $trial/$file studies/whole/trials/00000/$file || fail "going on gives another $file"
+done

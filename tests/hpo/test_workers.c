@@ -5,6 +5,7 @@
 #include "hpo/sampler.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 static int set_up_workers(void **state) {
@@ -72,12 +73,12 @@ static int by_time(const void *a, const void *b) {
 // The study's own begins and ends, in their order, in a new history with the same seed.
 static void replay(const char *name, const event *events, int64_t count, const opened *o) {
     char storage[64];
-    const char *files[] = {in_scratch("tune.ini")}, *more[] = {"study.pruner=none"};
+    const char *files[] = {in_scratch("tune.ini")}, *more[] = {"study.pruner=none", "study.trials=0"};
     ft_config config;
     ft_tuning t;
     ft_tuning_call call = {.study = name, .storage = storage};
     snprintf(storage, sizeof storage, "sqlite:///%s.db", name);
-    ok(ft_config_load(&config, 1, files, 1, more));
+    ok(ft_config_load(&config, 1, files, 2, more));
     ft_log_set_level(FT_LOG_QUIET);
     ok(ft_tuning_open(&config, &call, &t));
     ft_slot slots[8] = {{.number = -1}}; // those that run are not to be taken up again
@@ -188,7 +189,63 @@ static void test_failures_end_the_study(void **state) {
             MORE("study.parallel=2", "data.text_column=fails", "study.max_retries=0", "study.max_failures=3"), 1,
             "3 trials in a row failed");
     opened o = look("gives-up");
-    assert_true(count_state(&o, FT_FAIL) == 3 && count_state(&o, FT_RUNNING) <= 1);
+    assert_true(count_state(&o, FT_FAIL) >= 3 && count_state(&o, FT_FAIL) + count_state(&o, FT_RUNNING) <= 4);
+    leave(&o);
+}
+
+// What runs beside the trials that failed has done nothing: it saves, and goes on at the next call.
+static void test_who_gives_up_saves_what_runs(void **state) {
+    refuses("saves",
+            MORE("study.parallel=4", "study.trials=12", "data.text_column=fails-beside", "data.label_column=10",
+                 "study.pruner=none", "study.max_retries=0", "study.max_failures=1"),
+            1, "1 trials in a row failed");
+    opened o = look("saves");
+    int64_t begun = 0;
+    for (int64_t i = 0; i < o.trials->count; i++) {
+        char file[64];
+        snprintf(file, sizeof file, "trials/%05lld/starts", (long long)i);
+        if (o.trials->trial[i].state != FT_RUNNING || !ft_path_exists(in_study("saves", file))) continue;
+        begun++;
+        if (!has("saves", i, "checkpoints") || !has("saves", i, "run.json"))
+            fail_msg("trial %lld was not saved", (long long)i);
+    }
+    assert_true(begun > 0);
+    leave(&o);
+    tunes("saves", 0,
+          MORE("study.parallel=4", "study.trials=12", "data.text_column=fails-beside", "study.pruner=none",
+               "study.max_retries=0", "study.max_failures=0"));
+}
+
+// Another program queues what nobody can read: nothing can begin any more, and what runs is saved.
+static void test_an_error_saves_what_runs(void **state) {
+    const char *const *more = MORE("study.parallel=3", "study.trials=12", "study.pruner=none", "data.label_column=20",
+                                   "space.train.max_steps=choice(30, 1000)", "space.train.weight_decay=0");
+    unlink(in_scratch("error"));
+    pid_t pid = tune_beside("unreadable", 0, more);
+    for (int i = 0; i < 3000 && !has("unreadable", 0, "starts"); i++)
+        pause_ms(10);
+    ft_storage *file;
+    ft_stored *study;
+    int64_t number;
+    ok(ft_storage_open(in_study("unreadable", "study.db"), FT_STORAGE_WRITE, &file));
+    ok(ft_stored_open(file, NULL, &study));
+    ok(ft_storage_begin(file));
+    ok(ft_stored_ask(study, FT_WAITING, &number));
+    ok(ft_stored_set_attribute(study, number, FT_SYSTEM_ATTRIBUTE, "fixed_params", "3"));
+    ok(ft_storage_commit(file));
+    ft_stored_close(study);
+    ok(ft_storage_close(file));
+    assert_int_equal(end_of(pid), 2);
+    if (strstr(last_error(), "no JSON object") == NULL) fail_msg("%s", last_error());
+    opened o = look("unreadable");
+    int64_t saved = 0;
+    for (int64_t i = 0; i < o.trials->count; i++) {
+        if (o.trials->trial[i].state != FT_RUNNING) continue;
+        assert_true(has("unreadable", i, "checkpoints") && has("unreadable", i, "run.json"));
+        saved++;
+    }
+    assert_true(saved > 0);
+    assert_int_equal(o.trials->trial[number].state, FT_WAITING);
     leave(&o);
 }
 
@@ -248,7 +305,7 @@ static void open_own(own_study *s, const char *name) {
 static void close_own(own_study *s) {
     ft_worker_process_kill(&s->slot.worker);
     ft_worker_process_collect(&s->slot.worker);
-    ft_slots_end(&s->slot);
+    ft_slots_end(&s->tuning, &s->slot);
     s->tuning.slots = NULL;
     s->tuning.slot_count = 0;
     ok(ft_tuning_close(&s->tuning));
@@ -263,12 +320,39 @@ static void test_a_pruned_trial_is_tidied_when_it_has_left(void **state) {
     snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", s.slot.directory);
     must(mkdir(checkpoints, 0777) == 0);
     ok(ft_stored_finish(s.tuning.study, s.number, FT_PRUNED, NULL, 0));
-    ok(ft_tuning_tidy(&s.tuning));
+    ok(ft_tuning_tidy(&s.tuning, false));
     assert_true(ft_path_exists(checkpoints));
-    ft_slots_end(&s.slot);
-    ok(ft_tuning_tidy(&s.tuning));
+    ft_slots_end(&s.tuning, &s.slot);
+    ok(ft_tuning_tidy(&s.tuning, false));
     assert_false(ft_path_exists(checkpoints));
     close_own(&s);
+}
+
+// The kernel tells of a failed write once: what the disk has refused is written again, not asked for a second time.
+static void test_what_did_not_reach_the_disk_is_written_again(void **state) {
+    own_study s;
+    bool retry;
+    struct rlimit limit, less;
+    open_own(&s, "unsynced");
+    assert_int_equal(chdir(s.slot.directory), 0);
+    write_run("completed", 60, 0.5);
+    for (int i = 0; i < 60; i++) // deeper than there are descriptors
+        assert_true(mkdir("d", 0777) == 0 && chdir("d") == 0);
+    assert_int_equal(chdir(scratch_dir), 0);
+    must(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    less = limit;
+    const int next = dup(0);
+    less.rlim_cur = (rlim_t)next + 20;
+    must(close(next) == 0 && setrlimit(RLIMIT_NOFILE, &less) == 0);
+    ft_status status = ft_tuning_finish(&s.tuning, s.number, &(ft_trial_end){.error = ""}, &retry);
+    must(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    ok(status);
+    assert_true(retry);
+    assert_false(has("unsynced", 0, "run.json"));
+    assert_int_equal(s.tuning.study->trials.trial[0].state, FT_RUNNING);
+    close_own(&s);
+    tunes("unsynced", 0, MORE("study.trials=1", "study.pruner=none"));
+    all_well("unsynced", 1);
 }
 
 static void test_a_deaf_worker_is_replaced(void **state) {
@@ -281,6 +365,38 @@ static void test_a_deaf_worker_is_replaced(void **state) {
     assert_true(s.slot.worker.pid > 0 && s.slot.worker.pid != deaf && kill(deaf, 0) != 0);
     assert_int_equal(ft_error_code(), FT_OK);
     close_own(&s);
+}
+
+// ---- after a power cut ----------------------------------------------------------------------------------------------
+
+// Trials do not wait for the disk. What one had left before the machine went down may be empty, or tell of a model that
+// is; so it goes on from its checkpoint. What a coordinator has left that was only killed is taken.
+static void test_what_an_earlier_boot_left_is_not_taken(void **state) {
+    static const char *const names[] = {"killed-here", "cut-off"};
+    const char *const *more = MORE("study.trials=1", "study.pruner=none");
+    for (int cut = 0; cut < 2; cut++) {
+        own_study s;
+        char path[5000];
+        open_own(&s, names[cut]);
+        snprintf(path, sizeof path, "%s/", s.slot.directory);
+        assert_int_equal(chdir(path), 0);
+        assert_false(ft_boot_is_same("."));
+        ok(ft_boot_mark("."));
+        assert_true(ft_boot_is_same("."));
+        write_run("completed", 60, 0.5);
+        ok(ft_boot_mark("."));
+        close_own(&s);
+        if (cut) { // a minute ago, says the clock, which was set since
+            static const char other[] = "01234567-89ab-4cde-8f01-23456789abcd\n";
+            ok(ft_atomic_write("boot", other, sizeof other - 1));
+            assert_int_equal(truncate("config.ini", 0), 0);
+        }
+        assert_int_equal(chdir(scratch_dir), 0);
+        tunes(names[cut], 0, more);
+        assert_int_equal(has(names[cut], 0, "starts"), cut);
+        if (cut) all_well(names[cut], 1);
+        assert_int_equal(has(names[cut], 0, "run.json"), true);
+    }
 }
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
@@ -384,6 +500,32 @@ static void test_large_trials_get_their_turn(void **state) {
     assert_true(together > 0);
 }
 
+static void test_a_bar_of_memory(void **state) {
+    char text[300];
+    bool entered;
+    ft_ledger *ledger;
+    ft_ledger_state found;
+    ft_slot slots[3] = {{.state = FT_SLOT_TRAINING}, {.state = FT_SLOT_WAITING}, {.state = FT_SLOT_TRAINING}};
+    ft_tuning t = {.slots = slots, .slot_count = 3};
+    setenv("FTENGINE_LEDGER_DIR", in_scratch("bars"), 1);
+    for (int i = 0; i < 3; i++)
+        slots[i].place = (ft_candidate){.name = "there", .ledger = "bar", .capacity = 10 << 20};
+    ft_display_memory(&t, text, sizeof text);
+    assert_string_equal(text, "  there [----------] 0B of 10.0MiB"); // once for all that are there
+    ok(ft_ledger_open(&(ft_ledger_device){.name = "bar", .capacity = 10 << 20}, &ledger));
+    ok(ft_ledger_enter(ledger, 7 << 20, 0, &found, &entered));
+    assert_true(entered);
+    ft_display_memory(&t, text, sizeof text);
+    assert_string_equal(text, "  there [#######---] 7.0MiB of 10.0MiB");
+    slots[2].place = (ft_candidate){.name = "elsewhere", .ledger = "other", .capacity = 2 << 20};
+    ft_display_memory(&t, text, sizeof text);
+    assert_non_null(strstr(text, "7.0MiB of 10.0MiB  elsewhere [----------] "));
+    slots[0].state = slots[2].state = FT_SLOT_PLANNING; // nobody is anywhere
+    ft_display_memory(&t, text, sizeof text);
+    assert_string_equal(text, "");
+    ft_ledger_close(ledger);
+}
+
 // The limit is beyond every disk: the study waits, as long as it may.
 static void test_a_full_disk_pauses(void **state) {
     tunes("disk", 0, MORE("study.min_free_disk=1000000GiB", "study.timeout=0.5s"));
@@ -456,12 +598,17 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_a_crash_leaves_its_stack),
         cmocka_unit_test(test_diverged_is_not_tried_again),
         cmocka_unit_test(test_failures_end_the_study),
+        cmocka_unit_test(test_who_gives_up_saves_what_runs),
+        cmocka_unit_test(test_an_error_saves_what_runs),
         cmocka_unit_test(test_workers_are_replaced),
         cmocka_unit_test(test_a_pruned_trial_is_tidied_when_it_has_left),
+        cmocka_unit_test(test_what_did_not_reach_the_disk_is_written_again),
         cmocka_unit_test(test_a_deaf_worker_is_replaced),
+        cmocka_unit_test(test_what_an_earlier_boot_left_is_not_taken),
         cmocka_unit_test(test_out_of_memory_is_a_result),
         cmocka_unit_test(test_what_cannot_fit_is_not_begun),
         cmocka_unit_test(test_large_trials_get_their_turn),
+        cmocka_unit_test(test_a_bar_of_memory),
         cmocka_unit_test(test_a_full_disk_pauses),
         cmocka_unit_test(test_soak),
         cmocka_unit_test(test_stopped_and_continued),

@@ -321,18 +321,18 @@ static void check_results(const position_case *c, const float *got, double norm,
     oracle_free(&o);
 }
 
-static void check_case(position_case c, double norm, double most) {
+__attribute__((unused)) static void check_case(position_case c, double norm, double most) {
     float *got = run_everywhere(run_attention, &c, end_of(&c));
     check_results(&c, got, norm, most);
     free(got);
     case_free(&c);
 }
-// With two threads on the best instruction set only: long sequences.
-static float *run_once(const position_case *c) {
+// In one way only - on the CPU two threads on the best instruction set -: long sequences.
+__attribute__((unused)) static float *run_once(const position_case *c) {
     float *got = malloc(end_of(c) * sizeof *got);
     assert_non_null(got);
     ft_device *device;
-    assert_int_equal(ft_cpu_open(2, NULL, &device), FT_OK);
+    assert_int_equal(test_open(2, &device), FT_OK);
     run_attention(device, c, got);
     ft_device_close(device);
     return got;

@@ -63,6 +63,63 @@ static void test_decay_has_the_bits_of_adamw(void **state) {
     }
 }
 
+// Thousands of steps of few different factors, as a schedule has them: a CPU goes through equal ones in leaps. Expected is
+// product by product.
+enum { LONG = 3000, MANY = 2500 };
+typedef struct long_case {
+    float *factors; // [MANY]
+    uint64_t seed;
+} long_case;
+
+static float long_value(uint64_t seed, int64_t i) {
+    uint64_t r = (seed + (uint64_t)i) * 0x9E3779B97F4A7C15u;
+    r ^= r >> 29, r *= 0xBF58476D1CE4E5B9u, r ^= r >> 32;
+    uint32_t bits = (uint32_t)r;
+    const int kind = (int)(i / 64 % 6); // a leap is of 64 numbers together
+    if (kind == 1) bits = (bits & 0xFF800000u) | (bits & 0x3FFu);      // just above a power of two, which their decay goes below
+    if (kind == 2) bits = (bits & 0xFF800000u) | (0x555540u + i % 64); // where the losses of some factors are rounded ties
+    if (kind == 3) bits &= 0x80FFFFFFu;                                // denormal, or about to be
+    // 511 times what a factor of 22,000 units takes off these is nearly a factor of 2, behind which it takes off the same.
+    if (kind == 4) bits = (bits & 0xFF800000u) | 0x3F0180u;
+    if (kind == 5) bits = (bits & 0x807FFFFFu) | 0x7E000000u;          // so large that a quarter of a quarter is far from denormal
+    if ((bits & 0x7F800000u) == 0x7F800000u) bits &= 0xBFFFFFFFu;   // finite
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static void run_long(ft_device *device, const void *test_case, float *out) {
+    const long_case *c = test_case;
+    fenced p = fenced_new(1, LONG, 0);
+    for (int64_t i = 0; i < LONG; i++) *at(p.t, 0, i) = long_value(c->seed, i);
+    RUN_OP(device, decay, ((ft_decay_args){.parameter = p.t, .factors = c->factors, .count = MANY}));
+    fenced_flatten(p, out);
+    fenced_free(p);
+}
+
+static void test_long_stretches_have_the_bits_of_products(void **state) {
+    // So many times 2^-24 below 1. A quarter of a number has the bits of the number itself with another exponent; the last is 0.
+    static const float units[] = {0, 1, 2, 3, 5, 8, 37, 168, 1000, 22000, 70000, 4194304, 12582912, 16777216};
+    enum { UNITS = sizeof units / sizeof units[0] };
+    static const int lengths[] = {1, 15, 16, 17, 18, 100, 129, 511, 700, 1500};
+    float factors[MANY];
+    for (uint64_t seed = 0; seed < 28; seed++) {
+        for (int s = 0, k = (int)seed; s < MANY; k++) {
+            const float unit = units[seed < UNITS ? seed : (uint64_t)(k * 7) % 11]; // the first cases have one factor alone
+            for (int n = lengths[(k * 3) % 10]; n > 0 && s < MANY; n--) factors[s++] = 1 - unit / 16777216.0f;
+        }
+        const long_case c = {factors, seed};
+        float *got = run_everywhere(run_long, &c, LONG);
+        for (int64_t i = 0; i < LONG; i++) {
+            volatile float expected = long_value(seed, i);
+            for (int s = 0; s < MANY; s++) expected = expected * factors[s];
+            const float value = expected;
+            assert_memory_equal(&value, &got[i], sizeof value);
+        }
+        free(got);
+    }
+}
+
 static void test_no_factors_change_nothing(void **state) {
     decay_case c = {.n = 100, .steps = 0, .replayed = true};
     float *got = run_everywhere(run_decay, &c, 100);
@@ -89,6 +146,7 @@ static void test_wrong_arguments_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decay_has_the_bits_of_adamw),
+        cmocka_unit_test(test_long_stretches_have_the_bits_of_products),
         cmocka_unit_test(test_no_factors_change_nothing),
         cmocka_unit_test(test_wrong_arguments_fail),
     };

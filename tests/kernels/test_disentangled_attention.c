@@ -139,7 +139,22 @@ static position_case some_of(const position_case *batch, int32_t from, int32_t t
     return some;
 }
 
-// Any split of the sequences over calls gives the same bits, those of the tables included.
+// Sums of a table over all sequences: on the CPU, any split over calls has the same bits; on CUDA it is rounded
+// differently.
+static void same_sums(const float *a, const float *b, size_t n) {
+#ifdef FT_TEST_EMULATED
+    double error = 0, size = 0;
+    for (size_t i = 0; i < n; i++) {
+        error += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        size += (double)b[i] * (double)b[i];
+    }
+    if (!(sqrt(error / size) <= 3e-7)) fail_msg("sums of a split batch are off by %.3g", sqrt(error / size));
+#else
+    assert_memory_equal(a, b, n * sizeof *a);
+#endif
+}
+
+// Any split of the sequences over calls gives the same bits, but for the tables on CUDA.
 static void test_splitting_changes_no_bit(void **state) {
     static const int32_t lengths[] = {33, 2, 129, 64, 11};
     static const int32_t cuts[][6] = {{0, 1, 2, 3, 4, 5}, {0, 3, 5, 5, 5, 5}, {0, 1, 5, 5, 5, 5}};
@@ -169,8 +184,7 @@ static void test_splitting_changes_no_bit(void **state) {
             free(alone);
         }
         for (int table = 0; table < 2; table++) {
-            assert_memory_equal(sums[table].t.data, together + whole.at[DPK + table],
-                                (whole.at[DPQ] - whole.at[DPK]) * sizeof(float));
+            same_sums(sums[table].t.data, together + whole.at[DPK + table], whole.at[DPQ] - whole.at[DPK]);
             fenced_free(sums[table]);
         }
     }

@@ -247,16 +247,21 @@ static void test_attention(void **state) {
 enum { ROWS = 1100, COLS = 9, WORDS = 7 };
 
 typedef struct row_case {
-    typed x, dy, y, s, ds, dx, mean, rstd, vectors, sums, table;
+    typed x, dy, y, s, dx, vectors;                        // of the case's type
+    typed wide, gradient, ds, norms, mean, rstd, sums, table; // fp32 in both: residual and y, dy, ds, gamma and beta
 } row_case;
 
 static row_case rows_new(ft_dtype dtype, const row_case *like) {
     row_case c = {.x = like ? widened(like->x.t, 1) : random_of(dtype, ROWS, COLS, 2),
                   .dy = like ? widened(like->dy.t, 1) : random_of(dtype, ROWS, COLS, 1),
-                  .vectors = like ? widened(like->vectors.t, 1) : random_of(dtype, 3, COLS, 1)};
-    typed *made[] = {&c.y, &c.s, &c.ds, &c.dx};
-    for (int i = 0; i < 4; i++)
+                  .vectors = like ? widened(like->vectors.t, 1) : random_of(dtype, 1, COLS, 1),
+                  .wide = like ? widened(like->wide.t, 2) : random_of(FT_F32, ROWS, COLS, 0),
+                  .gradient = like ? widened(like->gradient.t, 3) : random_of(FT_F32, ROWS, COLS, 1),
+                  .norms = like ? widened(like->norms.t, 1) : random_of(FT_F32, 2, COLS, 0)};
+    typed *made[] = {&c.y, &c.s, &c.dx};
+    for (int i = 0; i < 3; i++)
         *made[i] = typed_new(dtype, ROWS, COLS, 1 + i, false);
+    c.ds = typed_new(FT_F32, ROWS, COLS, 2, false);
     c.mean = typed_new(FT_F32, 1, ROWS, 1, false);
     c.rstd = typed_new(FT_F32, 1, ROWS, 1, false);
     c.sums = typed_new(FT_F32, 4, COLS, 1, false);
@@ -268,24 +273,26 @@ static row_case rows_new(ft_dtype dtype, const row_case *like) {
     return c;
 }
 
+// `wide` of 16 bits takes the residual's place.
 static void run_norm(ft_device *device, const row_case *c, const ft_dropout *dropout, bool back) {
-    const ft_tensor bias = ft_rows(c->vectors.t, 0, 1), gamma = ft_rows(c->vectors.t, 1, 1);
+    const ft_tensor gamma = ft_rows(c->norms.t, 0, 1);
     if (!back)
         RUN_OP(device, layernorm_forward,
                ((ft_layernorm_forward_args){.x = c->x.t,
-                                            .bias = bias,
-                                            .residual = c->dy.t,
+                                            .bias = c->vectors.t,
+                                            .residual = c->wide.t,
                                             .gamma = gamma,
-                                            .beta = ft_rows(c->vectors.t, 2, 1),
+                                            .beta = ft_rows(c->norms.t, 1, 1),
                                             .epsilon = 1e-5f,
                                             .dropout = *dropout,
                                             .s = c->s.t,
                                             .y = c->y.t,
+                                            .wide = c->y.t.dtype == FT_F32 ? ft_absent() : c->wide.t,
                                             .mean = c->mean.t,
                                             .rstd = c->rstd.t}));
     else
         RUN_OP(device, layernorm_backward,
-               ((ft_layernorm_backward_args){.dy = c->dy.t,
+               ((ft_layernorm_backward_args){.dy = c->gradient.t,
                                              .s = c->s.t,
                                              .mean = c->mean.t,
                                              .rstd = c->rstd.t,
@@ -310,6 +317,7 @@ static void check_rows(ft_device *device, ft_dtype dtype) {
     for (int i = 0; i < 2; i++)
         run_norm(device, both[i], &dropout, false);
     assert_rounding_of("norm", half.y.t, wide.y.t);
+    assert_rounding_of("norm in fp32", half.wide.t, wide.y.t);
     assert_rounding_of("sum", half.s.t, wide.s.t);
     assert_rounding_of("mean", half.mean.t, wide.mean.t);
     typed stored = widened(half.s.t, 1), fresh = wide.s;
@@ -332,7 +340,8 @@ static void check_rows(ft_device *device, ft_dtype dtype) {
     typed_free(fresh);
     for (int i = 0; i < 2; i++) {
         const row_case *c = both[i];
-        const typed all[] = {c->x, c->dy, c->y, c->s, c->ds, c->dx, c->mean, c->rstd, c->vectors, c->sums, c->table};
+        const typed all[] = {c->x,    c->dy,       c->y,  c->s,     c->dx,   c->vectors, c->wide,
+                             c->gradient, c->ds, c->norms, c->mean, c->rstd,   c->sums, c->table};
         for (size_t k = 0; k < sizeof all / sizeof *all; k++)
             typed_free(all[k]);
     }

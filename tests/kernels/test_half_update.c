@@ -319,6 +319,14 @@ static typed numbers(ft_dtype dtype, int64_t rows, int64_t cols, int seed, int t
         typed_set(m.t, i / cols, i % cols, number((uint32_t)seed, (uint32_t)tensor, i));
     return m;
 }
+// The same in fp32: what an op reads so in every precision gets numbers that PyTorch's op could read too.
+static typed wide_numbers(ft_dtype dtype, int64_t rows, int64_t cols, int seed, int tensor) {
+    typed m = numbers(dtype, rows, cols, seed, tensor), wide = typed_new(FT_F32, rows, cols, 0, true);
+    for (int64_t i = 0; i < rows * cols; i++)
+        typed_set(wide.t, i / cols, i % cols, typed_get(m.t, i / cols, i % cols));
+    typed_free(m);
+    return wide;
+}
 static typed zeros(int64_t rows, int64_t cols) {
     typed m = typed_new(FT_F32, rows, cols, 0, true);
     for (int64_t i = 0; i < rows * cols; i++)
@@ -367,14 +375,14 @@ static void judge(const vector_case *c, part *parts, int count) {
 static void layernorm_case(ft_device *device, const vector_case *c, ft_dtype h) {
     const int64_t rows = c->rows, cols = c->cols, n = rows * cols;
     typed x = numbers(h, rows, cols, c->seed, 0), bias = numbers(h, 1, cols, c->seed, 1),
-          residual = numbers(h, rows, cols, c->seed, 2);
-    typed gamma = numbers(h, 1, cols, c->seed, 3), beta = numbers(h, 1, cols, c->seed, 4),
-          dy = numbers(h, rows, cols, c->seed, 5);
+          residual = wide_numbers(h, rows, cols, c->seed, 2);
+    typed gamma = wide_numbers(h, 1, cols, c->seed, 3), beta = wide_numbers(h, 1, cols, c->seed, 4),
+          dy = wide_numbers(h, rows, cols, c->seed, 5);
     typed s = typed_new(h, rows, cols, 0, true), y = typed_new(h, rows, cols, 0, true),
-          ds = typed_new(h, rows, cols, 0, true);
+          ds = typed_new(FT_F32, rows, cols, 0, true), dx = typed_new(h, rows, cols, 0, true);
     typed statistics = zeros(2, rows), sums = zeros(3, cols);
     part p[PARTS] = {{y.t, nothing(n)},
-                     {ds.t, nothing(n)},
+                     {dx.t, nothing(n)},
                      {ft_rows(sums.t, 0, 1), nothing(cols)},
                      {ft_rows(sums.t, 1, 1), nothing(cols)},
                      {ft_rows(sums.t, 2, 1), nothing(cols)}};
@@ -421,12 +429,13 @@ static void layernorm_case(ft_device *device, const vector_case *c, ft_dtype h) 
                                          .rstd = rstd,
                                          .gamma = gamma.t,
                                          .ds = ds.t,
+                                         .dx = dx.t,
                                          .dgamma = p[2].got,
                                          .dbeta = p[3].got,
                                          .dbias = p[4].got}));
     judge(c, p, 5);
     free(row);
-    typed all[] = {x, bias, residual, gamma, beta, dy, s, y, ds, statistics, sums};
+    typed all[] = {x, bias, residual, gamma, beta, dy, s, y, ds, dx, statistics, sums};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         typed_free(all[i]);
 }

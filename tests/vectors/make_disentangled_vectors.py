@@ -89,7 +89,7 @@ def attend_v1(heads, rule, terms, q, k, v, pk, pq):
     hidden, n = q.shape[1], len(q)
     config = DebertaConfig(hidden_size=hidden, num_attention_heads=heads, relative_attention=True, pos_att_type=terms,
                            max_relative_positions=rule[1])
-    module = v1.DisentangledSelfAttention(config).eval()
+    module = v1.DisentangledSelfAttention(config).eval().to(q.dtype)  # its biases are zeros
     by_head = torch.cat([t.view(n, heads, -1) for t in (q, k, v)], dim=-1)
     module.in_proj = Give(lambda x: by_head.reshape(1, n, 3 * hidden))
     module.pos_proj, module.pos_q_proj = Give(lambda x: x[..., :hidden]), Give(lambda x: x[..., hidden:].clone())

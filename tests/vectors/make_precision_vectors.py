@@ -5,13 +5,11 @@
 
 Reads trainer/ (model, texts, expect.json with the batches in their order) and writes trainer/precision.json: for bf16 and
 fp16 `gap`, the distances of the losses (of 50 steps, of all) and of the logits on validation.tsv after the last step from
-those in float32: the root mean square, and the largest. Where a run in 16 bits goes is partly chance, so it is done six times,
-with the examples of every batch in other orders, which changes nothing but rounding (1e-6 in float32): a gap is the root
-mean square of the six. The loop is the Trainer's (AdamW, linear schedule with warm-up, clipping at 1)
+those in float32: the root mean square, and the largest. Where a run in 16 bits goes is partly chance, so it is done sixteen
+times, with the examples of every batch in other orders, which changes nothing but rounding (1e-6 in float32): a gap is the
+root mean square of these. The loop is the Trainer's (AdamW, linear schedule with warm-up, clipping at 1)
 with torch.autocast as bf16=True and fp16=True have it, and for fp16 torch.amp.GradScaler with its defaults; in float32 it
-must give the losses of expect.json, which the Trainer itself wrote. `whole_gap` of bf16 is that of a model that is all
-bf16, with a master copy of the weights in float32: there, as in ftengine, the rows between the layers are bf16 as well,
-which autocast keeps in float32. (In fp16 PyTorch's own attention mask overflows such a model.) `overflow` are 12 steps in fp16 behind the first of
+must give the losses of expect.json, which the Trainer itself wrote. `overflow` are 12 steps in fp16 behind the first of
 which the loss scale is set to 2^24: some overflow, and the schedule waits for them; the scale is that after each step.
 """
 
@@ -73,37 +71,6 @@ def run(model, batches, validation, dtype, second_scale=None):
     return losses, logits, rates, scales
 
 
-def run_whole(model, batches, validation, dtype):
-    master, low = copy.deepcopy(model).train(), copy.deepcopy(model).to(dtype).train()
-    optimizer = torch.optim.AdamW(groups(master), lr=RATE)
-    schedule = get_linear_schedule_with_warmup(optimizer, WARMUP, STEPS)
-    losses = []
-
-    def logits_of(batch):
-        return low(**{k: v for k, v in batch.items() if k != "labels"}).logits.float()
-
-    def take_weights():
-        with torch.no_grad():
-            for rounded, weight in zip(low.parameters(), master.parameters()):
-                rounded.copy_(weight)
-                rounded.grad = None
-
-    for batch in batches:
-        take_weights()
-        loss = torch.nn.functional.cross_entropy(logits_of(batch), batch["labels"])
-        loss.backward()
-        for rounded, weight in zip(low.parameters(), master.parameters()):
-            weight.grad = rounded.grad.float()
-        torch.nn.utils.clip_grad_norm_(master.parameters(), 1.0)
-        losses.append(loss.item())
-        optimizer.step()
-        schedule.step()
-    take_weights()
-    low.eval()
-    with torch.no_grad():
-        return losses, logits_of(validation)
-
-
 def distance(a, b):
     difference = (torch.as_tensor(a).double() - torch.as_tensor(b).double()).abs()
     return {"rms": difference.square().mean().sqrt().item(), "max": difference.max().item()}
@@ -120,8 +87,8 @@ def gap(runs, single, logits):
 
 
 def orders_of(steps):
-    """The batches, and five times in another order inside."""
-    for number in range(6):
+    """The batches, and fifteen times in another order inside."""
+    for number in range(16):
         rng = random.Random(number)
         yield [rng.sample(s["examples"], len(s["examples"])) if number else s["examples"] for s in steps]
 
@@ -146,8 +113,6 @@ def main():
     out = {"made_with": f"torch {torch.__version__}"}
     for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
         out[name] = {"gap": gap([run(model, order, validation, dtype) for order in orders], single, logits)}
-        if name == "bf16":
-            out[name]["whole_gap"] = gap([run_whole(model, order, validation, dtype) for order in orders], single, logits)
         print(name, out[name])
     losses, _, rates, scales = run(model, batches[:12], validation, torch.float16, second_scale=2.0**24)
     out["overflow"] = {"losses": digits(losses), "learning_rates": rates, "scales": scales}

@@ -5,7 +5,7 @@
 pruners.txt: a study begins with "study MAXIMIZE PRUNER OPTIONS...", then what happens to it in order:
     n                            a new trial (numbers from 0)
     r NUMBER STEP VALUE VERDICT RUNGS   a report and what the pruner says; RUNGS new values of completed rungs
-    f NUMBER STATE [VALUE]       a trial ends
+    f NUMBER STATE [VALUE]       a trial ends; 1 where no pruner looks at the value
 importance.txt: "case SEED TRIALS OBJECTIVES" and "NAME VALUE" lines. The histories come from a generator that the C test
 has too (history() here, make_history() there).
 """
@@ -16,7 +16,7 @@ import warnings
 import optuna
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.pruners import (HyperbandPruner, MedianPruner, NopPruner, PatientPruner, PercentilePruner,
-                            SuccessiveHalvingPruner, ThresholdPruner)
+                            SuccessiveHalvingPruner, ThresholdPruner, WilcoxonPruner)
 from optuna.trial import TrialState
 
 warnings.simplefilter("ignore")
@@ -97,6 +97,38 @@ def simulate(line, pruner, maximize, seed):
     return out
 
 
+def simulate_runs(maximize, seed, digits, length):
+    """Trials of `length` runs each: few digits give ties and zeros, many runs the normal approximation."""
+    rng = random.Random(seed)
+    study = optuna.create_study(direction="maximize" if maximize else "minimize", pruner=WilcoxonPruner())
+    out = [f"study {int(maximize)} wilcoxon"]
+    hardness = [rng.gauss(0, 1) for _ in range(length)]
+    for number_ in range(24):
+        trial = study.ask()
+        out.append("n")
+        level, values = rng.choice([0, 0.05, 0.2, 0.5]) * (-1 if maximize else 1), []
+        for step in range(length):
+            if rng.random() < 0.05 and number_ > 0:
+                continue  # a run that was left out
+            value = round(level + hardness[step] + rng.gauss(0, 0.2), digits)
+            if rng.random() < 0.002:
+                value = NAN
+            values.append(value)
+            trial.report(value, step)
+            verdict = trial.should_prune()
+            out.append(f"r {number_} {step} {number(value)} {int(verdict)} 0")
+            if verdict and rng.random() < 0.5:
+                study.tell(trial, state=TrialState.PRUNED)
+                out.append(f"f {number_} PRUNED")
+                break
+        else:
+            mean = sum(values) / len(values)
+            failed = mean != mean
+            study.tell(trial, state=TrialState.FAIL) if failed else study.tell(trial, mean)
+            out.append(f"f {number_} FAIL" if failed else f"f {number_} COMPLETE {number(mean)}")
+    return out
+
+
 class Generator:
     """Knuth's LCG; the C test has the same one."""
 
@@ -151,6 +183,9 @@ if __name__ == "__main__":
     for i, (line, make) in enumerate(PRUNERS):
         for maximize in (False, True):
             lines += simulate(line, make(), maximize, 2 * i + maximize)
+    for i, (digits, length) in enumerate([(9, 12), (1, 12), (9, 62), (1, 40)]):
+        for maximize in (False, True):
+            lines += simulate_runs(maximize, 100 + 2 * i + maximize, digits, length)
     (HERE / "pruners.txt").write_text("\n".join(lines) + "\n")
     verdicts = [l.split()[4] for l in lines if l[0] == "r"]
     print(f"pruners.txt: {len(verdicts)} verdicts, {verdicts.count('1')} to prune, optuna {optuna.__version__}")

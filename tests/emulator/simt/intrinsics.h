@@ -40,6 +40,14 @@ inline float __int_as_float(int bits) { return __uint_as_float(unsigned(bits)); 
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
 inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(unsigned(x)); }
+// Byte i of the result is byte (selector >> 4 i) % 8 of y and x, x being the low four.
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+    const uint64_t bytes = uint64_t(y) << 32 | x;
+    unsigned result = 0;
+    for (int i = 0; i < 4; i++)
+        result |= unsigned(bytes >> (selector >> 4 * i & 7) * 8 & 255) << 8 * i;
+    return result;
+}
 inline unsigned __umulhi(unsigned x, unsigned y) { return unsigned(uint64_t(x) * y >> 32); }
 
 // min and max of numbers of one type, as CUDA has them without a namespace

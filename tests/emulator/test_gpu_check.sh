@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# benchmarks/gpu_check.sh without a GPU: its parts on the emulator (all but those that call nvcc), what it makes of a machine
+# that lacks something, of wrong results and of a tool that hangs, and a packed program elsewhere.
+. "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
+: "${FAKE_CUDA_DIR:?}" "${EMULATED_MODULE:?}" "${FAKE_CUBLASLT:?}" "${BUILD_DIR:?}"
+fakes=(LD_LIBRARY_PATH="$FAKE_CUDA_DIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" FAKE_CUDA=version=13000,memory=1073741824
+    FTENGINE_CUDA_MODULE="$EMULATED_MODULE" FTENGINE_CUBLASLT="$FAKE_CUBLASLT")
+export BUILD=$scratch/check STEPS=2
+results=$BUILD/results
+check() { "$SOURCE_DIR/benchmarks/gpu_check.sh" "$@"; }
+mkdir -p "$BUILD" tools
+cp "$BUILD_DIR/gpu_ops" "$BUILD_DIR/gpu_device" "$BUILD" || exit 1
+
+# well_formed PART=VERDICT...: the summary has these and no other, and every table has as many columns in each of its rows
+well_formed() {
+    python3 - "$results" "$@" <<'PYTHON' || fail "the results are not well formed: $(cat "$results"/summary.*)"
+import csv, glob, json, sys
+rows = list(csv.DictReader(open(sys.argv[1] + "/summary.csv")))
+assert [r["part"] + "=" + r["verdict"] for r in rows] == sys.argv[2:], rows
+assert json.load(open(sys.argv[1] + "/summary.json")) == rows
+for path in glob.glob(sys.argv[1] + "/*.csv"):
+    assert len({len(row) for row in csv.reader(open(path))}) == 1, path
+for path in glob.glob(sys.argv[1] + "/*.json"):
+    json.load(open(path))
+PYTHON
+}
+
+# ---- on the emulator ---------------------------------------------------------------------------------------------------------
+cat >tools/compute-sanitizer <<'STUB' && chmod +x tools/compute-sanitizer
+#!/bin/sh
+[ "$1" = --tool ] && [ "$3" = --error-exitcode ] && [ "$4" = 1 ] || exit 9
+[ -n "$HANG" ] && exec sleep 60
+shift 4
+exec "$@" decay
+STUB
+export PATH=$scratch/tools:$PATH HANG=
+expect 0 env "${fakes[@]}" FTENGINE="$FTENGINE" "$SOURCE_DIR/benchmarks/gpu_check.sh" context graphs ops sanitizer training replay tuning
+well_formed context=passed graphs=passed ops=passed memcheck=passed racecheck=passed training=passed replay=passed tuning=passed
+grep -q '^8 passed, 0 failed, 0 skipped' out || fail "the last line: $(tail -1 out)"
+[ "$(json "$results/graphs.json" '[c["verdict"] for c in d]')" = "['ok', 'ok', 'ok', 'ok']" ] || fail "graphs.json: $(cat "$results/graphs.json")"
+[ "$(json "$results/training.json" 'len(d), d[0]["step"], d[0]["precision"]')" = "(6, 1, 'fp32')" ] || fail "training.json"
+
+# ---- what is wrong, hangs or is missing --------------------------------------------------------------------------------------
+HANG=1 SANITIZER_LIMIT=1 expect 1 env "${fakes[@]}" "$SOURCE_DIR/benchmarks/gpu_check.sh" sanitizer
+well_formed memcheck=FAILED racecheck=FAILED
+grep -q 'not done after 1 seconds' out || fail "a tool that hangs: $(cat out)"
+
+expect 4 check context graphs ops speed sanitizer # no driver
+well_formed context=skipped graphs=skipped ops=skipped speed=skipped sanitizer=skipped
+grep -q '^0 passed, 0 failed, 5 skipped' out || fail "the last line: $(tail -1 out)"
+
+printf '#!/bin/sh\necho "gemm WRONG \\"1,5\\""; echo "a, \\"quoted\\\\ reason" >&2; exit 1\n' >"$BUILD/gpu_ops"
+printf '#!/bin/sh\necho "one,ok,fine"; echo "two,failed,1, 2 \\"and\\" 3"; exit 1\n' >"$BUILD/gpu_device"
+expect 1 check ops graphs
+well_formed ops=FAILED graphs=FAILED
+[ ! -e "$results/ops.csv" ] || fail "a table of an earlier time is left"
+printf '#!/bin/sh\nexit 0\n' | tee "$BUILD/gpu_ops" >"$BUILD/gpu_device" # an exit status alone proves nothing
+expect 1 check ops context
+well_formed ops=FAILED context=FAILED
+rm "$BUILD/gpu_ops"
+expect 4 check ops
+well_formed ops=skipped
+expect 2 check ops nonsense
+
+# ---- packed ------------------------------------------------------------------------------------------------------------------
+expect 0 env FTENGINE="$FTENGINE" "$SOURCE_DIR/benchmarks/gpu_check.sh" pack
+well_formed pack=passed
+mv "$BUILD/carry" "$scratch/elsewhere"
+expect 0 env -i "$scratch/elsewhere/ftengine" --version
+expect 0 env -i "$scratch/elsewhere/ftengine" train "$here/follow.ini" train.max_steps=1 eval.strategy=no data.cache_dir=none \
+    device.name=cpu output.dir="$scratch/carried"
+[ "$(json carried/run.json 'd["status"]')" = completed ] || fail "the packed program: $(cat err)"
+exit 0
