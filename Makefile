@@ -15,7 +15,7 @@ cuda_headers = tools/cuda_headers.sh || echo "make: no CUDA headers: the tests o
 cuda_disassembler = [ ! -e $(BUILD)/libftengine_cuda.so ] || tools/cuda_disassembler.sh || echo "make: no cuobjdump: kernels/sass is skipped" >&2
 ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error --parallel $(JOBS) -LE full_size
 
-.PHONY: build quickstart test test-full-size install sanitize tsan fuzz clean help
+.PHONY: build quickstart test test-full-size install dist sanitize tsan fuzz clean help
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
 
@@ -45,6 +45,12 @@ test-full-size: test ## and models of real sizes, one a family, with random weig
 
 install: build ## install the program under PREFIX (default /usr/local)
 	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+dist: ## a tarball that runs wherever it is unpacked, in build-dist
+	@tools/install.sh build
+	@$(call configure,release-cuda,build-dist,-D BUILD_TESTING=OFF)
+	@cmake --build build-dist --parallel $(JOBS) --target dist_files
+	@cd build-dist && cpack && ls -l $$PWD/*.tar.gz
 
 sanitize: ## all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/install.sh test

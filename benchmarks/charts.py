@@ -15,9 +15,9 @@ def tick_step(most, wanted=6):
     return step
 
 
-def grouped_bars(title, subtitle, axis, groups, series, marks=None):
+def grouped_bars(title, subtitle, axis, groups, series, marks=None, missing="not measured"):
     """Horizontal bars, some a group. groups: [(label, [value or None, ...])], a value for each series; series: [(name,
-    colour)]. marks: (name, [value or None for each group]): a line across a group."""
+    colour)]. marks: (name, [value or None for each group]): a line across a group. missing: in the place of a bar."""
     bar, gap, left, right, width = 12, 10, 250, 90, 960
     top = 78 + 20 * (1 if not subtitle else 2)
     height_of = len(series) * bar + gap
@@ -51,7 +51,7 @@ def grouped_bars(title, subtitle, axis, groups, series, marks=None):
         for k, value in enumerate(row):
             at = y + k * bar
             if value is None:
-                out.append(f'<text x="{left + 4}" y="{at + 10}" font-size="10" fill="#888">not measured</text>')
+                out.append(f'<text x="{left + 4}" y="{at + 10}" font-size="10" fill="#888">{escape(missing)}</text>')
                 continue
             end = left + value * scale
             out.append(f'<rect x="{left}" y="{at}" width="{value * scale:.1f}" height="{bar - 1}" fill="{series[k][1]}"/>')

@@ -193,27 +193,39 @@ static void layernorm_setup(test *t) {
     add_step(t);
     add_integers(t, t->rows, 0);
     add_integers(t, t->rows, -LENGTH);
-    many(t, 5,
-         (int64_t[]){t->rows * t->cols, t->cols, t->rows * t->cols, t->cols, t->cols}); // 3: x bias residual gamma beta
-    many(t, 2, (int64_t[]){t->rows * t->cols, t->rows * t->cols});                      // 8: s y
-    add_floats(t, t->rows, 0, 0.1);                                                     // 10: mean
-    add_floats(t, t->rows, 1, 0.1);                                                     // 11: rstd
-    add_floats(t, 3 * t->cols, 0, 1);                                                   // 12: dgamma dbeta dbias
-    t->moved = bytes_of(t, 4 * (double)t->rows * (double)t->cols);
+    many(t, 2, (int64_t[]){t->rows * t->cols, t->cols});           // 3: x bias
+    add_floats(t, t->rows * t->cols, 0, 1);                        // 5: residual
+    add_floats(t, t->cols, 0, 1);                                  // 6: gamma
+    add_floats(t, t->cols, 0, 1);                                  // 7: beta
+    many(t, 2, (int64_t[]){t->rows * t->cols, t->rows * t->cols}); // 8: s y
+    add_floats(t, t->rows, 0, 0.1);                                // 10: mean
+    add_floats(t, t->rows, 1, 0.1);                                // 11: rstd
+    add_floats(t, 3 * t->cols, 0, 1);                              // 12: dgamma dbeta dbias
+    add_floats(t, t->rows * t->cols, 0, 1);                        // 13: wide
+}
+static void layernorm_forward_setup(test *t) {
+    const double n = (double)t->rows * (double)t->cols, floats = ft_is_half(t->type) ? 2 : 1; // residual, and wide
+    layernorm_setup(t);
+    t->moved = bytes_of(t, 3 * n) + floats * n * sizeof(float);
+}
+static void layernorm_backward_setup(test *t) {
+    const double n = (double)t->rows * (double)t->cols;
+    layernorm_setup(t);
+    t->moved = bytes_of(t, 2 * n) + 2 * n * sizeof(float);
 }
 static ft_status layernorm_forward(test *t, int side) {
     RUN(layernorm_forward, .x = matrix(t, 3, side, t->rows, t->cols), .bias = vector(t, 4, side, t->cols),
         .residual = matrix(t, 5, side, t->rows, t->cols), .gamma = vector(t, 6, side, t->cols),
         .beta = vector(t, 7, side, t->cols), .epsilon = 1e-12f, .dropout = dropout_of(t, side, 0, 1, 2),
         .s = matrix(t, 8, side, t->rows, t->cols), .y = matrix(t, 9, side, t->rows, t->cols),
-        .mean = vector(t, 10, side, t->rows), .rstd = vector(t, 11, side, t->rows));
+        .wide = ft_is_half(t->type) ? matrix(t, 13, side, t->rows, t->cols) : ft_absent(), .mean = vector(t, 10, side, t->rows), .rstd = vector(t, 11, side, t->rows));
 }
 static ft_status layernorm_backward(test *t, int side) {
     float *sums = t->at[12][side];
-    RUN(layernorm_backward, .dy = matrix(t, 3, side, t->rows, t->cols), .s = matrix(t, 5, side, t->rows, t->cols),
+    RUN(layernorm_backward, .dy = matrix(t, 5, side, t->rows, t->cols), .s = matrix(t, 3, side, t->rows, t->cols),
         .mean = vector(t, 10, side, t->rows), .rstd = vector(t, 11, side, t->rows),
         .gamma = vector(t, 6, side, t->cols), .dropout = dropout_of(t, side, 0, 1, 2),
-        .ds = matrix(t, 8, side, t->rows, t->cols), .dx = matrix(t, 9, side, t->rows, t->cols),
+        .ds = matrix(t, 13, side, t->rows, t->cols), .dx = matrix(t, 9, side, t->rows, t->cols),
         .dgamma = ft_vector(sums, t->cols, FT_F32), .dbeta = ft_vector(sums + t->cols, t->cols, FT_F32),
         .dbias = ft_vector(sums + 2 * t->cols, t->cols, FT_F32));
 }
@@ -287,6 +299,48 @@ static void attention_backward_setup(test *t) {
     t->flops *= 2.5;
 }
 
+// The same with positions as in DeBERTa v3: 3: qkv, out, lse, dout and gradients as above
+enum { BUCKETS = 256, FURTHEST = 512 };
+static void disentangled_setup(test *t) {
+    const ft_relative_rule rule = {BUCKETS, FURTHEST};
+    int32_t slots[2 * LENGTH - 1];
+    attention_setup(t);
+    ft_relative_slots(rule, LENGTH - 1, slots);
+    add_bytes(t, sizeof slots, FT_I32, slots); // 8
+    int64_t n = 2 * ft_relative_span(rule) * t->cols;
+    many(t, 2, (int64_t[]){n, n}); // 9: tables of keys and of queries
+    add_floats(t, n, 0, 1);        // 11: their gradients
+    add_floats(t, n, 0, 1);
+    t->flops *= 2; // each term of positions as much as a product of scores, at this length
+}
+static ft_disentangled_shape disentangled_shape_of(const test *t, int side) {
+    ft_disentangled_shape shape = {.attention = shape_of(t, side), .reach = LENGTH - 1, .slots = t->at[8][side]};
+    shape.attention.scale /= sqrtf(3.0f);
+    return shape;
+}
+static ft_tensor table_of(const test *t, int i, int side) { return matrix(t, i, side, 2 * BUCKETS, t->cols); }
+static ft_status disentangled_forward(test *t, int side) {
+    ft_disentangled_shape shape = disentangled_shape_of(t, side);
+    RUN(disentangled_attention_forward, .shape = shape, .q = third(t, 3, side, 0), .k = third(t, 3, side, 1),
+        .v = third(t, 3, side, 2), .pos_key = table_of(t, 9, side), .pos_query = table_of(t, 10, side),
+        .out = matrix(t, 4, side, t->rows, t->cols), .lse = matrix(t, 5, side, t->rows, shape.attention.heads));
+}
+// out and lse are the forward's, of this very side.
+static ft_status disentangled_backward(test *t, int side) {
+    ft_disentangled_shape shape = disentangled_shape_of(t, side);
+    RUN(disentangled_attention_backward, .shape = shape, .q = third(t, 3, side, 0), .k = third(t, 3, side, 1),
+        .v = third(t, 3, side, 2), .pos_key = table_of(t, 9, side), .pos_query = table_of(t, 10, side),
+        .out = matrix(t, 4, side, t->rows, t->cols), .lse = matrix(t, 5, side, t->rows, shape.attention.heads),
+        .dout = matrix(t, 6, side, t->rows, t->cols), .dq = third(t, 7, side, 0), .dk = third(t, 7, side, 1),
+        .dv = third(t, 7, side, 2), .dpos_key = table_of(t, 11, side), .dpos_query = table_of(t, 12, side));
+}
+static void disentangled_backward_setup(test *t) {
+    disentangled_setup(t);
+    for (int side = 0; side < 2; side++)
+        need(disentangled_forward(t, side));
+    t->flops *= 3;
+}
+
 static void rows_setup(test *t) {
     add_step(t);
     add_integers(t, t->rows, 0);
@@ -311,6 +365,7 @@ enum { TAPS = 3 };
 static void unfold_setup(test *t) {
     add_bounds(t);
     many(t, 2, (int64_t[]){t->rows * t->cols, t->rows * t->cols * TAPS});
+    add_floats(t, t->rows * t->cols, 0, 1); // 3: a gradient
     t->moved = bytes_of(t, (1 + TAPS) * (double)t->rows * (double)t->cols);
 }
 static ft_status unfold(test *t, int side) {
@@ -319,7 +374,7 @@ static ft_status unfold(test *t, int side) {
 }
 static ft_status fold_add(test *t, int side) {
     RUN(fold_add, .sequences = sequences_of(t), .taps = TAPS, .cu_seqlens = t->at[0][side],
-        .x = matrix(t, 1, side, t->rows, t->cols), .y = matrix(t, 2, side, t->rows, t->cols * TAPS));
+        .x = matrix(t, 3, side, t->rows, t->cols), .y = matrix(t, 2, side, t->rows, t->cols * TAPS));
 }
 
 static void cast_setup(test *t) { // 16 bits to the first of fp32, the second to 16 bits
@@ -410,12 +465,14 @@ static const struct op {
     {"column_sum", column_sum_setup, column_sum, 5e-6, ROWS, 0},
     {"embedding_forward", embedding_setup, embedding_forward, 0, ROWS, 0},
     {"embedding_backward", embedding_setup, embedding_backward, 2e-6, ROWS, 0},
-    {"layernorm_forward", layernorm_setup, layernorm_forward, 2e-6, ROWS, 1},
-    {"layernorm_backward", layernorm_setup, layernorm_backward, 5e-6, ROWS, 1},
+    {"layernorm_forward", layernorm_forward_setup, layernorm_forward, 2e-6, ROWS, 1},
+    {"layernorm_backward", layernorm_backward_setup, layernorm_backward, 5e-6, ROWS, 1},
     {"activation_forward", activation_setup, activation_forward, 5e-7, ROWS, 1},
     {"activation_backward", activation_setup, activation_backward, 5e-6, ROWS, 1},
     {"attention_forward", attention_setup, attention_forward, 5e-6, ROWS, 4}, // tensor cores take rounded probabilities
     {"attention_backward", attention_backward_setup, attention_backward, 1e-5, ROWS, 8},
+    {"disentangled_forward", disentangled_setup, disentangled_forward, 5e-6, ROWS, 4},
+    {"disentangled_backward", disentangled_backward_setup, disentangled_backward, 1e-5, ROWS, 8},
     {"dropout", rows_setup, dropout, 0, ROWS, 0},
     {"gather_rows", rows_setup, gather_rows, 0, ROWS, 0},
     {"scatter_rows_add", rows_setup, scatter_rows_add, 0, ROWS, 0},

@@ -14,7 +14,8 @@ int main(void) {
     static const struct {
         const char *name;
         ft_status (*check)(void);
-    } checks[] = {{"ldmatrix", tile_check_ldmatrix}, {"mma", tile_check_mma}, {"cp_async_tiles", tile_check_chain}};
+    } checks[] = {{"ldmatrix", tile_check_ldmatrix}, {"mma", tile_check_mma}, {"exp2", tile_check_exp2},
+                  {"skew", tile_check_skew}, {"pack_bounded", tile_check_pack_bounded}, {"cp_async_tiles", tile_check_chain}};
     int failed = 0;
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
         ft_error_clear();

@@ -5,6 +5,7 @@ together, while workers and the coordinator are killed, crash and hang and the d
     python3 benchmarks/soak.py                       5,000 trials: hours
     python3 benchmarks/soak.py --trials 60           minutes
     python3 benchmarks/soak.py --seed 7 --keep DIR   the same faults at the same moments, as far as the machine allows
+    python3 benchmarks/soak.py --coordinators 2      that many on the one study, with two workers each
 
 What must hold, and the exit code says whether it does:
 
@@ -91,6 +92,7 @@ class Soak:
         self.env["XDG_CACHE_HOME"] = os.path.join(directory, "cache")
         self.study = os.path.join(directory, "studies", "soak")
         self.hashes, self.faults, self.coordinators = {}, {}, 0
+        self.running = []  # coordinators
         self.reserved, self.memory, self.disk, self.over = 0, {}, 0, 0
         self.done = threading.Event()
 
@@ -130,8 +132,11 @@ class Soak:
             now = devices[0]["reserved_bytes"]
             self.reserved = max(self.reserved, now)
             self.over += now > self.capacity
-            for worker in children(self.coordinator.pid) if self.coordinator else []:
+            for worker in self.workers():
                 self.memory.setdefault(worker, []).append(resident(worker))
+
+    def workers(self):
+        return [worker for coordinator in list(self.running) for worker in children(coordinator.pid)]
 
     def look_at_models(self):
         """Hashes the models of trials that have ended, and removes them: nobody else does with keep = all."""
@@ -154,14 +159,14 @@ class Soak:
         self.disk = max(self.disk, size)
 
     def fault(self):
-        workers = children(self.coordinator.pid)
+        workers = self.workers()
         kind = self.random.choice(["kill", "kill", "crash", "hang", "coordinator", "lock"])
         if kind != "coordinator" and kind != "lock" and not workers:
             return
         self.faults[kind] = self.faults.get(kind, 0) + 1
         try:
             if kind == "coordinator":
-                self.coordinator.kill()
+                self.random.choice(self.running).kill()
             elif kind == "lock":
                 database = sqlite3.connect(os.path.join(self.study, "study.db"), timeout=5, isolation_level=None)
                 database.execute("BEGIN IMMEDIATE")
@@ -177,30 +182,42 @@ class Soak:
 
     def tune(self):
         log = open(os.path.join(self.directory, "log"), "ab")
-        command = [self.options.ftengine, "tune", "soak.ini", "--study", "soak", "--parallel", "4", "--trials",
+        each = 4 if self.options.coordinators == 1 else 2
+        command = [self.options.ftengine, "tune", "soak.ini", "--study", "soak", "--parallel", str(each), "--trials",
                    str(self.options.trials), f"memory.limit={self.limit}"]
         self.coordinators += 1
         return subprocess.Popen(command, cwd=self.directory, env=self.env, stdout=log, stderr=log)
 
     def go(self):
-        self.coordinator = None
         watcher = threading.Thread(target=self.watch, daemon=True)
         watcher.start()
-        began, code = time.monotonic(), None
-        while code != 0:
-            self.coordinator = self.tune()
-            while (code := self.coordinator.poll()) is None:
-                time.sleep(self.random.expovariate(1 / self.options.pause))
-                if os.path.exists(os.path.join(self.study, "study.db")):
-                    self.look_at_models()
-                    if self.coordinator.poll() is None:
-                        self.fault()
-            if code not in (0, -signal.SIGKILL):
-                sys.exit(f"the coordinator ended with {code}; see {self.directory}/log")
+        began, to_go = time.monotonic(), self.options.coordinators
+        while to_go > 0:
+            while len(self.running) < to_go:
+                self.running.append(self.tune())
+            time.sleep(self.random.expovariate(1 / self.options.pause))
+            if os.path.exists(os.path.join(self.study, "study.db")):
+                self.look_at_models()
+            for coordinator in list(self.running):
+                code = coordinator.poll()
+                if code is None:
+                    continue
+                self.running.remove(coordinator)
+                to_go -= code == 0
+                if code not in (0, -signal.SIGKILL):
+                    self.stop()
+                    sys.exit(f"a coordinator ended with {code}; see {self.directory}/log")
+            if self.running and os.path.exists(os.path.join(self.study, "study.db")):
+                self.fault()
         self.seconds = time.monotonic() - began
         self.look_at_models()
         self.done.set()
         watcher.join()
+
+    def stop(self):
+        for coordinator in self.running:
+            coordinator.kill()
+            coordinator.wait()
 
     # ---- what must hold ------------------------------------------------------------------------------------------------
 
@@ -249,7 +266,8 @@ class Soak:
         if growth > 16 << 20:
             errors.append(f"a worker grew by {growth} bytes")
         figures = {"trials": self.options.trials, "states": states, "retries": retries, "faults": self.faults,
-                   "coordinators": self.coordinators, "configurations": len(known), "seconds": round(self.seconds, 1),
+                   "coordinators_at_once": self.options.coordinators, "coordinators": self.coordinators,
+                   "configurations": len(known), "seconds": round(self.seconds, 1),
                    "capacity_bytes": self.capacity, "most_reserved_bytes": self.reserved, "largest_growth_bytes": growth,
                    "most_disk_of_weights_bytes": self.disk, "errors": errors}
         return figures
@@ -259,6 +277,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--ftengine", default=os.path.join(ROOT, "build", "ftengine"))
     parser.add_argument("--trials", type=int, default=5000)
+    parser.add_argument("--coordinators", type=int, default=1, help="at once, on the one study")
     parser.add_argument("--pause", type=float, default=2, help="seconds between two faults, on average")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", help="a directory to work in, which stays")
@@ -269,7 +288,10 @@ def main():
     try:
         soak = Soak(options, directory)
         soak.prepare()
-        soak.go()
+        try:
+            soak.go()
+        finally:
+            soak.stop()
         figures = dict(soak.judge(), provenance=provenance())
     finally:
         if not options.keep:

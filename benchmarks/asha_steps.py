@@ -1,0 +1,152 @@
+"""How many steps of training ASHA saves: with it, a study is to reach the best value of 200 trials that nobody prunes with at most
+40% of their steps.
+
+    python3 benchmarks/asha_steps.py record         trains 80 trials of configs/tune.ini to their ends, evenly over its space, with
+                                                    ten evaluations each; killed, it goes on where it was. About an hour on 2
+                                                    quiet cores. Writes benchmarks/asha_curves.jsonl.gz
+    python3 benchmarks/asha_steps.py replay         20 seeds on those curves, in seconds: results/asha_steps.md
+    python3 benchmarks/asha_steps.py real           2 seeds of real studies, hours: results/asha_steps_real.md
+
+`replay` needs the target bench_asha, whose head says how a curve is made of recorded ones. The settings of ASHA are fixed before
+any result: the first rung is the first evaluation, one of three goes on (14, 42 and 126 of 140 steps).
+"""
+import argparse
+import gzip
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import common  # noqa: E402
+
+ASHA = ["study.pruner=halving", "study.pruner_min_resource=14", "study.pruner_reduction_factor=3"]
+EVALUATIONS = ["eval.steps=14"]
+CURVES = os.path.join(common.ROOT, "benchmarks", "asha_curves.jsonl.gz")
+TARGET = 0.4
+
+
+def run(*command):
+    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: exit code {result.returncode}\n{result.stderr[-2000:]}")
+    return result.stdout
+
+
+def lines_of(arguments, study):
+    return [json.loads(line) for line in run(arguments.program, "study", "export", study, "--format", "jsonl").splitlines()]
+
+
+def tune(arguments, study, trials, *settings):
+    """Runs or continues a study in the working directory, with its messages on standard error."""
+    command = [arguments.program, "tune", arguments.config, "--study", study, "--trials", str(trials), "study.keep=none",
+               "output.save_steps=0", *EVALUATIONS, *settings, *arguments.settings]
+    if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode not in (0, 1):
+        sys.exit(f"{' '.join(command)} failed")
+
+
+def record(arguments):
+    tune(arguments, "asha-curves", arguments.trials, "study.sampler=quasi_random", "study.pruner=none")
+    study, *trials = lines_of(arguments, "asha-curves")
+    kept = {"number", "state", "values", "params", "distributions", "intermediate_values"}
+    complete = [t for t in trials if t["state"] == "COMPLETE"]
+    lines = [dict(study, study="curves", user_attributes={"recorded": common.provenance()}, system_attributes={})]
+    rest = {"user_attributes": {}, "system_attributes": {}, "datetime_start": None, "datetime_complete": None}
+    lines += [dict({k: v for k, v in t.items() if k in kept}, number=i, **rest) for i, t in enumerate(complete)]
+    with gzip.GzipFile(arguments.curves, "wb", mtime=0) as f:
+        f.write("".join(json.dumps(line) + "\n" for line in lines).encode())
+    print(f"{len(complete)} curves of {len(trials)} trials in {arguments.curves}, {os.path.getsize(arguments.curves)} bytes")
+
+
+def summary(document, title, note):
+    rows = document["seeds"]
+    shares = [r["steps"] / r["none_steps"] if r["reached"] else 1.0 for r in rows]
+    own = [r["steps"] / r["none_first_steps"] if r["reached"] else float("inf") for r in rows]
+    document["median_share"], document["within_target"] = common.median(shares), sum(s <= TARGET for s in shares)
+    reached, sooner = sum(r["reached"] for r in rows), sum(o < 1 for o in own)
+    lines = common.title_lines(document, title) + [
+        note, "",
+        f"Median share of the steps: **{100 * document['median_share']:.1f}%**; {document['within_target']} of {len(rows)} seeds "
+        f"within {100 * TARGET:.0f}%, {reached} reached the value at all. Against the steps at which the study without a pruner "
+        f"had its best (the stricter measure): {sooner} of {len(rows)} seeds took fewer.", "",
+        f"| seed | best of {document['trials_without']} without | its steps | first reached at | with ASHA | share | "
+        "trials, pruned |", "|---|---|---|---|---|---|---|"]
+    for r, share in zip(rows, shares):
+        with_asha = f"{r['steps']:,}" if r["reached"] else f"not in {r['steps']:,}"
+        lines.append(f"| {r['seed']} | {r['best']:.4f} | {r['none_steps']:,} | {r['none_first_steps']:,} | {with_asha} | "
+                     f"{100 * share:.1f}% | {r['trials']}, {r['pruned']} |")
+    return "\n".join(lines) + "\n"
+
+
+def replay(arguments):
+    if not os.path.exists(arguments.curves):
+        sys.exit(f"{arguments.curves} is not there; record it first: python3 benchmarks/asha_steps.py record")
+    with tempfile.TemporaryDirectory() as scratch:
+        plain, database = os.path.join(scratch, "curves.jsonl"), os.path.join(scratch, "curves.db")
+        with gzip.open(arguments.curves, "rb") as f, open(plain, "wb") as out:
+            out.write(f.read())
+        run(arguments.program, "study", "import", plain, "--storage", database)
+        program = os.path.join(os.path.dirname(arguments.program), "benchmarks", "bench_asha")
+        told = run(program, database, arguments.seeds or 20, arguments.without, *ASHA, *arguments.settings)
+    curves, *rows = map(json.loads, told.splitlines())
+    document = dict(common.provenance(), trials_without=arguments.without, curves=curves, seeds=rows)
+    note = (f"{curves['curves']} recorded trials, {curves['evaluations']} evaluations each, {curves['parameters']} parameters; one left "
+            f"out is told from the others to {curves['residual']:.4f}. {', '.join(ASHA)}. TPE, trials one after another.")
+    common.write_results(arguments.output or os.path.join(common.RESULTS, "asha_steps"), document,
+                         summary(document, "Steps of training that ASHA saves, replayed", note))
+
+
+def steps_of(trials):
+    return sum(max(map(int, t["intermediate_values"]), default=0) for t in trials)
+
+
+def first_best(trials):
+    """The best value, and the steps until it was there."""
+    best, at, steps = None, 0, 0
+    for t in trials:
+        steps += steps_of([t])
+        if t["state"] == "COMPLETE" and (best is None or t["values"][0] > best):
+            best, at = t["values"][0], steps
+    return best, at
+
+
+def real(arguments):
+    rows = []
+    for seed in range(arguments.seeds or 2):
+        tune(arguments, f"asha-none-{seed}", arguments.without, f"study.seed={seed}", "study.pruner=none")
+        plain = lines_of(arguments, f"asha-none-{seed}")[1:]
+        best, at = first_best(plain)
+        row = {"seed": seed, "best": best, "none_steps": steps_of(plain), "none_first_steps": at}
+        reached, trials, count = False, [], 0
+        while not reached and steps_of(trials) < row["none_steps"]:
+            count += 10
+            tune(arguments, f"asha-{seed}", count, f"study.seed={seed}", *ASHA)
+            trials = lines_of(arguments, f"asha-{seed}")[1:]
+            good = [i for i, t in enumerate(trials) if t["state"] == "COMPLETE" and t["values"][0] >= best]
+            reached = bool(good)
+            trials = trials[:good[0] + 1] if reached else trials # those behind it are of the same ten
+        pruned = sum(t["state"] == "PRUNED" for t in trials)
+        rows.append(dict(row, reached=reached, steps=steps_of(trials), trials=len(trials), pruned=pruned))
+    document = dict(common.provenance(), trials_without=arguments.without, seeds=rows)
+    common.write_results(arguments.output or os.path.join(common.RESULTS, "asha_steps_real"), document,
+                         summary(document, "Steps of training that ASHA saves, really trained", ", ".join(ASHA) + "."))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["record", "replay", "real"])
+    parser.add_argument("--program", default=os.path.join(common.ROOT, "build", "ftengine"))
+    parser.add_argument("--config", default=os.path.join(common.ROOT, "configs", "tune.ini"))
+    parser.add_argument("--curves", default=CURVES)
+    parser.add_argument("--trials", type=int, default=80, help="of record")
+    parser.add_argument("--without", type=int, default=200, help="trials of the study without a pruner")
+    parser.add_argument("--seeds", type=int, default=0, help="20 of replay, 2 of real")
+    parser.add_argument("--output", help="results, without .md and .json")
+    parser.add_argument("settings", nargs="*", help="section.key=value, for the studies")
+    arguments = parser.parse_args()
+    {"record": record, "replay": replay, "real": real}[arguments.what](arguments)
+
+
+if __name__ == "__main__":
+    main()
