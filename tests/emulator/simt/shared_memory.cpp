@@ -32,7 +32,8 @@ SIMT_NO_TSAN bool untouched(const unsigned char *from, const unsigned char *to) 
 unsigned char *shared_begin(size_t dynamic_bytes) {
     constexpr size_t STATIC_PART = STATIC_SHARED + (MOST_ARRAYS + 1) * 2 * ZONE;
     if (arena == nullptr) next_place = arena = static_cast<unsigned char *>(map_pages(ARENA));
-    size_t need = (STATIC_PART + ZONE + dynamic_bytes + ZONE + 4095) / 4096 * 4096;
+    constexpr size_t DYNAMIC_PART = (STATIC_PART + ZONE + 1023) / 1024 * 1024; // as tensor copies want it aligned
+    size_t need = (DYNAMIC_PART + dynamic_bytes + ZONE + 4095) / 4096 * 4096;
 #ifdef SIMT_TSAN
     // Blocks on the GPU do not share their shared memory: new addresses, as long as there are any.
     if (next_place + need > arena + ARENA) {
@@ -48,7 +49,7 @@ unsigned char *shared_begin(size_t dynamic_bytes) {
     array_count = 0;
     array_bytes = 0;
     dynamic = dynamic_bytes;
-    unsigned char *dynamic_begin = base + (STATIC_PART + ZONE + 1023) / 1024 * 1024;
+    unsigned char *dynamic_begin = base + DYNAMIC_PART;
     dynamic_end = dynamic_begin + dynamic_bytes;
     allow(base, need);
     fill_bytes(base, 0xff, ZONE);
