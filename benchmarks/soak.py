@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """A study left alone: thousands of real trainings of a tiny model by four workers, under a limit that only some of them fit
-together, while workers and the coordinator are killed, crash and hang and the database is locked.
+together, while workers and the coordinator are killed, crash and hang, the database is locked, workers get no memory from the
+kernel, and the disk is full for a while. The disk is a small one of its own, which needs root or user namespaces; without either
+that fault is left out, and the result says so.
 
     python3 benchmarks/soak.py                       5,000 trials: hours
     python3 benchmarks/soak.py --trials 60           minutes
@@ -14,13 +16,18 @@ What must hold, and the exit code says whether it does:
   limit       the reservations in the device's ledger, looked at by another process all the while, never exceed the limit
   memory      the resident memory of workers that live long does not grow
   disk        what the study keeps on disk is bounded: models are looked at and removed as they come
+  OOM         a trial that a worker had no memory for has been PRUNED with all that is recorded of such a trial; there are no
+              more of them than there were refusals
+  full disk   the study has said that it is paused, and has gone on by itself: no coordinator ends but by a kill or at the end
 """
 
 import argparse
+import errno
 import hashlib
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import sqlite3
@@ -54,6 +61,7 @@ keep = all
 max_retries = 1000
 max_failures = 0
 heartbeat_timeout = 5s
+min_free_disk = 16MiB
 memory_policy = constrain
 [space]
 train.learning_rate = choice(0.001, 0.003, 0.01, 100)
@@ -61,6 +69,8 @@ train.weight_decay = 100 if train.learning_rate = 100
 train.batch_size = choice(2, 8, 32, 60)
 train.seed = choice(1, 2)
 """  # 100 diverges; the largest batch does not fit the limit of one trial
+MOUNTED = "FTENGINE_SOAK_MOUNTED"  # set where mounts are this process's own
+OOM = ["error_message", "error_traceback", "oom_config", "oom_error", "peak_memory_bytes", "peak_memory_gb"]
 
 
 def children(pid):
@@ -79,6 +89,11 @@ def resident(pid):
         return 0
 
 
+def virtual(pid):
+    with open(f"/proc/{pid}/statm", encoding="ascii") as f:
+        return int(f.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def digest(path):
     with open(path, "rb") as f:
         return hashlib.sha256(f.read()).hexdigest()
@@ -89,19 +104,31 @@ class Soak:
         self.options, self.directory = options, directory
         self.random = random.Random(options.seed)
         self.env = dict(os.environ, FTENGINE_LEDGER_DIR=os.path.join(directory, "ledger"))
-        self.env["XDG_CACHE_HOME"] = os.path.join(directory, "cache")
-        self.study = os.path.join(directory, "studies", "soak")
-        self.hashes, self.faults, self.coordinators = {}, {}, 0
+        self.place = os.path.join(directory, "disk")
+        self.filler = os.path.join(self.place, "filler")
+        self.env["XDG_CACHE_HOME"] = os.path.join(self.place, "cache")
+        self.study = os.path.join(self.place, "studies", "soak")
+        self.hashes, self.looked_at, self.faults, self.coordinators = {}, set(), {}, 0
         self.running = []  # coordinators
         self.reserved, self.memory, self.disk, self.over = 0, {}, 0, 0
+        self.timers = []  # that end a fault
         self.done = threading.Event()
 
     def run(self, *arguments):
         command = [self.options.ftengine, *arguments]
-        return subprocess.run(command, cwd=self.directory, env=self.env, capture_output=True, text=True)
+        return subprocess.run(command, cwd=self.place, env=self.env, capture_output=True, text=True)
+
+    def mount(self):
+        """A disk for the study alone, with room for its files, which can be filled without harm to anybody."""
+        os.makedirs(self.place, exist_ok=True)
+        if MOUNTED not in os.environ:
+            return
+        size = (96 << 20) + (80 << 10) * self.options.trials
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", self.place], check=True)
 
     def prepare(self):
-        with open(os.path.join(self.directory, "soak.ini"), "w", encoding="utf-8") as f:
+        self.mount()
+        with open(os.path.join(self.place, "soak.ini"), "w", encoding="utf-8") as f:
             f.write(CONFIG)
         sizes = {}
         for batch in (2, 8, 32, 60):
@@ -114,7 +141,7 @@ class Soak:
         probe = self.run("train", "soak.ini", "train.batch_size=32", "train.learning_rate=0.001", "output.dir=probe")
         if probe.returncode != 0:
             sys.exit(probe.stderr)
-        with open(os.path.join(self.directory, "probe", "run.json"), encoding="utf-8") as f:
+        with open(os.path.join(self.place, "probe", "run.json"), encoding="utf-8") as f:
             memory = json.load(f)["memory"]
         one = memory["peak_reserved_bytes"] + memory["outside_allocator_bytes"]
         self.capacity = one * 5 // 2
@@ -142,26 +169,64 @@ class Soak:
         """Hashes the models of trials that have ended, and removes them: nobody else does with keep = all."""
         database = sqlite3.connect(f"file:{self.study}/study.db?mode=ro", uri=True, timeout=30)
         try:
-            ended = [n for (n,) in database.execute("SELECT number FROM trials WHERE state = 'COMPLETE'")]
+            ended = list(database.execute("SELECT number, state FROM trials WHERE state IN ('COMPLETE', 'FAIL')"))
         except sqlite3.OperationalError:
             return
         finally:
             database.close()
-        for number in ended:
+        for number, state in ended:
             trial = os.path.join(self.study, "trials", f"{number:05}")
             model = os.path.join(trial, "model", "model.safetensors")
-            if number not in self.hashes and os.path.exists(model):
+            if number in self.looked_at:
+                continue
+            if state == "COMPLETE" and os.path.exists(model):
                 self.hashes[number] = digest(model)
-                shutil.rmtree(os.path.join(trial, "model"))
-                shutil.rmtree(os.path.join(trial, "checkpoints"), ignore_errors=True)
+            self.looked_at.add(number)
+            shutil.rmtree(os.path.join(trial, "model"), ignore_errors=True)
+            shutil.rmtree(os.path.join(trial, "checkpoints"), ignore_errors=True)
         size = sum(os.path.getsize(os.path.join(base, name)) for base, _, names in os.walk(self.study) for name in names
                    if name.endswith(".safetensors") and os.path.exists(os.path.join(base, name)))
         self.disk = max(self.disk, size)
 
+    def later(self, most, act, *arguments):
+        """Ends a fault after a while, during which others may come."""
+
+        def end():
+            try:
+                act(*arguments)
+            except (ProcessLookupError, FileNotFoundError):
+                pass  # it has gone meanwhile
+
+        self.timers.append(threading.Timer(self.random.uniform(0.2, most), end))
+        self.timers[-1].start()
+
+    def refuse_memory(self, worker):
+        """For a moment the kernel refuses the worker what is beyond what it has: a little more, or less."""
+        room = self.random.choice([-(16 << 20), -(4 << 20), -(1 << 20), 0, 1 << 20])
+        hard = resource.prlimit(worker, resource.RLIMIT_AS)[1]
+        resource.prlimit(worker, resource.RLIMIT_AS, (virtual(worker) + room, hard))
+        self.later(2, resource.prlimit, worker, resource.RLIMIT_AS, (resource.RLIM_INFINITY, hard))
+
+    def fill_disk(self):
+        """To the last byte, or almost."""
+        with open(self.filler, "wb", buffering=0) as f:
+            try:
+                for piece in (1 << 20, 4096):
+                    while f.write(bytes(piece)) == piece:
+                        pass
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+            f.truncate(max(0, f.tell() - self.random.choice([0, 8 << 10, 64 << 10, 512 << 10])))
+        self.later(5, os.unlink, self.filler)
+
     def fault(self):
         workers = self.workers()
-        kind = self.random.choice(["kill", "kill", "crash", "hang", "coordinator", "lock"])
-        if kind != "coordinator" and kind != "lock" and not workers:
+        kinds = ["kill", "kill", "crash", "hang", "coordinator", "lock", "memory", "memory"]
+        if MOUNTED in os.environ and not os.path.exists(self.filler):
+            kinds.append("disk")
+        kind = self.random.choice(kinds)
+        if kind in ("kill", "crash", "hang", "memory") and not workers:
             return
         self.faults[kind] = self.faults.get(kind, 0) + 1
         try:
@@ -172,10 +237,14 @@ class Soak:
                 database.execute("BEGIN IMMEDIATE")
                 time.sleep(self.random.uniform(0.1, 2))
                 database.close()
+            elif kind == "memory":
+                self.refuse_memory(self.random.choice(workers))
+            elif kind == "disk":
+                self.fill_disk()
             else:
                 number = {"kill": signal.SIGKILL, "crash": signal.SIGSEGV, "hang": signal.SIGSTOP}[kind]
                 os.kill(self.random.choice(workers), number)
-        except (ProcessLookupError, sqlite3.OperationalError):
+        except (ProcessLookupError, FileNotFoundError, sqlite3.OperationalError):
             self.faults[kind] -= 1
 
     # ---- the study ---------------------------------------------------------------------------------------------------
@@ -186,7 +255,7 @@ class Soak:
         command = [self.options.ftengine, "tune", "soak.ini", "--study", "soak", "--parallel", str(each), "--trials",
                    str(self.options.trials), f"memory.limit={self.limit}"]
         self.coordinators += 1
-        return subprocess.Popen(command, cwd=self.directory, env=self.env, stdout=log, stderr=log)
+        return subprocess.Popen(command, cwd=self.place, env=self.env, stdout=log, stderr=log)
 
     def go(self):
         watcher = threading.Thread(target=self.watch, daemon=True)
@@ -213,6 +282,8 @@ class Soak:
         self.look_at_models()
         self.done.set()
         watcher.join()
+        for timer in self.timers:
+            timer.join()
 
     def stop(self):
         for coordinator in self.running:
@@ -233,6 +304,35 @@ class Soak:
             known[text] = digest(os.path.join(out, "model", "model.safetensors"))
         return known[text]
 
+    @staticmethod
+    def end_of(database, number):
+        """State and status of a trial with these values that nobody disturbs."""
+        parameters = "SELECT param_name, param_value, distribution_json FROM trial_params JOIN trials USING (trial_id)"
+        values = {}
+        for name, value, distribution in database.execute(parameters + " WHERE number = ?", (number,)):
+            values[name] = json.loads(distribution)["attributes"]["choices"][int(value)]
+        if values["train.batch_size"] == 60:
+            return "PRUNED", '"does_not_fit"'
+        return ("FAIL", '"diverged"') if values["train.learning_rate"] == 100 else ("COMPLETE", '"completed"')
+
+    def judge_ooms(self, database, ooms):
+        errors = []
+        for number in ooms:
+            where = " FROM trial_{}_attributes JOIN trials USING (trial_id) WHERE number = ?"
+            user = dict(database.execute("SELECT key, value_json" + where.format("user"), (number,)))
+            system = dict(database.execute("SELECT key, value_json" + where.format("system"), (number,)))
+            missing = [key for key in OOM if user.get(key, '""') == '""']
+            if missing or user.get("oom") != "true":
+                errors.append(f"trial {number} ran out of memory, and has no {missing}")
+            if not any(excess > 0 for excess in json.loads(system.get("constraints", "[]"))):
+                errors.append(f"trial {number} ran out of memory, which is no violated constraint")
+        if len(ooms) > self.faults.get("memory", 0):
+            errors.append(f"{len(ooms)} trials ran out of memory")
+        counted = database.execute("SELECT value_json FROM study_user_attributes WHERE key = 'oom_trials'").fetchone()
+        if counted is None or int(counted[0]) != len(ooms):
+            errors.append(f"{len(ooms)} trials ran out of memory, the study counts {counted}")
+        return errors
+
     def judge(self):
         database = sqlite3.connect(os.path.join(self.study, "study.db"))
         rows = database.execute("SELECT number, state FROM trials ORDER BY number").fetchall()
@@ -247,10 +347,17 @@ class Soak:
         if set(states) - {"COMPLETE", "PRUNED", "FAIL"}:
             errors.append(f"trials that did not end: {states}")
         reasons = dict(database.execute(attributes, ("status",)))
-        wanted = {"COMPLETE": '"completed"', "PRUNED": '"does_not_fit"', "FAIL": '"diverged"'}
-        odd = [n for n, state in rows if reasons.get(n) != wanted.get(state)]
+        ooms = [n for n, state in rows if state == "PRUNED" and reasons.get(n) == '"oom"']
+        odd = [n for n, state in rows if n not in ooms and (state, reasons.get(n)) != self.end_of(database, n)]
         if odd:
             errors.append(f"trials with another end than their values have: {odd[:10]} of {len(odd)}")
+        errors += self.judge_ooms(database, ooms)
+        with open(os.path.join(self.directory, "log"), encoding="utf-8", errors="replace") as f:
+            pauses = f.read().count("paused: ")
+        if self.faults.get("disk", 0) > 0 and pauses == 0:
+            errors.append("the disk was full, and the study has not said that it is paused")
+        if self.disk > 64 << 20:
+            errors.append(f"the study kept {self.disk} bytes of weights")
         known = {}
         for number, state in rows:
             if state != "COMPLETE":
@@ -265,12 +372,24 @@ class Soak:
                 growth = max(growth, max(seen[-len(seen) // 4:]) - max(seen[len(seen) // 4: len(seen) // 2]))
         if growth > 16 << 20:
             errors.append(f"a worker grew by {growth} bytes")
-        figures = {"trials": self.options.trials, "states": states, "retries": retries, "faults": self.faults,
+        figures = {"trials": self.options.trials, "states": states, "oom_trials": len(ooms), "retries": retries,
+                   "faults": self.faults, "left_out": [] if MOUNTED in os.environ else ["disk"], "pauses": pauses,
                    "coordinators_at_once": self.options.coordinators, "coordinators": self.coordinators,
                    "configurations": len(known), "seconds": round(self.seconds, 1),
                    "capacity_bytes": self.capacity, "most_reserved_bytes": self.reserved, "largest_growth_bytes": growth,
                    "most_disk_of_weights_bytes": self.disk, "errors": errors}
         return figures
+
+
+def with_mounts_of_its_own():
+    """Starts this program again where it may mount a disk that nobody else sees, and that goes with it."""
+    for unshare in (["unshare", "--mount"], ["unshare", "--mount", "--map-root-user"]):
+        if MOUNTED in os.environ or shutil.which("unshare") is None:
+            return
+        probe = "d=$(mktemp -d); mount -t tmpfs tmpfs $d; code=$?; umount $d 2>/dev/null; rmdir $d; exit $code"
+        if subprocess.run([*unshare, "sh", "-c", probe], capture_output=True, check=False).returncode == 0:
+            os.environ[MOUNTED] = "1"
+            os.execvp("unshare", [*unshare, sys.executable, *sys.argv])
 
 
 def main():
@@ -280,9 +399,10 @@ def main():
     parser.add_argument("--coordinators", type=int, default=1, help="at once, on the one study")
     parser.add_argument("--pause", type=float, default=2, help="seconds between two faults, on average")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", help="a directory to work in, which stays")
-    parser.add_argument("--write", action="store_true", help="results go to benchmarks/results/soak.json")
+    parser.add_argument("--keep", help="a directory to work in, which stays; of the small disk in it a copy, `kept`")
+    parser.add_argument("--write", action="store_true", help="results go to benchmarks/results/soak.json, or soak_coordinators.json")
     options = parser.parse_args()
+    with_mounts_of_its_own()
     directory = os.path.abspath(options.keep) if options.keep else tempfile.mkdtemp(prefix="soak-")
     os.makedirs(directory, exist_ok=True)
     try:
@@ -294,12 +414,15 @@ def main():
             soak.stop()
         figures = dict(soak.judge(), provenance=provenance())
     finally:
+        if options.keep and MOUNTED in os.environ:
+            shutil.copytree(os.path.join(directory, "disk"), os.path.join(directory, "kept"), dirs_exist_ok=True)
         if not options.keep:
             shutil.rmtree(directory, ignore_errors=True)
     text = json.dumps(figures, indent=2)
     print(text)
     if options.write:
-        with open(os.path.join(RESULTS, "soak.json"), "w", encoding="utf-8") as f:
+        name = "soak.json" if options.coordinators == 1 else "soak_coordinators.json"
+        with open(os.path.join(RESULTS, name), "w", encoding="utf-8") as f:
             f.write(text + "\n")
     sys.exit(1 if figures["errors"] else 0)
 

@@ -198,8 +198,14 @@ static ft_status open_all(ft_tuning *t, const ft_tuning_call *call) {
 }
 
 ft_status ft_tuning_open(const ft_config *config, const ft_tuning_call *call, ft_tuning *t) {
-    *t = (ft_tuning){.config = config, .lock = -1, .started = ft_now(), .best_written = -1};
-    ft_stop_install(); // a Ctrl-C from here on ends the loop before its first trial
+    const bool again = call->started > 0;
+    *t = (ft_tuning){.config = config,
+                     .lock = -1,
+                     .started = again ? call->started : ft_now(),
+                     .ran = call->ran,
+                     .failures = call->failures,
+                     .best_written = -1};
+    if (!again) ft_stop_install(); // a Ctrl-C from here on ends the loop before its first trial
     ft_status status = open_all(t, call);
     if (status == FT_OK) return FT_OK;
     ft_error error;

@@ -1,10 +1,16 @@
 // study.h - what `ftengine tune` does: one coordinator that asks the sampler, has workers (worker_process.h) run the
 // trials, lets the pruner judge what they report, and stores everything at once.
 //
+//     FT_TRY(ft_tune(&config, &call));
+//
+// which is
+//
 //     ft_tuning tuning;
 //     FT_TRY(ft_tuning_open(&config, &call, &tuning));   // checks all, then makes or opens the study
 //     ft_status status = ft_tuning_run(&tuning);
 //     FT_TRY(ft_tuning_close(&tuning));
+//
+// again and again while the disk is too full for what the study writes.
 //
 // 1. A trial's number, parameters and attributes are stored in one transaction; so are a report, the pruner's verdict
 //    and the end that it brings. A kill at any moment leaves a study that goes on: the running trial from its
@@ -33,6 +39,10 @@
 typedef struct ft_tuning_call {
     const char *study, *storage; // as given, NULL: the configuration's
     int64_t add;                 // > 0: so many trials of this call's own, in place of study.trials
+    // Of a call that opens its study once more; {0} at first.
+    double started; // ft_now()
+    int64_t ran;    // trials that have ended in it
+    int failures;   // the latest of these, in a row
 } ft_tuning_call;
 
 // A place for a worker and the trial that it runs.
@@ -105,6 +115,7 @@ typedef struct ft_tuning {
     bool unsure;            // an error may have left the history in memory other than the file's: nothing is removed by it
     uint64_t trial_disk;    // most that a trial has left on disk in this call, bytes
     double paused;          // when a want of disk space was told last; 0: there is none
+    double disk_was_full;   // when a trial found it so, ft_now()
     int64_t ooms;           // trials that ran out of memory, of all calls and coordinators
     bool *looked;           // [looked_count] by trial: whether `ooms` has it is known
     int64_t looked_count;
@@ -122,6 +133,9 @@ ft_status ft_tuning_open(const ft_config *config, const ft_tuning_call *call, ft
 // on at the next call.
 ft_status ft_tuning_run(ft_tuning *tuning);
 ft_status ft_tuning_close(ft_tuning *tuning); // {0} is fine
+// All of it. A full disk pauses the study: what runs is stopped, and everything opened again as after a kill, until there is room,
+// a signal, or study.timeout is over.
+ft_status ft_tune(const ft_config *config, const ft_tuning_call *call);
 
 // ---- rooms (internal) -----------------------------------------------------------------------------------------------
 
@@ -168,14 +182,18 @@ typedef struct ft_trial_end {
     int code;             // an ft_status; or, `gone`, that of its worker: an exit code, or minus a signal
     bool gone;            // the worker did not tell
     const char *error;    // "" when there is none
-    bool entered;         // it had its memory: running out of it was not foreseen
+    bool entered;         // it had its memory
     bool accelerator;     // on a device with memory of its own
+    bool disk_full;       // FT_FAILED: that is all that was wrong
     size_t needed, limit; // FT_NO_MEMORY: bytes; 0: not known
+    size_t peak;          // bytes that it had reserved at most; 0: none, or not known
 } ft_trial_end;
 // *retry: the cause lies outside the trial, which stays RUNNING and goes on from its checkpoint.
 ft_status ft_tuning_finish(ft_tuning *tuning, int64_t number, const ft_trial_end *end, bool *retry);
 ft_status ft_tuning_count_ooms(ft_tuning *tuning); // of those that have ended since
-// study_memory.c: a trial that needs more memory than there is, in the transaction that ends it.
+// study_memory.c: a trial that needs more memory than there is, in the transaction that ends it. Foreseen: it would not have
+// fitted, and was not begun; else it ran out of memory, its own or the host's, at whatever moment.
+bool ft_tuning_foreseen(const ft_trial_end *end);
 ft_status ft_tuning_store_oom(ft_tuning *tuning, int64_t number, const ft_trial_end *end, const json_t *run);
 void ft_tuning_show_oom(const ft_tuning *tuning, int64_t number, const ft_trial_end *end);
 ft_status ft_tuning_report_memory(const ft_tuning *tuning); // the list of study.report_memory_over
@@ -186,6 +204,7 @@ ft_status ft_boot_mark(const char *directory);
 // study_disk.c
 void ft_disk_note(ft_tuning *tuning, const char *directory); // what a trial has left, before anything is removed
 bool ft_disk_has_room(ft_tuning *tuning);                    // for one more; says so when there is none
+void ft_disk_was_full(ft_tuning *tuning);                    // for a trial: none begins for some seconds, whatever seems free
 // study_slots.c: workers and the trials in them.
 ft_status ft_slots_open(ft_tuning *tuning);
 void ft_slots_close(ft_tuning *tuning);              // what still runs is killed

@@ -188,7 +188,10 @@ static ft_status count_retry(ft_tuning *t, int64_t number, const char *error, bo
 
 static ft_status broken(ft_tuning *t, int64_t number, const ft_trial_end *end, const json_t *run, const char *error,
                         const char *trace, bool *retry) {
-    if (lies_outside(end)) FT_TRY(count_retry(t, number, error, retry));
+    if (lies_outside(end) && end->disk_full)
+        *retry = true; // as often as it takes: what it waits for is room
+    else if (lies_outside(end))
+        FT_TRY(count_retry(t, number, error, retry));
     if (*retry) return FT_OK;
     if (trace[0] != '\0') FT_TRY(set_text(t, number, "error_traceback", trace));
     return failed(t, number, run, end->code == FT_DIVERGED && !end->gone ? "diverged" : "failed", error);
@@ -205,7 +208,9 @@ static ft_status store_end(ft_tuning *t, int64_t number, const ft_trial_end *end
     if (run != NULL) FT_TRY(store_figures(t, number, run));
     if (trace[0] != '\0') FT_TRY(set_text(t, number, "error_traceback", trace));
     return ft_tuning_store_oom(
-        t, number, &(ft_trial_end){.error = error, .entered = end->entered, .needed = end->needed, .limit = end->limit},
+        t, number,
+        &(ft_trial_end){
+            .error = error, .entered = end->entered, .needed = end->needed, .limit = end->limit, .peak = end->peak},
         run);
 }
 
@@ -236,6 +241,7 @@ ft_status ft_tuning_finish(ft_tuning *t, int64_t number, const ft_trial_end *end
     if (status == FT_OK && well && run != NULL && ft_tuning_sync(t, number, run, &replaces) != FT_OK) {
         // As a worker that cannot save.
         error = clean(ft_arena_strdup(&arena, ft_error_message()));
+        unsaved.disk_full = ft_error_disk_full();
         ft_error_clear();
         unsaved.error = error != NULL ? error : "";
         end = &unsaved;

@@ -140,10 +140,11 @@ static ft_status finish(ft_tuning *t, ft_slot *slot, const ft_trial_end *end) {
     if (retry) {
         ft_info("trial %lld: %s; it goes on from its checkpoint", (long long)number,
                 end->error[0] != '\0' ? end->error : "broken off");
+        if (end->disk_full) ft_disk_was_full(t);
         return FT_OK;
     }
     bool memory = end->code == FT_NO_MEMORY && !end->gone, diverged = end->code == FT_DIVERGED && !end->gone;
-    if (memory && end->entered) ft_tuning_show_oom(t, number, end);
+    if (memory && !ft_tuning_foreseen(end)) ft_tuning_show_oom(t, number, end);
     return after(t, number, !memory && !diverged);
 }
 

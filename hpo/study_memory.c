@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+// What was planned names what it needs. A trial that the host refused memory before there was a plan has run out of it too.
+bool ft_tuning_foreseen(const ft_trial_end *end) { return !end->entered && end->needed > 0; }
+
 // ---- the record -----------------------------------------------------------------------------------------------------
 
 static ft_status set_text(ft_tuning *t, int64_t number, const char *key, const char *text) {
@@ -50,23 +53,31 @@ static ft_status store_excess(ft_tuning *t, int64_t number, const ft_trial_end *
     return ft_stored_constraints(t->study, number, NULL, values, t->limits.count + 1);
 }
 
+// As run.json tells it; not every trial came to writing one.
+static ft_status store_peak(ft_tuning *t, int64_t number, size_t bytes) {
+    FT_TRY(ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, "peak_memory_bytes",
+                                &(ft_choice){.kind = FT_CHOICE_INT, .integer = (int64_t)bytes}));
+    return ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, "peak_memory_gb",
+                                &(ft_choice){.kind = FT_CHOICE_FLOAT, .number = (double)bytes / 0x1p30});
+}
+
 ft_status ft_tuning_store_oom(ft_tuning *t, int64_t number, const ft_trial_end *end, const json_t *run) {
-    const bool skipped = !end->entered && strcmp(t->config->study.memory_policy, "prune") == 0;
+    const bool foreseen = ft_tuning_foreseen(end), skipped = foreseen && strcmp(t->config->study.memory_policy, "prune") == 0;
     char error[96], needed[24], limit[24];
-    bool known = !end->entered && end->needed > 0;
-    if (known)
+    if (foreseen)
         snprintf(error, sizeof error, "needs %s, and %s may be taken", ft_bytes_text(end->needed, needed),
                  ft_bytes_text(end->limit, limit));
-    FT_TRY(set_text(t, number, "status", end->entered ? "oom" : "does_not_fit"));
-    FT_TRY(set_text(t, number, "error", known ? error : end->error));
+    FT_TRY(set_text(t, number, "status", foreseen ? "does_not_fit" : "oom"));
+    FT_TRY(set_text(t, number, "error", foreseen ? error : end->error));
     if (end->needed > 0)
         FT_TRY(ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, "memory.needed_bytes",
                                     &(ft_choice){.kind = FT_CHOICE_INT, .integer = (int64_t)end->needed}));
-    if (end->entered) {
+    if (!foreseen) {
         FT_TRY(ft_stored_set_attribute(t->study, number, FT_USER_ATTRIBUTE, "oom", "true"));
         FT_TRY(set_text(t, number, "oom_error", end->error));
         FT_TRY(set_text(t, number, "error_message", end->error));
         FT_TRY(store_config(t, number));
+        if (run == NULL) FT_TRY(store_peak(t, number, end->peak));
     }
     if (!skipped) FT_TRY(store_excess(t, number, end));
     // Without a value: what it had reported is of a model that was never finished, and no reason to try its like again.

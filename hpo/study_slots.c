@@ -255,7 +255,9 @@ static ft_status take_message(ft_tuning *t, ft_slot *slot, const json_t *message
     ft_trial_end end = {.code = (int)json_integer_value(json_object_get(message, "code")),
                         .error = error != NULL ? error : "",
                         .needed = bytes_of(message, "needed"),
-                        .limit = bytes_of(message, "limit")};
+                        .limit = bytes_of(message, "limit"),
+                        .peak = bytes_of(message, "peak"),
+                        .disk_full = json_is_true(json_object_get(message, "disk_full"))};
     if (!stays(end.code)) dismiss(slot);
     return tell_end(t, slot, &end, ended);
 }

@@ -152,8 +152,9 @@ static void tell_end(ft_worker *w, const ft_worker_job *job, ft_status status) {
     if (status != FT_OK)
         snprintf(error, sizeof error, "%s%s%s%s", ft_error_message(), ft_error_where()[0] != '\0' ? " (" : "",
                  ft_error_where(), ft_error_where()[0] != '\0' ? ")" : "");
-    tell(w, json_pack("{s:s, s:i, s:o, s:I, s:I}", "is", "end", "code", (int)status, "error", ft_json_text(error),
-                      "needed", (json_int_t)job->needed, "limit", (json_int_t)job->limit));
+    tell(w, json_pack("{s:s, s:i, s:o, s:b, s:I, s:I, s:I}", "is", "end", "code", (int)status, "error", ft_json_text(error),
+                      "disk_full", status != FT_OK && ft_error_disk_full(), "needed", (json_int_t)job->needed, "limit",
+                      (json_int_t)job->limit, "peak", (json_int_t)job->peak));
 }
 
 static void run_trial(ft_worker *w, ft_worker_function run, void *context, const json_t *message) {

@@ -15,8 +15,9 @@
 //     {"is": "full"}                                     it tried, and there was no room: another turn, please
 //     {"is": "entered", "device": "cpu", "ledger": "cpu", "capacity": n, "accelerator": false}
 //     {"is": "alive", "step": 10, "steps": 140, "bytes": n, "logged": true}
-//     {"is": "end", "code": 0, "error": "...", "needed": n, "limit": n}   a status; what was needed and what could be
-//                                                                         taken, when memory was the reason
+//     {"is": "end", "code": 0, "error": "...", "disk_full": false, "needed": n, "limit": n, "peak": n}
+//                                                        a status; whether want of disk space was the reason; what was
+//                                                        needed and could be taken, when memory was; what it had at most
 // Messages of the trial go to DIRECTORY/log.txt, the stack of a crash too.
 #ifndef FT_HPO_WORKER_H
 #define FT_HPO_WORKER_H
@@ -36,6 +37,7 @@ typedef struct ft_worker_job {
     double wait_timeout, check_interval;
     bool taken; // as ft_run_observer.taken: what is to stay is written to the disk by the coordinator
     size_t needed, limit; // set by the function below: FT_NO_MEMORY, bytes; 0: not known
+    size_t peak;          // set too: bytes that it had reserved at most
 } ft_worker_job;
 
 // Trains. The error of a failure is set when it returns.

@@ -12,6 +12,7 @@ static void set_text(char *out, size_t size, const char *format, va_list args) {
 
 static void begin(ft_status code, const char *where) {
     current.code = code;
+    current.disk_full = false;
     current.hints = 0;
     current.where[0] = '\0';
     if (where != NULL) snprintf(current.where, sizeof current.where, "%s", where);
@@ -35,6 +36,7 @@ ft_status ft_fail_errno(ft_status code, int errnum, const char *where, const cha
     set_text(text, sizeof text, format, args);
     va_end(args);
     begin(errnum == ENOMEM ? FT_NO_MEMORY : code, where);
+    current.disk_full = errnum == ENOSPC || errnum == EDQUOT;
     // The GNU form returns the text, which may or may not be `reason`.
     snprintf(current.message, sizeof current.message, "%s: %s", text, strerror_r(errnum, reason, sizeof reason));
     return current.code;
@@ -65,6 +67,7 @@ const char *ft_error_where(void) { return current.where; }
 int ft_error_hint_count(void) { return current.hints; }
 const char *ft_error_hint(int index) { return index >= 0 && index < current.hints ? current.hint[index] : ""; }
 ft_status ft_error_code(void) { return current.code; }
+bool ft_error_disk_full(void) { return current.disk_full; }
 void ft_error_clear(void) { memset(&current, 0, sizeof current); }
 void ft_error_save(ft_error *out) { *out = current; }
 void ft_error_restore(const ft_error *in) { current = *in; }

@@ -26,7 +26,8 @@ typedef enum ft_status {
 // Sets the error of this thread (message, where) and returns `code`. `where` is file:line, an option, a tensor, or NULL.
 // Clears earlier hints. Never allocates: messages are cut at 1023 bytes.
 ft_status ft_fail(ft_status code, const char *where, const char *format, ...) __attribute__((format(printf, 3, 4)));
-// The same, with ": strerror(errnum)" behind the message; for failed system calls. ENOMEM becomes FT_NO_MEMORY.
+// The same, with ": strerror(errnum)" behind the message; for failed system calls. ENOMEM becomes FT_NO_MEMORY, and of
+// ENOSPC and EDQUOT the error knows that the disk is full.
 ft_status ft_fail_errno(ft_status code, int errnum, const char *where, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 // Out of host memory: "out of host memory (N bytes for WHAT)".
@@ -41,10 +42,12 @@ const char *ft_error_where(void);   // "" when there is none
 int ft_error_hint_count(void);
 const char *ft_error_hint(int index);
 ft_status ft_error_code(void);
+bool ft_error_disk_full(void); // nothing is wrong but that: with more room the same may well succeed
 void ft_error_clear(void);
 // An error handed from one thread to another (workers): copy out, then set in the receiving thread.
 typedef struct ft_error {
     ft_status code;
+    bool disk_full;
     char message[1024];
     char where[512];
     int hints;

@@ -16,6 +16,11 @@ bool ft_run_taken(void) { return watching != NULL && watching->taken; }
 
 bool ft_run_keeps(void) { return watching == NULL || watching->keeps == NULL || watching->keeps(watching->context); }
 
+void ft_run_ended(const ft_trainer *t) {
+    if (watching != NULL && watching->ended != NULL)
+        watching->ended(watching->context, t->memory != NULL ? ft_memory_read(t->memory).peak_reserved : 0);
+}
+
 void ft_run_alive(const ft_trainer *t, bool logged) {
     if (watching == NULL) return;
     double now = ft_now();

@@ -25,6 +25,8 @@ typedef struct ft_run_observer {
     ft_status (*turn)(void *context, size_t bytes, bool full, bool *alone);
     // It has reserved them there.
     void (*entered)(void *context, const struct ft_candidate *where);
+    // It has ended, well or not, and had reserved so much at most. NULL: nobody asks.
+    void (*ended)(void *context, size_t peak_bytes);
     // A signal stops the run: whether it will go on some day, and so has to be saved. NULL: yes.
     bool (*keeps)(void *context);
     // What the run leaves at its end is taken at once, by somebody who has it written to the disk if it is to stay: nothing
@@ -35,6 +37,7 @@ typedef struct ft_run_observer {
 void ft_run_observe(const ft_run_observer *observer); // kept by reference; NULL: nobody
 const ft_run_observer *ft_run_observer_of(void);      // NULL: nobody
 void ft_run_alive(const struct ft_trainer *t, bool logged); // t NULL: not of a step
+void ft_run_ended(const struct ft_trainer *t);              // its memory is still there, if it came that far
 bool ft_run_keeps(void);                                    // as observer.keeps; true with nobody watching
 bool ft_run_taken(void);                                    // as observer.taken; false with nobody watching
 

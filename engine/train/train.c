@@ -64,6 +64,7 @@ ft_status ft_train(const ft_config *config, ft_memory_refusal *refusal) {
     else if (t.memory != NULL) ft_stage_end(&t, status);
     if (t.memory != NULL) (void)ft_memory_refused(t.memory, &t.refusal);
     if (refusal != NULL) *refusal = t.refusal;
+    ft_run_ended(&t);
     // After a failure buffers may still be out; they are freed here, and the first error is the news.
     ft_error error;
     ft_error_save(&error);

@@ -72,7 +72,7 @@ ft_status ft_tune_config(const char *study, const char *storage, ft_words *words
     return load_config(words, arena, config);
 }
 
-static ft_status tune(int argc, char **argv, ft_arena *arena, ft_config *config, ft_tuning *tuning) {
+static ft_status tune(int argc, char **argv, ft_arena *arena, ft_config *config) {
     ft_tuning_call call = {0};
     const char *trials = NULL, *timeout = NULL, *add = NULL, *parallel = NULL, *failures = NULL;
     const ft_flag flags[] = {{"--study", &call.study, NULL},
@@ -93,22 +93,13 @@ static ft_status tune(int argc, char **argv, ft_arena *arena, ft_config *config,
     FT_TRY(add_override(&words, arena, "study.parallel", parallel));
     FT_TRY(add_override(&words, arena, "study.max_failures", failures));
     FT_TRY(ft_tune_config(call.study, call.storage, &words, arena, config));
-    FT_TRY(ft_tuning_open(config, &call, tuning));
-    return ft_tuning_run(tuning);
+    return ft_tune(config, &call);
 }
 
 ft_status ft_command_tune(int argc, char **argv) {
     ft_arena arena = {0};
     ft_config config = {0};
-    ft_tuning tuning = {0};
-    ft_status status = tune(argc, argv, &arena, &config, &tuning);
-    ft_error error;
-    ft_error_save(&error);
-    ft_status closed = ft_tuning_close(&tuning);
-    if (status != FT_OK)
-        ft_error_restore(&error); // what went wrong first is the news
-    else
-        status = closed;
+    ft_status status = tune(argc, argv, &arena, &config);
     ft_config_free(&config);
     ft_arena_free(&arena);
     return status;

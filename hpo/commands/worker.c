@@ -12,22 +12,34 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+// What the functions below are called with.
+typedef struct trial {
+    ft_worker *worker;
+    ft_worker_job *job;
+} trial;
+
 static void alive(void *context, int64_t step, int64_t steps, size_t bytes, bool logged) {
-    ft_worker_alive(context, step, steps, bytes, logged);
+    ft_worker_alive(((trial *)context)->worker, step, steps, bytes, logged);
 }
 
 static ft_status turn(void *context, size_t bytes, bool full, bool *alone) {
-    return ft_worker_turn(context, bytes, full, alone);
+    return ft_worker_turn(((trial *)context)->worker, bytes, full, alone);
 }
 
 static void entered(void *context, const ft_candidate *where) {
-    ft_worker_entered(context, &(ft_worker_place){.device = where->name,
-                                                  .ledger = where->ledger,
-                                                  .capacity = where->capacity,
-                                                  .accelerator = where->accelerator});
+    ft_worker_entered(((trial *)context)->worker, &(ft_worker_place){.device = where->name,
+                                                                     .ledger = where->ledger,
+                                                                     .capacity = where->capacity,
+                                                                     .accelerator = where->accelerator});
 }
 
-static bool keeps(void *context) { return ft_worker_keeps(context); }
+// A trial may have several runs.
+static void ended(void *context, size_t peak) {
+    ft_worker_job *job = ((trial *)context)->job;
+    if (peak > job->peak) job->peak = peak;
+}
+
+static bool keeps(void *context) { return ft_worker_keeps(((trial *)context)->worker); }
 
 static ft_status load(const ft_worker_job *job, ft_arena *arena, ft_config *config) {
     const char *path = ft_path_join(arena, job->directory, "config.ini");
@@ -57,8 +69,15 @@ static ft_status train(void *context, ft_worker *worker, ft_worker_job *job) {
     ft_arena arena = {0};
     ft_config config = {0};
     snprintf(name, sizeof name, "Trial %lld - ", (long long)job->trial);
-    const ft_run_observer observer = {
-        .context = worker, .name = name, .alive = alive, .turn = turn, .entered = entered, .keeps = keeps, .taken = job->taken};
+    trial own = {worker, job};
+    const ft_run_observer observer = {.context = &own,
+                                      .name = name,
+                                      .alive = alive,
+                                      .turn = turn,
+                                      .entered = entered,
+                                      .ended = ended,
+                                      .keeps = keeps,
+                                      .taken = job->taken};
     ft_run_observe(&observer);
     ft_atomic_wait_for_disk(!job->taken);
     ft_memory_refusal refusal = {.bytes = 0};

@@ -3,6 +3,7 @@
 
 #include "engine/text/utf8.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +16,18 @@ static const char *const texts[] = {
 #undef X
 };
 
+// Not only what SQLite says so of: making room in its shared memory fails as any other input and output.
+static bool disk_is_full(ft_storage *storage, int code) {
+    const int cause = code == SQLITE_IOERR || code == SQLITE_CANTOPEN ? sqlite3_system_errno(storage->db) : 0;
+    return code == SQLITE_FULL || cause == ENOSPC || cause == EDQUOT;
+}
+
 ft_status ft_sql_error(ft_storage *storage) {
     int code = sqlite3_errcode(storage->db) & 0xFF;
     const char *message = sqlite3_errmsg(storage->db);
     ft_status status;
+    if (disk_is_full(storage, code))
+        return ft_fail_errno(FT_FAILED, ENOSPC, storage->path, "the study database cannot be written");
     switch (code) {
     case SQLITE_NOMEM: return ft_fail_memory(0, "SQLite");
     case SQLITE_CORRUPT:

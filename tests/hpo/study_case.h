@@ -135,6 +135,12 @@ static ft_status train_as(ft_worker *worker, ft_worker_job *job, const ft_config
         job->limit = 20000;
         return ft_fail(FT_NO_MEMORY, "layer 3", "does not fit");
     }
+    if (strcmp(kind, "host-memory") == 0 && c.train.batch_size > 20) {
+        job->peak = 4096;
+        return ft_fail_memory(1000, "texts");
+    }
+    if (strcmp(kind, "full-disk") == 0 && mkdir("refused", 0777) == 0)
+        return ft_fail_errno(FT_FAILED, ENOSPC, "model", "cannot write the file");
     if (strcmp(kind, "diverges") == 0) return ft_fail(FT_DIVERGED, NULL, "training diverged");
     if (strcmp(kind, "dies") == 0) raise(SIGKILL);
     if (strcmp(kind, "room") == 0) {
@@ -236,20 +242,13 @@ static ft_status tune_here(const char *name, int64_t add, const char *const *mor
     const char *files[] = {in_scratch("tune.ini")};
     ft_tuning_call call = {.study = name, .add = add};
     ft_config config;
-    ft_tuning tuning = {0};
     int count = 0;
     while (more != NULL && more[count] != NULL)
         count++;
     ft_status status = ft_config_load(&config, 1, files, count, more);
     if (status != FT_OK) return status;
-    status = ft_tuning_open(&config, &call, &tuning);
-    if (status == FT_OK) status = ft_tuning_run(&tuning);
-    ft_error error;
-    ft_error_save(&error);
-    ft_status closed = ft_tuning_close(&tuning);
+    status = ft_tune(&config, &call);
     ft_config_free(&config);
-    if (status == FT_OK) return closed;
-    ft_error_restore(&error);
     return status;
 }
 

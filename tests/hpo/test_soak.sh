@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # benchmarks/soak.py with 150 trials: real trainings by four workers under a limit, while workers and the coordinator are
-# killed, crash and hang and the database is locked. Then the same by two coordinators on one study.
+# killed, crash and hang, the database is locked, the kernel refuses memory and the disk is full (where a small one can be
+# mounted). Then the same by two coordinators on one study.
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 seed=${KILL_SEED:-$(($(date +%s) % 100000))}
 echo "KILL_SEED=$seed"

@@ -1,0 +1,139 @@
+// The machine runs short. Of disk space for a while: nothing is lost, nothing is doubled, nobody has to do anything but make
+// room. SQLite is told how many pages a file may have, which gives the errors of a full disk. Of memory: that is a result.
+// benchmarks/soak.py fills a real disk and has the kernel refuse memory.
+#include "study_case.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+
+// While the file `full` is there, every connection that is opened may write a file of as many pages as it says, and leaves a
+// byte in `openings`.
+static int limit_pages(sqlite3 *db, char **message, const struct sqlite3_api_routines *unused) {
+    char sql[64];
+    int pages = 0;
+    (void)message;
+    (void)unused;
+    FILE *in = fopen(in_scratch("full"), "r");
+    if (in == NULL) return SQLITE_OK;
+    must(fscanf(in, "%d", &pages) == 1 && fclose(in) == 0);
+    FILE *out = fopen(in_scratch("openings"), "a");
+    must(out != NULL && fputc('x', out) == 'x' && fclose(out) == 0);
+    snprintf(sql, sizeof sql, "PRAGMA max_page_count = %d", pages);
+    return sqlite3_exec(db, sql, NULL, NULL, NULL);
+}
+
+static int set_up(void **state) {
+    if (make_scratch(state) != 0 || chdir(scratch_dir) != 0) return 1;
+    write_file("data.tsv", "text\tlabel\n");
+    write_file("tune.ini", base);
+    return sqlite3_auto_extension((void (*)(void))limit_pages) == SQLITE_OK ? 0 : 1;
+}
+
+enum { SOME = 29 }; // pages: the tables, and a few of the trials
+
+static void fill(int pages) {
+    char text[16];
+    snprintf(text, sizeof text, "%d\n", pages);
+    unlink(in_scratch("openings"));
+    unlink(in_scratch("error"));
+    write_file("full", text);
+}
+
+// Until it has tried often enough to have met the full disk and come again.
+static void wait_for_openings(pid_t pid, off_t count) {
+    struct stat openings = {0};
+    for (int i = 0; i < 3000 && openings.st_size < count; i++) {
+        if (waitpid(pid, NULL, WNOHANG) != 0) fail_msg("it has ended: %s", last_error());
+        pause_ms(10);
+        if (stat(in_scratch("openings"), &openings) != 0) openings.st_size = 0;
+    }
+    assert_true(openings.st_size >= count);
+}
+
+static void completes(const char *name, int64_t trials) {
+    opened o = look(name);
+    assert_int_equal(o.trials->count, trials);
+    for (int64_t i = 0; i < trials; i++) {
+        assert_int_equal(o.trials->trial[i].state, FT_COMPLETE);
+        assert_string_equal(attribute(&o, i, "retries"), "");
+    }
+    leave(&o);
+}
+
+// What it found is no reason to give it up, however often.
+static void test_a_trial_without_room_is_tried_again(void **state) {
+    tunes("trial", 0, MORE("study.trials=2", "study.pruner=none", "study.max_retries=0", "data.text_column=full-disk"));
+    completes("trial", 2);
+}
+
+static void goes_on(const char *name, int pages, int64_t add) {
+    fill(pages);
+    pid_t pid = tune_beside(name, add, MORE("study.parallel=3", "study.trials=24", "study.pruner=none", "data.label_column=0.2"));
+    wait_for_openings(pid, 3);
+    unlink(in_scratch("full"));
+    const int code = end_of(pid);
+    if (code != 0) fail_msg("exit code %d: %s", code, last_error());
+    completes(name, add > 0 ? add : 24);
+}
+
+static void test_a_study_that_cannot_write_goes_on(void **state) {
+    goes_on("made-later", 1, 0); // there is not even room for the tables
+    goes_on("stopped-amid", SOME, 0);
+    goes_on("counts-its-own", SOME, 30); // across all its openings
+}
+
+static void test_a_pause_ends_with_a_signal(void **state) {
+    fill(SOME);
+    pid_t pid = tune_beside("signal", 0, MORE("study.trials=24", "study.pruner=none"));
+    wait_for_openings(pid, 3);
+    kill(pid, SIGINT);
+    assert_int_equal(end_of(pid), FT_INTERRUPTED);
+    unlink(in_scratch("full"));
+    tunes("signal", 0, MORE("study.trials=24", "study.pruner=none"));
+    completes("signal", 24);
+}
+
+static void test_a_pause_ends_with_the_time(void **state) {
+    fill(1); // with more it might have its time over before it has met the full disk, which is a good end
+    refuses("time", MORE("study.trials=24", "study.pruner=none", "study.timeout=2s"), 1, "No space left on device");
+    unlink(in_scratch("full"));
+}
+
+// Before it was known what the trial needs: it was no plan that did not fit.
+static void test_memory_that_the_host_refuses(void **state) {
+    static const char *const present[] = {"oom_error",        "error_message",    "error_traceback",
+                                          "peak_memory_gb",   "oom_config"};
+    tunes("host", 0, MORE("study.trials=8", "study.pruner=none", "study.memory_policy=prune", "data.text_column=host-memory"));
+    opened o = look("host");
+    const int batch = ft_trials_find_name(o.trials, "train.batch_size");
+    int ooms = 0;
+    for (int64_t i = 0; i < 8; i++) {
+        const ft_trial *t = &o.trials->trial[i];
+        if (ft_trial_find_param(t, batch)->value < 2) continue;
+        ooms++;
+        assert_int_equal(t->state, FT_PRUNED);
+        assert_true(ft_trial_violation(t) > 0);
+        assert_string_equal(attribute(&o, i, "status"), "\"oom\"");
+        assert_string_equal(attribute(&o, i, "oom"), "true");
+        assert_string_equal(attribute(&o, i, "peak_memory_bytes"), "4096");
+        for (size_t k = 0; k < sizeof present / sizeof present[0]; k++)
+            if (attribute(&o, i, present[k])[0] == '\0') fail_msg("trial %lld has no %s", (long long)i, present[k]);
+    }
+    char count[24];
+    snprintf(count, sizeof count, "%d", ooms);
+    assert_true(ooms > 0 && ooms < 8);
+    assert_string_equal(attribute(&o, FT_STUDY_ATTRIBUTE, "oom_trials"), count);
+    leave(&o);
+}
+
+int main(int argc, char **argv) {
+    be_a_worker(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_trial_without_room_is_tried_again),
+        cmocka_unit_test(test_a_study_that_cannot_write_goes_on),
+        cmocka_unit_test(test_a_pause_ends_with_a_signal),
+        cmocka_unit_test(test_a_pause_ends_with_the_time),
+        cmocka_unit_test(test_memory_that_the_host_refuses),
+    };
+    return cmocka_run_group_tests(tests, set_up, remove_scratch);
+}
