@@ -3,8 +3,6 @@ BUILD ?= build
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 20
 JOBS ?= $(shell nproc)
-# What runs on the thread pool or is called from several threads.
-TSAN_TESTS ?= ^kernels/|^emulator/|^engine/(model|tokenizer|follow)$$
 
 # configure,PRESET,DIRECTORY[,OPTIONS]: once (cmake --build does it again when a CMakeLists.txt changes), with Ninja where
 # it is there
@@ -64,7 +62,7 @@ tsan: ## the tests with threads under ThreadSanitizer
 	@$(cuda_headers)
 	@$(call configure,tsan,build-tsan)
 	@cmake --build build-tsan --parallel $(JOBS)
-	@$(call ctest,build-tsan) -R '$(TSAN_TESTS)'
+	@$(call ctest,build-tsan)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (default 20)
 	@tools/install.sh fuzz

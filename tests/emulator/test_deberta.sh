@@ -51,6 +51,13 @@ losses = [line["loss"] for line in lines[1] if "loss" in line]
 assert sum(losses[:5]) - sum(losses[-5:]) > 0.1, losses
 PYTHON
 }
+if [ "${FT_SANITIZE:-}" = thread ]; then # every kernel, in two steps of each precision
+    model v3 deberta_v3 initializer_range=0.3
+    model wide deberta_v3 initializer_range=0.1 hidden_size=64,num_attention_heads=2,pooler_hidden_size=64
+    trained v3-cuda v3 cuda train.max_steps=2 eval.steps=1
+    for precision in bf16 fp16; do trained $precision-cuda wide cuda train.max_steps=2 eval.steps=1 train.precision=$precision; done
+    exit 0
+fi
 same() { cmp "$1/model/model.safetensors" "$2/model/model.safetensors" || fail "$1 and $2: other bits"; }
 
 model v3 deberta_v3 initializer_range=0.3

@@ -8,7 +8,11 @@ export FAKE_REPORT=$scratch/report FTENGINE_CUDA_MODULE=$EMULATED_MODULE FTENGIN
 export LD_LIBRARY_PATH=$FAKE_CUDA_DIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 driver=version=13000,memory=1073741824
 export FAKE_CUDA=$driver
-run="$here/follow.ini data.validation=$here/validation.tsv eval.strategy=steps eval.steps=5 train.max_steps=10 train.logging_steps=1
+# Sanitizers look at what runs, not at how far two runs go apart: of a hundred steps they see ten; ThreadSanitizer, to which every
+# step of a precision is the same, sees two, and no order of threads or queues but one.
+steps=10 threads=
+[ "${FT_SANITIZE:-}" != thread ] || steps=2 threads=1
+run="$here/follow.ini data.validation=$here/validation.tsv eval.strategy=steps eval.steps=$((steps / 2)) train.max_steps=$steps train.logging_steps=1
      model.hidden_dropout=0.1 model.attention_dropout=0.1 model.classifier_dropout=0.1 train.micro_batch=5 data.cache_dir=none"
 
 # clean: nothing that the driver or cuBLASLt forbid was asked for, and everything was given back
@@ -25,6 +29,12 @@ trained() {
     expect 0 "$FTENGINE" train $run output.dir="$dir" device.name=cuda "$@"
     clean "$dir"
 }
+if [ -n "$threads" ]; then
+    for precision in fp32 bf16 fp16; do trained $precision train.precision=$precision; done
+    trained pieces data.train="$here/validation.tsv" train.gradient_checkpointing=on train.gradient_accumulation_steps=2
+    [ "$(json pieces/run.json 'd["status"], d["steps"]')" = "('completed', 2)" ] || fail "run.json: $(cat pieces/run.json)"
+    exit 0
+fi
 
 # ---- the same training as on the CPU, in the memory that was planned ---------------------------------------------------------
 # shellcheck disable=SC2086
@@ -67,8 +77,7 @@ expect 0 "$FTENGINE" plan $run device.name=cuda --json
 # shellcheck disable=SC2059
 [ "$metered" = "$(json out "$(printf "$memory" memory)")" ] || fail "ftengine plan says something else: $metered, $(cat out)"
 
-# A hundred steps with dropout: the loss of each within 1e-4. (Sanitizers look at what runs, not at how far two runs go apart: of
-# this and of the other hundreds below they see ten steps.)
+# A hundred steps with dropout: the loss of each within 1e-4.
 sanitized=${FT_SANITIZE:+train.max_steps=10}
 hundred="$here/follow.ini data.cache_dir=none model.hidden_dropout=0.1 model.attention_dropout=0.1 model.classifier_dropout=0.1"
 # shellcheck disable=SC2086

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # run.sh BUILD_DIRECTORY [SECONDS] [TARGET...] - builds the fuzz targets (or those named) with clang and runs each for
-# SECONDS (20), from its seeds (seeds/TARGET) and from what earlier runs found. One line a target; error on a finding.
+# SECONDS (20), from its seeds (seeds/TARGET) and from what earlier runs found, one on each core at a time. One line a target;
+# error on a finding.
 set -euo pipefail
 
 build=${1:?usage: run.sh BUILD_DIRECTORY [SECONDS] [TARGET...]}
@@ -18,12 +19,9 @@ cmake -S "$here/../.." -B "$build" -D CMAKE_C_COMPILER=clang -D FT_FUZZ=ON >"$bu
     exit 1
 }
 
-failed=0
-for name in "${targets[@]}"; do
-    corpus=$build/corpus/$name
-    log=$build/$name.log
+run_one() {
+    local name=$1 corpus=$build/corpus/$1 log=$build/$1.log seeds=()
     mkdir -p "$corpus" "$build/findings"
-    seeds=()
     if [ -d "$here/seeds/$name" ]; then seeds=("$here/seeds/$name"); fi
     if "$build/tests/fuzz/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
         -artifact_prefix="$build/findings/$name-" "$corpus" "${seeds[@]}" >"$log" 2>&1; then
@@ -32,7 +30,9 @@ for name in "${targets[@]}"; do
         echo "ok    $name: $runs inputs in $seconds s, $rate a second, $(find "$corpus" -type f | wc -l) kept"
     else
         echo "FOUND $name: $(grep -m1 -E '^SUMMARY|ERROR' "$log" || true), see $log and $build/findings"
-        failed=1
+        return 1
     fi
-done
-exit $failed
+}
+export -f run_one
+export build seconds here
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I NAME bash -c 'run_one NAME'
