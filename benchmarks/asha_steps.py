@@ -6,14 +6,22 @@
                                                     quiet cores. Writes benchmarks/asha_curves.jsonl.gz
     python3 benchmarks/asha_steps.py replay         20 seeds on those curves, in seconds: results/asha_steps.md
     python3 benchmarks/asha_steps.py real           2 seeds of real studies, hours: results/asha_steps_real.md
+    python3 benchmarks/asha_steps.py real --layers 2
+                                                    the same with the model's first two layers, in a third of the time: some 2
+                                                    hours on 2 quiet cores, going by the processor time of the first steps
+    python3 benchmarks/asha_steps.py save           keeps what `record` and `real` have trained so far in this directory, in
+                                                    benchmarks/asha_partial: there they go on from it in any other clone,
+                                                    on any machine
 
-`replay` needs the target bench_asha, whose head says how a curve is made of recorded ones. The settings of ASHA are fixed before
+Killed or stopped, `record` and `real` go on where they were. What one leaves of a study, the next call must be given the same
+settings for. `replay` needs the target bench_asha, whose head says how a curve is made of recorded ones. The settings of ASHA are fixed before
 any result: the first rung is the first evaluation, one of three goes on (14, 42 and 126 of 140 steps).
 """
 import argparse
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,6 +31,8 @@ import common  # noqa: E402
 
 ASHA = ["study.pruner=halving", "study.pruner_min_resource=14", "study.pruner_reduction_factor=3"]
 EVALUATIONS = ["eval.steps=14"]
+PARTIAL = os.path.join(common.ROOT, "benchmarks", "asha_partial")
+FINISHED = ("COMPLETE", "PRUNED", "FAIL")
 CURVES = os.path.join(common.ROOT, "benchmarks", "asha_curves.jsonl.gz")
 TARGET = 0.4
 
@@ -40,15 +50,70 @@ def lines_of(arguments, study):
 
 def tune(arguments, study, trials, *settings):
     """Runs or continues a study in the working directory, with its messages on standard error."""
+    take_up(arguments, study)
     command = [arguments.program, "tune", arguments.config, "--study", study, "--trials", str(trials), "study.keep=none",
-               "output.save_steps=0", *EVALUATIONS, *settings, *arguments.settings]
-    if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode not in (0, 1):
+               "output.save_steps=0", *EVALUATIONS, *settings, *shortened(arguments), *arguments.settings]
+    code = subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
+    if code in (130, 143):
+        sys.exit("stopped; the same command goes on, and `asha_steps.py save` first lets it do so elsewhere")
+    if code not in (0, 1):
         sys.exit(f"{' '.join(command)} failed")
 
 
+def shortened(arguments):
+    """The model's first layers alone, beside the studies: its files, with another number in config.json."""
+    if arguments.layers == 0:
+        return []
+    model = os.path.join("studies", f"asha-model-{arguments.layers}")
+    os.makedirs(model, exist_ok=True)
+    for name in os.listdir(arguments.model):
+        if not os.path.exists(os.path.join(model, name)):
+            shutil.copyfile(os.path.join(arguments.model, name), os.path.join(model, name))
+    path = os.path.join(model, "config.json")
+    with open(path, encoding="utf-8") as f:
+        config = json.load(f)
+    if not arguments.layers <= config["num_hidden_layers"]:
+        sys.exit(f"--layers {arguments.layers}: the model has {config['num_hidden_layers']}")
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(dict(config, num_hidden_layers=arguments.layers), f, indent=2)
+    return [f"model.path={model}"]
+
+
+def named(arguments, study):
+    """A study of another model is another study."""
+    return study if arguments.layers == 0 else f"{study}-layers-{arguments.layers}"
+
+
+def take_up(arguments, study):
+    """What `save` has kept of a study that this directory does not have."""
+    kept = os.path.join(PARTIAL, f"{study}.jsonl.gz")
+    if os.path.exists(os.path.join("studies", study)) or not os.path.exists(kept):
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        plain = os.path.join(scratch, "study.jsonl")
+        with gzip.open(kept, "rb") as f, open(plain, "wb") as out:
+            out.write(f.read())
+        run(arguments.program, "study", "import", plain)
+
+
+def save(arguments):
+    studies = sorted(name for name in os.listdir("studies") if os.path.exists(os.path.join("studies", name, "study.db")))
+    os.makedirs(PARTIAL, exist_ok=True)
+    for name in studies:
+        if not name.startswith("asha-"):
+            continue
+        study, *trials = lines_of(arguments, name)
+        ended = [t["state"] in FINISHED for t in trials] + [False]
+        trials = trials[:ended.index(False)]  # the one that runs begins anew elsewhere
+        with gzip.GzipFile(os.path.join(PARTIAL, f"{name}.jsonl.gz"), "wb", mtime=0) as f:
+            f.write("".join(json.dumps(line) + "\n" for line in [study, *trials]).encode())
+        print(f"{name}: {len(trials)} trials")
+
+
 def record(arguments):
-    tune(arguments, "asha-curves", arguments.trials, "study.sampler=quasi_random", "study.pruner=none")
-    study, *trials = lines_of(arguments, "asha-curves")
+    name = named(arguments, "asha-curves")
+    tune(arguments, name, arguments.trials, "study.sampler=quasi_random", "study.pruner=none")
+    study, *trials = lines_of(arguments, name)
     kept = {"number", "state", "values", "params", "distributions", "intermediate_values"}
     complete = [t for t in trials if t["state"] == "COMPLETE"]
     lines = [dict(study, study="curves", user_attributes={"recorded": common.provenance()}, system_attributes={})]
@@ -114,15 +179,16 @@ def first_best(trials):
 def real(arguments):
     rows = []
     for seed in range(arguments.seeds or 2):
-        tune(arguments, f"asha-none-{seed}", arguments.without, f"study.seed={seed}", "study.pruner=none")
-        plain = lines_of(arguments, f"asha-none-{seed}")[1:]
+        name, without = named(arguments, f"asha-{seed}"), named(arguments, f"asha-none-{seed}")
+        tune(arguments, without, arguments.without, f"study.seed={seed}", "study.pruner=none")
+        plain = lines_of(arguments, without)[1:]
         best, at = first_best(plain)
         row = {"seed": seed, "best": best, "none_steps": steps_of(plain), "none_first_steps": at}
         reached, trials, count = False, [], 0
         while not reached and steps_of(trials) < row["none_steps"]:
             count += 10
-            tune(arguments, f"asha-{seed}", count, f"study.seed={seed}", *ASHA)
-            trials = lines_of(arguments, f"asha-{seed}")[1:]
+            tune(arguments, name, count, f"study.seed={seed}", *ASHA)
+            trials = lines_of(arguments, name)[1:]
             good = [i for i, t in enumerate(trials) if t["state"] == "COMPLETE" and t["values"][0] >= best]
             reached = bool(good)
             trials = trials[:good[0] + 1] if reached else trials # those behind it are of the same ten
@@ -135,17 +201,19 @@ def real(arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["record", "replay", "real"])
+    parser.add_argument("what", choices=["record", "replay", "real", "save"])
     parser.add_argument("--program", default=os.path.join(common.ROOT, "build", "ftengine"))
     parser.add_argument("--config", default=os.path.join(common.ROOT, "configs", "tune.ini"))
     parser.add_argument("--curves", default=CURVES)
     parser.add_argument("--trials", type=int, default=80, help="of record")
     parser.add_argument("--without", type=int, default=200, help="trials of the study without a pruner")
     parser.add_argument("--seeds", type=int, default=0, help="20 of replay, 2 of real")
+    parser.add_argument("--layers", type=int, default=0, help="of the model, the first so many; 0: all")
+    parser.add_argument("--model", default=os.path.join(common.ROOT, "models", "all-MiniLM-L6-v2"), help="that --layers cuts")
     parser.add_argument("--output", help="results, without .md and .json")
     parser.add_argument("settings", nargs="*", help="section.key=value, for the studies")
     arguments = parser.parse_args()
-    {"record": record, "replay": replay, "real": real}[arguments.what](arguments)
+    {"record": record, "replay": replay, "real": real, "save": save}[arguments.what](arguments)
 
 
 if __name__ == "__main__":
