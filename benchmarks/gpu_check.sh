@@ -1,32 +1,43 @@
 #!/usr/bin/env bash
-# gpu_check.sh - is the CUDA back end right on this GPU, and how fast? In under ten minutes, on a machine with CUDA and
-# nothing else (build, tiles, context, graphs, ops, speed, sanitizer); a short training beside the CPU's, one with graphs, and tuned matrix products,
-# where the program is there too. The program needs more libraries than CUDA: on a machine that has them, `pack` puts it and them into
-# BUILD/carry, and a bare machine with that folder runs every part. (Library packages unpacked there would have to fit its distribution;
-# a program with its libraries has to fit its C library alone.)
+# gpu_check.sh - is the CUDA back end right on this GPU, how fast is it, and how fast beside others? In under ten minutes, on a
+# machine with CUDA and nothing else (build, tiles, context, graphs, ops, speed, sanitizer); a short training beside the CPU's, one
+# with graphs, tuned matrix products, and training steps, where the program is there too; the rivals of those where a Python with
+# torch and transformers is. The program needs more libraries than CUDA: on a machine that has them, `pack` puts it and them into
+# BUILD/carry, and `wheels` two rivals that no Python has; a bare machine with that folder runs every part. (Library packages unpacked
+# there would have to fit its distribution; a program with its libraries has to fit its C library alone.)
 #
-#   benchmarks/gpu_check.sh [build|tiles|context|graphs|ops|speed|sanitizer|training|replay|tuning]...     all of them by default
-#   benchmarks/gpu_check.sh pack                                                                           elsewhere, before
+#   benchmarks/gpu_check.sh [PART]...          build tiles context graphs ops speed training replay ceilings steps tuning sanitizer report
+#   benchmarks/gpu_check.sh pack wheels        elsewhere, before
 #
-# Results: a table, and OUT (build-gpu/results) with PART.csv and PART.json of tiles, context, graphs, ops, speed, training and replay,
-# tuning.json, summary.csv and summary.json. A part that cannot run says why and counts as skipped, never as passed. Exit 0: all
-# passed; 1: a part failed; 4: none failed, but not all could run; 2: there is no such part.
+# All parts by default, in this order, which is that of what matters most, within BUDGET seconds (default 570). A part that there is no
+# time for is not measured; `steps` goes on where it was when it is run again, so that a second run measures the rest.
+# Results: a table, and RESULTS (build-gpu/results) with PART.csv and PART.json of tiles, context, graphs, ops, speed, training and
+# replay, tuning.json, steps.json, ceilings.json, summary.csv, summary.json, and gpu_CHIP.json and gpu_CHIP.md of the part report, which
+# fails when a figure is more than 5% below that of COMMITTED (benchmarks/results) for this chip; a first run writes it there, and
+# ACCEPT=1. OUT: another folder for the few files that are worth keeping, everything else in one archive.
+# A part that cannot run says why and counts as skipped, never as passed. Exit 0: all passed; 1: a part failed; 4: none failed, but not
+# all could run or be measured; 2: there is no such part.
 # BUILD: an existing build to use (default build-gpu, configured by the preset gpu-check); TOKENS: of the timed shapes;
 # SANITIZER_LIMIT: seconds for each of its tools, which are up to a hundred times slower than the program (default 120);
-# FTENGINE: the program (default: in BUILD, in BUILD/carry, in build); STEPS: of the trainings (default 100).
+# FTENGINE: the program (default: in BUILD, in BUILD/carry, in build); STEPS: of the trainings (default 100); PYTHON: with torch
+# (default python3); STEPS_LIMIT: seconds for the part steps (default 300; alone, all of BUDGET); STEPS_OPTIONS: of gpu_steps.py.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${BUILD:-build-gpu}
-OUT=${OUT:-$BUILD/results}
+RESULTS=${RESULTS:-$BUILD/results}
 TOKENS=${TOKENS:-16384}
 SANITIZER_LIMIT=${SANITIZER_LIMIT:-120}
-mkdir -p "$BUILD" "$OUT" || exit 1
+BUDGET=${BUDGET:-570}
+PYTHON=${PYTHON:-python3}
+COMMITTED=${COMMITTED:-benchmarks/results}
+ALL="build tiles context graphs ops speed training replay ceilings steps tuning sanitizer report"
+mkdir -p "$BUILD" "$RESULTS" || exit 1
 names=() verdicts=() notes=()
 note() { # note PART VERDICT TEXT: whatever the text has, table, CSV and JSON stay well formed
     local text
     text=$(printf '%s' "$3" | tr -d '"\\' | tr -c '[:print:]' ' ' | cut -c1-200)
     names+=("$1") verdicts+=("$2") notes+=("$text")
-    printf '%-10s %-8s %s\n' "$1" "$2" "$text"
+    printf '%-10s %-12s %s\n' "$1" "$2" "$text"
 }
 first() { head -1 "$1" 2>/dev/null; }
 last() { tail -1 "$1" 2>/dev/null; }
@@ -42,14 +53,38 @@ tool() {
     return 1
 }
 
+# What is left of the budget. SECONDS is bash's own, from the start.
+left() { echo $((BUDGET > SECONDS ? BUDGET - SECONDS : 0)); }
+# limited SECONDS COMMAND...: within them and the budget; 124 when it was not done.
+limited() {
+    local most=$1 rest
+    shift
+    rest=$(left)
+    [ "$rest" -lt "$most" ] && most=$rest
+    [ "$most" -gt 0 ] || return 124
+    timeout -k 5 "$most" "$@"
+    rest=$?
+    [ $rest = 137 ] && return 124 # it did not end when it was told to
+    return $rest
+}
+# overdue PART SECONDS: one that had all the time it may take hangs; of one that the budget ended nothing is known.
+overdue() {
+    if [ "$(left)" -gt 0 ]; then note "$1" FAILED "not done after $2 seconds"; else note "$1" "not measured" "the budget of $BUDGET seconds ended"; fi
+}
+
 part_build() {
     local target
     if ! command -v cmake >/dev/null; then note build skipped "no cmake in PATH"; return; fi
     if [ ! -f "$BUILD/CMakeCache.txt" ]; then
-        cmake --preset gpu-check -B "$BUILD" >"$OUT/build.log" 2>&1 || { note build FAILED "$(last "$OUT/build.log")"; return; }
+        cmake --preset gpu-check -B "$BUILD" >"$RESULTS/build.log" 2>&1 || { note build FAILED "$(last "$RESULTS/build.log")"; return; }
     fi
     for target in gpu_ops gpu_device ftengine_cuda; do
-        cmake --build "$BUILD" --parallel --target "$target" >>"$OUT/build.log" 2>&1 || { note build FAILED "$target: see $OUT/build.log"; return; }
+        limited 300 cmake --build "$BUILD" --parallel --target "$target" >>"$RESULTS/build.log" 2>&1
+        case $? in
+        0) ;;
+        124) overdue build 300; return ;;
+        *) note build FAILED "$target: see $RESULTS/build.log"; return ;;
+        esac
     done
     note build passed "gpu_ops, gpu_device and libftengine_cuda.so in $BUILD"
 }
@@ -58,19 +93,20 @@ part_build() {
 checks() {
     local part=$1 code count
     shift
-    "$@" >"$OUT/$part.lines" 2>"$OUT/$part.err"
+    limited 90 "$@" >"$RESULTS/$part.lines" 2>"$RESULTS/$part.err"
     code=$?
     awk -F, 'BEGIN { print "check,verdict,seen" } { gsub(/["\\]/, ""); seen = $0; sub(/^[^,]*,[^,]*,?/, "", seen); printf "%s,%s,\"%s\"\n", $1, $2, seen }' \
-        "$OUT/$part.lines" >"$OUT/$part.csv"
+        "$RESULTS/$part.lines" >"$RESULTS/$part.csv"
     awk -F, 'BEGIN { printf "[" } { gsub(/["\\]/, ""); seen = $0; sub(/^[^,]*,[^,]*,?/, "", seen)
         printf "%s\n  {\"check\": \"%s\", \"verdict\": \"%s\", \"seen\": \"%s\"}", (NR > 1 ? "," : ""), $1, $2, seen } END { print "\n]" }' \
-        "$OUT/$part.lines" >"$OUT/$part.json"
-    count=$(grep -c '^[^,]*,ok' "$OUT/$part.lines")
-    rm -f "$OUT/$part.lines"
+        "$RESULTS/$part.lines" >"$RESULTS/$part.json"
+    count=$(grep -c '^[^,]*,ok' "$RESULTS/$part.lines")
+    rm -f "$RESULTS/$part.lines"
     case $code in
     0) if [ "$count" -gt 0 ]; then note "$part" passed "$count checks hold"; else note "$part" FAILED "nothing was checked"; fi ;;
-    4) note "$part" skipped "$(first "$OUT/$part.err")" ;;
-    *) note "$part" FAILED "$(grep -m1 ',failed' "$OUT/$part.csv" || first "$OUT/$part.err")" ;;
+    4) note "$part" skipped "$(first "$RESULTS/$part.err")" ;;
+    124) overdue "$part" 90 ;;
+    *) note "$part" FAILED "$(grep -m1 ',failed' "$RESULTS/$part.csv" || first "$RESULTS/$part.err")" ;;
     esac
 }
 
@@ -79,8 +115,8 @@ part_tiles() {
     local nvcc
     nvcc=${CUDACXX:-$(tool nvcc)} || { note tiles skipped "no nvcc in CUDACXX, PATH or /usr/local/cuda/bin"; return; }
     "$nvcc" -std=c++17 -gencode arch=compute_80,code=compute_80 -I. -D_GNU_SOURCE -o "$BUILD/gpu_tiles" benchmarks/gpu_tiles.c \
-        tests/emulator/tile_checks.c tests/emulator/tile_kernels.cu kernels/status.c >"$OUT/tiles.log" 2>&1 ||
-        { note tiles FAILED "$(last "$OUT/tiles.log")"; return; }
+        tests/emulator/tile_checks.c tests/emulator/tile_kernels.cu kernels/status.c >"$RESULTS/tiles.log" 2>&1 ||
+        { note tiles FAILED "$(last "$RESULTS/tiles.log")"; return; }
     checks tiles "$BUILD/gpu_tiles"
 }
 
@@ -92,37 +128,37 @@ built() {
 }
 # A context that was closed and is opened again; work captured and replayed (gpu_device.c).
 part_context() { built context gpu_device && checks context "$BUILD/gpu_device" context; }
-part_graphs() { built graphs gpu_device && checks graphs "$BUILD/gpu_device" graphs && grep -E '^graph_(time|memory),ok' "$OUT/graphs.csv"; }
+part_graphs() { built graphs gpu_device && checks graphs "$BUILD/gpu_device" graphs && grep -E '^graph_(time|memory),ok' "$RESULTS/graphs.csv"; }
 
-# ops_run PART ARGUMENT...: gpu_ops; its table into OUT/PART.txt
+# ops_run PART SECONDS ARGUMENT...: gpu_ops; its table into RESULTS/PART.txt
 ops_run() {
-    local part=$1
-    shift
+    local part=$1 most=$2
+    shift 2
     built "$part" gpu_ops || return
-    rm -f "$OUT/$part.csv" "$OUT/$part.json" # of an earlier time
-    "$@" >"$OUT/$part.txt" 2>"$OUT/$part.err"
+    rm -f "$RESULTS/$part.csv" "$RESULTS/$part.json" # of an earlier time
+    limited "$most" "$@" >"$RESULTS/$part.txt" 2>"$RESULTS/$part.err"
     case $? in
-    0) if grep -q ' cases, 0 wrong$' "$OUT/$part.txt"; then note "$part" passed "$(grep ' cases, 0 wrong$' "$OUT/$part.txt")"
+    0) if grep -q ' cases, 0 wrong$' "$RESULTS/$part.txt"; then note "$part" passed "$(grep ' cases, 0 wrong$' "$RESULTS/$part.txt")"
         else note "$part" FAILED "it ended without a count of its cases"; fi ;;
-    4) note "$part" skipped "$(grep -m1 'gpu_ops: ' "$OUT/$part.err" || first "$OUT/$part.err")" ;;
-    124) note "$part" FAILED "not done after $2 seconds" ;; # of timeout
-    *) note "$part" FAILED "$(grep -m1 -E 'WRONG|ERROR SUMMARY' "$OUT/$part.txt") $(last "$OUT/$part.err")" ;;
+    4) note "$part" skipped "$(grep -m1 'gpu_ops: ' "$RESULTS/$part.err" || first "$RESULTS/$part.err")" ;;
+    124) overdue "$part" "$most" ;;
+    *) note "$part" FAILED "$(grep -m1 -E 'WRONG|ERROR SUMMARY' "$RESULTS/$part.txt") $(last "$RESULTS/$part.err")" ;;
     esac
 }
-part_ops() { ops_run ops "$BUILD/gpu_ops" --csv "$OUT/ops.csv" --json "$OUT/ops.json"; }
+part_ops() { ops_run ops 120 "$BUILD/gpu_ops" --csv "$RESULTS/ops.csv" --json "$RESULTS/ops.json"; }
 part_speed() {
-    ops_run speed "$BUILD/gpu_ops" --time --tokens "$TOKENS" --csv "$OUT/speed.csv" --json "$OUT/speed.json"
-    grep TFLOP "$OUT/speed.txt" 2>/dev/null
+    ops_run speed 120 "$BUILD/gpu_ops" --time --tokens "$TOKENS" --csv "$RESULTS/speed.csv" --json "$RESULTS/speed.json"
+    grep TFLOP "$RESULTS/speed.txt" 2>/dev/null
 }
 
 part_sanitizer() {
     local sanitizer which
     sanitizer=$(tool compute-sanitizer) || { note sanitizer skipped "no compute-sanitizer in PATH or /usr/local/cuda"; return; }
     built sanitizer gpu_ops || return
-    "$BUILD/gpu_ops" decay >"$OUT/sanitizer.txt" 2>"$OUT/sanitizer.err" # without a GPU compute-sanitizer fails, whatever it runs
-    if [ $? = 4 ]; then note sanitizer skipped "$(first "$OUT/sanitizer.err")"; return; fi
+    "$BUILD/gpu_ops" decay >"$RESULTS/sanitizer.txt" 2>"$RESULTS/sanitizer.err" # without a GPU compute-sanitizer fails, whatever it runs
+    if [ $? = 4 ]; then note sanitizer skipped "$(first "$RESULTS/sanitizer.err")"; return; fi
     for which in memcheck racecheck; do
-        ops_run "$which" timeout "$SANITIZER_LIMIT" "$sanitizer" --tool "$which" --error-exitcode 1 "$BUILD/gpu_ops"
+        ops_run "$which" "$SANITIZER_LIMIT" "$sanitizer" --tool "$which" --error-exitcode 1 "$BUILD/gpu_ops"
     done
 }
 
@@ -143,7 +179,8 @@ part_pack() {
 case $0 in */*) here=${0%/*} ;; *) here=. ;; esac
 LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} exec "$here/lib/ftengine" "$@"
 SCRIPT
-    if ! env -i "$carry/ftengine" --version >"$OUT/pack.log" 2>&1; then note pack FAILED "it does not start: $(last "$OUT/pack.log")"; return; fi
+    if ! env -i "$carry/ftengine" --version >"$RESULTS/pack.log" 2>&1; then note pack FAILED "it does not start: $(last "$RESULTS/pack.log")"; return; fi
+    git describe --always --dirty >"$carry/commit" 2>/dev/null # the machine with the GPU may have no repository
     note pack passed "$carry: $(find "$carry" -type f | wc -l) files, $(du -sm "$carry" | cut -f1) MiB"
 }
 
@@ -162,19 +199,20 @@ find_program() {
 
 # Algorithms of matrix products measured on this GPU, and a run that uses them.
 part_tuning() {
-    local program log=$OUT/tuning.log run="tests/vectors/trainer/follow.ini device.name=cuda data.cache_dir=none"
+    local program log=$RESULTS/tuning.log run="tests/vectors/trainer/follow.ini device.name=cuda data.cache_dir=none"
     find_program tuning || return
     # shellcheck disable=SC2086
-    "$program" tune-gemm $run train.max_steps="${STEPS:-100}" --output "$OUT/tuning.json" >"$OUT/tuning.txt" 2>"$log"
+    limited 120 "$program" tune-gemm $run train.max_steps="${STEPS:-100}" --output "$RESULTS/tuning.json" >"$RESULTS/tuning.txt" 2>"$log"
     case $? in
     0) ;;
     4) note tuning skipped "$(error_of "$log")"; return ;;
+    124) overdue tuning 120; return ;;
     *) note tuning FAILED "$(error_of "$log")"; return ;;
     esac
-    rm -rf "$OUT/run-tuned"
+    rm -rf "$RESULTS/run-tuned"
     # shellcheck disable=SC2086
-    if "$program" train $run train.max_steps=5 output.dir="$OUT/run-tuned" device.gemm_tuning="$OUT/tuning.json" >"$log" 2>&1; then
-        note tuning passed "$(first "$OUT/tuning.txt")"
+    if "$program" train $run train.max_steps=5 output.dir="$RESULTS/run-tuned" device.gemm_tuning="$RESULTS/tuning.json" >"$log" 2>&1; then
+        note tuning passed "$(first "$RESULTS/tuning.txt")"
     else
         note tuning FAILED "$(error_of "$log")"
     fi
@@ -185,32 +223,33 @@ part_tuning() {
 part_training() {
     local program device precision data=tests/vectors/trainer
     find_program training || return
-    echo "precision,step,cuda,cpu" >"$OUT/training.csv"
+    echo "precision,step,cuda,cpu" >"$RESULTS/training.csv"
     for precision in fp32 bf16 fp16; do
         for device in cuda cpu; do
-            rm -rf "$OUT/run-$device"
-            "$program" train $data/follow.ini output.dir="$OUT/run-$device" device.name=$device train.precision=$precision \
+            rm -rf "$RESULTS/run-$device"
+            limited 60 "$program" train $data/follow.ini output.dir="$RESULTS/run-$device" device.name=$device train.precision=$precision \
                 data.cache_dir=none model.hidden_dropout=0.1 model.attention_dropout=0.1 train.max_steps="${STEPS:-100}" \
-                >"$OUT/training-$device.log" 2>&1
+                >"$RESULTS/training-$device.log" 2>&1
             case $? in
             0) ;;
-            4) note training skipped "$(error_of "$OUT/training-$device.log")"; return ;;
-            *) note training FAILED "$precision on $device: $(error_of "$OUT/training-$device.log")"; return ;;
+            4) note training skipped "$(error_of "$RESULTS/training-$device.log")"; return ;;
+            124) overdue training 60; return ;;
+            *) note training FAILED "$precision on $device: $(error_of "$RESULTS/training-$device.log")"; return ;;
             esac
-            grep '"loss"' "$OUT/run-$device/metrics.jsonl" | sed 's/.*"step":\([0-9]*\).*"loss":\([-0-9.e+]*\).*/\1 \2/' >"$OUT/loss-$device"
+            grep '"loss"' "$RESULTS/run-$device/metrics.jsonl" | sed 's/.*"step":\([0-9]*\).*"loss":\([-0-9.e+]*\).*/\1 \2/' >"$RESULTS/loss-$device"
         done
-        paste -d' ' "$OUT/loss-cuda" "$OUT/loss-cpu" |
-            awk -v precision=$precision '$1 == $3 { print precision "," $1 "," $2 "," $4 }' >>"$OUT/training.csv"
+        paste -d' ' "$RESULTS/loss-cuda" "$RESULTS/loss-cpu" |
+            awk -v precision=$precision '$1 == $3 { print precision "," $1 "," $2 "," $4 }' >>"$RESULTS/training.csv"
     done
-    rm -f "$OUT/loss-cuda" "$OUT/loss-cpu"
+    rm -f "$RESULTS/loss-cuda" "$RESULTS/loss-cpu"
     awk -F, 'BEGIN { printf "[" } NR > 1 { printf "%s\n  {\"precision\": \"%s\", \"step\": %s, \"cuda\": %s, \"cpu\": %s}", (NR > 2 ? "," : ""), $1, $2, $3, $4 }
-        END { print "\n]" }' "$OUT/training.csv" >"$OUT/training.json"
+        END { print "\n]" }' "$RESULTS/training.csv" >"$RESULTS/training.json"
     awk -F, 'NR > 1 { d = ($3 - $4) / $4; n[$1]++; if ($1 == "fp32" && d * d > worst) worst = d * d; if ($2 <= 50) { squares[$1] += d * d; first[$1]++ } }
         END { if (!n["fp32"] || !first["bf16"] || !first["fp16"]) { print "no steps"; exit 1 }
             fp32 = sqrt(worst); bf16 = sqrt(squares["bf16"] / first["bf16"]); fp16 = sqrt(squares["fp16"] / first["fp16"])
             printf "%d steps, losses apart (relative): fp32 at most %.1e (1e-4 allowed), rms bf16 %.1e (2e-3), fp16 %.1e (3e-4)\n", n["fp32"], fp32, bf16, fp16
-            exit !(fp32 <= 1e-4 && bf16 <= 2e-3 && fp16 <= 3e-4) }' "$OUT/training.csv" >"$OUT/training.txt"
-    if [ $? = 0 ]; then note training passed "$(last "$OUT/training.txt")"; else note training FAILED "$(last "$OUT/training.txt")"; fi
+            exit !(fp32 <= 1e-4 && bf16 <= 2e-3 && fp16 <= 3e-4) }' "$RESULTS/training.csv" >"$RESULTS/training.txt"
+    if [ $? = 0 ]; then note training passed "$(last "$RESULTS/training.txt")"; else note training FAILED "$(last "$RESULTS/training.txt")"; fi
 }
 
 # The same run with device.graphs off and on: losses as far apart as products of filled micro-batches may be, and the time of a step.
@@ -219,57 +258,137 @@ part_replay() {
     local program graphs steps=${STEPS:-100} data=tests/vectors/trainer
     find_program replay || return
     [ "$steps" -ge 12 ] || steps=12 # a shape is replayed from its third time on
-    rm -f "$OUT/replay.csv" "$OUT/replay.json"
+    rm -f "$RESULTS/replay.csv" "$RESULTS/replay.json"
     for graphs in off on; do
-        rm -rf "$OUT/run-graphs-$graphs"
-        "$program" train $data/follow.ini output.dir="$OUT/run-graphs-$graphs" device.name=cuda device.graphs=$graphs train.precision=bf16 \
-            data.cache_dir=none model.hidden_dropout=0.1 model.attention_dropout=0.1 train.max_steps="$steps" >"$OUT/replay-$graphs.log" 2>&1
+        rm -rf "$RESULTS/run-graphs-$graphs"
+        limited 60 "$program" train $data/follow.ini output.dir="$RESULTS/run-graphs-$graphs" device.name=cuda device.graphs=$graphs train.precision=bf16 \
+            data.cache_dir=none model.hidden_dropout=0.1 model.attention_dropout=0.1 train.max_steps="$steps" >"$RESULTS/replay-$graphs.log" 2>&1
         case $? in
         0) ;;
-        4) note replay skipped "$(error_of "$OUT/replay-$graphs.log")"; return ;;
-        *) note replay FAILED "graphs $graphs: $(error_of "$OUT/replay-$graphs.log")"; return ;;
+        4) note replay skipped "$(error_of "$RESULTS/replay-$graphs.log")"; return ;;
+        124) overdue replay 60; return ;;
+        *) note replay FAILED "graphs $graphs: $(error_of "$RESULTS/replay-$graphs.log")"; return ;;
         esac
-        grep '"loss"' "$OUT/run-graphs-$graphs/metrics.jsonl" | sed 's/.*"step":\([0-9]*\).*"loss":\([-0-9.e+]*\).*/\1 \2/' >"$OUT/loss-$graphs"
-        number "$OUT/run-graphs-$graphs/run.json" train >"$OUT/seconds-$graphs"
+        grep '"loss"' "$RESULTS/run-graphs-$graphs/metrics.jsonl" | sed 's/.*"step":\([0-9]*\).*"loss":\([-0-9.e+]*\).*/\1 \2/' >"$RESULTS/loss-$graphs"
+        number "$RESULTS/run-graphs-$graphs/run.json" train >"$RESULTS/seconds-$graphs"
     done
-    paste -d' ' "$OUT/loss-off" "$OUT/loss-on" | awk 'BEGIN { print "step,off,on" } $1 == $3 { print $1 "," $2 "," $4 }' >"$OUT/replay.csv"
-    awk -F, 'BEGIN { printf "[" } NR > 1 { printf "%s\n  {\"step\": %s, \"off\": %s, \"on\": %s}", (NR > 2 ? "," : ""), $1, $2, $3 } END { print "\n]" }' "$OUT/replay.csv" >"$OUT/replay.json"
-    awk -F, -v off="$(cat "$OUT/seconds-off")" -v on="$(cat "$OUT/seconds-on")" -v replayed="$(number "$OUT/run-graphs-on/run.json" replayed)" \
-        -v recorded="$(number "$OUT/run-graphs-on/run.json" recorded)" -v bytes="$(number "$OUT/run-graphs-on/run.json" device_bytes)" '
+    paste -d' ' "$RESULTS/loss-off" "$RESULTS/loss-on" | awk 'BEGIN { print "step,off,on" } $1 == $3 { print $1 "," $2 "," $4 }' >"$RESULTS/replay.csv"
+    awk -F, 'BEGIN { printf "[" } NR > 1 { printf "%s\n  {\"step\": %s, \"off\": %s, \"on\": %s}", (NR > 2 ? "," : ""), $1, $2, $3 } END { print "\n]" }' "$RESULTS/replay.csv" >"$RESULTS/replay.json"
+    awk -F, -v off="$(cat "$RESULTS/seconds-off")" -v on="$(cat "$RESULTS/seconds-on")" -v replayed="$(number "$RESULTS/run-graphs-on/run.json" replayed)" \
+        -v recorded="$(number "$RESULTS/run-graphs-on/run.json" recorded)" -v bytes="$(number "$RESULTS/run-graphs-on/run.json" device_bytes)" '
         NR > 1 { d = ($3 - $2) / $2; n++; squares += d * d }
         END { rms = n ? sqrt(squares / n) : 1
             printf "%d steps in %.2f s without graphs and %.2f s with (recording included); %d recorded, %d replays, %.0f KiB; losses apart (rms) %.1e (2e-3 allowed)\n", n, off, on, recorded, replayed, bytes / 1024, rms
-            exit !(n > 0 && rms <= 2e-3 && replayed > 0) }' "$OUT/replay.csv" >"$OUT/replay.txt"
-    if [ $? = 0 ]; then note replay passed "$(last "$OUT/replay.txt")"; else note replay FAILED "$(last "$OUT/replay.txt")"; fi
-    rm -f "$OUT"/loss-o* "$OUT"/seconds-o*
+            exit !(n > 0 && rms <= 2e-3 && replayed > 0) }' "$RESULTS/replay.csv" >"$RESULTS/replay.txt"
+    if [ $? = 0 ]; then note replay passed "$(last "$RESULTS/replay.txt")"; else note replay FAILED "$(last "$RESULTS/replay.txt")"; fi
+    rm -f "$RESULTS"/loss-o* "$RESULTS"/seconds-o*
+}
+
+# Two rivals in DeBERTa's training, which nothing installs there (pure Python; their kernels are made on the GPU's machine).
+part_wheels() {
+    mkdir -p "$BUILD/carry/wheels"
+    if "$PYTHON" -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 -d "$BUILD/carry/wheels" \
+        disentangled-flash==1.1.1 flashdeberta==0.0.8 >"$RESULTS/wheels.log" 2>&1; then
+        note wheels passed "$(find "$BUILD/carry/wheels" -name '*.whl' | wc -l) in $BUILD/carry/wheels"
+    else
+        note wheels FAILED "$(last "$RESULTS/wheels.log")"
+    fi
+}
+
+# with_wheels COMMAND...: a Python that finds what `wheels` has fetched. They are unpacked: Triton reads its kernels' source files.
+with_wheels() {
+    local wheel site=$BUILD/site
+    for wheel in "$BUILD"/carry/wheels/*.whl; do
+        [ -e "$wheel" ] && "$PYTHON" -m zipfile -e "$wheel" "$site"
+    done
+    PYTHONPATH="$(realpath -m "$site")${PYTHONPATH:+:$PYTHONPATH}" "$@"
+}
+
+# What the GPU reaches at best, for the floors of a step.
+part_ceilings() {
+    if ! "$PYTHON" -c 'import torch' 2>"$RESULTS/ceilings.err"; then note ceilings skipped "$PYTHON: $(last "$RESULTS/ceilings.err")"; return; fi
+    limited 60 "$PYTHON" benchmarks/gpu_ceilings.py >"$RESULTS/ceilings.part" 2>"$RESULTS/ceilings.err"
+    case $? in
+    0) mv "$RESULTS/ceilings.part" "$RESULTS/ceilings.json" && note ceilings passed "copy $(number "$RESULTS/ceilings.json" copy_bytes_per_second) bytes/s" ;;
+    4) note ceilings skipped "$(last "$RESULTS/ceilings.err")" ;;
+    124) overdue ceilings 60 ;;
+    *) note ceilings FAILED "$(last "$RESULTS/ceilings.err")" ;;
+    esac
+}
+
+# Training steps of BERT and DeBERTa beside others (gpu_steps.py), and their floors.
+part_steps() {
+    local program most code
+    find_program steps || return
+    most=${STEPS_LIMIT:-300}
+    [ ${#parts[@]} -le 2 ] && most=${STEPS_LIMIT:-$(left)} # steps, steps report
+    [ "$(left)" -lt "$most" ] && most=$(left)
+    # shellcheck disable=SC2086
+    with_wheels "$PYTHON" benchmarks/gpu_steps.py --output "$RESULTS/steps.json" --ftengine "$program" --python "$PYTHON" --seconds "$most" \
+        ${STEPS_OPTIONS:-} >"$RESULTS/steps.txt" 2>"$RESULTS/steps.err"
+    code=$?
+    cat "$RESULTS/steps.txt"
+    case $code in
+    0) if grep -q ' 0 not: ' "$RESULTS/steps.txt"; then note steps passed "$(last "$RESULTS/steps.txt")"
+        else note steps "not measured" "$(last "$RESULTS/steps.txt")"; fi ;;
+    4) note steps skipped "$(last "$RESULTS/steps.err")" ;;
+    *) note steps FAILED "$(last "$RESULTS/steps.err")" ;;
+    esac
+}
+
+# One table and one JSON file of this chip, held against the last committed one (gpu_report.py).
+part_report() {
+    local i comma="" commit=$BUILD/carry/commit
+    for i in "${!names[@]}"; do
+        printf '%s{"part": "%s", "verdict": "%s", "note": "%s"}' "$comma" "${names[$i]}" "${verdicts[$i]}" "${notes[$i]}"
+        comma=,
+    done | sed '1s/^/[/; $s/$/]/' >"$RESULTS/verdicts.json"
+    [ -s "$RESULTS/verdicts.json" ] || echo '[]' >"$RESULTS/verdicts.json"
+    "$PYTHON" benchmarks/gpu_report.py --results "$RESULTS" --committed "$COMMITTED" ${ACCEPT:+--accept} --command "benchmarks/gpu_check.sh ${parts[*]}" \
+        --commit "$(cat "$commit" 2>/dev/null || git describe --always --dirty 2>/dev/null || echo unknown)" >"$RESULTS/report.txt" 2>"$RESULTS/report.err"
+    case $? in
+    0) note report passed "$(last "$RESULTS/report.txt")" ;;
+    4) note report skipped "$(last "$RESULTS/report.err")" ;;
+    *) note report FAILED "$(last "$RESULTS/report.err")" ;;
+    esac
 }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(build tiles context graphs ops speed sanitizer training replay tuning)
+[ $# -gt 0 ] || read -ra parts <<<"$ALL"
 for part in "${parts[@]}"; do
-    case $part in
-    build | tiles | context | graphs | ops | speed | sanitizer | training | replay | tuning | pack) ;;
+    case " $ALL pack wheels " in
+    *" $part "*) ;;
     *)
-        echo "gpu_check.sh: no part '$part' (build, tiles, context, graphs, ops, speed, sanitizer, training, replay, tuning, pack)" >&2
+        echo "gpu_check.sh: no part '$part' (${ALL// /, }, pack, wheels)" >&2
         exit 2
         ;;
     esac
 done
-for part in "${parts[@]}"; do "part_$part"; done
+for part in "${parts[@]}"; do
+    # The report is of what there is, and takes a second.
+    if [ "$(left)" = 0 ] && [ "$part" != report ]; then note "$part" "not measured" "the budget of $BUDGET seconds ended"; else "part_$part"; fi
+done
 
-echo "part,verdict,note" >"$OUT/summary.csv"
-printf '[' >"$OUT/summary.json"
-passed=0 failed=0 skipped=0
+echo "part,verdict,note" >"$RESULTS/summary.csv"
+printf '[' >"$RESULTS/summary.json"
+passed=0 failed=0 skipped=0 unmeasured=0
 for i in "${!names[@]}"; do
-    printf '%s,%s,"%s"\n' "${names[$i]}" "${verdicts[$i]}" "${notes[$i]}" >>"$OUT/summary.csv"
-    printf '%s\n  {"part": "%s", "verdict": "%s", "note": "%s"}' "$([ "$i" -gt 0 ] && echo ,)" "${names[$i]}" "${verdicts[$i]}" "${notes[$i]}" >>"$OUT/summary.json"
+    printf '%s,%s,"%s"\n' "${names[$i]}" "${verdicts[$i]}" "${notes[$i]}" >>"$RESULTS/summary.csv"
+    printf '%s\n  {"part": "%s", "verdict": "%s", "note": "%s"}' "$([ "$i" -gt 0 ] && echo ,)" "${names[$i]}" "${verdicts[$i]}" "${notes[$i]}" >>"$RESULTS/summary.json"
     case ${verdicts[$i]} in
     passed) passed=$((passed + 1)) ;;
     skipped) skipped=$((skipped + 1)) ;;
+    "not measured") unmeasured=$((unmeasured + 1)) ;;
     *) failed=$((failed + 1)) ;;
     esac
 done
-printf '\n]\n' >>"$OUT/summary.json"
-printf '%d passed, %d failed, %d skipped: %s/summary.csv, %s/summary.json\n' $passed $failed $skipped "$OUT" "$OUT"
+printf '\n]\n' >>"$RESULTS/summary.json"
+if [ -n "${OUT:-}" ]; then
+    cp "$RESULTS"/summary.* "$OUT/"
+    for kept in "$RESULTS"/gpu_*; do [ -e "$kept" ] && cp "$kept" "$OUT/"; done
+    tar -C "$RESULTS" --exclude='run-*' -czf "$OUT/results.tar.gz" .
+fi
+printf '%d passed, %d failed, %d skipped, %d not measured in %d s: %s/summary.csv, %s/summary.json\n' $passed $failed $skipped $unmeasured $SECONDS \
+    "$RESULTS" "$RESULTS"
 [ $failed = 0 ] || exit 1
-[ $skipped = 0 ] && [ $passed -gt 0 ] || exit 4
+[ $skipped = 0 ] && [ $unmeasured = 0 ] && [ $passed -gt 0 ] || exit 4

@@ -5,10 +5,10 @@
 : "${FAKE_CUDA_DIR:?}" "${EMULATED_MODULE:?}" "${FAKE_CUBLASLT:?}" "${BUILD_DIR:?}"
 fakes=(LD_LIBRARY_PATH="$FAKE_CUDA_DIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" FAKE_CUDA=version=13000,memory=1073741824
     FTENGINE_CUDA_MODULE="$EMULATED_MODULE" FTENGINE_CUBLASLT="$FAKE_CUBLASLT")
-export BUILD=$scratch/check STEPS=2
+export BUILD=$scratch/check STEPS=2 COMMITTED=$scratch/committed PYTHONDONTWRITEBYTECODE=1
 results=$BUILD/results
 check() { "$SOURCE_DIR/benchmarks/gpu_check.sh" "$@"; }
-mkdir -p "$BUILD" tools
+mkdir -p "$BUILD" "$COMMITTED" tools
 cp "$BUILD_DIR/gpu_ops" "$BUILD_DIR/gpu_device" "$BUILD" || exit 1
 
 # well_formed PART=VERDICT...: the summary has these and no other, and every table has as many columns in each of its rows
@@ -40,14 +40,53 @@ grep -q '^8 passed, 0 failed, 0 skipped' out || fail "the last line: $(tail -1 o
 [ "$(json "$results/graphs.json" '[c["verdict"] for c in d]')" = "['ok', 'ok', 'ok', 'ok']" ] || fail "graphs.json: $(cat "$results/graphs.json")"
 [ "$(json "$results/training.json" 'len(d), d[0]["step"], d[0]["precision"]')" = "(6, 1, 'fp32')" ] || fail "training.json"
 
+# Training steps of a tiny model, without rivals (test_gpu_steps.py has those), and the report: a first run writes what the second is
+# held against, and an earlier figure that was much better fails it.
+cat >tiny.json <<'MODEL'
+{"model_type": "deberta-v2", "vocab_size": 300, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 1, "intermediate_size": 64,
+ "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1, "max_position_embeddings": 64, "type_vocab_size": 0,
+ "layer_norm_eps": 1e-7, "pad_token_id": 0, "relative_attention": true, "max_relative_positions": -1, "position_buckets": 16,
+ "norm_rel_ebd": "layer_norm", "share_att_key": true, "pos_att_type": "p2c|c2p", "position_biased_input": false, "pooler_dropout": 0,
+ "pooler_hidden_act": "gelu", "pooler_hidden_size": 32}
+MODEL
+export STEPS_OPTIONS="--config $scratch/tiny.json --batch 2 --half 3 --longest 24 --rivals --cases deberta-v3-base/sst2-16 deberta-v3-base/dense-512"
+expect 0 env "${fakes[@]}" FTENGINE="$FTENGINE" "$SOURCE_DIR/benchmarks/gpu_check.sh" steps report
+well_formed steps=passed report=passed
+[ "$(json "$results/steps.json" '[(c["case"], len(c["sides"]["ftengine"]["rounds"]), c["sides"]["ftengine-graphs"]["status"]) for c in d["cases"]]')" = \
+    "[('sst2-16', 2, 'measured'), ('dense-512', 2, 'measured')]" ] || fail "steps.json: $(cat "$results/steps.json")"
+[ "$(json "$results/steps.json" 'all(c["sides"]["ftengine"]["planned_bytes"] == c["sides"]["ftengine"]["metered_bytes"] > 0 for c in d["cases"])')" = True ] ||
+    fail "planned and metered bytes: $(cat "$results/steps.json")"
+python3 - "$results/steps.json" "$scratch/tiny.json" "$SOURCE_DIR/benchmarks" <<'PYTHON' || fail "the products of a step are not those that tune-gemm measures"
+import json, sys
+sys.path.insert(0, sys.argv[3])
+import gpu_counts
+(products,) = [c["products"] for c in json.load(open(sys.argv[1]))["cases"] if c["products"]]
+assert gpu_counts.gemm_seconds(json.load(open(sys.argv[2])), [24, 24], products) > 0
+PYTHON
+[ -e "$COMMITTED/gpu_fake_4096.json" ] || fail "a first run writes no figures: $(ls "$COMMITTED")"
+python3 - "$COMMITTED/gpu_fake_4096.json" <<'PYTHON'
+import json, sys
+document = json.load(open(sys.argv[1]))
+document["figures"]["step deberta-v3-base sst2-16 ftengine"]["value"] *= 100
+json.dump(document, open(sys.argv[1], "w"))
+PYTHON
+expect 1 env "${fakes[@]}" "$SOURCE_DIR/benchmarks/gpu_check.sh" report
+well_formed report=FAILED
+grep -q 'step deberta-v3-base sst2-16 ftengine: ' out || fail "the figure that fell is not named: $(cat out)"
+mkdir kept
+expect 0 env "${fakes[@]}" ACCEPT=1 OUT="$scratch/kept" "$SOURCE_DIR/benchmarks/gpu_check.sh" report
+[ "$(cd kept && echo *)" = "gpu_fake_4096.json gpu_fake_4096.md results.tar.gz summary.csv summary.json" ] || fail "kept: $(ls kept)"
+expect 4 env "${fakes[@]}" BUDGET=0 "$SOURCE_DIR/benchmarks/gpu_check.sh" ops steps # there was no time: not measured, not failed
+well_formed "ops=not measured" "steps=not measured"
+
 # ---- what is wrong, hangs or is missing --------------------------------------------------------------------------------------
 HANG=1 SANITIZER_LIMIT=1 expect 1 env "${fakes[@]}" "$SOURCE_DIR/benchmarks/gpu_check.sh" sanitizer
 well_formed memcheck=FAILED racecheck=FAILED
 grep -q 'not done after 1 seconds' out || fail "a tool that hangs: $(cat out)"
 
-expect 4 check context graphs ops speed sanitizer # no driver
-well_formed context=skipped graphs=skipped ops=skipped speed=skipped sanitizer=skipped
-grep -q '^0 passed, 0 failed, 5 skipped' out || fail "the last line: $(tail -1 out)"
+expect 4 env FTENGINE="$FTENGINE" "$SOURCE_DIR/benchmarks/gpu_check.sh" context graphs ops speed sanitizer steps # no driver
+well_formed context=skipped graphs=skipped ops=skipped speed=skipped sanitizer=skipped steps=skipped
+grep -q '^0 passed, 0 failed, 6 skipped' out || fail "the last line: $(tail -1 out)"
 
 printf '#!/bin/sh\necho "gemm WRONG \\"1,5\\""; echo "a, \\"quoted\\\\ reason" >&2; exit 1\n' >"$BUILD/gpu_ops"
 printf '#!/bin/sh\necho "one,ok,fine"; echo "two,failed,1, 2 \\"and\\" 3"; exit 1\n' >"$BUILD/gpu_device"

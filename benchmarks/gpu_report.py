@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""What gpu_check.sh measured, as one table and one JSON file a kind of chip, held against the last committed one. Standard library only.
+
+    gpu_report.py --results DIR [--committed benchmarks/results] [--accept]
+
+Reads speed.json, steps.json, ceilings.json and verdicts.json of DIR, each if it is there, and writes gpu_CHIP.json and gpu_CHIP.md there.
+Figures of ftengine that fall more than 5% below the committed gpu_CHIP.json are listed, and the exit code is 1. The first
+run on a kind of chip writes the committed file, and so does --accept; figures that were not measured this time stay in it with
+the date they have. Exit 4: nothing was measured.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import re
+import subprocess
+import sys
+
+import gpu_counts
+from common import RESULTS, ROOT
+
+ALLOWED = 0.95
+TEXTS = 32  # of a dense step
+
+
+def read(directory, name):
+    try:
+        with open(os.path.join(directory, name), encoding="utf-8") as f:
+            return json.load(f)
+    except FileNotFoundError:
+        return None
+
+
+def chip_of(speed, steps):
+    """As the driver names it, and as files here are called."""
+    described = (speed or {}).get("device") or next((c["chip"] for c in (steps or {}).get("cases", []) if c["chip"]), None)
+    if described is None:
+        return None, None
+    name = described.split(",")[0].replace("NVIDIA", "").strip()
+    return described, re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+
+
+def driver():
+    try:
+        asked = ["nvidia-smi", "-i", "0", "--query-gpu=driver_version", "--format=csv,noheader"]
+        return subprocess.run(asked, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+
+
+def figures_of(speed, steps):
+    """Name: (value, unit). More is better in all of them."""
+    figures = {}
+    for case in (speed or {}).get("cases", []):
+        if case["microseconds"] > 0:
+            name = f"op {case['op']} {case['type']} {case['rows']}x{case['cols']}"
+            computes = case["tflop_per_second"] > 0
+            figures[name] = (case["tflop_per_second"], "TFLOP/s") if computes else (case["gb_per_second"], "GB/s")
+    for case in (steps or {}).get("cases", []):
+        for side, found in case["sides"].items():
+            if side.startswith("ftengine") and found["status"] == "measured":
+                figures[f"step {case['model']} {case['case']} {side}"] = (found["tokens_per_second"], "tokens/s")
+    return figures
+
+
+def fallen(figures, committed):
+    """(name, before, now) of what is more than 5% below."""
+    return [
+        (name, committed[name]["value"], value)
+        for name, (value, _) in figures.items()
+        if name in committed and not value >= ALLOWED * committed[name]["value"]
+    ]
+
+
+def merged(figures, committed, stamp):
+    return committed | {name: {"value": value, "unit": unit} | stamp for name, (value, unit) in figures.items()}
+
+
+def config_of(model):
+    names = {"bert-base": "bert-base-uncased", "bert-large": "bert-large-uncased"}
+    with open(os.path.join(ROOT, "configs", "models", names.get(model, "microsoft/" + model) + ".json"), encoding="utf-8") as f:
+        return json.load(f)
+
+
+def floors_of(steps, ceilings):
+    """Of every dense case the parts of its floor, and how far above it the step of each of our sides is."""
+    found = []
+    for case in (steps or {}).get("cases", []):
+        if not case.get("products"):
+            continue
+        config = config_of(case["model"])
+        heads = config["num_attention_heads"]
+        attention = next((a["flash_attention_2"] for a in (ceilings or {}).get("attention", []) if a["heads"] == heads), None)
+        lengths = [case["tokens"] // case["texts"]] * case["batch"]
+        parts = gpu_counts.floor(config, lengths, case["products"], (ceilings or {}).get("copy_bytes_per_second"), attention)
+        sides = {name: sum(lengths) / s["tokens_per_second"] for name, s in case["sides"].items() if name.startswith("ftengine") and s["status"] == "measured"}
+        found.append({"model": case["model"], "case": case["case"], "seconds": parts, "step_seconds": sides})
+    return found
+
+
+# ---- the table -------------------------------------------------------------------------------------------------------------
+
+
+def gib(n):
+    return "-" if n is None else f"{n / 2**30:.2f}"
+
+
+def milliseconds(x):
+    return "not measured" if x is None else f"{1e3 * x:.2f}"
+
+
+def steps_table(steps):
+    lines = [
+        "## Training steps",
+        "",
+        f"{steps['precision']}, real tokens/s, medians of {steps['rounds']} turns. A ratio is ftengine's rate over the rival's, the median of turns "
+        "(smallest to largest). MFU is of executed operations. GiB: the driver's peak, the plan's.",
+        "",
+        "| case | side | tokens/s | MFU | driver GiB | planned GiB | ftengine is faster by | ftengine-graphs by |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+
+    def ratio(case, ours, name):
+        r = case["sides"].get(ours, {}).get("ratios", {}).get(name)
+        return "" if r is None else f"{r[0]:.2f}x ({r[1]:.2f} to {r[2]:.2f})"
+
+    for case in steps["cases"]:
+        for name, side in case["sides"].items():
+            title = f"{case['model']} {case['case']}, {case['batch']} texts"
+            if side["status"] != "measured":
+                lines.append(f"| {title} | {name} | {side['status']}: {side['why'].replace('|', '/')} | | | | | |")
+                continue
+            mfu = "-" if side["mfu"] is None else f"{side['mfu']:.1%}"
+            lines.append(
+                f"| {title} | {name} | {side['tokens_per_second']:.0f} | {mfu} | {gib(side['peak_bytes'])} | {gib(side.get('planned_bytes'))} | "
+                f"{ratio(case, 'ftengine', name)} | {ratio(case, 'ftengine-graphs', name)} |"
+            )
+    rivals = sorted({f"{name}: {s['what']}" for c in steps["cases"] for name, s in c["sides"].items() if "what" in s})
+    return lines + ["", *(f"- {line}" for line in rivals), ""]
+
+
+def floors_table(floors):
+    lines = ["## A dense step beside its floor", "", "Milliseconds: matrix products at cuBLASLt's fastest, attention at FlashAttention-2's rate, "]
+    lines[-1] += "bytes of everything else at the rate of a copy."
+    lines += ["", "| case | products | attention | moving | floor | side | step | step by floor |", "|---|---|---|---|---|---|---|---|"]
+    for f in floors:
+        s = f["seconds"]
+        for side, step in f["step_seconds"].items():
+            by = "-" if s["sum"] is None else f"{step / s['sum']:.2f}x"
+            parts = " | ".join(milliseconds(s[key]) for key in ("products", "attention", "moving", "sum"))
+            lines.append(f"| {f['model']} {f['case']} | {parts} | {side} | {milliseconds(step)} | {by} |")
+    return lines + [""]
+
+
+def ops_table(speed, ceilings):
+    copy = (ceilings or {}).get("copy_bytes_per_second")
+    lines = ["## Ops", "", "| op | type | rows x cols | us | GB/s | of a copy's | TFLOP/s |", "|---|---|---|---|---|---|---|"]
+    for c in speed["cases"]:
+        if c["microseconds"] > 0:
+            share = f"{c['gb_per_second'] * 1e9 / copy:.0%}" if copy else "-"
+            lines.append(f"| {c['op']} | {c['type']} | {c['rows']}x{c['cols']} | {c['microseconds']:.1f} | {c['gb_per_second']:.0f} | {share} | {c['tflop_per_second']:.1f} |")
+    return lines + [""]
+
+
+def table(document):
+    lines = [f"# {document['chip']}", "", f"{document['date']}, driver {document['driver']}, commit {document['commit']}", "", f"    {document['command']}", ""]
+    if document["fallen"]:
+        lines += ["**More than 5% below what is committed:**", ""]
+        lines += [f"- {name}: {now:.4g}, was {before:.4g}" for name, before, now in document["fallen"]] + [""]
+    if document["not_measured"]:
+        lines += ["**Not measured:** " + "; ".join(document["not_measured"]) + ".", ""]
+    if document["steps"] and document["steps"]["cases"]:
+        lines += steps_table(document["steps"])
+    if document["floors"]:
+        lines += floors_table(document["floors"])
+    if document["ceilings"]:
+        c = document["ceilings"]
+        lines += ["## Ceilings, by PyTorch " + c["torch"], "", f"copy {c['copy_bytes_per_second'] / 1e9:.0f} GB/s, product {c['product_flops_per_second'] / 1e12:.0f} TFLOP/s; "]
+        lines[-1] += "; ".join(
+            f"attention of {a['heads']} heads with dropout, forward and backward: FlashAttention-2 {rate(a['flash_attention_2'])}, cuDNN {rate(a['cudnn'])}"
+            for a in c["attention"]
+        )
+        lines += [""]
+    if document["speed"]:
+        lines += ops_table(document["speed"], document["ceilings"])
+    return "\n".join(lines)
+
+
+def rate(flops):
+    return "refused" if flops is None else f"{flops / 1e12:.0f} TFLOP/s"
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", required=True)
+    parser.add_argument("--committed", default=RESULTS)
+    parser.add_argument("--accept", action="store_true", help="these figures are the committed ones from now on")
+    parser.add_argument("--command", default="benchmarks/gpu_check.sh")
+    parser.add_argument("--commit", default="unknown")
+    options = parser.parse_args()
+    speed, steps, ceilings = (read(options.results, name) for name in ("speed.json", "steps.json", "ceilings.json"))
+    verdicts = read(options.results, "verdicts.json") or []
+    chip, slug = chip_of(speed, steps)
+    figures = figures_of(speed, steps)
+    if not figures:
+        print("gpu_report.py: nothing was measured", file=sys.stderr)
+        return 4
+    stamp = {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"), "commit": options.commit}
+    path = os.path.join(options.committed, f"gpu_{slug}.json")
+    before = (read(options.committed, f"gpu_{slug}.json") or {}).get("figures", {})
+    left = [f"part {v['part']} ({v['note']})" for v in verdicts if v["verdict"] == "not measured"]
+    left += [f"step {name}" for name in (steps or {}).get("not_measured", [])] + sorted(name for name in before if name not in figures)
+    document = {"format_version": 1, "chip": chip, "driver": driver(), "command": options.command} | stamp
+    document |= {"fallen": fallen(figures, before), "not_measured": left, "figures": merged(figures, before, stamp)}
+    document |= {"steps": steps, "floors": floors_of(steps, ceilings), "ceilings": ceilings, "speed": speed}
+    places = [options.results]
+    if options.accept or not os.path.exists(path):
+        places.append(options.committed)
+    for place in places:
+        write(os.path.join(place, f"gpu_{slug}.json"), json.dumps(document, indent=1) + "\n")
+        write(os.path.join(place, f"gpu_{slug}.md"), table(document))
+    for name, was, now in document["fallen"]:
+        print(f"gpu_report.py: {name}: {now:.4g}, was {was:.4g} ({before[name]['date']}, {before[name]['commit']})", file=sys.stderr)
+    print(f"{len(figures)} figures, {len(document['fallen'])} more than 5% below the committed ones, {len(left)} not measured: gpu_{slug}.md")
+    return 1 if document["fallen"] and not options.accept else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

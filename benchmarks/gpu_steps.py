@@ -1,0 +1,556 @@
+#!/usr/bin/env python3
+"""The training step on a GPU: ftengine beside transformers eager, SDPA, torch.compile, FlashAttention-2 padding-free,
+disentangled-flash and FlashDeBERTa, in turns, in one run. gpu_check.sh runs it. Standard library only; the rivals
+(gpu_rival.py) need a Python with torch and transformers, and are listed as not there without.
+
+    gpu_steps.py --output steps.json [--seconds 300] [--python python3] [--cases MODEL/CASE ...] ...
+
+Models have the shapes of configs/models and random weights; words are drawn evenly from the whole vocabulary. Cases: dense (every
+text 512 tokens, 32 texts), and TREC's, SST-2's and long texts' lengths (gpu_lengths.json) with batches of 16 and large ones. All
+sides train on the same texts: the first half warms up, the second is timed. The rivals have their batches by length, as the
+Trainer groups them (group_by_length); ftengine shuffles, having no padding. ftengine-graphs is ftengine with device.graphs=on.
+tokens/s are of real tokens; MFU is of executed operations (gpu_counts.py): a padded rival executes its padding too, and is
+credited with it. Peak memory is the driver's, of the whole device over what was used before that side began (nvidia-smi).
+
+Cases are in the order of what matters most. What there was no time for is listed as not measured. A case that is in --output
+already is not measured again, so that a second run goes on.
+"""
+
+import argparse
+import json
+import os
+import random
+import select
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import gpu_counts
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.join(ROOT, "benchmarks")
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+MODELS = {
+    "bert-base": "bert-base-uncased",
+    "deberta-v3-base": "microsoft/deberta-v3-base",
+    "bert-large": "bert-large-uncased",
+    "deberta-v3-large": "microsoft/deberta-v3-large",
+}
+RIVALS = {
+    "bert": ["eager", "sdpa", "fa2", "compile"],
+    "deberta-v2": ["disentangled-flash", "flashdeberta", "eager", "compile"],
+}
+# What is computed by whose rules: (operations of attention are the fused kernel's, the last layer for the pooled rows alone).
+FUSED = {"fa2", "disentangled-flash", "sdpa", "compile", "ftengine", "ftengine-graphs"}
+OURS = {"ftengine": [], "ftengine-graphs": ["device.graphs=on"]}
+# name: (lengths, texts a batch, batches a half)
+CASES = {
+    "dense-512": ("512", 32, 8),
+    "sst2-16": ("sst2", 16, 150),
+    "long-16": ("long", 16, 40),
+    "trec-16": ("trec", 16, 150),
+    "sst2-256": ("sst2", 256, 20),
+    "long-64": ("long", 64, 12),
+    "trec-256": ("trec", 256, 20),
+}
+NO_DEVICE = 4  # ftengine's exit code, and ours
+
+
+class Clock:
+    def __init__(self, seconds):
+        self.end = time.monotonic() + seconds
+
+    def left(self):
+        return self.end - time.monotonic()
+
+
+# ---- the driver's memory ---------------------------------------------------------------------------------------------------
+
+
+class DriverMemory:
+    """Bytes in use on the device by the driver, looked at every 20 ms. Without nvidia-smi nothing is known."""
+
+    def __init__(self):
+        self.now = self.peak = None
+        self.process = None
+        if shutil.which("nvidia-smi") is None:
+            return
+        command = ["nvidia-smi", "-i", "0", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-lms", "20"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        threading.Thread(target=self.follow, daemon=True).start()
+        for _ in range(100):
+            if self.now is not None:
+                break
+            time.sleep(0.05)
+
+    def follow(self):
+        for line in self.process.stdout:
+            if line.strip().isdigit():
+                self.now = int(line) * 2**20
+                self.peak = max(self.peak or 0, self.now)
+
+    def begin(self):
+        """What is used now; the peak counts from here."""
+        time.sleep(0.06 if self.process else 0)
+        self.peak = self.now
+        return self.now
+
+    def over(self, base):
+        return None if base is None or self.peak is None else self.peak - base
+
+    def close(self):
+        if self.process:
+            self.process.terminate()
+            self.process.wait()
+
+
+# ---- texts -----------------------------------------------------------------------------------------------------------------
+
+
+def draw_lengths(kind, count, most, seed):
+    draw = random.Random(seed)
+    if kind.isdigit():
+        return [min(int(kind), most)] * count
+    with open(os.path.join(HERE, "gpu_lengths.json"), encoding="utf-8") as f:
+        histogram = json.load(f)[kind]["histogram"]
+    return [min(int(n), most) for n in draw.choices(list(histogram), list(histogram.values()), k=count)]
+
+
+def grouped(lengths, batch, seed):
+    """Batches as the Trainer's group_by_length makes them of much data: shuffled, in pieces of 50 batches, each sorted by length."""
+    shuffled = list(lengths)
+    random.Random(seed).shuffle(shuffled)
+    piece = 50 * batch
+    ordered = [n for i in range(0, len(shuffled), piece) for n in sorted(shuffled[i : i + piece], reverse=True)]
+    return [ordered[i : i + batch] for i in range(0, len(ordered), batch)]
+
+
+def write_model(config, directory):
+    os.makedirs(directory, exist_ok=True)
+    with open(os.path.join(directory, "config.json"), "w", encoding="utf-8") as f:
+        json.dump(config, f)
+    with open(os.path.join(directory, "vocab.txt"), "w", encoding="utf-8") as f:
+        f.writelines(word + "\n" for word in SPECIAL + [f"w{i}" for i in range(config["vocab_size"] - len(SPECIAL))])
+    with open(os.path.join(directory, "tokenizer_config.json"), "w", encoding="utf-8") as f:
+        json.dump({"tokenizer_class": "BertTokenizer"}, f)
+
+
+def write_texts(path, lengths, vocabulary, seed):
+    draw = random.Random(seed)
+    words = vocabulary - len(SPECIAL)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("text\tlabel\n")
+        for i, n in enumerate(lengths):
+            f.write(" ".join(f"w{draw.randrange(words)}" for _ in range(n - 2)) + f"\t{i % gpu_counts.LABELS}\n")
+
+
+# ---- ftengine --------------------------------------------------------------------------------------------------------------
+
+
+class Failed(Exception):
+    """Of one side, in one case."""
+
+
+class NoDevice(Exception):
+    pass
+
+
+def lines_of(path):
+    try:
+        with open(path, encoding="utf-8") as f:
+            return [json.loads(line) for line in f if line.endswith("\n")]
+    except FileNotFoundError:
+        return []
+
+
+def error_in(log):
+    with open(log, encoding="utf-8", errors="replace") as f:
+        text = f.read()
+    found = [line for line in text.splitlines() if "error: " in line]
+    return (found or text.splitlines() or ["it said nothing"])[-1][:300]
+
+
+def arguments_of(options, case):
+    words = [f"model.path={case['model_directory']}", "model.init=random", f"data.train={case['texts']}", "data.cache_dir=none"]
+    words += [f"data.max_length={case['most']}", f"train.batch_size={case['batch']}", "train.epochs=1", f"train.precision={options.precision}"]
+    return words + [f"device.name={options.device}", "eval.strategy=no"] + options.set
+
+
+def measured_products(options, case, limit):
+    """The fastest algorithm of every matrix product of a step, for its floor. None: there was no time."""
+    path, log = os.path.join(case["scratch"], "products.json"), os.path.join(case["scratch"], "products.log")
+    with open(log, "wb") as err:
+        try:
+            command = [options.ftengine, "tune-gemm"] + arguments_of(options, case) + ["--output", path]
+            done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=err, cwd=ROOT, timeout=limit, check=False)
+        except subprocess.TimeoutExpired:
+            return None
+    if done.returncode != 0:
+        raise Failed(error_in(log))
+    with open(path, encoding="utf-8") as f:
+        return [{key: p[key] for key in ("m", "n", "k", "transposed", "microseconds")} for p in json.load(f)["products"]]
+
+
+def run_ftengine(options, side, case, memory, limit, to_the_end):
+    """The rate is the second line's of metrics.jsonl: of the second half. What follows is saving, for which only the first run
+    of a case is waited: run.json says what was planned and metered."""
+    run = os.path.join(case["scratch"], "run")
+    shutil.rmtree(run, ignore_errors=True)
+    log = os.path.join(case["scratch"], side + ".log")
+    command = [options.ftengine, "train"] + arguments_of(options, case) + OURS[side]
+    command += [f"train.logging_steps={case['half']}", "output.save_steps=1000000000", "memory.timeline=false", f"output.dir={run}"]
+    base = memory.begin()
+    with open(log, "wb") as err:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=err, cwd=ROOT)
+        try:
+            end = time.monotonic() + limit
+            while process.poll() is None:
+                if time.monotonic() > end:
+                    raise Failed(f"not done after {limit:.0f} s")
+                if not to_the_end and len(lines_of(os.path.join(run, "metrics.jsonl"))) >= 2:
+                    break
+                time.sleep(0.02)
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+            process.wait()
+    if process.returncode == NO_DEVICE:
+        raise NoDevice(error_in(log))
+    lines = lines_of(os.path.join(run, "metrics.jsonl"))
+    if process.returncode not in (0, -signal.SIGKILL) or len(lines) < 2:
+        raise Failed(error_in(log))
+    found = {"tokens_per_second": lines[1]["tokens_per_second"], "loss": lines[1]["loss"], "peak_bytes": memory.over(base)}
+    if to_the_end:
+        with open(os.path.join(run, "run.json"), encoding="utf-8") as f:
+            result = json.load(f)
+        found |= {
+            "planned_bytes": result["planned"]["peak_reserved_bytes"],
+            "metered_bytes": result["memory"]["peak_reserved_bytes"],
+            "device": result["device_description"],
+            "ftengine": result["versions"]["ftengine"],
+        }
+        if result["tokens"] != sum(case["lengths"]):
+            raise Failed(f"{result['tokens']} tokens were trained on, not {sum(case['lengths'])}")
+    return found
+
+
+# ---- rivals ----------------------------------------------------------------------------------------------------------------
+
+
+class Rival:
+    """A gpu_rival.py that is asked, for one case after the other; it loads its libraries while others are measured."""
+
+    def __init__(self, options, name, log):
+        self.name, self.log, self.resting, self.peak = name, log, 0, 0
+        command = [options.python, os.path.join(HERE, "gpu_rival.py"), "--rival", name]
+        command += ["--device", options.rival_device, "--precision", options.precision]
+        with open(log, "ab") as err:
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, cwd=ROOT)
+
+    def ask(self, question, seconds):
+        try:
+            self.process.stdin.write(json.dumps(question).encode() + b"\n")
+            self.process.stdin.flush()
+        except OSError as error:
+            raise Failed(error_in(self.log)) from error
+        if not select.select([self.process.stdout], [], [], max(1.0, seconds))[0]:
+            raise Failed(f"no answer in {seconds:.0f} s")
+        line = self.process.stdout.readline()
+        if not line:
+            raise Failed(error_in(self.log))
+        document = json.loads(line)
+        if "failed" in document:
+            raise Failed(document["failed"])
+        return document
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            try:
+                pipe.close()
+            except OSError:
+                pass  # what was not sent to a program that had ended
+
+
+class Rivals:
+    """Those that run. One that failed is started anew for the next case."""
+
+    def __init__(self, options, directory):
+        self.options, self.directory, self.running = options, directory, {}
+
+    def get(self, name):
+        if name not in self.running:
+            self.running[name] = Rival(self.options, name, os.path.join(self.directory, name + ".log"))
+        return self.running[name]
+
+    def drop(self, name):
+        if name in self.running:
+            self.running.pop(name).close()
+
+    def close(self):
+        for name in list(self.running):
+            self.drop(name)
+
+
+def prepare_rival(options, rival, case, memory, limit):
+    """Model and warm-up. What the process holds at rest is what the device has more since it held nothing, or its last model."""
+    before, held = memory.begin(), rival.resting
+    says = rival.ask({"open": {"config": case["config_path"]}}, limit)
+    if "absent" in says:
+        return says
+    half = case["rival_batches"][: len(case["rival_batches"]) // 2]
+    rival.ask({"prepare": {"batches": half, "seconds": options.warm_seconds, "dynamic": not case["dense"]}}, limit)
+    grown = memory.over(before)
+    rival.ask({"release": {}}, limit)
+    after = memory.begin()
+    rival.peak, rival.resting = (None, 0) if before is None else (held + grown, held + after - before)
+    return says
+
+
+def run_rival(options, rival, case, memory, limit):
+    half = case["rival_batches"][len(case["rival_batches"]) // 2 :]
+    before = memory.begin()
+    found = rival.ask({"run": {"batches": half, "seconds": options.run_seconds}}, limit)
+    grown = memory.over(before)
+    rival.ask({"release": {}}, limit)
+    peak = None if rival.peak is None or grown is None else max(rival.peak, rival.resting + grown)
+    return {"tokens_per_second": found["tokens"] / found["seconds"], "loss": found["loss"], "peak_bytes": peak, "steps": found["steps"]}
+
+
+# ---- a case ----------------------------------------------------------------------------------------------------------------
+
+
+def mfu_of(side, config, case, rate, peak):
+    """Share of the chip's dense rate that was spent on executed operations."""
+    if peak is None:
+        return None
+    texts = case["lengths"] if side in OURS or side in ("fa2", "disentangled-flash") else [max(b) for b in case["rival_batches"] for _ in b]
+    fused = side in FUSED and not (side == "compile" and gpu_counts.position_terms(config))
+    flops = gpu_counts.step_flops(config, texts, fused, side in OURS, len(case["rival_batches"]))
+    return flops / sum(case["lengths"]) * rate / peak
+
+
+def check_device(options):
+    """Before a rival is started in vain."""
+    if not options.device.startswith("cuda"):
+        return
+    asked = subprocess.run([options.ftengine, "devices", "--pick"], capture_output=True, text=True, check=False)
+    if asked.returncode != 0 or not asked.stdout.startswith("cuda"):
+        said = [line for line in asked.stderr.splitlines() if "error: " in line]
+        raise NoDevice(said[0] if said else "ftengine finds no CUDA device")
+
+
+def absent_everywhere(options):
+    """Why no rival can be here at all, or None."""
+    try:
+        check = subprocess.run([options.python, "-c", "import torch, transformers"], capture_output=True, text=True, timeout=180, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{options.python}: {error}"
+    return None if check.returncode == 0 else (check.stderr.strip().splitlines() or ["it ended"])[-1]
+
+
+def measure(options, case, config, memory, clock, rivals, missing):
+    """Every side of one case. Its rounds go through all sides, forwards and then backwards."""
+    names = options.rivals if options.rivals is not None else RIVALS[config["model_type"]]
+    sides = {name: {"status": "measured", "rounds": []} for name in list(OURS) + names}
+
+    def limit():
+        if clock.left() <= 0:
+            raise TimeoutError
+        return min(clock.left(), options.side_seconds)
+
+    def give_up(name, why):
+        rivals.drop(name)
+        limit()  # what was cut off for want of time has not failed
+        sides[name] = {"status": "failed", "why": str(why)}
+
+    for name in [] if missing else names:
+        rivals.get(name)  # all load their libraries at once
+    for name in names:
+        if missing:
+            sides[name] = {"status": "not there", "why": missing}
+            continue
+        try:
+            says = prepare_rival(options, rivals.get(name), case, memory, limit())
+            sides[name] = {"status": "not there", "why": says["absent"]} if "absent" in says else sides[name] | {"what": says["what"]}
+        except Failed as why:
+            give_up(name, why)
+    for turn in range(options.rounds):
+        order = [name for name in sides if sides[name]["status"] == "measured"]
+        for name in order if turn % 2 == 0 else reversed(order):
+            try:
+                if name in OURS:
+                    found = run_ftengine(options, name, case, memory, limit(), turn == 0 and name == "ftengine")
+                    for key in ("planned_bytes", "metered_bytes", "device", "ftengine"):
+                        if key in found:
+                            sides[name][key] = found.pop(key)
+                else:
+                    found = run_rival(options, rivals.get(name), case, memory, limit())
+                sides[name]["rounds"].append(found)
+            except Failed as why:
+                give_up(name, why)
+    return sides
+
+
+def summarise(sides, config, case, peak):
+    for name, side in sides.items():
+        if side["status"] != "measured":
+            continue
+        rates = [r["tokens_per_second"] for r in side["rounds"]]
+        peaks = [r["peak_bytes"] for r in side["rounds"] if r["peak_bytes"] is not None]
+        side["tokens_per_second"] = statistics.median(rates)
+        side["peak_bytes"] = max(peaks) if peaks else None
+        side["mfu"] = mfu_of(name, config, case, side["tokens_per_second"], peak)
+    for ours in OURS:
+        if sides[ours]["status"] != "measured":
+            continue
+        mine = [r["tokens_per_second"] for r in sides[ours]["rounds"]]
+        sides[ours]["ratios"] = {}
+        for name, side in sides.items():
+            if name not in OURS and side["status"] == "measured":
+                ratios = [a / r["tokens_per_second"] for a, r in zip(mine, side["rounds"])]
+                sides[ours]["ratios"][name] = [statistics.median(ratios), min(ratios), max(ratios)]
+    return sides
+
+
+def make_case(options, model, name, config, directory, scratch):
+    kind, batch, half = CASES[name]
+    batch, half = options.batch or batch, options.half or half
+    most = min(options.longest, config["max_position_embeddings"])
+    lengths = draw_lengths(kind, 2 * batch * half, most, options.seed)
+    case = {"batch": batch, "half": half, "most": most, "lengths": lengths, "dense": kind.isdigit(), "scratch": scratch}
+    halves = [grouped(lengths[i * batch * half :][: batch * half], batch, options.seed + i) for i in range(2)]
+    case["rival_batches"] = halves[0] + halves[1]
+    case["model_directory"] = os.path.join(directory, model)
+    case["config_path"] = os.path.join(case["model_directory"], "config.json")
+    write_model(config, case["model_directory"])
+    case["texts"] = os.path.join(scratch, "texts.tsv")
+    write_texts(case["texts"], lengths, config["vocab_size"], options.seed)
+    return case
+
+
+def chosen(options):
+    """(model, case) in the order of what matters; a model's cases stay together, for what its rivals have compiled."""
+    first = ("dense-512", "sst2-16", "long-16")
+    every = [(model, name) for model in MODELS if model.endswith("base") for name in first]
+    every += [(model, name) for model in MODELS if model.endswith("large") for name in first]
+    every += [(model, name) for model in MODELS for name in CASES if name not in first]
+    if options.cases:
+        every = [tuple(word.split("/", 1)) for word in options.cases]
+    for model, name in every:
+        if model not in MODELS or name not in CASES:
+            raise SystemExit(f"gpu_steps.py: no case {model}/{name} (models: {', '.join(MODELS)}; cases: {', '.join(CASES)})")
+    return every
+
+
+def config_of(options, model):
+    path = options.config or os.path.join(ROOT, "configs", "models", MODELS[model] + ".json")
+    with open(path, encoding="utf-8") as f:
+        return {k: v for k, v in json.load(f).items() if not k.startswith("_")}
+
+
+def save(path, document):
+    with open(path + ".part", "w", encoding="utf-8") as f:
+        json.dump(document, f, indent=1)
+        f.write("\n")
+    os.replace(path + ".part", path)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", required=True, help="JSON; cases that it has are not measured again")
+    parser.add_argument("--ftengine", default=os.path.join(ROOT, "build", "ftengine"))
+    parser.add_argument("--python", default="python3", help="with torch and transformers")
+    parser.add_argument("--seconds", type=float, default=300, help="for everything")
+    parser.add_argument("--side-seconds", type=float, default=120, help="the most for one side's warm-up, or one of its runs")
+    parser.add_argument("--warm-seconds", type=float, default=3, help="a rival's warm-up ends after it, and at least three steps")
+    parser.add_argument("--run-seconds", type=float, default=1.5, help="likewise a rival's timed steps")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--device", default="cuda", help="of ftengine")
+    parser.add_argument("--rival-device", default="cuda", choices=["cuda", "cpu"])
+    parser.add_argument("--precision", default="bf16", choices=["bf16", "fp16", "fp32"])
+    parser.add_argument("--cases", nargs="+", metavar="MODEL/CASE")
+    parser.add_argument("--rivals", nargs="*", help="these instead of all of the model's family")
+    parser.add_argument("--config", help="a config.json in place of the model's own: to try this program out")
+    parser.add_argument("--batch", type=int, help="likewise texts a batch")
+    parser.add_argument("--half", type=int, help="likewise batches a half")
+    parser.add_argument("--longest", type=int, default=512)
+    parser.add_argument("--peak-tflops", type=float, help="dense tensor-core rate of the chip, where gpu_counts.py does not have it")
+    parser.add_argument("--seed", type=int, default=42)
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="options of ftengine")
+    options = parser.parse_args()
+    options.ftengine = os.path.abspath(options.ftengine)
+    return options
+
+
+def measure_all(options, document, directory, clock, memory, rivals):
+    """What failed of ftengine's own sides."""
+    done, broken, slowest = {(c["model"], c["case"]) for c in document["cases"]}, [], 0
+    check_device(options)
+    missing = absent_everywhere(options)
+    for model, name in chosen(options):
+        if (model, name) in done:
+            continue
+        if clock.left() < max(slowest / 2, 1):
+            document["not_measured"].append(f"{model}/{name}")
+            continue
+        begun, config, products = time.monotonic(), config_of(options, model), None
+        with tempfile.TemporaryDirectory(dir=directory) as scratch:
+            case = make_case(options, model, name, config, directory, scratch)
+            try:
+                sides = measure(options, case, config, memory, clock, rivals, missing)
+                if case["dense"]:
+                    products = measured_products(options, case, max(1, clock.left()))
+            except Failed as why:
+                broken.append(f"{model}/{name} tune-gemm: {why}")
+            except TimeoutError:
+                document["not_measured"].append(f"{model}/{name}")
+                continue
+        chip = next((s["device"] for s in sides.values() if "device" in s), "")
+        peak = options.peak_tflops * 1e12 if options.peak_tflops else gpu_counts.peak_of(chip)
+        entry = {"model": model, "case": name, "batch": case["batch"], "tokens": sum(case["lengths"]), "texts": len(case["lengths"])}
+        entry |= {"chip": chip, "peak_flops": peak, "seconds": time.monotonic() - begun, "products": products}
+        entry["sides"] = summarise(sides, config, case, peak)
+        document["cases"].append(entry)
+        save(options.output, document)
+        slowest = max(slowest, entry["seconds"])
+        broken += [f"{model}/{name} {ours}: {sides[ours]['why']}" for ours in OURS if sides[ours]["status"] == "failed"]
+        for side, found in sides.items():
+            rate = f"{found['tokens_per_second']:12.0f} tokens/s" if found["status"] == "measured" else f"{found['status']}: {found['why']}"
+            print(f"{model:17} {name:10} {side:19} {rate}", flush=True)
+    return broken
+
+
+def main():
+    options = parse()
+    document = {"precision": options.precision, "rounds": options.rounds, "cases": [], "not_measured": []}
+    if os.path.exists(options.output):
+        with open(options.output, encoding="utf-8") as f:
+            document["cases"] = json.load(f)["cases"]
+    # A model that is saved is no part of a step: into memory where there is such a folder.
+    shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=shared) as directory:
+        clock, memory, rivals = Clock(options.seconds), DriverMemory(), Rivals(options, directory)
+        try:
+            broken = measure_all(options, document, directory, clock, memory, rivals)
+        except NoDevice as why:
+            print(f"gpu_steps.py: {why}", file=sys.stderr)
+            return NO_DEVICE
+        finally:
+            rivals.close()
+            memory.close()
+    save(options.output, document)
+    for line in broken:
+        print(f"gpu_steps.py: {line}", file=sys.stderr)
+    print(f"{len(document['cases'])} cases measured, {len(document['not_measured'])} not: {' '.join(document['not_measured'])}")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

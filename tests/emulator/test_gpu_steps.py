@@ -1,0 +1,333 @@
+#!/usr/bin/env python3
+"""benchmarks/gpu_steps.py, gpu_counts.py and gpu_report.py with made-up programs and figures; gpu_rival.py on the CPU where a
+Python has torch and transformers (TORCH_PYTHON, python3 or /opt/ref/bin/python), else that part is skipped and says so."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from contextlib import redirect_stderr, redirect_stdout
+from unittest import mock
+
+SOURCE = os.environ["SOURCE_DIR"]
+BENCHMARKS = os.path.join(SOURCE, "benchmarks")
+sys.path.insert(0, BENCHMARKS)
+import gpu_counts  # noqa: E402
+import gpu_report  # noqa: E402
+import gpu_steps  # noqa: E402
+
+BERT = {
+    "model_type": "bert",
+    "vocab_size": 300,
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "max_position_embeddings": 64,
+    "type_vocab_size": 2,
+    "pad_token_id": 0,
+}
+DEBERTA = BERT | {
+    "model_type": "deberta-v2",
+    "type_vocab_size": 0,
+    "relative_attention": True,
+    "max_relative_positions": -1,
+    "position_buckets": 16,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "pos_att_type": "p2c|c2p",
+    "position_biased_input": False,
+    "pooler_dropout": 0,
+    "pooler_hidden_act": "gelu",
+    "pooler_hidden_size": 32,
+}
+
+
+def model(name):
+    with open(os.path.join(SOURCE, "configs", "models", name + ".json"), encoding="utf-8") as f:
+        return json.load(f)
+
+
+class Counts(unittest.TestCase):
+    def test_dense_bert_is_the_usual_formula(self):
+        """6 N + 12 L d S operations a token, N the layers' weights (what papers count), and a head."""
+        config, texts, length = model("bert-base-uncased"), 4, 512
+        weights = 12 * (4 * 768 * 768 + 2 * 768 * 3072)
+        head = 6 * texts * (768 * 768 + 768 * gpu_counts.LABELS)
+        want = texts * length * (6 * weights + 12 * 12 * 768 * length) + head
+        self.assertEqual(gpu_counts.step_flops(config, [length] * texts, False, False), want)
+
+    def test_pooled_last_layer(self):
+        """Keys and values of all tokens; everything else, and the scores of one query, for a row a text."""
+        whole, pooled = (gpu_counts.step_flops(BERT, [10, 20], False, last) for last in (False, True))
+        d, f = 32, 64
+        products = 6 * (30 * (2 * d * d + 2 * d * f) + 30 * 2 * d * d) - 6 * (30 * 2 * d * d + 2 * (2 * d * d + 2 * d * f))
+        scores = 3 * 4 * d * ((10 * 10 + 20 * 20) - (10 + 20))
+        self.assertEqual(whole - pooled, products + scores)
+
+    def test_reached_rows(self):
+        config = model("microsoft/deberta-v3-base")
+        for length in (1, 5, 128):  # near distances have a row each
+            self.assertEqual(gpu_counts.reached_rows(config, length), 2 * length - 1)
+        self.assertEqual(gpu_counts.reached_rows(config, 512), 511)
+
+    def test_products(self):
+        """One microsecond each: as many as a step has."""
+        d, f, t, n = 32, 64, 20, 2
+        shapes = [(t, 3 * d, d), (t, d, d), (t, f, d), (t, d, f), (t, 2 * d, d), (n, d, d), (n, f, d), (n, d, f)]
+        products = [
+            {"m": a, "n": b, "k": c, "transposed": kind, "microseconds": us}
+            for m, k, j in shapes
+            for a, b, c, kind in ((m, k, j, [False, True]), (m, j, k, [False, False]), (k, j, m, [True, False]))
+            for us in (1.0, 3.0)  # the faster one counts
+        ]
+        count = 3 * (2 * 4 + 1 + 2 + 2)
+        self.assertAlmostEqual(gpu_counts.gemm_seconds(BERT, [10, 10], products), count * 1e-6)
+        self.assertIsNone(gpu_counts.gemm_seconds(BERT, [10, 11], products))
+
+    def test_floor(self):
+        floor = gpu_counts.floor(BERT, [10, 10], None, 1e12, None)
+        self.assertIsNone(floor["sum"])
+        self.assertAlmostEqual(floor["moving"], gpu_counts.step_bytes(BERT, [10, 10]) / 1e12)
+
+    def test_deberta_floor_is_the_note_s(self):
+        """An independent count of DeBERTa-v3 at S512 on an H200 (650 and 230 TFLOP/s, 4.3 TB/s) came to 0.61M and 0.20M tokens/s."""
+        for name, want in (("base", 0.61e6), ("large", 0.20e6)):
+            config, lengths = model(f"microsoft/deberta-v3-{name}"), [512] * 32
+            attention = gpu_counts.attention_flops(config, lengths)
+            products = gpu_counts.step_flops(config, lengths, True, True) - attention
+            seconds = products / 650e12 + attention / 230e12 + gpu_counts.step_bytes(config, lengths) / 4.3e12
+            self.assertAlmostEqual(sum(lengths) / seconds / want, 1, delta=0.06)
+
+
+class Lengths(unittest.TestCase):
+    def test_grouped(self):
+        lengths = gpu_steps.draw_lengths("sst2", 1600, 512, 1)
+        batches = gpu_steps.grouped(lengths, 16, 1)
+        self.assertEqual([len(b) for b in batches], [16] * 100)
+        self.assertEqual(sorted(n for b in batches for n in b), sorted(lengths))
+        self.assertLess(sum(16 * max(b) for b in batches), 1.05 * sum(lengths))  # next to no padding
+
+    def test_files_lengths_are_the_data_s(self):
+        means = {"trec": 13.47, "sst2": 25.21, "long": 297.3}
+        for kind, mean in means.items():
+            drawn = gpu_steps.draw_lengths(kind, 20000, 512, 3)
+            self.assertAlmostEqual(sum(drawn) / len(drawn) / mean, 1, delta=0.02)
+            self.assertTrue(min(drawn) >= 3 and max(drawn) <= 512)
+
+
+# A Python that is three rivals, an ftengine and an nvidia-smi, which all write down when they are asked.
+RIVAL = '''import json, sys
+if sys.argv[1] == "-c": sys.exit(0)
+name = sys.argv[sys.argv.index("--rival") + 1]
+def note(text): print(name, text, file=open("LOG", "a"))
+for line in sys.stdin:
+    (verb, words), *_ = json.loads(line).items()
+    answer = {}
+    if verb == "open": answer = {"absent": "no such package"} if name == "flashdeberta" else {"what": name + " 1.0"}
+    if verb == "run":
+        note("run")
+        tokens = sum(map(sum, words["batches"]))
+        answer = {"tokens": tokens, "computed_tokens": tokens, "steps": 4, "seconds": tokens / 1000, "loss": 1.0}
+    if verb == "prepare" and name == "compile": answer = {"failed": "out of memory"}
+    print(json.dumps(answer), flush=True)
+'''
+FTENGINE = '''import json, os, sys
+if sys.argv[1] == "devices": print("cuda:0"); sys.exit(0)
+words = dict(w.split("=", 1) for w in sys.argv[2:] if "=" in w)
+side = "graphs" if "device.graphs" in words else "ftengine"
+if sys.argv[1] == "tune-gemm": json.dump({"products": []}, open(sys.argv[-1], "w")); sys.exit(0)
+print(side, "run", file=open("LOG", "a"))
+if side == "graphs" and os.environ.get("BROKEN"): print("ftengine: error: planted (here)", file=sys.stderr); sys.exit(1)
+os.makedirs(words["output.dir"])
+tokens = sum(len(line.split("\\t")[0].split()) + 2 for line in list(open(words["data.train"]))[1:])
+rates = [1.0, 3000.0 if side == "ftengine" else 4000.0]
+open(words["output.dir"] + "/metrics.jsonl", "w").writelines(json.dumps({"tokens_per_second": r, "loss": 1.0}) + "\\n" for r in rates)
+json.dump({"planned": {"peak_reserved_bytes": 7}, "memory": {"peak_reserved_bytes": 7}, "device_description": "NVIDIA H200, sm_90", "tokens": tokens,
+           "versions": {"ftengine": "1"}}, open(words["output.dir"] + "/run.json", "w"))
+'''
+SMI = "import time\nwhile True: print(1000, flush=True); time.sleep(0.02)\n"
+
+
+class Steps(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.log = os.path.join(self.folder.name, "log")
+        for name, text in (("python", RIVAL), ("ftengine", FTENGINE), ("nvidia-smi", SMI)):
+            path = os.path.join(self.folder.name, name)
+            with open(path, "w", encoding="utf-8") as f:
+                f.write("#!" + sys.executable + "\n" + text.replace("LOG", self.log))
+            os.chmod(path, 0o755)
+        with open(os.path.join(self.folder.name, "config.json"), "w", encoding="utf-8") as f:
+            json.dump(BERT, f)
+
+    def run_steps(self, *words):
+        """Exit code, and steps.json."""
+        at = self.folder.name
+        output = os.path.join(at, "steps.json")
+        command = ["gpu_steps.py", "--output", output, "--ftengine", os.path.join(at, "ftengine"), "--python", os.path.join(at, "python")]
+        command += ["--config", os.path.join(at, "config.json"), "--batch", "2", "--half", "4", "--longest", "24", *words]
+        with mock.patch.dict(os.environ, {"PATH": at + ":" + os.environ["PATH"]}), mock.patch.object(sys, "argv", command):
+            with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as self.said:
+                code = gpu_steps.main()
+        with open(output, encoding="utf-8") as f:
+            return code, json.load(f)
+
+    def test_turns_ratios_and_who_is_not_there(self):
+        names = ["--rivals", "eager", "flashdeberta", "compile"]
+        code, document = self.run_steps("--cases", "bert-base/dense-512", *names)
+        self.assertEqual(code, 0)
+        (case,) = document["cases"]
+        sides = case["sides"]
+        self.assertEqual(sides["flashdeberta"], {"status": "not there", "why": "no such package"})
+        self.assertEqual(sides["compile"], {"status": "failed", "why": "out of memory"})
+        self.assertAlmostEqual(sides["ftengine"]["ratios"]["eager"][0], 3.0)
+        self.assertAlmostEqual(sides["ftengine-graphs"]["ratios"]["eager"][0], 4.0)
+        self.assertEqual(list(sides["ftengine"]["ratios"]), ["eager"])
+        self.assertEqual((sides["ftengine"]["planned_bytes"], sides["ftengine"]["peak_bytes"]), (7, 0))
+        with open(self.log, encoding="utf-8") as f:
+            order = [line.split()[0] for line in f]
+        self.assertEqual(order, ["ftengine", "graphs", "eager", "eager", "graphs", "ftengine"])
+        # 3,000 tokens/s of a dense step, by the chip's dense rate
+        flops = gpu_counts.step_flops(BERT, case["texts"] * [24], True, True) / case["tokens"]
+        self.assertAlmostEqual(sides["ftengine"]["mfu"] / (flops * 3000 / 989e12), 1)
+        # A second run goes on where this one was.
+        os.remove(self.log)
+        code, document = self.run_steps("--cases", "bert-base/dense-512", "bert-base/sst2-16", *names)
+        self.assertEqual([c["case"] for c in document["cases"]], ["dense-512", "sst2-16"])
+        with open(self.log, encoding="utf-8") as f:
+            self.assertEqual(len(f.readlines()), 6)
+
+    def test_failure_of_ours_is_one(self):
+        with mock.patch.dict(os.environ, {"BROKEN": "1"}):
+            code, document = self.run_steps("--cases", "bert-base/sst2-16", "--rivals")
+        self.assertEqual((code, document["cases"][0]["sides"]["ftengine-graphs"]["status"]), (1, "failed"))
+        self.assertIn("planted (here)", self.said.getvalue())
+
+    def test_no_time(self):
+        code, document = self.run_steps("--seconds", "0", "--rivals")
+        self.assertEqual((code, document["cases"], len(document["not_measured"])), (0, [], 4 * len(gpu_steps.CASES)))
+
+
+class Report(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.results, self.committed = (os.path.join(self.folder.name, name) for name in ("results", "committed"))
+        os.mkdir(self.results), os.mkdir(self.committed)
+
+    def report(self, gemm, step, *words):
+        """Exit code, and what stands in the committed file then. A rate of None was not measured."""
+        op = {"op": "gemm", "type": "bf16", "rows": 9, "cols": 9, "gb_per_second": 5.0, "microseconds": 2.0, "tflop_per_second": gemm}
+        small = op | {"rows": 1, "microseconds": 0.0}
+        side = {"status": "measured", "tokens_per_second": step, "peak_bytes": 2**30, "planned_bytes": 2**30, "mfu": 0.5}
+        rival = {"status": "measured", "tokens_per_second": 10.0, "peak_bytes": None, "mfu": None, "what": "eager 1"}
+        absent = {"status": "not there", "why": "no | torch"}
+        case = {"model": "bert-base", "case": "sst2-16", "batch": 16, "tokens": 4, "texts": 1, "chip": "", "products": None}
+        case["sides"] = {"ftengine": side | {"ratios": {"eager": [1.0, 0.9, 1.1]}}, "eager": rival, "sdpa": absent}
+        steps = {"precision": "bf16", "rounds": 2, "cases": [case] if step else [], "not_measured": ["bert-large/dense-512"]}
+        for name, document in (("speed", {"device": "NVIDIA H200, sm_90", "cases": [small, op]}), ("steps", steps)):
+            with open(os.path.join(self.results, name + ".json"), "w", encoding="utf-8") as f:
+                json.dump(document, f)
+        command = ["gpu_report.py", "--results", self.results, "--committed", self.committed, "--commit", "abc", *words]
+        with mock.patch.object(sys, "argv", command), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as self.said:
+            code = gpu_report.main()
+        with open(os.path.join(self.committed, "gpu_h200.json"), encoding="utf-8") as f:
+            return code, {name: figure["value"] for name, figure in json.load(f)["figures"].items()}
+
+    def test_first_run_writes_and_a_fall_of_5_percent_fails(self):
+        names = ("op gemm bf16 9x9", "step bert-base sst2-16 ftengine")
+        self.assertEqual(self.report(100.0, 1000.0), (0, dict(zip(names, (100.0, 1000.0)))))
+        self.assertEqual(self.report(95.0, 950.0)[0], 0)
+        self.assertEqual(self.report(94.9, 2000.0)[0], 1)
+        self.assertIn("op gemm bf16 9x9: 94.9, was 100", self.said.getvalue())
+        self.assertNotIn("step", self.said.getvalue())
+        code, committed = self.report(200.0, 940.0)
+        self.assertEqual((code, committed[names[0]]), (1, 100.0))  # only --accept changes what is committed
+        self.assertEqual(self.report(float("nan"), 1000.0)[0], 1)
+        self.assertEqual(self.report(50.0, None, "--accept"), (0, dict(zip(names, (50.0, 1000.0)))))  # what was not measured stays
+        self.assertEqual(self.report(50.0, 949.0)[0], 1)
+
+    def test_table(self):
+        self.report(100.0, 1000.0)
+        with open(os.path.join(self.committed, "gpu_h200.md"), encoding="utf-8") as f:
+            text = f.read()
+        self.assertIn("**Not measured:** step bert-large/dense-512.", text)
+        self.assertIn("| bert-base sst2-16, 16 texts | eager | 10 | - | - | - | 1.00x (0.90 to 1.10) |  |", text)
+        self.assertIn("| sdpa | not there: no / torch |", text)
+        rows = [line for line in text.splitlines() if line.startswith("| bert-base")]
+        self.assertEqual({line.count("|") for line in rows}, {9})
+
+    def test_nothing_measured(self):
+        with mock.patch.object(sys, "argv", ["gpu_report.py", "--results", self.results]), redirect_stderr(io.StringIO()):
+            self.assertEqual(gpu_report.main(), 4)
+
+
+# Packed texts give the logits of padded ones; PyTorch counts the operations that gpu_counts.py says; a step learns.
+OF_TORCH = """
+import json, sys, torch, gpu_counts, gpu_rival
+from types import SimpleNamespace
+from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
+for config in sys.argv[1:]:
+    numbers = json.load(open(config))
+    for name in ("eager", "sdpa", "fa2"):
+        side = None
+        try:
+            side = gpu_rival.Side(SimpleNamespace(device="cpu", precision="fp32", rival=name), config)
+        except gpu_rival.Absent as why:
+            assert name != "eager" and numbers["model_type"] != "bert", why
+            continue
+        if name == "eager":
+            eager = side
+            counted = side.count([[9, 9]])["flops"]
+            assert counted == gpu_counts.step_flops(numbers, [9, 9], False, False), (config, counted)
+            loss = [side.run([[9, 9]] * 4, 60)["loss"] for _ in range(2)]
+            assert loss[0] != loss[1] and all(abs(x - 1.1) < 0.3 for x in loss), loss
+        else:
+            side.network.load_state_dict(eager.network.state_dict())
+            lengths = [5, 9, 2]
+            padded = eager.rival.batch(lengths, 300)
+            batch = side.rival.batch(lengths, 300)
+            if name == "fa2": batch["ids"] = padded["input_ids"][padded["attention_mask"] > 0][None]
+            else: batch = padded
+            with torch.no_grad(): apart = (eager.rival.logits(padded) - side.rival.logits(batch)).abs().max()
+            assert apart < 1e-6, (name, apart)
+distances = torch.arange(-511, 512)
+want = make_log_bucket_position(distances, 256, 512).long().tolist()
+assert want == [gpu_counts.bucket(d, 256, 512) for d in distances.tolist()]
+"""
+
+
+def torch_python():
+    for python in (os.environ.get("TORCH_PYTHON"), "python3", "/opt/ref/bin/python"):
+        try:
+            if python and subprocess.run([python, "-c", "import torch, transformers"], capture_output=True, check=False).returncode == 0:
+                return python
+        except FileNotFoundError:
+            pass
+    return None
+
+
+class Rivals(unittest.TestCase):
+    def test_of_torch(self):
+        python = torch_python()
+        if python is None:
+            self.skipTest("no Python has torch and transformers: the rivals were not tried")
+        with tempfile.TemporaryDirectory() as folder:
+            paths = []
+            for config in (BERT, DEBERTA):
+                paths.append(os.path.join(folder, config["model_type"] + ".json"))
+                with open(paths[-1], "w", encoding="utf-8") as f:
+                    json.dump(config, f)
+            done = subprocess.run([python, "-c", OF_TORCH, *paths], cwd=BENCHMARKS, capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
