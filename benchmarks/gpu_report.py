@@ -21,7 +21,7 @@ import gpu_counts
 from common import RESULTS, ROOT
 
 ALLOWED = 0.95
-TEXTS = 32  # of a dense step
+KERNELS = (("flash_attention_2", "FlashAttention-2"), ("cudnn", "cuDNN"))
 
 
 def read(directory, name):
@@ -54,7 +54,7 @@ def figures_of(speed, steps):
     figures = {}
     for case in (speed or {}).get("cases", []):
         if case["microseconds"] > 0:
-            name = f"op {case['op']} {case['type']} {case['rows']}x{case['cols']}"
+            name = f"op {case['op']} {case['type']} {case['rows']}x{case['cols']}, texts of {case['length']}"
             computes = case["tflop_per_second"] > 0
             figures[name] = (case["tflop_per_second"], "TFLOP/s") if computes else (case["gb_per_second"], "GB/s")
     for case in (steps or {}).get("cases", []):
@@ -97,6 +97,18 @@ def floors_of(steps, ceilings):
         sides = {name: sum(lengths) / s["tokens_per_second"] for name, s in case["sides"].items() if name.startswith("ftengine") and s["status"] == "measured"}
         found.append({"model": case["model"], "case": case["case"], "seconds": parts, "step_seconds": sides})
     return found
+
+
+def attention_of(speed, ceilings):
+    """Our attention, forward and backward in bf16 on the longest texts, beside FlashAttention-2's and cuDNN's: (operations a second of
+    ours, theirs). None: something was not measured."""
+    passes = [c for c in (speed or {}).get("cases", []) if c["op"].startswith("attention_") and c["type"] == "bf16" and c["microseconds"] > 0]
+    longest = [c for c in passes if c["length"] == (ceilings or {}).get("length")]
+    theirs = next((a for c in longest for a in ceilings["attention"] if a["heads"] * a["head_dim"] == c["cols"]), None)
+    if len(longest) != 2 or theirs is None:
+        return None
+    seconds = sum(c["microseconds"] for c in longest) * 1e-6
+    return sum(c["tflop_per_second"] * c["microseconds"] * 1e6 for c in longest) / seconds, theirs
 
 
 # ---- the table -------------------------------------------------------------------------------------------------------------
@@ -154,12 +166,17 @@ def floors_table(floors):
 
 
 def ops_table(speed, ceilings):
-    copy = (ceilings or {}).get("copy_bytes_per_second")
-    lines = ["## Ops", "", "| op | type | rows x cols | us | GB/s | of a copy's | TFLOP/s |", "|---|---|---|---|---|---|---|"]
+    copy, attention = (ceilings or {}).get("copy_bytes_per_second"), attention_of(speed, ceilings)
+    lines = ["## Ops", ""]
+    if attention is not None:
+        ours, theirs = attention
+        beside = [f"{title} {rate(theirs[key])}" + (f" ({ours / theirs[key]:.0%} of it)" if theirs[key] else "") for key, title in KERNELS]
+        lines += [f"Attention with dropout, forward and backward, texts of {ceilings['length']}: {rate(ours)}; {', '.join(beside)}.", ""]
+    lines += ["| op | type | rows x cols, tokens a text | us | GB/s | of a copy's | TFLOP/s |", "|---|---|---|---|---|---|---|"]
     for c in speed["cases"]:
         if c["microseconds"] > 0:
             share = f"{c['gb_per_second'] * 1e9 / copy:.0%}" if copy else "-"
-            lines.append(f"| {c['op']} | {c['type']} | {c['rows']}x{c['cols']} | {c['microseconds']:.1f} | {c['gb_per_second']:.0f} | {share} | {c['tflop_per_second']:.1f} |")
+            lines.append(f"| {c['op']} | {c['type']} | {c['rows']}x{c['cols']}, {c['length']} | {c['microseconds']:.1f} | {c['gb_per_second']:.0f} | {share} | {c['tflop_per_second']:.1f} |")
     return lines + [""]
 
 

@@ -90,6 +90,10 @@ class Counts(unittest.TestCase):
         self.assertAlmostEqual(gpu_counts.gemm_seconds(BERT, [10, 10], products), count * 1e-6)
         self.assertIsNone(gpu_counts.gemm_seconds(BERT, [10, 11], products))
 
+    def test_peak(self):
+        chips = ("NVIDIA A100-SXM4-80GB, sm_80", "NVIDIA H200, sm_90", "NVIDIA Fake 4096, sm_80")
+        self.assertEqual([gpu_counts.peak_of(chip) for chip in chips], [312e12, 989e12, None])
+
     def test_floor(self):
         floor = gpu_counts.floor(BERT, [10, 10], None, 1e12, None)
         self.assertIsNone(floor["sum"])
@@ -224,7 +228,7 @@ class Report(unittest.TestCase):
 
     def report(self, gemm, step, *words):
         """Exit code, and what stands in the committed file then. A rate of None was not measured."""
-        op = {"op": "gemm", "type": "bf16", "rows": 9, "cols": 9, "gb_per_second": 5.0, "microseconds": 2.0, "tflop_per_second": gemm}
+        op = {"op": "gemm", "type": "bf16", "rows": 9, "cols": 9, "length": 128, "gb_per_second": 5.0, "microseconds": 2.0, "tflop_per_second": gemm}
         small = op | {"rows": 1, "microseconds": 0.0}
         side = {"status": "measured", "tokens_per_second": step, "peak_bytes": 2**30, "planned_bytes": 2**30, "mfu": 0.5}
         rival = {"status": "measured", "tokens_per_second": 10.0, "peak_bytes": None, "mfu": None, "what": "eager 1"}
@@ -242,15 +246,15 @@ class Report(unittest.TestCase):
             return code, {name: figure["value"] for name, figure in json.load(f)["figures"].items()}
 
     def test_first_run_writes_and_a_fall_of_5_percent_fails(self):
-        names = ("op gemm bf16 9x9", "step bert-base sst2-16 ftengine")
+        names = ("op gemm bf16 9x9, texts of 128", "step bert-base sst2-16 ftengine")
         self.assertEqual(self.report(100.0, 1000.0), (0, dict(zip(names, (100.0, 1000.0)))))
         self.assertEqual(self.report(95.0, 950.0)[0], 0)
         self.assertEqual(self.report(94.9, 2000.0)[0], 1)
-        self.assertIn("op gemm bf16 9x9: 94.9, was 100", self.said.getvalue())
+        self.assertIn("op gemm bf16 9x9, texts of 128: 94.9, was 100", self.said.getvalue())
         self.assertNotIn("step", self.said.getvalue())
         code, committed = self.report(200.0, 940.0)
         self.assertEqual((code, committed[names[0]]), (1, 100.0))  # only --accept changes what is committed
-        self.assertEqual(self.report(float("nan"), 1000.0)[0], 1)
+        self.assertEqual(self.report(100.0, float("nan"))[0], 1)
         self.assertEqual(self.report(50.0, None, "--accept"), (0, dict(zip(names, (50.0, 1000.0)))))  # what was not measured stays
         self.assertEqual(self.report(50.0, 949.0)[0], 1)
 
@@ -263,6 +267,19 @@ class Report(unittest.TestCase):
         self.assertIn("| sdpa | not there: no / torch |", text)
         rows = [line for line in text.splitlines() if line.startswith("| bert-base")]
         self.assertEqual({line.count("|") for line in rows}, {9})
+
+    def test_attention_is_held_against_others(self):
+        """2 microseconds at 100 TFLOP/s and 6 at 200 are 1.4e9 operations in 8 microseconds."""
+        case = {"type": "bf16", "cols": 768, "length": 512}
+        passes = [case | {"op": "attention_" + name, "microseconds": us, "tflop_per_second": rate} for name, us, rate in (("forward", 2, 100), ("backward", 6, 200))]
+        short = case | {"op": "attention_forward", "microseconds": 1, "tflop_per_second": 1, "length": 128}
+        theirs = {"heads": 12, "head_dim": 64, "flash_attention_2": 350e12, "cudnn": None}
+        ceilings = {"length": 512, "attention": [theirs | {"heads": 16}, theirs]}
+        ours, beside = gpu_report.attention_of({"cases": [short] + passes}, ceilings)
+        self.assertAlmostEqual(ours, 175e12)
+        self.assertIs(beside, theirs)
+        self.assertIsNone(gpu_report.attention_of({"cases": [short] + passes[:1]}, ceilings))
+        self.assertIsNone(gpu_report.attention_of({"cases": passes}, None))
 
     def test_nothing_measured(self):
         with mock.patch.object(sys, "argv", ["gpu_report.py", "--results", self.results]), redirect_stderr(io.StringIO()):
