@@ -20,7 +20,7 @@
 # BUILD: an existing build to use (default build-gpu, configured by the preset gpu-check); TOKENS: of the timed shapes;
 # SANITIZER_LIMIT: seconds for each of its tools, which are up to a hundred times slower than the program (default 120);
 # FTENGINE: the program (default: in BUILD, in BUILD/carry, in build); STEPS: of the trainings (default 100); PYTHON: with torch
-# (default python3); STEPS_LIMIT: seconds for the part steps (default 300; alone, all of BUDGET); STEPS_OPTIONS: of gpu_steps.py.
+# (default python3); STEPS_LIMIT: seconds for the part steps (default 300 in front of sanitizer, else what is left); STEPS_OPTIONS: of gpu_steps.py.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${BUILD:-build-gpu}
@@ -320,11 +320,13 @@ part_ceilings() {
 part_steps() {
     local program most code
     find_program steps || return
-    most=${STEPS_LIMIT:-300}
-    [ ${#parts[@]} -le 2 ] && most=${STEPS_LIMIT:-$(left)} # steps, steps report
+    case " ${parts[*]} " in
+    *" sanitizer "*) most=${STEPS_LIMIT:-300} ;; # others come behind it
+    *) most=${STEPS_LIMIT:-$(left)} ;;
+    esac
     [ "$(left)" -lt "$most" ] && most=$(left)
     # shellcheck disable=SC2086
-    with_wheels "$PYTHON" benchmarks/gpu_steps.py --output "$RESULTS/steps.json" --ftengine "$program" --python "$PYTHON" --seconds "$most" \
+    with_wheels timeout -k 5 $((most + 30)) "$PYTHON" benchmarks/gpu_steps.py --output "$RESULTS/steps.json" --ftengine "$program" --python "$PYTHON" --seconds "$most" \
         ${STEPS_OPTIONS:-} >"$RESULTS/steps.txt" 2>"$RESULTS/steps.err"
     code=$?
     cat "$RESULTS/steps.txt"
@@ -332,6 +334,7 @@ part_steps() {
     0) if grep -q ' 0 not: ' "$RESULTS/steps.txt"; then note steps passed "$(last "$RESULTS/steps.txt")"
         else note steps "not measured" "$(last "$RESULTS/steps.txt")"; fi ;;
     4) note steps skipped "$(last "$RESULTS/steps.err")" ;;
+    124 | 137) note steps FAILED "it did not keep to its $most seconds" ;;
     *) note steps FAILED "$(last "$RESULTS/steps.err")" ;;
     esac
 }

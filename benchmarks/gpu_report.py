@@ -127,11 +127,15 @@ def steps_table(steps):
         "## Training steps",
         "",
         f"{steps['precision']}, real tokens/s, medians of {steps['rounds']} turns. A ratio is ftengine's rate over the rival's, the median of turns "
-        "(smallest to largest). MFU is of executed operations. GiB: the driver's peak, the plan's.",
+        "(smallest to largest). MFU is of executed operations. GiB: the driver's peak for the whole process, and the plan's for what is allocated.",
         "",
-        "| case | side | tokens/s | MFU | driver GiB | planned GiB | ftengine is faster by | ftengine-graphs by |",
-        "|---|---|---|---|---|---|---|---|",
+        "| case | side | tokens/s | MFU | driver GiB | by eager's | planned GiB | ftengine is faster by | ftengine-graphs by |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
+
+    def by_eager(case, side):
+        eager = case["sides"].get("eager", {}).get("peak_bytes")
+        return "-" if not eager or side["peak_bytes"] is None else f"{side['peak_bytes'] / eager:.2f}x"
 
     def ratio(case, ours, name):
         r = case["sides"].get(ours, {}).get("ratios", {}).get(name)
@@ -141,11 +145,11 @@ def steps_table(steps):
         for name, side in case["sides"].items():
             title = f"{case['model']} {case['case']}, {case['batch']} texts"
             if side["status"] != "measured":
-                lines.append(f"| {title} | {name} | {side['status']}: {side['why'].replace('|', '/')} | | | | | |")
+                lines.append(f"| {title} | {name} | {side['status']}: {side['why'].replace('|', '/')} | | | | | | |")
                 continue
             mfu = "-" if side["mfu"] is None else f"{side['mfu']:.1%}"
             lines.append(
-                f"| {title} | {name} | {side['tokens_per_second']:.0f} | {mfu} | {gib(side['peak_bytes'])} | {gib(side.get('planned_bytes'))} | "
+                f"| {title} | {name} | {side['tokens_per_second']:.0f} | {mfu} | {gib(side['peak_bytes'])} | {by_eager(case, side)} | {gib(side.get('planned_bytes'))} | "
                 f"{ratio(case, 'ftengine', name)} | {ratio(case, 'ftengine-graphs', name)} |"
             )
     rivals = sorted({f"{name}: {s['what']}" for c in steps["cases"] for name, s in c["sides"].items() if "what" in s})

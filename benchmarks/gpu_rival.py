@@ -145,12 +145,11 @@ class DisentangledFlash(PaddingFree):
             from disentangled_flash import optimize_deberta_training, pack_padded_with_info
         except ImportError as error:
             raise Absent(f"disentangled-flash cannot be imported: {error}") from error
-        if device != "cuda":
-            raise Absent("disentangled-flash needs a GPU")
-        self.what = version("disentangled-flash") + ", packed"
+        backend = "triton" if device == "cuda" else "torch"  # on the CPU a check of the packing, not a rival
+        self.what = version("disentangled-flash") + f", packed, {backend}"
         self.pack = pack_padded_with_info
         self.network = AutoModelForSequenceClassification.from_config(config, attn_implementation="eager").to(device)
-        optimize_deberta_training(self.network.deberta, backend="triton")
+        optimize_deberta_training(self.network.deberta, backend=backend)
 
     def logits(self, batch):
         deberta = self.network.deberta

@@ -231,7 +231,7 @@ class Report(unittest.TestCase):
         op = {"op": "gemm", "type": "bf16", "rows": 9, "cols": 9, "length": 128, "gb_per_second": 5.0, "microseconds": 2.0, "tflop_per_second": gemm}
         small = op | {"rows": 1, "microseconds": 0.0}
         side = {"status": "measured", "tokens_per_second": step, "peak_bytes": 2**30, "planned_bytes": 2**30, "mfu": 0.5}
-        rival = {"status": "measured", "tokens_per_second": 10.0, "peak_bytes": None, "mfu": None, "what": "eager 1"}
+        rival = {"status": "measured", "tokens_per_second": 10.0, "peak_bytes": 2**32, "mfu": None, "what": "eager 1"}
         absent = {"status": "not there", "why": "no | torch"}
         case = {"model": "bert-base", "case": "sst2-16", "batch": 16, "tokens": 4, "texts": 1, "chip": "", "products": None}
         case["sides"] = {"ftengine": side | {"ratios": {"eager": [1.0, 0.9, 1.1]}}, "eager": rival, "sdpa": absent}
@@ -263,10 +263,11 @@ class Report(unittest.TestCase):
         with open(os.path.join(self.committed, "gpu_h200.md"), encoding="utf-8") as f:
             text = f.read()
         self.assertIn("**Not measured:** step bert-large/dense-512.", text)
-        self.assertIn("| bert-base sst2-16, 16 texts | eager | 10 | - | - | - | 1.00x (0.90 to 1.10) |  |", text)
+        self.assertIn("| bert-base sst2-16, 16 texts | eager | 10 | - | 4.00 | 1.00x | - | 1.00x (0.90 to 1.10) |  |", text)
+        self.assertIn("| ftengine | 1000 | 50.0% | 1.00 | 0.25x | 1.00 |  |  |", text)
         self.assertIn("| sdpa | not there: no / torch |", text)
         rows = [line for line in text.splitlines() if line.startswith("| bert-base")]
-        self.assertEqual({line.count("|") for line in rows}, {9})
+        self.assertEqual({line.count("|") for line in rows}, {10})
 
     def test_attention_is_held_against_others(self):
         """2 microseconds at 100 TFLOP/s and 6 at 200 are 1.4e9 operations in 8 microseconds."""
@@ -293,12 +294,12 @@ from types import SimpleNamespace
 from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
 for config in sys.argv[1:]:
     numbers = json.load(open(config))
-    for name in ("eager", "sdpa", "fa2"):
+    for name in ("eager", "sdpa", "fa2", "disentangled-flash"):
         side = None
         try:
             side = gpu_rival.Side(SimpleNamespace(device="cpu", precision="fp32", rival=name), config)
         except gpu_rival.Absent as why:
-            assert name != "eager" and numbers["model_type"] != "bert", why
+            assert name == "disentangled-flash" or name != "eager" and numbers["model_type"] != "bert", why
             continue
         if name == "eager":
             eager = side
@@ -311,7 +312,7 @@ for config in sys.argv[1:]:
             lengths = [5, 9, 2]
             padded = eager.rival.batch(lengths, 300)
             batch = side.rival.batch(lengths, 300)
-            if name == "fa2": batch["ids"] = padded["input_ids"][padded["attention_mask"] > 0][None]
+            if name != "sdpa": batch["ids"] = padded["input_ids"][padded["attention_mask"] > 0][None]
             else: batch = padded
             with torch.no_grad(): apart = (eager.rival.logits(padded) - side.rival.logits(batch)).abs().max()
             assert apart < 1e-6, (name, apart)
