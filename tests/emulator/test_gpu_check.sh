@@ -101,6 +101,15 @@ expect 4 check ops
 well_formed ops=skipped
 expect 2 check ops nonsense
 
+# Kernels are compiled for the chip that is there, where it is one of those that they are made for.
+mkdir stubs
+printf '#!/bin/sh\necho 9.0\n' >stubs/nvidia-smi
+printf '#!/bin/sh\necho "$@" >>"%s/cmake.log"\n' "$scratch" >stubs/cmake
+chmod +x stubs/*
+expect 0 env PATH="$scratch/stubs:$PATH" BUILD="$scratch/built" RESULTS="$results" "$SOURCE_DIR/benchmarks/gpu_check.sh" build
+well_formed build=passed
+grep -q -- '-D FT_CUDA_TARGETS=90a$' cmake.log || fail "not compiled for sm_90a: $(cat cmake.log)"
+
 # ---- packed ------------------------------------------------------------------------------------------------------------------
 expect 0 env FTENGINE="$FTENGINE" "$SOURCE_DIR/benchmarks/gpu_check.sh" pack
 well_formed pack=passed
