@@ -203,9 +203,11 @@ class Soak:
     def refuse_memory(self, worker):
         """For a moment the kernel refuses the worker what is beyond what it has: a little more, or less."""
         room = self.random.choice([-(16 << 20), -(4 << 20), -(1 << 20), 0, 1 << 20])
-        hard = resource.prlimit(worker, resource.RLIMIT_AS)[1]
-        resource.prlimit(worker, resource.RLIMIT_AS, (virtual(worker) + room, hard))
-        self.later(2, resource.prlimit, worker, resource.RLIMIT_AS, (resource.RLIM_INFINITY, hard))
+        has, hard = virtual(worker), resource.prlimit(worker, resource.RLIMIT_AS)[1]
+        if has > 1 << 42:
+            raise ProcessLookupError("a sanitizer's: it ends the process itself, which is the fault `kill`")
+        resource.prlimit(worker, resource.RLIMIT_AS, (has + room, hard))
+        self.later(min(2, 2 * self.options.pause), resource.prlimit, worker, resource.RLIMIT_AS, (resource.RLIM_INFINITY, hard))
 
     def fill_disk(self):
         """To the last byte, or almost."""
@@ -218,7 +220,7 @@ class Soak:
                 if error.errno != errno.ENOSPC:
                     raise
             f.truncate(max(0, f.tell() - self.random.choice([0, 8 << 10, 64 << 10, 512 << 10])))
-        self.later(5, os.unlink, self.filler)
+        self.later(min(5, 4 * self.options.pause), os.unlink, self.filler)
 
     def fault(self):
         workers = self.workers()
@@ -282,13 +284,13 @@ class Soak:
         self.look_at_models()
         self.done.set()
         watcher.join()
-        for timer in self.timers:
-            timer.join()
 
     def stop(self):
         for coordinator in self.running:
             coordinator.kill()
             coordinator.wait()
+        for timer in self.timers:
+            timer.join()
 
     # ---- what must hold ------------------------------------------------------------------------------------------------
 
@@ -366,9 +368,10 @@ class Soak:
                 errors.append(f"trial {number} has other weights than its configuration gives")
         if self.over or self.reserved > self.capacity:
             errors.append(f"{self.reserved} bytes were reserved of {self.capacity}")
-        growth = 0
+        growth, long_lived = 0, 0
         for seen in self.memory.values():
             if len(seen) >= 200:  # ten seconds and more: the first quarter has warmed it up
+                long_lived += 1
                 growth = max(growth, max(seen[-len(seen) // 4:]) - max(seen[len(seen) // 4: len(seen) // 2]))
         if growth > 16 << 20:
             errors.append(f"a worker grew by {growth} bytes")
@@ -376,7 +379,8 @@ class Soak:
                    "faults": self.faults, "left_out": [] if MOUNTED in os.environ else ["disk"], "pauses": pauses,
                    "coordinators_at_once": self.options.coordinators, "coordinators": self.coordinators,
                    "configurations": len(known), "seconds": round(self.seconds, 1),
-                   "capacity_bytes": self.capacity, "most_reserved_bytes": self.reserved, "largest_growth_bytes": growth,
+                   "capacity_bytes": self.capacity, "most_reserved_bytes": self.reserved, "long_lived_workers": long_lived,
+                   "largest_growth_bytes": growth,
                    "most_disk_of_weights_bytes": self.disk, "errors": errors}
         return figures
 
