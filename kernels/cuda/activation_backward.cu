@@ -6,7 +6,7 @@ template <class T, bool WHOLE> struct activation_backward_body {
     ft_activation kind;
     ft_view<const T> h, dy;
     ft_view<T> dx, y;
-    FT_METHOD void operator()(int64_t row, int col, int n, ft_sums<1> &sums) const {
+    FT_METHOD void operator()(int64_t row, int col, int n, unsigned, ft_sums<1> &sums) const {
         ft_unit u = ft_load<WHOLE>(h.at(row, col), n), d = ft_load<WHOLE>(dy.at(row, col), n);
 #pragma unroll
         for (int i = 0; i < FT_CUDA_UNIT; i++) {

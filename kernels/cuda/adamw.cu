@@ -5,7 +5,7 @@
 
 namespace {
 enum {
-    ADAMW_PIECE = 4 * FT_BLOCK * FT_CUDA_UNIT, // elements of a block
+    ADAMW_PIECE = 8 * FT_BLOCK * FT_QUAD, // elements of a block
     ADAMW_RANGES = 96,                         // of a launch: parameters of kernels are limited to 4 KB
 };
 
@@ -41,23 +41,23 @@ FT_DEVICE adamw_factors factors_of(const adamw_job &job, const ft_adamw_range &r
 
 // T: of the copy; float: there is none.
 template <class T, bool WHOLE>
-FT_DEVICE void adamw_unit(const adamw_job &job, const adamw_factors &f, int64_t at, int n) {
-    ft_unit p = ft_load<WHOLE>(job.parameter + at, n), g = ft_load<WHOLE>(job.gradient + at, n);
-    ft_unit m = ft_load<WHOLE>(job.m + at, n), v = ft_load<WHOLE>(job.v + at, n);
+FT_DEVICE void adamw_quad(const adamw_job &job, const adamw_factors &f, int64_t at, int n) {
+    ft_quad p = ft_load_quad<WHOLE>(job.parameter + at, n), g = ft_load_quad<WHOLE>(job.gradient + at, n);
+    ft_quad m = ft_load_quad<WHOLE>(job.m + at, n), v = ft_load_quad<WHOLE>(job.v + at, n);
 #pragma unroll
-    for (int i = 0; i < FT_CUDA_UNIT; i++) {
+    for (int i = 0; i < FT_QUAD; i++) {
         const float gradient = g.v[i] * f.clip;
         m.v[i] = fmaf(gradient - m.v[i], f.toward1, m.v[i]);
         v.v[i] = fmaf(gradient * f.toward2, gradient, v.v[i] * f.beta2);
         p.v[i] = p.v[i] * f.keep - m.v[i] * f.step / (sqrtf(v.v[i]) / f.root2 + f.epsilon);
     }
-    ft_store<WHOLE>(job.parameter + at, p, n);
-    ft_store<WHOLE>(job.m + at, m, n);
-    ft_store<WHOLE>(job.v + at, v, n);
-    if constexpr (!std::is_same<T, float>::value) ft_store<WHOLE>((T *)job.compute + at, p, n);
+    ft_store_quad<WHOLE>(job.parameter + at, p, n);
+    ft_store_quad<WHOLE>(job.m + at, m, n);
+    ft_store_quad<WHOLE>(job.v + at, v, n);
+    if constexpr (!std::is_same<T, float>::value) ft_store_quad<WHOLE>((T *)job.compute + at, p, n);
 }
 
-// WHOLE: all buffers and all ranges in them begin at 16-byte addresses.
+// WHOLE: all buffers begin at 16-byte addresses, and ranges in them with a whole quad.
 template <class T, bool WHOLE> FT_KERNEL void __launch_bounds__(FT_BLOCK) adamw_kernel(adamw_job job) {
     FT_SHARED(adamw_factors, shared, 1);
     if (job.update->finite == 0) return; // the whole grid alike
@@ -75,10 +75,10 @@ template <class T, bool WHOLE> FT_KERNEL void __launch_bounds__(FT_BLOCK) adamw_
     const adamw_factors f = shared[0];
     const int64_t begin = range.first + (int64_t)((int)blockIdx.x - job.first_block[r]) * ADAMW_PIECE;
     const int64_t last = range.first + range.count, end = last - begin < ADAMW_PIECE ? last : begin + ADAMW_PIECE;
-    int64_t at = begin + (int64_t)threadIdx.x * FT_CUDA_UNIT;
-    for (; at + FT_CUDA_UNIT <= end; at += FT_BLOCK * FT_CUDA_UNIT)
-        adamw_unit<T, WHOLE>(job, f, at, FT_CUDA_UNIT);
-    if (at < end) adamw_unit<T, false>(job, f, at, (int)(end - at)); // of one thread
+    int64_t at = begin + (int64_t)threadIdx.x * FT_QUAD;
+    for (; at + FT_QUAD <= end; at += FT_BLOCK * FT_QUAD)
+        adamw_quad<T, WHOLE>(job, f, at, FT_QUAD);
+    if (at < end) adamw_quad<T, false>(job, f, at, (int)(end - at)); // of one thread
 }
 
 template <class I> static ft_status run(ft_device *device, const ft_adamw_args *a) {
@@ -111,9 +111,8 @@ template <class I> static ft_status run(ft_device *device, const ft_adamw_args *
 ft_status ft_cuda_adamw(ft_device *device, const ft_adamw_args *args) {
     bool whole = ft_is_whole_vector(args->parameter) && ft_is_whole_vector(args->gradient) &&
                  ft_is_whole_vector(args->m) && ft_is_whole_vector(args->v) && ft_is_whole_vector(args->compute);
-    const int64_t unit = args->compute.data != NULL ? 8 : 4; // elements in 16 bytes of the narrowest buffer
     for (int32_t r = 0; r < args->range_count; r++)
-        whole = whole && args->ranges[r].first % unit == 0;
+        whole = whole && args->ranges[r].first % FT_QUAD == 0;
     const ft_dtype copy = args->compute.data != NULL ? args->compute.dtype : FT_F32;
     return ft_pick(copy, whole, [&](auto i) { return run<decltype(i)>(device, args); });
 }

@@ -3,7 +3,7 @@
 
 template <class T, bool WHOLE> struct column_sum_body {
     ft_view<const T> x;
-    FT_METHOD void operator()(int64_t row, int col, int n, ft_sums<1> &sums) const {
+    FT_METHOD void operator()(int64_t row, int col, int n, unsigned, ft_sums<1> &sums) const {
         ft_unit u = ft_load<WHOLE>(x.at(row, col), n);
 #pragma unroll
         for (int i = 0; i < FT_CUDA_UNIT; i++)

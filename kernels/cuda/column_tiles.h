@@ -10,11 +10,29 @@ enum { FT_TILE_COLUMNS = FT_WARP * FT_CUDA_UNIT };
 
 template <int SUMS> struct ft_sums { ft_unit of[SUMS]; };
 
-// body(row, col, n, sums); wanted: bit s is set when sum s goes to scratch.
+// Stores a unit of fp32 in whole sectors: neighbouring lanes exchange halves, so that the two first write the unit of the
+// even one and then that of the odd one. All of `lanes` call it, an even number from lane 0 on, in neighbouring columns.
+FT_DEVICE void ft_store_in_pairs(float *to, const ft_unit &u, unsigned lanes) {
+    const bool odd = threadIdx.x % 2 != 0;
+    float first[4], second[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const float theirs = __shfl_xor_sync(lanes, odd ? u.v[i] : u.v[i + 4], 1);
+        first[i] = odd ? theirs : u.v[i];
+        second[i] = odd ? u.v[i + 4] : theirs;
+    }
+    __syncwarp(lanes); // the neighbour has read what may lie here
+    to -= odd ? FT_CUDA_UNIT - 4 : 0;
+    *reinterpret_cast<float4 *>(to) = make_float4(first[0], first[1], first[2], first[3]);
+    *reinterpret_cast<float4 *>(to + FT_CUDA_UNIT) = make_float4(second[0], second[1], second[2], second[3]);
+}
+
+// body(row, col, n, lanes, sums), lanes: of the warp, those that have columns and call it together; wanted: bit s is set when
+// sum s goes to scratch.
 template <int SUMS, class Body>
 FT_KERNEL void __launch_bounds__(FT_BLOCK)
     ft_column_tiles_kernel(Body body, int64_t rows, int cols, unsigned wanted, float *partial) {
-    enum { PITCH = FT_WARP + 1 }; // a warp's stores and the reads across warps both spread over the banks
+    enum { PITCH = FT_WARP + 4 }; // reads across warps, eight columns of four units, then spread over all banks as stores do
     FT_SHARED(float, shared, FT_BLOCK_WARPS *FT_CUDA_UNIT *PITCH);
     const int lane = threadIdx.x % FT_WARP, warp = threadIdx.x / FT_WARP;
     const int col = ((int)blockIdx.y * FT_WARP + lane) * FT_CUDA_UNIT;
@@ -24,9 +42,10 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
 #pragma unroll
     for (int s = 0; s < SUMS; s++)
         sums.of[s] = ft_unit_zero();
+    const unsigned lanes = __ballot_sync(FT_ALL_LANES, col < cols);
     if (col < cols)
         for (int64_t row = first + warp; row < last; row += FT_BLOCK_WARPS)
-            body(row, col, cols - col < FT_CUDA_UNIT ? cols - col : FT_CUDA_UNIT, sums);
+            body(row, col, cols - col < FT_CUDA_UNIT ? cols - col : FT_CUDA_UNIT, lanes, sums);
     const int mine = (int)blockIdx.y * FT_TILE_COLUMNS + threadIdx.x;
 #pragma unroll
     for (int s = 0; s < SUMS; s++) {

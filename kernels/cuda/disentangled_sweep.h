@@ -43,8 +43,9 @@ template <int D, class T> FT_DEVICE void ft_load_chunk(T *chunk, const T *rows, 
     constexpr int UNITS = D / 8; // of 16 bytes
 #pragma unroll
     for (int first = 0; first < FT_CUDA_STRIP * UNITS; first += FT_SWEEP_THREADS) {
-        const int i = first + int(threadIdx.x), row = i / UNITS, column = i % UNITS * 8;
+        const int i = first + int(threadIdx.x);
         if (FT_CUDA_STRIP * UNITS % FT_SWEEP_THREADS != 0 && i >= FT_CUDA_STRIP * UNITS) continue;
+        const auto [row, column] = ft_tile_chunk_of<D>(i);
         const bool there = row < valid;
         ft_copy_async16_or_zero(chunk + row * ft_tile_stride(D) + column, rows + (there ? row * stride : 0) + column, there);
     }
@@ -57,8 +58,9 @@ FT_DEVICE void ft_load_table_chunks(T *own, T *other, const ft_sweep_tables<T> &
     constexpr int UNITS = D / 8;
 #pragma unroll
     for (int first = 0; first < FT_CUDA_STRIP * UNITS; first += FT_SWEEP_THREADS) {
-        const int i = first + int(threadIdx.x), row = i / UNITS, column = i % UNITS * 8;
+        const int i = first + int(threadIdx.x);
         if (FT_CUDA_STRIP * UNITS % FT_SWEEP_THREADS != 0 && i >= FT_CUDA_STRIP * UNITS) continue;
+        const auto [row, column] = ft_tile_chunk_of<D>(i);
         int u = FT_CUDA_STRIP * a - row;
         u = u < lowest ? lowest : u > highest ? highest : u;
         const int64_t slot = tables.slots.of(OF_KEYS ? -u : u);

@@ -74,9 +74,9 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK) embedding_runs_kernel(embedding_backw
         }
         const int64_t partial = (int64_t)blockIdx.x * job.cols + col;
         if (key == came_in)
-            ft_store<false>(job.first + partial, sum, n);
+            ft_store<WHOLE>(job.first + partial, sum, n);
         else if (at == end && key == goes_on)
-            ft_store<false>(job.last + partial, sum, n);
+            ft_store<WHOLE>(job.last + partial, sum, n);
         else
             add_to<WHOLE>(job.table.at(key, col), sum, n);
     }
@@ -92,10 +92,10 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK) embedding_join_kernel(embedding_backw
     const int32_t key = key_of(job.ids, job.padding, job.order[end - 1]);
     if (key == (int32_t)SKIPPED || key_of(job.ids, job.padding, job.order[end]) != key) return;
     if (begin > 0 && key_of(job.ids, job.padding, job.order[begin - 1]) == key) return; // it began before
-    ft_unit sum = ft_load<false>(job.last + (int64_t)blockIdx.x * job.cols + col, n);
+    ft_unit sum = ft_load<WHOLE>(job.last + (int64_t)blockIdx.x * job.cols + col, n);
     for (int run = (int)blockIdx.x + 1; run * FT_CUDA_RUN_TOKENS < job.tokens; run++) {
         if (key_of(job.ids, job.padding, job.order[run * FT_CUDA_RUN_TOKENS]) != key) break;
-        ft_unit u = ft_load<false>(job.first + (int64_t)run * job.cols + col, n);
+        ft_unit u = ft_load<WHOLE>(job.first + (int64_t)run * job.cols + col, n);
 #pragma unroll
         for (int i = 0; i < FT_CUDA_UNIT; i++)
             sum.v[i] += u.v[i];

@@ -20,12 +20,12 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK) gradient_squares_kernel(const float *
     const int64_t begin = (int64_t)blockIdx.x * FT_CUDA_NORM_CHUNK;
     const int64_t end = n - begin < FT_CUDA_NORM_CHUNK ? n : begin + FT_CUDA_NORM_CHUNK;
     double sum = 0.0;
-    for (int64_t at = begin + (int64_t)threadIdx.x * FT_CUDA_UNIT; at < end; at += FT_BLOCK * FT_CUDA_UNIT) {
-        const int left = end - at < FT_CUDA_UNIT ? (int)(end - at) : FT_CUDA_UNIT;
-        ft_unit u =
-            WHOLE && left == FT_CUDA_UNIT ? ft_load<true>(gradient + at, left) : ft_load<false>(gradient + at, left);
+    for (int64_t at = begin + (int64_t)threadIdx.x * FT_QUAD; at < end; at += FT_BLOCK * FT_QUAD) {
+        const int left = end - at < FT_QUAD ? (int)(end - at) : FT_QUAD;
+        const ft_quad u =
+            WHOLE && left == FT_QUAD ? ft_load_quad<true>(gradient + at, left) : ft_load_quad<false>(gradient + at, left);
 #pragma unroll
-        for (int i = 0; i < FT_CUDA_UNIT; i++)
+        for (int i = 0; i < FT_QUAD; i++)
             sum += (double)u.v[i] * (double)u.v[i];
     }
     sum = block_sum(shared, sum);
@@ -56,10 +56,10 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
     if (blocks != nullptr) row = blocks[blockIdx.x], last = blocks[blockIdx.x + 1];
     double sum = 0.0;
     for (; row < last; row++)
-        for (int col = (int)threadIdx.x * FT_CUDA_UNIT; col < cols; col += FT_BLOCK * FT_CUDA_UNIT) {
-            const ft_unit u = ft_load<WHOLE>(table + row * cols + col, cols - col);
+        for (int col = (int)threadIdx.x * FT_QUAD; col < cols; col += FT_BLOCK * FT_QUAD) {
+            const ft_quad u = ft_load_quad<WHOLE>(table + row * cols + col, cols - col);
 #pragma unroll
-            for (int i = 0; i < FT_CUDA_UNIT; i++)
+            for (int i = 0; i < FT_QUAD; i++)
                 sum += (double)u.v[i] * (double)u.v[i];
         }
     sum = block_sum(shared, sum);

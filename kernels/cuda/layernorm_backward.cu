@@ -1,6 +1,6 @@
 // layernorm_backward.cu - two sweeps, as on the CPU: rows for the two means of a row, then columns for everything else,
 // so that dgamma, dbeta and dbias are sums in a fixed order. ds may take dy's place: the second sweep reads each
-// element before the same thread writes it.
+// element before the same thread, or its neighbour, writes it.
 #include "kernels/cuda/column_tiles.h"
 
 template <class T> struct layernorm_means_job {
@@ -44,7 +44,7 @@ template <class T, bool WHOLE> struct layernorm_backward_body {
     ft_view<float> ds;
     ft_view<T> dx;
     ft_row_dropout dropout;
-    FT_METHOD void operator()(int64_t row, int col, int n, ft_sums<3> &sums) const {
+    FT_METHOD void operator()(int64_t row, int col, int n, unsigned lanes, ft_sums<3> &sums) const {
         const float center = mean[row], scale = rstd[row];
         ft_unit d = ft_load<WHOLE>(dy.at(row, col), n), hat = ft_load<WHOLE>(s.at(row, col), n);
 #pragma unroll
@@ -59,7 +59,10 @@ template <class T, bool WHOLE> struct layernorm_backward_body {
 #pragma unroll
         for (int i = 0; i < FT_CUDA_UNIT; i++)
             d.v[i] = scale * fmaf(-hat.v[i], of_dot, d.v[i] * g.v[i] - of_g);
-        if (ds.data != nullptr) ft_store<WHOLE>(ds.at(row, col), d, n);
+        if (WHOLE && ds.data != nullptr && __popc(lanes) % 2 == 0)
+            ft_store_in_pairs(ds.at(row, col), d, lanes);
+        else if (ds.data != nullptr)
+            ft_store<WHOLE>(ds.at(row, col), d, n);
         if (dropout.drops()) dropout.apply(dropout.key(), row, col, d);
         if (dx.data != nullptr) ft_store<WHOLE>(dx.at(row, col), d, n);
 #pragma unroll

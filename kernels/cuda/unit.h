@@ -124,6 +124,43 @@ template <bool WHOLE, class T> FT_DEVICE void ft_store(T *to, const ft_unit &u, 
     }
 }
 
+// ---- quads, of kernels over flat buffers: a warp's 16-byte accesses of fp32 follow each other, where those of units leave
+// half of every sector to the next instruction ----------------------------------------------------------------------------
+
+enum { FT_QUAD = 4 };
+struct ft_quad {
+    float v[FT_QUAD];
+};
+
+// As ft_load and ft_store; WHOLE: at addresses of 16 bytes, 8 for 16-bit values.
+template <bool WHOLE, class T> FT_DEVICE ft_quad ft_load_quad(const T *from, int n) {
+    ft_quad q;
+    if constexpr (WHOLE && sizeof(T) == sizeof(float)) {
+        float4 all = *reinterpret_cast<const float4 *>(from);
+        q.v[0] = all.x, q.v[1] = all.y, q.v[2] = all.z, q.v[3] = all.w;
+    } else if constexpr (WHOLE) {
+        uint2 words = *reinterpret_cast<const uint2 *>(from);
+        float2 low = ft_unpack<T>(words.x), high = ft_unpack<T>(words.y);
+        q.v[0] = low.x, q.v[1] = low.y, q.v[2] = high.x, q.v[3] = high.y;
+    } else {
+#pragma unroll
+        for (int i = 0; i < FT_QUAD; i++)
+            q.v[i] = i < n ? ft_to_float(from[i]) : 0.0f;
+    }
+    return q;
+}
+template <bool WHOLE, class T> FT_DEVICE void ft_store_quad(T *to, const ft_quad &q, int n) {
+    if constexpr (WHOLE && sizeof(T) == sizeof(float)) {
+        *reinterpret_cast<float4 *>(to) = make_float4(q.v[0], q.v[1], q.v[2], q.v[3]);
+    } else if constexpr (WHOLE) {
+        __stwb(reinterpret_cast<uint2 *>(to), make_uint2(ft_pack<T>(q.v[0], q.v[1]), ft_pack<T>(q.v[2], q.v[3])));
+    } else {
+#pragma unroll
+        for (int i = 0; i < FT_QUAD; i++)
+            if (i < n) to[i] = ft_from_float<T>(q.v[i]);
+    }
+}
+
 // ---- over all units of a matrix -----------------------------------------------------------------------------------
 
 template <class Body>

@@ -56,12 +56,12 @@ activation_backward_bodyHALF LDG.E.128 2
 activation_backward_bodyHALF STG.E.128 2
 layernorm_forward_kernelFLOAT LDG.E.128 2
 layernorm_forward_kernelFLOAT STG.E.128 2
-layernorm_forward_kernelHALF LDG.E.128 8
+layernorm_forward_kernelHALF LDG.E.128 6
 layernorm_forward_kernelHALF STG.E.128 4
 layernorm_backward_bodyFLOAT LDG.E.128 4
 layernorm_backward_bodyFLOAT STG.E.128 2
 layernorm_backward_bodyHALF LDG.E.128 5
-layernorm_backward_bodyHALF STG.E.128 3
+layernorm_backward_bodyHALF STG.E.128 4
 layernorm_means_kernelFLOAT LDG.E.128 4
 layernorm_means_kernelHALF LDG.E.128 5
 embedding_forward_bodyFLOAT LDG.E.128 2
@@ -69,6 +69,7 @@ embedding_forward_bodyHALF LDG.E.128 3
 embedding_forward_bodyHALF STG.E.128 1
 embedding_runs_kernelFLOAT LDG.E.128 2
 embedding_runs_kernelHALF LDG.E.128 3
+embedding_runs_kernelHALF STG.E.128 6
 gather_rows_bodyFLOAT LDG.E.128 2
 gather_rows_bodyHALF LDG.E.128 1
 scatter_rows_add_bodyIffLb1E LDG.E.128 2
@@ -76,15 +77,16 @@ scatter_rows_add_body.*S[0-9]*_Lb1E LDG.E.128 2
 dropout_bodyFLOAT STG.E.128 2
 dropout_bodyHALF LDG.E.128 1
 dropout_bodyHALF STG.E.128 1
-cast_bodyIf[0-9].*Lb1E LDG.E.128 2
-cast_bodyIf[0-9].*Lb1E STG.E.128 1
-cast_bodyI[0-9].*fLb1E LDG.E.128 1
-cast_bodyI[0-9].*fLb1E STG.E.128 2
-gradient_squares_kernelILb1E LDG.E.128 2
-adamw_kernelFLOAT LDG.E.128 8
-adamw_kernelFLOAT STG.E.128 6
-adamw_kernelHALF LDG.E.128 8
-adamw_kernelHALF STG.E.128 7
+cast_bodyIf[0-9].*Lb1E LDG.E.128 1
+cast_bodyIf[0-9].*Lb1E STG.E.64 1
+cast_bodyI[0-9].*fLb1E LDG.E.64 1
+cast_bodyI[0-9].*fLb1E STG.E.128 1
+gradient_squares_kernelILb1E LDG.E.128 1
+adamw_kernelFLOAT LDG.E.128 4
+adamw_kernelFLOAT STG.E.128 3
+adamw_kernelHALF LDG.E.128 4
+adamw_kernelHALF STG.E.128 3
+adamw_kernelHALF STG.E.64 1
 CLAIMS
 awk '
     FILENAME == "claims" { sub(/FLOAT/, "IfLb1E", $1); sub(/HALF/, "I(6__half|13__nv_bfloat16)Lb1E", $1)

@@ -54,15 +54,31 @@ template <class T> FT_DEVICE void ft_mma(float (&d)[4], const unsigned (&a)[4], 
 FT_HOST_DEVICE constexpr int ft_tile_stride(int columns) { return columns + 8; }
 FT_HOST_DEVICE constexpr size_t ft_tile_bytes(int rows, int columns) { return size_t(rows) * ft_tile_stride(columns) * 2; }
 
+// Where the 16 bytes number i of a tile are: eight that follow each other are written at once, and meet in no bank. Where rows
+// have no 64 columns, these are half of a row and the same half four rows below.
+struct ft_tile_chunk {
+    int row, column;
+};
+template <int COLUMNS> FT_DEVICE ft_tile_chunk ft_tile_chunk_of(int i) {
+    static_assert(COLUMNS % 32 == 0, "four chunks side by side");
+    if constexpr (COLUMNS % 64 == 0) {
+        return {i / (COLUMNS / 8), i % (COLUMNS / 8) * 8};
+    } else {
+        constexpr int FOURS = COLUMNS / 32;
+        const int eight = i / 8;
+        return {eight / (4 * FOURS) * 8 + i / 4 % 2 * 4 + eight % (4 * FOURS) / FOURS, eight % FOURS * 32 + i % 4 * 8};
+    }
+}
+
 // Starts the copies of a tile: ROWS rows of `global`, `stride` elements apart; rows from `valid` on become zeros. All
 // THREADS of the block take part. `global` and rows are aligned to 16 bytes, and row 0 exists if any is valid.
 template <int ROWS, int COLUMNS, int THREADS, class T>
 FT_DEVICE void ft_tile_load(T *tile, const T *global, int64_t stride, int valid) {
     constexpr int CHUNKS = COLUMNS / 8; // of 16 bytes
-    static_assert(COLUMNS % 32 == 0 && ROWS * CHUNKS % THREADS == 0, "tile and block");
+    static_assert(ROWS % 8 == 0 && ROWS * CHUNKS % THREADS == 0, "tile and block");
 #pragma unroll
     for (int i = 0; i < ROWS * CHUNKS / THREADS; i++) {
-        int chunk = i * THREADS + int(threadIdx.x), row = chunk / CHUNKS, column = chunk % CHUNKS * 8;
+        const auto [row, column] = ft_tile_chunk_of<COLUMNS>(i * THREADS + int(threadIdx.x));
         bool there = row < valid;
         ft_copy_async16_or_zero(tile + row * ft_tile_stride(COLUMNS) + column,
                                 global + (there ? row * stride : 0) + column, there);
@@ -73,10 +89,10 @@ FT_DEVICE void ft_tile_load(T *tile, const T *global, int64_t stride, int valid)
 template <int ROWS, int COLUMNS, class T>
 FT_DEVICE void ft_tile_store(T *global, int64_t stride, const T *tile, int valid) {
     constexpr int CHUNKS = COLUMNS / 8;
-    static_assert(ROWS * CHUNKS % FT_WARP == 0, "tile and warp");
+    static_assert(ROWS % 8 == 0 && ROWS * CHUNKS % FT_WARP == 0, "tile and warp");
 #pragma unroll
     for (int i = 0; i < ROWS * CHUNKS / FT_WARP; i++) {
-        int chunk = i * FT_WARP + int(threadIdx.x) % FT_WARP, row = chunk / CHUNKS, column = chunk % CHUNKS * 8;
+        const auto [row, column] = ft_tile_chunk_of<COLUMNS>(i * FT_WARP + int(threadIdx.x) % FT_WARP);
         if (row < valid)
             *reinterpret_cast<uint4 *>(global + row * stride + column) =
                 *reinterpret_cast<const uint4 *>(tile + row * ft_tile_stride(COLUMNS) + column);
