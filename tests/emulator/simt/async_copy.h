@@ -3,6 +3,7 @@
 #ifndef FT_SIMT_ASYNC_COPY_H
 #define FT_SIMT_ASYNC_COPY_H
 
+#include "tests/emulator/simt/counts.h"
 #include "tests/emulator/simt/scheduler.h"
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace simt {
 
-inline void copy_async(void *to, const void *from, bool valid, site where) {
+SIMT_COUNTED_HERE inline void copy_async(void *to, const void *from, bool valid, site where) {
     lane &me = *current;
     if ((uintptr_t(to) & 15) != 0 || (uintptr_t(from) & 15) != 0) fault(where, "cp.async of 16 bytes, not aligned to 16");
     if (me.first_copy + me.copy_count >= lane::MOST_COPIES) {
@@ -20,12 +21,16 @@ inline void copy_async(void *to, const void *from, bool valid, site where) {
         me.first_copy = 0;
     }
     me.where = where;
+#ifdef SIMT_COUNT
+    count_access(SIMT_COPY, __builtin_return_address(0), to, 16);
+    if (valid) count_access(SIMT_LOAD, __builtin_return_address(0), from, 16);
+#endif
     me.copies[me.first_copy + me.copy_count++] = {to, from, valid, me.copy_group};
     // A store that ThreadSanitizer sees: the copy may write at once.
     *static_cast<uint4 *>(to) = make_uint4(~0u, ~0u, ~0u, ~0u);
 }
 
-inline void wait_for_copies(unsigned newest) {
+SIMT_COUNTED_HERE inline void wait_for_copies(unsigned newest) {
     lane &me = *current;
     while (me.copy_count > 0 && me.copies[me.first_copy].group + newest < me.copy_group) {
         const pending_copy &c = me.copies[me.first_copy++];

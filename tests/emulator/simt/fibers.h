@@ -6,10 +6,16 @@
 
 // SIMT_TSAN: the kernels are compiled for ThreadSanitizer. The emulator's own files are not: their bookkeeping is shared
 // by all fibers without locks, and it is no race.
-#ifdef SIMT_TSAN
+// SIMT_COUNT: they are compiled for counts.h, which is called as ThreadSanitizer would be.
+#if defined SIMT_TSAN || defined SIMT_COUNT
 #define SIMT_NO_TSAN __attribute__((no_sanitize("thread")))
 #else
 #define SIMT_NO_TSAN
+#endif
+#ifdef SIMT_COUNT
+#define SIMT_COUNTED_HERE __attribute__((no_sanitize("thread"), noinline)) // by what it says, not by its loads and stores
+#else
+#define SIMT_COUNTED_HERE
 #endif
 
 namespace simt {

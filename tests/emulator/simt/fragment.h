@@ -2,6 +2,7 @@
 #ifndef FT_SIMT_FRAGMENT_H
 #define FT_SIMT_FRAGMENT_H
 
+#include "tests/emulator/simt/counts.h"
 #include "tests/emulator/simt/scheduler.h"
 
 #include <cstdint>
@@ -12,12 +13,15 @@
 
 namespace simt {
 
-inline void load_matrices(unsigned (&result)[4], const void *row, bool transposed, site where) {
+SIMT_COUNTED_HERE inline void load_matrices(unsigned (&result)[4], const void *row, bool transposed, site where) {
     struct record {
         uint16_t row[8];
         unsigned result[4];
     } mine;
     if ((uintptr_t(row) & 15) != 0) fault(where, "ldmatrix: a row that is not aligned to 16 bytes");
+#ifdef SIMT_COUNT
+    count_access(SIMT_LDMATRIX, __builtin_return_address(0), row, 16);
+#endif
     uint4 read = *static_cast<const uint4 *>(row); // seen by the sanitizers
     memcpy(mine.row, &read, sizeof mine.row);
     collective(~0u, where, mine, [=](record **all) SIMT_NO_TSAN {

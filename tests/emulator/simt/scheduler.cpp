@@ -2,6 +2,7 @@
 // barriers runs thread by thread; the order is what finds missing ones.
 #include "tests/emulator/simt/scheduler.h"
 #include "tests/emulator/simt/control.h"
+#include "tests/emulator/simt/counts.h"
 #include "tests/emulator/simt/shared_memory.h"
 
 #include <algorithm>
@@ -179,7 +180,7 @@ void run_block(uint3 index, size_t shared) {
         l.index = {i % block.threads.x, i / block.threads.x % block.threads.y,
                    i / (block.threads.x * block.threads.y)};
         l.done = false;
-        l.mask = l.barriers = l.warp_barriers = 0;
+        l.mask = l.meetings = l.barriers = l.warp_barriers = 0;
         l.first_copy = l.copy_count = l.copy_group = 0;
         make_runnable(i);
     }
@@ -188,6 +189,9 @@ void run_block(uint3 index, size_t shared) {
     run_next();
     if (launch_now.faulted) return;
     current = &thread;
+#ifdef SIMT_COUNT
+    count_block();
+#endif
     const char *overrun = shared_check();
     if (overrun != nullptr) {
         char text[256];
@@ -242,6 +246,7 @@ void block_barrier(site where) {
         fault(where, "__syncthreads while others of the block wait at %s:%d", barrier_site.file, barrier_site.line);
     current->where = where;
     current->mask = 0;
+    current->meetings++;
     if (++at_barrier == alive) open_barrier();
     run_next();
     order_acquire(mark);
@@ -254,6 +259,7 @@ bool meet(unsigned mask, site where, void *record) {
     if ((mask & absent) != 0)
         fault(where, "a warp operation of lanes %08x, of which %08x do not exist or have returned", mask, mask & absent);
     current->record = record;
+    current->meetings++;
     current->mask = mask;
     current->where = where;
     arrived[warp] |= mine;
@@ -294,6 +300,9 @@ bool run_grid(const char *name, dim3 grid, dim3 threads_of_block, size_t shared,
     block.threads = threads_of_block;
     block.grid = grid;
     fiber_adopt_thread(thread.stack);
+#ifdef SIMT_COUNT
+    count_launch(name);
+#endif
     std::vector<size_t> blocks(size_t(grid.x) * grid.y * grid.z);
     std::iota(blocks.begin(), blocks.end(), size_t(0));
     if (order == SIMT_REVERSE)

@@ -35,6 +35,7 @@ struct lane {
     unsigned mask;
     site where;
     void *record;
+    unsigned meetings;                // with others of its warp or block
     unsigned barriers, warp_barriers; // passed; which of two marks orders memory for ThreadSanitizer
     // copies in flight, oldest first
     enum { MOST_COPIES = 512 };

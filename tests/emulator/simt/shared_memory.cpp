@@ -78,6 +78,8 @@ void *shared_array(const void *place, size_t bytes, size_t alignment) {
     return data;
 }
 
+bool is_shared(const void *at) { return at >= base && at < dynamic_end + ZONE; }
+
 const char *shared_check() {
     const char *found = nullptr;
     allow(base, size_t(dynamic_end - base) + ZONE);

@@ -10,6 +10,7 @@ constexpr size_t STATIC_SHARED = 48 << 10; // what the hardware gives to arrays 
 constexpr size_t MOST_SHARED = 99 << 10;   // and altogether, on the smallest of our targets
 
 unsigned char *shared_begin(size_t dynamic_bytes); // of the next block
+bool is_shared(const void *at);
 const char *shared_check(); // nullptr, or what was overwritten around the arrays of the block that has ended
 
 // scheduler.cpp: blocks that share addresses from here on are no race.
