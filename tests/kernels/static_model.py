@@ -9,9 +9,17 @@ chips' data sheets; shared memory gives 128 bytes a cycle to the four). Of one t
 the bound, if enough warps are there to hide every latency: real kernels come in below, none above.
 
 Kernels on tensor cores: cycles of HMMA over the bound = the largest part of the tensor peak that the loop can have. The turn
-is a typical one: the next tile is fetched, no bound is masked, nothing is rescaled; with and without dropout.
-Kernels bound by memory (those that choose a formula at run time are left out): bytes that the loop moves a cycle, and bytes that its warps have in flight, each over what the chip's
-memory needs (bandwidth; bandwidth x latency). 1 or more means that instructions or occupancy are not what limits them.
+is a typical one: the next tile is fetched, no bound is masked, nothing is rescaled; with and without dropout. Loops inside it
+count as often as they run; disentangled_backward visits its slab every other step, half of that counts.
+Kernels bound by memory (the formula of an activation is chosen at run time: of all of them the dearest way counts): bytes an
+element come from tests/emulator/counts.txt, where the emulator counted them, L2's share with every sector that is written.
+The part of the memory's bandwidth that is left is the smallest of
+    instructions   bytes that the loop moves in the cycles of its busiest pipe
+    in flight      Little's law: bytes that the resident warps wait for at once (loads before the first use of one of them),
+                   over the latency, where the reads' share of the bandwidth is needed
+    L2             bytes that cross between L1 and L2, where the chip's makers say how many a cycle can
+Targets, checked with every run: memory-bound kernels 85% of the bandwidth, attention what TARGETS says; a miss has its reason in MISSES.
+Without code for sm_89 the module's for sm_80 is what runs there.
 
 Limits (static_model.json) are instructions of a turn: more than they say fails, and so does a kernel that is not there.
 """
@@ -24,12 +32,14 @@ import subprocess
 import sys
 from collections import Counter
 
-# SMs, GHz, registers and warps a multiprocessor, shared memory, cycles a warp of HMMA.16816 with fp32 sums, memory in bytes/s and
-# its latency in cycles (about). mma.sync has 62% of the tensor peak on Hopper (shared/reference, and Luo et al. 2024).
+# SMs, GHz, warps a multiprocessor, shared memory, cycles a warp of HMMA.16816 with fp32 sums, memory in bytes/s (data sheets) and
+# its latency in cycles: measured on idle chips are 466 (A100), 542 (RTX 4090) and 479 (H100) by Luo et al. 2024 ("Benchmarking and
+# Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking"); a quarter more is for memory that is busy. mma.sync has 62% of the
+# tensor peak on Hopper (the same). l2: bytes a cycle, of NVIDIA's white papers on A100 and H100; for the 4090 there is no figure.
 CHIPS = {
-    "sm_80": dict(name="A100", sms=108, ghz=1.41, warps=64, shared=164, hmma=8, fp32=2, bandwidth=2.039e12, latency=600),
-    "sm_89": dict(name="RTX 4090", sms=128, ghz=2.52, warps=48, shared=100, hmma=32, fp32=1, bandwidth=1.008e12, latency=600),
-    "sm_90a": dict(name="H200", sms=132, ghz=1.83, warps=64, shared=228, hmma=4 / 0.62, fp32=1, bandwidth=4.8e12, latency=700),
+    "sm_80": dict(name="A100", sms=108, ghz=1.41, warps=64, shared=164, hmma=8, fp32=2, bandwidth=2.039e12, latency=600, l2=5120),
+    "sm_89": dict(name="RTX 4090", sms=128, ghz=2.52, warps=48, shared=100, hmma=32, fp32=1, bandwidth=1.008e12, latency=700, l2=None),
+    "sm_90a": dict(name="H200", sms=132, ghz=1.83, warps=64, shared=228, hmma=4 / 0.62, fp32=1, bandwidth=4.8e12, latency=700, l2=5120),
 }
 FP32 = {"FFMA", "FMUL", "FADD"}
 INTEGER_FMA = {"IMAD"}
@@ -43,19 +53,51 @@ TENSOR = {
                           lambda d: 64 if d <= 64 else 128),
     "attention_backward, queries": (r"attention_backwardI13__nv_bfloat16Li(\d+)ELb0", lambda d: (128 + 128) * (d + 8) * 2 + 512, lambda d: 128),
     "attention_backward, keys": (r"attention_backwardI13__nv_bfloat16Li(\d+)ELb1", lambda d: (128 + 128) * (d + 8) * 2 + 512, lambda d: 128),
-    # chunks of 16 rows: two tables of four and two groups of steps, and keys and values of these. A turn counts the first chunk's
-    # product of a strip too, which the first turn alone has.
+    # chunks of 16 rows: two tables of four and two groups of steps, and keys and values of these
     "disentangled_forward": (r"disentangled_forwardI13__nv_bfloat16Li(\d+)E", lambda d: (8 + (8 if d == 128 else 16)) * 16 * (d + 8) * 2,
                              lambda d: 128),
+    # two tables of five chunks and one on its way, two steps of two matrices, own rows; bands of six steps, lse and D
+    "disentangled_backward, queries": (r"disentangled_backwardI13__nv_bfloat16Li(\d+)ELb0",
+                                       lambda d: (2 * 6 + 4 + 4) * 16 * (d + 8) * 2 + 4 * 6 * 256 * 2 + 256, lambda d: 128),
+    "disentangled_backward, keys": (r"disentangled_backwardI13__nv_bfloat16Li(\d+)ELb1",
+                                    lambda d: (2 * 6 + 4 + 4) * 16 * (d + 8) * 2 + 4 * 6 * 256 * 2 + 256, lambda d: 128),
 }
+NESTED_TURNS = 4  # of loops inside a turn of disentangled_backward with head size 128: 8 times 16 columns, two at a time
+FLUSHES = 0.5     # visits of a warp to the slab, a step: FLUSH steps have as many chunks, of which two pairs of warps take turns
 HALF = "I13__nv_bfloat16Lb1E"
+# name: pattern of the mangled name, launch in counts.txt, threads a block, bytes of dynamic shared memory (at 768 columns)
 MEMORY = {
-    "layernorm_forward": "layernorm_forward_kernel" + HALF,
-    "layernorm_backward": "layernorm_backward_body" + HALF,
-    "layernorm_means": "layernorm_means_kernel" + HALF,
-    "embedding_forward": "embedding_forward_body" + HALF,
-    "adamw": "adamw_kernel" + HALF,
-    "gradient_squares": "gradient_squares_kernelILb1E",
+    "layernorm_forward": ("layernorm_forward_kernel" + HALF, "layernorm_forward.bf16/1", 128, 4 * 3200),
+    "layernorm_means": ("layernorm_means_kernel" + HALF, "layernorm_backward.bf16/1", 256, 0),
+    "layernorm_backward": ("layernorm_backward_body" + HALF, "layernorm_backward.bf16/2", 256, 0),
+    "activation_forward": ("activation_forward_body" + HALF, "activation_forward.bf16/1", 256, 0),
+    "activation_backward": ("activation_backward_body" + HALF, "activation_backward.bf16/1", 256, 0),
+    "column_sum": ("column_sum_body" + HALF, "column_sum.bf16/1", 256, 0),
+    "embedding_forward": ("embedding_forward_body" + HALF, "embedding_forward.bf16/1", 256, 0),
+    "embedding_backward": ("embedding_runs_kernel" + HALF, "embedding_backward.bf16/2", 96, 0),
+    "dropout": ("dropout_body" + HALF, "dropout.bf16/1", 256, 0),
+    "gather_rows": ("gather_rows_body" + HALF, "gather_rows.bf16/1", 256, 0),
+    "scatter_rows_add": ("scatter_rows_add_bodyI13__nv_bfloat16fLb1E", "scatter_rows_add.bf16/1", 256, 0),
+    "cast to bf16": ("cast_bodyIf13__nv_bfloat16Lb1E", "cast.fp32_to_bf16/1", 256, 0),
+    "cast to fp32": ("cast_bodyI13__nv_bfloat16fLb1E", "cast.bf16_to_fp32/1", 256, 0),
+    "adamw": ("adamw_kernel" + HALF, "adamw.bf16/1", 256, 0),
+    "gradient_squares": ("gradient_squares_kernelILb1E", "gradient_norm/1", 256, 0),
+    "decay": ("decay_bodyILb1E", "decay/1", 256, 0),
+}
+# Least parts of the memory's bandwidth, and of the tensor peak with dropout at head sizes 64 and 128. Attention: 90% of what
+# FlashAttention-2 reached of it (Dao 2023: 73% forward and 63% backward on A100; Shah et al. 2024: 35% of wgmma's peak on H100, that
+# is 56% of mma.sync's); disentangled attention: 60% of the floor.
+MEMORY_TARGET = 0.85
+TARGETS = {
+    ("sm_80", "attention_forward"): 0.66, ("sm_80", "attention_backward"): 0.57,
+    ("sm_89", "attention_forward"): 0.66, ("sm_89", "attention_backward"): 0.57,
+    ("sm_90a", "attention_forward"): 0.51, ("sm_90a", "attention_backward"): 0.51,
+    **{(arch, f"disentangled_{way}"): 0.6 for arch in CHIPS for way in ("forward", "backward")},
+}
+SHARED = "ldmatrix takes every cycle of shared memory: warps of 32 rows would halve it, and have no registers for it"
+MISSES = {  # "chip kernel [head size]": why
+    "sm_90a activation_forward": "the longest way through eight formulas, which one element does not take",
+    **{f"sm_90a disentangled_backward, {side} {d}": SHARED for side in ("queries", "keys") for d in (64, 128)},
 }
 PHILOX = re.compile(r"0x2da92e6d|0xd256d193")  # its multiplier: what dropout of scores costs
 
@@ -65,7 +107,7 @@ def output(*command):
 
 
 def read_module(path):
-    """{(arch, mangled name): [(address, instruction)]} and {(arch, name): registers}"""
+    """{(arch, mangled name): [(address, instruction)]} and {(arch, name): (registers, bytes of static shared memory)}"""
     code, registers, arch, name = {}, {}, None, None
     for line in output("cuobjdump", "-sass", path).splitlines():
         if line.startswith("arch = "):
@@ -81,8 +123,15 @@ def read_module(path):
         if match := re.search(r"Function (\S+):", line):
             name = match.group(1)
         if match := re.search(r"REG:(\d+)", line):
-            registers[arch, name] = int(match.group(1))
+            registers[arch, name] = int(match.group(1)), int(re.search(r"SHARED:(\d+)", line).group(1))
     return code, registers
+
+
+def lend(code, registers, before, arch):
+    """A chip for which nothing was compiled runs what was compiled for the one before it."""
+    if not any(a == arch for a, _ in code):
+        for of in (code, registers):
+            of |= {(arch, name): what for (a, name), what in of.items() if a == before}
 
 
 def opcode(text):
@@ -98,38 +147,46 @@ def jump(text):
     return int(match.group(1), 16) if match else None
 
 
-def turn(code, low, high, liked, disliked):
-    """Instructions of one way round the loop [low, high]: with most of `liked`, then least of `disliked`, then fewest."""
-    body = [(a, t) for a, t in code if low <= a <= high]
+def turn(code, low, high, liked, disliked=lambda t: False, products=None, closed=(), longest=False):
+    """One way round the loop [low, high], or from the beginning to the end where these are None: [(address, instruction)]. It has so
+    many `products` if that is given, then most of `liked`, then least of `disliked`, then fewest instructions (or most). Nothing between
+    the addresses of `closed` is on it."""
+    whole = low is None
+    body = [(a, t) for a, t in code if whole or low <= a <= high]
     place = {a: i for i, (a, _) in enumerate(body)}
-    best, follow = [None] * len(body) + [(0, 0, 0)], [None] * len(body)
+    best = [{} for _ in body] + [{0: ((0, 0, 0), None, 0)}]  # of every number of products: cost, the next instruction and its number
     for i in range(len(body) - 1, -1, -1):
-        text = body[i][1]
+        address, text = body[i]
+        if any(first <= address <= last for first, last in closed):
+            continue
         ways, to, maybe = [], jump(text), text.startswith("@")
         if base(text) == "BRA":
-            if to == low:
+            if to == low and not whole:
                 ways.append(len(body))
-            elif to in place and to > body[i][0]:
+            elif to in place and to > address:
                 ways.append(place[to])
             if maybe and i + 1 < len(body):
                 ways.append(i + 1)
         elif base(text) == "EXIT" and not maybe:
-            continue
+            if not whole:
+                continue
+            ways.append(len(body))
         elif i + 1 < len(body):
             ways.append(i + 1)
-        ways = [w for w in ways if best[w] is not None]
-        if ways:
-            way = min(ways, key=lambda w: best[w])
-            cost = best[way]
-            best[i] = (cost[0] - bool(liked(text)), cost[1] + bool(disliked(text)), cost[2] + 1)
-            follow[i] = way
-    if best[0] is None:
+        counts = products is not None and base(text) == "HMMA"
+        for way in ways:
+            for number, (cost, _, _) in best[way].items():
+                new = (cost[0] - bool(liked(text)), cost[1] + bool(disliked(text)), cost[2] + (-1 if longest else 1))
+                mine = number + counts
+                if (products is None or mine <= products) and (mine not in best[i] or new < best[i][mine][0]):
+                    best[i][mine] = (new, way, number)
+    number, i, found = products or 0, 0, []
+    if number not in best[0]:
         return None
-    texts, i = [], 0
     while i < len(body):
-        texts.append(body[i][1])
-        i = follow[i]
-    return texts
+        found.append(body[i])
+        _, i, number = best[i][number]
+    return found
 
 
 def loops(code):
@@ -176,6 +233,50 @@ def warps_resident(chip, registers, shared, threads):
     return blocks * of_block
 
 
+def products_of(title, d):
+    """HMMA of a typical turn and of a visit to the slab; None: all there are."""
+    if title == "disentangled_forward":
+        return 10 * d // 16 * (1 if d == 128 else 2), None
+    if title.startswith("disentangled_backward"):
+        keys = title.endswith("keys")
+        return (16 if keys else 14) * d // 16 - (10 * (d // 16 - 2) if keys and d == 128 else 0), d // 4
+    return None, None
+
+
+def inside(loop, around):
+    return around[0] < loop[0] and loop[1] < around[1]
+
+
+def kinds(body, loop):
+    return {base(t) for a, t in body if loop[0] <= a <= loop[1]}
+
+
+def hot_turn(body, title, d, dropout, chip):
+    """(instructions, products, cycles of every pipe) of a turn."""
+    liked = lambda t: base(t) in ("HMMA", "LDGSTS") or (dropout and PHILOX.search(t))  # noqa: E731
+    disliked = lambda t: PHILOX.search(t)  # noqa: E731
+    products, of_flush = products_of(title, d)
+    hot = [l for l in loops(body) if "HMMA" in kinds(body, l)]
+    if of_flush is None:
+        assert len(hot) == 1, f"{title} {d} has {len(hot)} loops with products"
+        texts = [t for _, t in turn(body, *hot[0], liked, disliked, products)]
+        return len(texts), sum(base(t) == "HMMA" for t in texts), cycles(texts, chip)
+    steps = min((l for l in hot if {"LDGSTS", "MUFU"} <= kinds(body, l)), key=lambda l: l[1] - l[0])
+    flush = max((l for l in hot if inside(l, steps) and "STG" in kinds(body, l)), key=lambda l: l[1] - l[0])
+    path = turn(body, *steps, liked, disliked, products, closed=[flush])
+    assert path, f"{title} {d}: no way round with {products} products"
+    texts = [t for _, t in path]
+    for loop in hot:
+        if inside(loop, steps) and not inside(loop, flush) and {loop[0], loop[1]} <= {a for a, _ in path}:
+            texts += [t for a, t in path if loop[0] <= a <= loop[1]] * (NESTED_TURNS - 1)
+    visit = [t for _, t in turn(body, *flush, liked, disliked, of_flush)]
+    pipes, of_visit = cycles(texts, chip), cycles(visit, chip)
+    for pipe, number in of_visit.items():
+        pipes[pipe] += FLUSHES * number
+    return (round(len(texts) + FLUSHES * len(visit)),
+            round(sum(base(t) == "HMMA" for t in texts) + FLUSHES * sum(base(t) == "HMMA" for t in visit)), pipes)
+
+
 def tensor_rows(code, registers):
     for (arch, name), body in sorted(code.items()):
         chip = CHIPS.get(arch)
@@ -184,48 +285,106 @@ def tensor_rows(code, registers):
             if not chip or not match:
                 continue
             d = int(match.group(1))
-            hot = [l for l in loops(body) if any(base(t) == "HMMA" for a, t in body if l[0] <= a <= l[1])]
-            assert len(hot) == 1, f"{name} has {len(hot)} loops with products"
             row = {"arch": arch, "kernel": title, "head_dim": d,
-                   "warps": warps_resident(chip, registers[arch, name], shared(d), threads(d))}
+                   "warps": warps_resident(chip, registers[arch, name][0], shared(d), threads(d))}
             for dropout in (False, True):
-                liked = lambda t: base(t) in ("HMMA", "LDGSTS") or (dropout and PHILOX.search(t))  # noqa: E731
-                texts = turn(body, *hot[0], liked, lambda t: PHILOX.search(t))
-                pipes = cycles(texts, chip)
+                instructions, products, pipes = hot_turn(body, title, d, dropout, chip)
                 bound = max(pipes, key=pipes.get)
-                key = "dropout" if dropout else "plain"
-                row[key] = {"instructions": len(texts), "products": sum(base(t) == "HMMA" for t in texts),
-                            "part": pipes["tensor"] / pipes[bound], "bound": bound}
+                row["dropout" if dropout else "plain"] = {"instructions": instructions, "products": products,
+                                                          "part": pipes["tensor"] / pipes[bound], "bound": bound}
             yield row
 
 
-def memory_rows(code, registers):
+def most_awaited(texts):
+    """Bytes of a lane that are on their way at most: loads that were begun before one of them, or an earlier one, is used."""
+    awaited, most = [], 0  # (registers, bytes), oldest first
+    for text in texts:
+        operands = text.split(None, 2)[-1] if text.startswith("@") else text.split(None, 1)[-1]
+        kind = base(text)
+        parts = operands.split(",")
+        used = {int(r) for r in re.findall(r"\bR(\d+)\b", operands if kind in ("STG", "STS") else ",".join(parts[1:]))}
+        if kind in ("STG", "STS") and (match := re.match(r"\s*R(\d+)", parts[-1])):
+            used |= {int(match.group(1)) + i for i in range(width(text) // 4)}
+        for i in range(len(awaited) - 1, -1, -1):
+            if awaited[i][0] & used:
+                del awaited[: i + 1]
+                break
+        if kind == "LDG" and (match := re.match(r"\s*R(\d+)", parts[0])):
+            first = int(match.group(1))
+            awaited.append(({first + i for i in range(max(width(text) // 4, 1))}, width(text)))
+            most = max(most, sum(b for _, b in awaited))
+    return most
+
+
+def read_counts(path):
+    """{launch: numbers}, as tests/emulator/test_counts.c writes them."""
+    names = ["read", "read_ideal", "read_bytes", "written", "written_ideal", "written_bytes", "elements"]
+    with open(path, encoding="utf-8") as f:
+        rows = [line.split("#")[0].split() for line in f if line.strip() and not line.startswith("#")]
+    return {row[0]: dict(zip(names, map(int, row[9:]))) for row in rows}
+
+
+def moved(texts):
+    return sum(width(t) * 32 for t in texts if base(t) in ("LDG", "STG"))
+
+
+def memory_rows(code, registers, counts):
+    wide = lambda t: (base(t) in ("LDG", "STG") and width(t) >= 8) or PHILOX.search(t)  # noqa: E731
     for (arch, name), body in sorted(code.items()):
         chip = CHIPS.get(arch)
-        for title, pattern in MEMORY.items():
-            if not chip or pattern not in name:
+        for title, (pattern, launch, threads, shared) in MEMORY.items():
+            if not chip or not re.search(pattern, name):
                 continue
-            moves = lambda texts: sum(width(t) * 32 for t in texts if base(t) in ("LDG", "STG"))  # noqa: E731
-            spans = [[t for a, t in body if low <= a <= high] for low, high in loops(body)] + [[t for _, t in body]]
-            # the loop that moves most; a kernel without one goes over its rows once
-            span = max(spans, key=lambda texts: (moves(texts) / len(texts)) if moves(texts) else 0)
-            per_cycle = 4 * moves(span) / max(cycles(span, chip).values())
-            flying = sum(width(t) * 32 for t in span if base(t) == "LDG")
-            warps = warps_resident(chip, registers[arch, name], 0, 256)
-            need = chip["bandwidth"] / chip["sms"] / (chip["ghz"] * 1e9)
-            yield {"arch": arch, "kernel": title, "instructions": len(span), "bytes": moves(span), "warps": warps,
-                   "rate": per_cycle / need, "flying": warps * flying / (need * chip["latency"])}
+            ways = [turn(body, low, high, wide, longest="activation" in title) for low, high in [(None, None)] + sorted(loops(body))]
+            spans = [[t for _, t in way] for way in ways if way]
+            # the loop that moves most an instruction; a kernel without one goes over its rows once
+            span = max(spans, key=lambda texts: moved(texts) / len(texts))
+            loads = max(spans, key=lambda texts: (most_awaited(texts), -len(texts)))
+            c, (use, static) = counts[launch], registers[arch, name]
+            memory = c["read_bytes"] + c["written_bytes"]
+            warps = warps_resident(chip, use, shared + static, threads)
+            need = chip["bandwidth"] / chip["sms"] / (chip["ghz"] * 1e9)  # bytes a cycle
+            limits = {
+                "instructions": 4 * moved(span) * memory / (32 * (c["read_ideal"] + c["written_ideal"]))
+                / max(cycles(span, chip).values()) / need,
+                "in flight": warps * 32 * most_awaited(loads) * min(1, c["read_bytes"] / (32 * c["read_ideal"]))
+                / (need * c["read_bytes"] / memory * chip["latency"]),
+            }
+            if chip["l2"]:
+                limits["L2"] = chip["l2"] * chip["ghz"] * 1e9 / (chip["bandwidth"] * (c["read_bytes"] + 32 * c["written"]) / memory)
+            bound = min(limits, key=limits.get)
+            yield {"arch": arch, "kernel": title, "instructions": len(span), "warps": warps, "limits": limits, "bound": bound,
+                   "registers": use, "bytes": memory / c["elements"], "read": c["read"] / c["read_ideal"],
+                   "written": c["written"] / max(c["written_ideal"], 1), "part": min(1, limits[bound])}
+
+
+def misses(tensor, memory):
+    """What falls short of its target without a reason."""
+    for row in memory:
+        key = f"{row['arch']} {row['kernel']}"
+        if row["part"] < MEMORY_TARGET and key not in MISSES:
+            yield f"{key}: {row['part']:.0%} of the bandwidth at most ({row['bound']}), the target is {MEMORY_TARGET:.0%}"
+    for row in tensor:
+        target = TARGETS.get((row["arch"], row["kernel"].split(",")[0]), 0)
+        if row["head_dim"] in (64, 128) and row["dropout"]["part"] < target:
+            key = f"{row['arch']} {row['kernel']} {row['head_dim']}"
+            if key not in MISSES:
+                yield f"{key}: {row['dropout']['part']:.0%} of the tensor peak at most ({row['dropout']['bound']}), the target is {target:.0%}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    here = os.path.dirname(os.path.abspath(__file__))
     parser.add_argument("module")
-    parser.add_argument("--limits", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "static_model.json"))
+    parser.add_argument("--limits", default=os.path.join(here, "static_model.json"))
+    parser.add_argument("--counts", default=os.path.join(here, "..", "emulator", "counts.txt"))
     parser.add_argument("--write-limits", action="store_true")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     code, registers = read_module(options.module)
-    tensor, memory = list(tensor_rows(code, registers)), list(memory_rows(code, registers))
+    compiled_for = {arch for arch, _ in code}
+    lend(code, registers, "sm_80", "sm_89")
+    tensor, memory = list(tensor_rows(code, registers)), list(memory_rows(code, registers, read_counts(options.counts)))
     seen = {}
     for row in tensor:
         for key in ("plain", "dropout"):
@@ -243,10 +402,14 @@ def main():
                  f"{w['instructions']}: {w['part']:.0%} ({w['bound']})"]
         print(("| " + " | ".join(map(str, cells)) + " |") if options.markdown else "  ".join(f"{c}" for c in cells))
     if options.markdown:
-        print("\n| chip | kernel | warps | instructions, bytes a warp | rate / bandwidth | in flight / needed |\n|---|---|---|---|---|---|")
+        print("\n| chip | kernel | registers, warps | instructions | bytes an element | sectors asked for / needed, read and written "
+              "| instructions / needed | in flight / needed | L2 / needed | part of the bandwidth at most |")
+        print("|---|---|---|---|---|---|---|---|---|---|")
     for row in memory:
-        cells = [f"{row['arch']} ({CHIPS[row['arch']]['name']})", row["kernel"], row["warps"], f"{row['instructions']}, {row['bytes']}",
-                 f"{row['rate']:.1f}", f"{row['flying']:.1f}"]
+        limits = row["limits"]
+        cells = [f"{row['arch']} ({CHIPS[row['arch']]['name']})", row["kernel"], f"{row['registers']}, {row['warps']}", row["instructions"],
+                 f"{row['bytes']:.1f}", f"{row['read']:.2f}, {row['written']:.2f}", f"{limits['instructions']:.1f}", f"{limits['in flight']:.1f}",
+                 f"{limits['L2']:.1f}" if "L2" in limits else "?", f"{row['part']:.0%}" + ("" if row["part"] == 1 else f" ({row['bound']})")]
         print(("| " + " | ".join(map(str, cells)) + " |") if options.markdown else "  ".join(f"{c}" for c in cells))
 
     if options.write_limits:
@@ -256,10 +419,12 @@ def main():
         return 0
     with open(options.limits, encoding="utf-8") as f:
         limits = json.load(f)
-    archs = {arch for arch, _ in code}
     bad = 0
+    for miss in misses(tensor, memory):
+        print(f"static_model: {miss}", file=sys.stderr)
+        bad = 1
     for key, limit in limits.items():
-        if key.split()[0] not in archs:
+        if key.split()[0] not in compiled_for:
             continue
         if key not in seen:
             print(f"static_model: there is no kernel any more of: {key}", file=sys.stderr)
