@@ -206,7 +206,8 @@ static ft_status store_end(ft_tuning *t, int64_t number, const ft_trial_end *end
         return failed(t, number, NULL, "failed", "the run ended well and left no run.json");
     if (end->gone || end->code != FT_NO_MEMORY) return broken(t, number, end, run, error, trace, retry);
     if (run != NULL) FT_TRY(store_figures(t, number, run));
-    if (trace[0] != '\0') FT_TRY(set_text(t, number, "error_traceback", trace));
+    // Who has no memory, or no disk space, may have come to writing no log: then the error is all that is known.
+    FT_TRY(set_text(t, number, "error_traceback", trace[0] != '\0' ? trace : error));
     return ft_tuning_store_oom(
         t, number,
         &(ft_trial_end){

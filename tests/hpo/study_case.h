@@ -137,6 +137,7 @@ static ft_status train_as(ft_worker *worker, ft_worker_job *job, const ft_config
     }
     if (strcmp(kind, "host-memory") == 0 && c.train.batch_size > 20) {
         job->peak = 4096;
+        unlink("log.txt"); // as where there was no memory to open it, or no disk space
         return ft_fail_memory(1000, "texts");
     }
     if (strcmp(kind, "full-disk") == 0 && mkdir("refused", 0777) == 0)
