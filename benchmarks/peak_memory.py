@@ -41,14 +41,22 @@ from peak_memory_plans import out_of_memory_rows, plan_json, seven_models
 SMALL = ["prajjwal1/bert-mini", "sentence-transformers/all-MiniLM-L6-v2", "microsoft/deberta-v3-xsmall"]
 LARGE = ["distilbert-base-uncased", "bert-base-uncased", "roberta-base", "microsoft/deberta-v3-base", "bert-large-uncased"]
 # (models, shapes, precision, recompute, rows of the word table): auto, those that the texts read; off, all of them
+# recompute: how activations are saved, by options of ours. finer makes what is cheap to make again, within a layer; in 16 bits
+# the activation function always is, and outputs of norms cannot be.
+RECOMPUTE = {
+    "none": [],
+    "finer": ["memory.recompute_activation=true", "memory.recompute_layernorm=true"],
+    "layers": [],
+}
 DEFAULT = [
-    (SMALL, ["8x128", "32x128", "8x512"], "fp32", ["off", "on"], ["auto"]),
-    (SMALL, ["32x128", "32x512"], "bf16", ["off"], ["auto", "off"]),
-    (["bert-base-uncased"], ["32x128"], "bf16", ["off"], ["auto", "off"]),
+    (SMALL, ["8x128", "32x128", "8x512"], "fp32", ["none", "finer", "layers"], ["auto"]),
+    (SMALL, ["32x128", "32x512"], "bf16", ["none"], ["auto", "off"]),
+    (["bert-base-uncased"], ["32x128"], "fp32", ["none", "finer"], ["auto"]),
+    (["bert-base-uncased"], ["32x128"], "bf16", ["none"], ["auto", "off"]),
 ]
 FULL = DEFAULT + [
-    (LARGE, ["8x128", "32x128", "8x512", "32x512"], "fp32", ["off", "on"], ["auto"]),
-    (LARGE, ["32x128", "32x512"], "bf16", ["off"], ["auto", "off"]),
+    (LARGE, ["8x128", "32x128", "8x512", "32x512"], "fp32", ["none", "finer", "layers"], ["auto"]),
+    (LARGE, ["32x128", "32x512"], "bf16", ["none"], ["auto", "off"]),
 ]
 TOKENIZER = os.path.join(ROOT, "models", "all-MiniLM-L6-v2")
 TEXTS = os.path.join(ROOT, "data", "reviews", "train.tsv")
@@ -80,12 +88,12 @@ def overrides(cell, train, options):
         f"train.batch_size={cell['batch']}",
         f"train.micro_batch={cell['batch']}",
         f"train.precision={cell['precision']}",
-        f"train.gradient_checkpointing={'on' if cell['recompute'] else 'off'}",
+        f"train.gradient_checkpointing={'on' if cell['recompute'] == 'layers' else 'off'}",
         f"memory.active_vocabulary={cell['vocabulary']}",
         "train.max_steps=2",
         "eval.strategy=no",
         "memory.timeline=false",
-    ] + options.set
+    ] + RECOMPUTE[cell["recompute"]] + options.set
 
 
 def available_bytes():
@@ -96,7 +104,7 @@ def available_bytes():
 def measure_torch(options, cell):
     command = [options.python, os.path.join(ROOT, "benchmarks", "peak_memory_torch.py")]
     command += ["--model", os.path.join(ROOT, "configs", "models", cell["model"] + ".json"), "--attention", options.attention]
-    command += ["--batch", str(cell["batch"]), "--length", str(cell["length"])] + ["--recompute"] * cell["recompute"]
+    command += ["--batch", str(cell["batch"]), "--length", str(cell["length"])] + ["--recompute"] * (cell["recompute"] == "layers")
     command += ["--precision", cell["precision"]]
     text, process = measured(command)
     result = json.loads(text)
@@ -110,8 +118,8 @@ def measure_torch(options, cell):
 
 
 def add_torch(options, cell, known):
-    """PyTorch's figures, measured once for cells that differ in our word table only."""
-    key = tuple(cell[k] for k in IDENTITY if k != "vocabulary")
+    """PyTorch's figures, measured once for cells that differ only in what it does not have: our word table, and finer recomputation."""
+    key = tuple(cell[k] == "layers" if k == "recompute" else cell[k] for k in IDENTITY if k != "vocabulary")
     need = options.torch_factor * cell["planned_bytes"]  # not known beforehand: as many times ours as it has ever needed
     if key not in known:
         if need > available_bytes():
@@ -166,7 +174,7 @@ def cells_of(options):
                 batch, length = map(int, shape.split("x"))
                 for again in recompute:
                     for rows in vocabulary:
-                        yield {"model": model, "batch": batch, "length": length, "precision": precision, "recompute": again == "on", "vocabulary": rows}
+                        yield {"model": model, "batch": batch, "length": length, "precision": precision, "recompute": again, "vocabulary": rows}
 
 
 def same(a, b):
@@ -187,12 +195,12 @@ def measure_all(options, document):
 
 def read_document(options):
     """What stands in the output already, where only a part is asked for."""
-    document = {"format_version": 2, **provenance(), "attention": options.attention, "set": options.set, "parts": {}}
+    document = {"format_version": 3, **provenance(), "attention": options.attention, "set": options.set, "parts": {}}
     document.update(cells=[], out_of_memory=[], seven_models=[])
     if options.only and os.path.exists(options.output + ".json"):
         with open(options.output + ".json", encoding="utf-8") as f:
             old = json.load(f)
-        if old["format_version"] == 2:
+        if old["format_version"] == document["format_version"]:
             document.update({k: old[k] for k in ("parts", "cells", "out_of_memory", "seven_models")})
     return document
 
@@ -206,7 +214,7 @@ def main():
     parser.add_argument("--models", nargs="+", help="names in configs/models")
     parser.add_argument("--shapes", nargs="+", help="BATCHxLENGTH")
     parser.add_argument("--precisions", nargs="+", choices=["fp32", "bf16"])
-    parser.add_argument("--recompute", nargs="+", choices=["off", "on"], default=["off"], help="of cells that are named")
+    parser.add_argument("--recompute", nargs="+", choices=list(RECOMPUTE), default=["none"], help="of cells that are named")
     parser.add_argument("--vocabulary", nargs="+", choices=["auto", "off"], default=["auto"], help="of cells that are named")
     parser.add_argument("--set", nargs="+", default=[], metavar="SECTION.KEY=VALUE", help="further options for ftengine")
     parser.add_argument("--full", action="store_true", help="larger models and shapes")
