@@ -95,7 +95,7 @@ static const command commands[] = {
      "plan CONFIG.ini... [section.key=value ...] [--memory SIZE|--gpu NAME] [--table | --sweep section.key=v1,v2 ...] [--svg FILE] [--json|--csv]",
      "the memory of a run, to the byte, without running it",
      "  --memory SIZE   the memory to fit in: 24GiB, 512MiB, 24GB (10^9), bytes or 80%; else memory.limit, else this machine's\n"
-     "  --gpu NAME      that of a well-known card: 4090, A100-80GB, T4, ...\n"
+     "  --gpu NAME      that of a well-known card, 4090, A100-80GB, L4, ..., and CUDA's scratch on it (with device.name=cpu the CPU's)\n"
      "  --labels N      classes, when there is no data.train\n"
      "  --table         the largest micro-batch for every length, with and without recomputation\n"
      "  --sweep K=V,V   a plan for every value; may be given many times (values of lists are separated by ;)\n"
@@ -111,7 +111,8 @@ static const command commands[] = {
      "  --pick            only the name of the device that a run would take\n"
      "  --min-free SIZE   with so much free, 4GiB for example; exit code 4 when there is none\n\n"
      "For every device what it is, its memory, why it cannot be used if it cannot, and which runs have reserved memory\n"
-     "there. Every run reserves what it was planned to need before its first step; the reservations of all runs are kept\n"
+     "there. Every run reserves what it was planned to need before its first step, also of the host's memory what it pins\n"
+     "there (memory.offload, listed under the CPU); the reservations of all runs are kept\n"
      "in one file a device, in $FTENGINE_LEDGER_DIR or /tmp/ftengine-UID. FTENGINE_LEDGER_CAPACITY=80% (or 16GiB) leaves the\n"
      "rest to other programs.\n"},
     {"tune-gemm", ft_command_tune_gemm, "tune-gemm CONFIG.ini... --output FILE [section.key=value ...]",

@@ -85,6 +85,11 @@ ft_status ft_device_look(const char *name, int threads, ft_device_facts *facts) 
     return choose(name, look_at_cuda, look_at_cpu, &l, NULL);
 }
 
+ft_target ft_cuda_target(int sm_count, int compute_capability) {
+    enum { PAGE = 2 << 20 };
+    return (ft_target){.backend = FT_BACKEND_CUDA, .sm_count = sm_count, .compute_capability = compute_capability, .page_bytes = PAGE};
+}
+
 bool ft_device_only_rounds(const ft_device *device) { return device->target.backend == FT_BACKEND_CPU; }
 
 bool ft_target_same_bits(const ft_target *target) { return target->backend == FT_BACKEND_CPU; }

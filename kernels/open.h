@@ -22,6 +22,8 @@ typedef struct ft_device_facts {
     size_t total_bytes;
 } ft_device_facts;
 ft_status ft_device_look(const char *name, int threads, ft_device_facts *facts);
+// The target of a CUDA chip that need not be here, with pages of 2 MiB as all of them have; compute_capability: 80 for 8.0.
+ft_target ft_cuda_target(int sm_count, int compute_capability);
 // Does it compute bf16 and fp16 in fp32, and only round to them?
 bool ft_device_only_rounds(const ft_device *device);
 // Does it give the same bits however the rows of a batch are split over calls? (Else for the same split.)

@@ -7,7 +7,7 @@
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "engine/model/known_models.h"
-#include "engine/train/stages.h"
+#include "kernels/cuda/chips.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -133,13 +133,8 @@ ft_status ft_command_plan(int argc, char **argv) {
 // ---- shared
 // -----------------------------------------------------------------------------------------------------------
 
-ft_plan_request ft_plan_request_of(const ft_plan_task *task, const ft_config *config) {
-    ft_plan_request request = {.labels = task->labels};
-    if (task->card == NULL) return request; // the planner knows memory.limit and this machine
-    size_t limit = ft_limit_of(config, task->card->bytes),
-           most = task->card->bytes - FT_CARD_OUTSIDE_BYTES;
-    request.budget_bytes = limit != 0 && limit < most ? limit : most;
-    return request;
+ft_plan_request ft_plan_request_of(const ft_plan_task *task) {
+    return (ft_plan_request){.labels = task->labels, .card = task->card, .whole_device = task->memory_given};
 }
 
 void ft_plan_budget_text(const ft_plan_task *task, const ft_config *config, size_t budget, char *out, size_t size) {
@@ -173,10 +168,13 @@ const char *ft_plan_model_name(const ft_config *config) {
     return slash != NULL ? slash + 1 : path;
 }
 
-void ft_plan_print_notes(const ft_plan_task *task, int threads) {
-    printf("\nThe kernels' scratch is planned for %s", threads > 0 ? "the CPU back end" : "CUDA");
-    if (threads > 0) printf(" with %d threads", threads);
-    printf(task->card != NULL && threads > 0 ? "; device.name=cuda plans that of CUDA.\n" : ".\n");
+void ft_plan_print_notes(const ft_plan *plan) {
+    printf("\nThe kernels' scratch is planned for %s", plan->threads > 0 ? "the CPU back end" : "CUDA");
+    if (plan->threads > 0) printf(" with %d threads", plan->threads);
+    printf(".\n");
+    if (plan->threads == 0 && plan->compute_capability < FT_CUDA_MINIMUM_CAPABILITY)
+        printf("They need compute capability %d.%d, and this card has %d.%d: it cannot run them.\n", FT_CUDA_MINIMUM_CAPABILITY / 10,
+               FT_CUDA_MINIMUM_CAPABILITY % 10, plan->compute_capability / 10, plan->compute_capability % 10);
 }
 
 void ft_plan_csv_field(const char *text) {

@@ -28,8 +28,7 @@ ft_status ft_plan_sweep(const ft_plan_task *task, int count, const char *const *
 // ---- shared
 // -----------------------------------------------------------------------------------------------------------
 
-// What a configuration of this task may reserve: on a card, its memory or memory.limit of it, less what lies outside.
-ft_plan_request ft_plan_request_of(const ft_plan_task *task, const ft_config *config);
+ft_plan_request ft_plan_request_of(const ft_plan_task *task);
 // "24.00GiB (RTX 4090: ...)": the budget and where it comes from.
 void ft_plan_budget_text(const ft_plan_task *task, const ft_config *config, size_t budget, char *out, size_t size);
 // The card as JSON; NULL without one.
@@ -37,7 +36,7 @@ json_t *ft_plan_card_json(const ft_plan_task *task);
 // The model as people call it: a built-in name, else the last component of its path.
 const char *ft_plan_model_name(const ft_config *config);
 // What the numbers hold for, on standard output.
-void ft_plan_print_notes(const ft_plan_task *task, int threads);
+void ft_plan_print_notes(const ft_plan *plan);
 // Writes a field of a CSV line, quoted where it has to be.
 void ft_plan_csv_field(const char *text);
 // Writes the document and frees it; NULL or `failed` is FT_NO_MEMORY.

@@ -36,6 +36,11 @@ static void print_verdict(const report *r) {
                (int)(100.0 * (double)(p->budget_bytes - p->memory.peak_reserved) / (double)p->budget_bytes));
         return;
     }
+    if (p->host_short) {
+        printf("does not fit: %s of pinned memory of the host needed, and %s are available; the device has room\n",
+               ft_bytes_text(p->memory.peak_pinned, need), ft_bytes_text(p->host_bytes, failed));
+        return;
+    }
     ft_bytes_text(p->refusal.bytes, failed);
     printf("does not fit: %s needed of %s; the request that fails is %s for %s\n", need, budget, failed,
            p->refusal.site);
@@ -137,6 +142,8 @@ static void print_memory(const report *r) {
     if (m->arena_live_bytes > 0)
         printf("step arena    %s for %s alive at once, %.3f times\n", ft_bytes_text(m->arena_bytes, a),
                ft_bytes_text(m->arena_live_bytes, b), (double)m->arena_bytes / (double)m->arena_live_bytes);
+    if (r->plan.graph_bytes > 0)
+        printf("graphs        %s of the device are left to its driver (device.graphs): no part of what may be taken\n", ft_bytes_text(r->plan.graph_bytes, a));
     printf("outside       %s, %s: not in the figures above\n", ft_bytes_text(r->plan.outside_bytes, a),
            r->plan.outside_measured ? "measured on this machine" : "assumed for context and modules");
 }
@@ -145,7 +152,7 @@ static void print_text(const report *r) {
     print_verdict(r);
     print_run(r);
     print_memory(r);
-    ft_plan_print_notes(r->task, r->plan.threads);
+    ft_plan_print_notes(&r->plan);
 }
 
 // ---- for programs
@@ -200,6 +207,12 @@ static ft_status print_json(const report *r) {
 
 static ft_status refuse(const report *r) {
     char need[24], budget[24];
+    if (r->plan.host_short) {
+        ft_fail(FT_NO_MEMORY, "memory.offload", "%s of pinned memory of the host are needed, and %s are available",
+                ft_bytes_text(r->plan.memory.peak_pinned, need), ft_bytes_text(r->plan.host_bytes, budget));
+        ft_hint("memory.offload=auto takes no more of the host than there is");
+        return FT_NO_MEMORY;
+    }
     ft_fail(FT_NO_MEMORY, NULL, "does not fit: %s needed of %s", ft_bytes_text(r->plan.memory.peak_reserved, need),
             ft_bytes_text(r->plan.budget_bytes, budget));
     const ft_plan_advice *a = &r->advice;
@@ -221,7 +234,7 @@ static ft_status refuse(const report *r) {
 // case that the run never meets.
 static ft_status find_largest(report *r, const ft_plan_request *request) {
     r->largest = -1;
-    if (r->plan.with_data) return FT_OK;
+    if (r->plan.with_data || r->plan.host_short) return FT_OK; // no micro-batch needs less of the host
     int64_t most = MOST_SEQUENCES / ft_plan_eval_multiplier(&r->task->config);
     if (most > INT32_MAX / r->plan.max_length) most = INT32_MAX / r->plan.max_length;
     return ft_plan_largest(&r->task->config, request, FT_VARY_BATCH, most, &r->largest);
@@ -229,11 +242,11 @@ static ft_status find_largest(report *r, const ft_plan_request *request) {
 
 ft_status ft_plan_report(const ft_plan_task *task) {
     report r = {.task = task};
-    ft_plan_request request = ft_plan_request_of(task, &task->config);
+    ft_plan_request request = ft_plan_request_of(task);
     FT_TRY(ft_plan_run(&task->config, &request, &r.plan));
     if (task->card != NULL) r.plan.outside_bytes = FT_CARD_OUTSIDE_BYTES, r.plan.outside_measured = false;
     FT_TRY(find_largest(&r, &request));
-    if (!r.plan.fits) FT_TRY(ft_plan_advise(&task->config, &request, &r.advice));
+    if (!r.plan.fits && !r.plan.host_short) FT_TRY(ft_plan_advise(&task->config, &request, &r.advice));
     if (task->format == FT_PLAN_JSON)
         FT_TRY(print_json(&r));
     else if (task->format == FT_PLAN_CSV)

@@ -116,7 +116,7 @@ static ft_status plan_row(sweep *s, ft_config *config, row *out) {
         FT_TRY(ft_option_set(config, a->option, a->values[a->at], NULL, a->given));
     }
     FT_TRY(ft_config_check(config));
-    ft_plan_request request = ft_plan_request_of(s->task, config);
+    ft_plan_request request = ft_plan_request_of(s->task);
     FT_TRY(ft_plan_run(config, &request, &s->plan));
     *out = (row){s->plan.memory.peak_allocated, s->plan.memory.peak_reserved, s->plan.budget_bytes, s->plan.fits};
     return FT_OK;
@@ -207,7 +207,7 @@ static ft_status print_row(sweep *s, const row *r) {
 }
 
 static ft_status print_end(sweep *s) {
-    if (s->task->format == FT_PLAN_TEXT) ft_plan_print_notes(s->task, 0);
+    if (s->task->format == FT_PLAN_TEXT) ft_plan_print_notes(&s->plan);
     if (s->task->format != FT_PLAN_JSON) return FT_OK;
     bool failed = false;
     json_t *root =

@@ -81,7 +81,7 @@ static ft_status fill(table *t, const ft_plan_request *request) {
     return FT_OK;
 }
 
-static void print_text(const table *t) {
+static void print_text(const table *t, const ft_plan *plan) {
     char budget[160];
     ft_plan_budget_text(t->task, &t->config, t->budget, budget, sizeof budget);
     printf("largest micro-batch, in sequences: %s in %s\n\nprecision", ft_plan_model_name(&t->config), budget);
@@ -101,7 +101,7 @@ static void print_text(const table *t) {
            "included.\n");
     if (t->config.memory.recompute_layernorm == FT_RECOMPUTE_AUTO)
         printf("In fp32 outputs of norms are made again, as memory.recompute_layernorm=auto does when memory is short.\n");
-    ft_plan_print_notes(t->task, 0);
+    ft_plan_print_notes(plan);
 }
 
 static void print_csv(const table *t) {
@@ -167,7 +167,7 @@ ft_status ft_plan_table(const ft_plan_task *task) {
     t.config.data.train = t.config.data.validation = t.config.data.test = "";
     FT_TRY(choose_lengths(&t));
     choose_columns(&t);
-    ft_plan_request request = ft_plan_request_of(task, &t.config);
+    ft_plan_request request = ft_plan_request_of(task);
     ft_plan plan; // says what memory.limit comes to here
     t.config.data.max_length = t.lengths[0];
     FT_TRY(ft_plan_run(&t.config, &request, &plan));
@@ -178,7 +178,7 @@ ft_status ft_plan_table(const ft_plan_task *task) {
     else if (task->format == FT_PLAN_CSV)
         print_csv(&t);
     else
-        print_text(&t);
+        print_text(&t, &plan);
     if (task->svg != NULL) FT_TRY(draw(&t));
     int64_t largest = 0;
     for (int k = 0; k < t.column_count; k++)

@@ -1,6 +1,7 @@
 #include "engine/plan/cards.h"
 
 #include "engine/config/config.h"
+#include "kernels/open.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -9,40 +10,44 @@
 #define MIB(n) ((size_t)(n) << 20)
 
 static const ft_card cards[] = {
-    {"A10G", MIB(22587), true},
-    {"A100 40GB", MIB(40338), true},
-    {"A100 80GB", MIB(81049), true},
-    {"A30", MIB(24 << 10), false},
-    {"A40", MIB(48 << 10), false},
-    {"B200", MIB(182630), true},
-    {"H100", MIB(81008), true}, // the PCIe card; the SXM one gives up to 80 MiB more
-    {"H200", MIB(143156), true},
-    {"L4", MIB(22487), true},
-    {"L40S", MIB(45455), true},
-    {"P100", MIB(16 << 10), false},
-    {"RTX 2080 Ti", MIB(11019), true},
-    {"RTX 3060", MIB(12 << 10), false},
-    {"RTX 3080", MIB(10 << 10), false},
-    {"RTX 3090", MIB(24259), true},
-    {"RTX 4070 Ti SUPER", MIB(15934), true},
-    {"RTX 4080", MIB(16049), true},
-    {"RTX 4090", MIB(24217), true},
-    {"RTX 5070 Ti", MIB(16 << 10), false},
-    {"RTX 5080", MIB(16 << 10), false},
-    {"RTX 5090", MIB(32112), true},
-    {"RTX 6000 Ada", MIB(48622), true},
-    {"RTX A5000", MIB(24138), true},
-    {"RTX A6000", MIB(48676), true},
-    {"RTX PRO 6000", MIB(97250), true},
-    {"T4", MIB(14930), true},
-    {"V100 16GB", MIB(16130), true},
-    {"V100 32GB", MIB(32 << 10), false},
+    {"A10G", MIB(22587), true, 80, 86},
+    {"A100 40GB", MIB(40338), true, 108, 80},
+    {"A100 80GB", MIB(81049), true, 108, 80},
+    {"A30", MIB(24 << 10), false, 56, 80},
+    {"A40", MIB(48 << 10), false, 84, 86},
+    {"B200", MIB(182630), true, 148, 100},
+    {"H100", MIB(81008), true, 114, 90}, // the PCIe card; the SXM one gives up to 80 MiB more and has 132 multiprocessors
+    {"H200", MIB(143156), true, 132, 90},
+    {"L4", MIB(22487), true, 58, 89},
+    {"L40S", MIB(45455), true, 142, 89},
+    {"P100", MIB(16 << 10), false, 56, 60},
+    {"RTX 2080 Ti", MIB(11019), true, 68, 75},
+    {"RTX 3060", MIB(12 << 10), false, 28, 86},
+    {"RTX 3080", MIB(10 << 10), false, 68, 86},
+    {"RTX 3090", MIB(24259), true, 82, 86},
+    {"RTX 4070 Ti SUPER", MIB(15934), true, 66, 89},
+    {"RTX 4080", MIB(16049), true, 76, 89},
+    {"RTX 4090", MIB(24217), true, 128, 89},
+    {"RTX 5070 Ti", MIB(16 << 10), false, 70, 120},
+    {"RTX 5080", MIB(16 << 10), false, 84, 120},
+    {"RTX 5090", MIB(32112), true, 170, 120},
+    {"RTX 6000 Ada", MIB(48622), true, 142, 89},
+    {"RTX A5000", MIB(24138), true, 64, 86},
+    {"RTX A6000", MIB(48676), true, 84, 86},
+    {"RTX PRO 6000", MIB(97250), true, 188, 120},
+    {"T4", MIB(14930), true, 40, 75},
+    {"V100 16GB", MIB(16130), true, 80, 70},
+    {"V100 32GB", MIB(32 << 10), false, 80, 70},
 };
 enum { CARDS = sizeof cards / sizeof cards[0], PLAIN = 64 };
 
 int ft_card_count(void) { return CARDS; }
 
 const ft_card *ft_card_at(int index) { return &cards[index]; }
+
+ft_target ft_card_target(const ft_card *card) {
+    return ft_cuda_target(card->sm_count, card->compute_capability);
+}
 
 static void drop(char *text, const char *word) {
     char *at = strstr(text, word);

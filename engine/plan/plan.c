@@ -1,6 +1,7 @@
 #include "engine/plan/plan.h"
 
 #include "engine/train/stages.h"
+#include "engine/train/step_graphs.h"
 #include "engine/train/trainer.h"
 #include "kernels/log.h"
 #include "kernels/open.h"
@@ -28,6 +29,34 @@ static void read_results(ft_trainer *t, ft_plan *plan) {
     plan->total_steps = t->plan.total_steps;
     plan->max_length = t->max_length;
     plan->threads = t->device->target.threads;
+    plan->compute_capability = t->device->target.compute_capability;
+}
+
+// The device that is planned for; *most: what of it a run may have beside the driver's own.
+static ft_status look(const ft_config *config, const ft_plan_request *request, ft_device_facts *facts, size_t *most) {
+    const ft_card *card = strcmp(config->device.name, "cpu") == 0 ? NULL : request->card;
+    if (card == NULL) {
+        FT_TRY(ft_device_look(config->device.name, (int)config->device.threads, facts));
+    } else {
+        *facts = (ft_device_facts){.target = ft_card_target(card)};
+        snprintf(facts->name, sizeof facts->name, "%s", strncmp(config->device.name, "cuda", 4) == 0 ? config->device.name : "cuda");
+    }
+    if (request->card != NULL) facts->total_bytes = request->card->bytes;
+    *most = facts->total_bytes - (request->card != NULL ? FT_CARD_OUTSIDE_BYTES : 0);
+    return FT_OK;
+}
+
+// As a run finds it (ft_trainer_most): graphs leave so much of the device free, whatever memory.limit is.
+static void find_budget(const ft_config *config, const ft_plan_request *request, const ft_device_facts *facts, size_t most, ft_plan *plan) {
+    const ft_device like = {.target = facts->target};
+    const size_t limit = ft_limit_of(config, facts->total_bytes);
+    plan->graph_bytes = ft_step_graphs_outside(config, &like);
+    plan->budget_bytes = request->budget_bytes;
+    if (plan->budget_bytes != 0) return; // of somebody who knows
+    if (request->whole_device && limit != 0) most = limit;
+    const bool bounded = request->card != NULL || plan->graph_bytes > 0; // else a limit may be beyond what this machine has
+    most = most > plan->graph_bytes ? most - plan->graph_bytes : 1;      // 0 would be no limit
+    plan->budget_bytes = limit == 0 || (bounded && limit > most) ? most : limit;
 }
 
 // Under `limit`; *refused: a request did not fit, and plan->refusal says which. fitted, if not NULL: what makes it fit under
@@ -36,7 +65,8 @@ static ft_status plan_under(const ft_config *config, const ft_plan_request *requ
                             ft_config *fitted) {
     ft_trainer_source source = {.limit = limit, .without_weights = true, .without_data = !plan->with_data, .labels = request->labels};
     ft_device_facts facts;
-    FT_TRY(ft_device_look(config->device.name, (int)config->device.threads, &facts));
+    size_t most;
+    FT_TRY(look(config, request, &facts, &most));
     FT_TRY(ft_plan_open(facts.name, facts.target, SIZE_MAX / 4, &source.device));
     ft_trainer t;
     ft_status status = ft_trainer_open(config, &source, &t);
@@ -63,15 +93,22 @@ static size_t resident_bytes(void) {
     return read ? (size_t)pages * (size_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
+// As a run does: what was asked to lie on the host has to fit there; what autofit puts there does.
+static void judge_host(const ft_config *config, ft_plan *plan) {
+    plan->host_bytes = ft_cpu_available_bytes();
+    const bool asked = config->memory.offload != FT_OFFLOAD_NONE && config->memory.offload != FT_OFFLOAD_AUTO && plan->threads == 0;
+    plan->host_short = asked && plan->host_bytes > 0 && plan->memory.peak_pinned > plan->host_bytes;
+    if (plan->host_short) plan->fits = false;
+}
+
 // One run.
 static ft_status plan_one(const ft_config *config, const ft_plan_request *request, ft_plan *plan) {
     memset(plan, 0, sizeof *plan);
     plan->with_data = config->data.train[0] != '\0' || config->data.validation[0] != '\0' || config->data.test[0] != '\0';
-    plan->budget_bytes = request->budget_bytes;
     ft_device_facts facts;
-    FT_TRY(ft_device_look(config->device.name, (int)config->device.threads, &facts));
-    if (plan->budget_bytes == 0) plan->budget_bytes = ft_limit_of(config, facts.total_bytes);
-    if (plan->budget_bytes == 0) plan->budget_bytes = facts.total_bytes;
+    size_t most;
+    FT_TRY(look(config, request, &facts, &most));
+    find_budget(config, request, &facts, most, plan);
     ft_log_level level = ft_log_get_level();
     ft_log_set_level(FT_LOG_SILENT); // what training says while it opens
     bool refused;
@@ -88,6 +125,7 @@ static ft_status plan_one(const ft_config *config, const ft_plan_request *reques
         }
     }
     ft_log_set_level(level);
+    if (plan->fits && request->card == NULL) judge_host(config, plan);
     plan->outside_bytes = resident_bytes();
     plan->outside_measured = true;
     return status;

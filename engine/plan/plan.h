@@ -9,6 +9,7 @@
 #include "engine/config/config.h"
 #include "engine/memory/memory.h"
 #include "engine/model/model.h"
+#include "engine/plan/cards.h"
 #include "engine/train/autofit.h"
 #include "engine/train/memory_json.h"
 
@@ -17,18 +18,23 @@
 enum { FT_PLAN_SITES = 24 };
 
 typedef struct ft_plan_request {
-    size_t budget_bytes; // 0: memory.limit of the configuration, else the memory of this machine
+    size_t budget_bytes; // 0: memory.limit of the configuration, else the memory of the device
     int labels;          // classes when there is no training file; 0: those of config.json
+    const ft_card *card; // the device, unless device.name is cpu; its host is not known. NULL: the device of this machine
+    bool whole_device;   // memory.limit is what the device has, whatever this machine's has
 } ft_plan_request;
 
 typedef struct ft_plan {
     bool fits;              // under budget_bytes
     size_t budget_bytes;    // what reserved bytes may come to
+    size_t graph_bytes;     // of the device's memory, left free for its driver by device.graphs: no part of the budget
+    bool host_short;        // !fits: what was asked to lie on the host is more than host_bytes, which are available there
+    size_t host_bytes;
     ft_memory_counters memory; // of the whole run; when it does not fit, as it would be without a budget
     ft_memory_use sites[FT_PLAN_SITES]; // alive at the peak, largest first
     int site_count;
     ft_autofit autofit;        // chosen: the whole batch does not fit, and this is what fits instead
-    ft_memory_refusal refusal; // !fits, or autofit.chosen: the request that failed
+    ft_memory_refusal refusal; // !fits but for the host, or autofit.chosen: the request that failed
     // the model and what was resolved
     ft_dtype dtype;            // train.precision
     int64_t parameters, trained_parameters;
@@ -44,7 +50,8 @@ typedef struct ft_plan {
     int max_length;
     bool with_data;
     int64_t fold;             // of data.folds, the one that this is the plan of: of all folds it takes most; 0: there are none
-    int threads;
+    int threads;              // of the CPU; 0: planned for CUDA
+    int compute_capability;   // of a CUDA chip
     size_t outside_bytes;     // outside the allocator
     bool outside_measured;    // for this machine, else assumed
 } ft_plan;

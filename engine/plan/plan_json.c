@@ -34,11 +34,13 @@ json_t *ft_plan_json(const ft_plan *p) {
     json_t *root = json_pack("{s:i, s:b, s:I, s:o, s:o, s:o, s:{s:I, s:I}, s:b, s:b, s:s, s:f, s:I, s:o}", "format_version", 1, "fits", p->fits,
                              "budget_bytes", (json_int_t)p->budget_bytes, "resolved", resolved, "memory", memory, "sites", sites, "model",
                              "parameters", (json_int_t)p->parameters, "trained_parameters", (json_int_t)p->trained_parameters, "with_data",
-                             p->with_data, "calibrated", p->outside_measured, "target", "cpu", "predicted_step_seconds",
+                             p->with_data, "calibrated", p->outside_measured, "target", p->threads > 0 ? "cpu" : "cuda", "predicted_step_seconds",
                              p->step_seconds, "evaluation_extra_bytes", (json_int_t)p->eval_extra, "autofit", ft_plan_autofit_json(&p->autofit));
     ft_json_put(root, "active_vocabulary",
                 json_pack("{s:I, s:I, s:I, s:I}", "rows", (json_int_t)p->rows, "held_rows", (json_int_t)p->rows_held, "trained_rows",
                           (json_int_t)p->rows_trained, "saved_bytes", (json_int_t)p->rows_save), &failed);
+    if (root != NULL && p->graph_bytes > 0) ft_json_put(root, "graphs_bytes", json_integer((json_int_t)p->graph_bytes), &failed);
+    if (root != NULL && p->host_short) ft_json_put(root, "host_available_bytes", json_integer((json_int_t)p->host_bytes), &failed);
     ft_json_put(root, "precision", json_string(ft_dtype_name(p->dtype)), &failed); // as in run.json
     if (root != NULL && p->fold > 0) ft_json_put(root, "fold", json_integer((json_int_t)p->fold), &failed);
     if (failed || root == NULL) {

@@ -151,6 +151,12 @@ static ft_status refuse_all(int count, const ft_candidate *candidates, const ft_
         return ft_fail(FT_NO_DEVICE, "device.min_free_memory", "%s must be free, but no device has more than %s (%s)",
                        ft_bytes_text(request->min_free, need), most, largest->name);
     size_t outside = outside_on(largest, request);
+    if (request->pinned) {
+        ft_fail(FT_NO_MEMORY, "memory.offload", "%s of the host are needed with what is pinned, and a run may have %s there",
+                ft_bytes_text(request->bytes, need), most);
+        ft_hint("memory.offload=none needs no such memory");
+        return FT_NO_MEMORY;
+    }
     ft_fail(FT_NO_MEMORY, largest->name, "does not fit: %s needed of %s, with %s outside the allocator",
             ft_bytes_text(request->bytes, need), most, ft_bytes_text(outside, rest));
     if (outside < largest->capacity)
@@ -219,7 +225,8 @@ static ft_status give_up(const admission *a) {
         ft_hint("device.wait=true waits until there is; ftengine devices shows who has reserved what");
         // What is left at auto is fitted to memory.limit, so that a smaller run may start now.
         size_t outside = outside_on(&a->candidates[a->looked_at], a->request);
-        if (a->state.free > outside && a->request->min_free <= a->state.free)
+        if (a->request->pinned) ft_hint("these are pinned bytes of the host: memory.offload=none needs none");
+        else if (a->state.free > outside && a->request->min_free <= a->state.free)
             ft_hint("memory.limit=%zu asks for a run that fits into what is free", a->state.free - outside);
     } else {
         ft_fail(FT_NO_DEVICE, "device.wait_timeout", "no room on the device after %.0f seconds: %s", now() - a->began,

@@ -140,7 +140,7 @@ static ft_status search_savings(search *s, int64_t every, sizes *found) {
 static ft_status spare_the_host(search *s) {
     bool fits;
     ft_fitting one;
-    const size_t available = ft_cpu_available_bytes();
+    const size_t available = ft_trainer_host_room(s->t);
     if ((s->free & FT_SAVE_OPTIMIZER) == 0 || available == 0) return FT_OK;
     const ft_fitting setting = {.micro_batch_tokens = s->whole, .gradient_checkpointing = s->every, .savings = s->savings | FT_SAVE_OPTIMIZER};
     FT_TRY(try_setting(s, setting, SIZE_MAX / 4, &fits, &one));

@@ -12,7 +12,7 @@
 typedef struct place {
     ft_device *device;
     ft_memory *memory;
-    ft_ledger *reservation;
+    ft_ledger *reservation, *host_reservation;
     ft_config fitted;
     bool is_fitted;
     ft_autofit autofit;
@@ -26,7 +26,7 @@ typedef struct place {
 } place;
 
 static place place_of(const ft_trainer *t) {
-    place p = {.device = t->device, .memory = t->memory, .reservation = t->reservation, .fitted = t->fitted,
+    place p = {.device = t->device, .memory = t->memory, .reservation = t->reservation, .host_reservation = t->host_reservation, .fitted = t->fitted,
                .is_fitted = t->config == &t->fitted, .autofit = t->autofit, .plan = t->plan, .eval_limits = t->eval_limits,
                .eval_capacity = t->eval_capacity, .eval_extra = t->eval_extra, .planned = t->planned, .refusal = t->refusal};
     memcpy(p.gemm_tuning, t->gemm_tuning, sizeof p.gemm_tuning);
@@ -37,6 +37,7 @@ static void take_place(ft_trainer *t, const place *p) {
     t->device = p->device;
     t->memory = p->memory;
     t->reservation = p->reservation;
+    t->host_reservation = p->host_reservation;
     t->fitted = p->fitted;
     t->config = p->is_fitted ? &t->fitted : t->asked;
     t->autofit = p->autofit;
@@ -51,6 +52,7 @@ static void take_place(ft_trainer *t, const place *p) {
 
 static ft_status close_place(place *p) {
     ft_status status = ft_memory_destroy(p->memory);
+    ft_ledger_close(p->host_reservation);
     ft_ledger_close(p->reservation);
     ft_device_close(p->device);
     return status;
@@ -61,7 +63,7 @@ static ft_status plan_there(ft_trainer *t, const char *name) {
     const ft_config *c = t->asked;
     t->device = NULL;
     t->memory = NULL;
-    t->reservation = NULL;
+    t->reservation = t->host_reservation = NULL;
     t->config = c;
     t->autofit = (ft_autofit){.chosen = false};
     t->refusal = (ft_memory_refusal){0};

@@ -1,4 +1,4 @@
-// reserve.c - the planned bytes of a run, reserved before the first of them is taken.
+// reserve.c - the planned bytes of a run, on its device and pinned on the host, reserved before the first of them is taken.
 #include "engine/memory/process.h"
 #include "engine/train/admission.h"
 #include "engine/train/observer.h"
@@ -7,15 +7,42 @@
 
 #include <unistd.h>
 
+// What a run takes of the host's memory while it is computed elsewhere: with what the process holds already, as of a run on the
+// CPU. (Where the system does not count pinned pages as held by the process they are missing twice in what is free, never not
+// at all.) bytes 0: nothing that is worth a word.
+static ft_admission_request request_of_host(const ft_trainer *t, bool may_wait) {
+    const ft_offload_choice choice = t->config->memory.offload;
+    const bool offloads = choice != FT_OFFLOAD_NONE && choice != FT_OFFLOAD_AUTO && ft_device_queues(t->device);
+    ft_admission_request request = ft_admission_request_of(t->config, offloads ? t->planned.peak_pinned + ft_process_resident(getpid()) : 0);
+    request.min_free = 0; // is of the device
+    request.pinned = true;
+    request.wait = request.wait && may_wait;
+    return request;
+}
+
+// In both ledgers, or in none. All runs go to the host last, so that no two wait for each other.
+static ft_status enter(ft_trainer *t, const ft_candidate *where, const ft_admission_request *request, bool wait) {
+    ft_candidate host;
+    int chosen;
+    ft_admission_request now = *request;
+    now.wait = wait;
+    FT_TRY(ft_admission_enter(1, where, &now, &t->reservation, &chosen));
+    const ft_admission_request pinned = request_of_host(t, wait);
+    if (pinned.bytes == 0) return FT_OK;
+    ft_status status = ft_candidate_cpu(&host);
+    if (status == FT_OK) status = ft_admission_enter(1, &host, &pinned, &t->host_reservation, &chosen);
+    if (status == FT_OK) return FT_OK;
+    ft_ledger_close(t->reservation);
+    t->reservation = NULL;
+    return status;
+}
+
 // Under a watcher: tries when it says so, until there is room.
 static ft_status enter_in_turn(const ft_run_observer *observer, ft_trainer *t, const ft_candidate *where,
                                const ft_admission_request *request) {
     for (bool full = false, alone;; full = true) {
-        int chosen;
         FT_TRY(observer->turn(observer->context, request->bytes, full, &alone));
-        ft_admission_request now = *request;
-        now.wait = alone && request->wait;
-        ft_status status = ft_admission_enter(1, where, &now, &t->reservation, &chosen);
+        ft_status status = enter(t, where, request, alone && request->wait);
         if (status == FT_OK) observer->entered(observer->context, where);
         if (status != FT_NO_DEVICE || alone) return status;
         ft_error_clear();
@@ -36,10 +63,23 @@ ft_status ft_trainer_most(const ft_trainer *t, size_t *limit) {
     return FT_OK;
 }
 
+size_t ft_trainer_host_room(const ft_trainer *t) {
+    ft_candidate host;
+    ft_ledger_state state;
+    ft_error before;
+    const size_t available = ft_cpu_available_bytes();
+    if (t->without_weights || available == 0) return available; // a plan leaves no ledger behind
+    ft_error_save(&before);
+    const bool known = ft_candidate_cpu(&host) == FT_OK && ft_candidate_read(&host, &state) == FT_OK;
+    ft_error_restore(&before);
+    const size_t held = ft_process_resident(getpid()); // is in what is asked for
+    if (!known || state.free >= available + held) return available;
+    return state.free > held ? state.free - held : 1; // 0 would be unknown
+}
+
 // What lies outside the allocator is what the process holds by now: program, libraries, texts and tokens.
 ft_status ft_trainer_reserve(ft_trainer *t, bool may_wait) {
     ft_candidate where; // the device that t was opened on
-    int chosen;
     char text[24];
     FT_TRY(ft_candidate_of(t->device, &where));
     const size_t graphs = ft_step_graphs_outside(t->config, t->device);
@@ -49,7 +89,7 @@ ft_status ft_trainer_reserve(ft_trainer *t, bool may_wait) {
     request.wait = request.wait && may_wait;
     const ft_run_observer *observer = ft_run_observer_of();
     if (observer != NULL) FT_TRY(enter_in_turn(observer, t, &where, &request));
-    else FT_TRY(ft_admission_enter(1, &where, &request, &t->reservation, &chosen));
+    else FT_TRY(enter(t, &where, &request, request.wait));
     if (t->reservation != NULL) ft_detail("reserved   %s of %s", ft_bytes_text(bytes, text), where.name);
     return FT_OK;
 }

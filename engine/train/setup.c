@@ -49,8 +49,8 @@ static ft_status open_device(ft_trainer *t, const ft_trainer_source *source) {
         FT_TRY(ft_device_open(name, (int)c->device.threads, c->device.isa, &t->device, why));
         if (why[0] != '\0') ft_info("device     device.name=auto is the CPU: %s", why);
         FT_TRY(ft_gemm_tuning_apply(c, t->device, t->gemm_tuning));
-        FT_TRY(ft_step_graphs_check(c, t->device));
     }
+    if (source->like == NULL) FT_TRY(ft_step_graphs_check(c, t->device)); // of a plan too, which is of what a run would do
     if (source->like == NULL) FT_TRY(check_offload(c, t->device));
     ft_memory_options options = {.allocator = ft_allocator_options_of(c, t->device, source->limit)};
     return ft_memory_create_with(t->device, &options, &t->memory);
@@ -236,6 +236,7 @@ static ft_status check_host(const ft_trainer *t) {
     char needs[24], there[24];
     const size_t available = ft_cpu_available_bytes();
     if (!ft_offloads_optimizer(t->config, t->device) || available == 0 || t->planned.peak_pinned <= available) return FT_OK;
+    if (t->config->device.wait && ft_run_observer_of() == NULL) return FT_OK; // what others hold comes back: admission knows what never can be
     ft_fail(FT_NO_MEMORY, "memory.offload", "%s of pinned memory of the host are needed, and %s are available",
             ft_bytes_text(t->planned.peak_pinned, needs), ft_bytes_text(available, there));
     ft_hint("memory.offload=none keeps AdamW's state on %s, auto puts it on the host only where it fits there", t->device->name);
@@ -330,6 +331,7 @@ ft_status ft_trainer_close(ft_trainer *t) {
     ft_absent_rows_free(&t->carried.absent);
     json_decref(t->earlier_devices);
     ft_status status = ft_memory_destroy(t->memory);
+    ft_ledger_close(t->host_reservation);
     ft_ledger_close(t->reservation); // what was reserved is given back by now; it asks the device, which is open still
     ft_device_close(t->device);
     for (int s = 0; s < FT_SPLITS; s++) {

@@ -65,6 +65,7 @@ typedef struct ft_trainer {
     char gemm_tuning[FT_TUNING_HASH]; // of the file that its products were chosen from; "": none
     ft_memory *memory;
     ft_ledger *reservation;    // of this run on its device; NULL: a rehearsal, or no ledger could be kept
+    ft_ledger *host_reservation; // of what it pins in the host's memory meanwhile (memory.offload); NULL: nothing
     ft_tokenizer *tokenizer;
     const char *model_dir;     // model.path, or the snapshot in the cache that it names
     const char *tokenizer_dir; // the model's, or model.stand_in_tokenizer
@@ -157,8 +158,11 @@ ft_status ft_trainer_rehearse_like(const ft_trainer *t, const ft_config *config,
 // What an optimizer step of t's data would take with the settings of `planned`, opened by the above: kernels/cost.h.
 ft_status ft_trainer_price(const ft_trainer *t, ft_trainer *planned, double *seconds);
 // reserve.c. The planned bytes, and what the process holds besides, are reserved on the device, after a wait if so
-// configured (admission.h).
+// configured (admission.h); what memory.offload pins of the host's memory in the CPU's ledger too, for runs on the CPU and other
+// GPUs take from there.
 ft_status ft_trainer_reserve(ft_trainer *t, bool may_wait);
+// What a run may pin of the host's memory now, as far as is known, beside what is reserved there; 0: unknown.
+size_t ft_trainer_host_room(const ft_trainer *t);
 // The most that the allocator may reserve: memory.limit; no more than the device's ledger could ever give beside what graphs are
 // left; and for a run of a study, where nobody is there to lower the limit, beside what the process holds.
 ft_status ft_trainer_most(const ft_trainer *t, size_t *limit);

@@ -90,6 +90,20 @@ grep -q nominally out || fail "a nominal size is not marked"
 grep -q assumed out || fail "what lies outside the allocator is not marked as assumed"
 expect 0 "$FTENGINE" "${base[@]}" --gpu 4090 memory.limit=50% --json
 holds out 'd["budget_bytes"] * 2 <= d["gpu"]["total_bytes"]'
+# It is a GPU that is planned, whatever this machine has: CUDA's scratch, a host beside it, graphs that are left their share.
+holds out 'd["target"] == "cuda" and d["memory"]["host_pinned_bytes"] > 0 and "graphs_bytes" not in d'
+without=$(json out 'd["memory"]["peak_reserved_bytes"]') budget=$(json out 'd["budget_bytes"]')
+expect 0 "$FTENGINE" "${base[@]}" --gpu 4090 memory.limit=50% --json memory.offload=optimizer device.graphs=on
+holds out 'd["resolved"]["offload"] == "optimizer" and d["memory"]["host_pinned_bytes"] > 8 * d["model"]["trained_parameters"] * 0.9'
+holds out 'd["memory"]["peak_reserved_bytes"] < '"$without"
+holds out 'd["graphs_bytes"] == 64 << 20 and d["budget_bytes"] == '"$budget" # there is room beside the limit
+expect 0 "$FTENGINE" "${base[@]}" --gpu 4090 --json device.graphs=on
+holds out 'd["budget_bytes"] == d["gpu"]["total_bytes"] - d["gpu"]["outside_assumed_bytes"] - d["graphs_bytes"]'
+expect 0 "$FTENGINE" "${base[@]}" --gpu 4090 --json device.name=cpu
+holds out 'd["target"] == "cpu" and d["memory"]["host_pinned_bytes"] == 0'
+expect 2 "$FTENGINE" "${base[@]}" --gpu 4090 device.name=cpu memory.offload=optimizer && one_error "memory.offload"
+expect 2 "$FTENGINE" "${base[@]}" device.name=cpu device.graphs=on && one_error "device.graphs" # as of a run
+expect 0 "$FTENGINE" "${base[@]}" --gpu t4 && grep -q "this card has 7.5: it cannot run them" out || fail "a card that is too old is not marked: $(cat out)"
 
 # ---- a table ---------------------------------------------------------------------------------------------------------------
 expect 0 "$FTENGINE" "${base[@]}" --memory 24GiB --table --json
