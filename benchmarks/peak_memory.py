@@ -8,7 +8,8 @@
     python3 benchmarks/peak_memory.py --only cells --models NAME --shapes 32x512 --precisions bf16 ...   some cells again
 
 With --only (cells, oom, seven) the other parts, and the other cells, are kept as they stand in the output's JSON; every cell
-and every part says when and of which commit it is.
+and every part says when and of which commit it is. Without --python PyTorch's figures are those that stand there of the same
+cell, or of one that differs in our options only, with the date of their measurement.
 
 Every cell trains two optimizer steps on the CPU, with random weights in the shape of the named model and texts that all have
 the full length, the whole batch at once. The texts are the quick start's reviews strung together, in the vocabulary of MiniLM
@@ -114,14 +115,29 @@ def measure_torch(options, cell):
         "torch_bytes": process["resident_bytes"] - result["before_model_bytes"],
         "torch_parameters": result["parameters"],
         "versions": result["versions"],
+        "torch_date": provenance()["date"],
     }
 
 
+def torch_key(cell):
+    """The same for cells that differ only in what PyTorch does not have: our word table, and finer recomputation."""
+    return tuple(cell[k] == "layers" if k == "recompute" else cell[k] for k in IDENTITY if k != "vocabulary")
+
+
+def known_torch(cells):
+    """Of cells that stand in the document."""
+    known = {}
+    for cell in cells:
+        figures = {k: cell[k] for k in cell if k == "versions" or k.startswith("torch_")}
+        if figures:
+            known[torch_key(cell)] = {"torch_date": cell["date"]} | figures
+    return known
+
+
 def add_torch(options, cell, known):
-    """PyTorch's figures, measured once for cells that differ only in what it does not have: our word table, and finer recomputation."""
-    key = tuple(cell[k] == "layers" if k == "recompute" else cell[k] for k in IDENTITY if k != "vocabulary")
+    key = torch_key(cell)
     need = options.torch_factor * cell["planned_bytes"]  # not known beforehand: as many times ours as it has ever needed
-    if key not in known:
+    if key not in known and options.python:
         if need > available_bytes():
             known[key] = {"torch_not_run": f"about {need / GIB:.0f} GiB may be needed, {available_bytes() / GIB:.0f} are free"}
         else:
@@ -129,7 +145,7 @@ def add_torch(options, cell, known):
                 known[key] = measure_torch(options, cell)
             except SystemExit as failure:  # out of memory, most likely: the next cells may well run
                 known[key] = {"torch_not_run": str(failure).rsplit(": ", maxsplit=1)[-1]}
-    cell.update(known[key])
+    cell.update(known.get(key, {}))
     if "torch_bytes" in cell:
         cell["ratio"] = cell["planned_bytes"] / cell["torch_bytes"]
 
@@ -157,8 +173,7 @@ def measure(options, cell, scratch, known):
         result["process_bytes"] = process["resident_bytes"]
     else:
         result["not_run"] = "planned only (--plan-cells)"
-    if options.python:
-        add_torch(options, result, known)
+    add_torch(options, result, known)
     return result
 
 
@@ -183,7 +198,7 @@ def same(a, b):
 
 def measure_all(options, document):
     """Cells that the document has already are replaced, in their place."""
-    known = {}
+    known = {} if options.python else known_torch(document["cells"])
     with tempfile.TemporaryDirectory() as scratch:
         for cell in cells_of(options):
             result = measure(options, cell, scratch, known)
