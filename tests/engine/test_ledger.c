@@ -281,67 +281,82 @@ static void a_process_is_known_by_its_start(void **test) {
 
 enum { WORKERS = 8, CAPACITY = 100, LARGEST = 60, DOOMED = 0x80 };
 
-// A witness beside the ledger, in memory that all processes share: eight bits a worker, in one word, so that a look
+// A device, and the host's memory: half of the runs are on the device and pin some of the host's, the others are on the host.
+enum { ON_DEVICE, ON_HOST, LEDGERS };
+static const char *const fire[LEDGERS] = {"fire", "fire-host"};
+
+// A witness beside each ledger, in memory that all processes share: eight bits a worker, in one word, so that a look
 // sees all at one moment. Seven are what the worker has in, from just after it entered to just before it leaves; they
 // never say more than is true, so a sum above the capacity is a broken promise. The eighth is set by who is about to
 // kill the worker: from then on it counts nothing, for between its death and the next look others may have what it had.
 typedef struct witness {
-    _Atomic uint64_t held;
+    _Atomic uint64_t held[LEDGERS];
     _Atomic int64_t entered, refused, broken, failed;
     char failure[256];
 } witness;
 static witness *shared;
 
-static void count_as(int seat, uint64_t bytes) {
-    uint64_t old = shared->held, mask = (uint64_t)0xFF << 8 * seat;
+static void count_as(int which, int seat, uint64_t bytes) {
+    uint64_t old = shared->held[which], mask = (uint64_t)0xFF << 8 * seat;
     do
         if ((old >> 8 * seat & DOOMED) != 0) return;
-    while (!atomic_compare_exchange_weak(&shared->held, &old, (old & ~mask) | bytes << 8 * seat));
+    while (!atomic_compare_exchange_weak(&shared->held[which], &old, (old & ~mask) | bytes << 8 * seat));
 }
 
-static void watch(void) {
-    uint64_t held = shared->held, sum = 0;
+static void watch(int which) {
+    uint64_t held = shared->held[which], sum = 0;
     for (int i = 0; i < WORKERS; i++)
         sum += held >> 8 * i & 0x7F;
     if (sum > CAPACITY) shared->broken++;
+}
+
+static bool come(int which, int seat, uint64_t bytes, ft_ledger **ledger) {
+    ft_ledger_state s = {.count = 0};
+    bool done = false;
+    ft_status status = ft_ledger_open(&(ft_ledger_device){.name = fire[which], .capacity = CAPACITY}, ledger);
+    if (status == FT_OK) status = ft_ledger_enter(*ledger, (size_t)bytes, 0, &s, &done);
+    if (status != FT_OK || s.reserved > CAPACITY || s.count > WORKERS) {
+        snprintf(shared->failure, sizeof shared->failure, "%s: %s; %zu reserved by %d", fire[which], ft_error_message(), s.reserved, s.count);
+        shared->failed++;
+    }
+    if (!done) {
+        shared->refused++;
+        return false;
+    }
+    count_as(which, seat, bytes);
+    shared->entered++;
+    watch(which);
+    return true;
 }
 
 static void come_and_go(void *argument) {
     const int seat = *(const int *)argument;
     uint64_t random = (uint64_t)getpid() * 0x9E3779B97F4A7C15u ^ (uint64_t)time(NULL);
     for (;;) {
-        ft_ledger *ledger;
-        ft_ledger_state s = {.count = 0};
+        ft_ledger *in[LEDGERS] = {NULL};
         random = ft_splitmix64(random);
-        uint64_t bytes = 1 + random % LARGEST;
-        bool done = false;
-        ft_status status = ft_ledger_open(&(ft_ledger_device){.name = "fire", .capacity = CAPACITY}, &ledger);
-        if (status == FT_OK) status = ft_ledger_enter(ledger, (size_t)bytes, 0, &s, &done);
-        if (status != FT_OK || s.reserved > CAPACITY || s.count > WORKERS) {
-            snprintf(shared->failure, sizeof shared->failure, "%s; %zu reserved by %d", ft_error_message(), s.reserved,
-                     s.count);
-            shared->failed++;
-        }
-        if (done) {
-            count_as(seat, bytes);
-            shared->entered++;
-            watch();
+        const bool on_host = (random >> 40) % 2;
+        if ((on_host || come(ON_DEVICE, seat, 1 + random % LARGEST, &in[ON_DEVICE])) &&
+            come(ON_HOST, seat, 1 + (random >> 8) % LARGEST, &in[ON_HOST]))
             usleep((useconds_t)(random >> 20) % 2000);
-            count_as(seat, 0);
-        } else {
-            shared->refused++;
+        for (int which = LEDGERS; which-- > 0;) {
+            count_as(which, seat, 0);
+            ft_ledger_close(in[which]);
         }
-        ft_ledger_close(ledger);
     }
 }
 
 static void doom(pid_t worker, int seat, int64_t *killed_inside) {
-    uint64_t before = atomic_fetch_or(&shared->held, (uint64_t)DOOMED << 8 * seat);
-    atomic_fetch_and(&shared->held, ~((uint64_t)0x7F << 8 * seat));
-    *killed_inside += (before >> 8 * seat & 0x7F) > 0;
+    bool inside = false;
+    for (int which = 0; which < LEDGERS; which++) {
+        uint64_t before = atomic_fetch_or(&shared->held[which], (uint64_t)DOOMED << 8 * seat);
+        atomic_fetch_and(&shared->held[which], ~((uint64_t)0x7F << 8 * seat));
+        inside = inside || (before >> 8 * seat & 0x7F) > 0;
+    }
+    *killed_inside += inside;
     kill(worker, SIGKILL);
     reap(worker);
-    atomic_fetch_and(&shared->held, ~((uint64_t)0xFF << 8 * seat));
+    for (int which = 0; which < LEDGERS; which++) atomic_fetch_and(&shared->held[which], ~((uint64_t)0xFF << 8 * seat));
 }
 
 // FT_LEDGER_FIRE_SECONDS: for so long, instead of two.
@@ -374,11 +389,13 @@ static void under_fire(void **test) {
     assert_int_equal(shared->broken, 0);
     assert_true(killed_inside > 0 && shared->entered > killed && shared->refused > 0); // it was a fire
     // Nothing is left behind: everything can be had again, and the file is empty afterwards.
-    ft_ledger *ledger = opened("fire", CAPACITY);
-    assert_int_equal(state_of(ledger).count, 0);
-    assert_true(entered(ledger, CAPACITY, CAPACITY));
-    ft_ledger_close(ledger);
-    assert_int_equal(size_of("fire"), 0);
+    for (int which = 0; which < LEDGERS; which++) {
+        ft_ledger *ledger = opened(fire[which], CAPACITY);
+        assert_int_equal(state_of(ledger).count, 0);
+        assert_true(entered(ledger, CAPACITY, CAPACITY));
+        ft_ledger_close(ledger);
+        assert_int_equal(size_of(fire[which]), 0);
+    }
     munmap(shared, sizeof *shared);
 }
 
