@@ -42,8 +42,8 @@ from peak_memory_plans import out_of_memory_rows, plan_json, seven_models
 SMALL = ["prajjwal1/bert-mini", "sentence-transformers/all-MiniLM-L6-v2", "microsoft/deberta-v3-xsmall"]
 LARGE = ["distilbert-base-uncased", "bert-base-uncased", "roberta-base", "microsoft/deberta-v3-base", "bert-large-uncased"]
 # (models, shapes, precision, recompute, rows of the word table): auto, those that the texts read; off, all of them
-# recompute: how activations are saved, by options of ours. finer makes what is cheap to make again, within a layer; in 16 bits
-# the activation function always is, and outputs of norms cannot be.
+# recompute: none is what a run does where everything fits, in which the activation function is made again by default; finer makes
+# outputs of norms again too, which 16 bits do not have; layers is layer checkpointing.
 RECOMPUTE = {
     "none": [],
     "finer": ["memory.recompute_activation=true", "memory.recompute_layernorm=true"],
