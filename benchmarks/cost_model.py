@@ -9,7 +9,8 @@ outputs of norms kept or made again, AdamW's state on the host (on a GPU, where 
 batches - are planned (`predicted_step_seconds` of `ftengine plan --json`) and trained for some steps. Measured on the CPU is the
 processor time of a step on one thread: that of a run of many steps less that of a run of few, best of --rounds, so that a busy
 machine disturbs it little. On a GPU it is the time of training by run.json, taken in the same way. The result is Spearman's rank
-correlation (ties share their rank); exit 1 where it is below --least.
+correlation (ties share their rank); exit 1 where it is below
+--least, 4 where there is no such device.
 """
 import argparse
 import json
@@ -49,7 +50,8 @@ def spearman(a, b):
 def program(command):
     run = subprocess.run(command, check=False, capture_output=True, text=True)
     if run.returncode != 0:
-        sys.exit(f"{' '.join(command)}: {run.stderr.strip()[-500:]}")
+        print(f"{run.stderr.strip()[-500:]}\nof {' '.join(command)}", file=sys.stderr)
+        sys.exit(4 if run.returncode == 4 else 1)  # 4: there is no such device
     return run.stdout
 
 

@@ -8,6 +8,7 @@
 #
 #   benchmarks/gpu_check.sh [PART]...          build tiles context graphs ops speed training replay ceilings steps tuning sanitizer report
 #   benchmarks/gpu_check.sh pack wheels        elsewhere, before
+#   BUDGET=1800 benchmarks/gpu_check.sh ranking    alone: do predicted step times order thirty settings as measured ones (cost_model.py)?
 #
 # All parts by default, in this order, which is that of what matters most, within BUDGET seconds (default 570). A part that there is no
 # time for is not measured; `steps` goes on where it was when it is run again, so that a second run measures the rest.
@@ -203,6 +204,21 @@ find_program() {
     return 1
 }
 
+# What autofit chooses by. Sixty trainings of BERT base: not among the parts of ten minutes.
+part_ranking() {
+    local program
+    find_program ranking || return
+    rm -f "$RESULTS/ranking.json"
+    limited 1800 "$PYTHON" benchmarks/cost_model.py --device cuda --ftengine "$program" --least 0.9 --output "$RESULTS/ranking.json" \
+        >"$RESULTS/ranking.txt" 2>"$RESULTS/ranking.err"
+    case $? in
+    0) note ranking passed "$(last "$RESULTS/ranking.txt")" ;;
+    4) note ranking skipped "$(error_of "$RESULTS/ranking.err")" ;;
+    124) overdue ranking 1800 ;;
+    *) note ranking FAILED "$(last "$RESULTS/ranking.txt") $(last "$RESULTS/ranking.err")" ;;
+    esac
+}
+
 # Algorithms of matrix products measured on this GPU, and a run that uses them.
 part_tuning() {
     local program log=$RESULTS/tuning.log run="tests/vectors/trainer/follow.ini device.name=cuda data.cache_dir=none"
@@ -365,10 +381,10 @@ part_report() {
 parts=("$@")
 [ $# -gt 0 ] || read -ra parts <<<"$ALL"
 for part in "${parts[@]}"; do
-    case " $ALL pack wheels " in
+    case " $ALL pack wheels ranking " in
     *" $part "*) ;;
     *)
-        echo "gpu_check.sh: no part '$part' (${ALL// /, }, pack, wheels)" >&2
+        echo "gpu_check.sh: no part '$part' (${ALL// /, }, pack, wheels, ranking)" >&2
         exit 2
         ;;
     esac
