@@ -421,6 +421,8 @@ def main():
         if options.keep and MOUNTED in os.environ:
             shutil.copytree(os.path.join(directory, "disk"), os.path.join(directory, "kept"), dirs_exist_ok=True)
         if not options.keep:
+            if MOUNTED in os.environ:  # a place where something is mounted would stay
+                subprocess.run(["umount", "--lazy", os.path.join(directory, "disk")], check=False)
             shutil.rmtree(directory, ignore_errors=True)
     text = json.dumps(figures, indent=2)
     print(text)
