@@ -267,7 +267,8 @@ ft_status ft_tuning_trial_config(const ft_tuning *t, int64_t number, ft_config *
 static void refuse_fitting(ft_config *c) {
     if (c->train.micro_batch == FT_AUTO && c->train.micro_batch_tokens == FT_AUTO)
         c->train.micro_batch = c->train.batch_size * c->train.gradient_accumulation_steps;
-    if (c->train.gradient_checkpointing == FT_AUTO) c->train.gradient_checkpointing = 0;
+    if (c->train.gradient_checkpointing == FT_AUTO) // which activations on the host would be without (memory.offload)
+        c->train.gradient_checkpointing = (c->memory.offload & FT_OFFLOAD_ACTIVATIONS) != 0 ? 1 : 0;
     if (c->memory.recompute_activation == FT_RECOMPUTE_AUTO && c->train.precision == FT_PRECISION_FP32)
         c->memory.recompute_activation = FT_RECOMPUTE_FALSE;
     if (c->memory.recompute_layernorm == FT_RECOMPUTE_AUTO) c->memory.recompute_layernorm = FT_RECOMPUTE_FALSE;

@@ -6,7 +6,7 @@
 //
 // Memory: only engine/memory calls buffer_alloc / buffer_free. Ops and copies are queued on the device's compute stream in
 // call order and may run later: host memory handed to a copy stays untouched until the host has waited, for everything
-// (sync) or for an event behind the copy. Beside it stands a stream for copies from the host; what one stream shall find
+// (sync) or for an event behind the copy. Beside it stands a stream for copies from and to the host; what one stream shall find
 // done by the other is said with events. The CPU backend runs everything at once. A device is used by one thread at a
 // time.
 #ifndef FT_BACKEND_H
@@ -35,7 +35,7 @@ typedef struct ft_op_table {
 #undef FT_OP
 } ft_op_table;
 
-// Ops, fills and all copies but upload_beside are queued on FT_STREAM_COMPUTE.
+// Ops, fills and all copies but upload_beside and download_beside are queued on FT_STREAM_COMPUTE.
 typedef enum ft_stream_kind { FT_STREAM_COMPUTE = 0, FT_STREAM_COPY } ft_stream_kind;
 typedef struct ft_event ft_event; // a point in a stream
 typedef struct ft_graph ft_graph; // work to replay
@@ -49,8 +49,9 @@ typedef struct ft_device_functions {
     ft_status (*copy)(ft_device *device, void *to, const void *from, size_t bytes); // device to device, no overlap
     ft_status (*fill)(ft_device *device, void *data, int byte, size_t bytes);
     ft_status (*sync)(ft_device *device); // waits for all queued work; reports its errors
-    // As upload, on FT_STREAM_COPY: beside what is computed. from_host: of host_alloc.
+    // As upload and download, on FT_STREAM_COPY: beside what is computed. from_host, to_host: of host_alloc.
     ft_status (*upload_beside)(ft_device *device, void *to_device, const void *from_host, size_t bytes);
+    ft_status (*download_beside)(ft_device *device, void *to_host, const void *from_device, size_t bytes);
     // Events. record: the event is everything queued on that stream so far, and forgets what it was before. stream_wait:
     // what is queued on that stream from now on runs behind the event. event_sync: the host waits for it, and gets the
     // errors of work until then. An event that never was recorded holds up nobody. All of a device's events are destroyed

@@ -99,9 +99,9 @@ static void print_run(const report *r) {
     printf("recompute     %s (train.gradient_checkpointing)\n", checkpointing_text(p->checkpoint_every, every));
     printf("              activations %s (memory.recompute_activation), norms %s (memory.recompute_layernorm)\n",
            p->keeps_activation ? "kept" : "computed again", p->rebuilds_norms ? "made again" : "kept");
-    if (p->offloads)
-        printf("offload       %s of pinned memory of the host, AdamW's state most of it (memory.offload)\n",
-               ft_bytes_text(p->memory.peak_pinned, saved));
+    if (p->offloads || p->offloads_inputs)
+        printf("offload       %s of pinned memory of the host for %s and copies (memory.offload)\n",
+               ft_bytes_text(p->memory.peak_pinned, saved), ft_offload_text(p->offloads, p->offloads_inputs));
     if (p->autofit.chosen) print_fitting(&p->autofit);
 }
 

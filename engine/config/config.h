@@ -66,7 +66,9 @@ typedef enum ft_output_exists { FT_EXISTS_NEW = 0, FT_EXISTS_RESUME, FT_EXISTS_E
 typedef enum ft_on_oom { FT_OOM_LADDER = 0, FT_OOM_FAIL } ft_on_oom; // when memory is refused after the start
 typedef enum ft_graphs { FT_GRAPHS_AUTO = 0, FT_GRAPHS_ON, FT_GRAPHS_OFF } ft_graphs;
 typedef enum ft_active_vocabulary { FT_VOCABULARY_AUTO = 0, FT_VOCABULARY_OFF } ft_active_vocabulary;
-typedef enum ft_offload_choice { FT_OFFLOAD_NONE = 0, FT_OFFLOAD_OPTIMIZER, FT_OFFLOAD_AUTO } ft_offload_choice;
+typedef enum ft_offload_choice { // but for auto a set
+    FT_OFFLOAD_NONE = 0, FT_OFFLOAD_OPTIMIZER = 1, FT_OFFLOAD_ACTIVATIONS = 2, FT_OFFLOAD_ALL = 3, FT_OFFLOAD_AUTO = 4
+} ft_offload_choice;
 typedef enum ft_recompute { FT_RECOMPUTE_FALSE = 0, FT_RECOMPUTE_TRUE, FT_RECOMPUTE_AUTO } ft_recompute;
 typedef enum ft_ranges { FT_RANGES_AUTO = 0, FT_RANGES_ON, FT_RANGES_OFF } ft_ranges;
 // Of data files: by name and content, or as told. TEXT is for prediction: every line is a text.
@@ -135,7 +137,7 @@ typedef struct ft_config {
         int64_t lr_cycles;       // cosine_with_restarts
         double warmup_ratio;
         int64_t warmup_steps;           // > 0: overrides warmup_ratio
-        int64_t gradient_checkpointing; // 0 off, 1 on (every layer), k: every k-th layer's input is kept; FT_AUTO: off
+        int64_t gradient_checkpointing; // 0 off, 1 on (every layer), k: every k-th layer's input is kept; FT_AUTO: ft_checkpoint_every
         int64_t seed, data_seed;        // data_seed FT_AUTO: seed
         ft_int_list seeds;              // a run for each, in turn; empty: one with `seed`
         bool drop_last;

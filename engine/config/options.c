@@ -125,7 +125,8 @@ static const ft_option_choice recompute_choices[] = {
     {"true", FT_RECOMPUTE_TRUE},   {"on", FT_RECOMPUTE_TRUE},     {"false", FT_RECOMPUTE_FALSE},
     {"off", FT_RECOMPUTE_FALSE},   {"auto", FT_RECOMPUTE_AUTO},   {NULL, 0}};
 static const ft_option_choice offload_choices[] = {
-    {"none", FT_OFFLOAD_NONE}, {"optimizer", FT_OFFLOAD_OPTIMIZER}, {"auto", FT_OFFLOAD_AUTO}, {NULL, 0}};
+    {"none", FT_OFFLOAD_NONE}, {"optimizer", FT_OFFLOAD_OPTIMIZER}, {"activations", FT_OFFLOAD_ACTIVATIONS},
+    {"all", FT_OFFLOAD_ALL},   {"auto", FT_OFFLOAD_AUTO},           {NULL, 0}};
 static const ft_option_choice isa_choices[] = {{"auto", 0}, {"portable", 0}, {"avx2", 0}, {"avx512", 0}, {NULL, 0}};
 
 const ft_section ft_sections[] = {
@@ -317,7 +318,8 @@ const ft_option ft_options[] = {
      .automatic = true,
      .elsewhere = "activation_checkpointing grad_checkpointing gradient_checkpointing_enable",
      .help = "Recompute instead of keeping: on keeps the input of every layer, a number k that of every k-th. Same "
-             "result, less memory, about a third more time. auto: off, and what memory.limit asks for if that does not fit."},
+             "result, less memory, about a third more time. auto: off (on with memory.offload = activations or all), and what "
+             "memory.limit asks for if that does not fit."},
     INT(train.seed, "42", 0, 4294967295, .elsewhere = "random_seed random_state",
         .help = "Seed of the order of examples, of dropout and of new weights."),
     {.name = "train.seeds",
@@ -421,10 +423,14 @@ const ft_option ft_options[] = {
            .help = "Make the output of every LayerNorm again from its input, which is kept: a sixth less activations for two short "
                    "passes a layer. Same bits. fp32 only: in 16 bits nothing is gained. auto: where memory.limit asks for it."),
     CHOICE(memory.offload, "none", offload_choices,
-           .elsewhere = "offload_optimizer optimizer_offload cpu_offload offload_optimizer_device zero_offload",
-           .help = "optimizer: AdamW's moments, and in 16 bits the master weights, lie in pinned memory of the host and travel "
-                   "through the device in every update: 8 to 12 bytes a trained parameter less there, the same bits. A CPU has "
-                   "no other memory: named, it refuses this, and with device.name=auto the run goes on there without. auto: where memory.limit asks for it, and nothing faster fits."),
+           .elsewhere = "offload_optimizer optimizer_offload cpu_offload offload_optimizer_device zero_offload offload_activations "
+                        "activation_offloading cpu_checkpointing",
+           .help = "What lies in pinned memory of the host, with the same bits. optimizer: AdamW's moments, and in 16 bits the master "
+                   "weights, which travel through the device in every update: 8 to 12 bytes a trained parameter less there. "
+                   "activations: under train.gradient_checkpointing (auto is on then; off is refused) the inputs of layers, sent "
+                   "while layers are computed and fetched before they are computed again: of all of them two at most on the device. "
+                   "all: both. A CPU has no other memory: named, it refuses this, and with device.name=auto the run goes on there "
+                   "without. auto: where memory.limit asks for it, and nothing faster fits."),
 
     TEXT(FT_OPTION_NAME, device.name, "auto", .choices = device_choices, .numbered = "cuda:",
          .elsewhere = "device use_cpu no_cuda accelerator",

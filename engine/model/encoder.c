@@ -4,7 +4,8 @@
 // Recomputation (train.gradient_checkpointing = k): only the input of every k-th layer is kept. The backward pass takes
 // the segments of k layers from the last to the first, runs each forward again, now keeping everything, and then
 // backward. The last segment is kept in the forward pass itself: its backward comes next, so that costs no memory. In 16 bits
-// what is kept of such an input is its fp32 form alone (layers.h): the other is its rounding, and so all bits come again.
+// what is kept of such an input is its fp32 form alone (layers.h): the other is its rounding, and so all bits come again. What is
+// kept may travel to the host and back (offload_inputs.h).
 #include "engine/model/layers.h"
 
 #include <string.h>
@@ -46,18 +47,29 @@ static ft_status run_layers(ft_pass *pass, training_state *t, int first, int end
     return FT_OK;
 }
 
-// A segment that will be run again: its layers leave nothing but what it began with.
-static ft_status run_segment(ft_pass *pass, training_state *t, int first, int end) {
-    if (!ft_pass_is_half(pass)) return run_layers(pass, t, first, end, false);
+// What segment n keeps of its input.
+static ft_tensor *kept(const ft_pass *pass, const training_state *t, int n) {
+    const ft_model *m = pass->model;
+    return (ft_pass_is_half(pass) ? t->checkpoint : t->input) + m->first_trained_layer + n * m->checkpoint_every;
+}
+
+// Segment n, which will be run again: its layers leave nothing but what it began with.
+static ft_status run_segment(ft_pass *pass, training_state *t, int n, int first, int end) {
     const ft_device_functions *device = pass->model->device->functions;
-    ft_tensor *kept = &t->checkpoint[first];
-    FT_TRY(ft_pass_wide_tensor(pass, FT_ROWS_TOKENS, t->wide.cols, "checkpoint in fp32", kept));
-    FT_TRY(device->copy(pass->model->device, kept->data, t->wide.data, (size_t)(kept->rows * kept->cols) * sizeof(float)));
-    return run_layers(pass, t, first, end, false);
+    if (ft_pass_is_half(pass)) {
+        ft_tensor *wide = &t->checkpoint[first];
+        FT_TRY(ft_pass_wide_tensor(pass, FT_ROWS_TOKENS, t->wide.cols, "checkpoint in fp32", wide));
+        FT_TRY(device->copy(pass->model->device, wide->data, t->wide.data, (size_t)(wide->rows * wide->cols) * sizeof(float)));
+    }
+    if (ft_input_travels(pass, n)) FT_TRY(ft_input_send(pass, n, *kept(pass, t, n)));
+    FT_TRY(run_layers(pass, t, first, end, false));
+    return ft_input_travels(pass, n - 1) ? ft_input_sent(pass, n - 1, kept(pass, t, n - 1)) : FT_OK;
 }
 
 // Runs it again, and now keeps everything. Its output is there no longer, or is not needed again.
-static ft_status run_segment_again(ft_pass *pass, training_state *t, int first, int end) {
+static ft_status run_segment_again(ft_pass *pass, training_state *t, int n, int first, int end) {
+    if (ft_input_travels(pass, n)) FT_TRY(ft_input_fetched(pass, n));
+    if (ft_input_travels(pass, n - 1)) FT_TRY(ft_input_fetch(pass, n - 1, kept(pass, t, n - 1)));
     if (ft_pass_is_half(pass)) {
         t->wide = t->checkpoint[first];
         t->checkpoint[first] = ft_absent();
@@ -87,15 +99,15 @@ static ft_status backward_layers(ft_pass *pass, training_state *t, int first, in
 static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
     ft_model *m = pass->model;
     const int from = m->first_trained_layer, layers = m->layers;
-    const int every = m->checkpoint_every > 0 ? m->checkpoint_every : layers > from ? layers - from : 1;
+    const int every = m->checkpoint_every;
     ft_memory_set_phase(m->memory, FT_PHASE_FORWARD);
     FT_TRY(embed(pass, m->embeddings_trained, t));
     // Frozen layers keep nothing.
     FT_TRY(run_layers(pass, t, 0, from, false));
     if (from > 0) ft_pass_free(pass, &t->input[0]);
-    int last_segment = from; // first layer of the last segment
-    while (last_segment + every < layers) last_segment += every;
-    for (int s = from; s < last_segment; s += every) FT_TRY(run_segment(pass, t, s, s + every));
+    const int segments = ft_model_checkpoints(m); // and one more
+    const int last_segment = from + segments * every;
+    for (int n = 0; n < segments; n++) FT_TRY(run_segment(pass, t, n, from + n * every, from + (n + 1) * every));
     FT_TRY(run_layers(pass, t, last_segment, layers, true));
 
     ft_tensor logits, dx;
@@ -108,9 +120,11 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
     ft_pass_free(pass, &logits);
     ft_pass_free(pass, &t->input[layers]);
     if (!into_encoder) return FT_OK;
-    for (int s = last_segment, end = layers; s >= from; end = s, s -= every) {
-        if (s != last_segment) FT_TRY(run_segment_again(pass, t, s, end)); // input[end] was freed with its backward
-        FT_TRY(backward_layers(pass, t, s, end, &dx));
+    FT_TRY(backward_layers(pass, t, last_segment, layers, &dx));
+    for (int n = segments - 1; n >= 0; n--) {
+        const int first = from + n * every, end = first + every;
+        FT_TRY(run_segment_again(pass, t, n, first, end)); // input[end] was freed with its backward
+        FT_TRY(backward_layers(pass, t, first, end, &dx));
     }
     if (m->embeddings_trained) FT_TRY(ft_embeddings_backward(pass, &t->embedding, &dx));
     return FT_OK;
@@ -144,7 +158,11 @@ ft_status ft_model_train_batch(ft_model *model, const ft_batch *batch, ft_capaci
     ft_status status = ft_relative_check(&pass);
     if (status == FT_OK) status = allocate_state(model, &arena, &state);
     if (status == FT_OK) status = ft_memory_scope_begin(model->memory, FT_SCOPE_TRAIN);
-    if (status == FT_OK) status = ft_memory_scope_end(model->memory, train(&pass, &state, losses));
+    if (status == FT_OK) {
+        status = train(&pass, &state, losses);
+        if (status != FT_OK) ft_inputs_abandon(model);
+        status = ft_memory_scope_end(model->memory, status);
+    }
     ft_arena_free(&arena);
     return status;
 }

@@ -120,6 +120,15 @@ void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *saved);
 ft_status ft_norm1_again(ft_pass *pass, ft_rows_kind kind, int layer, ft_layer_saved *saved);
 ft_status ft_norm2_again(ft_pass *pass, int layer, const ft_layer_saved *saved, ft_tensor *y);
 
+// offload_inputs.c: of the inputs that are kept for recomputation, counted from below, number n on its way to the host and back.
+bool ft_input_travels(const ft_pass *pass, int n); // else nothing of this is called for it
+ft_status ft_input_send(ft_pass *pass, int n, ft_tensor x);
+ft_status ft_input_sent(ft_pass *pass, int n, ft_tensor *x); // frees x: from here on its place may be written to
+ft_status ft_input_fetch(ft_pass *pass, int n, ft_tensor *x); // x (fp32) is made here
+ft_status ft_input_fetched(ft_pass *pass, int n); // from here on it may be read
+// A micro-batch failed: what is computed from here on finds done what was still on its way, from and to places that are free now.
+void ft_inputs_abandon(const ft_model *model);
+
 // relative.c. rows 0: the model has no such table.
 ft_relative_window ft_relative_window_of(const ft_model *model, int32_t longest);
 // PK and PQ of a layer in the step or pass under way, and where their gradients add up; absent what the model lacks, or does

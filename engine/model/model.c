@@ -267,6 +267,7 @@ ft_status ft_model_prepare_training(ft_model *model, double weight_decay) {
 void ft_model_free(ft_model *model) {
     if (model->class_weight != NULL) ft_memory_free(model->memory, model->class_weight);
     if (model->memory != NULL) ft_model_release_positions(model);
+    ft_model_release_inputs(model);
     if (model->relative.slots != NULL) ft_memory_free(model->memory, model->relative.slots);
     ft_absent_rows_free(&model->absent);
     ft_parameters_free(&model->parameters);

@@ -22,6 +22,7 @@
 #include "engine/model/absent_rows.h"
 #include "engine/model/loss.h"
 #include "engine/model/model_config.h"
+#include "engine/model/offload_inputs.h"
 #include "engine/model/parameters.h"
 
 // Sizes of the largest micro-batch of a run: what every step and op tensor is allocated for.
@@ -109,6 +110,7 @@ typedef struct ft_model {
     int32_t checkpoint_every;    // 0: keep all activations; k: keep the input of every k-th layer
     bool keeps_activation;       // act(h) of every layer too (recompute.c)
     bool rebuilds_norms;         // what norms put out is not kept
+    ft_offloaded_inputs inputs;  // of recomputed layers, on the host
     bool ignore_mismatched_sizes; // a head of another shape in a checkpoint is drawn anew
     ft_tap tap;                  // optional
     void *tap_context;
@@ -124,7 +126,10 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *config,
 bool ft_model_trains_embeddings(const ft_config *options);
 // What the backward pass keeps and what it computes again, between two steps: as `options` says, and `auto` is what is fastest.
 void ft_model_set_recomputation(ft_model *model, const ft_config *options);
-ft_status ft_recompute_check(const ft_config *options); // FT_INVALID for what the precision does not allow
+ft_status ft_recompute_check(const ft_config *options); // FT_INVALID for what precision or offload do not allow
+// train.gradient_checkpointing of a run on this device, `auto` resolved: 0 off, k every k layers.
+int64_t ft_checkpoint_every(const ft_config *options, const ft_device *device);
+int ft_model_checkpoints(const ft_model *model); // how many inputs of layers a micro-batch keeps to compute from them again
 // The weights will be trained: before they are loaded or drawn. Only in 16 bits there is anything to do.
 ft_status ft_model_keep_master(ft_model *model);
 // What training makes small; once, before batches are made for the model. Without it: cross-entropy.
@@ -138,6 +143,10 @@ void ft_model_free(ft_model *model); // {0} is fine
 // Families without relative positions need nothing and may be given nothing.
 ft_status ft_model_hold_positions(ft_model *model, ft_capacity train, ft_capacity predict);
 void ft_model_release_positions(ft_model *model);
+// Memory of the host for the inputs of layers, where they are offloaded (offload_inputs.h): as often as micro-batches or
+// recomputation change. Without it they stay on the device.
+ft_status ft_model_hold_inputs(ft_model *model, ft_capacity train);
+void ft_model_release_inputs(ft_model *model);
 
 // Around the micro-batches of one optimizer step: what depends on weights, step and layer, but on no text. `capacity` is that of
 // all its micro-batches. A step that was begun may be begun anew; one that failed need not be ended.

@@ -6,7 +6,15 @@
 enum { MOST = 1 << 20, LEAST = 1 << 10, PIECES = 8, ARRAYS = 3 };
 
 bool ft_offloads_optimizer(const ft_config *config, const ft_device *device) {
-    return config->memory.offload == FT_OFFLOAD_OPTIMIZER && ft_device_queues(device);
+    return (config->memory.offload & FT_OFFLOAD_OPTIMIZER) != 0 && ft_device_queues(device);
+}
+
+const char *ft_offload_name(bool optimizer, bool inputs) {
+    return optimizer ? inputs ? "all" : "optimizer" : inputs ? "activations" : "none";
+}
+
+const char *ft_offload_text(bool optimizer, bool inputs) {
+    return optimizer ? inputs ? "AdamW's state and inputs of layers" : "AdamW's state" : inputs ? "inputs of layers" : "nothing";
 }
 
 // Elements of all chunks but the last: a multiple of LEAST, so that pieces begin where vectors do.

@@ -28,6 +28,10 @@ typedef struct ft_offload {
 // as on the CPU: there is no other.
 bool ft_offloads_optimizer(const ft_config *config, const ft_device *device);
 
+// The set as memory.offload has it: "none", "optimizer", "activations" or "all"; and for people.
+const char *ft_offload_name(bool optimizer, bool inputs);
+const char *ft_offload_text(bool optimizer, bool inputs);
+
 struct ft_parameters;
 // Behind the allocation of everything that is trained. range_count: of the parameters.
 ft_status ft_offload_create(struct ft_parameters *parameters);

@@ -38,6 +38,13 @@ ft_status ft_norm2_again(ft_pass *pass, int layer, const ft_layer_saved *s, ft_t
 }
 
 ft_status ft_recompute_check(const ft_config *o) {
+    if ((o->memory.offload & FT_OFFLOAD_ACTIVATIONS) != 0 && o->train.gradient_checkpointing == 0) {
+        const bool both = o->memory.offload == FT_OFFLOAD_ALL;
+        ft_fail(FT_INVALID, "memory.offload", "%s offloads the inputs of layers that are computed again, and train.gradient_checkpointing is off",
+                both ? "all" : "activations");
+        ft_hint("set train.gradient_checkpointing=auto or on, or memory.offload=%s", both ? "optimizer" : "none");
+        return FT_INVALID;
+    }
     if (o->train.precision == FT_PRECISION_FP32) return FT_OK;
     if (o->memory.recompute_layernorm == FT_RECOMPUTE_TRUE) {
         ft_fail(FT_INVALID, "memory.recompute_layernorm", "true is for train.precision=fp32: in 16 bits a norm's output cannot be had again to the bit");
@@ -50,9 +57,20 @@ ft_status ft_recompute_check(const ft_config *o) {
     return FT_INVALID;
 }
 
-void ft_model_set_recomputation(ft_model *m, const ft_config *o) {
+// Who asks for the inputs of layers on the host asks for the recomputation that leaves nothing else to keep.
+int64_t ft_checkpoint_every(const ft_config *o, const ft_device *device) {
     const int64_t every = o->train.gradient_checkpointing;
-    m->checkpoint_every = every == FT_AUTO ? 0 : (int32_t)every;
+    return every != FT_AUTO ? every : ft_offloads_inputs(o, device) ? 1 : 0;
+}
+
+int ft_model_checkpoints(const ft_model *m) {
+    const int trained = m->layers - m->first_trained_layer;
+    return m->checkpoint_every > 0 && trained > 0 ? (trained - 1) / m->checkpoint_every : 0; // the last segment is kept as it is
+}
+
+void ft_model_set_recomputation(ft_model *m, const ft_config *o) {
+    m->checkpoint_every = (int32_t)ft_checkpoint_every(o, m->device);
+    m->inputs.on = ft_offloads_inputs(o, m->device);
     m->keeps_activation = o->train.precision == FT_PRECISION_FP32 && o->memory.recompute_activation != FT_RECOMPUTE_TRUE;
     m->rebuilds_norms = o->memory.recompute_layernorm == FT_RECOMPUTE_TRUE;
 }

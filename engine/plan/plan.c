@@ -26,6 +26,7 @@ static void read_results(ft_trainer *t, ft_plan *plan) {
     plan->keeps_activation = t->model.keeps_activation;
     plan->rebuilds_norms = t->model.rebuilds_norms;
     plan->offloads = t->model.parameters.state_on_host;
+    plan->offloads_inputs = t->model.inputs.on;
     plan->total_steps = t->plan.total_steps;
     plan->max_length = t->max_length;
     plan->threads = t->device->target.threads;

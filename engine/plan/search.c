@@ -42,11 +42,16 @@ static int64_t inside(const search *s, double guess) {
     return guess < (double)s->fails ? (int64_t)guess : s->fails - 1;
 }
 
+static bool offloads_inputs(const ft_config *config) { return (config->memory.offload & FT_OFFLOAD_ACTIVATIONS) != 0; }
+
 ft_status ft_plan_largest(const ft_config *config, const ft_plan_request *request, ft_plan_vary vary, int64_t most,
                           int64_t *sequences) {
     search s = {.config = *config, .request = request, .vary = vary, .fails = most + 1};
     s.config.train.micro_batch_tokens = FT_AUTO;
-    if (s.config.train.gradient_checkpointing == FT_AUTO) s.config.train.gradient_checkpointing = 0;
+    if (s.config.train.gradient_checkpointing == FT_AUTO) // what memory.offload makes of it, on any device
+        s.config.train.gradient_checkpointing = offloads_inputs(config) ? 1 : 0;
+    if (s.config.train.gradient_checkpointing == 0 && offloads_inputs(config)) // then there are none to offload
+        s.config.memory.offload = config->memory.offload == FT_OFFLOAD_ALL ? FT_OFFLOAD_OPTIMIZER : FT_OFFLOAD_NONE;
     if (s.config.memory.recompute_activation == FT_RECOMPUTE_AUTO) s.config.memory.recompute_activation = FT_RECOMPUTE_TRUE;
     if (s.config.memory.recompute_layernorm == FT_RECOMPUTE_AUTO) // what a run that does not fit otherwise makes of it
         s.config.memory.recompute_layernorm = s.config.train.precision == FT_PRECISION_FP32 ? FT_RECOMPUTE_TRUE : FT_RECOMPUTE_FALSE;
@@ -72,7 +77,7 @@ static ft_status advise(const ft_config *config, const ft_plan_request *request,
 
 ft_status ft_plan_advise(const ft_config *config, const ft_plan_request *request, ft_plan_advice *advice) {
     const bool automatic = config->train.gradient_checkpointing == FT_AUTO;
-    const int64_t asked = automatic ? 0 : config->train.gradient_checkpointing, ways[] = {asked, 1};
+    const int64_t asked = automatic ? offloads_inputs(config) ? 1 : 0 : config->train.gradient_checkpointing, ways[] = {asked, 1};
     const bool large_evaluation = config->eval.batch_size != FT_AUTO || config->eval.batch_multiplier != FT_AUTO;
     *advice = (ft_plan_advice){0};
     for (int small = 0; small <= (large_evaluation ? 1 : 0); small++)

@@ -13,6 +13,7 @@ typedef struct search {
     bool recomputes;        // so is recomputation
     int64_t every;          // recomputation as it is
     unsigned savings, free; // those there are in any case; those that may come to them
+    size_t host;            // what the host has for what the device is spared: pinned, no system can swap it out. 0: unknown
     ft_autofit *fit;
 } search;
 
@@ -20,7 +21,7 @@ typedef struct search {
 static unsigned savings_of(const ft_trainer *t, const ft_config *c) {
     const bool activation = c->memory.recompute_activation == FT_RECOMPUTE_TRUE || c->train.precision != FT_PRECISION_FP32;
     return (activation ? FT_SAVE_ACTIVATION : 0u) | (c->memory.recompute_layernorm == FT_RECOMPUTE_TRUE ? FT_SAVE_NORMS : 0u) |
-           (ft_offloads_optimizer(c, t->device) ? FT_SAVE_OPTIMIZER : 0u);
+           (ft_offloads_optimizer(c, t->device) ? FT_SAVE_OPTIMIZER : 0u) | (ft_offloads_inputs(c, t->device) ? FT_SAVE_INPUTS : 0u);
 }
 
 static unsigned free_savings(const ft_trainer *t, const ft_config *asked, unsigned savings) {
@@ -28,7 +29,7 @@ static unsigned free_savings(const ft_trainer *t, const ft_config *asked, unsign
     unsigned free = 0;
     if (fp32 && asked->memory.recompute_activation == FT_RECOMPUTE_AUTO) free |= FT_SAVE_ACTIVATION;
     if (fp32 && asked->memory.recompute_layernorm == FT_RECOMPUTE_AUTO) free |= FT_SAVE_NORMS;
-    if (asked->memory.offload == FT_OFFLOAD_AUTO && ft_device_queues(t->device)) free |= FT_SAVE_OPTIMIZER;
+    if (asked->memory.offload == FT_OFFLOAD_AUTO && ft_device_queues(t->device)) free |= FT_SAVE_OPTIMIZER | FT_SAVE_INPUTS;
     return free & ~savings;
 }
 
@@ -38,8 +39,14 @@ static ft_config with(const ft_config *config, const ft_fitting *f) {
     c.train.gradient_checkpointing = f->gradient_checkpointing;
     c.memory.recompute_activation = f->savings & FT_SAVE_ACTIVATION ? FT_RECOMPUTE_TRUE : FT_RECOMPUTE_FALSE;
     c.memory.recompute_layernorm = f->savings & FT_SAVE_NORMS ? FT_RECOMPUTE_TRUE : FT_RECOMPUTE_FALSE;
-    c.memory.offload = f->savings & FT_SAVE_OPTIMIZER ? FT_OFFLOAD_OPTIMIZER : FT_OFFLOAD_NONE;
+    c.memory.offload = (ft_offload_choice)((f->savings & FT_SAVE_OPTIMIZER ? FT_OFFLOAD_OPTIMIZER : 0) |
+                                           (f->savings & FT_SAVE_INPUTS ? FT_OFFLOAD_ACTIVATIONS : 0));
     return c;
+}
+
+// Has the host no room for what of this was left to us? What was asked for by name is refused elsewhere.
+static bool beyond_host(const search *s, unsigned savings, size_t pinned) {
+    return (savings & s->free & (FT_SAVE_OPTIMIZER | FT_SAVE_INPUTS)) != 0 && s->host > 0 && pinned > s->host;
 }
 
 // Rehearses a setting. *fits false: it does not; then nothing else is set.
@@ -49,8 +56,8 @@ static ft_status try_setting(const search *s, ft_fitting setting, size_t limit, 
     ft_memory_refusal refusal = {0};
     ft_status status = ft_trainer_rehearse_like(s->t, &config, limit, &other);
     bool refused = status == FT_NO_MEMORY && other.memory != NULL && ft_memory_refused(other.memory, &refusal) && refusal.by_limit;
-    *fits = status == FT_OK;
-    if (status == FT_OK) {
+    *fits = status == FT_OK && !beyond_host(s, setting.savings, ft_memory_read(other.memory).peak_pinned);
+    if (*fits) {
         const ft_memory_counters planned = ft_memory_read(other.memory);
         setting.reserved = planned.peak_reserved;
         setting.pinned = planned.peak_pinned;
@@ -125,7 +132,7 @@ static ft_status search_savings(search *s, int64_t every, sizes *found) {
     for (unsigned more = 0; more < FT_SAVINGS; more++) {
         int64_t size = 0;
         ft_fitting one;
-        if ((more & s->free) != more) continue;
+        if ((more & s->free) != more || ((more & FT_SAVE_INPUTS) && every == 0)) continue;
         for (unsigned less = 0; less <= more; less++)
             if ((less & more) == less && found->of[less] > size) size = found->of[less];
         if (size >= s->most) continue;
@@ -136,22 +143,10 @@ static ft_status search_savings(search *s, int64_t every, sizes *found) {
     return FT_OK;
 }
 
-// What the device is spared the host must have: as pinned memory, which no system can swap out.
-static ft_status spare_the_host(search *s) {
-    bool fits;
-    ft_fitting one;
-    const size_t available = ft_trainer_host_room(s->t);
-    if ((s->free & FT_SAVE_OPTIMIZER) == 0 || available == 0) return FT_OK;
-    const ft_fitting setting = {.micro_batch_tokens = s->whole, .gradient_checkpointing = s->every, .savings = s->savings | FT_SAVE_OPTIMIZER};
-    FT_TRY(try_setting(s, setting, SIZE_MAX / 4, &fits, &one));
-    if (fits && one.pinned > available) s->free &= ~(unsigned)FT_SAVE_OPTIMIZER;
-    return FT_OK;
-}
-
 static ft_status search_settings(search *s) {
     bool fits;
     sizes found = {{0}};
-    FT_TRY(spare_the_host(s));
+    s->host = ft_trainer_host_room(s->t);
     const ft_fitting asked = {.micro_batch_tokens = s->whole, .gradient_checkpointing = s->every, .savings = s->savings};
     FT_TRY(try_setting(s, asked, SIZE_MAX / 4, &fits, &s->fit->ideal));
     FT_TRY(search_savings(s, s->every, &found));
@@ -185,7 +180,7 @@ ft_status ft_autofit_choose(const ft_trainer *t, size_t limit, ft_config *config
                 .cuts = c->train.micro_batch_tokens == FT_AUTO && c->train.micro_batch == FT_AUTO,
                 .whole = c->train.micro_batch_tokens,
                 .recomputes = c->train.gradient_checkpointing == FT_AUTO};
-    s.every = s.recomputes ? 0 : c->train.gradient_checkpointing;
+    s.every = ft_checkpoint_every(c, t->device);
     s.savings = savings_of(t, c);
     s.free = free_savings(t, c, s.savings);
     if (!s.cuts && !s.recomputes && s.free == 0) return FT_OK;
@@ -200,7 +195,7 @@ static ft_status smallest(search *s) {
     const int64_t tokens = s->least < s->most ? s->least : s->whole;
     for (int recompute = 0; recompute <= (s->recomputes ? 1 : 0); recompute++)
         for (unsigned more = 0; more < FT_SAVINGS; more++) {
-            if ((more & s->free) != more) continue;
+            if ((more & s->free) != more || ((more & FT_SAVE_INPUTS) && !recompute && s->every == 0)) continue;
             const ft_fitting setting = {.micro_batch_tokens = tokens, .gradient_checkpointing = recompute ? 1 : s->every,
                                         .savings = s->savings | more};
             FT_TRY(try_setting(s, setting, SIZE_MAX / 4, &fits, &one));
@@ -218,7 +213,7 @@ ft_status ft_autofit_reduce(const ft_trainer *t, size_t limit, ft_config *config
                 .cuts = least < t->plan.texts.tokens,
                 .whole = c->train.micro_batch_tokens,
                 .recomputes = t->asked->train.gradient_checkpointing == FT_AUTO,
-                .every = c->train.gradient_checkpointing == FT_AUTO ? 0 : c->train.gradient_checkpointing};
+                .every = ft_checkpoint_every(c, t->device)};
     s.savings = savings_of(t, c);
     s.free = free_savings(t, t->asked, s.savings) & ~(unsigned)FT_SAVE_OPTIMIZER; // the state is built, and stays where it is
     FT_TRY(search_settings(&s));
@@ -239,8 +234,10 @@ const char *ft_fitting_text(const ft_fitting *f, char out[FT_FITTING_TEXT]) {
     char tokens[48], layers[48];
     snprintf(tokens, sizeof tokens, "micro-batches of %lld tokens", (long long)f->micro_batch_tokens);
     snprintf(layers, sizeof layers, ", recomputing %lld layers at a time", (long long)f->gradient_checkpointing);
-    snprintf(out, FT_FITTING_TEXT, "%s%s%s%s", f->micro_batch_tokens == FT_AUTO ? "the whole batch at once" : tokens,
+    const bool optimizer = (f->savings & FT_SAVE_OPTIMIZER) != 0, inputs = (f->savings & FT_SAVE_INPUTS) != 0;
+    snprintf(out, FT_FITTING_TEXT, "%s%s%s%s%s%s", f->micro_batch_tokens == FT_AUTO ? "the whole batch at once" : tokens,
              f->gradient_checkpointing == 0 ? ", no recomputation" : f->gradient_checkpointing == 1 ? ", recomputing every layer" : layers,
-             f->savings & FT_SAVE_NORMS ? ", norms made again" : "", f->savings & FT_SAVE_OPTIMIZER ? ", AdamW's state on the host" : "");
+             f->savings & FT_SAVE_NORMS ? ", norms made again" : "", optimizer || inputs ? ", " : "",
+             optimizer || inputs ? ft_offload_text(optimizer, inputs) : "", optimizer || inputs ? " on the host" : "");
     return out;
 }

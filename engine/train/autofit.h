@@ -20,7 +20,8 @@ typedef enum ft_saving {
     FT_SAVE_ACTIVATION = 1, // memory.recompute_activation
     FT_SAVE_NORMS = 2,      // memory.recompute_layernorm
     FT_SAVE_OPTIMIZER = 4,  // memory.offload
-    FT_SAVINGS = 8          // one beyond all of them together
+    FT_SAVE_INPUTS = 8,     // the same of activations; only where layers are recomputed
+    FT_SAVINGS = 16         // one beyond all of them together
 } ft_saving;
 
 typedef struct ft_fitting {
@@ -55,7 +56,7 @@ ft_status ft_autofit_reduce(const struct ft_trainer *t, size_t limit, ft_config 
 // `t` goes on with the choice: its configuration, steps and evaluation, for which nothing is on the device yet.
 void ft_autofit_take(struct ft_trainer *t, const ft_config *config, const ft_autofit *fit);
 // "micro-batches of 4096 tokens, recomputing every layer": for people.
-enum { FT_FITTING_TEXT = 160 };
+enum { FT_FITTING_TEXT = 200 };
 const char *ft_fitting_text(const ft_fitting *fitting, char out[FT_FITTING_TEXT]);
 
 #endif

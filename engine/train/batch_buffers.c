@@ -4,13 +4,14 @@
 
 #include <string.h>
 
+static size_t bytes_of(const ft_model *model, ft_capacity capacity) {
+    return ft_batch_bytes(capacity.sequences, capacity.tokens, model->position_padding, model->targets);
+}
+
 static ft_status create_slot(const ft_model *model, ft_capacity capacity, ft_batch_slot *s) {
-    ft_memory *memory = model->memory;
     ft_device *device = model->device;
     const int32_t padding = model->position_padding;
-    const size_t bytes = ft_batch_bytes(capacity.sequences, capacity.tokens, padding, model->targets);
-    FT_TRY(ft_memory_alloc_staging(memory, bytes, "staging of a batch", &s->staging_block)); // zeros: the gaps travel too
-    FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_DATA, "batch", &s->device_block));
+    FT_TRY(ft_memory_alloc(model->memory, bytes_of(model, capacity), FT_MEM_DATA, "batch", &s->device_block));
     ft_batch_bind(&s->staging, s->staging_block, capacity.sequences, capacity.tokens, padding, model->targets);
     if (model->absent.word_rows != NULL) s->staging.row_of = model->absent.word_rows->row_of;
     ft_batch_bind(&s->device, s->device_block, capacity.sequences, capacity.tokens, padding, model->targets);
@@ -22,6 +23,9 @@ static ft_status create_slot(const ft_model *model, ft_capacity capacity, ft_bat
 
 ft_status ft_batch_buffers_create(const ft_model *model, ft_capacity capacity, ft_batch_buffers *b) {
     *b = (ft_batch_buffers){.memory = model->memory, .longest = capacity.longest, .slots = ft_device_queues(model->device) ? FT_BATCH_SLOTS : 1};
+    // The host first, which may refuse: then nothing of the device is there yet, and a scope that fails has nothing to free.
+    for (int i = 0; i < b->slots; i++) // zeros: the gaps travel too
+        FT_TRY(ft_memory_alloc_staging(model->memory, bytes_of(model, capacity), "staging of a batch", &b->slot[i].staging_block));
     for (int i = 0; i < b->slots; i++) FT_TRY(create_slot(model, capacity, &b->slot[i]));
     b->device = b->slot[0].device;
     return FT_OK;

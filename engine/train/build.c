@@ -1,5 +1,6 @@
 // build.c - what of the device a run holds, made and taken apart in two parts. The state - weights, gradients, moments, the
-// scalars of a step - lives as long as the run. The layout - batch buffers, projections of positions and the arena of a step -
+// scalars of a step - lives as long as the run. The layout - batch buffers, projections of positions, places on the host for inputs
+// of layers, and the arena of a step -
 // is of the sizes of the largest micro-batch, and may be made anew in others between two steps: no result lives in it.
 #include "engine/model/staging.h"
 #include "engine/train/trainer.h"
@@ -156,6 +157,7 @@ ft_status ft_trainer_build_layout(ft_trainer *t) {
     ft_model_set_recomputation(&t->model, t->config);
     ft_step_sizes sizes = ft_trainer_sizes(t);
     ft_status status = ft_model_hold_positions(&t->model, t->plan.capacity, t->eval_capacity);
+    if (status == FT_OK) status = ft_model_hold_inputs(&t->model, t->plan.capacity);
     if (status == FT_OK) status = ft_batch_buffers_create(&t->model, t->plan.capacity, &t->buffers);
     if (status == FT_OK) status = make_graphs(t);
     if (status == FT_OK) status = ft_lay_out_steps(t->memory, &t->model_config, t->config, t->labels.count, &sizes);
@@ -173,6 +175,7 @@ void ft_trainer_drop_layout(ft_trainer *t) {
     ft_memory_free(t->memory, t->batch_losses);
     t->batch_losses = NULL;
     ft_model_release_positions(&t->model);
+    ft_model_release_inputs(&t->model);
     ft_batch_buffers_free(&t->buffers);
     ft_memory_drop_layout(t->memory);
     ft_memory_trim(t->memory);

@@ -32,10 +32,12 @@ const char *ft_split_name(ft_split split) {
 
 // Refuses what can never be: memory beside that of a device which was asked for by name and has none of its own.
 static ft_status check_offload(const ft_config *c, const ft_device *device) {
-    if (c->memory.offload != FT_OFFLOAD_OPTIMIZER || ft_device_queues(device)) return FT_OK;
+    const bool optimizer = (c->memory.offload & FT_OFFLOAD_OPTIMIZER) != 0, inputs = (c->memory.offload & FT_OFFLOAD_ACTIVATIONS) != 0;
+    const char *name = ft_offload_name(optimizer, inputs);
+    if ((!optimizer && !inputs) || ft_device_queues(device)) return FT_OK;
     if (strcmp(c->device.name, "auto") == 0)
-        return ft_info("memory.offload=optimizer: AdamW's state is in the memory of the %s anyway", device->name), FT_OK;
-    ft_fail(FT_INVALID, "memory.offload", "optimizer needs a device with memory of its own, and this run is computed on the %s", device->name);
+        return ft_info("memory.offload=%s: the memory of the %s is the host's anyway", name, device->name), FT_OK;
+    ft_fail(FT_INVALID, "memory.offload", "%s needs a device with memory of its own, and this run is computed on the %s", name, device->name);
     ft_hint("set memory.offload=none, or device.name=cuda where there is one");
     return FT_INVALID;
 }
@@ -231,15 +233,17 @@ static ft_status forecast(ft_trainer *t, bool *reserved) {
     return FT_OK;
 }
 
-// AdamW's state that was asked to be on the host fits there, as far as that is known. One that autofit puts there does.
+static bool offloads(const ft_trainer *t) { return ft_offloads_optimizer(t->config, t->device) || ft_offloads_inputs(t->config, t->device); }
+
+// What was asked to be on the host fits there, as far as that is known. What autofit puts there does.
 static ft_status check_host(const ft_trainer *t) {
     char needs[24], there[24];
     const size_t available = ft_cpu_available_bytes();
-    if (!ft_offloads_optimizer(t->config, t->device) || available == 0 || t->planned.peak_pinned <= available) return FT_OK;
+    if (!offloads(t) || available == 0 || t->planned.peak_pinned <= available) return FT_OK;
     if (t->config->device.wait && ft_run_observer_of() == NULL) return FT_OK; // what others hold comes back: admission knows what never can be
     ft_fail(FT_NO_MEMORY, "memory.offload", "%s of pinned memory of the host are needed, and %s are available",
             ft_bytes_text(t->planned.peak_pinned, needs), ft_bytes_text(available, there));
-    ft_hint("memory.offload=none keeps AdamW's state on %s, auto puts it on the host only where it fits there", t->device->name);
+    ft_hint("memory.offload=none keeps everything on %s, auto puts on the host only what fits there", t->device->name);
     return FT_NO_MEMORY;
 }
 
@@ -254,8 +258,9 @@ static ft_status announce(ft_trainer *t, bool *reserved) {
     ft_info("memory     peak of %s allocated, %s reserved planned, %s may be taken", ft_bytes_text(t->planned.peak_allocated, allocated),
             ft_bytes_text(t->planned.peak_reserved, reserved_text),
             ft_bytes_text(t->autofit.chosen ? t->autofit.limit : ft_memory_limit(t->memory), limit));
-    if (ft_offloads_optimizer(t->config, t->device))
-        ft_info("           and %s of pinned memory of the host, for AdamW's state and copies", ft_bytes_text(t->planned.peak_pinned, allocated));
+    if (offloads(t))
+        ft_info("           and %s of pinned memory of the host, for %s and copies", ft_bytes_text(t->planned.peak_pinned, allocated),
+                ft_offload_text(ft_offloads_optimizer(t->config, t->device), ft_offloads_inputs(t->config, t->device)));
     if (t->eval_extra > 0) ft_info("           %s of them for evaluation alone", ft_bytes_text(t->eval_extra, allocated));
     ft_stage_log(t, "Run Start");
     return FT_OK;

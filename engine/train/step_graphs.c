@@ -106,7 +106,8 @@ static void give_up(ft_step_graphs *g, const char *what) {
 ft_status ft_step_graphs_queue(ft_trainer *t, ft_step_shape shape) {
     ft_step_graphs *g = &t->graphs;
     const bool nothing = shape.part == FT_STEP_END && t->model.positions.projected == NULL;
-    const bool streams = shape.part == FT_STEP_UPDATE && t->model.parameters.state_on_host; // beside, which no graph records
+    const bool streams = (shape.part == FT_STEP_UPDATE && t->model.parameters.state_on_host) || // beside, which no graph records
+                         (shape.part == FT_STEP_BATCH && t->model.inputs.count > 0);
     if (!g->on || nothing || streams) return queue(t, &shape);
     ft_step_graph *entry = find(g->held, g->held_count, &shape);
     if (entry == NULL) {

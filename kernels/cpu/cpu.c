@@ -137,6 +137,7 @@ static const ft_device_functions cpu_functions = {
     .fill = cpu_fill,
     .sync = cpu_sync,
     .upload_beside = cpu_copy,
+    .download_beside = cpu_copy,
     .event_create = cpu_event_create,
     .event_destroy = cpu_event_destroy,
     .event_record = cpu_event_record,

@@ -44,6 +44,13 @@ ft_status ft_cuda_download(ft_device *device, void *to_host, const void *from_de
     return FT_CUDA(cuda->driver, copy_to_host, to_host, ft_cuda_address(from_device), bytes, cuda->stream);
 }
 
+ft_status ft_cuda_download_beside(ft_device *device, void *to_host, const void *from_device, size_t bytes) {
+    ft_cuda *cuda = ft_cuda_of(device);
+    if (bytes == 0) return FT_OK;
+    FT_TRY(ft_cuda_enter(cuda));
+    return FT_CUDA(cuda->driver, copy_to_host, to_host, ft_cuda_address(from_device), bytes, cuda->copies);
+}
+
 ft_status ft_cuda_copy(ft_device *device, void *to, const void *from, size_t bytes) {
     ft_cuda *cuda = ft_cuda_of(device);
     if (bytes == 0) return FT_OK;

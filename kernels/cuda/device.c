@@ -35,7 +35,8 @@ static void cuda_close(ft_device *device) {
 #define COMMON                                                                                                         \
     .buffer_alloc = ft_cuda_buffer_alloc, .buffer_free = ft_cuda_buffer_free, .upload = ft_cuda_upload,                \
     .download = ft_cuda_download, .copy = ft_cuda_copy, .fill = ft_cuda_fill, .sync = ft_cuda_sync,                    \
-    .upload_beside = ft_cuda_upload_beside, .event_create = ft_cuda_event_create,                                      \
+    .upload_beside = ft_cuda_upload_beside, .download_beside = ft_cuda_download_beside,                                \
+    .event_create = ft_cuda_event_create,                                                                              \
     .event_destroy = ft_cuda_event_destroy, .event_record = ft_cuda_event_record, .stream_wait = ft_cuda_stream_wait,  \
     .event_sync = ft_cuda_event_sync, .graph_begin = ft_cuda_graph_begin, .graph_end = ft_cuda_graph_end,              \
     .graph_run = ft_cuda_graph_run, .graph_destroy = ft_cuda_graph_destroy, .host_alloc = ft_cuda_host_alloc,          \

@@ -5,7 +5,7 @@
 //     FT_TRY(device->functions->buffer_alloc(device, bytes, &data));
 //     ft_device_close(device);
 //
-// Copies and fills are queued on the device's compute stream, upload_beside on its copy stream. Freeing and decommitting
+// Copies and fills are queued on the device's compute stream, those beside it on its copy stream. Freeing and decommitting
 // wait for both, so that nothing queued can touch what is gone. These two cannot fail towards their caller: the first error of one is kept, and sync reports
 // it.
 #ifndef FT_CUDA_DEVICE_H
@@ -69,6 +69,7 @@ ft_status ft_cuda_sync(ft_device *device);
 ft_status ft_cuda_host_alloc(ft_device *device, size_t bytes, void **data);
 void ft_cuda_host_free(ft_device *device, void *data);
 ft_status ft_cuda_upload_beside(ft_device *device, void *to_device, const void *from_host, size_t bytes);
+ft_status ft_cuda_download_beside(ft_device *device, void *to_host, const void *from_device, size_t bytes);
 // events.c: likewise
 ft_status ft_cuda_event_create(ft_device *device, ft_event **event);
 void ft_cuda_event_destroy(ft_device *device, ft_event *event);

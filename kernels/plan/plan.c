@@ -96,11 +96,17 @@ static ft_status plan_stream_wait(ft_device *device, ft_stream_kind stream, ft_e
 static ft_status plan_event_sync(ft_device *device, ft_event *event) { return plan_event_check(device, event); }
 
 // The host gets defined bytes, but for memory of plan_host_alloc, which nothing lies behind.
-static ft_status plan_download(ft_device *device, void *to_host, const void *from_device, size_t bytes) {
-    travel(device, FT_STREAM_COMPUTE, bytes);
+static ft_status download(ft_device *device, ft_stream_kind stream, void *to_host, size_t bytes) {
+    travel(device, stream, bytes);
     const bool planned = (uintptr_t)to_host >= first_address && (uintptr_t)to_host < plan_of(device)->next;
     if (bytes > 0 && !planned) memset(to_host, 0, bytes);
     return FT_OK;
+}
+static ft_status plan_download(ft_device *device, void *to_host, const void *from_device, size_t bytes) {
+    return download(device, FT_STREAM_COMPUTE, to_host, bytes);
+}
+static ft_status plan_download_beside(ft_device *device, void *to_host, const void *from_device, size_t bytes) {
+    return download(device, FT_STREAM_COPY, to_host, bytes);
 }
 
 static ft_status plan_range_reserve(ft_device *device, size_t bytes, void **base, size_t *page) {
@@ -132,7 +138,8 @@ static void plan_close(ft_device *device) { free(plan_of(device)); }
     .buffer_alloc = plan_buffer_alloc, .buffer_free = plan_buffer_free, .upload = plan_upload,                         \
     .download = plan_download, .copy = plan_copy, .fill = plan_fill, .sync = plan_sync,                                \
     .range_reserve = plan_range_reserve, .range_commit = plan_range_commit, .range_decommit = plan_range_decommit,     \
-    .range_release = plan_range_release, .upload_beside = plan_upload_beside, .event_create = plan_event_create,              \
+    .range_release = plan_range_release, .upload_beside = plan_upload_beside,                                          \
+    .download_beside = plan_download_beside, .event_create = plan_event_create,                                        \
     .event_destroy = plan_event_destroy, .event_record = plan_event_record, .stream_wait = plan_stream_wait,           \
     .event_sync = plan_event_sync, .close = plan_close
 static const ft_device_functions of_host = {COMMON};

@@ -95,7 +95,7 @@ says "the run goes on on cpu, where AdamW's state is now"
 cmp cpu/model/model.safetensors offload/model/model.safetensors || fail "offloaded, then on the CPU: other bits"
 rm -r offload/checkpoints/step-00000004
 trained offload version=13000,devices=0 memory.offload=optimizer output.save_steps=2 output.save_total_limit=5 output.exists=resume
-says "memory.offload=optimizer: AdamW's state is in the memory of the cpu anyway"
+says "memory.offload=optimizer: the memory of the cpu is the host's anyway"
 cmp cpu/model/model.safetensors offload/model/model.safetensors || fail "resumed on the CPU: other bits"
 # shellcheck disable=SC2086
 expect 2 "$FTENGINE" train $run output.dir=none device.name=cpu memory.offload=optimizer

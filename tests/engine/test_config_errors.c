@@ -83,7 +83,7 @@ static void test_wrong_values(void **state) {
         {"model.head.hidden=0", "at least 1", NULL},
         {"train.gradient_checkpointing=sometimes", "auto, off, on or a whole number, at least 2, at most 1024", NULL},
         {"memory.recompute_layernorm=perhaps", "auto", NULL},
-        {"memory.offload=weights", "none, optimizer or auto", NULL},
+        {"memory.offload=weights", "none, optimizer, activations, all or auto", NULL},
         {"train.gradient_checkpointing=-3", "off, on or a whole number", NULL},
         {"data.text_column=a #b", "data.text_column cannot hold a ; or # that begins a word", NULL},
         {"data.train=;x", "cannot hold a ; or #", NULL},
