@@ -92,13 +92,14 @@ static void train(tiny_run *t, size_t limit, const char *name, char digest[65], 
 
 // Budgets from enough down to too little, on BERTs of random settings.
 static void test_budgets(void **state) {
-    int fitted = 0, refused = 0, recomputing = 0, norms = 0;
+    int fitted = 0, refused = 0, recomputing = 0, norms = 0, without = 0;
     for (uint64_t seed = 500; seed < 500 + MODELS; seed++) {
         tiny_run t;
         make_tiny_run(&t, scratch, seed);
         deepen(&t);
         char whole[65], small[65];
-        size_t enough = plan_of(&t, 0).memory.peak_reserved;
+        const ft_plan ideal = plan_of(&t, 0);
+        const size_t enough = ideal.memory.peak_reserved;
         train(&t, 0, "whole", whole, NULL);
         for (int percent = 92; percent > 20; percent -= 12) {
             size_t limit = enough / 100 * (size_t)percent;
@@ -115,6 +116,15 @@ static void test_budgets(void **state) {
             assert_true(named.fits && named.memory.peak_reserved == c->reserved);
             if (c->micro_batch_tokens != FT_AUTO)
                 assert_false(plan_with(&t, limit, c->micro_batch_tokens + FT_FITTING_GRAIN, c->gradient_checkpointing, c->savings).fits);
+            // Nor does what is as large and takes less time: without any one of the savings, or without recomputation.
+            const unsigned chosen = c->savings & ~plan.autofit.ideal.savings;
+            const int64_t size = c->micro_batch_tokens != FT_AUTO ? c->micro_batch_tokens : ideal.train.tokens; // by name, or smaller ones fit
+            for (unsigned one = 1; one < FT_SAVINGS; one *= 2)
+                if ((chosen & one) != 0) {
+                    assert_false(plan_with(&t, limit, size, c->gradient_checkpointing, c->savings & ~one).fits);
+                    without++;
+                }
+            if (c->gradient_checkpointing > 0) assert_false(plan_with(&t, limit, size, 0, c->savings).fits);
             char name[32];
             snprintf(name, sizeof name, "fitted%d", percent);
             train(&t, limit, name, small, &plan.memory);
@@ -126,7 +136,7 @@ static void test_budgets(void **state) {
         assert_int_equal(ft_remove_tree(t.dir), FT_OK);
     }
     print_message("%d fitted (%d by recomputation of layers, %d of norms), %d refused\n", fitted, recomputing, norms, refused);
-    assert_true(fitted > 0 && refused > 0 && (recomputing > 0 || MODELS < 8)); // the first models are too shallow for it
+    assert_true(fitted > 0 && refused > 0 && without > 0 && (recomputing > 0 || MODELS < 8)); // the first models are too shallow for it
 }
 
 // Every setting of the grid tried one by one: none that fits is faster.
