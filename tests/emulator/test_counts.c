@@ -204,9 +204,15 @@ static bool read_row(FILE *f, row *r) {
     return true;
 }
 
-// Another compiler may leave out a load or two: a hundredth is none.
+// Another compiler may leave out a load or two: a hundredth of a ratio is none, nor is a twentieth of a count.
 static int worse(const row *now, const row *then) {
-    int bad = 0;
+    int bad = now->elements != then->elements;
+    if (bad) print_error("%s: %llu elements, %llu were counted\n", now->name, now->elements, then->elements);
+    for (int n = 0; n < NUMBERS; n++) // what is asked for twice has the same ratios
+        if ((double)now->number[n] > (double)then->number[n] * 1.05 + 16) {
+            print_error("%s: %llu in column %d, %llu were promised\n", now->name, now->number[n], n + 1, then->number[n]);
+            bad++;
+        }
     for (int kind = 0; kind < SIMT_KINDS; kind++) {
         const double is = part(now->number[2 * kind + 1], now->number[2 * kind]);
         const double was = part(then->number[2 * kind + 1], then->number[2 * kind]);

@@ -94,10 +94,11 @@ TARGETS = {
     ("sm_90a", "attention_forward"): 0.51, ("sm_90a", "attention_backward"): 0.51,
     **{(arch, f"disentangled_{way}"): 0.6 for arch in CHIPS for way in ("forward", "backward")},
 }
-SHARED = "ldmatrix takes every cycle of shared memory: warps of 32 rows would halve it, and have no registers for it"
-MISSES = {  # "chip kernel [head size]": why
-    "sm_90a activation_forward": "the longest way through eight formulas, which one element does not take",
-    **{f"sm_90a disentangled_backward, {side} {d}": SHARED for side in ("queries", "keys") for d in (64, 128)},
+SHARED = "ldmatrix takes every cycle of shared memory; warps of 32 rows, which would halve it, are not tried yet"
+MISSES = {  # "chip kernel [head size]": the least part that is let pass, and why
+    "sm_90a activation_forward": (0.75, "the longest way through eight formulas, which one element does not take"),
+    **{f"sm_90a disentangled_backward, {side} {d}": (least, SHARED)
+       for side, d, least in (("queries", 64, 0.53), ("keys", 64, 0.53), ("queries", 128, 0.50), ("keys", 128, 0.48))},
 }
 PHILOX = re.compile(r"0x2da92e6d|0xd256d193")  # its multiplier: what dropout of scores costs
 
@@ -359,17 +360,19 @@ def memory_rows(code, registers, counts):
 
 
 def misses(tensor, memory):
-    """What falls short of its target without a reason."""
-    for row in memory:
-        key = f"{row['arch']} {row['kernel']}"
-        if row["part"] < MEMORY_TARGET and key not in MISSES:
-            yield f"{key}: {row['part']:.0%} of the bandwidth at most ({row['bound']}), the target is {MEMORY_TARGET:.0%}"
-    for row in tensor:
-        target = TARGETS.get((row["arch"], row["kernel"].split(",")[0]), 0)
-        if row["head_dim"] in (64, 128) and row["dropout"]["part"] < target:
-            key = f"{row['arch']} {row['kernel']} {row['head_dim']}"
-            if key not in MISSES:
-                yield f"{key}: {row['dropout']['part']:.0%} of the tensor peak at most ({row['dropout']['bound']}), the target is {target:.0%}"
+    """What falls short of its target without a reason, or further than its reason explains; and reasons for what does not."""
+    parts = [(f"{r['arch']} {r['kernel']}", r["part"], MEMORY_TARGET, f"of the bandwidth at most ({r['bound']})") for r in memory]
+    for r in tensor:
+        target = TARGETS.get((r["arch"], r["kernel"].split(",")[0]), 0)
+        if r["head_dim"] in (64, 128):
+            best = r["dropout"]
+            parts.append((f"{r['arch']} {r['kernel']} {r['head_dim']}", best["part"], target, f"of the tensor peak at most ({best['bound']})"))
+    for key, part, target, words in parts:
+        least = MISSES.get(key, (target,))[0]
+        if part < least:
+            yield f"{key}: {part:.0%} {words}, the target is {target:.0%}" + (f", let pass is {least:.0%}" if key in MISSES else "")
+        elif part >= target and key in MISSES:
+            yield f"{key}: {part:.0%} {words} meets the target of {target:.0%}; MISSES need not name it"
 
 
 def main():
