@@ -15,7 +15,7 @@
 # Results: a table, and RESULTS (build-gpu/results) with PART.csv and PART.json of tiles, context, graphs, ops, speed, training and
 # replay, tuning.json, steps.json, ceilings.json, summary.csv, summary.json, and gpu_CHIP.json and gpu_CHIP.md of the part report, which
 # fails when a figure is more than 5% below that of COMMITTED (benchmarks/results) for this chip; a first run writes it there, and
-# ACCEPT=1. OUT: another folder for the few files that are worth keeping, everything else in one archive.
+# ACCEPT=1, unless a part has failed. OUT: another folder for the few files that are worth keeping, everything else in one archive.
 # A part that cannot run says why and counts as skipped, never as passed. Exit 0: all passed; 1: a part failed; 4: none failed, but not
 # all could run or be measured; 2: there is no such part.
 # BUILD: an existing build to use (default build-gpu, configured by the preset gpu-check); TOKENS: of the timed shapes;
@@ -54,6 +54,16 @@ tool() {
     return 1
 }
 
+# python_there PART: or the part is skipped
+python_there() {
+    command -v "$PYTHON" >/dev/null && return 0
+    note "$1" skipped "no $PYTHON (PYTHON)"
+    return 1
+}
+
+# What is measured: the machine with the GPU may have no repository, but what `pack` wrote.
+commit() { cat "$BUILD/carry/commit" 2>/dev/null || git describe --always --dirty 2>/dev/null || echo unknown; }
+
 # What is left of the budget. SECONDS is bash's own, from the start.
 left() { echo $((BUDGET > SECONDS ? BUDGET - SECONDS : 0)); }
 # limited SECONDS COMMAND...: within them and the budget; 124 when it was not done.
@@ -78,7 +88,8 @@ part_build() {
     if ! command -v cmake >/dev/null; then note build skipped "no cmake in PATH"; return; fi
     if [ ! -f "$BUILD/CMakeCache.txt" ]; then
         # For this chip alone, where it is one that kernels are compiled for: half of the time.
-        capability=$(nvidia-smi -i 0 --query-gpu=compute_cap --format=csv,noheader 2>/dev/null)
+        capability=${CUDA_VISIBLE_DEVICES:-0}
+        capability=$(nvidia-smi -i "${capability%%,*}" --query-gpu=compute_cap --format=csv,noheader 2>/dev/null)
         case $capability in
         8.0) own=(-D FT_CUDA_TARGETS=80) ;;
         9.0) own=(-D FT_CUDA_TARGETS=90a) ;;
@@ -137,14 +148,21 @@ built() {
 part_context() { built context gpu_device && checks context "$BUILD/gpu_device" context; }
 part_graphs() { built graphs gpu_device && checks graphs "$BUILD/gpu_device" graphs && grep -E '^graph_(time|memory),ok' "$RESULTS/graphs.csv"; }
 
-# ops_run PART SECONDS ARGUMENT...: gpu_ops; its table into RESULTS/PART.txt
+# ops_run PART SECONDS ARGUMENT...: gpu_ops; its table into RESULTS/PART.txt. Files that it writes are PART.csv.part and
+# PART.json.part until it has counted its cases: one that was killed leaves none that is cut off.
 ops_run() {
-    local part=$1 most=$2
+    local part=$1 most=$2 code kind
     shift 2
     built "$part" gpu_ops || return
     rm -f "$RESULTS/$part.csv" "$RESULTS/$part.json" # of an earlier time
     limited "$most" "$@" >"$RESULTS/$part.txt" 2>"$RESULTS/$part.err"
-    case $? in
+    code=$?
+    for kind in csv json; do
+        [ -e "$RESULTS/$part.$kind.part" ] || continue
+        if grep -q ' cases, [0-9]* wrong$' "$RESULTS/$part.txt"; then mv "$RESULTS/$part.$kind.part" "$RESULTS/$part.$kind"
+        else rm "$RESULTS/$part.$kind.part"; fi
+    done
+    case $code in
     0) if grep -q ' cases, 0 wrong$' "$RESULTS/$part.txt"; then note "$part" passed "$(grep ' cases, 0 wrong$' "$RESULTS/$part.txt")"
         else note "$part" FAILED "it ended without a count of its cases"; fi ;;
     4) note "$part" skipped "$(grep -m1 'gpu_ops: ' "$RESULTS/$part.err" || first "$RESULTS/$part.err")" ;;
@@ -152,9 +170,9 @@ ops_run() {
     *) note "$part" FAILED "$(grep -m1 -E 'WRONG|ERROR SUMMARY' "$RESULTS/$part.txt") $(last "$RESULTS/$part.err")" ;;
     esac
 }
-part_ops() { ops_run ops 120 "$BUILD/gpu_ops" --csv "$RESULTS/ops.csv" --json "$RESULTS/ops.json"; }
+part_ops() { ops_run ops 120 "$BUILD/gpu_ops" --csv "$RESULTS/ops.csv.part" --json "$RESULTS/ops.json.part"; }
 part_speed() {
-    ops_run speed 120 "$BUILD/gpu_ops" --time --tokens "$TOKENS" --csv "$RESULTS/speed.csv" --json "$RESULTS/speed.json"
+    ops_run speed 120 "$BUILD/gpu_ops" --time --tokens "$TOKENS" --csv "$RESULTS/speed.csv.part" --json "$RESULTS/speed.json.part"
     grep TFLOP "$RESULTS/speed.txt" 2>/dev/null
 }
 
@@ -207,6 +225,7 @@ find_program() {
 # What autofit chooses by. Sixty trainings of BERT base: not among the parts of ten minutes.
 part_ranking() {
     local program
+    python_there ranking || return
     find_program ranking || return
     rm -f "$RESULTS/ranking.json"
     limited 1800 "$PYTHON" benchmarks/cost_model.py --device cuda --ftengine "$program" --least 0.9 --output "$RESULTS/ranking.json" \
@@ -341,6 +360,7 @@ part_ceilings() {
 # Training steps of BERT and DeBERTa beside others (gpu_steps.py), and their floors.
 part_steps() {
     local program most code
+    python_there steps || return
     find_program steps || return
     case " ${parts[*]} " in
     *" sanitizer "*) most=${STEPS_LIMIT:-300} ;; # others come behind it
@@ -349,7 +369,7 @@ part_steps() {
     [ "$(left)" -lt "$most" ] && most=$(left)
     # shellcheck disable=SC2086
     with_wheels timeout -k 5 $((most + 30)) "$PYTHON" benchmarks/gpu_steps.py --output "$RESULTS/steps.json" --ftengine "$program" --python "$PYTHON" --seconds "$most" \
-        ${STEPS_OPTIONS:-} >"$RESULTS/steps.txt" 2>"$RESULTS/steps.err"
+        --commit "$(commit)" ${STEPS_OPTIONS:-} >"$RESULTS/steps.txt" 2>"$RESULTS/steps.err"
     code=$?
     cat "$RESULTS/steps.txt"
     case $code in
@@ -363,14 +383,15 @@ part_steps() {
 
 # One table and one JSON file of this chip, held against the last committed one (gpu_report.py).
 part_report() {
-    local i comma="" commit=$BUILD/carry/commit
+    local i comma=""
+    python_there report || return
     for i in "${!names[@]}"; do
         printf '%s{"part": "%s", "verdict": "%s", "note": "%s"}' "$comma" "${names[$i]}" "${verdicts[$i]}" "${notes[$i]}"
         comma=,
     done | sed '1s/^/[/; $s/$/]/' >"$RESULTS/verdicts.json"
     [ -s "$RESULTS/verdicts.json" ] || echo '[]' >"$RESULTS/verdicts.json"
     "$PYTHON" benchmarks/gpu_report.py --results "$RESULTS" --committed "$COMMITTED" ${ACCEPT:+--accept} --command "benchmarks/gpu_check.sh ${parts[*]}" \
-        --commit "$(cat "$commit" 2>/dev/null || git describe --always --dirty 2>/dev/null || echo unknown)" >"$RESULTS/report.txt" 2>"$RESULTS/report.err"
+        --commit "$(commit)" >"$RESULTS/report.txt" 2>"$RESULTS/report.err"
     case $? in
     0) note report passed "$(last "$RESULTS/report.txt")" ;;
     4) note report skipped "$(last "$RESULTS/report.err")" ;;

@@ -5,16 +5,38 @@ and of attention; softmax, norms and activations are not counted, as in every MF
 """
 
 import math
+import os
 
 LABELS = 3  # of the classifier that all sides train
 
-# Dense tensor-core rates with fp32 accumulation by the vendor's data sheets, 16-bit inputs.
-PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12, "RTX 4090": 165e12, "RTX 3090": 71e12}
+# Dense tensor-core rates with fp32 accumulation by the vendor's data sheets, 16-bit inputs, by the driver's whole name of a chip:
+# an L40 is no L4, and an H100 for PCIe or of a pair is slower than that of a board.
+PEAKS = {
+    "H200": 989e12,
+    "H200 NVL": 835e12,
+    "H100 80GB HBM3": 989e12,
+    "H100 NVL": 835e12,
+    "H100 PCIe": 756e12,
+    "A100-SXM4-80GB": 312e12,
+    "A100-SXM4-40GB": 312e12,
+    "A100 80GB PCIe": 312e12,
+    "A100-PCIE-40GB": 312e12,
+    "L40S": 362e12,
+    "L40": 181e12,
+    "L4": 121e12,
+    "GeForce RTX 4090": 165e12,
+    "GeForce RTX 3090": 71e12,
+}
 
 
 def peak_of(chip):
-    """None: not listed here."""
-    return next((rate for name, rate in PEAKS.items() if name in chip), None)
+    """Of a chip as ftengine describes it: NVIDIA NAME, what else. None: not listed here."""
+    return PEAKS.get(chip.split(",")[0].removeprefix("NVIDIA").strip())
+
+
+def first_device():
+    """The device that a program takes first, as nvidia-smi's -i wants it."""
+    return (os.environ.get("CUDA_VISIBLE_DEVICES") or "0").split(",")[0].strip()
 
 
 def bucket(distance, buckets, furthest):

@@ -5,8 +5,9 @@
 
 Reads speed.json, steps.json, ceilings.json and verdicts.json of DIR, each if it is there, and writes gpu_CHIP.json and gpu_CHIP.md there.
 Figures of ftengine that fall more than 5% below the committed gpu_CHIP.json are listed, and the exit code is 1. The first
-run on a kind of chip writes the committed file, and so does --accept; figures that were not measured this time stay in it with
-the date they have. Exit 4: nothing was measured.
+run on a kind of chip writes the committed file, and so does --accept, but not while something of ftengine's has failed; figures and
+tables that were not measured this time stay in it with the date they have. Exit 1 also when something has failed; 4: nothing was
+measured.
 """
 
 import argparse
@@ -21,14 +22,16 @@ import gpu_counts
 from common import RESULTS, ROOT
 
 ALLOWED = 0.95
+PARTS = ("speed.json", "steps.json", "ceilings.json")
 KERNELS = (("flash_attention_2", "FlashAttention-2"), ("cudnn", "cuDNN"))
 
 
 def read(directory, name):
+    """None: it is not there, or was cut off."""
     try:
         with open(os.path.join(directory, name), encoding="utf-8") as f:
             return json.load(f)
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):
         return None
 
 
@@ -43,17 +46,17 @@ def chip_of(speed, steps):
 
 def driver():
     try:
-        asked = ["nvidia-smi", "-i", "0", "--query-gpu=driver_version", "--format=csv,noheader"]
+        asked = ["nvidia-smi", "-i", gpu_counts.first_device(), "--query-gpu=driver_version", "--format=csv,noheader"]
         return subprocess.run(asked, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"
 
 
 def figures_of(speed, steps):
-    """Name: (value, unit). More is better in all of them."""
+    """Name: (value, unit), of what is right. More is better in all of them."""
     figures = {}
     for case in (speed or {}).get("cases", []):
-        if case["microseconds"] > 0:
+        if case["microseconds"] > 0 and case["right"]:
             name = f"op {case['op']} {case['type']} {case['rows']}x{case['cols']}, texts of {case['length']}"
             computes = case["tflop_per_second"] > 0
             figures[name] = (case["tflop_per_second"], "TFLOP/s") if computes else (case["gb_per_second"], "GB/s")
@@ -62,6 +65,35 @@ def figures_of(speed, steps):
             if side.startswith("ftengine") and found["status"] == "measured":
                 figures[f"step {case['model']} {case['case']} {side}"] = (found["tokens_per_second"], "tokens/s")
     return figures
+
+
+def failures_of(speed, steps, verdicts):
+    """Of ftengine's own, in words."""
+    failed = [f"part {v['part']} ({v['note']})" for v in verdicts if v["verdict"] == "FAILED"]
+    wrong = [c for c in (speed or {}).get("cases", []) if not c["right"]]
+    failed += [f"op {c['op']} {c['type']} {c['rows']}x{c['cols']}, texts of {c['length']}, is wrong" for c in wrong]
+    for case in (steps or {}).get("cases", []):
+        own = [(name, side) for name, side in case["sides"].items() if name.startswith("ftengine") and side["status"] == "failed"]
+        failed += [f"step {case['model']} {case['case']} {name} ({side['why']})" for name, side in own]
+    return failed
+
+
+def with_kept(sections, committed, stamp):
+    """Tables of this run, and of the committed document those that this run has not measured, each with its date."""
+    whole, dates = {}, {}
+    for key, section in sections.items():
+        whole[key] = section or committed.get(key)
+        if whole[key]:
+            dates[key] = stamp if section else committed["dates"][key]
+    if whole["steps"]:
+        now, before = ((steps or {}).get("cases", []) for steps in (sections["steps"], committed.get("steps")))
+        cases = {(c["model"], c["case"]): c for c in before} | {(c["model"], c["case"]): {"measured": stamp} | c for c in now}
+        whole["steps"] = whole["steps"] | {"cases": list(cases.values())}
+    return whole | {"dates": dates}
+
+
+def of_date(stamp):
+    return f"{stamp['date']}, commit {stamp['commit']}"
 
 
 def fallen(figures, committed):
@@ -122,7 +154,7 @@ def milliseconds(x):
     return "not measured" if x is None else f"{1e3 * x:.2f}"
 
 
-def steps_table(steps):
+def steps_table(steps, stamp):
     lines = [
         "## Training steps",
         "",
@@ -143,7 +175,7 @@ def steps_table(steps):
 
     for case in steps["cases"]:
         for name, side in case["sides"].items():
-            title = f"{case['model']} {case['case']}, {case['batch']} texts"
+            title = f"{case['model']} {case['case']}, {case['batch']} texts" + ("" if case["measured"] == stamp else f" ({of_date(case['measured'])})")
             if side["status"] != "measured":
                 lines.append(f"| {title} | {name} | {side['status']}: {side['why'].replace('|', '/')} | | | | | | |")
                 continue
@@ -152,8 +184,9 @@ def steps_table(steps):
                 f"| {title} | {name} | {side['tokens_per_second']:.0f} | {mfu} | {gib(side['peak_bytes'])} | {by_eager(case, side)} | {gib(side.get('planned_bytes'))} | "
                 f"{ratio(case, 'ftengine', name)} | {ratio(case, 'ftengine-graphs', name)} |"
             )
+    refused = [f"{c['model']} {c['case']}: no peak memory: {c['peaks_refused']}" for c in steps["cases"] if "peaks_refused" in c]
     rivals = sorted({f"{name}: {s['what']}" for c in steps["cases"] for name, s in c["sides"].items() if "what" in s})
-    return lines + ["", *(f"- {line}" for line in rivals), ""]
+    return lines + ["", *(f"- {line}" for line in refused + rivals), ""]
 
 
 def floors_table(floors):
@@ -180,19 +213,26 @@ def ops_table(speed, ceilings):
     for c in speed["cases"]:
         if c["microseconds"] > 0:
             share = f"{c['gb_per_second'] * 1e9 / copy:.0%}" if copy else "-"
-            lines.append(f"| {c['op']} | {c['type']} | {c['rows']}x{c['cols']}, {c['length']} | {c['microseconds']:.1f} | {c['gb_per_second']:.0f} | {share} | {c['tflop_per_second']:.1f} |")
+            lines.append(f"| {c['op']}{'' if c['right'] else ' (WRONG)'} | {c['type']} | {c['rows']}x{c['cols']}, {c['length']} | {c['microseconds']:.1f} | {c['gb_per_second']:.0f} | {share} | {c['tflop_per_second']:.1f} |")
     return lines + [""]
 
 
 def table(document):
     lines = [f"# {document['chip']}", "", f"{document['date']}, driver {document['driver']}, commit {document['commit']}", "", f"    {document['command']}", ""]
+    for title, key in (("FAILED", "failed"), ("Skipped", "skipped")):
+        if document[key]:
+            lines += [f"**{title}:**", ""] + [f"- {line}" for line in document[key]] + [""]
+    stamp = {key: document[key] for key in ("date", "commit")}
+    kept = [f"{key} ({of_date(date)})" for key, date in document["dates"].items() if date != stamp]
+    if kept:
+        lines += ["**Of an earlier run:** " + "; ".join(kept) + ".", ""]
     if document["fallen"]:
         lines += ["**More than 5% below what is committed:**", ""]
         lines += [f"- {name}: {now:.4g}, was {before:.4g}" for name, before, now in document["fallen"]] + [""]
     if document["not_measured"]:
         lines += ["**Not measured:** " + "; ".join(document["not_measured"]) + ".", ""]
     if document["steps"] and document["steps"]["cases"]:
-        lines += steps_table(document["steps"])
+        lines += steps_table(document["steps"], stamp)
     if document["floors"]:
         lines += floors_table(document["floors"])
     if document["ceilings"]:
@@ -225,23 +265,32 @@ def main():
     parser.add_argument("--command", default="benchmarks/gpu_check.sh")
     parser.add_argument("--commit", default="unknown")
     options = parser.parse_args()
-    speed, steps, ceilings = (read(options.results, name) for name in ("speed.json", "steps.json", "ceilings.json"))
+    speed, steps, ceilings = (read(options.results, name) for name in PARTS)
     verdicts = read(options.results, "verdicts.json") or []
     chip, slug = chip_of(speed, steps)
-    figures = figures_of(speed, steps)
+    figures, failed = figures_of(speed, steps), failures_of(speed, steps, verdicts)
+    for line in failed:
+        print(f"gpu_report.py: FAILED: {line}", file=sys.stderr)
     if not figures:
         print("gpu_report.py: nothing was measured", file=sys.stderr)
-        return 4
+        return 1 if failed else 4
     stamp = {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"), "commit": options.commit}
     path = os.path.join(options.committed, f"gpu_{slug}.json")
-    before = (read(options.committed, f"gpu_{slug}.json") or {}).get("figures", {})
+    committed = read(options.committed, f"gpu_{slug}.json") or {}
+    if os.path.exists(path) and not committed:
+        print(f"gpu_report.py: {path} cannot be read: mend or remove it", file=sys.stderr)
+        return 1
+    before = committed.get("figures", {})
     left = [f"part {v['part']} ({v['note']})" for v in verdicts if v["verdict"] == "not measured"]
     left += [f"step {name}" for name in (steps or {}).get("not_measured", [])] + sorted(name for name in before if name not in figures)
+    left += [f"{name} (cut off)" for name in PARTS if read(options.results, name) is None and os.path.exists(os.path.join(options.results, name))]
     document = {"format_version": 1, "chip": chip, "driver": driver(), "command": options.command} | stamp
+    document |= {"failed": failed, "skipped": [f"part {v['part']} ({v['note']})" for v in verdicts if v["verdict"] == "skipped"]}
     document |= {"fallen": fallen(figures, before), "not_measured": left, "figures": merged(figures, before, stamp)}
-    document |= {"steps": steps, "floors": floors_of(steps, ceilings), "ceilings": ceilings, "speed": speed}
+    document |= with_kept({"steps": steps, "ceilings": ceilings, "speed": speed}, committed, stamp)
+    document["floors"] = floors_of(document["steps"], document["ceilings"])
     places = [options.results]
-    if options.accept or not os.path.exists(path):
+    if (options.accept or not committed) and not failed:
         places.append(options.committed)
     for place in places:
         write(os.path.join(place, f"gpu_{slug}.json"), json.dumps(document, indent=1) + "\n")
@@ -249,7 +298,7 @@ def main():
     for name, was, now in document["fallen"]:
         print(f"gpu_report.py: {name}: {now:.4g}, was {was:.4g} ({before[name]['date']}, {before[name]['commit']})", file=sys.stderr)
     print(f"{len(figures)} figures, {len(document['fallen'])} more than 5% below the committed ones, {len(left)} not measured: gpu_{slug}.md")
-    return 1 if document["fallen"] and not options.accept else 0
+    return 1 if failed or (document["fallen"] and not options.accept) else 0
 
 
 if __name__ == "__main__":

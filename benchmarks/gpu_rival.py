@@ -199,6 +199,18 @@ RIVALS = {
 }
 
 
+def spread(batches):
+    """The largest first, so that memory grows once, the smallest, and then what lies in the middle of every gap: wherever it is
+    broken off, short and long ones have been there."""
+    ordered = sorted(batches, key=lambda row: -max(row) * len(row))
+    gap = last = len(ordered) - 1
+    order = dict.fromkeys((0, last))
+    while gap > 1:
+        gap = (gap + 1) // 2
+        order |= dict.fromkeys(range(0, last, gap))
+    return [ordered[i] for i in order]
+
+
 class Side:
     """A rival's model and optimizer."""
 
@@ -247,7 +259,7 @@ class Side:
     def prepare(self, batches, seconds, dynamic):
         self.rival.prepare(dynamic)
         started, steps = time.monotonic(), 0
-        for batch in self.batches(sorted(batches, key=lambda row: -max(row) * len(row))):  # the largest first: memory grows once
+        for batch in self.batches(spread(batches)):
             self.step(batch)
             self.wait()
             steps += 1

@@ -8,15 +8,19 @@ disentangled-flash and FlashDeBERTa, in turns, in one run. gpu_check.sh runs it.
 Models have the shapes of configs/models and random weights; words are drawn evenly from the whole vocabulary. Cases: dense (every
 text 512 tokens, 32 texts), and TREC's, SST-2's and long texts' lengths (gpu_lengths.json) with batches of 16 and large ones. All
 sides train on the same texts: the first half warms up, the second is timed. The rivals have their batches by length, as the
-Trainer groups them (group_by_length); ftengine shuffles, having no padding. ftengine-graphs is ftengine with device.graphs=on.
-tokens/s are of real tokens; MFU is of executed operations (gpu_counts.py): a padded rival executes its padding too, and is
-credited with it. Peak memory is the driver's, of the whole device over what was used before that side began (nvidia-smi).
+Trainer groups them (group_by_length), short and long batches in a drawn order; ftengine shuffles, having no padding.
+ftengine-graphs is ftengine with device.graphs=on. tokens/s are of real tokens; MFU is of executed operations (gpu_counts.py), of
+the batches that a rival ran before its time was over: a padded one executes its padding too, and is credited with it. Peak memory
+is the driver's, of the whole device over what was used before that side began (nvidia-smi). The rivals' models and optimizers stay
+on the GPU while others are measured, their activations do not: ftengine has that much less memory than alone.
 
 Cases are in the order of what matters most. What there was no time for is listed as not measured. A case that is in --output
-already is not measured again, so that a second run goes on.
+already is not measured again, so that a second run goes on, unless a side of ftengine failed in it, or another program, commit,
+chip or setting had measured it.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import random
@@ -46,7 +50,7 @@ RIVALS = {
     "deberta-v2": ["disentangled-flash", "flashdeberta", "eager", "compile"],
 }
 # What is computed by whose rules: (operations of attention are the fused kernel's, the last layer for the pooled rows alone).
-FUSED = {"fa2", "disentangled-flash", "sdpa", "compile", "ftengine", "ftengine-graphs"}
+FUSED = {"fa2", "disentangled-flash", "flashdeberta", "sdpa", "compile", "ftengine", "ftengine-graphs"}
 OURS = {"ftengine": [], "ftengine-graphs": ["device.graphs=on"]}
 # name: (lengths, texts a batch, batches a half)
 CASES = {
@@ -59,6 +63,7 @@ CASES = {
     "trec-256": ("trec", 256, 20),
 }
 NO_DEVICE = 4  # ftengine's exit code, and ours
+ROOM = 16 * 2**30  # bytes that a case may need for its model, its texts and what ftengine saves
 
 
 class Clock:
@@ -80,7 +85,7 @@ class DriverMemory:
         self.process = None
         if shutil.which("nvidia-smi") is None:
             return
-        command = ["nvidia-smi", "-i", "0", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-lms", "20"]
+        command = ["nvidia-smi", "-i", gpu_counts.first_device(), "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-lms", "20"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         threading.Thread(target=self.follow, daemon=True).start()
         for _ in range(100):
@@ -122,12 +127,15 @@ def draw_lengths(kind, count, most, seed):
 
 
 def grouped(lengths, batch, seed):
-    """Batches as the Trainer's group_by_length makes them of much data: shuffled, in pieces of 50 batches, each sorted by length."""
-    shuffled = list(lengths)
-    random.Random(seed).shuffle(shuffled)
+    """Batches as the Trainer's group_by_length makes them of much data: shuffled, in pieces of 50 batches, each sorted by length. The
+    batches are then shuffled: whoever ends early has had short and long ones alike."""
+    shuffled, draw = list(lengths), random.Random(seed)
+    draw.shuffle(shuffled)
     piece = 50 * batch
     ordered = [n for i in range(0, len(shuffled), piece) for n in sorted(shuffled[i : i + piece], reverse=True)]
-    return [ordered[i : i + batch] for i in range(0, len(ordered), batch)]
+    batches = [ordered[i : i + batch] for i in range(0, len(ordered), batch)]
+    draw.shuffle(batches)
+    return batches
 
 
 def write_model(config, directory):
@@ -196,7 +204,7 @@ def measured_products(options, case, limit):
         return [{key: p[key] for key in ("m", "n", "k", "transposed", "microseconds")} for p in json.load(f)["products"]]
 
 
-def run_ftengine(options, side, case, memory, limit, to_the_end):
+def run_ftengine(options, side, case, memory, deadline, to_the_end):
     """The rate is the second line's of metrics.jsonl: of the second half. What follows is saving, for which only the first run
     of a case is waited: run.json says what was planned and metered."""
     run = os.path.join(case["scratch"], "run")
@@ -208,10 +216,9 @@ def run_ftengine(options, side, case, memory, limit, to_the_end):
     with open(log, "wb") as err:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=err, cwd=ROOT)
         try:
-            end = time.monotonic() + limit
             while process.poll() is None:
-                if time.monotonic() > end:
-                    raise Failed(f"not done after {limit:.0f} s")
+                if time.monotonic() > deadline:
+                    raise Failed("not done in its time")
                 if not to_the_end and len(lines_of(os.path.join(run, "metrics.jsonl"))) >= 2:
                     break
                 time.sleep(0.02)
@@ -252,14 +259,14 @@ class Rival:
         with open(log, "ab") as err:
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, cwd=ROOT)
 
-    def ask(self, question, seconds):
+    def ask(self, question, deadline):
         try:
             self.process.stdin.write(json.dumps(question).encode() + b"\n")
             self.process.stdin.flush()
         except OSError as error:
             raise Failed(error_in(self.log)) from error
-        if not select.select([self.process.stdout], [], [], max(1.0, seconds))[0]:
-            raise Failed(f"no answer in {seconds:.0f} s")
+        if not select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            raise Failed("no answer in its time")
         line = self.process.stdout.readline()
         if not line:
             raise Failed(error_in(self.log))
@@ -298,42 +305,50 @@ class Rivals:
             self.drop(name)
 
 
-def prepare_rival(options, rival, case, memory, limit):
+def prepare_rival(options, rival, case, memory, deadline):
     """Model and warm-up. What the process holds at rest is what the device has more since it held nothing, or its last model."""
     before, held = memory.begin(), rival.resting
-    says = rival.ask({"open": {"config": case["config_path"]}}, limit)
+    says = rival.ask({"open": {"config": case["config_path"]}}, deadline)
     if "absent" in says:
         return says
     half = case["rival_batches"][: len(case["rival_batches"]) // 2]
-    rival.ask({"prepare": {"batches": half, "seconds": options.warm_seconds, "dynamic": not case["dense"]}}, limit)
+    rival.ask({"prepare": {"batches": half, "seconds": options.warm_seconds, "dynamic": not case["dense"]}}, deadline)
     grown = memory.over(before)
-    rival.ask({"release": {}}, limit)
+    rival.ask({"release": {}}, deadline)
     after = memory.begin()
     rival.peak, rival.resting = (None, 0) if before is None else (held + grown, held + after - before)
     return says
 
 
-def run_rival(options, rival, case, memory, limit):
+def run_rival(options, rival, case, memory, deadline):
     half = case["rival_batches"][len(case["rival_batches"]) // 2 :]
     before = memory.begin()
-    found = rival.ask({"run": {"batches": half, "seconds": options.run_seconds}}, limit)
+    found = rival.ask({"run": {"batches": half, "seconds": options.run_seconds}}, deadline)
     grown = memory.over(before)
-    rival.ask({"release": {}}, limit)
+    rival.ask({"release": {}}, deadline)
     peak = None if rival.peak is None or grown is None else max(rival.peak, rival.resting + grown)
-    return {"tokens_per_second": found["tokens"] / found["seconds"], "loss": found["loss"], "peak_bytes": peak, "steps": found["steps"]}
+    rate = found["tokens"] / found["seconds"]
+    return {"tokens_per_second": rate, "loss": found["loss"], "peak_bytes": peak, "steps": found["steps"]}
 
 
 # ---- a case ----------------------------------------------------------------------------------------------------------------
 
 
-def mfu_of(side, config, case, rate, peak):
-    """Share of the chip's dense rate that was spent on executed operations."""
+def mfu_of(side, config, case, rounds, peak):
+    """Share of the chip's dense rate that was spent on executed operations. A rival's are those of the batches it ran."""
     if peak is None:
         return None
-    texts = case["lengths"] if side in OURS or side in ("fa2", "disentangled-flash") else [max(b) for b in case["rival_batches"] for _ in b]
+    batches, half = case["rival_batches"], len(case["rival_batches"]) // 2
     fused = side in FUSED and not (side == "compile" and gpu_counts.position_terms(config))
-    flops = gpu_counts.step_flops(config, texts, fused, side in OURS, len(case["rival_batches"]))
-    return flops / sum(case["lengths"]) * rate / peak
+
+    def share(found):
+        ran = batches if side in OURS else batches[half:][: found["steps"]]
+        padded = side not in OURS and side not in ("fa2", "disentangled-flash")
+        texts = [max(b) if padded else n for b in ran for n in b]
+        flops = gpu_counts.step_flops(config, texts, fused, side in OURS, len(ran))
+        return flops / sum(map(sum, ran)) * found["tokens_per_second"] / peak
+
+    return statistics.median(map(share, rounds))
 
 
 def check_device(options):
@@ -360,14 +375,15 @@ def measure(options, case, config, memory, clock, rivals, missing):
     names = options.rivals if options.rivals is not None else RIVALS[config["model_type"]]
     sides = {name: {"status": "measured", "rounds": []} for name in list(OURS) + names}
 
-    def limit():
+    def deadline():
+        """Of one side's warm-up, or one of its runs: one for all that it is asked in it."""
         if clock.left() <= 0:
             raise TimeoutError
-        return min(clock.left(), options.side_seconds)
+        return min(clock.end, time.monotonic() + options.side_seconds)
 
     def give_up(name, why):
         rivals.drop(name)
-        limit()  # what was cut off for want of time has not failed
+        deadline()  # what was cut off for want of time has not failed
         sides[name] = {"status": "failed", "why": str(why)}
 
     for name in [] if missing else names:
@@ -377,7 +393,7 @@ def measure(options, case, config, memory, clock, rivals, missing):
             sides[name] = {"status": "not there", "why": missing}
             continue
         try:
-            says = prepare_rival(options, rivals.get(name), case, memory, limit())
+            says = prepare_rival(options, rivals.get(name), case, memory, deadline())
             sides[name] = {"status": "not there", "why": says["absent"]} if "absent" in says else sides[name] | {"what": says["what"]}
         except Failed as why:
             give_up(name, why)
@@ -386,16 +402,29 @@ def measure(options, case, config, memory, clock, rivals, missing):
         for name in order if turn % 2 == 0 else reversed(order):
             try:
                 if name in OURS:
-                    found = run_ftengine(options, name, case, memory, limit(), turn == 0 and name == "ftengine")
+                    found = run_ftengine(options, name, case, memory, deadline(), turn == 0 and name == "ftengine")
                     for key in ("planned_bytes", "metered_bytes", "device", "ftengine"):
                         if key in found:
                             sides[name][key] = found.pop(key)
                 else:
-                    found = run_rival(options, rivals.get(name), case, memory, limit())
+                    found = run_rival(options, rivals.get(name), case, memory, deadline())
                 sides[name]["rounds"].append(found)
             except Failed as why:
                 give_up(name, why)
     return sides
+
+
+def refuse_peaks(sides):
+    """The driver cannot have given less than ftengine counted itself: then it was asked about another device, or too seldom, and
+    is not believed about any side."""
+    ours = sides["ftengine"]
+    peak, metered = ours.get("peak_bytes"), ours.get("metered_bytes")
+    if peak is None or metered is None or peak >= metered:
+        return {}
+    for side in sides.values():
+        if side["status"] == "measured":
+            side["peak_bytes"] = None
+    return {"peaks_refused": f"nvidia-smi saw {peak} bytes at most, ftengine has counted {metered}"}
 
 
 def summarise(sides, config, case, peak):
@@ -406,7 +435,8 @@ def summarise(sides, config, case, peak):
         peaks = [r["peak_bytes"] for r in side["rounds"] if r["peak_bytes"] is not None]
         side["tokens_per_second"] = statistics.median(rates)
         side["peak_bytes"] = max(peaks) if peaks else None
-        side["mfu"] = mfu_of(name, config, case, side["tokens_per_second"], peak)
+        side["mfu"] = mfu_of(name, config, case, side["rounds"], peak)
+    refused = refuse_peaks(sides)
     for ours in OURS:
         if sides[ours]["status"] != "measured":
             continue
@@ -416,7 +446,7 @@ def summarise(sides, config, case, peak):
             if name not in OURS and side["status"] == "measured":
                 ratios = [a / r["tokens_per_second"] for a, r in zip(mine, side["rounds"])]
                 sides[ours]["ratios"][name] = [statistics.median(ratios), min(ratios), max(ratios)]
-    return sides
+    return {"sides": sides} | refused
 
 
 def make_case(options, model, name, config, directory, scratch):
@@ -471,7 +501,8 @@ def parse():
     parser.add_argument("--side-seconds", type=float, default=120, help="the most for one side's warm-up, or one of its runs")
     parser.add_argument("--warm-seconds", type=float, default=3, help="a rival's warm-up ends after it, and at least three steps")
     parser.add_argument("--run-seconds", type=float, default=1.5, help="likewise a rival's timed steps")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--commit", default="unknown", help="of ftengine, for whoever reads --output")
     parser.add_argument("--device", default="cuda", help="of ftengine")
     parser.add_argument("--rival-device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--precision", default="bf16", choices=["bf16", "fp16", "fp32"])
@@ -489,18 +520,66 @@ def parse():
     return options
 
 
+def contents(path):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()[:16]
+
+
+def origin_of(options):
+    """What figures of two runs must have in common to stand in one document."""
+    here = os.path.dirname(options.ftengine)
+    module = os.environ.get("FTENGINE_CUDA_MODULE")
+    # A packed program (gpu_check.sh pack) is a script; program and module are in lib.
+    places = [options.ftengine, os.path.join(here, "lib", "ftengine")]
+    modules = [module] if module else [os.path.join(here, folder, "libftengine_cuda.so") for folder in ("", "lib")]
+    asked = subprocess.run([options.ftengine, "devices"], capture_output=True, text=True, check=False).stdout
+    chip = next((" ".join(line.split()) for line in asked.splitlines() if line.startswith(options.device)), "unknown")
+    settings = {key: getattr(options, key) for key in ("batch", "half", "longest", "seed", "set", "rivals", "config")}
+    origin = {"commit": options.commit, "chip": chip, "precision": options.precision, "rounds": options.rounds, "settings": settings}
+    origin["program"] = [contents(path) for path in places if os.path.isfile(path)]
+    return origin | {"module": [contents(path) for path in modules if os.path.isfile(path)]}
+
+
+def earlier_cases(path, origin):
+    """Those of an earlier run of the same."""
+    try:
+        with open(path, encoding="utf-8") as f:
+            document = json.load(f)
+    except (FileNotFoundError, ValueError):
+        return []
+    if document.get("origin") != origin:
+        print(f"gpu_steps.py: the cases in {path} are of another program, chip or setting: they are dropped", file=sys.stderr)
+        return []
+    return document["cases"]
+
+
+def failures_of(case):
+    """Of ftengine's own, in words."""
+    failed = [(side, case["sides"][side]["why"]) for side in OURS if case["sides"][side]["status"] == "failed"]
+    failed += [("tune-gemm", case["products_failed"])] if case.get("products_failed") else []
+    return [f"{case['model']}/{case['case']} {side}: {why}" for side, why in failed]
+
+
 def measure_all(options, document, directory, clock, memory, rivals):
-    """What failed of ftengine's own sides."""
-    done, broken, slowest = {(c["model"], c["case"]) for c in document["cases"]}, [], 0
+    """Into the document, which is saved before every case with those that are still to be measured."""
     check_device(options)
-    missing = absent_everywhere(options)
-    for model, name in chosen(options):
-        if (model, name) in done:
-            continue
+    document["origin"] = origin_of(options)
+    document["cases"] = earlier_cases(options.output, document["origin"])
+    missing, slowest = absent_everywhere(options), 0
+    done = {(c["model"], c["case"]) for c in document["cases"] if not failures_of(c)}
+    remaining = [at for at in chosen(options) if at not in done]
+
+    def note(waiting):
+        document["not_measured"] = ["/".join(at) for at in waiting]
+        save(options.output, document)
+
+    skipped = []
+    for i, (model, name) in enumerate(remaining):
+        note(skipped + remaining[i:])
         if clock.left() < max(slowest / 2, 1):
-            document["not_measured"].append(f"{model}/{name}")
+            skipped.append((model, name))
             continue
-        begun, config, products = time.monotonic(), config_of(options, model), None
+        begun, config, products, why_not = time.monotonic(), config_of(options, model), None, None
         with tempfile.TemporaryDirectory(dir=directory) as scratch:
             case = make_case(options, model, name, config, directory, scratch)
             try:
@@ -508,49 +587,55 @@ def measure_all(options, document, directory, clock, memory, rivals):
                 if case["dense"]:
                     products = measured_products(options, case, max(1, clock.left()))
             except Failed as why:
-                broken.append(f"{model}/{name} tune-gemm: {why}")
+                why_not = str(why)
             except TimeoutError:
-                document["not_measured"].append(f"{model}/{name}")
+                skipped.append((model, name))
                 continue
         chip = next((s["device"] for s in sides.values() if "device" in s), "")
         peak = options.peak_tflops * 1e12 if options.peak_tflops else gpu_counts.peak_of(chip)
         entry = {"model": model, "case": name, "batch": case["batch"], "tokens": sum(case["lengths"]), "texts": len(case["lengths"])}
-        entry |= {"chip": chip, "peak_flops": peak, "seconds": time.monotonic() - begun, "products": products}
-        entry["sides"] = summarise(sides, config, case, peak)
-        document["cases"].append(entry)
-        save(options.output, document)
+        entry |= {"chip": chip, "peak_flops": peak, "seconds": time.monotonic() - begun, "products": products, "products_failed": why_not}
+        entry |= summarise(sides, config, case, peak)
+        document["cases"] = [c for c in document["cases"] if (c["model"], c["case"]) != (model, name)] + [entry]
         slowest = max(slowest, entry["seconds"])
-        broken += [f"{model}/{name} {ours}: {sides[ours]['why']}" for ours in OURS if sides[ours]["status"] == "failed"]
         for side, found in sides.items():
             rate = f"{found['tokens_per_second']:12.0f} tokens/s" if found["status"] == "measured" else f"{found['status']}: {found['why']}"
             print(f"{model:17} {name:10} {side:19} {rate}", flush=True)
-    return broken
+    note(skipped)
+
+
+def scratch_place(output):
+    """A model that is saved is no part of a step: into memory where there is room for it, else beside the results."""
+    shared = "/dev/shm"
+    if os.access(shared, os.W_OK) and shutil.disk_usage(shared).free > ROOM:
+        return shared
+    return os.path.dirname(os.path.abspath(output))
 
 
 def main():
     options = parse()
     document = {"precision": options.precision, "rounds": options.rounds, "cases": [], "not_measured": []}
-    if os.path.exists(options.output):
-        with open(options.output, encoding="utf-8") as f:
-            document["cases"] = json.load(f)["cases"]
-    # A model that is saved is no part of a step: into memory where there is such a folder.
-    shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=shared) as directory:
+    with tempfile.TemporaryDirectory(dir=scratch_place(options.output), prefix=f"gpu_steps-{os.getpid()}-") as directory:
         clock, memory, rivals = Clock(options.seconds), DriverMemory(), Rivals(options, directory)
         try:
-            broken = measure_all(options, document, directory, clock, memory, rivals)
+            measure_all(options, document, directory, clock, memory, rivals)
         except NoDevice as why:
             print(f"gpu_steps.py: {why}", file=sys.stderr)
             return NO_DEVICE
         finally:
             rivals.close()
             memory.close()
-    save(options.output, document)
+    broken = [line for case in document["cases"] for line in failures_of(case)]
     for line in broken:
         print(f"gpu_steps.py: {line}", file=sys.stderr)
     print(f"{len(document['cases'])} cases measured, {len(document['not_measured'])} not: {' '.join(document['not_measured'])}")
     return 1 if broken else 0
 
 
+def ended(*_):
+    sys.exit(143)  # through every finally: the temporary folder goes, and so do the programs that were started
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, ended)
     sys.exit(main())

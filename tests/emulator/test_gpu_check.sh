@@ -53,7 +53,7 @@ export STEPS_OPTIONS="--config $scratch/tiny.json --batch 2 --half 3 --longest 2
 expect 0 env "${fakes[@]}" FTENGINE="$FTENGINE" "$SOURCE_DIR/benchmarks/gpu_check.sh" steps report
 well_formed steps=passed report=passed
 [ "$(json "$results/steps.json" '[(c["case"], len(c["sides"]["ftengine"]["rounds"]), c["sides"]["ftengine-graphs"]["status"]) for c in d["cases"]]')" = \
-    "[('sst2-16', 2, 'measured'), ('dense-512', 2, 'measured')]" ] || fail "steps.json: $(cat "$results/steps.json")"
+    "[('sst2-16', 3, 'measured'), ('dense-512', 3, 'measured')]" ] || fail "steps.json: $(cat "$results/steps.json")"
 [ "$(json "$results/steps.json" 'all(c["sides"]["ftengine"]["planned_bytes"] == c["sides"]["ftengine"]["metered_bytes"] > 0 for c in d["cases"])')" = True ] ||
     fail "planned and metered bytes: $(cat "$results/steps.json")"
 python3 - "$results/steps.json" "$scratch/tiny.json" "$SOURCE_DIR/benchmarks" <<'PYTHON' || fail "the products of a step are not those that tune-gemm measures"
@@ -93,6 +93,21 @@ printf '#!/bin/sh\necho "one,ok,fine"; echo "two,failed,1, 2 \\"and\\" 3"; exit 
 expect 1 check ops graphs
 well_formed ops=FAILED graphs=FAILED
 [ ! -e "$results/ops.csv" ] || fail "a table of an earlier time is left"
+# A program that was ended in the middle of its table leaves none, and one that counted wrong cases leaves them.
+cat >"$BUILD/gpu_ops" <<'STUB'
+#!/bin/sh
+while [ $# -gt 0 ]; do case $1 in --json) json=$2 ;; esac; shift; done
+[ -z "$WHOLE" ] && printf '{"device": "x", "ca' >"$json" && exit 137
+echo '{"device": "x", "cases": []}' >"$json"
+echo "3 cases, 1 wrong" && exit 1
+STUB
+expect 1 check ops
+well_formed ops=FAILED
+[ ! -e "$results/ops.json" ] && [ ! -e "$results/ops.json.part" ] || fail "a table that was cut off is left"
+WHOLE=1 expect 1 check ops
+[ -e "$results/ops.json" ] || fail "the table with wrong cases is not kept"
+PYTHON=/nonexistent expect 4 env FTENGINE="$FTENGINE" "$SOURCE_DIR/benchmarks/gpu_check.sh" steps ranking report
+well_formed steps=skipped ranking=skipped report=skipped
 printf '#!/bin/sh\nexit 0\n' | tee "$BUILD/gpu_ops" >"$BUILD/gpu_device" # an exit status alone proves nothing
 expect 1 check ops context
 well_formed ops=FAILED context=FAILED

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from contextlib import redirect_stderr, redirect_stdout
 from unittest import mock
@@ -91,8 +92,15 @@ class Counts(unittest.TestCase):
         self.assertIsNone(gpu_counts.gemm_seconds(BERT, [10, 11], products))
 
     def test_peak(self):
-        chips = ("NVIDIA A100-SXM4-80GB, sm_80", "NVIDIA H200, sm_90", "NVIDIA Fake 4096, sm_80")
-        self.assertEqual([gpu_counts.peak_of(chip) for chip in chips], [312e12, 989e12, None])
+        chips = ("NVIDIA A100-SXM4-80GB, sm_80", "NVIDIA H200, sm_90", "NVIDIA Fake 4096, sm_80", "NVIDIA L40, sm_89", "NVIDIA H100 PCIe, sm_90")
+        self.assertEqual([gpu_counts.peak_of(chip) for chip in chips], [312e12, 989e12, None, 181e12, 756e12])
+        for unlisted in ("NVIDIA GeForce RTX 4090 Laptop GPU, sm_89", "NVIDIA A100-SXM4-80GB MIG 1g.10gb, sm_80", ""):
+            self.assertIsNone(gpu_counts.peak_of(unlisted))
+
+    def test_first_device(self):
+        for visible, want in (("3,1", "3"), ("GPU-ab", "GPU-ab"), ("", "0")):
+            with mock.patch.dict(os.environ, {"CUDA_VISIBLE_DEVICES": visible}):
+                self.assertEqual(gpu_counts.first_device(), want)
 
     def test_floor(self):
         floor = gpu_counts.floor(BERT, [10, 10], None, 1e12, None)
@@ -116,6 +124,11 @@ class Lengths(unittest.TestCase):
         self.assertEqual([len(b) for b in batches], [16] * 100)
         self.assertEqual(sorted(n for b in batches for n in b), sorted(lengths))
         self.assertLess(sum(16 * max(b) for b in batches), 1.05 * sum(lengths))  # next to no padding
+        self.assertEqual(batches, gpu_steps.grouped(lengths, 16, 1))
+        for seed in range(5):  # who ends after a part has had no longer ones than are in all
+            batches = gpu_steps.grouped(lengths, 16, seed)
+            first = [n for b in batches[:20] for n in b]
+            self.assertAlmostEqual(sum(first) / len(first) / (sum(lengths) / len(lengths)), 1, delta=0.3)
 
     def test_files_lengths_are_the_data_s(self):
         means = {"trec": 13.47, "sst2": 25.21, "long": 297.3}
@@ -136,8 +149,9 @@ for line in sys.stdin:
     if verb == "open": answer = {"absent": "no such package"} if name == "flashdeberta" else {"what": name + " 1.0"}
     if verb == "run":
         note("run")
-        tokens = sum(map(sum, words["batches"]))
-        answer = {"tokens": tokens, "computed_tokens": tokens, "steps": 4, "seconds": tokens / 1000, "loss": 1.0}
+        ran = words["batches"][:2]  # its time is over
+        tokens = sum(map(sum, ran))
+        answer = {"tokens": tokens, "computed_tokens": tokens, "steps": 2, "seconds": tokens / 1000, "loss": 1.0}
     if verb == "prepare" and name == "compile": answer = {"failed": "out of memory"}
     print(json.dumps(answer), flush=True)
 '''
@@ -147,12 +161,15 @@ words = dict(w.split("=", 1) for w in sys.argv[2:] if "=" in w)
 side = "graphs" if "device.graphs" in words else "ftengine"
 if sys.argv[1] == "tune-gemm": json.dump({"products": []}, open(sys.argv[-1], "w")); sys.exit(0)
 print(side, "run", file=open("LOG", "a"))
+if os.environ.get("HANG"):
+    import time
+    time.sleep(60)
 if side == "graphs" and os.environ.get("BROKEN"): print("ftengine: error: planted (here)", file=sys.stderr); sys.exit(1)
 os.makedirs(words["output.dir"])
 tokens = sum(len(line.split("\\t")[0].split()) + 2 for line in list(open(words["data.train"]))[1:])
 rates = [1.0, 3000.0 if side == "ftengine" else 4000.0]
 open(words["output.dir"] + "/metrics.jsonl", "w").writelines(json.dumps({"tokens_per_second": r, "loss": 1.0}) + "\\n" for r in rates)
-json.dump({"planned": {"peak_reserved_bytes": 7}, "memory": {"peak_reserved_bytes": 7}, "device_description": "NVIDIA H200, sm_90", "tokens": tokens,
+json.dump({"planned": {"peak_reserved_bytes": 7}, "memory": {"peak_reserved_bytes": int(os.environ.get("METERED", 0))}, "device_description": "NVIDIA H200, sm_90", "tokens": tokens,
            "versions": {"ftengine": "1"}}, open(words["output.dir"] + "/run.json", "w"))
 '''
 SMI = "import time\nwhile True: print(1000, flush=True); time.sleep(0.02)\n"
@@ -197,7 +214,7 @@ class Steps(unittest.TestCase):
         self.assertEqual((sides["ftengine"]["planned_bytes"], sides["ftengine"]["peak_bytes"]), (7, 0))
         with open(self.log, encoding="utf-8") as f:
             order = [line.split()[0] for line in f]
-        self.assertEqual(order, ["ftengine", "graphs", "eager", "eager", "graphs", "ftengine"])
+        self.assertEqual(order, ["ftengine", "graphs", "eager", "eager", "graphs", "ftengine", "ftengine", "graphs", "eager"])
         # 3,000 tokens/s of a dense step, by the chip's dense rate
         flops = gpu_counts.step_flops(BERT, case["texts"] * [24], True, True) / case["tokens"]
         self.assertAlmostEqual(sides["ftengine"]["mfu"] / (flops * 3000 / 989e12), 1)
@@ -206,13 +223,66 @@ class Steps(unittest.TestCase):
         code, document = self.run_steps("--cases", "bert-base/dense-512", "bert-base/sst2-16", *names)
         self.assertEqual([c["case"] for c in document["cases"]], ["dense-512", "sst2-16"])
         with open(self.log, encoding="utf-8") as f:
-            self.assertEqual(len(f.readlines()), 6)
+            self.assertEqual(len(f.readlines()), 9)
+        # What another commit has measured is not mixed with this one's.
+        code, document = self.run_steps("--cases", "bert-base/trec-16", "--commit", "later", *names)
+        self.assertEqual(([c["case"] for c in document["cases"]], document["origin"]["commit"]), (["trec-16"], "later"))
+        with open(os.path.join(self.folder.name, "ftengine"), "a", encoding="utf-8") as f:
+            f.write("# another build of it\n")
+        code, document = self.run_steps("--cases", "bert-base/sst2-16", "--commit", "later", *names)
+        self.assertEqual([c["case"] for c in document["cases"]], ["sst2-16"])
+
+    def test_mfu_is_of_the_batches_that_ran(self):
+        """Every text of the first half of a half is twice as long as the others: operations a token are of those alone."""
+        case = {"lengths": [10] * 4 + [20, 20, 10, 10], "rival_batches": [[10], [10], [10], [10], [20], [20], [10], [10]]}
+        found = gpu_steps.mfu_of("eager", BERT, case, [{"steps": 2, "tokens_per_second": 1000.0}], 1e9)
+        self.assertAlmostEqual(found, gpu_counts.step_flops(BERT, [20, 20], False, False, 2) / 40 * 1000 / 1e9)
+
+    def test_driver_s_peak_below_what_was_metered(self):
+        with mock.patch.dict(os.environ, {"METERED": "7"}):
+            _, document = self.run_steps("--cases", "bert-base/sst2-16", "--rivals", "eager")
+        (case,) = document["cases"]
+        self.assertEqual([side["peak_bytes"] for side in case["sides"].values()], [None, None, None])
+        self.assertIn("ftengine has counted 7", case["peaks_refused"])
+
+    def test_ended_by_a_signal(self):
+        """The temporary folder is removed, and what was not measured is in the document."""
+        at, output = self.folder.name, os.path.join(self.folder.name, "steps.json")
+        command = [sys.executable, os.path.join(BENCHMARKS, "gpu_steps.py"), "--output", output, "--ftengine", os.path.join(at, "ftengine")]
+        command += ["--config", os.path.join(at, "config.json"), "--batch", "2", "--half", "4", "--longest", "24", "--rivals", "--cases", "bert-base/trec-16"]
+        environment = os.environ | {"PATH": at + ":" + os.environ["PATH"], "HANG": "1"}
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(600):
+            if os.path.exists(self.log):
+                break
+            time.sleep(0.05)
+
+        def folders():
+            return [name for name in os.listdir(gpu_steps.scratch_place(output)) if name.startswith(f"gpu_steps-{process.pid}-")]
+
+        self.assertEqual(len(folders()), 1)
+        process.terminate()
+        self.assertEqual(process.wait(30), 143)
+        self.assertEqual(folders(), [])
+        with open(output, encoding="utf-8") as f:
+            self.assertEqual(json.load(f)["not_measured"], ["bert-base/trec-16"])
+
+    def test_a_small_dev_shm(self):
+        with mock.patch("shutil.disk_usage") as usage, mock.patch("os.access", return_value=True):
+            for free, want in ((64 * 2**20, self.folder.name), (17 * 2**30, "/dev/shm")):
+                usage.return_value.free = free
+                self.assertEqual(gpu_steps.scratch_place(os.path.join(self.folder.name, "steps.json")), want)
 
     def test_failure_of_ours_is_one(self):
         with mock.patch.dict(os.environ, {"BROKEN": "1"}):
             code, document = self.run_steps("--cases", "bert-base/sst2-16", "--rivals")
         self.assertEqual((code, document["cases"][0]["sides"]["ftengine-graphs"]["status"]), (1, "failed"))
         self.assertIn("planted (here)", self.said.getvalue())
+        for words in ((), ("--seconds", "0")):  # nor does a second run pass, whether it had time for that case or not
+            with mock.patch.dict(os.environ, {"BROKEN": "1"}):
+                self.assertEqual(self.run_steps("--cases", "bert-base/sst2-16", "--rivals", *words)[0], 1)
+        code, document = self.run_steps("--cases", "bert-base/sst2-16", "--rivals")
+        self.assertEqual((code, len(document["cases"]), document["not_measured"]), (0, 1, []))
 
     def test_no_time(self):
         code, document = self.run_steps("--seconds", "0", "--rivals")
@@ -226,23 +296,27 @@ class Report(unittest.TestCase):
         self.results, self.committed = (os.path.join(self.folder.name, name) for name in ("results", "committed"))
         os.mkdir(self.results), os.mkdir(self.committed)
 
-    def report(self, gemm, step, *words):
+    def report(self, gemm, step, *words, right=True, verdicts=()):
         """Exit code, and what stands in the committed file then. A rate of None was not measured."""
-        op = {"op": "gemm", "type": "bf16", "rows": 9, "cols": 9, "length": 128, "gb_per_second": 5.0, "microseconds": 2.0, "tflop_per_second": gemm}
-        small = op | {"rows": 1, "microseconds": 0.0}
+        op = {"op": "gemm", "type": "bf16", "rows": 9, "cols": 9, "length": 128, "gb_per_second": 5.0, "microseconds": 2.0, "tflop_per_second": gemm, "right": right}
+        small = op | {"rows": 1, "microseconds": 0.0, "right": True}
         side = {"status": "measured", "tokens_per_second": step, "peak_bytes": 2**30, "planned_bytes": 2**30, "mfu": 0.5}
         rival = {"status": "measured", "tokens_per_second": 10.0, "peak_bytes": 2**32, "mfu": None, "what": "eager 1"}
         absent = {"status": "not there", "why": "no | torch"}
         case = {"model": "bert-base", "case": "sst2-16", "batch": 16, "tokens": 4, "texts": 1, "chip": "", "products": None}
         case["sides"] = {"ftengine": side | {"ratios": {"eager": [1.0, 0.9, 1.1]}}, "eager": rival, "sdpa": absent}
         steps = {"precision": "bf16", "rounds": 2, "cases": [case] if step else [], "not_measured": ["bert-large/dense-512"]}
-        for name, document in (("speed", {"device": "NVIDIA H200, sm_90", "cases": [small, op]}), ("steps", steps)):
+        documents = {"speed": {"device": "NVIDIA H200, sm_90", "cases": [small, op]}, "steps": steps, "verdicts": list(verdicts)}
+        for name, document in documents.items():
             with open(os.path.join(self.results, name + ".json"), "w", encoding="utf-8") as f:
                 json.dump(document, f)
         command = ["gpu_report.py", "--results", self.results, "--committed", self.committed, "--commit", "abc", *words]
         with mock.patch.object(sys, "argv", command), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as self.said:
             code = gpu_report.main()
-        with open(os.path.join(self.committed, "gpu_h200.json"), encoding="utf-8") as f:
+        path = os.path.join(self.committed, "gpu_h200.json")
+        if not os.path.exists(path):
+            return code, None
+        with open(path, encoding="utf-8") as f:
             return code, {name: figure["value"] for name, figure in json.load(f)["figures"].items()}
 
     def test_first_run_writes_and_a_fall_of_5_percent_fails(self):
@@ -257,6 +331,44 @@ class Report(unittest.TestCase):
         self.assertEqual(self.report(100.0, float("nan"))[0], 1)
         self.assertEqual(self.report(50.0, None, "--accept"), (0, dict(zip(names, (50.0, 1000.0)))))  # what was not measured stays
         self.assertEqual(self.report(50.0, 949.0)[0], 1)
+
+    def of_results(self):
+        with open(os.path.join(self.results, "gpu_h200.md"), encoding="utf-8") as f:
+            return f.read()
+
+    def test_what_is_wrong_is_no_baseline(self):
+        self.assertEqual(self.report(100.0, 1000.0, right=False), (1, None))
+        self.assertIn("**FAILED:**\n\n- op gemm bf16 9x9, texts of 128, is wrong\n", self.of_results())
+        with open(os.path.join(self.results, "gpu_h200.json"), encoding="utf-8") as f:
+            self.assertEqual(list(json.load(f)["figures"]), ["step bert-base sst2-16 ftengine"])
+        verdicts = [{"part": name, "verdict": verdict, "note": "why"} for name, verdict in (("tiles", "FAILED"), ("ceilings", "skipped"))]
+        self.assertEqual(self.report(100.0, 1000.0, "--accept", verdicts=verdicts), (1, None))
+        self.assertIn("**FAILED:**\n\n- part tiles (why)\n\n**Skipped:**\n\n- part ceilings (why)\n", self.of_results())
+        self.assertEqual(self.report(100.0, 1000.0, verdicts=verdicts[1:])[0], 0)
+        _, committed = self.report(50.0, 1000.0, "--accept", verdicts=verdicts)
+        self.assertEqual(committed["op gemm bf16 9x9, texts of 128"], 100.0)
+
+    def test_a_file_that_was_cut_off(self):
+        self.report(100.0, 1000.0)
+        with open(os.path.join(self.results, "speed.json"), "r+", encoding="utf-8") as f:
+            f.truncate(20)
+        with open(os.path.join(self.results, "steps.json"), encoding="utf-8") as f:
+            steps = json.load(f)
+        steps["cases"][0]["chip"] = "NVIDIA H200, sm_90"
+        with open(os.path.join(self.results, "steps.json"), "w", encoding="utf-8") as f:
+            json.dump(steps, f)
+        command = ["gpu_report.py", "--results", self.results, "--committed", self.committed, "--accept", "--commit", "later"]
+        with mock.patch.object(sys, "argv", command), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            self.assertEqual(gpu_report.main(), 0)
+        self.assertIn("speed.json (cut off)", self.of_results())
+        # The table of ops is the earlier one then, and says so.
+        self.assertIn("| gemm | bf16 | 9x9, 128 | 2.0 |", self.of_results())
+        self.assertRegex(self.of_results(), r"\*\*Of an earlier run:\*\* speed \(.*, commit abc\)\.")
+
+    def test_cases_of_an_earlier_run_stay_in_the_table(self):
+        self.report(100.0, 1000.0)
+        self.report(100.0, None, "--accept", "--commit", "later")
+        self.assertRegex(self.of_results(), r"\| bert-base sst2-16, 16 texts \(.*, commit abc\) \| ftengine \| 1000 \|")
 
     def test_table(self):
         self.report(100.0, 1000.0)
@@ -318,8 +430,16 @@ for config in sys.argv[1:]:
             assert apart < 1e-6, (name, apart)
 distances = torch.arange(-511, 512)
 want = make_log_bucket_position(distances, 256, 512).long().tolist()
+for count in (1, 2, 3, 10, 17):
+    batches = [[n] for n in range(1, count + 1)]
+    order = [n for (n,) in gpu_rival.spread(batches)]
+    assert sorted(order) == list(range(1, count + 1)) and order[:2] == [count, 1][: count], order
+assert order[2] == 9, order
 assert want == [gpu_counts.bucket(d, 256, 512) for d in distances.tolist()]
 """
+
+
+NO_TORCH = "no Python has torch and transformers: the rivals were not tried"
 
 
 def torch_python():
@@ -336,7 +456,7 @@ class Rivals(unittest.TestCase):
     def test_of_torch(self):
         python = torch_python()
         if python is None:
-            self.skipTest("no Python has torch and transformers: the rivals were not tried")
+            self.skipTest(NO_TORCH)
         with tempfile.TemporaryDirectory() as folder:
             paths = []
             for config in (BERT, DEBERTA):
@@ -348,4 +468,7 @@ class Rivals(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    program = unittest.main(verbosity=2, exit=False)
+    if program.result.skipped:  # else it is one line among all that passed
+        print("\nSKIPPED: " + "; ".join(why for _, why in program.result.skipped))
+    sys.exit(not program.result.wasSuccessful())
