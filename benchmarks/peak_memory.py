@@ -215,8 +215,12 @@ def read_document(options):
     if options.only and os.path.exists(options.output + ".json"):
         with open(options.output + ".json", encoding="utf-8") as f:
             old = json.load(f)
-        if old["format_version"] == document["format_version"]:
-            document.update({k: old[k] for k in ("parts", "cells", "out_of_memory", "seven_models")})
+        if old["format_version"] != document["format_version"]:
+            sys.exit(
+                f"peak_memory.py: {options.output}.json has format_version {old['format_version']}, and parts of {document['format_version']} "
+                "cannot be added to it: give another --output, or measure everything (no --only)"
+            )
+        document.update({k: old[k] for k in ("parts", "cells", "out_of_memory", "seven_models")})
     return document
 
 

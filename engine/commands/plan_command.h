@@ -35,6 +35,8 @@ void ft_plan_budget_text(const ft_plan_task *task, const ft_config *config, size
 json_t *ft_plan_card_json(const ft_plan_task *task);
 // The model as people call it: a built-in name, else the last component of its path.
 const char *ft_plan_model_name(const ft_config *config);
+// The error of a plan that the host has no room for (host_short).
+ft_status ft_plan_refuse_host(const ft_plan *plan);
 // What the numbers hold for, on standard output.
 void ft_plan_print_notes(const ft_plan *plan);
 // Writes a field of a CSV line, quoted where it has to be.

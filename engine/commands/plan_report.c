@@ -205,14 +205,17 @@ static ft_status print_json(const report *r) {
 // ---- the command
 // ------------------------------------------------------------------------------------------------------
 
+ft_status ft_plan_refuse_host(const ft_plan *plan) {
+    char need[24], there[24];
+    ft_fail(FT_NO_MEMORY, "memory.offload", "%s of pinned memory of the host are needed, and %s are available",
+            ft_bytes_text(plan->memory.peak_pinned, need), ft_bytes_text(plan->host_bytes, there));
+    ft_hint("memory.offload=auto takes no more of the host than there is");
+    return FT_NO_MEMORY;
+}
+
 static ft_status refuse(const report *r) {
     char need[24], budget[24];
-    if (r->plan.host_short) {
-        ft_fail(FT_NO_MEMORY, "memory.offload", "%s of pinned memory of the host are needed, and %s are available",
-                ft_bytes_text(r->plan.memory.peak_pinned, need), ft_bytes_text(r->plan.host_bytes, budget));
-        ft_hint("memory.offload=auto takes no more of the host than there is");
-        return FT_NO_MEMORY;
-    }
+    if (r->plan.host_short) return ft_plan_refuse_host(&r->plan);
     ft_fail(FT_NO_MEMORY, NULL, "does not fit: %s needed of %s", ft_bytes_text(r->plan.memory.peak_reserved, need),
             ft_bytes_text(r->plan.budget_bytes, budget));
     const ft_plan_advice *a = &r->advice;

@@ -184,6 +184,11 @@ ft_status ft_plan_table(const ft_plan_task *task) {
     for (int k = 0; k < t.column_count; k++)
         largest = t.cell[0][k] > largest ? t.cell[0][k] : largest;
     if (largest > 0) return FT_OK;
+    t.config.data.max_length = t.lengths[0];
+    t.config.train.batch_size = t.config.train.micro_batch = 1;
+    t.config.train.micro_batch_tokens = FT_AUTO;
+    FT_TRY(ft_plan_run(&t.config, &request, &plan)); // of the last column, which needs least of the device
+    if (plan.host_short) return ft_plan_refuse_host(&plan);
     ft_fail(FT_NO_MEMORY, NULL, "does not fit: not even one sequence of %d tokens", t.lengths[0]);
     ft_hint("weights, gradients and moments alone need more; a smaller model, or more memory");
     return FT_NO_MEMORY;

@@ -27,6 +27,7 @@ static void read_results(ft_trainer *t, ft_plan *plan) {
     plan->rebuilds_norms = t->model.rebuilds_norms;
     plan->offloads = t->model.parameters.state_on_host;
     plan->offloads_inputs = t->model.inputs.on;
+    plan->host_bytes = ft_trainer_host_room(t);
     plan->total_steps = t->plan.total_steps;
     plan->max_length = t->max_length;
     plan->threads = t->device->target.threads;
@@ -96,7 +97,6 @@ static size_t resident_bytes(void) {
 
 // As a run does: what was asked to lie on the host has to fit there; what autofit puts there does.
 static void judge_host(const ft_config *config, ft_plan *plan) {
-    plan->host_bytes = ft_cpu_available_bytes();
     const bool asked = config->memory.offload != FT_OFFLOAD_NONE && config->memory.offload != FT_OFFLOAD_AUTO && plan->threads == 0;
     plan->host_short = asked && plan->host_bytes > 0 && plan->memory.peak_pinned > plan->host_bytes;
     if (plan->host_short) plan->fits = false;

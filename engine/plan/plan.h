@@ -29,7 +29,7 @@ typedef struct ft_plan {
     size_t budget_bytes;    // what reserved bytes may come to
     size_t graph_bytes;     // of the device's memory, left free for its driver by device.graphs: no part of the budget
     bool host_short;        // !fits: what was asked to lie on the host is more than host_bytes, which are available there
-    size_t host_bytes;
+    size_t host_bytes;      // and that the host's ledger could hold, were it empty; 0: unknown
     ft_memory_counters memory; // of the whole run; when it does not fit, as it would be without a budget
     ft_memory_use sites[FT_PLAN_SITES]; // alive at the peak, largest first
     int site_count;

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+enum { ON_HOST = FT_SAVE_OPTIMIZER | FT_SAVE_INPUTS };
+
 typedef struct search {
     const ft_trainer *t;
     size_t limit;
@@ -13,7 +15,8 @@ typedef struct search {
     bool recomputes;        // so is recomputation
     int64_t every;          // recomputation as it is
     unsigned savings, free; // those there are in any case; those that may come to them
-    size_t host;            // what the host has for what the device is spared: pinned, no system can swap it out. 0: unknown
+    unsigned judged;        // savings on the host that have to do with `host`: pinned, no system can swap them out
+    size_t host;            // what all that is pinned may come to; 0: unknown
     ft_autofit *fit;
 } search;
 
@@ -44,9 +47,9 @@ static ft_config with(const ft_config *config, const ft_fitting *f) {
     return c;
 }
 
-// Has the host no room for what of this was left to us? What was asked for by name is refused elsewhere.
+// Has the host no room for this?
 static bool beyond_host(const search *s, unsigned savings, size_t pinned) {
-    return (savings & s->free & (FT_SAVE_OPTIMIZER | FT_SAVE_INPUTS)) != 0 && s->host > 0 && pinned > s->host;
+    return (savings & s->judged) != 0 && s->host > 0 && pinned > s->host;
 }
 
 // Rehearses a setting. *fits false: it does not; then nothing else is set.
@@ -146,7 +149,6 @@ static ft_status search_savings(search *s, int64_t every, sizes *found) {
 static ft_status search_settings(search *s) {
     bool fits;
     sizes found = {{0}};
-    s->host = ft_trainer_host_room(s->t);
     const ft_fitting asked = {.micro_batch_tokens = s->whole, .gradient_checkpointing = s->every, .savings = s->savings};
     FT_TRY(try_setting(s, asked, SIZE_MAX / 4, &fits, &s->fit->ideal));
     FT_TRY(search_savings(s, s->every, &found));
@@ -184,6 +186,8 @@ ft_status ft_autofit_choose(const ft_trainer *t, size_t limit, ft_config *config
     s.savings = savings_of(t, c);
     s.free = free_savings(t, c, s.savings);
     if (!s.cuts && !s.recomputes && s.free == 0) return FT_OK;
+    s.judged = s.free & ON_HOST; // what was asked for by name is refused elsewhere
+    s.host = ft_trainer_host_room(t);
     FT_TRY(search_settings(&s));
     return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
 }
@@ -215,7 +219,10 @@ ft_status ft_autofit_reduce(const ft_trainer *t, size_t limit, ft_config *config
                 .recomputes = t->asked->train.gradient_checkpointing == FT_AUTO,
                 .every = ft_checkpoint_every(c, t->device)};
     s.savings = savings_of(t, c);
-    s.free = free_savings(t, t->asked, s.savings) & ~(unsigned)FT_SAVE_OPTIMIZER; // the state is built, and stays where it is
+    // The host is reserved for what lies there already: nothing new goes there, and what does takes no more of it than planned.
+    s.free = free_savings(t, t->asked, s.savings) & ~(unsigned)ON_HOST;
+    s.judged = s.savings & ON_HOST;
+    s.host = t->planned.peak_pinned;
     FT_TRY(search_settings(&s));
     if (fit->choice.reserved == 0) FT_TRY(smallest(&s));
     return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;

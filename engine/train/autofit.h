@@ -51,7 +51,8 @@ enum { FT_FITTING_GRAIN = 16 }; // tokens: the choice fits, so many more do not
 // strings stay t's. FT_OK with fit->chosen false: nothing is at auto, or nothing of it fits. *fit is set in any case.
 ft_status ft_autofit_choose(const struct ft_trainer *t, size_t limit, ft_config *config, ft_autofit *fit);
 // For a run whose memory turned out to be short (ladder.h): as above, but micro-batches that were named are cut too, as far
-// as memory.min_micro_batch allows; where nothing fits, what needs least. fit->chosen false: nothing needs less than now.
+// as memory.min_micro_batch allows; where nothing fits, what needs least; and no more of the host's memory than was planned, for
+// that is what is reserved there. fit->chosen false: nothing needs less than now.
 ft_status ft_autofit_reduce(const struct ft_trainer *t, size_t limit, ft_config *config, ft_autofit *fit);
 // `t` goes on with the choice: its configuration, steps and evaluation, for which nothing is on the device yet.
 void ft_autofit_take(struct ft_trainer *t, const ft_config *config, const ft_autofit *fit);

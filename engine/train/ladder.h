@@ -5,7 +5,7 @@
 // and as far as the configuration allows:
 //   1. what is cached is released
 //   2. smaller micro-batches of the same batch, or recomputation: the fastest that is planned to fit what the device gave
-//      (autofit.h); the least there is when nothing does
+//      (autofit.h); the least there is when nothing does. Nothing moves to the host, whatever memory.offload left to autofit
 //   3. another device          device.name = auto, and another has room for the run
 //   4. a wait                  device.wait, as long as device.wait_timeout; not where a study watches the run
 //   5. the CPU                 device.name = auto

@@ -68,12 +68,14 @@ size_t ft_trainer_host_room(const ft_trainer *t) {
     ft_ledger_state state;
     ft_error before;
     const size_t available = ft_cpu_available_bytes();
-    if (t->without_weights || available == 0) return available; // a plan leaves no ledger behind
+    if (available == 0 && !t->without_weights) return 0;
     ft_error_save(&before);
-    const bool known = ft_candidate_cpu(&host) == FT_OK && ft_candidate_read(&host, &state) == FT_OK;
+    bool known = ft_candidate_cpu(&host) == FT_OK;
+    state.free = known ? host.capacity : 0;
+    if (known && !t->without_weights) known = ft_candidate_read(&host, &state) == FT_OK; // a plan leaves no ledger behind
     ft_error_restore(&before);
     const size_t held = ft_process_resident(getpid()); // is in what is asked for
-    if (!known || state.free >= available + held) return available;
+    if (!known || (available > 0 && state.free >= available + held)) return available;
     return state.free > held ? state.free - held : 1; // 0 would be unknown
 }
 

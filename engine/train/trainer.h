@@ -161,7 +161,7 @@ ft_status ft_trainer_price(const ft_trainer *t, ft_trainer *planned, double *sec
 // configured (admission.h); what memory.offload pins of the host's memory in the CPU's ledger too, for runs on the CPU and other
 // GPUs take from there.
 ft_status ft_trainer_reserve(ft_trainer *t, bool may_wait);
-// What a run may pin of the host's memory now, as far as is known, beside what is reserved there; 0: unknown.
+// What a run may pin of the host's memory now, as far as is known, beside what is reserved there (by nobody, for a plan); 0: unknown.
 size_t ft_trainer_host_room(const ft_trainer *t);
 // The most that the allocator may reserve: memory.limit; no more than the device's ledger could ever give beside what graphs are
 // left; and for a run of a study, where nobody is there to lower the limit, beside what the process holds.

@@ -59,7 +59,8 @@ static void measure(const ft_config *config, const ft_memory_refusal *refusal, f
     ft_error_save(&error);
     job->needed = refusal->reserved + refusal->bytes;
     job->limit = refusal->limit;
-    if (ft_plan_run(config, &(ft_plan_request){.budget_bytes = refusal->limit}, &plan) == FT_OK && !plan.fits)
+    if (ft_plan_run(config, &(ft_plan_request){.budget_bytes = refusal->limit}, &plan) == FT_OK && !plan.fits &&
+        !plan.host_short) // of the device
         job->needed = plan.memory.peak_reserved;
     ft_error_restore(&error);
 }

@@ -127,6 +127,34 @@ static void test_host_too_small(void **state) {
     assert_true(plan_of((const char *const[]){"memory.offload=auto", NULL}).fits);
 }
 
+// A host that has the memory, and whose ledger may not promise it to a run beside what the program holds.
+static void test_ledger_too_small(void **state) {
+    reset_driver((size_t)1 << 30);
+    host_bytes = 0;
+    setenv("FTENGINE_LEDGER_CAPACITY", "4GiB", 1);
+    const ft_plan roomy = plan_of(on_host);
+    const size_t more = 2 * roomy.memory.peak_reserved; // for the ledger of its device has that capacity too
+    char *ballast = malloc(more), capacity[24];
+    assert_non_null(ballast);
+    memset(ballast, 1, more);
+    assert_true(roomy.fits && roomy.memory.peak_pinned < more && ft_process_resident(getpid()) > more);
+    snprintf(capacity, sizeof capacity, "%zu", more);
+    setenv("FTENGINE_LEDGER_CAPACITY", capacity, 1);
+    for (int known = 0; known < 2; known++) {
+        host_bytes = known ? (size_t)8 << 30 : 0;
+        const ft_plan plan = plan_of(on_host);
+        assert_true(!plan.fits && plan.host_short && plan.host_bytes < plan.memory.peak_pinned);
+        assert_int_equal(run(on_host), FT_NO_MEMORY);
+        assert_int_equal(looks, 0);
+        ft_error_clear();
+    }
+    static const char *const none[] = {"memory.offload=none", NULL};
+    assert_true(plan_of(none).fits);
+    assert_int_equal(run(none), FT_OK);
+    free(ballast);
+    unsetenv("FTENGINE_LEDGER_CAPACITY");
+}
+
 // The run's entry stands in the CPU's ledger as long as it lives; beside what others have reserved it waits, or ends with what
 // there is, and nothing is left on its own device either.
 static void test_reserved_on_the_host(void **state) {
@@ -181,7 +209,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) { return ft_remove_tree(scratch) == FT_OK ? 0 : 1; }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_graphs), cmocka_unit_test(test_host_too_small),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_graphs), cmocka_unit_test(test_host_too_small), cmocka_unit_test(test_ledger_too_small),
                                        cmocka_unit_test(test_reserved_on_the_host)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -97,6 +97,8 @@ rm -r offload/checkpoints/step-00000004
 trained offload version=13000,devices=0 memory.offload=optimizer output.save_steps=2 output.save_total_limit=5 output.exists=resume
 says "memory.offload=optimizer: the memory of the cpu is the host's anyway"
 cmp cpu/model/model.safetensors offload/model/model.safetensors || fail "resumed on the CPU: other bits"
+FAKE_CUDA=$driver FTENGINE_LEDGER_CAPACITY=1MiB expect 3 "$FTENGINE" plan --table model.path="$here/model" device.name=cuda memory.offload=optimizer
+one_error "pinned memory of the host are needed"
 # shellcheck disable=SC2086
 expect 2 "$FTENGINE" train $run output.dir=none device.name=cpu memory.offload=optimizer
 one_error "optimizer needs a device with memory of its own, and this run is computed on the cpu"

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "kernels/cost.h"
+#include "kernels/open.h"
 #include "tests/emulator/offload_runs.h"
 
 static int set_up(void **state) {
@@ -193,11 +194,59 @@ static void test_inputs_are_fitted(void **state) {
     }
 }
 
+// What a run in need of memory on its device makes of its settings: nothing new goes to the host, where only what the run began with
+// is reserved, and what is there takes no more of it. `every`: recomputation as autofit chose it for a run that left it to that.
+static ft_autofit reduced(const char *offload, int every, size_t limit, size_t *pinned) {
+    char path[160], option[64];
+    snprintf(path, sizeof path, "model.path=%s/model", scratch);
+    snprintf(option, sizeof option, "memory.offload=%s", offload);
+    const char *options[] = {path, "model.init=random", "data.max_length=32", "device.name=cuda", "train.precision=bf16",
+                             "train.batch_size=16", "memory.min_micro_batch=16", option}; // ROWS: micro-batches stay whole
+    ft_config config, asked, smaller;
+    assert_int_equal(ft_config_load(&config, 0, NULL, sizeof options / sizeof options[0], options), FT_OK);
+    asked = config;
+    asked.train.gradient_checkpointing = every == 1 ? 1 : FT_AUTO;
+    config.train.gradient_checkpointing = every;
+    ft_trainer_source source = {.limit = SIZE_MAX / 4, .without_weights = true, .without_data = true, .labels = 2};
+    ft_device_facts facts;
+    ft_trainer t;
+    ft_autofit fit;
+    assert_int_equal(ft_device_look("cuda", 1, &facts), FT_OK);
+    assert_int_equal(ft_plan_open(facts.name, facts.target, SIZE_MAX / 4, &source.device), FT_OK);
+    if (ft_trainer_open(&config, &source, &t) != FT_OK) fail_msg("%s (%s)", ft_error_message(), ft_error_where());
+    assert_int_equal(ft_trainer_rehearse(&t, false), FT_OK);
+    t.planned = ft_memory_read(t.memory);
+    t.asked = &asked;
+    *pinned = t.planned.peak_pinned;
+    assert_int_equal(ft_autofit_reduce(&t, limit, &smaller, &fit), FT_OK);
+    assert_int_equal(ft_trainer_close(&t), FT_OK);
+    ft_config_free(&config);
+    return fit;
+}
+
+static void test_ladder_leaves_the_host(void **state) {
+    const size_t enough = (size_t)64 << 30;
+    size_t pinned;
+    reset_driver(FAKE_LAZY, 0);
+    write_shape(24, 64);
+    const ft_plan kept = plan_of("none", "on", enough), away = plan_of("activations", "on", enough);
+    assert_true(away.memory.peak_reserved < kept.memory.peak_reserved);
+    assert_true(plan_of("auto", "on", away.memory.peak_reserved).offloads_inputs); // before the run that is what fits
+    assert_false(reduced("auto", 1, away.memory.peak_reserved, &pinned).chosen);
+    // Every fourth layer's input is there; every layer's would fit, and be more.
+    const ft_plan fourth = plan_of("activations", "4", enough);
+    assert_true(fourth.memory.peak_reserved > away.memory.peak_reserved && fourth.memory.peak_pinned < away.memory.peak_pinned);
+    const ft_autofit fit = reduced("activations", 4, away.memory.peak_reserved, &pinned);
+    assert_int_equal(pinned, fourth.memory.peak_pinned);
+    assert_true(fit.ideal.reserved == fourth.memory.peak_reserved && fit.choice.pinned <= pinned);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_planned_is_metered),
         cmocka_unit_test(test_autofit),
         cmocka_unit_test(test_inputs_are_fitted),
+        cmocka_unit_test(test_ladder_leaves_the_host),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
