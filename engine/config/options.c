@@ -428,7 +428,7 @@ const ft_option ft_options[] = {
            .help = "What lies in pinned memory of the host, with the same bits. optimizer: AdamW's moments, and in 16 bits the master "
                    "weights, which travel through the device in every update: 8 to 12 bytes a trained parameter less there. "
                    "activations: under train.gradient_checkpointing (auto is on then; off is refused) the inputs of layers, sent "
-                   "while layers are computed and fetched before they are computed again: of all of them two at most on the device. "
+                   "while layers are computed and fetched before they are computed again: of all of them the device holds two at most beside what is being computed. "
                    "all: both. A CPU has no other memory: named, it refuses this, and with device.name=auto the run goes on there "
                    "without. auto: where memory.limit asks for it, and nothing faster fits."),
 
@@ -596,7 +596,8 @@ const ft_option ft_options[] = {
     TEXT(FT_OPTION_NAME, study.memory_policy, "fit", .choices = memory_policy_choices,
          .help = "What to do about a trial whose planned memory is more than memory.limit. fit: what is at auto is chosen "
                  "so that it fits, with the batch of the trial as it is. constrain: it is not run, and the excess is a "
-                 "constraint that TPE learns from. prune: it is not run, and counts as pruned."),
+                 "constraint that TPE learns from. prune: it is not run, and counts as pruned. With "
+                 "these two and activations in memory.offload, train.gradient_checkpointing=auto is on wherever the trial runs."),
     {.name = "study.report_memory_over",
      .type = FT_OPTION_SIZE,
      .offset = AT(int64_t, study.report_memory_over),

@@ -4,7 +4,7 @@
 // With train.gradient_checkpointing a micro-batch keeps the rows in front of every segment of layers from its forward to its
 // backward pass. Here they travel: on the copying stream to pinned memory of the host while the segment is computed, and back
 // while the segment above it is computed again and backward. The last of them stays, for it is read first. So the device holds
-// two at most, whatever the number of layers:
+// two at most beside what is being computed, whatever the number of layers:
 //
 //   computing   segment 0 | segment 1, free 0 | segment 2, free 1 ... | last | back 2 | back 1 | back 0
 //   copying        down 0 |      down 1       |                              |  up 1  |  up 0
