@@ -4,9 +4,10 @@
     benchmarks/cost_model.py [--ftengine build/ftengine] [--model models/all-MiniLM-L6-v2] [--data data/reviews/train.tsv]
     benchmarks/cost_model.py --device cuda            a GPU; needs Python and this repository alone (a part of gpu_check.sh)
 
-Thirty ways to run one configuration, in fp32 - micro-batches of several sizes, layers recomputed or not, activation function and
-outputs of norms kept or made again, AdamW's state on the host (on a GPU, where else there is a third stretch of layers), two effective
-batches - are planned (`predicted_step_seconds` of `ftengine plan --json`) and trained for some steps. Measured on the CPU is the
+Thirty ways (on a GPU 36) to run one configuration, in fp32 - micro-batches of several sizes, layers recomputed or not, activation
+function and outputs of norms kept or made again, AdamW's state or inputs of recomputed layers on the host (on a GPU, where else
+there is a third stretch of layers), two effective batches - are planned (`predicted_step_seconds` of `ftengine plan --json`) and
+trained for some steps. Measured on the CPU is the
 processor time of a step on one thread: that of a run of many steps less that of a run of few, best of --rounds, so that a busy
 machine disturbs it little. On a GPU it is the time of training by run.json, taken in the same way. The result is Spearman's rank
 correlation (ties share their rank); exit 1 where it is below
@@ -83,6 +84,8 @@ def settings_of(device):
         if device != "cpu":
             for tokens in ("64", "320", "auto"):
                 yield batch, {"train.micro_batch_tokens": tokens, "train.gradient_checkpointing": "off", "memory.offload": "optimizer"}
+            for tokens in ("64", "320", "auto"):
+                yield batch, {"train.micro_batch_tokens": tokens, "train.gradient_checkpointing": "on", "memory.offload": "activations"}
 
 
 def write_texts(path):

@@ -8,7 +8,7 @@
 #
 #   benchmarks/gpu_check.sh [PART]...          build tiles context graphs ops speed training replay ceilings steps tuning sanitizer report
 #   benchmarks/gpu_check.sh pack wheels        elsewhere, before
-#   BUDGET=1800 benchmarks/gpu_check.sh ranking    alone: do predicted step times order thirty settings as measured ones (cost_model.py)?
+#   BUDGET=1800 benchmarks/gpu_check.sh ranking    alone: do predicted step times order settings as measured ones (cost_model.py)?
 #
 # All parts by default, in this order, which is that of what matters most, within BUDGET seconds (default 570). A part that there is no
 # time for is not measured; `steps` goes on where it was when it is run again, so that a second run measures the rest.

@@ -209,7 +209,8 @@ ft_status ft_plan_refuse_host(const ft_plan *plan) {
     char need[24], there[24];
     ft_fail(FT_NO_MEMORY, "memory.offload", "%s of pinned memory of the host are needed, and %s are available",
             ft_bytes_text(plan->memory.peak_pinned, need), ft_bytes_text(plan->host_bytes, there));
-    ft_hint("memory.offload=auto takes no more of the host than there is");
+    ft_hint("memory.offload=auto takes no more of the host than there is%s",
+            plan->offloads_inputs ? "; a smaller train.micro_batch sends less of activations there" : "");
     return FT_NO_MEMORY;
 }
 
@@ -237,7 +238,8 @@ static ft_status refuse(const report *r) {
 // case that the run never meets.
 static ft_status find_largest(report *r, const ft_plan_request *request) {
     r->largest = -1;
-    if (r->plan.with_data || r->plan.host_short) return FT_OK; // no micro-batch needs less of the host
+    if (r->plan.with_data) return FT_OK;
+    if (r->plan.host_short && !r->plan.offloads_inputs) return FT_OK; // no micro-batch has less of AdamW's state
     int64_t most = MOST_SEQUENCES / ft_plan_eval_multiplier(&r->task->config);
     if (most > INT32_MAX / r->plan.max_length) most = INT32_MAX / r->plan.max_length;
     return ft_plan_largest(&r->task->config, request, FT_VARY_BATCH, most, &r->largest);

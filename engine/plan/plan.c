@@ -26,7 +26,7 @@ static void read_results(ft_trainer *t, ft_plan *plan) {
     plan->keeps_activation = t->model.keeps_activation;
     plan->rebuilds_norms = t->model.rebuilds_norms;
     plan->offloads = t->model.parameters.state_on_host;
-    plan->offloads_inputs = t->model.inputs.on;
+    plan->offloads_inputs = t->model.inputs.count > 0; // none travels where fewer than two are kept
     plan->host_bytes = ft_trainer_host_room(t);
     plan->total_steps = t->plan.total_steps;
     plan->max_length = t->max_length;

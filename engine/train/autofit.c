@@ -129,17 +129,38 @@ typedef struct sizes {
     int64_t of[FT_SAVINGS];
 } sizes;
 
+// Can it be the fastest? Of smaller micro-batches it takes no less time than with the whole batch at once.
+static ft_status promises(const search *s, ft_fitting setting, bool *may) {
+    bool fits;
+    ft_fitting whole;
+    *may = true;
+    if (!s->cuts || s->fit->choice.reserved == 0) return FT_OK;
+    setting.micro_batch_tokens = s->whole;
+    FT_TRY(try_setting(s, setting, SIZE_MAX / 4, &fits, &whole));
+    *may = !fits || whole.step_seconds < s->fit->choice.step_seconds; // !fits: the host has no room for so many
+    return FT_OK;
+}
+
 // Every set of savings with this recomputation. What saves more takes longer: it is better only by larger micro-batches than
-// those of its subsets.
+// those of its subsets, and not at all where one of those is too slow with any.
 static ft_status search_savings(search *s, int64_t every, sizes *found) {
+    bool slow[FT_SAVINGS] = {false};
     for (unsigned more = 0; more < FT_SAVINGS; more++) {
         int64_t size = 0;
+        bool may;
         ft_fitting one;
         if ((more & s->free) != more || ((more & FT_SAVE_INPUTS) && every == 0)) continue;
         for (unsigned less = 0; less <= more; less++)
-            if ((less & more) == less && found->of[less] > size) size = found->of[less];
-        if (size >= s->most) continue;
-        FT_TRY(largest(s, (ft_fitting){.gradient_checkpointing = every, .savings = s->savings | more}, size, &one));
+            if ((less & more) == less) {
+                if (found->of[less] > size) size = found->of[less];
+                slow[more] = slow[more] || slow[less];
+            }
+        if (size >= s->most || slow[more]) continue;
+        const ft_fitting setting = {.gradient_checkpointing = every, .savings = s->savings | more};
+        FT_TRY(promises(s, setting, &may));
+        slow[more] = !may;
+        if (!may) continue;
+        FT_TRY(largest(s, setting, size, &one));
         keep(s, &one);
         if (one.reserved > 0) found->of[more] = tokens_of(s, &one);
     }
@@ -153,9 +174,14 @@ static ft_status search_settings(search *s) {
     FT_TRY(try_setting(s, asked, SIZE_MAX / 4, &fits, &s->fit->ideal));
     FT_TRY(search_savings(s, s->every, &found));
     if (!s->recomputes) return FT_OK;
-    // Longer stretches keep fewer inputs and recompute as much: they too are better only by larger micro-batches.
-    for (int64_t every = 1; every <= s->t->model_config.num_hidden_layers && every <= 8; every++)
+    // Recomputation takes longer than none, so it too is better only by larger micro-batches. Longer stretches take less than
+    // shorter ones: what is above the last input is not computed again, and fewer inputs travel. Their sizes are their own.
+    const sizes without = s->every == 0 ? found : (sizes){{0}};
+    for (int64_t every = 1; every <= s->t->model_config.num_hidden_layers && every <= 8; every++) {
+        if (every == s->every) continue;
+        found = without;
         FT_TRY(search_savings(s, every, &found));
+    }
     return FT_OK;
 }
 

@@ -38,7 +38,7 @@ typedef struct ft_autofit {
     size_t limit;       // reserved bytes that it was chosen for
     ft_fitting ideal;   // as if memory were unlimited
     ft_fitting choice;
-    ft_fitting next;    // the next fastest that fits; reserved 0: there is none
+    ft_fitting next;    // the next fastest of those tried, which all that can be the fastest are; reserved 0: there is none
     ft_run_plan plan;   // steps of the choice
     ft_batch_limits eval_limits;
     ft_capacity eval_capacity;

@@ -243,7 +243,8 @@ static ft_status check_host(const ft_trainer *t) {
     if (t->config->device.wait && ft_run_observer_of() == NULL) return FT_OK; // what others hold comes back: admission knows what never can be
     ft_fail(FT_NO_MEMORY, "memory.offload", "%s of pinned memory of the host are needed, and %s are available",
             ft_bytes_text(t->planned.peak_pinned, needs), ft_bytes_text(available, there));
-    ft_hint("memory.offload=none keeps everything on %s, auto puts on the host only what fits there", t->device->name);
+    ft_hint("memory.offload=none keeps everything on %s, auto puts on the host only what fits there%s", t->device->name,
+            ft_offloads_inputs(t->config, t->device) ? "; a smaller train.micro_batch sends less of activations there" : "");
     return FT_NO_MEMORY;
 }
 
