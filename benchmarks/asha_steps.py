@@ -51,6 +51,7 @@ def lines_of(arguments, study):
 def tune(arguments, study, trials, *settings):
     """Runs or continues a study in the working directory, with its messages on standard error."""
     take_up(arguments, study)
+    note_machine(study)
     command = [arguments.program, "tune", arguments.config, "--study", study, "--trials", str(trials), "study.keep=none",
                "output.save_steps=0", *EVALUATIONS, *settings, *shortened(arguments), *arguments.settings]
     code = subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
@@ -67,15 +68,19 @@ def shortened(arguments):
     model = os.path.join("studies", f"asha-model-{arguments.layers}")
     os.makedirs(model, exist_ok=True)
     for name in os.listdir(arguments.model):
-        if not os.path.exists(os.path.join(model, name)):
-            shutil.copyfile(os.path.join(arguments.model, name), os.path.join(model, name))
+        source, copy = os.path.join(arguments.model, name), os.path.join(model, name)
+        if name == "config.json" or not os.path.isfile(source) or os.path.exists(copy):
+            continue
+        shutil.copyfile(source, copy + ".part")  # a copy that is broken off is none
+        os.replace(copy + ".part", copy)
     path = os.path.join(model, "config.json")
-    with open(path, encoding="utf-8") as f:
+    with open(os.path.join(arguments.model, "config.json"), encoding="utf-8") as f:
         config = json.load(f)
     if not arguments.layers <= config["num_hidden_layers"]:
         sys.exit(f"--layers {arguments.layers}: the model has {config['num_hidden_layers']}")
-    with open(path, "w", encoding="utf-8") as f:
+    with open(path + ".part", "w", encoding="utf-8") as f:
         json.dump(dict(config, num_hidden_layers=arguments.layers), f, indent=2)
+    os.replace(path + ".part", path)
     return [f"model.path={model}"]
 
 
@@ -94,6 +99,29 @@ def take_up(arguments, study):
         with gzip.open(kept, "rb") as f, open(plain, "wb") as out:
             out.write(f.read())
         run(arguments.program, "study", "import", plain)
+        with open(kept_machines(study), "w", encoding="utf-8") as f:
+            json.dump(machines(os.path.join(PARTIAL, f"{study}.machines.json")), f)
+
+
+def kept_machines(study):
+    return os.path.join("studies", f"{study}.machines.json")
+
+
+def machines(path):
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)
+
+
+def note_machine(study):
+    """Which ones have trained a study that several took up, in their order."""
+    trained, here = machines(kept_machines(study)), common.provenance()["machine"]
+    if here not in trained:
+        trained.append(here)
+    os.makedirs("studies", exist_ok=True)
+    with open(kept_machines(study), "w", encoding="utf-8") as f:
+        json.dump(trained, f)
 
 
 def save(arguments):
@@ -107,6 +135,8 @@ def save(arguments):
         trials = trials[:ended.index(False)]  # the one that runs begins anew elsewhere
         with gzip.GzipFile(os.path.join(PARTIAL, f"{name}.jsonl.gz"), "wb", mtime=0) as f:
             f.write("".join(json.dumps(line) + "\n" for line in [study, *trials]).encode())
+        with open(os.path.join(PARTIAL, f"{name}.machines.json"), "w", encoding="utf-8") as f:
+            json.dump(machines(kept_machines(name)), f)
         print(f"{name}: {len(trials)} trials")
 
 
@@ -116,7 +146,7 @@ def record(arguments):
     study, *trials = lines_of(arguments, name)
     kept = {"number", "state", "values", "params", "distributions", "intermediate_values"}
     complete = [t for t in trials if t["state"] == "COMPLETE"]
-    lines = [dict(study, study="curves", user_attributes={"recorded": common.provenance()}, system_attributes={})]
+    lines = [dict(study, study="curves", user_attributes={"recorded": dict(common.provenance(), trained_on=machines(kept_machines(name)))}, system_attributes={})]
     rest = {"user_attributes": {}, "system_attributes": {}, "datetime_start": None, "datetime_complete": None}
     lines += [dict({k: v for k, v in t.items() if k in kept}, number=i, **rest) for i, t in enumerate(complete)]
     with gzip.GzipFile(arguments.curves, "wb", mtime=0) as f:

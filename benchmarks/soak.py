@@ -4,7 +4,7 @@ together, while workers and the coordinator are killed, crash and hang, the data
 kernel, and the disk is full for a while. The disk is a small one of its own, which needs root or user namespaces; without either
 that fault is left out, and the result says so.
 
-    python3 benchmarks/soak.py                       5,000 trials: hours
+    python3 benchmarks/soak.py                       5,000 trials: some 25 minutes with --pause 1
     python3 benchmarks/soak.py --trials 60           minutes
     python3 benchmarks/soak.py --seed 7 --keep DIR   the same faults at the same moments, as far as the machine allows
     python3 benchmarks/soak.py --coordinators 2      that many on the one study, with two workers each
@@ -14,7 +14,8 @@ What must hold, and the exit code says whether it does:
   finished    every trial has ended once: numbers 0 .. N-1, as many as were asked for, none RUNNING
   weights     the model of every completed trial is, byte for byte, that of `ftengine train` with its configuration alone
   limit       the reservations in the device's ledger, looked at by another process all the while, never exceed the limit
-  memory      the resident memory of workers that live long does not grow
+  memory      the resident memory of workers that live long does not grow; one worker of each coordinator is spared what kills
+              workers, so that there are such, and it is an error when a long soak has seen none
   disk        what the study keeps on disk is bounded: models are looked at and removed as they come
   OOM         a trial that a worker had no memory for has been PRUNED with all that is recorded of such a trial; there are no
               more of them than there were refusals
@@ -111,6 +112,8 @@ class Soak:
         self.hashes, self.looked_at, self.faults, self.coordinators = {}, set(), {}, 0
         self.running = []  # coordinators
         self.reserved, self.memory, self.disk, self.over = 0, {}, 0, 0
+        self.looks, self.blind = 0, None  # at the ledger; what ended them early
+        self.spared = {}  # of each coordinator's pid, a worker's
         self.timers = []  # that end a fault
         self.done = threading.Event()
 
@@ -151,19 +154,36 @@ class Soak:
 
     def watch(self):
         """Another process's view of the device, and what lives and lies around."""
+        try:
+            self.look()
+        except Exception as error:  # a thread that dies would let all hold that it was to see
+            self.blind = repr(error)
+
+    def look(self):
         while not self.done.wait(0.05):
             try:
                 devices = json.loads(self.run("devices", "--json").stdout)["devices"]
             except (ValueError, KeyError):
                 continue
             now = devices[0]["reserved_bytes"]
+            self.looks += 1
             self.reserved = max(self.reserved, now)
             self.over += now > self.capacity
             for worker in self.workers():
-                self.memory.setdefault(worker, []).append(resident(worker))
+                self.memory.setdefault(worker, []).append((time.monotonic(), resident(worker)))
 
     def workers(self):
         return [worker for coordinator in list(self.running) for worker in children(coordinator.pid)]
+
+    def mortal(self):
+        """Those that faults may end: all but one of each coordinator, the same one as long as it lives."""
+        mortal = []
+        for coordinator in list(self.running):
+            workers = children(coordinator.pid)
+            if workers and self.spared.get(coordinator.pid) not in workers:
+                self.spared[coordinator.pid] = workers[0]
+            mortal += [worker for worker in workers if worker != self.spared.get(coordinator.pid)]
+        return mortal
 
     def look_at_models(self):
         """Hashes the models of trials that have ended, and removes them: nobody else does with keep = all."""
@@ -222,12 +242,18 @@ class Soak:
             f.truncate(max(0, f.tell() - self.random.choice([0, 8 << 10, 64 << 10, 512 << 10])))
         self.later(min(5, 4 * self.options.pause), os.unlink, self.filler)
 
+    def paused(self):
+        with open(os.path.join(self.directory, "log"), encoding="utf-8", errors="replace") as f:
+            return f.read().count("paused: ")
+
     def fault(self):
-        workers = self.workers()
+        workers = self.mortal()
         kinds = ["kill", "kill", "crash", "hang", "coordinator", "lock", "memory", "memory"]
         if MOUNTED in os.environ and not os.path.exists(self.filler):
             kinds.append("disk")
         kind = self.random.choice(kinds)
+        if self.options.until_pause and "disk" in kinds and not self.paused():
+            kind = "disk"  # one that no trial has met is none: until one has
         if kind in ("kill", "crash", "hang", "memory") and not workers:
             return
         self.faults[kind] = self.faults.get(kind, 0) + 1
@@ -354,9 +380,9 @@ class Soak:
         if odd:
             errors.append(f"trials with another end than their values have: {odd[:10]} of {len(odd)}")
         errors += self.judge_ooms(database, ooms)
-        with open(os.path.join(self.directory, "log"), encoding="utf-8", errors="replace") as f:
-            pauses = f.read().count("paused: ")
-        if self.faults.get("disk", 0) >= 5 and pauses == 0:  # one may have come and gone with no trial to begin
+        pauses = self.paused()
+        # One may have come and gone with no trial to begin.
+        if self.faults.get("disk", 0) >= (1 if self.options.until_pause else 5) and pauses == 0:
             errors.append("the disk was full, and the study has not said that it is paused")
         if self.disk > 64 << 20:
             errors.append(f"the study kept {self.disk} bytes of weights")
@@ -368,11 +394,21 @@ class Soak:
                 errors.append(f"trial {number} has other weights than its configuration gives")
         if self.over or self.reserved > self.capacity:
             errors.append(f"{self.reserved} bytes were reserved of {self.capacity}")
+        if self.blind is not None:
+            errors.append(f"the watcher has ended: {self.blind}")
+        if self.looks < self.seconds / 2:
+            errors.append(f"the ledger was looked at {self.looks} times in {self.seconds:.0f} seconds")
+        if self.reserved == 0:
+            errors.append("nothing was ever seen to be reserved")
         growth, long_lived = 0, 0
         for seen in self.memory.values():
-            if len(seen) >= 200:  # ten seconds and more: the first quarter has warmed it up
+            # The first quarter has warmed it up.
+            if len(seen) >= 20 and seen[-1][0] - seen[0][0] >= 10:
                 long_lived += 1
-                growth = max(growth, max(seen[-len(seen) // 4:]) - max(seen[len(seen) // 4: len(seen) // 2]))
+                most = [size for _, size in seen]
+                growth = max(growth, max(most[-len(most) // 4:]) - max(most[len(most) // 4: len(most) // 2]))
+        if self.options.trials >= 1000 and long_lived == 0:
+            errors.append("no worker has lived for ten seconds: nothing is known of its memory")
         if growth > 16 << 20:
             errors.append(f"a worker grew by {growth} bytes")
         figures = {"trials": self.options.trials, "states": states, "oom_trials": len(ooms), "retries": retries,
@@ -380,7 +416,7 @@ class Soak:
                    "coordinators_at_once": self.options.coordinators, "coordinators": self.coordinators,
                    "configurations": len(known), "seconds": round(self.seconds, 1),
                    "capacity_bytes": self.capacity, "most_reserved_bytes": self.reserved, "long_lived_workers": long_lived,
-                   "largest_growth_bytes": growth,
+                   "largest_growth_bytes": growth, "looks": self.looks,
                    "most_disk_of_weights_bytes": self.disk, "errors": errors}
         return figures
 
@@ -402,6 +438,7 @@ def main():
     parser.add_argument("--trials", type=int, default=5000)
     parser.add_argument("--coordinators", type=int, default=1, help="at once, on the one study")
     parser.add_argument("--pause", type=float, default=2, help="seconds between two faults, on average")
+    parser.add_argument("--until-pause", action="store_true", help="the disk is filled until the study has paused, before any other fault")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", help="a directory to work in, which stays; of the small disk in it a copy, `kept`")
     parser.add_argument("--write", action="store_true", help="results go to benchmarks/results/soak.json, or soak_coordinators.json")

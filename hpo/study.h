@@ -43,6 +43,7 @@ typedef struct ft_tuning_call {
     double started; // ft_now()
     int64_t ran;    // trials that have ended in it
     int failures;   // the latest of these, in a row
+    double paused;  // as ft_tuning.paused
 } ft_tuning_call;
 
 // A place for a worker and the trial that it runs.
@@ -75,6 +76,15 @@ typedef struct ft_slot {
     size_t planned, bytes;     // memory: as planned, as reserved now
     uint64_t killed;           // what the kernel's count of processes killed for memory was when it began
 } ft_slot;
+
+// What a trial has found out that no look at the study's directory tells: how much it needs, or that another disk is full.
+typedef struct ft_full_disk {
+    int64_t trial; // whose it was
+    double since;  // ft_now(); 0: no trial has found it so, or that trial has ended since
+    double pause;  // seconds from then on
+    uint64_t room; // bytes that were free just after
+    bool tried;    // trials have begun since
+} ft_full_disk;
 
 typedef struct ft_tuning {
     const ft_config *config;
@@ -115,7 +125,7 @@ typedef struct ft_tuning {
     bool unsure;            // an error may have left the history in memory other than the file's: nothing is removed by it
     uint64_t trial_disk;    // most that a trial has left on disk in this call, bytes
     double paused;          // when a want of disk space was told last; 0: there is none
-    double disk_was_full;   // when a trial found it so, ft_now()
+    ft_full_disk full;      // as a trial found it last
     int64_t ooms;           // trials that ran out of memory, of all calls and coordinators
     bool *looked;           // [looked_count] by trial: whether `ooms` has it is known
     int64_t looked_count;
@@ -204,7 +214,10 @@ ft_status ft_boot_mark(const char *directory);
 // study_disk.c
 void ft_disk_note(ft_tuning *tuning, const char *directory); // what a trial has left, before anything is removed
 bool ft_disk_has_room(ft_tuning *tuning);                    // for one more; says so when there is none
-void ft_disk_was_full(ft_tuning *tuning);                    // for a trial: none begins for some seconds, whatever seems free
+void ft_disk_goes_on(ft_tuning *tuning);                     // a trial has begun: says so when there was a pause
+// A trial found no room: none begins before there is clearly more, or a pause is over, which doubles until that trial has ended.
+void ft_disk_was_full(ft_tuning *tuning, int64_t number, const char *error);
+void ft_disk_ended(ft_tuning *tuning, int64_t number); // it has
 // study_slots.c: workers and the trials in them.
 ft_status ft_slots_open(ft_tuning *tuning);
 void ft_slots_close(ft_tuning *tuning);              // what still runs is killed

@@ -257,6 +257,7 @@ ft_status ft_tuning_finish(ft_tuning *t, int64_t number, const ft_trial_end *end
     if (status == FT_OK)
         status = end_group(t, store_end(t, number, end, run, end->code == FT_OK && !end->gone ? "" : error, trace, retry));
     if (status == FT_OK && replaces) status = ft_storage_full_sync(t->storage, false);
+    if (status == FT_OK && *retry && end->disk_full) ft_disk_was_full(t, number, error);
     json_decref(run);
     ft_arena_free(&arena);
     return status;

@@ -138,11 +138,12 @@ static ft_status finish(ft_tuning *t, ft_slot *slot, const ft_trial_end *end) {
     ft_disk_note(t, slot->directory);
     ft_slots_end(t, slot);
     if (retry) {
+        if (end->disk_full) return FT_OK; // told as a pause
         ft_info("trial %lld: %s; it goes on from its checkpoint", (long long)number,
                 end->error[0] != '\0' ? end->error : "broken off");
-        if (end->disk_full) ft_disk_was_full(t);
         return FT_OK;
     }
+    ft_disk_ended(t, number);
     bool memory = end->code == FT_NO_MEMORY && !end->gone, diverged = end->code == FT_DIVERGED && !end->gone;
     if (memory && !ft_tuning_foreseen(end)) ft_tuning_show_oom(t, number, end);
     return after(t, number, !memory && !diverged);
@@ -248,6 +249,7 @@ static ft_status begin_trials(ft_tuning *t) {
         FT_TRY(ft_tuning_next(t, &number));
         if (number < 0) return FT_OK;
         FT_TRY(begin(t, slot, number));
+        ft_disk_goes_on(t);
     }
     return FT_OK;
 }

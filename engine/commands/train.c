@@ -15,7 +15,7 @@ ft_status ft_command_train(int argc, char **argv) {
     if (status == FT_OK) status = ft_config_load(&config, words.plain_count, words.plain, words.override_count, words.overrides);
     ft_memory_refusal refusal = {.bytes = 0};
     if (status == FT_OK) status = ft_train_all(&config, &refusal);
-    if (status == FT_NO_MEMORY && refusal.bytes > 0) ft_advise(&config, &refusal);
+    if (status == FT_NO_MEMORY && refusal.bytes > 0 && !refusal.planned) ft_advise(&config, &refusal);
     ft_config_free(&config);
     ft_arena_free(&arena);
     return status;

@@ -583,7 +583,8 @@ const ft_option ft_options[] = {
                 "share the cores. auto: one a core, at most 8."),
     INT(study.max_retries, "2", 0, 1 << 20, .unit = "times", .elsewhere = "max_retry",
         .help = "How often a trial goes on from its checkpoint after its worker was killed, crashed or hung, or a file or "
-                "the device failed. One that diverged or ran out of memory is never tried again."),
+                "the device failed. A full disk costs none: the trial waits for room. One that diverged or ran out of memory is "
+                "never tried again."),
     {.name = "study.heartbeat_timeout",
      .type = FT_OPTION_DURATION,
      .offset = AT(double, study.heartbeat_timeout),
@@ -616,7 +617,8 @@ const ft_option ft_options[] = {
      .automatic = true,
      .elsewhere = "min_disk_space",
      .help = "The study pauses while less is free on its disk, as 10GiB. auto: twice what the largest trial has left there, "
-             "for each that runs and one more."},
+             "for each that runs and one more. It pauses too after a trial that found the disk full: until clearly more is free, or "
+             "for 1 second, and twice as long each time, up to 10 minutes."},
     TEXT(FT_OPTION_NAME, study.keep, "best", .choices = keep_choices,
          .help = "Of which trials model and checkpoint stay on disk; logs and figures stay of all."),
     INT(study.keep_count, "3", 1, 1 << 30, .unit = "trials", .help = "k of study.keep = top-k."),

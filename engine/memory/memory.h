@@ -80,6 +80,7 @@ typedef struct ft_memory_refusal {
     char site[48];
     size_t bytes, reserved, limit;
     bool by_limit; // the limit said no, not the device
+    bool planned;  // of all that a run needs, before any of it was asked for: bytes beside limit, and no site
 } ft_memory_refusal;
 
 // limit: the most that may be reserved, in bytes; 0 = the device's total.

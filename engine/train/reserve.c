@@ -20,17 +20,25 @@ static ft_admission_request request_of_host(const ft_trainer *t, bool may_wait) 
     return request;
 }
 
+// More than `where` has for all its runs together: as little begun as a run that the forecast refuses. The same status from a
+// want of memory for the ledger itself is no such thing.
+static ft_status refused(ft_trainer *t, const ft_candidate *where, size_t bytes, ft_status status) {
+    if (status == FT_NO_MEMORY && bytes > where->capacity)
+        t->refusal = (ft_memory_refusal){.bytes = bytes, .limit = where->capacity, .planned = true};
+    return status;
+}
+
 // In both ledgers, or in none. All runs go to the host last, so that no two wait for each other.
 static ft_status enter(ft_trainer *t, const ft_candidate *where, const ft_admission_request *request, bool wait) {
     ft_candidate host;
     int chosen;
     ft_admission_request now = *request;
     now.wait = wait;
-    FT_TRY(ft_admission_enter(1, where, &now, &t->reservation, &chosen));
+    FT_TRY(refused(t, where, now.bytes, ft_admission_enter(1, where, &now, &t->reservation, &chosen)));
     const ft_admission_request pinned = request_of_host(t, wait);
     if (pinned.bytes == 0) return FT_OK;
     ft_status status = ft_candidate_cpu(&host);
-    if (status == FT_OK) status = ft_admission_enter(1, &host, &pinned, &t->host_reservation, &chosen);
+    if (status == FT_OK) status = refused(t, &host, pinned.bytes, ft_admission_enter(1, &host, &pinned, &t->host_reservation, &chosen));
     if (status == FT_OK) return FT_OK;
     ft_ledger_close(t->reservation);
     t->reservation = NULL;

@@ -236,13 +236,14 @@ static ft_status forecast(ft_trainer *t, bool *reserved) {
 static bool offloads(const ft_trainer *t) { return ft_offloads_optimizer(t->config, t->device) || ft_offloads_inputs(t->config, t->device); }
 
 // What was asked to be on the host fits there, as far as that is known. What autofit puts there does.
-static ft_status check_host(const ft_trainer *t) {
+static ft_status check_host(ft_trainer *t) {
     char needs[24], there[24];
     const size_t available = ft_cpu_available_bytes();
     if (!offloads(t) || available == 0 || t->planned.peak_pinned <= available) return FT_OK;
     if (t->config->device.wait && ft_run_observer_of() == NULL) return FT_OK; // what others hold comes back: admission knows what never can be
     ft_fail(FT_NO_MEMORY, "memory.offload", "%s of pinned memory of the host are needed, and %s are available",
             ft_bytes_text(t->planned.peak_pinned, needs), ft_bytes_text(available, there));
+    t->refusal = (ft_memory_refusal){.bytes = t->planned.peak_pinned, .limit = available, .planned = true};
     ft_hint("memory.offload=none keeps everything on %s, auto puts on the host only what fits there%s", t->device->name,
             ft_offloads_inputs(t->config, t->device) ? "; a smaller train.micro_batch sends less of activations there" : "");
     return FT_NO_MEMORY;

@@ -56,9 +56,10 @@ static ft_status load(const ft_worker_job *job, ft_arena *arena, ft_config *conf
 static void measure(const ft_config *config, const ft_memory_refusal *refusal, ft_worker_job *job) {
     ft_error error;
     ft_plan plan;
-    ft_error_save(&error);
     job->needed = refusal->reserved + refusal->bytes;
     job->limit = refusal->limit;
+    if (refusal->planned) return; // that is all of it, and of the host it may be
+    ft_error_save(&error);
     if (ft_plan_run(config, &(ft_plan_request){.budget_bytes = refusal->limit}, &plan) == FT_OK && !plan.fits &&
         !plan.host_short) // of the device
         job->needed = plan.memory.peak_reserved;
@@ -88,7 +89,7 @@ static ft_status train(void *context, ft_worker *worker, ft_worker_job *job) {
     ft_atomic_wait_for_disk(true);
     if (status == FT_NO_MEMORY && refusal.bytes > 0) {
         measure(&config, &refusal, job);
-        ft_advise(&config, &refusal);
+        if (!refusal.planned) ft_advise(&config, &refusal);
     }
     ft_config_free(&config);
     ft_arena_free(&arena);

@@ -5,6 +5,7 @@
 
 #include <sqlite3.h>
 #include <stdlib.h>
+#include <sys/statvfs.h>
 
 // While the file `full` is there, every connection that is opened may write a file of as many pages as it says, and leaves a
 // byte in `openings`.
@@ -20,6 +21,19 @@ static int limit_pages(sqlite3 *db, char **message, const struct sqlite3_api_rou
     must(out != NULL && fputc('x', out) == 'x' && fclose(out) == 0);
     snprintf(sql, sizeof sql, "PRAGMA max_page_count = %d", pages);
     return sqlite3_exec(db, sql, NULL, NULL, NULL);
+}
+
+// What is free, in the study's directory: in MiB what the file `free` says, where there is one. In place of the system's.
+int statvfs(const char *path, struct statvfs *disk) {
+    unsigned long mib;
+    FILE *in = fopen(in_scratch("free"), "r");
+    if (in == NULL) {
+        *disk = (struct statvfs){.f_frsize = 1 << 20, .f_bavail = 1 << 20};
+        return 0;
+    }
+    must(fscanf(in, "%lu", &mib) == 1 && fclose(in) == 0);
+    *disk = (struct statvfs){.f_frsize = 1 << 20, .f_bavail = mib};
+    return 0;
 }
 
 static int set_up(void **state) {
@@ -58,6 +72,49 @@ static void completes(const char *name, int64_t trials) {
         assert_string_equal(attribute(&o, i, "retries"), "");
     }
     leave(&o);
+}
+
+enum { ATTEMPTS = 16 };
+
+static int read_attempts(const char *name, double moment[ATTEMPTS]) {
+    int count = 0;
+    FILE *in = fopen(in_study(name, "attempts"), "r");
+    while (in != NULL && count < ATTEMPTS && fscanf(in, "%lf", &moment[count]) == 1)
+        count++;
+    if (in != NULL) fclose(in);
+    return count;
+}
+
+static void wait_for_attempts(const char *name, int count, double moment[ATTEMPTS]) {
+    for (int i = 0; i < 3000 && read_attempts(name, moment) < count; i++)
+        pause_ms(10);
+    assert_int_equal(read_attempts(name, moment), count);
+}
+
+// A training that cannot be saved costs hours, each time: there are ever longer pauses between two of them, whatever is free in
+// the study's directory, for that was not enough, or not the disk. Until there is clearly more.
+static void test_a_trial_without_room_is_no_treadmill(void **state) {
+    double moment[ATTEMPTS];
+    write_file("free", "1000");
+    unlink(in_scratch("error"));
+    pid_t pid = tune_beside("treadmill", 0, MORE("study.trials=1", "study.max_retries=0", "data.text_column=no-room"));
+    wait_for_attempts("treadmill", 4, moment);
+    assert_true(moment[1] - moment[0] >= 1 && moment[2] - moment[1] >= 2 && moment[3] - moment[2] >= 4);
+    FILE *made = fopen(in_study("treadmill", "made"), "w");
+    assert_true(made != NULL && fclose(made) == 0);
+    // More and more, for it is not known when the coordinator has heard of the fourth one.
+    for (int mib = 1100; mib < 31100 && read_attempts("treadmill", moment) < 5; mib += 100, pause_ms(100)) {
+        char text[16];
+        snprintf(text, sizeof text, "%d\n", mib);
+        write_file("free.tmp", text);
+        assert_int_equal(rename(in_scratch("free.tmp"), "free"), 0); // the current directory is the scratch one
+    }
+    assert_int_equal(read_attempts("treadmill", moment), 5);
+    assert_true(moment[4] - moment[3] < 8); // the fourth pause
+    const int code = end_of(pid);
+    if (code != 0) fail_msg("exit code %d: %s", code, last_error());
+    unlink(in_scratch("free"));
+    completes("treadmill", 1);
 }
 
 // What it found is no reason to give it up, however often.
@@ -99,6 +156,17 @@ static void test_a_pause_ends_with_the_time(void **state) {
     unlink(in_scratch("full"));
 }
 
+static void test_a_pause_of_a_study_with_results_ends_well(void **state) {
+    struct stat openings;
+    fill(SOME);
+    tunes("time-later", 0, MORE("study.trials=24", "study.pruner=none", "study.timeout=4s"));
+    ok(stat(in_scratch("openings"), &openings) == 0 && openings.st_size >= 2 ? FT_OK : FT_FAILED); // it has met it
+    unlink(in_scratch("full"));
+    opened o = look("time-later");
+    assert_true(count_state(&o, FT_COMPLETE) > 0 && count_state(&o, FT_COMPLETE) < 24);
+    leave(&o);
+}
+
 // Before it was known what the trial needs: it was no plan that did not fit.
 static void test_memory_that_the_host_refuses(void **state) {
     static const char *const present[] = {"oom_error",        "error_message",    "error_traceback",
@@ -129,10 +197,12 @@ static void test_memory_that_the_host_refuses(void **state) {
 int main(int argc, char **argv) {
     be_a_worker(argc, argv);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_trial_without_room_is_no_treadmill),
         cmocka_unit_test(test_a_trial_without_room_is_tried_again),
         cmocka_unit_test(test_a_study_that_cannot_write_goes_on),
         cmocka_unit_test(test_a_pause_ends_with_a_signal),
         cmocka_unit_test(test_a_pause_ends_with_the_time),
+        cmocka_unit_test(test_a_pause_of_a_study_with_results_ends_well),
         cmocka_unit_test(test_memory_that_the_host_refuses),
     };
     return cmocka_run_group_tests(tests, set_up, remove_scratch);

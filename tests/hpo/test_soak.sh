@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # benchmarks/soak.py with 150 trials: real trainings by four workers under a limit, while workers and the coordinator are
 # killed, crash and hang, the database is locked, the kernel refuses memory and the disk is full (where a small one can be
-# mounted). Then the same by two coordinators on one study.
+# mounted), first of all until the study has paused for that. Then the same by two coordinators on one study.
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 seed=${KILL_SEED:-$(($(date +%s) % 100000))}
 echo "KILL_SEED=$seed"
-soak() { python3 "${SOURCE_DIR:?is set by ctest}/benchmarks/soak.py" --ftengine "$FTENGINE" --pause 0.5 --seed "$seed" "$@"; }
+soak() { python3 "${SOURCE_DIR:?is set by ctest}/benchmarks/soak.py" --ftengine "$FTENGINE" --pause 0.5 --until-pause --seed "$seed" "$@"; }
 soak --trials 150 && soak --trials 60 --coordinators 2
 

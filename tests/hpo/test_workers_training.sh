@@ -102,6 +102,12 @@ figures packed | cmp - one.txt || fail "under a limit there are other figures"
 python3 -c "import json; [print(json.loads(line)['devices'][0]['reserved_bytes']) for line in open('devices.jsonl')]" >reserved.txt
 python3 -c "import sys; seen = [int(line) for line in open('reserved.txt')]; sys.exit(not (0 < max(seen) <= $FTENGINE_LEDGER_CAPACITY))" ||
     fail "the ledger of $FTENGINE_LEDGER_CAPACITY: $(sort -n reserved.txt | uniq -c)"
+# A device that is smaller than a worker alone refuses before anything is begun: that is a plan, not a want of memory.
+FTENGINE_LEDGER_CAPACITY=1MiB expect 1 "$FTENGINE" tune tiny.ini --study tiny --trials 1 study.memory_policy=prune
+says "no trial completed"
+grep -q "OOM" err && fail "a trial that was not begun has run out of memory: $(cat err)"
+[ "$(attribute tiny 0 status)" = '"does_not_fit"' ] || fail "the status is $(attribute tiny 0 status)"
+[ "$(attribute tiny 0 oom)" = "" ] && [ "$(attribute tiny 0 memory.needed_bytes)" -gt 1048576 ] || fail "recorded as out of memory"
 # A worker's own memory counts too, and under sanitizers (no libfailmalloc.so) it grows with what they keep: not there.
 if [ -f "$BUILD_DIR/tests/libfailmalloc.so" ]; then
     # With less than the largest wants as it is, what is at auto is fitted: no point of the space is lost.
