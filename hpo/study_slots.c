@@ -239,8 +239,8 @@ static ft_status tell_end(ft_tuning *t, ft_slot *slot, ft_trial_end *end, ft_slo
 }
 
 // Errors that may have left the device or the process in a state of their own end the worker with the trial.
-static bool stays(int code) {
-    return code == FT_OK || code == FT_INVALID || code == FT_DIVERGED || code == FT_INTERRUPTED ||
+static bool stays(int code, bool foreseen) {
+    return foreseen || code == FT_OK || code == FT_INVALID || code == FT_DIVERGED || code == FT_INTERRUPTED ||
            code == FT_TERMINATED;
 }
 
@@ -258,7 +258,8 @@ static ft_status take_message(ft_tuning *t, ft_slot *slot, const json_t *message
                         .limit = bytes_of(message, "limit"),
                         .peak = bytes_of(message, "peak"),
                         .disk_full = json_is_true(json_object_get(message, "disk_full"))};
-    if (!stays(end.code)) dismiss(slot);
+    const bool foreseen = end.code == FT_NO_MEMORY && slot->state != FT_SLOT_TRAINING && ft_tuning_foreseen(&end);
+    if (!stays(end.code, foreseen)) dismiss(slot);
     return tell_end(t, slot, &end, ended);
 }
 

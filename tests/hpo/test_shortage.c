@@ -97,7 +97,8 @@ static void test_a_trial_without_room_is_no_treadmill(void **state) {
     double moment[ATTEMPTS];
     write_file("free", "1000");
     unlink(in_scratch("error"));
-    pid_t pid = tune_beside("treadmill", 0, MORE("study.trials=1", "study.max_retries=0", "data.text_column=no-room"));
+    pid_t pid = tune_beside("treadmill", 0, MORE("study.trials=1", "study.max_retries=0", "data.text_column=no-room",
+                                              "study.timeout=1m")); // nobody stays behind when this fails
     wait_for_attempts("treadmill", 4, moment);
     assert_true(moment[1] - moment[0] >= 1 && moment[2] - moment[1] >= 2 && moment[3] - moment[2] >= 4);
     FILE *made = fopen(in_study("treadmill", "made"), "w");
