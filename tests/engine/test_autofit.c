@@ -101,7 +101,7 @@ static void test_budgets(void **state) {
         const ft_plan ideal = plan_of(&t, 0);
         const size_t enough = ideal.memory.peak_reserved;
         train(&t, 0, "whole", whole, NULL);
-        for (int percent = 92; percent > 20; percent -= 12) {
+        for (int percent = 92; percent > 20; percent -= 20) {
             size_t limit = enough / 100 * (size_t)percent;
             ft_plan plan = plan_of(&t, limit);
             if (!plan.fits) {
