@@ -12,6 +12,7 @@
 #include "kernels/status.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 // ---- the driver's types -----------------------------------------------------------------------------------------
 
@@ -45,6 +46,10 @@ typedef struct ft_cu_access {
     int rights;              // FT_CU_ACCESS_READ_WRITE
 } ft_cu_access;
 
+typedef struct ft_cu_tensor_map { // of a matrix, for the copy engine of sm_90; only the driver knows what is in it
+    uint64_t words[16];
+} __attribute__((aligned(64))) ft_cu_tensor_map;
+
 enum {
     FT_CU_SUCCESS = 0,
     FT_CU_OUT_OF_MEMORY = 2,
@@ -61,6 +66,10 @@ enum {
     FT_CU_EVENT_WAIT_DEFAULT = 0,
     FT_CU_CAPTURE_THREAD_LOCAL = 1,
     FT_CU_CAPTURE_RELAXED = 2,
+    FT_CU_TENSOR_F16 = 6,
+    FT_CU_TENSOR_BF16 = 9,
+    FT_CU_TENSOR_SWIZZLE_128 = 3,
+    FT_CU_TENSOR_L2_256 = 3,
 
     FT_CU_ATTRIBUTE_MULTIPROCESSORS = 16,
     FT_CU_ATTRIBUTE_PCI_BUS = 33,

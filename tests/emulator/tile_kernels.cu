@@ -5,8 +5,7 @@
 extern "C" {
 #include "tests/emulator/tile_kernels.h"
 }
-
-#include <initializer_list>
+#include "tests/emulator/reachable.h"
 
 namespace {
 
@@ -140,34 +139,6 @@ FT_KERNEL void bounded_pairs(const float *x, uint32_t *pairs) {
 }
 
 } // namespace
-
-// ---- the caller's memory, as a kernel can reach it ---------------------------------------------------------------------
-
-#ifdef __CUDACC__
-static ft_status cuda_status(const char *what, cudaError_t error) {
-    return error == cudaSuccess ? FT_OK : ft_fail(FT_FAILED, what, "%s", cudaGetErrorString(error));
-}
-// A copy of `bytes` bytes on the GPU; `back` gets what the kernels made of it.
-struct reachable {
-    void *host, *device = nullptr;
-    size_t bytes;
-    ft_status status;
-    reachable(const void *memory, size_t size) : host(const_cast<void *>(memory)), bytes(size) {
-        status = cuda_status("cudaMalloc", cudaMalloc(&device, bytes));
-        if (status == FT_OK) status = cuda_status("cudaMemcpy", cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice));
-    }
-    ~reachable() { cudaFree(device); }
-    ft_status back() { return cuda_status("cudaMemcpy", cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost)); }
-};
-#else
-struct reachable {
-    void *device;
-    ft_status status = FT_OK;
-    reachable(const void *memory, size_t) : device(const_cast<void *>(memory)) {}
-    ft_status back() { return FT_OK; }
-};
-#endif
-template <class T> static T *in(const reachable &memory) { return static_cast<T *>(memory.device); }
 
 extern "C" ft_status tile_ldmatrix(const uint16_t matrix[256], bool transposed, uint32_t registers[32][4]) {
     reachable m(matrix, 256 * sizeof *matrix), r(registers, 32 * sizeof *registers);

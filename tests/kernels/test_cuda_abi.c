@@ -31,6 +31,8 @@ SAME_FIELD(ft_cu_memory, flags, CUmemAllocationProp, allocFlags);
 SAME_SIZE(ft_cu_access, CUmemAccessDesc);
 SAME_FIELD(ft_cu_access, location, CUmemAccessDesc, location);
 SAME_FIELD(ft_cu_access, rights, CUmemAccessDesc, flags);
+SAME_SIZE(ft_cu_tensor_map, CUtensorMap);
+_Static_assert(_Alignof(ft_cu_tensor_map) >= 64, "cuTensorMapEncodeTiled demands it; NVIDIA's header says 128 since CUDA 13");
 
 SAME_NUMBER(FT_CU_SUCCESS, CUDA_SUCCESS);
 SAME_NUMBER(FT_CU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
@@ -46,6 +48,10 @@ SAME_NUMBER(FT_CU_EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING);
 SAME_NUMBER(FT_CU_EVENT_WAIT_DEFAULT, CU_EVENT_WAIT_DEFAULT);
 SAME_NUMBER(FT_CU_CAPTURE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 SAME_NUMBER(FT_CU_CAPTURE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED);
+SAME_NUMBER(FT_CU_TENSOR_F16, CU_TENSOR_MAP_DATA_TYPE_FLOAT16);
+SAME_NUMBER(FT_CU_TENSOR_BF16, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
+SAME_NUMBER(FT_CU_TENSOR_SWIZZLE_128, CU_TENSOR_MAP_SWIZZLE_128B);
+SAME_NUMBER(FT_CU_TENSOR_L2_256, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
 SAME_NUMBER(FT_CU_ATTRIBUTE_MULTIPROCESSORS, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 SAME_NUMBER(FT_CU_ATTRIBUTE_PCI_BUS, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
 SAME_NUMBER(FT_CU_ATTRIBUTE_PCI_DEVICE, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
@@ -62,6 +68,7 @@ SAME_NUMBER(FT_CU_ATTRIBUTE_VIRTUAL_MEMORY, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_M
 #define ft_cu_graph_exec CUgraphExec
 #define ft_cu_memory CUmemAllocationProp
 #define ft_cu_access CUmemAccessDesc
+#define ft_cu_tensor_map CUtensorMap
 #define ft_cu_address CUdeviceptr
 #define ft_cu_handle CUmemGenericAllocationHandle
 #define FT_CUDA_CALL(field, symbol, parameters)                                                                        \
@@ -115,6 +122,7 @@ static const struct {
     {ft_cuda_symbol_mem_map, NAME(cuMemMap)},
     {ft_cuda_symbol_mem_unmap, NAME(cuMemUnmap)},
     {ft_cuda_symbol_mem_set_access, NAME(cuMemSetAccess)},
+    {ft_cuda_symbol_tensor_map_encode, NAME(cuTensorMapEncodeTiled)},
 };
 enum {
     CALLS = 0

@@ -2,6 +2,7 @@
 #ifndef FT_SIMT_FRAGMENT_H
 #define FT_SIMT_FRAGMENT_H
 
+#include "tests/emulator/simt/async_proxy.h"
 #include "tests/emulator/simt/counts.h"
 #include "tests/emulator/simt/scheduler.h"
 
@@ -22,6 +23,7 @@ SIMT_COUNTED_HERE inline void load_matrices(unsigned (&result)[4], const void *r
 #ifdef SIMT_COUNT
     count_access(SIMT_LDMATRIX, __builtin_return_address(0), row, 16);
 #endif
+    if (async_used) async_note_load(row, where);
     uint4 read = *static_cast<const uint4 *>(row); // seen by the sanitizers
     memcpy(mine.row, &read, sizeof mine.row);
     collective(~0u, where, mine, [=](record **all) SIMT_NO_TSAN {

@@ -1,6 +1,7 @@
 // scheduler.cpp - which thread of a block runs next. A thread runs until it waits for others, so that a kernel without
 // barriers runs thread by thread; the order is what finds missing ones.
 #include "tests/emulator/simt/scheduler.h"
+#include "tests/emulator/simt/async_proxy.h"
 #include "tests/emulator/simt/control.h"
 #include "tests/emulator/simt/counts.h"
 #include "tests/emulator/simt/shared_memory.h"
@@ -99,6 +100,7 @@ void make_runnable(unsigned number) {
 
 void open_barrier() {
     at_barrier = 0;
+    async_all_meet();
     for (unsigned i = 0; i < threads; i++)
         if (!block.lanes[i].done) make_runnable(i);
 }
@@ -110,6 +112,7 @@ void run_next() {
         while (block.lanes[i].done)
             i++;
         current = &block.lanes[i];
+        if (current->waits_for != nullptr) fault(current->where, "waits for %s", current->waits_for);
         fault(current->where, "waits for threads that never come (lanes %08x)", current->mask);
     }
     unsigned warp, number;
@@ -168,6 +171,7 @@ void prepare_lanes(unsigned set) {
 void run_block(uint3 index, size_t shared) {
     block.index = index;
     block.dynamic_shared = shared_begin(shared);
+    async_begin_block(threads, shared);
     memset(arrived, 0, sizeof arrived);
     memset(gone, 0, sizeof gone);
     at_barrier = 0;
@@ -180,6 +184,7 @@ void run_block(uint3 index, size_t shared) {
         l.index = {i % block.threads.x, i / block.threads.x % block.threads.y,
                    i / (block.threads.x * block.threads.y)};
         l.done = false;
+        l.waits_for = nullptr;
         l.mask = l.meetings = l.barriers = l.warp_barriers = 0;
         l.first_copy = l.copy_count = l.copy_group = 0;
         make_runnable(i);
@@ -193,6 +198,7 @@ void run_block(uint3 index, size_t shared) {
     count_block();
 #endif
     const char *overrun = shared_check();
+    if (overrun == nullptr) overrun = async_end_block();
     if (overrun != nullptr) {
         char text[256];
         snprintf(text, sizeof text, "%s: block (%u,%u,%u): %s", launch_now.name, index.x, index.y, index.z, overrun);
@@ -283,6 +289,15 @@ void let_go(unsigned mask) {
     runnable_warps |= 1u << warp;
     run_next();
 }
+
+void sleep(site where, const char *waits_for) {
+    current->where = where;
+    current->waits_for = waits_for;
+    current->meetings++;
+    run_next();
+    current->waits_for = nullptr;
+}
+void wake(unsigned number) { make_runnable(number); }
 
 void warp_barrier(unsigned mask, site where) {
     char *mark = &warp_marks[current->number / WARP][current->warp_barriers++ & 1];

@@ -34,6 +34,7 @@ struct lane {
     // where it waits
     unsigned mask;
     site where;
+    const char *waits_for; // in words; nullptr: other threads
     void *record;
     unsigned meetings;                // with others of its warp or block
     unsigned barriers, warp_barriers; // passed; which of two marks orders memory for ThreadSanitizer
@@ -62,6 +63,9 @@ void warp_barrier(unsigned mask, site where);
 // All lanes of `mask` meet, each with a record. True for the one that comes last: it works for all and then lets them go.
 bool meet(unsigned mask, site where, void *record);
 void let_go(unsigned mask);
+// The running thread waits until another one wakes it.
+void sleep(site where, const char *waits_for);
+void wake(unsigned number);
 void *shared_array(const void *place, size_t bytes, size_t alignment);
 
 // The last lane to come runs work(records) over everybody's record (null: a lane that is not in the mask). As on the

@@ -1,0 +1,101 @@
+// wgmma.h - products of a warpgroup, four warps from a multiple of four on, on the tensor cores of sm_90a: 64 rows and N columns, 16
+// terms a sum, fp32 sums in registers. They run beside the threads until they are waited for.
+//
+//     ft_wgmma_fence(sums);      // registers were written by other instructions
+//     ft_wgmma<T, N, false>(sums, left, ft_wgmma_rows(tile, bytes, n), add); // as many as one likes
+//     ft_wgmma_commit();         // they are a group now
+//     ft_wgmma_wait<0>(sums);    // all groups but the newest 0 are done
+//
+// Each warp has 16 rows; sums and the left operand lie in its registers as those of mma.m16n8k16 do (fragment.h): sums[n] are the 16 x 8
+// accumulators of columns 8n.., `left` is one operand of 16 x 16. So what is made of sums there is made of them here.
+// The right operand is a tile in shared memory as tensor_copy.h brings it: columns of 64 numbers, 128 bytes, of which 16 bytes number
+// c of row r lie at c ^ r % 8, and 64 columns more in the next tile. It begins at a multiple of 1,024 bytes.
+//     rows     (K-major)  its rows are columns of the product, and 16 of its columns are summed over
+//     columns  (MN-major) its columns are columns of the product, and 16 of its rows are summed over
+// (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout"; tests/emulator/hopper_checks.c has both against plain sums)
+#ifndef FT_CUDA_TILE_WGMMA_H
+#define FT_CUDA_TILE_WGMMA_H
+
+#include "kernels/cuda/tile/tensor_copy.h"
+
+// Where an operand is: its address, the distance of one tile of 64 columns from the next, that of eight rows from the next eight,
+// and how rows are swizzled. A step along it adds to the address.
+FT_DEVICE uint64_t ft_wgmma_descriptor(const void *at, unsigned next_tile) {
+    auto in_pieces = [](unsigned bytes) { return uint64_t((bytes & 0x3ffff) >> 4); };
+    return in_pieces(ft_shared_address(at)) | in_pieces(next_tile) << 16 | in_pieces(FT_TENSOR_PATTERN) << 32 | uint64_t(1) << 62;
+}
+// Terms 16 * step.. of a tile's rows; `tile_bytes` is its size, so that steps may go on into the next one.
+FT_DEVICE uint64_t ft_wgmma_rows(const void *tiles, unsigned tile_bytes, int step) {
+    const int steps = FT_TENSOR_COLUMNS / 16;
+    return ft_wgmma_descriptor(static_cast<const char *>(tiles) + step / steps * tile_bytes + step % steps * 32, 0);
+}
+// Terms 16 * step.. of a tile's columns, and of those of the tiles behind it if N is larger than 64.
+FT_DEVICE uint64_t ft_wgmma_columns(const void *tiles, unsigned tile_bytes, int step) {
+    return ft_wgmma_descriptor(static_cast<const char *>(tiles) + step * 16 * FT_TENSOR_ROW, tile_bytes);
+}
+
+#ifdef __CUDACC__
+// That these registers are used there: the compiler moves nothing of them across.
+template <int N> FT_DEVICE void ft_wgmma_hold(float (&sums)[N][4]) {
+#pragma unroll
+    for (int n = 0; n < N; n++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            asm volatile("" : "+f"(sums[n][e])::"memory");
+}
+template <int N> FT_DEVICE void ft_wgmma_fence(float (&sums)[N][4]) {
+    ft_wgmma_hold(sums);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+FT_DEVICE void ft_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int NEWEST, int N> FT_DEVICE void ft_wgmma_wait(float (&sums)[N][4]) {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(NEWEST) : "memory");
+    ft_wgmma_hold(sums);
+}
+
+// Of eight columns, and of many: operands and their names.
+#define FT_SUMS_8(n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
+#define FT_SUMS_64                                                                                                     \
+    FT_SUMS_8(0), FT_SUMS_8(1), FT_SUMS_8(2), FT_SUMS_8(3), FT_SUMS_8(4), FT_SUMS_8(5), FT_SUMS_8(6), FT_SUMS_8(7)
+#define FT_SUMS_128                                                                                                    \
+    FT_SUMS_64, FT_SUMS_8(8), FT_SUMS_8(9), FT_SUMS_8(10), FT_SUMS_8(11), FT_SUMS_8(12), FT_SUMS_8(13), FT_SUMS_8(14), \
+        FT_SUMS_8(15)
+#define FT_NAMES_64                                                                                                    \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "   \
+    "%24, %25, %26, %27, %28, %29, %30, %31"
+#define FT_NAMES_128                                                                                                   \
+    FT_NAMES_64 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, "    \
+                "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define FT_WGMMA(shape, type, names, sums, left, right, adds, columns)                                                 \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " adds ", 0;\n"                                                     \
+                 "wgmma.mma_async.sync.aligned." shape ".f32." type "." type " {" names "}, " left ", " right          \
+                 ", p, 1, 1, " columns ";\n}"                                                                          \
+                 : sums                                                                                                \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(add)), "n"(int(COLUMNS))                \
+                 : "memory")
+#define FT_WGMMA_64(type) FT_WGMMA("m64n64k16", type, FT_NAMES_64, FT_SUMS_64, "{%32, %33, %34, %35}", "%36", "%37", "%38")
+#define FT_WGMMA_128(type) FT_WGMMA("m64n128k16", type, FT_NAMES_128, FT_SUMS_128, "{%64, %65, %66, %67}", "%68", "%69", "%70")
+
+// d = a b, or d += a b if `add`. T: __nv_bfloat16 or __half; COLUMNS: how the right operand lies, see above.
+template <class T, int N, bool COLUMNS>
+FT_DEVICE void ft_wgmma(float (&d)[N / 8][4], const unsigned (&a)[4], uint64_t b, bool add) {
+    static_assert(N == 64 || N == 128, "columns of the product");
+    constexpr bool IS_HALF = std::is_same<T, __half>::value;
+    if constexpr (N == 64 && IS_HALF) FT_WGMMA_64("f16");
+    if constexpr (N == 64 && !IS_HALF) FT_WGMMA_64("bf16");
+    if constexpr (N == 128 && IS_HALF) FT_WGMMA_128("f16");
+    if constexpr (N == 128 && !IS_HALF) FT_WGMMA_128("bf16");
+}
+#undef FT_WGMMA_128
+#undef FT_WGMMA_64
+#undef FT_WGMMA
+#undef FT_NAMES_128
+#undef FT_NAMES_64
+#undef FT_SUMS_128
+#undef FT_SUMS_64
+#undef FT_SUMS_8
+#else
+#include "tests/emulator/simt/wgmma.h"
+#endif
+
+#endif

@@ -1,0 +1,66 @@
+// wgmma.h - products of warpgroups on the host, each warp's 16 rows by themselves: operands where the PTX manual has them, sums that
+// arrive in the wait, reads of shared memory in the books of async_proxy.h.
+#ifndef FT_SIMT_WGMMA_H
+#define FT_SIMT_WGMMA_H
+
+#include "tests/emulator/simt/async_proxy.h"
+#include "tests/emulator/simt/fragment.h"
+
+namespace simt {
+
+// Number `term` of column `column` of the right operand that a descriptor describes (128-byte swizzle).
+template <class T, bool COLUMNS> SIMT_NO_TSAN inline float right_operand(uint64_t descriptor, int term, int column, site where) {
+    const unsigned start = unsigned(descriptor & 0x3fff) << 4, leading = unsigned(descriptor >> 16 & 0x3fff) << 4,
+                   stride = unsigned(descriptor >> 32 & 0x3fff) << 4, base = unsigned(descriptor >> 49 & 7);
+    if (descriptor >> 62 != 1 || base != 0) fault(where, "a descriptor that is not of tiles swizzled by 128 bytes");
+    const unsigned outer = unsigned(COLUMNS ? term : column), inner = unsigned(COLUMNS ? column : term);
+    const unsigned at = start + outer / 8 * stride + outer % 8 * 128 + inner / 64 * leading + inner % 64 * 2;
+    return half_of<T>(async_read(swizzled(at), where), 0);
+}
+
+template <class T, int N, bool COLUMNS>
+SIMT_NO_TSAN inline void multiply_group(float (&d)[N / 8][4], const unsigned (&a)[4], uint64_t b, bool add, site where) {
+    struct record {
+        unsigned a[4];
+        float *sums;
+        uint64_t b;
+        bool add;
+    } mine{{a[0], a[1], a[2], a[3]}, product_begin(&d[0][0], N / 2, where), b, add};
+    collective(~0u, where, mine, [=](record **all) SIMT_NO_TSAN {
+        static float left[16][16], right[16][N]; // (one thread of the system runs all of them)
+        for (int lane = 0; lane < WARP; lane++) {
+            const record &r = *all[lane];
+            if (r.b != all[0]->b || r.add != all[0]->add) fault(where, "lanes of a warp differ in the operands of a product");
+            for (int q = 0; q < 4; q++)
+                for (int h = 0; h < 2; h++)
+                    left[lane / 4 + q % 2 * 8][lane % 4 * 2 + q / 2 * 8 + h] = half_of<T>(r.a[q], h);
+        }
+        for (int outer = 0; outer < (COLUMNS ? 16 : N); outer++)
+            for (int inner = 0; inner < (COLUMNS ? N : 16); inner++) {
+                const int k = COLUMNS ? outer : inner, n = COLUMNS ? inner : outer;
+                right[k][n] = right_operand<T, COLUMNS>(all[0]->b, k, n, where);
+            }
+        for (int lane = 0; lane < WARP; lane++)
+            for (int i = 0; i < N / 2; i++) {
+                const int row = lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+                float sum = all[lane]->add ? all[lane]->sums[i] : 0.0f;
+                for (int k = 0; k < 16; k++)
+                    sum += left[row][k] * right[k][column];
+                all[lane]->sums[i] = sum;
+            }
+    });
+}
+
+} // namespace simt
+
+template <int N> inline void ft_wgmma_fence(float (&)[N][4]) { simt::product_fence(); }
+inline void ft_wgmma_commit() { simt::product_commit(); }
+template <int NEWEST, int N> inline void ft_wgmma_wait(float (&)[N][4], simt::site where = simt::site::here()) {
+    simt::product_wait(NEWEST, where);
+}
+template <class T, int N, bool COLUMNS>
+inline void ft_wgmma(float (&d)[N / 8][4], const unsigned (&a)[4], uint64_t b, bool add, simt::site where = simt::site::here()) {
+    simt::multiply_group<T, N, COLUMNS>(d, a, b, add, where);
+}
+
+#endif
