@@ -58,30 +58,44 @@ static int by_weight(const void *a, const void *b) {
 
 // A request that has its place. Kept small: most of the time of a layout goes into walking over these.
 typedef struct placed_request {
-    int32_t begin, end;
     size_t at, top;
+    int32_t begin, end, rank; // rank: in the order
 } placed_request;
 
-// Places the requests in `order`, keeping those placed so far sorted by offset; the bytes that this takes.
-static size_t place_in_order(const ft_layout_request *requests, int32_t count, const ranked *order, placed_request *placed,
-                             size_t *offsets) {
+// Of all places those that the first of the order have, still sorted; the bytes that they take.
+static size_t keep_first(placed_request *placed, int32_t count, int32_t first) {
     size_t most = 0;
-    for (int32_t n = 0; n < count; n++) {
+    for (int32_t i = 0, kept = 0; kept < first && i < count; i++) {
+        if (placed[i].rank >= first) continue;
+        if (placed[i].top > most) most = placed[i].top;
+        placed[kept++] = placed[i];
+    }
+    return most;
+}
+
+// Places the requests in `order`, keeping those placed so far sorted by offset; the bytes that this takes. The `first` of them have
+// the places of the last try.
+static size_t place_in_order(const ft_layout_request *requests, int32_t count, const ranked *order, int32_t first, placed_request *placed,
+                             size_t *offsets) {
+    size_t most = first > 0 ? keep_first(placed, count, first) : 0;
+    for (int32_t n = first; n < count; n++) {
         const ft_layout_request *r = &requests[order[n].index];
         const int32_t begin = r->begin, end = r->end;
+        const size_t size = r->size;
         size_t at = 0;
-        for (int32_t i = 0; i < n; i++) { // the lowest gap between those alive at the same time
-            const placed_request *p = &placed[i];
-            if (p->begin >= end || begin >= p->end) continue;
-            if (p->at >= at + r->size) break;
-            if (p->top > at) at = p->top;
+        int32_t slot = 0;
+        for (; slot < n; slot++) { // the lowest gap between those alive at the same time
+            const placed_request *p = &placed[slot];
+            // Masks, for who is alive together is no pattern that a branch could be predicted by: the others are as nothing at 0.
+            const size_t together = (size_t)0 - (size_t)((p->begin < end) & (begin < p->end)), top = p->top & together;
+            if ((p->at & together) >= at + size) break;
+            at = top > at ? top : at;
         }
         offsets[order[n].index] = at;
-        int32_t slot = n;
         while (slot > 0 && placed[slot - 1].at > at) slot--;
         memmove(placed + slot + 1, placed + slot, (size_t)(n - slot) * sizeof *placed);
-        placed[slot] = (placed_request){begin, end, at, at + r->size};
-        if (at + r->size > most) most = at + r->size;
+        placed[slot] = (placed_request){at, at + size, begin, end, n};
+        if (at + size > most) most = at + size;
     }
     return most;
 }
@@ -125,8 +139,8 @@ static double weight_of(const ft_layout_request *r, strategy s, int32_t events, 
 
 // Moves the last placed of the requests that reach the top of the arena to an earlier place in the order, so that the
 // next try places it while there is room below ("squeaky wheel": what complains is served earlier). How much earlier is
-// drawn from a fixed sequence: always the same jump runs in circles.
-static void serve_earlier(const ft_layout *l, const size_t *offsets, size_t top, ranked *order, uint32_t *draws) {
+// drawn from a fixed sequence: always the same jump runs in circles. Tells to where: what comes before it stays as it is.
+static int32_t serve_earlier(const ft_layout *l, const size_t *offsets, size_t top, ranked *order, uint32_t *draws) {
     int32_t at = l->count - 1;
     while (at > 0 && offsets[order[at].index] + l->requests[order[at].index].size != top) at--;
     *draws = *draws * 1664525u + 1013904223u;
@@ -134,6 +148,7 @@ static void serve_earlier(const ft_layout *l, const size_t *offsets, size_t top,
     ranked squeaky = order[at];
     memmove(order + to + 1, order + to, (size_t)(at - to) * sizeof *order);
     order[to] = squeaky;
+    return to;
 }
 
 typedef struct search {
@@ -141,6 +156,7 @@ typedef struct search {
     size_t *offsets;
     placed_request *placed;
     uint32_t draws;
+    size_t tried;
 } search;
 
 // Within a thousandth of the bound no more is looked for; after a round, within a hundredth, later a fortieth.
@@ -150,18 +166,19 @@ static bool within(const ft_layout *l, size_t part, size_t enough) {
 
 // Tries from one order on; the shortest arena stays in the requests.
 static void walk(ft_layout *l, search *s, size_t tries, size_t enough) {
-    for (; tries > 0 && !within(l, 1000, enough); tries--) {
-        size_t bytes = place_in_order(l->requests, l->count, s->order, s->placed, s->offsets);
+    int32_t first = 0; // which the order has in common with the last one
+    for (; tries > 0 && !within(l, 1000, enough); tries--, s->tried++) {
+        size_t bytes = place_in_order(l->requests, l->count, s->order, first, s->placed, s->offsets);
         if (l->bytes == 0 || bytes < l->bytes) {
             l->bytes = bytes;
             for (int32_t i = 0; i < l->count; i++) l->requests[i].offset = s->offsets[i];
         }
-        serve_earlier(l, s->offsets, bytes, s->order, &s->draws);
+        first = serve_earlier(l, s->offsets, bytes, s->order, &s->draws);
     }
 }
 
-// Sizes are set. Tells l->bytes and the offsets.
-static ft_status search_places(ft_layout *l, int32_t fullest, size_t enough) {
+// Sizes are set. Tells l->bytes and the offsets, and how many pairs of requests were compared.
+static ft_status search_places(ft_layout *l, int32_t fullest, size_t enough, size_t *compared) {
     size_t n = (size_t)l->count;
     search s = {.order = ft_calloc(n, sizeof *s.order, "the layout of a step"),
                 .offsets = ft_calloc(n, sizeof *s.offsets, "the layout of a step"),
@@ -180,6 +197,7 @@ static ft_status search_places(ft_layout *l, int32_t fullest, size_t enough) {
             walk(l, &s, tries, enough);
         }
     }
+    *compared = s.tried * n * n;
     free(s.order);
     free(s.offsets);
     free(s.placed);
@@ -188,14 +206,15 @@ static ft_status search_places(ft_layout *l, int32_t fullest, size_t enough) {
 
 // ---- what was placed lately ---------------------------------------------------------------------------------------------
 
-// A layout of the same sizes and lifetimes under the same `enough` is the same layout, and a search takes milliseconds.
+// A layout of the same sizes and lifetimes under the same `enough` is the same layout, and a stubborn one is searched for seconds.
+// What is found at once is not worth a place here: it would push out those that are.
 typedef struct remembered {
     ft_layout_request *requests; // NULL: no entry
     int32_t count;
     size_t bytes, enough;
 } remembered;
 
-enum { REMEMBERED = 32, MOST_REMEMBERED_REQUESTS = 20000 };
+enum { REMEMBERED = 64, MOST_REMEMBERED_REQUESTS = 20000, WORTH_COMPARISONS = 1000000 };
 static remembered memory[REMEMBERED];
 static int next_to_forget;
 static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -242,10 +261,11 @@ ft_status ft_layout_place(ft_layout *l, size_t padding, size_t enough) {
     l->live_bytes = largest_live(l, &fullest);
     l->bytes = 0;
     if (l->count == 0) return FT_OK;
-    if (enough == SIZE_MAX) return search_places(l, fullest, enough); // one try: not worth a place in the memory
+    size_t compared;
+    if (enough == SIZE_MAX) return search_places(l, fullest, enough, &compared); // one try, and of many sizes
     if (recall(l, enough)) return FT_OK;
-    FT_TRY(search_places(l, fullest, enough));
-    remember(l, enough);
+    FT_TRY(search_places(l, fullest, enough, &compared));
+    if (compared >= WORTH_COMPARISONS) remember(l, enough);
     return FT_OK;
 }
 
