@@ -3,54 +3,18 @@
 // With heads of up to 64 a warp has 32 queries, two strips of 16, so that what it reads of K and V from shared memory serves
 // two products: with one strip, which is all that registers hold of larger heads, shared memory is the bound
 // (tests/kernels/static_model.py).
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/tile/exp2.h"
+#include "kernels/cuda/attention_softmax.h"
 #include "kernels/cuda/tile/fragment.h"
 
 namespace {
 
 constexpr int ROWS = 64;
-constexpr float LOG2_E = 1.4426950408889634f, LN_2 = 0.6931471805599453f;
 
 template <int D> struct plan { // as registers allow
     static constexpr int STRIPS = D <= 64 ? 2 : 1, THREADS = ROWS / (16 * STRIPS) * FT_WARP, KEYS = D == 64 ? 32 : 64;
     static constexpr bool KEEPS_Q = D < 128; // its fragments, in registers
     static constexpr size_t SHARED = ft_tile_bytes(ROWS, D) + 4 * ft_tile_bytes(KEYS, D);
 };
-
-// The softmax so far of rows g and g + 8 of a strip.
-struct running {
-    // base2: most * factor as it was rounded once, so that whatever was taken relative to it agrees
-    float most[2] = {-INFINITY, -INFINITY}, base2[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f};
-};
-
-// Scores of a tile become probabilities relative to the largest score so far; what was summed before is to be multiplied
-// with shrink.
-template <int N> FT_DEVICE void next_scores(running &r, float (&s)[N][4], float factor, float (&shrink)[2]) {
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        float largest = r.most[h];
-#pragma unroll
-        for (int n = 0; n < N; n++)
-            largest = fmaxf(largest, fmaxf(s[n][h * 2], s[n][h * 2 + 1]));
-        largest = fmaxf(largest, __shfl_xor_sync(FT_ALL_LANES, largest, 1));
-        largest = fmaxf(largest, __shfl_xor_sync(FT_ALL_LANES, largest, 2));
-        const float highest = largest * factor;
-        shrink[h] = ft_exp2(r.base2[h] - highest);
-        r.most[h] = largest;
-        r.base2[h] = highest;
-        float part = 0.0f;
-#pragma unroll
-        for (int n = 0; n < N; n++)
-#pragma unroll
-            for (int e = 0; e < 2; e++) {
-                float &x = s[n][h * 2 + e];
-                x = ft_exp2(fmaf(x, factor, -highest));
-                part += x;
-            }
-        r.sum[h] = fmaf(r.sum[h], shrink[h], part);
-    }
-}
 
 template <class T, int D>
 FT_KERNEL void __launch_bounds__(plan<D>::THREADS, 256 / plan<D>::THREADS)
@@ -68,7 +32,7 @@ FT_KERNEL void __launch_bounds__(plan<D>::THREADS, 256 / plan<D>::THREADS)
     const int own = warp * 16 * STRIPS; // the warp's rows of the tile
     const bool works = first + own < at.queries; // else its warp only fetches
     const ft_score_filter filter = ft_score_filter_of(problem, at);
-    const float factor = problem.scale * LOG2_E;
+    const float factor = problem.scale * FT_LOG2_E;
     const T *const rows_q = q.data + (at.first_query + first) * q.stride + at.head * D;
     const T *const rows_k = k.data + at.first_key * k.stride + at.head * D;
     const T *const rows_v = v.data + at.first_key * v.stride + at.head * D;
@@ -81,7 +45,7 @@ FT_KERNEL void __launch_bounds__(plan<D>::THREADS, 256 / plan<D>::THREADS)
     }
 
     float acc[STRIPS][D / 8][4] = {};
-    running softmax[STRIPS];
+    ft_running_softmax softmax[STRIPS];
     unsigned left[STRIPS][KEEPS_Q ? D / 16 : 1][4];
     int buffer = 0;
     for (int base = 0; base < at.keys; base += KEYS, buffer ^= 1) {
@@ -132,7 +96,7 @@ FT_KERNEL void __launch_bounds__(plan<D>::THREADS, 256 / plan<D>::THREADS)
 #pragma unroll
             for (int m = 0; m < STRIPS; m++) {
                 float shrink[2];
-                next_scores(softmax[m], s[m], factor, shrink);
+                ft_next_scores(softmax[m], s[m], factor, shrink);
                 // After the first tiles the largest score seldom changes, and a product with 1 changes nothing.
                 if (__any_sync(FT_ALL_LANES, shrink[0] != 1.0f || shrink[1] != 1.0f))
 #pragma unroll
@@ -190,7 +154,7 @@ FT_KERNEL void __launch_bounds__(plan<D>::THREADS, 256 / plan<D>::THREADS)
                     ft_pack<T>(acc[m][n][h * 2] * factor_out, acc[m][n][h * 2 + 1] * factor_out);
             if (lse.data != nullptr && lane % 4 == 0 && query < at.queries)
                 lse.data[(at.first_query + query) * lse.stride + at.head] =
-                    at.keys > 0 ? softmax[m].base2[h] * LN_2 + logf(total) : -INFINITY;
+                    at.keys > 0 ? softmax[m].base2[h] * FT_LN_2 + logf(total) : -INFINITY;
         }
     __syncwarp();
     ft_tile_store<16 * STRIPS, D>(out.data + (at.first_query + first + own) * out.stride + at.head * D, out.stride,
@@ -222,5 +186,8 @@ extern "C" ft_status ft_cuda_attention_forward(ft_device *device, const ft_atten
     bool aligned = ft_attention_is_aligned(a.q) && ft_attention_is_aligned(a.k) && ft_attention_is_aligned(a.v) &&
                    ft_attention_is_aligned(a.out);
     if (!aligned || !ft_attention_has_tensor_path(a.shape, a.q.dtype)) return ft_attention_plain_forward(device, a);
+    bool warpgroups;
+    FT_TRY(ft_attention_asks_for_warpgroups(device, &warpgroups));
+    if (warpgroups && ft_attention_has_warpgroup_path(a)) return ft_attention_warpgroup_forward(device, a);
     return a.q.dtype == FT_F16 ? run_head_dim<__half>(device, a) : run_head_dim<__nv_bfloat16>(device, a);
 }

@@ -168,6 +168,7 @@ unsigned tile_pieces(const fake_tensor_map &map) { return unsigned(map.box_rows 
 } // namespace
 
 void barrier_init(const void *at, unsigned arrivals, site where) {
+    unseen books;
     if (!async_used) {
         async_used = true;
         memset(knows, 0, sizeof knows);
@@ -206,6 +207,7 @@ void barrier_init_done() {
 }
 
 void barrier_arrive(const void *at, unsigned expected, site where) {
+    unseen books;
     barrier &b = barrier_at(at, where);
     settle(b, where);
     if (b.missing == 0) fault(where, "arrives at an mbarrier whose phase has all of its arrivals, and waits for bytes");
@@ -219,15 +221,20 @@ void barrier_arrive(const void *at, unsigned expected, site where) {
 }
 
 void barrier_wait(const void *at, unsigned parity, site where) {
-    barrier *b = &barrier_at(at, where);
-    settle(*b, where);
-    while ((b->phase & 1) == parity) {
-        b->waiting.push_back(current->number);
+    for (bool first = true;; first = false) {
+        {
+            unseen books;
+            barrier &b = barrier_at(at, where);
+            if (first) settle(b, where);
+            if ((b.phase & 1) != parity) {
+                learn(knows[warp_of_current()], b.published);
+                order_acquire(&b);
+                return;
+            }
+            b.waiting.push_back(current->number);
+        }
         sleep(where, "an mbarrier whose phase is never complete");
-        b = &barrier_at(at, where);
     }
-    learn(knows[warp_of_current()], b->published);
-    order_acquire(b);
 }
 
 void async_fence(const void *from, size_t size, site where) {
@@ -236,6 +243,7 @@ void async_fence(const void *from, size_t size, site where) {
         size_t bytes;
     } mine{from, size};
     collective(~0u, where, mine, [=](record **all) {
+        unseen books;
         for (int i = 1; i < WARP; i++)
             if (all[i]->from != all[0]->from || all[i]->bytes != all[0]->bytes)
                 fault(where, "lanes of a warp name different bytes in ft_async_fence");
@@ -253,6 +261,7 @@ void async_fence(const void *from, size_t size, site where) {
 }
 
 void tensor_copy(void *tile, const fake_tensor_map &map, int column, int row, const void *at, site where) {
+    unseen books;
     if (map.magic != FAKE_TENSOR_MAP) fault(where, "a tensor copy without a map of cuTensorMapEncodeTiled");
     barrier &b = barrier_at(at, where);
     if (!b.done) fault(where, "a tensor copy names an mbarrier before ft_mbarrier_init_done");
@@ -282,6 +291,7 @@ unsigned shared_address(const void *shared) {
 }
 
 SIMT_NO_TSAN uint16_t async_read(unsigned address, site where) {
+    unseen books;
     if (address < FIRST_ADDRESS || address + 2 > FIRST_ADDRESS + bytes) fault(where, "a product reads outside of dynamic shared memory");
     const unsigned at = address - FIRST_ADDRESS, i = at / PIECE, warp = warp_of_current();
     auto &mine = readings[warp];
@@ -301,6 +311,7 @@ SIMT_NO_TSAN uint16_t async_read(unsigned address, site where) {
 void product_fence() { lanes[current->number].fenced = true; }
 
 float *product_begin(float *sums, unsigned count, site where) {
+    unseen books;
     auto &mine = lanes[current->number];
     if (!async_used) fault(where, "a product without any mbarrier: nothing orders what it reads");
     if (!mine.fenced) fault(where, "a product without ft_wgmma_fence since registers were touched");
@@ -323,6 +334,7 @@ void product_wait(unsigned newest, site where) {
     struct record {
     } nothing;
     collective(~0u, where, nothing, [=](record **) {
+        unseen books;
         const unsigned warp = warp_of_current();
         auto open = [=](unsigned group) { return group + newest >= groups; };
         auto &all = readings[warp];
@@ -335,6 +347,7 @@ void product_wait(unsigned newest, site where) {
         }
         all.erase(std::remove_if(all.begin(), all.end(), [=](const reading &r) { return !open(r.group); }), all.end());
     });
+    unseen books;
     auto &products = mine.products;
     for (size_t i = 0; i < products.size();) {
         if (products[i].group + newest >= groups) {
@@ -348,6 +361,7 @@ void product_wait(unsigned newest, site where) {
 }
 
 void async_note_load(const void *at, site where) {
+    unseen books;
     const size_t offset = size_t(static_cast<const unsigned char *>(at) - block.dynamic_shared);
     if (offset >= bytes) return;
     piece &p = pieces[offset / PIECE];
@@ -364,6 +378,7 @@ void async_begin_block(unsigned of_block, size_t dynamic_bytes) {
 }
 
 const char *async_end_block() {
+    unseen books;
     if (!async_used) return nullptr;
     for (const barrier &b : barriers)
         if (!b.copies.empty()) return "ended with a tensor copy that nobody waited for";
@@ -376,6 +391,7 @@ const char *async_end_block() {
 
 void async_all_meet() {
     if (!async_used) return;
+    unseen books;
     knowledge all = knows[0];
     for (const knowledge &k : knows)
         learn(all, k);

@@ -29,6 +29,9 @@ void simt_fault_clear(void);
 // Faults are also written to stderr, unless the test makes them on purpose.
 void simt_expect_fault(bool expected);
 
+// How many launches of this name have run.
+uint64_t simt_launches(const char *name);
+
 // Who takes launches: a stream's queue, which calls run(job) later, exactly once, and then drop(job); or only drop(job).
 // Returns 0, or an error of the driver's. run gives false after a fault.
 typedef int simt_queue_function(void *stream, bool (*run)(void *job), void (*drop)(void *job), void *job);

@@ -11,6 +11,9 @@
 #endif
 #ifdef SIMT_TSAN
 #include <sanitizer/tsan_interface.h>
+// (in the runtime, not in its header; reads go with it)
+extern "C" void AnnotateIgnoreWritesBegin(const char *file, int line);
+extern "C" void AnnotateIgnoreWritesEnd(const char *file, int line);
 #endif
 
 #ifndef __x86_64__
@@ -125,6 +128,26 @@ void order_acquire([[maybe_unused]] void *mark) {
     __tsan_acquire(mark);
 #endif
 }
+
+#ifdef SIMT_TSAN
+static int unseen_depth;
+unseen::unseen() {
+    unseen_depth++;
+    AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+}
+unseen::~unseen() {
+    unseen_depth--;
+    AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+}
+void unseen_ends() {
+    for (; unseen_depth > 0; unseen_depth--)
+        AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+}
+#else
+unseen::unseen() {}
+unseen::~unseen() {}
+void unseen_ends() {}
+#endif
 
 void forbid([[maybe_unused]] const void *data, [[maybe_unused]] size_t bytes) {
 #ifdef __SANITIZE_ADDRESS__

@@ -42,6 +42,14 @@ void order_release_of(const fiber &f, void *mark);
 void order_release(void *mark);
 void order_acquire(void *mark);
 
+// The emulator's own heap and memcpy, which ThreadSanitizer sees where it does not see their callers. A fault ends it, too; a switch
+// may not come between.
+struct unseen {
+    unseen();
+    ~unseen();
+};
+void unseen_ends();
+
 // For AddressSanitizer.
 void forbid(const void *data, size_t bytes);
 void allow(const void *data, size_t bytes);

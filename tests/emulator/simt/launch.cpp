@@ -3,14 +3,18 @@
 #include "tests/emulator/simt/shared_memory.h"
 
 #include <cstdio>
+#include <map>
+#include <string>
 
 namespace simt {
 namespace {
 
 simt_queue_function *queue;
+std::map<std::string, uint64_t> launches;
 
 bool run_job(void *p) {
     auto *j = static_cast<job *>(p);
+    launches[j->name]++;
     return run_grid(j->name, j->grid, j->threads, j->shared, j->call, j->arguments);
 }
 
@@ -57,4 +61,5 @@ bool submit(const job &what, void *stream) {
 
 } // namespace simt
 
+uint64_t simt_launches(const char *name) { return simt::launches[name]; }
 void simt_set_queue(simt_queue_function *queue) { simt::queue = queue; }

@@ -224,6 +224,7 @@ void keep_fault(const char *text) {
 }
 
 void fault(site where, const char *format, ...) {
+    unseen_ends();
     char what[256], text[512];
     va_list values;
     va_start(values, format);
