@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
 # gpu_check.sh - is the CUDA back end right on this GPU, how fast is it, and how fast beside others? In under ten minutes, on a
-# machine with CUDA and nothing else (build, tiles, context, graphs, ops, speed, sanitizer); a short training beside the CPU's, one
+# machine with CUDA and nothing else (build, tiles, context, graphs, ops, speed, wgmma, sanitizer); a short training beside the CPU's, one
 # with graphs, tuned matrix products, and training steps, where the program is there too; the rivals of those where a Python with
 # torch and transformers is. The program needs more libraries than CUDA: on a machine that has them, `pack` puts it and them into
 # BUILD/carry, and `wheels` two rivals that no Python has; a bare machine with that folder runs every part. (Library packages unpacked
 # there would have to fit its distribution; a program with its libraries has to fit its C library alone.)
 #
-#   benchmarks/gpu_check.sh [PART]...          build tiles context graphs ops speed training replay ceilings steps tuning sanitizer report
+#   benchmarks/gpu_check.sh [PART]...          build tiles context graphs ops speed wgmma training replay ceilings steps tuning sanitizer report
 #   benchmarks/gpu_check.sh pack wheels        elsewhere, before
 #   BUDGET=1800 benchmarks/gpu_check.sh ranking    alone: do predicted step times order settings as measured ones (cost_model.py)?
 #
 # All parts by default, in this order, which is that of what matters most, within BUDGET seconds (default 570). A part that there is no
 # time for is not measured; `steps` goes on where it was when it is run again, so that a second run measures the rest.
-# Results: a table, and RESULTS (build-gpu/results) with PART.csv and PART.json of tiles, context, graphs, ops, speed, training and
-# replay, tuning.json, steps.json, ceilings.json, summary.csv, summary.json, and gpu_CHIP.json and gpu_CHIP.md of the part report, which
+# Results: a table, and RESULTS (build-gpu/results) with PART.csv and PART.json of tiles, context, graphs, ops, speed, wgmma, training
+# and replay, tuning.json, steps.json, ceilings.json, summary.csv, summary.json, and gpu_CHIP.json and gpu_CHIP.md of the part report, which
 # fails when a figure is more than 5% below that of COMMITTED (benchmarks/results) for this chip; a first run writes it there, and
 # ACCEPT=1, unless a part has failed. OUT: another folder for the few files that are worth keeping, everything else in one archive.
 # A part that cannot run says why and counts as skipped, never as passed. Exit 0: all passed; 1: a part failed; 4: none failed, but not
@@ -31,7 +31,7 @@ SANITIZER_LIMIT=${SANITIZER_LIMIT:-120}
 BUDGET=${BUDGET:-570}
 PYTHON=${PYTHON:-python3}
 COMMITTED=${COMMITTED:-benchmarks/results}
-ALL="build tiles context graphs ops speed training replay ceilings steps tuning sanitizer report"
+ALL="build tiles context graphs ops speed wgmma training replay ceilings steps tuning sanitizer report"
 mkdir -p "$BUILD" "$RESULTS" || exit 1
 names=() verdicts=() notes=()
 note() { # note PART VERDICT TEXT: whatever the text has, table, CSV and JSON stay well formed
@@ -83,14 +83,18 @@ overdue() {
     if [ "$(left)" -gt 0 ]; then note "$1" FAILED "not done after $2 seconds"; else note "$1" "not measured" "the budget of $BUDGET seconds ended"; fi
 }
 
+# Compute capability of the GPU, "9.0"; nothing where nobody knows.
+capability() {
+    local which=${CUDA_VISIBLE_DEVICES:-0}
+    nvidia-smi -i "${which%%,*}" --query-gpu=compute_cap --format=csv,noheader 2>/dev/null
+}
+
 part_build() {
-    local target capability own=()
+    local target own=()
     if ! command -v cmake >/dev/null; then note build skipped "no cmake in PATH"; return; fi
     if [ ! -f "$BUILD/CMakeCache.txt" ]; then
         # For this chip alone, where it is one that kernels are compiled for: half of the time.
-        capability=${CUDA_VISIBLE_DEVICES:-0}
-        capability=$(nvidia-smi -i "${capability%%,*}" --query-gpu=compute_cap --format=csv,noheader 2>/dev/null)
-        case $capability in
+        case $(capability) in
         8.0) own=(-D FT_CUDA_TARGETS=80) ;;
         9.0) own=(-D FT_CUDA_TARGETS=90a) ;;
         esac
@@ -130,9 +134,10 @@ checks() {
 
 # The primitives that everything on tensor cores stands on, each alone (gpu_tiles.c).
 part_tiles() {
-    local nvcc
+    local nvcc hopper=()
     nvcc=${CUDACXX:-$(tool nvcc)} || { note tiles skipped "no nvcc in CUDACXX, PATH or /usr/local/cuda/bin"; return; }
-    "$nvcc" -std=c++17 -gencode arch=compute_80,code=compute_80 -I. -D_GNU_SOURCE -o "$BUILD/gpu_tiles" benchmarks/gpu_tiles.c \
+    [ "$(capability)" = 9.0 ] && hopper=(-gencode "arch=compute_90a,code=sm_90a" -DGPU_TILES_HOPPER tests/emulator/hopper_checks.c tests/emulator/hopper_kernels.cu)
+    "$nvcc" -std=c++17 -gencode arch=compute_80,code=compute_80 "${hopper[@]}" -I. -D_GNU_SOURCE -o "$BUILD/gpu_tiles" benchmarks/gpu_tiles.c \
         tests/emulator/tile_checks.c tests/emulator/tile_kernels.cu kernels/status.c >"$RESULTS/tiles.log" 2>&1 ||
         { note tiles FAILED "$(last "$RESULTS/tiles.log")"; return; }
     checks tiles "$BUILD/gpu_tiles"
@@ -174,6 +179,21 @@ part_ops() { ops_run ops 120 "$BUILD/gpu_ops" --csv "$RESULTS/ops.csv.part" --js
 part_speed() {
     ops_run speed 120 "$BUILD/gpu_ops" --time --tokens "$TOKENS" --csv "$RESULTS/speed.csv.part" --json "$RESULTS/speed.json.part"
     grep TFLOP "$RESULTS/speed.txt" 2>/dev/null
+}
+
+# Attention forward on warpgroups of sm_90a, which nobody gets who does not ask (kernels/cuda/README.md): right on this chip, and how
+# fast beside what everybody gets?
+part_wgmma() {
+    built wgmma gpu_ops || return
+    rm -f "$RESULTS/wgmma-beside.csv"
+    limited 60 env FTENGINE_ATTENTION=mma "$BUILD/gpu_ops" --time --tokens "$TOKENS" --csv "$RESULTS/wgmma-beside.csv" attention_forward \
+        >"$RESULTS/wgmma-beside.txt" 2>&1
+    ops_run wgmma 60 env FTENGINE_ATTENTION=wgmma "$BUILD/gpu_ops" --time --tokens "$TOKENS" --csv "$RESULTS/wgmma.csv.part" --json "$RESULTS/wgmma.json.part" \
+        attention_forward
+    [ -e "$RESULTS/wgmma.csv" ] && [ -e "$RESULTS/wgmma-beside.csv" ] || return
+    awk -F, 'FNR == 1 { next } { key = $2 ", " $3 " x " $4 ", sequences of " $6 } NR == FNR { mma[key] = $10; next }
+        $2 != "fp32" && $10 > 0 && mma[key] > 0 { printf "  attention_forward %s: mma %.1f us, wgmma %.1f us, %.2f of it\n", key, mma[key], $10, $10 / mma[key] }' \
+        "$RESULTS/wgmma-beside.csv" "$RESULTS/wgmma.csv" | tee "$RESULTS/wgmma-times.txt"
 }
 
 part_sanitizer() {

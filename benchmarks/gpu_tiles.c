@@ -4,7 +4,13 @@
 //     nvcc -std=c++17 -arch=native -I. -D_GNU_SOURCE -o gpu_tiles benchmarks/gpu_tiles.c tests/emulator/tile_checks.c \
 //         tests/emulator/tile_kernels.cu kernels/status.c && ./gpu_tiles
 //
+// On a chip of compute capability 9.0 also those of sm_90a: -gencode arch=compute_90a,code=sm_90a -DGPU_TILES_HOPPER, and
+// tests/emulator/hopper_checks.c and hopper_kernels.cu with it.
+//
 // One line a primitive, "name,ok" or "name,failed,what". Ends with 0 when all are ok, 4 where there is no GPU to try.
+#ifdef GPU_TILES_HOPPER
+#include "tests/emulator/hopper_checks.h"
+#endif
 #include "tests/emulator/tile_checks.h"
 
 #include <stdio.h>
@@ -15,7 +21,11 @@ int main(void) {
         const char *name;
         ft_status (*check)(void);
     } checks[] = {{"ldmatrix", tile_check_ldmatrix}, {"mma", tile_check_mma}, {"exp2", tile_check_exp2},
-                  {"skew", tile_check_skew}, {"pack_bounded", tile_check_pack_bounded}, {"cp_async_tiles", tile_check_chain}};
+                  {"skew", tile_check_skew}, {"pack_bounded", tile_check_pack_bounded}, {"cp_async_tiles", tile_check_chain},
+#ifdef GPU_TILES_HOPPER
+                  {"tensor_copy", hopper_check_copy}, {"wgmma", hopper_check_product}, {"warpgroup_pipeline", hopper_check_whole_pipeline},
+#endif
+    };
     int failed = 0;
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
         ft_error_clear();

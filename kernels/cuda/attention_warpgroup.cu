@@ -261,11 +261,11 @@ ft_status ft_attention_asks_for_warpgroups(ft_device *device, bool *asks) {
             return ft_fail(FT_FAILED, name, "the compute capability of %s cannot be read", device->name);
     }
     if (capability[0] != 9 || capability[1] != 0)
-        return ft_fail(FT_INVALID, name, "wgmma is for compute capability 9.0, %s has %d.%d: leave it out, or say mma", device->name,
+        return ft_fail(FT_NO_DEVICE, name, "wgmma is for compute capability 9.0, %s has %d.%d: leave it out, or say mma", device->name,
                        capability[0], capability[1]);
 #ifdef __CUDACC__
     if (strstr(FT_CUDA_TARGETS, "sm_90a") == nullptr)
-        return ft_fail(FT_INVALID, name, "these kernels (%s) were not built for sm_90a: leave it out, or say mma", FT_CUDA_TARGETS);
+        return ft_fail(FT_NO_DEVICE, name, "these kernels (%s) were not built for sm_90a: leave it out, or say mma", FT_CUDA_TARGETS);
 #endif
     *asks = true;
     return FT_OK;

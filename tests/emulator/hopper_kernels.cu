@@ -39,7 +39,7 @@ FT_KERNEL void copy_box(FT_MAP_ARGUMENT(map), int row, int column, uint16_t *ima
 // ---- products ------------------------------------------------------------------------------------------------------------
 
 // The left operand of a warp's rows at column `column`, read by the table of fragments.
-FT_DEVICE void left_at(unsigned (&a)[4], const uint16_t *left, int stride, int column) {
+[[maybe_unused]] FT_DEVICE void left_at(unsigned (&a)[4], const uint16_t *left, int stride, int column) {
     const int lane = int(threadIdx.x) % FT_WARP, warp = int(threadIdx.x) / FT_WARP;
     for (int q = 0; q < 4; q++) {
         const uint16_t *at = left + (warp * 16 + lane / 4 + q % 2 * 8) * stride + column + lane % 4 * 2 + q / 2 * 8;
@@ -47,7 +47,7 @@ FT_DEVICE void left_at(unsigned (&a)[4], const uint16_t *left, int stride, int c
     }
 }
 // Where sum e of columns 8n.. stands in the result.
-FT_DEVICE int place_of(int n, int e, int columns) {
+[[maybe_unused]] FT_DEVICE int place_of(int n, int e, int columns) {
     const int lane = int(threadIdx.x) % FT_WARP, warp = int(threadIdx.x) / FT_WARP;
     return (warp * 16 + lane / 4 + e / 2 * 8) * columns + n * 8 + lane % 4 * 2 + e % 2;
 }

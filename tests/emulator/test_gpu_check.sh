@@ -40,6 +40,15 @@ grep -q '^8 passed, 0 failed, 0 skipped' out || fail "the last line: $(tail -1 o
 [ "$(json "$results/graphs.json" '[c["verdict"] for c in d]')" = "['ok', 'ok', 'ok', 'ok']" ] || fail "graphs.json: $(cat "$results/graphs.json")"
 [ "$(json "$results/training.json" 'len(d), d[0]["step"], d[0]["precision"]')" = "(6, 1, 'fp32')" ] || fail "training.json"
 
+# The path of sm_90a, which must be asked for: right, and beside the other one; on another chip it counts as skipped.
+expect 0 env "${fakes[@]}" FAKE_CUDA=version=13000,memory=1073741824,capability=90 TOKENS=70 "$SOURCE_DIR/benchmarks/gpu_check.sh" wgmma
+well_formed wgmma=passed
+[ "$(grep -cE 'attention_forward (bf16|fp16), 70 x 768, sequences of [0-9]+: mma [0-9.]+ us, wgmma [0-9.]+ us' out)" = 4 ] || fail "times beside each other: $(cat out)"
+rm -f "$results"/wgmma*
+expect 4 env "${fakes[@]}" TOKENS=70 "$SOURCE_DIR/benchmarks/gpu_check.sh" wgmma
+well_formed wgmma=skipped
+grep -q 'wgmma is for compute capability 9.0' out || fail "it should say why: $(cat out)"
+
 # Training steps of a tiny model, without rivals (test_gpu_steps.py has those), and the report: a first run writes what the second is
 # held against, and an earlier figure that was much better fails it.
 cat >tiny.json <<'MODEL'
