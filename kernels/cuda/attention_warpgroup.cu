@@ -176,6 +176,7 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> 
     }
 
     // Through the tile of queries, whose rows nobody but their warp reads: stores of 16 bytes.
+    __syncwarp(); // where the queries have been read
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         float total = softmax.sum[h];

@@ -11,6 +11,9 @@ the bound, if enough warps are there to hide every latency: real kernels come in
 Kernels on tensor cores: cycles of HMMA over the bound = the largest part of the tensor peak that the loop can have. The turn
 is a typical one: the next tile is fetched, no bound is masked, nothing is rescaled; with and without dropout. Loops inside it
 count as often as they run; disentangled_backward visits its slab every other step, half of that counts.
+Products of warpgroups (HGMMA; sm_90a) have the whole tensor peak, mma.sync on that chip 62% of it: their rate in TFLOP/s stands beside
+that of the kernel that does the same with mma.sync. Their right operand comes from shared memory once for four warps, and
+the copy engine writes what they read there once for all warpgroups of a block.
 Kernels bound by memory (the formula of an activation is chosen at run time: of all of them the dearest way counts): bytes an
 element come from tests/emulator/counts.txt, where the emulator counted them, L2's share with every sector that is written.
 The part of the memory's bandwidth that is left is the smallest of
@@ -61,6 +64,12 @@ TENSOR = {
                                        lambda d: (2 * 6 + 4 + 4) * 16 * (d + 8) * 2 + 4 * 6 * 256 * 2 + 256, lambda d: 128),
     "disentangled_backward, keys": (r"disentangled_backwardI13__nv_bfloat16Li(\d+)ELb1",
                                     lambda d: (2 * 6 + 4 + 4) * 16 * (d + 8) * 2 + 4 * 6 * 256 * 2 + 256, lambda d: 128),
+}
+# name: pattern, the kernel that does the same with mma.sync, bytes of shared memory that the copy engine fills for one turn of one of
+# the warpgroups, bytes of dynamic shared memory a block, threads a block
+WARPGROUP = {
+    "attention_warpgroup": (r"attention_warpgroupI13__nv_bfloat16Li(\d+)E", "attention_forward", lambda d: 2 * 64 * 128 * 2 // 2,
+                            lambda d: 128 * d * 2 + 4 * 16384 + 128, lambda d: 384),
 }
 NESTED_TURNS = 4  # of loops inside a turn of disentangled_backward with head size 128: 8 times 16 columns, two at a time
 FLUSHES = 0.5     # visits of a warp to the slab, a step: FLUSH steps have as many chunks, of which two pairs of warps take turns
@@ -200,6 +209,11 @@ def width(text):
     return int(match.group(1)) // 8 if match else 4
 
 
+def columns_of(text):
+    """Of a product of a warpgroup, 64 x columns x 16."""
+    return int(re.search(r"\.64x(\d+)x16", opcode(text)).group(1))
+
+
 def cycles(texts, chip):
     """Of every pipe of a partition, for one warp."""
     pipes = Counter(issue=len(texts))
@@ -207,6 +221,10 @@ def cycles(texts, chip):
         kind = base(text)
         if kind == "HMMA":
             pipes["tensor"] += chip["hmma"]
+        elif kind == "HGMMA":
+            columns = columns_of(text)
+            pipes["tensor"] += columns / 2
+            pipes["shared"] += columns / 4
         elif kind in FP32:
             pipes["fma"] += chip["fp32"]
         elif kind in INTEGER_FMA:
@@ -292,7 +310,38 @@ def tensor_rows(code, registers):
                 instructions, products, pipes = hot_turn(body, title, d, dropout, chip)
                 bound = max(pipes, key=pipes.get)
                 row["dropout" if dropout else "plain"] = {"instructions": instructions, "products": products,
-                                                          "part": pipes["tensor"] / pipes[bound], "bound": bound}
+                                                          "part": pipes["tensor"] / pipes[bound], "bound": bound,
+                                                          "tflops": tflops(chip, products * 16 * 8 * 16 * 2, pipes[bound])}
+            yield row
+
+
+def tflops(chip, flop, turn_cycles):
+    """Of the chip, where a warp makes so many operations in so many cycles of its partition."""
+    return flop / turn_cycles * 4 * chip["sms"] * chip["ghz"] / 1e3
+
+
+def warpgroup_rows(code, registers, tensor):
+    for (arch, name), body in sorted(code.items()):
+        for title, (pattern, beside, copied, shared, threads) in WARPGROUP.items():
+            match = re.search(pattern, name)
+            if not match or arch != "sm_90a":
+                continue
+            # a jump back without a condition comes from where a thread waited longer for a barrier
+            conditions = {a for a, t in body if t.startswith("@")}
+            hot = [l for l in loops(body) if l[1] in conditions and {"HGMMA", "MUFU"} <= kinds(body, l)]
+            assert len(hot) == 1, f"{title} has {len(hot)} loops with products of warpgroups"
+            d, chip = int(match.group(1)), CHIPS[arch]
+            other = next(r for r in tensor if (r["arch"], r["kernel"], r["head_dim"]) == (arch, beside, d))
+            row = {"arch": arch, "kernel": title, "head_dim": d, "warps": warps_resident(chip, registers[arch, name][0], shared(d), threads(d))}
+            for key in ("plain", "dropout"):
+                liked = lambda t: base(t) == "HGMMA" or (key == "dropout" and PHILOX.search(t))  # noqa: E731
+                texts = [t for _, t in turn(body, *hot[0], liked, lambda t: PHILOX.search(t))]
+                pipes = cycles(texts, chip)
+                pipes["shared"] += copied(d) / 128
+                bound = max(pipes, key=pipes.get)
+                products = [columns_of(t) for t in texts if base(t) == "HGMMA"]
+                row[key] = {"instructions": len(texts), "products": len(products), "part": pipes["tensor"] / pipes[bound], "bound": bound,
+                            "tflops": tflops(chip, 16 * sum(products) * 16 * 2, pipes[bound]), "beside": other[key]["tflops"]}
             yield row
 
 
@@ -388,8 +437,9 @@ def main():
     compiled_for = {arch for arch, _ in code}
     lend(code, registers, "sm_80", "sm_89")
     tensor, memory = list(tensor_rows(code, registers)), list(memory_rows(code, registers, read_counts(options.counts)))
+    groups = list(warpgroup_rows(code, registers, tensor))
     seen = {}
-    for row in tensor:
+    for row in tensor + groups:
         for key in ("plain", "dropout"):
             seen[f"{row['arch']} {row['kernel']} {row['head_dim']} {key}"] = row[key]["instructions"]
     for row in memory:
@@ -403,6 +453,17 @@ def main():
         cells = [f"{row['arch']} ({CHIPS[row['arch']]['name']})", row["kernel"], row["head_dim"], row["warps"],
                  f"{p['instructions']}, {p['products']}", f"{p['part']:.0%} ({p['bound']})",
                  f"{w['instructions']}: {w['part']:.0%} ({w['bound']})"]
+        print(("| " + " | ".join(map(str, cells)) + " |") if options.markdown else "  ".join(f"{c}" for c in cells))
+    if options.markdown:
+        print("\n| chip | kernel | head size | warps | instructions, HGMMA | part of wgmma's peak, TFLOP/s at most (mma.sync's) | with dropout |")
+        print("|---|---|---|---|---|---|---|")
+    for row in groups:
+        cells = [f"{row['arch']} ({CHIPS[row['arch']]['name']})", row["kernel"], row["head_dim"], row["warps"],
+                 f"{row['plain']['instructions']}, {row['plain']['products']}"]
+        for key in ("plain", "dropout"):
+            r = row[key]
+            cells.append(("" if key == "plain" else f"{r['instructions']}: ") +
+                         f"{r['part']:.0%} ({r['bound']}), {r['tflops']:.0f} ({r['beside']:.0f})")
         print(("| " + " | ".join(map(str, cells)) + " |") if options.markdown else "  ".join(f"{c}" for c in cells))
     if options.markdown:
         print("\n| chip | kernel | registers, warps | instructions | bytes an element | sectors asked for / needed, read and written "
