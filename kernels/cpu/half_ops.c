@@ -4,7 +4,10 @@
 
 // A view is read, written, or both. One of rows is taken block by block, so that its copy stays small; WHOLE: it is
 // not, as weights and what is summed over rows are not.
-enum { READ = 1, WRITE = 2, WHOLE = 4, BLOCK_ROWS = 512, ALIGNMENT = 256 };
+// KEYS: one of attention, of rows of keys, not of queries.
+enum { READ = 1, WRITE = 2, WHOLE = 4, KEYS = 8, ALIGNMENT = 256 };
+// Of a block: enough that the threads have something to share. Products want more, since what is no row is packed anew for each.
+enum { FEW_ROWS = 128, BLOCK_ROWS = 512 };
 
 // ---- views and their copies ---------------------------------------------------------------------------------------
 
@@ -16,6 +19,7 @@ typedef struct view {
 typedef struct views {
     const view *list;
     size_t count;
+    int64_t rows; // of a block at most
 } views;
 
 // Rows [first, first + count) of an op.
@@ -37,7 +41,7 @@ static size_t copies_of(const void *args, views all) {
     size_t bytes = 0;
     for (size_t i = 0; i < all.count; i++) {
         ft_tensor t = view_of(args, all.list[i]);
-        if (!(all.list[i].use & WHOLE) && t.rows > BLOCK_ROWS) t.rows = BLOCK_ROWS;
+        if (!(all.list[i].use & WHOLE) && t.rows > all.rows) t.rows = all.rows;
         bytes += copy_bytes(t);
     }
     return bytes;
@@ -128,7 +132,7 @@ static void round_views(ft_device *device, const void *args, const void *wide, v
         ft_##op##_args whole_ = *args;                                                                                 \
         widen_views(device, args, &whole_, &whole_.workspace, all, NULL);                                              \
         for (block b_ = {0, 0, false}; !b_.last; b_.first += b_.count) {                                               \
-            b_.count = rows_ - b_.first < BLOCK_ROWS ? rows_ - b_.first : BLOCK_ROWS;                                  \
+            b_.count = rows_ - b_.first < (all).rows ? rows_ - b_.first : (all).rows;                                  \
             b_.last = b_.first + b_.count == rows_;                                                                    \
             ft_##op##_args wide_ = whole_;                                                                             \
             widen_views(device, args, &wide_, &wide_.workspace, all, &b_);                                             \
@@ -145,7 +149,7 @@ static void round_views(ft_device *device, const void *args, const void *wide, v
 // `member` is a view whose type is H, `total` the rows to go over in blocks.
 #define WIDENED(op, member, total, advance, empty, ...)                                                                \
     static const view op##_list[] = {__VA_ARGS__};                                                                     \
-    static const views op##_views = {op##_list, COUNT(op##_list)};                                                     \
+    static const views op##_views = {op##_list, COUNT(op##_list), FEW_ROWS};                                                     \
     size_t ft_cpu_copies_##op(const ft_##op##_args *args) { return copies_of(args, op##_views); }                      \
     static ft_status run_##op(ft_device *device, const ft_##op##_args *args) {                                         \
         if (!ft_is_half(args->member.dtype)) return ft_cpu_of(device)->fp32->op(device, args);                         \
@@ -191,19 +195,11 @@ WIDENED(activation_backward, h, args->h.rows, NOTHING_ELSE, false, IN(activation
         IN(activation_backward, dy), OUT(activation_backward, dx), OUT(activation_backward, y))
 WIDENED(dropout, x, args->x.rows, advance_rows, false, IN(dropout, x), OUT(dropout, y))
 
-// Windows and attention reach over rows: all of them at once.
+// Windows reach over rows: all of them at once.
 #define ALL(op, member) VIEW(op, member, READ | WHOLE)
 #define ALL_OUT(op, member) VIEW(op, member, WRITE | WHOLE)
 WIDENED(unfold, x, 0, NOTHING_ELSE, false, ALL(unfold, x), ALL_OUT(unfold, y))
 WIDENED(fold_add, y, 0, NOTHING_ELSE, false, ALL(fold_add, y), VIEW(fold_add, x, READ | WRITE | WHOLE))
-WIDENED(attention_forward, q, 0, NOTHING_ELSE, args->shape.sequences == 0 || args->out.rows == 0,
-        ALL(attention_forward, q), ALL(attention_forward, k), ALL(attention_forward, v),
-        ALL_OUT(attention_forward, out))
-WIDENED(attention_backward, q, 0, NOTHING_ELSE, args->shape.sequences == 0, ALL(attention_backward, q),
-        ALL(attention_backward, k), ALL(attention_backward, v), ALL(attention_backward, out),
-        ALL(attention_backward, dout), ALL_OUT(attention_backward, dq), ALL_OUT(attention_backward, dk),
-        ALL_OUT(attention_backward, dv))
-
 // ---- products
 // ---------------------------------------------------------------------------------------------------------
 
@@ -212,7 +208,7 @@ WIDENED(attention_backward, q, 0, NOTHING_ELSE, args->shape.sequences == 0, ALL(
 #define GEMM_VIEWS(name, of_a, of_b, of_c)                                                                             \
     static const view name##_list[] = {VIEW(gemm, a, READ | (of_a)), VIEW(gemm, b, READ | (of_b)),                     \
                                        VIEW(gemm, bias, READ | WHOLE), VIEW(gemm, c, of_c)};                           \
-    static const views name = {name##_list, COUNT(name##_list)}
+    static const views name = {name##_list, COUNT(name##_list), BLOCK_ROWS}
 GEMM_VIEWS(by_rows, 0, WHOLE, WRITE);
 GEMM_VIEWS(by_rows_added, 0, WHOLE, READ | WRITE);
 GEMM_VIEWS(by_terms, 0, 0, WRITE | WHOLE);
@@ -238,12 +234,84 @@ static ft_status run_gemm(ft_device *device, const ft_gemm_args *args) {
     RUN_WIDENED(gemm, gemm_views(args), args->trans_a && args->trans_b ? 0 : args->a.rows, advance_terms, false);
 }
 
-// ---- disentangled attention
+// ---- attention
 // -------------------------------------------------------------------------------------------
 
+// It reaches over the rows of a sequence and no further: copies are of some sequences at a time, as many as have BLOCK_ROWS rows
+// together, or of one that is longer. Sums over sequences (of the tables of positions) are one chain, whatever calls it is cut into.
+typedef struct group {
+    int32_t first, count; // sequences
+    block queries, keys;
+} group;
+
+static int64_t most_rows(int64_t rows, int32_t longest) {
+    const int64_t most = longest > BLOCK_ROWS ? longest : BLOCK_ROWS;
+    return rows < most ? rows : most;
+}
+
+static size_t bounds_bytes(const ft_attention_shape *s) {
+    return (2 * ((size_t)s->sequences + 1) * sizeof(int32_t) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static size_t group_copies(const void *args, const ft_attention_shape *s, views all) {
+    size_t bytes = 0;
+    bool half = false;
+    for (size_t i = 0; i < all.count; i++) {
+        const view v = all.list[i];
+        ft_tensor t = view_of(args, v);
+        t.rows = most_rows(t.rows, v.use & KEYS ? s->max_keys : s->max_queries);
+        bytes += copy_bytes(t);
+        half = half || ft_is_half(t.dtype);
+    }
+    return half ? bytes + bounds_bytes(s) : 0;
+}
+
+static group group_from(const ft_attention_shape *s, int32_t first) {
+    const int32_t *q = s->cu_queries, *k = s->cu_keys;
+    int32_t end = first + 1;
+    while (end < s->sequences && q[end + 1] - q[first] <= BLOCK_ROWS && k[end + 1] - k[first] <= BLOCK_ROWS) end++;
+    return (group){first, end - first, {q[first], q[end] - q[first], false}, {k[first], k[end] - k[first], false}};
+}
+
+// Its sequences begin at row 0 of the copies. The bounds are taken from the front of *scratch.
+static ft_attention_shape shape_of_group(const ft_attention_shape *s, group g, ft_workspace *scratch) {
+    int32_t *queries = scratch->data, *keys = queries + g.count + 1;
+    ft_attention_shape own = *s;
+    for (int32_t i = 0; i <= g.count; i++) {
+        queries[i] = s->cu_queries[g.first + i] - s->cu_queries[g.first];
+        keys[i] = s->cu_keys[g.first + i] - s->cu_keys[g.first];
+    }
+    scratch->data = (char *)scratch->data + bounds_bytes(s);
+    scratch->bytes -= bounds_bytes(s);
+    own.sequences = g.count;
+    own.cu_queries = queries;
+    own.cu_keys = keys;
+    if (own.dropout.sequence_slot != NULL) own.dropout.sequence_slot += g.first;
+    return own;
+}
+
+static void widen_group(ft_device *device, const void *args, void *wide, ft_workspace *scratch, views all, group g) {
+    for (size_t i = 0; i < all.count; i++) {
+        const view v = all.list[i];
+        ft_tensor t = view_of(args, v);
+        if (t.data == NULL) continue;
+        t = rows_of(t, v.use & KEYS ? &g.keys : &g.queries);
+        ft_tensor copy = take_copy(t, scratch);
+        if (v.use & READ) convert(device, t, copy, true);
+        *view_in(wide, v) = copy;
+    }
+}
+
+static void round_group(ft_device *device, const void *args, const void *wide, views all, group g) {
+    for (size_t i = 0; i < all.count; i++) {
+        const view v = all.list[i];
+        ft_tensor t = view_of(args, v);
+        if (t.data != NULL && v.use & WRITE) convert(device, rows_of(t, v.use & KEYS ? &g.keys : &g.queries), view_of(wide, v), false);
+    }
+}
+
 // Of the tables only the rows that a slot names are there (the engine projects no others): the copy is of those.
-static ft_tensor widen_table(ft_device *device, ft_tensor table, const ft_disentangled_shape *shape,
-                             ft_workspace *scratch) {
+static ft_tensor widen_table(ft_device *device, ft_tensor table, const ft_disentangled_shape *shape, ft_workspace *scratch) {
     if (table.data == NULL) return table;
     int64_t first = table.rows, last = -1;
     for (int64_t i = 0; i < 2 * (int64_t)shape->reach + 1; i++) {
@@ -255,36 +323,51 @@ static ft_tensor widen_table(ft_device *device, ft_tensor table, const ft_disent
     return copy;
 }
 
-static const view forward_list[] = {ALL(disentangled_attention_forward, q), ALL(disentangled_attention_forward, k),
-                                    ALL(disentangled_attention_forward, v),
-                                    ALL_OUT(disentangled_attention_forward, out)};
-static const view backward_list[] = {
-    ALL(disentangled_attention_backward, q),      ALL(disentangled_attention_backward, k),
-    ALL(disentangled_attention_backward, v),      ALL(disentangled_attention_backward, out),
-    ALL(disentangled_attention_backward, dout),   ALL_OUT(disentangled_attention_backward, dq),
-    ALL_OUT(disentangled_attention_backward, dk), ALL_OUT(disentangled_attention_backward, dv)};
-static const views disentangled_attention_forward_views = {forward_list, COUNT(forward_list)};
-static const views disentangled_attention_backward_views = {backward_list, COUNT(backward_list)};
+#define WIDEN_TABLES(whole)                                                                                            \
+    (whole)->pos_key = widen_table(device, args->pos_key, &args->shape, &(whole)->workspace);                          \
+    (whole)->pos_query = widen_table(device, args->pos_query, &args->shape, &(whole)->workspace)
+#define NO_TABLES(whole) ((void)(whole))
 
-#define DISENTANGLED(op, empty)                                                                                        \
+// `member` is the shape of attention in the op's arguments; `tables`: what all groups read; table_bytes: of the copies of that.
+#define ATTENTION(op, member, tables, table_bytes, empty, ...)                                                         \
+    static const view op##_list[] = {__VA_ARGS__};                                                                     \
+    static const views op##_views = {op##_list, COUNT(op##_list), BLOCK_ROWS};                                                     \
     size_t ft_cpu_copies_##op(const ft_##op##_args *args) {                                                            \
-        return copies_of(args, op##_views) + copy_bytes(args->pos_key) + copy_bytes(args->pos_query);                  \
+        return group_copies(args, &args->member, op##_views) + (table_bytes);                                          \
     }                                                                                                                  \
     static ft_status run_##op(ft_device *device, const ft_##op##_args *args) {                                         \
         const ft_op_table *fp32 = ft_cpu_of(device)->fp32;                                                             \
         if (!ft_is_half(args->q.dtype)) return fp32->op(device, args);                                                 \
         FT_TRY(ft_##op##_check(&device->target, args));                                                                \
         if (empty) return FT_OK;                                                                                       \
-        ft_##op##_args wide = *args;                                                                                   \
-        wide.pos_key = widen_table(device, args->pos_key, &args->shape, &wide.workspace);                              \
-        wide.pos_query = widen_table(device, args->pos_query, &args->shape, &wide.workspace);                          \
-        widen_views(device, args, &wide, &wide.workspace, op##_views, NULL);                                           \
-        FT_TRY(fp32->op(device, &wide));                                                                               \
-        round_views(device, args, &wide, op##_views, NULL);                                                            \
+        ft_##op##_args whole = *args;                                                                                  \
+        tables(&whole);                                                                                                \
+        for (int32_t first = 0; first < args->member.sequences;) {                                                     \
+            const group g = group_from(&args->member, first);                                                          \
+            ft_##op##_args wide = whole;                                                                               \
+            wide.member = shape_of_group(&args->member, g, &wide.workspace);                                           \
+            widen_group(device, args, &wide, &wide.workspace, op##_views, g);                                          \
+            if (args->lse.data != NULL) wide.lse = ft_rows(args->lse, g.queries.first, g.queries.count);               \
+            FT_TRY(fp32->op(device, &wide));                                                                           \
+            round_group(device, args, &wide, op##_views, g);                                                           \
+            first += g.count;                                                                                          \
+        }                                                                                                              \
         return FT_OK;                                                                                                  \
     }
-DISENTANGLED(disentangled_attention_forward, args->shape.attention.sequences == 0 || args->out.rows == 0)
-DISENTANGLED(disentangled_attention_backward, args->shape.attention.sequences == 0)
+
+#define FORWARD(op)                                                                                                    \
+    IN(op, q), VIEW(op, k, READ | KEYS), VIEW(op, v, READ | KEYS), OUT(op, out)
+#define BACKWARD(op)                                                                                                   \
+    IN(op, q), VIEW(op, k, READ | KEYS), VIEW(op, v, READ | KEYS), IN(op, out), IN(op, dout), OUT(op, dq),             \
+        VIEW(op, dk, WRITE | KEYS), VIEW(op, dv, WRITE | KEYS)
+#define TABLE_BYTES (copy_bytes(args->pos_key) + copy_bytes(args->pos_query))
+
+ATTENTION(attention_forward, shape, NO_TABLES, 0, args->out.rows == 0, FORWARD(attention_forward))
+ATTENTION(attention_backward, shape, NO_TABLES, 0, false, BACKWARD(attention_backward))
+ATTENTION(disentangled_attention_forward, shape.attention, WIDEN_TABLES, TABLE_BYTES, args->out.rows == 0,
+          FORWARD(disentangled_attention_forward))
+ATTENTION(disentangled_attention_backward, shape.attention, WIDEN_TABLES, TABLE_BYTES, false,
+          BACKWARD(disentangled_attention_backward))
 
 // ---- ops on rows where they lie
 // -----------------------------------------------------------------------------------------
