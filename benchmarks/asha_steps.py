@@ -242,7 +242,7 @@ def main():
     parser.add_argument("--model", default=os.path.join(common.ROOT, "models", "all-MiniLM-L6-v2"), help="that --layers cuts")
     parser.add_argument("--output", help="results, without .md and .json")
     parser.add_argument("settings", nargs="*", help="section.key=value, for the studies")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args() # settings may stand behind options
     {"record": record, "replay": replay, "real": real, "save": save}[arguments.what](arguments)
 
 

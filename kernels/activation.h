@@ -2,7 +2,7 @@
 //
 // forward:  h = x + bias (written when present; may alias x), y = act(h) (may alias x or h when h is not needed later).
 // backward: dx = dy * act'(h) (may alias dy); dbias += sum over rows of dx, one chain per column in row order;
-//           y (optional) = act(h) again, so that the forward need not keep it.
+//           y (optional, may alias h) = act(h) again, so that the forward need not keep it.
 // gelu is x/2 (1 + erf(x / sqrt 2)); gelu_tanh is x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); quick_gelu is
 // x sigmoid(1.702 x); silu is x sigmoid(x); mish is x tanh(log(1 + e^x)). All H, but dbias. Of 16 bits, y comes from the h
 // before it is rounded.

@@ -2,6 +2,7 @@
 // is to run on. The run is opened as `train` opens it, and one micro-batch of every size that its first epoch has goes
 // through the model, forward and backward; nothing is learned.
 #include "engine/commands/commands.h"
+#include "engine/model/gradients.h"
 #include "engine/train/gemm_tuning.h"
 #include "engine/train/stop.h"
 #include "engine/train/trainer.h"
@@ -21,7 +22,7 @@ static ft_status measure_batch(ft_trainer *t, int64_t first, int64_t count) {
     const ft_device_functions *f = t->device->functions;
     FT_TRY(f->upload(t->device, t->step_state, &step, sizeof step));
     FT_TRY(f->sync(t->device)); // `step` goes out of scope
-    FT_TRY(f->fill(t->device, t->model.parameters.gradients, 0, (size_t)t->model.parameters.trainable * sizeof(float)));
+    FT_TRY(ft_gradients_clear(&t->model.parameters));
     FT_TRY(ft_batch_buffers_load(&t->buffers, &t->split[FT_SPLIT_TRAIN].data, t->order, first, count, 0));
     const ft_batch *b = &t->buffers.device;
     // A batch that was filled up has one sequence more than texts.

@@ -2,6 +2,7 @@
 
 #include "kernels/arena.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,14 @@ ft_status ft_layout_enter(ft_layout *l, size_t bytes, int32_t site, int32_t *ind
     FT_TRY(push_event(l, l->count));
     l->requests[l->count] = (ft_layout_request){.bytes = bytes, .begin = l->event_count - 1, .end = INT32_MAX, .site = site};
     *index = l->count++;
+    return FT_OK;
+}
+
+ft_status ft_layout_enter_at(ft_layout *l, size_t offset, size_t bytes, int32_t site, int32_t *index) {
+    assert(offset % FT_LAYOUT_ALIGN == 0 && bytes % FT_LAYOUT_ALIGN == 0 && bytes > 0);
+    FT_TRY(ft_layout_enter(l, bytes, site, index));
+    l->requests[*index].fixed = true;
+    l->requests[*index].offset = offset;
     return FT_OK;
 }
 
@@ -83,7 +92,8 @@ static size_t place_in_order(const ft_layout_request *requests, int32_t count, c
         const int32_t begin = r->begin, end = r->end;
         const size_t size = r->size;
         size_t at = 0;
-        int32_t slot = 0;
+        int32_t slot = r->fixed ? n : 0;
+        if (r->fixed) at = r->offset;
         for (; slot < n; slot++) { // the lowest gap between those alive at the same time
             const placed_request *p = &placed[slot];
             // Masks, for who is alive together is no pattern that a branch could be predicted by: the others are as nothing at 0.
@@ -120,16 +130,19 @@ static size_t largest_live(const ft_layout *l, int32_t *when) {
 // while an arena is over the bound by a fortieth.
 enum { MOST_TRIES = 200, FIRST_ROUNDS = 5, MOST_ROUNDS = 40, MOST_COMPARISONS = 60000000 };
 
-// PEAK_*: those alive at the fullest moment first, which packs that moment without a gap, then the others by size.
-typedef enum strategy { PEAK_ASKED, PEAK_LIFE, PEAK_SIZE, AS_ASKED, BY_SIZE, BY_AREA, BY_LIFE, STRATEGIES } strategy;
+// PEAK_*: those alive at the fullest moment first, which packs that moment without a gap, then the others by size. PEAK_ENDS
+// is for fixed places that fill up from the lowest on, and only with them: who leaves first must stand below who leaves later.
+typedef enum strategy { PEAK_ASKED, PEAK_LIFE, PEAK_SIZE, AS_ASKED, BY_SIZE, BY_AREA, BY_LIFE, PEAK_ENDS, STRATEGIES } strategy;
 
 static double weight_of(const ft_layout_request *r, strategy s, int32_t events, int32_t fullest) {
     const double life = (double)((r->end < events ? r->end : events) - r->begin), size = (double)r->size, first = 1e30;
+    if (r->fixed) return 1e300; // before all others
     const bool at_peak = r->begin <= fullest && fullest < r->end;
     switch (s) {
     case PEAK_ASKED: return at_peak ? first : size;
     case PEAK_LIFE: return at_peak ? first * life : size;
     case PEAK_SIZE: return at_peak ? first * size : size;
+    case PEAK_ENDS: return at_peak ? first / (1 + (double)r->end) : size;
     case BY_SIZE: return size;
     case BY_AREA: return size * life;
     case BY_LIFE: return life;
@@ -140,11 +153,13 @@ static double weight_of(const ft_layout_request *r, strategy s, int32_t events, 
 // Moves the last placed of the requests that reach the top of the arena to an earlier place in the order, so that the
 // next try places it while there is room below ("squeaky wheel": what complains is served earlier). How much earlier is
 // drawn from a fixed sequence: always the same jump runs in circles. Tells to where: what comes before it stays as it is.
-static int32_t serve_earlier(const ft_layout *l, const size_t *offsets, size_t top, ranked *order, uint32_t *draws) {
+// Those with a place of their own stay in front; where they alone reach the top there is nothing to gain.
+static int32_t serve_earlier(const ft_layout *l, int32_t fixed, const size_t *offsets, size_t top, ranked *order, uint32_t *draws) {
     int32_t at = l->count - 1;
-    while (at > 0 && offsets[order[at].index] + l->requests[order[at].index].size != top) at--;
+    while (at > fixed && offsets[order[at].index] + l->requests[order[at].index].size != top) at--;
     *draws = *draws * 1664525u + 1013904223u;
-    int32_t to = *draws >> 31 ? at / 2 : (int32_t)((uint64_t)(*draws >> 8) * (uint64_t)at >> 24);
+    if (at < fixed) return l->count;
+    int32_t to = fixed + (*draws >> 31 ? (at - fixed) / 2 : (int32_t)((uint64_t)(*draws >> 8) * (uint64_t)(at - fixed) >> 24));
     ranked squeaky = order[at];
     memmove(order + to + 1, order + to, (size_t)(at - to) * sizeof *order);
     order[to] = squeaky;
@@ -152,6 +167,7 @@ static int32_t serve_earlier(const ft_layout *l, const size_t *offsets, size_t t
 }
 
 typedef struct search {
+    int32_t fixed; // of the requests
     ranked *order;
     size_t *offsets;
     placed_request *placed;
@@ -173,7 +189,7 @@ static void walk(ft_layout *l, search *s, size_t tries, size_t enough) {
             l->bytes = bytes;
             for (int32_t i = 0; i < l->count; i++) l->requests[i].offset = s->offsets[i];
         }
-        first = serve_earlier(l, s->offsets, bytes, s->order, &s->draws);
+        first = serve_earlier(l, s->fixed, s->offsets, bytes, s->order, &s->draws);
     }
 }
 
@@ -184,14 +200,16 @@ static ft_status search_places(ft_layout *l, int32_t fullest, size_t enough, siz
                 .offsets = ft_calloc(n, sizeof *s.offsets, "the layout of a step"),
                 .placed = ft_calloc(n, sizeof *s.placed, "the layout of a step")};
     ft_status status = s.order && s.offsets && s.placed ? FT_OK : FT_NO_MEMORY;
-    size_t tries = MOST_COMPARISONS / (STRATEGIES * n * n); // a try compares each request with those before it
-    const int strategies = tries > 0 ? STRATEGIES : 1, rounds = tries >= MOST_TRIES ? MOST_ROUNDS : tries > 0 ? FIRST_ROUNDS : 1;
+    for (size_t i = 0; i < n; i++) s.fixed += l->requests[i].fixed;
+    const strategy first = s.fixed > 0 ? PEAK_ENDS : PEAK_ASKED, all = s.fixed > 0 ? STRATEGIES : PEAK_ENDS;
+    size_t tries = MOST_COMPARISONS / (all * n * n); // a try compares each request with those before it
+    const int strategies = tries > 0 ? (int)all : 1, rounds = tries >= MOST_TRIES ? MOST_ROUNDS : tries > 0 ? FIRST_ROUNDS : 1;
     if (tries > MOST_TRIES) tries = MOST_TRIES;
     if (tries == 0) tries = 1;
     for (int round = 0; status == FT_OK && round < rounds && !within(l, round < FIRST_ROUNDS ? 100 : 40, enough); round++) {
         for (int k = 0; k < strategies && !within(l, 1000, enough); k++) {
             for (int32_t i = 0; i < l->count; i++)
-                s.order[i] = (ranked){weight_of(&l->requests[i], (strategy)k, l->event_count, fullest), i};
+                s.order[i] = (ranked){weight_of(&l->requests[i], (strategy)(((int)first + k) % STRATEGIES), l->event_count, fullest), i};
             qsort(s.order, n, sizeof *s.order, by_weight);
             s.draws = 1 + (uint32_t)round;
             walk(l, &s, tries, enough);
@@ -223,7 +241,8 @@ static bool is_same(const remembered *r, const ft_layout *l, size_t enough) {
     if (r->requests == NULL || r->count != l->count || r->enough != enough) return false;
     for (int32_t i = 0; i < l->count; i++) {
         const ft_layout_request *a = &r->requests[i], *b = &l->requests[i];
-        if (a->size != b->size || a->begin != b->begin || a->end != b->end) return false;
+        if (a->size != b->size || a->begin != b->begin || a->end != b->end || a->fixed != b->fixed) return false;
+        if (a->fixed && a->offset != b->offset) return false;
     }
     return true;
 }
@@ -256,7 +275,7 @@ static void remember(const ft_layout *l, size_t enough) {
 }
 
 ft_status ft_layout_place(ft_layout *l, size_t padding, size_t enough) {
-    for (int32_t i = 0; i < l->count; i++) l->requests[i].size = rounded(l->requests[i].bytes + padding);
+    for (int32_t i = 0; i < l->count; i++) l->requests[i].size = rounded(l->requests[i].bytes + (l->requests[i].fixed ? 0 : padding));
     int32_t fullest = 0;
     l->live_bytes = largest_live(l, &fullest);
     l->bytes = 0;

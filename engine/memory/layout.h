@@ -5,6 +5,9 @@
 // greedy in several orders (as requested, by size, by size times lifetime, by lifetime), each request taking the lowest
 // place that is free during its life; an order is tried again with what stuck out served earlier, and the shortest arena
 // wins. The lower bound is the largest sum of live bytes; most steps reach it.
+//
+// A request may come with its place: what several scopes share must lie where all of them find it (gradients, whose parts come
+// one by one while activations go). The others are then placed around it.
 #ifndef FT_LAYOUT_H
 #define FT_LAYOUT_H
 
@@ -22,6 +25,7 @@ typedef struct ft_layout_request {
     size_t offset;     // place in the arena
     int32_t begin, end; // events at which it comes and goes: [begin, end)
     int32_t site;      // the meter's
+    bool fixed;        // `offset` was asked for
 } ft_layout_request;
 
 typedef struct ft_layout {
@@ -35,6 +39,9 @@ typedef struct ft_layout {
 
 // Recording. *index is what ft_layout_leave takes. FT_NO_MEMORY only.
 ft_status ft_layout_enter(ft_layout *layout, size_t bytes, int32_t site, int32_t *index);
+// The same at a place of its own, without padding. offset and bytes: multiples of FT_LAYOUT_ALIGN. Those of one layout must not
+// overlap while both live.
+ft_status ft_layout_enter_at(ft_layout *layout, size_t offset, size_t bytes, int32_t site, int32_t *index);
 ft_status ft_layout_leave(ft_layout *layout, int32_t index);
 // Requests that never left live to the end. `padding` bytes are left free behind every tensor (guard zones of tests). An
 // arena of at most `enough` bytes is not improved: another scope needs that many anyway. What this process has searched

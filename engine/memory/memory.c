@@ -22,6 +22,7 @@ typedef struct live_buffer {
     size_t requested, allocated;
     int32_t site, request; // request: in the recording, -1: none
     int scope;             // inside of which it was asked for, -1: none
+    bool fixed;            // by ft_memory_alloc_at
 } live_buffer;
 
 typedef struct pinned_buffer {
@@ -168,7 +169,11 @@ static ft_status take_block(ft_memory *m, size_t bytes, const char *site, ft_blo
     return status == FT_NO_MEMORY ? refuse(m, bytes, site, by_limit) : status;
 }
 
-static ft_status alloc_block(ft_memory *m, size_t bytes, int32_t site, void **data) {
+// Where ft_memory_alloc_at wants it; ANYWHERE: anywhere.
+enum { ANYWHERE = -1 };
+_Static_assert(FT_MEMORY_PLACE % FT_LAYOUT_ALIGN == 0, "places of requests are those of the layout");
+
+static ft_status alloc_block(ft_memory *m, int64_t place, size_t bytes, int32_t site, void **data) {
     if (m->live_count == m->live_capacity) {
         size_t capacity = m->live_capacity ? 2 * m->live_capacity : 64;
         live_buffer *grown = ft_realloc(m->live, capacity, sizeof *grown, "the memory meter");
@@ -176,11 +181,12 @@ static ft_status alloc_block(ft_memory *m, size_t bytes, int32_t site, void **da
         m->live = grown;
         m->live_capacity = capacity;
     }
-    live_buffer b = {.requested = bytes, .site = site, .request = -1, .scope = m->scope};
+    live_buffer b = {.requested = bytes, .site = site, .request = -1, .scope = m->scope, .fixed = place != ANYWHERE};
     scope_plan *plan = m->recording && m->scope >= 0 && !m->recorded[m->scope] ? &m->plan[m->scope] : NULL;
     FT_TRY(take_block(m, bytes, m->meter.sites[site].name, &b.block));
     if (plan != NULL) {
-        ft_status status = ft_layout_enter(&plan->layout, bytes, site, &b.request);
+        ft_status status = b.fixed ? ft_layout_enter_at(&plan->layout, (size_t)place, bytes, site, &b.request)
+                                   : ft_layout_enter(&plan->layout, bytes, site, &b.request);
         if (status != FT_OK) {
             ft_allocator_give(m->allocator, b.block);
             return status;
@@ -196,28 +202,39 @@ static ft_status alloc_block(ft_memory *m, size_t bytes, int32_t site, void **da
 }
 
 // The place that the recording has for this request.
-static ft_status alloc_place(ft_memory *m, size_t bytes, int32_t site, void **data) {
+static ft_status alloc_place(ft_memory *m, int64_t place, size_t bytes, int32_t site, void **data) {
     const ft_layout *l = &m->plan[m->scope].layout;
     int32_t event = m->next_event < l->event_count ? l->events[m->next_event] : -1;
     const ft_layout_request *r = event >= 0 ? &l->requests[event] : NULL;
-    if (r == NULL || r->bytes != bytes || r->site != site)
+    const bool same_place = r != NULL && (r->fixed ? place == (int64_t)r->offset : place == ANYWHERE);
+    if (!same_place || r->bytes != bytes || r->site != site)
         return ft_fail(FT_FAILED, m->meter.sites[site].name, "this step asks for %zu bytes where its plan has %s%s", bytes,
                        r != NULL ? "another request: " : "none", r != NULL ? m->meter.sites[r->site].name : "");
     m->next_event++;
     *data = m->arena_data + m->base + r->offset;
     ft_meter_add(&m->meter, site, bytes, r->size);
-    return set_guard(m, *data, bytes);
+    return r->fixed ? FT_OK : set_guard(m, *data, bytes);
 }
 
-ft_status ft_memory_alloc(ft_memory *m, size_t bytes, ft_memory_category category, const char *site_name, void **data) {
+static ft_status alloc(ft_memory *m, int64_t place, size_t bytes, ft_memory_category category, const char *site_name, void **data) {
     *data = NULL;
     pthread_mutex_lock(&m->lock);
     int32_t site = ft_meter_find(&m->meter, category, site_name);
     bool planned = m->scope >= 0 && m->plan[m->scope].present;
-    ft_status status = site < 0 ? FT_NO_MEMORY : planned ? alloc_place(m, bytes, site, data) : alloc_block(m, bytes, site, data);
+    ft_status status = site < 0 ? FT_NO_MEMORY : planned ? alloc_place(m, place, bytes, site, data) : alloc_block(m, place, bytes, site, data);
     if (status == FT_OK && m->timeline != NULL) ft_timeline_note(m->timeline, &m->meter, false);
     pthread_mutex_unlock(&m->lock);
     return status;
+}
+
+ft_status ft_memory_alloc(ft_memory *m, size_t bytes, ft_memory_category category, const char *site, void **data) {
+    return alloc(m, ANYWHERE, bytes, category, site, data);
+}
+
+ft_status ft_memory_alloc_at(ft_memory *m, size_t offset, size_t bytes, ft_memory_category category, const char *site, void **data) {
+    assert(m->scope >= 0 && m->base == 0 && (m->plan[m->scope].present || m->recording));
+    assert(offset % FT_MEMORY_PLACE == 0 && bytes % FT_MEMORY_PLACE == 0 && bytes > 0);
+    return alloc(m, (int64_t)offset, bytes, category, site, data);
 }
 
 static void free_place(ft_memory *m, const char *data) {
@@ -407,6 +424,20 @@ ft_status ft_memory_scope_begin(ft_memory *m, ft_scope scope) {
     return FT_OK;
 }
 
+// What has a place of its own goes with its scope.
+static void free_fixed(ft_memory *m) {
+    pthread_mutex_lock(&m->lock);
+    for (size_t i = m->live_count; i-- > 0;) {
+        if (m->live[i].scope != m->scope || !m->live[i].fixed) continue;
+        m->live[i].request = -1; // its recording says that it stays
+        free_at(m, i);
+    }
+    const ft_layout *l = &m->plan[m->scope].layout;
+    for (int32_t i = 0; m->plan[m->scope].present && i < l->count; i++)
+        if (l->requests[i].fixed) ft_meter_remove(&m->meter, l->requests[i].site, l->requests[i].bytes, l->requests[i].size);
+    pthread_mutex_unlock(&m->lock);
+}
+
 // Frees what the failed scope still holds.
 static void abandon(ft_memory *m) {
     for (size_t i = m->live_count; i-- > 0;) {
@@ -431,6 +462,7 @@ ft_status ft_memory_scope_end(ft_memory *m, ft_status outcome) {
     if (outcome == FT_OK && p->present && m->next_event != p->layout.event_count)
         outcome = ft_fail(FT_FAILED, NULL, "this step made %d of the %d requests and releases of its plan", (int)m->next_event,
                           (int)p->layout.event_count);
+    if (outcome == FT_OK) free_fixed(m);
     for (size_t i = 0; outcome == FT_OK && i < m->live_count; i++)
         if (m->live[i].scope == m->scope)
             outcome = ft_fail(FT_FAILED, m->meter.sites[m->live[i].site].name, "a tensor outlives its step");

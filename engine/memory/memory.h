@@ -96,6 +96,13 @@ ft_status ft_memory_destroy(ft_memory *memory);
 ft_status ft_memory_alloc(ft_memory *memory, size_t bytes, ft_memory_category category, const char *site, void **data);
 void ft_memory_free(ft_memory *memory, void *data); // NULL is fine
 
+// In an open scope of a device with an arena, or of a recording: at a place of its own, `offset` bytes behind the arena's begin, until
+// the scope ends. Scopes that ask for one place mean the same bytes: what one has left there the next one finds, if no other scope
+// ran between them. Those of a scope do not overlap; offset and bytes are multiples of FT_MEMORY_PLACE. In a recording the address
+// says nothing.
+enum { FT_MEMORY_PLACE = 512 };
+ft_status ft_memory_alloc_at(ft_memory *memory, size_t offset, size_t bytes, ft_memory_category category, const char *site, void **data);
+
 // Memory of the host for copies to and from the device, contents zero. Where the device's memory is the host's it is
 // asked for and metered like any other; else it is pinned.
 ft_status ft_memory_alloc_staging(ft_memory *memory, size_t bytes, const char *site, void **data);

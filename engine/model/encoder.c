@@ -6,6 +6,7 @@
 // backward. The last segment is kept in the forward pass itself: its backward comes next, so that costs no memory. In 16 bits
 // what is kept of such an input is its fp32 form alone (layers.h): the other is its rounding, and so all bits come again. What is
 // kept may travel to the host and back (offload_inputs.h).
+#include "engine/model/gradients.h"
 #include "engine/model/layers.h"
 
 #include <string.h>
@@ -87,6 +88,7 @@ static ft_status backward_layers(ft_pass *pass, training_state *t, int first, in
     for (int l = end - 1; l >= first; l--) {
         bool want_dx = l > m->first_trained_layer || m->embeddings_trained;
         ft_tensor dx;
+        FT_TRY(ft_gradients_reach(&m->parameters, m->layer[l].up_bias)); // up to its attention, and the convolution
         if (convolves(pass, l)) FT_TRY(ft_convolution_backward(pass, t->input[l], &t->convolution, *dy));
         FT_TRY(ft_layer_backward(pass, l, &t->input[l], &t->saved[l], dy, want_dx, &dx));
         if (convolves(pass, l)) FT_TRY(ft_convolution_input_gradient(pass, &t->convolution, dx));
@@ -116,6 +118,7 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
     FT_TRY(ft_pass_loss(pass, logits, losses));
     ft_memory_set_phase(m->memory, FT_PHASE_BACKWARD);
     bool into_encoder = from < layers || m->embeddings_trained;
+    FT_TRY(ft_gradients_reach_depth(&m->parameters, 0));
     FT_TRY(ft_head_backward(pass, t->input[layers], &t->head, logits, into_encoder, &dx));
     ft_pass_free(pass, &logits);
     ft_pass_free(pass, &t->input[layers]);
@@ -126,8 +129,9 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
         FT_TRY(run_segment_again(pass, t, n, first, end)); // input[end] was freed with its backward
         FT_TRY(backward_layers(pass, t, first, end, &dx));
     }
-    if (m->embeddings_trained) FT_TRY(ft_embeddings_backward(pass, &t->embedding, &dx));
-    return FT_OK;
+    if (!m->embeddings_trained) return FT_OK;
+    FT_TRY(ft_gradients_reach_depth(&m->parameters, layers + 1));
+    return ft_embeddings_backward(pass, &t->embedding, &dx);
 }
 
 static ft_pass pass_of(ft_model *model, const ft_batch *batch, ft_capacity capacity, const ft_step_state *step) {
@@ -159,6 +163,7 @@ ft_status ft_model_train_batch(ft_model *model, const ft_batch *batch, ft_capaci
     if (status == FT_OK) status = allocate_state(model, &arena, &state);
     if (status == FT_OK) status = ft_memory_scope_begin(model->memory, FT_SCOPE_TRAIN);
     if (status == FT_OK) {
+        ft_gradients_begin(&model->parameters);
         status = train(&pass, &state, losses);
         if (status != FT_OK) ft_inputs_abandon(model);
         status = ft_memory_scope_end(model->memory, status);

@@ -7,6 +7,7 @@
 // In 16 bits the x and y1 of the sums are those of fp32, in `wide` (layers.h), and so are the gradients of x, y1 and y.
 // In the last layer, whose output is read at the pooled rows alone, queries and everything after the attention exist for
 // those rows only; keys and values for all tokens.
+#include "engine/model/gradients.h"
 #include "engine/model/layers.h"
 
 static bool is_last(const ft_pass *pass, int layer) { return layer == pass->model->layers - 1; }
@@ -197,13 +198,12 @@ static ft_status feed_forward_backward(ft_pass *pass, int layer, ft_layer_saved 
     const ft_layer_parameters *l = &m->layer[layer];
     ft_rows_kind kind = rows_of(pass, layer);
     const int down[4] = {l->down_weight, l->down_bias, l->norm2_gamma, l->norm2_beta};
-    ft_tensor dproduct, dh, value = s->activation;
+    ft_tensor dproduct, dh, value = m->keeps_activation ? s->activation : s->h; // made again, it takes h's place
     FT_TRY(norm_backward(pass, layer, dy, s->s2, s->mean2, s->rstd2, down, FT_SITE_FFN_OUTPUT, "feed-forward gradient", &dproduct));
     ft_pass_free(pass, &s->s2);
     ft_tensor dsum = dproduct.data != NULL ? dproduct : dy;
     FT_TRY(activations(pass, kind, m->intermediate, layer, "activation gradient", &dh));
     FT_TRY(ft_linear_input_gradient(pass, kind, dsum, ft_parameter_weight(&m->parameters, l->down_weight), false, dh));
-    if (!m->keeps_activation) FT_TRY(activations(pass, kind, m->intermediate, layer, "activation", &value));
     s->activation = ft_absent();
     FT_TRY(ft_pass_activation_backward(pass, kind,
                                        (ft_activation_backward_args){.kind = m->activation,
@@ -212,7 +212,8 @@ static ft_status feed_forward_backward(ft_pass *pass, int layer, ft_layer_saved 
                                                                      .dx = dh,
                                                                      .y = m->keeps_activation ? ft_absent() : value,
                                                                      .dbias = ft_parameter_gradient(&m->parameters, l->up_bias)}));
-    ft_pass_free(pass, &s->h);
+    if (m->keeps_activation) ft_pass_free(pass, &s->h);
+    s->h = ft_absent();
     FT_TRY(ft_linear_weight_gradient(pass, kind, dsum, value, ft_parameter_gradient(&m->parameters, l->down_weight)));
     ft_pass_free(pass, &value);
     ft_pass_free(pass, &dproduct);
@@ -276,6 +277,7 @@ ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_sav
     ft_rows_kind kind = rows_of(pass, layer);
     *dx = ft_absent();
     FT_TRY(feed_forward_backward(pass, layer, s, *dy));
+    FT_TRY(ft_gradients_reach_depth(&m->parameters, m->layers - layer));
 
     const int output[4] = {l->output_weight, l->output_bias, l->norm1_gamma, l->norm1_beta};
     ft_tensor dproduct, dattention;

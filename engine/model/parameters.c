@@ -1,7 +1,9 @@
 #include "engine/model/parameters.h"
 
+#include "engine/model/gradients.h"
 #include "engine/model/staging.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,12 +188,6 @@ static ft_status upload_blocks(ft_parameters *p, const int32_t *blocks) {
 }
 
 ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay, double lr_decay, const int32_t *blocks) {
-    size_t bytes = (size_t)p->trainable * sizeof(float);
-    ft_device *device = ft_memory_device(p->memory);
-    void *data;
-    FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_GRADIENTS, "gradients", &data));
-    p->gradients = data;
-    FT_TRY(device->functions->fill(device, p->gradients, 0, bytes));
     FT_TRY(allocate_state(p, FT_MEM_OPTIMIZER, "adamw first moment", &p->m));
     FT_TRY(allocate_state(p, FT_MEM_OPTIMIZER, "adamw second moment", &p->v));
     if (blocks != NULL) FT_TRY(upload_blocks(p, blocks));
@@ -203,7 +199,7 @@ void ft_parameters_free(ft_parameters *p) {
     if (p->memory != NULL) {
         ft_memory_free(p->memory, p->weights);
         free_state(p, p->master);
-        ft_memory_free(p->memory, p->gradients);
+        ft_gradients_release(p);
         free_state(p, p->m);
         free_state(p, p->v);
         ft_memory_free(p->memory, p->table_blocks);
@@ -255,6 +251,8 @@ ft_tensor ft_parameter_stored(const ft_parameters *p, int index) {
 }
 
 ft_tensor ft_parameter_gradient(const ft_parameters *p, int index) {
-    if (p->gradients == NULL || !p->list[index].trainable) return ft_absent();
-    return view(&p->list[index], p->gradients, p->list[index].trained, FT_F32);
+    const ft_parameter *q = &p->list[index];
+    if (p->gradients == NULL || !q->trainable) return ft_absent();
+    assert(!p->gradients_in_steps || q->offset + elements(q, q->trained) <= p->gradients_reached);
+    return view(q, p->gradients, q->trained, FT_F32);
 }

@@ -44,7 +44,10 @@ typedef struct ft_parameters {
     ft_dtype dtype;           // of `weights`; set before they are allocated, fp32 else
     void *weights;            // [total] device: what ops read
     float *master;            // [trainable] device; NULL: none, as with weights of fp32
-    float *gradients, *m, *v; // [trainable] device; NULL until ft_parameters_allocate_training
+    float *gradients;         // [trainable] device, gradients.h; NULL: none held, or not yet in the arena
+    bool gradients_in_steps;
+    int64_t gradients_reached; // in the arena: elements from the front on that have come
+    float *m, *v;             // [trainable] device; NULL until ft_parameters_allocate_training
     bool state_on_host;       // master, m and v lie in pinned memory of the host instead; set before they are allocated
     ft_offload offload;       // the way they take then
     ft_adamw_range *ranges;   // weight decay over [0, trainable)
@@ -77,7 +80,7 @@ ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory);
 ft_status ft_parameters_allocate_master(ft_parameters *p);
 // Rounds the master copy, where there is one, to what ops read; whoever has written to it calls this.
 ft_status ft_parameters_round_master(const ft_parameters *p);
-// Gradients (zeroed), m and v (zeroed) and the ranges of AdamW.
+// m and v (zeroed) and the ranges of AdamW.
 // A parameter's learning rate is lr_decay^depth times the run's.
 // blocks: of the table, [ft_norm_blocks(rows) + 1] host; NULL when all its rows are there.
 ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay, double lr_decay, const int32_t *blocks);
@@ -96,7 +99,7 @@ ft_tensor ft_parameter_weight(const ft_parameters *p, int index);
 // Where the parameter stands most exactly, and what files are read to and written from: its master copy (of the table: the
 // trained rows), else as above.
 ft_tensor ft_parameter_stored(const ft_parameters *p, int index);
-// Absent for a frozen parameter or without training buffers.
+// Absent for a frozen parameter, or where no gradients are held.
 ft_tensor ft_parameter_gradient(const ft_parameters *p, int index);
 
 #endif

@@ -9,6 +9,7 @@
 // other: what becomes of these sums at the end of the step has the same bits for any split into micro-batches.
 // Kept meanwhile are PK and PQ of all layers, dPK and dPQ (sums, so in fp32) of the trained ones; R, its norm and its dropout
 // are cheap and computed again at the end.
+#include "engine/model/gradients.h"
 #include "engine/model/layers.h"
 
 enum { ALIGN = 256 }; // bytes: tables begin at multiples of it, like buffers
@@ -285,6 +286,7 @@ static ft_status back(ft_pass *pass) {
     const ft_model *m = pass->model;
     relative_table r;
     ft_tensor dtable = ft_absent();
+    FT_TRY(ft_gradients_share(&pass->model->parameters));
     FT_TRY(open_table(pass, &r));
     if (gradient(pass, m->relative.table).data != NULL) FT_TRY(sums(pass, "relative gradient", &dtable));
     for (int layer = m->layers - 1; layer >= m->first_trained_layer; layer--)

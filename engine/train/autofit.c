@@ -218,11 +218,9 @@ ft_status ft_autofit_choose(const ft_trainer *t, size_t limit, ft_config *config
     return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
 }
 
-// The setting that needs least, if that is less than now.
-static ft_status smallest(search *s) {
+static ft_status smallest_of(search *s, int64_t tokens) {
     bool fits;
     ft_fitting one, *best = &s->fit->choice;
-    const int64_t tokens = s->least < s->most ? s->least : s->whole;
     for (int recompute = 0; recompute <= (s->recomputes ? 1 : 0); recompute++)
         for (unsigned more = 0; more < FT_SAVINGS; more++) {
             if ((more & s->free) != more || ((more & FT_SAVE_INPUTS) && !recompute && s->every == 0)) continue;
@@ -232,6 +230,13 @@ static ft_status smallest(search *s) {
             if (fits && one.reserved < s->fit->ideal.reserved && (best->reserved == 0 || one.reserved < best->reserved)) *best = one;
         }
     return FT_OK;
+}
+
+// The setting that needs least, if that is less than now. Small micro-batches have fewer activations but gradients that are kept
+// (gradients.h), so the whole batch may need less.
+static ft_status smallest(search *s) {
+    FT_TRY(smallest_of(s, s->whole));
+    return s->least < s->most ? smallest_of(s, s->least) : FT_OK;
 }
 
 ft_status ft_autofit_reduce(const ft_trainer *t, size_t limit, ft_config *config, ft_autofit *fit) {

@@ -1,7 +1,8 @@
-// build.c - what of the device a run holds, made and taken apart in two parts. The state - weights, gradients, moments, the
-// scalars of a step - lives as long as the run. The layout - batch buffers, projections of positions, places on the host for inputs
+// build.c - what of the device a run holds, made and taken apart in two parts. The state - weights, moments, the
+// scalars of a step - lives as long as the run. The layout - gradients, batch buffers, projections of positions, places on the host for inputs
 // of layers, and the arena of a step -
 // is of the sizes of the largest micro-batch, and may be made anew in others between two steps: no result lives in it.
+#include "engine/model/gradients.h"
 #include "engine/model/staging.h"
 #include "engine/train/trainer.h"
 #include "engine/train/update.h"
@@ -156,7 +157,8 @@ ft_status ft_trainer_build_layout(ft_trainer *t) {
     if (t->laid_out) return FT_OK;
     ft_model_set_recomputation(&t->model, t->config);
     ft_step_sizes sizes = ft_trainer_sizes(t);
-    ft_status status = ft_model_hold_positions(&t->model, t->plan.capacity, t->eval_capacity);
+    ft_status status = ft_gradients_hold(&t->model.parameters, t->plan.whole_steps);
+    if (status == FT_OK) status = ft_model_hold_positions(&t->model, t->plan.capacity, t->eval_capacity);
     if (status == FT_OK) status = ft_model_hold_inputs(&t->model, t->plan.capacity);
     if (status == FT_OK) status = ft_batch_buffers_create(&t->model, t->plan.capacity, &t->buffers);
     if (status == FT_OK) status = make_graphs(t);
@@ -174,6 +176,7 @@ void ft_trainer_drop_layout(ft_trainer *t) {
     ft_step_graphs_drop(t);
     ft_memory_free(t->memory, t->batch_losses);
     t->batch_losses = NULL;
+    if (t->model.memory != NULL) ft_gradients_release(&t->model.parameters);
     ft_model_release_positions(&t->model);
     ft_model_release_inputs(&t->model);
     ft_batch_buffers_free(&t->buffers);

@@ -1,5 +1,6 @@
 #include "engine/train/rehearsal.h"
 
+#include "engine/model/gradients.h"
 #include "engine/train/predict.h"
 #include "engine/train/update.h"
 
@@ -38,6 +39,7 @@ typedef struct recording {
 static ft_status record_training(recording *r, const ft_config *config, const ft_step_sizes *sizes) {
     FT_TRY(ft_model_keep_master(&r->model));
     FT_TRY(ft_model_prepare_training(&r->model, config->train.weight_decay));
+    FT_TRY(ft_gradients_hold(&r->model.parameters, sizes->whole_steps));
     FT_TRY(ft_model_hold_inputs(&r->model, sizes->train));
     FT_TRY(ft_batch_buffers_create(&r->model, sizes->train, &r->batch));
     FT_TRY(ft_memory_alloc(r->memory, (size_t)sizes->examples * sizeof(float), FT_MEM_DATA, "losses", &r->losses));

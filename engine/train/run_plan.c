@@ -7,10 +7,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-// Enlarges `capacity` by the micro-batches of sequences [first, last) of an order.
-static void measure(const ft_dataset *data, const int32_t *order, int64_t first, int64_t last, ft_batch_limits limits,
-                    ft_capacity *capacity) {
-    while (first < last) {
+// Enlarges `capacity` by the micro-batches of sequences [first, last) of an order; how many these are.
+static int64_t measure(const ft_dataset *data, const int32_t *order, int64_t first, int64_t last, ft_batch_limits limits,
+                       ft_capacity *capacity) {
+    int64_t batches = 0;
+    for (; first < last; batches++) {
         int64_t count = ft_batch_cut(data, order, first, last, limits), tokens = 0;
         for (int64_t i = first; i < first + count; i++) {
             int64_t sequence = order != NULL ? order[i] : i;
@@ -22,6 +23,13 @@ static void measure(const ft_dataset *data, const int32_t *order, int64_t first,
         if (count > capacity->sequences) capacity->sequences = (int32_t)count;
         first += count;
     }
+    return batches;
+}
+
+// As far as the number of sequences goes.
+static bool may_be_whole(const ft_run_plan *plan, int64_t sequences) {
+    const int64_t most = plan->effective_batch < sequences ? plan->effective_batch : sequences;
+    return plan->limits.max_sequences == 0 || plan->limits.max_sequences >= most;
 }
 
 static int longer_first(const void *a, const void *b) {
@@ -30,7 +38,7 @@ static int longer_first(const void *a, const void *b) {
 }
 
 // What no micro-batch can exceed, whatever the order.
-static ft_status bound(const ft_dataset *train, const ft_run_plan *plan, ft_capacity *capacity) {
+static ft_status bound(const ft_dataset *train, ft_run_plan *plan, ft_capacity *capacity) {
     int64_t *lengths = ft_calloc((size_t)train->sequences, sizeof *lengths, "lengths of texts");
     if (lengths == NULL) return FT_NO_MEMORY;
     for (int64_t i = 0; i < train->sequences; i++) lengths[i] = train->offset[i + 1] - train->offset[i];
@@ -39,6 +47,7 @@ static ft_status bound(const ft_dataset *train, const ft_run_plan *plan, ft_capa
     if (plan->limits.max_sequences > 0 && plan->limits.max_sequences < most) most = plan->limits.max_sequences;
     for (int64_t i = 0; i < most; i++) tokens += lengths[i];
     int64_t limit = plan->limits.max_tokens;
+    plan->whole_steps = (limit == 0 || tokens <= limit) && may_be_whole(plan, train->sequences);
     if (limit > 0 && tokens > limit) tokens = limit > lengths[0] ? limit : lengths[0];
     *capacity = (ft_capacity){.tokens = (int32_t)(tokens < INT32_MAX ? tokens : INT32_MAX), .sequences = (int32_t)most,
                               .longest = (int32_t)lengths[0]};
@@ -54,6 +63,7 @@ static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
     if (order == NULL) return FT_NO_MEMORY;
     ft_status status = FT_OK;
     int64_t known = -1;
+    plan->whole_steps = true;
     for (int64_t step = 0; step < plan->total_steps && status == FT_OK; step++) {
         int64_t epoch, first, last;
         ft_run_plan_step(plan, step, &epoch, &first, &last);
@@ -62,7 +72,7 @@ static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
             if (ft_stop_signal() != 0) status = ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped before the first step");
         }
         known = epoch;
-        if (status == FT_OK) measure(train, order, first, last, plan->limits, &plan->texts);
+        if (status == FT_OK && measure(train, order, first, last, plan->limits, &plan->texts) > 1) plan->whole_steps = false;
     }
     free(order);
     return status;
@@ -117,6 +127,8 @@ void ft_run_plan_worst(const ft_config *c, int max_length, ft_run_plan *plan) {
     plan->sequences = plan->effective_batch;
     plan->total_steps = c->train.max_steps;
     plan->capacity = plan->texts = worst(plan->effective_batch, plan->limits, max_length);
+    const int64_t most = plan->limits.max_tokens;
+    plan->whole_steps = (most == 0 || plan->effective_batch * max_length <= most) && may_be_whole(plan, plan->sequences);
 }
 
 void ft_run_plan_step(const ft_run_plan *plan, int64_t step, int64_t *epoch, int64_t *first, int64_t *last) {

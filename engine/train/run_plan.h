@@ -19,6 +19,7 @@ typedef struct ft_run_plan {
     ft_batch_limits limits;  // of a micro-batch
     ft_capacity texts;       // of the largest training micro-batch over the whole run; of very long runs a bound
     ft_capacity capacity;    // the same with what fills it up: what memory must hold
+    bool whole_steps;        // every step is one micro-batch
     int32_t bucket;          // micro-batches are filled up to multiples of so many tokens (device.graphs); 0: they are not
     uint64_t order_seed;
 } ft_run_plan;

@@ -150,6 +150,7 @@ static void announce_model(const ft_trainer *t) {
 ft_step_sizes ft_trainer_sizes(const ft_trainer *t) {
     const ft_run_plan *p = &t->plan;
     return (ft_step_sizes){.train = p->capacity,
+                           .whole_steps = p->whole_steps,
                            .predict = t->eval_capacity,
                            .loss = t->loss,
                            .word_rows = t->word_rows,

@@ -1,5 +1,6 @@
 #include "engine/train/step_graphs.h"
 
+#include "engine/model/gradients.h"
 #include "engine/train/trainer.h"
 #include "engine/train/update.h"
 #include "kernels/log.h"
@@ -28,9 +29,8 @@ ft_status ft_step_graphs_check(const ft_config *config, const ft_device *device)
 // ---- the parts of a step ------------------------------------------------------------------------------------------------
 
 static ft_status queue_begin(ft_trainer *t) {
-    const ft_parameters *p = &t->model.parameters;
     FT_TRY(ft_update_scale_step(t->device, t->config, t->update_state, t->step_state));
-    FT_TRY(t->device->functions->fill(t->device, p->gradients, 0, (size_t)p->trainable * sizeof(float)));
+    FT_TRY(ft_gradients_clear(&t->model.parameters));
     return ft_model_begin_step(&t->model, t->plan.capacity, t->step_state);
 }
 

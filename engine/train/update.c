@@ -1,5 +1,7 @@
 #include "engine/train/update.h"
 
+#include "engine/model/gradients.h"
+
 static ft_adamw_hyper hyper_of(const ft_config *c) {
     return (ft_adamw_hyper){.beta1 = c->train.adam_beta1,
                             .beta2 = c->train.adam_beta2,
@@ -37,9 +39,10 @@ static ft_gradient_norm_args norm_of(const ft_parameters *p, const ft_config *co
     return norm;
 }
 
-static ft_status run(const ft_parameters *p, const ft_config *config, const ft_adamw_hyper *hyper, ft_tensor losses,
+static ft_status run(ft_parameters *p, const ft_config *config, const ft_adamw_hyper *hyper, ft_tensor losses,
                      const ft_step_state *step, ft_update_state *update) {
     ft_device *device = ft_memory_device(p->memory);
+    FT_TRY(ft_gradients_share(p));
     ft_gradient_norm_args norm = norm_of(p, config, hyper, &losses, step, update);
     size_t bytes = ft_gradient_norm_workspace(&device->target, &norm);
     void *scratch;
@@ -66,7 +69,7 @@ static ft_status run(const ft_parameters *p, const ft_config *config, const ft_a
     return FT_OK;
 }
 
-ft_status ft_update_run(const ft_parameters *p, const ft_config *config, ft_tensor losses, const ft_step_state *step,
+ft_status ft_update_run(ft_parameters *p, const ft_config *config, ft_tensor losses, const ft_step_state *step,
                         ft_update_state *update) {
     ft_adamw_hyper hyper = hyper_of(config);
     ft_memory_set_phase(p->memory, FT_PHASE_OPTIMIZER);

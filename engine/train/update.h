@@ -19,7 +19,7 @@ ft_update_state ft_update_first(const ft_config *config);
 // Queues the loss scale as it is now for the next step; behind the upload of *step.
 ft_status ft_update_scale_step(ft_device *device, const ft_config *config, const ft_update_state *update, ft_step_state *step);
 // losses: [examples] fp32, device. A step whose losses or gradients are not finite changes nothing but `update`.
-ft_status ft_update_run(const ft_parameters *parameters, const ft_config *config, ft_tensor losses, const ft_step_state *step,
+ft_status ft_update_run(ft_parameters *parameters, const ft_config *config, ft_tensor losses, const ft_step_state *step,
                         ft_update_state *update);
 
 #endif

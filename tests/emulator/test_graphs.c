@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "engine/model/gradients.h"
 #include "engine/train/trainer.h"
 #include "engine/train/update.h"
 #include "kernels/cuda/device.h"
@@ -57,9 +58,8 @@ static void close_run(ft_trainer *t, uint64_t misuses) {
 static ft_tensor losses_of(const ft_trainer *t) { return ft_vector(t->losses, EXAMPLES, FT_F32); }
 
 static ft_status micro_step(ft_trainer *t) {
-    const ft_parameters *p = &t->model.parameters;
     FT_TRY(ft_update_scale_step(t->device, t->config, t->update_state, t->step_state));
-    FT_TRY(t->device->functions->fill(t->device, p->gradients, 0, (size_t)p->trainable * sizeof(float)));
+    FT_TRY(ft_gradients_clear(&t->model.parameters));
     FT_TRY(ft_model_begin_step(&t->model, t->plan.capacity, t->step_state));
     FT_TRY(ft_model_train_batch(&t->model, &t->buffers.device, t->plan.capacity, t->step_state, losses_of(t)));
     return ft_model_end_step(&t->model, t->plan.capacity, t->step_state);

@@ -98,7 +98,7 @@ static void test_planned_is_metered(void **state) {
 
 // ---- autofit ------------------------------------------------------------------------------------------------------------
 
-enum { MIB = 1 << 20, ROWS = 16, LENGTH = 32 };
+enum { MIB = 1 << 20, MANY = 256, LENGTH = 32 };
 
 static ft_plan plan_cut(int rows, int micro_batch, const char *offload, const char *checkpointing, size_t budget) {
     char option[4][64], path[160];
@@ -122,10 +122,6 @@ static ft_plan plan_with(int rows, const char *offload, const char *checkpointin
     return plan_cut(rows, 0, offload, checkpointing, budget);
 }
 
-static ft_plan plan_of(const char *offload, const char *checkpointing, size_t budget) {
-    return plan_with(ROWS, offload, checkpointing, budget);
-}
-
 // A model of `layers`, wide enough that its state or the inputs of its layers are what a budget is about.
 static void write_shape(int layers, int hidden) {
     char path[128];
@@ -145,20 +141,20 @@ static void test_autofit(void **state) {
     const size_t enough = (size_t)64 << 30;
     reset_driver(FAKE_LAZY, 0);
     write_shape(4, 512);
-    ft_plan none = plan_of("none", "auto", enough), all = plan_of("auto", "auto", enough), host = plan_of("optimizer", "auto", enough);
+    ft_plan none = plan_with(MANY / 2, "none", "auto", enough), all = plan_with(MANY / 2, "auto", "auto", enough), host = plan_with(MANY / 2, "optimizer", "auto", enough);
     assert_true(none.fits && all.fits && !all.offloads && !all.autofit.chosen && all.memory.peak_reserved == none.memory.peak_reserved);
     const size_t state_bytes = host.memory.peak_pinned - none.memory.peak_pinned;
     assert_true(host.offloads && state_bytes > (size_t)150 * MIB && host.memory.peak_reserved + state_bytes < none.memory.peak_reserved + 32 * MIB);
     assert_true(host.step_seconds > none.step_seconds * 1.01 && host.step_seconds < none.step_seconds + 0.03); // 0.18 GB each way
     int without = 0, with = 0, neither = 0;
-    const size_t beyond = none.memory.peak_reserved - state_bytes; // weights, gradients and one step
-    const size_t budgets[] = {none.memory.peak_reserved - 6 * MIB, none.memory.peak_reserved - state_bytes / 2, beyond + 16 * MIB, beyond / 2};
+    const size_t beyond = none.memory.peak_reserved - state_bytes; // weights and one step
+    const size_t budgets[] = {none.memory.peak_reserved - 6 * MIB, none.memory.peak_reserved - state_bytes / 2, beyond + 16 * MIB, beyond / 4};
     for (size_t i = 0; i < sizeof budgets / sizeof budgets[0]; i++) {
-        ft_plan never = plan_of("none", "auto", budgets[i]), may = plan_of("auto", "auto", budgets[i]);
+        ft_plan never = plan_with(MANY / 2, "none", "auto", budgets[i]), may = plan_with(MANY / 2, "auto", "auto", budgets[i]);
         assert_true(!never.offloads && may.fits >= never.fits && (!may.fits || may.memory.peak_reserved <= budgets[i]));
         if (may.fits && never.fits) assert_true(may.step_seconds <= never.step_seconds);
         host_bytes = 1 * MIB; // where the host has no room for state it is no choice
-        ft_plan alone = plan_of("auto", "auto", budgets[i]);
+        ft_plan alone = plan_with(MANY / 2, "auto", "auto", budgets[i]);
         host_bytes = 0;
         assert_true(!alone.offloads && alone.fits == never.fits);
         *(may.fits ? may.offloads ? &with : &without : &neither) += 1;
@@ -175,30 +171,34 @@ static void test_inputs_are_fitted(void **state) {
     const size_t enough = (size_t)64 << 30;
     reset_driver(FAKE_LAZY, 0);
     write_shape(24, 64);
-    const ft_plan kept = plan_of("none", "on", enough), away = plan_of("activations", "on", enough);
-    const size_t one = (size_t)ROWS * LENGTH * 64 * sizeof(float);
+    const ft_plan kept = plan_with(MANY, "none", "on", enough), away = plan_with(MANY, "activations", "on", enough);
+    const size_t one = (size_t)MANY * LENGTH * 64 * sizeof(float);
     assert_true(kept.fits && away.fits && away.offloads_inputs && !kept.offloads_inputs);
     // 23 inputs are kept for recomputation; the last of them stays, and of those that travel one is back at the peak.
-    assert_int_equal(away.memory.peak_pinned - kept.memory.peak_pinned, 22 * one);
+    // Of the host's memory the other peak is in loading, when they are not there.
+    const ft_plan few = plan_with(16, "none", "on", enough), few_away = plan_with(16, "activations", "on", enough);
+    assert_int_equal(few_away.memory.peak_pinned - few.memory.peak_pinned, 22 * one * 16 / MANY);
+    assert_true(away.memory.peak_pinned >= 22 * one && away.memory.peak_pinned <= 22 * one + kept.memory.peak_pinned);
     const size_t saved = kept.memory.peak_requested - away.memory.peak_requested;
-    assert_true(saved >= 20 * one && saved <= 22 * one);
+    // With them there the peak is at the end of the backward pass, when all gradients have come.
+    assert_true(saved + (size_t)kept.trained_parameters * sizeof(float) >= 20 * one && saved <= 22 * one);
     // Named, it switches on what it needs; left to autofit, it is taken where it is needed and the host has room for it.
-    const ft_plan named = plan_of("activations", "auto", enough);
+    const ft_plan named = plan_with(MANY, "activations", "auto", enough);
     assert_true(named.checkpoint_every == 1 && named.memory.peak_reserved == away.memory.peak_reserved);
-    const ft_plan automatic = plan_of("auto", "auto", enough);
+    const ft_plan automatic = plan_with(MANY, "auto", "auto", enough);
     assert_true(automatic.checkpoint_every == 0 && !automatic.offloads_inputs);
     const size_t between = away.memory.peak_reserved + (kept.memory.peak_reserved - away.memory.peak_reserved) / 2;
-    assert_true(between < kept.memory.peak_reserved && !plan_cut(ROWS, ROWS, "none", "on", between).fits);
-    const ft_plan needed = plan_cut(ROWS, ROWS, "auto", "on", between);
+    assert_true(between < kept.memory.peak_reserved && !plan_cut(MANY, MANY, "none", "on", between).fits);
+    const ft_plan needed = plan_cut(MANY, MANY, "auto", "on", between);
     assert_true(needed.fits && needed.offloads_inputs && needed.memory.peak_reserved <= between);
     host_bytes = 1 * MIB;
-    const ft_plan alone = plan_cut(ROWS, ROWS, "auto", "on", between);
+    const ft_plan alone = plan_cut(MANY, MANY, "auto", "on", between);
     host_bytes = 0;
     assert_true(!alone.fits && !alone.offloads_inputs);
     // What the link takes is beside what is computed: of few tokens nothing is seen, as each op takes its time to start; of many,
     // in rows so short that they are sooner computed than moved, the link is most of it.
     for (int many = 0; many < 2; many++) {
-        const int rows = many ? 1 << 15 : ROWS;
+        const int rows = many ? 1 << 15 : 16;
         const double at_home = plan_with(rows, "none", "on", enough).step_seconds, there = plan_with(rows, "activations", "on", enough).step_seconds;
         const double link = 2 * 22 * (double)rows * LENGTH * 64 * sizeof(float) / ft_rates_of(&(ft_target){.backend = FT_BACKEND_CUDA}).link;
         print_message("%d rows: %.3f ms a step with inputs kept, %.3f with them on the host, %.3f ms on the link\n", rows, at_home * 1e3,
@@ -215,7 +215,7 @@ static ft_autofit reduced(const char *offload, int every, size_t limit, size_t *
     snprintf(path, sizeof path, "model.path=%s/model", scratch);
     snprintf(option, sizeof option, "memory.offload=%s", offload);
     const char *options[] = {path, "model.init=random", "data.max_length=32", "device.name=cuda", "train.precision=bf16",
-                             "train.batch_size=16", "memory.min_micro_batch=16", option}; // ROWS: micro-batches stay whole
+                             "train.batch_size=256", "memory.min_micro_batch=256", option}; // MANY: micro-batches stay whole
     ft_config config, asked, smaller;
     assert_int_equal(ft_config_load(&config, 0, NULL, sizeof options / sizeof options[0], options), FT_OK);
     asked = config;
@@ -228,7 +228,7 @@ static ft_autofit reduced(const char *offload, int every, size_t limit, size_t *
     assert_int_equal(ft_device_look("cuda", 1, &facts), FT_OK);
     assert_int_equal(ft_plan_open(facts.name, facts.target, SIZE_MAX / 4, &source.device), FT_OK);
     if (ft_trainer_open(&config, &source, &t) != FT_OK) fail_msg("%s (%s)", ft_error_message(), ft_error_where());
-    assert_int_equal(ft_trainer_rehearse(&t, false), FT_OK);
+    assert_int_equal(ft_trainer_rehearse(&t, true), FT_OK);
     t.planned = ft_memory_read(t.memory);
     t.asked = &asked;
     *pinned = t.planned.peak_pinned;
@@ -243,12 +243,12 @@ static void test_ladder_leaves_the_host(void **state) {
     size_t pinned;
     reset_driver(FAKE_LAZY, 0);
     write_shape(24, 64);
-    const ft_plan kept = plan_of("none", "on", enough), away = plan_of("activations", "on", enough);
+    const ft_plan kept = plan_with(MANY, "none", "on", enough), away = plan_with(MANY, "activations", "on", enough);
     assert_true(away.memory.peak_reserved < kept.memory.peak_reserved);
-    assert_true(plan_of("auto", "on", away.memory.peak_reserved).offloads_inputs); // before the run that is what fits
+    assert_true(plan_with(MANY, "auto", "on", away.memory.peak_reserved).offloads_inputs); // before the run that is what fits
     assert_false(reduced("auto", 1, away.memory.peak_reserved, &pinned).chosen);
     // Every fourth layer's input is there; every layer's would fit, and be more.
-    const ft_plan fourth = plan_of("activations", "4", enough);
+    const ft_plan fourth = plan_with(MANY, "activations", "4", enough);
     assert_true(fourth.memory.peak_reserved > away.memory.peak_reserved && fourth.memory.peak_pinned < away.memory.peak_pinned);
     const ft_autofit fit = reduced("activations", 4, away.memory.peak_reserved, &pinned);
     assert_int_equal(pinned, fourth.memory.peak_pinned);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "engine/model/gradients.h"
 #include "engine/io/safetensors.h"
 #include "engine/model/model_files.h"
 #include "engine/train/predict.h"
@@ -89,6 +90,7 @@ static inline void open_fixture(fixture *f, const char *name, int threads, const
     ft_load_report report;
     OK(ft_model_load(&f->model, dir, 0.02, 1, &f->arena, &report));
     OK(ft_model_prepare_training(&f->model, 0.01));
+    OK(ft_gradients_hold(&f->model.parameters, false));
     OK(ft_safetensors_open(path, &f->expect));
     int64_t bounds;
     int32_t *cu = expected_ints(f, "cu_seqlens", &bounds);
@@ -155,7 +157,7 @@ static inline void gradients_of(fixture *f, const int32_t *order, int64_t first,
     OK(ft_memory_alloc(f->memory, sizeof state, FT_MEM_DATA, "step", &step));
     OK(ft_memory_alloc(f->memory, (size_t)(last - first) * sizeof(float), FT_MEM_DATA, "losses", &device_losses));
     OK(d->upload(f->device, step, &state, sizeof state));
-    OK(d->fill(f->device, f->model.parameters.gradients, 0, (size_t)f->model.parameters.trainable * sizeof(float)));
+    OK(ft_gradients_clear(&f->model.parameters));
     OK(ft_model_begin_step(&f->model, capacity, step));
     for (int64_t at = first; at < last;) {
         int64_t count = ft_batch_cut(&f->data, order, at, last, limits);

@@ -13,6 +13,7 @@ static void open_edges(fixture *f, const char *name) {
     snprintf(path, sizeof path, "%s/expect.safetensors", model);
     open_seeded(f, model, path, 0, 3);
     OK(ft_model_prepare_training(&f->model, 0));
+    OK(ft_gradients_hold(&f->model.parameters, false));
 }
 
 typedef struct seen {

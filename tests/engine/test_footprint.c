@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "count_malloc.h"
+#include "engine/model/gradients.h"
 #include "engine/io/json.h"
 #include "engine/plan/plan.h"
 #include "kernels/log.h"
@@ -381,6 +382,7 @@ static void test_small_workspace_is_seen(void **state) {
         assert_int_equal(ft_model_create(memory, &shape, &config, 2, &model), FT_OK);
         assert_int_equal(ft_model_draw(&model, 0.02, 1), FT_OK);
         assert_int_equal(ft_model_prepare_training(&model, 0), FT_OK);
+        assert_int_equal(ft_gradients_hold(&model.parameters, false), FT_OK);
         assert_int_equal(ft_lay_out_steps(memory, &shape, &config, 2, &sizes), FT_OK);
         int32_t ids[30] = {0}, label[3] = {0};
         int64_t offset[4] = {0, 10, 20, 30};

@@ -98,6 +98,49 @@ static void test_a_step_reaches_the_bound(void **state) {
     }
 }
 
+// The same, while the layers' gradients come one by one at the arena's begin, the last layer's first.
+static void test_a_step_around_fixed_places(void **state) {
+    for (int layers = 1; layers <= 24; layers++) {
+        ft_layout l = {0};
+        int32_t kept[24][4], x = enter(&l, 30 * KIB), part[24];
+        for (int i = 0; i < layers; i++) {
+            for (int k = 0; k < 4; k++) {
+                int32_t scratch = enter(&l, (size_t)(7 + 5 * k) * KIB);
+                kept[i][k] = enter(&l, (size_t)(10 + 20 * (k == 2)) * KIB);
+                leave(&l, scratch);
+            }
+        }
+        size_t reached = 0;
+        for (int i = layers; i-- > 0;) {
+            assert_int_equal(ft_layout_enter_at(&l, reached, 20 * KIB, 0, &part[i]), FT_OK);
+            reached += 20 * KIB;
+            int32_t dy = enter(&l, 30 * KIB);
+            for (int k = 4; k-- > 0;) {
+                int32_t scratch = enter(&l, (size_t)(9 + 11 * k) * KIB);
+                leave(&l, kept[i][k]);
+                leave(&l, scratch);
+            }
+            leave(&l, dy);
+        }
+        leave(&l, x);
+        assert_int_equal(ft_layout_place(&l, 100, 0), FT_OK);
+        check(&l);
+        for (int i = 0; i < layers; i++) {
+            assert_int_equal(l.requests[part[i]].offset, (size_t)(layers - 1 - i) * 20 * KIB);
+            assert_int_equal(l.requests[part[i]].size, 20 * KIB); // without padding: the next one begins there
+        }
+        assert_true((double)l.bytes <= 1.03 * (double)l.live_bytes);
+        // The same sizes and lifetimes with other places are another layout, also in the memory of what was placed lately.
+        size_t before = l.bytes;
+        for (int i = 0; i < layers; i++) l.requests[part[i]].offset += 40 * KIB;
+        assert_int_equal(ft_layout_place(&l, 100, 0), FT_OK);
+        check(&l);
+        assert_true(l.bytes >= reached + 40 * KIB && (layers < 4 || l.bytes <= before + 60 * KIB));
+        assert_int_equal(l.requests[part[0]].offset, (size_t)(layers - 1) * 20 * KIB + 40 * KIB);
+        ft_layout_free(&l);
+    }
+}
+
 static void test_random_lifetimes(void **state) {
     for (uint64_t seed = 0; seed < 60; seed++) {
         ft_layout l = {0};
@@ -126,6 +169,7 @@ static void test_random_lifetimes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_nothing), cmocka_unit_test(test_places_are_used_again),
-                                       cmocka_unit_test(test_a_step_reaches_the_bound), cmocka_unit_test(test_random_lifetimes)};
+                                       cmocka_unit_test(test_a_step_reaches_the_bound), cmocka_unit_test(test_a_step_around_fixed_places),
+                                       cmocka_unit_test(test_random_lifetimes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

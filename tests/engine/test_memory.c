@@ -181,6 +181,71 @@ static void test_steps_have_fixed_places(void **state) {
     assert_int_equal(ft_memory_destroy(m), FT_OK);
 }
 
+// Two scopes that share bytes: the first leaves something there part by part, the second finds it.
+static ft_status leave_parts(ft_memory *m, size_t second, char *parts[2]) {
+    void *a, *data;
+    FT_TRY(ft_memory_alloc(m, 2048, FT_MEM_ACTIVATIONS, "a", &a));
+    FT_TRY(ft_memory_alloc_at(m, 0, 1024, FT_MEM_GRADIENTS, "parts", &data));
+    parts[0] = data;
+    ft_memory_free(m, a);
+    FT_TRY(ft_memory_alloc_at(m, second, 1536, FT_MEM_GRADIENTS, "parts", &data));
+    parts[1] = data;
+    return FT_OK;
+}
+
+static ft_status find_whole(ft_memory *m, char **whole) {
+    void *data, *scratch;
+    FT_TRY(ft_memory_alloc_at(m, 0, 2560, FT_MEM_GRADIENTS, "parts", &data));
+    *whole = data;
+    FT_TRY(ft_memory_alloc(m, 100, FT_MEM_WORKSPACE, "scratch", &scratch));
+    if (ft_memory_device(m) == device) memset(scratch, 9, 100);
+    ft_memory_free(m, scratch);
+    return FT_OK;
+}
+
+static ft_status run_both(ft_memory *m, size_t second, char *parts[2], char **whole) {
+    FT_TRY(ft_memory_scope_begin(m, FT_SCOPE_TRAIN));
+    ft_status status = leave_parts(m, second, parts);
+    if (status == FT_OK && ft_memory_device(m) == device) {
+        memset(parts[0], 1, 1024);
+        memset(parts[1], 2, 1536);
+    }
+    FT_TRY(ft_memory_scope_end(m, status));
+    assert_int_equal(ft_memory_read(m).allocated, 0); // they went with the scope
+    assert_int_equal(ft_memory_read(m).live_buffers, 0);
+    FT_TRY(ft_memory_scope_begin(m, FT_SCOPE_UPDATE));
+    return ft_memory_scope_end(m, find_whole(m, whole));
+}
+
+static void test_scopes_share_places(void **state) {
+    for (size_t guard = 0; guard <= 64; guard += 64) {
+        ft_device *plan;
+        ft_memory *recorded, *m;
+        char *parts[2], *whole;
+        assert_int_equal(ft_plan_open("plan", device->target, 1 << 30, &plan), FT_OK);
+        assert_int_equal(ft_memory_create(plan, 0, &recorded), FT_OK);
+        ft_memory_record(recorded);
+        assert_int_equal(run_both(recorded, 1024, parts, &whole), FT_OK);
+        assert_int_equal(ft_memory_create_with(device, &(ft_memory_options){.guard_bytes = guard}, &m), FT_OK);
+        assert_int_equal(ft_memory_adopt(m, recorded), FT_OK);
+        assert_int_equal(ft_memory_destroy(recorded), FT_OK);
+        ft_device_close(plan);
+        // "a" stands where the second part comes, when it has gone.
+        if (guard == 0) assert_int_equal(ft_memory_read(m).arena_bytes, 1024 + 2048);
+        for (int round = 0; round < 2; round++) {
+            assert_int_equal(run_both(m, 1024, parts, &whole), FT_OK);
+            assert_ptr_equal(parts[0], whole);
+            assert_ptr_equal(parts[1], whole + 1024);
+            for (int i = 0; i < 2560; i++) assert_int_equal(whole[i], i < 1024 ? 1 : 2);
+        }
+        assert_int_equal(ft_memory_read(m).peak_requested, 1024 + 2048);
+        assert_int_equal(run_both(m, 512, parts, &whole), FT_FAILED); // another place than recorded
+        assert_int_equal(ft_memory_read(m).allocated, 0);
+        assert_int_equal(run_both(m, 1024, parts, &whole), FT_OK);
+        assert_int_equal(ft_memory_destroy(m), FT_OK);
+    }
+}
+
 static void test_a_step_that_differs_is_caught(void **state) {
     ft_memory *m = with_plan(0);
     void *places[3];
@@ -362,6 +427,7 @@ int main(void) {
                                        cmocka_unit_test(test_limit),
                                        cmocka_unit_test(test_holders_at_peak),
                                        cmocka_unit_test(test_steps_have_fixed_places),
+                                       cmocka_unit_test(test_scopes_share_places),
                                        cmocka_unit_test(test_a_step_that_differs_is_caught),
                                        cmocka_unit_test(test_a_scope_without_plan_must_end_empty),
                                        cmocka_unit_test(test_guards_find_overruns),

@@ -441,6 +441,7 @@ static void test_hidden_head(void **state) {
     OK(ft_model_create(f.memory, &f.config, &options, 3, &f.model));
     OK(ft_model_draw(&f.model, 0.3, 11));
     OK(ft_model_prepare_training(&f.model, 0));
+    OK(ft_gradients_hold(&f.model.parameters, false));
     float losses[64];
     int64_t n = f.data.examples;
     ft_step_state step = {.loss_factor = 1.0f, .loss_scale = 1};

@@ -76,13 +76,14 @@ static void run_backward(ft_device *device, const void *test_case, float *out) {
     int64_t rows = c->x.t.rows, cols = c->x.t.cols;
     fenced dy = fenced_copy(c->dy);
     fenced dx = c->alias == ALL_IN_PLACE ? fenced_none() : fenced_new(rows, cols, 3);
-    fenced y = c->recompute_y ? fenced_new(rows, cols, 1) : fenced_none();
+    const bool into_h = c->alias == ALL_IN_PLACE && c->recompute_y;
+    fenced h = into_h ? fenced_copy(c->x) : c->x, y = into_h ? h : c->recompute_y ? fenced_new(rows, cols, 1) : fenced_none();
     fenced dbias = c->bias.base ? fenced_copy(c->bias) : fenced_none(); // starts from whatever is there
     ft_tensor to = c->alias == ALL_IN_PLACE ? dy.t : dx.t;
     for (int part = 0; part < (c->split ? 2 : 1); part++) {
         int64_t first = part ? c->split : 0, count = !c->split ? rows : part ? rows - c->split : c->split;
         ft_activation_backward_args args = {.kind = c->kind,
-                                            .h = ft_rows(c->x.t, first, count),
+                                            .h = ft_rows(h.t, first, count),
                                             .dy = ft_rows(dy.t, first, count),
                                             .dx = ft_rows(to, first, count),
                                             .y = ft_rows(y.t, first, count),
