@@ -198,7 +198,7 @@ def same(a, b):
 
 def measure_all(options, document):
     """Cells that the document has already are replaced, in their place."""
-    known = {} if options.python else known_torch(document["cells"])
+    known = {} if options.python else known_torch(document["cells"] or cells_on_file(options))
     with tempfile.TemporaryDirectory() as scratch:
         for cell in cells_of(options):
             result = measure(options, cell, scratch, known)
@@ -206,6 +206,14 @@ def measure_all(options, document):
             at = next((i for i, old in enumerate(cells) if same(old, cell)), len(cells))
             cells[at : at + 1] = [result]
             print(f"{name_of(cell)}: done", file=sys.stderr)
+
+
+def cells_on_file(options):
+    """What PyTorch takes for them does not change with us."""
+    if not os.path.exists(options.output + ".json"):
+        return []
+    with open(options.output + ".json", encoding="utf-8") as f:
+        return json.load(f)["cells"]
 
 
 def read_document(options):
