@@ -153,12 +153,13 @@ static double weight_of(const ft_layout_request *r, strategy s, int32_t events, 
 // Moves the last placed of the requests that reach the top of the arena to an earlier place in the order, so that the
 // next try places it while there is room below ("squeaky wheel": what complains is served earlier). How much earlier is
 // drawn from a fixed sequence: always the same jump runs in circles. Tells to where: what comes before it stays as it is.
-// Those with a place of their own stay in front; where they alone reach the top there is nothing to gain.
+// Those with a place of their own stay in front; where they alone reach the top there is nothing to gain: NOTHING.
+enum { NOTHING = -1 };
 static int32_t serve_earlier(const ft_layout *l, int32_t fixed, const size_t *offsets, size_t top, ranked *order, uint32_t *draws) {
     int32_t at = l->count - 1;
-    while (at > fixed && offsets[order[at].index] + l->requests[order[at].index].size != top) at--;
+    while (at >= fixed && offsets[order[at].index] + l->requests[order[at].index].size != top) at--;
     *draws = *draws * 1664525u + 1013904223u;
-    if (at < fixed) return l->count;
+    if (at < fixed) return NOTHING;
     int32_t to = fixed + (*draws >> 31 ? (at - fixed) / 2 : (int32_t)((uint64_t)(*draws >> 8) * (uint64_t)(at - fixed) >> 24));
     ranked squeaky = order[at];
     memmove(order + to + 1, order + to, (size_t)(at - to) * sizeof *order);
@@ -183,7 +184,7 @@ static bool within(const ft_layout *l, size_t part, size_t enough) {
 // Tries from one order on; the shortest arena stays in the requests.
 static void walk(ft_layout *l, search *s, size_t tries, size_t enough) {
     int32_t first = 0; // which the order has in common with the last one
-    for (; tries > 0 && !within(l, 1000, enough); tries--, s->tried++) {
+    for (; tries > 0 && first != NOTHING && !within(l, 1000, enough); tries--, s->tried++) {
         size_t bytes = place_in_order(l->requests, l->count, s->order, first, s->placed, s->offsets);
         if (l->bytes == 0 || bytes < l->bytes) {
             l->bytes = bytes;

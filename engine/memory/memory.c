@@ -435,6 +435,7 @@ static void free_fixed(ft_memory *m) {
     const ft_layout *l = &m->plan[m->scope].layout;
     for (int32_t i = 0; m->plan[m->scope].present && i < l->count; i++)
         if (l->requests[i].fixed) ft_meter_remove(&m->meter, l->requests[i].site, l->requests[i].bytes, l->requests[i].size);
+    if (m->timeline != NULL) ft_timeline_note(m->timeline, &m->meter, false);
     pthread_mutex_unlock(&m->lock);
 }
 

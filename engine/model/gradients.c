@@ -70,5 +70,6 @@ ft_status ft_gradients_share(ft_parameters *p) {
     const size_t bytes = ((size_t)p->trainable + FLOATS - 1) / FLOATS * FT_MEMORY_PLACE;
     FT_TRY(ft_memory_alloc_at(p->memory, 0, bytes, FT_MEM_GRADIENTS, site, &data));
     p->gradients = data;
+    p->gradients_reached = (int64_t)(bytes / sizeof(float));
     return FT_OK;
 }

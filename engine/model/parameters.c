@@ -252,7 +252,8 @@ ft_tensor ft_parameter_stored(const ft_parameters *p, int index) {
 
 ft_tensor ft_parameter_gradient(const ft_parameters *p, int index) {
     const ft_parameter *q = &p->list[index];
-    if (p->gradients == NULL || !q->trainable) return ft_absent();
+    if (!q->trainable) return ft_absent();
     assert(!p->gradients_in_steps || q->offset + elements(q, q->trained) <= p->gradients_reached);
+    if (p->gradients == NULL) return ft_absent();
     return view(q, p->gradients, q->trained, FT_F32);
 }

@@ -166,8 +166,8 @@ size_t ft_trainer_host_room(const ft_trainer *t);
 // The most that the allocator may reserve: memory.limit; no more than the device's ledger could ever give beside what graphs are
 // left; and for a run of a study, where nobody is there to lower the limit, beside what the process holds.
 ft_status ft_trainer_most(const ft_trainer *t, size_t *limit);
-// build.c. What of the device a run holds: its state (weights, gradients, moments, scalars of a step), and its layout
-// (batch buffers and the steps' arena). Makes what is not there; a part that fails leaves nothing of itself behind.
+// build.c. What of the device a run holds: its state (weights, moments, scalars of a step), and its layout
+// (gradients, batch buffers and the steps' arena). Makes what is not there; a part that fails leaves nothing of itself behind.
 ft_status ft_trainer_build_state(ft_trainer *t);
 ft_status ft_trainer_build_layout(ft_trainer *t); // of t->plan and t->eval_capacity, on a state that is there
 void ft_trainer_drop_layout(ft_trainer *t);

@@ -339,7 +339,7 @@ static ft_tensor widen_table(ft_device *device, ft_tensor table, const ft_disent
         const ft_op_table *fp32 = ft_cpu_of(device)->fp32;                                                             \
         if (!ft_is_half(args->q.dtype)) return fp32->op(device, args);                                                 \
         FT_TRY(ft_##op##_check(&device->target, args));                                                                \
-        if (empty) return FT_OK;                                                                                       \
+        if (args->member.sequences == 0 || (empty)) return FT_OK;                                                      \
         ft_##op##_args whole = *args;                                                                                  \
         tables(&whole);                                                                                                \
         for (int32_t first = 0; first < args->member.sequences;) {                                                     \

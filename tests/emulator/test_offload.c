@@ -51,9 +51,10 @@ ft_status __wrap_ft_cuda_event_record(ft_device *device, ft_event *event, ft_str
 static const char *const common[] = {"train.micro_batch=5", "model.hidden_dropout=0.1", "train.max_steps=4", "train.weight_decay=0.1",
                                      "output.save_steps=2", NULL};
 static const run_base base = {FT_TEST_VECTORS "/trainer/follow.ini", common, "checkpoints/step-00000004/state.safetensors"};
-static const char *const on_device[][2] = {{"train.precision=fp32", NULL}, {"train.precision=bf16", NULL}};
-static const char *const on_host[][3] = {{"train.precision=fp32", "memory.offload=optimizer", NULL},
-                                         {"train.precision=bf16", "memory.offload=optimizer", NULL}};
+static const char *const on_device[][3] = {{"train.precision=fp32", NULL}, {"train.precision=bf16", "train.micro_batch=8", NULL}};
+static const char *const on_host[][4] = { // in fp32 with gradients that are kept, in bf16 with the arena's
+    {"train.precision=fp32", "memory.offload=optimizer", NULL},
+    {"train.precision=bf16", "memory.offload=optimizer", "train.micro_batch=8", NULL}};
 enum { PRECISIONS = 2 };
 static outcome reference[PRECISIONS];
 
@@ -89,7 +90,8 @@ static void test_in_any_order(void **state) {
 
 // The rest of a step may come from graphs: the update's copies run beside them.
 static void test_beside_graphs(void **state) {
-    static const char *const options[] = {"train.precision=bf16", "memory.offload=optimizer", "device.graphs=on", NULL};
+    static const char *const options[] = {"train.precision=bf16", "memory.offload=optimizer", "train.micro_batch=8", "device.graphs=on",
+                                          NULL};
     updates = 0;
     outcome o = run(&base, FAKE_RANDOM, 1, options);
     if (o.status != FT_OK) fail_msg("%s (%s)", ft_error_message(), ft_error_where());

@@ -175,6 +175,20 @@ static void test_beside_the_rest(void **state) {
     }
 }
 
+// Where a step is one micro-batch gradients come into the arena beside the inputs (gradients.h).
+static void test_whole_steps(void **state) {
+    static const char *const kept_whole[][3] = {{"train.precision=fp32", "train.micro_batch=6", NULL}, {"train.precision=bf16", "train.micro_batch=6", NULL}};
+    static const char *const away[][4] = {{"train.precision=fp32", "train.micro_batch=6", "memory.offload=all", NULL},
+                                          {"train.precision=bf16", "train.micro_batch=6", "memory.offload=all", NULL}};
+    for (int p = 0; p < 2; p++) {
+        outcome here = run(&base, FAKE_EAGER, 0, kept_whole[p]), there = run(&base, FAKE_RANDOM, 1, away[p]);
+        if (here.status != FT_OK || there.status != FT_OK) fail_msg("%s (%s)", ft_error_message(), ft_error_where());
+        assert_true(same(&here, &there));
+        assert_int_equal(there.books.misuses, 0);
+        assert_int_equal(left(&there.books), 0);
+    }
+}
+
 // Who asks for the inputs on the host need not ask for what keeps nothing else.
 static void test_checkpointing_at_auto(void **state) {
     static const char *const automatic[] = {"train.precision=fp32", "memory.offload=activations", "train.gradient_checkpointing=auto", NULL};
@@ -285,6 +299,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_in_any_order),
         cmocka_unit_test(test_beside_the_rest),
+        cmocka_unit_test(test_whole_steps),
         cmocka_unit_test(test_checkpointing_at_auto),
         cmocka_unit_test(test_resumed_elsewhere),
         cmocka_unit_test(test_sent_before_computed),

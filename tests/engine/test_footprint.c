@@ -23,11 +23,11 @@ enum { RUNS = 300, MIB = 1 << 20 };
 static enum { NO_FAULT, DIRECT_MALLOC, OTHER_WORKSPACE, MOODY_WORKSPACE, SMALL_WORKSPACE, INTERRUPTION } fault;
 static bool running; // the real thing, not its plan
 
-ft_status __real_ft_update_run(const ft_parameters *parameters, const ft_config *config, ft_tensor losses, const ft_step_state *step,
+ft_status __real_ft_update_run(ft_parameters *parameters, const ft_config *config, ft_tensor losses, const ft_step_state *step,
                                ft_update_state *update);
-ft_status __wrap_ft_update_run(const ft_parameters *parameters, const ft_config *config, ft_tensor losses, const ft_step_state *step,
+ft_status __wrap_ft_update_run(ft_parameters *parameters, const ft_config *config, ft_tensor losses, const ft_step_state *step,
                                ft_update_state *update);
-ft_status __wrap_ft_update_run(const ft_parameters *parameters, const ft_config *config, ft_tensor losses, const ft_step_state *step,
+ft_status __wrap_ft_update_run(ft_parameters *parameters, const ft_config *config, ft_tensor losses, const ft_step_state *step,
                                ft_update_state *update) {
     char *stolen = fault == DIRECT_MALLOC && running ? malloc(64 * MIB) : NULL;
     if (stolen != NULL) memset(stolen, 1, 64 * MIB);

@@ -49,6 +49,7 @@ static void test_same_bits(void **state) {
         set(&t, "train.gradient_accumulation_steps=1");
         set(&t, "train.batch_size=8");
         set(&t, "train.micro_batch_tokens=auto");
+        set(&t, "train.max_steps=5");
         char whole[65], pieces[65];
         train(&t, "whole", "auto", whole);
         train(&t, "pieces", "3", pieces);

@@ -96,16 +96,13 @@ static void test_types_that_do_not_go_together(void **state) {
 
 // ---- attention ------------------------------------------------------------------------------------------------------
 
-enum { HEADS = 2, SIZE = 10, HIDDEN = HEADS * SIZE, SEQUENCES = 3, TOKENS = 19, LONGEST = 12 };
-static const int32_t cu_seqlens[] = {0, 6, 7, TOKENS};
-static const int32_t slot[] = {4, 0, 9};
+enum { HEADS = 2, SIZE = 10, HIDDEN = HEADS * SIZE, MOST_SEQUENCES = 9, LONGEST = 520 };
+static const int32_t slot[MOST_SEQUENCES] = {4, 0, 9, 1, 2, 30, 8, 7, 5};
 static const ft_step_state step = {.seed = 3, .step = 2, .loss_scale = 1};
-static const ft_attention_shape shape = {
+static int32_t tokens, cu_seqlens[MOST_SEQUENCES + 1];
+static ft_attention_shape shape = {
     .heads = HEADS,
     .head_dim = SIZE,
-    .sequences = SEQUENCES,
-    .max_queries = LONGEST,
-    .max_keys = LONGEST,
     .cu_queries = cu_seqlens,
     .cu_keys = cu_seqlens,
     .scale = 0.3f,
@@ -121,7 +118,7 @@ static const ft_relative_rule rule = {BUCKETS, 40};
 static int32_t slots[2 * LONGEST], reach, first_row, rows_in_use;
 
 static attended inputs(ft_dtype dtype) {
-    attended a = {.qkv = random_of(dtype, TOKENS, 3 * HIDDEN, 2), .dout = random_of(dtype, TOKENS, HIDDEN, 1)};
+    attended a = {.qkv = random_of(dtype, tokens, 3 * HIDDEN, 2), .dout = random_of(dtype, tokens, HIDDEN, 1)};
     for (int i = 0; i < 2; i++)
         a.table[i] = random_of(dtype, rows_in_use, HIDDEN, i);
     return a;
@@ -145,8 +142,8 @@ static ft_tensor whole(typed t) {
 }
 
 static void forward(ft_device *device, attended *a, bool positions) {
-    a->out = typed_new(a->qkv.t.dtype, TOKENS, HIDDEN, 4, false);
-    a->lse = typed_new(FT_F32, TOKENS, HEADS, 1, false);
+    a->out = typed_new(a->qkv.t.dtype, tokens, HIDDEN, 4, false);
+    a->lse = typed_new(FT_F32, tokens, HEADS, 1, false);
     const ft_tensor q = third(a->qkv, 0), k = third(a->qkv, 1), v = third(a->qkv, 2);
     if (positions)
         RUN_OP(device, disentangled_attention_forward,
@@ -164,7 +161,7 @@ static void forward(ft_device *device, attended *a, bool positions) {
 }
 
 static void backward(ft_device *device, attended *a, bool positions) {
-    a->dqkv = typed_new(a->qkv.t.dtype, TOKENS, 3 * HIDDEN, 1, false);
+    a->dqkv = typed_new(a->qkv.t.dtype, tokens, 3 * HIDDEN, 1, false);
     for (int i = 0; i < 2; i++) { // to which gradients are added
         a->dtable[i] = typed_new(FT_F32, rows_in_use, HIDDEN, 1, false);
         for (int64_t k = 0; k < rows_in_use * HIDDEN; k++)
@@ -214,7 +211,7 @@ static void check_attention_with(ft_device *device, ft_dtype dtype, bool positio
     forward(device, &wide, positions);
     assert_rounding_of("output", half.out.t, wide.out.t);
     assert_rounding_of("log-sum-exp", half.lse.t, wide.lse.t);
-    for (int64_t t = 0; t < TOKENS; t++) // the backward pass reads the output as it is stored
+    for (int64_t t = 0; t < tokens; t++) // the backward pass reads the output as it is stored
         for (int64_t c = 0; c < HIDDEN; c++)
             typed_set(wide.out.t, t, c, typed_get(half.out.t, t, c));
     backward(device, &half, positions);
@@ -231,14 +228,25 @@ static void check_attention(ft_device *device, ft_dtype dtype) {
     check_attention_with(device, dtype, true);
 }
 
-static void test_attention(void **state) {
-    reach = ft_relative_reach(rule, LONGEST);
+static void attend(const int32_t *lengths, int32_t sequences, int32_t longest) {
+    shape.sequences = sequences;
+    shape.max_queries = shape.max_keys = longest;
+    for (int32_t i = 0; i < sequences; i++)
+        cu_seqlens[i + 1] = cu_seqlens[i] + lengths[i];
+    tokens = cu_seqlens[sequences];
+    reach = ft_relative_reach(rule, longest);
     assert_true(2 * reach + 1 <= 2 * LONGEST);
     ft_relative_slots(rule, reach, slots);
     first_row = slots[0];
     rows_in_use = slots[2 * reach] - first_row + 1;
-    assert_true(first_row > 0 && first_row + rows_in_use < P); // rows on both sides that are not there
     on_every_cpu(check_attention);
+}
+
+static void test_attention(void **state) {
+    attend((int32_t[]){6, 1, 12}, 3, 12);
+    assert_true(first_row > 0 && first_row + rows_in_use < P); // rows on both sides that are not there
+    // More than are widened at once: groups of several sequences, of one that is longer, of an empty one.
+    attend((int32_t[]){300, 1, 250, LONGEST, 0, 130, 382, 90, 3}, MOST_SEQUENCES, LONGEST);
 }
 
 // ---- rows in blocks
