@@ -9,6 +9,9 @@
     python3 benchmarks/asha_steps.py real --layers 2
                                                     the same with the model's first two layers, in a third of the time: some 2
                                                     hours on 2 quiet cores, going by the processor time of the first steps
+                                                    (one layer alone is no stand-in: 80 of its trials were recorded, and
+                                                    after 14 and 42 steps all but two are at chance, so that no pruner
+                                                    sees anything)
     python3 benchmarks/asha_steps.py save           keeps what `record` and `real` have trained so far in this directory, in
                                                     benchmarks/asha_partial: there they go on from it in any other clone,
                                                     on any machine
