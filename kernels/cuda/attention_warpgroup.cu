@@ -12,9 +12,10 @@ namespace {
 
 constexpr int GROUP = 4 * FT_WARP, GROUPS = 2, GROUP_ROWS = 64, ROWS = GROUPS * GROUP_ROWS, THREADS = (1 + GROUPS) * GROUP;
 constexpr int BUFFERS = 2;
-// Of a block's registers those who only copy need few.
-constexpr int COPY_REGISTERS = 24, PRODUCT_REGISTERS = 240;
-static_assert((COPY_REGISTERS + GROUPS * PRODUCT_REGISTERS) * GROUP <= 65536, "registers of a multiprocessor");
+// Of a block's registers those who only copy need few. Taken can be only what was given of those that the block began with: per
+// thread LAUNCHED, the most that a launch of so many threads may have (test_sass.sh: the compiler does not choose fewer).
+constexpr int COPY_REGISTERS = 24, PRODUCT_REGISTERS = 240, LAUNCHED = 65536 / THREADS / 8 * 8;
+static_assert(COPY_REGISTERS + GROUPS * PRODUCT_REGISTERS <= (1 + GROUPS) * LAUNCHED, "more would be taken than was given: a hang");
 
 template <int D> struct plan { // as 99 KiB allow
     static constexpr int KEYS = D == 64 ? 128 : 64, TILES = D / FT_TENSOR_COLUMNS;
@@ -34,6 +35,12 @@ static_assert(sizeof(signals) <= 128, "room for them");
 
 // A buffer's turn: the number of a tile of keys.
 [[maybe_unused]] FT_DEVICE unsigned parity_of(int tile) { return unsigned(tile / BUFFERS & 1); }
+
+// A lane leaves the wait when it has seen the phase; instructions of whole warps behind it want all of them.
+[[maybe_unused]] FT_DEVICE void wait_together(ft_mbarrier *barrier, unsigned parity) {
+    ft_mbarrier_wait(barrier, parity);
+    __syncwarp();
+}
 
 template <int D> FT_DEVICE void copy_tiles(unsigned char *to, const ft_cu_tensor_map &map, int tile_bytes, int column, int row,
                                            ft_mbarrier *arrives) {
@@ -62,7 +69,7 @@ FT_DEVICE void bring(unsigned char *bytes, signals *signal, const ft_cu_tensor_m
         if (whole) continue;
         // Rows behind the sequence belong to the next one. Their scores are masked; but 0 times a value there may be NaN.
         __syncwarp();
-        ft_mbarrier_wait(&signal->last_values, 0);
+        wait_together(&signal->last_values, 0);
         for (int tile = 0; tile < p::TILES; tile++) {
             unsigned char *const values = tiles_v + buffer * p::BUFFER + tile * p::KEY_TILE;
             for (int n = lane; n < (p::KEYS - rows) * 8; n += FT_WARP)
@@ -76,7 +83,8 @@ FT_DEVICE void bring(unsigned char *bytes, signals *signal, const ft_cu_tensor_m
 
 // The scores of a tile of keys, begun; and what the probabilities of a tile add to the sums.
 template <class T, int D>
-FT_DEVICE void begin_scores(float (&s)[plan<D>::KEYS / 8][4], const unsigned (&left)[D / 16][4], const unsigned char *keys) {
+FT_DEVICE void begin_scores(float (&s)[plan<D>::KEYS / 8][4], unsigned (&left)[D / 16][4], const unsigned char *keys) {
+    ft_wgmma_hold(left);
     ft_wgmma_fence(s);
 #pragma unroll
     for (int c = 0; c < D / 16; c++)
@@ -84,7 +92,8 @@ FT_DEVICE void begin_scores(float (&s)[plan<D>::KEYS / 8][4], const unsigned (&l
     ft_wgmma_commit();
 }
 template <class T, int D>
-FT_DEVICE void begin_sums(float (&sums)[D / 8][4], const unsigned (&left)[plan<D>::KEYS / 16][4], const unsigned char *values) {
+FT_DEVICE void begin_sums(float (&sums)[D / 8][4], unsigned (&left)[plan<D>::KEYS / 16][4], const unsigned char *values) {
+    ft_wgmma_hold(left);
     ft_wgmma_fence(sums);
 #pragma unroll
     for (int c = 0; c < plan<D>::KEYS / 16; c++)
@@ -133,7 +142,7 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> 
     ft_running_softmax softmax;
     if (at.keys > 0) {
         unsigned left[D / 16][4], probabilities[KEYS / 16][4];
-        ft_mbarrier_wait(&signal->queries, 0);
+        wait_together(&signal->queries, 0);
 #pragma unroll
         for (int c = 0; c < D / 16; c++)
             ft_ldmatrix_x4(left[c], bytes + c / 4 * p::QUERY_TILE + ft_tensor_place(own + lane % 16, c % 4 * 2 + lane / 16));
@@ -143,9 +152,10 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> 
             for (int c = 0; c < KEYS / 16; c++)
                 ft_left_of<T>(probabilities[c], s[2 * c], s[2 * c + 1]);
         };
-        ft_mbarrier_wait(signal->keys, 0);
+        wait_together(signal->keys, 0);
         begin_scores<T, D>(s, left, tiles_k);
         ft_wgmma_wait<0>(s);
+        ft_wgmma_hold(left);
         if (lane == 0) ft_mbarrier_arrive(signal->keys_free);
         mask_and_exponentiate(softmax, s, factor, at.keys, shrink);
         drop(s, filter, first + own, 0);
@@ -153,15 +163,17 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> 
         int last = 0; // the tile whose values are not in the sums yet
         for (int i = 1; i * KEYS < at.keys; last = i++) {
             const int buffer = i % BUFFERS, before = last % BUFFERS;
-            ft_mbarrier_wait(signal->keys + buffer, parity_of(i));
+            wait_together(signal->keys + buffer, parity_of(i));
             begin_scores<T, D>(s, left, tiles_k + buffer * p::BUFFER);
-            ft_mbarrier_wait(signal->values + before, parity_of(last));
+            wait_together(signal->values + before, parity_of(last));
             begin_sums<T, D>(sums, probabilities, tiles_v + before * p::BUFFER);
             ft_wgmma_wait<1>(s);
+            ft_wgmma_hold(left);
             if (lane == 0) ft_mbarrier_arrive(signal->keys_free + buffer);
             mask_and_exponentiate(softmax, s, factor, at.keys - i * KEYS, shrink);
             drop(s, filter, first + own, i * KEYS);
             ft_wgmma_wait<0>(sums);
+            ft_wgmma_hold(probabilities); // the next ones come into these registers
             if (lane == 0) ft_mbarrier_arrive(signal->values_free + before);
 #pragma unroll
             for (int n = 0; n < D / 8; n++)
@@ -170,9 +182,10 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> 
                     sums[n][e] *= shrink[e / 2];
             round_probabilities();
         }
-        ft_mbarrier_wait(signal->values + last % BUFFERS, parity_of(last));
+        wait_together(signal->values + last % BUFFERS, parity_of(last));
         begin_sums<T, D>(sums, probabilities, tiles_v + last % BUFFERS * p::BUFFER);
         ft_wgmma_wait<0>(sums);
+        ft_wgmma_hold(probabilities);
     }
 
     // Through the tile of queries, whose rows nobody but their warp reads: stores of 16 bytes.

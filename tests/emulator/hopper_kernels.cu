@@ -41,6 +41,7 @@ FT_KERNEL void copy_box(FT_MAP_ARGUMENT(map), int row, int column, uint16_t *ima
 // The left operand of a warp's rows at column `column`, read by the table of fragments.
 [[maybe_unused]] FT_DEVICE void left_at(unsigned (&a)[4], const uint16_t *left, int stride, int column) {
     const int lane = int(threadIdx.x) % FT_WARP, warp = int(threadIdx.x) / FT_WARP;
+#pragma unroll
     for (int q = 0; q < 4; q++) {
         const uint16_t *at = left + (warp * 16 + lane / 4 + q % 2 * 8) * stride + column + lane % 4 * 2 + q / 2 * 8;
         a[q] = unsigned(at[0]) | unsigned(at[1]) << 16;
@@ -65,19 +66,27 @@ FT_KERNEL void __launch_bounds__(GROUP) multiply_group(const uint16_t *left, con
     ft_async_fence(bytes, BYTES);
     __syncthreads();
     float sums[N / 8][4];
+#pragma unroll
     for (int n = 0; n < N / 8; n++)
+#pragma unroll
         for (int e = 0; e < 4; e++)
             sums[n][e] = d[place_of(n, e, N)];
     unsigned a[8][4];
+#pragma unroll
     for (int step = 0; step < 8; step++)
         left_at(a[step], left, 128, step * 16);
+    ft_wgmma_hold(a);
     ft_wgmma_fence(sums);
+#pragma unroll
     for (int step = 0; step < 8; step++)
         ft_wgmma<T, N, COLUMNS>(sums, a[step], COLUMNS ? ft_wgmma_columns(bytes, TILE, step) : ft_wgmma_rows(bytes, TILE, step),
                                 add || step > 0);
     ft_wgmma_commit();
     ft_wgmma_wait<0>(sums);
+    ft_wgmma_hold(a);
+#pragma unroll
     for (int n = 0; n < N / 8; n++)
+#pragma unroll
         for (int e = 0; e < 4; e++)
             d[place_of(n, e, N)] = sums[n][e];
 #else
@@ -170,19 +179,26 @@ FT_KERNEL void __launch_bounds__(GROUP + FT_WARP) pipeline(FT_MAP_ARGUMENT(map),
     float sums[8][4] = {};
     for (int i = 0; i < tiles - (FAULT == LAST_TILE_NOT_USED); i++) {
         unsigned a[4][4];
+#pragma unroll
         for (int step = 0; step < 4; step++)
             left_at(a[step], left, tiles * HOPPER_TILE, i * HOPPER_TILE + step * 16);
         if (FAULT != NO_WAIT_FOR_TILE) ft_mbarrier_wait(full + i % BUFFERS, unsigned(i / BUFFERS & 1) ^ (FAULT == WRONG_PARITY));
+        __syncwarp(); // the products want whole warps
+        ft_wgmma_hold(a);
         if (FAULT != NO_WGMMA_FENCE) ft_wgmma_fence(sums);
         if (FAULT != THREE_WARPS || warp != 3)
+#pragma unroll
             for (int step = 0; step < 4; step++)
                 ft_wgmma<__nv_bfloat16, 64, true>(sums, a[step], ft_wgmma_columns(bytes + i % BUFFERS * TILE, TILE, step), true);
         if (FAULT != NO_COMMIT) ft_wgmma_commit();
         if (FAULT == EARLY_RELEASE && lane == 0) ft_mbarrier_arrive(empty + i % BUFFERS);
         if (FAULT != NO_WGMMA_WAIT) ft_wgmma_wait<0>(sums);
+        ft_wgmma_hold(a);
         if (FAULT != EARLY_RELEASE && lane == 0 && (FAULT != RELEASED_BY_ONE_WARP || warp == 0)) ft_mbarrier_arrive(empty + i % BUFFERS);
     }
+#pragma unroll
     for (int n = 0; n < 8; n++)
+#pragma unroll
         for (int e = 0; e < 4; e++)
             d[place_of(n, e, 64)] = sums[n][e];
 #else
@@ -208,10 +224,15 @@ ft_status run_pipeline(int fault, const ft_cu_tensor_map &map, const uint16_t *l
 
 #ifdef __CUDACC__
 ft_status find_tensor_map_encode(ft_cuda_driver *driver) {
+    const char *name = "cuTensorMapEncodeTiled";
     void *address = nullptr;
     cudaDriverEntryPointQueryResult found;
-    FT_TRY(cuda_status("cuTensorMapEncodeTiled",
-                       cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &address, 12000, cudaEnableDefault, &found)));
+#if CUDART_VERSION >= 12050 // CUDA 13 has the one alone, and before 12.5 there is the other alone
+    FT_TRY(cuda_status(name, cudaGetDriverEntryPointByVersion(name, &address, 12000, cudaEnableDefault, &found)));
+#else
+    FT_TRY(cuda_status(name, cudaGetDriverEntryPoint(name, &address, cudaEnableDefault, &found)));
+#endif
+    if (found != cudaDriverEntryPointSuccess) return ft_fail(FT_FAILED, name, "the driver has no such function");
     memcpy(&driver->tensor_map_encode, &address, sizeof address);
     return FT_OK;
 }
@@ -229,7 +250,8 @@ ft_status map_of(const void *data, int rows, int columns, int stride, int box, f
     static ft_cuda cuda;
     FT_TRY(find_tensor_map_encode(&driver));
     cuda.driver = &driver;
-    const ft_tensor view = {.data = const_cast<void *>(data), .rows = rows, .cols = columns, .stride = stride, .dtype = FT_BF16};
+    ft_tensor view = ft_matrix(const_cast<void *>(data), rows, columns, FT_BF16);
+    view.stride = stride;
     return ft_tensor_map_of(&cuda.device, view, box, map);
 }
 

@@ -1,10 +1,12 @@
 // wgmma.h - products of a warpgroup, four warps from a multiple of four on, on the tensor cores of sm_90a: 64 rows and N columns, 16
 // terms a sum, fp32 sums in registers. They run beside the threads until they are waited for.
 //
+//     ft_wgmma_hold(left);       // written until here, and kept until the wait: products read the left operand while they run
 //     ft_wgmma_fence(sums);      // registers were written by other instructions
 //     ft_wgmma<T, N, false>(sums, left, ft_wgmma_rows(tile, bytes, n), add); // as many as one likes
 //     ft_wgmma_commit();         // they are a group now
 //     ft_wgmma_wait<0>(sums);    // all groups but the newest 0 are done
+//     ft_wgmma_hold(left);       // others may come into its registers
 //
 // Each warp has 16 rows; sums and the left operand lie in its registers as those of mma.m16n8k16 do (fragment.h): sums[n] are the 16 x 8
 // accumulators of columns 8n.., `left` is one operand of 16 x 16. So what is made of sums there is made of them here.
@@ -42,6 +44,13 @@ template <int N> FT_DEVICE void ft_wgmma_hold(float (&sums)[N][4]) {
 #pragma unroll
         for (int e = 0; e < 4; e++)
             asm volatile("" : "+f"(sums[n][e])::"memory");
+}
+template <int N> FT_DEVICE void ft_wgmma_hold(unsigned (&left)[N][4]) {
+#pragma unroll
+    for (int n = 0; n < N; n++)
+#pragma unroll
+        for (int q = 0; q < 4; q++)
+            asm volatile("" : "+r"(left[n][q])::"memory");
 }
 template <int N> FT_DEVICE void ft_wgmma_fence(float (&sums)[N][4]) {
     ft_wgmma_hold(sums);

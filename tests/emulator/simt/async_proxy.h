@@ -9,8 +9,8 @@
 // Tensor cores and copies see another memory than stores do: a second one here, which ft_async_fence brings up to date for the bytes
 // that it names. Where both differ under a product, a fence is missing.
 //
-// Not seen: which lane of a warp knows what, ordinary loads but ldmatrix, and a fence that one warp lacks where another names the same
-// bytes later.
+// Not seen: which lane of a warp knows what, ordinary loads but ldmatrix, a fence that one warp lacks where another names the same
+// bytes later, and a left operand whose registers change while products run: it is read when they begin.
 #ifndef FT_SIMT_ASYNC_PROXY_H
 #define FT_SIMT_ASYNC_PROXY_H
 

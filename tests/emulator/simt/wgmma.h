@@ -53,6 +53,7 @@ SIMT_NO_TSAN inline void multiply_group(float (&d)[N / 8][4], const unsigned (&a
 
 } // namespace simt
 
+template <int N> inline void ft_wgmma_hold(unsigned (&)[N][4]) {} // for the compiler of the chip's code
 template <int N> inline void ft_wgmma_fence(float (&)[N][4]) { simt::product_fence(); }
 inline void ft_wgmma_commit() { simt::product_commit(); }
 template <int NEWEST, int N> inline void ft_wgmma_wait(float (&)[N][4], simt::site where = simt::site::here()) {
