@@ -24,6 +24,22 @@ awk -v allowed="$allowed" '
                if (bytes > 0 && name !~ allowed) { print "a stack of " bytes " bytes: " name; bad = 1 } }
     END { print count + 0 " kernels looked at for spills"; exit bad || count == 0 }' resources || exit 1
 
+# What warpgroups may take of registers is reckoned from as many as the kernel is launched with (attention_warpgroup.cu).
+awk '/^arch = / { arch = $3 } / Function / { name = $2 }
+    arch == "sm_90a" && name ~ /attention_warpgroupI/ && /REG:/ { seen++; if ($0 !~ /REG:168 /) { print "not 168 registers: " name $0; bad = 1 } }
+    END { if (!seen) print "sm_90a: no attention_warpgroup"; exit bad || !seen }' resources || exit 1
+
+# ---- products of warpgroups: the compiler may make them wait for each other (C7510 to C7517), or give no registers (C7508), and only
+# says so. The emulator's primitives, which gpu_check.sh compiles on a machine with a GPU, are held to the same.
+if command -v nvcc >/dev/null; then
+    for source in kernels/cuda/attention_warpgroup.cu tests/emulator/hopper_kernels.cu; do
+        nvcc -std=c++17 -O3 -Werror=all-warnings -gencode arch=compute_90a,code=sm_90a -I"$SOURCE_DIR" -D_GNU_SOURCE '-DFT_CUDA_TARGETS="sm_90a"' \
+            -cubin -o warpgroups.cubin "$SOURCE_DIR/$source" >said 2>&1 || { cat said; exit 1; }
+        grep -E '\(C75[01][0-9]\)' said && { echo "$source: see above"; exit 1; }
+        cuobjdump -res-usage warpgroups.cubin 2>&1 | grep -E 'STACK:[1-9]|LOCAL:[1-9]' && { echo "$source: registers in memory"; exit 1; }
+    done
+fi
+
 # ---- instances: as many as kernels/cuda/README.md lists, for every architecture --------------------------------------------------
 most=198
 awk -v most="$most" '/^arch = / { arch = $3 } /Function : / { count[arch]++ }
