@@ -69,27 +69,31 @@ static void test_places_are_used_again(void **state) {
     ft_layout_free(&l);
 }
 
+static void layer_forward(ft_layout *l, int32_t kept[4]) {
+    for (int k = 0; k < 4; k++) {
+        int32_t scratch = enter(l, (size_t)(7 + 5 * k) * KIB);
+        kept[k] = enter(l, (size_t)(10 + 20 * (k == 2)) * KIB);
+        leave(l, scratch);
+    }
+}
+
+static void layer_backward(ft_layout *l, const int32_t kept[4]) {
+    int32_t dy = enter(l, 30 * KIB);
+    for (int k = 4; k-- > 0;) {
+        int32_t scratch = enter(l, (size_t)(9 + 11 * k) * KIB);
+        leave(l, kept[k]);
+        leave(l, scratch);
+    }
+    leave(l, dy);
+}
+
 // Layers that keep tensors for the way back, with scratch in between: a training step in small.
 static void test_a_step_reaches_the_bound(void **state) {
     for (int layers = 1; layers <= 24; layers++) {
         ft_layout l = {0};
         int32_t kept[24][4], x = enter(&l, 30 * KIB);
-        for (int i = 0; i < layers; i++) {
-            for (int k = 0; k < 4; k++) {
-                int32_t scratch = enter(&l, (size_t)(7 + 5 * k) * KIB);
-                kept[i][k] = enter(&l, (size_t)(10 + 20 * (k == 2)) * KIB);
-                leave(&l, scratch);
-            }
-        }
-        for (int i = layers; i-- > 0;) {
-            int32_t dy = enter(&l, 30 * KIB);
-            for (int k = 4; k-- > 0;) {
-                int32_t scratch = enter(&l, (size_t)(9 + 11 * k) * KIB);
-                leave(&l, kept[i][k]);
-                leave(&l, scratch);
-            }
-            leave(&l, dy);
-        }
+        for (int i = 0; i < layers; i++) layer_forward(&l, kept[i]);
+        for (int i = layers; i-- > 0;) layer_backward(&l, kept[i]);
         leave(&l, x);
         assert_int_equal(ft_layout_place(&l, 0, 0), FT_OK);
         check(&l);
@@ -103,24 +107,12 @@ static void test_a_step_around_fixed_places(void **state) {
     for (int layers = 1; layers <= 24; layers++) {
         ft_layout l = {0};
         int32_t kept[24][4], x = enter(&l, 30 * KIB), part[24];
-        for (int i = 0; i < layers; i++) {
-            for (int k = 0; k < 4; k++) {
-                int32_t scratch = enter(&l, (size_t)(7 + 5 * k) * KIB);
-                kept[i][k] = enter(&l, (size_t)(10 + 20 * (k == 2)) * KIB);
-                leave(&l, scratch);
-            }
-        }
+        for (int i = 0; i < layers; i++) layer_forward(&l, kept[i]);
         size_t reached = 0;
         for (int i = layers; i-- > 0;) {
             assert_int_equal(ft_layout_enter_at(&l, reached, 20 * KIB, 0, &part[i]), FT_OK);
             reached += 20 * KIB;
-            int32_t dy = enter(&l, 30 * KIB);
-            for (int k = 4; k-- > 0;) {
-                int32_t scratch = enter(&l, (size_t)(9 + 11 * k) * KIB);
-                leave(&l, kept[i][k]);
-                leave(&l, scratch);
-            }
-            leave(&l, dy);
+            layer_backward(&l, kept[i]);
         }
         leave(&l, x);
         assert_int_equal(ft_layout_place(&l, 100, 0), FT_OK);
