@@ -131,6 +131,8 @@ ft_status ft_schema_check(ft_storage *storage, bool create) {
 
 // ---- open and close -------------------------------------------------------------------------------------------------
 
+enum { BUSY_MS = 10000 }; // how long another process's lock is waited for
+
 // A file from outside can hold views and triggers; no study needs any.
 static void distrust(sqlite3 *db) {
     sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
@@ -164,7 +166,7 @@ static ft_status play_journal_back(const char *path) {
     if (journal == NULL) return FT_NO_MEMORY;
     if (!there) return FT_OK;
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK) {
-        sqlite3_busy_timeout(db, 10000);
+        sqlite3_busy_timeout(db, BUSY_MS);
         sqlite3_exec(db, "SELECT COUNT(*) FROM sqlite_master", NULL, NULL, NULL); // what is wrong shows when it is opened
     }
     sqlite3_close(db);
@@ -186,6 +188,22 @@ ft_status ft_storage_full_sync(ft_storage *storage, bool full) {
     return ft_sql_script(storage, full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
 }
 
+// Where several processes open a plain file at once, each of them reads it and wants to be the only one: SQLite does not let
+// them wait for each other, it refuses all but one at once, whatever the busy timeout. Who was refused lets go and asks again.
+// Where a WAL is impossible (network file systems) SQLite stays with its journal, which is safe too, only slower.
+static ft_status use_wal(ft_storage *storage) {
+    enum { PAUSE_MS = 2 };
+    sqlite3_busy_timeout(storage->db, 0); // all of the waiting is done here
+    int code = SQLITE_BUSY;
+    for (int waited = 0; code == SQLITE_BUSY && waited <= BUSY_MS; waited += PAUSE_MS) {
+        if (waited > 0) sqlite3_sleep(PAUSE_MS);
+        code = sqlite3_exec(storage->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
+    }
+    ft_status status = code == SQLITE_OK ? FT_OK : ft_sql_error(storage);
+    sqlite3_busy_timeout(storage->db, BUSY_MS);
+    return status;
+}
+
 static ft_status open_file(ft_storage *storage, int flags) {
     bool create = (flags & FT_STORAGE_CREATE) != 0;
     if (!storage->writable) FT_TRY(play_journal_back(storage->path));
@@ -197,13 +215,12 @@ static ft_status open_file(ft_storage *storage, int flags) {
         if (storage->db == NULL) return ft_fail_memory(0, "SQLite");
         return ft_fail(FT_INVALID, storage->path, "the study file cannot be opened: %s", sqlite3_errmsg(storage->db));
     }
-    sqlite3_busy_timeout(storage->db, 10000);
+    sqlite3_busy_timeout(storage->db, BUSY_MS);
     distrust(storage->db);
     // Before anything is written: the file may be somebody else's.
     FT_TRY(ft_schema_check(storage, create));
     if (!storage->writable) return FT_OK;
-    // Where a WAL is impossible (network file systems) SQLite stays with its journal, which is safe too, only slower.
-    FT_TRY(ft_sql_script(storage, "PRAGMA journal_mode = WAL"));
+    FT_TRY(use_wal(storage));
     return ft_storage_full_sync(storage, (flags & FT_STORAGE_FULL_SYNC) != 0);
 }
 

@@ -448,18 +448,25 @@ static void killed_at_any_moment(void **state) {
 
 // ---- several processes ----------------------------------------------------------------------------------------------
 
+// In a child, where cmocka's assertions are out of place: says what failed and ends.
+static void must(ft_status status) {
+    if (status == FT_OK) return;
+    fprintf(stderr, "process %d: %s\n", (int)getpid(), ft_error_message());
+    _exit(1);
+}
+
 // Empties the queue, and adds a trial of its own after each; tells the numbers of both.
 static void empty_queue(const char *path, int pipe) {
     ft_storage *storage;
     ft_stored *study;
-    if (ft_storage_open(path, FT_STORAGE_WRITE, &storage) != FT_OK) _exit(1);
-    if (ft_stored_open(storage, "s", &study) != FT_OK) _exit(1);
+    must(ft_storage_open(path, FT_STORAGE_WRITE, &storage));
+    must(ft_stored_open(storage, "s", &study));
     for (;;) {
         int64_t numbers[2];
-        if (ft_stored_pop(study, &numbers[0]) != FT_OK) _exit(1);
+        must(ft_stored_pop(study, &numbers[0]));
         if (numbers[0] < 0) _exit(0);
-        if (ft_stored_ask(study, FT_RUNNING, &numbers[1]) != FT_OK) _exit(1);
-        if (ft_stored_finish(study, numbers[0], FT_COMPLETE, &(double){1}, 1) != FT_OK) _exit(1);
+        must(ft_stored_ask(study, FT_RUNNING, &numbers[1]));
+        must(ft_stored_finish(study, numbers[0], FT_COMPLETE, &(double){1}, 1));
         if (write(pipe, numbers, sizeof numbers) != sizeof numbers) _exit(1);
     }
 }
