@@ -4,7 +4,7 @@
 . "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
 library=$BUILD_DIR/tests/libfailmalloc.so
 [ -f "$library" ] || { echo "skipped: no libfailmalloc.so (a sanitized build)"; exit 0; }
-SWEEP_STEP=${SWEEP_STEP:-7} # 1: every single one; 7 shares no factor with the allocations of a step
+SWEEP_STEP=${SWEEP_STEP:-13} # 1: every single one; 13 shares no factor with the allocations of a step
 sweep=$SOURCE_DIR/tests/preload/sweep.sh
 export DEBUGINFOD_URLS=''
 head -9 "$here/train.tsv" >train.tsv

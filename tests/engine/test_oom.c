@@ -140,9 +140,15 @@ static ft_status run(tiny_run *t, int number, ft_memory_refusal *refusal) {
     return status;
 }
 
+#if defined(__SANITIZE_ADDRESS__) // several times slower
+enum { EVERY = 11, LARGE_RUNS = 3 };
+#else
+enum { EVERY = 5, LARGE_RUNS = 8 };
+#endif
+
 static int64_t every_so_many(void) { // FT_OOM_EVERY=1: all of them
     const char *text = getenv("FT_OOM_EVERY");
-    return text != NULL && atoi(text) > 0 ? atoi(text) : 5;
+    return text != NULL && atoi(text) > 0 ? atoi(text) : EVERY;
 }
 
 static json_t *read_json(const char *dir, int number, const char *name) {
@@ -297,7 +303,7 @@ static void test_every_request_refused_once(void **state) {
 // The device is smaller than it was, from any request on: smaller micro-batches and recomputation, the same bits.
 static void test_less_from_any_request_on(void **state) {
     int completed = 0, failed = 0, changed = 0;
-    for (uint64_t seed = 200; seed < 208; seed++) {
+    for (uint64_t seed = 200; seed < 200 + LARGE_RUNS; seed++) {
         tiny_run t;
         make_tiny_run(&t, scratch, seed);
         enlarge_tiny_run(&t);
@@ -342,7 +348,7 @@ static void test_less_from_any_request_on(void **state) {
 // out of memory: no wait is ended by the signal as if the state had been saved.
 static void test_stops_in_the_ladder(void **state) {
     int resumed = 0, failed = 0;
-    for (uint64_t seed = 400; seed < 407; seed++) {
+    for (uint64_t seed = 400; seed < 400 + LARGE_RUNS; seed++) {
         tiny_run t;
         make_tiny_run(&t, scratch, seed);
         enlarge_tiny_run(&t);

@@ -12,7 +12,7 @@ command -v cuobjdump >/dev/null && command -v nvdisasm >/dev/null || skip "no cu
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
-cuobjdump -res-usage "$module" >resources 2>&1 || { cat resources; exit 1; }
+cuobjdump -res-usage "$module" >res-usage 2>&1 || { cat res-usage; exit 1; }
 cuobjdump -sass "$module" >sass 2>&1 || { tail -5 sass; exit 1; }
 
 # ---- spills: a frame on the stack is a spill, or an array that was indexed by a variable -------------------------------------
@@ -22,12 +22,12 @@ awk -v allowed="$allowed" '
     / Function / { name = $2; sub(/:$/, "", name) }
     /STACK:/ { count++; match($0, /STACK:[0-9]+/); bytes = substr($0, RSTART + 6, RLENGTH - 6)
                if (bytes > 0 && name !~ allowed) { print "a stack of " bytes " bytes: " name; bad = 1 } }
-    END { print count + 0 " kernels looked at for spills"; exit bad || count == 0 }' resources || exit 1
+    END { print count + 0 " kernels looked at for spills"; exit bad || count == 0 }' res-usage || exit 1
 
 # What warpgroups may take of registers is reckoned from as many as the kernel is launched with (attention_warpgroup.cu).
 awk '/^arch = / { arch = $3 } / Function / { name = $2 }
     arch == "sm_90a" && name ~ /attention_warpgroupI/ && /REG:/ { seen++; if ($0 !~ /REG:168 /) { print "not 168 registers: " name $0; bad = 1 } }
-    END { if (!seen) print "sm_90a: no attention_warpgroup"; exit bad || !seen }' resources || exit 1
+    END { if (!seen) print "sm_90a: no attention_warpgroup"; exit bad || !seen }' res-usage || exit 1
 
 # ---- products of warpgroups: the compiler may make them wait for each other (C7510 to C7517), or give no registers (C7508), and only
 # says so. The emulator's primitives, which gpu_check.sh compiles on a machine with a GPU, are held to the same.
@@ -126,4 +126,4 @@ awk '
     }' claims sass || exit 1
 
 # ---- instructions of hot loops, and what they leave of the peak (static_model.py) ---------------------------------------------
-python3 "$SOURCE_DIR/tests/kernels/static_model.py" "$module"
+python3 "$SOURCE_DIR/tests/kernels/static_model.py" "$module" --told .
