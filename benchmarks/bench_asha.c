@@ -5,9 +5,10 @@
 // STUDY.db is a study of one flat space whose trials were all trained to their ends, with a value at the same steps. A
 // suggestion is answered by a curve that nobody recorded and that is like those: the mean of the recorded ones, weighted by
 // a normal kernel over the distance of their parameters, and on it what one of these neighbours, drawn for this trial, is away
-// from the mean of its own. (The nearest curve alone would answer all suggestions around it with the same luck.) The kernel's
-// width is the one with which curves are best told from the others. Distances: parameters as parts of their ranges, of
-// logarithms where they are so searched; another choice is as far away as the other end.
+// from the mean of its own. (The nearest curve alone would answer all suggestions around it with the same luck.) Distances:
+// parameters as parts of their ranges, of logarithms where they are so searched; another choice is as far away as the other end.
+// The kernel has a width a parameter, those with which curves are best told from the others: with one for all, what the learning
+// rate alone decides would count as luck, and the luckiest of many trials would be better than any training can be.
 //
 // For each seed a study of TRIALS trials without a pruner gives the value to reach and the steps that it took; then one with
 // study.pruner of the settings (halving, when nothing is said) goes on until a trial is complete with that value, or until it
@@ -30,7 +31,7 @@ typedef struct curves {
     const ft_trial **trial;   // [count] that can be replayed
     int count, points;        // evaluations of each, and behind them the final value
     double *value, *residual; // [count][points]: as recorded; less the mean of the others around it
-    double width;             // of the kernel
+    double *width;            // [parameters] of the kernel
 } curves;
 
 static bool same_steps(const ft_trial *a, const ft_trial *b) {
@@ -68,19 +69,20 @@ static double part(const ft_distribution *d, double value) {
     return d->log ? log(value / d->low) / log(d->high / d->low) : (value - d->low) / (d->high - d->low);
 }
 
+// In widths, squared.
 static double apart(const curves *c, const ft_trial *recorded, const double *values) {
     double sum = 0;
     for (int name = 0; name < c->study->names.count; name++) {
         const ft_trial_param *p = ft_trial_find_param(recorded, name);
         const ft_distribution *d = c->study->distributions[p->distribution];
         double difference = d->kind == FT_CATEGORICAL ? p->value != values[name] : part(d, p->value) - part(d, values[name]);
-        sum += difference * difference;
+        sum += difference * difference / (c->width[name] * c->width[name]);
     }
     return sum;
 }
 
 static double weight_of(const curves *c, int i, const double *values) {
-    return exp(-0.5 * apart(c, c->trial[i], values) / (c->width * c->width)) + 1e-12; // the farthest place has some neighbour
+    return exp(-0.5 * apart(c, c->trial[i], values)) + 1e-12; // the farthest place has some neighbour
 }
 
 // The mean of all curves but `without` (-1: of all) around `values`; mean [points].
@@ -97,31 +99,54 @@ static void mean_around(const curves *c, const double *values, int without, doub
         mean[k] /= weights;
 }
 
-// Fills `residual` with this width. Returns the mean square of the final values'.
-static double leave_each_out(curves *c, double width, double *values) {
+// Fills `residual`. Returns the mean square of all evaluations'.
+static double leave_each_out(curves *c, double *values) {
     double sum = 0;
-    c->width = width;
     for (int i = 0; i < c->count; i++) {
         double *residual = c->residual + i * c->points;
         for (int name = 0; name < c->study->names.count; name++)
             values[name] = ft_trial_find_param(c->trial[i], name)->value;
         mean_around(c, values, i, residual);
-        for (int k = 0; k < c->points; k++)
+        for (int k = 0; k < c->points; k++) {
             residual[k] = c->value[i * c->points + k] - residual[k];
-        sum += residual[c->points - 1] * residual[c->points - 1];
+            sum += residual[k] * residual[k];
+        }
     }
-    return sum / c->count;
+    return sum / (c->count * c->points);
 }
 
-static void choose_width(curves *c, double *values) {
-    static const double widths[] = {0.05, 0.08, 0.12, 0.18, 0.27, 0.4, 0.6, 1};
-    double least = INFINITY, chosen = widths[0];
-    for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
-        double error = leave_each_out(c, widths[i], values);
-        if (error < least) least = error, chosen = widths[i];
+// One parameter's width after the other, as long as that makes the error less.
+static void choose_widths(curves *c, double *values) {
+    static const double widths[] = {0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.27, 0.4, 0.6, 1, 2, 100}; // the last: it does not matter
+    const int names = c->study->names.count;
+    for (int name = 0; name < names; name++)
+        c->width[name] = 0.4;
+    double least = leave_each_out(c, values), before = INFINITY;
+    while (least < before) {
+        before = least;
+        for (int name = 0; name < names; name++) {
+            double chosen = c->width[name];
+            for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
+                c->width[name] = widths[i];
+                double error = leave_each_out(c, values);
+                if (error < least) least = error, chosen = widths[i];
+            }
+            c->width[name] = chosen;
+        }
     }
-    printf("{\"curves\": %d, \"evaluations\": %d, \"parameters\": %d, \"kernel_width\": %g, \"residual\": %.4g}\n", c->count,
-           c->points - 1, c->study->names.count, chosen, sqrt(leave_each_out(c, chosen, values)));
+    leave_each_out(c, values);
+    double last = 0, highest = c->value[c->points - 1], lowest = highest;
+    for (int i = 0; i < c->count; i++) {
+        double residual = c->residual[i * c->points + c->points - 1], value = c->value[i * c->points + c->points - 1];
+        last += residual * residual;
+        highest = fmax(highest, value);
+        lowest = fmin(lowest, value);
+    }
+    printf("{\"curves\": %d, \"evaluations\": %d, \"parameters\": %d, \"lowest\": %g, \"highest\": %g, \"residual\": %.4g, "
+           "\"kernel_widths\": {", c->count, c->points - 1, names, lowest, highest, sqrt(last / c->count));
+    for (int name = 0; name < names; name++)
+        printf("%s\"%s\": %g", name > 0 ? ", " : "", c->study->names.name[name], c->width[name]);
+    printf("}}\n");
 }
 
 static ft_status make_curves(const ft_trials *study, curves *c) {
@@ -131,15 +156,16 @@ static ft_status make_curves(const ft_trials *study, curves *c) {
     FT_TRY(gather(study, c));
     c->value = ft_calloc((size_t)c->count * (size_t)c->points, sizeof *c->value, "curves");
     c->residual = ft_calloc((size_t)c->count * (size_t)c->points, sizeof *c->residual, "curves");
+    c->width = ft_calloc((size_t)study->names.count + 1, sizeof *c->width, "curves");
     double *values = ft_calloc((size_t)study->names.count + 1, sizeof *values, "curves");
-    if (c->value == NULL || c->residual == NULL || values == NULL) {
+    if (c->value == NULL || c->residual == NULL || c->width == NULL || values == NULL) {
         free(values);
         return FT_NO_MEMORY;
     }
     for (int i = 0; i < c->count; i++)
         for (int k = 0; k < c->points; k++)
             c->value[i * c->points + k] = k < c->points - 1 ? c->trial[i]->reports[k].value : c->trial[i]->values[0];
-    choose_width(c, values);
+    choose_widths(c, values);
     free(values);
     return FT_OK;
 }
@@ -148,6 +174,7 @@ static void free_curves(curves *c) {
     free(c->trial);
     free(c->value);
     free(c->residual);
+    free(c->width);
 }
 
 // ---- a study ----------------------------------------------------------------------------------------------------------
