@@ -21,7 +21,7 @@
 # BUILD: an existing build to use (default build-gpu, configured by the preset gpu-check); TOKENS: of the timed shapes;
 # SANITIZER_LIMIT: seconds for each of its tools, which are up to a hundred times slower than the program (default 120);
 # FTENGINE: the program (default: in BUILD, in BUILD/carry, in build); STEPS: of the trainings (default 100); PYTHON: with torch
-# (default python3); STEPS_LIMIT: seconds for the part steps (default 300 in front of sanitizer, else what is left); STEPS_OPTIONS: of gpu_steps.py.
+# (default python3); WGMMA_OPTIONS: of gpu_ops --attention; STEPS_LIMIT: seconds for the part steps (default 300 in front of sanitizer, else what is left); STEPS_OPTIONS: of gpu_steps.py.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${BUILD:-build-gpu}
@@ -38,7 +38,7 @@ note() { # note PART VERDICT TEXT: whatever the text has, table, CSV and JSON st
     local text
     text=$(printf '%s' "$3" | tr -d '"\\' | tr -c '[:print:]' ' ' | cut -c1-200)
     names+=("$1") verdicts+=("$2") notes+=("$text")
-    printf '%-10s %-12s %s\n' "$1" "$2" "$text"
+    printf '%-15s %-12s %s\n' "$1" "$2" "$text"
 }
 first() { head -1 "$1" 2>/dev/null; }
 last() { tail -1 "$1" 2>/dev/null; }
@@ -181,19 +181,27 @@ part_speed() {
     grep TFLOP "$RESULTS/speed.txt" 2>/dev/null
 }
 
-# Attention forward on warpgroups of sm_90a, which nobody gets who does not ask (kernels/cuda/README.md): right on this chip, and how
-# fast beside what everybody gets?
+# Attention forward on warpgroups of sm_90a, which nobody gets who does not ask (kernels/cuda/README.md), beside what everybody gets:
+# right on this chip, the same bits twice, and how fast beside the other and beside what was predicted (gpu_ops_attention.c)? What it
+# ends with decides whether it may become the default.
 part_wgmma() {
-    built wgmma gpu_ops || return
-    rm -f "$RESULTS/wgmma-beside.csv"
-    limited 60 env FTENGINE_ATTENTION=mma "$BUILD/gpu_ops" --time --tokens "$TOKENS" --csv "$RESULTS/wgmma-beside.csv" attention_forward \
-        >"$RESULTS/wgmma-beside.txt" 2>&1
-    ops_run wgmma 60 env FTENGINE_ATTENTION=wgmma "$BUILD/gpu_ops" --time --tokens "$TOKENS" --csv "$RESULTS/wgmma.csv.part" --json "$RESULTS/wgmma.json.part" \
-        attention_forward
-    [ -e "$RESULTS/wgmma.csv" ] && [ -e "$RESULTS/wgmma-beside.csv" ] || return
-    awk -F, 'FNR == 1 { next } { key = $2 ", " $3 " x " $4 ", sequences of " $6 } NR == FNR { mma[key] = $10; next }
-        $2 != "fp32" && $10 > 0 && mma[key] > 0 { printf "  attention_forward %s: mma %.1f us, wgmma %.1f us, %.2f of it\n", key, mma[key], $10, $10 / mma[key] }' \
-        "$RESULTS/wgmma-beside.csv" "$RESULTS/wgmma.csv" | tee "$RESULTS/wgmma-times.txt"
+    local decision
+    # shellcheck disable=SC2086
+    ops_run wgmma 120 "$BUILD/gpu_ops" --attention --tokens "$TOKENS" --csv "$RESULTS/wgmma.csv.part" --json "$RESULTS/wgmma.json.part" ${WGMMA_OPTIONS:-}
+    [ -e "$RESULTS/wgmma.csv" ] || return
+    # Of the prediction: rows "| sm_90a (H200) | attention_warpgroup | 64 | 12 | ... | 97% (special), 959 (592) | 877: 58% (issue), 578 (426) |",
+    # TFLOP/s at most of wgmma (and of mma) without and with dropout. It is of full tiles: dense texts alone.
+    awk -F, 'function rates(cell, key) { sub(/.*, /, "", cell); gsub(/[()]/, "", cell); split(cell, at, " "); wgmma[key] = at[1]; mma[key] = at[2] }
+        FILENAME != csv { if ($0 ~ /sm_90a.* attention_warpgroup /) { split($0, cells, "|"); rates(cells[7], cells[4] + 0 " 0.0"); rates(cells[8], cells[4] + 0 " 0.1") } next }
+        FNR > 1 && $13 > 0 { key = $1 " " $2 ", " $3 " heads of " $4 ", dropout " $5; us[key, $7] = $13; rate[key, $7] = $14
+            if ($7 != "mma") next
+            printf "  %s, %d tokens: mma %.1f us, wgmma %.1f us, %.2f times the rate", key, $6, $13, us[key, "wgmma"], $13 / us[key, "wgmma"]
+            at_most = $4 + 0 " " $5
+            if ($1 ~ /^dense/ && wgmma[at_most]) printf "; TFLOP/s %.0f and %.0f, predicted at most %d and %d, %.2f times", $14, rate[key, "wgmma"], mma[at_most], wgmma[at_most], wgmma[at_most] / mma[at_most]
+            printf "\n" }' csv="$RESULTS/wgmma.csv" benchmarks/results/static_model.md "$RESULTS/wgmma.csv" | tee "$RESULTS/wgmma-times.txt"
+    decision=$(grep '^decision: ' "$RESULTS/wgmma.txt") || return
+    echo "  $decision"
+    notes[${#notes[@]} - 1]+="; $decision"
 }
 
 part_sanitizer() {
@@ -204,6 +212,10 @@ part_sanitizer() {
     if [ $? = 4 ]; then note sanitizer skipped "$(first "$RESULTS/sanitizer.err")"; return; fi
     for which in memcheck racecheck; do
         ops_run "$which" "$SANITIZER_LIMIT" "$sanitizer" --tool "$which" --error-exitcode 1 "$BUILD/gpu_ops"
+    done
+    # Warpgroups, whose barriers are another kind.
+    for which in memcheck racecheck synccheck; do
+        ops_run "$which-wgmma" "$SANITIZER_LIMIT" "$sanitizer" --tool "$which" --error-exitcode 1 "$BUILD/gpu_ops" --attention --path wgmma small small-pooled
     done
 }
 

@@ -2,7 +2,9 @@
 // it takes. It needs the kernels alone: no model, no file. (The CPU's ops are judged against float64 in tests/kernels.)
 //
 //   gpu_ops [--time] [--tokens N] [--type fp32|bf16|fp16] [--csv FILE] [--json FILE] [OP...]
+//   gpu_ops --attention [--path wgmma|mma] [--tokens N] [--type bf16|fp16] [--csv FILE] [--json FILE] [LAYOUT...]
 //
+// The second one is of attention's paths beside each other (gpu_ops_attention.c), with one --path judged alone.
 // Exit 0: all agree. 1: one does not. 4: there is no CUDA device, or something of it is missing.
 #include "benchmarks/gpu_ops.h"
 #include "kernels/half.h"
@@ -34,8 +36,7 @@ static double off_of_states(const void *got, const void *want) {
            (double)(a.finite_steps != b.finite_steps) + (double)(a.skipped != b.skipped);
 }
 
-// Number k of a buffer. Integers must be equal, which they are as the floats of their bits too.
-static float number_of(ft_dtype dtype, const void *data, size_t k) {
+float gpu_ops_number(ft_dtype dtype, const void *data, size_t k) {
     uint16_t bits;
     float x;
     if (!ft_is_half(dtype)) return memcpy(&x, (const float *)data + k, sizeof x), x;
@@ -47,6 +48,13 @@ static float number_of(ft_dtype dtype, const void *data, size_t k) {
 // place where rows are 16 bits. (Sums in fp32 over rows that may be apart are, too.)
 static double allowed_of(const gpu_op *op, ft_dtype type) {
     return op->tolerance + (ft_is_half(type) ? op->units * ldexp(1, type == FT_BF16 ? -7 : -10) : 0);
+}
+
+double gpu_ops_allowed(const char *op, ft_dtype type) {
+    int i = 0;
+    while (strcmp(gpu_ops[i].name, op) != 0)
+        i++;
+    return allowed_of(&gpu_ops[i], type);
 }
 
 static bool agrees(test *t, const gpu_op *op, double *worst) {
@@ -64,7 +72,7 @@ static bool agrees(test *t, const gpu_op *op, double *worst) {
             most = 1;
         } else {
             for (size_t k = 0; k < t->bytes[i] / ft_dtype_size(t->dtype[i]); k++) {
-                const float x = number_of(t->dtype[i], got, k), y = number_of(t->dtype[i], want, k);
+                const float x = gpu_ops_number(t->dtype[i], got, k), y = gpu_ops_number(t->dtype[i], want, k);
                 double b = (double)y, d = memcmp(&x, &y, sizeof x) == 0 ? 0 : fabs((double)x - b);
                 if (!(d <= off)) off = isnan(d) ? INFINITY : d;
                 if (fabs(b) > most && isfinite(b)) most = fabs(b);
@@ -79,13 +87,13 @@ static bool agrees(test *t, const gpu_op *op, double *worst) {
     return good;
 }
 
-static void release(test *t) {
+void gpu_ops_release(test *t) {
     for (int i = 0; i < t->count; i++)
         for (int side = 0; side < 2; side++)
             t->device[side]->functions->buffer_free(t->device[side], t->at[i][side], t->bytes[i]);
 }
 
-static double now(void) {
+double gpu_ops_now(void) {
     struct timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
     return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
@@ -96,11 +104,11 @@ static double time_of(const gpu_op *op, test *t) {
     ft_device *gpu = t->device[GPU];
     for (int64_t times = 3;; times *= 4) {
         need(gpu->functions->sync(gpu));
-        double begun = now();
+        double begun = gpu_ops_now();
         for (int64_t i = 0; i < times; i++)
             need(op->run(t, GPU));
         need(gpu->functions->sync(gpu));
-        double took = now() - begun;
+        double took = gpu_ops_now() - begun;
         if (took > 0.1 || times > 100000) return took / (double)times;
     }
 }
@@ -116,12 +124,7 @@ static bool has_type(const gpu_op *op, ft_dtype type) {
     return op->types == ROWS || (op->types == FLOATS) == (type == FT_F32);
 }
 
-typedef struct report {
-    FILE *csv, *json;
-    int cases, wrong;
-} report;
-
-static void one(report *r, const gpu_op *op, ft_dtype type, ft_device *cpu, ft_device *gpu, const int64_t shape[3],
+static void one(gpu_ops_report *r, const gpu_op *op, ft_dtype type, ft_device *cpu, ft_device *gpu, const int64_t shape[3],
                 int length, bool timed) {
     test t = {.rows = shape[0], .cols = shape[1], .inner = shape[2], .length = length, .type = type, .device = {cpu, gpu}};
     op->setup(&t);
@@ -150,7 +153,7 @@ static void one(report *r, const gpu_op *op, ft_dtype type, ft_device *cpu, ft_d
                 seconds * 1e6, gb, tf);
     r->cases++;
     r->wrong += !good;
-    release(&t);
+    gpu_ops_release(&t);
 }
 
 static FILE *open_file(const char *path) {
@@ -159,16 +162,39 @@ static FILE *open_file(const char *path) {
     return file;
 }
 
+// Of the ops that are named, all if none is. Odd sizes, one token, whole units; timed, then BERT-base's.
+static void all_ops(gpu_ops_report *r, ft_device *cpu, ft_device *gpu, const char *const *names, int named, int only, int64_t tokens, bool timed) {
+    const int64_t small[][3] = {{1, 8, 5}, {33, 40, 17}, {130, 63, 33}, {257, 128, 64}}, large[3] = {tokens, 768, 768};
+    if (r->csv != NULL)
+        fprintf(r->csv, "op,type,rows,cols,inner,length,right,error,tolerance,microseconds,gb_per_second,tflop_per_second\n");
+    for (int i = 0; i < gpu_op_count; i++) {
+        bool wanted = named == 0;
+        for (int k = 0; k < named; k++)
+            wanted = wanted || strcmp(names[k], gpu_ops[i].name) == 0;
+        for (int type = 0; wanted && type < TYPES; type++) {
+            if (!has_type(&gpu_ops[i], types[type]) || (only >= 0 && only != type)) continue;
+            for (size_t s = 0; s < sizeof small / sizeof *small; s++)
+                one(r, &gpu_ops[i], types[type], cpu, gpu, small[s], SHORT, false);
+            if (timed) one(r, &gpu_ops[i], types[type], cpu, gpu, large, SHORT, true);
+            if (timed && gpu_ops[i].units > 1) one(r, &gpu_ops[i], types[type], cpu, gpu, large, LONG, true); // attention
+        }
+    }
+}
+
 int main(int argc, char **argv) {
-    const char *csv = NULL, *json = NULL, **names = calloc((size_t)argc + 1, sizeof *names);
+    const char *csv = NULL, *json = NULL, *path = NULL, **names = calloc((size_t)argc + 1, sizeof *names);
     int64_t tokens = 16384;
     int named = 0, only = -1;
-    bool timed = false;
+    bool timed = false, attention = false;
     if (names == NULL) need(ft_fail_memory(0, "names"));
     for (int i = 1; i < argc; i++) {
         bool more = i + 1 < argc;
         if (strcmp(argv[i], "--time") == 0)
             timed = true;
+        else if (strcmp(argv[i], "--attention") == 0)
+            attention = true;
+        else if (strcmp(argv[i], "--path") == 0 && more)
+            path = argv[++i];
         else if (strcmp(argv[i], "--csv") == 0 && more)
             csv = argv[++i];
         else if (strcmp(argv[i], "--json") == 0 && more)
@@ -181,32 +207,23 @@ int main(int argc, char **argv) {
             names[named++] = argv[i];
         else
             return fprintf(stderr,
-                           "usage: gpu_ops [--time] [--tokens N] [--type fp32|bf16|fp16] [--csv FILE] [--json FILE] "
-                           "[OP...]\n"),
+                           "usage: gpu_ops [--time] [--tokens N] [--type fp32|bf16|fp16] [--csv FILE] [--json FILE] [OP...]\n"
+                           "       gpu_ops --attention [--path wgmma|mma] [--tokens N] [--type bf16|fp16] [--csv FILE] "
+                           "[--json FILE] [LAYOUT...]\n"),
                    2;
     }
     ft_device *cpu, *gpu;
     need(ft_cuda_open_with_kernels(0, &gpu));
     need(ft_cpu_open(0, NULL, &cpu));
-    report r = {.csv = open_file(csv), .json = open_file(json)};
+    gpu_ops_report r = {.csv = open_file(csv), .json = open_file(json)};
     printf("%s beside %s\n", gpu->description, cpu->description);
-    if (r.csv != NULL)
-        fprintf(r.csv, "op,type,rows,cols,inner,length,right,error,tolerance,microseconds,gb_per_second,tflop_per_second\n");
     if (r.json != NULL) fprintf(r.json, "{\"device\": \"%s\", \"cases\": [", gpu->description);
-    // Odd sizes, one token, whole units; then BERT-base's.
-    const int64_t small[][3] = {{1, 8, 5}, {33, 40, 17}, {130, 63, 33}, {257, 128, 64}}, large[3] = {tokens, 768, 768};
-    for (int i = 0; i < gpu_op_count; i++) {
-        bool wanted = named == 0;
-        for (int k = 0; k < named; k++)
-            wanted = wanted || strcmp(names[k], gpu_ops[i].name) == 0;
-        for (int type = 0; wanted && type < TYPES; type++) {
-            if (!has_type(&gpu_ops[i], types[type]) || (only >= 0 && only != type)) continue;
-            for (size_t s = 0; s < sizeof small / sizeof *small; s++)
-                one(&r, &gpu_ops[i], types[type], cpu, gpu, small[s], SHORT, false);
-            if (timed) one(&r, &gpu_ops[i], types[type], cpu, gpu, large, SHORT, true);
-            if (timed && gpu_ops[i].units > 1) one(&r, &gpu_ops[i], types[type], cpu, gpu, large, LONG, true); // attention
-        }
-    }
+    if (attention)
+        gpu_ops_attention(&r, cpu, gpu,
+                          &(gpu_ops_attention_options){
+                              .tokens = tokens, .type = only < 0 ? FT_F32 : types[only], .path = path, .names = names, .name_count = named});
+    else
+        all_ops(&r, cpu, gpu, names, named, only, tokens, timed);
     if (r.json != NULL) fprintf(r.json, "\n]}\n");
     if ((r.csv != NULL && fclose(r.csv) != 0) || (r.json != NULL && fclose(r.json) != 0))
         need(ft_fail(FT_FAILED, NULL, "the results cannot be written"));
@@ -215,6 +232,6 @@ int main(int argc, char **argv) {
     ft_device_close(gpu);
     ft_device_close(cpu);
     printf("%d cases, %d wrong\n", r.cases, r.wrong);
-    if (r.cases == 0) return fprintf(stderr, "gpu_ops: no op has that name\n"), 2;
+    if (r.cases == 0) return fprintf(stderr, "gpu_ops: no %s has that name\n", attention ? "layout" : "op"), 2;
     return r.wrong > 0;
 }

@@ -1,9 +1,11 @@
 // gpu_ops.h - an op in a test: both copies of its buffers, how they are made, and how it is run. The ops' own are in
-// gpu_ops_cases.c; judging and timing, in gpu_ops.c, is the same for all.
+// gpu_ops_cases.c; judging and timing, in gpu_ops.c, is the same for all. Attention's paths beside each other: gpu_ops_attention.c.
 #ifndef GPU_OPS_H
 #define GPU_OPS_H
 
 #include "kernels/cuda/kernels.h"
+
+#include <stdio.h>
 
 enum { BUFFERS = 14, CPU = 0, GPU = 1, SHORT = 128, LONG = 512 }; // SHORT, LONG: tokens of a sequence
 
@@ -37,7 +39,33 @@ extern const int gpu_op_count;
 
 // Ends the program with the error that `status` says, if it is one.
 void need(ft_status status);
-// Before the devices are closed.
+
+// The next buffer of a test, with the same bytes, or the same numbers of mean +- spread, on both sides: its place.
+int gpu_ops_add_bytes(test *t, size_t bytes, ft_dtype dtype, const void *from);
+int gpu_ops_add_numbers(test *t, ft_dtype dtype, int64_t n, double mean, double spread);
+void gpu_ops_release(test *t);
+// One scratch a side, as large as the largest: timing must not measure how it is taken. Freed before the devices are closed.
+ft_workspace gpu_ops_scratch(ft_device *device, int side, size_t bytes);
 void gpu_ops_free_scratch(ft_device *const device[2]);
+
+// Number k of a buffer. Integers must be equal, which they are as the floats of their bits too.
+float gpu_ops_number(ft_dtype dtype, const void *data, size_t k);
+// What an element of rows of that op may be off by, relative to the largest of its buffer.
+double gpu_ops_allowed(const char *op, ft_dtype type);
+double gpu_ops_now(void);
+
+typedef struct gpu_ops_report {
+    FILE *csv, *json; // NULL: not wanted
+    int cases, wrong;
+} gpu_ops_report;
+
+typedef struct gpu_ops_attention_options {
+    int64_t tokens;           // of timed cases
+    ft_dtype type;            // FT_F32: both, the timed ones in bf16
+    const char *path;         // NULL: both, timed in turns
+    const char *const *names; // of layouts; none: all
+    int name_count;
+} gpu_ops_attention_options;
+void gpu_ops_attention(gpu_ops_report *r, ft_device *cpu, ft_device *gpu, const gpu_ops_attention_options *o);
 
 #endif

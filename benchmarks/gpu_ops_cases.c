@@ -14,7 +14,7 @@ enum { CLASSES = 7 };
 static uint64_t seed = 1;
 static double uniform(void) { return (double)(ft_splitmix64(++seed) >> 11) * 0x1p-53; }
 
-static int add_bytes(test *t, size_t bytes, ft_dtype dtype, const void *from) {
+int gpu_ops_add_bytes(test *t, size_t bytes, ft_dtype dtype, const void *from) {
     int i = t->count++;
     t->bytes[i] = bytes;
     t->dtype[i] = dtype;
@@ -27,22 +27,22 @@ static int add_bytes(test *t, size_t bytes, ft_dtype dtype, const void *from) {
     return i;
 }
 
-static int add_numbers(test *t, ft_dtype dtype, int64_t n, double mean, double spread) {
+int gpu_ops_add_numbers(test *t, ft_dtype dtype, int64_t n, double mean, double spread) {
     float *host = malloc((size_t)n * sizeof *host + 1);
     uint16_t *half = malloc((size_t)n * sizeof *half + 1);
     if (host == NULL || half == NULL) need(ft_fail_memory((size_t)n * 6, "a test's numbers"));
     for (int64_t i = 0; i < n; i++)
         host[i] = (float)(mean + spread * (2 * uniform() - 1));
     if (ft_is_half(dtype)) ft_narrow(dtype, host, half, n);
-    int added = add_bytes(t, (size_t)n * ft_dtype_size(dtype), dtype, ft_is_half(dtype) ? (void *)half : (void *)host);
+    int added = gpu_ops_add_bytes(t, (size_t)n * ft_dtype_size(dtype), dtype, ft_is_half(dtype) ? (void *)half : (void *)host);
     free(host);
     free(half);
     return added;
 }
 static int add_floats(test *t, int64_t n, double mean, double spread) {
-    return add_numbers(t, FT_F32, n, mean, spread);
+    return gpu_ops_add_numbers(t, FT_F32, n, mean, spread);
 }
-static int add_rows(test *t, int64_t n, double mean, double spread) { return add_numbers(t, t->type, n, mean, spread); }
+static int add_rows(test *t, int64_t n, double mean, double spread) { return gpu_ops_add_numbers(t, t->type, n, mean, spread); }
 
 // limit > 0: below it, at random; 0: the number of the place; < 0: the place within pieces of so many.
 static int add_integers(test *t, int64_t n, int64_t limit) {
@@ -50,14 +50,14 @@ static int add_integers(test *t, int64_t n, int64_t limit) {
     if (host == NULL) need(ft_fail_memory((size_t)n * sizeof *host, "a test's numbers"));
     for (int64_t i = 0; i < n; i++)
         host[i] = (int32_t)(limit > 0 ? (double)limit * uniform() : limit == 0 ? (double)i : (double)(i % -limit));
-    int added = add_bytes(t, (size_t)n * sizeof *host, FT_I32, host);
+    int added = gpu_ops_add_bytes(t, (size_t)n * sizeof *host, FT_I32, host);
     free(host);
     return added;
 }
 
 static int add_step(test *t) {
     ft_step_state step = {.seed = 7, .step = 3, .learning_rate = 1e-3f, .loss_factor = 0.125f, .loss_scale = 1};
-    return add_bytes(t, sizeof step, FT_U8, &step);
+    return gpu_ops_add_bytes(t, sizeof step, FT_U8, &step);
 }
 
 // Where sequences begin: t->length tokens each, the last one what is left.
@@ -68,7 +68,7 @@ static int add_bounds(test *t) {
     if (host == NULL) need(ft_fail_memory(0, "bounds"));
     for (int i = 0; i <= n; i++)
         host[i] = (int32_t)(i * t->length < t->rows ? i * t->length : t->rows);
-    int added = add_bytes(t, ((size_t)n + 1) * sizeof *host, FT_I32, host);
+    int added = gpu_ops_add_bytes(t, ((size_t)n + 1) * sizeof *host, FT_I32, host);
     free(host);
     return added;
 }
@@ -78,15 +78,9 @@ static ft_tensor matrix(const test *t, int i, int side, int64_t rows, int64_t co
 }
 static ft_tensor vector(const test *t, int i, int side, int64_t n) { return ft_vector(t->at[i][side], n, t->dtype[i]); }
 
-#define RUN(op, ...)                                                                                                   \
-    ft_##op##_args args = {__VA_ARGS__};                                                                               \
-    ft_device *device = t->device[side];                                                                               \
-    args.workspace = scratch(device, side, ft_##op##_workspace(&device->target, &args));                               \
-    return FT_RUN(device, op, &args)
-
-// One scratch a side, as large as the largest: timing must not measure how it is taken.
+// One scratch a side.
 static ft_workspace kept[2];
-static ft_workspace scratch(ft_device *device, int side, size_t bytes) {
+ft_workspace gpu_ops_scratch(ft_device *device, int side, size_t bytes) {
     if (bytes > kept[side].bytes) {
         if (kept[side].data != NULL) device->functions->buffer_free(device, kept[side].data, kept[side].bytes);
         need(device->functions->buffer_alloc(device, bytes, &kept[side].data));
@@ -94,6 +88,12 @@ static ft_workspace scratch(ft_device *device, int side, size_t bytes) {
     }
     return kept[side];
 }
+
+#define RUN(op, ...)                                                                                                   \
+    ft_##op##_args args = {__VA_ARGS__};                                                                               \
+    ft_device *device = t->device[side];                                                                               \
+    args.workspace = gpu_ops_scratch(device, side, ft_##op##_workspace(&device->target, &args));                               \
+    return FT_RUN(device, op, &args)
 
 // ---- the ops: buffers in order, then one run ----------------------------------------------------------------------
 
@@ -274,7 +274,7 @@ static void disentangled_setup(test *t) {
     int32_t slots[2 * LONG - 1]; // the first 2 t->length - 1
     attention_setup(t);
     ft_relative_slots(rule, t->length - 1, slots);
-    add_bytes(t, (size_t)(2 * t->length - 1) * sizeof *slots, FT_I32, slots); // 8
+    gpu_ops_add_bytes(t, (size_t)(2 * t->length - 1) * sizeof *slots, FT_I32, slots); // 8
     int64_t n = 2 * ft_relative_span(rule) * t->cols;
     many(t, 2, (int64_t[]){n, n}); // 9: tables of keys and of queries
     add_floats(t, n, 0, 1);        // 11: their gradients
@@ -385,7 +385,7 @@ static void update_setup(test *t) {
     ft_update_state update = {
         .count = 3, .norm = 1, .correction1 = 0.3, .correction2 = 0.004, .clip = 0.5f, .finite = 1};
     add_step(t);
-    add_bytes(t, sizeof update, FT_U8, &update);
+    gpu_ops_add_bytes(t, sizeof update, FT_U8, &update);
     int64_t n = t->rows * t->cols;
     for (int i = 0; i < 3; i++)
         add_floats(t, n, 0, 1);

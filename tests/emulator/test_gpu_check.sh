@@ -31,23 +31,33 @@ cat >tools/compute-sanitizer <<'STUB' && chmod +x tools/compute-sanitizer
 [ "$1" = --tool ] && [ "$3" = --error-exitcode ] && [ "$4" = 1 ] || exit 9
 [ -n "$HANG" ] && exec sleep 60
 shift 4
+[ "$2" = --attention ] && exec "$@" --type bf16
 exec "$@" decay
 STUB
 export PATH=$scratch/tools:$PATH HANG=
-expect 0 env "${fakes[@]}" FTENGINE="$FTENGINE" "$SOURCE_DIR/benchmarks/gpu_check.sh" context graphs ops sanitizer training replay tuning
-well_formed context=passed graphs=passed ops=passed memcheck=passed racecheck=passed training=passed replay=passed tuning=passed
-grep -q '^8 passed, 0 failed, 0 skipped' out || fail "the last line: $(tail -1 out)"
+expect 0 env "${fakes[@]}" FTENGINE="$FTENGINE" "$SOURCE_DIR/benchmarks/gpu_check.sh" context graphs ops training replay tuning
+well_formed context=passed graphs=passed ops=passed training=passed replay=passed tuning=passed
+grep -q '^6 passed, 0 failed, 0 skipped' out || fail "the last line: $(tail -1 out)"
 [ "$(json "$results/graphs.json" '[c["verdict"] for c in d]')" = "['ok', 'ok', 'ok', 'ok']" ] || fail "graphs.json: $(cat "$results/graphs.json")"
 [ "$(json "$results/training.json" 'len(d), d[0]["step"], d[0]["precision"]')" = "(6, 1, 'fp32')" ] || fail "training.json"
 
-# The path of sm_90a, which must be asked for: right, and beside the other one; on another chip it counts as skipped.
-expect 0 env "${fakes[@]}" FAKE_CUDA=version=13000,memory=1073741824,capability=90 TOKENS=70 "$SOURCE_DIR/benchmarks/gpu_check.sh" wgmma
-well_formed wgmma=passed
-[ "$(grep -cE 'attention_forward (bf16|fp16), 70 x 768, sequences of [0-9]+: mma [0-9.]+ us, wgmma [0-9.]+ us' out)" = 4 ] || fail "times beside each other: $(cat out)"
+# The path of sm_90a, which must be asked for: right, beside the other one and beside the prediction, and clean; on another chip it
+# counts as skipped.
+hopper=("${fakes[@]}" FAKE_CUDA=version=13000,memory=1073741824,capability=90)
+expect 0 env "${hopper[@]}" TOKENS=20 WGMMA_OPTIONS="small-pooled dense-768" "$SOURCE_DIR/benchmarks/gpu_check.sh" wgmma sanitizer
+well_formed wgmma=passed memcheck=passed racecheck=passed memcheck-wgmma=passed racecheck-wgmma=passed synccheck-wgmma=passed
+[ "$(json "$results/wgmma.json" 'len(d["cases"]), sum(c["microseconds"] > 0 for c in d["cases"]), all(c["right"] and c["same_bits"] for c in d["cases"])')" = "(24, 8, True)" ] ||
+    fail "wgmma.json: $(cat "$results/wgmma.json")"
+[ "$(grep -cE '^  dense-768 bf16, [0-9]+ heads of [0-9]+, dropout 0.[01], 20 tokens: mma [0-9.]+ us, wgmma [0-9.]+ us, ' out)" = 4 ] || fail "times beside each other: $(cat out)"
+predicted=$(sed -nE 's/.* attention_warpgroup \| 64 .*: .*, ([0-9]+) \(([0-9]+)\) \|$/\2 and \1/p' "$SOURCE_DIR/benchmarks/results/static_model.md")
+grep -qE "dense-768 bf16, 12 heads of 64, dropout 0.1.*predicted at most ${predicted:?}, " out || fail "the prediction, $predicted: $(cat out)"
+grep -q 'decision: wgmma is right; .* in 4 timed cases' "$results/summary.csv" || fail "no decision: $(cat "$results/summary.csv")"
 rm -f "$results"/wgmma*
-expect 4 env "${fakes[@]}" TOKENS=70 "$SOURCE_DIR/benchmarks/gpu_check.sh" wgmma
-well_formed wgmma=skipped
+expect 4 env "${fakes[@]}" "$SOURCE_DIR/benchmarks/gpu_check.sh" wgmma sanitizer
+well_formed wgmma=skipped memcheck=passed racecheck=passed memcheck-wgmma=skipped racecheck-wgmma=skipped synccheck-wgmma=skipped
 grep -q 'wgmma is for compute capability 9.0' out || fail "it should say why: $(cat out)"
+expect 1 env "${hopper[@]}" "$BUILD/gpu_ops" --attention --path flash
+grep -q "'flash' is neither wgmma nor mma" err || fail "a path that is not there: $(cat err)"
 
 # Training steps of a tiny model, without rivals (test_gpu_steps.py has those), and the report: a first run writes what the second is
 # held against, and an earlier figure that was much better fails it.
@@ -90,7 +100,7 @@ well_formed "ops=not measured" "steps=not measured"
 
 # ---- what is wrong, hangs or is missing --------------------------------------------------------------------------------------
 HANG=1 SANITIZER_LIMIT=1 expect 1 env "${fakes[@]}" "$SOURCE_DIR/benchmarks/gpu_check.sh" sanitizer
-well_formed memcheck=FAILED racecheck=FAILED
+well_formed memcheck=FAILED racecheck=FAILED memcheck-wgmma=FAILED racecheck-wgmma=FAILED synccheck-wgmma=FAILED
 grep -q 'not done after 1 seconds' out || fail "a tool that hangs: $(cat out)"
 
 expect 4 env FTENGINE="$FTENGINE" "$SOURCE_DIR/benchmarks/gpu_check.sh" context graphs ops speed sanitizer steps # no driver
