@@ -6,7 +6,7 @@ disentangled-flash and FlashDeBERTa, in turns, in one run. gpu_check.sh runs it.
     gpu_steps.py --output steps.json [--seconds 300] [--python python3] [--cases MODEL/CASE ...] ...
 
 Models have the shapes of configs/models and random weights; words are drawn evenly from the whole vocabulary. Cases: dense (every
-text 512 tokens, 32 texts), and TREC's, SST-2's and long texts' lengths (gpu_lengths.json) with batches of 16 and large ones. All
+text 512 tokens, 32 texts), and TREC's, SST-2's and long texts' lengths (gpu_texts.py) with batches of 16 and large ones. All
 sides train on the same texts: the first half warms up, the second is timed. The rivals have their batches by length, as the
 Trainer groups them (group_by_length), short and long batches in a drawn order; ftengine shuffles, having no padding.
 ftengine-graphs is ftengine with device.graphs=on. tokens/s are of real tokens; MFU is of executed operations (gpu_counts.py), of
@@ -23,7 +23,6 @@ import argparse
 import hashlib
 import json
 import os
-import random
 import select
 import shutil
 import signal
@@ -35,10 +34,10 @@ import threading
 import time
 
 import gpu_counts
+import gpu_texts
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HERE = os.path.join(ROOT, "benchmarks")
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 MODELS = {
     "bert-base": "bert-base-uncased",
     "deberta-v3-base": "microsoft/deberta-v3-base",
@@ -112,49 +111,6 @@ class DriverMemory:
         if self.process:
             self.process.terminate()
             self.process.wait()
-
-
-# ---- texts -----------------------------------------------------------------------------------------------------------------
-
-
-def draw_lengths(kind, count, most, seed):
-    draw = random.Random(seed)
-    if kind.isdigit():
-        return [min(int(kind), most)] * count
-    with open(os.path.join(HERE, "gpu_lengths.json"), encoding="utf-8") as f:
-        histogram = json.load(f)[kind]["histogram"]
-    return [min(int(n), most) for n in draw.choices(list(histogram), list(histogram.values()), k=count)]
-
-
-def grouped(lengths, batch, seed):
-    """Batches as the Trainer's group_by_length makes them of much data: shuffled, in pieces of 50 batches, each sorted by length. The
-    batches are then shuffled: whoever ends early has had short and long ones alike."""
-    shuffled, draw = list(lengths), random.Random(seed)
-    draw.shuffle(shuffled)
-    piece = 50 * batch
-    ordered = [n for i in range(0, len(shuffled), piece) for n in sorted(shuffled[i : i + piece], reverse=True)]
-    batches = [ordered[i : i + batch] for i in range(0, len(ordered), batch)]
-    draw.shuffle(batches)
-    return batches
-
-
-def write_model(config, directory):
-    os.makedirs(directory, exist_ok=True)
-    with open(os.path.join(directory, "config.json"), "w", encoding="utf-8") as f:
-        json.dump(config, f)
-    with open(os.path.join(directory, "vocab.txt"), "w", encoding="utf-8") as f:
-        f.writelines(word + "\n" for word in SPECIAL + [f"w{i}" for i in range(config["vocab_size"] - len(SPECIAL))])
-    with open(os.path.join(directory, "tokenizer_config.json"), "w", encoding="utf-8") as f:
-        json.dump({"tokenizer_class": "BertTokenizer"}, f)
-
-
-def write_texts(path, lengths, vocabulary, seed):
-    draw = random.Random(seed)
-    words = vocabulary - len(SPECIAL)
-    with open(path, "w", encoding="utf-8") as f:
-        f.write("text\tlabel\n")
-        for i, n in enumerate(lengths):
-            f.write(" ".join(f"w{draw.randrange(words)}" for _ in range(n - 2)) + f"\t{i % gpu_counts.LABELS}\n")
 
 
 # ---- ftengine --------------------------------------------------------------------------------------------------------------
@@ -453,15 +409,15 @@ def make_case(options, model, name, config, directory, scratch):
     kind, batch, half = CASES[name]
     batch, half = options.batch or batch, options.half or half
     most = min(options.longest, config["max_position_embeddings"])
-    lengths = draw_lengths(kind, 2 * batch * half, most, options.seed)
+    lengths = gpu_texts.draw_lengths(kind, 2 * batch * half, most, options.seed)
     case = {"batch": batch, "half": half, "most": most, "lengths": lengths, "dense": kind.isdigit(), "scratch": scratch}
-    halves = [grouped(lengths[i * batch * half :][: batch * half], batch, options.seed + i) for i in range(2)]
+    halves = [gpu_texts.grouped(lengths[i * batch * half :][: batch * half], batch, options.seed + i) for i in range(2)]
     case["rival_batches"] = halves[0] + halves[1]
     case["model_directory"] = os.path.join(directory, model)
     case["config_path"] = os.path.join(case["model_directory"], "config.json")
-    write_model(config, case["model_directory"])
+    gpu_texts.write_model(config, case["model_directory"])
     case["texts"] = os.path.join(scratch, "texts.tsv")
-    write_texts(case["texts"], lengths, config["vocab_size"], options.seed)
+    gpu_texts.write_texts(case["texts"], lengths, config["vocab_size"], options.seed)
     return case
 
 

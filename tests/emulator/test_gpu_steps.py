@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""benchmarks/gpu_steps.py, gpu_counts.py and gpu_report.py with made-up programs and figures; gpu_rival.py on the CPU where a
+"""benchmarks/gpu_steps.py, gpu_texts.py, gpu_counts.py and gpu_report.py with made-up programs and figures; gpu_rival.py on the CPU where a
 Python has torch and transformers (TORCH_PYTHON, python3 or /opt/ref/bin/python), else that part is skipped and says so."""
 
 import io
@@ -19,6 +19,7 @@ sys.path.insert(0, BENCHMARKS)
 import gpu_counts  # noqa: E402
 import gpu_report  # noqa: E402
 import gpu_steps  # noqa: E402
+import gpu_texts  # noqa: E402
 
 BERT = {
     "model_type": "bert",
@@ -119,21 +120,21 @@ class Counts(unittest.TestCase):
 
 class Lengths(unittest.TestCase):
     def test_grouped(self):
-        lengths = gpu_steps.draw_lengths("sst2", 1600, 512, 1)
-        batches = gpu_steps.grouped(lengths, 16, 1)
+        lengths = gpu_texts.draw_lengths("sst2", 1600, 512, 1)
+        batches = gpu_texts.grouped(lengths, 16, 1)
         self.assertEqual([len(b) for b in batches], [16] * 100)
         self.assertEqual(sorted(n for b in batches for n in b), sorted(lengths))
         self.assertLess(sum(16 * max(b) for b in batches), 1.05 * sum(lengths))  # next to no padding
-        self.assertEqual(batches, gpu_steps.grouped(lengths, 16, 1))
+        self.assertEqual(batches, gpu_texts.grouped(lengths, 16, 1))
         for seed in range(5):  # who ends after a part has had no longer ones than are in all
-            batches = gpu_steps.grouped(lengths, 16, seed)
+            batches = gpu_texts.grouped(lengths, 16, seed)
             first = [n for b in batches[:20] for n in b]
             self.assertAlmostEqual(sum(first) / len(first) / (sum(lengths) / len(lengths)), 1, delta=0.3)
 
     def test_files_lengths_are_the_data_s(self):
         means = {"trec": 13.47, "sst2": 25.21, "long": 297.3}
         for kind, mean in means.items():
-            drawn = gpu_steps.draw_lengths(kind, 20000, 512, 3)
+            drawn = gpu_texts.draw_lengths(kind, 20000, 512, 3)
             self.assertAlmostEqual(sum(drawn) / len(drawn) / mean, 1, delta=0.02)
             self.assertTrue(min(drawn) >= 3 and max(drawn) <= 512)
 
