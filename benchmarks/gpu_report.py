@@ -3,7 +3,7 @@
 
     gpu_report.py --results DIR [--committed benchmarks/results] [--accept]
 
-Reads speed.json, steps.json, ceilings.json and verdicts.json of DIR, each if it is there, and writes gpu_CHIP.json and gpu_CHIP.md there.
+Reads speed.json, wgmma.json, steps.json, ceilings.json and verdicts.json of DIR, each if it is there, and writes gpu_CHIP.json and gpu_CHIP.md there.
 Figures of ftengine that fall more than 5% below the committed gpu_CHIP.json are listed, and the exit code is 1. The first
 run on a kind of chip writes the committed file, and so does --accept, but not while something of ftengine's has failed; figures and
 tables that were not measured this time stay in it with the date they have. Exit 1 also when something has failed; 4: nothing was
@@ -22,7 +22,7 @@ import gpu_counts
 from common import RESULTS, ROOT
 
 ALLOWED = 0.95
-PARTS = ("speed.json", "steps.json", "ceilings.json")
+PARTS = ("speed.json", "wgmma.json", "steps.json", "ceilings.json")
 KERNELS = (("flash_attention_2", "FlashAttention-2"), ("cudnn", "cuDNN"))
 
 
@@ -35,9 +35,9 @@ def read(directory, name):
         return None
 
 
-def chip_of(speed, steps):
+def chip_of(speed, wgmma, steps):
     """As the driver names it, and as files here are called."""
-    described = (speed or {}).get("device") or next((c["chip"] for c in (steps or {}).get("cases", []) if c["chip"]), None)
+    described = (speed or wgmma or {}).get("device") or next((c["chip"] for c in (steps or {}).get("cases", []) if c["chip"]), None)
     if described is None:
         return None, None
     name = described.split(",")[0].replace("NVIDIA", "").strip()
@@ -52,7 +52,11 @@ def driver():
         return "unknown"
 
 
-def figures_of(speed, steps):
+def path_name(case):
+    return f"attention {case['path']} {case['case']} {case['type']}, {case['heads']} heads of {case['head_dim']}, dropout {case['dropout']}"
+
+
+def figures_of(speed, wgmma, steps):
     """Name: (value, unit), of what is right. More is better in all of them."""
     figures = {}
     for case in (speed or {}).get("cases", []):
@@ -60,6 +64,9 @@ def figures_of(speed, steps):
             name = f"op {case['op']} {case['type']} {case['rows']}x{case['cols']}, texts of {case['length']}"
             computes = case["tflop_per_second"] > 0
             figures[name] = (case["tflop_per_second"], "TFLOP/s") if computes else (case["gb_per_second"], "GB/s")
+    for case in (wgmma or {}).get("cases", []):
+        if case["microseconds"] > 0 and case["right"]:
+            figures[path_name(case)] = (case["tflop_per_second"], "TFLOP/s")
     for case in (steps or {}).get("cases", []):
         for side, found in case["sides"].items():
             if side.startswith("ftengine") and found["status"] == "measured":
@@ -67,11 +74,12 @@ def figures_of(speed, steps):
     return figures
 
 
-def failures_of(speed, steps, verdicts):
+def failures_of(speed, wgmma, steps, verdicts):
     """Of ftengine's own, in words."""
     failed = [f"part {v['part']} ({v['note']})" for v in verdicts if v["verdict"] == "FAILED"]
     wrong = [c for c in (speed or {}).get("cases", []) if not c["right"]]
     failed += [f"op {c['op']} {c['type']} {c['rows']}x{c['cols']}, texts of {c['length']}, is wrong" for c in wrong]
+    failed += [f"{path_name(c)}, is wrong" for c in (wgmma or {}).get("cases", []) if not c["right"]]
     for case in (steps or {}).get("cases", []):
         own = [(name, side) for name, side in case["sides"].items() if name.startswith("ftengine") and side["status"] == "failed"]
         failed += [f"step {case['model']} {case['case']} {name} ({side['why']})" for name, side in own]
@@ -217,6 +225,23 @@ def ops_table(speed, ceilings):
     return lines + [""]
 
 
+def paths_table(wgmma):
+    """Both paths of attention, case by case; what was judged alone is counted."""
+    cases = wgmma["cases"]
+    lines = ["## Attention forward on warpgroups (wgmma) beside mma.sync", "", f"{len(cases)} cases, {sum(not c['right'] for c in cases)} wrong. TFLOP/s; what was predicted for "]
+    lines[-1] += "dense texts stands in static_model.md."
+    lines += ["", "| case | heads | dropout | mma us | wgmma us | mma | wgmma | wgmma is faster by |", "|---|---|---|---|---|---|---|---|"]
+    sides = {}
+    for c in cases:
+        if c["microseconds"] > 0:
+            title = f"| {c['case']} {c['type']}, {c['tokens']} tokens | {c['heads']} of {c['head_dim']} | {c['dropout']} |"
+            sides.setdefault(title, {})[c["path"]] = c
+    for title, paths in sides.items():
+        us, rates = ([paths[name][key] for name in ("mma", "wgmma")] for key in ("microseconds", "tflop_per_second"))
+        lines.append(f"{title} {us[0]:.1f} | {us[1]:.1f} | {rates[0]:.1f} | {rates[1]:.1f} | {us[0] / us[1]:.2f}x |")
+    return lines + [""]
+
+
 def table(document):
     lines = [f"# {document['chip']}", "", f"{document['date']}, driver {document['driver']}, commit {document['commit']}", "", f"    {document['command']}", ""]
     for title, key in (("FAILED", "failed"), ("Skipped", "skipped")):
@@ -245,6 +270,8 @@ def table(document):
         lines += [""]
     if document["speed"]:
         lines += ops_table(document["speed"], document["ceilings"])
+    if document["wgmma"]:
+        lines += paths_table(document["wgmma"])
     return "\n".join(lines)
 
 
@@ -265,10 +292,10 @@ def main():
     parser.add_argument("--command", default="benchmarks/gpu_check.sh")
     parser.add_argument("--commit", default="unknown")
     options = parser.parse_args()
-    speed, steps, ceilings = (read(options.results, name) for name in PARTS)
+    speed, wgmma, steps, ceilings = (read(options.results, name) for name in PARTS)
     verdicts = read(options.results, "verdicts.json") or []
-    chip, slug = chip_of(speed, steps)
-    figures, failed = figures_of(speed, steps), failures_of(speed, steps, verdicts)
+    chip, slug = chip_of(speed, wgmma, steps)
+    figures, failed = figures_of(speed, wgmma, steps), failures_of(speed, wgmma, steps, verdicts)
     for line in failed:
         print(f"gpu_report.py: FAILED: {line}", file=sys.stderr)
     if not figures:
@@ -287,7 +314,7 @@ def main():
     document = {"format_version": 1, "chip": chip, "driver": driver(), "command": options.command} | stamp
     document |= {"failed": failed, "skipped": [f"part {v['part']} ({v['note']})" for v in verdicts if v["verdict"] == "skipped"]}
     document |= {"fallen": fallen(figures, before), "not_measured": left, "figures": merged(figures, before, stamp)}
-    document |= with_kept({"steps": steps, "ceilings": ceilings, "speed": speed}, committed, stamp)
+    document |= with_kept({"steps": steps, "ceilings": ceilings, "speed": speed, "wgmma": wgmma}, committed, stamp)
     document["floors"] = floors_of(document["steps"], document["ceilings"])
     places = [options.results]
     if (options.accept or not committed) and not failed:

@@ -382,6 +382,21 @@ class Report(unittest.TestCase):
         rows = [line for line in text.splitlines() if line.startswith("| bert-base")]
         self.assertEqual({line.count("|") for line in rows}, {10})
 
+    def test_paths_of_attention(self):
+        case = {"case": "dense-1024", "type": "bf16", "heads": 16, "head_dim": 64, "dropout": 0.1, "tokens": 16384, "right": True}
+        alone = case | {"case": "tails", "path": "wgmma", "microseconds": 0.0, "tflop_per_second": 0.0}
+        both = [case | {"path": "wgmma", "microseconds": 50.0, "tflop_per_second": 400.0}, case | {"path": "mma", "microseconds": 75.0, "tflop_per_second": 300.0}]
+        path = os.path.join(self.results, "wgmma.json")
+        for cases in ([alone, *both], [alone | {"right": False}, *both]):
+            with open(path, "w", encoding="utf-8") as f:
+                json.dump({"device": "NVIDIA H200, sm_90", "cases": cases}, f)
+            code, committed = self.report(100.0, 1000.0)
+            self.assertEqual(code, int(not cases[0]["right"]))
+            self.assertEqual(committed["attention wgmma dense-1024 bf16, 16 heads of 64, dropout 0.1"], 400.0)
+            self.assertIn("| dense-1024 bf16, 16384 tokens | 16 of 64 | 0.1 | 75.0 | 50.0 | 300.0 | 400.0 | 1.50x |", self.of_results())
+        self.assertIn("- attention wgmma tails bf16, 16 heads of 64, dropout 0.1, is wrong\n", self.of_results())
+        self.assertIn("3 cases, 1 wrong.", self.of_results())
+
     def test_attention_is_held_against_others(self):
         """2 microseconds at 100 TFLOP/s and 6 at 200 are 1.4e9 operations in 8 microseconds."""
         case = {"type": "bf16", "cols": 768, "length": 512}
