@@ -189,7 +189,7 @@ static void optimizer(void) {
     ft_adamw_hyper hyper = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .max_gradient_norm = 1};
     ft_update_state update = {0};
     ft_step_state step = {.learning_rate = 1e-9f, .loss_scale = 1};
-    ft_adamw_range all = {0, PARAMETERS, 0.01f, 1};
+    ft_adamw_range all = {0, PARAMETERS, 0.01f, 1, NULL};
     ft_gradient_norm_args norm = {.gradient = t[1], .hyper = hyper, .update = &update};
     norm.workspace.bytes = ft_gradient_norm_workspace(&device->target, &norm);
     norm.workspace.data = floats((int64_t)norm.workspace.bytes / 4, 0);

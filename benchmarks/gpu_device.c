@@ -49,8 +49,9 @@ typedef struct chain {
     ft_device *device;
     void *block, *scratch;
     size_t bytes;
-    ft_tensor x, y, out, bias, compute; // bf16
-    ft_tensor parameter, gradient, m, v, residual, gamma, beta, mean, rstd; // fp32
+    ft_tensor x, y, out, bias, parameter; // bf16
+    uint16_t *tail;                       // of the parameter
+    ft_tensor gradient, m, v, residual, gamma, beta, mean, rstd; // fp32
     int32_t *slot, *position;
     ft_step_state *step;
     ft_update_state *update;
@@ -70,9 +71,10 @@ static void lay_out(chain *c) {
     c->y = ft_matrix(place(c, 2 * ROWS * COLS), ROWS, COLS, FT_BF16);
     c->out = ft_matrix(place(c, 2 * ROWS * COLS), ROWS, COLS, FT_BF16);
     c->bias = ft_vector(place(c, 2 * COLS), COLS, FT_BF16);
-    c->compute = ft_vector(place(c, 2 * (size_t)n), n, FT_BF16);
-    ft_tensor *flat[] = {&c->parameter, &c->gradient, &c->m, &c->v};
-    for (int i = 0; i < 4; i++) *flat[i] = ft_vector(place(c, 4 * (size_t)n), n, FT_F32);
+    c->parameter = ft_vector(place(c, 2 * (size_t)n), n, FT_BF16);
+    c->tail = place(c, 2 * (size_t)n);
+    ft_tensor *flat[] = {&c->gradient, &c->m, &c->v};
+    for (int i = 0; i < 3; i++) *flat[i] = ft_vector(place(c, 4 * (size_t)n), n, FT_F32);
     c->residual = ft_matrix(place(c, 4 * ROWS * COLS), ROWS, COLS, FT_F32);
     c->gamma = ft_vector(place(c, 4 * COLS), COLS, FT_F32);
     c->beta = ft_vector(place(c, 4 * COLS), COLS, FT_F32);
@@ -110,7 +112,6 @@ static void open_chain(chain *c, ft_device *device) {
     put_numbers(c, c->beta, 4);
     put_numbers(c, c->residual, 5);
     put_numbers(c, c->parameter, 3);
-    put_numbers(c, ft_matrix(c->compute.data, COLS, COLS, FT_BF16), 3);
     int32_t rows[ROWS];
     for (int i = 0; i < ROWS; i++) rows[i] = i;
     put(c, c->slot, rows, sizeof rows);
@@ -134,8 +135,8 @@ static void close_chain(chain *c) {
 static ft_status step(chain *c) {
     static const ft_adamw_hyper hyper = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .max_gradient_norm = 1};
     const int64_t n = (int64_t)COLS * COLS;
-    const ft_adamw_range all = {0, n, 0.01f, 1};
-    const ft_tensor weight = ft_matrix(c->compute.data, COLS, COLS, FT_BF16), gradient = ft_matrix(c->gradient.data, COLS, COLS, FT_F32);
+    const ft_adamw_range all = {0, n, 0.01f, 1, NULL};
+    const ft_tensor weight = ft_matrix(c->parameter.data, COLS, COLS, FT_BF16), gradient = ft_matrix(c->gradient.data, COLS, COLS, FT_F32);
     FT_TRY(c->device->functions->fill(c->device, c->gradient.data, 0, (size_t)n * sizeof(float)));
     RUN(c, gemm, .a = c->x, .b = weight, .c = c->y, .trans_b = true, .bias = c->bias);
     RUN(c, activation_forward, .kind = FT_ACT_GELU, .x = c->y, .y = c->y);
@@ -144,7 +145,7 @@ static ft_status step(chain *c) {
         .s = c->y, .y = c->out, .mean = c->mean, .rstd = c->rstd);
     RUN(c, gemm, .a = c->out, .b = c->x, .c = gradient, .trans_a = true, .accumulate = true);
     RUN(c, gradient_norm, .gradient = c->gradient, .hyper = hyper, .step = c->step, .stops = true, .update = c->update);
-    RUN(c, adamw, .parameter = c->parameter, .gradient = c->gradient, .m = c->m, .v = c->v, .compute = c->compute, .ranges = &all,
+    RUN(c, adamw, .parameter = c->parameter, .tail = c->tail, .gradient = c->gradient, .m = c->m, .v = c->v, .ranges = &all,
         .range_count = 1, .hyper = hyper, .step = c->step, .update = c->update);
     return FT_OK;
 }

@@ -390,8 +390,12 @@ static void update_setup(test *t) {
     for (int i = 0; i < 3; i++)
         add_floats(t, n, 0, 1);
     add_floats(t, n, 1, 0.5); // of squares
-    add_rows(t, n, 0, 1);     // 6: the copy, in 16 bits
-    t->moved = (4.0 * 7 + (t->type != FT_F32 ? 2 : 0)) * (double)n;
+    add_rows(t, n, 0, 1);     // 6: the copy in fp16, or first halves of pairs
+    uint16_t *tails = calloc((size_t)n + 1, sizeof *tails);
+    if (tails == NULL) need(ft_fail_memory((size_t)n * sizeof *tails, "a test's numbers"));
+    gpu_ops_add_bytes(t, (size_t)n * sizeof *tails, FT_U8, tails); // 7: second halves, compared with the first ones only
+    free(tails);
+    t->moved = (4.0 * 7 + (t->type == FT_F16 ? 2 : 0)) * (double)n;
 }
 static const ft_adamw_hyper hyper = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .max_gradient_norm = 1};
 static ft_status gradient_norm(test *t, int side) {
@@ -400,10 +404,10 @@ static ft_status gradient_norm(test *t, int side) {
 }
 static ft_status adamw(test *t, int side) {
     int64_t n = t->rows * t->cols;
-    const ft_adamw_range ranges[] = {{0, n / 3 / 4 * 4, 0.01f, 1}, {n / 3 / 4 * 4, n - n / 3 / 4 * 4, 0, 0.5f}};
-    RUN(adamw, .parameter = vector(t, 2, side, n), .gradient = vector(t, 3, side, n), .m = vector(t, 4, side, n),
-        .v = vector(t, 5, side, n), .compute = t->type != FT_F32 ? vector(t, 6, side, n) : ft_absent(),
-        .ranges = ranges, .range_count = 2, .hyper = hyper, .step = t->at[0][side], .update = t->at[1][side]);
+    const ft_adamw_range ranges[] = {{0, n / 3 / 4 * 4, 0.01f, 1, NULL}, {n / 3 / 4 * 4, n - n / 3 / 4 * 4, 0, 0.5f, NULL}};
+    RUN(adamw, .parameter = vector(t, t->type == FT_BF16 ? 6 : 2, side, n), .tail = t->type == FT_BF16 ? t->at[7][side] : NULL,
+        .compute = t->type == FT_F16 ? vector(t, 6, side, n) : ft_absent(), .gradient = vector(t, 3, side, n),
+        .m = vector(t, 4, side, n), .v = vector(t, 5, side, n), .ranges = ranges, .range_count = 2, .hyper = hyper, .step = t->at[0][side], .update = t->at[1][side]);
 }
 
 static void decay_setup(test *t) {

@@ -18,8 +18,10 @@
 // adamw: nothing at all when update->finite is 0. Else with g = grad * (clip / L), lr = step->learning_rate * range.lr_scale:
 //   p *= 1 - lr * weight_decay;  m = m + (g - m)(1 - beta1);  v = v beta2 + g g (1 - beta2)
 //   p -= (lr / correction1) * m / (sqrt(v) / sqrt(correction2) + epsilon)              (PyTorch's AdamW)
-// Factors that are the same for all elements are computed in double, then rounded to float. compute (optional), the copy
-// of 16 bits that other ops read, gets the new p of every range, rounded to the nearest (ties to even).
+// Factors that are the same for all elements are computed in double, then rounded to float. How p lies in memory changes
+// none of its bits: in fp32; or as pairs of 16 bits (split.h), whose first halves, in bf16, other ops read as they are; or
+// in fp32 beside a copy in fp16 for other ops, which gets the new p, rounded to the nearest (ties to even). A range whose
+// parameters other ops read in fp32 whatever the type (norms) has them in fp32 in a place of its own, and has no copy.
 #ifndef FT_ADAMW_H
 #define FT_ADAMW_H
 #include "kernels/op.h"
@@ -61,11 +63,14 @@ size_t ft_gradient_norm_workspace(const ft_target *target, const ft_gradient_nor
 typedef struct ft_adamw_range {
     int64_t first, count; // elements of the flat buffers
     float weight_decay, lr_scale;
+    float *wide; // device, [count]: p of this range; NULL: it is in ft_adamw_args.parameter
 } ft_adamw_range;
 
 typedef struct ft_adamw_args {
-    ft_tensor parameter, gradient, m, v; // [n] fp32, flat
-    ft_tensor compute;                   // [n] bf16 or fp16, flat; optional
+    ft_tensor parameter;                 // [n] flat: fp32, or the first halves of pairs, bf16
+    uint16_t *tail;                      // [n] device: the second halves; NULL with fp32
+    ft_tensor compute;                   // [n] fp16, flat, the copy; optional, with fp32
+    ft_tensor gradient, m, v;            // [n] fp32, flat
     const ft_adamw_range *ranges;        // host; disjoint, together at most [0, n)
     int32_t range_count;
     ft_adamw_hyper hyper;

@@ -295,12 +295,11 @@ ft_status ft_decay_check(const ft_target *target, const ft_decay_args *args) {
 ft_status ft_adamw_check(const ft_target *target, const ft_adamw_args *args) {
     static const char op[] = "adamw";
     int64_t n = args->parameter.rows * args->parameter.cols;
-    FT_REQUIRE(op, is_flat(args->parameter, n));
+    FT_REQUIRE(op, args->tail ? ft_is_vector_of(FT_BF16, args->parameter, n) : is_flat(args->parameter, n));
     FT_REQUIRE(op, is_flat(args->gradient, n));
     FT_REQUIRE(op, is_flat(args->m, n));
     FT_REQUIRE(op, is_flat(args->v, n));
-    const ft_tensor *copy = &args->compute;
-    FT_REQUIRE(op, !copy->data || (ft_is_half(copy->dtype) && ft_is_vector_of(copy->dtype, *copy, n)));
+    FT_REQUIRE(op, !args->compute.data || (!args->tail && ft_is_vector_of(FT_F16, args->compute, n)));
     FT_REQUIRE(op, args->update && args->step);
     for (int32_t r = 0; r < args->range_count; r++) {
         const ft_adamw_range *range = &args->ranges[r];

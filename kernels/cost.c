@@ -106,7 +106,7 @@ ft_cost ft_adamw_cost(const ft_adamw_args *a) {
     double n = 0;
     for (int32_t i = 0; i < a->range_count; i++) n += (double)a->ranges[i].count;
     double copy = a->compute.data != NULL ? (double)ft_dtype_size(a->compute.dtype) : 0;
-    return (ft_cost){15 * n, n * (7 * sizeof(float) + copy), 0}; // reads four arrays, writes three and the copy
+    return (ft_cost){15 * n, n * (7 * sizeof(float) + copy), 0}; // reads four arrays (or pairs), writes three and the copy
 }
 
 // A CPU thread: 60e9 operations a second in matrix products (between AVX2 and AVX-512 on server cores), 10e9 bytes. Half

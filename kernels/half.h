@@ -6,6 +6,7 @@
 #define FT_HALF_H
 
 #include "kernels/dtype.h"
+#include "kernels/split.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,6 +65,30 @@ static inline void ft_narrow(ft_dtype to_type, const float *from, uint16_t *to, 
     else
         for (int64_t i = 0; i < n; i++)
             to[i] = ft_to_fp16(from[i]);
+}
+
+// n numbers as pairs (split.h), and back.
+static inline void ft_split_all(const float *from, uint16_t *high, uint16_t *tail, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t pair = ft_split(ft_float_bits(from[i]));
+        high[i] = (uint16_t)(pair >> 16);
+        tail[i] = (uint16_t)pair;
+    }
+}
+static inline void ft_join_all(const uint16_t *high, const uint16_t *tail, float *to, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        to[i] = ft_bits_float(ft_join((uint32_t)high[i] << 16 | tail[i]));
+}
+
+// A weight in 16 bits. In bf16 ties go away from zero, as in the upper half of a pair: a weight that is not trained, or that
+// is only predicted with, is the same as in training.
+static inline void ft_narrow_weights(ft_dtype to_type, const float *from, uint16_t *to, int64_t n) {
+    if (to_type != FT_BF16) {
+        ft_narrow(to_type, from, to, n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        to[i] = (uint16_t)(ft_split(ft_float_bits(from[i])) >> 16);
 }
 
 #endif

@@ -220,7 +220,7 @@ static ft_status make_held(ft_absent_rows *rows, int64_t n) {
     ft_row_window window;
     ft_status status = ft_row_window_open(rows, rows->parameters->memory, &window);
     if (status == FT_OK && rows->in_held < rows->count) {
-        ft_staged to = {ft_parameter_weight(rows->parameters, rows->parameters->table), table->trained * table->cols};
+        ft_staged to = {.tensor = ft_parameter_weight(rows->parameters, rows->parameters->table), .first = table->trained * table->cols};
         status = ft_staging_upload(&window.staging, to, n, make_part, &(making){rows, &window});
     }
     ft_row_window_close(&window);
@@ -238,7 +238,7 @@ ft_status ft_absent_rows_refresh(ft_absent_rows *rows) {
 
 // ---- the whole table ----------------------------------------------------------------------------------------------------
 
-// A table that is not trained has no master copy: what of it is on a device, and is saved from there, is rounded.
+// A table that is not trained is rounded: so is what of it is on a device and is saved from there.
 static void round_window(const ft_absent_rows *rows, float *data, int64_t count) {
     enum { PIECE = 1024 };
     uint16_t bits[PIECE];
@@ -246,7 +246,7 @@ static void round_window(const ft_absent_rows *rows, float *data, int64_t count)
     if (dtype == FT_F32 || table_of(rows)->trainable) return;
     for (int64_t i = 0; i < count; i += PIECE) {
         int64_t n = count - i < PIECE ? count - i : PIECE;
-        ft_narrow(dtype, data + i, bits, n);
+        ft_narrow_weights(dtype, data + i, bits, n);
         ft_widen(dtype, bits, data + i, n);
     }
 }
@@ -262,8 +262,7 @@ static int64_t neighbours(const ft_absent_rows *rows, int64_t id, int64_t last) 
 ft_status ft_absent_rows_read(ft_absent_rows *rows, ft_row_window *window, int64_t first, int64_t count) {
     const ft_word_rows *w = rows->word_rows;
     const ft_parameter *table = table_of(rows);
-    const float *trained = table->trained > 0 ? ft_parameter_stored(rows->parameters, rows->parameters->table).data : NULL;
-    ft_device *device = device_of(rows);
+    ft_staged trained = ft_parameter_stored(rows->parameters, rows->parameters->table);
     const int64_t cols = table->cols, end = first + count, last = (end + cols - 1) / cols;
     bool absent = false;
     for (int64_t id = first / cols; id < last; id++) absent = absent || w->row_of[id] < 0 || w->row_of[id] >= w->trained;
@@ -277,8 +276,8 @@ ft_status ft_absent_rows_read(ft_absent_rows *rows, ft_row_window *window, int64
         if (w->row_of[id] < 0 || w->row_of[id] >= w->trained) continue;
         together = neighbours(rows, id, last);
         int64_t from = id * cols > first ? id * cols : first, to = (id + together) * cols < end ? (id + together) * cols : end;
-        FT_TRY(ft_memory_download(rows->parameters->memory, window->staging.data + (from - first),
-                                  trained + w->row_of[id] * cols + (from - id * cols), (size_t)(to - from) * sizeof(float)));
+        trained.first = w->row_of[id] * cols + (from - id * cols);
+        FT_TRY(ft_staging_download(&window->staging, trained, to - from, from - first));
     }
-    return device->functions->sync(device);
+    return FT_OK;
 }

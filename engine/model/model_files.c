@@ -34,9 +34,8 @@ static ft_status gather_part(void *context, int64_t first, int64_t count, float 
 static ft_status upload_rows(ft_model *m, ft_staging *staging, ft_staging_source source, void *context) {
     const ft_parameter *table = &m->parameters.list[m->word];
     gathering g = {.word_rows = m->absent.word_rows, .cols = table->cols, .source = source, .context = context};
-    ft_staged trained = {.tensor = ft_parameter_stored(&m->parameters, m->word)};
-    FT_TRY(ft_staging_upload(staging, trained, table->trained * table->cols, gather_part, &g));
-    g.first = table->trained * table->cols; // the others have no master copy
+    FT_TRY(ft_staging_upload(staging, ft_parameter_stored(&m->parameters, m->word), table->trained * table->cols, gather_part, &g));
+    g.first = table->trained * table->cols; // the others are rounded
     ft_staged others = {.tensor = ft_parameter_weight(&m->parameters, m->word), .first = g.first};
     return ft_staging_upload(staging, others, (table->held - table->trained) * table->cols, gather_part, &g);
 }
@@ -48,7 +47,7 @@ static ft_status draw_parameter(ft_model *m, int index, double initializer_range
     bool padded = index == m->word || (index == m->position && m->position_padding >= 0);
     ft_drawing d = ft_drawing_of(p, initializer_range, seed, padded ? m->padding_id : -1);
     if (index != m->word || m->absent.word_rows == NULL)
-        return ft_staging_upload(staging, (ft_staged){ft_parameter_stored(&m->parameters, index), 0}, p->count, ft_draw_part, &d);
+        return ft_staging_upload(staging, ft_parameter_stored(&m->parameters, index), p->count, ft_draw_part, &d);
     ft_absent_rows_from_drawing(&m->absent, d);
     return upload_rows(m, staging, ft_draw_part, &d);
 }
@@ -60,7 +59,7 @@ ft_status ft_model_draw(ft_model *model, double initializer_range, uint64_t seed
     for (int i = 0; status == FT_OK && i < model->parameters.count; i++)
         status = draw_parameter(model, i, initializer_range, seed, &staging);
     ft_staging_close(&staging);
-    return status == FT_OK ? ft_parameters_round_master(&model->parameters) : status;
+    return status;
 }
 
 // ---- loading ----------------------------------------------------------------------------------------------------------
@@ -127,7 +126,7 @@ static ft_status load_part(void *context, int64_t first, int64_t count, float *o
 
 static ft_status load_parameter(ft_model *m, int index, const ft_weights *weights, int found, ft_staging *staging) {
     const ft_parameter *p = &m->parameters.list[index];
-    ft_staged to = {.tensor = ft_parameter_stored(&m->parameters, index)};
+    ft_staged to = ft_parameter_stored(&m->parameters, index);
     if (index == m->word && m->absent.word_rows != NULL) return upload_rows(m, staging, load_part, &(loading){weights, found, 0});
     for (int64_t done = 0, count; done < p->count; done += count) {
         count = p->count - done;
@@ -191,7 +190,7 @@ ft_status ft_model_load(ft_model *model, const char *model_dir, double initializ
     }
     ft_staging_close(&staging);
     ft_weights_close(weights);
-    return status == FT_OK ? ft_parameters_round_master(&model->parameters) : status;
+    return status;
 }
 
 // ---- saving -----------------------------------------------------------------------------------------------------------
@@ -207,7 +206,7 @@ typedef struct weights_source {
 static ft_status fetch_weight(void *context, int index, size_t offset, size_t bytes, const void **data) {
     weights_source *s = context;
     const ft_parameter *p = &s->model->parameters.list[index];
-    ft_staged from = {.tensor = ft_parameter_stored(&s->model->parameters, index)};
+    ft_staged from = ft_parameter_stored(&s->model->parameters, index);
     int64_t first = (int64_t)(offset / sizeof(float)), total = (int64_t)(bytes / sizeof(float));
     *data = s->window.staging.data;
     if (s->watch != NULL) s->watch(s->watcher, s->done, s->total);

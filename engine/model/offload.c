@@ -3,7 +3,7 @@
 #include "engine/model/parameters.h"
 
 // A link works best with pieces of megabytes; of a small model there are still enough of them to overlap.
-enum { MOST = 1 << 20, LEAST = 1 << 10, PIECES = 8, ARRAYS = 3 };
+enum { MOST = 1 << 20, LEAST = 1 << 10, PIECES = 8 };
 
 bool ft_offloads_optimizer(const ft_config *config, const ft_device *device) {
     return (config->memory.offload & FT_OFFLOAD_OPTIMIZER) != 0 && ft_device_queues(device);
@@ -46,20 +46,31 @@ void ft_offload_free(ft_parameters *p) {
 
 // ---- an update ----------------------------------------------------------------------------------------------------------
 
+enum { M, V, EXACT, ARRAYS }; // the last: tails of weights, or their master copy; where there are any
+
 typedef struct streaming {
     const ft_parameters *p;
     const ft_adamw_args *whole;
     ft_device *device;
-    float *host[ARRAYS]; // m, v, master; the latter where there is one
-    int arrays;
-    float *slots; // [FT_OFFLOAD_SLOTS][arrays][chunk], device
+    struct {
+        char *host;
+        int64_t size; // bytes of an element; 0: there is no such array
+    } array[ARRAYS];
+    char *slots; // [FT_OFFLOAD_SLOTS] times a chunk of every array, device
     int64_t chunk;
 } streaming;
 
+// Bytes of an element in all arrays before `array`.
+static int64_t bytes_before(const streaming *s, int array) {
+    int64_t bytes = 0;
+    for (int k = 0; k < array; k++) bytes += s->array[k].size;
+    return bytes;
+}
+
 static int slot_of(const streaming *s, int64_t first) { return (int)(first / s->chunk % FT_OFFLOAD_SLOTS); }
 
-static float *place(const streaming *s, int64_t first, int array) {
-    return s->slots + (slot_of(s, first) * s->arrays + array) * s->chunk;
+static char *place(const streaming *s, int64_t first, int array) {
+    return s->slots + (slot_of(s, first) * bytes_before(s, ARRAYS) + bytes_before(s, array)) * s->chunk;
 }
 
 static int64_t length(const streaming *s, int64_t first) {
@@ -72,29 +83,20 @@ static ft_status bring(const streaming *s, int64_t first) {
     const int slot = slot_of(s, first);
     if (first >= s->p->trainable) return FT_OK;
     FT_TRY(f->stream_wait(s->device, FT_STREAM_COPY, s->p->offload.used[slot]));
-    for (int k = 0; k < s->arrays; k++)
-        FT_TRY(f->upload_beside(s->device, place(s, first, k), s->host[k] + first, (size_t)length(s, first) * sizeof(float)));
-    return f->event_record(s->device, s->p->offload.filled[slot], FT_STREAM_COPY);
-}
-
-// Weights of norms, which ops read in fp32, from the new master copy.
-static ft_status copy_wide(const streaming *s, int64_t first) {
-    const int64_t end = first + length(s, first);
-    for (int i = 0; s->arrays == ARRAYS && i < s->p->count; i++) {
-        const ft_parameter *q = &s->p->list[i];
-        const int64_t from = q->offset > first ? q->offset : first, to = q->offset + q->count < end ? q->offset + q->count : end;
-        if (!q->wide || !q->trainable || from >= to) continue;
-        float *wide = ft_parameter_weight(s->p, i).data;
-        FT_TRY(s->device->functions->copy(s->device, wide + (from - q->offset), place(s, first, ARRAYS - 1) + (from - first),
-                                          (size_t)(to - from) * sizeof(float)));
+    for (int k = 0; k < ARRAYS; k++) {
+        const int64_t size = s->array[k].size;
+        if (size > 0)
+            FT_TRY(f->upload_beside(s->device, place(s, first, k), s->array[k].host + first * size, (size_t)(length(s, first) * size)));
     }
-    return FT_OK;
+    return f->event_record(s->device, s->p->offload.filled[slot], FT_STREAM_COPY);
 }
 
 static ft_status send_back(const streaming *s, int64_t first) {
     const ft_device_functions *f = s->device->functions;
-    for (int k = 0; k < s->arrays; k++)
-        FT_TRY(f->download(s->device, s->host[k] + first, place(s, first, k), (size_t)length(s, first) * sizeof(float)));
+    for (int k = 0; k < ARRAYS; k++) {
+        const int64_t size = s->array[k].size;
+        if (size > 0) FT_TRY(f->download(s->device, s->array[k].host + first * size, place(s, first, k), (size_t)(length(s, first) * size)));
+    }
     return f->event_record(s->device, s->p->offload.used[slot_of(s, first)], FT_STREAM_COMPUTE);
 }
 
@@ -107,9 +109,11 @@ static int32_t clip_ranges(const streaming *s, int64_t first) {
         const int64_t from = range->first > first ? range->first : first;
         const int64_t to = range->first + range->count < end ? range->first + range->count : end;
         if (from >= to) continue;
-        s->p->offload.ranges[count] = *range;
-        s->p->offload.ranges[count].first = from - first;
-        s->p->offload.ranges[count++].count = to - from;
+        ft_adamw_range *part = &s->p->offload.ranges[count++];
+        *part = *range;
+        part->first = from - first;
+        part->count = to - from;
+        if (range->wide != NULL) part->wide = range->wide + (from - range->first);
     }
     return count;
 }
@@ -123,9 +127,10 @@ static ft_status update_chunk(const streaming *s, int64_t first) {
     const int64_t n = length(s, first);
     ft_adamw_args args = *s->whole;
     void *scratch;
-    args.m = ft_vector(place(s, first, 0), n, FT_F32);
-    args.v = ft_vector(place(s, first, 1), n, FT_F32);
-    args.parameter = s->arrays == ARRAYS ? ft_vector(place(s, first, 2), n, FT_F32) : part(s->whole->parameter, first, n);
+    args.m = ft_vector(place(s, first, M), n, FT_F32);
+    args.v = ft_vector(place(s, first, V), n, FT_F32);
+    args.parameter = s->p->master != NULL ? ft_vector(place(s, first, EXACT), n, FT_F32) : part(s->whole->parameter, first, n);
+    if (s->p->tail != NULL) args.tail = (uint16_t *)(void *)place(s, first, EXACT);
     args.gradient = part(s->whole->gradient, first, n);
     args.compute = part(s->whole->compute, first, n);
     args.ranges = s->p->offload.ranges;
@@ -139,15 +144,14 @@ static ft_status update_chunk(const streaming *s, int64_t first) {
 }
 
 ft_status ft_offload_update(const ft_parameters *p, const ft_adamw_args *adamw) {
-    streaming s = {.p = p,
-                   .whole = adamw,
-                   .device = ft_memory_device(p->memory),
-                   .host = {p->m, p->v, p->master},
-                   .arrays = p->master != NULL ? ARRAYS : ARRAYS - 1,
-                   .chunk = chunk_of(p)};
+    streaming s = {.p = p, .whole = adamw, .device = ft_memory_device(p->memory), .chunk = chunk_of(p)};
     const ft_device_functions *f = s.device->functions;
     void *slots;
-    const size_t bytes = (size_t)(FT_OFFLOAD_SLOTS * s.arrays * s.chunk) * sizeof(float);
+    s.array[M].host = (char *)p->m, s.array[M].size = sizeof *p->m;
+    s.array[V].host = (char *)p->v, s.array[V].size = sizeof *p->v;
+    if (p->tail != NULL) s.array[EXACT].host = (char *)p->tail, s.array[EXACT].size = sizeof *p->tail;
+    if (p->master != NULL) s.array[EXACT].host = (char *)p->master, s.array[EXACT].size = sizeof *p->master;
+    const size_t bytes = (size_t)(FT_OFFLOAD_SLOTS * bytes_before(&s, ARRAYS) * s.chunk);
     FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_WORKSPACE, "adamw state on its way", &slots));
     s.slots = slots;
     // Nothing comes up before what is queued by now has run: it may use this memory, and the last update still sends down what
@@ -158,7 +162,6 @@ ft_status ft_offload_update(const ft_parameters *p, const ft_adamw_args *adamw) 
         FT_TRY(bring(&s, first + s.chunk));
         FT_TRY(f->stream_wait(s.device, FT_STREAM_COMPUTE, p->offload.filled[slot_of(&s, first)]));
         FT_TRY(update_chunk(&s, first));
-        FT_TRY(copy_wide(&s, first));
         FT_TRY(send_back(&s, first));
     }
     ft_memory_free(p->memory, slots);

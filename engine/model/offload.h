@@ -1,15 +1,15 @@
 // offload.h - AdamW's state in memory of the host (memory.offload = optimizer), for a device that has memory of its own.
 //
-// Moments, and in 16 bits the master weights, lie in pinned memory of the host. An update streams them through the device, a
-// chunk after the other in two slots: while one chunk is updated and sent back on the computing stream, the next is on its
-// way up on the copying stream, so that both directions of the link are busy. AdamW works element by element: the bits are
-// those of an update in one piece.
+// Moments, and in 16 bits the tails or the master copy of weights (parameters.h), lie in pinned memory of the host. An update
+// streams them through the device, a chunk after the other in two slots: while one chunk is updated and sent back on the
+// computing stream, the next is on its way up on the copying stream, so that both directions of the link are busy. AdamW works
+// element by element: the bits are those of an update in one piece.
 //
 //   copying     up 0 | up 1 |  wait used 0  | up 2 | wait used 1 | up 3
 //   computing   wait filled 0 | adamw 0 | down 0 | wait filled 1 | adamw 1 | down 1 ...
 //
-// Bytes over the link in an update: 8 a trained parameter each way in fp32, 12 in 16 bits. The slots live in the arena of the
-// steps, where an update has room that activations needed before.
+// Bytes over the link in an update: 8 a trained parameter each way in fp32, 10 in bf16, 12 in fp16. The slots live in the arena
+// of the steps, where an update has room that activations needed before.
 #ifndef FT_OFFLOAD_H
 #define FT_OFFLOAD_H
 
@@ -36,7 +36,7 @@ struct ft_parameters;
 // Behind the allocation of everything that is trained. range_count: of the parameters.
 ft_status ft_offload_create(struct ft_parameters *parameters);
 void ft_offload_free(struct ft_parameters *parameters); // one that was never created is fine
-// An update as *adamw describes it, whose m and v, and whose parameter where there is a master copy, lie on the host. Inside
+// An update as *adamw describes it, whose m and v, and whose tail, or parameter where there is a master copy, lie on the host. Inside
 // FT_SCOPE_UPDATE. Queued like any op.
 ft_status ft_offload_update(const struct ft_parameters *parameters, const ft_adamw_args *adamw);
 

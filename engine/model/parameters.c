@@ -1,7 +1,6 @@
 #include "engine/model/parameters.h"
 
 #include "engine/model/gradients.h"
-#include "engine/model/staging.h"
 
 #include <assert.h>
 #include <math.h>
@@ -98,61 +97,44 @@ ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory) {
     return device->functions->fill(device, p->weights, 0, bytes);
 }
 
-// State of the optimizer, of zeros: on the device, or in pinned memory of the host.
-static ft_status allocate_state(ft_parameters *p, ft_memory_category category, const char *site, float **out) {
-    void *data;
-    const size_t bytes = (size_t)p->trainable * sizeof(float);
+// Of every trained element `size` bytes of zeros, which the optimizer needs: on the device, or in pinned memory of the host.
+static ft_status allocate_state(ft_parameters *p, ft_memory_category category, const char *site, size_t size, void **out) {
+    const size_t bytes = (size_t)p->trainable * size;
     ft_device *device = ft_memory_device(p->memory);
-    if (p->state_on_host) FT_TRY(ft_memory_alloc_pinned(p->memory, bytes, site, &data));
-    else FT_TRY(ft_memory_alloc(p->memory, bytes, category, site, &data));
-    *out = data;
-    return p->state_on_host ? FT_OK : device->functions->fill(device, data, 0, bytes);
+    if (p->state_on_host) return ft_memory_alloc_pinned(p->memory, bytes, site, out);
+    FT_TRY(ft_memory_alloc(p->memory, bytes, category, site, out));
+    return device->functions->fill(device, *out, 0, bytes);
 }
 
-static void free_state(const ft_parameters *p, float *data) {
+static void free_state(const ft_parameters *p, void *data) {
     if (p->state_on_host) ft_memory_free_pinned(p->memory, data);
     else ft_memory_free(p->memory, data);
 }
 
 ft_status ft_parameters_allocate_master(ft_parameters *p) {
-    if (p->dtype == FT_F32) return FT_OK;
-    return allocate_state(p, FT_MEM_WEIGHTS, "master weights", &p->master);
-}
-
-static ft_status master_part(void *context, int64_t first, int64_t count, float *out) {
-    memcpy(out, (const float *)context + first, (size_t)count * sizeof *out);
-    return FT_OK;
-}
-
-// From the host's memory the copy is rounded there, on its way through a window: the bits are the same (half.h).
-static ft_status round_on_host(const ft_parameters *p) {
-    ft_staging staging;
-    ft_device *device = ft_memory_device(p->memory);
-    const ft_staged to = {.tensor = ft_vector(p->weights, p->trainable, p->dtype)};
-    FT_TRY(device->functions->sync(device)); // an update may still send the master copy down
-    ft_status status = ft_staging_open(p->memory, &staging);
-    if (status == FT_OK) status = ft_staging_upload(&staging, to, p->trainable, master_part, p->master);
-    for (int i = 0; status == FT_OK && i < p->count; i++) { // ops read these as they are
-        const ft_staged wide = {.tensor = ft_parameter_weight(p, i)};
-        if (p->list[i].wide && p->list[i].trainable)
-            status = ft_staging_upload(&staging, wide, p->list[i].count, master_part, p->master + p->list[i].offset);
+    void *data;
+    switch (p->dtype) {
+    case FT_BF16:
+        FT_TRY(allocate_state(p, FT_MEM_WEIGHTS, "tails of weights", sizeof *p->tail, &data));
+        p->tail = data;
+        return FT_OK;
+    case FT_F16:
+        FT_TRY(allocate_state(p, FT_MEM_WEIGHTS, "master weights", sizeof *p->master, &data));
+        p->master = data;
+        return FT_OK;
+    default: return FT_OK;
     }
-    ft_staging_close(&staging);
-    return status;
 }
 
-ft_status ft_parameters_round_master(const ft_parameters *p) {
-    ft_device *device = ft_memory_device(p->memory);
-    if (p->master == NULL) return FT_OK;
-    if (p->state_on_host) return round_on_host(p);
-    ft_cast_args args = {.x = ft_vector(p->master, p->trainable, FT_F32), .y = ft_vector(p->weights, p->trainable, p->dtype)};
-    void *scratch = NULL;
-    size_t bytes = ft_cast_workspace(&device->target, &args);
-    if (bytes > 0) FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_WORKSPACE, "cast scratch", &scratch));
-    args.workspace = (ft_workspace){scratch, bytes};
-    ft_status status = FT_RUN(device, cast, &args);
-    ft_memory_free(p->memory, scratch);
-    return status;
+static float *wide_of(const ft_parameters *p, const ft_parameter *q) {
+    return q->wide && p->dtype != FT_F32 ? (float *)((char *)p->weights + narrow_bytes(p)) + q->wide_offset : NULL;
+}
+
+// Does the range go on with what follows it at `next`?
+static bool goes_on(const ft_adamw_range *last, const ft_adamw_range *next) {
+    if (last->weight_decay != next->weight_decay || last->lr_scale != next->lr_scale) return false;
+    if (last->wide == NULL || next->wide == NULL) return last->wide == next->wide;
+    return next->wide - last->wide == next->first - last->first;
 }
 
 static ft_status build_ranges(ft_parameters *p, double weight_decay, double lr_decay) {
@@ -166,13 +148,11 @@ static ft_status build_ranges(ft_parameters *p, double weight_decay, double lr_d
         float decay = q->decay ? (float)weight_decay : 0.0f;
         float scale = (float)pow(lr_decay, q->depth);
         int64_t count = elements(q, q->trained);
-        if (i == p->table) p->table_range = (ft_adamw_range){q->offset, count, decay, scale};
+        const ft_adamw_range range = {q->offset, count, decay, scale, wide_of(p, q)};
+        if (i == p->table) p->table_range = range;
         ft_adamw_range *last = p->range_count > 0 ? &p->ranges[p->range_count - 1] : NULL;
-        if (last != NULL && last->weight_decay == decay && last->lr_scale == scale) {
-            last->count = q->offset + count - last->first;
-        } else {
-            p->ranges[p->range_count++] = (ft_adamw_range){q->offset, count, decay, scale};
-        }
+        if (last != NULL && goes_on(last, &range)) last->count = q->offset + count - last->first;
+        else p->ranges[p->range_count++] = range;
     }
     return FT_OK;
 }
@@ -188,8 +168,11 @@ static ft_status upload_blocks(ft_parameters *p, const int32_t *blocks) {
 }
 
 ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay, double lr_decay, const int32_t *blocks) {
-    FT_TRY(allocate_state(p, FT_MEM_OPTIMIZER, "adamw first moment", &p->m));
-    FT_TRY(allocate_state(p, FT_MEM_OPTIMIZER, "adamw second moment", &p->v));
+    void *m, *v;
+    FT_TRY(allocate_state(p, FT_MEM_OPTIMIZER, "adamw first moment", sizeof *p->m, &m));
+    p->m = m;
+    FT_TRY(allocate_state(p, FT_MEM_OPTIMIZER, "adamw second moment", sizeof *p->v, &v));
+    p->v = v;
     if (blocks != NULL) FT_TRY(upload_blocks(p, blocks));
     FT_TRY(build_ranges(p, weight_decay, lr_decay));
     return p->state_on_host ? ft_offload_create(p) : FT_OK;
@@ -198,6 +181,7 @@ ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay,
 void ft_parameters_free(ft_parameters *p) {
     if (p->memory != NULL) {
         ft_memory_free(p->memory, p->weights);
+        free_state(p, p->tail);
         free_state(p, p->master);
         ft_gradients_release(p);
         free_state(p, p->m);
@@ -235,19 +219,19 @@ static ft_tensor view(const ft_parameter *q, void *base, int64_t rows, ft_dtype 
     return ft_matrix((char *)base + (size_t)q->offset * ft_dtype_size(dtype), q->rows ? rows : 1, q->cols, dtype);
 }
 
-static bool has_master(const ft_parameters *p, int index) { return p->master != NULL && p->list[index].trainable; }
-
 ft_tensor ft_parameter_weight(const ft_parameters *p, int index) {
     const ft_parameter *q = &p->list[index];
-    if (!q->wide || p->dtype == FT_F32) return view(q, p->weights, q->held, p->dtype);
-    if (has_master(p, index) && !p->state_on_host) return ft_parameter_stored(p, index);
-    float *wide = (float *)((char *)p->weights + narrow_bytes(p));
-    return ft_matrix(wide + q->wide_offset, 1, q->cols, FT_F32);
+    float *wide = wide_of(p, q);
+    return wide != NULL ? ft_matrix(wide, 1, q->cols, FT_F32) : view(q, p->weights, q->held, p->dtype);
 }
 
-ft_tensor ft_parameter_stored(const ft_parameters *p, int index) {
+ft_staged ft_parameter_stored(const ft_parameters *p, int index) {
     const ft_parameter *q = &p->list[index];
-    return has_master(p, index) ? view(q, p->master, q->trained, FT_F32) : ft_parameter_weight(p, index);
+    if (!q->trainable || wide_of(p, q) != NULL || (p->tail == NULL && p->master == NULL))
+        return (ft_staged){.tensor = ft_parameter_weight(p, index)};
+    const ft_tensor weights = view(q, p->weights, q->trained, p->dtype);
+    if (p->tail != NULL) return (ft_staged){.tensor = weights, .tail = p->tail + q->offset};
+    return (ft_staged){.tensor = view(q, p->master, q->trained, FT_F32), .copy = weights};
 }
 
 ft_tensor ft_parameter_gradient(const ft_parameters *p, int index) {

@@ -3,9 +3,11 @@
 // Parameters are added in the order in which the backward pass completes their gradients (head first, embeddings last).
 // ft_parameters_allocate then lays all trainable ones at the front of one flat buffer, the frozen ones behind them;
 // gradients, moments and the optimizer work on ranges of [0, trainable), in fp32. With a `dtype` of 16 bits the buffer that
-// ops read is of that type; what is trained then has a master copy of fp32 beside it, from which every update makes it anew.
-// Weights of norms (`wide`) are fp32 for ops too: their master copy on the device, or numbers of their own behind the buffer. They stand near
-// 1, where bf16 has steps of 1/128, and in training that costs more than the rounding of all products does.
+// ops read is of that type, and what is trained stays as exact as fp32: in bf16 by a tail of 16 more bits a weight, which make
+// it a number of fp32 (kernels/split.h); in fp16, which no number of fp32 begins with, by a master copy in fp32, of which every
+// update makes the weights anew.
+// Weights of norms (`wide`) are fp32 for ops too, numbers of their own behind the buffer (whose places for them are unused).
+// They stand near 1, where bf16 has steps of 1/128, and in training that costs more than the rounding of all products does.
 // Groups (Q, K and V) stand back to back, so that one product can use them as one matrix; every group begins at a multiple of
 // 64 elements. What belongs to no parameter is zero and stays zero: it has no gradient.
 //
@@ -17,6 +19,7 @@
 
 #include "engine/memory/memory.h"
 #include "engine/model/offload.h"
+#include "engine/model/staging.h"
 #include "kernels/arena.h"
 
 typedef struct ft_parameter {
@@ -43,12 +46,13 @@ typedef struct ft_parameters {
     int64_t real_total, real_trainable; // parameters, without padding
     ft_dtype dtype;           // of `weights`; set before they are allocated, fp32 else
     void *weights;            // [total] device: what ops read
-    float *master;            // [trainable] device; NULL: none, as with weights of fp32
+    uint16_t *tail;           // [trainable] device; NULL: none, but in bf16 where weights are trained
+    float *master;            // [trainable] device; NULL: none, but in fp16 where weights are trained
     float *gradients;         // [trainable] device, gradients.h; NULL: none held, or not yet in the arena
     bool gradients_in_steps;
     int64_t gradients_reached; // in the arena: elements from the front on that have come
     float *m, *v;             // [trainable] device; NULL until ft_parameters_allocate_training
-    bool state_on_host;       // master, m and v lie in pinned memory of the host instead; set before they are allocated
+    bool state_on_host;       // tail, master, m and v lie in pinned memory of the host instead; set before they are allocated
     ft_offload offload;       // the way they take then
     ft_adamw_range *ranges;   // weight decay over [0, trainable)
     int range_count;
@@ -76,10 +80,8 @@ int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec);
 void ft_parameters_set_table(ft_parameters *p, int index, int64_t held, int64_t trained);
 // Weights only (inference). After it views may be taken.
 ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory);
-// The master copy, where weights are of 16 bits: before they are loaded, if they will be trained.
+// What makes weights of 16 bits as exact as fp32: before they are loaded, if they will be trained.
 ft_status ft_parameters_allocate_master(ft_parameters *p);
-// Rounds the master copy, where there is one, to what ops read; whoever has written to it calls this.
-ft_status ft_parameters_round_master(const ft_parameters *p);
 // m and v (zeroed) and the ranges of AdamW.
 // A parameter's learning rate is lr_decay^depth times the run's.
 // blocks: of the table, [ft_norm_blocks(rows) + 1] host; NULL when all its rows are there.
@@ -96,9 +98,9 @@ int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *coun
 
 // What ops read. Of the table: the rows that are there.
 ft_tensor ft_parameter_weight(const ft_parameters *p, int index);
-// Where the parameter stands most exactly, and what files are read to and written from: its master copy (of the table: the
-// trained rows), else as above.
-ft_tensor ft_parameter_stored(const ft_parameters *p, int index);
+// The parameter as exact as it is there, which files are read to and written from: with its tail or its master copy, if it has
+// one (of the table: the trained rows), else as above. What is written to it is there for ops too.
+ft_staged ft_parameter_stored(const ft_parameters *p, int index);
 // Absent for a frozen parameter, or where no gradients are held.
 ft_tensor ft_parameter_gradient(const ft_parameters *p, int index);
 

@@ -9,16 +9,19 @@ enum { FT_STAGING_FLOATS = 1 << 16 }; // even: pieces begin at even elements
 
 typedef struct ft_staging {
     ft_memory *memory;
-    float *data; // [FT_STAGING_FLOATS]
+    float *data;     // [FT_STAGING_FLOATS]
+    uint16_t *tails; // [FT_STAGING_FLOATS]
 } ft_staging;
 
 ft_status ft_staging_open(ft_memory *memory, ft_staging *staging);
 void ft_staging_close(ft_staging *staging); // {0} is fine
 
 // Elements [first, ...) of a tensor on the device, or in pinned memory (offload.h), whose rows lie back to back, whatever its type: the host's side is fp32,
-// rounded to the nearest or widened here.
+// rounded as weights are (half.h) or widened here.
 typedef struct ft_staged {
     ft_tensor tensor;
+    uint16_t *tail;  // with a tensor of bf16: its elements' second halves (kernels/split.h), so that it is as exact as fp32
+    ft_tensor copy;  // in fp16, of a tensor of fp32: rounded along with it
     int64_t first;
 } ft_staged;
 

@@ -20,8 +20,10 @@ static bool lies_in_run_directory(const ft_trainer *t, bool *inside) {
 }
 
 static int64_t bytes_of(const ft_trainer *t, int64_t held, int64_t trained) {
-    const bool half = t->config->train.precision != FT_PRECISION_FP32, trains = ft_model_trains_embeddings(t->config);
-    const int64_t weight = half ? 2 : 4, beside = (half ? 4 : 0) + 3 * 4; // a master copy, a gradient and two moments
+    const ft_precision precision = t->config->train.precision;
+    const bool trains = ft_model_trains_embeddings(t->config);
+    const int64_t weight = precision == FT_PRECISION_FP32 ? 4 : 2, exact = precision == FT_PRECISION_BF16 ? 2 : precision == FT_PRECISION_FP16 ? 4 : 0;
+    const int64_t beside = exact + 3 * 4; // a tail or a master copy, a gradient and two moments
     return t->model_config.embedding_size * (held * weight + (trains ? trained * beside : 0));
 }
 

@@ -73,11 +73,15 @@ typedef ft_status transfer(ft_memory *memory, void *to, const void *from, size_t
 
 static ft_status transfer_state(ft_trainer *t, transfer *copy, bool back) {
     const ft_parameters *p = &t->model.parameters;
-    const size_t trained = (size_t)p->trainable * sizeof(float);
+    const size_t trained = (size_t)p->trainable;
     const struct {
         void *data;
         size_t bytes;
-    } parts[] = {{p->m, trained}, {p->v, trained}, {p->master, p->master != NULL ? trained : 0}, {p->weights, ft_parameters_weight_bytes(p)}};
+    } parts[] = {{p->m, trained * sizeof *p->m},
+                 {p->v, trained * sizeof *p->v},
+                 {p->tail, p->tail != NULL ? trained * sizeof *p->tail : 0},
+                 {p->master, p->master != NULL ? trained * sizeof *p->master : 0},
+                 {p->weights, ft_parameters_weight_bytes(p)}};
     char *host = (char *)t->carried.values;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; host += parts[i++].bytes)
         if (parts[i].bytes > 0) FT_TRY(copy(t->memory, back ? parts[i].data : host, back ? host : parts[i].data, parts[i].bytes));
@@ -89,8 +93,9 @@ static ft_status transfer_state(ft_trainer *t, transfer *copy, bool back) {
 ft_status ft_trainer_carry_state(ft_trainer *t) {
     const ft_parameters *p = &t->model.parameters;
     if (!t->state_built || t->carried.values != NULL) return FT_OK; // nothing is there, or it never arrived
-    const size_t floats = (size_t)p->trainable * (p->master != NULL ? 3 : 2);
-    t->carried.values = ft_calloc(ft_parameters_weight_bytes(p) + floats * sizeof(float), 1, "weights and moments between two devices");
+    const size_t beside = p->tail != NULL ? sizeof *p->tail : p->master != NULL ? sizeof *p->master : 0;
+    const size_t state = (size_t)p->trainable * (sizeof *p->m + sizeof *p->v + beside);
+    t->carried.values = ft_calloc(ft_parameters_weight_bytes(p) + state, 1, "weights and moments between two devices");
     if (t->carried.values == NULL) return FT_NO_MEMORY;
     ft_status status = transfer_state(t, ft_memory_download, false);
     if (status == FT_OK) return t->carried.absent = ft_absent_rows_detach(&t->model.absent), FT_OK;
@@ -102,7 +107,6 @@ ft_status ft_trainer_carry_state(ft_trainer *t) {
 static ft_status receive_state(ft_trainer *t) {
     if (t->carried.values == NULL) return FT_OK;
     FT_TRY(transfer_state(t, ft_memory_upload, true));
-    if (t->model.parameters.state_on_host) FT_TRY(ft_parameters_round_master(&t->model.parameters)); // it may come from where it was not
     ft_absent_rows_attach(&t->model.absent, &t->carried.absent);
     free(t->carried.values);
     t->carried.values = NULL;

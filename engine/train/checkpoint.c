@@ -111,14 +111,14 @@ typedef struct checkpoint_tensors {
     ft_trainer *trainer;
     int count;
     ft_safetensor *list;
-    ft_tensor *device; // where it lives; data NULL: `decay`, on the host
+    ft_staged *device; // where it lives; without data: `decay`, on the host
     float *decay;      // of the rows that are not there, a factor a step
     ft_staging staging;
     ft_progress_saving saving;
     int64_t done, total; // bytes written, and in all
 } checkpoint_tensors;
 
-static ft_status add_tensor(checkpoint_tensors *c, ft_arena *arena, const ft_parameter *q, int part, ft_tensor at) {
+static ft_status add_tensor(checkpoint_tensors *c, ft_arena *arena, const ft_parameter *q, int part, ft_staged at) {
     const bool vector = q->rows == 0;
     const int64_t rows = q->trainable ? q->trained : q->held;
     char *name = ft_arena_format(arena, "%s%s", part_prefix[part], q->name);
@@ -146,14 +146,14 @@ static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors
         if (i == p->table && absent->word_rows != NULL && !q->trainable) continue; // as in the model's file
         for (int part = 0; part < (q->trainable ? PARTS : 1); part++) {
             const int64_t trained = q->rows > 0 ? q->trained * q->cols : q->cols;
-            ft_tensor at = part == 0 ? ft_parameter_stored(p, i) : ft_vector(moments[part] + q->offset, trained, FT_F32);
-            FT_TRY(add_tensor(c, arena, q, part, at));
+            const ft_staged at = {.tensor = ft_vector(moments[part] + q->offset, trained, FT_F32)};
+            FT_TRY(add_tensor(c, arena, q, part, part == 0 ? ft_parameter_stored(p, i) : at));
         }
     }
     if (absent->count > 0) {
         c->list[c->count] = (ft_safetensor){.name = "word_embeddings.decay", .dtype = FT_F32, .rank = 1, .shape = {absent->count},
                                             .bytes = (size_t)absent->count * sizeof(float)};
-        c->device[c->count++] = ft_absent();
+        c->device[c->count++] = (ft_staged){.tensor = ft_absent()};
     }
     return ft_staging_open(t->memory, &c->staging);
 }
@@ -162,9 +162,10 @@ static ft_status fetch(void *context, int index, size_t offset, size_t bytes, co
     checkpoint_tensors *c = context;
     ft_progress_save(&c->saving, c->done, c->total);
     c->done += (int64_t)bytes;
-    *data = c->device[index].data != NULL ? c->staging.data : c->decay + offset / sizeof(float);
-    if (c->device[index].data == NULL) return FT_OK;
-    ft_staged from = {c->device[index], (int64_t)(offset / sizeof(float))};
+    *data = c->device[index].tensor.data != NULL ? c->staging.data : c->decay + offset / sizeof(float);
+    if (c->device[index].tensor.data == NULL) return FT_OK;
+    ft_staged from = c->device[index];
+    from.first = (int64_t)(offset / sizeof(float));
     return ft_staging_download(&c->staging, from, (int64_t)(bytes / sizeof(float)), 0);
 }
 
@@ -199,8 +200,8 @@ static ft_status read_one(checkpoint_tensors *c, const ft_safetensors *file, int
     if (have->dtype != FT_F32 || have->rank != want->rank || have->bytes != want->bytes || have->shape[0] != want->shape[0])
         return ft_fail(FT_INVALID, ft_safetensors_path(file), "tensor %s has another type or shape than this model", want->name);
     reading r = {file, have};
-    if (c->device[index].data == NULL) return read_part(&r, 0, (int64_t)(want->bytes / sizeof(float)), c->decay);
-    return ft_staging_upload(&c->staging, (ft_staged){c->device[index], 0}, (int64_t)(want->bytes / sizeof(float)), read_part, &r);
+    if (c->device[index].tensor.data == NULL) return read_part(&r, 0, (int64_t)(want->bytes / sizeof(float)), c->decay);
+    return ft_staging_upload(&c->staging, c->device[index], (int64_t)(want->bytes / sizeof(float)), read_part, &r);
 }
 
 static ft_status read_tensors(ft_trainer *t, const char *path) {
@@ -213,7 +214,7 @@ static ft_status read_tensors(ft_trainer *t, const char *path) {
     ft_safetensors_close(file);
     ft_staging_close(&c.staging);
     ft_arena_free(&arena);
-    return status == FT_OK ? ft_parameters_round_master(&t->model.parameters) : status;
+    return status;
 }
 
 // ---- state.json ---------------------------------------------------------------------------------------------------------

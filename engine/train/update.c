@@ -50,8 +50,10 @@ static ft_status run(ft_parameters *p, const ft_config *config, const ft_adamw_h
     norm.workspace = (ft_workspace){scratch, bytes};
     FT_TRY(FT_RUN(device, gradient_norm, &norm));
     ft_memory_free(p->memory, scratch);
-    ft_adamw_args adamw = {.parameter = ft_vector(p->master != NULL ? p->master : p->weights, p->trainable, FT_F32),
-                           .compute = p->master != NULL ? ft_vector(p->weights, p->trainable, p->dtype) : ft_absent(),
+    const ft_tensor weights = ft_vector(p->weights, p->trainable, p->dtype);
+    ft_adamw_args adamw = {.parameter = p->master != NULL ? ft_vector(p->master, p->trainable, FT_F32) : weights,
+                           .tail = p->tail,
+                           .compute = p->master != NULL ? weights : ft_absent(),
                            .gradient = ft_vector(p->gradients, p->trainable, FT_F32),
                            .m = ft_vector(p->m, p->trainable, FT_F32),
                            .v = ft_vector(p->v, p->trainable, FT_F32),

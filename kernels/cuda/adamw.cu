@@ -1,7 +1,8 @@
 // adamw.cu - the optimizer step of many ranges in one launch: the ranges travel as a parameter of the kernel, so
-// nothing is copied to the device and a graph can replay it. A block has a piece of one range. The copy of 16 bits that
-// the ops read is written in the same pass, while the new parameters are in registers.
+// nothing is copied to the device and a graph can replay it. A block has a piece of one range. What the ops read in 16 bits
+// is written in the same pass, while the new parameters are in registers.
 #include "kernels/cuda/unit.h"
+#include "kernels/split.h"
 
 namespace {
 enum {
@@ -10,9 +11,10 @@ enum {
 };
 
 struct adamw_job {
-    float *parameter, *m, *v;
+    void *parameter; // fp32, or the first halves of pairs
+    void *beside;    // the copy in fp16, or the second halves
+    float *m, *v;
     const float *gradient;
-    void *compute; // of the kernel's type
     ft_adamw_hyper hyper;
     const ft_step_state *step;
     const ft_update_state *update;
@@ -39,10 +41,81 @@ FT_DEVICE adamw_factors factors_of(const adamw_job &job, const ft_adamw_range &r
                          (float)job.hyper.epsilon};
 }
 
-// T: of the copy; float: there is none.
-template <class T, bool WHOLE>
-FT_DEVICE void adamw_quad(const adamw_job &job, const adamw_factors &f, int64_t at, int n) {
-    ft_quad p = ft_load_quad<WHOLE>(job.parameter + at, n), g = ft_load_quad<WHOLE>(job.gradient + at, n);
+// ---- how parameters lie in memory -----------------------------------------------------------------------------------
+
+// In fp32; element `first` of the flat buffers is data[0].
+struct adamw_fp32 {
+    float *data;
+    int64_t first;
+    template <bool WHOLE> FT_METHOD ft_quad load(int64_t at, int n) const {
+        return ft_load_quad<WHOLE>(data + (at - first), n);
+    }
+    template <bool WHOLE> FT_METHOD void store(int64_t at, const ft_quad &p, int n) const {
+        ft_store_quad<WHOLE>(data + (at - first), p, n);
+    }
+};
+
+struct adamw_copied {
+    float *data;
+    __half *copy;
+    template <bool WHOLE> FT_METHOD ft_quad load(int64_t at, int n) const { return ft_load_quad<WHOLE>(data + at, n); }
+    template <bool WHOLE> FT_METHOD void store(int64_t at, const ft_quad &p, int n) const {
+        ft_store_quad<WHOLE>(data + at, p, n);
+        ft_store_quad<WHOLE>(copy + at, p, n);
+    }
+};
+
+// split.h
+struct adamw_pairs {
+    uint16_t *high, *tail;
+    template <bool WHOLE> FT_METHOD ft_quad load(int64_t at, int n) const {
+        ft_quad p;
+        if constexpr (WHOLE) {
+            const uint2 h = *reinterpret_cast<const uint2 *>(high + at), t = *reinterpret_cast<const uint2 *>(tail + at);
+            p.v[0] = __uint_as_float(ft_join(h.x << 16 | (t.x & 0xffffu)));
+            p.v[1] = __uint_as_float(ft_join((h.x & 0xffff0000u) | t.x >> 16));
+            p.v[2] = __uint_as_float(ft_join(h.y << 16 | (t.y & 0xffffu)));
+            p.v[3] = __uint_as_float(ft_join((h.y & 0xffff0000u) | t.y >> 16));
+        } else {
+#pragma unroll
+            for (int i = 0; i < FT_QUAD; i++)
+                p.v[i] = i < n ? __uint_as_float(ft_join((uint32_t)high[at + i] << 16 | tail[at + i])) : 0.0f;
+        }
+        return p;
+    }
+    template <bool WHOLE> FT_METHOD void store(int64_t at, const ft_quad &p, int n) const {
+        uint32_t pair[FT_QUAD];
+#pragma unroll
+        for (int i = 0; i < FT_QUAD; i++)
+            pair[i] = ft_split(__float_as_uint(p.v[i]));
+        if constexpr (WHOLE) {
+            __stwb(reinterpret_cast<uint2 *>(high + at), make_uint2(pair[0] >> 16 | (pair[1] & 0xffff0000u),
+                                                                    pair[2] >> 16 | (pair[3] & 0xffff0000u)));
+            __stwb(reinterpret_cast<uint2 *>(tail + at),
+                   make_uint2((pair[0] & 0xffffu) | pair[1] << 16, (pair[2] & 0xffffu) | pair[3] << 16));
+        } else {
+#pragma unroll
+            for (int i = 0; i < FT_QUAD; i++)
+                if (i < n) high[at + i] = (uint16_t)(pair[i] >> 16), tail[at + i] = (uint16_t)pair[i];
+        }
+    }
+};
+
+// T: float, __half of a copy, __nv_bfloat16 of pairs.
+template <class T> FT_DEVICE auto parameters_of(const adamw_job &job) {
+    if constexpr (std::is_same<T, float>::value)
+        return adamw_fp32{(float *)job.parameter, 0};
+    else if constexpr (std::is_same<T, __half>::value)
+        return adamw_copied{(float *)job.parameter, (__half *)job.beside};
+    else
+        return adamw_pairs{(uint16_t *)job.parameter, (uint16_t *)job.beside};
+}
+
+// ---- the step -------------------------------------------------------------------------------------------------------
+
+template <bool WHOLE, class P>
+FT_DEVICE void adamw_quad(const adamw_job &job, const P &parameters, const adamw_factors &f, int64_t at, int n) {
+    ft_quad p = parameters.template load<WHOLE>(at, n), g = ft_load_quad<WHOLE>(job.gradient + at, n);
     ft_quad m = ft_load_quad<WHOLE>(job.m + at, n), v = ft_load_quad<WHOLE>(job.v + at, n);
 #pragma unroll
     for (int i = 0; i < FT_QUAD; i++) {
@@ -51,10 +124,19 @@ FT_DEVICE void adamw_quad(const adamw_job &job, const adamw_factors &f, int64_t 
         v.v[i] = fmaf(gradient * f.toward2, gradient, v.v[i] * f.beta2);
         p.v[i] = p.v[i] * f.keep - m.v[i] * f.step / (sqrtf(v.v[i]) / f.root2 + f.epsilon);
     }
-    ft_store_quad<WHOLE>(job.parameter + at, p, n);
+    parameters.template store<WHOLE>(at, p, n);
     ft_store_quad<WHOLE>(job.m + at, m, n);
     ft_store_quad<WHOLE>(job.v + at, v, n);
-    if constexpr (!std::is_same<T, float>::value) ft_store_quad<WHOLE>((T *)job.compute + at, p, n);
+}
+
+// Elements [begin, end), by all threads of a block.
+template <bool WHOLE, class P>
+FT_DEVICE void adamw_piece(const adamw_job &job, const P &parameters, const adamw_factors &f, int64_t begin,
+                           int64_t end) {
+    int64_t at = begin + (int64_t)threadIdx.x * FT_QUAD;
+    for (; at + FT_QUAD <= end; at += FT_BLOCK * FT_QUAD)
+        adamw_quad<WHOLE>(job, parameters, f, at, FT_QUAD);
+    if (at < end) adamw_quad<false>(job, parameters, f, at, (int)(end - at)); // of one thread
 }
 
 // WHOLE: all buffers begin at 16-byte addresses, and ranges in them with a whole quad.
@@ -75,18 +157,18 @@ template <class T, bool WHOLE> FT_KERNEL void __launch_bounds__(FT_BLOCK) adamw_
     const adamw_factors f = shared[0];
     const int64_t begin = range.first + (int64_t)((int)blockIdx.x - job.first_block[r]) * ADAMW_PIECE;
     const int64_t last = range.first + range.count, end = last - begin < ADAMW_PIECE ? last : begin + ADAMW_PIECE;
-    int64_t at = begin + (int64_t)threadIdx.x * FT_QUAD;
-    for (; at + FT_QUAD <= end; at += FT_BLOCK * FT_QUAD)
-        adamw_quad<T, WHOLE>(job, f, at, FT_QUAD);
-    if (at < end) adamw_quad<T, false>(job, f, at, (int)(end - at)); // of one thread
+    if (range.wide != nullptr) // the whole block alike
+        adamw_piece<WHOLE>(job, adamw_fp32{range.wide, range.first}, f, begin, end);
+    else
+        adamw_piece<WHOLE>(job, parameters_of<T>(job), f, begin, end);
 }
 
 template <class I> static ft_status run(ft_device *device, const ft_adamw_args *a) {
-    adamw_job job = {(float *)a->parameter.data,
+    adamw_job job = {a->parameter.data,
+                     a->tail != NULL ? a->tail : a->compute.data,
                      (float *)a->m.data,
                      (float *)a->v.data,
                      (const float *)a->gradient.data,
-                     a->compute.data,
                      a->hyper,
                      a->step,
                      a->update,
@@ -110,9 +192,10 @@ template <class I> static ft_status run(ft_device *device, const ft_adamw_args *
 
 ft_status ft_cuda_adamw(ft_device *device, const ft_adamw_args *args) {
     bool whole = ft_is_whole_vector(args->parameter) && ft_is_whole_vector(args->gradient) &&
-                 ft_is_whole_vector(args->m) && ft_is_whole_vector(args->v) && ft_is_whole_vector(args->compute);
+                 ft_is_whole_vector(args->m) && ft_is_whole_vector(args->v) && ft_is_whole_vector(args->compute) &&
+                 (uintptr_t)args->tail % 16 == 0;
     for (int32_t r = 0; r < args->range_count; r++)
-        whole = whole && args->ranges[r].first % FT_QUAD == 0;
-    const ft_dtype copy = args->compute.data != NULL ? args->compute.dtype : FT_F32;
-    return ft_pick(copy, whole, [&](auto i) { return run<decltype(i)>(device, args); });
+        whole = whole && args->ranges[r].first % FT_QUAD == 0 && (uintptr_t)args->ranges[r].wide % 16 == 0;
+    const ft_dtype type = args->compute.data != NULL ? FT_F16 : args->parameter.dtype;
+    return ft_pick(type, whole, [&](auto i) { return run<decltype(i)>(device, args); });
 }

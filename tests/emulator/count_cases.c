@@ -255,14 +255,14 @@ static ft_status widen(ft_device *device, int type) {
     RUN(cast, args);
 }
 static ft_status adamw(ft_device *device, int type) {
-    static const ft_adamw_range ranges[] = {{0, FLAT / 2, 0.01f, 1}, {FLAT / 2, FLAT / 2, 0, 1}};
+    static const ft_adamw_range ranges[] = {{0, FLAT / 2, 0.01f, 1, NULL}, {FLAT / 2, FLAT / 2, 0, 1, NULL}};
     ft_update_state *update = take(sizeof *update);
     *update = (ft_update_state){.count = 1, .correction1 = 0.1, .correction2 = 0.001, .clip = 1, .finite = 1};
-    ft_adamw_args args = {.parameter = vector(FLAT, FT_F32),
+    ft_adamw_args args = {.parameter = vector(FLAT, (ft_dtype)type),
+                          .tail = type == FT_BF16 ? vector(FLAT, FT_BF16).data : NULL,
                           .gradient = vector(FLAT, FT_F32),
                           .m = vector(FLAT, FT_F32),
                           .v = vector(FLAT, FT_F32),
-                          .compute = type == FT_F32 ? ft_absent() : vector(FLAT, (ft_dtype)type),
                           .ranges = ranges,
                           .range_count = 2,
                           .hyper = {0.9, 0.999, 1e-8, 1.0},

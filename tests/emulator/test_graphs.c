@@ -82,19 +82,24 @@ static ft_graph *captured(ft_trainer *t, ft_status (*work)(ft_trainer *t)) {
 typedef struct picture {
     ft_update_state update;
     float losses[EXAMPLES];
-    float *values; // weights as they are trained, m, v
+    float *values; // weights, m, v; in bf16 the weights' tails too
     size_t count;
 } picture;
 
 static picture look(ft_trainer *t) {
     const ft_parameters *p = &t->model.parameters;
     const ft_device_functions *f = t->device->functions;
-    picture got = {.count = 3 * (size_t)p->trainable};
+    const size_t floats = (size_t)p->trainable * sizeof(float), tails = p->tail != NULL ? floats / 2 : 0;
+    const struct {
+        const void *from;
+        size_t bytes;
+    } parts[] = {{p->m, floats}, {p->v, floats}, {p->tail, tails}, {p->weights, ft_parameters_weight_bytes(p)}};
+    picture got = {.count = (2 * floats + tails + ft_parameters_weight_bytes(p)) / sizeof(float)};
     got.values = malloc(got.count * sizeof(float));
     assert_non_null(got.values);
-    const void *parts[] = {p->master != NULL ? p->master : p->weights, p->m, p->v};
-    for (int i = 0; i < 3; i++)
-        good(f->download(t->device, got.values + i * p->trainable, parts[i], (size_t)p->trainable * sizeof(float)));
+    char *to = (char *)got.values;
+    for (int i = 0; i < 4; to += parts[i++].bytes)
+        if (parts[i].bytes > 0) good(f->download(t->device, to, parts[i].from, parts[i].bytes));
     good(f->download(t->device, &got.update, t->update_state, sizeof got.update));
     good(f->download(t->device, got.losses, t->losses, sizeof got.losses));
     good(f->sync(t->device));

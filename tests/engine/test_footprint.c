@@ -380,6 +380,7 @@ static void test_small_workspace_is_seen(void **state) {
         fault = planted ? SMALL_WORKSPACE : NO_FAULT;
         ft_step_sizes sizes = {.train = {.tokens = 30, .sequences = 3, .longest = 10}, .examples = 3};
         assert_int_equal(ft_model_create(memory, &shape, &config, 2, &model), FT_OK);
+        assert_int_equal(ft_model_keep_master(&model), FT_OK);
         assert_int_equal(ft_model_draw(&model, 0.02, 1), FT_OK);
         assert_int_equal(ft_model_prepare_training(&model, 0), FT_OK);
         assert_int_equal(ft_gradients_hold(&model.parameters, false), FT_OK);

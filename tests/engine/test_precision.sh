@@ -44,9 +44,11 @@ done
 python3 - <<'PYTHON' || fail "plans of the precisions: $(cat plan-fp32 plan-bf16 plan-fp16)"
 import ast
 a, b, c = (ast.literal_eval(open("plan-" + p).read()) for p in ("fp32", "bf16", "fp16"))
-assert b == c
 norms = 25 * 2 * 768 * 4 # whose weights are fp32 too, behind those of 16 bits
-assert abs(b["weights"] - 1.5 * a["weights"] - norms) <= 512 and b["gradients"] == a["gradients"] and b["optimizer"] == a["optimizer"]
+# In bf16 the weights with their tails are as large as weights of fp32; in fp16 there is a master copy beside them.
+assert abs(b["weights"] - a["weights"] - norms) <= 512 and abs(c["weights"] - 1.5 * a["weights"] - norms) <= 512
+b.pop("weights"), c.pop("weights")
+assert b == c and b["gradients"] == a["gradients"] and b["optimizer"] == a["optimizer"]
 assert b["activations"] < 0.52 * a["activations"], b["activations"] / a["activations"]
 PYTHON
 

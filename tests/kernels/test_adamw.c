@@ -145,7 +145,11 @@ static void test_nothing_counts_behind_a_stop(void **state) {
 // ---------------------------------------------------------------------------------------------------------
 enum { N = 20003, STEPS = 50, RANGES = 5 }; // enough elements for four threads
 static const ft_adamw_range ranges[RANGES] = {
-    {0, 7000, 0.01f, 1}, {7000, 1, 0, 1}, {7010, 33, 0, 0.5f}, {8000, 12003, 0.1f, 2}, {7043, 0, 0, 1}}; // with gaps
+    {0, 7000, 0.01f, 1, NULL}, // with gaps
+    {7000, 1, 0, 1, NULL},
+    {7010, 33, 0, 0.5f, NULL},
+    {8000, 12003, 0.1f, 2, NULL},
+    {7043, 0, 0, 1, NULL}};
 
 typedef struct step_case {
     double max_norm;
@@ -270,7 +274,7 @@ static void test_wrong_arguments_fail(void **state) {
     ft_gradient_norm_args norm = {.gradient = a.t, .hyper = usual, .update = &update}; // no scratch
     assert_int_equal(FT_RUN(device, gradient_norm, &norm), FT_FAILED);
     assert_non_null(strstr(ft_error_where(), "gradient_norm"));
-    ft_adamw_range outside = {10, 11, 0, 1};
+    ft_adamw_range outside = {10, 11, 0, 1, NULL};
     ft_adamw_args adamw = {.parameter = a.t,
                            .gradient = a.t,
                            .m = a.t,
@@ -283,6 +287,13 @@ static void test_wrong_arguments_fail(void **state) {
     assert_int_equal(FT_RUN(device, adamw, &adamw), FT_FAILED);
     adamw.range_count = 0;
     assert_int_equal(FT_RUN(device, adamw, &adamw), FT_OK);
+    uint16_t tail[20] = {0};
+    adamw.compute = ft_vector(tail, 20, FT_BF16); // a copy is fp16
+    assert_int_equal(FT_RUN(device, adamw, &adamw), FT_FAILED);
+    adamw.compute = ft_absent();
+    adamw.tail = tail; // and belongs to bf16
+    assert_int_equal(FT_RUN(device, adamw, &adamw), FT_FAILED);
+    adamw.tail = NULL;
     adamw.m = ft_columns(a.t, 0, 19);
     assert_int_equal(FT_RUN(device, adamw, &adamw), FT_FAILED);
     assert_non_null(strstr(ft_error_where(), "adamw"));

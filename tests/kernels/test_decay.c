@@ -32,7 +32,7 @@ static void run_decay(ft_device *device, const void *test_case, float *out) {
         RUN_OP(device, decay, ((ft_decay_args){.parameter = p.t, .factors = factors, .count = first}));
         RUN_OP(device, decay, ((ft_decay_args){.parameter = p.t, .factors = factors + first, .count = c->steps - first}));
     }
-    ft_adamw_range all = {0, c->n, c->weight_decay, c->lr_scale};
+    ft_adamw_range all = {0, c->n, c->weight_decay, c->lr_scale, NULL};
     const ft_adamw_hyper hyper = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .max_gradient_norm = 1};
     for (int s = 0; !c->replayed && s < c->steps; s++) {
         ft_step_state step = {.step = (uint32_t)s, .learning_rate = learning_rate_at(s), .loss_scale = 1};

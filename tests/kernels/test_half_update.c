@@ -1,20 +1,69 @@
-// The update in mixed precision: the 16-bit copy of the parameters, the loss scale, steps that are skipped; and the ops
-// of a step beside PyTorch's own in the same precision.
+// The update in mixed precision: parameters as pairs or beside a copy in 16 bits, the loss scale, steps that are skipped; and
+// the ops of a step beside PyTorch's own in the same precision.
 #include "half_matrix.h"
 
 static const ft_adamw_hyper usual = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .max_gradient_norm = 1};
 enum { N = 2003, STEPS = 4, RANGES = 4 };
 static const ft_adamw_range at_units[RANGES] = {
-    {0, 1000, 0.01f, 1}, {1008, 17, 0, 0.5f}, {1504, 499, 0.1f, 2}, {1104, 0, 0, 1}};
+    {0, 1000, 0.01f, 1, NULL}, {1008, 17, 0, 0.5f, NULL}, {1504, 499, 0.1f, 2, NULL}, {1104, 0, 0, 1, NULL}};
 static const ft_adamw_range anywhere[RANGES] = {
-    {0, 1000, 0.01f, 1}, {1005, 17, 0, 0.5f}, {1501, 502, 0.1f, 2}, {1100, 0, 0, 1}};
+    {0, 1000, 0.01f, 1, NULL}, {1005, 17, 0, 0.5f, NULL}, {1501, 502, 0.1f, 2, NULL}, {1100, 0, 0, 1, NULL}};
+enum { WIDE = 1 }; // the range that may have its parameters in fp32 in a place of its own
 
 typedef struct update_case {
-    ft_dtype copy; // FT_F32: none
+    ft_dtype type; // what ops read: fp32; bf16, the first halves of pairs; fp16, a copy
     const ft_adamw_range *ranges;
     float loss_scale;
     float bad; // of the gradient of the last step, where it is not 0
+    bool wide;
 } update_case;
+
+// How parameters lie in memory; what is not there has no base.
+typedef struct places {
+    typed p, high, tail, copy, wide;
+    ft_adamw_range ranges[RANGES];
+} places;
+
+static places places_of(const update_case *c, bool whole) {
+    places s = {.p = typed_none(), .high = typed_none(), .tail = typed_none(), .copy = typed_none(), .wide = typed_none()};
+    if (c->type == FT_BF16) s.high = typed_new(FT_BF16, 1, N, 0, whole), s.tail = typed_new(FT_BF16, 1, N, 0, whole);
+    else s.p = typed_new(FT_F32, 1, N, 0, whole);
+    if (c->type == FT_F16) s.copy = typed_new(FT_F16, 1, N, 0, whole);
+    memcpy(s.ranges, c->ranges, sizeof s.ranges);
+    if (!c->wide) return s;
+    s.wide = typed_new(FT_F32, 1, s.ranges[WIDE].count, 0, whole);
+    s.ranges[WIDE].wide = s.wide.t.data;
+    return s;
+}
+
+// Where element i is in fp32; NULL: it is a pair.
+static float *whole_of(const places *s, int64_t i) {
+    const ft_adamw_range *wide = &s->ranges[WIDE];
+    if (wide->wide != NULL && i >= wide->first && i < wide->first + wide->count) return wide->wide + (i - wide->first);
+    return s->p.base != NULL ? (float *)s->p.t.data + i : NULL;
+}
+static float get(const places *s, int64_t i) {
+    const float *whole = whole_of(s, i);
+    uint16_t high, tail;
+    if (whole != NULL) return *whole;
+    memcpy(&high, (uint16_t *)s->high.t.data + i, sizeof high);
+    memcpy(&tail, (uint16_t *)s->tail.t.data + i, sizeof tail);
+    const uint32_t bits = ((uint32_t)high << 16) + (uint32_t)(int32_t)(int16_t)tail;
+    float x;
+    return memcpy(&x, &bits, sizeof x), x;
+}
+static void set(const places *s, int64_t i, float x) {
+    float *whole = whole_of(s, i);
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint16_t high = (uint16_t)((bits + 0x8000) >> 16), tail = (uint16_t)bits;
+    if (whole != NULL) {
+        *whole = x;
+        return;
+    }
+    memcpy((uint16_t *)s->high.t.data + i, &high, sizeof high);
+    memcpy((uint16_t *)s->tail.t.data + i, &tail, sizeof tail);
+}
 
 static bool in_a_range(const ft_adamw_range *ranges, int64_t i) {
     for (int r = 0; r < RANGES; r++)
@@ -22,28 +71,42 @@ static bool in_a_range(const ft_adamw_range *ranges, int64_t i) {
     return false;
 }
 
-// p, m, v, the copy, the norm of every step; what a bad gradient may not change is looked at here.
+// What ops read is the parameter, rounded to the nearest; where no range is, or a wide one, nothing is written.
+static void check_halves(const update_case *c, const places *s) {
+    for (int64_t i = 0; i < N && c->type != FT_F32; i++) {
+        const float x = get(s, i);
+        const uint16_t nearest = half_bits(c->type, (double)x);
+        uint16_t bits;
+        memcpy(&bits, (uint16_t *)(c->type == FT_BF16 ? s->high : s->copy).t.data + i, sizeof bits);
+        const bool apart = s->wide.base != NULL && whole_of(s, i) != (float *)s->p.t.data + i && whole_of(s, i) != NULL;
+        if (apart || (c->type == FT_F16 && !in_a_range(s->ranges, i))) assert_int_equal(bits, 0xFFFF);
+        else if (bits != nearest) // a tie: away from zero
+            assert_true(c->type == FT_BF16 && (double)x - half_value(FT_BF16, nearest) == half_value(FT_BF16, bits) - (double)x);
+    }
+}
+
+// The norm of every step, p, m, v; what a bad gradient may not change is looked at here.
 static void run_update(ft_device *device, const void *test_case, bool whole, float *out) {
     const update_case *c = test_case;
-    typed p = typed_new(FT_F32, 1, N, 0, whole), m = typed_new(FT_F32, 1, N, 0, whole),
-          v = typed_new(FT_F32, 1, N, 0, whole);
+    places s = places_of(c, whole);
+    typed m = typed_new(FT_F32, 1, N, 0, whole), v = typed_new(FT_F32, 1, N, 0, whole);
     typed gradient = typed_new(FT_F32, 1, N, 0, whole);
-    typed copy = c->copy == FT_F32 ? typed_none() : typed_new(c->copy, 1, N, 0, whole);
     for (int64_t i = 0; i < N; i++) {
-        typed_set(p.t, 0, i, cos(3.0 * (double)i));
+        set(&s, i, (float)cos(3.0 * (double)i));
         typed_set(m.t, 0, i, 0);
         typed_set(v.t, 0, i, 0);
     }
     ft_update_state update = {.loss_scale = c->loss_scale};
-    for (int s = 0; s < STEPS; s++) {
-        ft_step_state step = {.step = (uint32_t)s, .learning_rate = 1e-2f, .loss_scale = c->loss_scale};
+    for (int n = 0; n < STEPS; n++) {
+        ft_step_state step = {.step = (uint32_t)n, .learning_rate = 1e-2f, .loss_scale = c->loss_scale};
         for (int64_t i = 0; i < N; i++)
-            typed_set(gradient.t, 0, i, (typed_get(p.t, 0, i) - sin((double)i)) * (double)c->loss_scale);
-        const bool bad = c->bad != 0 && s == STEPS - 1;
+            typed_set(gradient.t, 0, i, ((double)get(&s, i) - sin((double)i)) * (double)c->loss_scale);
+        const bool bad = c->bad != 0 && n == STEPS - 1;
         if (bad) typed_set(gradient.t, 0, N - 2, (double)c->bad);
-        const typed all[] = {p, m, v, copy};
-        unsigned char *before[4] = {NULL};
-        for (int k = 0; k < 4 && bad; k++) {
+        const typed all[] = {s.p, s.high, s.tail, s.copy, s.wide, m, v};
+        enum { ALL = sizeof all / sizeof *all };
+        unsigned char *before[ALL] = {NULL};
+        for (int k = 0; k < ALL && bad; k++) {
             before[k] = malloc(all[k].bytes + 1);
             assert_non_null(before[k]);
             if (all[k].base != NULL) memcpy(before[k], all[k].base, all[k].bytes);
@@ -52,18 +115,19 @@ static void run_update(ft_device *device, const void *test_case, bool whole, flo
         RUN_OP(device, gradient_norm,
                ((ft_gradient_norm_args){.gradient = gradient.t, .hyper = usual, .step = &step, .update = &update}));
         RUN_OP(device, adamw,
-               ((ft_adamw_args){.parameter = p.t,
+               ((ft_adamw_args){.parameter = c->type == FT_BF16 ? s.high.t : s.p.t,
+                                .tail = s.tail.t.data,
+                                .compute = s.copy.t,
                                 .gradient = gradient.t,
                                 .m = m.t,
                                 .v = v.t,
-                                .compute = copy.t,
-                                .ranges = c->ranges,
+                                .ranges = s.ranges,
                                 .range_count = RANGES,
                                 .hyper = usual,
                                 .step = &step,
                                 .update = &update}));
-        out[s] = (float)update.norm;
-        for (int k = 0; k < 4 && bad; k++) {
+        out[n] = (float)update.norm;
+        for (int k = 0; k < ALL && bad; k++) {
             if (all[k].base != NULL) assert_memory_equal(all[k].base, before[k], all[k].bytes);
             free(before[k]);
         }
@@ -74,53 +138,79 @@ static void run_update(ft_device *device, const void *test_case, bool whole, flo
         assert_true(update.loss_scale == c->loss_scale); // a fixed one: growth_interval is 0
     }
     out += STEPS;
-    const typed all[] = {p, m, v};
-    for (int k = 0; k < 3; k++)
-        out += typed_flatten(all[k].t, out);
-    if (copy.base != NULL) {
-        typed_flatten(copy.t, out);
-        for (int64_t i = 0; i < N; i++) { // where no range is, nothing is written
-            uint16_t bits, nearest = half_bits(c->copy, typed_get(p.t, 0, i));
-            memcpy(&bits, (uint16_t *)copy.t.data + i, sizeof bits);
-            assert_int_equal(bits, in_a_range(c->ranges, i) ? nearest : 0xFFFF);
-        }
-    }
-    typed rest[] = {p, m, v, gradient, copy};
-    for (int k = 0; k < 5; k++)
+    for (int64_t i = 0; i < N; i++)
+        *out++ = get(&s, i);
+    out += typed_flatten(m.t, out);
+    typed_flatten(v.t, out);
+    check_halves(c, &s);
+    typed rest[] = {s.p, s.high, s.tail, s.copy, s.wide, m, v, gradient};
+    for (size_t k = 0; k < sizeof rest / sizeof *rest; k++)
         typed_free(rest[k]);
 }
 
-// A copy and a loss scale change nothing of the master, to the bit; the copy is the master, rounded.
-static void test_copies_and_scales(void **state) {
-    static const ft_dtype copies[] = {FT_F32, FT_BF16, FT_F16};
+static const ft_dtype types[] = {FT_F32, FT_BF16, FT_F16};
+
+// How parameters lie in memory and a loss scale change nothing of them, to the bit.
+static void test_forms_and_scales(void **state) {
     static const float scales[] = {1, 65536, 0x1p-6f};
     for (int where = 0; where < 2; where++) {
         float *first = NULL;
-        for (int k = 0; k < 3; k++)
-            for (int s = 0; s < 3; s++) {
-                update_case c = {.copy = copies[k], .ranges = where ? anywhere : at_units, .loss_scale = scales[s]};
-                float *got = run_typed(run_update, &c, STEPS + (k > 0 ? 4 : 3) * N);
-                if (first == NULL) {
-                    first = got;
-                    continue;
-                }
-                assert_memory_equal(got, first, (STEPS + 3 * N) * sizeof *got);
-                free(got);
+        for (int k = 0; k < 3 * 3 * 2; k++) {
+            update_case c = {.type = types[k / 6], .ranges = where ? anywhere : at_units, .loss_scale = scales[k / 2 % 3], .wide = k % 2};
+            float *got = run_typed(run_update, &c, STEPS + 3 * N);
+            if (first == NULL) {
+                first = got;
+                continue;
             }
+            assert_memory_equal(got, first, (STEPS + 3 * N) * sizeof *got);
+            free(got);
+        }
         assert_true(first[0] > 1 && first[STEPS] != (float)cos(0));
         free(first);
     }
 }
 
 static void test_a_bad_gradient_changes_nothing(void **state) {
-    static const ft_dtype copies[] = {FT_F32, FT_BF16, FT_F16};
     const float bad[] = {NAN, INFINITY, -INFINITY};
     for (int k = 0; k < 3; k++)
         for (int b = 0; b < 3; b++) {
-            update_case c = {.copy = copies[k], .ranges = anywhere, .loss_scale = k == 2 ? 1024 : 1, .bad = bad[b]};
-            free(run_typed(run_update, &c, STEPS + (k > 0 ? 4 : 3) * N));
+            update_case c = {
+                .type = types[k], .ranges = anywhere, .loss_scale = k == 2 ? 1024 : 1, .bad = bad[b], .wide = b == 0};
+            free(run_typed(run_update, &c, STEPS + 3 * N));
         }
 }
+
+// A parameter that lies half-way between two numbers of bf16, and stays there: the gradient is zero, and nothing decays.
+static void run_ties(ft_device *device, const void *test_case, float *out) {
+    enum { COUNT = 37 };
+    static const ft_adamw_range all[] = {{0, COUNT, 0, 1, NULL}};
+    uint16_t high[COUNT], tail[COUNT];
+    float zeros[3][COUNT] = {{0}};
+    ft_step_state step = {.learning_rate = 0.125f, .loss_scale = 1};
+    ft_update_state update = {.count = 1, .correction1 = 0.1, .correction2 = 0.001, .clip = 1, .finite = 1};
+    for (int i = 0; i < COUNT; i++) {
+        high[i] = (uint16_t)((i % 2 ? 0x3F81 : 0xBF81) + i);
+        tail[i] = 0x8000;
+    }
+    high[5] = 0x7F80, tail[5] = 0; // infinity less a step of 0
+    RUN_OP(device, adamw,
+           ((ft_adamw_args){.parameter = ft_vector(high, COUNT, FT_BF16),
+                            .tail = tail,
+                            .gradient = ft_vector(zeros[0], COUNT, FT_F32),
+                            .m = ft_vector(zeros[1], COUNT, FT_F32),
+                            .v = ft_vector(zeros[2], COUNT, FT_F32),
+                            .ranges = all,
+                            .range_count = 1,
+                            .hyper = usual,
+                            .step = &step,
+                            .update = &update}));
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(high[i], i == 5 ? 0x7F80 : (i % 2 ? 0x3F81 : 0xBF81) + i);
+        assert_int_equal(tail[i], i == 5 ? 0 : 0x8000);
+        out[i] = high[i];
+    }
+}
+static void test_ties_stay(void **state) { free(run_everywhere(run_ties, NULL, 37)); }
 
 // ---- the dynamic loss scale
 // -------------------------------------------------------------------------------------------
@@ -173,7 +263,7 @@ static void test_the_scale_follows_grad_scaler(void **state) {
 // the same parameters that a run without any scale has.
 static void run_overflow(ft_device *device, const void *test_case, float *out) {
     enum { COUNT = 24 };
-    static const ft_adamw_range all[] = {{0, COUNT, 0.01f, 1}};
+    static const ft_adamw_range all[] = {{0, COUNT, 0.01f, 1, NULL}};
     float p[COUNT], m[COUNT] = {0}, v[COUNT] = {0}, gradient[COUNT];
     uint16_t half[COUNT], copy[COUNT];
     ft_update_state update = {.loss_scale = 65536};
@@ -214,7 +304,7 @@ static void run_overflow(ft_device *device, const void *test_case, float *out) {
 }
 static void run_without_scale(ft_device *device, const void *test_case, float *out) {
     enum { COUNT = 24 };
-    static const ft_adamw_range all[] = {{0, COUNT, 0.01f, 1}};
+    static const ft_adamw_range all[] = {{0, COUNT, 0.01f, 1, NULL}};
     float p[COUNT], m[COUNT] = {0}, v[COUNT] = {0}, gradient[COUNT];
     ft_update_state update = {0};
     ft_step_state step = {.learning_rate = 0.125f, .loss_scale = 1};
@@ -552,8 +642,9 @@ static void test_as_exact_as_pytorch(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copies_and_scales),
+        cmocka_unit_test(test_forms_and_scales),
         cmocka_unit_test(test_a_bad_gradient_changes_nothing),
+        cmocka_unit_test(test_ties_stay),
         cmocka_unit_test(test_the_scale_follows_grad_scaler),
         cmocka_unit_test(test_an_overflow_recovers),
         cmocka_unit_test(test_gradients_of_losses_are_scaled),

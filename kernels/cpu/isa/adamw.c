@@ -128,9 +128,29 @@ FT_VEC void adamw_16(const factors *f, float *p, const float *g, float *m, float
 
 // Kept out of line: one copy serves whole ranges and pieces of them, so the bits of an element cannot depend on the
 // cut.
-__attribute__((noinline)) static void adamw_range(const ft_adamw_args *a, const ft_adamw_range *range, int64_t first,
-                                                  int64_t last) {
+__attribute__((noinline)) static void adamw_elements(const factors *f, float *p, const float *g, float *m, float *v,
+                                                     int64_t n) {
+    int64_t i = 0;
+    for (; i + FT_LANES <= n; i += FT_LANES)
+        adamw_16(f, p + i, g + i, m + i, v + i, FT_LANES);
+    if (i < n) adamw_16(f, p + i, g + i, m + i, v + i, n - i);
+}
+
+// Joined, updated and split again while they are in the first cache.
+static void adamw_pairs(const factors *f, uint16_t *high, uint16_t *tail, const float *g, float *m, float *v, int64_t n) {
+    enum { PIECE = 32 * FT_LANES };
+    float p[PIECE];
+    for (int64_t i = 0; i < n; i += PIECE) {
+        const int64_t piece = n - i < PIECE ? n - i : PIECE;
+        ft_join_all(high + i, tail + i, p, piece);
+        adamw_elements(f, p, g + i, m + i, v + i, piece);
+        ft_split_all(p, high + i, tail + i, piece);
+    }
+}
+
+static void adamw_range(const ft_adamw_args *a, const ft_adamw_range *range, int64_t first, int64_t last) {
     const ft_update_state *update = a->update;
+    const int64_t n = last - first;
     double lr = (double)a->step->learning_rate * (double)range->lr_scale;
     factors f = {
         .clip = v_set1(update->clip / a->step->loss_scale),
@@ -142,13 +162,17 @@ __attribute__((noinline)) static void adamw_range(const ft_adamw_args *a, const 
         .root2 = v_set1((float)sqrt(update->correction2)),
         .epsilon = v_set1((float)a->hyper.epsilon),
     };
-    float *p = a->parameter.data, *m = a->m.data, *v = a->v.data;
-    const float *g = a->gradient.data;
-    int64_t i = first;
-    for (; i + FT_LANES <= last; i += FT_LANES)
-        adamw_16(&f, p + i, g + i, m + i, v + i, FT_LANES);
-    if (i < last) adamw_16(&f, p + i, g + i, m + i, v + i, last - i);
-    if (a->compute.data) ft_narrow(a->compute.dtype, p + first, (uint16_t *)a->compute.data + first, last - first);
+    const float *g = (const float *)a->gradient.data + first;
+    float *m = (float *)a->m.data + first, *v = (float *)a->v.data + first;
+    if (range->wide) {
+        adamw_elements(&f, range->wide + (first - range->first), g, m, v, n);
+    } else if (a->tail) {
+        adamw_pairs(&f, (uint16_t *)a->parameter.data + first, a->tail + first, g, m, v, n);
+    } else {
+        float *p = (float *)a->parameter.data + first;
+        adamw_elements(&f, p, g, m, v, n);
+        if (a->compute.data) ft_narrow(a->compute.dtype, p, (uint16_t *)a->compute.data + first, n);
+    }
 }
 
 typedef struct adamw_job {
