@@ -425,8 +425,8 @@ const ft_option ft_options[] = {
     CHOICE(memory.offload, "none", offload_choices,
            .elsewhere = "offload_optimizer optimizer_offload cpu_offload offload_optimizer_device zero_offload offload_activations "
                         "activation_offloading cpu_checkpointing",
-           .help = "What lies in pinned memory of the host, with the same bits. optimizer: AdamW's moments, and in 16 bits the master "
-                   "weights, which travel through the device in every update: 8 to 12 bytes a trained parameter less there. "
+           .help = "What lies in pinned memory of the host, with the same bits. optimizer: AdamW's moments, and what makes weights of 16 bits exact "
+                   "(in bf16 a tail of each, in fp16 master weights), which travel through the device in every update: 8 to 12 bytes a trained parameter less there. "
                    "activations: under train.gradient_checkpointing (auto is on then; off is refused) the inputs of layers, sent "
                    "while layers are computed and fetched before they are computed again: of all of them the device holds two at most beside what is being computed. "
                    "all: both. A CPU has no other memory: named, it refuses this, and with device.name=auto the run goes on there "

@@ -101,11 +101,13 @@ struct adamw_pairs {
     }
 };
 
-// T: float, __half of a copy, __nv_bfloat16 of pairs.
-template <class T> FT_DEVICE auto parameters_of(const adamw_job &job) {
-    if constexpr (std::is_same<T, float>::value)
-        return adamw_fp32{(float *)job.parameter, 0};
-    else if constexpr (std::is_same<T, __half>::value)
+FT_DEVICE adamw_fp32 wide_of(const adamw_job &job, const ft_adamw_range &range) {
+    return range.wide != nullptr ? adamw_fp32{range.wide, range.first} : adamw_fp32{(float *)job.parameter, 0};
+}
+
+// T: __half of a copy, __nv_bfloat16 of pairs.
+template <class T> FT_DEVICE auto halves_of(const adamw_job &job) {
+    if constexpr (std::is_same<T, __half>::value)
         return adamw_copied{(float *)job.parameter, (__half *)job.beside};
     else
         return adamw_pairs{(uint16_t *)job.parameter, (uint16_t *)job.beside};
@@ -157,10 +159,14 @@ template <class T, bool WHOLE> FT_KERNEL void __launch_bounds__(FT_BLOCK) adamw_
     const adamw_factors f = shared[0];
     const int64_t begin = range.first + (int64_t)((int)blockIdx.x - job.first_block[r]) * ADAMW_PIECE;
     const int64_t last = range.first + range.count, end = last - begin < ADAMW_PIECE ? last : begin + ADAMW_PIECE;
-    if (range.wide != nullptr) // the whole block alike
-        adamw_piece<WHOLE>(job, adamw_fp32{range.wide, range.first}, f, begin, end);
-    else
-        adamw_piece<WHOLE>(job, parameters_of<T>(job), f, begin, end);
+    if constexpr (std::is_same<T, float>::value) {
+        adamw_piece<WHOLE>(job, wide_of(job, range), f, begin, end);
+    } else { // the whole block alike
+        if (range.wide != nullptr)
+            adamw_piece<WHOLE>(job, wide_of(job, range), f, begin, end);
+        else
+            adamw_piece<WHOLE>(job, halves_of<T>(job), f, begin, end);
+    }
 }
 
 template <class I> static ft_status run(ft_device *device, const ft_adamw_args *a) {

@@ -144,8 +144,8 @@ static void test_autofit(void **state) {
     ft_plan none = plan_with(MANY / 2, "none", "auto", enough), all = plan_with(MANY / 2, "auto", "auto", enough), host = plan_with(MANY / 2, "optimizer", "auto", enough);
     assert_true(none.fits && all.fits && !all.offloads && !all.autofit.chosen && all.memory.peak_reserved == none.memory.peak_reserved);
     const size_t state_bytes = host.memory.peak_pinned - none.memory.peak_pinned;
-    assert_true(host.offloads && state_bytes > (size_t)150 * MIB && host.memory.peak_reserved + state_bytes < none.memory.peak_reserved + 32 * MIB);
-    assert_true(host.step_seconds > none.step_seconds * 1.01 && host.step_seconds < none.step_seconds + 0.03); // 0.18 GB each way
+    assert_true(host.offloads && state_bytes > (size_t)130 * MIB && host.memory.peak_reserved + state_bytes < none.memory.peak_reserved + 32 * MIB);
+    assert_true(host.step_seconds > none.step_seconds * 1.01 && host.step_seconds < none.step_seconds + 0.03); // 0.15 GB each way
     int without = 0, with = 0, neither = 0;
     const size_t beyond = none.memory.peak_reserved - state_bytes; // weights and one step
     const size_t budgets[] = {none.memory.peak_reserved - 6 * MIB, none.memory.peak_reserved - state_bytes / 2, beyond + 16 * MIB, beyond / 4};

@@ -105,9 +105,13 @@ cast_bodyI[0-9].*fLb1E STG.E.128 1
 gradient_squares_kernelILb1E LDG.E.128 1
 adamw_kernelFLOAT LDG.E.128 4
 adamw_kernelFLOAT STG.E.128 3
-adamw_kernelHALF LDG.E.128 4
-adamw_kernelHALF STG.E.128 3
-adamw_kernelHALF STG.E.64 1
+adamw_kernelI6__halfLb1E LDG.E.128 8
+adamw_kernelI6__halfLb1E STG.E.128 6
+adamw_kernelI6__halfLb1E STG.E.64 1
+adamw_kernelI13__nv_bfloat16Lb1E LDG.E.128 7
+adamw_kernelI13__nv_bfloat16Lb1E LDG.E.64 4
+adamw_kernelI13__nv_bfloat16Lb1E STG.E.128 5
+adamw_kernelI13__nv_bfloat16Lb1E STG.E.64 2
 CLAIMS
 awk '
     FILENAME == "claims" { sub(/FLOAT/, "IfLb1E", $1); sub(/HALF/, "I(6__half|13__nv_bfloat16)Lb1E", $1)
