@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# install.sh [build|test|quickstart|fuzz]... - installs the Debian or Ubuntu packages that are missing for these goals.
+# install.sh [build|test|quickstart|fuzz|pages]... - installs the Debian or Ubuntu packages that are missing for these goals.
 #
 # What is there is found out by use (does pkg-config know jansson?), not from the package database, so libraries that
 # were installed in another way count too. With nothing missing it ends at once and touches neither root nor network.
@@ -26,9 +26,9 @@ has_fuzzer() {
 
 for goal in "${@:-build}"; do
     case $goal in
-    build | test | quickstart | fuzz) ;;
+    build | test | quickstart | fuzz | pages) ;;
     *)
-        echo "install.sh: unknown goal '$goal' (build, test, quickstart, fuzz)" >&2
+        echo "install.sh: unknown goal '$goal' (build, test, quickstart, fuzz, pages)" >&2
         exit 2
         ;;
     esac
@@ -54,6 +54,9 @@ for goal in "${@:-build}"; do
         need python3-pip python3 -m pip --version
         need curl has curl
         need ca-certificates has_certificates
+        ;;
+    pages) # a browser, for the tests that look at HTML pages as people do; they are skipped without one
+        need chromium eval 'has chromium || has chromium-browser || has google-chrome'
         ;;
     fuzz)
         need clang has clang

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # The real optuna-dashboard on a study while `ftengine tune` runs it: it opens, shows what is in the file - trials, their values on
 # the way, parameters, attributes, importances -, writes a note of its own, and neither disturbs the other.
-# OPTUNA_DASHBOARD names the program when it is not in the path; without it the test is skipped.
+# OPTUNA_DASHBOARD names the program when it is neither in the path nor where tools/optuna_dashboard.sh puts it; without it the
+# test is skipped.
 . "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
 . "$SOURCE_DIR/tests/engine/page_test.sh" || exit 1
-dashboard=${OPTUNA_DASHBOARD:-$(command -v optuna-dashboard)} || dashboard=
-[ -n "$dashboard" ] || { echo "skipped: there is no optuna-dashboard"; exit 77; }
+dashboard=${OPTUNA_DASHBOARD:-$(command -v optuna-dashboard || command -v "$SOURCE_DIR/third_party/optuna-dashboard/bin/optuna-dashboard")} || dashboard=
+[ -n "$dashboard" ] || { echo "skipped: there is no optuna-dashboard: run tools/optuna_dashboard.sh"; exit 77; }
 cat >tiny.ini <<INI
 [model]
 path = $here/model

@@ -3,7 +3,7 @@
 # in light and in dark, on paper.
 . "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
 . "$SOURCE_DIR/tests/engine/page_test.sh" || exit 1
-[ -n "$browser" ] || { echo "skipped: there is no browser"; exit 77; }
+[ -n "$browser" ] || { echo "skipped: there is no browser: run tools/install.sh pages"; exit 77; }
 for made in plain:120:plain big:3000:plain two:300:two odd:60:odd one:1:plain none:0:plain same:9:same; do
     IFS=: read -r name count kind <<<"$made"
     python3 "$SOURCE_DIR/tests/hpo/make_report_studies.py" $name $count $kind >$name.jsonl || fail "$name is not made"
