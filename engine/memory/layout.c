@@ -95,15 +95,15 @@ static size_t place_in_order(const ft_layout_request *requests, int32_t count, c
         int32_t slot = r->fixed ? n : 0;
         if (r->fixed) at = r->offset;
         for (; slot < n; slot++) { // the lowest gap between those alive at the same time
-            const placed_request *p = &placed[slot];
+            const placed_request p = placed[slot]; // whole: sanitizers check it once
             // Masks, for who is alive together is no pattern that a branch could be predicted by: the others are as nothing at 0.
-            const size_t together = (size_t)0 - (size_t)((p->begin < end) & (begin < p->end)), top = p->top & together;
-            if ((p->at & together) >= at + size) break;
+            const size_t together = (size_t)0 - (size_t)((p.begin < end) & (begin < p.end)), top = p.top & together;
+            if ((p.at & together) >= at + size) break;
             at = top > at ? top : at;
         }
         offsets[order[n].index] = at;
         while (slot > 0 && placed[slot - 1].at > at) slot--;
-        memmove(placed + slot + 1, placed + slot, (size_t)(n - slot) * sizeof *placed);
+        for (int32_t i = n; i > slot; i--) placed[i] = placed[i - 1]; // memmove goes byte by byte under AddressSanitizer
         placed[slot] = (placed_request){at, at + size, begin, end, n};
         if (at + size > most) most = at + size;
     }

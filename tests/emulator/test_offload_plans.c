@@ -12,6 +12,7 @@
 #include "kernels/cost.h"
 #include "kernels/open.h"
 #include "tests/emulator/offload_runs.h"
+#include "tests/sanitized.h"
 
 static int set_up(void **state) {
     ft_log_set_level(FT_LOG_SILENT);
@@ -23,7 +24,7 @@ static int tear_down(void **state) { return ft_remove_tree(scratch) == FT_OK ? 0
 
 // ---- planned and metered ------------------------------------------------------------------------------------------------
 
-enum { RUNS = 35 }; // five of every family
+enum { RUNS = FT_SANITIZED ? 14 : 35 }; // five of every family, or two
 
 typedef struct tally {
     int optimizer, inputs, both, relative;
@@ -93,7 +94,8 @@ static void test_planned_is_metered(void **state) {
     for (uint64_t seed = 1; seed <= RUNS; seed++) one_run(seed, &sum);
     print_message("%d runs with AdamW's state on the host, %d with inputs, %d with both, %d of the models are DeBERTa\n",
                   sum.optimizer, sum.inputs, sum.both, sum.relative);
-    assert_true(sum.optimizer >= 6 && sum.inputs >= 6 && sum.both >= 3 && sum.relative >= 3);
+    const int few = FT_SANITIZED ? 3 : 1; // times fewer
+    assert_true(sum.optimizer >= 6 / few && sum.inputs >= 6 / few && sum.both >= 3 / few && sum.relative >= 3 / few);
 }
 
 // ---- autofit ------------------------------------------------------------------------------------------------------------

@@ -9,16 +9,12 @@
 #include "tests/emulator/fake_device.h"
 #include "tests/emulator/half.h"
 #include "tests/emulator/simt/control.h"
+#include "tests/sanitized.h"
 
 #include "kernels/check.h"
 #include "kernels/cuda/ops.h"
 
-// Sanitizers are slow: they see every kind of case, in fewer orders and sizes.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SLOW = 1 };
-#else
-enum { SLOW = 0 };
-#endif
+enum { SLOW = FT_SANITIZED }; // every kind of case, in fewer orders and sizes
 
 static int set_up(void **state) {
     load_fake(FT_FAKE_DRIVER);

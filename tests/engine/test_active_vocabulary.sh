@@ -6,6 +6,7 @@ head -40 "$here/train.tsv" >few.tsv # evaluations read rows that training does n
 run="$here/follow.ini data.train=$scratch/few.tsv data.validation=$here/validation.tsv data.test=$here/train.tsv eval.strategy=steps
      eval.steps=20 train.max_steps=60 train.weight_decay=0.1 train.max_grad_norm=0.5 train.layer_lr_decay=0.9
      train.gradient_accumulation_steps=2 model.hidden_dropout=0.1 output.save_steps=10"
+[ -z "${FT_SANITIZE:-}" ] || run="$run train.max_steps=20 eval.steps=10"
 without_rates() { sed 's/,"tokens_per_second":[^,}]*//' "$1"; }
 # train DIR [OPTION...]
 train() {
@@ -90,6 +91,7 @@ done < <(find several -name model.safetensors)
 RANDOM=${KILL_SEED:-$(date +%s)}
 echo "KILL_SEED=$RANDOM"
 long="train.max_steps=160 output.save_steps=5 eval.steps=40"
+[ -z "${FT_SANITIZE:-}" ] || long="train.max_steps=60 output.save_steps=5 eval.steps=20"
 # shellcheck disable=SC2086
 all long $long
 resumed=0

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "tests/engine/allocator_device.h"
+#include "tests/sanitized.h"
 
 #include <stdlib.h>
 
@@ -120,7 +121,7 @@ static void test_planted_breaches_of_ranges(void **state) {
 // Sanitizers bring their own heap: there this test runs without failures and still checks the rest.
 static int calls_until_failure; // 0: none
 static bool failed_once;
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !FT_SANITIZED
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *old, size_t size);
 static bool fails_now(void) {
@@ -177,7 +178,7 @@ static void test_host_without_memory(void **state) {
         int n = 1;
         while (with_failure(n, ranges))
             n++;
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !FT_SANITIZED
         assert_true(n > 8); // options, streams, chunks of blocks, segments
 #endif
         assert_int_equal(device.refusals.held, 0);

@@ -12,6 +12,7 @@
 #include "engine/train/trainer.h"
 #include "kernels/log.h"
 #include "tests/engine/tiny_run.h"
+#include "tests/sanitized.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -84,11 +85,7 @@ static void train(tiny_run *t, size_t limit, const char *name, char digest[65], 
     free(text);
 }
 
-#if defined(__SANITIZE_ADDRESS__) // several times slower
-#define MODELS 3
-#else
-#define MODELS 8
-#endif
+enum { MODELS = FT_SANITIZED ? 3 : 8 };
 
 // Budgets from enough down to too little, on BERTs of random settings.
 static void test_budgets(void **state) {
@@ -146,6 +143,7 @@ static void test_budgets(void **state) {
 
 // Every setting of the grid tried one by one: none that fits is faster.
 static void test_fastest(void **state) {
+    FT_PLAIN_ONLY();
     tiny_run t;
     make_tiny_run(&t, scratch, 600);
     deepen(&t);

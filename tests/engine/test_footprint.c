@@ -14,9 +14,10 @@
 #include "engine/io/json.h"
 #include "engine/plan/plan.h"
 #include "kernels/log.h"
+#include "tests/sanitized.h"
 #include "tiny_run.h"
 
-enum { RUNS = 300, MIB = 1 << 20 };
+enum { RUNS = FT_SANITIZED ? 60 : 300, RESUMED_RUNS = FT_SANITIZED ? 5 : 20, MIB = 1 << 20 };
 
 // ---- planted faults (--wrap, see tests/CMakeLists.txt) --------------------------------------------------------------------
 
@@ -212,7 +213,7 @@ static void test_planned_is_metered(void **state) {
 
 // Stopped in its first step and continued: the peaks of both sessions together are those of the plan.
 static void test_resumed_runs(void **state) {
-    for (uint64_t seed = 2001; seed <= 2020; seed++) {
+    for (uint64_t seed = 2001; seed <= 2000 + RESUMED_RUNS; seed++) {
         tiny_run t;
         make_tiny_run(&t, scratch, seed);
         set(&t, "train.max_steps=3");

@@ -17,6 +17,7 @@
 #include "engine/train/observer.h"
 #include "kernels/log.h"
 #include "tiny_run.h"
+#include "tests/sanitized.h"
 
 // ---- the faults: requests to the real device's allocator (--wrap, see tests/CMakeLists.txt) ---------------------------------
 
@@ -140,11 +141,7 @@ static ft_status run(tiny_run *t, int number, ft_memory_refusal *refusal) {
     return status;
 }
 
-#if defined(__SANITIZE_ADDRESS__) // several times slower
-enum { EVERY = 11, LARGE_RUNS = 3 };
-#else
-enum { EVERY = 5, LARGE_RUNS = 8 };
-#endif
+enum { EVERY = FT_SANITIZED ? 11 : 5, LARGE_RUNS = FT_SANITIZED ? 3 : 8 };
 
 static int64_t every_so_many(void) { // FT_OOM_EVERY=1: all of them
     const char *text = getenv("FT_OOM_EVERY");

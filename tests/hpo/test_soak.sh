@@ -8,5 +8,7 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}quarantine_size_mb=1
 seed=${KILL_SEED:-$(($(date +%s) % 100000))}
 echo "KILL_SEED=$seed"
 soak() { python3 "${SOURCE_DIR:?is set by ctest}/benchmarks/soak.py" --ftengine "$FTENGINE" --pause 0.5 --until-pause --seed "$seed" "$@"; }
-soak --trials 150 && soak --trials 60 --coordinators 2
+few=60 many=150
+[ -z "${FT_SANITIZE:-}" ] || few=25 many=60 # every kind of fault, several times
+soak --trials $many && soak --trials $few --coordinators 2
 

@@ -3,6 +3,7 @@
 #include "study_case.h"
 
 #include "hpo/sampler.h"
+#include "tests/sanitized.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -164,7 +165,7 @@ static void test_a_crash_leaves_its_stack(void **state) {
     assert_int_equal(count_state(&o, FT_FAIL), 3);
     for (int64_t i = 0; i < 3; i++) {
         assert_string_equal(attribute(&o, i, "retries"), "1");
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if FT_SANITIZED
         assert_non_null(strstr(attribute(&o, i, "error"), "the worker ended with exit code")); // it says more itself
 #else
         assert_string_equal(attribute(&o, i, "error"), "\"killed by signal 11\"");

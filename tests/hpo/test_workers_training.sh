@@ -69,7 +69,10 @@ expect 2 "$FTENGINE" worker && one_error "is started by \`ftengine tune\`"
 # ---- workers that are killed -----------------------------------------------------------------------------------------------
 RANDOM=${KILL_SEED:-$(date +%s)}
 echo "KILL_SEED=$RANDOM"
-"$FTENGINE" tune tiny.ini --study killed --parallel 3 train.max_steps=300 eval.steps=100 >out 2>err &
+longer="train.max_steps=300 eval.steps=100"
+[ -z "${FT_SANITIZE:-}" ] || longer="train.max_steps=100 eval.steps=50"
+# shellcheck disable=SC2086
+"$FTENGINE" tune tiny.ini --study killed --parallel 3 $longer >out 2>err &
 pid=$!
 kills=0
 for _ in $(seq 8); do
@@ -81,7 +84,8 @@ done
 wait $pid || fail "a killed worker ended the study"
 [ $kills -gt 0 ] || fail "no worker was killed"
 says "killed by signal 9"
-expect 0 "$FTENGINE" tune tiny.ini --study whole train.max_steps=300 eval.steps=100
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" tune tiny.ini --study whole $longer
 figures whole >whole.txt
 figures killed | cmp - whole.txt || fail "after $kills kills there are other figures"
 
