@@ -40,8 +40,11 @@ def chip_of(speed, wgmma, steps):
     described = (speed or wgmma or {}).get("device") or next((c["chip"] for c in (steps or {}).get("cases", []) if c["chip"]), None)
     if described is None:
         return None, None
-    name = described.split(",")[0].replace("NVIDIA", "").strip()
-    return described, re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+    return described, slug_of(described.split(",")[0].replace("NVIDIA", "").strip())
+
+
+def slug_of(name):
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
 
 
 def driver():
@@ -139,6 +142,23 @@ def floors_of(steps, ceilings):
     return found
 
 
+def beside_prediction(steps, predicted, slug):
+    """Of our sides the measured rate and what predict_steps.py had said of this kind of chip: at the bounds of the compiled kernels, which
+    nothing can exceed, and as expected. With another precision or batch there is nothing to compare."""
+    if not steps or steps.get("precision") != "bf16":
+        return []
+    said = {(c["model"], c["case"], c["batch"]): c for c in (predicted or {}).get("cases", []) if slug_of(c["chip"]) == slug}
+    rows = []
+    for case in steps["cases"]:
+        c = said.get((case["model"], case["case"], case["batch"]))
+        for name, side in case["sides"].items() if c else ():
+            if name.startswith("ftengine") and side["status"] == "measured":
+                seconds = "graph_seconds" if name.endswith("graphs") else "seconds"
+                best, expected = (c["tokens"] / c[column][seconds] for column in ("best", "expected"))
+                rows.append({"model": case["model"], "case": case["case"], "side": name, "measured": side["tokens_per_second"], "best": best, "expected": expected})
+    return rows
+
+
 def attention_of(speed, ceilings):
     """Our attention, forward and backward in bf16 on the longest texts, beside FlashAttention-2's and cuDNN's: (operations a second of
     ours, theirs). None: something was not measured."""
@@ -210,6 +230,17 @@ def floors_table(floors):
     return lines + [""]
 
 
+def prediction_table(rows, date):
+    lines = ["## Beside the prediction", "", f"tokens/s; predicted on {date} by predict_steps.py, at the bounds of the compiled kernels (best) and as expected. ", ""]
+    lines[-2] += "Above best the model is wrong; far below expected the model is, or a kernel."
+    lines += ["| case | side | measured | best | expected | measured by expected | |", "|---|---|---|---|---|---|---|"]
+    for r in rows:
+        word = "the model is wrong" if r["measured"] > r["best"] else "slower than expected" if r["measured"] < ALLOWED * r["expected"] else ""
+        rates = " | ".join(f"{r[key]:.0f}" for key in ("measured", "best", "expected"))
+        lines.append(f"| {r['model']} {r['case']} | {r['side']} | {rates} | {r['measured'] / r['expected']:.2f}x | {word} |")
+    return lines + [""]
+
+
 def ops_table(speed, ceilings):
     copy, attention = (ceilings or {}).get("copy_bytes_per_second"), attention_of(speed, ceilings)
     lines = ["## Ops", ""]
@@ -260,6 +291,8 @@ def table(document):
         lines += steps_table(document["steps"], stamp)
     if document["floors"]:
         lines += floors_table(document["floors"])
+    if document["predicted"]["steps"]:
+        lines += prediction_table(document["predicted"]["steps"], document["predicted"]["date"])
     if document["ceilings"]:
         c = document["ceilings"]
         lines += ["## Ceilings, by PyTorch " + c["torch"], "", f"copy {c['copy_bytes_per_second'] / 1e9:.0f} GB/s, product {c['product_flops_per_second'] / 1e12:.0f} TFLOP/s; "]
@@ -316,6 +349,8 @@ def main():
     document |= {"fallen": fallen(figures, before), "not_measured": left, "figures": merged(figures, before, stamp)}
     document |= with_kept({"steps": steps, "ceilings": ceilings, "speed": speed, "wgmma": wgmma}, committed, stamp)
     document["floors"] = floors_of(document["steps"], document["ceilings"])
+    predicted = read(options.committed, "predicted_steps.json") or {}
+    document["predicted"] = {"date": predicted.get("date"), "steps": beside_prediction(document["steps"], predicted, slug)}
     places = [options.results]
     if (options.accept or not committed) and not failed:
         places.append(options.committed)

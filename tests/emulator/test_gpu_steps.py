@@ -410,6 +410,25 @@ class Report(unittest.TestCase):
         self.assertIsNone(gpu_report.attention_of({"cases": [short] + passes[:1]}, ceilings))
         self.assertIsNone(gpu_report.attention_of({"cases": passes}, None))
 
+    def test_beside_the_prediction(self):
+        def of(chip, case, batch, best, expected):
+            columns = {"best": {"seconds": 1 / best, "graph_seconds": 0.5 / best}, "expected": {"seconds": 1 / expected, "graph_seconds": 0.5 / expected}}
+            return {"chip": chip, "model": "bert-base", "case": case, "batch": batch, "tokens": 1} | columns
+
+        cases = [of("H200", "sst2-16", 16, 1500.0, 800.0), of("A100-SXM4-80GB", "sst2-16", 16, 9.0, 9.0), of("H200", "sst2-16", 32, 9.0, 9.0)]
+        with open(os.path.join(self.committed, "predicted_steps.json"), "w", encoding="utf-8") as f:
+            json.dump({"date": "2026-11-22", "cases": cases}, f)
+        for measured, by, word in ((1000.0, "1.25", ""), (1600.0, "2.00", "the model is wrong"), (700.0, "0.88", "slower than expected")):
+            self.report(100.0, measured, "--accept")
+            self.assertIn("## Beside the prediction\n\ntokens/s; predicted on 2026-11-22", self.of_results())
+            self.assertIn(f"| bert-base sst2-16 | ftengine | {measured:.0f} | 1500 | 800 | {by}x | {word} |\n", self.of_results())
+            self.assertEqual(self.of_results().count("| bert-base sst2-16 | ftengine |"), 1)
+        graphs = {"status": "measured", "tokens_per_second": 1000.0}
+        steps = {"precision": "bf16", "cases": [{"model": "bert-base", "case": "sst2-16", "batch": 16, "sides": {"ftengine-graphs": graphs, "eager": graphs}}]}
+        (row,) = gpu_report.beside_prediction(steps, {"cases": cases}, "h200")
+        self.assertEqual((row["side"], row["best"], row["expected"]), ("ftengine-graphs", 3000.0, 1600.0))
+        self.assertEqual(gpu_report.beside_prediction(steps | {"precision": "fp16"}, {"cases": cases}, "h200"), [])
+
     def test_nothing_measured(self):
         with mock.patch.object(sys, "argv", ["gpu_report.py", "--results", self.results]), redirect_stderr(io.StringIO()):
             self.assertEqual(gpu_report.main(), 4)
