@@ -41,8 +41,8 @@ ASSUMED = {
     "gap": (0.9e-6, "seconds between kernels of a stream; with graphs 0.5e-6 (Gray 2019, 'Getting started with CUDA graphs': 3.8 and 3.4 us apart "
             "for a kernel of 2.9)"),
     "gap, graphs": (0.5e-6, "the same source"),
-    "shortest": (2e-6, "seconds of a kernel with next to no work. A guess likewise; it matters to short batches alone"),
-    "host": (4e-6, "seconds of the host for a launch: arguments, checks, the driver. A guess, to be replaced by gpu_check.sh context graphs"),
+    "shortest": (2e-6, "seconds of a kernel with next to no work. No source: it matters to short batches alone"),
+    "host": (4e-6, "seconds of the host for a launch: 4 to 6 us were seen on an RTX 5070 Ti (susun-blog.com, pegainfer 3); gpu_check.sh graphs measures ours"),
 }
 FLASH_2 = (282e12, 198e12)  # useful operations a second forward and backward, H100, 512 tokens, heads of 64, no dropout (Shah et al. 2024)
 NOTE_FLOORS = {"deberta-v3-base": 0.61e6, "deberta-v3-large": 0.20e6}  # tokens/s, issue 11
@@ -219,7 +219,8 @@ def predict(chip, ops, lengths):
         shortest = ASSUMED["shortest"][0] * number / op["number"]
         idle += op["number"] * max(0.0, shortest - seconds)
         parts[part_of(op["op"])] += op["number"] * seconds
-        kinds.append({"op": op["op"], "shape": op["shape"], "number": op["number"], "seconds": op["number"] * max(seconds, shortest), "bound": bound})
+        kinds.append({"op": op["op"], "shape": op["shape"], "number": op["number"], "seconds": op["number"] * max(seconds, shortest), "bound": bound,
+                      "flops": op["number"] * op["flops"], "bytes": op["number"] * op["bytes"]})
     found = {"launches": launches, "host_seconds": launches * ASSUMED["host"][0], "parts": parts}
     device = sum(parts.values()) + idle
     found["parts"]["short kernels"] = idle
@@ -363,6 +364,24 @@ def largest(case):
     return ", ".join(f"{p} {parts[p] / case['expected']['seconds']:.0%}" for p in first)
 
 
+def gains_of(case):
+    """Of every op of a dense step: expected, at the bound of what is compiled, and the least (every operand moved once at a copy's rate,
+    standard attention at FlashAttention-2's rate, products and disentangled attention at their bounds); what could be had most first."""
+    chip_copy = static_model.CHIPS[case["arch"]]["bandwidth"] * ASSUMED["copy"][0]
+    found = {}
+    for column in ("expected", "best"):
+        for k in case[column]["kinds"]:
+            row = found.setdefault(k["op"], dict.fromkeys(("expected", "best", "least"), 0.0))
+            row[column] += k["seconds"]
+            if column == "best" and k["op"] in ("attention_forward", "attention_backward"):
+                row["least"] += k["flops"] / FLASH_2[k["op"].endswith("backward")]
+            elif column == "best" and part_of(k["op"]) in ("products", "attention"):
+                row["least"] += k["seconds"]
+            elif column == "best":
+                row["least"] += min(k["seconds"], k["bytes"] / chip_copy)
+    return sorted(({"op": op} | row for op, row in found.items()), key=lambda r: r["least"] - r["expected"])
+
+
 def rows_of(cases, rates, counted):
     """(target, predicted best to expected, what binds, met, what would help)"""
     at = {(c["model"], c["case"], c["arch"]): c for c in cases}
@@ -458,6 +477,12 @@ def markdown(document):
               "| column | forward | backward | both | forward on warpgroups (on request) | both with it |", "|---|---|---|---|---|---|"]
     for column, r in document["attention"].items():
         lines.append(f"| {column} | " + " | ".join(f"{r[k] / 1e12:.0f}" for k in ("forward", "backward", "both", "warpgroup_forward", "with_warpgroup")) + " |")
+    lines += ["", "## What each op could still give, H200, dense steps", "", "Milliseconds of a step, the largest difference first. Least: every operand moved once at a copy's rate, "
+              "standard attention at FlashAttention-2's published rate,", "products and disentangled attention at their bounds. Between expected and best stands what a measurement may "
+              "confirm; between best and least, what another kernel would bring.", "", "| model | op | expected | best | least |", "|---|---|---|---|---|"]
+    for model in ("bert-large", "deberta-v3-large"):
+        lines += [f"| {model} | {r['op']} | " + " | ".join(milliseconds(r[k]) for k in ("expected", "best", "least")) + " |"
+                  for r in document["gains"][model] if r["expected"] - r["least"] > 1e-4]
     lines += ["", "## The dearest ops of BERT-large's dense step on the H200, expected", "", "| op | shape | calls | ms | bound |", "|---|---|---|---|---|"]
     large = next(c for c in document["cases"] if (c["model"], c["case"], c["arch"]) == ("bert-large", "dense-512", "sm_90a"))
     lines += [f"| {k['op']} | {' x '.join(map(str, k['shape']))} | {k['number']} | {milliseconds(k['seconds'])} | {k['bound']} |" for k in large["expected"]["kinds"]]
@@ -477,6 +502,7 @@ def main():
     counted = Counted(options.static, options.counts)
     cases = [dense(options.program, counted, model, arch) for arch in ("sm_90a", "sm_80", "sm_89") for model in gpu_steps.MODELS]
     cases += [mixed(options.program, counted, model, name, "sm_90a") for model in ("bert-base", "deberta-v3-base") for name in gpu_steps.CASES if name != "dense-512"]
+    gains = {c["model"]: gains_of(c) for c in cases if c["case"] == "dense-512" and c["arch"] == "sm_90a"}
     for c in cases:  # of the dearest kinds
         for column in ("best", "expected"):
             c[column]["kinds"] = c[column].get("kinds", [])[:20]
@@ -484,7 +510,7 @@ def main():
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT, check=False).stdout.strip()
     document = {"format_version": 1, "measured": False, "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"), "commit": commit or "unknown",
                 "command": "python3 benchmarks/predict_steps.py --write", "assumed": {k: v[0] for k, v in ASSUMED.items()},
-                "targets": [dict(zip(("target", "predicted", "binds", "met", "helps"), row)) for row in rows_of(cases, rates, counted)], "cases": cases, "attention": rates}
+                "targets": [dict(zip(("target", "predicted", "binds", "met", "helps"), row)) for row in rows_of(cases, rates, counted)], "gains": gains, "cases": cases, "attention": rates}
     text = markdown(document)
     if not options.write:
         print(text, end="")

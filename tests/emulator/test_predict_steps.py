@@ -60,7 +60,7 @@ class Ops(unittest.TestCase):
         self.assertAlmostEqual(COUNTED.moved("adamw.bf16"), 28, delta=0.01)
 
     def test_parts_add_up(self):
-        lengths, last = [LENGTH] * TEXTS, None
+        lengths, last, case = [LENGTH] * TEXTS, None, {"arch": "sm_90a"}
         for column in ("expected", "best"):
             chip = predict_steps.Chip("sm_90a", COUNTED, column)
             found = predict_steps.predict(chip, self.bert["ops"], lengths)
@@ -69,7 +69,14 @@ class Ops(unittest.TestCase):
             self.assertLess(found["graph_seconds"], found["seconds"])
             self.assertTrue(last is None or all(found["parts"][p] <= s + 1e-9 for p, s in last["parts"].items() if p != "short kernels"))
             self.assertGreaterEqual(found["launches"], self.bert["calls"])
-            last = found
+            last = case[column] = found
+        gains = predict_steps.gains_of(case)
+        self.assertAlmostEqual(sum(r["expected"] for r in gains), sum(k["seconds"] for k in case["expected"]["kinds"]))
+        for row in gains:
+            self.assertTrue(row["expected"] >= row["best"] > 0 and row["least"] > 0, row)
+        least = {row["op"]: row["least"] for row in gains}
+        self.assertAlmostEqual(least["adamw"] / (28 * 109484608 / (0.9 * 4.8e12)), 1)
+        self.assertAlmostEqual(least["attention_backward"] / (10 * 768 * (11 * TEXTS * LENGTH**2 + TEXTS * LENGTH) / 198e12), 1)
         # one text of three words: the host is what takes long
         few = [op | {"shape": [1, 8, 8], "bytes": 1, "scratch": 0} for op in self.bert["ops"] if op["op"] == "gemm"]
         found = predict_steps.predict(chip, few, [3])
