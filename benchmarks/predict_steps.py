@@ -306,6 +306,14 @@ def eager_bytes(model, score_bytes):
     return tokens * layers * (34 * d + score_bytes * heads * 512) + 18 * gpu_counts.parameters(c, c["vocab_size"])
 
 
+def measured_peaks():
+    """Of the same shape and precision on the CPU, with all rows of the word table, beside PyTorch's eager: in words."""
+    with open(os.path.join(RESULTS, "peak_memory.json"), encoding="utf-8") as f:
+        cells = [c for c in json.load(f)["cells"] if (c["batch"], c["length"], c["precision"], c["recompute"], c["vocabulary"]) == (32, 512, "bf16", "none", "off")]
+    found = ", ".join(f"{c['ratio']:.2f} for {c['model'].split('/')[-1]}" for c in cells if c.get("ratio"))
+    return f"measured on the CPU (peak_memory.md): {found or 'nothing'}"
+
+
 def attention_rates(counted):
     """Useful TFLOP/s of 32 texts of 512 tokens, heads of 64, with dropout: forward, backward, both; best and expected."""
     rows = {}
@@ -438,7 +446,7 @@ def rows_of(cases, rates, counted):
         shares = {what: planned / eager_bytes(model, size) for what, size in EAGER_SCORE_BYTES.items()}
         rows.append((f"{model}, B32 S512: peak at most 0.35 of eager's", f"{planned / 2**30:.2f} GiB planned, without the driver's own; " + ", ".join(f"{s:.2f} ({what})" for what, s in shares.items()),
                      "activations; eager's by a formula (Korthikanti et al. 2022)", "by the formula " + " / ".join("yes" if s <= 0.35 else "no" for s in shares.values()),
-                     f"met where eager's peak is {planned / 0.35 / 2**30:.1f} GiB or more; measured cells beside PyTorch (CPU): results/peak_memory.md"))
+                     f"met where eager's peak is {planned / 0.35 / 2**30:.1f} GiB or more; {measured_peaks()}"))
     return rows
 
 
