@@ -8,6 +8,7 @@
 // Exit 0: all agree. 1: one does not. 4: there is no CUDA device, or something of it is missing.
 #include "benchmarks/gpu_ops.h"
 #include "kernels/half.h"
+#include "kernels/split.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -57,29 +58,61 @@ double gpu_ops_allowed(const char *op, ft_dtype type) {
     return allowed_of(&gpu_ops[i], type);
 }
 
+static void *result(test *t, int i) {
+    void *got = malloc(t->bytes[i] + 1);
+    if (got == NULL) need(ft_fail_memory(t->bytes[i], "a result"));
+    need(t->device[GPU]->functions->download(t->device[GPU], got, t->at[i][GPU], t->bytes[i]));
+    need(t->device[GPU]->functions->sync(t->device[GPU]));
+    return got;
+}
+
+// Pairs of halves become the numbers that they are.
+static float *joined(const uint16_t *high, const uint16_t *tail, size_t n) {
+    float *whole = malloc(n * sizeof *whole + 1);
+    if (whole == NULL) need(ft_fail_memory(n * sizeof *whole, "a result"));
+    for (size_t k = 0; k < n; k++) {
+        const uint32_t bits = ft_join((uint32_t)high[k] << 16 | tail[k]);
+        memcpy(whole + k, &bits, sizeof bits);
+    }
+    return whole;
+}
+
+// How far the numbers are apart at most, and, if it is more than *most, how large the largest is.
+static double off_of_numbers(ft_dtype dtype, const void *got, const void *want, size_t n, double *most) {
+    double off = 0;
+    for (size_t k = 0; k < n; k++) {
+        const float x = gpu_ops_number(dtype, got, k), y = gpu_ops_number(dtype, want, k);
+        const double b = (double)y, d = memcmp(&x, &y, sizeof x) == 0 ? 0 : fabs((double)x - b);
+        if (!(d <= off)) off = isnan(d) ? INFINITY : d;
+        if (fabs(b) > *most && isfinite(b)) *most = fabs(b);
+    }
+    return off;
+}
+
 static bool agrees(test *t, const gpu_op *op, double *worst) {
     bool good = true;
     *worst = 0;
     for (int i = 0; i < t->count; i++) {
-        void *got = malloc(t->bytes[i] + 1);
-        if (got == NULL) need(ft_fail_memory(t->bytes[i], "a result"));
-        need(t->device[GPU]->functions->download(t->device[GPU], got, t->at[i][GPU], t->bytes[i]));
-        need(t->device[GPU]->functions->sync(t->device[GPU]));
-        const void *want = t->at[i][CPU];
+        void *got = result(t, i), *want = t->at[i][CPU];
         double most = 1e-30, off = 0;
-        if (t->dtype[i] == FT_U8) {
+        ft_dtype dtype = t->dtype[i];
+        if (t->tails > 0 && i == t->tails - 1) {
+            uint16_t *tail = result(t, t->tails);
+            const size_t n = t->bytes[i] / sizeof *tail;
+            float *x = joined(got, tail, n), *y = joined(want, t->at[t->tails][CPU], n);
+            dtype = FT_F32;
+            off = off_of_numbers(dtype, x, y, n, &most);
+            free(tail);
+            free(x);
+            free(y);
+        } else if (dtype == FT_U8) { // a state, or tails, which were judged with their first halves
             if (t->bytes[i] == sizeof(ft_update_state)) off = off_of_states(got, want);
             most = 1;
         } else {
-            for (size_t k = 0; k < t->bytes[i] / ft_dtype_size(t->dtype[i]); k++) {
-                const float x = gpu_ops_number(t->dtype[i], got, k), y = gpu_ops_number(t->dtype[i], want, k);
-                double b = (double)y, d = memcmp(&x, &y, sizeof x) == 0 ? 0 : fabs((double)x - b);
-                if (!(d <= off)) off = isnan(d) ? INFINITY : d;
-                if (fabs(b) > most && isfinite(b)) most = fabs(b);
-            }
+            off = off_of_numbers(dtype, got, want, t->bytes[i] / ft_dtype_size(dtype), &most);
         }
         // Only what is 16 bits, or comes from attention's rounded probabilities, may be apart by their units.
-        const ft_dtype unit = op->units > 1 ? t->type : t->dtype[i];
+        const ft_dtype unit = op->units > 1 ? t->type : dtype;
         good = good && off / most <= allowed_of(op, unit);
         if (off / most > *worst) *worst = off / most;
         free(got);

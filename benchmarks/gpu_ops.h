@@ -18,6 +18,7 @@ typedef struct test {
     size_t bytes[BUFFERS];
     ft_dtype dtype[BUFFERS]; // of their numbers; FT_U8: a state
     void *at[BUFFERS][2];    // on the CPU, on the GPU
+    int tails;               // of numbers in two halves (kernels/split.h) the buffer of the second ones, behind that of the first; 0: none
     ft_device *device[2];
     double moved, flops; // by one run
 } test;

@@ -391,9 +391,12 @@ static void update_setup(test *t) {
         add_floats(t, n, 0, 1);
     add_floats(t, n, 1, 0.5); // of squares
     add_rows(t, n, 0, 1);     // 6: the copy in fp16, or first halves of pairs
-    uint16_t *tails = calloc((size_t)n + 1, sizeof *tails);
+    uint16_t *tails = malloc((size_t)n * sizeof *tails + 1);
     if (tails == NULL) need(ft_fail_memory((size_t)n * sizeof *tails, "a test's numbers"));
-    gpu_ops_add_bytes(t, (size_t)n * sizeof *tails, FT_U8, tails); // 7: second halves, compared with the first ones only
+    for (int64_t i = 0; i < n; i++)
+        tails[i] = (uint16_t)(65536 * uniform());
+    const int added = gpu_ops_add_bytes(t, (size_t)n * sizeof *tails, FT_U8, tails); // 7
+    if (t->type == FT_BF16) t->tails = added;
     free(tails);
     t->moved = (4.0 * 7 + (t->type == FT_F16 ? 2 : 0)) * (double)n;
 }
