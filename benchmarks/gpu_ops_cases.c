@@ -137,6 +137,11 @@ static void embedding_setup(test *t) {
     add_integers(t, t->rows, -t->length);
     many(t, 3, (int64_t[]){WORDS * t->cols, POSITIONS * t->cols, t->rows * t->cols});
     add_floats(t, WORDS * t->cols, 0, 1);
+    int32_t *order = malloc(2 * (size_t)t->rows * sizeof *order + 1);
+    if (order == NULL) need(ft_fail_memory((size_t)t->rows * sizeof *order, "an order"));
+    ft_embedding_order(t->at[0][CPU], (int32_t)t->rows, order, order + t->rows);
+    gpu_ops_add_bytes(t, (size_t)t->rows * sizeof *order, FT_I32, order); // 6
+    free(order);
     t->moved = bytes_of(t, 3 * (double)t->rows * (double)t->cols);
 }
 static ft_status embedding_forward(test *t, int side) {
@@ -145,7 +150,7 @@ static ft_status embedding_forward(test *t, int side) {
         .out = matrix(t, 4, side, t->rows, t->cols));
 }
 static ft_status embedding_backward(test *t, int side) {
-    RUN(embedding_backward, .ids = t->at[0][side], .dout = matrix(t, 4, side, t->rows, t->cols),
+    RUN(embedding_backward, .ids = t->at[0][side], .order = t->at[6][side], .dout = matrix(t, 4, side, t->rows, t->cols),
         .table_gradient = matrix(t, 5, side, WORDS, t->cols), .padding_id = -1);
 }
 

@@ -67,7 +67,7 @@ ft_status ft_embedding_backward_check(const ft_target *target, const ft_embeddin
     int64_t rows = args->dout.rows, cols = args->dout.cols;
     FT_REQUIRE(op, is_type(args->dout.dtype) && ft_is_matrix_of(args->dout.dtype, args->dout, rows, cols));
     FT_REQUIRE(op, ft_is_matrix(args->table_gradient, args->table_gradient.rows, cols));
-    FT_REQUIRE(op, args->ids);
+    FT_REQUIRE(op, args->ids && (args->order || !ft_embedding_order_wanted(target)));
     REQUIRE_WORKSPACE(embedding_backward, target, args);
 }
 

@@ -1,5 +1,7 @@
 #include "engine/data/batch.h"
 
+#include "kernels/embedding.h"
+
 #include <string.h>
 
 enum { ALIGN = 256 };
@@ -9,22 +11,32 @@ static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN
 // One walk over the layout serves both the size and the addresses, so that they cannot disagree. Addresses are computed
 // as integers: `storage` may belong to a device, or be NULL when only the size is asked for.
 static size_t lay_out(ft_batch *batch, uintptr_t storage, int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding,
-                      int32_t targets) {
+                      int32_t targets, unsigned orders) {
     size_t tokens = aligned((size_t)capacity_tokens * sizeof(int32_t));
     size_t sequences = aligned((size_t)capacity_sequences * sizeof(int32_t));
     size_t bounds = aligned(((size_t)capacity_sequences + 1) * sizeof(int32_t));
     const struct {
         int32_t **array;
         size_t bytes;
-    } layout[] = {{&batch->ids, tokens},        {&batch->token_slot, tokens},         {&batch->token_position, tokens},
-                  {&batch->position_row, position_padding < 0 ? 0 : tokens},
-                  {&batch->token_type, tokens}, {&batch->cu_seqlens, bounds},         {&batch->first_row, sequences},
-                  {&batch->slot, sequences},    {&batch->pooled_position, sequences}, {&batch->one_each, bounds},
-                  {&batch->label, sequences}};
+        bool there;
+    } layout[] = {{&batch->ids, tokens, true},
+                  {&batch->token_slot, tokens, true},
+                  {&batch->token_position, tokens, true},
+                  {&batch->position_row, tokens, position_padding >= 0},
+                  {&batch->token_type, tokens, true},
+                  {&batch->word_order, tokens, orders & FT_ORDER_WORDS},
+                  {&batch->position_order, tokens, orders & FT_ORDER_POSITIONS},
+                  {&batch->type_order, tokens, orders & FT_ORDER_TYPES},
+                  {&batch->cu_seqlens, bounds, true},
+                  {&batch->first_row, sequences, true},
+                  {&batch->slot, sequences, true},
+                  {&batch->pooled_position, sequences, true},
+                  {&batch->one_each, bounds, true},
+                  {&batch->label, sequences, true}};
     size_t at = 0;
     for (size_t i = 0; i < sizeof layout / sizeof *layout; i++) {
-        *layout[i].array = (int32_t *)(storage + at);
-        at += layout[i].bytes;
+        *layout[i].array = layout[i].there ? (int32_t *)(storage + at) : NULL;
+        if (layout[i].there) at += layout[i].bytes;
     }
     if (position_padding < 0) batch->position_row = batch->token_position;
     batch->target = (float *)(storage + at);
@@ -33,16 +45,17 @@ static size_t lay_out(ft_batch *batch, uintptr_t storage, int32_t capacity_seque
     return at + aligned((size_t)capacity_sequences * sizeof(int64_t));
 }
 
-size_t ft_batch_bytes(int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding, int32_t targets) {
+size_t ft_batch_bytes(int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding, int32_t targets, unsigned orders) {
     ft_batch scratch;
-    return lay_out(&scratch, 0, capacity_sequences, capacity_tokens, position_padding, targets);
+    return lay_out(&scratch, 0, capacity_sequences, capacity_tokens, position_padding, targets, orders);
 }
 
 void ft_batch_bind(ft_batch *batch, void *storage, int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding,
-                   int32_t targets) {
+                   int32_t targets, unsigned orders) {
     memset(batch, 0, sizeof *batch);
-    lay_out(batch, (uintptr_t)storage, capacity_sequences, capacity_tokens, position_padding, targets);
+    lay_out(batch, (uintptr_t)storage, capacity_sequences, capacity_tokens, position_padding, targets, orders);
     batch->position_padding = position_padding;
+    batch->orders = orders;
     batch->targets = targets;
     batch->storage = storage;
     batch->capacity_sequences = capacity_sequences;
@@ -175,4 +188,13 @@ ft_status ft_batch_fill_up(ft_batch *batch, int32_t multiple, int32_t longest) {
     batch->sequences = sequence + 1;
     batch->tokens = first + filler;
     return FT_OK;
+}
+
+void ft_batch_put_in_order(ft_batch *batch, int32_t *space) {
+    const struct {
+        const int32_t *rows;
+        int32_t *order;
+    } all[] = {{batch->ids, batch->word_order}, {batch->position_row, batch->position_order}, {batch->token_type, batch->type_order}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].order != NULL) ft_embedding_order(all[i].rows, batch->tokens, all[i].order, space);
 }

@@ -4,6 +4,9 @@
 
 #include "engine/data/dataset.h"
 
+// Tables of embeddings whose gradients want the tokens by row (kernels/embedding.h), a bit each.
+enum { FT_ORDER_WORDS = 1, FT_ORDER_POSITIONS = 2, FT_ORDER_TYPES = 4 };
+
 // One micro-batch on the host. slot: index of the sequence within the effective batch (the dropout key).
 typedef struct ft_batch {
     int32_t sequences, tokens, longest;
@@ -13,6 +16,9 @@ typedef struct ft_batch {
     int32_t *token_position;  // [tokens] position in its sequence
     int32_t *position_row;    // [tokens] row of a position table: token_position itself, or see position_padding
     int32_t *token_type;      // [tokens] 0, and 1 in the second text of a pair
+    int32_t *word_order;      // [tokens] the tokens by `ids`, as ft_embedding_order has them; NULL: not in `orders`
+    int32_t *position_order;  // [tokens] by position_row
+    int32_t *type_order;      // [tokens] by token_type
     int32_t *cu_seqlens;      // [sequences + 1]
     int32_t *first_row;       // [sequences] = cu_seqlens[i]: the pooled row
     int32_t *slot;            // [sequences]
@@ -23,6 +29,7 @@ typedef struct ft_batch {
     int64_t *example;         // [sequences] index of the sequence in the data set; last in storage, behind what a device needs
     int32_t capacity_sequences, capacity_tokens;
     int32_t targets;          // numbers a sequence, of tasks that have them (train.task); 0: none
+    unsigned orders;          // which orders the batch has
     int32_t position_padding; // -1, or RoBERTa's rule: tokens of this id have its row, the others the rows behind it
     const int32_t *row_of;    // host, of an id: its row in the table of word embeddings, which `ids` then holds; -1: there is none.
                               // NULL: the id itself. Not the batch's
@@ -36,11 +43,11 @@ typedef struct ft_batch_limits {
 } ft_batch_limits;
 
 // Bytes of a block that holds a batch of these capacities; every array begins at a multiple of 256.
-size_t ft_batch_bytes(int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding, int32_t targets);
+size_t ft_batch_bytes(int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding, int32_t targets, unsigned orders);
 // Lays the arrays into `storage` (the caller's, of ft_batch_bytes()). The same call on a device address gives the
 // device pointers of the uploaded image.
 void ft_batch_bind(ft_batch *batch, void *storage, int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding,
-                   int32_t targets);
+                   int32_t targets, unsigned orders);
 
 // How many of order[first .. last) make the next micro-batch (at least 1 when first < last). order NULL: 0, 1, 2, ...
 int64_t ft_batch_cut(const ft_dataset *data, const int32_t *order, int64_t first, int64_t last, ft_batch_limits limits);
@@ -52,5 +59,7 @@ ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *
 // many sizes have one shape. Nobody wants its loss, and its logits get no gradient (loss.c). longest becomes a multiple too, as far as
 // `longest` goes, and no smaller than the sequence.
 ft_status ft_batch_fill_up(ft_batch *batch, int32_t multiple, int32_t longest);
+// Puts the tokens of a filled batch in its orders. `space` is [tokens] of scratch.
+void ft_batch_put_in_order(ft_batch *batch, int32_t *space);
 
 #endif

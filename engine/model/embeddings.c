@@ -126,14 +126,15 @@ ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tenso
     if (widens(m, FT_WIDEN_BEFORE_NORM)) FT_TRY(widening_backward(pass, s, dx));
     ft_embeddings_saved_free(pass, s);
     const struct {
-        const int32_t *ids;
+        const int32_t *ids, *order;
         ft_tensor table;
         int32_t padding;
-    } tables[3] = {{pass->batch->token_type, gradient(m, m->token_type), -1},
-                   {pass->batch->position_row, gradient(m, m->position), m->position_padding},
-                   {pass->batch->ids, gradient(m, m->word), padding_row(m)}};
+    } tables[3] = {{pass->batch->token_type, pass->batch->type_order, gradient(m, m->token_type), -1},
+                   {pass->batch->position_row, pass->batch->position_order, gradient(m, m->position), m->position_padding},
+                   {pass->batch->ids, pass->batch->word_order, gradient(m, m->word), padding_row(m)}};
     for (int i = 0; i < 3; i++)
         FT_TRY(ft_pass_embedding_backward(pass, (ft_embedding_backward_args){.ids = tables[i].ids,
+                                                                             .order = tables[i].order,
                                                                              .dout = *dx,
                                                                              .table_gradient = tables[i].table,
                                                                              .padding_id = tables[i].padding}));

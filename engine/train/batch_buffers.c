@@ -4,29 +4,40 @@
 
 #include <string.h>
 
-static size_t bytes_of(const ft_model *model, ft_capacity capacity) {
-    return ft_batch_bytes(capacity.sequences, capacity.tokens, model->position_padding, model->targets);
+static bool is_trained(const ft_model *model, int table) { return table >= 0 && model->parameters.list[table].trainable; }
+
+static unsigned orders_of(const ft_model *model, bool trains) {
+    if (!trains || !ft_embedding_order_wanted(&model->device->target)) return 0;
+    return (is_trained(model, model->word) ? FT_ORDER_WORDS : 0) | (is_trained(model, model->position) ? FT_ORDER_POSITIONS : 0) |
+           (is_trained(model, model->token_type) ? FT_ORDER_TYPES : 0);
 }
 
-static ft_status create_slot(const ft_model *model, ft_capacity capacity, ft_batch_slot *s) {
+static size_t bytes_of(const ft_model *model, ft_capacity capacity, unsigned orders) {
+    return ft_batch_bytes(capacity.sequences, capacity.tokens, model->position_padding, model->targets, orders);
+}
+
+static ft_status create_slot(const ft_model *model, ft_capacity capacity, unsigned orders, ft_batch_slot *s) {
     ft_device *device = model->device;
     const int32_t padding = model->position_padding;
-    FT_TRY(ft_memory_alloc(model->memory, bytes_of(model, capacity), FT_MEM_DATA, "batch", &s->device_block));
-    ft_batch_bind(&s->staging, s->staging_block, capacity.sequences, capacity.tokens, padding, model->targets);
+    FT_TRY(ft_memory_alloc(model->memory, bytes_of(model, capacity, orders), FT_MEM_DATA, "batch", &s->device_block));
+    ft_batch_bind(&s->staging, s->staging_block, capacity.sequences, capacity.tokens, padding, model->targets, orders);
     if (model->absent.word_rows != NULL) s->staging.row_of = model->absent.word_rows->row_of;
-    ft_batch_bind(&s->device, s->device_block, capacity.sequences, capacity.tokens, padding, model->targets);
+    ft_batch_bind(&s->device, s->device_block, capacity.sequences, capacity.tokens, padding, model->targets, orders);
     FT_TRY(device->functions->event_create(device, &s->copied));
     FT_TRY(device->functions->event_create(device, &s->used));
     // The allocator gives out again what queued work may still use: no copy before that has run.
     return device->functions->event_record(device, s->used, FT_STREAM_COMPUTE);
 }
 
-ft_status ft_batch_buffers_create(const ft_model *model, ft_capacity capacity, ft_batch_buffers *b) {
+ft_status ft_batch_buffers_create(const ft_model *model, ft_capacity capacity, bool trains, ft_batch_buffers *b) {
+    const unsigned orders = orders_of(model, trains);
     *b = (ft_batch_buffers){.memory = model->memory, .longest = capacity.longest, .slots = ft_device_queues(model->device) ? FT_BATCH_SLOTS : 1};
     // The host first, which may refuse: then nothing of the device is there yet, and a scope that fails has nothing to free.
     for (int i = 0; i < b->slots; i++) // zeros: the gaps travel too
-        FT_TRY(ft_memory_alloc_staging(model->memory, bytes_of(model, capacity), "staging of a batch", &b->slot[i].staging_block));
-    for (int i = 0; i < b->slots; i++) FT_TRY(create_slot(model, capacity, &b->slot[i]));
+        FT_TRY(ft_memory_alloc_staging(model->memory, bytes_of(model, capacity, orders), "staging of a batch", &b->slot[i].staging_block));
+    if (orders != 0)
+        FT_TRY(ft_memory_alloc_staging(model->memory, (size_t)capacity.tokens * sizeof *b->space, "staging of a batch's orders", (void **)&b->space));
+    for (int i = 0; i < b->slots; i++) FT_TRY(create_slot(model, capacity, orders, &b->slot[i]));
     b->device = b->slot[0].device;
     return FT_OK;
 }
@@ -41,6 +52,7 @@ void ft_batch_buffers_free(ft_batch_buffers *b) {
         device->functions->event_destroy(device, s->copied);
         device->functions->event_destroy(device, s->used);
     }
+    ft_memory_free_staging(b->memory, b->space);
     memset(b, 0, sizeof *b);
 }
 
@@ -54,12 +66,13 @@ ft_status ft_batch_buffers_load(ft_batch_buffers *b, const ft_dataset *data, con
     FT_TRY(f->event_sync(device, s->copied));
     FT_TRY(ft_batch_fill(&s->staging, data, order, first, count, first_slot));
     if (b->bucket > 0) FT_TRY(ft_batch_fill_up(&s->staging, b->bucket, b->longest));
+    ft_batch_put_in_order(&s->staging, b->space);
     s->device.filler = s->staging.filler;
     s->device.sequences = s->staging.sequences;
     s->device.tokens = s->staging.tokens;
     s->device.longest = s->staging.longest;
     const ft_batch *h = &s->staging;
-    const size_t bytes = ft_batch_bytes(h->capacity_sequences, h->capacity_tokens, h->position_padding, h->targets);
+    const size_t bytes = ft_batch_bytes(h->capacity_sequences, h->capacity_tokens, h->position_padding, h->targets, h->orders);
     FT_TRY(f->stream_wait(device, FT_STREAM_COPY, s->used));
     FT_TRY(f->upload_beside(device, s->device_block, s->staging_block, bytes));
     FT_TRY(f->event_record(device, s->copied, FT_STREAM_COPY));

@@ -25,6 +25,7 @@ typedef struct ft_batch_slot {
 typedef struct ft_batch_buffers {
     ft_memory *memory;
     int32_t longest; // of the capacity
+    int32_t *space;  // on the host, to put the tokens of a batch in order; NULL: no order is wanted
     ft_batch_slot slot[FT_BATCH_SLOTS];
     int slots;
     int present;     // the slot of the last load
@@ -32,8 +33,8 @@ typedef struct ft_batch_buffers {
     ft_batch device; // that slot's: what ops are given until the next load
 } ft_batch_buffers;
 
-// Bound once for the largest batch of `model`, which may count positions its own way.
-ft_status ft_batch_buffers_create(const ft_model *model, ft_capacity capacity, ft_batch_buffers *buffers);
+// Bound once for the largest batch of `model`, which may count positions its own way. trains: with what gradients need.
+ft_status ft_batch_buffers_create(const ft_model *model, ft_capacity capacity, bool trains, ft_batch_buffers *buffers);
 void ft_batch_buffers_free(ft_batch_buffers *buffers); // {0} is fine
 // Fills a batch (see ft_batch_fill) and sends it off. What is queued from now on finds it in buffers->device; what was
 // queued before still has the last one.

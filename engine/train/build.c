@@ -164,7 +164,7 @@ ft_status ft_trainer_build_layout(ft_trainer *t) {
     ft_status status = ft_gradients_hold(&t->model.parameters, t->plan.whole_steps);
     if (status == FT_OK) status = ft_model_hold_positions(&t->model, t->plan.capacity, t->eval_capacity);
     if (status == FT_OK) status = ft_model_hold_inputs(&t->model, t->plan.capacity);
-    if (status == FT_OK) status = ft_batch_buffers_create(&t->model, t->plan.capacity, &t->buffers);
+    if (status == FT_OK) status = ft_batch_buffers_create(&t->model, t->plan.capacity, true, &t->buffers);
     if (status == FT_OK) status = make_graphs(t);
     if (status == FT_OK) status = ft_lay_out_steps(t->memory, &t->model_config, t->config, t->labels.count, &sizes);
     if (status == FT_OK) return t->laid_out = true, FT_OK;

@@ -98,7 +98,7 @@ ft_status ft_predict_open(ft_model *model, ft_capacity capacity, ft_prediction *
     if (p->own_positions) FT_TRY(ft_model_hold_positions(model, (ft_capacity){.tokens = 0}, capacity));
     FT_TRY(ft_memory_scope_begin(model->memory, FT_SCOPE_PASS));
     p->in_scope = true;
-    FT_TRY(ft_batch_buffers_create(model, capacity, &p->buffers));
+    FT_TRY(ft_batch_buffers_create(model, capacity, false, &p->buffers));
     FT_TRY(ft_memory_alloc(model->memory, (size_t)capacity.sequences * (size_t)model->labels * sizeof(float), FT_MEM_ACTIVATIONS,
                            "logits", &p->logits));
     FT_TRY(make_homes(p));

@@ -41,7 +41,7 @@ static ft_status record_training(recording *r, const ft_config *config, const ft
     FT_TRY(ft_model_prepare_training(&r->model, config->train.weight_decay));
     FT_TRY(ft_gradients_hold(&r->model.parameters, sizes->whole_steps));
     FT_TRY(ft_model_hold_inputs(&r->model, sizes->train));
-    FT_TRY(ft_batch_buffers_create(&r->model, sizes->train, &r->batch));
+    FT_TRY(ft_batch_buffers_create(&r->model, sizes->train, true, &r->batch));
     FT_TRY(ft_memory_alloc(r->memory, (size_t)sizes->examples * sizeof(float), FT_MEM_DATA, "losses", &r->losses));
     FT_TRY(ft_memory_alloc(r->memory, sizeof(ft_step_state), FT_MEM_DATA, "step state", &r->step));
     FT_TRY(ft_memory_alloc(r->memory, sizeof(ft_update_state), FT_MEM_OPTIMIZER, "update state", &r->update));

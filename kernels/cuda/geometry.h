@@ -39,11 +39,10 @@ static inline int64_t ft_cuda_slabs(int multiprocessors, int64_t heads, int64_t 
     return slabs > items ? items : slabs < 1 ? 1 : slabs;
 }
 
-// embedding_backward: the order of the tokens by id, then two partial rows for every run of sorted tokens.
+// embedding_backward: two partial rows for every run of sorted tokens.
 static inline int64_t ft_cuda_runs(int64_t tokens) { return (tokens + FT_CUDA_RUN_TOKENS - 1) / FT_CUDA_RUN_TOKENS; }
-static inline size_t ft_cuda_order_bytes(int64_t tokens) { return ft_cuda_aligned((size_t)tokens * sizeof(int32_t)); }
 static inline size_t ft_cuda_run_bytes(int64_t tokens, int64_t cols) {
-    return ft_cuda_order_bytes(tokens) + 2 * (size_t)(ft_cuda_runs(tokens) * cols) * sizeof(float);
+    return 2 * (size_t)(ft_cuda_runs(tokens) * cols) * sizeof(float);
 }
 
 #endif

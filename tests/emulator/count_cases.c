@@ -211,7 +211,11 @@ static ft_status embedding_forward(ft_device *device, int type) {
     RUN(embedding_forward, args);
 }
 static ft_status embedding_backward(ft_device *device, int type) {
-    ft_embedding_backward_args args = {.ids = numbers(ROWS, 5, 37, VOCABULARY / 4),
+    const int32_t *ids = numbers(ROWS, 5, 37, VOCABULARY / 4);
+    int32_t *order = take(ROWS * sizeof *order), *space = take(ROWS * sizeof *space);
+    ft_embedding_order(ids, ROWS, order, space);
+    ft_embedding_backward_args args = {.ids = ids,
+                                       .order = order,
                                        .dout = matrix(ROWS, COLS, (ft_dtype)type),
                                        .table_gradient = matrix(VOCABULARY, COLS, FT_F32),
                                        .padding_id = -1};

@@ -113,7 +113,7 @@ static const struct reason {
     {"activation_backward.fp32", BY_UNITS},
     {"column_sum.fp32", BY_UNITS},
     {"embedding_forward.fp32", BY_UNITS},
-    {"embedding_backward.", "the table's gradient by units of eight columns; the order of ids by counting"},
+    {"embedding_backward.", "the table's gradient by units of eight columns"},
     {"dropout.fp32", BY_UNITS},
     {"gather_rows.fp32", BY_UNITS},
     {"scatter_rows_add.", BY_UNITS ": of pooled rows only"},

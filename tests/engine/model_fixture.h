@@ -151,7 +151,7 @@ static inline void gradients_of(fixture *f, const int32_t *order, int64_t first,
         at += count;
     }
     ft_batch_buffers buffers;
-    OK(ft_batch_buffers_create(&f->model, capacity, &buffers));
+    OK(ft_batch_buffers_create(&f->model, capacity, true, &buffers));
     OK(ft_model_hold_positions(&f->model, capacity, capacity));
     void *step, *device_losses;
     OK(ft_memory_alloc(f->memory, sizeof state, FT_MEM_DATA, "step", &step));

@@ -30,11 +30,11 @@ enum { PADDING_ID = 1, FROM_0 = -1 };
 
 static ft_batch make_batch_behind(int32_t sequences, int32_t tokens, int32_t padding) {
     ft_batch batch;
-    size_t bytes = ft_batch_bytes(sequences, tokens, padding, 0);
+    size_t bytes = ft_batch_bytes(sequences, tokens, padding, 0, 0);
     void *storage = malloc(bytes);
     assert_non_null(storage);
     memset(storage, 0xAB, bytes); // zeros found later were written
-    ft_batch_bind(&batch, storage, sequences, tokens, padding, 0);
+    ft_batch_bind(&batch, storage, sequences, tokens, padding, 0, 0);
     return batch;
 }
 
@@ -44,12 +44,20 @@ static void arrays_do_not_overlap(void **state) {
     const int32_t sizes[][2] = {{0, 0}, {1, 1}, {63, 64}, {64, 65}, {32, 4096}, {1000, 1}};
     for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
         int32_t s = sizes[i / 2][0], t = sizes[i / 2][1], padding = i % 2 ? PADDING_ID : FROM_0;
-        size_t bytes = ft_batch_bytes(s, t, padding, 3);
+        const unsigned orders = (unsigned)(i / 2); // none and some
+        size_t bytes = ft_batch_bytes(s, t, padding, 3, orders);
         char *base = aligned_alloc(256, bytes > 0 ? bytes : 256);
         assert_non_null(base);
         ft_batch batch;
-        ft_batch_bind(&batch, base, s, t, padding, 3);
+        ft_batch_bind(&batch, base, s, t, padding, 3, orders);
         if (padding == FROM_0) assert_ptr_equal(batch.position_row, batch.token_position);
+        assert_int_equal(batch.word_order != NULL, (orders & FT_ORDER_WORDS) != 0);
+        assert_int_equal(batch.position_order != NULL, (orders & FT_ORDER_POSITIONS) != 0);
+        assert_int_equal(batch.type_order != NULL, (orders & FT_ORDER_TYPES) != 0);
+        // What is not there lies nowhere: an array of nothing where the next one begins.
+        int32_t *types = orders & FT_ORDER_TYPES ? batch.type_order : batch.cu_seqlens;
+        int32_t *positions = orders & FT_ORDER_POSITIONS ? batch.position_order : types;
+        int32_t *words = orders & FT_ORDER_WORDS ? batch.word_order : positions;
         const struct {
             void *at;
             size_t bytes;
@@ -58,6 +66,9 @@ static void arrays_do_not_overlap(void **state) {
                      {batch.token_position, 4 * (size_t)t},
                      {padding == FROM_0 ? batch.token_type : batch.position_row, padding == FROM_0 ? 0 : 4 * (size_t)t},
                      {batch.token_type, 4 * (size_t)t},
+                     {words, orders & FT_ORDER_WORDS ? 4 * (size_t)t : 0},
+                     {positions, orders & FT_ORDER_POSITIONS ? 4 * (size_t)t : 0},
+                     {types, orders & FT_ORDER_TYPES ? 4 * (size_t)t : 0},
                      {batch.cu_seqlens, 4 * (size_t)s + 4},
                      {batch.first_row, 4 * (size_t)s},
                      {batch.slot, 4 * (size_t)s},
@@ -83,7 +94,7 @@ static void arrays_do_not_overlap(void **state) {
 static void bind_reads_and_writes_nothing(void **state) {
     ft_batch host = make_batch(5, 100), device;
     char *far = (char *)(uintptr_t)0x7f0000000000;
-    ft_batch_bind(&device, far, 5, 100, FROM_0, 0);
+    ft_batch_bind(&device, far, 5, 100, FROM_0, 0, 0);
     assert_ptr_equal(device.storage, far);
     assert_int_equal((char *)device.label - far, (char *)host.label - (char *)host.storage);
     assert_int_equal((char *)device.cu_seqlens - far, (char *)host.cu_seqlens - (char *)host.storage);
@@ -150,10 +161,10 @@ static void types_and_targets(void **state) {
     more.target = targets;
     more.targets = 2;
     ft_batch batch;
-    size_t bytes = ft_batch_bytes(2, 10, FROM_0, 2);
+    size_t bytes = ft_batch_bytes(2, 10, FROM_0, 2, 0);
     void *storage = malloc(bytes);
     assert_non_null(storage);
-    ft_batch_bind(&batch, storage, 2, 10, FROM_0, 2);
+    ft_batch_bind(&batch, storage, 2, 10, FROM_0, 2, 0);
     const int32_t order[] = {3, 1};
     assert_int_equal(ft_batch_fill(&batch, &more, order, 0, 2, 0), FT_OK);
     int row = 0;
@@ -221,6 +232,35 @@ static void positions_behind_the_padding(void **state) {
     free(batch.storage);
 }
 
+// The tokens of every table by row, those of a row as they stand: of rows of the table that is there, and with the filling behind.
+static void tokens_in_order(void **state) {
+    int32_t text[] = {5, 3, 9, 3, 5, 1, 3}, row_of[10] = {0, 7, 0, 2, 0, 1, 0, 0, 0, 4}; // rows 1 2 4 2, 1 7 2
+    uint8_t types[] = {0, 0, 1, 1, 0, 1, 0};
+    int64_t bounds[] = {0, 4, 7};
+    ft_dataset texts = {.examples = 2, .sequences = 2, .tokens = 7, .ids = text, .types = types, .offset = bounds};
+    const unsigned orders = FT_ORDER_WORDS | FT_ORDER_POSITIONS | FT_ORDER_TYPES;
+    ft_batch batch;
+    void *storage = calloc(1, ft_batch_bytes(3, 8, FROM_0, 0, orders));
+    assert_non_null(storage);
+    ft_batch_bind(&batch, storage, 3, 8, FROM_0, 0, orders);
+    batch.row_of = row_of;
+    int32_t space[8];
+    assert_int_equal(ft_batch_fill(&batch, &texts, NULL, 0, 2, 0), FT_OK);
+    ft_batch_put_in_order(&batch, space);
+    assert_memory_equal(batch.word_order, ((const int32_t[]){0, 4, 1, 3, 6, 2, 5}), 7 * sizeof(int32_t));
+    assert_memory_equal(batch.position_order, ((const int32_t[]){0, 4, 1, 5, 2, 6, 3}), 7 * sizeof(int32_t));
+    assert_memory_equal(batch.type_order, ((const int32_t[]){0, 1, 4, 6, 2, 3, 5}), 7 * sizeof(int32_t));
+    assert_int_equal(ft_batch_fill_up(&batch, 8, 8), FT_OK);
+    ft_batch_put_in_order(&batch, space);
+    assert_memory_equal(batch.word_order, ((const int32_t[]){0, 4, 1, 3, 6, 2, 5, 7}), 8 * sizeof(int32_t));
+    assert_memory_equal(batch.position_order, ((const int32_t[]){0, 4, 1, 5, 2, 6, 3, 7}), 8 * sizeof(int32_t));
+    assert_memory_equal(batch.type_order, ((const int32_t[]){0, 1, 4, 6, 2, 3, 5, 7}), 8 * sizeof(int32_t));
+    ft_batch_bind(&batch, storage, 3, 8, FROM_0, 0, 0);
+    assert_int_equal(ft_batch_fill(&batch, &texts, NULL, 0, 2, 0), FT_OK);
+    ft_batch_put_in_order(&batch, NULL); // none is wanted
+    free(storage);
+}
+
 static void too_much_is_refused(void **state) {
     const int32_t beyond[] = {6}, negative[] = {-1};
     ft_batch batch = make_batch(2, 8);
@@ -244,6 +284,7 @@ int main(void) {
         cmocka_unit_test(pieces_make_the_whole),
         cmocka_unit_test(types_and_targets), cmocka_unit_test(fill),
         cmocka_unit_test(positions_behind_the_padding),
+        cmocka_unit_test(tokens_in_order),
         cmocka_unit_test(too_much_is_refused),
     };
     return cmocka_run_group_tests(tests, make_data, NULL);

@@ -392,7 +392,7 @@ static void test_small_workspace_is_seen(void **state) {
         ft_batch_buffers buffers;
         void *losses, *step, *update;
         assert_int_equal(ft_model_hold_positions(&model, sizes.train, sizes.predict), FT_OK);
-        assert_int_equal(ft_batch_buffers_create(&model, sizes.train, &buffers), FT_OK);
+        assert_int_equal(ft_batch_buffers_create(&model, sizes.train, true, &buffers), FT_OK);
         assert_int_equal(ft_batch_buffers_load(&buffers, &data, NULL, 0, 3, 0), FT_OK);
         assert_int_equal(ft_memory_alloc(memory, 3 * sizeof(float), FT_MEM_DATA, "losses", &losses), FT_OK);
         assert_int_equal(ft_memory_alloc(memory, sizeof(ft_step_state), FT_MEM_DATA, "step", &step), FT_OK);

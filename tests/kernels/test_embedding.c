@@ -49,8 +49,11 @@ static void run_backward(ft_device *device, const void *test_case, float *out) {
     fenced gradient = fenced_copy(c->word);
     for (int part = 0; part < (c->split ? 2 : 1); part++) {
         int64_t first = part ? c->split : 0, count = !c->split ? c->tokens : part ? c->tokens - c->split : c->split;
+        int32_t order[400], space[400];
+        ft_embedding_order(c->word_ids + first, (int32_t)count, order, space);
         RUN_OP(device, embedding_backward,
                ((ft_embedding_backward_args){.ids = c->word_ids + first,
+                                             .order = order,
                                              .dout = ft_rows(c->dout.t, first, count),
                                              .table_gradient = gradient.t,
                                              .padding_id = c->padding_id}));
@@ -117,19 +120,52 @@ static void test_backward_is_one_chain_an_element(void **state) {
         }
 }
 
+// Against picking, again and again, the first of the smallest ids that are left. Ids of one digit and of more, and the largest.
+static void test_order_is_by_id_and_then_as_they_stand(void **state) {
+    const int32_t below[] = {1, 2, 2048, 2049, 40000, 1 << 22, (1 << 22) + 1, INT32_MAX};
+    enum { MOST = 300 };
+    for (size_t kind = 0; kind < sizeof below / sizeof *below; kind++)
+        for (int32_t tokens = 0; tokens <= MOST; tokens += tokens < 3 ? 1 : 99) {
+            int32_t ids[MOST], order[MOST + 1], space[MOST + 1];
+            bool taken[MOST] = {false};
+            for (int32_t t = 0; t < tokens; t++) { // some far apart, some often, some neighbours
+                const int32_t far = (int32_t)uniform(0, below[kind]), often = far % 5;
+                ids[t] = t % 3 == 0 ? often : t % 3 == 1 ? below[kind] - 1 - often % below[kind] : far;
+                if (ids[t] < 0 || ids[t] >= below[kind]) ids[t] = 0;
+            }
+            order[tokens] = space[tokens] = -7;
+            ft_embedding_order(ids, tokens, order, space);
+            assert_int_equal(order[tokens], -7);
+            assert_int_equal(space[tokens], -7);
+            for (int32_t i = 0; i < tokens; i++) {
+                int32_t next = -1;
+                for (int32_t t = 0; t < tokens; t++)
+                    if (!taken[t] && (next < 0 || ids[t] < ids[next])) next = t;
+                taken[next] = true;
+                assert_int_equal(order[i], next);
+            }
+        }
+}
+
 static void test_no_tokens_and_wrong_shapes(void **state) {
     ft_device *device;
     assert_int_equal(test_open(2, &device), FT_OK);
     embedding_case c;
     case_new(&c, 4, 20);
+    const int32_t any[4] = {0, 1, 2, 3};
     fenced before = fenced_copy(c.word), narrow = fenced_random(4, 19, 0, 1, 0);
     RUN_OP(device, embedding_backward,
            ((ft_embedding_backward_args){
-               .ids = c.word_ids, .dout = ft_rows(c.dout.t, 0, 0), .table_gradient = c.word.t, .padding_id = -1}));
+               .ids = c.word_ids, .order = any, .dout = ft_rows(c.dout.t, 0, 0), .table_gradient = c.word.t, .padding_id = -1}));
     assert_memory_equal(c.word.base, before.base, before.total * sizeof(float));
     ft_embedding_backward_args backward = {
-        .ids = c.word_ids, .dout = narrow.t, .table_gradient = c.word.t, .padding_id = -1};
+        .ids = c.word_ids, .order = any, .dout = narrow.t, .table_gradient = c.word.t, .padding_id = -1};
     assert_int_equal(FT_RUN(device, embedding_backward, &backward), FT_FAILED);
+    backward.dout = c.dout.t;
+    backward.order = NULL;
+    backward.workspace = workspace_new(ft_embedding_backward_workspace(&device->target, &backward));
+    assert_int_equal(FT_RUN(device, embedding_backward, &backward), ft_embedding_order_wanted(&device->target) ? FT_FAILED : FT_OK);
+    workspace_free(backward.workspace);
     assert_non_null(strstr(ft_error_where(), "embedding_backward"));
     ft_embedding_forward_args forward = {.word_ids = c.word_ids, .word = c.word.t, .type = c.type.t, .out = c.dout.t};
     assert_int_equal(FT_RUN(device, embedding_forward, &forward), FT_FAILED); // a table without ids
@@ -148,6 +184,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forward_adds_the_rows_in_order),
         cmocka_unit_test(test_backward_is_one_chain_an_element),
+        cmocka_unit_test(test_order_is_by_id_and_then_as_they_stand),
         cmocka_unit_test(test_no_tokens_and_wrong_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

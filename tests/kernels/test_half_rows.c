@@ -340,9 +340,11 @@ static void run_embedding(ft_device *device, const void *test_case, bool whole, 
                                         .type = c->optional ? type.t : ft_absent(),
                                         .out = sum.t}));
     out += typed_flatten(sum.t, out);
-    RUN_OP(
-        device, embedding_backward,
-        ((ft_embedding_backward_args){.ids = words, .dout = dout.t, .table_gradient = table.t, .padding_id = PADDING}));
+    int32_t order[MOST_ROWS], space[MOST_ROWS];
+    ft_embedding_order(words, (int32_t)c->rows, order, space);
+    RUN_OP(device, embedding_backward,
+           ((ft_embedding_backward_args){
+               .ids = words, .order = order, .dout = dout.t, .table_gradient = table.t, .padding_id = PADDING}));
     typed_flatten(table.t, out);
     FREE_ALL(word, position, type, sum, dout, table);
 }

@@ -590,8 +590,10 @@ static void embedding_case(ft_device *device, const vector_case *c, ft_dtype h) 
     RUN_OP(device, embedding_forward,
            ((ft_embedding_forward_args){
                .word_ids = ids, .position_ids = positions, .word = word.t, .position = position.t, .out = out.t}));
+    int32_t order[256], space[256];
+    ft_embedding_order(ids, (int32_t)rows, order, space);
     RUN_OP(device, embedding_backward,
-           ((ft_embedding_backward_args){.ids = ids, .dout = dout.t, .table_gradient = table.t, .padding_id = -1}));
+           ((ft_embedding_backward_args){.ids = ids, .order = order, .dout = dout.t, .table_gradient = table.t, .padding_id = -1}));
     judge(c, p, 2);
     typed all[] = {word, position, dout, out, table};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

@@ -41,7 +41,7 @@ if command -v nvcc >/dev/null; then
 fi
 
 # ---- instances: as many as kernels/cuda/README.md lists, for every architecture --------------------------------------------------
-most=198
+most=197
 awk -v most="$most" '/^arch = / { arch = $3 } /Function : / { count[arch]++ }
     END { for (a in count) if (count[a] > most) { print a ": " count[a] " kernels, of " most " that are listed"; bad = 1 } exit bad }' sass || exit 1
 
