@@ -83,7 +83,7 @@ MEMORY = {
     "activation_backward": ("activation_backward_body" + HALF, "activation_backward.bf16/1", 256, 0),
     "column_sum": ("column_sum_body" + HALF, "column_sum.bf16/1", 256, 0),
     "embedding_forward": ("embedding_forward_body" + HALF, "embedding_forward.bf16/1", 256, 0),
-    "embedding_backward": ("embedding_runs_kernel" + HALF, "embedding_backward.bf16/2", 96, 0),
+    "embedding_backward": ("embedding_runs_kernel" + HALF, "embedding_backward.bf16/1", 96, 0),
     "dropout": ("dropout_body" + HALF, "dropout.bf16/1", 256, 0),
     "gather_rows": ("gather_rows_body" + HALF, "gather_rows.bf16/1", 256, 0),
     "scatter_rows_add": ("scatter_rows_add_bodyI13__nv_bfloat16fLb1E", "scatter_rows_add.bf16/1", 256, 0),
@@ -105,7 +105,6 @@ TARGETS = {
 }
 SHARED = "ldmatrix takes every cycle of shared memory; warps of 32 rows, which would halve it, are not tried yet"
 MISSES = {  # "chip kernel [head size]": the least part that is let pass, and why
-    "sm_90a activation_forward": (0.75, "the longest way through eight formulas, which one element does not take"),
     **{f"sm_90a disentangled_backward, {side} {d}": (least, SHARED)
        for side, d, least in (("queries", 64, 0.53), ("keys", 64, 0.53), ("queries", 128, 0.50), ("keys", 128, 0.48))},
 }
@@ -209,7 +208,7 @@ def loops(code):
 
 def width(text):
     """Bytes a lane."""
-    match = re.search(r"\.(32|64|128)\b", opcode(text))
+    match = re.search(r"\.[US]?(8|16|32|64|128)\b", opcode(text))
     return int(match.group(1)) // 8 if match else 4
 
 
@@ -240,7 +239,7 @@ def cycles(texts, chip):
         elif kind == "LDSM":
             pipes["shared"] += 4 * int(re.search(r"\.(1|2|4)$", opcode(text)).group(1)) if re.search(r"\.(1|2|4)$", opcode(text)) else 16
         elif kind in ("LDS", "STS", "LDG", "STG", "LDGSTS"):
-            pipes["shared"] += width(text)
+            pipes["shared"] += max(width(text), 4)
         elif kind == "SHFL":
             pipes["shared"] += 4
     return pipes
@@ -350,7 +349,8 @@ def warpgroup_rows(code, registers, tensor):
 
 
 def most_awaited(texts):
-    """Bytes of a lane that are on their way at most: loads that were begun before one of them, or an earlier one, is used."""
+    """Bytes of a lane that are on their way at most: loads that were begun before one of them, or an earlier one, is used. Narrow
+    ones are not of whole units: one thread's at the end of its rows, or numbers that all share."""
     awaited, most = [], 0  # (registers, bytes), oldest first
     for text in texts:
         operands = text.split(None, 2)[-1] if text.startswith("@") else text.split(None, 1)[-1]
@@ -358,14 +358,14 @@ def most_awaited(texts):
         parts = operands.split(",")
         used = {int(r) for r in re.findall(r"\bR(\d+)\b", operands if kind in ("STG", "STS") else ",".join(parts[1:]))}
         if kind in ("STG", "STS") and (match := re.match(r"\s*R(\d+)", parts[-1])):
-            used |= {int(match.group(1)) + i for i in range(width(text) // 4)}
+            used |= {int(match.group(1)) + i for i in range(max(width(text) // 4, 1))}
         for i in range(len(awaited) - 1, -1, -1):
             if awaited[i][0] & used:
                 del awaited[: i + 1]
                 break
-        if kind == "LDG" and (match := re.match(r"\s*R(\d+)", parts[0])):
+        if kind == "LDG" and width(text) >= 8 and (match := re.match(r"\s*R(\d+)", parts[0])):
             first = int(match.group(1))
-            awaited.append(({first + i for i in range(max(width(text) // 4, 1))}, width(text)))
+            awaited.append(({first + i for i in range(width(text) // 4)}, width(text)))
             most = max(most, sum(b for _, b in awaited))
     return most
 
