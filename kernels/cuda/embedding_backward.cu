@@ -1,22 +1,24 @@
 // embedding_backward.cu - table_gradient[ids[t]] += dout[t], without atomics: every row of the table has one writer.
 //
-// The host brings the tokens in order of their ids, of equal ids in token order (kernels/embedding.h): linear there and beside
-// the device's work, where the device would compare every token with every other one. A block adds the rows of 32 tokens that
-// follow each other in this order. Ids that begin and end among them are finished there; the sums of the first and the last id,
-// where these reach beyond, go to scratch, and a second kernel joins them. Sums and the table are fp32, whatever dout is.
+// The host brings the tokens in order of their ids, of equal ids in token order (kernels/embedding.h): linear there and
+// beside the device's work, where the device would compare every token with every other one. A block adds the rows of
+// 32 tokens that follow each other in this order. Ids that begin and end among them are finished there; the sums of the
+// first and the last id, where these reach beyond, go to scratch, and a second kernel joins them. Sums and the table
+// are fp32, whatever dout is.
 //
-// The tables of positions and types go the same way, though their ids have a pattern. Of dense S512 the order of positions is a
-// transposition and each run of 32 is one row of the table; but packed texts differ in length, and then it is none. Types are
-// one or two ids for all tokens, so that half or all of the runs have one sum: 512 of 16,384 tokens. That is why eight
-// warps share the joining of an id, and find its end by halving: one after the other, 512 loads would wait for each other
-// some 0.25 ms (predicted). Sums of columns by type would read dout as often, and need kernels of their own.
+// The tables of positions and types go the same way, though their ids have a pattern. Of dense S512 the order of
+// positions is a transposition and each run of 32 is one row of the table; but packed texts differ in length, and then
+// it is none. Types are one or two ids for all tokens, so that half or all of the runs have one sum: 512 of 16,384
+// tokens. That is why eight warps share the joining of an id, and find its end by halving: 512 sums one after the
+// other, each behind two loads, would take 0.15 to 0.27 ms of an H200 (predicted). Sums of columns by type would read
+// dout as often, and need kernels of their own.
 #include "kernels/cuda/unit.h"
 
 namespace {
 enum {
-    NOBODY = -1,                            // no id
-    RUN_COLUMNS = FT_WARP * FT_CUDA_UNIT,   // of a warp
-    PITCH = FT_WARP + 4,                    // as in column_tiles.h
+    NOBODY = -1,                          // no id
+    RUN_COLUMNS = FT_WARP * FT_CUDA_UNIT, // of a warp
+    PITCH = FT_WARP + 4,                  // as in column_tiles.h
 };
 
 template <class T> struct embedding_backward_job {
@@ -39,7 +41,8 @@ FT_DEVICE void add(ft_unit &sum, const ft_unit &u) {
 // blockIdx.x: a run of sorted tokens; a thread has one unit of columns.
 template <class T, bool WHOLE>
 FT_KERNEL void __launch_bounds__(FT_BLOCK) embedding_runs_kernel(embedding_backward_job<T> job) {
-    FT_SHARED(int32_t, token, FT_CUDA_RUN_TOKENS + 2); // of the run and beside it, so that no load waits for another's address
+    FT_SHARED(int32_t, token,
+              FT_CUDA_RUN_TOKENS + 2); // of the run and beside it, so that no load waits for another's address
     FT_SHARED(int32_t, key, FT_CUDA_RUN_TOKENS + 2);
     const int col = ((int)blockIdx.y * blockDim.x + threadIdx.x) * FT_CUDA_UNIT, n = job.cols - col;
     const int begin = (int)blockIdx.x * FT_CUDA_RUN_TOKENS;
@@ -75,8 +78,8 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK) embedding_runs_kernel(embedding_backw
     }
 }
 
-// blockIdx.x: a run. If an id begins in it and goes on behind it, the block joins the sums of that id: warp w adds those of
-// runs w, w + 8, ... behind the first, then the warps follow each other.
+// blockIdx.x: a run. If an id begins in it and goes on behind it, the block joins the sums of that id: warp w adds
+// those of runs w, w + 8, ... behind the first, then the warps follow each other.
 template <class T, bool WHOLE>
 FT_KERNEL void __launch_bounds__(FT_BLOCK) embedding_join_kernel(embedding_backward_job<T> job) {
     FT_SHARED(float, shared, FT_BLOCK_WARPS *FT_CUDA_UNIT *PITCH);
@@ -130,8 +133,9 @@ template <class I> static ft_status run(ft_device *device, const ft_embedding_ba
     const cudaStream_t stream = ft_stream(device);
     const int64_t columns = (cols + RUN_COLUMNS - 1) / RUN_COLUMNS; // warps that have work
     const unsigned warps = (unsigned)(columns < (int)FT_BLOCK_WARPS ? columns : (int)FT_BLOCK_WARPS);
-    FT_TRY(ft_launch(op, embedding_runs_kernel<T, I::WHOLE>, dim3((unsigned)runs, (unsigned)((columns + warps - 1) / warps)),
-                     dim3(warps * FT_WARP), 0, stream, job));
+    FT_TRY(ft_launch(op, embedding_runs_kernel<T, I::WHOLE>,
+                     dim3((unsigned)runs, (unsigned)((columns + warps - 1) / warps)), dim3(warps * FT_WARP), 0, stream,
+                     job));
     if (runs == 1) return FT_OK;
     return ft_launch(op, embedding_join_kernel<T, I::WHOLE>, dim3((unsigned)runs, (unsigned)columns), dim3(FT_BLOCK), 0,
                      stream, job);

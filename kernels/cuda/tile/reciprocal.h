@@ -4,8 +4,8 @@
 
 #include "kernels/cuda/simt.h"
 
-// One instruction, off by one unit in the last place at most (PTX ISA, rcp.approx); an x or a result below normal numbers is
-// taken for 0. The rounded quotient of CUDA costs eight more, and a call for numbers of extreme exponents.
+// One instruction, off by one unit in the last place at most (PTX ISA, rcp.approx); an x or a result below normal
+// numbers is taken for 0. The rounded quotient of CUDA costs eight more, and a call for numbers of extreme exponents.
 #ifdef __CUDACC__
 FT_DEVICE float ft_reciprocal(float x) {
     float y;
