@@ -1,8 +1,8 @@
 // attention.h - what the attention kernels share: their arguments on the device, where a block works, dropout of scores.
 //
 // Two paths. Tensor cores: bf16 and fp16, head sizes 32, 64, 96 and 128, a positive scale, views aligned to 16 bytes. The plain path, with
-// fused multiply-adds in fp32: fp32, and whatever else does not fit, up to head size 256. A third one, forward alone and only when it
-// is asked for: warpgroups of sm_90a.
+// fused multiply-adds in fp32: fp32, and whatever else does not fit, up to head size 256. A third one, only when it is asked for:
+// warpgroups of sm_90a.
 // Forward: a block owns rows of queries and passes over the keys. Backward: one pass owns queries and gives dQ, one owns
 // keys and gives dK and dV; both recompute the scores, so that no two blocks add to the same number.
 #ifndef FT_CUDA_ATTENTION_H
@@ -123,16 +123,18 @@ template <bool ROWS_ARE_KEYS> FT_DEVICE bool ft_is_kept(const ft_kept_16x16 &kep
 ft_status ft_attention_delta(ft_device *device, const ft_tensor &out, const ft_tensor &dout, int heads, int head_dim,
                              float *delta);
 
-// ---- warpgroups of sm_90a (attention_warpgroup.cu) -----------------------------------------------------------------------
+// ---- warpgroups of sm_90a (attention_warpgroup.cu, attention_warpgroup_backward.cu) ------------------------------------------
 
 // What FTENGINE_ATTENTION says: mma, or nothing: no; wgmma: yes, and an error where the device has no such instructions. The path
 // has not been tried on a chip yet, so nobody gets it who does not ask.
 ft_status ft_attention_asks_for_warpgroups(ft_device *device, bool *asks);
 // Of what has a tensor path and is aligned: head sizes 64 and 128.
-static inline bool ft_attention_has_warpgroup_path(const ft_attention_forward_args &args) {
+template <class A> static inline bool ft_attention_has_warpgroup_path(const A &args) { // arguments of either op
     return (args.shape.head_dim == 64 || args.shape.head_dim == 128) && args.q.rows > 0 && args.k.rows > 0;
 }
 ft_status ft_attention_warpgroup_forward(ft_device *device, const ft_attention_forward_args &args);
+// `delta`: of ft_attention_delta, already queued.
+ft_status ft_attention_warpgroup_backward(ft_device *device, const ft_attention_backward_args &args, const float *delta);
 
 // ---- the plain path (attention_plain.cu) -------------------------------------------------------------------------------
 

@@ -231,6 +231,9 @@ template <class T, int D> ft_status run(ft_device *device, const ft_attention_ba
 template <class T> ft_status run_head_dim(ft_device *device, const ft_attention_backward_args &a, float *delta, bool aligned) {
     if (!aligned || !ft_attention_has_tensor_path(a.shape, a.q.dtype)) return ft_attention_plain_backward(device, a, delta);
     if constexpr (sizeof(T) == 2) {
+        bool warpgroups;
+        FT_TRY(ft_attention_asks_for_warpgroups(device, &warpgroups));
+        if (warpgroups && ft_attention_has_warpgroup_path(a)) return ft_attention_warpgroup_backward(device, a, delta);
         switch (a.shape.head_dim) {
         case 32: return run<T, 32>(device, a, delta);
         case 64: return run<T, 64>(device, a, delta);

@@ -3,19 +3,13 @@
 // the tensor cores multiply the values of a tile, the softmax of the next one is at work.
 // Same results as attention_forward.cu as far as sums in another order allow, same dropout, bit by bit the same from run to run.
 #include "kernels/cuda/attention_softmax.h"
-#include "kernels/cuda/tile/fragment.h"
-#include "kernels/cuda/tile/wgmma.h"
+#include "kernels/cuda/attention_warpgroup.h"
 
 #include <stdlib.h>
 
 namespace {
 
-constexpr int GROUP = 4 * FT_WARP, GROUPS = 2, GROUP_ROWS = 64, ROWS = GROUPS * GROUP_ROWS, THREADS = (1 + GROUPS) * GROUP;
-constexpr int BUFFERS = 2;
-// Of a block's registers those who only copy need few. Taken can be only what was given of those that the block began with: per
-// thread LAUNCHED, the most that a launch of so many threads may have (test_sass.sh: the compiler does not choose fewer).
-constexpr int COPY_REGISTERS = 24, PRODUCT_REGISTERS = 240, LAUNCHED = 65536 / THREADS / 8 * 8;
-static_assert(COPY_REGISTERS + GROUPS * PRODUCT_REGISTERS <= (1 + GROUPS) * LAUNCHED, "more would be taken than was given: a hang");
+constexpr int ROWS = FT_GROUPS_ROWS, BUFFERS = 2;
 
 template <int D> struct plan { // as 99 KiB allow
     static constexpr int KEYS = D == 64 ? 128 : 64, TILES = D / FT_TENSOR_COLUMNS;
@@ -36,17 +30,10 @@ static_assert(sizeof(signals) <= 128, "room for them");
 // A buffer's turn: the number of a tile of keys.
 [[maybe_unused]] FT_DEVICE unsigned parity_of(int tile) { return unsigned(tile / BUFFERS & 1); }
 
-// A lane leaves the wait when it has seen the phase; instructions of whole warps behind it want all of them.
-[[maybe_unused]] FT_DEVICE void wait_together(ft_mbarrier *barrier, unsigned parity) {
-    ft_mbarrier_wait(barrier, parity);
-    __syncwarp();
-}
-
 template <int D> FT_DEVICE void copy_tiles(unsigned char *to, const ft_cu_tensor_map &map, int tile_bytes, int column, int row,
                                            ft_mbarrier *arrives) {
     ft_mbarrier_arrive_expect(arrives, unsigned(plan<D>::TILES * tile_bytes));
-    for (int i = 0; i < plan<D>::TILES; i++)
-        ft_tensor_copy(to + i * tile_bytes, map, column + i * FT_TENSOR_COLUMNS, row, arrives);
+    ft_copy_matrix<D>(to, map, tile_bytes, column, row, arrives);
 }
 
 // One warp. Its first lane alone waits for room: others might come when that phase is over, and wait for the next of its parity.
@@ -67,15 +54,9 @@ FT_DEVICE void bring(unsigned char *bytes, signals *signal, const ft_cu_tensor_m
             copy_tiles<D>(tiles_v + buffer * p::BUFFER, v, p::KEY_TILE, column, row, whole ? signal->values + buffer : &signal->last_values);
         }
         if (whole) continue;
-        // Rows behind the sequence belong to the next one. Their scores are masked; but 0 times a value there may be NaN.
-        __syncwarp();
-        wait_together(&signal->last_values, 0);
-        for (int tile = 0; tile < p::TILES; tile++) {
-            unsigned char *const values = tiles_v + buffer * p::BUFFER + tile * p::KEY_TILE;
-            for (int n = lane; n < (p::KEYS - rows) * 8; n += FT_WARP)
-                *reinterpret_cast<uint4 *>(values + ft_tensor_place(rows + n / 8, n % 8)) = make_uint4(0, 0, 0, 0);
-            ft_async_fence(values + rows * FT_TENSOR_ROW, size_t(p::KEYS - rows) * FT_TENSOR_ROW);
-        }
+        __syncwarp(); // (scores of keys that are not there are masked)
+        ft_wait_together(&signal->last_values, 0);
+        ft_zero_rows<D>(tiles_v + buffer * p::BUFFER, p::KEY_TILE, rows, p::KEYS);
         __syncwarp();
         if (lane == 0) ft_mbarrier_arrive(signal->values + buffer);
     }
@@ -142,17 +123,15 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> 
     ft_running_softmax softmax;
     if (at.keys > 0) {
         unsigned left[D / 16][4], probabilities[KEYS / 16][4];
-        wait_together(&signal->queries, 0);
-#pragma unroll
-        for (int c = 0; c < D / 16; c++)
-            ft_ldmatrix_x4(left[c], bytes + c / 4 * p::QUERY_TILE + ft_tensor_place(own + lane % 16, c % 4 * 2 + lane / 16));
+        ft_wait_together(&signal->queries, 0);
+        ft_left_of_matrix<D>(left, bytes, p::QUERY_TILE, own);
         float s[KEYS / 8][4], shrink[2];
         auto round_probabilities = [&] {
 #pragma unroll
             for (int c = 0; c < KEYS / 16; c++)
                 ft_left_of<T>(probabilities[c], s[2 * c], s[2 * c + 1]);
         };
-        wait_together(signal->keys, 0);
+        ft_wait_together(signal->keys, 0);
         begin_scores<T, D>(s, left, tiles_k);
         ft_wgmma_wait<0>(s);
         ft_wgmma_hold(left);
@@ -163,9 +142,9 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> 
         int last = 0; // the tile whose values are not in the sums yet
         for (int i = 1; i * KEYS < at.keys; last = i++) {
             const int buffer = i % BUFFERS, before = last % BUFFERS;
-            wait_together(signal->keys + buffer, parity_of(i));
+            ft_wait_together(signal->keys + buffer, parity_of(i));
             begin_scores<T, D>(s, left, tiles_k + buffer * p::BUFFER);
-            wait_together(signal->values + before, parity_of(last));
+            ft_wait_together(signal->values + before, parity_of(last));
             begin_sums<T, D>(sums, probabilities, tiles_v + before * p::BUFFER);
             ft_wgmma_wait<1>(s);
             ft_wgmma_hold(left);
@@ -182,51 +161,44 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> 
                     sums[n][e] *= shrink[e / 2];
             round_probabilities();
         }
-        wait_together(signal->values + last % BUFFERS, parity_of(last));
+        ft_wait_together(signal->values + last % BUFFERS, parity_of(last));
         begin_sums<T, D>(sums, probabilities, tiles_v + last % BUFFERS * p::BUFFER);
         ft_wgmma_wait<0>(sums);
         ft_wgmma_hold(probabilities);
     }
 
-    // Through the tile of queries, whose rows nobody but their warp reads: stores of 16 bytes.
-    __syncwarp(); // where the queries have been read
+    // Through the tile of queries, whose rows nobody but their warp reads.
+    float factor_out[2];
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         float total = softmax.sum[h];
         total += __shfl_xor_sync(FT_ALL_LANES, total, 1);
         total += __shfl_xor_sync(FT_ALL_LANES, total, 2);
-        const float factor_out = at.keys > 0 ? problem.keep_scale / total : 0.0f;
-        const int row = own + g + h * 8, query = first + row;
-#pragma unroll
-        for (int n = 0; n < D / 8; n++)
-            *reinterpret_cast<unsigned *>(bytes + n / 8 * p::QUERY_TILE + ft_tensor_place(row, n % 8) + lane % 4 * 4) =
-                ft_pack<T>(sums[n][h * 2] * factor_out, sums[n][h * 2 + 1] * factor_out);
+        factor_out[h] = at.keys > 0 ? problem.keep_scale / total : 0.0f;
+        const int query = first + own + g + h * 8;
         if (lse.data != nullptr && lane % 4 == 0 && query < at.queries)
             lse.data[(at.first_query + query) * lse.stride + at.head] =
                 at.keys > 0 ? softmax.base2[h] * FT_LN_2 + logf(total) : -INFINITY;
     }
+    __syncwarp(); // where the queries have been read
+    ft_sums_to_matrix<T, D>(bytes, p::QUERY_TILE, own, sums, factor_out);
     __syncwarp();
-#pragma unroll
-    for (int i = 0; i < 16 * D / 8 / FT_WARP; i++) {
-        const int n = i * FT_WARP + lane, row = own + n / (D / 8), chunk = n % (D / 8);
-        if (first + row < at.queries)
-            *reinterpret_cast<uint4 *>(out.data + (at.first_query + first + row) * out.stride + at.head * D + chunk * 8) =
-                *reinterpret_cast<const uint4 *>(bytes + chunk / 8 * p::QUERY_TILE + ft_tensor_place(row, chunk % 8));
-    }
+    ft_store_matrix<T, D>(out.data + (at.first_query + first + own) * out.stride + at.head * D, out.stride, bytes, p::QUERY_TILE, own,
+                          at.queries - first - own);
 }
 
 template <class T, int D>
-FT_KERNEL void __launch_bounds__(THREADS, 1)
+FT_KERNEL void __launch_bounds__(FT_GROUPS_THREADS, 1)
     attention_warpgroup(FT_MAP_ARGUMENT(q), FT_MAP_ARGUMENT(k), FT_MAP_ARGUMENT(v), ft_view<T> out, ft_view<float> lse,
                         ft_attention_problem problem) {
 #ifdef FT_SM_90A
     FT_DYNAMIC_SHARED(bytes);
     const ft_attention_place at = ft_attention_place_of(problem);
-    const int first = at.tile * ROWS, group = int(threadIdx.x) / GROUP;
+    const int first = at.tile * ROWS, group = int(threadIdx.x) / FT_GROUP;
     if (first >= at.queries) return;
     signals *const signal = reinterpret_cast<signals *>(bytes + plan<D>::BARRIERS_AT);
     if (threadIdx.x == 0) {
-        const unsigned users = first + GROUP_ROWS < at.queries ? 4 * GROUPS : 4; // warps: of a group without queries none
+        const unsigned users = first + FT_GROUP_ROWS < at.queries ? 4 * FT_GROUPS : 4; // warps: of a group without queries none
         ft_mbarrier_init(&signal->queries, 1);
         ft_mbarrier_init(&signal->last_values, 1);
         for (int i = 0; i < BUFFERS; i++) {
@@ -239,11 +211,11 @@ FT_KERNEL void __launch_bounds__(THREADS, 1)
     }
     __syncthreads();
     if (group == 0) {
-        ft_registers_give<COPY_REGISTERS>();
+        ft_registers_give<FT_COPY_REGISTERS>();
         if (threadIdx.x < FT_WARP && at.keys > 0) bring<D>(bytes, signal, q, k, v, at, first);
     } else {
-        ft_registers_take<PRODUCT_REGISTERS>();
-        if (first + (group - 1) * GROUP_ROWS < at.queries) multiply<T, D>(bytes, signal, out, lse, problem, at, first);
+        ft_registers_take<FT_PRODUCT_REGISTERS>();
+        if (first + (group - 1) * FT_GROUP_ROWS < at.queries) multiply<T, D>(bytes, signal, out, lse, problem, at, first);
     }
 #else
     __trap(); // ft_attention_asks_for_warpgroups does not let it come to this
@@ -256,7 +228,7 @@ template <class T, int D> ft_status run(ft_device *device, const ft_attention_fo
     FT_TRY(ft_tensor_map_of(device, a.q, ROWS, &q));
     FT_TRY(ft_tensor_map_of(device, a.k, plan<D>::KEYS, &k));
     FT_TRY(ft_tensor_map_of(device, a.v, plan<D>::KEYS, &v));
-    return ft_launch("attention_warpgroup", attention_warpgroup<T, D>, ft_attention_grid(p, a.shape.sequences), dim3(THREADS),
+    return ft_launch("attention_warpgroup", attention_warpgroup<T, D>, ft_attention_grid(p, a.shape.sequences), dim3(FT_GROUPS_THREADS),
                      plan<D>::SHARED, ft_stream(device), q, k, v, ft_view_of<T>(a.out), ft_view_of<float>(a.lse), p);
 }
 

@@ -12,7 +12,7 @@
 // - Inline PTX stands in wrapper functions only (here and in tile/), each with a twin of the emulator.
 // - Shared memory comes from the two macros, launches from ft_launch; no <<< >>>.
 // - No grid-wide synchronisation, no waiting for another block, no textures, no printf, no device malloc.
-// - At most 99 KiB of shared memory a block: what the smallest of our targets (sm_86, 89, 120) has.
+// - At most 99 KiB of shared memory a block: what the smallest of our targets (sm_86, 89, 120) has. A kernel for sm_90a alone: 227.
 // - Warp operations name their lanes (FT_ALL_LANES); lanes that returned early may not be named.
 // - File-local functions are FT_DEVICE, kernels FT_KERNEL: both are static, so two files may use one name.
 #ifndef FT_CUDA_SIMT_H

@@ -1,5 +1,5 @@
-// CUDA's attention forward on warpgroups of sm_90a, asked for with FTENGINE_ATTENTION=wgmma on an emulated chip that has them: bf16 and
-// fp16 against double precision, as test_attention_types.c judges the other paths; and who gets it.
+// CUDA's attention on warpgroups of sm_90a, forward and backward, asked for with FTENGINE_ATTENTION=wgmma on an emulated chip that has
+// them: bf16 and fp16 against double precision, as test_attention_types.c judges the other paths; and who gets it.
 #include "tests/emulator/typed_attention.h"
 
 static void reopen_gpu(size_t capability) {
@@ -14,13 +14,20 @@ static int set_up_hopper(void **state) {
     return setenv("FTENGINE_ATTENTION", "wgmma", 1);
 }
 
-static uint64_t launches(void) { return simt_launches("attention_warpgroup"); }
+static uint64_t launches(void) { return simt_launches("attention_warpgroup") + simt_launches("attention_warpgroup_backward"); }
+enum { LAUNCHES = 4 }; // of run_on_cuda on this path: forward with and without lse, the passes of queries and of keys
 
-// Judged, in as many orders, and by this path: run_on_cuda has two forward passes.
+static float *run_on_warpgroups(const attention_case *c, ft_dtype dtype) {
+    const uint64_t before = launches();
+    float *got = run_on_cuda(c, dtype, true);
+    assert_int_equal(launches() - before, LAUNCHES);
+    return got;
+}
+// Judged, in as many orders, and by this path.
 static void check(attention_case c, ft_dtype dtype, int first_order, int orders) {
     const uint64_t before = launches();
     check_typed(c, dtype, true, first_order, orders);
-    assert_int_equal(launches() - before, 2 * orders);
+    assert_int_equal(launches() - before, LAUNCHES * orders);
 }
 
 static void test_head_sizes(void **state) {
@@ -32,7 +39,7 @@ static void test_head_sizes(void **state) {
     }
 }
 
-// Around 64 and 128 queries of a group and a block, and 64 and 128 keys of a tile; both buffers more than once.
+// Around 64 and 128 rows of a group and a block, and 64 and 128 of a tile; all two or three buffers more than once.
 static void test_lengths(void **state) {
     static const int32_t lengths[] = {1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 129, 191, 192, 193, 255, 256, 257, 400};
     for (int i = 0; i < (int)(sizeof lengths / sizeof *lengths); i += SLOW ? 5 : 1)
@@ -63,42 +70,60 @@ static void test_no_queries_or_no_keys(void **state) {
         c.cu_queries[1] = 0, c.cu_queries[2] = 9, c.cu_queries[3] = 19; // 0, 9 and 10 queries
         c.cu_keys[1] = 6, c.cu_keys[2] = 19, c.cu_keys[3] = 19;         // 6, 13 and 0 keys
         simt_set_order((simt_order)order, 1);
-        const uint64_t before = launches();
-        float *got = run_on_cuda(&c, FT_BF16, true);
-        assert_int_equal(launches() - before, 2);
+        float *got = run_on_warpgroups(&c, FT_BF16);
+        const parts p = parts_of(&c);
         for (int64_t i = 9 * 64; i < 19 * 64; i++)
-            assert_true(got[i] == 0);
+            assert_true(got[i] == 0 && got[p.dq + (size_t)i] == 0);
         for (size_t i = 9; i < 19; i++)
-            assert_true(got[parts_of(&c).lse + i] == -INFINITY);
+            assert_true(got[p.lse + i] == -INFINITY);
         for (int64_t i = 0; i < 9 * 64; i++)
-            assert_true(got[i] != 0 && isfinite(got[i]));
+            assert_true(got[i] != 0 && isfinite(got[i]) && got[p.dq + (size_t)i] != 0 && isfinite(got[p.dq + (size_t)i]));
+        for (size_t i = 0; i < 19 * 64; i++) { // of keys without queries nothing, of the others something
+            const float dk = got[p.dk + i], dv = got[p.dv + i];
+            assert_true(i < 6 * 64 ? dk == 0 && dv == 0 : dk != 0 && dv != 0 && isfinite(dk) && isfinite(dv));
+        }
         free(got);
         case_free(&c);
     }
 }
 
-// Equal keys make every probability 1/n, and unit vectors as values show the factor of every single score: the element
-// that the definition drops is dropped, and no other.
+// Scores of 0 make every probability 1/n. Unit vectors as values show the factor of every single score in the output, and as dout in dV;
+// as keys, where <dout, V> is 1 everywhere, in dQ. The element that the definition drops is dropped, and no other.
 static void test_dropout_of_every_score_is_its_definition(void **state) {
-    int32_t length = 128;
-    attention_case c = case_new(2, length, 1, &length, false, 0.25f, 1);
-    c.slot[0] = 0xABCDE;
-    for (int64_t i = 0; i < length; i++)
-        for (int64_t j = 0; j < 6 * length; j++)
-            *at(c.qkv.t, i, j) = j >= 4 * length && j % length == i ? 1.0f : 0.0f;
-    round_matrix(FT_BF16, c.dout.t);
-    simt_set_order(SIMT_SKEWED, 3);
-    const uint64_t before = launches();
-    float *got = run_on_cuda(&c, FT_BF16, true);
-    assert_int_equal(launches() - before, 2);
-    for (int64_t i = 0; i < length; i++)
-        for (int32_t h = 0; h < 2; h++)
-            for (int64_t j = 0; j < length; j++) {
-                double want = score_factor(&c, 0, h, i, j) / length;
-                assert_true(fabs((double)got[(i * 2 + h) * length + j] - want) <= 4e-3 * want);
-            }
-    free(got);
-    case_free(&c);
+    for (int of_queries = 0; of_queries < 2; of_queries++)
+        for (int32_t length = 64; length <= 128; length += 64) {
+            attention_case c = case_new(2, length, 1, &length, false, 0.25f, 1);
+            c.slot[0] = 0xABCDE;
+            const int unit = of_queries ? 2 : 4; // q, k or v of two heads
+            for (int64_t i = 0; i < length; i++)
+                for (int64_t j = 0; j < 6 * length; j++) {
+                    const bool one = of_queries && j >= 4 * length && j % length == 0;
+                    *at(c.qkv.t, i, j) = one || (j / length / 2 * 2 == unit && j % length == i) ? 1.0f : 0.0f;
+                    if (j < 2 * length) *at(c.dout.t, i, j) = j % length == (of_queries ? 0 : i) ? 1.0f : 0.0f;
+                }
+            simt_set_order(SIMT_SKEWED, 3);
+            float *got = run_on_warpgroups(&c, FT_BF16);
+            const parts p = parts_of(&c);
+            for (int64_t i = 0; i < length; i++)
+                for (int32_t h = 0; h < 2; h++) {
+                    double mean = 0; // <dout, out>
+                    for (int64_t j = 0; j < length && of_queries; j++)
+                        mean += score_factor(&c, 0, h, i, j) / length;
+                    for (int64_t j = 0; j < length; j++) {
+                        const double factor = score_factor(&c, 0, h, i, j), most = 8e-3 / length;
+                        const int64_t here = (i * 2 + h) * length + j, there = (j * 2 + h) * length + i;
+                        if (of_queries) {
+                            const double off = (double)got[p.dq + (size_t)here] / (double)c.scale - (factor - mean) / length;
+                            assert_true(fabs(off) <= most);
+                        } else {
+                            assert_true(fabs((double)got[here] - factor / length) <= most);
+                            assert_true(fabs((double)got[p.dv + (size_t)there] - factor / length) <= most);
+                        }
+                    }
+                }
+            free(got);
+            case_free(&c);
+        }
 }
 
 // Scores in the hundreds, and one far above the others that comes in the last tile.
@@ -111,7 +136,7 @@ static void test_large_scores(void **state) {
             *at(c.qkv.t, i, 64 + j) = i == 268 ? 250.0f : -250.0f;
         }
     simt_set_order(SIMT_RANDOM, 4);
-    float *got = run_on_cuda(&c, FT_F16, true);
+    float *got = run_on_warpgroups(&c, FT_F16);
     for (int64_t i = 0; i < 270; i++)
         for (int64_t j = 0; j < 64; j++) {
             const double value = (double)*at(c.qkv.t, 268, 128 + j);
@@ -126,21 +151,27 @@ static void test_large_scores(void **state) {
 // A NaN stays in its own sequence, though tiles of the sequences in front of it have its rows; and does not get lost in it.
 static void test_nan_stays_in_its_sequence(void **state) {
     static const int32_t lengths[] = {20, 30, 40};
-    for (int which = 0; which < 3; which++) // in q, k, v
+    for (int which = 0; which < 4; which++) // in q, k, v, dout
         for (int d = 0; d < 2; d++) {
             const int64_t dim = d ? 128 : 64;
             attention_case c = typed_case(FT_BF16, 1, (int32_t)dim, 3, lengths, false, 0.1f);
-            *at(c.qkv.t, 25, which * dim + 3) = NAN;
+            if (which < 3) *at(c.qkv.t, 25, which * dim + 3) = NAN;
+            else *at(c.dout.t, 25, 3) = NAN;
             simt_set_order(SIMT_REVERSE, 0);
-            const uint64_t before = launches();
-            float *got = run_on_cuda(&c, FT_BF16, true);
-            assert_int_equal(launches() - before, 2);
-            int nans = 0;
-            for (int64_t i = 0; i < 90 * dim; i++) {
-                assert_false(isnan(got[i]) && !(i >= 20 * dim && i < 50 * dim));
-                nans += isnan(got[i]);
+            float *got = run_on_warpgroups(&c, FT_BF16);
+            const parts p = parts_of(&c);
+            const size_t begins[] = {p.out, p.dq, p.dk, p.dv};
+            for (int part = 0; part < 4; part++) {
+                int nans = 0;
+                for (int64_t i = 0; i < 90 * dim; i++) {
+                    const bool is_nan = isnan(got[begins[part] + (size_t)i]);
+                    assert_false(is_nan && !(i >= 20 * dim && i < 50 * dim));
+                    nans += is_nan;
+                }
+                // (neither the output nor, of dV, more than a column has anything of dout; and dV has nothing of V)
+                if (which < 2 || part < (which == 2 ? 3 : 0)) assert_true(nans >= 30);
+                if (which == 3 && part > 0) assert_true(nans >= (part == 3 ? 20 : 30));
             }
-            assert_true(nans >= 30);
             free(got);
             case_free(&c);
         }
@@ -157,10 +188,11 @@ static void test_against_the_cpu(void **state) {
     assert_non_null(want);
     run_attention(cpu, &c, want);
     simt_set_order(SIMT_RANDOM, 0);
-    float *got = run_on_cuda(&c, FT_F16, true);
-    for (int part = 0; part < 2; part++) { // out, lse
+    float *got = run_on_warpgroups(&c, FT_F16);
+    const size_t begins[] = {p.out, p.lse, p.dq, p.dk, p.dv, p.end};
+    for (int part = 0; part < 5; part++) {
         double error = 0, size = 0;
-        for (size_t i = part == 0 ? p.out : p.lse; i < (part == 0 ? p.lse : p.dq); i++) {
+        for (size_t i = begins[part]; i < begins[part + 1]; i++) {
             error += ((double)got[i] - (double)want[i]) * ((double)got[i] - (double)want[i]);
             size += (double)want[i] * (double)want[i];
         }
@@ -203,14 +235,24 @@ static void test_who_gets_it(void **state) {
                                       .k = ft_columns(qkv.t, 64, 64),
                                       .v = ft_columns(qkv.t, 128, 64),
                                       .out = out.t};
+    on_device lse = device_matrix(FT_F32, 23, 1, 0, 0, NULL);
+    ft_attention_backward_args backward = {.shape = args.shape, .q = args.q, .k = args.k, .v = args.v, .out = out.t, .lse = lse.t,
+                                           .dout = out.t, .dq = args.q, .dk = args.k, .dv = args.v};
+    backward.workspace.bytes = ft_attention_backward_workspace(&gpu->target, &backward);
+    good(gpu->functions->buffer_alloc(gpu, backward.workspace.bytes, &backward.workspace.data));
     assert_int_equal(setenv("FTENGINE_ATTENTION", "flash", 1), 0);
     failed(ft_cuda_attention_forward(gpu, &args), FT_INVALID, "'flash' is neither mma nor wgmma");
     assert_string_equal(ft_error_where(), "FTENGINE_ATTENTION");
+    failed(ft_cuda_attention_backward(gpu, &backward), FT_INVALID, "'flash' is neither mma nor wgmma");
     assert_int_equal(setenv("FTENGINE_ATTENTION", "wgmma", 1), 0);
     fake.refuse("cuTensorMapEncodeTiled", 2, 1, 999);
     failed(ft_cuda_attention_forward(gpu, &args), FT_FAILED, "error 999");
-    drop(qkv);
-    drop(out);
+    fake.refuse("cuTensorMapEncodeTiled", 4, 1, 999);
+    failed(ft_cuda_attention_backward(gpu, &backward), FT_FAILED, "error 999");
+    on_device all[] = {qkv, out, lse};
+    for (int i = 0; i < 3; i++)
+        drop(all[i]);
+    gpu->functions->buffer_free(gpu, backward.workspace.data, 1);
     for (size_t capability = 80; capability <= 100; capability += 20) { // before and behind the chip
         reopen_gpu(capability);
         args.q.data = args.k.data = args.v.data = args.out.data = (void *)16; // nothing comes to read them

@@ -12,8 +12,8 @@ Kernels on tensor cores: cycles of HMMA over the bound = the largest part of the
 is a typical one: the next tile is fetched, no bound is masked, nothing is rescaled; with and without dropout. Loops inside it
 count as often as they run; disentangled_backward visits its slab every other step, half of that counts.
 Products of warpgroups (HGMMA; sm_90a) have the whole tensor peak, mma.sync on that chip 62% of it: their rate in TFLOP/s stands beside
-that of the kernel that does the same with mma.sync. Their right operand comes from shared memory once for four warps, and
-the copy engine writes what they read there once for all warpgroups of a block.
+that of the kernel that does the same with mma.sync. Their right operand comes from shared memory once for four warps, the left one too
+where it is in no register, and the copy engine writes what they read there once for all warpgroups of a block.
 Kernels bound by memory (the formula of an activation is chosen at run time: of all of them the dearest way counts): bytes an
 element come from tests/emulator/counts.txt, where the emulator counted them, L2's share with every sector that is written.
 The part of the memory's bandwidth that is left is the smallest of
@@ -70,6 +70,10 @@ TENSOR = {
 WARPGROUP = {
     "attention_warpgroup": (r"attention_warpgroupI13__nv_bfloat16Li(\d+)E", "attention_forward", lambda d: 2 * 64 * 128 * 2 // 2,
                             lambda d: 128 * d * 2 + 4 * 16384 + 128, lambda d: 384),
+    # own pairs of two warpgroups, three pairs of others, lse and D
+    **{f"attention_warpgroup_backward, {side}": (rf"attention_warpgroup_backwardI13__nv_bfloat16Li(\d+)ELb{of_keys}", f"attention_backward, {side}",
+                                                 lambda d: 2 * 64 * d * 2 // 2, lambda d: (2 + 3) * 2 * 64 * d * 2 + 3 * 512 + 128, lambda d: 384)
+       for of_keys, side in enumerate(("queries", "keys"))},
 }
 NESTED_TURNS = 4  # of loops inside a turn of disentangled_backward with head size 128: 8 times 16 columns, two at a time
 FLUSHES = 0.5     # visits of a warp to the slab, a step: FLUSH steps have as many chunks, of which two pairs of warps take turns
@@ -227,7 +231,7 @@ def cycles(texts, chip):
         elif kind == "HGMMA":
             columns = columns_of(text)
             pipes["tensor"] += columns / 2
-            pipes["shared"] += columns / 4
+            pipes["shared"] += columns / 4 + (16 if re.search(r"HGMMA\S*\s+R\d+, gdesc", text) else 0)  # the left operand too, if no register has it
         elif kind in FP32:
             pipes["fma"] += chip["fp32"]
         elif kind in INTEGER_FMA:

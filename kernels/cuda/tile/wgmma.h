@@ -2,8 +2,9 @@
 // terms a sum, fp32 sums in registers. They run beside the threads until they are waited for.
 //
 //     ft_wgmma_hold(left);       // written until here, and kept until the wait: products read the left operand while they run
-//     ft_wgmma_fence(sums);      // registers were written by other instructions
+//     ft_wgmma_fence(sums);      // registers were written by other instructions (_new: and what is in `sums` does not matter)
 //     ft_wgmma<T, N, false>(sums, left, ft_wgmma_rows(tile, bytes, n), add); // as many as one likes
+//     ft_wgmma_of_rows<T>(sums, ft_wgmma_rows(left_tile, bytes, n), ft_wgmma_rows(tile, bytes, n), add); // or with nothing in registers
 //     ft_wgmma_commit();         // they are a group now
 //     ft_wgmma_wait<0>(sums);    // all groups but the newest 0 are done
 //     ft_wgmma_hold(left);       // others may come into its registers
@@ -14,6 +15,8 @@
 // c of row r lie at c ^ r % 8, and 64 columns more in the next tile. It begins at a multiple of 1,024 bytes.
 //     rows     (K-major)  its rows are columns of the product, and 16 of its columns are summed over
 //     columns  (MN-major) its columns are columns of the product, and 16 of its rows are summed over
+// A left operand in shared memory is 64 such rows, of which a warp has its 16 (ft_wgmma_of_rows): a warp that is done with its products
+// does not say that the other three have read theirs.
 // (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout"; tests/emulator/hopper_checks.c has both against plain sums)
 #ifndef FT_CUDA_TILE_WGMMA_H
 #define FT_CUDA_TILE_WGMMA_H
@@ -30,6 +33,11 @@ FT_DEVICE uint64_t ft_wgmma_descriptor(const void *at, unsigned next_tile) {
 FT_DEVICE uint64_t ft_wgmma_rows(const void *tiles, unsigned tile_bytes, int step) {
     const int steps = FT_TENSOR_COLUMNS / 16;
     return ft_wgmma_descriptor(static_cast<const char *>(tiles) + step / steps * tile_bytes + step % steps * 32, 0);
+}
+// The same from the descriptor of step 0, without the address.
+FT_DEVICE uint64_t ft_wgmma_rows_at(uint64_t tiles, unsigned tile_bytes, int step) {
+    const int steps = FT_TENSOR_COLUMNS / 16;
+    return tiles + (step / steps * tile_bytes + step % steps * 32) / 16;
 }
 // Terms 16 * step.. of a tile's columns, and of those of the tiles behind it if N is larger than 64.
 FT_DEVICE uint64_t ft_wgmma_columns(const void *tiles, unsigned tile_bytes, int step) {
@@ -52,8 +60,22 @@ template <int N> FT_DEVICE void ft_wgmma_hold(unsigned (&left)[N][4]) {
         for (int q = 0; q < 4; q++)
             asm volatile("" : "+r"(left[n][q])::"memory");
 }
+// A descriptor that the compiler takes for a new one: what it adds to it is made here, and not kept in registers around a loop.
+FT_DEVICE uint64_t ft_wgmma_made_here(uint64_t descriptor) {
+    asm volatile("" : "+l"(descriptor));
+    return descriptor;
+}
 template <int N> FT_DEVICE void ft_wgmma_fence(float (&sums)[N][4]) {
     ft_wgmma_hold(sums);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+// The same where the first product does not add: registers that hold nothing until then are free for others.
+template <int N> FT_DEVICE void ft_wgmma_fence_new(float (&sums)[N][4]) {
+#pragma unroll
+    for (int n = 0; n < N; n++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            asm volatile("" : "=f"(sums[n][e])::"memory");
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 FT_DEVICE void ft_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -95,6 +117,19 @@ FT_DEVICE void ft_wgmma(float (&d)[N / 8][4], const unsigned (&a)[4], uint64_t b
     if constexpr (N == 128 && IS_HALF) FT_WGMMA_128("f16");
     if constexpr (N == 128 && !IS_HALF) FT_WGMMA_128("bf16");
 }
+#define FT_WGMMA_OF_ROWS(type)                                                                                         \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"                                                          \
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" FT_NAMES_64                          \
+                 "}, %32, %33, p, 1, 1, 0, 0;\n}"                                                                      \
+                 : FT_SUMS_64                                                                                          \
+                 : "l"(a), "l"(b), "r"(int(add))                                                                       \
+                 : "memory")
+// The same for 64 columns, both operands by rows in shared memory.
+template <class T> FT_DEVICE void ft_wgmma_of_rows(float (&d)[8][4], uint64_t a, uint64_t b, bool add) {
+    if constexpr (std::is_same<T, __half>::value) FT_WGMMA_OF_ROWS("f16");
+    else FT_WGMMA_OF_ROWS("bf16");
+}
+#undef FT_WGMMA_OF_ROWS
 #undef FT_WGMMA_128
 #undef FT_WGMMA_64
 #undef FT_WGMMA

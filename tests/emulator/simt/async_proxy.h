@@ -7,7 +7,7 @@
 // __syncthreads does both. Reading bytes whose writer a warp does not know of, or writing some whose readers it does not know of, is
 // a fault, in whatever order the threads ran.
 // Tensor cores and copies see another memory than stores do: a second one here, which ft_async_fence brings up to date for the bytes
-// that it names. Where both differ under a product, a fence is missing.
+// that it names. Where both differ under a product, a fence is missing. A left operand in shared memory counts as read whole by each warp.
 //
 // Not seen: which lane of a warp knows what, ordinary loads but ldmatrix, a fence that one warp lacks where another names the same
 // bytes later, and a left operand whose registers change while products run: it is read when they begin.

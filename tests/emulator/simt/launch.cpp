@@ -32,7 +32,7 @@ const char *refusal(const job &j) {
     if (j.threads.x > 1024 || j.threads.y > 1024 || j.threads.z > 64 ||
         size_t(j.threads.x) * j.threads.y * j.threads.z > MOST_THREADS)
         return "too many threads a block";
-    if (j.shared > MOST_SHARED) return "more shared memory than every target has";
+    if (j.shared > (j.takes_maps ? MOST_SHARED : EVERY_SHARED)) return "more shared memory than every target has";
     return nullptr;
 }
 

@@ -7,8 +7,11 @@
 #include <cstddef>
 #include <driver_types.h>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector_types.h>
+
+struct ft_cu_tensor_map; // of driver.h
 
 namespace simt {
 
@@ -16,6 +19,7 @@ struct job {
     const char *name;
     dim3 grid, threads;
     size_t shared;
+    bool takes_maps; // an argument is a tensor map: for sm_90 alone
     void (*call)(void *arguments); // one thread's call of the kernel
     void *arguments;
     void (*drop)(void *arguments);
@@ -31,7 +35,7 @@ inline bool launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 threa
         void (*kernel)(P...);
         std::tuple<P...> values; // copied now: the caller's variables are gone when the stream comes to it
     };
-    job what{name, grid, threads, shared,
+    job what{name, grid, threads, shared, (std::is_same<P, ft_cu_tensor_map>::value || ...),
              [](void *p) {
                  auto *c = static_cast<call *>(p);
                  std::apply(c->kernel, c->values);

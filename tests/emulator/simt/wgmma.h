@@ -8,7 +8,7 @@
 
 namespace simt {
 
-// Number `term` of column `column` of the right operand that a descriptor describes (128-byte swizzle).
+// Number `term` of column `column` of the right operand, or of a row of the left one, that a descriptor describes (128-byte swizzle).
 template <class T, bool COLUMNS> SIMT_NO_TSAN inline float right_operand(uint64_t descriptor, int term, int column, site where) {
     const unsigned start = unsigned(descriptor & 0x3fff) << 4, leading = unsigned(descriptor >> 16 & 0x3fff) << 4,
                    stride = unsigned(descriptor >> 32 & 0x3fff) << 4, base = unsigned(descriptor >> 49 & 7);
@@ -18,27 +18,41 @@ template <class T, bool COLUMNS> SIMT_NO_TSAN inline float right_operand(uint64_
     return half_of<T>(async_read(swizzled(at), where), 0);
 }
 
+struct left_operand {
+    unsigned registers[4];
+    uint64_t descriptor; // of the rows of all four warps; 0: it is in registers
+};
+
 template <class T, int N, bool COLUMNS>
-SIMT_NO_TSAN inline void multiply_group(float (&d)[N / 8][4], const unsigned (&a)[4], uint64_t b, bool add, site where) {
+SIMT_NO_TSAN inline void multiply_group(float (&d)[N / 8][4], const left_operand &a, uint64_t b, bool add, site where) {
     struct record {
-        unsigned a[4];
+        left_operand a;
         float *sums;
         uint64_t b;
         bool add;
-    } mine{{a[0], a[1], a[2], a[3]}, product_begin(&d[0][0], N / 2, where), b, add};
+    } mine{a, product_begin(&d[0][0], N / 2, where), b, add};
+    const int own = int(current->number) / WARP % 4 * 16; // the warp's rows
     collective(~0u, where, mine, [=](record **all) SIMT_NO_TSAN {
         static float left[16][16], right[16][N]; // (one thread of the system runs all of them)
+        const record &first = *all[0];
         for (int lane = 0; lane < WARP; lane++) {
             const record &r = *all[lane];
-            if (r.b != all[0]->b || r.add != all[0]->add) fault(where, "lanes of a warp differ in the operands of a product");
+            if (r.b != first.b || r.add != first.add || r.a.descriptor != first.a.descriptor)
+                fault(where, "lanes of a warp differ in the operands of a product");
             for (int q = 0; q < 4; q++)
                 for (int h = 0; h < 2; h++)
-                    left[lane / 4 + q % 2 * 8][lane % 4 * 2 + q / 2 * 8 + h] = half_of<T>(r.a[q], h);
+                    left[lane / 4 + q % 2 * 8][lane % 4 * 2 + q / 2 * 8 + h] = half_of<T>(r.a.registers[q], h);
         }
+        // (all 64 rows, as nobody says that a warp reads only its own)
+        for (int row = 0; first.a.descriptor != 0 && row < 64; row++)
+            for (int k = 0; k < 16; k++) {
+                const float x = right_operand<T, false>(first.a.descriptor, k, row, where);
+                if (row / 16 == own / 16) left[row % 16][k] = x;
+            }
         for (int outer = 0; outer < (COLUMNS ? 16 : N); outer++)
             for (int inner = 0; inner < (COLUMNS ? N : 16); inner++) {
                 const int k = COLUMNS ? outer : inner, n = COLUMNS ? inner : outer;
-                right[k][n] = right_operand<T, COLUMNS>(all[0]->b, k, n, where);
+                right[k][n] = right_operand<T, COLUMNS>(first.b, k, n, where);
             }
         for (int lane = 0; lane < WARP; lane++)
             for (int i = 0; i < N / 2; i++) {
@@ -54,14 +68,19 @@ SIMT_NO_TSAN inline void multiply_group(float (&d)[N / 8][4], const unsigned (&a
 } // namespace simt
 
 template <int N> inline void ft_wgmma_hold(unsigned (&)[N][4]) {} // for the compiler of the chip's code
+inline uint64_t ft_wgmma_made_here(uint64_t descriptor) { return descriptor; }
 template <int N> inline void ft_wgmma_fence(float (&)[N][4]) { simt::product_fence(); }
+template <int N> inline void ft_wgmma_fence_new(float (&)[N][4]) { simt::product_fence(); }
 inline void ft_wgmma_commit() { simt::product_commit(); }
 template <int NEWEST, int N> inline void ft_wgmma_wait(float (&)[N][4], simt::site where = simt::site::here()) {
     simt::product_wait(NEWEST, where);
 }
 template <class T, int N, bool COLUMNS>
 inline void ft_wgmma(float (&d)[N / 8][4], const unsigned (&a)[4], uint64_t b, bool add, simt::site where = simt::site::here()) {
-    simt::multiply_group<T, N, COLUMNS>(d, a, b, add, where);
+    simt::multiply_group<T, N, COLUMNS>(d, {{a[0], a[1], a[2], a[3]}, 0}, b, add, where);
+}
+template <class T> inline void ft_wgmma_of_rows(float (&d)[8][4], uint64_t a, uint64_t b, bool add, simt::site where = simt::site::here()) {
+    simt::multiply_group<T, 64, false>(d, {{}, a}, b, add, where);
 }
 
 #endif
