@@ -181,7 +181,7 @@ part_speed() {
     grep TFLOP "$RESULTS/speed.txt" 2>/dev/null
 }
 
-# Attention forward on warpgroups of sm_90a, which nobody gets who does not ask (kernels/cuda/README.md), beside what everybody gets:
+# Attention on warpgroups of sm_90a, which nobody gets who does not ask (kernels/cuda/README.md), beside what everybody gets:
 # right on this chip, the same bits twice, and how fast beside the other and beside what was predicted (gpu_ops_attention.c)? What it
 # ends with decides whether it may become the default.
 part_wgmma() {
@@ -190,13 +190,16 @@ part_wgmma() {
     ops_run wgmma 120 "$BUILD/gpu_ops" --attention --tokens "$TOKENS" --csv "$RESULTS/wgmma.csv.part" --json "$RESULTS/wgmma.json.part" ${WGMMA_OPTIONS:-}
     [ -e "$RESULTS/wgmma.csv" ] || return
     # Of the prediction: rows "| sm_90a (H200) | attention_warpgroup | 64 | 12 | ... | 97% (special), 959 (592) | 877: 58% (issue), 578 (426) |",
-    # TFLOP/s at most of wgmma (and of mma) without and with dropout. It is of full tiles: dense texts alone.
+    # TFLOP/s at most of wgmma (and of mma) without and with dropout. It is of full tiles: dense texts alone. Backward: of three products in
+    # the pass of queries and four in that of keys, of which five are counted.
     awk -F, 'function rates(cell, key) { sub(/.*, /, "", cell); gsub(/[()]/, "", cell); split(cell, at, " "); wgmma[key] = at[1]; mma[key] = at[2] }
-        FILENAME != csv { if ($0 ~ /sm_90a.* attention_warpgroup /) { split($0, cells, "|"); rates(cells[7], cells[4] + 0 " 0.0"); rates(cells[8], cells[4] + 0 " 0.1") } next }
+        function passes(cell, key, products) { rates(cell, "pass"); a[key] += products / wgmma["pass"]; b[key] += products / mma["pass"]; wgmma[key] = 5 / a[key]; mma[key] = 5 / b[key] }
+        FILENAME != csv { if ($0 ~ /sm_90a.* attention_warpgroup /) { split($0, cells, "|"); rates(cells[7], cells[4] + 0 " 0.0"); rates(cells[8], cells[4] + 0 " 0.1") }
+            if ($0 ~ /sm_90a.* attention_warpgroup_backward, /) { split($0, cells, "|"); n = $0 ~ /queries/ ? 3 : 4; passes(cells[7], cells[4] + 0 " 0.0 backward", n); passes(cells[8], cells[4] + 0 " 0.1 backward", n) } next }
         FNR > 1 && $13 > 0 { key = $1 " " $2 ", " $3 " heads of " $4 ", dropout " $5; us[key, $7] = $13; rate[key, $7] = $14
             if ($7 != "mma") next
             printf "  %s, %d tokens: mma %.1f us, wgmma %.1f us, %.2f times the rate", key, $6, $13, us[key, "wgmma"], $13 / us[key, "wgmma"]
-            at_most = $4 + 0 " " $5
+            at_most = $4 + 0 " " $5 ($1 ~ /backward$/ ? " backward" : "")
             if ($1 ~ /^dense/ && wgmma[at_most]) printf "; TFLOP/s %.0f and %.0f, predicted at most %d and %d, %.2f times", $14, rate[key, "wgmma"], mma[at_most], wgmma[at_most], wgmma[at_most] / mma[at_most]
             printf "\n" }' csv="$RESULTS/wgmma.csv" benchmarks/results/static_model.md "$RESULTS/wgmma.csv" | tee "$RESULTS/wgmma-times.txt"
     decision=$(grep '^decision: ' "$RESULTS/wgmma.txt") || return

@@ -1,5 +1,5 @@
-// gpu_ops_attention.c - attention forward on warpgroups of sm_90a beside mma.sync (kernels/cuda/README.md): both right, the same bits
-// twice, and which is faster where. What it prints decides whether warpgroups may become the default.
+// gpu_ops_attention.c - attention on warpgroups of sm_90a beside mma.sync (kernels/cuda/README.md), forward and backward: both right, the
+// same bits twice, and which is faster where. What it prints decides whether warpgroups may become the default.
 //
 // Judged as gpu_ops judges attention, by the CPU's op on the same numbers, and beyond that row by row: in a buffer whose largest
 // element is that of a short sequence nobody would see one key too many in a long one.
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEP, BOUNDS, QUERY_BOUNDS, SLOTS, QKV, POOLED, OUT, LSE, MOST_LENGTHS = 8, ROUNDS = 5, PATHS = 2 };
+enum { STEP, BOUNDS, QUERY_BOUNDS, SLOTS, QKV, POOLED, OUT, LSE, DOUT, GRADIENTS, POOLED_GRADIENT, MOST_LENGTHS = 8, ROUNDS = 5, PATHS = 2 };
 static const char *const path_names[PATHS] = {"wgmma", "mma"}; // the first one says whether this chip has it
 
 // A length < 0: so many rows whose keys and values are NaN. Their own results are not judged; nobody else may see them.
@@ -18,7 +18,7 @@ typedef struct layout {
     const char *name;
     int lengths[MOST_LENGTHS]; // of the sequences; timed: again and again, as many tokens as are asked for
     int cols;                  // of timed ones; 0: judged alone, THREE heads
-    bool pooled, without_lse;  // only the first token's query, as in the last layer; as in inference
+    bool pooled, without_lse;  // only the first token's query, as in the last layer; as in inference: forward alone
 } layout;
 enum { THREE = 3 };
 static const layout layouts[] = {
@@ -41,8 +41,10 @@ enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 static const double SPREAD = 2.5; // of numbers: scores apart by about 2, neither all keys alike nor one alone
 
 typedef struct attention {
+    char name[32]; // of the layout, and -backward
     const layout *layout;
     test t; // rows: of keys; length: of the longest sequence
+    bool backward; // of the CPU's out and lse, on both sides
     int heads, head_dim, sequences;
     int64_t queries;
     float dropout;
@@ -69,7 +71,7 @@ static void find_sequences(attention *a, int64_t tokens) {
         if (length > most - a->t.rows) length = (int)(most - a->t.rows);
         a->t.rows += length;
         if (length > a->t.length) a->t.length = length;
-        a->t.flops += 4.0 * (a->layout->pooled ? 1 : length) * length * (double)a->t.cols;
+        a->t.flops += (a->backward ? 10.0 : 4.0) * (a->layout->pooled ? 1 : length) * length * (double)a->t.cols;
         a->sequences++;
         a->bounds[a->sequences] = (int32_t)a->t.rows;
         a->query_bounds[a->sequences] = a->layout->pooled ? a->sequences : (int32_t)a->t.rows;
@@ -106,6 +108,9 @@ static void set_up(attention *a, int64_t tokens) {
     gpu_ops_add_numbers(t, t->type, a->queries * t->cols, 0, SPREAD);
     gpu_ops_add_numbers(t, t->type, a->queries * t->cols, 0, 1);
     gpu_ops_add_numbers(t, FT_F32, a->queries * a->heads, 0, 1);
+    gpu_ops_add_numbers(t, t->type, a->queries * t->cols, 0, 1);
+    gpu_ops_add_numbers(t, t->type, 3 * t->rows * t->cols, 0, 1);
+    gpu_ops_add_numbers(t, t->type, a->queries * t->cols, 0, 1);
     free(slots);
     set_nan(a);
 }
@@ -116,7 +121,26 @@ static void release(attention *a) {
     free(a->query_bounds);
 }
 
-static ft_status run(attention *a, int side) {
+static ft_status run_backward(attention *a, int side, const ft_attention_forward_args *forward) {
+    test *t = &a->t;
+    const int64_t cols = t->cols;
+    const ft_tensor gradients = ft_matrix(t->at[GRADIENTS][side], t->rows, 3 * cols, t->type);
+    ft_attention_backward_args args = {.shape = forward->shape,
+                                       .q = forward->q,
+                                       .k = forward->k,
+                                       .v = forward->v,
+                                       .out = forward->out,
+                                       .lse = forward->lse,
+                                       .dout = ft_matrix(t->at[DOUT][side], a->queries, cols, t->type),
+                                       .dq = a->layout->pooled ? ft_matrix(t->at[POOLED_GRADIENT][side], a->queries, cols, t->type)
+                                                               : ft_columns(gradients, 0, cols),
+                                       .dk = ft_columns(gradients, cols, cols),
+                                       .dv = ft_columns(gradients, 2 * cols, cols)};
+    args.workspace = gpu_ops_scratch(t->device[side], side, ft_attention_backward_workspace(&t->device[side]->target, &args));
+    return FT_RUN(t->device[side], attention_backward, &args);
+}
+
+static ft_status run_one(attention *a, int side, bool backward) {
     test *t = &a->t;
     const int64_t cols = t->cols;
     const ft_tensor qkv = ft_matrix(t->at[QKV][side], t->rows, 3 * cols, t->type), pooled = ft_matrix(t->at[POOLED][side], a->queries, cols, t->type);
@@ -138,8 +162,16 @@ static ft_status run(attention *a, int side) {
                                       .v = ft_columns(qkv, 2 * cols, cols),
                                       .out = ft_matrix(t->at[OUT][side], a->queries, cols, t->type),
                                       .lse = a->layout->without_lse ? ft_absent() : ft_matrix(t->at[LSE][side], a->queries, a->heads, FT_F32)};
+    if (backward) return run_backward(a, side, &args);
     args.workspace = gpu_ops_scratch(t->device[side], side, ft_attention_forward_workspace(&t->device[side]->target, &args));
     return FT_RUN(t->device[side], attention_forward, &args);
+}
+static ft_status run(attention *a, int side) { return run_one(a, side, a->backward); }
+
+static void give_gpu(attention *a, int buffer, const void *bytes) {
+    ft_device *gpu = a->t.device[GPU];
+    need(gpu->functions->upload(gpu, a->t.at[buffer][GPU], bytes, a->t.bytes[buffer]));
+    need(gpu->functions->sync(gpu));
 }
 
 static void take_path(int path) {
@@ -167,7 +199,7 @@ static void run_poisoned(attention *a, int poison, unsigned char *to) {
     need(gpu->functions->sync(gpu));
 }
 
-static void judge_row(attention *a, verdict *v, double *largest, const uint16_t *got, const uint16_t *want) {
+static void judge_row(attention *a, verdict *v, double *largest, const uint16_t *got, const uint16_t *want, double least) {
     double square = 0, off = 0;
     for (int i = 0; i < a->head_dim; i++) {
         const double x = (double)gpu_ops_number(a->t.type, got, (size_t)i), y = (double)gpu_ops_number(a->t.type, want, (size_t)i);
@@ -176,8 +208,6 @@ static void judge_row(attention *a, verdict *v, double *largest, const uint16_t 
         v->element = fmax(v->element, isfinite(x) ? fabs(x - y) : INFINITY);
         *largest = fmax(*largest, fabs(y));
     }
-    // (where dropout took all keys but a thousandth, little is left, and in fp16 little of its bits)
-    const double least = 1e-6 * (double)a->head_dim * SPREAD * SPREAD;
     v->row = fmax(v->row, isfinite(off) ? sqrt(off / fmax(square, least)) : INFINITY);
 }
 
@@ -194,10 +224,12 @@ static verdict judge(attention *a) {
     run_poisoned(a, 0x7F, again);
     verdict v = {.same_bits = memcmp(got, again, a->layout->without_lse ? out : out + lse) == 0};
     double largest = 1e-30;
+    // (where dropout took all keys but a thousandth, little is left, and in fp16 little of its bits)
+    const double least = 1e-6 * (double)a->head_dim * SPREAD * SPREAD;
     for (int s = 0; s < a->sequences; s++)
         for (int64_t i = a->query_bounds[s] * (int64_t)a->heads; !is_nan(a, s) && i < a->query_bounds[s + 1] * (int64_t)a->heads; i++) {
             const size_t first = (size_t)i * (size_t)a->head_dim;
-            judge_row(a, &v, &largest, (const uint16_t *)(const void *)got + first, (const uint16_t *)t->at[OUT][CPU] + first);
+            judge_row(a, &v, &largest, (const uint16_t *)(const void *)got + first, (const uint16_t *)t->at[OUT][CPU] + first, least);
             float x, y = ((const float *)t->at[LSE][CPU])[i];
             memcpy(&x, got + out + (size_t)i * sizeof x, sizeof x);
             if (!a->layout->without_lse) v.lse = fmax(v.lse, isfinite(x) ? fabs((double)x - (double)y) : INFINITY);
@@ -209,6 +241,66 @@ static verdict judge(attention *a) {
               v.row <= row_units * ldexp(1, t->type == FT_BF16 ? -7 : -10) && v.lse <= lse_allowed;
     free(got);
     free(again);
+    return v;
+}
+
+// dQ, dK and dV: a matrix of rows of `stride` numbers, where a head's begin, and which rows a sequence has.
+typedef struct part {
+    int buffer;
+    int64_t stride, column;
+    const int32_t *bounds;
+} part;
+
+static void *gradients_of(attention *a, int buffer, int poison) {
+    ft_device *gpu = a->t.device[GPU];
+    unsigned char *got = malloc(a->t.bytes[buffer] + 1);
+    if (got == NULL) need(ft_fail_memory(a->t.bytes[buffer], "results"));
+    memset(got, poison, a->t.bytes[buffer]);
+    give_gpu(a, buffer, got);
+    need(run(a, GPU));
+    need(gpu->functions->download(gpu, got, a->t.at[buffer][GPU], a->t.bytes[buffer]));
+    need(gpu->functions->sync(gpu));
+    return got;
+}
+
+// A row's gradient is a difference of sums, and may be next to nothing: an error counts against a quarter of the mean row at least.
+static void judge_part(attention *a, verdict *v, part p) {
+    const test *t = &a->t;
+    uint16_t *got = gradients_of(a, p.buffer, 0xFF), *again = gradients_of(a, p.buffer, 0x7F);
+    const uint16_t *want = t->at[p.buffer][CPU];
+    double mean = 0, largest = 1e-30, element = v->element;
+    int64_t rows = 0;
+    v->element = 0;
+    for (int judging = 0; judging < 2; judging++)
+        for (int s = 0; s < a->sequences; s++)
+            for (int64_t i = p.bounds[s]; !is_nan(a, s) && i < p.bounds[s + 1]; i++)
+                for (int h = 0; h < a->heads; h++) {
+                    const size_t first = (size_t)(i * p.stride + p.column + h * a->head_dim), bytes = (size_t)a->head_dim * sizeof *got;
+                    if (judging) {
+                        judge_row(a, v, &largest, got + first, want + first, mean / (double)rows / 16);
+                        v->same_bits &= memcmp(got + first, again + first, bytes) == 0;
+                        continue;
+                    }
+                    rows++;
+                    for (int e = 0; e < a->head_dim; e++)
+                        mean += pow((double)gpu_ops_number(t->type, want, first + (size_t)e), 2);
+                }
+    v->element = fmax(element, v->element / largest);
+    free(got);
+    free(again);
+}
+
+// P and dS are rounded to 16 bits before they are summed, and the sum once more: 0.8 units were seen, two are allowed.
+static const double gradient_units = 2;
+static verdict judge_backward(attention *a) {
+    const test *t = &a->t;
+    const int64_t cols = t->cols;
+    verdict v = {.same_bits = true};
+    judge_part(a, &v, a->layout->pooled ? (part){POOLED_GRADIENT, cols, 0, a->query_bounds} : (part){GRADIENTS, 3 * cols, 0, a->bounds});
+    judge_part(a, &v, (part){GRADIENTS, 3 * cols, cols, a->bounds});
+    judge_part(a, &v, (part){GRADIENTS, 3 * cols, 2 * cols, a->bounds});
+    v.right = v.same_bits && v.element <= gpu_ops_allowed("attention_backward", t->type) &&
+              v.row <= gradient_units * ldexp(1, t->type == FT_BF16 ? -7 : -10);
     return v;
 }
 
@@ -245,9 +337,9 @@ static void time_paths(attention *a, double seconds[PATHS]) {
 // ---- all of it ----------------------------------------------------------------------------------------------------
 
 static void write_case(gpu_ops_report *r, const attention *a, int path, verdict v, double seconds) {
-    const char *type = ft_dtype_name(a->t.type), *name = a->layout->name;
+    const char *type = ft_dtype_name(a->t.type), *name = a->name;
     const double us = seconds * 1e6, tf = seconds > 0 ? a->t.flops / seconds * 1e-12 : 0;
-    printf("%-13s %s %2d x %-3d dropout %.1f %6lld  %-5s %-5s %9.2e, row %8.1e, lse %8.1e%s", name, type, a->heads, a->head_dim, (double)a->dropout,
+    printf("%-22s %s %2d x %-3d dropout %.1f %6lld  %-5s %-5s %9.2e, row %8.1e, lse %8.1e%s", name, type, a->heads, a->head_dim, (double)a->dropout,
            (long long)a->t.rows, path_names[path], v.right ? "ok" : "WRONG", v.element, v.row, v.lse, v.same_bits ? "" : ", other bits the second time");
     if (seconds > 0) printf("  %9.1f us  %7.1f TFLOP/s", us, tf);
     printf("\n");
@@ -273,9 +365,14 @@ static void one(gpu_ops_report *r, tally *all, attention *a, int only, int64_t t
     double seconds[PATHS] = {0};
     verdict v[PATHS];
     set_up(a, tokens);
-    need(run(a, CPU));
+    need(run_one(a, CPU, false));
+    if (a->backward) {
+        need(run(a, CPU));
+        give_gpu(a, OUT, a->t.at[OUT][CPU]);
+        give_gpu(a, LSE, a->t.at[LSE][CPU]);
+    }
     for (int p = 0; p < PATHS; p++)
-        if (only < 0 || p == only) take_path(p), v[p] = judge(a);
+        if (only < 0 || p == only) take_path(p), v[p] = a->backward ? judge_backward(a) : judge(a);
     if (only < 0 && a->layout->cols > 0) {
         time_paths(a, seconds);
         const double by = seconds[1] / seconds[0];
@@ -306,13 +403,15 @@ void gpu_ops_attention(gpu_ops_report *r, ft_device *cpu, ft_device *gpu, const 
         fprintf(r->csv, "case,type,heads,head_dim,dropout,tokens,path,right,same_bits,error,row_error,lse_error,microseconds,tflop_per_second\n");
     tally all = {0};
     for (int i = 0; i < LAYOUTS; i++)
-        for (int combination = 0; among(layouts[i].name, o->names, o->name_count) && combination < 8; combination++) {
+        for (int combination = 0; among(layouts[i].name, o->names, o->name_count) && combination < (layouts[i].without_lse ? 8 : 16); combination++) {
             const layout *l = &layouts[i];
             const int head_dim = combination & 4 ? 128 : 64;
             const ft_dtype type = types[combination & 1];
             // What is timed runs the same instructions in both types: bf16, if no other is asked for.
             if (type != (o->type != FT_F32 ? o->type : l->cols > 0 ? FT_BF16 : type)) continue;
             attention a = {.layout = l, .heads = l->cols > 0 ? l->cols / head_dim : THREE, .head_dim = head_dim, .dropout = dropouts[combination >> 1 & 1]};
+            a.backward = (combination & 8) != 0;
+            snprintf(a.name, sizeof a.name, "%s%s", l->name, a.backward ? "-backward" : "");
             a.t = (test){.cols = (int64_t)a.heads * head_dim, .type = type, .device = {cpu, gpu}};
             one(r, &all, &a, only, o->tokens);
         }

@@ -259,7 +259,7 @@ def ops_table(speed, ceilings):
 def paths_table(wgmma):
     """Both paths of attention, case by case; what was judged alone is counted."""
     cases = wgmma["cases"]
-    lines = ["## Attention forward on warpgroups (wgmma) beside mma.sync", "", f"{len(cases)} cases, {sum(not c['right'] for c in cases)} wrong. TFLOP/s; what was predicted for "]
+    lines = ["## Attention on warpgroups (wgmma) beside mma.sync", "", f"{len(cases)} cases, {sum(not c['right'] for c in cases)} wrong. TFLOP/s; what was predicted for "]
     lines[-1] += "dense texts stands in static_model.md."
     lines += ["", "| case | heads | dropout | mma us | wgmma us | mma | wgmma | wgmma is faster by |", "|---|---|---|---|---|---|---|---|"]
     sides = {}
