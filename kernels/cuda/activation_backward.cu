@@ -8,13 +8,15 @@ template <class T, bool WHOLE> struct activation_backward_body {
     ft_view<T> dx, y;
     FT_METHOD void operator()(int64_t row, int col, int n, unsigned, ft_sums<1> &sums) const {
         ft_unit u = ft_load<WHOLE>(h.at(row, col), n), d = ft_load<WHOLE>(dy.at(row, col), n);
+        ft_with_activation(kind, [&](auto k) {
 #pragma unroll
-        for (int i = 0; i < FT_CUDA_UNIT; i++) {
-            float slope;
-            u.v[i] = ft_activate(kind, u.v[i], &slope);
-            d.v[i] *= slope;
-            sums.of[0].v[i] += d.v[i];
-        }
+            for (int i = 0; i < FT_CUDA_UNIT; i++) {
+                float slope;
+                u.v[i] = ft_activate(k.value, u.v[i], &slope);
+                d.v[i] *= slope;
+                sums.of[0].v[i] += d.v[i];
+            }
+        });
         ft_store<WHOLE>(dx.at(row, col), d, n);
         if (y.data != nullptr) ft_store<WHOLE>(y.at(row, col), u, n);
     }

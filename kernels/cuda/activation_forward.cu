@@ -15,11 +15,13 @@ template <class T, bool WHOLE> struct activation_forward_body {
                 u.v[i] += b.v[i];
         }
         if (h.data != nullptr) ft_store<WHOLE>(h.at(row, col), u, n);
+        ft_with_activation(kind, [&](auto k) {
 #pragma unroll
-        for (int i = 0; i < FT_CUDA_UNIT; i++) {
-            float slope;
-            u.v[i] = ft_activate(kind, u.v[i], &slope);
-        }
+            for (int i = 0; i < FT_CUDA_UNIT; i++) {
+                float slope;
+                u.v[i] = ft_activate(k.value, u.v[i], &slope);
+            }
+        });
         ft_store<WHOLE>(y.at(row, col), u, n);
     }
 };
