@@ -103,11 +103,11 @@ def parameters(config, rows):
 def step_bytes(config, lengths):
     """Bytes that the ops which only move data read and write in a step of 16 bits, every operand once: norms with residual and
     dropout (14 bytes a number forward: rows of 16 bits in and out, the fp32 row from layer to layer read and written; 12
-    backward), GELU (6 and 8, which makes its output again), embeddings, and of every trained parameter the norm of gradients (4),
+    backward), GELU (4 and 8, which makes its output again), embeddings, and of every trained parameter the norm of gradients (4),
     their clearing (4) and AdamW (28). The last layer's rows are the texts' first ones alone."""
     d, f, layers = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]
     tokens = sum(lengths)
-    layer = 2 * (14 + 12) * d + (6 + 8) * f
+    layer = 2 * (14 + 12) * d + (4 + 8) * f
     embeddings = (6 + 14 + 12 + 12) * d
     rows = config["vocab_size"] * (1 - math.exp(-tokens / config["vocab_size"]))  # words are drawn evenly
     return tokens * ((layers - 1) * layer + embeddings) + len(lengths) * layer + 36 * parameters(config, rows)

@@ -140,15 +140,12 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wid
     }
 
     FT_TRY(activations(pass, kind, m->intermediate, layer, "feed-forward", &s->h));
-    FT_TRY(ft_linear(pass, kind, s->y1, ft_parameter_weight(&m->parameters, l->up_weight), ft_absent(), s->h));
+    // The bias goes with the product: the activation need not write h again.
+    FT_TRY(ft_linear(pass, kind, s->y1, ft_parameter_weight(&m->parameters, l->up_weight), ft_parameter_weight(&m->parameters, l->up_bias), s->h));
     ft_tensor value = s->h; // when nothing is kept the activation happens in place
     if (keep) FT_TRY(activations(pass, kind, m->intermediate, layer, "activation", &value));
     FT_TRY(ft_pass_activation_forward(pass, kind,
-                                      (ft_activation_forward_args){.kind = m->activation,
-                                                                   .x = s->h,
-                                                                   .bias = ft_parameter_weight(&m->parameters, l->up_bias),
-                                                                   .h = keep ? s->h : ft_absent(),
-                                                                   .y = value}));
+                                      (ft_activation_forward_args){.kind = m->activation, .x = s->h, .bias = ft_absent(), .h = ft_absent(), .y = value}));
     const int down[4] = {l->down_weight, l->down_bias, l->norm2_gamma, l->norm2_beta};
     static const char *const down_names[4] = {"feed-forward sum", "norm 2 mean", "norm 2 rstd", "output"};
     FT_TRY(project_add_norm(pass, layer, value, s->y1, *wide, down, FT_SITE_FFN_OUTPUT, &s->s2, &s->mean2, &s->rstd2, y, down_names));
