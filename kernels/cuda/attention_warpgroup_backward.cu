@@ -257,12 +257,14 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const pass_argume
                 if constexpr (LEFT1_IN_REGISTERS) ft_wgmma_hold(own1);
                 ft_wgmma_hold(left0); // the next ones come into these registers
                 if constexpr (OF_KEYS) ft_wgmma_hold(left1);
+                if (OF_KEYS) __syncwarp(); // all lanes have read lse and D
                 if (lane == 0) ft_mbarrier_arrive(signal->free + tile % BUFFERS);
             } else {
                 add(tile);
                 ft_wgmma_wait<0>(result0);
                 ft_wgmma_hold(left0);
                 if constexpr (OF_KEYS) ft_wgmma_hold(left1);
+                if (OF_KEYS) __syncwarp(); // all lanes have read lse and D
                 if (lane == 0) ft_mbarrier_arrive(signal->free + tile % BUFFERS);
                 begin_p(tile + 1);
                 begin_dp(tile + 1);
