@@ -225,14 +225,17 @@ part_sanitizer() {
 # The program with all of its libraries but those of the C library, which every machine has, and the kernels where this build has
 # them; a script in front of it says where they are.
 part_pack() {
-    local program=${FTENGINE:-build/ftengine} carry=$BUILD/carry library module
+    local program=${FTENGINE:-build/ftengine} carry=$BUILD/carry library module needed
     if [ ! -x "$program" ]; then note pack FAILED "no program $program: run make"; return; fi
+    module=$(dirname "$program")/libftengine_cuda.so
+    [ -e "$module" ] || module=
+    needed=$(ldd "$program" ${module:+"$module"}) || { note pack FAILED "ldd of $program $module"; return; }
+    if grep 'not found' <<<"$needed"; then note pack FAILED "$program or its kernels need what is not here"; return; fi
     rm -rf "$carry" && mkdir -p "$carry/lib" && cp "$program" "$carry/lib/ftengine" || { note pack FAILED "cannot write $carry"; return; }
-    for library in $(ldd "$program" | awk '$3 ~ /^\// { print $3 }' | grep -vE '/(libc|libm|libdl|libpthread|librt)\.so'); do
+    if [ -n "$module" ] && ! cp "$module" "$carry/lib/"; then note pack FAILED "cannot copy $module"; return; fi
+    for library in $(awk '$3 ~ /^\// { print $3 }' <<<"$needed" | sort -u | grep -vE '/(libc|libm|libdl|libpthread|librt)\.so'); do
         cp -L "$library" "$carry/lib/" || { note pack FAILED "cannot copy $library"; return; }
     done
-    module=$(dirname "$program")/libftengine_cuda.so
-    if [ -e "$module" ] && ! cp "$module" "$carry/lib/"; then note pack FAILED "cannot copy $module"; return; fi
     cat >"$carry/ftengine" <<'SCRIPT' && chmod +x "$carry/ftengine" || { note pack FAILED "cannot write $carry/ftengine"; return; }
 #!/bin/sh
 # ftengine with the libraries that lie beside it, wherever this folder is.
