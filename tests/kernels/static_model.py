@@ -32,6 +32,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -130,7 +131,12 @@ def told(what, path, told_before):
     if told_before:
         with open(os.path.join(told_before, what), encoding="utf-8") as f:
             return f.read()
-    return subprocess.run(["cuobjdump", f"-{what}", path], check=True, capture_output=True, text=True).stdout
+    found = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../third_party/cuda-disassembler/nvidia/cu13/bin")
+    places = os.pathsep.join([os.environ["PATH"], found, "/usr/local/cuda/bin"])
+    tool = shutil.which("cuobjdump", path=places)
+    if not tool:
+        sys.exit("static_model: no cuobjdump: run tools/cuda_disassembler.sh")
+    return subprocess.run([tool, f"-{what}", path], check=True, capture_output=True, text=True, env=os.environ | {"PATH": places}).stdout
 
 
 def read_module(path, told_before):
