@@ -14,7 +14,7 @@
 # time for is not measured; `steps` goes on where it was when it is run again, so that a second run measures the rest.
 # Results: a table, and RESULTS (build-gpu/results) with PART.csv and PART.json of tiles, context, graphs, ops, speed, wgmma, training
 # and replay, tuning.json, steps.json, ceilings.json, summary.csv, summary.json, and gpu_CHIP.json and gpu_CHIP.md of the part report, which
-# fails when a figure is more than 5% below that of COMMITTED (benchmarks/results) for this chip; a first run writes it there, and
+# fails when a figure is more than 5% worse than that of COMMITTED (benchmarks/results) for this chip; a first run writes it there, and
 # ACCEPT=1, unless a part has failed. OUT: another folder for the few files that are worth keeping, everything else in one archive.
 # A part that cannot run says why and counts as skipped, never as passed. Exit 0: all passed; 1: a part failed; 4: none failed, but not
 # all could run or be measured; 2: there is no such part.

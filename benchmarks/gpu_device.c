@@ -260,6 +260,7 @@ static void time_steps(chain *c, ft_graph *graph, double *queueing, double *done
 
 static void check_cost(ft_device *device) {
     enum { MANY = 32, NODES = 7 }; // at least: a product may be more than one kernel
+    const long long most = 64 << 20; // what a run plans for its graphs (engine/train/step_graphs.h)
     chain c;
     ft_graph *graphs[MANY];
     double queueing[2], done[2];
@@ -275,9 +276,11 @@ static void check_cost(ft_device *device) {
     for (int i = 0; i < MANY; i++) device->functions->graph_destroy(device, graphs[i]);
     need(device->functions->sync(device));
     const size_t after = ft_device_free_bytes(device);
-    verdict("graph_time", true, "a step of %d nodes: queued in %.1f us and done in %.1f; its graph in %.1f and %.1f", NODES, queueing[0] * 1e6,
+    // Noise may make a graph a little slower than its calls. Of a device whose small step takes so long, the emulated one, time says nothing.
+    const bool tells = done[0] < 1e-3;
+    verdict("graph_time", !tells || done[1] <= 1.25 * done[0] + 5e-6, "a step of %d nodes: queued in %.1f us and done in %.1f; its graph in %.1f and %.1f", NODES, queueing[0] * 1e6,
             done[0] * 1e6, queueing[1] * 1e6, done[1] * 1e6);
-    verdict("graph_memory", true, "%d graphs: the device has %lld KiB less; %lld KiB when they are destroyed", MANY,
+    verdict("graph_memory", (long long)before - (long long)held <= most, "%d graphs: the device has %lld KiB less; %lld KiB when they are destroyed", MANY,
             ((long long)before - (long long)held) / 1024, ((long long)before - (long long)after) / 1024);
     close_chain(&c);
 }

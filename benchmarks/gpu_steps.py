@@ -9,7 +9,8 @@ Models have the shapes of configs/models and random weights; words are drawn eve
 text 512 tokens, 32 texts), and TREC's, SST-2's and long texts' lengths (gpu_texts.py) with batches of 16 and large ones. All
 sides train on the same texts: the first half warms up, the second is timed. The rivals have their batches by length, as the
 Trainer groups them (group_by_length), short and long batches in a drawn order; ftengine shuffles, having no padding.
-ftengine-graphs is ftengine with device.graphs=on. tokens/s are of real tokens; MFU is of executed operations (gpu_counts.py), of
+ftengine-graphs is ftengine with device.graphs=on; ftengine-wgmma, on sm_90 alone and in dense cases of BERT, has attention's path on
+warpgroups. Host share: of the second half, the time in which the host queued steps (run.json's queueing.share). tokens/s are of real tokens; MFU is of executed operations (gpu_counts.py), of
 the batches that a rival ran before its time was over: a padded one executes its padding too, and is credited with it. Peak memory
 is the driver's, of the whole device over what was used before that side began (nvidia-smi). The rivals' models and optimizers stay
 on the GPU while others are measured, their activations do not: ftengine has that much less memory than alone.
@@ -49,8 +50,9 @@ RIVALS = {
     "deberta-v2": ["disentangled-flash", "flashdeberta", "eager", "compile"],
 }
 # What is computed by whose rules: (operations of attention are the fused kernel's, the last layer for the pooled rows alone).
-FUSED = {"fa2", "disentangled-flash", "flashdeberta", "sdpa", "compile", "ftengine", "ftengine-graphs"}
-OURS = {"ftengine": [], "ftengine-graphs": ["device.graphs=on"]}
+FUSED = {"fa2", "disentangled-flash", "flashdeberta", "sdpa", "compile", "ftengine", "ftengine-graphs", "ftengine-wgmma"}
+# Options, and what is in the environment.
+OURS = {"ftengine": ([], {}), "ftengine-graphs": (["device.graphs=on"], {}), "ftengine-wgmma": ([], {"FTENGINE_ATTENTION": "wgmma"})}
 # name: (lengths, texts a batch, batches a half)
 CASES = {
     "dense-512": ("512", 32, 8),
@@ -162,15 +164,15 @@ def measured_products(options, case, limit):
 
 def run_ftengine(options, side, case, memory, deadline, to_the_end):
     """The rate is the second line's of metrics.jsonl: of the second half. What follows is saving, for which only the first run
-    of a case is waited: run.json says what was planned and metered."""
+    of a side is waited: run.json says what was planned and metered, and the host's share."""
     run = os.path.join(case["scratch"], "run")
     shutil.rmtree(run, ignore_errors=True)
     log = os.path.join(case["scratch"], side + ".log")
-    command = [options.ftengine, "train"] + arguments_of(options, case) + OURS[side]
+    command = [options.ftengine, "train"] + arguments_of(options, case) + OURS[side][0]
     command += [f"train.logging_steps={case['half']}", "output.save_steps=1000000000", "memory.timeline=false", f"output.dir={run}"]
     base = memory.begin()
     with open(log, "wb") as err:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=err, cwd=ROOT)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=err, cwd=ROOT, env=os.environ | OURS[side][1])
         try:
             while process.poll() is None:
                 if time.monotonic() > deadline:
@@ -196,6 +198,7 @@ def run_ftengine(options, side, case, memory, deadline, to_the_end):
             "metered_bytes": result["memory"]["peak_reserved_bytes"],
             "device": result["device_description"],
             "ftengine": result["versions"]["ftengine"],
+            "host_share": result.get("queueing", {}).get("share"),  # on a CPU there is none
         }
         if result["tokens"] != sum(case["lengths"]):
             raise Failed(f"{result['tokens']} tokens were trained on, not {sum(case['lengths'])}")
@@ -326,10 +329,16 @@ def absent_everywhere(options):
     return None if check.returncode == 0 else (check.stderr.strip().splitlines() or ["it ended"])[-1]
 
 
-def measure(options, case, config, memory, clock, rivals, missing):
+def ours_of(case, config, chip):
+    """Our sides in this case."""
+    hopper = case["dense"] and ", sm_90" in chip and config["model_type"] == "bert"
+    return [name for name in OURS if name != "ftengine-wgmma" or hopper]
+
+
+def measure(options, case, config, chip, memory, clock, rivals, missing):
     """Every side of one case. Its rounds go through all sides, forwards and then backwards."""
     names = options.rivals if options.rivals is not None else RIVALS[config["model_type"]]
-    sides = {name: {"status": "measured", "rounds": []} for name in list(OURS) + names}
+    sides = {name: {"status": "measured", "rounds": []} for name in ours_of(case, config, chip) + names}
 
     def deadline():
         """Of one side's warm-up, or one of its runs: one for all that it is asked in it."""
@@ -358,8 +367,8 @@ def measure(options, case, config, memory, clock, rivals, missing):
         for name in order if turn % 2 == 0 else reversed(order):
             try:
                 if name in OURS:
-                    found = run_ftengine(options, name, case, memory, deadline(), turn == 0 and name == "ftengine")
-                    for key in ("planned_bytes", "metered_bytes", "device", "ftengine"):
+                    found = run_ftengine(options, name, case, memory, deadline(), turn == 0)
+                    for key in ("planned_bytes", "metered_bytes", "device", "ftengine", "host_share"):
                         if key in found:
                             sides[name][key] = found.pop(key)
                 else:
@@ -394,7 +403,7 @@ def summarise(sides, config, case, peak):
         side["mfu"] = mfu_of(name, config, case, side["rounds"], peak)
     refused = refuse_peaks(sides)
     for ours in OURS:
-        if sides[ours]["status"] != "measured":
+        if ours not in sides or sides[ours]["status"] != "measured":
             continue
         mine = [r["tokens_per_second"] for r in sides[ours]["rounds"]]
         sides[ours]["ratios"] = {}
@@ -422,11 +431,13 @@ def make_case(options, model, name, config, directory, scratch):
 
 
 def chosen(options):
-    """(model, case) in the order of what matters; a model's cases stay together, for what its rivals have compiled."""
-    first = ("dense-512", "sst2-16", "long-16")
-    every = [(model, name) for model in MODELS if model.endswith("base") for name in first]
-    every += [(model, name) for model in MODELS if model.endswith("large") for name in first]
-    every += [(model, name) for model in MODELS for name in CASES if name not in first]
+    """(model, case) in the order of what the first ten minutes may reach: what a target is stated of comes first, of it what needs the most
+    explanation; then the other cases, a model's together for what its rivals have compiled."""
+    every = [(model, "dense-512") for model in sorted(MODELS, key=lambda model: model.endswith("base"))] + [("bert-base", "sst2-16")]
+    first = ("sst2-16", "long-16")
+    every += [(model, name) for kind in ("base", "large") for model in MODELS if model.endswith(kind) for name in first]
+    every += [(model, name) for model in MODELS for name in CASES]
+    every = list(dict.fromkeys(every))
     if options.cases:
         every = [tuple(word.split("/", 1)) for word in options.cases]
     for model, name in every:
@@ -511,7 +522,7 @@ def earlier_cases(path, origin):
 
 def failures_of(case):
     """Of ftengine's own, in words."""
-    failed = [(side, case["sides"][side]["why"]) for side in OURS if case["sides"][side]["status"] == "failed"]
+    failed = [(side, case["sides"][side]["why"]) for side in OURS if case["sides"].get(side, {}).get("status") == "failed"]
     failed += [("tune-gemm", case["products_failed"])] if case.get("products_failed") else []
     return [f"{case['model']}/{case['case']} {side}: {why}" for side, why in failed]
 
@@ -539,7 +550,7 @@ def measure_all(options, document, directory, clock, memory, rivals):
         with tempfile.TemporaryDirectory(dir=directory) as scratch:
             case = make_case(options, model, name, config, directory, scratch)
             try:
-                sides = measure(options, case, config, memory, clock, rivals, missing)
+                sides = measure(options, case, config, document["origin"]["chip"], memory, clock, rivals, missing)
                 if case["dense"]:
                     products = measured_products(options, case, max(1, clock.left()))
             except Failed as why:

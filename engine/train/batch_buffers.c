@@ -1,6 +1,7 @@
 #include "engine/train/batch_buffers.h"
 
 #include "engine/train/run_plan.h"
+#include "engine/train/trainer.h"
 
 #include <string.h>
 
@@ -63,7 +64,9 @@ ft_status ft_batch_buffers_load(ft_batch_buffers *b, const ft_dataset *data, con
     FT_TRY(f->event_record(device, b->slot[b->present].used, FT_STREAM_COMPUTE)); // all that reads it is queued by now
     b->present = (b->present + 1) % b->slots;
     ft_batch_slot *s = &b->slot[b->present];
+    const double before = ft_now();
     FT_TRY(f->event_sync(device, s->copied));
+    b->waited = ft_now() - before;
     FT_TRY(ft_batch_fill(&s->staging, data, order, first, count, first_slot));
     if (b->bucket > 0) FT_TRY(ft_batch_fill_up(&s->staging, b->bucket, b->longest));
     ft_batch_put_in_order(&s->staging, b->space);

@@ -30,6 +30,7 @@ typedef struct ft_batch_buffers {
     int slots;
     int present;     // the slot of the last load
     int32_t bucket;  // batches are filled up to multiples of so many tokens; 0: they are not
+    double waited;   // seconds of the last load until the device had left its slot
     ft_batch device; // that slot's: what ops are given until the next load
 } ft_batch_buffers;
 

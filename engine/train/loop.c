@@ -35,6 +35,7 @@ static ft_status next_step(ft_trainer *t) {
     while (s->count == 0 ||
            (s->count < s->room && !s->held && !is_boundary(t, t->state.step + s->count) && ft_stop_signal() == 0))
         FT_TRY(ft_steps_queue(t));
+    t->queueing_seconds += ft_now() - before;
     FT_TRY(ft_steps_book(t));
     t->state.seconds_train += ft_now() - before;
     return FT_OK;

@@ -89,6 +89,8 @@ ft_status ft_run_log_train(ft_trainer *t) {
     t->state.loss_steps = 0;
     t->logged_tokens = t->state.tokens;
     t->logged_seconds = t->state.seconds_train;
+    t->queueing_share = seconds > 0 ? (t->queueing_seconds - t->logged_queueing) / seconds : 0;
+    t->logged_queueing = t->queueing_seconds;
     ft_progress_log(t, loss);
     return append_line(t, line);
 }

@@ -122,6 +122,12 @@ static json_t *graphs_json(const ft_trainer *t) {
                      (json_int_t)g->most_bytes, "bucket_tokens", (int)t->plan.bucket, "failed", g->ended);
 }
 
+// Time of the host, where a device works on its own. share: of the training seconds since the last line of metrics.jsonl but one, so that
+// what the first steps load and record can be left out. A launch that waits for room in the driver's queue counts: it is at most this.
+static json_t *queueing_json(const ft_trainer *t) {
+    return json_pack("{s:f, s:f}", "seconds", t->queueing_seconds, "share", t->queueing_share);
+}
+
 ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
     char *path = ft_path_join(&t->arena, t->dir, "run.json");
     if (path == NULL) return FT_NO_MEMORY;
@@ -148,6 +154,7 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
         ft_json_put(root, "skipped_steps", json_integer((json_int_t)t->state.skipped_steps), &failed);
         ft_json_put(root, "loss_scale", json_real(t->state.loss_scale), &failed);
     }
+    if (root != NULL && ft_device_queues(t->device)) ft_json_put(root, "queueing", queueing_json(t), &failed);
     if (root != NULL && ft_step_graphs_wanted(t->config, t->device)) ft_json_put(root, "graphs", graphs_json(t), &failed);
     ft_error error; // writing must not replace the error that it reports
     ft_error_save(&error);

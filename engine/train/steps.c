@@ -103,6 +103,7 @@ static ft_status gradients_of(ft_trainer *t, void *context) {
     for (int64_t at = w->first; at < w->last;) {
         int64_t count = ft_batch_cut(data, t->order, at, w->last, t->plan.limits);
         FT_TRY(ft_batch_buffers_load(&t->buffers, data, t->order, at, count, (int32_t)(at - w->first)));
+        t->queueing_seconds -= t->buffers.waited;
         FT_TRY(train_batch(t, t->losses + (at - w->first), count));
         w->tokens += t->buffers.device.tokens - t->buffers.device.filler;
         ft_run_alive(t, false);

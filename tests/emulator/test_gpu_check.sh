@@ -83,6 +83,9 @@ well_formed steps=passed report=passed
     "[('sst2-16', 3, 'measured'), ('dense-512', 3, 'measured')]" ] || fail "steps.json: $(cat "$results/steps.json")"
 [ "$(json "$results/steps.json" 'all(c["sides"]["ftengine"]["planned_bytes"] == c["sides"]["ftengine"]["metered_bytes"] > 0 for c in d["cases"])')" = True ] ||
     fail "planned and metered bytes: $(cat "$results/steps.json")"
+[ "$(json "$results/steps.json" 'all(0 < s["host_share"] <= 1 for c in d["cases"] for s in c["sides"].values())')" = True ] ||
+    fail "the host's share: $(cat "$results/steps.json")"
+grep -q '^| host time by that of a step, with graphs, the largest | at most 5.0% | ' "$results/gpu_fake_4096.md" || fail "no targets: $(cat "$results/gpu_fake_4096.md")"
 python3 - "$results/steps.json" "$scratch/tiny.json" "$SOURCE_DIR/benchmarks" <<'PYTHON' || fail "the products of a step are not those that tune-gemm measures"
 import json, sys
 sys.path.insert(0, sys.argv[3])
