@@ -162,6 +162,11 @@ def measured_products(options, case, limit):
         return [{key: p[key] for key in ("m", "n", "k", "transposed", "microseconds")} for p in json.load(f)["products"]]
 
 
+def outside_of(used, base):
+    """Bytes of the driver beside ftengine's allocator after its first step: of the whole device but for what was used before. None: unknown."""
+    return None if used is None or base is None else max(0, used["bytes"] - used["reserved_bytes"] - base) or None
+
+
 def run_ftengine(options, side, case, memory, deadline, to_the_end):
     """The rate is the second line's of metrics.jsonl: of the second half. What follows is saving, for which only the first run
     of a side is waited: run.json says what was planned and metered, and the host's share."""
@@ -199,6 +204,7 @@ def run_ftengine(options, side, case, memory, deadline, to_the_end):
             "device": result["device_description"],
             "ftengine": result["versions"]["ftengine"],
             "host_share": result.get("queueing", {}).get("share"),  # on a CPU there is none
+            "outside_bytes": outside_of(result.get("device_used"), base),
         }
         if result["tokens"] != sum(case["lengths"]):
             raise Failed(f"{result['tokens']} tokens were trained on, not {sum(case['lengths'])}")
@@ -368,7 +374,7 @@ def measure(options, case, config, chip, memory, clock, rivals, missing):
             try:
                 if name in OURS:
                     found = run_ftengine(options, name, case, memory, deadline(), turn == 0)
-                    for key in ("planned_bytes", "metered_bytes", "device", "ftengine", "host_share"):
+                    for key in ("planned_bytes", "metered_bytes", "device", "ftengine", "host_share", "outside_bytes"):
                         if key in found:
                             sides[name][key] = found.pop(key)
                 else:

@@ -5,6 +5,7 @@
 #include "engine/train/trainer.h"
 
 #include "kernels/log.h"
+#include "kernels/open.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,6 +29,13 @@ static bool is_boundary(const ft_trainer *t, int64_t step) {
     return step == t->plan.total_steps || evaluation_due(t, step) || checkpoint_due(t, step);
 }
 
+// After the first step a process has from the driver what it needs beside its allocator: context, kernels, workspaces of libraries.
+static void look_at_device(ft_trainer *t) {
+    const size_t unused = ft_device_free_bytes(t->device);
+    t->device_used = t->device->total_bytes > unused ? t->device->total_bytes - unused : 0;
+    t->device_used_reserved = ft_memory_read(t->memory).reserved;
+}
+
 // Books one step, and queues as many before it as have nothing between them. A signal queues none any more.
 static ft_status next_step(ft_trainer *t) {
     const ft_steps *s = &t->steps;
@@ -37,6 +45,7 @@ static ft_status next_step(ft_trainer *t) {
         FT_TRY(ft_steps_queue(t));
     t->queueing_seconds += ft_now() - before;
     FT_TRY(ft_steps_book(t));
+    if (t->device_used == 0 && ft_device_queues(t->device)) look_at_device(t);
     t->state.seconds_train += ft_now() - before;
     return FT_OK;
 }

@@ -154,6 +154,9 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
         ft_json_put(root, "skipped_steps", json_integer((json_int_t)t->state.skipped_steps), &failed);
         ft_json_put(root, "loss_scale", json_real(t->state.loss_scale), &failed);
     }
+    if (root != NULL && t->device_used > 0) // by all programs, so that who knows what was used before has what is outside the allocator
+        ft_json_put(root, "device_used", json_pack("{s:I, s:I}", "bytes", (json_int_t)t->device_used, "reserved_bytes",
+                                                   (json_int_t)t->device_used_reserved), &failed);
     if (root != NULL && ft_device_queues(t->device)) ft_json_put(root, "queueing", queueing_json(t), &failed);
     if (root != NULL && ft_step_graphs_wanted(t->config, t->device)) ft_json_put(root, "graphs", graphs_json(t), &failed);
     ft_error error; // writing must not replace the error that it reports

@@ -125,6 +125,8 @@ typedef struct ft_trainer {
     double session_seconds;
     int64_t logged_tokens;     // tokens and training seconds at the last logged line
     double logged_seconds;
+    size_t device_used;          // of the whole device, by the driver after this session's first step
+    size_t device_used_reserved; // by the allocator then
     double queueing_seconds;   // of this session, in which the host queued steps; it was not waiting for a batch's slot in them
     double logged_queueing;    // of them at the last logged line
     double queueing_share;     // of the training seconds between the last two logged lines

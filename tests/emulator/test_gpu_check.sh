@@ -40,6 +40,9 @@ well_formed context=passed graphs=passed ops=passed training=passed replay=passe
 grep -q '^6 passed, 0 failed, 0 skipped' out || fail "the last line: $(tail -1 out)"
 [ "$(json "$results/graphs.json" '[c["verdict"] for c in d]')" = "['ok', 'ok', 'ok', 'ok']" ] || fail "graphs.json: $(cat "$results/graphs.json")"
 [ "$(json "$results/training.json" 'len(d), d[0]["step"], d[0]["precision"]')" = "(6, 1, 'fp32')" ] || fail "training.json"
+[ "$(json "$results/run-cuda/run.json" '0 < d["device_used"]["reserved_bytes"] <= d["device_used"]["bytes"] and 0 < d["queueing"]["share"] <= 1')" = True ] ||
+    fail "run.json of a GPU: $(cat "$results/run-cuda/run.json")"
+[ "$(json "$results/run-cpu/run.json" '"device_used" in d or "queueing" in d')" = False ] || fail "run.json of a CPU: $(cat "$results/run-cpu/run.json")"
 
 # The path of sm_90a, which must be asked for: right, beside the other one and beside the prediction, and clean; on another chip it
 # counts as skipped.
