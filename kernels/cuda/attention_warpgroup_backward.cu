@@ -1,7 +1,8 @@
 // attention_warpgroup_backward.cu - gradients of attention on the instructions of sm_90a alone: the two passes of attention_backward.cu,
 // in its words. A block has 128 own rows, 64 a warpgroup; one warp asks the copy engine for tiles of 64 others, both matrices of
-// them, in three buffers. Before a tile's sums the scores and <dout, V> of the next one are queued, so that its P is made while the
-// tensor cores are at those sums.
+// them, in three buffers. Before a tile's sums the scores and <dout, V> of the next one are queued, so that its P could be made while the
+// tensor cores are at those sums: ptxas (CUDA 13.0) puts most exponentials behind the wait for both all the same, and what hides them
+// is the other warpgroup.
 // dS and P go from registers into their products. In the pass of keys they are transposed, which costs nothing: keys are its rows. What belongs
 // to a query, lse and D, lies in shared memory there, brought with the query's tile.
 // Same results as attention_backward.cu as far as sums in another order allow, same dropout, one writer of every number in one order.
