@@ -198,6 +198,7 @@ static FILE *open_file(const char *path) {
 // Of the ops that are named, all if none is. Odd sizes, one token, whole units; timed, then BERT-base's.
 static void all_ops(gpu_ops_report *r, ft_device *cpu, ft_device *gpu, const char *const *names, int named, int only, int64_t tokens, bool timed) {
     const int64_t small[][3] = {{1, 8, 5}, {33, 40, 17}, {130, 63, 33}, {257, 128, 64}}, large[3] = {tokens, 768, 768};
+    const int64_t heads[][3] = {{200, 64, 32}, {200, 192, 96}, {300, 128, 128}}; // of attention: the other sizes, and forms of positions
     if (r->csv != NULL)
         fprintf(r->csv, "op,type,rows,cols,inner,length,right,error,tolerance,microseconds,gb_per_second,tflop_per_second\n");
     for (int i = 0; i < gpu_op_count; i++) {
@@ -208,6 +209,8 @@ static void all_ops(gpu_ops_report *r, ft_device *cpu, ft_device *gpu, const cha
             if (!has_type(&gpu_ops[i], types[type]) || (only >= 0 && only != type)) continue;
             for (size_t s = 0; s < sizeof small / sizeof *small; s++)
                 one(r, &gpu_ops[i], types[type], cpu, gpu, small[s], SHORT, false);
+            for (size_t s = 0; gpu_ops[i].units > 1 && s < sizeof heads / sizeof *heads; s++)
+                one(r, &gpu_ops[i], types[type], cpu, gpu, heads[s], SHORT, false);
             if (timed) one(r, &gpu_ops[i], types[type], cpu, gpu, large, SHORT, true);
             if (timed && gpu_ops[i].units > 1) one(r, &gpu_ops[i], types[type], cpu, gpu, large, LONG, true); // attention
         }

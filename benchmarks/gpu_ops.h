@@ -11,7 +11,7 @@ enum { BUFFERS = 14, CPU = 0, GPU = 1, SHORT = 128, LONG = 512 }; // SHORT, LONG
 
 // Both copies of what an op reads and writes.
 typedef struct test {
-    int64_t rows, cols, inner; // inner: K of a product, width of the head's rows, ...
+    int64_t rows, cols, inner; // inner: K of a product, width of the head's rows, size of an attention head where it divides cols, ...
     int length;                // tokens of all sequences but the last: SHORT or LONG
     ft_dtype type;             // of rows
     int count;

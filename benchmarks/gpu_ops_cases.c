@@ -220,20 +220,24 @@ static ft_status activation_backward(test *t, int side) {
         .dbias = vector(t, 4, side, t->cols));
 }
 
-static void attention_setup(test *t) { // cols = heads * 64, or one odd head
+static int heads_of(const test *t) { // of t->inner, else of 64, or one odd head
+    const bool inner = t->inner <= 256 && t->cols % t->inner == 0;
+    return (int)(inner ? t->cols / t->inner : t->cols % 64 == 0 ? t->cols / 64 : 1);
+}
+static void attention_setup(test *t) {
     add_step(t);
     add_bounds(t);
     add_integers(t, sequences_of(t), 0);
     int64_t n = t->rows * t->cols;
     many(t, 2, (int64_t[]){3 * n, n});                 // 3: qkv out
-    add_floats(t, t->rows * (t->cols / 64 + 1), 0, 1); // 5: lse
+    add_floats(t, t->rows * heads_of(t), 0, 1);        // 5: lse
     many(t, 2, (int64_t[]){n, 3 * n});                 // 6: dout, gradients of qkv
     double pairs = (double)t->rows * (t->rows < t->length ? (double)t->rows : t->length);
     t->flops = 4.0 * pairs * (double)t->cols;
     t->moved = bytes_of(t, 4 * (double)n);
 }
 static ft_attention_shape shape_of(const test *t, int side) {
-    int heads = t->cols % 64 == 0 ? (int)(t->cols / 64) : 1;
+    const int heads = heads_of(t);
     return (ft_attention_shape){.heads = heads,
                                 .head_dim = (int)(t->cols / heads),
                                 .sequences = sequences_of(t),
@@ -272,10 +276,14 @@ static void attention_backward_setup(test *t) {
     t->flops *= 2.5;
 }
 
-// The same with positions as in DeBERTa v3: 3: qkv, out, lse, dout and gradients as above
+// The same with positions: 3: qkv, out, lse, dout and gradients as above. Both terms as in DeBERTa v3, but heads of 32 have those
+// of keys alone, heads of 96 those of queries, and heads of 128 have v1's rule.
 enum { BUCKETS = 256, FURTHEST = 512 };
+static int head_size(const test *t) { return (int)t->cols / heads_of(t); }
+static bool has_table(const test *t, bool of_queries) { return head_size(t) != (of_queries ? 32 : 96); }
+static ft_relative_rule rule_of(const test *t) { return (ft_relative_rule){head_size(t) == 128 ? 0 : BUCKETS, FURTHEST}; }
 static void disentangled_setup(test *t) {
-    const ft_relative_rule rule = {BUCKETS, FURTHEST};
+    const ft_relative_rule rule = rule_of(t);
     int32_t slots[2 * LONG - 1]; // the first 2 t->length - 1
     attention_setup(t);
     ft_relative_slots(rule, t->length - 1, slots);
@@ -288,10 +296,12 @@ static void disentangled_setup(test *t) {
 }
 static ft_disentangled_shape disentangled_shape_of(const test *t, int side) {
     ft_disentangled_shape shape = {.attention = shape_of(t, side), .reach = t->length - 1, .slots = t->at[8][side]};
-    shape.attention.scale /= sqrtf(3.0f);
+    shape.attention.scale /= sqrtf((float)(1 + has_table(t, false) + has_table(t, true)));
     return shape;
 }
-static ft_tensor table_of(const test *t, int i, int side) { return matrix(t, i, side, 2 * BUCKETS, t->cols); }
+static ft_tensor table_of(const test *t, int i, int side) { // of keys: 9, 11; of queries: 10, 12
+    return has_table(t, i % 2 == 0) ? matrix(t, i, side, 2 * ft_relative_span(rule_of(t)), t->cols) : ft_absent();
+}
 static ft_status disentangled_forward(test *t, int side) {
     ft_disentangled_shape shape = disentangled_shape_of(t, side);
     RUN(disentangled_attention_forward, .shape = shape, .q = third(t, 3, side, 0), .k = third(t, 3, side, 1),
