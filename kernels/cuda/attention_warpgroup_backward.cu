@@ -1,8 +1,7 @@
 // attention_warpgroup_backward.cu - gradients of attention on the instructions of sm_90a alone: the two passes of attention_backward.cu,
 // in its words. A block has 128 own rows, 64 a warpgroup; one warp asks the copy engine for tiles of 64 others, both matrices of
-// them, in three buffers. Before a tile's sums the scores and <dout, V> of the next one are queued, so that its P could be made while the
-// tensor cores are at those sums: ptxas (CUDA 13.0) puts most exponentials behind the wait for both all the same, and what hides them
-// is the other warpgroup.
+// them, in three buffers. Before a tile's sums the scores and <dout, V> of the next one are queued, so that its P is made while the
+// tensor cores are at those sums; not in the pass of keys at 128 columns, whose sums leave no registers for that.
 // dS and P go from registers into their products. In the pass of keys they are transposed, which costs nothing: keys are its rows. What belongs
 // to a query, lse and D, lies in shared memory there, brought with the query's tile.
 // Same results as attention_backward.cu as far as sums in another order allow, same dropout, one writer of every number in one order.
@@ -143,12 +142,6 @@ FT_DEVICE void begin_sums(float (&sums)[D / 8][4], unsigned (&left)[OTHER / 16][
 template <bool OF_KEYS>
 FT_DEVICE void exponentiate(float (&s)[OTHER / 8][4], float factor, const float (&own_lse)[2], const query_rows *of_tile, int valid) {
     const int t = int(threadIdx.x) % 4 * 2;
-    if (valid < OTHER) // 2^-inf = 0
-#pragma unroll
-        for (int n = 0; n < OTHER / 8; n++)
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                if (n * 8 + t + e % 2 >= valid) s[n][e] = -INFINITY;
 #pragma unroll
     for (int n = 0; n < OTHER / 8; n++) {
         float2 of_column = {};
@@ -157,6 +150,14 @@ FT_DEVICE void exponentiate(float (&s)[OTHER / 8][4], float factor, const float 
         for (int e = 0; e < 4; e++)
             s[n][e] = ft_exp2(fmaf(s[n][e], factor, -(!OF_KEYS ? own_lse[e / 2] : e % 2 == 0 ? of_column.x : of_column.y)));
     }
+    // Behind the exponentials, so that a branch stands between them and the wait for <dout, V> and the sums: within a block of code ptxas
+    // puts them behind that wait.
+    if (valid < OTHER)
+#pragma unroll
+        for (int n = 0; n < OTHER / 8; n++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                if (n * 8 + t + e % 2 >= valid) s[n][e] = 0.0f;
 }
 
 // Of P and <dout, V> what the products want: dS, and of keys P where it was kept. `own` and `base`: of the first row and column.
@@ -260,6 +261,7 @@ FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const pass_argume
                 if constexpr (OF_KEYS) ft_wgmma_hold(left1);
                 if (OF_KEYS) __syncwarp(); // all lanes have read lse and D
                 if (lane == 0) ft_mbarrier_arrive(signal->free + tile % BUFFERS);
+                __syncwarp(); // products are of whole warps
             } else {
                 add(tile);
                 ft_wgmma_wait<0>(result0);

@@ -41,6 +41,15 @@ if command -v nvcc >/dev/null; then
     done
 fi
 
+# Their backward makes P while products are under way: of 64 exponentials (before the loop and in it) few may stand behind a wait for
+# all that was queued (gsb0, 0x0), where ptxas puts them as soon as no branch is between.
+awk '/^arch = / { arch = $3 } /Function : / { name = $3; mine = arch == "sm_90a" && name ~ /attention_warpgroup_backwardI/ }
+    !mine { next }
+    /DEPBAR.LE gsb0/ { under_way = $0 !~ /gsb0, 0x0/ }
+    /MUFU.EX2/ { seen[name]++; ahead_of[name] += under_way }
+    END { for (n in seen) { count++; if (seen[n] != 64 || ahead_of[n] < 56) { print n ": " ahead_of[n] " of " seen[n] " exponentials beside products"; bad = 1 } }
+          exit bad || count != 8 }' sass || { echo "attention_warpgroup_backward: exponentials behind the products"; exit 1; }
+
 # ---- instances: as many as kernels/cuda/README.md lists, for every architecture --------------------------------------------------
 most=205
 awk -v most="$most" '/^arch = / { arch = $3 } /Function : / { count[arch]++ }
