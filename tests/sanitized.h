@@ -1,5 +1,6 @@
 // sanitized.h - whether a test runs under a sanitizer. Those look at memory and threads: a kind of work shows them all it has in one
 // run, and takes several times as long. What judges figures, orders and planted faults is left to the plain tests.
+// Behind cmocka.h, whose skip() it calls.
 #ifndef FT_TESTS_SANITIZED_H
 #define FT_TESTS_SANITIZED_H
 
