@@ -125,8 +125,7 @@ class Counted:
         return self.moved(key) / LEAST[key] if key in LEAST else 1.0
 
     def part(self, arch, kernel, head_dim=None):
-        kernels = {"layernorm_backward": ("layernorm_backward", "layernorm_means"), "gradient_norm": ("gradient_squares",),
-                   "cast": ("cast to bf16", "cast to fp32")}.get(kernel, (kernel,))
+        kernels = {"gradient_norm": ("gradient_squares",), "cast": ("cast to bf16", "cast to fp32")}.get(kernel, (kernel,))
         rows = [self.static[arch, k, head_dim] for k in kernels if (arch, k, head_dim) in self.static]
         return min(rows, key=lambda r: r["part"]) if rows else {"part": 1.0, "bound": "bandwidth"}
 

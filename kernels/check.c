@@ -1,4 +1,5 @@
 #include "kernels/check.h"
+#include "kernels/cuda/geometry.h"
 #include "kernels/half.h"
 
 #include <stdint.h>
@@ -89,9 +90,19 @@ ft_status ft_layernorm_forward_check(const ft_target *target, const ft_layernorm
     REQUIRE_WORKSPACE(layernorm_forward, target, args);
 }
 
+// A plan and a run alike end here, before anything is taken.
+static ft_status refuse_wide_norm(const ft_target *target, int64_t cols) {
+    if (target->backend != FT_BACKEND_CUDA || cols <= FT_CUDA_NORM_COLUMNS) return FT_OK;
+    ft_fail(FT_INVALID, "device.name", "training on CUDA has norms of at most %d columns, not %lld", (int)FT_CUDA_NORM_COLUMNS,
+            (long long)cols);
+    ft_hint("device.name=cpu");
+    return FT_INVALID;
+}
+
 ft_status ft_layernorm_backward_check(const ft_target *target, const ft_layernorm_backward_args *args) {
     static const char op[] = "layernorm_backward";
     int64_t rows = args->dy.rows, cols = args->dy.cols;
+    FT_TRY(refuse_wide_norm(target, cols));
     ft_dtype h = args->s.dtype;
     FT_REQUIRE(op, is_type(h) && ft_is_matrix(args->dy, rows, cols) && cols > 0);
     FT_REQUIRE(op, ft_is_matrix_of(h, args->s, rows, cols));

@@ -20,11 +20,10 @@ size_t ft_layernorm_forward_workspace(const ft_target *target, const ft_layernor
     return on_cuda(target) ? 0 : ft_cpu_copies_layernorm_forward(args);
 }
 
-// Two means a row, which the pass over columns needs; on CUDA the partial sums of dgamma, dbeta and dbias too.
+// On the CPU two means a row, which the pass over columns needs; on CUDA the partial sums of dgamma, dbeta and dbias.
 size_t ft_layernorm_backward_workspace(const ft_target *target, const ft_layernorm_backward_args *args) {
-    size_t means = (size_t)args->dy.rows * 2 * sizeof(float);
-    if (!on_cuda(target)) return means + ft_cpu_copies_layernorm_backward(args);
-    return ft_cuda_aligned(means) + ft_cuda_tile_sum_bytes(args->dy.rows, args->dy.cols, 3);
+    if (on_cuda(target)) return ft_cuda_tile_sum_bytes(args->dy.rows, args->dy.cols, 3);
+    return (size_t)args->dy.rows * 2 * sizeof(float) + ft_cpu_copies_layernorm_backward(args);
 }
 
 size_t ft_activation_forward_workspace(const ft_target *target, const ft_activation_forward_args *args) {

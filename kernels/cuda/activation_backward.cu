@@ -6,7 +6,7 @@ template <class T, bool WHOLE> struct activation_backward_body {
     ft_activation kind;
     ft_view<const T> h, dy;
     ft_view<T> dx, y;
-    FT_METHOD void operator()(int64_t row, int col, int n, unsigned, ft_sums<1> &sums) const {
+    FT_METHOD void operator()(int64_t row, int col, int n, ft_unit &sums) const {
         ft_unit u = ft_load<WHOLE>(h.at(row, col), n), d = ft_load<WHOLE>(dy.at(row, col), n);
         ft_with_activation(kind, [&](auto k) {
 #pragma unroll
@@ -14,7 +14,7 @@ template <class T, bool WHOLE> struct activation_backward_body {
                 float slope;
                 u.v[i] = ft_activate(k.value, u.v[i], &slope);
                 d.v[i] *= slope;
-                sums.of[0].v[i] += d.v[i];
+                sums.v[i] += d.v[i];
             }
         });
         ft_store<WHOLE>(dx.at(row, col), d, n);
@@ -26,8 +26,7 @@ template <class I> static ft_status run(ft_device *device, const ft_activation_b
     using T = typename I::type;
     activation_backward_body<T, I::WHOLE> body = {a->kind, ft_view_of<const T>(a->h), ft_view_of<const T>(a->dy),
                                                   ft_view_of<T>(a->dx), ft_view_of<T>(a->y)};
-    return ft_column_tiles<1>("activation_backward", device, body, a->h.rows, a->h.cols,
-                              ft_sum_outputs<1>{{(float *)a->dbias.data}}, a->workspace.data);
+    return ft_column_tiles("activation_backward", device, body, a->h.rows, a->h.cols, a->dbias, a->workspace.data);
 }
 
 ft_status ft_cuda_activation_backward(ft_device *device, const ft_activation_backward_args *args) {

@@ -3,18 +3,17 @@
 
 template <class T, bool WHOLE> struct column_sum_body {
     ft_view<const T> x;
-    FT_METHOD void operator()(int64_t row, int col, int n, unsigned, ft_sums<1> &sums) const {
+    FT_METHOD void operator()(int64_t row, int col, int n, ft_unit &sums) const {
         ft_unit u = ft_load<WHOLE>(x.at(row, col), n);
 #pragma unroll
         for (int i = 0; i < FT_CUDA_UNIT; i++)
-            sums.of[0].v[i] += u.v[i];
+            sums.v[i] += u.v[i];
     }
 };
 
 template <class I> static ft_status run(ft_device *device, const ft_column_sum_args *a) {
     column_sum_body<typename I::type, I::WHOLE> body = {ft_view_of<const typename I::type>(a->x)};
-    return ft_column_tiles<1>("column_sum", device, body, a->x.rows, a->x.cols,
-                              ft_sum_outputs<1>{{(float *)a->out.data}}, a->workspace.data);
+    return ft_column_tiles("column_sum", device, body, a->x.rows, a->x.cols, a->out, a->workspace.data);
 }
 
 ft_status ft_cuda_column_sum(ft_device *device, const ft_column_sum_args *args) {

@@ -14,6 +14,7 @@ enum {
     FT_CUDA_RUN_TOKENS = 32, // sorted tokens whose rows one block adds into an embedding table
     FT_CUDA_NORM_CHUNK = 1 << 15, // gradients whose squares one block sums
     FT_CUDA_HEAD_DIM = 256,       // columns of a head of attention, at most
+    FT_CUDA_NORM_COLUMNS = 8192,  // of a row whose norm is differentiated, at most
 };
 
 // Partial column sums: one row of `cols` for every tile of rows.

@@ -1,7 +1,7 @@
 // layernorm_forward.cu - s = residual + dropout(x + bias), y = LayerNorm(s) * gamma + beta. A warp has a row and keeps
 // it in shared memory between the three looks at it: sum, squares around the mean, result. The last look is by quads, so that
 // what is written in fp32 comes in whole sectors. `wide` may take the residual's place: that was read in the first look.
-#include "kernels/cuda/unit.h"
+#include "kernels/cuda/kept_row.h"
 
 namespace {
 enum { LAYERNORM_MOST_WARPS = 4 };
@@ -23,31 +23,15 @@ FT_DEVICE void add_unit(ft_unit &to, const ft_unit &u) {
         to.v[i] += u.v[i];
 }
 
-// The row in shared memory: the low halves of all units, then, 16 banks behind, the high ones. So a warp's 16-byte accesses
-// meet in no bank, by units or by quads.
-FT_HOST_DEVICE int halves_of(int units) { return (units + 3) / 8 * 8 + 4; }
-FT_DEVICE void keep_unit(float4 *kept, int halves, int at, const ft_unit &u) {
-    kept[at] = make_float4(u.v[0], u.v[1], u.v[2], u.v[3]);
-    kept[halves + at] = make_float4(u.v[4], u.v[5], u.v[6], u.v[7]);
-}
-FT_DEVICE ft_unit kept_unit(const float4 *kept, int halves, int at) {
-    float4 low = kept[at], high = kept[halves + at];
-    return ft_unit{{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
-}
-FT_DEVICE ft_quad kept_quad(const float4 *kept, int halves, int at) {
-    float4 all = kept[at % 2 * halves + at / 2];
-    return ft_quad{{all.x, all.y, all.z, all.w}};
-}
-
 template <class T, bool WHOLE>
 FT_KERNEL void __launch_bounds__(LAYERNORM_MOST_WARPS *FT_WARP)
     layernorm_forward_kernel(layernorm_forward_job<T> job, int64_t rows, int cols) {
     FT_DYNAMIC_SHARED(bytes);
     const int lane = threadIdx.x % FT_WARP, warp = threadIdx.x / FT_WARP, warps = blockDim.x / FT_WARP;
-    const int units = (cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT, halves = halves_of(units);
+    const int units = (cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT, high = ft_kept_high(units);
     const int64_t row = (int64_t)blockIdx.x * warps + warp;
     if (row >= rows) return; // whole warps; no barrier of the block follows
-    float4 *kept = reinterpret_cast<float4 *>(bytes) + 2 * (size_t)warp * halves;
+    float4 *kept = reinterpret_cast<float4 *>(bytes) + (size_t)warp * ft_kept_quads(units);
     const uint64_t key = job.dropout.key();
     float sum = 0.0f;
     for (int at = lane; at < units; at += FT_WARP) {
@@ -56,7 +40,7 @@ FT_KERNEL void __launch_bounds__(LAYERNORM_MOST_WARPS *FT_WARP)
         if (job.bias.data != nullptr) add_unit(u, ft_load<WHOLE>(job.bias.at(0, col), n));
         if (job.dropout.drops()) job.dropout.apply(key, row, col, u);
         if (job.residual.data != nullptr) add_unit(u, ft_load<WHOLE>(job.residual.at(row, col), n));
-        keep_unit(kept, halves, at, u);
+        ft_keep_unit(kept, high, at, u);
         if (job.s.data != nullptr) ft_store<WHOLE>(job.s.at(row, col), u, n);
 #pragma unroll
         for (int i = 0; i < FT_CUDA_UNIT; i++)
@@ -66,7 +50,7 @@ FT_KERNEL void __launch_bounds__(LAYERNORM_MOST_WARPS *FT_WARP)
     float squares = 0.0f;
     for (int at = lane; at < units; at += FT_WARP) {
         const int n = cols - at * FT_CUDA_UNIT;
-        ft_unit u = kept_unit(kept, halves, at);
+        ft_unit u = ft_kept_unit(kept, high, at);
 #pragma unroll
         for (int i = 0; i < FT_CUDA_UNIT; i++)
             if (WHOLE || i < n) squares = fmaf(u.v[i] - mean, u.v[i] - mean, squares);
@@ -75,7 +59,7 @@ FT_KERNEL void __launch_bounds__(LAYERNORM_MOST_WARPS *FT_WARP)
     __syncwarp(); // quads were kept by other lanes
     for (int col = lane * FT_QUAD; col < cols; col += FT_WARP * FT_QUAD) {
         const int n = cols - col;
-        ft_quad u = kept_quad(kept, halves, col / FT_QUAD);
+        ft_quad u = ft_kept_quad(kept, high, col / FT_QUAD);
         const ft_quad gamma = ft_load_quad<WHOLE>(job.gamma.at(0, col), n), beta = ft_load_quad<WHOLE>(job.beta.at(0, col), n);
 #pragma unroll
         for (int i = 0; i < FT_QUAD; i++)
@@ -92,7 +76,7 @@ FT_KERNEL void __launch_bounds__(LAYERNORM_MOST_WARPS *FT_WARP)
 template <class I> static ft_status run(ft_device *device, const ft_layernorm_forward_args *a) {
     using T = typename I::type;
     const int64_t rows = a->x.rows, cols = a->x.cols;
-    const size_t bytes = (size_t)halves_of((int)((cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT)) * 2 * sizeof(float4); // of a row
+    const size_t bytes = (size_t)ft_kept_quads((int)((cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT)) * sizeof(float4); // of a row
     if (rows == 0) return FT_OK;
     if (bytes > FT_SHARED_LIMIT)
         return ft_fail(FT_FAILED, "layernorm_forward", "rows of %lld columns are longer than the kernel can keep",

@@ -191,12 +191,27 @@ struct ft_row_dropout {
 
     FT_METHOD bool drops() const { return step != nullptr; }
     FT_METHOD uint64_t key() const { return drops() ? ft_dropout_key(step->seed, step->step, layer, site) : 0; }
-    FT_METHOD void apply(uint64_t of_key, int64_t row, int col, ft_unit &u) const {
-        uint32_t c[4] = {(uint32_t)col / FT_CUDA_UNIT, (uint32_t)position[row], (uint32_t)slot[row], 0};
+    FT_METHOD void draw(uint64_t of_key, int32_t of_slot, int32_t of_position, int col, uint32_t c[4]) const {
+        c[0] = (uint32_t)col / FT_CUDA_UNIT, c[1] = (uint32_t)of_position, c[2] = (uint32_t)of_slot, c[3] = 0;
         ft_philox4x32_7(c, of_key);
+    }
+    FT_METHOD bool is_dropped(const uint32_t c[4], int i) const { return (c[i / 2] >> (i & 1) * 16 & 0xFFFF) < threshold; }
+    FT_METHOD void apply(uint64_t of_key, int64_t row, int col, ft_unit &u) const {
+        uint32_t c[4];
+        draw(of_key, slot[row], position[row], col, c);
 #pragma unroll
         for (int i = 0; i < FT_CUDA_UNIT; i++)
-            u.v[i] *= (c[i / 2] >> (i & 1) * 16 & 0xFFFF) < threshold ? 0.0f : scale;
+            u.v[i] *= is_dropped(c, i) ? 0.0f : scale;
+    }
+    // The same as bits, for whoever applies it elsewhere: bit i of the unit's column i is set where it is dropped.
+    FT_METHOD unsigned char drawn(uint64_t of_key, int32_t of_slot, int32_t of_position, int col) const {
+        uint32_t c[4];
+        draw(of_key, of_slot, of_position, col, c);
+        unsigned bits = 0;
+#pragma unroll
+        for (int i = 0; i < FT_CUDA_UNIT; i++)
+            bits |= (unsigned)is_dropped(c, i) << i;
+        return (unsigned char)bits;
     }
 };
 

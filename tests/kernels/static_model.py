@@ -82,9 +82,10 @@ FLUSHES = 0.5     # visits of a warp to the slab, a step: FLUSH steps have as ma
 HALF = "I13__nv_bfloat16Lb1E"
 # name: pattern of the mangled name, launch in counts.txt, threads a block, bytes of dynamic shared memory (at 768 columns)
 MEMORY = {
-    "layernorm_forward": ("layernorm_forward_kernel" + HALF, "layernorm_forward.bf16/1", 128, 4 * 3200),
-    "layernorm_means": ("layernorm_means_kernel" + HALF, "layernorm_backward.bf16/1", 256, 0),
-    "layernorm_backward": ("layernorm_backward_body" + HALF, "layernorm_backward.bf16/2", 256, 0),
+    "layernorm_forward": ("layernorm_forward_kernel" + HALF, "layernorm_forward.bf16/1", 128, 4 * 3136),
+    # two buffers of eight rows of dy and s, their numbers and what they drop
+    "layernorm_backward": (r"layernorm_backward_kernelI13__nv_bfloat16Lb1ELi1E", "layernorm_backward.bf16/1", 256,
+                           8 * (2 * (768 * 6 + 64) + 16 + 96)),
     "activation_forward": ("activation_forward_body" + HALF, "activation_forward.bf16/1", 256, 0),
     "activation_backward": ("activation_backward_body" + HALF, "activation_backward.bf16/1", 256, 0),
     "column_sum": ("column_sum_body" + HALF, "column_sum.bf16/1", 256, 0),
@@ -99,6 +100,9 @@ MEMORY = {
     "gradient_squares": ("gradient_squares_kernelILb1E", "gradient_norm/1", 256, 0),
     "decay": ("decay_bodyILb1E", "decay/1", 256, 0),
 }
+# Turns of the loops inside a kernel's loop, in their order, of a mean warp (at 768 columns): copies of dy and of s, units of a row, eight rows
+# of a quad, which six of the eight warps have. Copies are asked for a turn before their use.
+NESTED = {"layernorm_backward": (6, 3, 3, 6)}
 # Least parts of the memory's bandwidth, and of the tensor peak with dropout. Attention: 90% of what FlashAttention-2 reached of it (Dao
 # 2023: 73% forward and 63% backward on A100; Shah et al. 2024: 35% of wgmma's peak on H100, that is 56% of mma.sync's; both for head
 # sizes 64 and 128, 32 and 96 are held to the same); disentangled attention: 60% of the floor.
@@ -192,7 +196,7 @@ def turn(code, low, high, liked, disliked=lambda t: False, products=None, closed
         address, text = body[i]
         if any(first <= address <= last for first, last in closed):
             continue
-        ways, to, maybe = [], jump(text), text.startswith("@")
+        ways, to, maybe = [], jump(text), text.startswith("@") or opcode(text) == "BRA.DIV"
         if base(text) == "BRA":
             if to == low and not whole:
                 ways.append(len(body))
@@ -399,21 +403,34 @@ def read_counts(path):
 
 
 def moved(texts):
-    return sum(width(t) * 32 for t in texts if base(t) in ("LDG", "STG"))
+    return sum(width(t) * 32 for t in texts if base(t) in ("LDG", "STG", "LDGSTS"))
+
+
+def nested_turn(body, title, liked):
+    """Instructions of a turn in which the loops inside it are gone round as often as NESTED says."""
+    steps = min((l for l in loops(body) if {"LDGSTS", "BAR", "STG"} <= kinds(body, l)), key=lambda l: l[1] - l[0])
+    inner = sorted(l for l in loops(body) if inside(l, steps))
+    assert len(inner) == len(NESTED[title]), f"{title} has {len(inner)} loops in a loop, not {len(NESTED[title])}"
+    path = turn(body, *steps, liked)
+    return [t for a, t in path for _ in range(next((n for l, n in zip(inner, NESTED[title]) if l[0] <= a <= l[1]), 1))]
 
 
 def memory_rows(code, registers, counts):
-    wide = lambda t: (base(t) in ("LDG", "STG") and width(t) >= 8) or PHILOX.search(t)  # noqa: E731
+    wide = lambda t: (base(t) in ("LDG", "STG", "LDGSTS") and width(t) >= 8) or PHILOX.search(t)  # noqa: E731
     for (arch, name), body in sorted(code.items()):
         chip = CHIPS.get(arch)
         for title, (pattern, launch, threads, shared) in MEMORY.items():
             if not chip or not re.search(pattern, name):
                 continue
-            ways = [turn(body, low, high, wide, longest="activation" in title) for low, high in [(None, None)] + sorted(loops(body))]
-            spans = [[t for _, t in way] for way in ways if way]
-            # the loop that moves most an instruction; a kernel without one goes over its rows once
-            span = max(spans, key=lambda texts: moved(texts) / len(texts))
-            loads = max(spans, key=lambda texts: (most_awaited(texts), -len(texts)))
+            if title in NESTED:
+                span = nested_turn(body, title, wide)
+                awaited = sum(width(t) for t in span if base(t) == "LDGSTS")
+            else:
+                ways = [turn(body, low, high, wide, longest="activation" in title) for low, high in [(None, None)] + sorted(loops(body))]
+                spans = [[t for _, t in way] for way in ways if way]
+                # the loop that moves most an instruction; a kernel without one goes over its rows once
+                span = max(spans, key=lambda texts: moved(texts) / len(texts))
+                awaited = max(map(most_awaited, spans))
             c, (use, static) = counts[launch], registers[arch, name]
             memory = c["read_bytes"] + c["written_bytes"]
             warps = warps_resident(chip, use, shared + static, threads)
@@ -421,7 +438,7 @@ def memory_rows(code, registers, counts):
             limits = {
                 "instructions": 4 * moved(span) * memory / (32 * (c["read_ideal"] + c["written_ideal"]))
                 / max(cycles(span, chip).values()) / need,
-                "in flight": warps * 32 * most_awaited(loads) * min(1, c["read_bytes"] / (32 * c["read_ideal"]))
+                "in flight": warps * 32 * awaited * min(1, c["read_bytes"] / (32 * c["read_ideal"]))
                 / (need * c["read_bytes"] / memory * chip["latency"]),
             }
             if chip["l2"]:

@@ -186,6 +186,17 @@ static void check_layernorm(half_case *c) {
     free(sums);
 }
 
+// Rows of which fewer have room in shared memory at once, backward.
+static void test_layernorm_of_wide_rows(void **state) {
+    static const int64_t wide[][2] = {{21, 1544}, {3, 4100}, {3, 8192}};
+    for (int type = 0; type < 2; type++)
+        for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++) {
+            half_case *c = case_new(half_types[type], wide[i][0], wide[i][1], 0.25f);
+            check_layernorm(c);
+            case_free(c);
+        }
+}
+
 static void test_layernorm(void **state) {
     for (int type = 0; type < 2; type++)
         for (int i = 0; i < SHAPES; i++)
@@ -505,6 +516,7 @@ static void test_nan_and_overflow(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layernorm),
+        cmocka_unit_test(test_layernorm_of_wide_rows),
         cmocka_unit_test(test_activations),
         cmocka_unit_test(test_column_sum_and_embeddings),
         cmocka_unit_test(test_rows),

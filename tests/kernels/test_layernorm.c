@@ -1,4 +1,5 @@
 #include "elementwise.h"
+#include "kernels/check.h"
 
 typedef struct ln_case {
     int64_t rows, cols;
@@ -356,6 +357,19 @@ static void test_backward(void **state) {
                 }
 }
 
+// Of rows that fill shared memory fewer are kept there at once, and of the longest there is no room for the next.
+static void test_backward_of_wide_rows(void **state) {
+    static const int64_t wide[][2] = {{20, 1032}, {35, 2050}, {5, 4104}, {3, 8192}, {2, 8190}};
+    for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++) {
+        ln_case *c = case_new(wide[i][0], wide[i][1], BIAS | RESIDUAL | DROPOUT);
+        c->want_ds = c->want_dx = c->want_sums = true;
+        c->ds_is_dy = i % 2 == 0;
+        prepare_backward(c);
+        check_backward(c);
+        case_free(c);
+    }
+}
+
 // Each sum alone: an absent neighbour must change nothing.
 static void test_each_sum_alone(void **state) {
     ln_case *c = case_new(21, 100, DROPOUT);
@@ -416,6 +430,10 @@ static void test_no_rows_and_wrong_shapes(void **state) {
                                            .dgamma = dgamma}; // without scratch
     assert_int_equal(FT_RUN(device, layernorm_backward, &backward), FT_FAILED);
     assert_non_null(strstr(ft_error_where(), "layernorm_backward"));
+    const ft_target cuda = {.backend = FT_BACKEND_CUDA};
+    backward.dy = ft_matrix(c->dy.t.data, 4, 8193, FT_F32);
+    assert_int_equal(ft_layernorm_backward_check(&cuda, &backward), FT_INVALID);
+    assert_non_null(strstr(ft_error_message(), "at most 8192 columns, not 8193"));
     ft_error_clear();
     fenced_free(before);
     fenced_free(y);
@@ -430,6 +448,7 @@ int main(void) {
         cmocka_unit_test(test_far_from_zero_and_not_finite),
         cmocka_unit_test(test_dropout_drops_the_share_it_should),
         cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_backward_of_wide_rows),
         cmocka_unit_test(test_each_sum_alone),
         cmocka_unit_test(test_no_rows_and_wrong_shapes),
     };

@@ -94,12 +94,11 @@ layernorm_forward_kernelFLOAT LDG.E.128 2
 layernorm_forward_kernelFLOAT STG.E.128 2
 layernorm_forward_kernelHALF LDG.E.128 6
 layernorm_forward_kernelHALF STG.E.128 4
-layernorm_backward_bodyFLOAT LDG.E.128 4
-layernorm_backward_bodyFLOAT STG.E.128 2
-layernorm_backward_bodyHALF LDG.E.128 5
-layernorm_backward_bodyHALF STG.E.128 4
-layernorm_means_kernelFLOAT LDG.E.128 4
-layernorm_means_kernelHALF LDG.E.128 5
+layernorm_backward_kernelFLOAT LDGSTS.E.BYPASS.128 2
+layernorm_backward_kernelFLOAT STG.E.128 5
+layernorm_backward_kernelHALF LDGSTS.E.BYPASS.128 2
+layernorm_backward_kernelHALF STG.E.128 4
+layernorm_backward_kernelHALF STG.E.64 1
 embedding_forward_bodyFLOAT LDG.E.128 2
 embedding_forward_bodyHALF LDG.E.128 3
 embedding_forward_bodyHALF STG.E.128 1
