@@ -7,12 +7,13 @@
 
 #include <stdio.h>
 
-enum { BUFFERS = 14, CPU = 0, GPU = 1, SHORT = 128, LONG = 512 }; // SHORT, LONG: tokens of a sequence
+enum { BUFFERS = 16, CPU = 0, GPU = 1, SHORT = 128, LONG = 512 }; // SHORT, LONG: tokens of a sequence
 
 // Both copies of what an op reads and writes.
 typedef struct test {
     int64_t rows, cols, inner; // inner: K of a product, width of the head's rows, size of an attention head where it divides cols, ...
-    int length;                // tokens of all sequences but the last: SHORT or LONG
+    int length;                // tokens of all sequences but the last: SHORT or LONG; of the longest, where they are ragged
+    enum { EVEN, RAGGED, FIRST_TOKENS } layout; // of sequences; FIRST_TOKENS: ragged ones, of which the first token alone asks
     ft_dtype type;             // of rows
     int count;
     size_t bytes[BUFFERS];
@@ -26,7 +27,7 @@ typedef struct test {
 typedef ft_status run_function(test *t, int side);
 typedef void setup_function(test *t);
 
-enum { ROWS, FLOATS, HALVES }; // which types an op has: all three, fp32 alone, 16 bits alone
+enum { ROWS, ROWS_UNTIMED, FLOATS, HALVES }; // which types an op has: all three, twice; fp32 alone, 16 bits alone
 typedef struct gpu_op {
     const char *name;
     setup_function *setup;

@@ -60,14 +60,23 @@ static int add_step(test *t) {
     return gpu_ops_add_bytes(t, sizeof step, FT_U8, &step);
 }
 
-// Where sequences begin: t->length tokens each, the last one what is left.
-static int sequences_of(const test *t) { return (int)((t->rows + t->length - 1) / t->length); }
+// Where sequences begin: t->length tokens each or ragged, the last one what is left.
+static int length_of(const test *t, int sequence) {
+    const int ragged[] = {t->length * 3 / 5, 1, t->length, 20};
+    return t->layout == EVEN ? t->length : ragged[sequence % 4];
+}
+static int sequences_of(const test *t) {
+    int n = 0;
+    for (int64_t begins = 0; begins < t->rows; n++)
+        begins += length_of(t, n);
+    return n;
+}
 static int add_bounds(test *t) {
     int n = sequences_of(t);
     int32_t *host = malloc(((size_t)n + 1) * sizeof *host);
     if (host == NULL) need(ft_fail_memory(0, "bounds"));
-    for (int i = 0; i <= n; i++)
-        host[i] = (int32_t)(i * t->length < t->rows ? i * t->length : t->rows);
+    for (int64_t i = 0, begins = 0; i <= n; begins += length_of(t, (int)i++))
+        host[i] = (int32_t)(begins < t->rows ? begins : t->rows);
     int added = gpu_ops_add_bytes(t, ((size_t)n + 1) * sizeof *host, FT_I32, host);
     free(host);
     return added;
@@ -224,14 +233,15 @@ static int heads_of(const test *t) { // of t->inner, else of 64, or one odd head
     const bool inner = t->inner <= 256 && t->cols % t->inner == 0;
     return (int)(inner ? t->cols / t->inner : t->cols % 64 == 0 ? t->cols / 64 : 1);
 }
+static int64_t queries_of(const test *t) { return t->layout == FIRST_TOKENS ? sequences_of(t) : t->rows; }
 static void attention_setup(test *t) {
     add_step(t);
     add_bounds(t);
     add_integers(t, sequences_of(t), 0);
-    int64_t n = t->rows * t->cols;
-    many(t, 2, (int64_t[]){3 * n, n});                 // 3: qkv out
-    add_floats(t, t->rows * heads_of(t), 0, 1);        // 5: lse
-    many(t, 2, (int64_t[]){n, 3 * n});                 // 6: dout, gradients of qkv
+    const int64_t n = t->rows * t->cols, queries = queries_of(t);
+    many(t, 2, (int64_t[]){3 * n, queries * t->cols}); // 3: qkv out
+    add_floats(t, queries * heads_of(t), 0, 1);        // 5: lse
+    many(t, 2, (int64_t[]){queries * t->cols, 3 * n}); // 6: dout, gradients of qkv
     double pairs = (double)t->rows * (t->rows < t->length ? (double)t->rows : t->length);
     t->flops = 4.0 * pairs * (double)t->cols;
     t->moved = bytes_of(t, 4 * (double)n);
@@ -276,7 +286,7 @@ static void attention_backward_setup(test *t) {
     t->flops *= 2.5;
 }
 
-// The same with positions: 3: qkv, out, lse, dout and gradients as above. Both terms as in DeBERTa v3, but heads of 32 have those
+// The same with positions, also of ragged sequences and of their first tokens alone: 3: qkv, out, lse, dout and gradients as above. Both terms as in DeBERTa v3, but heads of 32 have those
 // of keys alone, heads of 96 those of queries, and heads of 128 have v1's rule.
 enum { BUCKETS = 256, FURTHEST = 512 };
 static int head_size(const test *t) { return (int)t->cols / heads_of(t); }
@@ -292,29 +302,40 @@ static void disentangled_setup(test *t) {
     many(t, 2, (int64_t[]){n, n}); // 9: tables of keys and of queries
     add_floats(t, n, 0, 1);        // 11: their gradients
     add_floats(t, n, 0, 1);
+    if (t->layout == FIRST_TOKENS) { // 13: q, its gradient, where the queries of a sequence begin
+        const int64_t pooled = queries_of(t) * t->cols;
+        many(t, 2, (int64_t[]){pooled, pooled});
+        add_integers(t, queries_of(t) + 1, 0);
+    }
     t->flops *= 2; // each term of positions as much as a product of scores, at this length
 }
 static ft_disentangled_shape disentangled_shape_of(const test *t, int side) {
     ft_disentangled_shape shape = {.attention = shape_of(t, side), .reach = t->length - 1, .slots = t->at[8][side]};
     shape.attention.scale /= sqrtf((float)(1 + has_table(t, false) + has_table(t, true)));
+    if (t->layout != FIRST_TOKENS) return shape;
+    shape.attention.max_queries = 1;
+    shape.attention.cu_queries = t->at[15][side];
     return shape;
+}
+static ft_tensor query_rows(const test *t, int side, int pooled, int all) { // in their own buffer, or a third of the one of all three
+    return t->layout == FIRST_TOKENS ? matrix(t, pooled, side, queries_of(t), t->cols) : third(t, all, side, 0);
 }
 static ft_tensor table_of(const test *t, int i, int side) { // of keys: 9, 11; of queries: 10, 12
     return has_table(t, i % 2 == 0) ? matrix(t, i, side, 2 * ft_relative_span(rule_of(t)), t->cols) : ft_absent();
 }
 static ft_status disentangled_forward(test *t, int side) {
     ft_disentangled_shape shape = disentangled_shape_of(t, side);
-    RUN(disentangled_attention_forward, .shape = shape, .q = third(t, 3, side, 0), .k = third(t, 3, side, 1),
+    RUN(disentangled_attention_forward, .shape = shape, .q = query_rows(t, side, 13, 3), .k = third(t, 3, side, 1),
         .v = third(t, 3, side, 2), .pos_key = table_of(t, 9, side), .pos_query = table_of(t, 10, side),
-        .out = matrix(t, 4, side, t->rows, t->cols), .lse = matrix(t, 5, side, t->rows, shape.attention.heads));
+        .out = matrix(t, 4, side, queries_of(t), t->cols), .lse = matrix(t, 5, side, queries_of(t), shape.attention.heads));
 }
 // out and lse are the forward's, of this very side.
 static ft_status disentangled_backward(test *t, int side) {
     ft_disentangled_shape shape = disentangled_shape_of(t, side);
-    RUN(disentangled_attention_backward, .shape = shape, .q = third(t, 3, side, 0), .k = third(t, 3, side, 1),
+    RUN(disentangled_attention_backward, .shape = shape, .q = query_rows(t, side, 13, 3), .k = third(t, 3, side, 1),
         .v = third(t, 3, side, 2), .pos_key = table_of(t, 9, side), .pos_query = table_of(t, 10, side),
-        .out = matrix(t, 4, side, t->rows, t->cols), .lse = matrix(t, 5, side, t->rows, shape.attention.heads),
-        .dout = matrix(t, 6, side, t->rows, t->cols), .dq = third(t, 7, side, 0), .dk = third(t, 7, side, 1),
+        .out = matrix(t, 4, side, queries_of(t), t->cols), .lse = matrix(t, 5, side, queries_of(t), shape.attention.heads),
+        .dout = matrix(t, 6, side, queries_of(t), t->cols), .dq = query_rows(t, side, 14, 7), .dk = third(t, 7, side, 1),
         .dv = third(t, 7, side, 2), .dpos_key = table_of(t, 11, side), .dpos_query = table_of(t, 12, side));
 }
 static void disentangled_backward_setup(test *t) {
@@ -322,6 +343,22 @@ static void disentangled_backward_setup(test *t) {
     for (int side = 0; side < 2; side++)
         need(disentangled_forward(t, side));
     t->flops *= 3;
+}
+static void ragged_setup(test *t) {
+    t->layout = RAGGED;
+    disentangled_setup(t);
+}
+static void ragged_backward_setup(test *t) {
+    t->layout = RAGGED;
+    disentangled_backward_setup(t);
+}
+static void pooled_setup(test *t) {
+    t->layout = FIRST_TOKENS;
+    disentangled_setup(t);
+}
+static void pooled_backward_setup(test *t) {
+    t->layout = FIRST_TOKENS;
+    disentangled_backward_setup(t);
 }
 
 static void rows_setup(test *t) {
@@ -455,6 +492,10 @@ const gpu_op gpu_ops[] = {
     {"attention_backward", attention_backward_setup, attention_backward, 1e-5, ROWS, 8},
     {"disentangled_forward", disentangled_setup, disentangled_forward, 5e-6, ROWS, 4},
     {"disentangled_backward", disentangled_backward_setup, disentangled_backward, 1e-5, ROWS, 8},
+    {"disentangled_forward_ragged", ragged_setup, disentangled_forward, 5e-6, ROWS_UNTIMED, 4},
+    {"disentangled_backward_ragged", ragged_backward_setup, disentangled_backward, 1e-5, ROWS_UNTIMED, 8},
+    {"disentangled_forward_pooled", pooled_setup, disentangled_forward, 5e-6, ROWS_UNTIMED, 4},
+    {"disentangled_backward_pooled", pooled_backward_setup, disentangled_backward, 1e-5, ROWS_UNTIMED, 8},
     {"dropout", rows_setup, dropout, 0, ROWS, 0},
     {"gather_rows", rows_setup, gather_rows, 0, ROWS, 0},
     {"scatter_rows_add", rows_setup, scatter_rows_add, 0, ROWS, 0},
