@@ -6,6 +6,7 @@
 // ops which writes down what it is asked for, from where a step begins to behind its update. Prints one JSON document: the planned
 // memory, and every kind of call in the step with its number, operations and bytes by kernels/cost.h, and for matrix products and
 // attention the shape. Of the steps that a plan rehearses the one with most calls is it. predict_steps.py makes times of it.
+#include "benchmarks/config_arguments.h"
 #include "engine/plan/plan.h"
 #include "engine/train/update.h"
 #include "kernels/cost.h"
@@ -214,18 +215,12 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: bench_ops CARD [CONFIG.ini ...] [section.key=value ...]\n");
         return 2;
     }
-    const char *files[64], *overrides[64];
-    int file_count = 0, override_count = 0;
-    for (int i = 2; i < argc && file_count < 64 && override_count < 64; i++) {
-        if (strchr(argv[i], '=') != NULL) overrides[override_count++] = argv[i];
-        else files[file_count++] = argv[i];
-    }
     ft_config config = {0};
     ft_plan plan;
     ft_plan_request request = {.labels = 3};
     ft_log_set_level(FT_LOG_QUIET);
     ft_status status = ft_card_find(argv[1], &request.card);
-    if (status == FT_OK) status = ft_config_load(&config, file_count, files, override_count, overrides);
+    if (status == FT_OK) status = bench_load_config(&config, argc - 2, argv + 2);
     if (status == FT_OK) status = ft_plan_run(&config, &request, &plan);
     if (status != FT_OK) ft_log_error();
     else if (kept.calls == 0 || kept.full) fprintf(stderr, "bench_ops: %ld calls of %d kinds were seen\n", kept.calls, kept.count);

@@ -7,6 +7,7 @@
 // Prints one JSON document: wall seconds from the end of step SKIP to that of the last, the FMA peak probed before and after
 // the run, and of every op calls, seconds and operations by kernels/cost.h; of matrix products dX and dW apart from the forward ones. What
 // is in no op (batches, losses, bookkeeping) is the difference.
+#include "benchmarks/config_arguments.h"
 #include "benchmarks/fma_peak.h"
 #include "engine/train/trainer.h"
 #include "engine/train/update.h"
@@ -137,15 +138,9 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: bench_step SKIP [CONFIG.ini ...] [section.key=value ...]\n");
         return 2;
     }
-    const char *files[64], *overrides[64];
-    int file_count = 0, override_count = 0;
-    for (int i = 2; i < argc && file_count < 64 && override_count < 64; i++) {
-        if (strchr(argv[i], '=') != NULL) overrides[override_count++] = argv[i];
-        else files[file_count++] = argv[i];
-    }
     ft_config config = {0};
     ft_log_set_level(FT_LOG_QUIET);
-    ft_status status = ft_config_load(&config, file_count, files, override_count, overrides);
+    ft_status status = bench_load_config(&config, argc - 2, argv + 2);
     double peak = probe();
     if (status == FT_OK) status = ft_train(&config, NULL);
     if (status != FT_OK) ft_log_error();
