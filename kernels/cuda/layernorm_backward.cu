@@ -73,6 +73,14 @@ template <class T> FT_DEVICE ft_quad kept_s_quad(const float4 *s, int high, int 
         return ft_load_quad<true>(reinterpret_cast<const T *>(s) + quad * FT_QUAD, FT_QUAD);
 }
 
+// As ft_store_quad, of which nvcc takes the plain store of 16 bytes apart here.
+template <bool WHOLE, class T> FT_DEVICE void store_quad(T *to, const ft_quad &q, int n) {
+    if constexpr (WHOLE && sizeof(T) == sizeof(float))
+        __stwb(reinterpret_cast<float4 *>(to), make_float4(q.v[0], q.v[1], q.v[2], q.v[3]));
+    else
+        ft_store_quad<WHOLE>(to, q, n);
+}
+
 // QUADS: of columns that a thread has at most.
 template <class T, bool WHOLE, int QUADS>
 FT_KERNEL void __launch_bounds__(FT_BLOCK)
@@ -163,13 +171,13 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
 #pragma unroll
                     for (int i = 0; i < FT_QUAD; i++)
                         d.v[i] = of.y * fmaf(-hat.v[i], of.w, d.v[i] * gamma.v[i] - of.z);
-                    if (job.ds.data != nullptr) ft_store_quad<WHOLE>(job.ds.data + to_ds, d, n);
+                    if (job.ds.data != nullptr) store_quad<WHOLE>(job.ds.data + to_ds, d, n);
                     if (drops) {
 #pragma unroll
                         for (int i = 0; i < FT_QUAD; i++)
                             d.v[i] *= (*bits >> quad % 2 * FT_QUAD >> i & 1) != 0 ? 0.0f : job.dropout.scale;
                     }
-                    if (job.dx.data != nullptr) ft_store_quad<WHOLE>(job.dx.data + to_dx, d, n);
+                    if (job.dx.data != nullptr) store_quad<WHOLE>(job.dx.data + to_dx, d, n);
 #pragma unroll
                     for (int i = 0; i < FT_QUAD; i++)
                         chain[DBIAS][i] += d.v[i];
