@@ -116,7 +116,10 @@ enum planted {
     FENCE_OF_ONE_LANE,
     ZEROS_TOO_EARLY,      // before the copy is there
     NO_WGMMA_FENCE,
+    FENCE_OF_THE_GROUP_BEFORE, // for the products behind a commit
+    ADDS_TO_NEW_SUMS,          // which hold nothing
     NO_WGMMA_WAIT,
+    WAIT_FOR_OTHER_SUMS,
     NO_COMMIT,
     THREE_WARPS,
     NO_INIT_DONE,
@@ -136,7 +139,10 @@ const char *const planted_names[PLANTED] = {"",
                                             "fence_of_one_lane",
                                             "zeros_too_early",
                                             "no_wgmma_fence",
+                                            "fence_of_the_group_before",
+                                            "adds_to_new_sums",
                                             "no_wgmma_wait",
+                                            "wait_for_other_sums",
                                             "no_commit",
                                             "three_warps",
                                             "no_init_done",
@@ -185,7 +191,7 @@ FT_KERNEL void __launch_bounds__(GROUP + FT_WARP) pipeline(FT_MAP_ARGUMENT(map),
         }
         return;
     }
-    float sums[8][4] = {};
+    float sums[8][4] = {}, others[8][4] = {};
     for (int i = 0; i < tiles - (FAULT == LAST_TILE_NOT_USED); i++) {
         unsigned a[4][4];
 #pragma unroll
@@ -194,14 +200,17 @@ FT_KERNEL void __launch_bounds__(GROUP + FT_WARP) pipeline(FT_MAP_ARGUMENT(map),
         if (FAULT != NO_WAIT_FOR_TILE) ft_mbarrier_wait(full + i % BUFFERS, unsigned(i / BUFFERS & 1) ^ (FAULT == WRONG_PARITY));
         __syncwarp(); // the products want whole warps
         ft_wgmma_hold(a);
-        if (FAULT != NO_WGMMA_FENCE) ft_wgmma_fence(sums);
+        if (FAULT == ADDS_TO_NEW_SUMS) ft_wgmma_fence_new(sums);
+        else if (FAULT != NO_WGMMA_FENCE) ft_wgmma_fence(sums);
+        if (FAULT == FENCE_OF_THE_GROUP_BEFORE) ft_wgmma_commit();
         if (FAULT != THREE_WARPS || warp != 3)
 #pragma unroll
             for (int step = 0; step < 4; step++)
                 ft_wgmma<__nv_bfloat16, 64, true>(sums, a[step], ft_wgmma_columns(bytes + i % BUFFERS * TILE, TILE, step), true);
         if (FAULT != NO_COMMIT) ft_wgmma_commit();
         if (FAULT == EARLY_RELEASE && lane == 0) ft_mbarrier_arrive(empty + i % BUFFERS);
-        if (FAULT != NO_WGMMA_WAIT) ft_wgmma_wait<0>(sums);
+        if (FAULT == WAIT_FOR_OTHER_SUMS) ft_wgmma_wait<0>(others);
+        else if (FAULT != NO_WGMMA_WAIT) ft_wgmma_wait<0>(sums);
         ft_wgmma_hold(a);
         if (FAULT != EARLY_RELEASE && lane == 0 && (FAULT != RELEASED_BY_ONE_WARP || warp == 0)) ft_mbarrier_arrive(empty + i % BUFFERS);
     }

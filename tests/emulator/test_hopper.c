@@ -47,7 +47,10 @@ static void test_planted_faults(void **state) {
         {"fence_of_one_lane", {"lane"}},
         {"zeros_too_early", {"stores over bytes of a tensor copy whose barrier this warp has not waited for"}},
         {"no_wgmma_fence", {"a product without ft_wgmma_fence"}},
+        {"fence_of_the_group_before", {"a product without ft_wgmma_fence"}},
+        {"adds_to_new_sums", {""}}, // NaN
         {"no_wgmma_wait", {"product"}},
+        {"wait_for_other_sums", {"ended with products that nobody waited for"}},
         {"no_commit", {"product"}},
         {"three_warps", {"not all warps of a warpgroup"}},
         {"no_init_done", {"before ft_mbarrier_init_done"}},

@@ -326,9 +326,13 @@ float *product_begin(float *sums, unsigned count, site where) {
     return mine.products.back().sums.data();
 }
 
-void product_commit() { lanes[current->number].group++; }
+// What the registers of one group's products need be told says nothing of the next: each has a fence of its own.
+void product_commit() {
+    lanes[current->number].group++;
+    lanes[current->number].fenced = false;
+}
 
-void product_wait(unsigned newest, site where) {
+void product_wait(const float *sums, unsigned newest, site where) {
     auto &mine = lanes[current->number];
     const unsigned groups = mine.group;
     struct record {
@@ -350,7 +354,7 @@ void product_wait(unsigned newest, site where) {
     unseen books;
     auto &products = mine.products;
     for (size_t i = 0; i < products.size();) {
-        if (products[i].group + newest >= groups) {
+        if (products[i].group + newest >= groups || products[i].to != sums) {
             i++;
             continue;
         }

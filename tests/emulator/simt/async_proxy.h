@@ -36,12 +36,12 @@ unsigned shared_address(const void *shared); // as the hardware counts them; of 
 uint16_t async_read(unsigned address, site where);
 inline unsigned swizzled(unsigned address) { return address ^ (address >> 7 & 7) << 4; }
 
-// Products, by each of the lanes. product_begin: where the sums are gathered until product_wait brings them to `sums`, which are
-// NaN meanwhile.
+// Products, by each of the lanes. product_begin: where the sums are gathered until a product_wait that names them brings them to `sums`,
+// which are NaN meanwhile: also when another wait was long enough, for the compiler of a chip's code may read them in front of it.
 void product_fence();
 float *product_begin(float *sums, unsigned count, site where);
 void product_commit();
-void product_wait(unsigned newest, site where);
+void product_wait(const float *sums, unsigned newest, site where);
 
 // An ordinary read of 16 bytes, by ldmatrix.
 extern bool async_used;

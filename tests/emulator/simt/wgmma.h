@@ -6,6 +6,8 @@
 #include "tests/emulator/simt/async_proxy.h"
 #include "tests/emulator/simt/fragment.h"
 
+#include <cstring>
+
 namespace simt {
 
 // Number `term` of column `column` of the right operand, or of a row of the left one, that a descriptor describes (128-byte swizzle).
@@ -70,10 +72,13 @@ SIMT_NO_TSAN inline void multiply_group(float (&d)[N / 8][4], const left_operand
 template <int N> inline void ft_wgmma_hold(unsigned (&)[N][4]) {} // for the compiler of the chip's code
 inline uint64_t ft_wgmma_made_here(uint64_t descriptor) { return descriptor; }
 template <int N> inline void ft_wgmma_fence(float (&)[N][4]) { simt::product_fence(); }
-template <int N> inline void ft_wgmma_fence_new(float (&)[N][4]) { simt::product_fence(); }
+template <int N> inline void ft_wgmma_fence_new(float (&sums)[N][4]) { // what was in them is gone
+    memset(static_cast<void *>(&sums[0][0]), 0xff, sizeof sums);
+    simt::product_fence();
+}
 inline void ft_wgmma_commit() { simt::product_commit(); }
-template <int NEWEST, int N> inline void ft_wgmma_wait(float (&)[N][4], simt::site where = simt::site::here()) {
-    simt::product_wait(NEWEST, where);
+template <int NEWEST, int N> inline void ft_wgmma_wait(float (&sums)[N][4], simt::site where = simt::site::here()) {
+    simt::product_wait(&sums[0][0], NEWEST, where);
 }
 template <class T, int N, bool COLUMNS>
 inline void ft_wgmma(float (&d)[N / 8][4], const unsigned (&a)[4], uint64_t b, bool add, simt::site where = simt::site::here()) {
