@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # gpu_check.sh - is the CUDA back end right on this GPU, how fast is it, and how fast beside others? In under ten minutes, on a
-# machine with CUDA and nothing else (build, tiles, context, graphs, ops, speed, wgmma, sanitizer); a short training beside the CPU's, one
+# machine with CUDA and nothing else (build, tiles, context, graphs, ops, speed, wgmma, owner, sanitizer); a short training beside the CPU's, one
 # with graphs, tuned matrix products, and training steps, where the program is there too; the rivals of those where a Python with
 # torch and transformers is. The program needs more libraries than CUDA: on a machine that has them, `pack` puts it and them into
 # BUILD/carry, and `wheels` two rivals that no Python has; a bare machine with that folder runs every part. (Library packages unpacked
 # there would have to fit its distribution; a program with its libraries has to fit its C library alone.)
 #
-#   benchmarks/gpu_check.sh [PART]...          build tiles context graphs ops speed wgmma training replay ceilings steps tuning sanitizer report
+#   benchmarks/gpu_check.sh [PART]...          build tiles context graphs ops speed wgmma owner training replay ceilings steps tuning sanitizer report
 #   benchmarks/gpu_check.sh pack wheels        elsewhere, before
 #   BUDGET=1800 benchmarks/gpu_check.sh ranking    alone: do predicted step times order settings as measured ones (cost_model.py)?
 #
 # All parts by default, in this order, which is that of what matters most, within BUDGET seconds (default 570). A part that there is no
 # time for is not measured; `steps` goes on where it was when it is run again, so that a second run measures the rest.
-# Results: a table, and RESULTS (build-gpu/results) with PART.csv and PART.json of tiles, context, graphs, ops, speed, wgmma, training
+# Results: a table, and RESULTS (build-gpu/results) with PART.csv and PART.json of tiles, context, graphs, ops, speed, wgmma, owner, training
 # and replay, tuning.json, steps.json, ceilings.json, summary.csv, summary.json, and gpu_CHIP.json and gpu_CHIP.md of the part report, which
 # fails when a figure is more than 5% worse than that of COMMITTED (benchmarks/results) for this chip; a first run writes it there, and
 # ACCEPT=1, unless a part has failed. OUT: another folder for the few files that are worth keeping, everything else in one archive.
@@ -31,7 +31,7 @@ SANITIZER_LIMIT=${SANITIZER_LIMIT:-120}
 BUDGET=${BUDGET:-570}
 PYTHON=${PYTHON:-python3}
 COMMITTED=${COMMITTED:-benchmarks/results}
-ALL="build tiles context graphs ops speed wgmma training replay ceilings steps tuning sanitizer report"
+ALL="build tiles context graphs ops speed wgmma owner training replay ceilings steps tuning sanitizer report"
 mkdir -p "$BUILD" "$RESULTS" || exit 1
 names=() verdicts=() notes=()
 note() { # note PART VERDICT TEXT: whatever the text has, table, CSV and JSON stay well formed
@@ -207,6 +207,22 @@ part_wgmma() {
     notes[${#notes[@]} - 1]+="; $decision"
 }
 
+# The backward by one owner in the same way. It is made for chips of 99 KB of shared memory: five products instead of seven, so 1.4 times the
+# rate of mma's two passes at most, dense, where tensor cores bind; on other chips it should be right, and not faster.
+part_owner() {
+    local decision
+    # shellcheck disable=SC2086
+    ops_run owner 120 "$BUILD/gpu_ops" --attention --candidate owner --tokens "$TOKENS" --csv "$RESULTS/owner.csv.part" \
+        --json "$RESULTS/owner.json.part" ${OWNER_OPTIONS:-}
+    [ -e "$RESULTS/owner.csv" ] || return
+    awk -F, 'FNR > 1 && $13 > 0 { key = $1 " " $2 ", " $3 " heads of " $4 ", dropout " $5; us[key, $7] = $13
+        if ($7 == "mma") printf "  %s, %d tokens: mma %.1f us, owner %.1f us, %.2f times the rate\n", key, $6, $13, us[key, "owner"], $13 / us[key, "owner"] }' \
+        "$RESULTS/owner.csv" | tee "$RESULTS/owner-times.txt"
+    decision=$(grep '^decision: ' "$RESULTS/owner.txt") || return
+    echo "  $decision"
+    notes[${#notes[@]} - 1]+="; $decision"
+}
+
 part_sanitizer() {
     local sanitizer which
     sanitizer=$(tool compute-sanitizer) || { note sanitizer skipped "no compute-sanitizer in PATH or /usr/local/cuda"; return; }
@@ -219,6 +235,10 @@ part_sanitizer() {
     # Warpgroups, whose barriers are another kind.
     for which in memcheck racecheck synccheck; do
         ops_run "$which-wgmma" "$SANITIZER_LIMIT" "$sanitizer" --tool "$which" --error-exitcode 1 "$BUILD/gpu_ops" --attention --path wgmma small small-pooled
+    done
+    for which in memcheck racecheck; do
+        ops_run "$which-owner" "$SANITIZER_LIMIT" "$sanitizer" --tool "$which" --error-exitcode 1 "$BUILD/gpu_ops" --attention --candidate owner \
+            --path owner small small-pooled
     done
 }
 

@@ -2,7 +2,7 @@
 // it takes. It needs the kernels alone: no model, no file. (The CPU's ops are judged against float64 in tests/kernels.)
 //
 //   gpu_ops [--time] [--tokens N] [--type fp32|bf16|fp16] [--csv FILE] [--json FILE] [OP...]
-//   gpu_ops --attention [--path wgmma|mma] [--tokens N] [--type bf16|fp16] [--csv FILE] [--json FILE] [LAYOUT...]
+//   gpu_ops --attention [--candidate wgmma|owner] [--path CANDIDATE|mma] [--tokens N] [--type bf16|fp16] [--csv FILE] [--json FILE] [LAYOUT...]
 //
 // The second one is of attention's paths beside each other (gpu_ops_attention.c), with one --path judged alone.
 // Exit 0: all agree. 1: one does not. 4: there is no CUDA device, or something of it is missing.
@@ -219,7 +219,7 @@ static void all_ops(gpu_ops_report *r, ft_device *cpu, ft_device *gpu, const cha
 }
 
 int main(int argc, char **argv) {
-    const char *csv = NULL, *json = NULL, *path = NULL, **names = calloc((size_t)argc + 1, sizeof *names);
+    const char *csv = NULL, *json = NULL, *path = NULL, *candidate = NULL, **names = calloc((size_t)argc + 1, sizeof *names);
     int64_t tokens = 16384;
     int named = 0, only = -1;
     bool timed = false, attention = false;
@@ -232,6 +232,8 @@ int main(int argc, char **argv) {
             attention = true;
         else if (strcmp(argv[i], "--path") == 0 && more)
             path = argv[++i];
+        else if (strcmp(argv[i], "--candidate") == 0 && more)
+            candidate = argv[++i];
         else if (strcmp(argv[i], "--csv") == 0 && more)
             csv = argv[++i];
         else if (strcmp(argv[i], "--json") == 0 && more)
@@ -245,7 +247,7 @@ int main(int argc, char **argv) {
         else
             return fprintf(stderr,
                            "usage: gpu_ops [--time] [--tokens N] [--type fp32|bf16|fp16] [--csv FILE] [--json FILE] [OP...]\n"
-                           "       gpu_ops --attention [--path wgmma|mma] [--tokens N] [--type bf16|fp16] [--csv FILE] "
+                           "       gpu_ops --attention [--candidate wgmma|owner] [--path CANDIDATE|mma] [--tokens N] [--type bf16|fp16] [--csv FILE] "
                            "[--json FILE] [LAYOUT...]\n"),
                    2;
     }
@@ -258,7 +260,7 @@ int main(int argc, char **argv) {
     if (attention)
         gpu_ops_attention(&r, cpu, gpu,
                           &(gpu_ops_attention_options){
-                              .tokens = tokens, .type = only < 0 ? FT_F32 : types[only], .path = path, .names = names, .name_count = named});
+                              .tokens = tokens, .type = only < 0 ? FT_F32 : types[only], .candidate = candidate, .path = path, .names = names, .name_count = named});
     else
         all_ops(&r, cpu, gpu, names, named, only, tokens, timed);
     if (r.json != NULL) fprintf(r.json, "\n]}\n");

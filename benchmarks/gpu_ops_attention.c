@@ -1,5 +1,6 @@
-// gpu_ops_attention.c - attention on warpgroups of sm_90a beside mma.sync (kernels/cuda/README.md), forward and backward: both right, the
-// same bits twice, and which is faster where. What it prints decides whether warpgroups may become the default.
+// gpu_ops_attention.c - a path of attention that must be asked for (kernels/cuda/attention_path.h) beside the default: warpgroups of sm_90a,
+// forward and backward, or the backward by one owner. Both right, the same bits twice, and which is faster where. What it prints
+// decides whether the candidate may become the default.
 //
 // Judged as gpu_ops judges attention, by the CPU's op on the same numbers, and beyond that row by row: in a buffer whose largest
 // element is that of a short sequence nobody would see one key too many in a long one.
@@ -11,7 +12,13 @@
 #include <string.h>
 
 enum { STEP, BOUNDS, QUERY_BOUNDS, SLOTS, QKV, POOLED, OUT, LSE, DOUT, GRADIENTS, POOLED_GRADIENT, MOST_LENGTHS = 8, ROUNDS = 5, PATHS = 2 };
-static const char *const path_names[PATHS] = {"wgmma", "mma"}; // the first one says whether this chip has it
+typedef struct candidate {
+    const char *name;
+    int head_dims[2];
+    bool backward_alone; // forward it is the default
+} candidate;
+static const candidate candidates[] = {{"wgmma", {64, 128}, false}, {"owner", {32, 64}, true}};
+static const char *path_names[PATHS] = {NULL, "mma"}; // the first one, the candidate, says whether this chip has it
 
 // A length < 0: so many rows whose keys and values are NaN. Their own results are not judged; nobody else may see them.
 typedef struct layout {
@@ -395,28 +402,34 @@ static bool among(const char *name, const char *const *names, int n) {
 void gpu_ops_attention(gpu_ops_report *r, ft_device *cpu, ft_device *gpu, const gpu_ops_attention_options *o) {
     static const ft_dtype types[] = {FT_BF16, FT_F16};
     static const float dropouts[] = {0, 0.1f};
+    const candidate *c = NULL;
+    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++)
+        if (strcmp(o->candidate != NULL ? o->candidate : candidates[0].name, candidates[i].name) == 0) c = &candidates[i];
+    if (c == NULL) need(ft_fail(FT_INVALID, "--candidate", "'%s' is neither wgmma nor owner", o->candidate));
+    path_names[0] = c->name;
     int only = -1;
     for (int p = 0; o->path != NULL && p < PATHS; p++)
         if (strcmp(o->path, path_names[p]) == 0) only = p;
-    if (o->path != NULL && only < 0) need(ft_fail(FT_INVALID, "--path", "'%s' is neither wgmma nor mma", o->path));
+    if (o->path != NULL && only < 0) need(ft_fail(FT_INVALID, "--path", "'%s' is neither %s nor mma", o->path, c->name));
     if (r->csv != NULL)
         fprintf(r->csv, "case,type,heads,head_dim,dropout,tokens,path,right,same_bits,error,row_error,lse_error,microseconds,tflop_per_second\n");
     tally all = {0};
     for (int i = 0; i < LAYOUTS; i++)
         for (int combination = 0; among(layouts[i].name, o->names, o->name_count) && combination < (layouts[i].without_lse ? 8 : 16); combination++) {
             const layout *l = &layouts[i];
-            const int head_dim = combination & 4 ? 128 : 64;
+            const int head_dim = c->head_dims[combination >> 2 & 1];
             const ft_dtype type = types[combination & 1];
             // What is timed runs the same instructions in both types: bf16, if no other is asked for.
             if (type != (o->type != FT_F32 ? o->type : l->cols > 0 ? FT_BF16 : type)) continue;
             attention a = {.layout = l, .heads = l->cols > 0 ? l->cols / head_dim : THREE, .head_dim = head_dim, .dropout = dropouts[combination >> 1 & 1]};
             a.backward = (combination & 8) != 0;
+            if (c->backward_alone && !a.backward) continue;
             snprintf(a.name, sizeof a.name, "%s%s", l->name, a.backward ? "-backward" : "");
             a.t = (test){.cols = (int64_t)a.heads * head_dim, .type = type, .device = {cpu, gpu}};
             one(r, &all, &a, only, o->tokens);
         }
     if (all.timed > 0)
-        printf("decision: wgmma is %s; %.2f to %.2f times the rate of mma in %d timed cases, slower in %d: %s\n", r->wrong == 0 ? "right" : "WRONG",
+        printf("decision: %s is %s; %.2f to %.2f times the rate of mma in %d timed cases, slower in %d: %s\n", c->name, r->wrong == 0 ? "right" : "WRONG",
                all.least, all.most, all.timed, all.slower,
                r->wrong > 0 ? "not the default" : all.slower == 0 ? "it may become the default" : "not the default where it is slower");
 }

@@ -1,14 +1,18 @@
 // attention.h - what the attention kernels share: their arguments on the device, where a block works, dropout of scores.
 //
 // Two paths. Tensor cores: bf16 and fp16, head sizes 32, 64, 96 and 128, a positive scale, views aligned to 16 bytes. The plain path, with
-// fused multiply-adds in fp32: fp32, and whatever else does not fit, up to head size 256. A third one, only when it is asked for:
-// warpgroups of sm_90a.
+// fused multiply-adds in fp32: fp32, and whatever else does not fit, up to head size 256. Two more, only when they are asked for
+// (attention_path.h): warpgroups of sm_90a, and a backward by one owner.
 // Forward: a block owns rows of queries and passes over the keys. Backward: one pass owns queries and gives dQ, one owns
 // keys and gives dK and dV; both recompute the scores, so that no two blocks add to the same number.
 #ifndef FT_CUDA_ATTENTION_H
 #define FT_CUDA_ATTENTION_H
 
 #include "kernels/cuda/unit.h"
+
+extern "C" {
+#include "kernels/cuda/attention_path.h"
+}
 
 // Of a view (unit.h), head h owns columns from h * head_dim on.
 struct ft_attention_problem {
@@ -125,8 +129,8 @@ ft_status ft_attention_delta(ft_device *device, const ft_tensor &out, const ft_t
 
 // ---- warpgroups of sm_90a (attention_warpgroup.cu, attention_warpgroup_backward.cu) ------------------------------------------
 
-// What FTENGINE_ATTENTION says: mma, or nothing: no; wgmma: yes, and an error where the device has no such instructions. The path
-// has not been tried on a chip yet, so nobody gets it who does not ask.
+// What FTENGINE_ATTENTION (attention_path.h) says. An error for a name that it does not know, and for wgmma where the device has no
+// such instructions. The path has not been tried on a chip yet, so nobody gets it who does not ask.
 ft_status ft_attention_asks_for_warpgroups(ft_device *device, bool *asks);
 // Of what has a tensor path and is aligned: head sizes 64 and 128.
 template <class A> static inline bool ft_attention_has_warpgroup_path(const A &args) { // arguments of either op
@@ -135,6 +139,11 @@ template <class A> static inline bool ft_attention_has_warpgroup_path(const A &a
 ft_status ft_attention_warpgroup_forward(ft_device *device, const ft_attention_forward_args &args);
 // `delta`: of ft_attention_delta, already queued.
 ft_status ft_attention_warpgroup_backward(ft_device *device, const ft_attention_backward_args &args, const float *delta);
+
+// ---- one owner of a sequence and head (attention_owner.cu) -------------------------------------------------------------------
+
+// Head sizes 32 and 64 (ft_attention_has_owner). `delta`: of ft_attention_delta, already queued.
+ft_status ft_attention_owner_backward(ft_device *device, const ft_attention_backward_args &args, const float *delta);
 
 // ---- the plain path (attention_plain.cu) -------------------------------------------------------------------------------
 

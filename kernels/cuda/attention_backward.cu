@@ -4,14 +4,11 @@
 // pass of keys owns 64 rows of K and V and walks over Q and dout. In both, with `own` and `other` those pairs of matrices,
 //     s = own[0] other[0]^T,  <dout, V> = own[1] other[1]^T,  first result = dS other[0],  second = (mask P) other[1],
 // the second for keys only. A number is summed by one warp in one order: the same bits every time.
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/tile/exp2.h"
-#include "kernels/cuda/tile/fragment.h"
+#include "kernels/cuda/attention_gradient.h"
 
 namespace {
 
 constexpr int OWN = 64, OTHER = 32, WARPS = 4, THREADS = WARPS * FT_WARP;
-constexpr float LOG2_E = 1.4426950408889634f;
 
 // ---- D ------------------------------------------------------------------------------------------------------------------
 
@@ -69,12 +66,12 @@ FT_KERNEL void __launch_bounds__(THREADS, 2) attention_backward(pass_arguments<T
     const int lane = int(threadIdx.x) % FT_WARP, warp = int(threadIdx.x) / FT_WARP, g = lane / 4, t = lane % 4 * 2;
     const int mine = warp * 16; // the warp's rows of the tile
     const ft_score_filter filter = ft_score_filter_of(a.problem, at);
-    const float factor = a.problem.scale * LOG2_E;
+    const float factor = a.problem.scale * FT_LOG2_E;
     const int column = at.head * D;
 
     // lse in powers of two and D of a query; past the last one they are not read
     auto lse_of = [&](int query) {
-        return query < at.queries ? a.lse.data[(at.first_query + query) * a.lse.stride + at.head] * LOG2_E : 0.0f;
+        return query < at.queries ? a.lse.data[(at.first_query + query) * a.lse.stride + at.head] * FT_LOG2_E : 0.0f;
     };
     auto delta_of = [&](int query) {
         return query < at.queries ? a.delta[int64_t(at.first_query + query) * a.problem.heads + at.head] : 0.0f;
@@ -124,22 +121,7 @@ FT_KERNEL void __launch_bounds__(THREADS, 2) attention_backward(pass_arguments<T
         const float *const tile_lse = others_lse + buffer * OTHER, *const tile_delta = others_delta + buffer * OTHER;
 
         float p[OTHER / 8][4] = {}, ds[OTHER / 8][4] = {};
-#pragma unroll
-        for (int c = 0; c < D / 16; c++) {
-            unsigned left0[4], left1[4];
-            ft_left<D>(left0, own0, mine, c * 16);
-            ft_left<D>(left1, own1, mine, c * 16);
-#pragma unroll
-            for (int n = 0; n < OTHER / 16; n++) {
-                unsigned b[4];
-                ft_right_of_rows<D>(b, other0, n * 16, c * 16);
-                ft_mma<T>(p[2 * n], left0, b[0], b[1]);
-                ft_mma<T>(p[2 * n + 1], left0, b[2], b[3]);
-                ft_right_of_rows<D>(b, other1, n * 16, c * 16);
-                ft_mma<T>(ds[2 * n], left1, b[0], b[1]);
-                ft_mma<T>(ds[2 * n + 1], left1, b[2], b[3]);
-            }
-        }
+        ft_score_products<D>(p, ds, own0, own1, mine, other0, other1);
         if (base + OTHER > other_count) // the last tile, where it is not full: 2^-inf = 0
 #pragma unroll
             for (int n = 0; n < OTHER / 8; n++)
@@ -148,23 +130,10 @@ FT_KERNEL void __launch_bounds__(THREADS, 2) attention_backward(pass_arguments<T
                     if (base + n * 8 + t + e % 2 >= other_count) p[n][e] = -INFINITY;
 #pragma unroll
         for (int c = 0; c < OTHER / 16; c++) {
-            auto finish = [&](int q, bool keep) { // p becomes P (for keys, of what was kept), ds dS
-                const int n = 2 * c + q / 4, e = q % 4, there = n * 8 + t + e % 2;
-                const float probability = ft_exp2(fmaf(p[n][e], factor, -(OF_KEYS ? tile_lse[there] : own_lse[e / 2])));
-                const float gradient = keep ? ds[n][e] : 0.0f;
-                ds[n][e] = probability * fmaf(gradient, a.problem.keep_scale, -(OF_KEYS ? tile_delta[there] : own_delta[e / 2]));
-                p[n][e] = keep ? probability : 0.0f;
-            };
-            if (filter.threshold != 0) {
-                const ft_kept_16x16 kept = ft_kept_of_16x16<OF_KEYS>(filter, first + mine, base + c * 16);
-#pragma unroll
-                for (int q = 0; q < 8; q++)
-                    finish(q, ft_is_kept<OF_KEYS>(kept, q));
-            } else {
-#pragma unroll
-                for (int q = 0; q < 8; q++)
-                    finish(q, true);
-            }
+            ft_score_gradients<OF_KEYS>(
+                p, ds, c, filter, first + mine, base, factor, a.problem.keep_scale,
+                [&](int row, int there) { return OF_KEYS ? tile_lse[there] : own_lse[row]; },
+                [&](int row, int there) { return OF_KEYS ? tile_delta[there] : own_delta[row]; });
             unsigned left0[4], left1[4];
             ft_left_of<T>(left0, ds[2 * c], ds[2 * c + 1]);
             if (OF_KEYS) ft_left_of<T>(left1, p[2 * c], p[2 * c + 1]);
@@ -234,6 +203,7 @@ template <class T> ft_status run_head_dim(ft_device *device, const ft_attention_
         bool warpgroups;
         FT_TRY(ft_attention_asks_for_warpgroups(device, &warpgroups));
         if (warpgroups && ft_attention_has_warpgroup_path(a)) return ft_attention_warpgroup_backward(device, a, delta);
+        if (ft_attention_takes_owner(&device->target, &a.shape)) return ft_attention_owner_backward(device, a, delta);
         switch (a.shape.head_dim) {
         case 32: return run<T, 32>(device, a, delta);
         case 64: return run<T, 64>(device, a, delta);

@@ -235,10 +235,11 @@ template <class T, int D> ft_status run(ft_device *device, const ft_attention_fo
 } // namespace
 
 ft_status ft_attention_asks_for_warpgroups(ft_device *device, bool *asks) {
-    const char *name = "FTENGINE_ATTENTION", *text = getenv(name);
+    const char *name = FT_ATTENTION_PATH_NAME;
+    const ft_attention_path asked = ft_attention_path_asked();
     *asks = false;
-    if (text == nullptr || text[0] == '\0' || strcmp(text, "mma") == 0) return FT_OK;
-    if (strcmp(text, "wgmma") != 0) return ft_fail(FT_INVALID, name, "'%s' is neither mma nor wgmma", text);
+    if (asked == FT_PATH_UNKNOWN) return ft_fail(FT_INVALID, name, "'%s' is neither mma, wgmma, owner nor auto", getenv(name));
+    if (asked != FT_PATH_WGMMA && asked != FT_PATH_AUTO) return FT_OK;
     const ft_cuda *cuda = ft_cuda_of(device);
     int capability[2];
     for (int i = 0; i < 2; i++) {
@@ -246,15 +247,20 @@ ft_status ft_attention_asks_for_warpgroups(ft_device *device, bool *asks) {
         if (cuda->driver->device_get_attribute(&capability[i], what, cuda->handle) != FT_CU_SUCCESS)
             return ft_fail(FT_FAILED, name, "the compute capability of %s cannot be read", device->name);
     }
-    if (capability[0] != 9 || capability[1] != 0)
+    bool built = true;
+#ifdef __CUDACC__
+    built = strstr(FT_CUDA_TARGETS, "sm_90a") != nullptr;
+#endif
+    *asks = capability[0] == 9 && capability[1] == 0 && built;
+    if (*asks || asked == FT_PATH_AUTO) return FT_OK;
+    if (built)
         return ft_fail(FT_NO_DEVICE, name, "wgmma is for compute capability 9.0, %s has %d.%d: leave it out, or say mma", device->name,
                        capability[0], capability[1]);
 #ifdef __CUDACC__
-    if (strstr(FT_CUDA_TARGETS, "sm_90a") == nullptr)
-        return ft_fail(FT_NO_DEVICE, name, "these kernels (%s) were not built for sm_90a: leave it out, or say mma", FT_CUDA_TARGETS);
+    return ft_fail(FT_NO_DEVICE, name, "these kernels (%s) were not built for sm_90a: leave it out, or say mma", FT_CUDA_TARGETS);
+#else
+    return FT_OK; // not reached: the emulator has them
 #endif
-    *asks = true;
-    return FT_OK;
 }
 
 ft_status ft_attention_warpgroup_forward(ft_device *device, const ft_attention_forward_args &a) {

@@ -40,6 +40,18 @@ static inline int64_t ft_cuda_slabs(int multiprocessors, int64_t heads, int64_t 
     return slabs > items ? items : slabs < 1 ? 1 : slabs;
 }
 
+// attention_backward by one owner: a block for every multiprocessor takes (sequence, head) after (sequence, head), 128 keys at a time. What
+// these add to the gradient of the queries it keeps in a slab of its own, fp32, unless the first 128 keys are all.
+enum { FT_CUDA_OWNER_KEYS = 128, FT_CUDA_OWNER_QUERIES = 64 }; // FT_CUDA_OWNER_QUERIES: slabs are whole multiples of them
+static inline int64_t ft_cuda_owner_tiles(int64_t keys) { return (keys + FT_CUDA_OWNER_KEYS - 1) / FT_CUDA_OWNER_KEYS; }
+static inline int64_t ft_cuda_owner_blocks(int multiprocessors, int64_t heads, int64_t sequences) {
+    const int64_t items = heads * sequences, blocks = multiprocessors > 0 ? multiprocessors : 1;
+    return items < blocks ? items : blocks;
+}
+static inline int64_t ft_cuda_owner_slab(int64_t queries, int64_t head_dim) { // numbers
+    return (queries + FT_CUDA_OWNER_QUERIES - 1) / FT_CUDA_OWNER_QUERIES * FT_CUDA_OWNER_QUERIES * head_dim;
+}
+
 // embedding_backward: two partial rows for every run of sorted tokens.
 static inline int64_t ft_cuda_runs(int64_t tokens) { return (tokens + FT_CUDA_RUN_TOKENS - 1) / FT_CUDA_RUN_TOKENS; }
 static inline size_t ft_cuda_run_bytes(int64_t tokens, int64_t cols) {

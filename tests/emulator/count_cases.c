@@ -1,5 +1,6 @@
 #include "tests/emulator/count_cases.h"
 
+#include "kernels/cuda/attention_path.h"
 #include "kernels/philox.h"
 #include "tests/emulator/simt/counts.h"
 
@@ -54,22 +55,24 @@ static ft_dropout row_dropout(int64_t rows) {
 
 // ---- attention: sequences of two whole tiles, and of one and a part ---------------------------------------------------------
 
-enum { PLAIN = 1000, SEQUENCES = 2, HEADS = 2, LONGEST = 128, TOKENS = LONGEST + 77 };
+enum { PLAIN = 1000, SEQUENCES = 2, HEADS = 2, LONGEST = 128, SECOND = 77, TOKENS = LONGEST + SECOND };
+enum { OWNER_LONGEST = 2 * LONGEST, OWNER_TOKENS = OWNER_LONGEST + SECOND }; // an owner has slabs behind the first 128 keys
 
-static ft_attention_shape attention_shape(int head_dim) {
+static ft_attention_shape attention_shape_of(int head_dim, int longest) {
     int32_t *begins = take((SEQUENCES + 1) * sizeof *begins);
-    begins[1] = LONGEST;
-    begins[2] = TOKENS;
+    begins[1] = longest;
+    begins[2] = longest + SECOND;
     return (ft_attention_shape){.heads = HEADS,
                                 .head_dim = head_dim,
                                 .sequences = SEQUENCES,
-                                .max_queries = LONGEST,
-                                .max_keys = LONGEST,
+                                .max_queries = longest,
+                                .max_keys = longest,
                                 .cu_queries = begins,
                                 .cu_keys = begins,
                                 .scale = 0.125f,
                                 .dropout = {0.1f, 1, FT_SITE_ATTENTION, a_step(), numbers(SEQUENCES, 0, 1, 9)}};
 }
+static ft_attention_shape attention_shape(int head_dim) { return attention_shape_of(head_dim, LONGEST); }
 static ft_dtype type_of(int parameter) { return parameter >= PLAIN ? FT_F32 : FT_BF16; }
 
 static ft_status attention_forward(ft_device *device, int parameter) {
@@ -85,21 +88,29 @@ static ft_status attention_forward(ft_device *device, int parameter) {
     RUN(attention_forward, args);
 }
 
-static ft_status attention_backward(ft_device *device, int parameter) {
-    const int head_dim = parameter % PLAIN, hidden = HEADS * head_dim;
-    const ft_dtype type = type_of(parameter);
-    ft_tensor qkv = matrix(TOKENS, 3 * hidden, type), gradients = matrix(TOKENS, 3 * hidden, type);
-    ft_attention_backward_args args = {.shape = attention_shape(head_dim),
+static ft_status backward_of(ft_device *device, int head_dim, ft_dtype type, int longest) {
+    const int hidden = HEADS * head_dim, tokens = longest + SECOND;
+    ft_tensor qkv = matrix(tokens, 3 * hidden, type), gradients = matrix(tokens, 3 * hidden, type);
+    ft_attention_backward_args args = {.shape = attention_shape_of(head_dim, longest),
                                        .q = ft_columns(qkv, 0, hidden),
                                        .k = ft_columns(qkv, hidden, hidden),
                                        .v = ft_columns(qkv, 2 * hidden, hidden),
-                                       .out = matrix(TOKENS, hidden, type),
-                                       .lse = matrix(TOKENS, HEADS, FT_F32),
-                                       .dout = matrix(TOKENS, hidden, type),
+                                       .out = matrix(tokens, hidden, type),
+                                       .lse = matrix(tokens, HEADS, FT_F32),
+                                       .dout = matrix(tokens, hidden, type),
                                        .dq = ft_columns(gradients, 0, hidden),
                                        .dk = ft_columns(gradients, hidden, hidden),
                                        .dv = ft_columns(gradients, 2 * hidden, hidden)};
     RUN(attention_backward, args);
+}
+static ft_status attention_backward(ft_device *device, int parameter) {
+    return backward_of(device, parameter % PLAIN, type_of(parameter), LONGEST);
+}
+static ft_status attention_owner(ft_device *device, int head_dim) {
+    if (setenv(FT_ATTENTION_PATH_NAME, "owner", 1) != 0) return ft_fail_memory(0, "a name in the environment");
+    const ft_status status = backward_of(device, head_dim, FT_BF16, OWNER_LONGEST);
+    unsetenv(FT_ATTENTION_PATH_NAME);
+    return status;
 }
 
 static ft_disentangled_shape disentangled_shape(int head_dim) {
@@ -303,6 +314,8 @@ const count_case count_cases[] = {
     HEADS_OF(attention_backward, 64),
     HEADS_OF(attention_backward, 96),
     HEADS_OF(attention_backward, 128),
+    {"attention_owner.bf16.32", COUNT_NO_CONFLICTS, attention_owner, 32, (int64_t)OWNER_TOKENS *HEADS * 32},
+    {"attention_owner.bf16.64", COUNT_NO_CONFLICTS, attention_owner, 64, (int64_t)OWNER_TOKENS *HEADS * 64},
     HEADS_OF(disentangled_forward, 32),
     HEADS_OF(disentangled_forward, 64),
     HEADS_OF(disentangled_forward, 96),

@@ -83,7 +83,7 @@ static void flatten(ft_tensor t, float *out) {
         memcpy(out + i * t.cols, at(t, i, 0), (size_t)t.cols * sizeof(float));
 }
 
-static void run_attention(ft_device *device, const void *test_case, float *results) {
+__attribute__((unused)) static void run_attention(ft_device *device, const void *test_case, float *results) {
     const attention_case *c = test_case;
     int64_t hidden = hidden_of(c);
     fenced out = fenced_new(queries_of(c), hidden, 3), lse = fenced_new(queries_of(c), c->heads, 1),

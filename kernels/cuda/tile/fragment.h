@@ -105,6 +105,11 @@ template <int COLUMNS, class T> FT_DEVICE void ft_left(unsigned (&a)[4], const T
     int lane = int(threadIdx.x) % FT_WARP;
     ft_ldmatrix_x4(a, tile + (row + lane % 16) * ft_tile_stride(COLUMNS) + column + lane / 16 * 8);
 }
+// The left operand of a tile that lies transposed: its columns column.. are the operand's rows, its rows row.. the columns.
+template <int COLUMNS, class T> FT_DEVICE void ft_left_of_columns(unsigned (&a)[4], const T *tile, int row, int column) {
+    int lane = int(threadIdx.x) % FT_WARP;
+    ft_ldmatrix_x4_transposed(a, tile + (row + lane % 8 + lane / 16 * 8) * ft_tile_stride(COLUMNS) + column + lane / 8 % 2 * 8);
+}
 // Two right operands of a tile whose rows are the columns of the product: b[0], b[1] for rows row..row+7, b[2], b[3] for
 // the next eight; summed over its columns column..column+15.
 template <int COLUMNS, class T> FT_DEVICE void ft_right_of_rows(unsigned (&b)[4], const T *tile, int row, int column) {
