@@ -4,7 +4,8 @@
 // 128 keys at a time, 16 a warp, it goes over all queries. dK and dV stay in registers. dQ wants sums over the keys of all warps: dS^T goes
 // through shared memory, each warp multiplies 16 queries and 16 columns of it with K, and adds that to a slab that only this block has,
 // fp32, in the order of the keys. The first keys do not read it, the last do not write it: those go to dQ. So sequences of up to
-// 128 keys have no slab. A number is summed by one warp in one order, whatever block it is: the same bits every time, on every chip.
+// 128 keys have no slab. A number is summed by one warp in one order, whatever block it is, and in that of the passes: the same bits
+// as theirs, every time.
 //
 // For chips whose tensor cores bind (attention_path.h). Of the shared memory of 99 KB it takes 75, so a block has a multiprocessor for
 // itself, two warps a scheduler; between one tile of queries and the next there is one barrier, for all buffers are there twice.

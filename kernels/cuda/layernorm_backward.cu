@@ -114,7 +114,6 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
         if (drops) n.slot = job.dropout.slot[row], n.position = job.dropout.position[row];
         return n;
     };
-    const int64_t next_ds = kept.steps * job.ds.stride, next_dx = kept.steps * job.dx.stride;
     numbers next = {};
     float totals[QUADS][SUMS][FT_QUAD] = {};
     for (int step = -1; step < kept.steps && step < present; step++) {
@@ -157,7 +156,6 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
             float chain[SUMS][FT_QUAD] = {};
             const float4 *dy = here, *s = here + ft_kept_quads(units), *of_row = of_rows;
             const unsigned char *bits = dropped + quad / 2;
-            int64_t to_ds = (first + step) * job.ds.stride + col, to_dx = (first + step) * job.dx.stride + col;
             for (int row = step; row < present; row += kept.steps) {
                 ft_quad d = ft_kept_quad(dy, high, quad), hat = kept_s_quad<T>(s, high, quad);
                 const float4 of = *of_row;
@@ -171,19 +169,18 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
 #pragma unroll
                     for (int i = 0; i < FT_QUAD; i++)
                         d.v[i] = of.y * fmaf(-hat.v[i], of.w, d.v[i] * gamma.v[i] - of.z);
-                    if (job.ds.data != nullptr) store_quad<WHOLE>(job.ds.data + to_ds, d, n);
+                    if (job.ds.data != nullptr) store_quad<WHOLE>(job.ds.at(first + row, col), d, n);
                     if (drops) {
 #pragma unroll
                         for (int i = 0; i < FT_QUAD; i++)
                             d.v[i] *= (*bits >> quad % 2 * FT_QUAD >> i & 1) != 0 ? 0.0f : job.dropout.scale;
                     }
-                    if (job.dx.data != nullptr) store_quad<WHOLE>(job.dx.data + to_dx, d, n);
+                    if (job.dx.data != nullptr) store_quad<WHOLE>(job.dx.at(first + row, col), d, n);
 #pragma unroll
                     for (int i = 0; i < FT_QUAD; i++)
                         chain[DBIAS][i] += d.v[i];
                 }
                 dy += row_quads, s += row_quads, of_row++, bits += units;
-                to_ds += next_ds, to_dx += next_dx;
             }
 #pragma unroll
             for (int sum = 0; sum < SUMS; sum++)
