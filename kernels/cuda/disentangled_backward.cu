@@ -13,10 +13,13 @@ namespace {
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr int STEP = FT_CUDA_STRIP, STRIPS = FT_SWEEP_STRIPS;
 constexpr int TABLE = ft_table_chunks(1); // chunks of a table in shared memory
-constexpr int FLUSH = 2;                  // steps between two visits to the slab
+// Steps between two visits to the slab, which have as many chunks. A warp takes half of the columns of one at a time, or of
+// two, that share the own rows. Wide heads have no room for the bands of four steps: at 128 on chips of 99 KB, at 96 for two
+// blocks on chips of 163 KB.
+FT_HOST_DEVICE constexpr int flush_steps(int head_dim) { return head_dim > 64 ? 2 : 4; }
 // Of a strip in shared memory: what the other strips have not passed yet, these steps, and the closing one, which no
 // barrier keeps from the visit before.
-constexpr int BANDS = STRIPS + FLUSH;
+FT_HOST_DEVICE constexpr int strip_bands(int head_dim) { return STRIPS + flush_steps(head_dim); }
 
 // ---- bands in shared memory ------------------------------------------------------------------------------------------------
 
@@ -63,51 +66,67 @@ template <class T, int D> struct pieces {
         other1 = other0 + 2 * CHUNK;
         own = other1 + 2 * CHUNK;
         bands = own + STRIPS * CHUNK;
-        queries = reinterpret_cast<float *>(bands + STRIPS * BANDS * BAND_ELEMENTS);
+        queries = reinterpret_cast<float *>(bands + STRIPS * strip_bands(D) * BAND_ELEMENTS);
     }
 };
 template <int D> constexpr size_t shared_bytes() {
-    return size_t((2 * TABLE + 4 + STRIPS) * ft_chunk_elements(D) + STRIPS * BANDS * BAND_ELEMENTS) * 2 +
+    return size_t((2 * TABLE + 4 + STRIPS) * ft_chunk_elements(D) + STRIPS * strip_bands(D) * BAND_ELEMENTS) * 2 +
            4 * STEP * sizeof(float);
 }
 
 // Chunks of the slab that are complete, `first` <= index < `end` in the order in which they become so: chunk
-// newest - index is the sum over the strips of band^T own rows. A warp has half of the columns of one.
+// newest - index is the sum over the strips of band^T own rows. A warp has half of the columns.
 template <class T, int D>
 FT_DEVICE void flush_bands(const pieces<T, D> &at, float *slab_row, int newest, int first, int end, int strips, int steps) {
-    constexpr int HALF = D / 2, CHUNK = ft_chunk_elements(D), PAIRS = HALF / 16;
+    constexpr int HALF = D / 2, CHUNK = ft_chunk_elements(D), PAIRS = HALF / 16, BANDS = strip_bands(D);
+    constexpr int AT_ONCE = flush_steps(D) / 2;
     const int lane = int(threadIdx.x) % FT_WARP, warp = int(threadIdx.x) / FT_WARP, g = lane / 4, t = lane % 4;
     const int column = warp % 2 * HALF, lane_plain = ft_chunk_lane_of<D>().plain;
-    for (int index = first + warp / 2; index < end; index += STRIPS / 2) {
+    for (int index = first + warp / 2 * AT_ONCE; index < end; index += STRIPS / 2 * AT_ONCE) {
         // Row o of the chunk is u = 16 chunk - o; of the accumulators, rows are spread.
         float *const to = slab_row + (int64_t(newest - index) * STEP - ft_spread(g)) * D + column + t * 2;
-        float acc[2 * PAIRS][4];
+        float acc[AT_ONCE][2 * PAIRS][4] = {};
 #pragma unroll
-        for (int n = 0; n < 2 * PAIRS; n++)
+        for (int i = 0; i < AT_ONCE; i++)
 #pragma unroll
-            for (int h = 0; h < 2; h++) {
-                const float2 before = *reinterpret_cast<const float2 *>(to - h * 8 * D + n * 8);
-                acc[n][2 * h] = before.x;
-                acc[n][2 * h + 1] = before.y;
-            }
-        for (int strip = 0; strip < strips; strip++) {
-            const int step = index - (strips - 1 - strip);
-            if (step < 0 || step > steps) continue;
-            unsigned left[4];
-            load_band(left, at.bands + (strip * BANDS + step % BANDS) * BAND_ELEMENTS);
+            for (int n = 0; n < 2 * PAIRS; n++)
 #pragma unroll
-            for (int n = 0; n < PAIRS; n++) {
-                unsigned b[4];
-                ft_ldmatrix_x4_transposed(b, at.own + strip * CHUNK + lane_plain + column + n * 16);
-                ft_mma<T>(acc[2 * n], left, b[0], b[1]);
-                ft_mma<T>(acc[2 * n + 1], left, b[2], b[3]);
+                for (int h = 0; h < 2; h++) {
+                    if (index + i >= end) continue;
+                    const float2 before = *reinterpret_cast<const float2 *>(to - (i * STEP + h * 8) * D + n * 8);
+                    acc[i][n][2 * h] = before.x;
+                    acc[i][n][2 * h + 1] = before.y;
+                }
+#pragma unroll
+        for (int strip = 0; strip < STRIPS; strip++) {
+            const int step = index - (strips - 1 - strip); // of the strip, when it met the first of the chunks
+            if (strip >= strips || step + AT_ONCE - 1 < 0 || step > steps) continue;
+            unsigned own[PAIRS][4];
+#pragma unroll
+            for (int n = 0; n < PAIRS; n++)
+                ft_ldmatrix_x4_transposed(own[n], at.own + strip * CHUNK + lane_plain + column + n * 16);
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++) {
+                if (step + i < 0 || step + i > steps || index + i >= end) continue;
+                unsigned left[4];
+                load_band(left, at.bands + (strip * BANDS + (step + i) % BANDS) * BAND_ELEMENTS);
+#pragma unroll
+                for (int n = 0; n < PAIRS; n++) {
+                    ft_mma<T>(acc[i][2 * n], left, own[n][0], own[n][1]);
+                    ft_mma<T>(acc[i][2 * n + 1], left, own[n][2], own[n][3]);
+                }
             }
         }
 #pragma unroll
-        for (int n = 0; n < 2 * PAIRS; n++)
+        for (int i = 0; i < AT_ONCE; i++)
 #pragma unroll
-            for (int h = 0; h < 2; h++)
-                *reinterpret_cast<float2 *>(to - h * 8 * D + n * 8) = make_float2(acc[n][2 * h], acc[n][2 * h + 1]);
+            for (int n = 0; n < 2 * PAIRS; n++)
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    if (index + i >= end) continue;
+                    *reinterpret_cast<float2 *>(to - (i * STEP + h * 8) * D + n * 8) =
+                        make_float2(acc[i][n][2 * h], acc[i][n][2 * h + 1]);
+                }
     }
 }
 
@@ -117,6 +136,8 @@ FT_DEVICE void sweep_item(const pass_arguments<T> &a, const pieces<T, D> &shared
     // Own rows as left operands stay in registers where there is room; else they are read again at every step.
     constexpr bool KEEPS0 = OF_KEYS ? D < 96 : D < 128, KEEPS1 = OF_KEYS ? D < 128 : true;
     constexpr int UNROLL = OF_KEYS && D == 128 ? 2 : D / 16;
+    constexpr bool KEEPS_BEHIND = D <= 64;
+    constexpr int BANDS = strip_bands(D);
     const int own_count = OF_KEYS ? at.keys : at.queries, other_count = OF_KEYS ? at.queries : at.keys;
     const int64_t own_row = OF_KEYS ? at.first_key : at.first_query, other_row = OF_KEYS ? at.first_query : at.first_key;
     const int first = at.tile * FT_SWEEP_ROWS, column = at.head * D, newest = first / STEP;
@@ -202,6 +223,7 @@ FT_DEVICE void sweep_item(const pass_arguments<T> &a, const pieces<T, D> &shared
     float result0[D / 8][4] = {}, result1[OF_KEYS ? D / 8 : 1][4] = {};
     ft_chunk_ring<D, TABLE> ring(warp);
     ft_row_words carry = {};
+    ft_chunk_behind<D, KEEPS_BEHIND> behind;
     ft_band_carry band_carry = {};
     T *const my_bands = shared.bands + warp * BANDS * BAND_ELEMENTS;
     // The band that dS of step k completes: to the gradient of the own rows, and to shared memory.
@@ -217,6 +239,19 @@ FT_DEVICE void sweep_item(const pass_arguments<T> &a, const pieces<T, D> &shared
         }
         if (slab != nullptr) store_band(my_bands + k % BANDS * BAND_ELEMENTS, band);
     };
+    if (steps > 0) { // what every step hands to the next one
+        ft_copy_async_wait<0>();
+        __syncthreads();
+        if (active) {
+            if (KEEPS0)
+#pragma unroll
+                for (int c = 0; c < D / 16; c++)
+                    ft_left<D>(own0[KEEPS0 ? c : 0], own_shared, 0, c * 16);
+            if (a.tables.own.data != nullptr)
+                carry = ft_own_term<D, UNROLL>(shared.own_table + ring.before, lane.rows, a.tables.shrink, left0);
+            if (a.tables.other.data != nullptr) ft_load_behind(behind, shared.other_table + ring.before, lane);
+        }
+    }
     float *const slab_row = slab == nullptr ? nullptr : slab + int64_t(a.slabs.origin) * D;
     int flushed = 0;
     for (int k = 0; k < steps; k++) {
@@ -225,17 +260,9 @@ FT_DEVICE void sweep_item(const pass_arguments<T> &a, const pieces<T, D> &shared
         load_step(k + 1);
         if (active) {
             const T *const other0 = shared.other0 + k % 2 * CHUNK, *const other1 = shared.other1 + k % 2 * CHUNK;
-            if (k == 0) {
-                if (KEEPS0)
-#pragma unroll
-                    for (int c = 0; c < D / 16; c++)
-                        ft_left<D>(own0[KEEPS0 ? c : 0], own_shared, 0, c * 16);
-                if (a.tables.own.data != nullptr)
-                    carry = ft_own_term<D, UNROLL>(shared.own_table + ring.before, lane.rows, a.tables.shrink, left0);
-            }
             float p[2][4], ds[2][4] = {};
             ft_sweep_scores<D, UNROLL>(p, a.tables, shared.own_table + ring.now, shared.other_table + ring.now,
-                                       shared.other_table + ring.before, other0, lane, skew, carry, left0);
+                                       shared.other_table + ring.before, other0, lane, skew, carry, behind, left0);
 #pragma unroll UNROLL
             for (int c = 0; c < D / 16; c++) {
                 unsigned left[4], b[4];
@@ -292,7 +319,7 @@ FT_DEVICE void sweep_item(const pass_arguments<T> &a, const pieces<T, D> &shared
             if (a.tables.own.data != nullptr) add_band(words, k);
         }
         ring.advance();
-        if (slab != nullptr && k + 1 - flushed == FLUSH) {
+        if (slab != nullptr && k + 1 - flushed == flush_steps(D)) {
             __syncthreads();
             flush_bands(shared, slab_row, newest + strips, flushed, k + 1, strips, steps);
             flushed = k + 1;

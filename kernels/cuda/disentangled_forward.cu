@@ -26,6 +26,7 @@ template <class T, int D>
 FT_KERNEL void __launch_bounds__(FT_SWEEP_THREADS, 2) disentangled_forward(forward_arguments<T> a) {
     FT_DYNAMIC_SHARED(bytes);
     constexpr int CHUNK = ft_chunk_elements(D), TABLE = table_chunks<D>(), AT_ONCE = steps_at_once<D>(), STEP = FT_CUDA_STRIP;
+    constexpr bool KEEPS_BEHIND = D <= 64;
     T *const own_ring = reinterpret_cast<T *>(bytes), *const other_ring = own_ring + TABLE * CHUNK;
     T *const ring_k = other_ring + TABLE * CHUNK, *const ring_v = ring_k + 2 * AT_ONCE * CHUNK;
     const ft_attention_place at = ft_attention_place_of(a.problem);
@@ -76,20 +77,26 @@ FT_KERNEL void __launch_bounds__(FT_SWEEP_THREADS, 2) disentangled_forward(forwa
     float acc[D / 8][4] = {}, most[2] = {-INFINITY, -INFINITY}, base2[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f};
     ft_chunk_ring<D, TABLE> ring(warp);
     ft_row_words carry = {};
+    ft_chunk_behind<D, KEEPS_BEHIND> behind;
+    ft_copy_async_wait<0>();
+    __syncthreads();
+    if (active && groups > 0) { // what every step hands to the next one
+        if (a.tables.own.data != nullptr)
+            carry = ft_own_term<D, D / 16>(own_ring + ring.before, lane.rows, a.tables.shrink, left);
+        if (a.tables.other.data != nullptr) ft_load_behind(behind, other_ring + ring.before, lane);
+    }
     int place = 0; // of the step's keys and values
     for (int group = 0; group < groups; group++) {
         ft_copy_async_wait<0>();
         __syncthreads(); // what was loaded is there for all, and what was read before may be overwritten
         load_group(group + 1);
         if (!active) continue;
-        if (group == 0 && a.tables.own.data != nullptr)
-            carry = ft_own_term<D, D / 16>(own_ring + ring.before, lane.rows, a.tables.shrink, left);
         float s[AT_ONCE][2][4];
         const int base = group * AT_ONCE * STEP;
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
             ft_sweep_scores<D, D / 16>(s[i], a.tables, own_ring + ring.now, other_ring + ring.now, other_ring + ring.before,
-                                       ring_k + place + i * CHUNK, lane, skew, carry, left);
+                                       ring_k + place + i * CHUNK, lane, skew, carry, behind, left);
             ring.advance();
         }
         if (base + AT_ONCE * STEP > at.keys) // the last group, where it is not full

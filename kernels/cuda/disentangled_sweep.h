@@ -110,12 +110,25 @@ FT_DEVICE ft_row_words ft_own_term(const T *chunk, int lane_rows, float shrink, 
     }
     return ft_row_words_of(first, second, shrink);
 }
+// The other table's chunk that was met a step before, as left operand: kept in registers, where there is room, as every
+// chunk but the ends is met twice.
+template <int D, bool KEPT> struct ft_chunk_behind {
+    unsigned words[KEPT ? D / 16 : 1][4];
+};
+template <int D, bool KEPT, class T>
+FT_DEVICE void ft_load_behind(ft_chunk_behind<D, KEPT> &behind, const T *chunk, const ft_chunk_lane<D> &lane) {
+    if constexpr (KEPT)
+#pragma unroll
+        for (int c = 0; c < D / 16; c++)
+            ft_ldmatrix_x4(behind.words[c], chunk + lane.reversed + c * 16);
+}
 // Scores of a strip with the 16 rows `others` in shared memory, in spread columns. carry: the own term of the chunk before,
-// afterwards that of this one.
-template <int D, int UNROLL, class T, class Left>
+// afterwards that of this one; `behind` alike, if it is kept, else other_before is read.
+template <int D, int UNROLL, bool KEPT, class T, class Left>
 FT_DEVICE void ft_sweep_scores(float (&scores)[2][4], const ft_sweep_tables<T> &tables, const T *own_chunk,
                                const T *other_chunk, const T *other_before, const T *others, const ft_chunk_lane<D> &lane,
-                               const ft_skew &skew, ft_row_words &carry, Left left) {
+                               const ft_skew &skew, ft_row_words &carry, ft_chunk_behind<D, KEPT> &behind, Left left) {
+    static_assert(!KEPT || UNROLL == D / 16); // else the words are not registers
 #pragma unroll
     for (int i = 0; i < 8; i++)
         scores[i / 4][i % 4] = 0.0f;
@@ -124,24 +137,36 @@ FT_DEVICE void ft_sweep_scores(float (&scores)[2][4], const ft_sweep_tables<T> &
         ft_skew_rows(scores, skew, carry, words, tables.grow);
         carry = words;
     }
-    const bool other_term = tables.other.data != nullptr;
+    if (tables.other.data == nullptr) {
+#pragma unroll UNROLL
+        for (int c = 0; c < D / 16; c++) {
+            unsigned a[4], right[4];
+            ft_ldmatrix_x4(right, others + lane.rows + c * 16);
+            left(a, c);
+            ft_mma<T>(scores[0], a, right[0], right[1]);
+            ft_mma<T>(scores[1], a, right[2], right[3]);
+        }
+        return;
+    }
     float low[2][4] = {}, high[2][4] = {};
 #pragma unroll UNROLL
     for (int c = 0; c < D / 16; c++) {
-        unsigned a[4], right[4];
+        unsigned a[4], right[4], now[4], (&before)[4] = behind.words[KEPT ? c : 0];
         ft_ldmatrix_x4(right, others + lane.rows + c * 16);
         left(a, c);
         ft_mma<T>(scores[0], a, right[0], right[1]);
         ft_mma<T>(scores[1], a, right[2], right[3]);
-        if (!other_term) continue;
-        ft_ldmatrix_x4(a, other_chunk + lane.reversed + c * 16);
-        ft_mma<T>(low[0], a, right[0], right[1]);
-        ft_mma<T>(low[1], a, right[2], right[3]);
-        ft_ldmatrix_x4(a, other_before + lane.reversed + c * 16);
-        ft_mma<T>(high[0], a, right[0], right[1]);
-        ft_mma<T>(high[1], a, right[2], right[3]);
+        ft_ldmatrix_x4(now, other_chunk + lane.reversed + c * 16);
+        ft_mma<T>(low[0], now, right[0], right[1]);
+        ft_mma<T>(low[1], now, right[2], right[3]);
+        if (!KEPT) ft_ldmatrix_x4(before, other_before + lane.reversed + c * 16);
+        ft_mma<T>(high[0], before, right[0], right[1]);
+        ft_mma<T>(high[1], before, right[2], right[3]);
+        if (KEPT)
+#pragma unroll
+            for (int q = 0; q < 4; q++)
+                before[q] = now[q];
     }
-    if (!other_term) return;
     ft_skew_columns(scores, skew, ft_column_words_of(low[0], low[1], tables.shrink),
                     ft_column_words_of(high[0], high[1], tables.shrink), tables.grow);
 }

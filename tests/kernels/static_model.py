@@ -64,11 +64,11 @@ TENSOR = {
     # chunks of 16 rows: two tables of four and two groups of steps, and keys and values of these
     "disentangled_forward": (r"disentangled_forwardI13__nv_bfloat16Li(\d+)E", lambda d: (8 + (8 if d == 128 else 16)) * 16 * (d + 8) * 2,
                              lambda d: 128),
-    # two tables of five chunks and one on its way, two steps of two matrices, own rows; bands of six steps, lse and D
+    # two tables of five chunks and one on its way, two steps of two matrices, own rows; bands of eight steps (wide heads: six), lse and D
     "disentangled_backward, queries": (r"disentangled_backwardI13__nv_bfloat16Li(\d+)ELb0",
-                                       lambda d: (2 * 6 + 4 + 4) * 16 * (d + 8) * 2 + 4 * 6 * 256 * 2 + 256, lambda d: 128),
+                                       lambda d: (2 * 6 + 4 + 4) * 16 * (d + 8) * 2 + 4 * (6 if d > 64 else 8) * 256 * 2 + 256, lambda d: 128),
     "disentangled_backward, keys": (r"disentangled_backwardI13__nv_bfloat16Li(\d+)ELb1",
-                                    lambda d: (2 * 6 + 4 + 4) * 16 * (d + 8) * 2 + 4 * 6 * 256 * 2 + 256, lambda d: 128),
+                                    lambda d: (2 * 6 + 4 + 4) * 16 * (d + 8) * 2 + 4 * (6 if d > 64 else 8) * 256 * 2 + 256, lambda d: 128),
 }
 # name: pattern, the kernel that does the same with mma.sync, bytes of shared memory that the copy engine fills for one turn of one of
 # the warpgroups, bytes of dynamic shared memory a block, threads a block
@@ -82,7 +82,11 @@ WARPGROUP = {
 }
 ONLY = {"attention_owner": "sm_89"}  # what is made for one chip is judged on it
 NESTED_TURNS = 4  # of loops inside a turn of disentangled_backward with head size 128: 8 times 16 columns, two at a time
-FLUSHES = 0.5     # visits of a warp to the slab, a step: FLUSH steps have as many chunks, of which two pairs of warps take turns
+# Visits of a warp to the slab, a step: some steps have as many chunks; a pair of warps takes two (wide heads: one) at once.
+def flushes(d):
+    return 0.5 if d > 64 else 0.25
+
+
 HALF = "I13__nv_bfloat16Lb1E"
 # name: pattern of the mangled name, launch in counts.txt, threads a block, bytes of dynamic shared memory (at 768 columns)
 MEMORY = {
@@ -289,7 +293,7 @@ def products_of(title, d):
         return 10 * d // 16 * (1 if d == 128 else 2), None
     if title.startswith("disentangled_backward"):
         keys = title.endswith("keys")
-        return (16 if keys else 14) * d // 16 - (10 * (d // 16 - 2) if keys and d == 128 else 0), d // 4
+        return (16 if keys else 14) * d // 16 - (10 * (d // 16 - 2) if keys and d == 128 else 0), d // 4 * (1 if d > 64 else 2)
     return None, None
 
 
@@ -309,8 +313,10 @@ def hot_turn(body, title, d, dropout, chip):
     hot = [l for l in loops(body) if "HMMA" in kinds(body, l)]
     if of_flush is None:
         hot = [l for l in hot if not any(inside(m, l) for m in hot)]
-        assert len(hot) == 1, f"{title} {d} has {len(hot)} loops with products"
-        texts = [t for _, t in turn(body, *hot[0], liked, disliked, products)]
+        # a loop of its own, if the compiler makes one, for models without one of the terms has fewer products
+        ways = [way for l in hot if (way := turn(body, *l, liked, disliked, products))]
+        assert len(ways) == 1, f"{title} {d} has {len(ways)} loops with {products or 'its'} products"
+        texts = [t for _, t in ways[0]]
         return len(texts), sum(base(t) == "HMMA" for t in texts), cycles(texts, chip)
     steps = min((l for l in hot if {"LDGSTS", "MUFU"} <= kinds(body, l)), key=lambda l: l[1] - l[0])
     flush = max((l for l in hot if inside(l, steps) and "STG" in kinds(body, l)), key=lambda l: l[1] - l[0])
@@ -323,9 +329,9 @@ def hot_turn(body, title, d, dropout, chip):
     visit = [t for _, t in turn(body, *flush, liked, disliked, of_flush)]
     pipes, of_visit = cycles(texts, chip), cycles(visit, chip)
     for pipe, number in of_visit.items():
-        pipes[pipe] += FLUSHES * number
-    return (round(len(texts) + FLUSHES * len(visit)),
-            round(sum(base(t) == "HMMA" for t in texts) + FLUSHES * sum(base(t) == "HMMA" for t in visit)), pipes)
+        pipes[pipe] += flushes(d) * number
+    return (round(len(texts) + flushes(d) * len(visit)),
+            round(sum(base(t) == "HMMA" for t in texts) + flushes(d) * sum(base(t) == "HMMA" for t in visit)), pipes)
 
 
 def tensor_rows(code, registers):
