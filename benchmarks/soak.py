@@ -303,7 +303,8 @@ class Soak:
                 to_go -= code == 0
                 if code not in (0, -signal.SIGKILL):
                     self.stop()
-                    sys.exit(f"a coordinator ended with {code}; see {self.directory}/log")
+                    with open(os.path.join(self.directory, "log"), encoding="utf-8", errors="replace") as f:
+                        sys.exit(f"a coordinator ended with {code}; the end of what was said:\n{f.read()[-3000:]}")
             if self.running and os.path.exists(os.path.join(self.study, "study.db")):
                 self.fault()
         self.seconds = time.monotonic() - began

@@ -4,6 +4,7 @@
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "engine/memory/process.h"
+#include "engine/train/admission.h"
 #include "engine/train/trainer.h"
 #include "kernels/cpu/limits.h"
 #include "kernels/log.h"
@@ -294,9 +295,11 @@ static ft_status look_after(ft_tuning *t, ft_slot *slot, ft_slot_ended ended) {
     if (slot->number < 0) return FT_OK;
     if (limit > 0 && now - slot->sign > limit / 2) look_for_work(slot, now);
     bool late = slot->leaving && now - slot->left > PATIENCE;
-    // For memory, as long as it takes: for its turn, and with device.wait for what other programs hold. Else it enters at once.
-    bool waits = slot->state == FT_SLOT_WAITING ||
-                 (slot->state == FT_SLOT_ENTERING && slot->alone && t->config->device.wait);
+    // For memory, as long as it takes: for its turn, and with device.wait for what other programs hold. Else it enters at
+    // once, or leaves soon.
+    const bool enters_alone = slot->state == FT_SLOT_ENTERING && slot->alone;
+    bool waits = slot->state == FT_SLOT_WAITING || (enters_alone && t->config->device.wait);
+    if (enters_alone && limit > 0) limit += FT_LEAVING_SECONDS;
     bool hangs = !slot->leaving && limit > 0 && !waits && now - slot->sign > limit;
     if (!late && !hangs) return FT_OK;
     snprintf(text, sizeof text, "no sign of life for %.0f seconds", now - (late ? slot->left : slot->sign));

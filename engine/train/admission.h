@@ -44,6 +44,9 @@ typedef struct ft_admission_request {
 } ft_admission_request;
 ft_admission_request ft_admission_request_of(const ft_config *config, size_t bytes);
 
+// How long a trial that is alone of its study tries to enter, without device.wait.
+#define FT_LEAVING_SECONDS 3.0
+
 // Sleeps so long, or until a signal asks to stop: FT_INTERRUPTED or FT_TERMINATED.
 ft_status ft_admission_pause(double seconds);
 // Index of the best device with `bytes` and `min_free` free, or -1. free[i] is what candidate i has.

@@ -45,12 +45,22 @@ static ft_status enter(ft_trainer *t, const ft_candidate *where, const ft_admiss
     return status;
 }
 
+// Nobody else of the study is on the device; but of a coordinator that was killed just now the workers have what they
+// reserved until they are gone.
+static ft_status enter_alone(ft_trainer *t, const ft_candidate *where, const ft_admission_request *request) {
+    for (const double end = ft_now() + FT_LEAVING_SECONDS;; ft_error_clear()) {
+        const ft_status status = enter(t, where, request, request->wait);
+        if (status != FT_NO_DEVICE || request->wait || ft_now() >= end) return status;
+        FT_TRY(ft_admission_pause(0.1));
+    }
+}
+
 // Under a watcher: tries when it says so, until there is room.
 static ft_status enter_in_turn(const ft_run_observer *observer, ft_trainer *t, const ft_candidate *where,
                                const ft_admission_request *request) {
     for (bool full = false, alone;; full = true) {
         FT_TRY(observer->turn(observer->context, request->bytes, full, &alone));
-        ft_status status = enter(t, where, request, alone && request->wait);
+        ft_status status = alone ? enter_alone(t, where, request) : enter(t, where, request, false);
         if (status == FT_OK) observer->entered(observer->context, where);
         if (status != FT_NO_DEVICE || alone) return status;
         ft_error_clear();
