@@ -138,8 +138,8 @@ typedef struct ft_tuning {
 // and, of a study that exists, that space and objectives are the same (FT_INVALID with the difference).
 ft_status ft_tuning_open(const ft_config *config, const ft_tuning_call *call, ft_tuning *tuning);
 // Until a stop rule, a signal or an error. FT_OK: the study is at its end (or its time was up) with a completed trial.
-// FT_FAILED: none completed, or too many failures in a row. FT_NO_DEVICE: a trial found no room, with nobody of this
-// study to wait for. FT_INTERRUPTED, FT_TERMINATED: stopped. However it ends early, the trials that run are saved and go
+// FT_FAILED: none completed, or too many failures in a row. FT_NO_DEVICE: a trial found no room for
+// FT_LEAVING_SECONDS (admission.h), with nobody of this study to wait for. FT_INTERRUPTED, FT_TERMINATED: stopped. However it ends early, the trials that run are saved and go
 // on at the next call.
 ft_status ft_tuning_run(ft_tuning *tuning);
 ft_status ft_tuning_close(ft_tuning *tuning); // {0} is fine
