@@ -110,6 +110,7 @@ enum planted {
     NO_WAIT_FOR_TILE,     // the products begin at once
     WRONG_PARITY,         // of those who use the tiles
     EARLY_RELEASE,        // of a tile whose products still run
+    LEFT_CHANGES,         // in registers, while products run
     NO_WAIT_FOR_ROOM,     // the next copy goes over a tile in use
     RELEASED_BY_ONE_WARP, // for all of them
     NO_ASYNC_FENCE,       // behind the zeros of the last tile
@@ -133,6 +134,7 @@ const char *const planted_names[PLANTED] = {"",
                                             "no_wait_for_tile",
                                             "wrong_parity",
                                             "early_release",
+                                            "left_changes",
                                             "no_wait_for_room",
                                             "released_by_one_warp",
                                             "no_async_fence",
@@ -208,6 +210,7 @@ FT_KERNEL void __launch_bounds__(GROUP + FT_WARP) pipeline(FT_MAP_ARGUMENT(map),
             for (int step = 0; step < 4; step++)
                 ft_wgmma<__nv_bfloat16, 64, true>(sums, a[step], ft_wgmma_columns(bytes + i % BUFFERS * TILE, TILE, step), true);
         if (FAULT != NO_COMMIT) ft_wgmma_commit();
+        if (FAULT == LEFT_CHANGES) a[3][3]++;
         if (FAULT == EARLY_RELEASE && lane == 0) ft_mbarrier_arrive(empty + i % BUFFERS);
         if (FAULT == WAIT_FOR_OTHER_SUMS) ft_wgmma_wait<0>(others);
         else if (FAULT != NO_WGMMA_WAIT) ft_wgmma_wait<0>(sums);

@@ -41,6 +41,7 @@ static void test_planted_faults(void **state) {
         {"no_wait_for_tile", {"a product reads bytes"}},
         {"wrong_parity", {"a product reads bytes", "waits for an mbarrier whose phase is never complete"}},
         {"early_release", {"copies over bytes that"}},
+        {"left_changes", {"registers of a left operand changed"}},
         {"no_wait_for_room", {"copies"}},
         {"released_by_one_warp", {"copies over bytes that"}},
         {"no_async_fence", {"a product reads bytes that were stored to, without ft_async_fence"}},

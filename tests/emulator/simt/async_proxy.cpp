@@ -50,6 +50,10 @@ struct piece { // of shared memory
 struct reading {
     unsigned group, piece;
 };
+struct left_in_registers {
+    const unsigned *at;
+    unsigned words[4], group;
+};
 struct product {
     float *to;
     unsigned group;
@@ -66,6 +70,7 @@ std::vector<reading> readings[WARPS];
 uint64_t issued[WARPS];
 struct {
     std::vector<product> products;
+    std::vector<left_in_registers> lefts;
     unsigned group;
     bool fenced;
 } lanes[WARPS * WARP];
@@ -183,6 +188,7 @@ void barrier_init(const void *at, unsigned arrivals, site where) {
             r.clear();
         for (unsigned i = 0; i < threads && i < WARPS * WARP; i++) {
             lanes[i].products.clear();
+            lanes[i].lefts.clear();
             lanes[i].group = 0;
             lanes[i].fenced = false;
         }
@@ -326,6 +332,12 @@ float *product_begin(float *sums, unsigned count, site where) {
     return mine.products.back().sums.data();
 }
 
+void product_reads(const unsigned (&left)[4]) {
+    unseen books;
+    auto &mine = lanes[current->number];
+    mine.lefts.push_back({left, {left[0], left[1], left[2], left[3]}, mine.group});
+}
+
 // What the registers of one group's products need be told says nothing of the next: each has a fence of its own.
 void product_commit() {
     lanes[current->number].group++;
@@ -352,6 +364,12 @@ void product_wait(const float *sums, unsigned newest, site where) {
         all.erase(std::remove_if(all.begin(), all.end(), [=](const reading &r) { return !open(r.group); }), all.end());
     });
     unseen books;
+    auto &lefts = mine.lefts;
+    auto done = [=](const left_in_registers &l) { return l.group + newest < groups; };
+    for (const left_in_registers &l : lefts)
+        if (done(l) && memcmp(l.at, l.words, sizeof l.words) != 0)
+            fault(where, "registers of a left operand changed while a product read them");
+    lefts.erase(std::remove_if(lefts.begin(), lefts.end(), done), lefts.end());
     auto &products = mine.products;
     for (size_t i = 0; i < products.size();) {
         if (products[i].group + newest >= groups || products[i].to != sums) {

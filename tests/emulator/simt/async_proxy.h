@@ -9,8 +9,8 @@
 // Tensor cores and copies see another memory than stores do: a second one here, which ft_async_fence brings up to date for the bytes
 // that it names. Where both differ under a product, a fence is missing. A left operand in shared memory counts as read whole by each warp.
 //
-// Not seen: which lane of a warp knows what, ordinary loads but ldmatrix, a fence that one warp lacks where another names the same
-// bytes later, and a left operand whose registers change while products run: it is read when they begin.
+// Not seen: which lane of a warp knows what, ordinary loads but ldmatrix, and a fence that one warp lacks where another names the same
+// bytes later.
 #ifndef FT_SIMT_ASYNC_PROXY_H
 #define FT_SIMT_ASYNC_PROXY_H
 
@@ -38,7 +38,9 @@ inline unsigned swizzled(unsigned address) { return address ^ (address >> 7 & 7)
 
 // Products, by each of the lanes. product_begin: where the sums are gathered until a product_wait that names them brings them to `sums`,
 // which are NaN meanwhile: also when another wait was long enough, for the compiler of a chip's code may read them in front of it.
+// A left operand in registers is to be the same when its group has been waited for.
 void product_fence();
+void product_reads(const unsigned (&left)[4]);
 float *product_begin(float *sums, unsigned count, site where);
 void product_commit();
 void product_wait(const float *sums, unsigned newest, site where);

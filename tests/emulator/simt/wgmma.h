@@ -83,6 +83,7 @@ template <int NEWEST, int N> inline void ft_wgmma_wait(float (&sums)[N][4], simt
 template <class T, int N, bool COLUMNS>
 inline void ft_wgmma(float (&d)[N / 8][4], const unsigned (&a)[4], uint64_t b, bool add, simt::site where = simt::site::here()) {
     simt::multiply_group<T, N, COLUMNS>(d, {{a[0], a[1], a[2], a[3]}, 0}, b, add, where);
+    simt::product_reads(a);
 }
 template <class T> inline void ft_wgmma_of_rows(float (&d)[8][4], uint64_t a, uint64_t b, bool add, simt::site where = simt::site::here()) {
     simt::multiply_group<T, 64, false>(d, {{}, a}, b, add, where);
