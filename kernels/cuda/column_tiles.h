@@ -1,4 +1,4 @@
-// column_tiles.h - sums over rows, in a fixed order and without atomics. A block walks 256 columns of 64 rows, warp w
+// column_tiles.h - sums over rows, in a fixed order and without atomics. A block walks 256 columns of a tile, warp w
 // taking rows w, w + 8, ...; its partial sums go to scratch, [tile][column], and a second kernel adds the tiles in
 // order, here and for layernorm_backward. What is done to each unit on the way is the body: reading, writing, adding to its sums.
 #ifndef FT_CUDA_COLUMN_TILES_H
@@ -10,13 +10,12 @@ enum { FT_TILE_COLUMNS = FT_WARP * FT_CUDA_UNIT };
 
 // body(row, col, n, sums)
 template <class Body>
-FT_KERNEL void __launch_bounds__(FT_BLOCK) ft_column_tiles_kernel(Body body, int64_t rows, int cols, float *partial) {
+FT_KERNEL void __launch_bounds__(FT_BLOCK) ft_column_tiles_kernel(Body body, int64_t rows, int cols, int tile, float *partial) {
     enum { PITCH = FT_WARP + 4 }; // reads across warps, eight columns of four units, then spread over all banks as stores do
     FT_SHARED(float, shared, FT_BLOCK_WARPS *FT_CUDA_UNIT *PITCH);
     const int lane = threadIdx.x % FT_WARP, warp = threadIdx.x / FT_WARP;
     const int col = ((int)blockIdx.y * FT_WARP + lane) * FT_CUDA_UNIT;
-    const int64_t first = (int64_t)blockIdx.x * FT_CUDA_TILE_ROWS;
-    const int64_t last = rows < first + FT_CUDA_TILE_ROWS ? rows : first + FT_CUDA_TILE_ROWS;
+    const int64_t first = (int64_t)blockIdx.x * tile, last = rows < first + tile ? rows : first + tile;
     ft_unit sums = ft_unit_zero();
     if (col < cols)
         for (int64_t row = first + warp; row < last; row += FT_BLOCK_WARPS)
@@ -80,7 +79,8 @@ static ft_status ft_column_tiles(const char *op, ft_device *device, Body body, i
     if (rows == 0 || cols == 0) return FT_OK;
     float *partial = out.data != NULL ? (float *)scratch : NULL;
     dim3 grid((unsigned)ft_cuda_tiles(rows), (unsigned)((cols + FT_TILE_COLUMNS - 1) / FT_TILE_COLUMNS));
-    FT_TRY(ft_launch(op, ft_column_tiles_kernel<Body>, grid, dim3(FT_BLOCK), 0, ft_stream(device), body, rows, (int)cols, partial));
+    FT_TRY(ft_launch(op, ft_column_tiles_kernel<Body>, grid, dim3(FT_BLOCK), 0, ft_stream(device), body, rows, (int)cols,
+                     ft_cuda_tile_rows(rows), partial));
     return ft_add_tiles<1>(op, device, partial, rows, cols, {{(float *)out.data}});
 }
 

@@ -10,17 +10,25 @@ enum {
     FT_CUDA_GEMM_WORKSPACE =
         32 << 20,            // bytes, of every product: cuBLASLt chooses among the algorithms that it suffices for
     FT_CUDA_UNIT = 8,        // neighbouring columns that a thread works on: one Philox call, 16 bytes of 16-bit values
-    FT_CUDA_TILE_ROWS = 64,  // rows whose column sums one block makes
     FT_CUDA_RUN_TOKENS = 32, // sorted tokens whose rows one block adds into an embedding table
     FT_CUDA_NORM_CHUNK = 1 << 15, // gradients whose squares one block sums
     FT_CUDA_HEAD_DIM = 256,       // columns of a head of attention, at most
     FT_CUDA_NORM_COLUMNS = 8192,  // of a row whose norm is differentiated, at most
 };
 
-// Partial column sums: one row of `cols` for every tile of rows.
-static inline int64_t ft_cuda_tiles(int64_t rows) { return (rows + FT_CUDA_TILE_ROWS - 1) / FT_CUDA_TILE_ROWS; }
+// Partial column sums: one row of `cols` for every tile, the rows that a block sums. Tiles are smaller where rows are few: the
+// 400 tokens of a small batch would be seven of 64, for more than a hundred multiprocessors.
+enum { FT_CUDA_TILE_ROWS = 64, FT_CUDA_FEW_TILES = 128 };
+static inline int ft_cuda_tile_rows(int64_t rows) {
+    return rows <= FT_CUDA_FEW_TILES * (FT_CUDA_TILE_ROWS / 4)   ? FT_CUDA_TILE_ROWS / 4
+           : rows <= FT_CUDA_FEW_TILES * (FT_CUDA_TILE_ROWS / 2) ? FT_CUDA_TILE_ROWS / 2
+                                                                 : FT_CUDA_TILE_ROWS;
+}
+static inline int64_t ft_cuda_tiles(int64_t rows) { return (rows + ft_cuda_tile_rows(rows) - 1) / ft_cuda_tile_rows(rows); }
+// Never less than for fewer rows: what is planned for the longest batch suffices for all.
 static inline size_t ft_cuda_tile_sum_bytes(int64_t rows, int64_t cols, int sums) {
-    return (size_t)(ft_cuda_tiles(rows) * cols * sums) * sizeof(float);
+    const int64_t tiles = ft_cuda_tiles(rows), most = rows > FT_CUDA_FEW_TILES * (FT_CUDA_TILE_ROWS / 4) ? FT_CUDA_FEW_TILES : 0;
+    return (size_t)((tiles > most ? tiles : most) * cols * sums) * sizeof(float);
 }
 
 static inline size_t ft_cuda_aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }

@@ -88,8 +88,9 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
     FT_DYNAMIC_SHARED(bytes);
     const int lane = threadIdx.x % FT_WARP, warp = threadIdx.x / FT_WARP;
     const int units = (cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT, high = ft_kept_high(units);
-    const int64_t first = (int64_t)blockIdx.x * FT_CUDA_TILE_ROWS;
-    const int present = rows - first < FT_CUDA_TILE_ROWS ? (int)(rows - first) : FT_CUDA_TILE_ROWS;
+    const int tile = kept.rows * kept.steps;
+    const int64_t first = (int64_t)blockIdx.x * tile;
+    const int present = rows - first < tile ? (int)(rows - first) : tile;
     const int ahead = kept.buffers - 1; // steps by which my warp asks for its row before its turn
     const int row_quads = kept_quads(units, sizeof(T)), step_quads = kept.rows * row_quads;
     float4 *const all = reinterpret_cast<float4 *>(bytes), *const of_rows = all + kept.buffers * step_quads; // mean, rstd, two means
@@ -205,7 +206,7 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
 }
 
 // As many rows at once as two buffers of them have room for: a warp each at most.
-static kept_rows kept_of(int64_t cols, size_t size, size_t *bytes) {
+static kept_rows kept_of(int64_t rows, int64_t cols, size_t size, size_t *bytes) {
     const int units = (int)((cols + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT);
     kept_rows kept = {FT_BLOCK_WARPS, 2, 0};
     const auto room = [&] {
@@ -214,7 +215,7 @@ static kept_rows kept_of(int64_t cols, size_t size, size_t *bytes) {
     while (kept.rows > 1 && room() > FT_SHARED_LIMIT)
         kept.rows /= 2;
     if (room() > FT_SHARED_LIMIT) kept.buffers = 1;
-    kept.steps = FT_CUDA_TILE_ROWS / kept.rows;
+    kept.steps = ft_cuda_tile_rows(rows) / kept.rows;
     *bytes = room();
     return kept;
 }
@@ -224,7 +225,7 @@ template <class I> static ft_status run(ft_device *device, const ft_layernorm_ba
     const int64_t rows = a->dy.rows, cols = a->dy.cols;
     if (rows == 0 || cols == 0) return FT_OK;
     size_t bytes;
-    const kept_rows kept = kept_of(cols, sizeof(T), &bytes);
+    const kept_rows kept = kept_of(rows, cols, sizeof(T), &bytes);
     const ft_sum_outputs<SUMS> sums = {{(float *)a->dgamma.data, (float *)a->dbeta.data, (float *)a->dbias.data}};
     layernorm_backward_job<T> job = {ft_view_of<const float>(a->dy),
                                      ft_view_of<const float>(a->gamma),

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { ROWS = 160, COLS = 768, WIDE = 3072, FLAT = 1 << 16, VOCABULARY = 300, MEMORY = 256 << 20 };
+// MANY: what tiles of rows have their full size for (geometry.h).
+enum { ROWS = 160, MANY = 65 * 64, COLS = 768, WIDE = 3072, FLAT = 1 << 16, VOCABULARY = 300, MEMORY = 256 << 20 };
 
 static unsigned char *memory;
 static size_t used;
@@ -177,14 +178,14 @@ static ft_status layernorm_forward(ft_device *device, int type) {
     RUN(layernorm_forward, args);
 }
 static ft_status layernorm_backward(ft_device *device, int type) {
-    ft_layernorm_backward_args args = {.dy = matrix(ROWS, COLS, FT_F32),
-                                       .s = matrix(ROWS, COLS, (ft_dtype)type),
-                                       .mean = vector(ROWS, FT_F32),
-                                       .rstd = vector(ROWS, FT_F32),
+    ft_layernorm_backward_args args = {.dy = matrix(MANY, COLS, FT_F32),
+                                       .s = matrix(MANY, COLS, (ft_dtype)type),
+                                       .mean = vector(MANY, FT_F32),
+                                       .rstd = vector(MANY, FT_F32),
                                        .gamma = vector(COLS, FT_F32),
-                                       .dropout = row_dropout(ROWS),
-                                       .ds = matrix(ROWS, COLS, FT_F32),
-                                       .dx = matrix(ROWS, COLS, (ft_dtype)type),
+                                       .dropout = row_dropout(MANY),
+                                       .ds = matrix(MANY, COLS, FT_F32),
+                                       .dx = matrix(MANY, COLS, (ft_dtype)type),
                                        .dgamma = vector(COLS, FT_F32),
                                        .dbeta = vector(COLS, FT_F32),
                                        .dbias = vector(COLS, FT_F32)};
@@ -200,15 +201,15 @@ static ft_status activation_forward(ft_device *device, int type) {
 }
 static ft_status activation_backward(ft_device *device, int type) {
     ft_activation_backward_args args = {.kind = FT_ACT_GELU,
-                                        .h = matrix(ROWS, WIDE, (ft_dtype)type),
-                                        .dy = matrix(ROWS, WIDE, (ft_dtype)type),
-                                        .dx = matrix(ROWS, WIDE, (ft_dtype)type),
-                                        .y = matrix(ROWS, WIDE, (ft_dtype)type),
-                                        .dbias = vector(WIDE, FT_F32)};
+                                        .h = matrix(MANY, COLS, (ft_dtype)type),
+                                        .dy = matrix(MANY, COLS, (ft_dtype)type),
+                                        .dx = matrix(MANY, COLS, (ft_dtype)type),
+                                        .y = matrix(MANY, COLS, (ft_dtype)type),
+                                        .dbias = vector(COLS, FT_F32)};
     RUN(activation_backward, args);
 }
 static ft_status column_sum(ft_device *device, int type) {
-    ft_column_sum_args args = {.x = matrix(ROWS, COLS, (ft_dtype)type), .out = vector(COLS, FT_F32)};
+    ft_column_sum_args args = {.x = matrix(MANY, COLS, (ft_dtype)type), .out = vector(COLS, FT_F32)};
     RUN(column_sum, args);
 }
 static ft_status embedding_forward(ft_device *device, int type) {
@@ -327,10 +328,10 @@ const count_case count_cases[] = {
     {"attention_forward.fp32.64", COUNT_NO_TARGET, attention_forward, PLAIN + 64, (int64_t)TOKENS *HEADS * 64},
     {"attention_backward.fp32.64", COUNT_NO_TARGET, attention_backward, PLAIN + 64, (int64_t)TOKENS *HEADS * 64},
     ROWS_OF(layernorm_forward, ROWS *COLS),
-    ROWS_OF(layernorm_backward, ROWS *COLS),
+    ROWS_OF(layernorm_backward, MANY *COLS),
     ROWS_OF(activation_forward, ROWS *WIDE),
-    ROWS_OF(activation_backward, ROWS *WIDE),
-    ROWS_OF(column_sum, ROWS *COLS),
+    ROWS_OF(activation_backward, MANY *COLS),
+    ROWS_OF(column_sum, MANY *COLS),
     ROWS_OF(embedding_forward, ROWS *COLS),
     ROWS_OF(embedding_backward, ROWS *COLS),
     ROWS_OF(dropout, ROWS *COLS),

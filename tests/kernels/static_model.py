@@ -10,7 +10,7 @@ the bound, if enough warps are there to hide every latency: real kernels come in
 
 Kernels on tensor cores: cycles of HMMA over the bound = the largest part of the tensor peak that the loop can have. The turn
 is a typical one: the next tile is fetched, no bound is masked, nothing is rescaled; with and without dropout. Loops inside it
-count as often as they run; disentangled_backward visits its slab every other step, half of that counts.
+count as often as they run; of a visit of disentangled_backward to its slab the part of a step counts (`flushes`).
 Products of warpgroups (HGMMA; sm_90a) have the whole tensor peak, mma.sync on that chip 62% of it: their rate in TFLOP/s stands beside
 that of the kernel that does the same with mma.sync. Their right operand comes from shared memory once for four warps, the left one too
 where it is in no register, and the copy engine writes what they read there once for all warpgroups of a block.

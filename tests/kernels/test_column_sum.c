@@ -19,7 +19,7 @@ static void run_sum(ft_device *device, const void *test_case, float *out) {
 }
 
 static void test_sums_are_one_chain_a_column(void **state) {
-    static const int64_t shapes[][2] = {{1, 1}, {1, 7}, {9, 33}, {65, 384}, {4, 1030}, {300, 16}, {1000, 49}};
+    static const int64_t shapes[][2] = {{1, 1}, {1, 7}, {9, 33}, {65, 384}, {4, 1030}, {300, 16}, {1000, 49}, {2060, 9}, {4110, 3}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         int64_t rows = shapes[i][0], cols = shapes[i][1];
         sum_case c = {.x = fenced_random(rows, cols, (int64_t)i % 3, 1, 0.5), .out = fenced_random(1, cols, 0, 1, 0)};
@@ -41,6 +41,19 @@ static void test_sums_are_one_chain_a_column(void **state) {
     }
 }
 
+// A plan is made for the longest batch, and must do for every shorter one; on CUDA tiles of rows shrink with the rows.
+static void test_scratch_of_fewer_rows_is_no_more(void **state) {
+    const ft_target target = {.backend = FT_BACKEND_CUDA};
+    size_t before = 0;
+    for (int64_t rows = 0; rows <= 20000; rows++) {
+        const ft_column_sum_args args = {.x = ft_matrix(NULL, rows, 5, FT_F32)};
+        const size_t bytes = ft_column_sum_workspace(&target, &args);
+        if (bytes < before) fail_msg("%lld rows want %zu bytes, one less %zu", (long long)rows, bytes, before);
+        before = bytes;
+    }
+    assert_int_equal(before, (20000 + 63) / 64 * 5 * sizeof(float));
+}
+
 static void test_no_rows_and_wrong_shapes(void **state) {
     ft_device *device;
     assert_int_equal(test_open(2, &device), FT_OK);
@@ -60,6 +73,7 @@ static void test_no_rows_and_wrong_shapes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_are_one_chain_a_column),
+        cmocka_unit_test(test_scratch_of_fewer_rows_is_no_more),
         cmocka_unit_test(test_no_rows_and_wrong_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,7 @@ typedef struct ln_case {
     fenced x, bias, residual, gamma, beta, dy;
     float epsilon;
     ft_step_state step;
-    int32_t slot[300], position[300];
+    int32_t slot[4200], position[4200]; // of rows
     ft_dropout dropout;
     enum { S_APART, S_IS_X, S_IS_RESIDUAL, S_IS_Y, S_ABSENT } keep;
     bool statistics;
@@ -20,6 +20,7 @@ enum { BIAS = 1, RESIDUAL = 2, DROPOUT = 4 };
 static ln_case *case_new(int64_t rows, int64_t cols, int options) {
     ln_case *c = calloc(1, sizeof *c);
     assert_non_null(c);
+    assert_true(rows <= (int64_t)(sizeof c->slot / sizeof c->slot[0]));
     c->rows = rows;
     c->cols = cols;
     c->epsilon = 1e-12f;
@@ -370,6 +371,18 @@ static void test_backward_of_wide_rows(void **state) {
     }
 }
 
+// CUDA's tiles of rows are larger where rows are many.
+static void test_backward_of_many_rows(void **state) {
+    static const int64_t long_ones[][2] = {{2060, 9}, {4110, 3}};
+    for (size_t i = 0; i < sizeof long_ones / sizeof long_ones[0]; i++) {
+        ln_case *c = case_new(long_ones[i][0], long_ones[i][1], BIAS | RESIDUAL | DROPOUT);
+        c->want_ds = c->want_dx = c->want_sums = true;
+        prepare_backward(c);
+        check_backward(c);
+        case_free(c);
+    }
+}
+
 // Each sum alone: an absent neighbour must change nothing.
 static void test_each_sum_alone(void **state) {
     ln_case *c = case_new(21, 100, DROPOUT);
@@ -449,6 +462,7 @@ int main(void) {
         cmocka_unit_test(test_dropout_drops_the_share_it_should),
         cmocka_unit_test(test_backward),
         cmocka_unit_test(test_backward_of_wide_rows),
+        cmocka_unit_test(test_backward_of_many_rows),
         cmocka_unit_test(test_each_sum_alone),
         cmocka_unit_test(test_no_rows_and_wrong_shapes),
     };
