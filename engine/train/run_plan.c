@@ -91,7 +91,10 @@ static ft_run_plan begin(const ft_config *c) {
 void ft_run_plan_fill_up(ft_run_plan *plan) {
     ft_capacity *most = &plan->capacity;
     if (most->longest == 0 || most->tokens > INT32_MAX - FT_STEP_GRAPH_TOKENS) return;
-    plan->bucket = most->longest < FT_STEP_GRAPH_TOKENS ? most->longest : FT_STEP_GRAPH_TOKENS;
+    // A power of two: the numbers of rows from which on kernels sum in larger tiles are multiples of it (kernels/cuda/geometry.h), so that
+    // filling up changes no bit of a sum.
+    plan->bucket = FT_STEP_GRAPH_TOKENS;
+    while (plan->bucket > most->longest) plan->bucket /= 2;
     most->tokens = (most->tokens + plan->bucket - 1) / plan->bucket * plan->bucket;
     most->sequences++;
 }

@@ -11,6 +11,7 @@
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "engine/train/trainer.h"
+#include "kernels/cuda/geometry.h"
 #include "kernels/log.h"
 #include "tests/emulator/fake_driver.h"
 #include "tests/sanitized.h"
@@ -308,11 +309,26 @@ static void test_shapes_come_back(void **state) {
     clean(&o);
     print_message("%lld shapes recorded, %lld parts of steps replayed, %lld call by call\n", (long long)o.recorded, (long long)o.replayed,
                   (long long)o.queued);
-    assert_true(o.recorded <= (5 + 3) * FT_BATCH_SLOTS + 4); // beginning, end, and updates of two sizes
+    // The longest text is shorter than two of plan.bucket. Besides: beginning, end, and updates of two sizes.
+    assert_true(o.recorded <= 2 * (5 + 3) * FT_BATCH_SLOTS + 4);
     assert_int_equal(o.evicted, 0);
     assert_int_equal(o.micro_batch, 5); // of texts
     assert_true(o.replayed > 4 * o.queued);
     drop(&o);
+}
+
+// Micro-batches are filled up to multiples of a power of two, with rows of zeros: in the same tiles they give the same sums.
+static void test_filling_up_keeps_the_tiles(void **state) {
+    for (int64_t bucket = 1; bucket <= FT_STEP_GRAPH_TOKENS; bucket *= 2)
+        for (int64_t rows = 1; rows <= 20000; rows++)
+            assert_int_equal(ft_cuda_tile_rows(rows), ft_cuda_tile_rows((rows + bucket - 1) / bucket * bucket));
+    for (int32_t longest = 1; longest <= 200; longest++) {
+        ft_run_plan plan = {.capacity = {.sequences = 3, .tokens = 3 * longest, .longest = longest}};
+        ft_run_plan_fill_up(&plan);
+        assert_int_equal(plan.bucket & (plan.bucket - 1), 0);
+        assert_in_range(plan.bucket, 1, longest);
+        assert_true(plan.capacity.tokens >= 3 * longest && plan.capacity.tokens < 3 * longest + plan.bucket);
+    }
 }
 
 static void test_evicted(void **state) {
@@ -393,7 +409,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_graphs_give_the_same), cmocka_unit_test(test_kinds_of_runs),
         cmocka_unit_test(test_deberta),              cmocka_unit_test(test_resumed),
-        cmocka_unit_test(test_shapes_come_back),     cmocka_unit_test(test_evicted),
+        cmocka_unit_test(test_shapes_come_back),     cmocka_unit_test(test_filling_up_keeps_the_tiles),
+        cmocka_unit_test(test_evicted),
         cmocka_unit_test(test_recording_fails),      cmocka_unit_test(test_launching_fails),  cmocka_unit_test(test_divergence),
         cmocka_unit_test(test_planted),              cmocka_unit_test(test_on_the_cpu),
     };
