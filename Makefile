@@ -11,7 +11,9 @@ configure = [ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) -B $(2) $(3) $$(co
 cuda_headers = tools/cuda_headers.sh || echo "make: no CUDA headers: the tests of the emulated kernels are skipped" >&2
 # without it the check of compiled kernels is skipped; without nvcc there are none
 cuda_disassembler = [ ! -e $(BUILD)/libftengine_cuda.so ] || tools/cuda_disassembler.sh || echo "make: no cuobjdump: kernels/sass is skipped" >&2
-ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error --parallel $(JOBS) -LE full_size
+# labels of tests that are left out
+LEAVE ?= full_size
+ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error --parallel $(JOBS) -LE '$(LEAVE)'
 
 .PHONY: build quickstart test test-full-size install dist sanitize tsan fuzz clean help
 .DEFAULT_GOAL := build

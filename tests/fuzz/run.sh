@@ -13,7 +13,9 @@ if [ ${#targets[@]} -eq 0 ]; then
     for source in "$here"/fuzz_*.c; do targets+=("$(basename "$source" .c)"); done
 fi
 
-cmake -S "$here/../.." -B "$build" -D CMAKE_C_COMPILER=clang -D FT_FUZZ=ON >"$build.log" 2>&1 &&
+generator=()
+if [ ! -f "$build/CMakeCache.txt" ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
+cmake -S "$here/../.." -B "$build" "${generator[@]}" -D CMAKE_C_COMPILER=clang -D FT_FUZZ=ON >"$build.log" 2>&1 &&
     cmake --build "$build" --parallel "$(nproc)" --target "${targets[@]}" >>"$build.log" 2>&1 || {
     tail -40 "$build.log" >&2
     exit 1
