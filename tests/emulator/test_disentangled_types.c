@@ -172,7 +172,7 @@ static void test_other_head_sizes(void **state) {
 // Around strips, blocks, and the edges of the buckets; rules that skip slots, have an odd number, or few.
 static void test_lengths(void **state) {
     static const int32_t lengths[] = {1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 200, 255, 256, 257};
-    static const ft_relative_rule rules[] = {v3_rule, {33, 128}, {-1, 12}, v1_rule, skipping_rule};
+    const ft_relative_rule rules[] = {v3_rule, {33, 128}, {-1, 12}, v1_rule, skipping_rule};
     for (int i = 0; i < (int)(sizeof lengths / sizeof *lengths); i += SLOW ? 5 : 1)
         for (int type = 1; type < 3; type++)
             check_typed(typed_case(dtypes[type], 1, 32, 1, &lengths[i], false, i % 2 ? 0.1f : 0, 1,
