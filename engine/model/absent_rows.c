@@ -191,7 +191,8 @@ static ft_status decay_window(const ft_absent_rows *rows, const ft_row_window *w
 static ft_status decay_held(const ft_absent_rows *rows, int64_t n) {
     const ft_parameter *table = table_of(rows);
     ft_device *device = device_of(rows);
-    FT_TRY(decay(rows, (float *)rows->parameters->weights + table->offset + table->trained * table->cols, n, rows->in_held));
+    float *weights = ft_parameter_weight(rows->parameters, rows->parameters->table).data;
+    FT_TRY(decay(rows, weights + table->trained * table->cols, n, rows->in_held));
     return device->functions->sync(device); // the factors may move when more come
 }
 

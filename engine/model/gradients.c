@@ -47,7 +47,7 @@ static ft_status reach(ft_parameters *p, int64_t end) {
 
 static int64_t end_of(const ft_parameters *p, int index) {
     const ft_parameter *q = &p->list[index];
-    return q->trainable ? q->offset + (q->rows > 0 ? q->trained : 1) * q->cols : 0;
+    return q->trainable ? p->stores[q->store].first + q->offset + (q->rows > 0 ? q->trained : 1) * q->cols : 0;
 }
 
 ft_status ft_gradients_reach(ft_parameters *p, int index) {

@@ -250,7 +250,7 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     if (b.failed) return FT_NO_MEMORY;
     const ft_word_rows *v = word_rows;
     m->absent = (ft_absent_rows){.word_rows = v, .parameters = &m->parameters};
-    m->parameters.state_on_host = ft_offloads_optimizer(o, m->device);
+    m->parameters.place = ft_offloads_optimizer(o, m->device) ? FT_PLACE_HOST : FT_PLACE_DEVICE;
     ft_parameters_set_table(&m->parameters, m->word, v ? v->held : c->vocab_size, v ? v->trained : c->vocab_size);
     FT_TRY(ft_parameters_allocate(&m->parameters, memory));
     return upload_slots(m, c);

@@ -1,6 +1,6 @@
 #include "engine/model/offload.h"
 
-#include "engine/model/parameters.h"
+#include "engine/model/stores.h"
 
 // A link works best with pieces of megabytes; of a small model there are still enough of them to overlap.
 enum { MOST = 1 << 20, LEAST = 1 << 10, PIECES = 8 };
@@ -18,86 +18,83 @@ const char *ft_offload_text(bool optimizer, bool inputs) {
 }
 
 // Elements of all chunks but the last: a multiple of LEAST, so that pieces begin where vectors do.
-static int64_t chunk_of(const ft_parameters *p) {
-    const int64_t share = (p->trainable / PIECES + LEAST - 1) / LEAST * LEAST;
+static int64_t chunk_of(const ft_store *store) {
+    const int64_t share = (store->count / PIECES + LEAST - 1) / LEAST * LEAST;
     return share < LEAST ? LEAST : share > MOST ? MOST : share;
 }
 
-ft_status ft_offload_create(ft_parameters *p) {
-    ft_device *device = ft_memory_device(p->memory);
-    p->offload.ranges = ft_arena_alloc(&p->arena, (size_t)(p->range_count + 1) * sizeof *p->offload.ranges);
-    if (p->offload.ranges == NULL) return FT_NO_MEMORY;
+ft_status ft_offload_create(ft_store *store, ft_arena *arena) {
+    ft_device *device = ft_memory_device(store->owner);
+    store->offload.ranges = ft_arena_alloc(arena, (size_t)(store->range_count + 1) * sizeof *store->offload.ranges);
+    if (store->offload.ranges == NULL) return FT_NO_MEMORY;
     for (int i = 0; i < FT_OFFLOAD_SLOTS; i++) {
-        FT_TRY(device->functions->event_create(device, &p->offload.filled[i]));
-        FT_TRY(device->functions->event_create(device, &p->offload.used[i]));
+        FT_TRY(device->functions->event_create(device, &store->offload.filled[i]));
+        FT_TRY(device->functions->event_create(device, &store->offload.used[i]));
     }
     return FT_OK;
 }
 
-void ft_offload_free(ft_parameters *p) {
-    if (p->memory == NULL) return;
-    ft_device *device = ft_memory_device(p->memory);
+void ft_offload_free(ft_store *store) {
+    ft_device *device = ft_memory_device(store->owner);
     for (int i = 0; i < FT_OFFLOAD_SLOTS; i++) {
-        device->functions->event_destroy(device, p->offload.filled[i]);
-        device->functions->event_destroy(device, p->offload.used[i]);
+        device->functions->event_destroy(device, store->offload.filled[i]);
+        device->functions->event_destroy(device, store->offload.used[i]);
     }
-    p->offload = (ft_offload){.ranges = NULL};
+    store->offload = (ft_offload){.ranges = NULL};
 }
 
 // ---- an update ----------------------------------------------------------------------------------------------------------
 
-enum { M, V, EXACT, ARRAYS }; // the last: tails of weights, or their master copy; where there are any
-
 typedef struct streaming {
-    const ft_parameters *p;
+    const ft_store *store;
     const ft_adamw_args *whole;
     ft_device *device;
-    struct {
-        char *host;
-        int64_t size; // bytes of an element; 0: there is no such array
-    } array[ARRAYS];
-    char *slots; // [FT_OFFLOAD_SLOTS] times a chunk of every array, device
+    char *slots; // [FT_OFFLOAD_SLOTS] times a chunk of every array of its state, device
     int64_t chunk;
 } streaming;
+
+static int64_t size_of(const streaming *s, int array) { return (int64_t)ft_store_state_size(s->store, (ft_store_state)array); }
 
 // Bytes of an element in all arrays before `array`.
 static int64_t bytes_before(const streaming *s, int array) {
     int64_t bytes = 0;
-    for (int k = 0; k < array; k++) bytes += s->array[k].size;
+    for (int k = 0; k < array; k++) bytes += size_of(s, k);
     return bytes;
 }
+
+static char *host_of(const streaming *s, int64_t first, int array) { return (char *)s->store->state[array] + first * size_of(s, array); }
 
 static int slot_of(const streaming *s, int64_t first) { return (int)(first / s->chunk % FT_OFFLOAD_SLOTS); }
 
 static char *place(const streaming *s, int64_t first, int array) {
-    return s->slots + (slot_of(s, first) * bytes_before(s, ARRAYS) + bytes_before(s, array)) * s->chunk;
+    return s->slots + (slot_of(s, first) * bytes_before(s, FT_STATES) + bytes_before(s, array)) * s->chunk;
 }
 
 static int64_t length(const streaming *s, int64_t first) {
-    return s->p->trainable - first < s->chunk ? s->p->trainable - first : s->chunk;
+    return s->store->count - first < s->chunk ? s->store->count - first : s->chunk;
 }
 
 // Queues the way up of the chunk at `first`; nothing behind the end.
 static ft_status bring(const streaming *s, int64_t first) {
     const ft_device_functions *f = s->device->functions;
     const int slot = slot_of(s, first);
-    if (first >= s->p->trainable) return FT_OK;
-    FT_TRY(f->stream_wait(s->device, FT_STREAM_COPY, s->p->offload.used[slot]));
-    for (int k = 0; k < ARRAYS; k++) {
-        const int64_t size = s->array[k].size;
+    if (first >= s->store->count) return FT_OK;
+    FT_TRY(f->stream_wait(s->device, FT_STREAM_COPY, s->store->offload.used[slot]));
+    for (int k = 0; k < FT_STATES; k++) {
+        const int64_t size = size_of(s, k);
         if (size > 0)
-            FT_TRY(f->upload_beside(s->device, place(s, first, k), s->array[k].host + first * size, (size_t)(length(s, first) * size)));
+            FT_TRY(f->upload_beside(s->device, place(s, first, k), host_of(s, first, k), (size_t)(length(s, first) * size)));
     }
-    return f->event_record(s->device, s->p->offload.filled[slot], FT_STREAM_COPY);
+    return f->event_record(s->device, s->store->offload.filled[slot], FT_STREAM_COPY);
 }
 
 static ft_status send_back(const streaming *s, int64_t first) {
     const ft_device_functions *f = s->device->functions;
-    for (int k = 0; k < ARRAYS; k++) {
-        const int64_t size = s->array[k].size;
-        if (size > 0) FT_TRY(f->download(s->device, s->array[k].host + first * size, place(s, first, k), (size_t)(length(s, first) * size)));
+    for (int k = 0; k < FT_STATES; k++) {
+        const int64_t size = size_of(s, k);
+        if (size > 0) FT_TRY(f->download(s->device, host_of(s, first, k), place(s, first, k), (size_t)(length(s, first) * size)));
     }
-    return f->event_record(s->device, s->p->offload.used[slot_of(s, first)], FT_STREAM_COMPUTE);
+    return f->event_record(s->device, s->store->offload.used[slot_of(s, first)], FT_STREAM_COMPUTE);
 }
 
 // What of the ranges lies in the chunk, counted from its beginning.
@@ -109,7 +106,7 @@ static int32_t clip_ranges(const streaming *s, int64_t first) {
         const int64_t from = range->first > first ? range->first : first;
         const int64_t to = range->first + range->count < end ? range->first + range->count : end;
         if (from >= to) continue;
-        ft_adamw_range *part = &s->p->offload.ranges[count++];
+        ft_adamw_range *part = &s->store->offload.ranges[count++];
         *part = *range;
         part->first = from - first;
         part->count = to - from;
@@ -127,43 +124,39 @@ static ft_status update_chunk(const streaming *s, int64_t first) {
     const int64_t n = length(s, first);
     ft_adamw_args args = *s->whole;
     void *scratch;
-    args.m = ft_vector(place(s, first, M), n, FT_F32);
-    args.v = ft_vector(place(s, first, V), n, FT_F32);
-    args.parameter = s->p->master != NULL ? ft_vector(place(s, first, EXACT), n, FT_F32) : part(s->whole->parameter, first, n);
-    if (s->p->tail != NULL) args.tail = (uint16_t *)(void *)place(s, first, EXACT);
+    args.m = ft_vector(place(s, first, FT_STATE_M), n, FT_F32);
+    args.v = ft_vector(place(s, first, FT_STATE_V), n, FT_F32);
+    args.parameter = s->store->format.exact == FT_EXACT_BY_MASTER ? ft_vector(place(s, first, FT_STATE_EXACT), n, FT_F32) : part(s->whole->parameter, first, n);
+    if (s->store->format.exact == FT_EXACT_BY_TAILS) args.tail = (uint16_t *)(void *)place(s, first, FT_STATE_EXACT);
     args.gradient = part(s->whole->gradient, first, n);
     args.compute = part(s->whole->compute, first, n);
-    args.ranges = s->p->offload.ranges;
+    args.ranges = s->store->offload.ranges;
     args.range_count = clip_ranges(s, first);
     const size_t bytes = ft_adamw_workspace(&s->device->target, &args);
-    FT_TRY(ft_memory_alloc(s->p->memory, bytes, FT_MEM_WORKSPACE, "adamw scratch", &scratch));
+    FT_TRY(ft_memory_alloc(s->store->owner, bytes, FT_MEM_WORKSPACE, "adamw scratch", &scratch));
     args.workspace = (ft_workspace){scratch, bytes};
     FT_TRY(FT_RUN(s->device, adamw, &args));
-    ft_memory_free(s->p->memory, scratch);
+    ft_memory_free(s->store->owner, scratch);
     return FT_OK;
 }
 
-ft_status ft_offload_update(const ft_parameters *p, const ft_adamw_args *adamw) {
-    streaming s = {.p = p, .whole = adamw, .device = ft_memory_device(p->memory), .chunk = chunk_of(p)};
+ft_status ft_offload_update(const ft_store *store, const ft_adamw_args *adamw) {
+    streaming s = {.store = store, .whole = adamw, .device = ft_memory_device(store->owner), .chunk = chunk_of(store)};
     const ft_device_functions *f = s.device->functions;
     void *slots;
-    s.array[M].host = (char *)p->m, s.array[M].size = sizeof *p->m;
-    s.array[V].host = (char *)p->v, s.array[V].size = sizeof *p->v;
-    if (p->tail != NULL) s.array[EXACT].host = (char *)p->tail, s.array[EXACT].size = sizeof *p->tail;
-    if (p->master != NULL) s.array[EXACT].host = (char *)p->master, s.array[EXACT].size = sizeof *p->master;
-    const size_t bytes = (size_t)(FT_OFFLOAD_SLOTS * bytes_before(&s, ARRAYS) * s.chunk);
-    FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_WORKSPACE, "adamw state on its way", &slots));
+    const size_t bytes = (size_t)(FT_OFFLOAD_SLOTS * bytes_before(&s, FT_STATES) * s.chunk);
+    FT_TRY(ft_memory_alloc(store->owner, bytes, FT_MEM_WORKSPACE, "adamw state on its way", &slots));
     s.slots = slots;
     // Nothing comes up before what is queued by now has run: it may use this memory, and the last update still sends down what
     // is fetched here.
-    for (int i = 0; i < FT_OFFLOAD_SLOTS; i++) FT_TRY(f->event_record(s.device, p->offload.used[i], FT_STREAM_COMPUTE));
+    for (int i = 0; i < FT_OFFLOAD_SLOTS; i++) FT_TRY(f->event_record(s.device, store->offload.used[i], FT_STREAM_COMPUTE));
     FT_TRY(bring(&s, 0));
-    for (int64_t first = 0; first < p->trainable; first += s.chunk) {
+    for (int64_t first = 0; first < store->count; first += s.chunk) {
         FT_TRY(bring(&s, first + s.chunk));
-        FT_TRY(f->stream_wait(s.device, FT_STREAM_COMPUTE, p->offload.filled[slot_of(&s, first)]));
+        FT_TRY(f->stream_wait(s.device, FT_STREAM_COMPUTE, store->offload.filled[slot_of(&s, first)]));
         FT_TRY(update_chunk(&s, first));
         FT_TRY(send_back(&s, first));
     }
-    ft_memory_free(p->memory, slots);
+    ft_memory_free(store->owner, slots);
     return FT_OK;
 }

@@ -1,6 +1,6 @@
 // offload.h - AdamW's state in memory of the host (memory.offload = optimizer), for a device that has memory of its own.
 //
-// Moments, and in 16 bits the tails or the master copy of weights (parameters.h), lie in pinned memory of the host. An update
+// Moments, and in 16 bits the tails or the master copy of weights (stores.h), lie in pinned memory of the host. An update
 // streams them through the device, a chunk after the other in two slots: while one chunk is updated and sent back on the
 // computing stream, the next is on its way up on the copying stream, so that both directions of the link are busy. AdamW works
 // element by element: the bits are those of an update in one piece.
@@ -14,6 +14,7 @@
 #define FT_OFFLOAD_H
 
 #include "engine/config/config.h"
+#include "kernels/arena.h"
 #include "kernels/backend.h"
 
 enum { FT_OFFLOAD_SLOTS = 2 };
@@ -32,12 +33,12 @@ bool ft_offloads_optimizer(const ft_config *config, const ft_device *device);
 const char *ft_offload_name(bool optimizer, bool inputs);
 const char *ft_offload_text(bool optimizer, bool inputs);
 
-struct ft_parameters;
-// Behind the allocation of everything that is trained. range_count: of the parameters.
-ft_status ft_offload_create(struct ft_parameters *parameters);
-void ft_offload_free(struct ft_parameters *parameters); // one that was never created is fine
-// An update as *adamw describes it, whose m and v, and whose tail, or parameter where there is a master copy, lie on the host. Inside
-// FT_SCOPE_UPDATE. Queued like any op.
-ft_status ft_offload_update(const struct ft_parameters *parameters, const ft_adamw_args *adamw);
+struct ft_store;
+// Behind the allocation of a store's state and ranges. `arena` lives as long as the store.
+ft_status ft_offload_create(struct ft_store *store, ft_arena *arena);
+void ft_offload_free(struct ft_store *store); // one that was never created is fine
+// An update of the store as *adamw describes it, whose m and v, and whose tail, or parameter where there is a master copy, lie on the
+// host. Inside FT_SCOPE_UPDATE. Queued like any op.
+ft_status ft_offload_update(const struct ft_store *store, const ft_adamw_args *adamw);
 
 #endif

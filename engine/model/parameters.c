@@ -48,86 +48,105 @@ static int64_t align(int64_t at) { return (at + GROUP_ALIGN - 1) / GROUP_ALIGN *
 
 static int64_t elements(const ft_parameter *q, int64_t rows) { return q->rows > 0 ? rows * q->cols : q->cols; }
 
-// Places the parameters of one kind behind `at`; returns the end of what is trained, or of all that is not, rounded up.
+// ---- stores -------------------------------------------------------------------------------------------------------------
+
+// The first two, where parameters stand as they are trained or frozen; and behind them wide weights in 16 bits.
+enum { TRAINED, FROZEN, WIDE, STORES };
+
+// Places the parameters of one kind from element `at` of the block on; returns the end, rounded up.
 static int64_t place(ft_parameters *p, bool trainable, int64_t at) {
     for (int i = 0; i < p->count; i++) {
         ft_parameter *q = &p->list[i];
         if (q->trainable != trainable) continue;
         if (q->starts_group) at = align(at);
-        q->offset = at + q->gap;
-        at = q->offset + elements(q, trainable ? q->trained : q->held);
+        q->store = trainable ? TRAINED : FROZEN;
+        q->offset = at + q->gap - p->stores[q->store].first;
+        at += q->gap + elements(q, trainable ? q->trained : q->held);
     }
     return align(at);
 }
 
-static void place_wide(ft_parameters *p) {
-    p->wide_total = 0;
-    for (int i = 0; i < p->count && p->dtype != FT_F32; i++) {
+static int64_t place_wide(ft_parameters *p) {
+    int64_t at = 0;
+    for (int i = 0; i < p->count; i++) {
         if (!p->list[i].wide) continue;
-        p->list[i].wide_offset = p->wide_total;
-        p->wide_total = align(p->wide_total + p->list[i].count);
+        p->list[i].wide_offset = at;
+        at = align(at + p->list[i].count);
     }
+    return at;
 }
 
-static size_t narrow_bytes(const ft_parameters *p) { return (size_t)p->total * ft_dtype_size(p->dtype); }
+static ft_exactness exactness_of(ft_dtype dtype) {
+    return dtype == FT_BF16 ? FT_EXACT_BY_TAILS : dtype == FT_F16 ? FT_EXACT_BY_MASTER : FT_EXACT_AS_READ;
+}
 
-size_t ft_parameters_weight_bytes(const ft_parameters *p) { return narrow_bytes(p) + (size_t)p->wide_total * sizeof(float); }
+static ft_status make_stores(ft_parameters *p) {
+    p->store_count = p->dtype == FT_F32 ? WIDE : STORES;
+    p->wide_store = p->dtype == FT_F32 ? -1 : WIDE;
+    p->stores = ft_arena_alloc(&p->arena, (size_t)p->store_count * sizeof *p->stores);
+    if (p->stores == NULL) return FT_NO_MEMORY;
+    ft_store *s = p->stores;
+    s[TRAINED] = (ft_store){.format = {p->dtype, exactness_of(p->dtype)}, .place = p->place, .trainable = true, .owner = p->memory};
+    s[FROZEN] = (ft_store){.format = {p->dtype, FT_EXACT_AS_READ}, .owner = p->memory};
+    if (p->wide_store >= 0) s[WIDE] = (ft_store){.format = {FT_F32, FT_EXACT_AS_READ}, .owner = p->memory};
+    return FT_OK;
+}
 
-ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory) {
-    p->memory = memory;
-    p->trainable = place(p, true, 0);
-    int64_t end = p->trainable;
+static void fill_stores(ft_parameters *p) {
+    ft_store *s = p->stores;
+    int64_t end = place(p, true, 0);
+    p->trainable = end;
     if (p->table >= 0 && p->list[p->table].trainable) { // its rows that only evaluations read
         const ft_parameter *table = &p->list[p->table];
         if (table->held > table->trained) p->trainable = table->offset + table->trained * table->cols;
         end = align(table->offset + table->held * table->cols);
     }
-    p->total = place(p, false, end);
+    s[TRAINED].count = s[FROZEN].first = p->trainable;
+    end = place(p, false, end);
+    s[FROZEN].count = end - p->trainable;
+    if (p->wide_store < 0) return;
+    s[WIDE].first = end;
+    s[WIDE].count = place_wide(p);
+}
+
+size_t ft_parameters_weight_bytes(const ft_parameters *p) {
+    size_t bytes = 0;
+    for (int i = 0; i < p->store_count; i++) bytes += ft_store_weight_bytes(&p->stores[i]);
+    return bytes;
+}
+
+bool ft_parameters_state_on_host(const ft_parameters *p) {
+    for (int i = 0; i < p->store_count; i++)
+        if (p->stores[i].place == FT_PLACE_HOST) return true;
+    return false;
+}
+
+ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory) {
+    p->memory = memory;
+    FT_TRY(make_stores(p));
+    fill_stores(p);
     p->real_total = p->real_trainable = 0;
     for (int i = 0; i < p->count; i++) {
         p->real_total += p->list[i].count;
         if (p->list[i].trainable) p->real_trainable += p->list[i].count;
     }
-    place_wide(p);
-    void *data;
     size_t bytes = ft_parameters_weight_bytes(p);
-    FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_WEIGHTS, "weights", &data));
-    p->weights = data;
+    FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_WEIGHTS, "weights", &p->block));
+    char *at = p->block;
+    for (int i = 0; i < p->store_count; at += ft_store_weight_bytes(&p->stores[i++])) p->stores[i].weights = at;
     ft_device *device = ft_memory_device(memory);
-    return device->functions->fill(device, p->weights, 0, bytes);
-}
-
-// Of every trained element `size` bytes of zeros, which the optimizer needs: on the device, or in pinned memory of the host.
-static ft_status allocate_state(ft_parameters *p, ft_memory_category category, const char *site, size_t size, void **out) {
-    const size_t bytes = (size_t)p->trainable * size;
-    ft_device *device = ft_memory_device(p->memory);
-    if (p->state_on_host) return ft_memory_alloc_pinned(p->memory, bytes, site, out);
-    FT_TRY(ft_memory_alloc(p->memory, bytes, category, site, out));
-    return device->functions->fill(device, *out, 0, bytes);
-}
-
-static void free_state(const ft_parameters *p, void *data) {
-    if (p->state_on_host) ft_memory_free_pinned(p->memory, data);
-    else ft_memory_free(p->memory, data);
+    return device->functions->fill(device, p->block, 0, bytes);
 }
 
 ft_status ft_parameters_allocate_master(ft_parameters *p) {
-    void *data;
-    switch (p->dtype) {
-    case FT_BF16:
-        FT_TRY(allocate_state(p, FT_MEM_WEIGHTS, "tails of weights", sizeof *p->tail, &data));
-        p->tail = data;
-        return FT_OK;
-    case FT_F16:
-        FT_TRY(allocate_state(p, FT_MEM_WEIGHTS, "master weights", sizeof *p->master, &data));
-        p->master = data;
-        return FT_OK;
-    default: return FT_OK;
-    }
+    for (int i = 0; i < p->store_count; i++) FT_TRY(ft_store_allocate_state(&p->stores[i], FT_STATE_EXACT));
+    return FT_OK;
 }
 
+static bool is_wide(const ft_parameters *p, const ft_parameter *q) { return q->wide && p->wide_store >= 0; }
+
 static float *wide_of(const ft_parameters *p, const ft_parameter *q) {
-    return q->wide && p->dtype != FT_F32 ? (float *)((char *)p->weights + narrow_bytes(p)) + q->wide_offset : NULL;
+    return is_wide(p, q) ? (float *)p->stores[p->wide_store].weights + q->wide_offset : NULL;
 }
 
 // Does the range go on with what follows it at `next`?
@@ -137,22 +156,23 @@ static bool goes_on(const ft_adamw_range *last, const ft_adamw_range *next) {
     return next->wide - last->wide == next->first - last->first;
 }
 
-static ft_status build_ranges(ft_parameters *p, double weight_decay, double lr_decay) {
-    p->ranges = ft_arena_alloc(&p->arena, (size_t)(p->count + 1) * sizeof *p->ranges);
-    if (p->ranges == NULL) return FT_NO_MEMORY;
+static ft_status build_ranges(ft_parameters *p, int store, double weight_decay, double lr_decay) {
+    ft_store *s = &p->stores[store];
+    s->ranges = ft_arena_alloc(&p->arena, (size_t)(p->count + 1) * sizeof *s->ranges);
+    if (s->ranges == NULL) return FT_NO_MEMORY;
     // Neighbours of one kind merge, padding between them included (it is zero and stays zero).
-    p->range_count = 0;
+    s->range_count = 0;
     for (int i = 0; i < p->count; i++) {
         const ft_parameter *q = &p->list[i];
-        if (!q->trainable) continue;
+        if (q->store != store) continue;
         float decay = q->decay ? (float)weight_decay : 0.0f;
         float scale = (float)pow(lr_decay, q->depth);
         int64_t count = elements(q, q->trained);
         const ft_adamw_range range = {q->offset, count, decay, scale, wide_of(p, q)};
         if (i == p->table) p->table_range = range;
-        ft_adamw_range *last = p->range_count > 0 ? &p->ranges[p->range_count - 1] : NULL;
+        ft_adamw_range *last = s->range_count > 0 ? &s->ranges[s->range_count - 1] : NULL;
         if (last != NULL && goes_on(last, &range)) last->count = q->offset + count - last->first;
-        else p->ranges[p->range_count++] = range;
+        else s->ranges[s->range_count++] = range;
     }
     return FT_OK;
 }
@@ -168,26 +188,26 @@ static ft_status upload_blocks(ft_parameters *p, const int32_t *blocks) {
 }
 
 ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay, double lr_decay, const int32_t *blocks) {
-    void *m, *v;
-    FT_TRY(allocate_state(p, FT_MEM_OPTIMIZER, "adamw first moment", sizeof *p->m, &m));
-    p->m = m;
-    FT_TRY(allocate_state(p, FT_MEM_OPTIMIZER, "adamw second moment", sizeof *p->v, &v));
-    p->v = v;
+    for (int i = 0; i < p->store_count; i++) {
+        FT_TRY(ft_store_allocate_state(&p->stores[i], FT_STATE_M));
+        FT_TRY(ft_store_allocate_state(&p->stores[i], FT_STATE_V));
+    }
     if (blocks != NULL) FT_TRY(upload_blocks(p, blocks));
-    FT_TRY(build_ranges(p, weight_decay, lr_decay));
-    return p->state_on_host ? ft_offload_create(p) : FT_OK;
+    for (int i = 0; i < p->store_count; i++) {
+        ft_store *s = &p->stores[i];
+        if (!s->trainable) continue;
+        FT_TRY(build_ranges(p, i, weight_decay, lr_decay));
+        if (s->place == FT_PLACE_HOST) FT_TRY(ft_offload_create(s, &p->arena));
+    }
+    return FT_OK;
 }
 
 void ft_parameters_free(ft_parameters *p) {
     if (p->memory != NULL) {
-        ft_memory_free(p->memory, p->weights);
-        free_state(p, p->tail);
-        free_state(p, p->master);
+        ft_memory_free(p->memory, p->block);
         ft_gradients_release(p);
-        free_state(p, p->m);
-        free_state(p, p->v);
+        for (int i = 0; i < p->store_count; i++) ft_store_free_state(&p->stores[i]);
         ft_memory_free(p->memory, p->table_blocks);
-        ft_offload_free(p);
     }
     ft_arena_free(&p->arena);
     free(p->list);
@@ -215,29 +235,31 @@ int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *coun
     return (block % 3 * hidden + block / 3 * width) * p->cols + within;
 }
 
-static ft_tensor view(const ft_parameter *q, void *base, int64_t rows, ft_dtype dtype) {
-    return ft_matrix((char *)base + (size_t)q->offset * ft_dtype_size(dtype), q->rows ? rows : 1, q->cols, dtype);
-}
+static int64_t rows_of(const ft_parameter *q, int64_t rows) { return q->rows > 0 ? rows : 1; }
 
 ft_tensor ft_parameter_weight(const ft_parameters *p, int index) {
     const ft_parameter *q = &p->list[index];
-    float *wide = wide_of(p, q);
-    return wide != NULL ? ft_matrix(wide, 1, q->cols, FT_F32) : view(q, p->weights, q->held, p->dtype);
+    if (is_wide(p, q)) return ft_store_weights(&p->stores[p->wide_store], q->wide_offset, 1, q->cols);
+    return ft_store_weights(&p->stores[q->store], q->offset, rows_of(q, q->held), q->cols);
 }
 
 ft_staged ft_parameter_stored(const ft_parameters *p, int index) {
     const ft_parameter *q = &p->list[index];
-    if (!q->trainable || wide_of(p, q) != NULL || (p->tail == NULL && p->master == NULL))
-        return (ft_staged){.tensor = ft_parameter_weight(p, index)};
-    const ft_tensor weights = view(q, p->weights, q->trained, p->dtype);
-    if (p->tail != NULL) return (ft_staged){.tensor = weights, .tail = p->tail + q->offset};
-    return (ft_staged){.tensor = view(q, p->master, q->trained, FT_F32), .copy = weights};
+    const ft_store *s = &p->stores[q->store];
+    if (is_wide(p, q) || s->state[FT_STATE_EXACT] == NULL) return (ft_staged){.tensor = ft_parameter_weight(p, index)};
+    return ft_store_exact(s, q->offset, rows_of(q, q->trained), q->cols);
+}
+
+ft_tensor ft_parameter_moment(const ft_parameters *p, int index, ft_store_state moment) {
+    const ft_parameter *q = &p->list[index];
+    return ft_vector((float *)p->stores[q->store].state[moment] + q->offset, elements(q, q->trained), FT_F32);
 }
 
 ft_tensor ft_parameter_gradient(const ft_parameters *p, int index) {
     const ft_parameter *q = &p->list[index];
     if (!q->trainable) return ft_absent();
-    assert(!p->gradients_in_steps || q->offset + elements(q, q->trained) <= p->gradients_reached);
+    const int64_t first = p->stores[q->store].first + q->offset;
+    assert(!p->gradients_in_steps || first + elements(q, q->trained) <= p->gradients_reached);
     if (p->gradients == NULL) return ft_absent();
-    return view(q, p->gradients, q->trained, FT_F32);
+    return ft_matrix(p->gradients + first, rows_of(q, q->trained), q->cols, FT_F32);
 }

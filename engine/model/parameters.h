@@ -1,25 +1,22 @@
-// parameters.h - the registry of a model's parameters, and the flat buffers they live in.
+// parameters.h - the registry of a model's parameters, and the stores they live in.
 //
 // Parameters are added in the order in which the backward pass completes their gradients (head first, embeddings last).
-// ft_parameters_allocate then lays all trainable ones at the front of one flat buffer, the frozen ones behind them;
-// gradients, moments and the optimizer work on ranges of [0, trainable), in fp32. With a `dtype` of 16 bits the buffer that
-// ops read is of that type, and what is trained stays as exact as fp32: in bf16 by a tail of 16 more bits a weight, which make
-// it a number of fp32 (kernels/split.h); in fp16, which no number of fp32 begins with, by a master copy in fp32, of which every
-// update makes the weights anew.
-// Weights of norms (`wide`) are fp32 for ops too, numbers of their own behind the buffer (whose places for them are unused).
-// They stand near 1, where bf16 has steps of 1/128, and in training that costs more than the rounding of all products does.
+// ft_parameters_allocate then makes a list of stores (stores.h): what is trained, then what is frozen, back to back in one block of
+// memory; within a store parameters keep their order. Gradients of all that is trained are one flat buffer (gradients.h), in fp32.
+// Weights of norms (`wide`) are fp32 for ops too: in 16 bits they are numbers of their own in a last store of the block (their places in the
+// others are unused but for gradients and moments). They stand near 1, where bf16 has steps of 1/128, and in training that costs more than
+// the rounding of all products does.
 // Groups (Q, K and V) stand back to back, so that one product can use them as one matrix; every group begins at a multiple of
 // 64 elements. What belongs to no parameter is zero and stays zero: it has no gradient.
 //
 // Of one matrix, the table of word embeddings, only those rows may be there that a run reads (word_rows.h): `held` of its
 // rows have weights, the first `trained` of these gradients and moments too. It is the last of its kind, so that the rows
-// without a gradient stand behind everything that has one.
+// without a gradient stand behind everything that has one: at the seam of two stores, where it goes on in the next.
 #ifndef FT_PARAMETERS_H
 #define FT_PARAMETERS_H
 
 #include "engine/memory/memory.h"
-#include "engine/model/offload.h"
-#include "engine/model/staging.h"
+#include "engine/model/stores.h"
 #include "kernels/arena.h"
 
 typedef struct ft_parameter {
@@ -27,13 +24,14 @@ typedef struct ft_parameter {
     int64_t rows, cols;   // a vector has rows == 0 (shape [cols])
     int64_t count;        // elements, of the whole matrix
     int64_t held, trained; // rows that are there, and of these the ones with a gradient; both `rows` but for the table
-    int64_t offset;       // in the flat buffers, elements
+    int store;            // where it stands
+    int64_t offset;       // in that store, elements
     int64_t gap;          // zeros in front of it, inside its group: where others have a parameter
     int taps;             // > 0: of a convolution, shape [rows, cols / taps, taps] in files
     int heads;            // > 0: queries, keys and values in one, here one after the other, in files head by head
     bool trainable, decay, starts_group;
     bool wide;            // ops read it in fp32 whatever the type
-    int64_t wide_offset;  // of a wide one, behind the weights of 16 bits, in fp32 elements
+    int64_t wide_offset;  // of a wide one, in the store of these
     bool head;            // drawn when the checkpoint lacks it
     int depth;            // 0: the head, 1: the last layer, ...; how often train.layer_lr_decay applies
 } ft_parameter;
@@ -41,21 +39,17 @@ typedef struct ft_parameter {
 typedef struct ft_parameters {
     ft_parameter *list;
     int count, capacity;
-    int64_t total, trainable; // elements of the flat buffers, padding included
-    int64_t wide_total;       // fp32 elements behind weights of 16 bits
+    ft_store *stores;
+    int store_count;
+    int wide_store;           // -1: there is none, wide or not makes no difference
+    void *block;              // device: the weights of all stores, back to back
+    int64_t trainable;        // elements of all trained stores, padding included: of the gradients
     int64_t real_total, real_trainable; // parameters, without padding
-    ft_dtype dtype;           // of `weights`; set before they are allocated, fp32 else
-    void *weights;            // [total] device: what ops read
-    uint16_t *tail;           // [trainable] device; NULL: none, but in bf16 where weights are trained
-    float *master;            // [trainable] device; NULL: none, but in fp16 where weights are trained
+    ft_dtype dtype;           // of what ops read; with the place of the stores' state set before they are allocated, fp32 else
+    ft_place place;
     float *gradients;         // [trainable] device, gradients.h; NULL: none held, or not yet in the arena
     bool gradients_in_steps;
     int64_t gradients_reached; // in the arena: elements from the front on that have come
-    float *m, *v;             // [trainable] device; NULL until ft_parameters_allocate_training
-    bool state_on_host;       // tail, master, m and v lie in pinned memory of the host instead; set before they are allocated
-    ft_offload offload;       // the way they take then
-    ft_adamw_range *ranges;   // weight decay over [0, trainable)
-    int range_count;
     int table;                // the parameter whose gradient is summed row by row for the norm (adamw.h); -1: none
     ft_adamw_range table_range; // weight decay and lr_scale of all its rows; both 0 when it is not trained
     int32_t *table_blocks;    // device, as adamw.h has it; NULL: all rows are there
@@ -82,11 +76,12 @@ void ft_parameters_set_table(ft_parameters *p, int index, int64_t held, int64_t 
 ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory);
 // What makes weights of 16 bits as exact as fp32: before they are loaded, if they will be trained.
 ft_status ft_parameters_allocate_master(ft_parameters *p);
-// m and v (zeroed) and the ranges of AdamW.
+// m and v (zeroed) and the ranges of AdamW of every trained store.
 // A parameter's learning rate is lr_decay^depth times the run's.
 // blocks: of the table, [ft_norm_blocks(rows) + 1] host; NULL when all its rows are there.
 ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay, double lr_decay, const int32_t *blocks);
-size_t ft_parameters_weight_bytes(const ft_parameters *p); // of the block `weights`
+size_t ft_parameters_weight_bytes(const ft_parameters *p); // of `block`
+bool ft_parameters_state_on_host(const ft_parameters *p);  // of any store
 void ft_parameters_free(ft_parameters *p); // {0} is fine
 int ft_parameters_find(const ft_parameters *p, const char *name); // -1 if absent
 
@@ -101,6 +96,8 @@ ft_tensor ft_parameter_weight(const ft_parameters *p, int index);
 // The parameter as exact as it is there, which files are read to and written from: with its tail or its master copy, if it has
 // one (of the table: the trained rows), else as above. What is written to it is there for ops too.
 ft_staged ft_parameter_stored(const ft_parameters *p, int index);
+// m or v of a trained parameter (of the table: the trained rows), a vector, at the place of its store's state.
+ft_tensor ft_parameter_moment(const ft_parameters *p, int index, ft_store_state moment);
 // Absent for a frozen parameter, or where no gradients are held.
 ft_tensor ft_parameter_gradient(const ft_parameters *p, int index);
 

@@ -25,7 +25,7 @@ static void read_results(ft_trainer *t, ft_plan *plan) {
     plan->checkpoint_every = t->model.checkpoint_every;
     plan->keeps_activation = t->model.keeps_activation;
     plan->rebuilds_norms = t->model.rebuilds_norms;
-    plan->offloads = t->model.parameters.state_on_host;
+    plan->offloads = ft_parameters_state_on_host(&t->model.parameters);
     plan->offloads_inputs = t->model.inputs.count > 0; // none travels where fewer than two are kept
     plan->host_bytes = ft_trainer_host_room(t);
     plan->total_steps = t->plan.total_steps;

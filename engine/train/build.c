@@ -71,20 +71,23 @@ static ft_status make_order(ft_trainer *t) {
 // The parts of the state, one behind the other in memory of the host. Gradients are made anew by every step.
 typedef ft_status transfer(ft_memory *memory, void *to, const void *from, size_t bytes);
 
+static ft_status transfer_array(ft_trainer *t, transfer *copy, bool back, char **host, void *data, size_t bytes) {
+    if (bytes > 0) FT_TRY(copy(t->memory, back ? data : *host, back ? *host : data, bytes));
+    *host += bytes;
+    return FT_OK;
+}
+
+static size_t state_bytes(const ft_store *store, ft_store_state state) {
+    return store->state[state] != NULL ? (size_t)store->count * ft_store_state_size(store, state) : 0;
+}
+
 static ft_status transfer_state(ft_trainer *t, transfer *copy, bool back) {
     const ft_parameters *p = &t->model.parameters;
-    const size_t trained = (size_t)p->trainable;
-    const struct {
-        void *data;
-        size_t bytes;
-    } parts[] = {{p->m, trained * sizeof *p->m},
-                 {p->v, trained * sizeof *p->v},
-                 {p->tail, p->tail != NULL ? trained * sizeof *p->tail : 0},
-                 {p->master, p->master != NULL ? trained * sizeof *p->master : 0},
-                 {p->weights, ft_parameters_weight_bytes(p)}};
     char *host = (char *)t->carried.values;
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; host += parts[i++].bytes)
-        if (parts[i].bytes > 0) FT_TRY(copy(t->memory, back ? parts[i].data : host, back ? host : parts[i].data, parts[i].bytes));
+    for (int i = 0; i < p->store_count; i++)
+        for (ft_store_state s = 0; s < FT_STATES; s++)
+            FT_TRY(transfer_array(t, copy, back, &host, p->stores[i].state[s], state_bytes(&p->stores[i], s)));
+    FT_TRY(transfer_array(t, copy, back, &host, p->block, ft_parameters_weight_bytes(p)));
     ft_update_state *update = &t->carried.update;
     FT_TRY(copy(t->memory, back ? (void *)t->update_state : (void *)update, back ? update : t->update_state, sizeof *update));
     return t->device->functions->sync(t->device);
@@ -93,9 +96,10 @@ static ft_status transfer_state(ft_trainer *t, transfer *copy, bool back) {
 ft_status ft_trainer_carry_state(ft_trainer *t) {
     const ft_parameters *p = &t->model.parameters;
     if (!t->state_built || t->carried.values != NULL) return FT_OK; // nothing is there, or it never arrived
-    const size_t beside = p->tail != NULL ? sizeof *p->tail : p->master != NULL ? sizeof *p->master : 0;
-    const size_t state = (size_t)p->trainable * (sizeof *p->m + sizeof *p->v + beside);
-    t->carried.values = ft_calloc(ft_parameters_weight_bytes(p) + state, 1, "weights and moments between two devices");
+    size_t bytes = ft_parameters_weight_bytes(p);
+    for (int i = 0; i < p->store_count; i++)
+        for (ft_store_state s = 0; s < FT_STATES; s++) bytes += state_bytes(&p->stores[i], s);
+    t->carried.values = ft_calloc(bytes, 1, "weights and moments between two devices");
     if (t->carried.values == NULL) return FT_NO_MEMORY;
     ft_status status = transfer_state(t, ft_memory_download, false);
     if (status == FT_OK) return t->carried.absent = ft_absent_rows_detach(&t->model.absent), FT_OK;

@@ -140,14 +140,13 @@ static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors
     c->list = ft_arena_alloc(arena, ((size_t)p->count * PARTS + 1) * sizeof *c->list);
     c->device = ft_arena_alloc(arena, ((size_t)p->count * PARTS + 1) * sizeof *c->device);
     if (c->list == NULL || c->device == NULL) return FT_NO_MEMORY;
-    float *const moments[PARTS] = {NULL, p->m, p->v};
     for (int i = 0; i < p->count; i++) {
         const ft_parameter *q = &p->list[i];
         if (i == p->table && absent->word_rows != NULL && !q->trainable) continue; // as in the model's file
         for (int part = 0; part < (q->trainable ? PARTS : 1); part++) {
-            const int64_t trained = q->rows > 0 ? q->trained * q->cols : q->cols;
-            const ft_staged at = {.tensor = ft_vector(moments[part] + q->offset, trained, FT_F32)};
-            FT_TRY(add_tensor(c, arena, q, part, part == 0 ? ft_parameter_stored(p, i) : at));
+            static const ft_store_state moment[PARTS] = {[1] = FT_STATE_M, [2] = FT_STATE_V};
+            const ft_staged at = part == 0 ? ft_parameter_stored(p, i) : (ft_staged){.tensor = ft_parameter_moment(p, i, moment[part])};
+            FT_TRY(add_tensor(c, arena, q, part, at));
         }
     }
     if (absent->count > 0) {

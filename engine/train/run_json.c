@@ -109,7 +109,7 @@ static json_t *resolved_json(const ft_trainer *t) {
                      "micro_batch", (json_int_t)t->plan.texts.sequences, "longest", (json_int_t)t->plan.texts.longest, "max_length",
                      t->max_length, "gradient_checkpointing", (json_int_t)t->model.checkpoint_every, "recompute_activation",
                      !t->model.keeps_activation, "recompute_layernorm", t->model.rebuilds_norms, "offload",
-                     ft_offload_name(t->model.parameters.state_on_host, t->model.inputs.count > 0), "total_steps",
+                     ft_offload_name(ft_parameters_state_on_host(&t->model.parameters), t->model.inputs.count > 0), "total_steps",
                      (json_int_t)t->plan.total_steps, "warmup_steps", (json_int_t)t->plan.warmup_steps, "threads",
                      (json_int_t)t->device->target.threads, "tokenizer", ft_tokenizer_digest(t->tokenizer), "model_directory", ft_json_text(t->model_dir));
 }

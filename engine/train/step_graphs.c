@@ -107,7 +107,7 @@ ft_status ft_step_graphs_queue(ft_trainer *t, ft_step_shape shape) {
     ft_step_graphs *g = &t->graphs;
     const bool clears = !t->model.parameters.gradients_in_steps || ft_update_scales_loss(t->config); // what a begin has for the device
     const bool nothing = t->model.positions.projected == NULL && (shape.part == FT_STEP_END || (shape.part == FT_STEP_BEGIN && !clears));
-    const bool streams = (shape.part == FT_STEP_UPDATE && t->model.parameters.state_on_host) || // beside, which no graph records
+    const bool streams = (shape.part == FT_STEP_UPDATE && ft_parameters_state_on_host(&t->model.parameters)) || // beside, which no graph records
                          (shape.part == FT_STEP_BATCH && t->model.inputs.count > 0);
     if (!g->on || nothing || streams) return queue(t, &shape);
     ft_step_graph *entry = find(g->held, g->held_count, &shape);

@@ -32,11 +32,34 @@ static ft_gradient_norm_args norm_of(const ft_parameters *p, const ft_config *co
     else norm.stops = true; // nothing can help
     if (p->table < 0 || !p->list[p->table].trainable) return norm;
     const ft_parameter *table = &p->list[p->table];
-    norm.gradient = ft_vector(p->gradients, table->offset, FT_F32);
+    norm.gradient = ft_vector(p->gradients, p->stores[table->store].first + table->offset, FT_F32);
     norm.table = ft_parameter_gradient(p, p->table);
     norm.table_rows = table->rows;
     norm.table_blocks = p->table_blocks;
     return norm;
+}
+
+static ft_status update_store(const ft_parameters *p, const ft_store *s, ft_adamw_args adamw) {
+    ft_device *device = ft_memory_device(s->owner);
+    const ft_tensor weights = ft_vector(s->weights, s->count, s->format.dtype);
+    void *exact = s->state[FT_STATE_EXACT];
+    const bool master = s->format.exact == FT_EXACT_BY_MASTER;
+    adamw.parameter = master ? ft_vector(exact, s->count, FT_F32) : weights;
+    adamw.tail = s->format.exact == FT_EXACT_BY_TAILS ? exact : NULL;
+    adamw.compute = master ? weights : ft_absent();
+    adamw.gradient = ft_vector(p->gradients + s->first, s->count, FT_F32);
+    adamw.m = ft_vector(s->state[FT_STATE_M], s->count, FT_F32);
+    adamw.v = ft_vector(s->state[FT_STATE_V], s->count, FT_F32);
+    adamw.ranges = s->ranges;
+    adamw.range_count = s->range_count;
+    if (s->place == FT_PLACE_HOST) return ft_offload_update(s, &adamw);
+    const size_t bytes = ft_adamw_workspace(&device->target, &adamw);
+    void *scratch;
+    FT_TRY(ft_memory_alloc(s->owner, bytes, FT_MEM_WORKSPACE, "adamw scratch", &scratch));
+    adamw.workspace = (ft_workspace){scratch, bytes};
+    FT_TRY(FT_RUN(device, adamw, &adamw));
+    ft_memory_free(s->owner, scratch);
+    return FT_OK;
 }
 
 static ft_status run(ft_parameters *p, const ft_config *config, const ft_adamw_hyper *hyper, ft_tensor losses,
@@ -50,24 +73,9 @@ static ft_status run(ft_parameters *p, const ft_config *config, const ft_adamw_h
     norm.workspace = (ft_workspace){scratch, bytes};
     FT_TRY(FT_RUN(device, gradient_norm, &norm));
     ft_memory_free(p->memory, scratch);
-    const ft_tensor weights = ft_vector(p->weights, p->trainable, p->dtype);
-    ft_adamw_args adamw = {.parameter = p->master != NULL ? ft_vector(p->master, p->trainable, FT_F32) : weights,
-                           .tail = p->tail,
-                           .compute = p->master != NULL ? weights : ft_absent(),
-                           .gradient = ft_vector(p->gradients, p->trainable, FT_F32),
-                           .m = ft_vector(p->m, p->trainable, FT_F32),
-                           .v = ft_vector(p->v, p->trainable, FT_F32),
-                           .ranges = p->ranges,
-                           .range_count = p->range_count,
-                           .hyper = *hyper,
-                           .step = step,
-                           .update = update};
-    if (p->state_on_host) return ft_offload_update(p, &adamw);
-    bytes = ft_adamw_workspace(&device->target, &adamw);
-    FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_WORKSPACE, "adamw scratch", &scratch));
-    adamw.workspace = (ft_workspace){scratch, bytes};
-    FT_TRY(FT_RUN(device, adamw, &adamw));
-    ft_memory_free(p->memory, scratch);
+    for (int i = 0; i < p->store_count; i++)
+        if (p->stores[i].trainable)
+            FT_TRY(update_store(p, &p->stores[i], (ft_adamw_args){.hyper = *hyper, .step = step, .update = update}));
     return FT_OK;
 }
 

@@ -89,17 +89,20 @@ typedef struct picture {
 static picture look(ft_trainer *t) {
     const ft_parameters *p = &t->model.parameters;
     const ft_device_functions *f = t->device->functions;
-    const size_t floats = (size_t)p->trainable * sizeof(float), tails = p->tail != NULL ? floats / 2 : 0;
-    const struct {
-        const void *from;
-        size_t bytes;
-    } parts[] = {{p->m, floats}, {p->v, floats}, {p->tail, tails}, {p->weights, ft_parameters_weight_bytes(p)}};
-    picture got = {.count = (2 * floats + tails + ft_parameters_weight_bytes(p)) / sizeof(float)};
-    got.values = malloc(got.count * sizeof(float));
-    assert_non_null(got.values);
-    char *to = (char *)got.values;
-    for (int i = 0; i < 4; to += parts[i++].bytes)
-        if (parts[i].bytes > 0) good(f->download(t->device, to, parts[i].from, parts[i].bytes));
+    picture got = {.count = ft_parameters_weight_bytes(p)};
+    for (int i = 0; i < p->store_count; i++)
+        for (ft_store_state k = 0; k < FT_STATES; k++) got.count += (size_t)p->stores[i].count * ft_store_state_size(&p->stores[i], k);
+    char *to = malloc(got.count);
+    assert_non_null(to);
+    got.values = (float *)(void *)to;
+    got.count /= sizeof(float);
+    for (int i = 0; i < p->store_count; i++)
+        for (ft_store_state k = 0; k < FT_STATES; k++) {
+            const size_t bytes = (size_t)p->stores[i].count * ft_store_state_size(&p->stores[i], k);
+            if (bytes > 0) good(f->download(t->device, to, p->stores[i].state[k], bytes));
+            to += bytes;
+        }
+    good(f->download(t->device, to, p->block, ft_parameters_weight_bytes(p)));
     good(f->download(t->device, &got.update, t->update_state, sizeof got.update));
     good(f->download(t->device, got.losses, t->losses, sizeof got.losses));
     good(f->sync(t->device));

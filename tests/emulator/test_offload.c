@@ -22,13 +22,13 @@ static enum {
 static bool in_update;
 static int updates, recordings; // updates through the host; in this one
 
-ft_status __real_ft_offload_update(const ft_parameters *parameters, const ft_adamw_args *adamw);
-ft_status __wrap_ft_offload_update(const ft_parameters *parameters, const ft_adamw_args *adamw);
-ft_status __wrap_ft_offload_update(const ft_parameters *parameters, const ft_adamw_args *adamw) {
-    updates += strstr(ft_memory_device(parameters->memory)->description, ", planned") == NULL;
+ft_status __real_ft_offload_update(const ft_store *store, const ft_adamw_args *adamw);
+ft_status __wrap_ft_offload_update(const ft_store *store, const ft_adamw_args *adamw);
+ft_status __wrap_ft_offload_update(const ft_store *store, const ft_adamw_args *adamw) {
+    updates += strstr(ft_memory_device(store->owner)->description, ", planned") == NULL;
     in_update = true;
     recordings = 0;
-    ft_status status = __real_ft_offload_update(parameters, adamw);
+    ft_status status = __real_ft_offload_update(store, adamw);
     in_update = false;
     return status;
 }

@@ -268,12 +268,14 @@ static void update(fixture *f, float learning_rate, int64_t examples, ft_update_
     norm.workspace.bytes = ft_gradient_norm_workspace(&f->device->target, &norm);
     OK(ft_memory_alloc(f->memory, norm.workspace.bytes, FT_MEM_WORKSPACE, "norm", &norm.workspace.data));
     OK(FT_RUN(f->device, gradient_norm, &norm));
-    ft_adamw_args adamw = {.parameter = ft_vector(p->weights, p->trainable, FT_F32),
+    const ft_store *all = &p->stores[0]; // of everything that is trained
+    assert_int_equal(all->count, p->trainable);
+    ft_adamw_args adamw = {.parameter = ft_vector(all->weights, all->count, FT_F32),
                            .gradient = norm.gradient,
-                           .m = ft_vector(p->m, p->trainable, FT_F32),
-                           .v = ft_vector(p->v, p->trainable, FT_F32),
-                           .ranges = p->ranges,
-                           .range_count = p->range_count,
+                           .m = ft_vector(all->state[FT_STATE_M], all->count, FT_F32),
+                           .v = ft_vector(all->state[FT_STATE_V], all->count, FT_F32),
+                           .ranges = all->ranges,
+                           .range_count = all->range_count,
                            .hyper = hyper,
                            .step = &step,
                            .update = device_update};
