@@ -1,5 +1,6 @@
 // simt.h - what every kernel file includes first. Under nvcc it is thin words over CUDA C++ and PTX; under the host
-// compiler the same source runs on the emulator (tests/emulator/simt), one fiber per CUDA thread.
+// compiler the same source runs on an emulator, one fiber per CUDA thread: whoever builds it so gives the folder in which
+// <simt/...> lies.
 //
 //     FT_KERNEL void double_it(float *x, int n) {
 //         FT_SHARED(float, part, 256);
@@ -33,7 +34,7 @@ extern "C" {
 #define FT_SHARED(type, name, count) __shared__ __align__(16) type name[count]
 #define FT_DYNAMIC_SHARED(name) extern __shared__ __align__(1024) unsigned char name[]
 #else
-#include "tests/emulator/simt/kernel.h"
+#include <simt/kernel.h>
 #endif
 
 #include <type_traits>

@@ -27,7 +27,7 @@ template <int NEWEST> FT_DEVICE void ft_copy_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(NEWEST) : "memory");
 }
 #else
-#include "tests/emulator/simt/async_copy.h"
+#include <simt/async_copy.h>
 #endif
 
 #endif

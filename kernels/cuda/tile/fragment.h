@@ -45,7 +45,7 @@ template <class T> FT_DEVICE void ft_mma(float (&d)[4], const unsigned (&a)[4], 
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 #else
-#include "tests/emulator/simt/fragment.h"
+#include <simt/fragment.h>
 #endif
 
 // ---- matrices in shared memory -----------------------------------------------------------------------------------------

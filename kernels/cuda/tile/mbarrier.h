@@ -60,7 +60,7 @@ template <int REGISTERS> FT_DEVICE void ft_registers_take() {
 }
 #else
 #define FT_SM_90A 1
-#include "tests/emulator/simt/mbarrier.h"
+#include <simt/mbarrier.h>
 #endif
 
 #endif

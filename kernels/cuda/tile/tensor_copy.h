@@ -30,7 +30,7 @@ FT_DEVICE void ft_tensor_copy(void *tile, const ft_cu_tensor_map &map, int colum
 }
 #else
 #define FT_MAP_ARGUMENT(name) const ft_cu_tensor_map name
-#include "tests/emulator/simt/tensor_copy.h"
+#include <simt/tensor_copy.h>
 #endif
 
 // A map of boxes of `rows` rows of a view of bf16 or fp16, whose rows begin at 16 bytes.

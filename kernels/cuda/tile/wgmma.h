@@ -139,7 +139,7 @@ template <class T> FT_DEVICE void ft_wgmma_of_rows(float (&d)[8][4], uint64_t a,
 #undef FT_SUMS_64
 #undef FT_SUMS_8
 #else
-#include "tests/emulator/simt/wgmma.h"
+#include <simt/wgmma.h>
 #endif
 
 #endif
