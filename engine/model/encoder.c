@@ -88,7 +88,7 @@ static ft_status backward_layers(ft_pass *pass, training_state *t, int first, in
     for (int l = end - 1; l >= first; l--) {
         bool want_dx = l > m->first_trained_layer || m->embeddings_trained;
         ft_tensor dx;
-        FT_TRY(ft_gradients_reach(&m->parameters, m->layer[l].up_bias)); // up to its attention, and the convolution
+        FT_TRY(ft_gradients_reach(&m->parameters, ft_backward_point(m->layers - l, 0))); // and the convolution
         if (convolves(pass, l)) FT_TRY(ft_convolution_backward(pass, t->input[l], &t->convolution, *dy));
         FT_TRY(ft_layer_backward(pass, l, &t->input[l], &t->saved[l], dy, want_dx, &dx));
         if (convolves(pass, l)) FT_TRY(ft_convolution_input_gradient(pass, &t->convolution, dx));
@@ -118,7 +118,7 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
     FT_TRY(ft_pass_loss(pass, logits, losses));
     ft_memory_set_phase(m->memory, FT_PHASE_BACKWARD);
     bool into_encoder = from < layers || m->embeddings_trained;
-    FT_TRY(ft_gradients_reach_depth(&m->parameters, 0));
+    FT_TRY(ft_gradients_reach(&m->parameters, ft_backward_point(0, 0)));
     FT_TRY(ft_head_backward(pass, t->input[layers], &t->head, logits, into_encoder, &dx));
     ft_pass_free(pass, &logits);
     ft_pass_free(pass, &t->input[layers]);
@@ -130,7 +130,7 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
         FT_TRY(backward_layers(pass, t, first, end, &dx));
     }
     if (!m->embeddings_trained) return FT_OK;
-    FT_TRY(ft_gradients_reach_depth(&m->parameters, layers + 1));
+    FT_TRY(ft_gradients_reach(&m->parameters, ft_backward_point(layers + 1, 0)));
     return ft_embeddings_backward(pass, &t->embedding, &dx);
 }
 

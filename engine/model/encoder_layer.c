@@ -274,7 +274,7 @@ ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_sav
     ft_rows_kind kind = rows_of(pass, layer);
     *dx = ft_absent();
     FT_TRY(feed_forward_backward(pass, layer, s, *dy));
-    FT_TRY(ft_gradients_reach_depth(&m->parameters, m->layers - layer));
+    FT_TRY(ft_gradients_reach(&m->parameters, ft_backward_point(m->layers - layer, 1)));
 
     const int output[4] = {l->output_weight, l->output_bias, l->norm1_gamma, l->norm1_beta};
     ft_tensor dproduct, dattention;

@@ -29,11 +29,16 @@ ft_status ft_gradients_clear(const ft_parameters *p) {
 }
 
 void ft_gradients_begin(ft_parameters *p) {
+    p->gradients_point = -1;
     if (p->gradients_in_steps) p->gradients_reached = 0;
 }
 
+static int64_t end_of(const ft_parameters *p, const ft_parameter *q) {
+    return q->trainable ? p->stores[q->store].first + q->offset + (q->rows > 0 ? q->trained : 1) * q->cols : 0;
+}
+
 // The parts before element `end`, rounded up to whole places: what that takes of the next part is cleared with this one.
-static ft_status reach(ft_parameters *p, int64_t end) {
+static ft_status make_room(ft_parameters *p, int64_t end) {
     const int64_t from = p->gradients_reached, to = (end + FLOATS - 1) / FLOATS * FLOATS;
     if (!p->gradients_in_steps || to <= from) return FT_OK;
     void *data;
@@ -45,26 +50,22 @@ static ft_status reach(ft_parameters *p, int64_t end) {
     return device->functions->fill(device, data, 0, bytes);
 }
 
-static int64_t end_of(const ft_parameters *p, int index) {
-    const ft_parameter *q = &p->list[index];
-    return q->trainable ? p->stores[q->store].first + q->offset + (q->rows > 0 ? q->trained : 1) * q->cols : 0;
-}
+// From here on all that completes before `point` is complete.
+static void come_to(ft_parameters *p, int point) { p->gradients_point = point; }
 
-ft_status ft_gradients_reach(ft_parameters *p, int index) {
+ft_status ft_gradients_reach(ft_parameters *p, int point) {
     int64_t end = 0;
-    for (int i = 0; i <= index; i++)
-        if (end_of(p, i) > end) end = end_of(p, i);
-    return reach(p, end);
-}
-
-ft_status ft_gradients_reach_depth(ft_parameters *p, int depth) {
-    int last = -1;
+    assert(point >= p->gradients_point);
+    come_to(p, point);
     for (int i = 0; i < p->count; i++)
-        if (p->list[i].depth <= depth) last = i;
-    return ft_gradients_reach(p, last);
+        if (p->list[i].arrives <= point && end_of(p, &p->list[i]) > end) end = end_of(p, &p->list[i]);
+    return make_room(p, end);
 }
 
-ft_status ft_gradients_share(ft_parameters *p) {
+bool ft_gradient_is_complete(const ft_parameters *p, int index) { return p->list[index].completes < p->gradients_point; }
+
+ft_status ft_gradients_share(ft_parameters *p, int point) {
+    come_to(p, point);
     if (!p->gradients_in_steps) return FT_OK;
     void *data;
     const size_t bytes = ((size_t)p->trainable + FLOATS - 1) / FLOATS * FT_MEMORY_PLACE;

@@ -1,6 +1,7 @@
 // model.c - which parameters a classifier has, in the order their gradients are completed.
 #include "engine/model/model.h"
 
+#include "engine/model/gradients.h"
 #include "kernels/disentangled_attention.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@ typedef struct builder {
     ft_parameters *parameters;
     char prefix[96];
     bool trainable, head;
-    int depth; // of the parameters added now
+    int depth, half; // of the parameters added now: of which block, and when the backward pass comes to them (gradients.h)
     bool failed;
 } builder;
 
@@ -24,6 +25,7 @@ static int add(builder *b, const char *suffix, const char *kind, ft_parameter_sp
     spec.trainable = b->trainable;
     spec.head = b->head;
     spec.depth = b->depth;
+    spec.point = ft_backward_point(b->depth, b->half);
     int index = ft_parameters_add(b->parameters, spec);
     if (index < 0) b->failed = true;
     return index;
@@ -65,6 +67,11 @@ static void add_qkv(builder *b, const ft_model *m, ft_layer_parameters *l) {
     add(b, n->value, ".bias", bias);
 }
 
+// What the relative positions read has its gradient from the end of the step.
+static void share_with_end(builder *b, const ft_model *m, int index) {
+    if (index >= 0 && !b->failed) ft_parameters_share(b->parameters, index, ft_backward_point(m->layers + 2, 0));
+}
+
 // The layer's own key and query project the relative positions, or two layers of their own do.
 static void add_position_projections(builder *b, ft_model *m, const ft_relative_config *r, ft_layer_parameters *l) {
     const ft_layer_names *n = &m->family->names;
@@ -76,6 +83,8 @@ static void add_position_projections(builder *b, ft_model *m, const ft_relative_
     else if (r->c2p) l->pos_key = add_linear(b, n->pos_key, h, h);
     if (r->p2c && r->shared) l->pos_query = (ft_linear_parameters){l->qkv_weight, l->qkv_bias, h, h};
     else if (r->p2c) l->pos_query = add_linear(b, n->pos_query, h, h);
+    const int used[] = {l->pos_key.weight, l->pos_key.bias, l->pos_query.weight, l->pos_query.bias};
+    for (int i = 0; i < 4; i++) share_with_end(b, m, used[i]);
 }
 
 static void add_layer(builder *b, ft_model *m, const ft_relative_config *r, int index) {
@@ -87,11 +96,13 @@ static void add_layer(builder *b, ft_model *m, const ft_relative_config *r, int 
     ft_linear_parameters down = add_linear(b, n->down, h, f), up = add_linear(b, n->up, f, h);
     l->down_weight = down.weight, l->down_bias = down.bias;
     l->up_weight = up.weight, l->up_bias = up.bias;
+    b->half = 1;
     add_norm(b, n->norm1, h, &l->norm1_gamma, &l->norm1_beta);
     ft_linear_parameters output = add_linear(b, n->output, h, h);
     l->output_weight = output.weight, l->output_bias = output.bias;
     add_qkv(b, m, l);
     add_position_projections(b, m, r, l);
+    b->half = 0;
 }
 
 static void add_head(builder *b, ft_model *m, const ft_int_list *hidden) {
@@ -124,10 +135,11 @@ static void add_relative(builder *b, ft_model *m, const ft_relative_config *r) {
     if (!r->table) return;
     m->relative.rule = r->rule;
     m->relative.rows = 2 * ft_relative_span(r->rule);
-    b->trainable = m->embeddings_trained;
     snprintf(b->prefix, sizeof b->prefix, "%sencoder.", m->family->prefix);
     if (r->norm) add_norm(b, "LayerNorm", m->hidden, &m->relative.gamma, &m->relative.beta);
     m->relative.table = add_matrix(b, "rel_embeddings", m->relative.rows, m->hidden);
+    const int used[] = {m->relative.table, m->relative.gamma, m->relative.beta};
+    for (int i = 0; i < 3; i++) share_with_end(b, m, used[i]);
 }
 
 // The numbers that the attention and the dropout of the table read, on the device.
@@ -154,7 +166,6 @@ static ft_status upload_slots(ft_model *m, const ft_model_config *c) {
 
 static void add_embeddings(builder *b, ft_model *m, const ft_model_config *c) {
     int64_t width = m->embedding_width;
-    b->trainable = m->embeddings_trained;
     m->widening.weight = m->widening.bias = m->token_type = m->position = -1;
     bool behind = m->family->widening == FT_WIDEN_AFTER_NORM;
     snprintf(b->prefix, sizeof b->prefix, "%s", m->family->prefix);
@@ -190,7 +201,22 @@ static ft_dtype dtype_of(ft_precision precision) {
     return dtypes[precision];
 }
 
-bool ft_model_trains_embeddings(const ft_config *o) { return o->model.freeze == FT_FREEZE_NONE && o->model.freeze_layers == 0; }
+static bool trains_layer(const ft_config *o, int layer) {
+    return o->model.freeze != FT_FREEZE_ENCODER && layer >= o->model.freeze_layers;
+}
+
+bool ft_model_trains_embeddings(const ft_config *o) { return o->model.freeze == FT_FREEZE_NONE && trains_layer(o, 0); }
+
+// How deep the backward pass must go: to the lowest block of which a parameter is trained.
+static void find_lowest_trained(ft_model *m) {
+    int lowest = 0;
+    for (int i = 0; i < m->parameters.count; i++) {
+        const ft_parameter *q = &m->parameters.list[i];
+        if (q->trainable && ft_backward_block(q->arrives) > lowest) lowest = ft_backward_block(q->arrives);
+    }
+    m->embeddings_trained = lowest > m->layers;
+    m->first_trained_layer = m->embeddings_trained ? 0 : m->layers - lowest;
+}
 
 ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_config *o, int32_t label_count, ft_model *m) {
     return ft_model_create_with(memory, c, o, label_count, NULL, m);
@@ -227,8 +253,6 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     m->pooler_activation = c->relative.pooler_activation;
     ft_model_set_recomputation(m, o);
     m->layer_lr_decay = o->train.layer_lr_decay > 0 ? o->train.layer_lr_decay : 1;
-    m->embeddings_trained = ft_model_trains_embeddings(o);
-    m->first_trained_layer = o->model.freeze == FT_FREEZE_ENCODER ? m->layers : (int32_t)o->model.freeze_layers;
     FT_TRY(ft_activation_from_name(o->model.head.activation, &m->head_activation));
 
     m->head_count = o->model.head.hidden.count + 1;
@@ -239,15 +263,17 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     builder b = {.parameters = &m->parameters};
     add_head(&b, m, &o->model.head.hidden);
     for (int l = m->layers - 1; l >= 0; l--) {
-        b.trainable = l >= m->first_trained_layer;
+        b.trainable = trains_layer(o, l);
         b.depth = m->layers - l;
         if (l == 0) add_convolution(&b, m, &c->convolution);
         add_layer(&b, m, &c->relative, l);
     }
     b.depth = m->layers + 1;
+    b.trainable = ft_model_trains_embeddings(o);
     add_relative(&b, m, &c->relative);
     add_embeddings(&b, m, c);
     if (b.failed) return FT_NO_MEMORY;
+    find_lowest_trained(m);
     const ft_word_rows *v = word_rows;
     m->absent = (ft_absent_rows){.word_rows = v, .parameters = &m->parameters};
     m->parameters.place = ft_offloads_optimizer(o, m->device) ? FT_PLACE_HOST : FT_PLACE_DEVICE;
@@ -259,7 +285,7 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
 ft_status ft_model_keep_master(ft_model *model) { return ft_parameters_allocate_master(&model->parameters); }
 
 ft_status ft_model_prepare_training(ft_model *model, double weight_decay) {
-    const ft_word_rows *v = model->embeddings_trained ? model->absent.word_rows : NULL;
+    const ft_word_rows *v = model->parameters.list[model->word].trainable ? model->absent.word_rows : NULL;
     FT_TRY(ft_parameters_allocate_training(&model->parameters, weight_decay, model->layer_lr_decay, v != NULL ? v->blocks : NULL));
     return ft_absent_rows_prepare(&model->absent);
 }

@@ -105,8 +105,8 @@ typedef struct ft_model {
     float hidden_dropout, attention_dropout, classifier_dropout, head_dropout;
     float attention_output_dropout, pooler_dropout; // the latter in front of the pooler
     double layer_lr_decay;       // the learning rate of a layer beside that of the one above it
-    int32_t first_trained_layer; // layers below it, and then the embeddings, get no backward pass
-    bool embeddings_trained;
+    int32_t first_trained_layer; // of the lowest trained parameter: layers below it, and then the embeddings, get no backward pass
+    bool embeddings_trained;     // it is one of theirs
     int32_t checkpoint_every;    // 0: keep all activations; k: keep the input of every k-th layer
     bool keeps_activation;       // act(h) of every layer too (recompute.c)
     bool rebuilds_norms;         // what norms put out is not kept

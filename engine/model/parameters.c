@@ -33,8 +33,16 @@ int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec) {
                                        .starts_group = !spec.joins_group,
                                        .wide = spec.wide,
                                        .head = spec.head,
-                                       .depth = spec.depth};
+                                       .depth = spec.depth,
+                                       .arrives = spec.point,
+                                       .completes = spec.point};
     return p->count++;
+}
+
+void ft_parameters_share(ft_parameters *p, int index, int point) {
+    ft_parameter *q = &p->list[index];
+    if (point < q->arrives) q->arrives = point;
+    if (point > q->completes) q->completes = point;
 }
 
 void ft_parameters_set_table(ft_parameters *p, int index, int64_t held, int64_t trained) {

@@ -34,6 +34,7 @@ typedef struct ft_parameter {
     int64_t wide_offset;  // of a wide one, in the store of these
     bool head;            // drawn when the checkpoint lacks it
     int depth;            // 0: the head, 1: the last layer, ...; how often train.layer_lr_decay applies
+    int arrives, completes; // where the backward pass first and last writes its gradient (gradients.h)
 } ft_parameter;
 
 typedef struct ft_parameters {
@@ -50,6 +51,7 @@ typedef struct ft_parameters {
     float *gradients;         // [trainable] device, gradients.h; NULL: none held, or not yet in the arena
     bool gradients_in_steps;
     int64_t gradients_reached; // in the arena: elements from the front on that have come
+    int gradients_point;      // where the backward pass has come to
     int table;                // the parameter whose gradient is summed row by row for the norm (adamw.h); -1: none
     ft_adamw_range table_range; // weight decay and lr_scale of all its rows; both 0 when it is not trained
     int32_t *table_blocks;    // device, as adamw.h has it; NULL: all rows are there
@@ -63,12 +65,15 @@ typedef struct ft_parameter_spec {
     int64_t gap;
     int heads, taps;
     int depth;
+    int point; // of the backward pass, which writes its gradient there
     bool trainable, decay, joins_group, head; // joins_group: stands right behind the previous parameter, `gap` aside
     bool wide;
 } ft_parameter_spec;
 
 // Returns the index, or -1 with the error set.
 int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec);
+// The gradient of the parameter is written at this point of the backward pass too: it is shared.
+void ft_parameters_share(ft_parameters *p, int index, int point);
 // The matrix `index`, the last of its kind, is the table of which `held` rows are there and the first `trained` have a
 // gradient, if the matrix is trained at all. Before it is allocated.
 void ft_parameters_set_table(ft_parameters *p, int index, int64_t held, int64_t trained);

@@ -286,7 +286,7 @@ static ft_status back(ft_pass *pass) {
     const ft_model *m = pass->model;
     relative_table r;
     ft_tensor dtable = ft_absent();
-    FT_TRY(ft_gradients_share(&pass->model->parameters));
+    FT_TRY(ft_gradients_share(&pass->model->parameters, ft_backward_point(m->layers + 2, 0)));
     FT_TRY(open_table(pass, &r));
     if (gradient(pass, m->relative.table).data != NULL) FT_TRY(sums(pass, "relative gradient", &dtable));
     for (int layer = m->layers - 1; layer >= m->first_trained_layer; layer--)

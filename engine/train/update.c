@@ -65,7 +65,7 @@ static ft_status update_store(const ft_parameters *p, const ft_store *s, ft_adam
 static ft_status run(ft_parameters *p, const ft_config *config, const ft_adamw_hyper *hyper, ft_tensor losses,
                      const ft_step_state *step, ft_update_state *update) {
     ft_device *device = ft_memory_device(p->memory);
-    FT_TRY(ft_gradients_share(p));
+    FT_TRY(ft_gradients_share(p, FT_BACKWARD_DONE));
     ft_gradient_norm_args norm = norm_of(p, config, hyper, &losses, step, update);
     size_t bytes = ft_gradient_norm_workspace(&device->target, &norm);
     void *scratch;

@@ -327,6 +327,75 @@ static void test_thirty_steps(void **state) {
     }
 }
 
+// ---- when gradients are complete (--wrap, see tests/CMakeLists.txt) -------------------------------------------------------
+
+enum { MOST_PARAMETERS = 512 };
+static struct {
+    bool on;
+    float *complete[MOST_PARAMETERS]; // what a gradient was when it became complete
+    int last;                         // point of the backward pass where one did
+} watch;
+
+static void look(const ft_parameters *p, int point) {
+    assert_true(p->count <= MOST_PARAMETERS);
+    for (int i = 0; watch.on && i < p->count; i++) {
+        const ft_parameter *q = &p->list[i];
+        if (!q->trainable || watch.complete[i] != NULL || !ft_gradient_is_complete(p, i)) continue;
+        watch.complete[i] = malloc((size_t)q->count * sizeof(float));
+        memcpy(watch.complete[i], ft_parameter_gradient(p, i).data, (size_t)q->count * sizeof(float));
+        watch.last = point;
+    }
+}
+
+ft_status __real_ft_gradients_reach(ft_parameters *p, int point);
+ft_status __wrap_ft_gradients_reach(ft_parameters *p, int point);
+ft_status __wrap_ft_gradients_reach(ft_parameters *p, int point) {
+    ft_status status = __real_ft_gradients_reach(p, point);
+    look(p, point);
+    return status;
+}
+
+ft_status __real_ft_gradients_share(ft_parameters *p, int point);
+ft_status __wrap_ft_gradients_share(ft_parameters *p, int point);
+ft_status __wrap_ft_gradients_share(ft_parameters *p, int point) {
+    ft_status status = __real_ft_gradients_share(p, point);
+    look(p, point);
+    return status;
+}
+
+// A gradient that is complete does not change any more; and those of layers are, but for what the end of a step writes, when the
+// backward pass comes to the embeddings.
+static void test_complete_gradients(void **state) {
+    for (int m = 0; m < MODELS; m++) {
+        fixture f;
+        float losses[64];
+        open_fixture(&f, models[m], 2, NULL, (const char *const[]){DROPOUT, NULL});
+        const ft_parameters *p = &f.model.parameters;
+        watch.on = true;
+        gradients_of(&f, NULL, 0, f.data.examples, (ft_batch_limits){0, 0}, (ft_step_state){.loss_factor = 1, .loss_scale = 1}, losses);
+        watch.on = false;
+        int complete = 0, shared = 0;
+        for (int i = 0; i < p->count; i++) {
+            const ft_parameter *q = &p->list[i];
+            if (watch.complete[i] == NULL) {
+                assert_true(q->completes >= ft_backward_point(f.model.layers + 1, 0));
+                shared += ft_backward_block(q->arrives) <= f.model.layers;
+                continue;
+            }
+            if (memcmp(watch.complete[i], ft_parameter_gradient(p, i).data, (size_t)q->count * sizeof(float)) != 0)
+                fail_msg("%s: the gradient of %s was written when it was complete", models[m], q->name);
+            free(watch.complete[i]);
+            watch.complete[i] = NULL;
+            complete++;
+        }
+        assert_true(complete > p->count / 2);
+        assert_int_equal(watch.last, ft_backward_point(f.model.layers + (f.model.relative.rows > 0 ? 2 : 1), 0));
+        if (f.model.relative.rows == 0) assert_int_equal(shared, 0);
+        else assert_true(shared > 0);
+        close_fixture(&f);
+    }
+}
+
 // Frozen tensors have no gradient, and the others get the same bits as without freezing.
 static void check_freezing(const char *model, const char *override, const char *const *prefixes) {
     static const char *const dropout[] = {DROPOUT, NULL};
@@ -529,7 +598,7 @@ int main(void) {
         cmocka_unit_test(test_thirty_steps), cmocka_unit_test(test_freezing),            cmocka_unit_test(test_hidden_head),
         cmocka_unit_test(test_memory_is_steady), cmocka_unit_test(test_same_bits_half), cmocka_unit_test(test_positions_once), cmocka_unit_test(test_step_must_begin),
         cmocka_unit_test(test_half_beside_fp32), cmocka_unit_test(test_norms_are_exact),
-        cmocka_unit_test(test_a_save_can_be_watched),
+        cmocka_unit_test(test_a_save_can_be_watched), cmocka_unit_test(test_complete_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
