@@ -28,6 +28,7 @@ typedef struct ft_activation_forward_args {
     ft_workspace workspace;
 } ft_activation_forward_args;
 size_t ft_activation_forward_workspace(const ft_target *target, const ft_activation_forward_args *args);
+ft_status ft_activation_forward_check(const ft_target *target, const ft_activation_forward_args *args);
 
 typedef struct ft_activation_backward_args {
     ft_activation kind;
@@ -37,4 +38,5 @@ typedef struct ft_activation_backward_args {
     ft_workspace workspace;
 } ft_activation_backward_args;
 size_t ft_activation_backward_workspace(const ft_target *target, const ft_activation_backward_args *args);
+ft_status ft_activation_backward_check(const ft_target *target, const ft_activation_backward_args *args);
 #endif

@@ -59,6 +59,7 @@ typedef struct ft_gradient_norm_args {
 enum { FT_NORM_ROWS = 64 };
 static inline int64_t ft_norm_blocks(int64_t table_rows) { return (table_rows + FT_NORM_ROWS - 1) / FT_NORM_ROWS; }
 size_t ft_gradient_norm_workspace(const ft_target *target, const ft_gradient_norm_args *args);
+ft_status ft_gradient_norm_check(const ft_target *target, const ft_gradient_norm_args *args);
 
 typedef struct ft_adamw_range {
     int64_t first, count; // elements of the flat buffers
@@ -79,4 +80,5 @@ typedef struct ft_adamw_args {
     ft_workspace workspace;
 } ft_adamw_args;
 size_t ft_adamw_workspace(const ft_target *target, const ft_adamw_args *args);
+ft_status ft_adamw_check(const ft_target *target, const ft_adamw_args *args);
 #endif

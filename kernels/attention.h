@@ -30,6 +30,7 @@ typedef struct ft_attention_forward_args {
     ft_workspace workspace;
 } ft_attention_forward_args;
 size_t ft_attention_forward_workspace(const ft_target *target, const ft_attention_forward_args *args);
+ft_status ft_attention_forward_check(const ft_target *target, const ft_attention_forward_args *args);
 
 typedef struct ft_attention_backward_args {
     ft_attention_shape shape;
@@ -38,4 +39,5 @@ typedef struct ft_attention_backward_args {
     ft_workspace workspace;
 } ft_attention_backward_args;
 size_t ft_attention_backward_workspace(const ft_target *target, const ft_attention_backward_args *args);
+ft_status ft_attention_backward_check(const ft_target *target, const ft_attention_backward_args *args);
 #endif

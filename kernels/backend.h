@@ -27,8 +27,6 @@
 #include "kernels/rows.h"
 #include "kernels/unfold.h"
 
-typedef struct ft_device ft_device;
-
 typedef struct ft_op_table {
 #define FT_OP(name, what) ft_status (*name)(ft_device *device, const ft_##name##_args *args);
 #include "kernels/ops.def"

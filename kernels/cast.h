@@ -10,4 +10,5 @@ typedef struct ft_cast_args {
     ft_workspace workspace;
 } ft_cast_args;
 size_t ft_cast_workspace(const ft_target *target, const ft_cast_args *args);
+ft_status ft_cast_check(const ft_target *target, const ft_cast_args *args);
 #endif

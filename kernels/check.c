@@ -1,4 +1,5 @@
 #include "kernels/check.h"
+#include "kernels/backend.h"
 #include "kernels/cuda/geometry.h"
 #include "kernels/half.h"
 

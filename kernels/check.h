@@ -1,17 +1,8 @@
-// check.h - do the arguments of an op fit together? Shapes, dtypes, which optional views are there, scratch large enough.
-//
-//     FT_TRY(ft_gemm_check(&device->target, args));
-//
-// Every back end asks this before it computes; the plan back end does nothing else. Only shapes and whether pointers are
-// NULL are looked at, never what they point to. FT_FAILED with the op's name: an error of the program, not of its user.
+// check.h - what ft_<op>_check() (op.h) asks of arguments: shapes, dtypes, which optional views are there.
 #ifndef FT_CHECK_H
 #define FT_CHECK_H
 
-#include "kernels/backend.h"
-
-#define FT_OP(name, what) ft_status ft_##name##_check(const ft_target *target, const ft_##name##_args *args);
-#include "kernels/ops.def"
-#undef FT_OP
+#include "kernels/op.h"
 
 #define FT_REQUIRE(op, condition)                                                                                      \
     do {                                                                                                               \

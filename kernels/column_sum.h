@@ -11,4 +11,5 @@ typedef struct ft_column_sum_args {
     ft_workspace workspace;
 } ft_column_sum_args;
 size_t ft_column_sum_workspace(const ft_target *target, const ft_column_sum_args *args);
+ft_status ft_column_sum_check(const ft_target *target, const ft_column_sum_args *args);
 #endif

@@ -16,4 +16,5 @@ typedef struct ft_cross_entropy_args {
     ft_workspace workspace;
 } ft_cross_entropy_args;
 size_t ft_cross_entropy_workspace(const ft_target *target, const ft_cross_entropy_args *args);
+ft_status ft_cross_entropy_check(const ft_target *target, const ft_cross_entropy_args *args);
 #endif

@@ -15,4 +15,5 @@ typedef struct ft_decay_args {
     ft_workspace workspace;
 } ft_decay_args;
 size_t ft_decay_workspace(const ft_target *target, const ft_decay_args *args);
+ft_status ft_decay_check(const ft_target *target, const ft_decay_args *args);
 #endif

@@ -41,6 +41,7 @@ typedef struct ft_disentangled_attention_forward_args {
 } ft_disentangled_attention_forward_args;
 size_t ft_disentangled_attention_forward_workspace(const ft_target *target,
                                                    const ft_disentangled_attention_forward_args *args);
+ft_status ft_disentangled_attention_forward_check(const ft_target *target, const ft_disentangled_attention_forward_args *args);
 
 typedef struct ft_disentangled_attention_backward_args {
     ft_disentangled_shape shape;
@@ -51,6 +52,7 @@ typedef struct ft_disentangled_attention_backward_args {
 } ft_disentangled_attention_backward_args;
 size_t ft_disentangled_attention_backward_workspace(const ft_target *target,
                                                     const ft_disentangled_attention_backward_args *args);
+ft_status ft_disentangled_attention_backward_check(const ft_target *target, const ft_disentangled_attention_backward_args *args);
 
 // Which slot a distance has, from the numbers of a configuration. Host functions.
 //   buckets  position_buckets of v2 and v3; <= 0 (v1, and v2 without it): every distance is a slot of its own

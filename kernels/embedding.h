@@ -18,6 +18,7 @@ typedef struct ft_embedding_forward_args {
     ft_workspace workspace;
 } ft_embedding_forward_args;
 size_t ft_embedding_forward_workspace(const ft_target *target, const ft_embedding_forward_args *args);
+ft_status ft_embedding_forward_check(const ft_target *target, const ft_embedding_forward_args *args);
 
 typedef struct ft_embedding_backward_args {
     const int32_t *ids;       // [T], device
@@ -28,6 +29,7 @@ typedef struct ft_embedding_backward_args {
     ft_workspace workspace;
 } ft_embedding_backward_args;
 size_t ft_embedding_backward_workspace(const ft_target *target, const ft_embedding_backward_args *args);
+ft_status ft_embedding_backward_check(const ft_target *target, const ft_embedding_backward_args *args);
 
 // Whether embedding_backward needs `order` there: on CUDA. The CPU goes over the tokens as they stand.
 bool ft_embedding_order_wanted(const ft_target *target);

@@ -18,4 +18,5 @@ typedef struct ft_gemm_args {
     ft_workspace workspace;
 } ft_gemm_args;
 size_t ft_gemm_workspace(const ft_target *target, const ft_gemm_args *args);
+ft_status ft_gemm_check(const ft_target *target, const ft_gemm_args *args);
 #endif

@@ -28,6 +28,7 @@ typedef struct ft_layernorm_forward_args {
     ft_workspace workspace;
 } ft_layernorm_forward_args;
 size_t ft_layernorm_forward_workspace(const ft_target *target, const ft_layernorm_forward_args *args);
+ft_status ft_layernorm_forward_check(const ft_target *target, const ft_layernorm_forward_args *args);
 
 typedef struct ft_layernorm_backward_args {
     ft_tensor dy, s;                 // [T,H] fp32, [T,H]
@@ -38,4 +39,5 @@ typedef struct ft_layernorm_backward_args {
     ft_workspace workspace;
 } ft_layernorm_backward_args;
 size_t ft_layernorm_backward_workspace(const ft_target *target, const ft_layernorm_backward_args *args);
+ft_status ft_layernorm_backward_check(const ft_target *target, const ft_layernorm_backward_args *args);
 #endif

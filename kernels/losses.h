@@ -27,6 +27,7 @@ typedef struct ft_weighted_cross_entropy_args {
     ft_workspace workspace;
 } ft_weighted_cross_entropy_args;
 size_t ft_weighted_cross_entropy_workspace(const ft_target *target, const ft_weighted_cross_entropy_args *args);
+ft_status ft_weighted_cross_entropy_check(const ft_target *target, const ft_weighted_cross_entropy_args *args);
 
 typedef struct ft_binary_cross_entropy_args {
     ft_tensor logits;          // [B,C]
@@ -39,6 +40,7 @@ typedef struct ft_binary_cross_entropy_args {
     ft_workspace workspace;
 } ft_binary_cross_entropy_args;
 size_t ft_binary_cross_entropy_workspace(const ft_target *target, const ft_binary_cross_entropy_args *args);
+ft_status ft_binary_cross_entropy_check(const ft_target *target, const ft_binary_cross_entropy_args *args);
 
 typedef struct ft_squared_error_args {
     ft_tensor logits;          // [B,C]: the predictions
@@ -49,4 +51,5 @@ typedef struct ft_squared_error_args {
     ft_workspace workspace;
 } ft_squared_error_args;
 size_t ft_squared_error_workspace(const ft_target *target, const ft_squared_error_args *args);
+ft_status ft_squared_error_check(const ft_target *target, const ft_squared_error_args *args);
 #endif

@@ -3,7 +3,9 @@
 // Rules for all ops. Arguments are a struct of views; outputs never alias inputs unless the contract says so. "written"
 // means =, "accumulated" means +=. Scratch is a pure function of (target, argument shapes): ft_<op>_workspace() with the
 // same shapes (data pointers may be NULL) gives the bytes, and args->workspace must hold at least as many. Shapes that
-// disagree are FT_FAILED with the op's name; they are programming errors, never the user's.
+// disagree are FT_FAILED with the op's name; they are programming errors, never the user's. ft_<op>_check() says so: do the
+// arguments fit together, and is the scratch large enough? Every back end asks it before it computes, the plan back end does
+// nothing else. It looks at shapes and whether pointers are NULL, never at what they point to.
 //
 // Types. H is the type of an op's rows: fp32, bf16 or fp16, the same for all views of an op of which its contract says
 // nothing else. What is summed over many rows (gradients of parameters) or from layer to layer (residuals, gradients of
@@ -18,6 +20,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+typedef struct ft_device ft_device; // backend.h
 
 // What scratch sizes may depend on besides shapes. An input of every plan.
 typedef enum ft_backend_kind { FT_BACKEND_CPU = 0, FT_BACKEND_CUDA = 1 } ft_backend_kind;

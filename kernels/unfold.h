@@ -19,6 +19,7 @@ typedef struct ft_unfold_args {
     ft_workspace workspace;
 } ft_unfold_args;
 size_t ft_unfold_workspace(const ft_target *target, const ft_unfold_args *args);
+ft_status ft_unfold_check(const ft_target *target, const ft_unfold_args *args);
 
 typedef struct ft_fold_add_args {
     int32_t sequences, taps;
@@ -27,4 +28,5 @@ typedef struct ft_fold_add_args {
     ft_workspace workspace;
 } ft_fold_add_args;
 size_t ft_fold_add_workspace(const ft_target *target, const ft_fold_add_args *args);
+ft_status ft_fold_add_check(const ft_target *target, const ft_fold_add_args *args);
 #endif

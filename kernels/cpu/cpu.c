@@ -1,5 +1,6 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/arena.h"
+#include "kernels/cpu/device.h"
 #include "kernels/cpu/half_ops.h"
 #include "kernels/cpu/limits.h"
 
@@ -123,9 +124,8 @@ static ft_status cpu_stream_wait(ft_device *device, ft_stream_kind stream, ft_ev
 static ft_status cpu_event_sync(ft_device *device, ft_event *event) { return FT_OK; }
 
 static void cpu_close(ft_device *device) {
-    ft_cpu *cpu = ft_cpu_of(device);
-    ft_pool_destroy(cpu->pool);
-    free(cpu);
+    ft_pool_destroy(ft_cpu_of(device)->pool);
+    free(device);
 }
 
 static const ft_device_functions cpu_functions = {
@@ -151,6 +151,8 @@ static const ft_device_functions cpu_functions = {
 };
 
 // ---- device -----------------------------------------------------------------------------------------------------
+
+const ft_cpu *ft_cpu_of(const ft_device *device) { return &((const ft_cpu_device *)device)->cpu; }
 
 static void processor_name(char *out, size_t size) {
     snprintf(out, size, "unknown processor");
@@ -182,25 +184,27 @@ ft_status ft_cpu_open(int threads, const char *isa_name, ft_device **device) {
     const ft_isa *isa = NULL;
     FT_TRY(choose_isa(isa_name, &isa));
     if (threads <= 0) threads = ft_usable_threads();
-    ft_cpu *cpu = ft_calloc(1, sizeof *cpu, "CPU device");
-    if (!cpu) return FT_NO_MEMORY;
+    ft_cpu_device *opened = ft_calloc(1, sizeof *opened, "CPU device");
+    if (!opened) return FT_NO_MEMORY;
+    ft_cpu *cpu = &opened->cpu;
     ft_status status = ft_pool_create(threads, &cpu->pool);
     if (status != FT_OK) {
-        free(cpu);
+        free(opened);
         return status;
     }
     cpu->threads = threads;
-    ft_device *d = &cpu->device;
+    cpu->target = ft_cpu_target(threads);
+    ft_device *d = &opened->device;
     d->name = "cpu";
     char chip[80];
     processor_name(chip, sizeof chip);
     snprintf(d->description, sizeof d->description, "%s, %s, %d thread%s", chip, isa->name, threads,
              threads > 1 ? "s" : "");
-    d->target = ft_cpu_target(threads);
+    d->target = cpu->target;
     d->total_bytes = ft_cpu_total_bytes();
     d->functions = &cpu_functions;
     d->ops = &ft_cpu_ops;
-    cpu->fp32 = isa->ops;
+    opened->fp32 = isa->ops;
     *device = d;
     return FT_OK;
 }

@@ -1,4 +1,5 @@
 #include "kernels/cpu/half_ops.h"
+#include "kernels/cpu/device.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/half.h"
 
@@ -53,6 +54,8 @@ typedef struct convert_job {
     int shares;
 } convert_job;
 
+static const ft_op_table *fp32_ops(const ft_device *device) { return ((const ft_cpu_device *)device)->fp32; }
+
 static uint16_t *half_row(ft_tensor t, int64_t row) { return (uint16_t *)t.data + row * t.stride; }
 
 static void convert_task(void *context, int task, int thread) {
@@ -70,7 +73,7 @@ static void convert_task(void *context, int task, int thread) {
 }
 
 static void convert(ft_device *device, ft_tensor narrow, ft_tensor wide, bool widen) {
-    ft_cpu *cpu = ft_cpu_of(device);
+    const ft_cpu *cpu = ft_cpu_of(device);
     convert_job job = {narrow, wide, widen, ft_shares(cpu, narrow.rows, narrow.rows * narrow.cols)};
     if (narrow.rows > 0) ft_pool_run(cpu->pool, job.shares, convert_task, &job);
 }
@@ -137,7 +140,7 @@ static void round_views(ft_device *device, const void *args, const void *wide, v
             ft_##op##_args wide_ = whole_;                                                                             \
             widen_views(device, args, &wide_, &wide_.workspace, all, &b_);                                             \
             advance(&wide_, b_);                                                                                       \
-            FT_TRY(ft_cpu_of(device)->fp32->op(device, &wide_));                                                       \
+            FT_TRY(fp32_ops(device)->op(device, &wide_));                                                              \
             round_views(device, args, &wide_, all, &b_);                                                               \
         }                                                                                                              \
         round_views(device, args, &whole_, all, NULL);                                                                 \
@@ -152,7 +155,7 @@ static void round_views(ft_device *device, const void *args, const void *wide, v
     static const views op##_views = {op##_list, COUNT(op##_list), FEW_ROWS};                                                     \
     size_t ft_cpu_copies_##op(const ft_##op##_args *args) { return copies_of(args, op##_views); }                      \
     static ft_status run_##op(ft_device *device, const ft_##op##_args *args) {                                         \
-        if (!ft_is_half(args->member.dtype)) return ft_cpu_of(device)->fp32->op(device, args);                         \
+        if (!ft_is_half(args->member.dtype)) return fp32_ops(device)->op(device, args);                                \
         RUN_WIDENED(op, op##_views, total, advance, empty);                                                            \
     }
 
@@ -230,7 +233,7 @@ static void advance_terms(ft_gemm_args *args, block b) {
 
 size_t ft_cpu_copies_gemm(const ft_gemm_args *args) { return copies_of(args, gemm_views(args)); }
 static ft_status run_gemm(ft_device *device, const ft_gemm_args *args) {
-    if (!ft_is_half(args->a.dtype)) return ft_cpu_of(device)->fp32->gemm(device, args);
+    if (!ft_is_half(args->a.dtype)) return fp32_ops(device)->gemm(device, args);
     RUN_WIDENED(gemm, gemm_views(args), args->trans_a && args->trans_b ? 0 : args->a.rows, advance_terms, false);
 }
 
@@ -336,7 +339,7 @@ static ft_tensor widen_table(ft_device *device, ft_tensor table, const ft_disent
         return group_copies(args, &args->member, op##_views) + (table_bytes);                                          \
     }                                                                                                                  \
     static ft_status run_##op(ft_device *device, const ft_##op##_args *args) {                                         \
-        const ft_op_table *fp32 = ft_cpu_of(device)->fp32;                                                             \
+        const ft_op_table *fp32 = fp32_ops(device);                                                                    \
         if (!ft_is_half(args->q.dtype)) return fp32->op(device, args);                                                 \
         FT_TRY(ft_##op##_check(&device->target, args));                                                                \
         if (args->member.sequences == 0 || (empty)) return FT_OK;                                                      \
@@ -379,7 +382,7 @@ typedef struct rows_job {
 } rows_job;
 
 static void run_rows(ft_device *device, const void *args, int64_t rows, int64_t cols, void (*task)(void *, int, int)) {
-    ft_cpu *cpu = ft_cpu_of(device);
+    const ft_cpu *cpu = ft_cpu_of(device);
     rows_job job = {args, rows, ft_shares(cpu, rows, rows * cols)};
     if (rows > 0) ft_pool_run(cpu->pool, job.shares, task, &job);
 }
@@ -408,7 +411,7 @@ static void embedding_task(void *context, int task, int thread) {
 }
 size_t ft_cpu_copies_embedding_forward(const ft_embedding_forward_args *args) { return 0; }
 static ft_status run_embedding_forward(ft_device *device, const ft_embedding_forward_args *args) {
-    if (!ft_is_half(args->out.dtype)) return ft_cpu_of(device)->fp32->embedding_forward(device, args);
+    if (!ft_is_half(args->out.dtype)) return fp32_ops(device)->embedding_forward(device, args);
     FT_TRY(ft_embedding_forward_check(&device->target, args));
     run_rows(device, args, args->out.rows, args->out.cols, embedding_task);
     return FT_OK;
@@ -424,7 +427,7 @@ static void gather_task(void *context, int task, int thread) {
 }
 size_t ft_cpu_copies_gather_rows(const ft_gather_rows_args *args) { return 0; }
 static ft_status run_gather_rows(ft_device *device, const ft_gather_rows_args *args) {
-    if (!ft_is_half(args->y.dtype)) return ft_cpu_of(device)->fp32->gather_rows(device, args);
+    if (!ft_is_half(args->y.dtype)) return fp32_ops(device)->gather_rows(device, args);
     FT_TRY(ft_gather_rows_check(&device->target, args));
     run_rows(device, args, args->y.rows, args->y.cols, gather_task);
     return FT_OK;
@@ -446,7 +449,7 @@ static void scatter_task(void *context, int task, int thread) {
 }
 size_t ft_cpu_copies_scatter_rows_add(const ft_scatter_rows_add_args *args) { return 0; }
 static ft_status run_scatter_rows_add(ft_device *device, const ft_scatter_rows_add_args *args) {
-    if (!ft_is_half(args->x.dtype)) return ft_cpu_of(device)->fp32->scatter_rows_add(device, args);
+    if (!ft_is_half(args->x.dtype)) return fp32_ops(device)->scatter_rows_add(device, args);
     FT_TRY(ft_scatter_rows_add_check(&device->target, args));
     run_rows(device, args, args->x.rows, args->x.cols, scatter_task);
     return FT_OK;
@@ -458,7 +461,7 @@ static ft_status run_scatter_rows_add(ft_device *device, const ft_scatter_rows_a
 #define PLAIN(op)                                                                                                      \
     size_t ft_cpu_copies_##op(const ft_##op##_args *args) { return 0; }                                                \
     static ft_status run_##op(ft_device *device, const ft_##op##_args *args) {                                         \
-        return ft_cpu_of(device)->fp32->op(device, args);                                                              \
+        return fp32_ops(device)->op(device, args);                                                                     \
     }
 PLAIN(cross_entropy)
 PLAIN(weighted_cross_entropy)

@@ -1,6 +1,6 @@
 // ranges.c - virtual ranges on the CPU: addresses first, memory behind them page by page. Pages are huge ones, for the
 // reason given at cpu_buffer_alloc, and as large as those of a GPU, so that a CPU can stand for one.
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/device.h"
 
 #include <errno.h>
 #include <stdint.h>

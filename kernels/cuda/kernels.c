@@ -1,6 +1,5 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/arena.h"
-#include "kernels/check.h"
 
 #include <stdlib.h>
 

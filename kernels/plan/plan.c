@@ -2,7 +2,6 @@
 // with addresses that nothing lies behind, ops check their arguments and do nothing, copies move nothing. What comes out
 // is the memory of the run, exactly; no formula is involved.
 #include "kernels/arena.h"
-#include "kernels/check.h"
 #include "kernels/cost.h"
 
 #include <stdio.h>

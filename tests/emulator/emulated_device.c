@@ -1,6 +1,5 @@
 #include "tests/emulator/emulated_device.h"
 
-#include "kernels/check.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/ops.h"
 

@@ -11,7 +11,6 @@
 #include "tests/emulator/simt/control.h"
 #include "tests/sanitized.h"
 
-#include "kernels/check.h"
 #include "kernels/cuda/ops.h"
 
 enum { SLOW = FT_SANITIZED }; // every kind of case, in fewer orders and sizes

@@ -1,5 +1,4 @@
 #include "elementwise.h"
-#include "kernels/check.h"
 
 typedef struct ln_case {
     int64_t rows, cols;

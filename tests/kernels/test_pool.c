@@ -1,4 +1,5 @@
 // The pool: every task runs exactly once, on a thread number of its own, with its results visible afterwards.
+#include "kernels/backend.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/limits.h"
 #include "kernels/cpu/pool.h"

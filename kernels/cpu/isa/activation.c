@@ -1,5 +1,6 @@
 // y = act(x + bias) and its gradient. One function gives value and slope of an activation, so that a value recomputed
 // in the backward pass has the bits of the forward's.
+#include "kernels/activation.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/vmath.h"
@@ -144,10 +145,10 @@ static void forward_task(void *context, int task, int thread) {
         forward_of[a->kind](ft_row(a->x, row), a->bias.data, ft_row_if(a->h, row), ft_row(a->y, row), a->x.cols);
 }
 
-ft_status FT_ISA_NAME(activation_forward)(ft_device *device, const ft_activation_forward_args *args) {
+FT_ISA_OP(activation_forward) {
     int64_t rows = args->x.rows, cols = args->x.cols;
-    FT_TRY(ft_activation_forward_check(&device->target, args));
-    ft_cpu *cpu = ft_cpu_of(device);
+    FT_TRY(ft_activation_forward_check(&ft_cpu_of(device)->target, args));
+    const ft_cpu *cpu = ft_cpu_of(device);
     forward_job job = {args, ft_shares(cpu, rows, rows * cols)};
     ft_pool_run(cpu->pool, job.shares, forward_task, &job);
     return FT_OK;
@@ -173,10 +174,10 @@ static void backward_task(void *context, int task, int thread) {
                              a->y.data ? ft_row(a->y, row) + col : NULL, dbias, last_col - col);
 }
 
-ft_status FT_ISA_NAME(activation_backward)(ft_device *device, const ft_activation_backward_args *args) {
+FT_ISA_OP(activation_backward) {
     int64_t rows = args->h.rows, cols = args->h.cols;
-    FT_TRY(ft_activation_backward_check(&device->target, args));
-    ft_cpu *cpu = ft_cpu_of(device);
+    FT_TRY(ft_activation_backward_check(&ft_cpu_of(device)->target, args));
+    const ft_cpu *cpu = ft_cpu_of(device);
     int64_t units = args->dbias.data ? (cols + FT_COLUMN_GRAIN - 1) / FT_COLUMN_GRAIN : rows;
     backward_job job = {args, ft_shares(cpu, units, rows * cols)};
     ft_pool_run(cpu->pool, job.shares, backward_task, &job);

@@ -1,3 +1,4 @@
+#include "kernels/adamw.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/vec.h"
@@ -72,10 +73,10 @@ static void grow_or_halve(ft_update_state *update, uint32_t growth_interval) {
     }
 }
 
-ft_status FT_ISA_NAME(gradient_norm)(ft_device *device, const ft_gradient_norm_args *args) {
+FT_ISA_OP(gradient_norm) {
     int64_t n = elements(args->gradient), chunks = (n + FT_NORM_CHUNK - 1) / FT_NORM_CHUNK;
-    FT_TRY(ft_gradient_norm_check(&device->target, args));
-    ft_cpu *cpu = ft_cpu_of(device);
+    FT_TRY(ft_gradient_norm_check(&ft_cpu_of(device)->target, args));
+    const ft_cpu *cpu = ft_cpu_of(device);
     int64_t blocks = ft_norm_blocks(args->table_rows);
     double *partial = args->workspace.data;
     norm_job job = {args->gradient.data, n, partial, args, partial + chunks};
@@ -195,12 +196,12 @@ static void adamw_task(void *context, int task, int thread) {
     }
 }
 
-ft_status FT_ISA_NAME(adamw)(ft_device *device, const ft_adamw_args *args) {
+FT_ISA_OP(adamw) {
     int64_t total = 0;
-    FT_TRY(ft_adamw_check(&device->target, args));
+    FT_TRY(ft_adamw_check(&ft_cpu_of(device)->target, args));
     for (int32_t r = 0; r < args->range_count; r++) total += args->ranges[r].count;
     if (!args->update->finite) return FT_OK;
-    ft_cpu *cpu = ft_cpu_of(device);
+    const ft_cpu *cpu = ft_cpu_of(device);
     adamw_job job = {args, total, ft_shares(cpu, total, total)};
     ft_pool_run(cpu->pool, job.shares, adamw_task, &job);
     return FT_OK;

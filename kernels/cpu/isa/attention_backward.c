@@ -5,6 +5,7 @@
 // where the sums are chains over the rows in order and go on in the gradients' own memory. So the order in which tiles
 // come changes no bit, as long as each chain sees its rows in order: one thread takes a whole head when there are
 // enough of them, else queries and keys are cut into blocks, in two passes that each compute the tile.
+#include "kernels/attention.h"
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
@@ -103,13 +104,13 @@ static void backward_task(void *context, int task, int thread) {
     ft_attention_part(&job->args->shape, job->cut, job->cost, task, job->parts, backward_item, job, thread);
 }
 
-ft_status FT_ISA_NAME(attention_backward)(ft_device *device, const ft_attention_backward_args *args) {
+FT_ISA_OP(attention_backward) {
     const ft_attention_shape *s = &args->shape;
     if (s->sequences == 0) return FT_OK;
-    FT_TRY(ft_attention_backward_check(&device->target, args));
+    FT_TRY(ft_attention_backward_check(&ft_cpu_of(device)->target, args));
     FT_REQUIRE("attention_backward",
                s->cu_queries[s->sequences] == args->q.rows && s->cu_keys[s->sequences] == args->k.rows);
-    ft_cpu *cpu = ft_cpu_of(device);
+    const ft_cpu *cpu = ft_cpu_of(device);
     int64_t largest;
     backward_job job = {.args = args,
                         .stream = ft_score_stream_begin(&s->dropout),

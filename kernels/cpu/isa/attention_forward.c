@@ -3,6 +3,7 @@
 // Scores are kept transposed, keys down and queries across the lanes: maximum, exponential and sum of a softmax are
 // then plain vector loops, and only the block of queries is ever transposed. The blocks of keys stand at fixed places
 // of the sequence, so a query's result depends on its own sequence alone, and not on how it was computed.
+#include "kernels/attention.h"
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
@@ -85,13 +86,13 @@ static void forward_task(void *context, int task, int thread) {
     ft_attention_part(&job->args->shape, FT_CUT_QUERIES, job->cost, task, job->parts, forward_item, job, thread);
 }
 
-ft_status FT_ISA_NAME(attention_forward)(ft_device *device, const ft_attention_forward_args *args) {
+FT_ISA_OP(attention_forward) {
     const ft_attention_shape *s = &args->shape;
     if (s->sequences == 0 || args->out.rows == 0) return FT_OK;
-    FT_TRY(ft_attention_forward_check(&device->target, args));
+    FT_TRY(ft_attention_forward_check(&ft_cpu_of(device)->target, args));
     FT_REQUIRE("attention_forward",
                s->cu_queries[s->sequences] == args->out.rows && s->cu_keys[s->sequences] == args->k.rows);
-    ft_cpu *cpu = ft_cpu_of(device);
+    const ft_cpu *cpu = ft_cpu_of(device);
     forward_job job = {.args = args, .stream = ft_score_stream_begin(&s->dropout), .parts = cpu->threads};
     job.cost = ft_attention_cost(s, FT_CUT_QUERIES, NULL);
     ft_pool_run(cpu->pool, job.parts, forward_task, &job);

@@ -1,3 +1,4 @@
+#include "kernels/cast.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/half.h"
@@ -19,9 +20,9 @@ static void cast_task(void *context, int task, int thread) {
         ft_widen(x->dtype, (const uint16_t *)x->data + first, (float *)y->data + first, last - first);
 }
 
-ft_status FT_ISA_NAME(cast)(ft_device *device, const ft_cast_args *args) {
-    FT_TRY(ft_cast_check(&device->target, args));
-    ft_cpu *cpu = ft_cpu_of(device);
+FT_ISA_OP(cast) {
+    FT_TRY(ft_cast_check(&ft_cpu_of(device)->target, args));
+    const ft_cpu *cpu = ft_cpu_of(device);
     int64_t count = args->x.rows * args->x.cols;
     cast_job job = {args, count, ft_shares(cpu, (count + FT_COLUMN_GRAIN - 1) / FT_COLUMN_GRAIN, count)};
     if (count > 0) ft_pool_run(cpu->pool, job.shares, cast_task, &job);

@@ -1,3 +1,4 @@
+#include "kernels/column_sum.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/vec.h"
@@ -32,9 +33,9 @@ static void sum_task(void *context, int task, int thread) {
     if (col < last) sum_columns(x, col, out + col, 1, last - col);
 }
 
-ft_status FT_ISA_NAME(column_sum)(ft_device *device, const ft_column_sum_args *args) {
-    FT_TRY(ft_column_sum_check(&device->target, args));
-    ft_cpu *cpu = ft_cpu_of(device);
+FT_ISA_OP(column_sum) {
+    FT_TRY(ft_column_sum_check(&ft_cpu_of(device)->target, args));
+    const ft_cpu *cpu = ft_cpu_of(device);
     int64_t blocks = (args->x.cols + FT_COLUMN_GRAIN - 1) / FT_COLUMN_GRAIN;
     sum_job job = {args, ft_shares(cpu, blocks, args->x.rows * args->x.cols)};
     ft_pool_run(cpu->pool, job.shares, sum_task, &job);

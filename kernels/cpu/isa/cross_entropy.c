@@ -1,6 +1,7 @@
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/vmath.h"
+#include "kernels/cross_entropy.h"
 
 #include <math.h>
 
@@ -52,10 +53,10 @@ static void loss_task(void *context, int task, int thread) {
                  (float *)a->losses.data + row, ft_row_if(a->dlogits, row));
 }
 
-ft_status FT_ISA_NAME(cross_entropy)(ft_device *device, const ft_cross_entropy_args *args) {
+FT_ISA_OP(cross_entropy) {
     int64_t rows = args->logits.rows, cols = args->logits.cols;
-    FT_TRY(ft_cross_entropy_check(&device->target, args));
-    ft_cpu *cpu = ft_cpu_of(device);
+    FT_TRY(ft_cross_entropy_check(&ft_cpu_of(device)->target, args));
+    const ft_cpu *cpu = ft_cpu_of(device);
     loss_job job = {args, ft_shares(cpu, rows, rows * cols * 4)};
     ft_pool_run(cpu->pool, job.shares, loss_task, &job);
     return FT_OK;

@@ -1,6 +1,7 @@
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/vec.h"
+#include "kernels/decay.h"
 
 // Factors lie so close to 1 that thousands of steps have few different ones in fp32: a schedule is some stretches of equal
 // factors.
@@ -91,11 +92,11 @@ static void decay_task(void *context, int task, int thread) {
     }
 }
 
-ft_status FT_ISA_NAME(decay)(ft_device *device, const ft_decay_args *args) {
+FT_ISA_OP(decay) {
     int64_t n = args->parameter.rows * args->parameter.cols;
-    FT_TRY(ft_decay_check(&device->target, args));
+    FT_TRY(ft_decay_check(&ft_cpu_of(device)->target, args));
     if (n == 0 || args->count == 0) return FT_OK;
-    ft_cpu *cpu = ft_cpu_of(device);
+    const ft_cpu *cpu = ft_cpu_of(device);
     // An element is as much work as there are factors.
     decay_job job = {args, ft_shares(cpu, (n + FT_COLUMN_GRAIN - 1) / FT_COLUMN_GRAIN, n * (1 + args->count / 8))};
     ft_pool_run(cpu->pool, job.shares, decay_task, &job);

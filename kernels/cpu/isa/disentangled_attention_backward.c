@@ -8,6 +8,7 @@
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/score_gradient.h"
 #include "kernels/cpu/isa/skewed_product.h"
+#include "kernels/disentangled_attention.h"
 
 #include <math.h>
 
@@ -274,13 +275,12 @@ static void add_task(void *context, int task, int thread) {
     }
 }
 
-ft_status FT_ISA_NAME(disentangled_attention_backward)(ft_device *device,
-                                                       const ft_disentangled_attention_backward_args *args) {
+FT_ISA_OP(disentangled_attention_backward) {
     const ft_attention_shape *s = &args->shape.attention;
     if (s->sequences == 0) return FT_OK;
-    FT_TRY(ft_disentangled_attention_backward_check(&device->target, args));
+    FT_TRY(ft_disentangled_attention_backward_check(&ft_cpu_of(device)->target, args));
     FT_TRY(ft_check_lengths("disentangled_attention_backward", s, args->q.rows, args->k.rows));
-    ft_cpu *cpu = ft_cpu_of(device);
+    const ft_cpu *cpu = ft_cpu_of(device);
     backward_job job = {.args = args,
                         .scratch = ft_disentangled_backward_scratch(s->head_dim),
                         .threads = args->workspace.data,

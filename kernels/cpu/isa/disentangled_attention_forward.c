@@ -2,6 +2,7 @@
 #include "kernels/cpu/isa/disentangled_tile.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/streaming_softmax.h"
+#include "kernels/disentangled_attention.h"
 
 #include <math.h>
 
@@ -89,13 +90,12 @@ static void forward_task(void *context, int task, int thread) {
                       thread);
 }
 
-ft_status FT_ISA_NAME(disentangled_attention_forward)(ft_device *device,
-                                                      const ft_disentangled_attention_forward_args *args) {
+FT_ISA_OP(disentangled_attention_forward) {
     const ft_attention_shape *s = &args->shape.attention;
     if (s->sequences == 0 || args->out.rows == 0) return FT_OK;
-    FT_TRY(ft_disentangled_attention_forward_check(&device->target, args));
+    FT_TRY(ft_disentangled_attention_forward_check(&ft_cpu_of(device)->target, args));
     FT_TRY(ft_check_lengths("disentangled_attention_forward", s, args->out.rows, args->k.rows));
-    ft_cpu *cpu = ft_cpu_of(device);
+    const ft_cpu *cpu = ft_cpu_of(device);
     forward_job job = {.args = args,
                        .scratch = ft_disentangled_forward_scratch(s->head_dim),
                        .threads = args->workspace.data,

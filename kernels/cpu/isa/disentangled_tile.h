@@ -80,7 +80,7 @@ static void make_panel(void *context, int task, int thread) {
     }
 }
 
-static void make_panels(ft_cpu *cpu, position_panels *p) {
+static void make_panels(const ft_cpu *cpu, position_panels *p) {
     ft_pool_run(cpu->pool, (int)(p->plan.count * p->shape->attention.heads), make_panel, p);
 }
 

@@ -1,6 +1,7 @@
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/vec.h"
+#include "kernels/embedding.h"
 
 // ---- forward --------------------------------------------------------------------------------------------------------
 
@@ -33,10 +34,10 @@ static void forward_task(void *context, int task, int thread) {
     }
 }
 
-ft_status FT_ISA_NAME(embedding_forward)(ft_device *device, const ft_embedding_forward_args *args) {
+FT_ISA_OP(embedding_forward) {
     int64_t rows = args->out.rows, cols = args->out.cols;
-    FT_TRY(ft_embedding_forward_check(&device->target, args));
-    ft_cpu *cpu = ft_cpu_of(device);
+    FT_TRY(ft_embedding_forward_check(&ft_cpu_of(device)->target, args));
+    const ft_cpu *cpu = ft_cpu_of(device);
     forward_job job = {args, ft_shares(cpu, rows, rows * cols)};
     ft_pool_run(cpu->pool, job.shares, forward_task, &job);
     return FT_OK;
@@ -68,10 +69,10 @@ static void backward_task(void *context, int task, int thread) {
     }
 }
 
-ft_status FT_ISA_NAME(embedding_backward)(ft_device *device, const ft_embedding_backward_args *args) {
+FT_ISA_OP(embedding_backward) {
     int64_t rows = args->dout.rows, cols = args->dout.cols;
-    FT_TRY(ft_embedding_backward_check(&device->target, args));
-    ft_cpu *cpu = ft_cpu_of(device);
+    FT_TRY(ft_embedding_backward_check(&ft_cpu_of(device)->target, args));
+    const ft_cpu *cpu = ft_cpu_of(device);
     backward_job job = {args, ft_shares(cpu, (cols + FT_COLUMN_GRAIN - 1) / FT_COLUMN_GRAIN, rows * cols)};
     ft_pool_run(cpu->pool, job.shares, backward_task, &job);
     return FT_OK;

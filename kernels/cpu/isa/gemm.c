@@ -3,6 +3,7 @@
 #include "kernels/cpu/gemm_plan.h"
 #include "kernels/cpu/isa/gemm_pack.h"
 #include "kernels/cpu/isa/isa.h"
+#include "kernels/gemm.h"
 
 #include <assert.h>
 
@@ -75,8 +76,8 @@ static void multiply_part(void *context, int task, int thread) {
     }
 }
 
-ft_status FT_ISA_NAME(gemm)(ft_device *device, const ft_gemm_args *args) {
-    FT_TRY(ft_gemm_check(&device->target, args));
+FT_ISA_OP(gemm) {
+    FT_TRY(ft_gemm_check(&ft_cpu_of(device)->target, args));
     job g = {.view = ft_gemm_view_of(args), .scratch = args->workspace.data};
     if (g.view.m <= 0 || g.view.n <= 0) return FT_OK;
     ft_gemm_scratch(&g.view, &g.b_floats, &g.a_floats);

@@ -1,7 +1,7 @@
 // isa.h - names of what is compiled once per instruction set.
 //
 // The sources in this folder are built as ft_cpu_portable, ft_cpu_avx2 and ft_cpu_avx512 with FT_ISA set to the name:
-//     ft_status FT_ISA_NAME(gemm)(ft_device *device, const ft_gemm_args *args)      defines ft_gemm_avx2 and so on.
+//     FT_ISA_OP(gemm) { ... }      defines ft_status ft_gemm_avx2(ft_device *device, const ft_gemm_args *args) and so on.
 // Everything else in these files must be static. Code must not depend on the instruction set in its results: see vec.h.
 #ifndef FT_CPU_ISA_H
 #define FT_CPU_ISA_H
@@ -15,10 +15,9 @@
 #define FT_ISA_JOIN(name, isa) FT_ISA_JOIN_(name, isa)
 #define FT_ISA_NAME(name) FT_ISA_JOIN(name, FT_ISA)
 
-#define FT_OP(name, what) ft_status FT_ISA_NAME(name)(ft_device * device, const ft_##name##_args *args);
-#include "kernels/ops.def"
-#undef FT_OP
-
-extern const ft_op_table FT_ISA_NAME(cpu_ops);
+// The head of an op's function, declared and defined: its arguments are `device` and `args`.
+#define FT_ISA_OP(name)                                                                                                \
+    ft_status FT_ISA_NAME(name)(ft_device * device, const ft_##name##_args *args);                                     \
+    ft_status FT_ISA_NAME(name)(ft_device * device, const ft_##name##_args *args)
 
 #endif

@@ -6,6 +6,7 @@
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/row_dropout.h"
 #include "kernels/cpu/isa/vec.h"
+#include "kernels/layernorm.h"
 
 #include <math.h>
 
@@ -78,10 +79,10 @@ static void forward_task(void *context, int task, int thread) {
     }
 }
 
-ft_status FT_ISA_NAME(layernorm_forward)(ft_device *device, const ft_layernorm_forward_args *args) {
+FT_ISA_OP(layernorm_forward) {
     int64_t rows = args->x.rows, cols = args->x.cols;
-    FT_TRY(ft_layernorm_forward_check(&device->target, args));
-    ft_cpu *cpu = ft_cpu_of(device);
+    FT_TRY(ft_layernorm_forward_check(&ft_cpu_of(device)->target, args));
+    const ft_cpu *cpu = ft_cpu_of(device);
     forward_job job = {args, ft_row_dropout_begin(&args->dropout), ft_shares(cpu, rows, rows * cols)};
     ft_pool_run(cpu->pool, job.shares, forward_task, &job);
     return FT_OK;
@@ -158,10 +159,10 @@ static void columns_task(void *context, int task, int thread) {
             columns_piece(job, row, col, last - col < PIECE ? last : col + PIECE);
 }
 
-ft_status FT_ISA_NAME(layernorm_backward)(ft_device *device, const ft_layernorm_backward_args *args) {
+FT_ISA_OP(layernorm_backward) {
     int64_t rows = args->dy.rows, cols = args->dy.cols;
-    FT_TRY(ft_layernorm_backward_check(&device->target, args));
-    ft_cpu *cpu = ft_cpu_of(device);
+    FT_TRY(ft_layernorm_backward_check(&ft_cpu_of(device)->target, args));
+    const ft_cpu *cpu = ft_cpu_of(device);
     bool inputs = args->ds.data || args->dx.data || args->dbias.data;
     backward_job job = {args, ft_row_dropout_begin(&args->dropout), inputs ? args->workspace.data : NULL, 0};
     if (inputs) {

@@ -2,6 +2,7 @@
 // every instruction set.
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
+#include "kernels/losses.h"
 
 #include <math.h>
 
@@ -24,7 +25,7 @@ static void losses_task(void *context, int task, int thread) {
 }
 
 static ft_status run(ft_device *device, const void *args, row_function row, ft_tensor logits, const ft_step_state *step) {
-    ft_cpu *cpu = ft_cpu_of(device);
+    const ft_cpu *cpu = ft_cpu_of(device);
     losses_job job = {args, row, step, logits.rows, ft_shares(cpu, logits.rows, logits.rows * logits.cols * 40)};
     ft_pool_run(cpu->pool, job.shares, losses_task, &job);
     return FT_OK;
@@ -71,8 +72,8 @@ static void cross_entropy_row(const void *context, int64_t row, double factor) {
     ((float *)a->losses.data)[row] = (float)loss;
 }
 
-ft_status FT_ISA_NAME(weighted_cross_entropy)(ft_device *device, const ft_weighted_cross_entropy_args *args) {
-    FT_TRY(ft_weighted_cross_entropy_check(&device->target, args));
+FT_ISA_OP(weighted_cross_entropy) {
+    FT_TRY(ft_weighted_cross_entropy_check(&ft_cpu_of(device)->target, args));
     return run(device, args, cross_entropy_row, args->logits, args->step);
 }
 
@@ -102,8 +103,8 @@ static void binary_row(const void *context, int64_t row, double factor) {
     ((float *)a->losses.data)[row] = (float)(sum / (double)labels);
 }
 
-ft_status FT_ISA_NAME(binary_cross_entropy)(ft_device *device, const ft_binary_cross_entropy_args *args) {
-    FT_TRY(ft_binary_cross_entropy_check(&device->target, args));
+FT_ISA_OP(binary_cross_entropy) {
+    FT_TRY(ft_binary_cross_entropy_check(&ft_cpu_of(device)->target, args));
     return run(device, args, binary_row, args->logits, args->step);
 }
 
@@ -123,7 +124,7 @@ static void squares_row(const void *context, int64_t row, double factor) {
     ((float *)a->losses.data)[row] = (float)(sum / (double)targets);
 }
 
-ft_status FT_ISA_NAME(squared_error)(ft_device *device, const ft_squared_error_args *args) {
-    FT_TRY(ft_squared_error_check(&device->target, args));
+FT_ISA_OP(squared_error) {
+    FT_TRY(ft_squared_error_check(&ft_cpu_of(device)->target, args));
     return run(device, args, squares_row, args->logits, args->step);
 }

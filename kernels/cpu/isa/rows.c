@@ -3,6 +3,7 @@
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/row_dropout.h"
 #include "kernels/cpu/isa/vec.h"
+#include "kernels/rows.h"
 
 typedef struct rows_job {
     ft_row_dropout dropout;
@@ -12,7 +13,7 @@ typedef struct rows_job {
 } rows_job;
 
 static void run_rows(ft_device *device, rows_job *job, int64_t rows, void (*task)(void *, int, int)) {
-    ft_cpu *cpu = ft_cpu_of(device);
+    const ft_cpu *cpu = ft_cpu_of(device);
     job->shares = ft_shares(cpu, rows, rows * job->x.cols);
     ft_pool_run(cpu->pool, job->shares, task, job);
 }
@@ -43,9 +44,9 @@ static void copy_task(void *context, int task, int thread) {
         memcpy(ft_row(job->y, row), ft_row(job->x, row), (size_t)job->x.cols * sizeof(float));
 }
 
-ft_status FT_ISA_NAME(dropout)(ft_device *device, const ft_dropout_args *args) {
+FT_ISA_OP(dropout) {
     const ft_dropout *d = &args->dropout;
-    FT_TRY(ft_dropout_check(&device->target, args));
+    FT_TRY(ft_dropout_check(&ft_cpu_of(device)->target, args));
     rows_job job = {.x = args->x, .y = args->y};
     if (args->x.rows == 0) return FT_OK;
     if (d->probability == 0.0f) {
@@ -67,9 +68,9 @@ static void gather_task(void *context, int task, int thread) {
         memcpy(ft_row(job->y, row), ft_row(job->x, job->index[row]), (size_t)job->y.cols * sizeof(float));
 }
 
-ft_status FT_ISA_NAME(gather_rows)(ft_device *device, const ft_gather_rows_args *args) {
+FT_ISA_OP(gather_rows) {
     if (args->y.rows == 0) return FT_OK;
-    FT_TRY(ft_gather_rows_check(&device->target, args));
+    FT_TRY(ft_gather_rows_check(&ft_cpu_of(device)->target, args));
     rows_job job = {.x = args->x, .y = args->y, .index = args->index};
     run_rows(device, &job, args->y.rows, gather_task);
     return FT_OK;
@@ -87,9 +88,9 @@ static void scatter_task(void *context, int task, int thread) {
     }
 }
 
-ft_status FT_ISA_NAME(scatter_rows_add)(ft_device *device, const ft_scatter_rows_add_args *args) {
+FT_ISA_OP(scatter_rows_add) {
     if (args->x.rows == 0) return FT_OK;
-    FT_TRY(ft_scatter_rows_add_check(&device->target, args));
+    FT_TRY(ft_scatter_rows_add_check(&ft_cpu_of(device)->target, args));
     rows_job job = {.x = args->x, .y = args->y, .index = args->index};
     run_rows(device, &job, args->x.rows, scatter_task);
     return FT_OK;

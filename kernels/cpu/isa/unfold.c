@@ -2,6 +2,7 @@
 // loops, the same for every instruction set.
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
+#include "kernels/unfold.h"
 
 typedef struct windows_job {
     ft_tensor x, y;
@@ -48,20 +49,20 @@ static void unfold_task(void *context, int task, int thread) { rows_of_task(cont
 static void fold_task(void *context, int task, int thread) { rows_of_task(context, task, fold_row); }
 
 static void run(ft_device *device, windows_job *job, void (*task)(void *, int, int)) {
-    ft_cpu *cpu = ft_cpu_of(device);
+    const ft_cpu *cpu = ft_cpu_of(device);
     job->shares = ft_shares(cpu, job->x.rows, job->x.rows * job->y.cols);
     ft_pool_run(cpu->pool, job->shares, task, job);
 }
 
-ft_status FT_ISA_NAME(unfold)(ft_device *device, const ft_unfold_args *args) {
-    FT_TRY(ft_unfold_check(&device->target, args));
+FT_ISA_OP(unfold) {
+    FT_TRY(ft_unfold_check(&ft_cpu_of(device)->target, args));
     if (args->x.rows == 0) return FT_OK;
     run(device, &(windows_job){.x = args->x, .y = args->y, .cu_seqlens = args->cu_seqlens, .taps = args->taps}, unfold_task);
     return FT_OK;
 }
 
-ft_status FT_ISA_NAME(fold_add)(ft_device *device, const ft_fold_add_args *args) {
-    FT_TRY(ft_fold_add_check(&device->target, args));
+FT_ISA_OP(fold_add) {
+    FT_TRY(ft_fold_add_check(&ft_cpu_of(device)->target, args));
     if (args->x.rows == 0) return FT_OK;
     run(device, &(windows_job){.x = args->x, .y = args->y, .cu_seqlens = args->cu_seqlens, .taps = args->taps}, fold_task);
     return FT_OK;
