@@ -14,7 +14,7 @@
 #include "kernels/cost.h"
 #include "kernels/cpu/limits.h"
 #include "kernels/log.h"
-#include "kernels/open.h"
+#include "kernels/devices.h"
 
 #include <stdio.h>
 #include <stdlib.h>

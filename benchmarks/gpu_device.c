@@ -7,7 +7,7 @@
 // device, or something of it is missing.
 #include "kernels/cuda/kernels.h"
 #include "kernels/half.h"
-#include "kernels/open.h"
+#include "kernels/devices.h"
 #include "kernels/philox.h"
 
 #include <stdarg.h>

@@ -12,7 +12,7 @@
 #include "engine/train/run_plan.h"
 #include "engine/train/stages.h"
 #include "kernels/log.h"
-#include "kernels/open.h"
+#include "kernels/devices.h"
 #include "engine/train/task.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "engine/plan/cards.h"
 
 #include "engine/config/config.h"
-#include "kernels/open.h"
+#include "kernels/devices.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "engine/train/step_graphs.h"
 #include "engine/train/trainer.h"
 #include "kernels/log.h"
-#include "kernels/open.h"
+#include "kernels/devices.h"
 
 #include <stdio.h>
 #include <string.h>

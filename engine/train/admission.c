@@ -6,7 +6,7 @@
 #include "engine/train/stages.h"
 #include "engine/train/stop.h"
 #include "kernels/log.h"
-#include "kernels/open.h"
+#include "kernels/devices.h"
 
 #include <math.h>
 #include <stdio.h>

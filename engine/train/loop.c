@@ -5,7 +5,7 @@
 #include "engine/train/trainer.h"
 
 #include "kernels/log.h"
-#include "kernels/open.h"
+#include "kernels/devices.h"
 
 #include <math.h>
 #include <stdlib.h>

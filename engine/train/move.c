@@ -4,7 +4,7 @@
 #include "engine/train/stages.h"
 #include "engine/train/trainer.h"
 
-#include "kernels/open.h"
+#include "kernels/devices.h"
 
 #include <string.h>
 

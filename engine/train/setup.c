@@ -19,7 +19,7 @@
 #include "engine/train/update.h"
 
 #include "kernels/log.h"
-#include "kernels/open.h"
+#include "kernels/devices.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "engine/train/trainer.h"
 #include "engine/train/update.h"
 #include "kernels/log.h"
-#include "kernels/open.h"
+#include "kernels/devices.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "kernels/cost.h"
-#include "kernels/open.h"
+#include "kernels/devices.h"
 #include "tests/emulator/offload_runs.h"
 #include "tests/sanitized.h"
 

@@ -16,7 +16,7 @@
 #include "engine/train/admission.h"
 #include "kernels/backend.h"
 #include "kernels/log.h"
-#include "kernels/open.h"
+#include "kernels/devices.h"
 #include "tests/emulator/fake_device.h"
 
 #define GIB ((size_t)1 << 30)

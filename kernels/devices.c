@@ -1,4 +1,4 @@
-#include "kernels/open.h"
+#include "kernels/devices.h"
 
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/kernels.h"

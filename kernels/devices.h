@@ -1,4 +1,4 @@
-// open.h - a device by the name that a configuration gives it, and what a plan must know of it.
+// devices.h - a device by the name that a configuration gives it, and what a plan must know of it.
 //
 //   "cpu"   threads and instruction set as for ft_cpu_open()
 //   "cuda"  the first CUDA device (CUDA_VISIBLE_DEVICES chooses which that is), with kernels and cuBLASLt; FT_NO_DEVICE
