@@ -13,8 +13,8 @@
 #include "engine/train/update.h"
 #include "kernels/cost.h"
 #include "kernels/cpu/limits.h"
-#include "kernels/log.h"
 #include "kernels/devices.h"
+#include "kernels/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 // One line a check, "name,ok,what was seen" or "name,failed,what". Exit 0: all hold. 1: one does not. 4: there is no CUDA
 // device, or something of it is missing.
 #include "kernels/cuda/kernels.h"
-#include "kernels/half.h"
 #include "kernels/devices.h"
+#include "kernels/half.h"
 #include "kernels/philox.h"
 
 #include <stdarg.h>

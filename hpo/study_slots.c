@@ -6,7 +6,7 @@
 #include "engine/memory/process.h"
 #include "engine/train/admission.h"
 #include "engine/train/trainer.h"
-#include "kernels/cpu/limits.h"
+#include "kernels/devices.h"
 #include "kernels/log.h"
 
 #include <math.h>
@@ -107,7 +107,7 @@ ft_status ft_slots_drain(ft_tuning *t, ft_slot *slot, bool *pruned) {
 // ---- open and close -------------------------------------------------------------------------------------------------
 
 static void share_cores(ft_tuning *t) {
-    int cores = ft_usable_threads(), own = (int)t->config->device.threads;
+    int cores = ft_cpu_threads(), own = (int)t->config->device.threads;
     int64_t asked = t->config->study.parallel;
     int suits = cores / (own > 0 ? own : 1);
     t->slot_count = asked != FT_AUTO ? (int)asked : suits < 1 ? 1 : suits > MOST_AUTO ? MOST_AUTO : suits;

@@ -104,8 +104,6 @@ static inline bool ft_device_queues(const ft_device *device) { return device->fu
 ft_status ft_cpu_open(int threads, const char *isa, ft_device **device);
 // What scratch on the CPU of this machine depends on, with so many threads (<= 0: as above).
 ft_target ft_cpu_target(int threads);
-size_t ft_cpu_total_bytes(void); // memory that this process may use
-size_t ft_cpu_available_bytes(void); // of that, what it could still take now; 0: unknown
 // A device like the one that `target` describes, but nothing is computed and no memory is taken: ops check their
 // arguments, addresses lead nowhere, downloads give zeros. For planning memory. `name` stands in messages.
 ft_status ft_plan_open(const char *name, ft_target target, size_t total_bytes, ft_device **device);

@@ -1,5 +1,6 @@
 #include "kernels/devices.h"
 
+#include "kernels/cpu/limits.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/kernels.h"
 
@@ -106,3 +107,9 @@ size_t ft_device_free_bytes(ft_device *device) {
     ft_error_restore(&before);
     return known ? unused : 0;
 }
+
+// ---- the host -----------------------------------------------------------------------------------------------------------
+
+int ft_cpu_threads(void) { return ft_usable_threads(); }
+size_t ft_cpu_total_bytes(void) { return ft_usable_memory(); }
+size_t ft_cpu_available_bytes(void) { return ft_available_memory(); }

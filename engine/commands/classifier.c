@@ -11,8 +11,8 @@
 #include "engine/train/repeat.h"
 #include "engine/train/run_plan.h"
 #include "engine/train/stages.h"
-#include "kernels/log.h"
 #include "kernels/devices.h"
+#include "kernels/log.h"
 #include "engine/train/task.h"
 
 #include <string.h>

@@ -4,9 +4,7 @@
 #include "engine/io/json.h"
 #include "engine/memory/memory.h"
 #include "engine/train/admission.h"
-#include "kernels/cuda/chips.h"
-#include "kernels/cuda/kernels.h"
-#include "kernels/cuda/processes.h"
+#include "kernels/devices.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -29,7 +27,7 @@ typedef struct cpu_facts {
 
 // A CUDA device; or, with ordinal -1, the lack of all of them.
 typedef struct cuda_facts {
-    ft_cuda_chip chip;
+    ft_gpu chip;
     bool has_free;
     size_t free_bytes;
     ledger_facts ledger;
@@ -80,25 +78,25 @@ static void answer(cuda_facts *cuda) {
     ft_error_clear();
 }
 
-static void read_cuda(const ft_cuda_driver *driver, int ordinal, cuda_facts *cuda) {
+static void read_cuda(const ft_gpus *gpus, int ordinal, cuda_facts *cuda) {
     *cuda = (cuda_facts){0};
-    if (ft_cuda_chip_read(driver, ordinal, &cuda->chip) != FT_OK) {
+    if (ft_gpus_read(gpus, ordinal, &cuda->chip) != FT_OK) {
         answer(cuda);
         return;
     }
-    if (ft_cuda_chip_free_bytes(driver, &cuda->chip, &cuda->free_bytes) == FT_OK)
+    if (ft_gpus_free_bytes(gpus, &cuda->chip, &cuda->free_bytes) == FT_OK)
         cuda->has_free = true;
     else
         answer(cuda);
     ft_candidate candidate;
     if (ft_candidate_cuda(ordinal, cuda->chip.pci, cuda->chip.total_bytes, &candidate) == FT_OK)
         read_ledger(&candidate, &cuda->ledger);
-    if (ft_cuda_processes_read(cuda->chip.pci, &cuda->processes) != FT_OK) {
+    if (ft_gpu_processes_read(&cuda->chip, &cuda->processes) != FT_OK) {
         ft_error_save(&cuda->unseen);
         ft_error_clear();
     }
     // Both say more than a context that fails.
-    if (ft_cuda_chip_check(&cuda->chip) != FT_OK || ft_cuda_look_for_kernels(driver) != FT_OK) answer(cuda);
+    if (ft_gpu_check(&cuda->chip) != FT_OK || ft_gpus_check_libraries(gpus) != FT_OK) answer(cuda);
 }
 
 // ---- text --------------------------------------------------------------------------------------------------------
@@ -143,8 +141,8 @@ static void print_cpu(const cpu_facts *cpu) {
     print_ledger(&cpu->ledger);
 }
 
-static void print_cuda(const ft_cuda_driver *driver, const cuda_facts *cuda) {
-    const ft_cuda_chip *chip = &cuda->chip;
+static void print_cuda(ft_gpus_driver driver, const cuda_facts *cuda) {
+    const ft_gpu *chip = &cuda->chip;
     char total[24], unused[24];
     printf("cuda:%d  ", chip->ordinal);
     if (chip->total_bytes > 0) {
@@ -152,8 +150,8 @@ static void print_cuda(const ft_cuda_driver *driver, const cuda_facts *cuda) {
                chip->capability / 10, chip->capability % 10, chip->multiprocessors, chip->pci,
                ft_bytes_text(chip->total_bytes, total));
         if (cuda->has_free) printf(", %s free", ft_bytes_text(cuda->free_bytes, unused));
-        printf("\n        driver%s%s supports CUDA %d.%d\n", driver->release[0] != '\0' ? " " : "", driver->release,
-               driver->version / 1000, driver->version % 1000 / 10);
+        printf("\n        driver%s%s supports CUDA %d.%d\n", driver.release[0] != '\0' ? " " : "", driver.release,
+               driver.version / 1000, driver.version % 1000 / 10);
         print_processes(cuda);
         print_ledger(&cuda->ledger);
         if (cuda->missing.code != FT_OK) printf("        missing: ");
@@ -220,7 +218,7 @@ static json_t *processes_json(const cuda_facts *cuda, bool *failed) {
 }
 
 static json_t *cuda_json(const cuda_facts *cuda, bool *failed) {
-    const ft_cuda_chip *chip = &cuda->chip;
+    const ft_gpu *chip = &cuda->chip;
     char name[24], capability[16];
     json_t *object = json_object();
     snprintf(name, sizeof name, "cuda:%d", chip->ordinal);
@@ -244,13 +242,14 @@ static json_t *cuda_json(const cuda_facts *cuda, bool *failed) {
 }
 
 // What is there of CUDA as a whole: the driver, or why there is none.
-static json_t *driver_json(const ft_cuda_driver *driver, const ft_error *missing, bool trains, bool *failed) {
+static json_t *driver_json(const ft_gpus *gpus, const ft_error *missing, bool trains, bool *failed) {
     json_t *object = json_object();
-    if (driver != NULL) {
+    if (gpus != NULL) {
+        const ft_gpus_driver driver = ft_gpus_driver_of(gpus);
         char version[16];
-        snprintf(version, sizeof version, "%d.%d", driver->version / 1000, driver->version % 1000 / 10);
-        ft_json_put(object, "library", ft_json_text(driver->path), failed);
-        ft_json_put(object, "driver", driver->release[0] != '\0' ? ft_json_text(driver->release) : json_null(), failed);
+        snprintf(version, sizeof version, "%d.%d", driver.version / 1000, driver.version % 1000 / 10);
+        ft_json_put(object, "library", ft_json_text(driver.path), failed);
+        ft_json_put(object, "driver", driver.release[0] != '\0' ? ft_json_text(driver.release) : json_null(), failed);
         ft_json_put(object, "supports_cuda", json_string(version), failed);
     }
     ft_json_put(object, "trains", json_boolean(trains), failed);
@@ -260,11 +259,11 @@ static json_t *driver_json(const ft_cuda_driver *driver, const ft_error *missing
 
 // ---- the command -------------------------------------------------------------------------------------------------
 
-static void show_cuda(const ft_cuda_driver *driver, const cuda_facts *cuda, output *out) {
+static void show_cuda(const ft_gpus *gpus, const cuda_facts *cuda, output *out) {
     if (out->json)
         ft_json_append(out->devices, cuda_json(cuda, &out->failed), &out->failed);
     else
-        print_cuda(driver, cuda);
+        print_cuda(ft_gpus_driver_of(gpus), cuda);
 }
 
 static ft_status show(output *out) {
@@ -275,29 +274,29 @@ static ft_status show(output *out) {
     else
         print_cpu(&cpu);
 
-    ft_cuda_driver *driver;
+    ft_gpus *gpus;
     ft_error missing = {.code = FT_OK};
     int count = 0;
-    ft_status status = ft_cuda_driver_open(NULL, &driver);
+    ft_status status = ft_gpus_open(&gpus);
     if (status == FT_NO_MEMORY) return status; // the host's: says nothing about the driver
-    if (status == FT_OK) status = ft_cuda_chip_count(driver, &count);
+    if (status == FT_OK) status = ft_gpus_count(gpus, &count);
     if (status != FT_OK) {
         ft_error_save(&missing);
         ft_error_clear();
     }
     for (int i = 0; i < count; i++) {
         cuda_facts cuda;
-        read_cuda(driver, i, &cuda);
+        read_cuda(gpus, i, &cuda);
         out->cuda_trains += cuda.missing.code == FT_OK;
-        show_cuda(driver, &cuda, out);
-        ft_cuda_processes_free(&cuda.processes);
+        show_cuda(gpus, &cuda, out);
+        ft_gpu_processes_free(&cuda.processes);
     }
     const char *verdict = verdicts[out->cuda_trains < 2 ? out->cuda_trains : 2];
     if (out->json) {
         json_t *root = json_object();
         ft_json_put(root, "format_version", json_integer(1), &out->failed);
         ft_json_put(root, "devices", json_incref(out->devices), &out->failed);
-        ft_json_put(root, "cuda", driver_json(driver, &missing, out->cuda_trains > 0, &out->failed), &out->failed);
+        ft_json_put(root, "cuda", driver_json(gpus, &missing, out->cuda_trains > 0, &out->failed), &out->failed);
         ft_json_put(root, "verdict", json_string(verdict), &out->failed);
         if (!out->failed) ft_json_write(stdout, root);
         json_decref(root);
@@ -305,7 +304,7 @@ static ft_status show(output *out) {
         if (missing.code != FT_OK) printf("cuda    "), print_missing(&missing);
         printf("\n%s\n", verdict);
     }
-    ft_cuda_driver_close(driver);
+    ft_gpus_close(gpus);
     return out->failed ? ft_fail_memory(0, "the list of devices") : FT_OK;
 }
 

@@ -7,7 +7,7 @@
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "engine/model/known_models.h"
-#include "kernels/cuda/chips.h"
+#include "kernels/devices.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -172,9 +172,9 @@ void ft_plan_print_notes(const ft_plan *plan) {
     printf("\nThe kernels' scratch is planned for %s", plan->threads > 0 ? "the CPU back end" : "CUDA");
     if (plan->threads > 0) printf(" with %d threads", plan->threads);
     printf(".\n");
-    if (plan->threads == 0 && plan->compute_capability < FT_CUDA_MINIMUM_CAPABILITY)
-        printf("They need compute capability %d.%d, and this card has %d.%d: it cannot run them.\n", FT_CUDA_MINIMUM_CAPABILITY / 10,
-               FT_CUDA_MINIMUM_CAPABILITY % 10, plan->compute_capability / 10, plan->compute_capability % 10);
+    if (plan->threads == 0 && plan->compute_capability < FT_GPU_MINIMUM_CAPABILITY)
+        printf("They need compute capability %d.%d, and this card has %d.%d: it cannot run them.\n", FT_GPU_MINIMUM_CAPABILITY / 10,
+               FT_GPU_MINIMUM_CAPABILITY % 10, plan->compute_capability / 10, plan->compute_capability % 10);
 }
 
 void ft_plan_csv_field(const char *text) {

@@ -6,7 +6,7 @@
 #include "engine/train/gemm_tuning.h"
 #include "engine/train/stop.h"
 #include "engine/train/trainer.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/devices.h"
 #include "kernels/log.h"
 
 #include <stdio.h>
@@ -95,7 +95,7 @@ static ft_status measure_evaluation(ft_trainer *t) {
 static ft_status measure(ft_trainer *t, const char *path) {
     sizes_seen seen = {.pair = ft_calloc((size_t)t->split[FT_SPLIT_TRAIN].data.sequences + 1, sizeof *seen.pair, "sizes of micro-batches")};
     if (seen.pair == NULL) return FT_NO_MEMORY;
-    FT_TRY(ft_cuda_gemms_measure(t->device));
+    FT_TRY(ft_gemms_measure(t->device));
     ft_status status = measure_epoch(t, &seen);
     ft_status_line("%s", "");
     const size_t sizes = seen.count;
@@ -104,7 +104,7 @@ static ft_status measure(ft_trainer *t, const char *path) {
     FT_TRY(measure_evaluation(t));
     size_t count;
     FT_TRY(ft_gemm_tuning_save(t->device, path, &count));
-    const ft_gemm_choice *choices = ft_cuda_gemms_choices(t->device, &count);
+    const ft_gemm_choice *choices = ft_gemms_choices(t->device, &count);
     double best = 0, first = 0;
     for (size_t i = 0; i < count; i++) best += (double)choices[i].microseconds, first += (double)choices[i].first_microseconds;
     printf("%zu products of %zu sizes of micro-batches: %.1f us in all, %.1f with cuBLASLt's first choices\n%s\n", count, sizes, best, first,
@@ -116,7 +116,7 @@ static ft_status run(const ft_config *config, const char *path) {
     ft_trainer t;
     ft_stop_install();
     ft_status status = ft_trainer_open(config, &(ft_trainer_source){.device = NULL}, &t);
-    if (status == FT_OK && !ft_cuda_gemms_have(t.device)) {
+    if (status == FT_OK && !ft_gemms_have(t.device)) {
         status = ft_fail(FT_NO_DEVICE, "device.name", "matrix products are tuned on a GPU, and this run is on %s", t.device->name);
         ft_hint("ftengine devices says what is missing");
     }

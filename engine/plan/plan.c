@@ -3,8 +3,8 @@
 #include "engine/train/stages.h"
 #include "engine/train/step_graphs.h"
 #include "engine/train/trainer.h"
-#include "kernels/log.h"
 #include "kernels/devices.h"
+#include "kernels/log.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,8 +5,8 @@
 #include "engine/memory/process.h"
 #include "engine/train/stages.h"
 #include "engine/train/stop.h"
-#include "kernels/log.h"
 #include "kernels/devices.h"
+#include "kernels/log.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,8 +2,7 @@
 
 #include "engine/memory/memory.h"
 #include "engine/memory/process.h"
-#include "kernels/cuda/chips.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/devices.h"
 #include "kernels/log.h"
 
 #include <stdio.h>
@@ -19,39 +18,39 @@ ft_status ft_offer_add_cpu(ft_offer *o) {
     return FT_OK;
 }
 
-static void add_chip(ft_offer *o, const ft_cuda_driver *driver, int ordinal, bool kernels) {
-    ft_cuda_chip chip;
+static void add_gpu(ft_offer *o, const ft_gpus *gpus, int ordinal, bool kernels) {
+    ft_gpu gpu;
     ft_ledger_state state;
     ft_candidate *c = &o->candidates[o->count];
     size_t *unused = &o->free[o->count];
-    if (ft_cuda_chip_read(driver, ordinal, &chip) != FT_OK) return;
-    if (ft_candidate_cuda(ordinal, chip.pci, chip.total_bytes, c) != FT_OK || ft_candidate_read(c, &state) != FT_OK) return;
-    if (ft_cuda_chip_free_bytes(driver, &chip, unused) != FT_OK) return;
-    c->trains = kernels && ft_cuda_chip_check(&chip) == FT_OK;
+    if (ft_gpus_read(gpus, ordinal, &gpu) != FT_OK) return;
+    if (ft_candidate_cuda(ordinal, gpu.pci, gpu.total_bytes, c) != FT_OK || ft_candidate_read(c, &state) != FT_OK) return;
+    if (ft_gpus_free_bytes(gpus, &gpu, unused) != FT_OK) return;
+    c->trains = kernels && ft_gpu_check(&gpu) == FT_OK;
     if (state.free < *unused) *unused = state.free; // reserved, and not taken yet
     o->count++;
 }
 
 ft_status ft_offer_add_cuda(ft_offer *o) {
-    ft_cuda_driver *driver;
+    ft_gpus *gpus;
     int count = 0;
-    ft_status status = ft_cuda_driver_open(NULL, &driver);
+    ft_status status = ft_gpus_open(&gpus);
     if (status == FT_NO_MEMORY) return status; // says nothing about the driver
-    if (status == FT_OK) status = ft_cuda_chip_count(driver, &count);
-    bool kernels = status == FT_OK && count > 0 && ft_cuda_look_for_kernels(driver) == FT_OK;
-    for (int i = 0; status == FT_OK && i < count && o->count < FT_CANDIDATES; i++) add_chip(o, driver, i, kernels);
+    if (status == FT_OK) status = ft_gpus_count(gpus, &count);
+    bool kernels = status == FT_OK && count > 0 && ft_gpus_check_libraries(gpus) == FT_OK;
+    for (int i = 0; status == FT_OK && i < count && o->count < FT_CANDIDATES; i++) add_gpu(o, gpus, i, kernels);
     ft_error_clear(); // a device that does not answer is no offer
-    ft_cuda_driver_close(driver);
+    ft_gpus_close(gpus);
     return FT_OK;
 }
 
 // Asking what is free takes a context: of a single device nobody asks.
 static bool several_devices(void) {
-    ft_cuda_driver *driver;
+    ft_gpus *gpus;
     int count = 0;
-    if (ft_cuda_driver_open(NULL, &driver) != FT_OK || ft_cuda_chip_count(driver, &count) != FT_OK) count = 0;
+    if (ft_gpus_open(&gpus) != FT_OK || ft_gpus_count(gpus, &count) != FT_OK) count = 0;
     ft_error_clear(); // opening says it again
-    ft_cuda_driver_close(driver);
+    ft_gpus_close(gpus);
     return count > 1;
 }
 

@@ -4,7 +4,7 @@
 #include "engine/io/json.h"
 #include "engine/io/sha256.h"
 #include "kernels/arena.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/devices.h"
 #include "kernels/log.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ static bool read_alignment(const json_t *value, int32_t *out) {
 
 static int digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 
-static bool read_algorithm(const char *text, ft_lt_algorithm *out) {
+static bool read_algorithm(const char *text, ft_gemm_algorithm *out) {
     unsigned char *bytes = (unsigned char *)out;
     if (strlen(text) != 2 * sizeof *out) return false;
     for (size_t i = 0; i < sizeof *out; i++) {
@@ -89,7 +89,7 @@ static ft_status check_origin(const json_t *root, const char *path, const ft_dev
         return ft_fail(FT_INVALID, path, "format_version %lld, this program reads %d", (long long)version, FORMAT_VERSION);
     FT_TRY(ft_json_string(root, path, "chip", "", &chip));
     FT_TRY(ft_json_int(root, path, "cublaslt", 0, 0, INT64_MAX, &library));
-    const long long present = (long long)ft_cuda_gemms_library(device);
+    const long long present = (long long)ft_gemms_library(device);
     if (strcmp(chip, device->description) == 0 && library == present) return FT_OK;
     ft_fail(FT_INVALID, path, "these products were measured on %s with cuBLASLt %lld, this is %s with %lld", chip[0] != '\0' ? chip : "?",
             (long long)library, device->description, present);
@@ -106,7 +106,7 @@ static ft_status take(const json_t *root, const char *path, ft_device *device) {
     if (choices == NULL) return FT_NO_MEMORY;
     ft_status status = FT_OK;
     for (size_t i = 0; i < count && status == FT_OK; i++) status = read_product(json_array_get(list, i), path, i, &choices[i]);
-    if (status == FT_OK) status = ft_cuda_gemms_use(device, choices, count);
+    if (status == FT_OK) status = ft_gemms_use(device, choices, count);
     if (status == FT_OK) ft_info("gemm       %zu tuned products  %s", count, path);
     free(choices);
     return status;
@@ -136,7 +136,7 @@ ft_status ft_gemm_tuning_apply(const ft_config *config, ft_device *device, char 
     FT_TRY(hash_file(path, sha256));
     FT_TRY(ft_json_load(path, &root));
     ft_status status = FT_OK;
-    if (ft_cuda_gemms_have(device)) status = take(root, path, device);
+    if (ft_gemms_have(device)) status = take(root, path, device);
     else ft_warn("device.gemm_tuning is for GPUs: nothing uses it on %s", device->name);
     json_decref(root);
     return status;
@@ -158,12 +158,12 @@ static json_t *product_json(const ft_gemm_choice *c) {
 }
 
 ft_status ft_gemm_tuning_save(const ft_device *device, const char *path, size_t *products) {
-    const ft_gemm_choice *choices = ft_cuda_gemms_choices(device, products);
+    const ft_gemm_choice *choices = ft_gemms_choices(device, products);
     bool failed = false;
     json_t *list = json_array();
     for (size_t i = 0; i < *products; i++) ft_json_append(list, product_json(&choices[i]), &failed);
     json_t *root = json_pack("{s:i, s:o, s:I, s:o}", "format_version", FORMAT_VERSION, "chip", ft_json_text(device->description), "cublaslt",
-                             (json_int_t)ft_cuda_gemms_library(device), "products", list);
+                             (json_int_t)ft_gemms_library(device), "products", list);
     ft_status status = root == NULL || failed ? ft_fail_memory(0, "tuned matrix products") : ft_json_save(path, root);
     json_decref(root);
     return status;

@@ -4,8 +4,8 @@
 #include "engine/train/observer.h"
 #include "engine/train/stop.h"
 #include "engine/train/trainer.h"
-#include "kernels/log.h"
 #include "kernels/devices.h"
+#include "kernels/log.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #include "engine/train/observer.h"
 #include "engine/train/trainer.h"
 
-#include "kernels/log.h"
 #include "kernels/devices.h"
+#include "kernels/log.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "engine/train/admission.h"
 #include "engine/train/observer.h"
 #include "engine/train/trainer.h"
+#include "kernels/devices.h"
 #include "kernels/log.h"
 
 #include <unistd.h>

@@ -18,8 +18,8 @@
 #include "engine/train/trainer.h"
 #include "engine/train/update.h"
 
-#include "kernels/log.h"
 #include "kernels/devices.h"
+#include "kernels/log.h"
 
 #include <stdlib.h>
 #include <string.h>

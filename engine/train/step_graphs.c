@@ -3,8 +3,8 @@
 #include "engine/model/gradients.h"
 #include "engine/train/trainer.h"
 #include "engine/train/update.h"
-#include "kernels/log.h"
 #include "kernels/devices.h"
+#include "kernels/log.h"
 
 #include <string.h>
 

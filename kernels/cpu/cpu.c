@@ -176,9 +176,6 @@ ft_target ft_cpu_target(int threads) {
                        .page_bytes = (size_t)sysconf(_SC_PAGESIZE)};
 }
 
-size_t ft_cpu_total_bytes(void) { return ft_usable_memory(); }
-size_t ft_cpu_available_bytes(void) { return ft_available_memory(); }
-
 ft_status ft_cpu_open(int threads, const char *isa_name, ft_device **device) {
     *device = NULL;
     const ft_isa *isa = NULL;
@@ -201,7 +198,7 @@ ft_status ft_cpu_open(int threads, const char *isa_name, ft_device **device) {
     snprintf(d->description, sizeof d->description, "%s, %s, %d thread%s", chip, isa->name, threads,
              threads > 1 ? "s" : "");
     d->target = cpu->target;
-    d->total_bytes = ft_cpu_total_bytes();
+    d->total_bytes = ft_usable_memory();
     d->functions = &cpu_functions;
     d->ops = &ft_cpu_ops;
     opened->fp32 = isa->ops;

@@ -7,12 +7,12 @@ ft_status ft_cuda_chip_count(const ft_cuda_driver *driver, int *count) {
     return FT_CUDA(driver, device_get_count, count);
 }
 
-static ft_status attribute(const ft_cuda_driver *driver, const ft_cuda_chip *chip, unsigned which, int *value) {
+static ft_status attribute(const ft_cuda_driver *driver, const ft_gpu *chip, unsigned which, int *value) {
     return FT_CUDA(driver, device_get_attribute, value, which, chip->handle);
 }
 
-ft_status ft_cuda_chip_read(const ft_cuda_driver *driver, int ordinal, ft_cuda_chip *chip) {
-    *chip = (ft_cuda_chip){.ordinal = ordinal};
+ft_status ft_cuda_chip_read(const ft_cuda_driver *driver, int ordinal, ft_gpu *chip) {
+    *chip = (ft_gpu){.ordinal = ordinal};
     int count, major, minor, virtual_memory, domain, bus, device;
     FT_TRY(ft_cuda_chip_count(driver, &count));
     if (ordinal < 0 || ordinal >= count)
@@ -35,7 +35,7 @@ ft_status ft_cuda_chip_read(const ft_cuda_driver *driver, int ordinal, ft_cuda_c
     return FT_OK;
 }
 
-ft_status ft_cuda_chip_free_bytes(const ft_cuda_driver *driver, const ft_cuda_chip *chip, size_t *bytes) {
+ft_status ft_cuda_chip_free_bytes(const ft_cuda_driver *driver, const ft_gpu *chip, size_t *bytes) {
     *bytes = 0;
     ft_cu_context context;
     FT_TRY(FT_CUDA(driver, primary_context_retain, &context, chip->handle));
@@ -47,9 +47,9 @@ ft_status ft_cuda_chip_free_bytes(const ft_cuda_driver *driver, const ft_cuda_ch
     return status;
 }
 
-ft_status ft_cuda_chip_check(const ft_cuda_chip *chip) {
-    if (chip->capability >= FT_CUDA_MINIMUM_CAPABILITY) return FT_OK;
+ft_status ft_cuda_chip_check(const ft_gpu *chip) {
+    if (chip->capability >= FT_GPU_MINIMUM_CAPABILITY) return FT_OK;
     return ft_fail(FT_NO_DEVICE, NULL, "%s has compute capability %d.%d, but %d.%d is needed", chip->name,
-                   chip->capability / 10, chip->capability % 10, FT_CUDA_MINIMUM_CAPABILITY / 10,
-                   FT_CUDA_MINIMUM_CAPABILITY % 10);
+                   chip->capability / 10, chip->capability % 10, FT_GPU_MINIMUM_CAPABILITY / 10,
+                   FT_GPU_MINIMUM_CAPABILITY % 10);
 }

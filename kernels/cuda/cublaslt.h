@@ -9,6 +9,7 @@
 #define FT_CUDA_CUBLASLT_H
 
 #include "kernels/cuda/driver.h"
+#include "kernels/gemm_choice.h"
 
 #include <stdint.h>
 
@@ -20,9 +21,7 @@ typedef struct ft_lt_layout_object *ft_lt_layout;         // where a matrix lies
 typedef struct ft_lt_preference_object *ft_lt_preference; // which algorithms are welcome
 typedef unsigned ft_lt_type, ft_lt_compute, ft_lt_desc_attribute, ft_lt_preference_attribute; // enums of theirs
 
-typedef struct ft_lt_algorithm {
-    uint64_t data[8];
-} ft_lt_algorithm;
+typedef ft_gemm_algorithm ft_lt_algorithm;
 
 typedef struct ft_lt_choice { // what the heuristic proposes
     ft_lt_algorithm algorithm;

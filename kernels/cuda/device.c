@@ -52,7 +52,7 @@ static const ft_device_functions with_ranges = {
 
 ft_status ft_cuda_describe(ft_cuda *cuda, int ordinal) {
     ft_device *device = &cuda->device;
-    ft_cuda_chip chip;
+    ft_gpu chip;
     FT_TRY(ft_cuda_chip_read(cuda->driver, ordinal, &chip));
     FT_TRY(ft_cuda_chip_check(&chip));
     cuda->ordinal = chip.ordinal;

@@ -9,26 +9,9 @@
 
 #include "kernels/backend.h"
 #include "kernels/cuda/cublaslt.h"
+#include "kernels/gemm_choice.h"
 
 typedef struct ft_cuda_gemms ft_cuda_gemms;
-
-typedef enum ft_gemm_bias { FT_GEMM_NO_BIAS, FT_GEMM_BIAS_IN_PLACE, FT_GEMM_BIAS_COPIED } ft_gemm_bias;
-
-// Everything that the choice of an algorithm depends on, beside chip and library. Compared as bytes: no padding, set as a
-// whole.
-typedef struct ft_gemm_shape {
-    int64_t m, n, k;                   // of the row-major product
-    int64_t lda, ldb, ldc;             // strides
-    int32_t a, b, c;                   // ft_dtype
-    int32_t align_a, align_b, align_c; // of the addresses, in bytes, at most 256
-    int32_t trans_a, trans_b, accumulate, bias; // bias: ft_gemm_bias
-} ft_gemm_shape;
-
-typedef struct ft_gemm_choice {
-    ft_gemm_shape shape;
-    ft_lt_algorithm algorithm;
-    float microseconds, first_microseconds; // of this one, and of what the heuristic names first
-} ft_gemm_choice;
 
 // The device's context is the calling thread's. `lt` must outlive the result.
 ft_status ft_cuda_gemms_open(const ft_cublaslt *lt, ft_cuda_gemms **gemms);
@@ -36,7 +19,7 @@ void ft_cuda_gemms_close(ft_cuda_gemms *gemms); // NULL is fine
 
 // ---- choices that were measured (gemm_tuning.c) --------------------------------------------------------------------------
 
-bool ft_cuda_gemms_have(const ft_device *device);        // are there any? Of an open device, no planned one
+// Of an open device of this back end, no planned one; as in devices.h.
 size_t ft_cuda_gemms_library(const ft_device *device); // cuBLASLt's version: 130001 is 13.0.1
 // Takes up the choices (copied); other shapes stay the heuristic's. Before the first product. A choice that this library does
 // not know fails the product that asks for it.

@@ -40,8 +40,6 @@ void ft_gemm_tuning_free(ft_gemm_tuning *tuning) {
 
 // ---- what others ask ----------------------------------------------------------------------------------------------------
 
-bool ft_cuda_gemms_have(const ft_device *device) { return device->target.backend == FT_BACKEND_CUDA; }
-
 size_t ft_cuda_gemms_library(const ft_device *device) { return ((const ft_cuda *)device)->kernels->lt->version; }
 
 ft_status ft_cuda_gemms_use(ft_device *device, const ft_gemm_choice *choices, size_t count) {

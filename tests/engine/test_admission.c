@@ -15,8 +15,8 @@
 #include "engine/memory/process.h"
 #include "engine/train/admission.h"
 #include "kernels/backend.h"
-#include "kernels/log.h"
 #include "kernels/devices.h"
+#include "kernels/log.h"
 #include "tests/emulator/fake_device.h"
 
 #define GIB ((size_t)1 << 30)

@@ -14,6 +14,8 @@ forbid "a branch on the back end outside kernels/" 'FT_BACKEND_|(\.|->)backend\b
 forbid "a branch on the device's name" 'strn?cmp\([^)]*device->name' engine hpo ftengine.c
 forbid "kernels/ includes what lies above it" '#include "(engine|hpo)/' kernels
 forbid "engine/ includes what lies above it" '#include "hpo/' engine
+forbid "a back end's own header outside kernels/" '#include "kernels/(cpu|cuda|plan)/' engine hpo ftengine.c
+forbid "an include of tests/ outside tests/" '#include "tests/' kernels engine hpo ftengine.c
 # The search above finds what it looks for.
 grep -rqE 'FT_BACKEND_' kernels || { echo "FAILED: the pattern finds nothing in kernels/ either" >&2; status=1; }
 exit $status

@@ -130,7 +130,7 @@ static void chips_are_read(void **state) {
     s.memory = 24 * PAGE;
     s.capability = 89;
     open_gpu(&s);
-    ft_cuda_chip chip;
+    ft_gpu chip;
     good(ft_cuda_chip_read(driver, 1, &chip));
     assert_string_equal(chip.name, "NVIDIA Fake 4096");
     assert_string_equal(chip.pci, "0000:3c:00.0");
@@ -173,7 +173,7 @@ static void device_describes_itself(void **state) {
 }
 
 static size_t free_pages(int ordinal) {
-    ft_cuda_chip chip;
+    ft_gpu chip;
     size_t bytes;
     good(ft_cuda_chip_read(driver, ordinal, &chip));
     good(ft_cuda_chip_free_bytes(driver, &chip, &bytes));

@@ -1,0 +1,33 @@
+// gpu.h - facts of a GPU of this machine, as values: what is asked for them is in devices.h.
+#ifndef FT_GPU_H
+#define FT_GPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { FT_GPU_MINIMUM_CAPABILITY = 80 }; // Ampere: asynchronous copies and bf16 tensor cores
+
+typedef struct ft_gpu {
+    int ordinal, handle; // its number from 0, and the driver's name for it
+    char name[96];       // "NVIDIA A100-SXM4-80GB"
+    char pci[24];        // "0000:3b:00.0"
+    int capability;      // 10 * major + minor
+    int multiprocessors;
+    bool virtual_memory; // has cuMem* ranges
+    size_t total_bytes;
+} ft_gpu;
+
+typedef struct ft_gpu_process {
+    int64_t pid;    // as the driver numbers it: in a container, the host's number
+    char name[32];  // "python3"; "" where the number is not one of this system's or the process has gone
+    bool has_bytes; // the driver said how much; under WSL and in some containers it does not
+    uint64_t bytes;
+} ft_gpu_process;
+
+typedef struct ft_gpu_processes {
+    ft_gpu_process *list; // most bytes first
+    int count;
+} ft_gpu_processes;
+
+#endif
