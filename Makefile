@@ -15,7 +15,7 @@ cuda_disassembler = [ ! -e $(BUILD)/libftengine_cuda.so ] || tools/cuda_disassem
 LEAVE ?= full_size
 ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error --parallel $(JOBS) -LE '$(LEAVE)'
 
-.PHONY: build quickstart test test-full-size install dist sanitize tsan fuzz clean help
+.PHONY: build quickstart test check test-full-size install dist sanitize tsan fuzz clean help
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
 
@@ -39,6 +39,13 @@ test: ## build and run all tests
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@$(cuda_disassembler)
 	@$(call ctest,$(BUILD))
+
+check: ## build and run the tests whose names match NAME, a regular expression: make check NAME=kernels/gemm
+	@tools/install.sh test
+	@$(cuda_headers)
+	@$(call configure,release,$(BUILD))
+	@grep -q '^BUILD_TESTING:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake -B $(BUILD) -D BUILD_TESTING=ON
+	@JOBS=$(JOBS) tools/check.sh $(BUILD) '$(NAME)'
 
 test-full-size: test ## and models of real sizes, one a family, with random weights against transformers' logits
 	@ctest --test-dir $(BUILD) --verbose --no-tests=error -L full_size
@@ -71,7 +78,7 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (default 20)
 	@tests/fuzz/run.sh build-fuzz $(FUZZ_SECONDS)
 
 clean: ## remove what was built (models, data and runs stay)
-	@rm -rf $(BUILD) build-asan build-tsan build-fuzz
+	@rm -rf $(BUILD) build-debug build-asan build-tsan build-fuzz
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))

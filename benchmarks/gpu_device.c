@@ -5,6 +5,7 @@
 //
 // One line a check, "name,ok,what was seen" or "name,failed,what". Exit 0: all hold. 1: one does not. 4: there is no CUDA
 // device, or something of it is missing.
+// ctest: tsan=leave
 #include "kernels/cuda/kernels.h"
 #include "kernels/devices.h"
 #include "kernels/half.h"

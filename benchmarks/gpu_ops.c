@@ -6,6 +6,7 @@
 //
 // The second one is of attention's paths beside each other (gpu_ops_attention.c), with one --path judged alone.
 // Exit 0: all agree. 1: one does not. 4: there is no CUDA device, or something of it is missing.
+// ctest: tsan_part=0 cost=1000
 #include "benchmarks/gpu_ops.h"
 #include "kernels/half.h"
 #include "kernels/split.h"

@@ -4,6 +4,7 @@
 //
 // Judged as gpu_ops judges attention, by the CPU's op on the same numbers, and beyond that row by row: in a buffer whose largest
 // element is that of a short sequence nobody would see one key too many in a long one.
+// ctest: tsan=leave asan_part=2 cost=1000
 #include "benchmarks/gpu_ops.h"
 #include "kernels/half.h"
 

@@ -1,5 +1,6 @@
 // CUDA's attention backward by one owner of a sequence and head, asked for with FTENGINE_ATTENTION=owner on an emulated chip of 99 KB
 // of shared memory: bf16 and fp16 against double precision, as test_attention_types.c judges the two passes; its scratch; and who gets it.
+// ctest: driver=fake
 #include "tests/emulator/typed_attention.h"
 
 #include "kernels/cuda/attention_path.h"

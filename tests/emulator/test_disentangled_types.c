@@ -1,5 +1,7 @@
 // CUDA's disentangled attention on the emulator: fp32, bf16 and fp16 against double precision, in all orders of threads, on
 // memory that is NaN before it is written.
+// ctest: tsan_part=3
+// ctest: driver=fake
 #include "tests/kernels/disentangled_case.h"
 
 #include "tests/emulator/typed_matrix.h"

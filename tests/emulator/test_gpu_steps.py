@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# ctest: sanitize=leave
 """benchmarks/gpu_steps.py, gpu_texts.py, gpu_counts.py and gpu_report.py with made-up programs and figures; gpu_rival.py on the CPU where a
 Python has torch and transformers (TORCH_PYTHON, python3 or /opt/ref/bin/python), else that part is skipped and says so."""
 

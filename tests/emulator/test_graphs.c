@@ -1,5 +1,6 @@
 // A micro-batch and an update of a real run, captured as graphs and replayed: with other values of the step in the same
 // places they give the bits that the same calls give. What cannot be captured is refused, and nothing of it is left.
+// ctest: tsan=leave cost=1000
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

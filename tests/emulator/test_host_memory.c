@@ -1,5 +1,7 @@
 // What a plan says of a CUDA device and its host, and what a run then does: memory left to graphs, and memory of the host that
 // memory.offload pins, which is reserved in the CPU's ledger beside everybody else's.
+// ctest: tsan=leave
+// ctest: wrap=ft_steps_queue,ft_cpu_available_bytes
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs on CUDA devices that are not what they were when the run was planned: which device it takes, where it goes on, and
 # that the numbers stay those of an undisturbed run. Kernels, driver and cuBLASLt as in test_training.sh.
+# ctest: tsan=leave
 . "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
 : "${FAKE_CUDA_DIR:?}" "${EMULATED_MODULE:?}" "${FAKE_CUBLASLT:?}"
 export FAKE_REPORT=$scratch/report FTENGINE_CUDA_MODULE=$EMULATED_MODULE FTENGINE_CUBLASLT=$FAKE_CUBLASLT

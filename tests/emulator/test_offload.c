@@ -1,6 +1,9 @@
 // memory.offload = optimizer on a CUDA device: AdamW's state in memory of the host gives the bits of a run that keeps it on the
 // device, in any order of the queues and across resumes; what orders the streams is needed; and memory that is refused, the host's
 // too, ends in one error or in the same bits.
+// ctest: tsan=leave asan_part=0
+// ctest: wrap=ft_steps_queue,ft_cuda_host_alloc,ft_cuda_range_commit,ft_cpu_available_bytes,ft_offload_update,ft_cuda_stream_wait
+// ctest: wrap=ft_cuda_event_record
 #include <signal.h>
 #include <setjmp.h>
 #include <stdarg.h>

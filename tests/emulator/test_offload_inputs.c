@@ -2,6 +2,9 @@
 // run that keeps them, in any order of the queues, beside micro-batches, evaluations, graphs, AdamW's state on the host, and
 // across resumes; every wait is needed; a micro-batch that fails leaves nothing on its way; memory that is refused ends in one
 // error or in the same bits; and what makes no sense is refused in one line.
+// ctest: tsan=leave asan_part=3
+// ctest: wrap=ft_steps_queue,ft_cuda_host_alloc,ft_cuda_range_commit,ft_cpu_available_bytes,ft_input_send,ft_input_sent
+// ctest: wrap=ft_input_fetch,ft_input_fetched,ft_layer_backward,ft_model_train_batch,ft_cuda_stream_wait
 #include <signal.h>
 #include <setjmp.h>
 #include <stdarg.h>

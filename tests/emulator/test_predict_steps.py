@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# ctest: sanitize=leave
 """benchmarks/predict_steps.py: what bench_ops says of a step is held against closed formulas, single rows against sums by hand, and the whole
 must be the sum of its parts. Nothing is timed."""
 

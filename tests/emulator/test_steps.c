@@ -1,6 +1,9 @@
 // Steps of real runs as they are queued on a CUDA device: the host waits for nothing inside of one, results come late and
 // are booked exactly, and what orders the streams is needed. Each fault is planted into the engine by taking one call of
 // it away (or putting one in), and is caught.
+// ctest: tsan_part=1 cost=1000
+// ctest: wrap=ft_steps_queue,ft_steps_free,ft_model_end_step,ft_update_run,ft_cuda_stream_wait,ft_cuda_event_sync
+// ctest: wrap=ft_predict_dataset
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

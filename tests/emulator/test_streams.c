@@ -1,5 +1,6 @@
 // Streams and events of the fake driver. A pipeline as in training - one stream copies the next batch from pinned
 // memory, one computes - is right under every schedule; without any one of its waits it is caught.
+// ctest: driver=fake
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # ftengine tune-gemm and device.gemm_tuning, on a cuBLASLt whose third algorithm is the fastest by a fake clock: the file is
 # made, used, hashed into what a run leaves behind, and refused where it does not belong.
+# ctest: tsan=leave asan_part=1 cost=1000
 . "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
 : "${FAKE_CUDA_DIR:?}" "${EMULATED_MODULE:?}" "${FAKE_CUBLASLT:?}"
 export FAKE_REPORT=$scratch/report FTENGINE_CUDA_MODULE=$EMULATED_MODULE FTENGINE_CUBLASLT=$FAKE_CUBLASLT

@@ -1,4 +1,5 @@
 // Which device a run takes, when it waits, and what it says when there is none.
+// ctest: tsan=run driver=fake
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

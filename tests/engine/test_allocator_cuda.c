@@ -1,5 +1,6 @@
 // The caching allocator on a CUDA device's memory, over the fake driver: growing ranges and buffers under random
 // requests, with every block's contents kept, every refusal clean, and nothing left in the driver in the end.
+// ctest: tsan=run driver=fake
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

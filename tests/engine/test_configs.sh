@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The configurations that ship: each parses, needs what its comment says and fits its budget; one of them trains, from the
 # built-in numbers of its model alone. And `include`, by which they share a base. configs/oom: test_oom_configs.sh.
+# ctest: asan_part=1
 . "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
 configs=$SOURCE_DIR/configs
 

@@ -1,5 +1,6 @@
 // What an evaluation takes at once: by default no byte more than a training step has, as much as fits there, and beyond that
 // what was asked for, its price known. What it finds does not depend on any of it.
+// ctest: cost=992
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
 // Files and directories that are written whole or not at all: full disks, limits, kills, leftovers, several writers.
+// ctest: asan_part=0
 #include "engine/io/files.h"
 #include "engine/io/sha256.h"
 

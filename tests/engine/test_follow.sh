@@ -2,6 +2,7 @@
 # The real transformers Trainer, followed for 100 steps (tests/vectors/make_trainer_vectors.py): the same batches in the
 # same order, the loss of every step within 1e-4, the final logits within 1e-3; and the same for small micro-batches.
 # shellcheck source-path=SCRIPTDIR/../.. source=tests/engine/shell_test.sh disable=SC2154
+# ctest: tsan=run
 . "$SOURCE_DIR/tests/engine/shell_test.sh"
 
 follow() { # follow NAME [section.key=value]...

@@ -1,5 +1,6 @@
 // What the planner says and what a run then takes: equal, to the byte. Random models, data and options; every run is
 // planned first and then trained with exactly the reserved bytes of its plan as the limit.
+// ctest: wrap=ft_layernorm_backward_workspace,ft_update_run
 #include <math.h>
 #include <signal.h>
 #include <setjmp.h>
@@ -19,7 +20,7 @@
 
 enum { RUNS = FT_SANITIZED ? 60 : 300, RESUMED_RUNS = FT_SANITIZED ? 5 : 20, MIB = 1 << 20 };
 
-// ---- planted faults (--wrap, see tests/CMakeLists.txt) --------------------------------------------------------------------
+// ---- planted faults (--wrap, asked for above) --------------------------------------------------------------------
 
 static enum { NO_FAULT, DIRECT_MALLOC, OTHER_WORKSPACE, MOODY_WORKSPACE, SMALL_WORKSPACE, INTERRUPTION } fault;
 static bool running; // the real thing, not its plan

@@ -1,5 +1,6 @@
 // Models of real sizes, one a family, against transformers' float64 logits (tests/vectors/make_family_vectors.py). Weights are
 // random. Seconds a model and up to 1.2 GB: run by `make test-full-size`, not by `make test`.
+// ctest: label=full_size timeout=900
 #include "seeded_weights.h"
 
 #include "engine/train/run_plan.h"

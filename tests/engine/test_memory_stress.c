@@ -1,5 +1,6 @@
 // Many threads on one meter: random sizes, contents written at allocation and looked at when it is freed, by whichever
 // thread; refusals, trims and readers in between. Run under ThreadSanitizer too.
+// ctest: tsan=run
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

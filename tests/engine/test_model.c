@@ -1,6 +1,8 @@
 // The encoder against transformers' float64 numbers (tests/vectors/make_model_vectors.py): hidden states, logits, losses,
 // gradients, thirty steps of AdamW; and against itself: the same bits for any micro-batch, recomputation, thread count
 // and instruction set, dropout included.
+// ctest: tsan=run tsan_part=2
+// ctest: wrap=ft_gradients_reach,ft_gradients_share
 #include "model_fixture.h"
 
 #include "engine/train/run_plan.h"
@@ -327,7 +329,7 @@ static void test_thirty_steps(void **state) {
     }
 }
 
-// ---- when gradients are complete (--wrap, see tests/CMakeLists.txt) -------------------------------------------------------
+// ---- when gradients are complete (--wrap, asked for above) -------------------------------------------------------
 
 enum { MOST_PARAMETERS = 512 };
 static struct {

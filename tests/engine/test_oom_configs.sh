@@ -2,6 +2,7 @@
 # What ran out of memory elsewhere (configs/oom), judged by the planner: each fits, in the precision that it states, as it was
 # asked for or, where it is left open how, at most 1.35 times slower than with unlimited memory. And the largest of the space
 # of seven models on 24 GiB; benchmarks/peak_memory.py plans all 546 points of it.
+# ctest: asan_part=4
 . "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
 most_slowdown=1.35
 slowdown='(d["autofit"]["choice"]["step_seconds"] / d["autofit"]["ideal"]["step_seconds"] if d["autofit"] else 1)'

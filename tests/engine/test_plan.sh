@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `ftengine plan` from outside: documents add up, the exit code is the verdict, a table falls with length, every sweep has
 # its rows, wrong words are named, and the figures are those that a real run measures.
+# ctest: asan_part=3 cost=998
 . "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
 base=(plan model.path=bert-base-uncased)
 # holds FILE EXPRESSION: the expression over the document d is true

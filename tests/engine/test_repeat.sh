@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # train.seeds and data.folds: each run is an ordinary one, folds part the data, groups do not leak, figures are means,
 # out-of-fold predictions come from models that did not see the example; stopped, it goes on.
+# ctest: asan_part=4
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 . "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
 options="train.max_steps=30 train.logging_steps=10 eval.strategy=epoch eval.metric=accuracy"

@@ -1,5 +1,6 @@
 // The WordPiece tokenizer against the reference library: vectors of tests/vectors/make_tokenizer_vectors.py, whose
 // lines are made here by the same generator; then every way a model directory can be wrong.
+// ctest: tsan=run
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
 // Byte-level BPE, Unigram and the steps around them against the reference libraries: vectors of
 // tests/vectors/make_tokenizer_family_vectors.py; pairs, truncation, and every way their files can be wrong.
+// ctest: asan_part=2
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

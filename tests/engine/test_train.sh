@@ -2,6 +2,7 @@
 # What the options of a run do, seen from its run directory: early stopping, the best model, heads, steps and epochs,
 # batches, freezing, checkpoints, run directories, learning rates.
 # Runs are many and small here, and a flush to disk is most of one; how they survive a crash is test_resume.sh's.
+# ctest: asan_part=3 cost=993
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 . "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
 cat >look.py <<'PYTHON'

@@ -1,4 +1,5 @@
 // What windows of a text come to: against probabilities pooled in the plain way; extreme logits; batches with a text's label.
+// ctest: tsan=run
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

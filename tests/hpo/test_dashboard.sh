@@ -3,6 +3,7 @@
 # the way, parameters, attributes, importances -, writes a note of its own, and neither disturbs the other.
 # OPTUNA_DASHBOARD names the program when it is neither in the path nor where tools/optuna_dashboard.sh puts it; without it the
 # test is skipped.
+# ctest: sanitize=leave
 . "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
 . "$SOURCE_DIR/tests/engine/page_test.sh" || exit 1
 dashboard=${OPTUNA_DASHBOARD:-$(command -v optuna-dashboard || command -v "$SOURCE_DIR/third_party/optuna-dashboard/bin/optuna-dashboard")} || dashboard=

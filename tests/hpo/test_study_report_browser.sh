@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What a browser makes of the page of a study: nothing runs, nothing overflows, no two labels overlap, in narrow and wide windows,
 # in light and in dark, on paper.
+# ctest: sanitize=leave
 . "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
 . "$SOURCE_DIR/tests/engine/page_test.sh" || exit 1
 [ -n "$browser" ] || { echo "skipped: there is no browser: run tools/install.sh pages"; exit 77; }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `ftengine tune` from outside, with the real trainer on a tiny model: killed and continued it does the same trials, the
 # best one runs on its own, SQLite's own tools read the study, mistakes are named.
+# ctest: asan_part=3
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 . "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
 cat >tiny.ini <<INI

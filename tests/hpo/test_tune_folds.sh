@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A study whose trials are cross-validations: the objective is the mean over folds and seeds, the pruner sees the mean so far
 # after each run, models of all but the best trial go, and best.ini does it again.
+# ctest: asan_part=4
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 . "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
 cat >tiny.ini <<INI

@@ -1,5 +1,6 @@
 // Several workers: nothing is lost or doubled whatever befalls them, and the order of events decides all. Trials are
 // this very program in another role (study_case.h).
+// ctest: asan_part=0
 #include "study_case.h"
 
 #include "hpo/sampler.h"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Several workers with the real trainer on a tiny model: the same figures as one trial at a time, also when workers are
 # killed; the device's limit holds and large trials get their turn; what cannot fit is a result.
+# ctest: asan_part=1 cost=996
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 . "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
 trap 'for pid in $(jobs -p); do kill -9 "$pid" 2>/dev/null; done; rm -rf "$scratch"' EXIT

@@ -1,3 +1,4 @@
+// ctest: emulated=yes
 #include "elementwise.h"
 
 // ---- the activations and their derivatives in float64

@@ -1,4 +1,5 @@
 // Attention against plain loops in double precision, whose own gradient is held against finite differences.
+// ctest: emulated=plain
 #include "tests/kernels/attention_case.h"
 
 static void check_case(attention_case c, double norm, double most) {

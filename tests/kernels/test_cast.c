@@ -1,5 +1,6 @@
 // Every 16-bit number, and what lies half-way between neighbours: against tests/emulator/half.h, which computes in
 // double.
+// ctest: emulated=yes
 #include "elementwise.h"
 #include "tests/emulator/half.h"
 

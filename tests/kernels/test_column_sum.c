@@ -1,3 +1,4 @@
+// ctest: emulated=yes
 #include "elementwise.h"
 
 typedef struct sum_case {

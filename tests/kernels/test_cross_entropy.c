@@ -1,3 +1,4 @@
+// ctest: emulated=yes
 #include "elementwise.h"
 
 enum { MOST_ROWS = 300 };

@@ -1,5 +1,6 @@
 // The CUDA driver and the memory of a CUDA device, on the fake driver: what is missing is said, every refusal leaves
 // things as they were, nothing stays behind.
+// ctest: driver=fake
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
 // Rows that had no gradient need no optimizer: their weight decay, replayed, has the bits of AdamW's steps.
+// ctest: emulated=yes
 #include "elementwise.h"
 
 enum { N = 9001, STEPS = 300 };

@@ -1,5 +1,6 @@
 // Disentangled attention against plain loops in double precision, whose own gradient is held against finite
 // differences, and against what transformers' modules give (tests/vectors/disentangled.txt).
+// ctest: emulated=plain tsan_part=1
 #include "disentangled_case.h"
 #include "disentangled_vectors.h"
 

@@ -1,3 +1,4 @@
+// ctest: emulated=yes
 #include "elementwise.h"
 
 enum { VOCABULARY = 50, POSITIONS = 40, TYPES = 2 };

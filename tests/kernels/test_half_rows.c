@@ -1,5 +1,6 @@
 // The ops over rows in bf16 and fp16 against float64: a result is what fp32 arithmetic gives, rounded once; sums over
 // rows stay fp32. Every case with views at 16-byte addresses and others, and in every order of threads, to the bit.
+// ctest: emulated=yes
 #include "half_matrix.h"
 
 static const int64_t shapes[][2] = {{1, 1}, {3, 7}, {5, 8}, {37, 40}, {9, 264}, {70, 33}, {130, 16}};

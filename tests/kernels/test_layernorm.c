@@ -1,3 +1,4 @@
+// ctest: emulated=yes tsan_part=2
 #include "elementwise.h"
 
 typedef struct ln_case {

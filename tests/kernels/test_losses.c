@@ -1,5 +1,6 @@
 // Losses and their gradients against PyTorch in float64 (vectors/losses.txt), on every instruction set and number of threads;
 // extremes, absent arguments, shapes.
+// ctest: emulated=yes
 #include "elementwise.h"
 
 enum { MOST_ROWS = 64, MOST_COLS = 32 };

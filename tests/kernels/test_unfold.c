@@ -1,4 +1,5 @@
 // Windows within packed sequences against plain loops, and both ops as each other's transpose.
+// ctest: emulated=yes
 #include "elementwise.h"
 
 enum { TOKENS = 31, SEQUENCES = 6 };

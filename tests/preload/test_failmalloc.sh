@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Every allocation of a round through engine/io fails once: a clean "out of memory" each time, and the directory that stood
 # there before stays whole. Also that the library fails what it is told to, for else this test could not fail.
+# ctest: sanitize=leave
 set -euo pipefail
 
 library=$BUILD_DIR/tests/libfailmalloc.so
