@@ -1,5 +1,6 @@
 // ftengine.c - the program: a table of subcommands, and the one place where a status becomes an exit code.
 #include "engine/commands/commands.h"
+#include "engine/io/nearest.h"
 #include "kernels/backend.h"
 #include "kernels/log.h"
 

@@ -1,7 +1,7 @@
 #include "hpo/locate.h"
 
-#include "engine/config/config.h"
 #include "engine/io/files.h"
+#include "engine/io/nearest.h"
 #include "engine/text/utf8.h"
 
 #include <dirent.h>

@@ -1,6 +1,7 @@
 #include "hpo/objective.h"
 
 #include "engine/io/json.h"
+#include "engine/io/nearest.h"
 
 #include <ctype.h>
 #include <math.h>

@@ -3,6 +3,7 @@
 #include "hpo/space.h"
 
 #include "engine/config/options.h"
+#include "engine/io/nearest.h"
 #include "hpo/space_grammar.h"
 
 #include <errno.h>

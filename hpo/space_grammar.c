@@ -1,5 +1,7 @@
 #include "hpo/space_grammar.h"
 
+#include "engine/io/nearest.h"
+
 #include <ctype.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 #include "engine/commands/commands.h"
 
+#include "engine/io/nearest.h"
 #include "kernels/log.h"
 
 #include <string.h>

@@ -250,8 +250,6 @@ ft_status ft_config_write_study(const ft_config *config, FILE *out);
 int ft_option_count(void);
 const char *ft_option_name(int index);                                                // "train.batch_size"
 ft_status ft_option_text(const ft_config *config, int index, char *out, size_t size); // FT_FAILED if it does not fit
-// The nearest of `count` names to `word` (edit distance at most a third of its length), or NULL. Used by every parser.
-const char *ft_nearest(const char *word, int count, const char *const *names);
 
 const char *ft_metric_name(ft_metric metric); // "accuracy", "f1_macro", ...
 bool ft_metric_greater_is_better(ft_metric metric);

@@ -2,6 +2,7 @@
 #include "engine/config/options.h"
 #include "engine/hub/cache.h"
 #include "engine/io/files.h"
+#include "engine/io/nearest.h"
 
 #include <ctype.h>
 #include <errno.h>

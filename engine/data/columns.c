@@ -1,6 +1,7 @@
 #include "engine/data/columns.h"
 
 #include "engine/data/records.h"
+#include "engine/io/nearest.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 #include "engine/data/labels.h"
 
-#include "engine/config/config.h"
+#include "engine/io/nearest.h"
+
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 #include "engine/data/targets.h"
 
 #include "engine/data/records.h"
+#include "engine/io/nearest.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "engine/model/known_models.h"
 
-#include "engine/config/config.h"
+#include "engine/io/nearest.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 #include "engine/plan/cards.h"
 
-#include "engine/config/config.h"
+#include "engine/io/nearest.h"
 #include "kernels/devices.h"
 
 #include <ctype.h>

@@ -516,22 +516,6 @@ static void test_reference(void **state) {
     free(text), free(same), free(committed);
 }
 
-static void test_nearest(void **state) {
-    static const char *const names[] = {"accuracy", "loss", "matthews", "f1_macro", "f1_micro"};
-    assert_string_equal(ft_nearest("acuracy", 5, names), "accuracy");
-    assert_string_equal(ft_nearest("LOSS", 5, names), "loss");
-    assert_string_equal(ft_nearest("lsos", 5, names), "loss");        // two neighbours swapped: one step
-    assert_string_equal(ft_nearest("f1_mcro", 5, names), "f1_macro"); // the first of two as near
-    assert_null(ft_nearest("lo", 5, names));
-    assert_null(ft_nearest("", 5, names));
-    assert_null(ft_nearest("recall", 5, names));
-    assert_null(ft_nearest("loss", 0, NULL));
-    char longer[300];
-    memset(longer, 'a', sizeof longer);
-    longer[299] = '\0';
-    assert_null(ft_nearest(longer, 5, names));
-}
-
 static void test_metrics(void **state) {
     static const char *const names[FT_METRIC_COUNT] = {
         "loss",         "accuracy",     "balanced_accuracy", "precision_macro", "precision_micro", "precision_weighted", "precision_binary",
@@ -566,7 +550,6 @@ int main(void) {
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_written_and_read_again),
         cmocka_unit_test(test_reference),
-        cmocka_unit_test(test_nearest),
         cmocka_unit_test(test_metrics),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
