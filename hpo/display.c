@@ -3,7 +3,8 @@
 #include "hpo/study.h"
 
 #include "engine/config/options.h"
-#include "engine/train/trainer.h"
+#include "engine/io/clock.h"
+#include "engine/memory/memory.h"
 #include "kernels/log.h"
 
 #include <errno.h>

@@ -4,10 +4,10 @@
 
 #include "engine/config/options.h"
 #include "engine/hub/cache.h"
+#include "engine/io/clock.h"
 #include "engine/io/files.h"
 #include "engine/model/known_models.h"
 #include "engine/train/stop.h"
-#include "engine/train/trainer.h"
 
 #include <errno.h>
 #include <math.h>

@@ -4,8 +4,8 @@
 #include "hpo/study.h"
 
 #include "engine/config/options.h"
+#include "engine/io/clock.h"
 #include "engine/io/files.h"
-#include "engine/train/trainer.h"
 #include "kernels/log.h"
 
 #include <math.h>

@@ -3,14 +3,15 @@
 // after a kill.
 #include "hpo/study.h"
 
+#include "engine/io/clock.h"
 #include "engine/memory/memory.h"
 #include "engine/train/stop.h"
-#include "engine/train/trainer.h"
 #include "kernels/log.h"
 
 #include <fts.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
 

@@ -1,10 +1,10 @@
 // study_loop.c - trials begin while workers are idle and end as they come, until a stop rule, a signal or an error.
 #include "hpo/study.h"
 
+#include "engine/io/clock.h"
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "engine/train/stop.h"
-#include "engine/train/trainer.h"
 #include "kernels/log.h"
 
 #include <math.h>

@@ -10,8 +10,8 @@
 // The directory itself is locked (flock) for what must not meet: opening the study, and tidying up after a trial.
 #include "hpo/study.h"
 
+#include "engine/io/clock.h"
 #include "engine/io/files.h"
-#include "engine/train/trainer.h"
 
 #include <errno.h>
 #include <fcntl.h>

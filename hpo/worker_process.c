@@ -1,7 +1,8 @@
 #include "hpo/worker_process.h"
 
+#include "engine/io/clock.h"
 #include "engine/memory/process.h"
-#include "engine/train/trainer.h"
+#include "kernels/arena.h"
 
 #include <errno.h>
 #include <fcntl.h>

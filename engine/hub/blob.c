@@ -1,5 +1,6 @@
 #include "engine/hub/blob.h"
 
+#include "engine/io/clock.h"
 #include "engine/io/files.h"
 #include "engine/io/sha1.h"
 #include "kernels/log.h"
@@ -27,12 +28,6 @@ typedef struct download {
     bool wrong; // what came, or what was there, cannot become this content
     ft_arena arena;
 } download;
-
-static double seconds_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 // ---- the lock -----------------------------------------------------------------------------------------------------
 
@@ -129,7 +124,7 @@ static int64_t position(void *context) { return ((const download *)context)->hav
 
 static void show_progress(void *context) {
     download *d = context;
-    double now = seconds_now();
+    double now = ft_now();
     if (now - d->shown < 0.2) return;
     d->shown = now;
     double rate = (double)(d->have - d->session_start) / (now - d->started + 1e-9);
@@ -214,7 +209,7 @@ static ft_status fetch_locked(download *d, bool *fetched) {
     struct stat st;
     if (stat(d->blob, &st) == 0 && st.st_size == d->file->size) return *fetched = false, FT_OK;
     *fetched = true;
-    d->started = seconds_now();
+    d->started = ft_now();
     ft_status status = attempt(d);
     if (status != FT_OK && d->wrong && d->session_start > 0) { // the fault may be in what was there before
         ft_info("%s (%s); once more from the beginning", ft_error_message(), d->what);
@@ -223,7 +218,7 @@ static ft_status fetch_locked(download *d, bool *fetched) {
     }
     if (status != FT_OK && d->wrong) ft_hint("what came was removed");
     FT_TRY(status);
-    double took = seconds_now() - d->started;
+    double took = ft_now() - d->started;
     ft_info("%-30s %9.1f MB in %.1f s", d->file->path, (double)d->file->size / 1e6, took);
     return FT_OK;
 }

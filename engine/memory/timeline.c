@@ -2,6 +2,7 @@
 // is reserved, a slice for each phase, an instant for each mark. Every device that the run has had is a process of the trace.
 #include "engine/memory/timeline.h"
 
+#include "engine/io/clock.h"
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "kernels/arena.h"
@@ -10,13 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 ft_status ft_timeline_new(ft_timeline **timeline) {
     ft_timeline *t = ft_calloc(1, sizeof *t, "the memory timeline");
@@ -26,7 +20,7 @@ ft_status ft_timeline_new(ft_timeline **timeline) {
         free(t);
         return FT_NO_MEMORY;
     }
-    t->started = now();
+    t->started = ft_now();
     *timeline = t;
     return FT_OK;
 }
@@ -53,7 +47,7 @@ static int64_t last_part(const ft_timeline *t) {
 
 void ft_timeline_note(ft_timeline *t, const ft_meter *meter, bool phase_begins) {
     ft_timeline_event *e = event_at(t, t->count++);
-    e->seconds = now() - t->started;
+    e->seconds = ft_now() - t->started;
     memcpy(e->by_category, meter->counters.by_category, sizeof e->by_category);
     e->reserved = meter->counters.reserved;
     e->phase = meter->phase;
@@ -62,7 +56,7 @@ void ft_timeline_note(ft_timeline *t, const ft_meter *meter, bool phase_begins) 
 
 void ft_timeline_mark(ft_timeline *t, const char *name) {
     if (t->mark_count == FT_TIMELINE_MARKS) return;
-    t->marks[t->mark_count].seconds = now() - t->started;
+    t->marks[t->mark_count].seconds = ft_now() - t->started;
     snprintf(t->marks[t->mark_count++].name, sizeof t->marks[0].name, "%s", name);
 }
 

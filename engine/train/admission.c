@@ -1,6 +1,7 @@
 #include "engine/train/admission.h"
 
 #include "engine/config/options.h"
+#include "engine/io/clock.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/process.h"
 #include "engine/train/stages.h"
@@ -127,12 +128,6 @@ typedef struct admission {
     double began, told;
 } admission;
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 // What a run needs of the device beside its allocator: the driver's share, and on the CPU program, texts and tokens, which it
 // holds already.
 static size_t outside_on(const ft_candidate *c, const ft_admission_request *request) {
@@ -229,14 +224,14 @@ static ft_status give_up(const admission *a) {
         else if (a->state.free > outside && a->request->min_free <= a->state.free)
             ft_hint("memory.limit=%zu asks for a run that fits into what is free", a->state.free - outside);
     } else {
-        ft_fail(FT_NO_DEVICE, "device.wait_timeout", "no room on the device after %.0f seconds: %s", now() - a->began,
+        ft_fail(FT_NO_DEVICE, "device.wait_timeout", "no room on the device after %.0f seconds: %s", ft_now() - a->began,
                 text);
     }
     return FT_NO_DEVICE;
 }
 
 ft_status ft_admission_pause(double seconds) {
-    for (double end = now() + seconds, left = seconds; left > 0 && ft_stop_signal() == 0; left = end - now()) {
+    for (double end = ft_now() + seconds, left = seconds; left > 0 && ft_stop_signal() == 0; left = end - ft_now()) {
         double slice = fmin(left, 0.2); // a signal between the question and the sleep does not wake the sleep
         nanosleep(&(struct timespec){.tv_nsec = (long)(slice * 1e9)}, NULL);
     }
@@ -245,10 +240,10 @@ ft_status ft_admission_pause(double seconds) {
 }
 
 static ft_status enter(admission *a, int *entered) {
-    a->began = now();
+    a->began = ft_now();
     for (bool waited = false;; waited = true) {
         FT_TRY(try_once(a, entered));
-        double elapsed = now() - a->began;
+        double elapsed = ft_now() - a->began;
         if (*entered >= 0) {
             if (waited) ft_info("waiting    over after %.0f seconds", elapsed);
             return FT_OK;

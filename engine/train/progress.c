@@ -7,13 +7,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
-
-double ft_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 // "2h03m", "4m05s", "12s".
 static const char *duration_text(double seconds, char out[24]) {

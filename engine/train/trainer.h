@@ -9,6 +9,7 @@
 #include "engine/config/config.h"
 #include "engine/data/dataset.h"
 #include "engine/data/report.h"
+#include "engine/io/clock.h"
 #include "engine/memory/ledger.h"
 #include "engine/memory/memory.h"
 #include "engine/model/model.h"
@@ -220,6 +221,5 @@ typedef struct ft_progress_saving {
     double started, shown; // monotonic seconds; 0: not yet
 } ft_progress_saving;
 void ft_progress_save(void *saving, int64_t done, int64_t total); // bytes; an ft_save_watch
-double ft_now(void); // monotonic seconds
 
 #endif
