@@ -19,29 +19,30 @@ static ft_status check_stop(void) {
 
 static ft_status measure_batch(ft_trainer *t, int64_t first, int64_t count) {
     const ft_step_state step = {.seed = 1, .learning_rate = 0, .loss_factor = 1, .loss_scale = 1};
-    const ft_device_functions *f = t->device->functions;
-    FT_TRY(f->upload(t->device, t->step_state, &step, sizeof step));
-    FT_TRY(f->sync(t->device)); // `step` goes out of scope
-    FT_TRY(ft_gradients_clear(&t->model.parameters));
-    FT_TRY(ft_batch_buffers_load(&t->buffers, &t->split[FT_SPLIT_TRAIN].data, t->order, first, count, 0));
-    const ft_batch *b = &t->buffers.device;
+    const ft_device_functions *f = t->room.device->functions;
+    FT_TRY(f->upload(t->room.device, t->step.step_state, &step, sizeof step));
+    FT_TRY(f->sync(t->room.device)); // `step` goes out of scope
+    FT_TRY(ft_gradients_clear(&t->room.model.parameters));
+    FT_TRY(ft_batch_buffers_load(&t->step.buffers, &t->job.split[FT_SPLIT_TRAIN].data, t->step.order, first, count, 0));
+    const ft_batch *b = &t->step.buffers.device;
     // A batch that was filled up has one sequence more than texts.
-    const ft_tensor losses = t->batch_losses != NULL ? ft_vector(t->batch_losses, b->sequences, FT_F32) : ft_vector(t->losses, count, FT_F32);
-    FT_TRY(ft_model_begin_step(&t->model, t->plan.capacity, t->step_state));
-    FT_TRY(ft_model_train_batch(&t->model, b, t->plan.capacity, t->step_state, losses));
-    FT_TRY(ft_model_end_step(&t->model, t->plan.capacity, t->step_state));
-    return f->sync(t->device);
+    const ft_tensor losses = t->step.batch_losses != NULL ? ft_vector(t->step.batch_losses, b->sequences, FT_F32)
+                                                          : ft_vector(t->step.losses, count, FT_F32);
+    FT_TRY(ft_model_begin_step(&t->room.model, t->room.plan.capacity, t->step.step_state));
+    FT_TRY(ft_model_train_batch(&t->room.model, b, t->room.plan.capacity, t->step.step_state, losses));
+    FT_TRY(ft_model_end_step(&t->room.model, t->room.plan.capacity, t->step.step_state));
+    return f->sync(t->room.device);
 }
 
 // Of the batch that order[first .. first + count) makes, with its filling (ft_batch_fill_up).
 static void sizes_of(const ft_trainer *t, int64_t first, int64_t count, int64_t *tokens, int64_t *sequences) {
-    const ft_dataset *data = &t->split[FT_SPLIT_TRAIN].data;
+    const ft_dataset *data = &t->job.split[FT_SPLIT_TRAIN].data;
     *tokens = 0;
     *sequences = count;
-    for (int64_t i = first; i < first + count; i++) *tokens += data->offset[t->order[i] + 1] - data->offset[t->order[i]];
-    const int64_t over = t->buffers.bucket > 0 ? *tokens % t->buffers.bucket : 0;
+    for (int64_t i = first; i < first + count; i++) *tokens += data->offset[t->step.order[i] + 1] - data->offset[t->step.order[i]];
+    const int64_t over = t->step.buffers.bucket > 0 ? *tokens % t->step.buffers.bucket : 0;
     if (over == 0) return;
-    *tokens += t->buffers.bucket - over;
+    *tokens += t->step.buffers.bucket - over;
     ++*sequences;
 }
 
@@ -60,31 +61,32 @@ static bool is_new(sizes_seen *seen, int64_t tokens, int64_t sequences) {
 }
 
 static ft_status measure_epoch(ft_trainer *t, sizes_seen *seen) {
-    const ft_dataset *data = &t->split[FT_SPLIT_TRAIN].data;
-    FT_TRY(ft_epoch_order(t->plan.order_seed, 0, data->sequences, t->order));
-    for (int64_t step = 0; step < t->plan.steps_per_epoch && step < t->plan.total_steps; step++) {
+    const ft_dataset *data = &t->job.split[FT_SPLIT_TRAIN].data;
+    FT_TRY(ft_epoch_order(t->room.plan.order_seed, 0, data->sequences, t->step.order));
+    for (int64_t step = 0; step < t->room.plan.steps_per_epoch && step < t->room.plan.total_steps; step++) {
         int64_t epoch, first, last;
-        ft_run_plan_step(&t->plan, step, &epoch, &first, &last);
+        ft_run_plan_step(&t->room.plan, step, &epoch, &first, &last);
         while (first < last) {
-            int64_t count = ft_batch_cut(data, t->order, first, last, t->plan.limits), tokens, sequences;
+            int64_t count = ft_batch_cut(data, t->step.order, first, last, t->room.plan.limits), tokens, sequences;
             FT_TRY(check_stop());
             sizes_of(t, first, count, &tokens, &sequences);
             if (is_new(seen, tokens, sequences)) FT_TRY(measure_batch(t, first, count));
             first += count;
         }
-        ft_status_line("step %lld / %lld, %zu sizes of micro-batches", (long long)step + 1, (long long)t->plan.steps_per_epoch, seen->count);
+        ft_status_line("step %lld / %lld, %zu sizes of micro-batches", (long long)step + 1,
+                       (long long)t->room.plan.steps_per_epoch, seen->count);
     }
     return FT_OK;
 }
 
 static ft_status measure_evaluation(ft_trainer *t) {
     for (int s = FT_SPLIT_VALIDATION; s < FT_SPLITS; s++) {
-        const ft_dataset *data = &t->split[s].data;
+        const ft_dataset *data = &t->job.split[s].data;
         if (!ft_trainer_evaluates(t, (ft_split)s)) continue;
-        float *logits = ft_calloc((size_t)data->examples * (size_t)t->labels.count, sizeof *logits, "logits");
+        float *logits = ft_calloc((size_t)data->examples * (size_t)t->job.labels.count, sizeof *logits, "logits");
         if (logits == NULL) return FT_NO_MEMORY;
-        ft_status status = ft_predict_dataset(&t->model, data, t->eval_limits, t->eval_capacity,
-                                              t->config->eval.window_pooling, logits, NULL, NULL, NULL);
+        ft_status status = ft_predict_dataset(&t->room.model, data, t->room.eval_limits, t->room.eval_capacity,
+                                              t->room.config->eval.window_pooling, logits, NULL, NULL, NULL);
         free(logits);
         FT_TRY(status);
         FT_TRY(check_stop());
@@ -93,9 +95,10 @@ static ft_status measure_evaluation(ft_trainer *t) {
 }
 
 static ft_status measure(ft_trainer *t, const char *path) {
-    sizes_seen seen = {.pair = ft_calloc((size_t)t->split[FT_SPLIT_TRAIN].data.sequences + 1, sizeof *seen.pair, "sizes of micro-batches")};
+    sizes_seen seen = {.pair = ft_calloc((size_t)t->job.split[FT_SPLIT_TRAIN].data.sequences + 1, sizeof *seen.pair,
+                                         "sizes of micro-batches")};
     if (seen.pair == NULL) return FT_NO_MEMORY;
-    FT_TRY(ft_gemms_measure(t->device));
+    FT_TRY(ft_gemms_measure(t->room.device));
     ft_status status = measure_epoch(t, &seen);
     ft_status_line("%s", "");
     const size_t sizes = seen.count;
@@ -103,8 +106,8 @@ static ft_status measure(ft_trainer *t, const char *path) {
     FT_TRY(status);
     FT_TRY(measure_evaluation(t));
     size_t count;
-    FT_TRY(ft_gemm_tuning_save(t->device, path, &count));
-    const ft_gemm_choice *choices = ft_gemms_choices(t->device, &count);
+    FT_TRY(ft_gemm_tuning_save(t->room.device, path, &count));
+    const ft_gemm_choice *choices = ft_gemms_choices(t->room.device, &count);
     double best = 0, first = 0;
     for (size_t i = 0; i < count; i++) best += (double)choices[i].microseconds, first += (double)choices[i].first_microseconds;
     printf("%zu products of %zu sizes of micro-batches: %.1f us in all, %.1f with cuBLASLt's first choices\n%s\n", count, sizes, best, first,
@@ -116,8 +119,8 @@ static ft_status run(const ft_config *config, const char *path) {
     ft_trainer t;
     ft_stop_install();
     ft_status status = ft_trainer_open(config, &(ft_trainer_source){.device = NULL}, &t);
-    if (status == FT_OK && !ft_gemms_have(t.device)) {
-        status = ft_fail(FT_NO_DEVICE, "device.name", "matrix products are tuned on a GPU, and this run is on %s", t.device->name);
+    if (status == FT_OK && !ft_gemms_have(t.room.device)) {
+        status = ft_fail(FT_NO_DEVICE, "device.name", "matrix products are tuned on a GPU, and this run is on %s", t.room.device->name);
         ft_hint("ftengine devices says what is missing");
     }
     if (status == FT_OK) status = measure(&t, path);

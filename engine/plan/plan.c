@@ -11,27 +11,27 @@
 #include <unistd.h>
 
 static void read_results(ft_trainer *t, ft_plan *plan) {
-    plan->memory = ft_memory_read(t->memory);
-    plan->site_count = ft_memory_holders_at_peak(t->memory, plan->sites, FT_PLAN_SITES);
-    plan->dtype = t->model.dtype;
-    plan->parameters = t->model.parameters.real_total;
-    plan->trained_parameters = t->model.parameters.real_trainable;
-    const ft_parameter *table = &t->model.parameters.list[t->model.parameters.table];
+    plan->memory = ft_memory_read(t->room.memory);
+    plan->site_count = ft_memory_holders_at_peak(t->room.memory, plan->sites, FT_PLAN_SITES);
+    plan->dtype = t->room.model.dtype;
+    plan->parameters = t->room.model.parameters.real_total;
+    plan->trained_parameters = t->room.model.parameters.real_trainable;
+    const ft_parameter *table = &t->room.model.parameters.list[t->room.model.parameters.table];
     plan->rows = table->rows, plan->rows_held = table->held, plan->rows_trained = table->trained;
-    plan->rows_save = t->word_rows_save;
-    plan->train = t->plan.texts;
-    plan->eval = t->eval_capacity;
-    plan->eval_extra = t->eval_extra;
-    plan->checkpoint_every = t->model.checkpoint_every;
-    plan->keeps_activation = t->model.keeps_activation;
-    plan->rebuilds_norms = t->model.rebuilds_norms;
-    plan->offloads = ft_parameters_state_on_host(&t->model.parameters);
-    plan->offloads_inputs = t->model.inputs.count > 0; // none travels where fewer than two are kept
+    plan->rows_save = t->job.word_rows_save;
+    plan->train = t->room.plan.texts;
+    plan->eval = t->room.eval_capacity;
+    plan->eval_extra = t->room.eval_extra;
+    plan->checkpoint_every = t->room.model.checkpoint_every;
+    plan->keeps_activation = t->room.model.keeps_activation;
+    plan->rebuilds_norms = t->room.model.rebuilds_norms;
+    plan->offloads = ft_parameters_state_on_host(&t->room.model.parameters);
+    plan->offloads_inputs = t->room.model.inputs.count > 0; // none travels where fewer than two are kept
     plan->host_bytes = ft_trainer_host_room(t);
-    plan->total_steps = t->plan.total_steps;
-    plan->max_length = t->max_length;
-    plan->threads = t->device->target.threads;
-    plan->compute_capability = t->device->target.compute_capability;
+    plan->total_steps = t->room.plan.total_steps;
+    plan->max_length = t->job.max_length;
+    plan->threads = t->room.device->target.threads;
+    plan->compute_capability = t->room.device->target.compute_capability;
 }
 
 // The device that is planned for; *most: what of it a run may have beside the driver's own.
@@ -76,7 +76,7 @@ static ft_status plan_under(const ft_config *config, const ft_plan_request *requ
     if (status == FT_OK) read_results(&t, plan);
     if (status == FT_OK) status = ft_trainer_price(&t, &t, &plan->step_seconds);
     if (status == FT_OK && fitted != NULL) status = ft_autofit_choose(&t, plan->budget_bytes, fitted, &plan->autofit);
-    *refused = status == FT_NO_MEMORY && t.memory != NULL && ft_memory_refused(t.memory, &plan->refusal);
+    *refused = status == FT_NO_MEMORY && t.room.memory != NULL && ft_memory_refused(t.room.memory, &plan->refusal);
     ft_error error;
     ft_error_save(&error);
     ft_status closed = ft_trainer_close(&t);

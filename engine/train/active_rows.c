@@ -8,10 +8,10 @@
 // A model inside the directory that the run writes could lose its file to the run itself, and rows with it. False: no memory.
 static bool lies_in_run_directory(const ft_trainer *t, bool *inside) {
     ft_arena arena = {0};
-    const char *dir = t->config->output.dir;
+    const char *dir = t->room.config->output.dir;
     *inside = false;
-    if (t->config->model.init == FT_INIT_RANDOM || dir[0] == '\0') return true;
-    char *run = ft_path_absolute(&arena, NULL, dir), *model = ft_path_absolute(&arena, NULL, t->model_dir);
+    if (t->room.config->model.init == FT_INIT_RANDOM || dir[0] == '\0') return true;
+    char *run = ft_path_absolute(&arena, NULL, dir), *model = ft_path_absolute(&arena, NULL, t->job.model_dir);
     bool known = run != NULL && model != NULL;
     size_t length = known ? strlen(run) : 0;
     *inside = known && strncmp(model, run, length) == 0 && (model[length] == '/' || model[length] == '\0');
@@ -20,11 +20,11 @@ static bool lies_in_run_directory(const ft_trainer *t, bool *inside) {
 }
 
 static int64_t bytes_of(const ft_trainer *t, int64_t held, int64_t trained) {
-    const ft_precision precision = t->config->train.precision;
-    const bool trains = ft_model_trains_embeddings(t->config);
+    const ft_precision precision = t->room.config->train.precision;
+    const bool trains = ft_model_trains_embeddings(t->room.config);
     const int64_t weight = precision == FT_PRECISION_FP32 ? 4 : 2, exact = precision == FT_PRECISION_BF16 ? 2 : precision == FT_PRECISION_FP16 ? 4 : 0;
     const int64_t beside = exact + 3 * 4; // a tail or a master copy, a gradient and two moments
-    return t->model_config.embedding_size * (held * weight + (trains ? trained * beside : 0));
+    return t->job.model_config.embedding_size * (held * weight + (trains ? trained * beside : 0));
 }
 
 // What the table takes less by it, and what the bookkeeping on the device takes in turn.
@@ -34,24 +34,24 @@ static int64_t saving_of(const ft_trainer *t, const ft_word_rows *v) {
 }
 
 ft_status ft_trainer_choose_rows(ft_trainer *t) {
-    const bool trains = ft_model_trains_embeddings(t->config);
+    const bool trains = ft_model_trains_embeddings(t->room.config);
     bool inside;
-    if (t->config->memory.active_vocabulary == FT_VOCABULARY_OFF || t->without_data) return FT_OK;
-    if ((float)t->config->train.adam_epsilon == 0) return FT_OK; // AdamW then divides 0 by 0 where there is no gradient
+    if (t->room.config->memory.active_vocabulary == FT_VOCABULARY_OFF || t->job.without_data) return FT_OK;
+    if ((float)t->room.config->train.adam_epsilon == 0) return FT_OK; // AdamW then divides 0 by 0 where there is no gradient
     if (!lies_in_run_directory(t, &inside)) return FT_NO_MEMORY;
     if (inside) return FT_OK;
-    ft_word_rows *v = &t->own_word_rows;
-    FT_TRY(ft_word_rows_open(t->model_config.vocab_size, v));
+    ft_word_rows *v = &t->job.own_word_rows;
+    FT_TRY(ft_word_rows_open(t->job.model_config.vocab_size, v));
     for (int s = 0; s < FT_SPLITS; s++) {
-        const ft_dataset *data = &t->split[s].data;
+        const ft_dataset *data = &t->job.split[s].data;
         if (s == FT_SPLIT_TRAIN || ft_trainer_evaluates(t, (ft_split)s))
             ft_word_rows_mark(v, data->ids, data->tokens, trains && s == FT_SPLIT_TRAIN);
     }
     FT_TRY(ft_word_rows_number(v));
     int64_t saving = saving_of(t, v);
     if (saving <= 0) return FT_OK;
-    t->word_rows = v;
-    t->word_rows_save = saving;
+    t->job.word_rows = v;
+    t->job.word_rows_save = saving;
     char text[24];
     ft_info("vocabulary %d of %d rows of the word table are trained, %d more are read: %s less on the device", v->trained, v->rows,
             v->held - v->trained, ft_bytes_text((size_t)saving, text));

@@ -23,8 +23,10 @@ typedef struct search {
 // What is saved by a run of this configuration as it is, and what of the rest is left to us by `asked`.
 static unsigned savings_of(const ft_trainer *t, const ft_config *c) {
     const bool activation = c->memory.recompute_activation == FT_RECOMPUTE_TRUE || c->train.precision != FT_PRECISION_FP32;
-    return (activation ? FT_SAVE_ACTIVATION : 0u) | (c->memory.recompute_layernorm == FT_RECOMPUTE_TRUE ? FT_SAVE_NORMS : 0u) |
-           (ft_offloads_optimizer(c, t->device) ? FT_SAVE_OPTIMIZER : 0u) | (ft_offloads_inputs(c, t->device) ? FT_SAVE_INPUTS : 0u);
+    return (activation ? FT_SAVE_ACTIVATION : 0u) |
+           (c->memory.recompute_layernorm == FT_RECOMPUTE_TRUE ? FT_SAVE_NORMS : 0u) |
+           (ft_offloads_optimizer(c, t->room.device) ? FT_SAVE_OPTIMIZER : 0u) |
+           (ft_offloads_inputs(c, t->room.device) ? FT_SAVE_INPUTS : 0u);
 }
 
 static unsigned free_savings(const ft_trainer *t, const ft_config *asked, unsigned savings) {
@@ -32,7 +34,7 @@ static unsigned free_savings(const ft_trainer *t, const ft_config *asked, unsign
     unsigned free = 0;
     if (fp32 && asked->memory.recompute_activation == FT_RECOMPUTE_AUTO) free |= FT_SAVE_ACTIVATION;
     if (fp32 && asked->memory.recompute_layernorm == FT_RECOMPUTE_AUTO) free |= FT_SAVE_NORMS;
-    if (asked->memory.offload == FT_OFFLOAD_AUTO && ft_device_queues(t->device)) free |= FT_SAVE_OPTIMIZER | FT_SAVE_INPUTS;
+    if (asked->memory.offload == FT_OFFLOAD_AUTO && ft_device_queues(t->room.device)) free |= FT_SAVE_OPTIMIZER | FT_SAVE_INPUTS;
     return free & ~savings;
 }
 
@@ -54,14 +56,15 @@ static bool beyond_host(const search *s, unsigned savings, size_t pinned) {
 
 // Rehearses a setting. *fits false: it does not; then nothing else is set.
 static ft_status try_setting(const search *s, ft_fitting setting, size_t limit, bool *fits, ft_fitting *found) {
-    ft_config config = with(s->t->config, &setting);
+    ft_config config = with(s->t->room.config, &setting);
     ft_trainer other = {.dir_lock = -1};
     ft_memory_refusal refusal = {0};
     ft_status status = ft_trainer_rehearse_like(s->t, &config, limit, &other);
-    bool refused = status == FT_NO_MEMORY && other.memory != NULL && ft_memory_refused(other.memory, &refusal) && refusal.by_limit;
-    *fits = status == FT_OK && !beyond_host(s, setting.savings, ft_memory_read(other.memory).peak_pinned);
+    bool refused = status == FT_NO_MEMORY && other.room.memory != NULL &&
+                   ft_memory_refused(other.room.memory, &refusal) && refusal.by_limit;
+    *fits = status == FT_OK && !beyond_host(s, setting.savings, ft_memory_read(other.room.memory).peak_pinned);
     if (*fits) {
-        const ft_memory_counters planned = ft_memory_read(other.memory);
+        const ft_memory_counters planned = ft_memory_read(other.room.memory);
         setting.reserved = planned.peak_reserved;
         setting.pinned = planned.peak_pinned;
         *found = setting;
@@ -177,7 +180,7 @@ static ft_status search_settings(search *s) {
     // Recomputation takes longer than none, so it too is better only by larger micro-batches. Longer stretches take less than
     // shorter ones: what is above the last input is not computed again, and fewer inputs travel. Their sizes are their own.
     const sizes without = s->every == 0 ? found : (sizes){{0}};
-    for (int64_t every = 1; every <= s->t->model_config.num_hidden_layers && every <= 8; every++) {
+    for (int64_t every = 1; every <= s->t->job.model_config.num_hidden_layers && every <= 8; every++) {
         if (every == s->every) continue;
         found = without;
         FT_TRY(search_savings(s, every, &found));
@@ -189,26 +192,26 @@ static ft_status search_settings(search *s) {
 static ft_status take_up(search *s, ft_config *config) {
     const ft_fitting *choice = &s->fit->choice;
     ft_trainer other = {.dir_lock = -1};
-    *config = with(s->t->config, choice);
+    *config = with(s->t->room.config, choice);
     ft_status status = ft_trainer_rehearse_like(s->t, config, choice->reserved > s->limit ? choice->reserved : s->limit, &other);
-    s->fit->plan = other.plan;
-    s->fit->eval_limits = other.eval_limits;
-    s->fit->eval_capacity = other.eval_capacity;
-    s->fit->eval_extra = other.eval_extra;
+    s->fit->plan = other.room.plan;
+    s->fit->eval_limits = other.room.eval_limits;
+    s->fit->eval_capacity = other.room.eval_capacity;
+    s->fit->eval_extra = other.room.eval_extra;
     ft_status closed = ft_trainer_close(&other);
     s->fit->chosen = status == FT_OK;
     return status != FT_OK ? status : closed;
 }
 
 ft_status ft_autofit_choose(const ft_trainer *t, size_t limit, ft_config *config, ft_autofit *fit) {
-    const ft_config *c = t->config;
+    const ft_config *c = t->room.config;
     *fit = (ft_autofit){.limit = limit};
     *config = *c;
-    search s = {.t = t, .limit = limit, .fit = fit, .most = t->plan.texts.tokens, .least = t->plan.texts.longest,
+    search s = {.t = t, .limit = limit, .fit = fit, .most = t->room.plan.texts.tokens, .least = t->room.plan.texts.longest,
                 .cuts = c->train.micro_batch_tokens == FT_AUTO && c->train.micro_batch == FT_AUTO,
                 .whole = c->train.micro_batch_tokens,
                 .recomputes = c->train.gradient_checkpointing == FT_AUTO};
-    s.every = ft_checkpoint_every(c, t->device);
+    s.every = ft_checkpoint_every(c, t->room.device);
     s.savings = savings_of(t, c);
     s.free = free_savings(t, c, s.savings);
     if (!s.cuts && !s.recomputes && s.free == 0) return FT_OK;
@@ -240,32 +243,32 @@ static ft_status smallest(search *s) {
 }
 
 ft_status ft_autofit_reduce(const ft_trainer *t, size_t limit, ft_config *config, ft_autofit *fit) {
-    const ft_config *c = t->config;
-    const int64_t least = t->plan.texts.longest * t->config->memory.min_micro_batch;
+    const ft_config *c = t->room.config;
+    const int64_t least = t->room.plan.texts.longest * t->room.config->memory.min_micro_batch;
     *fit = (ft_autofit){.limit = limit};
     *config = *c;
-    search s = {.t = t, .limit = limit, .fit = fit, .most = t->plan.texts.tokens, .least = least,
-                .cuts = least < t->plan.texts.tokens,
+    search s = {.t = t, .limit = limit, .fit = fit, .most = t->room.plan.texts.tokens, .least = least,
+                .cuts = least < t->room.plan.texts.tokens,
                 .whole = c->train.micro_batch_tokens,
-                .recomputes = t->asked->train.gradient_checkpointing == FT_AUTO,
-                .every = ft_checkpoint_every(c, t->device)};
+                .recomputes = t->job.config->train.gradient_checkpointing == FT_AUTO,
+                .every = ft_checkpoint_every(c, t->room.device)};
     s.savings = savings_of(t, c);
     // The host is reserved for what lies there already: nothing new goes there, and what does takes no more of it than planned.
-    s.free = free_savings(t, t->asked, s.savings) & ~(unsigned)ON_HOST;
+    s.free = free_savings(t, t->job.config, s.savings) & ~(unsigned)ON_HOST;
     s.judged = s.savings & ON_HOST;
-    s.host = t->planned.peak_pinned;
+    s.host = t->room.planned.peak_pinned;
     FT_TRY(search_settings(&s));
     if (fit->choice.reserved == 0) FT_TRY(smallest(&s));
     return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
 }
 
 void ft_autofit_take(ft_trainer *t, const ft_config *config, const ft_autofit *fit) {
-    t->fitted = *config;
-    t->config = &t->fitted;
-    t->plan = fit->plan;
-    t->eval_limits = fit->eval_limits;
-    t->eval_capacity = fit->eval_capacity;
-    t->eval_extra = fit->eval_extra;
+    t->room.fitted = *config;
+    t->room.config = &t->room.fitted;
+    t->room.plan = fit->plan;
+    t->room.eval_limits = fit->eval_limits;
+    t->room.eval_capacity = fit->eval_capacity;
+    t->room.eval_extra = fit->eval_extra;
 }
 
 const char *ft_fitting_text(const ft_fitting *f, char out[FT_FITTING_TEXT]) {

@@ -46,14 +46,15 @@ static bool is_free(const char *option) {
 
 // What of the model decides about bits and is not seen in the shapes of the tensors.
 static json_t *model_identity(const ft_trainer *t, bool *failed) {
-    const ft_model *m = &t->model;
+    const ft_model *m = &t->room.model;
     json_t *labels = json_array();
-    for (int i = 0; i < t->labels.count; i++) ft_json_append(labels, ft_json_text(t->labels.names[i]), failed);
-    return json_pack("{s:s, s:i, s:i, s:f, s:i, s:f, s:f, s:f, s:f, s:i, s:i, s:o}", "type", t->model_config.model_type, "heads", m->heads,
-                     "activation", m->activation, "epsilon", (double)m->epsilon, "padding", m->padding_id, "hidden_dropout",
-                     (double)m->hidden_dropout, "attention_dropout", (double)m->attention_dropout, "classifier_dropout",
-                     (double)m->classifier_dropout, "head_dropout", (double)m->head_dropout, "head_activation", m->head_activation, "layers",
-                     m->layers, "labels", labels);
+    for (int i = 0; i < t->job.labels.count; i++) ft_json_append(labels, ft_json_text(t->job.labels.names[i]), failed);
+    return json_pack("{s:s, s:i, s:i, s:f, s:i, s:f, s:f, s:f, s:f, s:i, s:i, s:o}", "type",
+                     t->job.model_config.model_type, "heads", m->heads, "activation", m->activation, "epsilon",
+                     (double)m->epsilon, "padding", m->padding_id, "hidden_dropout", (double)m->hidden_dropout,
+                     "attention_dropout", (double)m->attention_dropout, "classifier_dropout",
+                     (double)m->classifier_dropout, "head_dropout", (double)m->head_dropout, "head_activation",
+                     m->head_activation, "layers", m->layers, "labels", labels);
 }
 
 // What a checkpoint must agree with, as JSON: files by content, options by value.
@@ -61,18 +62,19 @@ static json_t *identity(const ft_trainer *t) {
     json_t *object = json_object();
     bool failed = false;
     for (int s = 0; s < FT_SPLITS; s++)
-        if (t->split[s].present) ft_json_put(object, ft_split_name((ft_split)s), json_string(t->split[s].table.sha256), &failed);
-    ft_json_put(object, "tokenizer", json_string(ft_tokenizer_digest(t->tokenizer)), &failed);
-    if (t->gemm_tuning[0] != '\0') ft_json_put(object, "gemm_tuning", json_string(t->gemm_tuning), &failed);
-    ft_json_put(object, "max_length", json_integer(t->max_length), &failed);
+        if (t->job.split[s].present) ft_json_put(object, ft_split_name((ft_split)s), json_string(t->job.split[s].table.sha256), &failed);
+    ft_json_put(object, "tokenizer", json_string(ft_tokenizer_digest(t->job.tokenizer)), &failed);
+    if (t->room.gemm_tuning[0] != '\0') ft_json_put(object, "gemm_tuning", json_string(t->room.gemm_tuning), &failed);
+    ft_json_put(object, "max_length", json_integer(t->job.max_length), &failed);
     ft_json_put(object, "model", model_identity(t, &failed), &failed);
-    if (t->model.absent.word_rows != NULL && t->model.absent.file != NULL)
-        ft_json_put(object, "word embeddings in model.path", json_string(t->model.absent.sha256), &failed);
-    ft_json_put(object, "total_steps", json_integer((json_int_t)t->plan.total_steps), &failed);
+    if (t->room.model.absent.word_rows != NULL && t->room.model.absent.file != NULL)
+        ft_json_put(object, "word embeddings in model.path", json_string(t->room.model.absent.sha256), &failed);
+    ft_json_put(object, "total_steps", json_integer((json_int_t)t->room.plan.total_steps), &failed);
     for (int i = 0; i < ft_option_count(); i++) {
         char text[4096];
         if (is_free(ft_option_name(i))) continue;
-        if (ft_option_text(t->config, i, text, sizeof text) == FT_OK) ft_json_put(object, ft_option_name(i), ft_json_text(text), &failed);
+        if (ft_option_text(t->room.config, i, text, sizeof text) == FT_OK)
+            ft_json_put(object, ft_option_name(i), ft_json_text(text), &failed);
         else failed = true;
     }
     if (!failed) return object;
@@ -134,8 +136,8 @@ static ft_status add_tensor(checkpoint_tensors *c, ft_arena *arena, const ft_par
 }
 
 static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors *c) {
-    const ft_parameters *p = &t->model.parameters;
-    const ft_absent_rows *absent = &t->model.absent;
+    const ft_parameters *p = &t->room.model.parameters;
+    const ft_absent_rows *absent = &t->room.model.absent;
     *c = (checkpoint_tensors){.trainer = t, .decay = absent->factors, .saving.what = "saving a checkpoint"};
     c->list = ft_arena_alloc(arena, ((size_t)p->count * PARTS + 1) * sizeof *c->list);
     c->device = ft_arena_alloc(arena, ((size_t)p->count * PARTS + 1) * sizeof *c->device);
@@ -154,7 +156,7 @@ static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors
                                             .bytes = (size_t)absent->count * sizeof(float)};
         c->device[c->count++] = (ft_staged){.tensor = ft_absent()};
     }
-    return ft_staging_open(t->memory, &c->staging);
+    return ft_staging_open(t->room.memory, &c->staging);
 }
 
 static ft_status fetch(void *context, int index, size_t offset, size_t bytes, const void **data) {
@@ -259,10 +261,10 @@ static ft_status read_peaks(const json_t *memory, const char *path, ft_memory_co
 }
 
 static ft_status write_state(ft_trainer *t, const char *path) {
-    const ft_train_state *s = &t->state;
+    const ft_train_state *s = &t->step.state;
     ft_update_state update;
-    FT_TRY(t->device->functions->download(t->device, &update, t->update_state, sizeof update));
-    FT_TRY(t->device->functions->sync(t->device));
+    FT_TRY(t->room.device->functions->download(t->room.device, &update, t->step.update_state, sizeof update));
+    FT_TRY(t->room.device->functions->sync(t->room.device));
     json_t *metrics = json_object();
     bool failed = false;
     for (int k = 0; k < FT_METRIC_COUNT; k++)
@@ -288,7 +290,7 @@ static ft_status read_state(ft_trainer *t, const char *path) {
     json_t *root;
     FT_TRY(ft_json_load(path, &root));
     ft_train_state s = {0};
-    ft_update_state update = ft_update_first(t->config);
+    ft_update_state update = ft_update_first(t->room.config);
     int64_t version, updates, finite_steps;
     ft_status status;
     FT_TRY_GOTO(ft_json_int(root, path, "format_version", 0, 0, INT32_MAX, &version), done);
@@ -301,7 +303,7 @@ static ft_status read_state(ft_trainer *t, const char *path) {
         const char *key;
         int64_t *out;
         int64_t low, high;
-    } ints[] = {{"step", &s.step, 0, t->plan.total_steps}, {"updates", &updates, 0, t->plan.total_steps},
+    } ints[] = {{"step", &s.step, 0, t->room.plan.total_steps}, {"updates", &updates, 0, t->room.plan.total_steps},
                 {"skipped_steps", &s.skipped_steps, 0, INT64_MAX}, {"finite_steps", &finite_steps, 0, UINT32_MAX},
                 {"tokens", &s.tokens, 0, INT64_MAX},       {"loss_steps", &s.loss_steps, 0, INT64_MAX},
                 {"best_step", &s.best_step, -1, INT64_MAX}, {"bad_evaluations", &s.bad_evaluations, 0, INT64_MAX},
@@ -330,14 +332,14 @@ static ft_status read_state(ft_trainer *t, const char *path) {
         status = ft_fail(FT_INVALID, path, "loss_scale is %g, not a power of two", s.loss_scale);
         goto done;
     }
-    FT_TRY_GOTO(t->device->functions->upload(t->device, t->update_state, &update, sizeof update), done);
-    FT_TRY_GOTO(t->device->functions->sync(t->device), done);
-    if (t->model.absent.device_factors != NULL) FT_TRY_GOTO(ft_absent_rows_restore(&t->model.absent, updates), done);
+    FT_TRY_GOTO(t->room.device->functions->upload(t->room.device, t->step.update_state, &update, sizeof update), done);
+    FT_TRY_GOTO(t->room.device->functions->sync(t->room.device), done);
+    if (t->room.model.absent.device_factors != NULL) FT_TRY_GOTO(ft_absent_rows_restore(&t->room.model.absent, updates), done);
     FT_TRY_GOTO(read_peaks(json_object_get(root, "memory"), path, &t->earlier), done);
     FT_TRY_GOTO(ft_device_history_read(t, json_object_get(root, "devices"), s.step, path), done);
     // Patience may be changed: whether the run has stopped is decided by the present value.
-    s.stopped_early = t->config->train.patience > 0 && s.bad_evaluations >= t->config->train.patience;
-    t->state = s;
+    s.stopped_early = t->room.config->train.patience > 0 && s.bad_evaluations >= t->room.config->train.patience;
+    t->step.state = s;
     t->seconds_before = s.seconds_total;
 done:
     json_decref(root);
@@ -380,7 +382,7 @@ static ft_status remove_old(const ft_trainer *t, ft_arena *arena, const char *di
     int64_t *steps;
     int count;
     ft_status status = list_checkpoints(dir, &steps, &count);
-    int64_t keep = t->config->output.save_total_limit;
+    int64_t keep = t->room.config->output.save_total_limit;
     for (int i = 0; status == FT_OK && keep > 0 && i < count - keep; i++) {
         char *old = checkpoint_path(arena, dir, steps[i]);
         status = old != NULL ? ft_remove_tree(old) : FT_NO_MEMORY;
@@ -391,7 +393,7 @@ static ft_status remove_old(const ft_trainer *t, ft_arena *arena, const char *di
 
 static ft_status save(ft_trainer *t, ft_arena *arena) {
     char *dir = ft_path_join(arena, t->dir, "checkpoints");
-    char *path = dir != NULL ? checkpoint_path(arena, dir, t->state.step) : NULL;
+    char *path = dir != NULL ? checkpoint_path(arena, dir, t->step.state.step) : NULL;
     if (path == NULL) return FT_NO_MEMORY;
     FT_TRY(ft_make_directories(dir));
     ft_atomic_dir target;
@@ -411,11 +413,11 @@ static ft_status save_state(ft_trainer *t, void *context) {
     // The checkpoint counts on the lines logged so far.
     if (t->metrics_file != NULL && fsync(fileno(t->metrics_file)) != 0 && errno != EINVAL)
         return ft_fail_errno(FT_FAILED, errno, "metrics.jsonl", "cannot write in %s", t->dir);
-    ft_memory_set_phase(t->memory, FT_PHASE_SAVE);
+    ft_memory_set_phase(t->room.memory, FT_PHASE_SAVE);
     ft_arena arena = {0};
     ft_status status = save(t, &arena);
     ft_arena_free(&arena);
-    if (status == FT_OK) ft_detail("checkpoint at step %lld", (long long)t->state.step);
+    if (status == FT_OK) ft_detail("checkpoint at step %lld", (long long)t->step.state.step);
     return status;
 }
 
@@ -441,7 +443,7 @@ static ft_status resume(ft_trainer *t, void *context) {
         char *state = path ? ft_path_join(&t->arena, path, "state.json") : NULL;
         char *tensors = path ? ft_path_join(&t->arena, path, "state.safetensors") : NULL;
         status = state && tensors ? read_state(t, state) : FT_NO_MEMORY;
-        ft_memory_set_phase(t->memory, FT_PHASE_SAVE); // needs what saving needs, and is planned as that
+        ft_memory_set_phase(t->room.memory, FT_PHASE_SAVE); // needs what saving needs, and is planned as that
         if (status == FT_OK) status = read_tensors(t, tensors);
         *found = status == FT_OK;
     }

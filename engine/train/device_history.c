@@ -28,16 +28,17 @@ ft_status ft_device_history_leave(ft_trainer *t) {
     bool failed = false;
     ft_memory_use uses[24];
     ft_memory_counters c = ft_run_peaks(t);
-    json_t *device = device_json(t->device->name, t->device->description, t->device_step, t->state.step, counters_json(&c, &failed));
-    ft_json_put(device, "planned", counters_json(&t->planned, &failed), &failed);
-    ft_json_put(device, "sites", ft_sites_json(uses, ft_memory_holders_at_peak(t->memory, uses, 24), &failed), &failed);
+    json_t *device = device_json(t->room.device->name, t->room.device->description, t->device_step, t->step.state.step,
+                                 counters_json(&c, &failed));
+    ft_json_put(device, "planned", counters_json(&t->room.planned, &failed), &failed);
+    ft_json_put(device, "sites", ft_sites_json(uses, ft_memory_holders_at_peak(t->room.memory, uses, 24), &failed), &failed);
     if (failed) {
         json_decref(device);
         return ft_fail_memory(0, "what is known of an earlier device");
     }
     FT_TRY(append(t, device, failed));
     t->earlier = (ft_memory_counters){0};
-    t->device_step = t->state.step;
+    t->device_step = t->step.state.step;
     return FT_OK;
 }
 
@@ -49,8 +50,9 @@ void ft_device_history_stay(ft_trainer *t, const ft_memory_counters *peaks, int6
 
 json_t *ft_device_history_json(const ft_trainer *t, bool *failed) {
     json_t *earlier = t->earlier_devices != NULL ? json_deep_copy(t->earlier_devices) : json_array();
-    json_t *history = json_pack("{s:s, s:o, s:I, s:o}", "device", t->device->name, "device_description", ft_json_text(t->device->description),
-                                "first_step", (json_int_t)t->device_step, "earlier", earlier);
+    json_t *history = json_pack("{s:s, s:o, s:I, s:o}", "device", t->room.device->name, "device_description",
+                                ft_json_text(t->room.device->description), "first_step", (json_int_t)t->device_step,
+                                "earlier", earlier);
     *failed = *failed || history == NULL;
     return history;
 }
@@ -72,7 +74,7 @@ ft_status ft_device_history_read(ft_trainer *t, const json_t *history, int64_t s
         if (t->earlier_devices == NULL) return ft_fail_memory(0, "what is known of earlier devices");
     }
     t->device_step = first_step;
-    const ft_device *now = t->device;
+    const ft_device *now = t->room.device;
     if (strcmp(now->name, name) == 0 && strcmp(now->description, description) == 0) return FT_OK;
     bool failed = false; // the sessions before this one were on another device
     json_t *memory = counters_json(&t->earlier, &failed);

@@ -45,7 +45,7 @@ static ft_status fit_temperature(ft_trainer *t, const ft_scores *scores) {
 
 // Temperature and thresholds: found on validation data only. The logits become those of the calibrated probabilities.
 static ft_status decide(ft_trainer *t, ft_split split, ft_scores *scores, float *logits) {
-    const ft_config *c = t->config;
+    const ft_config *c = t->room.config;
     if (split == FT_SPLIT_VALIDATION && c->eval.calibrate) FT_TRY(fit_temperature(t, scores));
     for (int64_t i = 0; i < scores->n * scores->outputs && t->temperature != 1; i++)
         logits[i] = (float)((double)logits[i] / t->temperature);
@@ -74,24 +74,24 @@ typedef struct inference {
 
 static ft_status infer(ft_trainer *t, void *context) {
     inference *i = context;
-    return ft_predict_dataset(&t->model, i->data, t->eval_limits, t->eval_capacity, t->config->eval.window_pooling, i->logits,
-                              i->losses, show, &i->shown);
+    return ft_predict_dataset(&t->room.model, i->data, t->room.eval_limits, t->room.eval_capacity,
+                              t->room.config->eval.window_pooling, i->logits, i->losses, show, &i->shown);
 }
 
 // Logits (malloc()ed into *logits) and metrics of a split.
 static ft_status judge(ft_trainer *t, ft_split split, float **logits, ft_metrics *metrics) {
-    const ft_dataset *data = &t->split[split].data;
+    const ft_dataset *data = &t->job.split[split].data;
     double before = ft_now();
-    size_t values = (size_t)data->examples * (size_t)t->labels.count;
+    size_t values = (size_t)data->examples * (size_t)t->job.labels.count;
     *logits = ft_calloc(values, sizeof **logits, "logits");
     float *losses = ft_calloc((size_t)data->examples, sizeof *losses, "losses");
     ft_status status = *logits && losses ? FT_OK : FT_NO_MEMORY;
     inference work = {.data = data, .logits = *logits, .losses = losses, .shown.what = split == FT_SPLIT_TEST ? "testing" : "evaluating"};
     if (status == FT_OK) status = ft_ladder_climb(t, FT_LADDER_LAYOUT, infer, &work);
     ft_status_line("%s", "");
-    ft_scores scores = {.task = t->task,
+    ft_scores scores = {.task = t->job.task,
                         .n = data->examples,
-                        .outputs = t->labels.count,
+                        .outputs = t->job.labels.count,
                         .logits = *logits,
                         .labels = data->label,
                         .targets = data->target,
@@ -99,15 +99,15 @@ static ft_status judge(ft_trainer *t, ft_split split, float **logits, ft_metrics
     if (status == FT_OK) status = decide(t, split, &scores, *logits);
     if (status == FT_OK) status = ft_metrics_compute(&scores, metrics);
     free(losses);
-    t->state.seconds_eval += ft_now() - before;
+    t->step.state.seconds_eval += ft_now() - before;
     return status;
 }
 
 // By how much `value` is better than the best so far; infinite for the first.
 static double gain_of(const ft_trainer *t, double value) {
     if (isnan(value)) return -INFINITY; // auroc of one class, say
-    if (t->state.best_step < 0) return INFINITY;
-    return ft_metric_greater_is_better(t->config->eval.metric) ? value - t->state.best_value : t->state.best_value - value;
+    if (t->step.state.best_step < 0) return INFINITY;
+    return ft_metric_greater_is_better(t->room.config->eval.metric) ? value - t->step.state.best_value : t->step.state.best_value - value;
 }
 
 ft_status ft_trainer_evaluate(ft_trainer *t, bool *stop) {
@@ -115,26 +115,26 @@ ft_status ft_trainer_evaluate(ft_trainer *t, bool *stop) {
     ft_metrics metrics = {0};
     ft_status status = judge(t, FT_SPLIT_VALIDATION, &logits, &metrics);
     if (status != FT_OK) goto done;
-    double value = ft_metric_value(&metrics, t->config->eval.metric);
+    double value = ft_metric_value(&metrics, t->room.config->eval.metric);
     double gain = gain_of(t, value);
     if (isnan(value))
         ft_warn("%s does not exist on %s (a class without examples, or constant numbers): this step cannot be the best",
-                ft_metric_name(t->config->eval.metric), t->split[FT_SPLIT_VALIDATION].path);
+                ft_metric_name(t->room.config->eval.metric), t->job.split[FT_SPLIT_VALIDATION].path);
     bool best = gain > 0; // any improvement is the best model; patience asks for more than min_delta
     FT_TRY_GOTO(ft_run_log_eval(t, &metrics), done);
     ft_progress_eval(t, &metrics, best);
     if (best) {
         FT_TRY_GOTO(ft_run_save_model(t), done);
         FT_TRY_GOTO(ft_run_save_predictions(t, FT_SPLIT_VALIDATION, logits), done);
-        t->state.best_value = value; // from here on a resumed run need not save them again
-        t->state.best_step = t->state.step;
-        for (int k = 0; k < FT_METRIC_COUNT; k++) t->state.best_metrics[k] = ft_metric_value(&metrics, (ft_metric)k);
+        t->step.state.best_value = value; // from here on a resumed run need not save them again
+        t->step.state.best_step = t->step.state.step;
+        for (int k = 0; k < FT_METRIC_COUNT; k++) t->step.state.best_metrics[k] = ft_metric_value(&metrics, (ft_metric)k);
     }
-    t->state.bad_evaluations = gain > t->config->train.min_delta ? 0 : t->state.bad_evaluations + 1;
-    if (t->config->train.patience > 0 && t->state.bad_evaluations >= t->config->train.patience) {
-        *stop = t->state.stopped_early = true;
-        ft_info("stopping early: no better %s in %lld evaluations", ft_metric_name(t->config->eval.metric),
-                (long long)t->state.bad_evaluations);
+    t->step.state.bad_evaluations = gain > t->room.config->train.min_delta ? 0 : t->step.state.bad_evaluations + 1;
+    if (t->room.config->train.patience > 0 && t->step.state.bad_evaluations >= t->room.config->train.patience) {
+        *stop = t->step.state.stopped_early = true;
+        ft_info("stopping early: no better %s in %lld evaluations", ft_metric_name(t->room.config->eval.metric),
+                (long long)t->step.state.bad_evaluations);
     }
 done:
     ft_metrics_free(&metrics);
@@ -144,13 +144,13 @@ done:
 
 static ft_status load_best(ft_trainer *t, void *context) {
     ft_load_report report;
-    return ft_model_load(&t->model, context, 0, 0, &t->arena, &report);
+    return ft_model_load(&t->room.model, context, 0, 0, &t->arena, &report);
 }
 
 ft_status ft_trainer_test(ft_trainer *t) {
-    if (!t->split[FT_SPLIT_TEST].present) return FT_OK;
+    if (!t->job.split[FT_SPLIT_TEST].present) return FT_OK;
     // Also when the last step is the best: what a run needs must not depend on how well it goes.
-    if (t->state.best_step >= 0) {
+    if (t->step.state.best_step >= 0) {
         char *best = ft_path_join(&t->arena, t->dir, "model");
         if (best == NULL) return FT_NO_MEMORY;
         FT_TRY(ft_ladder_climb(t, FT_LADDER_STATE, load_best, best));

@@ -30,11 +30,11 @@ typedef ft_status rung(ft_trainer *t, climb *c, bool *done);
 // A save needs a small window only: for that the arena goes, and comes again with the next step.
 static ft_status release(ft_trainer *t, climb *c, bool *done) {
     c->rung++; // once
-    if (c->needs == FT_LADDER_STATE && t->laid_out) {
+    if (c->needs == FT_LADDER_STATE && t->room.laid_out) {
         ft_trainer_drop_layout(t);
         snprintf(c->action, sizeof c->action, "the arena of the steps is released until the next one");
     } else {
-        ft_memory_trim(t->memory);
+        ft_memory_trim(t->room.memory);
         snprintf(c->action, sizeof c->action, "what was cached is released, and it is tried again");
     }
     *done = true;
@@ -44,14 +44,14 @@ static ft_status release(ft_trainer *t, climb *c, bool *done) {
 // What the device may have left beside what it gave: it says so itself, but half of what it refused is the most to count on,
 // since it may be in pieces, or gone by now.
 static size_t room_beside(const ft_trainer *t, const ft_memory_refusal *r) {
-    size_t unused = ft_device_free_bytes(t->device), half = r->bytes / 2;
+    size_t unused = ft_device_free_bytes(t->room.device), half = r->bytes / 2;
     return unused > 0 && unused < half ? unused : half;
 }
 
 static ft_status reduce(ft_trainer *t, climb *c, bool *done) {
     ft_config config;
     ft_autofit fit;
-    if (c->needs == FT_LADDER_STATE || !t->state_built) return FT_OK; // no micro-batch is involved
+    if (c->needs == FT_LADDER_STATE || !t->room.state_built) return FT_OK; // no micro-batch is involved
     ft_log_level level = ft_log_get_level();
     ft_log_set_level(FT_LOG_SILENT);
     ft_status status = ft_autofit_reduce(t, c->refusal.reserved + room_beside(t, &c->refusal), &config, &fit);
@@ -60,7 +60,7 @@ static ft_status reduce(ft_trainer *t, climb *c, bool *done) {
     ft_trainer_drop_layout(t);
     ft_autofit_take(t, &config, &fit);
     const int64_t every = config.train.gradient_checkpointing;
-    snprintf(c->action, sizeof c->action, "micro-batches of at most %d tokens%s", t->plan.texts.tokens,
+    snprintf(c->action, sizeof c->action, "micro-batches of at most %d tokens%s", t->room.plan.texts.tokens,
              every == FT_AUTO || every == 0 ? "" : every == 1 ? ", recomputing every layer" : ", recomputing several layers at a time");
     if (config.memory.recompute_layernorm == FT_RECOMPUTE_TRUE)
         snprintf(c->action + strlen(c->action), sizeof c->action - strlen(c->action), ", making norms again");
@@ -71,18 +71,18 @@ static ft_status reduce(ft_trainer *t, climb *c, bool *done) {
 // ---- another device, or later -------------------------------------------------------------------------------------------
 
 static bool may_leave(const ft_trainer *t) {
-    return t->device->place[0] != '\0' && strcmp(t->asked->device.name, "auto") == 0 && ft_run_observer_of() == NULL;
+    return t->room.device->place[0] != '\0' && strcmp(t->job.config->device.name, "auto") == 0 && ft_run_observer_of() == NULL;
 }
 
 static ft_status move_to(ft_trainer *t, climb *c, const char *name, bool *done) {
     ft_log_level level = ft_log_get_level();
     ft_log_set_level(FT_LOG_SILENT);
-    const bool offloaded = ft_offloads_optimizer(t->config, t->device);
+    const bool offloaded = ft_offloads_optimizer(t->room.config, t->room.device);
     ft_status status = ft_trainer_move(t, name);
     ft_log_set_level(level);
     if (status != FT_OK) return status;
-    const bool alone = offloaded && !ft_device_queues(t->device); // there is no other memory to keep it in
-    snprintf(c->action, sizeof c->action, "the run goes on on %s%s", t->device->name, alone ? ", where AdamW's state is now" : "");
+    const bool alone = offloaded && !ft_device_queues(t->room.device); // there is no other memory to keep it in
+    snprintf(c->action, sizeof c->action, "the run goes on on %s%s", t->room.device->name, alone ? ", where AdamW's state is now" : "");
     *done = true;
     return FT_OK;
 }
@@ -92,9 +92,9 @@ static ft_status other_device(ft_trainer *t, climb *c, bool *done) {
     ft_offer offer = {.count = 0};
     if (!may_leave(t)) return FT_OK;
     FT_TRY(ft_offer_add_cuda(&offer));
-    const ft_admission_request request = {.min_free = (size_t)t->config->device.min_free_memory};
+    const ft_admission_request request = {.min_free = (size_t)t->room.config->device.min_free_memory};
     for (int i = 0; i < offer.count; i++)
-        if (strcmp(offer.candidates[i].ledger, t->device->place) == 0) offer.candidates[i].trains = false;
+        if (strcmp(offer.candidates[i].ledger, t->room.device->place) == 0) offer.candidates[i].trains = false;
     for (;;) {
         int best = ft_admission_choose(offer.count, offer.candidates, offer.free, &request);
         if (best < 0) return FT_OK;
@@ -108,7 +108,7 @@ static ft_status to_cpu(ft_trainer *t, climb *c, bool *done) { return may_leave(
 // Not a run of a study: its silence would be taken for a hang, and its neighbours may hold what it waits for. It ends, out of
 // memory, which is a result.
 static ft_status wait(ft_trainer *t, climb *c, bool *done) {
-    const ft_config *o = t->config;
+    const ft_config *o = t->room.config;
     if (ft_run_observer_of() != NULL) return FT_OK;
     const double elapsed = c->waiting > 0 ? ft_now() - c->waiting : 0;
     if (c->needs == FT_LADDER_STATE && ft_stop_signal() != 0) return FT_OK; // who asked for a stop is not kept waiting
@@ -116,7 +116,7 @@ static ft_status wait(ft_trainer *t, climb *c, bool *done) {
     c->quiet = c->waiting > 0;
     if (!c->quiet) {
         c->waiting = ft_now();
-        snprintf(c->action, sizeof c->action, "waiting for memory on %s", t->device->name);
+        snprintf(c->action, sizeof c->action, "waiting for memory on %s", t->room.device->name);
     }
     double pause = o->device.check_interval;
     if (o->device.wait_timeout > 0 && pause > o->device.wait_timeout - elapsed) pause = o->device.wait_timeout - elapsed;
@@ -132,8 +132,8 @@ enum { RUNGS = sizeof rungs / sizeof rungs[0] };
 
 static ft_status note(ft_trainer *t, const climb *c) {
     char bytes[24];
-    ft_ladder *l = &t->ladder;
-    ft_ladder_event e = {.step = t->state.step, .bytes = c->refusal.bytes, .reserved = c->refusal.reserved};
+    ft_ladder *l = &t->room.ladder;
+    ft_ladder_event e = {.step = t->step.state.step, .bytes = c->refusal.bytes, .reserved = c->refusal.reserved};
     memcpy(e.site, c->refusal.site, sizeof e.site);
     memcpy(e.action, c->action, sizeof e.action);
     ft_warn("out of memory at step %lld, %s for %s were refused: %s", (long long)e.step, ft_bytes_text(e.bytes, bytes), e.site, e.action);
@@ -145,7 +145,7 @@ static ft_status note(ft_trainer *t, const climb *c) {
 static ft_status next_rung(ft_trainer *t, climb *c, bool *done) {
     *done = false;
     c->quiet = false;
-    if (c->tries++ >= t->config->memory.max_retries) return FT_OK;
+    if (c->tries++ >= t->room.config->memory.max_retries) return FT_OK;
     for (; c->rung < RUNGS; c->rung++) {
         ft_status status = rungs[c->rung](t, c, done);
         // A signal ends work that the resumed run does again; what is being saved is what that run needs.
@@ -164,7 +164,7 @@ static ft_status step_down(ft_trainer *t, climb *c) {
     ft_status status = next_rung(t, c, &done);
     if (status != FT_OK || done) return status;
     ft_error_restore(&error);
-    if (t->ladder.all > 0 && c->action[0] != '\0') ft_hint("tried before that (memory.on_oom): %s", c->action);
+    if (t->room.ladder.all > 0 && c->action[0] != '\0') ft_hint("tried before that (memory.on_oom): %s", c->action);
     return FT_NO_MEMORY;
 }
 
@@ -177,10 +177,10 @@ static ft_status attempt(ft_trainer *t, ft_ladder_needs needs, ft_ladder_work *w
 ft_status ft_ladder_climb(ft_trainer *t, ft_ladder_needs needs, ft_ladder_work *work, void *context) {
     climb c = {.needs = needs};
     for (;;) {
-        ft_memory_forget_refusal(t->memory);
+        ft_memory_forget_refusal(t->room.memory);
         ft_status status = attempt(t, needs, work, context);
-        if (status != FT_NO_MEMORY || t->config->memory.on_oom == FT_OOM_FAIL) return status;
-        if (!ft_memory_refused(t->memory, &c.refusal) || c.refusal.by_limit) return status; // the host's, or a plan that was wrong
+        if (status != FT_NO_MEMORY || t->room.config->memory.on_oom == FT_OOM_FAIL) return status;
+        if (!ft_memory_refused(t->room.memory, &c.refusal) || c.refusal.by_limit) return status; // the host's, or a plan that was wrong
         FT_TRY(step_down(t, &c));
     }
 }

@@ -12,66 +12,66 @@
 #include <string.h>
 
 static bool evaluation_due(const ft_trainer *t, int64_t step) {
-    const ft_config *c = t->config;
-    if (!t->split[FT_SPLIT_VALIDATION].present || c->eval.strategy == FT_EVAL_NO) return false;
-    if (step == t->plan.total_steps) return true;
+    const ft_config *c = t->room.config;
+    if (!t->job.split[FT_SPLIT_VALIDATION].present || c->eval.strategy == FT_EVAL_NO) return false;
+    if (step == t->room.plan.total_steps) return true;
     if (c->eval.strategy == FT_EVAL_STEPS) return step % c->eval.steps == 0;
-    return step % t->plan.steps_per_epoch == 0;
+    return step % t->room.plan.steps_per_epoch == 0;
 }
 
 static bool checkpoint_due(const ft_trainer *t, int64_t step) {
-    const int64_t every = t->config->output.save_steps > 0 ? t->config->output.save_steps : t->plan.steps_per_epoch;
-    return step % every == 0 && step != t->plan.total_steps;
+    const int64_t every = t->room.config->output.save_steps > 0 ? t->room.config->output.save_steps : t->room.plan.steps_per_epoch;
+    return step % every == 0 && step != t->room.plan.total_steps;
 }
 
 // Behind these steps somebody looks at the device: nothing may be on its way.
 static bool is_boundary(const ft_trainer *t, int64_t step) {
-    return step == t->plan.total_steps || evaluation_due(t, step) || checkpoint_due(t, step);
+    return step == t->room.plan.total_steps || evaluation_due(t, step) || checkpoint_due(t, step);
 }
 
 // After the first step a process has from the driver what it needs beside its allocator: context, kernels, workspaces of libraries.
 static void look_at_device(ft_trainer *t) {
-    const size_t unused = ft_device_free_bytes(t->device);
-    t->device_used = t->device->total_bytes > unused ? t->device->total_bytes - unused : 0;
-    t->device_used_reserved = ft_memory_read(t->memory).reserved;
+    const size_t unused = ft_device_free_bytes(t->room.device);
+    t->device_used = t->room.device->total_bytes > unused ? t->room.device->total_bytes - unused : 0;
+    t->device_used_reserved = ft_memory_read(t->room.memory).reserved;
 }
 
 // Books one step, and queues as many before it as have nothing between them. A signal queues none any more.
 static ft_status next_step(ft_trainer *t) {
-    const ft_steps *s = &t->steps;
+    const ft_steps *s = &t->step.steps;
     double before = ft_now();
     while (s->count == 0 ||
-           (s->count < s->room && !s->held && !is_boundary(t, t->state.step + s->count) && ft_stop_signal() == 0))
+           (s->count < s->room && !s->held && !is_boundary(t, t->step.state.step + s->count) && ft_stop_signal() == 0))
         FT_TRY(ft_steps_queue(t));
-    t->queueing_seconds += ft_now() - before;
+    t->step.queueing_seconds += ft_now() - before;
     FT_TRY(ft_steps_book(t));
-    if (t->device_used == 0 && ft_device_queues(t->device)) look_at_device(t);
-    t->state.seconds_train += ft_now() - before;
+    if (t->device_used == 0 && ft_device_queues(t->room.device)) look_at_device(t);
+    t->step.state.seconds_train += ft_now() - before;
     return FT_OK;
 }
 
 // Work between two steps. *stop: early stopping.
 static ft_status boundary(ft_trainer *t, bool *stop) {
-    const ft_config *c = t->config;
-    bool last = t->state.step == t->plan.total_steps, evaluate = evaluation_due(t, t->state.step);
-    if (last || evaluate || (c->train.logging_steps > 0 && t->state.step % c->train.logging_steps == 0)) FT_TRY(ft_run_log_train(t));
+    const ft_config *c = t->room.config;
+    bool last = t->step.state.step == t->room.plan.total_steps, evaluate = evaluation_due(t, t->step.state.step);
+    if (last || evaluate || (c->train.logging_steps > 0 && t->step.state.step % c->train.logging_steps == 0)) FT_TRY(ft_run_log_train(t));
     if (evaluate) {
-        t->state.evaluation_pending = true;
+        t->step.state.evaluation_pending = true;
         FT_TRY(ft_trainer_evaluate(t, stop));
-        t->state.evaluation_pending = false;
+        t->step.state.evaluation_pending = false;
     }
-    if (checkpoint_due(t, t->state.step) && !*stop) FT_TRY(ft_checkpoint_save(t));
+    if (checkpoint_due(t, t->step.state.step) && !*stop) FT_TRY(ft_checkpoint_save(t));
     return FT_OK;
 }
 
 // Saves and reports a stop that a signal asked for.
 static ft_status stop_here(ft_trainer *t, int signal_number) {
     if (!ft_run_keeps())
-        return ft_fail(ft_stop_status(signal_number), NULL, "stopped for good at step %lld of %lld", (long long)t->state.step,
-                       (long long)t->plan.total_steps);
+        return ft_fail(ft_stop_status(signal_number), NULL, "stopped for good at step %lld of %lld", (long long)t->step.state.step,
+                       (long long)t->room.plan.total_steps);
     FT_TRY(ft_checkpoint_save(t));
-    return ft_fail(ft_stop_status(signal_number), NULL, "stopped at step %lld of %lld, the state is saved in %s", (long long)t->state.step,
-                   (long long)t->plan.total_steps, t->dir);
+    return ft_fail(ft_stop_status(signal_number), NULL, "stopped at step %lld of %lld, the state is saved in %s",
+                   (long long)t->step.state.step, (long long)t->room.plan.total_steps, t->dir);
 }
 
 // The step that diverged changed no weight: what is there is the last good state, and is saved.
@@ -84,8 +84,8 @@ static ft_status keep_last_good(ft_trainer *t) {
 }
 
 ft_status ft_trainer_loop(ft_trainer *t) {
-    bool stop = t->state.stopped_early, unfinished = t->state.evaluation_pending;
-    while (!stop && (unfinished || t->state.step < t->plan.total_steps)) {
+    bool stop = t->step.state.stopped_early, unfinished = t->step.state.evaluation_pending;
+    while (!stop && (unfinished || t->step.state.step < t->room.plan.total_steps)) {
         if (!unfinished) {
             ft_status stepped = next_step(t);
             if (stepped == FT_DIVERGED) return keep_last_good(t);
@@ -99,8 +99,8 @@ ft_status ft_trainer_loop(ft_trainer *t) {
         int signal_number = ft_stop_signal();
         if (status == FT_INTERRUPTED || status == FT_TERMINATED) return stop_here(t, signal_number);
         FT_TRY(status);
-        if (signal_number != 0 && t->steps.count > 0) continue; // they have happened: booked like the others
-        if (signal_number != 0 && !stop && t->state.step < t->plan.total_steps) return stop_here(t, signal_number);
+        if (signal_number != 0 && t->step.steps.count > 0) continue; // they have happened: booked like the others
+        if (signal_number != 0 && !stop && t->step.state.step < t->room.plan.total_steps) return stop_here(t, signal_number);
     }
     return FT_OK;
 }

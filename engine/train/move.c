@@ -26,28 +26,38 @@ typedef struct place {
 } place;
 
 static place place_of(const ft_trainer *t) {
-    place p = {.device = t->device, .memory = t->memory, .reservation = t->reservation, .host_reservation = t->host_reservation, .fitted = t->fitted,
-               .is_fitted = t->config == &t->fitted, .autofit = t->autofit, .plan = t->plan, .eval_limits = t->eval_limits,
-               .eval_capacity = t->eval_capacity, .eval_extra = t->eval_extra, .planned = t->planned, .refusal = t->refusal};
-    memcpy(p.gemm_tuning, t->gemm_tuning, sizeof p.gemm_tuning);
+    place p = {.device = t->room.device,
+               .memory = t->room.memory,
+               .reservation = t->room.reservation,
+               .host_reservation = t->room.host_reservation,
+               .fitted = t->room.fitted,
+               .is_fitted = t->room.config == &t->room.fitted,
+               .autofit = t->room.autofit,
+               .plan = t->room.plan,
+               .eval_limits = t->room.eval_limits,
+               .eval_capacity = t->room.eval_capacity,
+               .eval_extra = t->room.eval_extra,
+               .planned = t->room.planned,
+               .refusal = t->room.refusal};
+    memcpy(p.gemm_tuning, t->room.gemm_tuning, sizeof p.gemm_tuning);
     return p;
 }
 
 static void take_place(ft_trainer *t, const place *p) {
-    t->device = p->device;
-    t->memory = p->memory;
-    t->reservation = p->reservation;
-    t->host_reservation = p->host_reservation;
-    t->fitted = p->fitted;
-    t->config = p->is_fitted ? &t->fitted : t->asked;
-    t->autofit = p->autofit;
-    t->plan = p->plan;
-    t->eval_limits = p->eval_limits;
-    t->eval_capacity = p->eval_capacity;
-    t->eval_extra = p->eval_extra;
-    t->planned = p->planned;
-    t->refusal = p->refusal;
-    memcpy(t->gemm_tuning, p->gemm_tuning, sizeof t->gemm_tuning);
+    t->room.device = p->device;
+    t->room.memory = p->memory;
+    t->room.reservation = p->reservation;
+    t->room.host_reservation = p->host_reservation;
+    t->room.fitted = p->fitted;
+    t->room.config = p->is_fitted ? &t->room.fitted : t->job.config;
+    t->room.autofit = p->autofit;
+    t->room.plan = p->plan;
+    t->room.eval_limits = p->eval_limits;
+    t->room.eval_capacity = p->eval_capacity;
+    t->room.eval_extra = p->eval_extra;
+    t->room.planned = p->planned;
+    t->room.refusal = p->refusal;
+    memcpy(t->room.gemm_tuning, p->gemm_tuning, sizeof t->room.gemm_tuning);
 }
 
 static ft_status close_place(place *p) {
@@ -60,18 +70,18 @@ static ft_status close_place(place *p) {
 
 // The run as it was asked for, on a device that it may have at once.
 static ft_status plan_there(ft_trainer *t, const char *name) {
-    const ft_config *c = t->asked;
-    t->device = NULL;
-    t->memory = NULL;
-    t->reservation = t->host_reservation = NULL;
-    t->config = c;
-    t->autofit = (ft_autofit){.chosen = false};
-    t->refusal = (ft_memory_refusal){0};
-    FT_TRY(ft_device_open(name, (int)c->device.threads, c->device.isa, &t->device, NULL));
-    FT_TRY(ft_gemm_tuning_apply(c, t->device, t->gemm_tuning)); // a file of another chip makes this device none
-    ft_memory_options options = {.allocator = ft_allocator_options_of(c, t->device, 0)};
-    FT_TRY(ft_memory_create_with(t->device, &options, &t->memory));
-    if (c->memory.timeline) FT_TRY(ft_memory_trace(t->memory));
+    const ft_config *c = t->job.config;
+    t->room.device = NULL;
+    t->room.memory = NULL;
+    t->room.reservation = t->room.host_reservation = NULL;
+    t->room.config = c;
+    t->room.autofit = (ft_autofit){.chosen = false};
+    t->room.refusal = (ft_memory_refusal){0};
+    FT_TRY(ft_device_open(name, (int)c->device.threads, c->device.isa, &t->room.device, NULL));
+    FT_TRY(ft_gemm_tuning_apply(c, t->room.device, t->room.gemm_tuning)); // a file of another chip makes this device none
+    ft_memory_options options = {.allocator = ft_allocator_options_of(c, t->room.device, 0)};
+    FT_TRY(ft_memory_create_with(t->room.device, &options, &t->room.memory));
+    if (c->memory.timeline) FT_TRY(ft_memory_trace(t->room.memory));
     FT_TRY(ft_trainer_plan_steps(t));
     FT_TRY(ft_trainer_forecast(t));
     return ft_trainer_reserve(t, false);

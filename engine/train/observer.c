@@ -18,7 +18,7 @@ bool ft_run_keeps(void) { return watching == NULL || watching->keeps == NULL || 
 
 void ft_run_ended(const ft_trainer *t) {
     if (watching != NULL && watching->ended != NULL)
-        watching->ended(watching->context, t->memory != NULL ? ft_memory_read(t->memory).peak_reserved : 0);
+        watching->ended(watching->context, t->room.memory != NULL ? ft_memory_read(t->room.memory).peak_reserved : 0);
 }
 
 void ft_run_alive(const ft_trainer *t, bool logged) {
@@ -29,6 +29,6 @@ void ft_run_alive(const ft_trainer *t, bool logged) {
     if (t == NULL)
         watching->alive(watching->context, -1, 0, 0, logged);
     else
-        watching->alive(watching->context, t->state.step, t->plan.total_steps, ft_memory_read(t->memory).reserved,
+        watching->alive(watching->context, t->step.state.step, t->room.plan.total_steps, ft_memory_read(t->room.memory).reserved,
                         logged);
 }

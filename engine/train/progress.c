@@ -18,26 +18,26 @@ static const char *duration_text(double seconds, char out[24]) {
 }
 
 static double rate_of(const ft_trainer *t) {
-    double seconds = t->state.seconds_train - t->session_seconds;
-    return seconds > 0 ? (double)(t->state.tokens - t->session_tokens) / seconds : 0;
+    double seconds = t->step.state.seconds_train - t->session_seconds;
+    return seconds > 0 ? (double)(t->step.state.tokens - t->session_tokens) / seconds : 0;
 }
 
 static double remaining_seconds(const ft_trainer *t) {
-    int64_t done = t->state.step - t->session_step;
+    int64_t done = t->step.state.step - t->session_step;
     double each = done > 0 ? (ft_now() - t->started) / (double)done : 0;
-    return each * (double)(t->plan.total_steps - t->state.step);
+    return each * (double)(t->room.plan.total_steps - t->step.state.step);
 }
 
 void ft_progress_start(const ft_trainer *t) {
     char memory[24];
     ft_info("run        %s", t->dir);
     ft_info("training   %lld steps of up to %lld examples (%lld an epoch), micro-batches of up to %d tokens, memory %s",
-            (long long)t->plan.total_steps, (long long)t->plan.effective_batch, (long long)t->plan.steps_per_epoch,
-            t->plan.texts.tokens, ft_bytes_text(ft_memory_read(t->memory).allocated, memory));
-    if (t->model.dtype != FT_F32)
-        ft_info("precision  %s, the trained weights in fp32%s", ft_dtype_name(t->model.dtype),
-                ft_device_only_rounds(t->device) ? "; the CPU only rounds to it, and is faster in fp32" : "");
-    if (t->state.step > 0) ft_info("resumed    at step %lld", (long long)t->state.step);
+            (long long)t->room.plan.total_steps, (long long)t->room.plan.effective_batch, (long long)t->room.plan.steps_per_epoch,
+            t->room.plan.texts.tokens, ft_bytes_text(ft_memory_read(t->room.memory).allocated, memory));
+    if (t->room.model.dtype != FT_F32)
+        ft_info("precision  %s, the trained weights in fp32%s", ft_dtype_name(t->room.model.dtype),
+                ft_device_only_rounds(t->room.device) ? "; the CPU only rounds to it, and is faster in fp32" : "");
+    if (t->step.state.step > 0) ft_info("resumed    at step %lld", (long long)t->step.state.step);
 }
 
 void ft_progress_step(ft_trainer *t) {
@@ -45,17 +45,19 @@ void ft_progress_step(ft_trainer *t) {
     if (now - t->progress_shown < 0.1) return;
     t->progress_shown = now;
     char memory[24], eta[24];
-    ft_status_line("step %lld/%lld  loss %.4f  lr %.2e  %.0f tokens/s  %s  %s left", (long long)t->state.step,
-                   (long long)t->plan.total_steps, t->state.last_loss, t->state.learning_rate, rate_of(t),
-                   ft_bytes_text(ft_memory_read(t->memory).peak_allocated, memory), duration_text(remaining_seconds(t), eta));
+    ft_status_line("step %lld/%lld  loss %.4f  lr %.2e  %.0f tokens/s  %s  %s left", (long long)t->step.state.step,
+                   (long long)t->room.plan.total_steps, t->step.state.last_loss, t->step.state.learning_rate, rate_of(t),
+                   ft_bytes_text(ft_memory_read(t->room.memory).peak_allocated, memory), duration_text(remaining_seconds(t), eta));
 }
 
 void ft_progress_log(const ft_trainer *t, double loss) {
     char memory[24], eta[24];
     ft_info("step %lld/%lld  epoch %.2f  loss %.4f  lr %.2e  grad norm %.3f  %.0f tokens/s  %s  %s left",
-            (long long)t->state.step, (long long)t->plan.total_steps, (double)t->state.step / (double)t->plan.steps_per_epoch,
-            loss, t->state.learning_rate, t->state.gradient_norm, rate_of(t),
-            ft_bytes_text(ft_memory_read(t->memory).peak_allocated, memory), duration_text(remaining_seconds(t), eta));
+            (long long)t->step.state.step, (long long)t->room.plan.total_steps,
+            (double)t->step.state.step / (double)t->room.plan.steps_per_epoch, loss, t->step.state.learning_rate,
+            t->step.state.gradient_norm, rate_of(t),
+            ft_bytes_text(ft_memory_read(t->room.memory).peak_allocated, memory),
+            duration_text(remaining_seconds(t), eta));
 }
 
 // The figures that people look at first: four that every task of the kind has, and what decides if it is none of them.
@@ -67,10 +69,10 @@ static int shown_metrics(const ft_trainer *t, ft_metric shown[SHOWN]) {
         [FT_TASK_REGRESSION] = {FT_METRIC_LOSS, FT_METRIC_PEARSON, FT_METRIC_SPEARMAN, FT_METRIC_MAE}};
     bool among = false;
     for (int i = 0; i < 4; i++) {
-        shown[i] = of_task[t->task][i];
-        among = among || shown[i] == t->config->eval.metric;
+        shown[i] = of_task[t->job.task][i];
+        among = among || shown[i] == t->room.config->eval.metric;
     }
-    shown[4] = t->config->eval.metric;
+    shown[4] = t->room.config->eval.metric;
     return among ? 4 : 5;
 }
 
@@ -92,7 +94,7 @@ void ft_progress_eval(const ft_trainer *t, const ft_metrics *m, bool best) {
     char line[200] = "";
     for (int i = 0; i < count && used < (int)sizeof line; i++)
         used += snprintf(line + used, sizeof line - (size_t)used, "  %s %.4f", title_of(shown[i]), ft_metric_value(m, shown[i]));
-    ft_info("evaluation at step %lld%s%s", (long long)t->state.step, line, best ? "  best so far" : "");
+    ft_info("evaluation at step %lld%s%s", (long long)t->step.state.step, line, best ? "  best so far" : "");
 }
 
 // values NULL: the titles.
@@ -124,19 +126,19 @@ void ft_progress_end(const ft_trainer *t, ft_status outcome) {
     ft_status_line("%s", "");
     if (outcome != FT_OK) return;
     char time[24], memory[24];
-    ft_memory_counters c = ft_memory_read(t->memory);
+    ft_memory_counters c = ft_memory_read(t->room.memory);
     ft_info("%s", "");
-    if (t->state.best_step >= 0 || t->have_test_metrics) table_row(t, "", NULL);
-    if (t->state.best_step >= 0) table_row(t, "validation", t->state.best_metrics);
+    if (t->step.state.best_step >= 0 || t->have_test_metrics) table_row(t, "", NULL);
+    if (t->step.state.best_step >= 0) table_row(t, "validation", t->step.state.best_metrics);
     if (t->have_test_metrics) table_row(t, "test", t->test_metrics.value);
-    if (t->state.best_step >= 0)
-        ft_info("  best step    %lld of %lld by %s%s", (long long)t->state.best_step, (long long)t->state.step,
-                ft_metric_name(t->config->eval.metric), t->state.stopped_early ? " (stopped early)" : "");
+    if (t->step.state.best_step >= 0)
+        ft_info("  best step    %lld of %lld by %s%s", (long long)t->step.state.best_step, (long long)t->step.state.step,
+                ft_metric_name(t->room.config->eval.metric), t->step.state.stopped_early ? " (stopped early)" : "");
     ft_info("  time         %s, %.0f real tokens/s in training", duration_text(t->seconds_before + ft_now() - t->started, time),
-            t->state.seconds_train > 0 ? (double)t->state.tokens / t->state.seconds_train : 0.0);
-    if (t->state.skipped_steps > 0)
-        ft_info("  skipped      %lld of %lld steps overflowed fp16, loss scale %g at the end", (long long)t->state.skipped_steps,
-                (long long)t->state.step, t->state.loss_scale);
+            t->step.state.seconds_train > 0 ? (double)t->step.state.tokens / t->step.state.seconds_train : 0.0);
+    if (t->step.state.skipped_steps > 0)
+        ft_info("  skipped      %lld of %lld steps overflowed fp16, loss scale %g at the end", (long long)t->step.state.skipped_steps,
+                (long long)t->step.state.step, t->step.state.loss_scale);
     ft_info("  peak memory  %s allocated, %s reserved", ft_bytes_text(c.peak_allocated, memory),
             ft_bytes_text(c.peak_reserved, time));
     ft_info("  model        %s/model", t->dir);

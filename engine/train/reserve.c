@@ -12,9 +12,10 @@
 // CPU. (Where the system does not count pinned pages as held by the process they are missing twice in what is free, never not
 // at all.) bytes 0: nothing that is worth a word.
 static ft_admission_request request_of_host(const ft_trainer *t, bool may_wait) {
-    const ft_offload_choice choice = t->config->memory.offload;
-    const bool offloads = choice != FT_OFFLOAD_NONE && choice != FT_OFFLOAD_AUTO && ft_device_queues(t->device);
-    ft_admission_request request = ft_admission_request_of(t->config, offloads ? t->planned.peak_pinned + ft_process_resident(getpid()) : 0);
+    const ft_offload_choice choice = t->room.config->memory.offload;
+    const bool offloads = choice != FT_OFFLOAD_NONE && choice != FT_OFFLOAD_AUTO && ft_device_queues(t->room.device);
+    ft_admission_request request = ft_admission_request_of(
+        t->room.config, offloads ? t->room.planned.peak_pinned + ft_process_resident(getpid()) : 0);
     request.min_free = 0; // is of the device
     request.pinned = true;
     request.wait = request.wait && may_wait;
@@ -25,7 +26,7 @@ static ft_admission_request request_of_host(const ft_trainer *t, bool may_wait) 
 // want of memory for the ledger itself is no such thing.
 static ft_status refused(ft_trainer *t, const ft_candidate *where, size_t bytes, ft_status status) {
     if (status == FT_NO_MEMORY && bytes > where->capacity)
-        t->refusal = (ft_memory_refusal){.bytes = bytes, .limit = where->capacity, .planned = true};
+        t->room.refusal = (ft_memory_refusal){.bytes = bytes, .limit = where->capacity, .planned = true};
     return status;
 }
 
@@ -35,14 +36,16 @@ static ft_status enter(ft_trainer *t, const ft_candidate *where, const ft_admiss
     int chosen;
     ft_admission_request now = *request;
     now.wait = wait;
-    FT_TRY(refused(t, where, now.bytes, ft_admission_enter(1, where, &now, &t->reservation, &chosen)));
+    FT_TRY(refused(t, where, now.bytes, ft_admission_enter(1, where, &now, &t->room.reservation, &chosen)));
     const ft_admission_request pinned = request_of_host(t, wait);
     if (pinned.bytes == 0) return FT_OK;
     ft_status status = ft_candidate_cpu(&host);
-    if (status == FT_OK) status = refused(t, &host, pinned.bytes, ft_admission_enter(1, &host, &pinned, &t->host_reservation, &chosen));
+    if (status == FT_OK)
+        status =
+            refused(t, &host, pinned.bytes, ft_admission_enter(1, &host, &pinned, &t->room.host_reservation, &chosen));
     if (status == FT_OK) return FT_OK;
-    ft_ledger_close(t->reservation);
-    t->reservation = NULL;
+    ft_ledger_close(t->room.reservation);
+    t->room.reservation = NULL;
     return status;
 }
 
@@ -70,11 +73,11 @@ static ft_status enter_in_turn(const ft_run_observer *observer, ft_trainer *t, c
 
 ft_status ft_trainer_most(const ft_trainer *t, size_t *limit) {
     ft_candidate where;
-    size_t most = ft_step_graphs_outside(t->config, t->device); // reserved too, whatever memory.limit says
-    *limit = ft_memory_limit(t->memory);
+    size_t most = ft_step_graphs_outside(t->room.config, t->room.device); // reserved too, whatever memory.limit says
+    *limit = ft_memory_limit(t->room.memory);
     const bool studied = ft_run_observer_of() != NULL;
     if (!studied && most == 0) return FT_OK;
-    FT_TRY(ft_candidate_of(t->device, &where));
+    FT_TRY(ft_candidate_of(t->room.device, &where));
     // A little more than it holds now: planning itself leaves something behind.
     const size_t outside = where.accelerator || !studied ? 0 : ft_process_resident(getpid());
     most += outside + outside / 16;
@@ -87,11 +90,11 @@ size_t ft_trainer_host_room(const ft_trainer *t) {
     ft_ledger_state state;
     ft_error before;
     const size_t available = ft_cpu_available_bytes();
-    if (available == 0 && !t->without_weights) return 0;
+    if (available == 0 && !t->job.without_weights) return 0;
     ft_error_save(&before);
     bool known = ft_candidate_cpu(&host) == FT_OK;
     state.free = known ? host.capacity : 0;
-    if (known && !t->without_weights) known = ft_candidate_read(&host, &state) == FT_OK; // a plan leaves no ledger behind
+    if (known && !t->job.without_weights) known = ft_candidate_read(&host, &state) == FT_OK; // a plan leaves no ledger behind
     ft_error_restore(&before);
     const size_t held = ft_process_resident(getpid()); // is in what is asked for
     if (!known || (available > 0 && state.free >= available + held)) return available;
@@ -102,15 +105,15 @@ size_t ft_trainer_host_room(const ft_trainer *t) {
 ft_status ft_trainer_reserve(ft_trainer *t, bool may_wait) {
     ft_candidate where; // the device that t was opened on
     char text[24];
-    FT_TRY(ft_candidate_of(t->device, &where));
-    const size_t graphs = ft_step_graphs_outside(t->config, t->device);
-    size_t bytes = t->planned.peak_reserved + (where.accelerator ? 0 : ft_process_resident(getpid())) + graphs;
-    ft_admission_request request = ft_admission_request_of(t->config, bytes);
+    FT_TRY(ft_candidate_of(t->room.device, &where));
+    const size_t graphs = ft_step_graphs_outside(t->room.config, t->room.device);
+    size_t bytes = t->room.planned.peak_reserved + (where.accelerator ? 0 : ft_process_resident(getpid())) + graphs;
+    ft_admission_request request = ft_admission_request_of(t->room.config, bytes);
     request.driver = graphs;
     request.wait = request.wait && may_wait;
     const ft_run_observer *observer = ft_run_observer_of();
     if (observer != NULL) FT_TRY(enter_in_turn(observer, t, &where, &request));
     else FT_TRY(enter(t, &where, &request, request.wait));
-    if (t->reservation != NULL) ft_detail("reserved   %s of %s", ft_bytes_text(bytes, text), where.name);
+    if (t->room.reservation != NULL) ft_detail("reserved   %s of %s", ft_bytes_text(bytes, text), where.name);
     return FT_OK;
 }

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 ft_status ft_run_dir_open(ft_trainer *t) {
-    FT_TRY(ft_run_dir_choose(t->config, &t->arena, &t->dir));
+    FT_TRY(ft_run_dir_choose(t->room.config, &t->arena, &t->dir));
     return ft_run_dir_lock(t->dir, &t->dir_lock);
 }
 
@@ -26,7 +26,7 @@ ft_status ft_run_write_config(ft_trainer *t) {
     if (path == NULL) return FT_NO_MEMORY;
     ft_atomic_file file;
     FT_TRY(ft_atomic_open(&file, path));
-    ft_status status = ft_config_write(t->asked, true, true, file.stream);
+    ft_status status = ft_config_write(t->job.config, true, true, file.stream);
     if (status == FT_OK) return ft_atomic_commit(&file);
     ft_atomic_abort(&file);
     return status;
@@ -43,18 +43,19 @@ static ft_status append_line(ft_trainer *t, json_t *line) {
     free(text);
     if (written < 0 || fflush(t->metrics_file) != 0)
         return ft_fail_errno(FT_FAILED, errno, "metrics.jsonl", "cannot write in %s", t->dir);
-    t->state.metrics_bytes += written;
+    t->step.state.metrics_bytes += written;
     ft_run_alive(t, true);
     return FT_OK;
 }
 
 static json_t *figure(double value) { return ft_json_rounded(value, 9); }
-static double epoch_of(const ft_trainer *t) { return (double)t->state.step / (double)t->plan.steps_per_epoch; }
+static double epoch_of(const ft_trainer *t) { return (double)t->step.state.step / (double)t->room.plan.steps_per_epoch; }
 
 ft_status ft_run_log_refusal(ft_trainer *t, const ft_ladder_event *e) {
-    return append_line(t, json_pack("{s:i, s:I, s:o, s:{s:s, s:I, s:I, s:s}}", "format_version", 1, "step", (json_int_t)t->state.step, "epoch",
-                                    figure(epoch_of(t)), "out_of_memory", "site", e->site, "requested_bytes", (json_int_t)e->bytes,
-                                    "reserved_bytes", (json_int_t)e->reserved, "action", e->action));
+    return append_line(t, json_pack("{s:i, s:I, s:o, s:{s:s, s:I, s:I, s:s}}", "format_version", 1, "step",
+                                    (json_int_t)t->step.state.step, "epoch", figure(epoch_of(t)), "out_of_memory",
+                                    "site", e->site, "requested_bytes", (json_int_t)e->bytes, "reserved_bytes",
+                                    (json_int_t)e->reserved, "action", e->action));
 }
 
 ft_status ft_run_metrics_open(ft_trainer *t) {
@@ -62,42 +63,42 @@ ft_status ft_run_metrics_open(ft_trainer *t) {
     if (path == NULL) return FT_NO_MEMORY;
     t->metrics_file = fopen(path, "a");
     if (t->metrics_file == NULL) return ft_fail_errno(FT_FAILED, errno, path, "cannot open");
-    if (ftruncate(fileno(t->metrics_file), t->state.metrics_bytes) != 0)
+    if (ftruncate(fileno(t->metrics_file), t->step.state.metrics_bytes) != 0)
         return ft_fail_errno(FT_FAILED, errno, path, "cannot cut at the checkpoint's step");
-    for (int i = 0; i < t->ladder.count; i++) FT_TRY(ft_run_log_refusal(t, &t->ladder.events[i])); // of the start
+    for (int i = 0; i < t->room.ladder.count; i++) FT_TRY(ft_run_log_refusal(t, &t->room.ladder.events[i])); // of the start
     return FT_OK;
 }
 
 ft_status ft_run_log_train(ft_trainer *t) {
-    if (t->state.loss_steps == 0) return FT_OK;
-    double loss = t->state.loss_sum / (double)t->state.loss_steps;
-    double seconds = t->state.seconds_train - t->logged_seconds;
-    double rate = seconds > 0 ? (double)(t->state.tokens - t->logged_tokens) / seconds : 0;
-    json_t *line = json_pack("{s:i, s:I, s:o, s:o, s:o, s:o, s:o}", "format_version", 1, "step", (json_int_t)t->state.step,
-                             "epoch", figure(epoch_of(t)), "loss", figure(loss), "learning_rate", figure(t->state.learning_rate),
-                             "grad_norm", figure(t->state.gradient_norm), "tokens_per_second", ft_json_rounded(rate, 5));
+    if (t->step.state.loss_steps == 0) return FT_OK;
+    double loss = t->step.state.loss_sum / (double)t->step.state.loss_steps;
+    double seconds = t->step.state.seconds_train - t->logged_seconds;
+    double rate = seconds > 0 ? (double)(t->step.state.tokens - t->logged_tokens) / seconds : 0;
+    json_t *line = json_pack("{s:i, s:I, s:o, s:o, s:o, s:o, s:o}", "format_version", 1, "step", (json_int_t)t->step.state.step,
+                             "epoch", figure(epoch_of(t)), "loss", figure(loss), "learning_rate", figure(t->step.state.learning_rate),
+                             "grad_norm", figure(t->step.state.gradient_norm), "tokens_per_second", ft_json_rounded(rate, 5));
     bool failed = line == NULL;
-    if (ft_update_scales_loss(t->config)) {
-        ft_json_put(line, "loss_scale", figure(t->state.loss_scale), &failed);
-        ft_json_put(line, "skipped_steps", json_integer((json_int_t)t->state.skipped_steps), &failed);
+    if (ft_update_scales_loss(t->room.config)) {
+        ft_json_put(line, "loss_scale", figure(t->step.state.loss_scale), &failed);
+        ft_json_put(line, "skipped_steps", json_integer((json_int_t)t->step.state.skipped_steps), &failed);
     }
     if (failed) {
         json_decref(line);
         return ft_fail_memory(0, "a line of metrics.jsonl");
     }
-    t->state.loss_sum = 0;
-    t->state.loss_steps = 0;
-    t->logged_tokens = t->state.tokens;
-    t->logged_seconds = t->state.seconds_train;
-    t->queueing_share = seconds > 0 ? (t->queueing_seconds - t->logged_queueing) / seconds : 0;
-    t->logged_queueing = t->queueing_seconds;
+    t->step.state.loss_sum = 0;
+    t->step.state.loss_steps = 0;
+    t->logged_tokens = t->step.state.tokens;
+    t->logged_seconds = t->step.state.seconds_train;
+    t->queueing_share = seconds > 0 ? (t->step.queueing_seconds - t->logged_queueing) / seconds : 0;
+    t->logged_queueing = t->step.queueing_seconds;
     ft_progress_log(t, loss);
     return append_line(t, line);
 }
 
 ft_status ft_run_log_eval(ft_trainer *t, const ft_metrics *m) {
     json_t *line =
-        json_pack("{s:i, s:I, s:o}", "format_version", 1, "step", (json_int_t)t->state.step, "epoch", figure(epoch_of(t)));
+        json_pack("{s:i, s:I, s:o}", "format_version", 1, "step", (json_int_t)t->step.state.step, "epoch", figure(epoch_of(t)));
     bool failed = line == NULL;
     for (int k = 0; k < FT_METRIC_COUNT; k++) {
         char key[48];
@@ -113,45 +114,45 @@ ft_status ft_run_log_eval(ft_trainer *t, const ft_metrics *m) {
 // ---- model/ and predictions.jsonl -------------------------------------------------------------------------------------
 
 static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
-    const ft_config *c = t->config;
+    const ft_config *c = t->room.config;
     ft_progress_saving saving = {.what = "saving the model"};
-    ft_status saved = ft_model_save_weights(&t->model, dir, ft_progress_save, &saving);
+    ft_status saved = ft_model_save_weights(&t->room.model, dir, ft_progress_save, &saving);
     if (saving.shown > 0) ft_status_line("%s", "");
     FT_TRY(saved);
     char *config = ft_path_join(&t->arena, dir, "config.json"), *settings = ft_path_join(&t->arena, dir, "ftengine.json");
     if (config == NULL || settings == NULL) return FT_NO_MEMORY;
     bool custom = c->model.head.hidden.count > 0;
-    ft_custom_head head = {c->model.head.hidden, c->model.head.activation, t->model.head_dropout};
-    FT_TRY(ft_model_config_save(&t->model_config, config, t->labels.count, t->label_names, t->model.hidden_dropout,
-                                t->model.attention_dropout, t->model.classifier_dropout, custom ? &head : NULL,
-                                ft_problem_type(t->task)));
-    if (custom) FT_TRY(ft_custom_head_save_loader(t->model_config.family, dir));
-    for (const char *const *name = ft_tokenizer_files(t->tokenizer); *name != NULL; name++) {
-        char *from = ft_path_join(&t->arena, t->tokenizer_dir, *name), *to = ft_path_join(&t->arena, dir, *name);
+    ft_custom_head head = {c->model.head.hidden, c->model.head.activation, t->room.model.head_dropout};
+    FT_TRY(ft_model_config_save(&t->job.model_config, config, t->job.labels.count, t->job.label_names, t->room.model.hidden_dropout,
+                                t->room.model.attention_dropout, t->room.model.classifier_dropout, custom ? &head : NULL,
+                                ft_problem_type(t->job.task)));
+    if (custom) FT_TRY(ft_custom_head_save_loader(t->job.model_config.family, dir));
+    for (const char *const *name = ft_tokenizer_files(t->job.tokenizer); *name != NULL; name++) {
+        char *from = ft_path_join(&t->arena, t->job.tokenizer_dir, *name), *to = ft_path_join(&t->arena, dir, *name);
         if (from == NULL || to == NULL) return FT_NO_MEMORY;
         FT_TRY(ft_copy_file(from, to));
     }
-    ft_model_settings s = {.text_column = t->split[FT_SPLIT_TRAIN].table.text_column,
-                           .pair_column = t->config->data.text_pair,
-                           .label_column = t->split[FT_SPLIT_TRAIN].table.label_column,
-                           .max_length = t->max_length,
+    ft_model_settings s = {.text_column = t->job.split[FT_SPLIT_TRAIN].table.text_column,
+                           .pair_column = t->room.config->data.text_pair,
+                           .label_column = t->job.split[FT_SPLIT_TRAIN].table.label_column,
+                           .max_length = t->job.max_length,
                            .truncation = strcmp(c->data.truncation, "auto") == 0 ? "head" : c->data.truncation,
                            .window_pooling = c->eval.window_pooling,
                            .tokenizer_rules = c->model.tokenizer_rules,
-                           .task = t->task,
+                           .task = t->job.task,
                            .temperature = t->temperature,
-                           .threshold_count = t->threshold != NULL ? ft_threshold_count(t->task, t->labels.count) : 0,
+                           .threshold_count = t->threshold != NULL ? ft_threshold_count(t->job.task, t->job.labels.count) : 0,
                            .threshold = t->threshold,
                            .label_separator = c->data.label_separator,
-                           .label_count = t->labels.count,
-                           .labels = t->labels.names,
+                           .label_count = t->job.labels.count,
+                           .labels = t->job.labels.names,
                            .head_hidden = c->model.head.hidden,
                            .head_activation = c->model.head.activation};
     return ft_model_settings_save(&s, settings);
 }
 
 static ft_status save_model(ft_trainer *t, void *context) {
-    ft_memory_set_phase(t->memory, FT_PHASE_SAVE);
+    ft_memory_set_phase(t->room.memory, FT_PHASE_SAVE);
     char *path = ft_path_join(&t->arena, t->dir, "model");
     if (path == NULL) return FT_NO_MEMORY;
     ft_atomic_dir dir;
@@ -166,39 +167,39 @@ ft_status ft_run_save_model(ft_trainer *t) { return ft_ladder_climb(t, FT_LADDER
 
 static json_t *names_where(const ft_trainer *t, const double *value, const double *threshold, bool *failed) {
     json_t *names = json_array();
-    for (int k = 0; k < t->labels.count; k++)
-        if (ft_decide_label(value, k, threshold)) ft_json_append(names, json_string(t->label_names[k]), failed);
+    for (int k = 0; k < t->job.labels.count; k++)
+        if (ft_decide_label(value, k, threshold)) ft_json_append(names, json_string(t->job.label_names[k]), failed);
     return names;
 }
 
 static json_t *by_name(const ft_trainer *t, const double *value, bool *failed) {
     json_t *object = json_object();
-    for (int k = 0; k < t->labels.count; k++) ft_json_put(object, t->label_names[k], figure(value[k]), failed);
+    for (int k = 0; k < t->job.labels.count; k++) ft_json_put(object, t->job.label_names[k], figure(value[k]), failed);
     return object;
 }
 
 // One line of predictions.jsonl; NULL with the error set. p: room for a number an output, twice.
 static char *prediction_line(const ft_trainer *t, ft_split split, int64_t example, const float *logits, double *p) {
-    const int outputs = t->labels.count;
-    const ft_dataset *data = &t->split[split].data;
+    const int outputs = t->job.labels.count;
+    const ft_dataset *data = &t->job.split[split].data;
     double *truth = p + outputs;
-    const int64_t *row = t->split[split].source_row;
+    const int64_t *row = t->job.split[split].source_row;
     bool failed = false;
     json_t *line = json_pack("{s:i, s:s, s:I}", "format_version", 1, "split", ft_split_name(split), "id",
                              (json_int_t)(row != NULL ? row[example] : example));
     for (int k = 0; k < outputs && data->target != NULL; k++) truth[k] = data->target[example * outputs + k];
-    if (t->task == FT_TASK_REGRESSION) {
+    if (t->job.task == FT_TASK_REGRESSION) {
         for (int k = 0; k < outputs; k++) p[k] = logits[k];
         ft_json_put(line, "targets", by_name(t, truth, &failed), &failed);
         ft_json_put(line, "values", by_name(t, p, &failed), &failed);
     } else {
-        ft_probabilities(t->task, logits, outputs, p);
-        bool several = t->task == FT_TASK_MULTI_LABEL;
+        ft_probabilities(t->job.task, logits, outputs, p);
+        bool several = t->job.task == FT_TASK_MULTI_LABEL;
         ft_json_put(line, several ? "labels" : "label",
-                    several ? names_where(t, truth, NULL, &failed) : json_string(t->label_names[data->label[example]]), &failed);
+                    several ? names_where(t, truth, NULL, &failed) : json_string(t->job.label_names[data->label[example]]), &failed);
         ft_json_put(line, "predicted",
                     several ? names_where(t, p, t->threshold, &failed)
-                            : json_string(t->label_names[ft_decide_class(p, outputs, t->threshold)]),
+                            : json_string(t->job.label_names[ft_decide_class(p, outputs, t->threshold)]),
                     &failed);
         ft_json_put(line, "probabilities", by_name(t, p, &failed), &failed);
     }
@@ -209,10 +210,10 @@ static char *prediction_line(const ft_trainer *t, ft_split split, int64_t exampl
 }
 
 static ft_status write_predictions(const ft_trainer *t, ft_split split, const float *logits, FILE *out) {
-    double *p = ft_calloc(2 * (size_t)t->labels.count, sizeof *p, "probabilities");
+    double *p = ft_calloc(2 * (size_t)t->job.labels.count, sizeof *p, "probabilities");
     ft_status status = p != NULL ? FT_OK : FT_NO_MEMORY;
-    for (int64_t i = 0; status == FT_OK && i < t->split[split].data.examples; i++) {
-        char *text = prediction_line(t, split, i, logits + i * t->labels.count, p);
+    for (int64_t i = 0; status == FT_OK && i < t->job.split[split].data.examples; i++) {
+        char *text = prediction_line(t, split, i, logits + i * t->job.labels.count, p);
         if (text == NULL) status = FT_NO_MEMORY;
         else if (fprintf(out, "%s\n", text) < 0)
             status = ft_fail_errno(FT_FAILED, errno, "predictions.jsonl", "cannot write in %s", t->dir);

@@ -27,7 +27,7 @@ const char *ft_run_status_name(ft_status outcome) {
 
 // The peaks on the device that the run has: of this session and of those before it.
 ft_memory_counters ft_run_peaks(const ft_trainer *t) {
-    ft_memory_counters c = ft_memory_read(t->memory);
+    ft_memory_counters c = ft_memory_read(t->room.memory);
     const ft_memory_counters *e = &t->earlier;
     if (e->peak_allocated > c.peak_allocated) {
         memcpy(c.at_peak, e->at_peak, sizeof c.at_peak);
@@ -56,20 +56,20 @@ static json_t *memory_json(const ft_trainer *t, bool *failed) {
 }
 
 static json_t *planned_json(const ft_trainer *t, bool *failed) {
-    json_t *planned = ft_memory_json(&t->planned, 0, failed);
+    json_t *planned = ft_memory_json(&t->room.planned, 0, failed);
     json_object_del(planned, "outside_allocator_bytes"); // the plan is of the allocator
     return planned;
 }
 
 static json_t *sites_json(const ft_trainer *t, bool *failed) {
     ft_memory_use uses[24];
-    return ft_sites_json(uses, ft_memory_holders_at_peak(t->memory, uses, 24), failed);
+    return ft_sites_json(uses, ft_memory_holders_at_peak(t->room.memory, uses, 24), failed);
 }
 
 static json_t *retries_json(const ft_trainer *t, bool *failed) {
     json_t *array = json_array();
-    for (int i = 0; i < t->ladder.count; i++) {
-        const ft_ladder_event *e = &t->ladder.events[i];
+    for (int i = 0; i < t->room.ladder.count; i++) {
+        const ft_ladder_event *e = &t->room.ladder.events[i];
         ft_json_append(array, json_pack("{s:I, s:s, s:I, s:I, s:s}", "step", (json_int_t)e->step, "site", e->site, "requested_bytes",
                                         (json_int_t)e->bytes, "reserved_bytes", (json_int_t)e->reserved, "action", e->action), failed);
     }
@@ -79,7 +79,7 @@ static json_t *retries_json(const ft_trainer *t, bool *failed) {
 static json_t *data_json(const ft_trainer *t, bool *failed) {
     json_t *object = json_object();
     for (int s = 0; s < FT_SPLITS; s++) {
-        if (t->split[s].present) ft_json_put(object, ft_split_name((ft_split)s), ft_data_report_json(t, (ft_split)s, failed), failed);
+        if (t->job.split[s].present) ft_json_put(object, ft_split_name((ft_split)s), ft_data_report_json(t, (ft_split)s, failed), failed);
     }
     return object;
 }
@@ -94,71 +94,78 @@ static void put_metrics(json_t *into, const char *prefix, const double *values, 
 
 static json_t *metrics_json(const ft_trainer *t, bool *failed) {
     json_t *object = json_object();
-    if (t->state.best_step >= 0) put_metrics(object, "eval_", t->state.best_metrics, failed);
+    if (t->step.state.best_step >= 0) put_metrics(object, "eval_", t->step.state.best_metrics, failed);
     if (t->have_test_metrics) {
         double values[FT_METRIC_COUNT];
         for (int k = 0; k < FT_METRIC_COUNT; k++) values[k] = ft_metric_value(&t->test_metrics, (ft_metric)k);
         put_metrics(object, "test_", values, failed);
     }
-    if (t->state.step > 0 && isfinite(t->state.last_loss)) ft_json_put(object, "train_loss", json_real(t->state.last_loss), failed);
+    if (t->step.state.step > 0 && isfinite(t->step.state.last_loss))
+        ft_json_put(object, "train_loss", json_real(t->step.state.last_loss), failed);
     return object;
 }
 
 static json_t *resolved_json(const ft_trainer *t) {
-    return json_pack("{s:I, s:I, s:I, s:i, s:I, s:b, s:b, s:s, s:I, s:I, s:I, s:s, s:o}", "micro_batch_tokens", (json_int_t)t->plan.texts.tokens,
-                     "micro_batch", (json_int_t)t->plan.texts.sequences, "longest", (json_int_t)t->plan.texts.longest, "max_length",
-                     t->max_length, "gradient_checkpointing", (json_int_t)t->model.checkpoint_every, "recompute_activation",
-                     !t->model.keeps_activation, "recompute_layernorm", t->model.rebuilds_norms, "offload",
-                     ft_offload_name(ft_parameters_state_on_host(&t->model.parameters), t->model.inputs.count > 0), "total_steps",
-                     (json_int_t)t->plan.total_steps, "warmup_steps", (json_int_t)t->plan.warmup_steps, "threads",
-                     (json_int_t)t->device->target.threads, "tokenizer", ft_tokenizer_digest(t->tokenizer), "model_directory", ft_json_text(t->model_dir));
+    return json_pack(
+        "{s:I, s:I, s:I, s:i, s:I, s:b, s:b, s:s, s:I, s:I, s:I, s:s, s:o}", "micro_batch_tokens",
+        (json_int_t)t->room.plan.texts.tokens, "micro_batch", (json_int_t)t->room.plan.texts.sequences, "longest",
+        (json_int_t)t->room.plan.texts.longest, "max_length", t->job.max_length, "gradient_checkpointing",
+        (json_int_t)t->room.model.checkpoint_every, "recompute_activation", !t->room.model.keeps_activation,
+        "recompute_layernorm", t->room.model.rebuilds_norms, "offload",
+        ft_offload_name(ft_parameters_state_on_host(&t->room.model.parameters), t->room.model.inputs.count > 0),
+        "total_steps", (json_int_t)t->room.plan.total_steps, "warmup_steps", (json_int_t)t->room.plan.warmup_steps,
+        "threads", (json_int_t)t->room.device->target.threads, "tokenizer", ft_tokenizer_digest(t->job.tokenizer),
+        "model_directory", ft_json_text(t->job.model_dir));
 }
 
 // Of the parts of steps (step_graphs.h); device_bytes: the most by which the device's free memory fell for those held at once.
 static json_t *graphs_json(const ft_trainer *t) {
-    const ft_step_graphs *g = &t->graphs;
+    const ft_step_graphs *g = &t->step.graphs;
     return json_pack("{s:I, s:I, s:I, s:I, s:i, s:I, s:i, s:b}", "recorded", (json_int_t)g->recorded, "replayed", (json_int_t)g->replayed,
                      "call_by_call", (json_int_t)g->queued, "evicted", (json_int_t)g->evicted, "held", g->most_held, "device_bytes",
-                     (json_int_t)g->most_bytes, "bucket_tokens", (int)t->plan.bucket, "failed", g->ended);
+                     (json_int_t)g->most_bytes, "bucket_tokens", (int)t->room.plan.bucket, "failed", g->ended);
 }
 
 // Time of the host, where a device works on its own. share: of the training seconds since the last line of metrics.jsonl but one, so that
 // what the first steps load and record can be left out. A launch that waits for room in the driver's queue counts: it is at most this.
 static json_t *queueing_json(const ft_trainer *t) {
-    return json_pack("{s:f, s:f}", "seconds", t->queueing_seconds, "share", t->queueing_share);
+    return json_pack("{s:f, s:f}", "seconds", t->step.queueing_seconds, "share", t->queueing_share);
 }
 
 ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
     char *path = ft_path_join(&t->arena, t->dir, "run.json");
     if (path == NULL) return FT_NO_MEMORY;
-    t->state.seconds_total = t->seconds_before + ft_now() - t->started;
-    double rate = t->state.seconds_train > 0 ? (double)t->state.tokens / t->state.seconds_train : 0;
+    t->step.state.seconds_total = t->seconds_before + ft_now() - t->started;
+    double rate = t->step.state.seconds_train > 0 ? (double)t->step.state.tokens / t->step.state.seconds_train : 0;
     bool failed = false;
     json_t *best = json_null();
-    if (t->state.best_step >= 0)
-        best = json_pack("{s:s, s:f, s:I}", "metric", ft_metric_name(t->config->eval.metric), "value", t->state.best_value, "step",
-                         (json_int_t)t->state.best_step);
-    json_t *root = json_pack("{s:i, s:s, s:I, s:f, s:o, s:o, s:I, s:{s:f, s:f, s:f}, s:f, s:s, s:s, s:s, s:I, s:b, s:o, s:{s:s}, s:o, s:o, s:o, s:o, s:o, s:o}",
-                             "format_version", FORMAT_VERSION, "status", ft_run_status_name(outcome), "steps", (json_int_t)t->state.step, "epochs",
-                             (double)t->state.step / (double)t->plan.steps_per_epoch, "best", best, "metrics", metrics_json(t, &failed), "tokens",
-                             (json_int_t)t->state.tokens, "seconds", "total", t->state.seconds_total, "train", t->state.seconds_train,
-                             "eval", t->state.seconds_eval, "tokens_per_second", rate, "device", t->device->name, "device_description",
-                             t->device->description, "precision", ft_dtype_name(t->model.dtype), "seed", (json_int_t)t->config->train.seed, "stopped_early",
-                             t->state.stopped_early, "data", data_json(t, &failed), "versions", "ftengine", FT_VERSION, "config",
-                             ft_config_json(t->asked, &failed), "resolved", resolved_json(t), "memory", memory_json(t, &failed),
-                             "planned",
-                             planned_json(t, &failed), "sites", sites_json(t, &failed), "memory_retries", retries_json(t, &failed));
+    if (t->step.state.best_step >= 0)
+        best = json_pack("{s:s, s:f, s:I}", "metric", ft_metric_name(t->room.config->eval.metric), "value",
+                         t->step.state.best_value, "step", (json_int_t)t->step.state.best_step);
+    json_t *root = json_pack(
+        "{s:i, s:s, s:I, s:f, s:o, s:o, s:I, s:{s:f, s:f, s:f}, s:f, s:s, s:s, s:s, s:I, s:b, s:o, s:{s:s}, s:o, s:o, "
+        "s:o, s:o, s:o, s:o}",
+        "format_version", FORMAT_VERSION, "status", ft_run_status_name(outcome), "steps",
+        (json_int_t)t->step.state.step, "epochs", (double)t->step.state.step / (double)t->room.plan.steps_per_epoch,
+        "best", best, "metrics", metrics_json(t, &failed), "tokens", (json_int_t)t->step.state.tokens, "seconds",
+        "total", t->step.state.seconds_total, "train", t->step.state.seconds_train, "eval", t->step.state.seconds_eval,
+        "tokens_per_second", rate, "device", t->room.device->name, "device_description", t->room.device->description,
+        "precision", ft_dtype_name(t->room.model.dtype), "seed", (json_int_t)t->room.config->train.seed,
+        "stopped_early", t->step.state.stopped_early, "data", data_json(t, &failed), "versions", "ftengine", FT_VERSION,
+        "config", ft_config_json(t->job.config, &failed), "resolved", resolved_json(t), "memory",
+        memory_json(t, &failed), "planned", planned_json(t, &failed), "sites", sites_json(t, &failed), "memory_retries",
+        retries_json(t, &failed));
     if (root != NULL && json_array_size(t->earlier_devices) > 0) ft_json_put(root, "earlier_devices", json_incref(t->earlier_devices), &failed);
-    if (root != NULL && t->gemm_tuning[0] != '\0') ft_json_put(root, "gemm_tuning", json_string(t->gemm_tuning), &failed);
-    if (root != NULL && ft_update_scales_loss(t->config)) {
-        ft_json_put(root, "skipped_steps", json_integer((json_int_t)t->state.skipped_steps), &failed);
-        ft_json_put(root, "loss_scale", json_real(t->state.loss_scale), &failed);
+    if (root != NULL && t->room.gemm_tuning[0] != '\0') ft_json_put(root, "gemm_tuning", json_string(t->room.gemm_tuning), &failed);
+    if (root != NULL && ft_update_scales_loss(t->room.config)) {
+        ft_json_put(root, "skipped_steps", json_integer((json_int_t)t->step.state.skipped_steps), &failed);
+        ft_json_put(root, "loss_scale", json_real(t->step.state.loss_scale), &failed);
     }
     if (root != NULL && t->device_used > 0) // by all programs, so that who knows what was used before has what is outside the allocator
         ft_json_put(root, "device_used", json_pack("{s:I, s:I}", "bytes", (json_int_t)t->device_used, "reserved_bytes",
                                                    (json_int_t)t->device_used_reserved), &failed);
-    if (root != NULL && ft_device_queues(t->device)) ft_json_put(root, "queueing", queueing_json(t), &failed);
-    if (root != NULL && ft_step_graphs_wanted(t->config, t->device)) ft_json_put(root, "graphs", graphs_json(t), &failed);
+    if (root != NULL && ft_device_queues(t->room.device)) ft_json_put(root, "queueing", queueing_json(t), &failed);
+    if (root != NULL && ft_step_graphs_wanted(t->room.config, t->room.device)) ft_json_put(root, "graphs", graphs_json(t), &failed);
     ft_error error; // writing must not replace the error that it reports
     ft_error_save(&error);
     if (root != NULL && outcome != FT_OK && outcome != FT_INTERRUPTED && outcome != FT_TERMINATED)

@@ -8,9 +8,9 @@
 static double gib(size_t bytes) { return (double)bytes / (1 << 30); }
 
 static void log_line(const ft_trainer *t, const char *stage, const char *behind) {
-    ft_memory_counters c = ft_memory_read(t->memory);
-    size_t total = ft_memory_limit(t->memory);
-    ft_memory_mark(t->memory, stage);
+    ft_memory_counters c = ft_memory_read(t->room.memory);
+    size_t total = ft_memory_limit(t->room.memory);
+    ft_memory_mark(t->room.memory, stage);
     const ft_run_observer *observer = ft_run_observer_of();
     ft_info("%s%s: Allocated: %.2fGiB (%.1f%%), Reserved: %.2fGiB, Free: %.2fGiB, Total: %.2fGiB%s",
             observer != NULL ? observer->name : "", stage, gib(c.allocated),
@@ -20,7 +20,7 @@ static void log_line(const ft_trainer *t, const char *stage, const char *behind)
 void ft_stage_log(const ft_trainer *t, const char *stage) { log_line(t, stage, ""); }
 
 void ft_stage_end(const ft_trainer *t, ft_status outcome) {
-    ft_memory_counters c = ft_memory_read(t->memory);
+    ft_memory_counters c = ft_memory_read(t->room.memory);
     char change[64];
     snprintf(change, sizeof change, ", Change: %+.2fGiB allocated, %+.2fGiB reserved", gib(c.allocated) - gib(t->start_memory.allocated),
              gib(c.reserved) - gib(t->start_memory.reserved));

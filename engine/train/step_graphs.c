@@ -29,29 +29,31 @@ ft_status ft_step_graphs_check(const ft_config *config, const ft_device *device)
 // ---- the parts of a step ------------------------------------------------------------------------------------------------
 
 static ft_status queue_begin(ft_trainer *t) {
-    FT_TRY(ft_update_scale_step(t->device, t->config, t->update_state, t->step_state));
-    FT_TRY(ft_gradients_clear(&t->model.parameters));
-    return ft_model_begin_step(&t->model, t->plan.capacity, t->step_state);
+    FT_TRY(ft_update_scale_step(t->room.device, t->room.config, t->step.update_state, t->step.step_state));
+    FT_TRY(ft_gradients_clear(&t->room.model.parameters));
+    return ft_model_begin_step(&t->room.model, t->room.plan.capacity, t->step.step_state);
 }
 
 // The batch by its shape alone: a recording must not depend on what lies in the slot just now.
 static ft_status queue_batch(ft_trainer *t, const ft_step_shape *s) {
-    ft_batch batch = t->buffers.slot[s->slot].device;
+    ft_batch batch = t->step.buffers.slot[s->slot].device;
     batch.sequences = s->sequences;
     batch.tokens = s->tokens;
     batch.longest = s->longest;
     batch.filler = s->filler;
-    return ft_model_train_batch(&t->model, &batch, t->plan.capacity, t->step_state, ft_vector(t->batch_losses, s->sequences, FT_F32));
+    return ft_model_train_batch(&t->room.model, &batch, t->room.plan.capacity, t->step.step_state,
+                                ft_vector(t->step.batch_losses, s->sequences, FT_F32));
 }
 
 static ft_status queue(ft_trainer *t, const ft_step_shape *s) {
     switch ((ft_step_part)s->part) {
     case FT_STEP_BEGIN: return queue_begin(t);
     case FT_STEP_BATCH: return queue_batch(t, s);
-    case FT_STEP_END: return ft_model_end_step(&t->model, t->plan.capacity, t->step_state);
+    case FT_STEP_END: return ft_model_end_step(&t->room.model, t->room.plan.capacity, t->step.step_state);
     case FT_STEP_UPDATE: break;
     }
-    return ft_update_run(&t->model.parameters, t->config, ft_vector(t->losses, s->examples, FT_F32), t->step_state, t->update_state);
+    return ft_update_run(&t->room.model.parameters, t->room.config, ft_vector(t->step.losses, s->examples, FT_F32),
+                         t->step.step_state, t->step.update_state);
 }
 
 // ---- finding and forgetting ---------------------------------------------------------------------------------------------
@@ -80,14 +82,14 @@ static void notice(ft_step_graphs *g, const ft_step_shape *shape) {
 }
 
 static void destroy(ft_trainer *t, ft_step_graph *entry) {
-    ft_step_graphs *g = &t->graphs;
-    t->device->functions->graph_destroy(t->device, entry->graph);
+    ft_step_graphs *g = &t->step.graphs;
+    t->room.device->functions->graph_destroy(t->room.device, entry->graph);
     g->bytes -= entry->bytes;
     *entry = g->held[--g->held_count];
 }
 
 void ft_step_graphs_drop(ft_trainer *t) {
-    ft_step_graphs *g = &t->graphs;
+    ft_step_graphs *g = &t->step.graphs;
     while (g->held_count > 0) destroy(t, &g->held[0]);
     g->seen_count = 0;
     g->on = false;
@@ -104,11 +106,14 @@ static void give_up(ft_step_graphs *g, const char *what) {
 }
 
 ft_status ft_step_graphs_queue(ft_trainer *t, ft_step_shape shape) {
-    ft_step_graphs *g = &t->graphs;
-    const bool clears = !t->model.parameters.gradients_in_steps || ft_update_scales_loss(t->config); // what a begin has for the device
-    const bool nothing = t->model.positions.projected == NULL && (shape.part == FT_STEP_END || (shape.part == FT_STEP_BEGIN && !clears));
-    const bool streams = (shape.part == FT_STEP_UPDATE && ft_parameters_state_on_host(&t->model.parameters)) || // beside, which no graph records
-                         (shape.part == FT_STEP_BATCH && t->model.inputs.count > 0);
+    ft_step_graphs *g = &t->step.graphs;
+    const bool clears = !t->room.model.parameters.gradients_in_steps ||
+                        ft_update_scales_loss(t->room.config); // what a begin has for the device
+    const bool nothing = t->room.model.positions.projected == NULL &&
+                         (shape.part == FT_STEP_END || (shape.part == FT_STEP_BEGIN && !clears));
+    const bool streams = (shape.part == FT_STEP_UPDATE &&
+                          ft_parameters_state_on_host(&t->room.model.parameters)) || // beside, which no graph records
+                         (shape.part == FT_STEP_BATCH && t->room.model.inputs.count > 0);
     if (!g->on || nothing || streams) return queue(t, &shape);
     ft_step_graph *entry = find(g->held, g->held_count, &shape);
     if (entry == NULL) {
@@ -116,7 +121,7 @@ ft_status ft_step_graphs_queue(ft_trainer *t, ft_step_shape shape) {
         g->queued++;
         return queue(t, &shape);
     }
-    ft_status status = t->device->functions->graph_run(t->device, entry->graph);
+    ft_status status = t->room.device->functions->graph_run(t->room.device, entry->graph);
     if (status == FT_NO_MEMORY) { // the driver's, for the launch: nothing of it was queued
         give_up(g, "run by its graph");
         g->queued++;
@@ -126,35 +131,35 @@ ft_status ft_step_graphs_queue(ft_trainer *t, ft_step_shape shape) {
     entry->used = ++g->clock;
     g->replayed++;
     if (shape.part == FT_STEP_BEGIN || shape.part == FT_STEP_END)
-        ft_model_mark_step(&t->model, t->plan.capacity, shape.part == FT_STEP_BEGIN);
+        ft_model_mark_step(&t->room.model, t->room.plan.capacity, shape.part == FT_STEP_BEGIN);
     return FT_OK;
 }
 
 static ft_status record(ft_trainer *t, const ft_step_shape *shape, ft_step_graph *entry) {
-    const ft_device_functions *f = t->device->functions;
-    const size_t before = ft_device_free_bytes(t->device);
-    FT_TRY(f->graph_begin(t->device));
-    ft_model_mark_step(&t->model, t->plan.capacity, shape->part != FT_STEP_BEGIN); // as where the part stands in a step
+    const ft_device_functions *f = t->room.device->functions;
+    const size_t before = ft_device_free_bytes(t->room.device);
+    FT_TRY(f->graph_begin(t->room.device));
+    ft_model_mark_step(&t->room.model, t->room.plan.capacity, shape->part != FT_STEP_BEGIN); // as where the part stands in a step
     ft_status status = queue(t, shape);
-    ft_model_mark_step(&t->model, t->plan.capacity, false);
+    ft_model_mark_step(&t->room.model, t->room.plan.capacity, false);
     ft_error error; // of what could not be recorded, which says more than that there is no graph
     if (status != FT_OK) ft_error_save(&error);
-    ft_status ended = f->graph_end(t->device, &entry->graph);
+    ft_status ended = f->graph_end(t->room.device, &entry->graph);
     if (status != FT_OK) {
-        if (ended == FT_OK) f->graph_destroy(t->device, entry->graph);
+        if (ended == FT_OK) f->graph_destroy(t->room.device, entry->graph);
         ft_error_restore(&error);
         return status;
     }
     FT_TRY(ended);
-    const size_t after = ft_device_free_bytes(t->device);
+    const size_t after = ft_device_free_bytes(t->room.device);
     entry->shape = *shape;
-    entry->used = ++t->graphs.clock;
+    entry->used = ++t->step.graphs.clock;
     entry->bytes = after < before ? before - after : 0;
     return FT_OK;
 }
 
 static ft_status record_one(ft_trainer *t, const ft_step_shape *shape) {
-    ft_step_graphs *g = &t->graphs;
+    ft_step_graphs *g = &t->step.graphs;
     ft_step_graph made = {.graph = NULL};
     for (; g->held_count >= g->most; g->evicted++) destroy(t, oldest(g->held, g->held_count));
     FT_TRY(record(t, shape, &made));
@@ -168,7 +173,7 @@ static ft_status record_one(ft_trainer *t, const ft_step_shape *shape) {
 }
 
 void ft_step_graphs_record(ft_trainer *t) {
-    ft_step_graphs *g = &t->graphs;
+    ft_step_graphs *g = &t->step.graphs;
     for (int i = 0; g->on && i < g->seen_count; i++) {
         if (g->seen[i].seen < SEEN_BEFORE) continue;
         const ft_step_shape shape = g->seen[i].shape;

@@ -33,28 +33,28 @@ static int index_of(const char *name, int count, const char *const *names) {
 // A checkpoint that names the same classes keeps its order, so that its head still means what it meant. Numbers keep their
 // ids and take a checkpoint's names when there are as many.
 static void adopt_names(ft_trainer *t) {
-    const ft_model_config *m = &t->model_config;
-    t->label_names = t->labels.names;
-    if (t->config->model.init != FT_INIT_PRETRAINED || !m->has_label_names || m->num_labels != t->labels.count) return;
+    const ft_model_config *m = &t->job.model_config;
+    t->job.label_names = t->job.labels.names;
+    if (t->room.config->model.init != FT_INIT_PRETRAINED || !m->has_label_names || m->num_labels != t->job.labels.count) return;
     int same = 0;
     bool numbers = true;
-    for (int i = 0; i < t->labels.count; i++) {
+    for (int i = 0; i < t->job.labels.count; i++) {
         char number[16];
         snprintf(number, sizeof number, "%d", i);
-        if (strcmp(t->labels.names[i], number) != 0) numbers = false;
-        if (index_of(t->labels.names[i], t->labels.count, m->label_names) >= 0) same++;
+        if (strcmp(t->job.labels.names[i], number) != 0) numbers = false;
+        if (index_of(t->job.labels.names[i], t->job.labels.count, m->label_names) >= 0) same++;
     }
     // The columns of a file are their order; what is only named may be put in another.
-    bool ordered = t->split[FT_SPLIT_TRAIN].table.label_columns > 1;
-    if (same == t->labels.count && !ordered) t->labels.names = m->label_names;
-    if ((same == t->labels.count && !ordered) || numbers) t->label_names = m->label_names;
-    else if (same < t->labels.count || ordered)
+    bool ordered = t->job.split[FT_SPLIT_TRAIN].table.label_columns > 1;
+    if (same == t->job.labels.count && !ordered) t->job.labels.names = m->label_names;
+    if ((same == t->job.labels.count && !ordered) || numbers) t->job.label_names = m->label_names;
+    else if (same < t->job.labels.count || ordered)
         ft_warn("the model's classifier was trained for other labels (%s, ...); it goes on with %s, ...", m->label_names[0],
-                t->labels.names[0]);
+                t->job.labels.names[0]);
 }
 
 static ft_status single_label(ft_trainer *t) {
-    const ft_split_data *train = &t->split[FT_SPLIT_TRAIN], *validation = &t->split[FT_SPLIT_VALIDATION];
+    const ft_split_data *train = &t->job.split[FT_SPLIT_TRAIN], *validation = &t->job.split[FT_SPLIT_VALIDATION];
     const ft_table *table = &train->table;
     if (table->label_lists) {
         ft_fail(FT_INVALID, train->path, "every text has a list of labels, which is not train.task = single_label");
@@ -63,14 +63,14 @@ static ft_status single_label(ft_trainer *t) {
     }
     // But not the test set, which decides about nothing.
     FT_TRY(
-        ft_labels_from_tables(table, validation->present ? &validation->table : NULL, validation->path, &t->arena, &t->labels));
-    if (t->labels.count - t->labels.missing < 2)
+        ft_labels_from_tables(table, validation->present ? &validation->table : NULL, validation->path, &t->job.arena, &t->job.labels));
+    if (t->job.labels.count - t->job.labels.missing < 2)
         return ft_fail(FT_INVALID, train->path, "all training examples have the label \"%s\": there is nothing to learn",
                        table->label[0]);
-    if (t->labels.missing > 0)
-        ft_warn("%d of the %d classes have no training example (%s)", t->labels.missing, t->labels.count, train->path);
-    if (t->labels.count > 20 && t->labels.count > table->rows / 2) {
-        ft_fail(FT_INVALID, train->path, "%d different labels in %lld rows: column \"%s\" does not name classes", t->labels.count,
+    if (t->job.labels.missing > 0)
+        ft_warn("%d of the %d classes have no training example (%s)", t->job.labels.missing, t->job.labels.count, train->path);
+    if (t->job.labels.count > 20 && t->job.labels.count > table->rows / 2) {
+        ft_fail(FT_INVALID, train->path, "%d different labels in %lld rows: column \"%s\" does not name classes", t->job.labels.count,
                 (long long)table->rows, table->label_column);
         ft_hint("data.label_column names the column of the labels; train.task = regression takes numbers");
         return FT_INVALID;
@@ -80,58 +80,58 @@ static ft_status single_label(ft_trainer *t) {
 }
 
 static ft_status with_targets(ft_trainer *t) {
-    const ft_split_data *train = &t->split[FT_SPLIT_TRAIN], *validation = &t->split[FT_SPLIT_VALIDATION];
-    t->labels = (ft_labels){.task = t->task, .separator = t->config->data.label_separator};
-    ft_status status = ft_targets_labels(&train->table, validation->present ? &validation->table : NULL, &t->arena, &t->labels);
+    const ft_split_data *train = &t->job.split[FT_SPLIT_TRAIN], *validation = &t->job.split[FT_SPLIT_VALIDATION];
+    t->job.labels = (ft_labels){.task = t->job.task, .separator = t->room.config->data.label_separator};
+    ft_status status = ft_targets_labels(&train->table, validation->present ? &validation->table : NULL, &t->job.arena, &t->job.labels);
     if (status == FT_INVALID) ft_error_where_default("%s", train->path);
     FT_TRY(status);
-    if (t->task == FT_TASK_MULTI_LABEL) adopt_names(t);
-    else t->label_names = t->labels.names;
+    if (t->job.task == FT_TASK_MULTI_LABEL) adopt_names(t);
+    else t->job.label_names = t->job.labels.names;
     return FT_OK;
 }
 
 static ft_status check_options(const ft_trainer *t) {
-    const ft_config *c = t->config;
+    const ft_config *c = t->room.config;
     static const ft_loss_choice usual[] = {FT_LOSS_AUTO, FT_LOSS_CROSS_ENTROPY, FT_LOSS_BCE, FT_LOSS_MSE};
     static const char *const names[] = {"", "single_label", "multi_label", "regression"};
-    bool focal = c->train.loss == FT_LOSS_FOCAL && t->task != FT_TASK_REGRESSION;
-    if (c->train.loss != FT_LOSS_AUTO && c->train.loss != usual[t->task] && !focal) {
-        ft_fail(FT_INVALID, "train.loss", "this is no loss of a %s task", names[t->task]);
+    bool focal = c->train.loss == FT_LOSS_FOCAL && t->job.task != FT_TASK_REGRESSION;
+    if (c->train.loss != FT_LOSS_AUTO && c->train.loss != usual[t->job.task] && !focal) {
+        ft_fail(FT_INVALID, "train.loss", "this is no loss of a %s task", names[t->job.task]);
         ft_hint("train.task says what the task is; auto takes it from the data");
         return FT_INVALID;
     }
-    if (c->train.label_smoothing > 0 && t->task != FT_TASK_SINGLE_LABEL)
-        return ft_fail(FT_INVALID, "train.label_smoothing", "smoothing is for single_label, this is a %s task", names[t->task]);
-    if (t->task == FT_TASK_REGRESSION && strcmp(c->train.class_weights, "none") != 0)
+    if (c->train.label_smoothing > 0 && t->job.task != FT_TASK_SINGLE_LABEL)
+        return ft_fail(FT_INVALID, "train.label_smoothing", "smoothing is for single_label, this is a %s task", names[t->job.task]);
+    if (t->job.task == FT_TASK_REGRESSION && strcmp(c->train.class_weights, "none") != 0)
         return ft_fail(FT_INVALID, "train.class_weights", "a regression has no classes");
     double threshold;
     FT_TRY(ft_threshold_parse(c->eval.threshold, &threshold));
-    if (strcmp(c->eval.threshold, "auto") != 0 && ft_threshold_count(t->task, t->labels.count) == 0)
+    if (strcmp(c->eval.threshold, "auto") != 0 && ft_threshold_count(t->job.task, t->job.labels.count) == 0)
         return ft_fail(FT_INVALID, "eval.threshold", "thresholds are for two classes and for multi_label");
-    if (c->eval.calibrate && t->task == FT_TASK_REGRESSION)
+    if (c->eval.calibrate && t->job.task == FT_TASK_REGRESSION)
         return ft_fail(FT_INVALID, "eval.calibrate", "a regression has no probabilities");
-    return ft_metric_check(c->eval.metric, t->task, t->labels.count);
+    return ft_metric_check(c->eval.metric, t->job.task, t->job.labels.count);
 }
 
 ft_status ft_task_choose(ft_trainer *t) {
-    const ft_table *table = &t->split[FT_SPLIT_TRAIN].table;
-    t->task = t->config->train.task;
-    if (t->task == FT_TASK_AUTO) t->task = table->label_lists ? FT_TASK_MULTI_LABEL : FT_TASK_SINGLE_LABEL;
-    FT_TRY(t->task == FT_TASK_SINGLE_LABEL ? single_label(t) : with_targets(t));
-    if (t->config->train.patience > 0 && !t->split[FT_SPLIT_VALIDATION].present)
+    const ft_table *table = &t->job.split[FT_SPLIT_TRAIN].table;
+    t->job.task = t->room.config->train.task;
+    if (t->job.task == FT_TASK_AUTO) t->job.task = table->label_lists ? FT_TASK_MULTI_LABEL : FT_TASK_SINGLE_LABEL;
+    FT_TRY(t->job.task == FT_TASK_SINGLE_LABEL ? single_label(t) : with_targets(t));
+    if (t->room.config->train.patience > 0 && !t->job.split[FT_SPLIT_VALIDATION].present)
         return ft_fail(FT_INVALID, "train.patience", "early stopping needs data.validation, data.validation_split or data.folds");
-    bool judged = t->split[FT_SPLIT_VALIDATION].present && t->config->eval.strategy != FT_EVAL_NO;
-    if (!judged && strcmp(t->config->eval.threshold, "tuned") == 0)
+    bool judged = t->job.split[FT_SPLIT_VALIDATION].present && t->room.config->eval.strategy != FT_EVAL_NO;
+    if (!judged && strcmp(t->room.config->eval.threshold, "tuned") == 0)
         return ft_fail(FT_INVALID, "eval.threshold",
                        "thresholds are tuned on validation data, and there is no evaluation of any");
-    if (!judged && t->config->eval.calibrate)
+    if (!judged && t->room.config->eval.calibrate)
         return ft_fail(FT_INVALID, "eval.calibrate",
                        "probabilities are calibrated on validation data, and there is no evaluation of any");
     return check_options(t);
 }
 
 ft_status ft_task_assume(ft_trainer *t) {
-    t->task = t->config->train.task != FT_TASK_AUTO ? t->config->train.task : FT_TASK_SINGLE_LABEL;
+    t->job.task = t->room.config->train.task != FT_TASK_AUTO ? t->room.config->train.task : FT_TASK_SINGLE_LABEL;
     return check_options(t);
 }
 
@@ -147,22 +147,22 @@ static ft_status given_weights(const ft_trainer *t, const char *text, float *wei
             ft_hint("none, balanced, or one number a class, separated by commas");
             return FT_INVALID;
         }
-        if (count < t->labels.count) weight[count] = (float)value;
+        if (count < t->job.labels.count) weight[count] = (float)value;
         count++;
         at = end + strspn(end, " ");
         if (*at == ',') at += 1 + strspn(at + 1, " ");
         else if (*at != '\0') return ft_fail(FT_INVALID, "train.class_weights", "a comma is needed before \"%.60s\"", at);
     }
-    if (count == t->labels.count) return FT_OK;
-    return ft_fail(FT_INVALID, "train.class_weights", "%d weights for %d classes", count, t->labels.count);
+    if (count == t->job.labels.count) return FT_OK;
+    return ft_fail(FT_INVALID, "train.class_weights", "%d weights for %d classes", count, t->job.labels.count);
 }
 
 // Single label: examples / (classes * examples of the class), the classes being those that have any, as scikit-learn's
 // compute_class_weight. Multi label: negative / positive examples of each, as pos_weight is usually set. A class without
 // examples has 1.
 static ft_status balanced_weights(const ft_trainer *t, float *weight) {
-    const ft_dataset *data = &t->split[FT_SPLIT_TRAIN].data;
-    const int outputs = t->labels.count;
+    const ft_dataset *data = &t->job.split[FT_SPLIT_TRAIN].data;
+    const int outputs = t->job.labels.count;
     int64_t *count = ft_calloc((size_t)outputs, sizeof *count, "class counts");
     if (count == NULL) return FT_NO_MEMORY;
     for (int64_t i = 0; i < data->examples; i++) {
@@ -173,7 +173,7 @@ static ft_status balanced_weights(const ft_trainer *t, float *weight) {
     for (int k = 0; k < outputs; k++) present += count[k] > 0;
     for (int k = 0; k < outputs; k++) {
         double n = (double)data->examples, own = (double)count[k];
-        double balance = t->task == FT_TASK_SINGLE_LABEL ? n / (present * own) : (n - own) / own;
+        double balance = t->job.task == FT_TASK_SINGLE_LABEL ? n / (present * own) : (n - own) / own;
         weight[k] = own > 0 && balance > 0 ? (float)balance : 1;
     }
     free(count);
@@ -181,16 +181,16 @@ static ft_status balanced_weights(const ft_trainer *t, float *weight) {
 }
 
 ft_status ft_task_set_loss(ft_trainer *t) {
-    const ft_config *c = t->config;
-    t->loss = (ft_loss){.task = t->task, .smoothing = (float)c->train.label_smoothing};
-    if (c->train.loss == FT_LOSS_FOCAL) t->loss.gamma = (float)c->train.focal_gamma;
+    const ft_config *c = t->room.config;
+    t->job.loss = (ft_loss){.task = t->job.task, .smoothing = (float)c->train.label_smoothing};
+    if (c->train.loss == FT_LOSS_FOCAL) t->job.loss.gamma = (float)c->train.focal_gamma;
     if (strcmp(c->train.class_weights, "none") == 0) return FT_OK;
-    float *weight = ft_arena_alloc(&t->arena, (size_t)t->labels.count * sizeof *weight);
+    float *weight = ft_arena_alloc(&t->job.arena, (size_t)t->job.labels.count * sizeof *weight);
     if (weight == NULL) return FT_NO_MEMORY;
-    for (int k = 0; k < t->labels.count; k++) weight[k] = 1;
+    for (int k = 0; k < t->job.labels.count; k++) weight[k] = 1;
     if (strcmp(c->train.class_weights, "balanced") != 0) FT_TRY(given_weights(t, c->train.class_weights, weight));
-    else if (!t->without_data) FT_TRY(balanced_weights(t, weight));
-    t->loss.class_weight = weight;
+    else if (!t->job.without_data) FT_TRY(balanced_weights(t, weight));
+    t->job.loss.class_weight = weight;
     return FT_OK;
 }
 
@@ -206,8 +206,8 @@ ft_status ft_threshold_parse(const char *text, double *value) {
 }
 
 ft_status ft_task_set_decision(ft_trainer *t) {
-    const char *text = t->config->eval.threshold;
-    const int count = ft_threshold_count(t->task, t->labels.count);
+    const char *text = t->room.config->eval.threshold;
+    const int count = ft_threshold_count(t->job.task, t->job.labels.count);
     t->temperature = 1;
     if (count == 0 || strcmp(text, "auto") == 0) return FT_OK;
     t->threshold = ft_arena_alloc(&t->arena, (size_t)count * sizeof *t->threshold);

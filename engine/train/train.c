@@ -11,27 +11,27 @@
 static ft_status run(ft_trainer *t) {
     FT_TRY(ft_run_write_config(t));
     FT_TRY(ft_run_metrics_open(t));
-    t->session_step = t->state.step;
-    t->session_tokens = t->logged_tokens = t->state.tokens;
-    t->session_seconds = t->logged_seconds = t->state.seconds_train;
+    t->session_step = t->step.state.step;
+    t->session_tokens = t->logged_tokens = t->step.state.tokens;
+    t->session_seconds = t->logged_seconds = t->step.state.seconds_train;
     ft_progress_start(t);
-    t->start_memory = ft_memory_read(t->memory);
+    t->start_memory = ft_memory_read(t->room.memory);
     ft_stage_log(t, "Training Start");
     FT_TRY(ft_trainer_loop(t));
     // The state at the end: `output.exists = resume` then finds a finished run, not an old checkpoint.
     if (!ft_run_taken()) FT_TRY(ft_checkpoint_save(t));
-    if (t->state.best_step < 0) FT_TRY(ft_run_save_model(t)); // never evaluated: the last model is the result
+    if (t->step.state.best_step < 0) FT_TRY(ft_run_save_model(t)); // never evaluated: the last model is the result
     return ft_trainer_test(t);
 }
 
 static ft_status write_timeline(ft_trainer *t) {
     const char *path = ft_path_join(&t->arena, t->dir, "memory_timeline.json");
-    return path != NULL ? ft_memory_trace_write(t->memory, path) : FT_NO_MEMORY;
+    return path != NULL ? ft_memory_trace_write(t->room.memory, path) : FT_NO_MEMORY;
 }
 
 static ft_status train_in(ft_trainer *t) {
     FT_TRY(ft_run_dir_open(t));
-    if (t->config->output.exists == FT_EXISTS_RESUME) {
+    if (t->room.config->output.exists == FT_EXISTS_RESUME) {
         bool found; // a refused resume leaves the old run as it is
         FT_TRY(ft_checkpoint_resume(t, &found));
         if (!found) ft_info("nothing to resume in %s, starting anew", t->dir);
@@ -61,9 +61,9 @@ ft_status ft_train(const ft_config *config, ft_memory_refusal *refusal) {
     ft_status status = ft_trainer_open(config, &(ft_trainer_source){.device = NULL}, &t);
     t.started = started;
     if (status == FT_OK) status = train_in(&t);
-    else if (t.memory != NULL) ft_stage_end(&t, status);
-    if (t.memory != NULL) (void)ft_memory_refused(t.memory, &t.refusal);
-    if (refusal != NULL) *refusal = t.refusal;
+    else if (t.room.memory != NULL) ft_stage_end(&t, status);
+    if (t.room.memory != NULL) (void)ft_memory_refused(t.room.memory, &t.room.refusal);
+    if (refusal != NULL) *refusal = t.room.refusal;
     ft_run_ended(&t);
     // After a failure buffers may still be out; they are freed here, and the first error is the news.
     ft_error error;

@@ -1,122 +1,31 @@
 // trainer.h - one fine-tuning run, from configuration to run directory.
 //
-// A run is a value: everything it owns hangs off ft_trainer. ft_train() does it all; the parts below are its rooms:
+// A run is a value: what it learns (job.h), where (room.h), its steps (step.h), and what is of the run itself: its directory,
+// its progress and its result. Everything it owns hangs off ft_trainer. ft_train() does it all; the parts below are its rooms:
 // setup.c opens data and model, loop.c trains (steps.c), evaluation.c judges, checkpoint.c saves and resumes, run_files.c writes
 // what people and programs read.
 #ifndef FT_TRAINER_H
 #define FT_TRAINER_H
 
-#include "engine/config/config.h"
-#include "engine/data/dataset.h"
-#include "engine/data/report.h"
 #include "engine/io/clock.h"
-#include "engine/memory/ledger.h"
-#include "engine/memory/memory.h"
-#include "engine/model/model.h"
-#include "engine/model/model_files.h"
-#include "engine/text/tokenizer.h"
-#include "engine/train/autofit.h"
-#include "engine/train/gemm_tuning.h"
-#include "engine/train/ladder.h"
-#include "engine/train/metrics.h"
+#include "engine/train/step.h"
 #include "engine/train/predict.h"
 #include "engine/train/rehearsal.h"
-#include "engine/train/run_plan.h"
-#include "engine/train/step_graphs.h"
-#include "engine/train/steps.h"
-
-typedef enum ft_split { FT_SPLIT_TRAIN = 0, FT_SPLIT_VALIDATION, FT_SPLIT_TEST, FT_SPLITS } ft_split;
-const char *ft_split_name(ft_split split); // "train", "validation", "test"
-
-typedef struct ft_split_data {
-    bool present, from_cache;
-    const char *path;
-    ft_table table;
-    int64_t *source_row; // [table.rows] of which row of the file each is (in t->arena); NULL: the table is the whole file
-    ft_dataset data;
-    ft_data_report report; // of a real run, not of a plan
-} ft_split_data;
-
-// What a checkpoint carries besides the tensors: enough to go on with the same bits.
-typedef struct ft_train_state {
-    int64_t step;             // optimizer steps done
-    int64_t tokens;           // real tokens trained on
-    double loss_sum;          // of the steps since the last logged line
-    int64_t loss_steps;
-    double learning_rate, gradient_norm; // of the last step
-    double last_loss;
-    int64_t skipped_steps;    // of those, the ones that overflowed fp16 and changed nothing
-    double loss_scale;        // of the next step
-    double best_value;        // of eval.metric
-    int64_t best_step;        // -1: not evaluated yet
-    double best_metrics[FT_METRIC_COUNT]; // all metrics of the best evaluation; NaN where one does not exist
-    int64_t bad_evaluations;  // in a row without improvement
-    bool stopped_early;
-    bool evaluation_pending;  // stopped during the evaluation that belongs to this step
-    int64_t metrics_bytes;    // length of metrics.jsonl
-    double seconds_total, seconds_train, seconds_eval;
-} ft_train_state;
 
 typedef struct ft_trainer {
-    const ft_config *config;   // what the run does
-    const ft_config *asked;    // what it was asked for; differs in what was `auto` and had to be fitted
-    ft_config fitted;          // config, then
-    ft_autofit autofit;
-    ft_device *device;
-    char gemm_tuning[FT_TUNING_HASH]; // of the file that its products were chosen from; "": none
-    ft_memory *memory;
-    ft_ledger *reservation;    // of this run on its device; NULL: a rehearsal, or no ledger could be kept
-    ft_ledger *host_reservation; // of what it pins in the host's memory meanwhile (memory.offload); NULL: nothing
-    ft_tokenizer *tokenizer;
-    const char *model_dir;     // model.path, or the snapshot in the cache that it names
-    const char *tokenizer_dir; // the model's, or model.stand_in_tokenizer
-    ft_model_config model_config;
-    ft_split_data split[FT_SPLITS];
-    ft_task task;
-    ft_loss loss;              // of training
+    ft_job job;
+    ft_room room;
+    ft_step step;
     double temperature;        // of the probabilities; 1 without eval.calibrate
     double *threshold;         // see decision.h; NULL: 1/2, the largest
-    ft_labels labels;          // as the data spell them
-    const char *const *label_names; // as the saved model names them
-    int max_length;
-    ft_long_text long_text;    // what becomes of texts that are longer
-    const ft_word_rows *word_rows; // the rows of the word table that are there; NULL: all. active_rows.h
-    ft_word_rows own_word_rows;    // where it is not another trainer's
-    int64_t word_rows_save;        // bytes of the device
-    ft_model model;
-    ft_load_report load_report;
-    ft_run_plan plan;
-    ft_batch_limits eval_limits; // of the micro-batches of evaluations (eval_budget.h)
-    ft_capacity eval_capacity; // of the largest of them; tokens 0: there is none
-    size_t eval_extra;         // bytes by which arena and held tensors are larger for it than training needs
-    ft_train_state state;
     ft_metrics test_metrics;
     bool have_test_metrics;
-    bool without_data;         // planned without texts
-    bool without_weights;      // planned: they are neither read nor drawn
-
-    // what is on the device (build.c)
-    bool state_built, laid_out;
-    ft_carried_state carried;  // weights and moments between two devices
-    ft_ladder ladder;
-    ft_batch_buffers buffers;
-    ft_step_state *step_state;
-    ft_update_state *update_state;
-    float *losses;             // [effective batch]
-    float *batch_losses;       // [plan.capacity.sequences], where there are graphs: of one micro-batch, on their way to the above
-    ft_step_graphs graphs;
-    ft_steps steps;            // queued and not yet booked
-    int32_t *order;            // of the present epoch
-    int64_t order_epoch;
-
     const char *dir;           // run directory, absolute
     int dir_lock;              // its descriptor, locked while this process trains; -1: none
     ft_memory_counters earlier; // peaks of the sessions before a resume, on the device that it has now
     struct json_t *earlier_devices; // those that it has left, for run.json (device_history.h); NULL: none
     int64_t device_step;        // optimizer steps done when it came to this device
     ft_memory_counters start_memory; // when training began
-    ft_memory_counters planned;      // by the forecast
-    ft_memory_refusal refusal;       // of the forecast; bytes 0: there was none
     FILE *metrics_file;        // metrics.jsonl, appended
     double started;            // monotonic seconds
     double seconds_before;     // of earlier sessions of a resumed run
@@ -126,12 +35,11 @@ typedef struct ft_trainer {
     double session_seconds;
     int64_t logged_tokens;     // tokens and training seconds at the last logged line
     double logged_seconds;
+    double logged_queueing;    // step.queueing_seconds at the last logged line
+    double queueing_share;     // of the training seconds between the last two logged lines
     size_t device_used;          // of the whole device, by the driver after this session's first step
     size_t device_used_reserved; // by the allocator then
-    double queueing_seconds;   // of this session, in which the host queued steps; it was not waiting for a batch's slot in them
-    double logged_queueing;    // of them at the last logged line
-    double queueing_share;     // of the training seconds between the last two logged lines
-    ft_arena arena;
+    ft_arena arena;              // of paths and decisions
 } ft_trainer;
 
 // Runs the configuration. On return the run directory holds what happened, also when it failed after it was created.

@@ -45,7 +45,7 @@ static void open_run(ft_trainer *t, fake_schedule schedule, const char *precisio
                              with};
     good(ft_config_load(&config, 1, &file, 5, options));
     good(ft_trainer_open(&config, &(ft_trainer_source){.device = NULL}, t));
-    good(ft_batch_buffers_load(&t->buffers, &t->split[FT_SPLIT_TRAIN].data, NULL, 0, EXAMPLES, 0));
+    good(ft_batch_buffers_load(&t->step.buffers, &t->job.split[FT_SPLIT_TRAIN].data, NULL, 0, EXAMPLES, 0));
 }
 
 static void close_run(ft_trainer *t, uint64_t misuses) {
@@ -56,25 +56,25 @@ static void close_run(ft_trainer *t, uint64_t misuses) {
     assert_int_equal(b.misuses, misuses);
 }
 
-static ft_tensor losses_of(const ft_trainer *t) { return ft_vector(t->losses, EXAMPLES, FT_F32); }
+static ft_tensor losses_of(const ft_trainer *t) { return ft_vector(t->step.losses, EXAMPLES, FT_F32); }
 
 static ft_status micro_step(ft_trainer *t) {
-    FT_TRY(ft_update_scale_step(t->device, t->config, t->update_state, t->step_state));
-    FT_TRY(ft_gradients_clear(&t->model.parameters));
-    FT_TRY(ft_model_begin_step(&t->model, t->plan.capacity, t->step_state));
-    FT_TRY(ft_model_train_batch(&t->model, &t->buffers.device, t->plan.capacity, t->step_state, losses_of(t)));
-    return ft_model_end_step(&t->model, t->plan.capacity, t->step_state);
+    FT_TRY(ft_update_scale_step(t->room.device, t->room.config, t->step.update_state, t->step.step_state));
+    FT_TRY(ft_gradients_clear(&t->room.model.parameters));
+    FT_TRY(ft_model_begin_step(&t->room.model, t->room.plan.capacity, t->step.step_state));
+    FT_TRY(ft_model_train_batch(&t->room.model, &t->step.buffers.device, t->room.plan.capacity, t->step.step_state, losses_of(t)));
+    return ft_model_end_step(&t->room.model, t->room.plan.capacity, t->step.step_state);
 }
 
 static ft_status update(ft_trainer *t) {
-    return ft_update_run(&t->model.parameters, t->config, losses_of(t), t->step_state, t->update_state);
+    return ft_update_run(&t->room.model.parameters, t->room.config, losses_of(t), t->step.step_state, t->step.update_state);
 }
 
 static ft_graph *captured(ft_trainer *t, ft_status (*work)(ft_trainer *t)) {
     ft_graph *graph;
-    good(t->device->functions->graph_begin(t->device));
+    good(t->room.device->functions->graph_begin(t->room.device));
     good(work(t));
-    good(t->device->functions->graph_end(t->device, &graph));
+    good(t->room.device->functions->graph_end(t->room.device, &graph));
     assert_non_null(graph);
     return graph;
 }
@@ -88,8 +88,8 @@ typedef struct picture {
 } picture;
 
 static picture look(ft_trainer *t) {
-    const ft_parameters *p = &t->model.parameters;
-    const ft_device_functions *f = t->device->functions;
+    const ft_parameters *p = &t->room.model.parameters;
+    const ft_device_functions *f = t->room.device->functions;
     picture got = {.count = ft_parameters_weight_bytes(p)};
     for (int i = 0; i < p->store_count; i++)
         for (ft_store_state k = 0; k < FT_STATES; k++) got.count += (size_t)p->stores[i].count * ft_store_state_size(&p->stores[i], k);
@@ -100,13 +100,13 @@ static picture look(ft_trainer *t) {
     for (int i = 0; i < p->store_count; i++)
         for (ft_store_state k = 0; k < FT_STATES; k++) {
             const size_t bytes = (size_t)p->stores[i].count * ft_store_state_size(&p->stores[i], k);
-            if (bytes > 0) good(f->download(t->device, to, p->stores[i].state[k], bytes));
+            if (bytes > 0) good(f->download(t->room.device, to, p->stores[i].state[k], bytes));
             to += bytes;
         }
-    good(f->download(t->device, to, p->block, ft_parameters_weight_bytes(p)));
-    good(f->download(t->device, &got.update, t->update_state, sizeof got.update));
-    good(f->download(t->device, got.losses, t->losses, sizeof got.losses));
-    good(f->sync(t->device));
+    good(f->download(t->room.device, to, p->block, ft_parameters_weight_bytes(p)));
+    good(f->download(t->room.device, &got.update, t->step.update_state, sizeof got.update));
+    good(f->download(t->room.device, got.losses, t->step.losses, sizeof got.losses));
+    good(f->sync(t->room.device));
     return got;
 }
 
@@ -120,15 +120,15 @@ static void same(const picture *a, const picture *b, int step) {
 static void set_step(ft_trainer *t, int step, int bad) {
     ft_step_state s = {.seed = 7, .step = (uint32_t)step, .learning_rate = 1e-3f / (float)(step + 1), .loss_scale = 1};
     s.loss_factor = step == bad ? INFINITY : 1.0f / (float)(EXAMPLES + step);
-    good(t->device->functions->upload(t->device, t->step_state, &s, sizeof s));
-    good(t->device->functions->sync(t->device));
+    good(t->room.device->functions->upload(t->room.device, t->step.step_state, &s, sizeof s));
+    good(t->room.device->functions->sync(t->room.device));
 }
 
 static void forgive(ft_trainer *t) {
     picture p = look(t);
     p.update.stopped = 0;
-    good(t->device->functions->upload(t->device, t->update_state, &p.update, sizeof p.update));
-    good(t->device->functions->sync(t->device));
+    good(t->room.device->functions->upload(t->room.device, t->step.update_state, &p.update, sizeof p.update));
+    good(t->room.device->functions->sync(t->room.device));
     free(p.values);
 }
 
@@ -144,15 +144,15 @@ static void train(fake_schedule schedule, const char *precision, int bad, bool r
         if (bad >= 0 && step == bad + 2) forgive(&t);
         set_step(&t, step, bad);
         if (replayed) {
-            good(t.device->functions->graph_run(t.device, graphs[0]));
-            good(t.device->functions->graph_run(t.device, graphs[1]));
+            good(t.room.device->functions->graph_run(t.room.device, graphs[0]));
+            good(t.room.device->functions->graph_run(t.room.device, graphs[1]));
         } else {
             good(micro_step(&t));
             good(update(&t));
         }
         pictures[step] = look(&t);
     }
-    for (int i = 0; i < 2; i++) t.device->functions->graph_destroy(t.device, graphs[i]);
+    for (int i = 0; i < 2; i++) t.room.device->functions->graph_destroy(t.room.device, graphs[i]);
     close_run(&t, 0);
 }
 
@@ -222,21 +222,21 @@ static void test_an_overflow_in_fp16(void **state) {
     drop(queued);
 }
 
-static ft_status wait_inside(ft_trainer *t) { return t->device->functions->sync(t->device); }
+static ft_status wait_inside(ft_trainer *t) { return t->room.device->functions->sync(t->room.device); }
 static ft_status take_inside(ft_trainer *t) {
     void *data;
-    return t->device->functions->buffer_alloc(t->device, 256, &data);
+    return t->room.device->functions->buffer_alloc(t->room.device, 256, &data);
 }
 static ft_status read_inside(ft_trainer *t) { // into memory that is not pinned
     float value;
-    return t->device->functions->download(t->device, &value, t->losses, sizeof value);
+    return t->room.device->functions->download(t->room.device, &value, t->step.losses, sizeof value);
 }
 static ft_status event_from_outside(ft_trainer *t) {
-    return t->device->functions->stream_wait(t->device, FT_STREAM_COMPUTE, t->buffers.slot[0].copied);
+    return t->room.device->functions->stream_wait(t->room.device, FT_STREAM_COMPUTE, t->step.buffers.slot[0].copied);
 }
 static ft_status wait_for_an_event_inside(ft_trainer *t) {
-    FT_TRY(t->device->functions->event_record(t->device, t->buffers.slot[0].used, FT_STREAM_COMPUTE));
-    return t->device->functions->event_sync(t->device, t->buffers.slot[0].used);
+    FT_TRY(t->room.device->functions->event_record(t->room.device, t->step.buffers.slot[0].used, FT_STREAM_COMPUTE));
+    return t->room.device->functions->event_sync(t->room.device, t->step.buffers.slot[0].used);
 }
 
 static void test_what_cannot_be_captured(void **state) {
@@ -254,12 +254,13 @@ static void test_what_cannot_be_captured(void **state) {
         open_run(&t, FAKE_LAZY, "fp32");
         set_step(&t, 0, -1);
         const uint64_t before = fake_read().misuses;
-        good(t.device->functions->graph_begin(t.device));
+        good(t.room.device->functions->graph_begin(t.room.device));
         good(update(&t));
         failed(cases[i].work(&t), FT_FAILED, cases[i].words);
-        failed(t.device->functions->graph_end(t.device, &graph), FT_FAILED, "a previous error during capture");
+        failed(t.room.device->functions->graph_end(t.room.device, &graph), FT_FAILED, "a previous error during capture");
         assert_null(graph);
-        good(t.device->functions->event_record(t.device, t.buffers.slot[0].used, FT_STREAM_COMPUTE)); // of no capture any more
+        good(t.room.device->functions->event_record(t.room.device, t.step.buffers.slot[0].used,
+                                                    FT_STREAM_COMPUTE)); // of no capture any more
         good(micro_step(&t)); // the stream is as before
         picture p = look(&t);
         assert_int_equal(p.update.count, 0); // the update was recorded, not run

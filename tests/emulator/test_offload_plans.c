@@ -233,9 +233,9 @@ static ft_autofit reduced(const char *offload, int every, size_t limit, size_t *
     assert_int_equal(ft_plan_open(facts.name, facts.target, SIZE_MAX / 4, &source.device), FT_OK);
     if (ft_trainer_open(&config, &source, &t) != FT_OK) fail_msg("%s (%s)", ft_error_message(), ft_error_where());
     assert_int_equal(ft_trainer_rehearse(&t, true), FT_OK);
-    t.planned = ft_memory_read(t.memory);
-    t.asked = &asked;
-    *pinned = t.planned.peak_pinned;
+    t.room.planned = ft_memory_read(t.room.memory);
+    t.job.config = &asked;
+    *pinned = t.room.planned.peak_pinned;
     assert_int_equal(ft_autofit_reduce(&t, limit, &smaller, &fit), FT_OK);
     assert_int_equal(ft_trainer_close(&t), FT_OK);
     ft_config_free(&config);

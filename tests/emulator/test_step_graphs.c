@@ -48,12 +48,12 @@ ft_status __wrap_ft_step_graphs_queue(ft_trainer *t, ft_step_shape shape) {
 void __real_ft_step_graphs_record(ft_trainer *t);
 void __wrap_ft_step_graphs_record(ft_trainer *t);
 void __wrap_ft_step_graphs_record(ft_trainer *t) {
-    if (most > 0) t->graphs.most = most;
-    if (refuse_after >= 0 && t->graphs.recorded == 0) fake_refuse("cuGraphInstantiateWithFlags", (uint64_t)refuse_after + 1, 1000, 2);
-    if (launches >= 0 && t->graphs.replayed == 0) fake_refuse("cuGraphLaunch", (uint64_t)launches + 1, 1000, 2);
+    if (most > 0) t->step.graphs.most = most;
+    if (refuse_after >= 0 && t->step.graphs.recorded == 0) fake_refuse("cuGraphInstantiateWithFlags", (uint64_t)refuse_after + 1, 1000, 2);
+    if (launches >= 0 && t->step.graphs.replayed == 0) fake_refuse("cuGraphLaunch", (uint64_t)launches + 1, 1000, 2);
     __real_ft_step_graphs_record(t);
-    if (launches >= 0 && t->graphs.ended) fake_refuse(NULL, 1, 0, 0);
-    if (refuse_after >= 0 && t->graphs.ended) fake_refuse(NULL, 1, 0, 0);
+    if (launches >= 0 && t->step.graphs.ended) fake_refuse(NULL, 1, 0, 0);
+    if (refuse_after >= 0 && t->step.graphs.ended) fake_refuse(NULL, 1, 0, 0);
 }
 
 // The learning rate of the step that is queued while recording, as a number of the host.

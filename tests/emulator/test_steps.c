@@ -44,10 +44,10 @@ static int on_the_way, refusals;   // steps before the one that is queued; how o
 ft_status __real_ft_steps_queue(ft_trainer *t);
 ft_status __wrap_ft_steps_queue(ft_trainer *t);
 ft_status __wrap_ft_steps_queue(ft_trainer *t) {
-    if (always_books) t->steps.room = 1;
+    if (always_books) t->step.steps.room = 1;
     fake_forbid_waits(true);
     in_step = true;
-    on_the_way = t->steps.count;
+    on_the_way = t->step.steps.count;
     ft_status status = __real_ft_steps_queue(t);
     in_step = false;
     fake_forbid_waits(false);
@@ -64,7 +64,7 @@ ft_status __wrap_ft_model_end_step(ft_model *model, ft_capacity capacity, const 
 void __real_ft_steps_free(ft_trainer *t);
 void __wrap_ft_steps_free(ft_trainer *t);
 void __wrap_ft_steps_free(ft_trainer *t) {
-    if (t->steps.room > 0) t->steps.room = FT_STEPS_ON_THE_WAY; // they are there all the same
+    if (t->step.steps.room > 0) t->step.steps.room = FT_STEPS_ON_THE_WAY; // they are there all the same
     __real_ft_steps_free(t);
 }
 

@@ -111,9 +111,9 @@ ft_status __real_ft_run_log_train(ft_trainer *t);
 ft_status __wrap_ft_run_log_train(ft_trainer *t);
 ft_status __wrap_ft_run_log_train(ft_trainer *t) {
     if (moves > 0) {
-        const ft_device *before = t->device;
+        const ft_device *before = t->room.device;
         assert_int_equal(ft_trainer_move(t, "cpu"), FT_OK);
-        assert_ptr_not_equal(t->device, before);
+        assert_ptr_not_equal(t->room.device, before);
         moves--;
     }
     return __real_ft_run_log_train(t);
