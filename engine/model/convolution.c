@@ -2,7 +2,7 @@
 //
 //   h = dropout(conv(e) + b);  s = y0 + act(h);  y = LN(s)        e: input of layer 0, y0: its output
 // Kept for the backward pass: h, s and the row statistics. The windows of e, taps times as wide as e, are made again.
-#include "engine/model/layers.h"
+#include "engine/model/linear.h"
 
 static ft_status tokens(ft_pass *pass, int64_t cols, const char *name, ft_tensor *out) {
     return ft_pass_tensor(pass, FT_ROWS_TOKENS, cols, FT_MEM_ACTIVATIONS, -1, name, out);
@@ -20,19 +20,20 @@ static ft_status windows(ft_pass *pass, ft_tensor e, ft_tensor *out) {
     return ft_pass_unfold(pass, pass->model->convolution.taps, e, *out);
 }
 
-// Columns of windows, rows of the weight, and columns of the output that belong to group g.
-static ft_tensor of_group(const ft_pass *pass, ft_tensor t, int g, bool rows) {
-    int64_t count = (rows ? t.rows : t.cols) / pass->model->convolution.groups;
-    return rows ? ft_rows(t, g * count, count) : ft_columns(t, g * count, count);
+// Columns of the windows, or of the output, that belong to group g.
+static ft_tensor of_group(const ft_convolution *c, ft_tensor t, int g) {
+    int64_t count = t.cols / c->linear.parts;
+    return ft_columns(t, g * count, count);
 }
 
 static ft_status convolve(ft_pass *pass, ft_tensor e, ft_tensor out) {
     const ft_convolution *c = &pass->model->convolution;
     ft_tensor wide;
     FT_TRY(windows(pass, e, &wide));
-    for (int g = 0; g < c->groups; g++)
-        FT_TRY(ft_linear(pass, FT_ROWS_TOKENS, of_group(pass, wide, g, false), of_group(pass, weight(pass, c->weight), g, true),
-                         of_group(pass, weight(pass, c->bias), g, false), of_group(pass, out, g, false)));
+    for (int g = 0; g < c->linear.parts; g++) {
+        const ft_linear group = ft_linear_parts(&c->linear, g, 1);
+        FT_TRY(ft_linear_forward(pass, FT_ROWS_TOKENS, &group, of_group(c, wide, g), of_group(c, out, g)));
+    }
     ft_pass_free(pass, &wide);
     return FT_OK;
 }
@@ -55,8 +56,8 @@ ft_status ft_convolution_forward(ft_pass *pass, ft_tensor e, ft_tensor wide, boo
     FT_TRY(ft_pass_layernorm_forward(pass, FT_ROWS_TOKENS,
                                      (ft_layernorm_forward_args){.x = s->sum,
                                                                  .residual = wide.data != NULL ? wide : residual,
-                                                                 .gamma = weight(pass, c->gamma),
-                                                                 .beta = weight(pass, c->beta),
+                                                                 .gamma = weight(pass, c->norm.gamma),
+                                                                 .beta = weight(pass, c->norm.beta),
                                                                  .epsilon = m->epsilon,
                                                                  .s = s->sum,
                                                                  .y = *y,
@@ -84,11 +85,11 @@ ft_status ft_convolution_backward(ft_pass *pass, ft_tensor e, ft_convolution_sav
                                                                    .s = s->sum,
                                                                    .mean = s->mean,
                                                                    .rstd = s->rstd,
-                                                                   .gamma = weight(pass, c->gamma),
+                                                                   .gamma = weight(pass, c->norm.gamma),
                                                                    .ds = dy,
                                                                    .dx = half ? s->gradient : ft_absent(),
-                                                                   .dgamma = gradient(pass, c->gamma),
-                                                                   .dbeta = gradient(pass, c->beta)}));
+                                                                   .dgamma = gradient(pass, c->norm.gamma),
+                                                                   .dbeta = gradient(pass, c->norm.beta)}));
     ft_pass_free(pass, &s->sum);
     if (!half) FT_TRY(tokens(pass, pass->model->hidden, "convolution gradient", &s->gradient));
     FT_TRY(ft_pass_activation_backward(
@@ -96,12 +97,13 @@ ft_status ft_convolution_backward(ft_pass *pass, ft_tensor e, ft_convolution_sav
         (ft_activation_backward_args){.kind = c->activation, .h = s->h, .dy = half ? s->gradient : dy, .dx = s->gradient}));
     ft_pass_free(pass, &s->h);
     FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), s->gradient, s->gradient));
-    FT_TRY(ft_bias_gradient(pass, FT_ROWS_TOKENS, s->gradient, gradient(pass, c->bias)));
-    ft_tensor wide, dweight = gradient(pass, c->weight);
+    FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_TOKENS, &c->linear, s->gradient));
+    ft_tensor wide;
     FT_TRY(windows(pass, e, &wide));
-    for (int g = 0; g < c->groups; g++)
-        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, of_group(pass, s->gradient, g, false),
-                                         of_group(pass, wide, g, false), of_group(pass, dweight, g, true)));
+    for (int g = 0; g < c->linear.parts; g++) {
+        const ft_linear group = ft_linear_parts(&c->linear, g, 1);
+        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, &group, of_group(c, s->gradient, g), of_group(c, wide, g)));
+    }
     ft_pass_free(pass, &wide);
     return FT_OK;
 }
@@ -111,10 +113,10 @@ ft_status ft_convolution_input_gradient(ft_pass *pass, ft_convolution_saved *s, 
     ft_tensor wide;
     if (dx.data != NULL) {
         FT_TRY(tokens(pass, dx.cols * c->taps, "convolution windows", &wide));
-        for (int g = 0; g < c->groups; g++)
-            FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, of_group(pass, s->gradient, g, false),
-                                            of_group(pass, weight(pass, c->weight), g, true), false,
-                                            of_group(pass, wide, g, false)));
+        for (int g = 0; g < c->linear.parts; g++) {
+            const ft_linear group = ft_linear_parts(&c->linear, g, 1);
+            FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, &group, of_group(c, s->gradient, g), false, of_group(c, wide, g)));
+        }
         FT_TRY(ft_pass_fold_add(pass, c->taps, wide, dx));
         ft_pass_free(pass, &wide);
     }

@@ -3,7 +3,7 @@
 //   x = dropout(LN(word + position + type)), widened by a linear layer in front of the norm or behind the dropout where
 //   the tables are narrower than x.
 // (Which of the two is a matter of the family.)
-#include "engine/model/layers.h"
+#include "engine/model/linear.h"
 
 static ft_status tokens(ft_pass *pass, int64_t cols, const char *name, ft_tensor *out) {
     return ft_pass_tensor(pass, FT_ROWS_TOKENS, cols, FT_MEM_ACTIVATIONS, -1, name, out);
@@ -41,7 +41,7 @@ static ft_status widen_behind(ft_pass *pass, ft_embeddings_saved *s, ft_tensor *
     const ft_model *m = pass->model;
     s->narrow = *x;
     FT_TRY(tokens(pass, m->hidden, "widened embeddings", x));
-    FT_TRY(ft_linear(pass, FT_ROWS_TOKENS, s->narrow, weight(m, m->widening.weight), weight(m, m->widening.bias), *x));
+    FT_TRY(ft_linear_forward(pass, FT_ROWS_TOKENS, &m->widening, s->narrow, *x));
     FT_TRY(new_wide(pass, wide));
     return wide->data != NULL ? ft_pass_cast(pass, *x, *wide) : FT_OK;
 }
@@ -63,14 +63,14 @@ ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s
     if (widens(m, FT_WIDEN_BEFORE_NORM)) {
         s->narrow = s->sum;
         FT_TRY(tokens(pass, m->hidden, "widened embeddings", &s->sum));
-        FT_TRY(ft_linear(pass, FT_ROWS_TOKENS, s->narrow, weight(m, m->widening.weight), ft_absent(), s->sum));
+        FT_TRY(ft_linear_forward(pass, FT_ROWS_TOKENS, &m->widening, s->narrow, s->sum));
     }
     FT_TRY(tokens(pass, s->sum.cols, "embedding output", x));
     if (!widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(new_wide(pass, wide));
     FT_TRY(ft_pass_layernorm_forward(pass, FT_ROWS_TOKENS,
                                      (ft_layernorm_forward_args){.x = s->sum,
-                                                                 .gamma = weight(m, m->embedding_gamma),
-                                                                 .beta = weight(m, m->embedding_beta),
+                                                                 .gamma = weight(m, m->embedding_norm.gamma),
+                                                                 .beta = weight(m, m->embedding_norm.beta),
                                                                  .epsilon = m->epsilon,
                                                                  .s = s->sum,
                                                                  .y = *x,
@@ -98,13 +98,13 @@ static int32_t padding_row(const ft_model *m) {
 static ft_status widening_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tensor *dx) {
     const ft_model *m = pass->model;
     ft_tensor own, dy, dnarrow;
-    FT_TRY(ft_bias_gradient(pass, FT_ROWS_TOKENS, *dx, gradient(m, m->widening.bias)));
+    FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_TOKENS, &m->widening, *dx));
     FT_TRY(ft_pass_rounded(pass, FT_ROWS_TOKENS, *dx, "rounded embedding gradient", &own, &dy));
     if (own.data != NULL) ft_pass_free(pass, dx);
-    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, dy, s->narrow, gradient(m, m->widening.weight)));
+    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, &m->widening, dy, s->narrow));
     ft_pass_free(pass, &s->narrow);
     FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, m->embedding_width, FT_MEM_ACTIVATIONS, -1, "embedding gradient", &dnarrow));
-    FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, dy, weight(m, m->widening.weight), false, dnarrow));
+    FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, &m->widening, dy, false, dnarrow));
     ft_pass_free(pass, own.data != NULL ? &own : dx);
     *dx = dnarrow;
     return FT_OK;
@@ -119,10 +119,10 @@ ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tenso
                                                                    .s = s->sum,
                                                                    .mean = s->mean,
                                                                    .rstd = s->rstd,
-                                                                   .gamma = weight(m, m->embedding_gamma),
+                                                                   .gamma = weight(m, m->embedding_norm.gamma),
                                                                    .ds = *dx,
-                                                                   .dgamma = gradient(m, m->embedding_gamma),
-                                                                   .dbeta = gradient(m, m->embedding_beta)}));
+                                                                   .dgamma = gradient(m, m->embedding_norm.gamma),
+                                                                   .dbeta = gradient(m, m->embedding_norm.beta)}));
     if (widens(m, FT_WIDEN_BEFORE_NORM)) FT_TRY(widening_backward(pass, s, dx));
     ft_embeddings_saved_free(pass, s);
     const struct {

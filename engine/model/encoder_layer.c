@@ -8,26 +8,13 @@
 // In the last layer, whose output is read at the pooled rows alone, queries and everything after the attention exist for
 // those rows only; keys and values for all tokens.
 #include "engine/model/gradients.h"
-#include "engine/model/layers.h"
+#include "engine/model/linear.h"
 
 static bool is_last(const ft_pass *pass, int layer) { return layer == pass->model->layers - 1; }
 static ft_rows_kind rows_of(const ft_pass *pass, int layer) { return is_last(pass, layer) ? FT_ROWS_POOLED : FT_ROWS_TOKENS; }
 
 static ft_status activations(ft_pass *pass, ft_rows_kind kind, int64_t cols, int layer, const char *name, ft_tensor *out) {
     return ft_pass_tensor(pass, kind, cols, FT_MEM_ACTIVATIONS, layer, name, out);
-}
-
-// Q, K and V stand back to back in the registry: one matrix [3H,H] and one bias [3H] from the query's views. Keys without
-// a bias have zeros there.
-typedef struct qkv_parameters {
-    ft_tensor weight, bias; // [3H,H], [3H]
-} qkv_parameters;
-
-static qkv_parameters qkv_of(ft_tensor query_weight, ft_tensor query_bias, int64_t hidden) {
-    ft_tensor w = query_weight, b = query_bias;
-    if (w.data != NULL) w = ft_matrix(w.data, 3 * hidden, hidden, w.dtype);
-    if (b.data != NULL) b = ft_vector(b.data, 3 * hidden, b.dtype);
-    return (qkv_parameters){w, b};
 }
 
 typedef struct qkv_views {
@@ -42,21 +29,18 @@ static qkv_views views_of(const ft_pass *pass, int layer, const ft_tensor qkv, f
 }
 
 static ft_status project_qkv(ft_pass *pass, int layer, ft_tensor x, ft_layer_saved *s) {
-    ft_model *m = pass->model;
-    const ft_layer_parameters *l = &m->layer[layer];
-    qkv_parameters p = qkv_of(ft_parameter_weight(&m->parameters, l->qkv_weight), ft_parameter_weight(&m->parameters, l->qkv_bias),
-                              m->hidden);
+    const ft_linear *qkv = &pass->model->layer[layer].qkv;
     if (!is_last(pass, layer)) {
-        FT_TRY(activations(pass, FT_ROWS_TOKENS, 3 * m->hidden, layer, "qkv", &s->qkv));
-        return ft_linear(pass, FT_ROWS_TOKENS, x, p.weight, p.bias, s->qkv);
+        FT_TRY(activations(pass, FT_ROWS_TOKENS, qkv->outputs, layer, "qkv", &s->qkv));
+        return ft_linear_forward(pass, FT_ROWS_TOKENS, qkv, x, s->qkv);
     }
-    FT_TRY(activations(pass, FT_ROWS_TOKENS, 2 * m->hidden, layer, "keys and values", &s->qkv));
-    FT_TRY(ft_linear(pass, FT_ROWS_TOKENS, x, ft_rows(p.weight, m->hidden, 2 * m->hidden),
-                     ft_columns(p.bias, m->hidden, 2 * m->hidden), s->qkv));
-    FT_TRY(activations(pass, FT_ROWS_POOLED, m->hidden, layer, "pooled rows", &s->pooled_x));
+    const ft_linear query = ft_linear_parts(qkv, FT_QUERY, 1), rest = ft_linear_parts(qkv, FT_KEY, 2);
+    FT_TRY(activations(pass, FT_ROWS_TOKENS, rest.outputs, layer, "keys and values", &s->qkv));
+    FT_TRY(ft_linear_forward(pass, FT_ROWS_TOKENS, &rest, x, s->qkv));
+    FT_TRY(activations(pass, FT_ROWS_POOLED, x.cols, layer, "pooled rows", &s->pooled_x));
     FT_TRY(ft_pass_gather(pass, pass->batch->first_row, x, s->pooled_x));
-    FT_TRY(activations(pass, FT_ROWS_POOLED, m->hidden, layer, "pooled queries", &s->pooled_q));
-    return ft_linear(pass, FT_ROWS_POOLED, s->pooled_x, ft_rows(p.weight, 0, m->hidden), ft_columns(p.bias, 0, m->hidden), s->pooled_q);
+    FT_TRY(activations(pass, FT_ROWS_POOLED, query.outputs, layer, "pooled queries", &s->pooled_q));
+    return ft_linear_forward(pass, FT_ROWS_POOLED, &query, s->pooled_x, s->pooled_q);
 }
 
 static ft_dropout sum_dropout(const ft_pass *pass, int layer, ft_dropout_site site) {
@@ -77,23 +61,23 @@ static ft_status pool_wide(ft_pass *pass, ft_tensor *wide) {
 
 // s = residual + dropout(a W^T + bias), y = LN(s): the product lands in s, which the fused op then completes in place.
 // wide: the residual in fp32, and then y.
-static ft_status project_add_norm(ft_pass *pass, int layer, ft_tensor a, ft_tensor residual, ft_tensor wide, const int parameters[4],
-                                  ft_dropout_site site, ft_tensor *s, ft_tensor *mean, ft_tensor *rstd, ft_tensor *y,
+static ft_status project_add_norm(ft_pass *pass, int layer, ft_tensor a, ft_tensor residual, ft_tensor wide, const ft_linear *linear,
+                                  const ft_norm *norm, ft_dropout_site site, ft_tensor *s, ft_tensor *mean, ft_tensor *rstd, ft_tensor *y,
                                   const char *const names[4]) {
     ft_model *m = pass->model;
     ft_rows_kind kind = rows_of(pass, layer);
     FT_TRY(activations(pass, kind, m->hidden, layer, names[0], s));
     FT_TRY(ft_pass_statistics(pass, kind, layer, names[1], mean));
     FT_TRY(ft_pass_statistics(pass, kind, layer, names[2], rstd));
-    FT_TRY(ft_linear(pass, kind, a, ft_parameter_weight(&m->parameters, parameters[0]), ft_absent(), *s));
+    FT_TRY(ft_linear_product(pass, kind, linear, a, ft_absent(), *s));
     FT_TRY(activations(pass, kind, m->hidden, layer, names[3], y));
     return ft_pass_layernorm_forward(
         pass, kind,
         (ft_layernorm_forward_args){.x = *s,
-                                    .bias = ft_parameter_weight(&m->parameters, parameters[1]),
+                                    .bias = ft_linear_bias(pass, linear),
                                     .residual = wide.data != NULL ? wide : residual,
-                                    .gamma = ft_parameter_weight(&m->parameters, parameters[2]),
-                                    .beta = ft_parameter_weight(&m->parameters, parameters[3]),
+                                    .gamma = ft_parameter_weight(&m->parameters, norm->gamma),
+                                    .beta = ft_parameter_weight(&m->parameters, norm->beta),
                                     .epsilon = m->epsilon,
                                     .dropout = sum_dropout(pass, layer, site),
                                     .s = *s,
@@ -129,9 +113,8 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wid
         ft_pass_free(pass, &s->pooled_q);
     }
 
-    const int output[4] = {l->output_weight, l->output_bias, l->norm1_gamma, l->norm1_beta};
     static const char *const output_names[4] = {"attention sum", "norm 1 mean", "norm 1 rstd", "norm 1"};
-    FT_TRY(project_add_norm(pass, layer, s->attention, is_last(pass, layer) ? s->pooled_x : x, *wide, output,
+    FT_TRY(project_add_norm(pass, layer, s->attention, is_last(pass, layer) ? s->pooled_x : x, *wide, &l->output, &l->norm1,
                             FT_SITE_ATTENTION_OUTPUT, &s->s1, &s->mean1, &s->rstd1, &s->y1, output_names));
     if (!keep) {
         ft_pass_free(pass, &s->attention);
@@ -141,14 +124,13 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wid
 
     FT_TRY(activations(pass, kind, m->intermediate, layer, "feed-forward", &s->h));
     // The bias goes with the product: the activation need not write h again.
-    FT_TRY(ft_linear(pass, kind, s->y1, ft_parameter_weight(&m->parameters, l->up_weight), ft_parameter_weight(&m->parameters, l->up_bias), s->h));
+    FT_TRY(ft_linear_forward(pass, kind, &l->up, s->y1, s->h));
     ft_tensor value = s->h; // when nothing is kept the activation happens in place
     if (keep) FT_TRY(activations(pass, kind, m->intermediate, layer, "activation", &value));
-    FT_TRY(ft_pass_activation_forward(pass, kind,
-                                      (ft_activation_forward_args){.kind = m->activation, .x = s->h, .bias = ft_absent(), .h = ft_absent(), .y = value}));
-    const int down[4] = {l->down_weight, l->down_bias, l->norm2_gamma, l->norm2_beta};
+    FT_TRY(ft_pass_activation_forward(pass, kind, (ft_activation_forward_args){.kind = m->activation, .x = s->h, .y = value}));
     static const char *const down_names[4] = {"feed-forward sum", "norm 2 mean", "norm 2 rstd", "output"};
-    FT_TRY(project_add_norm(pass, layer, value, s->y1, *wide, down, FT_SITE_FFN_OUTPUT, &s->s2, &s->mean2, &s->rstd2, y, down_names));
+    FT_TRY(project_add_norm(pass, layer, value, s->y1, *wide, &l->down, &l->norm2, FT_SITE_FFN_OUTPUT, &s->s2, &s->mean2, &s->rstd2, y,
+                            down_names));
     if (is_last(pass, layer)) ft_pass_free(pass, wide);
     if (!keep) {
         ft_layer_saved_free(pass, s);
@@ -169,7 +151,7 @@ void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *s) {
 // Back through y = LN(s), s = residual + dropout(a W^T + bias): dy becomes ds (the residual's gradient) in place;
 // `dx`, the gradient of the product, is a tensor of its own when there is dropout or it has another type, else ds itself.
 static ft_status norm_backward(ft_pass *pass, int layer, ft_tensor dy, ft_tensor s, ft_tensor mean, ft_tensor rstd,
-                               const int parameters[4], ft_dropout_site site, const char *name, ft_tensor *dx) {
+                               const ft_linear *linear, const ft_norm *norm, ft_dropout_site site, const char *name, ft_tensor *dx) {
     ft_model *m = pass->model;
     ft_rows_kind kind = rows_of(pass, layer);
     ft_dropout dropout = sum_dropout(pass, layer, site);
@@ -180,13 +162,13 @@ static ft_status norm_backward(ft_pass *pass, int layer, ft_tensor dy, ft_tensor
                                                                    .s = s,
                                                                    .mean = mean,
                                                                    .rstd = rstd,
-                                                                   .gamma = ft_parameter_weight(&m->parameters, parameters[2]),
+                                                                   .gamma = ft_parameter_weight(&m->parameters, norm->gamma),
                                                                    .dropout = dropout,
                                                                    .ds = dy,
                                                                    .dx = *dx,
-                                                                   .dgamma = ft_parameter_gradient(&m->parameters, parameters[2]),
-                                                                   .dbeta = ft_parameter_gradient(&m->parameters, parameters[3]),
-                                                                   .dbias = ft_parameter_gradient(&m->parameters, parameters[1])});
+                                                                   .dgamma = ft_parameter_gradient(&m->parameters, norm->gamma),
+                                                                   .dbeta = ft_parameter_gradient(&m->parameters, norm->beta),
+                                                                   .dbias = ft_linear_dbias(pass, linear)});
 }
 
 // From ds2's product back to y1: dy becomes the gradient of y1, in place.
@@ -194,13 +176,13 @@ static ft_status feed_forward_backward(ft_pass *pass, int layer, ft_layer_saved 
     ft_model *m = pass->model;
     const ft_layer_parameters *l = &m->layer[layer];
     ft_rows_kind kind = rows_of(pass, layer);
-    const int down[4] = {l->down_weight, l->down_bias, l->norm2_gamma, l->norm2_beta};
     ft_tensor dproduct, dh, value = m->keeps_activation ? s->activation : s->h; // made again, it takes h's place
-    FT_TRY(norm_backward(pass, layer, dy, s->s2, s->mean2, s->rstd2, down, FT_SITE_FFN_OUTPUT, "feed-forward gradient", &dproduct));
+    FT_TRY(norm_backward(pass, layer, dy, s->s2, s->mean2, s->rstd2, &l->down, &l->norm2, FT_SITE_FFN_OUTPUT, "feed-forward gradient",
+                         &dproduct));
     ft_pass_free(pass, &s->s2);
     ft_tensor dsum = dproduct.data != NULL ? dproduct : dy;
     FT_TRY(activations(pass, kind, m->intermediate, layer, "activation gradient", &dh));
-    FT_TRY(ft_linear_input_gradient(pass, kind, dsum, ft_parameter_weight(&m->parameters, l->down_weight), false, dh));
+    FT_TRY(ft_linear_input_gradient(pass, kind, &l->down, dsum, false, dh));
     s->activation = ft_absent();
     FT_TRY(ft_pass_activation_backward(pass, kind,
                                        (ft_activation_backward_args){.kind = m->activation,
@@ -208,60 +190,46 @@ static ft_status feed_forward_backward(ft_pass *pass, int layer, ft_layer_saved 
                                                                      .dy = dh,
                                                                      .dx = dh,
                                                                      .y = m->keeps_activation ? ft_absent() : value,
-                                                                     .dbias = ft_parameter_gradient(&m->parameters, l->up_bias)}));
+                                                                     .dbias = ft_linear_dbias(pass, &l->up)}));
     if (m->keeps_activation) ft_pass_free(pass, &s->h);
     s->h = ft_absent();
-    FT_TRY(ft_linear_weight_gradient(pass, kind, dsum, value, ft_parameter_gradient(&m->parameters, l->down_weight)));
+    FT_TRY(ft_linear_weight_gradient(pass, kind, &l->down, dsum, value));
     ft_pass_free(pass, &value);
     ft_pass_free(pass, &dproduct);
     if (m->rebuilds_norms) FT_TRY(ft_norm1_again(pass, kind, layer, s));
-    FT_TRY(ft_linear_weight_gradient(pass, kind, dh, s->y1, ft_parameter_gradient(&m->parameters, l->up_weight)));
-    FT_TRY(ft_linear_input_gradient(pass, kind, dh, ft_parameter_weight(&m->parameters, l->up_weight), true, dy));
+    FT_TRY(ft_linear_weight_gradient(pass, kind, &l->up, dh, s->y1));
+    FT_TRY(ft_linear_input_gradient(pass, kind, &l->up, dh, true, dy));
     ft_pass_free(pass, &dh);
     ft_pass_free(pass, &s->y1);
     return FT_OK;
-}
-
-// Sums of the columns of dqkv, which begins with third `first` of [Q, K, V], into the biases that are parameters.
-static ft_status qkv_bias_gradient(ft_pass *pass, ft_tensor dqkv, int first, ft_tensor gradient) {
-    int64_t h = pass->model->hidden;
-    if (gradient.data == NULL) return FT_OK;
-    if (pass->model->key_bias) return ft_bias_gradient(pass, FT_ROWS_TOKENS, dqkv, ft_columns(gradient, first * h, dqkv.cols));
-    if (first == 0) FT_TRY(ft_bias_gradient(pass, FT_ROWS_TOKENS, ft_columns(dqkv, 0, h), ft_columns(gradient, 0, h)));
-    return ft_bias_gradient(pass, FT_ROWS_TOKENS, ft_columns(dqkv, (2 - first) * h, h), ft_columns(gradient, 2 * h, h));
 }
 
 // From the gradient of qkv (and of the pooled queries) to that of x. residual: gradient that reaches x (or its pooled
 // rows) past the attention; consumed.
 static ft_status qkv_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_saved *s, ft_tensor dqkv, ft_tensor dpooled_q,
                               ft_tensor *residual, bool want_dx, ft_tensor *dx) {
-    ft_model *m = pass->model;
-    const ft_layer_parameters *l = &m->layer[layer];
-    int64_t h = m->hidden;
-    qkv_parameters p =
-        qkv_of(ft_parameter_weight(&m->parameters, l->qkv_weight), ft_parameter_weight(&m->parameters, l->qkv_bias), h);
-    qkv_parameters g =
-        qkv_of(ft_parameter_gradient(&m->parameters, l->qkv_weight), ft_parameter_gradient(&m->parameters, l->qkv_bias), h);
+    const ft_linear *qkv = &pass->model->layer[layer].qkv;
     if (!is_last(pass, layer)) {
-        FT_TRY(qkv_bias_gradient(pass, dqkv, 0, g.bias));
-        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, dqkv, x, g.weight));
+        FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_TOKENS, qkv, dqkv));
+        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, qkv, dqkv, x));
         if (!want_dx) {
             ft_pass_free(pass, residual);
             return FT_OK;
         }
-        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, dqkv, p.weight, true, *residual));
+        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, qkv, dqkv, true, *residual));
         *dx = *residual;
         *residual = ft_absent();
         return FT_OK;
     }
-    FT_TRY(ft_bias_gradient(pass, FT_ROWS_POOLED, dpooled_q, ft_columns(g.bias, 0, h)));
-    FT_TRY(qkv_bias_gradient(pass, dqkv, 1, g.bias));
-    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_POOLED, dpooled_q, s->pooled_x, ft_rows(g.weight, 0, h)));
-    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, dqkv, x, ft_rows(g.weight, h, 2 * h)));
+    const ft_linear query = ft_linear_parts(qkv, FT_QUERY, 1), rest = ft_linear_parts(qkv, FT_KEY, 2);
+    FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_POOLED, &query, dpooled_q));
+    FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv));
+    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_POOLED, &query, dpooled_q, s->pooled_x));
+    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv, x));
     if (want_dx) {
-        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_POOLED, dpooled_q, ft_rows(p.weight, 0, h), true, *residual));
-        FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, h, FT_MEM_ACTIVATIONS, layer, "input gradient", dx));
-        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, dqkv, ft_rows(p.weight, h, 2 * h), false, *dx));
+        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_POOLED, &query, dpooled_q, true, *residual));
+        FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, qkv->inputs, FT_MEM_ACTIVATIONS, layer, "input gradient", dx));
+        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv, false, *dx));
         FT_TRY(ft_pass_scatter_add(pass, pass->batch->first_row, *residual, *dx));
     }
     ft_pass_free(pass, residual);
@@ -276,15 +244,14 @@ ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_sav
     FT_TRY(feed_forward_backward(pass, layer, s, *dy));
     FT_TRY(ft_gradients_reach(&m->parameters, ft_backward_point(m->layers - layer, 1)));
 
-    const int output[4] = {l->output_weight, l->output_bias, l->norm1_gamma, l->norm1_beta};
     ft_tensor dproduct, dattention;
-    FT_TRY(norm_backward(pass, layer, *dy, s->s1, s->mean1, s->rstd1, output, FT_SITE_ATTENTION_OUTPUT, "attention sum gradient",
-                         &dproduct));
+    FT_TRY(norm_backward(pass, layer, *dy, s->s1, s->mean1, s->rstd1, &l->output, &l->norm1, FT_SITE_ATTENTION_OUTPUT,
+                         "attention sum gradient", &dproduct));
     ft_pass_free(pass, &s->s1);
     ft_tensor dsum = dproduct.data != NULL ? dproduct : *dy;
-    FT_TRY(ft_linear_weight_gradient(pass, kind, dsum, s->attention, ft_parameter_gradient(&m->parameters, l->output_weight)));
+    FT_TRY(ft_linear_weight_gradient(pass, kind, &l->output, dsum, s->attention));
     FT_TRY(activations(pass, kind, m->hidden, layer, "attention gradient", &dattention));
-    FT_TRY(ft_linear_input_gradient(pass, kind, dsum, ft_parameter_weight(&m->parameters, l->output_weight), false, dattention));
+    FT_TRY(ft_linear_input_gradient(pass, kind, &l->output, dsum, false, dattention));
     ft_pass_free(pass, &dproduct);
 
     ft_tensor dqkv, dpooled_q = ft_absent();

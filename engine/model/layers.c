@@ -1,5 +1,7 @@
 #include "engine/model/layers.h"
 
+#include "engine/model/run_op.h"
+
 #include <stdio.h>
 
 int64_t ft_pass_rows(const ft_pass *pass, ft_rows_kind kind) {
@@ -73,51 +75,9 @@ ft_dropout ft_pass_dropout(const ft_pass *pass, ft_rows_kind kind, float probabi
     return dropout;
 }
 
-// Runs `op` with scratch of the size that the largest micro-batch needs: `largest` are the same arguments with the
-// capacity for rows. Scratch never shrinks with more rows; an op that breaks this is caught here, not by an overrun.
-#define RUN_WITH_WORKSPACE(pass, op, args, largest)                                                                    \
-    do {                                                                                                               \
-        ft_device *device_ = (pass)->model->device;                                                                    \
-        size_t need_ = ft_##op##_workspace(&device_->target, &(args));                                                 \
-        size_t bytes_ = ft_##op##_workspace(&device_->target, &(largest));                                             \
-        if (need_ > bytes_) return ft_fail(FT_FAILED, #op, "scratch of %zu bytes exceeds the planned %zu", need_, bytes_); \
-        void *scratch_ = NULL;                                                                                         \
-        if (bytes_ > 0) FT_TRY(ft_memory_alloc((pass)->model->memory, bytes_, FT_MEM_WORKSPACE, #op " scratch", &scratch_)); \
-        (args).workspace = (ft_workspace){scratch_, bytes_};                                                           \
-        ft_status status_ = FT_RUN(device_, op, &(args));                                                              \
-        ft_memory_free((pass)->model->memory, scratch_);                                                               \
-        return status_;                                                                                                \
-    } while (0)
-
 static ft_tensor with_rows(ft_tensor t, int64_t rows) {
     t.rows = rows;
     return t;
-}
-
-ft_status ft_linear(ft_pass *pass, ft_rows_kind kind, ft_tensor x, ft_tensor weight, ft_tensor bias, ft_tensor y) {
-    ft_gemm_args args = {.a = x, .b = weight, .c = y, .trans_b = true, .bias = bias}, largest = args;
-    largest.a.rows = largest.c.rows = ft_pass_capacity(pass, kind);
-    RUN_WITH_WORKSPACE(pass, gemm, args, largest);
-}
-
-ft_status ft_linear_input_gradient(ft_pass *pass, ft_rows_kind kind, ft_tensor dy, ft_tensor weight, bool accumulate, ft_tensor dx) {
-    ft_gemm_args args = {.a = dy, .b = weight, .c = dx, .accumulate = accumulate}, largest = args;
-    largest.a.rows = largest.c.rows = ft_pass_capacity(pass, kind);
-    RUN_WITH_WORKSPACE(pass, gemm, args, largest);
-}
-
-ft_status ft_linear_weight_gradient(ft_pass *pass, ft_rows_kind kind, ft_tensor dy, ft_tensor x, ft_tensor dweight) {
-    if (dweight.data == NULL) return FT_OK;
-    ft_gemm_args args = {.a = dy, .b = x, .c = dweight, .trans_a = true, .accumulate = true}, largest = args;
-    largest.a.rows = largest.b.rows = ft_pass_capacity(pass, kind);
-    RUN_WITH_WORKSPACE(pass, gemm, args, largest);
-}
-
-ft_status ft_bias_gradient(ft_pass *pass, ft_rows_kind kind, ft_tensor dy, ft_tensor dbias) {
-    if (dbias.data == NULL) return FT_OK;
-    ft_column_sum_args args = {.x = dy, .out = dbias}, largest = args;
-    largest.x.rows = ft_pass_capacity(pass, kind);
-    RUN_WITH_WORKSPACE(pass, column_sum, args, largest);
 }
 
 ft_status ft_pass_layernorm_forward(ft_pass *pass, ft_rows_kind kind, ft_layernorm_forward_args args) {

@@ -51,15 +51,6 @@ void ft_pass_free(ft_pass *pass, ft_tensor *tensor);
 
 ft_dropout ft_pass_dropout(const ft_pass *pass, ft_rows_kind kind, float probability, uint32_t layer, ft_dropout_site site);
 
-// y = x W^T (+ bias)
-ft_status ft_linear(ft_pass *pass, ft_rows_kind kind, ft_tensor x, ft_tensor weight, ft_tensor bias, ft_tensor y);
-// dx (=|+=) dy W
-ft_status ft_linear_input_gradient(ft_pass *pass, ft_rows_kind kind, ft_tensor dy, ft_tensor weight, bool accumulate, ft_tensor dx);
-// dW += dy^T x; nothing when dweight is absent
-ft_status ft_linear_weight_gradient(ft_pass *pass, ft_rows_kind kind, ft_tensor dy, ft_tensor x, ft_tensor dweight);
-// db += sum of rows; nothing when dbias is absent
-ft_status ft_bias_gradient(ft_pass *pass, ft_rows_kind kind, ft_tensor dy, ft_tensor dbias);
-
 // The ops of these names, with scratch.
 ft_status ft_pass_layernorm_forward(ft_pass *pass, ft_rows_kind kind, ft_layernorm_forward_args args);
 ft_status ft_pass_layernorm_backward(ft_pass *pass, ft_rows_kind kind, ft_layernorm_backward_args args);

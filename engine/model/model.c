@@ -2,6 +2,7 @@
 #include "engine/model/model.h"
 
 #include "engine/model/gradients.h"
+#include "engine/model/linear.h"
 #include "kernels/disentangled_attention.h"
 
 #include <math.h>
@@ -37,32 +38,39 @@ static int add_matrix(builder *b, const char *name, int64_t rows, int64_t cols) 
 
 static int add_bias(builder *b, const char *name, int64_t width) { return add(b, name, ".bias", (ft_parameter_spec){.cols = width}); }
 
-static ft_linear_parameters add_linear(builder *b, const char *name, int64_t outputs, int64_t inputs) {
-    int weight = add_matrix(b, name, outputs, inputs);
-    return (ft_linear_parameters){weight, add_bias(b, name, outputs), inputs, outputs};
+static ft_linear add_linear_without_bias(builder *b, const char *name, int64_t outputs, int64_t inputs) {
+    return (ft_linear){.weight = add_matrix(b, name, outputs, inputs), .bias = -1, .inputs = inputs, .outputs = outputs, .parts = 1};
 }
 
-static void add_norm(builder *b, const char *name, int64_t width, int *gamma, int *beta) {
-    *gamma = add(b, name, ".weight", (ft_parameter_spec){.cols = width, .wide = true});
-    *beta = add(b, name, ".bias", (ft_parameter_spec){.cols = width, .wide = true});
+static ft_linear add_linear(builder *b, const char *name, int64_t outputs, int64_t inputs) {
+    ft_linear l = add_linear_without_bias(b, name, outputs, inputs);
+    l.bias = add_bias(b, name, outputs);
+    return l;
 }
 
-// Queries, keys and values, their weights in one block and their biases in another.
+static ft_norm add_norm(builder *b, const char *name, int64_t width) {
+    int gamma = add(b, name, ".weight", (ft_parameter_spec){.cols = width, .wide = true});
+    return (ft_norm){gamma, add(b, name, ".bias", (ft_parameter_spec){.cols = width, .wide = true})};
+}
+
+// The parts of qkv: their weights in one block and their biases in another.
 static void add_qkv(builder *b, const ft_model *m, ft_layer_parameters *l) {
     const ft_layer_names *n = &m->family->names;
     int64_t h = m->hidden;
+    l->qkv = (ft_linear){.inputs = h, .outputs = FT_QKV_PARTS * h, .parts = FT_QKV_PARTS};
     if (n->qkv != NULL) {
-        l->qkv_weight = add(b, n->qkv, ".weight", (ft_parameter_spec){.rows = 3 * h, .cols = h, .heads = m->heads, .decay = true});
-        l->qkv_bias = add(b, n->query, "", (ft_parameter_spec){.cols = h});
+        l->qkv.weight = add(b, n->qkv, ".weight", (ft_parameter_spec){.rows = 3 * h, .cols = h, .heads = m->heads, .decay = true});
+        l->qkv.bias = add(b, n->query, "", (ft_parameter_spec){.cols = h});
         add(b, n->value, "", (ft_parameter_spec){.cols = h, .gap = h, .joins_group = true});
+        l->qkv.unbiased = 1u << FT_KEY;
         return;
     }
     const ft_parameter_spec weight = {.rows = h, .cols = h, .decay = true, .joins_group = true};
     const ft_parameter_spec bias = {.cols = h, .joins_group = true};
-    l->qkv_weight = add_matrix(b, n->query, h, h);
+    l->qkv.weight = add_matrix(b, n->query, h, h);
     add(b, n->key, ".weight", weight);
     add(b, n->value, ".weight", weight);
-    l->qkv_bias = add_bias(b, n->query, h);
+    l->qkv.bias = add_bias(b, n->query, h);
     add(b, n->key, ".bias", bias);
     add(b, n->value, ".bias", bias);
 }
@@ -72,19 +80,24 @@ static void share_with_end(builder *b, const ft_model *m, int index) {
     if (index >= 0 && !b->failed) ft_parameters_share(b->parameters, index, ft_backward_point(m->layers + 2, 0));
 }
 
+// Parts that are used by themselves are parameters of their own, one behind the other.
+static void share_linear_with_end(builder *b, const ft_model *m, const ft_linear *l) {
+    if (l->weight >= 0) share_with_end(b, m, l->weight + l->first);
+    if (l->bias >= 0) share_with_end(b, m, l->bias + l->first);
+}
+
 // The layer's own key and query project the relative positions, or two layers of their own do.
 static void add_position_projections(builder *b, ft_model *m, const ft_relative_config *r, ft_layer_parameters *l) {
     const ft_layer_names *n = &m->family->names;
     int64_t h = m->hidden;
-    const ft_linear_parameters none = {.weight = -1, .bias = -1, .inputs = h, .outputs = h};
-    l->pos_key = l->pos_query = none;
-    if (r->c2p && r->shared) l->pos_key = (ft_linear_parameters){l->qkv_weight + 1, l->qkv_bias + 1, h, h};
-    else if (r->c2p && n->pos_key_without_bias) l->pos_key.weight = add_matrix(b, n->pos_key, h, h);
+    l->pos_key = l->pos_query = (ft_linear){.weight = -1, .bias = -1};
+    if (r->c2p && r->shared) l->pos_key = ft_linear_parts(&l->qkv, FT_KEY, 1);
+    else if (r->c2p && n->pos_key_without_bias) l->pos_key = add_linear_without_bias(b, n->pos_key, h, h);
     else if (r->c2p) l->pos_key = add_linear(b, n->pos_key, h, h);
-    if (r->p2c && r->shared) l->pos_query = (ft_linear_parameters){l->qkv_weight, l->qkv_bias, h, h};
+    if (r->p2c && r->shared) l->pos_query = ft_linear_parts(&l->qkv, FT_QUERY, 1);
     else if (r->p2c) l->pos_query = add_linear(b, n->pos_query, h, h);
-    const int used[] = {l->pos_key.weight, l->pos_key.bias, l->pos_query.weight, l->pos_query.bias};
-    for (int i = 0; i < 4; i++) share_with_end(b, m, used[i]);
+    share_linear_with_end(b, m, &l->pos_key);
+    share_linear_with_end(b, m, &l->pos_query);
 }
 
 static void add_layer(builder *b, ft_model *m, const ft_relative_config *r, int index) {
@@ -92,14 +105,12 @@ static void add_layer(builder *b, ft_model *m, const ft_relative_config *r, int 
     const ft_layer_names *n = &m->family->names;
     int64_t h = m->hidden, f = m->intermediate;
     snprintf(b->prefix, sizeof b->prefix, "%s%s.%d.", m->family->prefix, m->family->layer, index);
-    add_norm(b, n->norm2, h, &l->norm2_gamma, &l->norm2_beta);
-    ft_linear_parameters down = add_linear(b, n->down, h, f), up = add_linear(b, n->up, f, h);
-    l->down_weight = down.weight, l->down_bias = down.bias;
-    l->up_weight = up.weight, l->up_bias = up.bias;
+    l->norm2 = add_norm(b, n->norm2, h);
+    l->down = add_linear(b, n->down, h, f);
+    l->up = add_linear(b, n->up, f, h);
     b->half = 1;
-    add_norm(b, n->norm1, h, &l->norm1_gamma, &l->norm1_beta);
-    ft_linear_parameters output = add_linear(b, n->output, h, h);
-    l->output_weight = output.weight, l->output_bias = output.bias;
+    l->norm1 = add_norm(b, n->norm1, h);
+    l->output = add_linear(b, n->output, h, h);
     add_qkv(b, m, l);
     add_position_projections(b, m, r, l);
     b->half = 0;
@@ -121,24 +132,25 @@ static void add_head(builder *b, ft_model *m, const ft_int_list *hidden) {
 // The convolution stands behind layer 0 and is trained with it.
 static void add_convolution(builder *b, ft_model *m, const ft_convolution_config *c) {
     int64_t h = m->hidden;
-    m->convolution = (ft_convolution){.taps = c->taps, .groups = c->groups, .activation = c->activation};
+    m->convolution = (ft_convolution){.taps = c->taps, .activation = c->activation};
     if (c->taps == 0) return;
     snprintf(b->prefix, sizeof b->prefix, "%sencoder.conv.", m->family->prefix);
-    add_norm(b, "LayerNorm", h, &m->convolution.gamma, &m->convolution.beta);
-    m->convolution.weight =
-        add(b, "conv", ".weight", (ft_parameter_spec){.rows = h, .cols = h / c->groups * c->taps, .taps = c->taps, .decay = true});
-    m->convolution.bias = add_bias(b, "conv", h);
+    m->convolution.norm = add_norm(b, "LayerNorm", h);
+    ft_linear *l = &m->convolution.linear;
+    *l = (ft_linear){.inputs = h / c->groups * c->taps, .outputs = h, .parts = c->groups};
+    l->weight = add(b, "conv", ".weight", (ft_parameter_spec){.rows = h, .cols = l->inputs, .taps = c->taps, .decay = true});
+    l->bias = add_bias(b, "conv", h);
 }
 
 static void add_relative(builder *b, ft_model *m, const ft_relative_config *r) {
-    m->relative = (ft_relative){.table = -1, .gamma = -1, .beta = -1};
+    m->relative = (ft_relative){.table = -1, .norm = {-1, -1}};
     if (!r->table) return;
     m->relative.rule = r->rule;
     m->relative.rows = 2 * ft_relative_span(r->rule);
     snprintf(b->prefix, sizeof b->prefix, "%sencoder.", m->family->prefix);
-    if (r->norm) add_norm(b, "LayerNorm", m->hidden, &m->relative.gamma, &m->relative.beta);
+    if (r->norm) m->relative.norm = add_norm(b, "LayerNorm", m->hidden);
     m->relative.table = add_matrix(b, "rel_embeddings", m->relative.rows, m->hidden);
-    const int used[] = {m->relative.table, m->relative.gamma, m->relative.beta};
+    const int used[] = {m->relative.table, m->relative.norm.gamma, m->relative.norm.beta};
     for (int i = 0; i < 3; i++) share_with_end(b, m, used[i]);
 }
 
@@ -171,10 +183,10 @@ static void add_embeddings(builder *b, ft_model *m, const ft_model_config *c) {
     snprintf(b->prefix, sizeof b->prefix, "%s", m->family->prefix);
     if (width != m->hidden && behind) m->widening = add_linear(b, m->family->widening_name, m->hidden, width);
     snprintf(b->prefix, sizeof b->prefix, "%sembeddings.", m->family->prefix);
-    add_norm(b, "LayerNorm", behind ? width : m->hidden, &m->embedding_gamma, &m->embedding_beta);
+    m->embedding_norm = add_norm(b, "LayerNorm", behind ? width : m->hidden);
     if (width != m->hidden && !behind) {
         snprintf(b->prefix, sizeof b->prefix, "%s", m->family->prefix);
-        m->widening.weight = add_matrix(b, m->family->widening_name, m->hidden, width);
+        m->widening = add_linear_without_bias(b, m->family->widening_name, m->hidden, width);
         snprintf(b->prefix, sizeof b->prefix, "%sembeddings.", m->family->prefix);
     }
     if (c->type_vocab_size > 0)
@@ -237,7 +249,6 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     m->intermediate = c->intermediate_size;
     m->embedding_width = c->embedding_size;
     m->activation = c->hidden_act;
-    m->key_bias = c->family->names.qkv == NULL;
     m->epsilon = (float)c->layer_norm_eps;
     m->labels = label_count;
     m->padding_id = (int32_t)c->pad_token_id;

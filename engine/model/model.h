@@ -30,24 +30,36 @@ typedef struct ft_capacity {
     int32_t tokens, sequences, longest;
 } ft_capacity;
 
-// Indices into the registry; -1: there is none.
-typedef struct ft_linear_parameters {
-    int weight, bias;
+// A linear layer, y = x W^T + b; every product of its weight is in linear.h.
+// Layers that read the same rows may be one of several parts, of equal width: their weights stand one below the other in memory and their
+// biases one behind the other, so that one product makes all outputs side by side. ft_linear_parts gives some of them.
+typedef struct ft_linear {
+    int weight, bias; // registry: of the first of all parts, or of all in one; -1: there is none
     int64_t inputs, outputs;
-} ft_linear_parameters;
+    int first, parts;  // which of them are this layer's
+    unsigned unbiased; // bit n: part n has no bias, zeros stand in its place
+} ft_linear;
+
+enum { FT_QUERY, FT_KEY, FT_VALUE, FT_QKV_PARTS }; // of the layer in front of the attention
+
+typedef struct ft_norm {
+    int gamma, beta; // registry; -1: there is no norm
+} ft_norm;
 
 typedef struct ft_layer_parameters {
-    int qkv_weight, qkv_bias; // of query, or of all three; key and value stand right behind
-    int output_weight, output_bias, norm1_gamma, norm1_beta;
-    int up_weight, up_bias, down_weight, down_bias, norm2_gamma, norm2_beta;
-    ft_linear_parameters pos_key, pos_query; // of the relative positions; may be those of key and query
+    ft_linear qkv, output;
+    ft_norm norm1;
+    ft_linear up, down;
+    ft_norm norm2;
+    ft_linear pos_key, pos_query; // of the relative positions; may be parts of qkv
 } ft_layer_parameters;
 
 // A table of relative positions and which of its rows a distance has; rows 0: none.
 typedef struct ft_relative {
     ft_relative_rule rule;
     int32_t rows, reach;
-    int table, gamma, beta;                     // registry; gamma -1: no norm
+    int table;                                  // registry
+    ft_norm norm;
     int32_t *slots;                             // [2*reach + 1] device, with the two below in one block
     int32_t *row_number, *zero;                 // [rows]: where a row stands for its dropout, and that no sequence owns it
 } ft_relative;
@@ -62,9 +74,10 @@ typedef struct ft_position_tables {
 
 // The block behind layer 0 of DeBERTa's v2-x models; taps 0: none.
 typedef struct ft_convolution {
-    int taps, groups;
+    int taps;
     ft_activation activation;
-    int weight, bias, gamma, beta;
+    ft_linear linear; // of windows; its parts are the groups
+    ft_norm norm;
 } ft_convolution;
 
 // Called with the hidden rows after the embeddings (layer -1) and every layer (the last one has pooled rows only).
@@ -80,7 +93,6 @@ typedef struct ft_model {
     int32_t layers, heads, head_dim;
     int64_t hidden, intermediate, embedding_width;
     ft_activation activation;
-    bool key_bias; // false: a third of zeros stands in its place
     float epsilon;
     int32_t labels, padding_id;
     int32_t targets; // numbers that a sequence is compared with; 0: a class
@@ -89,16 +101,17 @@ typedef struct ft_model {
     int32_t position_padding; // for ft_batch: the padding id where positions are counted behind it, else -1
     // registry
     ft_absent_rows absent; // of the word table; all its rows are there if absent.word_rows is NULL
-    int word, position, token_type, embedding_gamma, embedding_beta; // -1: the family has none
-    ft_linear_parameters widening; // weight -1: the tables are as wide as the rows of the layers
+    int word, position, token_type; // -1: the family has none
+    ft_norm embedding_norm;
+    ft_linear widening; // weight -1: the tables are as wide as the rows of the layers
     ft_layer_parameters *layer;
     ft_relative relative;
     ft_position_tables positions;
     ft_convolution convolution;
     float score_scale;
-    ft_linear_parameters pooler;
+    ft_linear pooler;
     ft_activation pooler_activation;
-    ft_linear_parameters *head; // hidden layers, then the classifier
+    ft_linear *head; // hidden layers, then the classifier
     int32_t head_count;         // hidden layers + 1
     ft_activation head_activation;
     // training

@@ -10,17 +10,12 @@
 // Kept meanwhile are PK and PQ of all layers, dPK and dPQ (sums, so in fp32) of the trained ones; R, its norm and its dropout
 // are cheap and computed again at the end.
 #include "engine/model/gradients.h"
-#include "engine/model/layers.h"
+#include "engine/model/linear.h"
 
 enum { ALIGN = 256 }; // bytes: tables begin at multiples of it, like buffers
 
-// Absent for the bias that a projection may lack.
-static ft_tensor weight(const ft_pass *pass, int index) {
-    return index < 0 ? ft_absent() : ft_parameter_weight(&pass->model->parameters, index);
-}
-static ft_tensor gradient(const ft_pass *pass, int index) {
-    return index < 0 ? ft_absent() : ft_parameter_gradient(&pass->model->parameters, index);
-}
+static ft_tensor weight(const ft_pass *pass, int index) { return ft_parameter_weight(&pass->model->parameters, index); }
+static ft_tensor gradient(const ft_pass *pass, int index) { return ft_parameter_gradient(&pass->model->parameters, index); }
 
 // ---- the memory -----------------------------------------------------------------------------------------------------
 
@@ -115,14 +110,14 @@ typedef struct relative_table {
 static ft_status open_table(ft_pass *pass, relative_table *r) {
     const ft_relative *p = &pass->model->relative;
     *r = (relative_table){within_reach(pass, weight(pass, p->table)), ft_absent(), ft_absent(), ft_absent()};
-    if (p->gamma < 0) return FT_OK;
+    if (p->norm.gamma < 0) return FT_OK;
     FT_TRY(temporary(pass, pass->model->hidden, "relative positions", &r->normed));
     FT_TRY(ft_pass_statistics(pass, FT_ROWS_RELATIVE, -1, "relative norm mean", &r->mean));
     FT_TRY(ft_pass_statistics(pass, FT_ROWS_RELATIVE, -1, "relative norm rstd", &r->rstd));
     FT_TRY(ft_pass_layernorm_forward(pass, FT_ROWS_RELATIVE,
                                      (ft_layernorm_forward_args){.x = r->table,
-                                                                 .gamma = weight(pass, p->gamma),
-                                                                 .beta = weight(pass, p->beta),
+                                                                 .gamma = weight(pass, p->norm.gamma),
+                                                                 .beta = weight(pass, p->norm.beta),
                                                                  .epsilon = pass->model->epsilon,
                                                                  .y = r->normed,
                                                                  .mean = r->mean,
@@ -161,13 +156,13 @@ static ft_status project_layer(ft_pass *pass, int layer, ft_tensor table) {
     const ft_layer_positions p = ft_relative_tables(pass, layer);
     const struct {
         ft_tensor y;
-        ft_linear_parameters linear;
-    } parts[2] = {{p.key, l->pos_key}, {p.query, l->pos_query}};
+        const ft_linear *linear;
+    } parts[2] = {{p.key, &l->pos_key}, {p.query, &l->pos_query}};
     ft_tensor own, x;
     FT_TRY(dropped(pass, layer, table, &own, &x));
     for (int i = 0; i < 2; i++) {
         if (parts[i].y.data == NULL) continue;
-        FT_TRY(ft_linear(pass, FT_ROWS_RELATIVE, x, weight(pass, parts[i].linear.weight), weight(pass, parts[i].linear.bias), parts[i].y));
+        FT_TRY(ft_linear_forward(pass, FT_ROWS_RELATIVE, parts[i].linear, x, parts[i].y));
     }
     ft_pass_free(pass, &own);
     return FT_OK;
@@ -238,22 +233,22 @@ static ft_status layer_backward(ft_pass *pass, int layer, ft_tensor table, ft_te
     const ft_layer_positions p = ft_relative_tables(pass, layer);
     struct {
         ft_tensor sum, own, dy;
-        ft_linear_parameters linear;
-    } parts[2] = {{.sum = p.dkey, .linear = l->pos_key}, {.sum = p.dquery, .linear = l->pos_query}};
+        const ft_linear *linear;
+    } parts[2] = {{.sum = p.dkey, .linear = &l->pos_key}, {.sum = p.dquery, .linear = &l->pos_query}};
     ft_tensor own, x, dx = dtable;
     FT_TRY(dropped(pass, layer, table, &own, &x));
     for (int i = 0; i < 2; i++) {
         FT_TRY(ft_pass_rounded(pass, FT_ROWS_RELATIVE, parts[i].sum, "rounded relative gradient", &parts[i].own, &parts[i].dy));
         if (parts[i].dy.data == NULL) continue;
-        FT_TRY(ft_bias_gradient(pass, FT_ROWS_RELATIVE, parts[i].sum, gradient(pass, parts[i].linear.bias)));
-        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_RELATIVE, parts[i].dy, x, gradient(pass, parts[i].linear.weight)));
+        FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_RELATIVE, parts[i].linear, parts[i].sum));
+        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_RELATIVE, parts[i].linear, parts[i].dy, x));
     }
     ft_pass_free(pass, &own);
     if (dtable.data != NULL && !first) FT_TRY(sums(pass, "relative gradient of a layer", &dx));
     for (int i = 0, written = 0; i < 2; i++) {
         if (parts[i].dy.data == NULL) continue;
         if (dtable.data != NULL)
-            FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_RELATIVE, parts[i].dy, weight(pass, parts[i].linear.weight), written, dx));
+            FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_RELATIVE, parts[i].linear, parts[i].dy, written, dx));
         ft_pass_free(pass, &parts[i].own);
         written = 1;
     }
@@ -268,16 +263,16 @@ static ft_status layer_backward(ft_pass *pass, int layer, ft_tensor table, ft_te
 static ft_status table_backward(ft_pass *pass, const relative_table *r, ft_tensor dtable) {
     const ft_relative *p = &pass->model->relative;
     ft_tensor whole = within_reach(pass, gradient(pass, p->table));
-    if (p->gamma < 0) return ft_pass_add_relative(pass, dtable, whole);
+    if (p->norm.gamma < 0) return ft_pass_add_relative(pass, dtable, whole);
     FT_TRY(ft_pass_layernorm_backward(pass, FT_ROWS_RELATIVE,
                                       (ft_layernorm_backward_args){.dy = dtable,
                                                                    .s = within_reach(pass, weight(pass, p->table)),
                                                                    .mean = r->mean,
                                                                    .rstd = r->rstd,
-                                                                   .gamma = weight(pass, p->gamma),
+                                                                   .gamma = weight(pass, p->norm.gamma),
                                                                    .ds = dtable,
-                                                                   .dgamma = gradient(pass, p->gamma),
-                                                                   .dbeta = gradient(pass, p->beta)}));
+                                                                   .dgamma = gradient(pass, p->norm.gamma),
+                                                                   .dbeta = gradient(pass, p->norm.beta)}));
     return ft_pass_add_relative(pass, dtable, whole);
 }
 

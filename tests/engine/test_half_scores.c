@@ -11,7 +11,7 @@ enum { LARGEST_FP16 = 65504 };
 static void scale_projections(fixture *f, double factor) {
     ft_model *m = &f->model;
     for (int l = 0; l < m->layers; l++) {
-        ft_tensor block[2] = {ft_parameter_weight(&m->parameters, m->layer[l].qkv_weight), ft_parameter_weight(&m->parameters, m->layer[l].qkv_bias)};
+        ft_tensor block[2] = {ft_parameter_weight(&m->parameters, m->layer[l].qkv.weight), ft_parameter_weight(&m->parameters, m->layer[l].qkv.bias)};
         const int64_t counts[2] = {2 * m->hidden * m->hidden, 2 * m->hidden};
         for (int b = 0; b < 2; b++)
             for (int64_t i = 0; i < counts[b]; i++) {
@@ -61,7 +61,7 @@ static double largest_product(fixture *f, double *largest) {
     m->tap_context = &e;
     OK(logits_of(f, logits));
     m->tap = NULL;
-    const float *w = ft_parameter_weight(&m->parameters, m->layer[0].qkv_weight).data, *b = ft_parameter_weight(&m->parameters, m->layer[0].qkv_bias).data;
+    const float *w = ft_parameter_weight(&m->parameters, m->layer[0].qkv.weight).data, *b = ft_parameter_weight(&m->parameters, m->layer[0].qkv.bias).data;
     double *qk = calloc((size_t)(tokens * 2 * h), sizeof *qk), most = 0;
     *largest = 0;
     for (int64_t t = 0; t < tokens; t++)

@@ -467,7 +467,8 @@ static void test_positions_once(void **state) {
         ft_op_table counting = *real_ops;
         counting.gemm = count_gemm;
         f.device->ops = &counting;
-        counted_weight = ft_parameter_weight(&f.model.parameters, f.model.layer[0].pos_key.weight).data;
+        const ft_linear *pos_key = &f.model.layer[0].pos_key; // of deberta_v3 the layer's own key
+        counted_weight = ft_parameter_weight(&f.model.parameters, pos_key->weight + pos_key->first).data;
         for (int sequences = 0; sequences < 3; sequences++) {
             products = 0;
             gradients_of(&f, NULL, 0, f.data.examples, (ft_batch_limits){0, sequences}, (ft_step_state){.loss_factor = 1, .loss_scale = 1}, losses);
