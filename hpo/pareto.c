@@ -6,13 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static __thread int sort_objectives; // qsort has no argument for it
-static __thread const double *sort_points;
+typedef struct point_set {
+    const double *points;
+    int objectives;
+} point_set;
 
-static int lexicographic(const void *a, const void *b) {
+static int lexicographic(const void *a, const void *b, void *context) {
+    const point_set *set = context;
     int64_t i = *(const int64_t *)a, j = *(const int64_t *)b;
-    for (int o = 0; o < sort_objectives; o++) {
-        double x = sort_points[i * sort_objectives + o], y = sort_points[j * sort_objectives + o];
+    for (int o = 0; o < set->objectives; o++) {
+        double x = set->points[i * set->objectives + o], y = set->points[j * set->objectives + o];
         if (x != y) return x < y ? -1 : 1;
     }
     return (i > j) - (i < j);
@@ -284,9 +287,7 @@ static int64_t find_unique(const double *points, int64_t n, int objectives, int6
     int64_t count = 0;
     for (int64_t i = 0; i < n; i++)
         sorted[i] = i;
-    sort_objectives = objectives;
-    sort_points = points;
-    qsort(sorted, (size_t)n, sizeof *sorted, lexicographic);
+    qsort_r(sorted, (size_t)n, sizeof *sorted, lexicographic, &(point_set){points, objectives});
     for (int64_t i = 0; i < n; i++) {
         bool fresh = i == 0 || !equal_points(points, objectives, sorted[i - 1], sorted[i]);
         if (fresh) unique[count++] = sorted[i];

@@ -18,7 +18,7 @@ typedef struct ft_curl {
 #undef X
 } ft_curl;
 
-// Loads it at the first call; *curl stays valid. FT_FAILED when it is not installed.
+// Loads it at the process's first call, which any thread may make; *curl stays valid. FT_FAILED when it is not installed.
 ft_status ft_curl_load(const ft_curl **curl);
 
 #endif

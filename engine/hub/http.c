@@ -12,9 +12,8 @@
 
 enum { MOST_REDIRECTS = 10, CONNECT_SECONDS = 20, SILENT_SECONDS = 60, LARGEST_HEADER = 16384 };
 
-static const ft_curl *lib; // set before the first session is
-
 struct ft_http {
+    const ft_curl *lib;
     CURL *curl;
     char *endpoint, *authorization; // the whole header line
     bool (*stopped)(void);
@@ -28,13 +27,13 @@ typedef struct origin {
     char *scheme, *host, *port;
 } origin;
 
-static void origin_free(origin *o) {
+static void origin_free(const ft_curl *lib, origin *o) {
     lib->free(o->scheme);
     lib->free(o->host);
     lib->free(o->port);
 }
 
-static bool origin_of(const char *url, origin *o) {
+static bool origin_of(const ft_curl *lib, const char *url, origin *o) {
     CURLU *u = lib->url();
     *o = (origin){0};
     bool fine = u != NULL && lib->url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK &&
@@ -46,27 +45,27 @@ static bool origin_of(const char *url, origin *o) {
 }
 
 // What cannot be parsed is nobody's.
-static bool same_origin(const char *a, const char *b) {
+static bool same_origin(const ft_curl *lib, const char *a, const char *b) {
     origin x, y;
-    bool read_x = origin_of(a, &x), read_y = origin_of(b, &y);
+    bool read_x = origin_of(lib, a, &x), read_y = origin_of(lib, b, &y);
     bool same = read_x && read_y && strcasecmp(x.scheme, y.scheme) == 0 && strcasecmp(x.host, y.host) == 0 &&
                 strcmp(x.port, y.port) == 0;
-    origin_free(&x);
-    origin_free(&y);
+    origin_free(lib, &x);
+    origin_free(lib, &y);
     return same;
 }
 
-bool ft_http_same_origin(const ft_http *http, const char *url) { return same_origin(http->endpoint, url); }
+bool ft_http_same_origin(const ft_http *http, const char *url) { return same_origin(http->lib, http->endpoint, url); }
 
 // The host alone: signed addresses of storage are secrets of their own.
-static void shown_host(const char *url, char *out, size_t size) {
+static void shown_host(const ft_curl *lib, const char *url, char *out, size_t size) {
     origin o;
-    snprintf(out, size, "%s", origin_of(url, &o) ? o.host : "?");
-    origin_free(&o);
+    snprintf(out, size, "%s", origin_of(lib, url, &o) ? o.host : "?");
+    origin_free(lib, &o);
 }
 
 // The address that `location` means when it stands in an answer of `base`, on curl's heap.
-static ft_status resolve(const char *base, const char *location, const char *what, char **out) {
+static ft_status resolve(const ft_curl *lib, const char *base, const char *location, const char *what, char **out) {
     CURLU *u = lib->url();
     CURLUcode code = u != NULL ? lib->url_set(u, CURLUPART_URL, base, 0) : CURLUE_OUT_OF_MEMORY;
     if (code == CURLUE_OK) code = lib->url_set(u, CURLUPART_URL, location, 0);
@@ -115,7 +114,7 @@ static void read_range(ft_http_answer *a, const char *value) {
 }
 
 // Seconds, or a date.
-static double read_retry_after(const char *value) {
+static double read_retry_after(const ft_curl *lib, const char *value) {
     if (isdigit((unsigned char)*value)) return strtod(value, NULL);
     time_t now = time(NULL), then = lib->getdate(value, &now);
     return then == (time_t)-1 ? -1 : then > now ? (double)(then - now) : 0;
@@ -135,7 +134,7 @@ static void take_header(exchange *x, const char *name, size_t name_length, const
     else if (IS("content-range"))
         read_range(a, value);
     else if (IS("retry-after"))
-        a->retry_after = read_retry_after(value);
+        a->retry_after = read_retry_after(x->http->lib, value);
     else if (IS("location"))
         keep(a->location, sizeof a->location, value, length);
     else if (!x->trusted)
@@ -178,7 +177,7 @@ static bool is_success(int status) { return status >= 200 && status < 300; }
 
 static ft_status begin(exchange *x) {
     long code = 0;
-    lib->easy_getinfo(x->http->curl, CURLINFO_RESPONSE_CODE, &code);
+    x->http->lib->easy_getinfo(x->http->curl, CURLINFO_RESPONSE_CODE, &code);
     x->answer->status = (int)code;
     x->begun = true;
     return is_success(x->answer->status) ? x->request->begin(x->request->context, x->answer) : FT_OK;
@@ -200,7 +199,7 @@ static int on_progress(void *context, curl_off_t total, curl_off_t now, curl_off
 
 // ---- requests -----------------------------------------------------------------------------------------------------
 
-static ft_status add_line(struct curl_slist **list, const char *line) {
+static ft_status add_line(const ft_curl *lib, struct curl_slist **list, const char *line) {
     struct curl_slist *longer = lib->slist_append(*list, line);
     if (longer == NULL) return ft_fail_memory(strlen(line), "a header");
     *list = longer;
@@ -208,16 +207,17 @@ static ft_status add_line(struct curl_slist **list, const char *line) {
 }
 
 static ft_status make_headers(const exchange *x, struct curl_slist **list) {
+    const ft_curl *lib = x->http->lib;
     char range[64];
-    FT_TRY(add_line(list, "Accept-Encoding: identity")); // lengths and ranges are those of the file
-    if (x->trusted && x->http->authorization != NULL) FT_TRY(add_line(list, x->http->authorization));
+    FT_TRY(add_line(lib, list, "Accept-Encoding: identity")); // lengths and ranges are those of the file
+    if (x->trusted && x->http->authorization != NULL) FT_TRY(add_line(lib, list, x->http->authorization));
     if (x->request->from == 0) return FT_OK;
     snprintf(range, sizeof range, "Range: bytes=%lld-", (long long)x->request->from);
-    return add_line(list, range);
+    return add_line(lib, list, range);
 }
 
 // Of the server and of a proxy that is spoken to over https. NULL takes away what libcurl has built in.
-static void set_trust(CURL *c, const ft_trust *t) {
+static void set_trust(const ft_curl *lib, CURL *c, const ft_trust *t) {
     if (t->file != NULL || t->alone) {
         lib->easy_setopt(c, CURLOPT_CAINFO, t->file);
         lib->easy_setopt(c, CURLOPT_PROXY_CAINFO, t->file);
@@ -229,6 +229,7 @@ static void set_trust(CURL *c, const ft_trust *t) {
 }
 
 static void set_options(exchange *x, const char *url, struct curl_slist *headers) {
+    const ft_curl *lib = x->http->lib;
     CURL *c = x->http->curl;
     lib->easy_reset(c); // connections stay
     lib->easy_setopt(c, CURLOPT_URL, url);
@@ -242,7 +243,7 @@ static void set_options(exchange *x, const char *url, struct curl_slist *headers
     lib->easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L); // ours to do: who gets the token depends on it
     lib->easy_setopt(c, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE); // a proxy gets none of ours
     lib->easy_setopt(c, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);         // and what it says is not the hub's word
-    set_trust(c, &x->http->trust);
+    set_trust(lib, c, &x->http->trust);
     lib->easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
     lib->easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
     lib->easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -269,8 +270,8 @@ static ft_status fail_certificate(const exchange *x, const char *host, const cha
 // A failure below HTTP. Certificates, malformed addresses and the like do not get better by waiting.
 static ft_status fail_transfer(const exchange *x, const char *url, CURLcode code, bool *again) {
     char host[256];
-    shown_host(url, host, sizeof host);
-    const char *why = x->http->error[0] != '\0' ? x->http->error : lib->easy_strerror(code);
+    shown_host(x->http->lib, url, host, sizeof host);
+    const char *why = x->http->error[0] != '\0' ? x->http->error : x->http->lib->easy_strerror(code);
     switch (code) {
     case CURLE_OUT_OF_MEMORY: return ft_fail_memory(0, "a request");
     case CURLE_PEER_FAILED_VERIFICATION:
@@ -305,7 +306,7 @@ static ft_status exchange_once(exchange *x, const char *url, bool *again) {
     x->answer->retry_after = -1;
     if (status == FT_OK) {
         set_options(x, url, headers);
-        CURLcode code = lib->easy_perform(x->http->curl);
+        CURLcode code = x->http->lib->easy_perform(x->http->curl);
         if (x->status != FT_OK)
             status = x->status;
         else if (x->http->stopped())
@@ -315,15 +316,16 @@ static ft_status exchange_once(exchange *x, const char *url, bool *again) {
         else if (!x->begun)
             status = begin(x); // there was no body
     }
-    lib->slist_free_all(headers);
+    x->http->lib->slist_free_all(headers);
     return status;
 }
 
 static ft_status follow(exchange *x, char **url) {
+    const ft_curl *lib = x->http->lib;
     char host[256];
     char *next;
-    FT_TRY(resolve(*url, x->answer->location, x->request->what, &next));
-    shown_host(next, host, sizeof host);
+    FT_TRY(resolve(lib, *url, x->answer->location, x->request->what, &next));
+    shown_host(lib, next, host, sizeof host);
     if (strncasecmp(*url, "https:", 6) == 0 && strncasecmp(next, "https:", 6) != 0) {
         lib->free(next);
         return ft_fail(FT_FAILED, x->request->what, "a redirect to %s leaves https, which is not followed", host);
@@ -356,9 +358,9 @@ ft_status ft_http_get(ft_http *http, const ft_http_request *request, ft_http_ans
     exchange x = {
         .http = http, .request = request, .answer = answer, .trusted = ft_http_same_origin(http, request->url)};
     char *url;
-    FT_TRY(resolve(request->url, request->url, request->what, &url));
+    FT_TRY(resolve(http->lib, request->url, request->url, request->what, &url));
     ft_status status = chain(&x, &url, again);
-    lib->free(url);
+    http->lib->free(url);
     return status;
 }
 
@@ -366,9 +368,11 @@ ft_status ft_http_open(const char *endpoint, const char *token, bool (*stopped)(
     *http = NULL;
     ft_trust trust;
     FT_TRY(ft_trust_find(&trust));
+    const ft_curl *lib;
     FT_TRY(ft_curl_load(&lib));
     ft_http *h = ft_calloc(1, sizeof *h, "a connection");
     if (h == NULL) return FT_NO_MEMORY;
+    h->lib = lib;
     h->stopped = stopped;
     h->trust = trust;
     size_t room = (token != NULL ? strlen(token) : 0) + 32;
@@ -387,7 +391,7 @@ ft_status ft_http_open(const char *endpoint, const char *token, bool (*stopped)(
 
 void ft_http_close(ft_http *http) {
     if (http == NULL) return;
-    if (http->curl != NULL) lib->easy_cleanup(http->curl);
+    if (http->curl != NULL) http->lib->easy_cleanup(http->curl);
     if (http->authorization != NULL) explicit_bzero(http->authorization, strlen(http->authorization));
     free(http->authorization);
     free(http->endpoint);
