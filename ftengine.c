@@ -1,7 +1,9 @@
 // ftengine.c - the program: a table of subcommands, and the one place where a status becomes an exit code.
 #include "engine/commands/commands.h"
+#include "engine/commands/signals.h"
 #include "engine/io/nearest.h"
 #include "kernels/backend.h"
+#include "kernels/context.h"
 #include "kernels/log.h"
 
 #include <signal.h>
@@ -204,6 +206,7 @@ int main(int argc, char **argv) {
     // A reader that went away and a file-size limit are errors of the write, with a message, not a silent death.
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
+    ft_signals_serve(ft_context_now());
     ft_status status = dispatch(argc, argv);
     if (status == FT_OK && fflush(stdout) != 0) status = ft_fail(FT_FAILED, "standard output", "cannot write");
     if (status == FT_INTERRUPTED || status == FT_TERMINATED) ft_info("%s", ft_error_message());

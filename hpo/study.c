@@ -7,7 +7,7 @@
 #include "engine/io/clock.h"
 #include "engine/io/files.h"
 #include "engine/model/known_models.h"
-#include "engine/train/stop.h"
+#include "kernels/stop.h"
 
 #include <errno.h>
 #include <math.h>
@@ -205,7 +205,7 @@ ft_status ft_tuning_open(const ft_config *config, const ft_tuning_call *call, ft
                      .ran = call->ran,
                      .failures = call->failures,
                      .best_written = -1};
-    if (!again) ft_stop_install(); // a Ctrl-C from here on ends the loop before its first trial
+    if (!again) ft_stop_begin(); // a Ctrl-C from here on ends the loop before its first trial
     ft_status status = open_all(t, call);
     if (status == FT_OK) return FT_OK;
     ft_error error;

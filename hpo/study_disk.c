@@ -5,8 +5,8 @@
 
 #include "engine/io/clock.h"
 #include "engine/memory/memory.h"
-#include "engine/train/stop.h"
 #include "kernels/log.h"
+#include "kernels/stop.h"
 
 #include <fts.h>
 #include <math.h>

@@ -4,8 +4,8 @@
 #include "engine/io/clock.h"
 #include "engine/io/files.h"
 #include "engine/io/json.h"
-#include "engine/train/stop.h"
 #include "kernels/log.h"
+#include "kernels/stop.h"
 
 #include <math.h>
 #include <signal.h>

@@ -2,9 +2,9 @@
 
 #include "engine/io/files.h"
 #include "engine/io/json.h"
-#include "engine/train/stop.h"
 #include "hpo/channel.h"
 #include "kernels/log.h"
+#include "kernels/stop.h"
 
 #include <errno.h>
 #include <execinfo.h>
@@ -174,7 +174,7 @@ static void run_trial(ft_worker *w, ft_worker_function run, void *context, const
 ft_status ft_worker_serve(int socket, const char *study, ft_worker_function run, void *context) {
     ft_worker w = {.channel = {.socket = socket}, .study = study};
     ft_status status = FT_OK;
-    ft_stop_install(); // SIGTERM may come when the trial it was meant for has just ended
+    ft_stop_begin(); // SIGTERM may come when the trial it was meant for has just ended
     while (status == FT_OK && !w.channel.ended) {
         json_t *message;
         status = ft_channel_receive(&w.channel, -1, &message);

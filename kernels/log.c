@@ -1,5 +1,6 @@
 #include "kernels/log.h"
 
+#include "kernels/context.h"
 #include "kernels/status.h"
 
 #include <stdarg.h>
@@ -8,13 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static ft_log_level level = FT_LOG_NORMAL;
-static bool line_open; // a status line stands on the terminal
-
-void ft_log_set_level(ft_log_level l) { level = l; }
-ft_log_level ft_log_get_level(void) { return level; }
+void ft_log_set_level(ft_log_level level) { atomic_store(&ft_context_now()->level, level); }
+ft_log_level ft_log_get_level(void) { return (ft_log_level)atomic_load(&ft_context_now()->level); }
 
 bool ft_log_is_terminal(void) {
+    if (ft_context_now()->sink.line != NULL) return false;
     const char *term = getenv("TERM");
     return isatty(STDERR_FILENO) && !(term != NULL && strcmp(term, "dumb") == 0);
 }
@@ -24,20 +23,40 @@ bool ft_log_color(void) {
     return ft_log_is_terminal() && (no == NULL || no[0] == '\0');
 }
 
-static void clear_line(void) {
-    if (line_open) fputs("\r\033[K", stderr);
-    line_open = false;
+static void clear_line(ft_context *context) {
+    if (atomic_exchange(&context->line_open, false)) fputs("\r\033[K", stderr);
+}
+
+// A line in one piece: other threads have lines of their own.
+static void put_line(const char *text) {
+    ft_context *context = ft_context_now();
+    if (context->sink.line != NULL) {
+        context->sink.line(context->sink.owner, text);
+        return;
+    }
+    clear_line(context);
+    fprintf(stderr, "%s\n", text);
 }
 
 static void print_line(const char *prefix, const char *format, va_list args) {
-    clear_line();
-    fputs(prefix, stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    char usual[1024], *text = usual;
+    const size_t begin = strlen(prefix);
+    memcpy(usual, prefix, begin);
+    va_list again;
+    va_copy(again, args);
+    const int length = vsnprintf(usual + begin, sizeof usual - begin, format, args);
+    const size_t size = begin + (length > 0 ? (size_t)length : 0) + 1;
+    if (size > sizeof usual && (text = malloc(size)) != NULL) {
+        memcpy(text, prefix, begin);
+        vsnprintf(text + begin, size - begin, format, again);
+    }
+    va_end(again);
+    put_line(text != NULL ? text : usual); // without memory it is cut
+    if (text != usual) free(text);
 }
 
 void ft_info(const char *format, ...) {
-    if (level < FT_LOG_NORMAL) return;
+    if (ft_log_get_level() < FT_LOG_NORMAL) return;
     va_list args;
     va_start(args, format);
     print_line("", format, args);
@@ -45,7 +64,7 @@ void ft_info(const char *format, ...) {
 }
 
 void ft_detail(const char *format, ...) {
-    if (level < FT_LOG_VERBOSE) return;
+    if (ft_log_get_level() < FT_LOG_VERBOSE) return;
     va_list args;
     va_start(args, format);
     print_line("", format, args);
@@ -53,7 +72,7 @@ void ft_detail(const char *format, ...) {
 }
 
 void ft_warn(const char *format, ...) {
-    if (level == FT_LOG_SILENT) return;
+    if (ft_log_get_level() == FT_LOG_SILENT) return;
     va_list args;
     va_start(args, format);
     print_line("warning: ", format, args);
@@ -61,8 +80,9 @@ void ft_warn(const char *format, ...) {
 }
 
 void ft_status_line(const char *format, ...) {
-    if (level < FT_LOG_NORMAL || !ft_log_is_terminal()) return;
-    clear_line();
+    ft_context *context = ft_context_now();
+    if (ft_log_get_level() < FT_LOG_NORMAL || !ft_log_is_terminal()) return;
+    clear_line(context);
     if (format[0] == '\0') {
         fflush(stderr);
         return;
@@ -72,28 +92,25 @@ void ft_status_line(const char *format, ...) {
     vfprintf(stderr, format, args);
     va_end(args);
     fflush(stderr);
-    line_open = true;
+    atomic_store(&context->line_open, true);
 }
 
 // Names from hostile files stand in messages: control bytes must not reach a terminal.
-static void put_clean(const char *text) {
-    for (; *text != '\0'; text++) fputc((unsigned char)*text < 0x20 || *text == 0x7F ? '?' : *text, stderr);
+static void put_clean(char *text) {
+    for (char *at = text; *at != '\0'; at++)
+        if ((unsigned char)*at < 0x20 || *at == 0x7F) *at = '?';
+    put_line(text);
 }
 
 void ft_log_error(void) {
-    clear_line();
-    const char *where = ft_error_where();
-    fputs("ftengine: error: ", stderr);
-    put_clean(ft_error_message());
-    if (where[0] != '\0') {
-        fputs(" (", stderr);
-        put_clean(where);
-        fputc(')', stderr);
-    }
-    fputc('\n', stderr);
-    for (int i = 0; i < ft_error_hint_count(); i++) {
-        fputs("  hint: ", stderr);
-        put_clean(ft_error_hint(i));
-        fputc('\n', stderr);
+    ft_error error;
+    char line[sizeof error.message + sizeof error.where + 64];
+    ft_error_save(&error);
+    const bool has_where = error.where[0] != '\0';
+    snprintf(line, sizeof line, "ftengine: error: %s%s%s%s", error.message, has_where ? " (" : "", error.where, has_where ? ")" : "");
+    put_clean(line);
+    for (int i = 0; i < error.hints; i++) {
+        snprintf(line, sizeof line, "  hint: %s", error.hint[i]);
+        put_clean(line);
     }
 }

@@ -1,14 +1,14 @@
 #include "engine/commands/commands.h"
 
 #include "engine/hub/pull.h"
-#include "engine/train/stop.h"
 #include "kernels/log.h"
+#include "kernels/stop.h"
 
 static bool stopped(void) { return ft_stop_signal() != 0; }
 
 static ft_status pull(const char *name, ft_arena *arena) {
     ft_hub_pulled p;
-    ft_stop_install();
+    ft_stop_begin();
     ft_status status = ft_hub_pull(name, stopped, arena, &p);
     if (status == FT_INTERRUPTED)
         return ft_fail(ft_stop_status(ft_stop_signal()), NULL,

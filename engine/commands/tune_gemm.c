@@ -4,10 +4,10 @@
 #include "engine/commands/commands.h"
 #include "engine/model/gradients.h"
 #include "engine/train/gemm_tuning.h"
-#include "engine/train/stop.h"
 #include "engine/train/trainer.h"
 #include "kernels/devices.h"
 #include "kernels/log.h"
+#include "kernels/stop.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,7 +117,7 @@ static ft_status measure(ft_trainer *t, const char *path) {
 
 static ft_status run(const ft_config *config, const char *path) {
     ft_trainer t;
-    ft_stop_install();
+    ft_stop_begin();
     ft_status status = ft_trainer_open(config, &(ft_trainer_source){.device = NULL}, &t);
     if (status == FT_OK && !ft_gemms_have(t.room.device)) {
         status = ft_fail(FT_NO_DEVICE, "device.name", "matrix products are tuned on a GPU, and this run is on %s", t.room.device->name);

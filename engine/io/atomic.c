@@ -5,6 +5,8 @@
 // belong to another process by now, or to one in another container.
 #include "engine/io/files.h"
 
+#include "kernels/context.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -162,9 +164,9 @@ static ft_status make_temporary(const char *path, bool directory, char **tempora
     return ft_fail(FT_FAILED, path, "cannot create a temporary beside it: somebody removes every one");
 }
 
-static atomic_bool without_disk;
+bool ft_atomic_wait_for_disk(bool wait) { return !atomic_exchange(&ft_context_now()->without_disk, !wait); }
 
-bool ft_atomic_wait_for_disk(bool wait) { return !atomic_exchange(&without_disk, !wait); }
+static bool waits_for_disk(void) { return !atomic_load(&ft_context_now()->without_disk); }
 
 static ft_status sync_directory(const char *path) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -279,7 +281,7 @@ static bool in_open_directory(const char *path) {
 
 static ft_status flush_and_rename(ft_atomic_file *file) {
     bool failed_before = ferror(file->stream) != 0;
-    const bool synced_later = atomic_load(&without_disk) || in_open_directory(file->path);
+    const bool synced_later = !waits_for_disk() || in_open_directory(file->path);
     if (fflush(file->stream) != 0) return fail_write(errno, file->path, "cannot write the file");
     if (failed_before) return fail_earlier(file);
     if (file->temporary == NULL) return FT_OK; // a device or a pipe has nothing to sync
@@ -422,7 +424,7 @@ static ft_status put_in_place(ft_atomic_dir *dir) {
 
 ft_status ft_atomic_dir_commit(ft_atomic_dir *dir) {
     if (dir->temporary == NULL) return ft_fail(FT_FAILED, NULL, "internal: commit of a directory that is not open");
-    const bool waits = !atomic_load(&without_disk);
+    const bool waits = waits_for_disk();
     ft_status status = waits ? sync_below(dir->temporary, dir->path) : FT_OK;
     if (status == FT_OK) status = put_in_place(dir);
     if (status == FT_OK && waits) status = sync_parent(dir->path);

@@ -41,8 +41,8 @@ ft_status ft_atomic_dir_open(ft_atomic_dir *dir, const char *path);
 ft_status ft_atomic_dir_commit(ft_atomic_dir *dir);
 void ft_atomic_dir_abort(ft_atomic_dir *dir); // {0} and finished ones are fine
 
-// Whether atomic writes of this process wait for the disk; they do at first. Those that do not are as whole after a kill;
-// after a power cut they may be empty, unless ft_sync_tree was called before it. Returns how it was.
+// Whether atomic writes of the present context (kernels/context.h) wait for the disk; they do at first. Those that do not are as
+// whole after a kill; after a power cut they may be empty, unless ft_sync_tree was called before it. Returns how it was.
 bool ft_atomic_wait_for_disk(bool wait);
 ft_status ft_sync_tree(const char *directory); // everything below it, and its name, is on the disk when this returns
 

@@ -1,9 +1,9 @@
 #include "engine/memory/layout.h"
 
 #include "kernels/arena.h"
+#include "kernels/context.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -234,9 +234,16 @@ typedef struct remembered {
 } remembered;
 
 enum { REMEMBERED = 64, MOST_REMEMBERED_REQUESTS = 20000, WORTH_COMPARISONS = 1000000 };
-static remembered memory[REMEMBERED];
-static int next_to_forget;
-static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
+typedef struct layouts { // of a context, under its lock
+    remembered list[REMEMBERED];
+    int next_to_forget;
+} layouts;
+
+static void forget(void *value) {
+    layouts *memory = value;
+    for (int k = 0; k < REMEMBERED; k++) free(memory->list[k].requests);
+    free(memory);
+}
 
 static bool is_same(const remembered *r, const ft_layout *l, size_t enough) {
     if (r->requests == NULL || r->count != l->count || r->enough != enough) return false;
@@ -250,15 +257,26 @@ static bool is_same(const remembered *r, const ft_layout *l, size_t enough) {
 
 static bool recall(ft_layout *l, size_t enough) {
     bool found = false;
-    pthread_mutex_lock(&memory_lock);
-    for (int k = 0; k < REMEMBERED && !found; k++) {
-        const remembered *r = &memory[k];
+    ft_context *context = ft_context_now();
+    pthread_mutex_lock(&context->lock);
+    const layouts *memory = context->kept[FT_CONTEXT_LAYOUTS].value;
+    for (int k = 0; k < REMEMBERED && !found && memory != NULL; k++) {
+        const remembered *r = &memory->list[k];
         found = is_same(r, l, enough);
         for (int32_t i = 0; found && i < l->count; i++) l->requests[i].offset = r->requests[i].offset;
         if (found) l->bytes = r->bytes;
     }
-    pthread_mutex_unlock(&memory_lock);
+    pthread_mutex_unlock(&context->lock);
     return found;
+}
+
+// The first time there is something to remember they are made; NULL: without memory.
+static layouts *layouts_of(ft_context *context) {
+    if (context->kept[FT_CONTEXT_LAYOUTS].value == NULL) {
+        context->kept[FT_CONTEXT_LAYOUTS].value = calloc(1, sizeof(layouts));
+        context->kept[FT_CONTEXT_LAYOUTS].forget = forget;
+    }
+    return context->kept[FT_CONTEXT_LAYOUTS].value;
 }
 
 // Without memory for it, it is forgotten.
@@ -267,12 +285,18 @@ static void remember(const ft_layout *l, size_t enough) {
     ft_layout_request *copy = malloc((size_t)l->count * sizeof *copy);
     if (copy == NULL) return;
     memcpy(copy, l->requests, (size_t)l->count * sizeof *copy);
-    pthread_mutex_lock(&memory_lock);
-    remembered *r = &memory[next_to_forget];
-    next_to_forget = (next_to_forget + 1) % REMEMBERED;
-    free(r->requests);
-    *r = (remembered){copy, l->count, l->bytes, enough};
-    pthread_mutex_unlock(&memory_lock);
+    ft_context *context = ft_context_now();
+    pthread_mutex_lock(&context->lock);
+    layouts *memory = layouts_of(context);
+    if (memory != NULL) {
+        remembered *r = &memory->list[memory->next_to_forget];
+        memory->next_to_forget = (memory->next_to_forget + 1) % REMEMBERED;
+        free(r->requests);
+        *r = (remembered){copy, l->count, l->bytes, enough};
+        copy = NULL;
+    }
+    pthread_mutex_unlock(&context->lock);
+    free(copy);
 }
 
 ft_status ft_layout_place(ft_layout *l, size_t padding, size_t enough) {

@@ -5,9 +5,9 @@
 #include "engine/memory/memory.h"
 #include "engine/memory/process.h"
 #include "engine/train/stages.h"
-#include "engine/train/stop.h"
 #include "kernels/devices.h"
 #include "kernels/log.h"
+#include "kernels/stop.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 // evaluation.c - validation during the run (best model, early stopping), the test set at its end.
 #include "engine/train/observer.h"
-#include "engine/train/stop.h"
 #include "engine/train/trainer.h"
 
 #include "engine/io/files.h"
 #include "engine/model/settings.h"
 #include "engine/train/decision.h"
 #include "kernels/log.h"
+#include "kernels/stop.h"
 
 #include <math.h>
 #include <stdlib.h>

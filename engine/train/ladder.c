@@ -2,10 +2,10 @@
 
 #include "engine/train/device_choice.h"
 #include "engine/train/observer.h"
-#include "engine/train/stop.h"
 #include "engine/train/trainer.h"
 #include "kernels/devices.h"
 #include "kernels/log.h"
+#include "kernels/stop.h"
 
 #include <stdio.h>
 #include <string.h>

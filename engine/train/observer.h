@@ -1,6 +1,5 @@
-// observer.h - somebody who watches the runs of this process and says when each may take its memory: a study, which
-// has several trials share a device (hpo/worker.h). One a process, as there is one standard error; a process without
-// one trains as ever.
+// observer.h - somebody who watches the runs of a context (kernels/context.h) and says when each may take its memory: a study,
+// which has several trials share a device (hpo/worker.h). One a context; without one it trains as ever.
 #ifndef FT_OBSERVER_H
 #define FT_OBSERVER_H
 
@@ -32,9 +31,10 @@ typedef struct ft_run_observer {
     // What the run leaves at its end is taken at once, by somebody who has it written to the disk if it is to stay: nothing
     // but a checkpoint to go on from waits for the disk, and at the end there is none.
     bool taken;
+    double told; // when there was a sign of life; kept here for ft_run_alive, 0 at first
 } ft_run_observer;
 
-void ft_run_observe(const ft_run_observer *observer); // kept by reference; NULL: nobody
+void ft_run_observe(ft_run_observer *observer); // in the present context, kept by reference; NULL: nobody
 const ft_run_observer *ft_run_observer_of(void);      // NULL: nobody
 void ft_run_alive(const struct ft_trainer *t, bool logged); // t NULL: not of a step
 void ft_run_ended(const struct ft_trainer *t);              // its memory is still there, if it came that far

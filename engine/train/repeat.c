@@ -4,8 +4,8 @@
 #include "engine/io/json.h"
 #include "engine/train/observer.h"
 #include "engine/train/run_dir.h"
-#include "engine/train/stop.h"
 #include "kernels/log.h"
+#include "kernels/stop.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -216,7 +216,7 @@ static ft_status train_all(ft_repeat *r, ft_memory_refusal *refusal) {
 ft_status ft_train_all(const ft_config *config, ft_memory_refusal *refusal) {
     if (!every_fold(config) && config->train.seeds.count == 0) return ft_train(config, refusal);
     ft_repeat r = {.config = config, .lock = -1};
-    ft_stop_install();
+    ft_stop_begin();
     ft_status status = train_all(&r, refusal);
     ft_error error;
     ft_error_save(&error);

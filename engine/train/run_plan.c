@@ -2,7 +2,7 @@
 
 #include "engine/train/schedule.h"
 #include "engine/train/step_graphs.h"
-#include "engine/train/stop.h"
+#include "kernels/stop.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -13,13 +13,13 @@
 #include "engine/train/fit.h"
 #include "engine/train/observer.h"
 #include "engine/train/stages.h"
-#include "engine/train/stop.h"
 #include "engine/train/task.h"
 #include "engine/train/trainer.h"
 #include "engine/train/update.h"
 
 #include "kernels/devices.h"
 #include "kernels/log.h"
+#include "kernels/stop.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #include "engine/train/trainer.h"
 
 #include "engine/io/files.h"
-#include "engine/train/stop.h"
 #include "kernels/log.h"
+#include "kernels/stop.h"
 
 // From the first step (or the checkpoint's) to the saved model.
 static ft_status run(ft_trainer *t) {
@@ -57,7 +57,7 @@ static ft_status train_in(ft_trainer *t) {
 ft_status ft_train(const ft_config *config, ft_memory_refusal *refusal) {
     ft_trainer t;
     double started = ft_now();
-    ft_stop_install();
+    ft_stop_begin();
     ft_status status = ft_trainer_open(config, &(ft_trainer_source){.device = NULL}, &t);
     t.started = started;
     if (status == FT_OK) status = train_in(&t);

@@ -72,14 +72,14 @@ static ft_status train(void *context, ft_worker *worker, ft_worker_job *job) {
     ft_config config = {0};
     snprintf(name, sizeof name, "Trial %lld - ", (long long)job->trial);
     trial own = {worker, job};
-    const ft_run_observer observer = {.context = &own,
-                                      .name = name,
-                                      .alive = alive,
-                                      .turn = turn,
-                                      .entered = entered,
-                                      .ended = ended,
-                                      .keeps = keeps,
-                                      .taken = job->taken};
+    ft_run_observer observer = {.context = &own,
+                                .name = name,
+                                .alive = alive,
+                                .turn = turn,
+                                .entered = entered,
+                                .ended = ended,
+                                .keeps = keeps,
+                                .taken = job->taken};
     ft_run_observe(&observer);
     ft_atomic_wait_for_disk(!job->taken);
     ft_memory_refusal refusal = {.bytes = 0};

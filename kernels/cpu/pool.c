@@ -1,5 +1,6 @@
 #include "kernels/cpu/pool.h"
 #include "kernels/arena.h"
+#include "kernels/context.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -24,6 +25,7 @@ typedef struct ft_worker {
 
 struct ft_pool {
     int threads, started;
+    ft_context *starter; // that the workers work in
     bool crowded; // more threads than cores: waiting awake would keep a working thread from its core
     // The job. Written before `ticket` announces it; only threads that the ticket names may read it, since only those
     // are waited for before the next job overwrites it.
@@ -102,6 +104,7 @@ static uint_fast64_t next_ticket(ft_pool *pool, uint_fast64_t seen) {
 static void *worker_main(void *argument) {
     const ft_worker *self = argument;
     ft_pool *pool = self->pool;
+    ft_context_enter(pool->starter);
     uint_fast64_t seen = 1; // what ft_pool_create stores: a first run may come before this thread gets here
     for (;;) {
         seen = next_ticket(pool, seen);
@@ -163,6 +166,7 @@ ft_status ft_pool_create(int threads, ft_pool **out) {
     ft_pool *pool = aligned_alloc(64, bytes);
     if (!pool) return ft_fail_memory(bytes, "threads");
     pool->threads = threads;
+    pool->starter = ft_context_now();
     pool->started = 0;
     pool->crowded = threads > sysconf(_SC_NPROCESSORS_ONLN);
     atomic_init(&pool->ticket, 1);

@@ -8,6 +8,7 @@
 #include "engine/plan/plan.h"
 #include "kernels/cuda/device.h"
 #include "kernels/log.h"
+#include "kernels/stop.h"
 #include "tests/emulator/fake_driver.h"
 #include "tests/engine/tiny_run.h"
 
@@ -16,7 +17,7 @@ static int steps_to_stop; // until a Ctrl-C; 0: none
 ft_status __real_ft_steps_queue(ft_trainer *t);
 ft_status __wrap_ft_steps_queue(ft_trainer *t);
 ft_status __wrap_ft_steps_queue(ft_trainer *t) {
-    if (steps_to_stop > 0 && --steps_to_stop == 0) raise(SIGINT);
+    if (steps_to_stop > 0 && --steps_to_stop == 0) ft_stop_ask(ft_context_now(), SIGINT);
     fake_forbid_waits(true);
     ft_status status = __real_ft_steps_queue(t);
     fake_forbid_waits(false);

@@ -15,6 +15,7 @@
 #include "engine/io/json.h"
 #include "engine/plan/plan.h"
 #include "kernels/log.h"
+#include "kernels/stop.h"
 #include "tests/sanitized.h"
 #include "tiny_run.h"
 
@@ -34,7 +35,7 @@ ft_status __wrap_ft_update_run(ft_parameters *parameters, const ft_config *confi
     char *stolen = fault == DIRECT_MALLOC && running ? malloc(64 * MIB) : NULL;
     if (stolen != NULL) memset(stolen, 1, 64 * MIB);
     bool rehearsed = strstr(ft_memory_device(parameters->memory)->description, ", planned") != NULL;
-    if (fault == INTERRUPTION && running && !rehearsed) raise(SIGINT);
+    if (fault == INTERRUPTION && running && !rehearsed) ft_stop_ask(ft_context_now(), SIGINT);
     ft_status status = __real_ft_update_run(parameters, config, losses, step, update);
     free(stolen);
     return status;

@@ -18,6 +18,7 @@
 #include "engine/plan/plan.h"
 #include "engine/train/observer.h"
 #include "kernels/log.h"
+#include "kernels/stop.h"
 #include "tiny_run.h"
 #include "tests/sanitized.h"
 
@@ -55,7 +56,7 @@ ft_status __wrap_ft_allocator_take(ft_allocator *allocator, size_t bytes, int st
     }
     if (!refused) return status;
     refused_any = true;
-    if (in_loop && stop_at > 0 && --stop_at == 0) raise(SIGINT);
+    if (in_loop && stop_at > 0 && --stop_at == 0) ft_stop_ask(ft_context_now(), SIGINT);
     *block = NULL;
     *by_limit = false;
     return FT_NO_MEMORY;
@@ -470,7 +471,7 @@ static ft_status take_turn(void *context, size_t bytes, bool full, bool *alone) 
     return FT_OK;
 }
 static void note_entry(void *context, const struct ft_candidate *where) {}
-static const ft_run_observer watcher = {.name = "Trial 1 - ", .alive = count_sign, .turn = take_turn, .entered = note_entry};
+static ft_run_observer watcher = {.name = "Trial 1 - ", .alive = count_sign, .turn = take_turn, .entered = note_entry};
 
 // It gives signs of life between its log lines, however rare those are, or the study would take it for one that hangs.
 static void test_a_watched_run_is_not_silent(void **state) {

@@ -8,13 +8,14 @@
 
 #include "tests/engine/config_case.h"
 
+#include "engine/commands/signals.h"
 #include "engine/io/json.h"
 #include "engine/memory/ledger.h"
-#include "engine/train/stop.h"
 #include "engine/train/trainer.h"
 #include "hpo/study.h"
 #include "hpo/worker.h"
 #include "kernels/log.h"
+#include "kernels/stop.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -216,7 +217,7 @@ static ft_status train(void *context, ft_worker *worker, ft_worker_job *job) {
     char path[4096];
     const char *file = path;
     snprintf(path, sizeof path, "%s/config.ini", job->directory);
-    ft_stop_install();
+    ft_stop_begin();
     must(ft_config_load(&c, 1, &file, 0, NULL) == FT_OK && chdir(job->directory) == 0);
     ft_status status = train_as(worker, job, &c);
     ft_config_free(&c);
@@ -227,6 +228,7 @@ static ft_status train(void *context, ft_worker *worker, ft_worker_job *job) {
 
 // The program in its other role; does nothing when this is the test.
 static void be_a_worker(int argc, char **argv) {
+    ft_signals_serve(ft_context_now()); // as the program does, coordinator and worker
     if (argc != 4 || strcmp(argv[1], "worker") != 0) return;
     ft_worker_show_crashes();
     ft_status status = ft_worker_serve(atoi(argv[2]), argv[3], train, NULL);

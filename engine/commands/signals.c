@@ -1,0 +1,24 @@
+#include "engine/commands/signals.h"
+
+#include "kernels/stop.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <unistd.h>
+
+static _Atomic(ft_context *) served; // a handler has no argument for it
+_Static_assert(ATOMIC_POINTER_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "a handler of signals takes no locks");
+
+static void handler(int signal_number) {
+    if (ft_stop_ask(atomic_load(&served), signal_number) != 0) _exit(128 + signal_number);
+}
+
+static void handle(ft_context *context) {
+    atomic_store(&served, context);
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+void ft_signals_serve(ft_context *context) { context->begins = handle; }
