@@ -42,7 +42,8 @@ static ft_status model_directory(ft_classifier *c, const char *given) {
 
 // A plain Hugging Face model may not say what it is for: then it is what transformers takes it for with class labels.
 static void choose_task(ft_classifier *c) {
-    c->task = c->settings.task != FT_TASK_AUTO ? c->settings.task : ft_task_of_config(&c->config);
+    const char *type = json_string_value(json_object_get(c->config.json, "problem_type"));
+    c->task = c->settings.task != FT_TASK_AUTO ? c->settings.task : ft_task_of_problem_type(type);
     if (c->task == FT_TASK_AUTO) c->task = FT_TASK_SINGLE_LABEL;
 }
 

@@ -28,7 +28,13 @@ typedef enum ft_scheduler {
     FT_SCHED_COSINE_WITH_RESTARTS
 } ft_scheduler;
 // What a text is given: one class, any number of classes, or numbers.
-typedef enum ft_task { FT_TASK_AUTO = 0, FT_TASK_SINGLE_LABEL, FT_TASK_MULTI_LABEL, FT_TASK_REGRESSION } ft_task;
+typedef enum ft_task {
+    FT_TASK_AUTO = 0,
+#define FT_TASK_LINE(id, ...) FT_TASK_##id,
+#include "engine/config/tasks.def"
+#undef FT_TASK_LINE
+    FT_TASK_COUNT
+} ft_task;
 typedef enum ft_loss_choice { FT_LOSS_AUTO = 0, FT_LOSS_CROSS_ENTROPY, FT_LOSS_FOCAL, FT_LOSS_BCE, FT_LOSS_MSE } ft_loss_choice;
 typedef enum ft_eval_strategy { FT_EVAL_EPOCH = 0, FT_EVAL_STEPS, FT_EVAL_NO } ft_eval_strategy;
 typedef enum ft_metric {
@@ -250,6 +256,17 @@ ft_status ft_config_write_study(const ft_config *config, FILE *out);
 int ft_option_count(void);
 const char *ft_option_name(int index);                                                // "train.batch_size"
 ft_status ft_option_text(const ft_config *config, int index, char *out, size_t size); // FT_FAILED if it does not fit
+
+// Of tasks (tasks.c), by tasks.def.
+const char *ft_task_name(ft_task task);         // "single_label", as train.task has it; AUTO: "auto"
+const char *ft_task_problem_type(ft_task task); // "single_label_classification", as config.json has it; AUTO is single label
+ft_task ft_task_named(const char *name);        // AUTO: none is called so; so are NULL and "auto"
+ft_task ft_task_of_problem_type(const char *problem_type); // AUTO: none of them; so is NULL
+// The loss that FT_LOSS_AUTO means: CROSS_ENTROPY, BCE or MSE; AUTO for AUTO.
+ft_loss_choice ft_task_loss(ft_task task);
+// Can train.loss, and train.label_smoothing, be set so? Of AUTO nobody knows yet: true.
+bool ft_task_has_loss(ft_task task, ft_loss_choice loss);
+bool ft_task_smooths(ft_task task);
 
 const char *ft_metric_name(ft_metric metric); // "accuracy", "f1_macro", ...
 bool ft_metric_greater_is_better(ft_metric metric);

@@ -191,14 +191,10 @@ static ft_status check_repeats(const ft_config *c) {
 
 // What a loss is for; the task may still be auto.
 static ft_status check_loss(const ft_config *config) {
-    static const char *const names[] = {"auto", "single_label", "multi_label", "regression"};
     const ft_task task = config->train.task;
     const ft_loss_choice loss = config->train.loss;
-    bool fits = loss == FT_LOSS_AUTO || task == FT_TASK_AUTO || (loss == FT_LOSS_CROSS_ENTROPY && task == FT_TASK_SINGLE_LABEL) ||
-                (loss == FT_LOSS_FOCAL && task != FT_TASK_REGRESSION) || (loss == FT_LOSS_BCE && task == FT_TASK_MULTI_LABEL) ||
-                (loss == FT_LOSS_MSE && task == FT_TASK_REGRESSION);
-    if (!fits) return ft_fail(FT_INVALID, "train.loss", "this is no loss of train.task = %s", names[task]);
-    if (config->train.label_smoothing > 0 && (loss == FT_LOSS_FOCAL || loss == FT_LOSS_BCE || loss == FT_LOSS_MSE || task > FT_TASK_SINGLE_LABEL))
+    if (!ft_task_has_loss(task, loss)) return ft_fail(FT_INVALID, "train.loss", "this is no loss of train.task = %s", ft_task_name(task));
+    if (config->train.label_smoothing > 0 && ((loss != FT_LOSS_AUTO && loss != FT_LOSS_CROSS_ENTROPY) || !ft_task_smooths(task)))
         return ft_fail(FT_INVALID, "train.label_smoothing", "smoothing is for the cross-entropy of single_label");
     if (config->train.lr_scheduler == FT_SCHED_POLYNOMIAL && config->train.lr_end >= config->train.learning_rate)
         return ft_fail(FT_INVALID, "train.lr_end", "the polynomial schedule must end below train.learning_rate");

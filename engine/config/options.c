@@ -54,13 +54,18 @@ static const ft_option_choice precision_choices[] = {{"fp32", FT_PRECISION_FP32}
                                                      {"bf16", FT_PRECISION_BF16},    {"bfloat16", FT_PRECISION_BF16},
                                                      {"fp16", FT_PRECISION_FP16},    {"float16", FT_PRECISION_FP16},
                                                      {"half", FT_PRECISION_FP16},    {NULL, 0}};
+#define TASK_ALSO(problem_type, id) {problem_type, FT_TASK_##id},
+#define TASK_SAME(problem_type, id)
+#define FT_TASK_LINE(id, name, also, problem_type, ...) {#name, FT_TASK_##id}, TASK_##also(problem_type, id)
 static const ft_option_choice task_choices[] = {{"auto", FT_TASK_AUTO},
-                                         {"single_label", FT_TASK_SINGLE_LABEL},
-                                         {"single_label_classification", FT_TASK_SINGLE_LABEL},
-                                         {"multi_label", FT_TASK_MULTI_LABEL},
-                                         {"multi_label_classification", FT_TASK_MULTI_LABEL},
-                                         {"regression", FT_TASK_REGRESSION},
-                                         {NULL, 0}};
+#include "engine/config/tasks.def"
+                                                {NULL, 0}};
+#undef FT_TASK_LINE
+#define FT_TASK_LINE(id, name, also, problem_type, loss, help) #name ": " help ". "
+static const char task_help[] =
+#include "engine/config/tasks.def"
+    "auto: multi_label where labels are JSON lists or several columns, else single_label.";
+#undef FT_TASK_LINE
 static const ft_option_choice loss_choices[] = {{"auto", FT_LOSS_AUTO}, {"cross_entropy", FT_LOSS_CROSS_ENTROPY},
                                          {"focal", FT_LOSS_FOCAL}, {"bce", FT_LOSS_BCE},
                                          {"mse", FT_LOSS_MSE},   {NULL, 0}};
@@ -250,8 +255,7 @@ const ft_option ft_options[] = {
             "Where tokenised text is kept between runs. Empty: ftengine in the user's cache directory; none: nowhere."),
 
     CHOICE(train.task, "auto", task_choices, .elsewhere = "problem_type task task_type task_name",
-           .help = "single_label: one class a text. multi_label: any number of classes. regression: one number, or several. "
-                   "auto: multi_label where labels are JSON lists or several columns, else single_label."),
+           .help = task_help),
     CHOICE(train.loss, "auto", loss_choices, .elsewhere = "loss_function loss_fn criterion loss_type",
            .help = "What training makes small. auto: cross_entropy, bce or mse, as the task is. focal: of classes, for rare "
                    "ones. The loss of an evaluation is always the plain one of the task."),

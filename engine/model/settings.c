@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-static const char *const task_names[] = {[FT_TASK_AUTO] = "single_label", [FT_TASK_SINGLE_LABEL] = "single_label",
-                                         [FT_TASK_MULTI_LABEL] = "multi_label", [FT_TASK_REGRESSION] = "regression"};
 enum { FORMAT_VERSION = 1, MOST_LABELS = 1 << 20, MOST_LAYERS = 64 };
 
 static const char *const pooling_names[] = {[FT_POOLING_AUTO] = "mean", [FT_POOLING_MEAN] = "mean", [FT_POOLING_MAX] = "max"};
@@ -21,7 +19,7 @@ ft_status ft_model_settings_save(const ft_model_settings *s, const char *path) {
     for (int i = 0; i < s->label_count; i++) ft_json_append(labels, json_string(s->labels[i]), &failed);
     for (int i = 0; i < s->head_hidden.count; i++) ft_json_append(hidden, json_integer(s->head_hidden.values[i]), &failed);
     json_t *root = json_pack("{s:i, s:s, s:s, s:{s:s, s:s*, s:s}, s:I, s:s, s:s, s:s, s:o, s:{s:o, s:s}}", "format_version",
-                             FORMAT_VERSION, "ftengine", FT_VERSION, "task", task_names[s->task], "columns", "text",
+                             FORMAT_VERSION, "ftengine", FT_VERSION, "task", ft_task_name(s->task), "columns", "text",
                              s->text_column, "pair", s->pair_column[0] != '\0' ? s->pair_column : NULL, "label", s->label_column,
                              "max_length", (json_int_t)s->max_length, "truncation", s->truncation, "tokenizer_rules",
                              rule_names[s->tokenizer_rules], "label_separator", s->label_separator, "labels", labels, "head",
@@ -127,10 +125,9 @@ static ft_status read_all(const json_t *root, const char *path, ft_arena *arena,
     s->label_column = ft_arena_strdup(arena, label);
     if (s->text_column == NULL || s->pair_column == NULL || s->label_column == NULL) return FT_NO_MEMORY;
     const char *task, *separator;
-    FT_TRY(ft_json_string(root, path, "task", task_names[FT_TASK_SINGLE_LABEL], &task));
+    FT_TRY(ft_json_string(root, path, "task", "single_label", &task));
     FT_TRY(ft_json_string(root, path, "label_separator", ",", &separator));
-    for (ft_task k = FT_TASK_SINGLE_LABEL; k <= FT_TASK_REGRESSION; k++)
-        if (strcmp(task, task_names[k]) == 0) s->task = k;
+    s->task = ft_task_named(task);
     if (s->task == FT_TASK_AUTO) return ft_fail(FT_INVALID, path, "unknown \"task\" %.60s", task);
     s->label_separator = ft_arena_strdup(arena, separator);
     if (s->label_separator == NULL) return FT_NO_MEMORY;

@@ -125,7 +125,7 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
     ft_custom_head head = {c->model.head.hidden, c->model.head.activation, t->room.model.head_dropout};
     FT_TRY(ft_model_config_save(&t->job.model_config, config, t->job.labels.count, t->job.label_names, t->room.model.hidden_dropout,
                                 t->room.model.attention_dropout, t->room.model.classifier_dropout, custom ? &head : NULL,
-                                ft_problem_type(t->job.task)));
+                                ft_task_problem_type(t->job.task)));
     if (custom) FT_TRY(ft_custom_head_save_loader(t->job.model_config.family, dir));
     for (const char *const *name = ft_tokenizer_files(t->job.tokenizer); *name != NULL; name++) {
         char *from = ft_path_join(&t->arena, t->job.tokenizer_dir, *name), *to = ft_path_join(&t->arena, dir, *name);

@@ -8,20 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const problem_types[] = {[FT_TASK_AUTO] = "single_label_classification",
-                                            [FT_TASK_SINGLE_LABEL] = "single_label_classification",
-                                            [FT_TASK_MULTI_LABEL] = "multi_label_classification",
-                                            [FT_TASK_REGRESSION] = "regression"};
-
-const char *ft_problem_type(ft_task task) { return problem_types[task]; }
-
-ft_task ft_task_of_config(const ft_model_config *config) {
-    const char *type = json_string_value(json_object_get(config->json, "problem_type"));
-    for (ft_task task = FT_TASK_SINGLE_LABEL; type != NULL && task <= FT_TASK_REGRESSION; task++)
-        if (strcmp(type, problem_types[task]) == 0) return task;
-    return FT_TASK_AUTO;
-}
-
 // ---- the outputs --------------------------------------------------------------------------------------------------
 
 static int index_of(const char *name, int count, const char *const *names) {
@@ -92,16 +78,13 @@ static ft_status with_targets(ft_trainer *t) {
 
 static ft_status check_options(const ft_trainer *t) {
     const ft_config *c = t->room.config;
-    static const ft_loss_choice usual[] = {FT_LOSS_AUTO, FT_LOSS_CROSS_ENTROPY, FT_LOSS_BCE, FT_LOSS_MSE};
-    static const char *const names[] = {"", "single_label", "multi_label", "regression"};
-    bool focal = c->train.loss == FT_LOSS_FOCAL && t->job.task != FT_TASK_REGRESSION;
-    if (c->train.loss != FT_LOSS_AUTO && c->train.loss != usual[t->job.task] && !focal) {
-        ft_fail(FT_INVALID, "train.loss", "this is no loss of a %s task", names[t->job.task]);
+    if (!ft_task_has_loss(t->job.task, c->train.loss)) {
+        ft_fail(FT_INVALID, "train.loss", "this is no loss of a %s task", ft_task_name(t->job.task));
         ft_hint("train.task says what the task is; auto takes it from the data");
         return FT_INVALID;
     }
-    if (c->train.label_smoothing > 0 && t->job.task != FT_TASK_SINGLE_LABEL)
-        return ft_fail(FT_INVALID, "train.label_smoothing", "smoothing is for single_label, this is a %s task", names[t->job.task]);
+    if (c->train.label_smoothing > 0 && !ft_task_smooths(t->job.task))
+        return ft_fail(FT_INVALID, "train.label_smoothing", "smoothing is for single_label, this is a %s task", ft_task_name(t->job.task));
     if (t->job.task == FT_TASK_REGRESSION && strcmp(c->train.class_weights, "none") != 0)
         return ft_fail(FT_INVALID, "train.class_weights", "a regression has no classes");
     double threshold;

@@ -17,9 +17,4 @@ ft_status ft_task_set_decision(ft_trainer *t);
 // A threshold from text: FT_OK and *value, NaN for "auto" and "tuned". FT_INVALID else.
 ft_status ft_threshold_parse(const char *text, double *value);
 
-// "single_label_classification" and so on, as config.json has it; AUTO is single label.
-const char *ft_problem_type(ft_task task);
-// The task of a model's config.json: AUTO when it does not say.
-ft_task ft_task_of_config(const ft_model_config *config);
-
 #endif
