@@ -43,14 +43,13 @@ static ft_status model_directory(ft_classifier *c, const char *given) {
 // A plain Hugging Face model may not say what it is for: then it is what transformers takes it for with class labels.
 static void choose_task(ft_classifier *c) {
     const char *type = json_string_value(json_object_get(c->config.json, "problem_type"));
-    c->task = c->settings.task != FT_TASK_AUTO ? c->settings.task : ft_task_of_problem_type(type);
-    if (c->task == FT_TASK_AUTO) c->task = FT_TASK_SINGLE_LABEL;
+    c->task = ft_task_spec_of(c->settings.task != FT_TASK_AUTO ? c->settings.task : ft_task_of_problem_type(type));
 }
 
 static ft_status choose_labels(ft_classifier *c) {
     choose_task(c);
     c->label_names = c->config.label_names;
-    c->labels = (ft_labels){.count = (int)c->config.num_labels, .names = c->config.label_names, .task = c->task,
+    c->labels = (ft_labels){.count = (int)c->config.num_labels, .names = c->config.label_names, .kind = c->task->labels,
                             .separator = c->settings.label_separator};
     if (c->settings.label_count == 0) return FT_OK;
     if (c->settings.label_count != c->config.num_labels)
@@ -70,7 +69,7 @@ static ft_status load(ft_classifier *c) {
     ft_memory_options memory = {.allocator = ft_allocator_options_of(&c->options, c->device, 0)};
     FT_TRY(ft_memory_create_with(c->device, &memory, &c->memory));
     FT_TRY(ft_model_create(c->memory, &c->config, &c->options, c->labels.count, &c->model));
-    FT_TRY(ft_model_set_loss(&c->model, &(ft_loss){.task = c->task}));
+    FT_TRY(ft_model_set_loss(&c->model, &(ft_loss){.kind = ft_task_loss(c->task->id)}));
     ft_load_report report;
     FT_TRY(ft_model_load(&c->model, c->path, c->config.initializer_range, 0, &c->arena, &report));
     if (report.drawn_count > 0) {
@@ -83,7 +82,7 @@ static ft_status load(ft_classifier *c) {
 
 // eval.threshold, else what was saved.
 static ft_status choose_thresholds(ft_classifier *c) {
-    const int count = ft_threshold_count(c->task, c->labels.count);
+    const int count = ft_threshold_count(&c->task->scoring, c->labels.count);
     double given;
     FT_TRY(ft_threshold_parse(c->options.eval.threshold, &given));
     if (strcmp(c->options.eval.threshold, "tuned") == 0)
@@ -135,7 +134,7 @@ ft_table_request ft_classifier_request(const ft_classifier *c, ft_format format,
                               .pair = pair[0] != '\0' ? pair : c->settings.pair_column,
                               .label = label[0] != '\0' ? label : c->settings.label_column,
                               .need = need,
-                              .empty_labels = c->task == FT_TASK_MULTI_LABEL};
+                              .empty_labels = c->task->empty_labels};
 }
 
 ft_status ft_parse_format(const char *name, bool plain, ft_format *format) {
@@ -170,7 +169,7 @@ ft_status ft_classifier_predict(ft_classifier *c, const ft_dataset *data, float 
     FT_TRY(lay_out(c, data, &limits, &capacity));
     ft_window_pooling pooling = c->options.eval.window_pooling;
     if (pooling == FT_POOLING_AUTO) pooling = c->settings.window_pooling;
-    FT_TRY(ft_predict_dataset(&c->model, data, limits, capacity, pooling, logits, losses, NULL, NULL));
+    FT_TRY(ft_predict_dataset(&c->model, c->task, data, limits, capacity, pooling, logits, losses, NULL, NULL));
     const double t = c->settings.temperature;
     for (int64_t i = 0; i < data->examples * c->labels.count && t != 1; i++) logits[i] = (float)((double)logits[i] / t);
     return FT_OK;

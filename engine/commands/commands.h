@@ -60,7 +60,7 @@ typedef struct ft_classifier {
     ft_model_settings settings;
     ft_config options;
     ft_model model;
-    ft_task task;
+    const ft_task_spec *task;
     const double *threshold;        // see train/decision.h; NULL: 1/2, the largest
     ft_labels labels;               // as data spell them
     const char *const *label_names; // as config.json names them

@@ -103,7 +103,7 @@ static ft_status evaluate(ft_classifier *c, const eval_request *r) {
     status = logits && losses ? FT_OK : FT_NO_MEMORY;
     if (status != FT_OK) goto done;
     FT_TRY_GOTO(ft_classifier_predict(c, &set, logits, losses), done);
-    const ft_scores scores = {.task = c->task,
+    const ft_scores scores = {.scoring = &c->task->scoring,
                               .n = set.examples,
                               .outputs = c->labels.count,
                               .logits = logits,

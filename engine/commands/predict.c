@@ -21,7 +21,7 @@ typedef struct predictions {
     int64_t examples;
     int classes;
     int models;             // that were added
-    ft_task task;
+    const ft_task_spec *task;
     char **names;           // [classes]
     const char *separator;  // of several labels in one cell
     double *threshold;      // the mean of the models'; NULL: none has one
@@ -80,13 +80,9 @@ static ft_status match_labels(const ft_classifier *c, const char *path, const pr
     return FT_OK;
 }
 
-static int best_of(const predictions *p, int64_t i) {
-    return ft_decide_class(p->probability + i * p->classes, p->classes, p->threshold);
-}
-
 // Adds a model's thresholds to those of the models before it; models without count as 1/2.
 static ft_status add_thresholds(const ft_classifier *c, const int *class_of, int models, ft_arena *arena, predictions *p) {
-    const int count = ft_threshold_count(p->task, p->classes);
+    const int count = ft_threshold_count(&p->task->scoring, p->classes);
     if (p->threshold == NULL && c->threshold == NULL) return FT_OK;
     if (p->threshold == NULL) {
         p->threshold = ft_arena_alloc(arena, (size_t)count * sizeof *p->threshold);
@@ -118,7 +114,7 @@ static ft_status add_model(ft_classifier *c, const char *path, const ft_table *t
     if (status != FT_OK) goto done;
     FT_TRY_GOTO(ft_classifier_predict(c, &set, logits, NULL), done);
     for (int64_t i = 0; i < set.examples; i++) {
-        if (p->task != FT_TASK_REGRESSION) ft_probabilities(p->task, logits + i * p->classes, p->classes, probability);
+        if (ft_task_has_classes(p->task)) p->task->scoring.probabilities(logits + i * p->classes, p->classes, probability);
         for (int k = 0; k < p->classes; k++) {
             p->probability[i * p->classes + class_of[k]] += probability[k];
             p->logits[i * p->classes + class_of[k]] += logits[i * p->classes + k];
@@ -132,39 +128,21 @@ done:
     return status;
 }
 
-// Tabs and line ends cannot occur inside a TSV cell.
-static void print_cell(FILE *out, const char *text, size_t length) {
-    for (size_t i = 0; i < length; i++)
-        fputc(text[i] == '\t' || text[i] == '\n' || text[i] == '\r' || text[i] == '\0' ? ' ' : text[i], out);
-}
-
-static const double *row_of(const predictions *p, const double *values, int64_t i) { return values + i * p->classes; }
-
-// The names of all classes that hold, or of the best one.
-static void print_labels(const predictions *p, int64_t i, FILE *out) {
-    const double *probability = row_of(p, p->probability, i);
-    int best = best_of(p, i);
-    if (p->task == FT_TASK_SINGLE_LABEL) {
-        print_cell(out, p->names[best], strlen(p->names[best]));
-        fprintf(out, "\t%.4f\t", probability[best]);
-        return;
-    }
-    bool any = false;
-    for (int k = 0; k < p->classes; k++) {
-        if (!ft_decide_label(probability, k, p->threshold)) continue;
-        if (any) fputs(p->separator, out);
-        print_cell(out, p->names[k], strlen(p->names[k]));
-        any = true;
-    }
-    fputc('\t', out);
+static ft_answer answer_of(const predictions *p, int64_t i) {
+    return (ft_answer){.outputs = p->classes,
+                       .names = (const char *const *)p->names,
+                       .separator = p->separator,
+                       .threshold = p->threshold,
+                       .probability = p->probability + i * p->classes,
+                       .value = p->logits + i * p->classes};
 }
 
 static void print_header(const predictions *p, const ft_table *table, const request *r, FILE *out) {
     if (table->id != NULL) fprintf(out, "%s\t", r->id != NULL && r->id[0] ? r->id : "id");
-    if (p->task != FT_TASK_REGRESSION) fputs(p->task == FT_TASK_SINGLE_LABEL ? "label\tprobability\t" : "labels\t", out);
+    fputs(p->task->decided_heads, out);
     for (int k = 0; k < p->classes; k++) {
-        if (p->task != FT_TASK_REGRESSION) fputs(r->logits ? "logit:" : "p:", out);
-        print_cell(out, p->names[k], strlen(p->names[k]));
+        if (ft_task_has_classes(p->task)) fputs(r->logits ? "logit:" : "p:", out);
+        ft_print_cell(out, p->names[k], strlen(p->names[k]));
         fputc('\t', out);
     }
     fputs(table->pair != NULL ? "text\tpair\n" : "text\n", out);
@@ -172,46 +150,23 @@ static void print_header(const predictions *p, const ft_table *table, const requ
 
 static void write_tsv(const predictions *p, const ft_table *table, const request *r, FILE *out) {
     print_header(p, table, r, out);
-    bool logits = r->logits || p->task == FT_TASK_REGRESSION;
+    bool logits = r->logits || !ft_task_has_classes(p->task);
     for (int64_t i = 0; i < p->examples; i++) {
         if (table->id != NULL) {
-            print_cell(out, table->id[i], strlen(table->id[i]));
+            ft_print_cell(out, table->id[i], strlen(table->id[i]));
             fputc('\t', out);
         }
-        if (p->task != FT_TASK_REGRESSION) print_labels(p, i, out);
-        const double *values = row_of(p, logits ? p->logits : p->probability, i);
+        const ft_answer answer = answer_of(p, i);
+        if (p->task->print_decided != NULL) p->task->print_decided(&answer, out);
+        const double *values = logits ? answer.value : answer.probability;
         for (int k = 0; k < p->classes; k++) fprintf(out, logits ? "%.6f\t" : "%.4f\t", values[k]);
-        print_cell(out, table->text[i], table->text_length[i]);
+        ft_print_cell(out, table->text[i], table->text_length[i]);
         if (table->pair != NULL) {
             fputc('\t', out);
-            print_cell(out, table->pair[i], table->pair_length[i]);
+            ft_print_cell(out, table->pair[i], table->pair_length[i]);
         }
         fputc('\n', out);
     }
-}
-
-static json_t *by_name(const predictions *p, const double *values, bool *failed) {
-    json_t *object = json_object();
-    for (int k = 0; k < p->classes; k++) ft_json_put(object, p->names[k], ft_json_rounded(values[k], 9), failed);
-    return object;
-}
-
-static void put_prediction(const predictions *p, int64_t i, bool logits, json_t *line, bool *failed) {
-    const double *probability = row_of(p, p->probability, i), *values = row_of(p, p->logits, i);
-    if (p->task == FT_TASK_REGRESSION) {
-        ft_json_put(line, "values", by_name(p, values, failed), failed);
-        return;
-    }
-    if (p->task == FT_TASK_SINGLE_LABEL) {
-        ft_json_put(line, "label", json_string(p->names[best_of(p, i)]), failed);
-    } else {
-        json_t *labels = json_array();
-        for (int k = 0; k < p->classes; k++)
-            if (ft_decide_label(probability, k, p->threshold)) ft_json_append(labels, json_string(p->names[k]), failed);
-        ft_json_put(line, "labels", labels, failed);
-    }
-    ft_json_put(line, "probabilities", by_name(p, probability, failed), failed);
-    if (logits) ft_json_put(line, "logits", by_name(p, values, failed), failed);
 }
 
 static ft_status write_jsonl(const predictions *p, const ft_table *table, const request *r, FILE *out) {
@@ -222,7 +177,10 @@ static ft_status write_jsonl(const predictions *p, const ft_table *table, const 
         json_t *id = table->id == NULL ? json_integer((json_int_t)i) : json_string(table->id[i]);
         if (id == NULL && table->id != NULL) id = json_null(); // an id that is no UTF-8
         ft_json_put(line, "id", id, &failed);
-        put_prediction(p, i, r->logits, line, &failed);
+        const ft_answer answer = answer_of(p, i);
+        ft_task_put_answer(p->task, &answer, NULL, line, &failed);
+        const bool logits = r->logits && ft_task_has_classes(p->task);
+        if (logits) ft_json_put(line, "logits", ft_answer_by_name(&answer, answer.value, &failed), &failed);
         char *text = failed ? NULL : ft_json_line(line);
         json_decref(line);
         if (text == NULL) return ft_fail_memory(0, "a line of predictions");

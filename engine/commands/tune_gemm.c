@@ -85,7 +85,7 @@ static ft_status measure_evaluation(ft_trainer *t) {
         if (!ft_trainer_evaluates(t, (ft_split)s)) continue;
         float *logits = ft_calloc((size_t)data->examples * (size_t)t->job.labels.count, sizeof *logits, "logits");
         if (logits == NULL) return FT_NO_MEMORY;
-        ft_status status = ft_predict_dataset(&t->room.model, data, t->room.eval_limits, t->room.eval_capacity,
+        ft_status status = ft_predict_dataset(&t->room.model, t->job.task, data, t->room.eval_limits, t->room.eval_capacity,
                                               t->room.config->eval.window_pooling, logits, NULL, NULL, NULL);
         free(logits);
         FT_TRY(status);

@@ -139,7 +139,7 @@ static ft_status fill(encoding *e, const char *path, const ft_labels *labels, co
     dataset->examples = table->rows;
     memcpy(dataset->sha256, table->sha256, sizeof dataset->sha256);
     // Before the texts: a wrong label is then known at once.
-    if (labels != NULL && table->label != NULL && labels->task > FT_TASK_SINGLE_LABEL) {
+    if (labels != NULL && table->label != NULL && labels->kind != FT_LABELS_CLASS) {
         dataset->targets = labels->count;
         dataset->target = ft_calloc((size_t)table->rows * (size_t)labels->count, sizeof *dataset->target, "targets");
         if (dataset->target == NULL) return FT_NO_MEMORY;

@@ -4,6 +4,9 @@
 
 #include "engine/data/table.h"
 
+// What a text is given: one class, any number of classes, or numbers.
+typedef enum ft_label_kind { FT_LABELS_CLASS = 0, FT_LABELS_CLASSES, FT_LABELS_NUMBERS } ft_label_kind;
+
 // The label names of a classification task, in id order: all integers 0..n-1 keep their numbers, other labels are sorted
 // (bytes). Whole numbers may be written 1.0. Integers from 0 with gaps also keep their numbers if at least half of
 // 0..largest occur: the missing classes exist without an example (a rare class absent from a small training file). `names`
@@ -12,7 +15,7 @@ typedef struct ft_labels {
     int count;
     const char **names;
     int missing; // classes without a row in the table; worth a warning
-    ft_task task;          // AUTO and SINGLE_LABEL: a class a row; else see targets.h
+    ft_label_kind kind;    // of CLASSES and NUMBERS see targets.h
     const char *separator; // of several names in one cell
 } ft_labels;
 ft_status ft_labels_from_table(const ft_table *table, ft_arena *arena, ft_labels *labels);

@@ -100,11 +100,11 @@ static ft_status names_of_members(const ft_table *train, const ft_table *other, 
         status = each_member(train->label[row], separator, collect, &c, &count);
     for (int64_t row = 0; other != NULL && row < other->rows && status == FT_OK; row++)
         status = each_member(other->label[row], separator, collect, &c, &count);
-    const ft_task task = labels->task;
+    const ft_label_kind kind = labels->kind;
     ft_table members = {.rows = (int64_t)c.count, .label = c.name};
     if (status == FT_OK && c.count == 0) status = ft_fail(FT_INVALID, NULL, "no row has a label");
     if (status == FT_OK) status = ft_labels_from_table(&members, arena, labels);
-    labels->task = task;
+    labels->kind = kind;
     labels->separator = separator;
     free(c.name);
     return status;
@@ -133,7 +133,7 @@ static ft_status count_member(void *context, const char *member, size_t length, 
 ft_status ft_targets_labels(const ft_table *train, const ft_table *other, ft_arena *arena, ft_labels *labels) {
     if (train->label == NULL) return ft_fail(FT_INVALID, NULL, "a table without labels has no targets");
     if (train->label_columns > 1) return names_of_columns(train, arena, labels);
-    if (labels->task == FT_TASK_REGRESSION) {
+    if (labels->kind == FT_LABELS_NUMBERS) {
         int count = 1;
         if (!is_list(train->label[0])) return names_of_columns(train, arena, labels);
         (void)each_member(train->label[0], labels->separator, count_member, NULL, &count);
@@ -214,7 +214,7 @@ static ft_status set_class(void *context, const char *member, size_t length, int
 
 static ft_status assign_row(filling *f, const ft_table *table, int64_t row, bool places) {
     const char *cell = table->label[row];
-    const bool numbers = f->labels->task == FT_TASK_REGRESSION;
+    const bool numbers = f->labels->kind == FT_LABELS_NUMBERS;
     int count = 0;
     if (!numbers && !places) return each_member(cell, f->labels->separator, set_class, f, &count);
     if (is_list(cell)) {

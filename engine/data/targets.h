@@ -12,7 +12,7 @@
 
 #include "engine/data/labels.h"
 
-// The outputs of a task with targets (labels->task and separator are set, count and names are filled): the classes in order
+// The outputs of a task with targets (labels->kind and separator are set, count and names are filled): the classes in order
 // of bytes, numbers by value; those of columns in their order. other (NULL: none) may have more classes.
 ft_status ft_targets_labels(const ft_table *train, const ft_table *other, ft_arena *arena, ft_labels *labels);
 // target [rows * labels->count]. FT_INVALID with file:line for an unknown class or what is no number.

@@ -1,10 +1,10 @@
-// loss.c - the loss of a micro-batch and the gradient of its logits, by task.
+// loss.c - the loss of a micro-batch and the gradient of its logits.
 #include "engine/model/layers.h"
 
 ft_status ft_model_set_loss(ft_model *m, const ft_loss *loss) {
     m->loss = *loss;
-    bool numbers = loss->task == FT_TASK_MULTI_LABEL || loss->task == FT_TASK_REGRESSION;
-    m->targets = numbers ? m->labels : 0;
+    const bool targets = loss->kind == FT_LOSS_BCE || loss->kind == FT_LOSS_MSE;
+    m->targets = targets ? m->labels : 0;
     if (loss->class_weight == NULL) return FT_OK;
     const ft_device_functions *f = m->device->functions;
     void *data;
@@ -15,12 +15,12 @@ ft_status ft_model_set_loss(ft_model *m, const ft_loss *loss) {
     return f->sync(m->device); // the caller's weights may go away
 }
 
-static ft_status loss_of_task(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
+static ft_status loss_of(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
     const ft_model *m = pass->model;
     const ft_batch *b = pass->batch;
     ft_tensor weight = m->class_weight != NULL ? ft_vector(m->class_weight, m->labels, FT_F32) : ft_absent();
     ft_tensor targets = ft_matrix(b->target, logits.rows, m->labels, FT_F32);
-    if (m->loss.task == FT_TASK_MULTI_LABEL)
+    if (m->loss.kind == FT_LOSS_BCE)
         return ft_pass_binary_cross_entropy(pass, (ft_binary_cross_entropy_args){.logits = logits,
                                                                                  .targets = targets,
                                                                                  .positive_weight = weight,
@@ -28,7 +28,7 @@ static ft_status loss_of_task(ft_pass *pass, ft_tensor logits, ft_tensor losses)
                                                                                  .step = pass->step,
                                                                                  .losses = losses,
                                                                                  .dlogits = logits});
-    if (m->loss.task == FT_TASK_REGRESSION)
+    if (m->loss.kind == FT_LOSS_MSE)
         return ft_pass_squared_error(
             pass, (ft_squared_error_args){
                       .logits = logits, .targets = targets, .step = pass->step, .losses = losses, .dlogits = logits});
@@ -55,6 +55,6 @@ static ft_status forget_filler(ft_pass *pass, ft_tensor dlogits) {
 }
 
 ft_status ft_pass_loss(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
-    FT_TRY(loss_of_task(pass, logits, losses));
+    FT_TRY(loss_of(pass, logits, losses));
     return forget_filler(pass, logits);
 }

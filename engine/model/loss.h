@@ -1,4 +1,4 @@
-// loss.h - what a model is trained to make small: chosen by the task, with weights of classes, smoothing or focus.
+// loss.h - what a model is trained to make small: of classes or numbers, with weights of classes, smoothing or focus.
 #ifndef FT_MODEL_LOSS_H
 #define FT_MODEL_LOSS_H
 
@@ -6,10 +6,10 @@
 
 // Kernels and formulas: kernels/cross_entropy.h, kernels/losses.h. All zero is plain cross-entropy.
 typedef struct ft_loss {
-    ft_task task;              // AUTO: single label
-    float smoothing;           // single label
+    ft_loss_choice kind;       // CROSS_ENTROPY (and AUTO): of a class each; BCE: of classes; MSE: of numbers, both targets
+    float smoothing;           // CROSS_ENTROPY
     float gamma;               // of the focal loss; 0: none
-    const float *class_weight; // [outputs], host; NULL: all 1. Of multi label the weight of the positive examples
+    const float *class_weight; // [outputs], host; NULL: all 1. Of BCE the weight of the positive examples
 } ft_loss;
 
 #endif

@@ -2,7 +2,9 @@
 
 #include "engine/io/files.h"
 #include "engine/io/json.h"
+#include "engine/tasks/tasks.h"
 #include "engine/text/long_text.h"
+#include "engine/train/decision.h"
 
 #include <string.h>
 
@@ -86,14 +88,13 @@ static ft_status read_rules(const json_t *root, const char *path, ft_rules_optio
     return ft_fail(FT_INVALID, path, "\"tokenizer_rules\" must be \"files\" or \"transformers\", not \"%.80s\"", name);
 }
 
-// A threshold a label, or one for the second of two classes.
+// As many thresholds as the task has, or none.
 static ft_status read_decisions(const json_t *root, const char *path, ft_arena *arena, ft_model_settings *s) {
     FT_TRY(ft_json_number(root, path, "temperature", 1, &s->temperature));
     if (!(s->temperature > 0 && s->temperature < 1e6)) return ft_fail(FT_INVALID, path, "\"temperature\" must be above 0");
     const json_t *list = json_object_get(root, "thresholds");
     size_t count = json_array_size(list);
-    bool two = s->task == FT_TASK_SINGLE_LABEL && s->label_count == 2 && count == 1;
-    if (count != 0 && !two && !(s->task == FT_TASK_MULTI_LABEL && count == (size_t)s->label_count))
+    if (count != 0 && count != (size_t)ft_threshold_count(&ft_task_spec_of(s->task)->scoring, s->label_count))
         return ft_fail(FT_INVALID, path, "\"thresholds\" lists %zu numbers for %d labels", count, s->label_count);
     double *threshold = ft_arena_alloc(arena, (count + 1) * sizeof *threshold);
     if (threshold == NULL) return FT_NO_MEMORY;

@@ -133,8 +133,8 @@ ft_status ft_data_report_splits(ft_trainer *t) {
     ft_text_index_free(&train);
     FT_TRY(status);
     print_lengths(t);
-    if (t->job.task == FT_TASK_REGRESSION) print_targets(t);
-    else FT_TRY(print_classes(t));
+    if (ft_task_has_classes(t->job.task)) FT_TRY(print_classes(t));
+    else print_targets(t);
     for (int s = 0; s < FT_SPLITS; s++)
         if (t->job.split[s].present) warn_of(t, (ft_split)s);
     return FT_OK;
@@ -148,7 +148,7 @@ json_t *ft_data_report_json(const ft_trainer *t, ft_split split, bool *failed) {
     json_t *lengths = json_array(), *classes = json_object();
     for (int q = 0; q < FT_QUANTILES; q++) ft_json_append(lengths, json_integer(r->length[q]), failed);
     int64_t *counts = NULL;
-    if (t->job.task != FT_TASK_REGRESSION && count_classes(t, split, &counts) != FT_OK) *failed = true;
+    if (ft_task_has_classes(t->job.task) && count_classes(t, split, &counts) != FT_OK) *failed = true;
     for (int c = 0; counts != NULL && c < t->job.labels.count; c++)
         ft_json_put(classes, t->job.label_names[c], json_integer((json_int_t)counts[c]), failed);
     free(counts);

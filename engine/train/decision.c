@@ -6,10 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-int ft_threshold_count(ft_task task, int outputs) {
-    if (task == FT_TASK_MULTI_LABEL) return outputs;
-    return task == FT_TASK_SINGLE_LABEL && outputs == 2 ? 1 : 0;
-}
+int ft_threshold_count(const ft_scoring *scoring, int outputs) { return scoring->thresholds != NULL ? scoring->thresholds(outputs) : 0; }
 
 int ft_decide_class(const double *probability, int outputs, const double *threshold) {
     if (threshold != NULL && outputs == 2) return probability[1] >= threshold[0];
@@ -21,21 +18,22 @@ int ft_decide_class(const double *probability, int outputs, const double *thresh
 
 // ---- temperature --------------------------------------------------------------------------------------------------
 
-// Mean cross-entropy of `sharpness` times the logits.
-static double cross_entropy(const ft_scores *s, double sharpness) {
+double ft_softmax_cross_entropy(const ft_scores *s, double sharpness) {
     double sum = 0;
     for (int64_t i = 0; i < s->n; i++) {
         const float *x = s->logits + i * s->outputs;
-        if (s->task == FT_TASK_SINGLE_LABEL) {
-            double most = sharpness * (double)x[ft_argmax(x, s->outputs)], all = 0;
-            for (int c = 0; c < s->outputs; c++) all += exp(sharpness * (double)x[c] - most);
-            sum += log(all) + most - sharpness * (double)x[s->labels[i]];
-            continue;
-        }
-        for (int c = 0; c < s->outputs; c++) {
-            double z = sharpness * (double)x[c];
-            sum += log1p(exp(-fabs(z))) + fmax(z, 0) - z * (double)s->targets[i * s->outputs + c];
-        }
+        double most = sharpness * (double)x[ft_argmax(x, s->outputs)], all = 0;
+        for (int c = 0; c < s->outputs; c++) all += exp(sharpness * (double)x[c] - most);
+        sum += log(all) + most - sharpness * (double)x[s->labels[i]];
+    }
+    return sum / (double)s->n;
+}
+
+double ft_sigmoid_cross_entropy(const ft_scores *s, double sharpness) {
+    double sum = 0;
+    for (int64_t i = 0; i < s->n * s->outputs; i++) {
+        double z = sharpness * (double)s->logits[i];
+        sum += log1p(exp(-fabs(z))) + fmax(z, 0) - z * (double)s->targets[i];
     }
     return sum / (double)s->n;
 }
@@ -44,14 +42,14 @@ double ft_fit_temperature(const ft_scores *s) {
     // Golden section over the logarithm of the sharpness: what is convex in it has one valley there.
     const double golden = 0.6180339887498949;
     double low = log(1.0 / 20), high = log(20.0), a = high - golden * (high - low), b = low + golden * (high - low);
-    double at_a = cross_entropy(s, exp(a)), at_b = cross_entropy(s, exp(b));
+    double at_a = s->scoring->cross_entropy(s, exp(a)), at_b = s->scoring->cross_entropy(s, exp(b));
     while (high - low > 1e-6) {
         if (at_a <= at_b) {
             high = b, b = a, at_b = at_a;
-            a = high - golden * (high - low), at_a = cross_entropy(s, exp(a));
+            a = high - golden * (high - low), at_a = s->scoring->cross_entropy(s, exp(a));
         } else {
             low = a, a = b, at_a = at_b;
-            b = low + golden * (high - low), at_b = cross_entropy(s, exp(b));
+            b = low + golden * (high - low), at_b = s->scoring->cross_entropy(s, exp(b));
         }
     }
     return exp(-(low + high) / 2);
@@ -106,18 +104,18 @@ static double best_threshold(ft_ranked *ranked, int64_t n, ft_metric metric) {
 }
 
 ft_status ft_fit_thresholds(const ft_scores *s, ft_metric metric, double *threshold) {
-    const bool single = s->task == FT_TASK_SINGLE_LABEL;
-    const int count = ft_threshold_count(s->task, s->outputs);
+    const ft_scoring *scoring = s->scoring;
+    const int count = ft_threshold_count(scoring, s->outputs);
     ft_ranked *ranked = ft_calloc((size_t)s->n, sizeof *ranked, "ranked scores");
     double *p = ft_calloc((size_t)s->outputs, sizeof *p, "probabilities");
     ft_status status = ranked && p ? FT_OK : FT_NO_MEMORY;
     for (int k = 0; k < count && status == FT_OK; k++) {
-        const int label = single ? 1 : k;
+        const int output = scoring->first_threshold + k;
         for (int64_t i = 0; i < s->n; i++) {
-            ft_probabilities(s->task, s->logits + i * s->outputs, s->outputs, p);
-            ranked[i] = (ft_ranked){p[label], single ? s->labels[i] == 1 : s->targets[i * s->outputs + label] > 0.5f};
+            scoring->probabilities(s->logits + i * s->outputs, s->outputs, p);
+            ranked[i] = (ft_ranked){p[output], scoring->positive(s, i, output)};
         }
-        threshold[k] = best_threshold(ranked, s->n, single ? metric : FT_METRIC_F1_BINARY);
+        threshold[k] = best_threshold(ranked, s->n, scoring->threshold_by_metric ? metric : FT_METRIC_F1_BINARY);
     }
     free(ranked);
     free(p);

@@ -5,8 +5,8 @@
 
 #include "engine/train/metrics.h"
 
-// How many thresholds a task has: one a label, one for the second of two classes, else 0.
-int ft_threshold_count(ft_task task, int outputs);
+// How many thresholds a task has; 0 where its outputs are no classes.
+int ft_threshold_count(const ft_scoring *scoring, int outputs);
 
 // The temperature T > 0 that makes the mean cross-entropy of logits / T least (Guo et al. 2017), within 1/20 .. 20. It is
 // convex in 1 / T. Tasks with labels.
@@ -22,5 +22,9 @@ int ft_decide_class(const double *probability, int outputs, const double *thresh
 static inline bool ft_decide_label(const double *probability, int label, const double *threshold) {
     return probability[label] >= (threshold != NULL ? threshold[label] : 0.5);
 }
+
+// For ft_scoring.cross_entropy: of one class an example (labels), of every output for itself (targets, summed over the outputs).
+double ft_softmax_cross_entropy(const ft_scores *scores, double sharpness);
+double ft_sigmoid_cross_entropy(const ft_scores *scores, double sharpness);
 
 #endif

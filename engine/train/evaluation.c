@@ -74,7 +74,7 @@ typedef struct inference {
 
 static ft_status infer(ft_trainer *t, void *context) {
     inference *i = context;
-    return ft_predict_dataset(&t->room.model, i->data, t->room.eval_limits, t->room.eval_capacity,
+    return ft_predict_dataset(&t->room.model, t->job.task, i->data, t->room.eval_limits, t->room.eval_capacity,
                               t->room.config->eval.window_pooling, i->logits, i->losses, show, &i->shown);
 }
 
@@ -89,7 +89,7 @@ static ft_status judge(ft_trainer *t, ft_split split, float **logits, ft_metrics
     inference work = {.data = data, .logits = *logits, .losses = losses, .shown.what = split == FT_SPLIT_TEST ? "testing" : "evaluating"};
     if (status == FT_OK) status = ft_ladder_climb(t, FT_LADDER_LAYOUT, infer, &work);
     ft_status_line("%s", "");
-    ft_scores scores = {.task = t->job.task,
+    ft_scores scores = {.scoring = &t->job.task->scoring,
                         .n = data->examples,
                         .outputs = t->job.labels.count,
                         .logits = *logits,

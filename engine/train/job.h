@@ -11,6 +11,7 @@
 #include "engine/model/loss.h"
 #include "engine/model/model_config.h"
 #include "engine/model/word_rows.h"
+#include "engine/tasks/tasks.h"
 #include "engine/text/tokenizer.h"
 
 typedef enum ft_split { FT_SPLIT_TRAIN = 0, FT_SPLIT_VALIDATION, FT_SPLIT_TEST, FT_SPLITS } ft_split;
@@ -32,7 +33,7 @@ typedef struct ft_job {
     ft_tokenizer *tokenizer;
     ft_model_config model_config;
     ft_split_data split[FT_SPLITS];
-    ft_task task;
+    const ft_task_spec *task;
     ft_loss loss;              // of training
     ft_labels labels;          // as the data spell them
     const char *const *label_names; // as the saved model names them

@@ -1,16 +1,7 @@
 // metrics.h - how good predictions are, as scikit-learn defines it (zero_division 0); correlations as SciPy does.
 //
-// Which metrics a task has is ft_metric_check's to say; a value that does not exist (one class only, a constant) is NaN
-// where scikit-learn's is NaN or an error.
-//
-// Single label. A prediction is the largest probability, the lowest class on ties; with two classes and a threshold, class
-//   1 when its probability reaches it. macro is the mean over the classes that occur as a label or as a prediction, weighted
-//   counts each class as often as it is a label, binary takes class 1 as the positive one and exists for two classes only.
-//   auroc and average_precision: of class 1, beyond two classes the mean over one class against the rest. brier: of class 1,
-//   beyond two classes summed over all. ece: expected calibration error in 15 bins of equal width (Guo et al. 2017).
-// Multi label. A label is predicted when its probability reaches 1/2 or its threshold. macro is the mean over all labels,
-//   micro counts all decisions together, accuracy asks for all labels of an example at once.
-// Regression. Several targets: the mean over them.
+// What is judged, and by which figures, is a task's to say (ft_scoring, engine/tasks); here is what they share. A value that does
+// not exist (one class only, a constant) is NaN where scikit-learn's is NaN or an error.
 #ifndef FT_METRICS_H
 #define FT_METRICS_H
 
@@ -19,33 +10,54 @@
 
 #include <stdint.h>
 
+struct ft_scoring;
+
 // What is judged: n examples of a task with so many outputs.
 typedef struct ft_scores {
-    ft_task task; // not AUTO
+    const struct ft_scoring *scoring;
     int64_t n;
     int outputs;
-    const float *logits;     // [n, outputs] row-major; of regression the predictions
-    const int32_t *labels;   // single label: [n] in [0, outputs)
-    const float *targets;    // else: [n, outputs], of multi label 0 and 1
+    const float *logits;     // [n, outputs] row-major; of numbers the predictions
+    const int32_t *labels;   // one class an example: [n] in [0, outputs)
+    const float *targets;    // else: [n, outputs], of several classes 0 and 1
     const float *losses;     // [n]; NULL: there are none
-    const double *threshold; // multi label: [outputs]; single label with two classes: [1]; NULL: 1/2, the largest
+    const double *threshold; // [ft_threshold_count] (decision.h); NULL: 1/2, the largest
 } ft_scores;
 
 typedef struct ft_metrics {
-    ft_task task;
     int64_t examples;
     int classes;                     // outputs
     double value[FT_METRIC_COUNT];   // NaN: does not exist
-    // Of tasks with labels; NULL for regression.
+    // Where outputs are classes; else NULL.
     double *precision, *recall, *f1; // [classes]
     int64_t *support;                // [classes] examples with this label
     int64_t *predicted;              // [classes] examples predicted as this class
     int64_t *hit;                    // [classes] both
-    int64_t *confusion;              // single label: [classes * classes]: row = label, column = prediction; else NULL
+    int64_t *confusion;              // one class an example: [classes * classes]: row = label, column = prediction; else NULL
 } ft_metrics;
 
-// FT_INVALID when `metric` does not exist for this task (f1_binary beyond two classes). For use before training.
-ft_status ft_metric_check(ft_metric metric, ft_task task, int outputs);
+// A bit a metric, for the sets below.
+#define FT_METRIC_BIT(metric) (UINT64_C(1) << (metric))
+_Static_assert(FT_METRIC_COUNT <= 64, "a set of metrics is 64 bits");
+
+// How the outputs of a task are judged and decided about.
+typedef struct ft_scoring {
+    const char *kind;         // "single-label", for messages
+    uint64_t metrics, of_two; // those that it has, and those that it has with two outputs alone
+    const char *known;        // metrics that it has, in words
+    // The figures of finite logits, but the loss. m has NaN everywhere, and nothing is allocated. FT_FAILED for a label that is none.
+    ft_status (*measure)(const ft_scores *scores, ft_metrics *m);
+    // From here on: where outputs are classes; else NULL.
+    void (*probabilities)(const float *logits, int outputs, double *probabilities);
+    bool (*positive)(const ft_scores *scores, int64_t example, int output); // is it a label of the example?
+    double (*cross_entropy)(const ft_scores *scores, double sharpness);     // the mean, of `sharpness` times the logits
+    int (*thresholds)(int outputs); // how many: one each, of the outputs from first_threshold on
+    int first_threshold;
+    bool threshold_by_metric; // a threshold is best by the run's metric, as far as that can be; else by its output's F1
+} ft_scoring;
+
+// FT_INVALID when `metric` does not exist for these outputs (f1_binary beyond two classes). For use before training.
+ft_status ft_metric_check(ft_metric metric, const ft_scoring *scoring, int outputs);
 
 // n and outputs >= 1. FT_DIVERGED when a logit is not finite; the losses are summed as they are.
 ft_status ft_metrics_compute(const ft_scores *scores, ft_metrics *metrics);
@@ -63,7 +75,20 @@ int ft_argmax(const float *logits, int classes);
 // probabilities [classes], computed in double from finite logits.
 void ft_softmax(const float *logits, int classes, double *probabilities);
 double ft_sigmoid(float logit);
-// Probabilities of a task with labels: softmax or sigmoids.
-void ft_probabilities(ft_task task, const float *logits, int outputs, double *probabilities);
+void ft_sigmoids(const float *logits, int outputs, double *probabilities); // of each
+
+// ---- for ft_scoring.measure -------------------------------------------------------------------------------------------
+
+// Arrays of m->classes, zeros; confusion: its matrix too.
+ft_status ft_metrics_allocate(ft_metrics *m, bool confusion);
+// Probabilities of all examples, [n * outputs], which the caller frees; NULL: no memory.
+double *ft_metrics_probabilities(const ft_scores *scores);
+// Precision, recall and F1 of every class and their means, from support, predicted and hit. macro is the mean over all classes, or
+// over those that occur as a label or as a prediction; weighted counts each class as often as it is a label; micro counts all
+// decisions together.
+void ft_metrics_average(ft_metrics *m, bool occurring);
+// auroc and average_precision: the mean over the outputs from `first` on, each against the rest. each: average_precision needs an
+// example of each.
+ft_status ft_metrics_rank(const ft_scores *scores, const double *probabilities, int first, bool each, ft_metrics *m);
 
 #endif

@@ -1,32 +1,9 @@
 #include "engine/train/predict.h"
 
 #include "engine/train/run_plan.h"
-#include "engine/train/window_pooling.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static float cross_entropy(const float *logits, int classes, int label) {
-    double largest = logits[0], sum = 0;
-    for (int c = 1; c < classes; c++) largest = fmax(largest, logits[c]);
-    for (int c = 0; c < classes; c++) sum += exp(logits[c] - largest);
-    return (float)(log(sum) + largest - logits[label]);
-}
-
-// The plain loss of a task: what evaluations tell, whatever weights and smoothing training has.
-static float plain_loss(const ft_model *m, const float *logits, const ft_dataset *data, int64_t example) {
-    const int outputs = m->labels;
-    const float *target = data->target != NULL ? data->target + example * outputs : NULL;
-    if (m->targets == 0) return cross_entropy(logits, outputs, data->label[example]);
-    double sum = 0;
-    for (int k = 0; k < outputs; k++) {
-        double x = logits[k], t = target[k];
-        // log(1 + exp(-|x|)) + max(x, 0) - x t, which is the cross-entropy of sigmoid(x) without overflow
-        sum += m->loss.task == FT_TASK_MULTI_LABEL ? log1p(exp(-fabs(x))) + fmax(x, 0) - x * t : (x - t) * (x - t);
-    }
-    return (float)(sum / outputs);
-}
 
 // Queues the way home of the micro-batch that was queued last, or takes it home where there are no queues.
 static ft_status send_home(ft_prediction *p, ft_logits_home *h, int64_t first, int64_t count, float *logits) {
@@ -130,8 +107,15 @@ ft_status ft_predict_rehearse(ft_model *model, ft_capacity capacity) {
     return ft_predict_close(&p, status);
 }
 
-ft_status ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_limits limits, ft_capacity capacity,
-                             ft_window_pooling pooling, float *logits, float *losses, ft_predict_progress progress, void *context) {
+// The plain loss of a task: what evaluations tell, whatever weights and smoothing training has.
+static float plain_loss(const ft_task_spec *task, const ft_dataset *data, int64_t example, const float *logits, int outputs) {
+    return task->loss(logits, outputs, data->label != NULL ? data->label[example] : 0,
+                      data->target != NULL ? data->target + example * outputs : NULL);
+}
+
+ft_status ft_predict_dataset(ft_model *model, const ft_task_spec *task, const ft_dataset *data, ft_batch_limits limits,
+                             ft_capacity capacity, ft_window_pooling pooling, float *logits, float *losses,
+                             ft_predict_progress progress, void *context) {
     const int outputs = model->labels;
     float *windows = logits;
     if (data->example != NULL) windows = ft_calloc((size_t)data->sequences * (size_t)outputs, sizeof *windows, "logits of windows");
@@ -141,10 +125,10 @@ ft_status ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_l
     if (status == FT_OK) status = predict_all(&p, data, limits, windows, progress, context);
     status = ft_predict_close(&p, status);
     if (windows != logits) {
-        if (status == FT_OK) ft_pool_windows(data, model->loss.task, outputs, pooling, windows, logits);
+        if (status == FT_OK) ft_pool_windows(data, task->pool, outputs, pooling, windows, logits);
         free(windows);
     }
     for (int64_t i = 0; status == FT_OK && losses != NULL && i < data->examples; i++)
-        losses[i] = plain_loss(model, logits + i * outputs, data, i);
+        losses[i] = plain_loss(task, data, i, logits + i * outputs, outputs);
     return status;
 }

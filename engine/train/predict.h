@@ -3,6 +3,7 @@
 #define FT_PREDICT_H
 
 #include "engine/config/config.h"
+#include "engine/tasks/tasks.h"
 #include "engine/train/batch_buffers.h"
 
 // What a pass over a data set holds on the device, in a scope of its own: where the memory has a layout for it, in the arena
@@ -39,7 +40,8 @@ ft_status ft_predict_rehearse(ft_model *model, ft_capacity capacity);
 // progress (optional) is called after each micro-batch, counting sequences; it may stop the pass by returning anything but
 // FT_OK.
 typedef ft_status (*ft_predict_progress)(void *context, int64_t done, int64_t total);
-ft_status ft_predict_dataset(ft_model *model, const ft_dataset *data, ft_batch_limits limits, ft_capacity capacity,
-                             ft_window_pooling pooling, float *logits, float *losses, ft_predict_progress progress, void *context);
+ft_status ft_predict_dataset(ft_model *model, const ft_task_spec *task, const ft_dataset *data, ft_batch_limits limits,
+                             ft_capacity capacity, ft_window_pooling pooling, float *logits, float *losses,
+                             ft_predict_progress progress, void *context);
 
 #endif

@@ -63,13 +63,9 @@ void ft_progress_log(const ft_trainer *t, double loss) {
 // The figures that people look at first: four that every task of the kind has, and what decides if it is none of them.
 enum { SHOWN = 5 };
 static int shown_metrics(const ft_trainer *t, ft_metric shown[SHOWN]) {
-    static const ft_metric of_task[][4] = {
-        [FT_TASK_SINGLE_LABEL] = {FT_METRIC_LOSS, FT_METRIC_ACCURACY, FT_METRIC_F1_MACRO, FT_METRIC_MATTHEWS},
-        [FT_TASK_MULTI_LABEL] = {FT_METRIC_LOSS, FT_METRIC_F1_MICRO, FT_METRIC_F1_MACRO, FT_METRIC_AVERAGE_PRECISION},
-        [FT_TASK_REGRESSION] = {FT_METRIC_LOSS, FT_METRIC_PEARSON, FT_METRIC_SPEARMAN, FT_METRIC_MAE}};
     bool among = false;
     for (int i = 0; i < 4; i++) {
-        shown[i] = of_task[t->job.task][i];
+        shown[i] = t->job.task->shown[i];
         among = among || shown[i] == t->room.config->eval.metric;
     }
     shown[4] = t->room.config->eval.metric;

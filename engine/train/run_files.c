@@ -125,7 +125,7 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
     ft_custom_head head = {c->model.head.hidden, c->model.head.activation, t->room.model.head_dropout};
     FT_TRY(ft_model_config_save(&t->job.model_config, config, t->job.labels.count, t->job.label_names, t->room.model.hidden_dropout,
                                 t->room.model.attention_dropout, t->room.model.classifier_dropout, custom ? &head : NULL,
-                                ft_task_problem_type(t->job.task)));
+                                ft_task_problem_type(t->job.task->id)));
     if (custom) FT_TRY(ft_custom_head_save_loader(t->job.model_config.family, dir));
     for (const char *const *name = ft_tokenizer_files(t->job.tokenizer); *name != NULL; name++) {
         char *from = ft_path_join(&t->arena, t->job.tokenizer_dir, *name), *to = ft_path_join(&t->arena, dir, *name);
@@ -139,9 +139,9 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
                            .truncation = strcmp(c->data.truncation, "auto") == 0 ? "head" : c->data.truncation,
                            .window_pooling = c->eval.window_pooling,
                            .tokenizer_rules = c->model.tokenizer_rules,
-                           .task = t->job.task,
+                           .task = t->job.task->id,
                            .temperature = t->temperature,
-                           .threshold_count = t->threshold != NULL ? ft_threshold_count(t->job.task, t->job.labels.count) : 0,
+                           .threshold_count = t->threshold != NULL ? ft_threshold_count(&t->job.task->scoring, t->job.labels.count) : 0,
                            .threshold = t->threshold,
                            .label_separator = c->data.label_separator,
                            .label_count = t->job.labels.count,
@@ -165,44 +165,23 @@ static ft_status save_model(ft_trainer *t, void *context) {
 
 ft_status ft_run_save_model(ft_trainer *t) { return ft_ladder_climb(t, FT_LADDER_STATE, save_model, NULL); }
 
-static json_t *names_where(const ft_trainer *t, const double *value, const double *threshold, bool *failed) {
-    json_t *names = json_array();
-    for (int k = 0; k < t->job.labels.count; k++)
-        if (ft_decide_label(value, k, threshold)) ft_json_append(names, json_string(t->job.label_names[k]), failed);
-    return names;
-}
-
-static json_t *by_name(const ft_trainer *t, const double *value, bool *failed) {
-    json_t *object = json_object();
-    for (int k = 0; k < t->job.labels.count; k++) ft_json_put(object, t->job.label_names[k], figure(value[k]), failed);
-    return object;
-}
-
 // One line of predictions.jsonl; NULL with the error set. p: room for a number an output, twice.
 static char *prediction_line(const ft_trainer *t, ft_split split, int64_t example, const float *logits, double *p) {
+    const ft_task_spec *task = t->job.task;
     const int outputs = t->job.labels.count;
     const ft_dataset *data = &t->job.split[split].data;
-    double *truth = p + outputs;
+    double *value = p + outputs;
     const int64_t *row = t->job.split[split].source_row;
+    const ft_answer answer = {
+        .outputs = outputs, .names = t->job.label_names, .threshold = t->threshold, .probability = p, .value = value};
     bool failed = false;
     json_t *line = json_pack("{s:i, s:s, s:I}", "format_version", 1, "split", ft_split_name(split), "id",
                              (json_int_t)(row != NULL ? row[example] : example));
-    for (int k = 0; k < outputs && data->target != NULL; k++) truth[k] = data->target[example * outputs + k];
-    if (t->job.task == FT_TASK_REGRESSION) {
-        for (int k = 0; k < outputs; k++) p[k] = logits[k];
-        ft_json_put(line, "targets", by_name(t, truth, &failed), &failed);
-        ft_json_put(line, "values", by_name(t, p, &failed), &failed);
-    } else {
-        ft_probabilities(t->job.task, logits, outputs, p);
-        bool several = t->job.task == FT_TASK_MULTI_LABEL;
-        ft_json_put(line, several ? "labels" : "label",
-                    several ? names_where(t, truth, NULL, &failed) : json_string(t->job.label_names[data->label[example]]), &failed);
-        ft_json_put(line, "predicted",
-                    several ? names_where(t, p, t->threshold, &failed)
-                            : json_string(t->job.label_names[ft_decide_class(p, outputs, t->threshold)]),
-                    &failed);
-        ft_json_put(line, "probabilities", by_name(t, p, &failed), &failed);
-    }
+    for (int k = 0; k < outputs; k++) value[k] = logits[k];
+    if (ft_task_has_classes(task)) task->scoring.probabilities(logits, outputs, p);
+    task->put_truth(&answer, data->label != NULL ? data->label[example] : 0,
+                    data->target != NULL ? data->target + example * outputs : NULL, line, &failed);
+    ft_task_put_answer(task, &answer, "predicted", line, &failed);
     char *text = failed ? NULL : ft_json_line(line);
     if (failed) ft_fail_memory(0, "a line of predictions.jsonl");
     json_decref(line);

@@ -103,7 +103,7 @@ static ft_status read_tables(ft_trainer *t) {
         if (paths[s][0] == '\0') continue;
         d->path = paths[s];
         const ft_table_request request = {.format = c->data.format, .text = c->data.text_column, .pair = c->data.text_pair,
-                                          .label = c->data.label_column, .empty_labels = c->train.task == FT_TASK_MULTI_LABEL,
+                                          .label = c->data.label_column, .empty_labels = ft_task_spec_of(c->train.task)->empty_labels,
                                           .id = s == FT_SPLIT_TRAIN && c->data.group[0] != '\0' ? c->data.group : NULL};
         FT_TRY(ft_table_read(d->path, &request, &d->table));
         d->present = true;

@@ -49,8 +49,8 @@ void ft_steps_free(ft_trainer *t) {
 // What the sum of the losses of a step is divided by: its examples, or the weights of their classes (so that a class counts
 // more, and not the step).
 static double weight_of(const ft_trainer *t, int64_t first, int64_t last) {
-    if (t->job.loss.class_weight == NULL || t->job.task != FT_TASK_SINGLE_LABEL) return (double)(last - first);
     const ft_dataset *data = &t->job.split[FT_SPLIT_TRAIN].data;
+    if (t->job.loss.class_weight == NULL || data->label == NULL) return (double)(last - first);
     double sum = 0;
     for (int64_t i = first; i < last; i++) sum += (double)t->job.loss.class_weight[data->label[ft_dataset_example(data, t->step.order[i])]];
     return sum;

@@ -1,6 +1,5 @@
 #include "engine/train/task.h"
 
-#include "engine/data/targets.h"
 #include "engine/train/decision.h"
 #include "kernels/log.h"
 
@@ -21,7 +20,8 @@ static int index_of(const char *name, int count, const char *const *names) {
 static void adopt_names(ft_trainer *t) {
     const ft_model_config *m = &t->job.model_config;
     t->job.label_names = t->job.labels.names;
-    if (t->room.config->model.init != FT_INIT_PRETRAINED || !m->has_label_names || m->num_labels != t->job.labels.count) return;
+    if (!t->job.task->named || t->room.config->model.init != FT_INIT_PRETRAINED) return;
+    if (!m->has_label_names || m->num_labels != t->job.labels.count) return;
     int same = 0;
     bool numbers = true;
     for (int i = 0; i < t->job.labels.count; i++) {
@@ -39,68 +39,39 @@ static void adopt_names(ft_trainer *t) {
                 t->job.labels.names[0]);
 }
 
-static ft_status single_label(ft_trainer *t) {
-    const ft_split_data *train = &t->job.split[FT_SPLIT_TRAIN], *validation = &t->job.split[FT_SPLIT_VALIDATION];
-    const ft_table *table = &train->table;
-    if (table->label_lists) {
-        ft_fail(FT_INVALID, train->path, "every text has a list of labels, which is not train.task = single_label");
-        ft_hint("train.task = multi_label");
-        return FT_INVALID;
-    }
-    // But not the test set, which decides about nothing.
-    FT_TRY(
-        ft_labels_from_tables(table, validation->present ? &validation->table : NULL, validation->path, &t->job.arena, &t->job.labels));
-    if (t->job.labels.count - t->job.labels.missing < 2)
-        return ft_fail(FT_INVALID, train->path, "all training examples have the label \"%s\": there is nothing to learn",
-                       table->label[0]);
-    if (t->job.labels.missing > 0)
-        ft_warn("%d of the %d classes have no training example (%s)", t->job.labels.missing, t->job.labels.count, train->path);
-    if (t->job.labels.count > 20 && t->job.labels.count > table->rows / 2) {
-        ft_fail(FT_INVALID, train->path, "%d different labels in %lld rows: column \"%s\" does not name classes", t->job.labels.count,
-                (long long)table->rows, table->label_column);
-        ft_hint("data.label_column names the column of the labels; train.task = regression takes numbers");
-        return FT_INVALID;
-    }
-    adopt_names(t);
-    return FT_OK;
-}
-
-static ft_status with_targets(ft_trainer *t) {
-    const ft_split_data *train = &t->job.split[FT_SPLIT_TRAIN], *validation = &t->job.split[FT_SPLIT_VALIDATION];
-    t->job.labels = (ft_labels){.task = t->job.task, .separator = t->room.config->data.label_separator};
-    ft_status status = ft_targets_labels(&train->table, validation->present ? &validation->table : NULL, &t->job.arena, &t->job.labels);
-    if (status == FT_INVALID) ft_error_where_default("%s", train->path);
-    FT_TRY(status);
-    if (t->job.task == FT_TASK_MULTI_LABEL) adopt_names(t);
-    else t->job.label_names = t->job.labels.names;
-    return FT_OK;
-}
-
 static ft_status check_options(const ft_trainer *t) {
     const ft_config *c = t->room.config;
-    if (!ft_task_has_loss(t->job.task, c->train.loss)) {
-        ft_fail(FT_INVALID, "train.loss", "this is no loss of a %s task", ft_task_name(t->job.task));
+    const ft_task_spec *task = t->job.task;
+    const char *name = ft_task_name(task->id);
+    if (!ft_task_has_loss(task->id, c->train.loss)) {
+        ft_fail(FT_INVALID, "train.loss", "this is no loss of a %s task", name);
         ft_hint("train.task says what the task is; auto takes it from the data");
         return FT_INVALID;
     }
-    if (c->train.label_smoothing > 0 && !ft_task_smooths(t->job.task))
-        return ft_fail(FT_INVALID, "train.label_smoothing", "smoothing is for single_label, this is a %s task", ft_task_name(t->job.task));
-    if (t->job.task == FT_TASK_REGRESSION && strcmp(c->train.class_weights, "none") != 0)
-        return ft_fail(FT_INVALID, "train.class_weights", "a regression has no classes");
+    if (c->train.label_smoothing > 0 && !ft_task_smooths(task->id))
+        return ft_fail(FT_INVALID, "train.label_smoothing", "smoothing is for single_label, this is a %s task", name);
+    if (!ft_task_has_classes(task) && strcmp(c->train.class_weights, "none") != 0)
+        return ft_fail(FT_INVALID, "train.class_weights", "a %s has no classes", name);
     double threshold;
     FT_TRY(ft_threshold_parse(c->eval.threshold, &threshold));
-    if (strcmp(c->eval.threshold, "auto") != 0 && ft_threshold_count(t->job.task, t->job.labels.count) == 0)
+    if (strcmp(c->eval.threshold, "auto") != 0 && ft_threshold_count(&task->scoring, t->job.labels.count) == 0)
         return ft_fail(FT_INVALID, "eval.threshold", "thresholds are for two classes and for multi_label");
-    if (c->eval.calibrate && t->job.task == FT_TASK_REGRESSION)
-        return ft_fail(FT_INVALID, "eval.calibrate", "a regression has no probabilities");
-    return ft_metric_check(c->eval.metric, t->job.task, t->job.labels.count);
+    if (c->eval.calibrate && !ft_task_has_classes(task))
+        return ft_fail(FT_INVALID, "eval.calibrate", "a %s has no probabilities", name);
+    return ft_metric_check(c->eval.metric, &task->scoring, t->job.labels.count);
 }
 
 ft_status ft_task_choose(ft_trainer *t) {
-    const ft_table *table = &t->job.split[FT_SPLIT_TRAIN].table;
-    t->job.task = t->room.config->train.task;
-    if (t->job.task == FT_TASK_AUTO) t->job.task = table->label_lists ? FT_TASK_MULTI_LABEL : FT_TASK_SINGLE_LABEL;
-    FT_TRY(t->job.task == FT_TASK_SINGLE_LABEL ? single_label(t) : with_targets(t));
+    const ft_split_data *train = &t->job.split[FT_SPLIT_TRAIN], *validation = &t->job.split[FT_SPLIT_VALIDATION];
+    const ft_task_tables tables = {.train = &train->table,
+                                   .validation = validation->present ? &validation->table : NULL,
+                                   .train_path = train->path,
+                                   .validation_path = validation->path,
+                                   .separator = t->room.config->data.label_separator};
+    const ft_task asked = t->room.config->train.task;
+    t->job.task = asked == FT_TASK_AUTO ? ft_task_suiting(&train->table) : ft_task_spec_of(asked);
+    FT_TRY(t->job.task->outputs(&tables, &t->job.arena, &t->job.labels));
+    adopt_names(t);
     if (t->room.config->train.patience > 0 && !t->job.split[FT_SPLIT_VALIDATION].present)
         return ft_fail(FT_INVALID, "train.patience", "early stopping needs data.validation, data.validation_split or data.folds");
     bool judged = t->job.split[FT_SPLIT_VALIDATION].present && t->room.config->eval.strategy != FT_EVAL_NO;
@@ -114,7 +85,7 @@ ft_status ft_task_choose(ft_trainer *t) {
 }
 
 ft_status ft_task_assume(ft_trainer *t) {
-    t->job.task = t->room.config->train.task != FT_TASK_AUTO ? t->room.config->train.task : FT_TASK_SINGLE_LABEL;
+    t->job.task = ft_task_spec_of(t->room.config->train.task);
     return check_options(t);
 }
 
@@ -140,9 +111,7 @@ static ft_status given_weights(const ft_trainer *t, const char *text, float *wei
     return ft_fail(FT_INVALID, "train.class_weights", "%d weights for %d classes", count, t->job.labels.count);
 }
 
-// Single label: examples / (classes * examples of the class), the classes being those that have any, as scikit-learn's
-// compute_class_weight. Multi label: negative / positive examples of each, as pos_weight is usually set. A class without
-// examples has 1.
+// A class without examples has 1.
 static ft_status balanced_weights(const ft_trainer *t, float *weight) {
     const ft_dataset *data = &t->job.split[FT_SPLIT_TRAIN].data;
     const int outputs = t->job.labels.count;
@@ -156,7 +125,7 @@ static ft_status balanced_weights(const ft_trainer *t, float *weight) {
     for (int k = 0; k < outputs; k++) present += count[k] > 0;
     for (int k = 0; k < outputs; k++) {
         double n = (double)data->examples, own = (double)count[k];
-        double balance = t->job.task == FT_TASK_SINGLE_LABEL ? n / (present * own) : (n - own) / own;
+        double balance = t->job.task->balance(n, own, present);
         weight[k] = own > 0 && balance > 0 ? (float)balance : 1;
     }
     free(count);
@@ -165,7 +134,7 @@ static ft_status balanced_weights(const ft_trainer *t, float *weight) {
 
 ft_status ft_task_set_loss(ft_trainer *t) {
     const ft_config *c = t->room.config;
-    t->job.loss = (ft_loss){.task = t->job.task, .smoothing = (float)c->train.label_smoothing};
+    t->job.loss = (ft_loss){.kind = ft_task_loss(t->job.task->id), .smoothing = (float)c->train.label_smoothing};
     if (c->train.loss == FT_LOSS_FOCAL) t->job.loss.gamma = (float)c->train.focal_gamma;
     if (strcmp(c->train.class_weights, "none") == 0) return FT_OK;
     float *weight = ft_arena_alloc(&t->job.arena, (size_t)t->job.labels.count * sizeof *weight);
@@ -190,7 +159,7 @@ ft_status ft_threshold_parse(const char *text, double *value) {
 
 ft_status ft_task_set_decision(ft_trainer *t) {
     const char *text = t->room.config->eval.threshold;
-    const int count = ft_threshold_count(t->job.task, t->job.labels.count);
+    const int count = ft_threshold_count(&t->job.task->scoring, t->job.labels.count);
     t->temperature = 1;
     if (count == 0 || strcmp(text, "auto") == 0) return FT_OK;
     t->threshold = ft_arena_alloc(&t->arena, (size_t)count * sizeof *t->threshold);

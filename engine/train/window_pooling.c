@@ -15,46 +15,52 @@ static double log_of_sum(const float *row, int outputs) {
     return sum;
 }
 
-// Windows [first, last) of one text, output k, each as `logarithm` has it: the logarithm of their mean, or the largest.
+// The logarithm of what output k of a row says.
 typedef double (*reading)(const float *row, int outputs, int k);
 static double log_softmax(const float *row, int outputs, int k) { return (double)row[k] - log_of_sum(row, outputs); }
 static double log_sigmoid(const float *row, int outputs, int k) { return -softplus(-(double)row[k]); }
 static double log_not_sigmoid(const float *row, int outputs, int k) { return -softplus(row[k]); }
+static double logit(const float *row, int outputs, int k) { return (double)row[k]; }
 
-static double log_mean(const float *windows, int64_t first, int64_t last, int outputs, int k, reading logarithm) {
-    double sum = logarithm(windows + first * outputs, outputs, k);
-    for (int64_t w = first + 1; w < last; w++) sum = log_add(sum, logarithm(windows + w * outputs, outputs, k));
-    return sum - log((double)(last - first));
+static double log_mean(const ft_windows *w, int k, reading logarithm) {
+    double sum = logarithm(w->logits, w->outputs, k);
+    for (int64_t i = 1; i < w->count; i++) sum = log_add(sum, logarithm(w->logits + i * w->outputs, w->outputs, k));
+    return sum - log((double)w->count);
 }
 
-static double largest(const float *windows, int64_t first, int64_t last, int outputs, int k, bool of_softmax) {
+static double largest(const ft_windows *w, int k, reading value_of) {
     double most = -INFINITY;
-    for (int64_t w = first; w < last; w++) {
-        const float *row = windows + w * outputs;
-        double value = of_softmax ? log_softmax(row, outputs, k) : (double)row[k];
+    for (int64_t i = 0; i < w->count; i++) {
+        double value = value_of(w->logits + i * w->outputs, w->outputs, k);
         if (value > most || isnan(value)) most = value; // NaN stays: a diverged model is to be seen
     }
     return most;
 }
 
-static double pooled(ft_task task, int outputs, ft_window_pooling pooling, const float *windows, int64_t first, int64_t last, int k) {
-    if (pooling == FT_POOLING_MAX) return largest(windows, first, last, outputs, k, task == FT_TASK_SINGLE_LABEL);
-    if (task == FT_TASK_SINGLE_LABEL) return log_mean(windows, first, last, outputs, k, log_softmax);
-    if (task == FT_TASK_MULTI_LABEL)
-        return log_mean(windows, first, last, outputs, k, log_sigmoid) - log_mean(windows, first, last, outputs, k, log_not_sigmoid);
-    double sum = 0;
-    for (int64_t w = first; w < last; w++) sum += (double)windows[w * outputs + k];
-    return sum / (double)(last - first);
+double ft_pool_softmax(const ft_windows *w, ft_window_pooling pooling, int k) {
+    return pooling == FT_POOLING_MAX ? largest(w, k, log_softmax) : log_mean(w, k, log_softmax);
 }
 
-void ft_pool_windows(const ft_dataset *data, ft_task task, int outputs, ft_window_pooling pooling, const float *windows,
+double ft_pool_sigmoids(const ft_windows *w, ft_window_pooling pooling, int k) {
+    return pooling == FT_POOLING_MAX ? largest(w, k, logit) : log_mean(w, k, log_sigmoid) - log_mean(w, k, log_not_sigmoid);
+}
+
+double ft_pool_numbers(const ft_windows *w, ft_window_pooling pooling, int k) {
+    if (pooling == FT_POOLING_MAX) return largest(w, k, logit);
+    double sum = 0;
+    for (int64_t i = 0; i < w->count; i++) sum += (double)w->logits[i * w->outputs + k];
+    return sum / (double)w->count;
+}
+
+void ft_pool_windows(const ft_dataset *data, ft_pool *pool, int outputs, ft_window_pooling pooling, const float *windows,
                      float *logits) {
     for (int64_t first = 0, last; first < data->sequences; first = last) {
         const int64_t example = ft_dataset_example(data, first);
         for (last = first + 1; last < data->sequences && ft_dataset_example(data, last) == example;) last++;
+        const ft_windows those = {windows + first * outputs, last - first, outputs};
         float *row = logits + example * outputs;
-        if (last == first + 1) memcpy(row, windows + first * outputs, (size_t)outputs * sizeof *row);
+        if (those.count == 1) memcpy(row, those.logits, (size_t)outputs * sizeof *row);
         else
-            for (int k = 0; k < outputs; k++) row[k] = (float)pooled(task, outputs, pooling, windows, first, last, k);
+            for (int k = 0; k < outputs; k++) row[k] = (float)pool(&those, pooling, k);
     }
 }

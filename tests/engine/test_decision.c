@@ -1,4 +1,5 @@
 // Temperatures and thresholds: the best there are, by trying others.
+#include "engine/tasks/tasks.h"
 #include "engine/train/decision.h"
 #include "kernels/philox.h"
 
@@ -15,6 +16,8 @@ static int32_t labels[N];
 
 static double uniform(uint64_t i) { return (double)(ft_splitmix64(i) >> 11) * 0x1p-53; }
 
+static const ft_scoring *scoring(ft_task task) { return &ft_task_spec_of(task)->scoring; }
+
 // Labels drawn from the probabilities of the logits: calibrated as they are, in the mean.
 static ft_scores make(ft_task task, int outputs) {
     for (int i = 0; i < N; i++) {
@@ -23,7 +26,7 @@ static ft_scores make(ft_task task, int outputs) {
             logits[i * outputs + c] = (float)(4 * uniform((uint64_t)(i * outputs + c)) - 2);
             doubled[i * outputs + c] = 2 * logits[i * outputs + c];
         }
-        ft_probabilities(task, logits + i * outputs, outputs, p);
+        scoring(task)->probabilities(logits + i * outputs, outputs, p);
         labels[i] = outputs - 1;
         for (int c = outputs - 1; c >= 0; c--) {
             sum += p[c];
@@ -31,7 +34,7 @@ static ft_scores make(ft_task task, int outputs) {
             targets[i * outputs + c] = uniform(9000 + (uint64_t)(i * outputs + c)) < p[c];
         }
     }
-    return (ft_scores){.task = task, .n = N, .outputs = outputs, .logits = logits, .labels = labels, .targets = targets};
+    return (ft_scores){.scoring = scoring(task), .n = N, .outputs = outputs, .logits = logits, .labels = labels, .targets = targets};
 }
 
 static double loss_at(ft_scores s, double temperature) {
@@ -39,9 +42,10 @@ static double loss_at(ft_scores s, double temperature) {
     for (int i = 0; i < N * s.outputs; i++) scaled[i] = (float)((double)s.logits[i] / temperature);
     double sum = 0, p[OUTPUTS];
     for (int i = 0; i < N; i++) {
-        ft_probabilities(s.task, scaled + i * s.outputs, s.outputs, p);
-        if (s.task == FT_TASK_SINGLE_LABEL) sum -= log(p[s.labels[i]]);
-        for (int c = 0; c < s.outputs && s.task == FT_TASK_MULTI_LABEL; c++) sum -= log(s.targets[i * s.outputs + c] > 0.5f ? p[c] : 1 - p[c]);
+        s.scoring->probabilities(scaled + i * s.outputs, s.outputs, p);
+        if (s.scoring == scoring(FT_TASK_SINGLE_LABEL)) sum -= log(p[s.labels[i]]);
+        for (int c = 0; c < s.outputs && s.scoring == scoring(FT_TASK_MULTI_LABEL); c++)
+            sum -= log(s.targets[i * s.outputs + c] > 0.5f ? p[c] : 1 - p[c]);
     }
     return sum / N;
 }
@@ -58,7 +62,8 @@ static void temperatures(void **state) {
     // Never wrong: as sharp as it gets, not infinite.
     const float sure[] = {1, 0, 0, 1};
     const int32_t right[] = {0, 1};
-    double t = ft_fit_temperature(&(ft_scores){.task = FT_TASK_SINGLE_LABEL, .n = 2, .outputs = 2, .logits = sure, .labels = right});
+    const ft_scores never = {.scoring = scoring(FT_TASK_SINGLE_LABEL), .n = 2, .outputs = 2, .logits = sure, .labels = right};
+    double t = ft_fit_temperature(&never);
     assert_true(t > 0.049 && t < 0.051);
 }
 
@@ -101,8 +106,8 @@ static void thresholds_of_labels(void **state) {
             assert_true(value_at(s, tried, FT_METRIC_LOSS, c) <= best + 1e-12);
         }
     }
-    assert_int_equal(ft_threshold_count(FT_TASK_SINGLE_LABEL, 3), 0);
-    assert_int_equal(ft_threshold_count(FT_TASK_REGRESSION, 2), 0);
+    assert_int_equal(ft_threshold_count(scoring(FT_TASK_SINGLE_LABEL), 3), 0);
+    assert_int_equal(ft_threshold_count(scoring(FT_TASK_REGRESSION), 2), 0);
     assert_int_equal(ft_decide_class((const double[]){0.7, 0.3}, 2, (const double[]){0.3}), 1);
     assert_int_equal(ft_decide_class((const double[]){0.5, 0.5}, 2, NULL), 0);
     assert_true(ft_decide_label((const double[]){0.5}, 0, NULL) && !ft_decide_label((const double[]){0.5}, 0, (const double[]){0.6}));

@@ -16,6 +16,9 @@ forbid "kernels/ includes what lies above it" '#include "(engine|hpo)/' kernels
 forbid "engine/ includes what lies above it" '#include "hpo/' engine
 forbid "a back end's own header outside kernels/" '#include "kernels/(cpu|cuda|plan)/' engine hpo ftengine.c
 forbid "an include of tests/ outside tests/" '#include "tests/' kernels engine hpo ftengine.c
+forbid "a switch on the task outside engine/tasks" 'FT_TASK_(SINGLE|MULTI|REGRESSION)' engine/[!t]* engine/text engine/train hpo ftengine.c
+forbid "engine/tasks includes a model, a device or a trainer" \
+    '#include "(engine/(model|memory|train/trainer)|kernels/(backend|devices))' engine/tasks
 # The search above finds what it looks for.
 grep -rqE 'FT_BACKEND_' kernels || { echo "FAILED: the pattern finds nothing in kernels/ either" >&2; status=1; }
 exit $status

@@ -1,6 +1,6 @@
 // Metrics against scikit-learn (vectors/metrics.json), confidence intervals, probabilities, and what is refused.
 #include "engine/io/json.h"
-#include "engine/train/metrics.h"
+#include "engine/tasks/tasks.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,13 +26,14 @@ static float *floats(const json_t *array) {
     return json_is_array(array) ? out : (free(out), NULL);
 }
 
-static ft_task task_of(const json_t *item) {
-    const char *name = json_string_value(json_object_get(item, "task"));
-    return strcmp(name, "single_label") == 0 ? FT_TASK_SINGLE_LABEL : strcmp(name, "multi_label") == 0 ? FT_TASK_MULTI_LABEL : FT_TASK_REGRESSION;
+static const ft_scoring *scoring(ft_task task) { return &ft_task_spec_of(task)->scoring; }
+
+static const ft_scoring *scoring_of(const json_t *item) {
+    return scoring(ft_task_named(json_string_value(json_object_get(item, "task"))));
 }
 
-static void check_classes(const json_t *classes, const ft_metrics *m) {
-    if (m->task == FT_TASK_REGRESSION) {
+static void check_classes(const json_t *classes, const ft_scoring *by, const ft_metrics *m) {
+    if (by == scoring(FT_TASK_REGRESSION)) {
         assert_null(m->support);
         return;
     }
@@ -46,7 +47,7 @@ static void check_classes(const json_t *classes, const ft_metrics *m) {
         assert_int_equal(m->support[c], json_integer_value(json_array_get(row, 3)));
         for (int other = 0; m->confusion != NULL && other < m->classes; other++) examples += m->confusion[c * m->classes + other];
     }
-    assert_int_equal(examples, m->task == FT_TASK_SINGLE_LABEL ? m->examples : 0);
+    assert_int_equal(examples, by == scoring(FT_TASK_SINGLE_LABEL) ? m->examples : 0);
 }
 
 static int checked; // metrics compared
@@ -54,7 +55,7 @@ static int checked; // metrics compared
 static void check_case(const json_t *item) {
     float *logits = floats(json_object_get(item, "logits")), *targets = floats(json_object_get(item, "targets")),
           *losses = floats(json_object_get(item, "losses")), *given = floats(json_object_get(item, "labels"));
-    ft_scores s = {.task = task_of(item), .outputs = (int)json_integer_value(json_object_get(item, "outputs")), .logits = logits,
+    ft_scores s = {.scoring = scoring_of(item), .outputs = (int)json_integer_value(json_object_get(item, "outputs")), .logits = logits,
                    .targets = targets, .losses = losses};
     s.n = (int64_t)json_array_size(json_object_get(item, "losses"));
     int32_t *labels = calloc((size_t)s.n, sizeof *labels);
@@ -74,10 +75,10 @@ static void check_case(const json_t *item) {
         // What a task does not have is absent there and NaN here.
         close_to(name, ft_metric_value(&m, (ft_metric)k), json_is_number(value) ? json_number_value(value) : NAN);
         ft_error_clear();
-        assert_int_equal(ft_metric_check((ft_metric)k, s.task, s.outputs) == FT_OK, value != NULL);
+        assert_int_equal(ft_metric_check((ft_metric)k, s.scoring, s.outputs) == FT_OK, value != NULL);
         checked += value != NULL;
     }
-    check_classes(json_object_get(item, "classes"), &m);
+    check_classes(json_object_get(item, "classes"), s.scoring, &m);
     ft_metrics_free(&m);
     free(labels), free(given), free(logits), free(targets), free(losses);
 }
@@ -95,8 +96,9 @@ static void matches_scikit_learn(void **state) {
 // ---- by hand ------------------------------------------------------------------------------------------------------
 
 static ft_status compute(const float *logits, int64_t n, int classes, const int32_t *labels, const float *losses, ft_metrics *m) {
-    return ft_metrics_compute(
-        &(ft_scores){.task = FT_TASK_SINGLE_LABEL, .n = n, .outputs = classes, .logits = logits, .labels = labels, .losses = losses}, m);
+    const ft_scores s = {
+        .scoring = scoring(FT_TASK_SINGLE_LABEL), .n = n, .outputs = classes, .logits = logits, .labels = labels, .losses = losses};
+    return ft_metrics_compute(&s, m);
 }
 
 // Row = label, column = prediction; the first of equal logits wins.
@@ -132,15 +134,15 @@ static void refusals(void **state) {
     assert_int_equal(compute(logits, 2, 2, labels, NULL, &metrics), FT_DIVERGED);
     assert_null(metrics.confusion);
 
-    assert_int_equal(ft_metric_check(FT_METRIC_F1_BINARY, FT_TASK_SINGLE_LABEL, 2), FT_OK);
-    assert_int_equal(ft_metric_check(FT_METRIC_RECALL_BINARY, FT_TASK_SINGLE_LABEL, 3), FT_INVALID);
+    assert_int_equal(ft_metric_check(FT_METRIC_F1_BINARY, scoring(FT_TASK_SINGLE_LABEL), 2), FT_OK);
+    assert_int_equal(ft_metric_check(FT_METRIC_RECALL_BINARY, scoring(FT_TASK_SINGLE_LABEL), 3), FT_INVALID);
     assert_string_equal(ft_error_where(), "eval.metric");
     assert_string_equal(ft_error_hint(0), "recall_macro or recall_micro work for any number of classes");
-    assert_int_equal(ft_metric_check(FT_METRIC_ACCURACY, FT_TASK_REGRESSION, 1), FT_INVALID);
+    assert_int_equal(ft_metric_check(FT_METRIC_ACCURACY, scoring(FT_TASK_REGRESSION), 1), FT_INVALID);
     assert_non_null(strstr(ft_error_message(), "accuracy does not exist for regression tasks"));
     assert_non_null(strstr(ft_error_hint(0), "pearson"));
-    assert_int_equal(ft_metric_check(FT_METRIC_PEARSON, FT_TASK_MULTI_LABEL, 2), FT_INVALID);
-    assert_int_equal(ft_metric_check(FT_METRIC_F1_BINARY, FT_TASK_MULTI_LABEL, 2), FT_INVALID);
+    assert_int_equal(ft_metric_check(FT_METRIC_PEARSON, scoring(FT_TASK_MULTI_LABEL), 2), FT_INVALID);
+    assert_int_equal(ft_metric_check(FT_METRIC_F1_BINARY, scoring(FT_TASK_MULTI_LABEL), 2), FT_INVALID);
 }
 
 // A loss that overflowed must be seen, not dropped.
@@ -165,7 +167,7 @@ static void intervals(void **state) {
         labels[i] = i % 2;
         logits[2 * i + (i % 5 == 0 ? 1 - labels[i] : labels[i])] = 1; // four in five are right
     }
-    const ft_scores s = {.task = FT_TASK_SINGLE_LABEL, .n = N, .outputs = 2, .logits = logits, .labels = labels};
+    const ft_scores s = {.scoring = scoring(FT_TASK_SINGLE_LABEL), .n = N, .outputs = 2, .logits = logits, .labels = labels};
     double low[FT_METRIC_COUNT], high[FT_METRIC_COUNT], low2[FT_METRIC_COUNT], high2[FT_METRIC_COUNT];
     assert_int_equal(ft_metrics_bootstrap(&s, ROUNDS, 1, 0.95, low, high), FT_OK);
     double half = 1.96 * sqrt(0.8 * 0.2 / N);
@@ -182,7 +184,7 @@ static void intervals(void **state) {
 
     // One example is always itself; losses and targets travel with their example.
     const float x[] = {2, 5}, y[] = {1, 7}, losses[] = {1, 4};
-    const ft_scores numbers = {.task = FT_TASK_REGRESSION, .n = 2, .outputs = 1, .logits = x, .targets = y, .losses = losses};
+    const ft_scores numbers = {.scoring = scoring(FT_TASK_REGRESSION), .n = 2, .outputs = 1, .logits = x, .targets = y, .losses = losses};
     assert_int_equal(ft_metrics_bootstrap(&numbers, 200, 3, 1, low, high), FT_OK);
     assert_true(low[FT_METRIC_MSE] == 1 && high[FT_METRIC_MSE] == 4 && low[FT_METRIC_LOSS] == 1 && high[FT_METRIC_LOSS] == 4);
 }
@@ -200,7 +202,7 @@ static void probabilities(void **state) {
     close_to("p", p[2], 0.5);
     ft_softmax((const float[]){-1000}, 1, p);
     close_to("p", p[0], 1);
-    ft_probabilities(FT_TASK_MULTI_LABEL, (const float[]){0, 2, -1000}, 3, p);
+    ft_sigmoids((const float[]){0, 2, -1000}, 3, p);
     close_to("p", p[0], 0.5);
     close_to("p", p[1], 1 / (1 + exp(-2)));
     assert_true(p[2] == 0 && ft_sigmoid(1000) == 1);

@@ -21,11 +21,11 @@ static ft_table table_of(const char *name, const char *content, const char *labe
     return table;
 }
 
-static void check(ft_table table, ft_task task, const char *names, const float *expected) {
+static void check(ft_table table, ft_label_kind kind, const char *names, const float *expected) {
     ft_arena arena = {0};
-    ft_labels labels = {.task = task, .separator = ","};
+    ft_labels labels = {.kind = kind, .separator = ","};
     if (ft_targets_labels(&table, NULL, &arena, &labels) != FT_OK) fail_msg("%s", ft_error_message());
-    assert_int_equal(labels.task, task);
+    assert_int_equal(labels.kind, kind);
     char joined[200] = "";
     for (int i = 0; i < labels.count; i++) sprintf(joined + strlen(joined), "%s%s", i ? " " : "", labels.names[i]);
     assert_string_equal(joined, names);
@@ -41,7 +41,7 @@ static void check(ft_table table, ft_task task, const char *names, const float *
 }
 
 static void several_classes(void **state) {
-    const ft_task m = FT_TASK_MULTI_LABEL;
+    const ft_label_kind m = FT_LABELS_CLASSES;
     // One column; empty is none, order and blanks do not matter, twice is once.
     check(table_of("t.tsv", "text\tlabel\na\tx,y\nb\t\nc\t z , x,x\n", ""), m, "x y z", (float[]){1, 1, 0, 0, 0, 0, 1, 0, 1});
     check(table_of("t.tsv", "text\tlabel\na\t1.0,0\nb\t2\n", ""), m, "0 1 2", (float[]){1, 1, 0, 0, 0, 1});
@@ -58,7 +58,7 @@ static void several_classes(void **state) {
 }
 
 static void numbers(void **state) {
-    const ft_task r = FT_TASK_REGRESSION;
+    const ft_label_kind r = FT_LABELS_NUMBERS;
     check(table_of("t.tsv", "text\trating\na\t3.5\nb\t-1e2\n", "rating"), r, "rating", (float[]){3.5f, -100});
     check(table_of("t.csv", "text,x,y\na,1,2\nb,3,4.25\n", "y, x"), r, "y x", (float[]){2, 1, 4.25f, 3});
     check(table_of("t.jsonl", "{\"text\":\"a\",\"label\":[1,2.5]}\n{\"text\":\"b\",\"label\":[0,1]}\n", ""), r, "0 1", (float[]){1, 2.5f, 0, 1});
@@ -78,8 +78,8 @@ static void refused(ft_table table, const ft_labels *labels, const char *where, 
 
 static void refusals(void **state) {
     const char *names[] = {"x", "yes"};
-    ft_labels m = {.count = 2, .names = names, .task = FT_TASK_MULTI_LABEL, .separator = ","}, r = m;
-    r.task = FT_TASK_REGRESSION;
+    ft_labels m = {.count = 2, .names = names, .kind = FT_LABELS_CLASSES, .separator = ","}, r = m;
+    r.kind = FT_LABELS_NUMBERS;
     refused(table_of("t.tsv", "text\tlabel\na\tx\nb\tx,yess\n", ""), &m, "t:3", "unknown label \"yess\"");
     assert_string_equal(ft_error_hint(0), "did you mean \"yes\"?");
     refused(table_of("t.csv", "text,x,yes\na,1,0\nb,1,2\n", "x, yes"), &m, "t:3", "\"2\" is neither 0 nor 1");
@@ -100,7 +100,7 @@ static void refusals(void **state) {
 
     ft_table none = table_of("t.tsv", "text\tlabel\na\t\nb\t\n", "");
     ft_arena arena = {0};
-    ft_labels labels = {.task = FT_TASK_MULTI_LABEL, .separator = ","};
+    ft_labels labels = {.kind = FT_LABELS_CLASSES, .separator = ","};
     assert_int_equal(ft_targets_labels(&none, NULL, &arena, &labels), FT_INVALID);
     ft_table_free(&none);
     ft_arena_free(&arena);
@@ -110,7 +110,7 @@ static void refusals(void **state) {
 static void two_tables(void **state) {
     ft_table train = table_of("t.tsv", "text\tlabel\na\tx|y, z\n", ""), other = table_of("t.tsv", "text\tlabel\na\tw|x\n", "");
     ft_arena arena = {0};
-    ft_labels labels = {.task = FT_TASK_MULTI_LABEL, .separator = "|"};
+    ft_labels labels = {.kind = FT_LABELS_CLASSES, .separator = "|"};
     assert_int_equal(ft_targets_labels(&train, &other, &arena, &labels), FT_OK);
     assert_int_equal(labels.count, 3);
     assert_string_equal(labels.names[0], "w");

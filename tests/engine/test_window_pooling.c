@@ -7,8 +7,7 @@
 #include <cmocka.h>
 
 #include "engine/data/batch.h"
-#include "engine/train/metrics.h"
-#include "engine/train/window_pooling.h"
+#include "engine/tasks/tasks.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,12 +21,14 @@ static const float windows[SEQUENCES * OUTPUTS] = {0.25f, -1.5f, 2,    1,     2,
                                                    4,     0,     0.1f, -0.2f, -0.4f, -0.6f, 0.7f, 1.3f, -2};
 
 // Probabilities of window w, as metrics.h has them.
-static void probabilities(ft_task task, int w, double p[OUTPUTS]) { ft_probabilities(task, windows + w * OUTPUTS, OUTPUTS, p); }
+static void probabilities(ft_task task, int w, double p[OUTPUTS]) {
+    ft_task_spec_of(task)->scoring.probabilities(windows + w * OUTPUTS, OUTPUTS, p);
+}
 
 static void check(ft_task task, ft_window_pooling pooling) {
     static const int first[EXAMPLES + 1] = {0, 1, 4, 6};
     float logits[EXAMPLES * OUTPUTS];
-    ft_pool_windows(&data, task, OUTPUTS, pooling, windows, logits);
+    ft_pool_windows(&data, ft_task_spec_of(task)->pool, OUTPUTS, pooling, windows, logits);
     assert_memory_equal(logits, windows, OUTPUTS * sizeof *logits); // one window is as it was, to the bit
     for (int e = 0; e < EXAMPLES; e++) {
         double want[OUTPUTS] = {0}, got[OUTPUTS], p[OUTPUTS], sum = 0;
@@ -40,7 +41,7 @@ static void check(ft_task task, ft_window_pooling pooling) {
             }
         }
         for (int k = 0; k < OUTPUTS; k++) sum += want[k];
-        if (task != FT_TASK_REGRESSION) ft_probabilities(task, logits + e * OUTPUTS, OUTPUTS, got);
+        if (task != FT_TASK_REGRESSION) ft_task_spec_of(task)->scoring.probabilities(logits + e * OUTPUTS, OUTPUTS, got);
         for (int k = 0; k < OUTPUTS; k++) {
             if (task == FT_TASK_SINGLE_LABEL) want[k] /= sum; // which is 1 of means already
             double value = task == FT_TASK_REGRESSION ? (double)logits[e * OUTPUTS + k] : got[k];
@@ -59,18 +60,18 @@ static void test_extremes(void **state) {
     int32_t one[2] = {0, 0};
     const ft_dataset pair = {.examples = 1, .sequences = 2, .example = one};
     float sure[4] = {2000, -2000, 2000, -1000}, out[2];
-    ft_pool_windows(&pair, FT_TASK_SINGLE_LABEL, 2, FT_POOLING_MEAN, sure, out);
+    ft_pool_windows(&pair, ft_pool_softmax, 2, FT_POOLING_MEAN, sure, out);
     assert_true(fabsf(out[0] - out[1] - (3000 + logf(2))) < 0.01f);
-    ft_pool_windows(&pair, FT_TASK_SINGLE_LABEL, 2, FT_POOLING_MAX, sure, out);
+    ft_pool_windows(&pair, ft_pool_softmax, 2, FT_POOLING_MAX, sure, out);
     assert_true(fabsf(out[0] - out[1] - 3000) < 0.01f);
-    ft_pool_windows(&pair, FT_TASK_MULTI_LABEL, 2, FT_POOLING_MEAN, sure, out);
+    ft_pool_windows(&pair, ft_pool_sigmoids, 2, FT_POOLING_MEAN, sure, out);
     assert_true(isfinite(out[0]) && out[0] > 1000 && isfinite(out[1]) && fabsf(out[1] - (-1000 - logf(2))) < 0.01f);
     for (ft_task task = FT_TASK_SINGLE_LABEL; task <= FT_TASK_REGRESSION; task++)
         for (ft_window_pooling pooling = FT_POOLING_MEAN; pooling <= FT_POOLING_MAX; pooling++)
             for (int w = 0; w < 2; w++) {
                 float broken[4] = {1, 2, 3, 4};
                 broken[2 * w] = NAN;
-                ft_pool_windows(&pair, task, 2, pooling, broken, out);
+                ft_pool_windows(&pair, ft_task_spec_of(task)->pool, 2, pooling, broken, out);
                 assert_true(isnan(out[0]));
             }
 }

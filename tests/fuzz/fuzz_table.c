@@ -16,21 +16,21 @@ static void check(bool holds) {
 }
 
 // What is taken for targets is assigned without a refusal in its own table, and is in range.
-static void check_targets(const ft_table *table, ft_task task) {
+static void check_targets(const ft_table *table, ft_label_kind kind) {
     ft_arena arena = {0};
-    ft_labels labels = {.task = task, .separator = ","};
+    ft_labels labels = {.kind = kind, .separator = ","};
     if (ft_targets_labels(table, NULL, &arena, &labels) != FT_OK) {
         check(ft_error_message()[0] != '\0');
         ft_arena_free(&arena);
         return;
     }
-    check(labels.count >= 1 && labels.task == task);
+    check(labels.count >= 1 && labels.kind == kind);
     float *target = calloc((size_t)table->rows * (size_t)labels.count, sizeof *target);
     check(target != NULL);
     ft_status status = ft_targets_assign(&labels, table, "fuzz", target);
     check(status == FT_OK || status == FT_INVALID);
     for (int64_t i = 0; status == FT_OK && i < table->rows * labels.count; i++)
-        check(task == FT_TASK_REGRESSION ? isfinite(target[i]) : target[i] == 0 || target[i] == 1);
+        check(kind == FT_LABELS_NUMBERS ? isfinite(target[i]) : target[i] == 0 || target[i] == 1);
     free(target);
     ft_arena_free(&arena);
 }
@@ -68,8 +68,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
         check((bytes > 0 || table.label_lists || request.empty_labels) && (table.label_columns == 1 || table.label[row][bytes - 1] == FT_LIST_SEPARATOR));
     }
     if (table.label != NULL) {
-        check_targets(&table, FT_TASK_MULTI_LABEL);
-        check_targets(&table, FT_TASK_REGRESSION);
+        check_targets(&table, FT_LABELS_CLASSES);
+        check_targets(&table, FT_LABELS_NUMBERS);
     }
     ft_table_free(&table);
     return 0;

@@ -1,0 +1,128 @@
+// multi_label.c - any number of classes a text: what transformers calls multi_label_classification.
+#include "engine/data/targets.h"
+#include "engine/tasks/rows.h"
+#include "engine/train/decision.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- outputs ------------------------------------------------------------------------------------------------------
+
+static bool suits(const ft_table *train) { return train->label_lists; }
+
+static ft_status outputs(const ft_task_tables *t, ft_arena *arena, ft_labels *labels) {
+    *labels = (ft_labels){.kind = FT_LABELS_CLASSES, .separator = t->separator};
+    ft_status status = ft_targets_labels(t->train, t->validation, arena, labels);
+    if (status == FT_INVALID) ft_error_where_default("%s", t->train_path);
+    return status;
+}
+
+// ---- the loss -----------------------------------------------------------------------------------------------------
+
+// The weight of the positive examples, as pos_weight is usually set.
+static double balance(double examples, double own, int present) { return (examples - own) / own; }
+
+static float loss(const float *logits, int outputs, int32_t label, const float *target) {
+    double sum = 0;
+    for (int k = 0; k < outputs; k++) {
+        double x = logits[k], t = target[k];
+        // log(1 + exp(-|x|)) + max(x, 0) - x t, which is the cross-entropy of sigmoid(x) without overflow
+        sum += log1p(exp(-fabs(x))) + fmax(x, 0) - x * t;
+    }
+    return (float)(sum / outputs);
+}
+
+// ---- figures ------------------------------------------------------------------------------------------------------
+// A label is predicted when its probability reaches 1/2 or its threshold. macro is over all labels, accuracy asks for all labels of an
+// example at once.
+
+static bool positive(const ft_scores *s, int64_t i, int c) { return s->targets[i * s->outputs + c] > 0.5f; }
+
+// How many examples have all their labels right.
+static int64_t count(const ft_scores *s, const double *probability, ft_metrics *m) {
+    int64_t whole = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        bool right = true;
+        for (int c = 0; c < s->outputs; c++) {
+            bool is = s->targets[i * s->outputs + c] > 0.5f;
+            bool said = probability[i * s->outputs + c] >= (s->threshold != NULL ? s->threshold[c] : 0.5);
+            m->support[c] += is;
+            m->predicted[c] += said;
+            m->hit[c] += is && said;
+            right = right && is == said;
+        }
+        whole += right;
+    }
+    return whole;
+}
+
+static ft_status measure(const ft_scores *s, ft_metrics *m) {
+    FT_TRY(ft_metrics_allocate(m, false));
+    double *p = ft_metrics_probabilities(s);
+    if (p == NULL) return FT_NO_MEMORY;
+    const int64_t whole = count(s, p, m);
+    ft_metrics_average(m, false);
+    m->value[FT_METRIC_ACCURACY] = (double)whole / (double)s->n;
+    ft_status status = ft_metrics_rank(s, p, 0, false, m);
+    free(p);
+    return status;
+}
+
+static int thresholds(int outputs) { return outputs; }
+
+// ---- predictions --------------------------------------------------------------------------------------------------
+
+static json_t *decided(const ft_answer *a, bool *failed) {
+    json_t *names = json_array();
+    for (int k = 0; k < a->outputs; k++)
+        if (ft_decide_label(a->probability, k, a->threshold)) ft_json_append(names, json_string(a->names[k]), failed);
+    return names;
+}
+
+static void print_decided(const ft_answer *a, FILE *out) {
+    bool any = false;
+    for (int k = 0; k < a->outputs; k++) {
+        if (!ft_decide_label(a->probability, k, a->threshold)) continue;
+        if (any) fputs(a->separator, out);
+        ft_print_cell(out, a->names[k], strlen(a->names[k]));
+        any = true;
+    }
+    fputc('\t', out);
+}
+
+static void put_truth(const ft_answer *a, int32_t label, const float *target, json_t *line, bool *failed) {
+    json_t *names = json_array();
+    for (int k = 0; k < a->outputs; k++)
+        if (target[k] >= 0.5f) ft_json_append(names, json_string(a->names[k]), failed);
+    ft_json_put(line, "labels", names, failed);
+}
+
+#define BIT(metric) FT_METRIC_BIT(FT_METRIC_##metric)
+
+const ft_task_spec ft_task_multi_label = {
+    .id = FT_TASK_MULTI_LABEL,
+    .labels = FT_LABELS_CLASSES,
+    .empty_labels = true,
+    .suits = suits,
+    .outputs = outputs,
+    .named = true,
+    .balance = balance,
+    .loss = loss,
+    .scoring = {.kind = "multi-label",
+                .metrics = BIT(LOSS) | BIT(ACCURACY) | BIT(PRECISION_MACRO) | BIT(PRECISION_MICRO) | BIT(PRECISION_WEIGHTED) |
+                           BIT(RECALL_MACRO) | BIT(RECALL_MICRO) | BIT(RECALL_WEIGHTED) | BIT(F1_MACRO) | BIT(F1_MICRO) |
+                           BIT(F1_WEIGHTED) | BIT(AUROC) | BIT(AVERAGE_PRECISION),
+                .known = "loss, accuracy, precision, recall and f1 with _macro, _micro or _weighted, auroc, average_precision",
+                .measure = measure,
+                .probabilities = ft_sigmoids,
+                .positive = positive,
+                .cross_entropy = ft_sigmoid_cross_entropy,
+                .thresholds = thresholds},
+    .pool = ft_pool_sigmoids,
+    .shown = {FT_METRIC_LOSS, FT_METRIC_F1_MICRO, FT_METRIC_F1_MACRO, FT_METRIC_AVERAGE_PRECISION},
+    .decided_key = "labels",
+    .decided_heads = "labels\t",
+    .decided = decided,
+    .print_decided = print_decided,
+    .put_truth = put_truth};

@@ -1,0 +1,191 @@
+// single_label.c - one class a text: what transformers calls single_label_classification.
+#include "engine/tasks/rows.h"
+#include "engine/train/decision.h"
+#include "kernels/log.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CALIBRATION_BINS = 15 };
+
+// ---- outputs ------------------------------------------------------------------------------------------------------
+
+static ft_status outputs(const ft_task_tables *t, ft_arena *arena, ft_labels *labels) {
+    const ft_table *train = t->train;
+    if (train->label_lists) {
+        ft_fail(FT_INVALID, t->train_path, "every text has a list of labels, which is not train.task = single_label");
+        ft_hint("train.task = multi_label");
+        return FT_INVALID;
+    }
+    // But not the test set, which decides about nothing.
+    FT_TRY(ft_labels_from_tables(train, t->validation, t->validation_path, arena, labels));
+    if (labels->count - labels->missing < 2)
+        return ft_fail(FT_INVALID, t->train_path, "all training examples have the label \"%s\": there is nothing to learn",
+                       train->label[0]);
+    if (labels->missing > 0)
+        ft_warn("%d of the %d classes have no training example (%s)", labels->missing, labels->count, t->train_path);
+    if (labels->count > 20 && labels->count > train->rows / 2) {
+        ft_fail(FT_INVALID, t->train_path, "%d different labels in %lld rows: column \"%s\" does not name classes", labels->count,
+                (long long)train->rows, train->label_column);
+        ft_hint("data.label_column names the column of the labels; train.task = regression takes numbers");
+        return FT_INVALID;
+    }
+    return FT_OK;
+}
+
+// ---- the loss -----------------------------------------------------------------------------------------------------
+
+// As scikit-learn's compute_class_weight: the classes that have examples count as one on average.
+static double balance(double examples, double own, int present) { return examples / (present * own); }
+
+static float loss(const float *logits, int classes, int32_t label, const float *target) {
+    double largest = logits[0], sum = 0;
+    for (int c = 1; c < classes; c++) largest = fmax(largest, logits[c]);
+    for (int c = 0; c < classes; c++) sum += exp(logits[c] - largest);
+    return (float)(log(sum) + largest - logits[label]);
+}
+
+// ---- figures ------------------------------------------------------------------------------------------------------
+// A prediction is the largest probability, the lowest class on ties; with two classes and a threshold, class 1 when its probability
+// reaches it. macro is over the classes that occur as a label or as a prediction, binary takes class 1 as the positive one. auroc and
+// average_precision: of class 1, beyond two classes the mean over one class against the rest. brier: of class 1, beyond two classes
+// summed over all. ece: expected calibration error in 15 bins of equal width (Guo et al. 2017).
+
+static int decide(const ft_scores *s, const double *p, int64_t i) {
+    if (s->threshold != NULL && s->outputs == 2) return p[1] >= s->threshold[0];
+    return ft_argmax(s->logits + i * s->outputs, s->outputs);
+}
+
+static void count(const ft_scores *s, const double *probability, ft_metrics *m) {
+    for (int64_t i = 0; i < s->n; i++) {
+        int label = s->labels[i], prediction = decide(s, probability + i * s->outputs, i);
+        m->confusion[(int64_t)label * s->outputs + prediction]++;
+        m->support[label]++;
+        m->predicted[prediction]++;
+        m->hit[label] += label == prediction;
+    }
+}
+
+static void from_confusion(ft_metrics *m) {
+    // Matthews for any number of classes: the correlation of label and prediction, from counts. The products of the two
+    // margins, the squares of the labels' and of the predictions' margin.
+    double n = (double)m->examples, correct = 0, crossed = 0, labels_squared = 0, predictions_squared = 0, recalls = 0,
+           present = 0;
+    for (int c = 0; c < m->classes; c++) {
+        double support = (double)m->support[c], predicted = (double)m->predicted[c];
+        correct += (double)m->hit[c];
+        crossed += support * predicted;
+        labels_squared += support * support;
+        predictions_squared += predicted * predicted;
+        if (support > 0) recalls += m->recall[c], present++;
+    }
+    m->value[FT_METRIC_ACCURACY] = correct / n;
+    m->value[FT_METRIC_BALANCED_ACCURACY] = recalls / present;
+    if (m->classes == 2) {
+        m->value[FT_METRIC_PRECISION_BINARY] = m->precision[1];
+        m->value[FT_METRIC_RECALL_BINARY] = m->recall[1];
+        m->value[FT_METRIC_F1_BINARY] = m->f1[1];
+    }
+    double spread = (n * n - labels_squared) * (n * n - predictions_squared);
+    m->value[FT_METRIC_MATTHEWS] = spread > 0 ? (correct * n - crossed) / sqrt(spread) : 0;
+    double by_chance = n * n - crossed; // n times the disagreement that independent predictions would have
+    m->value[FT_METRIC_COHEN_KAPPA] = by_chance > 0 ? 1 - (n - correct) * n / by_chance : NAN;
+}
+
+static void from_probabilities(const ft_scores *s, const double *p, ft_metrics *m) {
+    double log_sum = 0, square_sum = 0, ece = 0;
+    double confidence[CALIBRATION_BINS] = {0}, right[CALIBRATION_BINS] = {0};
+    for (int64_t i = 0; i < s->n; i++, p += s->outputs) {
+        int label = s->labels[i], prediction = decide(s, p, i);
+        log_sum -= log(fmin(fmax(p[label], DBL_EPSILON), 1 - DBL_EPSILON));
+        for (int c = 0; c < s->outputs; c++) {
+            double d = p[c] - (c == label);
+            square_sum += s->outputs == 2 && c == 0 ? 0 : d * d;
+        }
+        int bin = (int)(p[prediction] * CALIBRATION_BINS);
+        if (bin > CALIBRATION_BINS - 1) bin = CALIBRATION_BINS - 1;
+        confidence[bin] += p[prediction];
+        right[bin] += prediction == label;
+    }
+    for (int b = 0; b < CALIBRATION_BINS; b++) ece += fabs(right[b] - confidence[b]);
+    m->value[FT_METRIC_LOG_LOSS] = log_sum / (double)s->n;
+    m->value[FT_METRIC_BRIER] = square_sum / (double)s->n;
+    m->value[FT_METRIC_ECE] = ece / (double)s->n;
+}
+
+static bool positive(const ft_scores *s, int64_t i, int c) { return s->labels[i] == c; }
+
+static ft_status check_labels(const ft_scores *s) {
+    for (int64_t i = 0; i < s->n; i++)
+        if (s->labels[i] < 0 || s->labels[i] >= s->outputs)
+            return ft_fail(FT_FAILED, NULL, "label %d of example %lld is none of %d classes", s->labels[i], (long long)i, s->outputs);
+    return FT_OK;
+}
+
+// Of two classes the figures from ranks are of class 1 alone; more than two need an example of each.
+static ft_status measure(const ft_scores *s, ft_metrics *m) {
+    const int first = s->outputs == 2 ? 1 : 0;
+    FT_TRY(check_labels(s));
+    FT_TRY(ft_metrics_allocate(m, true));
+    double *p = ft_metrics_probabilities(s);
+    if (p == NULL) return FT_NO_MEMORY;
+    count(s, p, m);
+    ft_metrics_average(m, true);
+    from_confusion(m);
+    from_probabilities(s, p, m);
+    ft_status status = ft_metrics_rank(s, p, first, first == 0, m);
+    if (s->outputs == 1) m->value[FT_METRIC_AVERAGE_PRECISION] = NAN; // no class against the rest
+    free(p);
+    return status;
+}
+
+static int thresholds(int classes) { return classes == 2 ? 1 : 0; }
+
+// ---- predictions --------------------------------------------------------------------------------------------------
+
+static int best_of(const ft_answer *a) { return ft_decide_class(a->probability, a->outputs, a->threshold); }
+
+static json_t *decided(const ft_answer *a, bool *failed) { return json_string(a->names[best_of(a)]); }
+
+static void print_decided(const ft_answer *a, FILE *out) {
+    const int best = best_of(a);
+    ft_print_cell(out, a->names[best], strlen(a->names[best]));
+    fprintf(out, "\t%.4f\t", a->probability[best]);
+}
+
+static void put_truth(const ft_answer *a, int32_t label, const float *target, json_t *line, bool *failed) {
+    ft_json_put(line, "label", json_string(a->names[label]), failed);
+}
+
+#define BIT(metric) FT_METRIC_BIT(FT_METRIC_##metric)
+
+const ft_task_spec ft_task_single_label = {
+    .id = FT_TASK_SINGLE_LABEL,
+    .labels = FT_LABELS_CLASS,
+    .outputs = outputs,
+    .named = true,
+    .balance = balance,
+    .loss = loss,
+    .scoring = {.kind = "single-label",
+                .metrics = BIT(LOSS) | BIT(ACCURACY) | BIT(BALANCED_ACCURACY) | BIT(PRECISION_MACRO) | BIT(PRECISION_MICRO) |
+                           BIT(PRECISION_WEIGHTED) | BIT(RECALL_MACRO) | BIT(RECALL_MICRO) | BIT(RECALL_WEIGHTED) | BIT(F1_MACRO) |
+                           BIT(F1_MICRO) | BIT(F1_WEIGHTED) | BIT(MATTHEWS) | BIT(COHEN_KAPPA) | BIT(AUROC) | BIT(AVERAGE_PRECISION) |
+                           BIT(LOG_LOSS) | BIT(BRIER) | BIT(ECE),
+                .of_two = BIT(PRECISION_BINARY) | BIT(RECALL_BINARY) | BIT(F1_BINARY),
+                .known = "loss, accuracy, balanced_accuracy, f1_macro, matthews, auroc and others",
+                .measure = measure,
+                .probabilities = ft_softmax,
+                .positive = positive,
+                .cross_entropy = ft_softmax_cross_entropy,
+                .thresholds = thresholds,
+                .first_threshold = 1,
+                .threshold_by_metric = true},
+    .pool = ft_pool_softmax,
+    .shown = {FT_METRIC_LOSS, FT_METRIC_ACCURACY, FT_METRIC_F1_MACRO, FT_METRIC_MATTHEWS},
+    .decided_key = "label",
+    .decided_heads = "label\tprobability\t",
+    .decided = decided,
+    .print_decided = print_decided,
+    .put_truth = put_truth};

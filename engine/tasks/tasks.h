@@ -1,0 +1,58 @@
+// tasks.h - what a run learns (train.task): a row of one table a task, and all that differs between tasks is in it.
+//
+// Names, the usual loss and the help are in the task's line of engine/config/tasks.def; the row is in a file of its own.
+#ifndef FT_TASKS_H
+#define FT_TASKS_H
+
+#include "engine/data/labels.h"
+#include "engine/tasks/answer.h"
+#include "engine/train/metrics.h"
+#include "engine/train/window_pooling.h"
+
+// What outputs are found from.
+typedef struct ft_task_tables {
+    const ft_table *train, *validation; // NULL: there is no validation set
+    const char *train_path, *validation_path;
+    const char *separator; // of several names in one cell
+} ft_task_tables;
+
+typedef struct ft_task_spec {
+    ft_task id;
+
+    // Of a file: what a text is given; may it be given nothing; is a table one for this task, where train.task = auto (NULL: none is).
+    ft_label_kind labels;
+    bool empty_labels;
+    bool (*suits)(const ft_table *train);
+    // The outputs, by name, in the arena. FT_INVALID: there is nothing to learn, or these are no labels of this task.
+    ft_status (*outputs)(const ft_task_tables *tables, ft_arena *arena, ft_labels *labels);
+    bool named; // a checkpoint that has outputs of these names goes on with them
+
+    // Of a loss: the weight of a class with `own` of `examples` where class_weights = balanced, `present` classes having any (NULL: no
+    // classes, no weights); and the plain loss of an example, whatever training has: label, or target [outputs].
+    double (*balance)(double examples, double own, int present);
+    float (*loss)(const float *logits, int outputs, int32_t label, const float *target);
+
+    // Of judging.
+    ft_scoring scoring;
+    ft_pool *pool;      // of the windows of a long text
+    ft_metric shown[4]; // what people look at first
+
+    // Of predictions, for people and programs: what is decided about a text under which name, as JSON, as the cells of a table with
+    // their heads (a tab behind each), and what would have been right. Where nothing is decided: NULL, and "" for the heads.
+    const char *decided_key, *decided_heads;
+    json_t *(*decided)(const ft_answer *answer, bool *failed);
+    void (*print_decided)(const ft_answer *answer, FILE *out);
+    void (*put_truth)(const ft_answer *answer, int32_t label, const float *target, json_t *line, bool *failed);
+} ft_task_spec;
+
+// AUTO is what a model is taken for that does not say: one class a text.
+const ft_task_spec *ft_task_spec_of(ft_task task);
+// What a training table is for.
+const ft_task_spec *ft_task_suiting(const ft_table *train);
+
+static inline bool ft_task_has_classes(const ft_task_spec *task) { return task->scoring.probabilities != NULL; }
+
+// The rest of a line of predictions: decided_key or `key` (NULL: decided_key) and "probabilities", or "values".
+void ft_task_put_answer(const ft_task_spec *task, const ft_answer *answer, const char *key, json_t *line, bool *failed);
+
+#endif
