@@ -115,6 +115,7 @@ class Soak:
         self.looks, self.blind = 0, None  # at the ledger; what ended them early
         self.spared = {}  # of each coordinator's pid, a worker's
         self.timers = []  # that end a fault
+        self.unpaused = []  # what must_pause() has found
         self.done = threading.Event()
 
     def run(self, *arguments):
@@ -229,7 +230,7 @@ class Soak:
         resource.prlimit(worker, resource.RLIMIT_AS, (has + room, hard))
         self.later(min(2, 2 * self.options.pause), resource.prlimit, worker, resource.RLIMIT_AS, (resource.RLIM_INFINITY, hard))
 
-    def fill_disk(self):
+    def fill_disk(self, spared):
         """To the last byte, or almost."""
         with open(self.filler, "wb", buffering=0) as f:
             try:
@@ -239,12 +240,48 @@ class Soak:
             except OSError as error:
                 if error.errno != errno.ENOSPC:
                     raise
-            f.truncate(max(0, f.tell() - self.random.choice([0, 8 << 10, 64 << 10, 512 << 10])))
-        self.later(min(5, 4 * self.options.pause), os.unlink, self.filler)
+            f.truncate(max(0, f.tell() - spared))
 
     def paused(self):
         with open(os.path.join(self.directory, "log"), encoding="utf-8", errors="replace") as f:
             return f.read().count("paused: ")
+
+    def begun(self):
+        """How many trials are in the study."""
+        if not os.path.exists(os.path.join(self.study, "study.db")):
+            return 0
+        database = sqlite3.connect(f"file:{self.study}/study.db?mode=ro", uri=True, timeout=30)
+        try:
+            return database.execute("SELECT count(*) FROM trials").fetchone()[0]
+        except sqlite3.OperationalError as error:
+            if "no such table" not in str(error):
+                raise
+            return 0  # it is being made
+        finally:
+            database.close()
+
+    def wait_until(self, holds):
+        """Or until no coordinator is left, or 2 minutes have passed."""
+        end = time.monotonic() + 120
+        while not holds() and time.monotonic() < end and any(c.poll() is None for c in self.running):
+            time.sleep(0.002)
+
+    def must_pause(self):
+        """The disk is full until the study has said that it is paused. First before a trial can begin, whatever the machine's
+        speed; then among trials, of which it must say so if more are to come than may just now have been given room."""
+        self.wait_until(self.paused)
+        if self.paused() == 0 or self.begun() > 0:
+            self.unpaused.append(f"the disk was full from the start: {self.paused()} pauses, {self.begun()} trials")
+        os.unlink(self.filler)
+        self.wait_until(self.begun)
+        said = self.paused()
+        self.fill_disk(0)
+        to_come = self.options.trials - self.begun()
+        self.wait_until(lambda: self.paused() > said)
+        if self.paused() == said and to_come > self.options.coordinators:
+            self.unpaused.append(f"the disk was full with {to_come} trials to come, and the study has not said that it is paused")
+        os.unlink(self.filler)
+        self.faults["disk"] = 2
 
     def fault(self):
         workers = self.mortal()
@@ -252,8 +289,6 @@ class Soak:
         if MOUNTED in os.environ and not os.path.exists(self.filler):
             kinds.append("disk")
         kind = self.random.choice(kinds)
-        if self.options.until_pause and "disk" in kinds and not self.paused():
-            kind = "disk"  # one that no trial has met is none: until one has
         if kind in ("kill", "crash", "hang", "memory") and not workers:
             return
         self.faults[kind] = self.faults.get(kind, 0) + 1
@@ -268,7 +303,8 @@ class Soak:
             elif kind == "memory":
                 self.refuse_memory(self.random.choice(workers))
             elif kind == "disk":
-                self.fill_disk()
+                self.fill_disk(self.random.choice([0, 8 << 10, 64 << 10, 512 << 10]))
+                self.later(min(5, 4 * self.options.pause), os.unlink, self.filler)
             else:
                 number = {"kill": signal.SIGKILL, "crash": signal.SIGSEGV, "hang": signal.SIGSTOP}[kind]
                 os.kill(self.random.choice(workers), number)
@@ -289,9 +325,15 @@ class Soak:
         watcher = threading.Thread(target=self.watch, daemon=True)
         watcher.start()
         began, to_go = time.monotonic(), self.options.coordinators
+        pauses = self.options.until_pause and MOUNTED in os.environ
+        if pauses:
+            self.fill_disk(8 << 20)  # enough for the study, not for a trial (min_free_disk)
         while to_go > 0:
             while len(self.running) < to_go:
                 self.running.append(self.tune())
+            if pauses:
+                self.must_pause()
+                pauses = False
             time.sleep(self.random.expovariate(1 / self.options.pause))
             if os.path.exists(os.path.join(self.study, "study.db")):
                 self.look_at_models()
@@ -382,8 +424,9 @@ class Soak:
             errors.append(f"trials with another end than their values have: {odd[:10]} of {len(odd)}")
         errors += self.judge_ooms(database, ooms)
         pauses = self.paused()
+        errors += self.unpaused
         # One may have come and gone with no trial to begin.
-        if self.faults.get("disk", 0) >= (1 if self.options.until_pause else 5) and pauses == 0:
+        if self.faults.get("disk", 0) >= 5 and pauses == 0:
             errors.append("the disk was full, and the study has not said that it is paused")
         if self.disk > 64 << 20:
             errors.append(f"the study kept {self.disk} bytes of weights")
@@ -439,7 +482,7 @@ def main():
     parser.add_argument("--trials", type=int, default=5000)
     parser.add_argument("--coordinators", type=int, default=1, help="at once, on the one study")
     parser.add_argument("--pause", type=float, default=2, help="seconds between two faults, on average")
-    parser.add_argument("--until-pause", action="store_true", help="the disk is filled until the study has paused, before any other fault")
+    parser.add_argument("--until-pause", action="store_true", help="before any other fault the disk is full until the study has paused")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", help="a directory to work in, which stays; of the small disk in it a copy, `kept`")
     parser.add_argument("--write", action="store_true", help="results go to benchmarks/results/soak.json, or soak_coordinators.json")
