@@ -7,7 +7,8 @@
 // what is kept of such an input is its fp32 form alone (layers.h): the other is its rounding, and so all bits come again. What is
 // kept may travel to the host and back (offload_inputs.h).
 #include "engine/model/gradients.h"
-#include "engine/model/layers.h"
+#include "engine/model/model.h"
+#include "engine/model/relative.h"
 
 #include <string.h>
 
@@ -193,3 +194,20 @@ ft_status ft_model_predict_batch(ft_model *model, const ft_batch *batch, ft_capa
     ft_arena_free(&arena);
     return status;
 }
+
+// ---- around the micro-batches -------------------------------------------------------------------------------------------
+
+ft_status ft_model_hold_positions(ft_model *m, ft_capacity train, ft_capacity predict) { return ft_relative_hold(m, train, predict); }
+void ft_model_release_positions(ft_model *m) { ft_relative_release(m); }
+bool ft_model_holds_positions(const ft_model *m) { return m->positions.projected != NULL; }
+
+ft_status ft_model_begin_step(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
+    ft_memory_set_phase(m->memory, FT_PHASE_FORWARD);
+    return ft_relative_begin(m, capacity, step);
+}
+
+ft_status ft_model_end_step(ft_model *m, ft_capacity capacity, const ft_step_state *step) { return ft_relative_end(m, capacity, step); }
+void ft_model_mark_step(ft_model *m, ft_capacity capacity, bool begun) { ft_relative_mark(m, capacity, begun); }
+
+ft_status ft_model_begin_prediction(ft_model *m, ft_capacity capacity) { return ft_relative_begin(m, capacity, NULL); }
+void ft_model_end_prediction(ft_model *m) { (void)ft_relative_end(m, (ft_capacity){.tokens = 0}, NULL); }

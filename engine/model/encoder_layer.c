@@ -9,6 +9,7 @@
 // those rows only; keys and values for all tokens.
 #include "engine/model/gradients.h"
 #include "engine/model/linear.h"
+#include "engine/model/relative.h"
 
 static bool is_last(const ft_pass *pass, int layer) { return layer == pass->model->layers - 1; }
 static ft_rows_kind rows_of(const ft_pass *pass, int layer) { return is_last(pass, layer) ? FT_ROWS_POOLED : FT_ROWS_TOKENS; }

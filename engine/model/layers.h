@@ -8,7 +8,7 @@
 #ifndef FT_LAYERS_H
 #define FT_LAYERS_H
 
-#include "engine/model/model.h"
+#include "engine/model/net.h"
 #include "kernels/philox.h"
 
 // relative.c: the rows of the table of relative positions that sequences as long as the longest of the run can reach.
@@ -119,17 +119,6 @@ ft_status ft_input_fetch(ft_pass *pass, int n, ft_tensor *x); // x (fp32) is mad
 ft_status ft_input_fetched(ft_pass *pass, int n); // from here on it may be read
 // A micro-batch failed: what is computed from here on finds done what was still on its way, from and to places that are free now.
 void ft_inputs_abandon(const ft_model *model);
-
-// relative.c. rows 0: the model has no such table.
-ft_relative_window ft_relative_window_of(const ft_model *model, int32_t longest);
-// PK and PQ of a layer in the step or pass under way, and where their gradients add up; absent what the model lacks, or does
-// not train.
-typedef struct ft_layer_positions {
-    ft_tensor key, query, dkey, dquery;
-} ft_layer_positions;
-ft_layer_positions ft_relative_tables(const ft_pass *pass, int layer);
-// FT_FAILED: no step or pass of this capacity has begun.
-ft_status ft_relative_check(const ft_pass *pass);
 
 // convolution.c: what the block behind layer 0 keeps for its backward pass; `gradient` of the convolution's output, from one
 // half of that pass to the other.

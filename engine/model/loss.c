@@ -1,20 +1,6 @@
 // loss.c - the loss of a micro-batch and the gradient of its logits.
 #include "engine/model/layers.h"
 
-ft_status ft_model_set_loss(ft_model *m, const ft_loss *loss) {
-    m->loss = *loss;
-    const bool targets = loss->kind == FT_LOSS_BCE || loss->kind == FT_LOSS_MSE;
-    m->targets = targets ? m->labels : 0;
-    if (loss->class_weight == NULL) return FT_OK;
-    const ft_device_functions *f = m->device->functions;
-    void *data;
-    size_t bytes = (size_t)m->labels * sizeof(float);
-    FT_TRY(ft_memory_alloc(m->memory, bytes, FT_MEM_DATA, "class weights", &data));
-    m->class_weight = data;
-    FT_TRY(f->upload(m->device, data, loss->class_weight, bytes));
-    return f->sync(m->device); // the caller's weights may go away
-}
-
 static ft_status loss_of(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
     const ft_model *m = pass->model;
     const ft_batch *b = pass->batch;

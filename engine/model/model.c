@@ -295,6 +295,20 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
 
 ft_status ft_model_keep_master(ft_model *model) { return ft_parameters_allocate_master(&model->parameters); }
 
+ft_status ft_model_set_loss(ft_model *m, const ft_loss *loss) {
+    m->loss = *loss;
+    const bool targets = loss->kind == FT_LOSS_BCE || loss->kind == FT_LOSS_MSE;
+    m->targets = targets ? m->labels : 0;
+    if (loss->class_weight == NULL) return FT_OK;
+    const ft_device_functions *f = m->device->functions;
+    void *data;
+    size_t bytes = (size_t)m->labels * sizeof(float);
+    FT_TRY(ft_memory_alloc(m->memory, bytes, FT_MEM_DATA, "class weights", &data));
+    m->class_weight = data;
+    FT_TRY(f->upload(m->device, data, loss->class_weight, bytes));
+    return f->sync(m->device); // the caller's weights may go away
+}
+
 ft_status ft_model_prepare_training(ft_model *model, double weight_decay) {
     const ft_word_rows *v = model->parameters.list[model->word].trainable ? model->absent.word_rows : NULL;
     FT_TRY(ft_parameters_allocate_training(&model->parameters, weight_decay, model->layer_lr_decay, v != NULL ? v->blocks : NULL));

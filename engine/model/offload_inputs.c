@@ -1,6 +1,7 @@
 #include "engine/model/offload_inputs.h"
 
 #include "engine/model/layers.h"
+#include "engine/model/recompute.h"
 
 bool ft_offloads_inputs(const ft_config *config, const ft_device *device) {
     return (config->memory.offload & FT_OFFLOAD_ACTIVATIONS) != 0 && ft_device_queues(device);

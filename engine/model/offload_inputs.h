@@ -15,21 +15,14 @@
 #ifndef FT_OFFLOAD_INPUTS_H
 #define FT_OFFLOAD_INPUTS_H
 
-#include "engine/config/config.h"
-#include "kernels/backend.h"
-
-enum { FT_INPUTS_ON_THE_WAY = 2 };
-
-typedef struct ft_offloaded_inputs {
-    bool on;      // the run is one that offloads them
-    char *host;   // pinned, a place for each of those that travel; NULL: none does
-    size_t place; // bytes of one: of the largest micro-batch
-    int count;
-    ft_event *ready;                       // it is there, or its place is free
-    ft_event *moved[FT_INPUTS_ON_THE_WAY]; // it has gone, or come
-} ft_offloaded_inputs;
+#include "engine/model/net.h"
 
 // Does a run with these options, on this device, keep them on the host? Not where the device's memory is the host's.
 bool ft_offloads_inputs(const ft_config *config, const ft_device *device);
+
+// Memory of the host for the inputs of layers, where they are offloaded (offload_inputs.h): as often as micro-batches or
+// recomputation change. Without it they stay on the device.
+ft_status ft_model_hold_inputs(ft_model *model, ft_capacity train);
+void ft_model_release_inputs(ft_model *model);
 
 #endif

@@ -14,7 +14,10 @@
 // order, its mean and rstd included. In 16 bits that does not hold: a sum is rounded where it is kept, its norm was not computed
 // from the rounded one, and keeping it in fp32 would take what the dropped output gave. The same with act(h), which is not that of the
 // rounded h. There act(h) is always made again, and outputs of norms are kept.
+#include "engine/model/recompute.h"
+
 #include "engine/model/layers.h"
+#include "engine/model/offload_inputs.h"
 
 static ft_status again(ft_pass *pass, ft_rows_kind kind, int layer, ft_tensor sum, const ft_norm *norm, const char *name, ft_tensor *y) {
     const ft_model *m = pass->model;

@@ -9,6 +9,8 @@
 // other: what becomes of these sums at the end of the step has the same bits for any split into micro-batches.
 // Kept meanwhile are PK and PQ of all layers, dPK and dPQ (sums, so in fp32) of the trained ones; R, its norm and its dropout
 // are cheap and computed again at the end.
+#include "engine/model/relative.h"
+
 #include "engine/model/gradients.h"
 #include "engine/model/linear.h"
 
@@ -47,7 +49,7 @@ static ft_status hold(ft_model *m, size_t bytes, const char *site, void **data) 
     return bytes > 0 ? ft_memory_alloc(m->memory, bytes, FT_MEM_ACTIVATIONS, site, data) : FT_OK;
 }
 
-ft_status ft_model_hold_positions(ft_model *m, ft_capacity train, ft_capacity predict) {
+ft_status ft_relative_hold(ft_model *m, ft_capacity train, ft_capacity predict) {
     ft_position_tables *t = &m->positions;
     int32_t longest = train.longest > predict.longest ? train.longest : predict.longest;
     t->projected_bytes = table_bytes(m, m->dtype, m->layers, longest);
@@ -56,7 +58,7 @@ ft_status ft_model_hold_positions(ft_model *m, ft_capacity train, ft_capacity pr
     return hold(m, t->gradient_bytes, "position projection gradients", &t->gradients);
 }
 
-void ft_model_release_positions(ft_model *m) {
+void ft_relative_release(ft_model *m) {
     ft_memory_free(m->memory, m->positions.projected);
     ft_memory_free(m->memory, m->positions.gradients);
     m->positions = (ft_position_tables){.longest = 0};
@@ -205,21 +207,17 @@ static ft_status begin(ft_model *m, ft_capacity capacity, const ft_step_state *s
     return FT_OK;
 }
 
-ft_status ft_model_begin_step(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
-    ft_memory_set_phase(m->memory, FT_PHASE_FORWARD);
-    FT_TRY(begin(m, capacity, step, FT_SCOPE_STEP_BEGIN));
+ft_status ft_relative_begin(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
+    FT_TRY(begin(m, capacity, step, step != NULL ? FT_SCOPE_STEP_BEGIN : FT_SCOPE_PREDICT_BEGIN));
+    if (step == NULL) return FT_OK;
     size_t bytes = table_bytes(m, FT_F32, m->layers - m->first_trained_layer, capacity.longest);
     return bytes > 0 ? m->device->functions->fill(m->device, m->positions.gradients, 0, bytes) : FT_OK;
 }
 
-void ft_model_mark_step(ft_model *m, ft_capacity capacity, bool begun) {
+void ft_relative_mark(ft_model *m, ft_capacity capacity, bool begun) {
     m->positions.longest = begun && tables_of(m) > 0 ? capacity.longest : 0;
     m->positions.training = begun;
 }
-
-ft_status ft_model_begin_prediction(ft_model *m, ft_capacity capacity) { return begin(m, capacity, NULL, FT_SCOPE_PREDICT_BEGIN); }
-
-void ft_model_end_prediction(ft_model *m) { m->positions.longest = 0; }
 
 // ---- backward -------------------------------------------------------------------------------------------------------
 
@@ -292,9 +290,13 @@ static ft_status back(ft_pass *pass) {
     return FT_OK;
 }
 
-ft_status ft_model_end_step(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
+ft_status ft_relative_end(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
     ft_pass pass = pass_without_batch(m, capacity, step);
     if (tables_of(m) == 0) return FT_OK;
+    if (step == NULL) {
+        m->positions.longest = 0;
+        return FT_OK;
+    }
     FT_TRY(ft_relative_check(&pass));
     m->positions.longest = 0; // the update is next, and then they are those of other weights
     if (m->first_trained_layer == m->layers) return FT_OK;

@@ -69,7 +69,7 @@ static void free_homes(ft_prediction *p) {
 }
 
 ft_status ft_predict_open(ft_model *model, ft_capacity capacity, ft_prediction *p) {
-    *p = (ft_prediction){.model = model, .capacity = capacity, .own_positions = model->positions.projected == NULL};
+    *p = (ft_prediction){.model = model, .capacity = capacity, .own_positions = !ft_model_holds_positions(model)};
     ft_memory_set_phase(model->memory, FT_PHASE_EVAL);
     FT_TRY(ft_absent_rows_refresh(&model->absent));
     if (p->own_positions) FT_TRY(ft_model_hold_positions(model, (ft_capacity){.tokens = 0}, capacity));

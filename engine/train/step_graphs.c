@@ -109,7 +109,7 @@ ft_status ft_step_graphs_queue(ft_trainer *t, ft_step_shape shape) {
     ft_step_graphs *g = &t->step.graphs;
     const bool clears = !t->room.model.parameters.gradients_in_steps ||
                         ft_update_scales_loss(t->room.config); // what a begin has for the device
-    const bool nothing = t->room.model.positions.projected == NULL &&
+    const bool nothing = !ft_model_holds_positions(&t->room.model) &&
                          (shape.part == FT_STEP_END || (shape.part == FT_STEP_BEGIN && !clears));
     const bool streams = (shape.part == FT_STEP_UPDATE &&
                           ft_parameters_state_on_host(&t->room.model.parameters)) || // beside, which no graph records

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "engine/model/layers.h"
+#include "engine/model/model.h"
 #include "tests/emulator/fake_state.h"
 #include "tests/emulator/offload_runs.h"
 #include "tests/sanitized.h"
