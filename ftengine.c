@@ -2,6 +2,8 @@
 #include "engine/commands/commands.h"
 #include "engine/commands/signals.h"
 #include "engine/io/nearest.h"
+#include "hpo/commands/commands.h"
+#include "hpo/options_study.h"
 #include "kernels/backend.h"
 #include "kernels/context.h"
 #include "kernels/log.h"
@@ -195,11 +197,11 @@ static ft_status dispatch(int argc, char **argv) {
     bool help = strcmp(name, "help") == 0;
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (help && argc == 2)) return print_help(), FT_OK;
     if (help) name = argv[2];
-    if (strcmp(name, "worker") == 0) return ft_command_worker(argc - 2, argv + 2); // which `ftengine tune` starts
+    if (strcmp(name, "worker") == 0) return ft_command_worker(ft_study_sections, argc - 2, argv + 2); // which `ftengine tune` starts
     const command *c = find(name);
     if (c == NULL) return unknown_command(name);
     if (help || asks_for_help(argc - 2, argv + 2)) return print_command_help(c), FT_OK;
-    return c->run(argc - 2, argv + 2);
+    return c->run(ft_study_sections, argc - 2, argv + 2);
 }
 
 int main(int argc, char **argv) {

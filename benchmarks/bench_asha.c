@@ -226,7 +226,7 @@ static ft_status train(replay *r, int64_t number, const double *curve, bool *pru
 // The trial's curve; of one seed and number the same with and without a pruner, as far as its parameters are.
 static void make_curve(const replay *r, int64_t number, const double *values, double *curve) {
     const curves *c = r->curves;
-    ft_random_stream stream = ft_random_stream_of((uint64_t)r->tuning->config->study.seed, number, FT_DRAW_UNIFORM, "curve");
+    ft_random_stream stream = ft_random_stream_of((uint64_t)r->tuning->options->seed, number, FT_DRAW_UNIFORM, "curve");
     double all = 0, upto = 0;
     for (int i = 0; i < c->count; i++)
         all += weight_of(c, i, values);
@@ -291,7 +291,7 @@ static ft_status compare(const curves *c, ft_tuning *tuning, int64_t trials) {
         printf("{\"seed\": %lld, \"best\": %.6g, \"none_steps\": %lld, \"none_first_steps\": %lld, \"reached\": %s, \"steps\": "
                "%lld, "
                "\"trials\": %lld, \"pruned\": %lld}\n",
-               (long long)tuning->config->study.seed, none.best, (long long)none.steps, (long long)none.best_steps,
+               (long long)tuning->options->seed, none.best, (long long)none.steps, (long long)none.best_steps,
                reached ? "true" : "false", (long long)pruned.steps, (long long)pruned.trials.count, (long long)pruned.pruned);
     }
     finish(&none);
@@ -309,9 +309,11 @@ static ft_status replay_seed(const curves *c, int64_t seed, int64_t trials, int 
     overrides[1] = text;
     for (int i = 0; i < count && i < 60; i++)
         overrides[2 + i] = settings[i];
-    ft_status status = ft_config_load(&config, 0, NULL, 2 + count, overrides);
+    ft_status status = ft_study_config_load(&config, 0, NULL, 2 + count, overrides);
     if (status == FT_OK) {
-        ft_tuning tuning = {.config = &config, .objectives = {.count = 1, .list = {{.name = "value", .reported = true}}}};
+        ft_tuning tuning = {.config = &config,
+                            .options = ft_study_options_of(&config),
+                            .objectives = {.count = 1, .list = {{.name = "value", .reported = true}}}};
         status = compare(c, &tuning, trials);
         ft_config_free(&config);
     }

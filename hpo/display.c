@@ -57,7 +57,7 @@ static void add_params(const ft_tuning *t, const ft_trial *trial, char *out, siz
         const char *name = t->study->trials.names.name[trial->params[i].name];
         const ft_space_rule *rule = ft_space_find(&t->space, name);
         const char *text = rule != NULL ? ft_space_value_text(rule, trial->params[i].value, &arena) : "?";
-        if (text != NULL && rule != NULL && ft_options[rule->option].type == FT_OPTION_PATH &&
+        if (text != NULL && rule != NULL && ft_option_at(rule->option)->type == FT_OPTION_PATH &&
             strrchr(text, '/') != NULL)
             text = strrchr(text, '/') + 1;
         if (text != NULL && rule != NULL && rule->distribution.kind == FT_FLOAT) {
@@ -83,8 +83,8 @@ void ft_display_start(const ft_tuning *t) {
         searched +=
             t->space.rules[i].name != NULL && ft_space_find(&t->space, t->space.rules[i].name) == &t->space.rules[i];
     ft_info("study      %s in %s", t->place.name, t->place.directory);
-    ft_info("space      %d parameters, sampler %s, pruner %s", searched, t->config->study.sampler,
-            t->config->study.pruner);
+    ft_info("space      %d parameters, sampler %s, pruner %s", searched, t->options->sampler,
+            t->options->pruner);
     if (t->slot_count > 1) ft_info("workers    %d, each with %s", t->slot_count, threads_text(t, threads));
     if (c.finished > 0)
         ft_info("so far     %lld trials: %lld complete, %lld pruned, %lld failed", (long long)c.finished,
@@ -100,7 +100,7 @@ static double remaining(const ft_tuning *t) {
     double left = (double)ft_tuning_to_do(t);
     double each = t->ran > 0 ? (ft_now() - t->started) / (double)t->ran : -1;
     double seconds = left >= 0 && each >= 0 ? left * each : -1;
-    double limit = t->config->study.timeout > 0 ? t->config->study.timeout - (ft_now() - t->started) : -1;
+    double limit = t->options->timeout > 0 ? t->options->timeout - (ft_now() - t->started) : -1;
     if (limit < 0) return seconds;
     return seconds < 0 || limit < seconds ? limit : seconds;
 }

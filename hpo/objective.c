@@ -2,6 +2,7 @@
 
 #include "engine/io/json.h"
 #include "engine/io/nearest.h"
+#include "hpo/options_study.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -118,8 +119,9 @@ static ft_status read_one(const ft_config *config, char *text, ft_arena *arena, 
 
 ft_status ft_objectives_read(const ft_config *config, ft_arena *arena, ft_objectives *out) {
     *out = (ft_objectives){0};
-    char *text = config->study.objective[0] != '\0'
-                     ? ft_arena_strdup(arena, config->study.objective)
+    const char *asked = ft_study_options_of(config)->objective;
+    char *text = asked[0] != '\0'
+                     ? ft_arena_strdup(arena, asked)
                      : ft_arena_format(arena, "eval.%s", ft_metric_name(config->eval.metric));
     if (text == NULL) return FT_NO_MEMORY;
     while (text != NULL) {
@@ -158,8 +160,9 @@ static bool read_bound(const char *text, double *bound) {
 ft_status ft_limits_read(const ft_config *config, ft_arena *arena, ft_limits *out) {
     static const char where[] = "study.constraints";
     *out = (ft_limits){0};
-    if (config->study.constraints[0] == '\0') return FT_OK;
-    char *text = ft_arena_strdup(arena, config->study.constraints);
+    const char *asked = ft_study_options_of(config)->constraints;
+    if (asked[0] == '\0') return FT_OK;
+    char *text = ft_arena_strdup(arena, asked);
     if (text == NULL) return FT_NO_MEMORY;
     while (text != NULL) {
         char *part = next_part(&text), *sign = strpbrk(part, "<>");

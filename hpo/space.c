@@ -23,7 +23,7 @@ typedef struct reading {
 // ---- values ---------------------------------------------------------------------------------------------------------
 
 // `text` as the option writes it, after its own parser has accepted it.
-static ft_status canonical(reading *r, const ft_option *option, const char *text, const ft_space_line *line,
+static ft_status canonical(reading *r, const ft_option *option, const char *text, const ft_option_line *line,
                            const char **out) {
     char scratch[FT_OPTION_TEXT_LIMIT];
     FT_TRY(ft_option_set(&r->scratch, option, text, line->directory, line->where));
@@ -60,7 +60,7 @@ static ft_status stored_choice(ft_arena *arena, const ft_option *option, const c
     return FT_OK;
 }
 
-static ft_status read_choices(reading *r, const ft_option *option, const ft_spec *spec, const ft_space_line *line,
+static ft_status read_choices(reading *r, const ft_option *option, const ft_spec *spec, const ft_option_line *line,
                               ft_space_rule *rule) {
     ft_arena *arena = &r->space->arena;
     rule->choices = ft_arena_alloc(arena, (size_t)spec->count * sizeof *rule->choices);
@@ -76,7 +76,7 @@ static ft_status read_choices(reading *r, const ft_option *option, const ft_spec
 
 // ---- ranges ---------------------------------------------------------------------------------------------------------
 
-static ft_status wrong_function(const ft_option *option, const char *function, const ft_space_line *line) {
+static ft_status wrong_function(const ft_option *option, const char *function, const ft_option_line *line) {
     char takes[512];
     bool number = option->type == FT_OPTION_INT || option->type == FT_OPTION_EVERY_K;
     ft_fail(FT_INVALID, line->where, "%s takes %s, which %s() does not give", option->name,
@@ -85,7 +85,7 @@ static ft_status wrong_function(const ft_option *option, const char *function, c
     return FT_INVALID;
 }
 
-static ft_status whole(const char *text, const ft_space_line *line, int64_t *out) {
+static ft_status whole(const char *text, const ft_option_line *line, int64_t *out) {
     char *end;
     errno = 0;
     *out = strtoll(text, &end, 10);
@@ -93,14 +93,14 @@ static ft_status whole(const char *text, const ft_space_line *line, int64_t *out
     return ft_fail(FT_INVALID, line->where, "int() takes whole numbers; got '%.60s'", text);
 }
 
-static ft_status number(const char *text, const ft_space_line *line, double *out) {
+static ft_status number(const char *text, const ft_option_line *line, double *out) {
     char *end;
     *out = strtod(text, &end);
     if (end != text && *end == '\0' && isfinite(*out)) return FT_OK;
     return ft_fail(FT_INVALID, line->where, "float() takes numbers; got '%.60s'", text);
 }
 
-static ft_status read_range(reading *r, const ft_option *option, const ft_spec *spec, const ft_space_line *line,
+static ft_status read_range(reading *r, const ft_option *option, const ft_spec *spec, const ft_option_line *line,
                             ft_space_rule *rule) {
     bool whole_numbers = spec->kind == FT_SPEC_INT;
     bool fits = option->type == FT_OPTION_FLOAT ||
@@ -129,13 +129,13 @@ static ft_status read_range(reading *r, const ft_option *option, const ft_spec *
 
 // ---- rules ----------------------------------------------------------------------------------------------------------
 
-static ft_status read_rule(reading *r, const ft_space_line *line, const ft_spec **out) {
+static ft_status read_rule(reading *r, const ft_option_line *line, const ft_spec **out) {
     ft_arena *arena = &r->space->arena;
     int index = ft_option_find(line->option);
-    if (index >= ft_option_count() || strncmp(line->option, "output.", 7) == 0)
+    if (index < 0 || strncmp(line->option, "output.", 7) == 0)
         return ft_fail(FT_INVALID, line->where, "%s is no part of a search: it says where results go or how to search",
                        line->option);
-    const ft_option *option = &ft_options[index];
+    const ft_option *option = ft_option_at(index);
     ft_spec *spec = ft_arena_alloc(arena, sizeof *spec);
     if (spec == NULL) return FT_NO_MEMORY;
     FT_TRY(ft_spec_parse(line->text, line->where, arena, spec));
@@ -169,7 +169,7 @@ static ft_status name_rules(ft_space *space) {
                 if (space->rules[j].name == earlier->name) first = false;
             names += first;
         }
-        const char *option = ft_options[rule->option].name;
+        const char *option = ft_option_at(rule->option)->name;
         if (rule->name == NULL && names == 0) rule->name = option;
         if (rule->name == NULL) rule->name = ft_arena_format(&space->arena, "%s@%d", option, names + 1);
         if (rule->name == NULL) return FT_NO_MEMORY;
@@ -184,7 +184,7 @@ static ft_status check_reached(const ft_space *space) {
             if (space->rules[k].option == space->rules[i].option && space->rules[k].test_count == 0) {
                 ft_status status =
                     ft_fail(FT_INVALID, space->rules[i].where, "%s has a line without a condition already (%s)",
-                            ft_options[space->rules[i].option].name, space->rules[k].where);
+                            ft_option_at(space->rules[i].option)->name, space->rules[k].where);
                 ft_hint("give the earlier line a condition: OPTION = ... if OTHER = VALUE");
                 return status;
             }
@@ -204,7 +204,7 @@ static bool same_value(const ft_option *option, const char *wanted, const char *
 
 // Whether some trial gives the option this value.
 static bool possible(const ft_space *space, const ft_space_test *test, const char *value) {
-    const ft_option *option = &ft_options[test->option];
+    const ft_option *option = ft_option_at(test->option);
     if (same_value(option, value, test->otherwise)) return true;
     for (int i = 0; i < space->count; i++) {
         const ft_space_rule *rule = &space->rules[i];
@@ -226,7 +226,7 @@ static bool is_drawn(const ft_space *space, int option) {
 }
 
 static ft_status never(const ft_space *space, const ft_space_test *test, const char *value, const char *where) {
-    const ft_option *option = &ft_options[test->option];
+    const ft_option *option = ft_option_at(test->option);
     const char *names[FT_OPTION_LIMIT];
     int count = 0;
     for (int i = 0; i < space->count; i++)
@@ -240,17 +240,18 @@ static ft_status never(const ft_space *space, const ft_space_test *test, const c
     return FT_INVALID;
 }
 
-static ft_status read_test(reading *r, const ft_space_line *line, const ft_spec_test *from, ft_space_test *test) {
+static ft_status read_test(reading *r, const ft_option_line *line, const ft_spec_test *from, ft_space_test *test) {
     ft_arena *arena = &r->space->arena;
     char scratch[FT_OPTION_TEXT_LIMIT], section[128];
-    int index = ft_option_find(from->option);
-    if (index < 0) {
+    const ft_section *const *others = r->config->others.list;
+    const int index = ft_sections_find(others, from->option);
+    const ft_option *option = ft_sections_option(others, index);
+    if (option == NULL) {
         const char *dot = strchr(from->option, '.');
         snprintf(section, sizeof section, "%.*s", dot != NULL ? (int)(dot - from->option) : 0, from->option);
-        return ft_option_unknown(section, dot != NULL ? dot + 1 : from->option, line->where);
+        return ft_option_unknown(others, section, dot != NULL ? dot + 1 : from->option, line->where);
     }
-    const ft_option *option = &ft_options[index];
-    if (index >= ft_option_count())
+    if (option->section->about != NULL)
         return ft_fail(FT_INVALID, line->where, "%s is the same in all trials: no condition can look at it",
                        option->name);
     if (from->comparison >= FT_IS_BELOW && !numeric(option))
@@ -279,7 +280,7 @@ static ft_status read_tests(reading *r) {
         rule->tests = ft_arena_alloc(&r->space->arena, (size_t)(rule->test_count + 1) * sizeof *rule->tests);
         if (rule->tests == NULL) return FT_NO_MEMORY;
         for (int k = 0; k < rule->test_count; k++)
-            FT_TRY(read_test(r, &r->config->space.lines[i], &r->specs[i]->tests[k], &rule->tests[k]));
+            FT_TRY(read_test(r, &r->config->lines.list[i], &r->specs[i]->tests[k], &rule->tests[k]));
     }
     return FT_OK;
 }
@@ -309,7 +310,7 @@ static ft_status put_in_order(ft_space *space) {
         for (int i = 0; option < 0 && i < space->count; i++)
             if (!placed[space->rules[i].option] && space->rules[i].test_count > 0)
                 return ft_fail(FT_INVALID, space->rules[i].where, "the conditions of %s go round in a circle",
-                               ft_options[space->rules[i].option].name);
+                               ft_option_at(space->rules[i].option)->name);
         placed[option] = true;
         for (int i = 0; i < space->count; i++)
             if (space->rules[i].option == option) ordered[count++] = space->rules[i];
@@ -321,13 +322,13 @@ static ft_status put_in_order(ft_space *space) {
 // ---- the space ------------------------------------------------------------------------------------------------------
 
 static ft_status read_all(reading *r) {
-    const int count = r->config->space.count;
+    const int count = r->config->lines.count;
     r->space->rules = ft_arena_alloc(&r->space->arena, (size_t)(count + 1) * sizeof *r->space->rules);
     r->specs = ft_arena_alloc(&r->space->arena, (size_t)(count + 1) * sizeof *r->specs);
     if (r->space->rules == NULL || r->specs == NULL) return FT_NO_MEMORY;
     FT_TRY(ft_config_defaults(&r->scratch));
     for (int i = 0; i < count; i++)
-        FT_TRY(read_rule(r, &r->config->space.lines[i], &r->specs[i]));
+        FT_TRY(read_rule(r, &r->config->lines.list[i], &r->specs[i]));
     FT_TRY(name_rules(r->space));
     FT_TRY(check_reached(r->space));
     FT_TRY(read_tests(r));
@@ -349,7 +350,7 @@ void ft_space_free(ft_space *space) {
 }
 
 static bool test_holds(const ft_space_test *test, const char *const *values) {
-    const ft_option *option = &ft_options[test->option];
+    const ft_option *option = ft_option_at(test->option);
     const char *text = values[test->option] != NULL ? values[test->option] : test->otherwise;
     if (test->comparison == FT_IS_ONE_OF || test->comparison == FT_IS_NONE_OF) {
         bool found = false;

@@ -31,7 +31,7 @@ typedef enum ft_comparison {
 } ft_comparison;
 
 typedef struct ft_space_test {
-    int option; // index in the option table
+    int option; // number of an option of a run (engine/config/options.h)
     ft_comparison comparison;
     const char **values; // as ft_option_get writes them; a path without '/' stands for all that end in it
     int count;

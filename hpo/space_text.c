@@ -22,7 +22,7 @@ static const char *portable(const ft_option *option, const char *text) {
 }
 
 static void write_choice(FILE *out, const ft_space_rule *rule, int index, bool absolute) {
-    const ft_option *option = &ft_options[rule->option];
+    const ft_option *option = ft_option_at(rule->option);
     const ft_choice *stored = &rule->distribution.choices[index];
     bool path = option->type == FT_OPTION_PATH && !absolute;
     write_word(out, option, path ? stored->text : rule->choices[index]);
@@ -47,7 +47,7 @@ static void write_range(FILE *out, const ft_distribution *d) {
 static void write_test(FILE *out, const ft_space_test *test, bool absolute) {
     static const char *const signs[] = {[FT_IS_ONE_OF] = "=",   [FT_IS_NONE_OF] = "!=", [FT_IS_BELOW] = "<",
                                         [FT_IS_AT_MOST] = "<=", [FT_IS_ABOVE] = ">",    [FT_IS_AT_LEAST] = ">="};
-    const ft_option *option = &ft_options[test->option];
+    const ft_option *option = ft_option_at(test->option);
     bool several = test->count > 1;
     fprintf(out, "%s ", option->name);
     if (several)
@@ -62,7 +62,7 @@ static void write_test(FILE *out, const ft_space_test *test, bool absolute) {
 }
 
 static void write_rule(FILE *out, const ft_space_rule *rule, bool absolute) {
-    const ft_option *option = &ft_options[rule->option];
+    const ft_option *option = ft_option_at(rule->option);
     if (rule->fixed != NULL)
         write_word(out, option, absolute ? rule->fixed : portable(option, rule->fixed));
     else if (rule->distribution.kind != FT_CATEGORICAL)
@@ -84,7 +84,7 @@ static void write_rule(FILE *out, const ft_space_rule *rule, bool absolute) {
 ft_status ft_space_write(const ft_space *space, FILE *out) {
     fputs("[space]\n", out);
     for (int i = 0; i < space->count; i++) {
-        fprintf(out, "%s = ", ft_options[space->rules[i].option].name);
+        fprintf(out, "%s = ", ft_option_at(space->rules[i].option)->name);
         write_rule(out, &space->rules[i], true);
         fputc('\n', out);
     }

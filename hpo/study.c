@@ -18,7 +18,7 @@
 
 static bool in_space(const ft_tuning *t, const char *option) {
     for (int i = 0; i < t->space.count; i++)
-        if (strcmp(ft_options[t->space.rules[i].option].name, option) == 0) return true;
+        if (strcmp(ft_option_at(t->space.rules[i].option)->name, option) == 0) return true;
     return false;
 }
 
@@ -84,9 +84,9 @@ static ft_status check_sampler_and_pruner(ft_tuning *t) {
 // ---- opening --------------------------------------------------------------------------------------------------------
 
 static ft_status locate(ft_tuning *t, const ft_tuning_call *call) {
-    const ft_config *c = t->config;
-    const char *name = call->study != NULL ? call->study : c->study.name[0] != '\0' ? c->study.name : c->name;
-    const char *storage = call->storage != NULL ? call->storage : c->study.storage[0] != '\0' ? c->study.storage : NULL;
+    const ft_study_options *o = t->options;
+    const char *name = call->study != NULL ? call->study : o->name[0] != '\0' ? o->name : t->config->name;
+    const char *storage = call->storage != NULL ? call->storage : o->storage[0] != '\0' ? o->storage : NULL;
     FT_TRY(ft_study_locate(name, storage, &t->arena, &t->place));
     t->storage_given = storage != NULL;
     t->directory = ft_path_absolute(&t->arena, NULL, t->place.directory);
@@ -191,7 +191,7 @@ static ft_status open_all(ft_tuning *t, const ft_tuning_call *call) {
     FT_TRY(ft_tuning_sampler(t, &t->study->trials, &t->sampler));
     FT_TRY(ft_tuning_pruner(t, t->study->name, &t->pruner));
     FT_TRY(ft_tuning_write_config(t));
-    t->goal = t->config->study.trials;
+    t->goal = t->options->trials;
     t->add = call->add;
     ft_tuning_unlock_directory(t);
     return FT_OK;
@@ -200,6 +200,7 @@ static ft_status open_all(ft_tuning *t, const ft_tuning_call *call) {
 ft_status ft_tuning_open(const ft_config *config, const ft_tuning_call *call, ft_tuning *t) {
     const bool again = call->started > 0;
     *t = (ft_tuning){.config = config,
+                     .options = ft_study_options_of(config),
                      .lock = -1,
                      .started = again ? call->started : ft_now(),
                      .ran = call->ran,

@@ -29,6 +29,7 @@
 #include "engine/train/admission.h"
 #include "hpo/locate.h"
 #include "hpo/objective.h"
+#include "hpo/options_study.h"
 #include "hpo/pruner/pruner.h"
 #include "hpo/space.h"
 #include "hpo/storage/storage.h"
@@ -88,6 +89,7 @@ typedef struct ft_full_disk {
 
 typedef struct ft_tuning {
     const ft_config *config;
+    const ft_study_options *options; // its [study]
     ft_space space;
     ft_objectives objectives;
     ft_limits limits;

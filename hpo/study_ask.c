@@ -87,7 +87,7 @@ static ft_status decide_drawn(deciding *d, const ft_space_rule *rule) {
 
 // A fixed value as an attribute of the trial, a number where it is one.
 static ft_status store_fixed(deciding *d, const ft_space_rule *rule) {
-    const ft_option *option = &ft_options[rule->option];
+    const ft_option *option = ft_option_at(rule->option);
     ft_choice value = {.kind = FT_CHOICE_TEXT, .text = rule->fixed};
     bool number = strcmp(rule->fixed, "auto") != 0;
     if (number && option->type == FT_OPTION_INT)
@@ -257,7 +257,7 @@ ft_status ft_tuning_trial_config(const ft_tuning *t, int64_t number, ft_config *
     deciding d = {.tuning = (ft_tuning *)t, .number = number, .arena = &config->arena, .values = values};
     ft_status status = decide(&d);
     for (int i = 0; status == FT_OK && i < ft_option_count(); i++)
-        if (values[i] != NULL) status = ft_option_set(config, &ft_options[i], values[i], NULL, ft_options[i].name);
+        if (values[i] != NULL) status = ft_option_set(config, ft_option_at(i), values[i], NULL, ft_option_at(i)->name);
     if (status == FT_OK) status = ft_config_check(config);
     if (status != FT_OK) ft_arena_free(&config->arena);
     return status;
@@ -288,7 +288,7 @@ ft_status ft_tuning_prepare(ft_tuning *t, int64_t number) {
         const bool waits = ft_atomic_wait_for_disk(false);
         status = ft_tuning_trial_config(t, number, &config);
         if (status == FT_OK) {
-            if (strcmp(t->config->study.memory_policy, "fit") != 0) refuse_fitting(&config);
+            if (strcmp(t->options->memory_policy, "fit") != 0) refuse_fitting(&config);
             status = ft_make_directories(directory);
             if (status == FT_OK) status = ft_atomic_open(&file, path);
             if (status == FT_OK && (status = ft_config_write(&config, true, true, file.stream)) != FT_OK)

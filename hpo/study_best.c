@@ -56,10 +56,10 @@ static ft_status choose(const ft_tuning *t, int64_t k, bool *kept) {
 }
 
 static ft_status choose_kept(const ft_tuning *t, bool *kept) {
-    const char *keep = t->config->study.keep;
+    const char *keep = t->options->keep;
     int64_t best = ft_tuning_best(t);
     if (strcmp(keep, "none") == 0) return FT_OK;
-    if (strcmp(keep, "top-k") == 0) return choose(t, t->config->study.keep_count, kept);
+    if (strcmp(keep, "top-k") == 0) return choose(t, t->options->keep_count, kept);
     if (t->study->trials.objectives > 1) return choose(t, -1, kept);
     if (best >= 0) kept[best] = true;
     return FT_OK;
@@ -90,7 +90,7 @@ static ft_status make_lean(const ft_tuning *t, int64_t number) {
 
 static ft_status remove_models(ft_tuning *t) {
     const ft_trials *trials = &t->study->trials;
-    if (strcmp(t->config->study.keep, "all") == 0) return FT_OK;
+    if (strcmp(t->options->keep, "all") == 0) return FT_OK;
     bool *lean = ft_realloc(t->lean, (size_t)trials->count + 1, sizeof *lean, "the trials' directories");
     if (lean == NULL) return FT_NO_MEMORY;
     memset(lean + t->lean_count, 0, (size_t)(trials->count - t->lean_count) * sizeof *lean);
@@ -118,14 +118,14 @@ static ft_status remove_models(ft_tuning *t) {
 // Most trials of a study leave nothing that stays. Where few do, workers do not wait for the disk (a fsync costs
 // milliseconds, and a run has twenty), and what becomes the best is written out here, before anybody is told of it.
 bool ft_tuning_keeps_few(const ft_tuning *t) {
-    const char *keep = t->config->study.keep;
+    const char *keep = t->options->keep;
     return strcmp(keep, "none") == 0 || (strcmp(keep, "best") == 0 && t->objectives.count == 1);
 }
 
 ft_status ft_tuning_sync(const ft_tuning *t, int64_t number, const json_t *run, bool *replaces) {
     const int64_t best = ft_tuning_best(t);
     double value, sign = t->study->trials.maximize[0] ? -1 : 1;
-    const char *keep = t->config->study.keep;
+    const char *keep = t->options->keep;
     *replaces = !ft_tuning_keeps_few(t) && strcmp(keep, "all") != 0;
     if (!ft_tuning_keeps_few(t) || strcmp(keep, "none") == 0) return FT_OK;
     if (!ft_objective_value(&t->objectives.list[0], run, &value)) return FT_OK;
@@ -159,7 +159,7 @@ static ft_status config_of(ft_tuning *t, int64_t number, ft_config *config) {
     const char *path = directory != NULL ? ft_path_join(&arena, directory, "config.ini") : NULL;
     ft_status status = path != NULL ? FT_OK : FT_NO_MEMORY;
     bool as_it_ran = status == FT_OK && ft_tuning_is_ours(t, number) && ft_path_exists(path);
-    if (as_it_ran) status = ft_config_load(config, 1, &path, 0, NULL);
+    if (as_it_ran) status = ft_study_config_load(config, 1, &path, 0, NULL);
     if (as_it_ran && status == FT_INVALID) {
         ft_error_clear();
         as_it_ran = false;

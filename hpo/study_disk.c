@@ -32,7 +32,7 @@ void ft_disk_note(ft_tuning *t, const char *directory) {
 
 // For each trial that runs and one more twice what the largest has left so far: a model is written beside the old one.
 static uint64_t wanted(const ft_tuning *t) {
-    if (t->config->study.min_free_disk > 0) return (uint64_t)t->config->study.min_free_disk;
+    if (t->options->min_free_disk > 0) return (uint64_t)t->options->min_free_disk;
     uint64_t each = 2 * t->trial_disk;
     return (each > LEAST ? each : LEAST) * (uint64_t)(ft_slots_running(t) + 1);
 }
@@ -114,7 +114,8 @@ static ft_status open_and_run(const ft_config *config, ft_tuning_call *call) {
 }
 
 static bool time_is_up(const ft_config *config, const ft_tuning_call *call) {
-    return config->study.timeout > 0 && ft_now() - call->started >= config->study.timeout;
+    const double timeout = ft_study_options_of(config)->timeout;
+    return timeout > 0 && ft_now() - call->started >= timeout;
 }
 
 // FT_OK: it may be tried again. When the time is up too, once: the study can perhaps be opened, and end as ever.

@@ -23,7 +23,7 @@ static json_t *space_json(const ft_tuning *t, ft_arena *arena) {
         int nth = 1;
         for (int k = 0; k < i; k++)
             nth += t->space.rules[k].option == rule->option;
-        const char *name = ft_options[rule->option].name, *text = ft_space_rule_text(rule, arena);
+        const char *name = ft_option_at(rule->option)->name, *text = ft_space_rule_text(rule, arena);
         const char *key = nth == 1 ? name : ft_arena_format(arena, "%s (%d)", name, nth);
         if (key == NULL || text == NULL)
             failed = true;
@@ -32,7 +32,7 @@ static json_t *space_json(const ft_tuning *t, ft_arena *arena) {
     }
     // Which trials count is as much a part of the search as where it looks.
     if (t->limits.count > 0)
-        ft_json_put(object, "study.constraints", ft_json_text(t->config->study.constraints), &failed);
+        ft_json_put(object, "study.constraints", ft_json_text(t->options->constraints), &failed);
     if (!failed && object != NULL) return object;
     json_decref(object);
     ft_fail_memory(0, "the search space");
@@ -157,28 +157,20 @@ ft_status ft_tuning_check_identity(ft_tuning *t) {
 
 // ---- config.ini -----------------------------------------------------------------------------------------------------
 
-// Options that decide about no result.
-static bool is_free(const char *option) {
-    static const char *const prefixes[] = {"device.", "memory.", "output.", "data.cache_dir", "train.micro_batch"};
-    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
-        if (strncmp(option, prefixes[i], strlen(prefixes[i])) == 0) return true;
-    return false;
-}
-
 // Trials of one study are compared with each other: what was fixed should have stayed so.
 static void warn_of_changes(const ft_tuning *t, const char *path) {
     ft_config before;
     if (!ft_path_exists(path)) return;
-    if (ft_config_load(&before, 1, &path, 0, NULL) != FT_OK) { // an older version's, or a person's: it is replaced
+    if (ft_study_config_load(&before, 1, &path, 0, NULL) != FT_OK) { // an older version's, or a person's: it is replaced
         ft_error_clear();
         return;
     }
     for (int i = 0; i < ft_option_count(); i++) {
+        const ft_option *option = ft_option_at(i);
         char was[FT_OPTION_TEXT_LIMIT], is[FT_OPTION_TEXT_LIMIT];
-        const char *old = ft_option_get(&before, &ft_options[i], was);
-        const char *new = ft_option_get(t->config, &ft_options[i], is);
-        if (strcmp(old, new) != 0 && !is_free(ft_options[i].name))
-            ft_warn("%s is now %s, the study went on with %s so far: trials may not compare", ft_options[i].name,
+        const char *old = ft_option_get(&before, option, was), *new = ft_option_get(t->config, option, is);
+        if (!ft_option_comparable(option) && strcmp(old, new) != 0)
+            ft_warn("%s is now %s, the study went on with %s so far: trials may not compare", option->name,
                     new[0] != '\0' ? new : "empty", old[0] != '\0' ? old : "empty");
     }
     ft_config_free(&before);
@@ -188,20 +180,20 @@ ft_status ft_tuning_write_config(ft_tuning *t) {
     char *path = ft_path_join(&t->arena, t->directory, "config.ini");
     if (path == NULL) return FT_NO_MEMORY;
     warn_of_changes(t, path);
-    ft_config whole = *t->config;
-    whole.study.name = t->place.name;
+    ft_study_options options = *t->options;
+    options.name = t->place.name;
     // Wherever it was called from: it is to be found again from elsewhere.
     const char *database = ft_path_absolute(&t->arena, NULL, t->place.path);
     const char *storage = database != NULL ? ft_arena_format(&t->arena, "sqlite:///%s", database) : NULL;
     if (storage == NULL) return FT_NO_MEMORY;
-    whole.study.storage = t->storage_given ? storage : "";
+    options.storage = t->storage_given ? storage : "";
     ft_atomic_file file;
     FT_TRY(ft_atomic_open(&file, path));
     fprintf(file.stream, "; `ftengine tune --study %s` goes on with this study.\n",
             strchr(t->place.directory, '/') == strrchr(t->place.directory, '/') ? t->place.name : t->place.directory);
-    ft_status status = ft_config_write(&whole, true, true, file.stream);
+    ft_status status = ft_config_write(t->config, true, true, file.stream);
     fputc('\n', file.stream);
-    if (status == FT_OK) status = ft_config_write_study(&whole, file.stream);
+    if (status == FT_OK) status = ft_section_write(&ft_study_section, &options, file.stream);
     fputc('\n', file.stream);
     if (status == FT_OK) status = ft_space_write(&t->space, file.stream);
     if (status == FT_OK) return ft_atomic_commit(&file);

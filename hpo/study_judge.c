@@ -24,7 +24,7 @@ static ft_status end_group(ft_tuning *t, ft_status status) {
 // ---- pruning --------------------------------------------------------------------------------------------------------
 
 static void resource_key(const ft_tuning *t, char out[64]) {
-    snprintf(out, 64, "ftengine:resource:%s", t->config->study.pruner);
+    snprintf(out, 64, "ftengine:resource:%s", t->options->pruner);
 }
 
 ft_status ft_tuning_load_resource(ft_tuning *t) {
@@ -46,7 +46,7 @@ static ft_status find_resource(ft_tuning *t) {
     FT_TRY(ft_tuning_load_resource(t)); // another coordinator may have been first
     if (t->resource == 0) {
         resource_key(t, key);
-        bool hyperband = strcmp(t->config->study.pruner, "hyperband") == 0;
+        bool hyperband = strcmp(t->options->pruner, "hyperband") == 0;
         int64_t share = longest / 100;
         t->resource = hyperband ? longest + 1 : share > 1 ? share : 1;
         FT_TRY(ft_stored_set_scalar(t->study, FT_STUDY_ATTRIBUTE, FT_USER_ATTRIBUTE, key,
@@ -179,7 +179,7 @@ static ft_status count_retry(ft_tuning *t, int64_t number, const char *error, bo
     int64_t retries = status == FT_OK && text != NULL ? strtoll(text, NULL, 10) : 0;
     ft_arena_free(&arena);
     FT_TRY(status);
-    *retry = retries < t->config->study.max_retries;
+    *retry = retries < t->options->max_retries;
     if (!*retry) return FT_OK;
     FT_TRY(ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, "retries",
                                 &(ft_choice){.kind = FT_CHOICE_INT, .integer = retries + 1}));

@@ -33,7 +33,7 @@ static counts count_trials(const ft_tuning *t) {
         c.since_best += i > best;
         if (trial->state != FT_COMPLETE) continue;
         c.completed++;
-        double target = t->config->study.target;
+        double target = t->options->target;
         bool counts_too = ft_trial_violation(trial) <= 0;
         c.target = c.target || (counts_too && !isnan(target) && reaches(trials->maximize[0], trial->values[0], target));
     }
@@ -41,18 +41,18 @@ static counts count_trials(const ft_tuning *t) {
 }
 
 static const char *reason_to_stop(const ft_tuning *t) {
-    const ft_config *config = t->config;
+    const ft_study_options *o = t->options;
     counts c = count_trials(t);
     if (ft_tuning_to_do(t) == 0) return "all trials are done";
     if (c.target) return "the target is reached";
-    if (config->study.completed > 0 && c.completed >= config->study.completed) return "enough trials completed";
-    if (config->study.no_improvement > 0 && c.completed > 0 && c.since_best >= config->study.no_improvement)
+    if (o->completed > 0 && c.completed >= o->completed) return "enough trials completed";
+    if (o->no_improvement > 0 && c.completed > 0 && c.since_best >= o->no_improvement)
         return "no better trial for long enough";
     return NULL;
 }
 
 static bool time_is_up(const ft_tuning *t) {
-    return t->config->study.timeout > 0 && ft_now() - t->started >= t->config->study.timeout;
+    return t->options->timeout > 0 && ft_now() - t->started >= t->options->timeout;
 }
 
 // ---- the end of a trial ---------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ static void give_up_unsure(ft_tuning *t) {
 static void count_failure(ft_tuning *t, int64_t number, bool may_count) {
     bool counted = may_count && t->study->trials.trial[number].state == FT_FAIL;
     t->failures = counted ? t->failures + 1 : 0;
-    int64_t most = t->config->study.max_failures;
+    int64_t most = t->options->max_failures;
     if (most == 0 || t->failures < most) return;
     ft_arena arena = {0};
     char *directory = ft_tuning_trial_directory(t, number, &arena);

@@ -62,7 +62,7 @@ static ft_status store_peak(ft_tuning *t, int64_t number, size_t bytes) {
 }
 
 ft_status ft_tuning_store_oom(ft_tuning *t, int64_t number, const ft_trial_end *end, const json_t *run) {
-    const bool foreseen = ft_tuning_foreseen(end), skipped = foreseen && strcmp(t->config->study.memory_policy, "prune") == 0;
+    const bool foreseen = ft_tuning_foreseen(end), skipped = foreseen && strcmp(t->options->memory_policy, "prune") == 0;
     char error[96], needed[24], limit[24];
     if (foreseen)
         snprintf(error, sizeof error, "needs %s, and %s may be taken", ft_bytes_text(end->needed, needed),
@@ -107,7 +107,7 @@ void ft_tuning_show_oom(const ft_tuning *t, int64_t number, const ft_trial_end *
 
 // Those above study.report_memory_over, as run.json told their peaks.
 ft_status ft_tuning_report_memory(const ft_tuning *t) {
-    const double most = (double)t->config->study.report_memory_over;
+    const double most = (double)t->options->report_memory_over;
     char text[24];
     bool any = false;
     for (int64_t i = 0; most > 0 && i < t->study->trials.count; i++) {

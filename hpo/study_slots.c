@@ -108,7 +108,7 @@ ft_status ft_slots_drain(ft_tuning *t, ft_slot *slot, bool *pruned) {
 
 static void share_cores(ft_tuning *t) {
     int cores = ft_cpu_threads(), own = (int)t->config->device.threads;
-    int64_t asked = t->config->study.parallel;
+    int64_t asked = t->options->parallel;
     int suits = cores / (own > 0 ? own : 1);
     t->slot_count = asked != FT_AUTO ? (int)asked : suits < 1 ? 1 : suits > MOST_AUTO ? MOST_AUTO : suits;
     if (t->slot_count == 1) return;
@@ -291,7 +291,7 @@ static void look_for_work(ft_slot *slot, double now) {
 // A trial that gives no sign of life, or does not stop.
 static ft_status look_after(ft_tuning *t, ft_slot *slot, ft_slot_ended ended) {
     char text[96];
-    double now = ft_now(), limit = t->config->study.heartbeat_timeout;
+    double now = ft_now(), limit = t->options->heartbeat_timeout;
     if (slot->number < 0) return FT_OK;
     if (limit > 0 && now - slot->sign > limit / 2) look_for_work(slot, now);
     bool late = slot->leaving && now - slot->left > PATIENCE;

@@ -96,9 +96,10 @@ static ft_status choose_thresholds(ft_classifier *c) {
     return FT_OK;
 }
 
-ft_status ft_classifier_open(const char *path, int override_count, const char *const *overrides, ft_classifier *c) {
+ft_status ft_classifier_open(const ft_section *const *sections, const char *path, int override_count, const char *const *overrides,
+                             ft_classifier *c) {
     memset(c, 0, sizeof *c);
-    FT_TRY(ft_config_load(&c->options, 0, NULL, override_count, overrides));
+    FT_TRY(ft_config_load_with(sections, &c->options, 0, NULL, override_count, overrides));
     FT_TRY(model_directory(c, path));
     FT_TRY(ft_model_config_load(c->path, &c->config));
     char *settings = ft_path_join(&c->arena, c->path, "ftengine.json");

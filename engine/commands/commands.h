@@ -1,8 +1,9 @@
-// commands.h - the subcommands of ftengine. Each gets the arguments behind its name and returns a status; the error is set.
+// commands.h - the subcommands of ftengine. Each gets the arguments behind its name, and the sections that a configuration may have
+// beside a run's (ft_config_load_with), and returns a status; the error is set.
 #ifndef FT_COMMANDS_H
 #define FT_COMMANDS_H
 
-#include "engine/config/config.h"
+#include "engine/config/options.h"
 #include "engine/data/dataset.h"
 #include "engine/model/model.h"
 #include "engine/model/settings.h"
@@ -10,22 +11,19 @@
 #include "engine/train/predict.h"
 #include "kernels/status.h"
 
-typedef ft_status (*ft_command_function)(int argc, char **argv);
-ft_status ft_command_train(int argc, char **argv);
-ft_status ft_command_eval(int argc, char **argv);
-ft_status ft_command_predict(int argc, char **argv);
-ft_status ft_command_compare(int argc, char **argv);
-ft_status ft_command_report(int argc, char **argv);
-ft_status ft_command_plan(int argc, char **argv);
-ft_status ft_command_devices(int argc, char **argv);
+typedef ft_status (*ft_command_function)(const ft_section *const *sections, int argc, char **argv);
+ft_status ft_command_train(const ft_section *const *sections, int argc, char **argv);
+ft_status ft_command_eval(const ft_section *const *sections, int argc, char **argv);
+ft_status ft_command_predict(const ft_section *const *sections, int argc, char **argv);
+ft_status ft_command_compare(const ft_section *const *sections, int argc, char **argv);
+ft_status ft_command_report(const ft_section *const *sections, int argc, char **argv);
+ft_status ft_command_plan(const ft_section *const *sections, int argc, char **argv);
+ft_status ft_command_devices(const ft_section *const *sections, int argc, char **argv);
 // `ftengine devices --pick`: prints the name of the best device with so much free ("4GiB"; NULL: any), FT_NO_DEVICE if none.
 ft_status ft_devices_pick(const char *min_free, bool as_json);
-ft_status ft_command_tune_gemm(int argc, char **argv);
-ft_status ft_command_config(int argc, char **argv);
-ft_status ft_command_pull(int argc, char **argv);
-ft_status ft_command_tune(int argc, char **argv); // hpo/commands
-ft_status ft_command_study(int argc, char **argv); // hpo/commands
-ft_status ft_command_worker(int argc, char **argv); // hpo/commands; of a study, not for people
+ft_status ft_command_tune_gemm(const ft_section *const *sections, int argc, char **argv);
+ft_status ft_command_config(const ft_section *const *sections, int argc, char **argv);
+ft_status ft_command_pull(const ft_section *const *sections, int argc, char **argv);
 
 // ---- arguments --------------------------------------------------------------------------------------------------------
 
@@ -68,7 +66,8 @@ typedef struct ft_classifier {
     ft_long_text long_text; // what becomes of texts that are longer
     ft_arena arena;
 } ft_classifier;
-ft_status ft_classifier_open(const char *path, int override_count, const char *const *overrides, ft_classifier *classifier);
+ft_status ft_classifier_open(const ft_section *const *sections, const char *path, int override_count, const char *const *overrides,
+                             ft_classifier *classifier);
 ft_status ft_classifier_close(ft_classifier *classifier); // FT_FAILED on a leak
 // Logits [examples * labels], of the calibrated probabilities, and, unless NULL, losses [examples]; in micro-batches of about 4096 tokens, or of
 // eval.batch_size texts.

@@ -84,14 +84,14 @@ static ft_status add_path(comparison *c, const char *path) {
     return c->paths.count > before ? FT_OK : add_name(c->arena, &c->paths, path); // refused by name when it is opened
 }
 
-static ft_status open_runs(comparison *c, const ft_words *words) {
+static ft_status open_runs(comparison *c, const ft_section *const *sections, const ft_words *words) {
     for (int i = 0; i < words->plain_count; i++)
         FT_TRY(add_path(c, words->plain[i]));
     c->runs = ft_arena_alloc(c->arena, (size_t)c->paths.count * sizeof *c->runs);
     if (c->runs == NULL) return FT_NO_MEMORY;
     bool same_names = false;
     for (int i = 0; i < c->paths.count; i++) {
-        FT_TRY(ft_run_record_open(c->paths.list[i], &c->runs[c->opened++]));
+        FT_TRY(ft_run_record_open(sections, c->paths.list[i], &c->runs[c->opened++]));
         for (int k = 0; k < i; k++)
             same_names |= strcmp(c->runs[i].name, c->runs[k].name) == 0;
     }
@@ -365,7 +365,7 @@ static ft_status print_json(const comparison *c) {
 
 // ---- all of it ----------------------------------------------------------------------------------------------------------
 
-ft_status ft_command_compare(int argc, char **argv) {
+ft_status ft_command_compare(const ft_section *const *sections, int argc, char **argv) {
     ft_arena arena = {0};
     ft_words words;
     comparison c = {.arena = &arena};
@@ -380,7 +380,7 @@ ft_status ft_command_compare(int argc, char **argv) {
                 ft_fail(FT_INVALID, "compare", words.plain_count == 0 ? "no runs given" : "--json and --csv exclude each other");
         ft_hint("ftengine compare RUN... [--all] [--json | --csv]");
     }
-    if (status == FT_OK) status = open_runs(&c, &words);
+    if (status == FT_OK) status = open_runs(&c, sections, &words);
     if (status == FT_OK) status = choose_options(&c);
     if (status == FT_OK) status = choose_figures(&c);
     if (status == FT_OK && csv)

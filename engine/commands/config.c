@@ -2,15 +2,15 @@
 
 #include <errno.h>
 
-ft_status ft_command_config(int argc, char **argv) {
+ft_status ft_command_config(const ft_section *const *sections, int argc, char **argv) {
     ft_arena arena = {0};
     ft_words words;
     ft_config config = {0};
     ft_status status = ft_parse_words("config", argc, argv, 0, NULL, &arena, &words);
     if (status == FT_OK && words.plain_count + words.override_count == 0) {
-        status = ft_config_write_reference(stdout);
+        status = ft_config_write_reference(sections, stdout);
     } else if (status == FT_OK) {
-        status = ft_config_load(&config, words.plain_count, words.plain, words.override_count, words.overrides);
+        status = ft_config_load_with(sections, &config, words.plain_count, words.plain, words.override_count, words.overrides);
         if (status == FT_OK) status = ft_config_write(&config, true, false, stdout);
     }
     if (status == FT_OK && fflush(stdout) != 0) status = ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");

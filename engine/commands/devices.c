@@ -317,7 +317,7 @@ static ft_status check_words(const ft_words *words, bool pick, const char *min_f
     return FT_OK;
 }
 
-ft_status ft_command_devices(int argc, char **argv) {
+ft_status ft_command_devices(const ft_section *const *sections, int argc, char **argv) {
     output out = {0};
     bool pick = false;
     const char *min_free = NULL;

@@ -32,7 +32,7 @@ ft_status ft_devices_pick(const char *min_free, bool as_json) {
     ft_config config = {0};
     ft_offer o = {.count = 0};
     if (min_free != NULL)
-        FT_TRY(ft_option_set(&config, &ft_options[ft_option_find("device.min_free_memory")], min_free, NULL,
+        FT_TRY(ft_option_set(&config, ft_option_at(ft_option_find("device.min_free_memory")), min_free, NULL,
                              "--min-free"));
     ft_admission_request request = ft_admission_request_of(&config, 0);
     ft_config_free(&config);

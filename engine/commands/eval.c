@@ -124,7 +124,7 @@ done:
     return status;
 }
 
-ft_status ft_command_eval(int argc, char **argv) {
+ft_status ft_command_eval(const ft_section *const *sections, int argc, char **argv) {
     ft_arena arena = {0};
     ft_words words;
     const char *format_name = "auto", *precision = NULL;
@@ -141,7 +141,7 @@ ft_status ft_command_eval(int argc, char **argv) {
     if (status == FT_OK) status = ft_parse_format(format_name, false, &r.format);
     if (status == FT_OK) {
         ft_classifier classifier;
-        status = ft_classifier_open(words.plain[0], words.override_count, words.overrides, &classifier);
+        status = ft_classifier_open(sections, words.plain[0], words.override_count, words.overrides, &classifier);
         if (status == FT_OK) status = evaluate(&classifier, &r);
         ft_error error;
         ft_error_save(&error);

@@ -102,12 +102,12 @@ static ft_status check_data(const ft_config *c) {
     return FT_INVALID;
 }
 
-static ft_status prepare(const plan_words *w, ft_plan_task *task) {
+static ft_status prepare(const ft_section *const *sections, const plan_words *w, ft_plan_task *task) {
     const ft_words *words = &w->words;
     if (w->gpu != NULL) FT_TRY(ft_card_find(w->gpu, &task->card));
-    FT_TRY(ft_config_load(&task->config, words->plain_count, words->plain, words->override_count, words->overrides));
+    FT_TRY(ft_config_load_with(sections, &task->config, words->plain_count, words->plain, words->override_count, words->overrides));
     if (w->memory != NULL)
-        FT_TRY(ft_option_set(&task->config, &ft_options[ft_option_find("memory.limit")], w->memory, NULL, "--memory"));
+        FT_TRY(ft_option_set(&task->config, ft_option_at(ft_option_find("memory.limit")), w->memory, NULL, "--memory"));
     task->memory_given = w->memory != NULL;
     task->svg = w->svg;
     task->format = w->json ? FT_PLAN_JSON : w->csv ? FT_PLAN_CSV : FT_PLAN_TEXT;
@@ -115,12 +115,12 @@ static ft_status prepare(const plan_words *w, ft_plan_task *task) {
     return read_labels(w, task);
 }
 
-ft_status ft_command_plan(int argc, char **argv) {
+ft_status ft_command_plan(const ft_section *const *sections, int argc, char **argv) {
     ft_arena arena = {0};
     plan_words w = {0};
     ft_plan_task task = {0};
     ft_status status = parse(argc, argv, &arena, &w);
-    if (status == FT_OK) status = prepare(&w, &task);
+    if (status == FT_OK) status = prepare(sections, &w, &task);
     if (status == FT_OK)
         status = w.table             ? ft_plan_table(&task)
                  : w.sweep_count > 0 ? ft_plan_sweep(&task, w.sweep_count, w.sweeps)

@@ -63,15 +63,15 @@ static ft_status split_values(sweep *s, axis *a, char *text) {
     return FT_OK;
 }
 
-static ft_status find_option(const char *name, const char *given, const ft_option **option) {
-    int index = ft_option_find(name);
-    if (strncmp(name, "study.", 6) == 0 || strncmp(name, "space.", 6) == 0)
-        return ft_fail(FT_INVALID, given, "[%.5s] is about searches and changes nothing about a run", name);
-    if (index >= 0) return *option = &ft_options[index], FT_OK;
+static ft_status find_option(const ft_section *const *others, const char *name, const char *given, const ft_option **option) {
     const char *dot = strchr(name, '.');
+    const ft_section *of = dot != NULL ? ft_section_find(others, name, (size_t)(dot - name)) : NULL;
+    if (of != NULL && of->about != NULL)
+        return ft_fail(FT_INVALID, given, "[%s] is about %s and changes nothing about a run", of->name, of->about);
+    if ((*option = ft_option_at(ft_option_find(name))) != NULL) return FT_OK;
     char section[64] = "";
     if (dot != NULL) snprintf(section, sizeof section, "%.*s", (int)(dot - name), name);
-    return ft_option_unknown(section, dot != NULL ? dot + 1 : name, given);
+    return ft_option_unknown(others, section, dot != NULL ? dot + 1 : name, given);
 }
 
 static ft_status add_axis(sweep *s, const char *given) {
@@ -85,7 +85,7 @@ static ft_status add_axis(sweep *s, const char *given) {
     *equals = '\0';
     a->given = ft_arena_format(&s->arena, "--sweep %s", given);
     if (a->given == NULL) return FT_NO_MEMORY;
-    FT_TRY(find_option(trimmed(copy), a->given, &a->option));
+    FT_TRY(find_option(s->task->config.others.list, trimmed(copy), a->given, &a->option));
     for (int i = 0; i + 1 < s->axis_count; i++)
         if (s->axes[i].option == a->option)
             return ft_fail(FT_INVALID, a->given, "%s is swept already", a->option->name);

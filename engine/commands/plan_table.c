@@ -57,7 +57,7 @@ static ft_status choose_lengths(table *t) {
 }
 
 static void choose_columns(table *t) {
-    const ft_option_choice *choice = ft_options[ft_option_find("train.precision")].choices;
+    const ft_option_choice *choice = ft_option_at(ft_option_find("train.precision"))->choices;
     for (; choice->name != NULL && t->column_count + 2 <= COLUMNS; choice++) {
         bool known = false; // several names may stand for one value
         for (int i = 0; i < t->column_count; i++)

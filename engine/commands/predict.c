@@ -14,6 +14,7 @@
 typedef struct request {
     const char *data, *format, *output, *id;
     bool logits, json;
+    const ft_section *const *sections;
 } request;
 
 // What all models together say about the texts.
@@ -210,7 +211,7 @@ static ft_status write_out(const predictions *p, const ft_table *table, const re
 static ft_status run_model(const char *path, const ft_words *words, const request *r, ft_arena *arena, ft_table *table,
                            predictions *p) {
     ft_classifier c;
-    ft_status status = ft_classifier_open(path, words->override_count, words->overrides, &c);
+    ft_status status = ft_classifier_open(r->sections, path, words->override_count, words->overrides, &c);
     bool first = p->probability == NULL;
     if (status == FT_OK && first) {
         status = read_texts(&c, r, table);
@@ -247,10 +248,10 @@ static ft_status list_models(const ft_words *words, ft_arena *arena, const char 
     return FT_OK;
 }
 
-ft_status ft_command_predict(int argc, char **argv) {
+ft_status ft_command_predict(const ft_section *const *sections, int argc, char **argv) {
     ft_arena arena = {0};
     ft_words words;
-    request r = {0};
+    request r = {.sections = sections};
     const char *precision = NULL;
     const ft_flag flags[] = {{"--data", &r.data, NULL},   {"--format", &r.format, NULL}, {"--output", &r.output, NULL},
                              {"--logits", NULL, &r.logits}, {"--id", &r.id, NULL},         {"--json", NULL, &r.json},

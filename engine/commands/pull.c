@@ -23,7 +23,7 @@ static ft_status pull(const char *name, ft_arena *arena) {
     return FT_OK;
 }
 
-ft_status ft_command_pull(int argc, char **argv) {
+ft_status ft_command_pull(const ft_section *const *sections, int argc, char **argv) {
     ft_arena arena = {0};
     ft_words words;
     ft_status status = ft_parse_words("pull", argc, argv, 0, NULL, &arena, &words);

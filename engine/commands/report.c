@@ -24,7 +24,7 @@ static ft_status write_page(const ft_run_record *run, const char *path) {
     return fflush(stdout) == 0 ? FT_OK : ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
 }
 
-ft_status ft_command_report(int argc, char **argv) {
+ft_status ft_command_report(const ft_section *const *sections, int argc, char **argv) {
     ft_arena arena = {0};
     ft_words words;
     ft_run_record run = {0};
@@ -35,7 +35,7 @@ ft_status ft_command_report(int argc, char **argv) {
         status = ft_fail(FT_INVALID, "report", "give one run directory");
         ft_hint("ftengine report RUN [--output FILE|-]");
     }
-    if (status == FT_OK) status = ft_run_record_open(words.plain[0], &run);
+    if (status == FT_OK) status = ft_run_record_open(sections, words.plain[0], &run);
     if (status == FT_OK && output == NULL) output = ft_path_join(&arena, words.plain[0], "report.html");
     if (status == FT_OK) status = output != NULL ? write_page(&run, output) : FT_NO_MEMORY;
     ft_run_record_close(&run);

@@ -132,7 +132,7 @@ static ft_status run(const ft_config *config, const char *path) {
     return status;
 }
 
-ft_status ft_command_tune_gemm(int argc, char **argv) {
+ft_status ft_command_tune_gemm(const ft_section *const *sections, int argc, char **argv) {
     ft_arena arena = {0};
     ft_words words;
     ft_config config = {0};
@@ -143,7 +143,7 @@ ft_status ft_command_tune_gemm(int argc, char **argv) {
         status = ft_fail(FT_INVALID, "--output", "where the measured choices go is not given");
         ft_hint("ftengine tune-gemm CONFIG.ini --output h200.json, then train with device.gemm_tuning=h200.json");
     }
-    if (status == FT_OK) status = ft_config_load(&config, words.plain_count, words.plain, words.override_count, words.overrides);
+    if (status == FT_OK) status = ft_config_load_with(sections, &config, words.plain_count, words.plain, words.override_count, words.overrides);
     if (status == FT_OK && config.device.gemm_tuning[0] != '\0')
         status = ft_fail(FT_INVALID, "device.gemm_tuning", "products that are measured cannot be tuned already");
     if (status == FT_OK) status = run(&config, output);

@@ -1,5 +1,5 @@
-// config.h - the effective configuration of a run, as values. The option table (options.c) has one row per field and
-// drives parsing, overrides, bounds, help, `ftengine config` and configs/reference.ini.
+// config.h - the effective configuration of a run, as values. The sections of options (options_*.c) have one row per field and
+// drive parsing, overrides, bounds, help, `ftengine config` and configs/reference.ini.
 //
 // "auto" for numbers is FT_AUTO (ints) or a NaN (floats). Strings are never NULL ("" = not given) and live in the
 // configuration's arena. Paths are absolute once loaded.
@@ -88,14 +88,15 @@ typedef struct ft_int_list {
     const int64_t *values;
 } ft_int_list;
 
-// A line of [space]: which option, and what was written for it. Its meaning is `ftengine tune`'s business (hpo/space.h).
-typedef struct ft_space_line {
+// A line about an option of a section that keeps its lines as they are (ft_section.lines). What it means is that section's
+// owner's business.
+typedef struct ft_option_line {
     const char *option;    // "train.learning_rate"; there is such an option
     const char *text;      // "float(1e-6, 1e-4, log)"
     const char *where;     // file:line, or the override
     const char *directory; // where its relative paths start; NULL: the working directory
     int source;            // 1, 2, ... the files in order, INT_MAX the command line
-} ft_space_line;
+} ft_option_line;
 
 typedef struct ft_config {
     struct {
@@ -192,67 +193,39 @@ typedef struct ft_config {
         int64_t save_total_limit;
     } output;
     struct {
-        const char *name, *storage; // "": the config's name; studies/NAME/study.db
-        const char *objective;      // "maximize eval.accuracy, minimize seconds.total"; "": eval.metric
-        const char *constraints;    // "memory.peak_reserved_bytes <= 8GiB"; "": none
-        int64_t trials;             // finished ones; 0: no end
-        double timeout;             // seconds; 0: none
-        int64_t seed;
-        const char *sampler; // tpe | random | grid | quasi_random
-        int64_t startup_trials, candidates;
-        bool quasi_startup, group, constant_liar, branch_split, branch_joint;
-        const char *multivariate; // auto | on | off
-        const char *bandwidth;    // auto | fine | optuna
-        int64_t grid_points;
-        const char *pruner; // none | median | percentile | halving | hyperband | threshold
-        double pruner_percentile;
-        int64_t pruner_startup_trials, pruner_warmup_steps, pruner_interval_steps, pruner_min_trials;
-        int64_t pruner_min_resource, pruner_max_resource, pruner_reduction_factor; // FT_AUTO: the pruner's default
-        int64_t pruner_min_early_stopping_rate, pruner_bootstrap_count;
-        double pruner_lower, pruner_upper; // NaN: no bound
-        int64_t pruner_patience;
-        double pruner_min_delta;
-        double target;                         // NaN: none
-        int64_t no_improvement, completed;     // trials; 0: never
-        int64_t max_failures;                  // in a row; 0: never
-        int64_t parallel;                      // workers; FT_AUTO: as many as suit the machine
-        int64_t max_retries;                   // of a trial that something else broke off
-        double heartbeat_timeout;              // seconds without a sign of life; 0: never
-        const char *memory_policy;             // fit | constrain | prune
-        int64_t report_memory_over;            // bytes; 0: no list
-        int64_t min_free_disk;                 // bytes; 0: by what trials have needed
-        const char *keep;                      // best | top-k | all | none
-        int64_t keep_count;
-    } study;
-
-    struct {
-        const ft_space_line *lines; // in order; of an option only those of the last source that has any
+        const ft_option_line *list; // in order; of an option only those of the last source that has any
         int count;
-    } space;
+    } lines;
+    struct {
+        const struct ft_section *const *list; // sections that are not a run's, as handed over; ends with NULL; NULL: none
+        void **values;                        // of each the struct of its owner
+    } others;
     int sources;      // files read so far
     const char *name; // base name of the last config file without extension; "run" without one
     ft_arena arena;
 } ft_config;
 
 // Defaults, then the files in order, then the overrides ("section.key=value", paths relative to the working directory).
-// A later source that sets an option, or has [space] lines for it, replaces the [space] lines that earlier ones had for
-// it.
+// A later source that sets an option, or has lines for it in a section that keeps lines, replaces the lines that earlier ones
+// had for it.
 // Unknown keys and sections, values out of range and lists that are no lists: FT_INVALID with file:line or the
 // override, and the nearest name, or the name it has here when it is one known elsewhere.
 ft_status ft_config_load(ft_config *config, int file_count, const char *const *files, int override_count,
                          const char *const *overrides);
+// The same with sections that are not a run's: a list that ends with NULL and outlives the configuration; of all sections one
+// may keep lines. Their options are checked like others, and written by ft_config_write.
+ft_status ft_config_load_with(const struct ft_section *const *others, ft_config *config, int file_count, const char *const *files,
+                              int override_count, const char *const *overrides);
 void ft_config_free(ft_config *config); // {0} is fine
 
 // The configuration as INI, every option that differs from its default plus, with `all`, the others; absolute paths.
-// [space] is written as it was read. skip_output_dir leaves output.dir, output.exists, [study] and [space] out (a run
-// directory's config.ini).
+// Lines that are kept are written as they were read. skip_output_dir leaves output.dir, output.exists and all sections that
+// are not a run's out (a run directory's config.ini).
 ft_status ft_config_write(const ft_config *config, bool all, bool skip_output_dir, FILE *out);
 // The commented reference: every section and option with help, type, bounds, default and names known elsewhere.
-ft_status ft_config_write_reference(FILE *out);
-// Only [study], of which nothing concerns a single run.
-ft_status ft_config_write_study(const ft_config *config, FILE *out);
+ft_status ft_config_write_reference(const struct ft_section *const *others, FILE *out);
 // Value of one option as text ("train.batch_size"); for run.json, compare. Iterate with index 0..ft_option_count()-1:
-// the options of a run, all but [study].
+// the options of a run.
 int ft_option_count(void);
 const char *ft_option_name(int index);                                                // "train.batch_size"
 ft_status ft_option_text(const ft_config *config, int index, char *out, size_t size); // FT_FAILED if it does not fit

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-// Every option of a run (all but [study] and [space]). *failed becomes true when there is no memory.
+// Every option of a run. *failed becomes true when there is no memory.
 json_t *ft_config_json(const ft_config *config, bool *failed);
 
 #endif

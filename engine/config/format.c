@@ -120,8 +120,8 @@ static void format_duration(double seconds, char *out, size_t size) {
     if (seconds != 0) out[length] = units[unit].name, out[length + 1] = '\0';
 }
 
-const char *ft_option_get(const ft_config *config, const ft_option *option, char scratch[FT_OPTION_TEXT_LIMIT]) {
-    const void *field = (const char *)config + option->offset;
+static const char *value_text(const void *values, const ft_option *option, char scratch[FT_OPTION_TEXT_LIMIT]) {
+    const void *field = (const char *)values + option->offset;
     const size_t size = FT_OPTION_TEXT_LIMIT;
     switch (option->type) {
     case FT_OPTION_STRING:
@@ -175,14 +175,17 @@ const char *ft_option_get(const ft_config *config, const ft_option *option, char
     return scratch;
 }
 
+const char *ft_option_get(const ft_config *config, const ft_option *option, char scratch[FT_OPTION_TEXT_LIMIT]) {
+    return value_text(ft_config_values(config, option->section), option, scratch);
+}
+
 ft_status ft_option_text(const ft_config *config, int index, char *out, size_t size) {
     if (index < 0 || index >= ft_option_count()) return ft_fail(FT_FAILED, NULL, "there is no option number %d", index);
     char scratch[FT_OPTION_TEXT_LIMIT];
-    const char *text = ft_option_get(config, &ft_options[index], scratch);
+    const char *text = ft_option_get(config, ft_option_at(index), scratch);
     size_t length = strlen(text);
     if (length >= size)
-        return ft_fail(FT_FAILED, ft_options[index].name, "the value has %zu bytes, there is room for %zu", length,
-                       size);
+        return ft_fail(FT_FAILED, ft_option_name(index), "the value has %zu bytes, there is room for %zu", length, size);
     memcpy(out, text, length + 1);
     return FT_OK;
 }
@@ -196,41 +199,42 @@ static void write_value(FILE *out, const char *key, const char *text) {
     fprintf(out, "%s =%s%s\n", key, text[0] == '\0' ? "" : " ", text);
 }
 
-static const ft_section *section_of(const ft_option *option) {
-    return ft_section_find(option->name, (size_t)(ft_option_key(option) - option->name) - 1);
+// The section that keeps lines, of which there is one at most; NULL: none.
+static const ft_section *lines_section(const ft_section *const *others) {
+    for (; others != NULL && *others != NULL; others++)
+        if ((*others)->lines) return *others;
+    return NULL;
 }
-
-static bool of_study(const ft_option *option) { return strncmp(option->name, "study.", 6) == 0; }
 
 ft_status ft_config_write(const ft_config *config, bool all, bool skip_output_dir, FILE *out) {
     char scratch[FT_OPTION_TEXT_LIMIT];
-    const ft_section *section = NULL;
-    for (int i = 0; i < ft_options_count; i++) {
-        const ft_option *option = &ft_options[i];
+    const ft_section *const *others = config->others.list, *section = NULL;
+    const ft_option *option;
+    for (int i = 0; (option = ft_sections_option(others, i)) != NULL; i++) {
         bool elsewhere = strcmp(option->name, "output.dir") == 0 || strcmp(option->name, "output.exists") == 0;
-        if (skip_output_dir && (elsewhere || of_study(option))) continue;
+        if (skip_output_dir && (elsewhere || option->section->about != NULL)) continue;
         const char *text = ft_option_get(config, option, scratch);
         if (!all && strcmp(text, option->initial) == 0) continue;
-        if (section_of(option) != section) {
-            fprintf(out, "%s[%s]\n", section == NULL ? "" : "\n", section_of(option)->name);
-            section = section_of(option);
+        if (option->section != section) {
+            fprintf(out, "%s[%s]\n", section == NULL ? "" : "\n", option->section->name);
+            section = option->section;
         }
         write_value(out, ft_option_key(option), text);
     }
-    if (!skip_output_dir && config->space.count > 0) {
-        fprintf(out, "%s[space]\n", section == NULL ? "" : "\n");
-        for (int i = 0; i < config->space.count; i++)
-            write_value(out, config->space.lines[i].option, config->space.lines[i].text);
+    const ft_section *keeper = lines_section(others);
+    if (!skip_output_dir && keeper != NULL && config->lines.count > 0) {
+        fprintf(out, "%s[%s]\n", section == NULL ? "" : "\n", keeper->name);
+        for (int i = 0; i < config->lines.count; i++)
+            write_value(out, config->lines.list[i].option, config->lines.list[i].text);
     }
     return finished(out);
 }
 
-ft_status ft_config_write_study(const ft_config *config, FILE *out) {
+ft_status ft_section_write(const ft_section *section, const void *values, FILE *out) {
     char scratch[FT_OPTION_TEXT_LIMIT];
-    fputs("[study]\n", out);
-    for (int i = 0; i < ft_options_count; i++)
-        if (of_study(&ft_options[i]))
-            write_value(out, ft_option_key(&ft_options[i]), ft_option_get(config, &ft_options[i], scratch));
+    fprintf(out, "[%s]\n", section->name);
+    for (int i = 0; i < section->count; i++)
+        write_value(out, ft_option_key(&section->rows[i]), value_text(values, &section->rows[i], scratch));
     return finished(out);
 }
 
@@ -246,7 +250,7 @@ static void write_comment(FILE *out, const char *text) {
     fputs("\n", out);
 }
 
-ft_status ft_config_write_reference(FILE *out) {
+ft_status ft_config_write_reference(const ft_section *const *others, FILE *out) {
     char text[1024], takes[512];
     write_comment(out,
                   "Every option of ftengine at its default. This file is generated from engine/config/options.c by "
@@ -257,10 +261,10 @@ ft_status ft_config_write_reference(FILE *out) {
                        "A ; or # that begins a word starts a comment. A file may begin with include = FILE: what that "
                        "one sets counts less than what stands here.");
     const ft_section *section = NULL;
-    for (int i = 0; i < ft_options_count; i++) {
-        const ft_option *option = &ft_options[i];
-        if (section_of(option) != section) {
-            section = section_of(option);
+    const ft_option *option;
+    for (int i = 0; (option = ft_sections_option(others, i)) != NULL; i++) {
+        if (option->section != section) {
+            section = option->section;
             fputs("\n", out);
             write_comment(out, section->help);
             fprintf(out, "[%s]\n", section->name);
@@ -282,8 +286,10 @@ ft_status ft_config_write_reference(FILE *out) {
         }
         write_value(out, ft_option_key(option), option->initial);
     }
-    fputs("\n", out);
-    write_comment(out, ft_section_find("space", 5)->help);
-    fputs("[space]\n", out);
+    if ((section = lines_section(others)) != NULL) {
+        fputs("\n", out);
+        write_comment(out, section->help);
+        fprintf(out, "[%s]\n", section->name);
+    }
     return finished(out);
 }

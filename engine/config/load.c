@@ -12,69 +12,96 @@
 #define FILE_LIMIT (1 << 20) // bytes of a configuration file
 #define INCLUDE_LIMIT 8      // files within files: more is a circle
 
-ft_status ft_config_defaults(ft_config *config) {
-    *config = (ft_config){.name = "run"};
-    for (int i = 0; i < ft_options_count; i++)
-        FT_TRY(ft_option_set(config, &ft_options[i], ft_options[i].initial, NULL, ft_options[i].name));
+// Room for what the other sections set.
+static ft_status add_values(ft_config *config) {
+    const ft_section *const *others = config->others.list;
+    int count = 0;
+    if (others == NULL) return FT_OK;
+    while (others[count] != NULL)
+        count++;
+    void **values = config->others.values = ft_arena_alloc(&config->arena, (size_t)(count + 1) * sizeof *values);
+    if (values == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i < count; i++) {
+        values[i] = ft_arena_alloc(&config->arena, others[i]->size + 1);
+        if (values[i] == NULL) return FT_NO_MEMORY;
+        memset(values[i], 0, others[i]->size);
+    }
     return FT_OK;
 }
+
+ft_status ft_config_defaults_with(const ft_section *const *others, ft_config *config) {
+    const ft_option *option;
+    *config = (ft_config){.name = "run", .others.list = others};
+    FT_TRY(add_values(config));
+    for (int i = 0; (option = ft_sections_option(others, i)) != NULL; i++) {
+        if (i == FT_OPTION_LIMIT) return ft_fail(FT_FAILED, option->name, "there are more than %d options", FT_OPTION_LIMIT);
+        FT_TRY(ft_option_set(config, option, option->initial, NULL, option->name));
+    }
+    return FT_OK;
+}
+
+ft_status ft_config_defaults(ft_config *config) { return ft_config_defaults_with(NULL, config); }
 
 void ft_config_free(ft_config *config) {
     ft_arena_free(&config->arena);
     *config = (ft_config){0};
 }
 
-// ---- [space]: lines are kept as they are, for those who search ------------------------------------------------------
+// ---- lines that are kept as they are, for the owner of their section --------------------------------------------------
 
-static const char space_prefix[] = "space.";
+// What stands behind the name of a section that keeps lines; NULL: `name` is of another section.
+static const char *behind_section(const ft_config *config, const char *name) {
+    const size_t length = strcspn(name, ".");
+    const ft_section *section = name[length] == '.' ? ft_section_find(config->others.list, name, length) : NULL;
+    return section != NULL && section->lines ? name + length + 1 : NULL;
+}
 
 // Drops the lines that sources other than this one have for an option; -1: those of all sources.
 static void forget_lines(ft_config *config, const char *option, int source) {
-    ft_space_line *lines = (ft_space_line *)config->space.lines;
+    ft_option_line *lines = (ft_option_line *)config->lines.list;
     int kept = 0;
-    for (int i = 0; i < config->space.count; i++)
+    for (int i = 0; i < config->lines.count; i++)
         if (lines[i].source == source || strcmp(lines[i].option, option) != 0) lines[kept++] = lines[i];
-    config->space.count = kept;
+    config->lines.count = kept;
 }
 
-static ft_status add_line(ft_config *config, ft_space_line line) {
-    FT_TRY(ft_check_storable(line.option, line.text, FT_SPACE_LIMIT, line.where));
+static ft_status add_line(ft_config *config, ft_option_line line) {
+    FT_TRY(ft_check_storable(line.option, line.text, FT_LINE_LIMIT, line.where));
     forget_lines(config, line.option, line.source);
-    int count = config->space.count;
+    int count = config->lines.count;
     if ((count & (count - 1)) == 0) { // 0, 1, 2, 4, ... are full
-        ft_space_line *grown = ft_arena_alloc(&config->arena, (size_t)(count > 0 ? 2 * count : 1) * sizeof *grown);
+        ft_option_line *grown = ft_arena_alloc(&config->arena, (size_t)(count > 0 ? 2 * count : 1) * sizeof *grown);
         if (grown == NULL) return FT_NO_MEMORY;
-        if (count > 0) memcpy(grown, config->space.lines, (size_t)count * sizeof *grown);
-        config->space.lines = grown;
+        if (count > 0) memcpy(grown, config->lines.list, (size_t)count * sizeof *grown);
+        config->lines.list = grown;
     }
     line.text = ft_arena_strdup(&config->arena, line.text);
     line.where = ft_arena_strdup(&config->arena, line.where);
     if (line.text == NULL || line.where == NULL) return FT_NO_MEMORY;
     if (line.directory != NULL && (line.directory = ft_arena_strdup(&config->arena, line.directory)) == NULL)
         return FT_NO_MEMORY;
-    ((ft_space_line *)config->space.lines)[config->space.count++] = line;
+    ((ft_option_line *)config->lines.list)[config->lines.count++] = line;
     return FT_OK;
 }
 
-// Sets `name` (section.key) from text, be it an option or a line of [space].
+// Sets `name` (section.key) from text, be it an option or a line that is kept.
 static ft_status set_named(ft_config *config, const char *name, const char *text, const char *directory, int source,
                            const char *where) {
-    bool line = strncmp(name, space_prefix, sizeof space_prefix - 1) == 0;
-    if (line) name += sizeof space_prefix - 1;
-    int found = ft_option_find(name);
-    if (found < 0) {
+    const char *of_line = behind_section(config, name);
+    if (of_line != NULL) name = of_line;
+    const ft_section *const *others = config->others.list;
+    const ft_option *option = ft_sections_option(others, ft_sections_find(others, name));
+    if (option == NULL) {
         char section[128];
         const char *dot = strchr(name, '.');
         snprintf(section, sizeof section, "%.*s", dot != NULL ? (int)(dot - name) : 0, name);
-        return ft_option_unknown(section, dot != NULL ? dot + 1 : name, where);
+        return ft_option_unknown(others, section, dot != NULL ? dot + 1 : name, where);
     }
-    const ft_option *option = &ft_options[found];
-    if (line && text[0] == '\0') { // takes the option out of the search
+    if (of_line != NULL && text[0] == '\0') { // takes the lines of earlier sources out
         forget_lines(config, option->name, -1);
         return FT_OK;
     }
-    if (line)
-        return add_line(config, (ft_space_line){option->name, text, where, directory, source});
+    if (of_line != NULL) return add_line(config, (ft_option_line){option->name, text, where, directory, source});
     forget_lines(config, option->name, source);
     return ft_option_set(config, option, text, directory, where);
 }
@@ -110,8 +137,8 @@ static ft_status set_from_file(void *user, const char *section, const char *key,
     if (section[0] == '\0' && strcmp(key, "include") == 0) return include_file(reading, value, where);
     char name[128];
     bool whole = snprintf(name, sizeof name, "%s%s%s", section, section[0] == '\0' ? "" : ".", key) < (int)sizeof name;
-    if (!whole) return ft_option_unknown(section, key, where);
-    int index = ft_option_find(name);
+    if (!whole) return ft_option_unknown(reading->config->others.list, section, key, where);
+    int index = ft_sections_find(reading->config->others.list, name);
     if (index >= 0 && reading->lines[index] != 0)
         return ft_fail(FT_INVALID, where, "%s is set on line %d already", name, reading->lines[index]);
     if (index >= 0) reading->lines[index] = line;
@@ -220,9 +247,9 @@ ft_status ft_config_check(const ft_config *config) {
     return FT_OK;
 }
 
-ft_status ft_config_load(ft_config *config, int file_count, const char *const *files, int override_count,
-                         const char *const *overrides) {
-    ft_status status = ft_config_defaults(config);
+ft_status ft_config_load_with(const ft_section *const *others, ft_config *config, int file_count, const char *const *files,
+                              int override_count, const char *const *overrides) {
+    ft_status status = ft_config_defaults_with(others, config);
     for (int i = 0; status == FT_OK && i < file_count; i++)
         status = apply_file(config, files[i]);
     for (int i = 0; status == FT_OK && i < override_count; i++)
@@ -230,4 +257,9 @@ ft_status ft_config_load(ft_config *config, int file_count, const char *const *f
     if (status == FT_OK) status = ft_config_check(config);
     if (status != FT_OK) ft_config_free(config);
     return status;
+}
+
+ft_status ft_config_load(ft_config *config, int file_count, const char *const *files, int override_count,
+                         const char *const *overrides) {
+    return ft_config_load_with(NULL, config, file_count, files, override_count, overrides);
 }

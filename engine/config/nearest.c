@@ -14,9 +14,9 @@ static const char *behind_dots(const char *name) {
 
 // The option that `name` means when it is a name known elsewhere, or as a whole, or the last part of it; `bound` 1 asks
 // for the very word. Returns the distance.
-static int search(const char *name, int bound, const ft_option **found) {
-    for (int i = 0; i < ft_options_count; i++) {
-        const ft_option *option = &ft_options[i];
+static int search(const ft_section *const *others, const char *name, int bound, const ft_option **found) {
+    const ft_option *option;
+    for (int i = 0; (option = ft_sections_option(others, i)) != NULL; i++) {
         const char *own[] = {option->name, ft_option_key(option), behind_dots(option->name)};
         for (int k = 0; k < 3; k++) {
             int distance = ft_nearer(name, own[k], strlen(own[k]), bound);
@@ -32,51 +32,65 @@ static int search(const char *name, int bound, const ft_option **found) {
     return bound;
 }
 
-static const ft_option *nearest_in_section(const char *section, const char *key) {
+static const ft_option *nearest_in_section(const ft_section *section, const char *key) {
     const ft_option *found = NULL;
     int bound = ft_nearest_bound(key);
-    for (int i = 0; i < ft_options_count; i++) {
-        const char *own = ft_option_key(&ft_options[i]);
-        size_t length = (size_t)(own - ft_options[i].name) - 1;
-        if (strlen(section) != length || memcmp(section, ft_options[i].name, length) != 0) continue;
+    for (int i = 0; i < section->count; i++) {
+        const char *own = ft_option_key(&section->rows[i]);
         int distance = ft_nearer(key, own, strlen(own), bound);
-        if (distance < bound) bound = distance, found = &ft_options[i];
+        if (distance < bound) bound = distance, found = &section->rows[i];
     }
     return found;
 }
 
-ft_status ft_option_unknown(const char *section, const char *key, const char *where) {
+// "sections are model, data and study"
+static void hint_sections(const ft_section *const *others) {
+    char names[256] = "";
+    const ft_section *section = ft_section_at(others, 0), *next;
+    for (int i = 1; section != NULL; i++, section = next) {
+        size_t length = strlen(names);
+        next = ft_section_at(others, i);
+        snprintf(names + length, sizeof names - length, "%s%s", i == 1 ? "" : next != NULL ? ", " : " and ", section->name);
+    }
+    ft_hint("sections are %s", names);
+}
+
+// A misspelt section says more than its key, which other sections may have as well.
+static void hint_section(const ft_section *const *others, const char *name, const char *key) {
+    const char *names[FT_OPTION_LIMIT];
+    const ft_section *section;
+    const ft_option *option;
+    int count = 0;
+    while (count < FT_OPTION_LIMIT && (section = ft_section_at(others, count)) != NULL)
+        names[count++] = section->name;
+    const char *near = ft_nearest(name, count, names);
+    if (near != NULL)
+        ft_hint("did you mean [%s]?", near);
+    else if (search(others, key, 1, &option) == 0)
+        ft_hint("called %s here", option->name);
+    else
+        hint_sections(others);
+}
+
+ft_status ft_option_unknown(const ft_section *const *others, const char *section, const char *key, const char *where) {
     char full[2 * SHOWN_WORD + 2];
     snprintf(full, sizeof full, "%s%s%.*s", section, section[0] == '\0' ? "" : ".", SHOWN_WORD, key);
-    size_t length = strcspn(section, ".");
-    bool known = section[0] == '\0' || ft_section_find(section, length) != NULL;
-    if (known)
-        ft_fail(FT_INVALID, where, "unknown option %s", full);
-    else
+    const ft_section *known = ft_section_find(others, section, strcspn(section, "."));
+    const bool lost = known == NULL && section[0] != '\0';
+    if (lost)
         ft_fail(FT_INVALID, where, "unknown section [%.*s]", SHOWN_WORD, section);
+    else
+        ft_fail(FT_INVALID, where, "unknown option %s", full);
 
     const ft_option *option = NULL;
-    if (search(full, 1, &option) == 0) {
+    if (search(others, full, 1, &option) == 0)
         ft_hint("called %s here", option->name);
-        return FT_INVALID;
-    }
-    if (!known) { // a misspelt section says more than its key, which other sections may have as well
-        const char *names[FT_OPTION_LIMIT];
-        for (int i = 0; i < ft_sections_count; i++)
-            names[i] = ft_sections[i].name;
-        const char *near = ft_nearest(section, ft_sections_count, names);
-        if (near != NULL)
-            ft_hint("did you mean [%s]?", near);
-        else if (search(key, 1, &option) == 0)
-            ft_hint("called %s here", option->name);
-        else
-            ft_hint("sections are model, data, train, eval, memory, device, output, study and space");
-        return FT_INVALID;
-    }
-    if (search(key, 1, &option) == 0)
+    else if (lost)
+        hint_section(others, section, key);
+    else if (search(others, key, 1, &option) == 0)
         ft_hint("called %s here", option->name);
-    else if ((option = nearest_in_section(section, key)) != NULL ||
-             search(key, ft_nearest_bound(key), &option) < ft_nearest_bound(key))
+    else if ((known != NULL && strcmp(known->name, section) == 0 && (option = nearest_in_section(known, key)) != NULL) ||
+             search(others, key, ft_nearest_bound(key), &option) < ft_nearest_bound(key))
         ft_hint("did you mean %s?", option->name);
     else
         ft_hint("`ftengine config` lists every option");

@@ -7,7 +7,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -245,7 +244,7 @@ static ft_status set_string(ft_config *config, const ft_option *option, const ch
 // "microsoft/deberta-v3-base" where there is no such directory: a name, which stays as it is. Made absolute it could not be
 // told from a mistyped path, and a path must not find a model that is only called like its end.
 static bool is_model_name(ft_config *config, const ft_option *option, const char *text, const char *directory) {
-    if (option->offset != offsetof(ft_config, model.path)) return false;
+    if (!option->hub_name) return false;
     ft_hub_name name;
     ft_error error;
     ft_error_save(&error); // that it is no name is no news, and must not hide what went wrong before
@@ -279,7 +278,8 @@ static ft_status set_path(ft_config *config, const ft_option *option, const char
 
 ft_status ft_option_set(ft_config *config, const ft_option *option, const char *text, const char *directory,
                         const char *where) {
-    void *field = (char *)config + option->offset;
+    void *values = (void *)ft_config_values(config, option->section), *field = (char *)values + option->offset;
+    if (values == NULL) return ft_fail(FT_FAILED, where, "[%s] is no section of this configuration", option->section->name);
     switch (option->type) {
     case FT_OPTION_INT: {
         int64_t value = FT_AUTO;

@@ -54,10 +54,10 @@ static ft_status take_line(void *context, const json_t *line) {
 
 // ---- options ------------------------------------------------------------------------------------------------------------
 
-static ft_status options_of_file(const char *path, json_t **options) {
+static ft_status options_of_file(const struct ft_section *const *sections, const char *path, json_t **options) {
     ft_config config = {0};
     bool failed = false;
-    ft_status status = ft_config_load(&config, 1, &path, 0, NULL);
+    ft_status status = ft_config_load_with(sections, &config, 1, &path, 0, NULL);
     if (status == FT_OK) *options = ft_config_json(&config, &failed);
     ft_config_free(&config);
     return failed ? ft_fail_memory(0, "the options of a run") : status;
@@ -174,7 +174,7 @@ static const char *name_of(ft_arena *arena, const char *path) {
     return ft_arena_format(arena, "%s/%s", study != NULL ? study + 1 : absolute, name);
 }
 
-static ft_status read_all(ft_run_record *r) {
+static ft_status read_all(const struct ft_section *const *sections, ft_run_record *r) {
     char *run = ft_path_join(&r->arena, r->path, "run.json"), *config = ft_path_join(&r->arena, r->path, "config.ini");
     char *lines = ft_path_join(&r->arena, r->path, "metrics.jsonl");
     r->name = name_of(&r->arena, r->path);
@@ -187,7 +187,7 @@ static ft_status read_all(ft_run_record *r) {
     if (json_is_object(options))
         r->config = json_incref((json_t *)options);
     else
-        FT_TRY(options_of_file(config, &r->config));
+        FT_TRY(options_of_file(sections, config, &r->config));
     FT_TRY(ft_json_string(r->run, run, "status", "unfinished", &r->status));
     FT_TRY(ft_json_lines_read(lines, take_line, r));
     bool failed = r->figures == NULL;
@@ -198,9 +198,9 @@ static ft_status read_all(ft_run_record *r) {
     return failed ? ft_fail_memory(0, "the figures of a run") : FT_OK;
 }
 
-ft_status ft_run_record_open(const char *path, ft_run_record *r) {
+ft_status ft_run_record_open(const struct ft_section *const *sections, const char *path, ft_run_record *r) {
     *r = (ft_run_record){.path = path, .status = "unfinished"};
-    return ft_run_is_there(path) ? read_all(r) : no_run(path);
+    return ft_run_is_there(path) ? read_all(sections, r) : no_run(path);
 }
 
 void ft_run_record_close(ft_run_record *r) {

@@ -19,6 +19,8 @@ typedef struct ft_run_curve {
     double *step, *value;
 } ft_run_curve;
 
+struct ft_section;
+
 typedef struct ft_run_record {
     const char *path;     // as given
     const char *name;     // its last part; of a trial the study's name too: "tune/00042"
@@ -36,7 +38,8 @@ typedef struct ft_run_record {
 bool ft_run_is_there(const char *path);
 // Close it also when opening failed. FT_INVALID: `path` is no run directory (the message says what it is), or a file in it
 // is damaged (file:line). A last line of metrics.jsonl without its end is one that is being written, and left out.
-ft_status ft_run_record_open(const char *path, ft_run_record *record);
+// `sections`: those that config.ini may have beside a run's (engine/config/options.h).
+ft_status ft_run_record_open(const struct ft_section *const *sections, const char *path, ft_run_record *record);
 void ft_run_record_close(ft_run_record *record); // {0} is fine
 
 // The curve of this name, or NULL.

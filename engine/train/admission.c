@@ -42,7 +42,7 @@ static ft_status capacity_of(size_t total, size_t *capacity) {
     *capacity = total;
     if (text == NULL || text[0] == '\0') return FT_OK;
     ft_config config = {0};
-    ft_status status = ft_option_set(&config, &ft_options[ft_option_find("memory.limit")], text, NULL, name);
+    ft_status status = ft_option_set(&config, ft_option_at(ft_option_find("memory.limit")), text, NULL, name);
     size_t given = status == FT_OK ? ft_limit_of(&config, total) : 0;
     if (given > 0 && given < total) *capacity = given;
     ft_config_free(&config);

@@ -10,6 +10,7 @@
 // bits are hashed into it, and a run that differs is refused rather than continued differently.
 #include "engine/train/trainer.h"
 
+#include "engine/config/options.h"
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "engine/io/safetensors.h"
@@ -27,22 +28,6 @@
 
 enum { FORMAT_VERSION = 2, PARTS = 3, PEAKS = 4 }; // 2: the phase of the peak
 static const char *const part_prefix[PARTS] = {"model.", "exp_avg.", "exp_avg_sq."};
-
-// Options that may differ between the sessions of one run.
-static bool is_free(const char *option) {
-    static const char *const names[] = {"output.dir", "output.exists", "output.save_steps", "output.save_total_limit",
-                                        "data.cache_dir", "device.name", "device.threads", "device.isa", "device.min_free_memory", "device.gemm_tuning", "device.graphs",
-                                        "device.wait", "device.wait_timeout", "device.check_interval", "memory.limit",
-                                        "memory.on_oom", "memory.min_micro_batch", "memory.max_retries", "memory.offload",
-                                        "memory.recompute_activation", "memory.recompute_layernorm",
-                                        "train.micro_batch", "train.micro_batch_tokens", "train.gradient_checkpointing",
-                                        "train.patience", "eval.batch_size", "eval.batch_multiplier",
-                                        // files count by what is in them
-                                        "data.train", "data.validation", "data.test", "model.path"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(option, names[i]) == 0) return true;
-    return false;
-}
 
 // What of the model decides about bits and is not seen in the shapes of the tensors.
 static json_t *model_identity(const ft_trainer *t, bool *failed) {
@@ -72,7 +57,7 @@ static json_t *identity(const ft_trainer *t) {
     ft_json_put(object, "total_steps", json_integer((json_int_t)t->room.plan.total_steps), &failed);
     for (int i = 0; i < ft_option_count(); i++) {
         char text[4096];
-        if (is_free(ft_option_name(i))) continue;
+        if (ft_option_resumable(ft_option_at(i))) continue;
         if (ft_option_text(t->room.config, i, text, sizeof text) == FT_OK)
             ft_json_put(object, ft_option_name(i), ft_json_text(text), &failed);
         else failed = true;

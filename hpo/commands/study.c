@@ -1,4 +1,5 @@
 // study.c - `ftengine study SUBCOMMAND`: which one, on which study.
+#include "hpo/commands/commands.h"
 #include "hpo/commands/study.h"
 
 #include <stdlib.h>
@@ -116,7 +117,7 @@ static ft_status run(int argc, char **argv, int at, study_call *call) {
     return subcommands[at].run(call);
 }
 
-ft_status ft_command_study(int argc, char **argv) {
+ft_status ft_command_study(const ft_section *const *sections, int argc, char **argv) {
     int at;
     FT_TRY(choose(argc, argv, &at));
     study_call call = {.subcommand = NULL};

@@ -4,6 +4,7 @@
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "engine/text/utf8.h"
+#include "hpo/options_study.h"
 #include "hpo/space.h"
 
 #include <errno.h>
@@ -160,7 +161,7 @@ static ft_status read_space(study_call *call, ft_space *space) {
     const char *path = ft_path_join(&call->arena, call->place.directory, "config.ini");
     if (path == NULL) return FT_NO_MEMORY;
     if (!ft_path_exists(path)) return FT_OK;
-    ft_status status = ft_config_load(&config, 1, &path, 0, NULL);
+    ft_status status = ft_study_config_load(&config, 1, &path, 0, NULL);
     if (status == FT_OK) {
         status = ft_space_read(&config, space);
         ft_config_free(&config);

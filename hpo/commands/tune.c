@@ -1,6 +1,7 @@
-#include "engine/commands/commands.h"
 #include "engine/io/files.h"
+#include "hpo/commands/commands.h"
 #include "hpo/commands/study.h"
+#include "hpo/options_study.h"
 #include "hpo/study.h"
 
 #include <errno.h>
@@ -58,7 +59,7 @@ static ft_status load_config(const ft_words *words, ft_arena *arena, ft_config *
     memcpy(files + 1, words->plain, (size_t)words->plain_count * sizeof *files);
     ft_status status = !written           ? ft_fail(FT_FAILED, "tune", "cannot write into a pipe")
                        : files[0] == NULL ? FT_NO_MEMORY
-                                          : ft_config_load(config, words->plain_count + 1, files, words->override_count,
+                                          : ft_study_config_load(config, words->plain_count + 1, files, words->override_count,
                                                            words->overrides);
     close(ends[0]);
     return status;
@@ -96,7 +97,7 @@ static ft_status tune(int argc, char **argv, ft_arena *arena, ft_config *config)
     return ft_tune(config, &call);
 }
 
-ft_status ft_command_tune(int argc, char **argv) {
+ft_status ft_command_tune(const ft_section *const *sections, int argc, char **argv) {
     ft_arena arena = {0};
     ft_config config = {0};
     ft_status status = tune(argc, argv, &arena, &config);

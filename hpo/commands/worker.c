@@ -1,10 +1,11 @@
 // worker.c - `ftengine worker SOCKET STUDY`: trains the trials that the study's coordinator sends (hpo/worker.h).
-#include "engine/commands/commands.h"
 #include "engine/plan/advice.h"
 #include "engine/plan/plan.h"
 #include "engine/train/admission.h"
 #include "engine/train/observer.h"
 #include "engine/train/repeat.h"
+#include "hpo/commands/commands.h"
+#include "hpo/options_study.h"
 #include "hpo/worker.h"
 
 #include "engine/io/files.h"
@@ -43,7 +44,7 @@ static bool keeps(void *context) { return ft_worker_keeps(((trial *)context)->wo
 
 static ft_status load(const ft_worker_job *job, ft_arena *arena, ft_config *config) {
     const char *path = ft_path_join(arena, job->directory, "config.ini");
-    FT_TRY(path != NULL ? ft_config_load(config, 1, &path, 0, NULL) : FT_NO_MEMORY);
+    FT_TRY(path != NULL ? ft_study_config_load(config, 1, &path, 0, NULL) : FT_NO_MEMORY);
     config->output.dir = job->directory;
     config->output.exists = FT_EXISTS_RESUME;
     config->device.wait = job->wait;
@@ -96,7 +97,7 @@ static ft_status train(void *context, ft_worker *worker, ft_worker_job *job) {
     return status;
 }
 
-ft_status ft_command_worker(int argc, char **argv) {
+ft_status ft_command_worker(const ft_section *const *sections, int argc, char **argv) {
     char *end = NULL;
     long socket = argc == 2 ? strtol(argv[0], &end, 10) : -1;
     if (socket < 3 || *end != '\0') {

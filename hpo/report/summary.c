@@ -1,8 +1,8 @@
 #include "hpo/report/summary.h"
 
-#include "engine/config/config.h"
 #include "engine/io/files.h"
 #include "hpo/importance.h"
+#include "hpo/options_study.h"
 #include "hpo/storage/pyjson.h"
 #include "hpo/view.h"
 #include "kernels/log.h"
@@ -211,9 +211,10 @@ static ft_status take_memory_over(const char *directory, ft_arena *arena, ft_sum
     if (directory != NULL && path == NULL) return FT_NO_MEMORY;
     if (path == NULL || !ft_path_exists(path)) return FT_OK;
     ft_config config;
-    ft_status status = ft_config_load(&config, 1, &path, 0, NULL);
+    ft_status status = ft_study_config_load(&config, 1, &path, 0, NULL);
     if (status == FT_OK) {
-        if (config.study.report_memory_over > 0) s->memory_over = (double)config.study.report_memory_over;
+        const int64_t over = ft_study_options_of(&config)->report_memory_over;
+        if (over > 0) s->memory_over = (double)over;
         ft_config_free(&config);
     }
     if (status != FT_INVALID) return status;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 static char scratch_dir[64];
+static const ft_section *const *other_sections; // that configurations may have beside a run's; NULL: none
 
 // Fails with the error that the engine left.
 #define ok(expression)                                                                                                 \
@@ -50,12 +51,12 @@ __attribute__((unused)) static const char *write_file(const char *name, const ch
 
 __attribute__((unused)) static ft_status load_text(ft_config *config, const char *text) {
     const char *path = write_file("case.ini", text);
-    return ft_config_load(config, 1, &path, 0, NULL);
+    return ft_config_load_with(other_sections, config, 1, &path, 0, NULL);
 }
 
 __attribute__((unused)) static ft_status load_overrides(ft_config *config, const char *first, const char *second) {
     const char *overrides[] = {first, second};
-    return ft_config_load(config, 0, NULL, second == NULL ? 1 : 2, overrides);
+    return ft_config_load_with(other_sections, config, 0, NULL, second == NULL ? 1 : 2, overrides);
 }
 
 __attribute__((unused)) static void expect_error(const char *what, const char *where, const char *message,
@@ -91,7 +92,7 @@ __attribute__((unused)) static char *written(const ft_config *config, bool all, 
     size_t size;
     FILE *stream = open_memstream(&text, &size);
     assert_non_null(stream);
-    ok(config == NULL ? ft_config_write_reference(stream) : ft_config_write(config, all, skip_output_dir, stream));
+    ok(config == NULL ? ft_config_write_reference(other_sections, stream) : ft_config_write(config, all, skip_output_dir, stream));
     fclose(stream);
     return text;
 }

@@ -1,71 +1,16 @@
 // The option table, and its values from text and to text.
-#include "config_case.h"
+#include "tests/engine/option_table_case.h"
+
+#define FT_ROWS_OF pet_values
+#define FT_ROWS_IN pet_section
+#include "engine/config/option_rows.h"
 
 // ---- the table
 // --------------------------------------------------------------------------------------------------------
-static void test_rows_are_whole(void **state) {
-    for (int i = 0; i < ft_options_count; i++) // those of a run come first
-        assert_true((i >= ft_option_count()) == (strncmp(ft_options[i].name, "study.", 6) == 0));
-    assert_null(ft_option_name(-1));
-    assert_null(ft_option_name(ft_options_count));
-    for (int i = 0; i < ft_options_count; i++) {
-        const ft_option *o = &ft_options[i];
-        size_t section = strcspn(o->name, ".");
-        assert_non_null(ft_section_find(o->name, section));
-        assert_int_equal(ft_option_find(o->name), i); // so no name is there twice
-        assert_string_equal(ft_option_name(i), o->name);
-        assert_true(strlen(o->help) > 10 && o->help[strlen(o->help) - 1] == '.');
-        assert_true(o->initial != NULL);
-        bool named = o->type == FT_OPTION_CHOICE || o->type == FT_OPTION_NAME;
-        assert_true(named == (o->choices != NULL));
-        // A name known elsewhere that were an option's own would never be looked up.
-        for (const char *at = o->elsewhere; at != NULL && *at != '\0';) {
-            char word[64];
-            size_t length = strcspn(at, " ");
-            assert_in_range(length, 1, sizeof word - 1);
-            snprintf(word, sizeof word, "%.*s", (int)length, at);
-            assert_int_equal(ft_option_find(word), -1);
-            at += length + strspn(at + length, " ");
-        }
-    }
-}
-
-static void test_known_elsewhere_is_unique(void **state) {
-    char seen[8192] = " ";
-    for (int i = 0; i < ft_options_count; i++) {
-        char words[512], *save = NULL;
-        snprintf(words, sizeof words, "%s", ft_options[i].elsewhere == NULL ? "" : ft_options[i].elsewhere);
-        for (char *word = strtok_r(words, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save)) {
-            char fenced[80];
-            snprintf(fenced, sizeof fenced, " %s ", word);
-            if (strstr(seen, fenced) != NULL) fail_msg("%s is known twice", word);
-            assert_true(strlen(seen) + strlen(word) + 2 < sizeof seen);
-            strcat(strcat(seen, word), " ");
-        }
-    }
-}
-
-// The fields of the sections are 8 bytes wide, or 1 or 4 and mostly alone in their 8 bytes, so that one without a row
-// leaves a whole word that belongs to no option. No byte belongs to two.
-static void test_every_field_has_a_row(void **state) {
-    static const size_t sizes[] = {
-        [FT_OPTION_INT] = 8,   [FT_OPTION_FLOAT] = 8,  [FT_OPTION_BOOL] = 1, [FT_OPTION_CHOICE] = 4,
-        [FT_OPTION_NAME] = 8,  [FT_OPTION_STRING] = 8, [FT_OPTION_PATH] = 8, [FT_OPTION_SIZE] = 8,
-        [FT_OPTION_LIST] = 16, [FT_OPTION_EVERY_K] = 8, [FT_OPTION_DURATION] = 8};
-    bool reached[offsetof(ft_config, space)] = {false};
-    for (int i = 0; i < ft_options_count; i++)
-        for (size_t k = 0; k < sizes[ft_options[i].type]; k++) {
-            size_t byte = ft_options[i].offset + k;
-            assert_true(byte < sizeof reached);
-            assert_false(reached[byte]);
-            reached[byte] = true;
-        }
-    for (size_t word = 0; word < sizeof reached; word += 8)
-        if (memchr(reached + word, true, 8) == NULL) fail_msg("the field at byte %zu of ft_config has no option", word);
-}
+static void test_every_field_has_a_row(void **state) { every_field_has_a_row(NULL, offsetof(ft_config, lines)); }
 
 static void test_activations_are_those_of_the_kernels(void **state) {
-    const ft_option *o = &ft_options[ft_option_find("model.head.activation")];
+    const ft_option *o = ft_option_at(ft_option_find("model.head.activation"));
     for (const ft_option_choice *choice = o->choices; choice->name != NULL; choice++) {
         ft_activation kind;
         ok(ft_activation_from_name(choice->name, &kind));
@@ -109,69 +54,10 @@ static void test_defaults_are_the_trainer_s(void **state) {
     assert_int_equal(c.output.save_steps, 500);
     assert_int_equal(c.output.save_total_limit, 1);
     char text[FT_OPTION_TEXT_LIMIT];
-    for (int i = 0; i < ft_options_count; i++) { // so that "differs from the default" can be asked of the text
-        assert_string_equal(ft_option_get(&c, &ft_options[i], text), ft_options[i].initial);
-    }
+    for (int i = 0; i < ft_option_count(); i++) // so that "differs from the default" can be asked of the text
+        assert_string_equal(ft_option_get(&c, ft_option_at(i), text), ft_option_at(i)->initial);
     ft_config_free(&c);
     ft_config_free(&c);
-}
-
-// A value of the option that is not its default, by its type, and what it is written as.
-static const char *another_value(const ft_option *o, const char **as) {
-    *as = NULL;
-    switch (o->type) {
-    case FT_OPTION_INT: return "77";
-    case FT_OPTION_FLOAT: return "0.28125";
-    case FT_OPTION_BOOL: return strcmp(o->initial, "true") == 0 ? "false" : "true";
-    case FT_OPTION_CHOICE:
-    case FT_OPTION_NAME: {
-        int last = 0;
-        while (o->choices[last + 1].name != NULL)
-            last++;
-        if (o->type == FT_OPTION_CHOICE && last > 0)
-            for (int i = 0; i < last; i++)
-                if (o->choices[i].value == o->choices[last].value) {
-                    *as = o->choices[i].name;
-                    break;
-                }
-        return o->choices[last].name;
-    }
-    case FT_OPTION_STRING: return strcmp(o->name, "data.truncation") == 0 ? "windows(3)" : "my column";
-    case FT_OPTION_PATH: return "/no/such/file.tsv";
-    case FT_OPTION_SIZE: return "24GiB";
-    case FT_OPTION_LIST: *as = "512, 704, 448"; return "512,704 , 448";
-    case FT_OPTION_EVERY_K: return "3";
-    case FT_OPTION_DURATION: return "90m";
-    }
-    return NULL;
-}
-
-static void test_every_option_is_set_and_read_back(void **state) {
-    for (int i = 0; i < ft_options_count; i++) {
-        const ft_option *o = &ft_options[i];
-        const char *as, *value = another_value(o, &as);
-        char override[128], line[160];
-        snprintf(override, sizeof override, "%s=%s", o->name, value);
-        ft_config c, other;
-        const char *overrides[] = {override};
-        // train.patience asks for evaluations, which the default has.
-        ok(ft_config_load(&c, 0, NULL, 1, overrides));
-        char scratch[FT_OPTION_TEXT_LIMIT];
-        for (int k = 0; k < ft_options_count; k++) { // it and no other
-            const char *got = ft_option_get(&c, &ft_options[k], scratch);
-            assert_string_equal(got, k == i ? (as != NULL ? as : value) : ft_options[k].initial);
-        }
-        if (o->type != FT_OPTION_CHOICE || o->choices[1].value != o->choices[0].value) {
-            char *ini = written(&c, false, false);
-            snprintf(line, sizeof line, "%s = %s\n", ft_option_key(o), as != NULL ? as : value);
-            if (strstr(ini, line) == NULL) fail_msg("'%s' lacks '%s'", ini, line);
-            ok(load_text(&other, ini));
-            assert_string_equal(ft_option_get(&other, o, scratch), as != NULL ? as : value);
-            ft_config_free(&other);
-            free(ini);
-        }
-        ft_config_free(&c);
-    }
 }
 
 static void test_values_as_people_write_them(void **state) {
@@ -209,81 +95,14 @@ static void test_values_as_people_write_them(void **state) {
     assert_string_equal(c.name, "case");
     ft_config_free(&c);
 
-    ok(load_text(&c, "train.batch_size = 5\n[study]\ntrials = 3\ntimeout = 1.5h\n[space]\n"
-                     "train.learning_rate = float(1e-6, 1e-4, log)\ntrain.learning_rate = int(1, 2)\n"
-                     "[model]\nhead.hidden =\nhead.dropout = auto\n"));
+    ok(load_text(&c, "train.batch_size = 5\n[model]\nhead.hidden =\nhead.dropout = auto\n"));
     assert_int_equal(c.train.batch_size, 5);
-    assert_true(c.study.trials == 3 && c.study.timeout == 5400 && c.space.count == 2);
     assert_true(c.train.learning_rate == 5e-5 && c.model.head.hidden.count == 0 && isnan(c.model.head.dropout));
     ft_config_free(&c);
 
-    ok(load_overrides(&c, " train.batch_size = 7 ", "study.trials=9"));
+    ok(load_overrides(&c, " train.batch_size = 7 ", "train.seed=9"));
     assert_int_equal(c.train.batch_size, 7);
     ft_config_free(&c);
-}
-
-// A study's database is a path like others, whatever stands in front of it.
-static void test_storage_is_a_path(void **state) {
-    ft_config c;
-    char wanted[300];
-    const char *files[] = {write_file("study.ini", "[study]\nstorage = sqlite:///kept.db\n")};
-    snprintf(wanted, sizeof wanted, "sqlite:///%s/kept.db", scratch_dir);
-    ok(ft_config_load(&c, 1, files, 0, NULL));
-    assert_string_equal(c.study.storage, wanted); // beside the file, wherever we are
-    ft_config_free(&c);
-    const char *overrides[] = {"study.storage=kept.db"};
-    char here[4096];
-    assert_non_null(getcwd(here, sizeof here));
-    ok(ft_config_load(&c, 1, files, 1, overrides));
-    assert_true(strncmp(c.study.storage, here, strlen(here)) == 0 && strcmp(c.study.storage + strlen(here), "/kept.db") == 0);
-    ft_config_free(&c);
-    for (int i = 0; i < 3; i++) { // no files: the study refuses them by name
-        static const char *const others[] = {"postgresql://host/db", "sqlite:///", "sqlite:///:memory:"};
-        char override[80];
-        snprintf(override, sizeof override, "study.storage=%s", others[i]);
-        const char *one[] = {override};
-        ok(ft_config_load(&c, 1, files, 1, one));
-        assert_string_equal(c.study.storage, others[i]);
-        ft_config_free(&c);
-    }
-}
-
-// [space] is kept as it is written; what comes later replaces the lines of earlier sources, option by option.
-static void test_lines_of_the_space(void **state) {
-    const char *files[] = {write_file("one.ini", "[space]\ntrain.batch_size = choice(8, 16)\ntrain.epochs = int(1, 3)\n"
-                                                 "train.seed = int(1, 5)\n[train]\nlearning_rate = 1e-5\n"),
-                           write_file("two.ini", "[space.train]\nbatch_size = choice(8) if train.epochs = 1\n"
-                                                 "batch_size = choice(16)\n[train]\nseed = 3\n")};
-    const char *overrides[] = {"space.train.learning_rate=float(1e-6, 1e-4, log)", "train.epochs=2"};
-    ft_config c, again;
-    ok(ft_config_load(&c, 2, files, 2, overrides));
-    assert_int_equal(c.space.count, 3);
-    assert_string_equal(c.space.lines[0].option, "train.batch_size");
-    assert_string_equal(c.space.lines[0].text, "choice(8) if train.epochs = 1");
-    assert_string_equal(c.space.lines[1].text, "choice(16)");
-    assert_non_null(strstr(c.space.lines[1].where, "two.ini:3"));
-    assert_string_equal(c.space.lines[2].option, "train.learning_rate");
-    assert_null(c.space.lines[2].directory);
-    assert_true(c.train.seed == 3 && c.train.epochs == 2 && c.train.learning_rate == 1e-5);
-    const char *without[] = {"space.train.learning_rate=float(1e-6, 1e-4, log)", "space.train.batch_size=",
-                             "space.train.learning_rate= "};
-    ok(ft_config_load(&again, 2, files, 3, without));
-    assert_int_equal(again.space.count, 1); // taken out, by whomever they were given; train.seed was set
-    assert_string_equal(again.space.lines[0].option, "train.epochs");
-    ft_config_free(&again);
-    char *text = written(&c, false, false), *run = written(&c, false, true);
-    assert_null(strstr(run, "[space]"));
-    ft_config_free(&c);
-    ok(load_text(&again, text));
-    char *same = written(&again, false, false);
-    assert_string_equal(text, same);
-    ft_config_free(&again);
-    free(text), free(run), free(same);
-    expect_file_error("[space]\ntrain.lerning_rate = 1\n", 2, "unknown option train.lerning_rate",
-                      "did you mean train.learning_rate?");
-    expect_file_error("[space]\nlr = 1\n", 2, "unknown option lr", "called train.learning_rate here");
-    expect_override_error("space.train.batch_size= choice(1) ; 2", "cannot hold a ; or #", NULL);
-    expect_override_error("study.trails=3", "unknown option study.trails", "did you mean study.trials?");
 }
 
 static void test_durations(void **state) {
@@ -298,14 +117,14 @@ static void test_durations(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char override[64], text[FT_OPTION_TEXT_LIMIT];
         ft_config c;
-        snprintf(override, sizeof override, "study.timeout=%s", rows[i].text);
+        snprintf(override, sizeof override, "device.wait_timeout=%s", rows[i].text);
         if (rows[i].seconds < 0) {
-            expect_override_error(override, "study.timeout takes a time as 30s", rows[i].written);
+            expect_override_error(override, "device.wait_timeout takes a time as 30s", rows[i].written);
             continue;
         }
         ok(load_overrides(&c, override, NULL));
-        assert_true(c.study.timeout == rows[i].seconds);
-        assert_string_equal(ft_option_get(&c, &ft_options[ft_option_find("study.timeout")], text), rows[i].written);
+        assert_true(c.device.wait_timeout == rows[i].seconds);
+        assert_string_equal(ft_option_get(&c, ft_option_at(ft_option_find("device.wait_timeout")), text), rows[i].written);
         ft_config_free(&c);
     }
 }
@@ -494,26 +313,64 @@ static void test_written_and_read_again(void **state) {
     free(few), free(all), free(without), free(none), free(few_again), free(all_again);
 }
 
-static void test_reference(void **state) {
-    char *text = written(NULL, false, false), *committed = NULL;
-    for (int i = 0; i < ft_options_count; i++) {
-        char line[128];
-        snprintf(line, sizeof line, "\n%s =%s%s\n", ft_option_key(&ft_options[i]),
-                 ft_options[i].initial[0] == '\0' ? "" : " ", ft_options[i].initial);
-        if (strstr(text, line) == NULL) fail_msg("the reference lacks '%s'", line);
-    }
-    for (const char *at = text; *at != '\0'; at += strcspn(at, "\n") + 1)
-        assert_true(strcspn(at, "\n") <= 120);
-    ft_config c; // it is a configuration that changes nothing
-    ok(load_text(&c, text));
-    char *same = written(&c, false, false);
-    assert_string_equal(same, "");
+// ---- sections of other owners -----------------------------------------------------------------------------------------
+typedef struct pet_values {
+    struct {
+        int64_t legs;
+        const char *name, *home;
+        bool fed;
+    } pet;
+} pet_values;
+static const ft_section pet_section;
+static const ft_option rows[] = {
+    INT(pet.legs, FREE, "4", 0, 100, .elsewhere = "feet", .help = "How many legs it has."),
+    STRING(pet.name, FIXED, "", .help = "What it is called."),
+    PATH(pet.home, FREE, "", .help = "Where it lives, which is no model."),
+    BOOL(pet.fed, FREE, "false", .help = "Whether it has eaten."),
+};
+static const ft_section pet_section = {
+    .name = "pet", .help = "An animal.", .about = "animals", .rows = rows, .count = ROWS, .size = sizeof(pet_values)};
+static const ft_section wish_section = {.name = "wish", .help = "What might be.", .about = "wishes", .lines = true};
+static const ft_section *const pet_sections[] = {&pet_section, &wish_section, NULL};
+
+static void test_sections_of_other_owners(void **state) {
+    const char *const overrides[] = {"pet.legs=3"};
+    ft_config c, again;
+    expect_override_error("pet.legs=3", "unknown section [pet]", "sections are model, data, train, eval, memory, device and output");
+    other_sections = pet_sections;
+    const char *files[] = {write_file("pet.ini", "[pet]\nname = Rex\nhome = a/b\n[wish]\npet.legs = six\ntrain.seed = any\n"
+                                                 "[train]\nepochs = 2\n")};
+    ok(ft_config_load_with(pet_sections, &c, 1, files, 1, overrides));
+    const pet_values *values = ft_config_values(&c, &pet_section);
+    assert_true(values->pet.legs == 3 && !values->pet.fed && c.train.epochs == 2);
+    assert_string_equal(values->pet.name, "Rex");
+    assert_true(values->pet.home[0] == '/'); // a path like others
+    assert_int_equal(c.lines.count, 1);      // the command line has set what another one was about
+    assert_string_equal(c.lines.list[0].option, "train.seed");
+    char *text = written(&c, false, false), *run = written(&c, false, true);
+    assert_non_null(strstr(text, "[pet]\nlegs = 3\nname = Rex\n"));
+    assert_non_null(strstr(text, "\n[wish]\ntrain.seed = any\n"));
+    assert_null(strstr(run, "pet"));
+    ok(load_text(&again, text));
+    char *same = written(&again, false, false);
+    assert_string_equal(text, same);
+    ft_config_free(&again);
     ft_config_free(&c);
-    size_t size;
-    ok(ft_read_file(FT_SOURCE_DIR "/configs/reference.ini", 0, &committed, &size));
-    if (strcmp(committed, text) != 0)
-        fail_msg("configs/reference.ini is not current: ftengine config > configs/reference.ini");
-    free(text), free(same), free(committed);
+    free(text), free(run), free(same);
+    expect_override_error("pet.legs=many", "pet.legs takes a whole number, at least 0, at most 100; got 'many'", NULL);
+    expect_override_error("pet.lges=3", "unknown option pet.lges", "did you mean pet.legs?");
+    expect_override_error("pet.feet=3", "unknown option pet.feet", "called pet.legs here");
+    expect_override_error("pte.legs=3", "unknown section [pte]", "did you mean [pet]?");
+    expect_override_error("nowhere.zz=3", "unknown section", "sections are model, data, train, eval, memory, device, output, pet and wish");
+    test_rows_are_whole(state);
+    test_every_option_is_set_and_read_back(state);
+    test_reference(state);
+    every_field_has_a_row(&pet_section, sizeof(pet_values));
+    other_sections = NULL;
+    ok(ft_config_load(&c, 0, NULL, 0, NULL)); // without the section its options cannot be set
+    assert_null(ft_config_values(&c, &pet_section));
+    assert_int_equal(ft_option_set(&c, &rows[0], "3", NULL, "here"), FT_FAILED);
+    ft_config_free(&c);
 }
 
 static void test_metrics(void **state) {
@@ -534,22 +391,18 @@ static void test_metrics(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows_are_whole),
-        cmocka_unit_test(test_known_elsewhere_is_unique),
+        OPTION_TABLE_TESTS,
         cmocka_unit_test(test_every_field_has_a_row),
+        cmocka_unit_test(test_sections_of_other_owners),
         cmocka_unit_test(test_activations_are_those_of_the_kernels),
         cmocka_unit_test(test_defaults_are_the_trainer_s),
-        cmocka_unit_test(test_every_option_is_set_and_read_back),
         cmocka_unit_test(test_values_as_people_write_them),
         cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_storage_is_a_path),
-        cmocka_unit_test(test_lines_of_the_space),
         cmocka_unit_test(test_durations),
         cmocka_unit_test(test_numbers_keep_every_bit_and_few_digits),
         cmocka_unit_test(test_later_wins),
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_written_and_read_again),
-        cmocka_unit_test(test_reference),
         cmocka_unit_test(test_metrics),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);

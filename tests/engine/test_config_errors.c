@@ -1,5 +1,5 @@
 // Everything that a configuration is refused for, with what the message must say.
-#include "config_case.h"
+#include "tests/engine/config_case.h"
 
 static void test_unknown_names(void **state) {
     static const struct {

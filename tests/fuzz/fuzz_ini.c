@@ -1,6 +1,7 @@
 // Any bytes as a configuration file. What is accepted is written and read back: the same values, and it stays accepted.
 // The bytes behind the first NUL, if any, are an override.
 #include "engine/config/options.h"
+#include "hpo/options_study.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@ static void check_error(void) {
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     ft_config config, again;
     const uint8_t *nul = size == 0 ? NULL : memchr(input, '\0', size);
-    check(ft_config_defaults(&config) == FT_OK);
+    check(ft_config_defaults_with(ft_study_sections, &config) == FT_OK);
     ft_error_clear();
     ft_status status = ft_config_apply_text(&config, (const char *)input, size, "fuzz.ini", "/fuzz");
     if (status != FT_OK) check_error();
@@ -42,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     if (status == FT_OK) {
         size_t first_size, second_size;
         char *first = written(&config, &first_size);
-        check(ft_config_defaults(&again) == FT_OK);
+        check(ft_config_defaults_with(ft_study_sections, &again) == FT_OK);
         if (ft_config_apply_text(&again, first, first_size, "again.ini", "/elsewhere") != FT_OK) {
             fprintf(stderr, "%s\n%s\n", first, ft_error_message());
             abort();

@@ -1,6 +1,7 @@
 // Any bytes as a configuration with a search space. What is accepted is written and read back: the same rules, for the
 // same conditions, under the same names.
 #include "engine/config/options.h"
+#include "hpo/options_study.h"
 #include "hpo/space.h"
 
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static void read_back(const ft_config *before, const ft_space *space) {
     ft_arena arena = {0};
     size_t size, second_size;
     char *text = written(before, space, &size);
-    check(ft_config_defaults(&config) == FT_OK);
+    check(ft_config_defaults_with(ft_study_sections, &config) == FT_OK);
     if (ft_config_apply_text(&config, text, size, "again.ini", "/elsewhere") != FT_OK ||
         ft_space_read(&config, &again) != FT_OK) {
         fprintf(stderr, "%s\n%s (%s)\n", text, ft_error_message(), ft_error_where());
@@ -66,7 +67,7 @@ static void read_back(const ft_config *before, const ft_space *space) {
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     ft_config config;
     ft_space space;
-    check(ft_config_defaults(&config) == FT_OK);
+    check(ft_config_defaults_with(ft_study_sections, &config) == FT_OK);
     ft_error_clear();
     if (ft_config_apply_text(&config, (const char *)input, size, "fuzz.ini", "/fuzz") == FT_OK) {
         if (ft_space_read(&config, &space) != FT_OK) {

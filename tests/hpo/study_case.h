@@ -218,7 +218,7 @@ static ft_status train(void *context, ft_worker *worker, ft_worker_job *job) {
     const char *file = path;
     snprintf(path, sizeof path, "%s/config.ini", job->directory);
     ft_stop_begin();
-    must(ft_config_load(&c, 1, &file, 0, NULL) == FT_OK && chdir(job->directory) == 0);
+    must(ft_study_config_load(&c, 1, &file, 0, NULL) == FT_OK && chdir(job->directory) == 0);
     ft_status status = train_as(worker, job, &c);
     ft_config_free(&c);
     ft_ledger_close(room);
@@ -254,7 +254,7 @@ static ft_status tune_here(const char *name, int64_t add, const char *const *mor
     int count = 0;
     while (more != NULL && more[count] != NULL)
         count++;
-    ft_status status = ft_config_load(&config, 1, files, count, more);
+    ft_status status = ft_study_config_load(&config, 1, files, count, more);
     if (status != FT_OK) return status;
     status = ft_tune(&config, &call);
     ft_config_free(&config);

@@ -46,7 +46,7 @@ static void all_well(const char *name, int64_t trials) {
         char file[200];
         snprintf(file, sizeof file, "trials/%05lld/config.ini", (long long)i);
         const char *path = in_study(name, file);
-        ok(ft_config_load(&c, 1, &path, 0, NULL));
+        ok(ft_study_config_load(&c, 1, &path, 0, NULL));
         if (t->state != FT_COMPLETE) fail_msg("trial %lld: %s", (long long)i, attribute(&o, i, "error"));
         assert_true(fabs(t->values[0] - score(&c, c.train.max_steps)) < 1e-15);
         assert_int_equal(t->report_count, c.train.max_steps / 10);
@@ -78,7 +78,7 @@ static void test_two_share_a_study(void **state) {
         assert_int_equal(has("share", i, "model"), i == best);
     ft_config c;
     const char *file = in_study("share", "best.ini");
-    ok(ft_config_load(&c, 1, &file, 0, NULL));
+    ok(ft_study_config_load(&c, 1, &file, 0, NULL));
     int rate = ft_trials_find_name(o.trials, "train.learning_rate");
     assert_true(c.train.learning_rate == ft_trial_find_param(&o.trials->trial[best], rate)->value);
     ft_config_free(&c);
@@ -196,7 +196,7 @@ static void open_side(side *s, const char *name, const char *const *more) {
     while (more[count] != NULL)
         count++;
     ft_log_set_level(FT_LOG_QUIET);
-    ok(ft_config_load(&s->config, 1, files, count, more));
+    ok(ft_study_config_load(&s->config, 1, files, count, more));
     ok(ft_tuning_open(&s->config, &call, &s->tuning));
     for (int i = 0; i < 4; i++)
         s->slots[i] = (ft_slot){.number = -1, .worker.channel.socket = -1};

@@ -1,6 +1,7 @@
 // The search space: its grammar, what it refuses and how it says so, conditions, stored names, the spaces that ship.
 #include "tests/engine/config_case.h"
 
+#include "hpo/options_study.h"
 #include "hpo/space.h"
 
 static void read_text(const char *text, ft_config *config, ft_space *space) {
@@ -137,7 +138,7 @@ static void test_conditions(void **state) {
               "train.adam_beta1 = 0.8 if train.batch_size not in (8, 16)\n",
               &c, &s);
     // An option stands behind those that its conditions look at, else as in the file.
-    assert_string_equal(ft_options[s.rules[0].option].name, "train.lr_scheduler");
+    assert_string_equal(ft_option_at(s.rules[0].option)->name, "train.lr_scheduler");
     int warm = -1, batch = -1, rate = -1, path = -1;
     for (int i = s.count - 1; i >= 0; i--) {
         if (s.rules[i].option == index_of("train.warmup_steps")) warm = i;
@@ -288,7 +289,7 @@ static void read_shipped(const char *name, ft_config *config, ft_space *space) {
     char path[512];
     const char *files[] = {path};
     snprintf(path, sizeof path, "%s/configs/%s", FT_SOURCE_DIR, name);
-    ok(ft_config_load(config, 1, files, 0, NULL));
+    ok(ft_study_config_load(config, 1, files, 0, NULL));
     ok(ft_space_read(config, space));
 }
 
@@ -343,5 +344,6 @@ int main(void) {
         cmocka_unit_test(test_refused),      cmocka_unit_test(test_written_and_read_again),
         cmocka_unit_test(test_seven_models), cmocka_unit_test(test_other_spaces),
     };
+    other_sections = ft_study_sections;
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

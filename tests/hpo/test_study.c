@@ -28,8 +28,8 @@ static void test_a_study(void **state) {
     // best.ini is a configuration with the best trial's values, and nothing of the study.
     ft_config c;
     const char *files[] = {"studies/whole/best.ini"};
-    ok(ft_config_load(&c, 1, files, 0, NULL));
-    assert_true(c.train.adam_beta1 == 0.8 && c.space.count == 0 && c.output.dir[0] == '\0');
+    ok(ft_study_config_load(&c, 1, files, 0, NULL));
+    assert_true(c.train.adam_beta1 == 0.8 && c.lines.count == 0 && c.output.dir[0] == '\0');
     int rate = ft_trials_find_name(o.trials, "train.learning_rate");
     assert_true(c.train.learning_rate == ft_trial_find_param(&o.trials->trial[best], rate)->value);
     assert_true(fabs(score(&c, 60) - o.trials->trial[best].values[0]) < 1e-15);
@@ -58,7 +58,7 @@ static void test_continues(void **state) {
     ft_config c;
     ft_tuning t;
     ft_tuning_call call = {.study = "steps", .add = 3};
-    ok(ft_config_load(&c, 1, own, 0, NULL));
+    ok(ft_study_config_load(&c, 1, own, 0, NULL));
     ft_log_set_level(FT_LOG_QUIET);
     ok(ft_tuning_open(&c, &call, &t));
     assert_int_equal(ft_tuning_to_do(&t), 3);

@@ -27,7 +27,7 @@ static void all_well(const char *name, int64_t trials) {
         char file[200];
         snprintf(file, sizeof file, "trials/%05lld/config.ini", (long long)i);
         const char *path = in_study(name, file);
-        ok(ft_config_load(&c, 1, &path, 0, NULL));
+        ok(ft_study_config_load(&c, 1, &path, 0, NULL));
         if (t->state != FT_COMPLETE) fail_msg("trial %lld: %s", (long long)i, attribute(&o, i, "error"));
         assert_true(fabs(t->values[0] - score(&c, c.train.max_steps)) < 1e-15);
         assert_int_equal(t->report_count, c.train.max_steps / 10);
@@ -80,7 +80,7 @@ static void replay(const char *name, const event *events, int64_t count, const o
     ft_tuning t;
     ft_tuning_call call = {.study = name, .storage = storage};
     snprintf(storage, sizeof storage, "sqlite:///%s.db", name);
-    ok(ft_config_load(&config, 1, files, 2, more));
+    ok(ft_study_config_load(&config, 1, files, 2, more));
     ft_log_set_level(FT_LOG_QUIET);
     ok(ft_tuning_open(&config, &call, &t));
     ft_slot slots[8] = {{.number = -1}}; // those that run are not to be taken up again
@@ -294,7 +294,7 @@ static void open_own(own_study *s, const char *name) {
     const char *files[] = {in_scratch("tune.ini")}, *more[] = {"study.pruner=none"};
     ft_tuning_call call = {.study = name};
     ft_log_set_level(FT_LOG_QUIET);
-    ok(ft_config_load(&s->config, 1, files, 1, more));
+    ok(ft_study_config_load(&s->config, 1, files, 1, more));
     ok(ft_tuning_open(&s->config, &call, &s->tuning));
     s->slot = (ft_slot){.number = -1, .worker.channel.socket = -1};
     s->tuning.slots = &s->slot;
@@ -463,7 +463,7 @@ static void test_what_cannot_fit_is_not_begun(void **state) {
         char file[64];
         snprintf(file, sizeof file, "studies/%s/trials/00000/config.ini", policies[p]);
         const char *path = file;
-        ok(ft_config_load(&c, 1, &path, 0, NULL));
+        ok(ft_study_config_load(&c, 1, &path, 0, NULL));
         assert_true(p == 0 ? c.train.micro_batch == FT_AUTO : c.train.micro_batch == c.train.batch_size);
         ft_config_free(&c);
     }

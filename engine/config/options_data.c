@@ -1,0 +1,63 @@
+// options_data.c - [data]: what it is trained and judged on.
+#define FT_ROWS_OF ft_config
+#define FT_ROWS_IN ft_data_section
+#include "engine/config/option_rows.h"
+
+static const ft_option_choice format_choices[] = {
+    {"auto", FT_FORMAT_AUTO}, {"tsv", FT_FORMAT_TSV}, {"csv", FT_FORMAT_CSV}, {"jsonl", FT_FORMAT_JSONL}, {NULL, 0}};
+
+static const ft_option rows[] = {
+    PATH(data.train, RESUMABLE, "", .literal = "-",
+         .elsewhere = "train_file train_data train_path training_file training_data",
+         .help = "Training examples: TSV or CSV with a header line, or JSON lines; also packed with gzip or Zstandard. -: "
+                 "standard input."),
+    PATH(data.validation, RESUMABLE, "", .literal = "-",
+         .elsewhere = "validation_file validation_data valid_file eval_file eval_data dev dev_file",
+         .help = "Examples that choose the best checkpoint and stop early. Empty: no evaluation."),
+    PATH(data.test, RESUMABLE, "", .literal = "-", .elsewhere = "test_file test_data test_path predict_file",
+         .help = "Examples that the best model is judged on once, when training is over. Empty: none."),
+    CHOICE(data.format, FIXED, "auto", format_choices, .elsewhere = "file_format data_format file_type",
+           .help = "tsv: columns separated by tabs, quotes are text. csv: cells may be quoted, columns separated by , ; tab "
+                   "or |. jsonl: one JSON object a line. auto: by the file's name, else by its first line."),
+    STRING(data.text_column, FIXED, "",
+           .elsewhere = "text_column_name text_column_names sentence_column text_field",
+           .help = "Column that holds the text. Empty: text, sentence or the like."),
+    STRING(data.text_pair, FIXED, "",
+           .elsewhere = "text_pair_column text_pair_column_name sentence2_key sentence2_column second_text_column",
+           .help = "Column of the second texts, for tasks on pairs of texts: question and answer, premise and hypothesis. "
+                   "Empty: single texts."),
+    STRING(data.label_column, FIXED, "", .elsewhere = "label_column_name label_field target_column",
+           .help = "Column that holds the label; several, separated by commas, for several classes (0 or 1 each) or "
+                   "targets. Empty: label or the like."),
+    STRING(data.label_separator, FIXED, ",", .elsewhere = "label_delimiter label_sep",
+           .help = "What separates the classes of a text that has several, where they stand in one column."),
+    FLOAT(data.validation_split, FIXED, "0", 0, 1, .high_open = true,
+          .elsewhere = "val_split validation_size val_size dev_split eval_split test_size",
+          .help = "Share of data.train that is held out and judged on instead of a data.validation, with the same share of "
+                  "every class; data.group keeps groups together. Drawn by train.data_seed (auto: 42). 0: none."),
+    INT(data.folds, FIXED, "0", 0, 1000, .unit = "parts", .elsewhere = "num_folds n_folds k_folds n_splits kfold cv",
+        .help = "Cross-validation: data.train is cut into so many parts with the same share of every class, and each is "
+                "once what the best checkpoint is chosen on, in a run directory of its own (fold-1, ...). Figures are means "
+                "over the runs. How it is cut depends on train.data_seed (auto: 42), not on train.seed. 0: none."),
+    INT(data.fold, FIXED, "0", 0, 1000, .elsewhere = "fold_index fold_id",
+        .help = "Of data.folds only this one, from 1. 0: all, one after the other."),
+    STRING(data.group, FIXED, "", .elsewhere = "group_column groups group_by group_column_name",
+           .help = "Column of data.train; examples with the same value there (an author, a document) stay in one fold, or on "
+                   "one side of data.validation_split. Empty: "
+                   "every example for itself."),
+    INT(data.max_length, FIXED, "auto", 3, 1 << 20, .automatic = true, .unit = "tokens",
+        .elsewhere =
+            "tok.max_length tokenizer.max_length max_seq_length max_seq_len max_len seq_length model_max_length",
+        .help = "Longer texts are cut to so many tokens, special ones included. auto: 512, or what the model has."),
+    STRING(data.truncation, FIXED, "auto",
+           .elsewhere = "truncation truncation_side truncation_strategy sliding_window doc_stride stride return_overflowing_tokens",
+           .help = "What stays of longer texts. head: the beginning. tail: the end. head_tail: a quarter from the beginning, the "
+                   "rest from the end. windows(64): all, in windows that share 64 tokens with the one before; in training each is "
+                   "an example with the text's label, elsewhere they are pooled (eval.window_pooling). windows: a quarter is "
+                   "shared. Of a pair the longer text is cut first, and windows are of it alone, each with the other text. auto: "
+                   "head, and what a saved model was trained with."),
+    PATH(data.cache_dir, FREE, "", .literal = "none", .elsewhere = "cache tokenizer_cache data_cache_dir",
+         .help =
+             "Where tokenised text is kept between runs. Empty: ftengine in the user's cache directory; none: nowhere."),
+};
+const ft_section ft_data_section = {.name = "data", .help = "What it is trained and judged on.", .rows = rows, .count = ROWS};

@@ -1,0 +1,86 @@
+// options_eval.c - [eval]: how it is judged on the validation file; the names of metrics.
+#define FT_ROWS_OF ft_config
+#define FT_ROWS_IN ft_eval_section
+#include "engine/config/option_rows.h"
+
+static const ft_option_choice strategy_choices[] = {
+    {"epoch", FT_EVAL_EPOCH}, {"steps", FT_EVAL_STEPS}, {"no", FT_EVAL_NO}, {NULL, 0}};
+static const ft_option_choice metric_choices[] = {
+    {"loss", FT_METRIC_LOSS},
+    {"accuracy", FT_METRIC_ACCURACY},
+    {"balanced_accuracy", FT_METRIC_BALANCED_ACCURACY},
+    {"precision_macro", FT_METRIC_PRECISION_MACRO},
+    {"precision_micro", FT_METRIC_PRECISION_MICRO},
+    {"precision_weighted", FT_METRIC_PRECISION_WEIGHTED},
+    {"precision_binary", FT_METRIC_PRECISION_BINARY},
+    {"precision", FT_METRIC_PRECISION_BINARY},
+    {"recall_macro", FT_METRIC_RECALL_MACRO},
+    {"recall_micro", FT_METRIC_RECALL_MICRO},
+    {"recall_weighted", FT_METRIC_RECALL_WEIGHTED},
+    {"recall_binary", FT_METRIC_RECALL_BINARY},
+    {"recall", FT_METRIC_RECALL_BINARY},
+    {"f1_macro", FT_METRIC_F1_MACRO},
+    {"f1_micro", FT_METRIC_F1_MICRO},
+    {"f1_weighted", FT_METRIC_F1_WEIGHTED},
+    {"f1_binary", FT_METRIC_F1_BINARY},
+    {"f1", FT_METRIC_F1_BINARY},
+    {"matthews", FT_METRIC_MATTHEWS},
+    {"matthews_correlation", FT_METRIC_MATTHEWS},
+    {"cohen_kappa", FT_METRIC_COHEN_KAPPA},
+    {"auroc", FT_METRIC_AUROC},
+    {"roc_auc", FT_METRIC_AUROC},
+    {"average_precision", FT_METRIC_AVERAGE_PRECISION},
+    {"log_loss", FT_METRIC_LOG_LOSS},
+    {"brier", FT_METRIC_BRIER},
+    {"ece", FT_METRIC_ECE},
+    {"pearson", FT_METRIC_PEARSON},
+    {"spearman", FT_METRIC_SPEARMAN},
+    {"mse", FT_METRIC_MSE},
+    {"rmse", FT_METRIC_RMSE},
+    {"mae", FT_METRIC_MAE},
+    {"r2", FT_METRIC_R2},
+    {NULL, 0}};
+static const ft_option_choice pooling_choices[] = {
+    {"auto", FT_POOLING_AUTO}, {"mean", FT_POOLING_MEAN}, {"max", FT_POOLING_MAX}, {NULL, 0}};
+
+static const ft_option rows[] = {
+    CHOICE(eval.strategy, FIXED, "epoch", strategy_choices, .elsewhere = "eval_strategy evaluation_strategy do_eval",
+           .help = "When the validation file is evaluated; without one, never."),
+    INT(eval.steps, FIXED, "500", 1, ANY, .unit = "optimizer steps", .elsewhere = "eval_steps evaluation_steps eval_every",
+        .help = "Steps between two evaluations, for eval.strategy = steps."),
+    INT(eval.batch_size, RESUMABLE, "auto", 1, 1 << 20, .automatic = true, .unit = "sequences",
+        .elsewhere = "per_device_eval_batch_size per_gpu_eval_batch_size eval_batch_size valid_batch_size",
+        .help = "Sequences evaluated at once. auto: what eval.batch_multiplier says."),
+    INT(eval.batch_multiplier, RESUMABLE, "auto", 1, 1024, .automatic = true,
+        .elsewhere = "eval_batch_multiplier eval_batch_size_multiplier",
+        .help = "Evaluated at once: so many times what training has at once. auto: as much as fits into the memory of a training "
+                "step, so that evaluation never raises the peak."),
+    CHOICE(eval.metric, FIXED, "loss", metric_choices, .elsewhere = "metric_for_best_model best_metric monitor",
+           .help = "What makes a checkpoint the best, and what train.patience watches."),
+    STRING(eval.threshold, FIXED, "auto", .elsewhere = "threshold decision_threshold prediction_threshold",
+           .help = "From which probability on a label, or the second of two classes, is predicted: a number, or tuned (every "
+                   "label for itself where its F1 is best on the validation data, two classes by eval.metric; saved with the "
+                   "model). auto: 0.5, and of a saved model what it was saved with."),
+    BOOL(eval.calibrate, FIXED, "false", .elsewhere = "temperature_scaling calibration calibrate_probabilities",
+         .help = "Finds the temperature at which the probabilities fit the validation data best, and saves it with the model."),
+    CHOICE(eval.window_pooling, FIXED, "auto", pooling_choices,
+           .elsewhere = "window_aggregation sliding_window_aggregation pooling_strategy",
+           .help = "data.truncation = windows: what a text's windows come to, in metrics and predictions. mean: of their "
+                   "probabilities, or of the values of a regression. max: the largest probability of every class, made to sum "
+                   "to 1 where one class holds; the largest value. auto: mean, and what a saved model was trained with."),
+};
+const ft_section ft_eval_section = {.name = "eval", .help = "How it is judged on the validation file.", .rows = rows, .count = ROWS};
+
+const char *ft_metric_name(ft_metric metric) {
+    for (const ft_option_choice *choice = metric_choices; choice->name != NULL; choice++)
+        if (choice->value == (int)metric) return choice->name;
+    return "?";
+}
+
+bool ft_metric_greater_is_better(ft_metric metric) {
+    switch (metric) {
+    case FT_METRIC_LOSS: case FT_METRIC_LOG_LOSS: case FT_METRIC_BRIER: case FT_METRIC_ECE: case FT_METRIC_MSE: case FT_METRIC_RMSE:
+    case FT_METRIC_MAE: return false;
+    default: return true;
+    }
+}
