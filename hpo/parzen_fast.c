@@ -9,6 +9,8 @@
 
 #include "hpo/parzen_fast.h"
 
+#include "hpo/parzen_masses.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -18,150 +20,6 @@
 // Kernels are looked at in blocks: a block is left out, or all of it is computed. A multiple of the number of sums, so
 // that summand i mod 8 is the same counted from the block.
 enum { BLOCK = 16 };
-
-// ---- Masses of cells --------------------------------------------------------------------------------------------
-// A mass costs two error functions. Values with a step repeat, and with them (mu, sigma): kernels with an equal pair
-// form a group, and every value asked for gets a row with one mass a group, filled when needed and kept for later
-// trials.
-
-typedef struct mass_row {
-    double value;
-    double *mass; // [groups] at least, UNKNOWN until asked for; NULL = free place
-    int length;
-} mass_row;
-
-typedef struct ft_mass_table {
-    int *index; // hash table of groups, -1 = free
-    int index_size, groups, group_capacity;
-    double *mu, *sigma; // [groups]
-    mass_row *rows;     // hash table by value
-    int row_size, row_count;
-    size_t masses;  // in all rows
-    bool direct;    // hardly any two kernels are equal: masses are computed where they are needed
-    int decided_at; // kernels when that was found
-} mass_table;
-
-static const double UNKNOWN = 1; // no logarithm of a probability
-enum { MOST_MASSES = 1 << 20 };  // a table that outgrows 8 MiB starts again
-
-static uint64_t hash_double(double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits *= 0x9E3779B97F4A7C15u;
-    return bits ^ bits >> 29;
-}
-
-static void clear_table(mass_table *t) {
-    for (int i = 0; i < t->row_size; i++)
-        free(t->rows[i].mass);
-    free(t->rows);
-    free(t->index);
-    free(t->mu);
-    free(t->sigma);
-    *t = (mass_table){0};
-}
-
-void ft_parzen_fast_free(ft_parzen_fast *fast) {
-    for (int i = 0; fast->tables != NULL && i < fast->dimensions; i++)
-        clear_table(&fast->tables[i]);
-    free(fast->tables);
-    free(fast->constant);
-    free(fast->bound);
-    free(fast->blocks);
-    free(fast->terms);
-    *fast = (ft_parzen_fast){0};
-}
-
-static ft_status start_table(mass_table *t, ft_parzen_dimension *d, int kernels) {
-    clear_table(t);
-    for (int k = 0; k < kernels; k++)
-        d->group[k] = -1;
-    t->decided_at = kernels;
-    t->group_capacity = 2 * kernels + 64;
-    t->index_size = 4 * t->group_capacity;
-    t->index = ft_calloc((size_t)t->index_size, sizeof *t->index, "TPE");
-    t->mu = ft_calloc((size_t)t->group_capacity, sizeof *t->mu, "TPE");
-    t->sigma = ft_calloc((size_t)t->group_capacity, sizeof *t->sigma, "TPE");
-    t->row_size = 64;
-    t->rows = ft_calloc((size_t)t->row_size, sizeof *t->rows, "TPE");
-    if (t->index == NULL || t->mu == NULL || t->sigma == NULL || t->rows == NULL) {
-        clear_table(t); // without rows the sizes must not stay
-        return FT_NO_MEMORY;
-    }
-    for (int i = 0; i < t->index_size; i++)
-        t->index[i] = -1;
-    return FT_OK;
-}
-
-// Gives every kernel that has none its group.
-static ft_status find_groups(mass_table *t, ft_parzen_dimension *d, int kernels) {
-    bool grown = kernels >= 2 * t->decided_at;
-    if (t->direct && !grown) return FT_OK;
-    if (t->index == NULL || grown) FT_TRY(start_table(t, d, kernels));
-    for (int k = 0; k < kernels; k++) {
-        if (d->group[k] >= 0) continue;
-        uint64_t place = (hash_double(d->mu[k]) * 31 + hash_double(d->sigma[k])) % (uint64_t)t->index_size;
-        int g;
-        while ((g = t->index[place]) >= 0 && (t->mu[g] != d->mu[k] || t->sigma[g] != d->sigma[k]))
-            place = (place + 1) % (uint64_t)t->index_size;
-        if (g < 0) {
-            if (t->groups == t->group_capacity) { // full of pairs that are no more
-                FT_TRY(start_table(t, d, kernels));
-                k = -1;
-                continue;
-            }
-            g = t->groups++;
-            t->mu[g] = d->mu[k];
-            t->sigma[g] = d->sigma[k];
-            t->index[place] = g;
-        }
-        d->group[k] = g;
-    }
-    t->direct = kernels > 64 && t->decided_at == kernels && t->groups > kernels / 2;
-    return FT_OK;
-}
-
-static mass_row *find_row(mass_row *rows, int size, double value) {
-    uint64_t place = hash_double(value) % (uint64_t)size;
-    while (rows[place].mass != NULL && rows[place].value != value)
-        place = (place + 1) % (uint64_t)size;
-    return &rows[place];
-}
-
-static void forget_rows(mass_table *t) {
-    for (int i = 0; i < t->row_size; i++)
-        free(t->rows[i].mass);
-    memset(t->rows, 0, (size_t)t->row_size * sizeof *t->rows);
-    t->row_count = 0;
-    t->masses = 0;
-}
-
-static ft_status row_of(mass_table *t, double value, double **mass) {
-    mass_row *row = find_row(t->rows, t->row_size, value);
-    if (row->mass == NULL || row->length < t->groups) {
-        int length = t->groups + t->groups / 4 + 16;
-        if (t->masses + (size_t)length > MOST_MASSES) forget_rows(t);
-        if (2 * t->row_count >= t->row_size) {
-            mass_row *rows = ft_calloc(2 * (size_t)t->row_size, sizeof *rows, "TPE");
-            if (rows == NULL) return FT_NO_MEMORY;
-            for (int i = 0; i < t->row_size; i++)
-                if (t->rows[i].mass != NULL) *find_row(rows, 2 * t->row_size, t->rows[i].value) = t->rows[i];
-            free(t->rows);
-            t->rows = rows;
-            t->row_size *= 2;
-        }
-        row = find_row(t->rows, t->row_size, value);
-        double *longer = ft_realloc(row->mass, (size_t)length, sizeof *longer, "TPE");
-        if (longer == NULL) return FT_NO_MEMORY;
-        for (int g = row->length; g < length; g++)
-            longer[g] = UNKNOWN;
-        t->row_count += row->mass == NULL;
-        t->masses += (size_t)(length - row->length);
-        *row = (mass_row){value, longer, length};
-    }
-    *mass = row->mass;
-    return FT_OK;
-}
 
 // ---- The filter -------------------------------------------------------------------------------------------------
 // Bound of a kernel: log weight - slack - (distance to the cell in units of sqrt(2) sigma)^2 + log(width of the cell);
@@ -259,7 +117,7 @@ INLINE bool mass_body(const ft_parzen_dimension *d, int first, const double *mas
     for (int e = 0; e < BLOCK; e++)
         m[e] = mass[group[e]];
     for (int e = 0; e < BLOCK; e++)
-        unknown |= (m[e] == UNKNOWN) & (terms[e] > -INFINITY);
+        unknown |= (m[e] == FT_MASS_UNKNOWN) & (terms[e] > -INFINITY);
     if (unknown) return true;
     for (int e = 0; e < BLOCK; e++)
         terms[e] += m[e] - norm[e];
@@ -401,6 +259,17 @@ static const lanes *best_lanes(void) {
 
 // ---- Densities --------------------------------------------------------------------------------------------------
 
+void ft_parzen_fast_free(ft_parzen_fast *fast) {
+    for (int i = 0; fast->tables != NULL && i < fast->dimensions; i++)
+        ft_mass_table_free(&fast->tables[i]);
+    free(fast->tables);
+    free(fast->constant);
+    free(fast->bound);
+    free(fast->blocks);
+    free(fast->terms);
+    *fast = (ft_parzen_fast){0};
+}
+
 static ft_status reserve(ft_parzen_fast *fast, const ft_parzen *p) {
     if (fast->tables == NULL) {
         fast->tables = ft_calloc((size_t)p->dimensions, sizeof *fast->tables, "TPE");
@@ -468,14 +337,14 @@ static bool filter_of(const ft_parzen *p, const double *point, ft_parzen_cell *c
 }
 
 // One dimension's summand of one kernel, exactly as ft_parzen_log_density adds it. `mass`: the row of the table.
-static double summand(const mass_table *t, const ft_parzen *p, int dimension, int k, const double *point,
+static double summand(const ft_mass_table *t, const ft_parzen *p, int dimension, int k, const double *point,
                       const ft_parzen_cell *cells, double *mass) {
     const ft_parzen_dimension *d = &p->dimension[dimension];
     if (d->distribution->kind == FT_CATEGORICAL) return ft_parzen_choice(d, k, p->count, point[dimension]);
     if (d->distribution->step == 0) return ft_parzen_continuous(d, k, cells[dimension].left);
     if (t->direct) return ft_parzen_discrete(d, k, cells[dimension]);
     int g = d->group[k];
-    if (mass[g] == UNKNOWN) mass[g] = ft_parzen_mass(d, k, cells[dimension]);
+    if (mass[g] == FT_MASS_UNKNOWN) mass[g] = ft_parzen_mass(d, k, cells[dimension]);
     return mass[g] - d->norm[k];
 }
 
@@ -484,7 +353,7 @@ static ft_status mass_of(ft_parzen_fast *fast, const ft_parzen *p, int dimension
     const ft_distribution *d = p->dimension[dimension].distribution;
     *mass = NULL;
     if (d->kind == FT_CATEGORICAL || d->step == 0 || fast->tables[dimension].direct) return FT_OK;
-    return row_of(&fast->tables[dimension], point[dimension], mass);
+    return ft_mass_table_row(&fast->tables[dimension], point[dimension], mass);
 }
 
 static ft_status exact_term(ft_parzen_fast *fast, const ft_parzen *p, const double *point, const ft_parzen_cell *cells,
@@ -499,7 +368,7 @@ static ft_status exact_term(ft_parzen_fast *fast, const ft_parzen *p, const doub
 }
 
 // Adds one dimension's summands to the terms of a block. Kernels that do not count have the term -inf, and keep it.
-static void add_block(const lanes *l, const mass_table *t, const ft_parzen *p, int dimension, int first,
+static void add_block(const lanes *l, const ft_mass_table *t, const ft_parzen *p, int dimension, int first,
                       const double *point, const ft_parzen_cell *cells, double *mass, double *terms) {
     const ft_parzen_dimension *d = &p->dimension[dimension];
     bool numbers = d->distribution->kind != FT_CATEGORICAL, discrete = numbers && d->distribution->step != 0;
@@ -598,7 +467,7 @@ ft_status ft_parzen_fast_log_density(ft_parzen_fast *fast, ft_parzen *p, const d
     for (int i = 0; i < p->dimensions; i++) {
         ft_parzen_dimension *d = &p->dimension[i];
         if (d->distribution->kind != FT_CATEGORICAL && d->distribution->step != 0)
-            FT_TRY(find_groups(&fast->tables[i], d, p->count + 1));
+            FT_TRY(ft_mass_table_group(&fast->tables[i], d, p->count + 1));
     }
     ft_parzen_cell *cells = ft_calloc(dimensions, sizeof *cells, "TPE");
     filter_dimension *f = ft_calloc(dimensions, sizeof *f, "TPE");

@@ -9,7 +9,7 @@
 #include "hpo/parzen.h"
 
 typedef struct ft_parzen_fast {
-    struct ft_mass_table *tables; // [dimensions] masses of cells known from earlier points
+    struct ft_mass_table *tables; // [dimensions] masses of cells known from earlier points (parzen_masses.h)
     int dimensions;
     float *constant, *bound; // [capacity + blocks]
     int *blocks;             // of kernels that may count
