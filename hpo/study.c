@@ -7,6 +7,7 @@
 #include "engine/io/clock.h"
 #include "engine/io/files.h"
 #include "engine/model/known_models.h"
+#include "hpo/study_slots.h"
 #include "kernels/stop.h"
 
 #include <errno.h>

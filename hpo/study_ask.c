@@ -6,6 +6,7 @@
 #include "engine/config/options.h"
 #include "engine/io/clock.h"
 #include "engine/io/files.h"
+#include "hpo/study_slots.h"
 #include "kernels/log.h"
 
 #include <math.h>

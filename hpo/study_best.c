@@ -4,6 +4,7 @@
 #include "engine/io/files.h"
 #include "engine/train/repeat.h"
 #include "hpo/pareto.h"
+#include "hpo/study_slots.h"
 #include "kernels/log.h"
 
 #include <math.h>

@@ -5,6 +5,7 @@
 
 #include "engine/io/clock.h"
 #include "engine/memory/memory.h"
+#include "hpo/study_slots.h"
 #include "kernels/log.h"
 #include "kernels/stop.h"
 

@@ -5,6 +5,7 @@
 #include "engine/io/json.h"
 #include "engine/text/utf8.h"
 #include "hpo/pruner/internal.h"
+#include "hpo/study_slots.h"
 
 #include <math.h>
 #include <stdlib.h>

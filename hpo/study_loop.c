@@ -4,6 +4,7 @@
 #include "engine/io/clock.h"
 #include "engine/io/files.h"
 #include "engine/io/json.h"
+#include "hpo/study_slots.h"
 #include "kernels/log.h"
 #include "kernels/stop.h"
 

@@ -12,6 +12,7 @@
 
 #include "engine/io/clock.h"
 #include "engine/io/files.h"
+#include "hpo/study_slots.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,10 @@
 // study_slots.c - workers, the trials in them, and the order in which trials take their memory.
-#include "hpo/study.h"
+#include "hpo/study_slots.h"
 
 #include "engine/io/clock.h"
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "engine/memory/process.h"
-#include "engine/train/admission.h"
 #include "kernels/devices.h"
 #include "kernels/log.h"
 

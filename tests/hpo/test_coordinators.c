@@ -2,6 +2,8 @@
 // Trials are this very program in another role (study_case.h).
 #include "study_case.h"
 
+#include "hpo/study_slots.h"
+
 #include <stdlib.h>
 #include <sys/file.h>
 

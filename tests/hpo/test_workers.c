@@ -4,6 +4,7 @@
 #include "study_case.h"
 
 #include "hpo/sampler.h"
+#include "hpo/study_slots.h"
 #include "tests/sanitized.h"
 
 #include <stdlib.h>
