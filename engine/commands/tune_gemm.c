@@ -82,7 +82,7 @@ static ft_status measure_epoch(ft_trainer *t, sizes_seen *seen) {
 static ft_status measure_evaluation(ft_trainer *t) {
     for (int s = FT_SPLIT_VALIDATION; s < FT_SPLITS; s++) {
         const ft_dataset *data = &t->job.split[s].data;
-        if (!ft_trainer_evaluates(t, (ft_split)s)) continue;
+        if (!ft_job_evaluates(&t->job, (ft_split)s)) continue;
         float *logits = ft_calloc((size_t)data->examples * (size_t)t->job.labels.count, sizeof *logits, "logits");
         if (logits == NULL) return FT_NO_MEMORY;
         ft_status status = ft_predict_dataset(&t->room.model, t->job.task, data, t->room.eval_limits, t->room.eval_capacity,
@@ -118,7 +118,7 @@ static ft_status measure(ft_trainer *t, const char *path) {
 static ft_status run(const ft_config *config, const char *path) {
     ft_trainer t;
     ft_stop_begin();
-    ft_status status = ft_trainer_open(config, &(ft_trainer_source){.device = NULL}, &t);
+    ft_status status = ft_trainer_open(config, &t);
     if (status == FT_OK && !ft_gemms_have(t.room.device)) {
         status = ft_fail(FT_NO_DEVICE, "device.name", "matrix products are tuned on a GPU, and this run is on %s", t.room.device->name);
         ft_hint("ftengine devices says what is missing");

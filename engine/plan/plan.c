@@ -1,8 +1,9 @@
 #include "engine/plan/plan.h"
 
+#include "engine/train/autofit.h"
+#include "engine/train/device_graphs.h"
+#include "engine/train/forecast.h"
 #include "engine/train/stages.h"
-#include "engine/train/step_graphs.h"
-#include "engine/train/trainer.h"
 #include "kernels/devices.h"
 #include "kernels/log.h"
 
@@ -10,28 +11,29 @@
 #include <string.h>
 #include <unistd.h>
 
-static void read_results(ft_trainer *t, ft_plan *plan) {
-    plan->memory = ft_memory_read(t->room.memory);
-    plan->site_count = ft_memory_holders_at_peak(t->room.memory, plan->sites, FT_PLAN_SITES);
-    plan->dtype = t->room.model.dtype;
-    plan->parameters = t->room.model.parameters.real_total;
-    plan->trained_parameters = t->room.model.parameters.real_trainable;
-    const ft_parameter *table = &t->room.model.parameters.list[t->room.model.parameters.table];
+static void read_results(const ft_room *room, ft_plan *plan) {
+    const ft_model *model = &room->model;
+    plan->memory = ft_memory_read(room->memory);
+    plan->site_count = ft_memory_holders_at_peak(room->memory, plan->sites, FT_PLAN_SITES);
+    plan->dtype = model->dtype;
+    plan->parameters = model->parameters.real_total;
+    plan->trained_parameters = model->parameters.real_trainable;
+    const ft_parameter *table = &model->parameters.list[model->parameters.table];
     plan->rows = table->rows, plan->rows_held = table->held, plan->rows_trained = table->trained;
-    plan->rows_save = t->job.word_rows_save;
-    plan->train = t->room.plan.texts;
-    plan->eval = t->room.eval_capacity;
-    plan->eval_extra = t->room.eval_extra;
-    plan->checkpoint_every = t->room.model.checkpoint_every;
-    plan->keeps_activation = t->room.model.keeps_activation;
-    plan->rebuilds_norms = t->room.model.rebuilds_norms;
-    plan->offloads = ft_parameters_state_on_host(&t->room.model.parameters);
-    plan->offloads_inputs = t->room.model.inputs.count > 0; // none travels where fewer than two are kept
-    plan->host_bytes = ft_trainer_host_room(t);
-    plan->total_steps = t->room.plan.total_steps;
-    plan->max_length = t->job.max_length;
-    plan->threads = t->room.device->target.threads;
-    plan->compute_capability = t->room.device->target.compute_capability;
+    plan->rows_save = room->job->word_rows_save;
+    plan->train = room->plan.texts;
+    plan->eval = room->eval_capacity;
+    plan->eval_extra = room->eval_extra;
+    plan->checkpoint_every = model->checkpoint_every;
+    plan->keeps_activation = model->keeps_activation;
+    plan->rebuilds_norms = model->rebuilds_norms;
+    plan->offloads = ft_parameters_state_on_host(&model->parameters);
+    plan->offloads_inputs = model->inputs.count > 0; // none travels where fewer than two are kept
+    plan->host_bytes = ft_room_host_bytes(room);
+    plan->total_steps = room->plan.total_steps;
+    plan->max_length = room->job->max_length;
+    plan->threads = room->device->target.threads;
+    plan->compute_capability = room->device->target.compute_capability;
 }
 
 // The device that is planned for; *most: what of it a run may have beside the driver's own.
@@ -48,7 +50,7 @@ static ft_status look(const ft_config *config, const ft_plan_request *request, f
     return FT_OK;
 }
 
-// As a run finds it (ft_trainer_most): graphs leave so much of the device free, whatever memory.limit is.
+// As a run finds it (ft_room_most): graphs leave so much of the device free, whatever memory.limit is.
 static void find_budget(const ft_config *config, const ft_plan_request *request, const ft_device_facts *facts, size_t most, ft_plan *plan) {
     const ft_device like = {.target = facts->target};
     const size_t limit = ft_limit_of(config, facts->total_bytes);
@@ -61,27 +63,60 @@ static void find_budget(const ft_config *config, const ft_plan_request *request,
     plan->budget_bytes = limit == 0 || (bounded && limit > most) ? most : limit;
 }
 
-// Under `limit`; *refused: a request did not fit, and plan->refusal says which. fitted, if not NULL: what makes it fit under
-// the plan's budget, if anything at `auto` does (plan->autofit.chosen).
-static ft_status plan_under(const ft_config *config, const ft_plan_request *request, size_t limit, ft_plan *plan, bool *refused,
-                            ft_config *fitted) {
-    ft_trainer_source source = {.limit = limit, .without_weights = true, .without_data = !plan->with_data, .labels = request->labels};
-    ft_device_facts facts;
-    size_t most;
-    FT_TRY(look(config, request, &facts, &most));
-    FT_TRY(ft_plan_open(facts.name, facts.target, SIZE_MAX / 4, &source.device));
-    ft_trainer t;
-    ft_status status = ft_trainer_open(config, &source, &t);
-    if (status == FT_OK) status = ft_trainer_rehearse(&t, source.without_data && config->eval.strategy != FT_EVAL_NO);
-    if (status == FT_OK) read_results(&t, plan);
-    if (status == FT_OK) status = ft_trainer_price(&t, &t, &plan->step_seconds);
-    if (status == FT_OK && fitted != NULL) status = ft_autofit_choose(&t, plan->budget_bytes, fitted, &plan->autofit);
-    *refused = status == FT_NO_MEMORY && t.room.memory != NULL && ft_memory_refused(t.room.memory, &plan->refusal);
+// The job under `limit` with the settings of `config`; *refused: a request did not fit, and plan->refusal says which. fitted, if not
+// NULL: what makes it fit under the plan's budget, if anything at `auto` does (plan->autofit.chosen).
+static ft_status plan_under(const ft_job *job, const ft_config *config, const ft_device_facts *facts, size_t limit, ft_plan *plan,
+                            bool *refused, ft_config *fitted) {
+    ft_device *device;
+    ft_rehearsal r;
+    FT_TRY(ft_plan_open(facts->name, facts->target, SIZE_MAX / 4, &device));
+    ft_status status = ft_rehearse(job, config, device, limit, &r);
+    if (status == FT_OK) read_results(&r.room, plan);
+    if (status == FT_OK) status = ft_rehearsal_price(&r, &plan->step_seconds);
+    if (status == FT_OK && fitted != NULL) status = ft_autofit_choose(&r.room, plan->budget_bytes, fitted, &plan->autofit);
+    *refused = status == FT_NO_MEMORY && r.room.memory != NULL && ft_memory_refused(r.room.memory, &plan->refusal);
     ft_error error;
     ft_error_save(&error);
-    ft_status closed = ft_trainer_close(&t);
+    ft_status closed = ft_rehearsal_close(&r);
     if (status == FT_OK) return closed;
     ft_error_restore(&error);
+    return status;
+}
+
+// Under the plan's budget; where that is too little as far as it can be, and where settings at `auto` make it fit with those.
+static ft_status plan_job(const ft_job *job, const ft_device_facts *facts, ft_plan *plan) {
+    bool refused;
+    ft_status status = plan_under(job, job->config, facts, plan->budget_bytes, plan, &refused, NULL);
+    plan->fits = status == FT_OK;
+    if (!refused) return status;
+    ft_memory_refusal refusal = plan->refusal;
+    ft_config fitted;
+    status = plan_under(job, job->config, facts, SIZE_MAX / 4, plan, &refused, &fitted);
+    plan->refusal = refusal;
+    if (status == FT_OK && plan->autofit.chosen) {
+        status = plan_under(job, &fitted, facts, plan->budget_bytes, plan, &refused, NULL);
+        plan->fits = status == FT_OK;
+    }
+    return status;
+}
+
+// As a run finds it: refused before anything is read.
+static ft_status check_device(const ft_config *config, const ft_device_facts *facts) {
+    ft_device *device;
+    FT_TRY(ft_plan_open(facts->name, facts->target, SIZE_MAX / 4, &device));
+    ft_status status = ft_room_check(config, device);
+    ft_device_close(device);
+    return status;
+}
+
+static ft_status open_and_plan(const ft_config *config, const ft_plan_request *request, const ft_device_facts *facts, ft_plan *plan) {
+    ft_job job;
+    FT_TRY(check_device(config, facts));
+    const ft_job_source source = {.without_weights = true, .without_data = !plan->with_data, .labels = request->labels};
+    ft_status status = ft_job_open(config, &source, &job);
+    if (status == FT_OK) status = ft_job_tokenise(&job);
+    if (status == FT_OK) status = plan_job(&job, facts, plan);
+    ft_job_close(&job);
     return status;
 }
 
@@ -112,19 +147,7 @@ static ft_status plan_one(const ft_config *config, const ft_plan_request *reques
     find_budget(config, request, &facts, most, plan);
     ft_log_level level = ft_log_get_level();
     ft_log_set_level(FT_LOG_SILENT); // what training says while it opens
-    bool refused;
-    ft_status status = plan_under(config, request, plan->budget_bytes, plan, &refused, NULL);
-    plan->fits = status == FT_OK;
-    if (refused) {
-        ft_memory_refusal refusal = plan->refusal;
-        ft_config fitted;
-        status = plan_under(config, request, SIZE_MAX / 4, plan, &refused, &fitted);
-        plan->refusal = refusal;
-        if (status == FT_OK && plan->autofit.chosen) {
-            status = plan_under(&fitted, request, plan->budget_bytes, plan, &refused, NULL);
-            plan->fits = status == FT_OK;
-        }
-    }
+    ft_status status = open_and_plan(config, request, &facts, plan);
     ft_log_set_level(level);
     if (plan->fits && request->card == NULL) judge_host(config, plan);
     plan->outside_bytes = resident_bytes();

@@ -2,10 +2,10 @@
 #ifndef FT_ACTIVE_ROWS_H
 #define FT_ACTIVE_ROWS_H
 
-#include "engine/train/trainer.h"
+#include "engine/train/job.h"
 
-// Once the texts are tokens and the model's numbers are known: t->word_rows, or NULL where all rows stay, and
-// t->word_rows_save.
-ft_status ft_trainer_choose_rows(ft_trainer *t);
+// Once the texts are tokens and the model's numbers are known: job->word_rows, or NULL where all rows stay, and
+// job->word_rows_save.
+ft_status ft_job_choose_rows(ft_job *job);
 
 #endif

@@ -1,13 +1,14 @@
 #include "engine/train/autofit.h"
 
-#include "engine/train/trainer.h"
+#include "engine/train/forecast.h"
+#include "kernels/devices.h"
 
 #include <stdio.h>
 
 enum { ON_HOST = FT_SAVE_OPTIMIZER | FT_SAVE_INPUTS };
 
 typedef struct search {
-    const ft_trainer *t;
+    const ft_room *room;
     size_t limit;
     int64_t most, least;    // tokens of the largest micro-batch of whole batches, and of the longest text
     bool cuts;              // micro-batches are ours to choose
@@ -21,20 +22,20 @@ typedef struct search {
 } search;
 
 // What is saved by a run of this configuration as it is, and what of the rest is left to us by `asked`.
-static unsigned savings_of(const ft_trainer *t, const ft_config *c) {
+static unsigned savings_of(const ft_room *room, const ft_config *c) {
     const bool activation = c->memory.recompute_activation == FT_RECOMPUTE_TRUE || c->train.precision != FT_PRECISION_FP32;
     return (activation ? FT_SAVE_ACTIVATION : 0u) |
            (c->memory.recompute_layernorm == FT_RECOMPUTE_TRUE ? FT_SAVE_NORMS : 0u) |
-           (ft_offloads_optimizer(c, t->room.device) ? FT_SAVE_OPTIMIZER : 0u) |
-           (ft_offloads_inputs(c, t->room.device) ? FT_SAVE_INPUTS : 0u);
+           (ft_offloads_optimizer(c, room->device) ? FT_SAVE_OPTIMIZER : 0u) |
+           (ft_offloads_inputs(c, room->device) ? FT_SAVE_INPUTS : 0u);
 }
 
-static unsigned free_savings(const ft_trainer *t, const ft_config *asked, unsigned savings) {
+static unsigned free_savings(const ft_room *room, const ft_config *asked, unsigned savings) {
     const bool fp32 = asked->train.precision == FT_PRECISION_FP32;
     unsigned free = 0;
     if (fp32 && asked->memory.recompute_activation == FT_RECOMPUTE_AUTO) free |= FT_SAVE_ACTIVATION;
     if (fp32 && asked->memory.recompute_layernorm == FT_RECOMPUTE_AUTO) free |= FT_SAVE_NORMS;
-    if (asked->memory.offload == FT_OFFLOAD_AUTO && ft_device_queues(t->room.device)) free |= FT_SAVE_OPTIMIZER | FT_SAVE_INPUTS;
+    if (asked->memory.offload == FT_OFFLOAD_AUTO && ft_device_queues(room->device)) free |= FT_SAVE_OPTIMIZER | FT_SAVE_INPUTS;
     return free & ~savings;
 }
 
@@ -56,10 +57,10 @@ static bool beyond_host(const search *s, unsigned savings, size_t pinned) {
 
 // Rehearses a setting. *fits false: it does not; then nothing else is set.
 static ft_status try_setting(const search *s, ft_fitting setting, size_t limit, bool *fits, ft_fitting *found) {
-    ft_config config = with(s->t->room.config, &setting);
-    ft_trainer other = {.dir_lock = -1};
+    ft_config config = with(s->room->config, &setting);
+    ft_rehearsal other;
     ft_memory_refusal refusal = {0};
-    ft_status status = ft_trainer_rehearse_like(s->t, &config, limit, &other);
+    ft_status status = ft_rehearse_again(s->room, &config, limit, &other);
     bool refused = status == FT_NO_MEMORY && other.room.memory != NULL &&
                    ft_memory_refused(other.room.memory, &refusal) && refusal.by_limit;
     *fits = status == FT_OK && !beyond_host(s, setting.savings, ft_memory_read(other.room.memory).peak_pinned);
@@ -68,11 +69,11 @@ static ft_status try_setting(const search *s, ft_fitting setting, size_t limit, 
         setting.reserved = planned.peak_reserved;
         setting.pinned = planned.peak_pinned;
         *found = setting;
-        status = ft_trainer_price(s->t, &other, &found->step_seconds);
+        status = ft_rehearsal_price(&other, &found->step_seconds);
     }
     ft_error error;
     ft_error_save(&error);
-    ft_status closed = ft_trainer_close(&other);
+    ft_status closed = ft_rehearsal_close(&other);
     if (refused) return closed;
     if (status == FT_OK) return closed;
     ft_error_restore(&error);
@@ -180,7 +181,7 @@ static ft_status search_settings(search *s) {
     // Recomputation takes longer than none, so it too is better only by larger micro-batches. Longer stretches take less than
     // shorter ones: what is above the last input is not computed again, and fewer inputs travel. Their sizes are their own.
     const sizes without = s->every == 0 ? found : (sizes){{0}};
-    for (int64_t every = 1; every <= s->t->job.model_config.num_hidden_layers && every <= 8; every++) {
+    for (int64_t every = 1; every <= s->room->job->model_config.num_hidden_layers && every <= 8; every++) {
         if (every == s->every) continue;
         found = without;
         FT_TRY(search_savings(s, every, &found));
@@ -191,32 +192,32 @@ static ft_status search_settings(search *s) {
 // Steps and evaluation as the choice cuts them.
 static ft_status take_up(search *s, ft_config *config) {
     const ft_fitting *choice = &s->fit->choice;
-    ft_trainer other = {.dir_lock = -1};
-    *config = with(s->t->room.config, choice);
-    ft_status status = ft_trainer_rehearse_like(s->t, config, choice->reserved > s->limit ? choice->reserved : s->limit, &other);
+    ft_rehearsal other;
+    *config = with(s->room->config, choice);
+    ft_status status = ft_rehearse_again(s->room, config, choice->reserved > s->limit ? choice->reserved : s->limit, &other);
     s->fit->plan = other.room.plan;
     s->fit->eval_limits = other.room.eval_limits;
     s->fit->eval_capacity = other.room.eval_capacity;
     s->fit->eval_extra = other.room.eval_extra;
-    ft_status closed = ft_trainer_close(&other);
+    ft_status closed = ft_rehearsal_close(&other);
     s->fit->chosen = status == FT_OK;
     return status != FT_OK ? status : closed;
 }
 
-ft_status ft_autofit_choose(const ft_trainer *t, size_t limit, ft_config *config, ft_autofit *fit) {
-    const ft_config *c = t->room.config;
+ft_status ft_autofit_choose(const ft_room *room, size_t limit, ft_config *config, ft_autofit *fit) {
+    const ft_config *c = room->config;
     *fit = (ft_autofit){.limit = limit};
     *config = *c;
-    search s = {.t = t, .limit = limit, .fit = fit, .most = t->room.plan.texts.tokens, .least = t->room.plan.texts.longest,
+    search s = {.room = room, .limit = limit, .fit = fit, .most = room->plan.texts.tokens, .least = room->plan.texts.longest,
                 .cuts = c->train.micro_batch_tokens == FT_AUTO && c->train.micro_batch == FT_AUTO,
                 .whole = c->train.micro_batch_tokens,
                 .recomputes = c->train.gradient_checkpointing == FT_AUTO};
-    s.every = ft_checkpoint_every(c, t->room.device);
-    s.savings = savings_of(t, c);
-    s.free = free_savings(t, c, s.savings);
+    s.every = ft_checkpoint_every(c, room->device);
+    s.savings = savings_of(room, c);
+    s.free = free_savings(room, c, s.savings);
     if (!s.cuts && !s.recomputes && s.free == 0) return FT_OK;
     s.judged = s.free & ON_HOST; // what was asked for by name is refused elsewhere
-    s.host = ft_trainer_host_room(t);
+    s.host = ft_room_host_bytes(room);
     FT_TRY(search_settings(&s));
     return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
 }
@@ -242,33 +243,33 @@ static ft_status smallest(search *s) {
     return s->least < s->most ? smallest_of(s, s->least) : FT_OK;
 }
 
-ft_status ft_autofit_reduce(const ft_trainer *t, size_t limit, ft_config *config, ft_autofit *fit) {
-    const ft_config *c = t->room.config;
-    const int64_t least = t->room.plan.texts.longest * t->room.config->memory.min_micro_batch;
+ft_status ft_autofit_reduce(const ft_room *room, size_t limit, ft_config *config, ft_autofit *fit) {
+    const ft_config *c = room->config;
+    const int64_t least = room->plan.texts.longest * room->config->memory.min_micro_batch;
     *fit = (ft_autofit){.limit = limit};
     *config = *c;
-    search s = {.t = t, .limit = limit, .fit = fit, .most = t->room.plan.texts.tokens, .least = least,
-                .cuts = least < t->room.plan.texts.tokens,
+    search s = {.room = room, .limit = limit, .fit = fit, .most = room->plan.texts.tokens, .least = least,
+                .cuts = least < room->plan.texts.tokens,
                 .whole = c->train.micro_batch_tokens,
-                .recomputes = t->job.config->train.gradient_checkpointing == FT_AUTO,
-                .every = ft_checkpoint_every(c, t->room.device)};
-    s.savings = savings_of(t, c);
+                .recomputes = room->job->config->train.gradient_checkpointing == FT_AUTO,
+                .every = ft_checkpoint_every(c, room->device)};
+    s.savings = savings_of(room, c);
     // The host is reserved for what lies there already: nothing new goes there, and what does takes no more of it than planned.
-    s.free = free_savings(t, t->job.config, s.savings) & ~(unsigned)ON_HOST;
+    s.free = free_savings(room, room->job->config, s.savings) & ~(unsigned)ON_HOST;
     s.judged = s.savings & ON_HOST;
-    s.host = t->room.planned.peak_pinned;
+    s.host = room->planned.peak_pinned;
     FT_TRY(search_settings(&s));
     if (fit->choice.reserved == 0) FT_TRY(smallest(&s));
     return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
 }
 
-void ft_autofit_take(ft_trainer *t, const ft_config *config, const ft_autofit *fit) {
-    t->room.fitted = *config;
-    t->room.config = &t->room.fitted;
-    t->room.plan = fit->plan;
-    t->room.eval_limits = fit->eval_limits;
-    t->room.eval_capacity = fit->eval_capacity;
-    t->room.eval_extra = fit->eval_extra;
+void ft_autofit_take(ft_room *room, const ft_config *config, const ft_autofit *fit) {
+    room->fitted = *config;
+    room->config = &room->fitted;
+    room->plan = fit->plan;
+    room->eval_limits = fit->eval_limits;
+    room->eval_capacity = fit->eval_capacity;
+    room->eval_extra = fit->eval_extra;
 }
 
 const char *ft_fitting_text(const ft_fitting *f, char out[FT_FITTING_TEXT]) {

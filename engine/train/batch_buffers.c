@@ -1,7 +1,7 @@
 #include "engine/train/batch_buffers.h"
 
 #include "engine/train/run_plan.h"
-#include "engine/train/trainer.h"
+#include "engine/io/clock.h"
 
 #include <string.h>
 

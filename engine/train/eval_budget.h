@@ -8,12 +8,12 @@
 #ifndef FT_EVAL_BUDGET_H
 #define FT_EVAL_BUDGET_H
 
-#include "engine/train/trainer.h"
+#include "engine/train/room.h"
 
 enum { FT_EVAL_TOKENS = 16384 };
 
-// Sets t->eval_limits, t->eval_capacity (tokens 0: nothing is evaluated) and t->eval_extra for t->plan. `from` has the data,
-// t itself or the trainer that it is like.
-ft_status ft_eval_budget(ft_trainer *t, const ft_trainer *from);
+// The steps and evaluations of the room's job with its configuration on its device: plan, eval_limits, eval_capacity (tokens 0:
+// nothing is evaluated) and eval_extra. FT_INVALID when there is nothing to train on.
+ft_status ft_room_plan_steps(ft_room *room);
 
 #endif

@@ -5,6 +5,7 @@
 #include "engine/io/files.h"
 #include "engine/model/settings.h"
 #include "engine/train/decision.h"
+#include "engine/train/predict.h"
 #include "kernels/log.h"
 #include "kernels/stop.h"
 
@@ -20,7 +21,7 @@ typedef struct progress {
 static ft_status show(void *context, int64_t done, int64_t total) {
     progress *p = context;
     double now = ft_now();
-    ft_run_alive(NULL, false);
+    ft_run_alive(NULL, 0, 0, false);
     if (now - p->shown > 0.1) {
         ft_status_line("%s %lld / %lld", p->what, (long long)done, (long long)total);
         p->shown = now;

@@ -40,11 +40,26 @@ typedef struct ft_job {
     int max_length;
     ft_long_text long_text;    // what becomes of texts that are longer
     const ft_word_rows *word_rows; // the rows of the word table that are there; NULL: all. active_rows.h
-    ft_word_rows own_word_rows;    // where it is not another job's
+    ft_word_rows own_word_rows;    // where not all are
     int64_t word_rows_save;        // bytes of the device
     bool without_data;         // planned without texts
-    bool without_weights;      // planned: they are neither read nor drawn
     ft_arena arena;            // of all that is found out while it is opened
 } ft_job;
+
+// What a job that is only planned has instead of the real things; all zero for a real one.
+typedef struct ft_job_source {
+    bool without_weights; // nobody reads them: the model may be known by name alone
+    bool without_data;    // no files: every text is as long as possible, and there is an evaluation
+    int labels;           // without data; 0: the model's
+} ft_job_source;
+
+// Finds the model and its tokenizer, reads the texts and what the task makes of their labels. `config` is kept by reference. Close
+// the job in any case. Errors: FT_INVALID for what the configuration, the model or the data cannot mean.
+ft_status ft_job_open(const ft_config *config, const ft_job_source *source, ft_job *job);
+// The rest, which takes its time: texts become tokens (those of a cache at once), the loss and the rows of the word table follow
+// from them. The status of a signal that came meanwhile (stop.h). Behind this a job is read-only.
+ft_status ft_job_tokenise(ft_job *job);
+bool ft_job_evaluates(const ft_job *job, ft_split split); // is it ever judged in a run?
+void ft_job_close(ft_job *job);                           // one that is all zero is fine
 
 #endif

@@ -1,5 +1,6 @@
 #include "engine/train/ladder.h"
 
+#include "engine/train/autofit.h"
 #include "engine/train/device_choice.h"
 #include "engine/train/observer.h"
 #include "engine/train/trainer.h"
@@ -31,7 +32,7 @@ typedef ft_status rung(ft_trainer *t, climb *c, bool *done);
 static ft_status release(ft_trainer *t, climb *c, bool *done) {
     c->rung++; // once
     if (c->needs == FT_LADDER_STATE && t->room.laid_out) {
-        ft_trainer_drop_layout(t);
+        ft_step_drop_layout(&t->step);
         snprintf(c->action, sizeof c->action, "the arena of the steps is released until the next one");
     } else {
         ft_memory_trim(t->room.memory);
@@ -54,11 +55,11 @@ static ft_status reduce(ft_trainer *t, climb *c, bool *done) {
     if (c->needs == FT_LADDER_STATE || !t->room.state_built) return FT_OK; // no micro-batch is involved
     ft_log_level level = ft_log_get_level();
     ft_log_set_level(FT_LOG_SILENT);
-    ft_status status = ft_autofit_reduce(t, c->refusal.reserved + room_beside(t, &c->refusal), &config, &fit);
+    ft_status status = ft_autofit_reduce(&t->room, c->refusal.reserved + room_beside(t, &c->refusal), &config, &fit);
     ft_log_set_level(level);
     if (status != FT_OK || !fit.chosen) return status;
-    ft_trainer_drop_layout(t);
-    ft_autofit_take(t, &config, &fit);
+    ft_step_drop_layout(&t->step);
+    ft_autofit_take(&t->room, &config, &fit);
     const int64_t every = config.train.gradient_checkpointing;
     snprintf(c->action, sizeof c->action, "micro-batches of at most %d tokens%s", t->room.plan.texts.tokens,
              every == FT_AUTO || every == 0 ? "" : every == 1 ? ", recomputing every layer" : ", recomputing several layers at a time");
@@ -132,7 +133,7 @@ enum { RUNGS = sizeof rungs / sizeof rungs[0] };
 
 static ft_status note(ft_trainer *t, const climb *c) {
     char bytes[24];
-    ft_ladder *l = &t->room.ladder;
+    ft_ladder *l = &t->ladder;
     ft_ladder_event e = {.step = t->step.state.step, .bytes = c->refusal.bytes, .reserved = c->refusal.reserved};
     memcpy(e.site, c->refusal.site, sizeof e.site);
     memcpy(e.action, c->action, sizeof e.action);
@@ -164,13 +165,13 @@ static ft_status step_down(ft_trainer *t, climb *c) {
     ft_status status = next_rung(t, c, &done);
     if (status != FT_OK || done) return status;
     ft_error_restore(&error);
-    if (t->room.ladder.all > 0 && c->action[0] != '\0') ft_hint("tried before that (memory.on_oom): %s", c->action);
+    if (t->ladder.all > 0 && c->action[0] != '\0') ft_hint("tried before that (memory.on_oom): %s", c->action);
     return FT_NO_MEMORY;
 }
 
 static ft_status attempt(ft_trainer *t, ft_ladder_needs needs, ft_ladder_work *work, void *context) {
-    FT_TRY(ft_trainer_build_state(t));
-    if (needs == FT_LADDER_LAYOUT) FT_TRY(ft_trainer_build_layout(t));
+    FT_TRY(ft_step_build_state(&t->step));
+    if (needs == FT_LADDER_LAYOUT) FT_TRY(ft_step_build_layout(&t->step));
     return work != NULL ? work(t, context) : FT_OK;
 }
 

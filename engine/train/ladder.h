@@ -14,8 +14,6 @@
 #ifndef FT_LADDER_H
 #define FT_LADDER_H
 
-#include "engine/model/absent_rows.h"
-#include "kernels/op.h"
 #include "kernels/status.h"
 
 #include <stddef.h>
@@ -37,13 +35,6 @@ typedef struct ft_ladder {
     int count;
     int64_t all;
 } ft_ladder;
-
-// Weights and moments on their way from one device to another.
-typedef struct ft_carried_state {
-    void *values; // first and second moments and all weights, as they lie on the device; NULL: nothing is under way
-    ft_absent_rows absent; // its part on the host
-    ft_update_state update;
-} ft_carried_state;
 
 // What a piece of work finds on the device when it is called (build.c).
 typedef enum ft_ladder_needs { FT_LADDER_STATE, FT_LADDER_LAYOUT } ft_ladder_needs;

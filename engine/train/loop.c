@@ -36,15 +36,29 @@ static void look_at_device(ft_trainer *t) {
     t->device_used_reserved = ft_memory_read(t->room.memory).reserved;
 }
 
+typedef struct step_piece {
+    ft_step_work *work;
+    void *context;
+} step_piece;
+
+static ft_status do_piece(ft_trainer *t, void *context) {
+    const step_piece *p = context;
+    return p->work(&t->step, p->context);
+}
+
+static ft_status climb(void *run, ft_step_work *work, void *context) {
+    return ft_ladder_climb(run, FT_LADDER_LAYOUT, do_piece, &(step_piece){work, context});
+}
+
 // Books one step, and queues as many before it as have nothing between them. A signal queues none any more.
 static ft_status next_step(ft_trainer *t) {
     const ft_steps *s = &t->step.steps;
     double before = ft_now();
     while (s->count == 0 ||
            (s->count < s->room && !s->held && !is_boundary(t, t->step.state.step + s->count) && ft_stop_signal() == 0))
-        FT_TRY(ft_steps_queue(t));
+        FT_TRY(ft_steps_queue(&t->step, climb, t));
     t->step.queueing_seconds += ft_now() - before;
-    FT_TRY(ft_steps_book(t));
+    FT_TRY(ft_steps_book(&t->step));
     if (t->device_used == 0 && ft_device_queues(t->room.device)) look_at_device(t);
     t->step.state.seconds_train += ft_now() - before;
     return FT_OK;

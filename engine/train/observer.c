@@ -1,6 +1,7 @@
 #include "engine/train/observer.h"
 
-#include "engine/train/trainer.h"
+#include "engine/io/clock.h"
+#include "engine/memory/memory.h"
 #include "kernels/context.h"
 
 void ft_run_observe(ft_run_observer *observer) {
@@ -22,21 +23,18 @@ bool ft_run_keeps(void) {
     return watching == NULL || watching->keeps == NULL || watching->keeps(watching->context);
 }
 
-void ft_run_ended(const ft_trainer *t) {
+void ft_run_ended(ft_memory *memory) {
     const ft_run_observer *watching = present();
     if (watching != NULL && watching->ended != NULL)
-        watching->ended(watching->context, t->room.memory != NULL ? ft_memory_read(t->room.memory).peak_reserved : 0);
+        watching->ended(watching->context, memory != NULL ? ft_memory_read(memory).peak_reserved : 0);
 }
 
-void ft_run_alive(const ft_trainer *t, bool logged) {
+void ft_run_alive(ft_memory *memory, int64_t step, int64_t total_steps, bool logged) {
     ft_run_observer *watching = present();
     if (watching == NULL) return;
     double now = ft_now();
     if (!logged && now - watching->told < 0.1) return;
     watching->told = now;
-    if (t == NULL)
-        watching->alive(watching->context, -1, 0, 0, logged);
-    else
-        watching->alive(watching->context, t->step.state.step, t->room.plan.total_steps, ft_memory_read(t->room.memory).reserved,
-                        logged);
+    if (memory == NULL) watching->alive(watching->context, -1, 0, 0, logged);
+    else watching->alive(watching->context, step, total_steps, ft_memory_read(memory).reserved, logged);
 }

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 struct ft_candidate; // admission.h
-struct ft_trainer;
+struct ft_memory;
 
 typedef struct ft_run_observer {
     void *context;
@@ -36,8 +36,9 @@ typedef struct ft_run_observer {
 
 void ft_run_observe(ft_run_observer *observer); // in the present context, kept by reference; NULL: nobody
 const ft_run_observer *ft_run_observer_of(void);      // NULL: nobody
-void ft_run_alive(const struct ft_trainer *t, bool logged); // t NULL: not of a step
-void ft_run_ended(const struct ft_trainer *t);              // its memory is still there, if it came that far
+// As observer.alive; memory NULL: not of a step.
+void ft_run_alive(struct ft_memory *memory, int64_t step, int64_t total_steps, bool logged);
+void ft_run_ended(struct ft_memory *memory);          // NULL: it did not come so far as to have any
 bool ft_run_keeps(void);                                    // as observer.keeps; true with nobody watching
 bool ft_run_taken(void);                                    // as observer.taken; false with nobody watching
 

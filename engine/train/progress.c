@@ -110,7 +110,7 @@ static void table_row(const ft_trainer *t, const char *name, const double *value
 void ft_progress_save(void *saving, int64_t done, int64_t total) {
     ft_progress_saving *s = saving;
     const double now = ft_now();
-    ft_run_alive(NULL, false);
+    ft_run_alive(NULL, 0, 0, false);
     if (s->started == 0) s->started = now;
     if (now - s->started < 1 || now - s->shown < 0.1) return;
     char some[24], all[24];

@@ -6,6 +6,16 @@
 
 #include <stdint.h>
 
+ft_step_sizes ft_room_sizes(const ft_room *room) {
+    const ft_run_plan *p = &room->plan;
+    return (ft_step_sizes){.train = p->capacity,
+                           .whole_steps = p->whole_steps,
+                           .predict = room->eval_capacity,
+                           .loss = room->job->loss,
+                           .word_rows = room->job->word_rows,
+                           .examples = p->effective_batch < p->sequences ? p->effective_batch : p->sequences};
+}
+
 static void fill_to(ft_batch *batch, ft_capacity capacity) {
     batch->tokens = capacity.tokens;
     batch->sequences = capacity.sequences;

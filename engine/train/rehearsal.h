@@ -1,12 +1,11 @@
 // rehearsal.h - the stages of a run in their largest sizes, once, whatever the device computes.
 //
 // Two uses. ft_lay_out_steps runs them on a plan device to record what a step asks for, and lays the tensors out in an
-// arena of the real run. The planner (engine/plan) runs them on a plan device to read the meter.
+// arena of the real run. A forecast (forecast.h) runs them on a plan device to read the meter.
 #ifndef FT_REHEARSAL_H
 #define FT_REHEARSAL_H
 
-#include "engine/config/config.h"
-#include "engine/model/model.h"
+#include "engine/train/room.h"
 
 typedef struct ft_step_sizes {
     ft_capacity train, predict; // largest micro-batches; tokens == 0: there are none
@@ -15,6 +14,7 @@ typedef struct ft_step_sizes {
     ft_loss loss;               // of the task
     const ft_word_rows *word_rows; // the rows of the word table that are there; NULL: all
 } ft_step_sizes;
+ft_step_sizes ft_room_sizes(const ft_room *room); // of the steps and evaluations that are planned there
 
 // A step of one micro-batch: through forward and backward, and an update. `batch` is bound to device memory for
 // sizes->train; losses, step and update as in the training loop.

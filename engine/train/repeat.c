@@ -182,7 +182,7 @@ static ft_status train_each(ft_repeat *r, ft_memory_refusal *refusal) {
         FT_TRY(train_one(r, &r->runs[i], refusal));
         r->done = i + 1;
         FT_TRY(ft_repeat_write_metrics(r));
-        ft_run_alive(NULL, true);
+        ft_run_alive(NULL, 0, 0, true);
     }
     FT_TRY(ft_repeat_write_predictions(r));
     return print_table(r);

@@ -1,8 +1,10 @@
 // reserve.c - the planned bytes of a run, on its device and pinned on the host, reserved before the first of them is taken.
 #include "engine/memory/process.h"
+#include "engine/io/clock.h"
 #include "engine/train/admission.h"
+#include "engine/train/device_graphs.h"
 #include "engine/train/observer.h"
-#include "engine/train/trainer.h"
+#include "engine/train/room.h"
 #include "kernels/devices.h"
 #include "kernels/log.h"
 
@@ -11,11 +13,11 @@
 // What a run takes of the host's memory while it is computed elsewhere: with what the process holds already, as of a run on the
 // CPU. (Where the system does not count pinned pages as held by the process they are missing twice in what is free, never not
 // at all.) bytes 0: nothing that is worth a word.
-static ft_admission_request request_of_host(const ft_trainer *t, bool may_wait) {
-    const ft_offload_choice choice = t->room.config->memory.offload;
-    const bool offloads = choice != FT_OFFLOAD_NONE && choice != FT_OFFLOAD_AUTO && ft_device_queues(t->room.device);
+static ft_admission_request request_of_host(const ft_room *room, bool may_wait) {
+    const ft_offload_choice choice = room->config->memory.offload;
+    const bool offloads = choice != FT_OFFLOAD_NONE && choice != FT_OFFLOAD_AUTO && ft_device_queues(room->device);
     ft_admission_request request = ft_admission_request_of(
-        t->room.config, offloads ? t->room.planned.peak_pinned + ft_process_resident(getpid()) : 0);
+        room->config, offloads ? room->planned.peak_pinned + ft_process_resident(getpid()) : 0);
     request.min_free = 0; // is of the device
     request.pinned = true;
     request.wait = request.wait && may_wait;
@@ -24,60 +26,60 @@ static ft_admission_request request_of_host(const ft_trainer *t, bool may_wait) 
 
 // More than `where` has for all its runs together: as little begun as a run that the forecast refuses. The same status from a
 // want of memory for the ledger itself is no such thing.
-static ft_status refused(ft_trainer *t, const ft_candidate *where, size_t bytes, ft_status status) {
+static ft_status refused(ft_room *room, const ft_candidate *where, size_t bytes, ft_status status) {
     if (status == FT_NO_MEMORY && bytes > where->capacity)
-        t->room.refusal = (ft_memory_refusal){.bytes = bytes, .limit = where->capacity, .planned = true};
+        room->refusal = (ft_memory_refusal){.bytes = bytes, .limit = where->capacity, .planned = true};
     return status;
 }
 
 // In both ledgers, or in none. All runs go to the host last, so that no two wait for each other.
-static ft_status enter(ft_trainer *t, const ft_candidate *where, const ft_admission_request *request, bool wait) {
+static ft_status enter(ft_room *room, const ft_candidate *where, const ft_admission_request *request, bool wait) {
     ft_candidate host;
     int chosen;
     ft_admission_request now = *request;
     now.wait = wait;
-    FT_TRY(refused(t, where, now.bytes, ft_admission_enter(1, where, &now, &t->room.reservation, &chosen)));
-    const ft_admission_request pinned = request_of_host(t, wait);
+    FT_TRY(refused(room, where, now.bytes, ft_admission_enter(1, where, &now, &room->reservation, &chosen)));
+    const ft_admission_request pinned = request_of_host(room, wait);
     if (pinned.bytes == 0) return FT_OK;
     ft_status status = ft_candidate_cpu(&host);
     if (status == FT_OK)
         status =
-            refused(t, &host, pinned.bytes, ft_admission_enter(1, &host, &pinned, &t->room.host_reservation, &chosen));
+            refused(room, &host, pinned.bytes, ft_admission_enter(1, &host, &pinned, &room->host_reservation, &chosen));
     if (status == FT_OK) return FT_OK;
-    ft_ledger_close(t->room.reservation);
-    t->room.reservation = NULL;
+    ft_ledger_close(room->reservation);
+    room->reservation = NULL;
     return status;
 }
 
 // Nobody else of the study is on the device; but of a coordinator that was killed just now the workers have what they
 // reserved until they are gone.
-static ft_status enter_alone(ft_trainer *t, const ft_candidate *where, const ft_admission_request *request) {
+static ft_status enter_alone(ft_room *room, const ft_candidate *where, const ft_admission_request *request) {
     for (const double end = ft_now() + FT_LEAVING_SECONDS;; ft_error_clear()) {
-        const ft_status status = enter(t, where, request, request->wait);
+        const ft_status status = enter(room, where, request, request->wait);
         if (status != FT_NO_DEVICE || request->wait || ft_now() >= end) return status;
         FT_TRY(ft_admission_pause(0.1));
     }
 }
 
 // Under a watcher: tries when it says so, until there is room.
-static ft_status enter_in_turn(const ft_run_observer *observer, ft_trainer *t, const ft_candidate *where,
+static ft_status enter_in_turn(const ft_run_observer *observer, ft_room *room, const ft_candidate *where,
                                const ft_admission_request *request) {
     for (bool full = false, alone;; full = true) {
         FT_TRY(observer->turn(observer->context, request->bytes, full, &alone));
-        ft_status status = alone ? enter_alone(t, where, request) : enter(t, where, request, false);
+        ft_status status = alone ? enter_alone(room, where, request) : enter(room, where, request, false);
         if (status == FT_OK) observer->entered(observer->context, where);
         if (status != FT_NO_DEVICE || alone) return status;
         ft_error_clear();
     }
 }
 
-ft_status ft_trainer_most(const ft_trainer *t, size_t *limit) {
+ft_status ft_room_most(const ft_room *room, size_t *limit) {
     ft_candidate where;
-    size_t most = ft_step_graphs_outside(t->room.config, t->room.device); // reserved too, whatever memory.limit says
-    *limit = ft_memory_limit(t->room.memory);
+    size_t most = ft_step_graphs_outside(room->config, room->device); // reserved too, whatever memory.limit says
+    *limit = ft_memory_limit(room->memory);
     const bool studied = ft_run_observer_of() != NULL;
     if (!studied && most == 0) return FT_OK;
-    FT_TRY(ft_candidate_of(t->room.device, &where));
+    FT_TRY(ft_candidate_of(room->device, &where));
     // A little more than it holds now: planning itself leaves something behind.
     const size_t outside = where.accelerator || !studied ? 0 : ft_process_resident(getpid());
     most += outside + outside / 16;
@@ -85,16 +87,16 @@ ft_status ft_trainer_most(const ft_trainer *t, size_t *limit) {
     return FT_OK;
 }
 
-size_t ft_trainer_host_room(const ft_trainer *t) {
+size_t ft_room_host_bytes(const ft_room *room) {
     ft_candidate host;
     ft_ledger_state state;
     ft_error before;
     const size_t available = ft_cpu_available_bytes();
-    if (available == 0 && !t->job.without_weights) return 0;
+    if (available == 0 && !room->rehearses) return 0;
     ft_error_save(&before);
     bool known = ft_candidate_cpu(&host) == FT_OK;
     state.free = known ? host.capacity : 0;
-    if (known && !t->job.without_weights) known = ft_candidate_read(&host, &state) == FT_OK; // a plan leaves no ledger behind
+    if (known && !room->rehearses) known = ft_candidate_read(&host, &state) == FT_OK; // a plan leaves no ledger behind
     ft_error_restore(&before);
     const size_t held = ft_process_resident(getpid()); // is in what is asked for
     if (!known || (available > 0 && state.free >= available + held)) return available;
@@ -102,18 +104,18 @@ size_t ft_trainer_host_room(const ft_trainer *t) {
 }
 
 // What lies outside the allocator is what the process holds by now: program, libraries, texts and tokens.
-ft_status ft_trainer_reserve(ft_trainer *t, bool may_wait) {
-    ft_candidate where; // the device that t was opened on
+ft_status ft_room_reserve(ft_room *room, bool may_wait) {
+    ft_candidate where; // the device that the room was opened on
     char text[24];
-    FT_TRY(ft_candidate_of(t->room.device, &where));
-    const size_t graphs = ft_step_graphs_outside(t->room.config, t->room.device);
-    size_t bytes = t->room.planned.peak_reserved + (where.accelerator ? 0 : ft_process_resident(getpid())) + graphs;
-    ft_admission_request request = ft_admission_request_of(t->room.config, bytes);
+    FT_TRY(ft_candidate_of(room->device, &where));
+    const size_t graphs = ft_step_graphs_outside(room->config, room->device);
+    size_t bytes = room->planned.peak_reserved + (where.accelerator ? 0 : ft_process_resident(getpid())) + graphs;
+    ft_admission_request request = ft_admission_request_of(room->config, bytes);
     request.driver = graphs;
     request.wait = request.wait && may_wait;
     const ft_run_observer *observer = ft_run_observer_of();
-    if (observer != NULL) FT_TRY(enter_in_turn(observer, t, &where, &request));
-    else FT_TRY(enter(t, &where, &request, request.wait));
-    if (t->room.reservation != NULL) ft_detail("reserved   %s of %s", ft_bytes_text(bytes, text), where.name);
+    if (observer != NULL) FT_TRY(enter_in_turn(observer, room, &where, &request));
+    else FT_TRY(enter(room, &where, &request, request.wait));
+    if (room->reservation != NULL) ft_detail("reserved   %s of %s", ft_bytes_text(bytes, text), where.name);
     return FT_OK;
 }

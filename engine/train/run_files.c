@@ -44,7 +44,7 @@ static ft_status append_line(ft_trainer *t, json_t *line) {
     if (written < 0 || fflush(t->metrics_file) != 0)
         return ft_fail_errno(FT_FAILED, errno, "metrics.jsonl", "cannot write in %s", t->dir);
     t->step.state.metrics_bytes += written;
-    ft_run_alive(t, true);
+    ft_run_alive(t->room.memory, t->step.state.step, t->room.plan.total_steps, true);
     return FT_OK;
 }
 
@@ -65,7 +65,7 @@ ft_status ft_run_metrics_open(ft_trainer *t) {
     if (t->metrics_file == NULL) return ft_fail_errno(FT_FAILED, errno, path, "cannot open");
     if (ftruncate(fileno(t->metrics_file), t->step.state.metrics_bytes) != 0)
         return ft_fail_errno(FT_FAILED, errno, path, "cannot cut at the checkpoint's step");
-    for (int i = 0; i < t->room.ladder.count; i++) FT_TRY(ft_run_log_refusal(t, &t->room.ladder.events[i])); // of the start
+    for (int i = 0; i < t->ladder.count; i++) FT_TRY(ft_run_log_refusal(t, &t->ladder.events[i])); // of the start
     return FT_OK;
 }
 

@@ -68,8 +68,8 @@ static json_t *sites_json(const ft_trainer *t, bool *failed) {
 
 static json_t *retries_json(const ft_trainer *t, bool *failed) {
     json_t *array = json_array();
-    for (int i = 0; i < t->room.ladder.count; i++) {
-        const ft_ladder_event *e = &t->room.ladder.events[i];
+    for (int i = 0; i < t->ladder.count; i++) {
+        const ft_ladder_event *e = &t->ladder.events[i];
         ft_json_append(array, json_pack("{s:I, s:s, s:I, s:I, s:s}", "step", (json_int_t)e->step, "site", e->site, "requested_bytes",
                                         (json_int_t)e->bytes, "reserved_bytes", (json_int_t)e->reserved, "action", e->action), failed);
     }
@@ -79,7 +79,8 @@ static json_t *retries_json(const ft_trainer *t, bool *failed) {
 static json_t *data_json(const ft_trainer *t, bool *failed) {
     json_t *object = json_object();
     for (int s = 0; s < FT_SPLITS; s++) {
-        if (t->job.split[s].present) ft_json_put(object, ft_split_name((ft_split)s), ft_data_report_json(t, (ft_split)s, failed), failed);
+        if (t->job.split[s].present)
+            ft_json_put(object, ft_split_name((ft_split)s), ft_data_report_json(&t->job, (ft_split)s, failed), failed);
     }
     return object;
 }

@@ -1,7 +1,6 @@
 #include "engine/train/run_plan.h"
 
 #include "engine/train/schedule.h"
-#include "engine/train/step_graphs.h"
 #include "kernels/stop.h"
 
 #include <math.h>

@@ -12,6 +12,8 @@
 #include "engine/data/order.h"
 #include "engine/model/model.h"
 
+enum { FT_STEP_GRAPH_TOKENS = 64 }; // micro-batches of steps that are graphs are filled up to multiples of so many
+
 typedef struct ft_run_plan {
     int64_t sequences;       // used in an epoch (drop_last leaves the tail out): texts, and of long ones every window
     int64_t effective_batch; // sequences of one optimizer step

@@ -43,4 +43,17 @@ typedef struct ft_step {
     ft_train_state state;
 } ft_step;
 
+// build.c. Nothing is on the device yet, no step is done. `room` need not be open: it is pointed to.
+void ft_step_init(ft_step *step, ft_room *room, const ft_config *config);
+// What of the device a run holds: its state (weights, moments, scalars of a step), and its layout (gradients, batch buffers and the
+// steps' arena). Makes what is not there; a part that fails leaves nothing of itself behind.
+ft_status ft_step_build_state(ft_step *step);
+ft_status ft_step_build_layout(ft_step *step); // of room->plan and room->eval_capacity, on a state that is there
+void ft_step_drop_layout(ft_step *step);
+void ft_step_drop_state(ft_step *step);
+// Moves the state into memory of the host, from where the next ft_step_build_state takes it. FT_NO_MEMORY: the host has not so
+// much; everything is as it was.
+ft_status ft_step_carry_state(ft_step *step);
+void ft_step_close(ft_step *step); // before its room is
+
 #endif

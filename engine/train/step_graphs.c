@@ -1,7 +1,7 @@
 #include "engine/train/step_graphs.h"
 
 #include "engine/model/gradients.h"
-#include "engine/train/trainer.h"
+#include "engine/train/step.h"
 #include "engine/train/update.h"
 #include "kernels/devices.h"
 #include "kernels/log.h"
@@ -10,50 +10,37 @@
 
 enum { SEEN_BEFORE = 2 }; // so often a shape was queued when it is recorded
 
-bool ft_step_graphs_wanted(const ft_config *config, const ft_device *device) {
-    return config->device.graphs == FT_GRAPHS_ON && ft_device_has_graphs(device);
-}
-
-size_t ft_step_graphs_outside(const ft_config *config, const ft_device *device) {
-    return ft_step_graphs_wanted(config, device) ? FT_STEP_GRAPHS_BYTES : 0;
-}
-
-ft_status ft_step_graphs_check(const ft_config *config, const ft_device *device) {
-    if (config->device.graphs != FT_GRAPHS_ON || ft_device_has_graphs(device)) return FT_OK;
-    if (strcmp(config->device.name, "auto") == 0) return ft_info("device.graphs=on: there are none on %s", device->name), FT_OK;
-    ft_fail(FT_INVALID, "device.graphs", "there are no graphs on %s: they are of CUDA devices", device->name);
-    ft_hint("leave device.graphs at auto, or set device.name=cuda");
-    return FT_INVALID;
-}
-
 // ---- the parts of a step ------------------------------------------------------------------------------------------------
 
-static ft_status queue_begin(ft_trainer *t) {
-    FT_TRY(ft_update_scale_step(t->room.device, t->room.config, t->step.update_state, t->step.step_state));
-    FT_TRY(ft_gradients_clear(&t->room.model.parameters));
-    return ft_model_begin_step(&t->room.model, t->room.plan.capacity, t->step.step_state);
+static ft_status queue_begin(ft_step *step) {
+    ft_room *room = step->room;
+    FT_TRY(ft_update_scale_step(room->device, room->config, step->update_state, step->step_state));
+    FT_TRY(ft_gradients_clear(&room->model.parameters));
+    return ft_model_begin_step(&room->model, room->plan.capacity, step->step_state);
 }
 
 // The batch by its shape alone: a recording must not depend on what lies in the slot just now.
-static ft_status queue_batch(ft_trainer *t, const ft_step_shape *s) {
-    ft_batch batch = t->step.buffers.slot[s->slot].device;
+static ft_status queue_batch(ft_step *step, const ft_step_shape *s) {
+    ft_room *room = step->room;
+    ft_batch batch = step->buffers.slot[s->slot].device;
     batch.sequences = s->sequences;
     batch.tokens = s->tokens;
     batch.longest = s->longest;
     batch.filler = s->filler;
-    return ft_model_train_batch(&t->room.model, &batch, t->room.plan.capacity, t->step.step_state,
-                                ft_vector(t->step.batch_losses, s->sequences, FT_F32));
+    return ft_model_train_batch(&room->model, &batch, room->plan.capacity, step->step_state,
+                                ft_vector(step->batch_losses, s->sequences, FT_F32));
 }
 
-static ft_status queue(ft_trainer *t, const ft_step_shape *s) {
+static ft_status queue(ft_step *step, const ft_step_shape *s) {
+    ft_room *room = step->room;
     switch ((ft_step_part)s->part) {
-    case FT_STEP_BEGIN: return queue_begin(t);
-    case FT_STEP_BATCH: return queue_batch(t, s);
-    case FT_STEP_END: return ft_model_end_step(&t->room.model, t->room.plan.capacity, t->step.step_state);
+    case FT_STEP_BEGIN: return queue_begin(step);
+    case FT_STEP_BATCH: return queue_batch(step, s);
+    case FT_STEP_END: return ft_model_end_step(&room->model, room->plan.capacity, step->step_state);
     case FT_STEP_UPDATE: break;
     }
-    return ft_update_run(&t->room.model.parameters, t->room.config, ft_vector(t->step.losses, s->examples, FT_F32),
-                         t->step.step_state, t->step.update_state);
+    return ft_update_run(&room->model.parameters, room->config, ft_vector(step->losses, s->examples, FT_F32),
+                         step->step_state, step->update_state);
 }
 
 // ---- finding and forgetting ---------------------------------------------------------------------------------------------
@@ -81,16 +68,17 @@ static void notice(ft_step_graphs *g, const ft_step_shape *shape) {
     entry->used = ++g->clock;
 }
 
-static void destroy(ft_trainer *t, ft_step_graph *entry) {
-    ft_step_graphs *g = &t->step.graphs;
-    t->room.device->functions->graph_destroy(t->room.device, entry->graph);
+static void destroy(ft_step *step, ft_step_graph *entry) {
+    ft_room *room = step->room;
+    ft_step_graphs *g = &step->graphs;
+    room->device->functions->graph_destroy(room->device, entry->graph);
     g->bytes -= entry->bytes;
     *entry = g->held[--g->held_count];
 }
 
-void ft_step_graphs_drop(ft_trainer *t) {
-    ft_step_graphs *g = &t->step.graphs;
-    while (g->held_count > 0) destroy(t, &g->held[0]);
+void ft_step_graphs_drop(ft_step *step) {
+    ft_step_graphs *g = &step->graphs;
+    while (g->held_count > 0) destroy(step, &g->held[0]);
     g->seen_count = 0;
     g->on = false;
 }
@@ -105,80 +93,82 @@ static void give_up(ft_step_graphs *g, const char *what) {
     g->ended = true;
 }
 
-ft_status ft_step_graphs_queue(ft_trainer *t, ft_step_shape shape) {
-    ft_step_graphs *g = &t->step.graphs;
-    const bool clears = !t->room.model.parameters.gradients_in_steps ||
-                        ft_update_scales_loss(t->room.config); // what a begin has for the device
-    const bool nothing = !ft_model_holds_positions(&t->room.model) &&
+ft_status ft_step_graphs_queue(ft_step *step, ft_step_shape shape) {
+    ft_room *room = step->room;
+    ft_step_graphs *g = &step->graphs;
+    const bool clears = !room->model.parameters.gradients_in_steps ||
+                        ft_update_scales_loss(room->config); // what a begin has for the device
+    const bool nothing = !ft_model_holds_positions(&room->model) &&
                          (shape.part == FT_STEP_END || (shape.part == FT_STEP_BEGIN && !clears));
     const bool streams = (shape.part == FT_STEP_UPDATE &&
-                          ft_parameters_state_on_host(&t->room.model.parameters)) || // beside, which no graph records
-                         (shape.part == FT_STEP_BATCH && t->room.model.inputs.count > 0);
-    if (!g->on || nothing || streams) return queue(t, &shape);
+                          ft_parameters_state_on_host(&room->model.parameters)) || // beside, which no graph records
+                         (shape.part == FT_STEP_BATCH && room->model.inputs.count > 0);
+    if (!g->on || nothing || streams) return queue(step, &shape);
     ft_step_graph *entry = find(g->held, g->held_count, &shape);
     if (entry == NULL) {
         notice(g, &shape);
         g->queued++;
-        return queue(t, &shape);
+        return queue(step, &shape);
     }
-    ft_status status = t->room.device->functions->graph_run(t->room.device, entry->graph);
+    ft_status status = room->device->functions->graph_run(room->device, entry->graph);
     if (status == FT_NO_MEMORY) { // the driver's, for the launch: nothing of it was queued
         give_up(g, "run by its graph");
         g->queued++;
-        return queue(t, &shape);
+        return queue(step, &shape);
     }
     FT_TRY(status);
     entry->used = ++g->clock;
     g->replayed++;
     if (shape.part == FT_STEP_BEGIN || shape.part == FT_STEP_END)
-        ft_model_mark_step(&t->room.model, t->room.plan.capacity, shape.part == FT_STEP_BEGIN);
+        ft_model_mark_step(&room->model, room->plan.capacity, shape.part == FT_STEP_BEGIN);
     return FT_OK;
 }
 
-static ft_status record(ft_trainer *t, const ft_step_shape *shape, ft_step_graph *entry) {
-    const ft_device_functions *f = t->room.device->functions;
-    const size_t before = ft_device_free_bytes(t->room.device);
-    FT_TRY(f->graph_begin(t->room.device));
-    ft_model_mark_step(&t->room.model, t->room.plan.capacity, shape->part != FT_STEP_BEGIN); // as where the part stands in a step
-    ft_status status = queue(t, shape);
-    ft_model_mark_step(&t->room.model, t->room.plan.capacity, false);
+static ft_status record(ft_step *step, const ft_step_shape *shape, ft_step_graph *entry) {
+    ft_room *room = step->room;
+    const ft_device_functions *f = room->device->functions;
+    const size_t before = ft_device_free_bytes(room->device);
+    FT_TRY(f->graph_begin(room->device));
+    ft_model_mark_step(&room->model, room->plan.capacity, shape->part != FT_STEP_BEGIN); // as where the part stands in a step
+    ft_status status = queue(step, shape);
+    ft_model_mark_step(&room->model, room->plan.capacity, false);
     ft_error error; // of what could not be recorded, which says more than that there is no graph
     if (status != FT_OK) ft_error_save(&error);
-    ft_status ended = f->graph_end(t->room.device, &entry->graph);
+    ft_status ended = f->graph_end(room->device, &entry->graph);
     if (status != FT_OK) {
-        if (ended == FT_OK) f->graph_destroy(t->room.device, entry->graph);
+        if (ended == FT_OK) f->graph_destroy(room->device, entry->graph);
         ft_error_restore(&error);
         return status;
     }
     FT_TRY(ended);
-    const size_t after = ft_device_free_bytes(t->room.device);
+    const size_t after = ft_device_free_bytes(room->device);
     entry->shape = *shape;
-    entry->used = ++t->step.graphs.clock;
+    entry->used = ++step->graphs.clock;
     entry->bytes = after < before ? before - after : 0;
     return FT_OK;
 }
 
-static ft_status record_one(ft_trainer *t, const ft_step_shape *shape) {
-    ft_step_graphs *g = &t->step.graphs;
+static ft_status record_one(ft_step *step, const ft_step_shape *shape) {
+    ft_step_graphs *g = &step->graphs;
     ft_step_graph made = {.graph = NULL};
-    for (; g->held_count >= g->most; g->evicted++) destroy(t, oldest(g->held, g->held_count));
-    FT_TRY(record(t, shape, &made));
+    for (; g->held_count >= g->most; g->evicted++) destroy(step, oldest(g->held, g->held_count));
+    FT_TRY(record(step, shape, &made));
     g->held[g->held_count++] = made;
     g->bytes += made.bytes;
     g->recorded++;
     if (g->held_count > g->most_held) g->most_held = g->held_count;
     if (g->bytes > g->most_bytes) g->most_bytes = g->bytes;
-    for (; g->bytes > FT_STEP_GRAPHS_BYTES && g->held_count > 1; g->evicted++) destroy(t, oldest(g->held, g->held_count));
+    for (; g->bytes > FT_STEP_GRAPHS_BYTES && g->held_count > 1; g->evicted++) destroy(step, oldest(g->held, g->held_count));
     return FT_OK;
 }
 
-void ft_step_graphs_record(ft_trainer *t) {
-    ft_step_graphs *g = &t->step.graphs;
+void ft_step_graphs_record(ft_step *step) {
+    ft_step_graphs *g = &step->graphs;
     for (int i = 0; g->on && i < g->seen_count; i++) {
         if (g->seen[i].seen < SEEN_BEFORE) continue;
         const ft_step_shape shape = g->seen[i].shape;
         g->seen[i--] = g->seen[--g->seen_count];
-        if (record_one(t, &shape) != FT_OK) give_up(g, "recorded");
+        if (record_one(step, &shape) != FT_OK) give_up(g, "recorded");
     }
-    if (g->ended) ft_step_graphs_drop(t);
+    if (g->ended) ft_step_graphs_drop(step);
 }

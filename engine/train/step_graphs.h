@@ -18,15 +18,15 @@
 #ifndef FT_STEP_GRAPHS_H
 #define FT_STEP_GRAPHS_H
 
-#include "engine/config/config.h"
+#include "engine/train/device_graphs.h"
 #include "kernels/backend.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct ft_trainer;
+struct ft_step;
 
-enum { FT_STEP_GRAPHS = 64, FT_STEP_GRAPHS_BYTES = 64 << 20, FT_STEP_GRAPH_TOKENS = 64 };
+enum { FT_STEP_GRAPHS = 64 };
 
 typedef enum ft_step_part { FT_STEP_BEGIN = 0, FT_STEP_BATCH, FT_STEP_END, FT_STEP_UPDATE } ft_step_part;
 
@@ -58,18 +58,11 @@ typedef struct ft_step_graphs {
     size_t most_bytes;
 } ft_step_graphs;
 
-// Does a run on such a device use graphs? A plan device says what the one does that it stands for.
-bool ft_step_graphs_wanted(const ft_config *config, const ft_device *device);
-// What such a run leaves free on the device for the driver, beside its allocator: bytes; 0 without graphs.
-size_t ft_step_graphs_outside(const ft_config *config, const ft_device *device);
-// Refuses what can never be: graphs on a device that was asked for by name and has none.
-ft_status ft_step_graphs_check(const ft_config *config, const ft_device *device);
-
-// Queues a part of a step: by its graph, or call by call. For FT_STEP_BATCH the present batch of t->buffers.
-ft_status ft_step_graphs_queue(struct ft_trainer *t, ft_step_shape shape);
+// Queues a part of a step: by its graph, or call by call. For FT_STEP_BATCH the present batch of step->buffers.
+ft_status ft_step_graphs_queue(struct ft_step *step, ft_step_shape shape);
 // Between two steps: records what came back.
-void ft_step_graphs_record(struct ft_trainer *t);
+void ft_step_graphs_record(struct ft_step *step);
 // Waits for the device and destroys them all.
-void ft_step_graphs_drop(struct ft_trainer *t);
+void ft_step_graphs_drop(struct ft_step *step);
 
 #endif

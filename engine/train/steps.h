@@ -2,8 +2,8 @@
 // norm and finite flag) travels to pinned memory behind it and is booked up to two steps later. Nothing between two steps
 // makes the device wait for the host: its queue holds the next step before the last one has ended.
 //
-//     ft_steps_queue(t);          // while there is room, and nothing has to happen between the steps
-//     ft_steps_book(t);           // the oldest: t->state is now that of its end
+//     ft_steps_queue(&step, climb, run); // while there is room, and nothing has to happen between the steps
+//     ft_steps_book(&step);             // the oldest: step.state is now that of its end
 //
 // What people see is exact: steps are booked one by one, in order, and a boundary at which somebody looks at the device -
 // an evaluation, a checkpoint, the end - is reached with nothing on its way. A step that is not finite stops the device's
@@ -14,7 +14,7 @@
 
 #include "kernels/backend.h"
 
-struct ft_trainer;
+struct ft_step;
 
 enum { FT_STEPS_ON_THE_WAY = 3 };
 
@@ -36,15 +36,19 @@ typedef struct ft_steps {
     bool held;              // the next one lacks memory: it is queued when none is on its way any more
 } ft_steps;
 
-// examples: of the largest effective batch. ft_trainer's buffers of a step are there.
-ft_status ft_steps_create(struct ft_trainer *t, int64_t examples);
-void ft_steps_free(struct ft_trainer *t); // waits for what is on its way; one that was never created is fine
-// Queues the step behind those on their way. Memory that is refused is a matter of the ladder (ladder.h) when none is on its
-// way; else nothing is queued, and t->steps.held is set.
-ft_status ft_steps_queue(struct ft_trainer *t);
-// Waits for the oldest step and books it into t->state. FT_DIVERGED when loss or gradients are not finite, where no
+// examples: of the largest effective batch. The buffers of a step are there.
+ft_status ft_steps_create(struct ft_step *step, int64_t examples);
+void ft_steps_free(struct ft_step *step); // waits for what is on its way; one that was never created is fine
+// Has a piece of work done that needs the layout and may be refused memory: again, maybe in another room, as long as `run` knows of
+// any. It leaves nothing behind when it fails for want of memory.
+typedef ft_status ft_step_work(struct ft_step *step, void *context);
+typedef ft_status ft_step_climb(void *run, ft_step_work *work, void *context);
+// Queues the step behind those on their way. Memory that is refused is a matter of `climb` (ladder.h) when none is on its
+// way; else nothing is queued, and step->steps.held is set.
+ft_status ft_steps_queue(struct ft_step *step, ft_step_climb *climb, void *run);
+// Waits for the oldest step and books it into step->state. FT_DIVERGED when loss or gradients are not finite, where no
 // smaller loss scale can help: neither it nor any step behind it changed weights, moments or counters, and none is on its way
 // any more.
-ft_status ft_steps_book(struct ft_trainer *t);
+ft_status ft_steps_book(struct ft_step *step);
 
 #endif

@@ -2,18 +2,18 @@
 #ifndef FT_TRAIN_TASK_H
 #define FT_TRAIN_TASK_H
 
-#include "engine/train/trainer.h"
+#include "engine/train/job.h"
 
-// t->task, and the outputs with their names, from the tables. FT_INVALID when there is nothing to learn, when the labels are
+// job->task, and the outputs with their names, from the tables. FT_INVALID when there is nothing to learn, when the labels are
 // no classes or no numbers, or when an option does not fit the task.
-ft_status ft_task_choose(ft_trainer *t);
-// The same without data: t->labels.count is known.
-ft_status ft_task_assume(ft_trainer *t);
-// t->loss, once the data sets have their labels (or none, without data).
-ft_status ft_task_set_loss(ft_trainer *t);
+ft_status ft_task_choose(ft_job *job);
+// The same without data: job->labels.count is known.
+ft_status ft_task_assume(ft_job *job);
+// job->loss, once the data sets have their labels (or none, without data).
+ft_status ft_task_set_loss(ft_job *job);
 
-// t->temperature and t->threshold as they are before anything is judged.
-ft_status ft_task_set_decision(ft_trainer *t);
+// The thresholds (decision.h) before anything is judged, in `arena`; NULL: 1/2, the largest.
+ft_status ft_task_thresholds(const ft_job *job, ft_arena *arena, double **thresholds);
 // A threshold from text: FT_OK and *value, NaN for "auto" and "tuned". FT_INVALID else.
 ft_status ft_threshold_parse(const char *text, double *value);
 

@@ -16,7 +16,7 @@ static ft_status run(ft_trainer *t) {
     t->session_seconds = t->logged_seconds = t->step.state.seconds_train;
     ft_progress_start(t);
     t->start_memory = ft_memory_read(t->room.memory);
-    ft_stage_log(t, "Training Start");
+    ft_stage_log(&t->room, "Training Start");
     FT_TRY(ft_trainer_loop(t));
     // The state at the end: `output.exists = resume` then finds a finished run, not an old checkpoint.
     if (!ft_run_taken()) FT_TRY(ft_checkpoint_save(t));
@@ -40,7 +40,7 @@ static ft_status train_in(ft_trainer *t) {
     ft_error error;
     ft_error_save(&error);
     ft_progress_end(t, outcome);
-    ft_stage_end(t, outcome);
+    ft_stage_end(&t->room, &t->start_memory, outcome);
     ft_status traced = write_timeline(t); // before run.json, which says how it ended
     if (outcome != FT_OK) {
         ft_error_restore(&error);
@@ -58,13 +58,13 @@ ft_status ft_train(const ft_config *config, ft_memory_refusal *refusal) {
     ft_trainer t;
     double started = ft_now();
     ft_stop_begin();
-    ft_status status = ft_trainer_open(config, &(ft_trainer_source){.device = NULL}, &t);
+    ft_status status = ft_trainer_open(config, &t);
     t.started = started;
     if (status == FT_OK) status = train_in(&t);
-    else if (t.room.memory != NULL) ft_stage_end(&t, status);
+    else if (t.room.memory != NULL) ft_stage_end(&t.room, &t.start_memory, status);
     if (t.room.memory != NULL) (void)ft_memory_refused(t.room.memory, &t.room.refusal);
     if (refusal != NULL) *refusal = t.room.refusal;
-    ft_run_ended(&t);
+    ft_run_ended(t.room.memory);
     // After a failure buffers may still be out; they are freed here, and the first error is the news.
     ft_error error;
     ft_error_save(&error);

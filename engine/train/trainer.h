@@ -1,21 +1,21 @@
 // trainer.h - one fine-tuning run, from configuration to run directory.
 //
 // A run is a value: what it learns (job.h), where (room.h), its steps (step.h), and what is of the run itself: its directory,
-// its progress and its result. Everything it owns hangs off ft_trainer. ft_train() does it all; the parts below are its rooms:
-// setup.c opens data and model, loop.c trains (steps.c), evaluation.c judges, checkpoint.c saves and resumes, run_files.c writes
-// what people and programs read.
+// its progress and its result. Everything it owns hangs off ft_trainer. ft_train() does it all: setup.c opens the three and says
+// what they are, loop.c trains (steps.c), evaluation.c judges, checkpoint.c saves and resumes, run_files.c writes what people and
+// programs read.
 #ifndef FT_TRAINER_H
 #define FT_TRAINER_H
 
 #include "engine/io/clock.h"
+#include "engine/train/ladder.h"
 #include "engine/train/step.h"
-#include "engine/train/predict.h"
-#include "engine/train/rehearsal.h"
 
 typedef struct ft_trainer {
     ft_job job;
     ft_room room;
     ft_step step;
+    ft_ladder ladder;          // what was done when memory was short
     double temperature;        // of the probabilities; 1 without eval.calibrate
     double *threshold;         // see decision.h; NULL: 1/2, the largest
     ft_metrics test_metrics;
@@ -47,54 +47,12 @@ typedef struct ft_trainer {
 // not be met; its bytes are 0 when the host, not the device, had no memory.
 ft_status ft_train(const ft_config *config, ft_memory_refusal *refusal);
 
-// What a run that is only planned has instead of the real things; all zero for a real one.
-typedef struct ft_trainer_source {
-    ft_device *device;    // taken over; NULL: the one of the configuration
-    size_t limit;         // of reserved bytes; 0: memory.limit
-    bool without_weights; // they are neither read nor drawn
-    bool without_data;    // no files: every text is as long as possible, and there is an evaluation
-    int labels;           // without data
-    const struct ft_trainer *like; // data and steps are those of another trainer, which is only read
-    bool other_steps;     // like: but micro-batches are cut as this configuration says
-} ft_trainer_source;
-
-// ---- rooms (internal) ---------------------------------------------------------------------------------------------------
-ft_status ft_trainer_open(const ft_config *config, const ft_trainer_source *source, ft_trainer *t); // setup.c
-// forecast.c. Every stage of a run after it was opened, once, in its largest sizes: the allocator is free of history at
-// the end of each, so that a thousand of them need no more. validates: there is an evaluation even without a file for it.
-ft_status ft_trainer_rehearse(ft_trainer *t, bool validates);
-// t->planned: the memory of this run, whose settings at `auto` are fitted first if they must. FT_NO_MEMORY, and t->refusal,
-// when it would not fit.
-ft_status ft_trainer_forecast(ft_trainer *t);
-// Another trainer like this one, on a plan device, under `limit`, opened and rehearsed with the settings of `config`, which
-// may differ in memory alone. FT_NO_MEMORY: it does not fit. Close `other` in any case.
-ft_status ft_trainer_rehearse_like(const ft_trainer *t, const ft_config *config, size_t limit, ft_trainer *other);
-// What an optimizer step of t's data would take with the settings of `planned`, opened by the above: kernels/cost.h.
-ft_status ft_trainer_price(const ft_trainer *t, ft_trainer *planned, double *seconds);
-// reserve.c. The planned bytes, and what the process holds besides, are reserved on the device, after a wait if so
-// configured (admission.h); what memory.offload pins of the host's memory in the CPU's ledger too, for runs on the CPU and other
-// GPUs take from there.
-ft_status ft_trainer_reserve(ft_trainer *t, bool may_wait);
-// What a run may pin of the host's memory now, as far as is known, beside what is reserved there (by nobody, for a plan); 0: unknown.
-size_t ft_trainer_host_room(const ft_trainer *t);
-// The most that the allocator may reserve: memory.limit; no more than the device's ledger could ever give beside what graphs are
-// left; and for a run of a study, where nobody is there to lower the limit, beside what the process holds.
-ft_status ft_trainer_most(const ft_trainer *t, size_t *limit);
-// build.c. What of the device a run holds: its state (weights, moments, scalars of a step), and its layout
-// (gradients, batch buffers and the steps' arena). Makes what is not there; a part that fails leaves nothing of itself behind.
-ft_status ft_trainer_build_state(ft_trainer *t);
-ft_status ft_trainer_build_layout(ft_trainer *t); // of t->plan and t->eval_capacity, on a state that is there
-void ft_trainer_drop_layout(ft_trainer *t);
-void ft_trainer_drop_state(ft_trainer *t);
-// build.c. Moves the state into memory of the host, from where the next ft_trainer_build_state takes it. FT_NO_MEMORY: the
-// host has not so much; everything is as it was.
-ft_status ft_trainer_carry_state(ft_trainer *t);
+// ---- parts (internal) ---------------------------------------------------------------------------------------------------
+// setup.c. From a configuration to a run that can take its first step. Close it in any case.
+ft_status ft_trainer_open(const ft_config *config, ft_trainer *t);
 // move.c. The run goes on on the device of that name, if it can be planned and has room there at once; what is on the old one
 // is carried, that is given back, and the next ft_ladder_climb builds it anew. An error: everything is as it was.
 ft_status ft_trainer_move(ft_trainer *t, const char *name);
-ft_status ft_trainer_plan_steps(ft_trainer *t);                      // setup.c: steps and evaluations of t->config on t->device
-ft_step_sizes ft_trainer_sizes(const ft_trainer *t);                 // setup.c: the largest of everything
-bool ft_trainer_evaluates(const ft_trainer *t, ft_split split);      // setup.c: is it ever judged in this run?
 ft_status ft_trainer_close(ft_trainer *t);                           // FT_FAILED on a leak
 ft_status ft_trainer_loop(ft_trainer *t);                            // loop.c
 ft_status ft_trainer_evaluate(ft_trainer *t, bool *stop);            // evaluation.c: validation, best model, early stopping

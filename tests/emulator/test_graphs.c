@@ -44,7 +44,7 @@ static void open_run(ft_trainer *t, fake_schedule schedule, const char *precisio
     const char *options[] = {"device.name=cuda", "data.cache_dir=none", "model.hidden_dropout=0.1", "model.attention_dropout=0.1",
                              with};
     good(ft_config_load(&config, 1, &file, 5, options));
-    good(ft_trainer_open(&config, &(ft_trainer_source){.device = NULL}, t));
+    good(ft_trainer_open(&config, t));
     good(ft_batch_buffers_load(&t->step.buffers, &t->job.split[FT_SPLIT_TRAIN].data, NULL, 0, EXAMPLES, 0));
 }
 

@@ -29,12 +29,12 @@ size_t __wrap_ft_cpu_available_bytes(void) { return host_bytes; }
 // What the CPU's ledger holds while steps are queued.
 static int looks;
 static ft_ledger_state seen;
-ft_status __real_ft_steps_queue(ft_trainer *t);
-ft_status __wrap_ft_steps_queue(ft_trainer *t);
-ft_status __wrap_ft_steps_queue(ft_trainer *t) {
+ft_status __real_ft_steps_queue(ft_step *step, ft_step_climb *climb, void *run);
+ft_status __wrap_ft_steps_queue(ft_step *step, ft_step_climb *climb, void *run);
+ft_status __wrap_ft_steps_queue(ft_step *step, ft_step_climb *climb, void *run) {
     ft_candidate host;
     if (looks++ == 0 && (ft_candidate_cpu(&host) != FT_OK || ft_candidate_read(&host, &seen) != FT_OK)) fail_msg("%s", ft_error_message());
-    return __real_ft_steps_queue(t);
+    return __real_ft_steps_queue(step, climb, run);
 }
 
 static char scratch[64];

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "engine/train/autofit.h"
+#include "engine/train/forecast.h"
 #include "kernels/cost.h"
 #include "kernels/devices.h"
 #include "tests/emulator/offload_runs.h"
@@ -225,19 +227,22 @@ static ft_autofit reduced(const char *offload, int every, size_t limit, size_t *
     asked = config;
     asked.train.gradient_checkpointing = every == 1 ? 1 : FT_AUTO;
     config.train.gradient_checkpointing = every;
-    ft_trainer_source source = {.limit = SIZE_MAX / 4, .without_weights = true, .without_data = true, .labels = 2};
     ft_device_facts facts;
-    ft_trainer t;
+    ft_device *device;
+    ft_job job;
+    ft_rehearsal r;
     ft_autofit fit;
     assert_int_equal(ft_device_look("cuda", 1, &facts), FT_OK);
-    assert_int_equal(ft_plan_open(facts.name, facts.target, SIZE_MAX / 4, &source.device), FT_OK);
-    if (ft_trainer_open(&config, &source, &t) != FT_OK) fail_msg("%s (%s)", ft_error_message(), ft_error_where());
-    assert_int_equal(ft_trainer_rehearse(&t, true), FT_OK);
-    t.room.planned = ft_memory_read(t.room.memory);
-    t.job.config = &asked;
-    *pinned = t.room.planned.peak_pinned;
-    assert_int_equal(ft_autofit_reduce(&t, limit, &smaller, &fit), FT_OK);
-    assert_int_equal(ft_trainer_close(&t), FT_OK);
+    assert_int_equal(ft_plan_open(facts.name, facts.target, SIZE_MAX / 4, &device), FT_OK);
+    assert_int_equal(ft_job_open(&config, &(ft_job_source){.without_weights = true, .without_data = true, .labels = 2}, &job), FT_OK);
+    assert_int_equal(ft_job_tokenise(&job), FT_OK);
+    if (ft_rehearse(&job, &config, device, SIZE_MAX / 4, &r) != FT_OK) fail_msg("%s (%s)", ft_error_message(), ft_error_where());
+    r.room.planned = ft_memory_read(r.room.memory);
+    job.config = &asked;
+    *pinned = r.room.planned.peak_pinned;
+    assert_int_equal(ft_autofit_reduce(&r.room, limit, &smaller, &fit), FT_OK);
+    assert_int_equal(ft_rehearsal_close(&r), FT_OK);
+    ft_job_close(&job);
     ft_config_free(&config);
     return fit;
 }

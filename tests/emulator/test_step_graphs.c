@@ -28,32 +28,32 @@ static enum { NO_FAULT, SLOT_IS_FORGOTTEN, LENGTH_IS_FORGOTTEN, STEP_IS_BAKED_IN
 static int most, refuse_after; // graphs held, 0: as many as there are; instantiations that go well, -1: all
 static int launches;           // of graphs that go well before the driver lacks memory for one; -1: all
 
-ft_status __real_ft_steps_queue(ft_trainer *t);
-ft_status __wrap_ft_steps_queue(ft_trainer *t);
-ft_status __wrap_ft_steps_queue(ft_trainer *t) {
+ft_status __real_ft_steps_queue(ft_step *step, ft_step_climb *climb, void *run);
+ft_status __wrap_ft_steps_queue(ft_step *step, ft_step_climb *climb, void *run);
+ft_status __wrap_ft_steps_queue(ft_step *step, ft_step_climb *climb, void *run) {
     fake_forbid_waits(true);
-    ft_status status = __real_ft_steps_queue(t);
+    ft_status status = __real_ft_steps_queue(step, climb, run);
     fake_forbid_waits(false);
     return status;
 }
 
-ft_status __real_ft_step_graphs_queue(ft_trainer *t, ft_step_shape shape);
-ft_status __wrap_ft_step_graphs_queue(ft_trainer *t, ft_step_shape shape);
-ft_status __wrap_ft_step_graphs_queue(ft_trainer *t, ft_step_shape shape) {
+ft_status __real_ft_step_graphs_queue(ft_step *step, ft_step_shape shape);
+ft_status __wrap_ft_step_graphs_queue(ft_step *step, ft_step_shape shape);
+ft_status __wrap_ft_step_graphs_queue(ft_step *step, ft_step_shape shape) {
     if (fault == SLOT_IS_FORGOTTEN) shape.slot = 0;
     if (fault == LENGTH_IS_FORGOTTEN && shape.part == FT_STEP_BATCH) shape.longest = 1;
-    return __real_ft_step_graphs_queue(t, shape);
+    return __real_ft_step_graphs_queue(step, shape);
 }
 
-void __real_ft_step_graphs_record(ft_trainer *t);
-void __wrap_ft_step_graphs_record(ft_trainer *t);
-void __wrap_ft_step_graphs_record(ft_trainer *t) {
-    if (most > 0) t->step.graphs.most = most;
-    if (refuse_after >= 0 && t->step.graphs.recorded == 0) fake_refuse("cuGraphInstantiateWithFlags", (uint64_t)refuse_after + 1, 1000, 2);
-    if (launches >= 0 && t->step.graphs.replayed == 0) fake_refuse("cuGraphLaunch", (uint64_t)launches + 1, 1000, 2);
-    __real_ft_step_graphs_record(t);
-    if (launches >= 0 && t->step.graphs.ended) fake_refuse(NULL, 1, 0, 0);
-    if (refuse_after >= 0 && t->step.graphs.ended) fake_refuse(NULL, 1, 0, 0);
+void __real_ft_step_graphs_record(ft_step *step);
+void __wrap_ft_step_graphs_record(ft_step *step);
+void __wrap_ft_step_graphs_record(ft_step *step) {
+    if (most > 0) step->graphs.most = most;
+    if (refuse_after >= 0 && step->graphs.recorded == 0) fake_refuse("cuGraphInstantiateWithFlags", (uint64_t)refuse_after + 1, 1000, 2);
+    if (launches >= 0 && step->graphs.replayed == 0) fake_refuse("cuGraphLaunch", (uint64_t)launches + 1, 1000, 2);
+    __real_ft_step_graphs_record(step);
+    if (launches >= 0 && step->graphs.ended) fake_refuse(NULL, 1, 0, 0);
+    if (refuse_after >= 0 && step->graphs.ended) fake_refuse(NULL, 1, 0, 0);
 }
 
 // The learning rate of the step that is queued while recording, as a number of the host.

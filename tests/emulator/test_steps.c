@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "engine/io/files.h"
+#include "engine/train/predict.h"
 #include "engine/train/trainer.h"
 #include "engine/train/update.h"
 #include "kernels/cuda/device.h"
@@ -41,14 +42,14 @@ static uint64_t evaluation_waits, evaluation_drains;
 static bool in_step, always_books; // the latter: no step is queued ahead
 static int on_the_way, refusals;   // steps before the one that is queued; how often memory shall be refused behind them
 
-ft_status __real_ft_steps_queue(ft_trainer *t);
-ft_status __wrap_ft_steps_queue(ft_trainer *t);
-ft_status __wrap_ft_steps_queue(ft_trainer *t) {
-    if (always_books) t->step.steps.room = 1;
+ft_status __real_ft_steps_queue(ft_step *step, ft_step_climb *climb, void *run);
+ft_status __wrap_ft_steps_queue(ft_step *step, ft_step_climb *climb, void *run);
+ft_status __wrap_ft_steps_queue(ft_step *step, ft_step_climb *climb, void *run) {
+    if (always_books) step->steps.room = 1;
     fake_forbid_waits(true);
     in_step = true;
-    on_the_way = t->step.steps.count;
-    ft_status status = __real_ft_steps_queue(t);
+    on_the_way = step->steps.count;
+    ft_status status = __real_ft_steps_queue(step, climb, run);
     in_step = false;
     fake_forbid_waits(false);
     return status;
@@ -61,11 +62,11 @@ ft_status __wrap_ft_model_end_step(ft_model *model, ft_capacity capacity, const 
     return __real_ft_model_end_step(model, capacity, step);
 }
 
-void __real_ft_steps_free(ft_trainer *t);
-void __wrap_ft_steps_free(ft_trainer *t);
-void __wrap_ft_steps_free(ft_trainer *t) {
-    if (t->step.steps.room > 0) t->step.steps.room = FT_STEPS_ON_THE_WAY; // they are there all the same
-    __real_ft_steps_free(t);
+void __real_ft_steps_free(ft_step *step);
+void __wrap_ft_steps_free(ft_step *step);
+void __wrap_ft_steps_free(ft_step *step) {
+    if (step->steps.room > 0) step->steps.room = FT_STEPS_ON_THE_WAY; // they are there all the same
+    __real_ft_steps_free(step);
 }
 
 ft_status __real_ft_update_run(ft_parameters *parameters, const ft_config *config, ft_tensor losses, const ft_step_state *step,
