@@ -10,7 +10,7 @@
 #include "engine/train/rehearsal.h"
 #include "engine/train/repeat.h"
 #include "engine/train/run_plan.h"
-#include "engine/train/stages.h"
+#include "engine/train/limit.h"
 #include "kernels/devices.h"
 #include "kernels/log.h"
 #include "engine/train/task.h"

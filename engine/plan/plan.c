@@ -1,9 +1,8 @@
 #include "engine/plan/plan.h"
 
 #include "engine/train/autofit.h"
-#include "engine/train/device_graphs.h"
+#include "engine/train/budget.h"
 #include "engine/train/forecast.h"
-#include "engine/train/stages.h"
 #include "kernels/devices.h"
 #include "kernels/log.h"
 
@@ -29,15 +28,15 @@ static void read_results(const ft_room *room, ft_plan *plan) {
     plan->rebuilds_norms = model->rebuilds_norms;
     plan->offloads = ft_parameters_state_on_host(&model->parameters);
     plan->offloads_inputs = model->inputs.count > 0; // none travels where fewer than two are kept
-    plan->host_bytes = ft_room_host_bytes(room);
+    plan->host_bytes = room->budget.pinned;
     plan->total_steps = room->plan.total_steps;
     plan->max_length = room->job->max_length;
     plan->threads = room->device->target.threads;
     plan->compute_capability = room->device->target.compute_capability;
 }
 
-// The device that is planned for; *most: what of it a run may have beside the driver's own.
-static ft_status look(const ft_config *config, const ft_plan_request *request, ft_device_facts *facts, size_t *most) {
+// The device that is planned for.
+static ft_status look(const ft_config *config, const ft_plan_request *request, ft_device_facts *facts) {
     const ft_card *card = strcmp(config->device.name, "cpu") == 0 ? NULL : request->card;
     if (card == NULL) {
         FT_TRY(ft_device_look(config->device.name, (int)config->device.threads, facts));
@@ -46,21 +45,17 @@ static ft_status look(const ft_config *config, const ft_plan_request *request, f
         snprintf(facts->name, sizeof facts->name, "%s", strncmp(config->device.name, "cuda", 4) == 0 ? config->device.name : "cuda");
     }
     if (request->card != NULL) facts->total_bytes = request->card->bytes;
-    *most = facts->total_bytes - (request->card != NULL ? FT_CARD_OUTSIDE_BYTES : 0);
     return FT_OK;
 }
 
-// As a run finds it (ft_room_most): graphs leave so much of the device free, whatever memory.limit is.
-static void find_budget(const ft_config *config, const ft_plan_request *request, const ft_device_facts *facts, size_t most, ft_plan *plan) {
-    const ft_device like = {.target = facts->target};
-    const size_t limit = ft_limit_of(config, facts->total_bytes);
-    plan->graph_bytes = ft_step_graphs_outside(config, &like);
-    plan->budget_bytes = request->budget_bytes;
-    if (plan->budget_bytes != 0) return; // of somebody who knows
-    if (request->whole_device && limit != 0) most = limit;
-    const bool bounded = request->card != NULL || plan->graph_bytes > 0; // else a limit may be beyond what this machine has
-    most = most > plan->graph_bytes ? most - plan->graph_bytes : 1;      // 0 would be no limit
-    plan->budget_bytes = limit == 0 || (bounded && limit > most) ? most : limit;
+// As a run finds it, or as somebody says who knows.
+static void find_budget(const ft_config *config, const ft_plan_request *request, const ft_device_facts *facts, ft_plan *plan) {
+    const bool is_here = request->card == NULL;
+    const ft_budget budget = ft_budget_of_plan(config, &(ft_budget_device){.target = facts->target, .bytes = facts->total_bytes,
+                                                                           .outside = is_here ? 0 : FT_CARD_OUTSIDE_BYTES,
+                                                                           .is_here = is_here, .whole = request->whole_device});
+    plan->graph_bytes = budget.graphs;
+    plan->budget_bytes = request->budget_bytes != 0 ? request->budget_bytes : budget.most;
 }
 
 // The job under `limit` with the settings of `config`; *refused: a request did not fit, and plan->refusal says which. fitted, if not
@@ -71,6 +66,7 @@ static ft_status plan_under(const ft_job *job, const ft_config *config, const ft
     ft_rehearsal r;
     FT_TRY(ft_plan_open(facts->name, facts->target, SIZE_MAX / 4, &device));
     ft_status status = ft_rehearse(job, config, device, limit, &r);
+    r.room.budget.pinned = ft_budget_pinned(true);
     if (status == FT_OK) read_results(&r.room, plan);
     if (status == FT_OK) status = ft_rehearsal_price(&r, &plan->step_seconds);
     if (status == FT_OK && fitted != NULL) status = ft_autofit_choose(&r.room, plan->budget_bytes, fitted, &plan->autofit);
@@ -142,9 +138,8 @@ static ft_status plan_one(const ft_config *config, const ft_plan_request *reques
     memset(plan, 0, sizeof *plan);
     plan->with_data = config->data.train[0] != '\0' || config->data.validation[0] != '\0' || config->data.test[0] != '\0';
     ft_device_facts facts;
-    size_t most;
-    FT_TRY(look(config, request, &facts, &most));
-    find_budget(config, request, &facts, most, plan);
+    FT_TRY(look(config, request, &facts));
+    find_budget(config, request, &facts, plan);
     ft_log_level level = ft_log_get_level();
     ft_log_set_level(FT_LOG_SILENT); // what training says while it opens
     ft_status status = open_and_plan(config, request, &facts, plan);

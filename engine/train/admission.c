@@ -4,7 +4,7 @@
 #include "engine/io/clock.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/process.h"
-#include "engine/train/stages.h"
+#include "engine/train/limit.h"
 #include "kernels/devices.h"
 #include "kernels/log.h"
 #include "kernels/stop.h"

@@ -217,7 +217,7 @@ ft_status ft_autofit_choose(const ft_room *room, size_t limit, ft_config *config
     s.free = free_savings(room, c, s.savings);
     if (!s.cuts && !s.recomputes && s.free == 0) return FT_OK;
     s.judged = s.free & ON_HOST; // what was asked for by name is refused elsewhere
-    s.host = ft_room_host_bytes(room);
+    s.host = room->budget.pinned;
     FT_TRY(search_settings(&s));
     return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
 }

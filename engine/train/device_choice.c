@@ -1,13 +1,11 @@
 #include "engine/train/device_choice.h"
 
 #include "engine/memory/memory.h"
-#include "engine/memory/process.h"
 #include "kernels/devices.h"
 #include "kernels/log.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 ft_status ft_offer_add_cpu(ft_offer *o) {
     ft_ledger_state state;
@@ -66,17 +64,4 @@ ft_status ft_choose_device(const ft_config *config, char name[24]) {
     char text[24];
     ft_info("device     device.name=auto is %s: %s are free there, the most of all", name, ft_bytes_text(offer.free[best], text));
     return FT_OK;
-}
-
-size_t ft_room_now(ft_device *device) {
-    ft_candidate where;
-    ft_ledger_state state;
-    ft_error before;
-    ft_error_save(&before);
-    bool known = ft_candidate_of(device, &where) == FT_OK && ft_candidate_read(&where, &state) == FT_OK;
-    ft_error_restore(&before);
-    if (!known) return SIZE_MAX;
-    size_t outside = where.accelerator ? 0 : ft_process_resident(getpid());
-    outside += outside / 16; // planning itself leaves something behind
-    return state.free > outside ? state.free - outside : 0;
 }

@@ -17,7 +17,5 @@ ft_status ft_offer_add_cpu(ft_offer *offer);
 // What device.name = auto is to be opened as: "auto", or "cuda:N" for the one of several CUDA devices with most free memory
 // (and device.min_free_memory). Any other name is itself.
 ft_status ft_choose_device(const ft_config *config, char name[24]);
-// Bytes that a run could reserve on an open device now, those outside the allocator left out; SIZE_MAX: nobody knows.
-size_t ft_room_now(ft_device *device);
 
 #endif

@@ -1,10 +1,8 @@
 #include "engine/train/forecast.h"
 
 #include "engine/train/autofit.h"
-#include "engine/train/device_choice.h"
 #include "engine/train/device_graphs.h"
 #include "engine/train/eval_budget.h"
-#include "engine/train/observer.h"
 #include "engine/train/predict.h"
 #include "engine/train/rehearsal.h"
 
@@ -138,30 +136,16 @@ static ft_status forecast_or_fit(ft_room *room, size_t limit) {
     return status == FT_NO_MEMORY && room->refusal.by_limit ? fit(room, limit) : status;
 }
 
-// On an accelerator kernels and those of the library of products are loaded when they are first launched, beside the
-// allocator: of what is free when a run is planned this much is not for tensors.
-enum { LATER_CODE = 256 << 20 };
-
-// memory.limit = auto is what is free now, for a run that may not wait for more and is alone in deciding.
-static size_t limit_now(const ft_room *room, size_t all) {
-    if (room->config->memory.limit != 0 || room->config->device.wait || ft_run_observer_of() != NULL) return all;
-    const size_t graphs = ft_step_graphs_outside(room->config, room->device);
-    const size_t there = ft_room_now(room->device), later = room->device->place[0] != '\0' ? LATER_CODE + graphs : 0;
-    const size_t now = there > later ? there - later : 0;
-    return now >= all ? all : now > 0 ? now : 1; // 0 would be no limit
-}
-
 ft_status ft_room_forecast(ft_room *room) {
     ft_log_level level = ft_log_get_level();
     ft_log_set_level(FT_LOG_SILENT); // what training says while it opens is said once
-    size_t all;
-    ft_status status = ft_room_most(room, &all);
-    const size_t now = status == FT_OK ? limit_now(room, all) : 0;
-    if (status == FT_OK) status = forecast_or_fit(room, now);
-    if (status == FT_NO_MEMORY && now < all) { // nothing fits there: admission says who has the rest
+    ft_budget *b = &room->budget;
+    ft_status status = ft_budget_find(room->config, room->device, ft_memory_limit(room->memory), b);
+    if (status == FT_OK) status = forecast_or_fit(room, b->now);
+    if (status == FT_NO_MEMORY && b->now < b->most) { // nothing fits there: admission says who has the rest
         room->refusal = (ft_memory_refusal){0};
         room->autofit = (ft_autofit){.chosen = false};
-        status = forecast_or_fit(room, all);
+        status = forecast_or_fit(room, b->most);
     }
     ft_log_set_level(level);
     return status;

@@ -1,23 +1,15 @@
 // reserve.c - the planned bytes of a run, on its device and pinned on the host, reserved before the first of them is taken.
-#include "engine/memory/process.h"
 #include "engine/io/clock.h"
 #include "engine/train/admission.h"
-#include "engine/train/device_graphs.h"
 #include "engine/train/observer.h"
 #include "engine/train/room.h"
 #include "kernels/devices.h"
 #include "kernels/log.h"
 
-#include <unistd.h>
-
-// What a run takes of the host's memory while it is computed elsewhere: with what the process holds already, as of a run on the
-// CPU. (Where the system does not count pinned pages as held by the process they are missing twice in what is free, never not
-// at all.) bytes 0: nothing that is worth a word.
 static ft_admission_request request_of_host(const ft_room *room, bool may_wait) {
     const ft_offload_choice choice = room->config->memory.offload;
     const bool offloads = choice != FT_OFFLOAD_NONE && choice != FT_OFFLOAD_AUTO && ft_device_queues(room->device);
-    ft_admission_request request = ft_admission_request_of(
-        room->config, offloads ? room->planned.peak_pinned + ft_process_resident(getpid()) : 0);
+    ft_admission_request request = ft_admission_request_of(room->config, offloads ? ft_budget_takes_of_host(&room->planned) : 0);
     request.min_free = 0; // is of the device
     request.pinned = true;
     request.wait = request.wait && may_wait;
@@ -73,49 +65,16 @@ static ft_status enter_in_turn(const ft_run_observer *observer, ft_room *room, c
     }
 }
 
-ft_status ft_room_most(const ft_room *room, size_t *limit) {
-    ft_candidate where;
-    size_t most = ft_step_graphs_outside(room->config, room->device); // reserved too, whatever memory.limit says
-    *limit = ft_memory_limit(room->memory);
-    const bool studied = ft_run_observer_of() != NULL;
-    if (!studied && most == 0) return FT_OK;
-    FT_TRY(ft_candidate_of(room->device, &where));
-    // A little more than it holds now: planning itself leaves something behind.
-    const size_t outside = where.accelerator || !studied ? 0 : ft_process_resident(getpid());
-    most += outside + outside / 16;
-    if (where.capacity > most && where.capacity - most < *limit) *limit = where.capacity - most;
-    return FT_OK;
-}
-
-size_t ft_room_host_bytes(const ft_room *room) {
-    ft_candidate host;
-    ft_ledger_state state;
-    ft_error before;
-    const size_t available = ft_cpu_available_bytes();
-    if (available == 0 && !room->rehearses) return 0;
-    ft_error_save(&before);
-    bool known = ft_candidate_cpu(&host) == FT_OK;
-    state.free = known ? host.capacity : 0;
-    if (known && !room->rehearses) known = ft_candidate_read(&host, &state) == FT_OK; // a plan leaves no ledger behind
-    ft_error_restore(&before);
-    const size_t held = ft_process_resident(getpid()); // is in what is asked for
-    if (!known || (available > 0 && state.free >= available + held)) return available;
-    return state.free > held ? state.free - held : 1; // 0 would be unknown
-}
-
-// What lies outside the allocator is what the process holds by now: program, libraries, texts and tokens.
 ft_status ft_room_reserve(ft_room *room, bool may_wait) {
     ft_candidate where; // the device that the room was opened on
     char text[24];
     FT_TRY(ft_candidate_of(room->device, &where));
-    const size_t graphs = ft_step_graphs_outside(room->config, room->device);
-    size_t bytes = room->planned.peak_reserved + (where.accelerator ? 0 : ft_process_resident(getpid())) + graphs;
-    ft_admission_request request = ft_admission_request_of(room->config, bytes);
-    request.driver = graphs;
+    ft_admission_request request = ft_admission_request_of(room->config, ft_budget_takes(&room->budget, &where, &room->planned));
+    request.driver = room->budget.graphs;
     request.wait = request.wait && may_wait;
     const ft_run_observer *observer = ft_run_observer_of();
     if (observer != NULL) FT_TRY(enter_in_turn(observer, room, &where, &request));
     else FT_TRY(enter(room, &where, &request, request.wait));
-    if (room->reservation != NULL) ft_detail("reserved   %s of %s", ft_bytes_text(bytes, text), where.name);
+    if (room->reservation != NULL) ft_detail("reserved   %s of %s", ft_bytes_text(request.bytes, text), where.name);
     return FT_OK;
 }

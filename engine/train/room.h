@@ -8,6 +8,7 @@
 #include "engine/memory/memory.h"
 #include "engine/model/model.h"
 #include "engine/model/model_files.h"
+#include "engine/train/budget.h"
 #include "engine/train/fitting.h"
 #include "engine/train/gemm_tuning.h"
 #include "engine/train/job.h"
@@ -28,6 +29,7 @@ typedef struct ft_room {
     bool rehearses;            // a plan device: weights are neither read nor drawn, nothing is reserved
     char gemm_tuning[FT_TUNING_HASH]; // of the file that its products were chosen from; "": none
     ft_memory *memory;
+    ft_budget budget;          // of a run once it is forecast; of a rehearsal only what may be pinned
     ft_ledger *reservation;    // on the device; NULL: a rehearsal, or no ledger could be kept
     ft_ledger *host_reservation; // of what is pinned in the host's memory meanwhile (memory.offload); NULL: nothing
     ft_model model;
@@ -57,14 +59,9 @@ ft_status ft_room_close(ft_room *room);
 // `room` is closed, and is what `with` was, which is empty then; what is carried goes along.
 ft_status ft_room_replace(ft_room *room, ft_room *with);
 
-// reserve.c. The planned bytes, and what the process holds besides, are reserved on the device, after a wait if so
+// reserve.c. What was planned, and what a run takes besides (budget.h), is reserved on the device, after a wait if so
 // configured (admission.h); what memory.offload pins of the host's memory in the CPU's ledger too, for runs on the CPU and other
 // GPUs take from there.
 ft_status ft_room_reserve(ft_room *room, bool may_wait);
-// What a run may pin of the host's memory now, as far as is known, beside what is reserved there (by nobody, for a plan); 0: unknown.
-size_t ft_room_host_bytes(const ft_room *room);
-// The most that the allocator may reserve: memory.limit; no more than the device's ledger could ever give beside what graphs are
-// left; and for a run of a study, where nobody is there to lower the limit, beside what the process holds.
-ft_status ft_room_most(const ft_room *room, size_t *limit);
 
 #endif

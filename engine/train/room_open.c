@@ -2,7 +2,7 @@
 #include "engine/train/room.h"
 
 #include "engine/train/device_choice.h"
-#include "engine/train/stages.h"
+#include "engine/train/limit.h"
 #include "engine/train/step_graphs.h"
 #include "kernels/devices.h"
 #include "kernels/log.h"

@@ -71,7 +71,7 @@ static bool offloads(const ft_room *room) {
 // What was asked to be on the host fits there, as far as that is known. What autofit puts there does.
 static ft_status check_host(ft_room *room) {
     char needs[24], there[24];
-    const size_t available = ft_cpu_available_bytes();
+    const size_t available = room->budget.host;
     if (!offloads(room) || available == 0 || room->planned.peak_pinned <= available) return FT_OK;
     if (room->config->device.wait && ft_run_observer_of() == NULL)
         return FT_OK; // what others hold comes back: admission knows what never can be

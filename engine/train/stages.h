@@ -10,9 +10,4 @@ void ft_stage_log(const ft_room *room, const char *stage);
 // The last lines: "Training End" with the change since "Training Start" (`before`; all zero: there was none), then Success or OOM Error.
 void ft_stage_end(const ft_room *room, const ft_memory_counters *before, ft_status outcome);
 
-// What memory.limit comes to on a device of so many bytes; 0: all of them.
-size_t ft_limit_of(const ft_config *config, size_t device_bytes);
-// The knobs of the allocator on a device. limit: overrides memory.limit unless it is 0.
-ft_allocator_options ft_allocator_options_of(const ft_config *config, const ft_device *device, size_t limit);
-
 #endif
