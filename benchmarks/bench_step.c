@@ -9,7 +9,7 @@
 // is in no op (batches, losses, bookkeeping) is the difference.
 #include "benchmarks/config_arguments.h"
 #include "benchmarks/fma_peak.h"
-#include "engine/train/trainer.h"
+#include "engine/train/train.h"
 #include "engine/train/update.h"
 #include "kernels/cost.h"
 #include "kernels/cpu/limits.h"

@@ -2,7 +2,7 @@
 
 #include "engine/io/files.h"
 #include "engine/io/json.h"
-#include "engine/train/trainer.h"
+#include "engine/train/train.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -13,7 +13,9 @@
 #define FT_REPEAT_H
 
 #include "engine/memory/memory.h"
-#include "engine/train/trainer.h"
+#include "engine/train/train.h"
+
+#include <jansson.h>
 
 // ft_train() once, or for every fold and seed. Stops at the first run that does not end well, with its status; with
 // output.exists = resume it goes on there. In a trial of a study (observer.taken) each run is on the disk before the next.

@@ -10,6 +10,7 @@
 #include "engine/io/clock.h"
 #include "engine/train/ladder.h"
 #include "engine/train/step.h"
+#include "engine/train/train.h"
 
 typedef struct ft_trainer {
     ft_job job;
@@ -42,11 +43,6 @@ typedef struct ft_trainer {
     ft_arena arena;              // of paths and decisions
 } ft_trainer;
 
-// Runs the configuration. On return the run directory holds what happened, also when it failed after it was created.
-// FT_INTERRUPTED / FT_TERMINATED after saving a checkpoint. FT_NO_MEMORY: *refusal (may be NULL) is the request that could
-// not be met; its bytes are 0 when the host, not the device, had no memory.
-ft_status ft_train(const ft_config *config, ft_memory_refusal *refusal);
-
 // ---- parts (internal) ---------------------------------------------------------------------------------------------------
 // setup.c. From a configuration to a run that can take its first step. Close it in any case.
 ft_status ft_trainer_open(const ft_config *config, ft_trainer *t);
@@ -68,7 +64,6 @@ ft_status ft_run_log_refusal(ft_trainer *t, const ft_ladder_event *event);
 ft_status ft_run_save_model(ft_trainer *t);                          // model/, atomically
 ft_status ft_run_save_predictions(ft_trainer *t, ft_split split, const float *logits);
 ft_status ft_run_write_json(ft_trainer *t, ft_status outcome);       // run.json (run_json.c)
-const char *ft_run_status_name(ft_status outcome);                   // "completed", "diverged", ... as in run.json
 ft_memory_counters ft_run_peaks(const ft_trainer *t);                // on its device, in all sessions
 
 // checkpoint.c

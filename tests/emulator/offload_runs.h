@@ -6,6 +6,7 @@
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "engine/plan/plan.h"
+#include "engine/train/step.h"
 #include "kernels/cuda/device.h"
 #include "kernels/log.h"
 #include "kernels/stop.h"

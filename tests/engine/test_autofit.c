@@ -10,7 +10,7 @@
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "engine/plan/plan.h"
-#include "engine/train/trainer.h"
+#include "engine/train/train.h"
 #include "kernels/log.h"
 #include "tests/engine/tiny_run.h"
 #include "tests/sanitized.h"

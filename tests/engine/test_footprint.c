@@ -14,6 +14,7 @@
 #include "engine/model/gradients.h"
 #include "engine/io/json.h"
 #include "engine/plan/plan.h"
+#include "engine/train/batch_buffers.h"
 #include "engine/train/rehearsal.h"
 #include "kernels/log.h"
 #include "kernels/stop.h"

@@ -7,7 +7,7 @@
 
 #include "engine/io/files.h"
 #include "engine/plan/plan.h"
-#include "engine/train/trainer.h"
+#include "engine/train/train.h"
 #include "kernels/log.h"
 #include "tests/engine/tiny_run.h"
 

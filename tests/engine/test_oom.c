@@ -17,6 +17,7 @@
 #include "engine/plan/advice.h"
 #include "engine/plan/plan.h"
 #include "engine/train/observer.h"
+#include "engine/train/trainer.h"
 #include "kernels/log.h"
 #include "kernels/stop.h"
 #include "tiny_run.h"

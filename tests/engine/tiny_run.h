@@ -12,7 +12,7 @@
 
 #include "engine/config/config.h"
 #include "engine/io/files.h"
-#include "engine/train/trainer.h"
+#include "engine/train/train.h"
 #include "kernels/philox.h"
 
 enum { TINY_WORDS = 60, TINY_OVERRIDES = 48, TINY_TEXT = 160 };

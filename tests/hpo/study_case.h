@@ -11,7 +11,7 @@
 #include "engine/commands/signals.h"
 #include "engine/io/json.h"
 #include "engine/memory/ledger.h"
-#include "engine/train/trainer.h"
+#include "engine/io/clock.h"
 #include "hpo/study.h"
 #include "hpo/worker.h"
 #include "kernels/log.h"
