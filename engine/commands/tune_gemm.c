@@ -26,8 +26,7 @@ static ft_status measure_batch(ft_trainer *t, int64_t first, int64_t count) {
     FT_TRY(ft_batch_buffers_load(&t->step.buffers, &t->job.split[FT_SPLIT_TRAIN].data, t->step.order, first, count, 0));
     const ft_batch *b = &t->step.buffers.device;
     // A batch that was filled up has one sequence more than texts.
-    const ft_tensor losses = t->step.batch_losses != NULL ? ft_vector(t->step.batch_losses, b->sequences, FT_F32)
-                                                          : ft_vector(t->step.losses, count, FT_F32);
+    const ft_tensor losses = ft_vector(t->step.batch_losses != NULL ? t->step.batch_losses : t->step.losses, b->reads, FT_F32);
     FT_TRY(ft_model_begin_step(&t->room.model, t->room.plan.capacity, t->step.step_state));
     FT_TRY(ft_model_train_batch(&t->room.model, b, t->room.plan.capacity, t->step.step_state, losses));
     FT_TRY(ft_model_end_step(&t->room.model, t->room.plan.capacity, t->step.step_state));

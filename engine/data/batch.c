@@ -10,11 +10,12 @@ static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN
 
 // One walk over the layout serves both the size and the addresses, so that they cannot disagree. Addresses are computed
 // as integers: `storage` may belong to a device, or be NULL when only the size is asked for.
-static size_t lay_out(ft_batch *batch, uintptr_t storage, int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding,
-                      int32_t targets, unsigned orders) {
-    size_t tokens = aligned((size_t)capacity_tokens * sizeof(int32_t));
-    size_t sequences = aligned((size_t)capacity_sequences * sizeof(int32_t));
-    size_t bounds = aligned(((size_t)capacity_sequences + 1) * sizeof(int32_t));
+static size_t lay_out(ft_batch *batch, uintptr_t storage, const ft_batch_format *f) {
+    size_t tokens = aligned((size_t)f->tokens * sizeof(int32_t));
+    size_t sequences = aligned((size_t)f->sequences * sizeof(int32_t));
+    size_t bounds = aligned(((size_t)f->sequences + 1) * sizeof(int32_t));
+    size_t reads = aligned((size_t)f->reads * sizeof(int32_t));
+    const bool several = f->most_reads != 1; // in some sequence, or none in one
     const struct {
         int32_t **array;
         size_t bytes;
@@ -22,44 +23,41 @@ static size_t lay_out(ft_batch *batch, uintptr_t storage, int32_t capacity_seque
     } layout[] = {{&batch->ids, tokens, true},
                   {&batch->token_slot, tokens, true},
                   {&batch->token_position, tokens, true},
-                  {&batch->position_row, tokens, position_padding >= 0},
+                  {&batch->position_row, tokens, f->position_padding >= 0},
                   {&batch->token_type, tokens, true},
-                  {&batch->word_order, tokens, orders & FT_ORDER_WORDS},
-                  {&batch->position_order, tokens, orders & FT_ORDER_POSITIONS},
-                  {&batch->type_order, tokens, orders & FT_ORDER_TYPES},
+                  {&batch->word_order, tokens, f->orders & FT_ORDER_WORDS},
+                  {&batch->position_order, tokens, f->orders & FT_ORDER_POSITIONS},
+                  {&batch->type_order, tokens, f->orders & FT_ORDER_TYPES},
                   {&batch->cu_seqlens, bounds, true},
-                  {&batch->first_row, sequences, true},
+                  {&batch->read_row, reads, true},
                   {&batch->slot, sequences, true},
-                  {&batch->pooled_position, sequences, true},
-                  {&batch->one_each, bounds, true},
-                  {&batch->label, sequences, true}};
+                  {&batch->read_slot, reads, several},
+                  {&batch->read_position, reads, true},
+                  {&batch->cu_reads, bounds, true},
+                  {&batch->label, reads, true}};
     size_t at = 0;
     for (size_t i = 0; i < sizeof layout / sizeof *layout; i++) {
         *layout[i].array = layout[i].there ? (int32_t *)(storage + at) : NULL;
         if (layout[i].there) at += layout[i].bytes;
     }
-    if (position_padding < 0) batch->position_row = batch->token_position;
+    if (f->position_padding < 0) batch->position_row = batch->token_position;
+    if (!several) batch->read_slot = batch->slot;
     batch->target = (float *)(storage + at);
-    at += aligned((size_t)capacity_sequences * (size_t)targets * sizeof(float));
+    at += aligned((size_t)f->reads * (size_t)f->targets * sizeof(float));
     batch->example = (int64_t *)(storage + at);
-    return at + aligned((size_t)capacity_sequences * sizeof(int64_t));
+    return at + aligned((size_t)f->sequences * sizeof(int64_t));
 }
 
-size_t ft_batch_bytes(int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding, int32_t targets, unsigned orders) {
+size_t ft_batch_bytes(const ft_batch_format *format) {
     ft_batch scratch;
-    return lay_out(&scratch, 0, capacity_sequences, capacity_tokens, position_padding, targets, orders);
+    return lay_out(&scratch, 0, format);
 }
 
-void ft_batch_bind(ft_batch *batch, void *storage, int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding,
-                   int32_t targets, unsigned orders) {
+void ft_batch_bind(ft_batch *batch, void *storage, const ft_batch_format *format) {
     memset(batch, 0, sizeof *batch);
-    lay_out(batch, (uintptr_t)storage, capacity_sequences, capacity_tokens, position_padding, targets, orders);
-    batch->position_padding = position_padding;
-    batch->orders = orders;
-    batch->targets = targets;
+    lay_out(batch, (uintptr_t)storage, format);
+    batch->format = *format;
     batch->storage = storage;
-    batch->capacity_sequences = capacity_sequences;
-    batch->capacity_tokens = capacity_tokens;
 }
 
 static int64_t sequence_at(const int32_t *order, int64_t index) { return order != NULL ? order[index] : index; }
@@ -84,7 +82,7 @@ int64_t ft_batch_cut(const ft_dataset *data, const int32_t *order, int64_t first
 
 // Positions behind those up to the padding id's, which belong to nobody; a padding token within the text does not count.
 static void count_positions(ft_batch *batch, int32_t row, int32_t length) {
-    const int32_t padding = batch->position_padding;
+    const int32_t padding = batch->format.position_padding;
     for (int32_t i = row, next = padding; i < row + length; i++)
         batch->position_row[i] = batch->ids[i] == padding ? padding : ++next;
 }
@@ -100,10 +98,27 @@ static ft_status take_rows(ft_batch *batch, int32_t tokens) {
     return FT_OK;
 }
 
+// Lists the rows of sequence `index` that are read, behind those of the sequences before it: its first. They begin at `row`.
+static void list_reads(ft_batch *batch, int32_t index, int32_t row) {
+    const int32_t at = batch->cu_reads[index];
+    batch->read_row[at] = row;
+    batch->read_slot[at] = batch->slot[index];
+    batch->read_position[at] = 0;
+    batch->cu_reads[index + 1] = at + FT_DATASET_READS;
+}
+
+// What is to be learned of a read row: of a text, the same of all.
+static void set_label(ft_batch *batch, int32_t at, const ft_dataset *data, int64_t example) {
+    const int32_t targets = batch->format.targets;
+    batch->label[at] = data->label != NULL ? data->label[example] : 0;
+    for (int32_t k = 0; k < targets; k++)
+        batch->target[at * targets + k] = data->target != NULL ? data->target[example * targets + k] : 0;
+}
+
 ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *order, int64_t first, int64_t count,
                         int32_t first_slot) {
-    if (count < 0 || count > batch->capacity_sequences)
-        return ft_fail(FT_FAILED, NULL, "a batch for %d sequences cannot hold %lld", batch->capacity_sequences,
+    if (count < 0 || count > batch->format.sequences || count * FT_DATASET_READS > batch->format.reads)
+        return ft_fail(FT_FAILED, NULL, "a batch for %d sequences cannot hold %lld", batch->format.sequences,
                        (long long)count);
     int64_t tokens = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -113,24 +128,22 @@ ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *
                            (long long)data->sequences);
         tokens += length_of(data, sequence);
     }
-    if (data->target != NULL && data->targets != batch->targets)
-        return ft_fail(FT_FAILED, NULL, "a batch with %d targets a text cannot hold %d", batch->targets, data->targets);
-    if (tokens > batch->capacity_tokens)
-        return ft_fail(FT_FAILED, NULL, "a batch for %d tokens cannot hold %lld", batch->capacity_tokens,
+    if (data->target != NULL && data->targets != batch->format.targets)
+        return ft_fail(FT_FAILED, NULL, "a batch with %d targets a text cannot hold %d", batch->format.targets, data->targets);
+    if (tokens > batch->format.tokens)
+        return ft_fail(FT_FAILED, NULL, "a batch for %d tokens cannot hold %lld", batch->format.tokens,
                        (long long)tokens);
 
     int32_t row = 0, longest = 0;
+    batch->cu_reads[0] = 0;
     for (int64_t i = 0; i < count; i++) {
         int64_t sequence = sequence_at(order, first + i);
         int64_t example = ft_dataset_example(data, sequence);
         int32_t length = (int32_t)length_of(data, sequence), slot = first_slot + (int32_t)i;
-        batch->cu_seqlens[i] = batch->first_row[i] = row;
+        batch->cu_seqlens[i] = row;
         batch->slot[i] = slot;
-        batch->pooled_position[i] = 0;
-        batch->one_each[i] = (int32_t)i;
-        batch->label[i] = data->label != NULL ? data->label[example] : 0;
-        for (int32_t k = 0; k < batch->targets; k++)
-            batch->target[i * batch->targets + k] = data->target != NULL ? data->target[example * batch->targets + k] : 0;
+        list_reads(batch, (int32_t)i, row);
+        for (int32_t at = batch->cu_reads[i]; at < batch->cu_reads[i + 1]; at++) set_label(batch, at, data, example);
         batch->example[i] = sequence;
         memcpy(batch->ids + row, data->ids + data->offset[sequence], (size_t)length * sizeof(int32_t));
         for (int32_t position = 0; position < length; position++) {
@@ -138,13 +151,14 @@ ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *
             batch->token_position[row + position] = position;
             batch->token_type[row + position] = data->types != NULL ? data->types[data->offset[sequence] + position] : 0;
         }
-        if (batch->position_padding >= 0) count_positions(batch, row, length);
+        if (batch->format.position_padding >= 0) count_positions(batch, row, length);
         row += length;
         if (length > longest) longest = length;
     }
     batch->cu_seqlens[count] = row;
-    batch->one_each[count] = (int32_t)count;
     batch->sequences = (int32_t)count;
+    batch->reads = batch->cu_reads[count];
+    batch->most_reads = FT_DATASET_READS;
     batch->tokens = row;
     batch->longest = longest;
     batch->filler = 0;
@@ -165,27 +179,25 @@ static void fill_behind(int32_t *array, int32_t tokens, int32_t filler) {
 ft_status ft_batch_fill_up(ft_batch *batch, int32_t multiple, int32_t longest) {
     const int32_t first = batch->tokens, sequence = batch->sequences, filler = up_to(first, multiple) - first;
     if (sequence == 0) return FT_OK;
-    if (filler > 0 && (sequence == batch->capacity_sequences || first + filler > batch->capacity_tokens))
+    if (filler > 0 && (sequence == batch->format.sequences || first + filler > batch->format.tokens))
         return ft_fail(FT_FAILED, NULL, "a batch for %d sequences and %d tokens cannot be filled up from %d and %d",
-                       batch->capacity_sequences, batch->capacity_tokens, sequence, first);
+                       batch->format.sequences, batch->format.tokens, sequence, first);
     fill_behind(batch->ids, first, filler); // rows of the table by now
     fill_behind(batch->token_slot, first, filler);
     fill_behind(batch->token_position, first, filler);
     fill_behind(batch->token_type, first, filler);
-    if (batch->position_padding >= 0) fill_behind(batch->position_row, first, filler);
+    if (batch->format.position_padding >= 0) fill_behind(batch->position_row, first, filler);
     const int32_t rounded = up_to(batch->longest > filler ? batch->longest : filler, multiple);
     batch->longest = rounded < longest ? rounded : longest;
     batch->filler = filler;
     if (filler == 0) return FT_OK;
-    batch->first_row[sequence] = first;
     batch->slot[sequence] = batch->slot[sequence - 1];
-    batch->pooled_position[sequence] = 0;
-    batch->one_each[sequence + 1] = sequence + 1;
-    batch->label[sequence] = 0;
-    for (int32_t k = 0; k < batch->targets; k++) batch->target[sequence * batch->targets + k] = 0;
+    list_reads(batch, sequence, first);
+    for (int32_t at = batch->cu_reads[sequence]; at < batch->cu_reads[sequence + 1]; at++) set_label(batch, at, &(ft_dataset){0}, 0);
     batch->example[sequence] = batch->example[sequence - 1];
     batch->cu_seqlens[sequence + 1] = first + filler;
     batch->sequences = sequence + 1;
+    batch->reads = batch->cu_reads[sequence + 1];
     batch->tokens = first + filler;
     return FT_OK;
 }

@@ -7,9 +7,21 @@
 // Tables of embeddings whose gradients want the tokens by row (kernels/embedding.h), a bit each.
 enum { FT_ORDER_WORDS = 1, FT_ORDER_POSITIONS = 2, FT_ORDER_TYPES = 4 };
 
-// One micro-batch on the host. slot: index of the sequence within the effective batch (the dropout key).
+// What a batch has room for, and which of its arrays are there.
+typedef struct ft_batch_format {
+    int32_t sequences, tokens;
+    int32_t reads, most_reads; // rows that are read, in all and of one sequence
+    int32_t targets;           // numbers a read row, of tasks that have them (train.task); 0: none
+    int32_t position_padding;  // -1, or RoBERTa's rule: tokens of this id have its row, the others the rows behind it
+    unsigned orders;           // which orders the batch has
+} ft_batch_format;
+
+// One micro-batch on the host. Its sequences are computed in all their tokens, but only some rows are read: those go through the
+// head, and each has a label. They are a list, in the order of the sequences. slot: index of the sequence within the effective
+// batch (the dropout key).
 typedef struct ft_batch {
     int32_t sequences, tokens, longest;
+    int32_t reads, most_reads; // rows that are read, in all and of one sequence
     int32_t filler;           // tokens of the last sequence, when that belongs to no text and fills the batch up; else 0
     int32_t *ids;             // [tokens]
     int32_t *token_slot;      // [tokens]
@@ -20,17 +32,15 @@ typedef struct ft_batch {
     int32_t *position_order;  // [tokens] by position_row
     int32_t *type_order;      // [tokens] by token_type
     int32_t *cu_seqlens;      // [sequences + 1]
-    int32_t *first_row;       // [sequences] = cu_seqlens[i]: the pooled row
     int32_t *slot;            // [sequences]
-    int32_t *pooled_position; // [sequences] zeros: where the pooled rows stand
-    int32_t *one_each;        // [sequences + 1] 0, 1, 2, ...: cu_seqlens of the pooled rows
-    int32_t *label;           // [sequences]; 0 when unlabelled
-    float *target;            // [sequences, targets]; 0 when the data has none
+    int32_t *read_row;        // [reads] which row each is
+    int32_t *read_slot;       // [reads] of its sequence; `slot` itself where every sequence has one
+    int32_t *read_position;   // [reads] in its sequence
+    int32_t *cu_reads;        // [sequences + 1] what cu_seqlens is of the rows that are read
+    int32_t *label;           // [reads]; 0 when unlabelled
+    float *target;            // [reads, targets]; 0 when the data has none
     int64_t *example;         // [sequences] index of the sequence in the data set; last in storage, behind what a device needs
-    int32_t capacity_sequences, capacity_tokens;
-    int32_t targets;          // numbers a sequence, of tasks that have them (train.task); 0: none
-    unsigned orders;          // which orders the batch has
-    int32_t position_padding; // -1, or RoBERTa's rule: tokens of this id have its row, the others the rows behind it
+    ft_batch_format format;
     const int32_t *row_of;    // host, of an id: its row in the table of word embeddings, which `ids` then holds; -1: there is none.
                               // NULL: the id itself. Not the batch's
     void *storage; // all arrays, in one block of ft_batch_bytes(): one copy brings them to a device
@@ -42,12 +52,11 @@ typedef struct ft_batch_limits {
     int64_t max_tokens, max_sequences;
 } ft_batch_limits;
 
-// Bytes of a block that holds a batch of these capacities; every array begins at a multiple of 256.
-size_t ft_batch_bytes(int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding, int32_t targets, unsigned orders);
+// Bytes of a block that holds a batch of this format; every array begins at a multiple of 256.
+size_t ft_batch_bytes(const ft_batch_format *format);
 // Lays the arrays into `storage` (the caller's, of ft_batch_bytes()). The same call on a device address gives the
 // device pointers of the uploaded image.
-void ft_batch_bind(ft_batch *batch, void *storage, int32_t capacity_sequences, int32_t capacity_tokens, int32_t position_padding,
-                   int32_t targets, unsigned orders);
+void ft_batch_bind(ft_batch *batch, void *storage, const ft_batch_format *format);
 
 // How many of order[first .. last) make the next micro-batch (at least 1 when first < last). order NULL: 0, 1, 2, ...
 int64_t ft_batch_cut(const ft_dataset *data, const int32_t *order, int64_t first, int64_t last, ft_batch_limits limits);

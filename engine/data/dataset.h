@@ -29,6 +29,9 @@ typedef struct ft_dataset {
     char sha256[65];   // of the file
 } ft_dataset;
 
+// A sequence is read at so many of its rows: at its first token.
+enum { FT_DATASET_READS = 1 };
+
 static inline int64_t ft_dataset_example(const ft_dataset *data, int64_t sequence) {
     return data->example != NULL ? data->example[sequence] : sequence;
 }

@@ -17,7 +17,7 @@ static void tap(const ft_pass *pass, int layer, ft_tensor hidden) {
 }
 
 // Everything a micro-batch keeps between forward and backward. input[l] is the input of layer l; input[layers] the
-// encoder's output (pooled rows).
+// encoder's output (rows that are read).
 typedef struct training_state {
     ft_tensor *input;
     ft_tensor wide;        // of the layer that is next (layers.h)
@@ -114,7 +114,7 @@ static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
     FT_TRY(run_layers(pass, t, last_segment, layers, true));
 
     ft_tensor logits, dx;
-    FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_POOLED, m->labels, FT_MEM_ACTIVATIONS, -1, "logits", &logits));
+    FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_READ, m->labels, FT_MEM_ACTIVATIONS, -1, "logits", &logits));
     FT_TRY(ft_head_forward(pass, t->input[layers], true, &t->head, logits));
     FT_TRY(ft_pass_loss(pass, logits, losses));
     ft_memory_set_phase(m->memory, FT_PHASE_BACKWARD);
@@ -140,8 +140,6 @@ static ft_pass pass_of(ft_model *model, const ft_batch *batch, ft_capacity capac
                      .batch = batch,
                      .capacity = capacity,
                      .step = step,
-                     .pooled_position = batch->pooled_position,
-                     .one_each = batch->one_each,
                      .relative = ft_relative_window_of(model, capacity.longest)};
 }
 

@@ -5,14 +5,14 @@
 // Kept for the backward pass: qkv, a, lse, s1, y1, h, s2 and the row statistics. act(h) is computed again, unless it is kept too;
 // y1 and y are made again from the sums if so configured (recompute.c).
 // In 16 bits the x and y1 of the sums are those of fp32, in `wide` (layers.h), and so are the gradients of x, y1 and y.
-// In the last layer, whose output is read at the pooled rows alone, queries and everything after the attention exist for
+// In the last layer, whose output is read at some rows alone (ft_batch.read_row), queries and everything after the attention exist for
 // those rows only; keys and values for all tokens.
 #include "engine/model/gradients.h"
 #include "engine/model/linear.h"
 #include "engine/model/relative.h"
 
 static bool is_last(const ft_pass *pass, int layer) { return layer == pass->model->layers - 1; }
-static ft_rows_kind rows_of(const ft_pass *pass, int layer) { return is_last(pass, layer) ? FT_ROWS_POOLED : FT_ROWS_TOKENS; }
+static ft_rows_kind rows_of(const ft_pass *pass, int layer) { return is_last(pass, layer) ? FT_ROWS_READ : FT_ROWS_TOKENS; }
 
 static ft_status activations(ft_pass *pass, ft_rows_kind kind, int64_t cols, int layer, const char *name, ft_tensor *out) {
     return ft_pass_tensor(pass, kind, cols, FT_MEM_ACTIVATIONS, layer, name, out);
@@ -23,9 +23,9 @@ typedef struct qkv_views {
 } qkv_views;
 
 // Q, K, V as views of what the layer keeps.
-static qkv_views views_of(const ft_pass *pass, int layer, const ft_tensor qkv, ft_tensor pooled_q) {
+static qkv_views views_of(const ft_pass *pass, int layer, const ft_tensor qkv, ft_tensor read_q) {
     int64_t hidden = pass->model->hidden;
-    if (is_last(pass, layer)) return (qkv_views){pooled_q, ft_columns(qkv, 0, hidden), ft_columns(qkv, hidden, hidden)};
+    if (is_last(pass, layer)) return (qkv_views){read_q, ft_columns(qkv, 0, hidden), ft_columns(qkv, hidden, hidden)};
     return (qkv_views){ft_columns(qkv, 0, hidden), ft_columns(qkv, hidden, hidden), ft_columns(qkv, 2 * hidden, hidden)};
 }
 
@@ -38,10 +38,10 @@ static ft_status project_qkv(ft_pass *pass, int layer, ft_tensor x, ft_layer_sav
     const ft_linear query = ft_linear_parts(qkv, FT_QUERY, 1), rest = ft_linear_parts(qkv, FT_KEY, 2);
     FT_TRY(activations(pass, FT_ROWS_TOKENS, rest.outputs, layer, "keys and values", &s->qkv));
     FT_TRY(ft_linear_forward(pass, FT_ROWS_TOKENS, &rest, x, s->qkv));
-    FT_TRY(activations(pass, FT_ROWS_POOLED, x.cols, layer, "pooled rows", &s->pooled_x));
-    FT_TRY(ft_pass_gather(pass, pass->batch->first_row, x, s->pooled_x));
-    FT_TRY(activations(pass, FT_ROWS_POOLED, query.outputs, layer, "pooled queries", &s->pooled_q));
-    return ft_linear_forward(pass, FT_ROWS_POOLED, &query, s->pooled_x, s->pooled_q);
+    FT_TRY(activations(pass, FT_ROWS_READ, x.cols, layer, "pooled rows", &s->read_x));
+    FT_TRY(ft_pass_gather(pass, pass->batch->read_row, x, s->read_x));
+    FT_TRY(activations(pass, FT_ROWS_READ, query.outputs, layer, "pooled queries", &s->read_q));
+    return ft_linear_forward(pass, FT_ROWS_READ, &query, s->read_x, s->read_q);
 }
 
 static ft_dropout sum_dropout(const ft_pass *pass, int layer, ft_dropout_site site) {
@@ -52,11 +52,11 @@ static ft_dropout sum_dropout(const ft_pass *pass, int layer, ft_dropout_site si
 
 // The rows of `wide` that the last layer goes on with.
 static ft_status pool_wide(ft_pass *pass, ft_tensor *wide) {
-    ft_tensor pooled;
-    FT_TRY(ft_pass_wide_tensor(pass, FT_ROWS_POOLED, pass->model->hidden, "pooled rows in fp32", &pooled));
-    if (pooled.data != NULL) FT_TRY(ft_pass_gather(pass, pass->batch->first_row, *wide, pooled));
+    ft_tensor read;
+    FT_TRY(ft_pass_wide_tensor(pass, FT_ROWS_READ, pass->model->hidden, "pooled rows in fp32", &read));
+    if (read.data != NULL) FT_TRY(ft_pass_gather(pass, pass->batch->read_row, *wide, read));
     ft_pass_free(pass, wide);
-    *wide = pooled;
+    *wide = read;
     return FT_OK;
 }
 
@@ -97,7 +97,7 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wid
 
     FT_TRY(project_qkv(pass, layer, x, s));
     if (is_last(pass, layer)) FT_TRY(pool_wide(pass, wide));
-    qkv_views views = views_of(pass, layer, s->qkv, s->pooled_q);
+    qkv_views views = views_of(pass, layer, s->qkv, s->read_q);
     FT_TRY(activations(pass, kind, m->hidden, layer, "attention", &s->attention));
     if (keep) FT_TRY(ft_pass_float_tensor(pass, kind, m->heads, FT_MEM_ACTIVATIONS, layer, "attention log-sum-exp", &s->lse));
     const ft_layer_positions positions = ft_relative_tables(pass, layer);
@@ -111,15 +111,15 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wid
                                                                               .lse = s->lse}));
     if (!keep) {
         ft_pass_free(pass, &s->qkv);
-        ft_pass_free(pass, &s->pooled_q);
+        ft_pass_free(pass, &s->read_q);
     }
 
     static const char *const output_names[4] = {"attention sum", "norm 1 mean", "norm 1 rstd", "norm 1"};
-    FT_TRY(project_add_norm(pass, layer, s->attention, is_last(pass, layer) ? s->pooled_x : x, *wide, &l->output, &l->norm1,
+    FT_TRY(project_add_norm(pass, layer, s->attention, is_last(pass, layer) ? s->read_x : x, *wide, &l->output, &l->norm1,
                             FT_SITE_ATTENTION_OUTPUT, &s->s1, &s->mean1, &s->rstd1, &s->y1, output_names));
     if (!keep) {
         ft_pass_free(pass, &s->attention);
-        ft_pass_free(pass, &s->pooled_x);
+        ft_pass_free(pass, &s->read_x);
         ft_pass_free(pass, &s->s1);
     }
 
@@ -144,7 +144,7 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wid
 }
 
 void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *s) {
-    ft_tensor *all[] = {&s->qkv,   &s->pooled_q, &s->pooled_x, &s->attention, &s->lse,   &s->s1,  &s->mean1,
+    ft_tensor *all[] = {&s->qkv,   &s->read_q, &s->read_x, &s->attention, &s->lse,   &s->s1,  &s->mean1,
                         &s->rstd1, &s->y1,       &s->h,        &s->activation, &s->s2,   &s->mean2, &s->rstd2};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) ft_pass_free(pass, all[i]);
 }
@@ -205,9 +205,9 @@ static ft_status feed_forward_backward(ft_pass *pass, int layer, ft_layer_saved 
     return FT_OK;
 }
 
-// From the gradient of qkv (and of the pooled queries) to that of x. residual: gradient that reaches x (or its pooled
+// From the gradient of qkv (and of the queries of rows that are read) to that of x. residual: gradient that reaches x (or its read
 // rows) past the attention; consumed.
-static ft_status qkv_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_saved *s, ft_tensor dqkv, ft_tensor dpooled_q,
+static ft_status qkv_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_saved *s, ft_tensor dqkv, ft_tensor dread_q,
                               ft_tensor *residual, bool want_dx, ft_tensor *dx) {
     const ft_linear *qkv = &pass->model->layer[layer].qkv;
     if (!is_last(pass, layer)) {
@@ -223,15 +223,15 @@ static ft_status qkv_backward(ft_pass *pass, int layer, ft_tensor x, ft_layer_sa
         return FT_OK;
     }
     const ft_linear query = ft_linear_parts(qkv, FT_QUERY, 1), rest = ft_linear_parts(qkv, FT_KEY, 2);
-    FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_POOLED, &query, dpooled_q));
+    FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_READ, &query, dread_q));
     FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv));
-    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_POOLED, &query, dpooled_q, s->pooled_x));
+    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_READ, &query, dread_q, s->read_x));
     FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv, x));
     if (want_dx) {
-        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_POOLED, &query, dpooled_q, true, *residual));
+        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_READ, &query, dread_q, true, *residual));
         FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, qkv->inputs, FT_MEM_ACTIVATIONS, layer, "input gradient", dx));
         FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv, false, *dx));
-        FT_TRY(ft_pass_scatter_add(pass, pass->batch->first_row, *residual, *dx));
+        FT_TRY(ft_pass_scatter_add(pass, pass->batch->read_row, *residual, *dx));
     }
     ft_pass_free(pass, residual);
     return FT_OK;
@@ -255,11 +255,11 @@ ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_sav
     FT_TRY(ft_linear_input_gradient(pass, kind, &l->output, dsum, false, dattention));
     ft_pass_free(pass, &dproduct);
 
-    ft_tensor dqkv, dpooled_q = ft_absent();
+    ft_tensor dqkv, dread_q = ft_absent();
     FT_TRY(activations(pass, FT_ROWS_TOKENS, s->qkv.cols, layer, "qkv gradient", &dqkv));
-    if (is_last(pass, layer)) FT_TRY(activations(pass, FT_ROWS_POOLED, m->hidden, layer, "pooled query gradient", &dpooled_q));
+    if (is_last(pass, layer)) FT_TRY(activations(pass, FT_ROWS_READ, m->hidden, layer, "pooled query gradient", &dread_q));
     const ft_layer_positions positions = ft_relative_tables(pass, layer);
-    qkv_views value = views_of(pass, layer, s->qkv, s->pooled_q), gradient = views_of(pass, layer, dqkv, dpooled_q);
+    qkv_views value = views_of(pass, layer, s->qkv, s->read_q), gradient = views_of(pass, layer, dqkv, dread_q);
     FT_TRY(ft_pass_attention_backward(pass, kind, layer,
                                       (ft_disentangled_attention_backward_args){.q = value.q,
                                                                    .k = value.k,
@@ -278,9 +278,9 @@ ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_sav
     ft_pass_free(pass, &s->qkv);
     ft_pass_free(pass, &s->attention);
     if (x->data == NULL) FT_TRY(ft_norm2_again(pass, layer - 1, s - 1, x));
-    FT_TRY(qkv_backward(pass, layer, *x, s, dqkv, dpooled_q, dy, want_dx, dx));
+    FT_TRY(qkv_backward(pass, layer, *x, s, dqkv, dread_q, dy, want_dx, dx));
     ft_pass_free(pass, &dqkv);
-    ft_pass_free(pass, &dpooled_q);
+    ft_pass_free(pass, &dread_q);
     ft_layer_saved_free(pass, s);
     return FT_OK;
 }

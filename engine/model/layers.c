@@ -6,12 +6,12 @@
 
 int64_t ft_pass_rows(const ft_pass *pass, ft_rows_kind kind) {
     if (kind == FT_ROWS_RELATIVE) return pass->relative.rows;
-    return kind == FT_ROWS_TOKENS ? pass->batch->tokens : pass->batch->sequences;
+    return kind == FT_ROWS_TOKENS ? pass->batch->tokens : pass->batch->reads;
 }
 
 int64_t ft_pass_capacity(const ft_pass *pass, ft_rows_kind kind) {
     if (kind == FT_ROWS_RELATIVE) return pass->relative.rows;
-    return kind == FT_ROWS_TOKENS ? pass->capacity.tokens : pass->capacity.sequences;
+    return kind == FT_ROWS_TOKENS ? pass->capacity.tokens : pass->capacity.reads;
 }
 
 static ft_status new_tensor(ft_pass *pass, ft_dtype dtype, ft_rows_kind kind, int64_t cols, ft_memory_category category, int layer,
@@ -69,7 +69,7 @@ ft_dropout ft_pass_dropout(const ft_pass *pass, ft_rows_kind kind, float probabi
     ft_dropout dropout = {.probability = probability, .layer = layer, .site = (uint32_t)site, .step = pass->step};
     switch (kind) {
     case FT_ROWS_TOKENS: dropout.slot = b->token_slot, dropout.position = b->token_position; break;
-    case FT_ROWS_POOLED: dropout.slot = b->slot, dropout.position = pass->pooled_position; break;
+    case FT_ROWS_READ: dropout.slot = b->read_slot, dropout.position = b->read_position; break;
     case FT_ROWS_RELATIVE: dropout.slot = relative->zero, dropout.position = relative->row_number + pass->relative.first; break;
     }
     return dropout;
@@ -136,13 +136,13 @@ ft_status ft_pass_cast(ft_pass *pass, ft_tensor x, ft_tensor y) {
 ft_status ft_pass_gather(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y) {
     ft_gather_rows_args args = {.index = index, .x = x, .y = y}, largest = args;
     largest.x.rows = pass->capacity.tokens;
-    largest.y.rows = pass->capacity.sequences;
+    largest.y.rows = pass->capacity.reads;
     RUN_WITH_WORKSPACE(pass, gather_rows, args, largest);
 }
 
 ft_status ft_pass_scatter_add(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y) {
     ft_scatter_rows_add_args args = {.index = index, .x = x, .y = y}, largest = args;
-    largest.x.rows = pass->capacity.sequences;
+    largest.x.rows = pass->capacity.reads;
     largest.y.rows = pass->capacity.tokens;
     RUN_WITH_WORKSPACE(pass, scatter_rows_add, args, largest);
 }
@@ -169,9 +169,9 @@ static ft_attention_shape attention_shape(const ft_pass *pass, ft_rows_kind quer
     ft_attention_shape shape = {.heads = m->heads,
                                 .head_dim = m->head_dim,
                                 .sequences = b->sequences,
-                                .max_queries = queries == FT_ROWS_TOKENS ? b->longest : 1,
+                                .max_queries = queries == FT_ROWS_TOKENS ? b->longest : b->most_reads,
                                 .max_keys = b->longest,
-                                .cu_queries = queries == FT_ROWS_TOKENS ? b->cu_seqlens : pass->one_each,
+                                .cu_queries = queries == FT_ROWS_TOKENS ? b->cu_seqlens : b->cu_reads,
                                 .cu_keys = b->cu_seqlens,
                                 .scale = m->score_scale};
     if (pass->step != NULL && m->attention_dropout > 0)
@@ -183,16 +183,16 @@ static ft_attention_shape attention_shape(const ft_pass *pass, ft_rows_kind quer
     return shape;
 }
 
-static ft_attention_shape largest_shape(const ft_pass *pass, ft_attention_shape shape) {
+static ft_attention_shape largest_shape(const ft_pass *pass, ft_rows_kind queries, ft_attention_shape shape) {
     shape.sequences = pass->capacity.sequences;
     shape.max_keys = pass->capacity.longest;
-    if (shape.max_queries != 1 || shape.cu_queries == shape.cu_keys) shape.max_queries = pass->capacity.longest;
+    shape.max_queries = queries == FT_ROWS_TOKENS ? pass->capacity.longest : pass->capacity.most_reads;
     return shape;
 }
 
 static ft_status plain_forward(ft_pass *pass, ft_rows_kind queries, ft_attention_forward_args args) {
     ft_attention_forward_args largest = args;
-    largest.shape = largest_shape(pass, args.shape);
+    largest.shape = largest_shape(pass, queries, args.shape);
     largest.q.rows = largest.out.rows = ft_pass_capacity(pass, queries);
     largest.k.rows = largest.v.rows = pass->capacity.tokens;
     if (args.lse.data != NULL) largest.lse.rows = largest.q.rows;
@@ -201,7 +201,7 @@ static ft_status plain_forward(ft_pass *pass, ft_rows_kind queries, ft_attention
 
 static ft_status plain_backward(ft_pass *pass, ft_rows_kind queries, ft_attention_backward_args args) {
     ft_attention_backward_args largest = args;
-    largest.shape = largest_shape(pass, args.shape);
+    largest.shape = largest_shape(pass, queries, args.shape);
     largest.q.rows = largest.out.rows = largest.dout.rows = largest.dq.rows = largest.lse.rows = ft_pass_capacity(pass, queries);
     largest.k.rows = largest.v.rows = largest.dk.rows = largest.dv.rows = pass->capacity.tokens;
     RUN_WITH_WORKSPACE(pass, attention_backward, args, largest);
@@ -212,7 +212,7 @@ static ft_disentangled_shape disentangled_shape(const ft_pass *pass, ft_rows_kin
     // Scratch is linear in the reach: no more of it than the longest sequence of the run can use.
     int32_t reach = pass->capacity.longest - 1 < r->reach ? pass->capacity.longest - 1 : r->reach;
     // Its scratch for shorter sequences may be the larger one: the longest of the run bounds every micro-batch.
-    ft_attention_shape attention = largest_shape(pass, attention_shape(pass, queries, layer));
+    ft_attention_shape attention = largest_shape(pass, queries, attention_shape(pass, queries, layer));
     attention.sequences = pass->batch->sequences;
     return (ft_disentangled_shape){.attention = attention, .reach = reach, .slots = r->slots + (r->reach - reach)};
 }
@@ -238,7 +238,7 @@ ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int lay
     args.pos_key = whole_table(pass, args.pos_key);
     args.pos_query = whole_table(pass, args.pos_query);
     ft_disentangled_attention_forward_args largest = args;
-    largest.shape.attention = largest_shape(pass, args.shape.attention);
+    largest.shape.attention = largest_shape(pass, queries, args.shape.attention);
     largest.q.rows = largest.out.rows = ft_pass_capacity(pass, queries);
     largest.k.rows = largest.v.rows = pass->capacity.tokens;
     if (args.lse.data != NULL) largest.lse.rows = largest.q.rows;
@@ -264,7 +264,7 @@ ft_status ft_pass_attention_backward(ft_pass *pass, ft_rows_kind queries, int la
     args.dpos_key = whole_table(pass, args.dpos_key);
     args.dpos_query = whole_table(pass, args.dpos_query);
     ft_disentangled_attention_backward_args largest = args;
-    largest.shape.attention = largest_shape(pass, args.shape.attention);
+    largest.shape.attention = largest_shape(pass, queries, args.shape.attention);
     largest.q.rows = largest.out.rows = largest.dout.rows = largest.dq.rows = largest.lse.rows = ft_pass_capacity(pass, queries);
     largest.k.rows = largest.v.rows = largest.dk.rows = largest.dv.rows = pass->capacity.tokens;
     RUN_WITH_WORKSPACE(pass, disentangled_attention_backward, args, largest);
@@ -290,31 +290,31 @@ ft_status ft_pass_embedding_backward(ft_pass *pass, ft_embedding_backward_args a
 
 ft_status ft_pass_cross_entropy(ft_pass *pass, ft_cross_entropy_args args) {
     ft_cross_entropy_args largest = args;
-    largest.logits.rows = pass->capacity.sequences;
-    largest.losses.cols = pass->capacity.sequences;
-    if (args.dlogits.data != NULL) largest.dlogits.rows = pass->capacity.sequences;
+    largest.logits.rows = pass->capacity.reads;
+    largest.losses.cols = pass->capacity.reads;
+    if (args.dlogits.data != NULL) largest.dlogits.rows = pass->capacity.reads;
     RUN_WITH_WORKSPACE(pass, cross_entropy, args, largest);
 }
 
 ft_status ft_pass_weighted_cross_entropy(ft_pass *pass, ft_weighted_cross_entropy_args args) {
     ft_weighted_cross_entropy_args largest = args;
-    largest.logits.rows = largest.dlogits.rows = pass->capacity.sequences;
-    largest.losses.cols = pass->capacity.sequences;
+    largest.logits.rows = largest.dlogits.rows = pass->capacity.reads;
+    largest.losses.cols = pass->capacity.reads;
     RUN_WITH_WORKSPACE(pass, weighted_cross_entropy, args, largest);
 }
 
 ft_status ft_pass_binary_cross_entropy(ft_pass *pass, ft_binary_cross_entropy_args args) {
     ft_binary_cross_entropy_args largest = args;
-    largest.logits.rows = largest.dlogits.rows = pass->capacity.sequences;
-    largest.losses.cols = pass->capacity.sequences;
-    largest.targets.rows = pass->capacity.sequences;
+    largest.logits.rows = largest.dlogits.rows = pass->capacity.reads;
+    largest.losses.cols = pass->capacity.reads;
+    largest.targets.rows = pass->capacity.reads;
     RUN_WITH_WORKSPACE(pass, binary_cross_entropy, args, largest);
 }
 
 ft_status ft_pass_squared_error(ft_pass *pass, ft_squared_error_args args) {
     ft_squared_error_args largest = args;
-    largest.logits.rows = largest.dlogits.rows = pass->capacity.sequences;
-    largest.losses.cols = pass->capacity.sequences;
-    largest.targets.rows = pass->capacity.sequences;
+    largest.logits.rows = largest.dlogits.rows = pass->capacity.reads;
+    largest.losses.cols = pass->capacity.reads;
+    largest.targets.rows = pass->capacity.reads;
     RUN_WITH_WORKSPACE(pass, squared_error, args, largest);
 }

@@ -22,13 +22,11 @@ typedef struct ft_pass {
     const ft_batch *batch;
     ft_capacity capacity;
     const ft_step_state *step;   // NULL: no dropout (prediction)
-    const int32_t *pooled_position; // [sequences] zeros, device: where the pooled rows stand
-    const int32_t *one_each;        // [sequences + 1] 0, 1, 2, ...: cu_queries of the pooled rows, device
     ft_relative_window relative;
 } ft_pass;
 
-// Which rows a tensor has: every token, the pooled row of every sequence, or those of the table of relative positions within reach.
-typedef enum ft_rows_kind { FT_ROWS_TOKENS, FT_ROWS_POOLED, FT_ROWS_RELATIVE } ft_rows_kind;
+// Which rows a tensor has: every token, the rows that are read, or those of the table of relative positions within reach.
+typedef enum ft_rows_kind { FT_ROWS_TOKENS, FT_ROWS_READ, FT_ROWS_RELATIVE } ft_rows_kind;
 
 int64_t ft_pass_rows(const ft_pass *pass, ft_rows_kind kind);
 int64_t ft_pass_capacity(const ft_pass *pass, ft_rows_kind kind);
@@ -92,7 +90,7 @@ void ft_embeddings_saved_free(ft_pass *pass, ft_embeddings_saved *saved);
 // encoder_layer.c: what one layer keeps for its backward pass.
 typedef struct ft_layer_saved {
     ft_tensor qkv;               // [T,3H]; last layer: keys and values, [T,2H]
-    ft_tensor pooled_q, pooled_x; // last layer only: [B,H]
+    ft_tensor read_q, read_x; // last layer only: [B,H]
     ft_tensor attention, lse;
     ft_tensor s1, mean1, rstd1, y1; // y1: absent where it is made again
     ft_tensor h, activation;        // the latter: act(h), where it is kept
@@ -133,7 +131,7 @@ ft_status ft_convolution_backward(ft_pass *pass, ft_tensor e, ft_convolution_sav
 ft_status ft_convolution_input_gradient(ft_pass *pass, ft_convolution_saved *saved, ft_tensor dx);
 void ft_convolution_saved_free(ft_pass *pass, ft_convolution_saved *saved);
 
-// head.c: pooled rows to logits, and back.
+// head.c: the rows that are read to logits, and back.
 typedef struct ft_head_saved {
     ft_tensor pooler_h, pooled;  // before and after its activation
     ft_tensor *input;            // [head_count] input of each linear layer (after dropout)

@@ -37,7 +37,9 @@ static ft_status forget_filler(ft_pass *pass, ft_tensor dlogits) {
     ft_device *device = pass->model->device;
     const size_t row = (size_t)dlogits.cols * sizeof(float);
     if (pass->batch->filler == 0) return FT_OK;
-    return device->functions->fill(device, (float *)dlogits.data + (dlogits.rows - 1) * dlogits.stride, 0, row);
+    for (int k = 1; k <= FT_DATASET_READS; k++) // the last sequence is read as the others are
+        FT_TRY(device->functions->fill(device, (float *)dlogits.data + (dlogits.rows - k) * dlogits.stride, 0, row));
+    return FT_OK;
 }
 
 ft_status ft_pass_loss(ft_pass *pass, ft_tensor logits, ft_tensor losses) {

@@ -10,9 +10,9 @@
 //     ft_model_begin_prediction(...), ft_model_predict_batch(...), ft_model_end_prediction(...)    logits
 //
 // Families differ as families.h says; what follows is common to all.
-// Mathematics: post-norm encoder, x = LN(x + drop(Wo att(x))), x = LN(x + drop(W2 act(W1 x))); pooled row = token 0;
+// Mathematics: post-norm encoder, x = LN(x + drop(Wo att(x))), x = LN(x + drop(W2 act(W1 x))); some rows are read;
 // head: act(pooler) -> drop -> (hidden layer -> act -> drop)* -> classifier. The last layer computes keys and values
-// for all tokens and everything else for the pooled rows only. Dropout is a function of the token (philox.h), so
+// for all tokens and everything else for the rows that are read only (ft_batch.read_row). Dropout is a function of the token (philox.h), so
 // recomputation and any split into micro-batches give the same bits; gradients accumulate.
 #ifndef FT_MODEL_H
 #define FT_MODEL_H
@@ -53,10 +53,10 @@ void ft_model_mark_step(ft_model *model, ft_capacity capacity, bool begun);
 ft_status ft_model_begin_prediction(ft_model *model, ft_capacity capacity);
 void ft_model_end_prediction(ft_model *model);
 
-// Inside a step. `batch` holds device pointers. losses: [batch->sequences] fp32 device, written. Gradients are accumulated.
+// Inside a step. `batch` holds device pointers. losses: [batch->reads] fp32 device, written. Gradients are accumulated.
 ft_status ft_model_train_batch(ft_model *model, const ft_batch *batch, ft_capacity capacity, const ft_step_state *step,
                                ft_tensor losses);
-// Inside a pass. logits: [batch->sequences, labels] fp32 device, written. No dropout.
+// Inside a pass. logits: [batch->reads, labels] fp32 device, written. No dropout.
 ft_status ft_model_predict_batch(ft_model *model, const ft_batch *batch, ft_capacity capacity, ft_tensor logits);
 
 #endif

@@ -13,6 +13,7 @@
 // Sizes of the largest micro-batch of a run: what every step and op tensor is allocated for.
 typedef struct ft_capacity {
     int32_t tokens, sequences, longest;
+    int32_t reads, most_reads; // rows that are read, in all and of one sequence
 } ft_capacity;
 
 // A linear layer, y = x W^T + b; every product of its weight is in linear.h.
@@ -77,7 +78,7 @@ typedef struct ft_offloaded_inputs {
     ft_event *moved[FT_INPUTS_ON_THE_WAY]; // it has gone, or come
 } ft_offloaded_inputs;
 
-// Called with the hidden rows after the embeddings (layer -1) and every layer (the last one has pooled rows only).
+// Called with the hidden rows after the embeddings (layer -1) and every layer (the last one has only those that are read).
 typedef void (*ft_tap)(void *context, int layer, ft_tensor hidden);
 
 typedef struct ft_model {

@@ -13,17 +13,22 @@ static unsigned orders_of(const ft_model *model, bool trains) {
            (is_trained(model, model->token_type) ? FT_ORDER_TYPES : 0);
 }
 
-static size_t bytes_of(const ft_model *model, ft_capacity capacity, unsigned orders) {
-    return ft_batch_bytes(capacity.sequences, capacity.tokens, model->position_padding, model->targets, orders);
+static ft_batch_format format_of(const ft_model *model, ft_capacity capacity, unsigned orders) {
+    return (ft_batch_format){.sequences = capacity.sequences,
+                             .tokens = capacity.tokens,
+                             .reads = capacity.reads,
+                             .most_reads = capacity.most_reads,
+                             .targets = model->targets,
+                             .position_padding = model->position_padding,
+                             .orders = orders};
 }
 
-static ft_status create_slot(const ft_model *model, ft_capacity capacity, unsigned orders, ft_batch_slot *s) {
+static ft_status create_slot(const ft_model *model, const ft_batch_format *format, ft_batch_slot *s) {
     ft_device *device = model->device;
-    const int32_t padding = model->position_padding;
-    FT_TRY(ft_memory_alloc(model->memory, bytes_of(model, capacity, orders), FT_MEM_DATA, "batch", &s->device_block));
-    ft_batch_bind(&s->staging, s->staging_block, capacity.sequences, capacity.tokens, padding, model->targets, orders);
+    FT_TRY(ft_memory_alloc(model->memory, ft_batch_bytes(format), FT_MEM_DATA, "batch", &s->device_block));
+    ft_batch_bind(&s->staging, s->staging_block, format);
     if (model->absent.word_rows != NULL) s->staging.row_of = model->absent.word_rows->row_of;
-    ft_batch_bind(&s->device, s->device_block, capacity.sequences, capacity.tokens, padding, model->targets, orders);
+    ft_batch_bind(&s->device, s->device_block, format);
     FT_TRY(device->functions->event_create(device, &s->copied));
     FT_TRY(device->functions->event_create(device, &s->used));
     // The allocator gives out again what queued work may still use: no copy before that has run.
@@ -31,14 +36,14 @@ static ft_status create_slot(const ft_model *model, ft_capacity capacity, unsign
 }
 
 ft_status ft_batch_buffers_create(const ft_model *model, ft_capacity capacity, bool trains, ft_batch_buffers *b) {
-    const unsigned orders = orders_of(model, trains);
+    const ft_batch_format format = format_of(model, capacity, orders_of(model, trains));
     *b = (ft_batch_buffers){.memory = model->memory, .longest = capacity.longest, .slots = ft_device_queues(model->device) ? FT_BATCH_SLOTS : 1};
     // The host first, which may refuse: then nothing of the device is there yet, and a scope that fails has nothing to free.
     for (int i = 0; i < b->slots; i++) // zeros: the gaps travel too
-        FT_TRY(ft_memory_alloc_staging(model->memory, bytes_of(model, capacity, orders), "staging of a batch", &b->slot[i].staging_block));
-    if (orders != 0)
+        FT_TRY(ft_memory_alloc_staging(model->memory, ft_batch_bytes(&format), "staging of a batch", &b->slot[i].staging_block));
+    if (format.orders != 0)
         FT_TRY(ft_memory_alloc_staging(model->memory, (size_t)capacity.tokens * sizeof *b->space, "staging of a batch's orders", (void **)&b->space));
-    for (int i = 0; i < b->slots; i++) FT_TRY(create_slot(model, capacity, orders, &b->slot[i]));
+    for (int i = 0; i < b->slots; i++) FT_TRY(create_slot(model, &format, &b->slot[i]));
     b->device = b->slot[0].device;
     return FT_OK;
 }
@@ -72,10 +77,11 @@ ft_status ft_batch_buffers_load(ft_batch_buffers *b, const ft_dataset *data, con
     ft_batch_put_in_order(&s->staging, b->space);
     s->device.filler = s->staging.filler;
     s->device.sequences = s->staging.sequences;
+    s->device.reads = s->staging.reads;
+    s->device.most_reads = s->staging.most_reads;
     s->device.tokens = s->staging.tokens;
     s->device.longest = s->staging.longest;
-    const ft_batch *h = &s->staging;
-    const size_t bytes = ft_batch_bytes(h->capacity_sequences, h->capacity_tokens, h->position_padding, h->targets, h->orders);
+    const size_t bytes = ft_batch_bytes(&s->staging.format);
     FT_TRY(f->stream_wait(device, FT_STREAM_COPY, s->used));
     FT_TRY(f->upload_beside(device, s->device_block, s->staging_block, bytes));
     FT_TRY(f->event_record(device, s->copied, FT_STREAM_COPY));

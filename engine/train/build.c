@@ -167,7 +167,7 @@ static ft_status make_graphs(ft_step *step) {
     ft_room *room = step->room;
     void *data;
     if (!ft_step_graphs_wanted(room->config, room->device)) return FT_OK;
-    FT_TRY(ft_memory_alloc(room->memory, (size_t)room->plan.capacity.sequences * sizeof(float), FT_MEM_DATA,
+    FT_TRY(ft_memory_alloc(room->memory, (size_t)room->plan.capacity.reads * sizeof(float), FT_MEM_DATA,
                            "losses of a micro-batch", &data));
     step->batch_losses = data;
     step->buffers.bucket = room->plan.bucket;

@@ -56,7 +56,7 @@ static ft_status positions_of(const ft_room *room, ft_capacity evaluation, size_
 
 static ft_step_sizes only_evaluation(const ft_room *room, ft_capacity capacity) {
     ft_step_sizes sizes = ft_room_sizes(room);
-    sizes.train = (ft_capacity){0, 0, 0};
+    sizes.train = (ft_capacity){.tokens = 0};
     sizes.predict = capacity;
     return sizes;
 }
@@ -64,7 +64,7 @@ static ft_step_sizes only_evaluation(const ft_room *room, ft_capacity capacity) 
 // The largest micro-batch of all evaluations.
 static ft_capacity capacity_under(const budget *b, ft_batch_limits limits) {
     const ft_room *room = b->room;
-    ft_capacity capacity = {0, 0, 0};
+    ft_capacity capacity = {.tokens = 0};
     if (room->job->without_data)
         return room->config->eval.strategy == FT_EVAL_NO ? capacity
                                                            : ft_eval_capacity_worst(limits, room->job->max_length);
@@ -122,7 +122,7 @@ static ft_status plan_evaluations(ft_room *room) {
     room->eval_extra = 0;
     if (room->eval_capacity.tokens == 0) return FT_OK;
     ft_step_sizes sizes = ft_room_sizes(room);
-    sizes.predict = (ft_capacity){0, 0, 0};
+    sizes.predict = (ft_capacity){.tokens = 0};
     FT_TRY(arena_of(room, &sizes, 0, &b.step_bytes, &b.step_live));
     trial one = {.capacity = room->eval_capacity};
     if (!named) {
@@ -138,7 +138,7 @@ static ft_status plan_evaluations(ft_room *room) {
     if (room->eval_capacity.longest <= room->plan.capacity.longest) return FT_OK;
     size_t with, without;
     FT_TRY(positions_of(room, room->eval_capacity, &with));
-    FT_TRY(positions_of(room, (ft_capacity){0, 0, 0}, &without));
+    FT_TRY(positions_of(room, (ft_capacity){.tokens = 0}, &without));
     room->eval_extra += with - without;
     return FT_OK;
 }

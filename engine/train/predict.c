@@ -37,7 +37,8 @@ static ft_status predict_all(ft_prediction *p, const ft_dataset *data, ft_batch_
         ft_logits_home *present = &p->home[batch % FT_LOGITS_HOMES], *before = &p->home[(batch + 1) % FT_LOGITS_HOMES];
         const int64_t count = ft_batch_cut(data, NULL, first, data->sequences, limits);
         FT_TRY(ft_batch_buffers_load(&p->buffers, data, NULL, first, count, 0));
-        FT_TRY(ft_model_predict_batch(p->model, &p->buffers.device, p->capacity, ft_matrix(p->logits, count, classes, FT_F32)));
+        const ft_tensor read = ft_matrix(p->logits, p->buffers.device.reads, classes, FT_F32);
+        FT_TRY(ft_model_predict_batch(p->model, &p->buffers.device, p->capacity, read));
         FT_TRY(send_home(p, present, first, count, logits));
         FT_TRY(arrive(p, queues ? before : present, logits, &done));
         first += count;
@@ -49,7 +50,7 @@ static ft_status predict_all(ft_prediction *p, const ft_dataset *data, ft_batch_
 }
 
 static ft_status make_homes(ft_prediction *p) {
-    const size_t bytes = (size_t)p->capacity.sequences * (size_t)p->model->labels * sizeof(float);
+    const size_t bytes = (size_t)p->capacity.reads * (size_t)p->model->labels * sizeof(float);
     ft_device *device = p->model->device;
     for (int i = 0; i < FT_LOGITS_HOMES && ft_device_queues(device); i++) {
         void *pinned;
@@ -76,7 +77,7 @@ ft_status ft_predict_open(ft_model *model, ft_capacity capacity, ft_prediction *
     FT_TRY(ft_memory_scope_begin(model->memory, FT_SCOPE_PASS));
     p->in_scope = true;
     FT_TRY(ft_batch_buffers_create(model, capacity, false, &p->buffers));
-    FT_TRY(ft_memory_alloc(model->memory, (size_t)capacity.sequences * (size_t)model->labels * sizeof(float), FT_MEM_ACTIVATIONS,
+    FT_TRY(ft_memory_alloc(model->memory, (size_t)capacity.reads * (size_t)model->labels * sizeof(float), FT_MEM_ACTIVATIONS,
                            "logits", &p->logits));
     FT_TRY(make_homes(p));
     return ft_model_begin_prediction(model, capacity);
@@ -102,7 +103,9 @@ ft_status ft_predict_rehearse(ft_model *model, ft_capacity capacity) {
         batch->tokens = capacity.tokens;
         batch->sequences = capacity.sequences;
         batch->longest = capacity.longest;
-        status = ft_model_predict_batch(model, batch, capacity, ft_matrix(p.logits, capacity.sequences, model->labels, FT_F32));
+        batch->reads = capacity.reads;
+        batch->most_reads = capacity.most_reads;
+        status = ft_model_predict_batch(model, batch, capacity, ft_matrix(p.logits, capacity.reads, model->labels, FT_F32));
     }
     return ft_predict_close(&p, status);
 }

@@ -13,7 +13,7 @@
 // the device has work while the host looks and fills. On the CPU each is there when its call returns.
 typedef struct ft_logits_home {
     int64_t first, count; // sequences; count 0: none are on their way
-    float *logits;        // pinned, [capacity.sequences, labels]
+    float *logits;        // pinned, [capacity.reads, labels]
     ft_event *come;
 } ft_logits_home;
 
@@ -24,7 +24,7 @@ typedef struct ft_prediction {
     ft_capacity capacity;
     bool in_scope;
     ft_batch_buffers buffers;
-    void *logits; // [capacity.sequences, labels] fp32, device
+    void *logits; // [capacity.reads, labels] fp32, device
     bool own_positions; // the model held none before
     ft_logits_home home[FT_LOGITS_HOMES]; // where the device has queues
 } ft_prediction;

@@ -20,13 +20,15 @@ static void fill_to(ft_batch *batch, ft_capacity capacity) {
     batch->tokens = capacity.tokens;
     batch->sequences = capacity.sequences;
     batch->longest = capacity.longest;
+    batch->reads = capacity.reads;
+    batch->most_reads = capacity.most_reads;
 }
 
 ft_status ft_rehearse_step(ft_model *model, const ft_config *config, const ft_step_sizes *sizes, ft_batch *batch, float *losses,
                            const ft_step_state *step, ft_update_state *update) {
     fill_to(batch, sizes->train);
     FT_TRY(ft_model_begin_step(model, sizes->train, step));
-    FT_TRY(ft_model_train_batch(model, batch, sizes->train, step, ft_vector(losses, sizes->train.sequences, FT_F32)));
+    FT_TRY(ft_model_train_batch(model, batch, sizes->train, step, ft_vector(losses, sizes->train.reads, FT_F32)));
     FT_TRY(ft_model_end_step(model, sizes->train, step));
     return ft_update_run(&model->parameters, config, ft_vector(losses, sizes->examples, FT_F32), step, update);
 }

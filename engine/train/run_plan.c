@@ -20,6 +20,8 @@ static int64_t measure(const ft_dataset *data, const int32_t *order, int64_t fir
         }
         if (tokens > capacity->tokens) capacity->tokens = (int32_t)tokens;
         if (count > capacity->sequences) capacity->sequences = (int32_t)count;
+        capacity->reads = capacity->sequences * FT_DATASET_READS;
+        capacity->most_reads = FT_DATASET_READS;
         first += count;
     }
     return batches;
@@ -29,6 +31,14 @@ static int64_t measure(const ft_dataset *data, const int32_t *order, int64_t fir
 static bool may_be_whole(const ft_run_plan *plan, int64_t sequences) {
     const int64_t most = plan->effective_batch < sequences ? plan->effective_batch : sequences;
     return plan->limits.max_sequences == 0 || plan->limits.max_sequences >= most;
+}
+
+static ft_capacity capacity_of(int64_t tokens, int64_t sequences, int32_t longest) {
+    return (ft_capacity){.tokens = (int32_t)(tokens < INT32_MAX ? tokens : INT32_MAX),
+                         .sequences = (int32_t)sequences,
+                         .longest = longest,
+                         .reads = (int32_t)sequences * FT_DATASET_READS,
+                         .most_reads = FT_DATASET_READS};
 }
 
 static int longer_first(const void *a, const void *b) {
@@ -48,8 +58,7 @@ static ft_status bound(const ft_dataset *train, ft_run_plan *plan, ft_capacity *
     int64_t limit = plan->limits.max_tokens;
     plan->whole_steps = (limit == 0 || tokens <= limit) && may_be_whole(plan, train->sequences);
     if (limit > 0 && tokens > limit) tokens = limit > lengths[0] ? limit : lengths[0];
-    *capacity = (ft_capacity){.tokens = (int32_t)(tokens < INT32_MAX ? tokens : INT32_MAX), .sequences = (int32_t)most,
-                              .longest = (int32_t)lengths[0]};
+    *capacity = capacity_of(tokens, most, (int32_t)lengths[0]);
     free(lengths);
     return FT_OK;
 }
@@ -96,6 +105,7 @@ void ft_run_plan_fill_up(ft_run_plan *plan) {
     while (plan->bucket > most->longest) plan->bucket /= 2;
     most->tokens = (most->tokens + plan->bucket - 1) / plan->bucket * plan->bucket;
     most->sequences++;
+    most->reads += FT_DATASET_READS;
 }
 
 ft_status ft_run_plan_make(const ft_config *c, const ft_dataset *train, ft_run_plan *plan) {
@@ -121,7 +131,7 @@ static ft_capacity worst(int64_t sequences, ft_batch_limits limits, int max_leng
     if (limits.max_sequences > 0 && limits.max_sequences < sequences) sequences = limits.max_sequences;
     int64_t tokens = sequences * max_length, most = limits.max_tokens > max_length ? limits.max_tokens : max_length;
     if (limits.max_tokens > 0 && tokens > most) tokens = most;
-    return (ft_capacity){.tokens = (int32_t)(tokens < INT32_MAX ? tokens : INT32_MAX), .sequences = (int32_t)sequences, .longest = max_length};
+    return capacity_of(tokens, sequences, max_length);
 }
 
 void ft_run_plan_worst(const ft_config *c, int max_length, ft_run_plan *plan) {
@@ -145,7 +155,7 @@ ft_batch_limits ft_eval_limits(const ft_config *c, ft_capacity train) {
 }
 
 ft_capacity ft_eval_capacity(const ft_dataset *data, ft_batch_limits limits) {
-    ft_capacity capacity = {0, 0, 0};
+    ft_capacity capacity = {.tokens = 0};
     measure(data, NULL, 0, data->sequences, limits, &capacity);
     return capacity;
 }
@@ -158,5 +168,7 @@ ft_capacity ft_eval_capacity_worst(ft_batch_limits limits, int max_length) {
 ft_capacity ft_capacity_union(ft_capacity a, ft_capacity b) {
     return (ft_capacity){.tokens = a.tokens > b.tokens ? a.tokens : b.tokens,
                          .sequences = a.sequences > b.sequences ? a.sequences : b.sequences,
-                         .longest = a.longest > b.longest ? a.longest : b.longest};
+                         .longest = a.longest > b.longest ? a.longest : b.longest,
+                         .reads = a.reads > b.reads ? a.reads : b.reads,
+                         .most_reads = a.most_reads > b.most_reads ? a.most_reads : b.most_reads};
 }

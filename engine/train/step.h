@@ -34,7 +34,7 @@ typedef struct ft_step {
     ft_step_state *step_state;
     ft_update_state *update_state;
     float *losses;             // [effective batch]
-    float *batch_losses;       // [plan.capacity.sequences], where there are graphs: of one micro-batch, on their way to the above
+    float *batch_losses;       // [plan.capacity.reads], where there are graphs: of one micro-batch, on their way to the above
     ft_step_graphs graphs;
     ft_steps steps;            // queued and not yet booked
     int32_t *order;            // of the present epoch

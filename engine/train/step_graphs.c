@@ -26,9 +26,11 @@ static ft_status queue_batch(ft_step *step, const ft_step_shape *s) {
     batch.sequences = s->sequences;
     batch.tokens = s->tokens;
     batch.longest = s->longest;
+    batch.reads = s->reads;
+    batch.most_reads = s->most_reads;
     batch.filler = s->filler;
     return ft_model_train_batch(&room->model, &batch, room->plan.capacity, step->step_state,
-                                ft_vector(step->batch_losses, s->sequences, FT_F32));
+                                ft_vector(step->batch_losses, s->reads, FT_F32));
 }
 
 static ft_status queue(ft_step *step, const ft_step_shape *s) {

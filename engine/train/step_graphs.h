@@ -33,7 +33,7 @@ typedef enum ft_step_part { FT_STEP_BEGIN = 0, FT_STEP_BATCH, FT_STEP_END, FT_ST
 // Sizes of a micro-batch are those with its filling. filler: is there any (0 or 1)? How long it is lies in the slot: in the shape it
 // would make one of almost every micro-batch of mixed lengths. examples: of the effective batch, for the update.
 typedef struct ft_step_shape {
-    int32_t part, slot, sequences, tokens, longest, filler;
+    int32_t part, slot, sequences, tokens, longest, reads, most_reads, filler;
     int64_t examples;
 } ft_step_shape;
 

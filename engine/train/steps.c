@@ -93,15 +93,17 @@ static ft_status begin(ft_step *step, const step_work *w) {
     return ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_BEGIN});
 }
 
-// The present batch, whose losses belong to the places from `losses` on.
-static ft_status train_batch(ft_step *step, float *losses, int64_t count) {
+// The present batch, whose losses, one a row that is read, belong to the places from `losses` on; *count: how many these are.
+static ft_status train_batch(ft_step *step, float *losses, int64_t *count) {
     ft_room *room = step->room;
     const ft_batch *b = &step->buffers.device;
+    *count = b->reads - (b->filler > 0 ? FT_DATASET_READS : 0);
     if (step->batch_losses == NULL)
-        return ft_model_train_batch(&room->model, b, room->plan.capacity, step->step_state, ft_vector(losses, count, FT_F32));
+        return ft_model_train_batch(&room->model, b, room->plan.capacity, step->step_state, ft_vector(losses, *count, FT_F32));
     FT_TRY(ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_BATCH, .slot = step->buffers.present, .sequences = b->sequences,
-                                                   .tokens = b->tokens, .longest = b->longest, .filler = b->filler > 0}));
-    return room->device->functions->copy(room->device, losses, step->batch_losses, (size_t)count * sizeof *losses);
+                                                      .tokens = b->tokens, .longest = b->longest, .reads = b->reads,
+                                                      .most_reads = b->most_reads, .filler = b->filler > 0}));
+    return room->device->functions->copy(room->device, losses, step->batch_losses, (size_t)*count * sizeof *losses);
 }
 
 // From cleared gradients to those of the whole effective batch: until then a step has changed nothing, and can begin again.
@@ -109,15 +111,17 @@ static ft_status gradients_of(ft_step *step, void *context) {
     step_work *w = context;
     ft_room *room = step->room;
     const ft_dataset *data = &room->job->split[FT_SPLIT_TRAIN].data;
+    float *losses = step->losses;
     w->tokens = 0;
     FT_TRY(begin(step, w));
     for (int64_t at = w->first; at < w->last;) {
-        int64_t count = ft_batch_cut(data, step->order, at, w->last, room->plan.limits);
+        int64_t count = ft_batch_cut(data, step->order, at, w->last, room->plan.limits), read;
         FT_TRY(ft_batch_buffers_load(&step->buffers, data, step->order, at, count, (int32_t)(at - w->first)));
         step->queueing_seconds -= step->buffers.waited;
-        FT_TRY(train_batch(step, step->losses + (at - w->first), count));
+        FT_TRY(train_batch(step, losses, &read));
         w->tokens += step->buffers.device.tokens - step->buffers.device.filler;
         ft_run_alive(room->memory, step->state.step, room->plan.total_steps, false);
+        losses += read;
         at += count;
     }
     return ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_END});

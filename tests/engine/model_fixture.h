@@ -136,7 +136,7 @@ static inline void assert_close(const char *what, const float *got, const float 
 static inline void gradients_of(fixture *f, const int32_t *order, int64_t first, int64_t last, ft_batch_limits limits,
                                 ft_step_state state, float *losses) {
     const ft_device_functions *d = f->device->functions;
-    ft_capacity capacity = {0, 0, 0};
+    ft_capacity capacity = {.most_reads = FT_DATASET_READS};
     for (int64_t at = first; at < last;) {
         int64_t count = ft_batch_cut(&f->data, order, at, last, limits);
         int32_t tokens = 0;
@@ -147,7 +147,7 @@ static inline void gradients_of(fixture *f, const int32_t *order, int64_t first,
             if (length > capacity.longest) capacity.longest = length;
         }
         if (tokens > capacity.tokens) capacity.tokens = tokens;
-        if (count > capacity.sequences) capacity.sequences = (int32_t)count;
+        if (count > capacity.sequences) capacity.sequences = capacity.reads = (int32_t)count;
         at += count;
     }
     ft_batch_buffers buffers;

@@ -28,13 +28,24 @@ static int make_data(void **state) {
 
 enum { PADDING_ID = 1, FROM_0 = -1 };
 
+static ft_batch_format format_of(int32_t sequences, int32_t tokens, int32_t padding, int32_t targets, unsigned orders) {
+    return (ft_batch_format){.sequences = sequences,
+                             .tokens = tokens,
+                             .reads = sequences * FT_DATASET_READS,
+                             .most_reads = FT_DATASET_READS,
+                             .targets = targets,
+                             .position_padding = padding,
+                             .orders = orders};
+}
+
 static ft_batch make_batch_behind(int32_t sequences, int32_t tokens, int32_t padding) {
     ft_batch batch;
-    size_t bytes = ft_batch_bytes(sequences, tokens, padding, 0, 0);
+    const ft_batch_format format = format_of(sequences, tokens, padding, 0, 0);
+    size_t bytes = ft_batch_bytes(&format);
     void *storage = malloc(bytes);
     assert_non_null(storage);
     memset(storage, 0xAB, bytes); // zeros found later were written
-    ft_batch_bind(&batch, storage, sequences, tokens, padding, 0, 0);
+    ft_batch_bind(&batch, storage, &format);
     return batch;
 }
 
@@ -45,11 +56,12 @@ static void arrays_do_not_overlap(void **state) {
     for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
         int32_t s = sizes[i / 2][0], t = sizes[i / 2][1], padding = i % 2 ? PADDING_ID : FROM_0;
         const unsigned orders = (unsigned)(i / 2); // none and some
-        size_t bytes = ft_batch_bytes(s, t, padding, 3, orders);
+        const ft_batch_format format = format_of(s, t, padding, 3, orders);
+        size_t bytes = ft_batch_bytes(&format);
         char *base = aligned_alloc(256, bytes > 0 ? bytes : 256);
         assert_non_null(base);
         ft_batch batch;
-        ft_batch_bind(&batch, base, s, t, padding, 3, orders);
+        ft_batch_bind(&batch, base, &format);
         if (padding == FROM_0) assert_ptr_equal(batch.position_row, batch.token_position);
         assert_int_equal(batch.word_order != NULL, (orders & FT_ORDER_WORDS) != 0);
         assert_int_equal(batch.position_order != NULL, (orders & FT_ORDER_POSITIONS) != 0);
@@ -70,10 +82,10 @@ static void arrays_do_not_overlap(void **state) {
                      {positions, orders & FT_ORDER_POSITIONS ? 4 * (size_t)t : 0},
                      {types, orders & FT_ORDER_TYPES ? 4 * (size_t)t : 0},
                      {batch.cu_seqlens, 4 * (size_t)s + 4},
-                     {batch.first_row, 4 * (size_t)s},
+                     {batch.read_row, 4 * (size_t)s},
                      {batch.slot, 4 * (size_t)s},
-                     {batch.pooled_position, 4 * (size_t)s},
-                     {batch.one_each, 4 * (size_t)s + 4},
+                     {batch.read_position, 4 * (size_t)s},
+                     {batch.cu_reads, 4 * (size_t)s + 4},
                      {batch.label, 4 * (size_t)s},
                      {batch.target, 3 * 4 * (size_t)s},
                      {batch.example, 8 * (size_t)s}};
@@ -84,8 +96,9 @@ static void arrays_do_not_overlap(void **state) {
             assert_true((char *)array[a].at + array[a].bytes <= end);
         }
         assert_ptr_equal(batch.ids, base);
-        assert_int_equal(batch.capacity_sequences, s);
-        assert_int_equal(batch.capacity_tokens, t);
+        assert_ptr_equal(batch.read_slot, batch.slot);
+        assert_int_equal(batch.format.sequences, s);
+        assert_int_equal(batch.format.tokens, t);
         free(base);
     }
 }
@@ -94,7 +107,7 @@ static void arrays_do_not_overlap(void **state) {
 static void bind_reads_and_writes_nothing(void **state) {
     ft_batch host = make_batch(5, 100), device;
     char *far = (char *)(uintptr_t)0x7f0000000000;
-    ft_batch_bind(&device, far, 5, 100, FROM_0, 0, 0);
+    ft_batch_bind(&device, far, &host.format);
     assert_ptr_equal(device.storage, far);
     assert_int_equal((char *)device.label - far, (char *)host.label - (char *)host.storage);
     assert_int_equal((char *)device.cu_seqlens - far, (char *)host.cu_seqlens - (char *)host.storage);
@@ -161,10 +174,10 @@ static void types_and_targets(void **state) {
     more.target = targets;
     more.targets = 2;
     ft_batch batch;
-    size_t bytes = ft_batch_bytes(2, 10, FROM_0, 2, 0);
-    void *storage = malloc(bytes);
+    const ft_batch_format format = format_of(2, 10, FROM_0, 2, 0);
+    void *storage = malloc(ft_batch_bytes(&format));
     assert_non_null(storage);
-    ft_batch_bind(&batch, storage, 2, 10, FROM_0, 2, 0);
+    ft_batch_bind(&batch, storage, &format);
     const int32_t order[] = {3, 1};
     assert_int_equal(ft_batch_fill(&batch, &more, order, 0, 2, 0), FT_OK);
     int row = 0;
@@ -180,6 +193,27 @@ static void types_and_targets(void **state) {
     free(storage);
 }
 
+// Where a sequence may be read at several rows, each has its slot in an array of its own, and every array of reads has room for them.
+static void rows_that_are_read(void **state) {
+    ft_batch_format format = format_of(3, 300, FROM_0, 2, 0);
+    const size_t one_each = ft_batch_bytes(&format);
+    format.reads = 300, format.most_reads = 100;
+    char *base = aligned_alloc(256, ft_batch_bytes(&format));
+    assert_non_null(base);
+    ft_batch batch;
+    ft_batch_bind(&batch, base, &format);
+    assert_true(ft_batch_bytes(&format) > one_each);
+    const char *const reads[] = {(char *)batch.read_row, (char *)batch.slot,     (char *)batch.read_slot, (char *)batch.read_position,
+                                 (char *)batch.cu_reads, (char *)batch.label, (char *)batch.target,    (char *)batch.example};
+    const size_t room[] = {4 * 300, 4 * 3, 4 * 300, 4 * 300, 4 * 4, 4 * 300, 2 * 4 * 300};
+    for (int i = 0; i < 7; i++) assert_true(reads[i] + room[i] <= reads[i + 1]);
+    assert_int_equal(ft_batch_fill(&batch, &data, NULL, 0, 3, 4), FT_OK);
+    assert_int_equal(batch.reads, 3 * FT_DATASET_READS);
+    assert_memory_equal(batch.read_slot, ((const int32_t[]){4, 5, 6}), 3 * sizeof(int32_t));
+    assert_memory_equal(batch.read_row, batch.cu_seqlens, 3 * sizeof(int32_t));
+    free(base);
+}
+
 static void fill(void **state) {
     const int32_t order[] = {5, 2, 0, 1, 3};
     ft_batch batch = make_batch(3, 9);
@@ -192,15 +226,17 @@ static void fill(void **state) {
     assert_int_equal(batch.sequences, 3);
     assert_int_equal(batch.tokens, 9);
     assert_int_equal(batch.longest, 5);
+    assert_int_equal(batch.reads, 3);
+    assert_int_equal(batch.most_reads, 1);
     assert_memory_equal(batch.ids, expected_ids, sizeof expected_ids);
     assert_memory_equal(batch.token_slot, expected_slot, sizeof expected_slot);
     assert_memory_equal(batch.token_position, expected_position, sizeof expected_position);
     assert_memory_equal(batch.cu_seqlens, expected_bounds, sizeof expected_bounds);
-    assert_memory_equal(batch.first_row, expected_bounds, 3 * sizeof(int32_t));
+    assert_memory_equal(batch.read_row, expected_bounds, 3 * sizeof(int32_t));
     assert_memory_equal(batch.slot, slots, sizeof slots);
-    assert_memory_equal(batch.one_each, ((const int32_t[]){0, 1, 2, 3}), 4 * sizeof(int32_t));
+    assert_memory_equal(batch.cu_reads, ((const int32_t[]){0, 1, 2, 3}), 4 * sizeof(int32_t));
     for (int i = 0; i < 3; i++)
-        assert_int_equal(batch.pooled_position[i], 0);
+        assert_int_equal(batch.read_position[i], 0);
     for (int i = 0; i < 9; i++)
         assert_int_equal(batch.token_type[i], 0);
     assert_memory_equal(batch.label, expected_labels, sizeof expected_labels);
@@ -240,9 +276,10 @@ static void tokens_in_order(void **state) {
     ft_dataset texts = {.examples = 2, .sequences = 2, .tokens = 7, .ids = text, .types = types, .offset = bounds};
     const unsigned orders = FT_ORDER_WORDS | FT_ORDER_POSITIONS | FT_ORDER_TYPES;
     ft_batch batch;
-    void *storage = calloc(1, ft_batch_bytes(3, 8, FROM_0, 0, orders));
+    ft_batch_format format = format_of(3, 8, FROM_0, 0, orders);
+    void *storage = calloc(1, ft_batch_bytes(&format));
     assert_non_null(storage);
-    ft_batch_bind(&batch, storage, 3, 8, FROM_0, 0, orders);
+    ft_batch_bind(&batch, storage, &format);
     batch.row_of = row_of;
     int32_t space[8];
     assert_int_equal(ft_batch_fill(&batch, &texts, NULL, 0, 2, 0), FT_OK);
@@ -255,7 +292,8 @@ static void tokens_in_order(void **state) {
     assert_memory_equal(batch.word_order, ((const int32_t[]){0, 4, 1, 3, 6, 2, 5, 7}), 8 * sizeof(int32_t));
     assert_memory_equal(batch.position_order, ((const int32_t[]){0, 4, 1, 5, 2, 6, 3, 7}), 8 * sizeof(int32_t));
     assert_memory_equal(batch.type_order, ((const int32_t[]){0, 1, 4, 6, 2, 3, 5, 7}), 8 * sizeof(int32_t));
-    ft_batch_bind(&batch, storage, 3, 8, FROM_0, 0, 0);
+    format.orders = 0;
+    ft_batch_bind(&batch, storage, &format);
     assert_int_equal(ft_batch_fill(&batch, &texts, NULL, 0, 2, 0), FT_OK);
     ft_batch_put_in_order(&batch, NULL); // none is wanted
     free(storage);
@@ -282,7 +320,7 @@ int main(void) {
         cmocka_unit_test(bind_reads_and_writes_nothing),
         cmocka_unit_test(cuts),
         cmocka_unit_test(pieces_make_the_whole),
-        cmocka_unit_test(types_and_targets), cmocka_unit_test(fill),
+        cmocka_unit_test(types_and_targets), cmocka_unit_test(rows_that_are_read), cmocka_unit_test(fill),
         cmocka_unit_test(positions_behind_the_padding),
         cmocka_unit_test(tokens_in_order),
         cmocka_unit_test(too_much_is_refused),

@@ -487,7 +487,8 @@ static void test_positions_once(void **state) {
 static void test_step_must_begin(void **state) {
     fixture f;
     open_fixture(&f, "deberta_v3", 1, NULL, NULL);
-    const ft_capacity capacity = {.tokens = 2, .sequences = 1, .longest = 2}, longer = {.tokens = 6, .sequences = 1, .longest = 6};
+    const ft_capacity capacity = {.tokens = 2, .sequences = 1, .longest = 2, .reads = 1, .most_reads = 1},
+                      longer = {.tokens = 6, .sequences = 1, .longest = 6, .reads = 1, .most_reads = 1};
     float logits[64];
     ft_batch batch = {.sequences = 1, .tokens = 2, .longest = 2};
     const ft_tensor out = ft_matrix(logits, 1, f.model.labels, FT_F32);

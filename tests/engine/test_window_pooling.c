@@ -84,10 +84,12 @@ static void test_batches(void **state) {
     const ft_dataset set = {.examples = EXAMPLES, .sequences = SEQUENCES, .tokens = 12, .ids = ids, .offset = offset, .example = example,
                             .label = label, .target = target, .targets = 1};
     const int32_t order[SEQUENCES] = {5, 2, 0, 3, 4, 1}, labels[SEQUENCES] = {9, 8, 7, 8, 9, 8};
-    void *storage = calloc(1, ft_batch_bytes(SEQUENCES, 12, -1, 1, 0));
+    const ft_batch_format format = {.sequences = SEQUENCES, .tokens = 12, .reads = SEQUENCES, .most_reads = 1, .targets = 1,
+                                    .position_padding = -1};
+    void *storage = calloc(1, ft_batch_bytes(&format));
     assert_non_null(storage);
     ft_batch batch;
-    ft_batch_bind(&batch, storage, SEQUENCES, 12, -1, 1, 0);
+    ft_batch_bind(&batch, storage, &format);
     assert_int_equal(ft_batch_cut(&set, order, 0, SEQUENCES, (ft_batch_limits){0}), SEQUENCES);
     assert_int_equal(ft_batch_fill(&batch, &set, order, 0, SEQUENCES, 0), FT_OK);
     for (int i = 0; i < SEQUENCES; i++) {
