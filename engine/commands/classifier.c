@@ -107,12 +107,15 @@ ft_status ft_classifier_open(const ft_section *const *sections, const char *path
     FT_TRY(ft_model_settings_load(settings, &c->arena, &c->settings));
     // A model of ours goes on as it was trained; of others nobody but the caller knows.
     bool ours = c->settings.label_count > 0;
-    FT_TRY(ft_fit_open_tokenizer(c->path, ours ? c->settings.tokenizer_rules : c->options.model.tokenizer_rules, &c->tokenizer));
+    const char *truncation = c->options.data.truncation;
+    const ft_input_request request = {.directory = c->path,
+                                      .rules = ours ? c->settings.tokenizer_rules : c->options.model.tokenizer_rules,
+                                      .truncation = strcmp(truncation, "auto") == 0 ? c->settings.truncation : truncation};
+    FT_TRY(ft_input_open(&ft_text_input, &request, &c->input));
     FT_TRY(choose_labels(c));
     FT_TRY(choose_thresholds(c));
-    FT_TRY(ft_fit_vocabulary(c->tokenizer, &c->config, c->path));
-    FT_TRY(ft_fit_max_length(c->tokenizer, &c->config, c->options.data.max_length, c->settings.max_length, &c->max_length));
-    FT_TRY(ft_fit_truncation(c->options.data.truncation, c->settings.truncation, &c->long_text));
+    FT_TRY(ft_fit_vocabulary(&c->input, &c->config, c->path));
+    FT_TRY(ft_fit_max_length(&c->input, &c->config, c->options.data.max_length, c->settings.max_length, &c->max_length));
     return load(c);
 }
 
@@ -120,12 +123,18 @@ ft_status ft_classifier_close(ft_classifier *c) {
     ft_model_free(&c->model);
     ft_status status = ft_memory_destroy(c->memory);
     ft_device_close(c->device);
-    ft_tokenizer_close(c->tokenizer);
+    ft_input_close(&c->input);
     ft_model_config_free(&c->config);
     ft_config_free(&c->options);
     ft_arena_free(&c->arena);
     memset(c, 0, sizeof *c);
     return status;
+}
+
+ft_status ft_classifier_build(const ft_classifier *c, const ft_table *table, const char *path, const ft_labels *labels,
+                              ft_dataset *dataset) {
+    const ft_input_wanted wanted = {.table = table, .path = path, .max_length = c->max_length, .labels = labels};
+    return ft_input_build(&c->input, &wanted, dataset, NULL);
 }
 
 ft_table_request ft_classifier_request(const ft_classifier *c, ft_format format, ft_table_label need) {

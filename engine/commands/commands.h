@@ -4,10 +4,9 @@
 #define FT_COMMANDS_H
 
 #include "engine/config/options.h"
-#include "engine/data/dataset.h"
+#include "engine/data/input.h"
 #include "engine/model/model.h"
 #include "engine/model/settings.h"
-#include "engine/text/tokenizer.h"
 #include "engine/train/predict.h"
 #include "kernels/status.h"
 
@@ -53,7 +52,7 @@ typedef struct ft_classifier {
     const char *path;
     ft_device *device;
     ft_memory *memory;
-    ft_tokenizer *tokenizer;
+    ft_input input;
     ft_model_config config;
     ft_model_settings settings;
     ft_config options;
@@ -63,7 +62,6 @@ typedef struct ft_classifier {
     ft_labels labels;               // as data spell them
     const char *const *label_names; // as config.json names them
     int max_length;
-    ft_long_text long_text; // what becomes of texts that are longer
     ft_arena arena;
 } ft_classifier;
 ft_status ft_classifier_open(const ft_section *const *sections, const char *path, int override_count, const char *const *overrides,
@@ -73,6 +71,9 @@ ft_status ft_classifier_close(ft_classifier *classifier); // FT_FAILED on a leak
 // eval.batch_size texts.
 ft_status ft_classifier_predict(ft_classifier *classifier, const ft_dataset *data, float *logits, float *losses);
 
+// The data set of a table, as the model was trained on such; labels NULL: unlabelled. path: the file, for messages.
+ft_status ft_classifier_build(const ft_classifier *classifier, const ft_table *table, const char *path, const ft_labels *labels,
+                              ft_dataset *dataset);
 // What a model wants of a file: the columns that it was trained on, or those of data.text_column and its like.
 ft_table_request ft_classifier_request(const ft_classifier *classifier, ft_format format, ft_table_label need);
 // The argument of --format. plain: "text" is one.

@@ -97,7 +97,7 @@ static ft_status evaluate(ft_classifier *c, const eval_request *r) {
     const ft_table_request request = ft_classifier_request(c, r->format, FT_LABEL_REQUIRED);
     ft_status status;
     FT_TRY_GOTO(ft_table_read(r->data, &request, &table), done);
-    FT_TRY_GOTO(ft_dataset_build(&table, r->data, c->tokenizer, c->max_length, &c->long_text, &c->labels, NULL, &set, NULL), done);
+    FT_TRY_GOTO(ft_classifier_build(c, &table, r->data, &c->labels, &set), done);
     logits = ft_calloc((size_t)set.examples * (size_t)c->labels.count, sizeof *logits, "logits");
     losses = ft_calloc((size_t)set.examples, sizeof *losses, "losses");
     status = logits && losses ? FT_OK : FT_NO_MEMORY;

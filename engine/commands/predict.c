@@ -108,7 +108,7 @@ static ft_status add_model(ft_classifier *c, const char *path, const ft_table *t
     ft_status status = class_of != NULL ? match_labels(c, path, p, class_of) : FT_NO_MEMORY;
     if (status != FT_OK) goto done;
     FT_TRY_GOTO(add_thresholds(c, class_of, ++p->models, arena, p), done);
-    FT_TRY_GOTO(ft_dataset_build(table, data, c->tokenizer, c->max_length, &c->long_text, NULL, NULL, &set, NULL), done);
+    FT_TRY_GOTO(ft_classifier_build(c, table, data, NULL, &set), done);
     logits = ft_calloc((size_t)set.examples * (size_t)p->classes, sizeof *logits, "logits");
     probability = ft_calloc((size_t)p->classes, sizeof *probability, "probabilities");
     status = logits && probability ? FT_OK : FT_NO_MEMORY;

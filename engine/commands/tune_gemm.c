@@ -38,7 +38,7 @@ static void sizes_of(const ft_trainer *t, int64_t first, int64_t count, int64_t 
     const ft_dataset *data = &t->job.split[FT_SPLIT_TRAIN].data;
     *tokens = 0;
     *sequences = count;
-    for (int64_t i = first; i < first + count; i++) *tokens += data->offset[t->step.order[i] + 1] - data->offset[t->step.order[i]];
+    for (int64_t i = first; i < first + count; i++) *tokens += ft_dataset_length(data, t->step.order[i]);
     const int64_t over = t->step.buffers.bucket > 0 ? *tokens % t->step.buffers.bucket : 0;
     if (over == 0) return;
     *tokens += t->step.buffers.bucket - over;

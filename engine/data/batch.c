@@ -1,5 +1,6 @@
 #include "engine/data/batch.h"
 
+#include "engine/data/input.h"
 #include "kernels/embedding.h"
 
 #include <string.h>
@@ -62,10 +63,6 @@ void ft_batch_bind(ft_batch *batch, void *storage, const ft_batch_format *format
 
 static int64_t sequence_at(const int32_t *order, int64_t index) { return order != NULL ? order[index] : index; }
 
-static int64_t length_of(const ft_dataset *data, int64_t sequence) {
-    return data->offset[sequence + 1] - data->offset[sequence];
-}
-
 int64_t ft_batch_cut(const ft_dataset *data, const int32_t *order, int64_t first, int64_t last,
                      ft_batch_limits limits) {
     // Without a limit the batch still has to be counted in int32.
@@ -73,7 +70,7 @@ int64_t ft_batch_cut(const ft_dataset *data, const int32_t *order, int64_t first
     int64_t most = limits.max_sequences > 0 && limits.max_sequences < INT32_MAX ? limits.max_sequences : INT32_MAX - 1;
     int64_t count = 0, tokens = 0;
     while (first + count < last && count < most) {
-        tokens += length_of(data, sequence_at(order, first + count));
+        tokens += ft_dataset_length(data, sequence_at(order, first + count));
         if (count > 0 && tokens > most_tokens) break;
         count++;
     }
@@ -126,7 +123,7 @@ ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *
         if (sequence < 0 || sequence >= data->sequences)
             return ft_fail(FT_FAILED, NULL, "sequence %lld of a data set of %lld was asked for", (long long)sequence,
                            (long long)data->sequences);
-        tokens += length_of(data, sequence);
+        tokens += ft_dataset_length(data, sequence);
     }
     if (data->target != NULL && data->targets != batch->format.targets)
         return ft_fail(FT_FAILED, NULL, "a batch with %d targets a text cannot hold %d", batch->format.targets, data->targets);
@@ -139,17 +136,16 @@ ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *
     for (int64_t i = 0; i < count; i++) {
         int64_t sequence = sequence_at(order, first + i);
         int64_t example = ft_dataset_example(data, sequence);
-        int32_t length = (int32_t)length_of(data, sequence), slot = first_slot + (int32_t)i;
+        int32_t length = (int32_t)ft_dataset_length(data, sequence), slot = first_slot + (int32_t)i;
         batch->cu_seqlens[i] = row;
         batch->slot[i] = slot;
         list_reads(batch, (int32_t)i, row);
         for (int32_t at = batch->cu_reads[i]; at < batch->cu_reads[i + 1]; at++) set_label(batch, at, data, example);
         batch->example[i] = sequence;
-        memcpy(batch->ids + row, data->ids + data->offset[sequence], (size_t)length * sizeof(int32_t));
+        data->input->fill(data, sequence, batch, row);
         for (int32_t position = 0; position < length; position++) {
             batch->token_slot[row + position] = slot;
             batch->token_position[row + position] = position;
-            batch->token_type[row + position] = data->types != NULL ? data->types[data->offset[sequence] + position] : 0;
         }
         if (batch->format.position_padding >= 0) count_positions(batch, row, length);
         row += length;

@@ -15,7 +15,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct ft_input_kind;
+
 typedef struct ft_dataset {
+    const struct ft_input_kind *input; // the kind of its sequences (input.h); what follows of tokens is of texts
     int64_t examples, sequences, tokens;
     int32_t *ids;      // [tokens], specials included
     uint8_t *types;    // [tokens] token types of pairs of texts; NULL: single texts, all 0

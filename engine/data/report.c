@@ -1,5 +1,6 @@
 #include "engine/data/report.h"
 
+#include "engine/data/input.h"
 #include "kernels/philox.h"
 
 #include <stdlib.h>
@@ -99,7 +100,7 @@ static ft_status measure(const ft_dataset *data, ft_data_report *r) {
     static const int64_t hundredths[FT_QUANTILES] = {0, 50, 90, 99, 100};
     int32_t *lengths = ft_calloc((size_t)data->sequences, sizeof *lengths, "lengths of texts");
     if (lengths == NULL) return FT_NO_MEMORY;
-    for (int64_t i = 0; i < data->sequences; i++) lengths[i] = (int32_t)(data->offset[i + 1] - data->offset[i]);
+    for (int64_t i = 0; i < data->sequences; i++) lengths[i] = (int32_t)ft_dataset_length(data, i);
     qsort(lengths, (size_t)data->sequences, sizeof *lengths, compare_lengths);
     for (int q = 0; q < FT_QUANTILES; q++) {
         int64_t many = (data->sequences * hundredths[q] + 99) / 100; // at least so many are no longer

@@ -12,8 +12,8 @@
 // Families differ as families.h says; what follows is common to all.
 // Mathematics: post-norm encoder, x = LN(x + drop(Wo att(x))), x = LN(x + drop(W2 act(W1 x))); some rows are read;
 // head: act(pooler) -> drop -> (hidden layer -> act -> drop)* -> classifier. The last layer computes keys and values
-// for all tokens and everything else for the rows that are read only (ft_batch.read_row). Dropout is a function of the token (philox.h), so
-// recomputation and any split into micro-batches give the same bits; gradients accumulate.
+// for all tokens and everything else for the rows that are read only (ft_batch.read_row). Dropout is a function of the token
+// (philox.h), so recomputation and any split into micro-batches give the same bits; gradients accumulate.
 #ifndef FT_MODEL_H
 #define FT_MODEL_H
 

@@ -48,7 +48,7 @@ static json_t *identity(const ft_trainer *t) {
     bool failed = false;
     for (int s = 0; s < FT_SPLITS; s++)
         if (t->job.split[s].present) ft_json_put(object, ft_split_name((ft_split)s), json_string(t->job.split[s].table.sha256), &failed);
-    ft_json_put(object, "tokenizer", json_string(ft_tokenizer_digest(t->job.tokenizer)), &failed);
+    ft_json_put(object, "tokenizer", json_string(ft_input_digest(&t->job.input)), &failed);
     if (t->room.gemm_tuning[0] != '\0') ft_json_put(object, "gemm_tuning", json_string(t->room.gemm_tuning), &failed);
     ft_json_put(object, "max_length", json_integer(t->job.max_length), &failed);
     ft_json_put(object, "model", model_identity(t, &failed), &failed);

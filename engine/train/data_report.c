@@ -16,7 +16,7 @@ static double percent(int64_t part, int64_t whole) { return whole > 0 ? 100.0 * 
 
 static void print_lengths(const ft_job *job) {
     ft_info("  %-12s %9s %9s %9s %9s   tokens: %5s %6s %6s %6s %6s   %s", "", "examples", "repeated", "in train", "empty",
-            "least", "median", "90%", "99%", "most", job->long_text.kind == FT_LONG_WINDOWS ? "in windows" : "cut");
+            "least", "median", "90%", "99%", "most", ft_input_sizes_of(&job->input).windows ? "in windows" : "cut");
     for (int s = 0; s < FT_SPLITS; s++) {
         if (!job->split[s].present) continue;
         const ft_data_report *r = &job->split[s].report;
@@ -108,7 +108,7 @@ static void warn_of(const ft_job *job, ft_split split) {
                 ft_source_display(d->path), ft_table_where(&d->table, d->path, r->contradicted_row, here),
                 ft_table_where(&d->table, d->path, r->contradicting_row, there));
     if (r->empty > 0) ft_warn("%lld texts of %s are empty", (long long)r->empty, ft_source_display(d->path));
-    if (r->truncated * 10 >= r->examples && job->long_text.kind != FT_LONG_WINDOWS)
+    if (r->truncated * 10 >= r->examples && !ft_input_sizes_of(&job->input).windows)
         ft_warn("%.0f%% of the texts of %s are longer than %d tokens and were cut (data.max_length; data.truncation=windows "
                 "reads them whole)",
                 percent(r->truncated, r->examples), ft_source_display(d->path), job->max_length);

@@ -2,20 +2,11 @@
 
 #include "engine/config/config.h"
 
-#include <string.h>
-
-ft_status ft_fit_open_tokenizer(const char *directory, ft_rules_option rules, ft_tokenizer **tokenizer) {
-    return ft_tokenizer_open_rules(directory, rules == FT_TOKENIZE_AS_TRANSFORMERS ? FT_RULES_TRANSFORMERS : FT_RULES_FILES, tokenizer);
-}
-
-ft_status ft_fit_truncation(const char *asked, const char *trained, ft_long_text *rule) {
-    return ft_long_text_parse(strcmp(asked, "auto") == 0 ? trained : asked, "data.truncation", rule);
-}
-
-ft_status ft_fit_vocabulary(const ft_tokenizer *tokenizer, const ft_model_config *config, const char *path) {
-    int tokens = ft_tokenizer_vocabulary(tokenizer);
+ft_status ft_fit_vocabulary(const ft_input *input, const ft_model_config *config, const char *path) {
+    const long long tokens = ft_input_sizes_of(input).vocabulary;
     if (tokens <= config->vocab_size) return FT_OK;
-    ft_fail(FT_INVALID, path, "the tokenizer has %d tokens, the model's embedding table %lld rows", tokens, (long long)config->vocab_size);
+    ft_fail(FT_INVALID, path, "the tokenizer has %lld tokens, the model's embedding table %lld rows", tokens,
+            (long long)config->vocab_size);
     ft_hint("config.json and the vocabulary file belong to different models");
     return FT_INVALID;
 }
@@ -30,8 +21,8 @@ ft_status ft_fit_types(const ft_dataset *data, const ft_model_config *config, co
     return FT_INVALID;
 }
 
-ft_status ft_fit_max_length(const ft_tokenizer *tokenizer, const ft_model_config *config, int64_t asked, int64_t trained, int *length) {
-    int64_t positions = config->max_position_embeddings, said = tokenizer != NULL ? ft_tokenizer_max_length(tokenizer) : 0;
+ft_status ft_fit_max_length(const ft_input *input, const ft_model_config *config, int64_t asked, int64_t trained, int *length) {
+    int64_t positions = config->max_position_embeddings, said = ft_input_sizes_of(input).longest;
     if (asked != FT_AUTO && asked > positions)
         return ft_fail(FT_INVALID, "data.max_length", "%lld tokens, but the model has %lld positions", (long long)asked, (long long)positions);
     int64_t most = asked != FT_AUTO ? asked : trained != FT_AUTO ? trained : said > 0 && said < 512 ? said : 512;

@@ -6,13 +6,12 @@
 #define FT_TRAIN_JOB_H
 
 #include "engine/config/config.h"
-#include "engine/data/dataset.h"
+#include "engine/data/input.h"
 #include "engine/data/report.h"
 #include "engine/model/loss.h"
 #include "engine/model/model_config.h"
 #include "engine/model/word_rows.h"
 #include "engine/tasks/tasks.h"
-#include "engine/text/tokenizer.h"
 
 typedef enum ft_split { FT_SPLIT_TRAIN = 0, FT_SPLIT_VALIDATION, FT_SPLIT_TEST, FT_SPLITS } ft_split;
 const char *ft_split_name(ft_split split); // "train", "validation", "test"
@@ -30,15 +29,14 @@ typedef struct ft_job {
     const ft_config *config;   // what was asked for; what a run does may differ in memory's settings alone (ft_room.config)
     const char *model_dir;     // model.path, or the snapshot in the cache that it names
     const char *tokenizer_dir; // the model's, or model.stand_in_tokenizer
-    ft_tokenizer *tokenizer;
+    ft_input input;            // none where there are no data
     ft_model_config model_config;
     ft_split_data split[FT_SPLITS];
     const ft_task_spec *task;
     ft_loss loss;              // of training
     ft_labels labels;          // as the data spell them
     const char *const *label_names; // as the saved model names them
-    int max_length;
-    ft_long_text long_text;    // what becomes of texts that are longer
+    int max_length;            // rows of a sequence
     const ft_word_rows *word_rows; // the rows of the word table that are there; NULL: all. active_rows.h
     ft_word_rows own_word_rows;    // where not all are
     int64_t word_rows_save;        // bytes of the device

@@ -1,4 +1,4 @@
-// job_open.c - from a configuration to what is to be learned: model and tokenizer found, texts read and made into tokens.
+// job_open.c - from a configuration to what is to be learned: model and tokenizer found, texts read and made into sequences.
 #include "engine/train/job.h"
 
 #include "engine/data/folds.h"
@@ -114,12 +114,13 @@ static ft_status find_model(ft_job *job, bool without_weights) {
 // Everything that comes from data files.
 static ft_status open_data(ft_job *job) {
     const ft_config *c = job->config;
-    FT_TRY(ft_fit_open_tokenizer(job->tokenizer_dir, c->model.tokenizer_rules, &job->tokenizer));
-    FT_TRY(ft_fit_vocabulary(job->tokenizer, &job->model_config, job->tokenizer_dir));
-    FT_TRY(ft_fit_truncation(c->data.truncation, "head", &job->long_text));
+    const char *truncation = strcmp(c->data.truncation, "auto") == 0 ? "head" : c->data.truncation;
+    const ft_input_request request = {.directory = job->tokenizer_dir, .rules = c->model.tokenizer_rules, .truncation = truncation};
+    FT_TRY(ft_input_open(&ft_text_input, &request, &job->input));
+    FT_TRY(ft_fit_vocabulary(&job->input, &job->model_config, job->tokenizer_dir));
     FT_TRY(read_tables(job));
     FT_TRY(ft_task_choose(job));
-    return ft_fit_max_length(job->tokenizer, &job->model_config, c->data.max_length, FT_AUTO, &job->max_length);
+    return ft_fit_max_length(&job->input, &job->model_config, c->data.max_length, FT_AUTO, &job->max_length);
 }
 
 // Its worst case, without any.
@@ -127,7 +128,7 @@ static ft_status assume_data(ft_job *job, int labels) {
     job->labels.count = labels > 0 ? labels : (int)job->model_config.num_labels;
     FT_TRY(ft_task_assume(job));
     FT_TRY(ft_task_set_loss(job));
-    return ft_fit_max_length(NULL, &job->model_config, job->config->data.max_length, FT_AUTO, &job->max_length);
+    return ft_fit_max_length(&job->input, &job->model_config, job->config->data.max_length, FT_AUTO, &job->max_length);
 }
 
 ft_status ft_job_open(const ft_config *config, const ft_job_source *source, ft_job *job) {
@@ -139,8 +140,9 @@ ft_status ft_job_open(const ft_config *config, const ft_job_source *source, ft_j
 
 static ft_status tokenise_split(ft_job *job, ft_split split, const char *cache) {
     ft_split_data *d = &job->split[split];
-    FT_TRY(ft_dataset_build(&d->table, d->path, job->tokenizer, job->max_length, &job->long_text, &job->labels, cache,
-                            &d->data, &d->from_cache));
+    const ft_input_wanted wanted = {
+        .table = &d->table, .path = d->path, .max_length = job->max_length, .labels = &job->labels, .cache_dir = cache};
+    FT_TRY(ft_input_build(&job->input, &wanted, &d->data, &d->from_cache));
     FT_TRY(ft_fit_types(&d->data, &job->model_config, job->config->model.path));
     char windows[48] = "";
     if (d->data.example != NULL) snprintf(windows, sizeof windows, " in %lld windows", (long long)d->data.sequences);
@@ -170,7 +172,7 @@ void ft_job_close(ft_job *job) {
         ft_dataset_free(&job->split[s].data);
         ft_table_free(&job->split[s].table);
     }
-    ft_tokenizer_close(job->tokenizer);
+    ft_input_close(&job->input);
     ft_word_rows_free(&job->own_word_rows);
     ft_model_config_free(&job->model_config);
     ft_arena_free(&job->arena);

@@ -127,7 +127,7 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
                                 t->room.model.attention_dropout, t->room.model.classifier_dropout, custom ? &head : NULL,
                                 ft_task_problem_type(t->job.task->id)));
     if (custom) FT_TRY(ft_custom_head_save_loader(t->job.model_config.family, dir));
-    for (const char *const *name = ft_tokenizer_files(t->job.tokenizer); *name != NULL; name++) {
+    for (const char *const *name = ft_input_files(&t->job.input); *name != NULL; name++) {
         char *from = ft_path_join(&t->arena, t->job.tokenizer_dir, *name), *to = ft_path_join(&t->arena, dir, *name);
         if (from == NULL || to == NULL) return FT_NO_MEMORY;
         FT_TRY(ft_copy_file(from, to));

@@ -115,7 +115,7 @@ static json_t *resolved_json(const ft_trainer *t) {
         "recompute_layernorm", t->room.model.rebuilds_norms, "offload",
         ft_offload_name(ft_parameters_state_on_host(&t->room.model.parameters), t->room.model.inputs.count > 0),
         "total_steps", (json_int_t)t->room.plan.total_steps, "warmup_steps", (json_int_t)t->room.plan.warmup_steps,
-        "threads", (json_int_t)t->room.device->target.threads, "tokenizer", ft_tokenizer_digest(t->job.tokenizer),
+        "threads", (json_int_t)t->room.device->target.threads, "tokenizer", ft_input_digest(&t->job.input),
         "model_directory", ft_json_text(t->job.model_dir));
 }
 

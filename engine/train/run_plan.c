@@ -14,7 +14,7 @@ static int64_t measure(const ft_dataset *data, const int32_t *order, int64_t fir
         int64_t count = ft_batch_cut(data, order, first, last, limits), tokens = 0;
         for (int64_t i = first; i < first + count; i++) {
             int64_t sequence = order != NULL ? order[i] : i;
-            int64_t length = data->offset[sequence + 1] - data->offset[sequence];
+            int64_t length = ft_dataset_length(data, sequence);
             tokens += length;
             if (length > capacity->longest) capacity->longest = (int32_t)length;
         }
@@ -50,7 +50,7 @@ static int longer_first(const void *a, const void *b) {
 static ft_status bound(const ft_dataset *train, ft_run_plan *plan, ft_capacity *capacity) {
     int64_t *lengths = ft_calloc((size_t)train->sequences, sizeof *lengths, "lengths of texts");
     if (lengths == NULL) return FT_NO_MEMORY;
-    for (int64_t i = 0; i < train->sequences; i++) lengths[i] = train->offset[i + 1] - train->offset[i];
+    for (int64_t i = 0; i < train->sequences; i++) lengths[i] = ft_dataset_length(train, i);
     qsort(lengths, (size_t)train->sequences, sizeof *lengths, longer_first);
     int64_t most = plan->effective_batch < train->sequences ? plan->effective_batch : train->sequences, tokens = 0;
     if (plan->limits.max_sequences > 0 && plan->limits.max_sequences < most) most = plan->limits.max_sequences;

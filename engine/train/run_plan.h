@@ -8,7 +8,7 @@
 #define FT_RUN_PLAN_H
 
 #include "engine/config/config.h"
-#include "engine/data/batch.h"
+#include "engine/data/input.h"
 #include "engine/data/order.h"
 #include "engine/model/model.h"
 

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "engine/data/input.h"
 #include "engine/model/gradients.h"
 #include "engine/io/safetensors.h"
 #include "engine/model/model_files.h"
@@ -95,6 +96,7 @@ static inline void open_fixture(fixture *f, const char *name, int threads, const
     int64_t bounds;
     int32_t *cu = expected_ints(f, "cu_seqlens", &bounds);
     f->data.examples = f->data.sequences = bounds - 1;
+    f->data.input = &ft_text_input;
     f->data.offset = calloc((size_t)bounds, sizeof *f->data.offset);
     for (int64_t i = 0; i < bounds; i++) f->data.offset[i] = cu[i];
     free(cu);

@@ -1,5 +1,5 @@
 // Micro-batches: layout of the block, where an effective batch is cut, what is filled in.
-#include "engine/data/batch.h"
+#include "engine/data/input.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +14,7 @@ static const int LENGTH[EXAMPLES] = {3, 5, 1, 4, 2, 9};
 static int32_t ids[TOKENS], labels[EXAMPLES] = {7, 6, 5, 4, 3, 2};
 static int64_t offsets[EXAMPLES + 1];
 static ft_dataset data = {
+    .input = &ft_text_input,
     .examples = EXAMPLES, .sequences = EXAMPLES, .tokens = TOKENS, .ids = ids, .offset = offsets, .label = labels, .longest = 9};
 
 static int make_data(void **state) {
@@ -260,7 +261,7 @@ static void fill(void **state) {
 static void positions_behind_the_padding(void **state) {
     int32_t text[] = {7, 1, 8, 1, 1, 9, 1, 5};
     int64_t bounds[] = {0, 6, 8};
-    ft_dataset padded = {.examples = 2, .sequences = 2, .tokens = 8, .ids = text, .offset = bounds};
+    ft_dataset padded = {.input = &ft_text_input, .examples = 2, .sequences = 2, .tokens = 8, .ids = text, .offset = bounds};
     ft_batch batch = make_batch_behind(2, 8, PADDING_ID);
     assert_int_equal(ft_batch_fill(&batch, &padded, NULL, 0, 2, 0), FT_OK);
     assert_memory_equal(batch.position_row, ((const int32_t[]){2, 1, 3, 1, 1, 4, 1, 2}), 8 * sizeof(int32_t));
@@ -273,7 +274,7 @@ static void tokens_in_order(void **state) {
     int32_t text[] = {5, 3, 9, 3, 5, 1, 3}, row_of[10] = {0, 7, 0, 2, 0, 1, 0, 0, 0, 4}; // rows 1 2 4 2, 1 7 2
     uint8_t types[] = {0, 0, 1, 1, 0, 1, 0};
     int64_t bounds[] = {0, 4, 7};
-    ft_dataset texts = {.examples = 2, .sequences = 2, .tokens = 7, .ids = text, .types = types, .offset = bounds};
+    ft_dataset texts = {.input = &ft_text_input, .examples = 2, .sequences = 2, .tokens = 7, .ids = text, .types = types, .offset = bounds};
     const unsigned orders = FT_ORDER_WORDS | FT_ORDER_POSITIONS | FT_ORDER_TYPES;
     ft_batch batch;
     ft_batch_format format = format_of(3, 8, FROM_0, 0, orders);

@@ -1,4 +1,5 @@
 // What a report counts: lengths, repeated texts, contradictions, texts of the training data elsewhere.
+#include "engine/data/input.h"
 #include "engine/data/report.h"
 
 #include <setjmp.h>
@@ -22,7 +23,8 @@ static ft_table table_of(const char *content) {
 
 // A data set in which row i has lengths[i] tokens.
 static ft_dataset data_of(int64_t rows, const int *lengths) {
-    ft_dataset data = {.examples = rows, .sequences = rows, .offset = calloc((size_t)rows + 1, sizeof *data.offset)};
+    ft_dataset data = {.input = &ft_text_input,
+                       .examples = rows, .sequences = rows, .offset = calloc((size_t)rows + 1, sizeof *data.offset)};
     assert_non_null(data.offset);
     for (int64_t i = 0; i < rows; i++) data.offset[i + 1] = data.offset[i] + lengths[i];
     return data;

@@ -392,7 +392,8 @@ static void test_small_workspace_is_seen(void **state) {
         assert_int_equal(ft_lay_out_steps(memory, &shape, &config, 2, &sizes), FT_OK);
         int32_t ids[30] = {0}, label[3] = {0};
         int64_t offset[4] = {0, 10, 20, 30};
-        ft_dataset data = {.examples = 3, .sequences = 3, .tokens = 30, .ids = ids, .offset = offset, .label = label};
+        ft_dataset data = {
+            .input = &ft_text_input, .examples = 3, .sequences = 3, .tokens = 30, .ids = ids, .offset = offset, .label = label};
         ft_batch_buffers buffers;
         void *losses, *step, *update;
         assert_int_equal(ft_model_hold_positions(&model, sizes.train, sizes.predict), FT_OK);

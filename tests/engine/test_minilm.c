@@ -58,6 +58,7 @@ static void test_hidden_states_and_logits(void **state) {
     int64_t bounds, n;
     int32_t *cu = expected_ints(&f, "cu_seqlens", &bounds);
     f.data.examples = f.data.sequences = bounds - 1;
+    f.data.input = &ft_text_input;
     f.data.offset = calloc((size_t)bounds, sizeof *f.data.offset);
     for (int64_t i = 0; i < bounds; i++) f.data.offset[i] = cu[i];
     free(cu);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "engine/data/batch.h"
+#include "engine/data/input.h"
 #include "engine/tasks/tasks.h"
 
 #include <math.h>
@@ -81,8 +81,9 @@ static void test_batches(void **state) {
     static int32_t ids[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, label[EXAMPLES] = {7, 8, 9};
     static int64_t offset[SEQUENCES + 1] = {0, 2, 4, 6, 8, 10, 12};
     float target[EXAMPLES] = {0.5f, 1.5f, 2.5f};
-    const ft_dataset set = {.examples = EXAMPLES, .sequences = SEQUENCES, .tokens = 12, .ids = ids, .offset = offset, .example = example,
-                            .label = label, .target = target, .targets = 1};
+    const ft_dataset set = {.input = &ft_text_input, .examples = EXAMPLES, .sequences = SEQUENCES, .tokens = 12,
+                            .ids = ids, .offset = offset, .example = example, .label = label,
+                            .target = target, .targets = 1};
     const int32_t order[SEQUENCES] = {5, 2, 0, 3, 4, 1}, labels[SEQUENCES] = {9, 8, 7, 8, 9, 8};
     const ft_batch_format format = {.sequences = SEQUENCES, .tokens = 12, .reads = SEQUENCES, .most_reads = 1, .targets = 1,
                                     .position_padding = -1};
