@@ -1,12 +1,12 @@
 // ftengine.c - the program: a table of subcommands, and the one place where a status becomes an exit code.
+#include "base/context.h"
+#include "base/log.h"
+#include "base/nearest.h"
 #include "engine/commands/commands.h"
 #include "engine/commands/signals.h"
-#include "engine/io/nearest.h"
 #include "hpo/commands/commands.h"
-#include "hpo/options_study.h"
-#include "kernels/backend.h"
-#include "kernels/context.h"
-#include "kernels/log.h"
+#include "hpo/space/options_study.h"
+#include "kernels/ops/backend.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RESULTS = os.path.join(ROOT, "benchmarks", "results")
-HF_TRAIN = os.path.join(ROOT, "benchmarks", "hf_train.py")
+HF_TRAIN = os.path.join(ROOT, "benchmarks", "speed", "hf_train.py")
 TREC = os.path.join(os.path.dirname(ROOT), "shared", "data", "trec")
 
 

@@ -136,9 +136,9 @@ checks() {
 part_tiles() {
     local nvcc hopper=()
     nvcc=${CUDACXX:-$(tool nvcc)} || { note tiles skipped "no nvcc in CUDACXX, PATH or /usr/local/cuda/bin"; return; }
-    [ "$(capability)" = 9.0 ] && hopper=(-gencode "arch=compute_90a,code=sm_90a" -DGPU_TILES_HOPPER tests/emulator/hopper_checks.c tests/emulator/hopper_kernels.cu)
-    "$nvcc" -std=c++17 -gencode arch=compute_80,code=compute_80 "${hopper[@]}" -I. -D_GNU_SOURCE -o "$BUILD/gpu_tiles" benchmarks/gpu_tiles.c \
-        tests/emulator/tile_checks.c tests/emulator/tile_kernels.cu kernels/status.c >"$RESULTS/tiles.log" 2>&1 ||
+    [ "$(capability)" = 9.0 ] && hopper=(-gencode "arch=compute_90a,code=sm_90a" -DGPU_TILES_HOPPER tests/emulator/pieces/hopper_checks.c tests/emulator/pieces/hopper_kernels.cu)
+    "$nvcc" -std=c++17 -gencode arch=compute_80,code=compute_80 "${hopper[@]}" -I. -D_GNU_SOURCE -o "$BUILD/gpu_tiles" benchmarks/gpu/gpu_tiles.c \
+        tests/emulator/pieces/tile_checks.c tests/emulator/pieces/tile_kernels.cu base/status.c >"$RESULTS/tiles.log" 2>&1 ||
         { note tiles FAILED "$(last "$RESULTS/tiles.log")"; return; }
     checks tiles "$BUILD/gpu_tiles"
 }
@@ -286,7 +286,7 @@ part_ranking() {
     python_there ranking || return
     find_program ranking || return
     rm -f "$RESULTS/ranking.json"
-    limited 1800 "$PYTHON" benchmarks/cost_model.py --device cuda --ftengine "$program" --least 0.9 --output "$RESULTS/ranking.json" \
+    limited 1800 "$PYTHON" benchmarks/speed/cost_model.py --device cuda --ftengine "$program" --least 0.9 --output "$RESULTS/ranking.json" \
         >"$RESULTS/ranking.txt" 2>"$RESULTS/ranking.err"
     case $? in
     0) note ranking passed "$(last "$RESULTS/ranking.txt")" ;;
@@ -406,7 +406,7 @@ with_wheels() {
 # What the GPU reaches at best, for the floors of a step.
 part_ceilings() {
     if ! "$PYTHON" -c 'import torch' 2>"$RESULTS/ceilings.err"; then note ceilings skipped "$PYTHON: $(last "$RESULTS/ceilings.err")"; return; fi
-    limited 60 "$PYTHON" benchmarks/gpu_ceilings.py >"$RESULTS/ceilings.part" 2>"$RESULTS/ceilings.err"
+    limited 60 "$PYTHON" benchmarks/gpu/gpu_ceilings.py >"$RESULTS/ceilings.part" 2>"$RESULTS/ceilings.err"
     case $? in
     0) mv "$RESULTS/ceilings.part" "$RESULTS/ceilings.json" && note ceilings passed "copy $(number "$RESULTS/ceilings.json" copy_bytes_per_second) bytes/s" ;;
     4) note ceilings skipped "$(last "$RESULTS/ceilings.err")" ;;
@@ -426,7 +426,7 @@ part_steps() {
     esac
     [ "$(left)" -lt "$most" ] && most=$(left)
     # shellcheck disable=SC2086
-    with_wheels timeout -k 5 $((most + 30)) "$PYTHON" benchmarks/gpu_steps.py --output "$RESULTS/steps.json" --ftengine "$program" --python "$PYTHON" --seconds "$most" \
+    with_wheels timeout -k 5 $((most + 30)) "$PYTHON" benchmarks/gpu/gpu_steps.py --output "$RESULTS/steps.json" --ftengine "$program" --python "$PYTHON" --seconds "$most" \
         --commit "$(commit)" ${STEPS_OPTIONS:-} >"$RESULTS/steps.txt" 2>"$RESULTS/steps.err"
     code=$?
     cat "$RESULTS/steps.txt"
@@ -448,7 +448,7 @@ part_report() {
         comma=,
     done | sed '1s/^/[/; $s/$/]/' >"$RESULTS/verdicts.json"
     [ -s "$RESULTS/verdicts.json" ] || echo '[]' >"$RESULTS/verdicts.json"
-    "$PYTHON" benchmarks/gpu_report.py --results "$RESULTS" --committed "$COMMITTED" ${ACCEPT:+--accept} --command "benchmarks/gpu_check.sh ${parts[*]}" \
+    "$PYTHON" benchmarks/gpu/gpu_report.py --results "$RESULTS" --committed "$COMMITTED" ${ACCEPT:+--accept} --command "benchmarks/gpu_check.sh ${parts[*]}" \
         --commit "$(commit)" >"$RESULTS/report.txt" 2>"$RESULTS/report.err"
     case $? in
     0) note report passed "$(last "$RESULTS/report.txt")" ;;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# cuda_disassembler.sh - NVIDIA's cuobjdump and nvdisasm for tests/kernels/test_sass.sh, where the CUDA toolkit lacks them:
+# cuda_disassembler.sh - NVIDIA's cuobjdump and nvdisasm for tests/kernels/cuda/test_sass.sh, where the CUDA toolkit lacks them:
 # two wheels of PyPI (6 MB), into third_party/cuda-disassembler. With them there it does nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."

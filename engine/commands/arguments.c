@@ -1,7 +1,7 @@
 #include "engine/commands/commands.h"
 
-#include "engine/io/nearest.h"
-#include "kernels/log.h"
+#include "base/log.h"
+#include "base/nearest.h"
 
 #include <string.h>
 

@@ -3,12 +3,12 @@
 #ifndef FT_COMMANDS_H
 #define FT_COMMANDS_H
 
+#include "base/status.h"
 #include "engine/config/options.h"
 #include "engine/data/input.h"
 #include "engine/model/model.h"
-#include "engine/model/settings.h"
-#include "engine/train/predict.h"
-#include "kernels/status.h"
+#include "engine/model/spec/settings.h"
+#include "engine/train/step/predict.h"
 
 typedef ft_status (*ft_command_function)(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_train(const ft_section *const *sections, int argc, char **argv);

@@ -1,12 +1,12 @@
 // compare.c - `ftengine compare`: in which options runs differ, and what came of it.
 #include "engine/commands/commands.h"
 
+#include "base/files.h"
+#include "base/json/json.h"
+#include "base/log.h"
 #include "engine/commands/text_table.h"
-#include "engine/io/files.h"
-#include "engine/io/json.h"
 #include "engine/memory/memory.h"
 #include "engine/report/run_record.h"
-#include "kernels/log.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,10 +1,10 @@
 // devices.c - ftengine devices: every device of this machine, or exactly what is missing. A missing device is an
 // answer, not an error: the command itself only fails when it cannot say.
+#include "base/json/json.h"
 #include "engine/commands/commands.h"
-#include "engine/io/json.h"
 #include "engine/memory/memory.h"
-#include "engine/train/admission.h"
-#include "kernels/devices.h"
+#include "engine/train/room/admission.h"
+#include "kernels/devices/devices.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 // devices_pick.c - `ftengine devices --pick`: the name of the device that a run with device.name = auto would take, for
 // scripts.
+#include "base/json/json.h"
 #include "engine/commands/commands.h"
 #include "engine/config/options.h"
-#include "engine/io/json.h"
 #include "engine/memory/memory.h"
-#include "engine/train/device_choice.h"
+#include "engine/train/room/device_choice.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 #include "engine/commands/commands.h"
 
-#include "engine/io/json.h"
-#include "engine/train/metrics.h"
-#include "kernels/log.h"
+#include "base/json/json.h"
+#include "base/log.h"
+#include "engine/metrics/metrics.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,11 +1,11 @@
 // predict.c - labels and probabilities for unlabelled text; several models give the mean of their probabilities.
 #include "engine/commands/commands.h"
 
-#include "engine/io/files.h"
-#include "engine/io/json.h"
-#include "engine/train/decision.h"
-#include "engine/train/repeat.h"
-#include "kernels/log.h"
+#include "base/files.h"
+#include "base/json/json.h"
+#include "base/log.h"
+#include "engine/metrics/decision.h"
+#include "engine/train/repeat/repeat.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 #include "engine/commands/commands.h"
 
+#include "base/log.h"
+#include "base/stop.h"
 #include "engine/hub/pull.h"
-#include "kernels/log.h"
-#include "kernels/stop.h"
 
 static bool stopped(void) { return ft_stop_signal() != 0; }
 

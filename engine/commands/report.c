@@ -1,7 +1,7 @@
 // report.c - `ftengine report`: a run as a page.
 #include "engine/commands/commands.h"
 
-#include "engine/io/files.h"
+#include "base/files.h"
 #include "engine/report/page.h"
 
 #include <errno.h>

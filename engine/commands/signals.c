@@ -1,6 +1,6 @@
 #include "engine/commands/signals.h"
 
-#include "kernels/stop.h"
+#include "base/stop.h"
 
 #include <signal.h>
 #include <stddef.h>

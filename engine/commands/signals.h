@@ -1,9 +1,9 @@
-// signals.h - Ctrl-C and SIGTERM of a program: the first asks the work of its context to stop (kernels/stop.h), the second ends
+// signals.h - Ctrl-C and SIGTERM of a program: the first asks the work of its context to stop (base/stop.h), the second ends
 // the process at once. A library installs no handlers; this is the commands'.
 #ifndef FT_SIGNALS_H
 #define FT_SIGNALS_H
 
-#include "kernels/context.h"
+#include "base/context.h"
 
 // From now on, whenever work begins in `context` that can stop, signals are handled and mean that work. Before that they do what
 // they did. One context a process.

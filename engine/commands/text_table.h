@@ -2,8 +2,8 @@
 #ifndef FT_TEXT_TABLE_H
 #define FT_TEXT_TABLE_H
 
-#include "kernels/arena.h"
-#include "kernels/status.h"
+#include "base/arena.h"
+#include "base/status.h"
 
 #include <stdbool.h>
 #include <stdio.h>

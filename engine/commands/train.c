@@ -1,7 +1,7 @@
 #include "engine/commands/commands.h"
 
 #include "engine/plan/advice.h"
-#include "engine/train/repeat.h"
+#include "engine/train/repeat/repeat.h"
 
 ft_status ft_command_train(const ft_section *const *sections, int argc, char **argv) {
     ft_arena arena = {0};

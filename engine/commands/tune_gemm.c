@@ -1,13 +1,13 @@
 // tune_gemm.c - ftengine tune-gemm: measures the algorithms of cuBLASLt for the matrix products of a run, on the GPU that it
 // is to run on. The run is opened as `train` opens it, and one micro-batch of every size that its first epoch has goes
 // through the model, forward and backward; nothing is learned.
+#include "base/log.h"
+#include "base/stop.h"
 #include "engine/commands/commands.h"
-#include "engine/model/gradients.h"
-#include "engine/train/gemm_tuning.h"
+#include "engine/model/state/gradients.h"
+#include "engine/train/room/gemm_tuning.h"
 #include "engine/train/trainer.h"
-#include "kernels/devices.h"
-#include "kernels/log.h"
-#include "kernels/stop.h"
+#include "kernels/devices/devices.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #ifndef FT_CONFIG_H
 #define FT_CONFIG_H
 
-#include "kernels/arena.h"
-#include "kernels/status.h"
+#include "base/arena.h"
+#include "base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 #include "engine/config/config_json.h"
 
-#include "engine/io/json.h"
+#include "base/json/json.h"
 
 json_t *ft_config_json(const ft_config *config, bool *failed) {
     json_t *object = json_object();

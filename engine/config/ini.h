@@ -6,7 +6,7 @@
 #ifndef FT_CONFIG_INI_H
 #define FT_CONFIG_INI_H
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 // load.c - defaults, then files, then overrides.
+#include "base/files.h"
 #include "engine/config/ini.h"
 #include "engine/config/options.h"
-#include "engine/io/files.h"
 #include "engine/text/long_text.h"
 
 #include <ctype.h>

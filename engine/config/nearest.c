@@ -1,7 +1,7 @@
 // nearest.c - what an unknown option may have meant, and what it is called here.
 #include "engine/config/options.h"
 
-#include "engine/io/nearest.h"
+#include "base/nearest.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 // parse.c - one value of an option, from the text that a person wrote.
+#include "base/files.h"
+#include "base/nearest.h"
 #include "engine/config/options.h"
 #include "engine/hub/cache.h"
-#include "engine/io/files.h"
-#include "engine/io/nearest.h"
 
 #include <ctype.h>
 #include <errno.h>

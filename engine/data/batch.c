@@ -1,7 +1,7 @@
 #include "engine/data/batch.h"
 
 #include "engine/data/input.h"
-#include "kernels/embedding.h"
+#include "kernels/ops/embedding.h"
 
 #include <string.h>
 

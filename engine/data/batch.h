@@ -4,7 +4,7 @@
 
 #include "engine/data/dataset.h"
 
-// Tables of embeddings whose gradients want the tokens by row (kernels/embedding.h), a bit each.
+// Tables of embeddings whose gradients want the tokens by row (kernels/ops/embedding.h), a bit each.
 enum { FT_ORDER_WORDS = 1, FT_ORDER_POSITIONS = 2, FT_ORDER_TYPES = 4 };
 
 // What a batch has room for, and which of its arrays are there.

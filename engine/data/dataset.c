@@ -1,8 +1,8 @@
 #include "engine/data/dataset.h"
 
+#include "base/files.h"
 #include "engine/data/targets.h"
 #include "engine/data/token_cache.h"
-#include "engine/io/files.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,12 +5,12 @@
 #ifndef FT_DATASET_H
 #define FT_DATASET_H
 
+#include "base/arena.h"
+#include "base/status.h"
 #include "engine/data/labels.h"
-#include "engine/data/table.h"
+#include "engine/data/tables/table.h"
 #include "engine/text/long_text.h"
 #include "engine/text/tokenizer.h"
-#include "kernels/arena.h"
-#include "kernels/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 #ifndef FT_FOLDS_H
 #define FT_FOLDS_H
 
-#include "engine/data/table.h"
+#include "engine/data/tables/table.h"
 
 // fold_of[i], 0 <= fold < folds, for every row; a function of its arguments alone.
 //

@@ -1,7 +1,7 @@
 #include "engine/data/holdout.h"
 
+#include "base/arena.h"
 #include "engine/data/folds.h"
-#include "kernels/arena.h"
 #include "kernels/philox.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef FT_HOLDOUT_H
 #define FT_HOLDOUT_H
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 #include "engine/data/labels.h"
 
-#include "engine/io/nearest.h"
+#include "base/nearest.h"
 
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef FT_LABELS_H
 #define FT_LABELS_H
 
-#include "engine/data/table.h"
+#include "engine/data/tables/table.h"
 
 // What a text is given: one class, any number of classes, or numbers.
 typedef enum ft_label_kind { FT_LABELS_CLASS = 0, FT_LABELS_CLASSES, FT_LABELS_NUMBERS } ft_label_kind;

@@ -6,7 +6,7 @@
 #ifndef FT_ORDER_H
 #define FT_ORDER_H
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 #include "engine/data/targets.h"
 
-#include "engine/data/records.h"
-#include "engine/io/nearest.h"
+#include "base/nearest.h"
+#include "engine/data/tables/records.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // text_input.c - texts, and pairs of texts, as an input: a tokenizer, and what becomes of long texts.
 #include "engine/data/input.h"
 
-#include "kernels/arena.h"
+#include "base/arena.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 #include "engine/data/token_cache.h"
 
-#include "engine/io/files.h"
-#include "engine/io/sha256.h"
-#include "kernels/log.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/sha256.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 #include "engine/hub/blob.h"
 
-#include "engine/io/clock.h"
-#include "engine/io/files.h"
-#include "engine/io/sha1.h"
-#include "kernels/log.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/sha1.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 #include "engine/hub/cache.h"
 
-#include "engine/io/files.h"
-#include "engine/model/known_models.h"
+#include "base/files.h"
+#include "engine/hub/known_models.h"
 
 #include <stdlib.h>
 #include <string.h>

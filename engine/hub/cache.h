@@ -11,8 +11,8 @@
 #ifndef FT_HUB_CACHE_H
 #define FT_HUB_CACHE_H
 
-#include "kernels/arena.h"
-#include "kernels/status.h"
+#include "base/arena.h"
+#include "base/status.h"
 
 #include <stdbool.h>
 

@@ -3,7 +3,7 @@
 #ifndef FT_HUB_CURL_LIBRARY_H
 #define FT_HUB_CURL_LIBRARY_H
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <curl/curl.h>
 

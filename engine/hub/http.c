@@ -1,8 +1,8 @@
 #include "engine/hub/http.h"
 
+#include "base/arena.h"
 #include "engine/hub/curl_library.h"
 #include "engine/hub/trust.h"
-#include "kernels/arena.h"
 
 #include <ctype.h>
 #include <stdio.h>

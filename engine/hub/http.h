@@ -8,7 +8,7 @@
 #ifndef FT_HUB_HTTP_H
 #define FT_HUB_HTTP_H
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
 #include "engine/hub/pull.h"
 
+#include "base/files.h"
+#include "base/json/json.h"
+#include "base/log.h"
 #include "engine/hub/blob.h"
 #include "engine/hub/cache.h"
-#include "engine/io/files.h"
-#include "engine/io/json.h"
-#include "kernels/log.h"
 
 #include <errno.h>
 #include <stdio.h>

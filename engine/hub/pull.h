@@ -5,12 +5,12 @@
 //     GET ENDPOINT/NAME/resolve/COMMIT/FILE               a content; large ones by way of a redirect to storage
 //
 // Only what is needed is fetched: config.json, the tokenizer's files, and one form of the weights, in the order of
-// engine/io/weights.h. The revision is noted (refs/) when all of it is there.
+// engine/files/weights.h. The revision is noted (refs/) when all of it is there.
 #ifndef FT_HUB_PULL_H
 #define FT_HUB_PULL_H
 
-#include "kernels/arena.h"
-#include "kernels/status.h"
+#include "base/arena.h"
+#include "base/status.h"
 
 #include <stdbool.h>
 

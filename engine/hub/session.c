@@ -1,8 +1,8 @@
 #include "engine/hub/session.h"
 
+#include "base/files.h"
+#include "base/log.h"
 #include "engine/hub/cache.h"
-#include "engine/io/files.h"
-#include "kernels/log.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -10,8 +10,8 @@
 #ifndef FT_HUB_SESSION_H
 #define FT_HUB_SESSION_H
 
+#include "base/arena.h"
 #include "engine/hub/http.h"
-#include "kernels/arena.h"
 
 typedef struct ft_hub_session {
     ft_http *http;

@@ -9,7 +9,7 @@
 #ifndef FT_HUB_TRUST_H
 #define FT_HUB_TRUST_H
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <stdbool.h>
 

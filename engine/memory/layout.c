@@ -1,7 +1,7 @@
 #include "engine/memory/layout.h"
 
-#include "kernels/arena.h"
-#include "kernels/context.h"
+#include "base/arena.h"
+#include "base/context.h"
 
 #include <assert.h>
 #include <stdlib.h>

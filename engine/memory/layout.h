@@ -11,7 +11,7 @@
 #ifndef FT_LAYOUT_H
 #define FT_LAYOUT_H
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ ft_status ft_layout_enter_at(ft_layout *layout, size_t offset, size_t bytes, int
 ft_status ft_layout_leave(ft_layout *layout, int32_t index);
 // Requests that never left live to the end. `padding` bytes are left free behind every tensor (guard zones of tests). An
 // arena of at most `enough` bytes is not improved: another scope needs that many anyway. What has been searched long for lately
-// is remembered by the context (kernels/context.h): a run plans its steps and then lays them out, and a study's next trial often
+// is remembered by the context (base/context.h): a run plans its steps and then lays them out, and a study's next trial often
 // has the same steps.
 ft_status ft_layout_place(ft_layout *layout, size_t padding, size_t enough);
 ft_status ft_layout_copy(const ft_layout *layout, ft_layout *out);

@@ -1,8 +1,8 @@
 #include "engine/memory/ledger.h"
 
-#include "engine/io/files.h"
+#include "base/arena.h"
+#include "base/files.h"
 #include "engine/memory/process.h"
-#include "kernels/arena.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -16,7 +16,7 @@
 #ifndef FT_LEDGER_H
 #define FT_LEDGER_H
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,11 +1,11 @@
 // memory.c - the meter in front of the allocator, and the scopes whose tensors have fixed places.
 #include "engine/memory/memory.h"
 
+#include "base/arena.h"
 #include "engine/memory/layout.h"
 #include "engine/memory/meter.h"
 #include "engine/memory/refusal.h"
 #include "engine/memory/timeline.h"
-#include "kernels/arena.h"
 
 #include <assert.h>
 #include <pthread.h>

@@ -24,8 +24,8 @@
 #ifndef FT_MEMORY_H
 #define FT_MEMORY_H
 
-#include "engine/memory/allocator.h"
-#include "kernels/backend.h"
+#include "engine/memory/allocator/allocator.h"
+#include "kernels/ops/backend.h"
 
 typedef enum ft_memory_category {
     FT_MEM_WEIGHTS = 0, FT_MEM_GRADIENTS, FT_MEM_OPTIMIZER, FT_MEM_ACTIVATIONS, FT_MEM_WORKSPACE, FT_MEM_DATA, FT_MEM_COMMUNICATION,

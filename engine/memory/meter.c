@@ -1,6 +1,6 @@
 #include "engine/memory/meter.h"
 
-#include "kernels/arena.h"
+#include "base/arena.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,10 +2,10 @@
 // is reserved, a slice for each phase, an instant for each mark. Every device that the run has had is a process of the trace.
 #include "engine/memory/timeline.h"
 
-#include "engine/io/clock.h"
-#include "engine/io/files.h"
-#include "engine/io/json.h"
-#include "kernels/arena.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/json/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>

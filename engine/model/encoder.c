@@ -6,9 +6,9 @@
 // backward. The last segment is kept in the forward pass itself: its backward comes next, so that costs no memory. In 16 bits
 // what is kept of such an input is its fp32 form alone (layers.h): the other is its rounding, and so all bits come again. What is
 // kept may travel to the host and back (offload_inputs.h).
-#include "engine/model/gradients.h"
+#include "engine/model/blocks/relative.h"
 #include "engine/model/model.h"
-#include "engine/model/relative.h"
+#include "engine/model/state/gradients.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 // model.c - which parameters a classifier has, in the order their gradients are completed.
 #include "engine/model/model.h"
 
-#include "engine/model/gradients.h"
-#include "engine/model/linear.h"
-#include "kernels/disentangled_attention.h"
+#include "engine/model/blocks/linear.h"
+#include "engine/model/state/gradients.h"
+#include "kernels/ops/disentangled_attention.h"
 
 #include <math.h>
 #include <stdio.h>

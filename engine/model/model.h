@@ -17,9 +17,9 @@
 #ifndef FT_MODEL_H
 #define FT_MODEL_H
 
-#include "engine/model/net.h"
-#include "engine/model/offload_inputs.h"
-#include "engine/model/recompute.h"
+#include "engine/model/blocks/offload_inputs.h"
+#include "engine/model/blocks/recompute.h"
+#include "engine/model/state/net.h"
 
 // label_count: outputs of the classifier. `options` gives head, freezing, dropout and checkpointing.
 ft_status ft_model_create(ft_memory *memory, const ft_model_config *config, const ft_config *options, int32_t label_count,

@@ -1,9 +1,9 @@
 #include "engine/model/model_files.h"
 
-#include "engine/io/files.h"
-#include "engine/io/safetensors.h"
-#include "engine/io/weights.h"
-#include "engine/model/staging.h"
+#include "base/files.h"
+#include "engine/files/safetensors.h"
+#include "engine/files/weights.h"
+#include "engine/model/state/staging.h"
 
 #include <math.h>
 #include <stdio.h>

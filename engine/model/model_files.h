@@ -12,7 +12,7 @@ typedef struct ft_load_report {
     int ignored_count;
 } ft_load_report;
 
-// Fills the weights from the files in model_dir that engine/io/weights.h knows. The base prefix (as "bert.") may be missing in the file and
+// Fills the weights from the files in model_dir that engine/files/weights.h knows. The base prefix (as "bert.") may be missing in the file and
 // LayerNorm.gamma / beta are read as weight / bias. Head tensors that are absent are drawn as by ft_model_draw; any other
 // absent tensor, a wrong shape, or a head made for another number of labels is FT_INVALID.
 ft_status ft_model_load(ft_model *model, const char *model_dir, double initializer_range, uint64_t seed, ft_arena *arena,

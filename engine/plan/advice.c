@@ -1,7 +1,7 @@
 #include "engine/plan/advice.h"
 
 #include "engine/plan/search.h"
-#include "kernels/devices.h"
+#include "kernels/devices/devices.h"
 
 #include <stdio.h>
 

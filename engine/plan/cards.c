@@ -1,7 +1,7 @@
 #include "engine/plan/cards.h"
 
-#include "engine/io/nearest.h"
-#include "kernels/devices.h"
+#include "base/nearest.h"
+#include "kernels/devices/devices.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
 #ifndef FT_PLAN_CARDS_H
 #define FT_PLAN_CARDS_H
 
-#include "kernels/op.h"
-#include "kernels/status.h"
+#include "base/status.h"
+#include "kernels/ops/op.h"
 
 #include <stddef.h>
 

@@ -1,10 +1,10 @@
 #include "engine/plan/plan.h"
 
-#include "engine/train/autofit.h"
-#include "engine/train/budget.h"
-#include "engine/train/forecast.h"
-#include "kernels/devices.h"
-#include "kernels/log.h"
+#include "base/log.h"
+#include "engine/train/fit/autofit.h"
+#include "engine/train/fit/forecast.h"
+#include "engine/train/room/budget.h"
+#include "kernels/devices/devices.h"
 
 #include <stdio.h>
 #include <string.h>

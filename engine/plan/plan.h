@@ -7,11 +7,11 @@
 #define FT_PLAN_H
 
 #include "engine/config/config.h"
+#include "engine/memory/json.h"
 #include "engine/memory/memory.h"
 #include "engine/model/model.h"
 #include "engine/plan/cards.h"
-#include "engine/train/autofit.h"
-#include "engine/train/memory_json.h"
+#include "engine/train/fit/autofit.h"
 
 #include <jansson.h>
 
@@ -45,7 +45,7 @@ typedef struct ft_plan {
     int64_t checkpoint_every; // 0: off
     bool keeps_activation, rebuilds_norms; // memory.recompute_activation is false, memory.recompute_layernorm true
     bool offloads, offloads_inputs; // AdamW's state and inputs of recomputed layers lie on the host (memory.peak_pinned)
-    double step_seconds;      // predicted, of an average optimizer step: for comparing plans (kernels/cost.h)
+    double step_seconds;      // predicted, of an average optimizer step: for comparing plans (kernels/devices/cost.h)
     int64_t total_steps;      // 0: unknown without data
     int max_length;
     bool with_data;

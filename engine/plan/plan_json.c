@@ -1,6 +1,6 @@
 #include "engine/plan/plan.h"
 
-#include "engine/io/json.h"
+#include "base/json/json.h"
 
 static json_t *capacity_json(ft_capacity c) {
     return json_pack("{s:i, s:i, s:i}", "tokens", c.tokens, "sequences", c.sequences, "longest", c.longest);

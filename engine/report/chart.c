@@ -1,8 +1,8 @@
 #include "engine/report/chart.h"
 
+#include "base/arena.h"
 #include "engine/memory/memory.h"
 #include "engine/report/html.h"
-#include "kernels/arena.h"
 
 #include <math.h>
 #include <stdlib.h>

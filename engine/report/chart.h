@@ -7,8 +7,8 @@
 #ifndef FT_CHART_H
 #define FT_CHART_H
 
+#include "base/status.h"
 #include "engine/report/axis.h"
-#include "kernels/status.h"
 
 #include <stdint.h>
 #include <stdio.h>

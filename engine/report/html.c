@@ -1,6 +1,6 @@
 #include "engine/report/html.h"
 
-#include "engine/text/utf8.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 // own), the peak and the phases.
 #include "engine/report/page.h"
 
-#include "engine/io/files.h"
-#include "engine/io/json.h"
+#include "base/files.h"
+#include "base/json/json.h"
 #include "engine/memory/memory.h"
 #include "engine/report/chart.h"
 #include "engine/report/html.h"

@@ -1,8 +1,8 @@
 // page_predictions.c - what the predictions of a run say: figures a class, confusion, the mistakes it was surest of.
 #include "engine/report/page.h"
 
-#include "engine/io/files.h"
-#include "engine/io/json.h"
+#include "base/files.h"
+#include "base/json/json.h"
 #include "engine/report/html.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // page_values.c - predicted numbers on the page of a run: beside their targets, and where they are farthest off.
 #include "engine/report/page.h"
 
-#include "engine/io/files.h"
-#include "engine/io/json.h"
+#include "base/files.h"
+#include "base/json/json.h"
 #include "engine/report/chart.h"
 #include "engine/report/html.h"
 

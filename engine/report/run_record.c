@@ -1,8 +1,8 @@
 #include "engine/report/run_record.h"
 
+#include "base/files.h"
+#include "base/json/json.h"
 #include "engine/config/config_json.h"
-#include "engine/io/files.h"
-#include "engine/io/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static ft_status options_of_file(const struct ft_section *const *sections, const
 
 // ---- figures ------------------------------------------------------------------------------------------------------------
 
-// The names are those of a study's objective (hpo/objective.h); `member` of `object`, or of run.json itself.
+// The names are those of a study's objective (hpo/space/objective.h); `member` of `object`, or of run.json itself.
 static const struct {
     const char *name, *object, *member;
 } figures[] = {

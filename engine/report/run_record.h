@@ -5,8 +5,8 @@
 #ifndef FT_RUN_RECORD_H
 #define FT_RUN_RECORD_H
 
-#include "kernels/arena.h"
-#include "kernels/status.h"
+#include "base/arena.h"
+#include "base/status.h"
 
 #include <jansson.h>
 #include <stdbool.h>

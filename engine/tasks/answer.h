@@ -2,7 +2,7 @@
 #ifndef FT_ANSWER_H
 #define FT_ANSWER_H
 
-#include "engine/io/json.h"
+#include "base/json/json.h"
 
 #include <stddef.h>
 

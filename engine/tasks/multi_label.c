@@ -1,7 +1,7 @@
 // multi_label.c - any number of classes a text: what transformers calls multi_label_classification.
 #include "engine/data/targets.h"
+#include "engine/metrics/decision.h"
 #include "engine/tasks/rows.h"
-#include "engine/train/decision.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // regression.c - one number a text, or several.
 #include "engine/data/targets.h"
+#include "engine/metrics/ranking.h"
 #include "engine/tasks/rows.h"
-#include "engine/train/ranking.h"
 
 #include <math.h>
 #include <stdlib.h>

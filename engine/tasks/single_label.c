@@ -1,7 +1,7 @@
 // single_label.c - one class a text: what transformers calls single_label_classification.
+#include "base/log.h"
+#include "engine/metrics/decision.h"
 #include "engine/tasks/rows.h"
-#include "engine/train/decision.h"
-#include "kernels/log.h"
 
 #include <float.h>
 #include <math.h>

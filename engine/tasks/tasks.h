@@ -5,9 +5,9 @@
 #define FT_TASKS_H
 
 #include "engine/data/labels.h"
+#include "engine/metrics/metrics.h"
+#include "engine/metrics/window_pooling.h"
 #include "engine/tasks/answer.h"
-#include "engine/train/metrics.h"
-#include "engine/train/window_pooling.h"
 
 // What outputs are found from.
 typedef struct ft_task_tables {

@@ -1,8 +1,8 @@
 #include "engine/text/added_tokens.h"
 
-#include "engine/text/unicode.h"
-#include "engine/text/utf8.h"
-#include "kernels/arena.h"
+#include "base/arena.h"
+#include "base/utf8.h"
+#include "engine/text/unicode/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 #include "engine/text/byte_pairs.h"
 
-#include "engine/text/text_classes.h"
+#include "base/arena.h"
+#include "base/utf8.h"
 #include "engine/text/tokenizer_parts.h"
-#include "engine/text/utf8.h"
-#include "kernels/arena.h"
+#include "engine/text/unicode/text_classes.h"
 
 #include <stdlib.h>
 #include <string.h>

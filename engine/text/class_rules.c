@@ -1,6 +1,6 @@
 // class_rules.c - the pipelines that the library's classes build themselves, and which class a directory belongs to.
-#include "engine/io/files.h"
-#include "engine/io/json.h"
+#include "base/files.h"
+#include "base/json/json.h"
 #include "engine/text/tokenizer_parts.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 // digest.c - a fingerprint of everything that decides about ids: the token cache trusts it.
 #include "engine/text/tokenizer_parts.h"
 
-#include "engine/io/sha256.h"
+#include "base/sha256.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 // tokens.
 #include "engine/text/tokenizer_parts.h"
 
-#include "engine/text/utf8.h"
+#include "base/utf8.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // model_files.c - the model of a tokenizer: pieces, merges and scores, from whichever file has them.
-#include "engine/io/files.h"
-#include "engine/io/json.h"
+#include "base/files.h"
+#include "base/json/json.h"
+#include "base/utf8.h"
 #include "engine/text/tokenizer_parts.h"
-#include "engine/text/utf8.h"
 
 #include <math.h>
 #include <stdio.h>

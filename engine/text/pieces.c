@@ -1,8 +1,8 @@
 // pieces.c - normalised text to words, by the pre-tokenizer's steps, and words to ids, by the model.
 #include "engine/text/tokenizer_parts.h"
 
-#include "engine/text/unicode.h"
-#include "engine/text/utf8.h"
+#include "base/utf8.h"
+#include "engine/text/unicode/unicode.h"
 
 #include <string.h>
 

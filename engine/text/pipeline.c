@@ -1,8 +1,8 @@
 #include "engine/text/pipeline.h"
 
-#include "engine/text/text_classes.h"
-#include "engine/text/unicode.h"
-#include "engine/text/utf8.h"
+#include "base/utf8.h"
+#include "engine/text/unicode/text_classes.h"
+#include "engine/text/unicode/unicode.h"
 
 #include <string.h>
 

@@ -2,9 +2,9 @@
 #ifndef FT_PIPELINE_H
 #define FT_PIPELINE_H
 
-#include "engine/text/charsmap.h"
-#include "engine/text/normal_forms.h"
-#include "engine/text/normalize.h"
+#include "engine/text/unicode/charsmap.h"
+#include "engine/text/unicode/normal_forms.h"
+#include "engine/text/unicode/normalize.h"
 
 typedef enum ft_rewrite_kind {
     FT_REWRITE_BERT,

@@ -1,5 +1,5 @@
 // pipeline_file.c - tokenizer.json run as it is: its normaliser, pre-tokenizer and post-processor.
-#include "engine/io/json.h"
+#include "base/json/json.h"
 #include "engine/text/tokenizer_parts.h"
 
 #include <math.h>

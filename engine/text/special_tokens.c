@@ -4,7 +4,7 @@
 // numbered on from its end, in the order of addition; an id that a file records must agree with that.
 #include "engine/text/tokenizer_parts.h"
 
-#include "engine/io/json.h"
+#include "base/json/json.h"
 
 #include <math.h>
 #include <stdlib.h>

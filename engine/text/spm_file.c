@@ -2,8 +2,8 @@
 // the format is a few rules, and the library would do its own normalising and searching, which is not the reference's.
 #include "engine/text/tokenizer_parts.h"
 
-#include "engine/io/files.h"
-#include "engine/text/utf8.h"
+#include "base/files.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // tokenizer.c - opening a model directory's tokenizer.
 #include "engine/text/tokenizer_parts.h"
 
-#include "engine/io/files.h"
-#include "engine/io/json.h"
+#include "base/files.h"
+#include "base/json/json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef FT_TOKENIZER_H
 #define FT_TOKENIZER_H
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <stddef.h>
 #include <stdint.h>

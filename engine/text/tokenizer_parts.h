@@ -2,13 +2,13 @@
 #ifndef FT_TOKENIZER_PARTS_H
 #define FT_TOKENIZER_PARTS_H
 
+#include "base/arena.h"
 #include "engine/text/added_tokens.h"
 #include "engine/text/byte_pairs.h"
 #include "engine/text/pipeline.h"
 #include "engine/text/tokenizer.h"
 #include "engine/text/trie.h"
 #include "engine/text/unigram.h"
-#include "kernels/arena.h"
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 #include "engine/text/trie.h"
 
-#include "kernels/arena.h"
+#include "base/arena.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef FT_TRIE_H
 #define FT_TRIE_H
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <stddef.h>
 #include <stdint.h>

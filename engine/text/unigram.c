@@ -1,7 +1,7 @@
 #include "engine/text/unigram.h"
 
+#include "base/arena.h"
 #include "engine/text/tokenizer_parts.h"
-#include "kernels/arena.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 // vocabulary.c - word pieces and their ids, from the lines of vocab.txt or the object of tokenizer.json.
-#include "engine/io/files.h"
+#include "base/files.h"
+#include "base/utf8.h"
 #include "engine/text/tokenizer_parts.h"
-#include "engine/text/unicode.h"
-#include "engine/text/utf8.h"
+#include "engine/text/unicode/unicode.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -10,14 +10,14 @@
 // bits are hashed into it, and a run that differs is refused rather than continued differently.
 #include "engine/train/trainer.h"
 
+#include "base/files.h"
+#include "base/json/json.h"
+#include "base/log.h"
 #include "engine/config/options.h"
-#include "engine/io/files.h"
-#include "engine/io/json.h"
-#include "engine/io/safetensors.h"
-#include "engine/model/staging.h"
+#include "engine/files/safetensors.h"
+#include "engine/model/state/staging.h"
 #include "engine/train/device_history.h"
-#include "engine/train/update.h"
-#include "kernels/log.h"
+#include "engine/train/step/update.h"
 
 #include <dirent.h>
 #include <errno.h>

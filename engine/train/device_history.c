@@ -1,7 +1,7 @@
 #include "engine/train/device_history.h"
 
-#include "engine/io/json.h"
-#include "engine/train/memory_json.h"
+#include "base/json/json.h"
+#include "engine/memory/json.h"
 #include "engine/train/trainer.h"
 
 #include <string.h>

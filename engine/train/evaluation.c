@@ -1,13 +1,13 @@
 // evaluation.c - validation during the run (best model, early stopping), the test set at its end.
-#include "engine/train/observer.h"
+#include "engine/train/room/observer.h"
 #include "engine/train/trainer.h"
 
-#include "engine/io/files.h"
-#include "engine/model/settings.h"
-#include "engine/train/decision.h"
-#include "engine/train/predict.h"
-#include "kernels/log.h"
-#include "kernels/stop.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/stop.h"
+#include "engine/metrics/decision.h"
+#include "engine/model/spec/settings.h"
+#include "engine/train/step/predict.h"
 
 #include <math.h>
 #include <stdlib.h>

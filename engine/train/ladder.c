@@ -1,12 +1,12 @@
 #include "engine/train/ladder.h"
 
-#include "engine/train/autofit.h"
-#include "engine/train/device_choice.h"
-#include "engine/train/observer.h"
+#include "base/log.h"
+#include "base/stop.h"
+#include "engine/train/fit/autofit.h"
+#include "engine/train/room/device_choice.h"
+#include "engine/train/room/observer.h"
 #include "engine/train/trainer.h"
-#include "kernels/devices.h"
-#include "kernels/log.h"
-#include "kernels/stop.h"
+#include "kernels/devices/devices.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 #ifndef FT_LADDER_H
 #define FT_LADDER_H
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <stddef.h>
 #include <stdint.h>

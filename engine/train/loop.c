@@ -1,11 +1,11 @@
 // loop.c - the training loop: one optimizer step after the other, with logging, evaluation and checkpoints at the
 // boundaries between them.
-#include "engine/train/observer.h"
+#include "engine/train/room/observer.h"
 #include "engine/train/trainer.h"
 
-#include "kernels/devices.h"
-#include "kernels/log.h"
-#include "kernels/stop.h"
+#include "base/log.h"
+#include "base/stop.h"
+#include "kernels/devices/devices.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // move.c - a run goes on on another device, from its last optimizer step.
 #include "engine/train/device_history.h"
-#include "engine/train/eval_budget.h"
-#include "engine/train/forecast.h"
+#include "engine/train/fit/eval_budget.h"
+#include "engine/train/fit/forecast.h"
 #include "engine/train/trainer.h"
 
 // The run as it was asked for, on a device that it may have at once.

@@ -1,9 +1,9 @@
 // progress.c - what people see of a run: a line that redraws itself on a terminal, plain lines otherwise, a closing table.
-#include "engine/train/observer.h"
+#include "engine/train/room/observer.h"
 #include "engine/train/trainer.h"
 
-#include "kernels/devices.h"
-#include "kernels/log.h"
+#include "base/log.h"
+#include "kernels/devices/devices.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "engine/train/run_dir.h"
 
-#include "engine/io/files.h"
+#include "base/files.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,9 +2,9 @@
 #ifndef FT_RUN_DIR_H
 #define FT_RUN_DIR_H
 
+#include "base/arena.h"
+#include "base/status.h"
 #include "engine/config/config.h"
-#include "kernels/arena.h"
-#include "kernels/status.h"
 
 // The directory of output.dir and output.exists, absolute, created when it was not there; *dir lives in the arena or in
 // the configuration. FT_INVALID: it holds something that is in the way.

@@ -1,15 +1,15 @@
 // run_files.c - what a run writes into its directory: its configuration, its line-by-line log, the best model, the predictions.
 #include "engine/train/run_dir.h"
-#include "engine/train/decision.h"
-#include "engine/train/observer.h"
-#include "engine/train/task.h"
+#include "engine/metrics/decision.h"
+#include "engine/train/room/observer.h"
+#include "engine/train/job/task.h"
 #include "engine/train/trainer.h"
-#include "engine/train/update.h"
+#include "engine/train/step/update.h"
 
-#include "engine/io/files.h"
-#include "engine/io/json.h"
-#include "engine/model/settings.h"
-#include "kernels/log.h"
+#include "base/files.h"
+#include "base/json/json.h"
+#include "base/log.h"
+#include "engine/model/spec/settings.h"
 
 #include <errno.h>
 #include <stdlib.h>

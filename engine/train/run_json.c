@@ -1,12 +1,12 @@
 // run_json.c - run.json: what happened, for programs (INTERFACE: run directory).
 #include "engine/train/trainer.h"
 
+#include "base/files.h"
+#include "base/json/json.h"
 #include "engine/config/config_json.h"
-#include "engine/io/files.h"
-#include "engine/io/json.h"
-#include "engine/train/data_report.h"
-#include "engine/train/memory_json.h"
-#include "engine/train/update.h"
+#include "engine/memory/json.h"
+#include "engine/train/job/data_report.h"
+#include "engine/train/step/update.h"
 
 #include <math.h>
 #include <stdlib.h>

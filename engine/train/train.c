@@ -1,11 +1,11 @@
 // train.c - a run from beginning to end.
-#include "engine/train/observer.h"
-#include "engine/train/stages.h"
+#include "engine/train/room/observer.h"
+#include "engine/train/room/stages.h"
 #include "engine/train/trainer.h"
 
-#include "engine/io/files.h"
-#include "kernels/log.h"
-#include "kernels/stop.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/stop.h"
 
 // From the first step (or the checkpoint's) to the saved model.
 static ft_status run(ft_trainer *t) {

@@ -7,9 +7,9 @@
 #ifndef FT_TRAINER_H
 #define FT_TRAINER_H
 
-#include "engine/io/clock.h"
+#include "base/clock.h"
 #include "engine/train/ladder.h"
-#include "engine/train/step.h"
+#include "engine/train/step/step.h"
 #include "engine/train/train.h"
 
 typedef struct ft_trainer {

@@ -4,9 +4,9 @@
 
 #include "engine/commands/commands.h"
 #include "engine/commands/text_table.h"
-#include "hpo/exchange.h"
-#include "hpo/locate.h"
-#include "hpo/view.h"
+#include "hpo/exchange/exchange.h"
+#include "hpo/report/view.h"
+#include "hpo/storage/locate.h"
 
 // The command line behind the subcommand, and the study that it names.
 typedef struct study_call {

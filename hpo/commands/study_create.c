@@ -2,8 +2,8 @@
 // can be enqueued before the first one runs.
 #include "hpo/commands/study.h"
 
-#include "engine/io/json.h"
-#include "hpo/study.h"
+#include "base/json/json.h"
+#include "hpo/study/study.h"
 
 #include <inttypes.h>
 

@@ -1,11 +1,11 @@
 // study_enqueue.c - `ftengine study enqueue`: trials that the search must try, with some or all of their parameters.
 #include "hpo/commands/study.h"
 
-#include "engine/io/files.h"
-#include "engine/io/json.h"
-#include "engine/text/utf8.h"
-#include "hpo/options_study.h"
-#include "hpo/space.h"
+#include "base/files.h"
+#include "base/json/json.h"
+#include "base/utf8.h"
+#include "hpo/space/options_study.h"
+#include "hpo/space/space.h"
 
 #include <errno.h>
 #include <inttypes.h>

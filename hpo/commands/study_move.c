@@ -1,9 +1,9 @@
 // study_move.c - `ftengine study export`, `import` and `delete`.
 #include "hpo/commands/study.h"
 
-#include "engine/io/files.h"
-#include "engine/io/json.h"
-#include "kernels/log.h"
+#include "base/files.h"
+#include "base/json/json.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 // study_report.c - `ftengine study report`: a study as one HTML page, and its pictures as files.
 #include "hpo/commands/study.h"
 
-#include "engine/io/files.h"
+#include "base/files.h"
+#include "base/log.h"
 #include "hpo/report/study_page.h"
-#include "kernels/log.h"
 
 #include <errno.h>
 #include <inttypes.h>

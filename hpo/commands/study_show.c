@@ -1,10 +1,10 @@
 // study_show.c - `ftengine study list`, `show`, `best` and `trials`.
 #include "hpo/commands/study.h"
 
-#include "engine/io/files.h"
-#include "engine/io/json.h"
-#include "hpo/importance.h"
-#include "kernels/log.h"
+#include "base/files.h"
+#include "base/json/json.h"
+#include "base/log.h"
+#include "hpo/search/importance.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // study_text.c - what several subcommands print.
 #include "hpo/commands/study.h"
 
-#include "engine/io/json.h"
+#include "base/json/json.h"
 
 #include <errno.h>
 

@@ -1,8 +1,8 @@
-#include "engine/io/files.h"
+#include "base/files.h"
 #include "hpo/commands/commands.h"
 #include "hpo/commands/study.h"
-#include "hpo/options_study.h"
-#include "hpo/study.h"
+#include "hpo/space/options_study.h"
+#include "hpo/study/study.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
-// worker.c - `ftengine worker SOCKET STUDY`: trains the trials that the study's coordinator sends (hpo/worker.h).
+// worker.c - `ftengine worker SOCKET STUDY`: trains the trials that the study's coordinator sends (hpo/workers/worker.h).
 #include "engine/plan/advice.h"
 #include "engine/plan/plan.h"
-#include "engine/train/admission.h"
-#include "engine/train/observer.h"
-#include "engine/train/repeat.h"
+#include "engine/train/repeat/repeat.h"
+#include "engine/train/room/admission.h"
+#include "engine/train/room/observer.h"
 #include "hpo/commands/commands.h"
-#include "hpo/options_study.h"
-#include "hpo/worker.h"
+#include "hpo/space/options_study.h"
+#include "hpo/workers/worker.h"
 
-#include "engine/io/files.h"
+#include "base/files.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #ifndef FT_HPO_PRUNER_H
 #define FT_HPO_PRUNER_H
 
-#include "hpo/trials.h"
+#include "hpo/search/history/trials.h"
 
 typedef struct ft_pruner ft_pruner;
 

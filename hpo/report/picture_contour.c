@@ -2,7 +2,7 @@
 // classes, and the trials themselves. Where there are none around, nothing is claimed.
 #include "hpo/report/pictures.h"
 
-#include "kernels/arena.h"
+#include "base/arena.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // picture_machine.c - what the trials cost: memory, planned and measured, and time on the devices.
 #include "hpo/report/pictures.h"
 
-#include "kernels/arena.h"
+#include "base/arena.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 // steps.
 #include "hpo/report/pictures.h"
 
-#include "kernels/arena.h"
+#include "base/arena.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 // picture_params.c - parameters one by one: how much each decided, and the objective over its values.
 #include "hpo/report/pictures.h"
 
-#include "kernels/arena.h"
+#include "base/arena.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // picture_values.c - the objectives: their course over the trials, and two of them against each other.
 #include "hpo/report/pictures.h"
 
-#include "kernels/arena.h"
+#include "base/arena.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 // pictures.c - which pictures a study has, and what several of them share.
 #include "hpo/report/pictures.h"
 
-#include "kernels/arena.h"
+#include "base/arena.h"
 
 #include <ctype.h>
 #include <inttypes.h>

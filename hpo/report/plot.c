@@ -1,8 +1,8 @@
 #include "hpo/report/plot.h"
 
+#include "base/arena.h"
 #include "engine/report/html.h"
 #include "engine/report/page.h"
-#include "kernels/arena.h"
 
 #include <math.h>
 #include <stdarg.h>

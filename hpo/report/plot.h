@@ -6,8 +6,8 @@
 #ifndef FT_HPO_PLOT_H
 #define FT_HPO_PLOT_H
 
+#include "base/status.h"
 #include "engine/report/axis.h"
-#include "kernels/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>

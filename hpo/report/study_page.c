@@ -1,10 +1,10 @@
 #include "hpo/report/study_page.h"
 
+#include "base/arena.h"
 #include "engine/memory/memory.h"
 #include "engine/report/html.h"
 #include "engine/report/page.h"
-#include "hpo/view.h"
-#include "kernels/arena.h"
+#include "hpo/report/view.h"
 
 #include <inttypes.h>
 #include <math.h>

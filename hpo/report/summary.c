@@ -1,11 +1,11 @@
 #include "hpo/report/summary.h"
 
-#include "engine/io/files.h"
-#include "hpo/importance.h"
-#include "hpo/options_study.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "hpo/report/view.h"
+#include "hpo/search/importance.h"
+#include "hpo/space/options_study.h"
 #include "hpo/storage/pyjson.h"
-#include "hpo/view.h"
-#include "kernels/log.h"
 
 #include <math.h>
 #include <stdlib.h>

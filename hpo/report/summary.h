@@ -4,7 +4,7 @@
 #define FT_HPO_SUMMARY_H
 
 #include "engine/report/axis.h"
-#include "hpo/locate.h"
+#include "hpo/storage/locate.h"
 
 // What became of a trial. INFEASIBLE: complete, and a constraint is violated. OOM: pruned since memory ran out.
 typedef enum ft_fate {

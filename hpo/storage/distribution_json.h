@@ -3,7 +3,7 @@
 #ifndef FT_HPO_DISTRIBUTION_JSON_H
 #define FT_HPO_DISTRIBUTION_JSON_H
 
-#include "hpo/distribution.h"
+#include "hpo/search/history/distribution.h"
 
 // Reads what any Optuna since 1.0 wrote; the old class names become what they mean today. Choices live in `arena`.
 // Lists with equal choices are taken: Optuna stores them, and the second is only never looked up. Choices that are

@@ -1,6 +1,6 @@
 #include "hpo/storage/pyjson.h"
 
-#include "engine/io/json.h"
+#include "base/json/json.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef FT_HPO_PYJSON_H
 #define FT_HPO_PYJSON_H
 
-#include "hpo/distribution.h"
+#include "hpo/search/history/distribution.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // sql.c - statements, their parameters and columns, and SQLite's errors in our words.
 #include "hpo/storage/internal.h"
 
-#include "engine/text/utf8.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <math.h>

@@ -26,7 +26,7 @@
 #ifndef FT_HPO_STORAGE_H
 #define FT_HPO_STORAGE_H
 
-#include "hpo/trials.h"
+#include "hpo/search/history/trials.h"
 
 typedef struct ft_storage ft_storage;
 

@@ -6,7 +6,7 @@
 #ifndef FT_CPU_ATTENTION_PLAN_H
 #define FT_CPU_ATTENTION_PLAN_H
 
-#include "kernels/attention.h"
+#include "kernels/ops/attention.h"
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 #include "kernels/cpu/cpu.h"
-#include "kernels/arena.h"
+#include "base/arena.h"
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/half_ops.h"
 #include "kernels/cpu/limits.h"

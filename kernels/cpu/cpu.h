@@ -4,7 +4,7 @@
 #define FT_CPU_H
 
 #include "kernels/cpu/pool.h"
-#include "kernels/op.h"
+#include "kernels/ops/op.h"
 
 typedef struct ft_cpu {
     ft_target target; // what the scratch of its ops goes by

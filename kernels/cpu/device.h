@@ -2,8 +2,8 @@
 #ifndef FT_CPU_DEVICE_H
 #define FT_CPU_DEVICE_H
 
-#include "kernels/backend.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/ops/backend.h"
 
 typedef struct ft_cpu_device {
     ft_device device; // first: an ft_device of this backend is an ft_cpu_device

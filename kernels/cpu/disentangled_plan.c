@@ -1,5 +1,5 @@
 #include "kernels/cpu/disentangled_plan.h"
-#include "kernels/check.h"
+#include "kernels/ops/check.h"
 
 ft_panels ft_panels_of(const ft_disentangled_shape *shape) {
     const ft_attention_shape *a = &shape->attention;

@@ -4,7 +4,7 @@
 #define FT_CPU_DISENTANGLED_PLAN_H
 
 #include "kernels/cpu/attention_plan.h"
-#include "kernels/disentangled_attention.h"
+#include "kernels/ops/disentangled_attention.h"
 
 enum {
     FT_DELTAS = 16,                                         // distances in a panel of a table: lanes of a vector

@@ -2,8 +2,8 @@
 #ifndef FT_CPU_ELEMENTWISE_H
 #define FT_CPU_ELEMENTWISE_H
 
-#include "kernels/check.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/ops/check.h"
 
 // Elements of the flat gradient whose squares one task sums; the partial sums are added in order. Fixed, so that the
 // norm depends on neither threads nor instruction set.

@@ -10,7 +10,7 @@
 #ifndef FT_CPU_GEMM_PLAN_H
 #define FT_CPU_GEMM_PLAN_H
 
-#include "kernels/gemm.h"
+#include "kernels/ops/gemm.h"
 
 // Multiples of every micro-kernel's tile. A packed block of B is FT_GEMM_NC x FT_GEMM_KC, of A FT_GEMM_MC x FT_GEMM_KC.
 enum {

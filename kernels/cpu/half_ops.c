@@ -474,6 +474,6 @@ PLAIN(decay)
 
 const ft_op_table ft_cpu_ops = {
 #define FT_OP(name, what) .name = run_##name,
-#include "kernels/ops.def"
+#include "kernels/ops/ops.def"
 #undef FT_OP
 };

@@ -5,14 +5,14 @@
 #ifndef FT_CPU_HALF_OPS_H
 #define FT_CPU_HALF_OPS_H
 
-#include "kernels/backend.h"
+#include "kernels/ops/backend.h"
 
 // Every op, for any type of rows: the table of a CPU device.
 extern const ft_op_table ft_cpu_ops;
 
 // Scratch for the fp32 copies of an op's 16-bit views, besides what the op of fp32 needs; 0 for fp32.
 #define FT_OP(name, what) size_t ft_cpu_copies_##name(const ft_##name##_args *args);
-#include "kernels/ops.def"
+#include "kernels/ops/ops.def"
 #undef FT_OP
 
 #endif

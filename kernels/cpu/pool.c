@@ -1,6 +1,6 @@
 #include "kernels/cpu/pool.h"
-#include "kernels/arena.h"
-#include "kernels/context.h"
+#include "base/arena.h"
+#include "base/context.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -9,7 +9,7 @@
 #ifndef FT_CPU_POOL_H
 #define FT_CPU_POOL_H
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <stdint.h>
 

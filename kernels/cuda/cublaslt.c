@@ -1,6 +1,6 @@
 // cublaslt.c - finding and opening cuBLASLt.
 #include "kernels/cuda/cublaslt.h"
-#include "kernels/arena.h"
+#include "base/arena.h"
 
 #include <dlfcn.h>
 #include <glob.h>

@@ -8,8 +8,8 @@
 #ifndef FT_CUDA_CUBLASLT_H
 #define FT_CUDA_CUBLASLT_H
 
-#include "kernels/cuda/driver.h"
-#include "kernels/gemm_choice.h"
+#include "kernels/cuda/driver/driver.h"
+#include "kernels/ops/gemm_choice.h"
 
 #include <stdint.h>
 

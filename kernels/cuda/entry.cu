@@ -2,7 +2,7 @@
 #include "kernels/cuda/unit.h"
 
 extern "C" {
-#include "kernels/cuda/module.h"
+#include "kernels/cuda/driver/module.h"
 }
 
 #include <stdarg.h>
@@ -10,7 +10,7 @@ extern "C" {
 
 static const ft_cuda_module_host *host;
 
-// What the kernels' files call when something is wrong: as in kernels/status.h, but the error is set in the program.
+// What the kernels' files call when something is wrong: as in base/status.h, but the error is set in the program.
 extern "C" ft_status ft_fail(ft_status code, const char *where, const char *format, ...) {
     char message[1024];
     va_list arguments;
@@ -44,7 +44,7 @@ const ft_cuda_module_table *ft_cuda_module_get(const ft_cuda_module_host *of_pro
     table.targets = FT_CUDA_TARGETS;
     table.ready = ready;
 #define FT_OP(name, what) table.ops.name = ft_cuda_##name;
-#include "kernels/ops.def"
+#include "kernels/ops/ops.def"
 #undef FT_OP
     return &table;
 }

@@ -1,8 +1,8 @@
 // gemm.c - the op gemm on cuBLASLt. A row-major matrix is the transpose of a column-major one at the same place, so
 // C = op(A) op(B) is asked for as C' = op(B)' op(A)': the operands change places and nothing is copied.
 #include "kernels/cuda/gemm.h"
-#include "kernels/arena.h"
-#include "kernels/cuda/geometry.h"
+#include "base/arena.h"
+#include "kernels/ops/geometry.h"
 #include "kernels/cuda/kernels.h"
 
 #include <stdlib.h>

@@ -7,9 +7,9 @@
 #ifndef FT_CUDA_GEMM_H
 #define FT_CUDA_GEMM_H
 
-#include "kernels/backend.h"
 #include "kernels/cuda/cublaslt.h"
-#include "kernels/gemm_choice.h"
+#include "kernels/ops/backend.h"
+#include "kernels/ops/gemm_choice.h"
 
 typedef struct ft_cuda_gemms ft_cuda_gemms;
 

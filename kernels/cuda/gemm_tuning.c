@@ -1,6 +1,6 @@
 // gemm_tuning.c - algorithms of matrix products that were measured instead of guessed: a list of choices, searched by shape,
 // and the clock that makes it. Which file they come from, or go to, is the caller's business.
-#include "kernels/arena.h"
+#include "base/arena.h"
 #include "kernels/cuda/kernels.h"
 
 #include <math.h>

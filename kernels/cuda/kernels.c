@@ -1,5 +1,5 @@
 #include "kernels/cuda/kernels.h"
-#include "kernels/arena.h"
+#include "base/arena.h"
 
 #include <stdlib.h>
 
@@ -12,12 +12,12 @@
         FT_TRY(ft_cuda_enter(ft_cuda_of(device)));                                                                     \
         return ft_cuda_of(device)->kernels->ops.name(device, args);                                                    \
     }
-#include "kernels/ops.def"
+#include "kernels/ops/ops.def"
 #undef FT_OP
 
 static const ft_op_table checked_ops = {
 #define FT_OP(name, what) .name = checked_##name,
-#include "kernels/ops.def"
+#include "kernels/ops/ops.def"
 #undef FT_OP
 };
 

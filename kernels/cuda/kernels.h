@@ -7,9 +7,9 @@
 #define FT_CUDA_KERNELS_H
 
 #include "kernels/cuda/cublaslt.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/driver/device.h"
+#include "kernels/cuda/driver/module.h"
 #include "kernels/cuda/gemm.h"
-#include "kernels/cuda/module.h"
 #include "kernels/cuda/ops.h"
 
 struct ft_cuda_kernels {

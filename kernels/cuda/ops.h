@@ -4,13 +4,13 @@
 #ifndef FT_CUDA_OPS_H
 #define FT_CUDA_OPS_H
 
-#include "kernels/backend.h"
+#include "kernels/ops/backend.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 #define FT_OP(name, what) ft_status ft_cuda_##name(ft_device *device, const ft_##name##_args *args);
-#include "kernels/ops.def"
+#include "kernels/ops/ops.def"
 #undef FT_OP
 #ifdef __cplusplus
 }

@@ -22,9 +22,9 @@
 #include "kernels/cuda/simt.h"
 
 extern "C" {
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/geometry.h"
+#include "kernels/cuda/driver/device.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/ops/geometry.h"
 }
 
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "tests/emulator/emulated_device.h"
 
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/driver/device.h"
 #include "kernels/cuda/ops.h"
 
 #define NOT_HERE(name)                                                                                                 \
@@ -14,12 +14,12 @@ NOT_HERE(gemm)
         FT_TRY(ft_##name##_check(&device->target, args));                                                              \
         return ft_cuda_##name(device, args);                                                                           \
     }
-#include "kernels/ops.def"
+#include "kernels/ops/ops.def"
 #undef FT_OP
 
 static const ft_op_table ops = {
 #define FT_OP(name, what) .name = run_##name,
-#include "kernels/ops.def"
+#include "kernels/ops/ops.def"
 #undef FT_OP
 };
 

@@ -1,6 +1,6 @@
 // emulated_module.c - what the emulated libftengine_cuda.so has besides the kernels: its launches become work of the
 // fake driver's streams, and at the program's end the driver's books go to the file that FAKE_REPORT names.
-#include "tests/emulator/fake_driver.h"
+#include "tests/emulator/driver/fake_driver.h"
 #include "tests/emulator/simt/control.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 // ctest: driver=fake
 #include "tests/emulator/typed_attention.h"
 
-#include "kernels/cuda/attention_path.h"
+#include "kernels/cuda/attention/path.h"
 
 static void reopen_gpu(size_t capability, size_t multiprocessors) {
     close_gpu(0);

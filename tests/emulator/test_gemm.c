@@ -7,11 +7,11 @@
 
 #include <cmocka.h>
 
-#include "kernels/cuda/geometry.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/ops/geometry.h"
 #include "kernels/philox.h"
-#include "tests/emulator/fake_cublaslt.h"
-#include "tests/emulator/fake_driver.h"
+#include "tests/emulator/driver/fake_cublaslt.h"
+#include "tests/emulator/driver/fake_driver.h"
 #include "tests/emulator/half.h"
 
 #include <math.h>

@@ -6,10 +6,10 @@
 
 #include "tests/kernels/elementwise.h"
 
-#include "tests/emulator/fake_device.h"
+#include "tests/emulator/driver/fake_device.h"
 #include "tests/emulator/half.h"
 #include "tests/emulator/simt/control.h"
-#include "tests/sanitized.h"
+#include "tests/fixtures/sanitized.h"
 
 #include "kernels/cuda/ops.h"
 

@@ -1,7 +1,7 @@
 // Any bytes as a configuration file. What is accepted is written and read back: the same values, and it stays accepted.
 // The bytes behind the first NUL, if any, are an override.
 #include "engine/config/options.h"
-#include "hpo/options_study.h"
+#include "hpo/space/options_study.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // Any bytes as JSON and as a config.json. Jansson must agree about what is JSON and what it says; that must come back
 // the same from the text we write of it; what is accepted as a configuration must have sizes that hang together.
-#include "engine/io/json.h"
-#include "engine/model/model_config.h"
+#include "base/json/json.h"
+#include "engine/model/spec/model_config.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // Any bytes as a pickle: values or a refusal with its byte; what is made can be walked.
-#include "engine/io/pickle.h"
+#include "engine/files/pickle.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // Any bytes as a safetensors file; what is accepted must lie inside the file, tensor behind tensor, and convert.
-#include "engine/io/safetensors.h"
+#include "engine/files/safetensors.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

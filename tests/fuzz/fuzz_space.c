@@ -1,8 +1,8 @@
 // Any bytes as a configuration with a search space. What is accepted is written and read back: the same rules, for the
 // same conditions, under the same names.
 #include "engine/config/options.h"
-#include "hpo/options_study.h"
-#include "hpo/space.h"
+#include "hpo/space/options_study.h"
+#include "hpo/space/space.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // fuzz_study_db.c - a study file from anyone. The input is either the file itself, byte for byte, or changes of single
 // cells of a sound one, which come past SQLite's own checks and to ours: a cell is any value of any type. What is read
 // is looked at from all sides; what is refused has one error.
-#include "hpo/exchange.h"
+#include "hpo/exchange/exchange.h"
 
 #include <fcntl.h>
 #include <sqlite3.h>

@@ -1,6 +1,6 @@
 // fuzz_study_jsonl.c - JSON lines as `ftengine study import` takes them: refused in one error and with nothing left
 // behind, or a study that is exported and read again as the same.
-#include "hpo/exchange.h"
+#include "hpo/exchange/exchange.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 // Any bytes as a data file of any format, packing and encoding; what is accepted must hang together.
-#include "engine/data/records.h"
-#include "engine/data/table.h"
+#include "base/log.h"
+#include "engine/data/tables/records.h"
+#include "engine/data/tables/table.h"
 #include "engine/data/targets.h"
-#include "kernels/log.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 // Any bytes as a pytorch_model.bin: what is accepted must lie in the file, with its strides, and convert.
-#include "engine/io/torch_file.h"
+#include "engine/files/torch_file.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

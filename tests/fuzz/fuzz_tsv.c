@@ -1,6 +1,6 @@
 // Any bytes as a TSV table, in every way a table is asked for; what is accepted must hang together.
 #include "engine/data/labels.h"
-#include "engine/data/table.h"
+#include "engine/data/tables/table.h"
 
 #include <stdlib.h>
 #include <string.h>

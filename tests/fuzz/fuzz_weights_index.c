@@ -1,7 +1,7 @@
 // Any bytes as model.safetensors.index.json beside one small file: tensors of that file, or a refusal; never another
 // file.
-#include "engine/io/files.h"
-#include "engine/io/weights.h"
+#include "base/files.h"
+#include "engine/files/weights.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -6,16 +6,16 @@
 
 #pragma GCC diagnostic ignored "-Wunused-function" // no test needs all of them
 
-#include "tests/engine/config_case.h"
+#include "tests/fixtures/config_case.h"
 
 #include "engine/commands/signals.h"
-#include "engine/io/json.h"
+#include "base/json/json.h"
 #include "engine/memory/ledger.h"
-#include "engine/io/clock.h"
-#include "hpo/study.h"
-#include "hpo/worker.h"
-#include "kernels/log.h"
-#include "kernels/stop.h"
+#include "base/clock.h"
+#include "hpo/study/study.h"
+#include "hpo/workers/worker.h"
+#include "base/log.h"
+#include "base/stop.h"
 
 #include <errno.h>
 #include <fcntl.h>

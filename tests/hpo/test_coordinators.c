@@ -2,7 +2,7 @@
 // Trials are this very program in another role (study_case.h).
 #include "study_case.h"
 
-#include "hpo/study_slots.h"
+#include "hpo/study/slots.h"
 
 #include <stdlib.h>
 #include <sys/file.h>

@@ -4,8 +4,8 @@
 # OPTUNA_DASHBOARD names the program when it is neither in the path nor where tools/optuna_dashboard.sh puts it; without it the
 # test is skipped.
 # ctest: sanitize=leave
-. "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
-. "$SOURCE_DIR/tests/engine/page_test.sh" || exit 1
+. "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
+. "$SOURCE_DIR/tests/fixtures/page_test.sh" || exit 1
 dashboard=${OPTUNA_DASHBOARD:-$(command -v optuna-dashboard || command -v "$SOURCE_DIR/third_party/optuna-dashboard/bin/optuna-dashboard")} || dashboard=
 [ -n "$dashboard" ] || { echo "skipped: there is no optuna-dashboard: run tools/optuna_dashboard.sh"; exit 77; }
 cat >tiny.ini <<INI

@@ -1,8 +1,8 @@
 // Studies as text: what comes back is what went out, to the bit, and nothing half-done stays after an error.
-#include "hpo/exchange.h"
+#include "hpo/exchange/exchange.h"
 #include "tests/hpo/study_dump.h"
 
-#include "engine/io/files.h"
+#include "base/files.h"
 
 #include <math.h>
 #include <setjmp.h>

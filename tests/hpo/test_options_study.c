@@ -1,8 +1,8 @@
 // The options as the program has them: those of a run, and [study] and [space] behind them.
-#include "tests/engine/option_table_case.h"
+#include "tests/fixtures/option_table_case.h"
 
 #include "engine/config/options.h"
-#include "hpo/options_study.h"
+#include "hpo/space/options_study.h"
 
 static void test_every_field_has_a_row(void **state) { every_field_has_a_row(&ft_study_section, sizeof(ft_study_options)); }
 

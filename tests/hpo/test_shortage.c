@@ -1,6 +1,6 @@
 // The machine runs short. Of disk space for a while: nothing is lost, nothing is doubled, nobody has to do anything but make
 // room. SQLite is told how many pages a file may have, which gives the errors of a full disk. Of memory: that is a result.
-// benchmarks/soak.py fills a real disk and has the kernel refuse memory.
+// benchmarks/search/soak.py fills a real disk and has the kernel refuse memory.
 // ctest: asan_part=3
 #include "study_case.h"
 

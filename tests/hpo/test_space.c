@@ -1,8 +1,8 @@
 // The search space: its grammar, what it refuses and how it says so, conditions, stored names, the spaces that ship.
-#include "tests/engine/config_case.h"
+#include "tests/fixtures/config_case.h"
 
-#include "hpo/options_study.h"
-#include "hpo/space.h"
+#include "hpo/space/options_study.h"
+#include "hpo/space/space.h"
 
 static void read_text(const char *text, ft_config *config, ft_space *space) {
     ok(load_text(config, text));

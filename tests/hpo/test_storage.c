@@ -4,7 +4,7 @@
 //     test_storage dump FILE     what is in its studies, as text
 #include "tests/hpo/study_dump.h"
 
-#include "engine/io/files.h"
+#include "base/files.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 // crash.
 #include "hpo/storage/storage.h"
 
-#include "engine/io/files.h"
+#include "base/files.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

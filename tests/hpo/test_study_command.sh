@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `ftengine study` from outside: studies of ours and of Optuna are listed, shown, queued, moved and deleted; bad input
 # gets one clear error with the nearest valid choice and leaves nothing behind.
-. "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
+. "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 study() { "$FTENGINE" study "$@"; }
 vectors=$SOURCE_DIR/tests/vectors/optuna_study
 cp "$vectors/study.db" optuna.db

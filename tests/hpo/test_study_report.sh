@@ -2,8 +2,8 @@
 # `ftengine study report`: the page says what the study holds, whatever its names look like; it needs nothing from elsewhere, stays
 # small for thousands of trials, and says what it left out. Every picture is there as a file too. What a browser makes of the
 # pages: test_study_report_browser.sh.
-. "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
-. "$SOURCE_DIR/tests/engine/page_test.sh" || exit 1
+. "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
+. "$SOURCE_DIR/tests/fixtures/page_test.sh" || exit 1
 study() { "$FTENGINE" study "$@"; }
 for made in plain:120:plain big:5000:plain two:300:two odd:60:odd one:1:plain none:0:plain same:9:same; do
     IFS=: read -r name count kind <<<"$made"

@@ -2,8 +2,8 @@
 # What a browser makes of the page of a study: nothing runs, nothing overflows, no two labels overlap, in narrow and wide windows,
 # in light and in dark, on paper.
 # ctest: sanitize=leave
-. "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
-. "$SOURCE_DIR/tests/engine/page_test.sh" || exit 1
+. "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
+. "$SOURCE_DIR/tests/fixtures/page_test.sh" || exit 1
 [ -n "$browser" ] || { echo "skipped: there is no browser: run tools/install.sh pages"; exit 77; }
 for made in plain:120:plain big:3000:plain two:300:two odd:60:odd one:1:plain none:0:plain same:9:same; do
     IFS=: read -r name count kind <<<"$made"

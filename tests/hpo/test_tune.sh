@@ -3,7 +3,7 @@
 # best one runs on its own, SQLite's own tools read the study, mistakes are named.
 # ctest: asan_part=3
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
-. "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
+. "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 cat >tiny.ini <<INI
 [model]
 path = $here/model

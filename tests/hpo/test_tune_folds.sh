@@ -3,7 +3,7 @@
 # after each run, models of all but the best trial go, and best.ini does it again.
 # ctest: asan_part=4
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
-. "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
+. "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 cat >tiny.ini <<INI
 [model]
 path = $here/model

@@ -1,5 +1,5 @@
 // Whose turn it is to reserve memory.
-#include "hpo/turns.h"
+#include "hpo/study/turns.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

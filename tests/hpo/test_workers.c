@@ -3,9 +3,9 @@
 // ctest: asan_part=0
 #include "study_case.h"
 
-#include "hpo/sampler.h"
-#include "hpo/study_slots.h"
-#include "tests/sanitized.h"
+#include "hpo/search/sampler.h"
+#include "hpo/study/slots.h"
+#include "tests/fixtures/sanitized.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>

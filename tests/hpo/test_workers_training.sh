@@ -3,7 +3,7 @@
 # killed; the device's limit holds and large trials get their turn; what cannot fit is a result.
 # ctest: asan_part=1 cost=996
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
-. "${SOURCE_DIR:?is set by ctest}/tests/engine/shell_test.sh" || exit 1
+. "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 trap 'for pid in $(jobs -p); do kill -9 "$pid" 2>/dev/null; done; rm -rf "$scratch"' EXIT
 cat >tiny.ini <<INI
 [model]

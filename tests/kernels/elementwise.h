@@ -11,9 +11,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kernels/backend.h"
+#include "kernels/ops/backend.h"
 #include "kernels/philox.h"
-#include "tests/sanitized.h"
+#include "tests/fixtures/sanitized.h"
 #ifdef FT_TEST_EMULATED
 #include "tests/emulator/emulated_device.h"
 #endif

@@ -1,8 +1,8 @@
 // gemm against a product in double precision, and the promises of its contract: the same bits for any instruction set,
 // thread count, split of rows and split of k; nothing written outside C; no row that leaks into another.
 // ctest: tsan_part=4
-#include "kernels/backend.h"
-#include "tests/sanitized.h"
+#include "kernels/ops/backend.h"
+#include "tests/fixtures/sanitized.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 // The pool: every task runs exactly once, on a thread number of its own, with its results visible afterwards.
-#include "kernels/backend.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/limits.h"
 #include "kernels/cpu/pool.h"
+#include "kernels/ops/backend.h"
 
 #include <setjmp.h>
 #include <signal.h>

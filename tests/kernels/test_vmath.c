@@ -2,8 +2,8 @@
 // step). That the instruction sets agree in every bit is shown by the tests of the ops.
 #include "elementwise.h"
 
-#include "kernels/cpu/isa/vec.h"
-#include "kernels/cpu/isa/vmath.h"
+#include "kernels/cpu/isa/lanes/vec.h"
+#include "kernels/cpu/isa/lanes/vmath.h"
 
 static v16 tail(v16 a) {
     v16 bell;

@@ -1,10 +1,10 @@
 // io_round.c DIRECTORY MODEL - a round through engine/io: every kind of file is read and written. Run by sweep.sh with
 // each allocation failing in turn; what is found afterwards must be whole. Ends with the status as code, like ftengine.
-#include "engine/io/files.h"
-#include "engine/io/json.h"
-#include "engine/io/safetensors.h"
-#include "engine/io/weights.h"
-#include "engine/model/model_config.h"
+#include "base/files.h"
+#include "base/json/json.h"
+#include "engine/files/safetensors.h"
+#include "engine/files/weights.h"
+#include "engine/model/spec/model_config.h"
 
 #include <stdio.h>
 #include <stdlib.h>

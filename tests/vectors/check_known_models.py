@@ -3,7 +3,7 @@ made on the meta device (nothing is allocated) and its parameters are counted.
 
     python tests/vectors/check_known_models.py
 
-Prints one line a model; the counts are those of tests/engine/test_known_models.c. Not part of `make test`.
+Prints one line a model; the counts are those of tests/hub/test_known_models.c. Not part of `make test`.
 """
 import json
 import pathlib

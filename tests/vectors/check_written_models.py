@@ -4,7 +4,7 @@
     check_written_models.py TEXTS NAME=MODEL_DIR=PREDICTIONS ...
 
 TEXTS has a text a line, of words that stand in MODEL_DIR/vocab.txt; PREDICTIONS are the JSON lines of `ftengine predict MODEL_DIR
---data TEXTS --json --logits`. Called by tests/engine/test_transformers.sh with small models of every family: they are opened
+--data TEXTS --json --logits`. Called by tests/model/test_transformers.sh with small models of every family: they are opened
 as anybody would, by AutoModelForSequenceClassification.from_pretrained, which must find all its tensors and no other.
 """
 

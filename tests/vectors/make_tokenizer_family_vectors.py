@@ -13,7 +13,7 @@ variants.json                     per line of the tests: directory (files by nam
 expect.bin                        little-endian uint32: number of variants; for each the number of blocks and per block of 16
                                   lines the FNV-1a hash of ids and types
 
-Lines are not stored: tests/engine/tokenizer_lines.h makes them with the same generator as lines() here. Line i is encoded
+Lines are not stored: tests/text/tokenizer_lines.h makes them with the same generator as lines() here. Line i is encoded
 alone, alone cut, and as a pair with line i + 1, cut by longest_first and only_first, in turns (run() here).
 
 Which reference: rules "transformers" is the class of transformers 5.23. Rules "files" is a tokenizer.json run by the

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Character tables of byte-level BPE and SentencePiece tokenizers, made by asking the tokenizers library (0.23.3).
 
-    python tests/vectors/make_tokenizer_tables.py        writes engine/text/text_tables.inc    (a few minutes)
+    python tests/vectors/make_tokenizer_tables.py        writes engine/text/unicode/text_tables.inc    (a few minutes)
 
 What make_unicode_tables.py does not cover: letters, numbers and spaces as the GPT-2 pattern sees them; what StripAccents
 drops (not what BERT's normaliser does); grapheme clusters, by which the Precompiled normaliser walks; compatibility

@@ -13,7 +13,7 @@ readable.txt    the ids of the first lines of the first random variant, so that 
 files.json      small model directories (special tokens in every file that may hold them, odd vocab.txt, tokenizer.json
                 run as it is or through BERT's class), texts, and their ids
 
-The lines themselves are not stored: tests/engine/test_tokenizer.c makes them with the same generator as lines() here.
+The lines themselves are not stored: tests/text/test_tokenizer.c makes them with the same generator as lines() here.
 """
 import argparse
 import json

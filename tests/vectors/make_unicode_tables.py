@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Character tables of the WordPiece tokenizer, made by asking the tokenizers library (0.23.3) about every code point.
 
-    python tests/vectors/make_unicode_tables.py        writes engine/text/unicode_tables.inc
+    python tests/vectors/make_unicode_tables.py        writes engine/text/unicode/unicode_tables.inc
 
 The library mixes Unicode versions (categories of version 8, decompositions and lower case of a current one) and has slips
 of its own in the list of CJK blocks. So nothing here comes from Python's or ICU's tables: each property is what the

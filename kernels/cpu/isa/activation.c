@@ -1,9 +1,9 @@
 // y = act(x + bias) and its gradient. One function gives value and slope of an activation, so that a value recomputed
 // in the backward pass has the bits of the forward's.
-#include "kernels/activation.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/vmath.h"
+#include "kernels/cpu/isa/lanes/vmath.h"
+#include "kernels/ops/activation.h"
 
 // ---- the functions --------------------------------------------------------------------------------------------------
 

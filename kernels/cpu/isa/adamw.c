@@ -1,8 +1,8 @@
-#include "kernels/adamw.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/vec.h"
+#include "kernels/cpu/isa/lanes/vec.h"
 #include "kernels/half.h"
+#include "kernels/ops/adamw.h"
 
 #include <math.h>
 

@@ -5,12 +5,12 @@
 // where the sums are chains over the rows in order and go on in the gradients' own memory. So the order in which tiles
 // come changes no bit, as long as each chain sees its rows in order: one thread takes a whole head when there are
 // enough of them, else queries and keys are cut into blocks, in two passes that each compute the tile.
-#include "kernels/attention.h"
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/score_gradient.h"
-#include "kernels/cpu/isa/tile_product.h"
+#include "kernels/cpu/isa/tiles/score_gradient.h"
+#include "kernels/cpu/isa/tiles/tile_product.h"
+#include "kernels/ops/attention.h"
 
 enum { QUERIES = FT_ATTENTION_QUERIES, KEYS = FT_ATTENTION_KEYS };
 

@@ -3,12 +3,12 @@
 // Scores are kept transposed, keys down and queries across the lanes: maximum, exponential and sum of a softmax are
 // then plain vector loops, and only the block of queries is ever transposed. The blocks of keys stand at fixed places
 // of the sequence, so a query's result depends on its own sequence alone, and not on how it was computed.
-#include "kernels/attention.h"
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/streaming_softmax.h"
-#include "kernels/cpu/isa/tile_product.h"
+#include "kernels/cpu/isa/tiles/streaming_softmax.h"
+#include "kernels/cpu/isa/tiles/tile_product.h"
+#include "kernels/ops/attention.h"
 
 #include <math.h>
 

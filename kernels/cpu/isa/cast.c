@@ -1,7 +1,7 @@
-#include "kernels/cast.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/half.h"
+#include "kernels/ops/cast.h"
 
 typedef struct cast_job {
     const ft_cast_args *args;

@@ -1,7 +1,7 @@
-#include "kernels/column_sum.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/vec.h"
+#include "kernels/cpu/isa/lanes/vec.h"
+#include "kernels/ops/column_sum.h"
 
 typedef struct sum_job {
     const ft_column_sum_args *args;

@@ -1,7 +1,7 @@
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/vmath.h"
-#include "kernels/cross_entropy.h"
+#include "kernels/cpu/isa/lanes/vmath.h"
+#include "kernels/ops/cross_entropy.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/vec.h"
-#include "kernels/decay.h"
+#include "kernels/cpu/isa/lanes/vec.h"
+#include "kernels/ops/decay.h"
 
 // Factors lie so close to 1 that thousands of steps have few different ones in fp32: a schedule is some stretches of equal
 // factors.

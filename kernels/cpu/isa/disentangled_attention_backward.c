@@ -4,11 +4,11 @@
 // in the gradients' own memory. A head of a sequence is one item of work. What it adds to the tables it sums by
 // distance, in scratch; when a wave of sequences is done, their sums go to the slots' rows, sequence after sequence. So
 // neither the threads nor the waves decide about a bit, and the scratch is a few sequences' however long the batch.
-#include "kernels/cpu/isa/disentangled_tile.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/score_gradient.h"
-#include "kernels/cpu/isa/skewed_product.h"
-#include "kernels/disentangled_attention.h"
+#include "kernels/cpu/isa/tiles/disentangled_tile.h"
+#include "kernels/cpu/isa/tiles/score_gradient.h"
+#include "kernels/cpu/isa/tiles/skewed_product.h"
+#include "kernels/ops/disentangled_attention.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
 // Disentangled attention forward: attention_forward.c with slanted scores.
-#include "kernels/cpu/isa/disentangled_tile.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/streaming_softmax.h"
-#include "kernels/disentangled_attention.h"
+#include "kernels/cpu/isa/tiles/disentangled_tile.h"
+#include "kernels/cpu/isa/tiles/streaming_softmax.h"
+#include "kernels/ops/disentangled_attention.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/vec.h"
-#include "kernels/embedding.h"
+#include "kernels/cpu/isa/lanes/vec.h"
+#include "kernels/ops/embedding.h"
 
 // ---- forward --------------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
 // gemm.c - the matrix product: who computes which block (see gemm_plan.h), block by block.
-#include "kernels/check.h"
 #include "kernels/cpu/gemm_plan.h"
-#include "kernels/cpu/isa/gemm_pack.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/gemm.h"
+#include "kernels/cpu/isa/tiles/gemm_pack.h"
+#include "kernels/ops/check.h"
+#include "kernels/ops/gemm.h"
 
 #include <assert.h>
 

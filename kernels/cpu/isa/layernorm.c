@@ -4,9 +4,9 @@
 // else, so that the sums over rows (dgamma, dbeta, dbias) are chains in row order that one thread owns.
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/row_dropout.h"
-#include "kernels/cpu/isa/vec.h"
-#include "kernels/layernorm.h"
+#include "kernels/cpu/isa/lanes/vec.h"
+#include "kernels/cpu/isa/tiles/row_dropout.h"
+#include "kernels/ops/layernorm.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 // every instruction set.
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/losses.h"
+#include "kernels/ops/losses.h"
 
 #include <math.h>
 

@@ -1,9 +1,9 @@
 // Dropout of rows, and rows by index.
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/row_dropout.h"
-#include "kernels/cpu/isa/vec.h"
-#include "kernels/rows.h"
+#include "kernels/cpu/isa/lanes/vec.h"
+#include "kernels/cpu/isa/tiles/row_dropout.h"
+#include "kernels/ops/rows.h"
 
 typedef struct rows_job {
     ft_row_dropout dropout;

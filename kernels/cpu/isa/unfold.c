@@ -2,7 +2,7 @@
 // loops, the same for every instruction set.
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/unfold.h"
+#include "kernels/ops/unfold.h"
 
 typedef struct windows_job {
     ft_tensor x, y;

@@ -5,7 +5,7 @@
 //
 // Columns of scores are spread: column 2t + x of an accumulator stands for column t + 4x of its eight. For that
 // ldmatrix reads rows in the order ft_spread(), see ft_chunk_lane. (Design and derivation: three skews, lane by lane,
-// were enumerated beforehand; tests/emulator/tile_checks.c has them against their definition.)
+// were enumerated beforehand; tests/emulator/pieces/tile_checks.c has them against their definition.)
 #ifndef FT_CUDA_TILE_SKEW_H
 #define FT_CUDA_TILE_SKEW_H
 

@@ -17,7 +17,7 @@
 //     columns  (MN-major) its columns are columns of the product, and 16 of its rows are summed over
 // A left operand in shared memory is 64 such rows, of which a warp has its 16 (ft_wgmma_of_rows): a warp that is done with its products
 // does not say that the other three have read theirs.
-// (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout"; tests/emulator/hopper_checks.c has both against plain sums)
+// (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout"; tests/emulator/pieces/hopper_checks.c has both against plain sums)
 #ifndef FT_CUDA_TILE_WGMMA_H
 #define FT_CUDA_TILE_WGMMA_H
 

@@ -14,7 +14,7 @@
 #ifndef FT_SIMT_ASYNC_PROXY_H
 #define FT_SIMT_ASYNC_PROXY_H
 
-#include "tests/emulator/fake_tensor_map.h"
+#include "tests/emulator/driver/fake_tensor_map.h"
 #include "tests/emulator/simt/scheduler.h"
 
 #include <cstddef>

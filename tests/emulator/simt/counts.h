@@ -4,7 +4,7 @@
 // Only kernels that were compiled for it are counted (ft_add_emulated(... COUNT ...)): the compiler then calls us at every
 // load and store, and nobody else pays. Lanes of a warp that come to a line for the k-th time between two meetings of the
 // warp count as one instruction. That is what the source says: nvcc may keep a value in a register and load less, never
-// more, as nothing is spilled (tests/kernels/test_sass.sh).
+// more, as nothing is spilled (tests/kernels/cuda/test_sass.sh).
 //
 // Shared memory: 32 banks of 4 bytes. A warp's access is served in phases of 32, 16 or 8 lanes (4, 8 or 16 bytes each), and
 // a phase takes as many cycles as the fullest bank has different words. Cycles beyond one a phase are conflicts.

@@ -1,0 +1,54 @@
+// context.h - on whose behalf a thread works: where its messages go, whether it is to stop, and what is remembered for it. All
+// that would otherwise be a variable of the whole process, so that two users of the engine in one process do not meet.
+//
+//     ft_context mine;
+//     ft_context_init(&mine);
+//     ft_context *before = ft_context_enter(&mine);
+//     ... train ...
+//     ft_context_enter(before);
+//     ft_context_free(&mine);
+//
+// A thread that entered none works in the program's own, which exists from the start; a thread that the engine starts works in
+// that of its starter. Several threads may work in one at the same time. The present error (status.h) is the thread's, not
+// the context's.
+#ifndef FT_CONTEXT_H
+#define FT_CONTEXT_H
+
+#include "base/log.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+// Where messages go: a line at a time, without its end, from whatever thread says it. No sink: standard error.
+typedef struct ft_log_sink {
+    void (*line)(void *owner, const char *text);
+    void *owner;
+} ft_log_sink;
+
+// What those above keep by context; what it is, only they know.
+typedef enum ft_context_place { FT_CONTEXT_OBSERVER, FT_CONTEXT_LAYOUTS, FT_CONTEXT_PLACES } ft_context_place;
+
+typedef struct ft_context ft_context;
+struct ft_context {
+    ft_log_sink sink;          // set before somebody works in it; `line` NULL: none
+    atomic_int level;          // ft_log_level
+    atomic_bool line_open;     // a status line stands on the terminal
+    atomic_int stop;           // stop.h: 0, or the signal that asked
+    void (*begins)(ft_context *context); // as stop.h says; NULL: nobody sends signals
+    atomic_bool without_disk;  // base/files.h: ft_atomic_wait_for_disk
+    pthread_mutex_t lock;      // of what lies in `kept`
+    struct {
+        void *value;
+        void (*forget)(void *value); // NULL: nothing to do
+    } kept[FT_CONTEXT_PLACES];
+};
+
+// Messages as in a program that was not told otherwise, no stop, nothing kept.
+void ft_context_init(ft_context *context);
+// Forgets what is kept. No thread works in it any more.
+void ft_context_free(ft_context *context);
+// The calling thread works in it from now on; NULL: in the program's. Returns what to enter afterwards.
+ft_context *ft_context_enter(ft_context *context);
+ft_context *ft_context_now(void); // never NULL
+
+#endif

@@ -1,0 +1,63 @@
+// files.h - files that matter are written whole or not at all.
+#ifndef FT_FILES_H
+#define FT_FILES_H
+
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+// Opens a file for reading; close() it. FT_INVALID when it is absent, unreadable or a directory.
+ft_status ft_open_input(const char *path, int *descriptor);
+// A whole file, NUL-terminated (length without the NUL). At most max_bytes (0 = 1 GiB). free() it. Pipes are fine.
+ft_status ft_read_file(const char *path, size_t max_bytes, char **data, size_t *length);
+
+// A regular file, mapped for reading; an empty one gives NULL and 0. FT_INVALID as for ft_open_input, and for what is no
+// regular file. The pages come and go with the kernel's cache, so a file larger than the memory is fine.
+ft_status ft_map_file(const char *path, const void **data, size_t *size);
+void ft_unmap_file(const void *data, size_t size); // NULL is fine
+
+// An atomic write: a temporary file beside the target, flushed, fsynced, renamed over it. The old file stays until
+// commit. A symbolic link is followed. A device, a pipe and our own standard output are written directly.
+typedef struct ft_atomic_file {
+    FILE *stream;
+    char *path, *temporary; // temporary: NULL when written directly
+} ft_atomic_file;
+ft_status ft_atomic_open(ft_atomic_file *file, const char *path);
+ft_status ft_atomic_commit(ft_atomic_file *file); // closes; on failure the temporary is removed
+void ft_atomic_abort(ft_atomic_file *file);       // removes the temporary; {0} and finished ones are fine
+ft_status ft_atomic_write(const char *path, const void *data, size_t length);
+
+// An atomic directory: write into `temporary` (created beside the target), then commit: all files in it are fsynced and
+// the directory takes the place of the old one in one rename (exchange), the old one is deleted afterwards. A reader,
+// and a kill at any moment, sees the old or the new directory whole. Leftover temporaries of dead writers are removed.
+typedef struct ft_atomic_dir {
+    char *path, *temporary;
+    int lock; // descriptor of the temporary, locked while its writer lives
+} ft_atomic_dir;
+ft_status ft_atomic_dir_open(ft_atomic_dir *dir, const char *path);
+ft_status ft_atomic_dir_commit(ft_atomic_dir *dir);
+void ft_atomic_dir_abort(ft_atomic_dir *dir); // {0} and finished ones are fine
+
+// Whether atomic writes of the present context (base/context.h) wait for the disk; they do at first. Those that do not are as
+// whole after a kill; after a power cut they may be empty, unless ft_sync_tree was called before it. Returns how it was.
+bool ft_atomic_wait_for_disk(bool wait);
+ft_status ft_sync_tree(const char *directory); // everything below it, and its name, is on the disk when this returns
+
+ft_status ft_make_directories(const char *path);          // mkdir -p
+ft_status ft_remove_tree(const char *path);               // rm -rf; absent is fine; links are removed, never followed
+ft_status ft_copy_file(const char *from, const char *to); // atomic at `to`
+bool ft_path_exists(const char *path);
+bool ft_path_is_directory(const char *path);
+char *ft_path_join(ft_arena *arena, const char *directory, const char *name);
+// base NULL: working directory; a leading "~" is the home directory. "." and doubled slashes go; ".." stays, since
+// behind a symbolic link it is not what the text suggests. NULL with the error set on failure.
+char *ft_path_absolute(ft_arena *arena, const char *base, const char *path);
+
+// SHA-256, lower-case hex.
+ft_status ft_sha256(const void *data, size_t length, char hex[65]);
+ft_status ft_sha256_file(const char *path, char hex[65]);
+
+#endif

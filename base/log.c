@@ -1,0 +1,116 @@
+#include "base/log.h"
+
+#include "base/context.h"
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void ft_log_set_level(ft_log_level level) { atomic_store(&ft_context_now()->level, level); }
+ft_log_level ft_log_get_level(void) { return (ft_log_level)atomic_load(&ft_context_now()->level); }
+
+bool ft_log_is_terminal(void) {
+    if (ft_context_now()->sink.line != NULL) return false;
+    const char *term = getenv("TERM");
+    return isatty(STDERR_FILENO) && !(term != NULL && strcmp(term, "dumb") == 0);
+}
+
+bool ft_log_color(void) {
+    const char *no = getenv("NO_COLOR");
+    return ft_log_is_terminal() && (no == NULL || no[0] == '\0');
+}
+
+static void clear_line(ft_context *context) {
+    if (atomic_exchange(&context->line_open, false)) fputs("\r\033[K", stderr);
+}
+
+// A line in one piece: other threads have lines of their own.
+static void put_line(const char *text) {
+    ft_context *context = ft_context_now();
+    if (context->sink.line != NULL) {
+        context->sink.line(context->sink.owner, text);
+        return;
+    }
+    clear_line(context);
+    fprintf(stderr, "%s\n", text);
+}
+
+static void print_line(const char *prefix, const char *format, va_list args) {
+    char usual[1024], *text = usual;
+    const size_t begin = strlen(prefix);
+    memcpy(usual, prefix, begin);
+    va_list again;
+    va_copy(again, args);
+    const int length = vsnprintf(usual + begin, sizeof usual - begin, format, args);
+    const size_t size = begin + (length > 0 ? (size_t)length : 0) + 1;
+    if (size > sizeof usual && (text = malloc(size)) != NULL) {
+        memcpy(text, prefix, begin);
+        vsnprintf(text + begin, size - begin, format, again);
+    }
+    va_end(again);
+    put_line(text != NULL ? text : usual); // without memory it is cut
+    if (text != usual) free(text);
+}
+
+void ft_info(const char *format, ...) {
+    if (ft_log_get_level() < FT_LOG_NORMAL) return;
+    va_list args;
+    va_start(args, format);
+    print_line("", format, args);
+    va_end(args);
+}
+
+void ft_detail(const char *format, ...) {
+    if (ft_log_get_level() < FT_LOG_VERBOSE) return;
+    va_list args;
+    va_start(args, format);
+    print_line("", format, args);
+    va_end(args);
+}
+
+void ft_warn(const char *format, ...) {
+    if (ft_log_get_level() == FT_LOG_SILENT) return;
+    va_list args;
+    va_start(args, format);
+    print_line("warning: ", format, args);
+    va_end(args);
+}
+
+void ft_status_line(const char *format, ...) {
+    ft_context *context = ft_context_now();
+    if (ft_log_get_level() < FT_LOG_NORMAL || !ft_log_is_terminal()) return;
+    clear_line(context);
+    if (format[0] == '\0') {
+        fflush(stderr);
+        return;
+    }
+    va_list args;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fflush(stderr);
+    atomic_store(&context->line_open, true);
+}
+
+// Names from hostile files stand in messages: control bytes must not reach a terminal.
+static void put_clean(char *text) {
+    for (char *at = text; *at != '\0'; at++)
+        if ((unsigned char)*at < 0x20 || *at == 0x7F) *at = '?';
+    put_line(text);
+}
+
+void ft_log_error(void) {
+    ft_error error;
+    char line[sizeof error.message + sizeof error.where + 64];
+    ft_error_save(&error);
+    const bool has_where = error.where[0] != '\0';
+    snprintf(line, sizeof line, "ftengine: error: %s%s%s%s", error.message, has_where ? " (" : "", error.where, has_where ? ")" : "");
+    put_clean(line);
+    for (int i = 0; i < error.hints; i++) {
+        snprintf(line, sizeof line, "  hint: %s", error.hint[i]);
+        put_clean(line);
+    }
+}

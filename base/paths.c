@@ -1,0 +1,64 @@
+#include "base/files.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+char *ft_path_join(ft_arena *arena, const char *directory, const char *name) {
+    size_t length = strlen(directory);
+    return ft_arena_format(arena, "%s%s%s", directory, length == 0 || directory[length - 1] == '/' ? "" : "/", name);
+}
+
+// Drops "." components, doubled and trailing slashes of an absolute path, in place.
+static char *tidy(char *path) {
+    char *out = path;
+    for (const char *at = path; *at != '\0';) {
+        at += strspn(at, "/");
+        size_t n = strcspn(at, "/");
+        if (n > 0 && !(n == 1 && at[0] == '.')) {
+            *out++ = '/';
+            memmove(out, at, n);
+            out += n;
+        }
+        at += n;
+    }
+    if (out == path) *out++ = '/';
+    *out = '\0';
+    return path;
+}
+
+static char *home(ft_arena *arena) {
+    const char *directory = getenv("HOME");
+    if (directory != NULL && directory[0] == '/') return ft_arena_strdup(arena, directory);
+    const struct passwd *user = getpwuid(getuid());
+    if (user != NULL && user->pw_dir != NULL && user->pw_dir[0] == '/') return ft_arena_strdup(arena, user->pw_dir);
+    ft_fail(FT_INVALID, "~", "the home directory is unknown: HOME is not set");
+    return NULL;
+}
+
+static char *working_directory(ft_arena *arena) {
+    char *directory = getcwd(NULL, 0), *copy;
+    if (directory == NULL) {
+        ft_fail_errno(FT_FAILED, errno, NULL, "cannot tell the working directory");
+        return NULL;
+    }
+    copy = ft_arena_strdup(arena, directory);
+    free(directory);
+    return copy;
+}
+
+char *ft_path_absolute(ft_arena *arena, const char *base, const char *path) {
+    char *whole;
+    if (path[0] == '/') {
+        whole = ft_arena_strdup(arena, path);
+    } else {
+        bool from_home = path[0] == '~' && (path[1] == '/' || path[1] == '\0');
+        const char *start = from_home      ? home(arena)
+                            : base != NULL ? ft_path_absolute(arena, NULL, base)
+                                           : working_directory(arena);
+        whole = start != NULL ? ft_path_join(arena, start, path + (from_home ? 1 : 0)) : NULL;
+    }
+    return whole != NULL ? tidy(whole) : NULL;
+}

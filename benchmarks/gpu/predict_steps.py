@@ -1,0 +1,535 @@
+#!/usr/bin/env python3
+"""How long a training step takes on chips that are not there: predicted from what is counted. Nothing here is measured.
+
+    cmake --build build --target bench_ops && python3 benchmarks/gpu/predict_steps.py [--write]
+
+bench_ops gives every op of a step with its shape, as the program queues it. Here each becomes a time:
+    products    cuBLASLt's, in whole tiles and waves over the multiprocessors, from L2's or the memory's bytes where those bind
+    attention   pairs of tokens in whole tiles, at the rate that the compiled loop can have (results/static_model.md)
+    the others  bytes by kernels/devices/cost.h, times what the emulator counted of the kernel's own (tests/emulator/pieces/counts.txt) over the least, at the
+                memory's rate for a copy and the part of it that the compiled loop can have
+and each launch has a gap before it. Two columns: `best` has every kernel at its bound, `expected` at the part of it in ASSUMED. What no
+count gives stands in ASSUMED, each with its source, and nowhere else. Standard library only; --write replaces results/predicted_steps.*.
+"""
+
+import argparse
+import datetime
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import gpu_counts  # noqa: E402
+import gpu_steps  # noqa: E402
+import gpu_texts  # noqa: E402
+from common import RESULTS, ROOT  # noqa: E402
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "kernels", "cuda"))
+import static_model  # noqa: E402
+
+ASSUMED = {
+    "copy": (0.90, "of the data sheet's bandwidth: a copy on an H200 reached 4.3 of 4.8 TB/s (2026-10-28 and 2026-11-04), memory-bound kernels on an "
+             "H100 3.0 of 3.35 (Guo, Zadouri, Dao 2025, 'Getting memory-bound kernels to speed-of-light', as others report it)"),
+    "products, best": (0.82, "of the tensor peak in a full wave of tiles: 8192^3 in bf16 ran at 769 to 798 TFLOP/s of 989 on an H200 (2026-11-04)"),
+    "products, expected": (0.68, "the same at an encoder's shapes, whose inner dimension is short: about 650 TFLOP/s, an estimate on paper"),
+    "attention, expected": (0.50, "of the compiled loop's bound: FlashAttention-2 has 282 TFLOP/s forward at 512 tokens and heads of 64 on an H100 (Shah et al. "
+                            "2024, as transcribed from the chart), 48% of what our loop could have without dropout"),
+    "moving, expected": (0.90, "of what the compiled loop could have of a copy's rate"),
+    "gap": (0.9e-6, "seconds between kernels of a stream; with graphs 0.5e-6 (Gray 2019, 'Getting started with CUDA graphs': 3.8 and 3.4 us apart "
+            "for a kernel of 2.9; cited from memory)"),
+    "gap, graphs": (0.5e-6, "the same source"),
+    "shortest": (2e-6, "seconds of a kernel with next to no work. No source: it matters to short batches alone"),
+    "host": (4e-6, "seconds of the host for a launch: 4 to 6 us were seen on an RTX 5070 Ti (susun-blog.com, pegainfer 3); gpu_check.sh graphs measures ours"),
+}
+# Useful operations a second forward and backward, H100, 512 tokens, heads of 64, no dropout: charts of Shah et al. 2024 as others have transcribed
+# them, not seen in the paper; of two for the forward pass the faster one, taken for that without a causal mask.
+FLASH_2 = (282e12, 198e12)
+NOTE_FLOORS = {"deberta-v3-base": 0.61e6, "deberta-v3-large": 0.20e6}  # tokens/s, issue 11
+EAGER_SCORE_BYTES = {"all in 16 bits": 5, "softmax in fp32, as autocast has it": 7}  # Korthikanti et al. 2022: 34 h + 5 a s a token and layer
+PEAKS = {"sm_80": "A100-SXM4-80GB", "sm_89": "GeForce RTX 4090", "sm_90a": "H200"}
+CARDS = {"sm_80": "A100 80GB", "sm_89": "4090", "sm_90a": "H200"}
+# In products of 16 x 8 x 16 for 16 x 8 pairs, a sixteenth of the head's size: what the loops in static_model.md do; rows and columns that
+# a warp takes at once, and how many columns more it goes over than there are (disentangled: the band's end).
+SWEEPS = {
+    "attention_forward": [("attention_forward", 2, 32, 32, 0)],
+    "attention_backward": [("attention_backward, queries", 3, 16, 32, 0), ("attention_backward, keys", 4, 16, 32, 0)],
+    "disentangled_attention_forward": [("disentangled_forward", 5, 16, 32, 16)],
+    "disentangled_attention_backward": [("disentangled_backward, queries", 8, 16, 16, 16), ("disentangled_backward, keys", 9, 16, 16, 16)],
+}
+PARTS = {
+    "products": ("gemm",),
+    "attention": tuple(SWEEPS),
+    "norms": ("layernorm_forward", "layernorm_backward"),
+    "activations": ("activation_forward", "activation_backward"),
+    "optimizer": ("adamw", "gradient_norm", "decay"),
+    "embedding": ("embedding_forward", "embedding_backward"),
+}  # else: rest
+LEAST = {  # bytes an element by kernels/devices/cost.h in the case that counts.txt has
+    "layernorm_forward.bf16": 14, "layernorm_backward.bf16": 12, "activation_forward.bf16": 6, "activation_backward.bf16": 8,
+    "column_sum.bf16": 2, "dropout.bf16": 4, "dropout.fp32": 8, "gather_rows.bf16": 4, "gather_rows.fp32": 8, "scatter_rows_add.bf16": 10,
+    "scatter_rows_add.fp32": 12, "cast.fp32_to_bf16": 6, "cast.bf16_to_fp32": 6, "adamw.bf16": 28,
+}
+DELTA_BYTES = 4  # a number of attention's output: D of the backward pass reads it and its gradient
+
+
+# ---- what is counted -------------------------------------------------------------------------------------------------------
+
+
+def percent(cell):
+    """Of a cell such as `594: 70% (issue)`."""
+    return int(re.search(r"(\d+)%", cell).group(1)) / 100
+
+
+def read_static(path):
+    """Of static_model.md, by (chip, kernel, head size or None): the part of the peak or bandwidth, with dropout; what binds it; of
+    products its number a turn."""
+    rows = {}
+    with open(path, encoding="utf-8") as f:
+        for line in f:
+            cells = [c.strip() for c in line.strip().strip("|").split("|")]
+            arch = cells[0].split(" ")[0]
+            if arch not in static_model.CHIPS or len(cells) not in (7, 10):
+                continue
+            bound = re.search(r"\((\w[\w ]*)\)", cells[-1])
+            row = {"part": percent(cells[-1]), "bound": bound.group(1) if bound else "bandwidth"}
+            if len(cells) == 7:
+                row |= {"plain": percent(cells[5]), "products": int(cells[4].split(",")[1])}
+                rows[arch, cells[1], int(cells[2])] = row
+            else:
+                rows[arch, cells[1], None] = row
+    return rows
+
+
+class Counted:
+    """What the compiled kernels do, of every chip."""
+
+    def __init__(self, static, counts):
+        self.static, self.counts = read_static(static), static_model.read_counts(counts)
+
+    def launches(self, op, head_dim):
+        name = op.replace("_attention", "") if op.startswith("disentangled") else op
+        keys = [f"{name}.bf16.{head_dim}", f"{name}.bf16", f"{name}.fp32_to_bf16", name]
+        found = [int(k.split("/")[1]) for key in keys for k in self.counts if k.split("/")[0] == key]
+        return max(found, default=1)
+
+    def moved(self, key):
+        """Bytes an element, of all launches."""
+        rows = [c for k, c in self.counts.items() if k.split("/")[0] == key]
+        return sum(c["read_bytes"] + c["written_bytes"] for c in rows) / rows[0]["elements"]
+
+    def over_least(self, op):
+        key = f"{op['op']}.{op['type']}" if op["op"] != "cast" else f"cast.{op['type']}_to_{op['out']}"
+        return self.moved(key) / LEAST[key] if key in LEAST else 1.0
+
+    def part(self, arch, kernel, head_dim=None):
+        kernels = {"gradient_norm": ("gradient_squares",), "cast": ("cast to bf16", "cast to fp32")}.get(kernel, (kernel,))
+        rows = [self.static[arch, k, head_dim] for k in kernels if (arch, k, head_dim) in self.static]
+        return min(rows, key=lambda r: r["part"]) if rows else {"part": 1.0, "bound": "bandwidth"}
+
+
+# ---- times -----------------------------------------------------------------------------------------------------------------
+
+
+class Chip:
+    def __init__(self, arch, counted, column):
+        self.arch, self.counted, self.column = arch, counted, column
+        self.facts = static_model.CHIPS[arch]
+        self.peak = gpu_counts.PEAKS[PEAKS[arch]]
+        self.copy = self.facts["bandwidth"] * ASSUMED["copy"][0]
+        self.hertz = self.facts["ghz"] * 1e9
+
+    def share(self, what):
+        key = f"{what}, {self.column}"
+        return ASSUMED[key][0] if key in ASSUMED else 1.0
+
+    def product(self, m, n, k, least_bytes):
+        """Seconds and what binds. The best of tiles up to 128 x 256 and of splits of the inner dimension, whose parts are written and
+        read once more. On sm_90 two neighbours share the larger side of what they read (a cluster's multicast)."""
+        sms, best = self.facts["sms"], (math.inf, "")
+        a_cycle = self.peak / (sms * self.hertz)
+        for tm, tn in ((64, 64), (64, 128), (128, 64), (128, 128), (64, 256), (256, 64), (128, 256), (256, 128)):
+            sides = (min(tm, tn) + max(tm, tn) / 2) if self.arch == "sm_90a" else tm + tn
+            for split in (1, 2, 4, 8, 16):
+                if split > 1 and k / split < 256:
+                    break
+                waves = math.ceil(math.ceil(m / tm) * math.ceil(n / tn) * split / sms)
+                cycles = {"tensor": 2 * tm * tn * k / split / a_cycle / self.share("products")}
+                if self.facts["l2"]:
+                    cycles["L2"] = 2 * sides * k / split * sms / self.facts["l2"]
+                bound = max(cycles, key=cycles.get)
+                seconds = waves * cycles[bound] / self.hertz + (8 * m * n * split / self.copy if split > 1 else 0)
+                best = min(best, (seconds, bound))
+        moving = least_bytes / self.copy
+        return max(best, (moving, "memory"))
+
+    def sweep(self, kernel, units, pairs, head_dim, plain=False):
+        """Seconds of one of attention's loops over so many pairs of every head."""
+        row = self.counted.static[self.arch, kernel, head_dim]
+        rate = row["plain" if plain else "part"] * 4096 / self.facts["hmma"] * 4 * self.facts["sms"] * self.hertz
+        return pairs * units * 2 * head_dim / rate / self.share("attention"), row["bound"]
+
+    def attention(self, op, lengths):
+        seconds, bounds, d = 0.0, set(), op["head_dim"]
+        pooled = op["shape"][0] == len(lengths)
+        for kernel, units, rows, cols, more in SWEEPS[op["op"]]:
+            whole = lambda x, tile: -(-x // tile) * tile  # noqa: E731
+            queries = [1 if pooled else n for n in lengths]
+            pairs = zip(lengths, queries) if kernel.endswith("keys") else zip(queries, lengths)
+            number = op["heads"] * sum(whole(i, rows) * (whole(j, cols) + more) for i, j in pairs)
+            of_kernel, bound = self.sweep(kernel, units, number, d, not op["dropout"])
+            seconds, bounds = seconds + of_kernel, bounds | {bound}
+        if op["op"].endswith("backward"):
+            seconds += self.moving(DELTA_BYTES * op["shape"][0] * op["heads"] * d)
+        if op["op"] == "disentangled_attention_backward":  # partial sums of both tables, one after the other
+            seconds += self.moving(4 * op["scratch"])
+        return seconds, ", ".join(sorted(bounds))
+
+    def moving(self, size, part=1.0):
+        return size / (self.copy * part * self.share("moving"))
+
+    def other(self, op):
+        size = op["bytes"] * self.counted.over_least(op)
+        rows, cols, table = op["shape"]
+        if op["op"] == "embedding_forward":
+            size = rows * cols * self.counted.moved("embedding_forward.bf16")
+        if op["op"] == "embedding_backward":  # the rows that some token reads are read and written, words drawn evenly
+            size = rows * cols * (4 if op["type"] == "fp32" else 2) + 8 * cols * table * (1 - math.exp(-rows / table))
+        row = self.counted.part(self.arch, op["op"])
+        return self.moving(size, row["part"]), row["bound"]
+
+    def seconds(self, op, lengths):
+        if op["op"] == "gemm":
+            return self.product(*op["shape"], op["bytes"])
+        return self.attention(op, lengths) if op["op"] in SWEEPS else self.other(op)
+
+
+def part_of(op):
+    return next((part for part, ops in PARTS.items() if op in ops), "rest")
+
+
+def predict(chip, ops, lengths):
+    """Of one step: seconds in all, with and without graphs, of the host, and by part; the dearest kinds of op."""
+    parts, kinds, launches, idle = dict.fromkeys((*PARTS, "rest"), 0.0), [], 0, 0.0
+    for op in ops:
+        seconds, bound = chip.seconds(op, lengths)
+        number = op["number"] * chip.counted.launches(op["op"], op["head_dim"])
+        launches += number
+        shortest = ASSUMED["shortest"][0] * number / op["number"]
+        idle += op["number"] * max(0.0, shortest - seconds)
+        parts[part_of(op["op"])] += op["number"] * seconds
+        kinds.append({"op": op["op"], "shape": op["shape"], "number": op["number"], "seconds": op["number"] * max(seconds, shortest), "bound": bound,
+                      "flops": op["number"] * op["flops"], "bytes": op["number"] * op["bytes"]})
+    found = {"launches": launches, "host_seconds": launches * ASSUMED["host"][0], "parts": parts}
+    device = sum(parts.values()) + idle
+    found["parts"]["short kernels"] = idle
+    found["graph_seconds"] = device + launches * ASSUMED["gap, graphs"][0]
+    found["seconds"] = max(device + launches * ASSUMED["gap"][0], found["host_seconds"])
+    found["parts"]["gaps"] = found["seconds"] - device
+    return found | {"kinds": sorted(kinds, key=lambda k: -k["seconds"])}
+
+
+def products_of(chip, ops):
+    """As `ftengine tune-gemm` would list them."""
+    return [{"m": m, "n": n, "k": k, "transposed": op["transposed"], "microseconds": 1e6 * chip.product(m, n, k, op["bytes"])[0]}
+            for op in ops if op["op"] == "gemm" for m, n, k in [op["shape"]]]
+
+
+def flash_rate():
+    """Of the forward and the backward pass together."""
+    forward, backward = FLASH_2
+    return 3.5 / (1 / forward + 2.5 / backward)
+
+
+# ---- steps -----------------------------------------------------------------------------------------------------------------
+
+
+def ask(program, arch, *settings):
+    command = [program, CARDS[arch], *settings, "device.name=cuda", "train.precision=bf16", "eval.strategy=no", "memory.active_vocabulary=off"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"predict_steps.py: {' '.join(command)}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def config_of(model):
+    with open(os.path.join(ROOT, "configs", "models", gpu_steps.MODELS[model] + ".json"), encoding="utf-8") as f:
+        return {k: v for k, v in json.load(f).items() if not k.startswith("_")}
+
+
+def batches_of(kind, batch, half, number):
+    """So many of a case's batches, from short to long ones evenly."""
+    lengths = gpu_texts.draw_lengths(kind, 2 * batch * half, 512, 42)
+    batches = sorted((lengths[i : i + batch] for i in range(0, len(lengths), batch)), key=sum)
+    return [batches[(2 * i + 1) * len(batches) // (2 * number)] for i in range(number)]
+
+
+def dense(program, counted, model, arch):
+    batch = gpu_steps.CASES["dense-512"][1]
+    config, lengths = config_of(model), [512] * batch
+    told = ask(program, arch, f"model.path={gpu_steps.MODELS[model]}", f"train.batch_size={batch}", "data.max_length=512")
+    case = {"model": model, "case": "dense-512", "arch": arch, "chip": PEAKS[arch], "batch": batch, "tokens": sum(lengths), "fits": told["fits"],
+            "planned_bytes": told["planned_bytes"], "flops": gpu_counts.step_flops(config, lengths, True, True)}
+    for column in ("best", "expected"):
+        chip = Chip(arch, counted, column)
+        found = predict(chip, told["ops"], lengths)
+        floor = gpu_counts.floor(config, lengths, products_of(chip, told["ops"]), chip.copy, flash_rate() if arch == "sm_90a" else None)
+        case[column] = found | {"floor": floor, "mfu": case["flops"] / found["seconds"] / chip.peak}
+    return case
+
+
+def mixed(program, counted, model, name, arch, number=5):
+    kind, batch, half = gpu_steps.CASES[name]
+    config, found = config_of(model), []
+    with tempfile.TemporaryDirectory() as directory:
+        gpu_texts.write_model(config, directory)
+        for lengths in batches_of(kind, batch, half, number):
+            gpu_texts.write_texts(os.path.join(directory, "texts.tsv"), lengths, config["vocab_size"], 42)
+            told = ask(program, arch, f"model.path={directory}", "model.init=random", f"data.train={directory}/texts.tsv", "data.cache_dir=none",
+                       f"train.batch_size={batch}", "data.max_length=512")
+            assert told["tokens"] == sum(lengths), f"{told['tokens']} tokens planned, {sum(lengths)} written"
+            found.append((lengths, told["ops"]))
+    case = {"model": model, "case": name, "arch": arch, "chip": PEAKS[arch], "batch": batch, "tokens": sum(map(sum, (l for l, _ in found))) / number}
+    for column in ("best", "expected"):
+        steps = [predict(Chip(arch, counted, column), ops, lengths) for lengths, ops in found]
+        mean = {key: sum(s[key] for s in steps) / number for key in ("seconds", "graph_seconds", "host_seconds", "launches")}
+        case[column] = mean | {"parts": {p: sum(s["parts"][p] for s in steps) / number for p in steps[0]["parts"]}}
+    return case
+
+
+def eager_bytes(model, score_bytes):
+    """What PyTorch's eager attention keeps of 32 x 512 tokens and of its parameters, by the formula; 18: weights, gradients, two moments, a
+    copy in 16 bits."""
+    c, tokens = config_of(model), 32 * 512
+    d, heads, layers = c["hidden_size"], c["num_attention_heads"], c["num_hidden_layers"]
+    return tokens * layers * (34 * d + score_bytes * heads * 512) + 18 * gpu_counts.parameters(c, c["vocab_size"])
+
+
+def measured_peaks():
+    """Of the same shape and precision on the CPU, with all rows of the word table, beside PyTorch's eager: in words."""
+    with open(os.path.join(RESULTS, "peak_memory.json"), encoding="utf-8") as f:
+        cells = [c for c in json.load(f)["cells"] if (c["batch"], c["length"], c["precision"], c["recompute"], c["vocabulary"]) == (32, 512, "bf16", "none", "off")]
+    found = ", ".join(f"{c['ratio']:.2f} for {c['model'].split('/')[-1]}" for c in cells if c.get("ratio"))
+    return f"measured on the CPU (peak_memory.md): {found or 'nothing'}"
+
+
+def attention_rates(counted):
+    """Useful TFLOP/s of 32 texts of 512 tokens, heads of 64, with dropout: forward, backward, both; best and expected."""
+    rows = {}
+    for column in ("best", "expected"):
+        chip = Chip("sm_90a", counted, column)
+        op = {"op": "attention_forward", "head_dim": 64, "heads": 16, "shape": [16384, 16384, 512], "dropout": 1, "scratch": 0}
+        forward = chip.attention(op, [512] * 32)[0]
+        backward = chip.attention(op | {"op": "attention_backward"}, [512] * 32)[0]
+        useful = 4 * 32 * 16 * 512 * 512 * 64
+        group = counted.static["sm_90a", "attention_warpgroup", 64]["part"] * chip.peak * chip.share("attention")
+        rows[column] = {"forward": useful / forward, "backward": 2.5 * useful / backward, "both": 3.5 * useful / (forward + backward),
+                        "warpgroup_forward": group, "with_warpgroup": 3.5 * useful / (useful / group + backward)}
+    return rows
+
+
+# ---- what comes of it ------------------------------------------------------------------------------------------------------
+
+
+def over_floor(case, column):
+    """Parts of a step by how far they are above theirs in the floor, the furthest first: what would help most."""
+    found, p = case[column], case[column]["parts"]
+    moving = sum(p[name] for name in ("norms", "activations", "optimizer", "embedding", "rest"))
+    above = {"attention": p["attention"] - found["floor"]["attention"], "ops that move data": moving - found["floor"]["moving"],
+             "products": p["products"] - found["floor"]["products"], "gaps and short kernels": p["gaps"] + p["short kernels"]}
+    return [f"{name} {1e3 * s:+.1f} ms" for name, s in sorted(above.items(), key=lambda a: -a[1]) if s > 1e-4]
+
+
+def needs(case, seconds):
+    """What a step of so many seconds asks of attention; or, where that is not enough, what is to be had, the largest first."""
+    best, expected = case["best"], case["expected"]
+    left = seconds - (expected["seconds"] - expected["parts"]["attention"])
+    if left >= best["parts"]["attention"]:
+        return f"met where attention is at {best['parts']['attention'] / left:.0%} of its bound, the rest as expected"
+    moving = ("norms", "activations", "optimizer", "embedding", "rest")
+    gains = {"attention at its bound": ("attention",), "products as at 8192^3": ("products",), "moving at a copy's rate": moving}
+    gains = {name: sum(expected["parts"][p] - best["parts"][p] for p in parts) for name, parts in gains.items()}
+    gains["graphs"] = expected["seconds"] - expected["graph_seconds"]
+    listed = ", ".join(f"{name} {-1e3 * s:.1f}" for name, s in sorted(gains.items(), key=lambda g: -g[1]))
+    missing = expected["seconds"] - sum(gains.values()) - seconds
+    more = f"; {1e3 * missing:.1f} ms more have to come from fewer bytes or another attention than these bounds" if missing > 0 else ""
+    return f"{1e3 * seconds:.1f} ms a step, {1e3 * (expected['seconds'] - seconds):.1f} less than expected: {listed}{more}"
+
+
+def at_best(case, column):
+    """Seconds of a step; at the bounds with graphs."""
+    return case["best"]["graph_seconds"] if column == "best" else case["expected"]["seconds"]
+
+
+def verdict(best, expected):
+    return "yes" if expected else "only at the bounds" if best else "no"
+
+
+def largest(case):
+    parts = case["expected"]["parts"]
+    first = sorted(parts, key=lambda p: -parts[p])[:3]
+    return ", ".join(f"{p} {parts[p] / case['expected']['seconds']:.0%}" for p in first)
+
+
+def gains_of(case):
+    """Of every op of a dense step: expected, at the bound of what is compiled, and the least (every operand moved once at a copy's rate,
+    standard attention at FlashAttention-2's rate, products and disentangled attention at their bounds); what could be had most first."""
+    chip_copy = static_model.CHIPS[case["arch"]]["bandwidth"] * ASSUMED["copy"][0]
+    found = {}
+    for column in ("expected", "best"):
+        for k in case[column]["kinds"]:
+            row = found.setdefault(k["op"], dict.fromkeys(("expected", "best", "least"), 0.0))
+            row[column] += k["seconds"]
+            if column == "best" and k["op"] in ("attention_forward", "attention_backward"):
+                row["least"] += k["flops"] / FLASH_2[k["op"].endswith("backward")]
+            elif column == "best" and part_of(k["op"]) in ("products", "attention"):
+                row["least"] += k["seconds"]
+            elif column == "best":
+                row["least"] += min(k["seconds"], k["bytes"] / chip_copy)
+    return sorted(({"op": op} | row for op, row in found.items()), key=lambda r: r["least"] - r["expected"])
+
+
+def rows_of(cases, rates, counted):
+    """(target, predicted best to expected, what binds, met, what would help)"""
+    at = {(c["model"], c["case"], c["arch"]): c for c in cases}
+    rows, both = [], ("best", "expected")
+    for model in ("bert-large", "bert-base"):
+        c = at[model, "dense-512", "sm_90a"]
+        took = {k: at_best(c, k) for k in both}
+        ratio = [took[k] / c[k]["floor"]["sum"] for k in both]
+        mfu = [c["flops"] / took[k] / gpu_counts.PEAKS["H200"] for k in both]
+        limit = 1.15 * c["expected"]["floor"]["sum"]
+        rows.append((f"{model}, dense S512: step at most 1.15 times its floor", f"{ratio[0]:.2f} to {ratio[1]:.2f} ({1e3 * took['best']:.1f} to "
+                     f"{1e3 * took['expected']:.1f} ms)", largest(c), verdict(*(r <= 1.15 for r in ratio)),
+                     "; ".join(over_floor(c, "expected")) + "; " + needs(c, limit)))
+        at_floor = c["flops"] / c["best"]["floor"]["sum"] / gpu_counts.PEAKS["H200"]
+        for target in (0.50, 0.55):
+            seconds = c["flops"] / target / gpu_counts.PEAKS["H200"]
+            rows.append((f"{model}, dense S512: MFU {target:.0%}", f"{mfu[0]:.1%} to {mfu[1]:.1%}", largest(c),
+                         verdict(*(m >= target for m in mfu)), f"{needs(c, seconds)}. A step at the floor has {at_floor:.0%}"))
+    for model, floor in NOTE_FLOORS.items():
+        c = at[model, "dense-512", "sm_90a"]
+        share = [c["tokens"] / at_best(c, k) / floor for k in both]
+        for target in (0.60, 0.80):
+            rows.append((f"{model}, dense S512: {target:.0%} of {floor / 1e6:.2f}M tokens/s", f"{share[0]:.0%} to {share[1]:.0%}", largest(c),
+                         verdict(*(s >= target for s in share)), "" if share[1] >= target else needs(c, c["tokens"] / (target * floor))))
+    flash = flash_rate()
+    rows.append((f"attention forward and backward: 90% of FlashAttention-2's {flash / 1e12:.0f} TFLOP/s (published, H100, no dropout; not scaled)",
+                 f"{rates['best']['both'] / 1e12:.0f} to {rates['expected']['both'] / 1e12:.0f} TFLOP/s with dropout",
+                 f"forward {counted.static['sm_90a', 'attention_forward', 64]['bound']}, backward {counted.static['sm_90a', 'attention_backward, keys', 64]['bound']}",
+                 verdict(*(rates[k]["both"] >= 0.9 * flash for k in both)),
+                 f"the backward pass alone has {rates['best']['backward'] / 1e12:.0f} at its bound; forward on warpgroups: {rates['best']['with_warpgroup'] / 1e12:.0f} to "
+                 f"{rates['expected']['with_warpgroup'] / 1e12:.0f}; met from {0.9 * flash / rates['best']['both']:.0%} of the bound on"))
+    moving = {k[1]: r["part"] for k, r in counted.static.items() if k[0] == "sm_90a" and k[2] is None}
+    worst = min(moving, key=moving.get)
+    rows.append(("memory-bound ops: 85% of a copy's rate", f"{moving[worst]:.0%} ({worst}) to 100% at the bounds", counted.part("sm_90a", worst)["bound"],
+                 verdict(moving[worst] >= 0.85, moving[worst] * ASSUMED["moving, expected"][0] >= 0.85),
+                 "by the dearest way through its formulas; " + ", ".join(f"{op} moves {counted.moved(op + '.bf16') / LEAST[op + '.bf16']:.2f} times the least"
+                                                                            for op in ("layernorm_backward", "layernorm_forward"))))
+    for model, name in [(c["model"], c["case"]) for c in cases if c["case"] != "dense-512"]:
+        c = at[model, name, "sm_90a"]
+        ms = [1e3 * at_best(c, k) for k in both]
+        if (model, name) == ("bert-base", "sst2-16"):
+            target, asks = "6 times eager, 2.5 times torch.compile", f"met where eager takes {6 * ms[1]:.1f} ms a step or more and torch.compile {2.5 * ms[1]:.1f}"
+        else:
+            target, asks = "1.3 times the best", f"met where the best rival takes {1.3 * ms[1]:.1f} ms a step or more"
+        rows.append((f"{model}, {name}: {target}", f"{ms[0]:.2f} to {ms[1]:.2f} ms, {c['tokens'] / ms[0] / 1e3:.3f}M to {c['tokens'] / ms[1] / 1e3:.3f}M tokens/s",
+                     largest(c), "rivals are not predicted", asks))
+    for key in (("bert-large", "dense-512"), ("bert-base", "sst2-16")):
+        c = at[(*key, "sm_90a")]["expected"]
+        share = c["host_seconds"] / c["seconds"]
+        rows.append((f"{key[0]}, {key[1]}: host at most 5% of a step", f"{share:.0%} without graphs", f"{c['launches']:.0f} launches",
+                     verdict(share <= 0.05, share <= 0.05), "" if share <= 0.05 else "device.graphs=on: two launches a step"))
+    for model in ("bert-base", "bert-large"):
+        planned = at[model, "dense-512", "sm_90a"]["planned_bytes"]
+        shares = {what: planned / eager_bytes(model, size) for what, size in EAGER_SCORE_BYTES.items()}
+        rows.append((f"{model}, B32 S512: peak at most 0.35 of eager's", f"{planned / 2**30:.2f} GiB planned, without the driver's own; " + ", ".join(f"{s:.2f} ({what})" for what, s in shares.items()),
+                     "activations; eager's by a formula (Korthikanti et al. 2022)", "by the formula " + " / ".join("yes" if s <= 0.35 else "no" for s in shares.values()),
+                     f"met where eager's peak is {planned / 0.35 / 2**30:.1f} GiB or more; {measured_peaks()}"))
+    return rows
+
+
+def milliseconds(seconds):
+    return f"{1e3 * seconds:.2f}"
+
+
+def markdown(document):
+    names = [*PARTS, "rest", "short kernels", "gaps"]
+    lines = ["# Predicted training steps: nothing here was measured", "", f"{document['date']}, commit {document['commit']}, no GPU", "", "    " + document["command"], "",
+             "Every figure is computed from what was counted: ops and shapes of the program's own step, instructions of the compiled kernels",
+             "([static_model.md](static_model.md)), bytes counted by the emulator. From the column `best`, every kernel at its bound, to `expected`, with the",
+             "assumptions below. Where a GPU has measured a step, gpu_check.sh's report puts it beside these. bf16, dropout as the models have it, all rows of",
+             "the word table trained, without graphs unless said.", "", "## Targets of the H200", "",
+             "| target | predicted, best (with graphs) to expected | largest, or what binds | met | what would help |", "|---|---|---|---|---|"]
+    lines += ["| " + " | ".join(row.values()) + " |" for row in document["targets"]]
+    lines += ["", "## Dense steps, 32 texts of 512 tokens, by part", "", "Milliseconds. The floor: products at the same assumed rate, attention at FlashAttention-2's published one, "
+              "other bytes at a copy's (gpu_counts.py); it is", "of the H200 only. MFU is of executed operations. What is assumed of products and attention was seen on Hopper; the other chips are held to the same.", "",
+              "| chip | model | column | " + " | ".join(names) + " | step | with graphs | floor | step by floor | MFU | tokens/s |", "|---" * (len(names) + 9) + "|"]
+    for c in document["cases"]:
+        for column in ("best", "expected") if c["case"] == "dense-512" else ():
+            f, floor = c[column], c[column]["floor"]["sum"]
+            cells = [static_model.CHIPS[c["arch"]]["name"], c["model"] + ("" if c["fits"] else " (does not fit)"), column, *(milliseconds(f["parts"][p]) for p in names),
+                     milliseconds(f["seconds"]), milliseconds(f["graph_seconds"]), "" if floor is None else milliseconds(floor),
+                     "" if floor is None else f"{f['seconds'] / floor:.2f}", f"{f['mfu']:.1%}", f"{c['tokens'] / f['seconds']:.0f}"]
+            lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", "## Mixed lengths, H200", "", "Means of five batches of a case, from short to long; milliseconds. The plan fills no micro-batch up.", "",
+              "| model | case | tokens a step | column | " + " | ".join(names) + " | step | with graphs | host |", "|---" * (len(names) + 7) + "|"]
+    for c in document["cases"]:
+        for column in () if c["case"] == "dense-512" else ("best", "expected"):
+            f = c[column]
+            cells = [c["model"], c["case"], f"{c['tokens']:.0f}", column, *(milliseconds(f["parts"][p]) for p in names), *(milliseconds(f[k]) for k in ("seconds", "graph_seconds", "host_seconds"))]
+            lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", "## Attention, H200", "", "TFLOP/s of useful work (5 products backward for 2 forward), 512 tokens, heads of 64, with dropout. FlashAttention-2 on an H100 without "
+              f"dropout, published (charts of Shah et al. 2024, as transcribed by others): {FLASH_2[0] / 1e12:.0f}", f"forward, {FLASH_2[1] / 1e12:.0f} backward, {flash_rate() / 1e12:.0f} both. Not scaled: the H200 has the same multiprocessors.", "",
+              "| column | forward | backward | both | forward on warpgroups (on request) | both with it |", "|---|---|---|---|---|---|"]
+    for column, r in document["attention"].items():
+        lines.append(f"| {column} | " + " | ".join(f"{r[k] / 1e12:.0f}" for k in ("forward", "backward", "both", "warpgroup_forward", "with_warpgroup")) + " |")
+    lines += ["", "## What each op could still give, H200, dense steps", "", "Milliseconds of a step, the largest difference first. Least: every operand moved once at a copy's rate, "
+              "standard attention at FlashAttention-2's published rate,", "products and disentangled attention at their bounds. Between expected and best stands what a measurement may "
+              "confirm; between best and least, what another kernel would bring.", "", "| model | op | expected | best | least |", "|---|---|---|---|---|"]
+    for model in ("bert-large", "deberta-v3-large"):
+        lines += [f"| {model} | {r['op']} | " + " | ".join(milliseconds(r[k]) for k in ("expected", "best", "least")) + " |"
+                  for r in document["gains"][model] if r["expected"] - r["least"] > 1e-4]
+    lines += ["", "## The dearest ops of BERT-large's dense step on the H200, expected", "", "| op | shape | calls | ms | bound |", "|---|---|---|---|---|"]
+    large = next(c for c in document["cases"] if (c["model"], c["case"], c["arch"]) == ("bert-large", "dense-512", "sm_90a"))
+    lines += [f"| {k['op']} | {' x '.join(map(str, k['shape']))} | {k['number']} | {milliseconds(k['seconds'])} | {k['bound']} |" for k in large["expected"]["kinds"]]
+    lines += ["", "## Assumed", ""] + [f"- {name}: {value:g} {why}" for name, (value, why) in ASSUMED.items()]
+    lines += ["- Caches carry nothing from one kernel to the next, and no two kernels overlap. Activations take the dearest way through their formulas.",
+              "- The host's batches and their copies are not counted, nor is a chip's clock under load."]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default=os.path.join(ROOT, "build", "benchmarks", "bench_ops"))
+    parser.add_argument("--static", default=os.path.join(RESULTS, "static_model.md"))
+    parser.add_argument("--counts", default=os.path.join(ROOT, "tests", "emulator", "pieces", "counts.txt"))
+    parser.add_argument("--write", action="store_true", help="results/predicted_steps.md and .json; else the document goes to stdout")
+    options = parser.parse_args()
+    counted = Counted(options.static, options.counts)
+    cases = [dense(options.program, counted, model, arch) for arch in ("sm_90a", "sm_80", "sm_89") for model in gpu_steps.MODELS]
+    cases += [mixed(options.program, counted, model, name, "sm_90a") for model in ("bert-base", "deberta-v3-base") for name in gpu_steps.CASES if name != "dense-512"]
+    gains = {c["model"]: gains_of(c) for c in cases if c["case"] == "dense-512" and c["arch"] == "sm_90a"}
+    for c in cases:  # of the dearest kinds
+        for column in ("best", "expected"):
+            c[column]["kinds"] = c[column].get("kinds", [])[:20]
+    rates = attention_rates(counted)
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT, check=False).stdout.strip()
+    document = {"format_version": 1, "measured": False, "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"), "commit": commit or "unknown",
+                "command": "python3 benchmarks/gpu/predict_steps.py --write", "assumed": {k: v[0] for k, v in ASSUMED.items()},
+                "targets": [dict(zip(("target", "predicted", "binds", "met", "helps"), row)) for row in rows_of(cases, rates, counted)], "gains": gains, "cases": cases, "attention": rates}
+    text = markdown(document)
+    if not options.write:
+        print(text, end="")
+        return 0
+    for suffix, contents in (("md", text), ("json", json.dumps(document, indent=1) + "\n")):
+        with open(os.path.join(RESULTS, "predicted_steps." + suffix), "w", encoding="utf-8") as f:
+            f.write(contents)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,197 @@
+// plan.c - `ftengine plan`: the memory of a run before it starts.
+#include "engine/commands/plan/command.h"
+
+#include "base/files.h"
+#include "base/json/json.h"
+#include "engine/commands/commands.h"
+#include "engine/config/options.h"
+#include "engine/hub/cache.h"
+#include "engine/hub/known_models.h"
+#include "kernels/devices/devices.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct plan_words {
+    const char *memory, *gpu, *labels, *svg;
+    bool json, csv, table;
+    const char **sweeps;
+    int sweep_count;
+    ft_words words;
+} plan_words;
+
+// --sweep may be given many times, which the common parser has no place for: takes them out of argv.
+static ft_status take_sweeps(int *argc, char **argv, ft_arena *arena, plan_words *w) {
+    static const char flag[] = "--sweep";
+    int kept = 0;
+    w->sweeps = ft_arena_alloc(arena, (size_t)(*argc + 1) * sizeof *w->sweeps);
+    if (w->sweeps == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i < *argc; i++) {
+        if (strcmp(argv[i], flag) == 0 && i + 1 < *argc)
+            w->sweeps[w->sweep_count++] = argv[++i];
+        else if (strncmp(argv[i], "--sweep=", sizeof flag) == 0)
+            w->sweeps[w->sweep_count++] = argv[i] + sizeof flag;
+        else
+            argv[kept++] = argv[i];
+    }
+    *argc = kept;
+    return FT_OK;
+}
+
+static ft_status parse(int argc, char **argv, ft_arena *arena, plan_words *w) {
+    const char *sweep; // only "--sweep" as the last word comes here, to be told that it needs a value
+    const ft_flag flags[] = {
+        {"--memory", &w->memory, NULL}, {"--gpu", &w->gpu, NULL}, {"--labels", &w->labels, NULL},
+        {"--json", NULL, &w->json},     {"--csv", NULL, &w->csv}, {"--table", NULL, &w->table},
+        {"--sweep", &sweep, NULL},      {"--svg", &w->svg, NULL},
+    };
+    FT_TRY(take_sweeps(&argc, argv, arena, w));
+    FT_TRY(ft_parse_words("plan", argc, argv, sizeof flags / sizeof flags[0], flags, arena, &w->words));
+    if (w->words.plain_count == 0 && w->words.override_count == 0) {
+        ft_fail(FT_INVALID, "plan", "no configuration given");
+        ft_hint("ftengine plan CONFIG.ini, or ftengine plan model.path=bert-base-uncased; ftengine help plan");
+        return FT_INVALID;
+    }
+    if (w->memory != NULL && w->gpu != NULL) return ft_fail(FT_INVALID, "plan", "give --memory or --gpu, not both");
+    if (w->json && w->csv) return ft_fail(FT_INVALID, "plan", "give --json or --csv, not both");
+    if (w->svg != NULL && !w->table && w->sweep_count == 0)
+        return ft_fail(FT_INVALID, "plan", "--svg is the picture of a --table or a --sweep, and neither is given");
+    if (w->table && w->sweep_count > 0) return ft_fail(FT_INVALID, "plan", "give --table or --sweep, not both");
+    return FT_OK;
+}
+
+static ft_status read_labels(const plan_words *w, ft_plan_task *task) {
+    if (w->labels == NULL) return FT_OK;
+    char *end;
+    long count = strtol(w->labels, &end, 10);
+    if (end == w->labels || *end != '\0' || count < 2 || count > 1 << 20)
+        return ft_fail(FT_INVALID, "plan",
+                       "--labels takes a whole number of classes, at least 2, at most %d; got \"%s\"", 1 << 20,
+                       w->labels);
+    if (task->config.data.train[0] != '\0' && !w->table)
+        return ft_fail(FT_INVALID, "plan", "--labels: the classes are those of data.train, which is given");
+    task->labels = (int)count;
+    return FT_OK;
+}
+
+static ft_status is_here(const char *path, bool *here) {
+    ft_arena arena = {0};
+    const char *found = NULL;
+    ft_status status = ft_hub_find(path, &arena, &found);
+    *here = found != NULL;
+    ft_arena_free(&arena);
+    return status;
+}
+
+// Texts need a tokenizer, and the same text more than once.
+static ft_status check_data(const ft_config *c) {
+    const char *files[] = {c->data.train, c->data.validation, c->data.test};
+    const char *options[] = {"data.train", "data.validation", "data.test"};
+    if (c->data.train[0] == '\0') return FT_OK;
+    for (int i = 0; i < 3; i++)
+        if (strcmp(files[i], "-") == 0)
+            return ft_fail(FT_INVALID, options[i], "a plan may read the data more than once: give a file instead of -");
+    bool here;
+    FT_TRY(is_here(c->model.path, &here));
+    const ft_known_model *known = here || ft_path_exists(c->model.path) ? NULL : ft_known_model_find(c->model.path);
+    if (known == NULL || (c->model.init == FT_INIT_RANDOM && c->model.stand_in_tokenizer[0] != '\0')) return FT_OK;
+    ft_fail(FT_INVALID, c->model.path,
+            "no such directory, and of %s only the numbers are built in: texts need its tokenizer", known->name);
+    ft_hint("ftengine pull %s fetches it", known->name);
+    ft_hint("data.train= plans without texts, as if all were as long as data.max_length allows");
+    return FT_INVALID;
+}
+
+static ft_status prepare(const ft_section *const *sections, const plan_words *w, ft_plan_task *task) {
+    const ft_words *words = &w->words;
+    if (w->gpu != NULL) FT_TRY(ft_card_find(w->gpu, &task->card));
+    FT_TRY(ft_config_load_with(sections, &task->config, words->plain_count, words->plain, words->override_count, words->overrides));
+    if (w->memory != NULL)
+        FT_TRY(ft_option_set(&task->config, ft_option_at(ft_option_find("memory.limit")), w->memory, NULL, "--memory"));
+    task->memory_given = w->memory != NULL;
+    task->svg = w->svg;
+    task->format = w->json ? FT_PLAN_JSON : w->csv ? FT_PLAN_CSV : FT_PLAN_TEXT;
+    if (!w->table) FT_TRY(check_data(&task->config));
+    return read_labels(w, task);
+}
+
+ft_status ft_command_plan(const ft_section *const *sections, int argc, char **argv) {
+    ft_arena arena = {0};
+    plan_words w = {0};
+    ft_plan_task task = {0};
+    ft_status status = parse(argc, argv, &arena, &w);
+    if (status == FT_OK) status = prepare(sections, &w, &task);
+    if (status == FT_OK)
+        status = w.table             ? ft_plan_table(&task)
+                 : w.sweep_count > 0 ? ft_plan_sweep(&task, w.sweep_count, w.sweeps)
+                                     : ft_plan_report(&task);
+    ft_config_free(&task.config);
+    ft_arena_free(&arena);
+    return status;
+}
+
+// ---- shared
+// -----------------------------------------------------------------------------------------------------------
+
+ft_plan_request ft_plan_request_of(const ft_plan_task *task) {
+    return (ft_plan_request){.labels = task->labels, .card = task->card, .whole_device = task->memory_given};
+}
+
+void ft_plan_budget_text(const ft_plan_task *task, const ft_config *config, size_t budget, char *out, size_t size) {
+    char bytes[24], whole[24], outside[24];
+    ft_bytes_text(budget, bytes);
+    if (task->card == NULL) {
+        const char *source = task->memory_given          ? ""
+                             : config->memory.limit != 0 ? " (memory.limit)"
+                                                         : " (this machine)";
+        snprintf(out, size, "%s%s", bytes, source);
+        return;
+    }
+    ft_bytes_text(task->card->bytes, whole);
+    ft_bytes_text(FT_CARD_OUTSIDE_BYTES, outside);
+    snprintf(out, size, "%s (%s: %s%s, less %s outside the allocator, assumed)", bytes, task->card->name, whole,
+             task->card->reported ? " as CUDA reports it" : " nominally", outside);
+}
+
+json_t *ft_plan_card_json(const ft_plan_task *task) {
+    const ft_card *card = task->card;
+    if (card == NULL) return NULL;
+    return json_pack("{s:s, s:I, s:s, s:I}", "name", card->name, "total_bytes", (json_int_t)card->bytes, "total_is",
+                     card->reported ? "reported" : "nominal", "outside_assumed_bytes",
+                     (json_int_t)FT_CARD_OUTSIDE_BYTES);
+}
+
+const char *ft_plan_model_name(const ft_config *config) {
+    const char *path = config->model.path, *slash = strrchr(path, '/');
+    const ft_known_model *known = ft_path_exists(path) ? NULL : ft_known_model_find(path);
+    if (known != NULL) return known->name;
+    return slash != NULL ? slash + 1 : path;
+}
+
+void ft_plan_print_notes(const ft_plan *plan) {
+    printf("\nThe kernels' scratch is planned for %s", plan->threads > 0 ? "the CPU back end" : "CUDA");
+    if (plan->threads > 0) printf(" with %d threads", plan->threads);
+    printf(".\n");
+    if (plan->threads == 0 && plan->compute_capability < FT_GPU_MINIMUM_CAPABILITY)
+        printf("They need compute capability %d.%d, and this card has %d.%d: it cannot run them.\n", FT_GPU_MINIMUM_CAPABILITY / 10,
+               FT_GPU_MINIMUM_CAPABILITY % 10, plan->compute_capability / 10, plan->compute_capability % 10);
+}
+
+void ft_plan_csv_field(const char *text) {
+    if (strpbrk(text, ",\"\r\n") == NULL) {
+        fputs(text, stdout);
+        return;
+    }
+    putchar('"');
+    for (; *text != '\0'; text++) {
+        if (*text == '"') putchar('"');
+        putchar(*text);
+    }
+    putchar('"');
+}
+
+ft_status ft_plan_write_json(json_t *root, bool failed) {
+    if (root != NULL && !failed) ft_json_write(stdout, root);
+    json_decref(root);
+    return root == NULL || failed ? ft_fail_memory(0, "the plan as JSON") : FT_OK;
+}

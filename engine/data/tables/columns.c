@@ -1,0 +1,152 @@
+#include "engine/data/tables/columns.h"
+
+#include "base/nearest.h"
+#include "engine/data/tables/records.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+// Usual names, best first: where a file has several of them, the earlier one is meant.
+static const char *const TEXT_NAMES[] = {"sentence", "text",      "review",  "question", "content",
+                                         "comment",  "tweet",     "message", "document", "snippet",
+                                         "phrase",   "utterance", "query",   "body",     "title"};
+static const char *const LABEL_NAMES[] = {"label",     "labels", "class",  "category",   "target",
+                                          "sentiment", "intent", "rating", "gold_label", "topic"};
+static const char *const ID_NAMES[] = {"id", "idx", "index", "guid", "sentence_id", "row_id"};
+enum {
+    NAMES_TEXT = sizeof TEXT_NAMES / sizeof *TEXT_NAMES,
+    NAMES_LABEL = sizeof LABEL_NAMES / sizeof *LABEL_NAMES,
+    NAMES_ID = sizeof ID_NAMES / sizeof *ID_NAMES
+};
+
+static bool given(const char *name) { return name != NULL && *name != '\0'; }
+
+static void hint_columns(const ft_columns *columns) {
+    char list[400] = "";
+    size_t used = 0;
+    for (int i = 0; i < columns->count && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", columns->name[i]);
+    for (char *c = list; *c != '\0'; c++) // the file may be no text at all, and this goes to a terminal
+        if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
+    ft_hint("the header has %d column%s: %s%s", columns->count, columns->count == 1 ? "" : "s", list,
+            used >= sizeof list ? "..." : "");
+    if (columns->count == 1 && (strchr(list, ',') != NULL || strchr(list, ';') != NULL))
+        ft_hint("columns are separated by tabs (TSV)");
+}
+
+static ft_status find_given(const ft_columns *columns, const char *name, const char *role, bool optional, int *column) {
+    *column = FT_NO_COLUMN;
+    for (int i = 0; i < columns->count; i++) {
+        if (strcmp(columns->name[i], name) != 0) continue;
+        if (*column != FT_NO_COLUMN) return ft_fail_at(columns->file, 1, 0, "two columns are named \"%s\"", name);
+        *column = i;
+    }
+    if (*column != FT_NO_COLUMN || optional) return FT_OK;
+    ft_status status = ft_fail_at(columns->file, 1, 0, "no column \"%s\" for the %s", name, role);
+    const char *near = ft_nearest(name, columns->count, columns->name);
+    if (near != NULL) ft_hint("did you mean \"%s\"?", near);
+    hint_columns(columns);
+    return status;
+}
+
+static bool is_taken(const ft_selection *taken, int column) {
+    for (int i = 0; i < taken->label_count; i++)
+        if (taken->label[i] == column) return true;
+    return column == taken->text || column == taken->pair || column == taken->id;
+}
+
+static ft_status find_usual(const ft_columns *columns, const char *const *names, int count, const ft_selection *taken,
+                            int *column) {
+    for (int n = 0; n < count; n++) {
+        for (int i = 0; i < columns->count; i++) {
+            if (strcasecmp(columns->name[i], names[n]) != 0 || is_taken(taken, i)) continue;
+            return find_given(columns, columns->name[i], "", false, column); // refuses a name that stands there twice
+        }
+    }
+    return FT_OK;
+}
+
+static ft_status fail_unfound(const ft_columns *columns, const char *role, const char *option) {
+    ft_status status = ft_fail_at(columns->file, 1, 0, "no %s column found by its name", role);
+    hint_columns(columns);
+    if (option != NULL) ft_hint("name it with %s=NAME", option);
+    return status;
+}
+
+// ---- labels: one column, or several separated by commas -----------------------------------------------------------
+
+static ft_status add_label(const ft_columns *columns, const char *name, bool optional, ft_selection *chosen) {
+    int column;
+    FT_TRY(find_given(columns, name, "label", optional, &column));
+    if (column == FT_NO_COLUMN) return FT_OK;
+    for (int i = 0; i < chosen->label_count; i++)
+        if (chosen->label[i] == column) return ft_fail_at(columns->file, 1, 0, "\"%s\" is listed twice for the labels", name);
+    chosen->label[chosen->label_count++] = column;
+    return FT_OK;
+}
+
+static ft_status find_labels(const ft_columns *columns, const char *names, bool optional, ft_arena *arena, ft_selection *chosen) {
+    int whole;
+    if (strchr(names, ',') != NULL) { // a name may hold commas, and then it is not a list
+        FT_TRY(find_given(columns, names, "label", true, &whole));
+        if (whole == FT_NO_COLUMN) {
+            char *list = ft_arena_strdup(arena, names);
+            if (list == NULL) return FT_NO_MEMORY;
+            for (char *name = list, *next; name != NULL; name = next) {
+                next = strchr(name, ',');
+                if (next != NULL) *next++ = '\0';
+                name += strspn(name, " ");
+                for (size_t n = strlen(name); n > 0 && name[n - 1] == ' '; n--) name[n - 1] = '\0';
+                FT_TRY(add_label(columns, name, optional, chosen));
+            }
+            return FT_OK;
+        }
+    }
+    return add_label(columns, names, optional, chosen);
+}
+
+static ft_status usual_label(const ft_columns *columns, ft_selection *chosen) {
+    int column = FT_NO_COLUMN;
+    FT_TRY(find_usual(columns, LABEL_NAMES, NAMES_LABEL, chosen, &column));
+    if (column != FT_NO_COLUMN) chosen->label[chosen->label_count++] = column;
+    return FT_OK;
+}
+
+static ft_status check_apart(const ft_columns *columns, const ft_selection *chosen) {
+    for (int i = 0; i < chosen->label_count; i++)
+        if (chosen->label[i] == chosen->text || chosen->label[i] == chosen->pair)
+            return ft_fail_at(columns->file, 1, 0, "text and label are the same column");
+    if (chosen->pair == chosen->text) return ft_fail_at(columns->file, 1, 0, "both texts are the same column");
+    return FT_OK;
+}
+
+// Columns named by the user come first, so that a usual name never takes one of them for something else.
+ft_status ft_columns_select(const ft_columns *columns, const ft_table_request *r, ft_arena *arena, ft_selection *chosen) {
+    *chosen = (ft_selection){.text = FT_NO_COLUMN, .pair = FT_NO_COLUMN, .id = FT_NO_COLUMN};
+    chosen->label = ft_arena_alloc(arena, ((size_t)columns->count + 1) * sizeof *chosen->label);
+    if (chosen->label == NULL) return FT_NO_MEMORY;
+    bool label_wanted = r->need != FT_LABEL_IGNORED;
+    if (given(r->text)) FT_TRY(find_given(columns, r->text, "text", false, &chosen->text));
+    if (given(r->pair)) FT_TRY(find_given(columns, r->pair, "second text", false, &chosen->pair));
+    if (given(r->label) && label_wanted) FT_TRY(find_labels(columns, r->label, r->need == FT_LABEL_OPTIONAL, arena, chosen));
+    if (given(r->id)) FT_TRY(find_given(columns, r->id, "id", false, &chosen->id));
+    if (!given(r->text)) FT_TRY(find_usual(columns, TEXT_NAMES, NAMES_TEXT, chosen, &chosen->text));
+    if (!given(r->label) && label_wanted) FT_TRY(usual_label(columns, chosen));
+    if (r->id != NULL && !given(r->id)) FT_TRY(find_usual(columns, ID_NAMES, NAMES_ID, chosen, &chosen->id));
+
+    if (chosen->text == FT_NO_COLUMN) return fail_unfound(columns, "text", "data.text_column");
+    if (chosen->label_count == 0 && r->need == FT_LABEL_REQUIRED) return fail_unfound(columns, "label", "data.label_column");
+    if (chosen->id == FT_NO_COLUMN && r->id != NULL) return fail_unfound(columns, "id", NULL);
+    return check_apart(columns, chosen);
+}
+
+bool ft_columns_have_text(const ft_columns *columns, const ft_table_request *r) {
+    for (int i = 0; i < columns->count; i++) {
+        if (given(r->text) && strcmp(columns->name[i], r->text) == 0) return true;
+        for (int n = 0; !given(r->text) && n < NAMES_TEXT; n++)
+            if (strcasecmp(columns->name[i], TEXT_NAMES[n]) == 0) return true;
+    }
+    return false;
+}

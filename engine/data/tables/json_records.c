@@ -1,0 +1,135 @@
+// json_records.c - JSON lines as records: one object a line.
+#include "engine/data/tables/records.h"
+
+#include "base/json/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The parser counts lines from the text it is given: its column is right, the line is ours.
+static ft_status at_this_line(const ft_records *r) {
+    ft_error error;
+    ft_error_save(&error);
+    if (error.code != FT_INVALID) return error.code;
+    const char *colon = strrchr(error.where, ':');
+    int64_t column = colon != NULL ? strtoll(colon + 1, NULL, 10) : 0;
+    ft_status status = ft_fail_at(r->file, r->line, column, "%s", error.message);
+    ft_hint("JSON lines have one object a line");
+    return status;
+}
+
+static ft_status parse_line(ft_records *r, size_t length, json_t **object) {
+    if (*r->at == '[') {
+        ft_status status = ft_fail_at(r->file, r->line, 1, "this is a JSON list; JSON lines have one object a line");
+        ft_hint("jq -c '.[]' FILE makes JSON lines of it");
+        return status;
+    }
+    if (ft_json_parse(r->at, length, "", object) != FT_OK) return at_this_line(r);
+    if (json_is_object(*object)) return FT_OK;
+    json_decref(*object);
+    return ft_fail_at(r->file, r->line, 1, "this line is no JSON object");
+}
+
+static size_t line_length(const ft_records *r) {
+    const char *stop = memchr(r->at, '\n', (size_t)(r->end - r->at));
+    return (size_t)((stop != NULL ? stop : r->end) - r->at);
+}
+
+static void pass(ft_records *r, size_t length) {
+    r->at += length;
+    if (r->at < r->end) r->at++;
+    r->line_start = r->at;
+    r->line++;
+}
+
+// Moves to the next line that has something in it; false at the end.
+static bool find_line(ft_records *r, size_t *length) {
+    for (; r->at < r->end; pass(r, *length)) {
+        *length = line_length(r);
+        for (size_t i = 0; i < *length; i++)
+            if (strchr(" \t\r", r->at[i]) == NULL || r->at[i] == '\0') return true;
+    }
+    return false;
+}
+
+ft_status ft_json_record_keys(ft_records *r) {
+    size_t length;
+    if (!find_line(r, &length)) return ft_fail_at(r->file, 1, 0, "the file is empty: no rows");
+    json_t *object;
+    FT_TRY(parse_line(r, length, &object));
+    const char **keys = ft_arena_alloc(r->arena, (json_object_size(object) + 1) * sizeof *keys);
+    ft_status status = keys != NULL ? FT_OK : FT_NO_MEMORY;
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value) {
+        if (status == FT_OK && (keys[r->key_count++] = ft_arena_strdup(r->arena, key)) == NULL) status = FT_NO_MEMORY;
+    }
+    json_decref(object);
+    r->keys = keys;
+    if (status == FT_OK && r->key_count == 0) return ft_fail_at(r->file, r->line, 1, "this object has no keys");
+    return status;
+}
+
+// A scalar as text. NULL: it is none.
+static const char *scalar_text(const json_t *value, char number[FT_REAL_TEXT]) {
+    if (json_is_string(value)) return json_string_value(value);
+    if (json_is_true(value)) return "true";
+    if (json_is_false(value)) return "false";
+    if (json_is_integer(value)) snprintf(number, FT_REAL_TEXT, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value)) ft_real_text(json_real_value(value), number);
+    return json_is_number(value) ? number : NULL;
+}
+
+static ft_status not_a_value(const ft_records *r, const char *key) {
+    return ft_fail_at(r->file, r->line, 0, "\"%.100s\" is neither a string nor a number nor a list of them", key);
+}
+
+// Each member and what separates it from the next; an empty list is an empty cell.
+static ft_status list_cell(ft_records *r, const char *key, const json_t *list) {
+    size_t bytes = 1, at = 0;
+    char number[FT_REAL_TEXT];
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *text = scalar_text(json_array_get(list, i), number);
+        if (text == NULL || strchr(text, FT_LIST_SEPARATOR) != NULL) return not_a_value(r, key);
+        bytes += strlen(text) + 1;
+    }
+    char *cell = ft_arena_alloc(r->arena, bytes);
+    if (cell == NULL) return FT_NO_MEMORY;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *text = scalar_text(json_array_get(list, i), number);
+        size_t length = strlen(text);
+        memcpy(cell + at, text, length);
+        at += length;
+        cell[at++] = FT_LIST_SEPARATOR; // behind the last one too: a list of one is a list
+    }
+    cell[at] = '\0';
+    return ft_records_add(r, cell, at, r->line, 0);
+}
+
+static ft_status value_cell(ft_records *r, const char *key, const json_t *value) {
+    if (json_is_array(value)) return list_cell(r, key, value);
+    char number[FT_REAL_TEXT];
+    const char *text = value == NULL || json_is_null(value) ? "" : scalar_text(value, number);
+    if (text == NULL) return not_a_value(r, key);
+    char *cell = ft_arena_strdup(r->arena, text);
+    return cell != NULL ? ft_records_add(r, cell, strlen(cell), r->line, 0) : FT_NO_MEMORY;
+}
+
+ft_status ft_json_record_next(ft_records *r, bool *found) {
+    size_t length = 0;
+    *found = find_line(r, &length);
+    if (!*found) return FT_OK;
+    json_t *object;
+    FT_TRY(parse_line(r, length, &object));
+    r->count = 0;
+    r->record_line = r->line;
+    ft_status status = FT_OK;
+    for (int i = 0; i < r->key_count && status == FT_OK; i++) {
+        if (r->wanted != NULL && !r->wanted[i]) status = ft_records_add(r, r->end, 0, r->line, 0); // an empty text
+        else status = value_cell(r, r->keys[i], json_object_get(object, r->keys[i]));
+    }
+    json_decref(object);
+    pass(r, length);
+    return status;
+}

@@ -1,0 +1,62 @@
+// records.h - a text cut into records of cells, in place: TSV, CSV and JSON lines alike.
+//
+// TSV has no quoting, as GLUE's files and most others are written: quotes are part of the text. CSV is RFC 4180: cells may
+// be quoted, then hold delimiters, newlines and doubled quotes. Of JSON lines every line is an object; the keys of the
+// first one are the columns.
+#ifndef FT_RECORDS_H
+#define FT_RECORDS_H
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "engine/config/config.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct ft_cell {
+    char *text; // NUL-terminated, in the text that is read or in the arena
+    size_t length;
+    int64_t line, column; // where it begins, in bytes from 1
+} ft_cell;
+
+// What separates the members of a JSON list in its cell.
+#define FT_LIST_SEPARATOR '\x1F'
+
+typedef struct ft_records {
+    ft_format format; // TSV, CSV or JSONL
+    char delimiter;
+    const char *file; // for messages
+    char *at, *end, *line_start;
+    int64_t line; // of *at, from 1
+    ft_cell *cells;
+    int count, capacity; // of the record just read
+    int64_t record_line; // where it begins
+    // JSON lines
+    const char *const *keys; // the columns; NULL until they are known
+    int key_count;
+    const bool *wanted; // which of them are read, the others being empty; NULL: all
+    ft_arena *arena;
+} ft_records;
+
+// data[length] is writable. format AUTO: by content.
+void ft_records_open(ft_records *records, ft_format format, const char *file, char *data, size_t length, ft_arena *arena);
+void ft_records_close(ft_records *records);
+// The names of the columns: the first record, or the keys of the first object (which is read again as a record). The array
+// and the names live as long as data and arena. FT_INVALID with file:line:column.
+ft_status ft_records_header(ft_records *records, int *count, const char *const **names);
+// The next record into `cells`. *found false: there is none. Empty lines at the end of a file of several columns are no
+// records, nor are they anywhere in CSV and JSON lines. FT_INVALID with file:line:column for broken quoting, broken JSON,
+// and a number of cells other than `columns`.
+ft_status ft_records_next(ft_records *records, int columns, bool *found);
+
+// FT_INVALID at file:line:column (column 0: file:line).
+ft_status ft_fail_at(const char *file, int64_t line, int64_t column, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+// json_records.c
+ft_status ft_json_record_keys(ft_records *records);
+ft_status ft_json_record_next(ft_records *records, bool *found);
+// One more cell behind the last.
+ft_status ft_records_add(ft_records *records, char *text, size_t length, int64_t line, int64_t column);
+
+#endif

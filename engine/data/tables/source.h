@@ -1,0 +1,25 @@
+// source.h - the bytes of a data file as UTF-8, whatever they are packed and written in.
+//
+// Packing is told by the first bytes (gzip, Zstandard; several members behind each other are one text), the encoding by a
+// byte order mark, else by the bytes: zeros in every other place are UTF-16; what is no UTF-8 anywhere is Windows-1252, of
+// which Latin-1 is a part (as browsers read it). A file that is UTF-8 in some places and damaged in others stays as it is.
+#ifndef FT_SOURCE_H
+#define FT_SOURCE_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+
+// The bytes of a file, or of standard input for "-"; malloc()ed with room for one more.
+ft_status ft_source_load(const char *path, char **data, size_t *length);
+
+// Replaces packed bytes by what they hold, at most `most` bytes. FT_INVALID with `name` when they are damaged or hold more;
+// *data is then as before. Both replace *data by a block with room for one more byte.
+ft_status ft_source_unpack(const char *name, size_t most, char **data, size_t *length);
+// Replaces UTF-16 and Windows-1252 by UTF-8 and takes a byte order mark off. FT_INVALID when UTF-16 ends inside a unit.
+ft_status ft_source_to_utf8(const char *name, char **data, size_t *length);
+
+// What messages call this path: itself, "<stdin>" for "-".
+const char *ft_source_display(const char *path);
+
+#endif

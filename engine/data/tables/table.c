@@ -1,0 +1,283 @@
+#include "engine/data/tables/table.h"
+
+#include "base/files.h"
+#include "base/utf8.h"
+#include "engine/data/tables/columns.h"
+#include "engine/data/tables/formats.h"
+#include "engine/data/tables/records.h"
+#include "engine/data/tables/source.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *ft_table_where(const ft_table *table, const char *path, int64_t row, char where[512]) {
+    snprintf(where, 512, "%.480s:%lld", ft_source_display(path), (long long)table->line[row]);
+    return where;
+}
+
+// ---- rows that grow -----------------------------------------------------------------------------------------------
+
+#define GROW(array, capacity)                                                                                          \
+    do {                                                                                                               \
+        void *grown_ = ft_realloc(array, (size_t)(capacity), sizeof *(array), "the rows of a table");                  \
+        if (grown_ == NULL) return FT_NO_MEMORY;                                                                       \
+        array = grown_;                                                                                                \
+    } while (0)
+
+static ft_status room_for_row(ft_table *table, const ft_selection *chosen) {
+    if (table->rows < table->capacity) return FT_OK;
+    int64_t capacity = table->capacity > 0 ? 2 * table->capacity : 256;
+    GROW(table->text, capacity);
+    GROW(table->text_length, capacity);
+    GROW(table->line, capacity);
+    if (chosen->pair != FT_NO_COLUMN) {
+        GROW(table->pair, capacity);
+        GROW(table->pair_length, capacity);
+    }
+    if (chosen->label_count > 0) GROW(table->label, capacity);
+    if (chosen->id != FT_NO_COLUMN) GROW(table->id, capacity);
+    table->capacity = capacity;
+    return FT_OK;
+}
+
+// ---- cells --------------------------------------------------------------------------------------------------------
+
+static bool is_list(const ft_cell *cell) { return cell->length > 0 && cell->text[cell->length - 1] == FT_LIST_SEPARATOR; }
+
+static ft_status text_cell(const ft_records *r, const ft_cell *cell, const char **text, size_t *length) {
+    if (r->format == FT_FORMAT_JSONL && is_list(cell))
+        return ft_fail_at(r->file, cell->line, cell->column, "the text is a list, not a string");
+    *text = cell->text;
+    *length = cell->length;
+    return FT_OK;
+}
+
+// A label or an id: a C string.
+static ft_status plain_cell(const ft_records *r, const ft_cell *cell, const char *role, const char **out) {
+    if (memchr(cell->text, '\0', cell->length) != NULL)
+        return ft_fail_at(r->file, cell->line, cell->column, "a NUL byte in the %s", role);
+    if (ft_utf8_valid_prefix(cell->text, cell->length) != cell->length)
+        return ft_fail_at(r->file, cell->line, cell->column, "the %s is not valid UTF-8", role);
+    // Lists, which only JSON has, are told by it.
+    if (r->format != FT_FORMAT_JSONL && memchr(cell->text, FT_LIST_SEPARATOR, cell->length) != NULL)
+        return ft_fail_at(r->file, cell->line, cell->column, "the control character 0x%02X in the %s", FT_LIST_SEPARATOR, role);
+    *out = cell->text;
+    return FT_OK;
+}
+
+// The values of several columns, each followed by the separator.
+static ft_status label_cells(ft_table *table, const ft_records *r, const ft_selection *chosen, const char **out) {
+    size_t bytes = 1, at = 0;
+    for (int i = 0; i < chosen->label_count; i++) {
+        const ft_cell *cell = &r->cells[chosen->label[i]];
+        FT_TRY(plain_cell(r, cell, "label", out));
+        if (cell->length == 0)
+            return ft_fail_at(r->file, cell->line, cell->column, "the label \"%.100s\" is empty", table->label_column_name[i]);
+        if (strchr(cell->text, FT_LIST_SEPARATOR) != NULL)
+            return ft_fail_at(r->file, cell->line, cell->column, "a list in one of several label columns");
+        bytes += cell->length + 1;
+    }
+    char *joined = ft_arena_alloc(&table->arena, bytes);
+    if (joined == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i < chosen->label_count; i++) {
+        const ft_cell *cell = &r->cells[chosen->label[i]];
+        memcpy(joined + at, cell->text, cell->length);
+        at += cell->length;
+        joined[at++] = FT_LIST_SEPARATOR;
+    }
+    *out = joined;
+    return FT_OK;
+}
+
+static ft_status take_row(ft_table *table, const ft_records *r, const ft_selection *chosen) {
+    int64_t row = table->rows;
+    if (row == INT32_MAX) return ft_fail_at(r->file, r->record_line, 0, "more than 2147483647 rows");
+    FT_TRY(room_for_row(table, chosen));
+    table->line[row] = r->record_line;
+    FT_TRY(text_cell(r, &r->cells[chosen->text], &table->text[row], &table->text_length[row]));
+    if (chosen->pair != FT_NO_COLUMN) FT_TRY(text_cell(r, &r->cells[chosen->pair], &table->pair[row], &table->pair_length[row]));
+    if (chosen->label_count == 1) FT_TRY(plain_cell(r, &r->cells[chosen->label[0]], "label", &table->label[row]));
+    if (chosen->label_count > 1) FT_TRY(label_cells(table, r, chosen, &table->label[row]));
+    table->label_lists =
+        table->label_lists || chosen->label_count > 1 || (chosen->label_count == 1 && is_list(&r->cells[chosen->label[0]]));
+    if (chosen->id != FT_NO_COLUMN) FT_TRY(plain_cell(r, &r->cells[chosen->id], "id", &table->id[row]));
+    table->rows++;
+    return FT_OK;
+}
+
+// An optional label column without any label is no label column; a few empty labels are a mistake.
+static ft_status check_labels(ft_table *table, const char *file, ft_table_label need) {
+    int64_t empty = 0, first = 0;
+    for (int64_t i = table->rows - 1; i >= 0; i--) {
+        if (*table->label[i] != '\0') continue;
+        empty++;
+        first = i;
+    }
+    if (empty == 0) return FT_OK;
+    if (empty == table->rows && need == FT_LABEL_OPTIONAL) {
+        free(table->label);
+        table->label = NULL;
+        table->label_column = NULL;
+        table->label_columns = 0;
+        return FT_OK;
+    }
+    ft_status status = ft_fail_at(file, table->line[first], 0, "the label is empty (column \"%.100s\")", table->label_column);
+    if (empty > 1) ft_hint("so it is in %lld rows", (long long)empty);
+    return status;
+}
+
+// ---- a whole table ------------------------------------------------------------------------------------------------
+
+static ft_status name_columns(ft_table *table, const ft_columns *columns, const ft_selection *chosen) {
+    table->text_column = columns->name[chosen->text];
+    table->pair_column = chosen->pair != FT_NO_COLUMN ? columns->name[chosen->pair] : NULL;
+    table->label_columns = chosen->label_count;
+    table->label_column_name =
+        ft_arena_alloc(&table->arena, ((size_t)chosen->label_count + 1) * sizeof *table->label_column_name);
+    if (table->label_column_name == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i < chosen->label_count; i++) {
+        const char *name = columns->name[chosen->label[i]];
+        table->label_column_name[i] = name;
+        table->label_column = i == 0 ? name : ft_arena_format(&table->arena, "%s, %s", table->label_column, name);
+        if (table->label_column == NULL) return FT_NO_MEMORY;
+    }
+    return FT_OK;
+}
+
+static ft_status wanted_columns(ft_table *table, ft_records *r, const ft_columns *columns, const ft_selection *chosen) {
+    bool *wanted = ft_arena_alloc(&table->arena, (size_t)columns->count + 1);
+    if (wanted == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i < chosen->label_count; i++) wanted[chosen->label[i]] = true;
+    wanted[chosen->text] = true;
+    if (chosen->pair != FT_NO_COLUMN) wanted[chosen->pair] = true;
+    if (chosen->id != FT_NO_COLUMN) wanted[chosen->id] = true;
+    r->wanted = wanted;
+    return FT_OK;
+}
+
+static ft_status read_rows(ft_table *table, ft_records *r, const ft_table_request *request) {
+    ft_columns columns = {.file = r->file};
+    ft_selection chosen;
+    FT_TRY(ft_records_header(r, &columns.count, &columns.name));
+    FT_TRY(ft_columns_select(&columns, request, &table->arena, &chosen));
+    FT_TRY(name_columns(table, &columns, &chosen));
+    FT_TRY(wanted_columns(table, r, &columns, &chosen));
+    for (bool found = true;;) {
+        FT_TRY(ft_records_next(r, columns.count, &found));
+        if (!found) break;
+        FT_TRY(take_row(table, r, &chosen));
+    }
+    if (table->rows == 0) return ft_fail_at(r->file, 2, 0, "no rows behind the header");
+    return table->label != NULL && !request->empty_labels && !table->label_lists ? check_labels(table, r->file, request->need)
+                                                                                 : FT_OK;
+}
+
+// Every line is a text; so is an empty one between others.
+static ft_status read_lines(ft_table *table, char *at, char *end) {
+    const ft_selection chosen = {.pair = FT_NO_COLUMN, .id = FT_NO_COLUMN};
+    table->text_column = "text";
+    *end = '\0';
+    while (at < end) {
+        char *stop = memchr(at, '\n', (size_t)(end - at)), *next = stop != NULL ? stop + 1 : end;
+        if (stop == NULL) stop = end;
+        if (stop > at && stop[-1] == '\r') stop--;
+        FT_TRY(room_for_row(table, &chosen));
+        table->text[table->rows] = at;
+        table->text_length[table->rows] = (size_t)(stop - at);
+        table->line[table->rows] = table->rows + 1;
+        table->rows++;
+        *stop = '\0';
+        at = next;
+    }
+    return FT_OK;
+}
+
+// Where anything may be plain text: JSON lines begin like an object, tables have a header with a column for the text and
+// another one.
+static ft_status format_or_plain(const ft_table_request *request, const char *file, const char *data, size_t length,
+                                 ft_format *format) {
+    *format = ft_format_of_content(data, length);
+    if (*format == FT_FORMAT_JSONL && data[0] == '{') return FT_OK;
+    const char *stop = memchr(data, '\n', length);
+    size_t line = stop != NULL ? (size_t)(stop - data) : length;
+    if (*format != FT_FORMAT_JSONL && line > 0) {
+        ft_arena arena = {0};
+        char *copy = ft_arena_strndup(&arena, data, line);
+        if (copy == NULL) return FT_NO_MEMORY;
+        ft_records r;
+        ft_columns columns = {.file = file};
+        ft_records_open(&r, *format, file, copy, strlen(copy), &arena);
+        bool table = ft_records_header(&r, &columns.count, &columns.name) == FT_OK && columns.count > 1 &&
+                     ft_columns_have_text(&columns, request);
+        ft_records_close(&r);
+        ft_arena_free(&arena);
+        ft_error_clear(); // a first line that is no header is no mistake here
+        if (table) return FT_OK;
+    }
+    *format = FT_FORMAT_TEXT;
+    return FT_OK;
+}
+
+static ft_status choose_format(const ft_table_request *request, const char *name, const char *data, size_t length,
+                               ft_format *format) {
+    *format = request->format;
+    if (*format == FT_FORMAT_AUTO) *format = ft_format_of_name(name);
+    if (*format != FT_FORMAT_AUTO) return FT_OK;
+    if (request->plain) return format_or_plain(request, name, data, length, format);
+    *format = ft_format_of_content(data, length);
+    return FT_OK;
+}
+
+static ft_status parse(ft_table *table, size_t length, size_t most, const char *file, const ft_table_request *request) {
+    FT_TRY(ft_sha256(table->data, length, table->sha256));
+    FT_TRY(ft_source_unpack(file, most, &table->data, &length));
+    FT_TRY(ft_source_to_utf8(file, &table->data, &length));
+    if (length == 0) {
+        if (request->plain || request->format == FT_FORMAT_TEXT) return ft_fail(FT_INVALID, file, "no text: the file is empty");
+        return ft_fail_at(file, 1, 0, "the file is empty: no header, no rows");
+    }
+    FT_TRY(choose_format(request, file, table->data, length, &table->format));
+    if (table->format == FT_FORMAT_TEXT) {
+        if (request->need == FT_LABEL_REQUIRED) return ft_fail(FT_INVALID, file, "plain text has no labels");
+        if (request->id != NULL) return ft_fail(FT_INVALID, file, "plain text has no column of ids");
+        if (request->pair != NULL && *request->pair != '\0') return ft_fail(FT_INVALID, file, "plain text has no second texts");
+        return read_lines(table, table->data, table->data + length);
+    }
+    ft_records records;
+    ft_records_open(&records, table->format, file, table->data, length, &table->arena);
+    if (table->format != FT_FORMAT_JSONL) table->delimiter = records.delimiter;
+    ft_status status = read_rows(table, &records, request);
+    ft_records_close(&records);
+    return status;
+}
+
+ft_status ft_table_parse(char *data, size_t length, size_t most, const char *name, const ft_table_request *request,
+                         ft_table *table) {
+    memset(table, 0, sizeof *table);
+    table->data = data;
+    ft_status status = parse(table, length, most, name, request);
+    if (status != FT_OK) ft_table_free(table);
+    return status;
+}
+
+ft_status ft_table_read(const char *path, const ft_table_request *request, ft_table *table) {
+    memset(table, 0, sizeof *table);
+    char *data = NULL;
+    size_t length = 0;
+    FT_TRY(ft_source_load(path, &data, &length));
+    return ft_table_parse(data, length, SIZE_MAX / 4, ft_source_display(path), request, table);
+}
+
+void ft_table_free(ft_table *table) {
+    free(table->text);
+    free(table->text_length);
+    free(table->pair);
+    free(table->pair_length);
+    free(table->label);
+    free(table->id);
+    free(table->line);
+    free(table->data);
+    ft_arena_free(&table->arena);
+    memset(table, 0, sizeof *table);
+}

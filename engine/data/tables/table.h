@@ -1,0 +1,62 @@
+// table.h - texts and labels as they stand in a file.
+#ifndef FT_TABLE_H
+#define FT_TABLE_H
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "engine/config/config.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// A table of texts as read from a file: TSV or CSV with a header line, JSON lines, or plain text.
+// Whoever adds an array of rows adds it to ft_table_split (folds.c) too.
+typedef struct ft_table {
+    int64_t rows, capacity;
+    const char **text; // [rows], pointing into data or the arena
+    size_t *text_length;
+    const char **pair; // [rows]; NULL unless a second text was asked for
+    size_t *pair_length;
+    // [rows]; NULL without a label column, and when an optional one is empty throughout. The values of a list, or of
+    // several label columns, are each followed by FT_LIST_SEPARATOR (records.h).
+    const char **label;
+    bool label_lists; // some labels are lists; then an empty one is a list of none
+    const char **id; // [rows]; NULL unless an id column was asked for
+    int64_t *line;   // [rows] of the file, where the row begins; from 1
+    char *data;
+    char sha256[65]; // of the file as it is on disk
+    ft_format format;
+    char delimiter; // of CSV and TSV; '\0' of others
+    const char *text_column, *pair_column, *label_column; // names found
+    int label_columns;                                    // more than one: a list in label_column named them
+    const char **label_column_name;                       // [label_columns]
+    ft_arena arena;
+} ft_table;
+
+typedef enum ft_table_label { FT_LABEL_REQUIRED, FT_LABEL_OPTIONAL, FT_LABEL_IGNORED } ft_table_label;
+
+// What of a file is wanted. Columns: a header name, "" = found by usual names (text: sentence, text, review, question,
+// content...; label: label, labels, class, category, target...). pair and id NULL: none; pair "" is none too.
+typedef struct ft_table_request {
+    ft_format format; // AUTO: by name, then by content; TEXT: every line is a text without a label
+    bool plain;       // AUTO means plain text where neither name nor columns say otherwise
+    const char *text, *pair, *label, *id; // label: one column, or several separated by commas
+    ft_table_label need;
+    bool empty_labels; // an empty label is a label: none of the classes holds
+} ft_table_request;
+
+// `path` "-" reads standard input. Packing and encoding: source.h; quoting: records.h. FT_INVALID with file:line or
+// file:line:column: missing file, no header, unknown column (the header is listed), ragged rows, no rows, empty label.
+// CRLF, a missing last newline and, with two or more columns, empty lines at the end are accepted. NUL bytes stay in texts
+// (text_length counts them) and are refused elsewhere.
+ft_status ft_table_read(const char *path, const ft_table_request *request, ft_table *table);
+// The same from memory. Takes `data`: malloc()ed, length bytes and room for one more; freed with the table or on error.
+// most: bytes that packed data may unpack to.
+ft_status ft_table_parse(char *data, size_t length, size_t most, const char *name, const ft_table_request *request,
+                         ft_table *table);
+void ft_table_free(ft_table *table); // {0} is fine
+
+// "path:line" of a row, for messages.
+const char *ft_table_where(const ft_table *table, const char *path, int64_t row, char where[512]);
+
+#endif

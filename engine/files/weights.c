@@ -1,0 +1,207 @@
+#include "engine/files/weights.h"
+
+#include "base/arena.h"
+#include "base/files.h"
+#include "base/json/json.h"
+#include "engine/files/torch_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_FILES = 4096 };
+
+typedef struct weights_file {
+    const char *name, *path;     // name: as the index has it
+    ft_safetensors *safetensors; // one of the two
+    ft_torch_file *torch;
+} weights_file;
+
+typedef struct weights_entry {
+    const ft_safetensor *tensor;
+    int file;
+} weights_entry;
+
+struct ft_weights {
+    const char *list_path;
+    weights_file *files;
+    int file_count;
+    weights_entry *entries; // by name
+    int count;
+    ft_arena arena;
+};
+
+static const struct {
+    const char *name;
+    bool index, torch;
+} forms[] = {{"model.safetensors", false, false},
+             {"model.safetensors.index.json", true, false},
+             {"pytorch_model.bin", false, true},
+             {"pytorch_model.bin.index.json", true, true}};
+enum { FORMS = sizeof forms / sizeof forms[0] };
+
+static int compare(const void *a, const void *b) {
+    const weights_entry *x = a, *y = b;
+    return strcmp(x->tensor->name, y->tensor->name);
+}
+
+// ---- one file -----------------------------------------------------------------------------------------------------
+
+static ft_status open_file(weights_file *f, bool torch) {
+    return torch ? ft_torch_open(f->path, &f->torch) : ft_safetensors_open(f->path, &f->safetensors);
+}
+
+static int file_count(const weights_file *f) {
+    return f->torch != NULL ? ft_torch_count(f->torch) : ft_safetensors_count(f->safetensors);
+}
+
+static const ft_safetensor *file_at(const weights_file *f, int index) {
+    return f->torch != NULL ? ft_torch_at(f->torch, index) : ft_safetensors_at(f->safetensors, index);
+}
+
+static const ft_safetensor *file_find(const weights_file *f, const char *name) {
+    return f->torch != NULL ? ft_torch_find(f->torch, name) : ft_safetensors_find(f->safetensors, name);
+}
+
+static ft_status open_single(ft_weights *w, bool torch) {
+    w->files = ft_arena_alloc(&w->arena, sizeof *w->files);
+    if (w->files == NULL) return FT_NO_MEMORY;
+    w->file_count = 1;
+    w->files[0].path = w->list_path;
+    FT_TRY(open_file(&w->files[0], torch));
+    w->count = file_count(&w->files[0]);
+    w->entries = ft_arena_alloc(&w->arena, ((size_t)w->count + 1) * sizeof *w->entries);
+    if (w->entries == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i < w->count; i++)
+        w->entries[i].tensor = file_at(&w->files[0], i);
+    return FT_OK;
+}
+
+// ---- several files and their index ----------------------------------------------------------------------------------
+
+// Opens the file that the index names, once. It must lie beside the index: another place is none of a model's business.
+static ft_status shard(ft_weights *w, const char *directory, const char *name, bool torch, int *file) {
+    for (*file = w->file_count - 1; *file >= 0; --*file) // neighbours in the map are mostly in the same file
+        if (strcmp(w->files[*file].name, name) == 0) return FT_OK;
+    if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL)
+        return ft_fail(FT_INVALID, w->list_path, "\"%.200s\" is not the name of a file beside the index", name);
+    if (w->file_count == MOST_FILES) return ft_fail(FT_INVALID, w->list_path, "more than %d files", MOST_FILES);
+    weights_file f = {.name = ft_arena_strdup(&w->arena, name), .path = ft_path_join(&w->arena, directory, name)};
+    if (f.name == NULL || f.path == NULL) return FT_NO_MEMORY;
+    FT_TRY(open_file(&f, torch));
+    *file = w->file_count;
+    w->files[w->file_count++] = f;
+    return FT_OK;
+}
+
+static ft_status read_map(ft_weights *w, const char *directory, const json_t *map, bool torch) {
+    size_t entries = json_object_size(map);
+    w->files = ft_arena_alloc(&w->arena, (entries < MOST_FILES ? entries + 1 : MOST_FILES) * sizeof *w->files);
+    w->entries = ft_arena_alloc(&w->arena, (entries + 1) * sizeof *w->entries);
+    if (w->files == NULL || w->entries == NULL) return FT_NO_MEMORY;
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)map, name, value) {
+        weights_entry *e = &w->entries[w->count];
+        if (!json_is_string(value))
+            return ft_fail(FT_INVALID, w->list_path, "\"weight_map\": \"%.200s\" must be the name of a file", name);
+        FT_TRY(shard(w, directory, json_string_value(value), torch, &e->file));
+        e->tensor = file_find(&w->files[e->file], name);
+        if (e->tensor == NULL)
+            return ft_fail(FT_INVALID, w->files[e->file].path, "tensor %.200s is missing, which the index places here",
+                           name);
+        w->count++;
+    }
+    return FT_OK;
+}
+
+static ft_status open_index(ft_weights *w, const char *directory, bool torch) {
+    json_t *root;
+    FT_TRY(ft_json_load(w->list_path, &root));
+    const json_t *map = json_object_get(root, "weight_map");
+    ft_status status = json_is_object(map) ? read_map(w, directory, map, torch)
+                                           : ft_fail(FT_INVALID, w->list_path, "\"weight_map\" must be an object");
+    json_decref(root);
+    return status;
+}
+
+// ---- the directory ------------------------------------------------------------------------------------------------
+
+bool ft_weights_exist(const char *directory) {
+    ft_arena arena = {0};
+    bool found = false;
+    for (int i = 0; i < FORMS && !found; i++) {
+        const char *path = ft_path_join(&arena, directory, forms[i].name);
+        found = path != NULL && ft_path_exists(path);
+    }
+    ft_arena_free(&arena);
+    return found;
+}
+
+static ft_status no_weights(ft_weights *w, const char *directory) {
+    static const char *const others[] = {"tf_model.h5", "flax_model.msgpack", "model.ckpt.index", "rust_model.ot",
+                                         "model.onnx"};
+    ft_fail(FT_INVALID, directory, "no weights: neither %s nor %s is there, and no index of several files",
+            forms[0].name, forms[2].name);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        const char *path = ft_path_join(&w->arena, directory, others[i]);
+        if (path == NULL) return FT_NO_MEMORY;
+        if (!ft_path_exists(path)) continue;
+        ft_hint("%s cannot be read here: save the model with transformers' save_pretrained, as safetensors", others[i]);
+        break;
+    }
+    return FT_INVALID;
+}
+
+static ft_status open_all(ft_weights *w, const char *directory) {
+    int form = 0;
+    for (; form < FORMS; form++) {
+        w->list_path = ft_path_join(&w->arena, directory, forms[form].name);
+        if (w->list_path == NULL) return FT_NO_MEMORY;
+        if (ft_path_exists(w->list_path)) break;
+    }
+    if (form == FORMS) return no_weights(w, directory);
+    FT_TRY(forms[form].index ? open_index(w, directory, forms[form].torch) : open_single(w, forms[form].torch));
+    qsort(w->entries, (size_t)w->count, sizeof *w->entries, compare);
+    return FT_OK;
+}
+
+ft_status ft_weights_open(const char *directory, ft_weights **weights) {
+    *weights = NULL;
+    ft_weights *w = ft_calloc(1, sizeof *w, "a list of weights");
+    if (w == NULL) return FT_NO_MEMORY;
+    ft_status status = open_all(w, directory);
+    if (status == FT_OK)
+        *weights = w;
+    else
+        ft_weights_close(w);
+    return status;
+}
+
+void ft_weights_close(ft_weights *weights) {
+    if (weights == NULL) return;
+    for (int i = 0; i < weights->file_count; i++) {
+        ft_safetensors_close(weights->files[i].safetensors);
+        ft_torch_close(weights->files[i].torch);
+    }
+    ft_arena_free(&weights->arena);
+    free(weights);
+}
+
+int ft_weights_count(const ft_weights *weights) { return weights->count; }
+const ft_safetensor *ft_weights_at(const ft_weights *weights, int index) { return weights->entries[index].tensor; }
+const char *ft_weights_list_path(const ft_weights *weights) { return weights->list_path; }
+
+const char *ft_weights_path(const ft_weights *weights, int index) {
+    return weights->files[weights->entries[index].file].path;
+}
+
+int ft_weights_find(const ft_weights *weights, const char *name) {
+    const ft_safetensor wanted = {.name = name};
+    const weights_entry key = {.tensor = &wanted},
+                        *found = bsearch(&key, weights->entries, (size_t)weights->count, sizeof key, compare);
+    return found != NULL ? (int)(found - weights->entries) : -1;
+}
+
+ft_status ft_weights_part_to_f32(const ft_weights *weights, int index, int64_t first, int64_t count, float *out) {
+    return ft_tensor_part_to_f32(ft_weights_path(weights, index), ft_weights_at(weights, index), first, count, out);
+}

@@ -1,9 +1,0 @@
-#include "engine/io/clock.h"
-
-#include <time.h>
-
-double ft_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}

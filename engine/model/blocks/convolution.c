@@ -1,0 +1,125 @@
+// convolution.c - the block behind encoder layer 0 of DeBERTa's v2-x models, forward and backward.
+//
+//   h = dropout(conv(e) + b);  s = y0 + act(h);  y = LN(s)        e: input of layer 0, y0: its output
+// Kept for the backward pass: h, s and the row statistics. The windows of e, taps times as wide as e, are made again.
+#include "engine/model/blocks/linear.h"
+
+static ft_status tokens(ft_pass *pass, int64_t cols, const char *name, ft_tensor *out) {
+    return ft_pass_tensor(pass, FT_ROWS_TOKENS, cols, FT_MEM_ACTIVATIONS, -1, name, out);
+}
+
+static ft_tensor weight(const ft_pass *pass, int index) { return ft_parameter_weight(&pass->model->parameters, index); }
+static ft_tensor gradient(const ft_pass *pass, int index) { return ft_parameter_gradient(&pass->model->parameters, index); }
+
+static ft_dropout dropout_of(const ft_pass *pass) {
+    return ft_pass_dropout(pass, FT_ROWS_TOKENS, pass->model->hidden_dropout, 0, FT_SITE_CONVOLUTION);
+}
+
+static ft_status windows(ft_pass *pass, ft_tensor e, ft_tensor *out) {
+    FT_TRY(tokens(pass, e.cols * pass->model->convolution.taps, "convolution windows", out));
+    return ft_pass_unfold(pass, pass->model->convolution.taps, e, *out);
+}
+
+// Columns of the windows, or of the output, that belong to group g.
+static ft_tensor of_group(const ft_convolution *c, ft_tensor t, int g) {
+    int64_t count = t.cols / c->linear.parts;
+    return ft_columns(t, g * count, count);
+}
+
+static ft_status convolve(ft_pass *pass, ft_tensor e, ft_tensor out) {
+    const ft_convolution *c = &pass->model->convolution;
+    ft_tensor wide;
+    FT_TRY(windows(pass, e, &wide));
+    for (int g = 0; g < c->linear.parts; g++) {
+        const ft_linear group = ft_linear_parts(&c->linear, g, 1);
+        FT_TRY(ft_linear_forward(pass, FT_ROWS_TOKENS, &group, of_group(c, wide, g), of_group(c, out, g)));
+    }
+    ft_pass_free(pass, &wide);
+    return FT_OK;
+}
+
+ft_status ft_convolution_forward(ft_pass *pass, ft_tensor e, ft_tensor wide, bool keep, ft_convolution_saved *s, ft_tensor *y) {
+    const ft_model *m = pass->model;
+    const ft_convolution *c = &m->convolution;
+    ft_tensor residual = *y;
+    *s = (ft_convolution_saved){.h = ft_absent()};
+    FT_TRY(tokens(pass, m->hidden, "convolution", &s->h));
+    FT_TRY(convolve(pass, e, s->h));
+    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), s->h, s->h));
+    s->sum = s->h; // when nothing is kept all happens in place
+    if (keep) FT_TRY(tokens(pass, m->hidden, "convolution sum", &s->sum));
+    FT_TRY(ft_pass_activation_forward(pass, FT_ROWS_TOKENS,
+                                      (ft_activation_forward_args){.kind = c->activation, .x = s->h, .y = s->sum}));
+    FT_TRY(ft_pass_statistics(pass, FT_ROWS_TOKENS, -1, "convolution norm mean", &s->mean));
+    FT_TRY(ft_pass_statistics(pass, FT_ROWS_TOKENS, -1, "convolution norm rstd", &s->rstd));
+    FT_TRY(tokens(pass, m->hidden, "convolution output", y));
+    FT_TRY(ft_pass_layernorm_forward(pass, FT_ROWS_TOKENS,
+                                     (ft_layernorm_forward_args){.x = s->sum,
+                                                                 .residual = wide.data != NULL ? wide : residual,
+                                                                 .gamma = weight(pass, c->norm.gamma),
+                                                                 .beta = weight(pass, c->norm.beta),
+                                                                 .epsilon = m->epsilon,
+                                                                 .s = s->sum,
+                                                                 .y = *y,
+                                                                 .wide = wide,
+                                                                 .mean = s->mean,
+                                                                 .rstd = s->rstd}));
+    ft_pass_free(pass, &residual);
+    if (keep) return FT_OK;
+    s->sum = ft_absent();
+    ft_convolution_saved_free(pass, s);
+    return FT_OK;
+}
+
+void ft_convolution_saved_free(ft_pass *pass, ft_convolution_saved *s) {
+    ft_tensor *all[] = {&s->h, &s->sum, &s->mean, &s->rstd, &s->gradient};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) ft_pass_free(pass, all[i]);
+}
+
+ft_status ft_convolution_backward(ft_pass *pass, ft_tensor e, ft_convolution_saved *s, ft_tensor dy) {
+    const ft_convolution *c = &pass->model->convolution;
+    const bool half = ft_pass_is_half(pass); // then ds is there in both types, else dy is all of it
+    if (half) FT_TRY(tokens(pass, pass->model->hidden, "convolution gradient", &s->gradient));
+    FT_TRY(ft_pass_layernorm_backward(pass, FT_ROWS_TOKENS,
+                                      (ft_layernorm_backward_args){.dy = dy,
+                                                                   .s = s->sum,
+                                                                   .mean = s->mean,
+                                                                   .rstd = s->rstd,
+                                                                   .gamma = weight(pass, c->norm.gamma),
+                                                                   .ds = dy,
+                                                                   .dx = half ? s->gradient : ft_absent(),
+                                                                   .dgamma = gradient(pass, c->norm.gamma),
+                                                                   .dbeta = gradient(pass, c->norm.beta)}));
+    ft_pass_free(pass, &s->sum);
+    if (!half) FT_TRY(tokens(pass, pass->model->hidden, "convolution gradient", &s->gradient));
+    FT_TRY(ft_pass_activation_backward(
+        pass, FT_ROWS_TOKENS,
+        (ft_activation_backward_args){.kind = c->activation, .h = s->h, .dy = half ? s->gradient : dy, .dx = s->gradient}));
+    ft_pass_free(pass, &s->h);
+    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), s->gradient, s->gradient));
+    FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_TOKENS, &c->linear, s->gradient));
+    ft_tensor wide;
+    FT_TRY(windows(pass, e, &wide));
+    for (int g = 0; g < c->linear.parts; g++) {
+        const ft_linear group = ft_linear_parts(&c->linear, g, 1);
+        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, &group, of_group(c, s->gradient, g), of_group(c, wide, g)));
+    }
+    ft_pass_free(pass, &wide);
+    return FT_OK;
+}
+
+ft_status ft_convolution_input_gradient(ft_pass *pass, ft_convolution_saved *s, ft_tensor dx) {
+    const ft_convolution *c = &pass->model->convolution;
+    ft_tensor wide;
+    if (dx.data != NULL) {
+        FT_TRY(tokens(pass, dx.cols * c->taps, "convolution windows", &wide));
+        for (int g = 0; g < c->linear.parts; g++) {
+            const ft_linear group = ft_linear_parts(&c->linear, g, 1);
+            FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, &group, of_group(c, s->gradient, g), false, of_group(c, wide, g)));
+        }
+        FT_TRY(ft_pass_fold_add(pass, c->taps, wide, dx));
+        ft_pass_free(pass, &wide);
+    }
+    ft_convolution_saved_free(pass, s);
+    return FT_OK;
+}

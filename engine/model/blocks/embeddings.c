@@ -1,0 +1,143 @@
+// embeddings.c - from token ids to the rows that the first layer reads, and back:
+//
+//   x = dropout(LN(word + position + type)), widened by a linear layer in front of the norm or behind the dropout where
+//   the tables are narrower than x.
+// (Which of the two is a matter of the family.)
+#include "engine/model/blocks/linear.h"
+
+static ft_status tokens(ft_pass *pass, int64_t cols, const char *name, ft_tensor *out) {
+    return ft_pass_tensor(pass, FT_ROWS_TOKENS, cols, FT_MEM_ACTIVATIONS, -1, name, out);
+}
+
+// A table that the family does not have is absent.
+static ft_tensor weight(const ft_model *m, int index) {
+    return index < 0 ? ft_absent() : ft_parameter_weight(&m->parameters, index);
+}
+static ft_tensor gradient(const ft_model *m, int index) {
+    return index < 0 ? ft_absent() : ft_parameter_gradient(&m->parameters, index);
+}
+
+static ft_dropout dropout_of(const ft_pass *pass) {
+    return ft_pass_dropout(pass, FT_ROWS_TOKENS, pass->model->hidden_dropout, 0, FT_SITE_EMBEDDING);
+}
+
+static bool widens(const ft_model *m, ft_widening where) { return m->widening.weight >= 0 && m->family->widening == where; }
+
+static ft_status new_wide(ft_pass *pass, ft_tensor *wide) {
+    return ft_pass_wide_tensor(pass, FT_ROWS_TOKENS, pass->model->hidden, "rows in fp32", wide);
+}
+
+// Of x, or, where there is one, of its fp32 form, from which x is then rounded anew.
+static ft_status drop(ft_pass *pass, ft_tensor x, ft_tensor wide) {
+    const ft_dropout dropout = dropout_of(pass);
+    if (wide.data == NULL) return ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout, x, x);
+    if (dropout.probability <= 0) return FT_OK;
+    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout, wide, wide));
+    return ft_pass_cast(pass, wide, x);
+}
+
+// x becomes narrow W^T + b, as the model's type has it, in both forms.
+static ft_status widen_behind(ft_pass *pass, ft_embeddings_saved *s, ft_tensor *x, ft_tensor *wide) {
+    const ft_model *m = pass->model;
+    s->narrow = *x;
+    FT_TRY(tokens(pass, m->hidden, "widened embeddings", x));
+    FT_TRY(ft_linear_forward(pass, FT_ROWS_TOKENS, &m->widening, s->narrow, *x));
+    FT_TRY(new_wide(pass, wide));
+    return wide->data != NULL ? ft_pass_cast(pass, *x, *wide) : FT_OK;
+}
+
+ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s, ft_tensor *x, ft_tensor *wide) {
+    const ft_model *m = pass->model;
+    *s = (ft_embeddings_saved){.sum = ft_absent()};
+    *wide = ft_absent();
+    FT_TRY(tokens(pass, m->embedding_width, "embedding sum", &s->sum));
+    FT_TRY(ft_pass_statistics(pass, FT_ROWS_TOKENS, -1, "embedding norm mean", &s->mean));
+    FT_TRY(ft_pass_statistics(pass, FT_ROWS_TOKENS, -1, "embedding norm rstd", &s->rstd));
+    FT_TRY(ft_pass_embedding_forward(pass, (ft_embedding_forward_args){.word_ids = pass->batch->ids,
+                                                                       .position_ids = pass->batch->position_row,
+                                                                       .type_ids = pass->batch->token_type,
+                                                                       .word = weight(m, m->word),
+                                                                       .position = weight(m, m->position),
+                                                                       .type = weight(m, m->token_type),
+                                                                       .out = s->sum}));
+    if (widens(m, FT_WIDEN_BEFORE_NORM)) {
+        s->narrow = s->sum;
+        FT_TRY(tokens(pass, m->hidden, "widened embeddings", &s->sum));
+        FT_TRY(ft_linear_forward(pass, FT_ROWS_TOKENS, &m->widening, s->narrow, s->sum));
+    }
+    FT_TRY(tokens(pass, s->sum.cols, "embedding output", x));
+    if (!widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(new_wide(pass, wide));
+    FT_TRY(ft_pass_layernorm_forward(pass, FT_ROWS_TOKENS,
+                                     (ft_layernorm_forward_args){.x = s->sum,
+                                                                 .gamma = weight(m, m->embedding_norm.gamma),
+                                                                 .beta = weight(m, m->embedding_norm.beta),
+                                                                 .epsilon = m->epsilon,
+                                                                 .s = s->sum,
+                                                                 .y = *x,
+                                                                 .wide = *wide,
+                                                                 .mean = s->mean,
+                                                                 .rstd = s->rstd}));
+    FT_TRY(drop(pass, *x, *wide));
+    if (widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(widen_behind(pass, s, x, wide));
+    if (!keep) ft_embeddings_saved_free(pass, s);
+    return FT_OK;
+}
+
+void ft_embeddings_saved_free(ft_pass *pass, ft_embeddings_saved *s) {
+    ft_tensor *all[] = {&s->sum, &s->mean, &s->rstd, &s->narrow};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) ft_pass_free(pass, all[i]);
+}
+
+// Batches bring rows of the table that is there.
+static int32_t padding_row(const ft_model *m) {
+    const ft_word_rows *v = m->absent.word_rows;
+    bool in_table = m->padding_id >= 0 && v != NULL && m->padding_id < v->rows;
+    return in_table ? v->row_of[m->padding_id] : m->padding_id;
+}
+
+static ft_status widening_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tensor *dx) {
+    const ft_model *m = pass->model;
+    ft_tensor own, dy, dnarrow;
+    FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_TOKENS, &m->widening, *dx));
+    FT_TRY(ft_pass_rounded(pass, FT_ROWS_TOKENS, *dx, "rounded embedding gradient", &own, &dy));
+    if (own.data != NULL) ft_pass_free(pass, dx);
+    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, &m->widening, dy, s->narrow));
+    ft_pass_free(pass, &s->narrow);
+    FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, m->embedding_width, FT_MEM_ACTIVATIONS, -1, "embedding gradient", &dnarrow));
+    FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, &m->widening, dy, false, dnarrow));
+    ft_pass_free(pass, own.data != NULL ? &own : dx);
+    *dx = dnarrow;
+    return FT_OK;
+}
+
+ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tensor *dx) {
+    const ft_model *m = pass->model;
+    if (widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(widening_backward(pass, s, dx));
+    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), *dx, *dx));
+    FT_TRY(ft_pass_layernorm_backward(pass, FT_ROWS_TOKENS,
+                                      (ft_layernorm_backward_args){.dy = *dx,
+                                                                   .s = s->sum,
+                                                                   .mean = s->mean,
+                                                                   .rstd = s->rstd,
+                                                                   .gamma = weight(m, m->embedding_norm.gamma),
+                                                                   .ds = *dx,
+                                                                   .dgamma = gradient(m, m->embedding_norm.gamma),
+                                                                   .dbeta = gradient(m, m->embedding_norm.beta)}));
+    if (widens(m, FT_WIDEN_BEFORE_NORM)) FT_TRY(widening_backward(pass, s, dx));
+    ft_embeddings_saved_free(pass, s);
+    const struct {
+        const int32_t *ids, *order;
+        ft_tensor table;
+        int32_t padding;
+    } tables[3] = {{pass->batch->token_type, pass->batch->type_order, gradient(m, m->token_type), -1},
+                   {pass->batch->position_row, pass->batch->position_order, gradient(m, m->position), m->position_padding},
+                   {pass->batch->ids, pass->batch->word_order, gradient(m, m->word), padding_row(m)}};
+    for (int i = 0; i < 3; i++)
+        FT_TRY(ft_pass_embedding_backward(pass, (ft_embedding_backward_args){.ids = tables[i].ids,
+                                                                             .order = tables[i].order,
+                                                                             .dout = *dx,
+                                                                             .table_gradient = tables[i].table,
+                                                                             .padding_id = tables[i].padding}));
+    ft_pass_free(pass, dx);
+    return FT_OK;
+}

@@ -1,0 +1,320 @@
+#include "engine/model/blocks/layers.h"
+
+#include "engine/model/blocks/run_op.h"
+
+#include <stdio.h>
+
+int64_t ft_pass_rows(const ft_pass *pass, ft_rows_kind kind) {
+    if (kind == FT_ROWS_RELATIVE) return pass->relative.rows;
+    return kind == FT_ROWS_TOKENS ? pass->batch->tokens : pass->batch->reads;
+}
+
+int64_t ft_pass_capacity(const ft_pass *pass, ft_rows_kind kind) {
+    if (kind == FT_ROWS_RELATIVE) return pass->relative.rows;
+    return kind == FT_ROWS_TOKENS ? pass->capacity.tokens : pass->capacity.reads;
+}
+
+static ft_status new_tensor(ft_pass *pass, ft_dtype dtype, ft_rows_kind kind, int64_t cols, ft_memory_category category, int layer,
+                            const char *name, ft_tensor *out) {
+    char site[64];
+    if (layer >= 0) snprintf(site, sizeof site, "layer %d %s", layer, name);
+    void *data;
+    size_t bytes = (size_t)ft_pass_capacity(pass, kind) * (size_t)cols * ft_dtype_size(dtype);
+    FT_TRY(ft_memory_alloc(pass->model->memory, bytes, category, layer >= 0 ? site : name, &data));
+    *out = ft_matrix(data, ft_pass_rows(pass, kind), cols, dtype);
+    return FT_OK;
+}
+
+ft_status ft_pass_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, ft_memory_category category, int layer, const char *name,
+                         ft_tensor *out) {
+    return new_tensor(pass, pass->model->dtype, kind, cols, category, layer, name, out);
+}
+
+ft_status ft_pass_float_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, ft_memory_category category, int layer,
+                               const char *name, ft_tensor *out) {
+    return new_tensor(pass, FT_F32, kind, cols, category, layer, name, out);
+}
+
+bool ft_pass_is_half(const ft_pass *pass) { return pass->model->dtype != FT_F32; }
+
+ft_status ft_pass_wide_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, const char *name, ft_tensor *out) {
+    *out = ft_absent();
+    return ft_pass_is_half(pass) ? ft_pass_float_tensor(pass, kind, cols, FT_MEM_ACTIVATIONS, -1, name, out) : FT_OK;
+}
+
+ft_status ft_pass_rounded(ft_pass *pass, ft_rows_kind kind, ft_tensor x, const char *name, ft_tensor *own, ft_tensor *out) {
+    *own = ft_absent();
+    *out = x;
+    if (x.data == NULL || !ft_pass_is_half(pass)) return FT_OK;
+    FT_TRY(ft_pass_tensor(pass, kind, x.cols, FT_MEM_ACTIVATIONS, -1, name, own));
+    *out = *own;
+    return ft_pass_cast(pass, x, *own);
+}
+
+ft_status ft_pass_statistics(ft_pass *pass, ft_rows_kind kind, int layer, const char *name, ft_tensor *out) {
+    FT_TRY(ft_pass_float_tensor(pass, kind, 1, FT_MEM_ACTIVATIONS, layer, name, out));
+    *out = ft_vector(out->data, out->rows, FT_F32);
+    return FT_OK;
+}
+
+void ft_pass_free(ft_pass *pass, ft_tensor *tensor) {
+    ft_memory_free(pass->model->memory, tensor->data);
+    *tensor = ft_absent();
+}
+
+ft_dropout ft_pass_dropout(const ft_pass *pass, ft_rows_kind kind, float probability, uint32_t layer, ft_dropout_site site) {
+    if (pass->step == NULL || probability <= 0) return (ft_dropout){.probability = 0};
+    const ft_batch *b = pass->batch; // none around a step, where the rows are those of the table
+    const ft_relative *relative = &pass->model->relative;
+    ft_dropout dropout = {.probability = probability, .layer = layer, .site = (uint32_t)site, .step = pass->step};
+    switch (kind) {
+    case FT_ROWS_TOKENS: dropout.slot = b->token_slot, dropout.position = b->token_position; break;
+    case FT_ROWS_READ: dropout.slot = b->read_slot, dropout.position = b->read_position; break;
+    case FT_ROWS_RELATIVE: dropout.slot = relative->zero, dropout.position = relative->row_number + pass->relative.first; break;
+    }
+    return dropout;
+}
+
+static ft_tensor with_rows(ft_tensor t, int64_t rows) {
+    t.rows = rows;
+    return t;
+}
+
+ft_status ft_pass_layernorm_forward(ft_pass *pass, ft_rows_kind kind, ft_layernorm_forward_args args) {
+    ft_layernorm_forward_args largest = args;
+    int64_t rows = ft_pass_capacity(pass, kind);
+    largest.x = with_rows(args.x, rows);
+    largest.y = with_rows(args.y, rows);
+    if (args.residual.data != NULL) largest.residual.rows = rows;
+    if (args.s.data != NULL) largest.s.rows = rows;
+    if (args.wide.data != NULL) largest.wide.rows = rows;
+    if (args.mean.data != NULL) largest.mean.cols = rows;
+    if (args.rstd.data != NULL) largest.rstd.cols = rows;
+    RUN_WITH_WORKSPACE(pass, layernorm_forward, args, largest);
+}
+
+ft_status ft_pass_layernorm_backward(ft_pass *pass, ft_rows_kind kind, ft_layernorm_backward_args args) {
+    ft_layernorm_backward_args largest = args;
+    int64_t rows = ft_pass_capacity(pass, kind);
+    largest.dy.rows = largest.s.rows = rows;
+    largest.mean.cols = largest.rstd.cols = rows;
+    if (args.ds.data != NULL) largest.ds.rows = rows;
+    if (args.dx.data != NULL) largest.dx.rows = rows;
+    RUN_WITH_WORKSPACE(pass, layernorm_backward, args, largest);
+}
+
+ft_status ft_pass_activation_forward(ft_pass *pass, ft_rows_kind kind, ft_activation_forward_args args) {
+    ft_activation_forward_args largest = args;
+    int64_t rows = ft_pass_capacity(pass, kind);
+    largest.x.rows = largest.y.rows = rows;
+    if (args.h.data != NULL) largest.h.rows = rows;
+    RUN_WITH_WORKSPACE(pass, activation_forward, args, largest);
+}
+
+ft_status ft_pass_activation_backward(ft_pass *pass, ft_rows_kind kind, ft_activation_backward_args args) {
+    ft_activation_backward_args largest = args;
+    int64_t rows = ft_pass_capacity(pass, kind);
+    largest.h.rows = largest.dy.rows = largest.dx.rows = rows;
+    if (args.y.data != NULL) largest.y.rows = rows;
+    RUN_WITH_WORKSPACE(pass, activation_backward, args, largest);
+}
+
+ft_status ft_pass_dropout_rows(ft_pass *pass, ft_rows_kind kind, ft_dropout dropout, ft_tensor x, ft_tensor y) {
+    if (dropout.probability <= 0 && x.data == y.data) return FT_OK;
+    ft_dropout_args args = {.dropout = dropout, .x = x, .y = y}, largest = args;
+    largest.x.rows = largest.y.rows = ft_pass_capacity(pass, kind);
+    RUN_WITH_WORKSPACE(pass, dropout, args, largest);
+}
+
+ft_status ft_pass_cast(ft_pass *pass, ft_tensor x, ft_tensor y) {
+    int64_t n = x.rows * x.cols;
+    // Its scratch does not depend on the rows.
+    ft_cast_args args = {.x = ft_vector(x.data, n, x.dtype), .y = ft_vector(y.data, n, y.dtype)}, largest = args;
+    RUN_WITH_WORKSPACE(pass, cast, args, largest);
+}
+
+ft_status ft_pass_gather(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y) {
+    ft_gather_rows_args args = {.index = index, .x = x, .y = y}, largest = args;
+    largest.x.rows = pass->capacity.tokens;
+    largest.y.rows = pass->capacity.reads;
+    RUN_WITH_WORKSPACE(pass, gather_rows, args, largest);
+}
+
+ft_status ft_pass_scatter_add(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y) {
+    ft_scatter_rows_add_args args = {.index = index, .x = x, .y = y}, largest = args;
+    largest.x.rows = pass->capacity.reads;
+    largest.y.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, scatter_rows_add, args, largest);
+}
+
+ft_status ft_pass_unfold(ft_pass *pass, int taps, ft_tensor x, ft_tensor y) {
+    const ft_batch *b = pass->batch;
+    ft_unfold_args args = {.sequences = b->sequences, .taps = taps, .cu_seqlens = b->cu_seqlens, .x = x, .y = y}, largest = args;
+    largest.sequences = pass->capacity.sequences;
+    largest.x.rows = largest.y.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, unfold, args, largest);
+}
+
+ft_status ft_pass_fold_add(ft_pass *pass, int taps, ft_tensor y, ft_tensor x) {
+    const ft_batch *b = pass->batch;
+    ft_fold_add_args args = {.sequences = b->sequences, .taps = taps, .cu_seqlens = b->cu_seqlens, .y = y, .x = x}, largest = args;
+    largest.sequences = pass->capacity.sequences;
+    largest.x.rows = largest.y.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, fold_add, args, largest);
+}
+
+static ft_attention_shape attention_shape(const ft_pass *pass, ft_rows_kind queries, int layer) {
+    const ft_model *m = pass->model;
+    const ft_batch *b = pass->batch;
+    ft_attention_shape shape = {.heads = m->heads,
+                                .head_dim = m->head_dim,
+                                .sequences = b->sequences,
+                                .max_queries = queries == FT_ROWS_TOKENS ? b->longest : b->most_reads,
+                                .max_keys = b->longest,
+                                .cu_queries = queries == FT_ROWS_TOKENS ? b->cu_seqlens : b->cu_reads,
+                                .cu_keys = b->cu_seqlens,
+                                .scale = m->score_scale};
+    if (pass->step != NULL && m->attention_dropout > 0)
+        shape.dropout = (ft_score_dropout){.probability = m->attention_dropout,
+                                           .layer = (uint32_t)layer,
+                                           .site = FT_SITE_ATTENTION,
+                                           .step = pass->step,
+                                           .sequence_slot = b->slot};
+    return shape;
+}
+
+static ft_attention_shape largest_shape(const ft_pass *pass, ft_rows_kind queries, ft_attention_shape shape) {
+    shape.sequences = pass->capacity.sequences;
+    shape.max_keys = pass->capacity.longest;
+    shape.max_queries = queries == FT_ROWS_TOKENS ? pass->capacity.longest : pass->capacity.most_reads;
+    return shape;
+}
+
+static ft_status plain_forward(ft_pass *pass, ft_rows_kind queries, ft_attention_forward_args args) {
+    ft_attention_forward_args largest = args;
+    largest.shape = largest_shape(pass, queries, args.shape);
+    largest.q.rows = largest.out.rows = ft_pass_capacity(pass, queries);
+    largest.k.rows = largest.v.rows = pass->capacity.tokens;
+    if (args.lse.data != NULL) largest.lse.rows = largest.q.rows;
+    RUN_WITH_WORKSPACE(pass, attention_forward, args, largest);
+}
+
+static ft_status plain_backward(ft_pass *pass, ft_rows_kind queries, ft_attention_backward_args args) {
+    ft_attention_backward_args largest = args;
+    largest.shape = largest_shape(pass, queries, args.shape);
+    largest.q.rows = largest.out.rows = largest.dout.rows = largest.dq.rows = largest.lse.rows = ft_pass_capacity(pass, queries);
+    largest.k.rows = largest.v.rows = largest.dk.rows = largest.dv.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, attention_backward, args, largest);
+}
+
+static ft_disentangled_shape disentangled_shape(const ft_pass *pass, ft_rows_kind queries, int layer) {
+    const ft_relative *r = &pass->model->relative;
+    // Scratch is linear in the reach: no more of it than the longest sequence of the run can use.
+    int32_t reach = pass->capacity.longest - 1 < r->reach ? pass->capacity.longest - 1 : r->reach;
+    // Its scratch for shorter sequences may be the larger one: the longest of the run bounds every micro-batch.
+    ft_attention_shape attention = largest_shape(pass, queries, attention_shape(pass, queries, layer));
+    attention.sequences = pass->batch->sequences;
+    return (ft_disentangled_shape){.attention = attention, .reach = reach, .slots = r->slots + (r->reach - reach)};
+}
+
+// The tables as the slots count their rows: what stands in front of and behind those within reach is never touched.
+static ft_tensor whole_table(const ft_pass *pass, ft_tensor within_reach) {
+    if (within_reach.data == NULL) return within_reach;
+    within_reach.data = (char *)within_reach.data - (size_t)(pass->relative.first * within_reach.stride) * ft_dtype_size(within_reach.dtype);
+    within_reach.rows = pass->model->relative.rows;
+    return within_reach;
+}
+
+ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_disentangled_attention_forward_args args) {
+    if (args.pos_key.data == NULL && args.pos_query.data == NULL)
+        return plain_forward(pass, queries,
+                             (ft_attention_forward_args){.shape = attention_shape(pass, queries, layer),
+                                                         .q = args.q,
+                                                         .k = args.k,
+                                                         .v = args.v,
+                                                         .out = args.out,
+                                                         .lse = args.lse});
+    args.shape = disentangled_shape(pass, queries, layer);
+    args.pos_key = whole_table(pass, args.pos_key);
+    args.pos_query = whole_table(pass, args.pos_query);
+    ft_disentangled_attention_forward_args largest = args;
+    largest.shape.attention = largest_shape(pass, queries, args.shape.attention);
+    largest.q.rows = largest.out.rows = ft_pass_capacity(pass, queries);
+    largest.k.rows = largest.v.rows = pass->capacity.tokens;
+    if (args.lse.data != NULL) largest.lse.rows = largest.q.rows;
+    RUN_WITH_WORKSPACE(pass, disentangled_attention_forward, args, largest);
+}
+
+ft_status ft_pass_attention_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_disentangled_attention_backward_args args) {
+    if (args.pos_key.data == NULL && args.pos_query.data == NULL)
+        return plain_backward(pass, queries,
+                              (ft_attention_backward_args){.shape = attention_shape(pass, queries, layer),
+                                                           .q = args.q,
+                                                           .k = args.k,
+                                                           .v = args.v,
+                                                           .out = args.out,
+                                                           .lse = args.lse,
+                                                           .dout = args.dout,
+                                                           .dq = args.dq,
+                                                           .dk = args.dk,
+                                                           .dv = args.dv});
+    args.shape = disentangled_shape(pass, queries, layer);
+    args.pos_key = whole_table(pass, args.pos_key);
+    args.pos_query = whole_table(pass, args.pos_query);
+    args.dpos_key = whole_table(pass, args.dpos_key);
+    args.dpos_query = whole_table(pass, args.dpos_query);
+    ft_disentangled_attention_backward_args largest = args;
+    largest.shape.attention = largest_shape(pass, queries, args.shape.attention);
+    largest.q.rows = largest.out.rows = largest.dout.rows = largest.dq.rows = largest.lse.rows = ft_pass_capacity(pass, queries);
+    largest.k.rows = largest.v.rows = largest.dk.rows = largest.dv.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, disentangled_attention_backward, args, largest);
+}
+
+ft_status ft_pass_add_relative(ft_pass *pass, ft_tensor x, ft_tensor y) {
+    ft_scatter_rows_add_args args = {.index = pass->model->relative.row_number, .x = x, .y = y}, largest = args;
+    RUN_WITH_WORKSPACE(pass, scatter_rows_add, args, largest);
+}
+
+ft_status ft_pass_embedding_forward(ft_pass *pass, ft_embedding_forward_args args) {
+    ft_embedding_forward_args largest = args;
+    largest.out.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, embedding_forward, args, largest);
+}
+
+ft_status ft_pass_embedding_backward(ft_pass *pass, ft_embedding_backward_args args) {
+    if (args.table_gradient.data == NULL) return FT_OK;
+    ft_embedding_backward_args largest = args;
+    largest.dout.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, embedding_backward, args, largest);
+}
+
+ft_status ft_pass_cross_entropy(ft_pass *pass, ft_cross_entropy_args args) {
+    ft_cross_entropy_args largest = args;
+    largest.logits.rows = pass->capacity.reads;
+    largest.losses.cols = pass->capacity.reads;
+    if (args.dlogits.data != NULL) largest.dlogits.rows = pass->capacity.reads;
+    RUN_WITH_WORKSPACE(pass, cross_entropy, args, largest);
+}
+
+ft_status ft_pass_weighted_cross_entropy(ft_pass *pass, ft_weighted_cross_entropy_args args) {
+    ft_weighted_cross_entropy_args largest = args;
+    largest.logits.rows = largest.dlogits.rows = pass->capacity.reads;
+    largest.losses.cols = pass->capacity.reads;
+    RUN_WITH_WORKSPACE(pass, weighted_cross_entropy, args, largest);
+}
+
+ft_status ft_pass_binary_cross_entropy(ft_pass *pass, ft_binary_cross_entropy_args args) {
+    ft_binary_cross_entropy_args largest = args;
+    largest.logits.rows = largest.dlogits.rows = pass->capacity.reads;
+    largest.losses.cols = pass->capacity.reads;
+    largest.targets.rows = pass->capacity.reads;
+    RUN_WITH_WORKSPACE(pass, binary_cross_entropy, args, largest);
+}
+
+ft_status ft_pass_squared_error(ft_pass *pass, ft_squared_error_args args) {
+    ft_squared_error_args largest = args;
+    largest.logits.rows = largest.dlogits.rows = pass->capacity.reads;
+    largest.losses.cols = pass->capacity.reads;
+    largest.targets.rows = pass->capacity.reads;
+    RUN_WITH_WORKSPACE(pass, squared_error, args, largest);
+}

@@ -1,0 +1,146 @@
+// layers.h - the building blocks of the encoder on views: each call asks for its scratch with the size of the run's
+// largest micro-batch, runs one op and gives the scratch back. Internal to engine/model.
+//
+// Rows between layers. In 16 bits they are there twice: `x`, of the model's type, is what products read and what is kept for
+// the backward pass; `wide`, the same in fp32 (x is its rounding), is what the next residual adds to. There is one `wide` for
+// the whole way of a micro-batch, every norm writes it in place, and it goes away in the last layer. In fp32 it is absent, and
+// residuals are the rows themselves. The gradient of rows is fp32 in every precision.
+#ifndef FT_LAYERS_H
+#define FT_LAYERS_H
+
+#include "engine/model/state/net.h"
+#include "kernels/philox.h"
+
+// relative.c: the rows of the table of relative positions that sequences as long as the longest of the run can reach.
+typedef struct ft_relative_window {
+    int32_t first, rows;
+} ft_relative_window;
+
+// One micro-batch on its way through the model.
+typedef struct ft_pass {
+    ft_model *model;
+    const ft_batch *batch;
+    ft_capacity capacity;
+    const ft_step_state *step;   // NULL: no dropout (prediction)
+    ft_relative_window relative;
+} ft_pass;
+
+// Which rows a tensor has: every token, the rows that are read, or those of the table of relative positions within reach.
+typedef enum ft_rows_kind { FT_ROWS_TOKENS, FT_ROWS_READ, FT_ROWS_RELATIVE } ft_rows_kind;
+
+int64_t ft_pass_rows(const ft_pass *pass, ft_rows_kind kind);
+int64_t ft_pass_capacity(const ft_pass *pass, ft_rows_kind kind);
+
+// A new tensor [rows, cols] of the model's type, memory for the capacity. site: "layer %d name" when layer >= 0, else name.
+ft_status ft_pass_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, ft_memory_category category, int layer, const char *name,
+                         ft_tensor *out);
+// The same in fp32, whatever the model's type is: statistics of rows, logits, gradients of rows.
+ft_status ft_pass_float_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, ft_memory_category category, int layer,
+                               const char *name, ft_tensor *out);
+// One number a row, a vector in fp32.
+ft_status ft_pass_statistics(ft_pass *pass, ft_rows_kind kind, int layer, const char *name, ft_tensor *out);
+// In a model of 16 bits the same as ft_pass_float_tensor; absent in one of fp32.
+ft_status ft_pass_wide_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, const char *name, ft_tensor *out);
+bool ft_pass_is_half(const ft_pass *pass); // is the model's type one of 16 bits?
+// x, in fp32, as the products of the model's type read it: itself, or rounded; then `own` is its memory, for the caller to free.
+ft_status ft_pass_rounded(ft_pass *pass, ft_rows_kind kind, ft_tensor x, const char *name, ft_tensor *own, ft_tensor *out);
+// Frees a tensor made by ft_pass_tensor and marks it absent.
+void ft_pass_free(ft_pass *pass, ft_tensor *tensor);
+
+ft_dropout ft_pass_dropout(const ft_pass *pass, ft_rows_kind kind, float probability, uint32_t layer, ft_dropout_site site);
+
+// The ops of these names, with scratch.
+ft_status ft_pass_layernorm_forward(ft_pass *pass, ft_rows_kind kind, ft_layernorm_forward_args args);
+ft_status ft_pass_layernorm_backward(ft_pass *pass, ft_rows_kind kind, ft_layernorm_backward_args args);
+ft_status ft_pass_activation_forward(ft_pass *pass, ft_rows_kind kind, ft_activation_forward_args args);
+ft_status ft_pass_activation_backward(ft_pass *pass, ft_rows_kind kind, ft_activation_backward_args args);
+ft_status ft_pass_dropout_rows(ft_pass *pass, ft_rows_kind kind, ft_dropout dropout, ft_tensor x, ft_tensor y);
+// y, of another type than x, gets its numbers: matrices whose rows lie back to back.
+ft_status ft_pass_cast(ft_pass *pass, ft_tensor x, ft_tensor y);
+ft_status ft_pass_gather(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y);
+ft_status ft_pass_scatter_add(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y);
+// y += x, rows of the table within reach
+ft_status ft_pass_add_relative(ft_pass *pass, ft_tensor x, ft_tensor y);
+// queries: which rows q and out have. q, k, v as views. Position keys and queries may both be absent.
+ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_disentangled_attention_forward_args args);
+ft_status ft_pass_attention_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_disentangled_attention_backward_args args);
+// x [T,C] and its windows y [T,C*taps] within every sequence.
+ft_status ft_pass_unfold(ft_pass *pass, int taps, ft_tensor x, ft_tensor y);
+ft_status ft_pass_fold_add(ft_pass *pass, int taps, ft_tensor y, ft_tensor x);
+ft_status ft_pass_embedding_forward(ft_pass *pass, ft_embedding_forward_args args);
+ft_status ft_pass_embedding_backward(ft_pass *pass, ft_embedding_backward_args args);
+ft_status ft_pass_cross_entropy(ft_pass *pass, ft_cross_entropy_args args);
+ft_status ft_pass_weighted_cross_entropy(ft_pass *pass, ft_weighted_cross_entropy_args args);
+ft_status ft_pass_binary_cross_entropy(ft_pass *pass, ft_binary_cross_entropy_args args);
+ft_status ft_pass_squared_error(ft_pass *pass, ft_squared_error_args args);
+// loss.c: the loss of the model's task; logits become their gradient.
+ft_status ft_pass_loss(ft_pass *pass, ft_tensor logits, ft_tensor losses);
+
+// embeddings.c: token ids to the rows that layer 0 reads.
+typedef struct ft_embeddings_saved {
+    ft_tensor sum, mean, rstd;
+    ft_tensor narrow; // input of the widening layer, where there is one
+} ft_embeddings_saved;
+// x and wide: [T,H], made here, the caller frees them. keep: fill `saved` (else everything is freed).
+ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *saved, ft_tensor *x, ft_tensor *wide);
+// Frees dx (fp32) and `saved`.
+ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *saved, ft_tensor *dx);
+void ft_embeddings_saved_free(ft_pass *pass, ft_embeddings_saved *saved);
+
+// encoder_layer.c: what one layer keeps for its backward pass.
+typedef struct ft_layer_saved {
+    ft_tensor qkv;               // [T,3H]; last layer: keys and values, [T,2H]
+    ft_tensor read_q, read_x; // last layer only: [B,H]
+    ft_tensor attention, lse;
+    ft_tensor s1, mean1, rstd1, y1; // y1: absent where it is made again
+    ft_tensor h, activation;        // the latter: act(h), where it is kept
+    ft_tensor s2, mean2, rstd2;
+} ft_layer_saved;
+
+// y: [T,H], last layer [B,H]; made here, the caller frees it. wide: that of x becomes that of y; the last layer frees it.
+// keep: fill `saved` (else everything is freed).
+ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wide, bool keep, ft_layer_saved *saved, ft_tensor *y);
+// dy (fp32, of y's rows) is freed; dx [T,H] (fp32) is made here when want_dx. Frees `saved`. An absent x is the output of the layer
+// below, whose saved tensors stand in front of this one's: it is made here.
+ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_saved *saved, ft_tensor *dy, bool want_dx, ft_tensor *dx);
+void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *saved);
+
+// recompute.c: y1, and the output y of a layer whose rows are tokens, from the sums kept in `saved`.
+ft_status ft_norm1_again(ft_pass *pass, ft_rows_kind kind, int layer, ft_layer_saved *saved);
+ft_status ft_norm2_again(ft_pass *pass, int layer, const ft_layer_saved *saved, ft_tensor *y);
+
+// offload_inputs.c: of the inputs that are kept for recomputation, counted from below, number n on its way to the host and back.
+bool ft_input_travels(const ft_pass *pass, int n); // else nothing of this is called for it
+ft_status ft_input_send(ft_pass *pass, int n, ft_tensor x);
+ft_status ft_input_sent(ft_pass *pass, int n, ft_tensor *x); // frees x: from here on its place may be written to
+ft_status ft_input_fetch(ft_pass *pass, int n, ft_tensor *x); // x (fp32) is made here
+ft_status ft_input_fetched(ft_pass *pass, int n); // from here on it may be read
+// A micro-batch failed: what is computed from here on finds done what was still on its way, from and to places that are free now.
+void ft_inputs_abandon(const ft_model *model);
+
+// convolution.c: what the block behind layer 0 keeps for its backward pass; `gradient` of the convolution's output, from one
+// half of that pass to the other.
+typedef struct ft_convolution_saved {
+    ft_tensor h, sum, mean, rstd, gradient;
+} ft_convolution_saved;
+// e: [T,H] input of layer 0. y and wide: its output becomes that of the block, and the former is freed.
+ft_status ft_convolution_forward(ft_pass *pass, ft_tensor e, ft_tensor wide, bool keep, ft_convolution_saved *saved, ft_tensor *y);
+// In front of layer 0's backward pass: dy (fp32) becomes the gradient of that layer's output, in place.
+ft_status ft_convolution_backward(ft_pass *pass, ft_tensor e, ft_convolution_saved *saved, ft_tensor dy);
+// Behind it: dx [T,H] (fp32) += what reaches e through the convolution; dx may be absent. Frees `saved`.
+ft_status ft_convolution_input_gradient(ft_pass *pass, ft_convolution_saved *saved, ft_tensor dx);
+void ft_convolution_saved_free(ft_pass *pass, ft_convolution_saved *saved);
+
+// head.c: the rows that are read to logits, and back.
+typedef struct ft_head_saved {
+    ft_tensor pooler_h, pooled;  // before and after its activation
+    ft_tensor *input;            // [head_count] input of each linear layer (after dropout)
+    ft_tensor *h;                // [head_count - 1] before the activation
+} ft_head_saved;
+// x [B,H] becomes the pooler's input in place: some families drop there.
+ft_status ft_head_forward(ft_pass *pass, ft_tensor x, bool keep, ft_head_saved *saved, ft_tensor logits);
+// dlogits [B,labels]; dx [B,H] (fp32) is made here when want_dx. Frees `saved`.
+ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *saved, ft_tensor dlogits, bool want_dx, ft_tensor *dx);
+void ft_head_saved_free(ft_pass *pass, ft_head_saved *saved);
+
+#endif

@@ -1,0 +1,28 @@
+// linear.h - the products of a linear layer (ft_linear), forward and back: of every trained weight there is. Internal to the blocks.
+//
+// kind: which rows x and y have. Some ops add a bias, or sum its gradient, with what they do in any case: who calls such an op
+// leaves the bias out here.
+#ifndef FT_LINEAR_H
+#define FT_LINEAR_H
+
+#include "engine/model/blocks/layers.h"
+
+// Parts [first, first + count) of all that `l` has, as a layer.
+ft_linear ft_linear_parts(const ft_linear *l, int first, int count);
+
+// y = x W^T + b
+ft_status ft_linear_forward(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor y);
+// y = x W^T + bias, [outputs] of y's type, which may be another than the layer's; absent: whoever reads y adds it.
+ft_status ft_linear_product(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor bias, ft_tensor y);
+// dx (=|+=) dy W
+ft_status ft_linear_input_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, bool accumulate, ft_tensor dx);
+// dW += dy^T x; nothing for a frozen layer
+ft_status ft_linear_weight_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, ft_tensor x);
+// db += sum of rows; nothing for a frozen layer, or where there is no bias
+ft_status ft_linear_bias_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy);
+
+// b and db, [outputs], for the ops that do it; absent where there is none.
+ft_tensor ft_linear_bias(const ft_pass *pass, const ft_linear *l);
+ft_tensor ft_linear_dbias(const ft_pass *pass, const ft_linear *l);
+
+#endif

@@ -1,0 +1,306 @@
+// relative.c - DeBERTa's table of relative positions: projected for every layer once a step, and back once a step.
+//
+// Sequences of up to L tokens reach the rows of distances up to L - 1 only: the others are neither normalised nor projected,
+// and their gradient is zero. The longest of the run decides, as it does about scratch.
+//
+//   R = LN(table) or the table;  R_l = dropout(R);  PK_l = R_l Wk^T (+ bk);  PQ_l = R_l Wq^T + bq
+// None of it depends on a text, and the dropout of R_l is keyed by step and layer alone. So the layers of all micro-batches,
+// and those that are computed again, read the same PK and PQ, and every sequence adds to the same dPK and dPQ, one after the
+// other: what becomes of these sums at the end of the step has the same bits for any split into micro-batches.
+// Kept meanwhile are PK and PQ of all layers, dPK and dPQ (sums, so in fp32) of the trained ones; R, its norm and its dropout
+// are cheap and computed again at the end.
+#include "engine/model/blocks/relative.h"
+
+#include "engine/model/blocks/linear.h"
+#include "engine/model/state/gradients.h"
+
+enum { ALIGN = 256 }; // bytes: tables begin at multiples of it, like buffers
+
+static ft_tensor weight(const ft_pass *pass, int index) { return ft_parameter_weight(&pass->model->parameters, index); }
+static ft_tensor gradient(const ft_pass *pass, int index) { return ft_parameter_gradient(&pass->model->parameters, index); }
+
+// ---- the memory -----------------------------------------------------------------------------------------------------
+
+// Of every layer alike: PK where a query meets positions, PQ where a key does.
+static int tables_of(const ft_model *m) {
+    if (m->relative.rows == 0) return 0;
+    return (m->layer[0].pos_key.weight >= 0) + (m->layer[0].pos_query.weight >= 0);
+}
+
+ft_relative_window ft_relative_window_of(const ft_model *m, int32_t longest) {
+    const ft_relative *r = &m->relative;
+    if (r->rows == 0 || longest < 1) return (ft_relative_window){.rows = 0};
+    int32_t first = ft_relative_slot(r->rule, 1 - longest); // slots never fall with the distance
+    return (ft_relative_window){.first = first, .rows = ft_relative_slot(r->rule, longest - 1) - first + 1};
+}
+
+static size_t one_table_bytes(const ft_model *m, ft_dtype dtype, int64_t rows) {
+    return ((size_t)(rows * m->hidden) * ft_dtype_size(dtype) + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+// Of the tables of so many layers, for sequences of up to `longest` tokens.
+static size_t table_bytes(const ft_model *m, ft_dtype dtype, int32_t layers, int32_t longest) {
+    int64_t rows = ft_relative_window_of(m, longest).rows;
+    return (size_t)(tables_of(m) * layers) * one_table_bytes(m, dtype, rows);
+}
+
+static ft_status hold(ft_model *m, size_t bytes, const char *site, void **data) {
+    *data = NULL;
+    return bytes > 0 ? ft_memory_alloc(m->memory, bytes, FT_MEM_ACTIVATIONS, site, data) : FT_OK;
+}
+
+ft_status ft_relative_hold(ft_model *m, ft_capacity train, ft_capacity predict) {
+    ft_position_tables *t = &m->positions;
+    int32_t longest = train.longest > predict.longest ? train.longest : predict.longest;
+    t->projected_bytes = table_bytes(m, m->dtype, m->layers, longest);
+    t->gradient_bytes = table_bytes(m, FT_F32, m->layers - m->first_trained_layer, train.longest);
+    FT_TRY(hold(m, t->projected_bytes, "position projections", &t->projected));
+    return hold(m, t->gradient_bytes, "position projection gradients", &t->gradients);
+}
+
+void ft_relative_release(ft_model *m) {
+    ft_memory_free(m->memory, m->positions.projected);
+    ft_memory_free(m->memory, m->positions.gradients);
+    m->positions = (ft_position_tables){.longest = 0};
+}
+
+// Table `n` of layer `layer` within a block that begins with layer `first`.
+static ft_tensor table_at(const ft_pass *pass, void *block, ft_dtype dtype, int first, int layer, int n) {
+    const ft_model *m = pass->model;
+    size_t at = (size_t)((layer - first) * tables_of(m) + n) * one_table_bytes(m, dtype, pass->relative.rows);
+    return ft_matrix((char *)block + at, pass->relative.rows, m->hidden, dtype);
+}
+
+ft_layer_positions ft_relative_tables(const ft_pass *pass, int layer) {
+    const ft_model *m = pass->model;
+    const ft_position_tables *t = &m->positions;
+    const ft_layer_parameters *l = &m->layer[layer];
+    ft_layer_positions p = {ft_absent(), ft_absent(), ft_absent(), ft_absent()};
+    if (tables_of(m) == 0) return p;
+    const bool keys = l->pos_key.weight >= 0, queries = l->pos_query.weight >= 0, trained = layer >= m->first_trained_layer;
+    if (keys) p.key = table_at(pass, t->projected, m->dtype, 0, layer, 0);
+    if (queries) p.query = table_at(pass, t->projected, m->dtype, 0, layer, keys);
+    if (pass->step == NULL || !trained) return p;
+    if (keys) p.dkey = table_at(pass, t->gradients, FT_F32, m->first_trained_layer, layer, 0);
+    if (queries) p.dquery = table_at(pass, t->gradients, FT_F32, m->first_trained_layer, layer, keys);
+    return p;
+}
+
+ft_status ft_relative_check(const ft_pass *pass) {
+    const ft_position_tables *t = &pass->model->positions;
+    if (tables_of(pass->model) == 0 || (t->longest == pass->capacity.longest && t->training == (pass->step != NULL))) return FT_OK;
+    return ft_fail(FT_FAILED, "position projections", "are those of no step or pass for up to %d tokens that has begun",
+                   pass->capacity.longest);
+}
+
+// ---- R --------------------------------------------------------------------------------------------------------------
+
+static ft_status temporary(ft_pass *pass, int64_t cols, const char *name, ft_tensor *out) {
+    return ft_pass_tensor(pass, FT_ROWS_RELATIVE, cols, FT_MEM_ACTIVATIONS, -1, name, out);
+}
+
+// The rows within reach of the parameter or its gradient.
+static ft_tensor within_reach(const ft_pass *pass, ft_tensor table) {
+    return ft_rows(table, pass->relative.first, pass->relative.rows);
+}
+
+typedef struct relative_table {
+    ft_tensor table;              // R: `normed`, or the parameter itself
+    ft_tensor normed, mean, rstd; // absent without a norm
+} relative_table;
+
+static ft_status open_table(ft_pass *pass, relative_table *r) {
+    const ft_relative *p = &pass->model->relative;
+    *r = (relative_table){within_reach(pass, weight(pass, p->table)), ft_absent(), ft_absent(), ft_absent()};
+    if (p->norm.gamma < 0) return FT_OK;
+    FT_TRY(temporary(pass, pass->model->hidden, "relative positions", &r->normed));
+    FT_TRY(ft_pass_statistics(pass, FT_ROWS_RELATIVE, -1, "relative norm mean", &r->mean));
+    FT_TRY(ft_pass_statistics(pass, FT_ROWS_RELATIVE, -1, "relative norm rstd", &r->rstd));
+    FT_TRY(ft_pass_layernorm_forward(pass, FT_ROWS_RELATIVE,
+                                     (ft_layernorm_forward_args){.x = r->table,
+                                                                 .gamma = weight(pass, p->norm.gamma),
+                                                                 .beta = weight(pass, p->norm.beta),
+                                                                 .epsilon = pass->model->epsilon,
+                                                                 .y = r->normed,
+                                                                 .mean = r->mean,
+                                                                 .rstd = r->rstd}));
+    r->table = r->normed;
+    return FT_OK;
+}
+
+static void close_table(ft_pass *pass, relative_table *r) {
+    ft_pass_free(pass, &r->normed);
+    ft_pass_free(pass, &r->mean);
+    ft_pass_free(pass, &r->rstd);
+}
+
+static ft_dropout dropout_of(const ft_pass *pass, int layer) {
+    // The table is an embedding too; layer 0 of that site belongs to the tokens.
+    return ft_pass_dropout(pass, FT_ROWS_RELATIVE, pass->model->hidden_dropout, (uint32_t)layer + 1, FT_SITE_EMBEDDING);
+}
+
+// R_l; `own` is its memory when there is dropout, for the caller to free.
+static ft_status dropped(ft_pass *pass, int layer, ft_tensor table, ft_tensor *own, ft_tensor *out) {
+    ft_dropout dropout = dropout_of(pass, layer);
+    *own = ft_absent();
+    *out = table;
+    if (dropout.probability <= 0) return FT_OK;
+    FT_TRY(temporary(pass, pass->model->hidden, "dropped relative positions", own));
+    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_RELATIVE, dropout, table, *own));
+    *out = *own;
+    return FT_OK;
+}
+
+// ---- forward --------------------------------------------------------------------------------------------------------
+
+static ft_status project_layer(ft_pass *pass, int layer, ft_tensor table) {
+    const ft_layer_parameters *l = &pass->model->layer[layer];
+    const ft_layer_positions p = ft_relative_tables(pass, layer);
+    const struct {
+        ft_tensor y;
+        const ft_linear *linear;
+    } parts[2] = {{p.key, &l->pos_key}, {p.query, &l->pos_query}};
+    ft_tensor own, x;
+    FT_TRY(dropped(pass, layer, table, &own, &x));
+    for (int i = 0; i < 2; i++) {
+        if (parts[i].y.data == NULL) continue;
+        FT_TRY(ft_linear_forward(pass, FT_ROWS_RELATIVE, parts[i].linear, x, parts[i].y));
+    }
+    ft_pass_free(pass, &own);
+    return FT_OK;
+}
+
+static ft_status project(ft_pass *pass) {
+    relative_table r;
+    FT_TRY(open_table(pass, &r));
+    for (int layer = 0; layer < pass->model->layers; layer++) FT_TRY(project_layer(pass, layer, r.table));
+    close_table(pass, &r);
+    return FT_OK;
+}
+
+// Of the table alone: there is no batch.
+static ft_pass pass_without_batch(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
+    return (ft_pass){.model = m, .capacity = capacity, .step = step, .relative = ft_relative_window_of(m, capacity.longest)};
+}
+
+// FT_FAILED: what is held was not meant for sequences of this length.
+static ft_status check_room(const ft_pass *pass) {
+    const ft_model *m = pass->model;
+    const int32_t trained = pass->step != NULL ? m->layers - m->first_trained_layer : 0, longest = pass->capacity.longest;
+    if (table_bytes(m, m->dtype, m->layers, longest) <= m->positions.projected_bytes &&
+        table_bytes(m, FT_F32, trained, longest) <= m->positions.gradient_bytes)
+        return FT_OK;
+    return ft_fail(FT_FAILED, "position projections", "%zu bytes are held, too few for sequences of %d tokens",
+                   m->positions.projected_bytes + m->positions.gradient_bytes, longest);
+}
+
+static ft_status begin(ft_model *m, ft_capacity capacity, const ft_step_state *step, ft_scope scope) {
+    ft_position_tables *t = &m->positions;
+    ft_pass pass = pass_without_batch(m, capacity, step);
+    if (tables_of(m) == 0 || capacity.longest == 0) return FT_OK;
+    FT_TRY(check_room(&pass));
+    t->longest = 0;
+    FT_TRY(ft_memory_scope_begin(m->memory, scope));
+    FT_TRY(ft_memory_scope_end(m->memory, project(&pass)));
+    t->longest = capacity.longest;
+    t->training = step != NULL;
+    return FT_OK;
+}
+
+ft_status ft_relative_begin(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
+    FT_TRY(begin(m, capacity, step, step != NULL ? FT_SCOPE_STEP_BEGIN : FT_SCOPE_PREDICT_BEGIN));
+    if (step == NULL) return FT_OK;
+    size_t bytes = table_bytes(m, FT_F32, m->layers - m->first_trained_layer, capacity.longest);
+    return bytes > 0 ? m->device->functions->fill(m->device, m->positions.gradients, 0, bytes) : FT_OK;
+}
+
+void ft_relative_mark(ft_model *m, ft_capacity capacity, bool begun) {
+    m->positions.longest = begun && tables_of(m) > 0 ? capacity.longest : 0;
+    m->positions.training = begun;
+}
+
+// ---- backward -------------------------------------------------------------------------------------------------------
+
+static ft_status sums(ft_pass *pass, const char *name, ft_tensor *out) {
+    return ft_pass_float_tensor(pass, FT_ROWS_RELATIVE, pass->model->hidden, FT_MEM_ACTIVATIONS, -1, name, out);
+}
+
+// From dPK and dPQ of a layer to its projections and, where `dtable` (fp32) is present, to R: added there.
+static ft_status layer_backward(ft_pass *pass, int layer, ft_tensor table, ft_tensor dtable, bool first) {
+    const ft_layer_parameters *l = &pass->model->layer[layer];
+    const ft_layer_positions p = ft_relative_tables(pass, layer);
+    struct {
+        ft_tensor sum, own, dy;
+        const ft_linear *linear;
+    } parts[2] = {{.sum = p.dkey, .linear = &l->pos_key}, {.sum = p.dquery, .linear = &l->pos_query}};
+    ft_tensor own, x, dx = dtable;
+    FT_TRY(dropped(pass, layer, table, &own, &x));
+    for (int i = 0; i < 2; i++) {
+        FT_TRY(ft_pass_rounded(pass, FT_ROWS_RELATIVE, parts[i].sum, "rounded relative gradient", &parts[i].own, &parts[i].dy));
+        if (parts[i].dy.data == NULL) continue;
+        FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_RELATIVE, parts[i].linear, parts[i].sum));
+        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_RELATIVE, parts[i].linear, parts[i].dy, x));
+    }
+    ft_pass_free(pass, &own);
+    if (dtable.data != NULL && !first) FT_TRY(sums(pass, "relative gradient of a layer", &dx));
+    for (int i = 0, written = 0; i < 2; i++) {
+        if (parts[i].dy.data == NULL) continue;
+        if (dtable.data != NULL)
+            FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_RELATIVE, parts[i].linear, parts[i].dy, written, dx));
+        ft_pass_free(pass, &parts[i].own);
+        written = 1;
+    }
+    if (dtable.data == NULL) return FT_OK;
+    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_RELATIVE, dropout_of(pass, layer), dx, dx));
+    if (first) return FT_OK;
+    FT_TRY(ft_pass_add_relative(pass, dx, dtable));
+    ft_pass_free(pass, &dx);
+    return FT_OK;
+}
+
+static ft_status table_backward(ft_pass *pass, const relative_table *r, ft_tensor dtable) {
+    const ft_relative *p = &pass->model->relative;
+    ft_tensor whole = within_reach(pass, gradient(pass, p->table));
+    if (p->norm.gamma < 0) return ft_pass_add_relative(pass, dtable, whole);
+    FT_TRY(ft_pass_layernorm_backward(pass, FT_ROWS_RELATIVE,
+                                      (ft_layernorm_backward_args){.dy = dtable,
+                                                                   .s = within_reach(pass, weight(pass, p->table)),
+                                                                   .mean = r->mean,
+                                                                   .rstd = r->rstd,
+                                                                   .gamma = weight(pass, p->norm.gamma),
+                                                                   .ds = dtable,
+                                                                   .dgamma = gradient(pass, p->norm.gamma),
+                                                                   .dbeta = gradient(pass, p->norm.beta)}));
+    return ft_pass_add_relative(pass, dtable, whole);
+}
+
+// Layers from the last to the first, as everywhere in a backward pass.
+static ft_status back(ft_pass *pass) {
+    const ft_model *m = pass->model;
+    relative_table r;
+    ft_tensor dtable = ft_absent();
+    FT_TRY(ft_gradients_share(&pass->model->parameters, ft_backward_point(m->layers + 2, 0)));
+    FT_TRY(open_table(pass, &r));
+    if (gradient(pass, m->relative.table).data != NULL) FT_TRY(sums(pass, "relative gradient", &dtable));
+    for (int layer = m->layers - 1; layer >= m->first_trained_layer; layer--)
+        FT_TRY(layer_backward(pass, layer, r.table, dtable, layer == m->layers - 1));
+    if (dtable.data != NULL) FT_TRY(table_backward(pass, &r, dtable));
+    ft_pass_free(pass, &dtable);
+    close_table(pass, &r);
+    return FT_OK;
+}
+
+ft_status ft_relative_end(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
+    ft_pass pass = pass_without_batch(m, capacity, step);
+    if (tables_of(m) == 0) return FT_OK;
+    if (step == NULL) {
+        m->positions.longest = 0;
+        return FT_OK;
+    }
+    FT_TRY(ft_relative_check(&pass));
+    m->positions.longest = 0; // the update is next, and then they are those of other weights
+    if (m->first_trained_layer == m->layers) return FT_OK;
+    ft_memory_set_phase(m->memory, FT_PHASE_BACKWARD);
+    FT_TRY(ft_memory_scope_begin(m->memory, FT_SCOPE_STEP_END));
+    return ft_memory_scope_end(m->memory, back(&pass));
+}

@@ -1,0 +1,75 @@
+// families.h - what distinguishes the model families: names of tensors and of configuration keys, and the few places
+// where their mathematics differ. The encoder reads the table; it never asks which family it runs.
+#ifndef FT_FAMILIES_H
+#define FT_FAMILIES_H
+
+#include "base/status.h"
+#include "kernels/ops/activation.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// Names of the linear layers and norms of one transformer layer, without ".weight" and ".bias".
+typedef struct ft_layer_names {
+    const char *query, *key, *value, *output, *norm1, *up, *down, *norm2;
+    const char *qkv; // one matrix for all three, head by head; then `query` and `value` are vectors, their biases, and a
+                     // key has none. NULL: three linear layers
+    const char *pos_key, *pos_query; // of the relative positions
+    bool pos_key_without_bias;
+} ft_layer_names;
+
+typedef struct ft_family_keys { // of config.json
+    const char *hidden, *layers, *heads, *intermediate, *activation;
+    const char *hidden_dropout, *attention_dropout, *classifier_dropout;
+    const char *epsilon;   // NULL: fixed at the default
+    const char *embedding; // width of the tables; NULL: the hidden one
+} ft_family_keys;
+
+typedef struct ft_family_defaults { // where config.json has no such key
+    int64_t vocabulary, hidden, layers, heads, intermediate, types, padding;
+    int64_t embedding; // 0: as the hidden width
+    double epsilon;
+    double classifier_dropout; // negative: as the hidden one
+} ft_family_defaults;
+
+typedef enum ft_position_rule {
+    FT_POSITIONS_FROM_0,          // 0, 1, 2, ...
+    FT_POSITIONS_BEHIND_PADDING,  // padding id + 1, + 2, ...: the rows up to the padding id belong to no token
+} ft_position_rule;
+
+// How the rows of DeBERTa's table belong to distances.
+typedef enum ft_relative_kind {
+    FT_RELATIVE_NONE,
+    FT_RELATIVE_DISTANCES, // v1: a row each. Nor does it know the keys of the variants of v2
+    FT_RELATIVE_BUCKETS,   // v2 and v3: far ones may share a row
+} ft_relative_kind;
+
+// Where tables narrower than the hidden rows are widened.
+typedef enum ft_widening { FT_WIDEN_NEVER, FT_WIDEN_AFTER_NORM, FT_WIDEN_BEFORE_NORM } ft_widening;
+
+typedef struct ft_family {
+    const char *model_type, *classifier_class; // config.json; the class that transformers opens a classifier with
+    const char *prefix;                        // of the encoder's tensors, with its dot; may be missing in a file
+    ft_family_keys keys;
+    ft_family_defaults defaults;
+    bool token_types;
+    bool types_optional; // type_vocab_size 0: none
+    ft_relative_kind relative; // disentangled attention, relative_config.c
+    ft_position_rule positions;
+    ft_widening widening;
+    const char *widening_name;    // behind the prefix; it has a bias when it stands behind the norm
+    const char *layer;            // behind the prefix; the number of the layer follows
+    ft_layer_names names;
+    bool attention_output_dropout; // behind the output projection of the attention
+    // The head: [dropout] -> pooler -> activation -> dropout -> classifier. Full names.
+    const char *pooler, *classifier;
+    ft_activation pooler_activation;
+    bool dropout_before_pooler; // the classifier's dropout, once more
+} ft_family;
+
+// NULL when there is none of that name.
+const ft_family *ft_family_find(const char *model_type);
+int ft_family_count(void);
+const ft_family *ft_family_at(int index);
+
+#endif

@@ -1,0 +1,70 @@
+// model_config.h - config.json of a Hugging Face model, checked.
+#ifndef FT_MODEL_CONFIG_H
+#define FT_MODEL_CONFIG_H
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "engine/model/spec/custom_head.h"
+#include "engine/model/spec/families.h"
+#include "kernels/ops/disentangled_attention.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+// DeBERTa's relative positions and its head; zeros for other families, `absolute` and `factor` aside.
+typedef struct ft_relative_config {
+    bool table, c2p, p2c;  // a table of relative positions; which terms of the scores use it
+    bool shared, norm;     // projected by the layer's own key and query; LayerNorm on the table
+    bool absolute;         // position_biased_input: a table of absolute positions too
+    int factor;            // scores are divided by sqrt(head width * factor)
+    ft_relative_rule rule;
+    double pooler_dropout;
+    ft_activation pooler_activation;
+} ft_relative_config;
+
+// The convolution behind encoder layer 0 of deberta-v2-xlarge and -xxlarge; taps 0: none.
+typedef struct ft_convolution_config {
+    int taps, groups; // taps: conv_kernel_size, odd
+    ft_activation activation;
+} ft_convolution_config;
+
+typedef struct ft_model_config {
+    const char *model_type;             // "bert"
+    const ft_family *family;
+    int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
+    int64_t max_position_embeddings;    // tokens that a text may have
+    int64_t position_rows;              // of the position table: those, and what RoBERTa's rule leaves in front
+    int64_t type_vocab_size;            // 0: no token types
+    int64_t embedding_size;             // width of the tables
+    ft_relative_config relative;
+    ft_convolution_config convolution;
+    int64_t pad_token_id;               // -1: null in the file, no row is padding
+    ft_activation hidden_act;
+    double layer_norm_eps, initializer_range;
+    double hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout; // classifier: null -> hidden, or
+                                                                                  // a number of the family
+    int64_t num_labels;                 // from num_labels, else from id2label; 2 when both are absent
+    const char **label_names;           // [num_labels], "LABEL_i" when absent or when num_labels disagrees with id2label
+    bool has_label_names;               // names other than LABEL_i
+    json_t *json;                       // the whole file, kept for writing it back
+    ft_arena arena;
+} ft_model_config;
+
+// model_dir/config.json. FT_INVALID: missing file, another architecture (the supported ones are named), impossible or
+// inconsistent sizes, unknown activation, position_embedding_type other than absolute. *config is {0} on failure.
+// Where there is no such directory, a name as in known_models.h gives the numbers built into the program.
+ft_status ft_model_config_load(const char *model_dir, ft_model_config *config);
+// The same from the text of such a file.
+ft_status ft_model_config_parse(const char *text, size_t length, const char *path_for_errors, ft_model_config *config);
+// Fills config->relative and config->convolution. Internal to model_config.c.
+ft_status ft_relative_config_read(ft_model_config *config, const char *path_for_errors);
+void ft_model_config_free(ft_model_config *config); // {0} is fine
+
+// Writes the config.json of a fine-tuned classifier that transformers opens with the same logits: every key of the input
+// file, the labels of this task, the dropouts used in training, and a head with hidden layers (NULL: the standard one).
+// problem_type: as transformers has it, "single_label_classification", "multi_label_classification" or "regression". Atomic.
+ft_status ft_model_config_save(const ft_model_config *base, const char *path, int label_count, const char *const *label_names,
+                               double hidden_dropout, double attention_dropout, double classifier_dropout,
+                               const ft_custom_head *head, const char *problem_type);
+
+#endif

@@ -1,0 +1,76 @@
+#include "engine/model/state/gradients.h"
+
+#include <assert.h>
+
+enum { FLOATS = FT_MEMORY_PLACE / sizeof(float) };
+static const char site[] = "gradients";
+
+ft_status ft_gradients_hold(ft_parameters *p, bool in_steps) {
+    assert(p->gradients == NULL && !p->gradients_in_steps);
+    p->gradients_in_steps = in_steps;
+    p->gradients_reached = 0;
+    if (in_steps) return FT_OK;
+    void *data;
+    FT_TRY(ft_memory_alloc(p->memory, (size_t)p->trainable * sizeof(float), FT_MEM_GRADIENTS, site, &data));
+    p->gradients = data;
+    return ft_gradients_clear(p);
+}
+
+void ft_gradients_release(ft_parameters *p) {
+    if (!p->gradients_in_steps) ft_memory_free(p->memory, p->gradients);
+    p->gradients = NULL;
+    p->gradients_in_steps = false;
+}
+
+ft_status ft_gradients_clear(const ft_parameters *p) {
+    if (p->gradients_in_steps) return FT_OK;
+    ft_device *device = ft_memory_device(p->memory);
+    return device->functions->fill(device, p->gradients, 0, (size_t)p->trainable * sizeof(float));
+}
+
+void ft_gradients_begin(ft_parameters *p) {
+    p->gradients_point = -1;
+    if (p->gradients_in_steps) p->gradients_reached = 0;
+}
+
+static int64_t end_of(const ft_parameters *p, const ft_parameter *q) {
+    return q->trainable ? p->stores[q->store].first + q->offset + (q->rows > 0 ? q->trained : 1) * q->cols : 0;
+}
+
+// The parts before element `end`, rounded up to whole places: what that takes of the next part is cleared with this one.
+static ft_status make_room(ft_parameters *p, int64_t end) {
+    const int64_t from = p->gradients_reached, to = (end + FLOATS - 1) / FLOATS * FLOATS;
+    if (!p->gradients_in_steps || to <= from) return FT_OK;
+    void *data;
+    ft_device *device = ft_memory_device(p->memory);
+    const size_t bytes = (size_t)(to - from) * sizeof(float);
+    FT_TRY(ft_memory_alloc_at(p->memory, (size_t)from * sizeof(float), bytes, FT_MEM_GRADIENTS, site, &data));
+    if (from == 0) p->gradients = data;
+    p->gradients_reached = to;
+    return device->functions->fill(device, data, 0, bytes);
+}
+
+// From here on all that completes before `point` is complete.
+static void come_to(ft_parameters *p, int point) { p->gradients_point = point; }
+
+ft_status ft_gradients_reach(ft_parameters *p, int point) {
+    int64_t end = 0;
+    assert(point >= p->gradients_point);
+    come_to(p, point);
+    for (int i = 0; i < p->count; i++)
+        if (p->list[i].arrives <= point && end_of(p, &p->list[i]) > end) end = end_of(p, &p->list[i]);
+    return make_room(p, end);
+}
+
+bool ft_gradient_is_complete(const ft_parameters *p, int index) { return p->list[index].completes < p->gradients_point; }
+
+ft_status ft_gradients_share(ft_parameters *p, int point) {
+    come_to(p, point);
+    if (!p->gradients_in_steps) return FT_OK;
+    void *data;
+    const size_t bytes = ((size_t)p->trainable + FLOATS - 1) / FLOATS * FT_MEMORY_PLACE;
+    FT_TRY(ft_memory_alloc_at(p->memory, 0, bytes, FT_MEM_GRADIENTS, site, &data));
+    p->gradients = data;
+    p->gradients_reached = (int64_t)(bytes / sizeof(float));
+    return FT_OK;
+}

@@ -1,0 +1,46 @@
+// gradients.h - where the gradients of a step live: [trainable] fp32, in the order of parameters.h.
+//
+// Where a step has several micro-batches they add up in a buffer that is kept. Where every step of a run is one micro-batch nothing
+// has to outlive the step, and they take room in its arena: at its begin, one part behind the other, each from when the backward
+// pass comes to its layer. By then more activations of the layers above are gone, but for the smallest micro-batches, so that only
+// gradients of the first layers to come are there at the peak (BERT base, 32 x 128: 50 MB of 438). Their bits are the same: each part is cleared when it comes.
+//
+//     ft_gradients_clear(p);                   before the micro-batches
+//     ft_gradients_begin(p);                   inside FT_SCOPE_TRAIN: none is there yet
+//     ft_gradients_reach(p, point);            there: what the backward pass writes from this point on may be written
+//     ft_gradients_share(p, point);            inside a later scope of the step: what was left there is read
+//
+// The parts go with their scope (ft_memory_alloc_at); between the scopes of a step nothing else runs in the arena.
+//
+// Points count what the backward pass comes to: the halves of the head, of every layer from the last to the first, of the embeddings, and
+// the end of the step. A parameter is first written at one (`arrives`), and last at the same or, where several blocks read it, at a later one
+// (`completes`): a table tied to the head, or DeBERTa's keys and queries, which project the relative positions of all micro-batches at
+// the end of the step too. So completion is known by parameter and not by depth, and come_to in gradients.c is where it becomes true: whoever
+// sends gradients away while others are computed begins there.
+#ifndef FT_GRADIENTS_H
+#define FT_GRADIENTS_H
+
+#include "engine/model/state/parameters.h"
+
+#include <limits.h>
+
+// in_steps: inside the arena; else they are kept, and cleared. Again only after their release.
+ft_status ft_gradients_hold(ft_parameters *p, bool in_steps);
+void ft_gradients_release(ft_parameters *p); // none held is fine
+
+// All of these do nothing where it is not theirs to do: `clear` in the arena, the others where gradients are kept.
+ft_status ft_gradients_clear(const ft_parameters *p);
+void ft_gradients_begin(ft_parameters *p);
+// Points never go back within a micro-batch. What completes before `point` is complete, of this micro-batch; in a later scope, of the step.
+ft_status ft_gradients_reach(ft_parameters *p, int point);
+ft_status ft_gradients_share(ft_parameters *p, int point);
+
+// Block 0 is the head, block n + 1 the layer with n others above it, behind the layers the embeddings and then the end of the step.
+// Half 0 of a layer is its feed-forward, half 1 its attention.
+static inline int ft_backward_point(int block, int half) { return 2 * block + half; }
+static inline int ft_backward_block(int point) { return point / 2; }
+enum { FT_BACKWARD_DONE = INT_MAX }; // behind the step's end: all are complete
+// At the point that the backward pass has come to, nothing more will be added to the gradient of the parameter.
+bool ft_gradient_is_complete(const ft_parameters *p, int index);
+
+#endif

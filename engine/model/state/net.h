@@ -1,0 +1,131 @@
+// net.h - what a model is in memory: its layers as places in the registry of parameters, its shape, and what its blocks keep
+// between micro-batches. Structs alone: the blocks compute with them, model.h has the calls.
+#ifndef FT_NET_H
+#define FT_NET_H
+
+#include "engine/config/config.h"
+#include "engine/data/batch.h"
+#include "engine/model/spec/loss.h"
+#include "engine/model/spec/model_config.h"
+#include "engine/model/state/absent_rows.h"
+#include "engine/model/state/parameters.h"
+
+// Sizes of the largest micro-batch of a run: what every step and op tensor is allocated for.
+typedef struct ft_capacity {
+    int32_t tokens, sequences, longest;
+    int32_t reads, most_reads; // rows that are read, in all and of one sequence
+} ft_capacity;
+
+// A linear layer, y = x W^T + b; every product of its weight is in linear.h.
+// Layers that read the same rows may be one of several parts, of equal width: their weights stand one below the other in memory and their
+// biases one behind the other, so that one product makes all outputs side by side. ft_linear_parts gives some of them.
+typedef struct ft_linear {
+    int weight, bias; // registry: of the first of all parts, or of all in one; -1: there is none
+    int64_t inputs, outputs;
+    int first, parts;  // which of them are this layer's
+    unsigned unbiased; // bit n: part n has no bias, zeros stand in its place
+} ft_linear;
+
+enum { FT_QUERY, FT_KEY, FT_VALUE, FT_QKV_PARTS }; // of the layer in front of the attention
+
+typedef struct ft_norm {
+    int gamma, beta; // registry; -1: there is no norm
+} ft_norm;
+
+typedef struct ft_layer_parameters {
+    ft_linear qkv, output;
+    ft_norm norm1;
+    ft_linear up, down;
+    ft_norm norm2;
+    ft_linear pos_key, pos_query; // of the relative positions; may be parts of qkv
+} ft_layer_parameters;
+
+// A table of relative positions and which of its rows a distance has; rows 0: none.
+typedef struct ft_relative {
+    ft_relative_rule rule;
+    int32_t rows, reach;
+    int table;                                  // registry
+    ft_norm norm;
+    int32_t *slots;                             // [2*reach + 1] device, with the two below in one block
+    int32_t *row_number, *zero;                 // [rows]: where a row stands for its dropout, and that no sequence owns it
+} ft_relative;
+
+// PK and PQ of every layer and the sums of dPK and dPQ (relative.c): one block each, layer after layer.
+typedef struct ft_position_tables {
+    void *projected, *gradients; // device, of the type of the model and fp32; NULL: none held
+    size_t projected_bytes, gradient_bytes;
+    int32_t longest; // ft_capacity.longest of the step or pass under way; 0: none is
+    bool training;   // it is a step
+} ft_position_tables;
+
+// The block behind layer 0 of DeBERTa's v2-x models; taps 0: none.
+typedef struct ft_convolution {
+    int taps;
+    ft_activation activation;
+    ft_linear linear; // of windows; its parts are the groups
+    ft_norm norm;
+} ft_convolution;
+
+enum { FT_INPUTS_ON_THE_WAY = 2 };
+
+// Inputs of recomputed layers on their way to the host and back (offload_inputs.h).
+typedef struct ft_offloaded_inputs {
+    bool on;      // the run is one that offloads them
+    char *host;   // pinned, a place for each of those that travel; NULL: none does
+    size_t place; // bytes of one: of the largest micro-batch
+    int count;
+    ft_event *ready;                       // it is there, or its place is free
+    ft_event *moved[FT_INPUTS_ON_THE_WAY]; // it has gone, or come
+} ft_offloaded_inputs;
+
+// Called with the hidden rows after the embeddings (layer -1) and every layer (the last one has only those that are read).
+typedef void (*ft_tap)(void *context, int layer, ft_tensor hidden);
+
+typedef struct ft_model {
+    const ft_family *family;
+    ft_device *device;
+    ft_memory *memory;
+    ft_dtype dtype; // of activations, their gradients and the weights that ops read: train.precision
+    ft_parameters parameters;
+    // shape
+    int32_t layers, heads, head_dim;
+    int64_t hidden, intermediate, embedding_width;
+    ft_activation activation;
+    float epsilon;
+    int32_t labels, padding_id;
+    int32_t targets; // numbers that a sequence is compared with; 0: a class
+    ft_loss loss;
+    float *class_weight; // [labels] device; NULL: all 1
+    int32_t position_padding; // for ft_batch: the padding id where positions are counted behind it, else -1
+    // registry
+    ft_absent_rows absent; // of the word table; all its rows are there if absent.word_rows is NULL
+    int word, position, token_type; // -1: the family has none
+    ft_norm embedding_norm;
+    ft_linear widening; // weight -1: the tables are as wide as the rows of the layers
+    ft_layer_parameters *layer;
+    ft_relative relative;
+    ft_position_tables positions;
+    ft_convolution convolution;
+    float score_scale;
+    ft_linear pooler;
+    ft_activation pooler_activation;
+    ft_linear *head; // hidden layers, then the classifier
+    int32_t head_count;         // hidden layers + 1
+    ft_activation head_activation;
+    // training
+    float hidden_dropout, attention_dropout, classifier_dropout, head_dropout;
+    float attention_output_dropout, pooler_dropout; // the latter in front of the pooler
+    double layer_lr_decay;       // the learning rate of a layer beside that of the one above it
+    int32_t first_trained_layer; // of the lowest trained parameter: layers below it, and then the embeddings, get no backward pass
+    bool embeddings_trained;     // it is one of theirs
+    int32_t checkpoint_every;    // 0: keep all activations; k: keep the input of every k-th layer
+    bool keeps_activation;       // act(h) of every layer too (recompute.c)
+    bool rebuilds_norms;         // what norms put out is not kept
+    ft_offloaded_inputs inputs;  // of recomputed layers, on the host
+    bool ignore_mismatched_sizes; // a head of another shape in a checkpoint is drawn anew
+    ft_tap tap;                  // optional
+    void *tap_context;
+    ft_arena arena;
+} ft_model;
+
+#endif

@@ -1,0 +1,273 @@
+#include "engine/model/state/parameters.h"
+
+#include "engine/model/state/gradients.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GROUP_ALIGN = 64 };
+
+int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec) {
+    if (p->count == p->capacity) {
+        int capacity = p->capacity ? 2 * p->capacity : 64;
+        ft_parameter *grown = ft_realloc(p->list, (size_t)capacity, sizeof *grown, "the parameter list");
+        if (grown == NULL) return -1;
+        p->list = grown;
+        p->capacity = capacity;
+    }
+    char *name = ft_arena_strdup(&p->arena, spec.name);
+    if (name == NULL) return -1;
+    p->list[p->count] = (ft_parameter){.name = name,
+                                       .rows = spec.rows,
+                                       .cols = spec.cols,
+                                       .count = (spec.rows ? spec.rows : 1) * spec.cols,
+                                       .held = spec.rows,
+                                       .trained = spec.rows,
+                                       .gap = spec.gap,
+                                       .heads = spec.heads,
+                                       .taps = spec.taps,
+                                       .trainable = spec.trainable,
+                                       .decay = spec.decay,
+                                       .starts_group = !spec.joins_group,
+                                       .wide = spec.wide,
+                                       .head = spec.head,
+                                       .depth = spec.depth,
+                                       .arrives = spec.point,
+                                       .completes = spec.point};
+    return p->count++;
+}
+
+void ft_parameters_share(ft_parameters *p, int index, int point) {
+    ft_parameter *q = &p->list[index];
+    if (point < q->arrives) q->arrives = point;
+    if (point > q->completes) q->completes = point;
+}
+
+void ft_parameters_set_table(ft_parameters *p, int index, int64_t held, int64_t trained) {
+    ft_parameter *q = &p->list[index];
+    p->table = index;
+    q->held = held;
+    q->trained = q->trainable ? trained : 0;
+}
+
+static int64_t align(int64_t at) { return (at + GROUP_ALIGN - 1) / GROUP_ALIGN * GROUP_ALIGN; }
+
+static int64_t elements(const ft_parameter *q, int64_t rows) { return q->rows > 0 ? rows * q->cols : q->cols; }
+
+// ---- stores -------------------------------------------------------------------------------------------------------------
+
+// The first two, where parameters stand as they are trained or frozen; and behind them wide weights in 16 bits.
+enum { TRAINED, FROZEN, WIDE, STORES };
+
+// Places the parameters of one kind from element `at` of the block on; returns the end, rounded up.
+static int64_t place(ft_parameters *p, bool trainable, int64_t at) {
+    for (int i = 0; i < p->count; i++) {
+        ft_parameter *q = &p->list[i];
+        if (q->trainable != trainable) continue;
+        if (q->starts_group) at = align(at);
+        q->store = trainable ? TRAINED : FROZEN;
+        q->offset = at + q->gap - p->stores[q->store].first;
+        at += q->gap + elements(q, trainable ? q->trained : q->held);
+    }
+    return align(at);
+}
+
+static int64_t place_wide(ft_parameters *p) {
+    int64_t at = 0;
+    for (int i = 0; i < p->count; i++) {
+        if (!p->list[i].wide) continue;
+        p->list[i].wide_offset = at;
+        at = align(at + p->list[i].count);
+    }
+    return at;
+}
+
+static ft_exactness exactness_of(ft_dtype dtype) {
+    return dtype == FT_BF16 ? FT_EXACT_BY_TAILS : dtype == FT_F16 ? FT_EXACT_BY_MASTER : FT_EXACT_AS_READ;
+}
+
+static ft_status make_stores(ft_parameters *p) {
+    p->store_count = p->dtype == FT_F32 ? WIDE : STORES;
+    p->wide_store = p->dtype == FT_F32 ? -1 : WIDE;
+    p->stores = ft_arena_alloc(&p->arena, (size_t)p->store_count * sizeof *p->stores);
+    if (p->stores == NULL) return FT_NO_MEMORY;
+    ft_store *s = p->stores;
+    s[TRAINED] = (ft_store){.format = {p->dtype, exactness_of(p->dtype)}, .place = p->place, .trainable = true, .owner = p->memory};
+    s[FROZEN] = (ft_store){.format = {p->dtype, FT_EXACT_AS_READ}, .owner = p->memory};
+    if (p->wide_store >= 0) s[WIDE] = (ft_store){.format = {FT_F32, FT_EXACT_AS_READ}, .owner = p->memory};
+    return FT_OK;
+}
+
+static void fill_stores(ft_parameters *p) {
+    ft_store *s = p->stores;
+    int64_t end = place(p, true, 0);
+    p->trainable = end;
+    if (p->table >= 0 && p->list[p->table].trainable) { // its rows that only evaluations read
+        const ft_parameter *table = &p->list[p->table];
+        if (table->held > table->trained) p->trainable = table->offset + table->trained * table->cols;
+        end = align(table->offset + table->held * table->cols);
+    }
+    s[TRAINED].count = s[FROZEN].first = p->trainable;
+    end = place(p, false, end);
+    s[FROZEN].count = end - p->trainable;
+    if (p->wide_store < 0) return;
+    s[WIDE].first = end;
+    s[WIDE].count = place_wide(p);
+}
+
+size_t ft_parameters_weight_bytes(const ft_parameters *p) {
+    size_t bytes = 0;
+    for (int i = 0; i < p->store_count; i++) bytes += ft_store_weight_bytes(&p->stores[i]);
+    return bytes;
+}
+
+bool ft_parameters_state_on_host(const ft_parameters *p) {
+    for (int i = 0; i < p->store_count; i++)
+        if (p->stores[i].place == FT_PLACE_HOST) return true;
+    return false;
+}
+
+ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory) {
+    p->memory = memory;
+    FT_TRY(make_stores(p));
+    fill_stores(p);
+    p->real_total = p->real_trainable = 0;
+    for (int i = 0; i < p->count; i++) {
+        p->real_total += p->list[i].count;
+        if (p->list[i].trainable) p->real_trainable += p->list[i].count;
+    }
+    size_t bytes = ft_parameters_weight_bytes(p);
+    FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_WEIGHTS, "weights", &p->block));
+    char *at = p->block;
+    for (int i = 0; i < p->store_count; at += ft_store_weight_bytes(&p->stores[i++])) p->stores[i].weights = at;
+    ft_device *device = ft_memory_device(memory);
+    return device->functions->fill(device, p->block, 0, bytes);
+}
+
+ft_status ft_parameters_allocate_master(ft_parameters *p) {
+    for (int i = 0; i < p->store_count; i++) FT_TRY(ft_store_allocate_state(&p->stores[i], FT_STATE_EXACT));
+    return FT_OK;
+}
+
+static bool is_wide(const ft_parameters *p, const ft_parameter *q) { return q->wide && p->wide_store >= 0; }
+
+static float *wide_of(const ft_parameters *p, const ft_parameter *q) {
+    return is_wide(p, q) ? (float *)p->stores[p->wide_store].weights + q->wide_offset : NULL;
+}
+
+// Does the range go on with what follows it at `next`?
+static bool goes_on(const ft_adamw_range *last, const ft_adamw_range *next) {
+    if (last->weight_decay != next->weight_decay || last->lr_scale != next->lr_scale) return false;
+    if (last->wide == NULL || next->wide == NULL) return last->wide == next->wide;
+    return next->wide - last->wide == next->first - last->first;
+}
+
+static ft_status build_ranges(ft_parameters *p, int store, double weight_decay, double lr_decay) {
+    ft_store *s = &p->stores[store];
+    s->ranges = ft_arena_alloc(&p->arena, (size_t)(p->count + 1) * sizeof *s->ranges);
+    if (s->ranges == NULL) return FT_NO_MEMORY;
+    // Neighbours of one kind merge, padding between them included (it is zero and stays zero).
+    s->range_count = 0;
+    for (int i = 0; i < p->count; i++) {
+        const ft_parameter *q = &p->list[i];
+        if (q->store != store) continue;
+        float decay = q->decay ? (float)weight_decay : 0.0f;
+        float scale = (float)pow(lr_decay, q->depth);
+        int64_t count = elements(q, q->trained);
+        const ft_adamw_range range = {q->offset, count, decay, scale, wide_of(p, q)};
+        if (i == p->table) p->table_range = range;
+        ft_adamw_range *last = s->range_count > 0 ? &s->ranges[s->range_count - 1] : NULL;
+        if (last != NULL && goes_on(last, &range)) last->count = q->offset + count - last->first;
+        else s->ranges[s->range_count++] = range;
+    }
+    return FT_OK;
+}
+
+static ft_status upload_blocks(ft_parameters *p, const int32_t *blocks) {
+    ft_device *device = ft_memory_device(p->memory);
+    size_t bytes = (size_t)(ft_norm_blocks(p->list[p->table].rows) + 1) * sizeof *blocks;
+    void *data;
+    FT_TRY(ft_memory_alloc(p->memory, bytes, FT_MEM_OPTIMIZER, "rows of the word table", &data));
+    p->table_blocks = data;
+    FT_TRY(device->functions->upload(device, data, blocks, bytes));
+    return device->functions->sync(device);
+}
+
+ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay, double lr_decay, const int32_t *blocks) {
+    for (int i = 0; i < p->store_count; i++) {
+        FT_TRY(ft_store_allocate_state(&p->stores[i], FT_STATE_M));
+        FT_TRY(ft_store_allocate_state(&p->stores[i], FT_STATE_V));
+    }
+    if (blocks != NULL) FT_TRY(upload_blocks(p, blocks));
+    for (int i = 0; i < p->store_count; i++) {
+        ft_store *s = &p->stores[i];
+        if (!s->trainable) continue;
+        FT_TRY(build_ranges(p, i, weight_decay, lr_decay));
+        if (s->place == FT_PLACE_HOST) FT_TRY(ft_offload_create(s, &p->arena));
+    }
+    return FT_OK;
+}
+
+void ft_parameters_free(ft_parameters *p) {
+    if (p->memory != NULL) {
+        ft_memory_free(p->memory, p->block);
+        ft_gradients_release(p);
+        for (int i = 0; i < p->store_count; i++) ft_store_free_state(&p->stores[i]);
+        ft_memory_free(p->memory, p->table_blocks);
+    }
+    ft_arena_free(&p->arena);
+    free(p->list);
+    memset(p, 0, sizeof *p);
+}
+
+int ft_parameters_find(const ft_parameters *p, const char *name) {
+    for (int i = 0; i < p->count; i++)
+        if (strcmp(p->list[i].name, name) == 0) return i;
+    return -1;
+}
+
+int ft_parameter_shape(const ft_parameter *p, int64_t shape[3]) {
+    shape[0] = p->rows > 0 ? p->rows : p->cols;
+    shape[1] = p->taps > 0 ? p->cols / p->taps : p->cols;
+    shape[2] = p->taps;
+    return p->rows == 0 ? 1 : p->taps == 0 ? 2 : 3;
+}
+
+int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *count) {
+    if (p->heads == 0) return element;
+    int64_t hidden = p->rows / 3, width = hidden / p->heads, piece = width * p->cols;
+    int64_t block = element / piece, within = element % piece; // Q, K, V of head 0, of head 1, ...
+    if (*count > piece - within) *count = piece - within;
+    return (block % 3 * hidden + block / 3 * width) * p->cols + within;
+}
+
+static int64_t rows_of(const ft_parameter *q, int64_t rows) { return q->rows > 0 ? rows : 1; }
+
+ft_tensor ft_parameter_weight(const ft_parameters *p, int index) {
+    const ft_parameter *q = &p->list[index];
+    if (is_wide(p, q)) return ft_store_weights(&p->stores[p->wide_store], q->wide_offset, 1, q->cols);
+    return ft_store_weights(&p->stores[q->store], q->offset, rows_of(q, q->held), q->cols);
+}
+
+ft_staged ft_parameter_stored(const ft_parameters *p, int index) {
+    const ft_parameter *q = &p->list[index];
+    const ft_store *s = &p->stores[q->store];
+    if (is_wide(p, q) || s->state[FT_STATE_EXACT] == NULL) return (ft_staged){.tensor = ft_parameter_weight(p, index)};
+    return ft_store_exact(s, q->offset, rows_of(q, q->trained), q->cols);
+}
+
+ft_tensor ft_parameter_moment(const ft_parameters *p, int index, ft_store_state moment) {
+    const ft_parameter *q = &p->list[index];
+    return ft_vector((float *)p->stores[q->store].state[moment] + q->offset, elements(q, q->trained), FT_F32);
+}
+
+ft_tensor ft_parameter_gradient(const ft_parameters *p, int index) {
+    const ft_parameter *q = &p->list[index];
+    if (!q->trainable) return ft_absent();
+    const int64_t first = p->stores[q->store].first + q->offset;
+    assert(!p->gradients_in_steps || first + elements(q, q->trained) <= p->gradients_reached);
+    if (p->gradients == NULL) return ft_absent();
+    return ft_matrix(p->gradients + first, rows_of(q, q->trained), q->cols, FT_F32);
+}

@@ -1,0 +1,109 @@
+// parameters.h - the registry of a model's parameters, and the stores they live in.
+//
+// Parameters are added in the order in which the backward pass completes their gradients (head first, embeddings last).
+// ft_parameters_allocate then makes a list of stores (stores.h): what is trained, then what is frozen, back to back in one block of
+// memory; within a store parameters keep their order. Gradients of all that is trained are one flat buffer (gradients.h), in fp32.
+// Weights of norms (`wide`) are fp32 for ops too: in 16 bits they are numbers of their own in a last store of the block (their places in the
+// others are unused but for gradients and moments). They stand near 1, where bf16 has steps of 1/128, and in training that costs more than
+// the rounding of all products does.
+// Groups (Q, K and V) stand back to back, so that one product can use them as one matrix; every group begins at a multiple of
+// 64 elements. What belongs to no parameter is zero and stays zero: it has no gradient.
+//
+// Of one matrix, the table of word embeddings, only those rows may be there that a run reads (word_rows.h): `held` of its
+// rows have weights, the first `trained` of these gradients and moments too. It is the last of its kind, so that the rows
+// without a gradient stand behind everything that has one: at the seam of two stores, where it goes on in the next.
+#ifndef FT_PARAMETERS_H
+#define FT_PARAMETERS_H
+
+#include "base/arena.h"
+#include "engine/memory/memory.h"
+#include "engine/model/state/stores.h"
+
+typedef struct ft_parameter {
+    const char *name;     // as in a Hugging Face checkpoint
+    int64_t rows, cols;   // a vector has rows == 0 (shape [cols])
+    int64_t count;        // elements, of the whole matrix
+    int64_t held, trained; // rows that are there, and of these the ones with a gradient; both `rows` but for the table
+    int store;            // where it stands
+    int64_t offset;       // in that store, elements
+    int64_t gap;          // zeros in front of it, inside its group: where others have a parameter
+    int taps;             // > 0: of a convolution, shape [rows, cols / taps, taps] in files
+    int heads;            // > 0: queries, keys and values in one, here one after the other, in files head by head
+    bool trainable, decay, starts_group;
+    bool wide;            // ops read it in fp32 whatever the type
+    int64_t wide_offset;  // of a wide one, in the store of these
+    bool head;            // drawn when the checkpoint lacks it
+    int depth;            // 0: the head, 1: the last layer, ...; how often train.layer_lr_decay applies
+    int arrives, completes; // where the backward pass first and last writes its gradient (gradients.h)
+} ft_parameter;
+
+typedef struct ft_parameters {
+    ft_parameter *list;
+    int count, capacity;
+    ft_store *stores;
+    int store_count;
+    int wide_store;           // -1: there is none, wide or not makes no difference
+    void *block;              // device: the weights of all stores, back to back
+    int64_t trainable;        // elements of all trained stores, padding included: of the gradients
+    int64_t real_total, real_trainable; // parameters, without padding
+    ft_dtype dtype;           // of what ops read; with the place of the stores' state set before they are allocated, fp32 else
+    ft_place place;
+    float *gradients;         // [trainable] device, gradients.h; NULL: none held, or not yet in the arena
+    bool gradients_in_steps;
+    int64_t gradients_reached; // in the arena: elements from the front on that have come
+    int gradients_point;      // where the backward pass has come to
+    int table;                // the parameter whose gradient is summed row by row for the norm (adamw.h); -1: none
+    ft_adamw_range table_range; // weight decay and lr_scale of all its rows; both 0 when it is not trained
+    int32_t *table_blocks;    // device, as adamw.h has it; NULL: all rows are there
+    ft_memory *memory;
+    ft_arena arena;
+} ft_parameters;
+
+typedef struct ft_parameter_spec {
+    const char *name;
+    int64_t rows, cols; // rows 0: vector
+    int64_t gap;
+    int heads, taps;
+    int depth;
+    int point; // of the backward pass, which writes its gradient there
+    bool trainable, decay, joins_group, head; // joins_group: stands right behind the previous parameter, `gap` aside
+    bool wide;
+} ft_parameter_spec;
+
+// Returns the index, or -1 with the error set.
+int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec);
+// The gradient of the parameter is written at this point of the backward pass too: it is shared.
+void ft_parameters_share(ft_parameters *p, int index, int point);
+// The matrix `index`, the last of its kind, is the table of which `held` rows are there and the first `trained` have a
+// gradient, if the matrix is trained at all. Before it is allocated.
+void ft_parameters_set_table(ft_parameters *p, int index, int64_t held, int64_t trained);
+// Weights only (inference). After it views may be taken.
+ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory);
+// What makes weights of 16 bits as exact as fp32: before they are loaded, if they will be trained.
+ft_status ft_parameters_allocate_master(ft_parameters *p);
+// m and v (zeroed) and the ranges of AdamW of every trained store.
+// A parameter's learning rate is lr_decay^depth times the run's.
+// blocks: of the table, [ft_norm_blocks(rows) + 1] host; NULL when all its rows are there.
+ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay, double lr_decay, const int32_t *blocks);
+size_t ft_parameters_weight_bytes(const ft_parameters *p); // of `block`
+bool ft_parameters_state_on_host(const ft_parameters *p);  // of any store
+void ft_parameters_free(ft_parameters *p); // {0} is fine
+int ft_parameters_find(const ft_parameters *p, const char *name); // -1 if absent
+
+// The shape that a file gives the parameter; returns the rank.
+int ft_parameter_shape(const ft_parameter *p, int64_t shape[3]);
+// Where element `element` of the tensor in a file stands in the parameter, and how many of the *count elements from there
+// on follow it in both: *count becomes that.
+int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *count);
+
+// What ops read. Of the table: the rows that are there.
+ft_tensor ft_parameter_weight(const ft_parameters *p, int index);
+// The parameter as exact as it is there, which files are read to and written from: with its tail or its master copy, if it has
+// one (of the table: the trained rows), else as above. What is written to it is there for ops too.
+ft_staged ft_parameter_stored(const ft_parameters *p, int index);
+// m or v of a trained parameter (of the table: the trained rows), a vector, at the place of its store's state.
+ft_tensor ft_parameter_moment(const ft_parameters *p, int index, ft_store_state moment);
+// Absent for a frozen parameter, or where no gradients are held.
+ft_tensor ft_parameter_gradient(const ft_parameters *p, int index);
+
+#endif

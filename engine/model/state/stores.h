@@ -1,0 +1,55 @@
+// stores.h - where the numbers of parameters lie: a list of stores, each of one format and one place, trained or not.
+//
+// In a store parameters stand one behind the other, in the order in which they were added to the registry (parameters.h): AdamW, offload
+// and whoever divides a store among devices work on ranges of it. What other stores hold does not matter to it: adapters beside a frozen
+// trunk, or a trunk of 4 bits beside a head of 16, are stores beside each other.
+//
+// What ops read is of format.dtype. What is trained stays as exact as fp32: in bf16 by a tail of 16 more bits a weight, which make it
+// a number of fp32 (kernels/split.h); in fp16, which no number of fp32 begins with, by a master copy in fp32, of which every update
+// makes the weights anew. Tails or master copy, and the moments, are the state of a store: only updates read it, and it lies on the
+// device or, where offload.h streams it, in pinned memory of the host.
+#ifndef FT_STORES_H
+#define FT_STORES_H
+
+#include "engine/memory/memory.h"
+#include "engine/model/state/offload.h"
+#include "engine/model/state/staging.h"
+
+typedef enum ft_exactness { FT_EXACT_AS_READ, FT_EXACT_BY_TAILS, FT_EXACT_BY_MASTER } ft_exactness;
+
+typedef struct ft_store_format {
+    ft_dtype dtype;     // of the weights
+    ft_exactness exact; // how they are as exact as fp32, if they are trained
+} ft_store_format;
+
+typedef enum ft_place { FT_PLACE_DEVICE, FT_PLACE_HOST } ft_place; // the latter: pinned
+
+// An array each, [count]: m and v in fp32, and tails or the master copy.
+typedef enum ft_store_state { FT_STATE_M, FT_STATE_V, FT_STATE_EXACT, FT_STATES } ft_store_state;
+
+typedef struct ft_store {
+    ft_store_format format;
+    ft_place place;     // of its state
+    bool trainable;     // it has gradients, and state
+    ft_memory *owner;   // whose memory it is
+    int64_t first;      // elements of the stores in front of it; of a trained one: where its gradients begin (gradients.h)
+    int64_t count;      // elements, padding included
+    void *weights;      // [count] device: what ops read
+    void *state[FT_STATES];
+    ft_adamw_range *ranges; // weight decay over [0, count)
+    int range_count;
+    ft_offload offload; // the way its state takes from the host
+} ft_store;
+
+size_t ft_store_weight_bytes(const ft_store *store);
+// Bytes of an element of that array; 0: its format has none.
+size_t ft_store_state_size(const ft_store *store, ft_store_state state);
+// Zeros, at its place; nothing where its format has none.
+ft_status ft_store_allocate_state(ft_store *store, ft_store_state state);
+void ft_store_free_state(ft_store *store); // of whatever was allocated; the way from the host too
+
+// Elements of its weights, and of their exact form: with tails or as a master copy, of which the weights are the copy.
+ft_tensor ft_store_weights(const ft_store *store, int64_t first, int64_t rows, int64_t cols);
+ft_staged ft_store_exact(const ft_store *store, int64_t first, int64_t rows, int64_t cols);
+
+#endif

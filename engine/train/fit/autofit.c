@@ -1,0 +1,285 @@
+#include "engine/train/fit/autofit.h"
+
+#include "engine/train/fit/forecast.h"
+#include "kernels/devices/devices.h"
+
+#include <stdio.h>
+
+enum { ON_HOST = FT_SAVE_OPTIMIZER | FT_SAVE_INPUTS };
+
+typedef struct search {
+    const ft_room *room;
+    size_t limit;
+    int64_t most, least;    // tokens of the largest micro-batch of whole batches, and of the longest text
+    bool cuts;              // micro-batches are ours to choose
+    int64_t whole;          // train.micro_batch_tokens of micro-batches that are not cut
+    bool recomputes;        // so is recomputation
+    int64_t every;          // recomputation as it is
+    unsigned savings, free; // those there are in any case; those that may come to them
+    unsigned judged;        // savings on the host that have to do with `host`: pinned, no system can swap them out
+    size_t host;            // what all that is pinned may come to; 0: unknown
+    ft_autofit *fit;
+} search;
+
+// What is saved by a run of this configuration as it is, and what of the rest is left to us by `asked`.
+static unsigned savings_of(const ft_room *room, const ft_config *c) {
+    const bool activation = c->memory.recompute_activation == FT_RECOMPUTE_TRUE || c->train.precision != FT_PRECISION_FP32;
+    return (activation ? FT_SAVE_ACTIVATION : 0u) |
+           (c->memory.recompute_layernorm == FT_RECOMPUTE_TRUE ? FT_SAVE_NORMS : 0u) |
+           (ft_offloads_optimizer(c, room->device) ? FT_SAVE_OPTIMIZER : 0u) |
+           (ft_offloads_inputs(c, room->device) ? FT_SAVE_INPUTS : 0u);
+}
+
+static unsigned free_savings(const ft_room *room, const ft_config *asked, unsigned savings) {
+    const bool fp32 = asked->train.precision == FT_PRECISION_FP32;
+    unsigned free = 0;
+    if (fp32 && asked->memory.recompute_activation == FT_RECOMPUTE_AUTO) free |= FT_SAVE_ACTIVATION;
+    if (fp32 && asked->memory.recompute_layernorm == FT_RECOMPUTE_AUTO) free |= FT_SAVE_NORMS;
+    if (asked->memory.offload == FT_OFFLOAD_AUTO && ft_device_queues(room->device)) free |= FT_SAVE_OPTIMIZER | FT_SAVE_INPUTS;
+    return free & ~savings;
+}
+
+static ft_config with(const ft_config *config, const ft_fitting *f) {
+    ft_config c = *config;
+    c.train.micro_batch_tokens = f->micro_batch_tokens;
+    c.train.gradient_checkpointing = f->gradient_checkpointing;
+    c.memory.recompute_activation = f->savings & FT_SAVE_ACTIVATION ? FT_RECOMPUTE_TRUE : FT_RECOMPUTE_FALSE;
+    c.memory.recompute_layernorm = f->savings & FT_SAVE_NORMS ? FT_RECOMPUTE_TRUE : FT_RECOMPUTE_FALSE;
+    c.memory.offload = (ft_offload_choice)((f->savings & FT_SAVE_OPTIMIZER ? FT_OFFLOAD_OPTIMIZER : 0) |
+                                           (f->savings & FT_SAVE_INPUTS ? FT_OFFLOAD_ACTIVATIONS : 0));
+    return c;
+}
+
+// Has the host no room for this?
+static bool beyond_host(const search *s, unsigned savings, size_t pinned) {
+    return (savings & s->judged) != 0 && s->host > 0 && pinned > s->host;
+}
+
+// Rehearses a setting. *fits false: it does not; then nothing else is set.
+static ft_status try_setting(const search *s, ft_fitting setting, size_t limit, bool *fits, ft_fitting *found) {
+    ft_config config = with(s->room->config, &setting);
+    ft_rehearsal other;
+    ft_memory_refusal refusal = {0};
+    ft_status status = ft_rehearse_again(s->room, &config, limit, &other);
+    bool refused = status == FT_NO_MEMORY && other.room.memory != NULL &&
+                   ft_memory_refused(other.room.memory, &refusal) && refusal.by_limit;
+    *fits = status == FT_OK && !beyond_host(s, setting.savings, ft_memory_read(other.room.memory).peak_pinned);
+    if (*fits) {
+        const ft_memory_counters planned = ft_memory_read(other.room.memory);
+        setting.reserved = planned.peak_reserved;
+        setting.pinned = planned.peak_pinned;
+        *found = setting;
+        status = ft_rehearsal_price(&other, &found->step_seconds);
+    }
+    ft_error error;
+    ft_error_save(&error);
+    ft_status closed = ft_rehearsal_close(&other);
+    if (refused) return closed;
+    if (status == FT_OK) return closed;
+    ft_error_restore(&error);
+    return status;
+}
+
+static ft_status try_tokens(const search *s, ft_fitting setting, int64_t tokens, bool *fits, ft_fitting *found) {
+    setting.micro_batch_tokens = tokens;
+    return try_setting(s, setting, s->limit, fits, found);
+}
+
+// The largest micro-batch that fits with all else as in `setting`; found->reserved 0: none. `beyond`: only larger ones count.
+static ft_status largest(const search *s, ft_fitting setting, int64_t beyond, ft_fitting *found) {
+    bool fits;
+    *found = (ft_fitting){.reserved = 0};
+    ft_fitting one;
+    FT_TRY(try_tokens(s, setting, s->whole, &fits, &one));
+    if (fits) *found = one;
+    if (fits || !s->cuts) return FT_OK;
+    // On the grid: least + grain * i. The whole batch fails.
+    int64_t good = -1, bad = (s->most - s->least + FT_FITTING_GRAIN - 1) / FT_FITTING_GRAIN;
+    if (beyond > s->least) good = (beyond - s->least) / FT_FITTING_GRAIN; // not known to fit: tried first
+    const int64_t floor = good;
+    if (floor < 0) {
+        FT_TRY(try_tokens(s, setting, s->least, &fits, &one));
+        if (!fits) return FT_OK;
+        *found = one;
+        good = 0;
+    }
+    while (bad - good > 1) {
+        // Nothing above the floor is worth the search if the next step up fails.
+        int64_t middle = good == floor ? good + 1 : good + (bad - good) / 2;
+        FT_TRY(try_tokens(s, setting, s->least + FT_FITTING_GRAIN * middle, &fits, &one));
+        if (fits) good = middle, *found = one;
+        else bad = middle;
+    }
+    return FT_OK;
+}
+
+static void keep(search *s, const ft_fitting *found) {
+    ft_fitting *best = &s->fit->choice, *next = &s->fit->next;
+    if (found->reserved == 0) return;
+    if (best->reserved == 0 || found->step_seconds < best->step_seconds) {
+        *next = *best;
+        *best = *found;
+    } else if (next->reserved == 0 || found->step_seconds < next->step_seconds) {
+        *next = *found;
+    }
+}
+
+static int64_t tokens_of(const search *s, const ft_fitting *f) {
+    return f->reserved == 0 ? 0 : f->micro_batch_tokens == s->whole ? s->most : f->micro_batch_tokens;
+}
+
+// The largest micro-batches found so far, by what else is saved.
+typedef struct sizes {
+    int64_t of[FT_SAVINGS];
+} sizes;
+
+// Can it be the fastest? Of smaller micro-batches it takes no less time than with the whole batch at once.
+static ft_status promises(const search *s, ft_fitting setting, bool *may) {
+    bool fits;
+    ft_fitting whole;
+    *may = true;
+    if (!s->cuts || s->fit->choice.reserved == 0) return FT_OK;
+    setting.micro_batch_tokens = s->whole;
+    FT_TRY(try_setting(s, setting, SIZE_MAX / 4, &fits, &whole));
+    *may = !fits || whole.step_seconds < s->fit->choice.step_seconds; // !fits: the host has no room for so many
+    return FT_OK;
+}
+
+// Every set of savings with this recomputation. What saves more takes longer: it is better only by larger micro-batches than
+// those of its subsets, and not at all where one of those is too slow with any.
+static ft_status search_savings(search *s, int64_t every, sizes *found) {
+    bool slow[FT_SAVINGS] = {false};
+    for (unsigned more = 0; more < FT_SAVINGS; more++) {
+        int64_t size = 0;
+        bool may;
+        ft_fitting one;
+        if ((more & s->free) != more || ((more & FT_SAVE_INPUTS) && every == 0)) continue;
+        for (unsigned less = 0; less <= more; less++)
+            if ((less & more) == less) {
+                if (found->of[less] > size) size = found->of[less];
+                slow[more] = slow[more] || slow[less];
+            }
+        if (size >= s->most || slow[more]) continue;
+        const ft_fitting setting = {.gradient_checkpointing = every, .savings = s->savings | more};
+        FT_TRY(promises(s, setting, &may));
+        slow[more] = !may;
+        if (!may) continue;
+        FT_TRY(largest(s, setting, size, &one));
+        keep(s, &one);
+        if (one.reserved > 0) found->of[more] = tokens_of(s, &one);
+    }
+    return FT_OK;
+}
+
+static ft_status search_settings(search *s) {
+    bool fits;
+    sizes found = {{0}};
+    const ft_fitting asked = {.micro_batch_tokens = s->whole, .gradient_checkpointing = s->every, .savings = s->savings};
+    FT_TRY(try_setting(s, asked, SIZE_MAX / 4, &fits, &s->fit->ideal));
+    FT_TRY(search_savings(s, s->every, &found));
+    if (!s->recomputes) return FT_OK;
+    // Recomputation takes longer than none, so it too is better only by larger micro-batches. Longer stretches take less than
+    // shorter ones: what is above the last input is not computed again, and fewer inputs travel. Their sizes are their own.
+    const sizes without = s->every == 0 ? found : (sizes){{0}};
+    for (int64_t every = 1; every <= s->room->job->model_config.num_hidden_layers && every <= 8; every++) {
+        if (every == s->every) continue;
+        found = without;
+        FT_TRY(search_savings(s, every, &found));
+    }
+    return FT_OK;
+}
+
+// Steps and evaluation as the choice cuts them.
+static ft_status take_up(search *s, ft_config *config) {
+    const ft_fitting *choice = &s->fit->choice;
+    ft_rehearsal other;
+    *config = with(s->room->config, choice);
+    ft_status status = ft_rehearse_again(s->room, config, choice->reserved > s->limit ? choice->reserved : s->limit, &other);
+    s->fit->plan = other.room.plan;
+    s->fit->eval_limits = other.room.eval_limits;
+    s->fit->eval_capacity = other.room.eval_capacity;
+    s->fit->eval_extra = other.room.eval_extra;
+    ft_status closed = ft_rehearsal_close(&other);
+    s->fit->chosen = status == FT_OK;
+    return status != FT_OK ? status : closed;
+}
+
+ft_status ft_autofit_choose(const ft_room *room, size_t limit, ft_config *config, ft_autofit *fit) {
+    const ft_config *c = room->config;
+    *fit = (ft_autofit){.limit = limit};
+    *config = *c;
+    search s = {.room = room, .limit = limit, .fit = fit, .most = room->plan.texts.tokens, .least = room->plan.texts.longest,
+                .cuts = c->train.micro_batch_tokens == FT_AUTO && c->train.micro_batch == FT_AUTO,
+                .whole = c->train.micro_batch_tokens,
+                .recomputes = c->train.gradient_checkpointing == FT_AUTO};
+    s.every = ft_checkpoint_every(c, room->device);
+    s.savings = savings_of(room, c);
+    s.free = free_savings(room, c, s.savings);
+    if (!s.cuts && !s.recomputes && s.free == 0) return FT_OK;
+    s.judged = s.free & ON_HOST; // what was asked for by name is refused elsewhere
+    s.host = room->budget.pinned;
+    FT_TRY(search_settings(&s));
+    return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
+}
+
+static ft_status smallest_of(search *s, int64_t tokens) {
+    bool fits;
+    ft_fitting one, *best = &s->fit->choice;
+    for (int recompute = 0; recompute <= (s->recomputes ? 1 : 0); recompute++)
+        for (unsigned more = 0; more < FT_SAVINGS; more++) {
+            if ((more & s->free) != more || ((more & FT_SAVE_INPUTS) && !recompute && s->every == 0)) continue;
+            const ft_fitting setting = {.micro_batch_tokens = tokens, .gradient_checkpointing = recompute ? 1 : s->every,
+                                        .savings = s->savings | more};
+            FT_TRY(try_setting(s, setting, SIZE_MAX / 4, &fits, &one));
+            if (fits && one.reserved < s->fit->ideal.reserved && (best->reserved == 0 || one.reserved < best->reserved)) *best = one;
+        }
+    return FT_OK;
+}
+
+// The setting that needs least, if that is less than now. Small micro-batches have fewer activations but gradients that are kept
+// (gradients.h), so the whole batch may need less.
+static ft_status smallest(search *s) {
+    FT_TRY(smallest_of(s, s->whole));
+    return s->least < s->most ? smallest_of(s, s->least) : FT_OK;
+}
+
+ft_status ft_autofit_reduce(const ft_room *room, size_t limit, ft_config *config, ft_autofit *fit) {
+    const ft_config *c = room->config;
+    const int64_t least = room->plan.texts.longest * room->config->memory.min_micro_batch;
+    *fit = (ft_autofit){.limit = limit};
+    *config = *c;
+    search s = {.room = room, .limit = limit, .fit = fit, .most = room->plan.texts.tokens, .least = least,
+                .cuts = least < room->plan.texts.tokens,
+                .whole = c->train.micro_batch_tokens,
+                .recomputes = room->job->config->train.gradient_checkpointing == FT_AUTO,
+                .every = ft_checkpoint_every(c, room->device)};
+    s.savings = savings_of(room, c);
+    // The host is reserved for what lies there already: nothing new goes there, and what does takes no more of it than planned.
+    s.free = free_savings(room, room->job->config, s.savings) & ~(unsigned)ON_HOST;
+    s.judged = s.savings & ON_HOST;
+    s.host = room->planned.peak_pinned;
+    FT_TRY(search_settings(&s));
+    if (fit->choice.reserved == 0) FT_TRY(smallest(&s));
+    return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
+}
+
+void ft_autofit_take(ft_room *room, const ft_config *config, const ft_autofit *fit) {
+    room->fitted = *config;
+    room->config = &room->fitted;
+    room->plan = fit->plan;
+    room->eval_limits = fit->eval_limits;
+    room->eval_capacity = fit->eval_capacity;
+    room->eval_extra = fit->eval_extra;
+}
+
+const char *ft_fitting_text(const ft_fitting *f, char out[FT_FITTING_TEXT]) {
+    char tokens[48], layers[48];
+    snprintf(tokens, sizeof tokens, "micro-batches of %lld tokens", (long long)f->micro_batch_tokens);
+    snprintf(layers, sizeof layers, ", recomputing %lld layers at a time", (long long)f->gradient_checkpointing);
+    const bool optimizer = (f->savings & FT_SAVE_OPTIMIZER) != 0, inputs = (f->savings & FT_SAVE_INPUTS) != 0;
+    snprintf(out, FT_FITTING_TEXT, "%s%s%s%s%s%s", f->micro_batch_tokens == FT_AUTO ? "the whole batch at once" : tokens,
+             f->gradient_checkpointing == 0 ? ", no recomputation" : f->gradient_checkpointing == 1 ? ", recomputing every layer" : layers,
+             f->savings & FT_SAVE_NORMS ? ", norms made again" : "", optimizer || inputs ? ", " : "",
+             optimizer || inputs ? ft_offload_text(optimizer, inputs) : "", optimizer || inputs ? " on the host" : "");
+    return out;
+}

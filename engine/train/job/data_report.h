@@ -1,0 +1,15 @@
+// data_report.h - what a run says of its data before the first step, and in run.json.
+#ifndef FT_TRAIN_DATA_REPORT_H
+#define FT_TRAIN_DATA_REPORT_H
+
+#include "engine/train/job/job.h"
+
+#include <jansson.h>
+
+// Fills the reports of the splits, prints a small table and warns of what is usually a mistake: texts of the training data
+// in another file, equal texts with different labels, empty texts, many texts cut.
+ft_status ft_data_report_splits(ft_job *job);
+// A split's figures for run.json's "data"; *failed is set when the host has no memory.
+json_t *ft_data_report_json(const ft_job *job, ft_split split, bool *failed);
+
+#endif

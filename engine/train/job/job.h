@@ -1,0 +1,63 @@
+// job.h - what a run learns: from which texts, which task with which outputs, on which model. No device and no weights.
+//
+// A job is read-only once it is open, so that several may work on it: the run, the rehearsals that plan it (rehearsal.h), later
+// the ranks of a run on several devices.
+#ifndef FT_TRAIN_JOB_H
+#define FT_TRAIN_JOB_H
+
+#include "engine/config/config.h"
+#include "engine/data/input.h"
+#include "engine/data/report.h"
+#include "engine/model/spec/loss.h"
+#include "engine/model/spec/model_config.h"
+#include "engine/model/state/word_rows.h"
+#include "engine/tasks/tasks.h"
+
+typedef enum ft_split { FT_SPLIT_TRAIN = 0, FT_SPLIT_VALIDATION, FT_SPLIT_TEST, FT_SPLITS } ft_split;
+const char *ft_split_name(ft_split split); // "train", "validation", "test"
+
+typedef struct ft_split_data {
+    bool present, from_cache;
+    const char *path;
+    ft_table table;
+    int64_t *source_row; // [table.rows] of which row of the file each is (in the job's arena); NULL: the table is the whole file
+    ft_dataset data;
+    ft_data_report report; // of a real run, not of a plan
+} ft_split_data;
+
+typedef struct ft_job {
+    const ft_config *config;   // what was asked for; what a run does may differ in memory's settings alone (ft_room.config)
+    const char *model_dir;     // model.path, or the snapshot in the cache that it names
+    const char *tokenizer_dir; // the model's, or model.stand_in_tokenizer
+    ft_input input;            // none where there are no data
+    ft_model_config model_config;
+    ft_split_data split[FT_SPLITS];
+    const ft_task_spec *task;
+    ft_loss loss;              // of training
+    ft_labels labels;          // as the data spell them
+    const char *const *label_names; // as the saved model names them
+    int max_length;            // rows of a sequence
+    const ft_word_rows *word_rows; // the rows of the word table that are there; NULL: all. active_rows.h
+    ft_word_rows own_word_rows;    // where not all are
+    int64_t word_rows_save;        // bytes of the device
+    bool without_data;         // planned without texts
+    ft_arena arena;            // of all that is found out while it is opened
+} ft_job;
+
+// What a job that is only planned has instead of the real things; all zero for a real one.
+typedef struct ft_job_source {
+    bool without_weights; // nobody reads them: the model may be known by name alone
+    bool without_data;    // no files: every text is as long as possible, and there is an evaluation
+    int labels;           // without data; 0: the model's
+} ft_job_source;
+
+// Finds the model and its tokenizer, reads the texts and what the task makes of their labels. `config` is kept by reference. Close
+// the job in any case. Errors: FT_INVALID for what the configuration, the model or the data cannot mean.
+ft_status ft_job_open(const ft_config *config, const ft_job_source *source, ft_job *job);
+// The rest, which takes its time: texts become tokens (those of a cache at once), the loss and the rows of the word table follow
+// from them. The status of a signal that came meanwhile (stop.h). Behind this a job is read-only.
+ft_status ft_job_tokenise(ft_job *job);
+bool ft_job_evaluates(const ft_job *job, ft_split split); // is it ever judged in a run?
+void ft_job_close(ft_job *job);                           // one that is all zero is fine
+
+#endif

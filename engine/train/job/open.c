@@ -1,0 +1,180 @@
+// job_open.c - from a configuration to what is to be learned: model and tokenizer found, texts read and made into sequences.
+#include "engine/train/job/job.h"
+
+#include "base/files.h"
+#include "engine/data/folds.h"
+#include "engine/data/holdout.h"
+#include "engine/files/weights.h"
+#include "engine/hub/cache.h"
+#include "engine/hub/known_models.h"
+#include "engine/train/job/active_rows.h"
+#include "engine/train/job/fit.h"
+#include "engine/train/job/task.h"
+
+#include "base/log.h"
+#include "base/stop.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *ft_split_name(ft_split split) {
+    static const char *const names[FT_SPLITS] = {"train", "validation", "test"};
+    return names[split];
+}
+
+static ft_status check_folds(const ft_config *c) {
+    if (c->data.fold > c->data.folds)
+        return ft_fail(FT_INVALID, "data.fold", "there are %lld folds (data.folds), got %lld", (long long)c->data.folds,
+                       (long long)c->data.fold);
+    if (c->data.folds == 0 && c->data.validation_split == 0 && c->data.group[0] != '\0')
+        return ft_fail(FT_INVALID, "data.group",
+                       "groups are kept together in folds, and neither data.folds nor data.validation_split is set");
+    if (c->data.validation_split > 0 && (c->data.folds > 0 || c->data.validation[0] != '\0'))
+        return ft_fail(FT_INVALID, "data.validation_split", "there is a validation set already (%s)",
+                       c->data.folds > 0 ? "data.folds" : "data.validation");
+    return FT_OK;
+}
+
+// One part of the training file becomes the validation set: a fold, or what data.validation_split holds out. Which one is data.fold; of a plan for all folds it is the first.
+static ft_status cut_folds(ft_job *job) {
+    const ft_config *c = job->config;
+    ft_split_data *train = &job->split[FT_SPLIT_TRAIN], *validation = &job->split[FT_SPLIT_VALIDATION];
+    if (c->data.folds == 0 && c->data.validation_split == 0) return FT_OK;
+    size_t rows = (size_t)train->table.rows;
+    int32_t *fold_of = ft_arena_alloc(&job->arena, rows * sizeof *fold_of);
+    train->source_row = ft_arena_alloc(&job->arena, rows * sizeof *train->source_row);
+    validation->source_row = ft_arena_alloc(&job->arena, rows * sizeof *validation->source_row);
+    if (!fold_of || !train->source_row || !validation->source_row) return FT_NO_MEMORY;
+    uint64_t seed = c->train.data_seed != FT_AUTO ? (uint64_t)c->train.data_seed : 42; // the same for all of train.seeds
+    const ft_table *table = &train->table;
+    if (c->data.folds > 0) FT_TRY(ft_folds_assign(table->label, table->id, table->rows, (int)c->data.folds, seed, "data.folds", fold_of));
+    else FT_TRY(ft_holdout_assign(table->label, table->id, table->rows, c->data.validation_split, seed, "data.validation_split", fold_of));
+    int fold = c->data.fold > 0 ? (int)c->data.fold - 1 : 0;
+    FT_TRY(ft_table_split(&train->table, fold_of, fold, &validation->table, train->source_row, validation->source_row));
+    validation->path = train->path;
+    validation->present = true;
+    return FT_OK;
+}
+
+static ft_status read_tables(ft_job *job) {
+    const ft_config *c = job->config;
+    const char *paths[FT_SPLITS] = {c->data.train, c->data.validation, c->data.test};
+    if (paths[FT_SPLIT_TRAIN][0] == '\0') {
+        ft_fail(FT_INVALID, "data.train", "no training data given");
+        ft_hint("set data.train to a TSV, CSV or JSON lines file, for example data.train=train.tsv");
+        return FT_INVALID;
+    }
+    FT_TRY(check_folds(c));
+    for (int s = 0; s < FT_SPLITS; s++) {
+        ft_split_data *d = &job->split[s];
+        if (paths[s][0] == '\0') continue;
+        d->path = paths[s];
+        const ft_table_request request = {.format = c->data.format, .text = c->data.text_column, .pair = c->data.text_pair,
+                                          .label = c->data.label_column, .empty_labels = ft_task_spec_of(c->train.task)->empty_labels,
+                                          .id = s == FT_SPLIT_TRAIN && c->data.group[0] != '\0' ? c->data.group : NULL};
+        FT_TRY(ft_table_read(d->path, &request, &d->table));
+        d->present = true;
+    }
+    return cut_folds(job);
+}
+
+// Where the model and its tokenizer come from: a directory, or a name whose snapshot is in the cache. Without weights a model
+// can be planned by name alone; trained, it needs its files, or random weights and somebody else's tokenizer.
+static ft_status find_model(ft_job *job, bool without_weights) {
+    const ft_config *c = job->config;
+    const char *found;
+    if (c->model.path[0] == '\0') {
+        ft_fail(FT_INVALID, "model.path", "no model given");
+        ft_hint("set model.path to a Hugging Face model directory (config.json, model.safetensors, vocab.txt or tokenizer.json),"
+                " or to a name that `ftengine pull` has fetched");
+        return FT_INVALID;
+    }
+    FT_TRY(ft_hub_find(c->model.path, &job->arena, &found));
+    job->model_dir = job->tokenizer_dir = found != NULL ? found : c->model.path;
+    if (found != NULL) {
+        if (found != c->model.path && !without_weights) ft_info("model      %s: from the cache", c->model.path);
+        bool needed = !without_weights && c->model.init == FT_INIT_PRETRAINED;
+        return needed && !ft_weights_exist(found) ? ft_hub_no_weights(c->model.path, found) : FT_OK;
+    }
+    const ft_known_model *known = ft_path_exists(c->model.path) ? NULL : ft_known_model_find(c->model.path);
+    if (known != NULL && c->model.init == FT_INIT_RANDOM && c->model.stand_in_tokenizer[0] != '\0') {
+        job->tokenizer_dir = c->model.stand_in_tokenizer;
+        if (!without_weights)
+            ft_warn("random weights in the shape of %s and the tokenizer of %s: good for memory and speed, the accuracy means nothing",
+                    known->name, job->tokenizer_dir);
+        return FT_OK;
+    }
+    if (without_weights && known != NULL) return FT_OK;
+    ft_hub_not_found(c->model.path);
+    if (known != NULL)
+        ft_hint("to try %s without a download: model.init=random model.stand_in_tokenizer=DIRECTORY of a tokenizer", known->name);
+    return FT_INVALID;
+}
+
+// Everything that comes from data files.
+static ft_status open_data(ft_job *job) {
+    const ft_config *c = job->config;
+    const char *truncation = strcmp(c->data.truncation, "auto") == 0 ? "head" : c->data.truncation;
+    const ft_input_request request = {.directory = job->tokenizer_dir, .rules = c->model.tokenizer_rules, .truncation = truncation};
+    FT_TRY(ft_input_open(&ft_text_input, &request, &job->input));
+    FT_TRY(ft_fit_vocabulary(&job->input, &job->model_config, job->tokenizer_dir));
+    FT_TRY(read_tables(job));
+    FT_TRY(ft_task_choose(job));
+    return ft_fit_max_length(&job->input, &job->model_config, c->data.max_length, FT_AUTO, &job->max_length);
+}
+
+// Its worst case, without any.
+static ft_status assume_data(ft_job *job, int labels) {
+    job->labels.count = labels > 0 ? labels : (int)job->model_config.num_labels;
+    FT_TRY(ft_task_assume(job));
+    FT_TRY(ft_task_set_loss(job));
+    return ft_fit_max_length(&job->input, &job->model_config, job->config->data.max_length, FT_AUTO, &job->max_length);
+}
+
+ft_status ft_job_open(const ft_config *config, const ft_job_source *source, ft_job *job) {
+    *job = (ft_job){.config = config, .without_data = source->without_data};
+    FT_TRY(find_model(job, source->without_weights));
+    FT_TRY(ft_model_config_load(job->model_dir, &job->model_config));
+    return source->without_data ? assume_data(job, source->labels) : open_data(job);
+}
+
+static ft_status tokenise_split(ft_job *job, ft_split split, const char *cache) {
+    ft_split_data *d = &job->split[split];
+    const ft_input_wanted wanted = {
+        .table = &d->table, .path = d->path, .max_length = job->max_length, .labels = &job->labels, .cache_dir = cache};
+    FT_TRY(ft_input_build(&job->input, &wanted, &d->data, &d->from_cache));
+    FT_TRY(ft_fit_types(&d->data, &job->model_config, job->config->model.path));
+    char windows[48] = "";
+    if (d->data.example != NULL) snprintf(windows, sizeof windows, " in %lld windows", (long long)d->data.sequences);
+    ft_info("%-10s %lld examples%s, %lld tokens%s  %s", ft_split_name(split), (long long)d->data.examples, windows,
+            (long long)d->data.tokens, d->from_cache ? ", from cache" : "", d->path);
+    return FT_OK;
+}
+
+ft_status ft_job_tokenise(ft_job *job) {
+    const char *cache;
+    FT_TRY(ft_cache_directory(job->config->data.cache_dir, &job->arena, &cache));
+    for (int s = 0; s < FT_SPLITS; s++)
+        if (job->split[s].present) FT_TRY(tokenise_split(job, (ft_split)s, cache));
+    if (!job->without_data) FT_TRY(ft_task_set_loss(job));
+    FT_TRY(ft_job_choose_rows(job));
+    if (ft_stop_signal() != 0) return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped before the first step");
+    return FT_OK;
+}
+
+bool ft_job_evaluates(const ft_job *job, ft_split split) {
+    if (split == FT_SPLIT_TRAIN || !job->split[split].present) return false;
+    return split == FT_SPLIT_TEST || job->config->eval.strategy != FT_EVAL_NO;
+}
+
+void ft_job_close(ft_job *job) {
+    for (int s = 0; s < FT_SPLITS; s++) {
+        ft_dataset_free(&job->split[s].data);
+        ft_table_free(&job->split[s].table);
+    }
+    ft_input_close(&job->input);
+    ft_word_rows_free(&job->own_word_rows);
+    ft_model_config_free(&job->model_config);
+    ft_arena_free(&job->arena);
+    *job = (ft_job){.config = NULL};
+}

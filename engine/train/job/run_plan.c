@@ -1,0 +1,174 @@
+#include "engine/train/job/run_plan.h"
+
+#include "base/stop.h"
+#include "engine/train/job/schedule.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// Enlarges `capacity` by the micro-batches of sequences [first, last) of an order; how many these are.
+static int64_t measure(const ft_dataset *data, const int32_t *order, int64_t first, int64_t last, ft_batch_limits limits,
+                       ft_capacity *capacity) {
+    int64_t batches = 0;
+    for (; first < last; batches++) {
+        int64_t count = ft_batch_cut(data, order, first, last, limits), tokens = 0;
+        for (int64_t i = first; i < first + count; i++) {
+            int64_t sequence = order != NULL ? order[i] : i;
+            int64_t length = ft_dataset_length(data, sequence);
+            tokens += length;
+            if (length > capacity->longest) capacity->longest = (int32_t)length;
+        }
+        if (tokens > capacity->tokens) capacity->tokens = (int32_t)tokens;
+        if (count > capacity->sequences) capacity->sequences = (int32_t)count;
+        capacity->reads = capacity->sequences * FT_DATASET_READS;
+        capacity->most_reads = FT_DATASET_READS;
+        first += count;
+    }
+    return batches;
+}
+
+// As far as the number of sequences goes.
+static bool may_be_whole(const ft_run_plan *plan, int64_t sequences) {
+    const int64_t most = plan->effective_batch < sequences ? plan->effective_batch : sequences;
+    return plan->limits.max_sequences == 0 || plan->limits.max_sequences >= most;
+}
+
+static ft_capacity capacity_of(int64_t tokens, int64_t sequences, int32_t longest) {
+    return (ft_capacity){.tokens = (int32_t)(tokens < INT32_MAX ? tokens : INT32_MAX),
+                         .sequences = (int32_t)sequences,
+                         .longest = longest,
+                         .reads = (int32_t)sequences * FT_DATASET_READS,
+                         .most_reads = FT_DATASET_READS};
+}
+
+static int longer_first(const void *a, const void *b) {
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x > y ? -1 : x < y;
+}
+
+// What no micro-batch can exceed, whatever the order.
+static ft_status bound(const ft_dataset *train, ft_run_plan *plan, ft_capacity *capacity) {
+    int64_t *lengths = ft_calloc((size_t)train->sequences, sizeof *lengths, "lengths of texts");
+    if (lengths == NULL) return FT_NO_MEMORY;
+    for (int64_t i = 0; i < train->sequences; i++) lengths[i] = ft_dataset_length(train, i);
+    qsort(lengths, (size_t)train->sequences, sizeof *lengths, longer_first);
+    int64_t most = plan->effective_batch < train->sequences ? plan->effective_batch : train->sequences, tokens = 0;
+    if (plan->limits.max_sequences > 0 && plan->limits.max_sequences < most) most = plan->limits.max_sequences;
+    for (int64_t i = 0; i < most; i++) tokens += lengths[i];
+    int64_t limit = plan->limits.max_tokens;
+    plan->whole_steps = (limit == 0 || tokens <= limit) && may_be_whole(plan, train->sequences);
+    if (limit > 0 && tokens > limit) tokens = limit > lengths[0] ? limit : lengths[0];
+    *capacity = capacity_of(tokens, most, (int32_t)lengths[0]);
+    free(lengths);
+    return FT_OK;
+}
+
+// Walks the whole run in its real order. A run that is longer than MOST_LOOKS texts gets the bound instead.
+static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
+    enum { MOST_LOOKS = 50000000 };
+    if (plan->total_steps > MOST_LOOKS / plan->effective_batch) return bound(train, plan, &plan->texts);
+    int32_t *order = ft_calloc((size_t)train->sequences, sizeof *order, "the order of an epoch");
+    if (order == NULL) return FT_NO_MEMORY;
+    ft_status status = FT_OK;
+    int64_t known = -1;
+    plan->whole_steps = true;
+    for (int64_t step = 0; step < plan->total_steps && status == FT_OK; step++) {
+        int64_t epoch, first, last;
+        ft_run_plan_step(plan, step, &epoch, &first, &last);
+        if (epoch != known) {
+            status = ft_epoch_order(plan->order_seed, epoch, train->sequences, order);
+            if (ft_stop_signal() != 0) status = ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped before the first step");
+        }
+        known = epoch;
+        if (status == FT_OK && measure(train, order, first, last, plan->limits, &plan->texts) > 1) plan->whole_steps = false;
+    }
+    free(order);
+    return status;
+}
+
+// What does not depend on the data.
+static ft_run_plan begin(const ft_config *c) {
+    ft_run_plan plan = {.effective_batch = c->train.batch_size * c->train.gradient_accumulation_steps};
+    plan.order_seed = (uint64_t)(c->train.data_seed == FT_AUTO ? c->train.seed : c->train.data_seed);
+    plan.limits.max_sequences = c->train.micro_batch == FT_AUTO ? c->train.batch_size : c->train.micro_batch;
+    plan.limits.max_tokens = c->train.micro_batch_tokens == FT_AUTO ? 0 : c->train.micro_batch_tokens;
+    return plan;
+}
+
+// The sequence that does it is shorter than the longest text, so that there are positions for it.
+void ft_run_plan_fill_up(ft_run_plan *plan) {
+    ft_capacity *most = &plan->capacity;
+    if (most->longest == 0 || most->tokens > INT32_MAX - FT_STEP_GRAPH_TOKENS) return;
+    // A power of two: the numbers of rows from which on kernels sum in larger tiles are multiples of it (kernels/ops/geometry.h), so that
+    // filling up changes no bit of a sum.
+    plan->bucket = FT_STEP_GRAPH_TOKENS;
+    while (plan->bucket > most->longest) plan->bucket /= 2;
+    most->tokens = (most->tokens + plan->bucket - 1) / plan->bucket * plan->bucket;
+    most->sequences++;
+    most->reads += FT_DATASET_READS;
+}
+
+ft_status ft_run_plan_make(const ft_config *c, const ft_dataset *train, ft_run_plan *plan) {
+    *plan = begin(c);
+    plan->sequences = train->sequences;
+    if (c->train.drop_last) plan->sequences -= train->sequences % c->train.batch_size;
+    if (plan->sequences == 0) {
+        ft_fail(FT_INVALID, "train.drop_last", "all %lld training examples are fewer than one batch of %lld and would be dropped",
+                (long long)train->sequences, (long long)c->train.batch_size);
+        ft_hint("set train.drop_last = false or a smaller train.batch_size");
+        return FT_INVALID;
+    }
+    plan->steps_per_epoch = (plan->sequences + plan->effective_batch - 1) / plan->effective_batch;
+    plan->total_steps = c->train.max_steps > 0 ? c->train.max_steps : (int64_t)ceil(c->train.epochs * (double)plan->steps_per_epoch);
+    plan->warmup_steps = ft_warmup_steps(c->train.warmup_ratio, c->train.warmup_steps, plan->total_steps);
+    FT_TRY(measure_run(train, plan));
+    plan->capacity = plan->texts;
+    return FT_OK;
+}
+
+// `sequences` texts of max_length tokens, as many as the limits let in; a text longer than max_tokens stands alone.
+static ft_capacity worst(int64_t sequences, ft_batch_limits limits, int max_length) {
+    if (limits.max_sequences > 0 && limits.max_sequences < sequences) sequences = limits.max_sequences;
+    int64_t tokens = sequences * max_length, most = limits.max_tokens > max_length ? limits.max_tokens : max_length;
+    if (limits.max_tokens > 0 && tokens > most) tokens = most;
+    return capacity_of(tokens, sequences, max_length);
+}
+
+void ft_run_plan_worst(const ft_config *c, int max_length, ft_run_plan *plan) {
+    *plan = begin(c);
+    plan->sequences = plan->effective_batch;
+    plan->total_steps = c->train.max_steps;
+    plan->capacity = plan->texts = worst(plan->effective_batch, plan->limits, max_length);
+    const int64_t most = plan->limits.max_tokens;
+    plan->whole_steps = (most == 0 || plan->effective_batch * max_length <= most) && may_be_whole(plan, plan->sequences);
+}
+
+void ft_run_plan_step(const ft_run_plan *plan, int64_t step, int64_t *epoch, int64_t *first, int64_t *last) {
+    *epoch = step / plan->steps_per_epoch;
+    *first = step % plan->steps_per_epoch * plan->effective_batch;
+    *last = *first + plan->effective_batch < plan->sequences ? *first + plan->effective_batch : plan->sequences;
+}
+
+ft_batch_limits ft_eval_limits(const ft_config *c, ft_capacity train) {
+    if (c->eval.batch_size != FT_AUTO) return (ft_batch_limits){.max_sequences = c->eval.batch_size};
+    return (ft_batch_limits){.max_tokens = train.tokens * c->eval.batch_multiplier, .max_sequences = train.sequences * c->eval.batch_multiplier};
+}
+
+ft_capacity ft_eval_capacity(const ft_dataset *data, ft_batch_limits limits) {
+    ft_capacity capacity = {.tokens = 0};
+    measure(data, NULL, 0, data->sequences, limits, &capacity);
+    return capacity;
+}
+
+ft_capacity ft_eval_capacity_worst(ft_batch_limits limits, int max_length) {
+    int64_t sequences = limits.max_sequences > 0 ? limits.max_sequences : limits.max_tokens / max_length;
+    return worst(sequences > 1 ? sequences : 1, limits, max_length);
+}
+
+ft_capacity ft_capacity_union(ft_capacity a, ft_capacity b) {
+    return (ft_capacity){.tokens = a.tokens > b.tokens ? a.tokens : b.tokens,
+                         .sequences = a.sequences > b.sequences ? a.sequences : b.sequences,
+                         .longest = a.longest > b.longest ? a.longest : b.longest,
+                         .reads = a.reads > b.reads ? a.reads : b.reads,
+                         .most_reads = a.most_reads > b.most_reads ? a.most_reads : b.most_reads};
+}

@@ -1,0 +1,139 @@
+// setup.c - from a configuration to a trainer that can take its first step, with what it says on the way.
+#include "engine/train/fit/autofit.h"
+#include "engine/train/fit/eval_budget.h"
+#include "engine/train/fit/forecast.h"
+#include "engine/train/job/data_report.h"
+#include "engine/train/job/task.h"
+#include "engine/train/room/observer.h"
+#include "engine/train/room/stages.h"
+#include "engine/train/trainer.h"
+
+#include "base/log.h"
+#include "kernels/devices/devices.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void list_names(const char *what, int count, const char *const *names) {
+    if (count == 0) return;
+    char line[400];
+    size_t at = 0;
+    line[0] = '\0';
+    for (int i = 0; i < count && at < sizeof line - 64; i++)
+        at += (size_t)snprintf(line + at, sizeof line - at, "%s%s", i ? ", " : "", names[i]);
+    ft_info("           %s: %s%s", what, line, at >= sizeof line - 64 ? ", ..." : "");
+}
+
+static void announce_model(const ft_room *room) {
+    const ft_parameters *p = &room->model.parameters;
+    ft_info("model      %s, %d layers, hidden %lld, %.1fM parameters, %.1fM trained  %s",
+            room->job->model_config.model_type, room->model.layers, (long long)room->model.hidden,
+            (double)p->real_total / 1e6, (double)p->real_trainable / 1e6, room->job->model_dir);
+    list_names("newly drawn", room->load_report.drawn_count, room->load_report.drawn);
+    list_names("not used", room->load_report.ignored_count, room->load_report.ignored);
+}
+
+static void announce_fitting(const ft_room *room) {
+    char text[FT_FITTING_TEXT], needs[24], limit[24];
+    const ft_autofit *a = &room->autofit;
+    ft_info("autofit    %s would need %s, and %s may be taken", ft_fitting_text(&a->ideal, text), ft_bytes_text(a->ideal.reserved, needs),
+            ft_bytes_text(a->limit, limit));
+    ft_info("           chosen: %s, a step predicted to take %.2f times as long", ft_fitting_text(&a->choice, text),
+            a->choice.step_seconds / a->ideal.step_seconds);
+    if (a->next.reserved > 0)
+        ft_info("           next best: %s, %.2f times", ft_fitting_text(&a->next, text), a->next.step_seconds / a->ideal.step_seconds);
+}
+
+// device.name = auto: a CUDA device that the run does not fit is left for the CPU. *reserved: there, at once.
+static ft_status forecast(ft_trainer *t, bool *reserved) {
+    char needs[24], there[24];
+    ft_error error;
+    *reserved = false;
+    ft_status status = ft_room_forecast(&t->room);
+    const bool leaves = status == FT_NO_MEMORY && t->room.device->place[0] != '\0' && strcmp(t->job.config->device.name, "auto") == 0;
+    if (!leaves || ft_run_observer_of() != NULL) return status;
+    ft_error_save(&error);
+    size_t limit = ft_memory_limit(t->room.memory), refused = t->room.refusal.reserved + t->room.refusal.bytes;
+    *reserved = ft_trainer_move(t, "cpu") == FT_OK;
+    ft_error_restore(&error);
+    if (!*reserved) return status;
+    ft_error_clear();
+    ft_info("device     device.name=auto is the CPU: %s and more are needed, and %s may be taken on the CUDA device",
+            ft_bytes_text(refused, needs), ft_bytes_text(limit, there));
+    return FT_OK;
+}
+
+static bool offloads(const ft_room *room) {
+    return ft_offloads_optimizer(room->config, room->device) || ft_offloads_inputs(room->config, room->device);
+}
+
+// What was asked to be on the host fits there, as far as that is known. What autofit puts there does.
+static ft_status check_host(ft_room *room) {
+    char needs[24], there[24];
+    const size_t available = room->budget.host;
+    if (!offloads(room) || available == 0 || room->planned.peak_pinned <= available) return FT_OK;
+    if (room->config->device.wait && ft_run_observer_of() == NULL)
+        return FT_OK; // what others hold comes back: admission knows what never can be
+    ft_fail(FT_NO_MEMORY, "memory.offload", "%s of pinned memory of the host are needed, and %s are available",
+            ft_bytes_text(room->planned.peak_pinned, needs), ft_bytes_text(available, there));
+    room->refusal = (ft_memory_refusal){.bytes = room->planned.peak_pinned, .limit = available, .planned = true};
+    ft_hint("memory.offload=none keeps everything on %s, auto puts on the host only what fits there%s", room->device->name,
+            ft_offloads_inputs(room->config, room->device) ? "; a smaller train.micro_batch sends less of activations there" : "");
+    return FT_NO_MEMORY;
+}
+
+static ft_status announce(ft_trainer *t, bool *reserved) {
+    ft_room *room = &t->room;
+    char allocated[24], reserved_text[24], limit[24];
+    FT_TRY(ft_data_report_splits(&t->job));
+    ft_status status = forecast(t, reserved);
+    if (status == FT_OK) status = check_host(room);
+    if (status == FT_NO_MEMORY) ft_hint("this was found by planning the run: nothing was started");
+    FT_TRY(status);
+    if (room->autofit.chosen) announce_fitting(room);
+    ft_info("memory     peak of %s allocated, %s reserved planned, %s may be taken",
+            ft_bytes_text(room->planned.peak_allocated, allocated),
+            ft_bytes_text(room->planned.peak_reserved, reserved_text),
+            ft_bytes_text(room->autofit.chosen ? room->autofit.limit : ft_memory_limit(room->memory), limit));
+    if (offloads(room))
+        ft_info("           and %s of pinned memory of the host, for %s and copies", ft_bytes_text(room->planned.peak_pinned, allocated),
+                ft_offload_text(ft_offloads_optimizer(room->config, room->device), ft_offloads_inputs(room->config, room->device)));
+    if (room->eval_extra > 0) ft_info("           %s of them for evaluation alone", ft_bytes_text(room->eval_extra, allocated));
+    ft_stage_log(room, "Run Start");
+    return FT_OK;
+}
+
+ft_status ft_trainer_open(const ft_config *config, ft_trainer *t) {
+    ft_room *room = &t->room;
+    memset(t, 0, sizeof *t);
+    t->dir_lock = -1;
+    t->temperature = 1;
+    ft_step_init(&t->step, room, config);
+    FT_TRY(ft_room_open(&t->job, config, room));
+    FT_TRY(ft_job_open(config, &(ft_job_source){.labels = 0}, &t->job));
+    ft_info("device     %s", room->device->description);
+    FT_TRY(ft_job_tokenise(&t->job));
+    FT_TRY(ft_task_thresholds(&t->job, &t->arena, &t->threshold));
+    FT_TRY(ft_room_plan_steps(room));
+    if (config->memory.timeline) FT_TRY(ft_memory_trace(room->memory));
+    bool reserved; // before anything is taken
+    FT_TRY(announce(t, &reserved));
+    if (!reserved) FT_TRY(ft_room_reserve(room, true));
+    FT_TRY(ft_ladder_climb(t, FT_LADDER_LAYOUT, NULL, NULL));
+    announce_model(room);
+    return FT_OK;
+}
+
+ft_status ft_trainer_close(ft_trainer *t) {
+    ft_step_close(&t->step);
+    json_decref(t->earlier_devices);
+    ft_status status = ft_room_close(&t->room);
+    ft_job_close(&t->job);
+    ft_metrics_free(&t->test_metrics);
+    if (t->metrics_file != NULL) fclose(t->metrics_file);
+    if (t->dir_lock >= 0) close(t->dir_lock);
+    ft_arena_free(&t->arena);
+    memset(t, 0, sizeof *t);
+    return status;
+}

@@ -1,0 +1,281 @@
+#include "engine/train/repeat/repeat.h"
+
+#include "base/files.h"
+#include "base/json/json.h"
+#include "base/log.h"
+#include "base/stop.h"
+#include "engine/train/room/observer.h"
+#include "engine/train/run_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// ---- which runs -----------------------------------------------------------------------------------------------------------
+
+static bool every_fold(const ft_config *c) { return c->data.folds > 0 && c->data.fold == 0; }
+
+static ft_status list_runs(ft_repeat *r) {
+    const ft_config *c = r->config;
+    int folds = every_fold(c) ? (int)c->data.folds : 1, seeds = c->train.seeds.count > 0 ? c->train.seeds.count : 1;
+    r->runs = ft_arena_alloc(&r->arena, (size_t)folds * (size_t)seeds * sizeof *r->runs);
+    if (r->runs == NULL) return FT_NO_MEMORY;
+    for (int f = 0; f < folds; f++)
+        for (int s = 0; s < seeds; s++) {
+            ft_repeat_run *run = &r->runs[r->count++];
+            run->fold = every_fold(c) ? f + 1 : c->data.fold;
+            run->seed = c->train.seeds.count > 0 ? c->train.seeds.values[s] : c->train.seed;
+            long long fold = (long long)run->fold, seed = (long long)run->seed;
+            run->name = !every_fold(c)              ? ft_arena_format(&r->arena, "seed-%lld", seed)
+                        : c->train.seeds.count == 0 ? ft_arena_format(&r->arena, "fold-%lld", fold)
+                                                    : ft_arena_format(&r->arena, "fold-%lld-seed-%lld", fold, seed);
+            if (run->name == NULL) return FT_NO_MEMORY;
+        }
+    return FT_OK;
+}
+
+// Runs of other seeds or folds in the directory would be taken for this configuration's by whoever reads it: predict takes
+// the models of all.
+static ft_status check_leftovers(const ft_repeat *r) {
+    ft_arena arena = {0};
+    const char **members;
+    int count;
+    ft_status status = ft_repeat_members(r->dir, &arena, &members, &count);
+    for (int i = 0; i < count && status == FT_OK; i++) {
+        bool ours = false;
+        for (int k = 0; k < r->count; k++) ours |= strcmp(r->runs[k].name, strrchr(members[i], '/') + 1) == 0;
+        if (ours) continue;
+        status = ft_fail(FT_INVALID, "output.dir", "%s is no run of this configuration, and what reads the directory would count it",
+                         members[i]);
+        ft_hint("remove it, give train.seeds and data.folds their old values, or name a new directory");
+    }
+    ft_arena_free(&arena);
+    return status;
+}
+
+static ft_status open_directory(ft_repeat *r) {
+    FT_TRY(ft_run_dir_choose(r->config, &r->arena, &r->dir));
+    FT_TRY(ft_run_dir_lock(r->dir, &r->lock));
+    char *checkpoints = ft_path_join(&r->arena, r->dir, "checkpoints"), *path = ft_path_join(&r->arena, r->dir, "config.ini");
+    if (checkpoints == NULL || path == NULL) return FT_NO_MEMORY;
+    if (ft_path_exists(checkpoints))
+        return ft_fail(FT_INVALID, "output.dir", "%s holds a single run, not one for every fold or seed", r->dir);
+    FT_TRY(check_leftovers(r));
+    for (int i = 0; i < r->count; i++) {
+        r->runs[i].dir = ft_path_join(&r->arena, r->dir, r->runs[i].name);
+        if (r->runs[i].dir == NULL) return FT_NO_MEMORY;
+    }
+    ft_atomic_file file;
+    FT_TRY(ft_atomic_open(&file, path));
+    ft_status status = ft_config_write(r->config, true, true, file.stream);
+    if (status == FT_OK) return ft_atomic_commit(&file);
+    ft_atomic_abort(&file);
+    return status;
+}
+
+// A configuration that is refused at once leaves nothing behind, as for a single run. What was there before stays: then
+// the directory is not empty.
+static void withdraw(const ft_repeat *r) {
+    if (r->dir == NULL || r->count == 0 || r->runs[0].dir == NULL || ft_path_exists(r->runs[0].dir)) return;
+    ft_arena arena = {0};
+    char *config = ft_path_join(&arena, r->dir, "config.ini");
+    if (config != NULL && unlink(config) == 0) rmdir(r->dir);
+    ft_arena_free(&arena);
+}
+
+// ---- one after the other --------------------------------------------------------------------------------------------------
+
+// A run of a study leaves no checkpoint at its end, from which a finished one would be known. Instead its files are on the
+// disk before the directory of the next one is made: where that is there, the run is taken as it is.
+static ft_status take_finished(ft_repeat *r, ft_repeat_run *run) {
+    const ft_repeat_run *next = run + 1;
+    if (!ft_run_taken() || next == r->runs + r->count || !ft_path_exists(next->dir)) return FT_OK;
+    char *path = ft_path_join(&r->arena, run->dir, "run.json");
+    if (path == NULL) return FT_NO_MEMORY;
+    if (!ft_path_exists(path)) return FT_OK;
+    FT_TRY(ft_json_load(path, &run->json));
+    const char *status = json_string_value(json_object_get(run->json, "status"));
+    if (status != NULL && strcmp(status, ft_run_status_name(FT_OK)) == 0) return FT_OK;
+    json_decref(run->json);
+    run->json = NULL;
+    return FT_OK;
+}
+
+static ft_status train_one(ft_repeat *r, ft_repeat_run *run, ft_memory_refusal *refusal) {
+    FT_TRY(take_finished(r, run));
+    if (run->json != NULL) {
+        ft_info("%s, %d of %d, had ended before", run->name, (int)(run - r->runs) + 1, r->count);
+        return FT_OK;
+    }
+    ft_config config = *r->config; // strings are shared
+    config.data.fold = run->fold;
+    config.train.seed = run->seed;
+    config.train.seeds = (ft_int_list){0};
+    config.output.dir = run->dir;
+    config.output.exists = ft_path_exists(run->dir) ? FT_EXISTS_RESUME : FT_EXISTS_NEW;
+    ft_info("%s", "");
+    ft_info("%s, %d of %d", run->name, (int)(run - r->runs) + 1, r->count);
+    ft_status outcome = ft_train(&config, refusal);
+    if (outcome == FT_OK && ft_run_taken() && run + 1 < r->runs + r->count) outcome = ft_sync_tree(run->dir);
+    ft_error error;
+    ft_error_save(&error);
+    char *path = ft_path_join(&r->arena, run->dir, "run.json");
+    ft_status read = path == NULL ? FT_NO_MEMORY : ft_path_exists(path) ? ft_json_load(path, &run->json) : FT_OK;
+    if (outcome == FT_OK) return read;
+    ft_error_restore(&error);
+    return outcome;
+}
+
+enum { COLUMNS = 6 };
+
+// What the table shows: the metric that chooses, loss and accuracy, of validation and test, as far as there is a mean.
+static int choose_columns(const ft_repeat *r, char name[COLUMNS + 1][64]) {
+    const char *const metrics[] = {ft_metric_name(r->config->eval.metric), "loss", "accuracy"};
+    int count = 0;
+    double mean, sd;
+    for (int test = 0; test < 2; test++)
+        for (int m = 0; m < 3; m++) {
+            bool known = false;
+            snprintf(name[count], sizeof name[count], "%s_%s", test ? "test" : "eval", metrics[m]);
+            for (int k = 0; k < count; k++)
+                known |= strcmp(name[k], name[count]) == 0;
+            if (!known && ft_repeat_mean(r, name[count], &mean, &sd)) count++;
+        }
+    return count;
+}
+
+static ft_status print_table(ft_repeat *r) {
+    char name[COLUMNS + 1][64];
+    int count = choose_columns(r, name);
+    const char *head = ft_arena_format(&r->arena, "  %-20s", ""), *means = ft_arena_format(&r->arena, "  %-20s", "mean");
+    const char *deviations = ft_arena_format(&r->arena, "  %-20s", "standard deviation");
+    for (int k = 0; k < count && head && means && deviations; k++) {
+        double mean, sd;
+        ft_repeat_mean(r, name[k], &mean, &sd);
+        head = ft_arena_format(&r->arena, "%s %18s", head, name[k]);
+        means = ft_arena_format(&r->arena, "%s %18.4f", means, mean);
+        deviations = ft_arena_format(&r->arena, "%s %18.4f", deviations, sd);
+    }
+    if (!head || !means || !deviations) return FT_NO_MEMORY;
+    ft_info("%s", "");
+    ft_info("%s", head);
+    for (int i = 0; i < r->done; i++) {
+        const char *line = ft_arena_format(&r->arena, "  %-20s", r->runs[i].name);
+        for (int k = 0; k < count && line != NULL; k++)
+            line = ft_arena_format(&r->arena, "%s %18.4f", line,
+                                   json_number_value(json_object_get(json_object_get(r->runs[i].json, "metrics"), name[k])));
+        if (line == NULL) return FT_NO_MEMORY;
+        ft_info("%s", line);
+    }
+    ft_info("%s", means);
+    if (r->done > 1) ft_info("%s", deviations);
+    ft_info("  models in %s/*/model; ftengine predict %s takes all of them", r->dir, r->dir);
+    return FT_OK;
+}
+
+static ft_status train_each(ft_repeat *r, ft_memory_refusal *refusal) {
+    for (int i = 0; i < r->count; i++) {
+        if (ft_stop_signal() != 0) return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped before %s", r->runs[i].name);
+        FT_TRY(train_one(r, &r->runs[i], refusal));
+        r->done = i + 1;
+        FT_TRY(ft_repeat_write_metrics(r));
+        ft_run_alive(NULL, 0, 0, true);
+    }
+    FT_TRY(ft_repeat_write_predictions(r));
+    return print_table(r);
+}
+
+// What comes through a pipe is gone after the first run.
+static ft_status check_files(const ft_config *c) {
+    const struct {
+        const char *option, *path;
+    } files[] = {{"data.train", c->data.train}, {"data.validation", c->data.validation}, {"data.test", c->data.test}};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(files[i].path, "-") == 0)
+            return ft_fail(FT_INVALID, files[i].option, "standard input cannot be read once for every fold or seed");
+    return FT_OK;
+}
+
+static ft_status train_all(ft_repeat *r, ft_memory_refusal *refusal) {
+    FT_TRY(check_files(r->config));
+    FT_TRY(list_runs(r));
+    FT_TRY(open_directory(r));
+    ft_status outcome = train_each(r, refusal);
+    if (outcome != FT_OK && !ft_path_exists(r->runs[0].dir)) return outcome; // refused: there is nothing to tell of
+    ft_error error;
+    ft_error_save(&error);
+    ft_status written = ft_repeat_write_json(r, outcome);
+    if (outcome == FT_OK) return written;
+    ft_error_restore(&error);
+    return outcome;
+}
+
+ft_status ft_train_all(const ft_config *config, ft_memory_refusal *refusal) {
+    if (!every_fold(config) && config->train.seeds.count == 0) return ft_train(config, refusal);
+    ft_repeat r = {.config = config, .lock = -1};
+    ft_stop_begin();
+    ft_status status = train_all(&r, refusal);
+    ft_error error;
+    ft_error_save(&error);
+    if (status != FT_OK) withdraw(&r);
+    for (int i = 0; i < r.count; i++)
+        json_decref(r.runs[i].json);
+    if (r.lock >= 0) close(r.lock);
+    ft_arena_free(&r.arena);
+    if (status != FT_OK) ft_error_restore(&error);
+    return status;
+}
+
+// ---- what is in a directory -----------------------------------------------------------------------------------------------
+
+typedef struct member {
+    long long fold, seed;
+    const char *path;
+} member;
+
+static int by_number(const void *a, const void *b) {
+    const member *x = a, *y = b;
+    if (x->fold != y->fold) return x->fold < y->fold ? -1 : 1;
+    return (x->seed > y->seed) - (x->seed < y->seed);
+}
+
+static bool read_name(const char *name, member *m) {
+    char rest;
+    *m = (member){0};
+    if (sscanf(name, "seed-%lld%c", &m->seed, &rest) == 1 || sscanf(name, "fold-%lld%c", &m->fold, &rest) == 1) return true;
+    return sscanf(name, "fold-%lld-seed-%lld%c", &m->fold, &m->seed, &rest) == 2;
+}
+
+ft_status ft_repeat_members(const char *dir, ft_arena *arena, const char ***members, int *count) {
+    member *list = NULL;
+    *members = NULL;
+    *count = 0;
+    DIR *d = opendir(dir);
+    if (d == NULL)
+        return errno == ENOENT || errno == ENOTDIR ? FT_OK : ft_fail_errno(FT_FAILED, errno, dir, "cannot look for runs");
+    ft_status status = FT_OK;
+    for (struct dirent *e; status == FT_OK && (e = readdir(d)) != NULL;) {
+        member m;
+        if (!read_name(e->d_name, &m)) continue;
+        member *grown = ft_realloc(list, (size_t)*count + 1, sizeof *grown, "the runs in a directory");
+        m.path = ft_path_join(arena, dir, e->d_name);
+        if (grown != NULL) list = grown;
+        if (grown == NULL || m.path == NULL)
+            status = FT_NO_MEMORY;
+        else
+            list[(*count)++] = m;
+    }
+    closedir(d);
+    if (status == FT_OK && *count > 0) {
+        qsort(list, (size_t)*count, sizeof *list, by_number);
+        *members = ft_arena_alloc(arena, (size_t)*count * sizeof **members);
+        for (int i = 0; *members != NULL && i < *count; i++)
+            (*members)[i] = list[i].path;
+        if (*members == NULL) status = FT_NO_MEMORY;
+    }
+    free(list);
+    return status;
+}

@@ -1,0 +1,170 @@
+#include "engine/train/room/gemm_tuning.h"
+
+#include "base/arena.h"
+#include "base/files.h"
+#include "base/json/json.h"
+#include "base/log.h"
+#include "base/sha256.h"
+#include "kernels/devices/devices.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FORMAT_VERSION = 1, MOST_ALIGNMENT = 256, MOST_PRODUCTS = 1 << 20 };
+
+static const ft_dtype types[] = {FT_F32, FT_BF16, FT_F16};
+static const char *const biases[] = {"none", "in place", "copied"}; // ft_gemm_bias
+
+// ---- from the file ------------------------------------------------------------------------------------------------------
+
+static ft_status bad(const char *path, size_t index, const char *what) {
+    return ft_fail(FT_INVALID, path, "products[%zu]: %s", index, what);
+}
+
+static bool read_type(const json_t *text, int32_t *out) {
+    for (size_t i = 0; json_is_string(text) && i < sizeof types / sizeof types[0]; i++)
+        if (strcmp(json_string_value(text), ft_dtype_name(types[i])) == 0) return *out = (int32_t)types[i], true;
+    return false;
+}
+
+static bool read_alignment(const json_t *value, int32_t *out) {
+    json_int_t n = json_integer_value(value); // 0 for what is no integer
+    *out = (int32_t)n;
+    return n >= 1 && n <= MOST_ALIGNMENT && (n & (n - 1)) == 0;
+}
+
+static int digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+
+static bool read_algorithm(const char *text, ft_gemm_algorithm *out) {
+    unsigned char *bytes = (unsigned char *)out;
+    if (strlen(text) != 2 * sizeof *out) return false;
+    for (size_t i = 0; i < sizeof *out; i++) {
+        int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
+        if (high < 0 || low < 0) return false;
+        bytes[i] = (unsigned char)(high << 4 | low);
+    }
+    return true;
+}
+
+static ft_status read_product(const json_t *object, const char *path, size_t index, ft_gemm_choice *out) {
+    ft_gemm_shape *s = &out->shape;
+    const struct {
+        const char *key;
+        int64_t *value;
+    } numbers[] = {{"m", &s->m}, {"n", &s->n}, {"k", &s->k}, {"lda", &s->lda}, {"ldb", &s->ldb}, {"ldc", &s->ldc}};
+    memset(out, 0, sizeof *out);
+    if (!json_is_object(object)) return bad(path, index, "is no object");
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        FT_TRY(ft_json_int(object, path, numbers[i].key, 0, 1, INT64_MAX, numbers[i].value));
+    const json_t *type = json_object_get(object, "types"), *align = json_object_get(object, "align"),
+                 *transposed = json_object_get(object, "transposed");
+    int32_t *const type_of[] = {&s->a, &s->b, &s->c}, *const align_of[] = {&s->align_a, &s->align_b, &s->align_c},
+                                                      *const transposed_of[] = {&s->trans_a, &s->trans_b};
+    for (size_t i = 0; i < 3; i++) {
+        if (!read_type(json_array_get(type, i), type_of[i])) return bad(path, index, "types are three of fp32, bf16, fp16");
+        if (!read_alignment(json_array_get(align, i), align_of[i])) return bad(path, index, "align is three powers of two up to 256");
+    }
+    for (size_t i = 0; i < 2; i++) {
+        if (!json_is_boolean(json_array_get(transposed, i))) return bad(path, index, "transposed is a list of two truth values");
+        *transposed_of[i] = json_is_true(json_array_get(transposed, i));
+    }
+    bool accumulate;
+    const char *algorithm, *bias;
+    FT_TRY(ft_json_bool(object, path, "accumulate", false, &accumulate));
+    FT_TRY(ft_json_string(object, path, "bias", "", &bias));
+    FT_TRY(ft_json_string(object, path, "algorithm", "", &algorithm));
+    s->accumulate = accumulate;
+    while (s->bias < 3 && strcmp(bias, biases[s->bias]) != 0) s->bias++;
+    if (s->bias == 3) return bad(path, index, "bias is none, in place or copied");
+    return read_algorithm(algorithm, &out->algorithm) ? FT_OK : bad(path, index, "algorithm is no 128 hexadecimal digits");
+}
+
+// The file must be of this chip and this library: elsewhere its algorithms are not the fastest, or mean something else.
+static ft_status check_origin(const json_t *root, const char *path, const ft_device *device) {
+    int64_t version, library;
+    const char *chip;
+    FT_TRY(ft_json_int(root, path, "format_version", 0, 0, INT32_MAX, &version));
+    if (version != FORMAT_VERSION)
+        return ft_fail(FT_INVALID, path, "format_version %lld, this program reads %d", (long long)version, FORMAT_VERSION);
+    FT_TRY(ft_json_string(root, path, "chip", "", &chip));
+    FT_TRY(ft_json_int(root, path, "cublaslt", 0, 0, INT64_MAX, &library));
+    const long long present = (long long)ft_gemms_library(device);
+    if (strcmp(chip, device->description) == 0 && library == present) return FT_OK;
+    ft_fail(FT_INVALID, path, "these products were measured on %s with cuBLASLt %lld, this is %s with %lld", chip[0] != '\0' ? chip : "?",
+            (long long)library, device->description, present);
+    ft_hint("measure them here: ftengine tune-gemm CONFIG.ini --output FILE");
+    return FT_INVALID;
+}
+
+static ft_status take(const json_t *root, const char *path, ft_device *device) {
+    FT_TRY(check_origin(root, path, device));
+    const json_t *list = json_object_get(root, "products");
+    const size_t count = json_array_size(list);
+    if (!json_is_array(list) || count > MOST_PRODUCTS) return ft_fail(FT_INVALID, path, "products is no list of at most %d", MOST_PRODUCTS);
+    ft_gemm_choice *choices = ft_calloc(count + 1, sizeof *choices, "tuned matrix products");
+    if (choices == NULL) return FT_NO_MEMORY;
+    ft_status status = FT_OK;
+    for (size_t i = 0; i < count && status == FT_OK; i++) status = read_product(json_array_get(list, i), path, i, &choices[i]);
+    if (status == FT_OK) status = ft_gemms_use(device, choices, count);
+    if (status == FT_OK) ft_info("gemm       %zu tuned products  %s", count, path);
+    free(choices);
+    return status;
+}
+
+static ft_status hash_file(const char *path, char sha256[FT_TUNING_HASH]) {
+    FILE *file = fopen(path, "rbe");
+    if (file == NULL) return ft_fail(FT_INVALID, path, "device.gemm_tuning names a file that cannot be read");
+    ft_sha256_state state;
+    unsigned char block[4096], digest[32];
+    size_t got;
+    ft_sha256_begin(&state);
+    while ((got = fread(block, 1, sizeof block, file)) > 0) ft_sha256_add(&state, block, got);
+    bool failed = ferror(file) != 0;
+    fclose(file);
+    if (failed) return ft_fail(FT_INVALID, path, "device.gemm_tuning names a file that cannot be read");
+    ft_sha256_end(&state, digest);
+    ft_sha256_hex(digest, sha256);
+    return FT_OK;
+}
+
+ft_status ft_gemm_tuning_apply(const ft_config *config, ft_device *device, char sha256[FT_TUNING_HASH]) {
+    const char *path = config->device.gemm_tuning;
+    json_t *root;
+    sha256[0] = '\0';
+    if (path[0] == '\0') return FT_OK;
+    FT_TRY(hash_file(path, sha256));
+    FT_TRY(ft_json_load(path, &root));
+    ft_status status = FT_OK;
+    if (ft_gemms_have(device)) status = take(root, path, device);
+    else ft_warn("device.gemm_tuning is for GPUs: nothing uses it on %s", device->name);
+    json_decref(root);
+    return status;
+}
+
+// ---- into the file ------------------------------------------------------------------------------------------------------
+
+static json_t *product_json(const ft_gemm_choice *c) {
+    const ft_gemm_shape *s = &c->shape;
+    const unsigned char *bytes = (const unsigned char *)&c->algorithm;
+    char algorithm[2 * sizeof c->algorithm + 1];
+    for (size_t i = 0; i < sizeof c->algorithm; i++) snprintf(algorithm + 2 * i, 3, "%02x", bytes[i]);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:[s, s, s], s:[i, i, i], s:[b, b], s:b, s:s, s:s, s:o, s:o}", "m", (json_int_t)s->m, "n",
+                     (json_int_t)s->n, "k", (json_int_t)s->k, "lda", (json_int_t)s->lda, "ldb", (json_int_t)s->ldb, "ldc", (json_int_t)s->ldc,
+                     "types", ft_dtype_name((ft_dtype)s->a), ft_dtype_name((ft_dtype)s->b), ft_dtype_name((ft_dtype)s->c), "align", s->align_a,
+                     s->align_b, s->align_c, "transposed", s->trans_a, s->trans_b, "accumulate", s->accumulate, "bias", biases[s->bias], "algorithm",
+                     algorithm, "microseconds", ft_json_rounded(c->microseconds, 5), "first_microseconds",
+                     ft_json_rounded(c->first_microseconds, 5));
+}
+
+ft_status ft_gemm_tuning_save(const ft_device *device, const char *path, size_t *products) {
+    const ft_gemm_choice *choices = ft_gemms_choices(device, products);
+    bool failed = false;
+    json_t *list = json_array();
+    for (size_t i = 0; i < *products; i++) ft_json_append(list, product_json(&choices[i]), &failed);
+    json_t *root = json_pack("{s:i, s:o, s:I, s:o}", "format_version", FORMAT_VERSION, "chip", ft_json_text(device->description), "cublaslt",
+                             (json_int_t)ft_gemms_library(device), "products", list);
+    ft_status status = root == NULL || failed ? ft_fail_memory(0, "tuned matrix products") : ft_json_save(path, root);
+    json_decref(root);
+    return status;
+}

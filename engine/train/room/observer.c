@@ -1,0 +1,40 @@
+#include "engine/train/room/observer.h"
+
+#include "base/clock.h"
+#include "base/context.h"
+#include "engine/memory/memory.h"
+
+void ft_run_observe(ft_run_observer *observer) {
+    ft_context_now()->kept[FT_CONTEXT_OBSERVER].value = observer;
+    if (observer != NULL) observer->told = 0;
+}
+
+static ft_run_observer *present(void) { return ft_context_now()->kept[FT_CONTEXT_OBSERVER].value; }
+
+const ft_run_observer *ft_run_observer_of(void) { return present(); }
+
+bool ft_run_taken(void) {
+    const ft_run_observer *watching = present();
+    return watching != NULL && watching->taken;
+}
+
+bool ft_run_keeps(void) {
+    const ft_run_observer *watching = present();
+    return watching == NULL || watching->keeps == NULL || watching->keeps(watching->context);
+}
+
+void ft_run_ended(ft_memory *memory) {
+    const ft_run_observer *watching = present();
+    if (watching != NULL && watching->ended != NULL)
+        watching->ended(watching->context, memory != NULL ? ft_memory_read(memory).peak_reserved : 0);
+}
+
+void ft_run_alive(ft_memory *memory, int64_t step, int64_t total_steps, bool logged) {
+    ft_run_observer *watching = present();
+    if (watching == NULL) return;
+    double now = ft_now();
+    if (!logged && now - watching->told < 0.1) return;
+    watching->told = now;
+    if (memory == NULL) watching->alive(watching->context, -1, 0, 0, logged);
+    else watching->alive(watching->context, step, total_steps, ft_memory_read(memory).reserved, logged);
+}

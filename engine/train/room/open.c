@@ -1,0 +1,84 @@
+// room_open.c - a room opened on its device, given back, and exchanged for another.
+#include "engine/train/room/room.h"
+
+#include "base/log.h"
+#include "engine/train/room/device_choice.h"
+#include "engine/train/room/limit.h"
+#include "engine/train/step/graphs.h"
+#include "kernels/devices/devices.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Memory beside that of a device which was asked for by name and has none of its own.
+static ft_status check_offload(const ft_config *c, const ft_device *device) {
+    const bool optimizer = (c->memory.offload & FT_OFFLOAD_OPTIMIZER) != 0, inputs = (c->memory.offload & FT_OFFLOAD_ACTIVATIONS) != 0;
+    const char *name = ft_offload_name(optimizer, inputs);
+    if ((!optimizer && !inputs) || ft_device_queues(device)) return FT_OK;
+    if (strcmp(c->device.name, "auto") == 0)
+        return ft_info("memory.offload=%s: the memory of the %s is the host's anyway", name, device->name), FT_OK;
+    ft_fail(FT_INVALID, "memory.offload",
+            "%s needs a device with memory of its own, and this run is computed on the %s", name, device->name);
+    ft_hint("set memory.offload=none, or device.name=cuda where there is one");
+    return FT_INVALID;
+}
+
+ft_status ft_room_check(const ft_config *config, const ft_device *device) {
+    FT_TRY(ft_step_graphs_check(config, device));
+    return check_offload(config, device);
+}
+
+static ft_status make_memory(ft_room *room, size_t limit) {
+    const ft_memory_options options = {.allocator = ft_allocator_options_of(room->config, room->device, limit)};
+    return ft_memory_create_with(room->device, &options, &room->memory);
+}
+
+ft_status ft_room_open(const ft_job *job, const ft_config *config, ft_room *room) {
+    char why[FT_DEVICE_WHY], name[24];
+    *room = (ft_room){.job = job, .config = config};
+    FT_TRY(ft_choose_device(config, name));
+    FT_TRY(ft_device_open(name, (int)config->device.threads, config->device.isa, &room->device, why));
+    if (why[0] != '\0') ft_info("device     device.name=auto is the CPU: %s", why);
+    FT_TRY(ft_gemm_tuning_apply(config, room->device, room->gemm_tuning));
+    FT_TRY(ft_room_check(config, room->device));
+    return make_memory(room, 0);
+}
+
+ft_status ft_room_open_on(const ft_job *job, const char *name, ft_room *room) {
+    const ft_config *config = job->config;
+    *room = (ft_room){.job = job, .config = config};
+    FT_TRY(ft_device_open(name, (int)config->device.threads, config->device.isa, &room->device, NULL));
+    FT_TRY(ft_gemm_tuning_apply(config, room->device, room->gemm_tuning)); // a file of another chip makes this device none
+    FT_TRY(make_memory(room, 0));
+    return config->memory.timeline ? ft_memory_trace(room->memory) : FT_OK;
+}
+
+ft_status ft_room_open_plan(const ft_job *job, const ft_config *config, ft_device *device, size_t limit, ft_room *room) {
+    *room = (ft_room){.job = job, .config = config, .device = device, .rehearses = true};
+    return make_memory(room, limit);
+}
+
+ft_status ft_room_close(ft_room *room) {
+    free(room->carried.values);
+    ft_absent_rows_free(&room->carried.absent);
+    ft_status status = ft_memory_destroy(room->memory);
+    ft_ledger_close(room->host_reservation);
+    ft_ledger_close(room->reservation); // what was reserved is given back by now; it asks the device, which is open still
+    ft_device_close(room->device);
+    ft_arena_free(&room->arena);
+    memset(room, 0, sizeof *room);
+    return status;
+}
+
+ft_status ft_room_replace(ft_room *room, ft_room *with) {
+    with->carried = room->carried;
+    with->load_report = room->load_report; // of the weights that are carried
+    with->arena = room->arena;
+    room->carried = (ft_carried_state){.values = NULL};
+    room->arena = (ft_arena){0};
+    ft_status status = ft_room_close(room);
+    *room = *with;
+    if (with->config == &with->fitted) room->config = &room->fitted;
+    memset(with, 0, sizeof *with);
+    return status;
+}

@@ -1,0 +1,80 @@
+// reserve.c - the planned bytes of a run, on its device and pinned on the host, reserved before the first of them is taken.
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/train/room/admission.h"
+#include "engine/train/room/observer.h"
+#include "engine/train/room/room.h"
+#include "kernels/devices/devices.h"
+
+static ft_admission_request request_of_host(const ft_room *room, bool may_wait) {
+    const ft_offload_choice choice = room->config->memory.offload;
+    const bool offloads = choice != FT_OFFLOAD_NONE && choice != FT_OFFLOAD_AUTO && ft_device_queues(room->device);
+    ft_admission_request request = ft_admission_request_of(room->config, offloads ? ft_budget_takes_of_host(&room->planned) : 0);
+    request.min_free = 0; // is of the device
+    request.pinned = true;
+    request.wait = request.wait && may_wait;
+    return request;
+}
+
+// More than `where` has for all its runs together: as little begun as a run that the forecast refuses. The same status from a
+// want of memory for the ledger itself is no such thing.
+static ft_status refused(ft_room *room, const ft_candidate *where, size_t bytes, ft_status status) {
+    if (status == FT_NO_MEMORY && bytes > where->capacity)
+        room->refusal = (ft_memory_refusal){.bytes = bytes, .limit = where->capacity, .planned = true};
+    return status;
+}
+
+// In both ledgers, or in none. All runs go to the host last, so that no two wait for each other.
+static ft_status enter(ft_room *room, const ft_candidate *where, const ft_admission_request *request, bool wait) {
+    ft_candidate host;
+    int chosen;
+    ft_admission_request now = *request;
+    now.wait = wait;
+    FT_TRY(refused(room, where, now.bytes, ft_admission_enter(1, where, &now, &room->reservation, &chosen)));
+    const ft_admission_request pinned = request_of_host(room, wait);
+    if (pinned.bytes == 0) return FT_OK;
+    ft_status status = ft_candidate_cpu(&host);
+    if (status == FT_OK)
+        status =
+            refused(room, &host, pinned.bytes, ft_admission_enter(1, &host, &pinned, &room->host_reservation, &chosen));
+    if (status == FT_OK) return FT_OK;
+    ft_ledger_close(room->reservation);
+    room->reservation = NULL;
+    return status;
+}
+
+// Nobody else of the study is on the device; but of a coordinator that was killed just now the workers have what they
+// reserved until they are gone.
+static ft_status enter_alone(ft_room *room, const ft_candidate *where, const ft_admission_request *request) {
+    for (const double end = ft_now() + FT_LEAVING_SECONDS;; ft_error_clear()) {
+        const ft_status status = enter(room, where, request, request->wait);
+        if (status != FT_NO_DEVICE || request->wait || ft_now() >= end) return status;
+        FT_TRY(ft_admission_pause(0.1));
+    }
+}
+
+// Under a watcher: tries when it says so, until there is room.
+static ft_status enter_in_turn(const ft_run_observer *observer, ft_room *room, const ft_candidate *where,
+                               const ft_admission_request *request) {
+    for (bool full = false, alone;; full = true) {
+        FT_TRY(observer->turn(observer->context, request->bytes, full, &alone));
+        ft_status status = alone ? enter_alone(room, where, request) : enter(room, where, request, false);
+        if (status == FT_OK) observer->entered(observer->context, where);
+        if (status != FT_NO_DEVICE || alone) return status;
+        ft_error_clear();
+    }
+}
+
+ft_status ft_room_reserve(ft_room *room, bool may_wait) {
+    ft_candidate where; // the device that the room was opened on
+    char text[24];
+    FT_TRY(ft_candidate_of(room->device, &where));
+    ft_admission_request request = ft_admission_request_of(room->config, ft_budget_takes(&room->budget, &where, &room->planned));
+    request.driver = room->budget.graphs;
+    request.wait = request.wait && may_wait;
+    const ft_run_observer *observer = ft_run_observer_of();
+    if (observer != NULL) FT_TRY(enter_in_turn(observer, room, &where, &request));
+    else FT_TRY(enter(room, &where, &request, request.wait));
+    if (room->reservation != NULL) ft_detail("reserved   %s of %s", ft_bytes_text(request.bytes, text), where.name);
+    return FT_OK;
+}

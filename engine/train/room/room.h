@@ -1,0 +1,67 @@
+// room.h - where a job is worked on: a device, how much of its memory may be taken, the model's state on it, and the sizes of what
+// goes through it. A run has one; a rehearsal (forecast.h) is another one over the same job, on a device that computes nothing; a run
+// that moves to another device has a second one for as long as it packs (move.c).
+#ifndef FT_TRAIN_ROOM_H
+#define FT_TRAIN_ROOM_H
+
+#include "engine/memory/ledger.h"
+#include "engine/memory/memory.h"
+#include "engine/model/model.h"
+#include "engine/model/model_files.h"
+#include "engine/train/job/job.h"
+#include "engine/train/room/budget.h"
+#include "engine/train/room/fitting.h"
+#include "engine/train/room/gemm_tuning.h"
+
+// Weights and moments on their way from one device to another.
+typedef struct ft_carried_state {
+    void *values; // first and second moments and all weights, as they lie on the device; NULL: nothing is under way
+    ft_absent_rows absent; // its part on the host
+    ft_update_state update;
+} ft_carried_state;
+
+typedef struct ft_room {
+    const ft_job *job;
+    const ft_config *config;   // in force: the job's, that of a rehearsal, or `fitted`
+    ft_config fitted;          // differs in what was `auto` and had to be fitted
+    ft_autofit autofit;
+    ft_device *device;
+    bool rehearses;            // a plan device: weights are neither read nor drawn, nothing is reserved
+    char gemm_tuning[FT_TUNING_HASH]; // of the file that its products were chosen from; "": none
+    ft_memory *memory;
+    ft_budget budget;          // of a run once it is forecast; of a rehearsal only what may be pinned
+    ft_ledger *reservation;    // on the device; NULL: a rehearsal, or no ledger could be kept
+    ft_ledger *host_reservation; // of what is pinned in the host's memory meanwhile (memory.offload); NULL: nothing
+    ft_model model;
+    ft_load_report load_report; // in `arena`
+    ft_run_plan plan;
+    ft_batch_limits eval_limits; // of the micro-batches of evaluations (eval_budget.h)
+    ft_capacity eval_capacity; // of the largest of them; tokens 0: there is none
+    size_t eval_extra;         // bytes by which arena and held tensors are larger for it than training needs
+    bool state_built, laid_out; // what is on the device (build.c)
+    ft_carried_state carried;  // for the next state that is built
+    ft_memory_counters planned; // by the forecast
+    ft_memory_refusal refusal; // of the forecast; bytes 0: there was none
+    ft_arena arena;
+} ft_room;
+
+// Close a room in any case, also when opening it failed.
+// As the configuration says. `job` is pointed to, and need not be open yet. FT_INVALID also for what can never be on such a device.
+ft_status ft_room_open(const ft_job *job, const ft_config *config, ft_room *room);
+// On the device of that name, for a run that has begun elsewhere.
+ft_status ft_room_open_on(const ft_job *job, const char *name, ft_room *room);
+// On a plan device, which is taken over, also by a failure; of no more than `limit` bytes (0: memory.limit).
+ft_status ft_room_open_plan(const ft_job *job, const ft_config *config, ft_device *device, size_t limit, ft_room *room);
+// Refuses what can never be on such a device: graphs, or memory beside it, where it was asked for by name and has none.
+ft_status ft_room_check(const ft_config *config, const ft_device *device);
+// Gives everything back but what build.c made. FT_FAILED on a leak.
+ft_status ft_room_close(ft_room *room);
+// `room` is closed, and is what `with` was, which is empty then; what is carried goes along.
+ft_status ft_room_replace(ft_room *room, ft_room *with);
+
+// reserve.c. What was planned, and what a run takes besides (budget.h), is reserved on the device, after a wait if so
+// configured (admission.h); what memory.offload pins of the host's memory in the CPU's ledger too, for runs on the CPU and other
+// GPUs take from there.
+ft_status ft_room_reserve(ft_room *room, bool may_wait);
+
+#endif

@@ -1,0 +1,227 @@
+// build.c - what of the device a run holds, made and taken apart in two parts. The state - weights, moments, the
+// scalars of a step - lives as long as the run. The layout - gradients, batch buffers, projections of positions, places on the host for inputs
+// of layers, and the arena of a step -
+// is of the sizes of the largest micro-batch, and may be made anew in others between two steps: no result lives in it.
+#include "engine/model/state/gradients.h"
+#include "engine/model/state/staging.h"
+#include "engine/train/step/rehearsal.h"
+#include "engine/train/step/step.h"
+#include "engine/train/step/update.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// The rows that stay in the file are looked at once, as those are that are loaded.
+static ft_status read_absent_rows(ft_room *room) {
+    ft_staging staging;
+    ft_status status = ft_staging_open(room->memory, &staging);
+    if (status == FT_OK) status = ft_absent_rows_digest(&room->model.absent, &staging);
+    ft_staging_close(&staging);
+    return status;
+}
+
+static ft_status fill_weights(ft_room *room) {
+    const ft_config *c = room->config;
+    if (room->carried.values != NULL) return FT_OK; // they come with the moments
+    if (room->rehearses) {
+        ft_staging staging; // loading and drawing hold this much
+        FT_TRY(ft_staging_open(room->memory, &staging));
+        ft_staging_close(&staging);
+        return FT_OK;
+    }
+    if (c->model.init == FT_INIT_RANDOM)
+        return ft_model_draw(&room->model, room->job->model_config.initializer_range, (uint64_t)c->train.seed);
+    FT_TRY(ft_model_load(&room->model, room->job->model_dir, room->job->model_config.initializer_range,
+                         (uint64_t)c->train.seed, &room->arena, &room->load_report));
+    return read_absent_rows(room);
+}
+
+static ft_status make_model(ft_room *room) {
+    const ft_config *c = room->config;
+    ft_memory_set_phase(room->memory, FT_PHASE_LOAD);
+    FT_TRY(ft_model_create_with(room->memory, &room->job->model_config, c, room->job->labels.count, room->job->word_rows, &room->model));
+    FT_TRY(ft_model_keep_master(&room->model));
+    FT_TRY(ft_model_set_loss(&room->model, &room->job->loss));
+    room->model.ignore_mismatched_sizes = c->model.ignore_mismatched_sizes;
+    FT_TRY(fill_weights(room));
+    return ft_model_prepare_training(&room->model, c->train.weight_decay);
+}
+
+static int64_t largest_step(const ft_run_plan *p) { return p->effective_batch < p->sequences ? p->effective_batch : p->sequences; }
+
+static ft_status make_scalars(ft_step *step) {
+    ft_room *room = step->room;
+    void *data;
+    FT_TRY(ft_memory_alloc(room->memory, sizeof *step->step_state, FT_MEM_DATA, "step state", &data));
+    step->step_state = data;
+    FT_TRY(ft_memory_alloc(room->memory, sizeof *step->update_state, FT_MEM_OPTIMIZER, "update state", &data));
+    step->update_state = data;
+    const ft_update_state first = ft_update_first(room->config);
+    FT_TRY(room->device->functions->upload(room->device, step->update_state, &first, sizeof first));
+    FT_TRY(room->device->functions->sync(room->device)); // `first` goes out of scope
+    FT_TRY(ft_memory_alloc(room->memory, (size_t)largest_step(&room->plan) * sizeof(float), FT_MEM_DATA, "losses", &data));
+    step->losses = data;
+    return FT_OK;
+}
+
+// Of the host, once: what it holds outlives a move to another device.
+static ft_status make_order(ft_step *step) {
+    if (step->room->rehearses) return FT_OK; // which takes no sequence in particular
+    if (step->order == NULL)
+        step->order = ft_calloc((size_t)step->room->job->split[FT_SPLIT_TRAIN].data.sequences + 1, sizeof *step->order,
+                                  "the order of an epoch");
+    return step->order != NULL ? FT_OK : FT_NO_MEMORY;
+}
+
+// ---- between two devices ------------------------------------------------------------------------------------------------
+
+// The parts of the state, one behind the other in memory of the host. Gradients are made anew by every step.
+typedef ft_status transfer(ft_memory *memory, void *to, const void *from, size_t bytes);
+
+static ft_status transfer_array(ft_step *step, transfer *copy, bool back, char **host, void *data, size_t bytes) {
+    if (bytes > 0) FT_TRY(copy(step->room->memory, back ? data : *host, back ? *host : data, bytes));
+    *host += bytes;
+    return FT_OK;
+}
+
+static size_t state_bytes(const ft_store *store, ft_store_state state) {
+    return store->state[state] != NULL ? (size_t)store->count * ft_store_state_size(store, state) : 0;
+}
+
+static ft_status transfer_state(ft_step *step, transfer *copy, bool back) {
+    ft_room *room = step->room;
+    const ft_parameters *p = &room->model.parameters;
+    char *host = (char *)room->carried.values;
+    for (int i = 0; i < p->store_count; i++)
+        for (ft_store_state s = 0; s < FT_STATES; s++)
+            FT_TRY(transfer_array(step, copy, back, &host, p->stores[i].state[s], state_bytes(&p->stores[i], s)));
+    FT_TRY(transfer_array(step, copy, back, &host, p->block, ft_parameters_weight_bytes(p)));
+    ft_update_state *update = &room->carried.update;
+    FT_TRY(copy(room->memory, back ? (void *)step->update_state : (void *)update,
+                back ? update : step->update_state, sizeof *update));
+    return room->device->functions->sync(room->device);
+}
+
+ft_status ft_step_carry_state(ft_step *step) {
+    ft_room *room = step->room;
+    const ft_parameters *p = &room->model.parameters;
+    if (!room->state_built || room->carried.values != NULL) return FT_OK; // nothing is there, or it never arrived
+    size_t bytes = ft_parameters_weight_bytes(p);
+    for (int i = 0; i < p->store_count; i++)
+        for (ft_store_state s = 0; s < FT_STATES; s++) bytes += state_bytes(&p->stores[i], s);
+    room->carried.values = ft_calloc(bytes, 1, "weights and moments between two devices");
+    if (room->carried.values == NULL) return FT_NO_MEMORY;
+    ft_status status = transfer_state(step, ft_memory_download, false);
+    if (status == FT_OK) return room->carried.absent = ft_absent_rows_detach(&room->model.absent), FT_OK;
+    free(room->carried.values);
+    room->carried.values = NULL;
+    return status;
+}
+
+static ft_status receive_state(ft_step *step) {
+    ft_room *room = step->room;
+    if (room->carried.values == NULL) return FT_OK;
+    FT_TRY(transfer_state(step, ft_memory_upload, true));
+    ft_absent_rows_attach(&room->model.absent, &room->carried.absent);
+    free(room->carried.values);
+    room->carried.values = NULL;
+    return FT_OK;
+}
+
+// ---- the two parts ------------------------------------------------------------------------------------------------------
+
+ft_status ft_step_build_state(ft_step *step) {
+    ft_room *room = step->room;
+    if (room->state_built) return FT_OK;
+    ft_status status = make_model(room);
+    if (status == FT_OK) status = make_scalars(step);
+    if (status == FT_OK) status = ft_steps_create(step, largest_step(&room->plan));
+    if (status == FT_OK) status = make_order(step);
+    if (status == FT_OK) status = receive_state(step);
+    if (status == FT_OK) return room->state_built = true, FT_OK;
+    ft_error error;
+    ft_error_save(&error);
+    ft_step_drop_state(step);
+    ft_error_restore(&error);
+    return status;
+}
+
+void ft_step_drop_state(ft_step *step) {
+    ft_room *room = step->room;
+    if (room->memory != NULL) {
+        ft_steps_free(step);
+        ft_memory_free(room->memory, step->step_state);
+        ft_memory_free(room->memory, step->update_state);
+        ft_memory_free(room->memory, step->losses);
+    }
+    step->step_state = NULL;
+    step->update_state = NULL;
+    step->losses = NULL;
+    ft_model_free(&room->model);
+    room->state_built = false;
+    if (room->memory != NULL) ft_memory_trim(room->memory);
+}
+
+// Their memory is there wherever they are wanted, so that a plan has it; graphs are on where the device has them.
+static ft_status make_graphs(ft_step *step) {
+    ft_room *room = step->room;
+    void *data;
+    if (!ft_step_graphs_wanted(room->config, room->device)) return FT_OK;
+    FT_TRY(ft_memory_alloc(room->memory, (size_t)room->plan.capacity.reads * sizeof(float), FT_MEM_DATA,
+                           "losses of a micro-batch", &data));
+    step->batch_losses = data;
+    step->buffers.bucket = room->plan.bucket;
+    step->graphs.most = FT_STEP_GRAPHS;
+    step->graphs.on = room->device->functions->graph_begin != NULL && !step->graphs.ended;
+    return FT_OK;
+}
+
+ft_status ft_step_build_layout(ft_step *step) {
+    ft_room *room = step->room;
+    const ft_job *job = room->job;
+    if (room->laid_out) return FT_OK;
+    ft_model_set_recomputation(&room->model, room->config);
+    ft_step_sizes sizes = ft_room_sizes(room);
+    ft_status status = ft_gradients_hold(&room->model.parameters, room->plan.whole_steps);
+    if (status == FT_OK) status = ft_model_hold_positions(&room->model, room->plan.capacity, room->eval_capacity);
+    if (status == FT_OK) status = ft_model_hold_inputs(&room->model, room->plan.capacity);
+    if (status == FT_OK) status = ft_batch_buffers_create(&room->model, room->plan.capacity, true, &step->buffers);
+    if (status == FT_OK) status = make_graphs(step);
+    if (status == FT_OK) status = ft_lay_out_steps(room->memory, &job->model_config, room->config, job->labels.count, &sizes);
+    if (status == FT_OK) return room->laid_out = true, FT_OK;
+    ft_error error;
+    ft_error_save(&error);
+    ft_step_drop_layout(step);
+    ft_error_restore(&error);
+    return status;
+}
+
+void ft_step_drop_layout(ft_step *step) {
+    ft_room *room = step->room;
+    if (room->memory == NULL) return;
+    ft_step_graphs_drop(step);
+    ft_memory_free(room->memory, step->batch_losses);
+    step->batch_losses = NULL;
+    if (room->model.memory != NULL) ft_gradients_release(&room->model.parameters);
+    ft_model_release_positions(&room->model);
+    ft_model_release_inputs(&room->model);
+    ft_batch_buffers_free(&step->buffers);
+    ft_memory_drop_layout(room->memory);
+    ft_memory_trim(room->memory);
+    room->laid_out = false;
+}
+
+// ---- from beginning to end ----------------------------------------------------------------------------------------------
+
+void ft_step_init(ft_step *step, ft_room *room, const ft_config *config) {
+    *step = (ft_step){.room = room, .order_epoch = -1};
+    step->state.best_step = -1;
+    step->state.loss_scale = (double)ft_update_first(config).loss_scale;
+}
+
+void ft_step_close(ft_step *step) {
+    ft_step_drop_layout(step);
+    ft_step_drop_state(step);
+    free(step->order);
+    step->order = NULL;
+}

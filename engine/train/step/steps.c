@@ -1,0 +1,221 @@
+#include "engine/train/step/steps.h"
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "engine/train/job/schedule.h"
+#include "engine/train/room/observer.h"
+#include "engine/train/step/step.h"
+#include "engine/train/step/update.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { ALIGN = 256 }; // of what is copied
+
+static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
+
+// ---- memory -------------------------------------------------------------------------------------------------------------
+
+static ft_status create_way(ft_step *step, int64_t examples, ft_step_on_its_way *w) {
+    ft_room *room = step->room;
+    const size_t state = aligned(sizeof *w->state), update = aligned(sizeof *w->update);
+    const size_t bytes = state + update + aligned((size_t)examples * sizeof(float));
+    if (ft_device_queues(room->device)) FT_TRY(ft_memory_alloc_pinned(room->memory, bytes, "what a step comes to", &w->block));
+    else if ((w->block = ft_calloc(1, bytes, "what a step comes to")) == NULL) return FT_NO_MEMORY;
+    w->state = w->block;
+    w->update = (ft_update_state *)((char *)w->block + state);
+    w->losses = (float *)((char *)w->block + state + update);
+    return room->device->functions->event_create(room->device, &w->done);
+}
+
+// Where a loss scale has steps skipped, the learning rate of a step depends on what came of the one before.
+ft_status ft_steps_create(ft_step *step, int64_t examples) {
+    ft_room *room = step->room;
+    step->steps.room = ft_device_queues(room->device) && !ft_update_scales_loss(room->config) ? FT_STEPS_ON_THE_WAY : 1;
+    for (int i = 0; i < step->steps.room; i++) FT_TRY(create_way(step, examples, &step->steps.way[i]));
+    return FT_OK;
+}
+
+void ft_steps_free(ft_step *step) {
+    ft_room *room = step->room;
+    for (int i = 0; i < step->steps.room; i++) {
+        ft_step_on_its_way *w = &step->steps.way[i];
+        if (ft_device_queues(room->device)) ft_memory_free_pinned(room->memory, w->block);
+        else free(w->block);
+        room->device->functions->event_destroy(room->device, w->done);
+    }
+    step->steps = (ft_steps){.room = 0};
+}
+
+// ---- queueing -----------------------------------------------------------------------------------------------------------
+
+// What the sum of the losses of a step is divided by: its examples, or the weights of their classes (so that a class counts
+// more, and not the step).
+static double weight_of(const ft_step *step, int64_t first, int64_t last) {
+    const ft_job *job = step->room->job;
+    const ft_dataset *data = &job->split[FT_SPLIT_TRAIN].data;
+    if (job->loss.class_weight == NULL || data->label == NULL) return (double)(last - first);
+    double sum = 0;
+    for (int64_t i = first; i < last; i++) sum += (double)job->loss.class_weight[data->label[ft_dataset_example(data, step->order[i])]];
+    return sum;
+}
+
+static double learning_rate_of(const ft_room *room, int64_t step) {
+    const ft_config *c = room->config;
+    const ft_schedule schedule = {.kind = c->train.lr_scheduler,
+                                  .warmup_steps = room->plan.warmup_steps,
+                                  .total_steps = room->plan.total_steps,
+                                  .end = c->train.lr_end / c->train.learning_rate,
+                                  .power = c->train.lr_power,
+                                  .cycles = c->train.lr_cycles};
+    return c->train.learning_rate * ft_schedule_factor(&schedule, step);
+}
+
+// Of one optimizer step: examples [first, last) of the epoch's order.
+typedef struct step_work {
+    int64_t step, first, last, tokens;
+    double weight, learning_rate;
+} step_work;
+
+static ft_step_on_its_way *next_way(ft_steps *s) { return &s->way[(s->first + s->count) % s->room]; }
+
+// Brings the values of this step to the device, clears the gradients and computes what all micro-batches share.
+static ft_status begin(ft_step *step, const step_work *w) {
+    ft_room *room = step->room;
+    const ft_device_functions *f = room->device->functions;
+    ft_step_state *state = next_way(&step->steps)->state;
+    *state = (ft_step_state){.seed = (uint64_t)room->config->train.seed,
+                             .step = (uint32_t)w->step,
+                             .learning_rate = (float)w->learning_rate,
+                             .loss_factor = (float)(1 / w->weight),
+                             .loss_scale = 1};
+    FT_TRY(f->upload(room->device, step->step_state, state, sizeof *state));
+    return ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_BEGIN});
+}
+
+// The present batch, whose losses, one a row that is read, belong to the places from `losses` on; *count: how many these are.
+static ft_status train_batch(ft_step *step, float *losses, int64_t *count) {
+    ft_room *room = step->room;
+    const ft_batch *b = &step->buffers.device;
+    *count = b->reads - (b->filler > 0 ? FT_DATASET_READS : 0);
+    if (step->batch_losses == NULL)
+        return ft_model_train_batch(&room->model, b, room->plan.capacity, step->step_state, ft_vector(losses, *count, FT_F32));
+    FT_TRY(ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_BATCH, .slot = step->buffers.present, .sequences = b->sequences,
+                                                      .tokens = b->tokens, .longest = b->longest, .reads = b->reads,
+                                                      .most_reads = b->most_reads, .filler = b->filler > 0}));
+    return room->device->functions->copy(room->device, losses, step->batch_losses, (size_t)*count * sizeof *losses);
+}
+
+// From cleared gradients to those of the whole effective batch: until then a step has changed nothing, and can begin again.
+static ft_status gradients_of(ft_step *step, void *context) {
+    step_work *w = context;
+    ft_room *room = step->room;
+    const ft_dataset *data = &room->job->split[FT_SPLIT_TRAIN].data;
+    float *losses = step->losses;
+    w->tokens = 0;
+    FT_TRY(begin(step, w));
+    for (int64_t at = w->first; at < w->last;) {
+        int64_t count = ft_batch_cut(data, step->order, at, w->last, room->plan.limits), read;
+        FT_TRY(ft_batch_buffers_load(&step->buffers, data, step->order, at, count, (int32_t)(at - w->first)));
+        step->queueing_seconds -= step->buffers.waited;
+        FT_TRY(train_batch(step, losses, &read));
+        w->tokens += step->buffers.device.tokens - step->buffers.device.filler;
+        ft_run_alive(room->memory, step->state.step, room->plan.total_steps, false);
+        losses += read;
+        at += count;
+    }
+    return ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_END});
+}
+
+// Sends what the step came to on its way home.
+static ft_status end(ft_step *step, const step_work *w) {
+    ft_room *room = step->room;
+    const ft_device_functions *f = room->device->functions;
+    ft_step_on_its_way *way = next_way(&step->steps);
+    way->examples = w->last - w->first;
+    way->tokens = w->tokens;
+    way->weight = w->weight;
+    way->learning_rate = w->learning_rate;
+    FT_TRY(f->download(room->device, way->losses, step->losses, (size_t)way->examples * sizeof(float)));
+    FT_TRY(f->download(room->device, way->update, step->update_state, sizeof *way->update));
+    FT_TRY(f->event_record(room->device, way->done, FT_STREAM_COMPUTE));
+    step->steps.count++;
+    return FT_OK;
+}
+
+ft_status ft_steps_queue(ft_step *step, ft_step_climb *climb, void *run) {
+    ft_room *room = step->room;
+    step_work w = {.step = step->state.step + step->steps.count};
+    const ft_dataset *data = &step->room->job->split[FT_SPLIT_TRAIN].data;
+    int64_t epoch;
+    ft_run_plan_step(&room->plan, w.step, &epoch, &w.first, &w.last);
+    if (epoch != step->order_epoch) {
+        FT_TRY(ft_epoch_order(room->plan.order_seed, epoch, data->sequences, step->order));
+        step->order_epoch = epoch;
+    }
+    w.weight = weight_of(step, w.first, w.last);
+    w.learning_rate = learning_rate_of(room, w.step - step->state.skipped_steps); // they do not advance it
+    step->steps.held = false;
+    if (step->steps.count == 0) {
+        FT_TRY(climb(run, gradients_of, &w));
+    } else {
+        ft_status status = gradients_of(step, &w);
+        // The ladder may move the run to another device, and what it did is noted behind the steps before it.
+        if (status == FT_NO_MEMORY) return step->steps.held = true, FT_OK;
+        FT_TRY(status);
+    }
+    FT_TRY(ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_UPDATE, .examples = w.last - w.first}));
+    return end(step, &w);
+}
+
+// ---- booking ------------------------------------------------------------------------------------------------------------
+
+static ft_status diverged(const ft_step *step, double loss, const ft_update_state *update) {
+    ft_room *room = step->room;
+    if (ft_update_scales_loss(room->config))
+        ft_fail(FT_DIVERGED, NULL, "training diverged at step %lld: fp16 overflows at a loss scale of %g, loss %g",
+                (long long)step->state.step + 1, (double)update->loss_scale * 2, loss);
+    else
+        ft_fail(FT_DIVERGED, NULL, "training diverged at step %lld: loss %g, gradient norm %g",
+                (long long)step->state.step + 1, loss, update->norm);
+    ft_hint("the state before this step is kept in checkpoints/; a smaller train.learning_rate or train.max_grad_norm usually helps%s",
+            ft_update_scales_loss(room->config) ? ", and train.precision=bf16 does not overflow" : "");
+    return FT_DIVERGED;
+}
+
+// A step that overflowed changed nothing; the next is scaled less. It counts, and its loss, where it has one, is as good as any.
+static void book_skipped(ft_step *step, const ft_update_state *update) {
+    step->state.skipped_steps++;
+    ft_detail("step %lld   skipped: its gradients overflow fp16; the loss scale is %g now", (long long)step->state.step + 1,
+              (double)update->loss_scale);
+}
+
+ft_status ft_steps_book(ft_step *step) {
+    ft_room *room = step->room;
+    ft_steps *s = &step->steps;
+    const ft_step_on_its_way *w = &s->way[s->first];
+    FT_TRY(room->device->functions->event_sync(room->device, w->done));
+    ft_step_graphs_record(step);
+    double sum = 0;
+    for (int64_t i = 0; i < w->examples; i++) sum += w->losses[i]; // in slot order, whatever the micro-batches were
+    const double loss = sum / w->weight;
+    const bool taken = isfinite(loss) && w->update->finite;
+    step->state.learning_rate = w->learning_rate;
+    if (!taken && !(ft_update_scales_loss(room->config) && w->update->loss_scale >= FT_LEAST_LOSS_SCALE)) {
+        s->count = 0;
+        return diverged(step, loss, w->update);
+    }
+    s->first = (s->first + 1) % s->room;
+    s->count--;
+    if (taken) step->state.gradient_norm = w->update->norm;
+    else book_skipped(step, w->update);
+    if (taken) FT_TRY(ft_absent_rows_step(&room->model.absent, (float)w->learning_rate));
+    step->state.loss_scale = (double)w->update->loss_scale;
+    step->state.step++;
+    step->state.tokens += w->tokens;
+    if (!isfinite(loss)) return FT_OK;
+    step->state.last_loss = loss;
+    step->state.loss_sum += loss;
+    step->state.loss_steps++;
+    return FT_OK;
+}

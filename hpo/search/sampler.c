@@ -1,0 +1,239 @@
+#include "hpo/search/sampler.h"
+
+#include "hpo/search/grid.h"
+#include "hpo/search/history/random_stream.h"
+#include "hpo/search/tpe/cache.h"
+#include "hpo/search/tpe/tpe.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct ft_sampler {
+    ft_sampler_options options;
+    ft_trials *trials;
+    ft_subspaces subspaces;
+    ft_tpe_cache *cache;
+    ft_grid grid;
+    bool *drawn; // [drawn_count] by trial: its joint sample is made
+    int64_t drawn_count;
+};
+
+ft_sampler_options ft_sampler_defaults(void) {
+    return (ft_sampler_options){.kind = FT_SAMPLER_TPE,
+                                .startup_trials = 10,
+                                .candidates = 24,
+                                .multivariate = FT_SWITCH_AUTO,
+                                .fine = FT_SWITCH_OFF,
+                                .constant_liar = true};
+}
+
+ft_status ft_sampler_new(const ft_sampler_options *options, ft_trials *trials, ft_sampler **out) {
+    *out = NULL;
+    if (options->candidates < 1 && options->kind == FT_SAMPLER_TPE)
+        return ft_fail(FT_INVALID, "study.candidates", "must be at least 1, got %d", options->candidates);
+    if (options->group && options->multivariate == FT_SWITCH_OFF) {
+        ft_status status = ft_fail(FT_INVALID, "study.group", "needs the multivariate sampler, which is off");
+        ft_hint("leave out multivariate, or switch group off");
+        return status;
+    }
+    ft_sampler *s = ft_calloc(1, sizeof *s, "a sampler");
+    if (s == NULL) return FT_NO_MEMORY;
+    s->options = *options;
+    s->trials = trials;
+    ft_status status = FT_OK;
+    if (options->kind == FT_SAMPLER_GRID) status = ft_grid_init(&s->grid, options->axes, options->axis_count);
+    if (options->kind == FT_SAMPLER_TPE && !options->plain) status = ft_tpe_cache_new(&s->cache);
+    if (status != FT_OK) {
+        ft_sampler_free(s);
+        return status;
+    }
+    *out = s;
+    return FT_OK;
+}
+
+void ft_sampler_free(ft_sampler *s) {
+    if (s == NULL) return;
+    ft_subspaces_free(&s->subspaces);
+    ft_tpe_cache_free(s->cache);
+    ft_grid_free(&s->grid);
+    free(s->drawn);
+    free(s);
+}
+
+static bool multivariate(const ft_sampler *s) {
+    if (s->options.group || s->options.multivariate == FT_SWITCH_ON) return true;
+    return s->options.multivariate == FT_SWITCH_AUTO && s->trials->objectives == 1;
+}
+
+static ft_status tpe(ft_sampler *s, int64_t number, const ft_subspace *subspace, double *values) {
+    ft_tpe_options options = {.seed = s->options.seed,
+                              .candidates = s->options.candidates,
+                              .constant_liar = s->options.constant_liar,
+                              .announced = multivariate(s),
+                              .branch_split = s->options.branch_split,
+                              .given = s->options.branch_joint,
+                              .fine = s->options.fine == FT_SWITCH_ON ||
+                                      (s->options.fine == FT_SWITCH_AUTO && s->trials->objectives == 1)};
+    if (s->cache == NULL) return ft_tpe_suggest(s->trials, &options, number, subspace, values);
+    return ft_tpe_cache_suggest(s->cache, s->trials, &options, number, subspace, values);
+}
+
+// ---- Joint samples ----------------------------------------------------------------------------------------------
+
+static ft_status draw_subspace(ft_sampler *s, int64_t number, const ft_subspace *subspace) {
+    if (subspace->count == 0) return FT_OK;
+    double *values = ft_calloc((size_t)subspace->count, sizeof *values, "a suggestion");
+    if (values == NULL) return FT_NO_MEMORY;
+    ft_status status = tpe(s, number, subspace, values);
+    for (int i = 0; status == FT_OK && i < subspace->count; i++)
+        status = ft_trials_set_relative(s->trials, number, subspace->name[i], subspace->distribution[i], values[i]);
+    free(values);
+    return status;
+}
+
+static ft_status draw_joint(ft_sampler *s, int64_t number) {
+    if (s->options.kind == FT_SAMPLER_GRID) return ft_grid_draw(&s->grid, s->trials, number);
+    if (s->options.kind != FT_SAMPLER_TPE || !multivariate(s) || s->trials->finished < s->options.startup_trials)
+        return FT_OK;
+    FT_TRY(ft_subspaces_update(&s->subspaces, s->trials));
+    int parts = s->options.group ? s->subspaces.groups : 1;
+    for (int i = 0; i < parts; i++) {
+        ft_subspace subspace;
+        ft_status status = s->options.group ? ft_subspaces_group(&s->subspaces, s->trials, i, &subspace)
+                                            : ft_subspaces_joint(&s->subspaces, s->trials, &subspace);
+        if (status == FT_OK) status = draw_subspace(s, number, &subspace);
+        ft_subspace_free(&subspace);
+        FT_TRY(status);
+    }
+    return FT_OK;
+}
+
+static ft_status draw_joint_once(ft_sampler *s, int64_t number) {
+    if (number >= s->drawn_count) {
+        int64_t wanted = 2 * number + 64;
+        bool *drawn = ft_realloc(s->drawn, (size_t)wanted, sizeof *drawn, "a sampler");
+        if (drawn == NULL) return FT_NO_MEMORY;
+        for (int64_t i = s->drawn_count; i < wanted; i++)
+            drawn[i] = false;
+        s->drawn = drawn;
+        s->drawn_count = wanted;
+    }
+    if (s->drawn[number]) return FT_OK;
+    FT_TRY(draw_joint(s, number));
+    s->drawn[number] = true;
+    return FT_OK;
+}
+
+// ---- One parameter alone ----------------------------------------------------------------------------------------
+
+double ft_value_of_uniform(const ft_distribution *d, double uniform) {
+    if (d->kind == FT_CATEGORICAL) return floor(uniform * d->choice_count);
+    double low = d->low - d->step / 2, high = d->high + d->step / 2;
+    double x = d->log ? exp(log(low) + uniform * (log(high) - log(low))) : low + uniform * (high - low);
+    if (d->kind == FT_INT && d->log)
+        x = nearbyint(x);
+    else if (d->step != 0)
+        x = d->low + floor((x - d->low) / d->step + 0.5) * d->step;
+    if (!(x > d->low)) return d->low;
+    return x < d->high ? x : d->high;
+}
+
+static int prime(int index) {
+    for (int candidate = 2;; candidate++) {
+        bool divisible = false;
+        for (int i = 2; i * i <= candidate && !divisible; i++)
+            divisible = candidate % i == 0;
+        if (!divisible && index-- == 0) return candidate;
+    }
+}
+
+double ft_halton(uint64_t seed, const char *name, int dimension, int64_t index) {
+    // Bases beyond the 48th prime would need hundreds of points to fill their range once; the digits of two parameters
+    // with one base are permuted differently.
+    enum { BASES = 48, LARGEST = 223 };
+    int base = prime(dimension % BASES);
+    double value = 0, unit = 1.0 / base;
+    // Also the zeros behind the last digit are permuted: without them all bases start in step.
+    for (int level = 0; unit > 0x1p-53; level++, unit /= base, index /= base) {
+        ft_random_stream stream = ft_random_stream_of(seed, level, FT_DRAW_DIGITS, name);
+        int digit[LARGEST];
+        for (int i = 0; i < base; i++) {
+            int j = (int)ft_random_below(&stream, (uint64_t)i + 1);
+            digit[i] = digit[j];
+            digit[j] = i;
+        }
+        value += digit[index % base] * unit;
+    }
+    return value < 1 ? value : 0x1.fffffffffffffp-1;
+}
+
+// With the rest of its branch, which waits as the joint sample does. *drawn = false: no finished trial was there yet.
+static ft_status draw_branch(ft_sampler *s, int64_t number, int name, int distribution, double *value, bool *drawn) {
+    ft_subspace subspace;
+    ft_status status = ft_subspaces_branch(&s->subspaces, s->trials, number, name, distribution, &subspace);
+    double *values = subspace.count > 0 ? ft_calloc((size_t)subspace.count, sizeof *values, "a suggestion") : NULL;
+    *drawn = values != NULL;
+    if (status == FT_OK && subspace.count > 0) status = *drawn ? tpe(s, number, &subspace, values) : FT_NO_MEMORY;
+    for (int i = 0; status == FT_OK && i < subspace.count; i++) {
+        if (subspace.name[i] == name) *value = values[i];
+        if (ft_trial_find_param(&s->trials->trial[number], subspace.name[i]) == NULL)
+            status = ft_trials_set_relative(s->trials, number, subspace.name[i], subspace.distribution[i], values[i]);
+    }
+    ft_subspace_free(&subspace);
+    free(values);
+    return status;
+}
+
+static ft_status draw_alone(ft_sampler *s, int64_t number, int name, int distribution, double *value) {
+    const char *text = s->trials->names.name[name];
+    const ft_distribution *d = s->trials->distributions[distribution];
+    bool searches = s->options.kind == FT_SAMPLER_TPE;
+    if (searches && s->trials->finished >= s->options.startup_trials) {
+        bool drawn = false;
+        if (s->options.branch_joint && multivariate(s))
+            FT_TRY(draw_branch(s, number, name, distribution, value, &drawn));
+        if (drawn) return FT_OK;
+        ft_subspace alone = {.count = 1, .name = &name, .distribution = &distribution};
+        return tpe(s, number, &alone, value);
+    }
+    double uniform;
+    if (s->options.kind == FT_SAMPLER_QUASI_RANDOM || (searches && s->options.quasi_startup)) {
+        uniform = ft_halton(s->options.seed, text, name, number);
+    } else {
+        ft_random_stream stream = ft_random_stream_of(s->options.seed, number, FT_DRAW_UNIFORM, text);
+        uniform = ft_random_double(&stream);
+    }
+    *value = ft_value_of_uniform(d, uniform);
+    return FT_OK;
+}
+
+ft_status ft_sampler_suggest(ft_sampler *s, int64_t number, const char *name, const ft_distribution *distribution,
+                             double *value) {
+    if (number < 0 || number >= s->trials->count || s->trials->trial[number].state != FT_RUNNING)
+        return ft_fail(FT_FAILED, name, "trial %lld is not running", (long long)number);
+    int name_id, distribution_id;
+    FT_TRY(ft_trials_name(s->trials, name, &name_id));
+    FT_TRY(ft_trials_distribution(s->trials, distribution, &distribution_id));
+    const ft_trial_param *known = ft_trial_find_param(&s->trials->trial[number], name_id);
+    if (known != NULL) {
+        *value = known->value;
+        return FT_OK;
+    }
+    if (ft_distribution_single(distribution)) {
+        *value = ft_distribution_single_value(distribution);
+        return FT_OK;
+    }
+    FT_TRY(draw_joint_once(s, number));
+    known = ft_trial_find_relative(&s->trials->trial[number], name_id);
+    if (known != NULL && ft_distribution_contains(distribution, known->value)) {
+        *value = known->value;
+        return FT_OK;
+    }
+    return draw_alone(s, number, name_id, distribution_id, value);
+}
+
+ft_status ft_sampler_left(ft_sampler *s, int64_t *left) {
+    *left = (int64_t)1 << 62;
+    if (s->options.kind != FT_SAMPLER_GRID) return FT_OK;
+    return ft_grid_left(&s->grid, s->trials, left);
+}

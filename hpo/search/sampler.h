@@ -1,0 +1,69 @@
+// sampler.h - what value a parameter takes next: one interface over TPE, random, grid and quasi-random search.
+//
+// The study asks for each parameter when the trial needs it, so spaces may have conditions. The answer is, in this
+// order: the value the trial already has; the only value of a single distribution; the value drawn jointly for this
+// trial, if it lies in the range asked for; a value drawn for this parameter alone. The study stores it
+// (ft_trials_set_param) before the next question. Fixed values of enqueued trials are the study's: it does not ask for
+// them.
+//
+// A suggestion is a function of seed, trial number, names and history (with branch_joint also of the values that the
+// trial has by then): a killed and resumed study repeats bit for bit.
+#ifndef FT_HPO_SAMPLER_H
+#define FT_HPO_SAMPLER_H
+
+#include "hpo/search/history/trials.h"
+
+typedef enum ft_sampler_kind {
+    FT_SAMPLER_TPE,
+    FT_SAMPLER_RANDOM,
+    FT_SAMPLER_GRID,
+    FT_SAMPLER_QUASI_RANDOM
+} ft_sampler_kind;
+typedef enum ft_switch { FT_SWITCH_AUTO, FT_SWITCH_ON, FT_SWITCH_OFF } ft_switch;
+
+typedef struct ft_grid_axis {
+    const char *name;
+    const ft_distribution *distribution; // must outlive the sampler, like the name
+    int points; // of a float without a step: so many, evenly spaced (in logarithms); else ignored
+} ft_grid_axis;
+
+typedef struct ft_sampler_options {
+    ft_sampler_kind kind;
+    uint64_t seed;
+    // TPE only
+    int startup_trials; // COMPLETE + PRUNED ones before TPE begins
+    bool quasi_startup; // they are quasi-random, not random
+    int candidates;
+    ft_switch multivariate; // AUTO: on for one objective
+    bool group;             // joint within the parts of a conditional space; switches multivariate on
+    ft_switch fine;         // narrower kernels, see tpe.h; AUTO: for one objective. OFF = Optuna
+    bool constant_liar;     // running trials of others count as bad
+    bool branch_split;      // see tpe.h; off = Optuna
+    bool branch_joint;      // what a joint sample leaves out is drawn with all that always comes with it, to go with
+                            // the values that the trial has; multivariate only. Off = Optuna: each alone
+    bool plain;             // nothing kept from trial to trial: slow, the same answers
+    // GRID only
+    const ft_grid_axis *axes;
+    int axis_count;
+} ft_sampler_options;
+
+ft_sampler_options ft_sampler_defaults(void); // Optuna 5's TPE: 10 start-up trials, 24 candidates, constant liar
+
+typedef struct ft_sampler ft_sampler;
+// The trials must outlive the sampler. It interns names and distributions and sets `relative` of the trial it draws
+// for.
+ft_status ft_sampler_new(const ft_sampler_options *options, ft_trials *trials, ft_sampler **out);
+void ft_sampler_free(ft_sampler *sampler); // NULL is fine
+
+ft_status ft_sampler_suggest(ft_sampler *sampler, int64_t number, const char *name, const ft_distribution *distribution,
+                             double *value);
+
+// GRID: how many points no trial has taken yet; ask before a trial is started. 2^62 for the others, which never end.
+ft_status ft_sampler_left(ft_sampler *sampler, int64_t *left);
+
+// The value that a uniform number in [0, 1) stands for; equal parts of the range (of its logarithm) get equal chances.
+double ft_value_of_uniform(const ft_distribution *distribution, double uniform);
+// Element `index` (from 0) of a permuted Halton sequence for the name; `dimension` numbers the parameters from 0.
+double ft_halton(uint64_t seed, const char *name, int dimension, int64_t index);
+
+#endif

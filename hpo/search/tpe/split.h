@@ -1,0 +1,26 @@
+// split.h - which trials are good ("below") and which are the rest ("above"), the first half of TPE.
+//
+//     of COMPLETE + PRUNED trials (n) the best n_below = min(ceil(n/10), 25), several objectives ceil(n/10), are below:
+//     1. feasible COMPLETE ones by value; several objectives: by non-dominated rank, the rank that does not fit whole
+//     is
+//        cut by a greedy choice of hypervolume (pareto.h)
+//     2. feasible PRUNED ones, the later their last report the better, then by its value; those without a report last
+//     3. infeasible ones of either state by violation
+//     RUNNING trials of others go above when the constant liar is on. FAIL and WAITING never count.
+//
+// Ties go to the lower number, also when maximising.
+#ifndef FT_HPO_SPLIT_H
+#define FT_HPO_SPLIT_H
+
+#include "hpo/search/history/trials.h"
+
+typedef enum ft_side { FT_NEITHER = 0, FT_BELOW = 1, FT_ABOVE = 2 } ft_side;
+
+// How many of n finished trials go below.
+int64_t ft_split_below(int64_t n, int objectives);
+
+// sides [trials->count] is written. `except` is a trial left out (the one being drawn), or -1. `among` [trials->count]
+// restricts everything, n included, to the trials where it is true; NULL = all.
+ft_status ft_split(const ft_trials *trials, int64_t except, bool constant_liar, const bool *among, uint8_t *sides);
+
+#endif

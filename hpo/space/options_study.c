@@ -1,0 +1,162 @@
+// options_study.c - [study], how `ftengine tune` searches, and [space], what; for engine/config, which knows neither.
+#define FT_ROWS_OF ft_study_values
+#define FT_ROWS_IN ft_study_section
+#include "hpo/space/options_study.h"
+
+#include "engine/config/option_rows.h"
+
+#include <math.h>
+
+// The fields are called as the options are: study.trials.
+typedef struct ft_study_values {
+    ft_study_options study;
+} ft_study_values;
+
+static const ft_option_choice sampler_choices[] = {
+    {"tpe", 0}, {"random", 0}, {"grid", 0}, {"quasi_random", 0}, {NULL, 0}};
+static const ft_option_choice bandwidth_choices[] = {{"auto", 0}, {"fine", 0}, {"optuna", 0}, {NULL, 0}};
+static const ft_option_choice multivariate_choices[] = {{"auto", 0}, {"on", 0}, {"off", 0}, {NULL, 0}};
+static const ft_option_choice pruner_choices[] = {{"none", 0},    {"median", 0},    {"percentile", 0},
+                                                  {"halving", 0}, {"hyperband", 0}, {"threshold", 0},
+                                                  {"wilcoxon", 0}, {NULL, 0}};
+static const ft_option_choice memory_policy_choices[] = {{"fit", 0}, {"constrain", 0}, {"prune", 0}, {NULL, 0}};
+static const ft_option_choice keep_choices[] = {{"best", 0}, {"top-k", 0}, {"all", 0}, {"none", 0}, {NULL, 0}};
+
+static const ft_option rows[] = {
+    STRING(study.name, FREE, "", .elsewhere = "study_name",
+           .help = "Name of the study and of its directory in studies/. Empty: the configuration file's."),
+    PATH(study.storage, FREE, "", .scheme = "sqlite:///", .elsewhere = "storage_url",
+         .help = "Where trials are kept, as sqlite:///FILE. Empty: study.db in the study's directory."),
+    STRING(study.objective, FIXED, "", .elsewhere = "directions direction metric_name",
+           .help = "What is looked for: maximize or minimize, then eval.METRIC, test.METRIC, train.loss, seconds.total, "
+                   "seconds.train, tokens_per_second, memory.peak_reserved_bytes or the like; several are separated by "
+                   "commas. Empty: the best eval.metric."),
+    STRING(study.constraints, FIXED, "",
+           .help = "What a trial must keep to be the best one, as memory.peak_reserved_bytes <= 8GiB, seconds.total <= 10m; "
+                   "TPE learns to stay within."),
+    INT(study.trials, FREE, "30", 0, ANY, .unit = "trials", .elsewhere = "n_trials num_trials max_trials max_evals",
+        .help = "Finished trials (complete, pruned and failed) at which the study ends, whoever ran them. 0: it has no end."),
+    DURATION(study.timeout, FREE, "0", 0, 1e9,
+             .elsewhere = "max_time time_budget_s",
+             .help = "Stops after so long; the running trial is saved and goes on the next time. 0: no limit."),
+    INT(study.seed, FREE, "42", 0, 4294967295, .elsewhere = "sampler_seed",
+        .help = "Seed of the search. The same seed gives the same trials, also after a kill and a resume."),
+    NAME(study.sampler, FREE, "tpe", sampler_choices, .elsewhere = "search_algorithm search_alg",
+         .help = "Who chooses the next values. grid tries every combination once."),
+    INT(study.startup_trials, FREE, "10", 0, 1 << 30, .unit = "trials", .elsewhere = "n_startup_trials n_initial_points",
+        .help = "Complete and pruned trials before TPE begins; until then values are random."),
+    BOOL(study.quasi_startup, FREE, "false", .help = "Spread the first trials evenly (quasi-random) instead of at random."),
+    INT(study.candidates, FREE, "24", 1, 1 << 20, .elsewhere = "n_ei_candidates",
+        .help = "Points that TPE draws, of which it takes the most promising one."),
+    NAME(study.multivariate, FREE, "auto", multivariate_choices,
+         .help = "Whether TPE draws parameters together. auto: with one objective."),
+    BOOL(study.group, FREE, "false", .elsewhere = "group_decomposed",
+         .help = "Draw together what always came together, for spaces with conditions."),
+    BOOL(study.constant_liar, FREE, "true", .help = "Count running trials as bad ones, so that no two try the same."),
+    BOOL(study.branch_split, FREE, "true",
+         .help = "Tell good trials from others among those that have a parameter, so that a rare branch of the space "
+                 "learns from its own trials. false: among all trials, as Optuna does."),
+    BOOL(study.branch_joint, FREE, "true",
+         .help = "Draw what only some trials have together with what always comes with it, to go with the values that "
+                 "the trial has already. false: each alone, as Optuna does."),
+    NAME(study.bandwidth, FREE, "auto", bandwidth_choices,
+         .help = "How near to good trials the next one may be. fine: the more trials, the nearer; optuna: never nearer "
+                 "than about a 27th of a range. auto: fine with one objective."),
+    INT(study.grid_points, FREE, "5", 2, 1 << 20, .unit = "values",
+        .help = "Values of a float without a step in a grid, evenly spaced (in logarithms where it is log)."),
+    NAME(study.pruner, FREE, "none", pruner_choices,
+         .help = "Who stops trials that will not become good, judging by the objective at every evaluation. wilcoxon: by the "
+                 "runs of data.folds or train.seeds, each held against the same one of the best trial; stops what a "
+                 "signed-rank test finds worse with p < 0.1, which takes four runs."),
+    FLOAT(study.pruner_percentile, FREE, "50", 0, 100,
+          .help = "percentile: how many of a hundred completed trials count as good at an evaluation."),
+    INT(study.pruner_startup_trials, FREE, "5", 0, 1 << 30, .unit = "trials",
+        .help = "median, percentile: completed trials before it begins."),
+    INT(study.pruner_warmup_steps, FREE, "0", 0, ANY, .unit = "optimizer steps", .elsewhere = "n_warmup_steps",
+        .help = "median, percentile, threshold: no trial is stopped before."),
+    INT(study.pruner_interval_steps, FREE, "1", 1, ANY, .unit = "optimizer steps",
+        .help = "median, percentile, threshold: steps between two looks at a trial."),
+    INT(study.pruner_min_trials, FREE, "1", 1, 1 << 30, .unit = "trials", .elsewhere = "n_min_trials",
+        .help = "median, percentile: completed trials that must have a value at a step."),
+    INT(study.pruner_min_resource, FREE, "auto", 1, ANY, .automatic = true, .unit = "optimizer steps",
+        .elsewhere = "min_resource grace_period",
+        .help = "halving, hyperband: the first rung. auto: a hundredth of the longest trial (halving), 1 (hyperband)."),
+    INT(study.pruner_max_resource, FREE, "auto", 1, ANY, .automatic = true, .unit = "optimizer steps",
+        .elsewhere = "max_resource", .help = "hyperband: the last rung. auto: the longest completed trial."),
+    INT(study.pruner_reduction_factor, FREE, "auto", 2, 1 << 20, .automatic = true, .elsewhere = "reduction_factor",
+        .help = "halving, hyperband: one trial of so many goes on at a rung. auto: 4 (halving), 3 (hyperband)."),
+    INT(study.pruner_min_early_stopping_rate, FREE, "0", 0, 1024, .elsewhere = "min_early_stopping_rate",
+        .help = "halving: so many rungs are left out at the beginning."),
+    INT(study.pruner_bootstrap_count, FREE, "0", 0, 1 << 30, .unit = "trials", .elsewhere = "bootstrap_count",
+        .help = "halving, hyperband: a rung promotes nobody before more trials than that reached it."),
+    FLOAT(study.pruner_lower, FREE, "auto", -INFINITY, INFINITY, .automatic = true,
+          .help = "threshold: below this value a trial is stopped. auto: never."),
+    FLOAT(study.pruner_upper, FREE, "auto", -INFINITY, INFINITY, .automatic = true,
+          .help = "threshold: above this value a trial is stopped. auto: never."),
+    INT(study.pruner_patience, FREE, "0", 0, 1 << 30, .unit = "evaluations",
+        .help = "The pruner is asked only about trials without improvement for so many evaluations; with pruner = none "
+                "those are stopped. 0: it is always asked."),
+    FLOAT(study.pruner_min_delta, FREE, "0", 0, INFINITY, .help = "A change up to this is no improvement."),
+    FLOAT(study.target, FREE, "auto", -INFINITY, INFINITY, .automatic = true, .elsewhere = "target_value stop_at_value",
+          .help = "Ends the study when a trial is as good as this in the first objective. auto: never."),
+    INT(study.no_improvement, FREE, "0", 0, 1 << 30, .unit = "trials", .elsewhere = "early_stopping_trials",
+        .help = "Ends the study after so many finished trials without a new best one. 0: never."),
+    INT(study.completed, FREE, "0", 0, 1 << 30, .unit = "trials", .elsewhere = "max_completed",
+        .help = "Ends the study at so many completed trials, pruned and failed ones not counted. 0: never."),
+    INT(study.max_failures, FREE, "5", 0, 1 << 30, .unit = "trials",
+        .help = "Gives up after so many failures in a row; running out of memory and diverging are results, and not "
+                "counted. 0: never."),
+    INT(study.parallel, FREE, "1", 1, 256, .automatic = true, .unit = "trials", .elsewhere = "n_jobs num_workers max_concurrent",
+        .help = "Trials that run at the same time, each in a worker process of its own; with device.threads = auto they "
+                "share the cores. auto: one a core, at most 8."),
+    INT(study.max_retries, FREE, "2", 0, 1 << 20, .unit = "times", .elsewhere = "max_retry",
+        .help = "How often a trial goes on from its checkpoint after its worker was killed, crashed or hung, or a file or "
+                "the device failed. A full disk costs none: the trial waits for room. One that diverged or ran out of memory is "
+                "never tried again."),
+    DURATION(study.heartbeat_timeout, FREE, "10m", 0, 1e9,
+             .elsewhere = "heartbeat_interval worker_timeout",
+             .help = "A worker without a sign of life for so long (no micro-batch, no evaluation, no step) hangs, and is "
+                     "replaced. 0: never."),
+    NAME(study.memory_policy, FREE, "fit", memory_policy_choices,
+         .help = "What to do about a trial whose planned memory is more than memory.limit. fit: what is at auto is chosen "
+                 "so that it fits, with the batch of the trial as it is. constrain: it is not run, and the excess is a "
+                 "constraint that TPE learns from. prune: it is not run, and counts as pruned. With "
+                 "these two and activations in memory.offload, train.gradient_checkpointing=auto is on wherever the trial runs."),
+    SIZE(study.report_memory_over, FREE, "auto", 1, 1LL << 50, .automatic = true,
+         .elsewhere = "memory_threshold report_threshold_gb",
+         .help = "At the end, list the trials whose peak of reserved memory was above this, as 8GiB. auto: no list."),
+    SIZE(study.min_free_disk, FREE, "auto", 1, 1LL << 50, .automatic = true,
+         .elsewhere = "min_disk_space",
+         .help = "The study pauses while less is free on its disk, as 10GiB. auto: twice what the largest trial has left there, "
+                 "for each that runs and one more. It pauses too after a trial that found the disk full: until clearly more is free, or "
+                 "for 1 second, and twice as long each time, up to 10 minutes."),
+    NAME(study.keep, FREE, "best", keep_choices,
+         .help = "Of which trials model and checkpoint stay on disk; logs and figures stay of all."),
+    INT(study.keep_count, FREE, "3", 1, 1 << 30, .unit = "trials", .help = "k of study.keep = top-k."),
+};
+const ft_section ft_study_section = {.name = "study",
+                                     .help = "How `ftengine tune` searches; everything else passes this section over.",
+                                     .about = "searches",
+                                     .rows = rows,
+                                     .count = ROWS,
+                                     .size = sizeof(ft_study_values)};
+const ft_section ft_space_section = {
+    .name = "space",
+    .help = "What `ftengine tune` searches: any option, as float(LOW, HIGH), float(LOW, HIGH, log), float(LOW, HIGH, step=S), "
+            "int(LOW, HIGH), int(LOW, HIGH, log), int(LOW, HIGH, step=S), choice(A, B, ...) with lists as [512, 256], or a "
+            "value that is the same in every trial. Behind it may stand a condition: if train.batch_size < 32 and "
+            "model.path in (bert-large-uncased, roberta-large), with =, !=, <, <=, >, >=, in and not in; an option may have "
+            "several lines with conditions, of which the first that holds counts. An empty value takes an option of an "
+            "earlier file out again. Example: train.learning_rate = float(1e-6, 1e-4, log).",
+    .about = "searches",
+    .lines = true};
+const ft_section *const ft_study_sections[] = {&ft_study_section, &ft_space_section, NULL};
+
+const ft_study_options *ft_study_options_of(const ft_config *config) {
+    return &((const ft_study_values *)ft_config_values(config, &ft_study_section))->study;
+}
+
+ft_status ft_study_config_load(ft_config *config, int file_count, const char *const *files, int override_count,
+                               const char *const *overrides) {
+    return ft_config_load_with(ft_study_sections, config, file_count, files, override_count, overrides);
+}

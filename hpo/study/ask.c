@@ -1,0 +1,305 @@
+// study_ask.c - the next trial: one that was cut off, one that waits in the queue, or a new one. Its number, parameters
+// and attributes reach the file in one transaction.
+#include "hpo/search/sampler.h"
+#include "hpo/study/study.h"
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "engine/config/options.h"
+#include "hpo/study/slots.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+// By this attribute a trial is known as ours, and its files are found.
+static const char directory_key[] = "directory";
+
+static void trial_name(int64_t number, char out[48]) { snprintf(out, 48, "trials/%05lld", (long long)number); }
+
+char *ft_tuning_trial_directory(const ft_tuning *t, int64_t number, ft_arena *arena) {
+    char name[48];
+    trial_name(number, name);
+    return ft_path_join(arena, t->directory, name);
+}
+
+bool ft_tuning_is_ours(ft_tuning *t, int64_t number) {
+    const char *json = NULL;
+    ft_arena arena = {0};
+    ft_status status = ft_stored_attribute(t->study, number, FT_USER_ATTRIBUTE, directory_key, &arena, &json);
+    bool ours = status == FT_OK && json != NULL;
+    ft_arena_free(&arena);
+    return ours;
+}
+
+// ---- values ---------------------------------------------------------------------------------------------------------
+
+// A fixed value of the queue as the distribution holds it; false when it lies outside.
+static bool internal_value(const ft_distribution *d, const ft_choice *choice, double *value) {
+    bool whole = choice->kind == FT_CHOICE_INT, number = whole || choice->kind == FT_CHOICE_FLOAT;
+    *value = d->kind == FT_CATEGORICAL ? (double)ft_distribution_find_choice(d, choice)
+             : whole                   ? (double)choice->integer
+                                       : choice->number;
+    if (d->kind == FT_CATEGORICAL) return *value >= 0;
+    if (!number || !isfinite(*value) || (d->kind == FT_INT && *value != floor(*value))) return false;
+    return ft_distribution_contains(d, *value);
+}
+
+typedef struct deciding {
+    ft_tuning *tuning;
+    int64_t number;
+    bool fresh; // parameters are drawn and stored; else those that are stored are read
+    const ft_fixed_param *fixed;
+    int fixed_count;
+    bool *used; // [fixed_count]
+    ft_arena *arena;
+    const char **values; // [FT_OPTION_LIMIT] by option
+} deciding;
+
+static ft_status drawn_value(deciding *d, const ft_space_rule *rule, double *value) {
+    for (int i = 0; i < d->fixed_count; i++) {
+        if (strcmp(d->fixed[i].name, rule->name) != 0) continue;
+        d->used[i] = true;
+        if (internal_value(&rule->distribution, &d->fixed[i].value, value)) return FT_OK;
+        ft_warn("trial %lld: the value that was enqueued for %s is not in the space; another one is drawn",
+                (long long)d->number, rule->name);
+    }
+    return ft_sampler_suggest(d->tuning->sampler, d->number, rule->name, &rule->distribution, value);
+}
+
+static ft_status decide_drawn(deciding *d, const ft_space_rule *rule) {
+    ft_stored *study = d->tuning->study;
+    const int name = ft_trials_find_name(&study->trials, rule->name);
+    const ft_trial_param *known = name >= 0 ? ft_trial_find_param(&study->trials.trial[d->number], name) : NULL;
+    double value;
+    bool there = known != NULL && ft_distribution_contains(&rule->distribution, known->value);
+    if (there)
+        value = known->value;
+    else if (!d->fresh)
+        return ft_fail(FT_INVALID, rule->name, "trial %lld has no value of it in this space", (long long)d->number);
+    else {
+        FT_TRY(drawn_value(d, rule, &value));
+        FT_TRY(ft_stored_param(study, d->number, rule->name, &rule->distribution, value));
+    }
+    d->values[rule->option] = ft_space_value_text(rule, value, d->arena);
+    return d->values[rule->option] != NULL ? FT_OK : FT_NO_MEMORY;
+}
+
+// A fixed value as an attribute of the trial, a number where it is one.
+static ft_status store_fixed(deciding *d, const ft_space_rule *rule) {
+    const ft_option *option = ft_option_at(rule->option);
+    ft_choice value = {.kind = FT_CHOICE_TEXT, .text = rule->fixed};
+    bool number = strcmp(rule->fixed, "auto") != 0;
+    if (number && option->type == FT_OPTION_INT)
+        value = (ft_choice){.kind = FT_CHOICE_INT, .integer = strtoll(rule->fixed, NULL, 10)};
+    if (number && option->type == FT_OPTION_FLOAT)
+        value = (ft_choice){.kind = FT_CHOICE_FLOAT, .number = strtod(rule->fixed, NULL)};
+    if (option->type == FT_OPTION_BOOL)
+        value = (ft_choice){.kind = FT_CHOICE_BOOL, .integer = strcmp(rule->fixed, "true") == 0};
+    return ft_stored_set_scalar(d->tuning->study, d->number, FT_USER_ATTRIBUTE, option->name, &value);
+}
+
+// Option by option the first rule whose conditions hold.
+static ft_status decide(deciding *d) {
+    const ft_space *space = &d->tuning->space;
+    for (int i = 0; i < space->count; i++) {
+        const ft_space_rule *rule = &space->rules[i];
+        if (d->values[rule->option] != NULL || !ft_space_holds(rule, d->values)) continue;
+        if (rule->fixed == NULL) {
+            FT_TRY(decide_drawn(d, rule));
+            continue;
+        }
+        d->values[rule->option] = rule->fixed;
+        if (d->fresh) FT_TRY(store_fixed(d, rule));
+    }
+    for (int i = 0; i < d->fixed_count; i++)
+        if (!d->used[i])
+            ft_warn("trial %lld: %s was enqueued, and this trial has no such parameter", (long long)d->number,
+                    d->fixed[i].name);
+    return FT_OK;
+}
+
+// ---- the next trial -------------------------------------------------------------------------------------------------
+
+static ft_status fill(ft_tuning *t, int64_t number, ft_arena *arena) {
+    const char *values[FT_OPTION_LIMIT] = {NULL};
+    deciding d = {.tuning = t, .number = number, .fresh = true, .arena = arena, .values = values};
+    ft_fixed_param *fixed;
+    FT_TRY(ft_stored_fixed(t->study, number, arena, &fixed, &d.fixed_count));
+    d.fixed = fixed;
+    d.used = ft_arena_alloc(arena, (size_t)d.fixed_count + 1);
+    char name[48];
+    trial_name(number, name);
+    char *directory = ft_tuning_trial_directory(t, number, arena);
+    if (d.used == NULL || directory == NULL) return FT_NO_MEMORY;
+    FT_TRY(decide(&d));
+    // What lies there was left by a study of this name in this database (study_owner.c) that was deleted, and would be
+    // taken for this trial's.
+    FT_TRY(ft_remove_tree(directory));
+    return ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, directory_key,
+                                &(ft_choice){.kind = FT_CHOICE_TEXT, .text = name});
+}
+
+// Trials that run and those that are left to do; -1 of the latter: without end. One that nobody runs any more is on its
+// way to a coordinator, and counts too.
+static ft_status may_ask(ft_tuning *t, bool *may) {
+    int64_t elsewhere, left, to_do = ft_tuning_to_do(t);
+    FT_TRY(ft_tuning_count_running(t, &elsewhere, &left));
+    int64_t others = t->add > 0 ? 0 : elsewhere + left;
+    *may = to_do < 0 || ft_slots_running(t) + others < to_do;
+    return FT_OK;
+}
+
+static ft_status claim(ft_tuning *t, int64_t number) {
+    bool got;
+    FT_TRY(ft_tuning_claim(t, number, &got));
+    return got ? FT_OK : ft_fail(FT_FAILED, t->place.name, "another process holds trial %lld", (long long)number);
+}
+
+// A grid is at its end when nobody runs a point of it that might have to be tried again.
+static ft_status end_grid(ft_tuning *t) {
+    int64_t elsewhere, left;
+    FT_TRY(ft_tuning_count_running(t, &elsewhere, &left));
+    if (elsewhere + left == 0) t->stopped_by = "every point of the grid was tried";
+    return FT_OK;
+}
+
+static ft_status begin_trial(ft_tuning *t, int64_t *number) {
+    bool may;
+    FT_TRY(ft_stored_refresh(t->study));
+    FT_TRY(may_ask(t, &may));
+    if (!may) return FT_OK;
+    FT_TRY(ft_stored_pop(t->study, number));
+    if (*number < 0) {
+        int64_t left;
+        FT_TRY(ft_sampler_left(t->sampler, &left));
+        if (left == 0) return end_grid(t);
+        FT_TRY(ft_stored_ask(t->study, FT_RUNNING, number));
+    }
+    FT_TRY(claim(t, *number));
+    ft_arena arena = {0};
+    ft_status status = fill(t, *number, &arena);
+    ft_arena_free(&arena);
+    return status;
+}
+
+// Another one's worker may be dying in the directory. Should it be somebody else who stays there, people are told.
+static ft_status is_held(ft_tuning *t, int64_t number, bool *held) {
+    static const double TELL_EVERY = 30; // seconds
+    ft_arena arena = {0};
+    const char *directory = ft_tuning_trial_directory(t, number, &arena);
+    *held = directory != NULL && ft_trial_held(directory);
+    const double now = ft_now();
+    if (*held && t->held == 0) t->held = now;
+    if (*held && now - t->held > TELL_EVERY) {
+        ft_warn("trial %lld waits: another process is training in %s", (long long)number, directory);
+        t->held = now;
+    }
+    ft_arena_free(&arena);
+    return directory != NULL ? FT_OK : FT_NO_MEMORY;
+}
+
+// The first trial that was cut off, that nobody runs, and in whose directory nobody is any more.
+static ft_status take_up(ft_tuning *t, int64_t *number) {
+    const ft_trials *trials = &t->study->trials;
+    int64_t elsewhere, left, to_do = ft_tuning_to_do(t);
+    bool held = false;
+    *number = -1;
+    FT_TRY(ft_tuning_count_running(t, &elsewhere, &left));
+    if (left == 0 || (to_do >= 0 && ft_slots_running(t) + (t->add > 0 ? 0 : elsewhere) >= to_do)) return FT_OK;
+    for (int64_t i = 0; i < trials->count; i++) {
+        bool got;
+        if (trials->trial[i].state != FT_RUNNING || ft_slots_of(t, i) != NULL || !ft_tuning_is_ours(t, i)) continue;
+        FT_TRY(ft_tuning_claim(t, i, &got));
+        if (!got) continue;
+        bool held_now = false;
+        ft_status status = ft_stored_refresh(t->study); // its coordinator may have ended it before it let go
+        const bool running = status == FT_OK && trials->trial[i].state == FT_RUNNING;
+        if (running) status = is_held(t, i, &held_now);
+        if (running && status == FT_OK && !held_now) {
+            *number = i;
+            return FT_OK;
+        }
+        held |= held_now;
+        ft_tuning_release(t, i);
+        FT_TRY(status);
+    }
+    if (!held) t->held = 0;
+    return FT_OK;
+}
+
+ft_status ft_tuning_next(ft_tuning *t, int64_t *number) {
+    bool may;
+    FT_TRY(ft_stored_refresh(t->study));
+    FT_TRY(take_up(t, number));
+    if (*number >= 0) return FT_OK;
+    FT_TRY(may_ask(t, &may)); // one that waits for others does not keep them from writing
+    if (!may) return FT_OK;
+    FT_TRY(ft_storage_begin(t->storage));
+    ft_status status = begin_trial(t, number);
+    if (status == FT_OK) status = ft_storage_commit(t->storage);
+    if (status == FT_OK) return FT_OK;
+    ft_error error;
+    ft_error_save(&error);
+    ft_storage_rollback(t->storage);
+    if (*number >= 0) ft_tuning_release(t, *number);
+    *number = -1;
+    ft_error_restore(&error);
+    return status;
+}
+
+// ---- its configuration ----------------------------------------------------------------------------------------------
+
+ft_status ft_tuning_trial_config(const ft_tuning *t, int64_t number, ft_config *config) {
+    const char *values[FT_OPTION_LIMIT] = {NULL};
+    *config = *t->config;
+    config->arena = (ft_arena){0};
+    deciding d = {.tuning = (ft_tuning *)t, .number = number, .arena = &config->arena, .values = values};
+    ft_status status = decide(&d);
+    for (int i = 0; status == FT_OK && i < ft_option_count(); i++)
+        if (values[i] != NULL) status = ft_option_set(config, ft_option_at(i), values[i], NULL, ft_option_at(i)->name);
+    if (status == FT_OK) status = ft_config_check(config);
+    if (status != FT_OK) ft_arena_free(&config->arena);
+    return status;
+}
+
+// With a memory policy other than fit nothing is fitted: what is at auto is what the trial would like best.
+static void refuse_fitting(ft_config *c) {
+    if (c->train.micro_batch == FT_AUTO && c->train.micro_batch_tokens == FT_AUTO)
+        c->train.micro_batch = c->train.batch_size * c->train.gradient_accumulation_steps;
+    if (c->train.gradient_checkpointing == FT_AUTO) // which activations on the host would be without (memory.offload)
+        c->train.gradient_checkpointing = (c->memory.offload & FT_OFFLOAD_ACTIVATIONS) != 0 ? 1 : 0;
+    if (c->memory.recompute_activation == FT_RECOMPUTE_AUTO && c->train.precision == FT_PRECISION_FP32)
+        c->memory.recompute_activation = FT_RECOMPUTE_FALSE;
+    if (c->memory.recompute_layernorm == FT_RECOMPUTE_AUTO) c->memory.recompute_layernorm = FT_RECOMPUTE_FALSE;
+    if (c->memory.offload == FT_OFFLOAD_AUTO) c->memory.offload = FT_OFFLOAD_NONE;
+}
+
+ft_status ft_tuning_prepare(ft_tuning *t, int64_t number) {
+    ft_arena arena = {0};
+    ft_config config;
+    ft_atomic_file file;
+    char *directory = ft_tuning_trial_directory(t, number, &arena);
+    char *path = directory != NULL ? ft_path_join(&arena, directory, "config.ini") : NULL;
+    ft_status status = path != NULL ? FT_OK : FT_NO_MEMORY;
+    // A trial that was cut off goes on as it began, whatever has been changed since. An empty file was left by a power cut.
+    struct stat there;
+    if (status == FT_OK && (stat(path, &there) != 0 || there.st_size == 0)) {
+        const bool waits = ft_atomic_wait_for_disk(false);
+        status = ft_tuning_trial_config(t, number, &config);
+        if (status == FT_OK) {
+            if (strcmp(t->options->memory_policy, "fit") != 0) refuse_fitting(&config);
+            status = ft_make_directories(directory);
+            if (status == FT_OK) status = ft_atomic_open(&file, path);
+            if (status == FT_OK && (status = ft_config_write(&config, true, true, file.stream)) != FT_OK)
+                ft_atomic_abort(&file);
+            else if (status == FT_OK)
+                status = ft_atomic_commit(&file);
+            ft_arena_free(&config.arena);
+        }
+        ft_atomic_wait_for_disk(waits);
+    }
+    ft_arena_free(&arena);
+    return status;
+}

@@ -1,0 +1,191 @@
+// study.h - what `ftengine tune` does: one coordinator that asks the sampler, has workers (worker_process.h) run the
+// trials, lets the pruner judge what they report, and stores everything at once.
+//
+//     FT_TRY(ft_tune(&config, &call));
+//
+// which is
+//
+//     ft_tuning tuning;
+//     FT_TRY(ft_tuning_open(&config, &call, &tuning));   // checks all, then makes or opens the study
+//     ft_status status = ft_tuning_run(&tuning);
+//     FT_TRY(ft_tuning_close(&tuning));
+//
+// again and again while the disk is too full for what the study writes.
+//
+// 1. A trial's number, parameters and attributes are stored in one transaction; so are a report, the pruner's verdict
+//    and the end that it brings. A kill at any moment leaves a study that goes on: the running trial from its
+//    checkpoint, under its number.
+// 2. With the same seed the same study, bit for bit, however often it was stopped: draws are functions of seed, number,
+//    name and history; a verdict is a function of the reported values, judged in order, whatever the worker has done
+//    since. What a pruner finds out by itself (an automatic resource) is stored when it is found. With several workers
+//    the history at a draw depends on who was faster: the same order of beginnings and ends gives the same study.
+// 3. Any number of coordinators on a study, as long as all have its runs in one directory (study_share.c): no trial is
+//    run by two of them, what a dead one leaves the others take up, and all learn from all trials. study.trials counts
+//    those of the study, --add those of this coordinator.
+// 4. What goes wrong in a worker costs at most its trial: the worker is replaced, the others go on.
+#ifndef FT_HPO_STUDY_H
+#define FT_HPO_STUDY_H
+
+#include "hpo/pruner/pruner.h"
+#include "hpo/space/objective.h"
+#include "hpo/space/options_study.h"
+#include "hpo/space/space.h"
+#include "hpo/storage/locate.h"
+#include "hpo/storage/storage.h"
+#include "hpo/study/disk.h"
+#include "hpo/study/trial.h"
+
+typedef struct ft_tuning_call {
+    const char *study, *storage; // as given, NULL: the configuration's
+    int64_t add;                 // > 0: so many trials of this call's own, in place of study.trials
+    // Of a call that opens its study once more; {0} at first.
+    double started; // ft_now()
+    int64_t ran;    // trials that have ended in it
+    int failures;   // the latest of these, in a row
+    double paused;  // as ft_tuning.paused
+} ft_tuning_call;
+
+typedef struct ft_slot ft_slot; // study_slots.h
+
+typedef struct ft_tuning {
+    const ft_config *config;
+    const ft_study_options *options; // its [study]
+    ft_space space;
+    ft_objectives objectives;
+    ft_limits limits;
+    ft_study_place place;
+    bool storage_given; // the file is not the one of the study's own directory
+    char *directory;    // of the study, absolute
+    size_t there;       // bytes of its path that were there before
+    int lock; // the directory, open
+    ft_storage *storage;
+    ft_stored *study;
+    struct ft_sampler *sampler; // sampler.h
+    struct ft_grid_axis *axes;  // of a grid
+    ft_pruner *pruner;
+    int64_t resource;                 // what the pruner found out; 0: nothing yet
+    int64_t goal;                     // finished trials of the study; 0: no end
+    int64_t add;                      // > 0: instead of it, trials of this call
+    double started;                   // ft_now()
+    int failures;                     // in a row
+    int64_t ran;                      // trials that ended in this call
+    const char *stopped_by;           // why the study ended, NULL: it has not
+    bool *lean;                       // [lean_count] by trial: nothing big is left in its directory
+    int64_t lean_count, best_written; // whose best.ini is there, -1
+    bool *front;                      // [front_count] by trial: its file in front/ is written
+    int64_t front_count;
+    ft_slot *slots;                   // [slot_count]
+    int slot_count;
+    int threads;            // of each worker; 0: those of device.threads
+    uint64_t room;          // counts the moments at which a device may have got room for a waiting trial
+    double room_looked;     // when it was counted last
+    double held;            // since when, or last told, a trial waits for its directory; 0: none does
+    double beat;            // when the trials' heartbeats were stored last
+    bool outside;           // somebody else stopped a trial: the machine is going down, or a person did it
+    ft_status gives_up;     // not FT_OK: the study ends with `why`, as soon as the trials that run have saved
+    ft_error why;
+    bool unsure;            // an error may have left the history in memory other than the file's: nothing is removed by it
+    uint64_t trial_disk;    // most that a trial has left on disk in this call, bytes
+    double paused;          // when a want of disk space was told last; 0: there is none
+    ft_full_disk full;      // as a trial found it last
+    int64_t ooms;           // trials that ran out of memory, of all calls and coordinators
+    bool *looked;           // [looked_count] by trial: whether `ooms` has it is known
+    int64_t looked_count;
+    bool memory_claimed;    // a trial of this coordinator has memory, or tries to
+    double shown;
+    ft_arena arena;
+} ft_tuning;
+
+// Nothing is written before everything has been looked at: space, objectives, options of sampler and pruner, paths,
+// and, of a study that exists, that space and objectives are the same (FT_INVALID with the difference).
+ft_status ft_tuning_open(const ft_config *config, const ft_tuning_call *call, ft_tuning *tuning);
+// Until a stop rule, a signal or an error. FT_OK: the study is at its end (or its time was up) with a completed trial.
+// FT_FAILED: none completed, or too many failures in a row. FT_NO_DEVICE: a trial found no room for
+// FT_LEAVING_SECONDS (admission.h), with nobody of this study to wait for. FT_INTERRUPTED, FT_TERMINATED: stopped. However it ends early, the trials that run are saved and go
+// on at the next call.
+ft_status ft_tuning_run(ft_tuning *tuning);
+ft_status ft_tuning_close(ft_tuning *tuning); // {0} is fine
+// All of it. A full disk pauses the study: what runs is stopped, and everything opened again as after a kill, until there is room,
+// a signal, or study.timeout is over.
+ft_status ft_tune(const ft_config *config, const ft_tuning_call *call);
+
+// ---- rooms (internal) -----------------------------------------------------------------------------------------------
+
+// study_settings.c: sampler and pruner as the configuration wants them.
+ft_status ft_tuning_sampler(ft_tuning *tuning, ft_trials *trials, struct ft_sampler **out);
+ft_status ft_tuning_pruner(const ft_tuning *tuning, const char *study_name, ft_pruner **out);
+bool ft_tuning_pruner_waits(const ft_tuning *tuning); // for a resource that it has to find out
+bool ft_tuning_reports_runs(const ft_tuning *tuning); // the pruner judges by each run of a trial, not by their mean so far
+// study_identity.c: what must not change from one call to the next.
+ft_status ft_tuning_check_identity(ft_tuning *tuning);
+ft_status ft_tuning_store_identity(ft_tuning *tuning);
+ft_status ft_tuning_write_config(ft_tuning *tuning); // config.ini of the study
+// study_owner.c: whose runs the directory holds. FT_INVALID: another study's. `there`: the database has this study.
+ft_status ft_tuning_check_owner(ft_tuning *tuning, bool there);
+ft_status ft_tuning_write_owner(ft_tuning *tuning);
+// study_ask.c: the next trial, with its parameters, in the file; its directory with config.ini.
+// Claimed. -1: none now, for others run all that is left to do, or, `stopped_by` says so, a grid is at its end.
+ft_status ft_tuning_next(ft_tuning *tuning, int64_t *number);
+ft_status ft_tuning_prepare(ft_tuning *tuning, int64_t number); // FT_INVALID: the values do not go together
+ft_status ft_tuning_trial_config(const ft_tuning *tuning, int64_t number, ft_config *config); // free its arena only
+char *ft_tuning_trial_directory(const ft_tuning *tuning, int64_t number, ft_arena *arena);
+bool ft_tuning_is_ours(ft_tuning *tuning, int64_t number); // started by ftengine, not by another program
+// study_share.c: several coordinators on one study.
+ft_status ft_tuning_open_directory(ft_tuning *tuning); // and locks it
+// false: somebody keeps it locked, for seconds or, `longer`, half a minute.
+bool ft_tuning_lock_directory(ft_tuning *tuning, bool longer);
+void ft_tuning_unlock_directory(ft_tuning *tuning);
+ft_status ft_tuning_join(ft_tuning *tuning); // FT_INVALID: it is run from another directory
+// A trial belongs to one coordinator, from before it is seen to be RUNNING until its worker has left it.
+ft_status ft_tuning_claim(ft_tuning *tuning, int64_t number, bool *got);
+ft_status ft_tuning_claimed(ft_tuning *tuning, int64_t number, bool *by_others);
+void ft_tuning_release(ft_tuning *tuning, int64_t number);
+// RUNNING trials that are not in a slot: those of living coordinators, and what dead ones have left.
+ft_status ft_tuning_count_running(ft_tuning *tuning, int64_t *elsewhere, int64_t *left);
+int64_t ft_tuning_to_do(const ft_tuning *tuning); // trials that have to end; -1: without end
+// Says whether a trial of this coordinator has its memory or is about to try, and then asks whether one of others does.
+ft_status ft_tuning_claim_memory(ft_tuning *tuning, bool holds, bool *others);
+// study_judge.c: what a trial reported and how it ended.
+ft_status ft_tuning_load_resource(ft_tuning *tuning);
+ft_status ft_tuning_judge(ft_tuning *tuning, ft_slot *slot, const json_t *line, bool *pruned);
+ft_status ft_tuning_fail(ft_tuning *tuning, int64_t number, const char *status, const char *error);
+// How a trial ended that was not pruned.
+typedef struct ft_trial_end {
+    int code;             // an ft_status; or, `gone`, that of its worker: an exit code, or minus a signal
+    bool gone;            // the worker did not tell
+    const char *error;    // "" when there is none
+    bool entered;         // it had its memory
+    bool accelerator;     // on a device with memory of its own
+    bool disk_full;       // FT_FAILED: that is all that was wrong
+    size_t needed, limit; // FT_NO_MEMORY: bytes; 0: not known
+    size_t peak;          // bytes that it had reserved at most; 0: none, or not known
+} ft_trial_end;
+// *retry: the cause lies outside the trial, which stays RUNNING and goes on from its checkpoint.
+ft_status ft_tuning_finish(ft_tuning *tuning, int64_t number, const ft_trial_end *end, bool *retry);
+ft_status ft_tuning_count_ooms(ft_tuning *tuning); // of those that have ended since
+// study_memory.c: a trial that needs more memory than there is, in the transaction that ends it. Foreseen: it would not have
+// fitted, and was not begun; else it ran out of memory, its own or the host's, at whatever moment.
+bool ft_tuning_foreseen(const ft_trial_end *end);
+ft_status ft_tuning_store_oom(ft_tuning *tuning, int64_t number, const ft_trial_end *end, const json_t *run);
+void ft_tuning_show_oom(const ft_tuning *tuning, int64_t number, const ft_trial_end *end);
+ft_status ft_tuning_report_memory(const ft_tuning *tuning); // the list of study.report_memory_over
+// study_boot.c: whether what is in a trial's directory was left since the machine has been up. Marked before the trial's
+// worker begins, which removes the run.json of an earlier boot.
+bool ft_boot_is_same(const char *directory);
+ft_status ft_boot_mark(const char *directory);
+// study_slots.h: workers and the trials in them. study_disk.h: room on the study's disk.
+// study_best.c: best.ini, front/, and what stays on disk.
+bool ft_tuning_keeps_few(const ft_tuning *tuning); // no model, or that of the best trial in the one objective
+// Before a trial is said to be complete. *replaces: the model of another one may be removed for its sake, so that has to be on
+// the disk too.
+ft_status ft_tuning_sync(const ft_tuning *tuning, int64_t number, const json_t *run, bool *replaces);
+int64_t ft_tuning_best(const ft_tuning *tuning); // in the first objective; -1: none
+ft_status ft_tuning_tidy(ft_tuning *tuning, bool last); // `last`: nothing of this call comes after it
+// display.c
+void ft_display_start(const ft_tuning *tuning);
+void ft_display_trials(ft_tuning *tuning);                         // those that run
+void ft_display_memory(const ft_tuning *tuning, char *out, size_t size); // a bar for each device that trials are on
+void ft_display_finished(const ft_tuning *tuning, int64_t number); // a line that stays
+ft_status ft_display_end(const ft_tuning *tuning);                 // the result, on standard output
+
+#endif

@@ -1,0 +1,241 @@
+// attention_backward.cu - gradients of attention on tensor cores. With s the scores, P = exp(s - lse), D_i = <dout_i, out_i>:
+//     dP = mask * <dout, V>,  dS = P (dP - D),  dQ = scale dS K,  dK = scale dS^T Q,  dV = (mask P)^T dout
+// Two passes of one kernel. The pass of queries owns 64 rows of Q and dout and walks over K and V, 32 rows at a time; the
+// pass of keys owns 64 rows of K and V and walks over Q and dout. In both, with `own` and `other` those pairs of matrices,
+//     s = own[0] other[0]^T,  <dout, V> = own[1] other[1]^T,  first result = dS other[0],  second = (mask P) other[1],
+// the second for keys only. A number is summed by one warp in one order: the same bits every time.
+#include "kernels/cuda/attention/gradient.h"
+
+namespace {
+
+constexpr int OWN = 64, OTHER = 32, WARPS = 4, THREADS = WARPS * FT_WARP;
+
+// ---- D ------------------------------------------------------------------------------------------------------------------
+
+constexpr int DELTA_THREADS = 256;
+
+// One warp a row and head: delta[row, head] = <dout, out>.
+template <class T>
+FT_KERNEL void __launch_bounds__(DELTA_THREADS)
+    attention_delta(ft_view<const T> out, ft_view<const T> dout, float *delta, int64_t count, int heads, int head_dim) {
+    const int64_t index = int64_t(blockIdx.x) * (DELTA_THREADS / FT_WARP) + threadIdx.x / FT_WARP;
+    if (index >= count) return;
+    const int64_t row = index / heads, column = index % heads * head_dim;
+    const T *const o = out.data + row * out.stride + column, *const d = dout.data + row * dout.stride + column;
+    float sum = 0.0f;
+    for (int c = int(threadIdx.x) % FT_WARP; c < head_dim; c += FT_WARP)
+        sum += ft_to_float(o[c]) * ft_to_float(d[c]);
+    sum = ft_warp_sum(sum);
+    if (threadIdx.x % FT_WARP == 0) delta[index] = sum;
+}
+
+template <class T>
+ft_status run_delta(ft_device *device, const ft_tensor &out, const ft_tensor &dout, int heads, int head_dim, float *delta) {
+    const int64_t count = out.rows * heads, warps = DELTA_THREADS / FT_WARP;
+    if (count == 0) return FT_OK;
+    return ft_launch("attention_backward", attention_delta<T>, dim3(unsigned((count + warps - 1) / warps)), dim3(DELTA_THREADS),
+                     0, ft_stream(device), ft_view_of<const T>(out), ft_view_of<const T>(dout), delta, count, heads, head_dim);
+}
+
+// ---- the two passes -----------------------------------------------------------------------------------------------------
+
+template <int D> constexpr size_t shared_bytes() {
+    return 2 * ft_tile_bytes(OWN, D) + 4 * ft_tile_bytes(OTHER, D) + 4 * OTHER * sizeof(float);
+}
+
+template <class T> struct pass_arguments {
+    ft_view<const T> own[2], other[2];
+    ft_view<T> result[2];
+    ft_view<const float> lse;
+    const float *delta; // [queries, heads]
+    ft_attention_problem problem;
+};
+
+template <class T, int D, bool OF_KEYS>
+FT_KERNEL void __launch_bounds__(THREADS, 2) attention_backward(pass_arguments<T> a) {
+    FT_DYNAMIC_SHARED(bytes);
+    constexpr int STRIDE = ft_tile_stride(D), TILE = OTHER * STRIDE;
+    T *const own0 = reinterpret_cast<T *>(bytes), *const own1 = own0 + OWN * STRIDE;
+    T *const others0 = own1 + OWN * STRIDE, *const others1 = others0 + 2 * TILE;
+    float *const others_lse = reinterpret_cast<float *>(others1 + 2 * TILE), *const others_delta = others_lse + 2 * OTHER;
+    const ft_attention_place at = ft_attention_place_of(a.problem);
+    const int own_count = OF_KEYS ? at.keys : at.queries, other_count = OF_KEYS ? at.queries : at.keys;
+    const int64_t own_row = OF_KEYS ? at.first_key : at.first_query, other_row = OF_KEYS ? at.first_query : at.first_key;
+    const int first = at.tile * OWN;
+    if (first >= own_count) return;
+    const int lane = int(threadIdx.x) % FT_WARP, warp = int(threadIdx.x) / FT_WARP, g = lane / 4, t = lane % 4 * 2;
+    const int mine = warp * 16; // the warp's rows of the tile
+    const ft_score_filter filter = ft_score_filter_of(a.problem, at);
+    const float factor = a.problem.scale * FT_LOG2_E;
+    const int column = at.head * D;
+
+    // lse in powers of two and D of a query; past the last one they are not read
+    auto lse_of = [&](int query) {
+        return query < at.queries ? a.lse.data[(at.first_query + query) * a.lse.stride + at.head] * FT_LOG2_E : 0.0f;
+    };
+    auto delta_of = [&](int query) {
+        return query < at.queries ? a.delta[int64_t(at.first_query + query) * a.problem.heads + at.head] : 0.0f;
+    };
+    auto load_others = [&](int base, int buffer) {
+        const int valid = other_count - base;
+        ft_tile_load<OTHER, D, THREADS>(others0 + buffer * TILE,
+                                        a.other[0].data + (other_row + base) * a.other[0].stride + column,
+                                        a.other[0].stride, valid);
+        ft_tile_load<OTHER, D, THREADS>(others1 + buffer * TILE,
+                                        a.other[1].data + (other_row + base) * a.other[1].stride + column,
+                                        a.other[1].stride, valid);
+        if (OF_KEYS && threadIdx.x < OTHER) {
+            others_lse[buffer * OTHER + int(threadIdx.x)] = lse_of(base + int(threadIdx.x));
+            others_delta[buffer * OTHER + int(threadIdx.x)] = delta_of(base + int(threadIdx.x));
+        }
+    };
+
+    if (other_count > 0) { // else nothing is read, and no barrier of the loop would order these copies with the end
+        ft_tile_load<OWN, D, THREADS>(own0, a.own[0].data + (own_row + first) * a.own[0].stride + column, a.own[0].stride,
+                                      own_count - first);
+        ft_tile_load<OWN, D, THREADS>(own1, a.own[1].data + (own_row + first) * a.own[1].stride + column, a.own[1].stride,
+                                      own_count - first);
+        load_others(0, 0);
+        ft_copy_async_commit();
+    }
+    float own_lse[2] = {}, own_delta[2] = {};
+    if (!OF_KEYS)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            own_lse[h] = lse_of(first + mine + g + h * 8);
+            own_delta[h] = delta_of(first + mine + g + h * 8);
+        }
+
+    float result0[D / 8][4] = {}, result1[OF_KEYS ? D / 8 : 1][4] = {};
+    int buffer = 0;
+    for (int base = 0; base < other_count; base += OTHER, buffer ^= 1) {
+        if (base + OTHER < other_count) {
+            load_others(base + OTHER, buffer ^ 1);
+            ft_copy_async_commit();
+            ft_copy_async_wait<1>();
+        } else {
+            ft_copy_async_wait<0>();
+        }
+        __syncthreads();
+        const T *const other0 = others0 + buffer * TILE, *const other1 = others1 + buffer * TILE;
+        const float *const tile_lse = others_lse + buffer * OTHER, *const tile_delta = others_delta + buffer * OTHER;
+
+        float p[OTHER / 8][4] = {}, ds[OTHER / 8][4] = {};
+        ft_score_products<D>(p, ds, own0, own1, mine, other0, other1);
+        if (base + OTHER > other_count) // the last tile, where it is not full: 2^-inf = 0
+#pragma unroll
+            for (int n = 0; n < OTHER / 8; n++)
+#pragma unroll
+                for (int e = 0; e < 4; e++)
+                    if (base + n * 8 + t + e % 2 >= other_count) p[n][e] = -INFINITY;
+#pragma unroll
+        for (int c = 0; c < OTHER / 16; c++) {
+            ft_score_gradients<OF_KEYS>(
+                p, ds, c, filter, first + mine, base, factor, a.problem.keep_scale,
+                [&](int row, int there) { return OF_KEYS ? tile_lse[there] : own_lse[row]; },
+                [&](int row, int there) { return OF_KEYS ? tile_delta[there] : own_delta[row]; });
+            unsigned left0[4], left1[4];
+            ft_left_of<T>(left0, ds[2 * c], ds[2 * c + 1]);
+            if (OF_KEYS) ft_left_of<T>(left1, p[2 * c], p[2 * c + 1]);
+#pragma unroll
+            for (int n = 0; n < D / 16; n++) {
+                unsigned b[4];
+                ft_right_of_columns<D>(b, other0, c * 16, n * 16);
+                ft_mma<T>(result0[2 * n], left0, b[0], b[1]);
+                ft_mma<T>(result0[2 * n + 1], left0, b[2], b[3]);
+                if constexpr (OF_KEYS) {
+                    ft_right_of_columns<D>(b, other1, c * 16, n * 16);
+                    ft_mma<T>(result1[2 * n], left1, b[0], b[1]);
+                    ft_mma<T>(result1[2 * n + 1], left1, b[2], b[3]);
+                }
+            }
+        }
+        __syncthreads(); // all have read this buffer before it is filled again
+    }
+
+    // Through the own tiles, whose rows nobody but their warp reads: stores of 16 bytes.
+#pragma unroll
+    for (int n = 0; n < D / 8; n++)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const int place = (mine + g + h * 8) * STRIDE + n * 8 + t;
+            *reinterpret_cast<unsigned *>(own0 + place) =
+                ft_pack<T>(result0[n][h * 2] * a.problem.scale, result0[n][h * 2 + 1] * a.problem.scale);
+            if constexpr (OF_KEYS)
+                *reinterpret_cast<unsigned *>(own1 + place) =
+                    ft_pack<T>(result1[n][h * 2] * a.problem.keep_scale, result1[n][h * 2 + 1] * a.problem.keep_scale);
+        }
+    __syncwarp();
+    const int64_t row = own_row + first + mine;
+    ft_tile_store<16, D>(a.result[0].data + row * a.result[0].stride + column, a.result[0].stride, own0 + mine * STRIDE,
+                         own_count - first - mine);
+    if (OF_KEYS)
+        ft_tile_store<16, D>(a.result[1].data + row * a.result[1].stride + column, a.result[1].stride, own1 + mine * STRIDE,
+                             own_count - first - mine);
+}
+
+template <class T, int D, bool OF_KEYS>
+ft_status run_pass(ft_device *device, const ft_attention_backward_args &a, const float *delta) {
+    const int longest = OF_KEYS ? a.shape.max_keys : a.shape.max_queries;
+    if (longest == 0) return FT_OK;
+    const ft_tensor &own0 = OF_KEYS ? a.k : a.q, &own1 = OF_KEYS ? a.v : a.dout;
+    const ft_tensor &other0 = OF_KEYS ? a.q : a.k, &other1 = OF_KEYS ? a.dout : a.v;
+    const ft_tensor &result0 = OF_KEYS ? a.dk : a.dq, &result1 = OF_KEYS ? a.dv : a.dq;
+    const pass_arguments<T> arguments = {{ft_view_of<const T>(own0), ft_view_of<const T>(own1)},
+                                         {ft_view_of<const T>(other0), ft_view_of<const T>(other1)},
+                                         {ft_view_of<T>(result0), ft_view_of<T>(result1)},
+                                         ft_view_of<const float>(a.lse),
+                                         delta,
+                                         ft_attention_problem_of(a.shape, longest, OWN)};
+    return ft_launch("attention_backward", attention_backward<T, D, OF_KEYS>,
+                     ft_attention_grid(arguments.problem, a.shape.sequences), dim3(THREADS), shared_bytes<D>(),
+                     ft_stream(device), arguments);
+}
+
+template <class T, int D> ft_status run(ft_device *device, const ft_attention_backward_args &a, const float *delta) {
+    FT_TRY((run_pass<T, D, false>(device, a, delta)));
+    return run_pass<T, D, true>(device, a, delta);
+}
+
+template <class T> ft_status run_head_dim(ft_device *device, const ft_attention_backward_args &a, float *delta, bool aligned) {
+    if (!aligned || !ft_attention_has_tensor_path(a.shape, a.q.dtype)) return ft_attention_plain_backward(device, a, delta);
+    if constexpr (sizeof(T) == 2) {
+        bool warpgroups;
+        FT_TRY(ft_attention_asks_for_warpgroups(device, &warpgroups));
+        if (warpgroups && ft_attention_has_warpgroup_path(a)) return ft_attention_warpgroup_backward(device, a, delta);
+        if (ft_attention_takes_owner(&device->target, &a.shape)) return ft_attention_owner_backward(device, a, delta);
+        switch (a.shape.head_dim) {
+        case 32: return run<T, 32>(device, a, delta);
+        case 64: return run<T, 64>(device, a, delta);
+        case 96: return run<T, 96>(device, a, delta);
+        default: return run<T, 128>(device, a, delta);
+        }
+    }
+    return FT_OK; // not reached: fp32 has the plain path alone
+}
+
+} // namespace
+
+ft_status ft_attention_delta(ft_device *device, const ft_tensor &out, const ft_tensor &dout, int heads, int head_dim,
+                             float *delta) {
+    switch (out.dtype) {
+    case FT_F16: return run_delta<__half>(device, out, dout, heads, head_dim, delta);
+    case FT_BF16: return run_delta<__nv_bfloat16>(device, out, dout, heads, head_dim, delta);
+    default: return run_delta<float>(device, out, dout, heads, head_dim, delta);
+    }
+}
+
+extern "C" ft_status ft_cuda_attention_backward(ft_device *device, const ft_attention_backward_args *args) {
+    const ft_attention_backward_args &a = *args;
+    if (a.shape.sequences == 0) return FT_OK;
+    float *delta = static_cast<float *>(a.workspace.data);
+    FT_TRY(ft_attention_delta(device, a.out, a.dout, a.shape.heads, a.shape.head_dim, delta));
+    bool aligned = ft_attention_is_aligned(a.q) && ft_attention_is_aligned(a.k) && ft_attention_is_aligned(a.v) &&
+                   ft_attention_is_aligned(a.dout) && ft_attention_is_aligned(a.dq) && ft_attention_is_aligned(a.dk) &&
+                   ft_attention_is_aligned(a.dv);
+    switch (a.q.dtype) {
+    case FT_F16: return run_head_dim<__half>(device, a, delta, aligned);
+    case FT_BF16: return run_head_dim<__nv_bfloat16>(device, a, delta, aligned);
+    default: return run_head_dim<float>(device, a, delta, aligned);
+    }
+}

@@ -1,0 +1,269 @@
+// attention_warpgroup.cu - streaming attention forward on the instructions of sm_90a alone: a block has 128 queries of a head. One warp
+// asks the copy engine for tiles of keys and values, two buffers each; two warpgroups of 64 queries make products of them. While
+// the tensor cores multiply the values of a tile, the softmax of the next one is at work.
+// Same results as attention_forward.cu as far as sums in another order allow, same dropout, bit by bit the same from run to run.
+#include "kernels/cuda/attention/softmax.h"
+#include "kernels/cuda/attention/warpgroup.h"
+
+#include <stdlib.h>
+
+namespace {
+
+constexpr int ROWS = FT_GROUPS_ROWS, BUFFERS = 2;
+
+template <int D> struct plan { // as 99 KiB allow
+    static constexpr int KEYS = D == 64 ? 128 : 64, TILES = D / FT_TENSOR_COLUMNS;
+    static constexpr int QUERY_TILE = ROWS * FT_TENSOR_ROW, KEY_TILE = KEYS * FT_TENSOR_ROW; // bytes of 64 columns
+    static constexpr int QUERY_BYTES = TILES * QUERY_TILE, BUFFER = TILES * KEY_TILE;
+    static constexpr int BARRIERS_AT = QUERY_BYTES + 2 * BUFFERS * BUFFER;
+    static constexpr size_t SHARED = BARRIERS_AT + 128;
+};
+
+// What those who copy and those who multiply tell each other.
+struct signals {
+    ft_mbarrier queries, keys[BUFFERS], values[BUFFERS]; // have come
+    ft_mbarrier last_values;                             // have come, with rows of the next sequence behind
+    ft_mbarrier keys_free[BUFFERS], values_free[BUFFERS];
+};
+static_assert(sizeof(signals) <= 128, "room for them");
+
+// A buffer's turn: the number of a tile of keys.
+[[maybe_unused]] FT_DEVICE unsigned parity_of(int tile) { return unsigned(tile / BUFFERS & 1); }
+
+template <int D> FT_DEVICE void copy_tiles(unsigned char *to, const ft_cu_tensor_map &map, int tile_bytes, int column, int row,
+                                           ft_mbarrier *arrives) {
+    ft_mbarrier_arrive_expect(arrives, unsigned(plan<D>::TILES * tile_bytes));
+    ft_copy_matrix<D>(to, map, tile_bytes, column, row, arrives);
+}
+
+// One warp. Its first lane alone waits for room: others might come when that phase is over, and wait for the next of its parity.
+template <int D>
+FT_DEVICE void bring(unsigned char *bytes, signals *signal, const ft_cu_tensor_map &q, const ft_cu_tensor_map &k,
+                     const ft_cu_tensor_map &v, const ft_attention_place &at, int first) {
+    using p = plan<D>;
+    const int lane = int(threadIdx.x) % FT_WARP, column = at.head * D;
+    unsigned char *const tiles_k = bytes + p::QUERY_BYTES, *const tiles_v = tiles_k + BUFFERS * p::BUFFER;
+    if (lane == 0) copy_tiles<D>(bytes, q, p::QUERY_TILE, column, at.first_query + first, &signal->queries);
+    for (int i = 0; i * p::KEYS < at.keys; i++) {
+        const int buffer = i % BUFFERS, rows = at.keys - i * p::KEYS, row = at.first_key + i * p::KEYS;
+        const bool whole = rows >= p::KEYS;
+        if (lane == 0) {
+            ft_mbarrier_wait(signal->keys_free + buffer, parity_of(i) ^ 1);
+            copy_tiles<D>(tiles_k + buffer * p::BUFFER, k, p::KEY_TILE, column, row, signal->keys + buffer);
+            ft_mbarrier_wait(signal->values_free + buffer, parity_of(i) ^ 1);
+            copy_tiles<D>(tiles_v + buffer * p::BUFFER, v, p::KEY_TILE, column, row, whole ? signal->values + buffer : &signal->last_values);
+        }
+        if (whole) continue;
+        __syncwarp(); // (scores of keys that are not there are masked)
+        ft_wait_together(&signal->last_values, 0);
+        ft_zero_rows<D>(tiles_v + buffer * p::BUFFER, p::KEY_TILE, rows, p::KEYS);
+        __syncwarp();
+        if (lane == 0) ft_mbarrier_arrive(signal->values + buffer);
+    }
+}
+
+// The scores of a tile of keys, begun; and what the probabilities of a tile add to the sums.
+template <class T, int D>
+FT_DEVICE void begin_scores(float (&s)[plan<D>::KEYS / 8][4], unsigned (&left)[D / 16][4], const unsigned char *keys) {
+    ft_wgmma_hold(left);
+    ft_wgmma_fence(s);
+#pragma unroll
+    for (int c = 0; c < D / 16; c++)
+        ft_wgmma<T, plan<D>::KEYS, false>(s, left[c], ft_wgmma_rows(keys, plan<D>::KEY_TILE, c), c > 0);
+    ft_wgmma_commit();
+}
+template <class T, int D>
+FT_DEVICE void begin_sums(float (&sums)[D / 8][4], unsigned (&left)[plan<D>::KEYS / 16][4], const unsigned char *values) {
+    ft_wgmma_hold(left);
+    ft_wgmma_fence(sums);
+#pragma unroll
+    for (int c = 0; c < plan<D>::KEYS / 16; c++)
+        ft_wgmma<T, D, true>(sums, left[c], ft_wgmma_columns(values, plan<D>::KEY_TILE, c), true);
+    ft_wgmma_commit();
+}
+
+// Scores to probabilities relative to the largest so far; `keys` of them are there.
+template <int N> FT_DEVICE void mask_and_exponentiate(ft_running_softmax &softmax, float (&s)[N][4], float factor, int keys, float (&shrink)[2]) {
+    if (keys < N * 8) { // the last tile, where it is not full
+        const int t = int(threadIdx.x) % 4 * 2;
+#pragma unroll
+        for (int n = 0; n < N; n++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                if (n * 8 + t + e % 2 >= keys) s[n][e] = -INFINITY;
+    }
+    ft_next_scores(softmax, s, factor, shrink);
+}
+// Out of the product; the sum of the softmax has them.
+template <int N> FT_DEVICE void drop(float (&s)[N][4], const ft_score_filter &filter, int row, int column) {
+    if (filter.threshold == 0) return;
+#pragma unroll
+    for (int c = 0; c < N / 2; c++) {
+        const ft_kept_16x16 kept = ft_kept_of_16x16<false>(filter, row, column + c * 16);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            if (!ft_is_kept<false>(kept, e)) s[2 * c][e] = 0.0f;
+            if (!ft_is_kept<false>(kept, 4 + e)) s[2 * c + 1][e] = 0.0f;
+        }
+    }
+}
+
+template <class T, int D>
+FT_DEVICE void multiply(unsigned char *bytes, signals *signal, const ft_view<T> &out, const ft_view<float> &lse,
+                        const ft_attention_problem &problem, const ft_attention_place &at, int first) {
+    using p = plan<D>;
+    constexpr int KEYS = p::KEYS;
+    const int lane = int(threadIdx.x) % FT_WARP, warp = int(threadIdx.x) / FT_WARP - 4, g = lane / 4;
+    const int own = warp * 16; // the warp's rows of the tile
+    unsigned char *const tiles_k = bytes + p::QUERY_BYTES, *const tiles_v = tiles_k + BUFFERS * p::BUFFER;
+    const ft_score_filter filter = ft_score_filter_of(problem, at);
+    const float factor = problem.scale * FT_LOG2_E;
+
+    float sums[D / 8][4] = {};
+    ft_running_softmax softmax;
+    if (at.keys > 0) {
+        unsigned left[D / 16][4], probabilities[KEYS / 16][4];
+        ft_wait_together(&signal->queries, 0);
+        ft_left_of_matrix<D>(left, bytes, p::QUERY_TILE, own);
+        float s[KEYS / 8][4], shrink[2];
+        auto round_probabilities = [&] {
+#pragma unroll
+            for (int c = 0; c < KEYS / 16; c++)
+                ft_left_of<T>(probabilities[c], s[2 * c], s[2 * c + 1]);
+        };
+        ft_wait_together(signal->keys, 0);
+        begin_scores<T, D>(s, left, tiles_k);
+        ft_wgmma_wait<0>(s);
+        ft_wgmma_hold(left);
+        if (lane == 0) ft_mbarrier_arrive(signal->keys_free);
+        mask_and_exponentiate(softmax, s, factor, at.keys, shrink);
+        drop(s, filter, first + own, 0);
+        round_probabilities();
+        int last = 0; // the tile whose values are not in the sums yet
+        for (int i = 1; i * KEYS < at.keys; last = i++) {
+            const int buffer = i % BUFFERS, before = last % BUFFERS;
+            ft_wait_together(signal->keys + buffer, parity_of(i));
+            begin_scores<T, D>(s, left, tiles_k + buffer * p::BUFFER);
+            ft_wait_together(signal->values + before, parity_of(last));
+            begin_sums<T, D>(sums, probabilities, tiles_v + before * p::BUFFER);
+            ft_wgmma_wait<1>(s);
+            ft_wgmma_hold(left);
+            if (lane == 0) ft_mbarrier_arrive(signal->keys_free + buffer);
+            mask_and_exponentiate(softmax, s, factor, at.keys - i * KEYS, shrink);
+            drop(s, filter, first + own, i * KEYS);
+            ft_wgmma_wait<0>(sums);
+            ft_wgmma_hold(probabilities); // the next ones come into these registers
+            if (lane == 0) ft_mbarrier_arrive(signal->values_free + before);
+#pragma unroll
+            for (int n = 0; n < D / 8; n++)
+#pragma unroll
+                for (int e = 0; e < 4; e++)
+                    sums[n][e] *= shrink[e / 2];
+            round_probabilities();
+        }
+        ft_wait_together(signal->values + last % BUFFERS, parity_of(last));
+        begin_sums<T, D>(sums, probabilities, tiles_v + last % BUFFERS * p::BUFFER);
+        ft_wgmma_wait<0>(sums);
+        ft_wgmma_hold(probabilities);
+    }
+
+    // Through the tile of queries, whose rows nobody but their warp reads.
+    float factor_out[2];
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float total = softmax.sum[h];
+        total += __shfl_xor_sync(FT_ALL_LANES, total, 1);
+        total += __shfl_xor_sync(FT_ALL_LANES, total, 2);
+        factor_out[h] = at.keys > 0 ? problem.keep_scale / total : 0.0f;
+        const int query = first + own + g + h * 8;
+        if (lse.data != nullptr && lane % 4 == 0 && query < at.queries)
+            lse.data[(at.first_query + query) * lse.stride + at.head] =
+                at.keys > 0 ? softmax.base2[h] * FT_LN_2 + logf(total) : -INFINITY;
+    }
+    __syncwarp(); // where the queries have been read
+    ft_sums_to_matrix<T, D>(bytes, p::QUERY_TILE, own, sums, factor_out);
+    __syncwarp();
+    ft_store_matrix<T, D>(out.data + (at.first_query + first + own) * out.stride + at.head * D, out.stride, bytes, p::QUERY_TILE, own,
+                          at.queries - first - own);
+}
+
+template <class T, int D>
+FT_KERNEL void __launch_bounds__(FT_GROUPS_THREADS, 1)
+    attention_warpgroup(FT_MAP_ARGUMENT(q), FT_MAP_ARGUMENT(k), FT_MAP_ARGUMENT(v), ft_view<T> out, ft_view<float> lse,
+                        ft_attention_problem problem) {
+#ifdef FT_SM_90A
+    FT_DYNAMIC_SHARED(bytes);
+    const ft_attention_place at = ft_attention_place_of(problem);
+    const int first = at.tile * ROWS, group = int(threadIdx.x) / FT_GROUP;
+    if (first >= at.queries) return;
+    signals *const signal = reinterpret_cast<signals *>(bytes + plan<D>::BARRIERS_AT);
+    if (threadIdx.x == 0) {
+        const unsigned users = first + FT_GROUP_ROWS < at.queries ? 4 * FT_GROUPS : 4; // warps: of a group without queries none
+        ft_mbarrier_init(&signal->queries, 1);
+        ft_mbarrier_init(&signal->last_values, 1);
+        for (int i = 0; i < BUFFERS; i++) {
+            ft_mbarrier_init(signal->keys + i, 1);
+            ft_mbarrier_init(signal->values + i, 1);
+            ft_mbarrier_init(signal->keys_free + i, users);
+            ft_mbarrier_init(signal->values_free + i, users);
+        }
+        ft_mbarrier_init_done();
+    }
+    __syncthreads();
+    if (group == 0) {
+        ft_registers_give<FT_COPY_REGISTERS>();
+        if (threadIdx.x < FT_WARP && at.keys > 0) bring<D>(bytes, signal, q, k, v, at, first);
+    } else {
+        ft_registers_take<FT_PRODUCT_REGISTERS>();
+        if (first + (group - 1) * FT_GROUP_ROWS < at.queries) multiply<T, D>(bytes, signal, out, lse, problem, at, first);
+    }
+#else
+    __trap(); // ft_attention_asks_for_warpgroups does not let it come to this
+#endif
+}
+
+template <class T, int D> ft_status run(ft_device *device, const ft_attention_forward_args &a) {
+    const ft_attention_problem p = ft_attention_problem_of(a.shape, a.shape.max_queries, ROWS);
+    ft_cu_tensor_map q, k, v;
+    FT_TRY(ft_tensor_map_of(device, a.q, ROWS, &q));
+    FT_TRY(ft_tensor_map_of(device, a.k, plan<D>::KEYS, &k));
+    FT_TRY(ft_tensor_map_of(device, a.v, plan<D>::KEYS, &v));
+    return ft_launch("attention_warpgroup", attention_warpgroup<T, D>, ft_attention_grid(p, a.shape.sequences), dim3(FT_GROUPS_THREADS),
+                     plan<D>::SHARED, ft_stream(device), q, k, v, ft_view_of<T>(a.out), ft_view_of<float>(a.lse), p);
+}
+
+} // namespace
+
+ft_status ft_attention_asks_for_warpgroups(ft_device *device, bool *asks) {
+    const char *name = FT_ATTENTION_PATH_NAME;
+    const ft_attention_path asked = ft_attention_path_asked();
+    *asks = false;
+    if (asked == FT_PATH_UNKNOWN) return ft_fail(FT_INVALID, name, "'%s' is neither mma, wgmma, owner nor auto", getenv(name));
+    if (asked != FT_PATH_WGMMA && asked != FT_PATH_AUTO) return FT_OK;
+    const ft_cuda *cuda = ft_cuda_of(device);
+    int capability[2];
+    for (int i = 0; i < 2; i++) {
+        const unsigned what = i == 0 ? FT_CU_ATTRIBUTE_CAPABILITY_MAJOR : FT_CU_ATTRIBUTE_CAPABILITY_MINOR;
+        if (cuda->driver->device_get_attribute(&capability[i], what, cuda->handle) != FT_CU_SUCCESS)
+            return ft_fail(FT_FAILED, name, "the compute capability of %s cannot be read", device->name);
+    }
+    bool built = true;
+#ifdef __CUDACC__
+    built = strstr(FT_CUDA_TARGETS, "sm_90a") != nullptr;
+#endif
+    *asks = capability[0] == 9 && capability[1] == 0 && built;
+    if (*asks || asked == FT_PATH_AUTO) return FT_OK;
+    if (built)
+        return ft_fail(FT_NO_DEVICE, name, "wgmma is for compute capability 9.0, %s has %d.%d: leave it out, or say mma", device->name,
+                       capability[0], capability[1]);
+#ifdef __CUDACC__
+    return ft_fail(FT_NO_DEVICE, name, "these kernels (%s) were not built for sm_90a: leave it out, or say mma", FT_CUDA_TARGETS);
+#else
+    return FT_OK; // not reached: the emulator has them
+#endif
+}
+
+ft_status ft_attention_warpgroup_forward(ft_device *device, const ft_attention_forward_args &a) {
+    if (a.q.dtype == FT_F16) return a.shape.head_dim == 64 ? run<__half, 64>(device, a) : run<__half, 128>(device, a);
+    return a.shape.head_dim == 64 ? run<__nv_bfloat16, 64>(device, a) : run<__nv_bfloat16, 128>(device, a);
+}

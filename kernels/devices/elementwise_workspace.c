@@ -1,0 +1,57 @@
+// Scratch of the row-wise, column-wise and flat ops. Shapes only: data pointers may be NULL here, so optional arguments
+// count as present. Rows of 16 bits have copies of fp32 on the CPU.
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/half_ops.h"
+#include "kernels/ops/activation.h"
+#include "kernels/ops/adamw.h"
+#include "kernels/ops/cast.h"
+#include "kernels/ops/column_sum.h"
+#include "kernels/ops/cross_entropy.h"
+#include "kernels/ops/decay.h"
+#include "kernels/ops/embedding.h"
+#include "kernels/ops/geometry.h"
+#include "kernels/ops/layernorm.h"
+
+#include <assert.h>
+
+static bool on_cuda(const ft_target *target) { return target->backend == FT_BACKEND_CUDA; }
+
+size_t ft_layernorm_forward_workspace(const ft_target *target, const ft_layernorm_forward_args *args) {
+    return on_cuda(target) ? 0 : ft_cpu_copies_layernorm_forward(args);
+}
+
+// On the CPU two means a row, which the pass over columns needs; on CUDA the partial sums of dgamma, dbeta and dbias.
+size_t ft_layernorm_backward_workspace(const ft_target *target, const ft_layernorm_backward_args *args) {
+    if (on_cuda(target)) return ft_cuda_tile_sum_bytes(args->dy.rows, args->dy.cols, 3);
+    return (size_t)args->dy.rows * 2 * sizeof(float) + ft_cpu_copies_layernorm_backward(args);
+}
+
+size_t ft_activation_forward_workspace(const ft_target *target, const ft_activation_forward_args *args) {
+    return on_cuda(target) ? 0 : ft_cpu_copies_activation_forward(args);
+}
+size_t ft_activation_backward_workspace(const ft_target *target, const ft_activation_backward_args *args) {
+    return on_cuda(target) ? ft_cuda_tile_sum_bytes(args->dy.rows, args->dy.cols, 1) : ft_cpu_copies_activation_backward(args);
+}
+size_t ft_column_sum_workspace(const ft_target *target, const ft_column_sum_args *args) {
+    return on_cuda(target) ? ft_cuda_tile_sum_bytes(args->x.rows, args->x.cols, 1) : ft_cpu_copies_column_sum(args);
+}
+size_t ft_embedding_forward_workspace(const ft_target *target, const ft_embedding_forward_args *args) { return 0; }
+size_t ft_embedding_backward_workspace(const ft_target *target, const ft_embedding_backward_args *args) {
+    return on_cuda(target) ? ft_cuda_run_bytes(args->dout.rows, args->dout.cols) : ft_cpu_copies_embedding_backward(args);
+}
+size_t ft_cross_entropy_workspace(const ft_target *target, const ft_cross_entropy_args *args) { return 0; }
+size_t ft_weighted_cross_entropy_workspace(const ft_target *target, const ft_weighted_cross_entropy_args *args) { return 0; }
+size_t ft_binary_cross_entropy_workspace(const ft_target *target, const ft_binary_cross_entropy_args *args) { return 0; }
+size_t ft_squared_error_workspace(const ft_target *target, const ft_squared_error_args *args) { return 0; }
+
+static_assert((int)FT_CUDA_NORM_CHUNK == (int)FT_NORM_CHUNK, "one size for both back ends");
+
+// One partial sum a chunk and a block of the table.
+size_t ft_gradient_norm_workspace(const ft_target *target, const ft_gradient_norm_args *args) {
+    int64_t chunks = (args->gradient.rows * args->gradient.cols + FT_NORM_CHUNK - 1) / FT_NORM_CHUNK;
+    return (size_t)(chunks + ft_norm_blocks(args->table_rows)) * sizeof(double);
+}
+
+size_t ft_cast_workspace(const ft_target *target, const ft_cast_args *args) { return 0; }
+size_t ft_decay_workspace(const ft_target *target, const ft_decay_args *args) { return 0; }
+size_t ft_adamw_workspace(const ft_target *target, const ft_adamw_args *args) { return 0; }

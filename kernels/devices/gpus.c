@@ -1,0 +1,66 @@
+// gpus.c - what devices.h says of GPUs, from the CUDA back end.
+#include "base/arena.h"
+#include "kernels/cuda/driver/chips.h"
+#include "kernels/cuda/driver/processes.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/devices/devices.h"
+
+#include <stdlib.h>
+
+struct ft_gpus {
+    ft_cuda_driver *driver;
+};
+
+ft_status ft_gpus_open(ft_gpus **gpus) {
+    ft_cuda_driver *driver;
+    *gpus = NULL;
+    FT_TRY(ft_cuda_driver_open(NULL, &driver));
+    *gpus = ft_calloc(1, sizeof **gpus, "the CUDA driver");
+    if (*gpus == NULL) {
+        ft_cuda_driver_close(driver);
+        return FT_NO_MEMORY;
+    }
+    (*gpus)->driver = driver;
+    return FT_OK;
+}
+
+void ft_gpus_close(ft_gpus *gpus) {
+    if (gpus == NULL) return;
+    ft_cuda_driver_close(gpus->driver);
+    free(gpus);
+}
+
+ft_gpus_driver ft_gpus_driver_of(const ft_gpus *gpus) {
+    const ft_cuda_driver *driver = gpus->driver;
+    return (ft_gpus_driver){.path = driver->path, .release = driver->release, .version = driver->version};
+}
+
+ft_status ft_gpus_count(const ft_gpus *gpus, int *count) { return ft_cuda_chip_count(gpus->driver, count); }
+
+ft_status ft_gpus_read(const ft_gpus *gpus, int ordinal, ft_gpu *gpu) { return ft_cuda_chip_read(gpus->driver, ordinal, gpu); }
+
+ft_status ft_gpus_free_bytes(const ft_gpus *gpus, const ft_gpu *gpu, size_t *bytes) {
+    return ft_cuda_chip_free_bytes(gpus->driver, gpu, bytes);
+}
+
+ft_status ft_gpu_check(const ft_gpu *gpu) { return ft_cuda_chip_check(gpu); }
+
+ft_status ft_gpus_check_libraries(const ft_gpus *gpus) { return ft_cuda_look_for_kernels(gpus->driver); }
+
+ft_status ft_gpu_processes_read(const ft_gpu *gpu, ft_gpu_processes *processes) { return ft_cuda_processes_read(gpu->pci, processes); }
+
+void ft_gpu_processes_free(ft_gpu_processes *processes) { ft_cuda_processes_free(processes); }
+
+// ---- matrix products ----------------------------------------------------------------------------------------------------
+
+bool ft_gemms_have(const ft_device *device) { return device->target.backend == FT_BACKEND_CUDA; }
+
+size_t ft_gemms_library(const ft_device *device) { return ft_cuda_gemms_library(device); }
+
+ft_status ft_gemms_use(ft_device *device, const ft_gemm_choice *choices, size_t count) {
+    return ft_cuda_gemms_use(device, choices, count);
+}
+
+ft_status ft_gemms_measure(ft_device *device) { return ft_cuda_gemms_measure(device); }
+
+const ft_gemm_choice *ft_gemms_choices(const ft_device *device, size_t *count) { return ft_cuda_gemms_choices(device, count); }

@@ -1,0 +1,43 @@
+// attention.h - multi-head attention over packed sequences; no S x S tensor is ever kept.
+//
+// For sequence b, head h, query row i, key row j (both counted inside the sequence):
+//   P_ij = softmax over j of scale * <Q_i, K_j>;  out_i = sum_j dropout(P)_ij V_j;  lse_i = log sum_j exp(scale * <Q_i, K_j>)
+// Head h owns columns [h*d, (h+1)*d) of every view. Queries may be fewer than keys (pooled rows only): query i of a
+// sequence stands at position i, which is what the dropout function is told.
+// backward, from out and lse: D_i = <dout_i, out_i>, dP_ij = dropout mask and scale of <dout_i, V_j>,
+//   dS = P * (dP - D), dQ_i = scale sum_j dS_ij K_j, dK_j = scale sum_i dS_ij Q_i, dV_j = sum_i dropout(P)_ij dout_i.
+// dq, dk, dv are written, not accumulated, and depend only on their own sequence. The softmax is fp32; all matrices but
+// lse are H. Scores are fp32: no product of two fp16 rows is too large.
+#ifndef FT_ATTENTION_H
+#define FT_ATTENTION_H
+#include "kernels/ops/op.h"
+
+typedef struct ft_attention_shape {
+    int32_t heads, head_dim;
+    int32_t sequences;
+    int32_t max_queries, max_keys;    // longest sequence, an upper bound (workspace and launch geometry)
+    const int32_t *cu_queries;        // [sequences + 1] row where a sequence's queries begin, device
+    const int32_t *cu_keys;           // [sequences + 1]
+    float scale;                      // 1/sqrt(head_dim) for BERT
+    ft_score_dropout dropout;
+} ft_attention_shape;
+
+typedef struct ft_attention_forward_args {
+    ft_attention_shape shape;
+    ft_tensor q, k, v; // [Tq, heads*d], [Tk, heads*d] twice; strided views
+    ft_tensor out;     // [Tq, heads*d]
+    ft_tensor lse;     // [Tq, heads] fp32; optional (inference)
+    ft_workspace workspace;
+} ft_attention_forward_args;
+size_t ft_attention_forward_workspace(const ft_target *target, const ft_attention_forward_args *args);
+ft_status ft_attention_forward_check(const ft_target *target, const ft_attention_forward_args *args);
+
+typedef struct ft_attention_backward_args {
+    ft_attention_shape shape;
+    ft_tensor q, k, v, out, lse, dout;
+    ft_tensor dq, dk, dv; // strided views, written
+    ft_workspace workspace;
+} ft_attention_backward_args;
+size_t ft_attention_backward_workspace(const ft_target *target, const ft_attention_backward_args *args);
+ft_status ft_attention_backward_check(const ft_target *target, const ft_attention_backward_args *args);
+#endif

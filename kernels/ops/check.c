@@ -1,0 +1,321 @@
+#include "kernels/ops/check.h"
+#include "kernels/ops/backend.h"
+#include "kernels/ops/geometry.h"
+#include "kernels/half.h"
+
+#include <stdint.h>
+
+// Scratch must be what the planner was told.
+#define REQUIRE_WORKSPACE(op, target, args)                                                                            \
+    do {                                                                                                               \
+        size_t need_ = ft_##op##_workspace(target, args);                                                              \
+        if ((args)->workspace.bytes < need_)                                                                           \
+            return ft_fail(FT_FAILED, #op, "workspace has %zu bytes, needs %zu", (args)->workspace.bytes, need_);      \
+        return FT_OK;                                                                                                  \
+    } while (0)
+
+static bool dropout_fits(const ft_dropout *d, int64_t rows) {
+    return d->probability == 0.0f || (d->step && ((d->slot && d->position) || rows == 0));
+}
+
+static bool score_dropout_fits(const ft_score_dropout *d) {
+    return d->probability == 0.0f || (d->step && d->sequence_slot);
+}
+
+static bool is_flat(ft_tensor t, int64_t n) { return n == 0 || ft_is_vector(t, n); }
+
+// Which types the rows of an op may have.
+static bool is_type(ft_dtype dtype) { return dtype == FT_F32 || ft_is_half(dtype); }
+
+ft_status ft_gemm_check(const ft_target *target, const ft_gemm_args *args) {
+    const ft_tensor *a = &args->a, *b = &args->b, *c = &args->c;
+    int64_t m = args->trans_a ? a->cols : a->rows, k = args->trans_a ? a->rows : a->cols;
+    int64_t n = args->trans_b ? b->rows : b->cols, kb = args->trans_b ? b->cols : b->rows;
+    if (m != c->rows || n != c->cols || k != kb)
+        return ft_fail(FT_FAILED, "gemm", "shapes disagree: [%lld,%lld] x [%lld,%lld] -> [%lld,%lld]", (long long)m,
+                       (long long)k, (long long)kb, (long long)n, (long long)c->rows, (long long)c->cols);
+    bool types = (a->dtype == FT_F32 || ft_is_half(a->dtype)) && b->dtype == a->dtype;
+    if (!types || (c->dtype != a->dtype && c->dtype != FT_F32))
+        return ft_fail(FT_FAILED, "gemm", "no product of %s x %s -> %s", ft_dtype_name(a->dtype), ft_dtype_name(b->dtype),
+                       ft_dtype_name(c->dtype));
+    if (args->bias.data && (args->bias.cols != n || args->bias.dtype != c->dtype))
+        return ft_fail(FT_FAILED, "gemm", "bias is %s[%lld], expected %s[%lld]", ft_dtype_name(args->bias.dtype),
+                       (long long)args->bias.cols, ft_dtype_name(c->dtype), (long long)n);
+    REQUIRE_WORKSPACE(gemm, target, args);
+}
+
+ft_status ft_column_sum_check(const ft_target *target, const ft_column_sum_args *args) {
+    static const char op[] = "column_sum";
+    FT_REQUIRE(op, is_type(args->x.dtype) && ft_is_matrix_of(args->x.dtype, args->x, args->x.rows, args->x.cols));
+    FT_REQUIRE(op, ft_is_vector(args->out, args->x.cols));
+    REQUIRE_WORKSPACE(column_sum, target, args);
+}
+
+ft_status ft_embedding_forward_check(const ft_target *target, const ft_embedding_forward_args *args) {
+    static const char op[] = "embedding_forward";
+    int64_t rows = args->out.rows, cols = args->out.cols;
+    ft_dtype h = args->out.dtype;
+    FT_REQUIRE(op, is_type(h) && ft_is_matrix_of(h, args->out, rows, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->word, args->word.rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->position, args->position.rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->type, args->type.rows, cols));
+    FT_REQUIRE(op,
+               args->word_ids && (args->position_ids || !args->position.data) && (args->type_ids || !args->type.data));
+    REQUIRE_WORKSPACE(embedding_forward, target, args);
+}
+
+ft_status ft_embedding_backward_check(const ft_target *target, const ft_embedding_backward_args *args) {
+    static const char op[] = "embedding_backward";
+    int64_t rows = args->dout.rows, cols = args->dout.cols;
+    FT_REQUIRE(op, is_type(args->dout.dtype) && ft_is_matrix_of(args->dout.dtype, args->dout, rows, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->table_gradient, args->table_gradient.rows, cols));
+    FT_REQUIRE(op, args->ids && (args->order || !ft_embedding_order_wanted(target)));
+    REQUIRE_WORKSPACE(embedding_backward, target, args);
+}
+
+ft_status ft_layernorm_forward_check(const ft_target *target, const ft_layernorm_forward_args *args) {
+    static const char op[] = "layernorm_forward";
+    int64_t rows = args->x.rows, cols = args->x.cols;
+    ft_dtype h = args->x.dtype;
+    FT_REQUIRE(op, is_type(h) && ft_is_matrix_of(h, args->x, rows, cols) && cols > 0);
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->y, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_vector_of(h, args->bias, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->residual, rows, cols));
+    FT_REQUIRE(op, ft_is_vector(args->gamma, cols));
+    FT_REQUIRE(op, ft_is_vector(args->beta, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->s, rows, cols));
+    FT_REQUIRE(op, !args->wide.data || (ft_is_half(h) && ft_is_matrix(args->wide, rows, cols)));
+    FT_REQUIRE(op, ft_is_optional_vector(args->mean, rows));
+    FT_REQUIRE(op, ft_is_optional_vector(args->rstd, rows));
+    FT_REQUIRE(op, dropout_fits(&args->dropout, rows));
+    REQUIRE_WORKSPACE(layernorm_forward, target, args);
+}
+
+// A plan and a run alike end here, before anything is taken.
+static ft_status refuse_wide_norm(const ft_target *target, int64_t cols) {
+    if (target->backend != FT_BACKEND_CUDA || cols <= FT_CUDA_NORM_COLUMNS) return FT_OK;
+    ft_fail(FT_INVALID, "device.name", "training on CUDA has norms of at most %d columns, not %lld", (int)FT_CUDA_NORM_COLUMNS,
+            (long long)cols);
+    ft_hint("device.name=cpu");
+    return FT_INVALID;
+}
+
+ft_status ft_layernorm_backward_check(const ft_target *target, const ft_layernorm_backward_args *args) {
+    static const char op[] = "layernorm_backward";
+    int64_t rows = args->dy.rows, cols = args->dy.cols;
+    FT_TRY(refuse_wide_norm(target, cols));
+    ft_dtype h = args->s.dtype;
+    FT_REQUIRE(op, is_type(h) && ft_is_matrix(args->dy, rows, cols) && cols > 0);
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->s, rows, cols));
+    FT_REQUIRE(op, rows == 0 || (ft_is_vector(args->mean, rows) && ft_is_vector(args->rstd, rows)));
+    FT_REQUIRE(op, ft_is_vector(args->gamma, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->ds, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->dx, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->dgamma, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->dbeta, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->dbias, cols));
+    FT_REQUIRE(op, dropout_fits(&args->dropout, rows));
+    REQUIRE_WORKSPACE(layernorm_backward, target, args);
+}
+
+ft_status ft_activation_forward_check(const ft_target *target, const ft_activation_forward_args *args) {
+    static const char op[] = "activation_forward";
+    int64_t rows = args->x.rows, cols = args->x.cols;
+    FT_REQUIRE(op, (unsigned)args->kind < FT_ACT_COUNT);
+    ft_dtype h = args->x.dtype;
+    FT_REQUIRE(op, is_type(h) && ft_is_matrix_of(h, args->x, rows, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->y, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->h, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_vector_of(h, args->bias, cols));
+    REQUIRE_WORKSPACE(activation_forward, target, args);
+}
+
+ft_status ft_activation_backward_check(const ft_target *target, const ft_activation_backward_args *args) {
+    static const char op[] = "activation_backward";
+    int64_t rows = args->h.rows, cols = args->h.cols;
+    FT_REQUIRE(op, (unsigned)args->kind < FT_ACT_COUNT);
+    ft_dtype h = args->h.dtype;
+    FT_REQUIRE(op, is_type(h) && ft_is_matrix_of(h, args->h, rows, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->dy, rows, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->dx, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->y, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->dbias, cols));
+    REQUIRE_WORKSPACE(activation_backward, target, args);
+}
+
+static bool fits_attention(const ft_attention_shape *s) {
+    return s->heads > 0 && s->head_dim > 0 && s->sequences > 0 && s->cu_queries && s->cu_keys &&
+           score_dropout_fits(&s->dropout);
+}
+
+ft_status ft_attention_forward_check(const ft_target *target, const ft_attention_forward_args *args) {
+    static const char op[] = "attention_forward";
+    const ft_attention_shape *s = &args->shape;
+    if (s->sequences == 0 || args->out.rows == 0) return FT_OK;
+    int64_t cols = (int64_t)s->heads * s->head_dim;
+    ft_dtype dtype = args->q.dtype;
+    FT_REQUIRE(op, fits_attention(s) && is_type(dtype));
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->q, args->out.rows, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->out, args->out.rows, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->k, args->k.rows, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->v, args->k.rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->lse, args->out.rows, s->heads));
+    REQUIRE_WORKSPACE(attention_forward, target, args);
+}
+
+ft_status ft_attention_backward_check(const ft_target *target, const ft_attention_backward_args *args) {
+    static const char op[] = "attention_backward";
+    const ft_attention_shape *s = &args->shape;
+    if (s->sequences == 0) return FT_OK;
+    int64_t cols = (int64_t)s->heads * s->head_dim, queries = args->q.rows, keys = args->k.rows;
+    ft_dtype dtype = args->q.dtype;
+    FT_REQUIRE(op, fits_attention(s) && is_type(dtype));
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->q, queries, cols) && ft_is_matrix_of(dtype, args->dq, queries, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->out, queries, cols) && ft_is_matrix_of(dtype, args->dout, queries, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->k, keys, cols) && ft_is_matrix_of(dtype, args->dk, keys, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(dtype, args->v, keys, cols) && ft_is_matrix_of(dtype, args->dv, keys, cols));
+    FT_REQUIRE(op, ft_is_matrix(args->lse, queries, s->heads));
+    REQUIRE_WORKSPACE(attention_backward, target, args);
+}
+
+ft_status ft_dropout_check(const ft_target *target, const ft_dropout_args *args) {
+    static const char op[] = "dropout";
+    const ft_dropout *d = &args->dropout;
+    ft_dtype h = args->x.dtype;
+    FT_REQUIRE(op, is_type(h));
+    FT_REQUIRE(op, args->x.rows == 0 || ft_is_matrix_of(h, args->x, args->x.rows, args->x.cols));
+    FT_REQUIRE(op, args->x.rows == 0 || ft_is_matrix_of(h, args->y, args->x.rows, args->x.cols));
+    FT_REQUIRE(op, d->probability >= 0.0f && d->probability < 1.0f);
+    FT_REQUIRE(op, dropout_fits(d, args->x.rows));
+    REQUIRE_WORKSPACE(dropout, target, args);
+}
+
+ft_status ft_gather_rows_check(const ft_target *target, const ft_gather_rows_args *args) {
+    static const char op[] = "gather_rows";
+    if (args->y.rows == 0) return FT_OK;
+    FT_REQUIRE(op, args->index != NULL);
+    FT_REQUIRE(op, is_type(args->x.dtype));
+    FT_REQUIRE(op, ft_is_matrix_of(args->x.dtype, args->x, args->x.rows, args->y.cols));
+    FT_REQUIRE(op, ft_is_matrix_of(args->x.dtype, args->y, args->y.rows, args->y.cols));
+    REQUIRE_WORKSPACE(gather_rows, target, args);
+}
+
+ft_status ft_scatter_rows_add_check(const ft_target *target, const ft_scatter_rows_add_args *args) {
+    static const char op[] = "scatter_rows_add";
+    if (args->x.rows == 0) return FT_OK;
+    FT_REQUIRE(op, args->index != NULL);
+    FT_REQUIRE(op, is_type(args->x.dtype) && (args->y.dtype == args->x.dtype || args->y.dtype == FT_F32));
+    FT_REQUIRE(op, ft_is_matrix_of(args->x.dtype, args->x, args->x.rows, args->x.cols));
+    FT_REQUIRE(op, ft_is_matrix_of(args->y.dtype, args->y, args->y.rows, args->x.cols));
+    REQUIRE_WORKSPACE(scatter_rows_add, target, args);
+}
+
+static bool fit_windows(ft_tensor x, ft_tensor y, int32_t sequences, int32_t taps, const int32_t *cu_seqlens) {
+    return x.rows == 0 || (sequences > 0 && taps > 0 && taps % 2 == 1 && cu_seqlens &&
+                           ft_is_matrix_of(x.dtype, x, x.rows, x.cols) &&
+                           ft_is_matrix_of(y.dtype, y, x.rows, x.cols * taps));
+}
+
+ft_status ft_unfold_check(const ft_target *target, const ft_unfold_args *args) {
+    static const char op[] = "unfold";
+    FT_REQUIRE(op, args->x.rows == 0 || (is_type(args->x.dtype) && args->y.dtype == args->x.dtype));
+    FT_REQUIRE(op, fit_windows(args->x, args->y, args->sequences, args->taps, args->cu_seqlens));
+    REQUIRE_WORKSPACE(unfold, target, args);
+}
+
+ft_status ft_fold_add_check(const ft_target *target, const ft_fold_add_args *args) {
+    static const char op[] = "fold_add";
+    FT_REQUIRE(op, args->x.rows == 0 || (is_type(args->y.dtype) && args->x.dtype == FT_F32));
+    FT_REQUIRE(op, fit_windows(args->x, args->y, args->sequences, args->taps, args->cu_seqlens));
+    REQUIRE_WORKSPACE(fold_add, target, args);
+}
+
+ft_status ft_cross_entropy_check(const ft_target *target, const ft_cross_entropy_args *args) {
+    static const char op[] = "cross_entropy";
+    int64_t rows = args->logits.rows, cols = args->logits.cols;
+    FT_REQUIRE(op, ft_is_matrix(args->logits, rows, cols) && cols > 0);
+    FT_REQUIRE(op, ft_is_vector(args->losses, rows));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->dlogits, rows, cols));
+    FT_REQUIRE(op, args->labels && (args->step || !args->dlogits.data));
+    REQUIRE_WORKSPACE(cross_entropy, target, args);
+}
+
+ft_status ft_weighted_cross_entropy_check(const ft_target *target, const ft_weighted_cross_entropy_args *args) {
+    static const char op[] = "weighted_cross_entropy";
+    int64_t rows = args->logits.rows, cols = args->logits.cols;
+    FT_REQUIRE(op, ft_is_matrix(args->logits, rows, cols) && cols > 0);
+    FT_REQUIRE(op, ft_is_vector(args->losses, rows));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->dlogits, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->class_weight, cols));
+    FT_REQUIRE(op, args->smoothing >= 0 && args->smoothing < 1 && args->gamma >= 0 && (args->smoothing == 0 || args->gamma == 0));
+    FT_REQUIRE(op, args->labels && (args->step || !args->dlogits.data));
+    REQUIRE_WORKSPACE(weighted_cross_entropy, target, args);
+}
+
+ft_status ft_binary_cross_entropy_check(const ft_target *target, const ft_binary_cross_entropy_args *args) {
+    static const char op[] = "binary_cross_entropy";
+    int64_t rows = args->logits.rows, cols = args->logits.cols;
+    FT_REQUIRE(op, ft_is_matrix(args->logits, rows, cols) && cols > 0);
+    FT_REQUIRE(op, ft_is_matrix(args->targets, rows, cols));
+    FT_REQUIRE(op, ft_is_vector(args->losses, rows));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->dlogits, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->positive_weight, cols) && args->gamma >= 0);
+    FT_REQUIRE(op, args->step || !args->dlogits.data);
+    REQUIRE_WORKSPACE(binary_cross_entropy, target, args);
+}
+
+ft_status ft_squared_error_check(const ft_target *target, const ft_squared_error_args *args) {
+    static const char op[] = "squared_error";
+    int64_t rows = args->logits.rows, cols = args->logits.cols;
+    FT_REQUIRE(op, ft_is_matrix(args->logits, rows, cols) && cols > 0);
+    FT_REQUIRE(op, ft_is_matrix(args->targets, rows, cols));
+    FT_REQUIRE(op, ft_is_vector(args->losses, rows));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->dlogits, rows, cols));
+    FT_REQUIRE(op, args->step || !args->dlogits.data);
+    REQUIRE_WORKSPACE(squared_error, target, args);
+}
+
+ft_status ft_cast_check(const ft_target *target, const ft_cast_args *args) {
+    static const char op[] = "cast";
+    int64_t n = args->x.rows * args->x.cols;
+    ft_dtype from = args->x.dtype, to = args->y.dtype;
+    FT_REQUIRE(op, (from == FT_F32 && ft_is_half(to)) || (ft_is_half(from) && to == FT_F32));
+    FT_REQUIRE(op, n == args->y.rows * args->y.cols);
+    FT_REQUIRE(op, n == 0 || (ft_is_vector_of(from, args->x, n) && ft_is_vector_of(to, args->y, n)));
+    REQUIRE_WORKSPACE(cast, target, args);
+}
+
+ft_status ft_gradient_norm_check(const ft_target *target, const ft_gradient_norm_args *args) {
+    static const char op[] = "gradient_norm";
+    int64_t n = args->gradient.rows * args->gradient.cols;
+    FT_REQUIRE(op, is_flat(args->gradient, n));
+    FT_REQUIRE(op, !args->losses || (args->losses->data && args->losses->dtype == FT_F32));
+    FT_REQUIRE(op, args->update && args->growth_interval >= 0);
+    int64_t rows = args->table.rows, cols = args->table.cols;
+    FT_REQUIRE(op, args->table_rows == 0 || (rows >= 0 && rows <= args->table_rows && is_flat(args->table, rows * cols)));
+    FT_REQUIRE(op, args->table_rows == 0 || args->table_blocks || rows == args->table_rows);
+    REQUIRE_WORKSPACE(gradient_norm, target, args);
+}
+
+ft_status ft_decay_check(const ft_target *target, const ft_decay_args *args) {
+    static const char op[] = "decay";
+    FT_REQUIRE(op, is_flat(args->parameter, args->parameter.rows * args->parameter.cols));
+    FT_REQUIRE(op, args->count >= 0 && (args->factors || args->count == 0));
+    REQUIRE_WORKSPACE(decay, target, args);
+}
+
+ft_status ft_adamw_check(const ft_target *target, const ft_adamw_args *args) {
+    static const char op[] = "adamw";
+    int64_t n = args->parameter.rows * args->parameter.cols;
+    FT_REQUIRE(op, args->tail ? ft_is_vector_of(FT_BF16, args->parameter, n) : is_flat(args->parameter, n));
+    FT_REQUIRE(op, is_flat(args->gradient, n));
+    FT_REQUIRE(op, is_flat(args->m, n));
+    FT_REQUIRE(op, is_flat(args->v, n));
+    FT_REQUIRE(op, !args->compute.data || (!args->tail && ft_is_vector_of(FT_F16, args->compute, n)));
+    FT_REQUIRE(op, args->update && args->step);
+    for (int32_t r = 0; r < args->range_count; r++) {
+        const ft_adamw_range *range = &args->ranges[r];
+        FT_REQUIRE(op, range->first >= 0 && range->count >= 0 && range->first <= n - range->count);
+    }
+    REQUIRE_WORKSPACE(adamw, target, args);
+}

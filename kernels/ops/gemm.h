@@ -1,0 +1,22 @@
+// gemm.h - C[M,N] (=|+=) op(A)[M,K] op(B)[K,N] (+ bias[N])
+//
+// op(X) is X or its transpose (trans_a, trans_b). A and B are H, C is H or fp32, sums are fp32. bias (optional, vector of
+// N, C's type) is added after the sum. No aliasing between C and the inputs. The gradient of a weight is a C of fp32 that
+// is accumulated, with A and B of 16 bits.
+// Determinism (CPU): each element is ONE chain of fused multiply-adds over k = 0..K-1 in order, starting from 0 or, with
+// accumulate, from C. So a result does not depend on the other rows or columns present, on the thread count or on the
+// instruction set, and, where C is fp32, splitting K over several accumulating calls changes no bit.
+#ifndef FT_GEMM_H
+#define FT_GEMM_H
+#include "kernels/ops/op.h"
+
+typedef struct ft_gemm_args {
+    ft_tensor a, b, c;
+    bool trans_a, trans_b;
+    bool accumulate;
+    ft_tensor bias; // optional [N]
+    ft_workspace workspace;
+} ft_gemm_args;
+size_t ft_gemm_workspace(const ft_target *target, const ft_gemm_args *args);
+ft_status ft_gemm_check(const ft_target *target, const ft_gemm_args *args);
+#endif

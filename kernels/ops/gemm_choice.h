@@ -1,0 +1,30 @@
+// gemm_choice.h - an algorithm that was measured for a matrix product, as a value: a device takes up a list of them and gives
+// one (devices.h), and a file keeps it (engine/train/room/gemm_tuning.h).
+#ifndef FT_GEMM_CHOICE_H
+#define FT_GEMM_CHOICE_H
+
+#include <stdint.h>
+
+typedef enum ft_gemm_bias { FT_GEMM_NO_BIAS, FT_GEMM_BIAS_IN_PLACE, FT_GEMM_BIAS_COPIED } ft_gemm_bias;
+
+// Everything that the choice of an algorithm depends on, beside chip and library. Compared as bytes: no padding, set as a
+// whole.
+typedef struct ft_gemm_shape {
+    int64_t m, n, k;                   // of the row-major product
+    int64_t lda, ldb, ldc;             // strides
+    int32_t a, b, c;                   // ft_dtype
+    int32_t align_a, align_b, align_c; // of the addresses, in bytes, at most 256
+    int32_t trans_a, trans_b, accumulate, bias; // bias: ft_gemm_bias
+} ft_gemm_shape;
+
+typedef struct ft_gemm_algorithm { // only the library that named it knows what is in it
+    uint64_t data[8];
+} ft_gemm_algorithm;
+
+typedef struct ft_gemm_choice {
+    ft_gemm_shape shape;
+    ft_gemm_algorithm algorithm;
+    float microseconds, first_microseconds; // of this one, and of what the heuristic names first
+} ft_gemm_choice;
+
+#endif

@@ -1,0 +1,179 @@
+// The built-in numbers of well-known models: every file is sound, its parameter count is the published one, and names
+// are found the way that options hand them over.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/json/json.h"
+#include "engine/hub/known_models.h"
+#include "engine/model/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Parameters of the encoder, with the pooler where the family has one: what transformers' base class counts
+// (tests/vectors/check_known_models.py), and what model cards and papers round.
+static const struct {
+    const char *name;
+    int64_t parameters;
+} published[] = {
+    {"bert-base-cased", 108310272},
+    {"bert-base-multilingual-cased", 177853440},
+    {"bert-base-uncased", 109482240},
+    {"bert-large-cased", 333579264},
+    {"bert-large-uncased", 335141888},
+    {"distilbert-base-cased", 65190912},
+    {"distilbert-base-uncased", 66362880},
+    {"distilroberta-base", 82118400},
+    {"google/electra-base-discriminator", 108891648},
+    {"google/electra-large-discriminator", 334092288},
+    {"google/electra-small-discriminator", 13483008},
+    {"microsoft/MiniLM-L12-H384-uncased", 33360000},
+    {"microsoft/deberta-base", 138601728},
+    {"microsoft/deberta-large", 405163008},
+    {"microsoft/deberta-v2-xlarge", 884593152},
+    {"microsoft/deberta-v2-xxlarge", 1564549632},
+    {"microsoft/deberta-v3-base", 183831552},
+    {"microsoft/deberta-v3-large", 434012160},
+    {"microsoft/deberta-v3-small", 141304320},
+    {"microsoft/deberta-v3-xsmall", 70682112},
+    {"microsoft/mdeberta-v3-base", 278218752},
+    {"prajjwal1/bert-medium", 41373184},
+    {"prajjwal1/bert-mini", 11170560},
+    {"prajjwal1/bert-small", 28763648},
+    {"prajjwal1/bert-tiny", 4385920},
+    {"roberta-base", 124645632},
+    {"roberta-large", 355359744},
+    {"sentence-transformers/all-MiniLM-L12-v2", 33360000},
+    {"sentence-transformers/all-MiniLM-L6-v2", 22713216},
+    {"xlm-roberta-base", 278043648},
+    {"xlm-roberta-large", 559890432},
+};
+enum { PUBLISHED = sizeof published / sizeof published[0] };
+
+static json_t *parse(const ft_known_model *model) {
+    json_t *json;
+    if (ft_json_parse(model->json, strlen(model->json), model->name, &json) != FT_OK)
+        fail_msg("%s: %s (%s)", model->name, ft_error_message(), ft_error_where());
+    return json;
+}
+
+// What the engine itself registers, less the classifier of two classes.
+static int64_t count_by_engine(const char *name) {
+    ft_device *device;
+    ft_memory *memory;
+    ft_model_config config;
+    ft_config options;
+    ft_model model = {0};
+    assert_int_equal(ft_plan_open("cpu", ft_cpu_target(1), SIZE_MAX / 4, &device), FT_OK);
+    assert_int_equal(ft_memory_create(device, 0, &memory), FT_OK);
+    assert_int_equal(ft_config_load(&options, 0, NULL, 0, NULL), FT_OK);
+    if (ft_model_config_load(name, &config) != FT_OK || ft_model_create(memory, &config, &options, 2, &model) != FT_OK)
+        fail_msg("%s: %s (%s)", name, ft_error_message(), ft_error_where());
+    int64_t count = model.parameters.real_total - 2 * model.hidden - 2;
+    // RoBERTa's base class has a pooler of the size of the layer that stands in the head; these have none.
+    bool no_pooler = strcmp(config.model_type, "distilbert") == 0 || strcmp(config.model_type, "electra") == 0 ||
+                     strncmp(config.model_type, "deberta", strlen("deberta")) == 0;
+    if (no_pooler) count -= model.hidden * model.hidden + model.hidden;
+    ft_model_free(&model);
+    assert_int_equal(ft_memory_destroy(memory), FT_OK);
+    ft_device_close(device);
+    ft_model_config_free(&config);
+    ft_config_free(&options);
+    return count;
+}
+
+static void test_parameter_counts(void **state) {
+    (void)state;
+    assert_int_equal(ft_known_model_count(), PUBLISHED);
+    for (int i = 0; i < PUBLISHED; i++) {
+        const ft_known_model *model = ft_known_model_find(published[i].name);
+        if (model == NULL) fail_msg("%s is not built in", published[i].name);
+        int64_t found = count_by_engine(model->name);
+        if (found != published[i].parameters)
+            fail_msg("%s: %lld parameters, published are %lld", model->name, (long long)found,
+                     (long long)published[i].parameters);
+    }
+}
+
+// Where the numbers come from is said, and a revision is a whole commit or honestly unknown.
+static void test_sources(void **state) {
+    (void)state;
+    int revisions = 0;
+    for (int i = 0; i < ft_known_model_count(); i++) {
+        const ft_known_model *model = ft_known_model_at(i);
+        json_t *json = parse(model);
+        const char *source = json_string_value(json_object_get(json, "_source"));
+        if (source == NULL || strstr(source, model->name) == NULL)
+            fail_msg("%s: its _source does not name it", model->name);
+        const json_t *revision = json_object_get(json, "_revision");
+        if (revision == NULL) fail_msg("%s has no _revision", model->name);
+        if (!json_is_null(revision)) {
+            const char *text = json_string_value(revision);
+            if (text == NULL || strlen(text) != 40 || strspn(text, "0123456789abcdef") != 40)
+                fail_msg("%s: _revision is no commit", model->name);
+            revisions++;
+        }
+        json_decref(json);
+    }
+    assert_true(revisions >= 15); // those of configs/models/README.md
+}
+
+static void finds(const char *path, const char *name) {
+    const ft_known_model *found = ft_known_model_find(path);
+    const char *got = found != NULL ? found->name : "(none)", *want = name != NULL ? name : "(none)";
+    if (strcmp(got, want) != 0) fail_msg("%s is taken for %s, not for %s", path, got, want);
+}
+
+static void test_names(void **state) {
+    (void)state;
+    finds("bert-base-uncased", "bert-base-uncased");
+    finds("/some/where/bert-base-uncased", "bert-base-uncased");
+    finds("/some/where/google-bert/bert-base-uncased", "bert-base-uncased");
+    finds("microsoft/deberta-v3-base", "microsoft/deberta-v3-base");
+    finds("/some/where/microsoft/deberta-v3-base", "microsoft/deberta-v3-base");
+    finds("/models/deberta-v3-base", "microsoft/deberta-v3-base"); // nobody else has a model of this name
+    finds("/models/my-bert-base-uncased", NULL);
+    finds("base-uncased", NULL);
+    finds("/some/where/bert-base-uncased/old", NULL);
+    finds("", NULL);
+    assert_string_equal(ft_known_model_nearest("/here/bert-base-uncaesd"), "bert-base-uncased");
+    assert_string_equal(ft_known_model_nearest("/here/microsoft/deberta-v3-bse"), "microsoft/deberta-v3-base");
+    assert_null(ft_known_model_nearest("/here/a-model-of-our-own"));
+}
+
+static void test_loading(void **state) {
+    (void)state;
+    ft_model_config config;
+    assert_int_equal(ft_model_config_load("/no/such/place/bert-large-cased", &config), FT_OK);
+    assert_int_equal(config.num_hidden_layers, 24);
+    assert_int_equal(config.num_labels, 2);
+    ft_model_config_free(&config);
+
+    assert_int_equal(ft_model_config_load("/no/such/place/bert-lrage-cased", &config), FT_INVALID);
+    assert_string_equal(ft_error_hint(0), "did you mean bert-large-cased?");
+    // What exists is never replaced by built-in numbers.
+    char directory[] = "/tmp/known_models_XXXXXX", path[64];
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/bert-base-cased", directory);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fclose(file);
+    assert_int_equal(ft_model_config_load(path, &config), FT_INVALID);
+    assert_non_null(strstr(ft_error_message(), "this is a file"));
+    remove(path);
+    remove(directory);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parameter_counts),
+        cmocka_unit_test(test_sources),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_loading),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

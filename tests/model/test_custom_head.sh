@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# A head with hidden layers: what is saved of it, and, where transformers is at hand (FT_REFERENCE_PYTHON, else
+# /opt/ref/bin/python), that it opens the model with the same logits, saves it, and opens that again.
+if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
+. "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
+python=${FT_REFERENCE_PYTHON:-/opt/ref/bin/python}
+vectors=$SOURCE_DIR/tests/vectors
+common="data.validation=$here/validation.tsv eval.strategy=epoch train.max_steps=4 train.learning_rate=1e-4 model.ignore_mismatched_sizes=true"
+train() { # train DIR [OPTION...]
+    local dir=$1
+    shift
+    # shellcheck disable=SC2086
+    expect 0 "$FTENGINE" train "$here/follow.ini" $common output.dir="$dir" "$@"
+}
+# A small model with the vocabulary of our own, whose drawn weights are large, so that texts get logits far apart.
+family() { # family DIR MODEL_DIR INITIALIZER_RANGE
+    mkdir "$1" && cp "$2/config.json" "$2/model.safetensors" "$1" && cp "$here/model/vocab.txt" "$1" || fail "no model in $2"
+    python3 - "$1/config.json" "$(wc -l <"$here/model/vocab.txt")" "$3" <<'PYTHON'
+import json
+import sys
+config = json.load(open(sys.argv[1]))
+config.update(vocab_size=int(sys.argv[2]), initializer_range=float(sys.argv[3]))
+json.dump(config, open(sys.argv[1], "w"))
+PYTHON
+}
+family tiny "$here/model" 0.8
+family distilbert "$vectors/distilbert" 0.25
+family electra "$vectors/electra" 0.25
+train bert model.path=tiny model.head.hidden=7,5 model.head.dropout=0.3
+train same-width model.path=tiny model.head.hidden=32 model.head.activation=gelu
+train distil model.path=distilbert model.init=random model.head.hidden=6 model.head.activation=tanh
+train electric model.path=electra model.init=random model.head.hidden=9,32 model.head.activation=quick_gelu
+train standard model.path=bert/model model.head.hidden=
+
+# ---- what is saved -------------------------------------------------------------------------------------------------------
+[ "$(json bert/model/config.json 'd["auto_map"], d["architectures"], d["ftengine_head"]')" = \
+    "({'AutoModelForSequenceClassification': 'modeling_ftengine.ClassifierWithHead'}, ['ClassifierWithHead'], {'hidden': [7, 5], 'activation': 'relu', 'dropout': 0.3})" ] ||
+    fail "config.json: $(cat bert/model/config.json)"
+cmp bert/model/modeling_ftengine.py "$SOURCE_DIR/engine/model/spec/modeling_ftengine.py" || fail "the loader is not the one of the source"
+for pair in distil:DistilBert electric:Electra; do
+    grep -q "import ${pair#*:}ForSequenceClassification as Family" "${pair%:*}/model/modeling_ftengine.py" || fail "the loader of ${pair%:*}"
+done
+# A standard head on top of a model with another one: nothing of it is left.
+[ "$(json standard/model/config.json '"auto_map" in d, "ftengine_head" in d, d["architectures"]')" = "(False, False, ['BertForSequenceClassification'])" ] ||
+    fail "config.json: $(cat standard/model/config.json)"
+[ ! -e standard/model/modeling_ftengine.py ] || fail "a standard head needs no loader"
+
+# ---- in transformers -----------------------------------------------------------------------------------------------------
+"$python" -c 'import torch, transformers' 2>/dev/null || { echo "no transformers: the model was not opened"; exit 0; }
+export HF_HOME=$scratch/hf HF_HUB_OFFLINE=1
+for run in bert same-width distil electric standard; do expect 0 "$FTENGINE" predict $run --data "$here/validation.tsv" --logits --output $run.jsonl; done
+"$python" - "$here/validation.tsv" bert same-width distil electric standard >out 2>err <<'PYTHON' || fail "transformers gives other logits: $(cat out)"
+import copy
+import json
+import sys
+
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+texts = [line.split("\t")[0] for line in open(sys.argv[1], encoding="utf-8").read().splitlines()[1:]]
+
+
+def logits(model, tokenizer):
+    model.eval()
+    with torch.no_grad():
+        batch = tokenizer(texts, truncation=True, max_length=24, padding=True, return_tensors="pt")
+        return model(**batch).logits
+
+
+for run in sys.argv[2:]:
+    custom = run != "standard"
+    tokenizer = AutoTokenizer.from_pretrained(run + "/model")
+    model, report = AutoModelForSequenceClassification.from_pretrained(run + "/model", trust_remote_code=custom, dtype=torch.float32, output_loading_info=True)
+    assert type(model).__name__ == ("ClassifierWithHead" if custom else "BertForSequenceClassification"), type(model)
+    assert not report["missing_keys"] and not report["unexpected_keys"] and not report["mismatched_keys"], report
+    rows = [json.loads(line)["logits"] for line in open(run + ".jsonl", encoding="utf-8")]
+    ours = torch.tensor([[row[model.config.id2label[k]] for k in range(3)] for row in rows])
+    theirs = logits(model, tokenizer)
+    distance = (ours - theirs).abs().max().item()
+    spread = (ours - ours.mean(0)).abs().max().item()
+    print(f"{run}: largest distance of a logit {distance:.2g}, they spread by {spread:.2g}")
+    assert distance < 1e-5 and spread > 0.01
+    # What people do next: copy it, train it, save it and open that.
+    assert torch.equal(logits(copy.deepcopy(model), tokenizer), theirs)
+    model.save_pretrained(run + "-again")
+    again = AutoModelForSequenceClassification.from_pretrained(run + "-again", trust_remote_code=custom, dtype=torch.float32)
+    assert torch.equal(logits(again, tokenizer), theirs)
+    model.train()
+    model(**tokenizer(texts[:4], padding=True, return_tensors="pt"), labels=torch.tensor([0, 1, 2, 0])).loss.backward()
+    assert all(p.grad is not None and torch.isfinite(p.grad).all() for n, p in model.named_parameters() if "head" in n or "classifier" in n)
+PYTHON
+cat out

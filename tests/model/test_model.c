@@ -1,0 +1,609 @@
+// The encoder against transformers' float64 numbers (tests/vectors/make_model_vectors.py): hidden states, logits, losses,
+// gradients, thirty steps of AdamW; and against itself: the same bits for any micro-batch, recomputation, thread count
+// and instruction set, dropout included.
+// ctest: tsan=run tsan_part=2
+// ctest: wrap=ft_gradients_reach,ft_gradients_share
+#include "tests/fixtures/model_fixture.h"
+
+#include "engine/train/job/run_plan.h"
+
+static const char *const models[] = {"bert_gelu", "bert_gelu_new", "bert_relu", "bert_old_names", "roberta", "xlm_roberta", "distilbert",
+                                     "electra", "electra_even", "deberta_v3", "deberta_v2_unshared", "deberta_v2_c2p",
+                                     "deberta_v2_p2c", "deberta_v2_plain", "deberta_v2_conv",
+                                     "deberta_v2_conv_groups", "deberta_v1", "deberta_v1_c2p",
+                                     "deberta_v1_p2c"};
+enum { MODELS = sizeof models / sizeof models[0] };
+
+typedef struct seen {
+    fixture *f;
+    int layers;
+} seen;
+
+static void check_hidden(void *context, int layer, ft_tensor hidden) {
+    seen *s = context;
+    const fixture *f = s->f;
+    char name[32];
+    snprintf(name, sizeof name, layer < 0 ? "embeddings" : "layer.%d", layer);
+    float *want = expected(f, name, NULL);
+    bool pooled = layer == f->model.layers - 1;
+    for (int64_t row = 0; row < hidden.rows; row++) {
+        int64_t token = pooled ? f->data.offset[row] : row;
+        assert_close(name, (const float *)hidden.data + row * hidden.stride, want + token * hidden.cols, hidden.cols, 1e-5);
+    }
+    s->layers++;
+    free(want);
+}
+
+static ft_status predict_all(fixture *f, ft_batch_limits limits, float *logits) {
+    return ft_predict_dataset(&f->model, ft_task_spec_of(FT_TASK_AUTO),
+                              &f->data, limits, ft_eval_capacity(&f->data, limits), FT_POOLING_AUTO, logits, NULL, NULL, NULL);
+}
+
+static void test_forward(void **state) {
+    for (int m = 0; m < MODELS; m++) {
+        fixture f;
+        open_fixture(&f, models[m], 2, NULL, NULL);
+        seen s = {&f, 0};
+        f.model.tap = check_hidden;
+        f.model.tap_context = &s;
+        int64_t n;
+        float *want = expected(&f, "logits", &n), *got = calloc((size_t)n, sizeof *got);
+        OK(predict_all(&f, (ft_batch_limits){0, 0}, got));
+        assert_int_equal(s.layers, f.model.layers + 1);
+        assert_close("logits", got, want, n, 1e-5);
+        f.model.tap = NULL;
+        // One text at a time: the same bits.
+        float *alone = calloc((size_t)n, sizeof *alone);
+        OK(predict_all(&f, (ft_batch_limits){0, 1}, alone));
+        assert_memory_equal(alone, got, (size_t)n * sizeof *got);
+        free(alone);
+        free(got);
+        free(want);
+        close_fixture(&f);
+    }
+}
+
+// Which layer a parameter belongs to, for the scale of its gradient: -1 embeddings, layers for the head.
+static int layer_of(const fixture *f, const char *name) {
+    int layer;
+    const char *at = strstr(name, ".layer.");
+    if (at != NULL && sscanf(at, ".layer.%d.", &layer) == 1) return layer;
+    return strstr(name, "embeddings") != NULL ? -1 : f->model.layers;
+}
+
+// Biases that shift whole rows of the softmax, which has no effect: their gradient is zero in exact arithmetic. With p2c a
+// key's bias (and the one of the table's norm) meets the relative positions and has one.
+static bool has_no_gradient(const fixture *f, const char *name) {
+    if (strstr(name, ".key_proj.bias") != NULL || strstr(name, ".encoder.LayerNorm.bias") != NULL) return !f->config.relative.p2c;
+    return strstr(name, ".key.bias") != NULL || strstr(name, ".k_lin.bias") != NULL || strstr(name, ".pos_key_proj.bias") != NULL;
+}
+
+static void check_gradients(fixture *f) {
+    const ft_parameters *p = &f->model.parameters;
+    float *got = host_gradients(f);
+    for (int i = 0; i < p->count; i++) {
+        const ft_parameter *q = &p->list[i];
+        double scale = 0; // the largest gradient norm in this layer
+        for (int k = 0; k < p->count; k++) {
+            if (layer_of(f, p->list[k].name) != layer_of(f, q->name)) continue;
+            float *other = expected_parameter(f, "grad", &p->list[k]);
+            scale = fmax(scale, norm_of(other, p->list[k].count));
+            free(other);
+        }
+        float *want = expected_parameter(f, "grad", q);
+        double bound = 1e-5 * fmax(norm_of(want, q->count), 1e-3 * scale);
+        if (has_no_gradient(f, q->name)) bound = 1e-6 * scale; // zero in exact arithmetic
+        double error = distance(got + q->offset, want, q->count);
+        if (!(error <= bound)) fail_msg("gradient of %s: error %.3g, allowed %.3g", q->name, error, bound);
+        free(want);
+    }
+    free(got);
+}
+
+static void test_losses_and_gradients(void **state) {
+    for (int m = 0; m < MODELS; m++) {
+        fixture f;
+        open_fixture(&f, models[m], 2, NULL, NULL);
+        int64_t n;
+        float *want = expected(&f, "losses", &n), *got = calloc((size_t)n, sizeof *got);
+        gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 0}, (ft_step_state){.loss_factor = 1.0f / (float)n, .loss_scale = 1}, got);
+        assert_close("losses", got, want, n, 1e-5);
+        check_gradients(&f);
+        free(got);
+        free(want);
+        close_fixture(&f);
+    }
+}
+
+// Gradients and losses of one setting, dropout on, as one block of bytes.
+static float *bits_of(const char *model, int threads, const char *isa, const char *const *overrides, ft_batch_limits limits, size_t *bytes) {
+    fixture f;
+    open_fixture(&f, model, threads, isa, overrides);
+    float losses[64];
+    int64_t n = f.data.examples;
+    assert_true(n <= 64);
+    gradients_of(&f, NULL, 0, n, limits, (ft_step_state){.seed = 7, .step = 3, .loss_factor = 1.0f / (float)n, .loss_scale = 1}, losses);
+    size_t gradient = (size_t)f.model.parameters.trainable * sizeof(float);
+    float *g = host_gradients(&f), *out = malloc(gradient + (size_t)n * sizeof(float));
+    memcpy(out, g, gradient);
+    memcpy((char *)out + gradient, losses, (size_t)n * sizeof(float));
+    free(g);
+    *bytes = gradient + (size_t)n * sizeof(float);
+    close_fixture(&f);
+    return out;
+}
+
+static bool has_one_layer(const char *model) {
+    fixture f;
+    open_fixture(&f, model, 1, NULL, NULL);
+    bool one = f.model.layers == 1;
+    close_fixture(&f);
+    return one;
+}
+
+#define DROPOUT "model.hidden_dropout=0.2", "model.attention_dropout=0.3", "model.classifier_dropout=0.25"
+
+static void test_same_bits(void **state) {
+    static const char *const plain[] = {DROPOUT, NULL};
+    static const char *const every1[] = {DROPOUT, "train.gradient_checkpointing=on", NULL};
+    static const char *const every2[] = {DROPOUT, "train.gradient_checkpointing=2", NULL};
+    static const char *const kept[] = {DROPOUT, "memory.recompute_activation=false", NULL};
+    static const char *const norms[] = {DROPOUT, "memory.recompute_layernorm=true", NULL};
+    static const char *const norms2[] = {DROPOUT, "memory.recompute_layernorm=true", "memory.recompute_activation=false",
+                                         "train.gradient_checkpointing=2", NULL};
+    static const struct {
+        const char *what;
+        int threads;
+        const char *isa;
+        const char *const *overrides;
+        ft_batch_limits limits;
+    } cases[] = {{"again", 2, NULL, plain, {0, 0}},          {"one thread", 1, NULL, plain, {0, 0}},
+                 {"three threads", 3, NULL, plain, {0, 0}},  {"five sequences", 2, NULL, plain, {0, 5}},
+                 {"one sequence", 2, NULL, plain, {0, 1}},   {"64 tokens", 2, NULL, plain, {64, 0}},
+                 {"checkpointing", 2, NULL, every1, {0, 0}}, {"every second layer", 2, NULL, every2, {0, 7}},
+                 {"activations kept", 2, NULL, kept, {0, 0}}, {"norms made again", 2, NULL, norms, {0, 7}},
+                 {"norms made again, every second layer", 2, NULL, norms2, {0, 0}},
+                 {"portable code", 2, "portable", plain, {0, 0}}, {"AVX2", 2, "avx2", plain, {0, 0}}};
+    for (int m = 0; m < MODELS; m++) {
+        size_t bytes;
+        const bool one_layer = has_one_layer(models[m]);
+        float *reference = bits_of(models[m], 2, NULL, plain, (ft_batch_limits){0, 0}, &bytes);
+        for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+            if (one_layer && (cases[c].overrides == every2 || cases[c].overrides == norms2)) continue;
+            if (cases[c].isa != NULL && strcmp(cases[c].isa, "avx2") == 0 && !__builtin_cpu_supports("avx2")) continue;
+            size_t other_bytes;
+            float *other = bits_of(models[m], cases[c].threads, cases[c].isa, cases[c].overrides, cases[c].limits, &other_bytes);
+            assert_int_equal(bytes, other_bytes);
+            if (memcmp(reference, other, bytes) != 0) {
+                size_t i = 0;
+                while (reference[i] == other[i]) i++;
+                fail_msg("%s, %s: value %zu is %.9g, expected %.9g", models[m], cases[c].what, i, other[i], reference[i]);
+            }
+            free(other);
+        }
+        // Dropout is really on, and another step drops others.
+        static const char *const none[] = {NULL};
+        size_t none_bytes;
+        float *without = bits_of(models[m], 2, NULL, none, (ft_batch_limits){0, 0}, &none_bytes);
+        assert_memory_not_equal(reference, without, bytes);
+        free(without);
+        free(reference);
+    }
+}
+
+// The same of 16 bits, where every sum over sequences is in fp32.
+static void test_same_bits_half(void **state) {
+    static const char *const half_models[] = {"bert_gelu", "deberta_v1", "deberta_v2_conv", "deberta_v3", "electra"};
+    static const char *const plain[] = {DROPOUT, "train.precision=bf16", NULL};
+    static const char *const every1[] = {DROPOUT, "train.precision=bf16", "train.gradient_checkpointing=on", NULL};
+    static const char *const every2[] = {DROPOUT, "train.precision=bf16", "train.gradient_checkpointing=2", NULL};
+    static const struct {
+        int threads;
+        const char *const *overrides;
+        ft_batch_limits limits;
+    } cases[] = {{1, plain, {0, 0}}, {2, plain, {0, 1}}, {3, plain, {64, 0}}, {2, every1, {0, 5}}, {1, every2, {0, 7}}};
+    for (size_t m = 0; m < sizeof half_models / sizeof half_models[0]; m++) {
+        assert_false(has_one_layer(half_models[m]));
+        size_t bytes, other_bytes;
+        float *reference = bits_of(half_models[m], 2, NULL, plain, (ft_batch_limits){0, 0}, &bytes);
+        assert_true(norm_of(reference, (int64_t)(bytes / sizeof *reference)) > 0);
+        for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+            float *other = bits_of(half_models[m], cases[c].threads, NULL, cases[c].overrides, cases[c].limits, &other_bytes);
+            assert_int_equal(bytes, other_bytes);
+            if (memcmp(reference, other, bytes) != 0) fail_msg("%s in bf16: case %zu has other bits", half_models[m], c);
+            free(other);
+        }
+        free(reference);
+    }
+}
+
+// In every family the gradients in 16 bits are those in fp32, but for rounding.
+static void test_half_beside_fp32(void **state) {
+    static const char *const precisions[] = {"train.precision=fp32", "train.precision=bf16", "train.precision=fp16"};
+    static const double most[] = {0, 0.04, 0.0025};
+    for (int m = 0; m < MODELS; m++) {
+        size_t bytes;
+        float *of[3];
+        for (int p = 0; p < 3; p++) {
+            const char *const words[] = {precisions[p], NULL};
+            of[p] = bits_of(models[m], 2, NULL, words, (ft_batch_limits){0, 3}, &bytes);
+        }
+        const int64_t n = (int64_t)(bytes / sizeof *of[0]);
+        for (int p = 1; p < 3; p++) {
+            double off = distance(of[p], of[0], n) / norm_of(of[0], n);
+            if (!(off > 0 && off <= most[p])) fail_msg("%s, %s: off by %.3g", models[m], precisions[p], off);
+        }
+        for (int p = 0; p < 3; p++) free(of[p]);
+    }
+}
+
+// Weights of norms are fp32 for ops in every precision: to the bit those of the file, with a master copy and without.
+static void test_norms_are_exact(void **state) {
+    static const char *const half[] = {"train.precision=bf16", "model.freeze_layers=1", NULL};
+    for (int trained = 0; trained < 2; trained++) {
+        fixture exact, f;
+        open_fixture(&exact, "bert_gelu", 1, NULL, NULL);
+        open_fixture(&f, "bert_gelu", 1, NULL, half);
+        if (trained) {
+            ft_load_report report;
+            OK(ft_model_keep_master(&f.model));
+            OK(ft_model_load(&f.model, FT_TEST_VECTORS "/bert_gelu", 0.02, 1, &f.arena, &report));
+        }
+        int norms = 0;
+        for (int i = 0; i < f.model.parameters.count; i++) {
+            const ft_tensor got = ft_parameter_weight(&f.model.parameters, i), want = ft_parameter_weight(&exact.model.parameters, i);
+            const bool norm = strstr(f.model.parameters.list[i].name, "LayerNorm") != NULL;
+            assert_int_equal(got.dtype, norm ? FT_F32 : FT_BF16);
+            if (norm) assert_memory_equal(got.data, want.data, (size_t)want.cols * sizeof(float));
+            norms += norm;
+        }
+        assert_int_equal(norms, 2 + 4 * f.model.layers);
+        close_fixture(&f);
+        close_fixture(&exact);
+    }
+}
+
+static void update(fixture *f, float learning_rate, int64_t examples, ft_update_state *outcome, void *device_update) {
+    const ft_parameters *p = &f->model.parameters;
+    ft_adamw_hyper hyper = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .max_gradient_norm = 1};
+    ft_step_state step = {.learning_rate = learning_rate, .loss_factor = 1.0f / (float)examples, .loss_scale = 1};
+    ft_gradient_norm_args norm = {.gradient = ft_vector(p->gradients, p->trainable, FT_F32), .hyper = hyper, .update = device_update};
+    norm.workspace.bytes = ft_gradient_norm_workspace(&f->device->target, &norm);
+    OK(ft_memory_alloc(f->memory, norm.workspace.bytes, FT_MEM_WORKSPACE, "norm", &norm.workspace.data));
+    OK(FT_RUN(f->device, gradient_norm, &norm));
+    const ft_store *all = &p->stores[0]; // of everything that is trained
+    assert_int_equal(all->count, p->trainable);
+    ft_adamw_args adamw = {.parameter = ft_vector(all->weights, all->count, FT_F32),
+                           .gradient = norm.gradient,
+                           .m = ft_vector(all->state[FT_STATE_M], all->count, FT_F32),
+                           .v = ft_vector(all->state[FT_STATE_V], all->count, FT_F32),
+                           .ranges = all->ranges,
+                           .range_count = all->range_count,
+                           .hyper = hyper,
+                           .step = &step,
+                           .update = device_update};
+    adamw.workspace.bytes = ft_adamw_workspace(&f->device->target, &adamw);
+    OK(ft_memory_alloc(f->memory, adamw.workspace.bytes, FT_MEM_WORKSPACE, "adamw", &adamw.workspace.data));
+    OK(FT_RUN(f->device, adamw, &adamw));
+    ft_memory_free(f->memory, adamw.workspace.data);
+    ft_memory_free(f->memory, norm.workspace.data);
+    memcpy(outcome, device_update, sizeof *outcome); // the CPU's device memory is the host's
+}
+
+static void test_thirty_steps(void **state) {
+    for (int m = 0; m < MODELS; m++) {
+        fixture f;
+        open_fixture(&f, models[m], 2, NULL, NULL);
+        int64_t steps;
+        float *rates = expected(&f, "train.learning_rates", &steps), *losses = expected(&f, "train.losses", NULL);
+        float *norms = expected(&f, "train.grad_norms", NULL);
+        int32_t *order = expected_ints(&f, "train.batches", NULL), *cu = expected_ints(&f, "train.batch_cu", NULL);
+        void *device_update;
+        OK(ft_memory_alloc(f.memory, sizeof(ft_update_state), FT_MEM_OPTIMIZER, "update", &device_update));
+        memset(device_update, 0, sizeof(ft_update_state));
+        for (int64_t s = 0; s < steps; s++) {
+            float got[64];
+            int64_t n = cu[s + 1] - cu[s];
+            gradients_of(&f, order, cu[s], cu[s + 1], (ft_batch_limits){0, 3}, (ft_step_state){.loss_factor = 1.0f / (float)n, .loss_scale = 1}, got);
+            double mean = 0;
+            for (int64_t i = 0; i < n; i++) mean += got[i] / (double)n;
+            ft_update_state outcome;
+            update(&f, rates[s], n, &outcome, device_update);
+            if (!(fabs(mean - losses[s]) <= 1e-5 * fmax(1, losses[s]))) fail_msg("%s step %lld: loss %.9g, expected %.9g", models[m], (long long)s, mean, losses[s]);
+            if (!(fabs(outcome.norm - norms[s]) <= 2e-5 * norms[s])) fail_msg("%s step %lld: norm %.9g, expected %.9g", models[m], (long long)s, outcome.norm, norms[s]);
+        }
+        ft_memory_free(f.memory, device_update);
+        for (int i = 0; i < f.model.parameters.count; i++) {
+            const ft_parameter *q = &f.model.parameters.list[i];
+            float *want = expected_parameter(&f, "after", q);
+            double error = distance(ft_parameter_weight(&f.model.parameters, i).data, want, q->count);
+            if (!has_no_gradient(&f, q->name) && !(error <= 3e-5 * norm_of(want, q->count)))
+                fail_msg("%s after 30 steps: %s differs by %.3g of %.3g", models[m], q->name, error, norm_of(want, q->count));
+            free(want);
+        }
+        int64_t n;
+        float *want = expected(&f, "after.logits", &n), *got = calloc((size_t)n, sizeof *got);
+        OK(predict_all(&f, (ft_batch_limits){0, 0}, got));
+        assert_close("logits after 30 steps", got, want, n, 1e-4);
+        free(got), free(want), free(rates), free(losses), free(norms), free(order), free(cu);
+        close_fixture(&f);
+    }
+}
+
+// ---- when gradients are complete (--wrap, asked for above) -------------------------------------------------------
+
+enum { MOST_PARAMETERS = 512 };
+static struct {
+    bool on;
+    float *complete[MOST_PARAMETERS]; // what a gradient was when it became complete
+    int last;                         // point of the backward pass where one did
+} watch;
+
+static void look(const ft_parameters *p, int point) {
+    assert_true(p->count <= MOST_PARAMETERS);
+    for (int i = 0; watch.on && i < p->count; i++) {
+        const ft_parameter *q = &p->list[i];
+        if (!q->trainable || watch.complete[i] != NULL || !ft_gradient_is_complete(p, i)) continue;
+        watch.complete[i] = malloc((size_t)q->count * sizeof(float));
+        memcpy(watch.complete[i], ft_parameter_gradient(p, i).data, (size_t)q->count * sizeof(float));
+        watch.last = point;
+    }
+}
+
+ft_status __real_ft_gradients_reach(ft_parameters *p, int point);
+ft_status __wrap_ft_gradients_reach(ft_parameters *p, int point);
+ft_status __wrap_ft_gradients_reach(ft_parameters *p, int point) {
+    ft_status status = __real_ft_gradients_reach(p, point);
+    look(p, point);
+    return status;
+}
+
+ft_status __real_ft_gradients_share(ft_parameters *p, int point);
+ft_status __wrap_ft_gradients_share(ft_parameters *p, int point);
+ft_status __wrap_ft_gradients_share(ft_parameters *p, int point) {
+    ft_status status = __real_ft_gradients_share(p, point);
+    look(p, point);
+    return status;
+}
+
+// A gradient that is complete does not change any more; and those of layers are, but for what the end of a step writes, when the
+// backward pass comes to the embeddings.
+static void test_complete_gradients(void **state) {
+    for (int m = 0; m < MODELS; m++) {
+        fixture f;
+        float losses[64];
+        open_fixture(&f, models[m], 2, NULL, (const char *const[]){DROPOUT, NULL});
+        const ft_parameters *p = &f.model.parameters;
+        watch.on = true;
+        gradients_of(&f, NULL, 0, f.data.examples, (ft_batch_limits){0, 0}, (ft_step_state){.loss_factor = 1, .loss_scale = 1}, losses);
+        watch.on = false;
+        int complete = 0, shared = 0;
+        for (int i = 0; i < p->count; i++) {
+            const ft_parameter *q = &p->list[i];
+            if (watch.complete[i] == NULL) {
+                assert_true(q->completes >= ft_backward_point(f.model.layers + 1, 0));
+                shared += ft_backward_block(q->arrives) <= f.model.layers;
+                continue;
+            }
+            if (memcmp(watch.complete[i], ft_parameter_gradient(p, i).data, (size_t)q->count * sizeof(float)) != 0)
+                fail_msg("%s: the gradient of %s was written when it was complete", models[m], q->name);
+            free(watch.complete[i]);
+            watch.complete[i] = NULL;
+            complete++;
+        }
+        assert_true(complete > p->count / 2);
+        assert_int_equal(watch.last, ft_backward_point(f.model.layers + (f.model.relative.rows > 0 ? 2 : 1), 0));
+        if (f.model.relative.rows == 0) assert_int_equal(shared, 0);
+        else assert_true(shared > 0);
+        close_fixture(&f);
+    }
+}
+
+// Frozen tensors have no gradient, and the others get the same bits as without freezing.
+static void check_freezing(const char *model, const char *override, const char *const *prefixes) {
+    static const char *const dropout[] = {DROPOUT, NULL};
+    const char *overrides[] = {DROPOUT, override, NULL};
+    fixture all, f;
+    open_fixture(&all, model, 2, NULL, dropout);
+    open_fixture(&f, model, 2, NULL, overrides);
+    float losses[64], frozen_losses[64];
+    int64_t n = all.data.examples;
+    ft_step_state step = {.seed = 5, .loss_factor = 1.0f / (float)n, .loss_scale = 1};
+    gradients_of(&all, NULL, 0, n, (ft_batch_limits){0, 0}, step, losses);
+    gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 6}, step, frozen_losses);
+    assert_memory_equal(losses, frozen_losses, (size_t)n * sizeof *losses);
+    int trained = 0;
+    for (int i = 0; i < f.model.parameters.count; i++) {
+        const ft_parameter *q = &f.model.parameters.list[i];
+        const char *name = strchr(q->name, '.'); // behind "bert."
+        bool frozen = false;
+        for (int k = 0; prefixes[k] != NULL; k++) frozen |= name != NULL && strncmp(name + 1, prefixes[k], strlen(prefixes[k])) == 0;
+        if (frozen == q->trainable) fail_msg("%s, %s: %s is %s", model, override, q->name, frozen ? "trained" : "frozen");
+        ft_tensor gradient = ft_parameter_gradient(&f.model.parameters, i);
+        assert_int_equal(frozen, gradient.data == NULL);
+        if (frozen) continue;
+        trained++;
+        int other = ft_parameters_find(&all.model.parameters, q->name);
+        if (memcmp(gradient.data, ft_parameter_gradient(&all.model.parameters, other).data, (size_t)q->count * sizeof(float)) != 0)
+            fail_msg("%s, %s: the gradient of %s differs", model, override, q->name);
+    }
+    assert_true(trained > 0);
+    close_fixture(&all);
+    close_fixture(&f);
+}
+
+static void test_freezing(void **state) {
+    static const char *const models_frozen[] = {"bert_gelu", "deberta_v1", "deberta_v2_unshared", "deberta_v3"};
+    static const struct {
+        const char *override;
+        const char *prefixes[5]; // of frozen parameters
+    } cases[] = {{"model.freeze=embeddings", {"embeddings.", "encoder.rel_embeddings", "encoder.LayerNorm"}},
+                 {"model.freeze_layers=1", {"embeddings.", "encoder.rel_embeddings", "encoder.LayerNorm", "encoder.layer.0."}},
+                 {"model.freeze=encoder", {"embeddings.", "encoder."}}};
+    for (size_t m = 0; m < sizeof models_frozen / sizeof models_frozen[0]; m++)
+        for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) check_freezing(models_frozen[m], cases[c].override, cases[c].prefixes);
+}
+
+// ---- relative positions ---------------------------------------------------------------------------------------------
+
+static const ft_op_table *real_ops;
+static const float *counted_weight; // of the projection whose products are counted, [hidden, hidden]
+static int products;
+static ft_status count_gemm(ft_device *device, const ft_gemm_args *args) {
+    products += args->b.data == counted_weight && args->b.rows == args->b.cols && args->trans_b;
+    return real_ops->gemm(device, args);
+}
+
+// PK and PQ of a layer are computed once a step, however many micro-batches it has and what is computed again; in a pass of
+// prediction once.
+static void test_positions_once(void **state) {
+    static const char *const checkpointing[] = {"train.gradient_checkpointing=on", NULL};
+    static const char *const relative[] = {"deberta_v1", "deberta_v2_unshared", "deberta_v3"};
+    for (size_t m = 0; m < sizeof relative / sizeof relative[0]; m++) {
+        fixture f;
+        open_fixture(&f, relative[m], 2, NULL, checkpointing);
+        assert_true(f.data.examples > 3);
+        float losses[64], logits[256];
+        real_ops = f.device->ops;
+        ft_op_table counting = *real_ops;
+        counting.gemm = count_gemm;
+        f.device->ops = &counting;
+        const ft_linear *pos_key = &f.model.layer[0].pos_key; // of deberta_v3 the layer's own key
+        counted_weight = ft_parameter_weight(&f.model.parameters, pos_key->weight + pos_key->first).data;
+        for (int sequences = 0; sequences < 3; sequences++) {
+            products = 0;
+            gradients_of(&f, NULL, 0, f.data.examples, (ft_batch_limits){0, sequences}, (ft_step_state){.loss_factor = 1, .loss_scale = 1}, losses);
+            assert_int_equal(products, 1);
+            products = 0;
+            OK(predict_all(&f, (ft_batch_limits){0, sequences}, logits));
+            assert_int_equal(products, 1);
+        }
+        f.device->ops = real_ops;
+        close_fixture(&f);
+    }
+}
+
+// A micro-batch outside a step, or one longer than the step was begun for, is an error and reads nothing.
+static void test_step_must_begin(void **state) {
+    fixture f;
+    open_fixture(&f, "deberta_v3", 1, NULL, NULL);
+    const ft_capacity capacity = {.tokens = 2, .sequences = 1, .longest = 2, .reads = 1, .most_reads = 1},
+                      longer = {.tokens = 6, .sequences = 1, .longest = 6, .reads = 1, .most_reads = 1};
+    float logits[64];
+    ft_batch batch = {.sequences = 1, .tokens = 2, .longest = 2};
+    const ft_tensor out = ft_matrix(logits, 1, f.model.labels, FT_F32);
+    assert_int_equal(ft_model_begin_prediction(&f.model, capacity), FT_FAILED); // nothing is held
+    OK(ft_model_hold_positions(&f.model, (ft_capacity){.tokens = 0}, capacity));
+    assert_int_equal(ft_model_predict_batch(&f.model, &batch, capacity, out), FT_FAILED);
+    OK(ft_model_begin_prediction(&f.model, capacity));
+    assert_int_equal(ft_model_predict_batch(&f.model, &batch, longer, out), FT_FAILED);
+    assert_int_equal(ft_model_begin_prediction(&f.model, longer), FT_FAILED);
+    ft_model_end_prediction(&f.model);
+    assert_int_equal(ft_model_predict_batch(&f.model, &batch, capacity, out), FT_FAILED);
+    assert_string_equal(ft_error_where(), "position projections");
+    assert_int_equal(ft_model_begin_step(&f.model, capacity, &(ft_step_state){.loss_factor = 1}), FT_FAILED); // no room for gradients
+    close_fixture(&f);
+}
+
+// A head with hidden layers: its gradients against central differences of the loss.
+static void test_hidden_head(void **state) {
+    static const char *const overrides[] = {"model.head.hidden=7,5", "model.head.activation=gelu", NULL};
+    fixture f;
+    memset(&f, 0, sizeof f);
+    open_fixture(&f, "bert_gelu", 2, NULL, NULL); // for its data
+    ft_config options = {0};
+    OK(ft_config_load(&options, 0, NULL, 2, overrides));
+    ft_model_free(&f.model);
+    OK(ft_model_create(f.memory, &f.config, &options, 3, &f.model));
+    OK(ft_model_draw(&f.model, 0.3, 11));
+    OK(ft_model_prepare_training(&f.model, 0));
+    OK(ft_gradients_hold(&f.model.parameters, false));
+    float losses[64];
+    int64_t n = f.data.examples;
+    ft_step_state step = {.loss_factor = 1.0f, .loss_scale = 1};
+    gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 0}, step, losses);
+    float *analytic = host_gradients(&f);
+    static const char *const names[] = {"head.hidden.0.weight", "head.hidden.0.bias", "head.hidden.1.weight", "head.hidden.1.bias",
+                                        "classifier.weight", "classifier.bias", "bert.pooler.dense.weight"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        int index = ft_parameters_find(&f.model.parameters, names[k]);
+        assert_true(index >= 0);
+        const ft_parameter *q = &f.model.parameters.list[index];
+        float *w = ft_parameter_weight(&f.model.parameters, index).data;
+        for (int64_t e = 0; e < q->count; e += q->count / 3 + 1) {
+            const float h = 2e-3f, old = w[e];
+            double sum[2];
+            for (int side = 0; side < 2; side++) {
+                w[e] = side ? old + h : old - h;
+                gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 0}, step, losses);
+                sum[side] = 0;
+                for (int64_t i = 0; i < n; i++) sum[side] += losses[i];
+            }
+            w[e] = old;
+            double numeric = (sum[1] - sum[0]) / (2.0 * h), exact = analytic[q->offset + e];
+            if (!(fabs(numeric - exact) <= 2e-3 * fmax(1, fabs(exact)))) fail_msg("%s[%lld]: %.6g, difference quotient %.6g", names[k], (long long)e, exact, numeric);
+        }
+    }
+    free(analytic);
+    ft_config_free(&options);
+    close_fixture(&f);
+}
+
+// The second step takes nothing more from the device than the first.
+static void test_memory_is_steady(void **state) {
+    fixture f;
+    open_fixture(&f, "bert_gelu", 2, NULL, NULL);
+    float losses[64];
+    int64_t n = f.data.examples;
+    ft_step_state step = {.loss_factor = 1.0f, .loss_scale = 1};
+    gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 4}, step, losses);
+    ft_memory_counters first = ft_memory_read(f.memory);
+    gradients_of(&f, NULL, 0, n, (ft_batch_limits){0, 4}, step, losses);
+    ft_memory_counters second = ft_memory_read(f.memory);
+    assert_int_equal(first.peak_reserved, second.peak_reserved);
+    assert_int_equal(first.allocated, second.allocated);
+    size_t sum = 0;
+    for (int k = 0; k < FT_MEM_CATEGORIES; k++) sum += second.at_peak[k];
+    assert_int_equal(sum, second.peak_allocated);
+    close_fixture(&f);
+}
+
+typedef struct watched {
+    int calls;
+    int64_t last, total;
+} watched;
+
+static void watch_save(void *context, int64_t done, int64_t total) {
+    watched *w = context;
+    assert_true(w->calls == 0 ? done == 0 : done > w->last);
+    assert_true(done < total && (w->calls == 0 || total == w->total));
+    w->calls++, w->last = done, w->total = total;
+}
+
+// Somebody who watches a save hears of every piece of it, and of nothing after the last.
+static void test_a_save_can_be_watched(void **state) {
+    fixture f;
+    char dir[] = "/tmp/ft_model_XXXXXX", path[64];
+    assert_non_null(mkdtemp(dir));
+    open_fixture(&f, "bert_gelu", 1, NULL, NULL);
+    watched w = {.calls = 0};
+    OK(ft_model_save_weights(&f.model, dir, watch_save, &w));
+    assert_true(w.calls >= f.model.parameters.count);
+    assert_int_equal(w.total, f.model.parameters.real_total * (int64_t)sizeof(float));
+    OK(ft_model_save_weights(&f.model, dir, NULL, NULL));
+    close_fixture(&f);
+    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(remove(dir), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_forward),     cmocka_unit_test(test_losses_and_gradients), cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_thirty_steps), cmocka_unit_test(test_freezing),            cmocka_unit_test(test_hidden_head),
+        cmocka_unit_test(test_memory_is_steady), cmocka_unit_test(test_same_bits_half), cmocka_unit_test(test_positions_once), cmocka_unit_test(test_step_must_begin),
+        cmocka_unit_test(test_half_beside_fp32), cmocka_unit_test(test_norms_are_exact),
+        cmocka_unit_test(test_a_save_can_be_watched), cmocka_unit_test(test_complete_gradients),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,395 @@
+// config.json: what is accepted, what is refused with which words, and what is written back.
+#include "base/files.h"
+#include "base/json/json.h"
+#include "engine/model/spec/model_config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OK(expression)                                                                                                 \
+    do {                                                                                                               \
+        if ((expression) != FT_OK) fail_msg("%s: %s (%s)", #expression, ft_error_message(), ft_error_where());         \
+    } while (0)
+
+// {"model_type": "bert", <keys>}
+static ft_status parse(const char *keys, ft_model_config *config) {
+    char text[1024];
+    int n = snprintf(text, sizeof text, "{\"model_type\": \"bert\"%s%s}", keys[0] ? ", " : "", keys);
+    assert_in_range(n, 1, sizeof text - 1);
+    return ft_model_config_parse(text, (size_t)n, "config.json", config);
+}
+
+static ft_model_config accepted(const char *keys) {
+    ft_model_config c;
+    OK(parse(keys, &c));
+    return c;
+}
+
+static void refused(const char *keys, const char *message) {
+    ft_model_config c;
+    assert_int_equal(parse(keys, &c), FT_INVALID);
+    assert_null(c.json);
+    assert_string_equal(ft_error_message(), message);
+    assert_int_equal(strncmp(ft_error_where(), "config.json", 11), 0);
+}
+
+static void test_defaults(void **state) { // those of transformers' BertConfig
+    ft_model_config c = accepted("");
+    assert_string_equal(c.model_type, "bert");
+    assert_int_equal(c.vocab_size, 30522);
+    assert_int_equal(c.hidden_size, 768);
+    assert_int_equal(c.num_hidden_layers, 12);
+    assert_int_equal(c.num_attention_heads, 12);
+    assert_int_equal(c.intermediate_size, 3072);
+    assert_int_equal(c.max_position_embeddings, 512);
+    assert_int_equal(c.type_vocab_size, 2);
+    assert_int_equal(c.pad_token_id, 0);
+    assert_int_equal(c.hidden_act, FT_ACT_GELU);
+    assert_true(c.layer_norm_eps == 1e-12 && c.initializer_range == 0.02);
+    assert_true(c.hidden_dropout_prob == 0.1 && c.attention_probs_dropout_prob == 0.1 && c.classifier_dropout == 0.1);
+    assert_int_equal(c.num_labels, 2);
+    assert_string_equal(c.label_names[1], "LABEL_1");
+    assert_false(c.has_label_names);
+    ft_model_config_free(&c);
+    ft_model_config_free(&c); // {0} is fine
+}
+
+static void test_values(void **state) {
+    ft_model_config c = accepted(
+        "\"vocab_size\": 97, \"hidden_size\": 36, \"num_attention_heads\": 3, \"hidden_act\": \"gelu_pytorch_tanh\","
+        "\"pad_token_id\": null, \"hidden_dropout_prob\": 0, \"classifier_dropout\": 0.25, \"layer_norm_eps\": 1e-5,"
+        "\"position_embedding_type\": \"absolute\", \"is_decoder\": false, \"unknown\": {\"x\": [1]}");
+    assert_int_equal(c.vocab_size, 97);
+    assert_int_equal(c.hidden_size, 36);
+    assert_int_equal(c.hidden_act, FT_ACT_GELU_TANH);
+    assert_int_equal(c.pad_token_id, -1);
+    assert_true(c.hidden_dropout_prob == 0 && c.classifier_dropout == 0.25 && c.layer_norm_eps == 1e-5);
+    ft_model_config_free(&c);
+    c = accepted("\"hidden_dropout_prob\": 0.3, \"classifier_dropout\": null");
+    assert_true(c.classifier_dropout == 0.3);
+    ft_model_config_free(&c);
+}
+
+static void test_family(void **state) {
+    static const char *const bad[] = {"{}", "{\"model_type\": null}", "{\"model_type\": \"t5\"}",
+                                      "{\"model_type\": \"Bert\"}"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        ft_model_config c;
+        assert_int_equal(ft_model_config_parse(bad[i], strlen(bad[i]), "config.json", &c), FT_INVALID);
+        assert_int_equal(ft_error_hint_count(), 1);
+        assert_string_equal(ft_error_hint(0), "supported: bert, roberta, xlm-roberta, distilbert, electra, deberta, deberta-v2");
+        if (i >= 2) assert_non_null(strstr(ft_error_message(), "is not supported"));
+    }
+    ft_model_config c;
+    assert_int_equal(ft_model_config_parse("[1]", 3, "config.json", &c), FT_INVALID);
+    assert_string_equal(ft_error_message(), "a JSON object is needed here");
+    assert_int_equal(ft_model_config_parse("{\"a\":}", 6, "config.json", &c), FT_INVALID);
+    assert_string_equal(ft_error_where(), "config.json:1:6");
+}
+
+static ft_model_config of_family(const char *text) {
+    ft_model_config c;
+    OK(ft_model_config_parse(text, strlen(text), "config.json", &c));
+    return c;
+}
+
+static void refused_family(const char *text, const char *message) {
+    ft_model_config c;
+    assert_int_equal(ft_model_config_parse(text, strlen(text), "config.json", &c), FT_INVALID);
+    assert_string_equal(ft_error_message(), message);
+}
+
+static void test_families(void **state) { // defaults, keys and the rules of positions
+    ft_model_config c = of_family("{\"model_type\": \"roberta\", \"max_position_embeddings\": 514}");
+    assert_int_equal(c.vocab_size, 50265);
+    assert_int_equal(c.pad_token_id, 1);
+    assert_int_equal(c.position_rows, 514);
+    assert_int_equal(c.max_position_embeddings, 512);
+    ft_model_config_free(&c);
+    c = of_family("{\"model_type\": \"distilbert\", \"dim\": 30, \"n_heads\": 5, \"n_layers\": 3, \"hidden_dim\": 41, "
+                  "\"activation\": \"relu\", \"dropout\": 0.2, \"attention_dropout\": 0.3, \"hidden_size\": 99}");
+    assert_int_equal(c.hidden_size, 30);
+    assert_int_equal(c.num_hidden_layers, 3);
+    assert_int_equal(c.intermediate_size, 41);
+    assert_int_equal(c.type_vocab_size, 0);
+    assert_int_equal(c.hidden_act, FT_ACT_RELU);
+    assert_true(c.hidden_dropout_prob == 0.2 && c.attention_probs_dropout_prob == 0.3 && c.classifier_dropout == 0.2);
+    assert_true(c.layer_norm_eps == 1e-12);
+    ft_model_config_free(&c);
+    c = of_family("{\"model_type\": \"electra\"}");
+    assert_int_equal(c.hidden_size, 256);
+    assert_int_equal(c.embedding_size, 128);
+    ft_model_config_free(&c);
+#define V2 "{\"model_type\": \"deberta-v2\", \"hidden_size\": 24, \"num_attention_heads\": 4"
+    c = of_family(V2 ", \"relative_attention\": true, \"position_buckets\": 8, \"max_relative_positions\": -1, \"pos_att_type\": "
+                     "\"P2C|c2p\", \"norm_rel_ebd\": \"layer_norm\", \"position_biased_input\": false}");
+    assert_true(c.relative.table && c.relative.c2p && c.relative.p2c && c.relative.norm && !c.relative.shared);
+    assert_int_equal(c.relative.factor, 3);
+    assert_int_equal(c.relative.rule.furthest, 512);
+    assert_int_equal(c.relative.rule.buckets, 8);
+    assert_int_equal(c.position_rows, 0);
+    assert_int_equal(c.max_position_embeddings, 16384); // nothing but the engine bounds the length
+    assert_int_equal(c.type_vocab_size, 0);
+    assert_true(c.layer_norm_eps == 1e-7);
+    ft_model_config_free(&c);
+    c = of_family(V2 ", \"pos_att_type\": [\"c2p\"]}"); // listed and not used: it counts all the same
+    assert_true(!c.relative.table && !c.relative.c2p && c.relative.absolute);
+    assert_int_equal(c.relative.factor, 2);
+    assert_int_equal(c.max_position_embeddings, 512);
+    ft_model_config_free(&c);
+    c = of_family(V2 ", \"relative_attention\": true, \"pos_att_type\": \" C2P | p2c\"}");
+    assert_true(c.relative.c2p && c.relative.p2c);
+    ft_model_config_free(&c);
+#define V1 "{\"model_type\": \"deberta\", \"hidden_size\": 24, \"num_attention_heads\": 4"
+    // v1 has neither buckets nor shared projections nor a norm of the table, whatever the file says.
+    c = of_family(V1 ", \"relative_attention\": true, \"position_buckets\": 8, \"share_att_key\": true, \"norm_rel_ebd\": \"layer_norm\", "
+                     "\"attention_head_size\": 99, \"pos_att_type\": [\"p2c\"]}");
+    assert_true(c.relative.table && !c.relative.c2p && c.relative.p2c && !c.relative.norm && !c.relative.shared && c.relative.absolute);
+    assert_int_equal(c.relative.rule.buckets, 0);
+    assert_int_equal(c.relative.rule.furthest, 512);
+    assert_int_equal(c.relative.factor, 2);
+    assert_int_equal(c.vocab_size, 50265);
+    assert_true(c.layer_norm_eps == 1e-7);
+    ft_model_config_free(&c);
+    c = of_family(V1 ", \"relative_attention\": true, \"pos_att_type\": [\"c2p\", \"c2p\"]}"); // it counts words
+    assert_int_equal(c.relative.factor, 3);
+    ft_model_config_free(&c);
+    refused_family(V1 ", \"talking_head\": true}", "\"talking_head\" must be false: heads that mix are not supported");
+    refused_family(V1 ", \"pooler_hidden_size\": 8}", "\"pooler_hidden_size\" must be \"hidden_size\" 24, not 8");
+    refused_family(V1 ", \"pos_att_type\": \"\"}", "\"pos_att_type\" may hold \"c2p\" and \"p2c\", not \"\"");
+    refused_family(V1 ", \"position_embedding_type\": \"relative_key\"}",
+                   "\"position_embedding_type\" must be \"absolute\", \"relative_key\" is not supported");
+    refused_family(V2 ", \"pos_att_type\": [\"C2P\"]}", "\"pos_att_type\" may hold \"c2p\" and \"p2c\", not \"C2P\"");
+    refused_family(V2 ", \"pos_att_type\": [1]}", "\"pos_att_type\" must be a list of strings");
+    refused_family(V2 ", \"pos_att_type\": 3}", "\"pos_att_type\" must be a string or a list of strings");
+    c = of_family(V2 ", \"conv_kernel_size\": 5, \"conv_groups\": 3}");
+    assert_int_equal(c.convolution.taps, 5);
+    assert_int_equal(c.convolution.groups, 3);
+    assert_int_equal(c.convolution.activation, FT_ACT_TANH);
+    ft_model_config_free(&c);
+    refused_family(V2 ", \"conv_kernel_size\": 4}",
+                   "\"conv_kernel_size\" must be odd, so that every token stays in its place, not 4");
+    refused_family(V2 ", \"conv_kernel_size\": 3, \"conv_groups\": 5}", "\"hidden_size\" 24 is not a multiple of \"conv_groups\" 5");
+    refused_family(V2 ", \"conv_kernel_size\": 3, \"conv_act\": \"relv\"}",
+                   "unknown activation 'relv', the nearest known one is 'relu'");
+    refused_family(V2 ", \"conv_kernel_size\": 3, \"num_hidden_layers\": 1}",
+                   "\"conv_kernel_size\" needs \"num_hidden_layers\" of at least 2: the last layer has pooled rows only");
+    refused_family(V2 ", \"relative_attention\": true, \"position_buckets\": 1}",
+                   "\"position_buckets\": 1 bucket cannot hold a distance: at least 2, or none (-1)");
+    refused_family(V2 ", \"relative_attention\": true, \"position_buckets\": 16, \"max_relative_positions\": 9}",
+                   "\"position_buckets\": 16 buckets give a distance each up to 8 and need max_relative_positions of at least 10, got 9");
+    assert_string_equal(ft_error_where(), "config.json");
+    refused_family(V2 ", \"attention_head_size\": 8}",
+                   "\"attention_head_size\" must be \"hidden_size\" / \"num_attention_heads\" = 6, not 8");
+    refused_family(V2 ", \"pooler_hidden_size\": 8}", "\"pooler_hidden_size\" must be \"hidden_size\" 24, not 8");
+    refused_family(V2 ", \"pos_att_type\": \"c2p|p2p\"}", "\"pos_att_type\" may hold \"c2p\" and \"p2c\", not \"p2p\"");
+    refused_family("{\"model_type\": \"roberta\", \"pad_token_id\": null}",
+                   "\"pad_token_id\" must not be null: positions are counted from it");
+    refused_family("{\"model_type\": \"roberta\", \"max_position_embeddings\": 2}",
+                   "\"max_position_embeddings\" 2 leaves no position behind \"pad_token_id\" 1");
+    refused_family("{\"model_type\": \"distilbert\", \"dim\": 36, \"n_heads\": 5}", "\"dim\" 36 is not a multiple of \"n_heads\" 5");
+    refused_family("{\"model_type\": \"distilbert\", \"sinusoidal_pos_embds\": true}",
+                   "\"sinusoidal_pos_embds\" must be false: positions are learned");
+}
+
+// What no family computes, whichever it is.
+static void test_refused_by_all(void **state) {
+    static const struct {
+        const char *keys, *message;
+    } cases[] = {
+        {"\"position_embedding_type\": \"relative_key\"", "\"position_embedding_type\" must be \"absolute\", \"relative_key\" is not supported"},
+        {"\"position_embedding_type\": \"relative_key_query\"",
+         "\"position_embedding_type\" must be \"absolute\", \"relative_key_query\" is not supported"},
+        {"\"is_decoder\": true", "\"is_decoder\" must be false: only encoders are supported"},
+    };
+    for (int i = 0; i < ft_family_count(); i++)
+        for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+            char text[256];
+            snprintf(text, sizeof text, "{\"model_type\": \"%s\", %s}", ft_family_at(i)->model_type, cases[k].keys);
+            refused_family(text, cases[k].message);
+        }
+}
+
+static void test_refused(void **state) {
+    refused("\"hidden_size\": 36, \"num_attention_heads\": 5",
+            "\"hidden_size\" 36 is not a multiple of \"num_attention_heads\" 5");
+    refused("\"hidden_size\": 0", "\"hidden_size\" must be an integer from 1 to 1048576, not 0");
+    refused("\"hidden_size\": 768.0", "\"hidden_size\" must be an integer from 1 to 1048576, not 768.0");
+    refused("\"num_hidden_layers\": -1", "\"num_hidden_layers\" must be an integer from 1 to 4096, not -1");
+    refused("\"num_attention_heads\": 256", "\"num_attention_heads\" must be an integer of at most 255, not 256");
+    refused("\"max_position_embeddings\": 16385",
+            "\"max_position_embeddings\" must be an integer of at most 16384, not 16385");
+    refused("\"vocab_size\": \"30522\"",
+            "\"vocab_size\" must be an integer from 1 to 268435456, not the string \"30522\"");
+    refused("\"vocab_size\": 10, \"pad_token_id\": 10", "\"pad_token_id\" must be an integer of at most 9, not 10");
+    refused("\"pad_token_id\": -1", "\"pad_token_id\" must be an integer from 0 to 30521, not -1");
+    refused("\"hidden_dropout_prob\": \"0.1\"", "\"hidden_dropout_prob\" must be a number, not the string \"0.1\"");
+    refused("\"hidden_dropout_prob\": 1", "\"hidden_dropout_prob\" must be at least 0 and below 1, not 1");
+    refused("\"classifier_dropout\": -0.1", "\"classifier_dropout\" must be at least 0 and below 1, not -0.1");
+    refused("\"layer_norm_eps\": 0", "\"layer_norm_eps\" must be above 0 and below 1, not 0");
+    refused("\"hidden_act\": 3", "\"hidden_act\" must be a string, not 3");
+    refused("\"hidden_act\": \"gelu_nwe\"", "unknown activation 'gelu_nwe', the nearest known one is 'gelu_new'");
+    assert_string_equal(ft_error_where(), "config.json: \"hidden_act\"");
+    refused("\"position_embedding_type\": \"relative_key\"",
+            "\"position_embedding_type\" must be \"absolute\", \"relative_key\" is not supported");
+    refused("\"is_decoder\": true", "\"is_decoder\" must be false: only encoders are supported");
+}
+
+static void test_labels(void **state) {
+    ft_model_config c = accepted("\"id2label\": {\"1\": \"yes\", \"0\": \"no\", \"2\": 7}");
+    assert_int_equal(c.num_labels, 3);
+    assert_true(c.has_label_names);
+    assert_string_equal(c.label_names[0], "no");
+    assert_string_equal(c.label_names[1], "yes");
+    assert_string_equal(c.label_names[2], "7");
+    ft_model_config_free(&c);
+    c = accepted("\"id2label\": {\"0\": \"LABEL_0\", \"1\": \"LABEL_1\", \"2\": \"LABEL_2\"}, \"num_labels\": 3");
+    assert_int_equal(c.num_labels, 3);
+    assert_false(c.has_label_names);
+    ft_model_config_free(&c);
+    c = accepted("\"num_labels\": 5, \"id2label\": null");
+    assert_int_equal(c.num_labels, 5);
+    assert_string_equal(c.label_names[4], "LABEL_4");
+    ft_model_config_free(&c);
+    c = accepted(
+        "\"num_labels\": 2, \"id2label\": {\"0\": \"a\", \"1\": \"b\", \"2\": \"c\"}"); // as transformers 5.23 has it
+    assert_int_equal(c.num_labels, 2);
+    assert_string_equal(c.label_names[1], "LABEL_1");
+    assert_false(c.has_label_names);
+    ft_model_config_free(&c);
+    c = accepted("\"label2id\": {\"x\": 0, \"y\": 1, \"z\": 2}"); // alone: ignored
+    assert_int_equal(c.num_labels, 2);
+    ft_model_config_free(&c);
+    refused("\"id2label\": {\"0\": \"a\", \"2\": \"b\"}",
+            "\"id2label\" has 2 names and none for \"1\"; its keys must be \"0\" to \"1\"");
+    refused("\"id2label\": {\"0\": \"a\", \"1\": []}", "\"id2label\": the name of \"1\" must be a string");
+    refused("\"id2label\": [\"a\", \"b\"]", "\"id2label\" must be an object from \"0\", \"1\", ... to names");
+    refused("\"id2label\": {}", "\"id2label\" lists 0 labels");
+    refused("\"num_labels\": 0", "\"num_labels\" must be an integer from 1 to 1048576, not 0");
+}
+
+static void test_load(void **state) {
+    ft_model_config c;
+    OK(ft_model_config_load(FT_TEST_VECTORS "/bert_gelu", &c));
+    assert_int_equal(c.hidden_size, 36);
+    assert_int_equal(c.num_labels, 3);
+    assert_string_equal(c.label_names[1], "neutral");
+    ft_model_config_free(&c);
+    assert_int_equal(ft_model_config_load("/no/such/model", &c), FT_INVALID);
+    assert_string_equal(ft_error_where(), "/no/such/model");
+    assert_string_equal(ft_error_message(), "there is no such model directory");
+    assert_int_equal(ft_model_config_load("/dev/null", &c), FT_INVALID);
+    assert_int_equal(ft_model_config_load(FT_TEST_VECTORS, &c), FT_INVALID); // a directory without one
+    assert_string_equal(ft_error_where(), FT_TEST_VECTORS "/config.json");
+    assert_null(c.json);
+}
+
+// What a saved file says, as one text.
+static char *saved(const ft_model_config *base, int count, const char *const *names, double hidden, double attention,
+                   double classifier) {
+    char path[] = "/tmp/test_config_XXXXXX";
+    close(mkstemp(path));
+    OK(ft_model_config_save(base, path, count, names, hidden, attention, classifier, NULL, "single_label_classification"));
+    char *text;
+    size_t length;
+    OK(ft_read_file(path, 0, &text, &length));
+    unlink(path);
+    return text;
+}
+
+static void test_save(void **state) {
+    ft_model_config base = accepted(
+        "\"_name_or_path\": \"x\", \"hidden_dropout_prob\": 0.1, \"torch_dtype\": \"float16\", \"num_labels\": 7,"
+        "\"layer_norm_eps\": 1e-12, \"extra\": {\"kept\": [1, 0.3]}, \"architectures\": [\"BertModel\"]");
+    static const char *const names[] = {"no", "y\"es"};
+    // The numbers of a training in fp32.
+    char *text = saved(&base, 2, names, 0.2f, 0.1f, 0.05f);
+    assert_string_equal(text, "{\n"
+                              "  \"model_type\": \"bert\",\n"
+                              "  \"hidden_dropout_prob\": 0.2,\n"
+                              "  \"layer_norm_eps\": 1e-12,\n"
+                              "  \"extra\": {\n"
+                              "    \"kept\": [\n"
+                              "      1,\n"
+                              "      0.3\n"
+                              "    ]\n"
+                              "  },\n"
+                              "  \"architectures\": [\n"
+                              "    \"BertForSequenceClassification\"\n"
+                              "  ],\n"
+                              "  \"problem_type\": \"single_label_classification\",\n"
+                              "  \"dtype\": \"float32\",\n"
+                              "  \"id2label\": {\n"
+                              "    \"0\": \"no\",\n"
+                              "    \"1\": \"y\\\"es\"\n"
+                              "  },\n"
+                              "  \"label2id\": {\n"
+                              "    \"no\": 0,\n"
+                              "    \"y\\\"es\": 1\n"
+                              "  },\n"
+                              "  \"classifier_dropout\": 0.05,\n"
+                              "  \"attention_probs_dropout_prob\": 0.1\n"
+                              "}\n");
+    ft_model_config again;
+    OK(ft_model_config_parse(text, strlen(text), "again", &again));
+    assert_int_equal(again.num_labels, 2);
+    assert_string_equal(again.label_names[1], "y\"es");
+    assert_true(again.hidden_dropout_prob == 0.2 && again.classifier_dropout == 0.05);
+    ft_model_config_free(&again);
+    free(text);
+    assert_int_equal(ft_model_config_save(&base, "/no/such/config.json", 2, names, 0.1, 0.1, 0.1, NULL, "regression"), FT_FAILED);
+    ft_model_config_free(&base);
+}
+
+static void test_save_in_the_keys_of_the_family(void **state) {
+    static const char *const names[] = {"a", "b"};
+    ft_model_config base = of_family("{\"model_type\": \"distilbert\", \"dropout\": 0.1, \"seq_classif_dropout\": 0.2}");
+    char *text = saved(&base, 2, names, 0.1f, 0.3f, 0.4f);
+    assert_non_null(strstr(text, "\"DistilBertForSequenceClassification\""));
+    assert_non_null(strstr(text, "\"dropout\": 0.1,"));
+    assert_non_null(strstr(text, "\"attention_dropout\": 0.3"));
+    assert_non_null(strstr(text, "\"seq_classif_dropout\": 0.4,"));
+    assert_null(strstr(text, "hidden_dropout_prob"));
+    free(text);
+    ft_model_config_free(&base);
+}
+
+static void test_save_keeps_what_it_may(void **state) {
+    static const char *const names[] = {"a", "b"};
+    ft_model_config base = accepted("\"hidden_dropout_prob\": 0, \"attention_probs_dropout_prob\": "
+                                    "0.12345678901234567, \"classifier_dropout\": null");
+    char *text = saved(&base, 2, names, 0.0f, (float)0.12345678901234567, 0.0f);
+    assert_non_null(strstr(text, "\"hidden_dropout_prob\": 0,"));
+    assert_non_null(strstr(text, "\"attention_probs_dropout_prob\": 0.12345678901234566,"));
+    assert_non_null(strstr(text, "\"classifier_dropout\": null"));
+    free(text);
+    text = saved(&base, 2, names, 0.5f, 0.0f, 0.0f); // no longer as the hidden one
+    assert_non_null(strstr(text, "\"hidden_dropout_prob\": 0.5,"));
+    assert_non_null(strstr(text, "\"classifier_dropout\": 0.0"));
+    free(text);
+    ft_model_config_free(&base);
+    base = accepted("\"hidden_dropout_prob\": 0.1, \"classifier_dropout\": 0.3");
+    text = saved(&base, 2, names, 0.1f, 0.1f, 0.1f);
+    assert_non_null(strstr(text, "\"classifier_dropout\": 0.1"));
+    free(text);
+    ft_model_config_free(&base);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults), cmocka_unit_test(test_values),
+        cmocka_unit_test(test_family),   cmocka_unit_test(test_families),
+        cmocka_unit_test(test_save_in_the_keys_of_the_family), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused_by_all),
+        cmocka_unit_test(test_labels),   cmocka_unit_test(test_load),
+        cmocka_unit_test(test_save),     cmocka_unit_test(test_save_keeps_what_it_may),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Stopped and killed runs go on with the same bits: SIGINT, SIGTERM, and kill -9 at random moments.
+. "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
+run="$here/follow.ini data.validation=$here/validation.tsv eval.strategy=steps eval.steps=60 train.max_steps=240 train.logging_steps=7
+     model.hidden_dropout=0.1 model.attention_dropout=0.1 train.gradient_accumulation_steps=2 output.save_steps=10"
+end=step-00000240
+without_rates() { sed 's/,"tokens_per_second":[^,}]*//' "$1"; }
+same() {
+    cmp whole/model/model.safetensors "$1/model/model.safetensors" || fail "$1: another best model"
+    [ "$(ls "$1/checkpoints")" = $end ] || fail "$1: checkpoints kept: $(ls "$1/checkpoints")"
+    cmp whole/checkpoints/$end/state.safetensors "$1/checkpoints/$end/state.safetensors" || fail "$1: another state at the end"
+    cmp <(without_rates whole/metrics.jsonl) <(without_rates "$1/metrics.jsonl") || fail "$1: another metrics.jsonl"
+    cmp whole/predictions.jsonl "$1/predictions.jsonl" || fail "$1: other predictions"
+    [ -z "$(find "$1" -name '*.ft-*')" ] || fail "$1: temporaries are left: $(find "$1" -name '*.ft-*')"
+}
+# begin DIR: the run (from where it stopped) in the background, its process id in pid
+begin() {
+    # shellcheck disable=SC2086
+    "$FTENGINE" train $run output.dir="$1" output.exists=resume >out 2>err &
+    pid=$!
+}
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" train $run output.dir=whole
+same whole
+
+# Another micro-batch, recomputation and thread count: the same bits.
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" train $run output.dir=other train.micro_batch=3 train.gradient_checkpointing=on device.threads=1
+same other
+
+# A run that is faster than the signal says nothing: it is tried again.
+for signal in INT TERM; do
+    dir=stopped-$signal
+    code=0
+    for _ in $(seq 10); do
+        rm -rf $dir
+        begin $dir
+        for _ in $(seq 500); do [ -s $dir/metrics.jsonl ] && break; sleep 0.01; done
+        kill -$signal $pid 2>/dev/null
+        wait $pid
+        code=$?
+        [ $code = 0 ] || break
+    done
+    [ $code = "$([ $signal = INT ] && echo 130 || echo 143)" ] || fail "exit code $code after SIG$signal"
+    [ "$(json $dir/run.json 'd["status"], 0 < d["steps"] < 240')" = "('interrupted', True)" ] || fail "run.json after SIG$signal"
+    says "the state is saved"
+    stopped=$(json $dir/run.json 'd["steps"]')
+    [ -s "$dir/checkpoints/step-$(printf %08d "$stopped")/state.json" ] || fail "no checkpoint of step $stopped after SIG$signal"
+    # shellcheck disable=SC2086
+    expect 0 "$FTENGINE" train $run output.dir=$dir output.exists=resume
+    says "at step $stopped"
+    same $dir
+done
+
+# kill -9 at random moments, until the run gets through; anew when it did so without having been killed and resumed. The
+# seed is printed, so that a failure can be repeated.
+RANDOM=${KILL_SEED:-$(date +%s)}
+echo "KILL_SEED=$RANDOM"
+for _ in $(seq 10); do
+    rm -rf killed
+    kills=0 resumed=0
+    for attempt in $(seq 40); do
+        begin killed
+        ms=$((RANDOM % (300 + 50 * attempt) + 20)) # ever longer, so that a slow build gets to a checkpoint too
+        sleep "$((ms / 1000)).$(printf %03d $((ms % 1000)))"
+        kill -9 $pid 2>/dev/null
+        wait $pid 2>/dev/null
+        code=$?
+        grep -q '^resumed ' err && resumed=$((resumed + 1))
+        [ $code = 137 ] || break
+        kills=$((kills + 1))
+    done
+    [ $code = 0 ] || [ $code = 137 ] || fail "exit code $code of a run that was killed before"
+    [ $kills -ge 1 ] && [ $resumed -ge 1 ] && break
+done
+echo "killed $kills times, resumed from a checkpoint $resumed times"
+[ $kills -ge 1 ] && [ $resumed -ge 1 ] || fail "no run was killed and resumed: longer runs are needed"
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" train $run output.dir=killed output.exists=resume
+same killed
+
+# A finished run resumes to itself; another configuration is refused with the difference, and changes nothing.
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" train $run output.dir=killed output.exists=resume
+same killed
+cp -r killed before
+# shellcheck disable=SC2086
+expect 2 "$FTENGINE" train $run output.dir=killed output.exists=resume train.learning_rate=1e-3
+one_error "train.learning_rate"
+diff -r before killed || fail "a refused resume changed the run directory"
