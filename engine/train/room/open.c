@@ -3,8 +3,8 @@
 
 #include "base/log.h"
 #include "engine/train/room/device_choice.h"
+#include "engine/train/room/device_graphs.h"
 #include "engine/train/room/limit.h"
-#include "engine/train/step/graphs.h"
 #include "kernels/devices/devices.h"
 
 #include <stdlib.h>
