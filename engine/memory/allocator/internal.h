@@ -1,11 +1,11 @@
 // allocator_internal.h - the caching allocator's own view of its blocks; for its files, its tests, and nobody else.
 //
-//     allocator.c        requests: best fit, splitting, giving back
-//     allocator_grow.c   memory from the device and back to it: limit, retry, garbage collection; buffers
-//     allocator_range.c  the same for a virtual range that gets its memory page by page
-//     allocator_blocks.c what all of them do to blocks: cut, merge, list as free
-//     allocator_tree.c   free blocks in order of size
-//     allocator_check.c  the invariants
+//     allocator_requests.c  best fit, splitting, giving back
+//     allocator_grow.c      memory from the device and back to it: limit, retry, garbage collection; buffers
+//     allocator_range.c     the same for a virtual range that gets its memory page by page
+//     allocator_blocks.c    what all of them do to blocks: cut, merge, list as free
+//     allocator_tree.c      free blocks in order of size
+//     allocator_check.c     the invariants
 #ifndef FT_ALLOCATOR_INTERNAL_H
 #define FT_ALLOCATOR_INTERNAL_H
 

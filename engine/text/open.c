@@ -1,4 +1,4 @@
-// tokenizer.c - opening a model directory's tokenizer.
+// open.c - opening a model directory's tokenizer.
 #include "engine/text/tokenizer_parts.h"
 
 #include "base/files.h"

@@ -1,3 +1,4 @@
+// tokenise.c - a table of texts becomes a dataset: tokenised, or from the cache.
 #include "engine/data/dataset.h"
 
 #include "base/files.h"
