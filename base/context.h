@@ -14,10 +14,12 @@
 #ifndef FT_CONTEXT_H
 #define FT_CONTEXT_H
 
-#include "base/log.h"
-
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+
+// What is said at all (log.h). SILENT: not even warnings, for work whose messages were or will be given by another run of it.
+typedef enum ft_log_level { FT_LOG_SILENT = -1, FT_LOG_QUIET = 0, FT_LOG_NORMAL = 1, FT_LOG_VERBOSE = 2 } ft_log_level;
 
 // Where messages go: a line at a time, without its end, from whatever thread says it. No sink: standard error.
 typedef struct ft_log_sink {

@@ -3,10 +3,9 @@
 #ifndef FT_LOG_H
 #define FT_LOG_H
 
-#include <stdbool.h>
+#include "base/context.h"
 
-// SILENT: not even warnings, for work whose messages were or will be given by another run of it.
-typedef enum ft_log_level { FT_LOG_SILENT = -1, FT_LOG_QUIET = 0, FT_LOG_NORMAL = 1, FT_LOG_VERBOSE = 2 } ft_log_level;
+#include <stdbool.h>
 
 void ft_log_set_level(ft_log_level level);
 ft_log_level ft_log_get_level(void);

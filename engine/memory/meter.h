@@ -6,7 +6,10 @@
 #ifndef FT_METER_H
 #define FT_METER_H
 
-#include "engine/memory/memory.h"
+#include "base/status.h"
+#include "engine/memory/counters.h"
+
+#include <stdint.h>
 
 enum { FT_SITE_BYTES = 48 };
 

@@ -2,7 +2,6 @@
 
 #include "base/arena.h"
 #include "base/utf8.h"
-#include "engine/text/tokenizer_parts.h"
 #include "engine/text/unicode/text_classes.h"
 
 #include <stdlib.h>

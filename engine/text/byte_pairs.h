@@ -2,7 +2,7 @@
 #ifndef FT_BYTE_PAIRS_H
 #define FT_BYTE_PAIRS_H
 
-#include "engine/text/tokenizer.h"
+#include "engine/text/token_ids.h"
 #include "engine/text/trie.h"
 
 #include <stdbool.h>

@@ -7,6 +7,7 @@
 #define FT_TOKENIZER_H
 
 #include "base/status.h"
+#include "engine/text/token_ids.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,11 +24,6 @@ typedef enum ft_tokenizer_rules {
 ft_status ft_tokenizer_open(const char *model_dir, ft_tokenizer **tokenizer); // FT_RULES_FILES
 ft_status ft_tokenizer_open_rules(const char *model_dir, ft_tokenizer_rules rules, ft_tokenizer **tokenizer);
 void ft_tokenizer_close(ft_tokenizer *tokenizer); // NULL is fine
-
-typedef struct ft_token_ids {
-    int32_t *ids; // grown with realloc; free() it
-    size_t count, capacity;
-} ft_token_ids;
 
 // Appends [CLS] text [SEP] to out->ids, truncated on the right so that at most max_length ids are appended
 // (max_length <= 0: no truncation). `text` need not be valid UTF-8: each maximal ill-formed subsequence is U+FFFD.

@@ -13,7 +13,6 @@
 #include <jansson.h>
 
 enum { FT_TEXT_MOST_IDS = 1 << 22 }; // no vocabulary is larger; keeps a wild id in a file from eating the memory
-#define FT_SPACE_MARK "\xE2\x96\x81" // U+2581, which SentencePiece writes for a space
 
 // ---- the model's own pieces ----------------------------------------------------------------------------------------
 typedef struct ft_vocabulary {
@@ -122,9 +121,6 @@ typedef struct ft_tokenizer_json {
     const struct ft_spm *spm; // NULL: not read, since another file decides
     bool as_is; // tokenizer.json decides about everything; else the class does, rebuilt from tokenizer_config.json
 } ft_tokenizer_json;
-
-// Growth of id lists, for the models.
-ft_status ft_token_ids_reserve(ft_token_ids *ids, size_t more);
 
 ft_status ft_text_load_json(const char *path, json_t **root); // integers become reals: 1e30 is written as an integer
 char *ft_text_where(ft_arena *arena, const char *path, const char *key); // "path: key"

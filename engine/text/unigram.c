@@ -1,7 +1,6 @@
 #include "engine/text/unigram.h"
 
 #include "base/arena.h"
-#include "engine/text/tokenizer_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

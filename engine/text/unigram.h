@@ -2,10 +2,12 @@
 #ifndef FT_UNIGRAM_H
 #define FT_UNIGRAM_H
 
-#include "engine/text/tokenizer.h"
+#include "engine/text/token_ids.h"
 #include "engine/text/trie.h"
 
 #include <stdbool.h>
+
+#define FT_SPACE_MARK "\xE2\x96\x81" // U+2581, which SentencePiece writes for a space
 
 // Words are searched with a space in place of U+2581: Metaspace makes the two one, and a space is one byte.
 typedef struct ft_unigram {

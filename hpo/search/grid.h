@@ -4,7 +4,13 @@
 #ifndef FT_HPO_GRID_H
 #define FT_HPO_GRID_H
 
-#include "hpo/search/sampler.h"
+#include "hpo/search/history/trials.h"
+
+typedef struct ft_grid_axis {
+    const char *name;
+    const ft_distribution *distribution; // must outlive the grid, like the name
+    int points; // of a float without a step: so many, evenly spaced (in logarithms); else ignored
+} ft_grid_axis;
 
 typedef struct ft_grid {
     const ft_grid_axis *axes; // the last one changes fastest

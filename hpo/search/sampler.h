@@ -11,6 +11,7 @@
 #ifndef FT_HPO_SAMPLER_H
 #define FT_HPO_SAMPLER_H
 
+#include "hpo/search/grid.h"
 #include "hpo/search/history/trials.h"
 
 typedef enum ft_sampler_kind {
@@ -20,12 +21,6 @@ typedef enum ft_sampler_kind {
     FT_SAMPLER_QUASI_RANDOM
 } ft_sampler_kind;
 typedef enum ft_switch { FT_SWITCH_AUTO, FT_SWITCH_ON, FT_SWITCH_OFF } ft_switch;
-
-typedef struct ft_grid_axis {
-    const char *name;
-    const ft_distribution *distribution; // must outlive the sampler, like the name
-    int points; // of a float without a step: so many, evenly spaced (in logarithms); else ignored
-} ft_grid_axis;
 
 typedef struct ft_sampler_options {
     ft_sampler_kind kind;

@@ -3,6 +3,7 @@
 #include "base/nearest.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 // Words of a choice or a condition; far more than a study can make sense of.

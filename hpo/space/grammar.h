@@ -1,8 +1,20 @@
-// space_grammar.h - inside hpo: one line of [space] taken apart. Words are not looked into; space.c knows the options.
+// space_grammar.h - one line of [space] taken apart. Words are not looked into; space.c knows the options.
 #ifndef FT_HPO_SPACE_GRAMMAR_H
 #define FT_HPO_SPACE_GRAMMAR_H
 
-#include "hpo/space/space.h"
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+
+typedef enum ft_comparison {
+    FT_IS_ONE_OF,
+    FT_IS_NONE_OF,
+    FT_IS_BELOW,
+    FT_IS_AT_MOST,
+    FT_IS_ABOVE,
+    FT_IS_AT_LEAST
+} ft_comparison;
 
 typedef enum ft_spec_kind { FT_SPEC_FIXED, FT_SPEC_FLOAT, FT_SPEC_INT, FT_SPEC_CHOICE } ft_spec_kind;
 

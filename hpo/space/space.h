@@ -20,15 +20,7 @@
 
 #include "engine/config/config.h"
 #include "hpo/search/history/distribution.h"
-
-typedef enum ft_comparison {
-    FT_IS_ONE_OF,
-    FT_IS_NONE_OF,
-    FT_IS_BELOW,
-    FT_IS_AT_MOST,
-    FT_IS_ABOVE,
-    FT_IS_AT_LEAST
-} ft_comparison;
+#include "hpo/space/grammar.h"
 
 typedef struct ft_space_test {
     int option; // number of an option of a run (engine/config/options.h)

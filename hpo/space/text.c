@@ -2,6 +2,7 @@
 // paths lie) left out.
 #include "engine/config/options.h"
 #include "hpo/space/grammar.h"
+#include "hpo/space/space.h"
 #include "hpo/storage/pyjson.h"
 
 #include <stdlib.h>

@@ -3,7 +3,8 @@
 #include "kernels/cuda/gemm.h"
 #include "base/arena.h"
 #include "kernels/ops/geometry.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/opened.h"
+#include "kernels/cuda/ops.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 // gemm_tuning.c - algorithms of matrix products that were measured instead of guessed: a list of choices, searched by shape,
 // and the clock that makes it. Which file they come from, or go to, is the caller's business.
 #include "base/arena.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/opened.h"
 
 #include <math.h>
 #include <stdlib.h>

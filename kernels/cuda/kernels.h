@@ -6,18 +6,9 @@
 #ifndef FT_CUDA_KERNELS_H
 #define FT_CUDA_KERNELS_H
 
-#include "kernels/cuda/cublaslt.h"
-#include "kernels/cuda/driver/device.h"
-#include "kernels/cuda/driver/module.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/opened.h"
 #include "kernels/cuda/ops.h"
-
-struct ft_cuda_kernels {
-    ft_cuda_module module;
-    ft_cublaslt *lt;
-    ft_cuda_gemms *gemms;
-    ft_op_table ops; // unchecked: the device's table asks ft_<op>_check() first
-};
 
 // driver, module and library are opened and belong to the device. FT_NO_DEVICE with what is missing.
 ft_status ft_cuda_open_with_kernels(int ordinal, ft_device **device);

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "base/stop.h"
 #include "kernels/cpu/pool.h"

@@ -2,7 +2,11 @@
 #ifndef FT_COLUMNS_H
 #define FT_COLUMNS_H
 
-#include "engine/data/tables/table.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "engine/data/tables/table_request.h"
+
+#include <stdbool.h>
 
 enum { FT_NO_COLUMN = -1 };
 

@@ -4,7 +4,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
-#include "engine/config/config.h"
+#include "engine/data/tables/table_request.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,18 +32,6 @@ typedef struct ft_table {
     const char **label_column_name;                       // [label_columns]
     ft_arena arena;
 } ft_table;
-
-typedef enum ft_table_label { FT_LABEL_REQUIRED, FT_LABEL_OPTIONAL, FT_LABEL_IGNORED } ft_table_label;
-
-// What of a file is wanted. Columns: a header name, "" = found by usual names (text: sentence, text, review, question,
-// content...; label: label, labels, class, category, target...). pair and id NULL: none; pair "" is none too.
-typedef struct ft_table_request {
-    ft_format format; // AUTO: by name, then by content; TEXT: every line is a text without a label
-    bool plain;       // AUTO means plain text where neither name nor columns say otherwise
-    const char *text, *pair, *label, *id; // label: one column, or several separated by commas
-    ft_table_label need;
-    bool empty_labels; // an empty label is a label: none of the classes holds
-} ft_table_request;
 
 // `path` "-" reads standard input. Packing and encoding: source.h; quoting: records.h. FT_INVALID with file:line or
 // file:line:column: missing file, no header, unknown column (the header is listed), ragged rows, no rows, empty label.

@@ -1,0 +1,21 @@
+// table_request.h - what of a file of texts is wanted.
+#ifndef FT_TABLE_REQUEST_H
+#define FT_TABLE_REQUEST_H
+
+#include "engine/config/config.h"
+
+#include <stdbool.h>
+
+typedef enum ft_table_label { FT_LABEL_REQUIRED, FT_LABEL_OPTIONAL, FT_LABEL_IGNORED } ft_table_label;
+
+// What of a file is wanted. Columns: a header name, "" = found by usual names (text: sentence, text, review, question,
+// content...; label: label, labels, class, category, target...). pair and id NULL: none; pair "" is none too.
+typedef struct ft_table_request {
+    ft_format format; // AUTO: by name, then by content; TEXT: every line is a text without a label
+    bool plain;       // AUTO means plain text where neither name nor columns say otherwise
+    const char *text, *pair, *label, *id; // label: one column, or several separated by commas
+    ft_table_label need;
+    bool empty_labels; // an empty label is a label: none of the classes holds
+} ft_table_request;
+
+#endif

@@ -1,0 +1,18 @@
+// opened.h - what an open CUDA device that computes has loaded.
+#ifndef FT_CUDA_OPENED_H
+#define FT_CUDA_OPENED_H
+
+#include "kernels/cuda/cublaslt.h"
+#include "kernels/cuda/driver/device.h"
+#include "kernels/cuda/driver/module.h"
+
+typedef struct ft_cuda_gemms ft_cuda_gemms; // gemm.h
+
+struct ft_cuda_kernels {
+    ft_cuda_module module;
+    ft_cublaslt *lt;
+    ft_cuda_gemms *gemms;
+    ft_op_table ops; // unchecked: the device's table asks ft_<op>_check() first
+};
+
+#endif
