@@ -230,7 +230,7 @@ int ft_option_count(void);
 const char *ft_option_name(int index);                                                // "train.batch_size"
 ft_status ft_option_text(const ft_config *config, int index, char *out, size_t size); // FT_FAILED if it does not fit
 
-// Of tasks (tasks.c), by tasks.def.
+// Of tasks (task_names.c), by tasks.def.
 const char *ft_task_name(ft_task task);         // "single_label", as train.task has it; AUTO: "auto"
 const char *ft_task_problem_type(ft_task task); // "single_label_classification", as config.json has it; AUTO is single label
 ft_task ft_task_named(const char *name);        // AUTO: none is called so; so are NULL and "auto"

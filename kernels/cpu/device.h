@@ -1,4 +1,4 @@
-// device.h - the CPU device as a whole: for cpu.c, which opens it, and the tables that it is made of.
+// device.h - the CPU device as a whole: for open.c, which opens it, and the tables that it is made of.
 #ifndef FT_CPU_DEVICE_H
 #define FT_CPU_DEVICE_H
 

@@ -1,4 +1,4 @@
-// tasks.c - the tasks by name, from tasks.def.
+// task_names.c - the tasks by name, from tasks.def.
 #include "engine/config/config.h"
 
 #include <string.h>
