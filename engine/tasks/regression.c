@@ -2,6 +2,7 @@
 #include "engine/data/targets.h"
 #include "engine/metrics/ranking.h"
 #include "engine/tasks/rows.h"
+#include "engine/tasks/tasks.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef FT_TASK_ROWS_H
 #define FT_TASK_ROWS_H
 
-#include "engine/tasks/tasks.h"
+typedef struct ft_task_spec ft_task_spec; // tasks.h
 
 #define FT_TASK_LINE(id, name, ...) extern const ft_task_spec ft_task_##name;
 #include "engine/config/tasks.def"

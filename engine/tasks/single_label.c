@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "engine/metrics/decision.h"
 #include "engine/tasks/rows.h"
+#include "engine/tasks/tasks.h"
 
 #include <float.h>
 #include <math.h>

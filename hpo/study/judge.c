@@ -5,6 +5,7 @@
 #include "base/json/json.h"
 #include "base/utf8.h"
 #include "hpo/pruner/internal.h"
+#include "hpo/study/disk.h"
 #include "hpo/study/slots.h"
 
 #include <math.h>

@@ -32,7 +32,7 @@
 #include "hpo/space/space.h"
 #include "hpo/storage/locate.h"
 #include "hpo/storage/storage.h"
-#include "hpo/study/disk.h"
+#include "hpo/study/full_disk.h"
 #include "hpo/study/trial.h"
 
 typedef struct ft_tuning_call {

@@ -5,15 +5,6 @@
 
 #include <stdint.h>
 
-// Scratch must be what the planner was told.
-#define REQUIRE_WORKSPACE(op, target, args)                                                                            \
-    do {                                                                                                               \
-        size_t need_ = ft_##op##_workspace(target, args);                                                              \
-        if ((args)->workspace.bytes < need_)                                                                           \
-            return ft_fail(FT_FAILED, #op, "workspace has %zu bytes, needs %zu", (args)->workspace.bytes, need_);      \
-        return FT_OK;                                                                                                  \
-    } while (0)
-
 static bool dropout_fits(const ft_dropout *d, int64_t rows) {
     return d->probability == 0.0f || (d->step && ((d->slot && d->position) || rows == 0));
 }
@@ -41,14 +32,14 @@ ft_status ft_gemm_check(const ft_target *target, const ft_gemm_args *args) {
     if (args->bias.data && (args->bias.cols != n || args->bias.dtype != c->dtype))
         return ft_fail(FT_FAILED, "gemm", "bias is %s[%lld], expected %s[%lld]", ft_dtype_name(args->bias.dtype),
                        (long long)args->bias.cols, ft_dtype_name(c->dtype), (long long)n);
-    REQUIRE_WORKSPACE(gemm, target, args);
+    FT_REQUIRE_WORKSPACE(gemm, target, args);
 }
 
 ft_status ft_column_sum_check(const ft_target *target, const ft_column_sum_args *args) {
     static const char op[] = "column_sum";
     FT_REQUIRE(op, is_type(args->x.dtype) && ft_is_matrix_of(args->x.dtype, args->x, args->x.rows, args->x.cols));
     FT_REQUIRE(op, ft_is_vector(args->out, args->x.cols));
-    REQUIRE_WORKSPACE(column_sum, target, args);
+    FT_REQUIRE_WORKSPACE(column_sum, target, args);
 }
 
 ft_status ft_embedding_forward_check(const ft_target *target, const ft_embedding_forward_args *args) {
@@ -61,7 +52,7 @@ ft_status ft_embedding_forward_check(const ft_target *target, const ft_embedding
     FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->type, args->type.rows, cols));
     FT_REQUIRE(op,
                args->word_ids && (args->position_ids || !args->position.data) && (args->type_ids || !args->type.data));
-    REQUIRE_WORKSPACE(embedding_forward, target, args);
+    FT_REQUIRE_WORKSPACE(embedding_forward, target, args);
 }
 
 ft_status ft_embedding_backward_check(const ft_target *target, const ft_embedding_backward_args *args) {
@@ -70,7 +61,7 @@ ft_status ft_embedding_backward_check(const ft_target *target, const ft_embeddin
     FT_REQUIRE(op, is_type(args->dout.dtype) && ft_is_matrix_of(args->dout.dtype, args->dout, rows, cols));
     FT_REQUIRE(op, ft_is_matrix(args->table_gradient, args->table_gradient.rows, cols));
     FT_REQUIRE(op, args->ids && (args->order || !ft_embedding_order_wanted(target)));
-    REQUIRE_WORKSPACE(embedding_backward, target, args);
+    FT_REQUIRE_WORKSPACE(embedding_backward, target, args);
 }
 
 ft_status ft_layernorm_forward_check(const ft_target *target, const ft_layernorm_forward_args *args) {
@@ -88,7 +79,7 @@ ft_status ft_layernorm_forward_check(const ft_target *target, const ft_layernorm
     FT_REQUIRE(op, ft_is_optional_vector(args->mean, rows));
     FT_REQUIRE(op, ft_is_optional_vector(args->rstd, rows));
     FT_REQUIRE(op, dropout_fits(&args->dropout, rows));
-    REQUIRE_WORKSPACE(layernorm_forward, target, args);
+    FT_REQUIRE_WORKSPACE(layernorm_forward, target, args);
 }
 
 // A plan and a run alike end here, before anything is taken.
@@ -115,7 +106,7 @@ ft_status ft_layernorm_backward_check(const ft_target *target, const ft_layernor
     FT_REQUIRE(op, ft_is_optional_vector(args->dbeta, cols));
     FT_REQUIRE(op, ft_is_optional_vector(args->dbias, cols));
     FT_REQUIRE(op, dropout_fits(&args->dropout, rows));
-    REQUIRE_WORKSPACE(layernorm_backward, target, args);
+    FT_REQUIRE_WORKSPACE(layernorm_backward, target, args);
 }
 
 ft_status ft_activation_forward_check(const ft_target *target, const ft_activation_forward_args *args) {
@@ -127,7 +118,7 @@ ft_status ft_activation_forward_check(const ft_target *target, const ft_activati
     FT_REQUIRE(op, ft_is_matrix_of(h, args->y, rows, cols));
     FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->h, rows, cols));
     FT_REQUIRE(op, ft_is_optional_vector_of(h, args->bias, cols));
-    REQUIRE_WORKSPACE(activation_forward, target, args);
+    FT_REQUIRE_WORKSPACE(activation_forward, target, args);
 }
 
 ft_status ft_activation_backward_check(const ft_target *target, const ft_activation_backward_args *args) {
@@ -140,7 +131,7 @@ ft_status ft_activation_backward_check(const ft_target *target, const ft_activat
     FT_REQUIRE(op, ft_is_matrix_of(h, args->dx, rows, cols));
     FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->y, rows, cols));
     FT_REQUIRE(op, ft_is_optional_vector(args->dbias, cols));
-    REQUIRE_WORKSPACE(activation_backward, target, args);
+    FT_REQUIRE_WORKSPACE(activation_backward, target, args);
 }
 
 static bool fits_attention(const ft_attention_shape *s) {
@@ -160,7 +151,7 @@ ft_status ft_attention_forward_check(const ft_target *target, const ft_attention
     FT_REQUIRE(op, ft_is_matrix_of(dtype, args->k, args->k.rows, cols));
     FT_REQUIRE(op, ft_is_matrix_of(dtype, args->v, args->k.rows, cols));
     FT_REQUIRE(op, ft_is_optional_matrix(args->lse, args->out.rows, s->heads));
-    REQUIRE_WORKSPACE(attention_forward, target, args);
+    FT_REQUIRE_WORKSPACE(attention_forward, target, args);
 }
 
 ft_status ft_attention_backward_check(const ft_target *target, const ft_attention_backward_args *args) {
@@ -175,7 +166,7 @@ ft_status ft_attention_backward_check(const ft_target *target, const ft_attentio
     FT_REQUIRE(op, ft_is_matrix_of(dtype, args->k, keys, cols) && ft_is_matrix_of(dtype, args->dk, keys, cols));
     FT_REQUIRE(op, ft_is_matrix_of(dtype, args->v, keys, cols) && ft_is_matrix_of(dtype, args->dv, keys, cols));
     FT_REQUIRE(op, ft_is_matrix(args->lse, queries, s->heads));
-    REQUIRE_WORKSPACE(attention_backward, target, args);
+    FT_REQUIRE_WORKSPACE(attention_backward, target, args);
 }
 
 ft_status ft_dropout_check(const ft_target *target, const ft_dropout_args *args) {
@@ -187,7 +178,7 @@ ft_status ft_dropout_check(const ft_target *target, const ft_dropout_args *args)
     FT_REQUIRE(op, args->x.rows == 0 || ft_is_matrix_of(h, args->y, args->x.rows, args->x.cols));
     FT_REQUIRE(op, d->probability >= 0.0f && d->probability < 1.0f);
     FT_REQUIRE(op, dropout_fits(d, args->x.rows));
-    REQUIRE_WORKSPACE(dropout, target, args);
+    FT_REQUIRE_WORKSPACE(dropout, target, args);
 }
 
 ft_status ft_gather_rows_check(const ft_target *target, const ft_gather_rows_args *args) {
@@ -197,7 +188,7 @@ ft_status ft_gather_rows_check(const ft_target *target, const ft_gather_rows_arg
     FT_REQUIRE(op, is_type(args->x.dtype));
     FT_REQUIRE(op, ft_is_matrix_of(args->x.dtype, args->x, args->x.rows, args->y.cols));
     FT_REQUIRE(op, ft_is_matrix_of(args->x.dtype, args->y, args->y.rows, args->y.cols));
-    REQUIRE_WORKSPACE(gather_rows, target, args);
+    FT_REQUIRE_WORKSPACE(gather_rows, target, args);
 }
 
 ft_status ft_scatter_rows_add_check(const ft_target *target, const ft_scatter_rows_add_args *args) {
@@ -207,7 +198,7 @@ ft_status ft_scatter_rows_add_check(const ft_target *target, const ft_scatter_ro
     FT_REQUIRE(op, is_type(args->x.dtype) && (args->y.dtype == args->x.dtype || args->y.dtype == FT_F32));
     FT_REQUIRE(op, ft_is_matrix_of(args->x.dtype, args->x, args->x.rows, args->x.cols));
     FT_REQUIRE(op, ft_is_matrix_of(args->y.dtype, args->y, args->y.rows, args->x.cols));
-    REQUIRE_WORKSPACE(scatter_rows_add, target, args);
+    FT_REQUIRE_WORKSPACE(scatter_rows_add, target, args);
 }
 
 static bool fit_windows(ft_tensor x, ft_tensor y, int32_t sequences, int32_t taps, const int32_t *cu_seqlens) {
@@ -220,14 +211,14 @@ ft_status ft_unfold_check(const ft_target *target, const ft_unfold_args *args) {
     static const char op[] = "unfold";
     FT_REQUIRE(op, args->x.rows == 0 || (is_type(args->x.dtype) && args->y.dtype == args->x.dtype));
     FT_REQUIRE(op, fit_windows(args->x, args->y, args->sequences, args->taps, args->cu_seqlens));
-    REQUIRE_WORKSPACE(unfold, target, args);
+    FT_REQUIRE_WORKSPACE(unfold, target, args);
 }
 
 ft_status ft_fold_add_check(const ft_target *target, const ft_fold_add_args *args) {
     static const char op[] = "fold_add";
     FT_REQUIRE(op, args->x.rows == 0 || (is_type(args->y.dtype) && args->x.dtype == FT_F32));
     FT_REQUIRE(op, fit_windows(args->x, args->y, args->sequences, args->taps, args->cu_seqlens));
-    REQUIRE_WORKSPACE(fold_add, target, args);
+    FT_REQUIRE_WORKSPACE(fold_add, target, args);
 }
 
 ft_status ft_cross_entropy_check(const ft_target *target, const ft_cross_entropy_args *args) {
@@ -237,7 +228,7 @@ ft_status ft_cross_entropy_check(const ft_target *target, const ft_cross_entropy
     FT_REQUIRE(op, ft_is_vector(args->losses, rows));
     FT_REQUIRE(op, ft_is_optional_matrix(args->dlogits, rows, cols));
     FT_REQUIRE(op, args->labels && (args->step || !args->dlogits.data));
-    REQUIRE_WORKSPACE(cross_entropy, target, args);
+    FT_REQUIRE_WORKSPACE(cross_entropy, target, args);
 }
 
 ft_status ft_weighted_cross_entropy_check(const ft_target *target, const ft_weighted_cross_entropy_args *args) {
@@ -249,7 +240,7 @@ ft_status ft_weighted_cross_entropy_check(const ft_target *target, const ft_weig
     FT_REQUIRE(op, ft_is_optional_vector(args->class_weight, cols));
     FT_REQUIRE(op, args->smoothing >= 0 && args->smoothing < 1 && args->gamma >= 0 && (args->smoothing == 0 || args->gamma == 0));
     FT_REQUIRE(op, args->labels && (args->step || !args->dlogits.data));
-    REQUIRE_WORKSPACE(weighted_cross_entropy, target, args);
+    FT_REQUIRE_WORKSPACE(weighted_cross_entropy, target, args);
 }
 
 ft_status ft_binary_cross_entropy_check(const ft_target *target, const ft_binary_cross_entropy_args *args) {
@@ -261,7 +252,7 @@ ft_status ft_binary_cross_entropy_check(const ft_target *target, const ft_binary
     FT_REQUIRE(op, ft_is_optional_matrix(args->dlogits, rows, cols));
     FT_REQUIRE(op, ft_is_optional_vector(args->positive_weight, cols) && args->gamma >= 0);
     FT_REQUIRE(op, args->step || !args->dlogits.data);
-    REQUIRE_WORKSPACE(binary_cross_entropy, target, args);
+    FT_REQUIRE_WORKSPACE(binary_cross_entropy, target, args);
 }
 
 ft_status ft_squared_error_check(const ft_target *target, const ft_squared_error_args *args) {
@@ -272,7 +263,7 @@ ft_status ft_squared_error_check(const ft_target *target, const ft_squared_error
     FT_REQUIRE(op, ft_is_vector(args->losses, rows));
     FT_REQUIRE(op, ft_is_optional_matrix(args->dlogits, rows, cols));
     FT_REQUIRE(op, args->step || !args->dlogits.data);
-    REQUIRE_WORKSPACE(squared_error, target, args);
+    FT_REQUIRE_WORKSPACE(squared_error, target, args);
 }
 
 ft_status ft_cast_check(const ft_target *target, const ft_cast_args *args) {
@@ -282,7 +273,7 @@ ft_status ft_cast_check(const ft_target *target, const ft_cast_args *args) {
     FT_REQUIRE(op, (from == FT_F32 && ft_is_half(to)) || (ft_is_half(from) && to == FT_F32));
     FT_REQUIRE(op, n == args->y.rows * args->y.cols);
     FT_REQUIRE(op, n == 0 || (ft_is_vector_of(from, args->x, n) && ft_is_vector_of(to, args->y, n)));
-    REQUIRE_WORKSPACE(cast, target, args);
+    FT_REQUIRE_WORKSPACE(cast, target, args);
 }
 
 ft_status ft_gradient_norm_check(const ft_target *target, const ft_gradient_norm_args *args) {
@@ -294,14 +285,14 @@ ft_status ft_gradient_norm_check(const ft_target *target, const ft_gradient_norm
     int64_t rows = args->table.rows, cols = args->table.cols;
     FT_REQUIRE(op, args->table_rows == 0 || (rows >= 0 && rows <= args->table_rows && is_flat(args->table, rows * cols)));
     FT_REQUIRE(op, args->table_rows == 0 || args->table_blocks || rows == args->table_rows);
-    REQUIRE_WORKSPACE(gradient_norm, target, args);
+    FT_REQUIRE_WORKSPACE(gradient_norm, target, args);
 }
 
 ft_status ft_decay_check(const ft_target *target, const ft_decay_args *args) {
     static const char op[] = "decay";
     FT_REQUIRE(op, is_flat(args->parameter, args->parameter.rows * args->parameter.cols));
     FT_REQUIRE(op, args->count >= 0 && (args->factors || args->count == 0));
-    REQUIRE_WORKSPACE(decay, target, args);
+    FT_REQUIRE_WORKSPACE(decay, target, args);
 }
 
 ft_status ft_adamw_check(const ft_target *target, const ft_adamw_args *args) {
@@ -317,5 +308,5 @@ ft_status ft_adamw_check(const ft_target *target, const ft_adamw_args *args) {
         const ft_adamw_range *range = &args->ranges[r];
         FT_REQUIRE(op, range->first >= 0 && range->count >= 0 && range->first <= n - range->count);
     }
-    REQUIRE_WORKSPACE(adamw, target, args);
+    FT_REQUIRE_WORKSPACE(adamw, target, args);
 }

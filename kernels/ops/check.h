@@ -9,6 +9,15 @@
         if (!(condition)) return ft_fail(FT_FAILED, op, "arguments that do not fit together: not " #condition);        \
     } while (0)
 
+// The last of a check, which it returns from: scratch must be what the planner was told.
+#define FT_REQUIRE_WORKSPACE(op, target, args)                                                                         \
+    do {                                                                                                               \
+        size_t need_ = ft_##op##_workspace(target, args);                                                              \
+        if ((args)->workspace.bytes < need_)                                                                           \
+            return ft_fail(FT_FAILED, #op, "workspace has %zu bytes, needs %zu", (args)->workspace.bytes, need_);      \
+        return FT_OK;                                                                                                  \
+    } while (0)
+
 static inline bool ft_is_matrix_of(ft_dtype dtype, ft_tensor t, int64_t rows, int64_t cols) {
     return t.data && t.dtype == dtype && t.rows == rows && t.cols == cols && t.stride >= cols;
 }
