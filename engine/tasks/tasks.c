@@ -16,17 +16,6 @@ const ft_task_spec *ft_task_suiting(const ft_table *train) {
     return ft_task_spec_of(FT_TASK_AUTO);
 }
 
-void ft_print_cell(FILE *out, const char *text, size_t length) {
-    for (size_t i = 0; i < length; i++)
-        fputc(text[i] == '\t' || text[i] == '\n' || text[i] == '\r' || text[i] == '\0' ? ' ' : text[i], out);
-}
-
-json_t *ft_answer_by_name(const ft_answer *a, const double *values, bool *failed) {
-    json_t *object = json_object();
-    for (int k = 0; k < a->outputs; k++) ft_json_put(object, a->names[k], ft_json_rounded(values[k], 9), failed);
-    return object;
-}
-
 void ft_task_put_answer(const ft_task_spec *task, const ft_answer *a, const char *key, json_t *line, bool *failed) {
     if (task->decided != NULL) ft_json_put(line, key != NULL ? key : task->decided_key, task->decided(a, failed), failed);
     if (ft_task_has_classes(task)) ft_json_put(line, "probabilities", ft_answer_by_name(a, a->probability, failed), failed);

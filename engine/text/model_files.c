@@ -17,15 +17,6 @@ ft_status ft_text_load_json(const char *path, json_t **root) {
     return ft_fail(FT_INVALID, path, "must hold a JSON object");
 }
 
-char *ft_text_where(ft_arena *arena, const char *path, const char *key) {
-    return ft_arena_format(arena, "%s: %s", path, key);
-}
-
-ft_status ft_text_need_string(const json_t *object, const char *path, const char *key, const char **out) {
-    FT_TRY(ft_json_string(object, path, key, NULL, out));
-    return *out != NULL ? FT_OK : ft_fail(FT_INVALID, path, "\"%s\" is missing", key);
-}
-
 const char *ft_text_type(const json_t *component) {
     const char *type = json_string_value(json_object_get(component, "type"));
     return type != NULL ? type : json_is_object(component) ? "without a type" : "null";

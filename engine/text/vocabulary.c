@@ -1,5 +1,6 @@
 // vocabulary.c - word pieces and their ids, from the lines of vocab.txt or the object of tokenizer.json.
 #include "base/files.h"
+#include "base/json/json.h"
 #include "base/utf8.h"
 #include "engine/text/tokenizer_parts.h"
 #include "engine/text/unicode/unicode.h"
@@ -8,6 +9,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+char *ft_text_where(ft_arena *arena, const char *path, const char *key) {
+    return ft_arena_format(arena, "%s: %s", path, key);
+}
+
+ft_status ft_text_need_string(const json_t *object, const char *path, const char *key, const char **out) {
+    FT_TRY(ft_json_string(object, path, key, NULL, out));
+    return *out != NULL ? FT_OK : ft_fail(FT_INVALID, path, "\"%s\" is missing", key);
+}
 
 ft_status ft_vocabulary_set(ft_vocabulary *v, ft_arena *arena, int32_t id, const char *text, size_t length) {
     if (id >= v->capacity) {

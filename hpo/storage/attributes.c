@@ -7,6 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+ft_status ft_stored_changeable(const ft_stored *study, int64_t number) {
+    if (number < 0 || number >= study->trials.count)
+        return ft_fail(FT_FAILED, study->storage->path, "there is no trial %lld", (long long)number);
+    ft_trial_state state = study->trials.trial[number].state;
+    if (!ft_trial_finished(state)) return FT_OK;
+    return ft_fail(FT_FAILED, study->storage->path, "trial %lld is %s and cannot change", (long long)number,
+                   ft_trial_state_name(state));
+}
+
+ft_status ft_stored_gone(const ft_stored *study, int64_t number) {
+    return ft_fail(FT_FAILED, study->storage->path, "trial %lld was finished by another process", (long long)number);
+}
+
 // ---- write ----------------------------------------------------------------------------------------------------------
 
 ft_status ft_stored_set_attribute(ft_stored *study, int64_t number, ft_attribute_kind kind, const char *key,
@@ -95,39 +108,6 @@ ft_status ft_stored_attribute(ft_stored *study, int64_t number, ft_attribute_kin
 }
 
 // ---- fixed parameters -----------------------------------------------------------------------------------------------
-
-static ft_status fixed_json(const ft_fixed_param *params, int count, char **text) {
-    ft_text_stream stream;
-    FT_TRY(ft_text_open(&stream));
-    putc('{', stream.file);
-    for (int i = 0; i < count; i++) {
-        if (i > 0) fputs(", ", stream.file);
-        ft_pyjson_write_text(stream.file, params[i].name);
-        fputs(": ", stream.file);
-        ft_pyjson_write_scalar(stream.file, &params[i].value);
-    }
-    putc('}', stream.file);
-    return ft_text_close(&stream, text);
-}
-
-// In one transaction: another worker must not take the trial before its parameters are there.
-static ft_status enqueue(ft_stored *study, const char *json, int64_t *number) {
-    FT_TRY(ft_storage_begin(study->storage));
-    ft_status status = ft_stored_ask(study, FT_WAITING, number);
-    if (status == FT_OK) status = ft_stored_set_attribute(study, *number, FT_SYSTEM_ATTRIBUTE, "fixed_params", json);
-    if (status == FT_OK) return ft_storage_commit(study->storage);
-    ft_storage_rollback(study->storage);
-    return status;
-}
-
-ft_status ft_stored_enqueue(ft_stored *study, const ft_fixed_param *params, int count, int64_t *number) {
-    *number = -1;
-    char *json;
-    FT_TRY(fixed_json(params, count, &json));
-    ft_status status = enqueue(study, json, number);
-    free(json);
-    return status;
-}
 
 static ft_status copy_fixed(ft_stored *study, int64_t number, json_t *object, ft_arena *arena, ft_fixed_param **params,
                             int *count) {

@@ -25,8 +25,7 @@ ft_status ft_plan_report(const ft_plan_task *task);                             
 ft_status ft_plan_table(const ft_plan_task *task);                                       // --table
 ft_status ft_plan_sweep(const ft_plan_task *task, int count, const char *const *sweeps); // --sweep, as given
 
-// ---- shared
-// -----------------------------------------------------------------------------------------------------------
+// ---- what they share: words.c -----------------------------------------------------------------------------------------
 
 ft_plan_request ft_plan_request_of(const ft_plan_task *task);
 // "24.00GiB (RTX 4090: ...)": the budget and where it comes from.

@@ -4,6 +4,18 @@
 
 #include <stdlib.h>
 
+void ft_count_reserved(ft_allocator *a, size_t bytes) {
+    ft_allocator_counters *c = &a->counters;
+    c->device_allocations++;
+    c->reserved += bytes;
+    if (c->reserved > c->peak_reserved) c->peak_reserved = c->reserved;
+}
+
+void ft_count_released(ft_allocator *a, size_t bytes) {
+    a->counters.device_frees++;
+    a->counters.reserved -= bytes;
+}
+
 enum { CHUNK_BLOCKS = 64 };
 
 struct ft_block_chunk {

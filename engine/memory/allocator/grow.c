@@ -9,18 +9,6 @@
 
 #include <stdlib.h>
 
-void ft_count_reserved(ft_allocator *a, size_t bytes) {
-    ft_allocator_counters *c = &a->counters;
-    c->device_allocations++;
-    c->reserved += bytes;
-    if (c->reserved > c->peak_reserved) c->peak_reserved = c->reserved;
-}
-
-void ft_count_released(ft_allocator *a, size_t bytes) {
-    a->counters.device_frees++;
-    a->counters.reserved -= bytes;
-}
-
 static size_t segment_bytes(size_t size, int class) {
     return class == FT_CLASS_SMALL ? FT_ALLOCATOR_SMALL_SEGMENT : ft_round_up(size, FT_ALLOCATOR_ROUND);
 }

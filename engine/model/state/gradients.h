@@ -13,7 +13,7 @@
 // The parts go with their scope (ft_memory_alloc_at); between the scopes of a step nothing else runs in the arena.
 //
 // Points count what the backward pass comes to: the halves of the head, of every layer from the last to the first, of the embeddings, and
-// the end of the step. A parameter is first written at one (`arrives`), and last at the same or, where several blocks read it, at a later one
+// the end of the step. A parameter is first written at a point (`arrives`), and last at the same or, where several blocks read it, at a later one
 // (`completes`): a table tied to the head, or DeBERTa's keys and queries, which project the relative positions of all micro-batches at
 // the end of the step too. So completion is known by parameter and not by depth, and come_to in gradients.c is where it becomes true: whoever
 // sends gradients away while others are computed begins there.
