@@ -6,6 +6,7 @@
 // backward. The last segment is kept in the forward pass itself: its backward comes next, so that costs no memory. In 16 bits
 // what is kept of such an input is its fp32 form alone (layers.h): the other is its rounding, and so all bits come again. What is
 // kept may travel to the host and back (offload_inputs.h).
+#include "engine/model/blocks/convolution.h"
 #include "engine/model/blocks/relative.h"
 #include "engine/model/model.h"
 #include "engine/model/state/gradients.h"
@@ -34,7 +35,7 @@ static ft_status embed(ft_pass *pass, bool keep, training_state *t) {
     return FT_OK;
 }
 
-static bool convolves(const ft_pass *pass, int layer) { return layer == 0 && pass->model->convolution.taps > 0; }
+static bool convolves(const ft_pass *pass, int layer) { return layer == 0 && pass->model->convolution != NULL; }
 
 // Layers [first, end), from input[first]. With `keep` their activations and inputs stay, else only input[end] and, where there
 // is no checkpoint of it, input[first].
@@ -197,7 +198,7 @@ ft_status ft_model_predict_batch(ft_model *model, const ft_batch *batch, ft_capa
 
 ft_status ft_model_hold_positions(ft_model *m, ft_capacity train, ft_capacity predict) { return ft_relative_hold(m, train, predict); }
 void ft_model_release_positions(ft_model *m) { ft_relative_release(m); }
-bool ft_model_holds_positions(const ft_model *m) { return m->positions.projected != NULL; }
+bool ft_model_holds_positions(const ft_model *m) { return m->relative != NULL && m->relative->projected != NULL; }
 
 ft_status ft_model_begin_step(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
     ft_memory_set_phase(m->memory, FT_PHASE_FORWARD);

@@ -55,7 +55,7 @@ static ft_status logits_of(fixture *f, float *logits) {
 // The largest |<Q_i, K_j>| of layer 0, before any scaling, and the largest |Q| and |K|.
 static double largest_product(fixture *f, double *largest) {
     ft_model *m = &f->model;
-    const int64_t h = m->hidden, d = m->head_dim, tokens = f->data.tokens;
+    const int64_t h = m->hidden, d = m->heads.width, tokens = f->data.tokens;
     embedded e = {NULL};
     float logits[256];
     m->tap = keep_embeddings;
@@ -75,7 +75,7 @@ static double largest_product(fixture *f, double *largest) {
     for (int64_t s = 0; s < f->data.examples; s++)
         for (int64_t i = f->data.offset[s]; i < f->data.offset[s + 1]; i++)
             for (int64_t j = f->data.offset[s]; j < f->data.offset[s + 1]; j++)
-                for (int64_t head = 0; head < m->heads; head++) {
+                for (int64_t head = 0; head < m->heads.count; head++) {
                     double sum = 0;
                     for (int64_t c = head * d; c < (head + 1) * d; c++) sum += qk[i * 2 * h + c] * qk[j * 2 * h + h + c];
                     most = fmax(most, fabs(sum));

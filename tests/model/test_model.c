@@ -3,6 +3,7 @@
 // and instruction set, dropout included.
 // ctest: tsan=run tsan_part=2
 // ctest: wrap=ft_gradients_reach,ft_gradients_share
+#include "engine/model/blocks/relative.h"
 #include "tests/fixtures/model_fixture.h"
 
 #include "engine/train/job/run_plan.h"
@@ -392,8 +393,8 @@ static void test_complete_gradients(void **state) {
             complete++;
         }
         assert_true(complete > p->count / 2);
-        assert_int_equal(watch.last, ft_backward_point(f.model.layers + (f.model.relative.rows > 0 ? 2 : 1), 0));
-        if (f.model.relative.rows == 0) assert_int_equal(shared, 0);
+        assert_int_equal(watch.last, ft_backward_point(f.model.layers + (f.model.relative != NULL ? 2 : 1), 0));
+        if (f.model.relative == NULL) assert_int_equal(shared, 0);
         else assert_true(shared > 0);
         close_fixture(&f);
     }
@@ -468,7 +469,7 @@ static void test_positions_once(void **state) {
         ft_op_table counting = *real_ops;
         counting.gemm = count_gemm;
         f.device->ops = &counting;
-        const ft_linear *pos_key = &f.model.layer[0].pos_key; // of deberta_v3 the layer's own key
+        const ft_linear *pos_key = &f.model.relative->layer[0].key; // of deberta_v3 the layer's own key
         counted_weight = ft_parameter_weight(&f.model.parameters, pos_key->weight + pos_key->first).data;
         for (int sequences = 0; sequences < 3; sequences++) {
             products = 0;

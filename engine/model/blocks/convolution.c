@@ -2,7 +2,26 @@
 //
 //   h = dropout(conv(e) + b);  s = y0 + act(h);  y = LN(s)        e: input of layer 0, y0: its output
 // Kept for the backward pass: h, s and the row statistics. The windows of e, taps times as wide as e, are made again.
+#include "engine/model/blocks/convolution.h"
+
 #include "engine/model/blocks/linear.h"
+
+void ft_convolution_build(ft_builder *b) {
+    const ft_convolution_config *config = &b->config->convolution;
+    const int64_t h = b->model->hidden;
+    if (config->taps == 0) return;
+    ft_convolution *c = ft_arena_alloc(&b->model->arena, sizeof *c);
+    b->failed |= c == NULL;
+    if (c == NULL) return;
+    *c = (ft_convolution){.taps = config->taps, .activation = config->activation};
+    ft_build_prefix(b, "encoder.conv.");
+    c->norm = ft_build_norm(b, "LayerNorm", h);
+    c->linear = (ft_linear){.inputs = h / config->groups * c->taps, .outputs = h, .parts = config->groups};
+    c->linear.weight = ft_build_parameter(b, "conv", ".weight",
+                                          (ft_parameter_spec){.rows = h, .cols = c->linear.inputs, .taps = c->taps, .decay = true});
+    c->linear.bias = ft_build_bias(b, "conv", h);
+    b->model->convolution = c;
+}
 
 static ft_status tokens(ft_pass *pass, int64_t cols, const char *name, ft_tensor *out) {
     return ft_pass_tensor(pass, FT_ROWS_TOKENS, cols, FT_MEM_ACTIVATIONS, -1, name, out);
@@ -16,8 +35,9 @@ static ft_dropout dropout_of(const ft_pass *pass) {
 }
 
 static ft_status windows(ft_pass *pass, ft_tensor e, ft_tensor *out) {
-    FT_TRY(tokens(pass, e.cols * pass->model->convolution.taps, "convolution windows", out));
-    return ft_pass_unfold(pass, pass->model->convolution.taps, e, *out);
+    const int taps = pass->model->convolution->taps;
+    FT_TRY(tokens(pass, e.cols * taps, "convolution windows", out));
+    return ft_pass_unfold(pass, taps, e, *out);
 }
 
 // Columns of the windows, or of the output, that belong to group g.
@@ -27,7 +47,7 @@ static ft_tensor of_group(const ft_convolution *c, ft_tensor t, int g) {
 }
 
 static ft_status convolve(ft_pass *pass, ft_tensor e, ft_tensor out) {
-    const ft_convolution *c = &pass->model->convolution;
+    const ft_convolution *c = pass->model->convolution;
     ft_tensor wide;
     FT_TRY(windows(pass, e, &wide));
     for (int g = 0; g < c->linear.parts; g++) {
@@ -40,7 +60,7 @@ static ft_status convolve(ft_pass *pass, ft_tensor e, ft_tensor out) {
 
 ft_status ft_convolution_forward(ft_pass *pass, ft_tensor e, ft_tensor wide, bool keep, ft_convolution_saved *s, ft_tensor *y) {
     const ft_model *m = pass->model;
-    const ft_convolution *c = &m->convolution;
+    const ft_convolution *c = m->convolution;
     ft_tensor residual = *y;
     *s = (ft_convolution_saved){.h = ft_absent()};
     FT_TRY(tokens(pass, m->hidden, "convolution", &s->h));
@@ -77,7 +97,7 @@ void ft_convolution_saved_free(ft_pass *pass, ft_convolution_saved *s) {
 }
 
 ft_status ft_convolution_backward(ft_pass *pass, ft_tensor e, ft_convolution_saved *s, ft_tensor dy) {
-    const ft_convolution *c = &pass->model->convolution;
+    const ft_convolution *c = pass->model->convolution;
     const bool half = ft_pass_is_half(pass); // then ds is there in both types, else dy is all of it
     if (half) FT_TRY(tokens(pass, pass->model->hidden, "convolution gradient", &s->gradient));
     FT_TRY(ft_pass_layernorm_backward(pass, FT_ROWS_TOKENS,
@@ -109,7 +129,7 @@ ft_status ft_convolution_backward(ft_pass *pass, ft_tensor e, ft_convolution_sav
 }
 
 ft_status ft_convolution_input_gradient(ft_pass *pass, ft_convolution_saved *s, ft_tensor dx) {
-    const ft_convolution *c = &pass->model->convolution;
+    const ft_convolution *c = pass->model->convolution;
     ft_tensor wide;
     if (dx.data != NULL) {
         FT_TRY(tokens(pass, dx.cols * c->taps, "convolution windows", &wide));

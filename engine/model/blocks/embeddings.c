@@ -5,6 +5,23 @@
 // (Which of the two is a matter of the family.)
 #include "engine/model/blocks/linear.h"
 
+void ft_embeddings_build(ft_builder *b) {
+    ft_model *m = b->model;
+    const int64_t width = m->embedding_width;
+    const bool widens = width != m->hidden, behind = m->family->widening == FT_WIDEN_AFTER_NORM;
+    m->widening.weight = m->widening.bias = m->token_type = m->position = -1;
+    ft_build_prefix(b, "%s", "");
+    if (widens && behind) m->widening = ft_build_linear(b, m->family->widening_name, m->hidden, width);
+    ft_build_prefix(b, "embeddings.");
+    m->embedding_norm = ft_build_norm(b, "LayerNorm", behind ? width : m->hidden);
+    ft_build_prefix(b, "%s", "");
+    if (widens && !behind) m->widening = ft_build_linear_without_bias(b, m->family->widening_name, m->hidden, width);
+    ft_build_prefix(b, "embeddings.");
+    if (b->config->type_vocab_size > 0) m->token_type = ft_build_matrix(b, "token_type_embeddings", b->config->type_vocab_size, width);
+    if (b->config->position_rows > 0) m->position = ft_build_matrix(b, "position_embeddings", b->config->position_rows, width);
+    m->word = ft_build_matrix(b, "word_embeddings", b->config->vocab_size, width);
+}
+
 static ft_status tokens(ft_pass *pass, int64_t cols, const char *name, ft_tensor *out) {
     return ft_pass_tensor(pass, FT_ROWS_TOKENS, cols, FT_MEM_ACTIVATIONS, -1, name, out);
 }

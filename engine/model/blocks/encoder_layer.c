@@ -99,16 +99,10 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wid
     if (is_last(pass, layer)) FT_TRY(pool_wide(pass, wide));
     qkv_views views = views_of(pass, layer, s->qkv, s->read_q);
     FT_TRY(activations(pass, kind, m->hidden, layer, "attention", &s->attention));
-    if (keep) FT_TRY(ft_pass_float_tensor(pass, kind, m->heads, FT_MEM_ACTIVATIONS, layer, "attention log-sum-exp", &s->lse));
-    const ft_layer_positions positions = ft_relative_tables(pass, layer);
-    FT_TRY(ft_pass_attention_forward(pass, kind, layer,
-                                     (ft_disentangled_attention_forward_args){.q = views.q,
-                                                                              .k = views.k,
-                                                                              .v = views.v,
-                                                                              .pos_key = positions.key,
-                                                                              .pos_query = positions.query,
-                                                                              .out = s->attention,
-                                                                              .lse = s->lse}));
+    if (keep) FT_TRY(ft_pass_float_tensor(pass, kind, m->heads.count, FT_MEM_ACTIVATIONS, layer, "attention log-sum-exp", &s->lse));
+    const ft_attention_forward_args args = {.q = views.q, .k = views.k, .v = views.v, .out = s->attention, .lse = s->lse};
+    if (ft_relative_kinds(m) > 0) FT_TRY(ft_relative_attention_forward(pass, kind, layer, args));
+    else FT_TRY(ft_pass_attention_forward(pass, kind, layer, args));
     if (!keep) {
         ft_pass_free(pass, &s->qkv);
         ft_pass_free(pass, &s->read_q);
@@ -258,22 +252,18 @@ ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_sav
     ft_tensor dqkv, dread_q = ft_absent();
     FT_TRY(activations(pass, FT_ROWS_TOKENS, s->qkv.cols, layer, "qkv gradient", &dqkv));
     if (is_last(pass, layer)) FT_TRY(activations(pass, FT_ROWS_READ, m->hidden, layer, "pooled query gradient", &dread_q));
-    const ft_layer_positions positions = ft_relative_tables(pass, layer);
     qkv_views value = views_of(pass, layer, s->qkv, s->read_q), gradient = views_of(pass, layer, dqkv, dread_q);
-    FT_TRY(ft_pass_attention_backward(pass, kind, layer,
-                                      (ft_disentangled_attention_backward_args){.q = value.q,
-                                                                   .k = value.k,
-                                                                   .v = value.v,
-                                                                   .pos_key = positions.key,
-                                                                   .pos_query = positions.query,
-                                                                   .dpos_key = positions.dkey,
-                                                                   .dpos_query = positions.dquery,
-                                                                   .out = s->attention,
-                                                                   .lse = s->lse,
-                                                                   .dout = dattention,
-                                                                   .dq = gradient.q,
-                                                                   .dk = gradient.k,
-                                                                   .dv = gradient.v}));
+    const ft_attention_backward_args args = {.q = value.q,
+                                             .k = value.k,
+                                             .v = value.v,
+                                             .out = s->attention,
+                                             .lse = s->lse,
+                                             .dout = dattention,
+                                             .dq = gradient.q,
+                                             .dk = gradient.k,
+                                             .dv = gradient.v};
+    if (ft_relative_kinds(m) > 0) FT_TRY(ft_relative_attention_backward(pass, kind, layer, args));
+    else FT_TRY(ft_pass_attention_backward(pass, kind, layer, args));
     ft_pass_free(pass, &dattention);
     ft_pass_free(pass, &s->qkv);
     ft_pass_free(pass, &s->attention);

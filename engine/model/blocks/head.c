@@ -2,6 +2,22 @@
 //   [dropout] -> activation(pooler) -> dropout -> (hidden layer -> activation -> dropout)* -> classifier
 #include "engine/model/blocks/linear.h"
 
+#include <stdio.h>
+
+void ft_head_build(ft_builder *b, const ft_int_list *hidden) {
+    ft_model *m = b->model;
+    b->trainable = b->head = true;
+    for (int i = m->head_count - 1; i >= 0; i--) {
+        int64_t inputs = i == 0 ? m->hidden : hidden->values[i - 1];
+        bool last = i == m->head_count - 1;
+        char name[48];
+        snprintf(name, sizeof name, "head.hidden.%d", i);
+        m->head[i] = ft_build_linear(b, last ? m->family->classifier : name, last ? m->labels : hidden->values[i], inputs);
+    }
+    m->pooler = ft_build_linear(b, m->family->pooler, m->hidden, m->hidden);
+    b->head = false;
+}
+
 static ft_status pooled(ft_pass *pass, int64_t cols, const char *name, ft_tensor *out) {
     return ft_pass_tensor(pass, FT_ROWS_READ, cols, FT_MEM_ACTIVATIONS, -1, name, out);
 }

@@ -1,5 +1,6 @@
 #include "engine/model/blocks/layers.h"
 
+#include "engine/model/blocks/relative.h"
 #include "engine/model/blocks/run_op.h"
 
 #include <stdio.h>
@@ -65,7 +66,7 @@ void ft_pass_free(ft_pass *pass, ft_tensor *tensor) {
 ft_dropout ft_pass_dropout(const ft_pass *pass, ft_rows_kind kind, float probability, uint32_t layer, ft_dropout_site site) {
     if (pass->step == NULL || probability <= 0) return (ft_dropout){.probability = 0};
     const ft_batch *b = pass->batch; // none around a step, where the rows are those of the table
-    const ft_relative *relative = &pass->model->relative;
+    const ft_relative *relative = pass->model->relative;
     ft_dropout dropout = {.probability = probability, .layer = layer, .site = (uint32_t)site, .step = pass->step};
     switch (kind) {
     case FT_ROWS_TOKENS: dropout.slot = b->token_slot, dropout.position = b->token_position; break;
@@ -163,17 +164,17 @@ ft_status ft_pass_fold_add(ft_pass *pass, int taps, ft_tensor y, ft_tensor x) {
     RUN_WITH_WORKSPACE(pass, fold_add, args, largest);
 }
 
-static ft_attention_shape attention_shape(const ft_pass *pass, ft_rows_kind queries, int layer) {
+ft_attention_shape ft_pass_attention_shape(const ft_pass *pass, ft_rows_kind queries, int layer) {
     const ft_model *m = pass->model;
     const ft_batch *b = pass->batch;
-    ft_attention_shape shape = {.heads = m->heads,
-                                .head_dim = m->head_dim,
+    ft_attention_shape shape = {.heads = m->heads.count,
+                                .head_dim = m->heads.width,
                                 .sequences = b->sequences,
                                 .max_queries = queries == FT_ROWS_TOKENS ? b->longest : b->most_reads,
                                 .max_keys = b->longest,
                                 .cu_queries = queries == FT_ROWS_TOKENS ? b->cu_seqlens : b->cu_reads,
                                 .cu_keys = b->cu_seqlens,
-                                .scale = m->score_scale};
+                                .scale = m->heads.scale};
     if (pass->step != NULL && m->attention_dropout > 0)
         shape.dropout = (ft_score_dropout){.probability = m->attention_dropout,
                                            .layer = (uint32_t)layer,
@@ -183,96 +184,30 @@ static ft_attention_shape attention_shape(const ft_pass *pass, ft_rows_kind quer
     return shape;
 }
 
-static ft_attention_shape largest_shape(const ft_pass *pass, ft_rows_kind queries, ft_attention_shape shape) {
+ft_attention_shape ft_pass_largest_shape(const ft_pass *pass, ft_rows_kind queries, ft_attention_shape shape) {
     shape.sequences = pass->capacity.sequences;
     shape.max_keys = pass->capacity.longest;
     shape.max_queries = queries == FT_ROWS_TOKENS ? pass->capacity.longest : pass->capacity.most_reads;
     return shape;
 }
 
-static ft_status plain_forward(ft_pass *pass, ft_rows_kind queries, ft_attention_forward_args args) {
+ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_forward_args args) {
+    args.shape = ft_pass_attention_shape(pass, queries, layer);
     ft_attention_forward_args largest = args;
-    largest.shape = largest_shape(pass, queries, args.shape);
+    largest.shape = ft_pass_largest_shape(pass, queries, args.shape);
     largest.q.rows = largest.out.rows = ft_pass_capacity(pass, queries);
     largest.k.rows = largest.v.rows = pass->capacity.tokens;
     if (args.lse.data != NULL) largest.lse.rows = largest.q.rows;
     RUN_WITH_WORKSPACE(pass, attention_forward, args, largest);
 }
 
-static ft_status plain_backward(ft_pass *pass, ft_rows_kind queries, ft_attention_backward_args args) {
+ft_status ft_pass_attention_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_backward_args args) {
+    args.shape = ft_pass_attention_shape(pass, queries, layer);
     ft_attention_backward_args largest = args;
-    largest.shape = largest_shape(pass, queries, args.shape);
+    largest.shape = ft_pass_largest_shape(pass, queries, args.shape);
     largest.q.rows = largest.out.rows = largest.dout.rows = largest.dq.rows = largest.lse.rows = ft_pass_capacity(pass, queries);
     largest.k.rows = largest.v.rows = largest.dk.rows = largest.dv.rows = pass->capacity.tokens;
     RUN_WITH_WORKSPACE(pass, attention_backward, args, largest);
-}
-
-static ft_disentangled_shape disentangled_shape(const ft_pass *pass, ft_rows_kind queries, int layer) {
-    const ft_relative *r = &pass->model->relative;
-    // Scratch is linear in the reach: no more of it than the longest sequence of the run can use.
-    int32_t reach = pass->capacity.longest - 1 < r->reach ? pass->capacity.longest - 1 : r->reach;
-    // Its scratch for shorter sequences may be the larger one: the longest of the run bounds every micro-batch.
-    ft_attention_shape attention = largest_shape(pass, queries, attention_shape(pass, queries, layer));
-    attention.sequences = pass->batch->sequences;
-    return (ft_disentangled_shape){.attention = attention, .reach = reach, .slots = r->slots + (r->reach - reach)};
-}
-
-// The tables as the slots count their rows: what stands in front of and behind those within reach is never touched.
-static ft_tensor whole_table(const ft_pass *pass, ft_tensor within_reach) {
-    if (within_reach.data == NULL) return within_reach;
-    within_reach.data = (char *)within_reach.data - (size_t)(pass->relative.first * within_reach.stride) * ft_dtype_size(within_reach.dtype);
-    within_reach.rows = pass->model->relative.rows;
-    return within_reach;
-}
-
-ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_disentangled_attention_forward_args args) {
-    if (args.pos_key.data == NULL && args.pos_query.data == NULL)
-        return plain_forward(pass, queries,
-                             (ft_attention_forward_args){.shape = attention_shape(pass, queries, layer),
-                                                         .q = args.q,
-                                                         .k = args.k,
-                                                         .v = args.v,
-                                                         .out = args.out,
-                                                         .lse = args.lse});
-    args.shape = disentangled_shape(pass, queries, layer);
-    args.pos_key = whole_table(pass, args.pos_key);
-    args.pos_query = whole_table(pass, args.pos_query);
-    ft_disentangled_attention_forward_args largest = args;
-    largest.shape.attention = largest_shape(pass, queries, args.shape.attention);
-    largest.q.rows = largest.out.rows = ft_pass_capacity(pass, queries);
-    largest.k.rows = largest.v.rows = pass->capacity.tokens;
-    if (args.lse.data != NULL) largest.lse.rows = largest.q.rows;
-    RUN_WITH_WORKSPACE(pass, disentangled_attention_forward, args, largest);
-}
-
-ft_status ft_pass_attention_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_disentangled_attention_backward_args args) {
-    if (args.pos_key.data == NULL && args.pos_query.data == NULL)
-        return plain_backward(pass, queries,
-                              (ft_attention_backward_args){.shape = attention_shape(pass, queries, layer),
-                                                           .q = args.q,
-                                                           .k = args.k,
-                                                           .v = args.v,
-                                                           .out = args.out,
-                                                           .lse = args.lse,
-                                                           .dout = args.dout,
-                                                           .dq = args.dq,
-                                                           .dk = args.dk,
-                                                           .dv = args.dv});
-    args.shape = disentangled_shape(pass, queries, layer);
-    args.pos_key = whole_table(pass, args.pos_key);
-    args.pos_query = whole_table(pass, args.pos_query);
-    args.dpos_key = whole_table(pass, args.dpos_key);
-    args.dpos_query = whole_table(pass, args.dpos_query);
-    ft_disentangled_attention_backward_args largest = args;
-    largest.shape.attention = largest_shape(pass, queries, args.shape.attention);
-    largest.q.rows = largest.out.rows = largest.dout.rows = largest.dq.rows = largest.lse.rows = ft_pass_capacity(pass, queries);
-    largest.k.rows = largest.v.rows = largest.dk.rows = largest.dv.rows = pass->capacity.tokens;
-    RUN_WITH_WORKSPACE(pass, disentangled_attention_backward, args, largest);
-}
-
-ft_status ft_pass_add_relative(ft_pass *pass, ft_tensor x, ft_tensor y) {
-    ft_scatter_rows_add_args args = {.index = pass->model->relative.row_number, .x = x, .y = y}, largest = args;
-    RUN_WITH_WORKSPACE(pass, scatter_rows_add, args, largest);
 }
 
 ft_status ft_pass_embedding_forward(ft_pass *pass, ft_embedding_forward_args args) {

@@ -8,6 +8,7 @@
 #ifndef FT_LAYERS_H
 #define FT_LAYERS_H
 
+#include "engine/model/state/builder.h"
 #include "engine/model/state/net.h"
 #include "kernels/philox.h"
 
@@ -59,11 +60,11 @@ ft_status ft_pass_dropout_rows(ft_pass *pass, ft_rows_kind kind, ft_dropout drop
 ft_status ft_pass_cast(ft_pass *pass, ft_tensor x, ft_tensor y);
 ft_status ft_pass_gather(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y);
 ft_status ft_pass_scatter_add(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y);
-// y += x, rows of the table within reach
-ft_status ft_pass_add_relative(ft_pass *pass, ft_tensor x, ft_tensor y);
-// queries: which rows q and out have. q, k, v as views. Position keys and queries may both be absent.
-ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_disentangled_attention_forward_args args);
-ft_status ft_pass_attention_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_disentangled_attention_backward_args args);
+// queries: which rows q and out have. q, k, v as views; the shape is filled in. Scratch for it is that of `longest` sequences.
+ft_attention_shape ft_pass_attention_shape(const ft_pass *pass, ft_rows_kind queries, int layer);
+ft_attention_shape ft_pass_largest_shape(const ft_pass *pass, ft_rows_kind queries, ft_attention_shape shape);
+ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_forward_args args);
+ft_status ft_pass_attention_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_backward_args args);
 // x [T,C] and its windows y [T,C*taps] within every sequence.
 ft_status ft_pass_unfold(ft_pass *pass, int taps, ft_tensor x, ft_tensor y);
 ft_status ft_pass_fold_add(ft_pass *pass, int taps, ft_tensor y, ft_tensor x);
@@ -77,6 +78,7 @@ ft_status ft_pass_squared_error(ft_pass *pass, ft_squared_error_args args);
 ft_status ft_pass_loss(ft_pass *pass, ft_tensor logits, ft_tensor losses);
 
 // embeddings.c: token ids to the rows that layer 0 reads.
+void ft_embeddings_build(ft_builder *b);
 typedef struct ft_embeddings_saved {
     ft_tensor sum, mean, rstd;
     ft_tensor narrow; // input of the widening layer, where there is one
@@ -118,20 +120,8 @@ ft_status ft_input_fetched(ft_pass *pass, int n); // from here on it may be read
 // A micro-batch failed: what is computed from here on finds done what was still on its way, from and to places that are free now.
 void ft_inputs_abandon(const ft_model *model);
 
-// convolution.c: what the block behind layer 0 keeps for its backward pass; `gradient` of the convolution's output, from one
-// half of that pass to the other.
-typedef struct ft_convolution_saved {
-    ft_tensor h, sum, mean, rstd, gradient;
-} ft_convolution_saved;
-// e: [T,H] input of layer 0. y and wide: its output becomes that of the block, and the former is freed.
-ft_status ft_convolution_forward(ft_pass *pass, ft_tensor e, ft_tensor wide, bool keep, ft_convolution_saved *saved, ft_tensor *y);
-// In front of layer 0's backward pass: dy (fp32) becomes the gradient of that layer's output, in place.
-ft_status ft_convolution_backward(ft_pass *pass, ft_tensor e, ft_convolution_saved *saved, ft_tensor dy);
-// Behind it: dx [T,H] (fp32) += what reaches e through the convolution; dx may be absent. Frees `saved`.
-ft_status ft_convolution_input_gradient(ft_pass *pass, ft_convolution_saved *saved, ft_tensor dx);
-void ft_convolution_saved_free(ft_pass *pass, ft_convolution_saved *saved);
-
 // head.c: the rows that are read to logits, and back.
+void ft_head_build(ft_builder *b, const ft_int_list *hidden);
 typedef struct ft_head_saved {
     ft_tensor pooler_h, pooled;  // before and after its activation
     ft_tensor *input;            // [head_count] input of each linear layer (after dropout)

@@ -12,86 +12,11 @@
 #include "engine/model/blocks/relative.h"
 
 #include "engine/model/blocks/linear.h"
+#include "engine/model/blocks/run_op.h"
 #include "engine/model/state/gradients.h"
-
-enum { ALIGN = 256 }; // bytes: tables begin at multiples of it, like buffers
 
 static ft_tensor weight(const ft_pass *pass, int index) { return ft_parameter_weight(&pass->model->parameters, index); }
 static ft_tensor gradient(const ft_pass *pass, int index) { return ft_parameter_gradient(&pass->model->parameters, index); }
-
-// ---- the memory -----------------------------------------------------------------------------------------------------
-
-// Of every layer alike: PK where a query meets positions, PQ where a key does.
-static int tables_of(const ft_model *m) {
-    if (m->relative.rows == 0) return 0;
-    return (m->layer[0].pos_key.weight >= 0) + (m->layer[0].pos_query.weight >= 0);
-}
-
-ft_relative_window ft_relative_window_of(const ft_model *m, int32_t longest) {
-    const ft_relative *r = &m->relative;
-    if (r->rows == 0 || longest < 1) return (ft_relative_window){.rows = 0};
-    int32_t first = ft_relative_slot(r->rule, 1 - longest); // slots never fall with the distance
-    return (ft_relative_window){.first = first, .rows = ft_relative_slot(r->rule, longest - 1) - first + 1};
-}
-
-static size_t one_table_bytes(const ft_model *m, ft_dtype dtype, int64_t rows) {
-    return ((size_t)(rows * m->hidden) * ft_dtype_size(dtype) + ALIGN - 1) / ALIGN * ALIGN;
-}
-
-// Of the tables of so many layers, for sequences of up to `longest` tokens.
-static size_t table_bytes(const ft_model *m, ft_dtype dtype, int32_t layers, int32_t longest) {
-    int64_t rows = ft_relative_window_of(m, longest).rows;
-    return (size_t)(tables_of(m) * layers) * one_table_bytes(m, dtype, rows);
-}
-
-static ft_status hold(ft_model *m, size_t bytes, const char *site, void **data) {
-    *data = NULL;
-    return bytes > 0 ? ft_memory_alloc(m->memory, bytes, FT_MEM_ACTIVATIONS, site, data) : FT_OK;
-}
-
-ft_status ft_relative_hold(ft_model *m, ft_capacity train, ft_capacity predict) {
-    ft_position_tables *t = &m->positions;
-    int32_t longest = train.longest > predict.longest ? train.longest : predict.longest;
-    t->projected_bytes = table_bytes(m, m->dtype, m->layers, longest);
-    t->gradient_bytes = table_bytes(m, FT_F32, m->layers - m->first_trained_layer, train.longest);
-    FT_TRY(hold(m, t->projected_bytes, "position projections", &t->projected));
-    return hold(m, t->gradient_bytes, "position projection gradients", &t->gradients);
-}
-
-void ft_relative_release(ft_model *m) {
-    ft_memory_free(m->memory, m->positions.projected);
-    ft_memory_free(m->memory, m->positions.gradients);
-    m->positions = (ft_position_tables){.longest = 0};
-}
-
-// Table `n` of layer `layer` within a block that begins with layer `first`.
-static ft_tensor table_at(const ft_pass *pass, void *block, ft_dtype dtype, int first, int layer, int n) {
-    const ft_model *m = pass->model;
-    size_t at = (size_t)((layer - first) * tables_of(m) + n) * one_table_bytes(m, dtype, pass->relative.rows);
-    return ft_matrix((char *)block + at, pass->relative.rows, m->hidden, dtype);
-}
-
-ft_layer_positions ft_relative_tables(const ft_pass *pass, int layer) {
-    const ft_model *m = pass->model;
-    const ft_position_tables *t = &m->positions;
-    const ft_layer_parameters *l = &m->layer[layer];
-    ft_layer_positions p = {ft_absent(), ft_absent(), ft_absent(), ft_absent()};
-    if (tables_of(m) == 0) return p;
-    const bool keys = l->pos_key.weight >= 0, queries = l->pos_query.weight >= 0, trained = layer >= m->first_trained_layer;
-    if (keys) p.key = table_at(pass, t->projected, m->dtype, 0, layer, 0);
-    if (queries) p.query = table_at(pass, t->projected, m->dtype, 0, layer, keys);
-    if (pass->step == NULL || !trained) return p;
-    if (keys) p.dkey = table_at(pass, t->gradients, FT_F32, m->first_trained_layer, layer, 0);
-    if (queries) p.dquery = table_at(pass, t->gradients, FT_F32, m->first_trained_layer, layer, keys);
-    return p;
-}
-
-ft_status ft_relative_check(const ft_pass *pass) {
-    const ft_position_tables *t = &pass->model->positions;
-    if (tables_of(pass->model) == 0 || (t->longest == pass->capacity.longest && t->training == (pass->step != NULL))) return FT_OK;
-    return ft_fail(FT_FAILED, "position projections", "are those of no step or pass for up to %d tokens that has begun",
-                   pass->capacity.longest);
-}
 
 // ---- R --------------------------------------------------------------------------------------------------------------
 
@@ -110,7 +35,7 @@ typedef struct relative_table {
 } relative_table;
 
 static ft_status open_table(ft_pass *pass, relative_table *r) {
-    const ft_relative *p = &pass->model->relative;
+    const ft_relative *p = pass->model->relative;
     *r = (relative_table){within_reach(pass, weight(pass, p->table)), ft_absent(), ft_absent(), ft_absent()};
     if (p->norm.gamma < 0) return FT_OK;
     FT_TRY(temporary(pass, pass->model->hidden, "relative positions", &r->normed));
@@ -154,12 +79,12 @@ static ft_status dropped(ft_pass *pass, int layer, ft_tensor table, ft_tensor *o
 // ---- forward --------------------------------------------------------------------------------------------------------
 
 static ft_status project_layer(ft_pass *pass, int layer, ft_tensor table) {
-    const ft_layer_parameters *l = &pass->model->layer[layer];
+    const ft_relative_projections *l = &pass->model->relative->layer[layer];
     const ft_layer_positions p = ft_relative_tables(pass, layer);
     const struct {
         ft_tensor y;
         const ft_linear *linear;
-    } parts[2] = {{p.key, &l->pos_key}, {p.query, &l->pos_query}};
+    } parts[2] = {{p.key, &l->key}, {p.query, &l->query}};
     ft_tensor own, x;
     FT_TRY(dropped(pass, layer, table, &own, &x));
     for (int i = 0; i < 2; i++) {
@@ -187,17 +112,17 @@ static ft_pass pass_without_batch(ft_model *m, ft_capacity capacity, const ft_st
 static ft_status check_room(const ft_pass *pass) {
     const ft_model *m = pass->model;
     const int32_t trained = pass->step != NULL ? m->layers - m->first_trained_layer : 0, longest = pass->capacity.longest;
-    if (table_bytes(m, m->dtype, m->layers, longest) <= m->positions.projected_bytes &&
-        table_bytes(m, FT_F32, trained, longest) <= m->positions.gradient_bytes)
+    if (ft_relative_table_bytes(m, m->dtype, m->layers, longest) <= m->relative->projected_bytes &&
+        ft_relative_table_bytes(m, FT_F32, trained, longest) <= m->relative->gradient_bytes)
         return FT_OK;
     return ft_fail(FT_FAILED, "position projections", "%zu bytes are held, too few for sequences of %d tokens",
-                   m->positions.projected_bytes + m->positions.gradient_bytes, longest);
+                   m->relative->projected_bytes + m->relative->gradient_bytes, longest);
 }
 
 static ft_status begin(ft_model *m, ft_capacity capacity, const ft_step_state *step, ft_scope scope) {
-    ft_position_tables *t = &m->positions;
+    ft_relative *t = m->relative;
     ft_pass pass = pass_without_batch(m, capacity, step);
-    if (tables_of(m) == 0 || capacity.longest == 0) return FT_OK;
+    if (ft_relative_kinds(m) == 0 || capacity.longest == 0) return FT_OK;
     FT_TRY(check_room(&pass));
     t->longest = 0;
     FT_TRY(ft_memory_scope_begin(m->memory, scope));
@@ -210,13 +135,20 @@ static ft_status begin(ft_model *m, ft_capacity capacity, const ft_step_state *s
 ft_status ft_relative_begin(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
     FT_TRY(begin(m, capacity, step, step != NULL ? FT_SCOPE_STEP_BEGIN : FT_SCOPE_PREDICT_BEGIN));
     if (step == NULL) return FT_OK;
-    size_t bytes = table_bytes(m, FT_F32, m->layers - m->first_trained_layer, capacity.longest);
-    return bytes > 0 ? m->device->functions->fill(m->device, m->positions.gradients, 0, bytes) : FT_OK;
+    size_t bytes = ft_relative_table_bytes(m, FT_F32, m->layers - m->first_trained_layer, capacity.longest);
+    return bytes > 0 ? m->device->functions->fill(m->device, m->relative->gradients, 0, bytes) : FT_OK;
 }
 
 void ft_relative_mark(ft_model *m, ft_capacity capacity, bool begun) {
-    m->positions.longest = begun && tables_of(m) > 0 ? capacity.longest : 0;
-    m->positions.training = begun;
+    if (ft_relative_kinds(m) == 0) return;
+    m->relative->longest = begun ? capacity.longest : 0;
+    m->relative->training = begun;
+}
+
+// y += x, rows of the table within reach
+static ft_status add_rows(ft_pass *pass, ft_tensor x, ft_tensor y) {
+    ft_scatter_rows_add_args args = {.index = pass->model->relative->row_number, .x = x, .y = y}, largest = args;
+    RUN_WITH_WORKSPACE(pass, scatter_rows_add, args, largest);
 }
 
 // ---- backward -------------------------------------------------------------------------------------------------------
@@ -227,12 +159,12 @@ static ft_status sums(ft_pass *pass, const char *name, ft_tensor *out) {
 
 // From dPK and dPQ of a layer to its projections and, where `dtable` (fp32) is present, to R: added there.
 static ft_status layer_backward(ft_pass *pass, int layer, ft_tensor table, ft_tensor dtable, bool first) {
-    const ft_layer_parameters *l = &pass->model->layer[layer];
+    const ft_relative_projections *l = &pass->model->relative->layer[layer];
     const ft_layer_positions p = ft_relative_tables(pass, layer);
     struct {
         ft_tensor sum, own, dy;
         const ft_linear *linear;
-    } parts[2] = {{.sum = p.dkey, .linear = &l->pos_key}, {.sum = p.dquery, .linear = &l->pos_query}};
+    } parts[2] = {{.sum = p.dkey, .linear = &l->key}, {.sum = p.dquery, .linear = &l->query}};
     ft_tensor own, x, dx = dtable;
     FT_TRY(dropped(pass, layer, table, &own, &x));
     for (int i = 0; i < 2; i++) {
@@ -253,15 +185,15 @@ static ft_status layer_backward(ft_pass *pass, int layer, ft_tensor table, ft_te
     if (dtable.data == NULL) return FT_OK;
     FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_RELATIVE, dropout_of(pass, layer), dx, dx));
     if (first) return FT_OK;
-    FT_TRY(ft_pass_add_relative(pass, dx, dtable));
+    FT_TRY(add_rows(pass, dx, dtable));
     ft_pass_free(pass, &dx);
     return FT_OK;
 }
 
 static ft_status table_backward(ft_pass *pass, const relative_table *r, ft_tensor dtable) {
-    const ft_relative *p = &pass->model->relative;
+    const ft_relative *p = pass->model->relative;
     ft_tensor whole = within_reach(pass, gradient(pass, p->table));
-    if (p->norm.gamma < 0) return ft_pass_add_relative(pass, dtable, whole);
+    if (p->norm.gamma < 0) return add_rows(pass, dtable, whole);
     FT_TRY(ft_pass_layernorm_backward(pass, FT_ROWS_RELATIVE,
                                       (ft_layernorm_backward_args){.dy = dtable,
                                                                    .s = within_reach(pass, weight(pass, p->table)),
@@ -271,7 +203,7 @@ static ft_status table_backward(ft_pass *pass, const relative_table *r, ft_tenso
                                                                    .ds = dtable,
                                                                    .dgamma = gradient(pass, p->norm.gamma),
                                                                    .dbeta = gradient(pass, p->norm.beta)}));
-    return ft_pass_add_relative(pass, dtable, whole);
+    return add_rows(pass, dtable, whole);
 }
 
 // Layers from the last to the first, as everywhere in a backward pass.
@@ -281,7 +213,7 @@ static ft_status back(ft_pass *pass) {
     ft_tensor dtable = ft_absent();
     FT_TRY(ft_gradients_share(&pass->model->parameters, ft_backward_point(m->layers + 2, 0)));
     FT_TRY(open_table(pass, &r));
-    if (gradient(pass, m->relative.table).data != NULL) FT_TRY(sums(pass, "relative gradient", &dtable));
+    if (gradient(pass, m->relative->table).data != NULL) FT_TRY(sums(pass, "relative gradient", &dtable));
     for (int layer = m->layers - 1; layer >= m->first_trained_layer; layer--)
         FT_TRY(layer_backward(pass, layer, r.table, dtable, layer == m->layers - 1));
     if (dtable.data != NULL) FT_TRY(table_backward(pass, &r, dtable));
@@ -292,13 +224,13 @@ static ft_status back(ft_pass *pass) {
 
 ft_status ft_relative_end(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
     ft_pass pass = pass_without_batch(m, capacity, step);
-    if (tables_of(m) == 0) return FT_OK;
+    if (ft_relative_kinds(m) == 0) return FT_OK;
     if (step == NULL) {
-        m->positions.longest = 0;
+        m->relative->longest = 0;
         return FT_OK;
     }
     FT_TRY(ft_relative_check(&pass));
-    m->positions.longest = 0; // the update is next, and then they are those of other weights
+    m->relative->longest = 0; // the update is next, and then they are those of other weights
     if (m->first_trained_layer == m->layers) return FT_OK;
     ft_memory_set_phase(m->memory, FT_PHASE_BACKWARD);
     FT_TRY(ft_memory_scope_begin(m->memory, FT_SCOPE_STEP_END));

@@ -37,34 +37,13 @@ typedef struct ft_layer_parameters {
     ft_norm norm1;
     ft_linear up, down;
     ft_norm norm2;
-    ft_linear pos_key, pos_query; // of the relative positions; may be parts of qkv
 } ft_layer_parameters;
 
-// A table of relative positions and which of its rows a distance has; rows 0: none.
-typedef struct ft_relative {
-    ft_relative_rule rule;
-    int32_t rows, reach;
-    int table;                                  // registry
-    ft_norm norm;
-    int32_t *slots;                             // [2*reach + 1] device, with the two below in one block
-    int32_t *row_number, *zero;                 // [rows]: where a row stands for its dropout, and that no sequence owns it
-} ft_relative;
-
-// PK and PQ of every layer and the sums of dPK and dPQ (relative.c): one block each, layer after layer.
-typedef struct ft_position_tables {
-    void *projected, *gradients; // device, of the type of the model and fp32; NULL: none held
-    size_t projected_bytes, gradient_bytes;
-    int32_t longest; // ft_capacity.longest of the step or pass under way; 0: none is
-    bool training;   // it is a step
-} ft_position_tables;
-
-// The block behind layer 0 of DeBERTa's v2-x models; taps 0: none.
-typedef struct ft_convolution {
-    int taps;
-    ft_activation activation;
-    ft_linear linear; // of windows; its parts are the groups
-    ft_norm norm;
-} ft_convolution;
+// Of the attention; scores are multiplied by `scale`.
+typedef struct ft_heads {
+    int32_t count, width;
+    float scale;
+} ft_heads;
 
 enum { FT_INPUTS_ON_THE_WAY = 2 };
 
@@ -88,7 +67,8 @@ typedef struct ft_model {
     ft_dtype dtype; // of activations, their gradients and the weights that ops read: train.precision
     ft_parameters parameters;
     // shape
-    int32_t layers, heads, head_dim;
+    int32_t layers;
+    ft_heads heads;
     int64_t hidden, intermediate, embedding_width;
     ft_activation activation;
     float epsilon;
@@ -103,10 +83,8 @@ typedef struct ft_model {
     ft_norm embedding_norm;
     ft_linear widening; // weight -1: the tables are as wide as the rows of the layers
     ft_layer_parameters *layer;
-    ft_relative relative;
-    ft_position_tables positions;
-    ft_convolution convolution;
-    float score_scale;
+    struct ft_relative *relative;       // DeBERTa's table of relative positions (relative.h); NULL: none
+    struct ft_convolution *convolution; // the block behind layer 0 of its v2-x models (convolution.h); NULL: none
     ft_linear pooler;
     ft_activation pooler_activation;
     ft_linear *head; // hidden layers, then the classifier
