@@ -1,54 +1,12 @@
-// model.c - which parameters a classifier has, in the order their gradients are completed.
+// model.c - a classifier put together: blocks register parameters in the order in which their gradients are completed.
 #include "engine/model/model.h"
 
-#include "engine/model/state/gradients.h"
 #include "engine/model/blocks/convolution.h"
 #include "engine/model/blocks/relative.h"
+#include "engine/model/state/gradients.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-// The parts of qkv: their weights in one block and their biases in another.
-static void add_qkv(ft_builder *b, ft_layer_parameters *l) {
-    const ft_model *m = b->model;
-    const ft_layer_names *n = &m->family->names;
-    int64_t h = m->hidden;
-    l->qkv = (ft_linear){.inputs = h, .outputs = FT_QKV_PARTS * h, .parts = FT_QKV_PARTS};
-    if (n->qkv != NULL) {
-        l->qkv.weight = ft_build_parameter(b, n->qkv, ".weight", (ft_parameter_spec){.rows = 3 * h, .cols = h, .heads = m->heads.count, .decay = true});
-        l->qkv.bias = ft_build_parameter(b, n->query, "", (ft_parameter_spec){.cols = h});
-        ft_build_parameter(b, n->value, "", (ft_parameter_spec){.cols = h, .gap = h, .joins_group = true});
-        l->qkv.unbiased = 1u << FT_KEY;
-        return;
-    }
-    const ft_parameter_spec weight = {.rows = h, .cols = h, .decay = true, .joins_group = true};
-    const ft_parameter_spec bias = {.cols = h, .joins_group = true};
-    l->qkv.weight = ft_build_matrix(b, n->query, h, h);
-    ft_build_parameter(b, n->key, ".weight", weight);
-    ft_build_parameter(b, n->value, ".weight", weight);
-    l->qkv.bias = ft_build_bias(b, n->query, h);
-    ft_build_parameter(b, n->key, ".bias", bias);
-    ft_build_parameter(b, n->value, ".bias", bias);
-}
-
-static void add_layer(ft_builder *b, int index) {
-    ft_model *m = b->model;
-    ft_layer_parameters *l = &m->layer[index];
-    const ft_layer_names *n = &m->family->names;
-    int64_t h = m->hidden, f = m->intermediate;
-    ft_build_prefix(b, "%s.%d.", m->family->layer, index);
-    l->norm2 = ft_build_norm(b, n->norm2, h);
-    l->down = ft_build_linear(b, n->down, h, f);
-    l->up = ft_build_linear(b, n->up, f, h);
-    b->half = 1;
-    l->norm1 = ft_build_norm(b, n->norm1, h);
-    l->output = ft_build_linear(b, n->output, h, h);
-    add_qkv(b, l);
-    ft_relative_build_layer(b, index);
-    b->half = 0;
-}
 
 static double or_else(double value, double fallback) { return isnan(value) ? fallback : value; }
 
@@ -132,7 +90,7 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
         b.trainable = trains_layer(o, l);
         b.depth = m->layers - l;
         if (l == 0) ft_convolution_build(&b);
-        add_layer(&b, l);
+        ft_layer_build(&b, l);
     }
     b.depth = m->layers + 1;
     b.trainable = ft_model_trains_embeddings(o);

@@ -5,6 +5,7 @@
 #include "engine/model/blocks/convolution.h"
 
 #include "engine/model/blocks/linear.h"
+#include "engine/model/blocks/norm.h"
 
 void ft_convolution_build(ft_builder *b) {
     const ft_convolution_config *config = &b->config->convolution;
@@ -26,9 +27,6 @@ void ft_convolution_build(ft_builder *b) {
 static ft_status tokens(ft_pass *pass, int64_t cols, const char *name, ft_tensor *out) {
     return ft_pass_tensor(pass, FT_ROWS_TOKENS, cols, FT_MEM_ACTIVATIONS, -1, name, out);
 }
-
-static ft_tensor weight(const ft_pass *pass, int index) { return ft_parameter_weight(&pass->model->parameters, index); }
-static ft_tensor gradient(const ft_pass *pass, int index) { return ft_parameter_gradient(&pass->model->parameters, index); }
 
 static ft_dropout dropout_of(const ft_pass *pass) {
     return ft_pass_dropout(pass, FT_ROWS_TOKENS, pass->model->hidden_dropout, 0, FT_SITE_CONVOLUTION);
@@ -73,17 +71,14 @@ ft_status ft_convolution_forward(ft_pass *pass, ft_tensor e, ft_tensor wide, boo
     FT_TRY(ft_pass_statistics(pass, FT_ROWS_TOKENS, -1, "convolution norm mean", &s->mean));
     FT_TRY(ft_pass_statistics(pass, FT_ROWS_TOKENS, -1, "convolution norm rstd", &s->rstd));
     FT_TRY(tokens(pass, m->hidden, "convolution output", y));
-    FT_TRY(ft_pass_layernorm_forward(pass, FT_ROWS_TOKENS,
-                                     (ft_layernorm_forward_args){.x = s->sum,
-                                                                 .residual = wide.data != NULL ? wide : residual,
-                                                                 .gamma = weight(pass, c->norm.gamma),
-                                                                 .beta = weight(pass, c->norm.beta),
-                                                                 .epsilon = m->epsilon,
-                                                                 .s = s->sum,
-                                                                 .y = *y,
-                                                                 .wide = wide,
-                                                                 .mean = s->mean,
-                                                                 .rstd = s->rstd}));
+    FT_TRY(ft_norm_forward(pass, FT_ROWS_TOKENS, &c->norm,
+                           (ft_layernorm_forward_args){.x = s->sum,
+                                                       .residual = wide.data != NULL ? wide : residual,
+                                                       .s = s->sum,
+                                                       .y = *y,
+                                                       .wide = wide,
+                                                       .mean = s->mean,
+                                                       .rstd = s->rstd}));
     ft_pass_free(pass, &residual);
     if (keep) return FT_OK;
     s->sum = ft_absent();
@@ -100,16 +95,13 @@ ft_status ft_convolution_backward(ft_pass *pass, ft_tensor e, ft_convolution_sav
     const ft_convolution *c = pass->model->convolution;
     const bool half = ft_pass_is_half(pass); // then ds is there in both types, else dy is all of it
     if (half) FT_TRY(tokens(pass, pass->model->hidden, "convolution gradient", &s->gradient));
-    FT_TRY(ft_pass_layernorm_backward(pass, FT_ROWS_TOKENS,
-                                      (ft_layernorm_backward_args){.dy = dy,
-                                                                   .s = s->sum,
-                                                                   .mean = s->mean,
-                                                                   .rstd = s->rstd,
-                                                                   .gamma = weight(pass, c->norm.gamma),
-                                                                   .ds = dy,
-                                                                   .dx = half ? s->gradient : ft_absent(),
-                                                                   .dgamma = gradient(pass, c->norm.gamma),
-                                                                   .dbeta = gradient(pass, c->norm.beta)}));
+    FT_TRY(ft_norm_backward(pass, FT_ROWS_TOKENS, &c->norm,
+                            (ft_layernorm_backward_args){.dy = dy,
+                                                         .s = s->sum,
+                                                         .mean = s->mean,
+                                                         .rstd = s->rstd,
+                                                         .ds = dy,
+                                                         .dx = half ? s->gradient : ft_absent()}));
     ft_pass_free(pass, &s->sum);
     if (!half) FT_TRY(tokens(pass, pass->model->hidden, "convolution gradient", &s->gradient));
     FT_TRY(ft_pass_activation_backward(

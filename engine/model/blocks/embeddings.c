@@ -4,6 +4,7 @@
 //   the tables are narrower than x.
 // (Which of the two is a matter of the family.)
 #include "engine/model/blocks/linear.h"
+#include "engine/model/blocks/norm.h"
 
 void ft_embeddings_build(ft_builder *b) {
     ft_model *m = b->model;
@@ -84,16 +85,13 @@ ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s
     }
     FT_TRY(tokens(pass, s->sum.cols, "embedding output", x));
     if (!widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(new_wide(pass, wide));
-    FT_TRY(ft_pass_layernorm_forward(pass, FT_ROWS_TOKENS,
-                                     (ft_layernorm_forward_args){.x = s->sum,
-                                                                 .gamma = weight(m, m->embedding_norm.gamma),
-                                                                 .beta = weight(m, m->embedding_norm.beta),
-                                                                 .epsilon = m->epsilon,
-                                                                 .s = s->sum,
-                                                                 .y = *x,
-                                                                 .wide = *wide,
-                                                                 .mean = s->mean,
-                                                                 .rstd = s->rstd}));
+    FT_TRY(ft_norm_forward(pass, FT_ROWS_TOKENS, &m->embedding_norm,
+                           (ft_layernorm_forward_args){.x = s->sum,
+                                                       .s = s->sum,
+                                                       .y = *x,
+                                                       .wide = *wide,
+                                                       .mean = s->mean,
+                                                       .rstd = s->rstd}));
     FT_TRY(drop(pass, *x, *wide));
     if (widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(widen_behind(pass, s, x, wide));
     if (!keep) ft_embeddings_saved_free(pass, s);
@@ -131,15 +129,12 @@ ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tenso
     const ft_model *m = pass->model;
     if (widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(widening_backward(pass, s, dx));
     FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), *dx, *dx));
-    FT_TRY(ft_pass_layernorm_backward(pass, FT_ROWS_TOKENS,
-                                      (ft_layernorm_backward_args){.dy = *dx,
-                                                                   .s = s->sum,
-                                                                   .mean = s->mean,
-                                                                   .rstd = s->rstd,
-                                                                   .gamma = weight(m, m->embedding_norm.gamma),
-                                                                   .ds = *dx,
-                                                                   .dgamma = gradient(m, m->embedding_norm.gamma),
-                                                                   .dbeta = gradient(m, m->embedding_norm.beta)}));
+    FT_TRY(ft_norm_backward(pass, FT_ROWS_TOKENS, &m->embedding_norm,
+                            (ft_layernorm_backward_args){.dy = *dx,
+                                                         .s = s->sum,
+                                                         .mean = s->mean,
+                                                         .rstd = s->rstd,
+                                                         .ds = *dx}));
     if (widens(m, FT_WIDEN_BEFORE_NORM)) FT_TRY(widening_backward(pass, s, dx));
     ft_embeddings_saved_free(pass, s);
     const struct {

@@ -76,34 +76,6 @@ ft_dropout ft_pass_dropout(const ft_pass *pass, ft_rows_kind kind, float probabi
     return dropout;
 }
 
-static ft_tensor with_rows(ft_tensor t, int64_t rows) {
-    t.rows = rows;
-    return t;
-}
-
-ft_status ft_pass_layernorm_forward(ft_pass *pass, ft_rows_kind kind, ft_layernorm_forward_args args) {
-    ft_layernorm_forward_args largest = args;
-    int64_t rows = ft_pass_capacity(pass, kind);
-    largest.x = with_rows(args.x, rows);
-    largest.y = with_rows(args.y, rows);
-    if (args.residual.data != NULL) largest.residual.rows = rows;
-    if (args.s.data != NULL) largest.s.rows = rows;
-    if (args.wide.data != NULL) largest.wide.rows = rows;
-    if (args.mean.data != NULL) largest.mean.cols = rows;
-    if (args.rstd.data != NULL) largest.rstd.cols = rows;
-    RUN_WITH_WORKSPACE(pass, layernorm_forward, args, largest);
-}
-
-ft_status ft_pass_layernorm_backward(ft_pass *pass, ft_rows_kind kind, ft_layernorm_backward_args args) {
-    ft_layernorm_backward_args largest = args;
-    int64_t rows = ft_pass_capacity(pass, kind);
-    largest.dy.rows = largest.s.rows = rows;
-    largest.mean.cols = largest.rstd.cols = rows;
-    if (args.ds.data != NULL) largest.ds.rows = rows;
-    if (args.dx.data != NULL) largest.dx.rows = rows;
-    RUN_WITH_WORKSPACE(pass, layernorm_backward, args, largest);
-}
-
 ft_status ft_pass_activation_forward(ft_pass *pass, ft_rows_kind kind, ft_activation_forward_args args) {
     ft_activation_forward_args largest = args;
     int64_t rows = ft_pass_capacity(pass, kind);

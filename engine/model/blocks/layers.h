@@ -51,8 +51,6 @@ void ft_pass_free(ft_pass *pass, ft_tensor *tensor);
 ft_dropout ft_pass_dropout(const ft_pass *pass, ft_rows_kind kind, float probability, uint32_t layer, ft_dropout_site site);
 
 // The ops of these names, with scratch.
-ft_status ft_pass_layernorm_forward(ft_pass *pass, ft_rows_kind kind, ft_layernorm_forward_args args);
-ft_status ft_pass_layernorm_backward(ft_pass *pass, ft_rows_kind kind, ft_layernorm_backward_args args);
 ft_status ft_pass_activation_forward(ft_pass *pass, ft_rows_kind kind, ft_activation_forward_args args);
 ft_status ft_pass_activation_backward(ft_pass *pass, ft_rows_kind kind, ft_activation_backward_args args);
 ft_status ft_pass_dropout_rows(ft_pass *pass, ft_rows_kind kind, ft_dropout dropout, ft_tensor x, ft_tensor y);
@@ -89,16 +87,18 @@ ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s
 ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *saved, ft_tensor *dx);
 void ft_embeddings_saved_free(ft_pass *pass, ft_embeddings_saved *saved);
 
-// encoder_layer.c: what one layer keeps for its backward pass.
+// encoder_layer.c: what one layer keeps for its backward pass, block by block.
+enum { FT_BLOCK_SAVED = 5 };
+typedef struct ft_block_saved {
+    ft_tensor own[FT_BLOCK_SAVED]; // by the block's own names
+    ft_tensor sum, mean, rstd;
+    ft_tensor y; // of the last block the layer's caller has it; absent where it is made again
+} ft_block_saved;
 typedef struct ft_layer_saved {
-    ft_tensor qkv;               // [T,3H]; last layer: keys and values, [T,2H]
-    ft_tensor read_q, read_x; // last layer only: [B,H]
-    ft_tensor attention, lse;
-    ft_tensor s1, mean1, rstd1, y1; // y1: absent where it is made again
-    ft_tensor h, activation;        // the latter: act(h), where it is kept
-    ft_tensor s2, mean2, rstd2;
+    ft_block_saved block[FT_LAYER_BLOCKS];
 } ft_layer_saved;
 
+void ft_layer_build(ft_builder *b, int layer);
 // y: [T,H], last layer [B,H]; made here, the caller frees it. wide: that of x becomes that of y; the last layer frees it.
 // keep: fill `saved` (else everything is freed).
 ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wide, bool keep, ft_layer_saved *saved, ft_tensor *y);
@@ -106,10 +106,6 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wid
 // below, whose saved tensors stand in front of this one's: it is made here.
 ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_saved *saved, ft_tensor *dy, bool want_dx, ft_tensor *dx);
 void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *saved);
-
-// recompute.c: y1, and the output y of a layer whose rows are tokens, from the sums kept in `saved`.
-ft_status ft_norm1_again(ft_pass *pass, ft_rows_kind kind, int layer, ft_layer_saved *saved);
-ft_status ft_norm2_again(ft_pass *pass, int layer, const ft_layer_saved *saved, ft_tensor *y);
 
 // offload_inputs.c: of the inputs that are kept for recomputation, counted from below, number n on its way to the host and back.
 bool ft_input_travels(const ft_pass *pass, int n); // else nothing of this is called for it

@@ -16,29 +16,7 @@
 // rounded h. There act(h) is always made again, and outputs of norms are kept.
 #include "engine/model/blocks/recompute.h"
 
-#include "engine/model/blocks/layers.h"
 #include "engine/model/blocks/offload_inputs.h"
-
-static ft_status again(ft_pass *pass, ft_rows_kind kind, int layer, ft_tensor sum, const ft_norm *norm, const char *name, ft_tensor *y) {
-    const ft_model *m = pass->model;
-    FT_TRY(ft_pass_tensor(pass, kind, m->hidden, FT_MEM_ACTIVATIONS, layer, name, y));
-    return ft_pass_layernorm_forward(pass, kind,
-                                     (ft_layernorm_forward_args){.x = sum,
-                                                                 .gamma = ft_parameter_weight(&m->parameters, norm->gamma),
-                                                                 .beta = ft_parameter_weight(&m->parameters, norm->beta),
-                                                                 .epsilon = m->epsilon,
-                                                                 .y = *y});
-}
-
-ft_status ft_norm1_again(ft_pass *pass, ft_rows_kind kind, int layer, ft_layer_saved *s) {
-    const ft_layer_parameters *l = &pass->model->layer[layer];
-    return again(pass, kind, layer, s->s1, &l->norm1, "norm 1", &s->y1);
-}
-
-ft_status ft_norm2_again(ft_pass *pass, int layer, const ft_layer_saved *s, ft_tensor *y) {
-    const ft_layer_parameters *l = &pass->model->layer[layer];
-    return again(pass, FT_ROWS_TOKENS, layer, s->s2, &l->norm2, "output", y);
-}
 
 ft_status ft_recompute_check(const ft_config *o) {
     if ((o->memory.offload & FT_OFFLOAD_ACTIVATIONS) != 0 && o->train.gradient_checkpointing == 0) {

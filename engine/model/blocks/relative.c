@@ -12,6 +12,7 @@
 #include "engine/model/blocks/relative.h"
 
 #include "engine/model/blocks/linear.h"
+#include "engine/model/blocks/norm.h"
 #include "engine/model/blocks/run_op.h"
 #include "engine/model/state/gradients.h"
 
@@ -41,14 +42,11 @@ static ft_status open_table(ft_pass *pass, relative_table *r) {
     FT_TRY(temporary(pass, pass->model->hidden, "relative positions", &r->normed));
     FT_TRY(ft_pass_statistics(pass, FT_ROWS_RELATIVE, -1, "relative norm mean", &r->mean));
     FT_TRY(ft_pass_statistics(pass, FT_ROWS_RELATIVE, -1, "relative norm rstd", &r->rstd));
-    FT_TRY(ft_pass_layernorm_forward(pass, FT_ROWS_RELATIVE,
-                                     (ft_layernorm_forward_args){.x = r->table,
-                                                                 .gamma = weight(pass, p->norm.gamma),
-                                                                 .beta = weight(pass, p->norm.beta),
-                                                                 .epsilon = pass->model->epsilon,
-                                                                 .y = r->normed,
-                                                                 .mean = r->mean,
-                                                                 .rstd = r->rstd}));
+    FT_TRY(ft_norm_forward(pass, FT_ROWS_RELATIVE, &p->norm,
+                           (ft_layernorm_forward_args){.x = r->table,
+                                                       .y = r->normed,
+                                                       .mean = r->mean,
+                                                       .rstd = r->rstd}));
     r->table = r->normed;
     return FT_OK;
 }
@@ -194,15 +192,12 @@ static ft_status table_backward(ft_pass *pass, const relative_table *r, ft_tenso
     const ft_relative *p = pass->model->relative;
     ft_tensor whole = within_reach(pass, gradient(pass, p->table));
     if (p->norm.gamma < 0) return add_rows(pass, dtable, whole);
-    FT_TRY(ft_pass_layernorm_backward(pass, FT_ROWS_RELATIVE,
-                                      (ft_layernorm_backward_args){.dy = dtable,
-                                                                   .s = within_reach(pass, weight(pass, p->table)),
-                                                                   .mean = r->mean,
-                                                                   .rstd = r->rstd,
-                                                                   .gamma = weight(pass, p->norm.gamma),
-                                                                   .ds = dtable,
-                                                                   .dgamma = gradient(pass, p->norm.gamma),
-                                                                   .dbeta = gradient(pass, p->norm.beta)}));
+    FT_TRY(ft_norm_backward(pass, FT_ROWS_RELATIVE, &p->norm,
+                            (ft_layernorm_backward_args){.dy = dtable,
+                                                         .s = within_reach(pass, weight(pass, p->table)),
+                                                         .mean = r->mean,
+                                                         .rstd = r->rstd,
+                                                         .ds = dtable}));
     return add_rows(pass, dtable, whole);
 }
 

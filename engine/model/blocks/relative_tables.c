@@ -178,7 +178,8 @@ static ft_disentangled_shape disentangled_shape(const ft_pass *pass, ft_rows_kin
 // The tables as the slots count their rows: what stands in front of and behind those within reach is never touched.
 static ft_tensor whole_table(const ft_pass *pass, ft_tensor within_reach) {
     if (within_reach.data == NULL) return within_reach;
-    within_reach.data = (char *)within_reach.data - (size_t)(pass->relative.first * within_reach.stride) * ft_dtype_size(within_reach.dtype);
+    const size_t before = (size_t)(pass->relative.first * within_reach.stride) * ft_dtype_size(within_reach.dtype);
+    within_reach.data = (char *)within_reach.data - before;
     within_reach.rows = pass->model->relative->rows;
     return within_reach;
 }

@@ -10,8 +10,10 @@
 
 #define BERT_LAYER                                                                                                     \
     {.query = "attention.self.query", .key = "attention.self.key", .value = "attention.self.value",                    \
-     .output = "attention.output.dense", .norm1 = "attention.output.LayerNorm", .up = "intermediate.dense",            \
-     .down = "output.dense", .norm2 = "output.LayerNorm"}
+     .output = "attention.output.dense", .norm[0] = "attention.output.LayerNorm", .up = "intermediate.dense",          \
+     .down = "output.dense", .norm[1] = "output.LayerNorm"}
+
+#define ENCODER_BLOCKS {FT_BLOCK_ATTENTION, FT_BLOCK_FEED_FORWARD}
 
 // The defaults are those of the configuration classes of transformers 5.23.
 #define BERT_SIZES .hidden = 768, .layers = 12, .heads = 12, .intermediate = 3072, .types = 2, .epsilon = 1e-12
@@ -20,9 +22,9 @@
     {                                                                                                                  \
         .model_type = type, .classifier_class = class, .prefix = "roberta.", .keys = BERT_KEYS,                        \
         .defaults = {.vocabulary = tokens, .padding = 1, .classifier_dropout = -1, BERT_SIZES}, .token_types = true,   \
-        .positions = FT_POSITIONS_BEHIND_PADDING, .layer = "encoder.layer", .names = BERT_LAYER,                   \
-        .attention_output_dropout = true, .pooler = "classifier.dense", .classifier = "classifier.out_proj",           \
-        .pooler_activation = FT_ACT_TANH, .dropout_before_pooler = true                                                \
+        .positions = FT_POSITIONS_BEHIND_PADDING, .layer = "encoder.layer", .blocks = ENCODER_BLOCKS,                  \
+        .names = BERT_LAYER, .attention_output_dropout = true, .pooler = "classifier.dense",                           \
+        .classifier = "classifier.out_proj", .pooler_activation = FT_ACT_TANH, .dropout_before_pooler = true           \
     }
 
 #define DEBERTA_KEYS                                                                                                   \
@@ -34,13 +36,13 @@
 #define DEBERTA_NUMBERS .epsilon = 1e-7, .classifier_dropout = -1
 
 #define DEBERTA_LAYER                                                                                                  \
-    .output = "attention.output.dense", .norm1 = "attention.output.LayerNorm", .up = "intermediate.dense",             \
-    .down = "output.dense", .norm2 = "output.LayerNorm"
+    .output = "attention.output.dense", .norm[0] = "attention.output.LayerNorm", .up = "intermediate.dense",           \
+    .down = "output.dense", .norm[1] = "output.LayerNorm"
 
 #define DEBERTA_KINDS                                                                                                  \
     .token_types = true, .types_optional = true, .widening = FT_WIDEN_BEFORE_NORM,                                     \
-    .widening_name = "embeddings.embed_proj", .layer = "encoder.layer", .attention_output_dropout = true,              \
-    .pooler = "pooler.dense", .classifier = "classifier"
+    .widening_name = "embeddings.embed_proj", .layer = "encoder.layer", .blocks = ENCODER_BLOCKS,                      \
+    .attention_output_dropout = true, .pooler = "pooler.dense", .classifier = "classifier"
 
 static const ft_family families[] = {
     {.model_type = "bert",
@@ -50,6 +52,7 @@ static const ft_family families[] = {
      .defaults = {.vocabulary = 30522, .padding = 0, .classifier_dropout = -1, BERT_SIZES},
      .token_types = true,
      .layer = "encoder.layer",
+     .blocks = ENCODER_BLOCKS,
      .names = BERT_LAYER,
      .attention_output_dropout = true,
      .pooler = "bert.pooler.dense",
@@ -76,14 +79,15 @@ static const ft_family families[] = {
                   .epsilon = 1e-12,
                   .classifier_dropout = 0.2},
      .layer = "transformer.layer",
+     .blocks = ENCODER_BLOCKS,
      .names = {.query = "attention.q_lin",
                .key = "attention.k_lin",
                .value = "attention.v_lin",
                .output = "attention.out_lin",
-               .norm1 = "sa_layer_norm",
+               .norm[0] = "sa_layer_norm",
                .up = "ffn.lin1",
                .down = "ffn.lin2",
-               .norm2 = "output_layer_norm"},
+               .norm[1] = "output_layer_norm"},
      .pooler = "pre_classifier",
      .classifier = "classifier",
      .pooler_activation = FT_ACT_RELU},
@@ -113,6 +117,7 @@ static const ft_family families[] = {
      .widening = FT_WIDEN_AFTER_NORM,
      .widening_name = "embeddings_project",
      .layer = "encoder.layer",
+     .blocks = ENCODER_BLOCKS,
      .names = BERT_LAYER,
      .attention_output_dropout = true,
      .pooler = "classifier.dense",

@@ -9,9 +9,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// What a layer is made of, each block with a sum and a norm behind it (block.h).
+typedef enum ft_block_kind { FT_BLOCK_ATTENTION, FT_BLOCK_FEED_FORWARD } ft_block_kind;
+enum { FT_LAYER_BLOCKS = 2 };
+
 // Names of the linear layers and norms of one transformer layer, without ".weight" and ".bias".
 typedef struct ft_layer_names {
-    const char *query, *key, *value, *output, *norm1, *up, *down, *norm2;
+    const char *query, *key, *value, *output, *up, *down;
+    const char *norm[FT_LAYER_BLOCKS]; // behind the blocks
     const char *qkv; // one matrix for all three, head by head; then `query` and `value` are vectors, their biases, and a
                      // key has none. NULL: three linear layers
     const char *pos_key, *pos_query; // of the relative positions
@@ -59,6 +64,7 @@ typedef struct ft_family {
     ft_widening widening;
     const char *widening_name;    // behind the prefix; it has a bias when it stands behind the norm
     const char *layer;            // behind the prefix; the number of the layer follows
+    ft_block_kind blocks[FT_LAYER_BLOCKS]; // of a layer, the first one first
     ft_layer_names names;
     bool attention_output_dropout; // behind the output projection of the attention
     // The head: [dropout] -> pooler -> activation -> dropout -> classifier. Full names.

@@ -33,10 +33,8 @@ typedef struct ft_norm {
 } ft_norm;
 
 typedef struct ft_layer_parameters {
-    ft_linear qkv, output;
-    ft_norm norm1;
-    ft_linear up, down;
-    ft_norm norm2;
+    ft_linear qkv, output, up, down;
+    ft_norm norm[FT_LAYER_BLOCKS]; // behind the blocks
 } ft_layer_parameters;
 
 // Of the attention; scores are multiplied by `scale`.

@@ -1,0 +1,186 @@
+// attention.c - the block attention(x Wqkv^T + b), whose last linear layer is Wo. With a table of relative positions (relative.h) the
+// scores have their terms too. qkv, what it puts out and lse are kept.
+//
+// In the last layer, whose output is read at some rows alone (ft_batch.read_row), queries, and with them all that follows, exist for those
+// rows only; keys and values for all tokens.
+#include "engine/model/blocks/block.h"
+#include "engine/model/blocks/linear.h"
+#include "engine/model/blocks/relative.h"
+
+// [T,3H], in the last layer keys and values, [T,2H]; of the last layer only, [B,H]; [.,H]; [.,heads]
+enum { QKV, READ_Q, READ_X, OUT, LSE, SAVED };
+
+// The parts of qkv: their weights in one block and their biases in another.
+static void build_qkv(ft_builder *b, ft_linear *qkv) {
+    const ft_model *m = b->model;
+    const ft_layer_names *n = &m->family->names;
+    const int64_t h = m->hidden;
+    *qkv = (ft_linear){.inputs = h, .outputs = FT_QKV_PARTS * h, .parts = FT_QKV_PARTS};
+    if (n->qkv != NULL) {
+        const ft_parameter_spec all = {.rows = qkv->outputs, .cols = h, .heads = m->heads.count, .decay = true};
+        qkv->weight = ft_build_parameter(b, n->qkv, ".weight", all);
+        qkv->bias = ft_build_parameter(b, n->query, "", (ft_parameter_spec){.cols = h});
+        ft_build_parameter(b, n->value, "", (ft_parameter_spec){.cols = h, .gap = h, .joins_group = true});
+        qkv->unbiased = 1u << FT_KEY;
+        return;
+    }
+    const ft_parameter_spec weight = {.rows = h, .cols = h, .decay = true, .joins_group = true};
+    const ft_parameter_spec bias = {.cols = h, .joins_group = true};
+    qkv->weight = ft_build_matrix(b, n->query, h, h);
+    ft_build_parameter(b, n->key, ".weight", weight);
+    ft_build_parameter(b, n->value, ".weight", weight);
+    qkv->bias = ft_build_bias(b, n->query, h);
+    ft_build_parameter(b, n->key, ".bias", bias);
+    ft_build_parameter(b, n->value, ".bias", bias);
+}
+
+static void build(ft_builder *b, int layer) {
+    ft_layer_parameters *l = &b->model->layer[layer];
+    l->output = ft_build_linear(b, b->model->family->names.output, b->model->hidden, b->model->hidden);
+    build_qkv(b, &l->qkv);
+    ft_relative_build_layer(b, layer);
+}
+
+static const ft_linear *last(const ft_layer_parameters *l) { return &l->output; }
+
+typedef struct qkv_views {
+    ft_tensor q, k, v;
+} qkv_views;
+
+// Q, K, V as views of what the layer keeps.
+static qkv_views views_of(const ft_pass *pass, int layer, const ft_tensor qkv, ft_tensor read_q) {
+    const int64_t h = pass->model->hidden;
+    if (ft_layer_is_last(pass, layer)) return (qkv_views){read_q, ft_columns(qkv, 0, h), ft_columns(qkv, h, h)};
+    return (qkv_views){ft_columns(qkv, 0, h), ft_columns(qkv, h, h), ft_columns(qkv, 2 * h, h)};
+}
+
+static ft_status project(ft_pass *pass, int layer, ft_tensor x, ft_tensor *saved) {
+    const ft_linear *qkv = &pass->model->layer[layer].qkv;
+    if (!ft_layer_is_last(pass, layer)) {
+        FT_TRY(ft_layer_tensor(pass, FT_ROWS_TOKENS, qkv->outputs, layer, "qkv", &saved[QKV]));
+        return ft_linear_forward(pass, FT_ROWS_TOKENS, qkv, x, saved[QKV]);
+    }
+    const ft_linear query = ft_linear_parts(qkv, FT_QUERY, 1), rest = ft_linear_parts(qkv, FT_KEY, 2);
+    FT_TRY(ft_layer_tensor(pass, FT_ROWS_TOKENS, rest.outputs, layer, "keys and values", &saved[QKV]));
+    FT_TRY(ft_linear_forward(pass, FT_ROWS_TOKENS, &rest, x, saved[QKV]));
+    FT_TRY(ft_layer_tensor(pass, FT_ROWS_READ, x.cols, layer, "pooled rows", &saved[READ_X]));
+    FT_TRY(ft_pass_gather(pass, pass->batch->read_row, x, saved[READ_X]));
+    FT_TRY(ft_layer_tensor(pass, FT_ROWS_READ, query.outputs, layer, "pooled queries", &saved[READ_Q]));
+    return ft_linear_forward(pass, FT_ROWS_READ, &query, saved[READ_X], saved[READ_Q]);
+}
+
+// The rows of `wide` that the last layer goes on with.
+static ft_status pool_wide(ft_pass *pass, ft_tensor *wide) {
+    ft_tensor read;
+    FT_TRY(ft_pass_wide_tensor(pass, FT_ROWS_READ, pass->model->hidden, "pooled rows in fp32", &read));
+    if (read.data != NULL) FT_TRY(ft_pass_gather(pass, pass->batch->read_row, *wide, read));
+    ft_pass_free(pass, wide);
+    *wide = read;
+    return FT_OK;
+}
+
+static ft_status forward(ft_pass *pass, int layer, ft_tensor *rows, ft_tensor *wide, bool keep, ft_tensor *saved, ft_tensor *out) {
+    const ft_model *m = pass->model;
+    const ft_rows_kind kind = ft_layer_rows(pass, layer);
+    FT_TRY(project(pass, layer, *rows, saved));
+    if (ft_layer_is_last(pass, layer)) {
+        FT_TRY(pool_wide(pass, wide));
+        *rows = saved[READ_X];
+    }
+    const qkv_views views = views_of(pass, layer, saved[QKV], saved[READ_Q]);
+    FT_TRY(ft_layer_tensor(pass, kind, m->hidden, layer, "attention", &saved[OUT]));
+    if (keep) FT_TRY(ft_pass_float_tensor(pass, kind, m->heads.count, FT_MEM_ACTIVATIONS, layer, "attention log-sum-exp", &saved[LSE]));
+    const ft_attention_forward_args args = {.q = views.q, .k = views.k, .v = views.v, .out = saved[OUT], .lse = saved[LSE]};
+    if (ft_relative_kinds(m) > 0) FT_TRY(ft_relative_attention_forward(pass, kind, layer, args));
+    else FT_TRY(ft_pass_attention_forward(pass, kind, layer, args));
+    *out = saved[OUT];
+    if (keep) return FT_OK;
+    ft_pass_free(pass, &saved[QKV]);
+    ft_pass_free(pass, &saved[READ_Q]);
+    return FT_OK;
+}
+
+static void recede(ft_pass *pass, bool keep, ft_tensor *saved, ft_tensor *out) {
+    if (keep) return;
+    ft_pass_free(pass, &saved[OUT]);
+    ft_pass_free(pass, &saved[READ_X]);
+}
+
+// From the gradient of qkv (and of the queries of rows that are read) to that of x.
+static ft_status project_backward(ft_pass *pass, int layer, ft_tensor x, ft_tensor read_x, ft_tensor dqkv, ft_tensor dread_q,
+                                  ft_block_gradients *g) {
+    const ft_linear *qkv = &pass->model->layer[layer].qkv;
+    if (!ft_layer_is_last(pass, layer)) {
+        FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_TOKENS, qkv, dqkv));
+        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, qkv, dqkv, x));
+        if (!g->want_dx) {
+            ft_pass_free(pass, &g->past);
+            return FT_OK;
+        }
+        g->dx = g->past;
+        return ft_linear_input_gradient(pass, FT_ROWS_TOKENS, qkv, dqkv, true, g->dx);
+    }
+    const ft_linear query = ft_linear_parts(qkv, FT_QUERY, 1), rest = ft_linear_parts(qkv, FT_KEY, 2);
+    FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_READ, &query, dread_q));
+    FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv));
+    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_READ, &query, dread_q, read_x));
+    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv, x));
+    if (g->want_dx) {
+        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_READ, &query, dread_q, true, g->past));
+        FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, qkv->inputs, FT_MEM_ACTIVATIONS, layer, "input gradient", &g->dx));
+        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv, false, g->dx));
+        FT_TRY(ft_pass_scatter_add(pass, pass->batch->read_row, g->past, g->dx));
+    }
+    ft_pass_free(pass, &g->past);
+    return FT_OK;
+}
+
+static ft_status attention_backward(ft_pass *pass, int layer, ft_tensor *saved, ft_tensor dout, ft_tensor dqkv, ft_tensor dread_q) {
+    const ft_rows_kind kind = ft_layer_rows(pass, layer);
+    const qkv_views value = views_of(pass, layer, saved[QKV], saved[READ_Q]), gradient = views_of(pass, layer, dqkv, dread_q);
+    const ft_attention_backward_args args = {.q = value.q,
+                                             .k = value.k,
+                                             .v = value.v,
+                                             .out = saved[OUT],
+                                             .lse = saved[LSE],
+                                             .dout = dout,
+                                             .dq = gradient.q,
+                                             .dk = gradient.k,
+                                             .dv = gradient.v};
+    if (ft_relative_kinds(pass->model) > 0) return ft_relative_attention_backward(pass, kind, layer, args);
+    return ft_pass_attention_backward(pass, kind, layer, args);
+}
+
+static ft_status backward(ft_pass *pass, int layer, ft_tensor *saved, const ft_block_input *input, ft_block_gradients *g) {
+    const ft_linear *output = &pass->model->layer[layer].output;
+    const ft_rows_kind kind = ft_layer_rows(pass, layer);
+    const ft_tensor dsum = ft_product_gradient(g);
+    ft_tensor dattention, dqkv, dread_q = ft_absent();
+    FT_TRY(ft_linear_weight_gradient(pass, kind, output, dsum, saved[OUT]));
+    FT_TRY(ft_layer_tensor(pass, kind, output->inputs, layer, "attention gradient", &dattention));
+    FT_TRY(ft_linear_input_gradient(pass, kind, output, dsum, false, dattention));
+    ft_pass_free(pass, &g->product);
+
+    FT_TRY(ft_layer_tensor(pass, FT_ROWS_TOKENS, saved[QKV].cols, layer, "qkv gradient", &dqkv));
+    if (ft_layer_is_last(pass, layer))
+        FT_TRY(ft_layer_tensor(pass, FT_ROWS_READ, pass->model->hidden, layer, "pooled query gradient", &dread_q));
+    FT_TRY(attention_backward(pass, layer, saved, dattention, dqkv, dread_q));
+    ft_pass_free(pass, &dattention);
+    ft_pass_free(pass, &saved[QKV]);
+    ft_pass_free(pass, &saved[OUT]);
+    FT_TRY(ft_block_input_again(pass, input));
+    FT_TRY(project_backward(pass, layer, *input->x, saved[READ_X], dqkv, dread_q, g));
+    ft_pass_free(pass, &dqkv);
+    ft_pass_free(pass, &dread_q);
+    return FT_OK;
+}
+
+const ft_block ft_attention_block = {.sum = "attention sum",
+                                     .sum_gradient = "attention sum gradient",
+                                     .site = FT_SITE_ATTENTION_OUTPUT,
+                                     .saved = SAVED,
+                                     .build = build,
+                                     .last = last,
+                                     .forward = forward,
+                                     .recede = recede,
+                                     .backward = backward};

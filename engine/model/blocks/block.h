@@ -1,0 +1,60 @@
+// block.h - what a layer is made of. Every block of the family's layer (families.h), the first one first, does
+//
+//     s = r + dropout(block(x) W^T + b);  y = LN(s)        x: output of the block below; r: x, or those of its rows that go on
+//
+// where W is the block's last linear layer. Sum and norm are the same for all: residual.c; encoder_layer.c has them one after the other.
+// A new kind of block is a file with such a table and a name in families.h.
+#ifndef FT_BLOCK_H
+#define FT_BLOCK_H
+
+#include "engine/model/blocks/layers.h"
+
+// On the way back. The input may be absent: then it is made again from the sum of the block below (ft_block_input_again).
+typedef struct ft_block_input {
+    ft_tensor *x;
+    int layer, block; // the one below, whose output x is
+    const ft_block_saved *below;
+} ft_block_input;
+
+// product: gradient of the last linear layer's, where it is a tensor of its own, for the block to free; else that is `past` itself.
+// past: gradient (fp32) of r, which is consumed. dx (fp32): that of x, made where want_dx.
+typedef struct ft_block_gradients {
+    ft_tensor product, past, dx;
+    bool want_dx;
+} ft_block_gradients;
+
+typedef struct ft_block {
+    const char *sum, *sum_gradient; // names of tensors
+    ft_dropout_site site;           // of the sum
+    int saved;                      // tensors that it keeps between forward and backward, FT_BLOCK_SAVED at most
+    void (*build)(ft_builder *b, int layer); // its parameters, the last first
+    const ft_linear *(*last)(const ft_layer_parameters *l);
+    // out: input of the last linear layer, in memory that the block keeps or frees. rows: x, becomes r. wide: x in fp32, becomes r.
+    // keep: what is in `saved` stays; else it goes as early as it can, `recede` having its turn once `out` was read.
+    ft_status (*forward)(ft_pass *pass, int layer, ft_tensor *rows, ft_tensor *wide, bool keep, ft_tensor *saved, ft_tensor *out);
+    void (*recede)(ft_pass *pass, bool keep, ft_tensor *saved, ft_tensor *out);
+    // What it has read of `saved` may be gone, the rest goes with the layer.
+    ft_status (*backward)(ft_pass *pass, int layer, ft_tensor *saved, const ft_block_input *input, ft_block_gradients *g);
+} ft_block;
+
+extern const ft_block ft_attention_block, ft_feed_forward_block;
+const ft_block *ft_block_at(const ft_model *model, int block); // of every layer
+
+static inline bool ft_layer_is_last(const ft_pass *pass, int layer) { return layer == pass->model->layers - 1; }
+// The last layer's output is read at some rows alone (ft_batch.read_row).
+static inline ft_rows_kind ft_layer_rows(const ft_pass *pass, int layer) {
+    return ft_layer_is_last(pass, layer) ? FT_ROWS_READ : FT_ROWS_TOKENS;
+}
+static inline ft_status ft_layer_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, int layer, const char *name, ft_tensor *out) {
+    return ft_pass_tensor(pass, kind, cols, FT_MEM_ACTIVATIONS, layer, name, out);
+}
+static inline ft_tensor ft_product_gradient(const ft_block_gradients *g) { return g->product.data != NULL ? g->product : g->past; }
+
+// residual.c. a: what the block put out; y is made here.
+ft_status ft_residual_forward(ft_pass *pass, int layer, int block, ft_tensor a, ft_tensor rows, ft_tensor wide, ft_block_saved *saved,
+                              ft_tensor *y);
+// past: dy becomes the gradient of r, in place; `product` is made where it differs. Frees the sum.
+ft_status ft_residual_backward(ft_pass *pass, int layer, int block, ft_block_saved *saved, ft_block_gradients *g);
+ft_status ft_block_input_again(ft_pass *pass, const ft_block_input *input); // where it is absent
+
+#endif

@@ -1,0 +1,68 @@
+// residual.c - around every block: s = rows + dropout(a W^T + b), y = LN(s), and back. y may be made again from s (recompute.c).
+#include "engine/model/blocks/block.h"
+#include "engine/model/blocks/linear.h"
+#include "engine/model/blocks/norm.h"
+
+// Names of tensors: mean, rstd and output of a block's norm.
+static const char *const names[FT_LAYER_BLOCKS][3] = {{"norm 1 mean", "norm 1 rstd", "norm 1"}, {"norm 2 mean", "norm 2 rstd", "output"}};
+
+static ft_dropout dropout_of(const ft_pass *pass, int layer, ft_dropout_site site) {
+    const ft_model *m = pass->model;
+    float p = site == FT_SITE_ATTENTION_OUTPUT ? m->attention_output_dropout : m->hidden_dropout;
+    return ft_pass_dropout(pass, ft_layer_rows(pass, layer), p, (uint32_t)layer, site);
+}
+
+// The product lands in s, which the fused op then completes in place. wide: the rows in fp32, and then y.
+ft_status ft_residual_forward(ft_pass *pass, int layer, int block, ft_tensor a, ft_tensor rows, ft_tensor wide, ft_block_saved *saved,
+                              ft_tensor *y) {
+    const ft_block *kind = ft_block_at(pass->model, block);
+    const ft_layer_parameters *l = &pass->model->layer[layer];
+    const ft_linear *last = kind->last(l);
+    const ft_rows_kind of = ft_layer_rows(pass, layer);
+    FT_TRY(ft_layer_tensor(pass, of, last->outputs, layer, kind->sum, &saved->sum));
+    FT_TRY(ft_pass_statistics(pass, of, layer, names[block][0], &saved->mean));
+    FT_TRY(ft_pass_statistics(pass, of, layer, names[block][1], &saved->rstd));
+    FT_TRY(ft_linear_product(pass, of, last, a, ft_absent(), saved->sum));
+    FT_TRY(ft_layer_tensor(pass, of, last->outputs, layer, names[block][2], y));
+    return ft_norm_forward(pass, of, &l->norm[block],
+                           (ft_layernorm_forward_args){.x = saved->sum,
+                                                       .bias = ft_linear_bias(pass, last),
+                                                       .residual = wide.data != NULL ? wide : rows,
+                                                       .dropout = dropout_of(pass, layer, kind->site),
+                                                       .s = saved->sum,
+                                                       .y = *y,
+                                                       .wide = wide,
+                                                       .mean = saved->mean,
+                                                       .rstd = saved->rstd});
+}
+
+// The gradient of the product is a tensor of its own when there is dropout or it has another type, else that of the rows.
+ft_status ft_residual_backward(ft_pass *pass, int layer, int block, ft_block_saved *saved, ft_block_gradients *g) {
+    const ft_block *kind = ft_block_at(pass->model, block);
+    const ft_layer_parameters *l = &pass->model->layer[layer];
+    const ft_rows_kind of = ft_layer_rows(pass, layer);
+    const ft_dropout dropout = dropout_of(pass, layer, kind->site);
+    g->product = ft_absent();
+    if (dropout.probability > 0 || ft_pass_is_half(pass))
+        FT_TRY(ft_layer_tensor(pass, of, g->past.cols, layer, kind->sum_gradient, &g->product));
+    FT_TRY(ft_norm_backward(pass, of, &l->norm[block],
+                            (ft_layernorm_backward_args){.dy = g->past,
+                                                         .s = saved->sum,
+                                                         .mean = saved->mean,
+                                                         .rstd = saved->rstd,
+                                                         .dropout = dropout,
+                                                         .ds = g->past,
+                                                         .dx = g->product,
+                                                         .dbias = ft_linear_dbias(pass, kind->last(l))}));
+    ft_pass_free(pass, &saved->sum);
+    return FT_OK;
+}
+
+ft_status ft_block_input_again(ft_pass *pass, const ft_block_input *input) {
+    if (input->x->data != NULL) return FT_OK;
+    const ft_tensor sum = input->below->sum;
+    const ft_rows_kind of = ft_layer_rows(pass, input->layer);
+    FT_TRY(ft_layer_tensor(pass, of, sum.cols, input->layer, names[input->block][2], input->x));
+    return ft_norm_forward(pass, of, &pass->model->layer[input->layer].norm[input->block],
+                           (ft_layernorm_forward_args){.x = sum, .y = *input->x});
+}
