@@ -80,11 +80,16 @@ static void test_values(void **state) {
 static void test_family(void **state) {
     static const char *const bad[] = {"{}", "{\"model_type\": null}", "{\"model_type\": \"t5\"}",
                                       "{\"model_type\": \"Bert\"}"};
+    char supported[256] = "supported:";
+    for (int i = 0; i < ft_family_count(); i++) {
+        size_t length = strlen(supported);
+        snprintf(supported + length, sizeof supported - length, "%s %s", i > 0 ? "," : "", ft_family_at(i)->model_type);
+    }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ft_model_config c;
         assert_int_equal(ft_model_config_parse(bad[i], strlen(bad[i]), "config.json", &c), FT_INVALID);
         assert_int_equal(ft_error_hint_count(), 1);
-        assert_string_equal(ft_error_hint(0), "supported: bert, roberta, xlm-roberta, distilbert, electra, deberta, deberta-v2");
+        assert_string_equal(ft_error_hint(0), supported);
         if (i >= 2) assert_non_null(strstr(ft_error_message(), "is not supported"));
     }
     ft_model_config c;
