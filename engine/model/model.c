@@ -46,14 +46,7 @@ ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_
     return ft_model_create_with(memory, c, o, label_count, NULL, m);
 }
 
-ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, const ft_config *o, int32_t label_count,
-                               const ft_word_rows *word_rows, ft_model *m) {
-    memset(m, 0, sizeof *m);
-    FT_TRY(check_options(c, o));
-    m->family = c->family;
-    m->memory = memory;
-    m->device = ft_memory_device(memory);
-    m->dtype = m->parameters.dtype = dtype_of(o->train.precision);
+static void set_shape(ft_model *m, const ft_model_config *c, int32_t label_count) {
     m->layers = (int32_t)c->num_hidden_layers;
     m->heads.count = (int32_t)c->num_attention_heads;
     m->heads.width = (int32_t)(c->hidden_size / c->num_attention_heads);
@@ -66,6 +59,10 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     m->labels = label_count;
     m->padding_id = (int32_t)c->pad_token_id;
     m->position_padding = c->family->positions == FT_POSITIONS_BEHIND_PADDING ? m->padding_id : -1;
+    m->pooler_activation = c->relative.pooler_activation;
+}
+
+static void set_dropout(ft_model *m, const ft_model_config *c, const ft_config *o) {
     m->hidden_dropout = (float)or_else(o->model.hidden_dropout, c->hidden_dropout_prob);
     m->attention_dropout = (float)or_else(o->model.attention_dropout, c->attention_probs_dropout_prob);
     // An override of the hidden dropout reaches the classifier where config.json leaves it to the hidden one.
@@ -73,18 +70,16 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     m->head_dropout = (float)or_else(o->model.head.dropout, m->classifier_dropout);
     m->attention_output_dropout = m->family->attention_output_dropout ? m->hidden_dropout : 0;
     m->pooler_dropout = m->family->dropout_before_pooler ? m->classifier_dropout : (float)c->relative.pooler_dropout;
-    m->pooler_activation = c->relative.pooler_activation;
-    ft_model_set_recomputation(m, o);
-    m->layer_lr_decay = o->train.layer_lr_decay > 0 ? o->train.layer_lr_decay : 1;
-    FT_TRY(ft_activation_from_name(o->model.head.activation, &m->head_activation));
+}
 
+// In the order in which the backward pass completes the gradients.
+static ft_status build(ft_model *m, const ft_model_config *c, const ft_config *o) {
+    ft_builder b = {.model = m, .config = c};
     m->head_count = o->model.head.hidden.count + 1;
     m->layer = ft_arena_alloc(&m->arena, (size_t)m->layers * sizeof *m->layer);
     m->head = ft_arena_alloc(&m->arena, (size_t)m->head_count * sizeof *m->head);
     if (m->layer == NULL || m->head == NULL) return FT_NO_MEMORY;
-
     FT_TRY(ft_relative_create(m, &c->relative));
-    ft_builder b = {.model = m, .config = c};
     ft_head_build(&b, &o->model.head.hidden);
     for (int l = m->layers - 1; l >= 0; l--) {
         b.trainable = trains_layer(o, l);
@@ -96,9 +91,25 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     b.trainable = ft_model_trains_embeddings(o);
     ft_relative_build_table(&b);
     ft_embeddings_build(&b);
-    if (b.failed) return FT_NO_MEMORY;
-    find_lowest_trained(m);
+    return b.failed ? FT_NO_MEMORY : FT_OK;
+}
+
+ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, const ft_config *o, int32_t label_count,
+                               const ft_word_rows *word_rows, ft_model *m) {
     const ft_word_rows *v = word_rows;
+    memset(m, 0, sizeof *m);
+    FT_TRY(check_options(c, o));
+    m->family = c->family;
+    m->memory = memory;
+    m->device = ft_memory_device(memory);
+    m->dtype = m->parameters.dtype = dtype_of(o->train.precision);
+    set_shape(m, c, label_count);
+    set_dropout(m, c, o);
+    ft_model_set_recomputation(m, o);
+    m->layer_lr_decay = o->train.layer_lr_decay > 0 ? o->train.layer_lr_decay : 1;
+    FT_TRY(ft_activation_from_name(o->model.head.activation, &m->head_activation));
+    FT_TRY(build(m, c, o));
+    find_lowest_trained(m);
     m->absent = (ft_absent_rows){.word_rows = v, .parameters = &m->parameters};
     m->parameters.place = ft_offloads_optimizer(o, m->device) ? FT_PLACE_HOST : FT_PLACE_DEVICE;
     ft_parameters_set_table(&m->parameters, m->word, v ? v->held : c->vocab_size, v ? v->trained : c->vocab_size);
