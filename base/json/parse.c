@@ -1,4 +1,4 @@
-// json_parse.c - from text to Jansson's values. Jansson's own parser does not survive a failed allocation (it goes on
+// parse.c - from text to Jansson's values. Jansson's own parser does not survive a failed allocation (it goes on
 // without the byte that found no room, and later writes behind a buffer), and refuses integers beyond int64.
 #include "base/json/json.h"
 

@@ -1,4 +1,4 @@
-// json_write.c - JSON text as people want to read it. Jansson writes reals with a fixed number of digits: 0.1 becomes
+// write.c - JSON text as people want to read it. Jansson writes reals with a fixed number of digits: 0.1 becomes
 // 0.10000000000000001 where it must be exact.
 #include "base/files.h"
 #include "base/json/json.h"

@@ -1,4 +1,4 @@
-// memory_json.h - what the meter saw, as run.json and the planner tell it (INTERFACE.md).
+// json.h - what the meter saw, as run.json and the planner tell it (INTERFACE.md).
 #ifndef FT_MEMORY_JSON_H
 #define FT_MEMORY_JSON_H
 

@@ -1,4 +1,4 @@
-// exchange_csv.c - a study as a table for spreadsheets and data frames.
+// csv.c - a study as a table for spreadsheets and data frames.
 #include "hpo/exchange/exchange.h"
 
 #include "hpo/storage/pyjson.h"

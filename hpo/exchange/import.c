@@ -1,4 +1,4 @@
-// exchange_import.c - JSON lines back into a database.
+// import.c - JSON lines back into a database.
 #include "hpo/exchange/exchange.h"
 
 #include "base/files.h"

@@ -1,4 +1,4 @@
-// exchange_json.c - studies and trials as JSON values, and JSON lines of them.
+// json.c - studies and trials as JSON values, and JSON lines of them.
 #include "hpo/exchange/exchange.h"
 
 #include "base/json/json.h"

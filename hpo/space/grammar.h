@@ -1,4 +1,4 @@
-// space_grammar.h - one line of [space] taken apart. Words are not looked into; space.c knows the options.
+// grammar.h - one line of [space] taken apart. Words are not looked into; space.c knows the options.
 #ifndef FT_HPO_SPACE_GRAMMAR_H
 #define FT_HPO_SPACE_GRAMMAR_H
 

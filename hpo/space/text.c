@@ -1,4 +1,4 @@
-// space_text.c - rules as text: lines that ft_space_read reads back, and the same with what may change on a move (where
+// text.c - rules as text: lines that ft_space_read reads back, and the same with what may change on a move (where
 // paths lie) left out.
 #include "engine/config/options.h"
 #include "hpo/space/grammar.h"

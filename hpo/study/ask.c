@@ -1,4 +1,4 @@
-// study_ask.c - the next trial: one that was cut off, one that waits in the queue, or a new one. Its number, parameters
+// ask.c - the next trial: one that was cut off, one that waits in the queue, or a new one. Its number, parameters
 // and attributes reach the file in one transaction.
 #include "hpo/search/sampler.h"
 #include "hpo/study/study.h"
@@ -134,7 +134,7 @@ static ft_status fill(ft_tuning *t, int64_t number, ft_arena *arena) {
     char *directory = ft_tuning_trial_directory(t, number, arena);
     if (d.used == NULL || directory == NULL) return FT_NO_MEMORY;
     FT_TRY(decide(&d));
-    // What lies there was left by a study of this name in this database (study_owner.c) that was deleted, and would be
+    // What lies there was left by a study of this name in this database (owner.c) that was deleted, and would be
     // taken for this trial's.
     FT_TRY(ft_remove_tree(directory));
     return ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, directory_key,

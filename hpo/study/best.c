@@ -1,4 +1,4 @@
-// study_best.c - best.ini, of several objectives front/, and whose model stays on disk (study.keep).
+// best.c - best.ini, of several objectives front/, and whose model stays on disk (study.keep).
 #include "hpo/study/study.h"
 
 #include "base/files.h"

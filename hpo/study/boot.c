@@ -1,4 +1,4 @@
-// study_boot.c - in which boot of the machine a trial was begun. Most trials do not wait for the disk: what one has left is
+// boot.c - in which boot of the machine a trial was begun. Most trials do not wait for the disk: what one has left is
 // whole as long as the machine has not gone down since. Clocks do not tell, for they are set; the kernel's name for a boot
 // does, and is kept in the trial's directory, in the file `boot`.
 #include "hpo/study/study.h"

@@ -1,4 +1,4 @@
-// study_disk.c - a full disk pauses a study. While it is nearly full no trial begins. When it is too full for what the
+// disk.c - a full disk pauses a study. While it is nearly full no trial begins. When it is too full for what the
 // study itself writes, the history in memory may be another one than the file's; so the study is closed, and opened again as
 // after a kill.
 #include "hpo/study/disk.h"

@@ -1,4 +1,4 @@
-// study_identity.c - what must not change from one call to the next: the space and the objectives. They are kept with
+// identity.c - what must not change from one call to the next: the space and the objectives. They are kept with
 // the study, so that a difference can be told; other options may change, with a warning.
 #include "hpo/study/study.h"
 

@@ -1,4 +1,4 @@
-// study_judge.c - what a trial reports and how it ends: each becomes one transaction.
+// judge.c - what a trial reports and how it ends: each becomes one transaction.
 #include "hpo/study/study.h"
 
 #include "base/files.h"

@@ -1,4 +1,4 @@
-// study_loop.c - trials begin while workers are idle and end as they come, until a stop rule, a signal or an error.
+// loop.c - trials begin while workers are idle and end as they come, until a stop rule, a signal or an error.
 #include "hpo/study/disk.h"
 #include "hpo/study/study.h"
 

@@ -1,4 +1,4 @@
-// study_memory.c - trials that need more memory than there is: as a result, which the sampler learns from, in the words
+// memory.c - trials that need more memory than there is: as a result, which the sampler learns from, in the words
 // of the scripts that people have.
 #include "hpo/study/study.h"
 

@@ -1,4 +1,4 @@
-// study_open.c - a study is opened: everything is looked at before anything is written.
+// open.c - a study is opened: everything is looked at before anything is written.
 #include "hpo/search/sampler.h"
 #include "hpo/study/study.h"
 

@@ -1,4 +1,4 @@
-// study_owner.c - whose runs a directory holds. Wherever a study is stored, its runs are in studies/NAME: two studies
+// owner.c - whose runs a directory holds. Wherever a study is stored, its runs are in studies/NAME: two studies
 // of one name in two databases would meet there, and a new trial clears what lies at its place. So the directory tells,
 // in the file `owner`, the study and its database; nobody else's is touched.
 #include "hpo/study/study.h"

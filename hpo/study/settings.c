@@ -1,4 +1,4 @@
-// study_settings.c - sampler and pruner, as [study] describes them.
+// settings.c - sampler and pruner, as [study] describes them.
 #include "hpo/search/sampler.h"
 #include "hpo/study/study.h"
 

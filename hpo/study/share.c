@@ -1,4 +1,4 @@
-// study_share.c - several coordinators on one study. What each does alone is a claim (storage.h), which the kernel takes
+// share.c - several coordinators on one study. What each does alone is a claim (storage.h), which the kernel takes
 // back however a coordinator ends; so a trial whose coordinator is gone is taken up by another one at once, without a
 // guess from the age of its heartbeat, and by one only.
 //

@@ -1,4 +1,4 @@
-// study_slots.c - workers, the trials in them, and the order in which trials take their memory.
+// slots.c - workers, the trials in them, and the order in which trials take their memory.
 #include "hpo/study/slots.h"
 
 #include "base/clock.h"

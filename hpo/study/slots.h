@@ -1,4 +1,4 @@
-// study_slots.h - workers and the trials in them: a study has a slot for each of study.parallel.
+// slots.h - workers and the trials in them: a study has a slot for each of study.parallel.
 #ifndef FT_HPO_STUDY_SLOTS_H
 #define FT_HPO_STUDY_SLOTS_H
 

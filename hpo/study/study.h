@@ -1,4 +1,4 @@
-// study.h - what `ftengine tune` does: one coordinator that asks the sampler, has workers (worker_process.h) run the
+// study.h - what `ftengine tune` does: one coordinator that asks the sampler, has workers (workers/process.h) run the
 // trials, lets the pruner judge what they report, and stores everything at once.
 //
 //     FT_TRY(ft_tune(&config, &call));
@@ -19,7 +19,7 @@
 //    name and history; a verdict is a function of the reported values, judged in order, whatever the worker has done
 //    since. What a pruner finds out by itself (an automatic resource) is stored when it is found. With several workers
 //    the history at a draw depends on who was faster: the same order of beginnings and ends gives the same study.
-// 3. Any number of coordinators on a study, as long as all have its runs in one directory (study_share.c): no trial is
+// 3. Any number of coordinators on a study, as long as all have its runs in one directory (share.c): no trial is
 //    run by two of them, what a dead one leaves the others take up, and all learn from all trials. study.trials counts
 //    those of the study, --add those of this coordinator.
 // 4. What goes wrong in a worker costs at most its trial: the worker is replaced, the others go on.
@@ -45,7 +45,7 @@ typedef struct ft_tuning_call {
     double paused;  // as ft_tuning.paused
 } ft_tuning_call;
 
-typedef struct ft_slot ft_slot; // study_slots.h
+typedef struct ft_slot ft_slot; // slots.h
 
 typedef struct ft_tuning {
     const ft_config *config;
@@ -111,26 +111,26 @@ ft_status ft_tune(const ft_config *config, const ft_tuning_call *call);
 
 // ---- rooms (internal) -----------------------------------------------------------------------------------------------
 
-// study_settings.c: sampler and pruner as the configuration wants them.
+// settings.c: sampler and pruner as the configuration wants them.
 ft_status ft_tuning_sampler(ft_tuning *tuning, ft_trials *trials, struct ft_sampler **out);
 ft_status ft_tuning_pruner(const ft_tuning *tuning, const char *study_name, ft_pruner **out);
 bool ft_tuning_pruner_waits(const ft_tuning *tuning); // for a resource that it has to find out
 bool ft_tuning_reports_runs(const ft_tuning *tuning); // the pruner judges by each run of a trial, not by their mean so far
-// study_identity.c: what must not change from one call to the next.
+// identity.c: what must not change from one call to the next.
 ft_status ft_tuning_check_identity(ft_tuning *tuning);
 ft_status ft_tuning_store_identity(ft_tuning *tuning);
 ft_status ft_tuning_write_config(ft_tuning *tuning); // config.ini of the study
-// study_owner.c: whose runs the directory holds. FT_INVALID: another study's. `there`: the database has this study.
+// owner.c: whose runs the directory holds. FT_INVALID: another study's. `there`: the database has this study.
 ft_status ft_tuning_check_owner(ft_tuning *tuning, bool there);
 ft_status ft_tuning_write_owner(ft_tuning *tuning);
-// study_ask.c: the next trial, with its parameters, in the file; its directory with config.ini.
+// ask.c: the next trial, with its parameters, in the file; its directory with config.ini.
 // Claimed. -1: none now, for others run all that is left to do, or, `stopped_by` says so, a grid is at its end.
 ft_status ft_tuning_next(ft_tuning *tuning, int64_t *number);
 ft_status ft_tuning_prepare(ft_tuning *tuning, int64_t number); // FT_INVALID: the values do not go together
 ft_status ft_tuning_trial_config(const ft_tuning *tuning, int64_t number, ft_config *config); // free its arena only
 char *ft_tuning_trial_directory(const ft_tuning *tuning, int64_t number, ft_arena *arena);
 bool ft_tuning_is_ours(ft_tuning *tuning, int64_t number); // started by ftengine, not by another program
-// study_share.c: several coordinators on one study.
+// share.c: several coordinators on one study.
 ft_status ft_tuning_open_directory(ft_tuning *tuning); // and locks it
 // false: somebody keeps it locked, for seconds or, `longer`, half a minute.
 bool ft_tuning_lock_directory(ft_tuning *tuning, bool longer);
@@ -145,7 +145,7 @@ ft_status ft_tuning_count_running(ft_tuning *tuning, int64_t *elsewhere, int64_t
 int64_t ft_tuning_to_do(const ft_tuning *tuning); // trials that have to end; -1: without end
 // Says whether a trial of this coordinator has its memory or is about to try, and then asks whether one of others does.
 ft_status ft_tuning_claim_memory(ft_tuning *tuning, bool holds, bool *others);
-// study_judge.c: what a trial reported and how it ended.
+// judge.c: what a trial reported and how it ended.
 ft_status ft_tuning_load_resource(ft_tuning *tuning);
 ft_status ft_tuning_judge(ft_tuning *tuning, ft_slot *slot, const json_t *line, bool *pruned);
 ft_status ft_tuning_fail(ft_tuning *tuning, int64_t number, const char *status, const char *error);
@@ -163,18 +163,18 @@ typedef struct ft_trial_end {
 // *retry: the cause lies outside the trial, which stays RUNNING and goes on from its checkpoint.
 ft_status ft_tuning_finish(ft_tuning *tuning, int64_t number, const ft_trial_end *end, bool *retry);
 ft_status ft_tuning_count_ooms(ft_tuning *tuning); // of those that have ended since
-// study_memory.c: a trial that needs more memory than there is, in the transaction that ends it. Foreseen: it would not have
+// memory.c: a trial that needs more memory than there is, in the transaction that ends it. Foreseen: it would not have
 // fitted, and was not begun; else it ran out of memory, its own or the host's, at whatever moment.
 bool ft_tuning_foreseen(const ft_trial_end *end);
 ft_status ft_tuning_store_oom(ft_tuning *tuning, int64_t number, const ft_trial_end *end, const json_t *run);
 void ft_tuning_show_oom(const ft_tuning *tuning, int64_t number, const ft_trial_end *end);
 ft_status ft_tuning_report_memory(const ft_tuning *tuning); // the list of study.report_memory_over
-// study_boot.c: whether what is in a trial's directory was left since the machine has been up. Marked before the trial's
+// boot.c: whether what is in a trial's directory was left since the machine has been up. Marked before the trial's
 // worker begins, which removes the run.json of an earlier boot.
 bool ft_boot_is_same(const char *directory);
 ft_status ft_boot_mark(const char *directory);
-// study_slots.h: workers and the trials in them. study_disk.h: room on the study's disk.
-// study_best.c: best.ini, front/, and what stays on disk.
+// slots.h: workers and the trials in them. disk.h: room on the study's disk.
+// best.c: best.ini, front/, and what stays on disk.
 bool ft_tuning_keeps_few(const ft_tuning *tuning); // no model, or that of the best trial in the one objective
 // Before a trial is said to be complete. *replaces: the model of another one may be removed for its sake, so that has to be on
 // the disk too.

@@ -1,4 +1,4 @@
-// worker_process.h - a worker (worker.h) as its coordinator sees it: a child process at the other end of a socket. It
+// process.h - a worker (worker.h) as its coordinator sees it: a child process at the other end of a socket. It
 // dies with its parent, kill -9 included, and is in a process group of its own, so that Ctrl-C reaches its trial only
 // through ft_worker_process_stop().
 #ifndef FT_HPO_WORKER_PROCESS_H

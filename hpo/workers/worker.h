@@ -1,4 +1,4 @@
-// worker.h - a worker of a study: a process that runs trial after trial for a coordinator (worker_process.h), so that
+// worker.h - a worker of a study: a process that runs trial after trial for a coordinator (process.h), so that
 // what a process needs to begin - a device's context, the program itself - is paid once, and what goes wrong in it
 // costs one trial. The process is `ftengine worker SOCKET STUDY`, which only a coordinator starts.
 //

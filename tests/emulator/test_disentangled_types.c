@@ -355,7 +355,7 @@ static void test_scores_beyond_fp16_stay_finite(void **state) {
     static const int32_t lengths[] = {70, 33};
     for (int type = 1; type < 3; type++) {
         position_case c = typed_case(dtypes[type], 2, 64, 2, lengths, false, 0.1f, 250, v3_rule, BOTH);
-        fenced tables[] = {c.pos_key, c.pos_query}; // products beyond 65504 / scale would be the largest number (disentangled_sweep.h)
+        fenced tables[] = {c.pos_key, c.pos_query}; // products beyond 65504 / scale would be the largest number (disentangled/sweep.h)
         for (int t = 0; t < 2; t++)
             for (int64_t i = 0; i < table_rows(&c); i++)
                 for (int64_t x = 0; x < hidden_of(&c); x++)

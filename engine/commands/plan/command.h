@@ -1,4 +1,4 @@
-// plan_command.h - inside `ftengine plan`: what was asked for, and its three kinds of answer.
+// command.h - inside `ftengine plan`: what was asked for, and its three kinds of answer.
 //
 // Each answer goes to standard output as text, CSV or one JSON document. Not fitting is FT_NO_MEMORY with the error
 // set, after the answer was written: the exit code is the verdict.

@@ -1,4 +1,4 @@
-// plan_picture.h - a table or a sweep of plans as one SVG file: lines over values of an option. It needs no script, no
+// picture.h - a table or a sweep of plans as one SVG file: lines over values of an option. It needs no script, no
 // font file and no page around it.
 #ifndef FT_PLAN_PICTURE_H
 #define FT_PLAN_PICTURE_H

@@ -1,4 +1,4 @@
-// plan_report.c - the plan of one configuration: verdict, where the bytes are, what would fit.
+// report.c - the plan of one configuration: verdict, where the bytes are, what would fit.
 #include "engine/commands/plan/command.h"
 
 #include "base/json/json.h"

@@ -1,4 +1,4 @@
-// plan_sweep.c - `ftengine plan --sweep section.key=v1,v2`: a plan for every combination of option values.
+// sweep.c - `ftengine plan --sweep section.key=v1,v2`: a plan for every combination of option values.
 #include "engine/commands/plan/command.h"
 #include "engine/commands/plan/picture.h"
 

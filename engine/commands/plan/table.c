@@ -1,4 +1,4 @@
-// plan_table.c - `ftengine plan --table`: the largest micro-batch for every length, with and without recomputation, in
+// table.c - `ftengine plan --table`: the largest micro-batch for every length, with and without recomputation, in
 // every precision.
 #include "engine/commands/plan/command.h"
 #include "engine/commands/plan/picture.h"

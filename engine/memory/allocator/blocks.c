@@ -1,4 +1,4 @@
-// allocator_blocks.c - blocks as such: their structs, cutting and merging, and the books that are kept on free ones.
+// blocks.c - blocks as such: their structs, cutting and merging, and the books that are kept on free ones.
 #include "base/arena.h"
 #include "engine/memory/allocator/internal.h"
 

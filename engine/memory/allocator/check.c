@@ -1,4 +1,4 @@
-// allocator_check.c - the invariants of allocator.h, as far as a state can show them, and the books behind them.
+// check.c - the invariants of allocator.h, as far as a state can show them, and the books behind them.
 #include "engine/memory/allocator/internal.h"
 
 typedef struct sums {

@@ -1,4 +1,4 @@
-// allocator_grow.c - memory from the device and back to it: what a request does when no free block is large enough, how
+// grow.c - memory from the device and back to it: what a request does when no free block is large enough, how
 // the limit and garbage_collection_threshold are kept, and what is given back first.
 //
 //     plan the growth -> within the limit, if all else that is free were given back? -> no: refused, nothing touched

@@ -1,11 +1,11 @@
-// allocator_internal.h - the caching allocator's own view of its blocks; for its files, its tests, and nobody else.
+// internal.h - the caching allocator's own view of its blocks; for its files, its tests, and nobody else.
 //
-//     allocator_requests.c  best fit, splitting, giving back
-//     allocator_grow.c      memory from the device and back to it: limit, retry, garbage collection; buffers
-//     allocator_range.c     the same for a virtual range that gets its memory page by page
-//     allocator_blocks.c    what all of them do to blocks: cut, merge, list as free
-//     allocator_tree.c      free blocks in order of size
-//     allocator_check.c     the invariants
+//     requests.c  best fit, splitting, giving back
+//     grow.c      memory from the device and back to it: limit, retry, garbage collection; buffers
+//     range.c     the same for a virtual range that gets its memory page by page
+//     blocks.c    what all of them do to blocks: cut, merge, list as free
+//     tree.c      free blocks in order of size
+//     check.c     the invariants
 #ifndef FT_ALLOCATOR_INTERNAL_H
 #define FT_ALLOCATOR_INTERNAL_H
 
@@ -83,13 +83,13 @@ struct ft_allocator {
 
 static inline size_t ft_round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// ---- allocator_tree.c: by size, then segment number, then offset ----
+// ---- tree.c: by size, then segment number, then offset ----
 void ft_tree_insert(ft_block **root, ft_block *block);
 void ft_tree_remove(ft_block **root, ft_block *block);      // must be in it
 ft_block *ft_tree_at_least(ft_block *root, size_t size);    // the first in order that is large enough, or NULL
 bool ft_block_before(const ft_block *a, const ft_block *b); // the order
 
-// ---- allocator_blocks.c ----
+// ---- blocks.c ----
 // At least so many structs are at hand afterwards. FT_NO_MEMORY with the host's error text.
 ft_status ft_blocks_spare(ft_allocator *a, size_t count);
 void ft_blocks_free(ft_allocator *a);
@@ -111,7 +111,7 @@ void ft_segment_link(ft_allocator *a, ft_segment *segment);   // numbers it
 void ft_segment_unlink(ft_allocator *a, ft_segment *segment); // and frees the struct
 void ft_segment_live(ft_allocator *a, ft_segment *segment, size_t live); // sets the number of live blocks
 
-// ---- allocator_grow.c ----
+// ---- grow.c ----
 // A free, listed block of at least `size` bytes for that pool and class, made with new memory; one struct stays spare.
 ft_status ft_allocator_grow(ft_allocator *a, size_t size, int32_t pool, int class, ft_block **block, bool *by_limit);
 // Gives the segment that a run covers, or the highest whole pages of a run in a range, at most what `need` asks for,
@@ -121,7 +121,7 @@ ft_status ft_run_release(ft_allocator *a, ft_block *first, size_t need, size_t *
 void ft_count_reserved(ft_allocator *a, size_t bytes);
 void ft_count_released(ft_allocator *a, size_t bytes);
 
-// ---- allocator_range.c ----
+// ---- range.c ----
 typedef struct ft_growth {
     size_t bytes;           // new memory it takes
     size_t kept;            // releasable bytes of the runs of left and right: must stay for it

@@ -1,4 +1,4 @@
-// allocator_range.c - segments that are virtual ranges: addresses for as much as the limit allows, memory behind them
+// range.c - segments that are virtual ranges: addresses for as much as the limit allows, memory behind them
 // page by page. Free memory at the end of what is there grows into a larger block, where a buffer would have to be kept
 // beside a new one; and whole pages inside a free block go back to the device while their neighbours stay in use.
 //

@@ -1,4 +1,4 @@
-// allocator_requests.c - requests: the best free block, what of it is handed out, and what happens when it comes back.
+// requests.c - requests: the best free block, what of it is handed out, and what happens when it comes back.
 #include "base/arena.h"
 #include "engine/memory/allocator/internal.h"
 

@@ -1,4 +1,4 @@
-// allocator_tree.c - free blocks in order of size, segment number and offset: a treap over the blocks themselves.
+// tree.c - free blocks in order of size, segment number and offset: a treap over the blocks themselves.
 // Finding a best fit, entering and leaving take O(log n) steps; the random priorities shape the tree, never an answer.
 #include "engine/memory/allocator/internal.h"
 

@@ -1,4 +1,4 @@
-// tpe_cache.h - TPE that keeps its work from trial to trial: the split, and for each subspace both estimators, into
+// cache.h - TPE that keeps its work from trial to trial: the split, and for each subspace both estimators, into
 // which only the trials that changed sides are put. It answers exactly as ft_tpe_suggest, to the bit; what makes that
 // true is in parzen.h (one by one equals all at once) and parzen_fast.h (the same summands).
 #ifndef FT_HPO_TPE_CACHE_H

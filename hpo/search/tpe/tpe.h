@@ -1,6 +1,6 @@
 // tpe.h - the tree-structured Parzen estimator: draw candidates where good trials are dense, take the one with the
 // largest ratio of good to other density. This is the plain version, from nothing each time: short, and the reference
-// for tpe_cache.h, which keeps everything from trial to trial and answers the same in a fraction of the time.
+// for cache.h, which keeps everything from trial to trial and answers the same in a fraction of the time.
 #ifndef FT_HPO_TPE_H
 #define FT_HPO_TPE_H
 

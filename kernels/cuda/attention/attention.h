@@ -2,7 +2,7 @@
 //
 // Two paths. Tensor cores: bf16 and fp16, head sizes 32, 64, 96 and 128, a positive scale, views aligned to 16 bytes. The plain path, with
 // fused multiply-adds in fp32: fp32, and whatever else does not fit, up to head size 256. Two more, only when they are asked for
-// (attention_path.h): warpgroups of sm_90a, and a backward by one owner.
+// (path.h): warpgroups of sm_90a, and a backward by one owner.
 // Forward: a block owns rows of queries and passes over the keys. Backward: one pass owns queries and gives dQ, one owns
 // keys and gives dK and dV; both recompute the scores, so that no two blocks add to the same number.
 #ifndef FT_CUDA_ATTENTION_H
@@ -123,13 +123,13 @@ template <bool ROWS_ARE_KEYS> FT_DEVICE bool ft_is_kept(const ft_kept_16x16 &kep
 
 // ---- for all paths -----------------------------------------------------------------------------------------------------
 
-// delta[row, head] = <dout, out>, the D of attention.h. (attention_backward.cu)
+// delta[row, head] = <dout, out>, the D of attention.h. (backward.cu)
 ft_status ft_attention_delta(ft_device *device, const ft_tensor &out, const ft_tensor &dout, int heads, int head_dim,
                              float *delta);
 
-// ---- warpgroups of sm_90a (attention_warpgroup.cu, attention_warpgroup_backward.cu) ------------------------------------------
+// ---- warpgroups of sm_90a (warpgroup.cu, warpgroup_backward.cu) ------------------------------------------
 
-// What FTENGINE_ATTENTION (attention_path.h) says. An error for a name that it does not know, and for wgmma where the device has no
+// What FTENGINE_ATTENTION (path.h) says. An error for a name that it does not know, and for wgmma where the device has no
 // such instructions. The path has not been tried on a chip yet, so nobody gets it who does not ask.
 ft_status ft_attention_asks_for_warpgroups(ft_device *device, bool *asks);
 // Of what has a tensor path and is aligned: head sizes 64 and 128.
@@ -140,12 +140,12 @@ ft_status ft_attention_warpgroup_forward(ft_device *device, const ft_attention_f
 // `delta`: of ft_attention_delta, already queued.
 ft_status ft_attention_warpgroup_backward(ft_device *device, const ft_attention_backward_args &args, const float *delta);
 
-// ---- one owner of a sequence and head (attention_owner.cu) -------------------------------------------------------------------
+// ---- one owner of a sequence and head (owner.cu) -------------------------------------------------------------------
 
 // Head sizes 32 and 64 (ft_attention_has_owner). `delta`: of ft_attention_delta, already queued.
 ft_status ft_attention_owner_backward(ft_device *device, const ft_attention_backward_args &args, const float *delta);
 
-// ---- the plain path (attention_plain.cu) -------------------------------------------------------------------------------
+// ---- the plain path (plain.cu) -------------------------------------------------------------------------------
 
 ft_status ft_attention_plain_forward(ft_device *device, const ft_attention_forward_args &args);
 // `delta`: of ft_attention_delta, already queued.

@@ -1,4 +1,4 @@
-// attention_backward.cu - gradients of attention on tensor cores. With s the scores, P = exp(s - lse), D_i = <dout_i, out_i>:
+// backward.cu - gradients of attention on tensor cores. With s the scores, P = exp(s - lse), D_i = <dout_i, out_i>:
 //     dP = mask * <dout, V>,  dS = P (dP - D),  dQ = scale dS K,  dK = scale dS^T Q,  dV = (mask P)^T dout
 // Two passes of one kernel. The pass of queries owns 64 rows of Q and dout and walks over K and V, 32 rows at a time; the
 // pass of keys owns 64 rows of K and V and walks over Q and dout. In both, with `own` and `other` those pairs of matrices,

@@ -1,4 +1,4 @@
-// attention_forward.cu - streaming attention on tensor cores: a block has 64 queries of a head and passes over the keys, in
+// forward.cu - streaming attention on tensor cores: a block has 64 queries of a head and passes over the keys, in
 // two buffers. Scores, probabilities and sums stay in registers; the softmax is fp32 and counts in powers of two.
 // With heads of up to 64 a warp has 32 queries, two strips of 16, so that what it reads of K and V from shared memory serves
 // two products: with one strip, which is all that registers hold of larger heads, shared memory is the bound

@@ -1,4 +1,4 @@
-// attention_gradient.h - what both forms of attention's backward on mma.sync (attention_backward.cu, attention_owner.cu) do with a strip
+// gradient.h - what both forms of attention's backward on mma.sync (backward.cu, owner.cu) do with a strip
 // of 16 own rows, queries or keys, and a tile of N rows of the other side: from two products the probabilities and their gradients.
 #ifndef FT_CUDA_ATTENTION_GRADIENT_H
 #define FT_CUDA_ATTENTION_GRADIENT_H

@@ -1,5 +1,5 @@
-// attention_owner.cu - the backward of attention by one owner: a block takes a sequence and head, and everything that belongs to them. In the
-// notation of attention_backward.cu it makes five products where the two passes make seven, for it has the scores and <dout, V> once:
+// owner.cu - the backward of attention by one owner: a block takes a sequence and head, and everything that belongs to them. In the
+// notation of backward.cu it makes five products where the two passes make seven, for it has the scores and <dout, V> once:
 //     s^T = K Q^T,  <V, dout>,  dV = (mask P)^T dout,  dK = scale dS^T Q,  dQ = scale dS K
 // 128 keys at a time, 16 a warp, it goes over all queries. dK and dV stay in registers. dQ wants sums over the keys of all warps: dS^T goes
 // through shared memory, each warp multiplies 16 queries and 16 columns of it with K, and adds that to a slab that only this block has,
@@ -7,7 +7,7 @@
 // 128 keys have no slab. A number is summed by one warp in one order, whatever block it is, and in that of the passes: the same bits
 // as theirs, every time.
 //
-// For chips whose tensor cores bind (attention_path.h). Of the shared memory of 99 KB it takes 75, so a block has a multiprocessor for
+// For chips whose tensor cores bind (path.h). Of the shared memory of 99 KB it takes 75, so a block has a multiprocessor for
 // itself, two warps a scheduler; between one tile of queries and the next there is one barrier, for all buffers are there twice.
 #include "kernels/cuda/attention/gradient.h"
 

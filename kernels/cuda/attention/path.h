@@ -1,9 +1,9 @@
-// attention_path.h - which of attention's kernels for tensor cores a call gets, and why: plain C, for who plans scratch as for who
+// path.h - which of attention's kernels for tensor cores a call gets, and why: plain C, for who plans scratch as for who
 // launches.
 //
 //     mma     mma.sync, the backward in two passes: every chip from 8.0 on. The default
-//     wgmma   warpgroups of compute capability 9.0 (attention_warpgroup.cu, attention_warpgroup_backward.cu)
-//     owner   forward as mma, backward by one block a sequence and head (attention_owner.cu)
+//     wgmma   warpgroups of compute capability 9.0 (warpgroup.cu, warpgroup_backward.cu)
+//     owner   forward as mma, backward by one block a sequence and head (owner.cu)
 //     auto    of the three the one that counting favours on this chip, for this call
 //
 // FTENGINE_ATTENTION names one. A path that no chip has confirmed yet is nobody's who does not ask: that is all but the first.

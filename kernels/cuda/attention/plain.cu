@@ -1,4 +1,4 @@
-// attention_plain.cu - attention by fused multiply-adds in fp32, for fp32 and for head sizes and views that do not fit
+// plain.cu - attention by fused multiply-adds in fp32, for fp32 and for head sizes and views that do not fit
 // tensor cores. A warp owns a few rows, its lanes the 32 rows of the other side that are in shared memory; for the
 // products back, lanes own columns.
 #include "kernels/cuda/attention/attention.h"
@@ -133,7 +133,7 @@ template <class T, int CHUNKS> ft_status run_forward(ft_device *device, const ft
                      ft_view_of<float>(a.lse), p);
 }
 
-// ---- backward: `own` and `other` as in attention_backward.cu ----------------------------------------------------------------
+// ---- backward: `own` and `other` as in backward.cu ----------------------------------------------------------------
 
 template <int CHUNKS> size_t backward_bytes(int d) {
     constexpr int ROWS = rows_of_block<CHUNKS>();

@@ -1,4 +1,4 @@
-// attention_softmax.h - the softmax of streaming attention, tile of keys after tile: of scores that lie in accumulators as tile/fragment.h
+// softmax.h - the softmax of streaming attention, tile of keys after tile: of scores that lie in accumulators as tile/fragment.h
 // has them, whichever instruction made them. It is fp32 and counts in powers of two.
 #ifndef FT_CUDA_ATTENTION_SOFTMAX_H
 #define FT_CUDA_ATTENTION_SOFTMAX_H

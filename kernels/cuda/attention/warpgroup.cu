@@ -1,7 +1,7 @@
-// attention_warpgroup.cu - streaming attention forward on the instructions of sm_90a alone: a block has 128 queries of a head. One warp
+// warpgroup.cu - streaming attention forward on the instructions of sm_90a alone: a block has 128 queries of a head. One warp
 // asks the copy engine for tiles of keys and values, two buffers each; two warpgroups of 64 queries make products of them. While
 // the tensor cores multiply the values of a tile, the softmax of the next one is at work.
-// Same results as attention_forward.cu as far as sums in another order allow, same dropout, bit by bit the same from run to run.
+// Same results as forward.cu as far as sums in another order allow, same dropout, bit by bit the same from run to run.
 #include "kernels/cuda/attention/softmax.h"
 #include "kernels/cuda/attention/warpgroup.h"
 

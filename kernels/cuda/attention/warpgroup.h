@@ -1,4 +1,4 @@
-// attention_warpgroup.h - what attention's kernels on warpgroups of sm_90a share, forward and backward: a block of one warp that asks the
+// warpgroup.h - what attention's kernels on warpgroups of sm_90a share, forward and backward: a block of one warp that asks the
 // copy engine for tiles, and of two warpgroups that multiply them, 64 rows each. A matrix of D columns lies in D / 64 tiles
 // (tile/tensor_copy.h), one behind the other.
 #ifndef FT_CUDA_ATTENTION_WARPGROUP_H

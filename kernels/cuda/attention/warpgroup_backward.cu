@@ -1,10 +1,10 @@
-// attention_warpgroup_backward.cu - gradients of attention on the instructions of sm_90a alone: the two passes of attention_backward.cu,
+// warpgroup_backward.cu - gradients of attention on the instructions of sm_90a alone: the two passes of backward.cu,
 // in its words. A block has 128 own rows, 64 a warpgroup; one warp asks the copy engine for tiles of 64 others, both matrices of
 // them, in three buffers. Before a tile's sums the scores and <dout, V> of the next one are queued, so that its P is made while the
 // tensor cores are at those sums; not in the pass of keys at 128 columns, whose sums leave no registers for that.
 // dS and P go from registers into their products. In the pass of keys they are transposed, which costs nothing: keys are its rows. What belongs
 // to a query, lse and D, lies in shared memory there, brought with the query's tile.
-// Same results as attention_backward.cu as far as sums in another order allow, same dropout, one writer of every number in one order.
+// Same results as backward.cu as far as sums in another order allow, same dropout, one writer of every number in one order.
 #include "kernels/cuda/attention/softmax.h"
 #include "kernels/cuda/attention/warpgroup.h"
 

@@ -1,6 +1,6 @@
-// disentangled_backward.cu - gradients of disentangled attention on tensor cores: two passes as in disentangled.h, each
+// backward.cu - gradients of disentangled attention on tensor cores: two passes as in disentangled.h, each
 // followed by the sum of what it gathered for a table of positions. A block of a pass owns 64 rows at a time, 16 a warp,
-// which sweep over the other side as in disentangled_sweep.h and compute the scores again.
+// which sweep over the other side as in sweep.h and compute the scores again.
 //
 // dS of a step goes three ways: with the other rows to the gradient of the own rows; skewed to a band, whose columns are
 // distances, with the own table's chunk to the same; and, for the own table's gradient, through shared memory: the bands

@@ -48,7 +48,7 @@ static inline ft_slabs ft_slabs_of(const ft_device *device, const ft_disentangle
     return slabs;
 }
 
-// ---- the plain path (disentangled_plain.cu), as in attention.h ------------------------------------------------------------
+// ---- the plain path (plain.cu), as in attention.h ------------------------------------------------------------
 
 ft_status ft_disentangled_plain_forward(ft_device *device, const ft_disentangled_attention_forward_args &args);
 ft_status ft_disentangled_plain_backward(ft_device *device, const ft_disentangled_attention_backward_args &args,

@@ -1,5 +1,5 @@
-// disentangled_forward.cu - disentangled attention on tensor cores: 64 queries a block, 16 a warp, which sweep over the keys
-// as in disentangled_sweep.h. Softmax in fp32, in powers of two, as in attention_forward.cu.
+// forward.cu - disentangled attention on tensor cores: 64 queries a block, 16 a warp, which sweep over the keys
+// as in sweep.h. Softmax in fp32, in powers of two, as in attention/forward.cu.
 #include "kernels/cuda/disentangled/sweep.h"
 #include "kernels/cuda/tile/exp2.h"
 
@@ -73,7 +73,7 @@ FT_KERNEL void __launch_bounds__(FT_SWEEP_THREADS, 2) disentangled_forward(forwa
             to[q] = own[c][q];
     };
 
-    // [2]: rows g and g + 8; base2 as in attention_forward.cu
+    // [2]: rows g and g + 8; base2 as in attention/forward.cu
     float acc[D / 8][4] = {}, most[2] = {-INFINITY, -INFINITY}, base2[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f};
     ft_chunk_ring<D, TABLE> ring(warp);
     ft_row_words carry = {};

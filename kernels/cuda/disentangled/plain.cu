@@ -1,5 +1,5 @@
-// disentangled_plain.cu - disentangled attention by fused multiply-adds in fp32, for fp32 and for head sizes and views
-// that do not fit tensor cores. As in attention_plain.cu a warp owns a few rows and its lanes are 32 rows of the other
+// plain.cu - disentangled attention by fused multiply-adds in fp32, for fp32 and for head sizes and views
+// that do not fit tensor cores. As in attention/plain.cu a warp owns a few rows and its lanes are 32 rows of the other
 // side, for the products back the columns. All that a product needs lies in shared memory 32 columns at a time, so that
 // the rows of both tables for the distances of a tile fit beside it.
 #include "kernels/cuda/disentangled/disentangled.h"
@@ -333,7 +333,7 @@ ft_status run_backward(ft_device *device, const ft_disentangled_attention_backwa
 
 } // namespace
 
-// Instances as in attention_plain.cu.
+// Instances as in attention/plain.cu.
 
 ft_status ft_disentangled_plain_forward(ft_device *device, const ft_disentangled_attention_forward_args &a) {
     const int d = a.shape.attention.head_dim;

@@ -1,5 +1,5 @@
-// disentangled_sweep.h - the walk of a warp over a head on tensor cores, shared by disentangled_forward.cu and
-// disentangled_backward.cu. `own`, `other` and u as in disentangled.h.
+// sweep.h - the walk of a warp over a head on tensor cores, shared by forward.cu and
+// backward.cu. `own`, `other` and u as in disentangled.h.
 //
 // A warp owns a strip of 16 rows; a step is 16 rows of the other side, for all strips of the block. Both tables come in
 // chunks: row o of chunk a is the table's row for u = 16a - o, so the strip that begins at row I meets, at step k, chunks

@@ -24,7 +24,7 @@ awk -v allowed="$allowed" '
                if (bytes > 0 && name !~ allowed) { print "a stack of " bytes " bytes: " name; bad = 1 } }
     END { print count + 0 " kernels looked at for spills"; exit bad || count == 0 }' res-usage || exit 1
 
-# What warpgroups may take of registers is reckoned from as many as the kernels are launched with (attention_warpgroup.h): forward in two
+# What warpgroups may take of registers is reckoned from as many as the kernels are launched with (attention/warpgroup.h): forward in two
 # types and two head sizes, backward in two passes more.
 awk '/^arch = / { arch = $3 } / Function / { name = $2 }
     arch == "sm_90a" && name ~ /attention_warpgroup(_backward)?I/ && /REG:/ { seen++; if ($0 !~ /REG:168 /) { print "not 168 registers: " name $0; bad = 1 } }
