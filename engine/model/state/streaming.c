@@ -1,3 +1,4 @@
+// streaming.c - an update of a store whose state lies on the host, chunk after chunk (offload.h).
 #include "engine/model/state/offload.h"
 
 #include "engine/model/state/stores.h"
