@@ -11,8 +11,9 @@
 #define FT_INPUT_H
 
 #include "engine/config/config.h"
-#include "engine/data/batch.h"
 #include "engine/data/dataset.h"
+
+typedef struct ft_batch ft_batch; // batch.h
 
 // What an input is opened with.
 typedef struct ft_input_request {

@@ -1,4 +1,5 @@
 // text_input.c - texts, and pairs of texts, as an input: a tokenizer, and what becomes of long texts.
+#include "engine/data/batch.h"
 #include "engine/data/input.h"
 
 #include "base/arena.h"

@@ -1,4 +1,5 @@
 // Micro-batches: layout of the block, where an effective batch is cut, what is filled in.
+#include "engine/data/batch.h"
 #include "engine/data/input.h"
 
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 // An input of another kind than texts: batches are cut and filled by its own lengths and rows, and it is built and closed as it is opened.
+#include "engine/data/batch.h"
 #include "engine/data/input.h"
 
 #include <setjmp.h>

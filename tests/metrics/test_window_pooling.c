@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "engine/data/batch.h"
 #include "engine/data/input.h"
 #include "engine/tasks/tasks.h"
 

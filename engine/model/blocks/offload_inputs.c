@@ -1,11 +1,6 @@
 #include "engine/model/blocks/offload_inputs.h"
 
 #include "engine/model/blocks/layers.h"
-#include "engine/model/blocks/recompute.h"
-
-bool ft_offloads_inputs(const ft_config *config, const ft_device *device) {
-    return (config->memory.offload & FT_OFFLOAD_ACTIVATIONS) != 0 && ft_device_queues(device);
-}
 
 // ---- memory -------------------------------------------------------------------------------------------------------------
 

@@ -15,10 +15,7 @@
 #ifndef FT_OFFLOAD_INPUTS_H
 #define FT_OFFLOAD_INPUTS_H
 
-#include "engine/model/state/net.h"
-
-// Does a run with these options, on this device, keep them on the host? Not where the device's memory is the host's.
-bool ft_offloads_inputs(const ft_config *config, const ft_device *device);
+#include "engine/model/blocks/recompute.h"
 
 // Memory of the host for the inputs of layers, where they are offloaded (offload_inputs.h): as often as micro-batches or
 // recomputation change. Without it they stay on the device.

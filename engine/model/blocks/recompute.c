@@ -16,8 +16,6 @@
 // rounded h. There act(h) is always made again, and outputs of norms are kept.
 #include "engine/model/blocks/recompute.h"
 
-#include "engine/model/blocks/offload_inputs.h"
-
 ft_status ft_recompute_check(const ft_config *o) {
     if ((o->memory.offload & FT_OFFLOAD_ACTIVATIONS) != 0 && o->train.gradient_checkpointing == 0) {
         const bool both = o->memory.offload == FT_OFFLOAD_ALL;
@@ -36,6 +34,10 @@ ft_status ft_recompute_check(const ft_config *o) {
     ft_fail(FT_INVALID, "memory.recompute_activation", "false is for train.precision=fp32: in 16 bits the activation is always computed again");
     ft_hint("set memory.recompute_activation=auto");
     return FT_INVALID;
+}
+
+bool ft_offloads_inputs(const ft_config *o, const ft_device *device) {
+    return (o->memory.offload & FT_OFFLOAD_ACTIVATIONS) != 0 && ft_device_queues(device);
 }
 
 // Who asks for the inputs of layers on the host asks for the recomputation that leaves nothing else to keep.

@@ -1,7 +1,5 @@
 #include "engine/model/state/parameters.h"
 
-#include "engine/model/state/gradients.h"
-
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -213,7 +211,7 @@ ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay,
 void ft_parameters_free(ft_parameters *p) {
     if (p->memory != NULL) {
         ft_memory_free(p->memory, p->block);
-        ft_gradients_release(p);
+        if (!p->gradients_in_steps) ft_memory_free(p->memory, p->gradients); // gradients.h: else the arena's
         for (int i = 0; i < p->store_count; i++) ft_store_free_state(&p->stores[i]);
         ft_memory_free(p->memory, p->table_blocks);
     }
