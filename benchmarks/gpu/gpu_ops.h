@@ -54,7 +54,6 @@ void gpu_ops_free_scratch(ft_device *const device[2]);
 float gpu_ops_number(ft_dtype dtype, const void *data, size_t k);
 // What an element of rows of that op may be off by, relative to the largest of its buffer.
 double gpu_ops_allowed(const char *op, ft_dtype type);
-double gpu_ops_now(void);
 
 typedef struct gpu_ops_report {
     FILE *csv, *json; // NULL: not wanted

@@ -5,6 +5,7 @@
 // Judged as gpu_ops judges attention, by the CPU's op on the same numbers, and beyond that row by row: in a buffer whose largest
 // element is that of a short sequence nobody would see one key too many in a long one.
 // ctest: tsan=leave asan_part=2 cost=1000
+#include "benchmarks/fma_peak.h"
 #include "benchmarks/gpu/gpu_ops.h"
 #include "kernels/half.h"
 
@@ -318,11 +319,11 @@ static double seconds_of(attention *a, int path, int64_t times) {
     ft_device *gpu = a->t.device[GPU];
     take_path(path);
     need(gpu->functions->sync(gpu));
-    const double begun = gpu_ops_now();
+    const double begun = ft_bench_seconds();
     for (int64_t i = 0; i < times; i++)
         need(run(a, GPU));
     need(gpu->functions->sync(gpu));
-    return (gpu_ops_now() - begun) / (double)times;
+    return (ft_bench_seconds() - begun) / (double)times;
 }
 static int by_size(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
 

@@ -78,6 +78,10 @@ well_formed owner=passed
     fail "owner.json: $(cat "$results/owner.json")"
 [ "$(grep -cE '^  dense-768-backward bf16, [0-9]+ heads of [0-9]+, dropout 0.[01], 20 tokens: mma [0-9.]+ us, owner [0-9.]+ us, ' out)" = 4 ] || fail "times beside each other: $(cat out)"
 grep -q 'decision: owner is right; .* in 4 timed cases' "$results/summary.csv" || fail "no decision: $(cat "$results/summary.csv")"
+# The same table on the CPU, which needs no device.
+expect 0 env FAKE_CUDA=error=100 "$BUILD/gpu_ops" --cpu --threads 1 --tokens 33 gemm_weight_gradient disentangled_backward_pooled
+[ "$(grep -c ' ok .* GFLOP/s of ' out)" = 10 ] || fail "ops on the CPU: $(cat out)"
+expect 2 "$BUILD/gpu_ops" --cpu no_such_op
 expect 1 env "${hopper[@]}" "$BUILD/gpu_ops" --attention --candidate flash
 grep -q "'flash' is neither wgmma nor owner" err || fail "a candidate that is not there: $(cat err)"
 expect 1 env "${hopper[@]}" "$BUILD/gpu_ops" --attention --path flash
