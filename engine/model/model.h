@@ -47,7 +47,7 @@ bool ft_model_holds_positions(const ft_model *model);
 // all its micro-batches. A step that was begun may be begun anew; one that failed need not be ended.
 ft_status ft_model_begin_step(ft_model *model, ft_capacity capacity, const ft_step_state *step);
 ft_status ft_model_end_step(ft_model *model, ft_capacity capacity, const ft_step_state *step);
-// For whoever replays what these two queued (step_graphs.h): the model's own mind of whether a step was begun. Queues nothing.
+// For whoever replays what these two queued (step/graphs.h): the model's own mind of whether a step was begun. Queues nothing.
 void ft_model_mark_step(ft_model *model, ft_capacity capacity, bool begun);
 // The same without dropout and gradients, around a pass over texts with the weights as they are.
 ft_status ft_model_begin_prediction(ft_model *model, ft_capacity capacity);

@@ -1,4 +1,4 @@
-// study_disk.h - a full disk pauses a study: what it knows of the room on its disk.
+// disk.h - a full disk pauses a study: what it knows of the room on its disk.
 #ifndef FT_HPO_STUDY_DISK_H
 #define FT_HPO_STUDY_DISK_H
 

@@ -1,4 +1,4 @@
-// study_full_disk.h - that a disk is full, as a trial has found it.
+// full_disk.h - that a disk is full, as a trial has found it.
 #ifndef FT_HPO_STUDY_FULL_DISK_H
 #define FT_HPO_STUDY_FULL_DISK_H
 
