@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "engine/train/fit/autofit.h"
-#include "engine/train/fit/forecast.h"
+#include "engine/train/fit/run_rehearsal.h"
 #include "engine/train/room/budget.h"
 #include "kernels/devices/devices.h"
 

@@ -8,6 +8,7 @@
 // A checkpoint appears whole, by one rename (files.h), and older ones are removed only after it: a kill at any moment
 // leaves a loadable one. A checkpoint belongs to a run: data, tokens, model shape and the options that decide about the
 // bits are hashed into it, and a run that differs is refused rather than continued differently.
+#include "engine/train/ladder.h"
 #include "engine/train/trainer.h"
 
 #include "base/files.h"

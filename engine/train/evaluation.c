@@ -1,5 +1,6 @@
 // evaluation.c - validation during the run (best model, early stopping), the test set at its end.
 #include "engine/train/room/observer.h"
+#include "engine/train/ladder.h"
 #include "engine/train/trainer.h"
 
 #include "base/files.h"

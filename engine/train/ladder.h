@@ -14,35 +14,15 @@
 #ifndef FT_LADDER_H
 #define FT_LADDER_H
 
-#include "base/status.h"
-
-#include <stddef.h>
-#include <stdint.h>
-
-struct ft_trainer;
-
-enum { FT_LADDER_EVENTS = 32 };
-
-typedef struct ft_ladder_event {
-    int64_t step;           // optimizer steps done then
-    char site[48];          // what was refused
-    size_t bytes, reserved; // of the request; what the device had given until then
-    char action[160];       // what was done about it: for people
-} ft_ladder_event;
-
-typedef struct ft_ladder {
-    ft_ladder_event events[FT_LADDER_EVENTS]; // the first so many, for run.json
-    int count;
-    int64_t all;
-} ft_ladder;
+#include "engine/train/trainer.h"
 
 // What a piece of work finds on the device when it is called (build.c).
 typedef enum ft_ladder_needs { FT_LADDER_STATE, FT_LADDER_LAYOUT } ft_ladder_needs;
 // Must leave nothing behind when it fails for want of memory: it is then called again, maybe on another device.
-typedef ft_status ft_ladder_work(struct ft_trainer *t, void *context);
+typedef ft_status ft_ladder_work(ft_trainer *t, void *context);
 
 // Builds what `work` needs and calls it (NULL: only builds). FT_NO_MEMORY, with the error of the last refusal, when all is
 // tried; FT_INTERRUPTED or FT_TERMINATED when stopped in a wait.
-ft_status ft_ladder_climb(struct ft_trainer *t, ft_ladder_needs needs, ft_ladder_work *work, void *context);
+ft_status ft_ladder_climb(ft_trainer *t, ft_ladder_needs needs, ft_ladder_work *work, void *context);
 
 #endif

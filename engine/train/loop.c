@@ -1,6 +1,8 @@
 // loop.c - the training loop: one optimizer step after the other, with logging, evaluation and checkpoints at the
 // boundaries between them.
 #include "engine/train/room/observer.h"
+#include "engine/train/ladder.h"
+#include "engine/train/step/steps.h"
 #include "engine/train/trainer.h"
 
 #include "base/log.h"

@@ -1,11 +1,12 @@
 // setup.c - from a configuration to a trainer that can take its first step, with what it says on the way.
 #include "engine/train/fit/autofit.h"
+#include "engine/train/job/data_report.h"
 #include "engine/train/fit/eval_budget.h"
 #include "engine/train/fit/forecast.h"
-#include "engine/train/job/data_report.h"
-#include "engine/train/job/task.h"
 #include "engine/train/room/observer.h"
 #include "engine/train/room/stages.h"
+#include "engine/train/job/task.h"
+#include "engine/train/ladder.h"
 #include "engine/train/trainer.h"
 
 #include "base/log.h"

@@ -3,6 +3,7 @@
 #include "engine/metrics/decision.h"
 #include "engine/train/room/observer.h"
 #include "engine/train/job/task.h"
+#include "engine/train/ladder.h"
 #include "engine/train/trainer.h"
 #include "engine/train/step/update.h"
 

@@ -1,4 +1,6 @@
 // run_json.c - run.json: what happened, for programs (INTERFACE: run directory).
+#include "engine/train/room/device_graphs.h"
+#include "engine/train/train.h"
 #include "engine/train/trainer.h"
 
 #include "base/files.h"

@@ -1,6 +1,7 @@
 // train.c - a run from beginning to end.
 #include "engine/train/room/observer.h"
 #include "engine/train/room/stages.h"
+#include "engine/train/train.h"
 #include "engine/train/trainer.h"
 
 #include "base/files.h"

@@ -8,9 +8,8 @@
 #define FT_TRAINER_H
 
 #include "base/clock.h"
-#include "engine/train/ladder.h"
+#include "engine/train/refusals.h"
 #include "engine/train/step/step.h"
-#include "engine/train/train.h"
 
 typedef struct ft_trainer {
     ft_job job;

@@ -17,6 +17,7 @@
 #include "engine/plan/advice.h"
 #include "engine/plan/plan.h"
 #include "engine/train/room/observer.h"
+#include "engine/train/train.h"
 #include "engine/train/trainer.h"
 #include "base/log.h"
 #include "base/stop.h"

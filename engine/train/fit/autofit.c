@@ -1,6 +1,6 @@
 #include "engine/train/fit/autofit.h"
 
-#include "engine/train/fit/forecast.h"
+#include "engine/train/fit/run_rehearsal.h"
 #include "kernels/devices/devices.h"
 
 #include <stdio.h>

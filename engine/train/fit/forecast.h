@@ -1,25 +1,8 @@
-// forecast.h - the memory of a run, known before it starts: the run is rehearsed on a plan device.
-//
-// A rehearsal is another room, and another step, over the same job: data, task and rows are those of the job and only read.
+// forecast.h - the memory of a run, known before it starts: the run is rehearsed, and fitted where it must be and may.
 #ifndef FT_FORECAST_H
 #define FT_FORECAST_H
 
-#include "engine/train/step/step.h"
-
-typedef struct ft_rehearsal {
-    ft_room room; // on a plan device: room.memory is its meter
-    ft_step step;
-} ft_rehearsal;
-
-// Every stage of a run of `config` after it was opened, once, in its largest sizes: the allocator is free of history at the end of
-// each, so that a thousand of them need no more. `config` may differ from the job's in memory's settings alone. `device`, a plan
-// device, is taken over; limit: of reserved bytes. FT_NO_MEMORY: it does not fit. Close the rehearsal in any case.
-ft_status ft_rehearse(const ft_job *job, const ft_config *config, ft_device *device, size_t limit, ft_rehearsal *rehearsal);
-// The same on a plan device like that of `room`, whose steps are taken over where `config` is the one in force there.
-ft_status ft_rehearse_again(const ft_room *room, const ft_config *config, size_t limit, ft_rehearsal *rehearsal);
-// What an optimizer step of the job's data would take, once it was rehearsed: kernels/devices/cost.h.
-ft_status ft_rehearsal_price(ft_rehearsal *rehearsal, double *seconds);
-ft_status ft_rehearsal_close(ft_rehearsal *rehearsal); // FT_FAILED on a leak
+#include "engine/train/room/room.h"
 
 // room->planned: the memory of a run in this room, whose settings at `auto` are fitted first if they must. FT_NO_MEMORY, and
 // room->refusal, when it would not fit.

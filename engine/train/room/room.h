@@ -1,5 +1,5 @@
 // room.h - where a job is worked on: a device, how much of its memory may be taken, the model's state on it, and the sizes of what
-// goes through it. A run has one; a rehearsal (forecast.h) is another one over the same job, on a device that computes nothing; a run
+// goes through it. A run has one; a rehearsal (run_rehearsal.h) is another one over the same job, on a device that computes nothing; a run
 // that moves to another device has a second one for as long as it packs (move.c).
 #ifndef FT_TRAIN_ROOM_H
 #define FT_TRAIN_ROOM_H

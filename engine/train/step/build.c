@@ -4,8 +4,10 @@
 // is of the sizes of the largest micro-batch, and may be made anew in others between two steps: no result lives in it.
 #include "engine/model/state/gradients.h"
 #include "engine/model/state/staging.h"
+#include "engine/train/room/device_graphs.h"
+#include "engine/train/step/graphs.h"
 #include "engine/train/step/rehearsal.h"
-#include "engine/train/step/step.h"
+#include "engine/train/step/steps.h"
 #include "engine/train/step/update.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "engine/model/state/gradients.h"
-#include "engine/train/step/step.h"
+#include "engine/train/room/device_graphs.h"
 #include "engine/train/step/update.h"
 #include "kernels/devices/devices.h"
 

@@ -1,7 +1,7 @@
 // rehearsal.h - the stages of a run in their largest sizes, once, whatever the device computes.
 //
 // Two uses. ft_lay_out_steps runs them on a plan device to record what a step asks for, and lays the tensors out in an
-// arena of the real run. A forecast (forecast.h) runs them on a plan device to read the meter.
+// arena of the real run. A rehearsed run (run_rehearsal.h) goes through them on a plan device to read the meter.
 #ifndef FT_REHEARSAL_H
 #define FT_REHEARSAL_H
 

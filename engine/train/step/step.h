@@ -5,8 +5,62 @@
 #include "engine/metrics/metrics.h"
 #include "engine/train/room/room.h"
 #include "engine/train/step/batch_buffers.h"
-#include "engine/train/step/graphs.h"
-#include "engine/train/step/steps.h"
+
+// ---- steps on their way (steps.h)
+enum { FT_STEPS_ON_THE_WAY = 3 };
+
+// One step on its way. Memory of the host that the device copies from and to, and what the host must remember of it.
+typedef struct ft_step_on_its_way {
+    void *block;             // of the three below
+    ft_step_state *state;    // goes up
+    ft_update_state *update; // comes down
+    float *losses;           // [effective batch], comes down
+    ft_event *done;          // both have come
+    int64_t examples, tokens;
+    double weight;           // what the sum of the losses is divided by
+    double learning_rate;
+} ft_step_on_its_way;
+
+typedef struct ft_steps {
+    ft_step_on_its_way way[FT_STEPS_ON_THE_WAY];
+    int room, first, count; // of them: how many there may be; the oldest and how many there are
+    bool held;              // the next one lacks memory: it is queued when none is on its way any more
+} ft_steps;
+
+// ---- what of a step was recorded (step_graphs.h)
+enum { FT_STEP_GRAPHS = 64 };
+
+typedef enum ft_step_part { FT_STEP_BEGIN = 0, FT_STEP_BATCH, FT_STEP_END, FT_STEP_UPDATE } ft_step_part;
+
+// Sizes of a micro-batch are those with its filling. filler: is there any (0 or 1)? How long it is lies in the slot: in the shape it
+// would make one of almost every micro-batch of mixed lengths. examples: of the effective batch, for the update.
+typedef struct ft_step_shape {
+    int32_t part, slot, sequences, tokens, longest, reads, most_reads, filler;
+    int64_t examples;
+} ft_step_shape;
+
+typedef struct ft_step_graph {
+    ft_step_shape shape;
+    ft_graph *graph; // NULL: the shape was seen, no more
+    uint64_t used;   // on the clock below
+    int64_t seen;
+    size_t bytes;    // by which the device's free memory fell
+} ft_step_graph;
+
+typedef struct ft_step_graphs {
+    bool on;
+    bool ended;      // by a failure, for the rest of the run
+    int most;        // FT_STEP_GRAPHS
+    ft_step_graph held[FT_STEP_GRAPHS], seen[FT_STEP_GRAPHS];
+    int held_count, seen_count;
+    uint64_t clock;
+    size_t bytes;    // of those held
+    int64_t recorded, replayed, queued, evicted; // over the run; queued: call by call
+    int most_held;
+    size_t most_bytes;
+} ft_step_graphs;
+
+// ---- all of it
 
 // What a checkpoint carries besides the tensors: enough to go on with the same bits.
 typedef struct ft_train_state {

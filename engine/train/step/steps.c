@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "engine/train/job/schedule.h"
 #include "engine/train/room/observer.h"
-#include "engine/train/step/step.h"
+#include "engine/train/step/graphs.h"
 #include "engine/train/step/update.h"
 
 #include <math.h>

@@ -12,43 +12,21 @@
 #ifndef FT_STEPS_H
 #define FT_STEPS_H
 
-#include "kernels/ops/backend.h"
-
-struct ft_step;
-
-enum { FT_STEPS_ON_THE_WAY = 3 };
-
-// One step on its way. Memory of the host that the device copies from and to, and what the host must remember of it.
-typedef struct ft_step_on_its_way {
-    void *block;             // of the three below
-    ft_step_state *state;    // goes up
-    ft_update_state *update; // comes down
-    float *losses;           // [effective batch], comes down
-    ft_event *done;          // both have come
-    int64_t examples, tokens;
-    double weight;           // what the sum of the losses is divided by
-    double learning_rate;
-} ft_step_on_its_way;
-
-typedef struct ft_steps {
-    ft_step_on_its_way way[FT_STEPS_ON_THE_WAY];
-    int room, first, count; // of them: how many there may be; the oldest and how many there are
-    bool held;              // the next one lacks memory: it is queued when none is on its way any more
-} ft_steps;
+#include "engine/train/step/step.h"
 
 // examples: of the largest effective batch. The buffers of a step are there.
-ft_status ft_steps_create(struct ft_step *step, int64_t examples);
-void ft_steps_free(struct ft_step *step); // waits for what is on its way; one that was never created is fine
+ft_status ft_steps_create(ft_step *step, int64_t examples);
+void ft_steps_free(ft_step *step); // waits for what is on its way; one that was never created is fine
 // Has a piece of work done that needs the layout and may be refused memory: again, maybe in another room, as long as `run` knows of
 // any. It leaves nothing behind when it fails for want of memory.
-typedef ft_status ft_step_work(struct ft_step *step, void *context);
+typedef ft_status ft_step_work(ft_step *step, void *context);
 typedef ft_status ft_step_climb(void *run, ft_step_work *work, void *context);
 // Queues the step behind those on their way. Memory that is refused is a matter of `climb` (ladder.h) when none is on its
 // way; else nothing is queued, and step->steps.held is set.
-ft_status ft_steps_queue(struct ft_step *step, ft_step_climb *climb, void *run);
+ft_status ft_steps_queue(ft_step *step, ft_step_climb *climb, void *run);
 // Waits for the oldest step and books it into step->state. FT_DIVERGED when loss or gradients are not finite, where no
 // smaller loss scale can help: neither it nor any step behind it changed weights, moments or counters, and none is on its way
 // any more.
-ft_status ft_steps_book(struct ft_step *step);
+ft_status ft_steps_book(ft_step *step);
 
 #endif

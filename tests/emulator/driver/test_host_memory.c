@@ -14,6 +14,9 @@
 #include "engine/memory/process.h"
 #include "engine/plan/plan.h"
 #include "engine/train/room/admission.h"
+#include "engine/train/room/device_graphs.h"
+#include "engine/train/step/steps.h"
+#include "engine/train/train.h"
 #include "engine/train/trainer.h"
 #include "tests/emulator/driver/fake_driver.h"
 

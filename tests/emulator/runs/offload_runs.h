@@ -9,6 +9,7 @@
 #include "base/stop.h"
 #include "engine/plan/plan.h"
 #include "engine/train/step/step.h"
+#include "engine/train/step/steps.h"
 #include "kernels/cuda/driver/device.h"
 #include "tests/emulator/driver/fake_driver.h"
 #include "tests/fixtures/tiny_run.h"

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "engine/train/fit/autofit.h"
-#include "engine/train/fit/forecast.h"
+#include "engine/train/fit/run_rehearsal.h"
 #include "kernels/devices/cost.h"
 #include "kernels/devices/devices.h"
 #include "tests/emulator/runs/offload_runs.h"

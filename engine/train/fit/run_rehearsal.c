@@ -1,0 +1,101 @@
+#include "engine/train/fit/run_rehearsal.h"
+
+#include "engine/train/fit/eval_budget.h"
+#include "engine/train/step/predict.h"
+#include "engine/train/step/rehearsal.h"
+
+#include "engine/model/state/staging.h"
+#include "kernels/devices/devices.h"
+
+#include <stdint.h>
+
+static ft_status rehearse_load(ft_room *room) {
+    ft_staging staging;
+    ft_memory_set_phase(room->memory, FT_PHASE_LOAD);
+    ft_status status = ft_staging_open(room->memory, &staging);
+    ft_staging_close(&staging);
+    return status;
+}
+
+// Model and checkpoints.
+static ft_status rehearse_save(ft_room *room) {
+    ft_row_window window;
+    ft_memory_set_phase(room->memory, FT_PHASE_SAVE);
+    ft_status status = ft_row_window_open(&room->model.absent, room->memory, &window);
+    ft_row_window_close(&window);
+    return status;
+}
+
+// What a run does after it was opened, once: the allocator is free of history at the end of each stage, so that doing it
+// a thousand times needs no more.
+static ft_status rehearse_stages(ft_rehearsal *r) {
+    ft_room *room = &r->room;
+    const ft_job *job = room->job;
+    const ft_step_sizes sizes = ft_room_sizes(room);
+    const bool tests = ft_job_evaluates(job, FT_SPLIT_TEST);
+    const bool assumed = job->without_data && room->config->eval.strategy != FT_EVAL_NO; // an evaluation without a file for it
+    const bool validates = assumed || ft_job_evaluates(job, FT_SPLIT_VALIDATION);
+    FT_TRY(ft_rehearse_step(&room->model, room->config, &sizes, &r->step.buffers.device, r->step.losses, r->step.step_state,
+                            r->step.update_state));
+    if (validates) FT_TRY(ft_predict_rehearse(&room->model, room->eval_capacity));
+    FT_TRY(rehearse_save(room));
+    if (tests && validates) FT_TRY(rehearse_load(room)); // the best model comes back
+    return tests ? ft_predict_rehearse(&room->model, room->eval_capacity) : FT_OK;
+}
+
+static ft_status build_and_rehearse(ft_rehearsal *r) {
+    FT_TRY(ft_step_build_state(&r->step));
+    FT_TRY(ft_step_build_layout(&r->step));
+    return rehearse_stages(r);
+}
+
+ft_status ft_rehearse(const ft_job *job, const ft_config *config, ft_device *device, size_t limit, ft_rehearsal *r) {
+    ft_step_init(&r->step, &r->room, config);
+    FT_TRY(ft_room_open_plan(job, config, device, limit, &r->room));
+    FT_TRY(ft_room_plan_steps(&r->room));
+    return build_and_rehearse(r);
+}
+
+ft_status ft_rehearse_again(const ft_room *room, const ft_config *config, size_t limit, ft_rehearsal *r) {
+    ft_device *device;
+    *r = (ft_rehearsal){.room.job = NULL};
+    ft_step_init(&r->step, &r->room, config);
+    FT_TRY(ft_plan_open(room->device->name, room->device->target, SIZE_MAX / 4, &device));
+    FT_TRY(ft_room_open_plan(room->job, config, device, limit, &r->room));
+    if (config != room->config) {
+        FT_TRY(ft_room_plan_steps(&r->room));
+    } else {
+        r->room.plan = room->plan;
+        r->room.eval_limits = room->eval_limits;
+        r->room.eval_capacity = room->eval_capacity;
+        r->room.eval_extra = room->eval_extra;
+    }
+    return build_and_rehearse(r);
+}
+
+ft_status ft_rehearsal_close(ft_rehearsal *r) {
+    ft_step_close(&r->step);
+    return ft_room_close(&r->room);
+}
+
+// Tokens of an optimizer step of average length.
+static double average_step(const ft_room *room) {
+    const ft_job *job = room->job;
+    const ft_dataset *data = &job->split[FT_SPLIT_TRAIN].data;
+    double sequences = (double)(room->plan.effective_batch < room->plan.sequences ? room->plan.effective_batch : room->plan.sequences);
+    return job->without_data ? sequences * job->max_length : sequences * (double)data->tokens / (double)data->sequences;
+}
+
+// As many micro-batches of the largest size as hold an average step, and what a step does once.
+ft_status ft_rehearsal_price(ft_rehearsal *r, double *seconds) {
+    ft_room *room = &r->room;
+    ft_step *s = &r->step;
+    const ft_step_sizes sizes = ft_room_sizes(room);
+    double before = ft_plan_seconds(room->device);
+    FT_TRY(ft_rehearse_step(&room->model, room->config, &sizes, &s->buffers.device, s->losses, s->step_state, s->update_state));
+    double step = ft_plan_seconds(room->device);
+    FT_TRY(ft_rehearse_step_without_batches(&room->model, room->config, &sizes, s->losses, s->step_state, s->update_state));
+    double once = ft_plan_seconds(room->device) - step;
+    *seconds = once + (step - before - once) * average_step(room) / (double)sizes.train.tokens;
+    return FT_OK;
+}
