@@ -1,4 +1,4 @@
-// setup.c - from a configuration to a trainer that can take its first step, with what it says on the way.
+// open.c - from a configuration to a trainer that can take its first step, with what it says on the way.
 #include "engine/train/fit/autofit.h"
 #include "engine/train/job/data_report.h"
 #include "engine/train/fit/eval_budget.h"

@@ -121,7 +121,7 @@ static json_t *resolved_json(const ft_trainer *t) {
         "model_directory", ft_json_text(t->job.model_dir));
 }
 
-// Of the parts of steps (step_graphs.h); device_bytes: the most by which the device's free memory fell for those held at once.
+// Of the parts of steps (step/graphs.h); device_bytes: the most by which the device's free memory fell for those held at once.
 static json_t *graphs_json(const ft_trainer *t) {
     const ft_step_graphs *g = &t->step.graphs;
     return json_pack("{s:I, s:I, s:I, s:I, s:i, s:I, s:i, s:b}", "recorded", (json_int_t)g->recorded, "replayed", (json_int_t)g->replayed,

@@ -1,7 +1,7 @@
 // trainer.h - one fine-tuning run, from configuration to run directory.
 //
 // A run is a value: what it learns (job.h), where (room.h), its steps (step.h), and what is of the run itself: its directory,
-// its progress and its result. Everything it owns hangs off ft_trainer. ft_train() does it all: setup.c opens the three and says
+// its progress and its result. Everything it owns hangs off ft_trainer. ft_train() does it all: open.c opens the three and says
 // what they are, loop.c trains (steps.c), evaluation.c judges, checkpoint.c saves and resumes, run_files.c writes what people and
 // programs read.
 #ifndef FT_TRAINER_H
@@ -43,7 +43,7 @@ typedef struct ft_trainer {
 } ft_trainer;
 
 // ---- parts (internal) ---------------------------------------------------------------------------------------------------
-// setup.c. From a configuration to a run that can take its first step. Close it in any case.
+// open.c. From a configuration to a run that can take its first step. Close it in any case.
 ft_status ft_trainer_open(const ft_config *config, ft_trainer *t);
 // move.c. The run goes on on the device of that name, if it can be planned and has room there at once; what is on the old one
 // is carried, that is given back, and the next ft_ladder_climb builds it anew. An error: everything is as it was.

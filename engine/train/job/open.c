@@ -1,4 +1,4 @@
-// job_open.c - from a configuration to what is to be learned: model and tokenizer found, texts read and made into sequences.
+// open.c - from a configuration to what is to be learned: model and tokenizer found, texts read and made into sequences.
 #include "engine/train/job/job.h"
 
 #include "base/files.h"

@@ -1,4 +1,4 @@
-// repeat_files.c - what the runs of one configuration come to, in files like those of a single run.
+// files.c - what the runs of one configuration come to, in files like those of a single run.
 #include "engine/train/repeat/repeat.h"
 
 #include "base/files.h"

@@ -40,7 +40,7 @@ typedef struct ft_repeat {
     ft_arena arena;
 } ft_repeat;
 
-// repeat_files.c
+// files.c
 ft_status ft_repeat_write_metrics(ft_repeat *r);
 ft_status ft_repeat_write_predictions(ft_repeat *r);
 ft_status ft_repeat_write_json(ft_repeat *r, ft_status outcome);

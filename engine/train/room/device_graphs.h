@@ -1,4 +1,4 @@
-// device_graphs.h - whether the steps of a run are replayed as graphs (step_graphs.h) on a device, and what that takes of it.
+// device_graphs.h - whether the steps of a run are replayed as graphs (step/graphs.h) on a device, and what that takes of it.
 #ifndef FT_DEVICE_GRAPHS_H
 #define FT_DEVICE_GRAPHS_H
 

@@ -1,4 +1,4 @@
-// room_open.c - a room opened on its device, given back, and exchanged for another.
+// open.c - a room opened on its device, given back, and exchanged for another.
 #include "engine/train/room/room.h"
 
 #include "base/log.h"

@@ -27,7 +27,7 @@ typedef struct ft_steps {
     bool held;              // the next one lacks memory: it is queued when none is on its way any more
 } ft_steps;
 
-// ---- what of a step was recorded (step_graphs.h)
+// ---- what of a step was recorded (graphs.h)
 enum { FT_STEP_GRAPHS = 64 };
 
 typedef enum ft_step_part { FT_STEP_BEGIN = 0, FT_STEP_BATCH, FT_STEP_END, FT_STEP_UPDATE } ft_step_part;
