@@ -36,7 +36,7 @@ static json_t *model_identity(const ft_trainer *t, bool *failed) {
     json_t *labels = json_array();
     for (int i = 0; i < t->job.labels.count; i++) ft_json_append(labels, ft_json_text(t->job.labels.names[i]), failed);
     return json_pack("{s:s, s:i, s:i, s:f, s:i, s:f, s:f, s:f, s:f, s:i, s:i, s:o}", "type",
-                     t->job.model_config.model_type, "heads", m->heads, "activation", m->activation, "epsilon",
+                     t->job.model_config.model_type, "heads", m->heads.count, "activation", m->activation, "epsilon",
                      (double)m->epsilon, "padding", m->padding_id, "hidden_dropout", (double)m->hidden_dropout,
                      "attention_dropout", (double)m->attention_dropout, "classifier_dropout",
                      (double)m->classifier_dropout, "head_dropout", (double)m->head_dropout, "head_activation",

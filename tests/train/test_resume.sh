@@ -22,6 +22,15 @@ begin() {
 # shellcheck disable=SC2086
 expect 0 "$FTENGINE" train $run output.dir=whole
 same whole
+# What a resume is held against are the model's numbers, in the form of old checkpoints too.
+python3 - whole/checkpoints/$end/state.json <<'PYTHON' || fail "state.json tells of another model"
+import json, sys
+model = json.load(open(sys.argv[1]))["run"]["model"]
+want = {"type": "bert", "heads": 4, "activation": 1, "epsilon": 1e-12, "padding": 0, "hidden_dropout": 0.1, "attention_dropout": 0.1,
+        "classifier_dropout": 0, "head_dropout": 0, "layers": 2, "labels": ["food", "music", "travel"]}
+wrong = {k: model.get(k) for k, v in want.items() if not (abs(model[k] - v) <= 1e-6 * abs(v) if isinstance(v, float) else model[k] == v)}
+assert not wrong, wrong
+PYTHON
 
 # Another micro-batch, recomputation and thread count: the same bits.
 # shellcheck disable=SC2086
