@@ -120,24 +120,30 @@ if [ -f "$BUILD_DIR/tests/libfailmalloc.so" ]; then
     export FTENGINE_LEDGER_CAPACITY=$(((least + most) / 2 + (1 << 20)))
     expect 0 "$FTENGINE" tune tiny.ini --study small --parallel 2
     [ "$(figures small | grep -c COMPLETE)" = 9 ] || fail "a point of the space was lost: $(figures small)"
+    # hold NAME: a run that trains, and room for 1 MiB more. Its reservation grows until its first step: not read before.
     hold() {
-        "$FTENGINE" train "$here/follow.ini" train.max_steps=1000000 output.save_steps=0 output.dir=holder >/dev/null 2>&1 &
+        "$FTENGINE" train "$here/follow.ini" train.max_steps=1000000 output.save_steps=0 output.dir="$1" >/dev/null 2>&1 &
         holder=$!
-        for _ in $(seq 200); do
-            "$FTENGINE" devices --json >devices.json 2>/dev/null && [ "$(json devices.json 'd["devices"][0]["reserved_bytes"]')" != 0 ] && break
+        for _ in $(seq 1200); do
+            [ -s "$1/metrics.jsonl" ] && break
+            kill -0 $holder || fail "the run that holds the device has ended"
             sleep 0.05
         done
-        export FTENGINE_LEDGER_CAPACITY=$(($(json devices.json 'd["devices"][0]["reserved_bytes"]') + (1 << 20)))
+        "$FTENGINE" devices --json >devices.json
+        local held
+        held=$(json devices.json 'd["devices"][0]["reserved_bytes"]')
+        [ "$held" -ge 2097152 ] || fail "the device is not held: $held"
+        export FTENGINE_LEDGER_CAPACITY=$((held + (1 << 20)))
     }
     # Who leaves soon, as the workers of a coordinator that was killed do, is waited for.
-    hold
+    hold leaving
     "$FTENGINE" tune tiny.ini --study leaves --parallel 2 --trials 1 >out 2>err &
     pid=$!
     sleep 1
     kill -9 $holder
     wait $pid || fail "a run that left soon was not waited for: $(cat err)"
     # Somebody else has the device: the trial is not at fault, and waits.
-    hold
+    hold staying
     expect 4 "$FTENGINE" tune tiny.ini --study waits --parallel 2 --trials 2
     one_error "no room on the device"
     says "device.wait=true"
