@@ -49,7 +49,8 @@ ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_
 static void set_shape(ft_model *m, const ft_model_config *c, int32_t label_count) {
     m->layers = (int32_t)c->num_hidden_layers;
     m->heads.count = (int32_t)c->num_attention_heads;
-    m->heads.width = (int32_t)(c->hidden_size / c->num_attention_heads);
+    m->heads.key_values = (int32_t)c->key_value_heads;
+    m->heads.width = (int32_t)c->head_width;
     m->heads.scale = 1.0f / sqrtf((float)(m->heads.width * c->relative.factor));
     m->hidden = c->hidden_size;
     m->intermediate = c->intermediate_size;
@@ -58,7 +59,7 @@ static void set_shape(ft_model *m, const ft_model_config *c, int32_t label_count
     m->epsilon = (float)c->layer_norm_eps;
     m->labels = label_count;
     m->padding_id = (int32_t)c->pad_token_id;
-    m->position_padding = c->family->positions == FT_POSITIONS_BEHIND_PADDING ? m->padding_id : -1;
+    m->position_padding = c->family->position_rule == FT_POSITIONS_BEHIND_PADDING ? m->padding_id : -1;
     m->pooler_activation = c->relative.pooler_activation;
 }
 
@@ -79,7 +80,7 @@ static ft_status build(ft_model *m, const ft_model_config *c, const ft_config *o
     m->layer = ft_arena_alloc(&m->arena, (size_t)m->layers * sizeof *m->layer);
     m->head = ft_arena_alloc(&m->arena, (size_t)m->head_count * sizeof *m->head);
     if (m->layer == NULL || m->head == NULL) return FT_NO_MEMORY;
-    FT_TRY(ft_relative_create(m, &c->relative));
+    FT_TRY(ft_relative_create(m, c));
     ft_head_build(&b, &o->model.head.hidden);
     for (int l = m->layers - 1; l >= 0; l--) {
         b.trainable = trains_layer(o, l);

@@ -135,7 +135,7 @@ static void test_families(void **state) { // defaults, keys and the rules of pos
 #define V2 "{\"model_type\": \"deberta-v2\", \"hidden_size\": 24, \"num_attention_heads\": 4"
     c = of_family(V2 ", \"relative_attention\": true, \"position_buckets\": 8, \"max_relative_positions\": -1, \"pos_att_type\": "
                      "\"P2C|c2p\", \"norm_rel_ebd\": \"layer_norm\", \"position_biased_input\": false}");
-    assert_true(c.relative.table && c.relative.c2p && c.relative.p2c && c.relative.norm && !c.relative.shared);
+    assert_true(c.positions == FT_POSITIONS_RELATIVE && c.relative.c2p && c.relative.p2c && c.relative.norm && !c.relative.shared);
     assert_int_equal(c.relative.factor, 3);
     assert_int_equal(c.relative.rule.furthest, 512);
     assert_int_equal(c.relative.rule.buckets, 8);
@@ -145,7 +145,7 @@ static void test_families(void **state) { // defaults, keys and the rules of pos
     assert_true(c.layer_norm_eps == 1e-7);
     ft_model_config_free(&c);
     c = of_family(V2 ", \"pos_att_type\": [\"c2p\"]}"); // listed and not used: it counts all the same
-    assert_true(!c.relative.table && !c.relative.c2p && c.relative.absolute);
+    assert_true(c.positions == FT_POSITIONS_TABLE && !c.relative.c2p);
     assert_int_equal(c.relative.factor, 2);
     assert_int_equal(c.max_position_embeddings, 512);
     ft_model_config_free(&c);
@@ -156,7 +156,8 @@ static void test_families(void **state) { // defaults, keys and the rules of pos
     // v1 has neither buckets nor shared projections nor a norm of the table, whatever the file says.
     c = of_family(V1 ", \"relative_attention\": true, \"position_buckets\": 8, \"share_att_key\": true, \"norm_rel_ebd\": \"layer_norm\", "
                      "\"attention_head_size\": 99, \"pos_att_type\": [\"p2c\"]}");
-    assert_true(c.relative.table && !c.relative.c2p && c.relative.p2c && !c.relative.norm && !c.relative.shared && c.relative.absolute);
+    assert_int_equal(c.positions, FT_POSITIONS_TABLE | FT_POSITIONS_RELATIVE);
+    assert_true(!c.relative.c2p && c.relative.p2c && !c.relative.norm && !c.relative.shared);
     assert_int_equal(c.relative.rule.buckets, 0);
     assert_int_equal(c.relative.rule.furthest, 512);
     assert_int_equal(c.relative.factor, 2);

@@ -7,36 +7,39 @@
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/relative.h"
 
-// [T,3H], in the last layer keys and values, [T,2H]; of the last layer only, [B,H]; [.,H]; [.,heads]
+// Queries, keys and values, in the last layer keys and values; of the last layer only, queries and [B,H]; as wide as queries; [.,heads]
 enum { QKV, READ_Q, READ_X, OUT, LSE, SAVED };
 
 // The parts of qkv: their weights in one block and their biases in another.
 static void build_qkv(ft_builder *b, ft_linear *qkv) {
     const ft_model *m = b->model;
     const ft_layer_names *n = &m->family->names;
-    const int64_t h = m->hidden;
-    *qkv = (ft_linear){.inputs = h, .outputs = FT_QKV_PARTS * h, .parts = FT_QKV_PARTS};
+    const int64_t h = m->hidden, lead = ft_query_columns(&m->heads), width = ft_key_columns(&m->heads);
+    *qkv = (ft_linear){.bias = -1, .inputs = h, .outputs = lead + 2 * width, .parts = FT_QKV_PARTS, .lead = lead, .width = width};
     if (n->qkv != NULL) {
         const ft_parameter_spec all = {.rows = qkv->outputs, .cols = h, .heads = m->heads.count, .decay = true};
         qkv->weight = ft_build_parameter(b, n->qkv, ".weight", all);
-        qkv->bias = ft_build_parameter(b, n->query, "", (ft_parameter_spec){.cols = h});
-        ft_build_parameter(b, n->value, "", (ft_parameter_spec){.cols = h, .gap = h, .joins_group = true});
+        if (n->unbiased & FT_LINEAR_QKV) return;
+        qkv->bias = ft_build_parameter(b, n->query, "", (ft_parameter_spec){.cols = lead});
+        ft_build_parameter(b, n->value, "", (ft_parameter_spec){.cols = width, .gap = width, .joins_group = true});
         qkv->unbiased = 1u << FT_KEY;
         return;
     }
-    const ft_parameter_spec weight = {.rows = h, .cols = h, .decay = true, .joins_group = true};
-    const ft_parameter_spec bias = {.cols = h, .joins_group = true};
-    qkv->weight = ft_build_matrix(b, n->query, h, h);
+    const ft_parameter_spec weight = {.rows = width, .cols = h, .decay = true, .joins_group = true};
+    const ft_parameter_spec bias = {.cols = width, .joins_group = true};
+    qkv->weight = ft_build_matrix(b, n->query, lead, h);
     ft_build_parameter(b, n->key, ".weight", weight);
     ft_build_parameter(b, n->value, ".weight", weight);
-    qkv->bias = ft_build_bias(b, n->query, h);
+    if (n->unbiased & FT_LINEAR_QKV) return;
+    qkv->bias = ft_build_bias(b, n->query, lead);
     ft_build_parameter(b, n->key, ".bias", bias);
     ft_build_parameter(b, n->value, ".bias", bias);
 }
 
 static void build(ft_builder *b, int layer) {
     ft_layer_parameters *l = &b->model->layer[layer];
-    l->output = ft_build_linear(b, b->model->family->names.output, b->model->hidden, b->model->hidden);
+    const ft_model *m = b->model;
+    l->output = ft_build_layer_linear(b, FT_LINEAR_OUTPUT, m->family->names.output, m->hidden, ft_query_columns(&m->heads));
     build_qkv(b, &l->qkv);
     ft_relative_build_layer(b, layer);
 }
@@ -49,9 +52,9 @@ typedef struct qkv_views {
 
 // Q, K, V as views of what the layer keeps.
 static qkv_views views_of(const ft_pass *pass, int layer, const ft_tensor qkv, ft_tensor read_q) {
-    const int64_t h = pass->model->hidden;
-    if (ft_layer_is_last(pass, layer)) return (qkv_views){read_q, ft_columns(qkv, 0, h), ft_columns(qkv, h, h)};
-    return (qkv_views){ft_columns(qkv, 0, h), ft_columns(qkv, h, h), ft_columns(qkv, 2 * h, h)};
+    const int64_t lead = ft_query_columns(&pass->model->heads), width = ft_key_columns(&pass->model->heads);
+    if (ft_layer_is_last(pass, layer)) return (qkv_views){read_q, ft_columns(qkv, 0, width), ft_columns(qkv, width, width)};
+    return (qkv_views){ft_columns(qkv, 0, lead), ft_columns(qkv, lead, width), ft_columns(qkv, lead + width, width)};
 }
 
 static ft_status project(ft_pass *pass, int layer, ft_tensor x, ft_tensor *saved) {
@@ -88,7 +91,7 @@ static ft_status forward(ft_pass *pass, int layer, ft_tensor *rows, ft_tensor *w
         *rows = saved[READ_X];
     }
     const qkv_views views = views_of(pass, layer, saved[QKV], saved[READ_Q]);
-    FT_TRY(ft_layer_tensor(pass, kind, m->hidden, layer, "attention", &saved[OUT]));
+    FT_TRY(ft_layer_tensor(pass, kind, views.q.cols, layer, "attention", &saved[OUT]));
     if (keep) FT_TRY(ft_pass_float_tensor(pass, kind, m->heads.count, FT_MEM_ACTIVATIONS, layer, "attention log-sum-exp", &saved[LSE]));
     const ft_attention_forward_args args = {.q = views.q, .k = views.k, .v = views.v, .out = saved[OUT], .lse = saved[LSE]};
     if (ft_relative_kinds(m) > 0) FT_TRY(ft_relative_attention_forward(pass, kind, layer, args));
@@ -163,7 +166,7 @@ static ft_status backward(ft_pass *pass, int layer, ft_tensor *saved, const ft_b
 
     FT_TRY(ft_layer_tensor(pass, FT_ROWS_TOKENS, saved[QKV].cols, layer, "qkv gradient", &dqkv));
     if (ft_layer_is_last(pass, layer))
-        FT_TRY(ft_layer_tensor(pass, FT_ROWS_READ, pass->model->hidden, layer, "pooled query gradient", &dread_q));
+        FT_TRY(ft_layer_tensor(pass, FT_ROWS_READ, saved[READ_Q].cols, layer, "pooled query gradient", &dread_q));
     FT_TRY(attention_backward(pass, layer, saved, dattention, dqkv, dread_q));
     ft_pass_free(pass, &dattention);
     ft_pass_free(pass, &saved[QKV]);

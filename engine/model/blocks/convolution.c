@@ -9,15 +9,15 @@
 
 void ft_convolution_build(ft_builder *b) {
     const ft_convolution_config *config = &b->config->convolution;
-    const int64_t h = b->model->hidden;
     if (config->taps == 0) return;
+    const int64_t h = b->model->hidden, part = h / config->groups;
     ft_convolution *c = ft_arena_alloc(&b->model->arena, sizeof *c);
     b->failed |= c == NULL;
     if (c == NULL) return;
     *c = (ft_convolution){.taps = config->taps, .activation = config->activation};
     ft_build_prefix(b, "encoder.conv.");
     c->norm = ft_build_norm(b, "LayerNorm", h);
-    c->linear = (ft_linear){.inputs = h / config->groups * c->taps, .outputs = h, .parts = config->groups};
+    c->linear = (ft_linear){.inputs = part * c->taps, .outputs = h, .parts = config->groups, .lead = part, .width = part};
     c->linear.weight = ft_build_parameter(b, "conv", ".weight",
                                           (ft_parameter_spec){.rows = h, .cols = c->linear.inputs, .taps = c->taps, .decay = true});
     c->linear.bias = ft_build_bias(b, "conv", h);

@@ -8,19 +8,17 @@
 
 void ft_embeddings_build(ft_builder *b) {
     ft_model *m = b->model;
+    const ft_embedding_names *n = &m->family->embeddings;
     const int64_t width = m->embedding_width;
     const bool widens = width != m->hidden, behind = m->family->widening == FT_WIDEN_AFTER_NORM;
     m->widening.weight = m->widening.bias = m->token_type = m->position = -1;
     ft_build_prefix(b, "%s", "");
     if (widens && behind) m->widening = ft_build_linear(b, m->family->widening_name, m->hidden, width);
-    ft_build_prefix(b, "embeddings.");
-    m->embedding_norm = ft_build_norm(b, "LayerNorm", behind ? width : m->hidden);
-    ft_build_prefix(b, "%s", "");
+    m->embedding_norm = ft_build_norm(b, n->norm, behind ? width : m->hidden);
     if (widens && !behind) m->widening = ft_build_linear_without_bias(b, m->family->widening_name, m->hidden, width);
-    ft_build_prefix(b, "embeddings.");
-    if (b->config->type_vocab_size > 0) m->token_type = ft_build_matrix(b, "token_type_embeddings", b->config->type_vocab_size, width);
-    if (b->config->position_rows > 0) m->position = ft_build_matrix(b, "position_embeddings", b->config->position_rows, width);
-    m->word = ft_build_matrix(b, "word_embeddings", b->config->vocab_size, width);
+    if (b->config->type_vocab_size > 0) m->token_type = ft_build_matrix(b, n->type, b->config->type_vocab_size, width);
+    if (b->config->positions & FT_POSITIONS_TABLE) m->position = ft_build_matrix(b, n->position, b->config->position_rows, width);
+    m->word = ft_build_matrix(b, n->word, b->config->vocab_size, width);
 }
 
 static ft_status tokens(ft_pass *pass, int64_t cols, const char *name, ft_tensor *out) {

@@ -9,8 +9,8 @@ static void build(ft_builder *b, int layer) {
     const ft_model *m = b->model;
     const ft_layer_names *n = &m->family->names;
     ft_layer_parameters *l = &m->layer[layer];
-    l->down = ft_build_linear(b, n->down, m->hidden, m->intermediate);
-    l->up = ft_build_linear(b, n->up, m->intermediate, m->hidden);
+    l->down = ft_build_layer_linear(b, FT_LINEAR_DOWN, n->down, m->hidden, m->intermediate);
+    l->up = ft_build_layer_linear(b, FT_LINEAR_UP, n->up, m->intermediate, m->hidden);
 }
 
 static const ft_linear *last(const ft_layer_parameters *l) { return &l->down; }

@@ -2,11 +2,12 @@
 
 #include "engine/model/blocks/run_op.h"
 
-static int64_t width_of(const ft_linear *l) { return l->outputs / l->parts; }
+// Outputs of all parts in front of part n.
+static int64_t outputs_before(const ft_linear *l, int n) { return n == 0 ? 0 : l->lead + (n - 1) * l->width; }
 
 ft_linear ft_linear_parts(const ft_linear *l, int first, int count) {
     ft_linear some = *l;
-    some.outputs = count * width_of(l);
+    some.outputs = outputs_before(l, first + count) - outputs_before(l, first);
     some.first = first;
     some.parts = count;
     return some;
@@ -17,12 +18,12 @@ ft_linear ft_linear_parts(const ft_linear *l, int first, int count) {
 // From a view of the first part, or of all: of the parts that are the layer's.
 static ft_tensor rows_of(const ft_linear *l, ft_tensor first) {
     if (first.data == NULL) return first;
-    const int64_t before = l->first * width_of(l);
+    const int64_t before = outputs_before(l, l->first);
     return ft_rows(ft_matrix(first.data, before + l->outputs, l->inputs, first.dtype), before, l->outputs);
 }
 static ft_tensor numbers_of(const ft_linear *l, ft_tensor first) {
     if (first.data == NULL) return first;
-    const int64_t before = l->first * width_of(l);
+    const int64_t before = outputs_before(l, l->first);
     return ft_columns(ft_vector(first.data, before + l->outputs, first.dtype), before, l->outputs);
 }
 
@@ -73,12 +74,13 @@ static ft_status add_rows(ft_pass *pass, ft_rows_kind kind, ft_tensor dy, ft_ten
 // Parts with a bias that stand side by side are summed at once.
 ft_status ft_linear_bias_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy) {
     const ft_tensor dbias = ft_linear_dbias(pass, l);
-    const int64_t width = width_of(l);
+    const int64_t before = outputs_before(l, l->first);
     if (dbias.data == NULL) return FT_OK;
     for (int from = 0, end; from < l->parts; from = end + 1) {
         for (end = from; end < l->parts && (l->unbiased >> (l->first + end) & 1) == 0;) end++;
         if (end == from) continue;
-        const int64_t first = from * width, count = (end - from) * width;
+        const int64_t first = outputs_before(l, l->first + from) - before;
+        const int64_t count = outputs_before(l, l->first + end) - before - first;
         FT_TRY(add_rows(pass, kind, ft_columns(dy, first, count), ft_columns(dbias, first, count)));
     }
     return FT_OK;

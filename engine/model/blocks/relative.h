@@ -26,7 +26,7 @@ typedef struct ft_relative {
 
 // relative_tables.c: what there is of it. Making a model: where config.json asks for it, its place in the model; the projections of a
 // layer, behind that layer's queries and keys; the table; on the device the numbers that attention and dropout read.
-ft_status ft_relative_create(ft_model *model, const ft_relative_config *config);
+ft_status ft_relative_create(ft_model *model, const ft_model_config *config);
 void ft_relative_build_layer(ft_builder *b, int layer);
 void ft_relative_build_table(ft_builder *b);
 ft_status ft_relative_upload(ft_model *model, int32_t positions);

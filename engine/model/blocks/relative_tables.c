@@ -10,12 +10,12 @@ enum { ALIGN = 256 }; // bytes: tables begin at multiples of it, like buffers
 
 // ---- making a model -------------------------------------------------------------------------------------------------
 
-ft_status ft_relative_create(ft_model *m, const ft_relative_config *c) {
-    if (!c->table) return FT_OK;
+ft_status ft_relative_create(ft_model *m, const ft_model_config *c) {
+    if ((c->positions & FT_POSITIONS_RELATIVE) == 0) return FT_OK;
     ft_relative *r = ft_arena_alloc(&m->arena, sizeof *r);
     if (r == NULL) return FT_NO_MEMORY;
-    r->rule = c->rule;
-    r->rows = 2 * ft_relative_span(c->rule);
+    r->rule = c->relative.rule;
+    r->rows = 2 * ft_relative_span(r->rule);
     r->layer = ft_arena_alloc(&m->arena, (size_t)m->layers * sizeof *r->layer);
     m->relative = r;
     return r->layer != NULL ? FT_OK : FT_NO_MEMORY;
@@ -34,15 +34,14 @@ void ft_relative_build_layer(ft_builder *b, int layer) {
     const ft_relative_config *c = &b->config->relative;
     const ft_layer_names *n = &m->family->names;
     const ft_linear *qkv = &m->layer[layer].qkv;
-    const int64_t h = m->hidden;
+    const int64_t width = ft_query_columns(&m->heads);
     if (m->relative == NULL) return;
     ft_relative_projections *p = &m->relative->layer[layer];
     p->key = p->query = (ft_linear){.weight = -1, .bias = -1};
     if (c->c2p && c->shared) p->key = ft_linear_parts(qkv, FT_KEY, 1);
-    else if (c->c2p && n->pos_key_without_bias) p->key = ft_build_linear_without_bias(b, n->pos_key, h, h);
-    else if (c->c2p) p->key = ft_build_linear(b, n->pos_key, h, h);
+    else if (c->c2p) p->key = ft_build_layer_linear(b, FT_LINEAR_POS_KEY, n->pos_key, width, m->hidden);
     if (c->p2c && c->shared) p->query = ft_linear_parts(qkv, FT_QUERY, 1);
-    else if (c->p2c) p->query = ft_build_linear(b, n->pos_query, h, h);
+    else if (c->p2c) p->query = ft_build_layer_linear(b, FT_LINEAR_POS_QUERY, n->pos_query, width, m->hidden);
     read_at_end(b, &p->key);
     read_at_end(b, &p->query);
 }
@@ -99,7 +98,7 @@ ft_relative_window ft_relative_window_of(const ft_model *m, int32_t longest) {
 }
 
 static size_t one_table_bytes(const ft_model *m, ft_dtype dtype, int64_t rows) {
-    return ((size_t)(rows * m->hidden) * ft_dtype_size(dtype) + ALIGN - 1) / ALIGN * ALIGN;
+    return ((size_t)(rows * ft_query_columns(&m->heads)) * ft_dtype_size(dtype) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 // Of the tables of so many layers, for sequences of up to `longest` tokens.
@@ -138,7 +137,7 @@ void ft_relative_release(ft_model *m) {
 static ft_tensor table_at(const ft_pass *pass, void *block, ft_dtype dtype, int first, int layer, int n) {
     const ft_model *m = pass->model;
     size_t at = (size_t)((layer - first) * ft_relative_kinds(m) + n) * one_table_bytes(m, dtype, pass->relative.rows);
-    return ft_matrix((char *)block + at, pass->relative.rows, m->hidden, dtype);
+    return ft_matrix((char *)block + at, pass->relative.rows, ft_query_columns(&m->heads), dtype);
 }
 
 ft_layer_positions ft_relative_tables(const ft_pass *pass, int layer) {

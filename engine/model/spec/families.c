@@ -13,6 +13,10 @@
      .output = "attention.output.dense", .norm[0] = "attention.output.LayerNorm", .up = "intermediate.dense",          \
      .down = "output.dense", .norm[1] = "output.LayerNorm"}
 
+#define BERT_EMBEDDINGS                                                                                                \
+    {.word = "embeddings.word_embeddings", .position = "embeddings.position_embeddings",                               \
+     .type = "embeddings.token_type_embeddings", .norm = "embeddings.LayerNorm"}
+
 #define ENCODER_BLOCKS {FT_BLOCK_ATTENTION, FT_BLOCK_FEED_FORWARD}
 
 // The defaults are those of the configuration classes of transformers 5.23.
@@ -22,8 +26,9 @@
     {                                                                                                                  \
         .model_type = type, .classifier_class = class, .prefix = "roberta.", .keys = BERT_KEYS,                        \
         .defaults = {.vocabulary = tokens, .padding = 1, .classifier_dropout = -1, BERT_SIZES}, .token_types = true,   \
-        .positions = FT_POSITIONS_BEHIND_PADDING, .layer = "encoder.layer", .blocks = ENCODER_BLOCKS,                  \
-        .names = BERT_LAYER, .attention_output_dropout = true, .pooler = "classifier.dense",                           \
+        .positions = FT_POSITIONS_TABLE, .position_rule = FT_POSITIONS_BEHIND_PADDING, .embeddings = BERT_EMBEDDINGS,  \
+        .layer = "encoder.layer", .blocks = ENCODER_BLOCKS, .names = BERT_LAYER, .attention_output_dropout = true,     \
+        .pooler = "classifier.dense",                                                                                  \
         .classifier = "classifier.out_proj", .pooler_activation = FT_ACT_TANH, .dropout_before_pooler = true           \
     }
 
@@ -40,8 +45,9 @@
     .down = "output.dense", .norm[1] = "output.LayerNorm"
 
 #define DEBERTA_KINDS                                                                                                  \
-    .token_types = true, .types_optional = true, .widening = FT_WIDEN_BEFORE_NORM,                                     \
-    .widening_name = "embeddings.embed_proj", .layer = "encoder.layer", .blocks = ENCODER_BLOCKS,                      \
+    .token_types = true, .types_optional = true, .positions = FT_POSITIONS_TABLE, .widening = FT_WIDEN_BEFORE_NORM,    \
+    .widening_name = "embeddings.embed_proj", .embeddings = BERT_EMBEDDINGS, .layer = "encoder.layer",                 \
+    .blocks = ENCODER_BLOCKS,                                                                                          \
     .attention_output_dropout = true, .pooler = "pooler.dense", .classifier = "classifier"
 
 static const ft_family families[] = {
@@ -51,6 +57,8 @@ static const ft_family families[] = {
      .keys = BERT_KEYS,
      .defaults = {.vocabulary = 30522, .padding = 0, .classifier_dropout = -1, BERT_SIZES},
      .token_types = true,
+     .positions = FT_POSITIONS_TABLE,
+     .embeddings = BERT_EMBEDDINGS,
      .layer = "encoder.layer",
      .blocks = ENCODER_BLOCKS,
      .names = BERT_LAYER,
@@ -78,6 +86,8 @@ static const ft_family families[] = {
                   .intermediate = 3072,
                   .epsilon = 1e-12,
                   .classifier_dropout = 0.2},
+     .positions = FT_POSITIONS_TABLE,
+     .embeddings = BERT_EMBEDDINGS,
      .layer = "transformer.layer",
      .blocks = ENCODER_BLOCKS,
      .names = {.query = "attention.q_lin",
@@ -116,6 +126,8 @@ static const ft_family families[] = {
      .token_types = true,
      .widening = FT_WIDEN_AFTER_NORM,
      .widening_name = "embeddings_project",
+     .positions = FT_POSITIONS_TABLE,
+     .embeddings = BERT_EMBEDDINGS,
      .layer = "encoder.layer",
      .blocks = ENCODER_BLOCKS,
      .names = BERT_LAYER,
@@ -136,7 +148,7 @@ static const ft_family families[] = {
                .value = "attention.self.v_bias",
                .pos_key = "attention.self.pos_proj",
                .pos_query = "attention.self.pos_q_proj",
-               .pos_key_without_bias = true,
+               .unbiased = FT_LINEAR_POS_KEY,
                DEBERTA_LAYER}},
     {.model_type = "deberta-v2",
      .classifier_class = "DebertaV2ForSequenceClassification",

@@ -13,6 +13,21 @@
 typedef enum ft_block_kind { FT_BLOCK_ATTENTION, FT_BLOCK_FEED_FORWARD } ft_block_kind;
 enum { FT_LAYER_BLOCKS = 2 };
 
+// The linear layers of one layer, as a set.
+typedef enum ft_layer_linear {
+    FT_LINEAR_QKV = 1 << 0,
+    FT_LINEAR_OUTPUT = 1 << 1,
+    FT_LINEAR_UP = 1 << 2,
+    FT_LINEAR_DOWN = 1 << 3,
+    FT_LINEAR_POS_KEY = 1 << 4,
+    FT_LINEAR_POS_QUERY = 1 << 5,
+} ft_layer_linear;
+
+// Names of the tables and the norm below the layers, behind the family's prefix and without ".weight" and ".bias".
+typedef struct ft_embedding_names {
+    const char *word, *position, *type, *norm;
+} ft_embedding_names;
+
 // Names of the linear layers and norms of one transformer layer, without ".weight" and ".bias".
 typedef struct ft_layer_names {
     const char *query, *key, *value, *output, *up, *down;
@@ -20,7 +35,7 @@ typedef struct ft_layer_names {
     const char *qkv; // one matrix for all three, head by head; then `query` and `value` are vectors, their biases, and a
                      // key has none. NULL: three linear layers
     const char *pos_key, *pos_query; // of the relative positions
-    bool pos_key_without_bias;
+    unsigned unbiased; // set of ft_layer_linear: those that have no bias
 } ft_layer_names;
 
 typedef struct ft_family_keys { // of config.json
@@ -37,6 +52,13 @@ typedef struct ft_family_defaults { // where config.json has no such key
     double classifier_dropout; // negative: as the hidden one
 } ft_family_defaults;
 
+// What tells a model where a token stands, as a set.
+typedef enum ft_positions {
+    FT_POSITIONS_TABLE = 1 << 0,    // a row of a table, added to the token's
+    FT_POSITIONS_RELATIVE = 1 << 1, // terms of the scores from a table of distances: DeBERTa's disentangled attention
+} ft_positions;
+
+// Which row of the table a token has.
 typedef enum ft_position_rule {
     FT_POSITIONS_FROM_0,          // 0, 1, 2, ...
     FT_POSITIONS_BEHIND_PADDING,  // padding id + 1, + 2, ...: the rows up to the padding id belong to no token
@@ -59,10 +81,12 @@ typedef struct ft_family {
     ft_family_defaults defaults;
     bool token_types;
     bool types_optional; // type_vocab_size 0: none
-    ft_relative_kind relative; // disentangled attention, relative_config.c
-    ft_position_rule positions;
+    unsigned positions;        // set of ft_positions; DeBERTa's config.json may ask for another (relative_config.c)
+    ft_position_rule position_rule;
+    ft_relative_kind relative; // of the distances where config.json asks for them
     ft_widening widening;
     const char *widening_name;    // behind the prefix; it has a bias when it stands behind the norm
+    ft_embedding_names embeddings;
     const char *layer;            // behind the prefix; the number of the layer follows
     ft_block_kind blocks[FT_LAYER_BLOCKS]; // of a layer, the first one first
     ft_layer_names names;

@@ -41,12 +41,23 @@ static ft_status read_padding(ft_model_config *c, const char *path) {
     int64_t fallback = none ? -1 : c->family->defaults.padding;
     FT_TRY(ft_json_int(c->json, path, "pad_token_id", fallback, 0, c->vocab_size - 1, &c->pad_token_id));
     c->max_position_embeddings = c->position_rows;
-    if (c->family->positions != FT_POSITIONS_BEHIND_PADDING) return FT_OK;
+    if (c->family->position_rule != FT_POSITIONS_BEHIND_PADDING) return FT_OK;
     if (none) return ft_fail(FT_INVALID, path, "\"pad_token_id\" must not be null: positions are counted from it");
     c->max_position_embeddings = c->position_rows - c->pad_token_id - 1;
     if (c->max_position_embeddings > 0) return FT_OK;
     return ft_fail(FT_INVALID, path, "\"max_position_embeddings\" %lld leaves no position behind \"pad_token_id\" %lld",
                    (long long)c->position_rows, (long long)c->pad_token_id);
+}
+
+// No family has keys of its own for these: every head of the queries has keys and values, and together they are as wide as the rows.
+static ft_status find_heads(ft_model_config *c, const char *path) {
+    const ft_family_keys *k = &c->family->keys;
+    if (c->hidden_size % c->num_attention_heads != 0)
+        return ft_fail(FT_INVALID, path, "\"%s\" %lld is not a multiple of \"%s\" %lld", k->hidden, (long long)c->hidden_size,
+                       k->heads, (long long)c->num_attention_heads);
+    c->key_value_heads = c->num_attention_heads;
+    c->head_width = c->hidden_size / c->num_attention_heads;
+    return FT_OK;
 }
 
 static ft_status read_sizes(ft_model_config *c, const char *path) {
@@ -70,9 +81,7 @@ static ft_status read_sizes(ft_model_config *c, const char *path) {
         if (sizes[i].key != NULL)
             FT_TRY(ft_json_int(c->json, path, sizes[i].key, sizes[i].fallback, sizes[i].low, sizes[i].high, sizes[i].out));
     if (c->embedding_size == 0) c->embedding_size = c->hidden_size;
-    if (c->hidden_size % c->num_attention_heads != 0)
-        return ft_fail(FT_INVALID, path, "\"%s\" %lld is not a multiple of \"%s\" %lld", k->hidden, (long long)c->hidden_size,
-                       k->heads, (long long)c->num_attention_heads);
+    FT_TRY(find_heads(c, path));
     return read_padding(c, path);
 }
 
@@ -173,9 +182,10 @@ static ft_status read_all(ft_model_config *c, const char *path) {
     FT_TRY(read_sizes(c, path));
     FT_TRY(read_numbers(c, path));
     FT_TRY(read_kinds(c, path));
-    c->relative = (ft_relative_config){.absolute = true, .factor = 1, .pooler_activation = c->family->pooler_activation};
+    c->relative = (ft_relative_config){.factor = 1, .pooler_activation = c->family->pooler_activation};
+    c->positions = c->family->positions;
     if (c->family->relative) FT_TRY(ft_relative_config_read(c, path));
-    if (!c->relative.absolute) {
+    if ((c->positions & FT_POSITIONS_TABLE) == 0) {
         c->position_rows = 0;
         c->max_position_embeddings = MOST_POSITIONS;
     }

@@ -11,11 +11,10 @@
 #include <jansson.h>
 #include <stdint.h>
 
-// DeBERTa's relative positions and its head; zeros for other families, `absolute` and `factor` aside.
+// DeBERTa's relative positions and its head; zeros for other families, `factor` and the activation aside.
 typedef struct ft_relative_config {
-    bool table, c2p, p2c;  // a table of relative positions; which terms of the scores use it
+    bool c2p, p2c;         // which terms of the scores use the table
     bool shared, norm;     // projected by the layer's own key and query; LayerNorm on the table
-    bool absolute;         // position_biased_input: a table of absolute positions too
     int factor;            // scores are divided by sqrt(head width * factor)
     ft_relative_rule rule;
     double pooler_dropout;
@@ -32,8 +31,10 @@ typedef struct ft_model_config {
     const char *model_type;             // "bert"
     const ft_family *family;
     int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
+    int64_t key_value_heads, head_width; // of the attention: heads that keys and values have, columns of each
+    unsigned positions;                 // set of ft_positions
     int64_t max_position_embeddings;    // tokens that a text may have
-    int64_t position_rows;              // of the position table: those, and what RoBERTa's rule leaves in front
+    int64_t position_rows;              // of the position table, 0 without one: those, and what RoBERTa's rule leaves in front
     int64_t type_vocab_size;            // 0: no token types
     int64_t embedding_size;             // width of the tables
     ft_relative_config relative;

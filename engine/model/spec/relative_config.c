@@ -75,7 +75,7 @@ static ft_status refuse_talking_heads(const ft_model_config *c, const char *path
 }
 
 static ft_status refuse_head_width(const ft_model_config *c, const char *path) {
-    int64_t width = c->hidden_size / c->num_attention_heads, asked;
+    int64_t width = c->head_width, asked;
     FT_TRY(ft_json_int(c->json, path, "attention_head_size", width, 1, INT_MAX, &asked));
     if (asked == width) return FT_OK;
     return ft_fail(FT_INVALID, path, "\"attention_head_size\" must be \"hidden_size\" / \"num_attention_heads\" = %lld, not %lld",
@@ -123,13 +123,13 @@ static ft_status read_variants(ft_relative_config *r, ft_model_config *c, const 
     FT_TRY(refuse_head_width(c, path));
     FT_TRY(ft_json_bool(c->json, path, "share_att_key", false, &r->shared));
     FT_TRY(ft_json_string(c->json, path, "norm_rel_ebd", "none", &norm));
-    r->norm = r->table && has_word(norm, "layer_norm");
+    r->norm = (c->positions & FT_POSITIONS_RELATIVE) != 0 && has_word(norm, "layer_norm");
     return read_convolution(c, path);
 }
 
 ft_status ft_relative_config_read(ft_model_config *c, const char *path) {
     ft_relative_config *r = &c->relative;
-    bool first = c->family->relative == FT_RELATIVE_DISTANCES;
+    bool first = c->family->relative == FT_RELATIVE_DISTANCES, table, absolute;
     const char *activation;
     int words;
     FT_TRY(refuse_pooler_width(c, path));
@@ -137,11 +137,13 @@ ft_status ft_relative_config_read(ft_model_config *c, const char *path) {
     FT_TRY(read_terms(r, c->json, &words, path));
     // Both count what is listed, used or not; v1 counts words, v2 terms.
     r->factor = 1 + (first ? words : (r->c2p ? 1 : 0) + (r->p2c ? 1 : 0));
-    FT_TRY(ft_json_bool(c->json, path, "relative_attention", false, &r->table));
-    if (!r->table) r->c2p = r->p2c = false;
+    FT_TRY(ft_json_bool(c->json, path, "relative_attention", false, &table));
+    if (table) c->positions |= FT_POSITIONS_RELATIVE;
+    if (!table) r->c2p = r->p2c = false;
     else FT_TRY(read_rule(r, c, path));
     if (!first) FT_TRY(read_variants(r, c, path));
-    FT_TRY(ft_json_bool(c->json, path, "position_biased_input", true, &r->absolute));
+    FT_TRY(ft_json_bool(c->json, path, "position_biased_input", true, &absolute));
+    if (!absolute) c->positions &= ~(unsigned)FT_POSITIONS_TABLE;
     FT_TRY(ft_json_number(c->json, path, "pooler_dropout", 0, &r->pooler_dropout));
     if (!(r->pooler_dropout >= 0 && r->pooler_dropout < 1))
         return ft_fail(FT_INVALID, path, "\"pooler_dropout\" must be at least 0 and below 1, not %g", r->pooler_dropout);

@@ -36,13 +36,18 @@ int ft_build_bias(ft_builder *b, const char *name, int64_t width) {
 
 ft_linear ft_build_linear_without_bias(ft_builder *b, const char *name, int64_t outputs, int64_t inputs) {
     const int weight = ft_build_matrix(b, name, outputs, inputs);
-    return (ft_linear){.weight = weight, .bias = -1, .inputs = inputs, .outputs = outputs, .parts = 1};
+    return (ft_linear){.weight = weight, .bias = -1, .inputs = inputs, .outputs = outputs, .parts = 1, .lead = outputs};
 }
 
 ft_linear ft_build_linear(ft_builder *b, const char *name, int64_t outputs, int64_t inputs) {
     ft_linear l = ft_build_linear_without_bias(b, name, outputs, inputs);
     l.bias = ft_build_bias(b, name, outputs);
     return l;
+}
+
+ft_linear ft_build_layer_linear(ft_builder *b, ft_layer_linear which, const char *name, int64_t outputs, int64_t inputs) {
+    const bool without = (b->model->family->names.unbiased & which) != 0;
+    return without ? ft_build_linear_without_bias(b, name, outputs, inputs) : ft_build_linear(b, name, outputs, inputs);
 }
 
 ft_norm ft_build_norm(ft_builder *b, const char *name, int64_t width) {

@@ -23,6 +23,8 @@ int ft_build_matrix(ft_builder *b, const char *name, int64_t rows, int64_t cols)
 int ft_build_bias(ft_builder *b, const char *name, int64_t width);
 ft_linear ft_build_linear(ft_builder *b, const char *name, int64_t outputs, int64_t inputs);
 ft_linear ft_build_linear_without_bias(ft_builder *b, const char *name, int64_t outputs, int64_t inputs);
+// One of the layers that families name: with a bias, unless the family says otherwise.
+ft_linear ft_build_layer_linear(ft_builder *b, ft_layer_linear which, const char *name, int64_t outputs, int64_t inputs);
 ft_norm ft_build_norm(ft_builder *b, const char *name, int64_t width);
 // The gradient of the parameter is not complete before the end of the step; index -1: there is none.
 void ft_build_until_end(ft_builder *b, int index);

@@ -17,12 +17,13 @@ typedef struct ft_capacity {
 } ft_capacity;
 
 // A linear layer, y = x W^T + b; every product of its weight is in linear.h.
-// Layers that read the same rows may be one of several parts, of equal width: their weights stand one below the other in memory and their
-// biases one behind the other, so that one product makes all outputs side by side. ft_linear_parts gives some of them.
+// Layers that read the same rows may be one of several parts, the first of a width of its own: their weights stand one below the other in
+// memory and their biases one behind the other, so that one product makes all outputs side by side. ft_linear_parts gives some of them.
 typedef struct ft_linear {
     int weight, bias; // registry: of the first of all parts, or of all in one; -1: there is none
     int64_t inputs, outputs;
     int first, parts;  // which of them are this layer's
+    int64_t lead, width; // outputs of part 0 of all, and of each one behind it
     unsigned unbiased; // bit n: part n has no bias, zeros stand in its place
 } ft_linear;
 
@@ -37,11 +38,14 @@ typedef struct ft_layer_parameters {
     ft_norm norm[FT_LAYER_BLOCKS]; // behind the blocks
 } ft_layer_parameters;
 
-// Of the attention; scores are multiplied by `scale`.
+// Of the attention: queries, and what it puts out, have count * width columns, keys and values key_values * width. Scores are multiplied
+// by `scale`.
 typedef struct ft_heads {
-    int32_t count, width;
+    int32_t count, key_values, width;
     float scale;
 } ft_heads;
+static inline int64_t ft_query_columns(const ft_heads *h) { return (int64_t)h->count * h->width; }
+static inline int64_t ft_key_columns(const ft_heads *h) { return (int64_t)h->key_values * h->width; }
 
 enum { FT_INPUTS_ON_THE_WAY = 2 };
 
