@@ -240,6 +240,8 @@ ft_loss_choice ft_task_loss(ft_task task);
 // Can train.loss, and train.label_smoothing, be set so? Of AUTO nobody knows yet: true.
 bool ft_task_has_loss(ft_task task, ft_loss_choice loss);
 bool ft_task_smooths(ft_task task);
+bool ft_loss_smooths(ft_loss_choice loss);
+bool ft_loss_reads_targets(ft_loss_choice loss); // a row of numbers a text; else it reads a class
 
 const char *ft_metric_name(ft_metric metric); // "accuracy", "f1_macro", ...
 bool ft_metric_greater_is_better(ft_metric metric);

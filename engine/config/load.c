@@ -221,7 +221,7 @@ static ft_status check_loss(const ft_config *config) {
     const ft_task task = config->train.task;
     const ft_loss_choice loss = config->train.loss;
     if (!ft_task_has_loss(task, loss)) return ft_fail(FT_INVALID, "train.loss", "this is no loss of train.task = %s", ft_task_name(task));
-    if (config->train.label_smoothing > 0 && ((loss != FT_LOSS_AUTO && loss != FT_LOSS_CROSS_ENTROPY) || !ft_task_smooths(task)))
+    if (config->train.label_smoothing > 0 && (!ft_loss_smooths(loss) || !ft_task_smooths(task)))
         return ft_fail(FT_INVALID, "train.label_smoothing", "smoothing is for the cross-entropy of single_label");
     if (config->train.lr_scheduler == FT_SCHED_POLYNOMIAL && config->train.lr_end >= config->train.learning_rate)
         return ft_fail(FT_INVALID, "train.lr_end", "the polynomial schedule must end below train.learning_rate");

@@ -12,6 +12,15 @@ static const struct {
 #undef FT_TASK_LINE
 };
 
+// What else is to be known of a loss: does it read numbers a text, no class; has it a focal form; does it smooth labels?
+static const struct {
+    bool targets, focal, smooths;
+} losses[] = {[FT_LOSS_AUTO] = {.smooths = true},
+              [FT_LOSS_CROSS_ENTROPY] = {.focal = true, .smooths = true},
+              [FT_LOSS_FOCAL] = {.focal = true},
+              [FT_LOSS_BCE] = {.targets = true, .focal = true},
+              [FT_LOSS_MSE] = {.targets = true}};
+
 const char *ft_task_name(ft_task task) { return tasks[task].name; }
 const char *ft_task_problem_type(ft_task task) { return tasks[task].problem_type; }
 
@@ -31,7 +40,9 @@ ft_loss_choice ft_task_loss(ft_task task) { return tasks[task].loss; }
 
 bool ft_task_has_loss(ft_task task, ft_loss_choice loss) {
     const ft_loss_choice usual = tasks[task].loss;
-    return usual == FT_LOSS_AUTO || loss == FT_LOSS_AUTO || loss == usual || (loss == FT_LOSS_FOCAL && usual != FT_LOSS_MSE);
+    return usual == FT_LOSS_AUTO || loss == FT_LOSS_AUTO || loss == usual || (loss == FT_LOSS_FOCAL && losses[usual].focal);
 }
 
-bool ft_task_smooths(ft_task task) { return tasks[task].loss == FT_LOSS_AUTO || tasks[task].loss == FT_LOSS_CROSS_ENTROPY; }
+bool ft_task_smooths(ft_task task) { return losses[tasks[task].loss].smooths; }
+bool ft_loss_smooths(ft_loss_choice loss) { return losses[loss].smooths; }
+bool ft_loss_reads_targets(ft_loss_choice loss) { return losses[loss].targets; }

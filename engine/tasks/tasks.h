@@ -27,8 +27,8 @@ typedef struct ft_task_spec {
     ft_status (*outputs)(const ft_task_tables *tables, ft_arena *arena, ft_labels *labels);
     bool named; // a checkpoint that has outputs of these names goes on with them
 
-    // Of a loss: the weight of a class with `own` of `examples` where class_weights = balanced, `present` classes having any (NULL: no
-    // classes, no weights); and the plain loss of an example, whatever training has: label, or target [outputs].
+    // Of a loss: the weight of a class with `own` of `examples` where class_weights = balanced, `present` classes having any (NULL: its
+    // classes have no weights, or it has none); and the plain loss of an example, whatever training has: label, or target [outputs].
     double (*balance)(double examples, double own, int present);
     float (*loss)(const float *logits, int outputs, int32_t label, const float *target);
 

@@ -6,7 +6,7 @@
 
 #define FT_REQUIRE(op, condition)                                                                                      \
     do {                                                                                                               \
-        if (!(condition)) return ft_fail(FT_FAILED, op, "arguments that do not fit together: not " #condition);        \
+        if (!(condition)) return ft_fail(FT_FAILED, op, "arguments that do not fit together: not %s", #condition);    \
     } while (0)
 
 // The last of a check, which it returns from: scratch must be what the planner was told.

@@ -27,32 +27,34 @@ static void probabilities(ft_task task, int w, double p[OUTPUTS]) {
 }
 
 static void check(ft_task task, ft_window_pooling pooling) {
+    ft_pool *pool = ft_task_spec_of(task)->pool;
+    const bool numbers = pool == ft_pool_numbers;
     static const int first[EXAMPLES + 1] = {0, 1, 4, 6};
     float logits[EXAMPLES * OUTPUTS];
-    ft_pool_windows(&data, ft_task_spec_of(task)->pool, OUTPUTS, pooling, windows, logits);
+    ft_pool_windows(&data, pool, OUTPUTS, pooling, windows, logits);
     assert_memory_equal(logits, windows, OUTPUTS * sizeof *logits); // one window is as it was, to the bit
     for (int e = 0; e < EXAMPLES; e++) {
         double want[OUTPUTS] = {0}, got[OUTPUTS], p[OUTPUTS], sum = 0;
         for (int w = first[e]; w < first[e + 1]; w++) {
-            if (task != FT_TASK_REGRESSION) probabilities(task, w, p);
+            if (!numbers) probabilities(task, w, p);
             for (int k = 0; k < OUTPUTS; k++) {
-                double value = task == FT_TASK_REGRESSION ? (double)windows[w * OUTPUTS + k] : p[k];
+                double value = numbers ? (double)windows[w * OUTPUTS + k] : p[k];
                 if (pooling == FT_POOLING_MAX) want[k] = w == first[e] ? value : fmax(want[k], value);
                 else want[k] += value / (first[e + 1] - first[e]);
             }
         }
         for (int k = 0; k < OUTPUTS; k++) sum += want[k];
-        if (task != FT_TASK_REGRESSION) ft_task_spec_of(task)->scoring.probabilities(logits + e * OUTPUTS, OUTPUTS, got);
+        if (!numbers) ft_task_spec_of(task)->scoring.probabilities(logits + e * OUTPUTS, OUTPUTS, got);
         for (int k = 0; k < OUTPUTS; k++) {
-            if (task == FT_TASK_SINGLE_LABEL) want[k] /= sum; // which is 1 of means already
-            double value = task == FT_TASK_REGRESSION ? (double)logits[e * OUTPUTS + k] : got[k];
+            if (pool == ft_pool_softmax) want[k] /= sum; // which is 1 of means already
+            double value = numbers ? (double)logits[e * OUTPUTS + k] : got[k];
             if (fabs(value - want[k]) > 1e-6) fail_msg("task %d pooling %d text %d: %g, not %g", task, pooling, e, value, want[k]);
         }
     }
 }
 
 static void test_pooling(void **state) {
-    for (ft_task task = FT_TASK_SINGLE_LABEL; task <= FT_TASK_REGRESSION; task++)
+    for (ft_task task = FT_TASK_AUTO + 1; task < FT_TASK_COUNT; task++)
         for (ft_window_pooling pooling = FT_POOLING_AUTO; pooling <= FT_POOLING_MAX; pooling++) check(task, pooling);
 }
 
@@ -67,7 +69,7 @@ static void test_extremes(void **state) {
     assert_true(fabsf(out[0] - out[1] - 3000) < 0.01f);
     ft_pool_windows(&pair, ft_pool_sigmoids, 2, FT_POOLING_MEAN, sure, out);
     assert_true(isfinite(out[0]) && out[0] > 1000 && isfinite(out[1]) && fabsf(out[1] - (-1000 - logf(2))) < 0.01f);
-    for (ft_task task = FT_TASK_SINGLE_LABEL; task <= FT_TASK_REGRESSION; task++)
+    for (ft_task task = FT_TASK_AUTO + 1; task < FT_TASK_COUNT; task++)
         for (ft_window_pooling pooling = FT_POOLING_MEAN; pooling <= FT_POOLING_MAX; pooling++)
             for (int w = 0; w < 2; w++) {
                 float broken[4] = {1, 2, 3, 4};

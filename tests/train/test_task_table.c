@@ -17,21 +17,25 @@ static void rows_are_whole(void **state) {
         assert_true(task->outputs && task->loss && task->pool && task->put_truth && task->decided_heads);
         assert_true(task->scoring.kind && task->scoring.known && task->scoring.measure);
         assert_int_equal(classes, task->labels != FT_LABELS_NUMBERS);
-        assert_true(classes == (task->balance != NULL) && classes == (task->decided != NULL) && classes == (task->decided_key != NULL));
+        assert_true(classes == (task->decided != NULL) && classes == (task->decided_key != NULL) && (classes || task->balance == NULL));
         assert_true(classes == (task->print_decided != NULL) && classes == (task->scoring.positive != NULL));
-        assert_true(classes == (task->scoring.cross_entropy != NULL) && classes == (task->scoring.thresholds != NULL));
+        assert_true(classes == (task->scoring.cross_entropy != NULL) && (classes || task->scoring.thresholds == NULL));
         for (int m = 0; m < 4; m++) assert_int_equal(ft_metric_check(task->shown[m], &task->scoring, 2), FT_OK);
         for (int outputs = 1; outputs < 4; outputs++)
             assert_true(task->scoring.first_threshold + ft_threshold_count(&task->scoring, outputs) <= (outputs > 1 ? outputs : 1));
         // What the file of labels says and what the loss reads are one.
-        assert_int_equal(task->labels == FT_LABELS_CLASS, ft_task_loss(task->id) == FT_LOSS_CROSS_ENTROPY);
+        assert_int_equal(task->labels == FT_LABELS_CLASS, !ft_loss_reads_targets(ft_task_loss(task->id)));
     }
 }
 
 static void names(void **state) {
     for (int k = FT_TASK_AUTO + 1; k < FT_TASK_COUNT; k++) {
         assert_int_equal(ft_task_named(ft_task_name((ft_task)k)), k);
-        assert_int_equal(ft_task_of_problem_type(ft_task_problem_type((ft_task)k)), k);
+        // The first of those that transformers calls so.
+        const char *type = ft_task_problem_type((ft_task)k);
+        const ft_task first = ft_task_of_problem_type(type);
+        assert_true(first != FT_TASK_AUTO && first <= (ft_task)k);
+        assert_string_equal(ft_task_problem_type(first), type);
         assert_true(ft_task_has_loss((ft_task)k, FT_LOSS_AUTO) && ft_task_has_loss((ft_task)k, ft_task_loss((ft_task)k)));
     }
     assert_int_equal(ft_task_named("auto"), FT_TASK_AUTO);
