@@ -68,17 +68,14 @@ ft_status ft_convolution_forward(ft_pass *pass, ft_tensor e, ft_tensor wide, boo
     if (keep) FT_TRY(tokens(pass, m->hidden, "convolution sum", &s->sum));
     FT_TRY(ft_pass_activation_forward(pass, FT_ROWS_TOKENS,
                                       (ft_activation_forward_args){.kind = c->activation, .x = s->h, .y = s->sum}));
-    FT_TRY(ft_pass_statistics(pass, FT_ROWS_TOKENS, -1, "convolution norm mean", &s->mean));
-    FT_TRY(ft_pass_statistics(pass, FT_ROWS_TOKENS, -1, "convolution norm rstd", &s->rstd));
+    FT_TRY(ft_norm_keep(pass, FT_ROWS_TOKENS, -1, "convolution norm", &s->norm));
     FT_TRY(tokens(pass, m->hidden, "convolution output", y));
-    FT_TRY(ft_norm_forward(pass, FT_ROWS_TOKENS, &c->norm,
+    FT_TRY(ft_norm_forward(pass, FT_ROWS_TOKENS, &c->norm, &s->norm,
                            (ft_layernorm_forward_args){.x = s->sum,
                                                        .residual = wide.data != NULL ? wide : residual,
                                                        .s = s->sum,
                                                        .y = *y,
-                                                       .wide = wide,
-                                                       .mean = s->mean,
-                                                       .rstd = s->rstd}));
+                                                       .wide = wide}));
     ft_pass_free(pass, &residual);
     if (keep) return FT_OK;
     s->sum = ft_absent();
@@ -87,19 +84,19 @@ ft_status ft_convolution_forward(ft_pass *pass, ft_tensor e, ft_tensor wide, boo
 }
 
 void ft_convolution_saved_free(ft_pass *pass, ft_convolution_saved *s) {
-    ft_tensor *all[] = {&s->h, &s->sum, &s->mean, &s->rstd, &s->gradient};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) ft_pass_free(pass, all[i]);
+    ft_pass_free(pass, &s->h);
+    ft_pass_free(pass, &s->sum);
+    ft_norm_forget(pass, &s->norm);
+    ft_pass_free(pass, &s->gradient);
 }
 
 ft_status ft_convolution_backward(ft_pass *pass, ft_tensor e, ft_convolution_saved *s, ft_tensor dy) {
     const ft_convolution *c = pass->model->convolution;
     const bool half = ft_pass_is_half(pass); // then ds is there in both types, else dy is all of it
     if (half) FT_TRY(tokens(pass, pass->model->hidden, "convolution gradient", &s->gradient));
-    FT_TRY(ft_norm_backward(pass, FT_ROWS_TOKENS, &c->norm,
+    FT_TRY(ft_norm_backward(pass, FT_ROWS_TOKENS, &c->norm, &s->norm,
                             (ft_layernorm_backward_args){.dy = dy,
                                                          .s = s->sum,
-                                                         .mean = s->mean,
-                                                         .rstd = s->rstd,
                                                          .ds = dy,
                                                          .dx = half ? s->gradient : ft_absent()}));
     ft_pass_free(pass, &s->sum);

@@ -16,7 +16,9 @@ void ft_convolution_build(ft_builder *b); // where the model has one
 // What the block keeps for its backward pass; `gradient` of the convolution's output, from one
 // half of that pass to the other.
 typedef struct ft_convolution_saved {
-    ft_tensor h, sum, mean, rstd, gradient;
+    ft_tensor h, sum;
+    ft_norm_saved norm;
+    ft_tensor gradient;
 } ft_convolution_saved;
 // e: [T,H] input of layer 0. y and wide: its output becomes that of the block, and the former is freed.
 ft_status ft_convolution_forward(ft_pass *pass, ft_tensor e, ft_tensor wide, bool keep, ft_convolution_saved *saved, ft_tensor *y);

@@ -67,8 +67,7 @@ ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s
     *s = (ft_embeddings_saved){.sum = ft_absent()};
     *wide = ft_absent();
     FT_TRY(tokens(pass, m->embedding_width, "embedding sum", &s->sum));
-    FT_TRY(ft_pass_statistics(pass, FT_ROWS_TOKENS, -1, "embedding norm mean", &s->mean));
-    FT_TRY(ft_pass_statistics(pass, FT_ROWS_TOKENS, -1, "embedding norm rstd", &s->rstd));
+    FT_TRY(ft_norm_keep(pass, FT_ROWS_TOKENS, -1, "embedding norm", &s->norm));
     FT_TRY(ft_pass_embedding_forward(pass, (ft_embedding_forward_args){.word_ids = pass->batch->ids,
                                                                        .position_ids = pass->batch->position_row,
                                                                        .type_ids = pass->batch->token_type,
@@ -83,13 +82,11 @@ ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s
     }
     FT_TRY(tokens(pass, s->sum.cols, "embedding output", x));
     if (!widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(new_wide(pass, wide));
-    FT_TRY(ft_norm_forward(pass, FT_ROWS_TOKENS, &m->embedding_norm,
+    FT_TRY(ft_norm_forward(pass, FT_ROWS_TOKENS, &m->embedding_norm, &s->norm,
                            (ft_layernorm_forward_args){.x = s->sum,
                                                        .s = s->sum,
                                                        .y = *x,
-                                                       .wide = *wide,
-                                                       .mean = s->mean,
-                                                       .rstd = s->rstd}));
+                                                       .wide = *wide}));
     FT_TRY(drop(pass, *x, *wide));
     if (widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(widen_behind(pass, s, x, wide));
     if (!keep) ft_embeddings_saved_free(pass, s);
@@ -97,8 +94,9 @@ ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s
 }
 
 void ft_embeddings_saved_free(ft_pass *pass, ft_embeddings_saved *s) {
-    ft_tensor *all[] = {&s->sum, &s->mean, &s->rstd, &s->narrow};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) ft_pass_free(pass, all[i]);
+    ft_pass_free(pass, &s->sum);
+    ft_norm_forget(pass, &s->norm);
+    ft_pass_free(pass, &s->narrow);
 }
 
 // Batches bring rows of the table that is there.
@@ -127,11 +125,9 @@ ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tenso
     const ft_model *m = pass->model;
     if (widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(widening_backward(pass, s, dx));
     FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_TOKENS, dropout_of(pass), *dx, *dx));
-    FT_TRY(ft_norm_backward(pass, FT_ROWS_TOKENS, &m->embedding_norm,
+    FT_TRY(ft_norm_backward(pass, FT_ROWS_TOKENS, &m->embedding_norm, &s->norm,
                             (ft_layernorm_backward_args){.dy = *dx,
                                                          .s = s->sum,
-                                                         .mean = s->mean,
-                                                         .rstd = s->rstd,
                                                          .ds = *dx}));
     if (widens(m, FT_WIDEN_BEFORE_NORM)) FT_TRY(widening_backward(pass, s, dx));
     ft_embeddings_saved_free(pass, s);

@@ -6,6 +6,7 @@
 // from the sums if so configured (recompute.c).
 // In 16 bits the x and y1 of the sums are those of fp32, in `wide` (layers.h), and so are the gradients of x, y1 and y.
 #include "engine/model/blocks/block.h"
+#include "engine/model/blocks/norm.h"
 #include "engine/model/state/gradients.h"
 
 const ft_block *ft_block_at(const ft_model *model, int block) {
@@ -50,8 +51,9 @@ void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *saved) {
     for (int i = 0; i < FT_LAYER_BLOCKS; i++) {
         ft_block_saved *s = &saved->block[i];
         for (int k = 0; k < ft_block_at(pass->model, i)->saved; k++) ft_pass_free(pass, &s->own[k]);
-        ft_tensor *rest[] = {&s->sum, &s->mean, &s->rstd, &s->y};
-        for (size_t k = 0; k < sizeof rest / sizeof rest[0]; k++) ft_pass_free(pass, rest[k]);
+        ft_pass_free(pass, &s->sum);
+        ft_norm_forget(pass, &s->norm);
+        ft_pass_free(pass, &s->y);
     }
 }
 

@@ -75,10 +75,16 @@ ft_status ft_pass_squared_error(ft_pass *pass, ft_squared_error_args args);
 // loss.c: the loss of the model's task; logits become their gradient.
 ft_status ft_pass_loss(ft_pass *pass, ft_tensor logits, ft_tensor losses);
 
+// norm.h: what a norm keeps of its rows for its backward pass.
+typedef struct ft_norm_saved {
+    ft_tensor mean, rstd;
+} ft_norm_saved;
+
 // embeddings.c: token ids to the rows that layer 0 reads.
 void ft_embeddings_build(ft_builder *b);
 typedef struct ft_embeddings_saved {
-    ft_tensor sum, mean, rstd;
+    ft_tensor sum;
+    ft_norm_saved norm;
     ft_tensor narrow; // input of the widening layer, where there is one
 } ft_embeddings_saved;
 // x and wide: [T,H], made here, the caller frees them. keep: fill `saved` (else everything is freed).
@@ -91,7 +97,8 @@ void ft_embeddings_saved_free(ft_pass *pass, ft_embeddings_saved *saved);
 enum { FT_BLOCK_SAVED = 5 };
 typedef struct ft_block_saved {
     ft_tensor own[FT_BLOCK_SAVED]; // by the block's own names
-    ft_tensor sum, mean, rstd;
+    ft_tensor sum;
+    ft_norm_saved norm;
     ft_tensor y; // of the last block the layer's caller has it; absent where it is made again
 } ft_block_saved;
 typedef struct ft_layer_saved {

@@ -2,7 +2,29 @@
 
 #include "engine/model/blocks/run_op.h"
 
-ft_status ft_norm_forward(ft_pass *pass, ft_rows_kind kind, const ft_norm *norm, ft_layernorm_forward_args args) {
+#include <stdio.h>
+
+ft_status ft_norm_keep(ft_pass *pass, ft_rows_kind kind, int layer, const char *name, ft_norm_saved *saved) {
+    const struct {
+        const char *what;
+        ft_tensor *out;
+    } numbers[] = {{"mean", &saved->mean}, {"rstd", &saved->rstd}};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        char site[48];
+        snprintf(site, sizeof site, "%s %s", name, numbers[i].what);
+        FT_TRY(ft_pass_statistics(pass, kind, layer, site, numbers[i].out));
+    }
+    return FT_OK;
+}
+
+void ft_norm_forget(ft_pass *pass, ft_norm_saved *saved) {
+    ft_pass_free(pass, &saved->mean);
+    ft_pass_free(pass, &saved->rstd);
+}
+
+ft_status ft_norm_forward(ft_pass *pass, ft_rows_kind kind, const ft_norm *norm, const ft_norm_saved *saved,
+                          ft_layernorm_forward_args args) {
+    if (saved != NULL) args.mean = saved->mean, args.rstd = saved->rstd;
     args.gamma = ft_parameter_weight(&pass->model->parameters, norm->gamma);
     args.beta = ft_parameter_weight(&pass->model->parameters, norm->beta);
     args.epsilon = pass->model->epsilon;
@@ -17,7 +39,10 @@ ft_status ft_norm_forward(ft_pass *pass, ft_rows_kind kind, const ft_norm *norm,
     RUN_WITH_WORKSPACE(pass, layernorm_forward, args, largest);
 }
 
-ft_status ft_norm_backward(ft_pass *pass, ft_rows_kind kind, const ft_norm *norm, ft_layernorm_backward_args args) {
+ft_status ft_norm_backward(ft_pass *pass, ft_rows_kind kind, const ft_norm *norm, const ft_norm_saved *saved,
+                           ft_layernorm_backward_args args) {
+    args.mean = saved->mean;
+    args.rstd = saved->rstd;
     args.gamma = ft_parameter_weight(&pass->model->parameters, norm->gamma);
     args.dgamma = ft_parameter_gradient(&pass->model->parameters, norm->gamma);
     args.dbeta = ft_parameter_gradient(&pass->model->parameters, norm->beta);

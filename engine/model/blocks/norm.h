@@ -4,8 +4,14 @@
 
 #include "engine/model/blocks/layers.h"
 
-// gamma, beta, epsilon and their gradients are filled in; what is fused with it (a sum, dropout, a bias) is the caller's.
-ft_status ft_norm_forward(ft_pass *pass, ft_rows_kind kind, const ft_norm *norm, ft_layernorm_forward_args args);
-ft_status ft_norm_backward(ft_pass *pass, ft_rows_kind kind, const ft_norm *norm, ft_layernorm_backward_args args);
+// Room for what it keeps, "NAME mean" and "NAME rstd" of a layer, or of none (-1). Who computes a norm does not ask what that is.
+ft_status ft_norm_keep(ft_pass *pass, ft_rows_kind kind, int layer, const char *name, ft_norm_saved *saved);
+void ft_norm_forget(ft_pass *pass, ft_norm_saved *saved);
+// gamma, beta, epsilon, their gradients and what is kept are filled in; what is fused with it (a sum, dropout, a bias) is the caller's.
+// saved NULL: nothing is kept.
+ft_status ft_norm_forward(ft_pass *pass, ft_rows_kind kind, const ft_norm *norm, const ft_norm_saved *saved,
+                          ft_layernorm_forward_args args);
+ft_status ft_norm_backward(ft_pass *pass, ft_rows_kind kind, const ft_norm *norm, const ft_norm_saved *saved,
+                           ft_layernorm_backward_args args);
 
 #endif

@@ -31,30 +31,27 @@ static ft_tensor within_reach(const ft_pass *pass, ft_tensor table) {
 }
 
 typedef struct relative_table {
-    ft_tensor table;              // R: `normed`, or the parameter itself
-    ft_tensor normed, mean, rstd; // absent without a norm
+    ft_tensor table;  // R: `normed`, or the parameter itself
+    ft_tensor normed; // absent without a norm
+    ft_norm_saved norm;
 } relative_table;
 
 static ft_status open_table(ft_pass *pass, relative_table *r) {
     const ft_relative *p = pass->model->relative;
-    *r = (relative_table){within_reach(pass, weight(pass, p->table)), ft_absent(), ft_absent(), ft_absent()};
+    *r = (relative_table){.table = within_reach(pass, weight(pass, p->table))};
     if (p->norm.gamma < 0) return FT_OK;
     FT_TRY(temporary(pass, pass->model->hidden, "relative positions", &r->normed));
-    FT_TRY(ft_pass_statistics(pass, FT_ROWS_RELATIVE, -1, "relative norm mean", &r->mean));
-    FT_TRY(ft_pass_statistics(pass, FT_ROWS_RELATIVE, -1, "relative norm rstd", &r->rstd));
-    FT_TRY(ft_norm_forward(pass, FT_ROWS_RELATIVE, &p->norm,
+    FT_TRY(ft_norm_keep(pass, FT_ROWS_RELATIVE, -1, "relative norm", &r->norm));
+    FT_TRY(ft_norm_forward(pass, FT_ROWS_RELATIVE, &p->norm, &r->norm,
                            (ft_layernorm_forward_args){.x = r->table,
-                                                       .y = r->normed,
-                                                       .mean = r->mean,
-                                                       .rstd = r->rstd}));
+                                                       .y = r->normed}));
     r->table = r->normed;
     return FT_OK;
 }
 
 static void close_table(ft_pass *pass, relative_table *r) {
     ft_pass_free(pass, &r->normed);
-    ft_pass_free(pass, &r->mean);
-    ft_pass_free(pass, &r->rstd);
+    ft_norm_forget(pass, &r->norm);
 }
 
 static ft_dropout dropout_of(const ft_pass *pass, int layer) {
@@ -192,11 +189,9 @@ static ft_status table_backward(ft_pass *pass, const relative_table *r, ft_tenso
     const ft_relative *p = pass->model->relative;
     ft_tensor whole = within_reach(pass, gradient(pass, p->table));
     if (p->norm.gamma < 0) return add_rows(pass, dtable, whole);
-    FT_TRY(ft_norm_backward(pass, FT_ROWS_RELATIVE, &p->norm,
+    FT_TRY(ft_norm_backward(pass, FT_ROWS_RELATIVE, &p->norm, &r->norm,
                             (ft_layernorm_backward_args){.dy = dtable,
                                                          .s = within_reach(pass, weight(pass, p->table)),
-                                                         .mean = r->mean,
-                                                         .rstd = r->rstd,
                                                          .ds = dtable}));
     return add_rows(pass, dtable, whole);
 }

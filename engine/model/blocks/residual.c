@@ -3,8 +3,8 @@
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/norm.h"
 
-// Names of tensors: mean, rstd and output of a block's norm.
-static const char *const names[FT_LAYER_BLOCKS][3] = {{"norm 1 mean", "norm 1 rstd", "norm 1"}, {"norm 2 mean", "norm 2 rstd", "output"}};
+// Names of tensors: a block's norm and its output.
+static const char *const names[FT_LAYER_BLOCKS][2] = {{"norm 1", "norm 1"}, {"norm 2", "output"}};
 
 static ft_dropout dropout_of(const ft_pass *pass, int layer, ft_dropout_site site) {
     const ft_model *m = pass->model;
@@ -20,20 +20,17 @@ ft_status ft_residual_forward(ft_pass *pass, int layer, int block, ft_tensor a, 
     const ft_linear *last = kind->last(l);
     const ft_rows_kind of = ft_layer_rows(pass, layer);
     FT_TRY(ft_layer_tensor(pass, of, last->outputs, layer, kind->sum, &saved->sum));
-    FT_TRY(ft_pass_statistics(pass, of, layer, names[block][0], &saved->mean));
-    FT_TRY(ft_pass_statistics(pass, of, layer, names[block][1], &saved->rstd));
+    FT_TRY(ft_norm_keep(pass, of, layer, names[block][0], &saved->norm));
     FT_TRY(ft_linear_product(pass, of, last, a, ft_absent(), saved->sum));
-    FT_TRY(ft_layer_tensor(pass, of, last->outputs, layer, names[block][2], y));
-    return ft_norm_forward(pass, of, &l->norm[block],
+    FT_TRY(ft_layer_tensor(pass, of, last->outputs, layer, names[block][1], y));
+    return ft_norm_forward(pass, of, &l->norm[block], &saved->norm,
                            (ft_layernorm_forward_args){.x = saved->sum,
                                                        .bias = ft_linear_bias(pass, last),
                                                        .residual = wide.data != NULL ? wide : rows,
                                                        .dropout = dropout_of(pass, layer, kind->site),
                                                        .s = saved->sum,
                                                        .y = *y,
-                                                       .wide = wide,
-                                                       .mean = saved->mean,
-                                                       .rstd = saved->rstd});
+                                                       .wide = wide});
 }
 
 // The gradient of the product is a tensor of its own when there is dropout or it has another type, else that of the rows.
@@ -45,11 +42,9 @@ ft_status ft_residual_backward(ft_pass *pass, int layer, int block, ft_block_sav
     g->product = ft_absent();
     if (dropout.probability > 0 || ft_pass_is_half(pass))
         FT_TRY(ft_layer_tensor(pass, of, g->past.cols, layer, kind->sum_gradient, &g->product));
-    FT_TRY(ft_norm_backward(pass, of, &l->norm[block],
+    FT_TRY(ft_norm_backward(pass, of, &l->norm[block], &saved->norm,
                             (ft_layernorm_backward_args){.dy = g->past,
                                                          .s = saved->sum,
-                                                         .mean = saved->mean,
-                                                         .rstd = saved->rstd,
                                                          .dropout = dropout,
                                                          .ds = g->past,
                                                          .dx = g->product,
@@ -62,7 +57,7 @@ ft_status ft_block_input_again(ft_pass *pass, const ft_block_input *input) {
     if (input->x->data != NULL) return FT_OK;
     const ft_tensor sum = input->below->sum;
     const ft_rows_kind of = ft_layer_rows(pass, input->layer);
-    FT_TRY(ft_layer_tensor(pass, of, sum.cols, input->layer, names[input->block][2], input->x));
-    return ft_norm_forward(pass, of, &pass->model->layer[input->layer].norm[input->block],
+    FT_TRY(ft_layer_tensor(pass, of, sum.cols, input->layer, names[input->block][1], input->x));
+    return ft_norm_forward(pass, of, &pass->model->layer[input->layer].norm[input->block], NULL,
                            (ft_layernorm_forward_args){.x = sum, .y = *input->x});
 }
