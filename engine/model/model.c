@@ -118,12 +118,19 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     return ft_relative_upload(m, (int32_t)c->max_position_embeddings);
 }
 
+json_t *ft_model_identity(const ft_model *m) {
+    return json_pack("{s:s, s:i, s:i, s:f, s:i, s:f, s:f, s:f, s:f, s:i, s:i}", "type", m->family->model_type, "heads", m->heads.count,
+                     "activation", m->activation, "epsilon", (double)m->epsilon, "padding", m->padding_id, "hidden_dropout",
+                     (double)m->hidden_dropout, "attention_dropout", (double)m->attention_dropout, "classifier_dropout",
+                     (double)m->classifier_dropout, "head_dropout", (double)m->head_dropout, "head_activation", m->head_activation,
+                     "layers", m->layers);
+}
+
 ft_status ft_model_keep_master(ft_model *model) { return ft_parameters_allocate_master(&model->parameters); }
 
 ft_status ft_model_set_loss(ft_model *m, const ft_loss *loss) {
     m->loss = *loss;
-    const bool targets = loss->kind == FT_LOSS_BCE || loss->kind == FT_LOSS_MSE;
-    m->targets = targets ? m->labels : 0;
+    m->targets = ft_loss_reads_targets(loss->kind) ? m->labels : 0;
     if (loss->class_weight == NULL) return FT_OK;
     const ft_device_functions *f = m->device->functions;
     void *data;

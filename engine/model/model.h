@@ -34,6 +34,8 @@ ft_status ft_model_keep_master(ft_model *model);
 ft_status ft_model_set_loss(ft_model *model, const ft_loss *loss);
 ft_status ft_model_prepare_training(ft_model *model, double weight_decay);
 void ft_model_free(ft_model *model); // {0} is fine
+// What decides about bits and is not seen in the shapes of the parameters: a checkpoint must agree with it. NULL: no memory.
+json_t *ft_model_identity(const ft_model *model);
 
 // What the relative positions of a model need between the micro-batches of a step, or of a pass of prediction: memory for
 // their projections in all layers and, for training, of their gradients in the trained ones, 2 to 4 times layers * rows *

@@ -30,17 +30,11 @@
 enum { FORMAT_VERSION = 2, PARTS = 3, PEAKS = 4 }; // 2: the phase of the peak
 static const char *const part_prefix[PARTS] = {"model.", "exp_avg.", "exp_avg_sq."};
 
-// What of the model decides about bits and is not seen in the shapes of the tensors.
 static json_t *model_identity(const ft_trainer *t, bool *failed) {
-    const ft_model *m = &t->room.model;
-    json_t *labels = json_array();
+    json_t *model = ft_model_identity(&t->room.model), *labels = json_array();
     for (int i = 0; i < t->job.labels.count; i++) ft_json_append(labels, ft_json_text(t->job.labels.names[i]), failed);
-    return json_pack("{s:s, s:i, s:i, s:f, s:i, s:f, s:f, s:f, s:f, s:i, s:i, s:o}", "type",
-                     t->job.model_config.model_type, "heads", m->heads.count, "activation", m->activation, "epsilon",
-                     (double)m->epsilon, "padding", m->padding_id, "hidden_dropout", (double)m->hidden_dropout,
-                     "attention_dropout", (double)m->attention_dropout, "classifier_dropout",
-                     (double)m->classifier_dropout, "head_dropout", (double)m->head_dropout, "head_activation",
-                     m->head_activation, "layers", m->layers, "labels", labels);
+    ft_json_put(model, "labels", labels, failed);
+    return model;
 }
 
 // What a checkpoint must agree with, as JSON: files by content, options by value.

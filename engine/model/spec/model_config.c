@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Wider than any real model, narrow enough that products of sizes stay far from overflow. Heads and positions are
-// bounded by the counter of the dropout generator (kernels/philox.h).
-enum { MOST_WIDTH = 1 << 20, MOST_LAYERS = 1 << 12, MOST_HEADS = 255, MOST_POSITIONS = 16384, MOST_LABELS = 1 << 20 };
+// Wider than any real model, narrow enough that products of sizes stay far from overflow. Heads are bounded by the counter of the dropout
+// generator (kernels/philox.h).
+enum { MOST_WIDTH = 1 << 20, MOST_LAYERS = 1 << 12, MOST_HEADS = 255, MOST_LABELS = 1 << 20 };
 
 // ---- reading ------------------------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ static ft_status read_sizes(ft_model_config *c, const char *path) {
         {k->layers, &c->num_hidden_layers, d->layers, 1, MOST_LAYERS},
         {k->heads, &c->num_attention_heads, d->heads, 1, MOST_HEADS},
         {k->intermediate, &c->intermediate_size, d->intermediate, 1, MOST_WIDTH},
-        {"max_position_embeddings", &c->position_rows, 512, 1, MOST_POSITIONS},
+        {"max_position_embeddings", &c->position_rows, 512, 1, FT_MOST_POSITIONS},
         {c->family->token_types ? "type_vocab_size" : NULL, &c->type_vocab_size, d->types, c->family->types_optional ? 0 : 1,
          MOST_WIDTH},
         {k->embedding, &c->embedding_size, d->embedding, 1, MOST_WIDTH},
@@ -185,10 +185,7 @@ static ft_status read_all(ft_model_config *c, const char *path) {
     c->relative = (ft_relative_config){.factor = 1, .pooler_activation = c->family->pooler_activation};
     c->positions = c->family->positions;
     if (c->family->relative) FT_TRY(ft_relative_config_read(c, path));
-    if ((c->positions & FT_POSITIONS_TABLE) == 0) {
-        c->position_rows = 0;
-        c->max_position_embeddings = MOST_POSITIONS;
-    }
+    if ((c->positions & FT_POSITIONS_TABLE) == 0) c->position_rows = 0;
     return read_labels(c, path);
 }
 

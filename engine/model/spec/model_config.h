@@ -27,6 +27,8 @@ typedef struct ft_convolution_config {
     ft_activation activation;
 } ft_convolution_config;
 
+enum { FT_MOST_POSITIONS = 16384 }; // the counter of the dropout generator (kernels/philox.h) bounds them
+
 typedef struct ft_model_config {
     const char *model_type;             // "bert"
     const ft_family *family;

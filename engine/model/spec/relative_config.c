@@ -143,7 +143,10 @@ ft_status ft_relative_config_read(ft_model_config *c, const char *path) {
     else FT_TRY(read_rule(r, c, path));
     if (!first) FT_TRY(read_variants(r, c, path));
     FT_TRY(ft_json_bool(c->json, path, "position_biased_input", true, &absolute));
-    if (!absolute) c->positions &= ~(unsigned)FT_POSITIONS_TABLE;
+    if (!absolute) { // then nothing but the engine bounds the length of a text
+        c->positions &= ~(unsigned)FT_POSITIONS_TABLE;
+        c->max_position_embeddings = FT_MOST_POSITIONS;
+    }
     FT_TRY(ft_json_number(c->json, path, "pooler_dropout", 0, &r->pooler_dropout));
     if (!(r->pooler_dropout >= 0 && r->pooler_dropout < 1))
         return ft_fail(FT_INVALID, path, "\"pooler_dropout\" must be at least 0 and below 1, not %g", r->pooler_dropout);
