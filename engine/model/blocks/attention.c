@@ -6,6 +6,7 @@
 #include "engine/model/blocks/block.h"
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/relative.h"
+#include "engine/model/blocks/run_op.h"
 
 // Queries, keys and values, in the last layer keys and values; of the last layer only, queries and [B,H]; as wide as queries; [.,heads]
 enum { QKV, READ_Q, READ_X, OUT, LSE, SAVED };
@@ -82,6 +83,26 @@ static ft_status pool_wide(ft_pass *pass, ft_tensor *wide) {
     return FT_OK;
 }
 
+// Of the scores of queries and keys alone.
+static ft_status plain_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_forward_args args) {
+    args.shape = ft_pass_attention_shape(pass, queries, layer);
+    ft_attention_forward_args largest = args;
+    largest.shape = ft_pass_largest_shape(pass, queries, args.shape);
+    largest.q.rows = largest.out.rows = ft_pass_capacity(pass, queries);
+    largest.k.rows = largest.v.rows = pass->capacity.tokens;
+    if (args.lse.data != NULL) largest.lse.rows = largest.q.rows;
+    RUN_WITH_WORKSPACE(pass, attention_forward, args, largest);
+}
+
+static ft_status plain_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_backward_args args) {
+    args.shape = ft_pass_attention_shape(pass, queries, layer);
+    ft_attention_backward_args largest = args;
+    largest.shape = ft_pass_largest_shape(pass, queries, args.shape);
+    largest.q.rows = largest.out.rows = largest.dout.rows = largest.dq.rows = largest.lse.rows = ft_pass_capacity(pass, queries);
+    largest.k.rows = largest.v.rows = largest.dk.rows = largest.dv.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, attention_backward, args, largest);
+}
+
 static ft_status forward(ft_pass *pass, int layer, ft_tensor *rows, ft_tensor *wide, bool keep, ft_tensor *saved, ft_tensor *out) {
     const ft_model *m = pass->model;
     const ft_rows_kind kind = ft_layer_rows(pass, layer);
@@ -95,7 +116,7 @@ static ft_status forward(ft_pass *pass, int layer, ft_tensor *rows, ft_tensor *w
     if (keep) FT_TRY(ft_pass_float_tensor(pass, kind, m->heads.count, FT_MEM_ACTIVATIONS, layer, "attention log-sum-exp", &saved[LSE]));
     const ft_attention_forward_args args = {.q = views.q, .k = views.k, .v = views.v, .out = saved[OUT], .lse = saved[LSE]};
     if (ft_relative_kinds(m) > 0) FT_TRY(ft_relative_attention_forward(pass, kind, layer, args));
-    else FT_TRY(ft_pass_attention_forward(pass, kind, layer, args));
+    else FT_TRY(plain_forward(pass, kind, layer, args));
     *out = saved[OUT];
     if (keep) return FT_OK;
     ft_pass_free(pass, &saved[QKV]);
@@ -151,7 +172,7 @@ static ft_status attention_backward(ft_pass *pass, int layer, ft_tensor *saved, 
                                              .dk = gradient.k,
                                              .dv = gradient.v};
     if (ft_relative_kinds(pass->model) > 0) return ft_relative_attention_backward(pass, kind, layer, args);
-    return ft_pass_attention_backward(pass, kind, layer, args);
+    return plain_backward(pass, kind, layer, args);
 }
 
 static ft_status backward(ft_pass *pass, int layer, ft_tensor *saved, const ft_block_input *input, ft_block_gradients *g) {

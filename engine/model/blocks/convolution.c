@@ -6,6 +6,7 @@
 
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/norm.h"
+#include "engine/model/blocks/run_op.h"
 
 void ft_convolution_build(ft_builder *b) {
     const ft_convolution_config *config = &b->config->convolution;
@@ -32,10 +33,27 @@ static ft_dropout dropout_of(const ft_pass *pass) {
     return ft_pass_dropout(pass, FT_ROWS_TOKENS, pass->model->hidden_dropout, 0, FT_SITE_CONVOLUTION);
 }
 
+// x [T,C] and its windows y [T,C*taps] within every sequence.
+static ft_status unfold(ft_pass *pass, int taps, ft_tensor x, ft_tensor y) {
+    const ft_batch *b = pass->batch;
+    ft_unfold_args args = {.sequences = b->sequences, .taps = taps, .cu_seqlens = b->cu_seqlens, .x = x, .y = y}, largest = args;
+    largest.sequences = pass->capacity.sequences;
+    largest.x.rows = largest.y.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, unfold, args, largest);
+}
+
+static ft_status fold_add(ft_pass *pass, int taps, ft_tensor y, ft_tensor x) {
+    const ft_batch *b = pass->batch;
+    ft_fold_add_args args = {.sequences = b->sequences, .taps = taps, .cu_seqlens = b->cu_seqlens, .y = y, .x = x}, largest = args;
+    largest.sequences = pass->capacity.sequences;
+    largest.x.rows = largest.y.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, fold_add, args, largest);
+}
+
 static ft_status windows(ft_pass *pass, ft_tensor e, ft_tensor *out) {
     const int taps = pass->model->convolution->taps;
     FT_TRY(tokens(pass, e.cols * taps, "convolution windows", out));
-    return ft_pass_unfold(pass, taps, e, *out);
+    return unfold(pass, taps, e, *out);
 }
 
 // Columns of the windows, or of the output, that belong to group g.
@@ -126,7 +144,7 @@ ft_status ft_convolution_input_gradient(ft_pass *pass, ft_convolution_saved *s, 
             const ft_linear group = ft_linear_parts(&c->linear, g, 1);
             FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, &group, of_group(c, s->gradient, g), false, of_group(c, wide, g)));
         }
-        FT_TRY(ft_pass_fold_add(pass, c->taps, wide, dx));
+        FT_TRY(fold_add(pass, c->taps, wide, dx));
         ft_pass_free(pass, &wide);
     }
     ft_convolution_saved_free(pass, s);

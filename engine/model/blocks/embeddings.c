@@ -5,6 +5,7 @@
 // (Which of the two is a matter of the family.)
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/norm.h"
+#include "engine/model/blocks/run_op.h"
 
 void ft_embeddings_build(ft_builder *b) {
     ft_model *m = b->model;
@@ -23,6 +24,19 @@ void ft_embeddings_build(ft_builder *b) {
 
 static ft_status tokens(ft_pass *pass, int64_t cols, const char *name, ft_tensor *out) {
     return ft_pass_tensor(pass, FT_ROWS_TOKENS, cols, FT_MEM_ACTIVATIONS, -1, name, out);
+}
+
+static ft_status rows_of_ids(ft_pass *pass, ft_embedding_forward_args args) {
+    ft_embedding_forward_args largest = args;
+    largest.out.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, embedding_forward, args, largest);
+}
+
+static ft_status rows_of_ids_backward(ft_pass *pass, ft_embedding_backward_args args) {
+    if (args.table_gradient.data == NULL) return FT_OK;
+    ft_embedding_backward_args largest = args;
+    largest.dout.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, embedding_backward, args, largest);
 }
 
 // A table that the family does not have is absent.
@@ -68,13 +82,13 @@ ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s
     *wide = ft_absent();
     FT_TRY(tokens(pass, m->embedding_width, "embedding sum", &s->sum));
     FT_TRY(ft_norm_keep(pass, FT_ROWS_TOKENS, -1, "embedding norm", &s->norm));
-    FT_TRY(ft_pass_embedding_forward(pass, (ft_embedding_forward_args){.word_ids = pass->batch->ids,
-                                                                       .position_ids = pass->batch->position_row,
-                                                                       .type_ids = pass->batch->token_type,
-                                                                       .word = weight(m, m->word),
-                                                                       .position = weight(m, m->position),
-                                                                       .type = weight(m, m->token_type),
-                                                                       .out = s->sum}));
+    FT_TRY(rows_of_ids(pass, (ft_embedding_forward_args){.word_ids = pass->batch->ids,
+                                                         .position_ids = pass->batch->position_row,
+                                                         .type_ids = pass->batch->token_type,
+                                                         .word = weight(m, m->word),
+                                                         .position = weight(m, m->position),
+                                                         .type = weight(m, m->token_type),
+                                                         .out = s->sum}));
     if (widens(m, FT_WIDEN_BEFORE_NORM)) {
         s->narrow = s->sum;
         FT_TRY(tokens(pass, m->hidden, "widened embeddings", &s->sum));
@@ -139,11 +153,11 @@ ft_status ft_embeddings_backward(ft_pass *pass, ft_embeddings_saved *s, ft_tenso
                    {pass->batch->position_row, pass->batch->position_order, gradient(m, m->position), m->position_padding},
                    {pass->batch->ids, pass->batch->word_order, gradient(m, m->word), padding_row(m)}};
     for (int i = 0; i < 3; i++)
-        FT_TRY(ft_pass_embedding_backward(pass, (ft_embedding_backward_args){.ids = tables[i].ids,
-                                                                             .order = tables[i].order,
-                                                                             .dout = *dx,
-                                                                             .table_gradient = tables[i].table,
-                                                                             .padding_id = tables[i].padding}));
+        FT_TRY(rows_of_ids_backward(pass, (ft_embedding_backward_args){.ids = tables[i].ids,
+                                                                       .order = tables[i].order,
+                                                                       .dout = *dx,
+                                                                       .table_gradient = tables[i].table,
+                                                                       .padding_id = tables[i].padding}));
     ft_pass_free(pass, dx);
     return FT_OK;
 }

@@ -50,7 +50,7 @@ void ft_pass_free(ft_pass *pass, ft_tensor *tensor);
 
 ft_dropout ft_pass_dropout(const ft_pass *pass, ft_rows_kind kind, float probability, uint32_t layer, ft_dropout_site site);
 
-// The ops of these names, with scratch.
+// The ops of these names, with scratch: those that several blocks run. What one block alone runs is in its file (run_op.h).
 ft_status ft_pass_activation_forward(ft_pass *pass, ft_rows_kind kind, ft_activation_forward_args args);
 ft_status ft_pass_activation_backward(ft_pass *pass, ft_rows_kind kind, ft_activation_backward_args args);
 ft_status ft_pass_dropout_rows(ft_pass *pass, ft_rows_kind kind, ft_dropout dropout, ft_tensor x, ft_tensor y);
@@ -58,20 +58,9 @@ ft_status ft_pass_dropout_rows(ft_pass *pass, ft_rows_kind kind, ft_dropout drop
 ft_status ft_pass_cast(ft_pass *pass, ft_tensor x, ft_tensor y);
 ft_status ft_pass_gather(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y);
 ft_status ft_pass_scatter_add(ft_pass *pass, const int32_t *index, ft_tensor x, ft_tensor y);
-// queries: which rows q and out have. q, k, v as views; the shape is filled in. Scratch for it is that of `longest` sequences.
+// queries: which rows q and out have. Scratch is that of the largest shape.
 ft_attention_shape ft_pass_attention_shape(const ft_pass *pass, ft_rows_kind queries, int layer);
 ft_attention_shape ft_pass_largest_shape(const ft_pass *pass, ft_rows_kind queries, ft_attention_shape shape);
-ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_forward_args args);
-ft_status ft_pass_attention_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_backward_args args);
-// x [T,C] and its windows y [T,C*taps] within every sequence.
-ft_status ft_pass_unfold(ft_pass *pass, int taps, ft_tensor x, ft_tensor y);
-ft_status ft_pass_fold_add(ft_pass *pass, int taps, ft_tensor y, ft_tensor x);
-ft_status ft_pass_embedding_forward(ft_pass *pass, ft_embedding_forward_args args);
-ft_status ft_pass_embedding_backward(ft_pass *pass, ft_embedding_backward_args args);
-ft_status ft_pass_cross_entropy(ft_pass *pass, ft_cross_entropy_args args);
-ft_status ft_pass_weighted_cross_entropy(ft_pass *pass, ft_weighted_cross_entropy_args args);
-ft_status ft_pass_binary_cross_entropy(ft_pass *pass, ft_binary_cross_entropy_args args);
-ft_status ft_pass_squared_error(ft_pass *pass, ft_squared_error_args args);
 // loss.c: the loss of the model's task; logits become their gradient.
 ft_status ft_pass_loss(ft_pass *pass, ft_tensor logits, ft_tensor losses);
 

@@ -1,35 +1,67 @@
 // loss.c - the loss of a micro-batch and the gradient of its logits.
-#include "engine/model/blocks/layers.h"
+#include "engine/model/blocks/run_op.h"
+
+// A loss of the rows that are read, with its scratch: `targets` for those that compare numbers, `labels` for those of a class.
+
+static ft_tensor targets_of(const ft_pass *pass, ft_tensor logits) {
+    return ft_matrix(pass->batch->target, logits.rows, pass->model->labels, FT_F32);
+}
+
+static ft_tensor class_weight(const ft_model *m) {
+    return m->class_weight != NULL ? ft_vector(m->class_weight, m->labels, FT_F32) : ft_absent();
+}
+
+static ft_status binary_cross_entropy(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
+    ft_binary_cross_entropy_args args = {.logits = logits,
+                                         .targets = targets_of(pass, logits),
+                                         .positive_weight = class_weight(pass->model),
+                                         .gamma = pass->model->loss.gamma,
+                                         .step = pass->step,
+                                         .losses = losses,
+                                         .dlogits = logits};
+    ft_binary_cross_entropy_args largest = args;
+    largest.logits.rows = largest.targets.rows = largest.dlogits.rows = largest.losses.cols = pass->capacity.reads;
+    RUN_WITH_WORKSPACE(pass, binary_cross_entropy, args, largest);
+}
+
+static ft_status squared_error(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
+    ft_squared_error_args args = {
+        .logits = logits, .targets = targets_of(pass, logits), .step = pass->step, .losses = losses, .dlogits = logits};
+    ft_squared_error_args largest = args;
+    largest.logits.rows = largest.targets.rows = largest.dlogits.rows = largest.losses.cols = pass->capacity.reads;
+    RUN_WITH_WORKSPACE(pass, squared_error, args, largest);
+}
+
+static ft_status plain_cross_entropy(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
+    ft_cross_entropy_args args = {
+        .logits = logits, .labels = pass->batch->label, .step = pass->step, .losses = losses, .dlogits = logits};
+    ft_cross_entropy_args largest = args;
+    largest.logits.rows = largest.dlogits.rows = largest.losses.cols = pass->capacity.reads;
+    RUN_WITH_WORKSPACE(pass, cross_entropy, args, largest);
+}
+
+static ft_status cross_entropy(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
+    const ft_model *m = pass->model;
+    if (m->class_weight == NULL && m->loss.smoothing == 0 && m->loss.gamma == 0) return plain_cross_entropy(pass, logits, losses);
+    ft_weighted_cross_entropy_args args = {.logits = logits,
+                                           .labels = pass->batch->label,
+                                           .class_weight = class_weight(m),
+                                           .smoothing = m->loss.smoothing,
+                                           .gamma = m->loss.gamma,
+                                           .step = pass->step,
+                                           .losses = losses,
+                                           .dlogits = logits};
+    ft_weighted_cross_entropy_args largest = args;
+    largest.logits.rows = largest.dlogits.rows = largest.losses.cols = pass->capacity.reads;
+    RUN_WITH_WORKSPACE(pass, weighted_cross_entropy, args, largest);
+}
 
 static ft_status loss_of(ft_pass *pass, ft_tensor logits, ft_tensor losses) {
-    const ft_model *m = pass->model;
-    const ft_batch *b = pass->batch;
-    ft_tensor weight = m->class_weight != NULL ? ft_vector(m->class_weight, m->labels, FT_F32) : ft_absent();
-    ft_tensor targets = ft_matrix(b->target, logits.rows, m->labels, FT_F32);
-    if (m->loss.kind == FT_LOSS_BCE)
-        return ft_pass_binary_cross_entropy(pass, (ft_binary_cross_entropy_args){.logits = logits,
-                                                                                 .targets = targets,
-                                                                                 .positive_weight = weight,
-                                                                                 .gamma = m->loss.gamma,
-                                                                                 .step = pass->step,
-                                                                                 .losses = losses,
-                                                                                 .dlogits = logits});
-    if (m->loss.kind == FT_LOSS_MSE)
-        return ft_pass_squared_error(
-            pass, (ft_squared_error_args){
-                      .logits = logits, .targets = targets, .step = pass->step, .losses = losses, .dlogits = logits});
-    if (m->class_weight == NULL && m->loss.smoothing == 0 && m->loss.gamma == 0)
-        return ft_pass_cross_entropy(
-            pass, (ft_cross_entropy_args){
-                      .logits = logits, .labels = b->label, .step = pass->step, .losses = losses, .dlogits = logits});
-    return ft_pass_weighted_cross_entropy(pass, (ft_weighted_cross_entropy_args){.logits = logits,
-                                                                                 .labels = b->label,
-                                                                                 .class_weight = weight,
-                                                                                 .smoothing = m->loss.smoothing,
-                                                                                 .gamma = m->loss.gamma,
-                                                                                 .step = pass->step,
-                                                                                 .losses = losses,
-                                                                                 .dlogits = logits});
+    switch (pass->model->loss.kind) {
+    case FT_LOSS_BCE: return binary_cross_entropy(pass, logits, losses);
+    case FT_LOSS_MSE: return squared_error(pass, logits, losses);
+    default: return cross_entropy(pass, logits, losses);
+    }
 }
 
 // What fills a batch up teaches nothing: where its logits have no gradient, neither has anything before them.

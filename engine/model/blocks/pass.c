@@ -120,22 +120,6 @@ ft_status ft_pass_scatter_add(ft_pass *pass, const int32_t *index, ft_tensor x, 
     RUN_WITH_WORKSPACE(pass, scatter_rows_add, args, largest);
 }
 
-ft_status ft_pass_unfold(ft_pass *pass, int taps, ft_tensor x, ft_tensor y) {
-    const ft_batch *b = pass->batch;
-    ft_unfold_args args = {.sequences = b->sequences, .taps = taps, .cu_seqlens = b->cu_seqlens, .x = x, .y = y}, largest = args;
-    largest.sequences = pass->capacity.sequences;
-    largest.x.rows = largest.y.rows = pass->capacity.tokens;
-    RUN_WITH_WORKSPACE(pass, unfold, args, largest);
-}
-
-ft_status ft_pass_fold_add(ft_pass *pass, int taps, ft_tensor y, ft_tensor x) {
-    const ft_batch *b = pass->batch;
-    ft_fold_add_args args = {.sequences = b->sequences, .taps = taps, .cu_seqlens = b->cu_seqlens, .y = y, .x = x}, largest = args;
-    largest.sequences = pass->capacity.sequences;
-    largest.x.rows = largest.y.rows = pass->capacity.tokens;
-    RUN_WITH_WORKSPACE(pass, fold_add, args, largest);
-}
-
 ft_attention_shape ft_pass_attention_shape(const ft_pass *pass, ft_rows_kind queries, int layer) {
     const ft_model *m = pass->model;
     const ft_batch *b = pass->batch;
@@ -161,67 +145,4 @@ ft_attention_shape ft_pass_largest_shape(const ft_pass *pass, ft_rows_kind queri
     shape.max_keys = pass->capacity.longest;
     shape.max_queries = queries == FT_ROWS_TOKENS ? pass->capacity.longest : pass->capacity.most_reads;
     return shape;
-}
-
-ft_status ft_pass_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_forward_args args) {
-    args.shape = ft_pass_attention_shape(pass, queries, layer);
-    ft_attention_forward_args largest = args;
-    largest.shape = ft_pass_largest_shape(pass, queries, args.shape);
-    largest.q.rows = largest.out.rows = ft_pass_capacity(pass, queries);
-    largest.k.rows = largest.v.rows = pass->capacity.tokens;
-    if (args.lse.data != NULL) largest.lse.rows = largest.q.rows;
-    RUN_WITH_WORKSPACE(pass, attention_forward, args, largest);
-}
-
-ft_status ft_pass_attention_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_backward_args args) {
-    args.shape = ft_pass_attention_shape(pass, queries, layer);
-    ft_attention_backward_args largest = args;
-    largest.shape = ft_pass_largest_shape(pass, queries, args.shape);
-    largest.q.rows = largest.out.rows = largest.dout.rows = largest.dq.rows = largest.lse.rows = ft_pass_capacity(pass, queries);
-    largest.k.rows = largest.v.rows = largest.dk.rows = largest.dv.rows = pass->capacity.tokens;
-    RUN_WITH_WORKSPACE(pass, attention_backward, args, largest);
-}
-
-ft_status ft_pass_embedding_forward(ft_pass *pass, ft_embedding_forward_args args) {
-    ft_embedding_forward_args largest = args;
-    largest.out.rows = pass->capacity.tokens;
-    RUN_WITH_WORKSPACE(pass, embedding_forward, args, largest);
-}
-
-ft_status ft_pass_embedding_backward(ft_pass *pass, ft_embedding_backward_args args) {
-    if (args.table_gradient.data == NULL) return FT_OK;
-    ft_embedding_backward_args largest = args;
-    largest.dout.rows = pass->capacity.tokens;
-    RUN_WITH_WORKSPACE(pass, embedding_backward, args, largest);
-}
-
-ft_status ft_pass_cross_entropy(ft_pass *pass, ft_cross_entropy_args args) {
-    ft_cross_entropy_args largest = args;
-    largest.logits.rows = pass->capacity.reads;
-    largest.losses.cols = pass->capacity.reads;
-    if (args.dlogits.data != NULL) largest.dlogits.rows = pass->capacity.reads;
-    RUN_WITH_WORKSPACE(pass, cross_entropy, args, largest);
-}
-
-ft_status ft_pass_weighted_cross_entropy(ft_pass *pass, ft_weighted_cross_entropy_args args) {
-    ft_weighted_cross_entropy_args largest = args;
-    largest.logits.rows = largest.dlogits.rows = pass->capacity.reads;
-    largest.losses.cols = pass->capacity.reads;
-    RUN_WITH_WORKSPACE(pass, weighted_cross_entropy, args, largest);
-}
-
-ft_status ft_pass_binary_cross_entropy(ft_pass *pass, ft_binary_cross_entropy_args args) {
-    ft_binary_cross_entropy_args largest = args;
-    largest.logits.rows = largest.dlogits.rows = pass->capacity.reads;
-    largest.losses.cols = pass->capacity.reads;
-    largest.targets.rows = pass->capacity.reads;
-    RUN_WITH_WORKSPACE(pass, binary_cross_entropy, args, largest);
-}
-
-ft_status ft_pass_squared_error(ft_pass *pass, ft_squared_error_args args) {
-    ft_squared_error_args largest = args;
-    largest.logits.rows = largest.dlogits.rows = pass->capacity.reads;
-    largest.losses.cols = pass->capacity.reads;
-    largest.targets.rows = pass->capacity.reads;
-    RUN_WITH_WORKSPACE(pass, squared_error, args, largest);
 }

@@ -54,7 +54,7 @@ ft_layer_positions ft_relative_tables(const ft_pass *pass, int layer);
 // FT_FAILED: no step or pass of this capacity has begun.
 ft_status ft_relative_check(const ft_pass *pass);
 
-// The attention of such a model: as ft_pass_attention_forward and _backward.
+// The attention of such a model; the shape is filled in.
 ft_status ft_relative_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_forward_args args);
 ft_status ft_relative_attention_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_backward_args args);
 
