@@ -51,7 +51,7 @@ static ft_status check_options(const ft_job *job) {
     if (c->train.label_smoothing > 0 && !ft_task_smooths(task->id))
         return ft_fail(FT_INVALID, "train.label_smoothing", "smoothing is for single_label, this is a %s task", name);
     if (task->balance == NULL && strcmp(c->train.class_weights, "none") != 0)
-        return ft_fail(FT_INVALID, "train.class_weights", "a %s has no %s", name,
+        return ft_fail(FT_INVALID, "train.class_weights", "train.task = %s has no %s", name,
                        ft_task_has_classes(task) ? "weights of classes" : "classes");
     double threshold;
     FT_TRY(ft_threshold_parse(c->eval.threshold, &threshold));
