@@ -212,6 +212,9 @@ int main(int argc, char **argv) {
     ft_status status = dispatch(argc, argv);
     if (status == FT_OK && fflush(stdout) != 0) status = ft_fail(FT_FAILED, "standard output", "cannot write");
     if (status == FT_INTERRUPTED || status == FT_TERMINATED) ft_info("%s", ft_error_message());
-    else if (status != FT_OK) ft_log_error();
+    else if (status != FT_OK) {
+        fflush(stdout); // what was said before the error stands before it, also where both go to one file
+        ft_log_error();
+    }
     return (int)status;
 }
