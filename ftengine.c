@@ -204,9 +204,17 @@ static ft_status dispatch(int argc, char **argv) {
     return c->run(ft_study_sections, argc - 2, argv + 2);
 }
 
+static bool works_on(const char *name) {
+    static const char *const names[] = {"train", "tune", "tune-gemm", "pull", "worker"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0) return true;
+    return false;
+}
+
 int main(int argc, char **argv) {
-    // A reader that went away and a file-size limit are errors of the write, with a message, not a silent death.
-    signal(SIGPIPE, SIG_IGN);
+    // Who works goes on when nobody reads its messages any more; who prints results ends silently then, as other tools do. A file-size
+    // limit is an error of the write, with a message.
+    signal(SIGPIPE, argc > 1 && works_on(argv[1]) ? SIG_IGN : SIG_DFL);
     signal(SIGXFSZ, SIG_IGN);
     ft_signals_serve(ft_context_now());
     ft_status status = dispatch(argc, argv);

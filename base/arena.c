@@ -38,6 +38,13 @@ void *ft_arena_alloc(ft_arena *arena, size_t bytes) {
     return p;
 }
 
+void ft_arena_join(ft_arena *arena, ft_arena *other) {
+    struct ft_arena_block **end = &arena->blocks;
+    while (*end != NULL) end = &(*end)->next;
+    *end = other->blocks;
+    other->blocks = NULL;
+}
+
 char *ft_arena_strndup(ft_arena *arena, const char *text, size_t length) {
     char *p = ft_arena_alloc(arena, length + 1);
     if (p != NULL) memcpy(p, text, length);

@@ -15,6 +15,7 @@ char *ft_arena_strdup(ft_arena *arena, const char *text);
 char *ft_arena_strndup(ft_arena *arena, const char *text, size_t length);
 char *ft_arena_format(ft_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void ft_arena_free(ft_arena *arena); // frees all; the arena is empty and can be used again
+void ft_arena_join(ft_arena *arena, ft_arena *other); // what is in `other` belongs to `arena` from now on
 
 // Plain heap, with the error set on failure ("out of host memory (N bytes for WHAT)"). count*size is checked for overflow.
 void *ft_calloc(size_t count, size_t size, const char *what);

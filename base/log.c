@@ -27,6 +27,14 @@ static void clear_line(ft_context *context) {
     if (atomic_exchange(&context->line_open, false)) fputs("\r\033[K", stderr);
 }
 
+// Names from hostile files stand in messages: what commands a terminal must not reach it. Line ends stay where messages have them.
+static void clean(char *text, bool line_ends) {
+    for (unsigned char *at = (unsigned char *)text; *at != '\0'; at++) {
+        if (at[0] == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0) at[0] = at[1] = '?'; // in UTF-8, the other control characters
+        else if ((*at < 0x20 && !(line_ends && *at == '\n')) || *at == 0x7F) *at = '?';
+    }
+}
+
 // A line in one piece: other threads have lines of their own.
 static void put_line(const char *text) {
     ft_context *context = ft_context_now();
@@ -51,6 +59,7 @@ static void print_line(const char *prefix, const char *format, va_list args) {
         vsnprintf(text + begin, size - begin, format, again);
     }
     va_end(again);
+    clean(text != NULL ? text : usual, true);
     put_line(text != NULL ? text : usual); // without memory it is cut
     if (text != usual) free(text);
 }
@@ -95,10 +104,8 @@ void ft_status_line(const char *format, ...) {
     atomic_store(&context->line_open, true);
 }
 
-// Names from hostile files stand in messages: control bytes must not reach a terminal.
 static void put_clean(char *text) {
-    for (char *at = text; *at != '\0'; at++)
-        if ((unsigned char)*at < 0x20 || *at == 0x7F) *at = '?';
+    clean(text, false);
     put_line(text);
 }
 

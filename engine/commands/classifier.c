@@ -154,32 +154,41 @@ ft_status ft_parse_format(const char *name, bool plain, ft_format *format) {
     return FT_INVALID;
 }
 
-// Everything that a pass takes. When that is refused, half as many tokens at once will do, down to the longest text
-// (memory.on_oom): logits do not depend on it.
-static ft_status lay_out(ft_classifier *c, const ft_dataset *data, ft_batch_limits *limits, ft_capacity *capacity) {
-    for (;;) {
-        *capacity = ft_eval_capacity(data, *limits);
-        const ft_step_sizes sizes = {.predict = *capacity, .loss = c->model.loss};
-        if (data->examples == 0) return FT_OK;
-        ft_status status = ft_lay_out_steps(c->memory, &c->config, &c->options, c->model.labels, &sizes);
-        ft_memory_refusal refusal;
-        const bool smaller = limits->max_tokens > capacity->longest && c->options.memory.on_oom == FT_OOM_LADDER;
-        if (status != FT_NO_MEMORY || !smaller || !ft_memory_refused(c->memory, &refusal)) return status;
-        ft_memory_trim(c->memory);
-        limits->max_tokens /= 2;
-        ft_detail("out of memory, %s were refused: %lld tokens at once", refusal.site, (long long)limits->max_tokens);
-    }
+static ft_batch_limits batch_limits(const ft_classifier *c) {
+    return (ft_batch_limits){.max_tokens = c->tokens_at_once,
+                             .max_sequences = c->options.eval.batch_size != FT_AUTO ? c->options.eval.batch_size : 0};
 }
 
-ft_status ft_classifier_predict(ft_classifier *c, const ft_dataset *data, float *logits, float *losses) {
+// Everything that a pass takes, and what passes before it took. When that is refused, half as many tokens at once will do, down to the
+// longest text (memory.on_oom): logits do not depend on it.
+static ft_status lay_out(ft_classifier *c, const ft_dataset *data) {
+    while (data->examples > 0) {
+        const ft_capacity needed = ft_capacity_union(ft_eval_capacity(data, batch_limits(c)), c->laid);
+        if (memcmp(&needed, &c->laid, sizeof needed) == 0) return FT_OK;
+        ft_memory_drop_layout(c->memory);
+        const ft_step_sizes sizes = {.predict = needed, .loss = c->model.loss};
+        ft_status status = ft_lay_out_steps(c->memory, &c->config, &c->options, c->model.labels, &sizes);
+        c->laid = status == FT_OK ? needed : (ft_capacity){.tokens = 0};
+        ft_memory_refusal refusal;
+        const bool smaller = c->tokens_at_once > needed.longest && c->options.memory.on_oom == FT_OOM_LADDER;
+        if (status != FT_NO_MEMORY || !smaller || !ft_memory_refused(c->memory, &refusal)) FT_TRY(status);
+        else {
+            ft_memory_trim(c->memory);
+            c->tokens_at_once /= 2;
+            ft_detail("out of memory, %s were refused: %d tokens at once", refusal.site, c->tokens_at_once);
+        }
+    }
+    return FT_OK;
+}
+
+ft_status ft_classifier_predict(ft_classifier *c, const ft_dataset *data, float *logits, float *losses,
+                                ft_predict_progress progress, void *context) {
     FT_TRY(ft_fit_types(data, &c->config, c->path));
-    bool asked = c->options.eval.batch_size != FT_AUTO;
-    ft_batch_limits limits = {.max_tokens = asked ? 0 : 4096, .max_sequences = asked ? c->options.eval.batch_size : 0};
-    ft_capacity capacity;
-    FT_TRY(lay_out(c, data, &limits, &capacity));
+    if (c->tokens_at_once == 0 && c->options.eval.batch_size == FT_AUTO) c->tokens_at_once = 4096;
+    FT_TRY(lay_out(c, data));
     ft_window_pooling pooling = c->options.eval.window_pooling;
     if (pooling == FT_POOLING_AUTO) pooling = c->settings.window_pooling;
-    FT_TRY(ft_predict_dataset(&c->model, c->task, data, limits, capacity, pooling, logits, losses, NULL, NULL));
+    FT_TRY(ft_predict_dataset(&c->model, c->task, data, batch_limits(c), c->laid, pooling, logits, losses, progress, context));
     const double t = c->settings.temperature;
     for (int64_t i = 0; i < data->examples * c->labels.count && t != 1; i++) logits[i] = (float)((double)logits[i] / t);
     return FT_OK;

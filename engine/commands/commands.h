@@ -62,14 +62,17 @@ typedef struct ft_classifier {
     ft_labels labels;               // as data spell them
     const char *const *label_names; // as config.json names them
     int max_length;
+    ft_capacity laid;        // what memory is laid out for; 0 tokens: nothing yet
+    int32_t tokens_at_once;  // in a micro-batch, fewer after a refusal; 0: eval.batch_size says
     ft_arena arena;
 } ft_classifier;
 ft_status ft_classifier_open(const ft_section *const *sections, const char *path, int override_count, const char *const *overrides,
                              ft_classifier *classifier);
 ft_status ft_classifier_close(ft_classifier *classifier); // FT_FAILED on a leak
 // Logits [examples * labels], of the calibrated probabilities, and, unless NULL, losses [examples]; in micro-batches of about 4096 tokens, or of
-// eval.batch_size texts.
-ft_status ft_classifier_predict(ft_classifier *classifier, const ft_dataset *data, float *logits, float *losses);
+// eval.batch_size texts. progress (optional): see ft_predict_dataset.
+ft_status ft_classifier_predict(ft_classifier *classifier, const ft_dataset *data, float *logits, float *losses,
+                                ft_predict_progress progress, void *context);
 
 // The data set of a table, as the model was trained on such; labels NULL: unlabelled. path: the file, for messages.
 ft_status ft_classifier_build(const ft_classifier *classifier, const ft_table *table, const char *path, const ft_labels *labels,

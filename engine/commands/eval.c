@@ -89,6 +89,11 @@ static ft_status judge(const ft_classifier *c, const eval_request *r, const ft_s
     return ft_metrics_bootstrap(scores, BOOTSTRAP_ROUNDS, (uint64_t)c->options.train.seed, confidence_level, j->low, j->high);
 }
 
+static ft_status show_progress(void *context, int64_t done, int64_t total) {
+    ft_status_line("evaluation %lld / %lld", (long long)done, (long long)total);
+    return FT_OK;
+}
+
 static ft_status evaluate(ft_classifier *c, const eval_request *r) {
     ft_table table = {0};
     ft_dataset set = {0};
@@ -102,7 +107,8 @@ static ft_status evaluate(ft_classifier *c, const eval_request *r) {
     losses = ft_calloc((size_t)set.examples, sizeof *losses, "losses");
     status = logits && losses ? FT_OK : FT_NO_MEMORY;
     if (status != FT_OK) goto done;
-    FT_TRY_GOTO(ft_classifier_predict(c, &set, logits, losses), done);
+    FT_TRY_GOTO(ft_classifier_predict(c, &set, logits, losses, show_progress, NULL), done);
+    ft_status_line("%s", "");
     const ft_scores scores = {.scoring = &c->task->scoring,
                               .n = set.examples,
                               .outputs = c->labels.count,

@@ -1,10 +1,5 @@
 #include "engine/tasks/answer.h"
 
-void ft_print_cell(FILE *out, const char *text, size_t length) {
-    for (size_t i = 0; i < length; i++)
-        fputc(text[i] == '\t' || text[i] == '\n' || text[i] == '\r' || text[i] == '\0' ? ' ' : text[i], out);
-}
-
 json_t *ft_answer_by_name(const ft_answer *a, const double *values, bool *failed) {
     json_t *object = json_object();
     for (int k = 0; k < a->outputs; k++) ft_json_put(object, a->names[k], ft_json_rounded(values[k], 9), failed);

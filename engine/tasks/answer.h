@@ -15,9 +15,6 @@ typedef struct ft_answer {
     const double *value;       // [outputs] logits
 } ft_answer;
 
-// Tabs and line ends cannot occur inside a TSV cell: they become blanks.
-void ft_print_cell(FILE *out, const char *text, size_t length);
-
 // {name: value} of all outputs.
 json_t *ft_answer_by_name(const ft_answer *answer, const double *values, bool *failed);
 

@@ -81,15 +81,21 @@ static json_t *decided(const ft_answer *a, bool *failed) {
     return names;
 }
 
-static void print_decided(const ft_answer *a, FILE *out) {
-    bool any = false;
+static const char *const decided_heads[] = {"labels", NULL};
+
+// One cell with the names of all.
+static ft_status write_decided(const ft_answer *a, ft_cell_writer *out) {
+    size_t size = 1, used = 0;
+    for (int k = 0; k < a->outputs; k++) size += strlen(a->names[k]) + strlen(a->separator);
+    char *cell = ft_calloc(size, 1, "a cell of labels");
+    if (cell == NULL) return FT_NO_MEMORY;
     for (int k = 0; k < a->outputs; k++) {
         if (!ft_decide_label(a->probability, k, a->threshold)) continue;
-        if (any) fputs(a->separator, out);
-        ft_print_cell(out, a->names[k], strlen(a->names[k]));
-        any = true;
+        used += (size_t)snprintf(cell + used, size - used, "%s%s", used > 0 ? a->separator : "", a->names[k]);
     }
-    fputc('\t', out);
+    ft_write_cell(out, cell, used);
+    free(cell);
+    return FT_OK;
 }
 
 static void put_truth(const ft_answer *a, int32_t label, const float *target, json_t *line, bool *failed) {
@@ -123,7 +129,7 @@ const ft_task_spec ft_task_multi_label = {
     .pool = ft_pool_sigmoids,
     .shown = {FT_METRIC_LOSS, FT_METRIC_F1_MICRO, FT_METRIC_F1_MACRO, FT_METRIC_AVERAGE_PRECISION},
     .decided_key = "labels",
-    .decided_heads = "labels\t",
+    .decided_heads = decided_heads,
     .decided = decided,
-    .print_decided = print_decided,
+    .write_decided = write_decided,
     .put_truth = put_truth};

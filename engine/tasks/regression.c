@@ -81,6 +81,8 @@ static void put_truth(const ft_answer *a, int32_t label, const float *target, js
 
 #define BIT(metric) FT_METRIC_BIT(FT_METRIC_##metric)
 
+static const char *const no_heads[] = {NULL};
+
 const ft_task_spec ft_task_regression = {
     .id = FT_TASK_REGRESSION,
     .labels = FT_LABELS_NUMBERS,
@@ -92,5 +94,5 @@ const ft_task_spec ft_task_regression = {
                 .measure = measure},
     .pool = ft_pool_numbers,
     .shown = {FT_METRIC_LOSS, FT_METRIC_PEARSON, FT_METRIC_SPEARMAN, FT_METRIC_MAE},
-    .decided_heads = "",
+    .decided_heads = no_heads,
     .put_truth = put_truth};

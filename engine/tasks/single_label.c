@@ -150,10 +150,13 @@ static int best_of(const ft_answer *a) { return ft_decide_class(a->probability, 
 
 static json_t *decided(const ft_answer *a, bool *failed) { return json_string(a->names[best_of(a)]); }
 
-static void print_decided(const ft_answer *a, FILE *out) {
+static const char *const decided_heads[] = {"label", "probability", NULL};
+
+static ft_status write_decided(const ft_answer *a, ft_cell_writer *out) {
     const int best = best_of(a);
-    ft_print_cell(out, a->names[best], strlen(a->names[best]));
-    fprintf(out, "\t%.4f\t", a->probability[best]);
+    ft_write_text(out, a->names[best]);
+    ft_write_number(out, a->probability[best], 4);
+    return FT_OK;
 }
 
 static void put_truth(const ft_answer *a, int32_t label, const float *target, json_t *line, bool *failed) {
@@ -186,7 +189,7 @@ const ft_task_spec ft_task_single_label = {
     .pool = ft_pool_softmax,
     .shown = {FT_METRIC_LOSS, FT_METRIC_ACCURACY, FT_METRIC_F1_MACRO, FT_METRIC_MATTHEWS},
     .decided_key = "label",
-    .decided_heads = "label\tprobability\t",
+    .decided_heads = decided_heads,
     .decided = decided,
-    .print_decided = print_decided,
+    .write_decided = write_decided,
     .put_truth = put_truth};

@@ -5,6 +5,7 @@
 #define FT_TASKS_H
 
 #include "engine/data/labels.h"
+#include "engine/data/tables/cells.h"
 #include "engine/metrics/metrics.h"
 #include "engine/metrics/window_pooling.h"
 #include "engine/tasks/answer.h"
@@ -38,10 +39,11 @@ typedef struct ft_task_spec {
     ft_metric shown[4]; // what people look at first
 
     // Of predictions, for people and programs: what is decided about a text under which name, as JSON, as the cells of a table with
-    // their heads (a tab behind each), and what would have been right. Where nothing is decided: NULL, and "" for the heads.
-    const char *decided_key, *decided_heads;
+    // their heads (NULL behind the last), and what would have been right. Where nothing is decided: NULL, and no heads.
+    const char *decided_key;
+    const char *const *decided_heads;
     json_t *(*decided)(const ft_answer *answer, bool *failed);
-    void (*print_decided)(const ft_answer *answer, FILE *out);
+    ft_status (*write_decided)(const ft_answer *answer, ft_cell_writer *out);
     void (*put_truth)(const ft_answer *answer, int32_t label, const float *target, json_t *line, bool *failed);
 } ft_task_spec;
 

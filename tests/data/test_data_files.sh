@@ -77,6 +77,69 @@ expect 0 "$FTENGINE" eval run.a.tsv --data c.tsv --format csv --json
 expect 2 "$FTENGINE" eval run.a.tsv --data a.tsv --format text && one_error "--format"
 expect 2 "$FTENGINE" predict run.a.tsv --data a.tsv --format excel && one_error "--format"
 
+# ---- predict while it reads ----------------------------------------------------------------------------------------------
+# Rows are written as they come: of a pipe that stays open too, and they stay when it is killed.
+mkfifo pipe
+"$FTENGINE" predict run.a.tsv --data - --format text <pipe >piped 2>err &
+pid=$!
+exec 3>pipe
+printf 'one text\n' >&3
+for _ in $(seq 200); do [ "$(wc -l <piped)" -ge 2 ] && break || sleep 0.05; done
+[ "$(wc -l <piped)" = 2 ] || fail "an open pipe is waited for: $(cat piped)"
+kill -9 $pid
+exec 3>&-
+wait $pid
+# A file of many pieces has the rows of its parts, with their lines in errors and their numbers in JSON.
+{ head -1 a.tsv && for _ in $(seq 60); do tail -n +2 a.tsv; done; } >many.tsv
+"$FTENGINE" predict run.a.tsv --data many.tsv >many.out 2>err || fail "many pieces"
+expect 0 "$FTENGINE" predict run.a.tsv --data a.tsv
+cp out want
+{ head -1 want && for _ in $(seq 60); do tail -n +2 want; done; } | cmp - many.out || fail "many pieces have other rows"
+expect 0 "$FTENGINE" predict run.a.tsv --data many.tsv --json
+[ "$(tail -1 out | python3 -c 'import json; print(json.loads(input())["id"])')" = 3539 ] || fail "the number of the last row: $(tail -1 out)"
+sed '3001s/.*/one column/' many.tsv >ragged.tsv
+expect 2 "$FTENGINE" predict run.a.tsv --data ragged.tsv && one_error "ragged.tsv:3001"
+# CSV where the name says so, with what needs quotes in quotes.
+expect 0 "$FTENGINE" predict run.a.tsv --data b.csv --output p.csv
+expect 0 "$FTENGINE" predict run.a.tsv --data b.csv --output p.jsonl
+python3 - <<'PYTHON' || fail "p.csv is not what it says"
+import csv, json
+rows, texts = list(csv.DictReader(open("p.csv", newline=""))), [r[0] for r in list(csv.reader(open("b.csv", newline="")))[1:]]
+assert [r["text"] for r in rows] == texts and any("," in t for t in texts) and any('"' in t for t in texts)
+assert [r["label"] for r in rows] == [json.loads(line)["label"] for line in open("p.jsonl")]
+PYTHON
+# What is read is not overwritten, under another name neither; who stops reading is no error.
+cp a.tsv kept.tsv && ln -s a.tsv link.tsv
+for output in a.tsv ./a.tsv link.tsv; do expect 2 "$FTENGINE" predict run.a.tsv --data a.tsv --output $output && one_error "--output"; done
+cmp a.tsv kept.tsv || fail "the texts are gone"
+for command in "predict run.a.tsv --data many.tsv" "config" "help train" "compare run.a.tsv --all"; do
+    # shellcheck disable=SC2086
+    { "$FTENGINE" $command 2>err; echo $? >code; } | head -1 >/dev/null
+    [ ! -s err ] && [[ "$(cat code)" =~ ^(0|141)$ ]] || fail "$command | head -1: exit code $(cat code)"
+done
+
+# ---- two classes of one name, a label with the separator in it ------------------------------------------------------------
+cp -r run.a.tsv twins
+python3 - <<'PYTHON'
+import json
+for name, keys in (("config", ("id2label",)), ("ftengine", ("labels",))):
+    path = f"twins/model/{name}.json"
+    value = json.load(open(path))
+    for key in keys:
+        value[key] = {k: v.replace("music", "food") for k, v in value[key].items()} if key == "id2label" else [v.replace("music", "food") for v in value[key]]
+    value.pop("label2id", None)
+    json.dump(value, open(path, "w"))
+PYTHON
+expect 0 "$FTENGINE" predict twins --data a.tsv --json --output twins.jsonl
+says 'several classes are called "food"'
+expect 0 "$FTENGINE" predict run.a.tsv --data a.tsv --json --output single.jsonl
+python3 - <<'PYTHON' || fail "ids of one name are mixed up"
+import json
+for twin, single in zip(map(json.loads, open("twins.jsonl")), map(json.loads, open("single.jsonl"))):
+    assert list(twin["probabilities"]) == ["food (id 0)", "food (id 1)", "travel"]
+    assert list(twin["probabilities"].values()) == list(single["probabilities"].values())
+PYTHON
+
 # ---- a share of the training file as validation --------------------------------------------------------------------------
 # shellcheck disable=SC2086
 expect 0 "$FTENGINE" train $options data.train=a.tsv data.validation_split=0.25 eval.strategy=epoch output.dir=split
@@ -109,4 +172,21 @@ says "1 of 3 texts of $scratch/seen.tsv are in the training data too"
 says "1 texts of $scratch/odd.tsv are empty"
 says "1 of the 4 classes have no training example"
 [ "$(json odd/model/config.json 'list(d["id2label"].values())')" = "['food', 'music', 'sport', 'travel']" ] || fail "a class of the validation file is lost"
+# Which columns were taken; damaged texts, quotes in TSV, classes that are nearly the same, escape sequences in labels.
+says 'columns    text from "text", label from "label"'
+[ "$(json odd/run.json 'd["data"]["train"]["text_column"], d["data"]["train"]["label_column"]')" = "('text', 'label')" ] || fail "run.json lacks the columns"
+printf 'text\tlabel\n"one"\tpos\n"tw\xffo \xc3\xa9"\tpos \nthree\tPos\nfour\tnan\nfive\t\033[31mred\n' >slips.tsv
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" train $options data.train=slips.tsv output.dir=slips model.ignore_mismatched_sizes=true
+says "1 texts of $scratch/slips.tsv are not valid UTF-8: what is broken is read as U+FFFD ($scratch/slips.tsv:3)"
+says "2 of 5 texts of $scratch/slips.tsv are in quotes"
+says 'the classes "pos" and "pos " are nearly the same'
+says 'the classes "Pos" and "pos" are nearly the same'
+says 'a class is called "nan"'
+says '?[31mred'
+! grep -q "$(printf '\033')" err || fail "an escape sequence reaches the terminal"
+{ printf 'text\tlabel\n' && for i in $(seq 30); do printf 'text %d\t%d.5\ntext %d b\t%d.5\n' $i $i $i $i; done; } >decimals.tsv
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" train $options data.train=decimals.tsv output.dir=decimals model.ignore_mismatched_sizes=true
+says "30 of the 30 classes are called by decimal numbers; train.task=regression learns numbers"
 echo "data files: all as expected"

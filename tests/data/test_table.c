@@ -127,7 +127,7 @@ static void found(const char *header, const char *text, const char *label, ft_ta
 
 static void columns(void **state) {
     found("id\tReview\tCategory", "", "", FT_LABEL_REQUIRED, "Review", "Category");
-    found("title\tlabel\ttext", "", "", FT_LABEL_REQUIRED, "text", "label"); // text is the better name
+    found("title\tlabel\ttext", "title", "", FT_LABEL_REQUIRED, "title", "label");
     found("a\tb\tc", "c", "a", FT_LABEL_REQUIRED, "c", "a");
     found("text\tlabel\tc", "c", "text", FT_LABEL_REQUIRED, "c", "text");
     found("text\tlabel\tsentence", "", "sentence", FT_LABEL_REQUIRED, "text", "sentence"); // named ones are taken
@@ -136,6 +136,11 @@ static void columns(void **state) {
     found("text\tb\tc", "", "nothere", FT_LABEL_OPTIONAL, "text", NULL);
     found("text\tb\tc", "", "b", FT_LABEL_OPTIONAL, "text", "b");
     found("text\tb\tb", "", "", FT_LABEL_OPTIONAL, "text", NULL); // a name that is not used may stand twice
+    // Two that could be meant are a question.
+    const ft_table_label need = FT_LABEL_REQUIRED;
+    refused("question\tsentence\tlabel\n1\t2\t3\n", "", "", need, "t.tsv:1", "\"question\" or \"sentence\"", "data.text_column=question");
+    refused("title\tlabel\ttext\n1\t2\t3\n", "", "", need, "t.tsv:1", "\"title\" or \"text\"", "data.text_column=text");
+    refused("text\tlabel\trating\n1\t2\t3\n", "", "", need, "t.tsv:1", "\"label\" or \"rating\"", "data.label_column=rating");
 }
 
 static void ids(void **state) {

@@ -18,7 +18,7 @@ static void rows_are_whole(void **state) {
         assert_true(task->scoring.kind && task->scoring.known && task->scoring.measure);
         assert_int_equal(classes, task->labels != FT_LABELS_NUMBERS);
         assert_true(classes == (task->decided != NULL) && classes == (task->decided_key != NULL) && (classes || task->balance == NULL));
-        assert_true(classes == (task->print_decided != NULL) && classes == (task->scoring.positive != NULL));
+        assert_true(classes == (task->write_decided != NULL) && classes == (task->scoring.positive != NULL));
         assert_true(classes == (task->scoring.cross_entropy != NULL) && (classes || task->scoring.thresholds == NULL));
         for (int m = 0; m < 4; m++) assert_int_equal(ft_metric_check(task->shown[m], &task->scoring, 2), FT_OK);
         for (int outputs = 1; outputs < 4; outputs++)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-// Usual names, best first: where a file has several of them, the earlier one is meant.
+// Usual names. A file with several of them for one thing is asked about; of ids the earlier one is meant.
 static const char *const TEXT_NAMES[] = {"sentence", "text",      "review",  "question", "content",
                                          "comment",  "tweet",     "message", "document", "snippet",
                                          "phrase",   "utterance", "query",   "body",     "title"};
@@ -57,12 +57,20 @@ static bool is_taken(const ft_selection *taken, int column) {
     return column == taken->text || column == taken->pair || column == taken->id;
 }
 
+// The column with the best of the usual names; several of them are a question that only the user can answer.
 static ft_status find_usual(const ft_columns *columns, const char *const *names, int count, const ft_selection *taken,
-                            int *column) {
+                            const char *option, int *column) {
     for (int n = 0; n < count; n++) {
         for (int i = 0; i < columns->count; i++) {
             if (strcasecmp(columns->name[i], names[n]) != 0 || is_taken(taken, i)) continue;
-            return find_given(columns, columns->name[i], "", false, column); // refuses a name that stands there twice
+            if (*column == FT_NO_COLUMN) {
+                FT_TRY(find_given(columns, columns->name[i], "", false, column)); // refuses a name that stands there twice
+            } else if (option != NULL && i != *column) {
+                ft_status status = ft_fail_at(columns->file, 1, 0, "which column is meant, \"%s\" or \"%s\"?",
+                                              columns->name[*column < i ? *column : i], columns->name[*column < i ? i : *column]);
+                ft_hint("%s=%s or %s=%s says", option, columns->name[*column], option, columns->name[i]);
+                return status;
+            }
         }
     }
     return FT_OK;
@@ -109,7 +117,7 @@ static ft_status find_labels(const ft_columns *columns, const char *names, bool 
 
 static ft_status usual_label(const ft_columns *columns, ft_selection *chosen) {
     int column = FT_NO_COLUMN;
-    FT_TRY(find_usual(columns, LABEL_NAMES, NAMES_LABEL, chosen, &column));
+    FT_TRY(find_usual(columns, LABEL_NAMES, NAMES_LABEL, chosen, "data.label_column", &column));
     if (column != FT_NO_COLUMN) chosen->label[chosen->label_count++] = column;
     return FT_OK;
 }
@@ -132,9 +140,9 @@ ft_status ft_columns_select(const ft_columns *columns, const ft_table_request *r
     if (given(r->pair)) FT_TRY(find_given(columns, r->pair, "second text", false, &chosen->pair));
     if (given(r->label) && label_wanted) FT_TRY(find_labels(columns, r->label, r->need == FT_LABEL_OPTIONAL, arena, chosen));
     if (given(r->id)) FT_TRY(find_given(columns, r->id, "id", false, &chosen->id));
-    if (!given(r->text)) FT_TRY(find_usual(columns, TEXT_NAMES, NAMES_TEXT, chosen, &chosen->text));
+    if (!given(r->text)) FT_TRY(find_usual(columns, TEXT_NAMES, NAMES_TEXT, chosen, "data.text_column", &chosen->text));
     if (!given(r->label) && label_wanted) FT_TRY(usual_label(columns, chosen));
-    if (r->id != NULL && !given(r->id)) FT_TRY(find_usual(columns, ID_NAMES, NAMES_ID, chosen, &chosen->id));
+    if (r->id != NULL && !given(r->id)) FT_TRY(find_usual(columns, ID_NAMES, NAMES_ID, chosen, NULL, &chosen->id));
 
     if (chosen->text == FT_NO_COLUMN) return fail_unfound(columns, "text", "data.text_column");
     if (chosen->label_count == 0 && r->need == FT_LABEL_REQUIRED) return fail_unfound(columns, "label", "data.label_column");

@@ -8,19 +8,11 @@
 
 #include <stdbool.h>
 
-enum { FT_NO_COLUMN = -1 };
-
 typedef struct ft_columns {
     int count;
     const char *const *name;
     const char *file;
 } ft_columns;
-
-typedef struct ft_selection {
-    int text, pair, id;
-    int label_count; // 0: none
-    int *label;      // [label_count], in the arena
-} ft_selection;
 
 // FT_INVALID at file:1 with the header listed.
 ft_status ft_columns_select(const ft_columns *columns, const ft_table_request *request, ft_arena *arena, ft_selection *chosen);

@@ -128,18 +128,19 @@ static ft_status unzstd(const char *name, const char *packed, size_t length, gro
     return status;
 }
 
+static bool is_gzip(const char *data, size_t length) { return length >= 2 && memcmp(data, "\x1F\x8B", 2) == 0; }
+
+static bool is_zstd(const char *data, size_t length) { return length >= 4 && memcmp(data, "\x28\xB5\x2F\xFD", 4) == 0; }
+
 ft_status ft_source_unpack(const char *name, size_t most, char **data, size_t *length) {
     const char *packed = *data;
-    bool gzip = *length >= 2 && memcmp(packed, "\x1F\x8B", 2) == 0;
-    bool zstd = *length >= 4 && memcmp(packed, "\x28\xB5\x2F\xFD", 4) == 0;
-    if (!gzip && !zstd) return FT_OK;
+    const bool gzip = is_gzip(packed, *length);
+    if (!gzip && !is_zstd(packed, *length)) return FT_OK;
     growing g = {.most = most};
     return finish(&g, gzip ? gunzip(name, packed, *length, &g) : unzstd(name, packed, *length, &g), name, data, length);
 }
 
 // ---- encodings ----------------------------------------------------------------------------------------------------
-
-typedef enum encoding { ENCODING_UTF8, ENCODING_UTF16LE, ENCODING_UTF16BE, ENCODING_1252 } encoding;
 
 // Windows-1252's characters 0x80 .. 0x9F; five places are not given and stay control characters, as in browsers.
 static const uint16_t windows_1252[32] = {0x20AC, 0x0081, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160,
@@ -147,13 +148,13 @@ static const uint16_t windows_1252[32] = {0x20AC, 0x0081, 0x201A, 0x0192, 0x201E
                                           0x2013, 0x2014, 0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0x009D, 0x017E, 0x0178};
 
 // UTF-16 without a mark: text of Latin letters has a zero in every other place from its first characters on.
-static encoding guess_utf16(const unsigned char *p, size_t length) {
+static ft_encoding guess_utf16(const unsigned char *p, size_t length) {
     enum { LOOK = 16 };
-    if (length < LOOK || length % 2 != 0) return ENCODING_UTF8;
+    if (length < LOOK || length % 2 != 0) return FT_ENCODING_UTF8;
     int even = 0, odd = 0;
     for (int i = 0; i < LOOK; i += 2) even += p[i] == 0, odd += p[i + 1] == 0;
-    if (even == 0 && odd == LOOK / 2) return ENCODING_UTF16LE;
-    return odd == 0 && even == LOOK / 2 ? ENCODING_UTF16BE : ENCODING_UTF8;
+    if (even == 0 && odd == LOOK / 2) return FT_ENCODING_UTF16LE;
+    return odd == 0 && even == LOOK / 2 ? FT_ENCODING_UTF16BE : FT_ENCODING_UTF8;
 }
 
 // Is there not one character of several bytes that is valid UTF-8, but others that are not?
@@ -170,13 +171,25 @@ static bool is_single_byte(const char *text, size_t length) {
     return broken;
 }
 
-static encoding encoding_of(const char *text, size_t length) {
-    if (length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) return ENCODING_UTF8;
-    if (length >= 2 && memcmp(text, "\xFF\xFE", 2) == 0) return ENCODING_UTF16LE;
-    if (length >= 2 && memcmp(text, "\xFE\xFF", 2) == 0) return ENCODING_UTF16BE;
-    encoding guessed = guess_utf16((const unsigned char *)text, length);
-    if (guessed != ENCODING_UTF8) return guessed;
-    return is_single_byte(text, length) ? ENCODING_1252 : ENCODING_UTF8;
+static ft_encoding byte_encoding(const char *text, size_t length) {
+    if (is_single_byte(text, length)) return FT_ENCODING_1252;
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)text[i] >= 0x80) return FT_ENCODING_UTF8;
+    return FT_ENCODING_ASCII;
+}
+
+static ft_encoding encoding_of(const char *text, size_t length) {
+    if (length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) return FT_ENCODING_UTF8;
+    if (length >= 2 && memcmp(text, "\xFF\xFE", 2) == 0) return FT_ENCODING_UTF16LE;
+    if (length >= 2 && memcmp(text, "\xFE\xFF", 2) == 0) return FT_ENCODING_UTF16BE;
+    ft_encoding guessed = guess_utf16((const unsigned char *)text, length);
+    if (guessed != FT_ENCODING_UTF8) return guessed;
+    return byte_encoding(text, length);
+}
+
+bool ft_source_is_whole(const char *data, size_t length) {
+    const ft_encoding found = encoding_of(data, length < 64 ? length & ~(size_t)1 : 64);
+    return is_gzip(data, length) || is_zstd(data, length) || found == FT_ENCODING_UTF16LE || found == FT_ENCODING_UTF16BE;
 }
 
 static size_t from_1252(const unsigned char *in, size_t length, char *out) {
@@ -211,26 +224,28 @@ static void drop_mark(char *data, size_t *length) {
     memmove(data, data + 3, *length);
 }
 
-ft_status ft_source_to_utf8(const char *name, char **data, size_t *length) {
-    encoding found = encoding_of(*data, *length);
-    if (found != ENCODING_UTF8) {
-        if (found != ENCODING_1252 && *length % 2 != 0)
-            return ft_fail(FT_INVALID, name, "this UTF-16 file ends in the middle of a character");
-        char *text = ft_calloc(*length + 1, 3, "a data file"); // no character of either takes more than 3 bytes a byte
-        if (text == NULL) return FT_NO_MEMORY;
-        const unsigned char *in = (const unsigned char *)*data;
-        size_t used = found == ENCODING_1252 ? from_1252(in, *length, text)
-                                             : from_utf16(in, *length, found == ENCODING_UTF16BE, text);
-        ft_info("%s is no UTF-8 and is read as %s", name, found == ENCODING_1252 ? "Windows-1252 (Latin-1)" : "UTF-16");
-        char *fitted = ft_realloc(text, used + 1, 1, "a data file");
-        if (fitted == NULL) {
-            free(text);
-            return FT_NO_MEMORY;
-        }
-        free(*data);
-        *data = fitted;
-        *length = used;
+ft_status ft_source_to_utf8(const char *name, ft_encoding *known, char **data, size_t *length) {
+    const bool first = *known == FT_ENCODING_UNKNOWN, news = first || *known == FT_ENCODING_ASCII;
+    if (news) *known = first ? encoding_of(*data, *length) : byte_encoding(*data, *length);
+    const ft_encoding found = *known;
+    if (first) drop_mark(*data, length);
+    if (found == FT_ENCODING_ASCII || found == FT_ENCODING_UTF8) return FT_OK;
+    if (found != FT_ENCODING_1252 && *length % 2 != 0)
+        return ft_fail(FT_INVALID, name, "this UTF-16 file ends in the middle of a character");
+    char *text = ft_calloc(*length + 1, 3, "a data file"); // no character of either takes more than 3 bytes a byte
+    if (text == NULL) return FT_NO_MEMORY;
+    const unsigned char *in = (const unsigned char *)*data;
+    size_t used = found == FT_ENCODING_1252 ? from_1252(in, *length, text)
+                                            : from_utf16(in, *length, found == FT_ENCODING_UTF16BE, text);
+    if (news) ft_info("%s is no UTF-8 and is read as %s", name, found == FT_ENCODING_1252 ? "Windows-1252 (Latin-1)" : "UTF-16");
+    char *fitted = ft_realloc(text, used + 1, 1, "a data file");
+    if (fitted == NULL) {
+        free(text);
+        return FT_NO_MEMORY;
     }
-    drop_mark(*data, length);
+    free(*data);
+    *data = fitted;
+    *length = used;
+    if (first) drop_mark(*data, length);
     return FT_OK;
 }

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 // The bytes of a file, or of standard input for "-"; malloc()ed with room for one more.
@@ -16,8 +17,20 @@ ft_status ft_source_load(const char *path, char **data, size_t *length);
 // Replaces packed bytes by what they hold, at most `most` bytes. FT_INVALID with `name` when they are damaged or hold more;
 // *data is then as before. Both replace *data by a block with room for one more byte.
 ft_status ft_source_unpack(const char *name, size_t most, char **data, size_t *length);
+// In what a text is written. UNKNOWN: nobody has looked; ASCII: so far, and neither UTF-16 nor with a mark.
+typedef enum ft_encoding {
+    FT_ENCODING_UNKNOWN,
+    FT_ENCODING_ASCII,
+    FT_ENCODING_UTF8,
+    FT_ENCODING_UTF16LE,
+    FT_ENCODING_UTF16BE,
+    FT_ENCODING_1252
+} ft_encoding;
+// Of the first bytes of a file: must it be had whole, because it is packed or UTF-16? At least 16 bytes, or all there are.
+bool ft_source_is_whole(const char *data, size_t length);
 // Replaces UTF-16 and Windows-1252 by UTF-8 and takes a byte order mark off. FT_INVALID when UTF-16 ends inside a unit.
-ft_status ft_source_to_utf8(const char *name, char **data, size_t *length);
+// *known is what earlier pieces of the text were written in, and becomes what this one is; UNKNOWN: this is the first.
+ft_status ft_source_to_utf8(const char *name, ft_encoding *known, char **data, size_t *length);
 
 // What messages call this path: itself, "<stdin>" for "-".
 const char *ft_source_display(const char *path);

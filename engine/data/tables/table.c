@@ -129,15 +129,16 @@ static ft_status check_labels(ft_table *table, const char *file, ft_table_label 
 
 // ---- a whole table ------------------------------------------------------------------------------------------------
 
-static ft_status name_columns(ft_table *table, const ft_columns *columns, const ft_selection *chosen) {
-    table->text_column = columns->name[chosen->text];
-    table->pair_column = chosen->pair != FT_NO_COLUMN ? columns->name[chosen->pair] : NULL;
+static ft_status name_columns(ft_table *table, const ft_table_layout *l) {
+    const ft_selection *chosen = &l->chosen;
+    table->text_column = l->names[chosen->text];
+    table->pair_column = chosen->pair != FT_NO_COLUMN ? l->names[chosen->pair] : NULL;
     table->label_columns = chosen->label_count;
     table->label_column_name =
         ft_arena_alloc(&table->arena, ((size_t)chosen->label_count + 1) * sizeof *table->label_column_name);
     if (table->label_column_name == NULL) return FT_NO_MEMORY;
     for (int i = 0; i < chosen->label_count; i++) {
-        const char *name = columns->name[chosen->label[i]];
+        const char *name = l->names[chosen->label[i]];
         table->label_column_name[i] = name;
         table->label_column = i == 0 ? name : ft_arena_format(&table->arena, "%s, %s", table->label_column, name);
         if (table->label_column == NULL) return FT_NO_MEMORY;
@@ -145,47 +146,57 @@ static ft_status name_columns(ft_table *table, const ft_columns *columns, const 
     return FT_OK;
 }
 
-static ft_status wanted_columns(ft_table *table, ft_records *r, const ft_columns *columns, const ft_selection *chosen) {
-    bool *wanted = ft_arena_alloc(&table->arena, (size_t)columns->count + 1);
-    if (wanted == NULL) return FT_NO_MEMORY;
-    for (int i = 0; i < chosen->label_count; i++) wanted[chosen->label[i]] = true;
-    wanted[chosen->text] = true;
-    if (chosen->pair != FT_NO_COLUMN) wanted[chosen->pair] = true;
-    if (chosen->id != FT_NO_COLUMN) wanted[chosen->id] = true;
-    r->wanted = wanted;
+static ft_status wanted_columns(ft_table_layout *l) {
+    const ft_selection *chosen = &l->chosen;
+    l->wanted = ft_arena_alloc(&l->arena, (size_t)l->columns + 1);
+    if (l->wanted == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i < chosen->label_count; i++) l->wanted[chosen->label[i]] = true;
+    l->wanted[chosen->text] = true;
+    if (chosen->pair != FT_NO_COLUMN) l->wanted[chosen->pair] = true;
+    if (chosen->id != FT_NO_COLUMN) l->wanted[chosen->id] = true;
     return FT_OK;
 }
 
-static ft_status read_rows(ft_table *table, ft_records *r, const ft_table_request *request) {
+static ft_status read_header(ft_records *r, const ft_table_request *request, ft_table_layout *l) {
     ft_columns columns = {.file = r->file};
-    ft_selection chosen;
     FT_TRY(ft_records_header(r, &columns.count, &columns.name));
-    FT_TRY(ft_columns_select(&columns, request, &table->arena, &chosen));
-    FT_TRY(name_columns(table, &columns, &chosen));
-    FT_TRY(wanted_columns(table, r, &columns, &chosen));
+    const char **names = ft_arena_alloc(&l->arena, (size_t)columns.count * sizeof *names);
+    if (names == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i < columns.count; i++) // they lie in the text, or in the table's arena
+        if ((names[i] = ft_arena_strdup(&l->arena, columns.name[i])) == NULL) return FT_NO_MEMORY;
+    columns.name = names;
+    FT_TRY(ft_columns_select(&columns, request, &l->arena, &l->chosen));
+    l->columns = columns.count;
+    l->names = names;
+    return wanted_columns(l);
+}
+
+static ft_status read_rows(ft_table *table, ft_records *r, const ft_table_request *request, ft_table_layout *l) {
+    if (l->columns == 0) FT_TRY(read_header(r, request, l));
+    r->keys = l->names;
+    r->key_count = l->columns;
+    r->wanted = l->wanted;
+    FT_TRY(name_columns(table, l));
     for (bool found = true;;) {
-        FT_TRY(ft_records_next(r, columns.count, &found));
-        if (!found) break;
-        FT_TRY(take_row(table, r, &chosen));
+        FT_TRY(ft_records_next(r, l->columns, &found));
+        if (!found) return FT_OK;
+        FT_TRY(take_row(table, r, &l->chosen));
     }
-    if (table->rows == 0) return ft_fail_at(r->file, 2, 0, "no rows behind the header");
-    return table->label != NULL && !request->empty_labels && !table->label_lists ? check_labels(table, r->file, request->need)
-                                                                                 : FT_OK;
 }
 
 // Every line is a text; so is an empty one between others.
-static ft_status read_lines(ft_table *table, char *at, char *end) {
+static ft_status read_lines(ft_table *table, char *at, char *end, int64_t line) {
     const ft_selection chosen = {.pair = FT_NO_COLUMN, .id = FT_NO_COLUMN};
     table->text_column = "text";
     *end = '\0';
-    while (at < end) {
+    for (; at < end; line++) {
         char *stop = memchr(at, '\n', (size_t)(end - at)), *next = stop != NULL ? stop + 1 : end;
         if (stop == NULL) stop = end;
         if (stop > at && stop[-1] == '\r') stop--;
         FT_TRY(room_for_row(table, &chosen));
         table->text[table->rows] = at;
         table->text_length[table->rows] = (size_t)(stop - at);
-        table->line[table->rows] = table->rows + 1;
+        table->line[table->rows] = line;
         table->rows++;
         *stop = '\0';
         at = next;
@@ -219,8 +230,7 @@ static ft_status format_or_plain(const ft_table_request *request, const char *fi
     return FT_OK;
 }
 
-static ft_status choose_format(const ft_table_request *request, const char *name, const char *data, size_t length,
-                               ft_format *format) {
+ft_status ft_table_format(const ft_table_request *request, const char *name, const char *data, size_t length, ft_format *format) {
     *format = request->format;
     if (*format == FT_FORMAT_AUTO) *format = ft_format_of_name(name);
     if (*format != FT_FORMAT_AUTO) return FT_OK;
@@ -229,27 +239,65 @@ static ft_status choose_format(const ft_table_request *request, const char *name
     return FT_OK;
 }
 
-static ft_status parse(ft_table *table, size_t length, size_t most, const char *file, const ft_table_request *request) {
-    FT_TRY(ft_sha256(table->data, length, table->sha256));
-    FT_TRY(ft_source_unpack(file, most, &table->data, &length));
-    FT_TRY(ft_source_to_utf8(file, &table->data, &length));
+static ft_status begin(const ft_table *table, size_t length, const char *file, const ft_table_request *request, ft_table_layout *l) {
+    l->line = 1;
     if (length == 0) {
         if (request->plain || request->format == FT_FORMAT_TEXT) return ft_fail(FT_INVALID, file, "no text: the file is empty");
         return ft_fail_at(file, 1, 0, "the file is empty: no header, no rows");
     }
-    FT_TRY(choose_format(request, file, table->data, length, &table->format));
-    if (table->format == FT_FORMAT_TEXT) {
-        if (request->need == FT_LABEL_REQUIRED) return ft_fail(FT_INVALID, file, "plain text has no labels");
-        if (request->id != NULL) return ft_fail(FT_INVALID, file, "plain text has no column of ids");
-        if (request->pair != NULL && *request->pair != '\0') return ft_fail(FT_INVALID, file, "plain text has no second texts");
-        return read_lines(table, table->data, table->data + length);
+    FT_TRY(ft_table_format(request, file, table->data, length, &l->format));
+    if (l->format == FT_FORMAT_CSV) l->delimiter = ft_csv_delimiter(table->data, length);
+    if (l->format != FT_FORMAT_TEXT) return FT_OK;
+    if (request->need == FT_LABEL_REQUIRED) return ft_fail(FT_INVALID, file, "plain text has no labels");
+    if (request->id != NULL) return ft_fail(FT_INVALID, file, "plain text has no column of ids");
+    if (request->pair != NULL && *request->pair != '\0') return ft_fail(FT_INVALID, file, "plain text has no second texts");
+    return FT_OK;
+}
+
+static ft_status parse_piece(ft_table *table, size_t length, const char *file, const ft_table_request *request, ft_table_layout *l) {
+    if (l->line == 0) FT_TRY(begin(table, length, file, request, l));
+    table->format = l->format;
+    if (l->format == FT_FORMAT_TEXT) {
+        FT_TRY(read_lines(table, table->data, table->data + length, l->line));
+        l->line += table->rows;
+        return FT_OK;
     }
     ft_records records;
-    ft_records_open(&records, table->format, file, table->data, length, &table->arena);
-    if (table->format != FT_FORMAT_JSONL) table->delimiter = records.delimiter;
-    ft_status status = read_rows(table, &records, request);
+    ft_records_open(&records, l->format, file, table->data, length, &table->arena);
+    records.line = l->line;
+    if (l->format == FT_FORMAT_CSV) records.delimiter = l->delimiter;
+    if (l->format != FT_FORMAT_JSONL) table->delimiter = records.delimiter;
+    ft_status status = read_rows(table, &records, request, l);
+    l->line = records.line;
     ft_records_close(&records);
     return status;
+}
+
+ft_status ft_table_parse_piece(char *data, size_t length, const char *name, const ft_table_request *request,
+                               ft_table_layout *layout, ft_table *table) {
+    memset(table, 0, sizeof *table);
+    table->data = data;
+    ft_status status = parse_piece(table, length, name, request, layout);
+    if (status != FT_OK) ft_table_free(table);
+    return status;
+}
+
+void ft_table_layout_free(ft_table_layout *layout) {
+    ft_arena_free(&layout->arena);
+    *layout = (ft_table_layout){0};
+}
+
+static ft_status parse(ft_table *table, size_t length, size_t most, const char *file, const ft_table_request *request) {
+    ft_encoding encoding = FT_ENCODING_UNKNOWN;
+    ft_table_layout layout = {0};
+    FT_TRY(ft_sha256(table->data, length, table->sha256));
+    FT_TRY(ft_source_unpack(file, most, &table->data, &length));
+    FT_TRY(ft_source_to_utf8(file, &encoding, &table->data, &length));
+    ft_status status = parse_piece(table, length, file, request, &layout);
+    ft_arena_join(&table->arena, &layout.arena); // the names of the columns
+    FT_TRY(status);
+    if (table->rows == 0) return ft_fail_at(file, 2, 0, "no rows behind the header");
+    return table->label != NULL && !request->empty_labels && !table->label_lists ? check_labels(table, file, request->need) : FT_OK;
 }
 
 ft_status ft_table_parse(char *data, size_t length, size_t most, const char *name, const ft_table_request *request,

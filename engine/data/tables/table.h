@@ -44,6 +44,25 @@ ft_status ft_table_parse(char *data, size_t length, size_t most, const char *nam
                          ft_table *table);
 void ft_table_free(ft_table *table); // {0} is fine
 
+// What the beginning of a text says about the rest of it, for who reads it in pieces (blocks.h). {0}: nothing is known yet.
+typedef struct ft_table_layout {
+    ft_format format;
+    char delimiter;
+    int columns; // 0: the header has not been read
+    const char *const *names;
+    bool *wanted;
+    ft_selection chosen;
+    int64_t line; // where the next piece begins, from 1; 0: this is the first
+    ft_arena arena;
+} ft_table_layout;
+void ft_table_layout_free(ft_table_layout *layout);
+// A piece of a text in UTF-8 that ends behind a row. Takes `data` as ft_table_parse does. The layout outlives the table. `table` may have
+// no rows.
+ft_status ft_table_parse_piece(char *data, size_t length, const char *name, const ft_table_request *request,
+                               ft_table_layout *layout, ft_table *table);
+// The format of a text that begins so (the first line at least), in UTF-8.
+ft_status ft_table_format(const ft_table_request *request, const char *name, const char *data, size_t length, ft_format *format);
+
 // "path:line" of a row, for messages.
 const char *ft_table_where(const ft_table *table, const char *path, int64_t row, char where[512]);
 

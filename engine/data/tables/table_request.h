@@ -18,4 +18,13 @@ typedef struct ft_table_request {
     bool empty_labels; // an empty label is a label: none of the classes holds
 } ft_table_request;
 
+// Which columns that comes to.
+enum { FT_NO_COLUMN = -1 };
+
+typedef struct ft_selection {
+    int text, pair, id;
+    int label_count; // 0: none
+    int *label;      // [label_count], in the arena
+} ft_selection;
+
 #endif

@@ -3,6 +3,7 @@
 #include "base/json/json.h"
 #include "base/log.h"
 #include "engine/data/tables/source.h"
+#include "engine/train/job/data_remarks.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -132,6 +133,7 @@ ft_status ft_data_report_splits(ft_job *job) {
     }
     ft_text_index_free(&train);
     FT_TRY(status);
+    FT_TRY(ft_data_remarks(job));
     print_lengths(job);
     if (ft_task_has_classes(job->task)) FT_TRY(print_classes(job));
     else print_targets(job);
@@ -152,8 +154,9 @@ json_t *ft_data_report_json(const ft_job *job, ft_split split, bool *failed) {
     for (int c = 0; counts != NULL && c < job->labels.count; c++)
         ft_json_put(classes, job->label_names[c], json_integer((json_int_t)counts[c]), failed);
     free(counts);
-    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "path", ft_json_text(d->path), "sha256",
-                     d->table.sha256, "examples", (json_int_t)d->data.examples, "sequences", (json_int_t)d->data.sequences, "tokens", (json_int_t)d->data.tokens, "longest",
+    return json_pack("{s:o, s:s, s:s?, s:s?, s:s?, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "path", ft_json_text(d->path), "sha256",
+                     d->table.sha256, "text_column", d->table.text_column, "pair_column", d->table.pair_column, "label_column",
+                     d->table.label_column, "examples", (json_int_t)d->data.examples, "sequences", (json_int_t)d->data.sequences, "tokens", (json_int_t)d->data.tokens, "longest",
                      d->data.longest, "truncated", (json_int_t)d->data.truncated, "repeated", (json_int_t)r->repeated,
                      "contradicting", (json_int_t)r->contradicting, "in_train", (json_int_t)r->known, "empty",
                      (json_int_t)r->empty, "length_quantiles", lengths, "classes", classes);

@@ -1,0 +1,239 @@
+#include "engine/commands/predictions.h"
+
+#include "base/log.h"
+#include "engine/metrics/decision.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// ---- names --------------------------------------------------------------------------------------------------------
+
+static bool has_twin(const ft_classifier *c, int k) {
+    for (int other = 0; other < c->labels.count; other++)
+        if (other != k && strcmp(c->label_names[other], c->label_names[k]) == 0) return true;
+    return false;
+}
+
+static ft_status name_classes(const ft_classifier *c, ft_predictions *p) {
+    p->names = ft_arena_alloc(&p->arena, (size_t)p->classes * sizeof *p->names);
+    if (p->names == NULL) return FT_NO_MEMORY;
+    bool warned = false;
+    for (int k = 0; k < p->classes; k++) {
+        const bool twin = has_twin(c, k);
+        p->names[k] = twin ? ft_arena_format(&p->arena, "%s (id %d)", c->label_names[k], k)
+                           : ft_arena_strdup(&p->arena, c->label_names[k]);
+        if (p->names[k] == NULL) return FT_NO_MEMORY;
+        if (twin && !warned) ft_warn("several classes are called \"%s\": their ids stand behind their names (%s)", c->label_names[k], c->path);
+        warned = warned || twin;
+    }
+    return FT_OK;
+}
+
+static bool in_a_name(const ft_predictions *p, const char *separator) {
+    for (int k = 0; k < p->classes; k++)
+        if (strstr(p->names[k], separator) != NULL) return true;
+    return false;
+}
+
+// That of the training file, or one that no name has in it.
+static ft_status choose_separator(const ft_classifier *c, ft_predictions *p) {
+    static const char *const others[] = {"|", ";", " | ", " ; ", "||"};
+    p->separator = ft_arena_strdup(&p->arena, c->settings.label_separator);
+    if (p->separator == NULL) return FT_NO_MEMORY;
+    if (p->task->labels != FT_LABELS_CLASSES || !in_a_name(p, p->separator)) return FT_OK;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (in_a_name(p, others[i])) continue;
+        ft_warn("labels have \"%s\" in their names: several in one cell are separated by \"%s\"", p->separator, others[i]);
+        p->separator = others[i];
+        return FT_OK;
+    }
+    return FT_OK;
+}
+
+ft_status ft_predictions_begin(const ft_classifier *first, ft_predictions *p) {
+    *p = (ft_predictions){.classes = first->labels.count, .task = first->task};
+    p->threshold_room = ft_arena_alloc(&p->arena, (size_t)p->classes * sizeof *p->threshold_room);
+    if (p->threshold_room == NULL) return FT_NO_MEMORY;
+    FT_TRY(name_classes(first, p));
+    return choose_separator(first, p);
+}
+
+ft_status ft_predictions_table(ft_predictions *p, int64_t rows) {
+    const size_t values = (size_t)rows * (size_t)p->classes;
+    p->first += p->examples;
+    p->examples = rows;
+    p->models = 0;
+    p->threshold = NULL;
+    if (rows > p->capacity) {
+        free(p->probability);
+        free(p->logits);
+        p->capacity = 0;
+        p->probability = ft_calloc(values, sizeof *p->probability, "probabilities");
+        p->logits = ft_calloc(values, sizeof *p->logits, "logits");
+        if (p->probability == NULL || p->logits == NULL) return FT_NO_MEMORY;
+        p->capacity = rows;
+    }
+    memset(p->probability, 0, values * sizeof *p->probability);
+    memset(p->logits, 0, values * sizeof *p->logits);
+    return FT_OK;
+}
+
+void ft_predictions_free(ft_predictions *p) {
+    free(p->probability);
+    free(p->logits);
+    ft_arena_free(&p->arena);
+    *p = (ft_predictions){0};
+}
+
+// ---- models -------------------------------------------------------------------------------------------------------
+
+// class_of[k]: which class of the first model is called as this one's class k. Models may number the same labels differently.
+static ft_status match_labels(const ft_classifier *c, const char *path, const ft_predictions *p, int *class_of) {
+    if (c->task != p->task) return ft_fail(FT_INVALID, path, "this model is for another task than the first one");
+    if (c->labels.count != p->classes)
+        return ft_fail(FT_INVALID, path, "this model has %d labels, the first one %d: there is no mean of their probabilities",
+                       c->labels.count, p->classes);
+    for (int k = 0; k < p->classes; k++) {
+        class_of[k] = k; // the first model, and where names are not enough
+        if (p->models == 0 || has_twin(c, k)) continue;
+        class_of[k] = 0;
+        while (class_of[k] < p->classes && strcmp(c->label_names[k], p->names[class_of[k]]) != 0) class_of[k]++;
+        if (class_of[k] < p->classes) continue;
+        ft_fail(FT_INVALID, path,
+                "this model's label \"%s\" is none of the first model's: there is no mean of their probabilities",
+                c->label_names[k]);
+        ft_hint("the first model has \"%s\", \"%s\"%s", p->names[0], p->names[p->classes > 1 ? 1 : 0],
+                p->classes > 2 ? ", ..." : "");
+        return FT_INVALID;
+    }
+    return FT_OK;
+}
+
+// Adds a model's thresholds to those of the models before it; models without count as 1/2.
+static void add_thresholds(const ft_classifier *c, const int *class_of, int models, ft_predictions *p) {
+    const int count = ft_threshold_count(&p->task->scoring, p->classes);
+    if (p->threshold == NULL && c->threshold == NULL) return;
+    if (p->threshold == NULL) {
+        p->threshold = p->threshold_room;
+        for (int k = 0; k < count; k++) p->threshold[k] = 0.5;
+    }
+    for (int k = 0; k < count; k++) {
+        bool turned = count == 1 && class_of[1] == 0; // its second class is the first one of the others
+        double own = c->threshold == NULL ? 0.5 : turned ? 1 - c->threshold[k] : c->threshold[k];
+        double *mean = &p->threshold[count == 1 ? 0 : class_of[k]];
+        *mean += (own - *mean) / models;
+    }
+}
+
+// Adds what the model says about every example: logits [examples * classes] in its own order of classes.
+static void add_up(const ft_classifier *c, const float *logits, const int *class_of, double *probability, ft_predictions *p) {
+    for (int64_t i = 0; i < p->examples; i++) {
+        if (ft_task_has_classes(p->task)) p->task->scoring.probabilities(logits + i * p->classes, p->classes, probability);
+        for (int k = 0; k < p->classes; k++) {
+            p->probability[i * p->classes + class_of[k]] += probability[k];
+            p->logits[i * p->classes + class_of[k]] += logits[i * p->classes + k];
+        }
+    }
+    p->models++;
+}
+
+ft_status ft_predictions_add(ft_predictions *p, ft_classifier *c, const char *path, const ft_table *table, const char *data,
+                             ft_predict_progress progress, void *context) {
+    ft_dataset set = {0};
+    float *logits = NULL;
+    double *probability = NULL;
+    int *class_of = ft_calloc((size_t)p->classes, sizeof *class_of, "labels");
+    ft_status status = class_of != NULL ? match_labels(c, path, p, class_of) : FT_NO_MEMORY;
+    if (status != FT_OK) goto done;
+    add_thresholds(c, class_of, p->models + 1, p);
+    FT_TRY_GOTO(ft_classifier_build(c, table, data, NULL, &set), done);
+    logits = ft_calloc((size_t)set.examples * (size_t)p->classes, sizeof *logits, "logits");
+    probability = ft_calloc((size_t)p->classes, sizeof *probability, "probabilities");
+    status = logits && probability ? FT_OK : FT_NO_MEMORY;
+    if (status != FT_OK) goto done;
+    FT_TRY_GOTO(ft_classifier_predict(c, &set, logits, NULL, progress, context), done);
+    add_up(c, logits, class_of, probability, p);
+done:
+    free(logits);
+    free(probability);
+    free(class_of);
+    ft_dataset_free(&set);
+    return status;
+}
+
+// ---- writing ------------------------------------------------------------------------------------------------------
+
+static bool in_logits(const ft_predictions *p, const ft_prediction_form *form) {
+    return form->logits || !ft_task_has_classes(p->task);
+}
+
+ft_status ft_predictions_write_header(const ft_predictions *p, const ft_table *table, const ft_prediction_form *form, FILE *out) {
+    if (form->format == FT_FORMAT_JSONL) return FT_OK;
+    ft_cell_writer w = {.out = out, .format = form->format};
+    ft_arena arena = {0};
+    ft_status status = FT_OK;
+    if (table->id != NULL) ft_write_text(&w, form->id != NULL && form->id[0] ? form->id : "id");
+    for (const char *const *head = p->task->decided_heads; *head != NULL; head++) ft_write_text(&w, *head);
+    for (int k = 0; k < p->classes && status == FT_OK; k++) {
+        const char *prefix = !ft_task_has_classes(p->task) ? "" : form->logits ? "logit:" : "p:";
+        const char *head = ft_arena_format(&arena, "%s%s", prefix, p->names[k]);
+        if (head != NULL) ft_write_text(&w, head);
+        else status = FT_NO_MEMORY;
+    }
+    ft_write_text(&w, "text");
+    if (table->pair != NULL) ft_write_text(&w, "pair");
+    ft_end_row(&w);
+    ft_arena_free(&arena);
+    return status;
+}
+
+static ft_answer answer_of(const ft_predictions *p, int64_t i) {
+    return (ft_answer){.outputs = p->classes,
+                       .names = p->names,
+                       .separator = p->separator,
+                       .threshold = p->threshold,
+                       .probability = p->probability + i * p->classes,
+                       .value = p->logits + i * p->classes};
+}
+
+static ft_status write_row(const ft_predictions *p, const ft_table *table, const ft_prediction_form *form, int64_t i, FILE *out) {
+    ft_cell_writer w = {.out = out, .format = form->format};
+    const ft_answer answer = answer_of(p, i);
+    if (table->id != NULL) ft_write_text(&w, table->id[i]);
+    if (p->task->write_decided != NULL) FT_TRY(p->task->write_decided(&answer, &w));
+    const bool logits = in_logits(p, form);
+    for (int k = 0; k < p->classes; k++) ft_write_number(&w, logits ? answer.value[k] : answer.probability[k], logits ? 6 : 4);
+    ft_write_cell(&w, table->text[i], table->text_length[i]);
+    if (table->pair != NULL) ft_write_cell(&w, table->pair[i], table->pair_length[i]);
+    ft_end_row(&w);
+    return FT_OK;
+}
+
+static ft_status write_line(const ft_predictions *p, const ft_table *table, const ft_prediction_form *form, int64_t i, FILE *out) {
+    bool failed = false;
+    json_t *line = json_object();
+    ft_json_put(line, "format_version", json_integer(1), &failed);
+    json_t *id = table->id == NULL ? json_integer((json_int_t)(p->first + i)) : json_string(table->id[i]);
+    if (id == NULL && table->id != NULL) id = json_null(); // an id that is no UTF-8
+    ft_json_put(line, "id", id, &failed);
+    const ft_answer answer = answer_of(p, i);
+    ft_task_put_answer(p->task, &answer, NULL, line, &failed);
+    if (form->logits && ft_task_has_classes(p->task))
+        ft_json_put(line, "logits", ft_answer_by_name(&answer, answer.value, &failed), &failed);
+    char *text = failed ? NULL : ft_json_line(line);
+    json_decref(line);
+    if (text == NULL) return ft_fail_memory(0, "a line of predictions");
+    fprintf(out, "%s\n", text);
+    free(text);
+    return FT_OK;
+}
+
+ft_status ft_predictions_write(ft_predictions *p, const ft_table *table, const ft_prediction_form *form, FILE *out) {
+    for (int64_t i = 0; i < p->examples * p->classes; i++) {
+        p->probability[i] /= p->models;
+        p->logits[i] /= p->models;
+    }
+    for (int64_t i = 0; i < p->examples; i++)
+        FT_TRY((form->format == FT_FORMAT_JSONL ? write_line : write_row)(p, table, form, i, out));
+    return FT_OK;
+}

@@ -1,0 +1,42 @@
+// predictions.h - what one or several models say about a table of texts, added up and written.
+#ifndef FT_PREDICTIONS_H
+#define FT_PREDICTIONS_H
+
+#include "engine/commands/commands.h"
+
+// In which form, and what of it.
+typedef struct ft_prediction_form {
+    ft_format format; // TSV, CSV or JSONL
+    bool logits;      // in place of probabilities
+    const char *id;   // the column that is copied; NULL: none
+} ft_prediction_form;
+
+typedef struct ft_predictions {
+    int64_t first, examples; // rows of the table; the first one's number in the file
+    int classes;
+    int models; // that were added
+    const ft_task_spec *task;
+    const char **names;    // [classes], no two the same
+    const char *separator; // of several labels in one cell, in none of the names
+    double *threshold;     // the mean of the models', in threshold_room; NULL: none has one
+    double *threshold_room;
+    double *probability;   // [examples * classes] sum over models, then mean
+    double *logits;        // the same of the logits
+    int64_t capacity;      // examples that there is room for
+    ft_arena arena;
+} ft_predictions; // {0} is empty
+
+// The first model says what the classes are called. Two of one name get their numbers behind it, and a warning.
+ft_status ft_predictions_begin(const ft_classifier *first, ft_predictions *predictions);
+// Another table: nothing is known about its rows.
+ft_status ft_predictions_table(ft_predictions *predictions, int64_t rows);
+// What a model says about the table. path: the model's. progress: see ft_predict_dataset.
+ft_status ft_predictions_add(ft_predictions *predictions, ft_classifier *model, const char *path, const ft_table *table,
+                             const char *data, ft_predict_progress progress, void *context);
+ft_status ft_predictions_write_header(const ft_predictions *predictions, const ft_table *table, const ft_prediction_form *form,
+                                      FILE *out);
+// The rows, of means over the models.
+ft_status ft_predictions_write(ft_predictions *predictions, const ft_table *table, const ft_prediction_form *form, FILE *out);
+void ft_predictions_free(ft_predictions *predictions);
+
+#endif

@@ -1,0 +1,34 @@
+// blocks.h - a file of texts a piece after the other, for who answers while he reads: the rows are those of ft_table_read, in memory
+// that does not grow with the file.
+//
+// What is packed, or in UTF-16, is one piece, and so are its rows. Windows-1252 is told from broken UTF-8 by the first piece that is not
+// ASCII. A pipe is not waited for: what has come is a piece as soon as it ends behind a row.
+#ifndef FT_BLOCKS_H
+#define FT_BLOCKS_H
+
+#include "engine/data/tables/source.h"
+#include "engine/data/tables/table.h"
+
+typedef struct ft_blocks {
+    const char *path; // "-" is standard input
+    ft_table_request request;
+    ft_table_layout layout;
+    ft_encoding encoding;
+    int file;
+    bool whole;  // it must be had whole
+    bool ended;  // everything was read
+    bool known;  // looked at its first bytes
+    char *data;  // [length] was read and not handed out yet
+    size_t length, capacity;
+    size_t bytes;       // about so many are a piece; the caller may change it. SIZE_MAX: all of them
+    int64_t done, size; // bytes handed out, as they lie on the disk; of the file, 0: nobody knows
+} ft_blocks;
+
+// FT_INVALID: there is no such file. Close it also then.
+ft_status ft_blocks_open(const char *path, const ft_table_request *request, size_t bytes, ft_blocks *blocks);
+// The next rows; *found false: there are none left. The names of the columns live until close, all else with the table. Errors are those
+// of ft_table_read.
+ft_status ft_blocks_next(ft_blocks *blocks, ft_table *table, bool *found);
+void ft_blocks_close(ft_blocks *blocks);
+
+#endif
