@@ -2,7 +2,7 @@
 #include "base/context.h"
 #include "base/log.h"
 #include "base/nearest.h"
-#include "engine/commands/commands.h"
+#include "engine/commands/pages.h"
 #include "engine/commands/signals.h"
 #include "hpo/commands/commands.h"
 #include "hpo/space/options_study.h"
@@ -13,13 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct command {
-    const char *name;
-    ft_command_function run;
-    const char *usage, *what, *help;
-} command;
-
-static const command commands[] = {
+static const ft_command commands[] = {
     {"train", ft_command_train, "train CONFIG.ini... [section.key=value ...]", "fine-tune a model; writes a run directory",
      "Later files win over earlier ones, and section.key=value on the command line over all files.\n"
      "Paths in a file are relative to it, on the command line to the working directory.\n"
@@ -136,12 +130,19 @@ static const command commands[] = {
      "  ftengine pull bert-base-uncased@main\n\n"
      "HF_HOME (or HF_HUB_CACHE) says where the cache is, HF_ENDPOINT which hub is asked, HF_TOKEN as whom;\n"
      "SSL_CERT_FILE (or REQUESTS_CA_BUNDLE) whose certificates are accepted, behind a proxy that has its own.\n"},
-    {"config", ft_command_config, "config [CONFIG.ini...] [section.key=value ...]", "the effective configuration",
-     "Without an argument it prints every option with its meaning, bounds and default.\n"},
+    {"config", ft_command_config, "config [CONFIG.ini...] [section.key=value ...] [--markdown|--man]", "the effective configuration",
+     "Without an argument it prints every option with its meaning, bounds and default; --markdown and --man print the same as\n"
+     "a page of the reference and as the manual page ftengine-config(5).\n"},
+    {"completion", NULL, "completion bash|zsh|fish", "completions for a shell",
+     "Prints a script that completes commands, flags, options and their values:\n\n"
+     "  source <(ftengine completion bash)\n"
+     "  ftengine completion zsh >~/.zfunc/_ftengine\n"
+     "  ftengine completion fish >~/.config/fish/completions/ftengine.fish\n\n"
+     "`make install` puts all three in place.\n"},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
-static const command *find(const char *name) {
+static const ft_command *find(const char *name) {
     for (int i = 0; i < COMMANDS; i++)
         if (strcmp(commands[i].name, name) == 0) return &commands[i];
     return NULL;
@@ -150,14 +151,28 @@ static const command *find(const char *name) {
 static void print_help(void) {
     printf("ftengine %s: fine-tunes BERT-style transformers\n\n", FT_VERSION);
     for (int i = 0; i < COMMANDS; i++) printf("  ftengine %-10s %s\n", commands[i].name, commands[i].what);
-    printf("\n  ftengine help COMMAND    usage of one command\n"
+    printf("\n  ftengine help COMMAND    usage of one command; --markdown, --man: of all\n"
            "  ftengine --version       version and build\n\n"
            "Everywhere: --quiet, --verbose. Results on standard output, messages on standard error.\n"
            "Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 out of memory, 4 no device in time,\n"
            "5 diverged, 130 and 143 stopped after saving.\n");
 }
 
-static void print_command_help(const command *c) { printf("ftengine %s\n\n%s.\n\n%s", c->usage, c->what, c->help); }
+static void print_command_help(const ft_command *c) { printf("ftengine %s\n\n%s.\n\n%s", c->usage, c->what, c->help); }
+
+// The pages that are made of the table: --markdown, --man; false: it is none of these.
+static bool print_page(const char *form) {
+    if (strcmp(form, "--markdown") == 0) return ft_pages_markdown(COMMANDS, commands, stdout), true;
+    if (strcmp(form, "--man") == 0) return ft_pages_man(COMMANDS, commands, stdout), true;
+    return false;
+}
+
+static ft_status complete(int argc, char **argv) {
+    if (argc == 1) return ft_pages_completion(argv[0], COMMANDS, commands, ft_study_sections, stdout);
+    ft_fail(FT_INVALID, "completion", "give one shell");
+    ft_hint("ftengine completion bash|zsh|fish");
+    return FT_INVALID;
+}
 
 static void print_version(void) {
     ft_device *device;
@@ -196,12 +211,13 @@ static ft_status dispatch(int argc, char **argv) {
     if (strcmp(name, "--version") == 0) return print_version(), FT_OK;
     bool help = strcmp(name, "help") == 0;
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (help && argc == 2)) return print_help(), FT_OK;
+    if (help && print_page(argv[2])) return FT_OK;
     if (help) name = argv[2];
     if (strcmp(name, "worker") == 0) return ft_command_worker(ft_study_sections, argc - 2, argv + 2); // which `ftengine tune` starts
-    const command *c = find(name);
+    const ft_command *c = find(name);
     if (c == NULL) return unknown_command(name);
     if (help || asks_for_help(argc - 2, argv + 2)) return print_command_help(c), FT_OK;
-    return c->run(ft_study_sections, argc - 2, argv + 2);
+    return c->run == NULL ? complete(argc - 2, argv + 2) : c->run(ft_study_sections, argc - 2, argv + 2);
 }
 
 static bool works_on(const char *name) {

@@ -11,6 +11,12 @@
 #include "engine/train/step/predict.h"
 
 typedef ft_status (*ft_command_function)(const ft_section *const *sections, int argc, char **argv);
+// A row of the program's table. usage and help are for people; completion finds the flags of a command in them.
+typedef struct ft_command {
+    const char *name;
+    ft_command_function run;
+    const char *usage, *what, *help;
+} ft_command;
 ft_status ft_command_train(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_eval(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_predict(const ft_section *const *sections, int argc, char **argv);

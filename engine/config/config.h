@@ -222,8 +222,12 @@ void ft_config_free(ft_config *config); // {0} is fine
 // Lines that are kept are written as they were read. skip_output_dir leaves output.dir, output.exists and all sections that
 // are not a run's out (a run directory's config.ini).
 ft_status ft_config_write(const ft_config *config, bool all, bool skip_output_dir, FILE *out);
-// The commented reference: every section and option with help, type, bounds, default and names known elsewhere.
-ft_status ft_config_write_reference(const struct ft_section *const *others, FILE *out);
+// The reference: every section and option with help, type, bounds, default and names known elsewhere; as a commented INI file, as
+// Markdown (docs/reference/options.md) and as the manual page ftengine-config(5).
+typedef enum ft_reference_form { FT_REFERENCE_INI, FT_REFERENCE_MARKDOWN, FT_REFERENCE_MAN } ft_reference_form;
+ft_status ft_config_write_reference(const struct ft_section *const *others, ft_reference_form form, FILE *out);
+// Text of a manual page: what roff would take for its own is escaped, a line that begins with a dot as well.
+void ft_write_roff(FILE *out, const char *text);
 // Value of one option as text ("train.batch_size"); for run.json, compare. Iterate with index 0..ft_option_count()-1:
 // the options of a run.
 int ft_option_count(void);

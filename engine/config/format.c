@@ -199,8 +199,7 @@ static void write_value(FILE *out, const char *key, const char *text) {
     fprintf(out, "%s =%s%s\n", key, text[0] == '\0' ? "" : " ", text);
 }
 
-// The section that keeps lines, of which there is one at most; NULL: none.
-static const ft_section *lines_section(const ft_section *const *others) {
+const ft_section *ft_section_of_lines(const ft_section *const *others) {
     for (; others != NULL && *others != NULL; others++)
         if ((*others)->lines) return *others;
     return NULL;
@@ -221,7 +220,7 @@ ft_status ft_config_write(const ft_config *config, bool all, bool skip_output_di
         }
         write_value(out, ft_option_key(option), text);
     }
-    const ft_section *keeper = lines_section(others);
+    const ft_section *keeper = ft_section_of_lines(others);
     if (!skip_output_dir && keeper != NULL && config->lines.count > 0) {
         fprintf(out, "%s[%s]\n", section == NULL ? "" : "\n", keeper->name);
         for (int i = 0; i < config->lines.count; i++)
@@ -235,61 +234,5 @@ ft_status ft_section_write(const ft_section *section, const void *values, FILE *
     fprintf(out, "[%s]\n", section->name);
     for (int i = 0; i < section->count; i++)
         write_value(out, ft_option_key(&section->rows[i]), value_text(values, &section->rows[i], scratch));
-    return finished(out);
-}
-
-// A comment of as many lines as it takes.
-static void write_comment(FILE *out, const char *text) {
-    int column = 0;
-    for (const char *word = text; *word != '\0';) {
-        int length = (int)strcspn(word, " ");
-        if (column > 0 && column + 1 + length > 110) fputs("\n", out), column = 0;
-        column += fprintf(out, "%s%.*s", column == 0 ? "; " : " ", length, word);
-        word += length + (word[length] == ' ');
-    }
-    fputs("\n", out);
-}
-
-ft_status ft_config_write_reference(const ft_section *const *others, FILE *out) {
-    char text[1024], takes[512];
-    write_comment(out,
-                  "Every option of ftengine at its default. This file is generated from engine/config/options.c by "
-                  "`ftengine config`; the lines of names known elsewhere say what an option is called in other "
-                  "programs, where it is not accepted under that name.");
-    write_comment(out, "Any option may be given on the command line too, as section.key=value. Paths here are relative "
-                       "to this file, those on the command line to the working directory; ~ is the home directory. "
-                       "A ; or # that begins a word starts a comment. A file may begin with include = FILE: what that "
-                       "one sets counts less than what stands here.");
-    const ft_section *section = NULL;
-    const ft_option *option;
-    for (int i = 0; (option = ft_sections_option(others, i)) != NULL; i++) {
-        if (option->section != section) {
-            section = option->section;
-            fputs("\n", out);
-            write_comment(out, section->help);
-            fprintf(out, "[%s]\n", section->name);
-        }
-        fputs("\n", out);
-        write_comment(out, option->help);
-        text_builder b = {text, sizeof text, 0};
-        add(&b, "Takes %s", ft_option_takes(option, takes, sizeof takes));
-        if (option->unit != NULL) add(&b, " (%s)", option->unit);
-        add(&b, ".");
-        write_comment(out, text);
-        if (option->elsewhere != NULL) {
-            b = (text_builder){text, sizeof text, 0};
-            add(&b, "Known elsewhere as ");
-            for (const char *c = option->elsewhere; *c != '\0'; c++)
-                add(&b, *c == ' ' ? ", " : "%c", *c);
-            add(&b, ".");
-            write_comment(out, text);
-        }
-        write_value(out, ft_option_key(option), option->initial);
-    }
-    if ((section = lines_section(others)) != NULL) {
-        fputs("\n", out);
-        write_comment(out, section->help);
-        fprintf(out, "[%s]\n", section->name);
-    }
     return finished(out);
 }

@@ -89,6 +89,8 @@ int ft_sections_find(const ft_section *const *others, const char *name);
 // The sections of a run, then the others; NULL behind the last, and when there is none of this name.
 const ft_section *ft_section_at(const ft_section *const *others, int index);
 const ft_section *ft_section_find(const ft_section *const *others, const char *name, size_t length);
+// The section that keeps lines, of which there is one at most; NULL: none.
+const ft_section *ft_section_of_lines(const ft_section *const *others);
 // Where the fields of a section lie: the configuration itself, or the struct of the owner's; NULL: it was loaded without it.
 const void *ft_config_values(const ft_config *config, const ft_section *section);
 // May it differ when a run goes on? Among runs that are compared?
