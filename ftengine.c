@@ -49,8 +49,9 @@ static const ft_command commands[] = {
      "metric; more have a line each. A run without run.json (still going, or killed) shows its last logged figures.\n\n"
      "  ftengine compare runs/a-001 runs/a-002\n"
      "  ftengine compare studies/reviews --csv >trials.csv\n"},
-    {"report", ft_command_report, "report RUN [--output FILE|-]", "a run as one HTML page: curves, predictions, memory, options",
-     "  --output FILE   write there instead of RUN/report.html; - is standard output\n\n"
+    {"report", ft_command_report, "report RUN [--output FILE|-] [--no-texts]", "a run as one HTML page: curves, predictions, memory, options",
+     "  --output FILE   write there instead of RUN/report.html; - is standard output\n"
+     "  --no-texts      without the texts of the surest mistakes, which are read from the run's data\n\n"
      "The page needs nothing else: no script, no network. It shows the memory over time of runs with memory.timeline=true, and\n"
      "runs that are still going or have failed as far as they came.\n\n"
      "  ftengine report runs/quickstart-001\n"},

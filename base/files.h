@@ -52,8 +52,8 @@ ft_status ft_copy_file(const char *from, const char *to); // atomic at `to`
 bool ft_path_exists(const char *path);
 bool ft_path_is_directory(const char *path);
 char *ft_path_join(ft_arena *arena, const char *directory, const char *name);
-// base NULL: working directory; a leading "~" is the home directory. "." and doubled slashes go; ".." stays, since
-// behind a symbolic link it is not what the text suggests. NULL with the error set on failure.
+// base NULL: working directory; a leading "~" is the home directory. "." and doubled slashes go, and ".." as the file system resolves it
+// (it stays behind what is not there). NULL with the error set on failure.
 char *ft_path_absolute(ft_arena *arena, const char *base, const char *path);
 
 // SHA-256, lower-case hex.

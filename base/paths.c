@@ -49,6 +49,22 @@ static char *working_directory(ft_arena *arena) {
     return copy;
 }
 
+// Behind a symbolic link ".." is not what the text suggests: the file system says where the path up to the last one leads. What is not
+// there stays.
+static char *without_parents(ft_arena *arena, char *path) {
+    char *last = NULL;
+    for (char *at = path; (at = strstr(at, "/..")) != NULL; at++)
+        if (at[3] == '/' || at[3] == '\0') last = at + 3;
+    if (last == NULL) return path;
+    const char end = *last;
+    *last = '\0';
+    char *found = realpath(path, NULL), *whole = path;
+    *last = end;
+    if (found != NULL) whole = ft_arena_format(arena, "%s%s", found, strcmp(found, "/") == 0 && end != '\0' ? last + 1 : last);
+    free(found);
+    return whole;
+}
+
 char *ft_path_absolute(ft_arena *arena, const char *base, const char *path) {
     char *whole;
     if (path[0] == '/') {
@@ -60,5 +76,5 @@ char *ft_path_absolute(ft_arena *arena, const char *base, const char *path) {
                                            : working_directory(arena);
         whole = start != NULL ? ft_path_join(arena, start, path + (from_home ? 1 : 0)) : NULL;
     }
-    return whole != NULL ? tidy(whole) : NULL;
+    return whole != NULL ? without_parents(arena, tidy(whole)) : NULL;
 }

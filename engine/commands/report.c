@@ -7,14 +7,14 @@
 #include <errno.h>
 #include <string.h>
 
-static ft_status write_page(const ft_run_record *run, const char *path) {
+static ft_status write_page(const ft_run_record *run, const ft_page_options *options, const char *path) {
     ft_atomic_file file;
     if (strcmp(path, "-") == 0) {
-        FT_TRY(ft_page_write(run, stdout));
+        FT_TRY(ft_page_write(run, options, stdout));
         return fflush(stdout) == 0 ? FT_OK : ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
     }
     FT_TRY(ft_atomic_open(&file, path));
-    ft_status status = ft_page_write(run, file.stream);
+    ft_status status = ft_page_write(run, options, file.stream);
     if (status != FT_OK) {
         ft_atomic_abort(&file);
         return status;
@@ -29,15 +29,17 @@ ft_status ft_command_report(const ft_section *const *sections, int argc, char **
     ft_words words;
     ft_run_record run = {0};
     const char *output = NULL;
-    const ft_flag flags[] = {{"--output", &output, NULL}};
+    bool no_texts = false;
+    const ft_flag flags[] = {{"--output", &output, NULL}, {"--no-texts", NULL, &no_texts}};
     ft_status status = ft_parse_words("report", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
     if (status == FT_OK && (words.plain_count != 1 || words.override_count > 0)) {
         status = ft_fail(FT_INVALID, "report", "give one run directory");
-        ft_hint("ftengine report RUN [--output FILE|-]");
+        ft_hint("ftengine report RUN [--output FILE|-] [--no-texts]");
     }
     if (status == FT_OK) status = ft_run_record_open(sections, words.plain[0], &run);
+    const ft_page_options options = {.texts = !no_texts, .beside = output == NULL};
     if (status == FT_OK && output == NULL) output = ft_path_join(&arena, words.plain[0], "report.html");
-    if (status == FT_OK) status = output != NULL ? write_page(&run, output) : FT_NO_MEMORY;
+    if (status == FT_OK) status = output != NULL ? write_page(&run, &options, output) : FT_NO_MEMORY;
     ft_run_record_close(&run);
     ft_arena_free(&arena);
     return status;

@@ -321,7 +321,7 @@ static ft_status write_options(const ft_run_record *run, FILE *out) {
     return FT_OK;
 }
 
-ft_status ft_page_write(const ft_run_record *run, FILE *out) {
+ft_status ft_page_write(const ft_run_record *run, const ft_page_options *options, FILE *out) {
     ft_page_head(out, run->name, "");
     fputs("<body><main>\n", out);
     write_title(run, out);
@@ -332,7 +332,7 @@ ft_status ft_page_write(const ft_run_record *run, FILE *out) {
     write_data_table(run, out);
     write_runs(run, out);
     fputs("</div>\n", out);
-    FT_TRY(ft_page_predictions(run, out));
+    FT_TRY(ft_page_predictions(run, options, out));
     FT_TRY(ft_page_values(run, out));
     ft_page_memory(run, out);
     FT_TRY(write_options(run, out));

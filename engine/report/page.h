@@ -7,8 +7,13 @@
 
 #include <stdio.h>
 
+typedef struct ft_page_options {
+    bool texts;  // of the mistakes too
+    bool beside; // the page lies in the run directory: it links to what is there
+} ft_page_options;
+
 // Whatever the run directory lacks is left out. FT_INVALID: a file in it is damaged (file, line).
-ft_status ft_page_write(const ft_run_record *run, FILE *out);
+ft_status ft_page_write(const ft_run_record *run, const ft_page_options *options, FILE *out);
 
 // ---- for pages of other things ------------------------------------------------------------------------------------------
 
@@ -21,7 +26,10 @@ const char *ft_page_duration(double seconds, char text[24]); // "2h03m", "4m05s"
 void ft_page_tile(FILE *out, const char *name, const char *value, const char *below);
 
 // ---- its parts (internal) -----------------------------------------------------------------------------------------------
-ft_status ft_page_predictions(const ft_run_record *run, FILE *out);   // page_predictions.c: classes, confusion, worst mistakes
+// page_predictions.c: classes, confusion, worst mistakes
+ft_status ft_page_predictions(const ft_run_record *run, const ft_page_options *options, FILE *out);
+// page_probabilities.c: how far probabilities of a split can be believed, and what each threshold would give
+ft_status ft_page_probabilities(const ft_run_record *run, const char *split, FILE *out);
 ft_status ft_page_values(const ft_run_record *run, FILE *out);        // page_values.c: numbers beside their targets
 ft_status ft_page_has_timeline(const ft_run_record *run, bool *has);  // page_memory.c
 ft_status ft_page_memory_course(const ft_run_record *run, FILE *out); // page_memory.c: a chart, when there is a timeline

@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/json/json.h"
 #include "engine/report/html.h"
+#include "engine/report/page_texts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -183,24 +184,38 @@ static void write_pairs(tally *t, FILE *out) {
     fputs("</table></div></section>\n", out);
 }
 
-static void write_mistakes(const tally *t, FILE *out) {
-    if (t->worst_count == 0) return;
-    fputs("<section class=\"card\"><h3>Surest mistakes</h3><p class=\"soft\">The model's, or the label's. Examples are numbered "
-          "from 0, in "
-          "the order of the file.</p><div class=\"scroll\"><table class=\"wide\"><tr><th "
-          "class=\"n\">example<th>label<th>predicted as<th "
-          "class=\"n\">probability</tr>\n",
-          out);
-    for (int i = 0; i < t->worst_count; i++) {
-        fprintf(out, "<tr><td class=\"n\">%lld", (long long)t->worst[i].id);
-        name_cell(out, "<td class=\"name\"", t->name[t->worst[i].label]);
-        name_cell(out, "<td class=\"name\"", t->name[t->worst[i].predicted]);
-        fprintf(out, "<td class=\"n\">%.4f</tr>\n", t->worst[i].probability);
+static void write_mistake(const tally *t, const mistake *m, const ft_page_text *text, bool texts, FILE *out) {
+    fprintf(out, "<tr><td class=\"n\">%lld", (long long)m->id);
+    name_cell(out, "<td class=\"name\"", t->name[m->label]);
+    name_cell(out, "<td class=\"name\"", t->name[m->predicted]);
+    fprintf(out, "<td class=\"n\">%.4f", m->probability);
+    if (texts) {
+        fputs("<td class=\"long\">", out);
+        ft_html_name(out, text->text != NULL ? text->text : "");
     }
-    fputs("</table></div></section>\n", out);
+    fputs("</tr>\n", out);
 }
 
-static ft_status write_split(const char *path, const char *split, tally *t, FILE *out) {
+static ft_status write_mistakes(const ft_run_record *run, const ft_page_options *options, tally *t, FILE *out) {
+    if (t->worst_count == 0) return FT_OK;
+    ft_page_text texts[MISTAKES] = {{0}};
+    const char *why = NULL;
+    bool any = false;
+    for (int i = 0; i < t->worst_count; i++) texts[i].id = t->worst[i].id;
+    if (options->texts) FT_TRY(ft_page_find_texts(run, t->split, t->worst_count, texts, &t->arena, &why));
+    for (int i = 0; i < t->worst_count; i++) any = any || texts[i].text != NULL;
+    fprintf(out,
+            "<section class=\"card below\"><h3>Surest mistakes</h3><p class=\"soft\">The model's, or the label's. Examples are numbered "
+            "from 0, in the order of the file.%s%s</p><div class=\"scroll\"><table class=\"wide\"><tr><th class=\"n\">example<th>label"
+            "<th>predicted as<th class=\"n\">probability%s</tr>\n",
+            why != NULL ? " " : "", why != NULL ? why : "", any ? "<th>text" : "");
+    for (int i = 0; i < t->worst_count; i++) write_mistake(t, &t->worst[i], &texts[i], any, out);
+    fputs("</table></div></section>\n", out);
+    return FT_OK;
+}
+
+static ft_status write_split(const ft_run_record *run, const ft_page_options *options, const char *path, const char *split, tally *t,
+                             FILE *out) {
     t->split = split;
     FT_TRY(ft_json_lines_read(path, take_line, t));
     if (t->examples == 0) return FT_OK;
@@ -209,19 +224,20 @@ static ft_status write_split(const char *path, const char *split, tally *t, FILE
         fprintf(out, "<p class=\"soft\">More than %d classes: see predictions.jsonl.</p>\n", MOST_CLASSES);
         return FT_OK;
     }
-    fprintf(out, "<p class=\"soft\">%lld of %lld right%s.</p>\n<div class=\"two below\">\n", (long long)t->right,
-            (long long)t->examples, t->several ? ", with all their labels" : "");
+    fprintf(out, "<p class=\"soft\">%lld of %lld right%s. All of them: %spredictions.jsonl%s</p>\n<div class=\"two below\">\n",
+            (long long)t->right, (long long)t->examples, t->several ? ", with all their labels" : "",
+            options->beside ? "<a href=\"predictions.jsonl\">" : "", options->beside ? "</a>" : "");
     write_classes(t, out);
     if (!t->several && t->classes <= MATRIX)
         write_matrix(t, out);
     else if (!t->several)
         write_pairs(t, out);
-    write_mistakes(t, out);
     fputs("</div>\n", out);
-    return FT_OK;
+    FT_TRY(write_mistakes(run, options, t, out));
+    return ft_page_probabilities(run, split, out);
 }
 
-ft_status ft_page_predictions(const ft_run_record *run, FILE *out) {
+ft_status ft_page_predictions(const ft_run_record *run, const ft_page_options *options, FILE *out) {
     static const char *const splits[] = {"validation", "test"};
     ft_arena arena = {0};
     ft_status status = FT_OK;
@@ -230,7 +246,7 @@ ft_status ft_page_predictions(const ft_run_record *run, FILE *out) {
     for (int s = 0; s < 2 && status == FT_OK; s++) {
         tally *t = ft_calloc(1, sizeof *t, "the predictions of a run");
         if (t != NULL) t->count = ft_calloc((size_t)MOST_CLASSES * MOST_CLASSES, sizeof *t->count, "the confusion of a run");
-        status = t != NULL && t->count != NULL ? write_split(path, splits[s], t, out) : FT_NO_MEMORY;
+        status = t != NULL && t->count != NULL ? write_split(run, options, path, splits[s], t, out) : FT_NO_MEMORY;
         if (t != NULL) {
             free(t->count);
             ft_arena_free(&t->arena);

@@ -41,7 +41,7 @@ static const char style[] =
     "10px;text-align:left;vertical-align:top;"
     "border-bottom:1px solid "
     "var(--line)}th{font-weight:600;color:var(--soft)}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}"
-    ".wide{width:100%}td.n,th{white-space:nowrap}td.long{overflow-wrap:anywhere;min-width:200px}td.name{max-width:220px;overflow:"
+    ".wide{width:100%}td.n,th{white-space:nowrap}td.long{overflow-wrap:anywhere;min-width:140px}td.name{max-width:220px;overflow:"
     "hidden;"
     "text-overflow:ellipsis;white-space:nowrap}\n"
     ".confusion td{text-align:right;min-width:44px;font-variant-numeric:tabular-nums;"
@@ -52,7 +52,7 @@ static const char style[] =
     "th.n{min-width:44px}\n"
     ".bar{display:block;height:10px;margin-top:6px;border-radius:3px;background:var(--0);min-width:1px}.bars "
     "td:last-child{width:60%}"
-    ".below{margin-top:10px}details{margin-top:12px}summary{cursor:pointer;color:var(--soft)}.two{display:grid;gap:14px;"
+    ".below,.card.below{margin-top:14px}details{margin-top:12px}summary{cursor:pointer;color:var(--soft)}.two{display:grid;gap:14px;"
     "grid-template-columns:repeat(auto-fit,minmax(min(100%,460px),1fr))}h3{font-size:15px;margin:0 0 8px}\n"
     "@media print{main{max-width:none;padding:0}.card,figure{break-inside:avoid}.scroll{overflow:visible}}\n";
 

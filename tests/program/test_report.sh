@@ -22,7 +22,8 @@ expect 0 "$FTENGINE" train "$here/follow.ini" data.train=train.tsv data.validati
     train.logging_steps=1 eval.strategy=steps eval.steps=10 eval.metric=accuracy memory.timeline=true output.dir="$dir"
 expect 0 "$FTENGINE" report "$dir"
 [ "$(cat out)" = "$dir/report.html" ] && cp "$dir/report.html" page.html || fail "where the page is: $(cat out)"
-expect 0 "$FTENGINE" report "$dir" --output - && cmp out page.html || fail "the page on standard output is another"
+# Elsewhere it links to nothing.
+expect 0 "$FTENGINE" report "$dir" --output - && sed 's|<a href="predictions.jsonl">\(predictions.jsonl\)</a>|\1|' page.html | cmp - out || fail "the page on standard output is another"
 
 # What run.json and predictions.jsonl say is on the page; every tag is closed; nothing is fetched, nothing can run.
 python3 - "$dir" <<'PYTHON' || fail "the page is not what the run's files say"
@@ -36,7 +37,7 @@ assert "default-src 'none'" in page.source and "prefers-color-scheme:dark" in pa
 for label in json.load(open("labels.json")):
     assert label in page.text, label
 assert sys.argv[1] in page.text
-assert set(page.charts) == {"Loss", "Validation metrics", "Learning rate", "Gradient norm", "Speed", "Memory by category"}, set(page.charts)
+assert set(page.charts) == {"Loss", "Validation metrics", "Learning rate", "Gradient norm", "Speed", "Memory by category", "Reliability"}, set(page.charts)
 lines = [json.loads(line) for line in open(sys.argv[1] + "/metrics.jsonl")]
 losses = [line["loss"] for line in lines if "loss" in line]
 train, validation = points(page.charts["Loss"])
@@ -56,6 +57,47 @@ for name in names:
     hit, support, predicted = count[name, name], sum(l == name for l, _ in pairs), sum(p == name for _, p in pairs)
     figures = [hit / predicted if predicted else 0, hit / support if support else 0, 2 * hit / (support + predicted), support]
     assert ["%.4f" % f for f in figures[:3]] + [str(support)] in cells, (figures, cells)
+PYTHON
+
+# The texts of the surest mistakes are those of the file, unless it was changed since, or nobody wants them.
+mistakes() { # mistakes PAGE: how many texts of validation.tsv stand on it, of how many rows of mistakes
+    python3 - "$1" <<'PYTHON'
+import sys
+from read import Page
+page = Page(sys.argv[1])
+texts = [line.split("\t")[0] for line in open("validation.tsv", encoding="utf-8").read().splitlines()[1:]]
+rows = [r for r in page.rows if r and r[0].isdigit() and len(r) in (4, 5)]
+print(sum(len(r) == 5 and r[4] == texts[int(r[0])] for r in rows), len(rows), "changed since" in page.text)
+PYTHON
+}
+read -r found rows changed <<<"$(mistakes page.html)"
+[ "$found" -gt 0 ] && [ "$found" = "$rows" ] && [ "$changed" = False ] || fail "texts of mistakes: $found of $rows, $changed"
+expect 0 "$FTENGINE" report "$dir" --no-texts --output without.html
+[ "$(mistakes without.html | cut -d' ' -f1)" = 0 ] || fail "texts with --no-texts"
+cp validation.tsv kept.tsv && sed -i '2s/^/x/' validation.tsv
+expect 0 "$FTENGINE" report "$dir" --output changed.html
+read -r found rows changed <<<"$(mistakes changed.html)"
+[ "$found" = 0 ] && [ "$changed" = True ] || fail "texts of another file: $found of $rows, $changed"
+mv kept.tsv validation.tsv
+# Of two classes what each threshold gives, counted again.
+awk -F '\t' 'NR == 1 || $2 !~ /long/' train.tsv >two.tsv
+expect 0 "$FTENGINE" train "$here/follow.ini" data.train=two.tsv data.validation_split=0.4 eval.strategy=epoch eval.threshold=tuned train.max_steps=30 \
+    model.ignore_mismatched_sizes=true output.dir=two
+expect 0 "$FTENGINE" report two
+python3 - <<'PYTHON' || fail "thresholds are not what predictions.jsonl gives"
+import json
+from read import Page, points
+page = Page("two/report.html")
+rows = [json.loads(line) for line in open("two/predictions.jsonl")]
+second = list(rows[0]["probabilities"])[1]
+precision, recall, f1 = points(page.charts["Thresholds"])
+positive = sum(r["label"] == second for r in rows)
+top = max(r["probabilities"][second] for r in rows)
+lowest = min(int(r["probabilities"][second] * 200) for r in rows if r["label"] == second)
+assert len(recall) >= 2 and len(recall) <= 200 and positive > 0
+best = min(y for _, y in recall) # downwards is up: at the lowest threshold all positives are found
+assert best == recall[0][1] and recall[-1][1] > best or top < 0.02, (recall[0], recall[-1])
+assert all(a[1] <= b[1] + 1e-9 for a, b in zip(recall, recall[1:])), "recall falls as the threshold rises"
 PYTHON
 
 # ---- long runs, many classes, what is missing ----------------------------------------------------------------------------
@@ -149,10 +191,10 @@ cp -r bare broken && rm broken/report.html && echo '{"traceEvents": [' >broken/m
 look page.html 1200
 grep -q "<title>r&lt;b&gt;&amp;'x - ftengine</title>" dom || fail "something in the page ran: $(grep -o '<title>.*</title>' dom)"
 for width in 1400 760 500; do
-    measure page.html $width 6 light $light
-    measure long/report.html $width 2 light $light
+    measure page.html $width 8 light $light
+    measure long/report.html $width 3 light $light
 done
-measure page.html 1400 6 dark $dark
-measure going/report.html 1000 6 dark $dark
+measure page.html 1400 8 dark $dark
+measure going/report.html 1000 8 dark $dark
 measure bare/report.html 1000 0 light $light
 measure numbers/report.html 900 2 light $light
