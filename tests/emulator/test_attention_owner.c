@@ -74,7 +74,7 @@ static void test_no_queries_or_no_keys(void **state) {
         float *got = run_on_owner(&c, FT_BF16);
         const parts p = parts_of(&c);
         for (int64_t i = 0; i < 19 * d; i++) {
-            const float dq = got[p.dq + (size_t)i], dk = got[p.dk + (size_t)i], dv = got[p.dv + (size_t)i];
+            const float dq = got[p.at[DQ] + (size_t)i], dk = got[p.at[DK] + (size_t)i], dv = got[p.at[DV] + (size_t)i];
             assert_true(i < 9 * d ? dq != 0 && isfinite(dq) : dq == 0);
             assert_true(i < 6 * d ? dk == 0 && dv == 0 : dk != 0 && dv != 0 && isfinite(dk) && isfinite(dv));
         }
@@ -97,7 +97,7 @@ static void test_any_number_of_blocks(void **state) {
             first = got;
             continue;
         }
-        assert_memory_equal(got, first, parts_of(&c).end * sizeof *got);
+        assert_memory_equal(got, first, end_of(&c) * sizeof *got);
         free(got);
     }
     free(first);
@@ -117,7 +117,7 @@ static void test_large_scores(void **state) {
         }
     simt_set_order(SIMT_RANDOM, 4);
     float *got = run_on_owner(&c, FT_F16);
-    for (size_t i = 0; i < parts_of(&c).end; i++)
+    for (size_t i = 0; i < end_of(&c); i++)
         assert_true(isfinite(got[i]));
     free(got);
     case_free(&c);
@@ -134,7 +134,7 @@ static void test_nan_stays_in_its_sequence(void **state) {
         simt_set_order(SIMT_REVERSE, 0);
         float *got = run_on_owner(&c, FT_BF16);
         const parts p = parts_of(&c);
-        const size_t begins[] = {p.dq, p.dk, p.dv};
+        const size_t begins[] = {p.at[DQ], p.at[DK], p.at[DV]};
         for (int part = 0; part < 3; part++) {
             int nans = 0;
             for (int64_t i = 0; i < 450 * 64; i++) {
@@ -163,7 +163,7 @@ static void test_against_the_passes(void **state) {
         float *want = run_on_cuda(&c, dtype, true);
         assert_int_equal(launches(), before);
         ask_for("owner");
-        assert_memory_equal(got, want, parts_of(&c).end * sizeof *got);
+        assert_memory_equal(got, want, end_of(&c) * sizeof *got);
         free(want);
         free(got);
         case_free(&c);

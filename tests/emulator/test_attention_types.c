@@ -58,13 +58,13 @@ static void test_no_queries_or_no_keys(void **state) {
             float *got = run_on_cuda(&c, dtypes[type], true);
             parts p = parts_of(&c);
             for (int64_t i = 0; i < 6 * d; i++)
-                assert_true(got[p.dk + (size_t)i] == 0 && got[p.dv + (size_t)i] == 0);
+                assert_true(got[p.at[DK] + (size_t)i] == 0 && got[p.at[DV] + (size_t)i] == 0);
             for (int64_t i = 9 * d; i < 19 * d; i++)
-                assert_true(got[i] == 0 && got[p.dq + (size_t)i] == 0);
+                assert_true(got[i] == 0 && got[p.at[DQ] + (size_t)i] == 0);
             for (size_t i = 9; i < 19; i++)
-                assert_true(got[p.lse + i] == -INFINITY);
+                assert_true(got[p.at[LSE] + i] == -INFINITY);
             for (int64_t i = 0; i < 9 * d; i++)
-                assert_true(got[i] != 0 && isfinite(got[i]) && got[p.dq + (size_t)i] != 0);
+                assert_true(got[i] != 0 && isfinite(got[i]) && got[p.at[DQ] + (size_t)i] != 0);
             free(got);
             case_free(&c);
         }
@@ -75,7 +75,7 @@ static void test_no_queries_or_no_keys(void **state) {
 static void test_dropout_of_every_score_is_its_definition(void **state) {
     int32_t length = 128;
     for (int type = 0; type < 3; type++) {
-        attention_case c = case_new(2, length, 1, &length, false, 0.25f, 1);
+        attention_case c = plain_case(2, length, 1, &length, false, 0.25f, 1);
         c.slot[0] = 0xABCDE;
         for (int64_t i = 0; i < length; i++)
             for (int64_t j = 0; j < 6 * length; j++)
@@ -115,7 +115,7 @@ static void test_large_scores(void **state) {
                     const double value = (double)*at(c.qkv.t, 68, 2 * d + j), off = fabs((double)got[i * d + j] - value);
                     assert_true(off <= (dtypes[type] == FT_F32 ? 0 : dtypes[type] == FT_F16 ? 0x1p-10 : 0x1p-7) * fabs(value));
                 }
-            for (size_t i = 0; i < parts_of(&c).end; i++)
+            for (size_t i = 0; i < end_of(&c); i++)
                 assert_true(isfinite(got[i]));
             free(got);
             case_free(&c);
@@ -132,7 +132,7 @@ static void test_nan_stays_in_its_sequence(void **state) {
             simt_set_order(SIMT_REVERSE, 0);
             float *got = run_on_cuda(&c, dtypes[type], true);
             parts p = parts_of(&c);
-            size_t starts[4] = {p.out, p.dq, p.dk, p.dv};
+            size_t starts[4] = {p.at[OUT], p.at[DQ], p.at[DK], p.at[DV]};
             int nans = 0;
             for (int64_t i = 0; i < 90; i++)
                 for (int64_t j = 0; j < 32; j++)
@@ -156,12 +156,12 @@ static void test_against_the_cpu(void **state) {
     for (int type = 0; type < 3; type++) {
         attention_case c = typed_case(dtypes[type], 2, 64, 3, lengths, false, 0.1f);
         parts p = parts_of(&c);
-        float *want = malloc(p.end * sizeof *want);
+        float *want = malloc(p.at[PARTS] * sizeof *want);
         assert_non_null(want);
         run_attention(cpu, &c, want);
         simt_set_order(SIMT_FORWARD, 0);
         float *got = run_on_cuda(&c, dtypes[type], true);
-        size_t begins[] = {p.out, p.lse, p.dq, p.dk, p.dv, p.end};
+        size_t begins[] = {p.at[OUT], p.at[LSE], p.at[DQ], p.at[DK], p.at[DV], p.at[PARTS]};
         for (int part = 0; part < 5; part++) {
             double error = 0, size = 0;
             for (size_t i = begins[part]; i < begins[part + 1]; i++) {
@@ -199,7 +199,7 @@ static void test_as_exact_as_pytorch(void **state) {
          cases++) {
         if (SLOW && length > 64) continue;
         ft_dtype dtype = strcmp(type, "fp16") == 0 ? FT_F16 : FT_BF16;
-        attention_case c = case_new(2, head_dim, 1, &length, false, 0, 1);
+        attention_case c = plain_case(2, head_dim, 1, &length, false, 0, 1);
         for (int t = 0; t < 3; t++)
             vector_matrix(dtype, ft_columns(c.qkv.t, t * hidden_of(&c), hidden_of(&c)), (uint32_t)seed, (uint32_t)t);
         vector_matrix(dtype, c.dout.t, (uint32_t)seed, 3);
@@ -208,8 +208,8 @@ static void test_as_exact_as_pytorch(void **state) {
         oracle o = oracle_new(&c);
         oracle_run(&c, &o, true);
         parts p = parts_of(&c);
-        const size_t begins[] = {p.out, p.dq, p.dk, p.dv};
-        const oracle_matrix right[] = {o.out, o.dq, o.dk, o.dv};
+        const size_t begins[] = {p.at[OUT], p.at[DQ], p.at[DK], p.at[DV]};
+        const oracle_matrix right[] = {o.result[OUT], o.result[DQ], o.result[DK], o.result[DV]};
         for (int part = 0; part < 4; part++) {
             double error = 0, size = 0;
             for (int64_t i = 0; i < right[part].rows * right[part].cols; i++) {
@@ -231,9 +231,9 @@ static void test_as_exact_as_pytorch(void **state) {
 
 static void test_what_does_not_fit(void **state) {
     static const int32_t lengths[] = {4};
-    attention_case c = case_new(1, 264, 1, lengths, false, 0, 1);
+    attention_case c = plain_case(1, 264, 1, lengths, false, 0, 1);
     on_device qkv = device_matrix(FT_BF16, 4, 3 * 264, 0, 0, &c.qkv.t), out = device_matrix(FT_BF16, 4, 264, 0, 0, NULL);
-    ft_attention_forward_args args = {.shape = shape_of(&c),
+    ft_attention_forward_args args = {.shape = shape_of(&c).attention,
                                       .q = ft_columns(qkv.t, 0, 264),
                                       .k = ft_columns(qkv.t, 264, 264),
                                       .v = ft_columns(qkv.t, 528, 264),

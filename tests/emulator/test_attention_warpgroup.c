@@ -74,13 +74,13 @@ static void test_no_queries_or_no_keys(void **state) {
         float *got = run_on_warpgroups(&c, FT_BF16);
         const parts p = parts_of(&c);
         for (int64_t i = 9 * 64; i < 19 * 64; i++)
-            assert_true(got[i] == 0 && got[p.dq + (size_t)i] == 0);
+            assert_true(got[i] == 0 && got[p.at[DQ] + (size_t)i] == 0);
         for (size_t i = 9; i < 19; i++)
-            assert_true(got[p.lse + i] == -INFINITY);
+            assert_true(got[p.at[LSE] + i] == -INFINITY);
         for (int64_t i = 0; i < 9 * 64; i++)
-            assert_true(got[i] != 0 && isfinite(got[i]) && got[p.dq + (size_t)i] != 0 && isfinite(got[p.dq + (size_t)i]));
+            assert_true(got[i] != 0 && isfinite(got[i]) && got[p.at[DQ] + (size_t)i] != 0 && isfinite(got[p.at[DQ] + (size_t)i]));
         for (size_t i = 0; i < 19 * 64; i++) { // of keys without queries nothing, of the others something
-            const float dk = got[p.dk + i], dv = got[p.dv + i];
+            const float dk = got[p.at[DK] + i], dv = got[p.at[DV] + i];
             assert_true(i < 6 * 64 ? dk == 0 && dv == 0 : dk != 0 && dv != 0 && isfinite(dk) && isfinite(dv));
         }
         free(got);
@@ -93,7 +93,7 @@ static void test_no_queries_or_no_keys(void **state) {
 static void test_dropout_of_every_score_is_its_definition(void **state) {
     for (int of_queries = 0; of_queries < 2; of_queries++)
         for (int32_t length = 64; length <= (SLOW ? 64 : 128); length += 64) {
-            attention_case c = case_new(2, length, 1, &length, false, 0.25f, 1);
+            attention_case c = plain_case(2, length, 1, &length, false, 0.25f, 1);
             c.slot[0] = 0xABCDE;
             const int unit = of_queries ? 2 : 4; // q, k or v of two heads
             for (int64_t i = 0; i < length; i++)
@@ -114,11 +114,11 @@ static void test_dropout_of_every_score_is_its_definition(void **state) {
                         const double factor = score_factor(&c, 0, h, i, j), most = 8e-3 / length;
                         const int64_t here = (i * 2 + h) * length + j, there = (j * 2 + h) * length + i;
                         if (of_queries) {
-                            const double off = (double)got[p.dq + (size_t)here] / (double)c.scale - (factor - mean) / length;
+                            const double off = (double)got[p.at[DQ] + (size_t)here] / (double)c.scale - (factor - mean) / length;
                             assert_true(fabs(off) <= most);
                         } else {
                             assert_true(fabs((double)got[here] - factor / length) <= most);
-                            assert_true(fabs((double)got[p.dv + (size_t)there] - factor / length) <= most);
+                            assert_true(fabs((double)got[p.at[DV] + (size_t)there] - factor / length) <= most);
                         }
                     }
                 }
@@ -143,7 +143,7 @@ static void test_large_scores(void **state) {
             const double value = (double)*at(c.qkv.t, 268, 128 + j);
             assert_true(fabs((double)got[i * 64 + j] - value) <= 0x1p-10 * fabs(value));
         }
-    for (size_t i = 0; i < parts_of(&c).end; i++)
+    for (size_t i = 0; i < end_of(&c); i++)
         assert_true(isfinite(got[i]));
     free(got);
     case_free(&c);
@@ -161,7 +161,7 @@ static void test_nan_stays_in_its_sequence(void **state) {
             simt_set_order(SIMT_REVERSE, 0);
             float *got = run_on_warpgroups(&c, FT_BF16);
             const parts p = parts_of(&c);
-            const size_t begins[] = {p.out, p.dq, p.dk, p.dv};
+            const size_t begins[] = {p.at[OUT], p.at[DQ], p.at[DK], p.at[DV]};
             for (int part = 0; part < 4; part++) {
                 int nans = 0;
                 for (int64_t i = 0; i < 90 * dim; i++) {
@@ -185,12 +185,12 @@ static void test_against_the_cpu(void **state) {
     good(ft_cpu_open(1, NULL, &cpu));
     attention_case c = typed_case(FT_F16, 2, 64, 3, lengths, false, 0.1f);
     const parts p = parts_of(&c);
-    float *want = malloc(p.end * sizeof *want);
+    float *want = malloc(p.at[PARTS] * sizeof *want);
     assert_non_null(want);
     run_attention(cpu, &c, want);
     simt_set_order(SIMT_RANDOM, 0);
     float *got = run_on_warpgroups(&c, FT_F16);
-    const size_t begins[] = {p.out, p.lse, p.dq, p.dk, p.dv, p.end};
+    const size_t begins[] = {p.at[OUT], p.at[LSE], p.at[DQ], p.at[DK], p.at[DV], p.at[PARTS]};
     for (int part = 0; part < 5; part++) {
         double error = 0, size = 0;
         for (size_t i = begins[part]; i < begins[part + 1]; i++) {
@@ -231,7 +231,7 @@ static void test_who_gets_it(void **state) {
     }
     attention_case c = typed_case(FT_BF16, 1, 64, 2, lengths, false, 0);
     on_device qkv = device_matrix(FT_BF16, 23, 192, 0, 0, &c.qkv.t), out = device_matrix(FT_BF16, 23, 64, 0, 0, NULL);
-    ft_attention_forward_args args = {.shape = shape_of(&c),
+    ft_attention_forward_args args = {.shape = shape_of(&c).attention,
                                       .q = ft_columns(qkv.t, 0, 64),
                                       .k = ft_columns(qkv.t, 64, 64),
                                       .v = ft_columns(qkv.t, 128, 64),

@@ -2,145 +2,7 @@
 // memory that is NaN before it is written.
 // ctest: tsan_part=3
 // ctest: driver=fake
-#include "tests/kernels/disentangled_case.h"
-
-#include "tests/emulator/typed_matrix.h"
-
-// ---- cases on the device ------------------------------------------------------------------------------------------------
-
-static position_case typed_case(ft_dtype dtype, int32_t heads, int32_t head_dim, int32_t sequences, const int32_t *lengths,
-                                bool pooled, float probability, double spread, ft_relative_rule rule, terms which) {
-    position_case c = case_new(heads, head_dim, sequences, lengths, pooled, probability, spread, rule, which);
-    fenced all[] = {c.qkv, c.pooled_q, c.dout, c.pos_key, c.pos_query};
-    for (int i = 0; i < 5; i++)
-        if (all[i].base) round_matrix(dtype, all[i].t);
-    return c;
-}
-
-// Absent where the case has none.
-static on_device device_table(ft_dtype dtype, fenced f, int64_t gap, int64_t shift) {
-    if (!f.base) return (on_device){.t = ft_absent()};
-    return device_matrix(dtype, f.t.rows, f.t.cols, gap, shift, &f.t);
-}
-// Where gradients of a table are added to: zeros.
-static on_device device_sums(const position_case *c, bool wanted) {
-    if (!wanted) return (on_device){.t = ft_absent()};
-    fenced zeros = fenced_new(table_rows(c), hidden_of(c), 0);
-    for (int64_t i = 0; i < zeros.t.rows; i++)
-        memset(at(zeros.t, i, 0), 0, (size_t)zeros.t.cols * sizeof(float));
-    on_device m = device_matrix(FT_F32, zeros.t.rows, zeros.t.cols, 5, 0, &zeros.t);
-    fenced_free(zeros);
-    return m;
-}
-
-// Scratch of NaNs: new memory is.
-static void take_workspace(ft_workspace *w, size_t bytes) {
-    *w = (ft_workspace){.bytes = bytes};
-    if (bytes > 0) good(gpu->functions->buffer_alloc(gpu, bytes, &w->data));
-}
-
-// With `aligned` false the views begin in the middle of 16 bytes.
-static float *run_on_cuda(const position_case *c, ft_dtype dtype, bool aligned) {
-    int64_t hidden = hidden_of(c), queries = queries_of(c), keys = keys_of(c), shift = aligned ? 0 : 1;
-    int64_t gap = aligned ? (8 - 3 * hidden % 8) % 8 + 8 : 3; // rows begin at 16 bytes, or do not
-    int64_t gap_q = aligned ? (8 - hidden % 8) % 8 + 8 : 1;
-    on_device qkv = device_matrix(dtype, keys, 3 * hidden, gap, shift, &c->qkv.t);
-    on_device gradients = device_matrix(dtype, keys, 3 * hidden, gap, shift, NULL);
-    on_device pooled = device_matrix(dtype, queries, hidden, gap_q, shift, c->pooled ? &c->pooled_q.t : NULL);
-    on_device pooled_gradient = device_matrix(dtype, queries, hidden, gap_q, shift, NULL);
-    on_device out = device_matrix(dtype, queries, hidden, gap_q, shift, NULL);
-    on_device bare = device_matrix(dtype, queries, hidden, gap_q, shift, NULL);
-    on_device dout = device_matrix(dtype, queries, hidden, gap_q, shift, &c->dout.t);
-    on_device lse = device_matrix(FT_F32, queries, c->heads, 2, 0, NULL);
-    on_device pos_key = device_table(dtype, c->pos_key, gap_q, shift);
-    on_device pos_query = device_table(dtype, c->pos_query, gap_q, shift);
-    on_device dpos_key = device_sums(c, c->want_key), dpos_query = device_sums(c, c->want_query);
-    size_t offsets = (size_t)(c->sequences + 1) * sizeof(int32_t);
-    ft_disentangled_shape shape = shape_of(c);
-    ft_attention_shape *attention = &shape.attention;
-    void *cu_queries = to_device(c->cu_queries, offsets), *cu_keys = to_device(c->cu_keys, offsets);
-    void *step = to_device(&c->step, sizeof c->step), *slot = to_device(c->slot, offsets - sizeof(int32_t));
-    void *slots = to_device(c->slots, (2 * (size_t)c->reach + 1) * sizeof(int32_t));
-    attention->cu_queries = cu_queries;
-    attention->cu_keys = cu_keys;
-    shape.slots = slots;
-    if (attention->dropout.probability > 0) {
-        attention->dropout.step = step;
-        attention->dropout.sequence_slot = slot;
-    }
-    ft_disentangled_attention_forward_args forward = {.shape = shape,
-                                                      .q = c->pooled ? pooled.t : ft_columns(qkv.t, 0, hidden),
-                                                      .k = ft_columns(qkv.t, hidden, hidden),
-                                                      .v = ft_columns(qkv.t, 2 * hidden, hidden),
-                                                      .pos_key = pos_key.t,
-                                                      .pos_query = pos_query.t,
-                                                      .out = out.t,
-                                                      .lse = lse.t};
-    assert_int_equal(ft_disentangled_attention_forward_workspace(&gpu->target, &forward), 0);
-    good(ft_disentangled_attention_forward_check(&gpu->target, &forward));
-    good(ft_cuda_disentangled_attention_forward(gpu, &forward));
-    forward.out = bare.t;
-    forward.lse = ft_absent();
-    good(ft_cuda_disentangled_attention_forward(gpu, &forward));
-    ft_disentangled_attention_backward_args backward = {.shape = shape,
-                                                        .q = forward.q,
-                                                        .k = forward.k,
-                                                        .v = forward.v,
-                                                        .pos_key = pos_key.t,
-                                                        .pos_query = pos_query.t,
-                                                        .out = out.t,
-                                                        .lse = lse.t,
-                                                        .dout = dout.t,
-                                                        .dq = c->pooled ? pooled_gradient.t : ft_columns(gradients.t, 0, hidden),
-                                                        .dk = ft_columns(gradients.t, hidden, hidden),
-                                                        .dv = ft_columns(gradients.t, 2 * hidden, hidden),
-                                                        .dpos_key = dpos_key.t,
-                                                        .dpos_query = dpos_query.t};
-    take_workspace(&backward.workspace, ft_disentangled_attention_backward_workspace(&gpu->target, &backward));
-    good(ft_disentangled_attention_backward_check(&gpu->target, &backward));
-    good(ft_cuda_disentangled_attention_backward(gpu, &backward));
-    good(gpu->functions->sync(gpu));
-
-    parts p = parts_of(c);
-    float *results = calloc(p.at[PARTS] + 1, sizeof *results), *again = malloc((size_t)(queries * hidden + 1) * sizeof *again);
-    assert_non_null(results);
-    assert_non_null(again);
-    fetch(out, 0, hidden, results + p.at[OUT]);
-    fetch(bare, 0, hidden, again);
-    for (int64_t i = 0; i < queries * hidden; i++) // without lse, and NaN if NaN
-        assert_true(memcmp(&again[i], &results[p.at[OUT] + (size_t)i], sizeof *again) == 0);
-    fetch(lse, 0, c->heads, results + p.at[LSE]);
-    fetch(c->pooled ? pooled_gradient : gradients, 0, hidden, results + p.at[DQ]);
-    fetch(gradients, hidden, hidden, results + p.at[DK]);
-    fetch(gradients, 2 * hidden, hidden, results + p.at[DV]);
-    if (c->want_key) fetch(dpos_key, 0, hidden, results + p.at[DPK]);
-    if (c->want_query) fetch(dpos_query, 0, hidden, results + p.at[DPQ]);
-    on_device all[] = {qkv, gradients, pooled, pooled_gradient, out, bare, dout, lse, pos_key, pos_query, dpos_key, dpos_query};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].buffer) drop(all[i]);
-    void *plain[] = {cu_queries, cu_keys, step, slot, slots, backward.workspace.data};
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        gpu->functions->buffer_free(gpu, plain[i], 1);
-    free(again);
-    return results;
-}
-
-static void check_typed(position_case c, ft_dtype dtype, bool aligned, int first_order, int orders) {
-    float *first = NULL;
-    for (int i = 0; i < orders; i++) {
-        simt_set_order((simt_order)((first_order + i) % SIMT_ORDERS), (uint64_t)i);
-        float *got = run_on_cuda(&c, dtype, aligned);
-        if (first == NULL) {
-            first = got;
-            check_results(&c, got, norm_bound(dtype), element_bound(dtype));
-            continue;
-        }
-        assert_memory_equal(got, first, end_of(&c) * sizeof *got); // whatever the order, the same bits
-        free(got);
-    }
-    free(first);
-    case_free(&c);
-}
+#include "tests/emulator/typed_attention.h"
 
 // ---- the tests ----------------------------------------------------------------------------------------------------------
 
@@ -150,7 +12,7 @@ static void test_head_sizes(void **state) {
         for (int type = 1; type < 3; type++)
             for (int dropout = 0; dropout < 2; dropout++) {
                 if (SLOW && (d + type + dropout) % 3 != 0) continue;
-                check_typed(typed_case(dtypes[type], 2, head_dims[d], SLOW ? 2 : 3, lengths, false, dropout ? 0.2f : 0, 1,
+                check_typed(typed_positions(dtypes[type], 2, head_dims[d], SLOW ? 2 : 3, lengths, false, dropout ? 0.2f : 0, 1,
                                        dropout ? v3_rule : v1_rule, BOTH),
                             dtypes[type], true, d + dropout, SLOW ? 1 : SIMT_ORDERS);
             }
@@ -162,12 +24,12 @@ static void test_other_head_sizes(void **state) {
     for (int d = 0; d < 4; d++)
         for (int type = 0; type < 3; type++) {
             if (SLOW && (d + type) % 3 != 0) continue;
-            check_typed(typed_case(dtypes[type], 2, head_dims[d], SLOW ? 2 : 3, lengths, false, d % 2 ? 0.1f : 0, 1, v3_rule,
+            check_typed(typed_positions(dtypes[type], 2, head_dims[d], SLOW ? 2 : 3, lengths, false, d % 2 ? 0.1f : 0, 1, v3_rule,
                                    BOTH),
                         dtypes[type], true, d, SLOW ? 1 : 2);
         }
     for (int type = 0; type < 3; type++)
-        check_typed(typed_case(dtypes[type], 2, 64, 3, lengths, false, 0.1f, 1, skipping_rule, BOTH), dtypes[type], false, type,
+        check_typed(typed_positions(dtypes[type], 2, 64, 3, lengths, false, 0.1f, 1, skipping_rule, BOTH), dtypes[type], false, type,
                     SLOW ? 1 : SIMT_ORDERS);
 }
 
@@ -177,7 +39,7 @@ static void test_lengths(void **state) {
     const ft_relative_rule rules[] = {v3_rule, {33, 128}, {-1, 12}, v1_rule, skipping_rule};
     for (int i = 0; i < (int)(sizeof lengths / sizeof *lengths); i += SLOW ? 5 : 1)
         for (int type = 1; type < 3; type++)
-            check_typed(typed_case(dtypes[type], 1, 32, 1, &lengths[i], false, i % 2 ? 0.1f : 0, 1,
+            check_typed(typed_positions(dtypes[type], 1, 32, 1, &lengths[i], false, i % 2 ? 0.1f : 0, 1,
                                    lengths[i] < 120 ? rules[(i + type) % 5] : v3_rule, BOTH),
                         dtypes[type], true, i, 1);
 }
@@ -185,7 +47,7 @@ static void test_long_sequences(void **state) {
     static const int32_t lengths[] = {511, 512, 513, 700};
     for (int i = 0; i < (SLOW ? 1 : 4); i++) {
         const ft_dtype dtype = i % 2 ? FT_F16 : FT_BF16;
-        check_typed(typed_case(dtype, 1, 32, 1, &lengths[i], false, i == 3 ? 0.1f : 0, 1, i == 3 ? v1_rule : v3_rule, BOTH),
+        check_typed(typed_positions(dtype, 1, 32, 1, &lengths[i], false, i == 3 ? 0.1f : 0, 1, i == 3 ? v1_rule : v3_rule, BOTH),
                     dtype, true, i, 1);
     }
 }
@@ -196,7 +58,7 @@ static void test_terms(void **state) {
     for (terms which = C2P; which <= BOTH; which++)
         for (int frozen = 0; frozen < 4; frozen++) {
             if (SLOW && frozen != (int)which % 3) continue;
-            position_case c = typed_case(dtypes[1 + frozen % 2], 2, 32, 3, lengths, false, 0.1f, 1, skipping_rule, which);
+            attention_case c = typed_positions(dtypes[1 + frozen % 2], 2, 32, 3, lengths, false, 0.1f, 1, skipping_rule, which);
             if (frozen & 1) c.want_key = false;
             if (frozen & 2) c.want_query = false;
             check_typed(c, dtypes[1 + frozen % 2], true, frozen, 1);
@@ -208,7 +70,7 @@ static void test_pooled_queries(void **state) {
     static const int32_t lengths[] = {5, 1, 70, 130}, head_dims[] = {32, 64, 20};
     for (int d = 0; d < 3; d++)
         for (int type = 0; type < 3; type++)
-            check_typed(typed_case(dtypes[type], 2, head_dims[d], SLOW ? 3 : 4, lengths, true, d % 2 ? 0 : 0.2f, 1, v3_rule,
+            check_typed(typed_positions(dtypes[type], 2, head_dims[d], SLOW ? 3 : 4, lengths, true, d % 2 ? 0 : 0.2f, 1, v3_rule,
                                    BOTH),
                         dtypes[type], true, d + type, SLOW ? 1 : 2);
 }
@@ -217,7 +79,7 @@ static void test_pooled_queries(void **state) {
 static void test_no_queries_or_no_keys(void **state) {
     static const int32_t lengths[] = {6, 9, 4};
     for (int type = 1; type < 3; type++) {
-        position_case c = typed_case(dtypes[type], 1, 32, 3, lengths, false, 0, 1, (ft_relative_rule){-1, 40}, BOTH);
+        attention_case c = typed_positions(dtypes[type], 1, 32, 3, lengths, false, 0, 1, (ft_relative_rule){-1, 40}, BOTH);
         c.cu_queries[1] = 0, c.cu_queries[2] = 9, c.cu_queries[3] = 19; // 0, 9 and 10 queries
         c.cu_keys[1] = 6, c.cu_keys[2] = 19, c.cu_keys[3] = 19;         // 6, 13 and 0 keys
         free(c.slots);
@@ -250,11 +112,11 @@ static void test_no_queries_or_no_keys(void **state) {
 // A sequence has the same bits in any company: out, lse and the gradients of its rows.
 static void test_a_sequence_does_not_depend_on_the_others(void **state) {
     static const int32_t lengths[] = {1, 37, 128, 129, 2, 90};
-    position_case batch = typed_case(FT_BF16, 2, 32, 6, lengths, false, 0.1f, 1, v3_rule, BOTH);
+    attention_case batch = typed_positions(FT_BF16, 2, 32, 6, lengths, false, 0.1f, 1, v3_rule, BOTH);
     simt_set_order(SIMT_RANDOM, 3);
     float *together = run_on_cuda(&batch, FT_BF16, true);
     for (int32_t s = 0; s < 6; s++) {
-        position_case alone = batch;
+        attention_case alone = batch;
         alone.sequences = 1;
         alone.cu_queries[1] = alone.cu_keys[1] = lengths[s];
         alone.slot[0] = batch.slot[s];
@@ -275,7 +137,7 @@ static void test_a_sequence_does_not_depend_on_the_others(void **state) {
 // Rows of slots that no pair has are read by nobody, and their gradients stay as they are.
 static void test_other_rows_of_the_tables_are_left_alone(void **state) {
     static const int32_t lengths[] = {20, 7};
-    position_case c = typed_case(FT_F16, 2, 32, 2, lengths, false, 0, 1, v3_rule, BOTH);
+    attention_case c = typed_positions(FT_F16, 2, 32, 2, lengths, false, 0, 1, v3_rule, BOTH);
     free(c.slots);
     c.reach = 40; // as if a longer sequence were in the batch
     c.slots = malloc((2 * (size_t)c.reach + 1) * sizeof *c.slots);
@@ -301,7 +163,7 @@ static void test_nan_stays_in_its_sequence(void **state) {
     static const int32_t lengths[] = {20, 30, 40};
     static const int shown[] = {OUT, DQ, DK, DV};
     for (int which = 0; which < 3; which++) { // in q, k, v
-        position_case c = typed_case(dtypes[1 + which % 2], 1, 32, 3, lengths, false, 0.1f, 1, v3_rule, BOTH);
+        attention_case c = typed_positions(dtypes[1 + which % 2], 1, 32, 3, lengths, false, 0.1f, 1, v3_rule, BOTH);
         *at(c.qkv.t, 25, which * 32 + 3) = NAN;
         simt_set_order(SIMT_REVERSE, 0);
         float *got = run_on_cuda(&c, dtypes[1 + which % 2], true);
@@ -322,7 +184,7 @@ static void test_nan_stays_in_its_sequence(void **state) {
 // Rows of scores that have an infinity or a NaN in them, and so a softmax that is NaN, where fp16 is used naively, as by
 // transformers: K scaled before the product, position terms behind it, every product and sum rounded to fp16 (the sums inside of a
 // product are not). `content` alone: without position terms.
-static int naive_rows_lost(const position_case *c, int64_t length, bool content) {
+static int naive_rows_lost(const attention_case *c, int64_t length, bool content) {
     const double scale = rounded(FT_F16, 1 / (double)c->scale);
     int lost = 0;
     for (int64_t i = 0; i < length; i++) {
@@ -354,7 +216,7 @@ static int naive_rows_lost(const position_case *c, int64_t length, bool content)
 static void test_scores_beyond_fp16_stay_finite(void **state) {
     static const int32_t lengths[] = {70, 33};
     for (int type = 1; type < 3; type++) {
-        position_case c = typed_case(dtypes[type], 2, 64, 2, lengths, false, 0.1f, 250, v3_rule, BOTH);
+        attention_case c = typed_positions(dtypes[type], 2, 64, 2, lengths, false, 0.1f, 250, v3_rule, BOTH);
         fenced tables[] = {c.pos_key, c.pos_query}; // products beyond 65504 / scale would be the largest number (disentangled/sweep.h)
         for (int t = 0; t < 2; t++)
             for (int64_t i = 0; i < table_rows(&c); i++)
@@ -401,7 +263,7 @@ static void test_as_exact_as_transformers(void **state) {
          cases++) {
         if (SLOW && length > 40) continue;
         ft_dtype dtype = strcmp(type, "fp16") == 0 ? FT_F16 : FT_BF16;
-        position_case c = case_new(2, head_dim, 1, &length, false, 0, 1, version == 1 ? v1_rule : v3_rule, BOTH);
+        attention_case c = case_new(2, head_dim, 1, &length, false, 0, 1, version == 1 ? v1_rule : v3_rule, BOTH);
         for (int t = 0; t < 3; t++)
             vector_matrix(dtype, ft_columns(c.qkv.t, t * hidden_of(&c), hidden_of(&c)), (uint32_t)seed, (uint32_t)t);
         vector_matrix(dtype, c.dout.t, (uint32_t)seed, 3);
@@ -435,7 +297,7 @@ static void test_as_exact_as_transformers(void **state) {
 
 static void test_what_does_not_fit(void **state) {
     static const int32_t lengths[] = {4};
-    position_case c = case_new(1, 264, 1, lengths, false, 0, 1, v3_rule, BOTH);
+    attention_case c = case_new(1, 264, 1, lengths, false, 0, 1, v3_rule, BOTH);
     ft_disentangled_attention_forward_args args = {.shape = shape_of(&c), .q = q_of(&c), .k = k_of(&c), .v = v_of(&c)};
     failed(ft_disentangled_attention_forward_check(&gpu->target, &args), FT_INVALID, "heads of at most 256 columns, not 264");
     case_free(&c);

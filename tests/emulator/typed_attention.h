@@ -1,5 +1,5 @@
-// typed_attention.h - cases of attention in fp32, bf16 and fp16 on the emulator, judged by double precision: outputs, lse and the
-// gradients that are made of both.
+// typed_attention.h - cases of attention, plain and disentangled, in fp32, bf16 and fp16 on the emulator, judged by double precision:
+// outputs, lse and the gradients that are made of both; on memory that is NaN before it is written.
 #ifndef FT_TYPED_ATTENTION_H
 #define FT_TYPED_ATTENTION_H
 
@@ -9,13 +9,81 @@
 
 // ---- cases on the device ------------------------------------------------------------------------------------------------
 
-static attention_case typed_case(ft_dtype dtype, int32_t heads, int32_t head_dim, int32_t sequences, const int32_t *lengths,
-                                 bool pooled, float probability) {
-    attention_case c = case_new(heads, head_dim, sequences, lengths, pooled, probability, 1);
-    round_matrix(dtype, c.qkv.t);
-    if (pooled) round_matrix(dtype, c.pooled_q.t);
-    round_matrix(dtype, c.dout.t);
+__attribute__((unused)) static attention_case typed_positions(ft_dtype dtype, int32_t heads, int32_t head_dim, int32_t sequences, const int32_t *lengths,
+                                bool pooled, float probability, double spread, ft_relative_rule rule, terms which) {
+    attention_case c = case_new(heads, head_dim, sequences, lengths, pooled, probability, spread, rule, which);
+    fenced all[] = {c.qkv, c.pooled_q, c.dout, c.pos_key, c.pos_query};
+    for (int i = 0; i < 5; i++)
+        if (all[i].base) round_matrix(dtype, all[i].t);
     return c;
+}
+
+__attribute__((unused)) static attention_case typed_case(ft_dtype dtype, int32_t heads, int32_t head_dim, int32_t sequences,
+                                                         const int32_t *lengths, bool pooled, float probability) {
+    return typed_positions(dtype, heads, head_dim, sequences, lengths, pooled, probability, 1, (ft_relative_rule){0, 0}, NONE);
+}
+
+// Absent where the case has none.
+static on_device device_table(ft_dtype dtype, fenced f, int64_t gap, int64_t shift) {
+    if (!f.base) return (on_device){.t = ft_absent()};
+    return device_matrix(dtype, f.t.rows, f.t.cols, gap, shift, &f.t);
+}
+// Where gradients of a table are added to: zeros.
+static on_device device_sums(const attention_case *c, bool wanted) {
+    if (!wanted) return (on_device){.t = ft_absent()};
+    fenced zeros = fenced_new(table_rows(c), hidden_of(c), 0);
+    for (int64_t i = 0; i < zeros.t.rows; i++)
+        memset(at(zeros.t, i, 0), 0, (size_t)zeros.t.cols * sizeof(float));
+    on_device m = device_matrix(FT_F32, zeros.t.rows, zeros.t.cols, 5, 0, &zeros.t);
+    fenced_free(zeros);
+    return m;
+}
+
+// Scratch of NaNs: new memory is.
+static void take_workspace(ft_workspace *w, size_t bytes) {
+    *w = (ft_workspace){.bytes = bytes};
+    if (bytes > 0) good(gpu->functions->buffer_alloc(gpu, bytes, &w->data));
+}
+
+// What the ops read and write, on the device.
+typedef struct operands {
+    ft_disentangled_shape shape;
+    ft_tensor q, k, v, pos_key, pos_query, out, lse, dout, dq, dk, dv, dpos_key, dpos_query;
+} operands;
+
+static void queue_forward(const attention_case *c, const operands *o, ft_tensor out, ft_tensor lse) {
+    if (c->which == NONE) {
+        ft_attention_forward_args plain = {.shape = o->shape.attention, .q = o->q, .k = o->k, .v = o->v, .out = out, .lse = lse};
+        assert_int_equal(ft_attention_forward_workspace(&gpu->target, &plain), 0);
+        good(ft_attention_forward_check(&gpu->target, &plain));
+        good(ft_cuda_attention_forward(gpu, &plain));
+        return;
+    }
+    ft_disentangled_attention_forward_args args = {.shape = o->shape, .q = o->q, .k = o->k, .v = o->v, .pos_key = o->pos_key,
+                                                   .pos_query = o->pos_query, .out = out, .lse = lse};
+    assert_int_equal(ft_disentangled_attention_forward_workspace(&gpu->target, &args), 0);
+    good(ft_disentangled_attention_forward_check(&gpu->target, &args));
+    good(ft_cuda_disentangled_attention_forward(gpu, &args));
+}
+
+// Returns its scratch.
+static void *queue_backward(const attention_case *c, const operands *o) {
+    if (c->which == NONE) {
+        ft_attention_backward_args plain = {.shape = o->shape.attention, .q = o->q, .k = o->k, .v = o->v, .out = o->out, .lse = o->lse,
+                                            .dout = o->dout, .dq = o->dq, .dk = o->dk, .dv = o->dv};
+        take_workspace(&plain.workspace, ft_attention_backward_workspace(&gpu->target, &plain));
+        good(ft_attention_backward_check(&gpu->target, &plain));
+        good(ft_cuda_attention_backward(gpu, &plain));
+        return plain.workspace.data;
+    }
+    ft_disentangled_attention_backward_args args = {.shape = o->shape, .q = o->q, .k = o->k, .v = o->v, .pos_key = o->pos_key,
+                                                    .pos_query = o->pos_query, .out = o->out, .lse = o->lse, .dout = o->dout,
+                                                    .dq = o->dq, .dk = o->dk, .dv = o->dv, .dpos_key = o->dpos_key,
+                                                    .dpos_query = o->dpos_query};
+    take_workspace(&args.workspace, ft_disentangled_attention_backward_workspace(&gpu->target, &args));
+    good(ft_disentangled_attention_backward_check(&gpu->target, &args));
+    good(ft_cuda_disentangled_attention_backward(gpu, &args));
+    return args.workspace.data;
 }
 
 // With `aligned` false the views begin in the middle of 16 bytes.
@@ -31,67 +99,64 @@ static float *run_on_cuda(const attention_case *c, ft_dtype dtype, bool aligned)
     on_device bare = device_matrix(dtype, queries, hidden, gap_q, shift, NULL);
     on_device dout = device_matrix(dtype, queries, hidden, gap_q, shift, &c->dout.t);
     on_device lse = device_matrix(FT_F32, queries, c->heads, 2, 0, NULL);
+    on_device pos_key = device_table(dtype, c->pos_key, gap_q, shift);
+    on_device pos_query = device_table(dtype, c->pos_query, gap_q, shift);
+    on_device dpos_key = device_sums(c, c->want_key), dpos_query = device_sums(c, c->want_query);
     size_t offsets = (size_t)(c->sequences + 1) * sizeof(int32_t);
-    ft_attention_shape shape = shape_of(c);
+    ft_disentangled_shape shape = shape_of(c);
+    ft_attention_shape *attention = &shape.attention;
     void *cu_queries = to_device(c->cu_queries, offsets), *cu_keys = to_device(c->cu_keys, offsets);
     void *step = to_device(&c->step, sizeof c->step), *slot = to_device(c->slot, offsets - sizeof(int32_t));
-    shape.cu_queries = cu_queries;
-    shape.cu_keys = cu_keys;
-    if (shape.dropout.probability > 0) {
-        shape.dropout.step = step;
-        shape.dropout.sequence_slot = slot;
+    void *slots = c->which != NONE ? to_device(c->slots, (2 * (size_t)c->reach + 1) * sizeof(int32_t)) : NULL;
+    attention->cu_queries = cu_queries;
+    attention->cu_keys = cu_keys;
+    shape.slots = slots;
+    if (attention->dropout.probability > 0) {
+        attention->dropout.step = step;
+        attention->dropout.sequence_slot = slot;
     }
-    ft_attention_forward_args forward = {.shape = shape,
-                                         .q = c->pooled ? pooled.t : ft_columns(qkv.t, 0, hidden),
-                                         .k = ft_columns(qkv.t, hidden, hidden),
-                                         .v = ft_columns(qkv.t, 2 * hidden, hidden),
-                                         .out = out.t,
-                                         .lse = lse.t};
-    assert_int_equal(ft_attention_forward_workspace(&gpu->target, &forward), 0);
-    good(ft_attention_forward_check(&gpu->target, &forward));
-    good(ft_cuda_attention_forward(gpu, &forward));
-    forward.out = bare.t;
-    forward.lse = ft_absent();
-    good(ft_cuda_attention_forward(gpu, &forward));
-    ft_attention_backward_args backward = {.shape = shape,
-                                           .q = forward.q,
-                                           .k = forward.k,
-                                           .v = forward.v,
-                                           .out = out.t,
-                                           .lse = lse.t,
-                                           .dout = dout.t,
-                                           .dq = c->pooled ? pooled_gradient.t : ft_columns(gradients.t, 0, hidden),
-                                           .dk = ft_columns(gradients.t, hidden, hidden),
-                                           .dv = ft_columns(gradients.t, 2 * hidden, hidden)};
-    backward.workspace.bytes = ft_attention_backward_workspace(&gpu->target, &backward);
-    good(gpu->functions->buffer_alloc(gpu, backward.workspace.bytes, &backward.workspace.data));
-    good(ft_attention_backward_check(&gpu->target, &backward));
-    good(ft_cuda_attention_backward(gpu, &backward));
+    const operands o = {.shape = shape,
+                        .q = c->pooled ? pooled.t : ft_columns(qkv.t, 0, hidden),
+                        .k = ft_columns(qkv.t, hidden, hidden),
+                        .v = ft_columns(qkv.t, 2 * hidden, hidden),
+                        .pos_key = pos_key.t,
+                        .pos_query = pos_query.t,
+                        .out = out.t,
+                        .lse = lse.t,
+                        .dout = dout.t,
+                        .dq = c->pooled ? pooled_gradient.t : ft_columns(gradients.t, 0, hidden),
+                        .dk = ft_columns(gradients.t, hidden, hidden),
+                        .dv = ft_columns(gradients.t, 2 * hidden, hidden),
+                        .dpos_key = dpos_key.t,
+                        .dpos_query = dpos_query.t};
+    queue_forward(c, &o, out.t, lse.t);
+    queue_forward(c, &o, bare.t, ft_absent());
+    void *scratch = queue_backward(c, &o);
     good(gpu->functions->sync(gpu));
 
     parts p = parts_of(c);
-    float *results = malloc((p.end + 1) * sizeof *results), *again = malloc((size_t)(queries * hidden + 1) * sizeof *again);
+    float *results = calloc(p.at[PARTS] + 1, sizeof *results), *again = malloc((size_t)(queries * hidden + 1) * sizeof *again);
     assert_non_null(results);
     assert_non_null(again);
-    fetch(out, 0, hidden, results + p.out);
+    fetch(out, 0, hidden, results + p.at[OUT]);
     fetch(bare, 0, hidden, again);
     for (int64_t i = 0; i < queries * hidden; i++) // without lse, and NaN if NaN
-        assert_true(memcmp(&again[i], &results[p.out + (size_t)i], sizeof *again) == 0);
-    fetch(lse, 0, c->heads, results + p.lse);
-    fetch(c->pooled ? pooled_gradient : gradients, 0, hidden, results + p.dq);
-    fetch(gradients, hidden, hidden, results + p.dk);
-    fetch(gradients, 2 * hidden, hidden, results + p.dv);
-    on_device all[] = {qkv, gradients, pooled, pooled_gradient, out, bare, dout, lse};
+        assert_true(memcmp(&again[i], &results[p.at[OUT] + (size_t)i], sizeof *again) == 0);
+    fetch(lse, 0, c->heads, results + p.at[LSE]);
+    fetch(c->pooled ? pooled_gradient : gradients, 0, hidden, results + p.at[DQ]);
+    fetch(gradients, hidden, hidden, results + p.at[DK]);
+    fetch(gradients, 2 * hidden, hidden, results + p.at[DV]);
+    if (c->want_key) fetch(dpos_key, 0, hidden, results + p.at[DPK]);
+    if (c->want_query) fetch(dpos_query, 0, hidden, results + p.at[DPQ]);
+    on_device all[] = {qkv, gradients, pooled, pooled_gradient, out, bare, dout, lse, pos_key, pos_query, dpos_key, dpos_query};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        drop(all[i]);
-    void *plain[] = {cu_queries, cu_keys, step, slot, backward.workspace.data};
+        if (all[i].buffer) drop(all[i]);
+    void *plain[] = {cu_queries, cu_keys, step, slot, slots, scratch};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        gpu->functions->buffer_free(gpu, plain[i], 1);
+        if (plain[i] != NULL) gpu->functions->buffer_free(gpu, plain[i], 1);
     free(again);
     return results;
 }
-
-// ---- checks -------------------------------------------------------------------------------------------------------------
 
 static void check_typed(attention_case c, ft_dtype dtype, bool aligned, int first_order, int orders) {
     float *first = NULL;
@@ -103,7 +168,7 @@ static void check_typed(attention_case c, ft_dtype dtype, bool aligned, int firs
             check_results(&c, got, norm_bound(dtype), element_bound(dtype));
             continue;
         }
-        assert_memory_equal(got, first, parts_of(&c).end * sizeof *got); // whatever the order, the same bits
+        assert_memory_equal(got, first, end_of(&c) * sizeof *got); // whatever the order, the same bits
         free(got);
     }
     free(first);

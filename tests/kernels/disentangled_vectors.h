@@ -3,7 +3,7 @@
 #ifndef FT_TEST_DISENTANGLED_VECTORS_H
 #define FT_TEST_DISENTANGLED_VECTORS_H
 
-#include "disentangled_case.h"
+#include "attention_case.h"
 
 static FILE *vectors_open(void) {
     FILE *file = fopen(FT_TEST_VECTORS "/disentangled.txt", "re");
@@ -118,7 +118,7 @@ static void check_vector_case(FILE *file) {
     assert_true(sequences <= MOST_SEQUENCES);
     for (int32_t s = 0; s < sequences; s++)
         lengths[s] = next_integer(file);
-    position_case c = case_new(heads, head_dim, sequences, lengths, false, 0, 1, rule, which);
+    attention_case c = case_new(heads, head_dim, sequences, lengths, false, 0, 1, rule, which);
     ft_tensor inputs[] = {q_of(&c), k_of(&c), v_of(&c), c.dout.t, c.pos_key.t, c.pos_query.t};
     for (uint32_t t = 0; t < 6; t++)
         if (inputs[t].data) vector_matrix(inputs[t], seed, t);
