@@ -99,7 +99,7 @@ static void test_paths_are_stored_by_their_last_part(void **state) {
               &s);
     const ft_space_rule *r = rule_of(&s, "model.path");
     assert_string_equal(r->distribution.choices[0].text, "bert-base");
-    assert_true(r->choices[0][0] == '/' && strstr(r->choices[0], "../m/bert-base") != NULL);
+    assert_true(r->choices[0][0] == '/' && strstr(r->choices[0], "/m/bert-base") != NULL && strstr(r->choices[0], "..") == NULL);
     assert_string_equal(text_of(r), "choice(bert-base, roberta)");
     assert_true(rule_of(&s, "data.train")->distribution.choices[0].text[0] == '/'); // the last parts are the same
     ft_space_free(&s);
