@@ -43,11 +43,14 @@ int ft_error_hint_count(void);
 const char *ft_error_hint(int index);
 ft_status ft_error_code(void);
 bool ft_error_disk_full(void); // nothing is wrong but that: with more room the same may well succeed
+// Nothing is wrong but that another process keeps what is wanted locked. Whoever has met it says so of the present error.
+void ft_error_is_locked(void);
+bool ft_error_locked(void);
 void ft_error_clear(void);
 // An error handed from one thread to another (workers): copy out, then set in the receiving thread.
 typedef struct ft_error {
     ft_status code;
-    bool disk_full;
+    bool disk_full, locked;
     char message[1024];
     char where[512];
     int hints;

@@ -80,6 +80,7 @@ struct ft_storage {
     char *path;
     bool writable;
     int lock;  // lock.c; -1: none
+    bool copied; // moved.c: what is in the file without a name was saved, or could not be
     int depth; // of open groups
     sqlite3_stmt *statements[FT_SQL_COUNT];
 };
@@ -106,6 +107,9 @@ bool ft_sql_typed(ft_storage *storage, ft_sql id, int column, double *out);
 const char *ft_sql_type_name(double value);
 
 ft_status ft_schema_check(ft_storage *storage, bool create); // schema.c
+// moved.c. FT_FAILED: the file is no longer where it was opened.
+bool ft_storage_moved(ft_storage *storage);
+ft_status ft_sql_check_place(ft_storage *storage);
 // "YYYY-MM-DD HH:MM:SS.ffffff" in UTC and back; -1 when it is none.
 void ft_sql_now(char text[32]);
 int64_t ft_sql_time(const char *text);

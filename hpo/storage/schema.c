@@ -252,9 +252,11 @@ ft_status ft_storage_close(ft_storage *storage) {
     for (int id = 0; id < (int)FT_SQL_COUNT; id++)
         sqlite3_finalize(storage->statements[id]);
     if (storage->db != NULL && storage->writable) {
-        // Back to one plain file. As long as another process has it open that is refused, and left to the last one.
+        // Back to one plain file. As long as another process has it open that is refused, and left to the last one. In one that was
+        // moved (moved.c) is what was saved; what lies at its old place may be somebody else's.
+        const char *plain = ft_storage_moved(storage) ? "PRAGMA wal_checkpoint(TRUNCATE)" : "PRAGMA journal_mode = DELETE";
         sqlite3_busy_timeout(storage->db, 200);
-        int code = sqlite3_exec(storage->db, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
+        int code = sqlite3_exec(storage->db, plain, NULL, NULL, NULL);
         if (code != SQLITE_OK && code != SQLITE_BUSY && code != SQLITE_LOCKED) status = ft_sql_error(storage);
     }
     sqlite3_close(storage->db);

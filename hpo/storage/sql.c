@@ -39,6 +39,7 @@ ft_status ft_sql_error(ft_storage *storage) {
     case SQLITE_LOCKED:
         status = ft_fail(FT_FAILED, storage->path, "another process has kept the database locked for too long");
         ft_hint("is a copy or a backup of it running?");
+        ft_error_is_locked();
         return status;
     case SQLITE_ERROR: // no such table or column: these come from the file, since our SQL is fixed
         status = ft_fail(FT_INVALID, storage->path, "not a database of studies: %s", message);
@@ -97,7 +98,10 @@ void ft_sql_reset(ft_storage *storage, ft_sql id) {
 }
 
 ft_status ft_sql_run(ft_storage *storage, ft_sql id, int *changed, const char *types, ...) {
+    // A transaction, or a change that is one of its own, is looked at on both sides.
+    const bool alone = storage->depth == 0 && id > FT_SQL_LAST_READ;
     va_list arguments;
+    if (alone || id == FT_SQL_BEGIN) FT_TRY(ft_sql_check_place(storage));
     va_start(arguments, types);
     ft_status status = bind(storage, id, types, arguments);
     va_end(arguments);
@@ -106,7 +110,7 @@ ft_status ft_sql_run(ft_storage *storage, ft_sql id, int *changed, const char *t
     FT_TRY(ft_sql_step(storage, id, &row));
     ft_sql_reset(storage, id);
     if (changed != NULL) *changed = sqlite3_changes(storage->db);
-    return FT_OK;
+    return alone || id == FT_SQL_COMMIT ? ft_sql_check_place(storage) : FT_OK;
 }
 
 ft_status ft_sql_script(ft_storage *storage, const char *sql) {

@@ -1,6 +1,6 @@
 // disk.c - a full disk pauses a study. While it is nearly full no trial begins. When it is too full for what the
 // study itself writes, the history in memory may be another one than the file's; so the study is closed, and opened again as
-// after a kill.
+// after a kill. So it is when another process keeps its database locked.
 #include "hpo/study/disk.h"
 #include "hpo/study/study.h"
 
@@ -69,7 +69,7 @@ void ft_disk_goes_on(ft_tuning *t) {
     t->full.tried = t->full.since > 0;
     if (t->paused == 0) return;
     t->paused = 0;
-    ft_info("going on after a pause for disk space");
+    ft_info("going on after a pause");
 }
 
 static bool waits_after_full(const ft_full_disk *full, bool known, uint64_t room, double now) {
@@ -123,11 +123,13 @@ static bool time_is_up(const ft_config *config, const ft_tuning_call *call) {
 // FT_OK: it may be tried again. When the time is up too, once: the study can perhaps be opened, and end as ever.
 static ft_status wait_for_room(const ft_config *config, const ft_tuning_call *call, double seconds) {
     const double end = ft_now() + seconds;
+    const bool locked = ft_error_locked();
     ft_error_clear();
     while (ft_now() < end && ft_stop_signal() == 0 && !time_is_up(config, call))
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL); // a signal ends it early
     if (ft_stop_signal() == 0) return FT_OK;
-    return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped while the disk was full; the same command goes on");
+    return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped while %s; the same command goes on",
+                   locked ? "the study database was locked" : "the disk was full");
 }
 
 ft_status ft_tune(const ft_config *config, const ft_tuning_call *asked) {
@@ -136,19 +138,22 @@ ft_status ft_tune(const ft_config *config, const ft_tuning_call *asked) {
     for (const double first = ft_now();;) {
         const double began = ft_now();
         ft_status status = open_and_run(config, &call);
-        if (status == FT_OK || !ft_error_disk_full()) return status;
+        if (status == FT_OK || (!ft_error_disk_full() && !ft_error_locked())) return status;
+        const bool locked = ft_error_locked();
         const double now = ft_now();
         call.started = first;
         pause = now - began > LATEST ? SOONEST : pause;
         if (time_is_up(config, &call)) { // as for any study, unless nothing has come of it
             if (call.ran == 0) return status;
-            ft_info("the time is up, and the disk is full: %s (%s)", ft_error_message(), ft_error_where());
+            ft_info("the time is up, and %s: %s (%s)", locked ? "the study is locked" : "the disk is full", ft_error_message(),
+                    ft_error_where());
             ft_error_clear();
             return FT_OK;
         }
         if (call.paused == 0 || now - call.paused > TELL_EVERY) {
             call.paused = now;
-            ft_warn("paused: %s (%s); free some space, or stop with Ctrl-C", ft_error_message(), ft_error_where());
+            ft_warn("paused: %s (%s); %s, or stop with Ctrl-C", ft_error_message(), ft_error_where(),
+                    locked ? "it goes on when that ends" : "free some space");
         }
         FT_TRY(wait_for_room(config, &call, pause));
         pause = 2 * pause < LATEST ? 2 * pause : LATEST;

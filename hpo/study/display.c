@@ -249,6 +249,9 @@ ft_status ft_display_end(const ft_tuning *t) {
                    t->place.directory);
         printf("%s/best.ini\n", t->place.directory);
     }
-    if (fflush(stdout) != 0) return ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
-    return FT_OK;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return FT_OK;
+    // Not as an error of a full disk, for which the study would pause: it is not the study's disk, and the study is at its end.
+    ft_fail(FT_FAILED, "standard output", "cannot write: %s", strerror(errno));
+    ft_hint("the study is at its end: `ftengine study best %s` shows the result", t->place.name);
+    return FT_FAILED;
 }

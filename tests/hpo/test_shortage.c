@@ -1,6 +1,6 @@
 // The machine runs short. Of disk space for a while: nothing is lost, nothing is doubled, nobody has to do anything but make
 // room. SQLite is told how many pages a file may have, which gives the errors of a full disk. Of memory: that is a result.
-// benchmarks/search/soak.py fills a real disk and has the kernel refuse memory.
+// benchmarks/search/soak.py fills a real disk and has the kernel refuse memory. The study's database is locked, moved or removed.
 // ctest: asan_part=3
 #include "study_case.h"
 
@@ -36,6 +36,15 @@ int statvfs(const char *path, struct statvfs *disk) {
     *disk = (struct statvfs){.f_frsize = 1 << 20, .f_bavail = mib};
     return 0;
 }
+
+// Shorter than the program's: what comes after it is what is tested. In place of SQLite's.
+static int wait_a_little(void *unused, int times) {
+    (void)unused;
+    pause_ms(1);
+    return times < 100;
+}
+
+int sqlite3_busy_timeout(sqlite3 *db, int ms) { return sqlite3_busy_handler(db, ms > 0 ? wait_a_little : NULL, NULL); }
 
 static int set_up(void **state) {
     if (make_scratch(state) != 0 || chdir(scratch_dir) != 0) return 1;
@@ -169,6 +178,82 @@ static void test_a_pause_of_a_study_with_results_ends_well(void **state) {
     leave(&o);
 }
 
+// ---- the database ---------------------------------------------------------------------------------------------------------
+
+#define ORDERLY "study.trials=24", "study.pruner=none", "data.label_column=0.2"
+
+// Begun, with some trials at their end; `name` is what it is called then.
+static pid_t begun(const char *name) {
+    unlink(in_scratch("error"));
+    pid_t pid = tune_beside(name, 0, MORE(ORDERLY));
+    for (int64_t complete = 0; complete < 3; pause_ms(5)) {
+        if (waitpid(pid, NULL, WNOHANG) != 0) fail_msg("it has ended: %s", last_error());
+        if (!has(name, 3, "run.json")) continue; // then it is whole, and can be looked at
+        opened o = look(name);
+        complete = count_state(&o, FT_COMPLETE);
+        leave(&o);
+    }
+    return pid;
+}
+
+static void same_as_undisturbed(const char *name) {
+    tunes(name, 0, MORE(ORDERLY)); // goes on, or has nothing to do
+    if (!ft_path_exists(in_study("undisturbed", "study.db"))) tunes("undisturbed", 0, MORE(ORDERLY));
+    char *whole = dump("undisturbed"), *other = dump(name);
+    same_lines(whole, other);
+    free(whole), free(other);
+}
+
+static void test_a_locked_database_pauses_the_study(void **state) {
+    sqlite3 *db;
+    pid_t pid = begun("locked");
+    ok(sqlite3_open(in_study("locked", "study.db"), &db) == SQLITE_OK ? FT_OK : FT_FAILED);
+    ok(sqlite3_exec(db, "PRAGMA busy_timeout = 10000; BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK ? FT_OK : FT_FAILED);
+    fill(100000); // counts who opens it from now on
+    wait_for_openings(pid, 3);
+    ok(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL) == SQLITE_OK ? FT_OK : FT_FAILED);
+    sqlite3_close(db);
+    const int code = end_of(pid);
+    if (code != 0) fail_msg("exit code %d: %s", code, last_error());
+    unlink(in_scratch("full"));
+    same_as_undisturbed("locked");
+}
+
+static void ends_by_an_error(pid_t pid, const char *message, const char *hint) {
+    const int code = end_of(pid);
+    if (code != FT_FAILED) fail_msg("exit code %d", code);
+    if (strstr(last_error(), message) == NULL || strstr(last_error(), hint) == NULL)
+        fail_msg("'%s' lacks '%s' or '%s'", last_error(), message, hint);
+}
+
+static void put_back(const char *name, const char *from) {
+    char file[300];
+    snprintf(file, sizeof file, "%s", in_study(name, from));
+    assert_int_equal(rename(file, in_study(name, "study.db")), 0);
+}
+
+static void test_a_database_that_is_moved_away(void **state) {
+    char file[300];
+    pid_t pid = begun("moved");
+    snprintf(file, sizeof file, "%s", in_study("moved", "study.db"));
+    assert_int_equal(rename(file, in_study("moved", "kept.db")), 0);
+    ends_by_an_error(pid, "the study database was moved to ", "/kept.db while it was in use");
+    assert_false(ft_path_exists(in_study("moved", "study.db.saved")));
+    put_back("moved", "kept.db");
+    same_as_undisturbed("moved");
+}
+
+static void test_a_database_that_is_removed(void **state) {
+    pid_t pid = begun("removed");
+    assert_int_equal(unlink(in_study("removed", "study.db")), 0);
+    ends_by_an_error(pid, "the study database was removed while it was in use", "/study.db.saved; move it there");
+    put_back("removed", "study.db.saved");
+    opened o = look("removed");
+    assert_true(count_state(&o, FT_COMPLETE) >= 3);
+    leave(&o);
+    same_as_undisturbed("removed");
+}
+
 // Before it was known what the trial needs: it was no plan that did not fit.
 static void test_memory_that_the_host_refuses(void **state) {
     static const char *const present[] = {"oom_error",        "error_message",    "error_traceback",
@@ -205,6 +290,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_a_pause_ends_with_a_signal),
         cmocka_unit_test(test_a_pause_ends_with_the_time),
         cmocka_unit_test(test_a_pause_of_a_study_with_results_ends_well),
+        cmocka_unit_test(test_a_locked_database_pauses_the_study),
+        cmocka_unit_test(test_a_database_that_is_moved_away),
+        cmocka_unit_test(test_a_database_that_is_removed),
         cmocka_unit_test(test_memory_that_the_host_refuses),
     };
     return cmocka_run_group_tests(tests, set_up, remove_scratch);

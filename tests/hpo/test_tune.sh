@@ -79,6 +79,10 @@ expect 0 "$FTENGINE" eval "$trial" --data "$here/validation.tsv"
 # ---- again: nothing to do, more, from the study's own configuration ----------------------------------------------------
 expect 0 "$FTENGINE" tune tiny.ini --study whole
 dump studies/whole/study.db | cmp - whole.txt || fail "a finished study changed"
+# A full disk behind standard output is not the study's: no pause.
+timeout 60 "$FTENGINE" tune tiny.ini --study whole >/dev/full 2>err </dev/null
+[ $? = 1 ] || fail "another exit code when standard output is full"
+one_error "cannot write: No space left on device (standard output)"
 expect 0 "$FTENGINE" tune tiny.ini --study parts --trials 3
 expect 0 "$FTENGINE" tune --study parts --trials 5
 expect 0 "$FTENGINE" tune --study parts --add 3
