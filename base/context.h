@@ -47,7 +47,8 @@ struct ft_context {
 
 // Messages as in a program that was not told otherwise, no stop, nothing kept.
 void ft_context_init(ft_context *context);
-// Forgets what is kept. No thread works in it any more.
+// Forgets what is kept. No thread works in it any more, those included that the engine started in it and that sleep: whatever owns
+// threads (a device of the CPU, by its pool) is closed before.
 void ft_context_free(ft_context *context);
 // The calling thread works in it from now on; NULL: in the program's. Returns what to enter afterwards.
 ft_context *ft_context_enter(ft_context *context);

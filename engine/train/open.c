@@ -115,6 +115,7 @@ ft_status ft_trainer_open(const ft_config *config, ft_trainer *t) {
     FT_TRY(ft_job_open(config, &(ft_job_source){.labels = 0}, &t->job));
     ft_info("device     %s", room->device->description);
     FT_TRY(ft_job_tokenise(&t->job));
+    FT_TRY(ft_job_measure(&t->job));
     FT_TRY(ft_task_thresholds(&t->job, &t->arena, &t->threshold));
     FT_TRY(ft_room_plan_steps(room));
     if (config->memory.timeline) FT_TRY(ft_memory_trace(room->memory));

@@ -17,6 +17,7 @@ enum { FT_POOL_MAX_THREADS = 1024 };
 
 typedef struct ft_pool ft_pool;
 
+// Its threads work in the context that the caller is in (base/context.h), which outlives the pool.
 ft_status ft_pool_create(int threads, ft_pool **pool);
 void ft_pool_destroy(ft_pool *pool); // NULL is fine
 int ft_pool_threads(const ft_pool *pool);

@@ -115,24 +115,7 @@ static void warn_of(const ft_job *job, ft_split split) {
                 percent(r->truncated, r->examples), ft_source_display(d->path), job->max_length);
 }
 
-ft_status ft_data_report_splits(ft_job *job) {
-    ft_text_index train = {0};
-    FT_TRY(ft_text_index_build(&job->split[FT_SPLIT_TRAIN].table, &train));
-    ft_status status = FT_OK;
-    for (int s = 0; s < FT_SPLITS && status == FT_OK; s++) {
-        ft_split_data *d = &job->split[s];
-        if (!d->present) continue;
-        ft_text_index own = {0};
-        if (s == FT_SPLIT_TRAIN) {
-            status = ft_data_report_make(&train, &d->data, NULL, &d->report);
-        } else {
-            status = ft_text_index_build(&d->table, &own);
-            if (status == FT_OK) status = ft_data_report_make(&own, &d->data, &train, &d->report);
-        }
-        ft_text_index_free(&own);
-    }
-    ft_text_index_free(&train);
-    FT_TRY(status);
+ft_status ft_data_report_splits(const ft_job *job) {
     FT_TRY(ft_data_remarks(job));
     print_lengths(job);
     if (ft_task_has_classes(job->task)) FT_TRY(print_classes(job));

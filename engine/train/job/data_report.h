@@ -6,9 +6,9 @@
 
 #include <jansson.h>
 
-// Fills the reports of the splits, prints a small table and warns of what is usually a mistake: texts of the training data
-// in another file, equal texts with different labels, empty texts, many texts cut.
-ft_status ft_data_report_splits(ft_job *job);
+// Prints a small table of a job that is measured (ft_job_measure) and warns of what is usually a mistake: texts of the training
+// data in another file, equal texts with different labels, empty texts, many texts cut.
+ft_status ft_data_report_splits(const ft_job *job);
 // A split's figures for run.json's "data"; *failed is set when the host has no memory.
 json_t *ft_data_report_json(const ft_job *job, ft_split split, bool *failed);
 

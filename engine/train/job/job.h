@@ -22,7 +22,7 @@ typedef struct ft_split_data {
     ft_table table;
     int64_t *source_row; // [table.rows] of which row of the file each is (in the job's arena); NULL: the table is the whole file
     ft_dataset data;
-    ft_data_report report; // of a real run, not of a plan
+    ft_data_report report; // ft_job_measure; all zero without
 } ft_split_data;
 
 typedef struct ft_job {
@@ -55,8 +55,11 @@ typedef struct ft_job_source {
 // the job in any case. Errors: FT_INVALID for what the configuration, the model or the data cannot mean.
 ft_status ft_job_open(const ft_config *config, const ft_job_source *source, ft_job *job);
 // The rest, which takes its time: texts become tokens (those of a cache at once), the loss and the rows of the word table follow
-// from them. The status of a signal that came meanwhile (stop.h). Behind this a job is read-only.
+// from them. The status of a signal that came meanwhile (stop.h). Behind this a job is read-only, but for:
 ft_status ft_job_tokenise(ft_job *job);
+// What is repeated, contradicted, empty and cut in each split, for a job that is run and not only planned. At once behind
+// ft_job_tokenise, before anybody else has the job.
+ft_status ft_job_measure(ft_job *job);
 bool ft_job_evaluates(const ft_job *job, ft_split split); // is it ever judged in a run?
 void ft_job_close(ft_job *job);                           // one that is all zero is fine
 

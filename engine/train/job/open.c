@@ -162,6 +162,26 @@ ft_status ft_job_tokenise(ft_job *job) {
     return FT_OK;
 }
 
+ft_status ft_job_measure(ft_job *job) {
+    ft_text_index train = {0};
+    FT_TRY(ft_text_index_build(&job->split[FT_SPLIT_TRAIN].table, &train));
+    ft_status status = FT_OK;
+    for (int s = 0; s < FT_SPLITS && status == FT_OK; s++) {
+        ft_split_data *d = &job->split[s];
+        if (!d->present) continue;
+        ft_text_index own = {0};
+        if (s == FT_SPLIT_TRAIN) {
+            status = ft_data_report_make(&train, &d->data, NULL, &d->report);
+        } else {
+            status = ft_text_index_build(&d->table, &own);
+            if (status == FT_OK) status = ft_data_report_make(&own, &d->data, &train, &d->report);
+        }
+        ft_text_index_free(&own);
+    }
+    ft_text_index_free(&train);
+    return status;
+}
+
 bool ft_job_evaluates(const ft_job *job, ft_split split) {
     if (split == FT_SPLIT_TRAIN || !job->split[split].present) return false;
     return split == FT_SPLIT_TEST || job->config->eval.strategy != FT_EVAL_NO;
