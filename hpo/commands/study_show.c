@@ -5,6 +5,7 @@
 #include "base/json/json.h"
 #include "base/log.h"
 #include "hpo/search/importance.h"
+#include "hpo/space/objective.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -35,11 +36,9 @@ static ft_status front_of(ft_stored *study, ft_arena *arena, int64_t **numbers, 
     return FT_OK;
 }
 
-static const char *values_text(ft_arena *arena, const ft_trial *t) {
-    const char *text = t->value_count > 0 ? "" : "-";
-    for (int i = 0; i < t->value_count && text != NULL; i++)
-        text = ft_arena_format(arena, "%s%s%.6g", text, i > 0 ? ", " : "", t->values[i]);
-    return text;
+static void value_cell(ft_text_table *table, const char *name, double value, int digits) {
+    char text[FT_FIGURE_TEXT];
+    ft_text_table_format(table, "%s", ft_figure_text(name, value, digits, text));
 }
 
 // ---- list -----------------------------------------------------------------------------------------------------------
@@ -58,9 +57,11 @@ static ft_status list_study(listing *l, const ft_study_info *info, ft_storage *f
     int64_t *numbers, count, counts[STATES];
     count_states(&study->trials, counts);
     ft_status status = front_of(study, arena, &numbers, &count);
-    const char *best = "-";
+    const char *best = "-", **objectives = NULL;
+    char text[FT_FIGURE_TEXT];
+    if (status == FT_OK) status = ft_study_objectives(study, arena, &objectives);
     if (status == FT_OK && count > 0 && study->trials.objectives == 1)
-        best = values_text(arena, &study->trials.trial[numbers[0]]);
+        best = ft_arena_strdup(arena, ft_figure_text(objectives[0], study->trials.trial[numbers[0]].values[0], 6, text));
     else if (status == FT_OK && count > 0)
         best = ft_arena_format(arena, "%" PRId64 " on the front", count);
     if (status == FT_OK && l->studies != NULL) {
@@ -242,6 +243,7 @@ static ft_status print_parameters(study_call *call, const overview *o, const ft_
 static ft_status show_text(study_call *call, const overview *o) {
     const ft_trials *trials = &call->opened->trials;
     const ft_trial *best = o->front_count > 0 && trials->objectives == 1 ? &trials->trial[o->front[0]] : NULL;
+    char text[FT_FIGURE_TEXT];
     printf("study      %s\nfile       %s\nobjective  ", call->opened->name, call->place.path);
     for (int i = 0; i < trials->objectives; i++)
         printf("%s%s %s", i > 0 ? ", " : "", trials->maximize[i] ? "maximize" : "minimize", o->objectives[i]);
@@ -254,7 +256,7 @@ static ft_status show_text(study_call *call, const overview *o) {
     if (start == NULL || finish == NULL) return FT_NO_MEMORY;
     printf("\nbegan      %s UTC\nlast end   %s UTC\n", start, finish);
     if (best != NULL)
-        printf("best       %.10g (trial %" PRId64 ")\n", best->values[0], best->number);
+        printf("best       %s (trial %" PRId64 ")\n", ft_figure_text(o->objectives[0], best->values[0], 10, text), best->number);
     else if (o->front_count > 0)
         printf("best       %" PRId64 " trials that no other beats: ftengine study best\n", o->front_count);
     return print_parameters(call, o, best);
@@ -285,7 +287,7 @@ static ft_status trials_json(study_call *call, const int64_t *numbers, int64_t c
     return status;
 }
 
-static ft_status add_row(study_call *call, ft_text_table *table, const ft_trial *t, const bool *used) {
+static ft_status add_row(study_call *call, ft_text_table *table, const ft_trial *t, const char **objectives, const bool *used) {
     const ft_trials *trials = &call->opened->trials;
     int64_t start, finish;
     FT_TRY(ft_stored_times(call->opened, t->number, &start, &finish));
@@ -294,7 +296,7 @@ static ft_status add_row(study_call *call, ft_text_table *table, const ft_trial 
                   ft_trial_feasible(t) || t->state != FT_COMPLETE ? ft_trial_state_name(t->state) : "INFEASIBLE");
     for (int i = 0; i < trials->objectives; i++)
         if (i < t->value_count)
-            ft_text_table_format(table, "%.6g", t->values[i]);
+            value_cell(table, objectives[i], t->values[i], 6);
         else
             ft_text_table_cell(table, "-");
     if (start >= 0 && finish >= start)
@@ -306,7 +308,7 @@ static ft_status add_row(study_call *call, ft_text_table *table, const ft_trial 
         const ft_trial_param *p = ft_trial_find_param(t, i);
         const ft_distribution *d = p != NULL ? trials->distributions[p->distribution] : NULL;
         if (d != NULL && d->kind == FT_FLOAT)
-            ft_text_table_format(table, "%.6g", p->value);
+            value_cell(table, "", p->value, 6);
         else
             ft_text_table_cell(table, d != NULL ? ft_study_param_text(&call->arena, d, p->value) : "-");
     }
@@ -334,7 +336,7 @@ static ft_status trials_table(study_call *call, const int64_t *numbers, int64_t 
     for (int i = 0; i < trials->names.count; i++)
         if (used[i]) ft_text_table_cell(&table, trials->names.name[i]);
     for (int64_t i = 0; i < count; i++)
-        FT_TRY(add_row(call, &table, &trials->trial[numbers[i]], used));
+        FT_TRY(add_row(call, &table, &trials->trial[numbers[i]], objectives, used));
     return ft_text_table_print(&table, stdout);
 }
 
@@ -413,7 +415,7 @@ static ft_status best_text(study_call *call, const ft_trial *t) {
     ft_text_table_cell(&table, "trial");
     ft_text_table_format(&table, "%" PRId64, t->number);
     ft_text_table_cell(&table, objectives[0]);
-    ft_text_table_format(&table, "%.10g", t->values[0]);
+    value_cell(&table, objectives[0], t->values[0], 10);
     const char *run = ft_arena_format(&call->arena, "%s/trials/%05" PRId64, call->place.directory, t->number);
     if (run == NULL) return FT_NO_MEMORY;
     if (ft_path_exists(run)) {
@@ -422,7 +424,7 @@ static ft_status best_text(study_call *call, const ft_trial *t) {
     }
     for (int i = 0; i < t->constraint_count; i++) {
         ft_text_table_format(&table, "constraint %.200s", trials->constraint_names.name[t->constraints[i].name]);
-        ft_text_table_format(&table, "%.6g", t->constraints[i].value);
+        value_cell(&table, "", t->constraints[i].value, 6);
     }
     for (int i = 0; i < t->param_count; i++) {
         ft_text_table_cell(&table, trials->names.name[t->params[i].name]);

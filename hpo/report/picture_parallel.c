@@ -67,7 +67,7 @@ static ft_status set_axes(bundle *b) {
             values[count] = ft_report_value(b->s, i, a);
             count += !isnan(values[count]);
         }
-        b->axis[a] = a < b->objectives ? ft_objective_axis(values, count, b->s->study->maximize[a], &beyond)
+        b->axis[a] = a < b->objectives ? ft_objective_axis(b->s, a, values, count, &beyond)
                                        : b->s->params[a - b->objectives].axis;
     }
     free(values);
@@ -167,7 +167,7 @@ ft_status ft_draw_curves(const ft_summary *s, const ft_study_picture *picture, F
     }
     ft_plot p = {.out = out, .width = picture->width, .height = picture->height};
     p.x = (ft_axis){.unit = FT_UNIT_STEPS, .low = 0, .high = last};
-    p.y = ft_objective_axis(values, value_count, s->study->maximize[0], &beyond);
+    p.y = ft_objective_axis(s, 0, values, value_count, &beyond);
     ft_status status = ft_choose_lines(s, has_reports, FT_PICTURE_CURVES, numbers, &count, &all);
     ft_legend_entry legend[] = {{.line = "q9", .text = "complete: best tenth"},
                                 {.line = "q0", .text = "worst tenth"},

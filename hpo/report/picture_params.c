@@ -66,7 +66,7 @@ ft_status ft_draw_slice(const ft_summary *s, const ft_study_picture *picture, FI
         const ft_report_param *param = &s->params[picture->param];
         int64_t beyond, count = slice_points(s, picture, points, values);
         ft_plot p = {.out = out, .width = picture->width, .height = picture->height, .x = param->axis};
-        p.y = ft_objective_axis(values, count, s->study->maximize[picture->objective], &beyond);
+        p.y = ft_objective_axis(s, picture->objective, values, count, &beyond);
         p.top = ft_plot_class_legend(out, "early", "late");
         ft_plot_frame(&p, param->axis.scale == FT_SCALE_LOG ? "logarithmic" : "", s->objectives[picture->objective]);
         status = ft_plot_points(&p, points, count);

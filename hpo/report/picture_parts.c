@@ -2,6 +2,8 @@
 // how a trial's fate looks.
 #include "hpo/report/pictures.h"
 
+#include "hpo/space/objective.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,9 +13,11 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-ft_axis ft_objective_axis(double *values, int64_t count, bool maximize, int64_t *beyond) {
+ft_axis ft_objective_axis(const ft_summary *s, int objective, double *values, int64_t count, int64_t *beyond) {
+    const bool maximize = s->study->maximize[objective];
+    const ft_unit unit = ft_figure_is_bytes(s->objectives[objective]) ? FT_UNIT_BYTES : FT_UNIT_NUMBER;
     *beyond = 0;
-    if (count == 0) return ft_axis_around(FT_SCALE_LINEAR, FT_UNIT_NUMBER, INFINITY, -INFINITY);
+    if (count == 0) return ft_axis_around(FT_SCALE_LINEAR, unit, INFINITY, -INFINITY);
     qsort(values, (size_t)count, sizeof *values, ascending);
     double low = values[0], high = values[count - 1];
     double usual = maximize ? values[count / 10] : values[count - 1 - count / 10]; // nine of ten are better
@@ -26,7 +30,7 @@ ft_axis ft_objective_axis(double *values, int64_t count, bool maximize, int64_t 
         else
             high = end;
     }
-    return ft_axis_around(FT_SCALE_LINEAR, FT_UNIT_NUMBER, low, high);
+    return ft_axis_around(FT_SCALE_LINEAR, unit, low, high);
 }
 
 void ft_plot_note_beyond(const ft_plot *p, int64_t beyond) {

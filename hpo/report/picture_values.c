@@ -49,7 +49,7 @@ ft_status ft_draw_history(const ft_summary *s, const ft_study_picture *picture, 
         int64_t beyond, fates[FT_FATES] = {0}, count = history_points(s, o, points, values, fates);
         ft_plot p = {.out = out, .width = picture->width, .height = picture->height};
         p.x = (ft_axis){.unit = FT_UNIT_STEPS, .low = 0, .high = fmax((double)s->count - 1, 1)};
-        p.y = ft_objective_axis(values, count, s->study->maximize[o], &beyond);
+        p.y = ft_objective_axis(s, o, values, count, &beyond);
         p.top = ft_fate_legend(out, p.width, fates, "best", "best so far");
         ft_plot_frame(&p, "trial", s->objectives[o]);
         status = ft_plot_points(&p, points, count);
@@ -88,7 +88,7 @@ static ft_axis axis_of(const ft_summary *s, int objective, double *values, int64
         double value = ft_report_value(s, i, objective);
         if (!isnan(value)) values[count++] = value;
     }
-    return ft_objective_axis(values, count, s->study->maximize[objective], beyond);
+    return ft_objective_axis(s, objective, values, count, beyond);
 }
 
 static void draw_front(const ft_summary *s, const ft_study_picture *picture, ft_plot *p, ft_point *points,

@@ -44,9 +44,9 @@ ft_status ft_timeline_height(const ft_summary *summary,
                              double *height); // of its picture: a row for each trial at a time
 ft_status ft_draw_timeline(const ft_summary *summary, const ft_study_picture *picture, FILE *out);
 
-// The axis of an objective over `values` [count], which are sorted by this: the bad end is cut where a few outliers
+// The axis of an objective over `values` [count] of it, which are sorted by this: the bad end is cut where a few outliers
 // would press all others together. *beyond: how many lie behind it, for ft_plot_note_beyond.
-ft_axis ft_objective_axis(double *values, int64_t count, bool maximize, int64_t *beyond);
+ft_axis ft_objective_axis(const ft_summary *summary, int objective, double *values, int64_t count, int64_t *beyond);
 void ft_plot_note_beyond(const ft_plot *plot, int64_t beyond);
 // The chosen of all trials that `draws` says yes to, at most `most`: the best by objective 0, and others evenly among
 // the rest. Worst first; numbers [count of trials]. *all: how many there are.

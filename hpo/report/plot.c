@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "engine/report/html.h"
 #include "engine/report/page.h"
+#include "hpo/space/objective.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -75,7 +76,7 @@ void ft_plot_value(const ft_axis *axis, double value, char out[64]) {
     else if (axis->unit == FT_UNIT_STEPS)
         snprintf(out, 64, "%.0f", value);
     else
-        snprintf(out, 64, "%.5g", value);
+        ft_figure_text("", value, 5, out);
 }
 
 // ---- points ---------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #include "engine/report/html.h"
 #include "engine/report/page.h"
 #include "hpo/report/view.h"
+#include "hpo/space/objective.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -27,9 +28,13 @@ static void name_cell(FILE *out, const char *text) {
     ft_html_name(out, text);
 }
 
-static void value_cell(FILE *out, double value) {
+static void value_cell(FILE *out, const char *name, double value) {
+    char text[FT_FIGURE_TEXT];
     fputs("<td class=\"n\">", out);
-    ft_html_number(out, value, 6);
+    if (ft_figure_is_bytes(name))
+        ft_html_text(out, ft_figure_text(name, value, 6, text));
+    else
+        ft_html_number(out, value, 6);
 }
 
 static void bytes_cell(FILE *out, double bytes) {
@@ -43,9 +48,8 @@ static ft_status param_cell(const ft_summary *s, int64_t number, const ft_report
     const char *text = p != NULL ? ft_study_param_text(&arena, s->study->distributions[p->distribution], p->value) : "";
     if (text != NULL) {
         fputs(param->axis.scale == FT_SCALE_CHOICES ? "<td class=\"name\">" : "<td class=\"n\">", out);
-        char number_text[32];
-        if (p != NULL && param->distribution->kind == FT_FLOAT)
-            snprintf(number_text, sizeof number_text, "%.5g", p->value), text = number_text;
+        char number_text[FT_FIGURE_TEXT];
+        if (p != NULL && param->distribution->kind == FT_FLOAT) text = ft_figure_text("", p->value, 5, number_text);
         ft_html_text(out, text);
     }
     ft_arena_free(&arena);
@@ -72,9 +76,8 @@ static void write_tiles(const ft_summary *s, FILE *out) {
     char value[64], below[96], time[24];
     fputs("<div class=\"tiles\">\n", out);
     if (s->front_count > 0 && s->study->objectives == 1) {
-        snprintf(value, sizeof value, "%.6g", s->trials[s->front[0]].trial->values[0]);
         snprintf(below, sizeof below, "trial %" PRId64, s->front[0]);
-        ft_page_tile(out, s->objectives[0], value, below);
+        ft_page_tile(out, s->objectives[0], ft_figure_text(s->objectives[0], s->trials[s->front[0]].trial->values[0], 6, value), below);
     } else if (s->front_count > 0) {
         snprintf(value, sizeof value, "%" PRId64, s->front_count);
         ft_page_tile(out, "on the Pareto front", value, "no other trial is better in all");
@@ -162,7 +165,7 @@ static ft_status trial_row(const ft_summary *s, int64_t number, FILE *out) {
     fprintf(out, "<tr><td class=\"n\">%" PRId64 "<td>%s", number, ft_fate_name(t->fate));
     for (int o = 0; o < s->study->objectives; o++)
         if (o < t->trial->value_count)
-            value_cell(out, t->trial->values[o]);
+            value_cell(out, s->objectives[o], t->trial->values[o]);
         else
             fputs("<td>", out);
     fprintf(out, "<td class=\"n\">%s", t->end >= t->start ? ft_page_duration(t->end - t->start, time) : "&ndash;");

@@ -44,11 +44,6 @@ const char *ft_study_range_text(ft_arena *arena, const ft_distribution *d) {
     ft_shortest_double(d->low, low);
     ft_shortest_double(d->high, high);
     ft_shortest_double(d->step, step);
-    if (d->kind == FT_INT) { // 20, not 2e+01
-        snprintf(low, sizeof low, "%lld", (long long)d->low);
-        snprintf(high, sizeof high, "%lld", (long long)d->high);
-        snprintf(step, sizeof step, "%lld", (long long)d->step);
-    }
     bool plain = d->step == 0 || (d->kind == FT_INT && d->step == 1);
     return ft_arena_format(arena, "%s(%s, %s%s%s%s)", d->kind == FT_INT ? "int" : "float", low, high,
                            d->log ? ", log" : "", plain ? "" : ", step=", plain ? "" : step);

@@ -2,6 +2,7 @@
 
 #include "base/json/json.h"
 #include "base/nearest.h"
+#include "engine/memory/memory.h"
 #include "hpo/space/options_study.h"
 
 #include <ctype.h>
@@ -187,4 +188,16 @@ bool ft_objective_value(const ft_objective *objective, const json_t *run, double
     if (!json_is_number(number)) return false;
     *value = json_number_value(number);
     return isfinite(*value);
+}
+
+bool ft_figure_is_bytes(const char *name) {
+    const size_t length = strlen(name);
+    return length > 6 && strcmp(name + length - 6, "_bytes") == 0;
+}
+
+const char *ft_figure_text(const char *name, double value, int digits, char out[FT_FIGURE_TEXT]) {
+    if (ft_figure_is_bytes(name) && value >= 0 && value < 0x1p63) return ft_bytes_text((size_t)value, out);
+    const bool plain = fabs(value) >= pow(10, digits) && fabs(value) < 1e15; // %g would take an exponent
+    snprintf(out, FT_FIGURE_TEXT, plain ? "%.*f" : "%.*g", plain ? 0 : digits, value);
+    return out;
 }

@@ -39,6 +39,11 @@ typedef struct ft_limits {
 // study.constraints: "memory.peak_reserved_bytes <= 8GiB, eval.accuracy >= 0.8". Units are those of sizes and
 // durations.
 ft_status ft_limits_read(const ft_config *config, ft_arena *arena, ft_limits *out);
+// A figure as people read it, with about so many digits: bytes as 6.0MiB where its name ends in _bytes, whole numbers without an
+// exponent. Returns `out`.
+enum { FT_FIGURE_TEXT = 40 };
+bool ft_figure_is_bytes(const char *name);
+const char *ft_figure_text(const char *name, double value, int digits, char out[FT_FIGURE_TEXT]);
 // The objective's figure in a run.json; false when it is absent or no finite number.
 bool ft_objective_value(const ft_objective *objective, const json_t *run, double *value);
 

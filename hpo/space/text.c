@@ -34,11 +34,6 @@ static void write_range(FILE *out, const ft_distribution *d) {
     ft_shortest_double(d->low, low);
     ft_shortest_double(d->high, high);
     ft_shortest_double(d->step, step);
-    if (d->kind == FT_INT) {
-        snprintf(low, sizeof low, "%lld", (long long)d->low);
-        snprintf(high, sizeof high, "%lld", (long long)d->high);
-        snprintf(step, sizeof step, "%lld", (long long)d->step);
-    }
     fprintf(out, "%s(%s, %s", d->kind == FT_INT ? "int" : "float", low, high);
     if (d->log) fputs(", log", out);
     if (!d->log && d->step > (d->kind == FT_INT ? 1 : 0)) fprintf(out, ", step=%s", step);

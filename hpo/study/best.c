@@ -144,8 +144,11 @@ ft_status ft_tuning_sync(const ft_tuning *t, int64_t number, const json_t *run, 
 
 static void write_head(const ft_tuning *t, const ft_trial *trial, const char *file, FILE *out) {
     fprintf(out, "; Trial %lld of the study %s:", (long long)trial->number, t->place.name);
-    for (int i = 0; i < t->objectives.count; i++)
-        fprintf(out, "%s %s %.6g", i > 0 ? "," : "", t->objectives.list[i].name, trial->values[i]);
+    char value[FT_FIGURE_TEXT];
+    for (int i = 0; i < t->objectives.count; i++) {
+        const char *name = t->objectives.list[i].name;
+        fprintf(out, "%s %s %s", i > 0 ? "," : "", name, ft_figure_text(name, trial->values[i], 6, value));
+    }
     fprintf(out, ". Runs as it is: ftengine train %s/%s\n", t->place.directory, file);
     if (t->objectives.count > 1 && strcmp(file, best_file) == 0)
         fprintf(out, "; It is the best in %s alone: front/ has all trials that no other beats.\n",

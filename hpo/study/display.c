@@ -43,15 +43,19 @@ static const char *time_text(double seconds, char out[32]) {
 // "eval.accuracy 0.8712"
 static void add_values(const ft_tuning *t, const ft_trial *trial, char *out, size_t size) {
     size_t used = 0;
+    char value[FT_FIGURE_TEXT];
     out[0] = '\0';
-    for (int i = 0; i < trial->value_count && used + 1 < size; i++)
-        used += (size_t)snprintf(out + used, size - used, "%s%s %.6g", i > 0 ? ", " : "", t->objectives.list[i].name,
-                                 trial->values[i]);
+    for (int i = 0; i < trial->value_count && used + 1 < size; i++) {
+        const char *name = t->objectives.list[i].name;
+        used += (size_t)snprintf(out + used, size - used, "%s%s %s", i > 0 ? ", " : "", name,
+                                 ft_figure_text(name, trial->values[i], 6, value));
+    }
 }
 
 // "train.learning_rate=3.1e-05 train.batch_size=16"
 static void add_params(const ft_tuning *t, const ft_trial *trial, char *out, size_t size) {
     ft_arena arena = {0};
+    char number[FT_FIGURE_TEXT];
     size_t used = 0;
     out[0] = '\0';
     for (int i = 0; i < trial->param_count && used + 1 < size; i++) {
@@ -62,8 +66,7 @@ static void add_params(const ft_tuning *t, const ft_trial *trial, char *out, siz
             strrchr(text, '/') != NULL)
             text = strrchr(text, '/') + 1;
         if (text != NULL && rule != NULL && rule->distribution.kind == FT_FLOAT) {
-            char *rounded = ft_arena_format(&arena, "%.4g", trial->params[i].value);
-            if (rounded != NULL) text = rounded;
+            text = ft_figure_text("", trial->params[i].value, 4, number);
         }
         if (text != NULL) used += (size_t)snprintf(out + used, size - used, "%s%s=%s", i > 0 ? " " : "", name, text);
     }
@@ -158,12 +161,12 @@ void ft_display_trials(ft_tuning *t) {
     if (now - t->shown < (terminal ? 0.2 : PLAIN_EVERY) || ft_slots_running(t) == 0) return;
     t->shown = now;
     tally c = count(t);
-    char eta[32], best[80] = "", goal[32] = "", rate[48] = "", line[800] = "", last[64] = "", memory[300];
+    char eta[32], best[80] = "", value[FT_FIGURE_TEXT], goal[32] = "", rate[48] = "", line[800] = "", last[64] = "", memory[300];
     int64_t number = ft_tuning_best(t), to_do = ft_tuning_to_do(t);
     double left = remaining(t);
     if (number >= 0)
-        snprintf(best, sizeof best, "  best %.5g (trial %lld)", t->study->trials.trial[number].values[0],
-                 (long long)number);
+        snprintf(best, sizeof best, "  best %s (trial %lld)",
+                 ft_figure_text(t->objectives.list[0].name, t->study->trials.trial[number].values[0], 5, value), (long long)number);
     if (to_do >= 0) snprintf(goal, sizeof goal, "/%lld", (long long)(c.finished + to_do));
     if (t->ran > 0) snprintf(rate, sizeof rate, "  %.1f trials/h", (double)t->ran * 3600 / (now - t->started));
     if (left >= 0) snprintf(last, sizeof last, "  %s left", time_text(left, eta));

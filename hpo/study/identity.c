@@ -73,6 +73,22 @@ ft_status ft_tuning_store_identity(ft_tuning *t) {
 
 static const char *text_of(const json_t *value) { return json_is_string(value) ? json_string_value(value) : "?"; }
 
+// Numbers may be written in another way than by an older version: 1e+02, 100.
+static bool same_rule(const char *a, const char *b) {
+    for (bool begins = true; *a != '\0' && *b != '\0';) {
+        char *end_a, *end_b;
+        if (begins && strtod(a, &end_a) == strtod(b, &end_b) && end_a > a && end_b > b) {
+            a = end_a, b = end_b;
+            begins = false;
+            continue;
+        }
+        if (*a != *b) return false;
+        begins = strchr(" ([,=", *a) != NULL;
+        a++, b++;
+    }
+    return *a == *b;
+}
+
 static ft_status compare_space(const json_t *before, const json_t *now, const ft_tuning *t) {
     const char *key;
     json_t *value;
@@ -81,7 +97,7 @@ static ft_status compare_space(const json_t *before, const json_t *now, const ft
     ft_error_clear();
     json_object_foreach((json_t *)before, key, value) {
         const json_t *other = json_object_get(now, key);
-        if (other != NULL && json_equal(value, other)) continue;
+        if (other != NULL && same_rule(text_of(value), text_of(other))) continue;
         if (differences++ == 0)
             snprintf(first, sizeof first, "%s was %.180s, now %.180s", key, text_of(value),
                      other != NULL ? text_of(other) : "not searched");

@@ -1,6 +1,7 @@
 // The search space: its grammar, what it refuses and how it says so, conditions, stored names, the spaces that ship.
 #include "tests/fixtures/config_case.h"
 
+#include "hpo/space/objective.h"
 #include "hpo/space/options_study.h"
 #include "hpo/space/space.h"
 
@@ -104,6 +105,24 @@ static void test_paths_are_stored_by_their_last_part(void **state) {
     assert_true(rule_of(&s, "data.train")->distribution.choices[0].text[0] == '/'); // the last parts are the same
     ft_space_free(&s);
     ft_config_free(&c);
+}
+
+static void test_figures_as_people_read_them(void **state) {
+    static const struct {
+        const char *name;
+        double value;
+        const char *text;
+    } cases[] = {{"eval.accuracy", 0.87654321, "0.876543"},
+                 {"memory.peak_reserved_bytes", 6291456, "6.0MiB"},
+                 {"memory.peak_reserved_bytes", 1000, "1000B"},
+                 {"memory.peak_reserved_bytes", -1, "-1"},
+                 {"tokens_per_second", 1234567, "1234567"},
+                 {"tokens_per_second", 123456.7, "123457"},
+                 {"train.loss", 2.5e-7, "2.5e-07"},
+                 {"train.loss", 1e30, "1e+30"}};
+    char text[FT_FIGURE_TEXT];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_string_equal(ft_figure_text(cases[i].name, cases[i].value, 6, text), cases[i].text);
 }
 
 // ---- conditions -----------------------------------------------------------------------------------------------------
@@ -340,6 +359,7 @@ static void test_other_spaces(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds),        cmocka_unit_test(test_paths_are_stored_by_their_last_part),
+        cmocka_unit_test(test_figures_as_people_read_them),
         cmocka_unit_test(test_conditions),   cmocka_unit_test(test_stored_names),
         cmocka_unit_test(test_refused),      cmocka_unit_test(test_written_and_read_again),
         cmocka_unit_test(test_seven_models), cmocka_unit_test(test_other_spaces),

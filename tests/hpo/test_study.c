@@ -180,6 +180,27 @@ static void test_another_space_is_refused(void **state) {
     free(before), free(after);
 }
 
+// An older version wrote 1e+02.
+static void test_numbers_of_a_space_may_be_written_otherwise(void **state) {
+    const char *const space = "space.train.max_grad_norm=choice(1, 100)";
+    tunes("written", 0, MORE(space, "study.trials=1"));
+    ft_storage *file;
+    ft_stored *study;
+    opened o = look("written");
+    char older[800];
+    const char *now = attribute(&o, FT_STUDY_ATTRIBUTE, "ftengine:space"), *number = strstr(now, "choice(1, 100)");
+    assert_non_null(number);
+    snprintf(older, sizeof older, "%.*schoice(1, 1e+02)%s", (int)(number - now), now, number + strlen("choice(1, 100)"));
+    leave(&o);
+    ok(ft_storage_open("studies/written/study.db", FT_STORAGE_WRITE, &file));
+    ok(ft_stored_open(file, NULL, &study));
+    ok(ft_stored_set_attribute(study, FT_STUDY_ATTRIBUTE, FT_USER_ATTRIBUTE, "ftengine:space", older));
+    ft_stored_close(study);
+    ok(ft_storage_close(file));
+    tunes("written", 0, MORE(space, "study.trials=2"));
+    refuses("written", MORE("space.train.max_grad_norm=choice(1, 101)"), 2, "was choice(1, 100), now choice(1, 101)");
+}
+
 static void test_errors_come_before_anything_is_written(void **state) {
     refuses("none", MORE("study.objective=eval.acuracy"), 2, "there is no figure 'eval.acuracy'");
     refuses("none", MORE("study.objective=eval.acuracy"), 2, "hint: did you mean eval.accuracy?");
@@ -304,6 +325,7 @@ static void test_several_objectives(void **state) {
     ok(ft_read_file(in_study("front", "best.ini"), 0, &best, &length));
     assert_non_null(
         strstr(best, "; It is the best in eval.accuracy alone: front/ has all trials that no other beats."));
+    assert_non_null(strstr(best, ", memory.peak_reserved_bytes 1000B."));
     free(best);
     // Memory grows as accuracy falls: nearly all trials are on the front.
     assert_true(kept >= 2);
@@ -470,6 +492,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_automatic_resources_are_remembered),
         cmocka_unit_test(test_interrupted),
         cmocka_unit_test(test_another_space_is_refused),
+        cmocka_unit_test(test_numbers_of_a_space_may_be_written_otherwise),
         cmocka_unit_test(test_errors_come_before_anything_is_written),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_stop_rules),

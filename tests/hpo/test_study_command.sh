@@ -71,6 +71,26 @@ expect 0 study best two --storage sqlite:///optuna.db
 expect 0 study show "$optuna" --storage "$scratch/optuna.db"
 grep -qF "study      $optuna" out || fail "show of Optuna's study: $(cat out)"
 
+# Numbers as people read them.
+python3 - >bytes.jsonl <<'PYTHON'
+import json
+norm = {"name": "CategoricalDistribution", "attributes": {"choices": [1.0, 100.0]}}
+print(json.dumps({"format_version": 1, "study": "bytes", "directions": ["minimize"], "user_attributes": {},
+                  "system_attributes": {"study:metric_names": ["memory.peak_reserved_bytes"]}}))
+for n, value in enumerate([6291456.0, 1234567890.0]):
+    print(json.dumps({"number": n, "state": "COMPLETE", "values": [value], "datetime_start": "2026-01-02 03:04:00.000000",
+                      "datetime_complete": "2026-01-02 03:05:00.000000", "intermediate_values": {}, "user_attributes": {},
+                      "system_attributes": {}, "params": {"norm": 100.0 if n == 0 else 1.0}, "distributions": {"norm": norm}}))
+PYTHON
+expect 0 study import bytes.jsonl
+expect 0 study trials bytes
+[ "$(awk 'NR > 1 { print $3, $5 }' out)" = "$(printf '6.0MiB 100\n1.15GiB 1')" ] || fail "trials: $(cat out)"
+expect 0 study show bytes
+grep -qF 'best       6.0MiB (trial 0)' out && grep -qF 'choice(1, 100)' out || fail "show: $(cat out)"
+expect 0 study list
+grep -q '^bytes .* 6.0MiB ' out || fail "list: $(cat out)"
+expect 0 study delete bytes --yes
+
 # ---- enqueue ---------------------------------------------------------------------------------------------------------------
 expect 0 study enqueue six train.learning_rate=3e-5 layers=12 head=true
 grep -q '^trial 6 is waiting$' out || fail "enqueue: $(cat out)"

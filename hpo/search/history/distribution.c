@@ -10,6 +10,10 @@
 static const double INT_LIMIT = 9007199254740992.0; // 2^53
 
 void ft_shortest_double(double value, char *out) {
+    if (value == floor(value) && fabs(value) < 1e15) { // 100, where %.1g has 1e+02
+        snprintf(out, 32, "%.0f", value);
+        return;
+    }
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(out, 32, "%.*g", digits, value);
         if (strtod(out, NULL) == value) return;

@@ -70,7 +70,7 @@ bool ft_choice_equal(const ft_choice *a, const ft_choice *b);
 // The index of the first choice equal to `choice`, -1 when there is none.
 int ft_distribution_find_choice(const ft_distribution *distribution, const ft_choice *choice);
 
-// The shortest decimal text that reads back as `value`, as printf's %g writes it. `out` needs 32 bytes.
+// The shortest decimal text that reads back as `value`: whole numbers plain, others as printf's %g writes them. `out` needs 32 bytes.
 void ft_shortest_double(double value, char *out);
 
 #endif

@@ -49,8 +49,14 @@ static void exact_in_decimals(void **state) {
         ft_shortest_double(values[i], text);
         assert_true(strtod(text, NULL) == values[i]);
     }
-    ft_shortest_double(0.1, text);
-    assert_string_equal(text, "0.1");
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = {{0.1, "0.1"}, {100, "100"}, {-20, "-20"}, {1500000, "1500000"}, {1e-6, "1e-06"}, {1e22, "1e+22"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ft_shortest_double(cases[i].value, text);
+        assert_string_equal(text, cases[i].text);
+    }
     ft_error_clear();
 }
 
