@@ -38,6 +38,8 @@ json_t *ft_json_rounded(double value, int digits);
 // The shortest text that strtod turns into `value` again; always with a '.' or an exponent. value must be finite.
 enum { FT_REAL_TEXT = 40 };
 void ft_real_text(double value, char text[FT_REAL_TEXT]);
+// The text of ft_json_rounded(value, digits), for who writes many numbers and no tree. 1 <= digits <= 17.
+void ft_rounded_text(double value, int digits, char text[FT_REAL_TEXT]);
 
 // Getters: absent key gives the default; a value of the wrong JSON type or out of range is FT_INVALID (path, key).
 // null counts as absent. An integer is a number too, a number with a fraction or exponent is no integer.

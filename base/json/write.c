@@ -3,12 +3,29 @@
 #include "base/files.h"
 #include "base/json/json.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+static void end_real(char text[FT_REAL_TEXT]) {
+    if (strpbrk(text, ".e") == NULL) strcat(text, ".0"); // else it would be read back as an integer
+}
+
 void ft_real_text(double value, char text[FT_REAL_TEXT]) {
+    enum { APART = 15, ENOUGH = 17 }; // numbers of so many digits are doubles apart; so many digits always do
     int precision = 1;
-    for (; precision < 17; precision++) { // 17 digits always do
+    // Therefore the shortest text of what has no more than 15 digits is 15 without the zeros at their end. Subnormals are less far
+    // apart, and from 1e15 on "g" writes an exponent.
+    if (value == 0 || (fabs(value) >= DBL_MIN && fabs(value) < 1e15)) {
+        snprintf(text, FT_REAL_TEXT, "%.*g", APART, value);
+        if (strtod(text, NULL) == value) {
+            end_real(text);
+            return;
+        }
+        precision = APART + 1;
+    }
+    for (; precision < ENOUGH; precision++) {
         snprintf(text, FT_REAL_TEXT, "%.*e", precision - 1, value);
         if (strtod(text, NULL) == value) break;
     }
@@ -19,7 +36,19 @@ void ft_real_text(double value, char text[FT_REAL_TEXT]) {
         int decimals = precision - 1 - exponent;
         snprintf(text, FT_REAL_TEXT, "%.*f", decimals > 0 ? decimals : 0, value);
     }
-    if (strpbrk(text, ".e") == NULL) strcat(text, ".0"); // else it would be read back as an integer
+    end_real(text);
+}
+
+void ft_rounded_text(double value, int digits, char text[FT_REAL_TEXT]) {
+    if (!isfinite(value)) {
+        strcpy(text, "null");
+        return;
+    }
+    snprintf(text, FT_REAL_TEXT, "%.*g", digits, value);
+    const char *exponent = strchr(text, 'e');
+    // Of so few digits these are already the shortest text, but for the form of large numbers, and subnormals (see above).
+    if (digits <= 15 && (value == 0 || fabs(value) >= DBL_MIN) && (exponent == NULL || exponent[1] == '-')) end_real(text);
+    else ft_real_text(strtod(text, NULL), text);
 }
 
 static void write_string(FILE *out, const char *text, size_t length) {

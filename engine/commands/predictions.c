@@ -55,6 +55,7 @@ ft_status ft_predictions_begin(const ft_classifier *first, ft_predictions *p) {
     p->threshold_room = ft_arena_alloc(&p->arena, (size_t)p->classes * sizeof *p->threshold_room);
     if (p->threshold_room == NULL) return FT_NO_MEMORY;
     FT_TRY(name_classes(first, p));
+    FT_TRY(ft_answer_keys(p->names, p->classes, &p->arena, &p->keys));
     return choose_separator(first, p);
 }
 
@@ -190,6 +191,7 @@ ft_status ft_predictions_write_header(const ft_predictions *p, const ft_table *t
 static ft_answer answer_of(const ft_predictions *p, int64_t i) {
     return (ft_answer){.outputs = p->classes,
                        .names = p->names,
+                       .keys = p->keys,
                        .separator = p->separator,
                        .threshold = p->threshold,
                        .probability = p->probability + i * p->classes,
@@ -217,15 +219,9 @@ static ft_status write_line(const ft_predictions *p, const ft_table *table, cons
     if (id == NULL && table->id != NULL) id = json_null(); // an id that is no UTF-8
     ft_json_put(line, "id", id, &failed);
     const ft_answer answer = answer_of(p, i);
-    ft_task_put_answer(p->task, &answer, NULL, line, &failed);
-    if (form->logits && ft_task_has_classes(p->task))
-        ft_json_put(line, "logits", ft_answer_by_name(&answer, answer.value, &failed), &failed);
-    char *text = failed ? NULL : ft_json_line(line);
+    if (!failed) return ft_task_write_line(p->task, &answer, NULL, form->logits, line, out);
     json_decref(line);
-    if (text == NULL) return ft_fail_memory(0, "a line of predictions");
-    fprintf(out, "%s\n", text);
-    free(text);
-    return FT_OK;
+    return ft_fail_memory(0, "a line of predictions");
 }
 
 ft_status ft_predictions_write(ft_predictions *p, const ft_table *table, const ft_prediction_form *form, FILE *out) {

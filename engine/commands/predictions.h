@@ -17,6 +17,7 @@ typedef struct ft_predictions {
     int models; // that were added
     const ft_task_spec *task;
     const char **names;    // [classes], no two the same
+    const char *const *keys; // of them (ft_answer_keys)
     const char *separator; // of several labels in one cell, in none of the names
     double *threshold;     // the mean of the models', in threshold_room; NULL: none has one
     double *threshold_room;

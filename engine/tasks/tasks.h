@@ -54,7 +54,8 @@ const ft_task_spec *ft_task_suiting(const ft_table *train);
 
 static inline bool ft_task_has_classes(const ft_task_spec *task) { return task->scoring.probabilities != NULL; }
 
-// The rest of a line of predictions: decided_key or `key` (NULL: decided_key) and "probabilities", or "values".
-void ft_task_put_answer(const ft_task_spec *task, const ft_answer *answer, const char *key, json_t *line, bool *failed);
+// Writes a line of predictions: the members of `head` (which it takes), decided_key or `key` (NULL: decided_key), "probabilities" or
+// "values", and with `logits` these behind the probabilities. Failed writes are left in ferror(out).
+ft_status ft_task_write_line(const ft_task_spec *task, const ft_answer *answer, const char *key, bool logits, json_t *head, FILE *out);
 
 #endif

@@ -166,15 +166,20 @@ static ft_status save_model(ft_trainer *t, void *context) {
 
 ft_status ft_run_save_model(ft_trainer *t) { return ft_ladder_climb(t, FT_LADDER_STATE, save_model, NULL); }
 
-// One line of predictions.jsonl; NULL with the error set. p: room for a number an output, twice.
-static char *prediction_line(const ft_trainer *t, ft_split split, int64_t example, const float *logits, double *p) {
+// One line of predictions.jsonl. keys: ft_answer_keys. p: room for a number an output, twice.
+static ft_status write_prediction(const ft_trainer *t, ft_split split, int64_t example, const float *logits, const char *const *keys,
+                                  double *p, FILE *out) {
     const ft_task_spec *task = t->job.task;
     const int outputs = t->job.labels.count;
     const ft_dataset *data = &t->job.split[split].data;
     double *value = p + outputs;
     const int64_t *row = t->job.split[split].source_row;
-    const ft_answer answer = {
-        .outputs = outputs, .names = t->job.label_names, .threshold = t->threshold, .probability = p, .value = value};
+    const ft_answer answer = {.outputs = outputs,
+                              .names = t->job.label_names,
+                              .keys = keys,
+                              .threshold = t->threshold,
+                              .probability = p,
+                              .value = value};
     bool failed = false;
     json_t *line = json_pack("{s:i, s:s, s:I}", "format_version", 1, "split", ft_split_name(split), "id",
                              (json_int_t)(row != NULL ? row[example] : example));
@@ -182,41 +187,43 @@ static char *prediction_line(const ft_trainer *t, ft_split split, int64_t exampl
     if (ft_task_has_classes(task)) task->scoring.probabilities(logits, outputs, p);
     task->put_truth(&answer, data->label != NULL ? data->label[example] : 0,
                     data->target != NULL ? data->target + example * outputs : NULL, line, &failed);
-    ft_task_put_answer(task, &answer, "predicted", line, &failed);
-    char *text = failed ? NULL : ft_json_line(line);
-    if (failed) ft_fail_memory(0, "a line of predictions.jsonl");
+    if (!failed) return ft_task_write_line(task, &answer, "predicted", false, line, out);
     json_decref(line);
-    return text;
+    return ft_fail_memory(0, "a line of predictions.jsonl");
 }
 
 static ft_status write_predictions(const ft_trainer *t, ft_split split, const float *logits, FILE *out) {
+    ft_arena arena = {0};
+    const char *const *keys = NULL;
     double *p = ft_calloc(2 * (size_t)t->job.labels.count, sizeof *p, "probabilities");
-    ft_status status = p != NULL ? FT_OK : FT_NO_MEMORY;
+    ft_status status = p != NULL ? ft_answer_keys(t->job.label_names, t->job.labels.count, &arena, &keys) : FT_NO_MEMORY;
     for (int64_t i = 0; status == FT_OK && i < t->job.split[split].data.examples; i++) {
-        char *text = prediction_line(t, split, i, logits + i * t->job.labels.count, p);
-        if (text == NULL) status = FT_NO_MEMORY;
-        else if (fprintf(out, "%s\n", text) < 0)
-            status = ft_fail_errno(FT_FAILED, errno, "predictions.jsonl", "cannot write in %s", t->dir);
-        free(text);
+        status = write_prediction(t, split, i, logits + i * t->job.labels.count, keys, p, out);
+        if (status == FT_OK && ferror(out)) status = ft_fail_errno(FT_FAILED, errno, "predictions.jsonl", "cannot write in %s", t->dir);
     }
     free(p);
+    ft_arena_free(&arena);
     return status;
 }
 
-// The validation lines of an earlier predictions.jsonl: the test set's come behind them.
+// The validation lines of an earlier predictions.jsonl, line by line: the test set's come behind them.
 static ft_status copy_validation(const char *path, FILE *out) {
-    char *old;
-    size_t length;
+    static const char test[] = "{\"format_version\":1,\"split\":\"test\"";
     if (!ft_path_exists(path)) return FT_OK;
-    FT_TRY(ft_read_file(path, 0, &old, &length));
-    for (char *line = old, *end; line < old + length; line = end) {
-        end = memchr(line, '\n', (size_t)(old + length - line));
-        end = end != NULL ? end + 1 : old + length;
-        static const char test[] = "{\"format_version\":1,\"split\":\"test\"";
-        if (strncmp(line, test, sizeof test - 1) != 0) fwrite(line, 1, (size_t)(end - line), out);
-    }
-    free(old);
-    return FT_OK;
+    FILE *old = fopen(path, "re");
+    if (old == NULL) return ft_fail_errno(FT_FAILED, errno, path, "cannot open");
+    char *line = NULL;
+    size_t capacity = 0;
+    ssize_t length;
+    errno = 0;
+    while ((length = getline(&line, &capacity, old)) > 0)
+        if (strncmp(line, test, sizeof test - 1) != 0) fwrite(line, 1, (size_t)length, out);
+    ft_status status = FT_OK;
+    if (errno == ENOMEM) status = ft_fail_memory(0, "a line of predictions.jsonl");
+    else if (ferror(old)) status = ft_fail_errno(FT_FAILED, errno, path, "cannot read the file");
+    free(line);
+    fclose(old);
+    return status;
 }
 
 ft_status ft_run_save_predictions(ft_trainer *t, ft_split split, const float *logits) {

@@ -270,6 +270,64 @@ static void test_real_text(void **state) {
     }
 }
 
+// As it was first written: digits are tried from one on. What is faster must give the same bytes.
+static void tried_text(double value, char text[FT_REAL_TEXT]) {
+    int precision = 1;
+    for (; precision < 17; precision++) {
+        snprintf(text, FT_REAL_TEXT, "%.*e", precision - 1, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    snprintf(text, FT_REAL_TEXT, "%.*e", precision - 1, value);
+    int exponent = atoi(strchr(text, 'e') + 1), decimals = precision - 1 - exponent;
+    if (exponent >= -4 && exponent < 16) snprintf(text, FT_REAL_TEXT, "%.*f", decimals > 0 ? decimals : 0, value);
+    if (strpbrk(text, ".e") == NULL) strcat(text, ".0");
+}
+
+static void same_text(double value, int digits) {
+    char want[FT_REAL_TEXT], got[FT_REAL_TEXT], rounded[FT_REAL_TEXT];
+    tried_text(value, want);
+    ft_real_text(value, got);
+    if (strcmp(want, got) != 0) fail_msg("%a is %s, not %s", value, want, got);
+    snprintf(rounded, sizeof rounded, "%.*g", digits, value);
+    const double near = strtod(rounded, NULL);
+    if (!isfinite(near)) return; // the largest numbers, rounded up
+    tried_text(near, want);
+    ft_rounded_text(value, digits, got);
+    if (strcmp(want, got) != 0) fail_msg("%a of %d digits is %s, not %s", value, digits, want, got);
+}
+
+// Catches: digits that are cut where a shorter text would do, exponents written where they were not (1e9, 1e15), subnormals (of
+// whose digits fewer suffice), powers of two (whose neighbours are not equally far), a whole number without ".0".
+static void test_text_is_as_tried(void **state) {
+    static const double edges[] = {1e8, 1e9, 1e10, 1e14, 1e15, 1e16, 1e17, 1e22, 1e-4, 1e-5, 1, DBL_MIN, DBL_MAX, DBL_EPSILON};
+    for (size_t i = 0; i < sizeof edges / sizeof *edges; i++)
+        for (int digits = 1; digits <= 17; digits++) {
+            same_text(edges[i], digits), same_text(-edges[i], digits);
+            same_text(nextafter(edges[i], 0), digits), same_text(nextafter(edges[i], INFINITY) < INFINITY ? edges[i] : 1, digits);
+        }
+    same_text(0, 9), same_text(-0.0, 9);
+    for (int e = -1074; e < 1022; e++) same_text(ldexp(1, e), 9), same_text(ldexp(3, e), 9 + e % 5);
+    uint64_t bits = 7;
+    for (int i = 0; i < 60000; i++) {
+        bits = bits * 6364136223846793005u + 1442695040888963407u;
+        double value;
+        memcpy(&value, &bits, sizeof value);
+        if (isfinite(value)) same_text(value, 9);
+        const double uniform = (double)(bits >> 11) * 0x1p-53;
+        same_text(uniform, 9);
+        same_text((double)(float)uniform, 9);
+        same_text(exp(-40 * uniform), 1 + i % 17);               // as probabilities are
+        same_text(exp(60 * uniform - 20), 9);
+        same_text((double)(bits >> 44) * 4.9406564584124654e-324, 9); // subnormals
+        if (i % 8 == 0) same_text((double)(bits >> (16 + i / 8 % 40)), 9);
+    }
+    char text[FT_REAL_TEXT];
+    ft_rounded_text(NAN, 9, text);
+    assert_string_equal(text, "null");
+    ft_rounded_text(-INFINITY, 9, text);
+    assert_string_equal(text, "null");
+}
+
 static void test_write(void **state) {
     json_t *root = parsed(
         "{\"z\": 1, \"a\": [1, 2.5, \"x\", []], \"o\": {}, \"n\": null, \"t\": [true, false], "
@@ -333,6 +391,7 @@ int main(void) {
         cmocka_unit_test(test_parse_errors), cmocka_unit_test(test_number_errors), cmocka_unit_test(test_string_errors),
         cmocka_unit_test(test_values),       cmocka_unit_test(test_depth),         cmocka_unit_test(test_long_integers),
         cmocka_unit_test(test_load),         cmocka_unit_test(test_getters),       cmocka_unit_test(test_real_text),
+        cmocka_unit_test(test_text_is_as_tried),
         cmocka_unit_test(test_write),        cmocka_unit_test(test_save),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void rows_are_whole(void **state) {
@@ -64,8 +65,51 @@ static void plain_losses(void **state) {
     assert_true(ft_task_spec_of(FT_TASK_REGRESSION)->loss(zero, 2, 0, both) == 0.5f);
 }
 
+// The line as a tree of JSON values makes it. Catches: names that are not escaped, two outputs of one name (an object has it once, with
+// the last value), numbers that are not rounded to 9 digits, a comma or brace too many, logits of a task that has none.
+static void line_of_tree(const ft_task_spec *task, const ft_answer *a, bool logits, char *line, size_t size) {
+    const bool classes = ft_task_has_classes(task);
+    bool failed = false;
+    json_t *tree = json_pack("{s:i, s:i}", "format_version", 1, "id", 7), *numbers[2] = {json_object(), json_object()};
+    for (int k = 0; k < a->outputs; k++) {
+        ft_json_put(numbers[0], a->names[k], ft_json_rounded(classes ? a->probability[k] : a->value[k], 9), &failed);
+        ft_json_put(numbers[1], a->names[k], ft_json_rounded(a->value[k], 9), &failed);
+    }
+    if (classes) ft_json_put(tree, "predicted", task->decided(a, &failed), &failed);
+    ft_json_put(tree, classes ? "probabilities" : "values", numbers[0], &failed);
+    if (logits && classes) ft_json_put(tree, "logits", json_incref(numbers[1]), &failed);
+    char *text = ft_json_line(tree);
+    assert_true(!failed && text != NULL);
+    snprintf(line, size, "%s\n", text);
+    free(text);
+    json_decref(numbers[1]);
+    json_decref(tree);
+}
+
+static void lines_are_those_of_a_tree(void **state) {
+    static const char *const plain[] = {"no", "yes", "may\"be\n"}, *const twins[] = {"no", "yes", "no"};
+    static const char *const *const all[] = {plain, twins};
+    static const double p[] = {1.0 / 3, 1e-12, 1}, values[] = {-0.0, 123456789.123, -2e-7};
+    for (int k = FT_TASK_AUTO + 1; k < FT_TASK_COUNT; k++)
+        for (int n = 0; n < 2; n++)
+            for (int logits = 0; logits < 2; logits++) {
+                ft_arena arena = {0};
+                ft_answer a = {.outputs = 3, .names = all[n], .separator = ",", .probability = p, .value = values};
+                assert_int_equal(ft_answer_keys(a.names, 3, &arena, &a.keys), FT_OK);
+                assert_int_equal(a.keys == NULL, n == 1);
+                char want[1000], got[1000] = "";
+                line_of_tree(ft_task_spec_of((ft_task)k), &a, logits, want, sizeof want);
+                FILE *out = fmemopen(got, sizeof got, "w");
+                json_t *head = json_pack("{s:i, s:i}", "format_version", 1, "id", 7);
+                assert_int_equal(ft_task_write_line(ft_task_spec_of((ft_task)k), &a, "predicted", logits, head, out), FT_OK);
+                fclose(out);
+                assert_string_equal(got, want);
+                ft_arena_free(&arena);
+            }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_whole), cmocka_unit_test(names), cmocka_unit_test(tables_suit),
-                                       cmocka_unit_test(plain_losses)};
+                                       cmocka_unit_test(plain_losses), cmocka_unit_test(lines_are_those_of_a_tree)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
