@@ -101,11 +101,12 @@ static const ft_command commands[] = {
      "  --sweep K=V,V   a plan for every value; may be given many times (values of lists are separated by ;)\n"
      "  --svg FILE      a picture of the table or the sweep beside it\n"
      "  --json, --csv   for programs\n\n"
-     "With data.train the lengths and the order are the real ones; without, every text is as long as data.max_length allows.\n"
+     "With data.train the lengths and the order are the real ones; without, or where the file or the model's vocabulary is not\n"
+     "here, every text is as long as data.max_length allows. Of train.seeds and data.folds the run that takes most is planned.\n"
      "No weights are read. The numbers of well-known models are built in, so that no file is needed at all:\n\n"
      "  ftengine plan model.path=bert-base-uncased --gpu 4090 train.batch_size=32\n"
      "  ftengine plan model.path=bert-large-uncased --memory 24GiB --table\n\n"
-     "Exit code 0: it fits (of a table or sweep: something does), 3: it does not.\n"},
+     "Exit code 0: it fits (of a table or sweep: something does), 3: it does not, 4: the kernels do not run on such a card.\n"},
     {"devices", ft_command_devices, "devices [--json] [--pick [--min-free SIZE]]", "what there is to run on, and what is missing",
      "  --json            one JSON document\n"
      "  --pick            only the name of the device that a run would take\n"

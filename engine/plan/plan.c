@@ -105,15 +105,62 @@ static ft_status check_device(const ft_config *config, const ft_device_facts *fa
     return status;
 }
 
+// Of two plans under the same budget.
+static bool takes_more(const ft_plan *a, const ft_plan *b) {
+    if (a->fits != b->fits) return !a->fits;
+    if (a->memory.peak_reserved != b->memory.peak_reserved) return a->memory.peak_reserved > b->memory.peak_reserved;
+    return a->memory.peak_allocated > b->memory.peak_allocated; // reserved bytes are whole segments
+}
+
+// Seeds tell runs apart by the order of the texts alone: without texts, or with an order of its own, all are planned alike.
+static bool every_seed(const ft_config *config, const ft_plan *plan) {
+    return config->train.seeds.count > 0 && plan->with_data && config->train.data_seed == FT_AUTO;
+}
+
+// The runs of a job, one for each of train.seeds: of them the plan that takes most. plan: as it is before it is planned.
+static ft_status plan_seeds(ft_job *job, const ft_config *config, const ft_device_facts *facts, ft_plan *plan) {
+    const ft_plan before = *plan;
+    const bool seeds = every_seed(config, plan);
+    ft_status status = FT_OK;
+    for (int i = 0; status == FT_OK && i < (seeds ? config->train.seeds.count : 1); i++) {
+        ft_config one = *config; // strings are shared
+        ft_plan next = before;
+        if (seeds) one.train.seed = config->train.seeds.values[i];
+        job->config = &one;
+        status = plan_job(job, facts, &next);
+        next.of_seeds = seeds;
+        next.seed = one.train.seed;
+        if (i == 0 || takes_more(&next, plan)) *plan = next;
+        job->config = config;
+    }
+    return status;
+}
+
 static ft_status open_and_plan(const ft_config *config, const ft_plan_request *request, const ft_device_facts *facts, ft_plan *plan) {
     ft_job job;
-    FT_TRY(check_device(config, facts));
     const ft_job_source source = {.without_weights = true, .without_data = !plan->with_data, .labels = request->labels};
     ft_status status = ft_job_open(config, &source, &job);
     if (status == FT_OK) status = ft_job_tokenise(&job);
-    if (status == FT_OK) status = plan_job(&job, facts, plan);
+    if (status == FT_OK) status = plan_seeds(&job, config, facts, plan);
     ft_job_close(&job);
     return status;
+}
+
+// The same for every fold.
+static ft_status plan_folds(const ft_config *config, const ft_plan_request *request, const ft_device_facts *facts, ft_plan *plan) {
+    const ft_plan before = *plan;
+    const bool every = config->data.folds > 0 && config->data.fold == 0 && plan->with_data;
+    FT_TRY(check_device(config, facts));
+    if (!every) return open_and_plan(config, request, facts, plan);
+    for (int64_t fold = 1; fold <= config->data.folds; fold++) {
+        ft_config one = *config;
+        ft_plan next = before;
+        one.data.fold = fold;
+        FT_TRY(open_and_plan(&one, request, facts, &next));
+        next.fold = fold;
+        if (fold == 1 || takes_more(&next, plan)) *plan = next;
+    }
+    return FT_OK;
 }
 
 // What this process holds now: program, libraries, texts and tokens.
@@ -133,8 +180,7 @@ static void judge_host(const ft_config *config, ft_plan *plan) {
     if (plan->host_short) plan->fits = false;
 }
 
-// One run.
-static ft_status plan_one(const ft_config *config, const ft_plan_request *request, ft_plan *plan) {
+ft_status ft_plan_run(const ft_config *config, const ft_plan_request *request, ft_plan *plan) {
     memset(plan, 0, sizeof *plan);
     plan->with_data = config->data.train[0] != '\0' || config->data.validation[0] != '\0' || config->data.test[0] != '\0';
     ft_device_facts facts;
@@ -142,31 +188,14 @@ static ft_status plan_one(const ft_config *config, const ft_plan_request *reques
     find_budget(config, request, &facts, plan);
     ft_log_level level = ft_log_get_level();
     ft_log_set_level(FT_LOG_SILENT); // what training says while it opens
-    ft_status status = open_and_plan(config, request, &facts, plan);
+    ft_status status = plan_folds(config, request, &facts, plan);
     ft_log_set_level(level);
     if (plan->fits && request->card == NULL) judge_host(config, plan);
+    plan->not_supported = plan->threads == 0 && plan->compute_capability < FT_GPU_MINIMUM_CAPABILITY;
+    if (plan->not_supported) plan->fits = false;
     plan->outside_bytes = resident_bytes();
     plan->outside_measured = true;
     return status;
 }
 
-// Of two plans under the same budget.
-static bool takes_more(const ft_plan *a, const ft_plan *b) {
-    if (a->fits != b->fits) return !a->fits;
-    if (a->memory.peak_reserved != b->memory.peak_reserved) return a->memory.peak_reserved > b->memory.peak_reserved;
-    return a->memory.peak_allocated > b->memory.peak_allocated; // reserved bytes are whole segments
-}
-
-ft_status ft_plan_run(const ft_config *config, const ft_plan_request *request, ft_plan *plan) {
-    const bool every_fold = config->data.folds > 0 && config->data.fold == 0 && config->data.train[0] != '\0';
-    if (!every_fold) return plan_one(config, request, plan);
-    for (int64_t fold = 1; fold <= config->data.folds; fold++) {
-        ft_config one = *config; // strings are shared
-        one.data.fold = fold;
-        ft_plan next;
-        FT_TRY(plan_one(&one, request, &next));
-        next.fold = fold;
-        if (fold == 1 || takes_more(&next, plan)) *plan = next;
-    }
-    return FT_OK;
-}
+const char *ft_plan_verdict(const ft_plan *plan) { return plan->not_supported ? "not_supported" : plan->fits ? "fits" : "does_not_fit"; }

@@ -25,7 +25,8 @@ typedef struct ft_plan_request {
 } ft_plan_request;
 
 typedef struct ft_plan {
-    bool fits;              // under budget_bytes
+    bool fits;              // under budget_bytes, on a device that the kernels run on
+    bool not_supported;     // they do not run on this chip: its compute capability is too low. The figures are as if they did
     size_t budget_bytes;    // what reserved bytes may come to
     size_t graph_bytes;     // of the device's memory, left free for its driver by device.graphs: no part of the budget
     bool host_short;        // !fits: what was asked to lie on the host is more than host_bytes, which are available there
@@ -50,15 +51,18 @@ typedef struct ft_plan {
     int max_length;
     bool with_data;
     int64_t fold;             // of data.folds, the one that this is the plan of: of all folds it takes most; 0: there are none
+    bool of_seeds;            // the same of train.seeds, whose orders of texts differ:
+    int64_t seed;             // the one
     int threads;              // of the CPU; 0: planned for CUDA
     int compute_capability;   // of a CUDA chip
     size_t outside_bytes;     // outside the allocator
     bool outside_measured;    // for this machine, else assumed
 } ft_plan;
 
-// Of a run for every fold (data.folds) the plan of the fold that takes most memory, or that does not fit.
+// Of runs for every fold and seed (data.folds, train.seeds) the plan of the one that takes most memory, or that does not fit.
 // Errors are those of training: FT_INVALID for configuration and files. Not fitting is not an error.
 ft_status ft_plan_run(const ft_config *config, const ft_plan_request *request, ft_plan *plan);
+const char *ft_plan_verdict(const ft_plan *plan); // "fits", "does_not_fit", "not_supported"
 // The document of `ftengine plan --json`; NULL with the error set. json_decref() it.
 json_t *ft_plan_json(const ft_plan *plan);
 json_t *ft_plan_autofit_json(const ft_autofit *autofit); // null where nothing was chosen

@@ -31,7 +31,8 @@ json_t *ft_plan_json(const ft_plan *p) {
                                  ft_offload_name(p->offloads, p->offloads_inputs), "max_length", p->max_length,
                                  "total_steps", (json_int_t)p->total_steps, "threads", p->threads, "train", capacity_json(p->train),
                                  "eval", capacity_json(p->eval));
-    json_t *root = json_pack("{s:i, s:b, s:I, s:o, s:o, s:o, s:{s:I, s:I}, s:b, s:b, s:s, s:f, s:I, s:o}", "format_version", 1, "fits", p->fits,
+    json_t *root = json_pack("{s:i, s:s, s:b, s:I, s:o, s:o, s:o, s:{s:I, s:I}, s:b, s:b, s:s, s:f, s:I, s:o}", "format_version", 1, "verdict",
+                             ft_plan_verdict(p), "fits", p->fits,
                              "budget_bytes", (json_int_t)p->budget_bytes, "resolved", resolved, "memory", memory, "sites", sites, "model",
                              "parameters", (json_int_t)p->parameters, "trained_parameters", (json_int_t)p->trained_parameters, "with_data",
                              p->with_data, "calibrated", p->outside_measured, "target", p->threads > 0 ? "cpu" : "cuda", "predicted_step_seconds",
@@ -43,6 +44,7 @@ json_t *ft_plan_json(const ft_plan *p) {
     if (root != NULL && p->host_short) ft_json_put(root, "host_available_bytes", json_integer((json_int_t)p->host_bytes), &failed);
     ft_json_put(root, "precision", json_string(ft_dtype_name(p->dtype)), &failed); // as in run.json
     if (root != NULL && p->fold > 0) ft_json_put(root, "fold", json_integer((json_int_t)p->fold), &failed);
+    if (root != NULL && p->of_seeds) ft_json_put(root, "seed", json_integer((json_int_t)p->seed), &failed);
     if (failed || root == NULL) {
         json_decref(root);
         ft_fail_memory(0, "a plan as JSON");

@@ -48,6 +48,19 @@ static ft_status load_files(ft_tokenizer *t, const char *directory, ft_tokenizer
     return json->config != NULL ? FT_OK : ft_fail_memory(64, "a tokenizer's configuration");
 }
 
+bool ft_tokenizer_is_in(const char *model_dir) {
+    static const char *const vocabularies[] = {"vocab.txt", "tokenizer.json", "vocab.json"};
+    ft_arena arena = {0};
+    bool found = false;
+    for (size_t i = 0; i < sizeof vocabularies / sizeof vocabularies[0] + PIECES_COUNT && !found; i++) {
+        const size_t own = sizeof vocabularies / sizeof vocabularies[0];
+        const char *path = ft_path_join(&arena, model_dir, i < own ? vocabularies[i] : PIECES[i - own]);
+        found = path != NULL && ft_path_exists(path);
+    }
+    ft_arena_free(&arena);
+    return found;
+}
+
 // Settings of tokenizer_config.json that would change ids in ways this tokenizer does not know.
 static ft_status refuse_settings(const ft_tokenizer_json *json) {
     const char *side;

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "engine/text/token_ids.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,7 @@ typedef enum ft_tokenizer_rules {
 ft_status ft_tokenizer_open(const char *model_dir, ft_tokenizer **tokenizer); // FT_RULES_FILES
 ft_status ft_tokenizer_open_rules(const char *model_dir, ft_tokenizer_rules rules, ft_tokenizer **tokenizer);
 void ft_tokenizer_close(ft_tokenizer *tokenizer); // NULL is fine
+bool ft_tokenizer_is_in(const char *model_dir);   // is there a vocabulary in any of these forms? Whether it is a good one, opening tells
 
 // Appends [CLS] text [SEP] to out->ids, truncated on the right so that at most max_length ids are appended
 // (max_length <= 0: no truncation). `text` need not be valid UTF-8: each maximal ill-formed subsequence is U+FFFD.

@@ -16,7 +16,12 @@ for file in "$configs"/*.ini "$configs"/spaces/*.ini; do
     [ "$peak" = "$stated" ] || fail "$file says it needs $stated GiB, it needs $peak"
     [ "$(json out 'd["fits"]')" = True ] || fail "$file does not fit its budget"
     grep -q '^limit = ' "$file" || fail "$file states no budget"
+    expect 0 "$FTENGINE" plan "$file" # as a visitor types it, who has neither the texts nor the model
     planned=$((planned + 1))
+done
+for file in minilm_quickstart ratings trec tune; do
+    expect 0 "$FTENGINE" plan "$configs/$file.ini" --json
+    [ "$(json out 'd["verdict"]')" = fits ] || fail "$file: $(cat out)"
 done
 [ $planned -ge 10 ] || fail "only $planned configurations were planned"
 

@@ -84,7 +84,7 @@ base=("${free[@]}")
 expect 0 "$FTENGINE" "${base[@]}" --gpu "NVIDIA GeForce RTX 4090" --json
 holds out 'd["gpu"]["name"] == "RTX 4090" and d["gpu"]["total_is"] == "reported" and not d["calibrated"]'
 holds out 'd["budget_bytes"] == d["gpu"]["total_bytes"] - d["gpu"]["outside_assumed_bytes"] and d["memory"]["outside_allocator_bytes"] == d["gpu"]["outside_assumed_bytes"]'
-for name in 4090 rtx4090 rtx-4090 A100-SXM4-80GB a100-40 t4 L4 H200 "V100 32GB"; do
+for name in 4090 rtx4090 rtx-4090 A100-SXM4-80GB a100-40 L4 H200 "A30"; do
         expect 0 "$FTENGINE" "${base[@]}" --gpu "$name"
 done
 grep -q nominally out || fail "a nominal size is not marked"
@@ -104,7 +104,24 @@ expect 0 "$FTENGINE" "${base[@]}" --gpu 4090 --json device.name=cpu
 holds out 'd["target"] == "cpu" and d["memory"]["host_pinned_bytes"] == 0'
 expect 2 "$FTENGINE" "${base[@]}" --gpu 4090 device.name=cpu memory.offload=optimizer && one_error "memory.offload"
 expect 2 "$FTENGINE" "${base[@]}" device.name=cpu device.graphs=on && one_error "device.graphs" # as of a run
-expect 0 "$FTENGINE" "${base[@]}" --gpu t4 && grep -q "this card has 7.5: it cannot run them" out || fail "a card that is too old is not marked: $(cat out)"
+# Cards that the kernels do not run on: a verdict of its own, wherever there is one, however much memory there would be.
+for name in t4 "V100 32GB" p100 "2080 ti"; do
+    expect 4 "$FTENGINE" "${base[@]}" --gpu "$name" --json && one_error "not supported: the kernels need compute capability 8.0"
+    holds out 'd["verdict"] == "not_supported" and not d["fits"] and "advice" not in d and "largest_micro_batch" not in d and d["memory"]["peak_reserved_bytes"] < d["budget_bytes"]'
+done
+expect 4 "$FTENGINE" "${base[@]}" --gpu t4
+head -1 out | grep -q '^not supported: compute capability 7.5, and the kernels need 8.0' || fail "the verdict is not the first line: $(head -1 out)"
+expect 4 "$FTENGINE" "${base[@]}" --gpu t4 --csv && grep -q '^budget,not supported,' out || fail "the verdict as CSV: $(cat out)"
+expect 4 "$FTENGINE" "${base[@]}" --gpu t4 --table && [ ! -s out ] || fail "a table for a card that runs nothing: $(cat out)"
+expect 4 "$FTENGINE" "${base[@]}" --gpu t4 --table --json
+holds out 'd["verdict"] == "not_supported" and d["rows"] == []'
+expect 4 "$FTENGINE" "${base[@]}" --gpu t4 --sweep train.batch_size=4,8 --json
+holds out '[r["verdict"] for r in d["rows"]] == ["not_supported"] * 2'
+expect 0 "$FTENGINE" "${base[@]}" --gpu t4 --sweep device.name=cuda,cpu --json # beside it there is a CPU
+holds out '[r["verdict"] for r in d["rows"]] == ["not_supported", "fits"]'
+expect 0 "$FTENGINE" "${base[@]}" --gpu t4 device.name=cpu
+holds fitted.json 'd["verdict"] == "fits"'
+holds tight.json 'd["verdict"] == "does_not_fit"'
 
 # ---- a table ---------------------------------------------------------------------------------------------------------------
 expect 0 "$FTENGINE" "${base[@]}" --memory 24GiB --table --json
@@ -223,6 +240,68 @@ expect 0 "$FTENGINE" plan "$here/follow.ini" train.max_steps=4 memory.limit=256M
 expect 0 "$FTENGINE" plan "$here/follow.ini" memory.limit=256MiB data.train= --labels 3 --json
 holds out 'not d["with_data"] and d["memory"]["peak_allocated_bytes"] >= '"$(json plain.json 'd["memory"]["peak_allocated_bytes"]')"
 
+# ---- without texts, or without what makes tokens of them -------------------------------------------------------------------
+metered='{k: v for k, v in d["memory"].items() if k != "outside_allocator_bytes"}'
+# lacking TEXT ARGUMENTS...: planned for texts of full length by itself, as with data.train=, and it is said why
+lacking() {
+    local text=$1
+    shift
+    expect 0 "$FTENGINE" plan "$@" --memory 24GiB
+    [ "$(grep -c "$text" out)" = 1 ] && grep -q '^texts  *all have [0-9]* tokens, the most that data.max_length allows: ' out || fail "it is not said that $text: $(cat out)"
+    expect 0 "$FTENGINE" plan "$@" --memory 24GiB --json && mv out lacking.json
+    expect 0 "$FTENGINE" plan "$@" --memory 24GiB --json data.train=
+    [ "$(json out "$metered"', d["resolved"], d["with_data"]')" = "$(json lacking.json "$metered"', d["resolved"], d["with_data"]')" ] || fail "another plan than with data.train=: $*"
+}
+cp -r "$here/model" mute && rm mute/vocab.txt
+lacking "there is no file $scratch/nowhere.tsv (data.train)" "model.path=$here/model" data.train=nowhere.tsv
+lacking "there is no file $scratch/nowhere.tsv (data.validation)" "model.path=$here/model" "data.train=$here/train.tsv" data.validation=nowhere.tsv
+lacking "of bert-base-uncased only the numbers are here, not the vocabulary (ftengine pull bert-base-uncased)" model.path=bert-base-uncased "data.train=$here/train.tsv"
+lacking "there is no vocabulary in $scratch/mute" model.path=mute "data.train=$here/train.tsv"
+lacking "there is no vocabulary in $scratch/bare" model.path=bert-base-uncased model.init=random model.stand_in_tokenizer=bare "data.train=$here/train.tsv"
+lacking "none are given" "model.path=$here/model" "data.validation=$here/validation.tsv"
+expect 0 "$FTENGINE" plan model.path=bert-base-uncased model.init=random "model.stand_in_tokenizer=$here/model" "data.train=$here/train.tsv" data.max_length=24 --memory 24GiB --json
+holds out 'd["with_data"] and "texts_missing" not in d'
+expect 0 "$FTENGINE" plan "data.train=$here/train.tsv" --sweep "model.path=bert-base-uncased,$here/model" data.max_length=24 --memory 24GiB --json
+holds out 'd["texts_missing"].startswith("of bert-base-uncased")'
+expect 0 "$FTENGINE" plan "model.path=$here/model" data.train=nowhere.tsv --labels 7 --memory 24GiB
+
+# ---- seeds and folds: the plan of all of them is that of the one that takes most -------------------------------------------
+python3 - "$here" <<'PY' >uneven.tsv # few long texts: which of them come together is the order's business
+import sys
+labels = sorted({line.rsplit("\t")[-1] for line in open(sys.argv[1] + "/train.tsv").read().splitlines()[1:]})
+print("text\tlabel")
+for i in range(400): print("w " * (120 if i % 7 == 0 else 1) + "\t" + labels[i % len(labels)])
+PY
+many=(plan "$here/follow.ini" data.train=uneven.tsv train.max_steps=1 train.batch_size=64 data.max_length=48 eval.strategy=epoch eval.batch_size=1 memory.limit=256MiB --json)
+# most FILE...: of these plans the largest peak
+most() { python3 -c "import json,sys; print(max((json.load(open(p))['memory']['peak_allocated_bytes'], p) for p in sys.argv[1:])[0])" "$@"; }
+for fold in 0 1 2 3; do
+    for seed in 1 2 3 4; do
+        expect 0 "$FTENGINE" "${many[@]}" data.folds=$((fold > 0 ? 3 : 0)) data.fold=$fold train.seed=$seed && mv out "one-$fold-$seed.json"
+    done
+done
+[ "$(json one-0-1.json 'd["memory"]["peak_allocated_bytes"]')" != "$(json one-0-4.json 'd["memory"]["peak_allocated_bytes"]')" ] || fail "the orders of these texts take the same"
+# together FILES OVERRIDES...: one plan for what these files are the plans of
+together() {
+    local files=$1
+    shift
+    expect 0 "$FTENGINE" "${many[@]}" "$@" && mv out all.json
+    # shellcheck disable=SC2086
+    [ "$(json all.json 'd["memory"]["peak_allocated_bytes"]')" = "$(most $files)" ] || fail "not the largest of $files: $(json all.json 'd["memory"]')"
+    [ "$(json all.json "$metered")" = "$(json "one-$(json all.json 'd.get("fold", 0)')-$(json all.json 'd.get("seed", 1)').json" "$metered")" ] ||
+        fail "not the plan of the fold and seed that it names: $*"
+}
+together "$(echo one-0-?.json)" train.seeds=1,2,3,4
+together "one-0-1.json one-0-2.json" train.seeds=1,2
+together "$(echo one-[123]-1.json)" data.folds=3 train.seed=1
+together "$(echo one-[123]-?.json)" data.folds=3 train.seeds=1,2,3,4
+expect 0 "$FTENGINE" "${many[@]}" data.folds=3 data.fold=2 train.seeds=4,3,2,1
+[ "$(json out "$metered")" = "$(json "one-2-$(json out 'd["seed"]').json" "$metered")" ] || fail "not the plan of the seed that it names in one fold"
+expect 0 "$FTENGINE" "${many[@]}" train.seeds=1,2,3,4 train.data_seed=2 && holds out '"seed" not in d' # one order for all
+[ "$(json out "$metered")" = "$(json one-0-2.json "$metered")" ] || fail "train.data_seed is not the order's"
+expect 0 "$FTENGINE" "${many[@]::9}" train.seeds=4,2
+grep -q '^seed  *4 of 4, 2, which takes most (train.seeds)$' out || fail "people are not told which seed: $(cat out)"
+
 # ---- wrong words: bad TEXT ARGUMENTS...: exit code 2, one error with TEXT, nothing on standard output ---------------------
 bad() {
     local text=$1
@@ -253,7 +332,6 @@ bad "study" model.path=bert-base-uncased --sweep study.trials=8
 bad "1024 tokens" model.path=bert-base-uncased --sweep data.max_length=1024 && says "in the combination data.max_length=1024"
 bad "no such model directory" model.path=bert-base-uncaesd && says "did you mean bert-base-uncased?"
 expect 0 "$FTENGINE" plan model.path=microsoft/deberta-v2-xlarge --memory 80GiB # with a convolution
-bad "tokenizer" model.path=bert-base-uncased "data.train=$here/train.tsv" && says "data.train="
 bad "give a file" model.path=bert-base-uncased data.train=-
 bad "absent.ini" absent.ini
 expect 0 "$FTENGINE" help plan && grep -q -- '--table' out || fail "help plan"

@@ -1,12 +1,13 @@
 // command.h - inside `ftengine plan`: what was asked for, and its three kinds of answer.
 //
 // Each answer goes to standard output as text, CSV or one JSON document. Not fitting is FT_NO_MEMORY with the error
-// set, after the answer was written: the exit code is the verdict.
+// set, after the answer was written, and a card that the kernels do not run on FT_NO_DEVICE: the exit code is the verdict.
 #ifndef FT_PLAN_COMMAND_H
 #define FT_PLAN_COMMAND_H
 
 #include "engine/plan/cards.h"
 #include "engine/plan/plan.h"
+#include "engine/plan/texts.h"
 
 #include <jansson.h>
 
@@ -17,6 +18,7 @@ typedef struct ft_plan_task {
     const ft_card *card; // --gpu; NULL: none
     bool memory_given;   // --memory; it is in config.memory.limit
     int labels;          // --labels; 0: not given
+    char missing[FT_PLAN_MISSING]; // of the configuration's texts, so that it is planned without (engine/plan/texts.h)
     ft_plan_format format;
     const char *svg;     // --svg: a picture of the table or the sweep goes there too; NULL: none
 } ft_plan_task;
@@ -36,8 +38,10 @@ json_t *ft_plan_card_json(const ft_plan_task *task);
 const char *ft_plan_model_name(const ft_config *config);
 // The error of a plan that the host has no room for (host_short).
 ft_status ft_plan_refuse_host(const ft_plan *plan);
-// What the numbers hold for, on standard output.
-void ft_plan_print_notes(const ft_plan *plan);
+// The error of a plan for a card that the kernels do not run on (not_supported).
+ft_status ft_plan_refuse_card(const ft_plan_task *task, const ft_plan *plan);
+// What the numbers hold for, on standard output. missing: of the texts; "": nothing.
+void ft_plan_print_notes(const ft_plan *plan, const char *missing);
 // Writes a field of a CSV line, quoted where it has to be.
 void ft_plan_csv_field(const char *text);
 // Writes the document and frees it; NULL or `failed` is FT_NO_MEMORY.

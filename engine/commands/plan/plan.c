@@ -1,13 +1,8 @@
 // plan.c - `ftengine plan`: the memory of a run before it starts.
 #include "engine/commands/plan/command.h"
 
-#include "base/files.h"
-#include "base/json/json.h"
 #include "engine/commands/commands.h"
 #include "engine/config/options.h"
-#include "engine/hub/cache.h"
-#include "engine/hub/known_models.h"
-#include "kernels/devices/devices.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -68,38 +63,13 @@ static ft_status read_labels(const plan_words *w, ft_plan_task *task) {
         return ft_fail(FT_INVALID, "plan",
                        "--labels takes a whole number of classes, at least 2, at most %d; got \"%s\"", 1 << 20,
                        w->labels);
-    if (task->config.data.train[0] != '\0' && !w->table)
+    ft_config with = task->config;
+    char missing[FT_PLAN_MISSING];
+    FT_TRY(ft_plan_find_texts(&with, missing));
+    if (with.data.train[0] != '\0' && !w->table)
         return ft_fail(FT_INVALID, "plan", "--labels: the classes are those of data.train, which is given");
     task->labels = (int)count;
     return FT_OK;
-}
-
-static ft_status is_here(const char *path, bool *here) {
-    ft_arena arena = {0};
-    const char *found = NULL;
-    ft_status status = ft_hub_find(path, &arena, &found);
-    *here = found != NULL;
-    ft_arena_free(&arena);
-    return status;
-}
-
-// Texts need a tokenizer, and the same text more than once.
-static ft_status check_data(const ft_config *c) {
-    const char *files[] = {c->data.train, c->data.validation, c->data.test};
-    const char *options[] = {"data.train", "data.validation", "data.test"};
-    if (c->data.train[0] == '\0') return FT_OK;
-    for (int i = 0; i < 3; i++)
-        if (strcmp(files[i], "-") == 0)
-            return ft_fail(FT_INVALID, options[i], "a plan may read the data more than once: give a file instead of -");
-    bool here;
-    FT_TRY(is_here(c->model.path, &here));
-    const ft_known_model *known = here || ft_path_exists(c->model.path) ? NULL : ft_known_model_find(c->model.path);
-    if (known == NULL || (c->model.init == FT_INIT_RANDOM && c->model.stand_in_tokenizer[0] != '\0')) return FT_OK;
-    ft_fail(FT_INVALID, c->model.path,
-            "no such directory, and of %s only the numbers are built in: texts need its tokenizer", known->name);
-    ft_hint("ftengine pull %s fetches it", known->name);
-    ft_hint("data.train= plans without texts, as if all were as long as data.max_length allows");
-    return FT_INVALID;
 }
 
 static ft_status prepare(const ft_section *const *sections, const plan_words *w, ft_plan_task *task) {
@@ -111,8 +81,8 @@ static ft_status prepare(const ft_section *const *sections, const plan_words *w,
     task->memory_given = w->memory != NULL;
     task->svg = w->svg;
     task->format = w->json ? FT_PLAN_JSON : w->csv ? FT_PLAN_CSV : FT_PLAN_TEXT;
-    if (!w->table) FT_TRY(check_data(&task->config));
-    return read_labels(w, task);
+    FT_TRY(read_labels(w, task));
+    return w->table || w->sweep_count > 0 ? FT_OK : ft_plan_find_texts(&task->config, task->missing);
 }
 
 ft_status ft_command_plan(const ft_section *const *sections, int argc, char **argv) {

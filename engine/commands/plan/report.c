@@ -4,6 +4,7 @@
 #include "base/json/json.h"
 #include "engine/plan/advice.h"
 #include "engine/plan/search.h"
+#include "kernels/devices/devices.h"
 
 #include <string.h>
 
@@ -31,6 +32,11 @@ static void print_verdict(const report *r) {
     const ft_plan *p = &r->plan;
     ft_bytes_text(p->memory.peak_reserved, need);
     ft_plan_budget_text(r->task, &r->task->config, p->budget_bytes, budget, sizeof budget);
+    if (p->not_supported) {
+        printf("not supported: compute capability %d.%d, and the kernels need %d.%d; were they to run, %s of %s\n", p->compute_capability / 10,
+               p->compute_capability % 10, FT_GPU_MINIMUM_CAPABILITY / 10, FT_GPU_MINIMUM_CAPABILITY % 10, need, budget);
+        return;
+    }
     if (p->fits) {
         printf("fits: %s of %s, %d%% left\n", need, budget,
                (int)(100.0 * (double)(p->budget_bytes - p->memory.peak_reserved) / (double)p->budget_bytes));
@@ -86,8 +92,15 @@ static void print_run(const report *r) {
         printf("texts         those of %s, in the order of %lld steps\n", c->data.train, (long long)p->total_steps);
     if (p->fold > 0)
         printf("fold          %lld of %lld, which takes most (data.folds)\n", (long long)p->fold, (long long)c->data.folds);
+    if (p->of_seeds) {
+        printf("seed          %lld of", (long long)p->seed);
+        for (int i = 0; i < c->train.seeds.count; i++)
+            printf("%s %lld", i > 0 ? "," : "", (long long)c->train.seeds.values[i]);
+        printf(", which takes most (train.seeds)\n");
+    }
+    const char *missing = r->task->missing;
     if (!p->with_data)
-        printf("texts         none given: all have %d tokens, the most that data.max_length allows\n", p->max_length);
+        printf("texts         all have %d tokens, the most that data.max_length allows: %s\n", p->max_length, missing[0] != '\0' ? missing : "none are given");
     print_capacity("micro-batch", p->train);
     if (p->eval.tokens == 0)
         printf("evaluation    none\n");
@@ -152,7 +165,7 @@ static void print_text(const report *r) {
     print_verdict(r);
     print_run(r);
     print_memory(r);
-    ft_plan_print_notes(&r->plan);
+    ft_plan_print_notes(&r->plan, "");
 }
 
 // ---- for programs
@@ -168,7 +181,7 @@ static void print_csv(const report *r) {
     const ft_plan *p = &r->plan;
     const ft_memory_counters *m = &p->memory;
     printf("group,name,bytes\n");
-    csv_line("budget", p->fits ? "fits" : "does not fit", p->budget_bytes);
+    csv_line("budget", p->not_supported ? "not supported" : p->fits ? "fits" : "does not fit", p->budget_bytes);
     csv_line("peak", "requested", m->peak_requested);
     csv_line("peak", "allocated", m->peak_allocated);
     csv_line("peak", "reserved", m->peak_reserved);
@@ -191,6 +204,7 @@ static ft_status print_json(const report *r) {
     if (root == NULL) return FT_NO_MEMORY;
     if (r->largest >= 0) ft_json_put(root, "largest_micro_batch", json_integer(r->largest), &failed);
     if (r->task->card != NULL) ft_json_put(root, "gpu", ft_plan_card_json(r->task), &failed);
+    if (r->task->missing[0] != '\0') ft_json_put(root, "texts_missing", ft_json_text(r->task->missing), &failed);
     if (!r->plan.fits && r->advice.micro_batch > 0) {
         char every[40];
         json_t *advice =
@@ -216,6 +230,7 @@ ft_status ft_plan_refuse_host(const ft_plan *plan) {
 
 static ft_status refuse(const report *r) {
     char need[24], budget[24];
+    if (r->plan.not_supported) return ft_plan_refuse_card(r->task, &r->plan);
     if (r->plan.host_short) return ft_plan_refuse_host(&r->plan);
     ft_fail(FT_NO_MEMORY, NULL, "does not fit: %s needed of %s", ft_bytes_text(r->plan.memory.peak_reserved, need),
             ft_bytes_text(r->plan.budget_bytes, budget));
@@ -238,7 +253,7 @@ static ft_status refuse(const report *r) {
 // case that the run never meets.
 static ft_status find_largest(report *r, const ft_plan_request *request) {
     r->largest = -1;
-    if (r->plan.with_data) return FT_OK;
+    if (r->plan.with_data || r->plan.not_supported) return FT_OK;
     if (r->plan.host_short && !r->plan.offloads_inputs) return FT_OK; // no micro-batch has less of AdamW's state
     int64_t most = MOST_SEQUENCES / ft_plan_eval_multiplier(&r->task->config);
     if (most > INT32_MAX / r->plan.max_length) most = INT32_MAX / r->plan.max_length;
@@ -251,7 +266,7 @@ ft_status ft_plan_report(const ft_plan_task *task) {
     FT_TRY(ft_plan_run(&task->config, &request, &r.plan));
     if (task->card != NULL) r.plan.outside_bytes = FT_CARD_OUTSIDE_BYTES, r.plan.outside_measured = false;
     FT_TRY(find_largest(&r, &request));
-    if (!r.plan.fits && !r.plan.host_short) FT_TRY(ft_plan_advise(&task->config, &request, &r.advice));
+    if (!r.plan.fits && !r.plan.host_short && !r.plan.not_supported) FT_TRY(ft_plan_advise(&task->config, &request, &r.advice));
     if (task->format == FT_PLAN_JSON)
         FT_TRY(print_json(&r));
     else if (task->format == FT_PLAN_CSV)

@@ -21,7 +21,7 @@ typedef struct axis {
 
 typedef struct row {
     size_t allocated, reserved, budget;
-    bool fits;
+    bool fits, not_supported;
 } row;
 
 typedef struct sweep {
@@ -29,7 +29,8 @@ typedef struct sweep {
     axis axes[MOST_AXES];
     int axis_count;
     int64_t row_count;
-    int64_t fitting;
+    int64_t fitting, not_supported;
+    char missing[FT_PLAN_MISSING]; // of the texts of some row
     json_t *rows; // JSON only
     ft_plan plan; // of the present row
     row *all;     // with a picture only, in order
@@ -116,9 +117,12 @@ static ft_status plan_row(sweep *s, ft_config *config, row *out) {
         FT_TRY(ft_option_set(config, a->option, a->values[a->at], NULL, a->given));
     }
     FT_TRY(ft_config_check(config));
+    char missing[FT_PLAN_MISSING];
+    FT_TRY(ft_plan_find_texts(config, missing));
+    if (missing[0] != '\0') memcpy(s->missing, missing, sizeof missing);
     ft_plan_request request = ft_plan_request_of(s->task);
     FT_TRY(ft_plan_run(config, &request, &s->plan));
-    *out = (row){s->plan.memory.peak_allocated, s->plan.memory.peak_reserved, s->plan.budget_bytes, s->plan.fits};
+    *out = (row){s->plan.memory.peak_allocated, s->plan.memory.peak_reserved, s->plan.budget_bytes, s->plan.fits, s->plan.not_supported};
     return FT_OK;
 }
 
@@ -182,9 +186,9 @@ static ft_status add_json(sweep *s, const row *r) {
     json_t *options = json_object();
     for (int i = 0; i < s->axis_count; i++)
         ft_json_put(options, s->axes[i].option->name, value_json(&s->axes[i]), &failed);
-    json_t *one = json_pack("{s:o, s:I, s:I, s:I, s:b, s:f, s:o}", "options", options, "peak_allocated_bytes",
+    json_t *one = json_pack("{s:o, s:I, s:I, s:I, s:s, s:b, s:f, s:o}", "options", options, "peak_allocated_bytes",
                             (json_int_t)r->allocated, "peak_reserved_bytes", (json_int_t)r->reserved, "budget_bytes",
-                            (json_int_t)r->budget, "fits", r->fits, "predicted_step_seconds", s->plan.step_seconds, "autofit",
+                            (json_int_t)r->budget, "verdict", ft_plan_verdict(&s->plan), "fits", r->fits, "predicted_step_seconds", s->plan.step_seconds, "autofit",
                             ft_plan_autofit_json(&s->plan.autofit));
     ft_json_append(s->rows, one, &failed);
     return failed ? ft_fail_memory(0, "the plan as JSON") : FT_OK;
@@ -202,16 +206,17 @@ static ft_status print_row(sweep *s, const row *r) {
     for (int i = 0; i < s->axis_count; i++)
         printf("%*s  ", width_of(&s->axes[i]), s->axes[i].values[s->axes[i].at]);
     printf("%10s %10s %10s  %s\n", ft_bytes_text(r->allocated, a), ft_bytes_text(r->reserved, b),
-           ft_bytes_text(r->budget, c), r->fits ? "yes" : "no");
+           ft_bytes_text(r->budget, c), r->not_supported ? "not supported" : r->fits ? "yes" : "no");
     return FT_OK;
 }
 
 static ft_status print_end(sweep *s) {
-    if (s->task->format == FT_PLAN_TEXT) ft_plan_print_notes(&s->plan);
+    if (s->task->format == FT_PLAN_TEXT) ft_plan_print_notes(&s->plan, s->missing);
     if (s->task->format != FT_PLAN_JSON) return FT_OK;
     bool failed = false;
     json_t *root =
         json_pack("{s:i, s:o}", "format_version", 1, "model", ft_json_text(ft_plan_model_name(&s->task->config)));
+    if (s->missing[0] != '\0') ft_json_put(root, "texts_missing", ft_json_text(s->missing), &failed);
     if (s->task->card != NULL) ft_json_put(root, "gpu", ft_plan_card_json(s->task), &failed);
     ft_json_put(root, "rows", s->rows, &failed);
     s->rows = NULL; // taken
@@ -313,11 +318,13 @@ static ft_status run(sweep *s, int count, const char *const *sweeps) {
         if (first) print_head(s); // not before: what is wrong in every row leaves no output
         first = false;
         s->fitting += r.fits;
+        s->not_supported += r.not_supported;
         if (s->all != NULL) s->all[done++] = r;
         FT_TRY(print_row(s, &r));
     } while (next_combination(s));
     FT_TRY(print_end(s));
     if (s->all != NULL) FT_TRY(draw(s));
+    if (s->not_supported == s->row_count) return ft_plan_refuse_card(s->task, &s->plan);
     return s->fitting > 0
                ? FT_OK
                : ft_fail(FT_NO_MEMORY, NULL, "does not fit: none of %lld combinations", (long long)s->row_count);

@@ -24,6 +24,7 @@ typedef struct table {
     const ft_plan_task *task;
     ft_config config; // of the task, without data; strings belong to the task's
     size_t budget;
+    bool not_supported; // the card: there are no rows
     int lengths[USUAL + 1], length_count;
     column columns[COLUMNS];
     int column_count;
@@ -101,7 +102,7 @@ static void print_text(const table *t, const ft_plan *plan) {
            "included.\n");
     if (t->config.memory.recompute_layernorm == FT_RECOMPUTE_AUTO)
         printf("In fp32 outputs of norms are made again, as memory.recompute_layernorm=auto does when memory is short.\n");
-    ft_plan_print_notes(plan);
+    ft_plan_print_notes(plan, "");
 }
 
 static void print_csv(const table *t) {
@@ -115,7 +116,7 @@ static void print_csv(const table *t) {
 static ft_status print_json(const table *t) {
     bool failed = false;
     json_t *rows = json_array();
-    for (int i = 0; i < t->length_count; i++)
+    for (int i = 0; i < t->length_count && !t->not_supported; i++)
         for (int k = 0; k < t->column_count; k++)
             ft_json_append(rows,
                            json_pack("{s:i, s:s, s:s, s:I}", "length", t->lengths[i], "precision",
@@ -124,6 +125,7 @@ static ft_status print_json(const table *t) {
                            &failed);
     json_t *root = json_pack("{s:i, s:o, s:I}", "format_version", 1, "model",
                              ft_json_text(ft_plan_model_name(&t->config)), "budget_bytes", (json_int_t)t->budget);
+    if (t->not_supported) ft_json_put(root, "verdict", json_string("not_supported"), &failed);
     if (t->task->card != NULL) ft_json_put(root, "gpu", ft_plan_card_json(t->task), &failed);
     ft_json_put(root, "rows", rows, &failed);
     return ft_plan_write_json(root, failed);
@@ -172,6 +174,11 @@ ft_status ft_plan_table(const ft_plan_task *task) {
     t.config.data.max_length = t.lengths[0];
     FT_TRY(ft_plan_run(&t.config, &request, &plan));
     t.budget = plan.budget_bytes;
+    t.not_supported = plan.not_supported;
+    if (plan.not_supported) {
+        if (task->format == FT_PLAN_JSON) FT_TRY(print_json(&t));
+        return ft_plan_refuse_card(task, &plan);
+    }
     FT_TRY(fill(&t, &request));
     if (task->format == FT_PLAN_JSON)
         FT_TRY(print_json(&t));

@@ -45,13 +45,19 @@ const char *ft_plan_model_name(const ft_config *config) {
     return slash != NULL ? slash + 1 : path;
 }
 
-void ft_plan_print_notes(const ft_plan *plan) {
+ft_status ft_plan_refuse_card(const ft_plan_task *task, const ft_plan *plan) {
+    ft_fail(FT_NO_DEVICE, task->card != NULL ? task->card->name : task->config.device.name,
+            "not supported: the kernels need compute capability %d.%d, and this card has %d.%d", FT_GPU_MINIMUM_CAPABILITY / 10,
+            FT_GPU_MINIMUM_CAPABILITY % 10, plan->compute_capability / 10, plan->compute_capability % 10);
+    ft_hint("device.name=cpu trains beside it; any card since Ampere (A100, RTX 3060, L4, ...) runs them");
+    return FT_NO_DEVICE;
+}
+
+void ft_plan_print_notes(const ft_plan *plan, const char *missing) {
     printf("\nThe kernels' scratch is planned for %s", plan->threads > 0 ? "the CPU back end" : "CUDA");
     if (plan->threads > 0) printf(" with %d threads", plan->threads);
     printf(".\n");
-    if (plan->threads == 0 && plan->compute_capability < FT_GPU_MINIMUM_CAPABILITY)
-        printf("They need compute capability %d.%d, and this card has %d.%d: it cannot run them.\n", FT_GPU_MINIMUM_CAPABILITY / 10,
-               FT_GPU_MINIMUM_CAPABILITY % 10, plan->compute_capability / 10, plan->compute_capability % 10);
+    if (missing[0] != '\0') printf("All texts are planned as long as data.max_length allows: %s.\n", missing);
 }
 
 void ft_plan_csv_field(const char *text) {
