@@ -20,7 +20,7 @@ typedef struct call {
     const char *op;
     const char *rows_type, *out_type;
     long long shape[3]; // a product: rows, columns, depth; attention: rows of queries and keys, longest; else rows, columns
-    int heads, head_dim, transposed_a, transposed_b, accumulates, tables, dropout;
+    int heads, head_dim, window, transposed_a, transposed_b, accumulates, tables, dropout;
     double flops, bytes, scratch;
 } call;
 typedef struct step {
@@ -40,7 +40,7 @@ static const ft_device_functions *host_functions, *device_functions;
 // Everything in a call that tells it from another one. Its bytes are compared: what is not set is zero.
 static bool same(const call *a, const call *b) {
     return strcmp(a->op, b->op) == 0 && strcmp(a->rows_type, b->rows_type) == 0 && strcmp(a->out_type, b->out_type) == 0 &&
-           memcmp(a->shape, b->shape, sizeof a->shape) == 0 && a->heads == b->heads && a->head_dim == b->head_dim &&
+           memcmp(a->shape, b->shape, sizeof a->shape) == 0 && a->heads == b->heads && a->head_dim == b->head_dim && a->window == b->window &&
            a->transposed_a == b->transposed_a && a->transposed_b == b->transposed_b && a->accumulates == b->accumulates &&
            a->tables == b->tables && a->dropout == b->dropout && a->flops == b->flops && a->bytes == b->bytes && a->scratch == b->scratch;
 }
@@ -69,7 +69,7 @@ static call of_rows(const char *op, ft_tensor rows, ft_tensor out) {
 static call of_attention(const char *op, const ft_attention_shape *s, ft_tensor q, ft_tensor k, int tables) {
     call c = of_rows(op, q, q);
     c.shape[1] = k.rows, c.shape[2] = s->max_keys;
-    c.heads = s->heads, c.head_dim = s->head_dim, c.tables = tables;
+    c.heads = s->heads, c.head_dim = s->head_dim, c.window = s->window, c.tables = tables;
     c.dropout = s->dropout.probability > 0;
     return c;
 }
@@ -203,9 +203,9 @@ static void print(const ft_card *card, const ft_plan *plan) {
     for (int i = 0; i < kept.count; i++) {
         const call *c = &kept.kinds[i].call;
         printf("%s\n  {\"op\": \"%s\", \"number\": %ld, \"type\": \"%s\", \"out\": \"%s\", \"shape\": [%lld, %lld, %lld], \"flops\": %.17g, "
-               "\"bytes\": %.17g, \"scratch\": %.17g, \"heads\": %d, \"head_dim\": %d, \"tables\": %d, \"dropout\": %d, \"transposed\": [%d, %d], \"accumulates\": %d}",
+               "\"bytes\": %.17g, \"scratch\": %.17g, \"heads\": %d, \"head_dim\": %d, \"window\": %d, \"tables\": %d, \"dropout\": %d, \"transposed\": [%d, %d], \"accumulates\": %d}",
                i > 0 ? "," : "", c->op, kept.kinds[i].number, c->rows_type, c->out_type, c->shape[0], c->shape[1], c->shape[2], c->flops, c->bytes, c->scratch,
-               c->heads, c->head_dim, c->tables, c->dropout, c->transposed_a, c->transposed_b, c->accumulates);
+               c->heads, c->head_dim, c->window, c->tables, c->dropout, c->transposed_a, c->transposed_b, c->accumulates);
     }
     printf("\n]}\n");
 }

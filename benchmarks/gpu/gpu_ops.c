@@ -231,7 +231,7 @@ static void ops_of_cpu(gpu_ops_report *r, ft_device *plain, ft_device *cpu, cons
     } sizes[] = {{"gemm", 384, 384, SHORT},         {"gemm", 1152, 384, SHORT},        {"gemm", 1536, 384, SHORT},
                  {"gemm", 384, 1536, SHORT},        {"gemm", 768, 768, SHORT},         {"gemm", 3072, 768, SHORT},
                  {"gemm", 768, 3072, SHORT},        {"attention", 384, 32, 32},        {"attention", 384, 32, SHORT},
-                 {"attention", 384, 32, LONG},      {"attention", 768, 64, SHORT},     {"disentangled", 768, 64, 32},
+                 {"attention", 384, 32, LONG},      {"attention", 768, 64, SHORT},     {"attention_window", 768, 64, LONG},     {"disentangled", 768, 64, 32},
                  {"disentangled", 768, 64, SHORT},  {"disentangled", 768, 64, LONG},   {"activation", 1536, 384, SHORT},
                  {"activation", 3072, 768, SHORT},  {"", 384, 384, SHORT},             {"", 768, 768, SHORT}};
     static const int64_t counts[] = {352, 4096};

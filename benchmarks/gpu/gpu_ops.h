@@ -14,6 +14,7 @@ typedef struct test {
     int64_t rows, cols, inner; // inner: K of a product, width of the head's rows, size of an attention head where it divides cols, ...
     int length;                // tokens of all sequences but the last: SHORT or LONG; of the longest, where they are ragged
     enum { EVEN, RAGGED, FIRST_TOKENS } layout; // of sequences; FIRST_TOKENS: ragged ones, of which the first token alone asks
+    int window;                // of attention; 0: none
     ft_dtype type;             // of rows
     int count;
     size_t bytes[BUFFERS];

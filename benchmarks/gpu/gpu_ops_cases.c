@@ -242,7 +242,8 @@ static void attention_setup(test *t) {
     many(t, 2, (int64_t[]){3 * n, queries * t->cols}); // 3: qkv out
     add_floats(t, queries * heads_of(t), 0, 1);        // 5: lse
     many(t, 2, (int64_t[]){queries * t->cols, 3 * n}); // 6: dout, gradients of qkv
-    double pairs = (double)t->rows * (t->rows < t->length ? (double)t->rows : t->length);
+    double keys = t->rows < t->length ? (double)t->rows : t->length, band = 2.0 * t->window + 1;
+    double pairs = (double)t->rows * (t->window > 0 && band < keys ? band : keys);
     t->flops = 4.0 * pairs * (double)t->cols;
     t->moved = bytes_of(t, 4 * (double)n);
 }
@@ -256,6 +257,7 @@ static ft_attention_shape shape_of(const test *t, int side) {
                                 .cu_queries = t->at[1][side],
                                 .cu_keys = t->at[1][side],
                                 .scale = 1.0f / sqrtf((float)(t->cols / heads)),
+                                .window = t->window,
                                 .dropout = {.probability = 0.1f,
                                             .layer = 1,
                                             .site = FT_SITE_ATTENTION,
@@ -284,6 +286,16 @@ static void attention_backward_setup(test *t) {
     for (int side = 0; side < 2; side++)
         need(attention_forward(t, side));
     t->flops *= 2.5;
+}
+
+// The same where tokens see 64 to each side, as ModernBERT's local layers do.
+static void window_setup(test *t) {
+    t->window = 64;
+    attention_setup(t);
+}
+static void window_backward_setup(test *t) {
+    t->window = 64;
+    attention_backward_setup(t);
 }
 
 // The same with positions, also of ragged sequences and of their first tokens alone: 3: qkv, out, lse, dout and gradients as above. Both terms as in DeBERTa v3, but heads of 32 have those
@@ -490,6 +502,8 @@ const gpu_op gpu_ops[] = {
     {"activation_backward", activation_setup, activation_backward, 5e-6, ROWS, 1},
     {"attention_forward", attention_setup, attention_forward, 5e-6, ROWS, 4}, // tensor cores take rounded probabilities
     {"attention_backward", attention_backward_setup, attention_backward, 1e-5, ROWS, 8},
+    {"attention_window_forward", window_setup, attention_forward, 5e-6, ROWS, 4},
+    {"attention_window_backward", window_backward_setup, attention_backward, 1e-5, ROWS, 8},
     {"disentangled_forward", disentangled_setup, disentangled_forward, 5e-6, ROWS, 4},
     {"disentangled_backward", disentangled_backward_setup, disentangled_backward, 1e-5, ROWS, 8},
     {"disentangled_forward_ragged", ragged_setup, disentangled_forward, 5e-6, ROWS_UNTIMED, 4},

@@ -179,7 +179,8 @@ class Chip:
             whole = lambda x, tile: -(-x // tile) * tile  # noqa: E731
             queries = [1 if pooled else n for n in lengths]
             pairs = zip(lengths, queries) if kernel.endswith("keys") else zip(queries, lengths)
-            number = op["heads"] * sum(whole(i, rows) * (whole(j, cols) + more) for i, j in pairs)
+            seen = lambda n: min(n, 2 * op["window"] + rows) if op.get("window") else n  # noqa: E731  a tile of rows and its window
+            number = op["heads"] * sum(whole(i, rows) * (whole(seen(j), cols) + more) for i, j in pairs)
             of_kernel, bound = self.sweep(kernel, units, number, d, not op["dropout"])
             seconds, bounds = seconds + of_kernel, bounds | {bound}
         if op["op"].endswith("backward"):

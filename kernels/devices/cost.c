@@ -42,7 +42,8 @@ ft_cost ft_activation_backward_cost(const ft_activation_backward_args *a) {
 
 // Score pairs of all heads, times the width of a head: 2 operations each of these for every product of that size.
 static double pairs(const ft_attention_shape *s, ft_tensor q, ft_tensor k) {
-    return elements(q) * (double)(s->max_keys < k.rows ? s->max_keys : k.rows);
+    double keys = (double)(s->max_keys < k.rows ? s->max_keys : k.rows), band = 2.0 * s->window + 1;
+    return elements(q) * (s->window > 0 && band < keys ? band : keys);
 }
 
 ft_cost ft_attention_forward_cost(const ft_attention_forward_args *a) {

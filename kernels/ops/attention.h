@@ -6,6 +6,9 @@
 // sequence stands at position i, which is what the dropout function is told.
 // backward, from out and lse: D_i = <dout_i, out_i>, dP_ij = dropout mask and scale of <dout_i, V_j>,
 //   dS = P * (dP - D), dQ_i = scale sum_j dS_ij K_j, dK_j = scale sum_i dS_ij Q_i, dV_j = sum_i dropout(P)_ij dout_i.
+// window w > 0: query i sees the keys j with |i - j| <= w alone, in P as in its gradients; every query of a sequence that has keys
+// sees one then, so that queries are at most w more than keys. Scores outside of it are not computed, but for what rounds the band
+// up to tiles: time and traffic are those of min(keys, 2 w + tiles) keys a query.
 // dq, dk, dv are written, not accumulated, and depend only on their own sequence. The softmax is fp32; all matrices but
 // lse are H. Scores are fp32: no product of two fp16 rows is too large.
 #ifndef FT_ATTENTION_H
@@ -19,6 +22,7 @@ typedef struct ft_attention_shape {
     const int32_t *cu_queries;        // [sequences + 1] row where a sequence's queries begin, device
     const int32_t *cu_keys;           // [sequences + 1]
     float scale;                      // 1/sqrt(head_dim) for BERT
+    int32_t window;                   // 0: every query sees every key
     ft_score_dropout dropout;
 } ft_attention_shape;
 

@@ -135,7 +135,7 @@ ft_status ft_activation_backward_check(const ft_target *target, const ft_activat
 }
 
 static bool fits_attention(const ft_attention_shape *s) {
-    return s->heads > 0 && s->head_dim > 0 && s->sequences > 0 && s->cu_queries && s->cu_keys &&
+    return s->heads > 0 && s->head_dim > 0 && s->sequences > 0 && s->cu_queries && s->cu_keys && s->window >= 0 &&
            score_dropout_fits(&s->dropout);
 }
 

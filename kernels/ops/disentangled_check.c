@@ -8,7 +8,7 @@ static bool fits_shape(const ft_disentangled_shape *s) {
     const ft_attention_shape *a = &s->attention;
     const ft_score_dropout *d = &a->dropout;
     return a->heads > 0 && a->head_dim > 0 && a->sequences > 0 && a->cu_queries && a->cu_keys && s->reach >= 0 &&
-           s->slots && (d->probability == 0.0f || (d->step && d->sequence_slot));
+           a->window == 0 && s->slots && (d->probability == 0.0f || (d->step && d->sequence_slot));
 }
 
 // A plan and a run alike end here, before anything is taken.

@@ -45,6 +45,44 @@ static void test_pooled_queries(void **state) {
                         true, d + type, SLOW ? 1 : 2);
 }
 
+// Narrower and wider than tiles, on tensor cores and on the plain path (20, 96), with fewer queries than keys too: edges of the window
+// within a tile, rows that see nothing of the first tile, tiles that nobody sees, keys that no query sees.
+static void test_windows(void **state) {
+    static const int32_t lengths[] = {37, 1, 300, 130}, head_dims[] = {32, 64, 96, 128, 20}, windows[] = {1, 16, 40, 64, 100};
+    for (int d = 0; d < 5; d++)
+        for (int w = 0; w < 5; w++)
+            for (int type = 0; type < 3; type++) {
+                if ((d + w + type) % (SLOW ? 7 : 3) != 0) continue;
+                attention_case c = typed_case(dtypes[type], 1, head_dims[d], 4, lengths, w == 3, w % 2 ? 0.2f : 0);
+                c.window = windows[w];
+                check_typed(c, dtypes[type], true, d + w, SLOW ? 1 : 2);
+            }
+}
+
+// NaNs further away than the window and a tile on both sides leave no trace: nothing is computed there.
+static void test_far_tiles_are_not_computed(void **state) {
+    static const int32_t length = 400;
+    for (int type = 0; type < 3; type++) {
+        attention_case c = typed_case(dtypes[type], 1, 64, 1, &length, false, 0.1f);
+        c.window = 16;
+        simt_set_order(SIMT_RANDOM, 2);
+        float *before = run_on_cuda(&c, dtypes[type], true);
+        for (int64_t j = 0; j < 3 * 64; j++) *at(c.qkv.t, 200, j) = NAN;
+        float *after = run_on_cuda(&c, dtypes[type], true);
+        static const int shown[] = {OUT, DQ, DK, DV};
+        for (int part = 0; part < 4; part++) {
+            const size_t start = parts_of(&c).at[shown[part]];
+            assert_true(isnan(after[start + 200 * 64]));
+            for (int64_t i = 0; i < length; i++) // rows of 64 reach tiles of 32, and backward once more
+                if (llabs(i - 200) > (part == 0 ? 1 : 2) * (16 + 64 + 32) - 32)
+                    assert_memory_equal(before + start + i * 64, after + start + i * 64, 64 * sizeof(float));
+        }
+        free(before);
+        free(after);
+        case_free(&c);
+    }
+}
+
 // More queries than keys in one sequence, keys without queries in another, queries without keys in a third.
 static void test_no_queries_or_no_keys(void **state) {
     static const int32_t lengths[] = {6, 9, 4};
@@ -257,6 +295,8 @@ int main(void) {
         cmocka_unit_test(test_other_head_sizes),
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_pooled_queries),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_far_tiles_are_not_computed),
         cmocka_unit_test(test_no_queries_or_no_keys),
         cmocka_unit_test(test_dropout_of_every_score_is_its_definition),
         cmocka_unit_test(test_large_scores),

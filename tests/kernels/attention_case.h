@@ -15,6 +15,7 @@ typedef struct attention_case {
     float scale;
     ft_step_state step;
     float probability;
+    int32_t window; // 0: none
     terms which;
     ft_relative_rule rule; // and the rest: of terms of positions
     int32_t reach, *slots;
@@ -92,7 +93,8 @@ static ft_disentangled_shape shape_of(const attention_case *c) {
                                                  .sequences = c->sequences,
                                                  .cu_queries = c->cu_queries,
                                                  .cu_keys = c->cu_keys,
-                                                 .scale = c->scale},
+                                                 .scale = c->scale,
+                                                 .window = c->window},
                                    .reach = c->reach,
                                    .slots = c->slots};
     ft_attention_shape *a = &shape.attention;
@@ -250,6 +252,8 @@ static double score_factor(const attention_case *c, int32_t sequence, int32_t he
     return bits < threshold ? 0.0 : (double)ft_dropout_scale(threshold);
 }
 
+static bool sees(const attention_case *c, int64_t i, int64_t j) { return c->window == 0 || llabs(i - j) <= c->window; }
+
 static double dot(const double *a, const double *b, int64_t n) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++)
@@ -275,6 +279,7 @@ static void oracle_query(const attention_case *c, oracle *o, int32_t s, int32_t 
             int64_t slot = ft_relative_slot(c->rule, (int32_t)(i - j));
             p[j] += (double)c->scale * (dot(q, oracle_row(o->pos_key, slot, col), d) + dot(k, oracle_row(o->pos_query, slot, col), d));
         }
+        if (!sees(c, i, j)) p[j] = -INFINITY;
         if (p[j] > most) most = p[j];
     }
     for (int64_t j = 0; j < keys; j++)

@@ -24,6 +24,63 @@ static void test_lengths(void **state) {
         check_case(plain_case(1, 16, 1, &longer[i], false, i % 2 ? 0.1f : 0, 1), 1e-6, 4e-6);
 }
 
+// ---- windows ---------------------------------------------------------------------------------------------------------
+
+static attention_case window_case(int32_t window, int32_t head_dim, int32_t sequences, const int32_t *lengths, bool pooled, float probability) {
+    attention_case c = plain_case(2, head_dim, sequences, lengths, pooled, probability, 1);
+    c.window = window;
+    return c;
+}
+
+// Narrower and wider than tiles, as wide as some, wider than the sequence; a window one off would be seen at every edge.
+static void test_windows(void **state) {
+    static const int32_t lengths[] = {11, 1, 64, 130, 300}, windows[] = {1, 2, 15, 16, 31, 63, 64, 65, 100, 299, 400};
+    for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++)
+        for (int dropout = 0; dropout < 2; dropout++)
+            check_case(window_case(windows[i], i % 2 ? 16 : 64, 5, lengths, false, dropout ? 0.1f : 0), 1e-6, 4e-6);
+    for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++)
+        check_case(window_case(windows[i], 32, 5, lengths, true, i % 2 ? 0.1f : 0), 1e-6, 4e-6);
+}
+
+static void test_the_oracle_of_windows_against_finite_differences(void **state) {
+    static const int32_t lengths[] = {1, 3, 7};
+    for (int variant = 0; variant < 4; variant++) check_oracle(window_case(1 + variant / 2, 5, 3, lengths, false, variant & 1 ? 0.3f : 0));
+}
+
+// A window that reaches over the whole sequence is none, to the bit.
+static void test_a_window_wide_enough_is_none(void **state) {
+    static const int32_t lengths[] = {150, 7, 64};
+    attention_case wide = window_case(149, 32, 3, lengths, false, 0.1f), none = wide;
+    none.window = 0;
+    float *a = run_everywhere(run_attention, &wide, end_of(&wide)), *b = run_everywhere(run_attention, &none, end_of(&none));
+    assert_memory_equal(a, b, end_of(&wide) * sizeof *a);
+    free(a);
+    free(b);
+    case_free(&wide);
+}
+
+// What lies further away than the window and a tile on both sides is not even read: NaNs there leave no trace. Twice as far backward:
+// the queries whose outputs they are pass them on to their keys.
+static void test_far_tiles_are_not_computed(void **state) {
+    static const int32_t length = 700;
+    attention_case c = window_case(16, 32, 1, &length, false, 0.1f);
+    const int64_t hidden = hidden_of(&c);
+    float *before = run_everywhere(run_attention, &c, end_of(&c));
+    for (int64_t j = 0; j < 3 * hidden; j++) *at(c.qkv.t, 300, j) = NAN;
+    float *after = run_everywhere(run_attention, &c, end_of(&c));
+    static const int parts_shown[] = {OUT, DQ, DK, DV};
+    for (int part = 0; part < 4; part++) {
+        const size_t start = parts_of(&c).at[parts_shown[part]];
+        for (int64_t i = 0; i < length; i++)
+            if (llabs(i - 300) > (part == 0 ? 1 : 2) * (16 + 2 * 64))
+                assert_memory_equal(before + start + i * hidden, after + start + i * hidden, (size_t)hidden * sizeof(float));
+        assert_true(isnan(after[start + (size_t)(300 * hidden)])); // the test sees something
+    }
+    free(before);
+    free(after);
+    case_free(&c);
+}
+
 // Scores in the hundreds: nothing overflows, and what the softmax loses is what fp32 scores lose.
 static void test_large_scores(void **state) {
     static const int32_t lengths[] = {70, 12};
@@ -81,6 +138,9 @@ static void test_wrong_shapes(void **state) {
     bad = good;
     bad.shape.dropout.probability = 0.1f; // without a step
     assert_int_equal(FT_RUN(device, attention_forward, &bad), FT_FAILED);
+    bad = good;
+    bad.shape.window = -1;
+    assert_int_equal(FT_RUN(device, attention_forward, &bad), FT_FAILED);
     assert_int_equal(FT_RUN(device, attention_forward, &good), FT_OK);
     ft_attention_backward_args backward = {.shape = good.shape, .q = good.q, .k = good.k, .v = good.v};
     assert_int_equal(FT_RUN(device, attention_backward, &backward), FT_FAILED);
@@ -98,6 +158,10 @@ int main(void) {
         SHARED_ATTENTION_TESTS,
         cmocka_unit_test(test_head_sizes),
         cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_the_oracle_of_windows_against_finite_differences),
+        cmocka_unit_test(test_a_window_wide_enough_is_none),
+        cmocka_unit_test(test_far_tiles_are_not_computed),
         cmocka_unit_test(test_large_scores),
         cmocka_unit_test(test_dropout_of_every_score_is_its_definition),
         cmocka_unit_test(test_wrong_shapes),

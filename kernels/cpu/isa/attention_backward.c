@@ -9,6 +9,7 @@
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/tiles/score_gradient.h"
+#include "kernels/cpu/isa/tiles/score_window.h"
 #include "kernels/cpu/isa/tiles/tile_product.h"
 #include "kernels/ops/attention.h"
 
@@ -56,6 +57,18 @@ static void clear_rows(ft_tensor t, int64_t first, int64_t rows, int64_t col, in
         memset(ft_row(t, i) + col, 0, (size_t)cols * sizeof(float));
 }
 
+// Keys [first, last) of which no query sees any, where queries are fewer than keys.
+static void clear_unseen(const ft_attention_backward_args *a, const ft_attention_item *item) {
+    const int64_t d = a->shape.head_dim, row = a->shape.cu_keys[item->sequence];
+    for (int64_t key = item->first_key; key < item->last_key; key += KEYS) {
+        const int64_t end = item->last_key - key < KEYS ? item->last_key : key + KEYS;
+        const ft_attention_span seen = ft_attention_reach(a->shape.window, key, end, item->queries, QUERIES);
+        if (seen.first < seen.last) continue;
+        clear_rows(a->dk, row + key, end - key, item->head * d, d);
+        clear_rows(a->dv, row + key, end - key, item->head * d, d);
+    }
+}
+
 static void backward_item(void *context, const ft_attention_item *item, int thread) {
     const backward_job *job = context;
     const ft_attention_backward_args *a = job->args;
@@ -76,25 +89,35 @@ static void backward_item(void *context, const ft_attention_item *item, int thre
     ft_score_stream stream = job->stream;
     if (stream.threshold)
         stream = ft_score_stream_of(&job->stream, a->shape.dropout.sequence_slot[item->sequence], item->head);
-    for (b.first = item->first_query; b.first < item->last_query; b.first += QUERIES) {
-        b.rows = item->last_query - b.first < QUERIES ? item->last_query - b.first : QUERIES;
+    const int32_t window = a->shape.window;
+    if (window > 0 && job->key_gradients) clear_unseen(a, item);
+    // Of a cut in keys the queries that see them, of a cut in queries the keys that they see.
+    ft_attention_span queries = {item->first_query, item->last_query};
+    if (job->cut == FT_CUT_KEYS) queries = ft_attention_reach(window, item->first_key, item->last_key, item->queries, QUERIES);
+    for (b.first = queries.first; b.first < queries.last; b.first += QUERIES) {
+        b.rows = queries.last - b.first < QUERIES ? queries.last - b.first : QUERIES;
         load_queries(&b, a, query_row + b.first, item->head);
-        for (int64_t key = item->first_key; key < item->last_key; key += KEYS) {
-            int64_t keys = item->last_key - key < KEYS ? item->last_key - key : KEYS, row = key_row + key;
+        ft_attention_span seen = {item->first_key, item->last_key};
+        if (job->cut != FT_CUT_KEYS) seen = ft_attention_reach(window, b.first, b.first + b.rows, item->keys, KEYS);
+        for (int64_t key = seen.first; key < seen.last; key += KEYS) {
+            int64_t keys = seen.last - key < KEYS ? seen.last - key : KEYS, row = key_row + key;
+            // The block that sees these keys first sets their gradients, and so does the first one that is seen those of the queries.
+            const bool more = b.first > ft_attention_reach(window, key, key + keys, item->queries, QUERIES).first;
             tile_block k = tile_gather(ft_row(a->k, row) + column, a->k.stride, keys, d, near_keys);
             tile_block v = tile_gather(ft_row(a->v, row) + column, a->v.stride, keys, d, near_keys + KEYS * d);
             tile_product(keys, b.lanes, d, k.x, k.row, A_ROWS, b.q_columns, QUERIES, p, QUERIES, false);
             tile_product(keys, b.lanes, d, v.x, v.row, A_ROWS, b.dout_columns, QUERIES, ds, QUERIES, false);
+            if (!sees_all(b.first, b.rows, key, keys, window)) mask_scores(p, QUERIES, b.first, b.lanes, key, keys, window);
             gradient_scores(b.lse, b.dot, b.first, b.lanes, key, keys, &stream, a->shape.scale, p, ds, QUERIES);
             if (job->key_gradients) {
                 tile_product(keys, d, b.rows, p, QUERIES, A_ROWS, b.dout.x, b.dout.row, ft_row(a->dv, row) + column,
-                             a->dv.stride, b.first > 0);
+                             a->dv.stride, more);
                 tile_product(keys, d, b.rows, ds, QUERIES, A_ROWS, b.q.x, b.q.row, ft_row(a->dk, row) + column,
-                             a->dk.stride, b.first > 0);
+                             a->dk.stride, more);
             }
             if (job->query_gradient)
                 tile_product(b.rows, d, keys, ds, QUERIES, A_COLUMNS, k.x, k.row,
-                             ft_row(a->dq, query_row + b.first) + column, a->dq.stride, key > 0);
+                             ft_row(a->dq, query_row + b.first) + column, a->dq.stride, key > seen.first);
         }
     }
 }

@@ -6,6 +6,7 @@
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/tiles/score_window.h"
 #include "kernels/cpu/isa/tiles/streaming_softmax.h"
 #include "kernels/cpu/isa/tiles/tile_product.h"
 #include "kernels/ops/attention.h"
@@ -66,17 +67,21 @@ static void forward_item(void *context, const ft_attention_item *item, int threa
         stream = ft_score_stream_of(&job->stream, a->shape.dropout.sequence_slot[item->sequence], item->head);
     softmax_state state;
     tile_transpose(ft_row(a->q, query_row) + item->head * d, a->q.stride, rows, d, a->shape.scale, queries, QUERIES);
-    for (int64_t key = 0; key < item->keys; key += KEYS) {
-        int64_t keys = item->keys - key < KEYS ? item->keys - key : KEYS;
+    const int32_t window = a->shape.window;
+    const ft_attention_span span = ft_attention_reach(window, item->first_query, item->last_query, item->keys, KEYS);
+    for (int64_t key = span.first; key < span.last; key += KEYS) {
+        const bool first = key == span.first;
+        int64_t keys = span.last - key < KEYS ? span.last - key : KEYS;
         tile_block k = tile_gather(ft_row(a->k, key_row + key) + item->head * d, a->k.stride, keys, d, near_keys);
         tile_block v = tile_gather(ft_row(a->v, key_row + key) + item->head * d, a->v.stride, keys, d, near_values);
         tile_product(keys, lanes, d, k.x, k.row, A_ROWS, queries, QUERIES, scores, QUERIES, false);
+        if (!sees_all(item->first_query, rows, key, keys, window)) mask_scores(scores, QUERIES, item->first_query, lanes, key, keys, window);
         for (int64_t i = 0; i < lanes; i += FT_LANES) {
-            softmax_step(&state, scores + i, QUERIES, i, keys, key == 0);
+            softmax_step(&state, scores + i, QUERIES, i, keys, first);
             if (stream.threshold) drop_scores(&stream, scores + i, QUERIES, item->first_query + i, key, keys);
         }
-        if (key) scale_rows(out, a->out.stride, rows, d, state.shrink);
-        tile_product(rows, d, keys, scores, QUERIES, A_COLUMNS, v.x, v.row, out, a->out.stride, key > 0);
+        if (!first) scale_rows(out, a->out.stride, rows, d, state.shrink);
+        tile_product(rows, d, keys, scores, QUERIES, A_COLUMNS, v.x, v.row, out, a->out.stride, !first);
     }
     finish(a, &state, item, out);
 }

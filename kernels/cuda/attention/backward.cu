@@ -51,9 +51,8 @@ template <class T> struct pass_arguments {
     ft_attention_problem problem;
 };
 
-template <class T, int D, bool OF_KEYS>
-FT_KERNEL void __launch_bounds__(THREADS, 2) attention_backward(pass_arguments<T> a) {
-    FT_DYNAMIC_SHARED(bytes);
+// WINDOW: as in forward.cu.
+template <class T, int D, bool OF_KEYS, bool WINDOW> FT_DEVICE void backward_tile(unsigned char *bytes, const pass_arguments<T> &a) {
     constexpr int STRIDE = ft_tile_stride(D), TILE = OTHER * STRIDE;
     T *const own0 = reinterpret_cast<T *>(bytes), *const own1 = own0 + OWN * STRIDE;
     T *const others0 = own1 + OWN * STRIDE, *const others1 = others0 + 2 * TILE;
@@ -90,12 +89,14 @@ FT_KERNEL void __launch_bounds__(THREADS, 2) attention_backward(pass_arguments<T
         }
     };
 
-    if (other_count > 0) { // else nothing is read, and no barrier of the loop would order these copies with the end
+    ft_attention_span span = {0, other_count};
+    if constexpr (WINDOW) span = ft_attention_span_of<OTHER>(a.problem, first, own_count - first < OWN ? own_count - first : OWN, other_count);
+    if (span.first < span.end) { // else nothing is read, and no barrier of the loop would order these copies with the end
         ft_tile_load<OWN, D, THREADS>(own0, a.own[0].data + (own_row + first) * a.own[0].stride + column, a.own[0].stride,
                                       own_count - first);
         ft_tile_load<OWN, D, THREADS>(own1, a.own[1].data + (own_row + first) * a.own[1].stride + column, a.own[1].stride,
                                       own_count - first);
-        load_others(0, 0);
+        load_others(span.first, 0);
         ft_copy_async_commit();
     }
     float own_lse[2] = {}, own_delta[2] = {};
@@ -108,8 +109,8 @@ FT_KERNEL void __launch_bounds__(THREADS, 2) attention_backward(pass_arguments<T
 
     float result0[D / 8][4] = {}, result1[OF_KEYS ? D / 8 : 1][4] = {};
     int buffer = 0;
-    for (int base = 0; base < other_count; base += OTHER, buffer ^= 1) {
-        if (base + OTHER < other_count) {
+    for (int base = span.first; base < span.end; base += OTHER, buffer ^= 1) {
+        if (base + OTHER < span.end) {
             load_others(base + OTHER, buffer ^ 1);
             ft_copy_async_commit();
             ft_copy_async_wait<1>();
@@ -120,33 +121,41 @@ FT_KERNEL void __launch_bounds__(THREADS, 2) attention_backward(pass_arguments<T
         const T *const other0 = others0 + buffer * TILE, *const other1 = others1 + buffer * TILE;
         const float *const tile_lse = others_lse + buffer * OTHER, *const tile_delta = others_delta + buffer * OTHER;
 
-        float p[OTHER / 8][4] = {}, ds[OTHER / 8][4] = {};
-        ft_score_products<D>(p, ds, own0, own1, mine, other0, other1);
-        if (base + OTHER > other_count) // the last tile, where it is not full: 2^-inf = 0
+        bool sees = true;
+        if constexpr (WINDOW) sees = ft_attention_reaches(a.problem, first + mine, 16, base, OTHER);
+        if (sees) {
+            float p[OTHER / 8][4] = {}, ds[OTHER / 8][4] = {};
+            ft_score_products<D>(p, ds, own0, own1, mine, other0, other1);
+            bool partly = base + OTHER > other_count; // the last tile, where it is not full, and those at the edges of the window: 2^-inf = 0
+            if constexpr (WINDOW) partly = partly || !ft_attention_reaches_all(a.problem, first + mine, 16, base, OTHER);
+            if (partly)
 #pragma unroll
-            for (int n = 0; n < OTHER / 8; n++)
+                for (int n = 0; n < OTHER / 8; n++)
 #pragma unroll
-                for (int e = 0; e < 4; e++)
-                    if (base + n * 8 + t + e % 2 >= other_count) p[n][e] = -INFINITY;
+                    for (int e = 0; e < 4; e++) {
+                        const int there = base + n * 8 + t + e % 2, here = first + mine + g + e / 2 * 8;
+                        if (there >= other_count || (WINDOW && abs(here - there) > a.problem.window)) p[n][e] = -INFINITY;
+                    }
 #pragma unroll
-        for (int c = 0; c < OTHER / 16; c++) {
-            ft_score_gradients<OF_KEYS>(
-                p, ds, c, filter, first + mine, base, factor, a.problem.keep_scale,
-                [&](int row, int there) { return OF_KEYS ? tile_lse[there] : own_lse[row]; },
-                [&](int row, int there) { return OF_KEYS ? tile_delta[there] : own_delta[row]; });
-            unsigned left0[4], left1[4];
-            ft_left_of<T>(left0, ds[2 * c], ds[2 * c + 1]);
-            if (OF_KEYS) ft_left_of<T>(left1, p[2 * c], p[2 * c + 1]);
+            for (int c = 0; c < OTHER / 16; c++) {
+                ft_score_gradients<OF_KEYS>(
+                    p, ds, c, filter, first + mine, base, factor, a.problem.keep_scale,
+                    [&](int row, int there) { return OF_KEYS ? tile_lse[there] : own_lse[row]; },
+                    [&](int row, int there) { return OF_KEYS ? tile_delta[there] : own_delta[row]; });
+                unsigned left0[4], left1[4];
+                ft_left_of<T>(left0, ds[2 * c], ds[2 * c + 1]);
+                if (OF_KEYS) ft_left_of<T>(left1, p[2 * c], p[2 * c + 1]);
 #pragma unroll
-            for (int n = 0; n < D / 16; n++) {
-                unsigned b[4];
-                ft_right_of_columns<D>(b, other0, c * 16, n * 16);
-                ft_mma<T>(result0[2 * n], left0, b[0], b[1]);
-                ft_mma<T>(result0[2 * n + 1], left0, b[2], b[3]);
-                if constexpr (OF_KEYS) {
-                    ft_right_of_columns<D>(b, other1, c * 16, n * 16);
-                    ft_mma<T>(result1[2 * n], left1, b[0], b[1]);
-                    ft_mma<T>(result1[2 * n + 1], left1, b[2], b[3]);
+                for (int n = 0; n < D / 16; n++) {
+                    unsigned b[4];
+                    ft_right_of_columns<D>(b, other0, c * 16, n * 16);
+                    ft_mma<T>(result0[2 * n], left0, b[0], b[1]);
+                    ft_mma<T>(result0[2 * n + 1], left0, b[2], b[3]);
+                    if constexpr (OF_KEYS) {
+                        ft_right_of_columns<D>(b, other1, c * 16, n * 16);
+                        ft_mma<T>(result1[2 * n], left1, b[0], b[1]);
+                        ft_mma<T>(result1[2 * n + 1], left1, b[2], b[3]);
+                    }
                 }
             }
         }
@@ -174,6 +183,15 @@ FT_KERNEL void __launch_bounds__(THREADS, 2) attention_backward(pass_arguments<T
                              own_count - first - mine);
 }
 
+template <class T, int D, bool OF_KEYS> FT_KERNEL void __launch_bounds__(THREADS, 2) attention_backward(pass_arguments<T> a) {
+    FT_DYNAMIC_SHARED(bytes);
+    backward_tile<T, D, OF_KEYS, false>(bytes, a);
+}
+template <class T, int D, bool OF_KEYS> FT_KERNEL void __launch_bounds__(THREADS, 2) attention_window_backward(pass_arguments<T> a) {
+    FT_DYNAMIC_SHARED(bytes);
+    backward_tile<T, D, OF_KEYS, true>(bytes, a);
+}
+
 template <class T, int D, bool OF_KEYS>
 ft_status run_pass(ft_device *device, const ft_attention_backward_args &a, const float *delta) {
     const int longest = OF_KEYS ? a.shape.max_keys : a.shape.max_queries;
@@ -187,9 +205,13 @@ ft_status run_pass(ft_device *device, const ft_attention_backward_args &a, const
                                          ft_view_of<const float>(a.lse),
                                          delta,
                                          ft_attention_problem_of(a.shape, longest, OWN)};
-    return ft_launch("attention_backward", attention_backward<T, D, OF_KEYS>,
-                     ft_attention_grid(arguments.problem, a.shape.sequences), dim3(THREADS), shared_bytes<D>(),
-                     ft_stream(device), arguments);
+    const auto launch = [&](auto kernel) {
+        return ft_launch("attention_backward", kernel, ft_attention_grid(arguments.problem, a.shape.sequences), dim3(THREADS),
+                         shared_bytes<D>(), ft_stream(device), arguments);
+    };
+    if constexpr (D != 96)
+        if (a.shape.window > 0) return launch(attention_window_backward<T, D, OF_KEYS>);
+    return launch(attention_backward<T, D, OF_KEYS>);
 }
 
 template <class T, int D> ft_status run(ft_device *device, const ft_attention_backward_args &a, const float *delta) {

@@ -16,11 +16,10 @@ template <int D> struct plan { // as registers allow
     static constexpr size_t SHARED = ft_tile_bytes(ROWS, D) + 4 * ft_tile_bytes(KEYS, D);
 };
 
-template <class T, int D>
-FT_KERNEL void __launch_bounds__(plan<D>::THREADS, 256 / plan<D>::THREADS)
-    attention_forward(ft_view<const T> q, ft_view<const T> k, ft_view<const T> v, ft_view<T> out,
-                      ft_view<float> lse, ft_attention_problem problem) {
-    FT_DYNAMIC_SHARED(bytes);
+// WINDOW: tiles of keys that the block sees none of are not visited, and a warp computes those that its own queries see some of.
+template <class T, int D, bool WINDOW>
+FT_DEVICE void forward_tile(unsigned char *bytes, const ft_view<const T> &q, const ft_view<const T> &k, const ft_view<const T> &v,
+                            const ft_view<T> &out, const ft_view<float> &lse, const ft_attention_problem &problem) {
     constexpr int STRIPS = plan<D>::STRIPS, THREADS = plan<D>::THREADS, KEYS = plan<D>::KEYS;
     constexpr bool KEEPS_Q = plan<D>::KEEPS_Q;
     constexpr int STRIDE = ft_tile_stride(D), TILE = KEYS * STRIDE;
@@ -37,10 +36,12 @@ FT_KERNEL void __launch_bounds__(plan<D>::THREADS, 256 / plan<D>::THREADS)
     const T *const rows_k = k.data + at.first_key * k.stride + at.head * D;
     const T *const rows_v = v.data + at.first_key * v.stride + at.head * D;
 
-    if (at.keys > 0) { // else nothing is read, and no barrier of the loop would order these copies with the end
+    ft_attention_span span = {0, at.keys};
+    if constexpr (WINDOW) span = ft_attention_span_of<KEYS>(problem, first, at.queries - first < ROWS ? at.queries - first : ROWS, at.keys);
+    if (span.first < span.end) { // else nothing is read, and no barrier of the loop would order these copies with the end
         ft_tile_load<ROWS, D, THREADS>(tile_q, rows_q, q.stride, at.queries - first);
-        ft_tile_load<KEYS, D, THREADS>(tiles_k, rows_k, k.stride, at.keys);
-        ft_tile_load<KEYS, D, THREADS>(tiles_v, rows_v, v.stride, at.keys);
+        ft_tile_load<KEYS, D, THREADS>(tiles_k, rows_k + span.first * k.stride, k.stride, at.keys - span.first);
+        ft_tile_load<KEYS, D, THREADS>(tiles_v, rows_v + span.first * v.stride, v.stride, at.keys - span.first);
         ft_copy_async_commit();
     }
 
@@ -48,9 +49,9 @@ FT_KERNEL void __launch_bounds__(plan<D>::THREADS, 256 / plan<D>::THREADS)
     ft_running_softmax softmax[STRIPS];
     unsigned left[STRIPS][KEEPS_Q ? D / 16 : 1][4];
     int buffer = 0;
-    for (int base = 0; base < at.keys; base += KEYS, buffer ^= 1) {
+    for (int base = span.first; base < span.end; base += KEYS, buffer ^= 1) {
         const int next = base + KEYS;
-        if (next < at.keys) {
+        if (next < span.end) {
             ft_tile_load<KEYS, D, THREADS>(tiles_k + (buffer ^ 1) * TILE, rows_k + next * k.stride, k.stride, at.keys - next);
             ft_tile_load<KEYS, D, THREADS>(tiles_v + (buffer ^ 1) * TILE, rows_v + next * v.stride, v.stride, at.keys - next);
             ft_copy_async_commit();
@@ -59,14 +60,15 @@ FT_KERNEL void __launch_bounds__(plan<D>::THREADS, 256 / plan<D>::THREADS)
             ft_copy_async_wait<0>();
         }
         __syncthreads();
-        if (works) {
-            if (KEEPS_Q && base == 0)
+        if (KEEPS_Q && works && base == span.first)
 #pragma unroll
-                for (int m = 0; m < STRIPS; m++)
+            for (int m = 0; m < STRIPS; m++)
 #pragma unroll
-                    for (int c = 0; c < D / 16; c++)
-                        ft_left<D>(left[m][KEEPS_Q ? c : 0], tile_q, own + m * 16, c * 16);
-
+                for (int c = 0; c < D / 16; c++)
+                    ft_left<D>(left[m][KEEPS_Q ? c : 0], tile_q, own + m * 16, c * 16);
+        bool sees = works;
+        if constexpr (WINDOW) sees = works && ft_attention_reaches(problem, first + own, 16 * STRIPS, base, KEYS);
+        if (sees) {
             float s[STRIPS][KEYS / 8][4] = {};
 #pragma unroll
             for (int c = 0; c < D / 16; c++) {
@@ -85,18 +87,22 @@ FT_KERNEL void __launch_bounds__(plan<D>::THREADS, 256 / plan<D>::THREADS)
                     }
                 }
             }
-            if (next > at.keys) // the last tile, where it is not full
+            bool partly = next > at.keys; // the last tile, where it is not full, and those at the edges of the window
+            if constexpr (WINDOW) partly = partly || !ft_attention_reaches_all(problem, first + own, 16 * STRIPS, base, KEYS);
+            if (partly)
 #pragma unroll
                 for (int m = 0; m < STRIPS; m++)
 #pragma unroll
                     for (int n = 0; n < KEYS / 8; n++)
 #pragma unroll
-                        for (int e = 0; e < 4; e++)
-                            if (base + n * 8 + t + e % 2 >= at.keys) s[m][n][e] = -INFINITY;
+                        for (int e = 0; e < 4; e++) {
+                            const int key = base + n * 8 + t + e % 2, query = first + own + m * 16 + g + e / 2 * 8;
+                            if (key >= at.keys || (WINDOW && abs(query - key) > problem.window)) s[m][n][e] = -INFINITY;
+                        }
 #pragma unroll
             for (int m = 0; m < STRIPS; m++) {
                 float shrink[2];
-                ft_next_scores(softmax[m], s[m], factor, shrink);
+                ft_next_scores<WINDOW>(softmax[m], s[m], factor, shrink);
                 // After the first tiles the largest score seldom changes, and a product with 1 changes nothing.
                 if (__any_sync(FT_ALL_LANES, shrink[0] != 1.0f || shrink[1] != 1.0f))
 #pragma unroll
@@ -161,12 +167,33 @@ FT_KERNEL void __launch_bounds__(plan<D>::THREADS, 256 / plan<D>::THREADS)
                                   tile_q + own * STRIDE, at.queries - first - own);
 }
 
-template <class T, int D> ft_status run(ft_device *device, const ft_attention_forward_args &a) {
+template <class T, int D>
+FT_KERNEL void __launch_bounds__(plan<D>::THREADS, 256 / plan<D>::THREADS)
+    attention_forward(ft_view<const T> q, ft_view<const T> k, ft_view<const T> v, ft_view<T> out,
+                      ft_view<float> lse, ft_attention_problem problem) {
+    FT_DYNAMIC_SHARED(bytes);
+    forward_tile<T, D, false>(bytes, q, k, v, out, lse, problem);
+}
+template <class T, int D>
+FT_KERNEL void __launch_bounds__(plan<D>::THREADS, 256 / plan<D>::THREADS)
+    attention_window_forward(ft_view<const T> q, ft_view<const T> k, ft_view<const T> v, ft_view<T> out,
+                             ft_view<float> lse, ft_attention_problem problem) {
+    FT_DYNAMIC_SHARED(bytes);
+    forward_tile<T, D, true>(bytes, q, k, v, out, lse, problem);
+}
+
+template <class T, int D, class Kernel> ft_status launch(ft_device *device, Kernel kernel, const ft_attention_forward_args &a) {
     const ft_attention_problem p = ft_attention_problem_of(a.shape, a.shape.max_queries, ROWS);
-    return ft_launch("attention_forward", attention_forward<T, D>, ft_attention_grid(p, a.shape.sequences), dim3(plan<D>::THREADS),
+    return ft_launch("attention_forward", kernel, ft_attention_grid(p, a.shape.sequences), dim3(plan<D>::THREADS),
                      plan<D>::SHARED, ft_stream(device), ft_view_of<const T>(a.q),
                      ft_view_of<const T>(a.k), ft_view_of<const T>(a.v), ft_view_of<T>(a.out),
                      ft_view_of<float>(a.lse), p);
+}
+
+template <class T, int D> ft_status run(ft_device *device, const ft_attention_forward_args &a) {
+    if constexpr (D != 96)
+        if (a.shape.window > 0) return launch<T, D>(device, attention_window_forward<T, D>, a);
+    return launch<T, D>(device, attention_forward<T, D>, a);
 }
 
 template <class T> ft_status run_head_dim(ft_device *device, const ft_attention_forward_args &a) {

@@ -90,7 +90,8 @@ FT_KERNEL void __launch_bounds__(THREADS, 2)
         most[r] = -INFINITY;
         sum[r] = 0.0f; // the lane's part
     }
-    for (int base = 0; base < at.keys; base += OTHER) {
+    const ft_attention_span span = ft_attention_span_of<OTHER>(problem, first, ALL, at.keys);
+    for (int base = span.first; base < span.end; base += OTHER) {
         __syncthreads(); // all have read the rows of before
         load_rows(tile_k, stride, k.data + (at.first_key + base) * k.stride + at.head * d, k.stride, OTHER, d, at.keys - base);
         load_rows(tile_v, stride, v.data + (at.first_key + base) * v.stride + at.head * d, v.stride, OTHER, d, at.keys - base);
@@ -100,9 +101,10 @@ FT_KERNEL void __launch_bounds__(THREADS, 2)
         const int key = base + lane;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            const float x = key < at.keys ? s[r] * problem.scale : -INFINITY;
-            const float largest = fmaxf(most[r], ft_warp_max(x)), shrink = expf(most[r] - largest);
-            const float p = expf(x - largest);
+            const bool seen = key < at.keys && abs(first + own + r - key) <= problem.window;
+            const float x = seen ? s[r] * problem.scale : -INFINITY;
+            const float largest = fmaxf(most[r], ft_warp_max(x)), highest = largest == -INFINITY ? 0.0f : largest; // it met no key yet
+            const float shrink = expf(most[r] - highest), p = expf(x - highest);
             most[r] = largest;
             sum[r] = sum[r] * shrink + p;
 #pragma unroll
@@ -166,7 +168,8 @@ template <class T, int CHUNKS, bool OF_KEYS> FT_KERNEL void __launch_bounds__(TH
     load_rows(own1, d, a.own[1].data + (own_row + first) * a.own[1].stride + column, a.own[1].stride, ALL, d, own_count - first);
 
     float result0[ROWS][CHUNKS] = {}, result1[ROWS][CHUNKS] = {};
-    for (int base = 0; base < other_count; base += OTHER) {
+    const ft_attention_span span = ft_attention_span_of<OTHER>(a.problem, first, ALL, other_count);
+    for (int base = span.first; base < span.end; base += OTHER) {
         __syncthreads(); // all have read the rows of before
         const int valid = other_count - base;
         load_rows(other0, stride, a.other[0].data + (other_row + base) * a.other[0].stride + column, a.other[0].stride, OTHER,
@@ -182,7 +185,7 @@ template <class T, int CHUNKS, bool OF_KEYS> FT_KERNEL void __launch_bounds__(TH
             const int mine = first + own + r, others = base + lane;
             const int query = OF_KEYS ? others : mine, key = OF_KEYS ? mine : others;
             float p = 0.0f, ds = 0.0f;
-            if (mine < own_count && others < other_count) {
+            if (mine < own_count && others < other_count && abs(mine - others) <= a.problem.window) {
                 const int64_t row = at.first_query + query;
                 const bool keep = ft_keeps(filter, query, key);
                 p = expf(s[r] * a.problem.scale - a.lse.data[row * a.lse.stride + at.head]);

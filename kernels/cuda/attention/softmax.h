@@ -15,8 +15,8 @@ struct ft_running_softmax {
 };
 
 // Scores of a tile become probabilities relative to the largest score so far; what was summed before is to be multiplied
-// with shrink.
-template <int N> FT_DEVICE void ft_next_scores(ft_running_softmax &r, float (&s)[N][4], float factor, float (&shrink)[2]) {
+// with shrink. MASKED: there may be rows all scores of which were minus infinity so far; theirs are taken relative to 0, and are 0.
+template <bool MASKED = false, int N> FT_DEVICE void ft_next_scores(ft_running_softmax &r, float (&s)[N][4], float factor, float (&shrink)[2]) {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         float largest = r.most[h];
@@ -25,10 +25,10 @@ template <int N> FT_DEVICE void ft_next_scores(ft_running_softmax &r, float (&s)
             largest = fmaxf(largest, fmaxf(s[n][h * 2], s[n][h * 2 + 1]));
         largest = fmaxf(largest, __shfl_xor_sync(FT_ALL_LANES, largest, 1));
         largest = fmaxf(largest, __shfl_xor_sync(FT_ALL_LANES, largest, 2));
-        const float highest = largest * factor;
+        const float highest = MASKED && largest == -INFINITY ? 0.0f : largest * factor;
         shrink[h] = ft_exp2(r.base2[h] - highest);
         r.most[h] = largest;
-        r.base2[h] = highest;
+        r.base2[h] = MASKED && largest == -INFINITY ? -INFINITY : highest;
         float part = 0.0f;
 #pragma unroll
         for (int n = 0; n < N; n++)

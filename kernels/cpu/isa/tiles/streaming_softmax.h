@@ -7,6 +7,8 @@
 #include "kernels/cpu/isa/lanes/vmath.h"
 #include "kernels/cpu/isa/tiles/score_dropout.h"
 
+#include <math.h>
+
 // Running maximum and sum of the exponentials of a block's queries, and by how much the last block of keys shrank what
 // was summed before.
 typedef struct softmax_state {
@@ -29,15 +31,18 @@ FT_VMATH v16 log_above_one(v16 x) {
     return v_select(v_is_nan(x), x, log);
 }
 
-// Turns the scores of `keys` keys and 16 queries into exponentials.
+// Turns the scores of `keys` keys and 16 queries into exponentials. A query that has met no key yet, all scores of which are minus
+// infinity (score_window.h), takes them relative to 0: their exponentials are 0, and so is what was summed before.
 static void softmax_step(softmax_state *state, float *scores, int64_t row, int64_t lane, int64_t keys, bool first) {
+    const v16 none = v_set1(-INFINITY);
     v16 before = v_load(state->max + lane), max = first ? v_load(scores) : before;
     for (int64_t j = first; j < keys; j++)
         max = v_max(max, v_load(scores + j * row));
-    v16 shrink = first ? v_zero() : v_exp(v_sub(before, max));
+    const v16 highest = v_select(v_eq(max, none), v_zero(), max);
+    v16 shrink = first ? v_zero() : v_exp(v_sub(before, highest));
     v16 sum = first ? v_zero() : v_mul(v_load(state->sum + lane), shrink);
     for (int64_t j = 0; j < keys; j++) {
-        v16 p = v_exp(v_sub(v_load(scores + j * row), max));
+        v16 p = v_exp(v_sub(v_load(scores + j * row), highest));
         sum = v_add(sum, p);
         v_store(scores + j * row, p);
     }
