@@ -35,6 +35,13 @@ static void setting_text(const ft_config *config, const ft_plan_advice *a, char 
              a->small_evaluation ? " eval.batch_size=auto eval.batch_multiplier=auto" : "");
 }
 
+// A setting that is in use is no advice: it was what did not fit.
+static bool in_use(const ft_config *config, const ft_config *c) {
+    return c->train.micro_batch == config->train.micro_batch && c->train.micro_batch_tokens == config->train.micro_batch_tokens &&
+           c->train.gradient_checkpointing == config->train.gradient_checkpointing && c->eval.batch_size == config->eval.batch_size &&
+           c->eval.batch_multiplier == config->eval.batch_multiplier;
+}
+
 void ft_advise(const ft_config *config, const ft_memory_refusal *refusal) {
     const ft_plan_request request = {.budget_bytes = refusal->by_limit ? refusal->limit : refusal->reserved};
     ft_error error;
@@ -46,7 +53,7 @@ void ft_advise(const ft_config *config, const ft_memory_refusal *refusal) {
     ft_config c = followed(config, &a);
     ft_status status = ft_plan_run(&c, &request, &plan);
     ft_error_restore(&error);
-    if (status != FT_OK) return; // nothing is known
+    if (status != FT_OK || (found && in_use(config, &c))) return; // nothing is known
     char setting[200], needs[24], budget[24];
     setting_text(config, &a, setting, sizeof setting);
     ft_bytes_text(request.budget_bytes, budget);

@@ -69,8 +69,8 @@ static bool offloads(const ft_room *room) {
     return ft_offloads_optimizer(room->config, room->device) || ft_offloads_inputs(room->config, room->device);
 }
 
-// What was asked to be on the host fits there, as far as that is known. What autofit puts there does.
-static ft_status check_host(ft_room *room) {
+// What autofit puts there does.
+ft_status ft_room_check_host(ft_room *room) {
     char needs[24], there[24];
     const size_t available = room->budget.host;
     if (!offloads(room) || available == 0 || room->planned.peak_pinned <= available) return FT_OK;
@@ -89,7 +89,7 @@ static ft_status announce(ft_trainer *t, bool *reserved) {
     char allocated[24], reserved_text[24], limit[24];
     FT_TRY(ft_data_report_splits(&t->job));
     ft_status status = forecast(t, reserved);
-    if (status == FT_OK) status = check_host(room);
+    if (status == FT_OK) status = ft_room_check_host(room);
     if (status == FT_NO_MEMORY) ft_hint("this was found by planning the run: nothing was started");
     FT_TRY(status);
     if (room->autofit.chosen) announce_fitting(room);

@@ -10,6 +10,11 @@
 // not be met; its bytes are 0 when the host, not the device, had no memory.
 ft_status ft_train(const ft_config *config, ft_memory_refusal *refusal);
 
+// Would a run with one of these seeds (instead of train.seed) be refused memory before its first step, were it alone? Everything as
+// ft_train() finds it; nothing is reserved, written or said. FT_NO_MEMORY: that of seeds[*at], with *refusal as ft_train() has it.
+// Other errors are those that every run of the configuration would begin with.
+ft_status ft_train_foresee(const ft_config *config, int count, const int64_t *seeds, int *at, ft_memory_refusal *refusal);
+
 const char *ft_run_status_name(ft_status outcome); // "completed", "diverged", ... as in run.json
 
 #endif

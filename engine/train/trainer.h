@@ -45,6 +45,8 @@ typedef struct ft_trainer {
 // ---- parts (internal) ---------------------------------------------------------------------------------------------------
 // open.c. From a configuration to a run that can take its first step. Close it in any case.
 ft_status ft_trainer_open(const ft_config *config, ft_trainer *t);
+// What was asked to lie on the host fits there, as far as that is known: of a room that is forecast. FT_NO_MEMORY with room->refusal.
+ft_status ft_room_check_host(ft_room *room);
 // move.c. The run goes on on the device of that name, if it can be planned and has room there at once; what is on the old one
 // is carried, that is given back, and the next ft_ladder_climb builds it anew. An error: everything is as it was.
 ft_status ft_trainer_move(ft_trainer *t, const char *name);

@@ -260,6 +260,41 @@ done
 [ "$first" -lt "$second" ] || fail "fold 1 never has the long text"
 [ "$(peak long.tsv 3)" -le "$second" ] || fail "fold 3 takes more than fold 2"
 [ "$(peak long.tsv 0)" = "${second% } 2" ] || fail "the plan of all folds is $(peak long.tsv 0), that of fold 2 is $second"
+# A refusal that planning can foresee comes before the first run, though the first would fit, and what is hinted at instead fits all.
+python3 - "$here" <<'PYTHON' >uneven.tsv # few long texts: which of them come together is the order's business
+import sys
+labels = sorted({line.rsplit("\t")[-1] for line in open(sys.argv[1] + "/train.tsv").read().splitlines()[1:]})
+print("text\tlabel")
+for i in range(400): print("w " * (120 if i % 7 == 0 else 1) + "\t" + labels[i % len(labels)])
+PYTHON
+tight="model.path=prajjwal1/bert-tiny model.init=random model.stand_in_tokenizer=$here/model data.train=uneven.tsv train.max_steps=1 train.batch_size=64
+    data.max_length=128 train.micro_batch=64 train.gradient_checkpointing=off memory.recompute_layernorm=false"
+# needs OVERRIDE...: reserved bytes of one run by its plan
+needs() {
+    # shellcheck disable=SC2086
+    expect 0 "$FTENGINE" plan $tight memory.limit=1GiB "$@" --json
+    json out 'd["memory"]["peak_reserved_bytes"]'
+}
+# foreseen NAME LESS MORE RUNS OVERRIDE...: LESS and MORE are what the first run and NAME need
+foreseen() {
+    local name=$1 less=$2 more=$3 runs=$4 hint
+    shift 4
+    [ "$less" -lt "$more" ] || fail "$name takes no more than the first run: $less and $more"
+    # shellcheck disable=SC2086
+    expect 3 "$FTENGINE" train $tight memory.limit=$((more - 1)) output.dir="tight-$name" "$@" && one_error "out of memory"
+    says "it is $name, $runs, and none was started"
+    [ ! -e "tight-$name" ] || fail "a directory is left of runs that were refused: $(ls "tight-$name")"
+    hint=$(sed -n 's/^  hint: \(train[^ ]*\) needs .*/\1/p' err)
+    [ -n "$hint" ] && [ "$hint" != train.micro_batch=64 ] || fail "the hint is the setting in use"
+    # shellcheck disable=SC2086
+    expect 0 "$FTENGINE" train $tight memory.limit=$((more - 1)) output.dir="tight-$name" "$@" "$hint"
+    # shellcheck disable=SC2086
+    expect 0 "$FTENGINE" train $tight memory.limit="$more" output.dir="fits-$name" "$@"
+    [ "$(json "fits-$name/run.json" 'd["memory"]["peak_reserved_bytes"]')" = "$more" ] || fail "$name took $(json "fits-$name/run.json" 'd["memory"]')"
+}
+foreseen seed-3 "$(needs train.seed=2)" "$(needs train.seed=3)" "2 of 2" train.seeds=2,3
+foreseen fold-2 "$(needs data.folds=3 data.fold=1 train.seed=1)" "$(needs data.folds=3 data.fold=2 train.seed=1)" "2 of 3" data.folds=3 train.seed=1
+foreseen fold-2-seed-1 "$(needs data.folds=3 data.fold=1 train.seed=2)" "$(needs data.folds=3 data.fold=2 train.seed=1)" "4 of 6" data.folds=3 train.seeds=2,1
 # One that fails ends it, and says so.
 expect 5 "$FTENGINE" train "$here/follow.ini" output.dir=diverged train.seeds=1,2 train.learning_rate=100 train.weight_decay=1 train.warmup_steps=3 train.max_steps=60 train.lr_scheduler=constant_with_warmup
 one_error "diverged" && [ "$(json diverged/run.json 'd["status"], len(d["runs"])')" = "('diverged', 1)" ] || fail "run.json of a diverged run: $(cat diverged/run.json)"

@@ -199,9 +199,31 @@ static ft_status check_files(const ft_config *c) {
     return FT_OK;
 }
 
+// A refusal that can be foreseen comes before the first run and not after hours of others: every seed has another order of texts, every
+// fold other texts.
+static ft_status foresee(ft_repeat *r, ft_memory_refusal *refusal) {
+    const int seeds = r->config->train.seeds.count > 0 ? r->config->train.seeds.count : 1;
+    for (int first = 0; first < r->count; first += seeds) { // of one fold
+        int64_t *list = ft_arena_alloc(&r->arena, (size_t)seeds * sizeof *list);
+        if (list == NULL) return FT_NO_MEMORY;
+        for (int i = 0; i < seeds; i++) list[i] = r->runs[first + i].seed;
+        ft_config config = *r->config; // strings are shared
+        config.data.fold = r->runs[first].fold;
+        config.train.seeds = (ft_int_list){0};
+        int at;
+        const ft_status status = ft_train_foresee(&config, seeds, list, &at, refusal);
+        if (status == FT_NO_MEMORY)
+            ft_hint("this was found by planning all runs: it is %s, %d of %d, and none was started", r->runs[first + at].name,
+                    first + at + 1, r->count);
+        FT_TRY(status);
+    }
+    return FT_OK;
+}
+
 static ft_status train_all(ft_repeat *r, ft_memory_refusal *refusal) {
     FT_TRY(check_files(r->config));
     FT_TRY(list_runs(r));
+    FT_TRY(foresee(r, refusal));
     FT_TRY(open_directory(r));
     ft_status outcome = train_each(r, refusal);
     if (outcome != FT_OK && !ft_path_exists(r->runs[0].dir)) return outcome; // refused: there is nothing to tell of

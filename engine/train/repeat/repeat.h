@@ -17,7 +17,7 @@
 
 #include <jansson.h>
 
-// ft_train() once, or for every fold and seed. Stops at the first run that does not end well, with its status; with
+// ft_train() once, or for every fold and seed: all are planned before the first, so that what will not fit is refused then. Stops at the first run that does not end well, with its status; with
 // output.exists = resume it goes on there. In a trial of a study (observer.taken) each run is on the disk before the next.
 ft_status ft_train_all(const ft_config *config, ft_memory_refusal *refusal);
 
