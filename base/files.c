@@ -112,6 +112,21 @@ void ft_unmap_file(const void *data, size_t size) {
     if (data != NULL) munmap((void *)data, size);
 }
 
+// ---- scratch ------------------------------------------------------------------------------------------------------
+
+ft_status ft_scratch_file(const char *directory, int *descriptor) {
+    if (directory == NULL) directory = getenv("TMPDIR");
+    if (directory == NULL || directory[0] == '\0') directory = "/var/tmp"; // on a disk; /tmp may be memory
+    *descriptor = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (*descriptor >= 0) return FT_OK;
+    char name[4096];
+    if (snprintf(name, sizeof name, "%s/.ftengine-XXXXXX", directory) < (int)sizeof name) { // file systems without O_TMPFILE
+        *descriptor = mkostemp(name, O_CLOEXEC);
+        if (*descriptor >= 0) unlink(name);
+    }
+    return *descriptor >= 0 ? FT_OK : ft_fail_errno(FT_FAILED, errno, directory, "cannot make a scratch file");
+}
+
 // ---- directories and copies ---------------------------------------------------------------------------------------
 
 static ft_status copy_into(int fd, const char *from, FILE *out, const char *to) {

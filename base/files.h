@@ -46,6 +46,10 @@ void ft_atomic_dir_abort(ft_atomic_dir *dir); // {0} and finished ones are fine
 bool ft_atomic_wait_for_disk(bool wait);
 ft_status ft_sync_tree(const char *directory); // everything below it, and its name, is on the disk when this returns
 
+// A file without a name, to write and read: it is gone when it is closed, however the process ends. directory: one that can be written
+// in; NULL: $TMPDIR, else /var/tmp. close() it.
+ft_status ft_scratch_file(const char *directory, int *descriptor);
+
 ft_status ft_make_directories(const char *path);          // mkdir -p
 ft_status ft_remove_tree(const char *path);               // rm -rf; absent is fine; links are removed, never followed
 ft_status ft_copy_file(const char *from, const char *to); // atomic at `to`

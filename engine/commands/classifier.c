@@ -181,7 +181,7 @@ static ft_status lay_out(ft_classifier *c, const ft_dataset *data) {
     return FT_OK;
 }
 
-ft_status ft_classifier_predict(ft_classifier *c, const ft_dataset *data, float *logits, float *losses,
+ft_status ft_classifier_predict(ft_classifier *c, const ft_dataset *data, ft_logits *logits, float *losses,
                                 ft_predict_progress progress, void *context) {
     FT_TRY(ft_fit_types(data, &c->config, c->path));
     if (c->tokens_at_once == 0 && c->options.eval.batch_size == FT_AUTO) c->tokens_at_once = 4096;
@@ -189,7 +189,6 @@ ft_status ft_classifier_predict(ft_classifier *c, const ft_dataset *data, float 
     ft_window_pooling pooling = c->options.eval.window_pooling;
     if (pooling == FT_POOLING_AUTO) pooling = c->settings.window_pooling;
     FT_TRY(ft_predict_dataset(&c->model, c->task, data, batch_limits(c), c->laid, pooling, logits, losses, progress, context));
-    const double t = c->settings.temperature;
-    for (int64_t i = 0; i < data->examples * c->labels.count && t != 1; i++) logits[i] = (float)((double)logits[i] / t);
+    if (c->settings.temperature != 1) ft_logits_divide(logits, c->settings.temperature);
     return FT_OK;
 }

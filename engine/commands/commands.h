@@ -75,9 +75,9 @@ typedef struct ft_classifier {
 ft_status ft_classifier_open(const ft_section *const *sections, const char *path, int override_count, const char *const *overrides,
                              ft_classifier *classifier);
 ft_status ft_classifier_close(ft_classifier *classifier); // FT_FAILED on a leak
-// Logits [examples * labels], of the calibrated probabilities, and, unless NULL, losses [examples]; in micro-batches of about 4096 tokens, or of
+// Logits of the calibrated probabilities, and, unless NULL, losses [examples]; in micro-batches of about 4096 tokens, or of
 // eval.batch_size texts. progress (optional): see ft_predict_dataset.
-ft_status ft_classifier_predict(ft_classifier *classifier, const ft_dataset *data, float *logits, float *losses,
+ft_status ft_classifier_predict(ft_classifier *classifier, const ft_dataset *data, ft_logits *logits, float *losses,
                                 ft_predict_progress progress, void *context);
 
 // The data set of a table, as the model was trained on such; labels NULL: unlabelled. path: the file, for messages.

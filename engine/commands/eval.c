@@ -98,31 +98,35 @@ static ft_status evaluate(ft_classifier *c, const eval_request *r) {
     ft_table table = {0};
     ft_dataset set = {0};
     judgement j = {0};
-    float *logits = NULL, *losses = NULL;
+    ft_logits logits = {.file = -1};
+    float *losses = NULL;
     const ft_table_request request = ft_classifier_request(c, r->format, FT_LABEL_REQUIRED);
     ft_status status;
     FT_TRY_GOTO(ft_table_read(r->data, &request, &table), done);
     FT_TRY_GOTO(ft_classifier_build(c, &table, r->data, &c->labels, &set), done);
-    logits = ft_calloc((size_t)set.examples * (size_t)c->labels.count, sizeof *logits, "logits");
+    FT_TRY_GOTO(ft_logits_open(set.examples, c->labels.count, NULL, &logits), done);
     losses = ft_calloc((size_t)set.examples, sizeof *losses, "losses");
-    status = logits && losses ? FT_OK : FT_NO_MEMORY;
+    status = losses != NULL ? FT_OK : FT_NO_MEMORY;
     if (status != FT_OK) goto done;
-    FT_TRY_GOTO(ft_classifier_predict(c, &set, logits, losses, show_progress, NULL), done);
+    FT_TRY_GOTO(ft_classifier_predict(c, &set, &logits, losses, show_progress, NULL), done);
     ft_status_line("%s", "");
     const ft_scores scores = {.scoring = &c->task->scoring,
                               .n = set.examples,
                               .outputs = c->labels.count,
-                              .logits = logits,
+                              .logits = logits.all,
+                              .kept = &logits,
                               .labels = set.label,
                               .targets = set.target,
+                              .sets = set.sets.first != NULL ? &set.sets : NULL,
                               .losses = losses,
-                              .threshold = c->threshold};
+                              .threshold = c->threshold,
+                              .confusion = r->json};
     FT_TRY_GOTO(judge(c, r, &scores, &j), done);
     if (r->json) status = print_json(c, r, &j);
     else print_table(c, r, &j);
     if (status == FT_OK && fflush(stdout) != 0) status = ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
 done:
-    free(logits);
+    ft_logits_close(&logits);
     free(losses);
     ft_metrics_free(&j.metrics);
     ft_dataset_free(&set);

@@ -152,7 +152,8 @@ ft_status ft_predictions_add(ft_predictions *p, ft_classifier *c, const char *pa
     probability = ft_calloc((size_t)p->classes, sizeof *probability, "probabilities");
     status = logits && probability ? FT_OK : FT_NO_MEMORY;
     if (status != FT_OK) goto done;
-    FT_TRY_GOTO(ft_classifier_predict(c, &set, logits, NULL, progress, context), done);
+    ft_logits those = ft_logits_in(logits, set.examples, p->classes);
+    FT_TRY_GOTO(ft_classifier_predict(c, &set, &those, NULL, progress, context), done);
     add_up(c, logits, class_of, probability, p);
 done:
     free(logits);

@@ -82,11 +82,12 @@ static ft_status measure_evaluation(ft_trainer *t) {
     for (int s = FT_SPLIT_VALIDATION; s < FT_SPLITS; s++) {
         const ft_dataset *data = &t->job.split[s].data;
         if (!ft_job_evaluates(&t->job, (ft_split)s)) continue;
-        float *logits = ft_calloc((size_t)data->examples * (size_t)t->job.labels.count, sizeof *logits, "logits");
-        if (logits == NULL) return FT_NO_MEMORY;
-        ft_status status = ft_predict_dataset(&t->room.model, t->job.task, data, t->room.eval_limits, t->room.eval_capacity,
-                                              t->room.config->eval.window_pooling, logits, NULL, NULL, NULL);
-        free(logits);
+        ft_logits logits;
+        ft_status status = ft_logits_open(data->examples, t->job.labels.count, NULL, &logits);
+        if (status == FT_OK)
+            status = ft_predict_dataset(&t->room.model, t->job.task, data, t->room.eval_limits, t->room.eval_capacity,
+                                              t->room.config->eval.window_pooling, &logits, NULL, NULL, NULL);
+        ft_logits_close(&logits);
         FT_TRY(status);
         FT_TRY(check_stop());
     }

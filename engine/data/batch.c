@@ -106,10 +106,13 @@ static void list_reads(ft_batch *batch, int32_t index, int32_t row) {
 
 // What is to be learned of a read row: of a text, the same of all.
 static void set_label(ft_batch *batch, int32_t at, const ft_dataset *data, int64_t example) {
-    const int32_t targets = batch->format.targets;
+    const size_t targets = (size_t)batch->format.targets;
     batch->label[at] = data->label != NULL ? data->label[example] : 0;
-    for (int32_t k = 0; k < targets; k++)
-        batch->target[at * targets + k] = data->target != NULL ? data->target[example * targets + k] : 0;
+    if (targets == 0) return;
+    float *row = batch->target + (size_t)at * targets;
+    const float *target = ft_dataset_target(data, example, row);
+    if (target == NULL) memset(row, 0, targets * sizeof *row);
+    else if (target != row) memcpy(row, target, targets * sizeof *row);
 }
 
 ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *order, int64_t first, int64_t count,
@@ -125,7 +128,7 @@ ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *
                            (long long)data->sequences);
         tokens += ft_dataset_length(data, sequence);
     }
-    if (data->target != NULL && data->targets != batch->format.targets)
+    if ((data->target != NULL || data->sets.first != NULL) && data->targets != batch->format.targets)
         return ft_fail(FT_FAILED, NULL, "a batch with %d targets a text cannot hold %d", batch->format.targets, data->targets);
     if (tokens > batch->format.tokens)
         return ft_fail(FT_FAILED, NULL, "a batch for %d tokens cannot hold %lld", batch->format.tokens,

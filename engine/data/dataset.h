@@ -25,8 +25,9 @@ typedef struct ft_dataset {
     int64_t *offset;   // [sequences + 1]
     int32_t *example;  // [sequences] which example each is of, ascending; NULL: as many sequences as examples, one each
     int32_t *label;    // [examples]; NULL when unlabelled
+    int32_t targets;   // outputs of a task whose labels are no single class; 0: it is one
     float *target;     // [examples, targets] numbers instead of a label; NULL: none
-    int32_t targets;
+    ft_label_sets sets; // any number of classes instead of a label; first NULL: none
     int32_t longest;   // tokens of the longest sequence
     int64_t truncated; // examples that do not fit max_length: cut, or in windows
     char sha256[65];   // of the file
@@ -38,6 +39,13 @@ enum { FT_DATASET_READS = 1 };
 static inline int64_t ft_dataset_example(const ft_dataset *data, int64_t sequence) {
     return data->example != NULL ? data->example[sequence] : sequence;
 }
+
+// The numbers of an example, or 0 and 1 for its classes, in `room` [targets] or where they lie; NULL: it has none.
+const float *ft_dataset_target(const ft_dataset *data, int64_t example, float *room);
+// count[class] grows by how many examples are of it.
+void ft_dataset_count_classes(const ft_dataset *data, int64_t *count);
+// Bytes of memory that a data set takes.
+size_t ft_dataset_host_bytes(const ft_dataset *data);
 
 // Tokenises a table (its texts, or its pairs of texts), or takes it from the cache (cache_dir: from ft_cache_directory; NULL
 // = none). Texts of more than max_length tokens (<= 0: no limit) are treated as `rule` says (NULL: head). The cache key is the

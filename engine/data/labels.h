@@ -18,6 +18,11 @@ typedef struct ft_labels {
     ft_label_kind kind;    // of CLASSES and NUMBERS see targets.h
     const char *separator; // of several names in one cell
 } ft_labels;
+// The classes of examples that may have several: those of example i are label[first[i] .. first[i + 1]), ascending.
+typedef struct ft_label_sets {
+    int64_t *first; // [examples + 1]
+    int32_t *label;
+} ft_label_sets;
 ft_status ft_labels_from_table(const ft_table *table, ft_arena *arena, ft_labels *labels);
 // The same with the classes that only `other` has (NULL: none): a class that is missing from the training file can be
 // judged, if not learned. But a label in words that is nearly one of the training file's is FT_INVALID, with its place.

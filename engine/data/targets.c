@@ -229,9 +229,17 @@ static ft_status assign_row(filling *f, const ft_table *table, int64_t row, bool
     return FT_OK;
 }
 
+static filling filling_of(const ft_labels *labels, const ft_table *table) {
+    return (filling){.labels = labels, .decimal_comma = table->delimiter == ';'};
+}
+
+static bool in_places(const ft_labels *labels, const ft_table *table) {
+    return table->label_columns > 1 || places_of(table, labels->separator) == labels->count;
+}
+
 ft_status ft_targets_assign(const ft_labels *labels, const ft_table *table, const char *path, float *target) {
-    filling f = {.labels = labels, .decimal_comma = table->delimiter == ';'};
-    bool places = table->label_columns > 1 || places_of(table, labels->separator) == labels->count;
+    filling f = filling_of(labels, table);
+    const bool places = in_places(labels, table);
     ft_status status = FT_OK;
     char where[512];
     for (int64_t row = 0; row < table->rows && status == FT_OK; row++) {
@@ -240,5 +248,41 @@ ft_status ft_targets_assign(const ft_labels *labels, const ft_table *table, cons
         status = assign_row(&f, table, row, places);
     }
     free(f.member);
+    return status;
+}
+
+// Moves the classes of a filled row behind those before, and clears it.
+static ft_status take_row(float *row, int count, size_t *used, size_t *room, int32_t **label) {
+    for (int k = 0; k < count; k++) {
+        if (row[k] <= 0.5f) continue;
+        if (*used == *room) {
+            const size_t more = *room + *room / 2 + 64;
+            int32_t *larger = ft_realloc(*label, more, sizeof **label, "labels");
+            if (larger == NULL) return FT_NO_MEMORY;
+            *label = larger;
+            *room = more;
+        }
+        (*label)[(*used)++] = k;
+        row[k] = 0;
+    }
+    return FT_OK;
+}
+
+ft_status ft_targets_assign_sets(const ft_labels *labels, const ft_table *table, const char *path, ft_label_sets *sets) {
+    filling f = filling_of(labels, table);
+    const bool places = in_places(labels, table);
+    size_t used = 0, room = 0;
+    char where[512];
+    *sets = (ft_label_sets){.first = ft_calloc((size_t)table->rows + 1, sizeof *sets->first, "labels")};
+    f.row = ft_calloc((size_t)labels->count, sizeof *f.row, "labels");
+    ft_status status = sets->first && f.row ? FT_OK : FT_NO_MEMORY;
+    for (int64_t row = 0; row < table->rows && status == FT_OK; row++) {
+        f.where = ft_table_where(table, path, row, where);
+        status = assign_row(&f, table, row, places);
+        if (status == FT_OK) status = take_row(f.row, labels->count, &used, &room, &sets->label);
+        sets->first[row + 1] = (int64_t)used;
+    }
+    free(f.member);
+    free(f.row);
     return status;
 }

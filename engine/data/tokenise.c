@@ -140,8 +140,10 @@ static ft_status fill(encoding *e, const char *path, const ft_labels *labels, co
     dataset->examples = table->rows;
     memcpy(dataset->sha256, table->sha256, sizeof dataset->sha256);
     // Before the texts: a wrong label is then known at once.
-    if (labels != NULL && table->label != NULL && labels->kind != FT_LABELS_CLASS) {
-        dataset->targets = labels->count;
+    if (labels != NULL && table->label != NULL) dataset->targets = labels->kind != FT_LABELS_CLASS ? labels->count : 0;
+    if (labels != NULL && table->label != NULL && labels->kind == FT_LABELS_CLASSES) {
+        FT_TRY(ft_targets_assign_sets(labels, table, path, &dataset->sets));
+    } else if (labels != NULL && table->label != NULL && labels->kind == FT_LABELS_NUMBERS) {
         dataset->target = ft_calloc((size_t)table->rows * (size_t)labels->count, sizeof *dataset->target, "targets");
         if (dataset->target == NULL) return FT_NO_MEMORY;
         FT_TRY(ft_targets_assign(labels, table, path, dataset->target));
@@ -175,10 +177,37 @@ ft_status ft_dataset_build(const ft_table *table, const char *path, const ft_tok
     return status;
 }
 
+const float *ft_dataset_target(const ft_dataset *data, int64_t example, float *room) {
+    if (data->target != NULL) return data->target + example * data->targets;
+    if (data->sets.first == NULL) return NULL;
+    memset(room, 0, (size_t)data->targets * sizeof *room);
+    for (int64_t at = data->sets.first[example]; at < data->sets.first[example + 1]; at++) room[data->sets.label[at]] = 1;
+    return room;
+}
+
+void ft_dataset_count_classes(const ft_dataset *data, int64_t *count) {
+    for (int64_t i = 0; i < data->examples && data->label != NULL; i++) count[data->label[i]]++;
+    const int64_t all = data->sets.first != NULL ? data->sets.first[data->examples] : 0;
+    for (int64_t at = 0; at < all; at++) count[data->sets.label[at]]++;
+}
+
+size_t ft_dataset_host_bytes(const ft_dataset *d) {
+    const size_t examples = (size_t)d->examples, sequences = (size_t)d->sequences, tokens = (size_t)d->tokens;
+    size_t bytes = tokens * sizeof *d->ids + (sequences + 1) * sizeof *d->offset;
+    if (d->types != NULL) bytes += tokens;
+    if (d->example != NULL) bytes += sequences * sizeof *d->example;
+    if (d->label != NULL) bytes += examples * sizeof *d->label;
+    if (d->target != NULL) bytes += examples * (size_t)d->targets * sizeof *d->target;
+    if (d->sets.first != NULL) bytes += (examples + 1) * sizeof *d->sets.first + (size_t)d->sets.first[examples] * sizeof *d->sets.label;
+    return bytes;
+}
+
 void ft_dataset_free(ft_dataset *dataset) {
     free(dataset->ids);
     free(dataset->types);
     free(dataset->target);
+    free(dataset->sets.first);
+    free(dataset->sets.label);
     free(dataset->offset);
     free(dataset->example);
     free(dataset->label);

@@ -8,31 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The examples of one round, drawn with replacement.
-typedef struct sample {
-    float *logits, *targets, *losses;
-    int32_t *labels;
-} sample;
-
-static ft_status make_room(const ft_scores *s, sample *room) {
-    size_t n = (size_t)s->n, all = n * (size_t)s->outputs;
-    *room = (sample){.logits = ft_calloc(all, sizeof(float), "a bootstrap sample")};
-    if (room->logits == NULL) return FT_NO_MEMORY;
-    if (s->targets != NULL && (room->targets = ft_calloc(all, sizeof(float), "a bootstrap sample")) == NULL) return FT_NO_MEMORY;
-    if (s->losses != NULL && (room->losses = ft_calloc(n, sizeof(float), "a bootstrap sample")) == NULL) return FT_NO_MEMORY;
-    if (s->labels != NULL && (room->labels = ft_calloc(n, sizeof(int32_t), "a bootstrap sample")) == NULL) return FT_NO_MEMORY;
-    return FT_OK;
-}
-
-static void draw(const ft_scores *s, uint64_t *state, sample *room) {
-    size_t row = (size_t)s->outputs * sizeof(float);
-    for (int64_t i = 0; i < s->n; i++) {
+// The examples of one round, drawn with replacement: which rows they are, and no copies.
+static void draw(int64_t n, uint64_t *state, int32_t *row) {
+    for (int64_t i = 0; i < n; i++) {
         *state += 0x9E3779B97F4A7C15u;
-        int64_t from = (int64_t)(ft_splitmix64(*state) % (uint64_t)s->n);
-        memcpy(room->logits + i * s->outputs, s->logits + from * s->outputs, row);
-        if (s->targets != NULL) memcpy(room->targets + i * s->outputs, s->targets + from * s->outputs, row);
-        if (s->losses != NULL) room->losses[i] = s->losses[from];
-        if (s->labels != NULL) room->labels[i] = s->labels[from];
+        row[i] = (int32_t)(ft_splitmix64(*state) % (uint64_t)n);
     }
 }
 
@@ -59,14 +39,15 @@ static void interval(double *values, int rounds, double level, double *low, doub
 }
 
 ft_status ft_metrics_bootstrap(const ft_scores *s, int rounds, uint64_t seed, double level, double *low, double *high) {
-    sample room = {0};
     uint64_t state = ft_splitmix64(seed);
     double *values = ft_calloc((size_t)FT_METRIC_COUNT * (size_t)rounds, sizeof *values, "bootstrap rounds");
-    ft_status status = values != NULL ? make_room(s, &room) : FT_NO_MEMORY;
+    int32_t *rows = ft_calloc((size_t)s->n, sizeof *rows, "a bootstrap sample");
+    ft_status status = values && rows ? FT_OK : FT_NO_MEMORY;
+    ft_scores drawn = *s;
+    drawn.drawn = rows;
+    drawn.confusion = false;
     for (int r = 0; r < rounds && status == FT_OK; r++) {
-        draw(s, &state, &room);
-        ft_scores drawn = *s;
-        drawn.logits = room.logits, drawn.targets = room.targets, drawn.losses = room.losses, drawn.labels = room.labels;
+        draw(s->n, &state, rows);
         ft_metrics m;
         status = ft_metrics_compute(&drawn, &m);
         for (int k = 0; status == FT_OK && k < FT_METRIC_COUNT; k++) values[k * rounds + r] = m.value[k];
@@ -74,9 +55,6 @@ ft_status ft_metrics_bootstrap(const ft_scores *s, int rounds, uint64_t seed, do
     }
     for (int k = 0; status == FT_OK && k < FT_METRIC_COUNT; k++) interval(values + k * rounds, rounds, level, &low[k], &high[k]);
     free(values);
-    free(room.logits);
-    free(room.targets);
-    free(room.losses);
-    free(room.labels);
+    free(rows);
     return status;
 }

@@ -21,19 +21,22 @@ int ft_decide_class(const double *probability, int outputs, const double *thresh
 double ft_softmax_cross_entropy(const ft_scores *s, double sharpness) {
     double sum = 0;
     for (int64_t i = 0; i < s->n; i++) {
-        const float *x = s->logits + i * s->outputs;
+        const float *x = ft_scores_row(s, i);
         double most = sharpness * (double)x[ft_argmax(x, s->outputs)], all = 0;
         for (int c = 0; c < s->outputs; c++) all += exp(sharpness * (double)x[c] - most);
-        sum += log(all) + most - sharpness * (double)x[s->labels[i]];
+        sum += log(all) + most - sharpness * (double)x[s->labels[ft_scores_at(s, i)]];
     }
     return sum / (double)s->n;
 }
 
 double ft_sigmoid_cross_entropy(const ft_scores *s, double sharpness) {
     double sum = 0;
-    for (int64_t i = 0; i < s->n * s->outputs; i++) {
-        double z = sharpness * (double)s->logits[i];
-        sum += log1p(exp(-fabs(z))) + fmax(z, 0) - z * (double)s->targets[i];
+    for (int64_t i = 0; i < s->n; i++) {
+        const float *x = ft_scores_row(s, i);
+        for (int c = 0; c < s->outputs; c++) {
+            double z = sharpness * (double)x[c];
+            sum += log1p(exp(-fabs(z))) + fmax(z, 0) - z * (double)s->scoring->positive(s, i, c);
+        }
     }
     return sum / (double)s->n;
 }
@@ -79,20 +82,16 @@ static double worth(ft_metric metric, double n, double positives, double said, d
     }
 }
 
-static int ascending(const void *a, const void *b) {
-    const ft_ranked *x = a, *y = b;
-    return x->score < y->score ? -1 : x->score > y->score;
-}
-
-static double best_threshold(ft_ranked *ranked, int64_t n, ft_metric metric) {
-    qsort(ranked, (size_t)n, sizeof *ranked, ascending);
+// Scores of one output, the positive ones marked: what a cut at each of them is worth, the highest first.
+static double best_of_marked(uint64_t *marked, int64_t n, ft_metric metric) {
+    ft_sort_marked(marked, n);
     double positives = 0, hit = 0, best = -INFINITY, threshold = 0.5;
-    for (int64_t i = 0; i < n; i++) positives += ranked[i].weight;
+    for (int64_t i = 0; i < n; i++) positives += ft_is_marked(marked[i]);
     if (positives == 0) return threshold;
     for (int64_t first = n; first >= 0; first--) { // the entries from `first` on are taken for positive
-        if (first < n) hit += ranked[first].weight;
-        bool cut = first == 0 || first == n || ranked[first - 1].score < ranked[first].score;
-        double below = first > 0 ? ranked[first - 1].score : 0, above = first < n ? ranked[first].score : 1;
+        if (first < n) hit += ft_is_marked(marked[first]);
+        double below = first > 0 ? ft_marked_score(marked[first - 1]) : 0, above = first < n ? ft_marked_score(marked[first]) : 1;
+        bool cut = first == 0 || first == n || below < above;
         if (!cut || (first == n && below >= 1)) continue; // nothing lies above a probability of 1
         double value = worth(metric, (double)n, positives, (double)(n - first), hit);
         if (value <= best) continue;
@@ -103,21 +102,68 @@ static double best_threshold(ft_ranked *ranked, int64_t n, ft_metric metric) {
     return threshold;
 }
 
+typedef struct marking {
+    const ft_scores *scores;
+    int output;
+    uint64_t *marked;
+} marking;
+
+static void mark(void *context, int64_t example, const double *p) {
+    marking *m = context;
+    m->marked[example] = ft_mark_score(*p, m->scores->scoring->positive(m->scores, example, m->output));
+}
+
+// By any metric, of one output: 8 bytes an example.
+static ft_status best_threshold(const ft_scores *s, int output, ft_metric metric, double *room, double *threshold) {
+    marking m = {.scores = s, .output = output, .marked = ft_calloc((size_t)s->n, sizeof *m.marked, "ranked scores")};
+    if (m.marked == NULL) return FT_NO_MEMORY;
+    ft_status status = ft_scores_each(s, output, 1, room, mark, &m);
+    if (status == FT_OK) *threshold = best_of_marked(m.marked, s->n, metric);
+    free(m.marked);
+    return status;
+}
+
+// By F1, which is greatest right below a positive score: every negative one that is taken too makes it smaller.
+static void best_f1(void *context, int output, const ft_ranking *r) {
+    double *threshold = (double *)context + output, best = -INFINITY;
+    int64_t above = r->between[r->positives]; // negatives
+    *threshold = 0.5;
+    for (int64_t last = r->positives, first; last > 0; last = first) {
+        for (first = last - 1; first > 0 && r->score[first - 1] == r->score[first];) first--;
+        above += r->equal[first];
+        const int64_t hit = r->positives - first, said = hit + above;
+        const double value = worth(FT_METRIC_F1_BINARY, (double)r->n, (double)r->positives, (double)said, (double)hit);
+        above += r->between[first];
+        if (value <= best) continue;
+        best = value;
+        const double here = ft_marked_score(r->score[first]),
+                     below = r->between[first] > 0 ? r->nearest[first] : first > 0 ? ft_marked_score(r->score[first - 1]) : 0;
+        *threshold = 0.5 * (below + here);
+        if (*threshold <= below && said < r->n) *threshold = here; // neighbours in double
+    }
+}
+
+static void count_positives(const ft_scores *s, int64_t *count) {
+    for (int64_t i = 0; i < s->n; i++)
+        for (int c = 0; c < s->outputs; c++) count[c] += s->scoring->positive(s, i, c);
+}
+
 ft_status ft_fit_thresholds(const ft_scores *s, ft_metric metric, double *threshold) {
     const ft_scoring *scoring = s->scoring;
     const int count = ft_threshold_count(scoring, s->outputs);
-    ft_ranked *ranked = ft_calloc((size_t)s->n, sizeof *ranked, "ranked scores");
+    if (count == 0) return FT_OK;
     double *p = ft_calloc((size_t)s->outputs, sizeof *p, "probabilities");
-    ft_status status = ranked && p ? FT_OK : FT_NO_MEMORY;
-    for (int k = 0; k < count && status == FT_OK; k++) {
-        const int output = scoring->first_threshold + k;
-        for (int64_t i = 0; i < s->n; i++) {
-            scoring->probabilities(s->logits + i * s->outputs, s->outputs, p);
-            ranked[i] = (ft_ranked){p[output], scoring->positive(s, i, output)};
-        }
-        threshold[k] = best_threshold(ranked, s->n, scoring->threshold_by_metric ? metric : FT_METRIC_F1_BINARY);
+    int64_t *positives = ft_calloc((size_t)s->outputs, sizeof *positives, "ranked scores");
+    ft_status status = p && positives ? FT_OK : FT_NO_MEMORY;
+    if (status == FT_OK && !scoring->threshold_by_metric && scoring->first_threshold == 0) {
+        count_positives(s, positives);
+        status = ft_rank_outputs(s, 0, positives, FT_RANKED_AT_ONCE, best_f1, threshold);
+    } else {
+        for (int k = 0; k < count && status == FT_OK; k++)
+            status = best_threshold(s, scoring->first_threshold + k, scoring->threshold_by_metric ? metric : FT_METRIC_F1_BINARY, p,
+                                    &threshold[k]);
     }
-    free(ranked);
     free(p);
+    free(positives);
     return status;
 }

@@ -1,6 +1,7 @@
 #include "engine/metrics/metrics.h"
 
 #include "base/arena.h"
+#include "engine/metrics/correlation.h"
 #include "engine/metrics/ranking.h"
 
 #include <float.h>
@@ -51,10 +52,38 @@ void ft_sigmoids(const float *logits, int outputs, double *probabilities) {
     for (int c = 0; c < outputs; c++) probabilities[c] = ft_sigmoid(logits[c]);
 }
 
-double *ft_metrics_probabilities(const ft_scores *s) {
-    double *p = ft_calloc((size_t)s->n * (size_t)s->outputs, sizeof *p, "probabilities");
-    for (int64_t i = 0; p != NULL && i < s->n; i++) s->scoring->probabilities(s->logits + i * s->outputs, s->outputs, p + i * s->outputs);
-    return p;
+// ---- rows -----------------------------------------------------------------------------------------------------------
+
+ft_status ft_scores_finite_row(const ft_scores *s, int64_t example, const float **logits) {
+    *logits = ft_scores_row(s, example);
+    for (int c = 0; c < s->outputs; c++)
+        if (!isfinite((*logits)[c]))
+            return ft_fail(FT_DIVERGED, NULL, "the logits of example %lld are not finite", (long long)example);
+    return FT_OK;
+}
+
+bool ft_scores_in_set(const ft_scores *s, int64_t example, int output) {
+    const int64_t row = ft_scores_at(s, example);
+    if (s->sets == NULL) return s->targets[row * s->outputs + output] > 0.5f;
+    int64_t first = s->sets->first[row], last = s->sets->first[row + 1];
+    while (first < last) {
+        const int64_t middle = first + (last - first) / 2;
+        if (s->sets->label[middle] < output) first = middle + 1;
+        else last = middle;
+    }
+    return first < s->sets->first[row + 1] && s->sets->label[first] == output;
+}
+
+ft_status ft_scores_each(const ft_scores *s, int first, int count, double *probability,
+                         void (*take)(void *context, int64_t example, const double *those), void *context) {
+    const ft_scoring *scoring = s->scoring;
+    for (int64_t i = 0; i < s->n; i++) {
+        const float *logits = ft_scores_row(s, i);
+        if (scoring->independent) scoring->probabilities(logits + first, count, probability);
+        else scoring->probabilities(logits, s->outputs, probability);
+        take(context, i, scoring->independent ? probability : probability + first);
+    }
+    return ft_scores_status(s);
 }
 
 // ---- counting -----------------------------------------------------------------------------------------------------
@@ -73,14 +102,6 @@ ft_status ft_metrics_allocate(ft_metrics *m, bool confusion) {
     m->recall = ft_calloc(count, sizeof *m->recall, "metrics");
     m->f1 = ft_calloc(count, sizeof *m->f1, "metrics");
     return m->support && m->predicted && m->hit && m->precision && m->recall && m->f1 ? FT_OK : FT_NO_MEMORY;
-}
-
-static ft_status check_finite(const ft_scores *s) {
-    for (int64_t i = 0; i < s->n; i++)
-        for (int c = 0; c < s->outputs; c++)
-            if (!isfinite(s->logits[i * s->outputs + c]))
-                return ft_fail(FT_DIVERGED, NULL, "the logits of example %lld are not finite", (long long)i);
-    return FT_OK;
 }
 
 // ---- from counts --------------------------------------------------------------------------------------------------
@@ -110,18 +131,22 @@ void ft_metrics_average(ft_metrics *m, bool occurring) {
 
 // ---- from ranks ---------------------------------------------------------------------------------------------------
 
-ft_status ft_metrics_rank(const ft_scores *s, const double *p, int first, bool each, ft_metrics *m) {
-    ft_ranked *ranked = ft_calloc((size_t)s->n, sizeof *ranked, "ranked scores");
-    if (ranked == NULL) return FT_NO_MEMORY;
-    double auroc = 0, precision = 0;
-    for (int c = first; c < s->outputs; c++) {
-        for (int64_t i = 0; i < s->n; i++) ranked[i] = (ft_ranked){p[i * s->outputs + c], s->scoring->positive(s, i, c)};
-        auroc += ft_auroc(ranked, s->n);
-        precision += each && m->support[c] == 0 ? NAN : ft_average_precision(ranked, s->n);
-    }
-    free(ranked);
-    m->value[FT_METRIC_AUROC] = auroc / (s->outputs - first);
-    m->value[FT_METRIC_AVERAGE_PRECISION] = precision / (s->outputs - first);
+typedef struct rank_sums {
+    double auroc, precision;
+    bool each;
+} rank_sums;
+
+static void add_ranks(void *context, int output, const ft_ranking *r) {
+    rank_sums *sums = context;
+    sums->auroc += ft_auroc(r);
+    sums->precision += sums->each && r->positives == 0 ? NAN : ft_average_precision(r);
+}
+
+ft_status ft_metrics_rank(const ft_scores *s, int first, bool each, ft_metrics *m) {
+    rank_sums sums = {.each = each};
+    FT_TRY(ft_rank_outputs(s, first, m->support, FT_RANKED_AT_ONCE, add_ranks, &sums));
+    m->value[FT_METRIC_AUROC] = sums.auroc / (s->outputs - first);
+    m->value[FT_METRIC_AVERAGE_PRECISION] = sums.precision / (s->outputs - first);
     return FT_OK;
 }
 
@@ -132,16 +157,24 @@ ft_status ft_metrics_compute(const ft_scores *s, ft_metrics *m) {
     for (int k = 0; k < FT_METRIC_COUNT; k++) m->value[k] = NAN;
     if (s->n < 1 || s->outputs < 1)
         return ft_fail(FT_INVALID, NULL, "no metrics of %lld examples with %d outputs", (long long)s->n, s->outputs);
-    ft_status status = check_finite(s);
-    if (status == FT_OK) status = s->scoring->measure(s, m);
+    ft_status status = s->scoring->measure(s, m);
+    if (status == FT_OK) status = ft_scores_status(s);
     if (status != FT_OK) {
         ft_metrics_free(m);
         return status;
     }
     double sum = s->losses != NULL ? 0 : NAN;
-    for (int64_t i = 0; s->losses != NULL && i < s->n; i++) sum += s->losses[i];
+    for (int64_t i = 0; s->losses != NULL && i < s->n; i++) sum += s->losses[ft_scores_at(s, i)];
     m->value[FT_METRIC_LOSS] = sum / (double)s->n;
     return FT_OK;
+}
+
+size_t ft_metrics_host_bytes(const ft_scoring *scoring, int64_t n, int outputs, int64_t labels, bool confusion) {
+    const size_t classes = (size_t)outputs;
+    if (scoring->probabilities == NULL) return ft_correlation_host_bytes(n); // numbers: one output after the other
+    size_t bytes = classes * (6 * sizeof(int64_t) + sizeof(double)); // ft_metrics and a row of probabilities
+    if (confusion) bytes += classes * classes * sizeof(int64_t);
+    return bytes + ft_rank_host_bytes(n, outputs, labels);
 }
 
 void ft_metrics_free(ft_metrics *m) {

@@ -7,21 +7,28 @@
 
 #include "base/status.h"
 #include "engine/config/config.h"
+#include "engine/data/labels.h"
+#include "engine/metrics/logits.h"
 
 #include <stdint.h>
 
 struct ft_scoring;
 
-// What is judged: n examples of a task with so many outputs.
+// What is judged: n examples of a task with so many outputs. Rows are looked at one after the other, in passes, and nothing is kept of
+// the size n x outputs, so that logits may lie in a file.
 typedef struct ft_scores {
     const struct ft_scoring *scoring;
     int64_t n;
     int outputs;
-    const float *logits;     // [n, outputs] row-major; of numbers the predictions
-    const int32_t *labels;   // one class an example: [n] in [0, outputs)
-    const float *targets;    // else: [n, outputs], of several classes 0 and 1
-    const float *losses;     // [n]; NULL: there are none
-    const double *threshold; // [ft_threshold_count] (decision.h); NULL: 1/2, the largest
+    const float *logits;       // [rows, outputs] row-major; of numbers the predictions. NULL: in `kept`
+    ft_logits *kept;           // its window moves as it is read
+    const int32_t *labels;     // one class an example: [rows] in [0, outputs)
+    const float *targets;      // else: [rows, outputs], of several classes 0 and 1
+    const ft_label_sets *sets; // of several classes in place of targets
+    const float *losses;       // [rows]; NULL: there are none
+    const double *threshold;   // [ft_threshold_count] (decision.h); NULL: 1/2, the largest
+    const int32_t *drawn;      // [n] which row each example is; NULL: they are the rows
+    bool confusion;            // is the matrix of one class an example wanted?
 } ft_scores;
 
 typedef struct ft_metrics {
@@ -33,7 +40,7 @@ typedef struct ft_metrics {
     int64_t *support;                // [classes] examples with this label
     int64_t *predicted;              // [classes] examples predicted as this class
     int64_t *hit;                    // [classes] both
-    int64_t *confusion;              // one class an example: [classes * classes]: row = label, column = prediction; else NULL
+    int64_t *confusion;              // [classes * classes]: row = label, column = prediction; NULL: not wanted, or not one class an example
 } ft_metrics;
 
 // A bit a metric, for the sets below.
@@ -45,10 +52,12 @@ typedef struct ft_scoring {
     const char *kind;         // "single-label", for messages
     uint64_t metrics, of_two; // those that it has, and those that it has with two outputs alone
     const char *known;        // metrics that it has, in words
-    // The figures of finite logits, but the loss. m has NaN everywhere, and nothing is allocated. FT_FAILED for a label that is none.
+    // The figures, but the loss. m has NaN everywhere, and nothing is allocated. FT_FAILED for a label that is none, FT_DIVERGED for a
+    // logit that is not finite.
     ft_status (*measure)(const ft_scores *scores, ft_metrics *m);
     // From here on: where outputs are classes; else NULL.
     void (*probabilities)(const float *logits, int outputs, double *probabilities);
+    bool independent; // any number of outputs may be an example's, and a probability depends on its own logit alone; else it is one
     bool (*positive)(const ft_scores *scores, int64_t example, int output); // is it a label of the example?
     double (*cross_entropy)(const ft_scores *scores, double sharpness);     // the mean, of `sharpness` times the logits
     int (*thresholds)(int outputs); // how many: one each, of the outputs from first_threshold on
@@ -63,9 +72,12 @@ ft_status ft_metric_check(ft_metric metric, const ft_scoring *scoring, int outpu
 ft_status ft_metrics_compute(const ft_scores *scores, ft_metrics *metrics);
 void ft_metrics_free(ft_metrics *metrics); // {0} is fine
 
+// Bytes of memory that ft_metrics_compute takes, beside the scores: at most, of so many labels of all examples together.
+size_t ft_metrics_host_bytes(const ft_scoring *scoring, int64_t n, int outputs, int64_t labels, bool confusion);
+
 static inline double ft_metric_value(const ft_metrics *metrics, ft_metric metric) { return metrics->value[metric]; }
 
-// Confidence intervals by bootstrap: `rounds` times n examples are drawn with replacement (splitmix64 of seed), and the
+// Confidence intervals by bootstrap (4 bytes an example beside ft_metrics_compute's): `rounds` times n examples are drawn with replacement (splitmix64 of seed), and the
 // interval is from the (1 - level) / 2 to the (1 + level) / 2 quantile of what they give (interpolated as numpy.quantile
 // does). low, high [FT_METRIC_COUNT]; NaN where a metric does not exist. Rounds in which it does not exist are left out.
 ft_status ft_metrics_bootstrap(const ft_scores *scores, int rounds, uint64_t seed, double level, double *low, double *high);
@@ -79,16 +91,29 @@ void ft_sigmoids(const float *logits, int outputs, double *probabilities); // of
 
 // ---- for ft_scoring.measure -------------------------------------------------------------------------------------------
 
+static inline int64_t ft_scores_at(const ft_scores *s, int64_t example) { return s->drawn != NULL ? s->drawn[example] : example; }
+// [outputs], until the next call; see ft_logits_row.
+static inline const float *ft_scores_row(const ft_scores *s, int64_t example) {
+    const int64_t row = ft_scores_at(s, example);
+    return s->logits != NULL ? s->logits + row * s->outputs : ft_logits_row(s->kept, row);
+}
+static inline ft_status ft_scores_status(const ft_scores *s) { return s->logits != NULL ? FT_OK : ft_logits_status(s->kept); }
+// The same; FT_DIVERGED when one of them is not finite.
+ft_status ft_scores_finite_row(const ft_scores *scores, int64_t example, const float **logits);
+// Is it a label of the example? Of targets or sets.
+bool ft_scores_in_set(const ft_scores *scores, int64_t example, int output);
+// A pass over the probabilities of outputs [first, first + count) in the order of examples; probability [outputs] is room for a row.
+ft_status ft_scores_each(const ft_scores *scores, int first, int count, double *probability,
+                         void (*take)(void *context, int64_t example, const double *those), void *context);
+
 // Arrays of m->classes, zeros; confusion: its matrix too.
 ft_status ft_metrics_allocate(ft_metrics *m, bool confusion);
-// Probabilities of all examples, [n * outputs], which the caller frees; NULL: no memory.
-double *ft_metrics_probabilities(const ft_scores *scores);
 // Precision, recall and F1 of every class and their means, from support, predicted and hit. macro is the mean over all classes, or
 // over those that occur as a label or as a prediction; weighted counts each class as often as it is a label; micro counts all
 // decisions together.
 void ft_metrics_average(ft_metrics *m, bool occurring);
 // auroc and average_precision: the mean over the outputs from `first` on, each against the rest. each: average_precision needs an
-// example of each.
-ft_status ft_metrics_rank(const ft_scores *scores, const double *probabilities, int first, bool each, ft_metrics *m);
+// example of each. m->support is counted.
+ft_status ft_metrics_rank(const ft_scores *scores, int first, bool each, ft_metrics *m);
 
 #endif

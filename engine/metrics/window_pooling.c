@@ -52,15 +52,8 @@ double ft_pool_numbers(const ft_windows *w, ft_window_pooling pooling, int k) {
     return sum / (double)w->count;
 }
 
-void ft_pool_windows(const ft_dataset *data, ft_pool *pool, int outputs, ft_window_pooling pooling, const float *windows,
-                     float *logits) {
-    for (int64_t first = 0, last; first < data->sequences; first = last) {
-        const int64_t example = ft_dataset_example(data, first);
-        for (last = first + 1; last < data->sequences && ft_dataset_example(data, last) == example;) last++;
-        const ft_windows those = {windows + first * outputs, last - first, outputs};
-        float *row = logits + example * outputs;
-        if (those.count == 1) memcpy(row, those.logits, (size_t)outputs * sizeof *row);
-        else
-            for (int k = 0; k < outputs; k++) row[k] = (float)pool(&those, pooling, k);
-    }
+void ft_pool_example(const ft_windows *w, ft_pool *pool, ft_window_pooling pooling, float *logits) {
+    if (w->count == 1) memcpy(logits, w->logits, (size_t)w->outputs * sizeof *logits);
+    else
+        for (int k = 0; k < w->outputs; k++) logits[k] = (float)pool(w, pooling, k);
 }

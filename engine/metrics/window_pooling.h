@@ -3,7 +3,8 @@
 #define FT_WINDOW_POOLING_H
 
 #include "engine/config/config.h"
-#include "engine/data/dataset.h"
+
+#include <stdint.h>
 
 // The windows of one text.
 typedef struct ft_windows {
@@ -24,9 +25,7 @@ ft_pool ft_pool_sigmoids;
 // The mean value, or the largest.
 ft_pool ft_pool_numbers;
 
-// windows [sequences, outputs]: logits of every sequence. logits [examples, outputs]: those of an example with one sequence as
-// they are, else pooled.
-void ft_pool_windows(const ft_dataset *data, ft_pool *pool, int outputs, ft_window_pooling pooling, const float *windows,
-                     float *logits);
+// logits [outputs] of the example that the windows are of: those of the only one as they are, else pooled.
+void ft_pool_example(const ft_windows *windows, ft_pool *pool, ft_window_pooling pooling, float *logits);
 
 #endif

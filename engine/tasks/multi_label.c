@@ -38,36 +38,36 @@ static float loss(const float *logits, int outputs, int32_t label, const float *
 // A label is predicted when its probability reaches 1/2 or its threshold. macro is over all labels, accuracy asks for all labels of an
 // example at once.
 
-static bool positive(const ft_scores *s, int64_t i, int c) { return s->targets[i * s->outputs + c] > 0.5f; }
-
-// How many examples have all their labels right.
-static int64_t count(const ft_scores *s, const double *probability, ft_metrics *m) {
-    int64_t whole = 0;
-    for (int64_t i = 0; i < s->n; i++) {
-        bool right = true;
-        for (int c = 0; c < s->outputs; c++) {
-            bool is = s->targets[i * s->outputs + c] > 0.5f;
-            bool said = probability[i * s->outputs + c] >= (s->threshold != NULL ? s->threshold[c] : 0.5);
-            m->support[c] += is;
-            m->predicted[c] += said;
-            m->hit[c] += is && said;
-            right = right && is == said;
-        }
-        whole += right;
+// Counts an example; are all its labels right?
+static bool count(const ft_scores *s, int64_t i, const double *p, ft_metrics *m) {
+    bool right = true;
+    for (int c = 0; c < s->outputs; c++) {
+        const bool is = ft_scores_in_set(s, i, c), said = ft_decide_label(p, c, s->threshold);
+        m->support[c] += is;
+        m->predicted[c] += said;
+        m->hit[c] += is && said;
+        right = right && is == said;
     }
-    return whole;
+    return right;
 }
 
 static ft_status measure(const ft_scores *s, ft_metrics *m) {
     FT_TRY(ft_metrics_allocate(m, false));
-    double *p = ft_metrics_probabilities(s);
-    if (p == NULL) return FT_NO_MEMORY;
-    const int64_t whole = count(s, p, m);
+    double *p = ft_calloc((size_t)s->outputs, sizeof *p, "probabilities");
+    ft_status status = p != NULL ? FT_OK : FT_NO_MEMORY;
+    int64_t whole = 0;
+    for (int64_t i = 0; i < s->n && status == FT_OK; i++) {
+        const float *logits;
+        status = ft_scores_finite_row(s, i, &logits);
+        if (status != FT_OK) break;
+        ft_sigmoids(logits, s->outputs, p);
+        whole += count(s, i, p, m);
+    }
+    free(p);
+    FT_TRY(status);
     ft_metrics_average(m, false);
     m->value[FT_METRIC_ACCURACY] = (double)whole / (double)s->n;
-    ft_status status = ft_metrics_rank(s, p, 0, false, m);
-    free(p);
-    return status;
+    return ft_metrics_rank(s, 0, false, m);
 }
 
 static int thresholds(int outputs) { return outputs; }
@@ -123,7 +123,8 @@ const ft_task_spec ft_task_multi_label = {
                 .known = "loss, accuracy, precision, recall and f1 with _macro, _micro or _weighted, auroc, average_precision",
                 .measure = measure,
                 .probabilities = ft_sigmoids,
-                .positive = positive,
+                .independent = true,
+                .positive = ft_scores_in_set,
                 .cross_entropy = ft_sigmoid_cross_entropy,
                 .thresholds = thresholds},
     .pool = ft_pool_sigmoids,

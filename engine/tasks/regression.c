@@ -1,6 +1,6 @@
 // regression.c - one number a text, or several.
 #include "engine/data/targets.h"
-#include "engine/metrics/ranking.h"
+#include "engine/metrics/correlation.h"
 #include "engine/tasks/rows.h"
 #include "engine/tasks/tasks.h"
 
@@ -26,16 +26,16 @@ static float loss(const float *logits, int outputs, int32_t label, const float *
 // ---- figures: of several targets the mean over them -----------------------------------------------------------------
 
 typedef struct column {
-    double *x, *y, *x_rank, *y_rank;
-    ft_ranked *scratch;
+    float *x, *y; // said and true
+    uint32_t *x_rank, *y_rank, *scratch;
 } column;
 
 static void one_target(const column *c, int64_t n, double share, ft_metrics *m) {
     double squares = 0, absolute = 0, mean = 0, spread = 0;
-    for (int64_t i = 0; i < n; i++) mean += c->y[i] / (double)n;
+    for (int64_t i = 0; i < n; i++) mean += (double)c->y[i] / (double)n;
     bool constant = true;
     for (int64_t i = 0; i < n; i++) {
-        double d = c->x[i] - c->y[i], from_mean = c->y[i] - mean;
+        double d = (double)c->x[i] - (double)c->y[i], from_mean = (double)c->y[i] - mean;
         squares += d * d;
         absolute += fabs(d);
         spread += from_mean * from_mean;
@@ -44,8 +44,9 @@ static void one_target(const column *c, int64_t n, double share, ft_metrics *m) 
     if (constant) spread = 0;
     ft_average_ranks(c->x, n, c->scratch, c->x_rank);
     ft_average_ranks(c->y, n, c->scratch, c->y_rank);
-    m->value[FT_METRIC_PEARSON] += share * ft_pearson(c->x, c->y, n);
-    m->value[FT_METRIC_SPEARMAN] += share * ft_pearson(c->x_rank, c->y_rank, n);
+    const ft_series x = {.value = c->x}, y = {.value = c->y}, x_ranks = {.twice_rank = c->x_rank}, y_ranks = {.twice_rank = c->y_rank};
+    m->value[FT_METRIC_PEARSON] += share * ft_pearson(x, y, n);
+    m->value[FT_METRIC_SPEARMAN] += share * ft_pearson(x_ranks, y_ranks, n);
     m->value[FT_METRIC_MSE] += share * squares / (double)n;
     m->value[FT_METRIC_RMSE] += share * sqrt(squares / (double)n);
     m->value[FT_METRIC_MAE] += share * absolute / (double)n;
@@ -53,23 +54,33 @@ static void one_target(const column *c, int64_t n, double share, ft_metrics *m) 
     m->value[FT_METRIC_R2] += share * (n < 2 ? NAN : spread > 0 ? 1 - squares / spread : squares == 0);
 }
 
+static ft_status take_column(const ft_scores *s, int k, column *c) {
+    for (int64_t i = 0; i < s->n; i++) {
+        const float *logits = ft_scores_row(s, i);
+        if (k == 0) FT_TRY(ft_scores_finite_row(s, i, &logits));
+        c->x[i] = logits[k];
+        c->y[i] = s->targets[ft_scores_at(s, i) * s->outputs + k];
+    }
+    return FT_OK;
+}
+
+// One target after the other, each with its two columns and their ranks (ft_correlation_host_bytes).
 static ft_status measure(const ft_scores *s, ft_metrics *m) {
     for (int k = 0; k < FT_METRIC_COUNT; k++)
         if ((s->scoring->metrics & FT_METRIC_BIT(k)) != 0) m->value[k] = 0;
     size_t n = (size_t)s->n;
-    double *values = ft_calloc(4 * n, sizeof *values, "metrics");
-    column c = {.x = values, .y = values + n, .x_rank = values + 2 * n, .y_rank = values + 3 * n};
-    c.scratch = ft_calloc(n, sizeof *c.scratch, "metrics");
-    ft_status status = values && c.scratch ? FT_OK : FT_NO_MEMORY;
-    for (int k = 0; k < s->outputs && status == FT_OK; k++) {
-        for (int64_t i = 0; i < s->n; i++) {
-            c.x[i] = s->logits[i * s->outputs + k];
-            c.y[i] = s->targets[i * s->outputs + k];
+    float *values = ft_calloc(2 * n, sizeof *values, "metrics");
+    uint32_t *ranks = ft_calloc(3 * n, sizeof *ranks, "metrics");
+    ft_status status = values && ranks ? FT_OK : FT_NO_MEMORY;
+    if (status == FT_OK) {
+        column c = {.x = values, .y = values + n, .x_rank = ranks, .y_rank = ranks + n, .scratch = ranks + 2 * n};
+        for (int k = 0; k < s->outputs && status == FT_OK; k++) {
+            status = take_column(s, k, &c);
+            if (status == FT_OK) one_target(&c, s->n, 1.0 / s->outputs, m);
         }
-        one_target(&c, s->n, 1.0 / s->outputs, m);
     }
     free(values);
-    free(c.scratch);
+    free(ranks);
     return status;
 }
 

@@ -54,22 +54,19 @@ static float loss(const float *logits, int classes, int32_t label, const float *
 // average_precision: of class 1, beyond two classes the mean over one class against the rest. brier: of class 1, beyond two classes
 // summed over all. ece: expected calibration error in 15 bins of equal width (Guo et al. 2017).
 
-static int decide(const ft_scores *s, const double *p, int64_t i) {
+static int decide(const ft_scores *s, const float *logits, const double *p) {
     if (s->threshold != NULL && s->outputs == 2) return p[1] >= s->threshold[0];
-    return ft_argmax(s->logits + i * s->outputs, s->outputs);
+    return ft_argmax(logits, s->outputs);
 }
 
-static void count(const ft_scores *s, const double *probability, ft_metrics *m) {
-    for (int64_t i = 0; i < s->n; i++) {
-        int label = s->labels[i], prediction = decide(s, probability + i * s->outputs, i);
-        m->confusion[(int64_t)label * s->outputs + prediction]++;
-        m->support[label]++;
-        m->predicted[prediction]++;
-        m->hit[label] += label == prediction;
-    }
+static void count(int label, int prediction, ft_metrics *m) {
+    if (m->confusion != NULL) m->confusion[(int64_t)label * m->classes + prediction]++;
+    m->support[label]++;
+    m->predicted[prediction]++;
+    m->hit[label] += label == prediction;
 }
 
-static void from_confusion(ft_metrics *m) {
+static void from_counts(ft_metrics *m) {
     // Matthews for any number of classes: the correlation of label and prediction, from counts. The products of the two
     // margins, the squares of the labels' and of the predictions' margin.
     double n = (double)m->examples, correct = 0, crossed = 0, labels_squared = 0, predictions_squared = 0, recalls = 0,
@@ -95,51 +92,70 @@ static void from_confusion(ft_metrics *m) {
     m->value[FT_METRIC_COHEN_KAPPA] = by_chance > 0 ? 1 - (n - correct) * n / by_chance : NAN;
 }
 
-static void from_probabilities(const ft_scores *s, const double *p, ft_metrics *m) {
-    double log_sum = 0, square_sum = 0, ece = 0;
-    double confidence[CALIBRATION_BINS] = {0}, right[CALIBRATION_BINS] = {0};
-    for (int64_t i = 0; i < s->n; i++, p += s->outputs) {
-        int label = s->labels[i], prediction = decide(s, p, i);
-        log_sum -= log(fmin(fmax(p[label], DBL_EPSILON), 1 - DBL_EPSILON));
-        for (int c = 0; c < s->outputs; c++) {
-            double d = p[c] - (c == label);
-            square_sum += s->outputs == 2 && c == 0 ? 0 : d * d;
-        }
-        int bin = (int)(p[prediction] * CALIBRATION_BINS);
-        if (bin > CALIBRATION_BINS - 1) bin = CALIBRATION_BINS - 1;
-        confidence[bin] += p[prediction];
-        right[bin] += prediction == label;
+// What is added up over the examples, in their order.
+typedef struct sums {
+    double logarithms, squares, confidence[CALIBRATION_BINS], right[CALIBRATION_BINS];
+} sums;
+
+static void add(int label, int prediction, const double *p, int outputs, sums *all) {
+    all->logarithms -= log(fmin(fmax(p[label], DBL_EPSILON), 1 - DBL_EPSILON));
+    for (int c = 0; c < outputs; c++) {
+        double d = p[c] - (c == label);
+        all->squares += outputs == 2 && c == 0 ? 0 : d * d;
     }
-    for (int b = 0; b < CALIBRATION_BINS; b++) ece += fabs(right[b] - confidence[b]);
-    m->value[FT_METRIC_LOG_LOSS] = log_sum / (double)s->n;
-    m->value[FT_METRIC_BRIER] = square_sum / (double)s->n;
-    m->value[FT_METRIC_ECE] = ece / (double)s->n;
+    int bin = (int)(p[prediction] * CALIBRATION_BINS);
+    if (bin > CALIBRATION_BINS - 1) bin = CALIBRATION_BINS - 1;
+    all->confidence[bin] += p[prediction];
+    all->right[bin] += prediction == label;
 }
 
-static bool positive(const ft_scores *s, int64_t i, int c) { return s->labels[i] == c; }
+static void from_sums(const sums *all, double n, ft_metrics *m) {
+    double ece = 0;
+    for (int b = 0; b < CALIBRATION_BINS; b++) ece += fabs(all->right[b] - all->confidence[b]);
+    m->value[FT_METRIC_LOG_LOSS] = all->logarithms / n;
+    m->value[FT_METRIC_BRIER] = all->squares / n;
+    m->value[FT_METRIC_ECE] = ece / n;
+}
+
+static bool positive(const ft_scores *s, int64_t i, int c) { return s->labels[ft_scores_at(s, i)] == c; }
 
 static ft_status check_labels(const ft_scores *s) {
-    for (int64_t i = 0; i < s->n; i++)
-        if (s->labels[i] < 0 || s->labels[i] >= s->outputs)
-            return ft_fail(FT_FAILED, NULL, "label %d of example %lld is none of %d classes", s->labels[i], (long long)i, s->outputs);
+    for (int64_t i = 0; i < s->n; i++) {
+        const int32_t label = s->labels[ft_scores_at(s, i)];
+        if (label < 0 || label >= s->outputs)
+            return ft_fail(FT_FAILED, NULL, "label %d of example %lld is none of %d classes", label, (long long)i, s->outputs);
+    }
+    return FT_OK;
+}
+
+static ft_status look_at_all(const ft_scores *s, double *p, sums *all, ft_metrics *m) {
+    for (int64_t i = 0; i < s->n; i++) {
+        const float *logits;
+        FT_TRY(ft_scores_finite_row(s, i, &logits));
+        ft_softmax(logits, s->outputs, p);
+        const int label = s->labels[ft_scores_at(s, i)], prediction = decide(s, logits, p);
+        count(label, prediction, m);
+        add(label, prediction, p, s->outputs, all);
+    }
     return FT_OK;
 }
 
 // Of two classes the figures from ranks are of class 1 alone; more than two need an example of each.
 static ft_status measure(const ft_scores *s, ft_metrics *m) {
     const int first = s->outputs == 2 ? 1 : 0;
+    sums all = {0};
     FT_TRY(check_labels(s));
-    FT_TRY(ft_metrics_allocate(m, true));
-    double *p = ft_metrics_probabilities(s);
-    if (p == NULL) return FT_NO_MEMORY;
-    count(s, p, m);
-    ft_metrics_average(m, true);
-    from_confusion(m);
-    from_probabilities(s, p, m);
-    ft_status status = ft_metrics_rank(s, p, first, first == 0, m);
-    if (s->outputs == 1) m->value[FT_METRIC_AVERAGE_PRECISION] = NAN; // no class against the rest
+    FT_TRY(ft_metrics_allocate(m, s->confusion));
+    double *p = ft_calloc((size_t)s->outputs, sizeof *p, "probabilities");
+    ft_status status = p != NULL ? look_at_all(s, p, &all, m) : FT_NO_MEMORY;
     free(p);
-    return status;
+    FT_TRY(status);
+    ft_metrics_average(m, true);
+    from_counts(m);
+    from_sums(&all, (double)s->n, m);
+    FT_TRY(ft_metrics_rank(s, first, first == 0, m));
+    if (s->outputs == 1) m->value[FT_METRIC_AVERAGE_PRECISION] = NAN; // no class against the rest
+    return FT_OK;
 }
 
 static int thresholds(int classes) { return classes == 2 ? 1 : 0; }

@@ -46,11 +46,10 @@ static ft_status fit_temperature(ft_trainer *t, const ft_scores *scores) {
 }
 
 // Temperature and thresholds: found on validation data only. The logits become those of the calibrated probabilities.
-static ft_status decide(ft_trainer *t, ft_split split, ft_scores *scores, float *logits) {
+static ft_status decide(ft_trainer *t, ft_split split, ft_scores *scores) {
     const ft_config *c = t->room.config;
     if (split == FT_SPLIT_VALIDATION && c->eval.calibrate) FT_TRY(fit_temperature(t, scores));
-    for (int64_t i = 0; i < scores->n * scores->outputs && t->temperature != 1; i++)
-        logits[i] = (float)((double)logits[i] / t->temperature);
+    if (t->temperature != 1) ft_logits_divide(scores->kept, t->temperature);
     if (split == FT_SPLIT_VALIDATION && strcmp(c->eval.threshold, "tuned") == 0)
         FT_TRY(ft_fit_thresholds(scores, c->eval.metric, t->threshold));
     scores->threshold = t->threshold;
@@ -70,7 +69,8 @@ static ft_status recall_decisions(ft_trainer *t, const char *model_dir) {
 
 typedef struct inference {
     const ft_dataset *data;
-    float *logits, *losses;
+    ft_logits *logits;
+    float *losses;
     progress shown;
 } inference;
 
@@ -80,25 +80,26 @@ static ft_status infer(ft_trainer *t, void *context) {
                               t->room.config->eval.window_pooling, i->logits, i->losses, show, &i->shown);
 }
 
-// Logits (malloc()ed into *logits) and metrics of a split.
-static ft_status judge(ft_trainer *t, ft_split split, float **logits, ft_metrics *metrics) {
+// Logits (opened here, to be closed in any case) and metrics of a split. What it takes of the host: ft_evaluation_host_bytes.
+static ft_status judge(ft_trainer *t, ft_split split, ft_logits *logits, ft_metrics *metrics) {
     const ft_dataset *data = &t->job.split[split].data;
     double before = ft_now();
-    size_t values = (size_t)data->examples * (size_t)t->job.labels.count;
-    *logits = ft_calloc(values, sizeof **logits, "logits");
+    FT_TRY(ft_logits_open(data->examples, t->job.labels.count, t->dir, logits));
     float *losses = ft_calloc((size_t)data->examples, sizeof *losses, "losses");
-    ft_status status = *logits && losses ? FT_OK : FT_NO_MEMORY;
-    inference work = {.data = data, .logits = *logits, .losses = losses, .shown.what = split == FT_SPLIT_TEST ? "testing" : "evaluating"};
+    ft_status status = losses != NULL ? FT_OK : FT_NO_MEMORY;
+    inference work = {.data = data, .logits = logits, .losses = losses, .shown.what = split == FT_SPLIT_TEST ? "testing" : "evaluating"};
     if (status == FT_OK) status = ft_ladder_climb(t, FT_LADDER_LAYOUT, infer, &work);
     ft_status_line("%s", "");
     ft_scores scores = {.scoring = &t->job.task->scoring,
                         .n = data->examples,
                         .outputs = t->job.labels.count,
-                        .logits = *logits,
+                        .logits = logits->all,
+                        .kept = logits,
                         .labels = data->label,
                         .targets = data->target,
+                        .sets = data->sets.first != NULL ? &data->sets : NULL,
                         .losses = losses};
-    if (status == FT_OK) status = decide(t, split, &scores, *logits);
+    if (status == FT_OK) status = decide(t, split, &scores);
     if (status == FT_OK) status = ft_metrics_compute(&scores, metrics);
     free(losses);
     t->step.state.seconds_eval += ft_now() - before;
@@ -113,7 +114,7 @@ static double gain_of(const ft_trainer *t, double value) {
 }
 
 ft_status ft_trainer_evaluate(ft_trainer *t, bool *stop) {
-    float *logits = NULL;
+    ft_logits logits = {.file = -1};
     ft_metrics metrics = {0};
     ft_status status = judge(t, FT_SPLIT_VALIDATION, &logits, &metrics);
     if (status != FT_OK) goto done;
@@ -127,7 +128,7 @@ ft_status ft_trainer_evaluate(ft_trainer *t, bool *stop) {
     ft_progress_eval(t, &metrics, best);
     if (best) {
         FT_TRY_GOTO(ft_run_save_model(t), done);
-        FT_TRY_GOTO(ft_run_save_predictions(t, FT_SPLIT_VALIDATION, logits), done);
+        FT_TRY_GOTO(ft_run_save_predictions(t, FT_SPLIT_VALIDATION, &logits), done);
         t->step.state.best_value = value; // from here on a resumed run need not save them again
         t->step.state.best_step = t->step.state.step;
         for (int k = 0; k < FT_METRIC_COUNT; k++) t->step.state.best_metrics[k] = ft_metric_value(&metrics, (ft_metric)k);
@@ -140,7 +141,7 @@ ft_status ft_trainer_evaluate(ft_trainer *t, bool *stop) {
     }
 done:
     ft_metrics_free(&metrics);
-    free(logits);
+    ft_logits_close(&logits);
     return status;
 }
 
@@ -158,12 +159,12 @@ ft_status ft_trainer_test(ft_trainer *t) {
         FT_TRY(ft_ladder_climb(t, FT_LADDER_STATE, load_best, best));
         FT_TRY(recall_decisions(t, best));
     }
-    float *logits = NULL;
+    ft_logits logits = {.file = -1};
     ft_status status = judge(t, FT_SPLIT_TEST, &logits, &t->test_metrics);
     if (status == FT_OK) {
         t->have_test_metrics = true;
-        status = ft_run_save_predictions(t, FT_SPLIT_TEST, logits);
+        status = ft_run_save_predictions(t, FT_SPLIT_TEST, &logits);
     }
-    free(logits);
+    ft_logits_close(&logits);
     return status;
 }

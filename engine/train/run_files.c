@@ -166,13 +166,14 @@ static ft_status save_model(ft_trainer *t, void *context) {
 
 ft_status ft_run_save_model(ft_trainer *t) { return ft_ladder_climb(t, FT_LADDER_STATE, save_model, NULL); }
 
-// One line of predictions.jsonl. keys: ft_answer_keys. p: room for a number an output, twice.
+// One line of predictions.jsonl. keys: ft_answer_keys. p: room for a number an output, twice, and of single precision once.
 static ft_status write_prediction(const ft_trainer *t, ft_split split, int64_t example, const float *logits, const char *const *keys,
                                   double *p, FILE *out) {
     const ft_task_spec *task = t->job.task;
     const int outputs = t->job.labels.count;
     const ft_dataset *data = &t->job.split[split].data;
     double *value = p + outputs;
+    float *target = (float *)(value + outputs);
     const int64_t *row = t->job.split[split].source_row;
     const ft_answer answer = {.outputs = outputs,
                               .names = t->job.label_names,
@@ -186,24 +187,24 @@ static ft_status write_prediction(const ft_trainer *t, ft_split split, int64_t e
     for (int k = 0; k < outputs; k++) value[k] = logits[k];
     if (ft_task_has_classes(task)) task->scoring.probabilities(logits, outputs, p);
     task->put_truth(&answer, data->label != NULL ? data->label[example] : 0,
-                    data->target != NULL ? data->target + example * outputs : NULL, line, &failed);
+                    ft_dataset_target(data, example, target), line, &failed);
     if (!failed) return ft_task_write_line(task, &answer, "predicted", false, line, out);
     json_decref(line);
     return ft_fail_memory(0, "a line of predictions.jsonl");
 }
 
-static ft_status write_predictions(const ft_trainer *t, ft_split split, const float *logits, FILE *out) {
+static ft_status write_predictions(const ft_trainer *t, ft_split split, ft_logits *logits, FILE *out) {
     ft_arena arena = {0};
     const char *const *keys = NULL;
-    double *p = ft_calloc(2 * (size_t)t->job.labels.count, sizeof *p, "probabilities");
+    double *p = ft_calloc(3 * (size_t)t->job.labels.count, sizeof *p, "probabilities");
     ft_status status = p != NULL ? ft_answer_keys(t->job.label_names, t->job.labels.count, &arena, &keys) : FT_NO_MEMORY;
     for (int64_t i = 0; status == FT_OK && i < t->job.split[split].data.examples; i++) {
-        status = write_prediction(t, split, i, logits + i * t->job.labels.count, keys, p, out);
+        status = write_prediction(t, split, i, ft_logits_row(logits, i), keys, p, out);
         if (status == FT_OK && ferror(out)) status = ft_fail_errno(FT_FAILED, errno, "predictions.jsonl", "cannot write in %s", t->dir);
     }
     free(p);
     ft_arena_free(&arena);
-    return status;
+    return status == FT_OK ? ft_logits_status(logits) : status;
 }
 
 // The validation lines of an earlier predictions.jsonl, line by line: the test set's come behind them.
@@ -226,7 +227,7 @@ static ft_status copy_validation(const char *path, FILE *out) {
     return status;
 }
 
-ft_status ft_run_save_predictions(ft_trainer *t, ft_split split, const float *logits) {
+ft_status ft_run_save_predictions(ft_trainer *t, ft_split split, ft_logits *logits) {
     char *path = ft_path_join(&t->arena, t->dir, "predictions.jsonl");
     if (path == NULL) return FT_NO_MEMORY;
     ft_atomic_file file;

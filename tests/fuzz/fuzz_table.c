@@ -25,13 +25,22 @@ static void check_targets(const ft_table *table, ft_label_kind kind) {
         return;
     }
     check(labels.count >= 1 && labels.kind == kind);
-    float *target = calloc((size_t)table->rows * (size_t)labels.count, sizeof *target);
-    check(target != NULL);
-    ft_status status = ft_targets_assign(&labels, table, "fuzz", target);
-    check(status == FT_OK || status == FT_INVALID);
-    for (int64_t i = 0; status == FT_OK && i < table->rows * labels.count; i++)
-        check(kind == FT_LABELS_NUMBERS ? isfinite(target[i]) : target[i] == 0 || target[i] == 1);
-    free(target);
+    if (kind == FT_LABELS_NUMBERS) {
+        float *target = calloc((size_t)table->rows * (size_t)labels.count, sizeof *target);
+        check(target != NULL);
+        ft_status status = ft_targets_assign(&labels, table, "fuzz", target);
+        check(status == FT_OK || status == FT_INVALID);
+        for (int64_t i = 0; status == FT_OK && i < table->rows * labels.count; i++) check(isfinite(target[i]));
+        free(target);
+    } else {
+        ft_label_sets sets;
+        ft_status status = ft_targets_assign_sets(&labels, table, "fuzz", &sets);
+        check(status == FT_OK || status == FT_INVALID);
+        for (int64_t at = 0; status == FT_OK && at < sets.first[table->rows]; at++)
+            check(sets.label[at] >= 0 && sets.label[at] < labels.count);
+        free(sets.first);
+        free(sets.label);
+    }
     ft_arena_free(&arena);
 }
 

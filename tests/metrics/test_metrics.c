@@ -56,7 +56,7 @@ static void check_case(const json_t *item) {
     float *logits = floats(json_object_get(item, "logits")), *targets = floats(json_object_get(item, "targets")),
           *losses = floats(json_object_get(item, "losses")), *given = floats(json_object_get(item, "labels"));
     ft_scores s = {.scoring = scoring_of(item), .outputs = (int)json_integer_value(json_object_get(item, "outputs")), .logits = logits,
-                   .targets = targets, .losses = losses};
+                   .targets = targets, .losses = losses, .confusion = true};
     s.n = (int64_t)json_array_size(json_object_get(item, "losses"));
     int32_t *labels = calloc((size_t)s.n, sizeof *labels);
     double threshold[8];
@@ -97,7 +97,8 @@ static void matches_scikit_learn(void **state) {
 
 static ft_status compute(const float *logits, int64_t n, int classes, const int32_t *labels, const float *losses, ft_metrics *m) {
     const ft_scores s = {
-        .scoring = scoring(FT_TASK_SINGLE_LABEL), .n = n, .outputs = classes, .logits = logits, .labels = labels, .losses = losses};
+        .scoring = scoring(FT_TASK_SINGLE_LABEL), .n = n, .outputs = classes, .logits = logits, .labels = labels, .losses = losses,
+        .confusion = true};
     return ft_metrics_compute(&s, m);
 }
 

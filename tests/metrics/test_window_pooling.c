@@ -17,7 +17,6 @@
 enum { OUTPUTS = 3, SEQUENCES = 6, EXAMPLES = 3 };
 
 static int32_t example[SEQUENCES] = {0, 1, 1, 1, 2, 2};
-static const ft_dataset data = {.examples = EXAMPLES, .sequences = SEQUENCES, .example = example};
 static const float windows[SEQUENCES * OUTPUTS] = {0.25f, -1.5f, 2,    1,     2,     -0.5f, -3,   0.5f, 1,
                                                    4,     0,     0.1f, -0.2f, -0.4f, -0.6f, 0.7f, 1.3f, -2};
 
@@ -31,7 +30,10 @@ static void check(ft_task task, ft_window_pooling pooling) {
     const bool numbers = pool == ft_pool_numbers;
     static const int first[EXAMPLES + 1] = {0, 1, 4, 6};
     float logits[EXAMPLES * OUTPUTS];
-    ft_pool_windows(&data, pool, OUTPUTS, pooling, windows, logits);
+    for (int e = 0; e < EXAMPLES; e++) {
+        const ft_windows those = {windows + first[e] * OUTPUTS, first[e + 1] - first[e], OUTPUTS};
+        ft_pool_example(&those, pool, pooling, logits + e * OUTPUTS);
+    }
     assert_memory_equal(logits, windows, OUTPUTS * sizeof *logits); // one window is as it was, to the bit
     for (int e = 0; e < EXAMPLES; e++) {
         double want[OUTPUTS] = {0}, got[OUTPUTS], p[OUTPUTS], sum = 0;
@@ -60,21 +62,21 @@ static void test_pooling(void **state) {
 
 // Probabilities that are 0 or 1 in double still have an order, and what is not finite stays visible.
 static void test_extremes(void **state) {
-    int32_t one[2] = {0, 0};
-    const ft_dataset pair = {.examples = 1, .sequences = 2, .example = one};
-    float sure[4] = {2000, -2000, 2000, -1000}, out[2];
-    ft_pool_windows(&pair, ft_pool_softmax, 2, FT_POOLING_MEAN, sure, out);
+    const float sure[4] = {2000, -2000, 2000, -1000};
+    const ft_windows pair = {sure, 2, 2};
+    float out[2];
+    ft_pool_example(&pair, ft_pool_softmax, FT_POOLING_MEAN, out);
     assert_true(fabsf(out[0] - out[1] - (3000 + logf(2))) < 0.01f);
-    ft_pool_windows(&pair, ft_pool_softmax, 2, FT_POOLING_MAX, sure, out);
+    ft_pool_example(&pair, ft_pool_softmax, FT_POOLING_MAX, out);
     assert_true(fabsf(out[0] - out[1] - 3000) < 0.01f);
-    ft_pool_windows(&pair, ft_pool_sigmoids, 2, FT_POOLING_MEAN, sure, out);
+    ft_pool_example(&pair, ft_pool_sigmoids, FT_POOLING_MEAN, out);
     assert_true(isfinite(out[0]) && out[0] > 1000 && isfinite(out[1]) && fabsf(out[1] - (-1000 - logf(2))) < 0.01f);
     for (ft_task task = FT_TASK_AUTO + 1; task < FT_TASK_COUNT; task++)
         for (ft_window_pooling pooling = FT_POOLING_MEAN; pooling <= FT_POOLING_MAX; pooling++)
             for (int w = 0; w < 2; w++) {
                 float broken[4] = {1, 2, 3, 4};
                 broken[2 * w] = NAN;
-                ft_pool_windows(&pair, ft_task_spec_of(task)->pool, 2, pooling, broken, out);
+                ft_pool_example(&(ft_windows){broken, 2, 2}, ft_task_spec_of(task)->pool, pooling, out);
                 assert_true(isnan(out[0]));
             }
 }

@@ -44,8 +44,7 @@ static void test_forward(void **state) {
         f.model.tap = check_rows;
         f.model.tap_context = &s;
         ft_batch_limits all = {0, 0};
-        OK(ft_predict_dataset(&f.model, ft_task_spec_of(FT_TASK_AUTO),
-                              &f.data, all, ft_eval_capacity(&f.data, all), FT_POOLING_AUTO, got, NULL, NULL, NULL));
+        OK(predict_fixture(&f, all, got));
         assert_true(s.done);
         assert_close("logits", got, want, n, 1e-5);
         free(want), free(got), free(hidden), free(rows);

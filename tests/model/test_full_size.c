@@ -20,8 +20,7 @@ static void check(void **state) {
     int64_t n;
     float *want = expected(&f, "logits", &n), *got = calloc((size_t)n, sizeof *got);
     ft_batch_limits all = {0, 0};
-    OK(ft_predict_dataset(&f.model, ft_task_spec_of(FT_TASK_AUTO),
-                          &f.data, all, ft_eval_capacity(&f.data, all), FT_POOLING_AUTO, got, NULL, NULL, NULL));
+    OK(predict_fixture(&f, all, got));
     double worst = 0;
     for (int64_t i = 0; i < n; i++) worst = fmax(worst, fabs((double)got[i] - want[i]));
     clock_gettime(CLOCK_MONOTONIC, &after);

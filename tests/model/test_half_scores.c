@@ -48,8 +48,7 @@ static void keep_embeddings(void *context, int layer, ft_tensor hidden) {
 
 static ft_status logits_of(fixture *f, float *logits) {
     ft_batch_limits all = {0, 0};
-    return ft_predict_dataset(&f->model, ft_task_spec_of(FT_TASK_AUTO),
-                              &f->data, all, ft_eval_capacity(&f->data, all), FT_POOLING_AUTO, logits, NULL, NULL, NULL);
+    return predict_fixture(f, all, logits);
 }
 
 // The largest |<Q_i, K_j>| of layer 0, before any scaling, and the largest |Q| and |K|.

@@ -67,8 +67,7 @@ static void test_hidden_states_and_logits(void **state) {
     f.model.tap_context = &f;
     float *want = expected(&f, "logits", &n), *got = calloc((size_t)n, sizeof *got);
     ft_batch_limits limits = {0, 0};
-    OK(ft_predict_dataset(&f.model, ft_task_spec_of(FT_TASK_AUTO),
-                          &f.data, limits, ft_eval_capacity(&f.data, limits), FT_POOLING_AUTO, got, NULL, NULL, NULL));
+    OK(predict_fixture(&f, limits, got));
     assert_close("logits", got, want, n, 1e-5);
     free(got);
     free(want);

@@ -36,8 +36,7 @@ static void check_hidden(void *context, int layer, ft_tensor hidden) {
 }
 
 static ft_status predict_all(fixture *f, ft_batch_limits limits, float *logits) {
-    return ft_predict_dataset(&f->model, ft_task_spec_of(FT_TASK_AUTO),
-                              &f->data, limits, ft_eval_capacity(&f->data, limits), FT_POOLING_AUTO, logits, NULL, NULL, NULL);
+    return predict_fixture(f, limits, logits);
 }
 
 static void test_forward(void **state) {

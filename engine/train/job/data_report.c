@@ -31,11 +31,7 @@ static ft_status count_classes(const ft_job *job, ft_split split, int64_t **coun
     const ft_dataset *data = &job->split[split].data;
     *counts = ft_calloc((size_t)job->labels.count, sizeof **counts, "class counts");
     if (*counts == NULL) return FT_NO_MEMORY;
-    for (int64_t i = 0; i < data->examples; i++) {
-        if (data->label != NULL) (*counts)[data->label[i]]++;
-        for (int c = 0; c < job->labels.count && data->target != NULL; c++)
-            (*counts)[c] += data->target[i * job->labels.count + c] > 0.5f;
-    }
+    ft_dataset_count_classes(data, *counts);
     return FT_OK;
 }
 

@@ -118,10 +118,7 @@ static ft_status balanced_weights(const ft_job *job, float *weight) {
     const int outputs = job->labels.count;
     int64_t *count = ft_calloc((size_t)outputs, sizeof *count, "class counts");
     if (count == NULL) return FT_NO_MEMORY;
-    for (int64_t i = 0; i < data->examples; i++) {
-        if (data->label != NULL) count[data->label[i]]++;
-        for (int k = 0; k < outputs && data->target != NULL; k++) count[k] += data->target[i * outputs + k] > 0.5f;
-    }
+    ft_dataset_count_classes(data, count);
     int present = 0;
     for (int k = 0; k < outputs; k++) present += count[k] > 0;
     for (int k = 0; k < outputs; k++) {

@@ -5,31 +5,70 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Where logits go as they come: sequences become examples, in order.
+typedef struct ft_arrivals {
+    const ft_dataset *data;
+    const ft_task_spec *task;
+    ft_window_pooling pooling;
+    int outputs;
+    ft_logits *logits;
+    float *losses;   // NULL: nobody wants them
+    float *home;     // [capacity.reads, outputs] of a micro-batch, where the device has no queues
+    float *windows;  // [most windows of an example, outputs], where examples have several; those of the present one
+    float *row;      // [outputs]: what they come to
+    float *target;   // [outputs]: room for those of an example
+    int64_t held;    // of `windows`
+} ft_arrivals;
+
+// The plain loss of a task: what evaluations tell, whatever weights and smoothing training has.
+static float plain_loss(const ft_arrivals *a, int64_t example, const float *logits) {
+    const ft_dataset *data = a->data;
+    return a->task->loss(logits, a->outputs, data->label != NULL ? data->label[example] : 0, ft_dataset_target(data, example, a->target));
+}
+
+static ft_status take_example(ft_arrivals *a, int64_t example, const float *logits) {
+    if (a->losses != NULL) a->losses[example] = plain_loss(a, example, logits);
+    return ft_logits_append(a->logits, logits, 1);
+}
+
+// One window of a text; with its last one the text is complete.
+static ft_status take_window(ft_arrivals *a, int64_t sequence, const float *logits) {
+    const int64_t example = ft_dataset_example(a->data, sequence), next = sequence + 1;
+    memcpy(a->windows + a->held * a->outputs, logits, (size_t)a->outputs * sizeof *logits);
+    a->held++;
+    if (next < a->data->sequences && ft_dataset_example(a->data, next) == example) return FT_OK;
+    ft_pool_example(&(ft_windows){a->windows, a->held, a->outputs}, a->task->pool, a->pooling, a->row);
+    a->held = 0;
+    return take_example(a, example, a->row);
+}
+
+static ft_status take_sequences(ft_arrivals *a, int64_t first, int64_t count, const float *logits) {
+    for (int64_t i = 0; i < count; i++)
+        FT_TRY((a->windows != NULL ? take_window : take_example)(a, first + i, logits + i * a->outputs));
+    return FT_OK;
+}
+
 // Queues the way home of the micro-batch that was queued last, or takes it home where there are no queues.
-static ft_status send_home(ft_prediction *p, ft_logits_home *h, int64_t first, int64_t count, float *logits) {
+static ft_status send_home(ft_prediction *p, ft_logits_home *h, int64_t first, int64_t count, float *home) {
     const ft_device_functions *f = p->model->device->functions;
-    const int classes = p->model->labels;
-    const size_t bytes = (size_t)(count * classes) * sizeof(float);
+    const size_t bytes = (size_t)(count * p->model->labels) * sizeof(float);
     *h = (ft_logits_home){.first = first, .count = count, .logits = h->logits, .come = h->come};
-    FT_TRY(f->download(p->model->device, h->logits != NULL ? h->logits : logits + first * classes, p->logits, bytes));
+    FT_TRY(f->download(p->model->device, h->logits != NULL ? h->logits : home, p->logits, bytes));
     return h->logits != NULL ? f->event_record(p->model->device, h->come, FT_STREAM_COMPUTE) : f->sync(p->model->device);
 }
 
 // Waits for them. *done: sequences that are there, behind all that came before.
-static ft_status arrive(ft_prediction *p, ft_logits_home *h, float *logits, int64_t *done) {
-    const int classes = p->model->labels;
+static ft_status arrive(ft_prediction *p, ft_logits_home *h, ft_arrivals *a, int64_t *done) {
     if (h->count == 0) return FT_OK;
-    if (h->logits != NULL) {
-        FT_TRY(p->model->device->functions->event_sync(p->model->device, h->come));
-        memcpy(logits + h->first * classes, h->logits, (size_t)(h->count * classes) * sizeof(float));
-    }
+    if (h->logits != NULL) FT_TRY(p->model->device->functions->event_sync(p->model->device, h->come));
+    FT_TRY(take_sequences(a, h->first, h->count, h->logits != NULL ? h->logits : a->home));
     *done = h->first + h->count;
     h->count = 0;
     return FT_OK;
 }
 
-static ft_status predict_all(ft_prediction *p, const ft_dataset *data, ft_batch_limits limits, float *logits,
-                             ft_predict_progress progress, void *context) {
+static ft_status predict_all(ft_prediction *p, ft_batch_limits limits, ft_arrivals *a, ft_predict_progress progress, void *context) {
+    const ft_dataset *data = a->data;
     const int classes = p->model->labels;
     const bool queues = p->home[0].logits != NULL;
     int64_t done = 0;
@@ -39,13 +78,13 @@ static ft_status predict_all(ft_prediction *p, const ft_dataset *data, ft_batch_
         FT_TRY(ft_batch_buffers_load(&p->buffers, data, NULL, first, count, 0));
         const ft_tensor read = ft_matrix(p->logits, p->buffers.device.reads, classes, FT_F32);
         FT_TRY(ft_model_predict_batch(p->model, &p->buffers.device, p->capacity, read));
-        FT_TRY(send_home(p, present, first, count, logits));
-        FT_TRY(arrive(p, queues ? before : present, logits, &done));
+        FT_TRY(send_home(p, present, first, count, a->home));
+        FT_TRY(arrive(p, queues ? before : present, a, &done));
         first += count;
         if (progress != NULL && done > 0) FT_TRY(progress(context, done, data->sequences));
     }
     const int64_t before = done;
-    for (int i = 0; i < FT_LOGITS_HOMES; i++) FT_TRY(arrive(p, &p->home[i], logits, &done)); // of one at most
+    for (int i = 0; i < FT_LOGITS_HOMES; i++) FT_TRY(arrive(p, &p->home[i], a, &done)); // of one at most
     return progress != NULL && done > before ? progress(context, done, data->sequences) : FT_OK;
 }
 
@@ -110,28 +149,55 @@ ft_status ft_predict_rehearse(ft_model *model, ft_capacity capacity) {
     return ft_predict_close(&p, status);
 }
 
-// The plain loss of a task: what evaluations tell, whatever weights and smoothing training has.
-static float plain_loss(const ft_task_spec *task, const ft_dataset *data, int64_t example, const float *logits, int outputs) {
-    return task->loss(logits, outputs, data->label != NULL ? data->label[example] : 0,
-                      data->target != NULL ? data->target + example * outputs : NULL);
+static int64_t most_windows(const ft_dataset *data) {
+    int64_t most = 0;
+    for (int64_t first = 0, last; data->example != NULL && first < data->sequences; first = last) {
+        for (last = first + 1; last < data->sequences && data->example[last] == data->example[first];) last++;
+        if (last - first > most) most = last - first;
+    }
+    return most;
+}
+
+static size_t home_rows(ft_capacity capacity) { return (size_t)capacity.reads; }
+
+size_t ft_predict_host_bytes(const ft_dataset *data, int outputs, ft_capacity capacity) {
+    return (home_rows(capacity) + (size_t)most_windows(data) + 2) * (size_t)outputs * sizeof(float);
+}
+
+size_t ft_evaluation_host_bytes(const ft_task_spec *task, const ft_dataset *data, int outputs, ft_capacity capacity) {
+    const int64_t n = data->examples, labels = data->sets.first != NULL ? data->sets.first[n] : n;
+    const size_t pass = ft_predict_host_bytes(data, outputs, capacity),
+                 figures = ft_metrics_host_bytes(&task->scoring, n, outputs, labels, false);
+    // One after the other.
+    return ft_logits_host_bytes(n, outputs) + (size_t)n * sizeof(float) + (pass > figures ? pass : figures);
+}
+
+static ft_status make_arrivals(ft_device *device, ft_capacity capacity, ft_arrivals *a) {
+    const size_t outputs = (size_t)a->outputs, windows = (size_t)most_windows(a->data);
+    if (!ft_device_queues(device) && (a->home = ft_calloc(home_rows(capacity) * outputs, sizeof *a->home, "logits")) == NULL)
+        return FT_NO_MEMORY;
+    if (windows > 0 && (a->windows = ft_calloc(windows * outputs, sizeof *a->windows, "logits of windows")) == NULL) return FT_NO_MEMORY;
+    a->row = ft_calloc(2 * outputs, sizeof *a->row, "logits");
+    if (a->row == NULL) return FT_NO_MEMORY;
+    a->target = a->row + outputs;
+    return FT_OK;
 }
 
 ft_status ft_predict_dataset(ft_model *model, const ft_task_spec *task, const ft_dataset *data, ft_batch_limits limits,
-                             ft_capacity capacity, ft_window_pooling pooling, float *logits, float *losses,
+                             ft_capacity capacity, ft_window_pooling pooling, ft_logits *logits, float *losses,
                              ft_predict_progress progress, void *context) {
-    const int outputs = model->labels;
-    float *windows = logits;
-    if (data->example != NULL) windows = ft_calloc((size_t)data->sequences * (size_t)outputs, sizeof *windows, "logits of windows");
-    if (windows == NULL) return FT_NO_MEMORY;
-    ft_prediction p;
-    ft_status status = ft_predict_open(model, capacity, &p);
-    if (status == FT_OK) status = predict_all(&p, data, limits, windows, progress, context);
-    status = ft_predict_close(&p, status);
-    if (windows != logits) {
-        if (status == FT_OK) ft_pool_windows(data, task->pool, outputs, pooling, windows, logits);
-        free(windows);
+    ft_arrivals a = {
+        .data = data, .task = task, .pooling = pooling, .outputs = model->labels, .logits = logits, .losses = losses};
+    ft_logits_rewind(logits);
+    ft_status status = make_arrivals(model->device, capacity, &a);
+    if (status == FT_OK) {
+        ft_prediction p;
+        status = ft_predict_open(model, capacity, &p);
+        if (status == FT_OK) status = predict_all(&p, limits, &a, progress, context);
+        status = ft_predict_close(&p, status);
     }
-    for (int64_t i = 0; status == FT_OK && losses != NULL && i < data->examples; i++)
-        losses[i] = plain_loss(task, data, i, logits + i * outputs, outputs);
+    free(a.home);
+    free(a.windows);
+    free(a.row);
     return status;
 }

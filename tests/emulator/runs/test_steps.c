@@ -96,11 +96,11 @@ ft_status __wrap_ft_cuda_stream_wait(ft_device *device, ft_stream_kind stream, f
 }
 
 ft_status __real_ft_predict_dataset(ft_model *model, const ft_task_spec *task, const ft_dataset *data, ft_batch_limits limits,
-                                    ft_capacity capacity, ft_window_pooling pooling, float *logits, float *losses, ft_predict_progress progress, void *context);
+                                    ft_capacity capacity, ft_window_pooling pooling, ft_logits *logits, float *losses, ft_predict_progress progress, void *context);
 ft_status __wrap_ft_predict_dataset(ft_model *model, const ft_task_spec *task, const ft_dataset *data, ft_batch_limits limits,
-                                    ft_capacity capacity, ft_window_pooling pooling, float *logits, float *losses, ft_predict_progress progress, void *context);
+                                    ft_capacity capacity, ft_window_pooling pooling, ft_logits *logits, float *losses, ft_predict_progress progress, void *context);
 ft_status __wrap_ft_predict_dataset(ft_model *model, const ft_task_spec *task, const ft_dataset *data, ft_batch_limits limits,
-                                    ft_capacity capacity, ft_window_pooling pooling, float *logits, float *losses, ft_predict_progress progress, void *context) {
+                                    ft_capacity capacity, ft_window_pooling pooling, ft_logits *logits, float *losses, ft_predict_progress progress, void *context) {
     const fake_books before = fake_read();
     in_evaluation = true;
     ft_status status = __real_ft_predict_dataset(model, task, data, limits, capacity, pooling, logits, losses, progress, context);
