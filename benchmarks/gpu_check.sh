@@ -132,12 +132,12 @@ checks() {
     esac
 }
 
-# The primitives that everything on tensor cores stands on, each alone (gpu_tiles.c).
+# The primitives that everything on tensor cores stands on, each alone.
 part_tiles() {
     local nvcc hopper=()
     nvcc=${CUDACXX:-$(tool nvcc)} || { note tiles skipped "no nvcc in CUDACXX, PATH or /usr/local/cuda/bin"; return; }
     [ "$(capability)" = 9.0 ] && hopper=(-gencode "arch=compute_90a,code=sm_90a" -DGPU_TILES_HOPPER tests/emulator/pieces/hopper_checks.c tests/emulator/pieces/hopper_kernels.cu)
-    "$nvcc" -std=c++17 -gencode arch=compute_80,code=compute_80 "${hopper[@]}" -I. -D_GNU_SOURCE -o "$BUILD/gpu_tiles" benchmarks/gpu/gpu_tiles.c \
+    "$nvcc" -std=c++17 -gencode arch=compute_80,code=compute_80 "${hopper[@]}" -I. -D_GNU_SOURCE -o "$BUILD/gpu_tiles" tests/emulator/pieces/gpu_tiles.c \
         tests/emulator/pieces/tile_checks.c tests/emulator/pieces/tile_kernels.cu base/status.c >"$RESULTS/tiles.log" 2>&1 ||
         { note tiles FAILED "$(last "$RESULTS/tiles.log")"; return; }
     checks tiles "$BUILD/gpu_tiles"

@@ -1,5 +1,5 @@
 // hopper_checks.h - the primitives of sm_90a against the layouts of the PTX manual and plain arithmetic in double precision, as
-// tile_checks.h does for the others: on the emulator (test_hopper.c) and on a GPU (benchmarks/gpu/gpu_tiles.c).
+// tile_checks.h does for the others: on the emulator (test_hopper.c) and on a GPU (tests/emulator/pieces/gpu_tiles.c).
 #ifndef FT_HOPPER_CHECKS_H
 #define FT_HOPPER_CHECKS_H
 

@@ -1,6 +1,6 @@
 // tile_checks.h - the tile primitives against the layouts of the PTX manual and plain arithmetic in double precision. The
 // kernels of tile_kernels.cu are called, wherever they run: on the emulator (test_tile.c) or on a GPU
-// (benchmarks/gpu/gpu_tiles.c), so what both pass is the same instruction. Needs no test library.
+// (tests/emulator/pieces/gpu_tiles.c), so what both pass is the same instruction. Needs no test library.
 #ifndef FT_TILE_CHECKS_H
 #define FT_TILE_CHECKS_H
 

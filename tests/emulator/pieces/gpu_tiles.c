@@ -1,7 +1,7 @@
 // gpu_tiles.c - the tile primitives of kernels/cuda/tile on this machine's GPU: the first thing to run on a new one, as
 // everything on tensor cores stands on them. The emulator's twins pass the same checks (tests/emulator/pieces/tile_checks.h).
 //
-//     nvcc -std=c++17 -arch=native -I. -D_GNU_SOURCE -o gpu_tiles benchmarks/gpu/gpu_tiles.c tests/emulator/pieces/tile_checks.c \
+//     nvcc -std=c++17 -arch=native -I. -D_GNU_SOURCE -o gpu_tiles tests/emulator/pieces/gpu_tiles.c tests/emulator/pieces/tile_checks.c \
 //         tests/emulator/pieces/tile_kernels.cu base/status.c && ./gpu_tiles
 //
 // On a chip of compute capability 9.0 also those of sm_90a: -gencode arch=compute_90a,code=sm_90a -DGPU_TILES_HOPPER, and
