@@ -14,10 +14,11 @@
 #include <unistd.h>
 
 static const ft_command commands[] = {
-    {"train", ft_command_train, "train CONFIG.ini... [section.key=value ...]", "fine-tune a model; writes a run directory",
+    {"train", ft_command_train, "train CONFIG.ini...|RUN [section.key=value ...]", "fine-tune a model; writes a run directory",
      "Later files win over earlier ones, and section.key=value on the command line over all files.\n"
      "Paths in a file are relative to it, on the command line to the working directory.\n"
-     "Ctrl-C saves and stops; output.exists=resume goes on with the same bits.\n"
+     "Ctrl-C saves and stops, and so do SIGTERM and a terminal that is closed; `ftengine train RUN` goes on with the same bits,\n"
+     "as output.exists=resume does for a configuration with an output.dir.\n"
      "train.seeds=1,2,3 and data.folds=5 train once for each, and give means and standard deviations.\n\n"
      "  ftengine train configs/minilm_quickstart.ini train.epochs=2\n"
      "  ftengine train model.path=models/all-MiniLM-L6-v2 data.train=train.tsv data.validation=dev.tsv\n\n"

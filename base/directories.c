@@ -19,13 +19,19 @@ bool ft_path_is_directory(const char *path) {
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+// Whether it is the name that is wrong, rather than the system failing.
+static bool wrong_place(int errnum) {
+    return errnum == ENOENT || errnum == ENOTDIR || errnum == EACCES || errnum == EPERM || errnum == EROFS || errnum == ELOOP ||
+           errnum == ENAMETOOLONG;
+}
+
 static ft_status make_directory(const char *path) {
     // Looked at first: for a directory that exists under a read-only mount mkdir may name the mount instead.
     if (ft_path_is_directory(path)) return FT_OK;
     if (mkdir(path, 0777) == 0) return FT_OK;
     int errnum = errno;
     if (ft_path_is_directory(path)) return FT_OK; // somebody else was faster
-    return ft_fail_errno(FT_FAILED, errnum, path, "cannot create the directory");
+    return ft_fail_errno(wrong_place(errnum) ? FT_INVALID : FT_FAILED, errnum, path, "cannot create the directory");
 }
 
 ft_status ft_make_directories(const char *path) {

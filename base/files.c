@@ -17,18 +17,24 @@ static bool wrong_name(int errnum) {
            errnum == ENAMETOOLONG;
 }
 
-ft_status ft_open_input(const char *path, int *descriptor) {
+static ft_status open_kind(const char *path, bool regular, int *descriptor) {
     *descriptor = -1;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | (regular ? O_NONBLOCK : 0)); // which changes nothing for a regular file
     if (fd < 0) return ft_fail_errno(wrong_name(errno) ? FT_INVALID : FT_FAILED, errno, path, "cannot open the file");
     struct stat st;
     if (fstat(fd, &st) != 0 || S_ISDIR(st.st_mode)) {
         close(fd);
         return ft_fail(FT_INVALID, path, "a file is needed here, this is a directory");
     }
+    if (regular && !S_ISREG(st.st_mode)) {
+        close(fd);
+        return ft_fail(FT_INVALID, path, "a file is needed here, this is a %s", S_ISFIFO(st.st_mode) ? "pipe" : "device");
+    }
     *descriptor = fd;
     return FT_OK;
 }
+
+ft_status ft_open_input(const char *path, int *descriptor) { return open_kind(path, true, descriptor); }
 
 // Reads up to the end or `most` bytes; *got says how many.
 static ft_status read_some(int fd, const char *path, char *out, size_t most, size_t *got) {
@@ -68,11 +74,11 @@ static ft_status read_all(int fd, const char *path, size_t max_bytes, char **dat
     return FT_OK;
 }
 
-ft_status ft_read_file(const char *path, size_t max_bytes, char **data, size_t *length) {
+static ft_status read_kind(const char *path, bool regular, size_t max_bytes, char **data, size_t *length) {
     *data = NULL;
     *length = 0;
     int fd;
-    FT_TRY(ft_open_input(path, &fd));
+    FT_TRY(open_kind(path, regular, &fd));
     ft_status status = read_all(fd, path, max_bytes != 0 ? max_bytes : (size_t)1 << 30, data, length);
     close(fd);
     if (status != FT_OK) {
@@ -83,12 +89,19 @@ ft_status ft_read_file(const char *path, size_t max_bytes, char **data, size_t *
     return status;
 }
 
+ft_status ft_read_file(const char *path, size_t max_bytes, char **data, size_t *length) {
+    return read_kind(path, true, max_bytes, data, length);
+}
+
+ft_status ft_read_stream(const char *path, size_t max_bytes, char **data, size_t *length) {
+    return read_kind(path, false, max_bytes, data, length);
+}
+
 // ---- mapping ------------------------------------------------------------------------------------------------------
 
 static ft_status map_descriptor(int fd, const char *path, const void **data, size_t *size) {
     struct stat st;
     if (fstat(fd, &st) != 0) return ft_fail_errno(FT_FAILED, errno, path, "cannot look at the file");
-    if (!S_ISREG(st.st_mode)) return ft_fail(FT_INVALID, path, "not a regular file, it cannot be mapped");
     if (st.st_size == 0) return FT_OK;
     void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)

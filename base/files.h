@@ -9,10 +9,13 @@
 #include <stddef.h>
 #include <stdio.h>
 
-// Opens a file for reading; close() it. FT_INVALID when it is absent, unreadable or a directory.
+// Opens a regular file for reading; close() it. FT_INVALID when it is absent, unreadable, a directory, a pipe or a device: to open a
+// pipe would wait for its writer, for ever.
 ft_status ft_open_input(const char *path, int *descriptor);
-// A whole file, NUL-terminated (length without the NUL). At most max_bytes (0 = 1 GiB). free() it. Pipes are fine.
+// A whole file, NUL-terminated (length without the NUL). At most max_bytes (0 = 1 GiB). free() it.
 ft_status ft_read_file(const char *path, size_t max_bytes, char **data, size_t *length);
+// The same where a pipe or a device will do too, which end at max_bytes with FT_INVALID.
+ft_status ft_read_stream(const char *path, size_t max_bytes, char **data, size_t *length);
 
 // A regular file, mapped for reading; an empty one gives NULL and 0. FT_INVALID as for ft_open_input, and for what is no
 // regular file. The pages come and go with the kernel's cache, so a file larger than the memory is fine.
@@ -50,7 +53,7 @@ ft_status ft_sync_tree(const char *directory); // everything below it, and its n
 // in; NULL: $TMPDIR, else /var/tmp. close() it.
 ft_status ft_scratch_file(const char *directory, int *descriptor);
 
-ft_status ft_make_directories(const char *path);          // mkdir -p
+ft_status ft_make_directories(const char *path);          // mkdir -p; FT_INVALID where nobody could make it
 ft_status ft_remove_tree(const char *path);               // rm -rf; absent is fine; links are removed, never followed
 ft_status ft_copy_file(const char *from, const char *to); // atomic at `to`
 bool ft_path_exists(const char *path);

@@ -1,4 +1,4 @@
-// signals.h - Ctrl-C and SIGTERM of a program: the first asks the work of its context to stop (base/stop.h), the second ends
+// signals.h - Ctrl-C, SIGTERM and SIGHUP (as SIGTERM) of a program: the first asks the work of its context to stop (base/stop.h), the second ends
 // the process at once. A library installs no handlers; this is the commands'.
 #ifndef FT_SIGNALS_H
 #define FT_SIGNALS_H

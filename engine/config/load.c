@@ -171,13 +171,21 @@ static ft_status read_file(ft_config *config, const char *path, const char *wher
 
     char *text = NULL;
     size_t size;
-    FT_TRY(ft_read_file(path, FILE_LIMIT, &text, &size));
+    FT_TRY(ft_read_stream(path, FILE_LIMIT, &text, &size));
     ft_status status = apply_text(config, text, size, path, directory, depth);
     free(text);
     return status;
 }
 
+// A name with '=' that is no file was meant as an option, and lacks its section: its name is looked for in all of them.
+static ft_status no_section(const ft_config *config, const char *word) {
+    char name[128];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    return ft_option_unknown(config->others.list, "", name, word);
+}
+
 static ft_status apply_file(ft_config *config, const char *path) {
+    if (strchr(path, '=') != NULL && strchr(path, '/') == NULL && !ft_path_exists(path)) return no_section(config, path);
     const char *base = strrchr(path, '/') == NULL ? path : strrchr(path, '/') + 1, *dot = strrchr(base, '.');
     size_t length = dot == NULL || dot == base ? strlen(base) : (size_t)(dot - base);
     config->name = ft_arena_strndup(&config->arena, base, length);

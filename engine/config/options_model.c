@@ -15,7 +15,7 @@ static const ft_option_choice activation_choices[] = {{"relu", 0},     {"tanh", 
 
 static const ft_option rows[] = {
     PATH(model.path, RESUMABLE, "", .hub_name = true,
-         .elsewhere = "model_name_or_path pretrained_model_name_or_path model_name model.name model_path model_dir",
+         .elsewhere = "model_name_or_path pretrained_model_name_or_path model_name model.name model_path model_dir model",
          .help = "Directory of a Hugging Face model: config.json, model.safetensors or pytorch_model.bin, and vocab.txt or "
                  "tokenizer.json. Or the name of one that `ftengine pull NAME` has fetched, as "
                  "microsoft/deberta-v3-base or bert-base-uncased@main."),

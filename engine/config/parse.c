@@ -167,6 +167,13 @@ static bool is_numbered(const ft_option *option, const char *text) {
     return digits >= 1 && digits <= 3 && strspn(text + length, "0123456789") == digits;
 }
 
+// auc for auroc, acc for accuracy: the first letter, and the others in their order.
+static bool is_short_for(const char *text, const char *name) {
+    if (strlen(text) < 2 || tolower((unsigned char)text[0]) != tolower((unsigned char)name[0])) return false;
+    for (; *name != '\0' && *text != '\0'; name++) text += tolower((unsigned char)*name) == tolower((unsigned char)*text);
+    return *text == '\0';
+}
+
 static ft_status find_choice(const ft_option *option, const char *text, const char *where, const ft_option_choice **out) {
     const char *names[FT_OPTION_LIMIT];
     int count = 0;
@@ -180,6 +187,9 @@ static ft_status find_choice(const ft_option *option, const char *text, const ch
     refuse(option, text, where);
     // One letter of three is another word: gpu is no misspelt cpu.
     const char *near = strlen(text) > 3 ? ft_nearest(text, count, names) : NULL;
+    const bool guess = near == NULL;
+    for (int i = 0; guess && i < count; i++)
+        if (is_short_for(text, names[i]) && (near == NULL || strlen(names[i]) < strlen(near))) near = names[i];
     if (near != NULL) ft_hint("did you mean %s?", near);
     return FT_INVALID;
 }

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -27,7 +28,7 @@ static ft_status look_into(const char *path, contents *what) {
     if (d == NULL)
         return errno == ENOENT
                    ? FT_OK
-                   : ft_fail_errno(errno == ENOTDIR ? FT_INVALID : FT_FAILED, errno, path, "cannot use as a run directory");
+                   : ft_fail_errno(FT_INVALID, errno, "output.dir", "cannot use %s as a run directory", path);
     for (struct dirent *e; *what != A_RUN && (e = readdir(d)) != NULL;) {
         const char *name = e->d_name;
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || ends_with(name, ".ft-tmp") || ends_with(name, ".ft-old"))
@@ -47,7 +48,7 @@ static ft_status greatest_number(const char *stem, int *greatest) {
     DIR *d = parent != NULL ? opendir(parent[0] != '\0' ? parent : slash != NULL ? "/" : ".") : NULL;
     ft_status status = parent != NULL ? FT_OK : FT_NO_MEMORY;
     if (parent != NULL && d == NULL && errno != ENOENT)
-        status = ft_fail_errno(FT_FAILED, errno, stem, "cannot look for run directories");
+        status = ft_fail_errno(FT_INVALID, errno, "output.dir", "cannot look for run directories like %s", stem);
     size_t length = strlen(base);
     for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;) {
         if (strncmp(e->d_name, base, length) != 0 || e->d_name[length] != '-') continue;
@@ -73,9 +74,21 @@ static ft_status create_numbered(const char *stem, ft_arena *arena, const char *
             *chosen = dir;
             return FT_OK;
         }
-        if (errno != EEXIST) return ft_fail_errno(FT_FAILED, errno, dir, "cannot create the run directory");
+        if (errno != EEXIST) return ft_fail_errno(FT_INVALID, errno, "output.dir", "cannot create the run directory %s", dir);
     }
     return ft_fail(FT_FAILED, stem, "more than %d run directories", LAST_NUMBER);
+}
+
+// Who can do something about it sets the option: it is named, and the directory in what failed.
+static ft_status make_directories(const char *path) {
+    ft_status status = ft_make_directories(path);
+    if (status == FT_OK || status == FT_NO_MEMORY) return status;
+    char what[512], which[512];
+    snprintf(what, sizeof what, "%s", ft_error_message());
+    snprintf(which, sizeof which, "%s", ft_error_where());
+    ft_fail(status, "output.dir", "%s: %s", which, what);
+    ft_hint("output.dir names the directory of a run, which must be a place for files");
+    return status;
 }
 
 // runs/<config>-NNN: the next free number, or with resume the greatest there is.
@@ -83,7 +96,7 @@ static ft_status choose_by_number(const ft_config *c, bool resume, ft_arena *are
     char *parent = ft_path_absolute(arena, NULL, "runs");
     char *stem = parent != NULL ? ft_path_join(arena, parent, c->name) : NULL;
     if (stem == NULL) return FT_NO_MEMORY;
-    FT_TRY(ft_make_directories(parent));
+    FT_TRY(make_directories(parent));
     int number = 0;
     if (resume) FT_TRY(greatest_number(stem, &number));
     if (number == 0) return create_numbered(stem, arena, chosen);
@@ -107,17 +120,61 @@ static ft_status choose_given(const ft_config *c, ft_arena *arena, const char **
         return FT_INVALID;
     }
     *chosen = c->output.dir;
-    return ft_make_directories(*chosen);
+    return make_directories(*chosen);
 }
 
-ft_status ft_run_dir_choose(const ft_config *c, ft_arena *arena, const char **dir) {
+static ft_status choose(const ft_config *c, ft_arena *arena, const char **dir) {
     if (c->output.dir[0] != '\0') return choose_given(c, arena, dir);
     return choose_by_number(c, c->output.exists == FT_EXISTS_RESUME, arena, dir);
 }
 
-ft_status ft_run_dir_lock(const char *dir, int *lock) {
+// *taken: another process has it.
+static ft_status lock_directory(const char *dir, int *lock, bool *taken) {
+    *taken = false;
     *lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*lock < 0) return ft_fail_errno(FT_FAILED, errno, dir, "cannot open the run directory");
-    if (flock(*lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return FT_OK; // some file systems have no locks
-    return ft_fail(FT_INVALID, dir, "another process is training in this run directory");
+    *taken = flock(*lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; // some file systems have no locks
+    return FT_OK;
+}
+
+ft_status ft_run_dir_take(const ft_config *c, ft_arena *arena, const char **dir, int *lock) {
+    const bool new = c->output.dir[0] != '\0' && c->output.exists == FT_EXISTS_NEW;
+    contents what = EMPTY;
+    bool taken;
+    FT_TRY(choose(c, arena, dir));
+    FT_TRY(lock_directory(*dir, lock, &taken));
+    // Two that start at once both find it empty: the slower one learns of the other here, also of one that has ended already.
+    if (new && !taken) FT_TRY(look_into(*dir, &what));
+    if (new && (taken || what != EMPTY)) {
+        close(*lock);
+        *lock = -1;
+        FT_TRY(create_numbered(c->output.dir, arena, dir));
+        FT_TRY(lock_directory(*dir, lock, &taken));
+    }
+    if (taken) return ft_fail(FT_INVALID, *dir, "another process is training in this run directory");
+    return access(*dir, W_OK) == 0 ? FT_OK : ft_fail_errno(FT_INVALID, errno, "output.dir", "%s: cannot write there", *dir);
+}
+
+// ---- back from a directory to its run ---------------------------------------------------------------------------------
+
+// A study's directory has a config.ini too, and a user's may have: a run's stands beside what a run writes.
+static bool is_run(const char *directory, ft_arena *arena) {
+    static const char *const own[] = {"run.json", "metrics.jsonl", "checkpoints"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        const char *path = ft_path_join(arena, directory, own[i]);
+        if (path != NULL && ft_path_exists(path)) return true;
+    }
+    return false;
+}
+
+const char *ft_run_dir_config(const char *path, ft_arena *arena) {
+    const char *file = ft_path_is_directory(path) && is_run(path, arena) ? ft_path_join(arena, path, "config.ini") : NULL;
+    return file != NULL && ft_path_exists(file) ? file : NULL;
+}
+
+const char *ft_run_dir_of_config(const char *file, ft_arena *arena) {
+    char *path = ft_path_absolute(arena, NULL, file), *slash = path != NULL ? strrchr(path, '/') : NULL;
+    if (slash == NULL || strcmp(slash, "/config.ini") != 0) return NULL;
+    *slash = '\0';
+    return is_run(path, arena) ? path : NULL;
 }

@@ -8,9 +8,13 @@
 
 // The directory of output.dir and output.exists, absolute, created when it was not there; *dir lives in the arena or in
 // the configuration. FT_INVALID: it holds something that is in the way.
-ft_status ft_run_dir_choose(const ft_config *config, ft_arena *arena, const char **dir);
 // One process a run directory: the lock goes with the descriptor (close() it), however the process ends. *lock is -1 when
-// there is none.
-ft_status ft_run_dir_lock(const char *dir, int *lock);
+// there is none. With output.exists = new, who finds it taken between two looks takes the next number.
+ft_status ft_run_dir_take(const ft_config *config, ft_arena *arena, const char **dir, int *lock);
+
+// RUN/config.ini where `path` is a run directory, NULL where it is none (no error).
+const char *ft_run_dir_config(const char *path, ft_arena *arena);
+// The run directory whose config.ini this file is, NULL where it is none (no error).
+const char *ft_run_dir_of_config(const char *file, ft_arena *arena);
 
 #endif

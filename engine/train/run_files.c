@@ -18,8 +18,7 @@
 #include <unistd.h>
 
 ft_status ft_run_dir_open(ft_trainer *t) {
-    FT_TRY(ft_run_dir_choose(t->room.config, &t->arena, &t->dir));
-    return ft_run_dir_lock(t->dir, &t->dir_lock);
+    return ft_run_dir_take(t->room.config, &t->arena, &t->dir, &t->dir_lock);
 }
 
 ft_status ft_run_write_config(ft_trainer *t) {

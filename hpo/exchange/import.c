@@ -282,7 +282,7 @@ ft_status ft_import_jsonl(const char *path, ft_storage *to, const char *name, ft
     *out = NULL;
     reader r = {.path = path};
     size_t length;
-    FT_TRY(ft_read_file(strcmp(path, "-") == 0 ? "/dev/stdin" : path, 0, &r.data, &length));
+    FT_TRY(ft_read_stream(strcmp(path, "-") == 0 ? "/dev/stdin" : path, 0, &r.data, &length));
     r.at = r.data;
     ft_status status = strlen(r.data) == length ? FT_OK : ft_fail(FT_INVALID, path, "this is no text");
     if (status == FT_OK) status = ft_storage_begin(to);

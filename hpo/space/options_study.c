@@ -107,7 +107,7 @@ static const ft_option rows[] = {
         .help = "Gives up after so many failures in a row; running out of memory and diverging are results, and not "
                 "counted. 0: never."),
     INT(study.parallel, FREE, "1", 1, 256, .automatic = true, .unit = "trials", .elsewhere = "n_jobs num_workers max_concurrent",
-        .help = "Trials that run at the same time, each in a worker process of its own; with device.threads = auto they "
+        .help = "Trials that run at the same time, each in a worker process of its own; with device.threads = 0 they "
                 "share the cores. auto: one a core, at most 8."),
     INT(study.max_retries, FREE, "2", 0, 1 << 20, .unit = "times", .elsewhere = "max_retry",
         .help = "How often a trial goes on from its checkpoint after its worker was killed, crashed or hung, or a file or "

@@ -30,7 +30,7 @@ static void become_worker(char *const *arguments, char *const *environment, int 
     _exit(127);
 }
 
-// This process's environment with another OMP_NUM_THREADS, which is what device.threads = auto looks at.
+// This process's environment with another OMP_NUM_THREADS, which is what device.threads = 0 looks at.
 static char **environment_with(int threads, char setting[32]) {
     extern char **environ;
     static const char name[] = "OMP_NUM_THREADS=";

@@ -5,6 +5,8 @@ static void test_unknown_names(void **state) {
     static const struct {
         const char *override, *message, *hint;
     } rows[] = {
+        {"eval.metric=auc", "eval.metric takes", "did you mean auroc?"},
+        {"eval.metric=acc", "eval.metric takes", "did you mean accuracy?"},
         {"train.bach_size=8", "unknown option train.bach_size", "did you mean train.batch_size?"},
         {"train.learningrate=1", "unknown option", "did you mean train.learning_rate?"},
         {"train.Batch_Size=8", "unknown option", "called train.batch_size here"},

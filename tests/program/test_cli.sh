@@ -26,6 +26,23 @@ one_error "holds a run already"
 # shellcheck disable=SC2086
 expect 0 "$FTENGINE" train $small output.dir=run output.exists=new
 [ -s run-001/run.json ] || fail "output.exists=new did not take the next number"
+# Another start was as fast, and had the empty directory's lock first: the next number too, be it there already.
+mkdir twin && exec 5<twin && flock 5
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" train $small output.dir=twin output.exists=new
+[ -s twin-001/run.json ] && [ -z "$(ls twin)" ] || fail "two starts at once: $(ls -d twin*)"
+exec 5<&-
+# A run directory is a configuration that goes on; its config.ini goes on there when asked to, and begins another run else.
+for resume in run-001 "run-001/config.ini output.exists=resume"; do
+    # shellcheck disable=SC2086
+    expect 0 "$FTENGINE" train $resume && says "at step 6" && says "$scratch/run-001"
+    [ ! -e runs ] || fail "$resume goes on elsewhere: $(ls runs)"
+done
+expect 0 "$FTENGINE" train run-001/config.ini
+[ "$(ls runs)" = config-001 ] || fail "RUN/config.ini does not begin another run"
+expect 0 "$FTENGINE" train run-001 output.exists=new && [ -s run-001-001/run.json ] || fail "the command line wins over RUN"
+mkdir no_run && cp run/config.ini no_run
+expect 2 "$FTENGINE" train no_run && one_error "this is a directory"
 
 # ---- eval, predict -------------------------------------------------------------------------------------------------------
 expect 0 "$FTENGINE" eval run --data "$here/validation.tsv" --json
@@ -58,6 +75,10 @@ cmp out "$SOURCE_DIR/configs/reference.ini" || fail "configs/reference.ini is no
 expect 2 "$FTENGINE"
 expect 2 "$FTENGINE" trian && says "did you mean ftengine train"
 expect 2 "$FTENGINE" train && one_error "no configuration"
+expect 2 "$FTENGINE" train learning_rate=3e-5 && one_error "unknown option learning_rate" && says "called train.learning_rate here"
+expect 2 "$FTENGINE" plan num_train_epochs=3 && says "called train.epochs here"
+expect 2 "$FTENGINE" tune model=x && says "called model.path here"
+expect 2 "$FTENGINE" train ./learning_rate=3e-5 && one_error "cannot open the file"
 expect 2 "$FTENGINE" eval run && one_error "--data is missing"
 expect 2 "$FTENGINE" eval run --dta x && says "did you mean --data"
 expect 2 "$FTENGINE" predict --data texts.txt && one_error "run or model directory"
@@ -98,13 +119,19 @@ copy_model && truncate -s -100 m/model.safetensors && refused "model.safetensors
 copy_model && printf '\377\377\377\377\377\377\377\177' | dd of=m/model.safetensors conv=notrunc 2>/dev/null && refused "model.safetensors" model.path=m
 copy_model && sed -i 's/bert.encoder.layer.0.output.dense.weight/bert.encoder.layer.0.output.dense.weighx/' m/model.safetensors && refused "output.dense.weight is missing" model.path=m
 expect 2 "$FTENGINE" eval run --data unknown.tsv && one_error "unknown.tsv:3"
+# What is no file would be waited for, or read, for ever.
+mkfifo fifo
+for file in config.json vocab.txt model.safetensors; do copy_model && rm m/$file && mkfifo m/$file && refused "this is a pipe ($scratch/m/$file)" model.path=m; done
+refused "this is a pipe" data.train=fifo
+refused "this is a device" data.train=/dev/zero
+expect 2 "$FTENGINE" predict run --data /dev/zero && one_error "a row of more than"
 
 # ---- failures while running ----------------------------------------------------------------------------------------------
 touch afile
 # shellcheck disable=SC2086
 expect 2 "$FTENGINE" train $small output.dir=afile && one_error "afile"
 # shellcheck disable=SC2086
-expect 1 "$FTENGINE" train $small output.dir=/proc/nowhere/run
+expect 2 "$FTENGINE" train $small output.dir=/proc/nowhere/run && one_error "(output.dir)"
 # shellcheck disable=SC2086
 expect 3 "$FTENGINE" train $small output.dir=oom memory.limit=200KiB && one_error "out of memory"
 "$FTENGINE" predict run --data texts.txt >/dev/full 2>err

@@ -80,6 +80,12 @@ if [ -f "$SOURCE_DIR/data/reviews/train.tsv" ]; then
     [ "$(wc -l <"$SOURCE_DIR/data/reviews/train.tsv")" -eq 9066 ] || fail "train.tsv has another number of lines"
 fi
 
+# Without cmocka the presets that build tests say what is missing, and what does without.
+printf '#!/bin/bash\n[[ " $* " == *" cmocka"* ]] && exit 1\nexec %s "$@"\n' "$(type -P pkg-config)" >"$scratch/bin/pkg-config"
+chmod +x "$scratch/bin/pkg-config"
+if PKG_CONFIG="$scratch/bin/pkg-config" cmake --preset sanitize -S "$SOURCE_DIR" -B "$scratch/presets" >"$scratch/out" 2>"$scratch/err"; then fail "no cmocka, no error"; fi
+grep -q "apt-get install libcmocka-dev" "$scratch/err" && grep -q "BUILD_TESTING=OFF" "$scratch/err" || fail "what is missing is not said"
+
 # make: the help lists every target that the Makefile has.
 make -s -C "$SOURCE_DIR" help >"$scratch/out" 2>"$scratch/err" || fail "make help"
 for target in build quickstart test install sanitize tsan fuzz clean help; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Stopped and killed runs go on with the same bits: SIGINT, SIGTERM, and kill -9 at random moments.
+# Stopped and killed runs go on with the same bits: SIGINT, SIGTERM, SIGHUP (twice, as a closed terminal may), and kill -9 at random moments.
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 run="$here/follow.ini data.validation=$here/validation.tsv eval.strategy=steps eval.steps=60 train.max_steps=240 train.logging_steps=7
      model.hidden_dropout=0.1 model.attention_dropout=0.1 train.gradient_accumulation_steps=2 output.save_steps=10"
@@ -38,7 +38,7 @@ expect 0 "$FTENGINE" train $run output.dir=other train.micro_batch=3 train.gradi
 same other
 
 # A run that is faster than the signal says nothing: it is tried again.
-for signal in INT TERM; do
+for signal in INT TERM HUP; do
     dir=stopped-$signal
     code=0
     for _ in $(seq 10); do
@@ -46,6 +46,7 @@ for signal in INT TERM; do
         begin $dir
         for _ in $(seq 500); do [ -s $dir/metrics.jsonl ] && break; sleep 0.01; done
         kill -$signal $pid 2>/dev/null
+        [ $signal != HUP ] || kill -HUP $pid 2>/dev/null
         wait $pid
         code=$?
         [ $code = 0 ] || break

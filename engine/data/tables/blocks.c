@@ -44,7 +44,8 @@ static ft_status read_more(ft_blocks *b, bool *waits) {
     }
     const size_t room = b->capacity - b->length;
     ssize_t got;
-    do got = read(b->file, b->data + b->length, room < b->bytes ? room : b->bytes);
+    const size_t want = b->length > b->bytes ? b->length : b->bytes; // a long row is looked at again whole: few times
+    do got = read(b->file, b->data + b->length, room < want ? room : want);
     while (got < 0 && errno == EINTR);
     if (got < 0) return ft_fail_errno(FT_FAILED, errno, name, "cannot read the file");
     b->ended = got == 0;

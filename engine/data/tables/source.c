@@ -9,10 +9,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zlib.h>
 #include <zstd.h>
 
 enum { CHUNK = 1 << 16 };
+#define LONGEST_STREAM ((size_t)4 << 30) // of what does not say how long it is: /dev/zero never ends
 
 const char *ft_source_display(const char *path) { return strcmp(path, "-") == 0 ? "<stdin>" : path; }
 
@@ -52,7 +54,9 @@ static ft_status finish(growing *g, ft_status status, const char *name, char **d
 // ---- files --------------------------------------------------------------------------------------------------------
 
 static ft_status read_stream(FILE *stream, char **data, size_t *length) {
-    growing g = {.most = SIZE_MAX / 4};
+    struct stat info;
+    const bool regular = fstat(fileno(stream), &info) == 0 && S_ISREG(info.st_mode);
+    growing g = {.most = regular ? SIZE_MAX / 4 : LONGEST_STREAM};
     ft_status status = FT_OK;
     do {
         FT_TRY_GOTO(make_room(&g, "<stdin>"), done);
@@ -66,7 +70,9 @@ done:
 
 ft_status ft_source_load(const char *path, char **data, size_t *length) {
     if (strcmp(path, "-") == 0) return read_stream(stdin, data, length);
-    return ft_read_file(path, SIZE_MAX / 2, data, length);
+    struct stat info;
+    const bool stream = stat(path, &info) == 0 && !S_ISREG(info.st_mode);
+    return ft_read_stream(path, stream ? LONGEST_STREAM : SIZE_MAX / 2, data, length);
 }
 
 // ---- packing ------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *ft_split_name(ft_split split) {
     static const char *const names[FT_SPLITS] = {"train", "validation", "test"};
@@ -72,6 +73,9 @@ static ft_status read_tables(ft_job *job) {
         const ft_table_request request = {.format = c->data.format, .text = c->data.text_column, .pair = c->data.text_pair,
                                           .label = c->data.label_column, .empty_labels = ft_task_spec_of(c->train.task)->empty_labels,
                                           .id = s == FT_SPLIT_TRAIN && c->data.group[0] != '\0' ? c->data.group : NULL};
+        int file; // a run's data is read again, by its digest and when it goes on: a pipe cannot be
+        FT_TRY(ft_open_input(d->path, &file));
+        close(file);
         FT_TRY(ft_table_read(d->path, &request, &d->table));
         d->present = true;
     }

@@ -57,8 +57,7 @@ static ft_status check_leftovers(const ft_repeat *r) {
 }
 
 static ft_status open_directory(ft_repeat *r) {
-    FT_TRY(ft_run_dir_choose(r->config, &r->arena, &r->dir));
-    FT_TRY(ft_run_dir_lock(r->dir, &r->lock));
+    FT_TRY(ft_run_dir_take(r->config, &r->arena, &r->dir, &r->lock));
     char *checkpoints = ft_path_join(&r->arena, r->dir, "checkpoints"), *path = ft_path_join(&r->arena, r->dir, "config.ini");
     if (checkpoints == NULL || path == NULL) return FT_NO_MEMORY;
     if (ft_path_exists(checkpoints))
