@@ -4,7 +4,7 @@
 #define FT_COMMANDS_H
 
 #include "base/status.h"
-#include "engine/config/options.h"
+#include "engine/config/config.h"
 #include "engine/data/input.h"
 #include "engine/model/model.h"
 #include "engine/model/spec/settings.h"

@@ -1,6 +1,7 @@
 // completion.c - scripts that complete command lines in bash, zsh and fish. They ask nobody: names of commands, flags, options and
 // values stand in them, from the tables of the program that wrote them.
 #include "engine/commands/pages.h"
+#include "engine/config/options.h"
 
 #include <string.h>
 

@@ -88,6 +88,8 @@ typedef struct ft_int_list {
     const int64_t *values;
 } ft_int_list;
 
+typedef struct ft_section ft_section; // options.h
+
 // A line about an option of a section that keeps its lines as they are (ft_section.lines). What it means is that section's
 // owner's business.
 typedef struct ft_option_line {
@@ -197,7 +199,7 @@ typedef struct ft_config {
         int count;
     } lines;
     struct {
-        const struct ft_section *const *list; // sections that are not a run's, as handed over; ends with NULL; NULL: none
+        const ft_section *const *list; // sections that are not a run's, as handed over; ends with NULL; NULL: none
         void **values;                        // of each the struct of its owner
     } others;
     int sources;      // files read so far
@@ -214,7 +216,7 @@ ft_status ft_config_load(ft_config *config, int file_count, const char *const *f
                          const char *const *overrides);
 // The same with sections that are not a run's: a list that ends with NULL and outlives the configuration; of all sections one
 // may keep lines. Their options are checked like others, and written by ft_config_write.
-ft_status ft_config_load_with(const struct ft_section *const *others, ft_config *config, int file_count, const char *const *files,
+ft_status ft_config_load_with(const ft_section *const *others, ft_config *config, int file_count, const char *const *files,
                               int override_count, const char *const *overrides);
 void ft_config_free(ft_config *config); // {0} is fine
 
@@ -225,7 +227,7 @@ ft_status ft_config_write(const ft_config *config, bool all, bool skip_output_di
 // The reference: every section and option with help, type, bounds, default and names known elsewhere; as a commented INI file, as
 // Markdown (docs/reference/options.md) and as the manual page ftengine-config(5).
 typedef enum ft_reference_form { FT_REFERENCE_INI, FT_REFERENCE_MARKDOWN, FT_REFERENCE_MAN } ft_reference_form;
-ft_status ft_config_write_reference(const struct ft_section *const *others, ft_reference_form form, FILE *out);
+ft_status ft_config_write_reference(const ft_section *const *others, ft_reference_form form, FILE *out);
 // Text of a manual page: what roff would take for its own is escaped, a line that begins with a dot as well.
 void ft_write_roff(FILE *out, const char *text);
 // Value of one option as text ("train.batch_size"); for run.json, compare. Iterate with index 0..ft_option_count()-1:

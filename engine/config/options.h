@@ -61,7 +61,7 @@ typedef struct ft_option {
 
 // A section: a list of rows, constant, of whoever owns what they set. Those of a run are here and set fields of ft_config.
 // Others are handed over by the program (ft_config_load_with), and their values lie in a struct of the owner's.
-typedef struct ft_section {
+struct ft_section {
     const char *name, *help;
     const ft_option *rows;
     int count;
@@ -69,7 +69,7 @@ typedef struct ft_section {
     const char *about; // instead of a run: "searches"; NULL: it is a run's
     size_t size;       // of the struct that the fields lie in
     bool lines;        // it has no rows: its keys are options of all sections, its values are kept as text (ft_config.lines)
-} ft_section;
+};
 extern const ft_section ft_model_section, ft_data_section, ft_train_section, ft_eval_section, ft_memory_section,
     ft_device_section, ft_output_section;
 
