@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include "base/context.h"
+#include "base/log_copy.h"
 #include "base/status.h"
 
 #include <stdarg.h>
@@ -35,9 +36,11 @@ static void clean(char *text, bool line_ends) {
     }
 }
 
-// A line in one piece: other threads have lines of their own.
-static void put_line(const char *text) {
+// A line in one piece: other threads have lines of their own. Not shown: for copies alone.
+static void put_line(const char *text, bool shown) {
     ft_context *context = ft_context_now();
+    ft_log_copy_line(text);
+    if (!shown) return;
     if (context->sink.line != NULL) {
         context->sink.line(context->sink.owner, text);
         return;
@@ -46,7 +49,7 @@ static void put_line(const char *text) {
     fprintf(stderr, "%s\n", text);
 }
 
-static void print_line(const char *prefix, const char *format, va_list args) {
+static void print_line(bool shown, const char *prefix, const char *format, va_list args) {
     char usual[1024], *text = usual;
     const size_t begin = strlen(prefix);
     memcpy(usual, prefix, begin);
@@ -60,15 +63,16 @@ static void print_line(const char *prefix, const char *format, va_list args) {
     }
     va_end(again);
     clean(text != NULL ? text : usual, true);
-    put_line(text != NULL ? text : usual); // without memory it is cut
+    put_line(text != NULL ? text : usual, shown); // without memory it is cut
     if (text != usual) free(text);
 }
 
 void ft_info(const char *format, ...) {
-    if (ft_log_get_level() < FT_LOG_NORMAL) return;
+    const bool shown = ft_log_get_level() >= FT_LOG_NORMAL;
+    if (!shown && (ft_log_get_level() == FT_LOG_SILENT || !ft_log_copies())) return;
     va_list args;
     va_start(args, format);
-    print_line("", format, args);
+    print_line(shown, "", format, args);
     va_end(args);
 }
 
@@ -76,7 +80,7 @@ void ft_detail(const char *format, ...) {
     if (ft_log_get_level() < FT_LOG_VERBOSE) return;
     va_list args;
     va_start(args, format);
-    print_line("", format, args);
+    print_line(true, "", format, args);
     va_end(args);
 }
 
@@ -84,7 +88,7 @@ void ft_warn(const char *format, ...) {
     if (ft_log_get_level() == FT_LOG_SILENT) return;
     va_list args;
     va_start(args, format);
-    print_line("warning: ", format, args);
+    print_line(true, "warning: ", format, args);
     va_end(args);
 }
 
@@ -106,7 +110,7 @@ void ft_status_line(const char *format, ...) {
 
 static void put_clean(char *text) {
     clean(text, false);
-    put_line(text);
+    put_line(text, true);
 }
 
 void ft_log_error(void) {
@@ -120,4 +124,5 @@ void ft_log_error(void) {
         snprintf(line, sizeof line, "  hint: %s", error.hint[i]);
         put_clean(line);
     }
+    ft_log_copy_told();
 }

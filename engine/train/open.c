@@ -101,7 +101,7 @@ static ft_status announce(ft_trainer *t, bool *reserved) {
         ft_info("           and %s of pinned memory of the host, for %s and copies", ft_bytes_text(room->planned.peak_pinned, allocated),
                 ft_offload_text(ft_offloads_optimizer(room->config, room->device), ft_offloads_inputs(room->config, room->device)));
     if (room->eval_extra > 0) ft_info("           %s of them for evaluation alone", ft_bytes_text(room->eval_extra, allocated));
-    ft_stage_log(room, "Run Start");
+    ft_stage_begin(room);
     return FT_OK;
 }
 

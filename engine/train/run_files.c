@@ -32,6 +32,13 @@ ft_status ft_run_write_config(ft_trainer *t) {
     return status;
 }
 
+ft_status ft_run_log_open(ft_trainer *t) {
+    const char *path = ft_path_join(&t->arena, t->dir, "train.log");
+    if (path == NULL) return FT_NO_MEMORY;
+    ft_log_copy_to(t->log, path);
+    return FT_OK;
+}
+
 // ---- metrics.jsonl ----------------------------------------------------------------------------------------------------
 
 // Writes one line and frees the object.

@@ -11,6 +11,7 @@
 // From the first step (or the checkpoint's) to the saved model.
 static ft_status run(ft_trainer *t) {
     FT_TRY(ft_run_write_config(t));
+    FT_TRY(ft_run_log_open(t));
     FT_TRY(ft_run_metrics_open(t));
     t->session_step = t->step.state.step;
     t->session_tokens = t->logged_tokens = t->step.state.tokens;
@@ -59,8 +60,10 @@ ft_status ft_train(const ft_config *config, ft_memory_refusal *refusal) {
     ft_trainer t;
     double started = ft_now();
     ft_stop_begin();
+    ft_log_copy *log = ft_log_copy_begin();
     ft_status status = ft_trainer_open(config, &t);
     t.started = started;
+    t.log = log;
     if (status == FT_OK) status = train_in(&t);
     else if (t.room.memory != NULL) ft_stage_end(&t.room, &t.start_memory, status);
     if (t.room.memory != NULL) (void)ft_memory_refused(t.room.memory, &t.room.refusal);
@@ -70,7 +73,8 @@ ft_status ft_train(const ft_config *config, ft_memory_refusal *refusal) {
     ft_error error;
     ft_error_save(&error);
     ft_status closed = ft_trainer_close(&t);
-    if (status == FT_OK) return closed;
-    ft_error_restore(&error);
+    if (status == FT_OK) status = closed;
+    else ft_error_restore(&error);
+    ft_log_copy_end(log, status == FT_OK);
     return status;
 }

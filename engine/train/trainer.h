@@ -8,6 +8,7 @@
 #define FT_TRAINER_H
 
 #include "base/clock.h"
+#include "base/log_copy.h"
 #include "engine/train/refusals.h"
 #include "engine/train/step/step.h"
 
@@ -27,6 +28,7 @@ typedef struct ft_trainer {
     int64_t device_step;        // optimizer steps done when it came to this device
     ft_memory_counters start_memory; // when training began
     FILE *metrics_file;        // metrics.jsonl, appended
+    ft_log_copy *log;          // train.log; NULL: none
     double started;            // monotonic seconds
     double seconds_before;     // of earlier sessions of a resumed run
     double progress_shown;     // when the progress line was last drawn
@@ -58,6 +60,7 @@ ft_status ft_trainer_test(ft_trainer *t);                            // evaluati
 // run_files.c
 ft_status ft_run_dir_open(ft_trainer *t);                            // chooses, creates and locks it
 ft_status ft_run_write_config(ft_trainer *t);                        // config.ini
+ft_status ft_run_log_open(ft_trainer *t);                            // train.log
 ft_status ft_run_metrics_open(ft_trainer *t);                        // metrics.jsonl, cut at state.metrics_bytes
 ft_status ft_run_log_train(ft_trainer *t);                           // a line of the steps since the last
 ft_status ft_run_log_eval(ft_trainer *t, const ft_metrics *metrics);

@@ -106,9 +106,12 @@ static const ft_option rows[] = {
     INT(study.max_failures, FREE, "5", 0, 1 << 30, .unit = "trials",
         .help = "Gives up after so many failures in a row; running out of memory and diverging are results, and not "
                 "counted. 0: never."),
-    INT(study.parallel, FREE, "1", 1, 256, .automatic = true, .unit = "trials", .elsewhere = "n_jobs num_workers max_concurrent",
+    INT(study.parallel, FREE, "1", 1, 256, .automatic = true, .unit = "trials", .elsewhere = "n_jobs max_concurrent",
         .help = "Trials that run at the same time, each in a worker process of its own; with device.threads = 0 they "
                 "share the cores. auto: one a core, at most 8."),
+    INT(study.worker_trials, FREE, "0", 0, 1 << 30, .unit = "trials", .elsewhere = "max_tasks_per_child maxtasksperchild",
+        .help = "A worker process that has run so many trials is replaced by a new one: 50 is a usual figure where memory is feared that "
+                "libraries and drivers never give back. No result changes. 0: it stays as long as it is sound."),
     INT(study.max_retries, FREE, "2", 0, 1 << 20, .unit = "times", .elsewhere = "max_retry",
         .help = "How often a trial goes on from its checkpoint after its worker was killed, crashed or hung, or a file or "
                 "the device failed. A full disk costs none: the trial waits for room. One that diverged or ran out of memory is "

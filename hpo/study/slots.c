@@ -259,7 +259,8 @@ static ft_status take_message(ft_tuning *t, ft_slot *slot, const json_t *message
                         .peak = bytes_of(message, "peak"),
                         .disk_full = json_is_true(json_object_get(message, "disk_full"))};
     const bool foreseen = end.code == FT_NO_MEMORY && slot->state != FT_SLOT_TRAINING && ft_tuning_foreseen(&end);
-    if (!stays(end.code, foreseen)) dismiss(slot);
+    const int64_t most = t->options->worker_trials;
+    if (!stays(end.code, foreseen) || (most > 0 && slot->worker.trials >= most)) dismiss(slot);
     return tell_end(t, slot, &end, ended);
 }
 

@@ -78,6 +78,7 @@ ft_status ft_worker_process_start(const char *study, int threads, ft_worker_proc
 
 ft_status ft_worker_process_run(ft_worker_process *p, const ft_worker_order *order) {
     p->stopping = false;
+    p->trials++;
     return ft_channel_send(&p->channel,
                            json_pack("{s:s, s:I, s:s, s:b, s:f, s:f, s:b}", "do", "run", "trial", (json_int_t)order->trial,
                                      "directory", order->directory, "wait", order->wait, "wait_timeout",

@@ -12,6 +12,7 @@
 typedef struct ft_worker_process {
     pid_t pid; // 0: not running
     ft_channel channel;
+    int64_t trials; // that it was sent
     bool stopping; // the trial was asked to stop
 } ft_worker_process;
 

@@ -21,6 +21,8 @@ static void test_unknown_names(void **state) {
         {"train.max_length=8", "unknown option train.max_length", "called data.max_length here"},
         {"device.min_gpu_memory_mb=8", "unknown option", "called device.min_free_memory here"},
         {"model.name=x", "unknown option model.name", "called model.path here"},
+        {"data.num_workers=4", "unknown option data.num_workers", "called device.threads here"},
+        {"train.dataloader_num_workers=4", "unknown option train.dataloader_num_workers", "called device.threads here"},
         {"batch_size=8", "unknown option batch_size", "called train.batch_size here"},
         {"train.train.batch_size=8", "unknown option train.train.batch_size", "called train.batch_size here"},
         {"train.zzzzzz=8", "unknown option train.zzzzzz", "`ftengine config` lists every option"},

@@ -167,9 +167,11 @@ static ft_status train_as(ft_worker *worker, ft_worker_job *job, const ft_config
     if (strcmp(kind, "crashes") == 0) raise(SIGSEGV);
     FILE *start = fopen("starts", "a"); // how often this trial was begun
     must(start != NULL && fprintf(start, "x") == 1 && fclose(start) == 0);
-    if (strcmp(kind, "tells") == 0) { // who it works for
+    if (strcmp(kind, "tells") == 0) { // who it works for, and who it is
         FILE *out = fopen("coordinator", "w");
         must(out != NULL && fprintf(out, "%ld", (long)getppid()) > 0 && fclose(out) == 0);
+        out = fopen("worker", "w");
+        must(out != NULL && fprintf(out, "%ld", (long)getpid()) > 0 && fclose(out) == 0);
     }
     FILE *metrics = fopen("metrics.jsonl", "a");
     must(metrics != NULL);

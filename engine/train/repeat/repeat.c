@@ -58,8 +58,9 @@ static ft_status check_leftovers(const ft_repeat *r) {
 
 static ft_status open_directory(ft_repeat *r) {
     FT_TRY(ft_run_dir_take(r->config, &r->arena, &r->dir, &r->lock));
-    char *checkpoints = ft_path_join(&r->arena, r->dir, "checkpoints"), *path = ft_path_join(&r->arena, r->dir, "config.ini");
-    if (checkpoints == NULL || path == NULL) return FT_NO_MEMORY;
+    char *checkpoints = ft_path_join(&r->arena, r->dir, "checkpoints"), *path = ft_path_join(&r->arena, r->dir, "config.ini"),
+         *log = ft_path_join(&r->arena, r->dir, "train.log");
+    if (checkpoints == NULL || path == NULL || log == NULL) return FT_NO_MEMORY;
     if (ft_path_exists(checkpoints))
         return ft_fail(FT_INVALID, "output.dir", "%s holds a single run, not one for every fold or seed", r->dir);
     FT_TRY(check_leftovers(r));
@@ -70,8 +71,9 @@ static ft_status open_directory(ft_repeat *r) {
     ft_atomic_file file;
     FT_TRY(ft_atomic_open(&file, path));
     ft_status status = ft_config_write(r->config, true, true, file.stream);
-    if (status == FT_OK) return ft_atomic_commit(&file);
-    ft_atomic_abort(&file);
+    if (status == FT_OK) status = ft_atomic_commit(&file);
+    else ft_atomic_abort(&file);
+    if (status == FT_OK) ft_log_copy_to(r->log, log);
     return status;
 }
 
@@ -80,8 +82,11 @@ static ft_status open_directory(ft_repeat *r) {
 static void withdraw(const ft_repeat *r) {
     if (r->dir == NULL || r->count == 0 || r->runs[0].dir == NULL || ft_path_exists(r->runs[0].dir)) return;
     ft_arena arena = {0};
-    char *config = ft_path_join(&arena, r->dir, "config.ini");
-    if (config != NULL && unlink(config) == 0) rmdir(r->dir);
+    char *config = ft_path_join(&arena, r->dir, "config.ini"), *log = ft_path_join(&arena, r->dir, "train.log");
+    if (config != NULL && log != NULL && unlink(config) == 0) {
+        unlink(log);
+        rmdir(r->dir);
+    }
     ft_arena_free(&arena);
 }
 
@@ -117,6 +122,7 @@ static ft_status train_one(ft_repeat *r, ft_repeat_run *run, ft_memory_refusal *
     config.output.exists = ft_path_exists(run->dir) ? FT_EXISTS_RESUME : FT_EXISTS_NEW;
     ft_info("%s", "");
     ft_info("%s, %d of %d", run->name, (int)(run - r->runs) + 1, r->count);
+    ft_run_leaves((int)(r->runs + r->count - run) - 1);
     ft_status outcome = ft_train(&config, refusal);
     if (outcome == FT_OK && ft_run_taken() && run + 1 < r->runs + r->count) outcome = ft_sync_tree(run->dir);
     ft_error error;
@@ -236,7 +242,7 @@ static ft_status train_all(ft_repeat *r, ft_memory_refusal *refusal) {
 
 ft_status ft_train_all(const ft_config *config, ft_memory_refusal *refusal) {
     if (!every_fold(config) && config->train.seeds.count == 0) return ft_train(config, refusal);
-    ft_repeat r = {.config = config, .lock = -1};
+    ft_repeat r = {.config = config, .lock = -1, .log = ft_log_copy_begin()};
     ft_stop_begin();
     ft_status status = train_all(&r, refusal);
     ft_error error;
@@ -247,6 +253,7 @@ ft_status ft_train_all(const ft_config *config, ft_memory_refusal *refusal) {
     if (r.lock >= 0) close(r.lock);
     ft_arena_free(&r.arena);
     if (status != FT_OK) ft_error_restore(&error);
+    ft_log_copy_end(r.log, status == FT_OK);
     return status;
 }
 

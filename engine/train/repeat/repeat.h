@@ -12,6 +12,7 @@
 #ifndef FT_REPEAT_H
 #define FT_REPEAT_H
 
+#include "base/log_copy.h"
 #include "engine/memory/memory.h"
 #include "engine/train/train.h"
 
@@ -35,6 +36,7 @@ typedef struct ft_repeat {
     const ft_config *config;
     const char *dir;
     int lock;
+    ft_log_copy *log;    // train.log, with the lines of all runs
     ft_repeat_run *runs; // [count]
     int count, done;     // those in front have ended well
     ft_arena arena;

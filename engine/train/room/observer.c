@@ -6,12 +6,28 @@
 
 void ft_run_observe(ft_run_observer *observer) {
     ft_context_now()->kept[FT_CONTEXT_OBSERVER].value = observer;
-    if (observer != NULL) observer->told = 0;
+    if (observer == NULL) return;
+    observer->told = 0;
+    observer->begun = false;
+    observer->left = 0;
 }
 
 static ft_run_observer *present(void) { return ft_context_now()->kept[FT_CONTEXT_OBSERVER].value; }
 
 const ft_run_observer *ft_run_observer_of(void) { return present(); }
+
+bool ft_run_is_first(void) {
+    ft_run_observer *watching = present();
+    if (watching == NULL || watching->begun) return false;
+    watching->begun = true;
+    return true;
+}
+
+bool ft_run_is_last(void) { return present() != NULL && present()->left == 0; }
+
+void ft_run_leaves(int runs) {
+    if (present() != NULL) present()->left = runs;
+}
 
 bool ft_run_taken(void) {
     const ft_run_observer *watching = present();

@@ -31,6 +31,8 @@ typedef struct ft_run_observer {
     // What the run leaves at its end is taken at once, by somebody who has it written to the disk if it is to stay: nothing
     // but a checkpoint to go on from waits for the disk, and at the end there is none.
     bool taken;
+    bool begun; // a run of what is watched has; kept here for ft_run_is_first, false at first
+    int left;   // runs of it that come behind the present one (ft_run_leaves), 0 at first
     double told; // when there was a sign of life; kept here for ft_run_alive, 0 at first
 } ft_run_observer;
 
@@ -40,6 +42,11 @@ const ft_run_observer *ft_run_observer_of(void);      // NULL: nobody
 void ft_run_alive(struct ft_memory *memory, int64_t step, int64_t total_steps, bool logged);
 void ft_run_ended(struct ft_memory *memory);          // NULL: it did not come so far as to have any
 bool ft_run_keeps(void);                                    // as observer.keeps; true with nobody watching
+// Of what is watched, a trial of several runs maybe: the first run that asks, and, after ft_run_leaves(0), the last one. Both false
+// with nobody watching.
+bool ft_run_is_first(void);
+bool ft_run_is_last(void);
+void ft_run_leaves(int runs);
 bool ft_run_taken(void);                                    // as observer.taken; false with nobody watching
 
 #endif

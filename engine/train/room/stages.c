@@ -19,12 +19,14 @@ static void log_line(const ft_room *room, const char *stage, const char *behind)
 
 void ft_stage_log(const ft_room *room, const char *stage) { log_line(room, stage, ""); }
 
+void ft_stage_begin(const ft_room *room) { log_line(room, ft_run_is_first() ? "Trial Start" : "Run Start", ""); }
+
 void ft_stage_end(const ft_room *room, const ft_memory_counters *before, ft_status outcome) {
     ft_memory_counters c = ft_memory_read(room->memory);
     char change[64];
     snprintf(change, sizeof change, ", Change: %+.2fGiB allocated, %+.2fGiB reserved", gib(c.allocated) - gib(before->allocated),
              gib(c.reserved) - gib(before->reserved));
     if (before->reserved > 0) log_line(room, "Training End", change);
-    if (outcome == FT_OK) log_line(room, "Success", "");
+    if (outcome == FT_OK) log_line(room, ft_run_is_last() ? "Trial Success" : "Success", "");
     else if (outcome == FT_NO_MEMORY) log_line(room, "OOM Error", "");
 }
