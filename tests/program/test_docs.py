@@ -236,7 +236,7 @@ def check_links(page, problems):
 
 def check_options(page, options, problems):
     for name in re.findall(rf"`((?:{SECTIONS})\.[a-z_]+(?:\.[a-z_]+)*)", page.read_text()):
-        if name not in options and not name.endswith((".db", ".safetensors", ".tsv", ".csv")):
+        if name not in options and not name.endswith((".db", ".log", ".safetensors", ".tsv", ".csv")):
             problems.append(f"{page.relative_to(SOURCE)}: no option {name}")
 
 
