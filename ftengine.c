@@ -108,10 +108,14 @@ static const ft_command commands[] = {
      "  ftengine plan model.path=bert-base-uncased --gpu 4090 train.batch_size=32\n"
      "  ftengine plan model.path=bert-large-uncased --memory 24GiB --table\n\n"
      "Exit code 0: it fits (of a table or sweep: something does), 3: it does not, 4: the kernels do not run on such a card.\n"},
-    {"devices", ft_command_devices, "devices [--json] [--pick [--min-free SIZE]]", "what there is to run on, and what is missing",
+    {"devices", ft_command_devices, "devices [--json] [--pick [--min-free SIZE]] [--watch [--interval T]]", "what there is to run on, and what is missing",
      "  --json            one JSON document\n"
      "  --pick            only the name of the device that a run would take\n"
-     "  --min-free SIZE   with so much free, 4GiB for example; exit code 4 when there is none\n\n"
+     "  --min-free SIZE   with so much free, 4GiB for example; exit code 4 when there is none\n"
+     "  --watch           devices and the runs on them, looked at again and again until Ctrl-C: memory in use and reserved, how far\n"
+     "                    each run is, and of a GPU temperature, load and other programs where its driver tells. With --json a\n"
+     "                    line each time\n"
+     "  --interval T      how often, 0.5s or 10s; by default every 2s\n\n"
      "For every device what it is, its memory, why it cannot be used if it cannot, and which runs have reserved memory\n"
      "there. Every run reserves what it was planned to need before its first step, also of the host's memory what it pins\n"
      "there (memory.offload, listed under the CPU); the reservations of all runs are kept\n"

@@ -30,4 +30,11 @@ typedef struct ft_gpu_processes {
     int count;
 } ft_gpu_processes;
 
+// What a chip tells of itself at a moment.
+typedef struct ft_gpu_sensors {
+    bool has_memory, has_temperature, has_busy;
+    size_t used_bytes, total_bytes; // of all programs, the driver's own included
+    int celsius, busy;              // busy: percent of the time in which something was computed
+} ft_gpu_sensors;
+
 #endif

@@ -26,6 +26,8 @@ ft_status ft_command_plan(const ft_section *const *sections, int argc, char **ar
 ft_status ft_command_devices(const ft_section *const *sections, int argc, char **argv);
 // `ftengine devices --pick`: prints the name of the best device with so much free ("4GiB"; NULL: any), FT_NO_DEVICE if none.
 ft_status ft_devices_pick(const char *min_free, bool as_json);
+// `ftengine devices --watch`: looks again and again, every `interval` ("2s"; NULL: that), until it is stopped or nobody reads.
+ft_status ft_devices_watch(const char *interval, bool as_json);
 ft_status ft_command_tune_gemm(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_config(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_pull(const ft_section *const *sections, int argc, char **argv);

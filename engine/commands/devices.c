@@ -308,27 +308,35 @@ static ft_status show(output *out) {
     return out->failed ? ft_fail_memory(0, "the list of devices") : FT_OK;
 }
 
-static ft_status check_words(const ft_words *words, bool pick, const char *min_free) {
+static ft_status check_words(const ft_words *words, bool pick, const char *min_free, bool watch, const char *interval) {
     if (words->plain_count + words->override_count > 0)
         return ft_fail(FT_INVALID, words->plain_count > 0 ? words->plain[0] : words->overrides[0],
-                       "ftengine devices takes no argument but --json, --pick and --min-free SIZE");
+                       "ftengine devices takes no argument but --json, --pick and --min-free SIZE, --watch and --interval T");
     if (min_free != NULL && !pick)
         return ft_fail(FT_INVALID, "devices", "--min-free is about --pick, which is not given");
+    if (interval != NULL && !watch)
+        return ft_fail(FT_INVALID, "devices", "--interval is about --watch, which is not given");
+    if (watch && pick) return ft_fail(FT_INVALID, "devices", "--watch shows all devices, --pick the name of one");
     return FT_OK;
 }
 
 ft_status ft_command_devices(const ft_section *const *sections, int argc, char **argv) {
     output out = {0};
-    bool pick = false;
-    const char *min_free = NULL;
-    const ft_flag flags[] = {{"--json", NULL, &out.json}, {"--pick", NULL, &pick}, {"--min-free", &min_free, NULL}};
+    bool pick = false, watch = false;
+    const char *min_free = NULL, *interval = NULL;
+    const ft_flag flags[] = {{"--json", NULL, &out.json},
+                             {"--pick", NULL, &pick},
+                             {"--min-free", &min_free, NULL},
+                             {"--watch", NULL, &watch},
+                             {"--interval", &interval, NULL}};
     ft_arena arena = {0};
     ft_words words;
     ft_status status = ft_parse_words("devices", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
-    if (status == FT_OK) status = check_words(&words, pick, min_free);
-    if (status == FT_OK && out.json && !pick && (out.devices = json_array()) == NULL)
+    if (status == FT_OK) status = check_words(&words, pick, min_free, watch, interval);
+    if (status == FT_OK && out.json && !pick && !watch && (out.devices = json_array()) == NULL)
         status = ft_fail_memory(0, "the list of devices");
-    if (status == FT_OK) status = pick ? ft_devices_pick(min_free, out.json) : show(&out);
+    if (status == FT_OK) 
+        status = pick ? ft_devices_pick(min_free, out.json) : watch ? ft_devices_watch(interval, out.json) : show(&out);
     if (status == FT_OK && fflush(stdout) != 0)
         status = ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
     json_decref(out.devices);

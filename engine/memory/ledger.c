@@ -21,6 +21,7 @@ struct ft_ledger {
     const char *path;
     int fd;
     int slot; // of our reservation, or NOTHING
+    ft_reservation mine;
 };
 
 // ---- locks -------------------------------------------------------------------------------------------------------
@@ -197,6 +198,7 @@ static ft_status look(const ft_ledger *l, ft_ledger_state *state, int *vacant) {
         }
         ft_reservation *r = &state->reservations[state->count++];
         if (!read_record(record, r)) return fail_damaged(l);
+        r->slot = i;
         state->reserved = r->bytes > SIZE_MAX - state->reserved ? SIZE_MAX : state->reserved + r->bytes;
         end = i + 1;
     }
@@ -213,14 +215,15 @@ static ft_status take_slot(ft_ledger *l, int slot, size_t bytes) {
     char record[RECORD + 1];
     int64_t pid = getpid();
     ft_reservation mine = {
-        .pid = pid, .started = ft_process_started(pid), .since = (int64_t)time(NULL), .bytes = bytes};
+        .slot = slot, .pid = pid, .started = ft_process_started(pid), .since = (int64_t)time(NULL), .bytes = bytes};
     int error = lock_byte(l->fd, LEDGER_BYTE + 1 + slot, F_WRLCK, F_OFD_SETLK);
     if (error != 0) return fail_lock(l, error);
     write_record(&mine, record);
     ft_status status = put_record(l, slot, record);
-    if (status == FT_OK)
+    if (status == FT_OK) {
         l->slot = slot;
-    else
+        l->mine = mine;
+    } else
         (void)lock_byte(l->fd, LEDGER_BYTE + 1 + slot, F_UNLCK, F_OFD_SETLK);
     return status;
 }
@@ -280,6 +283,14 @@ void ft_ledger_leave(ft_ledger *l) {
     }
     ft_error_restore(&before);
 }
+
+bool ft_ledger_mine(const ft_ledger *l, ft_reservation *reservation) {
+    if (l == NULL || l->slot == NOTHING) return false;
+    *reservation = l->mine;
+    return true;
+}
+
+const char *ft_ledger_path(const ft_ledger *l) { return l->path; }
 
 void ft_ledger_close(ft_ledger *l) {
     if (l == NULL) return;

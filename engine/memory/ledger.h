@@ -25,6 +25,7 @@
 enum { FT_LEDGER_ENTRIES = 256 }; // reservations of one device at once; there is no room for a further one
 
 typedef struct ft_reservation {
+    int slot;         // its place in the ledger, as long as it lives
     int64_t pid;      // as its owner knows it
     uint64_t started; // of that process (process.h); 0: unknown
     int64_t since;    // seconds since 1970
@@ -59,5 +60,8 @@ ft_status ft_ledger_read(ft_ledger *ledger, ft_ledger_state *state);
 ft_status ft_ledger_enter(ft_ledger *ledger, size_t bytes, size_t min_free, ft_ledger_state *state, bool *entered);
 void ft_ledger_leave(ft_ledger *ledger); // no reservation: nothing
 void ft_ledger_close(ft_ledger *ledger); // leaves; NULL is fine
+// The own reservation; false: there is none.
+bool ft_ledger_mine(const ft_ledger *ledger, ft_reservation *reservation);
+const char *ft_ledger_path(const ft_ledger *ledger); // of its file, absolute or as FTENGINE_LEDGER_DIR
 
 #endif

@@ -84,6 +84,7 @@ static ft_status infer(ft_trainer *t, void *context) {
 static ft_status judge(ft_trainer *t, ft_split split, ft_logits *logits, ft_metrics *metrics) {
     const ft_dataset *data = &t->job.split[split].data;
     double before = ft_now();
+    ft_progress_note(t, split == FT_SPLIT_TEST ? "tests" : "evaluates");
     FT_TRY(ft_logits_open(data->examples, t->job.labels.count, t->dir, logits));
     float *losses = ft_calloc((size_t)data->examples, sizeof *losses, "losses");
     ft_status status = losses != NULL ? FT_OK : FT_NO_MEMORY;

@@ -3,10 +3,12 @@
 #include "engine/train/trainer.h"
 
 #include "base/log.h"
+#include "engine/memory/ledger_notes.h"
 #include "kernels/devices/devices.h"
 
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 // "2h03m", "4m05s", "12s".
 static const char *duration_text(double seconds, char out[24]) {
@@ -40,8 +42,27 @@ void ft_progress_start(const ft_trainer *t) {
     if (t->step.state.step > 0) ft_info("resumed    at step %lld", (long long)t->step.state.step);
 }
 
+void ft_progress_note(ft_trainer *t, const char *doing) {
+    const double now = ft_now();
+    const ft_memory_counters c = ft_memory_read(t->room.memory);
+    ft_ledger_note note = {.step = t->step.state.step,
+                           .steps = t->room.plan.total_steps,
+                           .allocated = c.allocated,
+                           .reserved = c.reserved,
+                           .left = t->step.state.step > t->session_step ? remaining_seconds(t) : -1,
+                           .at = (int64_t)time(NULL)};
+    const size_t length = strlen(t->dir), room = sizeof note.run - 1;
+    snprintf(note.run, sizeof note.run, "%s", t->dir + (length > room ? length - room : 0));
+    snprintf(note.doing, sizeof note.doing, "%s", doing);
+    t->progress_noted = now;
+    ft_ledger_note_write(t->room.reservation, &note);
+    note.allocated = note.reserved = c.pinned; // what it holds of the host meanwhile
+    ft_ledger_note_write(t->room.host_reservation, &note);
+}
+
 void ft_progress_step(ft_trainer *t) {
     double now = ft_now();
+    if (now - t->progress_noted >= 0.5) ft_progress_note(t, "trains");
     if (now - t->progress_shown < 0.1) return;
     t->progress_shown = now;
     char memory[24], eta[24];

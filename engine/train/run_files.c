@@ -160,6 +160,7 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
 
 static ft_status save_model(ft_trainer *t, void *context) {
     ft_memory_set_phase(t->room.memory, FT_PHASE_SAVE);
+    ft_progress_note(t, "saves");
     char *path = ft_path_join(&t->arena, t->dir, "model");
     if (path == NULL) return FT_NO_MEMORY;
     ft_atomic_dir dir;

@@ -17,6 +17,7 @@ static ft_status run(ft_trainer *t) {
     t->session_tokens = t->logged_tokens = t->step.state.tokens;
     t->session_seconds = t->logged_seconds = t->step.state.seconds_train;
     ft_progress_start(t);
+    ft_progress_note(t, "trains");
     t->start_memory = ft_memory_read(t->room.memory);
     ft_stage_log(&t->room, "Training Start");
     FT_TRY(ft_trainer_loop(t));

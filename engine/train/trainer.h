@@ -32,6 +32,7 @@ typedef struct ft_trainer {
     double started;            // monotonic seconds
     double seconds_before;     // of earlier sessions of a resumed run
     double progress_shown;     // when the progress line was last drawn
+    double progress_noted;     // when it was last told beside the reservation
     int64_t session_step;      // steps, tokens and training seconds done when this session began
     int64_t session_tokens;
     double session_seconds;
@@ -77,6 +78,8 @@ ft_status ft_checkpoint_resume(ft_trainer *t, bool *found);          // the newe
 // progress.c
 void ft_progress_start(const ft_trainer *t);
 void ft_progress_step(ft_trainer *t);
+// Tells who looks at the device what the run does, in a word ("trains", "evaluates"). Twice a second it is told by itself.
+void ft_progress_note(ft_trainer *t, const char *doing);
 void ft_progress_log(const ft_trainer *t, double loss);
 void ft_progress_eval(const ft_trainer *t, const ft_metrics *metrics, bool best);
 void ft_progress_end(const ft_trainer *t, ft_status outcome);

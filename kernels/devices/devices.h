@@ -74,6 +74,8 @@ ft_status ft_gpus_check_libraries(const ft_gpus *gpus);
 // the reason where nobody can say. To be given to ft_gpu_processes_free in any case.
 ft_status ft_gpu_processes_read(const ft_gpu *gpu, ft_gpu_processes *processes);
 void ft_gpu_processes_free(ft_gpu_processes *processes);
+// Memory in use, temperature and load, as far as the same library tells; without a context. FT_NO_DEVICE as above.
+ft_status ft_gpu_sensors_read(const ft_gpu *gpu, ft_gpu_sensors *sensors);
 
 // ---- measured algorithms of matrix products -----------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 // gpus.c - what devices.h says of GPUs, from the CUDA back end.
 #include "base/arena.h"
 #include "kernels/cuda/driver/chips.h"
-#include "kernels/cuda/driver/processes.h"
+#include "kernels/cuda/driver/nvml.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/devices/devices.h"
 
@@ -50,6 +50,8 @@ ft_status ft_gpus_check_libraries(const ft_gpus *gpus) { return ft_cuda_look_for
 ft_status ft_gpu_processes_read(const ft_gpu *gpu, ft_gpu_processes *processes) { return ft_cuda_processes_read(gpu->pci, processes); }
 
 void ft_gpu_processes_free(ft_gpu_processes *processes) { ft_cuda_processes_free(processes); }
+
+ft_status ft_gpu_sensors_read(const ft_gpu *gpu, ft_gpu_sensors *sensors) { return ft_cuda_sensors_read(gpu->pci, sensors); }
 
 // ---- matrix products ----------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
 // Names, numbers and structures are those of NVML's public interface, in the form that drivers have had since release 510.
-#include "kernels/cuda/driver/processes.h"
+#include "kernels/cuda/driver/nvml.h"
 #include "base/arena.h"
 
 #include <dlfcn.h>
@@ -20,12 +20,25 @@ typedef struct nvml_process {
 
 typedef int nvml_list(void *device, unsigned *count, nvml_process *list);
 
+typedef struct nvml_memory {
+    unsigned long long total, unused, used; // bytes
+} nvml_memory;
+
+typedef struct nvml_utilization {
+    unsigned gpu, memory; // percent
+} nvml_utilization;
+
+enum { NVML_TEMPERATURE_GPU = 0 };
+
 typedef struct nvml {
     void *library;
     int (*init)(void);
     int (*shutdown)(void);
     int (*find)(const char *pci, void **device);
     nvml_list *compute, *graphics;
+    int (*memory)(void *device, nvml_memory *memory); // these may be missing
+    int (*temperature)(void *device, int sensor, unsigned *celsius);
+    int (*utilization)(void *device, nvml_utilization *utilization);
     const char *(*text)(int result);
 } nvml;
 
@@ -37,6 +50,11 @@ static ft_status symbol(const nvml *m, const char *name, void *slot) {
     return FT_OK;
 }
 
+static void symbol_if_there(const nvml *m, const char *name, void *slot) {
+    void *address = dlsym(m->library, name);
+    memcpy(slot, &address, sizeof address);
+}
+
 static ft_status nvml_fail(const nvml *m, const char *call, int result) {
     const char *text = m->text(result);
     return ft_fail(FT_NO_DEVICE, call, "%s", text != NULL ? text : "unknown error");
@@ -46,6 +64,9 @@ static ft_status nvml_open(nvml *m) {
     // As with the driver's library: once in, it stays.
     m->library = dlopen(system_library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (m->library == NULL) return ft_fail(FT_NO_DEVICE, NULL, "%s was not found", system_library);
+    symbol_if_there(m, "nvmlDeviceGetMemoryInfo", &m->memory);
+    symbol_if_there(m, "nvmlDeviceGetTemperature", &m->temperature);
+    symbol_if_there(m, "nvmlDeviceGetUtilizationRates", &m->utilization);
     FT_TRY(symbol(m, "nvmlInit_v2", &m->init));
     FT_TRY(symbol(m, "nvmlShutdown", &m->shutdown));
     FT_TRY(symbol(m, "nvmlDeviceGetHandleByPciBusId_v2", &m->find));
@@ -154,4 +175,40 @@ ft_status ft_cuda_processes_read(const char *pci, ft_gpu_processes *processes) {
 void ft_cuda_processes_free(ft_gpu_processes *processes) {
     free(processes->list);
     *processes = (ft_gpu_processes){.list = NULL};
+}
+
+// ---- how it is ------------------------------------------------------------------------------------------------------
+
+static ft_status ask_sensors(const nvml *m, const char *pci, ft_gpu_sensors *sensors) {
+    void *device;
+    nvml_memory memory;
+    nvml_utilization utilization;
+    unsigned celsius;
+    int result = m->find(pci, &device);
+    if (result != NVML_SUCCESS) return nvml_fail(m, "nvmlDeviceGetHandleByPciBusId", result);
+    if (m->memory != NULL && m->memory(device, &memory) == NVML_SUCCESS) {
+        sensors->has_memory = true;
+        sensors->used_bytes = (size_t)memory.used;
+        sensors->total_bytes = (size_t)memory.total;
+    }
+    if (m->temperature != NULL && m->temperature(device, NVML_TEMPERATURE_GPU, &celsius) == NVML_SUCCESS) {
+        sensors->has_temperature = true;
+        sensors->celsius = (int)celsius;
+    }
+    if (m->utilization != NULL && m->utilization(device, &utilization) == NVML_SUCCESS) {
+        sensors->has_busy = true;
+        sensors->busy = (int)utilization.gpu;
+    }
+    return FT_OK;
+}
+
+ft_status ft_cuda_sensors_read(const char *pci, ft_gpu_sensors *sensors) {
+    *sensors = (ft_gpu_sensors){.has_memory = false};
+    nvml m = {.library = NULL};
+    FT_TRY(nvml_open(&m));
+    int result = m.init();
+    if (result != NVML_SUCCESS) return nvml_fail(&m, "nvmlInit", result);
+    ft_status status = ask_sensors(&m, pci, sensors);
+    (void)m.shutdown();
+    return status;
 }
