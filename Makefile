@@ -15,7 +15,7 @@ cuda_disassembler = [ ! -e $(BUILD)/libftengine_cuda.so ] || tools/cuda_disassem
 LEAVE ?= full_size
 ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error --parallel $(JOBS) -LE '$(LEAVE)'
 
-.PHONY: build quickstart test check test-full-size install dist sanitize tsan fuzz clean help
+.PHONY: build quickstart test check test-full-size install dist reference sanitize tsan fuzz clean help
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
 
@@ -52,6 +52,9 @@ test-full-size: test ## and models of real sizes, one a family, with random weig
 
 install: build ## install the program under PREFIX (default /usr/local)
 	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+reference: build ## configs/reference.ini and docs/reference from the tables of options and commands, as built
+	@cmake --build $(BUILD) --target reference
 
 dist: ## a tarball that runs wherever it is unpacked, in build-dist
 	@tools/install.sh build

@@ -19,7 +19,7 @@ static void test_committed_reference(void **state) {
     char *text = written(NULL, false, false), *committed = NULL;
     size_t size;
     ok(ft_read_file(FT_SOURCE_DIR "/configs/reference.ini", 0, &committed, &size));
-    if (strcmp(committed, text) != 0) fail_msg("configs/reference.ini is not current: ftengine config > configs/reference.ini");
+    if (strcmp(committed, text) != 0) fail_msg("configs/reference.ini is not current: make reference");
     free(text), free(committed);
 }
 

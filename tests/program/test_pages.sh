@@ -12,6 +12,10 @@ expect 2 "$FTENGINE" config --man train.epochs=1 && one_error "without a configu
 expect 2 "$FTENGINE" completion tcsh && one_error "tcsh"
 expect 2 "$FTENGINE" completion && one_error "give one shell"
 
+for reference in configs/reference.ini docs/reference/options.md docs/reference/commands.md; do # made when the program is built
+    cmp "$BUILD_DIR/pages/$reference" "$SOURCE_DIR/$reference" || fail "$reference is not what the build made: make reference"
+done
+
 # ---- manual pages ----------------------------------------------------------------------------------------------------------
 expect 0 "$FTENGINE" help --man && cp out ftengine.1
 expect 0 "$FTENGINE" config --man && cp out ftengine-config.5
