@@ -34,9 +34,8 @@ static void each_flag(const ft_command *c, void (*put)(const ft_command *c, cons
 
 static void put_word(const ft_command *c, const char *flag, FILE *out) { fprintf(out, " %s", flag); }
 
-static void put_words(const ft_command *c, FILE *out) {
-    each_flag(c, put_word, out);
-    // Its own commands: create|list|show.
+// A command's own commands: create|list|show.
+static void put_verbs(const ft_command *c, FILE *out) {
     const char *bar = strchr(c->usage, '|');
     const char *space = strchr(c->usage, ' ');
     if (bar == NULL || space == NULL || strcmp(c->name, "study") != 0) return;
@@ -45,6 +44,11 @@ static void put_words(const ft_command *c, FILE *out) {
         fprintf(out, " %.*s", length, word);
         word += length + (word[length] == '|');
     }
+}
+
+static void put_words(const ft_command *c, FILE *out) {
+    each_flag(c, put_word, out);
+    put_verbs(c, out);
 }
 
 static bool takes_options(const ft_command *c) {
@@ -111,21 +115,22 @@ static void write_bash(int count, const ft_command *commands, const ft_section *
 static void write_zsh(int count, const ft_command *commands, const ft_section *const *sections, FILE *out) {
     fputs("#compdef ftengine\n# made by `ftengine completion zsh`\n_ftengine_values() {\n    case $1 in\n", out);
     put_value_cases(sections, "        %s) echo \"", out);
-    fputs("    esac\n}\n_ftengine() {\n    local -a commands words options\n    commands=(\n", out);
+    // `words`, `commands` and `options` are zsh's own.
+    fputs("    esac\n}\n_ftengine() {\n    local -a known settings\n    known=(\n", out);
     for (int i = 0; i < count; i++) fprintf(out, "        '%s:%s'\n", commands[i].name, commands[i].what);
     fputs("        'help:usage of one command'\n    )\n"
-          "    if (( CURRENT == 2 )); then\n        _describe 'command' commands\n        return\n    fi\n"
+          "    if (( CURRENT == 2 )); then\n        _describe 'command' known\n        return\n    fi\n"
           "    if [[ $words[CURRENT] == *.*=* ]]; then\n        local name=${words[CURRENT]%%=*}\n"
-          "        compset -P '*='\n        compadd -- ${=$(_ftengine_values $name)}\n        _files\n        return\n    fi\n    options=(", out);
+          "        compset -P '*='\n        compadd -- ${=$(_ftengine_values $name)}\n        _files\n        return\n    fi\n    settings=(", out);
     put_option_names(sections, "", "= ", out);
     fputs(")\n    case $words[2] in\n", out);
     for (int i = 0; i < count; i++) {
         if (commands[i].run == NULL) continue;
         fprintf(out, "        %s) compadd --", commands[i].name);
         put_words(&commands[i], out);
-        fprintf(out, "%s ;;\n", takes_options(&commands[i]) ? "; compadd -S '' -- $options" : "");
+        fprintf(out, "%s ;;\n", takes_options(&commands[i]) ? "; compadd -S '' -- $settings" : "");
     }
-    fputs("        help) _describe 'command' commands ;;\n        completion) compadd -- bash zsh fish ;;\n    esac\n    _files\n}\n"
+    fputs("        help) _describe 'command' known ;;\n        completion) compadd -- bash zsh fish ;;\n    esac\n    _files\n}\n"
           "_ftengine \"$@\"\n", out);
 }
 
@@ -142,6 +147,12 @@ static void write_fish(int count, const ft_command *commands, const ft_section *
     fputs("complete -c ftengine -n __fish_use_subcommand -f -a help -d 'usage of one command'\n"
           "complete -c ftengine -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'\n", out);
     for (int i = 0; i < count; i++) each_flag(&commands[i], put_fish_flag, out);
+    fputs("complete -c ftengine -n '__fish_seen_subcommand_from study' -f -a '", out);
+    for (int i = 0; i < count; i++)
+        if (strcmp(commands[i].name, "study") == 0) put_verbs(&commands[i], out);
+    fputs("'\ncomplete -c ftengine -n '__fish_seen_subcommand_from help' -f -a '", out);
+    for (int i = 0; i < count; i++) fprintf(out, "%s ", commands[i].name);
+    fputs("'\n", out);
     fputs("set -l with_options", out);
     for (int i = 0; i < count; i++)
         if (takes_options(&commands[i])) fprintf(out, " %s", commands[i].name);

@@ -240,6 +240,47 @@ def check_options(page, options, problems):
             problems.append(f"{page.relative_to(SOURCE)}: no option {name}")
 
 
+def check_messages(problems):
+    """Headings of the page of messages are messages: what stands between its "..." is in the text of one message of the sources."""
+    page, texts = SOURCE / "docs/troubleshooting.md", []
+    for floor in ("base", "engine", "hpo", "kernels"):
+        for source in (SOURCE / floor).rglob("*.c"):
+            joined = re.sub(r'"\s*\n\s*"', "", source.read_text()) # a message in several pieces
+            texts += [text.replace('\\"', '"') for text in re.findall(r'"((?:[^"\\\n]|\\.)*)"', joined)]
+    def is_there(heading):
+        pieces = [piece.strip() for piece in heading.split("...")]
+        wanted = re.compile(".*%.*".join(re.escape(piece).replace("%", "%%") for piece in pieces))
+        return any(wanted.search(text) for text in texts)
+    assert is_there("unknown option ...") and not is_there("unknown opinion ...") and not is_there("... is nowhere needed of ...")
+    headings = re.findall(r"^### `(.*)`$", page.read_text(), flags=re.M)
+    for heading in headings:
+        if not is_there(heading):
+            problems.append(f"docs/troubleshooting.md: no message in the sources is: {heading}")
+    for heading in re.findall(r"^### ([^`].*)$", page.read_text(), flags=re.M):
+        problems.append(f"docs/troubleshooting.md: a heading that is no message: {heading}")
+    return len(headings)
+
+
+def check_paths(page, problems):
+    """Files and folders of the source that a page names are there."""
+    for path in re.findall(r"`((?:base|engine|hpo|kernels|tests|tools|benchmarks|configs|docs)/[\w./-]*)`", page.read_text()):
+        if "NAME" not in path and not (SOURCE / path).exists():
+            problems.append(f"{page.relative_to(SOURCE)}: no {path} in the source")
+
+
+def check_readme(problems):
+    """A page: 6 to 8 KB; its picture is what the command beside it draws."""
+    size = len((SOURCE / "README.md").read_bytes())
+    if not 6000 <= size <= 8192:
+        problems.append(f"README.md: {size} bytes are not a page, which has 6000 to 8192")
+    with tempfile.TemporaryDirectory() as scratch:
+        drawn = Path(scratch) / "plan.svg"
+        subprocess.run([PROGRAM, "plan", "model.path=bert-large-uncased", "--gpu", "4090", "--table", "--svg", str(drawn)], check=True,
+                       stdout=subprocess.DEVNULL)
+        if drawn.read_bytes() != (SOURCE / "docs/images/plan.svg").read_bytes():
+            problems.append("docs/images/plan.svg: ftengine plan model.path=bert-large-uncased --gpu 4090 --table --svg draws another picture")
+
+
 def option_names():
     said = subprocess.run([PROGRAM, "config"], stdout=subprocess.PIPE, check=True, text=True).stdout
     names, section = set(), ""
@@ -268,13 +309,16 @@ def main():
             continue # of the program's own help (test_pages.sh)
         commands += check_page(page, problems, not_run)
         check_options(page, options, problems)
+        check_paths(page, problems)
+    messages = check_messages(problems)
+    check_readme(problems)
     tracked = subprocess.run(["git", "-C", str(SOURCE), "ls-files", "*.md"], stdout=subprocess.PIPE, text=True, check=False).stdout.split()
     for page in {*pages, *(SOURCE / name for name in tracked if (SOURCE / name).exists())}:
         links += check_links(page, problems)
     for why in sorted(set(NOT_RUN) | set(not_run)):
         if NOT_RUN.get(why) != not_run.get(why, 0):
             problems.append(f"{not_run.get(why, 0)} blocks are not run because of {why}; NOT_RUN says {NOT_RUN.get(why)}")
-    print(f"{len(pages)} pages, {commands} commands run, {sum(not_run.values())} blocks not run {not_run}, {links} links")
+    print(f"{len(pages)} pages, {commands} commands run, {sum(not_run.values())} blocks not run {not_run}, {links} links, {messages} messages")
     if problems:
         print("\n".join(["FAILED:", *problems]), file=sys.stderr)
         sys.exit(1)

@@ -71,6 +71,48 @@ for shell in zsh:_ftengine fish:ftengine.fish; do
     else echo "no ${shell%%:*}: its completions were not read"; fi
 done
 
+# What they offer, where there is such a shell.
+if command -v fish >/dev/null; then
+    fish_offers() { # fish_offers EXPECTED LINE
+        [ "$(fish --no-config -c 'source ftengine.fish; complete -C $argv[1]' "$2" 2>&1 | cut -f 1 | tr '\n' ' ')" = "$1 " ] ||
+            fail "fish makes of '$2': $(fish --no-config -c 'source ftengine.fish; complete -C $argv[1]' "$2" 2>&1 | head -5)"
+    }
+    fish_offers "predict" "ftengine pre"
+    fish_offers "--watch" "ftengine devices --wa"
+    fish_offers "train.precision=bf16 train.precision=bfloat16" "ftengine train train.precision=b"
+    fish_offers "study.worker_trials=" "ftengine tune study.worker"
+    fish_offers "list" "ftengine study li"
+    fish_offers "plan predict pull" "ftengine help p"
+    fish_offers "bash" "ftengine completion ba"
+fi
+if command -v zsh >/dev/null; then # its functions only say what they were asked to add
+    cat >zsh_offers <<'ZSH'
+compadd() { [[ $1 = -S ]] && shift 2; [[ $1 = -- ]] && shift; print -l -- $@ }
+_describe() { print -l -- ${${(P)2}%%:*} }
+_files() { print -l -- FILES }
+compset() { : }
+script=$1; shift
+words=("$@") CURRENT=$#
+. $script
+ZSH
+    zsh_offers() { # zsh_offers EXPECTED... -- WORD...: it offers all of these
+        local wanted=()
+        while [ "$1" != -- ]; do wanted+=("$1") && shift; done
+        shift
+        zsh -f zsh_offers ./_ftengine "$@" >out 2>err || fail "zsh: $(head -3 err)"
+        [ -s err ] && fail "zsh says: $(head -3 err)"
+        local word
+        for word in "${wanted[@]}"; do grep -qxF -e "$word" out || fail "zsh does not offer $word for '$*': $(head -40 out)"; done
+    }
+    zsh_offers predict train help -- ftengine ''
+    zsh_offers --watch --pick FILES -- ftengine devices ''
+    zsh_offers --quiet train.precision= study.worker_trials= FILES -- ftengine tune ''
+    zsh_offers bf16 fp32 -- ftengine train train.precision=
+    zsh_offers list trials --top -- ftengine study ''
+    zsh_offers predict plan -- ftengine help ''
+    zsh_offers fish -- ftengine completion ''
+fi
+
 # ---- install ---------------------------------------------------------------------------------------------------------------
 if [ -e "$BUILD_DIR/pages/share/man/man1/ftengine.1" ]; then
     cmake --install "$BUILD_DIR" --prefix "$scratch/prefix" >out 2>err || fail "cmake --install"
