@@ -29,7 +29,7 @@ typedef enum ft_dropout_site {
     FT_SITE_EMBEDDING = 0,
     FT_SITE_ATTENTION = 1,        // attention probabilities
     FT_SITE_ATTENTION_OUTPUT = 2, // after the output projection
-    FT_SITE_FFN_OUTPUT = 3,       // after the second product of the feed-forward block
+    FT_SITE_FFN_OUTPUT = 3,       // after the second product of the feed-forward block; in front of it where that is gated
     FT_SITE_HEAD = 4,             // in the head; layer counts its dropouts
     FT_SITE_CONVOLUTION = 5,      // behind the convolution of DeBERTa's v2-x models
 } ft_dropout_site;

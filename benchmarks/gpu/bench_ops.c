@@ -103,6 +103,11 @@ static call of_disentangled_attention_forward(const ft_disentangled_attention_fo
 static call of_disentangled_attention_backward(const ft_disentangled_attention_backward_args *a) {
     return of_attention("disentangled_attention_backward", &a->shape.attention, a->q, a->k, there(a->pos_key) + there(a->pos_query));
 }
+ROWS(gated_forward, x, y)
+ROWS(gated_backward, h, dx)
+ROWS(rope, x, x)
+ROWS(sequence_mean_forward, x, y)
+ROWS(sequence_mean_backward, dy, dx)
 ROWS(dropout, x, y)
 ROWS(gather_rows, y, y)
 ROWS(scatter_rows_add, x, y)

@@ -229,6 +229,41 @@ static ft_status activation_backward(test *t, int side) {
         .dbias = vector(t, 4, side, t->cols));
 }
 
+// The product of two halves that are side by side.
+static void gated_setup(test *t) {
+    const int64_t n = t->rows * t->cols;
+    many(t, 4, (int64_t[]){2 * n, n, 2 * n, n}); // h y dx dy
+}
+static void gated_forward_setup(test *t) {
+    gated_setup(t);
+    t->moved = bytes_of(t, 3 * (double)t->rows * (double)t->cols);
+}
+static void gated_backward_setup(test *t) {
+    gated_setup(t);
+    t->moved = bytes_of(t, 6 * (double)t->rows * (double)t->cols);
+}
+static ft_status gated_forward(test *t, int side) {
+    RUN(gated_forward, .kind = FT_ACT_GELU, .x = matrix(t, 0, side, t->rows, 2 * t->cols), .y = matrix(t, 1, side, t->rows, t->cols));
+}
+static ft_status gated_backward(test *t, int side) {
+    RUN(gated_backward, .kind = FT_ACT_GELU, .h = matrix(t, 0, side, t->rows, 2 * t->cols), .dy = matrix(t, 3, side, t->rows, t->cols),
+        .dx = matrix(t, 2, side, t->rows, 2 * t->cols), .y = matrix(t, 1, side, t->rows, t->cols));
+}
+
+// In place; of heads of 64, or of one of all columns but an odd one.
+static int64_t turned_of(const test *t) { return t->cols % 64 == 0 ? 64 : t->cols / 2 * 2; }
+static void rope_setup(test *t) {
+    add_integers(t, t->rows, -t->length);
+    add_rows(t, t->rows * t->cols, 0, 1);
+    add_floats(t, t->length * turned_of(t), 0, 1);
+    t->moved = bytes_of(t, 2 * (double)t->rows * (double)t->cols);
+}
+static ft_status rope(test *t, int side) {
+    const int64_t d = turned_of(t);
+    RUN(rope, .head_dim = (int32_t)d, .position = t->at[0][side], .table = matrix(t, 2, side, t->length, d),
+        .x = ft_columns(matrix(t, 1, side, t->rows, t->cols), 0, t->cols / d * d));
+}
+
 static int heads_of(const test *t) { // of t->inner, else of 64, or one odd head
     const bool inner = t->inner <= 256 && t->cols % t->inner == 0;
     return (int)(inner ? t->cols / t->inner : t->cols % 64 == 0 ? t->cols / 64 : 1);
@@ -393,6 +428,27 @@ static ft_status scatter_rows_add(test *t, int side) {
         .y = matrix(t, 4, side, t->rows, t->cols));
 }
 
+static void mean_setup(test *t) {
+    const int64_t sequences = sequences_of(t);
+    add_bounds(t);
+    many(t, 2, (int64_t[]){t->rows * t->cols, sequences * t->cols});
+    add_floats(t, sequences * t->cols, 0, 1); // 3: gradients of means, of rows
+    add_floats(t, t->rows * t->cols, 0, 1);
+    t->moved = bytes_of(t, (double)t->rows * (double)t->cols);
+}
+static void mean_backward_setup(test *t) {
+    mean_setup(t);
+    t->moved = 4.0 * (double)t->rows * (double)t->cols;
+}
+static ft_status sequence_mean_forward(test *t, int side) {
+    RUN(sequence_mean_forward, .sequences = sequences_of(t), .cu_seqlens = t->at[0][side], .x = matrix(t, 1, side, t->rows, t->cols),
+        .y = matrix(t, 2, side, sequences_of(t), t->cols));
+}
+static ft_status sequence_mean_backward(test *t, int side) {
+    RUN(sequence_mean_backward, .sequences = sequences_of(t), .cu_seqlens = t->at[0][side], .dy = matrix(t, 3, side, sequences_of(t), t->cols),
+        .dx = matrix(t, 4, side, t->rows, t->cols));
+}
+
 enum { TAPS = 3 };
 static void unfold_setup(test *t) {
     add_bounds(t);
@@ -500,6 +556,9 @@ const gpu_op gpu_ops[] = {
     {"layernorm_backward", layernorm_backward_setup, layernorm_backward, 5e-6, ROWS, 1},
     {"activation_forward", activation_setup, activation_forward, 5e-7, ROWS, 1},
     {"activation_backward", activation_setup, activation_backward, 5e-6, ROWS, 1},
+    {"gated_forward", gated_forward_setup, gated_forward, 5e-7, ROWS, 1},
+    {"gated_backward", gated_backward_setup, gated_backward, 5e-6, ROWS, 1},
+    {"rope", rope_setup, rope, 5e-7, ROWS, 1},
     {"attention_forward", attention_setup, attention_forward, 5e-6, ROWS, 4}, // tensor cores take rounded probabilities
     {"attention_backward", attention_backward_setup, attention_backward, 1e-5, ROWS, 8},
     {"attention_window_forward", window_setup, attention_forward, 5e-6, ROWS, 4},
@@ -513,6 +572,8 @@ const gpu_op gpu_ops[] = {
     {"dropout", rows_setup, dropout, 0, ROWS, 0},
     {"gather_rows", rows_setup, gather_rows, 0, ROWS, 0},
     {"scatter_rows_add", rows_setup, scatter_rows_add, 0, ROWS, 0},
+    {"sequence_mean_forward", mean_setup, sequence_mean_forward, 2e-6, ROWS, 1},
+    {"sequence_mean_backward", mean_backward_setup, sequence_mean_backward, 5e-7, FLOATS, 0},
     {"unfold", unfold_setup, unfold, 0, ROWS, 0},
     {"fold_add", unfold_setup, fold_add, 0, ROWS, 0},
     {"cast_to_fp32", cast_setup, cast_to_fp32, 0, HALVES, 0},

@@ -173,6 +173,8 @@ static void advance_embedding(ft_embedding_backward_args *args, block b) { args-
 static void advance_layernorm(ft_layernorm_forward_args *args, block b) {
     if (args->wide.data != NULL) args->y = args->wide;
     args->wide = ft_absent();
+    if (args->stream.data != NULL) args->s = args->stream; // and so with s
+    args->stream = ft_absent();
     advance_vector(&args->mean, b);
     advance_vector(&args->rstd, b);
     advance_dropout(&args->dropout, b);
@@ -182,25 +184,31 @@ static void advance_layernorm_back(ft_layernorm_backward_args *args, block b) {
     advance_vector(&args->rstd, b);
     advance_dropout(&args->dropout, b);
 }
+static void advance_rope(ft_rope_args *args, block b) { args->position += b.first; }
 static void advance_rows(ft_dropout_args *args, block b) { advance_dropout(&args->dropout, b); }
 
 // Sums over rows are one chain a column, whatever calls it is cut into.
 WIDENED(column_sum, x, args->x.rows, NOTHING_ELSE, false, IN(column_sum, x))
 WIDENED(embedding_backward, dout, args->dout.rows, advance_embedding, false, IN(embedding_backward, dout))
-WIDENED(layernorm_forward, x, args->x.rows, advance_layernorm, false, IN(layernorm_forward, x),
+WIDENED(layernorm_forward, y, args->x.rows, advance_layernorm, false, IN(layernorm_forward, x),
         VIEW(layernorm_forward, bias, READ | WHOLE), IN(layernorm_forward, residual), OUT(layernorm_forward, s),
-        OUT(layernorm_forward, y), OUT(layernorm_forward, wide))
+        OUT(layernorm_forward, y), OUT(layernorm_forward, wide), OUT(layernorm_forward, stream))
 WIDENED(layernorm_backward, s, args->dy.rows, advance_layernorm_back, false, IN(layernorm_backward, dy),
-        IN(layernorm_backward, s), OUT(layernorm_backward, ds), OUT(layernorm_backward, dx))
+        IN(layernorm_backward, s), IN(layernorm_backward, past), OUT(layernorm_backward, ds), OUT(layernorm_backward, dx))
 WIDENED(activation_forward, x, args->x.rows, NOTHING_ELSE, false, IN(activation_forward, x),
         VIEW(activation_forward, bias, READ | WHOLE), OUT(activation_forward, h), OUT(activation_forward, y))
 WIDENED(activation_backward, h, args->h.rows, NOTHING_ELSE, false, IN(activation_backward, h),
         IN(activation_backward, dy), OUT(activation_backward, dx), OUT(activation_backward, y))
+WIDENED(gated_forward, x, args->x.rows, NOTHING_ELSE, false, IN(gated_forward, x), OUT(gated_forward, y))
+WIDENED(gated_backward, h, args->h.rows, NOTHING_ELSE, false, IN(gated_backward, h), IN(gated_backward, dy),
+        OUT(gated_backward, dx), OUT(gated_backward, y))
+WIDENED(rope, x, args->x.rows, advance_rope, args->x.rows == 0, VIEW(rope, x, READ | WRITE))
 WIDENED(dropout, x, args->x.rows, advance_rows, false, IN(dropout, x), OUT(dropout, y))
 
 // Windows reach over rows: all of them at once.
 #define ALL(op, member) VIEW(op, member, READ | WHOLE)
 #define ALL_OUT(op, member) VIEW(op, member, WRITE | WHOLE)
+WIDENED(sequence_mean_forward, x, 0, NOTHING_ELSE, false, ALL(sequence_mean_forward, x), ALL_OUT(sequence_mean_forward, y))
 WIDENED(unfold, x, 0, NOTHING_ELSE, false, ALL(unfold, x), ALL_OUT(unfold, y))
 WIDENED(fold_add, y, 0, NOTHING_ELSE, false, ALL(fold_add, y), VIEW(fold_add, x, READ | WRITE | WHOLE))
 // ---- products
@@ -463,6 +471,7 @@ static ft_status run_scatter_rows_add(ft_device *device, const ft_scatter_rows_a
     static ft_status run_##op(ft_device *device, const ft_##op##_args *args) {                                         \
         return fp32_ops(device)->op(device, args);                                                                     \
     }
+PLAIN(sequence_mean_backward)
 PLAIN(cross_entropy)
 PLAIN(weighted_cross_entropy)
 PLAIN(binary_cross_entropy)

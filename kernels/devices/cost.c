@@ -24,11 +24,11 @@ ft_cost ft_embedding_backward_cost(const ft_embedding_backward_args *a) {
 }
 
 ft_cost ft_layernorm_forward_cost(const ft_layernorm_forward_args *a) {
-    return (ft_cost){8 * elements(a->x), bytes(a->x) + bytes(a->residual) + bytes(a->s) + bytes(a->y) + bytes(a->wide), 0};
+    return (ft_cost){8 * elements(a->x), bytes(a->x) + bytes(a->residual) + bytes(a->s) + bytes(a->y) + bytes(a->wide) + bytes(a->stream), 0};
 }
 
 ft_cost ft_layernorm_backward_cost(const ft_layernorm_backward_args *a) {
-    return (ft_cost){12 * elements(a->dy), bytes(a->dy) + bytes(a->s) + bytes(a->ds) + bytes(a->dx), 0};
+    return (ft_cost){12 * elements(a->dy), bytes(a->dy) + bytes(a->s) + bytes(a->past) + bytes(a->ds) + bytes(a->dx), 0};
 }
 
 // exp, erf or tanh: about twenty operations an element.
@@ -39,6 +39,14 @@ ft_cost ft_activation_forward_cost(const ft_activation_forward_args *a) {
 ft_cost ft_activation_backward_cost(const ft_activation_backward_args *a) {
     return (ft_cost){30 * elements(a->h), bytes(a->h) + bytes(a->dy) + bytes(a->dx) + bytes(a->y), 0};
 }
+
+ft_cost ft_gated_forward_cost(const ft_gated_forward_args *a) { return (ft_cost){21 * elements(a->y), bytes(a->x) + bytes(a->y), 0}; }
+
+ft_cost ft_gated_backward_cost(const ft_gated_backward_args *a) {
+    return (ft_cost){33 * elements(a->dy), bytes(a->h) + bytes(a->dy) + bytes(a->dx) + bytes(a->y), 0};
+}
+
+ft_cost ft_rope_cost(const ft_rope_args *a) { return (ft_cost){3 * elements(a->x), both_ways(a->x), 0}; }
 
 // Score pairs of all heads, times the width of a head: 2 operations each of these for every product of that size.
 static double pairs(const ft_attention_shape *s, ft_tensor q, ft_tensor k) {
@@ -79,6 +87,12 @@ ft_cost ft_disentangled_attention_backward_cost(const ft_disentangled_attention_
 ft_cost ft_dropout_cost(const ft_dropout_args *a) { return (ft_cost){10 * elements(a->x), bytes(a->x) + bytes(a->y), 0}; }
 ft_cost ft_gather_rows_cost(const ft_gather_rows_args *a) { return (ft_cost){0, both_ways(a->y), 0}; }
 ft_cost ft_scatter_rows_add_cost(const ft_scatter_rows_add_args *a) { return (ft_cost){elements(a->x), 3 * bytes(a->x), 0}; }
+ft_cost ft_sequence_mean_forward_cost(const ft_sequence_mean_forward_args *a) {
+    return (ft_cost){elements(a->x), bytes(a->x) + bytes(a->y), 0};
+}
+ft_cost ft_sequence_mean_backward_cost(const ft_sequence_mean_backward_args *a) {
+    return (ft_cost){elements(a->dx), bytes(a->dx) + bytes(a->dy), 0};
+}
 ft_cost ft_unfold_cost(const ft_unfold_args *a) { return (ft_cost){0, bytes(a->x) + bytes(a->y), 0}; }
 ft_cost ft_fold_add_cost(const ft_fold_add_args *a) { return (ft_cost){elements(a->y), bytes(a->y) + both_ways(a->x), 0}; }
 ft_cost ft_cross_entropy_cost(const ft_cross_entropy_args *a) {

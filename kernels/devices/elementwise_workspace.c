@@ -9,6 +9,7 @@
 #include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/decay.h"
 #include "kernels/ops/embedding.h"
+#include "kernels/ops/gated.h"
 #include "kernels/ops/geometry.h"
 #include "kernels/ops/layernorm.h"
 
@@ -31,6 +32,12 @@ size_t ft_activation_forward_workspace(const ft_target *target, const ft_activat
 }
 size_t ft_activation_backward_workspace(const ft_target *target, const ft_activation_backward_args *args) {
     return on_cuda(target) ? ft_cuda_tile_sum_bytes(args->dy.rows, args->dy.cols, 1) : ft_cpu_copies_activation_backward(args);
+}
+size_t ft_gated_forward_workspace(const ft_target *target, const ft_gated_forward_args *args) {
+    return on_cuda(target) ? 0 : ft_cpu_copies_gated_forward(args);
+}
+size_t ft_gated_backward_workspace(const ft_target *target, const ft_gated_backward_args *args) {
+    return on_cuda(target) ? 0 : ft_cpu_copies_gated_backward(args);
 }
 size_t ft_column_sum_workspace(const ft_target *target, const ft_column_sum_args *args) {
     return on_cuda(target) ? ft_cuda_tile_sum_bytes(args->x.rows, args->x.cols, 1) : ft_cpu_copies_column_sum(args);

@@ -21,10 +21,13 @@
 #include "kernels/ops/decay.h"
 #include "kernels/ops/disentangled_attention.h"
 #include "kernels/ops/embedding.h"
+#include "kernels/ops/gated.h"
 #include "kernels/ops/gemm.h"
 #include "kernels/ops/layernorm.h"
 #include "kernels/ops/losses.h"
+#include "kernels/ops/rope.h"
 #include "kernels/ops/rows.h"
+#include "kernels/ops/sequence_mean.h"
 #include "kernels/ops/unfold.h"
 
 typedef struct ft_op_table {

@@ -67,13 +67,15 @@ ft_status ft_embedding_backward_check(const ft_target *target, const ft_embeddin
 ft_status ft_layernorm_forward_check(const ft_target *target, const ft_layernorm_forward_args *args) {
     static const char op[] = "layernorm_forward";
     int64_t rows = args->x.rows, cols = args->x.cols;
-    ft_dtype h = args->x.dtype;
-    FT_REQUIRE(op, is_type(h) && ft_is_matrix_of(h, args->x, rows, cols) && cols > 0);
+    ft_dtype h = args->y.dtype;
+    FT_REQUIRE(op, is_type(h) && ft_is_matrix_of(args->x.dtype, args->x, rows, cols) && cols > 0);
+    FT_REQUIRE(op, args->x.dtype == h || (args->x.dtype == FT_F32 && !args->bias.data && !args->residual.data && args->dropout.probability == 0.0f));
     FT_REQUIRE(op, ft_is_matrix_of(h, args->y, rows, cols));
     FT_REQUIRE(op, ft_is_optional_vector_of(h, args->bias, cols));
     FT_REQUIRE(op, ft_is_optional_matrix(args->residual, rows, cols));
     FT_REQUIRE(op, ft_is_vector(args->gamma, cols));
-    FT_REQUIRE(op, ft_is_vector(args->beta, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->beta, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->stream, rows, cols));
     FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->s, rows, cols));
     FT_REQUIRE(op, !args->wide.data || (ft_is_half(h) && ft_is_matrix(args->wide, rows, cols)));
     FT_REQUIRE(op, ft_is_optional_vector(args->mean, rows));
@@ -98,6 +100,7 @@ ft_status ft_layernorm_backward_check(const ft_target *target, const ft_layernor
     ft_dtype h = args->s.dtype;
     FT_REQUIRE(op, is_type(h) && ft_is_matrix(args->dy, rows, cols) && cols > 0);
     FT_REQUIRE(op, ft_is_matrix_of(h, args->s, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->past, rows, cols));
     FT_REQUIRE(op, rows == 0 || (ft_is_vector(args->mean, rows) && ft_is_vector(args->rstd, rows)));
     FT_REQUIRE(op, ft_is_vector(args->gamma, cols));
     FT_REQUIRE(op, ft_is_optional_matrix(args->ds, rows, cols));
@@ -132,6 +135,37 @@ ft_status ft_activation_backward_check(const ft_target *target, const ft_activat
     FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->y, rows, cols));
     FT_REQUIRE(op, ft_is_optional_vector(args->dbias, cols));
     FT_REQUIRE_WORKSPACE(activation_backward, target, args);
+}
+
+ft_status ft_gated_forward_check(const ft_target *target, const ft_gated_forward_args *args) {
+    static const char op[] = "gated_forward";
+    int64_t rows = args->y.rows, cols = args->y.cols;
+    ft_dtype h = args->x.dtype;
+    FT_REQUIRE(op, (unsigned)args->kind < FT_ACT_COUNT);
+    FT_REQUIRE(op, is_type(h) && ft_is_matrix_of(h, args->x, rows, 2 * cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->y, rows, cols));
+    FT_REQUIRE_WORKSPACE(gated_forward, target, args);
+}
+
+ft_status ft_gated_backward_check(const ft_target *target, const ft_gated_backward_args *args) {
+    static const char op[] = "gated_backward";
+    int64_t rows = args->dy.rows, cols = args->dy.cols;
+    ft_dtype h = args->h.dtype;
+    FT_REQUIRE(op, (unsigned)args->kind < FT_ACT_COUNT);
+    FT_REQUIRE(op, is_type(h) && ft_is_matrix_of(h, args->h, rows, 2 * cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->dx, rows, 2 * cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->dy, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->y, rows, cols));
+    FT_REQUIRE_WORKSPACE(gated_backward, target, args);
+}
+
+ft_status ft_rope_check(const ft_target *target, const ft_rope_args *args) {
+    static const char op[] = "rope";
+    FT_REQUIRE(op, args->head_dim > 0 && args->head_dim % 2 == 0 && args->x.cols % args->head_dim == 0);
+    FT_REQUIRE(op, is_type(args->x.dtype) && ft_is_matrix_of(args->x.dtype, args->x, args->x.rows, args->x.cols));
+    FT_REQUIRE(op, ft_is_matrix(args->table, args->table.rows, args->head_dim) && args->table.rows > 0);
+    FT_REQUIRE(op, args->position || args->x.rows == 0);
+    FT_REQUIRE_WORKSPACE(rope, target, args);
 }
 
 static bool fits_attention(const ft_attention_shape *s) {
@@ -199,6 +233,23 @@ ft_status ft_scatter_rows_add_check(const ft_target *target, const ft_scatter_ro
     FT_REQUIRE(op, ft_is_matrix_of(args->x.dtype, args->x, args->x.rows, args->x.cols));
     FT_REQUIRE(op, ft_is_matrix_of(args->y.dtype, args->y, args->y.rows, args->x.cols));
     FT_REQUIRE_WORKSPACE(scatter_rows_add, target, args);
+}
+
+ft_status ft_sequence_mean_forward_check(const ft_target *target, const ft_sequence_mean_forward_args *args) {
+    static const char op[] = "sequence_mean_forward";
+    ft_dtype h = args->x.dtype;
+    FT_REQUIRE(op, args->sequences >= 0 && (args->cu_seqlens || args->sequences == 0));
+    FT_REQUIRE(op, is_type(h) && ft_is_matrix_of(h, args->x, args->x.rows, args->x.cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->y, args->sequences, args->x.cols));
+    FT_REQUIRE_WORKSPACE(sequence_mean_forward, target, args);
+}
+
+ft_status ft_sequence_mean_backward_check(const ft_target *target, const ft_sequence_mean_backward_args *args) {
+    static const char op[] = "sequence_mean_backward";
+    FT_REQUIRE(op, args->sequences >= 0 && (args->cu_seqlens || args->sequences == 0));
+    FT_REQUIRE(op, ft_is_matrix(args->dy, args->sequences, args->dy.cols));
+    FT_REQUIRE(op, ft_is_matrix(args->dx, args->dx.rows, args->dy.cols));
+    FT_REQUIRE_WORKSPACE(sequence_mean_backward, target, args);
 }
 
 static bool fit_windows(ft_tensor x, ft_tensor y, int32_t sequences, int32_t taps, const int32_t *cu_seqlens) {

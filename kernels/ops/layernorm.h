@@ -1,12 +1,15 @@
 // layernorm.h - y = LayerNorm(residual + dropout(x + bias)) * gamma + beta, fused, and its gradients.
 //
 // forward:  s = residual + dropout(x + bias);  mean, rstd = 1/sqrt(var + eps) with the biased variance, per row, fp32;
-//           y = (s - mean) * rstd * gamma + beta.  bias, residual and dropout are optional (absent / probability 0).
+//           y = (s - mean) * rstd * gamma + beta.  bias, residual, beta and dropout are optional (absent / probability 0).
 //           s may alias x, residual or y; when s is absent it is not kept (inference). mean and rstd are optional too.
 //           Of 16 bits, s is rounded where it is kept; statistics and y come from the sum before that. `wide` is then y
-//           once more, before it is rounded: the residual of the next sum. It may alias this one's.
+//           once more, before it is rounded: the residual of the next sum. It may alias this one's. `stream` is s once more before it
+//           is rounded, in every precision: what the next sum adds to where norms stand in front of blocks; it may alias the residual.
+//           Where y is of 16 bits, x may be fp32, and then has neither bias, residual nor dropout: the norm of what was a stream.
 // backward: with xhat = (s - mean) * rstd and g = dy * gamma,
 //           ds = rstd * (g - mean(g) - xhat * mean(g * xhat))       (over the columns of a row)
+//           with `past` (the gradient of s from elsewhere) ds = past + that; it may alias ds
 //           dx = dropout mask and scale applied to ds
 //           dgamma += sum dy * xhat, dbeta += sum dy, dbias += sum dx: one chain per column in row order.
 //           Each output is optional: an absent one is not computed. ds may alias dy. With dropout 0, dx may be absent and
@@ -19,11 +22,12 @@
 
 typedef struct ft_layernorm_forward_args {
     ft_tensor x, bias, residual;     // [T,H]; optional [H]; optional [T,H] fp32
-    ft_tensor gamma, beta;           // [H] fp32
+    ft_tensor gamma, beta;           // [H] fp32; beta optional
     float epsilon;
     ft_dropout dropout;              // of x + bias
     ft_tensor s, y;                  // [T,H]
     ft_tensor wide;                  // [T,H] fp32, optional, only where x is of 16 bits
+    ft_tensor stream;                // [T,H] fp32, optional
     ft_tensor mean, rstd;            // [T] fp32, optional
     ft_workspace workspace;
 } ft_layernorm_forward_args;
@@ -32,6 +36,7 @@ ft_status ft_layernorm_forward_check(const ft_target *target, const ft_layernorm
 
 typedef struct ft_layernorm_backward_args {
     ft_tensor dy, s;                 // [T,H] fp32, [T,H]
+    ft_tensor past;                  // [T,H] fp32, optional
     ft_tensor mean, rstd, gamma;     // [T], [T], [H] fp32
     ft_dropout dropout;              // the forward's
     ft_tensor ds, dx;                // [T,H] fp32, [T,H], optional

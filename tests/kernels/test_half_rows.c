@@ -187,6 +187,104 @@ static void check_layernorm(half_case *c) {
     free(sums);
 }
 
+// Norms in front of blocks: `stream` is s before it is rounded, in the residual's place; without beta; `past` is added to ds, in its place,
+// and dx and dbias are of the sum. Then the norm of the stream alone, whose bits are those of the first.
+typedef struct stream_case {
+    half_case *of;
+    ft_dtype dtype;
+    bool keeps_s;
+} stream_case;
+static void run_streams(ft_device *device, const void *test_case, bool whole, float *out) {
+    const stream_case *sc = test_case;
+    const half_case *c = sc->of;
+    const int64_t rows = c->rows, cols = c->cols;
+    typed x = typed_new(sc->dtype, rows, cols, 3, whole), stream = typed_like(c->wide_residual, 5, whole), y = typed_new(sc->dtype, rows, cols, 1, whole);
+    typed s = typed_new(sc->dtype, rows, cols, 2, whole), again = typed_new(sc->dtype, rows, cols, 2, whole), gamma = typed_like(c->gamma, 0, whole);
+    typed dy = typed_like(c->wide_dy, 1, whole), past = typed_like(c->wide_residual, 3, whole), dx = typed_new(sc->dtype, rows, cols, 0, whole);
+    typed statistics = typed_new(FT_F32, 2, rows, 0, false), sums = typed_new(FT_F32, 1, cols, 0, whole);
+    for (int64_t i = 0; i < rows * cols; i++) typed_set(x.t, i / cols, i % cols, typed_get(c->x.t, i / cols, i % cols));
+    for (int64_t j = 0; j < cols; j++) typed_set(sums.t, 0, j, 0);
+    RUN_OP(device, layernorm_forward,
+           ((ft_layernorm_forward_args){.x = x.t, .residual = stream.t, .gamma = gamma.t, .epsilon = 1e-5f, .dropout = c->dropout,
+                                        .s = sc->keeps_s ? s.t : ft_absent(), .y = y.t, .stream = stream.t,
+                                        .mean = ft_rows(statistics.t, 0, 1), .rstd = ft_rows(statistics.t, 1, 1)}));
+    RUN_OP(device, layernorm_forward,
+           ((ft_layernorm_forward_args){.x = stream.t, .gamma = gamma.t, .epsilon = 1e-5f, .y = again.t}));
+    out += typed_flatten(y.t, out);
+    out += typed_flatten(again.t, out);
+    out += typed_flatten(stream.t, out);
+    out += typed_flatten(statistics.t, out);
+    if (sc->keeps_s) {
+        out += typed_flatten(s.t, out);
+        RUN_OP(device, layernorm_backward,
+               ((ft_layernorm_backward_args){.dy = dy.t, .s = s.t, .past = past.t, .mean = ft_rows(statistics.t, 0, 1),
+                                             .rstd = ft_rows(statistics.t, 1, 1), .gamma = gamma.t, .dropout = c->dropout, .ds = past.t,
+                                             .dx = dx.t, .dbias = sums.t}));
+        out += typed_flatten(past.t, out);
+        out += typed_flatten(dx.t, out);
+        typed_flatten(sums.t, out);
+    }
+    FREE_ALL(x, stream, y, s, again, gamma, dy, past, dx, statistics, sums);
+}
+
+static void check_streams(stream_case sc) {
+    const half_case *c = sc.of;
+    const int64_t rows = c->rows, cols = c->cols, n = rows * cols;
+    float *got = run_typed(run_streams, &sc, (size_t)(3 * n + 2 * rows + (sc.keeps_s ? 3 * n + cols : 0)));
+    const float *stream = got + 2 * n, *mean = stream + n, *rstd = mean + rows, *s_got = rstd + rows, *ds_got = s_got + n, *dx_got = ds_got + n;
+    double *s = doubles(n), *y = doubles(n), *ds = doubles(n), *dx = doubles(n), *dbias = doubles(cols);
+    assert_memory_equal(got, got + n, (size_t)n * sizeof *got);
+    for (int64_t t = 0; t < rows; t++) {
+        double *row = s + t * cols, center = 0, squares = 0, sum = 0, dot = 0;
+        for (int64_t j = 0; j < cols; j++) {
+            row[j] = typed_get(c->x.t, t, j) * dropout_factor(&c->dropout, t, j) + typed_get(c->wide_residual, t, j);
+            center += row[j] / (double)cols;
+        }
+        for (int64_t j = 0; j < cols; j++) squares += (row[j] - center) * (row[j] - center);
+        for (int64_t j = 0; j < cols; j++)
+            y[t * cols + j] = (row[j] - center) / sqrt(squares / (double)cols + 1e-5) * typed_get(c->gamma, 0, j);
+        for (int64_t j = 0; j < cols && sc.keeps_s; j++) {
+            const double g = typed_get(c->wide_dy, t, j) * typed_get(c->gamma, 0, j);
+            sum += g / (double)cols;
+            dot += g * ((double)s_got[t * cols + j] - (double)mean[t]) * (double)rstd[t] / (double)cols;
+        }
+        for (int64_t j = 0; j < cols && sc.keeps_s; j++) {
+            const double hat = ((double)s_got[t * cols + j] - (double)mean[t]) * (double)rstd[t];
+            const double g = typed_get(c->wide_dy, t, j) * typed_get(c->gamma, 0, j);
+            ds[t * cols + j] = typed_get(c->wide_residual, t, j) + (double)rstd[t] * (g - sum - hat * dot);
+            dx[t * cols + j] = ds[t * cols + j] * dropout_factor(&c->dropout, t, j);
+            dbias[j] += dx[t * cols + j];
+        }
+    }
+    assert_summed("stream", stream, s, (size_t)n);
+    if (sc.dtype == FT_F32) assert_summed("y", got, y, (size_t)n);
+    else assert_rounded("y", sc.dtype, got, y, (size_t)n);
+    for (int64_t i = 0; sc.keeps_s && i < n; i++) // s is the stream's rounding
+        assert_true(sc.dtype == FT_F32 ? s_got[i] == stream[i] : (double)s_got[i] == half_value(sc.dtype, half_bits(sc.dtype, (double)stream[i])));
+    if (sc.keeps_s) {
+        assert_summed("ds", ds_got, ds, (size_t)n);
+        if (sc.dtype == FT_F32) assert_summed("dx", dx_got, dx, (size_t)n);
+        else assert_rounded("dx", sc.dtype, dx_got, dx, (size_t)n);
+        assert_summed("dbias", dx_got + n, dbias, (size_t)cols);
+    }
+    free(got);
+    free(s);
+    free(y);
+    free(ds);
+    free(dx);
+    free(dbias);
+}
+
+static void test_layernorm_of_streams(void **state) {
+    static const ft_dtype types[] = {FT_F32, FT_BF16, FT_F16};
+    for (int type = 0; type < 3; type++)
+        for (int s = 1; s < SHAPES; s++) {
+            half_case *c = case_new(types[type], shapes[s][0], shapes[s][1], s % 2 ? 0.25f : 0);
+            check_streams((stream_case){c, types[type], (s + type) % 3 != 0});
+            case_free(c);
+        }
+}
+
 // Rows of which fewer have room in shared memory at once, backward.
 static void test_layernorm_of_wide_rows(void **state) {
     static const int64_t wide[][2] = {{21, 1544}, {3, 4100}, {3, 8192}};
@@ -518,6 +616,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layernorm),
         cmocka_unit_test(test_layernorm_of_wide_rows),
+        cmocka_unit_test(test_layernorm_of_streams),
         cmocka_unit_test(test_activations),
         cmocka_unit_test(test_column_sum_and_embeddings),
         cmocka_unit_test(test_rows),

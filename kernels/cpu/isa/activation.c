@@ -1,63 +1,8 @@
-// y = act(x + bias) and its gradient. One function gives value and slope of an activation, so that a value recomputed
-// in the backward pass has the bits of the forward's.
+// y = act(x + bias) and its gradient.
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/lanes/vmath.h"
+#include "kernels/cpu/isa/tiles/activation_function.h"
 #include "kernels/ops/activation.h"
-
-// ---- the functions --------------------------------------------------------------------------------------------------
-
-// x * sigmoid(z) and its derivative, where z = z(x) has the derivative dz. x and z must be bounded below so that e^-z
-// is finite; steep is x bounded above too, because infinity times 0 is no slope.
-FT_VMATH v16 gated(v16 x, v16 steep, v16 z, v16 dz, v16 *slope) {
-    v16 one = v_set1(1.0f), e = v_exp(v_neg(z));
-    v16 s = v_div(one, v_add(one, e));
-    v16 s_times_rest = v_mul(v_mul(e, s), s); // s (1 - s) without cancellation
-    *slope = v_fma(v_mul(steep, dz), s_times_rest, s);
-    return v_mul(x, s);
-}
-
-FT_VMATH v16 evaluate(ft_activation kind, v16 x, v16 *slope) {
-    v16 zero = v_zero(), one = v_set1(1.0f);
-    switch (kind) {
-    case FT_ACT_GELU: { // x Phi(x) = max(x, 0) - |x| Phi(-|x|): no cancellation, and one rounding near the end
-        v16 a = v_min(v_set1(20.0f), v_abs(x)), bell;
-        v16 tail = v_normal_tail(a, &bell);
-        v16 phi = v_select(v_lt(x, zero), tail, v_sub(one, tail));
-        *slope = v_fma(v_mul(v_copysign(a, x), v_set1(0.39894228f)), bell, phi);
-        return v_fnma(a, tail, v_max(zero, x));
-    }
-    case FT_ACT_GELU_TANH: { // (1 + tanh u) / 2 = sigmoid(2 u)
-        v16 low = v_max(v_set1(-9.9f), x), both = v_min(v_set1(20.0f), low), square = v_mul(both, both);
-        v16 z = v_mul(both, v_fma(square, v_set1(0.071354816f), v_set1(1.5957691f)));
-        v16 dz = v_fma(square, v_set1(0.21406445f), v_set1(1.5957691f));
-        return gated(low, both, z, dz, slope);
-    }
-    case FT_ACT_QUICK_GELU: {
-        v16 low = v_max(v_set1(-50.0f), x), factor = v_set1(1.702f);
-        return gated(low, v_min(v_set1(100.0f), low), v_mul(low, factor), factor, slope);
-    }
-    case FT_ACT_SILU: {
-        v16 low = v_max(v_set1(-86.0f), x);
-        return gated(low, v_min(v_set1(100.0f), low), low, one, slope);
-    }
-    case FT_ACT_MISH: { // with e = e^x, tanh(log(1 + e)) = n / (n + 2) where n = e (e + 2)
-        v16 low = v_max(v_set1(-86.0f), x), both = v_min(v_set1(20.0f), low), two = v_set1(2.0f);
-        v16 e = v_exp(both), n = v_mul(e, v_add(e, two)), inverse = v_div(one, v_add(n, two));
-        v16 w = v_mul(n, inverse);
-        v16 rest = v_mul(v_mul(v_mul(e, v_add(e, one)), inverse), v_mul(inverse, v_set1(4.0f)));
-        *slope = v_fma(both, rest, w);
-        return v_mul(low, w);
-    }
-    case FT_ACT_TANH: {
-        v16 y = v_tanh(x);
-        *slope = v_fnma(y, y, one);
-        return y;
-    }
-    case FT_ACT_RELU: *slope = v_select(v_gt(x, zero), one, zero); return v_max(zero, x);
-    default: *slope = one; return x;
-    }
-}
 
 // ---- a stretch of one row -------------------------------------------------------------------------------------------
 
@@ -65,7 +10,7 @@ FT_VEC void forward_16(ft_activation kind, const float *x, const float *bias, fl
     v16 a = v_load_any(x, n), slope;
     if (bias) a = v_add(a, v_load_any(bias, n));
     if (h) v_store_any(h, a, n);
-    v_store_any(y, evaluate(kind, a, &slope), n);
+    v_store_any(y, activation_value(kind, a, &slope), n);
 }
 FT_VEC void forward_row(ft_activation kind, const float *x, const float *bias, float *h, float *y, int64_t n) {
     int64_t i = 0;
@@ -76,7 +21,7 @@ FT_VEC void forward_row(ft_activation kind, const float *x, const float *bias, f
 
 FT_VEC void backward_16(ft_activation kind, const float *h, const float *dy, float *dx, float *y, float *dbias,
                         int64_t n) {
-    v16 slope, value = evaluate(kind, v_load_any(h, n), &slope);
+    v16 slope, value = activation_value(kind, v_load_any(h, n), &slope);
     v16 d = v_mul(v_load_any(dy, n), slope);
     v_store_any(dx, d, n);
     if (y) v_store_any(y, value, n);

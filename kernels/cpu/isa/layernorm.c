@@ -65,14 +65,16 @@ static void forward_task(void *context, int task, int thread) {
     int64_t first, last, cols = a->x.cols;
     ft_share(a->x.rows, 1, job->shares, task, &first, &last);
     for (int64_t row = first; row < last; row++) {
-        float *y = ft_row(a->y, row), *s = a->s.data ? ft_row(a->s, row) : y; // y holds s until it is overwritten
+        float *y = ft_row(a->y, row), *stream = ft_row_if(a->stream, row);
+        float *s = a->s.data ? ft_row(a->s, row) : stream ? stream : y; // y holds s until it is overwritten
         float mean = join_row(job, row, s) / (float)cols;
+        if (stream && stream != s) memcpy(stream, s, (size_t)cols * sizeof *s);
         float rstd = 1.0f / sqrtf(squares_around(s, mean, cols) / (float)cols + a->epsilon);
         v16 center = v_set1(mean), scale = v_set1(rstd);
         for (int64_t c = 0; c < cols; c += FT_LANES) {
             int64_t n = cols - c;
             v16 hat = v_mul(v_sub(v_load_any(s + c, n), center), scale);
-            v_store_any(y + c, v_fma(hat, v_load_any(gamma + c, n), v_load_any(beta + c, n)), n);
+            v_store_any(y + c, v_fma(hat, v_load_any(gamma + c, n), beta ? v_load_any(beta + c, n) : v_zero()), n);
         }
         if (a->mean.data) ((float *)a->mean.data)[row] = mean;
         if (a->rstd.data) ((float *)a->rstd.data)[row] = rstd;
@@ -125,6 +127,7 @@ static void columns_piece(const backward_job *job, int64_t row, int64_t col, int
     const ft_layernorm_backward_args *a = job->args;
     bool drops = a->dropout.probability != 0.0f;
     const float *gamma = a->gamma.data, *dy = ft_row(a->dy, row), *s = ft_row(a->s, row);
+    const float *past = ft_row_if(a->past, row);
     float *ds = ft_row_if(a->ds, row), *dx = ft_row_if(a->dx, row);
     float *dgamma = a->dgamma.data, *dbeta = a->dbeta.data, *dbias = a->dbias.data;
     v16 center = v_set1(((float *)a->mean.data)[row]), scale = v_set1(((float *)a->rstd.data)[row]);
@@ -143,6 +146,7 @@ static void columns_piece(const backward_job *job, int64_t row, int64_t col, int
         if (!job->means) continue;
         v16 g = v_mul(d, v_load_any(gamma + c, n));
         d = v_mul(scale, v_fnma(hat, slope, v_sub(g, mean)));
+        if (past) d = v_add(d, v_load_any(past + c, n));
         if (ds) v_store_any(ds + c, d, n);
         if (drops) d = v_mul(d, ft_row_dropout_factor(&job->dropout, bits + (c - col)));
         if (dx) v_store_any(dx + c, d, n);

@@ -1,7 +1,7 @@
 // layernorm_backward.cu - dy and s are read once. A block has a tile of rows and keeps a few of them at a time in shared
 // memory, while the next ones are on their way: a warp a row makes its two means and draws its dropout, then a thread a quad
 // of columns writes ds and dx and adds up dgamma, dbeta and dbias, in a fixed order. ds may take dy's place: a row is written
-// when all of it is kept.
+// when all of it is kept. `past` may be ds: a quad is read right before it is written.
 #include "kernels/cuda/rows/column_tiles.h"
 #include "kernels/cuda/tile/async_copy.h"
 #include "kernels/cuda/tile/kept_row.h"
@@ -18,7 +18,7 @@ FT_HOST_DEVICE int kept_quads(int units, size_t size_of_s) {
 }
 
 template <class T> struct layernorm_backward_job {
-    ft_view<const float> dy, gamma;
+    ft_view<const float> dy, past, gamma;
     ft_view<const T> s;
     const float *mean, *rstd;
     ft_view<float> ds;
@@ -170,6 +170,12 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
 #pragma unroll
                     for (int i = 0; i < FT_QUAD; i++)
                         d.v[i] = of.y * fmaf(-hat.v[i], of.w, d.v[i] * gamma.v[i] - of.z);
+                    if (job.past.data != nullptr) {
+                        const ft_quad past = ft_load_quad<WHOLE>(job.past.at(first + row, col), n);
+#pragma unroll
+                        for (int i = 0; i < FT_QUAD; i++)
+                            d.v[i] += past.v[i];
+                    }
                     if (job.ds.data != nullptr) store_quad<WHOLE>(job.ds.at(first + row, col), d, n);
                     if (drops) {
 #pragma unroll
@@ -228,6 +234,7 @@ template <class I> static ft_status run(ft_device *device, const ft_layernorm_ba
     const kept_rows kept = kept_of(rows, cols, sizeof(T), &bytes);
     const ft_sum_outputs<SUMS> sums = {{(float *)a->dgamma.data, (float *)a->dbeta.data, (float *)a->dbias.data}};
     layernorm_backward_job<T> job = {ft_view_of<const float>(a->dy),
+                                     ft_view_of<const float>(a->past),
                                      ft_view_of<const float>(a->gamma),
                                      ft_view_of<const T>(a->s),
                                      (const float *)a->mean.data,
@@ -247,7 +254,7 @@ template <class I> static ft_status run(ft_device *device, const ft_layernorm_ba
 }
 
 ft_status ft_cuda_layernorm_backward(ft_device *device, const ft_layernorm_backward_args *args) {
-    bool whole = ft_is_whole(args->dy) && ft_is_whole(args->s) && ft_is_whole_vector(args->gamma) &&
+    bool whole = ft_is_whole(args->dy) && ft_is_whole(args->past) && ft_is_whole(args->s) && ft_is_whole_vector(args->gamma) &&
                  ft_is_whole(args->ds) && ft_is_whole(args->dx);
     return ft_pick(args->s.dtype, whole, [&](auto i) { return run<decltype(i)>(device, args); });
 }

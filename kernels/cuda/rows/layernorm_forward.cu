@@ -1,6 +1,6 @@
 // layernorm_forward.cu - s = residual + dropout(x + bias), y = LayerNorm(s) * gamma + beta. A warp has a row and keeps
 // it in shared memory between the three looks at it: sum, squares around the mean, result. The last look is by quads, so that
-// what is written in fp32 comes in whole sectors. `wide` may take the residual's place: that was read in the first look.
+// what is written in fp32 comes in whole sectors. `wide` may take the residual's place: that was read in the first look, and `stream` in that very look.
 #include "kernels/cuda/tile/kept_row.h"
 
 namespace {
@@ -10,7 +10,7 @@ template <class T> struct layernorm_forward_job {
     ft_view<const T> x, bias;
     ft_view<const float> residual, gamma, beta;
     ft_view<T> s, y;
-    ft_view<float> wide;
+    ft_view<float> wide, stream;
     float *mean, *rstd;
     ft_row_dropout dropout;
     float epsilon;
@@ -36,12 +36,13 @@ FT_KERNEL void __launch_bounds__(LAYERNORM_MOST_WARPS *FT_WARP)
     float sum = 0.0f;
     for (int at = lane; at < units; at += FT_WARP) {
         const int col = at * FT_CUDA_UNIT, n = cols - col < FT_CUDA_UNIT ? cols - col : FT_CUDA_UNIT;
-        ft_unit u = ft_load<WHOLE>(job.x.at(row, col), n);
+        ft_unit u = job.x.data != nullptr ? ft_load<WHOLE>(job.x.at(row, col), n) : ft_unit_zero();
         if (job.bias.data != nullptr) add_unit(u, ft_load<WHOLE>(job.bias.at(0, col), n));
         if (job.dropout.drops()) job.dropout.apply(key, row, col, u);
         if (job.residual.data != nullptr) add_unit(u, ft_load<WHOLE>(job.residual.at(row, col), n));
         ft_keep_unit(kept, high, at, u);
         if (job.s.data != nullptr) ft_store<WHOLE>(job.s.at(row, col), u, n);
+        if (job.stream.data != nullptr) ft_store<WHOLE>(job.stream.at(row, col), u, n);
 #pragma unroll
         for (int i = 0; i < FT_CUDA_UNIT; i++)
             if (WHOLE || i < n) sum += u.v[i];
@@ -60,7 +61,9 @@ FT_KERNEL void __launch_bounds__(LAYERNORM_MOST_WARPS *FT_WARP)
     for (int col = lane * FT_QUAD; col < cols; col += FT_WARP * FT_QUAD) {
         const int n = cols - col;
         ft_quad u = ft_kept_quad(kept, high, col / FT_QUAD);
-        const ft_quad gamma = ft_load_quad<WHOLE>(job.gamma.at(0, col), n), beta = ft_load_quad<WHOLE>(job.beta.at(0, col), n);
+        const ft_quad gamma = ft_load_quad<WHOLE>(job.gamma.at(0, col), n);
+        ft_quad beta = {};
+        if (job.beta.data != nullptr) beta = ft_load_quad<WHOLE>(job.beta.at(0, col), n);
 #pragma unroll
         for (int i = 0; i < FT_QUAD; i++)
             u.v[i] = fmaf((u.v[i] - mean) * rstd, gamma.v[i], beta.v[i]);
@@ -85,14 +88,16 @@ template <class I> static ft_status run(ft_device *device, const ft_layernorm_fo
     while (warps > 1 &&
            warps * bytes > FT_SHARED_LIMIT / 2) // two blocks a multiprocessor at least, where the row allows
         warps--;
-    layernorm_forward_job<T> job = {ft_view_of<const T>(a->x),
+    const bool of_stream = a->x.dtype != a->y.dtype; // an x of fp32 comes as a residual does
+    layernorm_forward_job<T> job = {of_stream ? ft_view<const T>{} : ft_view_of<const T>(a->x),
                                     ft_view_of<const T>(a->bias),
-                                    ft_view_of<const float>(a->residual),
+                                    ft_view_of<const float>(of_stream ? a->x : a->residual),
                                     ft_view_of<const float>(a->gamma),
                                     ft_view_of<const float>(a->beta),
                                     ft_view_of<T>(a->s),
                                     ft_view_of<T>(a->y),
                                     ft_view_of<float>(a->wide),
+                                    ft_view_of<float>(a->stream),
                                     (float *)a->mean.data,
                                     (float *)a->rstd.data,
                                     ft_row_dropout_of(&a->dropout),
@@ -105,6 +110,6 @@ template <class I> static ft_status run(ft_device *device, const ft_layernorm_fo
 ft_status ft_cuda_layernorm_forward(ft_device *device, const ft_layernorm_forward_args *args) {
     bool whole = ft_is_whole(args->x) && ft_is_whole_vector(args->bias) && ft_is_whole(args->residual) &&
                  ft_is_whole_vector(args->gamma) && ft_is_whole_vector(args->beta) && ft_is_whole(args->s) &&
-                 ft_is_whole(args->y) && ft_is_whole(args->wide);
-    return ft_pick(args->x.dtype, whole, [&](auto i) { return run<decltype(i)>(device, args); });
+                 ft_is_whole(args->y) && ft_is_whole(args->wide) && ft_is_whole(args->stream);
+    return ft_pick(args->y.dtype, whole, [&](auto i) { return run<decltype(i)>(device, args); });
 }

@@ -1,0 +1,100 @@
+// y = act(a) * g and its gradient, where a and g are the halves of a row.
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/tiles/activation_function.h"
+#include "kernels/ops/gated.h"
+
+FT_VEC void forward_16(ft_activation kind, const float *a, const float *g, float *y, int64_t n) {
+    v16 slope;
+    v_store_any(y, v_mul(activation_value(kind, v_load_any(a, n), &slope), v_load_any(g, n)), n);
+}
+FT_VEC void forward_row(ft_activation kind, const float *a, const float *g, float *y, int64_t n) {
+    int64_t i = 0;
+    for (; i + FT_LANES <= n; i += FT_LANES) forward_16(kind, a + i, g + i, y + i, FT_LANES);
+    if (i < n) forward_16(kind, a + i, g + i, y + i, n - i);
+}
+
+FT_VEC void backward_16(ft_activation kind, const float *a, const float *g, const float *dy, float *da, float *dg, float *y, int64_t n) {
+    v16 slope, value = activation_value(kind, v_load_any(a, n), &slope), gate = v_load_any(g, n), d = v_load_any(dy, n);
+    v_store_any(da, v_mul(v_mul(d, gate), slope), n);
+    v_store_any(dg, v_mul(d, value), n);
+    if (y) v_store_any(y, v_mul(value, gate), n);
+}
+FT_VEC void backward_row(ft_activation kind, const float *a, const float *g, const float *dy, float *da, float *dg, float *y, int64_t n) {
+    int64_t i = 0;
+    for (; i + FT_LANES <= n; i += FT_LANES) backward_16(kind, a + i, g + i, dy + i, da + i, dg + i, y ? y + i : NULL, FT_LANES);
+    if (i < n) backward_16(kind, a + i, g + i, dy + i, da + i, dg + i, y ? y + i : NULL, n - i);
+}
+
+// One compiled loop a kind.
+typedef void forward_fn(const float *a, const float *g, float *y, int64_t n);
+typedef void backward_fn(const float *a, const float *g, const float *dy, float *da, float *dg, float *y, int64_t n);
+#define KIND(name, kind)                                                                                               \
+    static void name##_forward(const float *a, const float *g, float *y, int64_t n) { forward_row(kind, a, g, y, n); } \
+    static void name##_backward(const float *a, const float *g, const float *dy, float *da, float *dg, float *y,       \
+                                int64_t n) {                                                                           \
+        backward_row(kind, a, g, dy, da, dg, y, n);                                                                    \
+    }
+KIND(identity, FT_ACT_IDENTITY)
+KIND(gelu, FT_ACT_GELU)
+KIND(gelu_tanh, FT_ACT_GELU_TANH)
+KIND(relu, FT_ACT_RELU)
+KIND(tanh, FT_ACT_TANH)
+KIND(silu, FT_ACT_SILU)
+KIND(quick_gelu, FT_ACT_QUICK_GELU)
+KIND(mish, FT_ACT_MISH)
+static const struct {
+    forward_fn *forward;
+    backward_fn *backward;
+} loops[FT_ACT_COUNT] = {
+    [FT_ACT_IDENTITY] = {identity_forward, identity_backward},
+    [FT_ACT_GELU] = {gelu_forward, gelu_backward},
+    [FT_ACT_GELU_TANH] = {gelu_tanh_forward, gelu_tanh_backward},
+    [FT_ACT_RELU] = {relu_forward, relu_backward},
+    [FT_ACT_TANH] = {tanh_forward, tanh_backward},
+    [FT_ACT_SILU] = {silu_forward, silu_backward},
+    [FT_ACT_QUICK_GELU] = {quick_gelu_forward, quick_gelu_backward},
+    [FT_ACT_MISH] = {mish_forward, mish_backward},
+};
+
+typedef struct gated_job {
+    const ft_gated_forward_args *forward;
+    const ft_gated_backward_args *backward;
+    int shares;
+} gated_job;
+
+static void forward_task(void *context, int task, int thread) {
+    const gated_job *job = context;
+    const ft_gated_forward_args *a = job->forward;
+    int64_t first, last, n = a->y.cols;
+    ft_share(a->y.rows, 1, job->shares, task, &first, &last);
+    for (int64_t row = first; row < last; row++) loops[a->kind].forward(ft_row(a->x, row), ft_row(a->x, row) + n, ft_row(a->y, row), n);
+}
+
+static void backward_task(void *context, int task, int thread) {
+    const gated_job *job = context;
+    const ft_gated_backward_args *a = job->backward;
+    int64_t first, last, n = a->dy.cols;
+    ft_share(a->dy.rows, 1, job->shares, task, &first, &last);
+    for (int64_t row = first; row < last; row++) {
+        const float *h = ft_row(a->h, row);
+        float *dx = ft_row(a->dx, row);
+        loops[a->kind].backward(h, h + n, ft_row(a->dy, row), dx, dx + n, ft_row_if(a->y, row), n);
+    }
+}
+
+FT_ISA_OP(gated_forward) {
+    FT_TRY(ft_gated_forward_check(&ft_cpu_of(device)->target, args));
+    const ft_cpu *cpu = ft_cpu_of(device);
+    gated_job job = {.forward = args, .shares = ft_shares(cpu, args->y.rows, args->x.rows * args->x.cols)};
+    ft_pool_run(cpu->pool, job.shares, forward_task, &job);
+    return FT_OK;
+}
+
+FT_ISA_OP(gated_backward) {
+    FT_TRY(ft_gated_backward_check(&ft_cpu_of(device)->target, args));
+    const ft_cpu *cpu = ft_cpu_of(device);
+    gated_job job = {.backward = args, .shares = ft_shares(cpu, args->dy.rows, args->h.rows * args->h.cols)};
+    ft_pool_run(cpu->pool, job.shares, backward_task, &job);
+    return FT_OK;
+}
