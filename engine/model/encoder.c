@@ -4,7 +4,7 @@
 // Recomputation (train.gradient_checkpointing = k): only the input of every k-th layer is kept. The backward pass takes
 // the segments of k layers from the last to the first, runs each forward again, now keeping everything, and then
 // backward. The last segment is kept in the forward pass itself: its backward comes next, so that costs no memory. In 16 bits
-// what is kept of such an input is its fp32 form alone (layers.h): the other is its rounding, and so all bits come again. What is
+// what is kept of such an input is its fp32 form alone (layers.h): the other is its rounding, or its norm, and so all bits come again. What is
 // kept may travel to the host and back (offload_inputs.h).
 #include "engine/model/blocks/convolution.h"
 #include "engine/model/blocks/relative.h"
@@ -22,6 +22,7 @@ static void tap(const ft_pass *pass, int layer, ft_tensor hidden) {
 typedef struct training_state {
     ft_tensor *input;
     ft_tensor wide;        // of the layer that is next (layers.h)
+    ft_tensor stream;      // its gradient on the way back, where norms stand in front of blocks
     ft_tensor *checkpoint; // what `wide` was in front of layer l, where recomputation begins
     ft_layer_saved *saved;
     ft_convolution_saved convolution;
@@ -53,13 +54,13 @@ static ft_status run_layers(ft_pass *pass, training_state *t, int first, int end
 // What segment n keeps of its input.
 static ft_tensor *kept(const ft_pass *pass, const training_state *t, int n) {
     const ft_model *m = pass->model;
-    return (ft_pass_is_half(pass) ? t->checkpoint : t->input) + m->first_trained_layer + n * m->checkpoint_every;
+    return (ft_pass_has_wide(pass) ? t->checkpoint : t->input) + m->first_trained_layer + n * m->checkpoint_every;
 }
 
 // Segment n, which will be run again: its layers leave nothing but what it began with.
 static ft_status run_segment(ft_pass *pass, training_state *t, int n, int first, int end) {
     const ft_device_functions *device = pass->model->device->functions;
-    if (ft_pass_is_half(pass)) {
+    if (ft_pass_has_wide(pass)) {
         ft_tensor *wide = &t->checkpoint[first];
         FT_TRY(ft_pass_wide_tensor(pass, FT_ROWS_TOKENS, t->wide.cols, "checkpoint in fp32", wide));
         FT_TRY(device->copy(pass->model->device, wide->data, t->wide.data, (size_t)(wide->rows * wide->cols) * sizeof(float)));
@@ -73,11 +74,10 @@ static ft_status run_segment(ft_pass *pass, training_state *t, int n, int first,
 static ft_status run_segment_again(ft_pass *pass, training_state *t, int n, int first, int end) {
     if (ft_input_travels(pass, n)) FT_TRY(ft_input_fetched(pass, n));
     if (ft_input_travels(pass, n - 1)) FT_TRY(ft_input_fetch(pass, n - 1, kept(pass, t, n - 1)));
-    if (ft_pass_is_half(pass)) {
+    if (ft_pass_has_wide(pass)) {
         t->wide = t->checkpoint[first];
         t->checkpoint[first] = ft_absent();
-        FT_TRY(ft_pass_tensor(pass, FT_ROWS_TOKENS, t->wide.cols, FT_MEM_ACTIVATIONS, first, "input", &t->input[first]));
-        FT_TRY(ft_pass_cast(pass, t->wide, t->input[first]));
+        FT_TRY(ft_layer_input_of_stream(pass, first, t->wide, &t->input[first]));
     }
     FT_TRY(run_layers(pass, t, first, end, true));
     ft_pass_free(pass, &t->wide);
@@ -92,7 +92,7 @@ static ft_status backward_layers(ft_pass *pass, training_state *t, int first, in
         ft_tensor dx;
         FT_TRY(ft_gradients_reach(&m->parameters, ft_backward_point(m->layers - l, 0))); // and the convolution
         if (convolves(pass, l)) FT_TRY(ft_convolution_backward(pass, t->input[l], &t->convolution, *dy));
-        FT_TRY(ft_layer_backward(pass, l, &t->input[l], &t->saved[l], dy, want_dx, &dx));
+        FT_TRY(ft_layer_backward(pass, l, &t->input[l], &t->saved[l], dy, &t->stream, want_dx, &dx));
         if (convolves(pass, l)) FT_TRY(ft_convolution_input_gradient(pass, &t->convolution, dx));
         ft_pass_free(pass, &t->input[l]);
         *dy = dx;

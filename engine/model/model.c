@@ -3,6 +3,7 @@
 
 #include "engine/model/blocks/convolution.h"
 #include "engine/model/blocks/relative.h"
+#include "engine/model/blocks/rotary.h"
 #include "engine/model/state/gradients.h"
 
 #include <math.h>
@@ -61,15 +62,19 @@ static void set_shape(ft_model *m, const ft_model_config *c, int32_t label_count
     m->padding_id = (int32_t)c->pad_token_id;
     m->position_padding = c->family->position_rule == FT_POSITIONS_BEHIND_PADDING ? m->padding_id : -1;
     m->pooler_activation = c->relative.pooler_activation;
+    m->mean_pooling = c->mean_pooling;
 }
 
 static void set_dropout(ft_model *m, const ft_model_config *c, const ft_config *o) {
     m->hidden_dropout = (float)or_else(o->model.hidden_dropout, c->hidden_dropout_prob);
+    m->embedding_dropout = (float)or_else(o->model.hidden_dropout, c->embedding_dropout);
     m->attention_dropout = (float)or_else(o->model.attention_dropout, c->attention_probs_dropout_prob);
     // An override of the hidden dropout reaches the classifier where config.json leaves it to the hidden one.
     m->classifier_dropout = (float)or_else(o->model.classifier_dropout, c->classifier_dropout);
     m->head_dropout = (float)or_else(o->model.head.dropout, m->classifier_dropout);
-    m->attention_output_dropout = m->family->attention_output_dropout ? m->hidden_dropout : 0;
+    m->attention_output_dropout = m->family->attention_output_dropout   ? m->hidden_dropout
+                                  : m->family->attention_dropout_behind ? m->attention_dropout
+                                                                        : 0;
     m->pooler_dropout = m->family->dropout_before_pooler ? m->classifier_dropout : (float)c->relative.pooler_dropout;
 }
 
@@ -81,6 +86,7 @@ static ft_status build(ft_model *m, const ft_model_config *c, const ft_config *o
     m->head = ft_arena_alloc(&m->arena, (size_t)m->head_count * sizeof *m->head);
     if (m->layer == NULL || m->head == NULL) return FT_NO_MEMORY;
     FT_TRY(ft_relative_create(m, c));
+    FT_TRY(ft_rotary_create(m, c));
     ft_head_build(&b, &o->model.head.hidden);
     for (int l = m->layers - 1; l >= 0; l--) {
         b.trainable = trains_layer(o, l);
@@ -115,6 +121,7 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     m->parameters.place = ft_offloads_optimizer(o, m->device) ? FT_PLACE_HOST : FT_PLACE_DEVICE;
     ft_parameters_set_table(&m->parameters, m->word, v ? v->held : c->vocab_size, v ? v->trained : c->vocab_size);
     FT_TRY(ft_parameters_allocate(&m->parameters, memory));
+    FT_TRY(ft_rotary_upload(m, (int32_t)c->max_position_embeddings));
     return ft_relative_upload(m, (int32_t)c->max_position_embeddings);
 }
 
@@ -152,6 +159,7 @@ void ft_model_free(ft_model *model) {
     if (model->memory != NULL) ft_model_release_positions(model);
     ft_model_release_inputs(model);
     if (model->memory != NULL) ft_relative_free(model);
+    if (model->memory != NULL) ft_rotary_free(model);
     ft_absent_rows_free(&model->absent);
     ft_parameters_free(&model->parameters);
     ft_arena_free(&model->arena);

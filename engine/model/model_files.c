@@ -45,7 +45,10 @@ static ft_status upload_rows(ft_model *m, ft_staging *staging, ft_staging_source
 static ft_status draw_parameter(ft_model *m, int index, double initializer_range, uint64_t seed, ft_staging *staging) {
     const ft_parameter *p = &m->parameters.list[index];
     bool padded = index == m->word || (index == m->position && m->position_padding >= 0);
+    if (m->family->draws_by_width && p->head && p->rows > 0)
+        initializer_range = index == m->pooler.weight ? initializer_range / sqrt(2.0 * m->layers) : 1 / sqrt((double)p->cols);
     ft_drawing d = ft_drawing_of(p, initializer_range, seed, padded ? m->padding_id : -1);
+    if (m->family->draws_by_width) d.cut = 2;
     if (index != m->word || m->absent.word_rows == NULL)
         return ft_staging_upload(staging, ft_parameter_stored(&m->parameters, index), p->count, ft_draw_part, &d);
     ft_absent_rows_from_drawing(&m->absent, d);

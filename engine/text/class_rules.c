@@ -30,7 +30,7 @@ static const struct {
 } MODELS[] = {
     {"bert", "BertTokenizer"},           {"distilbert", "DistilBertTokenizer"},  {"electra", "ElectraTokenizer"},
     {"roberta", "RobertaTokenizer"},     {"xlm-roberta", "XLMRobertaTokenizer"}, {"deberta", "DebertaTokenizer"},
-    {"deberta-v2", "DebertaV2Tokenizer"}};
+    {"deberta-v2", "DebertaV2Tokenizer"}, {"modernbert", "TokenizersBackend"}};
 
 static const ft_class *find_class(const char *name) {
     for (int i = 0; i < CLASS_COUNT; i++) {
@@ -84,7 +84,7 @@ ft_status ft_tokenizer_choose_class(ft_tokenizer_json *json, ft_arena *arena) {
                        name);
     if (json->class->kind == FT_CLASS_FILE) {
         if (!file)
-            return ft_fail(FT_INVALID, json->config_path, "tokenizer_class %s needs tokenizer.json beside it", name);
+            return ft_fail(FT_INVALID, json->config_path, "tokenizer_class %s needs tokenizer.json beside it", json->class->name);
         json->as_is = true;
     } else if (json->class->kind == FT_CLASS_BERT)
         // With a configuration, BERT's class decides; a lone tokenizer.json is the only one that says anything.

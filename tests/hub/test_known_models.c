@@ -20,6 +20,8 @@ static const struct {
     const char *name;
     int64_t parameters;
 } published[] = {
+    {"answerdotai/ModernBERT-base", 149014272},
+    {"answerdotai/ModernBERT-large", 394781696},
     {"bert-base-cased", 108310272},
     {"bert-base-multilingual-cased", 177853440},
     {"bert-base-uncased", 109482240},
@@ -31,6 +33,8 @@ static const struct {
     {"google/electra-base-discriminator", 108891648},
     {"google/electra-large-discriminator", 334092288},
     {"google/electra-small-discriminator", 13483008},
+    {"jhu-clsp/mmBERT-base", 306939648},
+    {"jhu-clsp/mmBERT-small", 140493696},
     {"microsoft/MiniLM-L12-H384-uncased", 33360000},
     {"microsoft/deberta-base", 138601728},
     {"microsoft/deberta-large", 405163008},
@@ -78,6 +82,8 @@ static int64_t count_by_engine(const char *name) {
     bool no_pooler = strcmp(config.model_type, "distilbert") == 0 || strcmp(config.model_type, "electra") == 0 ||
                      strncmp(config.model_type, "deberta", strlen("deberta")) == 0;
     if (no_pooler) count -= model.hidden * model.hidden + model.hidden;
+    // ModernBERT's layer in the head, without a bias, and the norm behind it.
+    if (strcmp(config.model_type, "modernbert") == 0) count -= model.hidden * model.hidden + model.hidden;
     ft_model_free(&model);
     assert_int_equal(ft_memory_destroy(memory), FT_OK);
     ft_device_close(device);

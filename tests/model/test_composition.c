@@ -28,8 +28,8 @@ static void open_composed(fixture *f, ft_family *family, const composition *c) {
     open_fixture(f, c->model, 2, NULL, without_dropout);
     ft_model_free(&f->model);
     *family = *f->config.family;
-    family->names.unbiased |= c->unbiased;
     f->config.family = family;
+    f->config.unbiased |= c->unbiased;
     f->config.head_width += c->wider;
     OK(ft_model_create(f->memory, &f->config, &f->options, (int32_t)f->config.num_labels, &f->model));
     OK(ft_model_prepare_training(&f->model, 0));

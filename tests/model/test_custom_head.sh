@@ -26,10 +26,13 @@ PYTHON
 family tiny "$here/model" 0.8
 family distilbert "$vectors/distilbert" 0.25
 family electra "$vectors/electra" 0.25
+family modern "$vectors/modernbert" 0.25
+echo '{"tokenizer_class": "BertTokenizer"}' >modern/tokenizer_config.json
 train bert model.path=tiny model.head.hidden=7,5 model.head.dropout=0.3
 train same-width model.path=tiny model.head.hidden=32 model.head.activation=gelu
 train distil model.path=distilbert model.init=random model.head.hidden=6 model.head.activation=tanh
 train electric model.path=electra model.init=random model.head.hidden=9,32 model.head.activation=quick_gelu
+train modern-head model.path=modern model.init=random model.head.hidden=6
 train standard model.path=bert/model model.head.hidden=
 
 # ---- what is saved -------------------------------------------------------------------------------------------------------
@@ -37,7 +40,7 @@ train standard model.path=bert/model model.head.hidden=
     "({'AutoModelForSequenceClassification': 'modeling_ftengine.ClassifierWithHead'}, ['ClassifierWithHead'], {'hidden': [7, 5], 'activation': 'relu', 'dropout': 0.3})" ] ||
     fail "config.json: $(cat bert/model/config.json)"
 cmp bert/model/modeling_ftengine.py "$SOURCE_DIR/engine/model/spec/modeling_ftengine.py" || fail "the loader is not the one of the source"
-for pair in distil:DistilBert electric:Electra; do
+for pair in distil:DistilBert electric:Electra modern-head:ModernBert; do
     grep -q "import ${pair#*:}ForSequenceClassification as Family" "${pair%:*}/model/modeling_ftengine.py" || fail "the loader of ${pair%:*}"
 done
 # A standard head on top of a model with another one: nothing of it is left.
@@ -48,8 +51,8 @@ done
 # ---- in transformers -----------------------------------------------------------------------------------------------------
 "$python" -c 'import torch, transformers' 2>/dev/null || { echo "no transformers: the model was not opened"; exit 0; }
 export HF_HOME=$scratch/hf HF_HUB_OFFLINE=1
-for run in bert same-width distil electric standard; do expect 0 "$FTENGINE" predict $run --data "$here/validation.tsv" --logits --output $run.jsonl; done
-"$python" - "$here/validation.tsv" bert same-width distil electric standard >out 2>err <<'PYTHON' || fail "transformers gives other logits: $(cat out)"
+for run in bert same-width distil electric modern-head standard; do expect 0 "$FTENGINE" predict $run --data "$here/validation.tsv" --logits --output $run.jsonl; done
+"$python" - "$here/validation.tsv" bert same-width distil electric modern-head standard >out 2>err <<'PYTHON' || fail "transformers gives other logits: $(cat out)"
 import copy
 import json
 import sys

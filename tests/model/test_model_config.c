@@ -205,6 +205,51 @@ static void test_families(void **state) { // defaults, keys and the rules of pos
                    "\"sinusoidal_pos_embds\" must be false: positions are learned");
 }
 
+// ModernBERT's layers, in the words of published files and of transformers 5, its biases, and what of its kind is refused.
+static void test_rotary_families(void **state) {
+#define MODERN "{\"model_type\": \"modernbert\", \"hidden_size\": 24, \"num_attention_heads\": 2, \"num_hidden_layers\": 4"
+    ft_model_config c = of_family("{\"model_type\": \"modernbert\"}");
+    assert_int_equal(c.vocab_size, 50368);
+    assert_int_equal(c.pad_token_id, 50283);
+    assert_int_equal(c.num_hidden_layers, 22);
+    assert_int_equal(c.max_position_embeddings, 8192);
+    assert_int_equal(c.position_rows, 0);
+    assert_true(c.positions == FT_POSITIONS_ROTARY && c.unbiased_norms && !c.mean_pooling && c.layer_norm_eps == 1e-5);
+    assert_true(c.hidden_dropout_prob == 0 && c.attention_probs_dropout_prob == 0 && c.classifier_dropout == 0 && c.embedding_dropout == 0);
+    for (int l = 0; l < 22; l++) {
+        assert_int_equal(c.sights[l].window, l % 3 == 0 ? 0 : 64);
+        assert_true(c.sights[l].theta == (l % 3 == 0 ? 160000 : 10000));
+    }
+    ft_model_config_free(&c);
+    c = of_family(MODERN ", \"global_attn_every_n_layers\": 2, \"local_attention\": 9, \"global_rope_theta\": 500, \"local_rope_theta\": 70,"
+                         " \"layer_norm_eps\": 1, \"position_embedding_type\": \"sans_pos\", \"classifier_pooling\": \"mean\","
+                         " \"norm_bias\": true, \"attention_bias\": true, \"embedding_dropout\": 0.1, \"rope_scaling\": null}");
+    assert_true(c.sights[0].window == 0 && c.sights[1].window == 4 && c.sights[2].window == 0 && c.sights[3].window == 4);
+    assert_true(c.sights[0].theta == 500 && c.sights[1].theta == 70 && c.mean_pooling && !c.unbiased_norms && c.embedding_dropout == 0.1);
+    assert_int_equal(c.unbiased, FT_LINEAR_UP | FT_LINEAR_DOWN | FT_LINEAR_POOLER);
+    assert_true(c.layer_norm_eps == 1e-5);
+    ft_model_config_free(&c);
+    // The new words count more than the old.
+    c = of_family(MODERN ", \"global_attn_every_n_layers\": 2, \"global_rope_theta\": 500, \"layer_types\": [\"sliding_attention\", "
+                         "\"full_attention\", \"full_attention\", \"sliding_attention\"], \"rope_parameters\": {\"full_attention\": "
+                         "{\"rope_type\": \"default\", \"rope_theta\": 900}}}");
+    assert_true(c.sights[0].window == 64 && c.sights[1].window == 0 && c.sights[2].window == 0 && c.sights[3].window == 64);
+    assert_true(c.sights[1].theta == 900 && c.sights[0].theta == 10000);
+    ft_model_config_free(&c);
+    refused_family(MODERN ", \"rope_parameters\": {\"full_attention\": {\"rope_type\": \"yarn\"}}}", "\"rope_type\" \"yarn\" is not supported");
+    refused_family(MODERN ", \"rope_scaling\": {\"type\": \"yarn\"}}", "\"rope_scaling\" must be null: scaled rotary positions are not supported");
+    refused_family(MODERN ", \"layer_types\": [\"full_attention\"]}",
+                   "\"layer_types\" must be \"full_attention\" or \"sliding_attention\" for each of 4 layers: layer 1 is missing");
+    refused_family(MODERN ", \"layer_types\": [\"linear_attention\"]}",
+                   "\"layer_types\" must be \"full_attention\" or \"sliding_attention\" for each of 4 layers: layer 0 is linear_attention");
+    refused_family(MODERN ", \"local_rope_theta\": 1}", "\"local_rope_theta\" must be above 1 and below 1e12, not 1");
+    refused_family(MODERN ", \"classifier_pooling\": \"max\"}", "\"classifier_pooling\" must be \"cls\" or \"mean\", not \"max\"");
+    refused_family(MODERN ", \"classifier_activation\": \"relv\"}", "unknown activation 'relv', the nearest known one is 'relu'");
+    refused_family(MODERN ", \"embedding_dropout\": 1}", "\"embedding_dropout\" must be at least 0 and below 1, not 1");
+    refused_family("{\"model_type\": \"modernbert\", \"hidden_size\": 9, \"num_attention_heads\": 3}",
+                   "heads of \"hidden_size\" / \"num_attention_heads\" = 3 columns have no pairs to turn: an even number is needed");
+}
+
 // What no family computes, whichever it is.
 static void test_refused_by_all(void **state) {
     static const struct {
@@ -392,6 +437,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults), cmocka_unit_test(test_values),
         cmocka_unit_test(test_family),   cmocka_unit_test(test_families),
+        cmocka_unit_test(test_rotary_families),
         cmocka_unit_test(test_save_in_the_keys_of_the_family), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_refused_by_all),
         cmocka_unit_test(test_labels),   cmocka_unit_test(test_load),

@@ -10,7 +10,7 @@ bert_old_names/                          model.safetensors, expect.safetensors. 
                                          model as files of 2018 do: LayerNorm.gamma / LayerNorm.beta, position_ids and
                                          the pre-training heads in the file.
 roberta/, xlm_roberta/, distilbert/,     small models of the other families, made and stored the same way. A literal
-electra/, electra_even/, deberta_v*/     padding token stands in a text: RoBERTa counts positions without it.
+electra*/, deberta_v*/, modernbert*/     padding token stands in a text: RoBERTa counts positions without it.
 minilm/                                  only with --minilm: expectations for all-MiniLM-L6-v2, whose weights are not
                                          committed (the test runs where FT_MINILM names the directory).
 
@@ -20,9 +20,9 @@ v1's own LayerNorm goes through float32 whatever it is given: here it stays in t
 
 expect.safetensors of a small model. T tokens and B sequences, packed without padding; dropout is off everywhere.
     input_ids I32 [T], cu_seqlens I32 [B+1], labels I32 [B]
-    embeddings [T,H], layer.0 ... layer.N-1 [T,H], pooled [B,H] (bert: after tanh), logits [B,C], losses [B], loss [1]
+    embeddings [T,H], layer.0 ... layer.N-1 [T,H] (modernbert: behind the next layer's norm), pooled [B,H] (bert: after tanh), logits [B,C], losses [B], loss [1]
     grad.NAME             gradient of the mean loss over the B sequences, for every parameter NAME
-    train.batches I32     indices of sequences, batch after batch; train.batch_cu I32 [31] their bounds
+    train.batches I32     indices of sequences, batch after batch; train.batch_cu I32 [31] their bounds (modernbert: 51, and 50 steps)
     train.learning_rates, train.losses, train.grad_norms [30]     by optimizer step; the norm is the one before clipping
     after.NAME, after.logits [B,C]                                parameters and logits after the 30 steps
 The 30 steps: AdamW (0.9, 0.999, 1e-8), weight decay 0.01 on the Trainer's decay group, clip 1.0, linear schedule from
@@ -35,6 +35,7 @@ import argparse
 import json
 import os
 import shutil
+from types import SimpleNamespace
 
 import torch
 import transformers
@@ -335,6 +336,56 @@ MODELS = {
             pooler_hidden_act="tanh",
         ),
     ),
+    "modernbert": dict(
+        seed=20,
+        steps=50,
+        family="modernbert",
+        hidden_size=24,
+        num_attention_heads=2,
+        intermediate_size=34,
+        num_hidden_layers=5,
+        hidden_act="gelu",
+        num_labels=3,
+        names=["a", "b", "c"],
+        extra=dict(local_attention=6, classifier_pooling="mean"),
+    ),
+    "modernbert_cls": dict(
+        seed=21,
+        steps=50,
+        family="modernbert",
+        hidden_size=30,
+        num_attention_heads=3,
+        intermediate_size=25,
+        num_hidden_layers=4,
+        hidden_act="silu",
+        num_labels=4,
+        names=["w", "x", "y", "z"],
+        extra=dict(
+            local_attention=9,
+            layer_types=["sliding_attention", "full_attention", "full_attention", "sliding_attention"],
+            rope_parameters={
+                "full_attention": {"rope_type": "default", "rope_theta": 500.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 77.0},
+            },
+            norm_eps=1e-3,
+            norm_bias=True,
+            attention_bias=True,
+            mlp_bias=True,
+            classifier_bias=True,
+            classifier_activation="tanh",
+        ),
+    ),
+    "modernbert_one": dict(
+        seed=22,
+        family="modernbert",
+        hidden_size=16,
+        num_attention_heads=1,
+        intermediate_size=40,
+        num_hidden_layers=1,
+        hidden_act="gelu",
+        num_labels=2,
+        names=None,
+    ),
 }
 # Configuration keys by family, where they are not BERT's.
 KEYS = {
@@ -346,7 +397,12 @@ KEYS = {
         hidden_act="activation",
         hidden_dropout_prob="dropout",
         attention_probs_dropout_prob="attention_dropout",
-    )
+    ),
+    "modernbert": dict(
+        hidden_act="hidden_activation",
+        hidden_dropout_prob="mlp_dropout",
+        attention_probs_dropout_prob="attention_dropout",
+    ),
 }
 
 MINILM_SENTENCES = [
@@ -382,7 +438,9 @@ def make_model(spec):
         num_labels=spec["num_labels"],
         problem_type="single_label_classification",
     )
-    settings |= {"seq_classif_dropout": 0.0} if family == "distilbert" else dict(type_vocab_size=2, layer_norm_eps=1e-12)
+    tokens = dict(bos_token_id=CLS, cls_token_id=CLS, eos_token_id=SEP, sep_token_id=SEP)
+    own = {"distilbert": {"seq_classif_dropout": 0.0}, "modernbert": tokens}
+    settings |= own.get(family, dict(type_vocab_size=2, layer_norm_eps=1e-12))
     for key in ("hidden_size", "num_attention_heads", "intermediate_size", "num_hidden_layers", "hidden_act"):
         settings[key] = spec[key]
     settings |= spec.get("extra", {})
@@ -424,17 +482,40 @@ def pad(sequences, pad_id):
     return ids, mask
 
 
+def forward_alone(model, sequences, labels):
+    """One after the other: a padded query whose window has no token but padding makes NaNs of the whole text in eager attention."""
+    results = [model(input_ids=torch.tensor([s]), output_hidden_states=True) for s in sequences]
+    logits = torch.cat([r.logits for r in results])
+    hidden = [torch.cat([r.hidden_states[i][0] for r in results]) for i in range(len(results[0].hidden_states))]
+    loss = None if labels is None else torch.nn.functional.cross_entropy(logits, labels)
+    return SimpleNamespace(logits=logits, loss=loss, hidden_states=hidden), slice(None)
+
+
 def forward(model, sequences, labels=None):
+    if model.config.model_type == "modernbert":
+        return forward_alone(model, sequences, labels)
     ids, mask = pad(sequences, model.config.pad_token_id)
     return model(input_ids=ids, attention_mask=mask, labels=labels, output_hidden_states=True), mask.bool()
+
+
+def norms_behind_layers(model):
+    """Of a model with its norms in front of blocks: a layer's rows are here what the next one reads."""
+    if model.config.model_type != "modernbert":
+        return []
+    return [layer.attn_norm for layer in model.model.layers[1:]] + [model.model.final_norm]
 
 
 def expectations(model, sequences, labels, batches):
     """Everything in the model's own dtype. Changes the model (30 steps)."""
     out = {}
+    seen = []
+    hooks = [norm.register_forward_hook(lambda _, __, rows: seen.append(rows)) for norm in norms_behind_layers(model)]
     result, real = forward(model, sequences, labels)
+    for hook in hooks:
+        hook.remove()
     names = ["embeddings"] + [f"layer.{i}" for i in range(len(result.hidden_states) - 1)]
-    for name, hidden in zip(names, result.hidden_states):
+    of_norms = [torch.cat([rows[0] for rows in seen[i :: len(hooks)]]) for i in range(len(hooks))]
+    for name, hidden in zip(names, [result.hidden_states[0], *of_norms] if hooks else result.hidden_states):
         out[name] = hidden[real]  # row-major selection: sequence after sequence
     if model.base_model_prefix == "bert":
         out["pooled"] = model.bert.pooler(result.hidden_states[-1])
@@ -452,7 +533,7 @@ def expectations(model, sequences, labels, batches):
         {"params": [p for n, p in model.named_parameters() if n not in decay], "weight_decay": 0.0},
     ]
     optimizer = torch.optim.AdamW(groups, lr=PEAK_LEARNING_RATE, betas=(0.9, 0.999), eps=1e-8)
-    schedule = get_linear_schedule_with_warmup(optimizer, WARMUP, STEPS)
+    schedule = get_linear_schedule_with_warmup(optimizer, WARMUP, len(batches))
     rates, losses, norms = [], [], []
     for batch in batches:
         loss = forward(model, [sequences[i] for i in batch], labels[batch])[0].loss
@@ -513,7 +594,7 @@ def make_small(name, spec):
     sequences = make_sequences(generator, pad_id)
     labels = torch.randint(0, spec["num_labels"], (len(sequences),), generator=generator)
     batches = []
-    for step in range(STEPS):  # sizes 1 to 7, drawn with replacement between batches
+    for step in range(spec.get("steps", STEPS)):  # sizes 1 to 7, drawn with replacement between batches
         size = 1 + step % 7
         batches.append(torch.randperm(len(sequences), generator=generator)[:size].tolist())
 
@@ -530,8 +611,8 @@ def make_small(name, spec):
     exact = expectations(exact_model, sequences, labels, batches)
     single = expectations(float_model, sequences, labels, batches)
 
-    words = f"grad.{exact_model.base_model_prefix}.embeddings.word_embeddings.weight"
-    assert exact[words][pad_id].abs().max() == 0
+    words = "tok_embeddings" if spec.get("family") == "modernbert" else "word_embeddings"
+    assert exact[f"grad.{exact_model.base_model_prefix}.embeddings.{words}.weight"][pad_id].abs().max() == 0
     errors = {}
     for key in exact:
         kind = key.split(".")[0] if key.split(".")[0] in ("grad", "after", "layer") and key != "after.logits" else key

@@ -6,6 +6,7 @@
 #include "engine/model/blocks/block.h"
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/relative.h"
+#include "engine/model/blocks/rotary.h"
 #include "engine/model/blocks/run_op.h"
 
 // Queries, keys and values, in the last layer keys and values; of the last layer only, queries and [B,H]; as wide as queries; [.,heads]
@@ -18,9 +19,13 @@ static void build_qkv(ft_builder *b, ft_linear *qkv) {
     const int64_t h = m->hidden, lead = ft_query_columns(&m->heads), width = ft_key_columns(&m->heads);
     *qkv = (ft_linear){.bias = -1, .inputs = h, .outputs = lead + 2 * width, .parts = FT_QKV_PARTS, .lead = lead, .width = width};
     if (n->qkv != NULL) {
-        const ft_parameter_spec all = {.rows = qkv->outputs, .cols = h, .heads = m->heads.count, .decay = true};
+        const ft_parameter_spec all = {.rows = qkv->outputs, .cols = h, .heads = n->query != NULL ? m->heads.count : 0, .decay = true};
         qkv->weight = ft_build_parameter(b, n->qkv, ".weight", all);
-        if (n->unbiased & FT_LINEAR_QKV) return;
+        if (b->config->unbiased & FT_LINEAR_QKV) return;
+        if (n->query == NULL) {
+            qkv->bias = ft_build_bias(b, n->qkv, qkv->outputs);
+            return;
+        }
         qkv->bias = ft_build_parameter(b, n->query, "", (ft_parameter_spec){.cols = lead});
         ft_build_parameter(b, n->value, "", (ft_parameter_spec){.cols = width, .gap = width, .joins_group = true});
         qkv->unbiased = 1u << FT_KEY;
@@ -31,7 +36,7 @@ static void build_qkv(ft_builder *b, ft_linear *qkv) {
     qkv->weight = ft_build_matrix(b, n->query, lead, h);
     ft_build_parameter(b, n->key, ".weight", weight);
     ft_build_parameter(b, n->value, ".weight", weight);
-    if (n->unbiased & FT_LINEAR_QKV) return;
+    if (b->config->unbiased & FT_LINEAR_QKV) return;
     qkv->bias = ft_build_bias(b, n->query, lead);
     ft_build_parameter(b, n->key, ".bias", bias);
     ft_build_parameter(b, n->value, ".bias", bias);
@@ -54,13 +59,21 @@ typedef struct qkv_views {
 // Q, K, V as views of what the layer keeps.
 static qkv_views views_of(const ft_pass *pass, int layer, const ft_tensor qkv, ft_tensor read_q) {
     const int64_t lead = ft_query_columns(&pass->model->heads), width = ft_key_columns(&pass->model->heads);
-    if (ft_layer_is_last(pass, layer)) return (qkv_views){read_q, ft_columns(qkv, 0, width), ft_columns(qkv, width, width)};
+    if (ft_layer_is_read(pass, layer)) return (qkv_views){read_q, ft_columns(qkv, 0, width), ft_columns(qkv, width, width)};
     return (qkv_views){ft_columns(qkv, 0, lead), ft_columns(qkv, lead, width), ft_columns(qkv, lead + width, width)};
+}
+
+// Queries and keys at their positions, or their gradients from there.
+static ft_status turn(ft_pass *pass, int layer, bool back, ft_tensor qkv, ft_tensor read_q) {
+    const int64_t lead = ft_query_columns(&pass->model->heads), width = ft_key_columns(&pass->model->heads);
+    if (!ft_layer_is_read(pass, layer)) return ft_rotary_turn(pass, FT_ROWS_TOKENS, layer, back, ft_columns(qkv, 0, lead + width));
+    FT_TRY(ft_rotary_turn(pass, FT_ROWS_TOKENS, layer, back, ft_columns(qkv, 0, width)));
+    return ft_rotary_turn(pass, FT_ROWS_READ, layer, back, read_q);
 }
 
 static ft_status project(ft_pass *pass, int layer, ft_tensor x, ft_tensor *saved) {
     const ft_linear *qkv = &pass->model->layer[layer].qkv;
-    if (!ft_layer_is_last(pass, layer)) {
+    if (!ft_layer_is_read(pass, layer)) {
         FT_TRY(ft_layer_tensor(pass, FT_ROWS_TOKENS, qkv->outputs, layer, "qkv", &saved[QKV]));
         return ft_linear_forward(pass, FT_ROWS_TOKENS, qkv, x, saved[QKV]);
     }
@@ -107,7 +120,8 @@ static ft_status forward(ft_pass *pass, int layer, ft_tensor *rows, ft_tensor *w
     const ft_model *m = pass->model;
     const ft_rows_kind kind = ft_layer_rows(pass, layer);
     FT_TRY(project(pass, layer, *rows, saved));
-    if (ft_layer_is_last(pass, layer)) {
+    FT_TRY(turn(pass, layer, false, saved[QKV], saved[READ_Q]));
+    if (ft_layer_is_read(pass, layer)) {
         FT_TRY(pool_wide(pass, wide));
         *rows = saved[READ_X];
     }
@@ -130,33 +144,58 @@ static void recede(ft_pass *pass, bool keep, ft_tensor *saved, ft_tensor *out) {
     ft_pass_free(pass, &saved[READ_X]);
 }
 
-// From the gradient of qkv (and of the queries of rows that are read) to that of x.
-static ft_status project_backward(ft_pass *pass, int layer, ft_tensor x, ft_tensor read_x, ft_tensor dqkv, ft_tensor dread_q,
-                                  ft_block_gradients *g) {
-    const ft_linear *qkv = &pass->model->layer[layer].qkv;
-    if (!ft_layer_is_last(pass, layer)) {
-        FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_TOKENS, qkv, dqkv));
-        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, qkv, dqkv, x));
-        if (!g->want_dx) {
-            ft_pass_free(pass, &g->past);
-            return FT_OK;
-        }
-        g->dx = g->past;
-        return ft_linear_input_gradient(pass, FT_ROWS_TOKENS, qkv, dqkv, true, g->dx);
-    }
-    const ft_linear query = ft_linear_parts(qkv, FT_QUERY, 1), rest = ft_linear_parts(qkv, FT_KEY, 2);
-    FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_READ, &query, dread_q));
-    FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv));
-    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_READ, &query, dread_q, read_x));
-    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv, x));
-    if (g->want_dx) {
-        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_READ, &query, dread_q, true, g->past));
-        FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, qkv->inputs, FT_MEM_ACTIVATIONS, layer, "input gradient", &g->dx));
-        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv, false, g->dx));
-        FT_TRY(ft_pass_scatter_add(pass, pass->batch->read_row, g->past, g->dx));
-    }
-    ft_pass_free(pass, &g->past);
+// Of rows that are read, to dx, of all tokens: added there where `x` has them, and then freed; absent: nothing.
+static ft_status give_rows(ft_pass *pass, ft_tensor *x, ft_tensor dx) {
+    FT_TRY(ft_pass_scatter_add(pass, pass->batch->read_row, *x, dx));
+    ft_pass_free(pass, x);
     return FT_OK;
+}
+
+// The last layer's stream, of the rows that are read, among those of all tokens.
+static ft_status widen_stream(ft_pass *pass, int layer, ft_block_gradients *g) {
+    ft_device *device = pass->model->device;
+    FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, g->past.cols, FT_MEM_ACTIVATIONS, layer, "stream gradient", &g->stream));
+    FT_TRY(device->functions->fill(device, g->stream.data, 0, (size_t)(g->stream.rows * g->stream.cols) * sizeof(float)));
+    return give_rows(pass, &g->past, g->stream);
+}
+
+static ft_status read_rows_backward(ft_pass *pass, int layer, const ft_block_input *input, ft_tensor dkv, ft_tensor dread_q, ft_block_gradients *g) {
+    const ft_linear *qkv = &pass->model->layer[layer].qkv;
+    const ft_linear query = ft_linear_parts(qkv, FT_QUERY, 1), rest = ft_linear_parts(qkv, FT_KEY, 2);
+    const bool stream = ft_block_has_stream(pass, input);
+    ft_tensor dread = g->past;
+    if (stream) FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_READ, qkv->inputs, FT_MEM_ACTIVATIONS, layer, "pooled row gradient", &dread));
+    FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_READ, &query, dread_q, !stream, dread));
+    FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, qkv->inputs, FT_MEM_ACTIVATIONS, layer, "input gradient", &g->dx));
+    FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_TOKENS, &rest, dkv, false, g->dx));
+    if (stream) FT_TRY(widen_stream(pass, layer, g));
+    else g->past = ft_absent();
+    return give_rows(pass, &dread, g->dx);
+}
+
+// From the gradient of qkv (and of the queries of rows that are read) to that of x.
+static ft_status project_backward(ft_pass *pass, int layer, const ft_block_input *input, ft_tensor read_x, ft_tensor dqkv,
+                                  ft_tensor dread_q, ft_block_gradients *g) {
+    const ft_linear *qkv = &pass->model->layer[layer].qkv;
+    const bool is_read = ft_layer_is_read(pass, layer);
+    if (!is_read) {
+        FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_TOKENS, qkv, dqkv));
+        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, qkv, dqkv, *input->x));
+    } else {
+        const ft_linear query = ft_linear_parts(qkv, FT_QUERY, 1), rest = ft_linear_parts(qkv, FT_KEY, 2);
+        FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_READ, &query, dread_q));
+        FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv));
+        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_READ, &query, dread_q, read_x));
+        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv, *input->x));
+    }
+    if (!g->want_dx) {
+        ft_pass_free(pass, &g->past);
+        return FT_OK;
+    }
+    if (is_read) return read_rows_backward(pass, layer, input, dqkv, dread_q, g);
+    bool more;
+    FT_TRY(ft_block_input_gradient(pass, FT_ROWS_TOKENS, layer, input, g, &more));
+    return ft_linear_input_gradient(pass, FT_ROWS_TOKENS, qkv, dqkv, more, g->dx);
 }
 
 static ft_status attention_backward(ft_pass *pass, int layer, ft_tensor *saved, ft_tensor dout, ft_tensor dqkv, ft_tensor dread_q) {
@@ -186,14 +225,15 @@ static ft_status backward(ft_pass *pass, int layer, ft_tensor *saved, const ft_b
     ft_pass_free(pass, &g->product);
 
     FT_TRY(ft_layer_tensor(pass, FT_ROWS_TOKENS, saved[QKV].cols, layer, "qkv gradient", &dqkv));
-    if (ft_layer_is_last(pass, layer))
+    if (ft_layer_is_read(pass, layer))
         FT_TRY(ft_layer_tensor(pass, FT_ROWS_READ, saved[READ_Q].cols, layer, "pooled query gradient", &dread_q));
     FT_TRY(attention_backward(pass, layer, saved, dattention, dqkv, dread_q));
     ft_pass_free(pass, &dattention);
     ft_pass_free(pass, &saved[QKV]);
     ft_pass_free(pass, &saved[OUT]);
+    FT_TRY(turn(pass, layer, true, dqkv, dread_q));
     FT_TRY(ft_block_input_again(pass, input));
-    FT_TRY(project_backward(pass, layer, *input->x, saved[READ_X], dqkv, dread_q, g));
+    FT_TRY(project_backward(pass, layer, input, saved[READ_X], dqkv, dread_q, g));
     ft_pass_free(pass, &dqkv);
     ft_pass_free(pass, &dread_q);
     return FT_OK;

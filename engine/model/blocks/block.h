@@ -2,7 +2,9 @@
 //
 //     s = r + dropout(block(x) W^T + b);  y = LN(s)        x: output of the block below; r: x, or those of its rows that go on
 //
-// where W is the block's last linear layer. Sum and norm are the same for all: residual.c; encoder_layer.c has them one after the other.
+// where W is the block's last linear layer. Where norms stand in front of blocks (ft_family.norms_in_front), r is the s of the block below
+// instead, its stream; the norm behind a block is then the one in front of the next, and the first block of all, which has none in front,
+// has x for r as elsewhere. Sum and norm are the same for all: residual.c; encoder_layer.c has them one after the other.
 // A new kind of block is a file with such a table and a name in families.h.
 #ifndef FT_BLOCK_H
 #define FT_BLOCK_H
@@ -17,15 +19,17 @@ typedef struct ft_block_input {
 } ft_block_input;
 
 // product: gradient of the last linear layer's, where it is a tensor of its own, for the block to free; else that is `past` itself.
-// past: gradient (fp32) of r, which is consumed. dx (fp32): that of x, made where want_dx.
+// past: gradient (fp32) of r, which is consumed. dx (fp32): that of x, made where want_dx. stream: that of an r which is not x, for the block
+// below; absent elsewhere.
 typedef struct ft_block_gradients {
-    ft_tensor product, past, dx;
+    ft_tensor product, past, dx, stream;
     bool want_dx;
 } ft_block_gradients;
 
 typedef struct ft_block {
     const char *sum, *sum_gradient; // names of tensors
     ft_dropout_site site;           // of the sum
+    bool drops_inside;              // and not there
     int saved;                      // tensors that it keeps between forward and backward, FT_BLOCK_SAVED at most
     void (*build)(ft_builder *b, int layer); // its parameters, the last first
     const ft_linear *(*last)(const ft_layer_parameters *l);
@@ -37,13 +41,14 @@ typedef struct ft_block {
     ft_status (*backward)(ft_pass *pass, int layer, ft_tensor *saved, const ft_block_input *input, ft_block_gradients *g);
 } ft_block;
 
-extern const ft_block ft_attention_block, ft_feed_forward_block;
+extern const ft_block ft_attention_block, ft_feed_forward_block, ft_gated_feed_forward_block;
 const ft_block *ft_block_at(const ft_model *model, int block); // of every layer
 
 static inline bool ft_layer_is_last(const ft_pass *pass, int layer) { return layer == pass->model->layers - 1; }
-// The last layer's output is read at some rows alone (ft_batch.read_row).
+// The last layer's output is read at some rows alone (ft_batch.read_row), unless the head takes the mean of all.
+static inline bool ft_layer_is_read(const ft_pass *pass, int layer) { return ft_layer_is_last(pass, layer) && !pass->model->mean_pooling; }
 static inline ft_rows_kind ft_layer_rows(const ft_pass *pass, int layer) {
-    return ft_layer_is_last(pass, layer) ? FT_ROWS_READ : FT_ROWS_TOKENS;
+    return ft_layer_is_read(pass, layer) ? FT_ROWS_READ : FT_ROWS_TOKENS;
 }
 static inline ft_status ft_layer_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, int layer, const char *name, ft_tensor *out) {
     return ft_pass_tensor(pass, kind, cols, FT_MEM_ACTIVATIONS, layer, name, out);
@@ -55,6 +60,12 @@ ft_status ft_residual_forward(ft_pass *pass, int layer, int block, ft_tensor a, 
                               ft_tensor *y);
 // past: dy becomes the gradient of r, in place; `product` is made where it differs. Frees the sum.
 ft_status ft_residual_backward(ft_pass *pass, int layer, int block, ft_block_saved *saved, ft_block_gradients *g);
+// Is the r of a block whose input is this another tensor than x?
+static inline bool ft_block_has_stream(const ft_pass *pass, const ft_block_input *input) {
+    return pass->model->family->norms_in_front && input->layer >= 0;
+}
+// g->dx: where the gradient of x, rows of this kind, goes; *more: it is added to what is there, that of r. Else `past` becomes `stream`.
+ft_status ft_block_input_gradient(ft_pass *pass, ft_rows_kind kind, int layer, const ft_block_input *input, ft_block_gradients *g, bool *more);
 ft_status ft_block_input_again(ft_pass *pass, const ft_block_input *input); // where it is absent
 
 #endif

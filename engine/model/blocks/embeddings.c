@@ -48,7 +48,7 @@ static ft_tensor gradient(const ft_model *m, int index) {
 }
 
 static ft_dropout dropout_of(const ft_pass *pass) {
-    return ft_pass_dropout(pass, FT_ROWS_TOKENS, pass->model->hidden_dropout, 0, FT_SITE_EMBEDDING);
+    return ft_pass_dropout(pass, FT_ROWS_TOKENS, pass->model->embedding_dropout, 0, FT_SITE_EMBEDDING);
 }
 
 static bool widens(const ft_model *m, ft_widening where) { return m->widening.weight >= 0 && m->family->widening == where; }
@@ -73,7 +73,7 @@ static ft_status widen_behind(ft_pass *pass, ft_embeddings_saved *s, ft_tensor *
     FT_TRY(tokens(pass, m->hidden, "widened embeddings", x));
     FT_TRY(ft_linear_forward(pass, FT_ROWS_TOKENS, &m->widening, s->narrow, *x));
     FT_TRY(new_wide(pass, wide));
-    return wide->data != NULL ? ft_pass_cast(pass, *x, *wide) : FT_OK;
+    return wide->data != NULL && ft_pass_is_half(pass) ? ft_pass_cast(pass, *x, *wide) : FT_OK;
 }
 
 ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s, ft_tensor *x, ft_tensor *wide) {
@@ -95,7 +95,8 @@ ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s
         FT_TRY(ft_linear_forward(pass, FT_ROWS_TOKENS, &m->widening, s->narrow, s->sum));
     }
     FT_TRY(tokens(pass, s->sum.cols, "embedding output", x));
-    if (!widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(new_wide(pass, wide));
+    const bool rounds = ft_pass_is_half(pass); // else x is all there is to have of it
+    if (rounds && !widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(new_wide(pass, wide));
     FT_TRY(ft_norm_forward(pass, FT_ROWS_TOKENS, &m->embedding_norm, &s->norm,
                            (ft_layernorm_forward_args){.x = s->sum,
                                                        .s = s->sum,
@@ -103,6 +104,10 @@ ft_status ft_embeddings_forward(ft_pass *pass, bool keep, ft_embeddings_saved *s
                                                        .wide = *wide}));
     FT_TRY(drop(pass, *x, *wide));
     if (widens(m, FT_WIDEN_AFTER_NORM)) FT_TRY(widen_behind(pass, s, x, wide));
+    if (!rounds && ft_pass_has_wide(pass)) { // the stream begins as the rows do
+        FT_TRY(new_wide(pass, wide));
+        FT_TRY(m->device->functions->copy(m->device, wide->data, x->data, (size_t)(x->rows * x->cols) * sizeof(float)));
+    }
     if (!keep) ft_embeddings_saved_free(pass, s);
     return FT_OK;
 }

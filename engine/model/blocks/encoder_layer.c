@@ -1,28 +1,42 @@
-// encoder_layer.c - one post-norm transformer layer, forward and backward: the blocks of the family one after the other (block.h),
+// encoder_layer.c - one transformer layer, forward and backward: the blocks of the family one after the other (block.h),
 //
 //   qkv = x Wqkv^T + b;  a = attention(qkv);  s1 = x + drop(a Wo^T + bo);  y1 = LN(s1)
 //   h = y1 W1^T + b1;  s2 = y1 + drop(act(h) W2^T + b2);  y = LN(s2)
 // Kept for the backward pass are what blocks keep, the sums, what norms put out and the row statistics; what norms put out is made again
 // from the sums if so configured (recompute.c).
+// Where norms stand in front of blocks (block.h) s1 = s + drop(a Wo^T + bo), with s the sum in front of x, and s2 = s1 + ...
 // In 16 bits the x and y1 of the sums are those of fp32, in `wide` (layers.h), and so are the gradients of x, y1 and y.
 #include "engine/model/blocks/block.h"
 #include "engine/model/blocks/norm.h"
 #include "engine/model/state/gradients.h"
 
 const ft_block *ft_block_at(const ft_model *model, int block) {
-    static const ft_block *const blocks[] = {[FT_BLOCK_ATTENTION] = &ft_attention_block, [FT_BLOCK_FEED_FORWARD] = &ft_feed_forward_block};
+    static const ft_block *const blocks[] = {[FT_BLOCK_ATTENTION] = &ft_attention_block, [FT_BLOCK_FEED_FORWARD] = &ft_feed_forward_block,
+                                            [FT_BLOCK_GATED_FEED_FORWARD] = &ft_gated_feed_forward_block};
     return blocks[model->family->blocks[block]];
 }
 
 // When the backward pass comes to a block, among those of its layer (gradients.h).
 static int half_of(int block) { return FT_LAYER_BLOCKS - 1 - block; }
 
+// Behind a block; where norms stand in front of blocks that behind the last one has the name of the next layer's, or of the one behind all.
+static ft_norm build_norm(ft_builder *b, int layer, int block) {
+    const ft_model *m = b->model;
+    const ft_family *f = m->family;
+    const bool next = f->norms_in_front && block == FT_LAYER_BLOCKS - 1, last = layer == m->layers - 1;
+    if (next && last) ft_build_prefix(b, "%s", "");
+    else ft_build_prefix(b, "%s.%d.", f->layer, layer + next);
+    const ft_norm norm = ft_build_norm(b, next && last ? f->names.last_norm : f->names.norm[block], m->hidden);
+    ft_build_prefix(b, "%s.%d.", f->layer, layer);
+    return norm;
+}
+
 void ft_layer_build(ft_builder *b, int layer) {
     ft_model *m = b->model;
     ft_build_prefix(b, "%s.%d.", m->family->layer, layer);
     for (int i = FT_LAYER_BLOCKS - 1; i >= 0; i--) {
         b->half = half_of(i);
-        m->layer[layer].norm[i] = ft_build_norm(b, m->family->names.norm[i], m->hidden);
+        m->layer[layer].norm[i] = build_norm(b, layer, i);
         ft_block_at(m, i)->build(b, layer);
     }
     b->half = 0;
@@ -47,6 +61,16 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wid
     return FT_OK;
 }
 
+ft_status ft_layer_input_of_stream(ft_pass *pass, int layer, ft_tensor wide, ft_tensor *x) {
+    const ft_model *m = pass->model;
+    FT_TRY(ft_pass_tensor(pass, FT_ROWS_TOKENS, wide.cols, FT_MEM_ACTIVATIONS, layer, "input", x));
+    if (m->family->norms_in_front && layer > 0)
+        return ft_norm_forward(pass, FT_ROWS_TOKENS, &m->layer[layer - 1].norm[FT_LAYER_BLOCKS - 1], NULL,
+                               (ft_layernorm_forward_args){.x = wide, .y = *x});
+    if (ft_pass_is_half(pass)) return ft_pass_cast(pass, wide, *x);
+    return m->device->functions->copy(m->device, x->data, wide.data, (size_t)(wide.rows * wide.cols) * sizeof(float));
+}
+
 void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *saved) {
     for (int i = 0; i < FT_LAYER_BLOCKS; i++) {
         ft_block_saved *s = &saved->block[i];
@@ -57,10 +81,11 @@ void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *saved) {
     }
 }
 
-ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_saved *saved, ft_tensor *dy, bool want_dx, ft_tensor *dx) {
+ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_saved *saved, ft_tensor *dy, ft_tensor *stream, bool want_dx,
+                            ft_tensor *dx) {
     ft_model *m = pass->model;
-    ft_block_gradients g = {.past = *dy};
-    *dy = ft_absent();
+    ft_block_gradients g = {.past = *dy, .stream = *stream};
+    *dy = *stream = ft_absent();
     for (int i = FT_LAYER_BLOCKS - 1; i >= 0; i--) {
         ft_block_saved *below = i > 0 ? &saved->block[i - 1] : NULL;
         ft_block_input input = {.x = x, .layer = layer - 1, .block = FT_LAYER_BLOCKS - 1};
@@ -75,6 +100,7 @@ ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_sav
         g.past = g.dx;
     }
     *dx = g.dx;
+    *stream = g.stream;
     ft_layer_saved_free(pass, saved);
     return FT_OK;
 }

@@ -56,9 +56,10 @@ static ft_status backward(ft_pass *pass, int layer, ft_tensor *saved, const ft_b
     ft_pass_free(pass, &g->product);
     FT_TRY(ft_block_input_again(pass, input));
     FT_TRY(ft_linear_weight_gradient(pass, kind, &l->up, dh, *input->x));
-    FT_TRY(ft_linear_input_gradient(pass, kind, &l->up, dh, true, g->past));
+    bool more;
+    FT_TRY(ft_block_input_gradient(pass, kind, layer, input, g, &more));
+    FT_TRY(ft_linear_input_gradient(pass, kind, &l->up, dh, more, g->dx));
     ft_pass_free(pass, &dh);
-    g->dx = g->past;
     return FT_OK;
 }
 

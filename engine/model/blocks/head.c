@@ -1,6 +1,8 @@
 // head.c - the rows that are read to logits:
-//   [dropout] -> activation(pooler) -> dropout -> (hidden layer -> activation -> dropout)* -> classifier
+//   [mean] -> [dropout] -> activation(pooler) -> [norm] -> dropout -> (hidden layer -> activation -> dropout)* -> classifier
 #include "engine/model/blocks/linear.h"
+#include "engine/model/blocks/norm.h"
+#include "engine/model/blocks/run_op.h"
 
 #include <stdio.h>
 
@@ -14,7 +16,9 @@ void ft_head_build(ft_builder *b, const ft_int_list *hidden) {
         snprintf(name, sizeof name, "head.hidden.%d", i);
         m->head[i] = ft_build_linear(b, last ? m->family->classifier : name, last ? m->labels : hidden->values[i], inputs);
     }
-    m->pooler = ft_build_linear(b, m->family->pooler, m->hidden, m->hidden);
+    m->head_norm = (ft_norm){-1, -1};
+    if (m->family->head_norm != NULL) m->head_norm = ft_build_norm(b, m->family->head_norm, m->hidden);
+    m->pooler = ft_build_layer_linear(b, FT_LINEAR_POOLER, m->family->pooler, m->hidden, m->hidden);
     b->head = false;
 }
 
@@ -57,11 +61,64 @@ static ft_status classify(ft_pass *pass, const ft_linear *l, ft_tensor x, ft_ten
     return FT_OK;
 }
 
+// ---- the mean of the rows of every sequence ---------------------------------------------------------------------------
+
+static ft_status mean_forward(ft_pass *pass, ft_tensor x, ft_tensor y) {
+    ft_sequence_mean_forward_args args = {
+        .sequences = pass->batch->sequences, .cu_seqlens = pass->batch->cu_seqlens, .x = x, .y = y};
+    ft_sequence_mean_forward_args largest = args;
+    largest.sequences = pass->capacity.sequences;
+    largest.x.rows = pass->capacity.tokens;
+    largest.y.rows = pass->capacity.reads;
+    RUN_WITH_WORKSPACE(pass, sequence_mean_forward, args, largest);
+}
+
+static ft_status mean_backward(ft_pass *pass, ft_tensor dy, ft_tensor dx) {
+    ft_sequence_mean_backward_args args = {
+        .sequences = pass->batch->sequences, .cu_seqlens = pass->batch->cu_seqlens, .dy = dy, .dx = dx};
+    ft_sequence_mean_backward_args largest = args;
+    largest.sequences = pass->capacity.sequences;
+    largest.dy.rows = pass->capacity.reads;
+    largest.dx.rows = pass->capacity.tokens;
+    RUN_WITH_WORKSPACE(pass, sequence_mean_backward, args, largest);
+}
+
+// What the pooler reads of x.
+static ft_status read_rows(ft_pass *pass, ft_tensor *x, ft_head_saved *s) {
+    if (!pass->model->mean_pooling) return FT_OK;
+    FT_TRY(pooled(pass, x->cols, "mean of rows", &s->mean));
+    FT_TRY(mean_forward(pass, *x, s->mean));
+    *x = s->mean;
+    return FT_OK;
+}
+
+// ---- all of it -----------------------------------------------------------------------------------------------------------
+
+// And back: dx of the means becomes that of the rows.
+static ft_status give_to_rows(ft_pass *pass, ft_tensor *dx) {
+    ft_tensor means = *dx;
+    FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, means.cols, FT_MEM_ACTIVATIONS, -1, "gradient of rows", dx));
+    FT_TRY(mean_backward(pass, means, *dx));
+    ft_pass_free(pass, &means);
+    return FT_OK;
+}
+
+static ft_status pool(ft_pass *pass, ft_tensor x, ft_head_saved *s) {
+    const ft_model *m = pass->model;
+    const bool normed = m->head_norm.gamma >= 0;
+    FT_TRY(activated(pass, &m->pooler, m->pooler_activation, x, "pooler", &s->pooler_h, normed ? &s->pooled : &s->input[0]));
+    if (!normed) return FT_OK;
+    FT_TRY(ft_norm_keep(pass, FT_ROWS_READ, -1, "head norm", &s->norm));
+    FT_TRY(pooled(pass, m->hidden, "head value", &s->input[0]));
+    return ft_norm_forward(pass, FT_ROWS_READ, &m->head_norm, &s->norm, (ft_layernorm_forward_args){.x = s->pooled, .y = s->input[0]});
+}
+
 ft_status ft_head_forward(ft_pass *pass, ft_tensor x, bool keep, ft_head_saved *s, ft_tensor logits) {
     ft_model *m = pass->model;
     int last = m->head_count - 1;
+    FT_TRY(read_rows(pass, &x, s));
     FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_READ, input_dropout(pass), x, x));
-    FT_TRY(activated(pass, &m->pooler, m->pooler_activation, x, "pooler", &s->pooler_h, &s->input[0]));
+    FT_TRY(pool(pass, x, s));
     FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_READ, head_dropout(pass, 0), s->input[0], s->input[0]));
     for (int i = 0; i < last; i++) {
         FT_TRY(activated(pass, &m->head[i], m->head_activation, s->input[i], "head hidden", &s->h[i], &s->input[i + 1]));
@@ -73,7 +130,10 @@ ft_status ft_head_forward(ft_pass *pass, ft_tensor x, bool keep, ft_head_saved *
 }
 
 void ft_head_saved_free(ft_pass *pass, ft_head_saved *s) {
+    ft_pass_free(pass, &s->mean);
     ft_pass_free(pass, &s->pooler_h);
+    ft_pass_free(pass, &s->pooled);
+    ft_norm_forget(pass, &s->norm);
     for (int i = 0; i < pass->model->head_count; i++) {
         ft_pass_free(pass, &s->input[i]);
         if (i + 1 < pass->model->head_count) ft_pass_free(pass, &s->h[i]);
@@ -86,6 +146,25 @@ static ft_status activated_backward(ft_pass *pass, int index, ft_activation kind
     const ft_tensor dbias = ft_linear_dbias(pass, l);
     return ft_pass_activation_backward(pass, FT_ROWS_READ,
                                        (ft_activation_backward_args){.kind = kind, .h = h, .dy = dy, .dx = dy, .dbias = dbias});
+}
+
+// From the gradient of the pooler's value behind dropout 0, and behind its norm, to that of its linear layer: `dy` is fp32 where a norm
+// follows, else of the model's type; then it is made anew.
+static ft_status pool_backward(ft_pass *pass, const ft_head_saved *s, ft_tensor *dy) {
+    const ft_model *m = pass->model;
+    if (m->head_norm.gamma < 0) return activated_backward(pass, 0, m->pooler_activation, &m->pooler, s->pooler_h, *dy);
+    ft_tensor dvalue = *dy;
+    FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_READ, head_dropout(pass, 0), *dy, *dy));
+    if (ft_pass_is_half(pass)) FT_TRY(pooled(pass, m->hidden, "head gradient", &dvalue));
+    FT_TRY(ft_norm_backward(pass, FT_ROWS_READ, &m->head_norm, &s->norm,
+                            (ft_layernorm_backward_args){
+                                .dy = *dy, .s = s->pooled, .ds = *dy, .dx = ft_pass_is_half(pass) ? dvalue : ft_absent()}));
+    if (ft_pass_is_half(pass)) ft_pass_free(pass, dy);
+    *dy = dvalue;
+    return ft_pass_activation_backward(
+        pass, FT_ROWS_READ,
+        (ft_activation_backward_args){
+            .kind = m->pooler_activation, .h = s->pooler_h, .dy = *dy, .dx = *dy, .dbias = ft_linear_dbias(pass, &m->pooler)});
 }
 
 ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *s, ft_tensor dlogits, bool want_dx, ft_tensor *dx) {
@@ -101,14 +180,16 @@ ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *s, ft_tens
         const ft_linear *l = &m->head[i];
         FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_READ, l, dy, s->input[i]));
         ft_tensor dinput;
-        FT_TRY(pooled(pass, l->inputs, "head gradient", &dinput));
+        if (i == 0 && m->head_norm.gamma >= 0)
+            FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_READ, l->inputs, FT_MEM_ACTIVATIONS, -1, "head norm gradient", &dinput));
+        else FT_TRY(pooled(pass, l->inputs, "head gradient", &dinput));
         FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_READ, l, dy, false, dinput));
         ft_pass_free(pass, i < m->head_count - 1 ? &dy : &rounded);
         dy = dinput;
         if (i > 0) FT_TRY(activated_backward(pass, i, m->head_activation, &m->head[i - 1], s->h[i - 1], dy));
-        else FT_TRY(activated_backward(pass, 0, m->pooler_activation, &m->pooler, s->pooler_h, dy));
+        else FT_TRY(pool_backward(pass, s, &dy));
     }
-    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_READ, &m->pooler, dy, x));
+    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_READ, &m->pooler, dy, m->mean_pooling ? s->mean : x));
     *dx = ft_absent();
     if (want_dx) {
         FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_READ, m->hidden, FT_MEM_ACTIVATIONS, -1, "pooled gradient", dx));
@@ -116,6 +197,7 @@ ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *s, ft_tens
         FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_READ, input_dropout(pass), *dx, *dx));
     }
     ft_pass_free(pass, &dy);
+    if (want_dx && m->mean_pooling) FT_TRY(give_to_rows(pass, dx));
     ft_head_saved_free(pass, s);
     return FT_OK;
 }

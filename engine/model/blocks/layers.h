@@ -4,7 +4,8 @@
 // Rows between layers. In 16 bits they are there twice: `x`, of the model's type, is what products read and what is kept for
 // the backward pass; `wide`, the same in fp32 (x is its rounding), is what the next residual adds to. There is one `wide` for
 // the whole way of a micro-batch, every norm writes it in place, and it goes away in the last layer. In fp32 it is absent, and
-// residuals are the rows themselves. The gradient of rows is fp32 in every precision.
+// residuals are the rows themselves. Where norms stand in front of blocks (block.h) it is there in every precision: not the rows, but the
+// sums in front of their norm. The gradient of rows is fp32 in every precision.
 #ifndef FT_LAYERS_H
 #define FT_LAYERS_H
 
@@ -40,7 +41,8 @@ ft_status ft_pass_float_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, f
                                const char *name, ft_tensor *out);
 // One number a row, a vector in fp32.
 ft_status ft_pass_statistics(ft_pass *pass, ft_rows_kind kind, int layer, const char *name, ft_tensor *out);
-// In a model of 16 bits the same as ft_pass_float_tensor; absent in one of fp32.
+// `wide`: the same as ft_pass_float_tensor where there is one, else absent.
+bool ft_pass_has_wide(const ft_pass *pass);
 ft_status ft_pass_wide_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, const char *name, ft_tensor *out);
 bool ft_pass_is_half(const ft_pass *pass); // is the model's type one of 16 bits?
 // x, in fp32, as the products of the model's type read it: itself, or rounded; then `own` is its memory, for the caller to free.
@@ -99,8 +101,12 @@ void ft_layer_build(ft_builder *b, int layer);
 // keep: fill `saved` (else everything is freed).
 ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wide, bool keep, ft_layer_saved *saved, ft_tensor *y);
 // dy (fp32, of y's rows) is freed; dx [T,H] (fp32) is made here when want_dx. Frees `saved`. An absent x is the output of the layer
-// below, whose saved tensors stand in front of this one's: it is made here.
-ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_saved *saved, ft_tensor *dy, bool want_dx, ft_tensor *dx);
+// below, whose saved tensors stand in front of this one's: it is made here. stream (fp32; absent behind the last layer, and where there is
+// none): the gradient of the sum in front of y from above becomes that of the sum in front of x.
+ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_saved *saved, ft_tensor *dy, ft_tensor *stream, bool want_dx,
+                            ft_tensor *dx);
+// x [T,H], the input of a layer, made here again from its `wide`.
+ft_status ft_layer_input_of_stream(ft_pass *pass, int layer, ft_tensor wide, ft_tensor *x);
 void ft_layer_saved_free(ft_pass *pass, ft_layer_saved *saved);
 
 // offload_inputs.c: of the inputs that are kept for recomputation, counted from below, number n on its way to the host and back.
@@ -115,13 +121,15 @@ void ft_inputs_abandon(const ft_model *model);
 // head.c: the rows that are read to logits, and back.
 void ft_head_build(ft_builder *b, const ft_int_list *hidden);
 typedef struct ft_head_saved {
-    ft_tensor pooler_h, pooled;  // before and after its activation
+    ft_tensor mean;              // of the rows of every sequence, where that is what is read
+    ft_tensor pooler_h, pooled;  // before and after its activation, the latter where a norm follows
+    ft_norm_saved norm;
     ft_tensor *input;            // [head_count] input of each linear layer (after dropout)
     ft_tensor *h;                // [head_count - 1] before the activation
 } ft_head_saved;
-// x [B,H] becomes the pooler's input in place: some families drop there.
+// x [B,H], with mean pooling [T,H], becomes the pooler's input in place: some families drop there.
 ft_status ft_head_forward(ft_pass *pass, ft_tensor x, bool keep, ft_head_saved *saved, ft_tensor logits);
-// dlogits [B,labels]; dx [B,H] (fp32) is made here when want_dx. Frees `saved`.
+// dlogits [B,labels]; dx (fp32), as x, is made here when want_dx. Frees `saved`.
 ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *saved, ft_tensor dlogits, bool want_dx, ft_tensor *dx);
 void ft_head_saved_free(ft_pass *pass, ft_head_saved *saved);
 

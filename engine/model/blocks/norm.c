@@ -26,7 +26,7 @@ ft_status ft_norm_forward(ft_pass *pass, ft_rows_kind kind, const ft_norm *norm,
                           ft_layernorm_forward_args args) {
     if (saved != NULL) args.mean = saved->mean, args.rstd = saved->rstd;
     args.gamma = ft_parameter_weight(&pass->model->parameters, norm->gamma);
-    args.beta = ft_parameter_weight(&pass->model->parameters, norm->beta);
+    args.beta = norm->beta >= 0 ? ft_parameter_weight(&pass->model->parameters, norm->beta) : ft_absent();
     args.epsilon = pass->model->epsilon;
     ft_layernorm_forward_args largest = args;
     int64_t rows = ft_pass_capacity(pass, kind);
@@ -34,6 +34,7 @@ ft_status ft_norm_forward(ft_pass *pass, ft_rows_kind kind, const ft_norm *norm,
     if (args.residual.data != NULL) largest.residual.rows = rows;
     if (args.s.data != NULL) largest.s.rows = rows;
     if (args.wide.data != NULL) largest.wide.rows = rows;
+    if (args.stream.data != NULL) largest.stream.rows = rows;
     if (args.mean.data != NULL) largest.mean.cols = rows;
     if (args.rstd.data != NULL) largest.rstd.cols = rows;
     RUN_WITH_WORKSPACE(pass, layernorm_forward, args, largest);
@@ -45,11 +46,12 @@ ft_status ft_norm_backward(ft_pass *pass, ft_rows_kind kind, const ft_norm *norm
     args.rstd = saved->rstd;
     args.gamma = ft_parameter_weight(&pass->model->parameters, norm->gamma);
     args.dgamma = ft_parameter_gradient(&pass->model->parameters, norm->gamma);
-    args.dbeta = ft_parameter_gradient(&pass->model->parameters, norm->beta);
+    args.dbeta = norm->beta >= 0 ? ft_parameter_gradient(&pass->model->parameters, norm->beta) : ft_absent();
     ft_layernorm_backward_args largest = args;
     int64_t rows = ft_pass_capacity(pass, kind);
     largest.dy.rows = largest.s.rows = rows;
     largest.mean.cols = largest.rstd.cols = rows;
+    if (args.past.data != NULL) largest.past.rows = rows;
     if (args.ds.data != NULL) largest.ds.rows = rows;
     if (args.dx.data != NULL) largest.dx.rows = rows;
     RUN_WITH_WORKSPACE(pass, layernorm_backward, args, largest);

@@ -1,4 +1,4 @@
-// norm.h - LayerNorm with the weights of the model: every norm there is. Internal to the blocks.
+// norm.h - LayerNorm with the weights of the model, with or without a bias: every norm there is. Internal to the blocks.
 #ifndef FT_NORM_H
 #define FT_NORM_H
 

@@ -1,6 +1,7 @@
 #include "engine/model/blocks/layers.h"
 
 #include "engine/model/blocks/relative.h"
+#include "engine/model/blocks/rotary.h"
 #include "engine/model/blocks/run_op.h"
 
 #include <stdio.h>
@@ -37,10 +38,11 @@ ft_status ft_pass_float_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, f
 }
 
 bool ft_pass_is_half(const ft_pass *pass) { return pass->model->dtype != FT_F32; }
+bool ft_pass_has_wide(const ft_pass *pass) { return ft_pass_is_half(pass) || pass->model->family->norms_in_front; }
 
 ft_status ft_pass_wide_tensor(ft_pass *pass, ft_rows_kind kind, int64_t cols, const char *name, ft_tensor *out) {
     *out = ft_absent();
-    return ft_pass_is_half(pass) ? ft_pass_float_tensor(pass, kind, cols, FT_MEM_ACTIVATIONS, -1, name, out) : FT_OK;
+    return ft_pass_has_wide(pass) ? ft_pass_float_tensor(pass, kind, cols, FT_MEM_ACTIVATIONS, -1, name, out) : FT_OK;
 }
 
 ft_status ft_pass_rounded(ft_pass *pass, ft_rows_kind kind, ft_tensor x, const char *name, ft_tensor *own, ft_tensor *out) {
@@ -130,7 +132,8 @@ ft_attention_shape ft_pass_attention_shape(const ft_pass *pass, ft_rows_kind que
                                 .max_keys = b->longest,
                                 .cu_queries = queries == FT_ROWS_TOKENS ? b->cu_seqlens : b->cu_reads,
                                 .cu_keys = b->cu_seqlens,
-                                .scale = m->heads.scale};
+                                .scale = m->heads.scale,
+                                .window = ft_rotary_window(m, layer)};
     if (pass->step != NULL && m->attention_dropout > 0)
         shape.dropout = (ft_score_dropout){.probability = m->attention_dropout,
                                            .layer = (uint32_t)layer,

@@ -1,4 +1,5 @@
 // residual.c - around every block: s = rows + dropout(a W^T + b), y = LN(s), and back. y may be made again from s (recompute.c).
+// Where norms stand in front of blocks, what goes from sum to sum is `wide`, in every precision (layers.h).
 #include "engine/model/blocks/block.h"
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/norm.h"
@@ -6,13 +7,13 @@
 // Names of tensors: a block's norm and its output.
 static const char *const names[FT_LAYER_BLOCKS][2] = {{"norm 1", "norm 1"}, {"norm 2", "output"}};
 
-static ft_dropout dropout_of(const ft_pass *pass, int layer, ft_dropout_site site) {
+static ft_dropout dropout_of(const ft_pass *pass, int layer, const ft_block *kind) {
     const ft_model *m = pass->model;
-    float p = site == FT_SITE_ATTENTION_OUTPUT ? m->attention_output_dropout : m->hidden_dropout;
-    return ft_pass_dropout(pass, ft_layer_rows(pass, layer), p, (uint32_t)layer, site);
+    float p = kind->drops_inside ? 0 : kind->site == FT_SITE_ATTENTION_OUTPUT ? m->attention_output_dropout : m->hidden_dropout;
+    return ft_pass_dropout(pass, ft_layer_rows(pass, layer), p, (uint32_t)layer, kind->site);
 }
 
-// The product lands in s, which the fused op then completes in place. wide: the rows in fp32, and then y.
+// The product lands in s, which the fused op then completes in place. wide: the rows in fp32, and then y, or the stream.
 ft_status ft_residual_forward(ft_pass *pass, int layer, int block, ft_tensor a, ft_tensor rows, ft_tensor wide, ft_block_saved *saved,
                               ft_tensor *y) {
     const ft_block *kind = ft_block_at(pass->model, block);
@@ -23,14 +24,16 @@ ft_status ft_residual_forward(ft_pass *pass, int layer, int block, ft_tensor a, 
     FT_TRY(ft_norm_keep(pass, of, layer, names[block][0], &saved->norm));
     FT_TRY(ft_linear_product(pass, of, last, a, ft_absent(), saved->sum));
     FT_TRY(ft_layer_tensor(pass, of, last->outputs, layer, names[block][1], y));
+    const bool stream = pass->model->family->norms_in_front;
     return ft_norm_forward(pass, of, &l->norm[block], &saved->norm,
                            (ft_layernorm_forward_args){.x = saved->sum,
                                                        .bias = ft_linear_bias(pass, last),
                                                        .residual = wide.data != NULL ? wide : rows,
-                                                       .dropout = dropout_of(pass, layer, kind->site),
+                                                       .dropout = dropout_of(pass, layer, kind),
                                                        .s = saved->sum,
                                                        .y = *y,
-                                                       .wide = wide});
+                                                       .wide = stream ? ft_absent() : wide,
+                                                       .stream = stream ? wide : ft_absent()});
 }
 
 // The gradient of the product is a tensor of its own when there is dropout or it has another type, else that of the rows.
@@ -38,19 +41,35 @@ ft_status ft_residual_backward(ft_pass *pass, int layer, int block, ft_block_sav
     const ft_block *kind = ft_block_at(pass->model, block);
     const ft_layer_parameters *l = &pass->model->layer[layer];
     const ft_rows_kind of = ft_layer_rows(pass, layer);
-    const ft_dropout dropout = dropout_of(pass, layer, kind->site);
+    const ft_dropout dropout = dropout_of(pass, layer, kind);
+    const ft_tensor ds = g->stream.data != NULL ? g->stream : g->past; // the stream's grows by it
     g->product = ft_absent();
     if (dropout.probability > 0 || ft_pass_is_half(pass))
         FT_TRY(ft_layer_tensor(pass, of, g->past.cols, layer, kind->sum_gradient, &g->product));
     FT_TRY(ft_norm_backward(pass, of, &l->norm[block], &saved->norm,
                             (ft_layernorm_backward_args){.dy = g->past,
                                                          .s = saved->sum,
+                                                         .past = g->stream,
                                                          .dropout = dropout,
-                                                         .ds = g->past,
+                                                         .ds = ds,
                                                          .dx = g->product,
                                                          .dbias = ft_linear_dbias(pass, kind->last(l))}));
     ft_pass_free(pass, &saved->sum);
+    if (g->stream.data == NULL) return FT_OK;
+    ft_pass_free(pass, &g->past);
+    g->past = ds;
+    g->stream = ft_absent();
     return FT_OK;
+}
+
+ft_status ft_block_input_gradient(ft_pass *pass, ft_rows_kind kind, int layer, const ft_block_input *input, ft_block_gradients *g, bool *more) {
+    *more = !ft_block_has_stream(pass, input);
+    if (*more) {
+        g->dx = g->past;
+        return FT_OK;
+    }
+    g->stream = g->past;
+    return ft_pass_float_tensor(pass, kind, pass->model->hidden, FT_MEM_ACTIVATIONS, layer, "input gradient", &g->dx);
 }
 
 ft_status ft_block_input_again(ft_pass *pass, const ft_block_input *input) {

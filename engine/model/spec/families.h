@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 // What a layer is made of, each block with a sum and a norm behind it (block.h).
-typedef enum ft_block_kind { FT_BLOCK_ATTENTION, FT_BLOCK_FEED_FORWARD } ft_block_kind;
+typedef enum ft_block_kind { FT_BLOCK_ATTENTION, FT_BLOCK_FEED_FORWARD, FT_BLOCK_GATED_FEED_FORWARD } ft_block_kind;
 enum { FT_LAYER_BLOCKS = 2 };
 
 // The linear layers of one layer, as a set.
@@ -21,6 +21,7 @@ typedef enum ft_layer_linear {
     FT_LINEAR_DOWN = 1 << 3,
     FT_LINEAR_POS_KEY = 1 << 4,
     FT_LINEAR_POS_QUERY = 1 << 5,
+    FT_LINEAR_POOLER = 1 << 6,
 } ft_layer_linear;
 
 // Names of the tables and the norm below the layers, behind the family's prefix and without ".weight" and ".bias".
@@ -31,11 +32,12 @@ typedef struct ft_embedding_names {
 // Names of the linear layers and norms of one transformer layer, without ".weight" and ".bias".
 typedef struct ft_layer_names {
     const char *query, *key, *value, *output, *up, *down;
-    const char *norm[FT_LAYER_BLOCKS]; // behind the blocks
-    const char *qkv; // one matrix for all three, head by head; then `query` and `value` are vectors, their biases, and a
-                     // key has none. NULL: three linear layers
+    const char *norm[FT_LAYER_BLOCKS]; // behind the blocks; the last one's is the next layer's where norms stand in front of blocks
+    const char *last_norm;             // then: behind the last layer
+    const char *qkv; // one matrix for all three; with `query` and `value` it is head by head, and those are vectors, their biases, and a
+                     // key has none; else it is one linear layer. NULL: three linear layers
     const char *pos_key, *pos_query; // of the relative positions
-    unsigned unbiased; // set of ft_layer_linear: those that have no bias
+    unsigned unbiased; // set of ft_layer_linear: those that have no bias, where config.json has no say in it
 } ft_layer_names;
 
 typedef struct ft_family_keys { // of config.json
@@ -48,6 +50,8 @@ typedef struct ft_family_keys { // of config.json
 typedef struct ft_family_defaults { // where config.json has no such key
     int64_t vocabulary, hidden, layers, heads, intermediate, types, padding;
     int64_t embedding; // 0: as the hidden width
+    int64_t positions; // 0: 512
+    bool undropped;    // dropouts are 0, else 0.1
     double epsilon;
     double classifier_dropout; // negative: as the hidden one
 } ft_family_defaults;
@@ -55,6 +59,7 @@ typedef struct ft_family_defaults { // where config.json has no such key
 // What tells a model where a token stands, as a set.
 typedef enum ft_positions {
     FT_POSITIONS_TABLE = 1 << 0,    // a row of a table, added to the token's
+    FT_POSITIONS_ROTARY = 1 << 2,   // queries and keys are turned (rope.h), by layer as config.json says (rotary_config.c)
     FT_POSITIONS_RELATIVE = 1 << 1, // terms of the scores from a table of distances: DeBERTa's disentangled attention
 } ft_positions;
 
@@ -90,11 +95,14 @@ typedef struct ft_family {
     const char *layer;            // behind the prefix; the number of the layer follows
     ft_block_kind blocks[FT_LAYER_BLOCKS]; // of a layer, the first one first
     ft_layer_names names;
+    bool norms_in_front;           // of blocks: sums add to sums (block.h); the first block has none
     bool attention_output_dropout; // behind the output projection of the attention
-    // The head: [dropout] -> pooler -> activation -> dropout -> classifier. Full names.
-    const char *pooler, *classifier;
+    bool attention_dropout_behind; // the same, with the probability of the scores'
+    // The head: [dropout] -> pooler -> activation -> [norm] -> dropout -> classifier. Full names.
+    const char *pooler, *classifier, *head_norm;
     ft_activation pooler_activation;
     bool dropout_before_pooler; // the classifier's dropout, once more
+    bool draws_by_width;        // a new head: cut normal numbers, of widths of their own (drawing.h)
 } ft_family;
 
 // NULL when there is none of that name.

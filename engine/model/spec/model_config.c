@@ -72,7 +72,7 @@ static ft_status read_sizes(ft_model_config *c, const char *path) {
         {k->layers, &c->num_hidden_layers, d->layers, 1, MOST_LAYERS},
         {k->heads, &c->num_attention_heads, d->heads, 1, MOST_HEADS},
         {k->intermediate, &c->intermediate_size, d->intermediate, 1, MOST_WIDTH},
-        {"max_position_embeddings", &c->position_rows, 512, 1, FT_MOST_POSITIONS},
+        {"max_position_embeddings", &c->position_rows, d->positions > 0 ? d->positions : 512, 1, FT_MOST_POSITIONS},
         {c->family->token_types ? "type_vocab_size" : NULL, &c->type_vocab_size, d->types, c->family->types_optional ? 0 : 1,
          MOST_WIDTH},
         {k->embedding, &c->embedding_size, d->embedding, 1, MOST_WIDTH},
@@ -88,6 +88,7 @@ static ft_status read_sizes(ft_model_config *c, const char *path) {
 static ft_status read_numbers(ft_model_config *c, const char *path) {
     const ft_family_keys *k = &c->family->keys;
     const ft_family_defaults *d = &c->family->defaults;
+    const double dropout = d->undropped ? 0 : 0.1;
     const struct {
         const char *key;
         double *out, fallback;
@@ -95,8 +96,8 @@ static ft_status read_numbers(ft_model_config *c, const char *path) {
     } numbers[] = {
         {k->epsilon, &c->layer_norm_eps, d->epsilon, true},
         {"initializer_range", &c->initializer_range, 0.02, false},
-        {k->hidden_dropout, &c->hidden_dropout_prob, 0.1, false},
-        {k->attention_dropout, &c->attention_probs_dropout_prob, 0.1, false},
+        {k->hidden_dropout, &c->hidden_dropout_prob, dropout, false},
+        {k->attention_dropout, &c->attention_probs_dropout_prob, dropout, false},
         {k->classifier_dropout, &c->classifier_dropout, d->classifier_dropout < 0 ? NAN : d->classifier_dropout,
          false}, // NAN: by now the hidden one is not known
     };
@@ -110,6 +111,7 @@ static ft_status read_numbers(ft_model_config *c, const char *path) {
                            numbers[i].positive ? "above 0" : "at least 0", value);
     }
     if (isnan(c->classifier_dropout)) c->classifier_dropout = c->hidden_dropout_prob;
+    c->embedding_dropout = c->hidden_dropout_prob;
     return FT_OK;
 }
 
@@ -124,7 +126,9 @@ static ft_status read_kinds(ft_model_config *c, const char *path) {
         return status;
     }
     FT_TRY(ft_json_string(c->json, path, "position_embedding_type", "absolute", &positions));
-    if (strcmp(positions, "absolute") != 0)
+    // Files of rotary positions say "absolute" or "sans_pos" and mean nothing by it.
+    const bool idle = (c->family->positions & FT_POSITIONS_ROTARY) != 0 && strcmp(positions, "sans_pos") == 0;
+    if (!idle && strcmp(positions, "absolute") != 0)
         return ft_fail(FT_INVALID, path,
                        "\"position_embedding_type\" must be \"absolute\", \"%.100s\" is not supported", positions);
     bool decoder, sinusoidal;
@@ -184,7 +188,9 @@ static ft_status read_all(ft_model_config *c, const char *path) {
     FT_TRY(read_kinds(c, path));
     c->relative = (ft_relative_config){.factor = 1, .pooler_activation = c->family->pooler_activation};
     c->positions = c->family->positions;
+    c->unbiased = c->family->names.unbiased;
     if (c->family->relative) FT_TRY(ft_relative_config_read(c, path));
+    if (c->positions & FT_POSITIONS_ROTARY) FT_TRY(ft_rotary_config_read(c, path));
     if ((c->positions & FT_POSITIONS_TABLE) == 0) c->position_rows = 0;
     return read_labels(c, path);
 }
@@ -300,6 +306,9 @@ ft_status ft_model_config_save(const ft_model_config *base, const char *path, in
     if (!null || (float)classifier_dropout != (float)hidden_dropout)
         failed |= set_dropout(root, k->classifier_dropout, classifier_dropout, null ? -1 : base->classifier_dropout);
     failed |= set_dropout(root, k->hidden_dropout, hidden_dropout, base->hidden_dropout_prob);
+    // One option of ours is both of ModernBERT's.
+    if (base->sights != NULL && (float)hidden_dropout != (float)base->hidden_dropout_prob)
+        failed |= set_dropout(root, "embedding_dropout", hidden_dropout, base->embedding_dropout);
     failed |= set_dropout(root, k->attention_dropout, attention_dropout, base->attention_probs_dropout_prob);
     ft_status status = root == NULL || failed ? ft_fail_memory(0, "config.json") : ft_json_save(path, root);
     json_decref(root);

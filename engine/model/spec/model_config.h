@@ -27,6 +27,12 @@ typedef struct ft_convolution_config {
     ft_activation activation;
 } ft_convolution_config;
 
+// Of one layer whose positions are rotary.
+typedef struct ft_layer_sight {
+    int32_t window; // tokens that a token sees to each side; 0: all
+    double theta;   // of the angles (kernels/ops/rope.h)
+} ft_layer_sight;
+
 enum { FT_MOST_POSITIONS = 16384 }; // the counter of the dropout generator (kernels/philox.h) bounds them
 
 typedef struct ft_model_config {
@@ -41,9 +47,14 @@ typedef struct ft_model_config {
     int64_t embedding_size;             // width of the tables
     ft_relative_config relative;
     ft_convolution_config convolution;
+    ft_layer_sight *sights;             // [num_hidden_layers]; NULL: no rotary positions, every layer sees all
+    unsigned unbiased;                  // set of ft_layer_linear: linear layers without a bias
+    bool unbiased_norms;
+    bool mean_pooling;                  // the classifier reads the mean of all tokens, else the first
     int64_t pad_token_id;               // -1: null in the file, no row is padding
     ft_activation hidden_act;
     double layer_norm_eps, initializer_range;
+    double embedding_dropout;           // behind the embeddings
     double hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout; // classifier: null -> hidden, or
                                                                                   // a number of the family
     int64_t num_labels;                 // from num_labels, else from id2label; 2 when both are absent
@@ -61,6 +72,8 @@ ft_status ft_model_config_load(const char *model_dir, ft_model_config *config);
 ft_status ft_model_config_parse(const char *text, size_t length, const char *path_for_errors, ft_model_config *config);
 // Fills config->relative and config->convolution. Internal to model_config.c.
 ft_status ft_relative_config_read(ft_model_config *config, const char *path_for_errors);
+// Fills sights, unbiased, unbiased_norms, mean_pooling and the embeddings' dropout. Internal to model_config.c.
+ft_status ft_rotary_config_read(ft_model_config *config, const char *path_for_errors);
 void ft_model_config_free(ft_model_config *config); // {0} is fine
 
 // Writes the config.json of a fine-tuned classifier that transformers opens with the same logits: every key of the input

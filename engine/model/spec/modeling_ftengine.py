@@ -37,11 +37,16 @@ class ClassifierWithHead(Family):
             return
         owner, name = (self.classifier, "out_proj") if hasattr(self.classifier, "out_proj") else (self, "classifier")
         last = getattr(owner, name)
-        self.head = HiddenLayers(last.in_features, head["hidden"], head["activation"], head["dropout"])
+        layers = HiddenLayers(last.in_features, head["hidden"], head["activation"], head["dropout"])
+        if isinstance(getattr(self, "head", None), nn.Module):  # ModernBERT's own has the name: they stand beside its layers
+            self.head.hidden = layers.hidden
+        else:
+            self.head = layers
+        object.__setattr__(self, "hidden_layers", layers)  # under one name in the state
         last = nn.Linear(head["hidden"][-1], last.out_features)
         last.register_forward_pre_hook(self.through_head)
         setattr(owner, name, last)
         self.post_init()
 
     def through_head(self, classifier, arguments):
-        return (self.head(arguments[0]),)
+        return (self.hidden_layers(arguments[0]),)

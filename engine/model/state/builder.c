@@ -46,12 +46,13 @@ ft_linear ft_build_linear(ft_builder *b, const char *name, int64_t outputs, int6
 }
 
 ft_linear ft_build_layer_linear(ft_builder *b, ft_layer_linear which, const char *name, int64_t outputs, int64_t inputs) {
-    const bool without = (b->model->family->names.unbiased & which) != 0;
+    const bool without = (b->config->unbiased & which) != 0;
     return without ? ft_build_linear_without_bias(b, name, outputs, inputs) : ft_build_linear(b, name, outputs, inputs);
 }
 
 ft_norm ft_build_norm(ft_builder *b, const char *name, int64_t width) {
     const int gamma = ft_build_parameter(b, name, ".weight", (ft_parameter_spec){.cols = width, .wide = true});
+    if (b->config->unbiased_norms) return (ft_norm){gamma, -1};
     return (ft_norm){gamma, ft_build_parameter(b, name, ".bias", (ft_parameter_spec){.cols = width, .wide = true})};
 }
 

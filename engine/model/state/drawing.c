@@ -26,6 +26,12 @@ static void draw_pair(const ft_drawing *d, uint64_t even, float pair[2]) {
     double radius = sqrt(-2.0 * log(uniform(d->key, even))), angle = 6.283185307179586 * uniform(d->key, even + 1);
     pair[0] = (float)(d->range * radius * cos(angle));
     pair[1] = (float)(d->range * radius * sin(angle));
+    // What is too far off is drawn again, from a stream of its own.
+    for (int i = 0; i < 2; i++)
+        for (uint64_t again = 1; d->cut > 0 && fabs((double)pair[i]) > d->cut * d->range; again++) {
+            const uint64_t key = ft_splitmix64(d->key ^ again << 32), at = 2 * (even + (uint64_t)i);
+            pair[i] = (float)(d->range * sqrt(-2.0 * log(uniform(key, at))) * cos(6.283185307179586 * uniform(key, at + 1)));
+        }
 }
 
 ft_drawing ft_drawing_of(const ft_parameter *parameter, double range, uint64_t seed, int64_t zero_row) {

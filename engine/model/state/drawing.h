@@ -9,6 +9,7 @@ typedef struct ft_drawing {
     const ft_parameter *parameter;
     uint64_t key;
     double range;                  // standard deviation of matrices; norms are 1, biases 0
+    double cut;                    // no number is further from 0 than so many of them; 0: any may be
     int64_t zero_first, zero_last; // elements that are 0: the padding row of a table
 } ft_drawing;
 

@@ -30,7 +30,7 @@ typedef struct ft_linear {
 enum { FT_QUERY, FT_KEY, FT_VALUE, FT_QKV_PARTS }; // of the layer in front of the attention
 
 typedef struct ft_norm {
-    int gamma, beta; // registry; -1: there is no norm
+    int gamma, beta; // registry; gamma -1: there is no norm, beta -1: it has no bias
 } ft_norm;
 
 typedef struct ft_layer_parameters {
@@ -85,15 +85,18 @@ typedef struct ft_model {
     ft_norm embedding_norm;
     ft_linear widening; // weight -1: the tables are as wide as the rows of the layers
     ft_layer_parameters *layer;
+    struct ft_rotary *rotary;           // angles that queries and keys are turned by, and windows (rotary.h); NULL: none
     struct ft_relative *relative;       // DeBERTa's table of relative positions (relative.h); NULL: none
     struct ft_convolution *convolution; // the block behind layer 0 of its v2-x models (convolution.h); NULL: none
     ft_linear pooler;
     ft_activation pooler_activation;
+    ft_norm head_norm;  // behind it
+    bool mean_pooling;  // the head reads the mean of a sequence's rows; else one of them
     ft_linear *head; // hidden layers, then the classifier
     int32_t head_count;         // hidden layers + 1
     ft_activation head_activation;
     // training
-    float hidden_dropout, attention_dropout, classifier_dropout, head_dropout;
+    float embedding_dropout, hidden_dropout, attention_dropout, classifier_dropout, head_dropout;
     float attention_output_dropout, pooler_dropout; // the latter in front of the pooler
     double layer_lr_decay;       // the learning rate of a layer beside that of the one above it
     int32_t first_trained_layer; // of the lowest trained parameter: layers below it, and then the embeddings, get no backward pass

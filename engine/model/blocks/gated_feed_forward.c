@@ -1,0 +1,91 @@
+// gated_feed_forward.c - the block dropout(act(a) * g), where x Wi^T gives a and g side by side, and whose last linear layer is Wo. a and g
+// are kept; their product is made again, unless it is kept too (recompute.c). The dropout in front of the last layer is the only one: none
+// follows its sum.
+#include "engine/model/blocks/block.h"
+#include "engine/model/blocks/linear.h"
+#include "engine/model/blocks/run_op.h"
+
+enum { H, PRODUCT, SAVED }; // the latter where it is kept
+
+static void build(ft_builder *b, int layer) {
+    const ft_model *m = b->model;
+    const ft_layer_names *n = &m->family->names;
+    ft_layer_parameters *l = &m->layer[layer];
+    l->down = ft_build_layer_linear(b, FT_LINEAR_DOWN, n->down, m->hidden, m->intermediate);
+    l->up = ft_build_layer_linear(b, FT_LINEAR_UP, n->up, 2 * m->intermediate, m->hidden);
+}
+
+static const ft_linear *last(const ft_layer_parameters *l) { return &l->down; }
+
+static ft_status gate(ft_pass *pass, ft_rows_kind kind, ft_gated_forward_args args) {
+    ft_gated_forward_args largest = args;
+    largest.x.rows = largest.y.rows = ft_pass_capacity(pass, kind);
+    RUN_WITH_WORKSPACE(pass, gated_forward, args, largest);
+}
+
+static ft_status gate_backward(ft_pass *pass, ft_rows_kind kind, ft_gated_backward_args args) {
+    ft_gated_backward_args largest = args;
+    largest.h.rows = largest.dy.rows = largest.dx.rows = ft_pass_capacity(pass, kind);
+    if (args.y.data != NULL) largest.y.rows = largest.h.rows;
+    RUN_WITH_WORKSPACE(pass, gated_backward, args, largest);
+}
+
+static ft_status drop(ft_pass *pass, ft_rows_kind kind, int layer, ft_tensor x) {
+    const ft_dropout dropout = ft_pass_dropout(pass, kind, pass->model->hidden_dropout, (uint32_t)layer, FT_SITE_FFN_OUTPUT);
+    return ft_pass_dropout_rows(pass, kind, dropout, x, x);
+}
+
+static ft_status forward(ft_pass *pass, int layer, ft_tensor *rows, ft_tensor *wide, bool keep, ft_tensor *saved, ft_tensor *out) {
+    const ft_linear *up = &pass->model->layer[layer].up;
+    const ft_rows_kind kind = ft_layer_rows(pass, layer);
+    FT_TRY(ft_layer_tensor(pass, kind, up->outputs, layer, "feed-forward", &saved[H]));
+    FT_TRY(ft_linear_forward(pass, kind, up, *rows, saved[H]));
+    FT_TRY(ft_layer_tensor(pass, kind, pass->model->intermediate, layer, "gated", out));
+    FT_TRY(gate(pass, kind, (ft_gated_forward_args){.kind = pass->model->activation, .x = saved[H], .y = *out}));
+    if (!keep) ft_pass_free(pass, &saved[H]);
+    return drop(pass, kind, layer, *out);
+}
+
+static void recede(ft_pass *pass, bool keep, ft_tensor *saved, ft_tensor *out) {
+    if (keep && pass->model->keeps_activation) saved[PRODUCT] = *out;
+    else ft_pass_free(pass, out);
+}
+
+static ft_status backward(ft_pass *pass, int layer, ft_tensor *saved, const ft_block_input *input, ft_block_gradients *g) {
+    const ft_model *m = pass->model;
+    const ft_layer_parameters *l = &m->layer[layer];
+    const ft_rows_kind kind = ft_layer_rows(pass, layer);
+    const ft_tensor dsum = ft_product_gradient(g);
+    ft_tensor dproduct;
+    bool more;
+    FT_TRY(ft_layer_tensor(pass, kind, m->intermediate, layer, "gated gradient", &dproduct));
+    FT_TRY(ft_linear_input_gradient(pass, kind, &l->down, dsum, false, dproduct));
+    FT_TRY(drop(pass, kind, layer, dproduct));
+    if (!m->keeps_activation) FT_TRY(ft_layer_tensor(pass, kind, m->intermediate, layer, "gated", &saved[PRODUCT]));
+    // The gradient of a and g takes their place.
+    const ft_tensor again = m->keeps_activation ? ft_absent() : saved[PRODUCT];
+    FT_TRY(gate_backward(pass, kind, (ft_gated_backward_args){.kind = m->activation, .h = saved[H], .dy = dproduct, .dx = saved[H], .y = again}));
+    ft_pass_free(pass, &dproduct);
+    if (!m->keeps_activation) FT_TRY(drop(pass, kind, layer, saved[PRODUCT]));
+    FT_TRY(ft_linear_weight_gradient(pass, kind, &l->down, dsum, saved[PRODUCT]));
+    ft_pass_free(pass, &saved[PRODUCT]);
+    ft_pass_free(pass, &g->product);
+    FT_TRY(ft_linear_bias_gradient(pass, kind, &l->up, saved[H]));
+    FT_TRY(ft_block_input_again(pass, input));
+    FT_TRY(ft_linear_weight_gradient(pass, kind, &l->up, saved[H], *input->x));
+    FT_TRY(ft_block_input_gradient(pass, kind, layer, input, g, &more));
+    FT_TRY(ft_linear_input_gradient(pass, kind, &l->up, saved[H], more, g->dx));
+    ft_pass_free(pass, &saved[H]);
+    return FT_OK;
+}
+
+const ft_block ft_gated_feed_forward_block = {.sum = "feed-forward sum",
+                                              .sum_gradient = "feed-forward sum gradient",
+                                              .site = FT_SITE_FFN_OUTPUT,
+                                              .drops_inside = true,
+                                              .saved = SAVED,
+                                              .build = build,
+                                              .last = last,
+                                              .forward = forward,
+                                              .recede = recede,
+                                              .backward = backward};
