@@ -6,7 +6,7 @@
 #include "engine/commands/signals.h"
 #include "hpo/commands/commands.h"
 #include "hpo/space/options_study.h"
-#include "kernels/ops/backend.h"
+#include "kernels/ops/device.h"
 
 #include <signal.h>
 #include <stdio.h>

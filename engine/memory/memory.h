@@ -26,7 +26,7 @@
 
 #include "engine/memory/allocator/allocator.h"
 #include "engine/memory/counters.h"
-#include "kernels/ops/backend.h"
+#include "kernels/ops/device.h"
 
 // Stretches of code with the same requests every time: a micro-batch of training and what a step does before its first and
 // after its last one, the optimizer's update; what a pass over a data set holds as long as it takes, a micro-batch of it and

@@ -3,7 +3,7 @@
 #define FT_CPU_DEVICE_H
 
 #include "kernels/cpu/cpu.h"
-#include "kernels/ops/backend.h"
+#include "kernels/ops/device.h"
 
 typedef struct ft_cpu_device {
     ft_device device; // first: an ft_device of this backend is an ft_cpu_device

@@ -8,7 +8,8 @@
 #define FT_CUDA_GEMM_H
 
 #include "kernels/cuda/cublaslt.h"
-#include "kernels/ops/backend.h"
+#include "kernels/ops/device.h"
+#include "kernels/ops/gemm.h"
 #include "kernels/ops/gemm_choice.h"
 
 typedef struct ft_cuda_gemms ft_cuda_gemms;

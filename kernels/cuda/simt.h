@@ -20,7 +20,7 @@
 #define FT_CUDA_SIMT_H
 
 extern "C" {
-#include "kernels/ops/backend.h"
+#include "kernels/ops/op.h"
 #include "kernels/philox.h"
 }
 

@@ -1,4 +1,4 @@
-// devices.h - all that those above know of devices beyond an open one (backend.h): which there are, how one is opened by the
+// devices.h - all that those above know of devices beyond an open one (kernels/ops/device.h): which there are, how one is opened by the
 // name that a configuration gives it, what a plan must know of it, and what of the machine this process may use. What is
 // behind it (devices.c, gpus.c) alone knows both back ends.
 //
@@ -12,7 +12,7 @@
 #define FT_DEVICES_H
 
 #include "kernels/gpu.h"
-#include "kernels/ops/backend.h"
+#include "kernels/ops/device.h"
 #include "kernels/ops/gemm_choice.h"
 
 // ---- one device, by its name ------------------------------------------------------------------------------------------
@@ -34,7 +34,7 @@ ft_target ft_cuda_target(int sm_count, int compute_capability);
 bool ft_device_only_rounds(const ft_device *device);
 // Does it give the same bits however the rows of a batch are split over calls? (Else for the same split.)
 bool ft_target_same_bits(const ft_target *target);
-// Can what is queued on it be recorded and replayed (graph_begin of backend.h)?
+// Can what is queued on it be recorded and replayed (graph_begin)?
 bool ft_device_has_graphs(const ft_device *device);
 // Bytes that an open device could still give to anybody, as it says itself at this moment; 0: it cannot say.
 size_t ft_device_free_bytes(ft_device *device);

@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct ft_device ft_device; // backend.h
+typedef struct ft_device ft_device; // device.h
 
 // What scratch sizes may depend on besides shapes. An input of every plan.
 typedef enum ft_backend_kind { FT_BACKEND_CPU = 0, FT_BACKEND_CUDA = 1 } ft_backend_kind;

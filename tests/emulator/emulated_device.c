@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/driver/device.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/ops/backend.h"
 
 #define NOT_HERE(name)                                                                                                 \
     ft_status ft_cuda_##name(ft_device *device, const ft_##name##_args *args) {                                        \

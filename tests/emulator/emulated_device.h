@@ -3,7 +3,7 @@
 #ifndef FT_EMULATED_DEVICE_H
 #define FT_EMULATED_DEVICE_H
 
-#include "kernels/ops/backend.h"
+#include "kernels/ops/device.h"
 #include "tests/emulator/simt/control.h"
 
 // Ops check their arguments and then launch. There is no product (cuBLASLt's).

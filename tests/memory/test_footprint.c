@@ -18,6 +18,7 @@
 #include "engine/train/step/rehearsal.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "kernels/ops/layernorm.h"
 #include "tests/fixtures/sanitized.h"
 #include "tests/fixtures/tiny_run.h"
 

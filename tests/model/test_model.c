@@ -4,6 +4,7 @@
 // ctest: tsan=run tsan_part=2
 // ctest: wrap=ft_gradients_reach,ft_gradients_share
 #include "engine/model/blocks/relative.h"
+#include "kernels/ops/backend.h"
 #include "tests/fixtures/model_fixture.h"
 
 #include "engine/train/job/run_plan.h"

@@ -17,7 +17,7 @@
 #include "engine/memory/process.h"
 #include "engine/train/room/admission.h"
 #include "kernels/devices/devices.h"
-#include "kernels/ops/backend.h"
+#include "kernels/ops/device.h"
 #include "tests/emulator/driver/fake_device.h"
 
 #define GIB ((size_t)1 << 30)

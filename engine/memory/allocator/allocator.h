@@ -35,7 +35,7 @@
 #ifndef FT_ALLOCATOR_H
 #define FT_ALLOCATOR_H
 
-#include "kernels/ops/backend.h"
+#include "kernels/ops/device.h"
 
 enum {
     FT_ALLOCATOR_GRANULE = 512,

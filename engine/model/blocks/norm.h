@@ -3,6 +3,7 @@
 #define FT_NORM_H
 
 #include "engine/model/blocks/layers.h"
+#include "kernels/ops/layernorm.h"
 
 // Room for what it keeps, "NAME mean" and "NAME rstd" of a layer, or of none (-1). Who computes a norm does not ask what that is.
 ft_status ft_norm_keep(ft_pass *pass, ft_rows_kind kind, int layer, const char *name, ft_norm_saved *saved);

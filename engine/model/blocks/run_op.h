@@ -3,6 +3,7 @@
 #define FT_RUN_OP_H
 
 #include "engine/model/blocks/layers.h"
+#include "kernels/ops/backend.h"
 
 // Runs `op` with scratch of the size that the largest micro-batch needs: `largest` are the same arguments with the
 // capacity for rows. Scratch never shrinks with more rows; an op that breaks this is caught here, not by an overrun.

@@ -2,6 +2,7 @@
 
 #include "base/sha256.h"
 #include "kernels/half.h"
+#include "kernels/ops/backend.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -15,7 +15,8 @@
 
 #include "base/arena.h"
 #include "engine/config/config.h"
-#include "kernels/ops/backend.h"
+#include "kernels/ops/adamw.h"
+#include "kernels/ops/device.h"
 
 enum { FT_OFFLOAD_SLOTS = 2 };
 

@@ -2,6 +2,7 @@
 #include "engine/model/state/offload.h"
 
 #include "engine/model/state/stores.h"
+#include "kernels/ops/backend.h"
 
 // A link works best with pieces of megabytes; of a small model there are still enough of them to overlap.
 enum { MOST = 1 << 20, LEAST = 1 << 10, PIECES = 8 };

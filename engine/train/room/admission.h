@@ -9,7 +9,7 @@
 
 #include "engine/config/config.h"
 #include "engine/memory/ledger.h"
-#include "kernels/ops/backend.h"
+#include "kernels/ops/device.h"
 
 enum { FT_CANDIDATES = 32 };
 

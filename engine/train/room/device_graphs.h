@@ -3,7 +3,7 @@
 #define FT_DEVICE_GRAPHS_H
 
 #include "engine/config/config.h"
-#include "kernels/ops/backend.h"
+#include "kernels/ops/device.h"
 
 #include <stdbool.h>
 #include <stddef.h>

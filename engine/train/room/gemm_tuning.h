@@ -11,7 +11,7 @@
 #define FT_GEMM_TUNING_H
 
 #include "engine/config/config.h"
-#include "kernels/ops/backend.h"
+#include "kernels/ops/device.h"
 
 enum { FT_TUNING_HASH = 65 };
 

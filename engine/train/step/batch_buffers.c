@@ -2,6 +2,7 @@
 
 #include "engine/train/job/run_plan.h"
 #include "base/clock.h"
+#include "kernels/ops/embedding.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// graphs.h - what the device does for a step, as graphs (backend.h): recorded once a shape, then replayed, so that the host
+// graphs.h - what the device does for a step, as graphs (kernels/ops/device.h): recorded once a shape, then replayed, so that the host
 // queues a few things a step instead of hundreds.
 //
 // A shape is what a recording has fixed: which part of a step (before the micro-batches, one of them, behind them, the update), in

@@ -1,6 +1,7 @@
 #include "engine/train/step/update.h"
 
 #include "engine/model/state/gradients.h"
+#include "kernels/ops/backend.h"
 
 static ft_adamw_hyper hyper_of(const ft_config *c) {
     return (ft_adamw_hyper){.beta1 = c->train.adam_beta1,

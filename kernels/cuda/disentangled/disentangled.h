@@ -15,6 +15,10 @@
 
 #include "kernels/cuda/attention/attention.h"
 
+extern "C" {
+#include "kernels/ops/disentangled_attention.h"
+}
+
 struct ft_position_slots {
     const int32_t *slots;
     int reach;

@@ -1,4 +1,4 @@
-// device.h - memory and streams of one CUDA device, behind the functions of backend.h. The kernels' module brings the op
+// device.h - memory and streams of one CUDA device, behind the functions of kernels/ops/device.h. The kernels' module brings the op
 // table; what is here needs the driver alone.
 //
 //     FT_TRY(ft_cuda_open(driver, 0, ops, &device));
@@ -12,7 +12,7 @@
 #define FT_CUDA_DEVICE_H
 
 #include "kernels/cuda/driver/driver.h"
-#include "kernels/ops/backend.h"
+#include "kernels/ops/device.h"
 
 typedef struct ft_cuda_range ft_cuda_range;
 typedef struct ft_cuda_kernels ft_cuda_kernels; // kernels.h

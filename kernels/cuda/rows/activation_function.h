@@ -10,6 +10,10 @@
 #include "kernels/cuda/tile/exp2.h"
 #include "kernels/cuda/tile/reciprocal.h"
 
+extern "C" {
+#include "kernels/ops/activation.h"
+}
+
 FT_DEVICE float ft_exp(float x) { return ft_exp2(x * 1.44269504f); }
 FT_DEVICE float ft_at_least(float low, float x) { return x < low ? low : x; }
 FT_DEVICE float ft_at_most(float high, float x) { return x > high ? high : x; }

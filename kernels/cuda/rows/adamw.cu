@@ -4,6 +4,10 @@
 #include "kernels/cuda/unit.h"
 #include "kernels/split.h"
 
+extern "C" {
+#include "kernels/ops/adamw.h"
+}
+
 namespace {
 enum {
     ADAMW_PIECE = 8 * FT_BLOCK * FT_QUAD, // elements of a block

@@ -2,6 +2,10 @@
 // int counts, as the gradients of a large model have.
 #include "kernels/cuda/unit.h"
 
+extern "C" {
+#include "kernels/ops/cast.h"
+}
+
 // WHOLE: both buffers begin at 16-byte addresses; the last quad may have fewer elements.
 template <class X, class Y, bool WHOLE> struct cast_body {
     const X *x;

@@ -1,6 +1,10 @@
 // column_sum.cu - out[N] += sum over rows of x[T,N].
 #include "kernels/cuda/rows/column_tiles.h"
 
+extern "C" {
+#include "kernels/ops/column_sum.h"
+}
+
 template <class T, bool WHOLE> struct column_sum_body {
     ft_view<const T> x;
     FT_METHOD void operator()(int64_t row, int col, int n, ft_unit &sums) const {

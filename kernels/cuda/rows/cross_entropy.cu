@@ -1,6 +1,10 @@
 // cross_entropy.cu - a warp a row of logits, in the same steps as the CPU's.
 #include "kernels/cuda/unit.h"
 
+extern "C" {
+#include "kernels/ops/cross_entropy.h"
+}
+
 namespace {
 struct cross_entropy_job {
     ft_view<const float> logits;

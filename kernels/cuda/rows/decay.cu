@@ -2,6 +2,10 @@
 // alike.
 #include "kernels/cuda/unit.h"
 
+extern "C" {
+#include "kernels/ops/decay.h"
+}
+
 template <bool WHOLE> struct decay_body {
     float *parameter;
     int64_t n;

@@ -14,6 +14,10 @@
 // dout as often, and need kernels of their own.
 #include "kernels/cuda/unit.h"
 
+extern "C" {
+#include "kernels/ops/embedding.h"
+}
+
 namespace {
 enum {
     NOBODY = -1,                          // no id

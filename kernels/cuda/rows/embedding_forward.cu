@@ -1,6 +1,10 @@
 // embedding_forward.cu - the sum of up to three table rows per token.
 #include "kernels/cuda/unit.h"
 
+extern "C" {
+#include "kernels/ops/embedding.h"
+}
+
 template <class T, bool WHOLE> struct embedding_forward_body {
     const int32_t *word_ids, *position_ids, *type_ids;
     ft_view<const T> word, position, type;

@@ -2,6 +2,10 @@
 #include "kernels/cuda/rows/activation_function.h"
 #include "kernels/cuda/unit.h"
 
+extern "C" {
+#include "kernels/ops/gated.h"
+}
+
 template <class T, bool WHOLE> struct gated_forward_body {
     ft_activation kind;
     int half;

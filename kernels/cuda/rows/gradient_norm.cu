@@ -2,6 +2,10 @@
 // losses and writes the outcome of the step and the next loss scale: nothing comes to the host.
 #include "kernels/cuda/unit.h"
 
+extern "C" {
+#include "kernels/ops/adamw.h"
+}
+
 #include <math.h>
 
 FT_DEVICE double block_sum(double *shared, double mine) {

@@ -6,6 +6,10 @@
 #include "kernels/cuda/tile/async_copy.h"
 #include "kernels/cuda/tile/kept_row.h"
 
+extern "C" {
+#include "kernels/ops/layernorm.h"
+}
+
 namespace {
 enum { DGAMMA, DBETA, DBIAS, SUMS };
 

@@ -3,6 +3,10 @@
 // what is written in fp32 comes in whole sectors. `wide` may take the residual's place: that was read in the first look, and `stream` in that very look.
 #include "kernels/cuda/tile/kept_row.h"
 
+extern "C" {
+#include "kernels/ops/layernorm.h"
+}
+
 namespace {
 enum { LAYERNORM_MOST_WARPS = 4 };
 

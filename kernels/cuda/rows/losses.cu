@@ -3,6 +3,10 @@
 // there.
 #include "kernels/cuda/unit.h"
 
+extern "C" {
+#include "kernels/ops/losses.h"
+}
+
 #include <math.h>
 
 enum { LOSS_ROWS = 64 }; // of a block: few rows, many multiprocessors

@@ -1,6 +1,10 @@
 // rope.cu - rotary positions. A thread turns eight neighbouring pairs; of the columns counted here every head has the first half.
 #include "kernels/cuda/unit.h"
 
+extern "C" {
+#include "kernels/ops/rope.h"
+}
+
 // WHOLE: eight pairs lie in one head, and both halves of rows and of the table begin at 16-byte addresses.
 template <class T, bool WHOLE> struct rope_body {
     ft_view<T> x;

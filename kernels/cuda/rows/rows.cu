@@ -1,6 +1,10 @@
 // rows.cu - dropout of rows, and rows by index.
 #include "kernels/cuda/unit.h"
 
+extern "C" {
+#include "kernels/ops/rows.h"
+}
+
 // ---- dropout ----------------------------------------------------------------------------------------------------
 
 template <class T, bool WHOLE> struct dropout_body {

@@ -1,6 +1,10 @@
 // sequence_mean.cu - the mean of the rows of every sequence: a block has 32 units of columns, each warp every eighth row. Its gradient.
 #include "kernels/cuda/unit.h"
 
+extern "C" {
+#include "kernels/ops/sequence_mean.h"
+}
+
 template <class T, bool WHOLE>
 FT_KERNEL void __launch_bounds__(FT_BLOCK) sequence_mean_kernel(ft_view<const T> x, ft_view<T> y, const int32_t *cu_seqlens, int cols) {
     FT_SHARED(float, part, FT_BLOCK_WARPS * FT_WARP * FT_CUDA_UNIT);

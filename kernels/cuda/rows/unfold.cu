@@ -2,6 +2,10 @@
 // finds by halving.
 #include "kernels/cuda/unit.h"
 
+extern "C" {
+#include "kernels/ops/unfold.h"
+}
+
 namespace {
 struct window_rows {
     const int32_t *cu_seqlens;
