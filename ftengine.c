@@ -100,14 +100,16 @@ static const ft_command commands[] = {
      "  --labels N      classes, when there is no data.train\n"
      "  --table         the largest micro-batch for every length, with and without recomputation\n"
      "  --sweep K=V,V   a plan for every value; may be given many times (values of lists are separated by ;)\n"
-     "  --svg FILE      a picture of the table or the sweep beside it\n"
+     "  --svg FILE      a picture of the table, the sweep or the [space] beside it\n"
      "  --json, --csv   for programs\n\n"
      "With data.train the lengths and the order are the real ones; without, or where the file or the model's vocabulary is not\n"
      "here, every text is as long as data.max_length allows. Of train.seeds and data.folds the run that takes most is planned.\n"
+     "Of a configuration with a [space] all of the space is planned too: how much of it fits as it is, with what is at auto fitted,\n"
+     "and never, by parameter, and the worst point; beyond 100,000 points corners and a sample.\n"
      "No weights are read. The numbers of well-known models are built in, so that no file is needed at all:\n\n"
      "  ftengine plan model.path=bert-base-uncased --gpu 4090 train.batch_size=32\n"
      "  ftengine plan model.path=bert-large-uncased --memory 24GiB --table\n\n"
-     "Exit code 0: it fits (of a table or sweep: something does), 3: it does not, 4: the kernels do not run on such a card.\n"},
+     "Exit code 0: it fits (of a table, sweep or space: something does), 3: it does not, 4: the kernels do not run on such a card.\n"},
     {"devices", ft_command_devices, "devices [--json] [--pick [--min-free SIZE]] [--watch [--interval T]]", "what there is to run on, and what is missing",
      "  --json            one JSON document\n"
      "  --pick            only the name of the device that a run would take\n"

@@ -22,7 +22,6 @@ ft_status ft_command_eval(const ft_section *const *sections, int argc, char **ar
 ft_status ft_command_predict(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_compare(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_report(const ft_section *const *sections, int argc, char **argv);
-ft_status ft_command_plan(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_devices(const ft_section *const *sections, int argc, char **argv);
 // `ftengine devices --pick`: prints the name of the best device with so much free ("4GiB"; NULL: any), FT_NO_DEVICE if none.
 ft_status ft_devices_pick(const char *min_free, bool as_json);

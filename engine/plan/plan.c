@@ -3,8 +3,8 @@
 #include "base/log.h"
 #include "engine/train/fit/autofit.h"
 #include "engine/train/fit/run_rehearsal.h"
+#include "engine/plan/planning.h"
 #include "engine/train/room/budget.h"
-#include "kernels/devices/devices.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static void read_results(const ft_room *room, ft_plan *plan) {
 }
 
 // The device that is planned for.
-static ft_status look(const ft_config *config, const ft_plan_request *request, ft_device_facts *facts) {
+ft_status ft_planning_look(const ft_config *config, const ft_plan_request *request, ft_device_facts *facts) {
     const ft_card *card = strcmp(config->device.name, "cpu") == 0 ? NULL : request->card;
     if (card == NULL) {
         FT_TRY(ft_device_look(config->device.name, (int)config->device.threads, facts));
@@ -48,8 +48,7 @@ static ft_status look(const ft_config *config, const ft_plan_request *request, f
     return FT_OK;
 }
 
-// As a run finds it, or as somebody says who knows.
-static void find_budget(const ft_config *config, const ft_plan_request *request, const ft_device_facts *facts, ft_plan *plan) {
+void ft_planning_budget(const ft_config *config, const ft_plan_request *request, const ft_device_facts *facts, ft_plan *plan) {
     const bool is_here = request->card == NULL;
     const ft_budget budget = ft_budget_of_plan(config, &(ft_budget_device){.target = facts->target, .bytes = facts->total_bytes,
                                                                            .outside = is_here ? 0 : FT_CARD_OUTSIDE_BYTES,
@@ -96,8 +95,7 @@ static ft_status plan_job(const ft_job *job, const ft_device_facts *facts, ft_pl
     return status;
 }
 
-// As a run finds it: refused before anything is read.
-static ft_status check_device(const ft_config *config, const ft_device_facts *facts) {
+ft_status ft_planning_check(const ft_config *config, const ft_device_facts *facts) {
     ft_device *device;
     FT_TRY(ft_plan_open(facts->name, facts->target, SIZE_MAX / 4, &device));
     ft_status status = ft_room_check(config, device);
@@ -112,15 +110,14 @@ static bool takes_more(const ft_plan *a, const ft_plan *b) {
     return a->memory.peak_allocated > b->memory.peak_allocated; // reserved bytes are whole segments
 }
 
-// Seeds tell runs apart by the order of the texts alone: without texts, or with an order of its own, all are planned alike.
-static bool every_seed(const ft_config *config, const ft_plan *plan) {
-    return config->train.seeds.count > 0 && plan->with_data && config->train.data_seed == FT_AUTO;
+bool ft_planning_every_seed(const ft_config *config, bool with_data) {
+    return config->train.seeds.count > 0 && with_data && config->train.data_seed == FT_AUTO;
 }
 
 // The runs of a job, one for each of train.seeds: of them the plan that takes most. plan: as it is before it is planned.
 static ft_status plan_seeds(ft_job *job, const ft_config *config, const ft_device_facts *facts, ft_plan *plan) {
     const ft_plan before = *plan;
-    const bool seeds = every_seed(config, plan);
+    const bool seeds = ft_planning_every_seed(config, plan->with_data);
     ft_status status = FT_OK;
     for (int i = 0; status == FT_OK && i < (seeds ? config->train.seeds.count : 1); i++) {
         ft_config one = *config; // strings are shared
@@ -150,7 +147,7 @@ static ft_status open_and_plan(const ft_config *config, const ft_plan_request *r
 static ft_status plan_folds(const ft_config *config, const ft_plan_request *request, const ft_device_facts *facts, ft_plan *plan) {
     const ft_plan before = *plan;
     const bool every = config->data.folds > 0 && config->data.fold == 0 && plan->with_data;
-    FT_TRY(check_device(config, facts));
+    FT_TRY(ft_planning_check(config, facts));
     if (!every) return open_and_plan(config, request, facts, plan);
     for (int64_t fold = 1; fold <= config->data.folds; fold++) {
         ft_config one = *config;
@@ -173,26 +170,27 @@ static size_t resident_bytes(void) {
     return read ? (size_t)pages * (size_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-// As a run does: what was asked to lie on the host has to fit there; what autofit puts there does.
-static void judge_host(const ft_config *config, ft_plan *plan) {
-    const bool asked = config->memory.offload != FT_OFFLOAD_NONE && config->memory.offload != FT_OFFLOAD_AUTO && plan->threads == 0;
-    plan->host_short = asked && plan->host_bytes > 0 && plan->memory.peak_pinned > plan->host_bytes;
-    if (plan->host_short) plan->fits = false;
+bool ft_planning_supported(const ft_target *target) { return target->threads > 0 || target->compute_capability >= FT_GPU_MINIMUM_CAPABILITY; }
+
+// As a run does.
+bool ft_planning_host_short(const ft_config *config, const ft_plan_request *request, const ft_target *target, size_t pinned, size_t host) {
+    const bool asked = config->memory.offload != FT_OFFLOAD_NONE && config->memory.offload != FT_OFFLOAD_AUTO && target->threads == 0;
+    return request->card == NULL && asked && host > 0 && pinned > host;
 }
 
 ft_status ft_plan_run(const ft_config *config, const ft_plan_request *request, ft_plan *plan) {
     memset(plan, 0, sizeof *plan);
     plan->with_data = config->data.train[0] != '\0' || config->data.validation[0] != '\0' || config->data.test[0] != '\0';
     ft_device_facts facts;
-    FT_TRY(look(config, request, &facts));
-    find_budget(config, request, &facts, plan);
+    FT_TRY(ft_planning_look(config, request, &facts));
+    ft_planning_budget(config, request, &facts, plan);
     ft_log_level level = ft_log_get_level();
     ft_log_set_level(FT_LOG_SILENT); // what training says while it opens
     ft_status status = plan_folds(config, request, &facts, plan);
     ft_log_set_level(level);
-    if (plan->fits && request->card == NULL) judge_host(config, plan);
-    plan->not_supported = plan->threads == 0 && plan->compute_capability < FT_GPU_MINIMUM_CAPABILITY;
-    if (plan->not_supported) plan->fits = false;
+    plan->host_short = plan->fits && ft_planning_host_short(config, request, &facts.target, plan->memory.peak_pinned, plan->host_bytes);
+    plan->not_supported = status == FT_OK && !ft_planning_supported(&facts.target);
+    if (plan->host_short || plan->not_supported) plan->fits = false;
     plan->outside_bytes = resident_bytes();
     plan->outside_measured = true;
     return status;

@@ -10,9 +10,10 @@
 
 enum { FILES = 3 };
 
-static ft_status find_files(const ft_config *c, char missing[FT_PLAN_MISSING]) {
+ft_status ft_plan_find_files(const ft_config *c, char missing[FT_PLAN_MISSING]) {
     const char *const options[FILES] = {"data.train", "data.validation", "data.test"};
     const char *const files[FILES] = {c->data.train, c->data.validation, c->data.test};
+    missing[0] = '\0';
     for (int i = 0; i < FILES; i++)
         if (strcmp(files[i], "-") == 0)
             return ft_fail(FT_INVALID, options[i], "a plan may read the data more than once: give a file instead of -");
@@ -42,8 +43,7 @@ static ft_status find_vocabulary(const ft_config *c, char missing[FT_PLAN_MISSIN
 }
 
 ft_status ft_plan_find_texts(ft_config *config, char missing[FT_PLAN_MISSING]) {
-    missing[0] = '\0';
-    FT_TRY(find_files(config, missing));
+    FT_TRY(ft_plan_find_files(config, missing));
     if (missing[0] == '\0' && config->data.train[0] != '\0') FT_TRY(find_vocabulary(config, missing));
     if (config->data.train[0] == '\0') missing[0] = '\0';
     if (missing[0] != '\0' || config->data.train[0] == '\0') config->data.train = config->data.validation = config->data.test = "";

@@ -12,4 +12,7 @@ enum { FT_PLAN_MISSING = 512 };
 // input, which can be read once, and a plan reads it more often.
 ft_status ft_plan_find_texts(ft_config *config, char missing[FT_PLAN_MISSING]);
 
+// Of that the files alone, whatever the model.
+ft_status ft_plan_find_files(const ft_config *config, char missing[FT_PLAN_MISSING]);
+
 #endif

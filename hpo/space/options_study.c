@@ -163,3 +163,14 @@ ft_status ft_study_config_load(ft_config *config, int file_count, const char *co
                                const char *const *overrides) {
     return ft_config_load_with(ft_study_sections, config, file_count, files, override_count, overrides);
 }
+
+void ft_study_refuse_fitting(ft_config *c) {
+    if (c->train.micro_batch == FT_AUTO && c->train.micro_batch_tokens == FT_AUTO)
+        c->train.micro_batch = c->train.batch_size * c->train.gradient_accumulation_steps;
+    if (c->train.gradient_checkpointing == FT_AUTO) // which activations on the host would be without (memory.offload)
+        c->train.gradient_checkpointing = (c->memory.offload & FT_OFFLOAD_ACTIVATIONS) != 0 ? 1 : 0;
+    if (c->memory.recompute_activation == FT_RECOMPUTE_AUTO && c->train.precision == FT_PRECISION_FP32)
+        c->memory.recompute_activation = FT_RECOMPUTE_FALSE;
+    if (c->memory.recompute_layernorm == FT_RECOMPUTE_AUTO) c->memory.recompute_layernorm = FT_RECOMPUTE_FALSE;
+    if (c->memory.offload == FT_OFFLOAD_AUTO) c->memory.offload = FT_OFFLOAD_NONE;
+}

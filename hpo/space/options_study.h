@@ -51,5 +51,7 @@ ft_status ft_study_config_load(ft_config *config, int file_count, const char *co
                                const char *const *overrides);
 // [study] of a configuration that was loaded with it. Lives as long as the configuration.
 const ft_study_options *ft_study_options_of(const ft_config *config);
+// With a memory policy other than fit nothing is fitted: what is at auto becomes what the trial would like best.
+void ft_study_refuse_fitting(ft_config *config);
 
 #endif

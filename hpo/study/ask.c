@@ -264,18 +264,6 @@ ft_status ft_tuning_trial_config(const ft_tuning *t, int64_t number, ft_config *
     return status;
 }
 
-// With a memory policy other than fit nothing is fitted: what is at auto is what the trial would like best.
-static void refuse_fitting(ft_config *c) {
-    if (c->train.micro_batch == FT_AUTO && c->train.micro_batch_tokens == FT_AUTO)
-        c->train.micro_batch = c->train.batch_size * c->train.gradient_accumulation_steps;
-    if (c->train.gradient_checkpointing == FT_AUTO) // which activations on the host would be without (memory.offload)
-        c->train.gradient_checkpointing = (c->memory.offload & FT_OFFLOAD_ACTIVATIONS) != 0 ? 1 : 0;
-    if (c->memory.recompute_activation == FT_RECOMPUTE_AUTO && c->train.precision == FT_PRECISION_FP32)
-        c->memory.recompute_activation = FT_RECOMPUTE_FALSE;
-    if (c->memory.recompute_layernorm == FT_RECOMPUTE_AUTO) c->memory.recompute_layernorm = FT_RECOMPUTE_FALSE;
-    if (c->memory.offload == FT_OFFLOAD_AUTO) c->memory.offload = FT_OFFLOAD_NONE;
-}
-
 ft_status ft_tuning_prepare(ft_tuning *t, int64_t number) {
     ft_arena arena = {0};
     ft_config config;
@@ -289,7 +277,7 @@ ft_status ft_tuning_prepare(ft_tuning *t, int64_t number) {
         const bool waits = ft_atomic_wait_for_disk(false);
         status = ft_tuning_trial_config(t, number, &config);
         if (status == FT_OK) {
-            if (strcmp(t->options->memory_policy, "fit") != 0) refuse_fitting(&config);
+            if (strcmp(t->options->memory_policy, "fit") != 0) ft_study_refuse_fitting(&config);
             status = ft_make_directories(directory);
             if (status == FT_OK) status = ft_atomic_open(&file, path);
             if (status == FT_OK && (status = ft_config_write(&config, true, true, file.stream)) != FT_OK)

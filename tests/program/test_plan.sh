@@ -207,7 +207,7 @@ expect 2 "$FTENGINE" "${base[@]}" --sweep train.batch_size=1,2,3,4,5 --sweep dat
 one_error "25 lines"
 [ -e many.svg ] && fail "a refused picture was written"
 expect 2 "$FTENGINE" "${base[@]}" --svg plain.svg
-one_error "--svg is the picture of a --table or a --sweep"
+one_error "--svg is the picture of a --table, a --sweep or a [space]"
 expect 1 "$FTENGINE" "${base[@]}" --sweep train.batch_size=1,2 --svg nowhere/a.svg
 one_error nowhere
 

@@ -5,6 +5,7 @@
 #ifndef FT_PLAN_COMMAND_H
 #define FT_PLAN_COMMAND_H
 
+#include "engine/config/options.h"
 #include "engine/plan/cards.h"
 #include "engine/plan/plan.h"
 #include "engine/plan/texts.h"
@@ -14,14 +15,31 @@
 typedef enum ft_plan_format { FT_PLAN_TEXT = 0, FT_PLAN_CSV, FT_PLAN_JSON } ft_plan_format;
 
 typedef struct ft_plan_task {
-    ft_config config;
+    ft_config config;    // where it names texts that are not here, without them
+    ft_config asked;     // as it was given; the strings are those of `config`
     const ft_card *card; // --gpu; NULL: none
     bool memory_given;   // --memory; it is in config.memory.limit
     int labels;          // --labels; 0: not given
     char missing[FT_PLAN_MISSING]; // of the configuration's texts, so that it is planned without (engine/plan/texts.h)
     ft_plan_format format;
-    const char *svg;     // --svg: a picture of the table or the sweep goes there too; NULL: none
+    const char *svg;     // --svg: a picture of the table, the sweep or the space goes there too; NULL: none
+    const struct ft_plan_addition *space; // the configuration has a search space; NULL: none
 } ft_plan_task;
+
+// What a study has to say to the plan of a configuration with a search space (hpo/commands/plan.c). own: what it made.
+typedef struct ft_plan_addition {
+    bool (*wanted)(const ft_config *config); // is there a space?
+    ft_status (*make)(const ft_plan_task *task, void **own);
+    void (*print)(const ft_plan_task *task, const void *own);
+    json_t *(*json)(const ft_plan_task *task, const void *own); // the document's `space`
+    size_t (*most)(const void *own);                            // bytes of the worst point
+    ft_status (*draw)(const ft_plan_task *task, const void *own, const char *path);
+    ft_status (*verdict)(const ft_plan_task *task, const void *own); // FT_OK: something fits
+    void (*free)(void *own);                                         // NULL is fine
+} ft_plan_addition;
+
+// The command, with sections and an addition of those above (NULL: none).
+ft_status ft_plan_command(const ft_section *const *sections, int argc, char **argv, const ft_plan_addition *addition);
 
 ft_status ft_plan_report(const ft_plan_task *task);                                      // one configuration
 ft_status ft_plan_table(const ft_plan_task *task);                                       // --table

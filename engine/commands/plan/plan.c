@@ -1,6 +1,7 @@
 // plan.c - `ftengine plan`: the memory of a run before it starts.
 #include "engine/commands/plan/command.h"
 
+#include "base/log.h"
 #include "engine/commands/commands.h"
 #include "engine/config/options.h"
 
@@ -49,8 +50,6 @@ static ft_status parse(int argc, char **argv, ft_arena *arena, plan_words *w) {
     }
     if (w->memory != NULL && w->gpu != NULL) return ft_fail(FT_INVALID, "plan", "give --memory or --gpu, not both");
     if (w->json && w->csv) return ft_fail(FT_INVALID, "plan", "give --json or --csv, not both");
-    if (w->svg != NULL && !w->table && w->sweep_count == 0)
-        return ft_fail(FT_INVALID, "plan", "--svg is the picture of a --table or a --sweep, and neither is given");
     if (w->table && w->sweep_count > 0) return ft_fail(FT_INVALID, "plan", "give --table or --sweep, not both");
     return FT_OK;
 }
@@ -72,7 +71,17 @@ static ft_status read_labels(const plan_words *w, ft_plan_task *task) {
     return FT_OK;
 }
 
-static ft_status prepare(const ft_section *const *sections, const plan_words *w, ft_plan_task *task) {
+// A table and a sweep are of the configuration as it is.
+static ft_status take_space(const plan_words *w, const ft_plan_addition *addition, ft_plan_task *task) {
+    const bool there = addition != NULL && addition->wanted(&task->config), other = w->table || w->sweep_count > 0;
+    if (there && other) ft_info("[space] is left out of a %s; without it all of the space is planned", w->table ? "table" : "sweep");
+    if (there && !other) task->space = addition;
+    if (w->svg != NULL && !other && !there)
+        return ft_fail(FT_INVALID, "plan", "--svg is the picture of a --table, a --sweep or a [space], and none of them is given");
+    return FT_OK;
+}
+
+static ft_status prepare(const ft_section *const *sections, const plan_words *w, const ft_plan_addition *addition, ft_plan_task *task) {
     const ft_words *words = &w->words;
     if (w->gpu != NULL) FT_TRY(ft_card_find(w->gpu, &task->card));
     FT_TRY(ft_config_load_with(sections, &task->config, words->plain_count, words->plain, words->override_count, words->overrides));
@@ -80,17 +89,19 @@ static ft_status prepare(const ft_section *const *sections, const plan_words *w,
         FT_TRY(ft_option_set(&task->config, ft_option_at(ft_option_find("memory.limit")), w->memory, NULL, "--memory"));
     task->memory_given = w->memory != NULL;
     task->svg = w->svg;
+    FT_TRY(take_space(w, addition, task));
     task->format = w->json ? FT_PLAN_JSON : w->csv ? FT_PLAN_CSV : FT_PLAN_TEXT;
     FT_TRY(read_labels(w, task));
+    task->asked = task->config;
     return w->table || w->sweep_count > 0 ? FT_OK : ft_plan_find_texts(&task->config, task->missing);
 }
 
-ft_status ft_command_plan(const ft_section *const *sections, int argc, char **argv) {
+ft_status ft_plan_command(const ft_section *const *sections, int argc, char **argv, const ft_plan_addition *addition) {
     ft_arena arena = {0};
     plan_words w = {0};
     ft_plan_task task = {0};
     ft_status status = parse(argc, argv, &arena, &w);
-    if (status == FT_OK) status = prepare(sections, &w, &task);
+    if (status == FT_OK) status = prepare(sections, &w, addition, &task);
     if (status == FT_OK)
         status = w.table             ? ft_plan_table(&task)
                  : w.sweep_count > 0 ? ft_plan_sweep(&task, w.sweep_count, w.sweeps)

@@ -15,6 +15,8 @@ typedef struct report {
     ft_plan plan;
     int64_t largest;       // micro-batch that fits; -1: not asked for
     ft_plan_advice advice; // when the plan does not fit
+    bool planned;          // false: the configuration itself is no run, for the space has what it lacks
+    void *space;           // what becomes of a search space; NULL: there is none
 } report;
 
 static const char *checkpointing_text(int64_t k, char out[40]) {
@@ -162,10 +164,13 @@ static void print_memory(const report *r) {
 }
 
 static void print_text(const report *r) {
-    print_verdict(r);
-    print_run(r);
-    print_memory(r);
-    ft_plan_print_notes(&r->plan, "");
+    if (r->planned) {
+        print_verdict(r);
+        print_run(r);
+        print_memory(r);
+        ft_plan_print_notes(&r->plan, "");
+    }
+    if (r->space != NULL) r->task->space->print(r->task, r->space);
 }
 
 // ---- for programs
@@ -181,6 +186,8 @@ static void print_csv(const report *r) {
     const ft_plan *p = &r->plan;
     const ft_memory_counters *m = &p->memory;
     printf("group,name,bytes\n");
+    if (r->space != NULL) csv_line("space", "worst", r->task->space->most(r->space));
+    if (!r->planned) return;
     csv_line("budget", p->not_supported ? "not supported" : p->fits ? "fits" : "does not fit", p->budget_bytes);
     csv_line("peak", "requested", m->peak_requested);
     csv_line("peak", "allocated", m->peak_allocated);
@@ -200,8 +207,9 @@ static void print_csv(const report *r) {
 
 static ft_status print_json(const report *r) {
     bool failed = false;
-    json_t *root = ft_plan_json(&r->plan);
+    json_t *root = r->planned ? ft_plan_json(&r->plan) : json_pack("{s:i}", "format_version", 1);
     if (root == NULL) return FT_NO_MEMORY;
+    if (r->space != NULL) ft_json_put(root, "space", r->task->space->json(r->task, r->space), &failed);
     if (r->largest >= 0) ft_json_put(root, "largest_micro_batch", json_integer(r->largest), &failed);
     if (r->task->card != NULL) ft_json_put(root, "gpu", ft_plan_card_json(r->task), &failed);
     if (r->task->missing[0] != '\0') ft_json_put(root, "texts_missing", ft_json_text(r->task->missing), &failed);
@@ -260,18 +268,49 @@ static ft_status find_largest(report *r, const ft_plan_request *request) {
     return ft_plan_largest(&r->task->config, request, FT_VARY_BATCH, most, &r->largest);
 }
 
+// The configuration itself, as `ftengine train` would run it.
+static ft_status plan_run(report *r) {
+    const ft_plan_task *task = r->task;
+    ft_plan_request request = ft_plan_request_of(task);
+    FT_TRY(ft_plan_run(&task->config, &request, &r->plan));
+    if (task->card != NULL) r->plan.outside_bytes = FT_CARD_OUTSIDE_BYTES, r->plan.outside_measured = false;
+    FT_TRY(find_largest(r, &request));
+    if (!r->plan.fits && !r->plan.host_short && !r->plan.not_supported) FT_TRY(ft_plan_advise(&task->config, &request, &r->advice));
+    r->planned = true;
+    return FT_OK;
+}
+
+// A configuration that is no run may be one in every point of its space, which may have the model that it lacks. Where there is none
+// there either, the first error is the news.
+static ft_status plan_all(report *r) {
+    const ft_plan_task *task = r->task;
+    ft_error error;
+    ft_status status = plan_run(r);
+    if (task->space == NULL || (status != FT_OK && status != FT_INVALID)) return status;
+    ft_error_save(&error);
+    ft_error_clear();
+    const ft_status all = task->space->make(task, &r->space);
+    if (all == FT_INVALID && status != FT_OK) ft_error_restore(&error);
+    return all;
+}
+
+static ft_status answer(report *r) {
+    const ft_plan_task *task = r->task;
+    FT_TRY(plan_all(r));
+    if (task->format == FT_PLAN_JSON)
+        FT_TRY(print_json(r));
+    else if (task->format == FT_PLAN_CSV)
+        print_csv(r);
+    else
+        print_text(r);
+    if (r->space == NULL) return r->plan.fits ? FT_OK : refuse(r);
+    if (task->svg != NULL) FT_TRY(task->space->draw(task, r->space, task->svg));
+    return task->space->verdict(task, r->space);
+}
+
 ft_status ft_plan_report(const ft_plan_task *task) {
     report r = {.task = task};
-    ft_plan_request request = ft_plan_request_of(task);
-    FT_TRY(ft_plan_run(&task->config, &request, &r.plan));
-    if (task->card != NULL) r.plan.outside_bytes = FT_CARD_OUTSIDE_BYTES, r.plan.outside_measured = false;
-    FT_TRY(find_largest(&r, &request));
-    if (!r.plan.fits && !r.plan.host_short && !r.plan.not_supported) FT_TRY(ft_plan_advise(&task->config, &request, &r.advice));
-    if (task->format == FT_PLAN_JSON)
-        FT_TRY(print_json(&r));
-    else if (task->format == FT_PLAN_CSV)
-        print_csv(&r);
-    else
-        print_text(&r);
-    return r.plan.fits ? FT_OK : refuse(&r);
+    ft_status status = answer(&r);
+    if (task->space != NULL) task->space->free(r.space);
+    return status;
 }

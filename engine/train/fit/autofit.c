@@ -204,22 +204,46 @@ static ft_status take_up(search *s, ft_config *config) {
     return status != FT_OK ? status : closed;
 }
 
-ft_status ft_autofit_choose(const ft_room *room, size_t limit, ft_config *config, ft_autofit *fit) {
+// What is left to us, of a run that does not fit as it is. false: nothing.
+static bool open_search(const ft_room *room, size_t limit, ft_autofit *fit, search *s) {
     const ft_config *c = room->config;
     *fit = (ft_autofit){.limit = limit};
-    *config = *c;
-    search s = {.room = room, .limit = limit, .fit = fit, .most = room->plan.texts.tokens, .least = room->plan.texts.longest,
-                .cuts = c->train.micro_batch_tokens == FT_AUTO && c->train.micro_batch == FT_AUTO,
-                .whole = c->train.micro_batch_tokens,
-                .recomputes = c->train.gradient_checkpointing == FT_AUTO};
-    s.every = ft_checkpoint_every(c, room->device);
-    s.savings = savings_of(room, c);
-    s.free = free_savings(room, c, s.savings);
-    if (!s.cuts && !s.recomputes && s.free == 0) return FT_OK;
-    s.judged = s.free & ON_HOST; // what was asked for by name is refused elsewhere
-    s.host = room->budget.pinned;
+    *s = (search){.room = room, .limit = limit, .fit = fit, .most = room->plan.texts.tokens, .least = room->plan.texts.longest,
+                  .cuts = c->train.micro_batch_tokens == FT_AUTO && c->train.micro_batch == FT_AUTO,
+                  .whole = c->train.micro_batch_tokens,
+                  .recomputes = c->train.gradient_checkpointing == FT_AUTO};
+    s->every = ft_checkpoint_every(c, room->device);
+    s->savings = savings_of(room, c);
+    s->free = free_savings(room, c, s->savings);
+    s->judged = s->free & ON_HOST; // what was asked for by name is refused elsewhere
+    s->host = room->budget.pinned;
+    return s->cuts || s->recomputes || s->free != 0;
+}
+
+ft_status ft_autofit_choose(const ft_room *room, size_t limit, ft_config *config, ft_autofit *fit) {
+    search s;
+    *config = *room->config;
+    if (!open_search(room, limit, fit, &s)) return FT_OK;
     FT_TRY(search_settings(&s));
     return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
+}
+
+// The setting that mostly takes least. Where it fits the search comes to it, unless something else has fitted before; where it
+// does not, another may all the same.
+ft_status ft_autofit_can(const ft_room *room, size_t limit, bool *can) {
+    ft_autofit fit;
+    search s;
+    ft_fitting found;
+    *can = false;
+    if (!open_search(room, limit, &fit, &s)) return FT_OK;
+    const int64_t every = s.recomputes ? 1 : s.every;
+    const unsigned all = every > 0 ? s.free : s.free & ~(unsigned)FT_SAVE_INPUTS;
+    const ft_fitting least = {.micro_batch_tokens = s.cuts ? s.least : s.whole, .gradient_checkpointing = every, .savings = s.savings | all};
+    FT_TRY(try_setting(&s, least, limit, can, &found));
+    if (*can) return FT_OK;
+    FT_TRY(search_settings(&s));
+    *can = fit.choice.reserved > 0;
+    return FT_OK;
 }
 
 static ft_status smallest_of(search *s, int64_t tokens) {

@@ -21,6 +21,8 @@ ft_status ft_autofit_choose(const ft_room *room, size_t limit, ft_config *config
 // that is what is reserved there. fit->chosen false: nothing needs less than now.
 ft_status ft_autofit_reduce(const ft_room *room, size_t limit, ft_config *config, ft_autofit *fit);
 // The room goes on with the choice: its configuration, steps and evaluation, for which nothing is on the device yet.
+// Would ft_autofit_choose find anything? In a fraction of its time.
+ft_status ft_autofit_can(const ft_room *room, size_t limit, bool *can);
 void ft_autofit_take(ft_room *room, const ft_config *config, const ft_autofit *fit);
 // "micro-batches of 4096 tokens, recomputing every layer": for people.
 enum { FT_FITTING_TEXT = 200 };
