@@ -1,5 +1,5 @@
-// signals.h - Ctrl-C, SIGTERM and SIGHUP (as SIGTERM) of a program: the first asks the work of its context to stop (base/stop.h), the second ends
-// the process at once. A library installs no handlers; this is the commands'.
+// signals.h - Ctrl-C, SIGTERM and SIGHUP (as SIGTERM) of a program: the first asks the work of its context to stop (base/stop.h), a second one
+// that comes 0.3 seconds later or more ends the process at once. A library installs no handlers; this is the commands'.
 #ifndef FT_SIGNALS_H
 #define FT_SIGNALS_H
 

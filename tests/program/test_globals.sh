@@ -11,6 +11,7 @@ context.c.o      program  the context of threads that entered none
 context.c.o      entered  a thread's own: which context it works in
 status.c.o       current  a thread's own: the present error
 signals.c.o      served   a handler of signals has no argument; of the commands, no library installs one
+signals.c.o      asked    when they came first, for that handler
 atomic.c.o       next     a number for names that no other call of the process may get, atomic
 ini.c.o          once     the parser's library has settings of the process: set once
 ini.c.o          comments one of these settings, whose type is not const; nobody writes it

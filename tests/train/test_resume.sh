@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Stopped and killed runs go on with the same bits: SIGINT, SIGTERM, SIGHUP (twice, as a closed terminal may), and kill -9 at random moments.
+# Stopped and killed runs go on with the same bits: SIGINT, SIGTERM, SIGHUP, each twice, as timeout and a closed terminal send them, and kill -9 at random moments.
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 run="$here/follow.ini data.validation=$here/validation.tsv eval.strategy=steps eval.steps=60 train.max_steps=240 train.logging_steps=7
      model.hidden_dropout=0.1 model.attention_dropout=0.1 train.gradient_accumulation_steps=2 output.save_steps=10"
@@ -37,6 +37,16 @@ PYTHON
 expect 0 "$FTENGINE" train $run output.dir=other train.micro_batch=3 train.gradient_checkpointing=on device.threads=1
 same other
 
+# A second one that is meant ends it at once: in the middle of a step that takes seconds.
+# shellcheck disable=SC2086
+"$FTENGINE" train $run train.batch_size=300 train.gradient_accumulation_steps=1000 train.max_steps=2 output.dir=at-once >out 2>err &
+pid=$!
+for _ in $(seq 1000); do grep -q "Training Start" err && break; sleep 0.01; done
+kill -INT $pid && sleep 1 && kill -INT $pid || fail "a step of a million texts takes no second"
+wait $pid
+[ $? = 130 ] || fail "exit code $? after a second SIGINT"
+grep -q "stopped at step" err && fail "a second SIGINT waits for the step"
+
 # A run that is faster than the signal says nothing: it is tried again.
 for signal in INT TERM HUP; do
     dir=stopped-$signal
@@ -46,7 +56,7 @@ for signal in INT TERM HUP; do
         begin $dir
         for _ in $(seq 500); do [ -s $dir/metrics.jsonl ] && break; sleep 0.01; done
         kill -$signal $pid 2>/dev/null
-        [ $signal != HUP ] || kill -HUP $pid 2>/dev/null
+        kill -$signal $pid 2>/dev/null
         wait $pid
         code=$?
         [ $code = 0 ] || break
