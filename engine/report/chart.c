@@ -79,7 +79,7 @@ static void begin(FILE *out, const ft_chart *c, bool stacked) {
         if (l->count == 0) continue;
         fprintf(out, "<span class=\"key\"><i class=\"b%d\"></i>", i);
         ft_html_text(out, l->name);
-        if (!stacked) fputs(" <em>", out), value_text(out, l->y[l->count - 1], c->y_unit), fputs("</em>", out);
+        if (!stacked && !c->over_range) fputs(" <em>", out), value_text(out, l->y[l->count - 1], c->y_unit), fputs("</em>", out);
         fputs("</span>", out);
     }
     fprintf(out, "</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH, HEIGHT);

@@ -27,6 +27,7 @@ typedef struct ft_chart {
     ft_unit x_unit, y_unit;
     int line_count;
     ft_chart_line lines[FT_CHART_LINES];
+    bool over_range; // x is no time: the last value of a line is none to tell beside its name
     double mark; // a dashed vertical at this x; NaN: none
     const char *mark_name;
     double blank_from, blank_to; // nothing is known between these x; equal: there is no such stretch

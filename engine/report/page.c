@@ -250,7 +250,7 @@ static void write_data_table(const ft_run_record *run, FILE *out) {
     const char *split;
     json_t *data;
     if (json_object_size(json_object_get(run->run, "data")) == 0) return;
-    fputs("<section class=\"card\"><h3>Data</h3><div class=\"scroll\"><table class=\"wide\"><tr><th><th class=\"n\">examples<th "
+    fputs("<section class=\"card\"><h3>Data</h3><div class=\"scroll\"><table class=\"wide texts\"><tr><th><th class=\"n\">examples<th "
           "class=\"n\">tokens"
           "<th class=\"n\">longest<th class=\"n\">cut<th>file</tr>\n",
           out);

@@ -206,7 +206,7 @@ static ft_status write_mistakes(const ft_run_record *run, const ft_page_options 
     for (int i = 0; i < t->worst_count; i++) any = any || texts[i].text != NULL;
     fprintf(out,
             "<section class=\"card below\"><h3>Surest mistakes</h3><p class=\"soft\">The model's, or the label's. Examples are numbered "
-            "from 0, in the order of the file.%s%s</p><div class=\"scroll\"><table class=\"wide mistakes\"><tr><th class=\"n\">example<th>label"
+            "from 0, in the order of the file.%s%s</p><div class=\"scroll\"><table class=\"wide texts\"><tr><th class=\"n\">example<th>label"
             "<th>predicted as<th class=\"n\">probability%s</tr>\n",
             why != NULL ? " " : "", why != NULL ? why : "", any ? "<th>text" : "");
     for (int i = 0; i < t->worst_count; i++) write_mistake(t, &t->worst[i], &texts[i], any, out);

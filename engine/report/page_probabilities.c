@@ -60,7 +60,7 @@ static ft_status take_line(void *context, const json_t *line) {
 static ft_status write_reliability(const counts *c, FILE *out) {
     static const double ends[2] = {0, 1};
     double x[BINS], y[BINS];
-    ft_chart chart = {.title = "Reliability", .x_name = "probability", .mark = NAN, .line_count = 2};
+    ft_chart chart = {.title = "Reliability", .x_name = "probability", .over_range = true, .mark = NAN, .line_count = 2};
     chart.lines[0] = (ft_chart_line){"share that is right", 0, x, y};
     chart.lines[1] = (ft_chart_line){"as it should be", 2, ends, ends};
     for (int b = 0; b < BINS; b++) {
@@ -103,7 +103,7 @@ static ft_status write_thresholds(const ft_run_record *run, const counts *c, FIL
         f1[from] = 2 * hit / (taken + all);
     }
     const int count = THRESHOLDS - from;
-    ft_chart chart = {.title = "Thresholds", .x_name = "threshold on the second class", .mark = saved_threshold(run), .mark_name = "saved"};
+    ft_chart chart = {.title = "Thresholds", .x_name = "threshold on the second class", .over_range = true, .mark = saved_threshold(run), .mark_name = "saved"};
     chart.lines[0] = (ft_chart_line){"precision", count, x + from, precision + from};
     chart.lines[1] = (ft_chart_line){"recall", count, x + from, recall + from};
     chart.lines[2] = (ft_chart_line){"F1", count, x + from, f1 + from};

@@ -54,9 +54,9 @@ static const char style[] =
     "td:last-child{width:60%}"
     ".below,.card.below{margin-top:14px}details{margin-top:12px}summary{cursor:pointer;color:var(--soft)}.two{display:grid;gap:14px;"
     "grid-template-columns:repeat(auto-fit,minmax(min(100%,460px),1fr))}h3{font-size:15px;margin:0 0 8px}\n"
-    // Beside four columns a text would have a word a line there.
-    "@media screen and (max-width:700px){.mistakes,.mistakes tbody,.mistakes tr{display:block}.mistakes tr{border-bottom:1px solid "
-    "var(--line);padding:4px 0}.mistakes td,.mistakes th{display:inline-block;border:0;padding:0 12px 0 0}.mistakes td.long{display:block}}\n"
+    // Beside four columns a text or a path would have a word a line there.
+    "@media screen and (max-width:700px){.texts,.texts tbody,.texts tr{display:block}.texts tr{border-bottom:1px solid "
+    "var(--line);padding:4px 0}.texts td,.texts th{display:inline-block;border:0;padding:0 12px 0 0}.texts td.long{display:block}}\n"
     "@media print{main{max-width:none;padding:0}.card,figure{break-inside:avoid}.scroll{overflow:visible}}\n";
 
 static void write_colours(FILE *out) {

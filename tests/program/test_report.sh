@@ -91,6 +91,9 @@ page = Page("two/report.html")
 rows = [json.loads(line) for line in open("two/predictions.jsonl")]
 second = list(rows[0]["probabilities"])[1]
 precision, recall, f1 = points(page.charts["Thresholds"])
+for title in ("Thresholds", "Reliability"): # the last point is nothing special
+    caption = page.source.split(f"<figcaption><b>{title}</b>")[1].split("</figcaption>")[0]
+    assert "<em>" not in caption, caption
 positive = sum(r["label"] == second for r in rows)
 top = max(r["probabilities"][second] for r in rows)
 lowest = min(int(r["probabilities"][second] * 200) for r in rows if r["label"] == second)
