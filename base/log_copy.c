@@ -132,7 +132,8 @@ void ft_log_copy_line(const char *text) {
     memcpy(line + used, text, length);
     line[used + length] = '\n';
     pthread_mutex_lock(&context->lock);
-    for (ft_log_copy *at = *place_of(context); at != NULL; at = at->outer) put(at, line, used + length + 1);
+    for (ft_log_copy *at = *place_of(context); at != NULL; at = at->outer)
+        put(at, line, used + length + 1);
     pthread_mutex_unlock(&context->lock);
     if (line != usual) free(line);
 }

@@ -1,6 +1,6 @@
-// devices_watch.c - `ftengine devices --watch`: devices and the runs on them, looked at again and again: who has reserved how much,
-// how much of it is in use, how far each is, and of a GPU what its driver tells. Opens no device: a context on a GPU would take
-// some of what is shown.
+// devices_watch.c - `ftengine devices --watch`: devices and the runs on them, looked at again and again: who has
+// reserved how much, how much of it is in use, how far each is, and of a GPU what its driver tells. Opens no device: a
+// context on a GPU would take some of what is shown.
 #include "base/json/json.h"
 #include "engine/commands/commands.h"
 #include "engine/config/options.h"
@@ -42,7 +42,8 @@ typedef struct watch {
 
 static void read_ledger(look *l) {
     const ft_candidate *c = &l->candidate;
-    ft_status status = ft_ledger_open(&(ft_ledger_device){.name = c->ledger, .capacity = c->capacity, .unused = c->unused}, &l->ledger);
+    ft_status status = ft_ledger_open(
+        &(ft_ledger_device){.name = c->ledger, .capacity = c->capacity, .unused = c->unused}, &l->ledger);
     if (status == FT_OK) status = ft_ledger_read(l->ledger, &l->state);
     if (status == FT_OK) return;
     ft_error_save(&l->unread);
@@ -86,8 +87,10 @@ static void read_gpus(watch *w) {
     ft_status status = ft_gpus_open(&gpus);
     if (status == FT_OK) status = ft_gpus_count(gpus, &count);
     for (int i = 0; i < count && status == FT_OK && w->count < FT_CANDIDATES - 1; i++) {
-        if (ft_gpus_read(gpus, i, &w->gpus[w->count]) == FT_OK) w->count++;
-        else ft_error_clear(); // `ftengine devices` says what it lacks
+        if (ft_gpus_read(gpus, i, &w->gpus[w->count]) == FT_OK)
+            w->count++;
+        else
+            ft_error_clear(); // `ftengine devices` says what it lacks
     }
     if (status != FT_OK) {
         ft_error_save(&w->missing);
@@ -101,16 +104,20 @@ static void read_gpus(watch *w) {
 static const char *bar(double share, char out[BAR + 3]) {
     const int full = share <= 0 ? 0 : share >= 1 ? BAR : (int)(share * BAR + 0.5);
     out[0] = '[';
-    for (int i = 0; i < BAR; i++) out[1 + i] = i < full ? '#' : '-';
+    for (int i = 0; i < BAR; i++)
+        out[1 + i] = i < full ? '#' : '-';
     memcpy(out + 1 + BAR, "]", 2);
     return out;
 }
 
 static const char *time_text(double seconds, char out[24]) {
     const long s = seconds < 1e9 ? (long)(seconds + 0.5) : 0;
-    if (s >= 3600) snprintf(out, 24, "%ldh%02ldm", s / 3600, s % 3600 / 60);
-    else if (s >= 60) snprintf(out, 24, "%ldm%02lds", s / 60, s % 60);
-    else snprintf(out, 24, "%lds", s);
+    if (s >= 3600)
+        snprintf(out, 24, "%ldh%02ldm", s / 3600, s % 3600 / 60);
+    else if (s >= 60)
+        snprintf(out, 24, "%ldm%02lds", s / 60, s % 60);
+    else
+        snprintf(out, 24, "%lds", s);
     return out;
 }
 
@@ -128,12 +135,14 @@ static void put_run(FILE *out, const look *l, const ft_reservation *r) {
     char picture[BAR + 3], used[24], reserved[24], text[24];
     ft_ledger_note n;
     if (!ft_ledger_note_read(l->ledger, r, &n)) {
-        fprintf(out, "        pid %-8lld begins     %s reserved\n", (long long)r->pid, ft_bytes_text(r->bytes, reserved));
+        fprintf(out, "        pid %-8lld begins     %s reserved\n", (long long)r->pid,
+                ft_bytes_text(r->bytes, reserved));
         return;
     }
     const double share = n.steps > 0 ? (double)n.step / (double)n.steps : 0;
-    fprintf(out, "        pid %-8lld %-10s %s %3.0f%%  step %lld/%lld  %s used, %s reserved", (long long)r->pid, n.doing, bar(share, picture),
-            100 * share, (long long)n.step, (long long)n.steps, ft_bytes_text(n.allocated, used), ft_bytes_text(r->bytes, reserved));
+    fprintf(out, "        pid %-8lld %-10s %s %3.0f%%  step %lld/%lld  %s used, %s reserved", (long long)r->pid,
+            n.doing, bar(share, picture), 100 * share, (long long)n.step, (long long)n.steps,
+            ft_bytes_text(n.allocated, used), ft_bytes_text(r->bytes, reserved));
     if (n.left >= 0) fprintf(out, "  %s left", time_text(n.left, text));
     const long long silent = (long long)time(NULL) - n.at;
     if (silent > SILENT_AFTER) fprintf(out, "  (said %s ago)", time_text((double)silent, text));
@@ -165,12 +174,16 @@ static void put_look(FILE *out, const look *l) {
     char total[24], used[24], reserved[24], picture[BAR + 3];
     const size_t all = total_of(l);
     fprintf(out, "%-7s ", l->candidate.name);
-    if (l->gpu != NULL) put_clean(out, l->gpu->name);
-    else fprintf(out, "%d threads", ft_cpu_threads());
+    if (l->gpu != NULL)
+        put_clean(out, l->gpu->name);
+    else
+        fprintf(out, "%d threads", ft_cpu_threads());
     if (l->sensors.has_temperature) fprintf(out, ", %d °C", l->sensors.celsius);
     if (l->sensors.has_busy) fprintf(out, ", %d%% busy", l->sensors.busy);
     fprintf(out, "\n        memory %s", ft_bytes_text(all, total));
-    if (l->has_used) fprintf(out, ", used %s %s", bar((double)l->used / (double)(all > 0 ? all : 1), picture), ft_bytes_text(l->used, used));
+    if (l->has_used)
+        fprintf(out, ", used %s %s", bar((double)l->used / (double)(all > 0 ? all : 1), picture),
+                ft_bytes_text(l->used, used));
     if (l->ledger == NULL) {
         fprintf(out, ", reservations unknown: ");
         put_clean(out, l->unread.message);
@@ -179,7 +192,8 @@ static void put_look(FILE *out, const look *l) {
                 ft_bytes_text(l->state.reserved, reserved));
     }
     fputc('\n', out);
-    for (int i = 0; i < l->state.count && l->ledger != NULL; i++) put_run(out, l, &l->state.reservations[i]);
+    for (int i = 0; i < l->state.count && l->ledger != NULL; i++)
+        put_run(out, l, &l->state.reservations[i]);
     put_others(out, l);
 }
 
@@ -187,7 +201,8 @@ static void put_look(FILE *out, const look *l) {
 
 static json_t *run_json(const look *l, const ft_reservation *r, bool *failed) {
     ft_ledger_note n;
-    json_t *run = json_pack("{s:I, s:I, s:I}", "pid", (json_int_t)r->pid, "reserved_bytes", (json_int_t)r->bytes, "since", (json_int_t)r->since);
+    json_t *run = json_pack("{s:I, s:I, s:I}", "pid", (json_int_t)r->pid, "reserved_bytes", (json_int_t)r->bytes,
+                            "since", (json_int_t)r->since);
     if (!ft_ledger_note_read(l->ledger, r, &n)) {
         ft_json_put(run, "doing", json_string("begins"), failed);
         return run;
@@ -208,12 +223,15 @@ static json_t *look_json(const look *l, bool *failed) {
     ft_json_put(device, "device", ft_json_text(l->candidate.name), failed);
     ft_json_put(device, "total_bytes", json_integer((json_int_t)total_of(l)), failed);
     ft_json_put(device, "used_bytes", l->has_used ? json_integer((json_int_t)l->used) : json_null(), failed);
-    ft_json_put(device, "reserved_bytes", l->ledger != NULL ? json_integer((json_int_t)l->state.reserved) : json_null(), failed);
+    ft_json_put(device, "reserved_bytes", l->ledger != NULL ? json_integer((json_int_t)l->state.reserved) : json_null(),
+                failed);
     if (l->gpu != NULL) {
-        ft_json_put(device, "temperature_celsius", l->sensors.has_temperature ? json_integer(l->sensors.celsius) : json_null(), failed);
+        ft_json_put(device, "temperature_celsius",
+                    l->sensors.has_temperature ? json_integer(l->sensors.celsius) : json_null(), failed);
         ft_json_put(device, "busy_percent", l->sensors.has_busy ? json_integer(l->sensors.busy) : json_null(), failed);
     }
-    for (int i = 0; i < l->state.count && l->ledger != NULL; i++) ft_json_append(runs, run_json(l, &l->state.reservations[i], failed), failed);
+    for (int i = 0; i < l->state.count && l->ledger != NULL; i++)
+        ft_json_append(runs, run_json(l, &l->state.reservations[i], failed), failed);
     ft_json_put(device, "runs", runs, failed);
     for (int i = 0; i < l->processes.count; i++) {
         const ft_gpu_process *p = &l->processes.list[i];
@@ -265,8 +283,10 @@ static ft_status look_once(const watch *w) {
         look l;
         status = i < 0 ? look_at_cpu(&l) : look_at_gpu(&w->gpus[i], &l);
         if (status != FT_OK) break;
-        if (w->json) ft_json_append(devices, look_json(&l, &failed), &failed);
-        else put_look(out, &l);
+        if (w->json)
+            ft_json_append(devices, look_json(&l, &failed), &failed);
+        else
+            put_look(out, &l);
         leave(&l);
     }
     if (out != NULL && w->missing.code != FT_OK) {
@@ -275,11 +295,14 @@ static ft_status look_once(const watch *w) {
         fputc('\n', out);
     }
     if (out != NULL && fclose(out) != 0 && status == FT_OK) status = ft_fail_memory(0, "a picture of the devices");
-    if (status == FT_OK && w->json) status = put_json(json_incref(devices), failed);
-    else if (status == FT_OK) draw(w, text);
+    if (status == FT_OK && w->json)
+        status = put_json(json_incref(devices), failed);
+    else if (status == FT_OK)
+        draw(w, text);
     json_decref(devices);
     free(text);
-    if (status == FT_OK && fflush(stdout) != 0) status = ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
+    if (status == FT_OK && fflush(stdout) != 0)
+        status = ft_fail_errno(FT_FAILED, errno, "standard output", "cannot write");
     return status;
 }
 
@@ -303,7 +326,8 @@ ft_status ft_devices_watch(const char *interval, bool as_json) {
     if (w.redraws) fputs("\033[2J", stdout);
     for (;;) {
         FT_TRY(look_once(&w));
-        const struct timespec pause = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+        const struct timespec pause = {.tv_sec = (time_t)seconds,
+                                       .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
         nanosleep(&pause, NULL);
     }
 }

@@ -27,7 +27,8 @@ static int open_notes(const ft_ledger *ledger, int flags) {
     // Made when it is missed, by whoever may read the ledger: as that one, which may be shared.
     flags |= O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK; // nobody waits for the reader of a pipe of that name
     int file = open(path, flags);
-    if (file < 0 && errno == ENOENT && (flags & O_WRONLY) != 0) file = open(path, flags | O_CREAT, ledger_file.st_mode & 0666);
+    if (file < 0 && errno == ENOENT && (flags & O_WRONLY) != 0)
+        file = open(path, flags | O_CREAT, ledger_file.st_mode & 0666);
     return file;
 }
 
@@ -37,9 +38,9 @@ void ft_ledger_note_write(const ft_ledger *ledger, const ft_ledger_note *n) {
     if (ledger == NULL || !ft_ledger_mine(ledger, &mine)) return;
     const int file = open_notes(ledger, O_WRONLY);
     if (file < 0) return;
-    snprintf(record + HEAD, sizeof record - HEAD, "%lld %llu %lld %lld %lld %zu %zu %.1f %lld %s\n%s", (long long)mine.pid,
-             (unsigned long long)mine.started, (long long)mine.since, (long long)n->step, (long long)n->steps, n->allocated,
-             n->reserved, n->left, (long long)n->at, n->doing, n->run);
+    snprintf(record + HEAD, sizeof record - HEAD, "%lld %llu %lld %lld %lld %zu %zu %.1f %lld %s\n%s",
+             (long long)mine.pid, (unsigned long long)mine.started, (long long)mine.since, (long long)n->step,
+             (long long)n->steps, n->allocated, n->reserved, n->left, (long long)n->at, n->doing, n->run);
     char sum[HEAD + 1];
     snprintf(sum, sizeof sum, "%08x ", checksum(record + HEAD, sizeof record - HEAD));
     memcpy(record, sum, HEAD);
@@ -55,8 +56,8 @@ static bool read_note(const char record[RECORD + 1], const ft_reservation *r, ft
     int used = 0;
     *n = (ft_ledger_note){.left = -1};
     if (sscanf(record, "%8x", &sum) != 1 || sum != checksum(record + HEAD, RECORD - HEAD)) return false;
-    if (sscanf(record + HEAD, "%lld %llu %lld %lld %lld %zu %zu %lf %lld %15s%n", &pid, &started, &since, &step, &steps, &n->allocated,
-               &n->reserved, &n->left, &at, n->doing, &used) != 10 ||
+    if (sscanf(record + HEAD, "%lld %llu %lld %lld %lld %zu %zu %lf %lld %15s%n", &pid, &started, &since, &step, &steps,
+               &n->allocated, &n->reserved, &n->left, &at, n->doing, &used) != 10 ||
         record[HEAD + used] != '\n')
         return false;
     if (pid != r->pid || started != r->started || since != r->since) return false; // of who had the slot before

@@ -1,6 +1,6 @@
-// Copies of messages in files: lines from before the file is known are kept, --quiet keeps none from it and silence all, an error
-// that is told later is in it, and contexts do not mix. Finds a copy that loses the beginning, has what rehearsals say, is of the
-// whole process, is closed before its error is told, or stays open for what others say.
+// Copies of messages in files: lines from before the file is known are kept, --quiet keeps none from it and silence
+// all, an error that is told later is in it, and contexts do not mix. Finds a copy that loses the beginning, has what
+// rehearsals say, is of the whole process, is closed before its error is told, or stays open for what others say.
 // ctest: tsan=run
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,9 @@ static int make_scratch(void **state) {
 
 static int remove_scratch(void **state) { return ft_remove_tree(scratch) != FT_OK; }
 
-typedef struct file_path { char path[128]; } file_path;
+typedef struct file_path {
+    char path[128];
+} file_path;
 static file_path in_scratch(const char *file) {
     file_path n;
     snprintf(n.path, sizeof n.path, "%s/%s", scratch, file);
@@ -45,11 +47,13 @@ static char *lines_of(const char *path) {
     text[0] = '\0';
     while (in != NULL && fgets(line, sizeof line, in) != NULL) {
         int year, month, day, hour, minute, second, used = 0;
-        if (strcmp(line, "\n") == 0) used = 0;
-        else if (sscanf(line, "%4d-%2d-%2d %2d:%2d:%2d%n", &year, &month, &day, &hour, &minute, &second, &used) != 6 || used != 19 ||
-                 strncmp(line + used, "  ", 2) != 0)
+        if (strcmp(line, "\n") == 0)
+            used = 0;
+        else if (sscanf(line, "%4d-%2d-%2d %2d:%2d:%2d%n", &year, &month, &day, &hour, &minute, &second, &used) != 6 ||
+                 used != 19 || strncmp(line + used, "  ", 2) != 0)
             fail_msg("a line without its time: %s", line);
-        else used += 2;
+        else
+            used += 2;
         strcat(text, line + used);
     }
     if (in != NULL) fclose(in);
@@ -97,7 +101,7 @@ static void test_what_is_in_it(void **state) {
     ft_info("nobody copies this");
     assert_string_equal(lines_of(path), "before 1\nquiet\nwarning: as ever\n\nbehind\n");
     assert_int_equal(u.shown, 6); // what is quiet is in the file alone
-    copy = ft_log_copy_begin(); // again: behind what is there
+    copy = ft_log_copy_begin();   // again: behind what is there
     ft_log_copy_to(copy, path);
     ft_info("again");
     ft_log_copy_end(copy, true);
@@ -187,19 +191,22 @@ static void *say(void *argument) {
 static void test_contexts_do_not_mix(void **state) {
     static char *const names[] = {"a.log", "b.log"};
     pthread_t threads[2];
-    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, say, names[i]), 0);
-    for (int i = 0; i < 2; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, say, names[i]), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
     for (int i = 0; i < 2; i++) {
         char expected[8 * LINES] = "";
-        for (int k = 0; k < LINES; k++) strcat(strcat(expected, names[i]), "\n");
+        for (int k = 0; k < LINES; k++)
+            strcat(strcat(expected, names[i]), "\n");
         assert_string_equal(lines_of(in_scratch(names[i]).path), expected);
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_in_it),      cmocka_unit_test(test_one_inside_another),
-        cmocka_unit_test(test_the_error_is_in_it), cmocka_unit_test(test_no_file),
+        cmocka_unit_test(test_what_is_in_it),       cmocka_unit_test(test_one_inside_another),
+        cmocka_unit_test(test_the_error_is_in_it),  cmocka_unit_test(test_no_file),
         cmocka_unit_test(test_contexts_do_not_mix),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);

@@ -1,5 +1,6 @@
-// study.worker_trials: a worker goes after so many trials, and another takes its place; without it one stays. Finds a coordinator
-// that never replaces one, that counts the trials of a slot or of the study instead of the process's, or that loses a trial with it.
+// study.worker_trials: a worker goes after so many trials, and another takes its place; without it one stays. Finds a
+// coordinator that never replaces one, that counts the trials of a slot or of the study instead of the process's, or
+// that loses a trial with it.
 #include "study_case.h"
 
 static int set_up(void **state) {
@@ -14,7 +15,8 @@ static long worker_of(const char *name, int64_t trial) {
     long pid = 0;
     snprintf(file, sizeof file, "trials/%05lld/worker", (long long)trial);
     FILE *in = fopen(in_study(name, file), "r");
-    if (in == NULL || fscanf(in, "%ld", &pid) != 1) fail_msg("trial %lld does not say who its worker was", (long long)trial);
+    if (in == NULL || fscanf(in, "%ld", &pid) != 1)
+        fail_msg("trial %lld does not say who its worker was", (long long)trial);
     fclose(in);
     return pid;
 }
@@ -23,7 +25,8 @@ static void all_complete(const char *name, int64_t trials) {
     opened o = look(name);
     assert_int_equal(o.trials->count, trials);
     for (int64_t i = 0; i < trials; i++)
-        if (o.trials->trial[i].state != FT_COMPLETE) fail_msg("trial %lld: %s", (long long)i, attribute(&o, i, "error"));
+        if (o.trials->trial[i].state != FT_COMPLETE)
+            fail_msg("trial %lld: %s", (long long)i, attribute(&o, i, "error"));
     leave(&o);
 }
 
@@ -42,7 +45,8 @@ static void test_three_trials_each(void **state) {
 
 static void test_one_trial_each_in_three_slots(void **state) {
     tunes("one", 0,
-          MORE("study.trials=12", "study.pruner=none", "data.text_column=tells", "study.worker_trials=1", "study.parallel=3"));
+          MORE("study.trials=12", "study.pruner=none", "data.text_column=tells", "study.worker_trials=1",
+               "study.parallel=3"));
     all_complete("one", 12);
     for (int i = 0; i < 12; i++)
         for (int k = 0; k < i; k++)

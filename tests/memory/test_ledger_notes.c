@@ -1,6 +1,6 @@
-// Notes beside reservations: whoever holds one says what its run does, and who looks reads that and nothing else. Finds notes of an
-// earlier owner of a slot, torn ones, those of a slot beside, a lock that is forgotten, a path that ends in the middle of a record,
-// and a pipe or link of that name that makes somebody wait or write elsewhere.
+// Notes beside reservations: whoever holds one says what its run does, and who looks reads that and nothing else. Finds
+// notes of an earlier owner of a slot, torn ones, those of a slot beside, a lock that is forgotten, a path that ends in
+// the middle of a record, and a pipe or link of that name that makes somebody wait or write elsewhere.
 #include "tests/fixtures/config_case.h"
 
 #include "engine/memory/ledger_notes.h"
@@ -33,7 +33,8 @@ static ft_ledger *entered(const char *name, size_t bytes) {
 }
 
 static ft_ledger_note note_of(const char *run, int64_t step) {
-    ft_ledger_note n = {.step = step, .steps = 9000000000, .allocated = 123, .reserved = 456, .left = 7.5, .at = 1795530885};
+    ft_ledger_note n = {
+        .step = step, .steps = 9000000000, .allocated = 123, .reserved = 456, .left = 7.5, .at = 1795530885};
     snprintf(n.run, sizeof n.run, "%s", run);
     snprintf(n.doing, sizeof n.doing, "evaluates");
     return n;
@@ -47,7 +48,8 @@ static const char *read_of(const char *name, size_t bytes, ft_ledger_note *n) {
     ok(ft_ledger_read(ledger, &state));
     run[0] = '\0';
     for (int i = 0; i < state.count; i++)
-        if (state.reservations[i].bytes == bytes && ft_ledger_note_read(ledger, &state.reservations[i], n)) snprintf(run, sizeof run, "%s", n->run);
+        if (state.reservations[i].bytes == bytes && ft_ledger_note_read(ledger, &state.reservations[i], n))
+            snprintf(run, sizeof run, "%s", n->run);
     ft_ledger_close(ledger);
     return run;
 }
@@ -60,7 +62,8 @@ static void test_what_is_written_is_read(void **state) {
     ft_ledger_note_write(a, &first);
     ft_ledger_note_write(b, &second);
     assert_string_equal(read_of("two", 100, &n), "/runs/a b\nc"); // who shows it cleans it
-    assert_true(n.step == 41 && n.steps == 9000000000 && n.allocated == 123 && n.reserved == 456 && n.left == 7.5 && n.at == 1795530885);
+    assert_true(n.step == 41 && n.steps == 9000000000 && n.allocated == 123 && n.reserved == 456 && n.left == 7.5 &&
+                n.at == 1795530885);
     assert_string_equal(n.doing, "evaluates");
     assert_string_equal(read_of("two", 200, &n), "/runs/second");
     char path[sizeof n.run], text[sizeof n.run];
