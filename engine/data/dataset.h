@@ -17,6 +17,7 @@
 
 struct ft_input_kind;
 
+// The arrays are of base/spill.h: large ones lie in files.
 typedef struct ft_dataset {
     const struct ft_input_kind *input; // the kind of its sequences (input.h); what follows of tokens is of texts
     int64_t examples, sequences, tokens;
@@ -44,7 +45,9 @@ static inline int64_t ft_dataset_example(const ft_dataset *data, int64_t sequenc
 const float *ft_dataset_target(const ft_dataset *data, int64_t example, float *room);
 // count[class] grows by how many examples are of it.
 void ft_dataset_count_classes(const ft_dataset *data, int64_t *count);
-// Bytes of memory that a data set takes.
+// Its arrays do not grow any more (base/spill.h).
+void ft_dataset_settle(ft_dataset *data);
+// Bytes of memory that a data set takes: those of its arrays that are not in files.
 size_t ft_dataset_host_bytes(const ft_dataset *data);
 
 // Tokenises a table (its texts, or its pairs of texts), or takes it from the cache (cache_dir: from ft_cache_directory; NULL

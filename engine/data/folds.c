@@ -2,6 +2,8 @@
 
 #include "engine/data/order.h"
 
+#include "base/spill.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -205,16 +207,17 @@ ft_status ft_table_split(ft_table *table, const int32_t *fold_of, int fold, ft_t
         n += fold_of[i] == fold;
     *out = *table;
     out->data = NULL; // all that is shared stays with `table`
+    out->chunks = NULL;
     out->arena = (ft_arena){0};
     out->rows = 0;
     out->capacity = (int64_t)n;
-    out->text = ft_calloc(n, sizeof *out->text, "the rows of a fold");
-    out->text_length = ft_calloc(n, sizeof *out->text_length, "the rows of a fold");
-    out->line = ft_calloc(n, sizeof *out->line, "the rows of a fold");
-    out->pair = table->pair != NULL ? ft_calloc(n, sizeof *out->pair, "the rows of a fold") : NULL;
-    out->pair_length = table->pair != NULL ? ft_calloc(n, sizeof *out->pair_length, "the rows of a fold") : NULL;
-    out->label = table->label != NULL ? ft_calloc(n, sizeof *out->label, "the rows of a fold") : NULL;
-    out->id = table->id != NULL ? ft_calloc(n, sizeof *out->id, "the rows of a fold") : NULL;
+    out->text = ft_spill_calloc(n, sizeof *out->text, "the rows of a fold");
+    out->text_length = ft_spill_calloc(n, sizeof *out->text_length, "the rows of a fold");
+    out->line = ft_spill_calloc(n, sizeof *out->line, "the rows of a fold");
+    out->pair = table->pair != NULL ? ft_spill_calloc(n, sizeof *out->pair, "the rows of a fold") : NULL;
+    out->pair_length = table->pair != NULL ? ft_spill_calloc(n, sizeof *out->pair_length, "the rows of a fold") : NULL;
+    out->label = table->label != NULL ? ft_spill_calloc(n, sizeof *out->label, "the rows of a fold") : NULL;
+    out->id = table->id != NULL ? ft_spill_calloc(n, sizeof *out->id, "the rows of a fold") : NULL;
     bool pairs = table->pair == NULL || (out->pair != NULL && out->pair_length != NULL);
     if (!out->text || !out->text_length || !out->line || !pairs || (table->label && !out->label) || (table->id && !out->id)) {
         ft_table_free(out);

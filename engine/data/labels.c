@@ -1,7 +1,7 @@
 #include "engine/data/labels.h"
 
 #include "base/nearest.h"
-
+#include "engine/data/tables/name_set.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +31,13 @@ static size_t whole_number(const char *label) {
 
 // ---- classes from a table -----------------------------------------------------------------------------------------
 
+// The different labels of a table, added to those of the set: what is sorted grows with the classes, not with the rows.
+static ft_status collect_labels(const ft_table *table, ft_name_set *set) {
+    for (int64_t i = 0; i < table->rows; i++)
+        if (ft_name_set_find(set, table->label[i]) == NULL) FT_TRY(ft_name_set_add(set, table->label[i]));
+    return FT_OK;
+}
+
 static int64_t sort_distinct(const char **names, int64_t count) {
     qsort(names, (size_t)count, sizeof *names, compare_names);
     int64_t kept = 0;
@@ -42,12 +49,16 @@ static int64_t sort_distinct(const char **names, int64_t count) {
 // The distinct labels of a table, and of another one if there is one, sorted by bytes. Where all are whole numbers, "1.0"
 // is "1".
 static ft_status distinct_labels(const ft_table *table, const ft_table *other, ft_arena *arena, const char ***out, int64_t *count) {
-    int64_t rows = table->rows + (other != NULL ? other->rows : 0);
-    const char **sorted = ft_calloc((size_t)rows, sizeof *sorted, "labels");
+    ft_name_set set = {0};
+    ft_status status = collect_labels(table, &set);
+    if (status == FT_OK && other != NULL) status = collect_labels(other, &set);
+    const char **sorted = status == FT_OK ? ft_calloc(set.count + 1, sizeof *sorted, "labels") : NULL;
+    int64_t kept = 0;
+    for (size_t i = 0; sorted != NULL && i < set.slots; i++)
+        if (set.slot[i] != NULL) sorted[kept++] = set.slot[i];
+    ft_name_set_free(&set);
     if (sorted == NULL) return FT_NO_MEMORY;
-    memcpy(sorted, table->label, (size_t)table->rows * sizeof *sorted);
-    if (other != NULL) memcpy(sorted + table->rows, other->label, (size_t)other->rows * sizeof *sorted);
-    int64_t kept = sort_distinct(sorted, rows);
+    kept = sort_distinct(sorted, kept);
     *out = sorted;
     *count = kept;
     for (int64_t i = 0; i < kept; i++)

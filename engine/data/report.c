@@ -1,16 +1,18 @@
 #include "engine/data/report.h"
 
+#include "base/spill.h"
 #include "engine/data/input.h"
 #include "kernels/philox.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct ft_text_entry {
+enum { ROWS_AT_ONCE = 1 << 18 }; // 16 bytes each, and as many again while they are sorted
+
+typedef struct entry {
     uint64_t hash;
     int64_t row;
-};
-typedef struct ft_text_entry entry;
+} entry;
 
 // FNV-1a, eight bytes a turn where there are as many: the texts of a large file are hashed at every start.
 static uint64_t hash_bytes(uint64_t h, const char *text, size_t length) {
@@ -44,34 +46,55 @@ static int compare(const void *a, const void *b) {
 
 ft_status ft_text_index_build(const ft_table *table, ft_text_index *index) {
     *index = (ft_text_index){.table = table};
-    index->entries = ft_calloc((size_t)table->rows, sizeof *index->entries, "an index of texts");
-    if (index->entries == NULL) return FT_NO_MEMORY;
-    for (int64_t i = 0; i < table->rows; i++) index->entries[i] = (entry){hash_row(table, i), i};
-    qsort(index->entries, (size_t)table->rows, sizeof *index->entries, compare);
+    index->hash = ft_spill_calloc((size_t)table->rows, sizeof *index->hash, "an index of texts");
+    if (index->hash == NULL) return FT_NO_MEMORY;
+    for (int64_t i = 0; i < table->rows; i++) index->hash[i] = hash_row(table, i);
     return FT_OK;
 }
 
 void ft_text_index_free(ft_text_index *index) {
-    free(index->entries);
+    ft_spill_free(index->hash);
     *index = (ft_text_index){0};
 }
 
-// The first row of the index with this hash and text; -1: none.
-static int64_t find(const ft_text_index *index, uint64_t hash, const ft_table *table, int64_t row) {
-    int64_t low = 0, high = index->table->rows;
+// The rows whose hashes are of one share of all, sorted: equal texts are in one share, and no more than one is in memory.
+typedef struct share {
+    const ft_text_index *index;
+    entry *entries; // [count]
+    int64_t count;
+} share;
+
+static bool is_in(uint64_t hash, int64_t which, int64_t shares) { return (int64_t)(hash >> 32) % shares == which; }
+
+static ft_status take_share(const ft_text_index *index, int64_t which, int64_t shares, share *out) {
+    *out = (share){.index = index};
+    for (int64_t i = 0; i < index->table->rows; i++) out->count += is_in(index->hash[i], which, shares);
+    out->entries = ft_calloc((size_t)out->count + 1, sizeof *out->entries, "an index of texts");
+    if (out->entries == NULL) return FT_NO_MEMORY;
+    for (int64_t i = 0, at = 0; i < index->table->rows; i++)
+        if (is_in(index->hash[i], which, shares)) out->entries[at++] = (entry){index->hash[i], i};
+    qsort(out->entries, (size_t)out->count, sizeof *out->entries, compare);
+    return FT_OK;
+}
+
+// The first row of the share with this hash and text; -1: none.
+static int64_t find(const share *s, uint64_t hash, const ft_table *table, int64_t row) {
+    int64_t low = 0, high = s->count;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if (index->entries[middle].hash < hash) low = middle + 1;
+        if (s->entries[middle].hash < hash) low = middle + 1;
         else high = middle;
     }
-    for (; low < index->table->rows && index->entries[low].hash == hash; low++)
-        if (same_text(index->table, index->entries[low].row, table, row)) return index->entries[low].row;
+    for (; low < s->count && s->entries[low].hash == hash; low++) {
+        const int64_t there = s->entries[low].row; // itself at the latest: texts that occur once, which are most, are not read again
+        if ((table == s->index->table && there == row) || same_text(s->index->table, there, table, row)) return there;
+    }
     return -1;
 }
 
-static void count_repeated(const ft_text_index *own, const ft_text_index *train, ft_data_report *r) {
-    const ft_table *t = own->table;
-    for (int64_t i = 0; i < t->rows; i++) {
+static void count_share(const share *own, const share *train, ft_data_report *r) {
+    const ft_table *t = own->index->table;
+    for (int64_t i = 0; i < own->count; i++) {
         const entry *e = &own->entries[i];
         int64_t first = find(own, e->hash, t, e->row);
         if (first != e->row) {
@@ -85,28 +108,46 @@ static void count_repeated(const ft_text_index *own, const ft_text_index *train,
     }
 }
 
+static ft_status count_repeated(const ft_text_index *own, const ft_text_index *train, ft_data_report *r) {
+    const int64_t rows = own->table->rows, others = train != NULL ? train->table->rows : 0;
+    const int64_t shares = (rows > others ? rows : others) / ROWS_AT_ONCE + 1;
+    ft_status status = FT_OK;
+    for (int64_t which = 0; which < shares && status == FT_OK; which++) {
+        share ours = {0}, theirs = {0};
+        status = take_share(own, which, shares, &ours);
+        if (status == FT_OK && train != NULL) status = take_share(train, which, shares, &theirs);
+        if (status == FT_OK) count_share(&ours, train != NULL ? &theirs : NULL, r);
+        free(ours.entries);
+        free(theirs.entries);
+    }
+    return status;
+}
+
 static bool is_blank(const char *text, size_t length) {
     for (size_t i = 0; i < length; i++)
         if (memchr(" \t\r\n", text[i], 4) == NULL) return false;
     return true;
 }
 
-static int compare_lengths(const void *a, const void *b) {
-    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return x < y ? -1 : x > y;
-}
-
+// How many sequences have each length, and from that the quantiles.
 static ft_status measure(const ft_dataset *data, ft_data_report *r) {
     static const int64_t hundredths[FT_QUANTILES] = {0, 50, 90, 99, 100};
-    int32_t *lengths = ft_calloc((size_t)data->sequences, sizeof *lengths, "lengths of texts");
-    if (lengths == NULL) return FT_NO_MEMORY;
-    for (int64_t i = 0; i < data->sequences; i++) lengths[i] = (int32_t)ft_dataset_length(data, i);
-    qsort(lengths, (size_t)data->sequences, sizeof *lengths, compare_lengths);
-    for (int q = 0; q < FT_QUANTILES; q++) {
-        int64_t many = (data->sequences * hundredths[q] + 99) / 100; // at least so many are no longer
-        r->length[q] = lengths[many > 0 ? many - 1 : 0];
+    int64_t longest = 0, many = 0;
+    for (int64_t i = 0; i < data->sequences; i++)
+        if (ft_dataset_length(data, i) > longest) longest = ft_dataset_length(data, i);
+    int64_t *count = ft_calloc((size_t)longest + 1, sizeof *count, "lengths of texts");
+    if (count == NULL) return FT_NO_MEMORY;
+    for (int64_t i = 0; i < data->sequences; i++) count[ft_dataset_length(data, i)]++;
+    int q = 0;
+    for (int64_t length = 0; length <= longest; length++) {
+        many += count[length]; // are no longer than this
+        for (; q < FT_QUANTILES; q++) {
+            const int64_t least = (data->sequences * hundredths[q] + 99) / 100;
+            if (many < (least > 0 ? least : 1)) break;
+            r->length[q] = (int32_t)length;
+        }
     }
-    free(lengths);
+    free(count);
     return FT_OK;
 }
 
@@ -114,6 +155,6 @@ ft_status ft_data_report_make(const ft_text_index *own, const ft_dataset *data, 
     const ft_table *t = own->table;
     *r = (ft_data_report){.examples = t->rows, .truncated = data->truncated};
     for (int64_t i = 0; i < t->rows; i++) r->empty += is_blank(t->text[i], t->text_length[i]);
-    count_repeated(own, train, r);
+    FT_TRY(count_repeated(own, train, r));
     return measure(data, r);
 }

@@ -7,7 +7,7 @@
 // The texts of a table (with their second ones), findable by what they are.
 typedef struct ft_text_index {
     const ft_table *table;
-    struct ft_text_entry *entries; // [table->rows], sorted
+    uint64_t *hash; // [table->rows] of base/spill.h
 } ft_text_index;
 ft_status ft_text_index_build(const ft_table *table, ft_text_index *index); // table outlives it
 void ft_text_index_free(ft_text_index *index);                               // {0} is fine

@@ -1,6 +1,8 @@
 #include "engine/data/targets.h"
 
 #include "base/nearest.h"
+#include "base/spill.h"
+#include "engine/data/tables/name_set.h"
 #include "engine/data/tables/records.h"
 
 #include <math.h>
@@ -73,12 +75,24 @@ static int places_of(const ft_table *table, const char *separator) {
 
 typedef struct collecting {
     ft_arena *arena;
-    const char **name;
+    ft_name_set seen;
+    const char **name; // each once
     size_t count, capacity;
+    char *member; // room for one, with its NUL
+    size_t room;
 } collecting;
 
 static ft_status collect(void *context, const char *member, size_t length, int index) {
     collecting *c = context;
+    if (length + 1 > c->room) {
+        char *larger = ft_realloc(c->member, 2 * length + 64, 1, "a label");
+        if (larger == NULL) return FT_NO_MEMORY;
+        c->member = larger;
+        c->room = 2 * length + 64;
+    }
+    memcpy(c->member, member, length);
+    c->member[length] = '\0';
+    if (ft_name_set_find(&c->seen, c->member) != NULL) return FT_OK;
     if (c->count == c->capacity) {
         size_t capacity = c->capacity > 0 ? 2 * c->capacity : 64;
         const char **grown = ft_realloc(c->name, capacity, sizeof *grown, "class names");
@@ -87,7 +101,8 @@ static ft_status collect(void *context, const char *member, size_t length, int i
         c->capacity = capacity;
     }
     c->name[c->count] = ft_arena_strndup(c->arena, member, length);
-    return c->name[c->count++] != NULL ? FT_OK : FT_NO_MEMORY;
+    if (c->name[c->count] == NULL) return FT_NO_MEMORY;
+    return ft_name_set_add(&c->seen, c->name[c->count++]);
 }
 
 // The members of all cells as if each stood in a row of its own: what is a class then follows labels.h.
@@ -107,6 +122,8 @@ static ft_status names_of_members(const ft_table *train, const ft_table *other, 
     labels->kind = kind;
     labels->separator = separator;
     free(c.name);
+    free(c.member);
+    ft_name_set_free(&c.seen);
     return status;
 }
 
@@ -257,7 +274,7 @@ static ft_status take_row(float *row, int count, size_t *used, size_t *room, int
         if (row[k] <= 0.5f) continue;
         if (*used == *room) {
             const size_t more = *room + *room / 2 + 64;
-            int32_t *larger = ft_realloc(*label, more, sizeof **label, "labels");
+            int32_t *larger = ft_spill_realloc(*label, more, sizeof **label, "labels");
             if (larger == NULL) return FT_NO_MEMORY;
             *label = larger;
             *room = more;
@@ -273,7 +290,7 @@ ft_status ft_targets_assign_sets(const ft_labels *labels, const ft_table *table,
     const bool places = in_places(labels, table);
     size_t used = 0, room = 0;
     char where[512];
-    *sets = (ft_label_sets){.first = ft_calloc((size_t)table->rows + 1, sizeof *sets->first, "labels")};
+    *sets = (ft_label_sets){.first = ft_spill_calloc((size_t)table->rows + 1, sizeof *sets->first, "labels")};
     f.row = ft_calloc((size_t)labels->count, sizeof *f.row, "labels");
     ft_status status = sets->first && f.row ? FT_OK : FT_NO_MEMORY;
     for (int64_t row = 0; row < table->rows && status == FT_OK; row++) {

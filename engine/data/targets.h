@@ -15,7 +15,7 @@
 // The outputs of a task with targets (labels->kind and separator are set, count and names are filled): the classes in order
 // of bytes, numbers by value; those of columns in their order. other (NULL: none) may have more classes.
 ft_status ft_targets_labels(const ft_table *train, const ft_table *other, ft_arena *arena, ft_labels *labels);
-// Numbers: target [rows * labels->count]. Classes: sets, whose arrays are the caller's to free, also on failure. FT_INVALID with
+// Numbers: target [rows * labels->count]. Classes: sets, whose arrays (base/spill.h) are the caller's to free, also on failure. FT_INVALID with
 // file:line for an unknown class or what is no number.
 ft_status ft_targets_assign(const ft_labels *labels, const ft_table *table, const char *path, float *target);
 ft_status ft_targets_assign_sets(const ft_labels *labels, const ft_table *table, const char *path, ft_label_sets *sets);

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/sha256.h"
+#include "base/spill.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -140,18 +141,18 @@ static ft_status read_all(FILE *stream, ft_sha256_state *hash, uint64_t size, co
     read->tokens = header.tokens;
     read->truncated = header.truncated;
     read->longest = header.longest;
-    read->offset = ft_calloc((size_t)header.sequences + 1, sizeof *read->offset, "cached tokens");
-    read->ids = ft_calloc((size_t)header.tokens, sizeof *read->ids, "cached tokens");
+    read->offset = ft_spill_calloc((size_t)header.sequences + 1, sizeof *read->offset, "cached tokens");
+    read->ids = ft_spill_calloc((size_t)header.tokens, sizeof *read->ids, "cached tokens");
     if (read->offset == NULL || read->ids == NULL) return FT_NO_MEMORY;
     FT_TRY(take(stream, hash, read->offset, ((size_t)header.sequences + 1) * sizeof *read->offset));
     FT_TRY(take(stream, hash, read->ids, (size_t)header.tokens * sizeof *read->ids));
     if (want->paired) {
-        read->types = ft_calloc((size_t)header.tokens, 1, "cached token types");
+        read->types = ft_spill_calloc((size_t)header.tokens, 1, "cached token types");
         if (read->types == NULL) return FT_NO_MEMORY;
         FT_TRY(take(stream, hash, read->types, (size_t)header.tokens));
     }
     if (header.sequences == header.examples) return FT_OK;
-    read->example = ft_calloc((size_t)header.sequences, sizeof *read->example, "cached windows");
+    read->example = ft_spill_calloc((size_t)header.sequences, sizeof *read->example, "cached windows");
     if (read->example == NULL) return FT_NO_MEMORY;
     return take(stream, hash, read->example, (size_t)header.sequences * sizeof *read->example);
 }
@@ -167,10 +168,7 @@ ft_status ft_token_cache_read(FILE *stream, uint64_t size, const ft_token_cache_
     if (status == FT_OK && memcmp(found, expected, sizeof found) != 0) status = damaged("its checksum is wrong");
     if (status == FT_OK) status = check_numbers(&read, want);
     if (status != FT_OK) {
-        free(read.offset);
-        free(read.ids);
-        free(read.types);
-        free(read.example);
+        ft_dataset_free(&read);
         return status;
     }
     dataset->examples = read.examples;

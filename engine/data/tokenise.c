@@ -2,6 +2,7 @@
 #include "engine/data/dataset.h"
 
 #include "base/files.h"
+#include "base/spill.h"
 #include "engine/data/targets.h"
 #include "engine/data/token_cache.h"
 
@@ -9,16 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-// How a row becomes tokens.
+// How a row becomes tokens. What a row gives goes behind what the data set has, whose arrays may be larger than memory.
 typedef struct encoding {
     const ft_table *table;
     const ft_tokenizer *tokenizer;
     int max_length;
     ft_long_text rule;
-    ft_token_ids all, types, lengths; // of the sequences so far; types: of pairs
+    ft_token_ids all, types, lengths; // of the sequences of this row; types: of pairs
     ft_token_ids probe;
-    int32_t *example; // [room] of each sequence
-    size_t room;
+    int64_t tokens, sequences;           // that there is room for
+    int32_t *example;                    // [sequences] of each sequence
 } encoding;
 
 static ft_status encode_head(const encoding *e, int64_t row, int max_length, ft_token_ids *ids, ft_token_ids *types) {
@@ -56,81 +57,103 @@ static ft_status one_sequence(encoding *e, int64_t row, bool *whole) {
     return FT_OK;
 }
 
-static ft_status note_examples(encoding *e, int64_t row, size_t first) {
-    if (e->lengths.count > e->room) {
-        size_t room = e->lengths.count + e->lengths.count / 2 + 64;
-        int32_t *grown = ft_realloc(e->example, room, sizeof *grown, "windows");
-        if (grown == NULL) return FT_NO_MEMORY;
-        e->example = grown, e->room = room;
-    }
-    for (size_t i = first; i < e->lengths.count; i++) e->example[i] = (int32_t)row;
-    return FT_OK;
-}
-
-// Tokenises one row behind those so far.
+// Tokenises one row.
 static ft_status encode_row(encoding *e, int64_t row, ft_dataset *dataset) {
     const ft_table *t = e->table;
     const bool pair = t->pair != NULL;
-    size_t first = e->lengths.count;
     bool whole;
+    e->all.count = e->types.count = e->lengths.count = 0;
     if (e->rule.kind == FT_LONG_HEAD) FT_TRY(one_sequence(e, row, &whole));
     else
         FT_TRY(ft_tokenizer_encode_long(e->tokenizer, t->text[row], t->text_length[row], pair ? t->pair[row] : NULL,
                                         pair ? t->pair_length[row] : 0, e->max_length, &e->rule, &e->all, pair ? &e->types : NULL,
                                         &e->lengths, &whole));
-    for (size_t i = first; i < e->lengths.count; i++) {
+    for (size_t i = 0; i < e->lengths.count; i++) {
         if (e->lengths.ids[i] == 0) return ft_fail(FT_INVALID, NULL, "this text has no tokens");
         if (e->lengths.ids[i] > dataset->longest) dataset->longest = e->lengths.ids[i];
     }
     dataset->truncated += !whole;
-    return note_examples(e, row, first);
+    return FT_OK;
 }
 
-// The arrays as they stay for the whole run: growing by doubling leaves up to half of them unused.
-static ft_status keep(encoding *e, ft_dataset *dataset) {
-    const size_t sequences = e->lengths.count;
-    int32_t *fitted = ft_realloc(e->all.ids, e->all.count, sizeof *e->all.ids, "tokenised text");
-    if (fitted == NULL) return FT_NO_MEMORY;
-    e->all.ids = NULL;
-    dataset->ids = fitted;
-    dataset->tokens = (int64_t)e->all.count;
-    dataset->sequences = (int64_t)sequences;
-    dataset->offset = ft_calloc(sequences + 1, sizeof *dataset->offset, "tokenised text");
-    if (dataset->offset == NULL) return FT_NO_MEMORY;
-    for (size_t i = 0; i < sequences; i++) dataset->offset[i + 1] = dataset->offset[i] + e->lengths.ids[i];
-    if (dataset->sequences > dataset->examples) {
-        dataset->example = e->example;
-        e->example = NULL;
+#define GROW(array, capacity, what)                                                                                    \
+    do {                                                                                                               \
+        void *grown_ = ft_spill_realloc(array, (size_t)(capacity), sizeof *(array), what);                             \
+        if (grown_ == NULL) return FT_NO_MEMORY;                                                                       \
+        array = grown_;                                                                                                \
+    } while (0)
+
+static ft_status make_room(encoding *e, ft_dataset *d) {
+    const int64_t tokens = d->tokens + (int64_t)e->all.count, sequences = d->sequences + (int64_t)e->lengths.count;
+    if (tokens > e->tokens) {
+        e->tokens = tokens + tokens / 4 + 64;
+        GROW(d->ids, e->tokens, "tokenised text");
+        if (e->table->pair != NULL) GROW(d->types, e->tokens, "token types");
     }
-    if (e->table->pair == NULL) return FT_OK;
-    if (e->types.count != e->all.count)
-        return ft_fail(FT_FAILED, NULL, "%zu token types for %zu tokens", e->types.count, e->all.count);
-    dataset->types = ft_calloc(e->types.count, 1, "token types");
-    if (dataset->types == NULL) return FT_NO_MEMORY;
-    for (size_t i = 0; i < e->types.count; i++) {
-        if (e->types.ids[i] < 0 || e->types.ids[i] > UINT8_MAX)
-            return ft_fail(FT_INVALID, NULL, "the tokenizer gives token type %d", e->types.ids[i]);
-        dataset->types[i] = (uint8_t)e->types.ids[i];
+    if (sequences > e->sequences) {
+        e->sequences = sequences + sequences / 4 + 64;
+        GROW(d->offset, e->sequences + 1, "tokenised text");
+        if (e->rule.kind == FT_LONG_WINDOWS) GROW(e->example, e->sequences, "windows");
     }
     return FT_OK;
 }
 
-static ft_status tokenise(encoding *e, const char *path, ft_dataset *dataset) {
-    ft_status status = FT_OK;
-    for (int64_t row = 0; row < e->table->rows && status == FT_OK; row++) {
-        status = encode_row(e, row, dataset);
+// Puts the tokens of a row behind those of the rows before.
+static ft_status take_row(encoding *e, int64_t row, ft_dataset *d) {
+    FT_TRY(make_room(e, d));
+    memcpy(d->ids + d->tokens, e->all.ids, e->all.count * sizeof *d->ids);
+    if (e->table->pair != NULL && e->types.count != e->all.count)
+        return ft_fail(FT_FAILED, NULL, "%zu token types for %zu tokens", e->types.count, e->all.count);
+    for (size_t i = 0; e->table->pair != NULL && i < e->types.count; i++) {
+        if (e->types.ids[i] < 0 || e->types.ids[i] > UINT8_MAX)
+            return ft_fail(FT_INVALID, NULL, "the tokenizer gives token type %d", e->types.ids[i]);
+        d->types[d->tokens + (int64_t)i] = (uint8_t)e->types.ids[i];
+    }
+    d->tokens += (int64_t)e->all.count;
+    for (size_t i = 0; i < e->lengths.count; i++) {
+        if (e->example != NULL) e->example[d->sequences] = (int32_t)row;
+        d->offset[d->sequences + 1] = d->offset[d->sequences] + e->lengths.ids[i];
+        d->sequences++;
+    }
+    return FT_OK;
+}
+
+// The arrays as they stay for the whole run: what they could still grow by is given back.
+static ft_status keep(encoding *e, ft_dataset *d) {
+    GROW(d->ids, d->tokens, "tokenised text");
+    GROW(d->offset, d->sequences + 1, "tokenised text");
+    if (d->types != NULL) GROW(d->types, d->tokens, "token types");
+    if (d->sequences > d->examples) {
+        d->example = e->example;
+        e->example = NULL;
+        GROW(d->example, d->sequences, "windows");
+    }
+    ft_dataset_settle(d);
+    return FT_OK;
+}
+
+static ft_status tokenise_rows(encoding *e, const char *path, ft_dataset *d) {
+    GROW(d->offset, 1, "tokenised text");
+    d->offset[0] = 0;
+    for (int64_t row = 0; row < e->table->rows; row++) {
+        ft_status status = encode_row(e, row, d);
+        if (status == FT_OK) status = take_row(e, row, d);
         char where[512];
         if (status == FT_INVALID) ft_error_where_default("%s", ft_table_where(e->table, path, row, where));
+        FT_TRY(status);
     }
     // An order of sequences is of 32-bit numbers.
-    if (status == FT_OK && e->lengths.count > INT32_MAX)
-        status = ft_fail(FT_INVALID, path, "more than %d sequences", INT32_MAX);
-    if (status == FT_OK) status = keep(e, dataset);
+    if (d->sequences > INT32_MAX) return ft_fail(FT_INVALID, path, "more than %d sequences", INT32_MAX);
+    return keep(e, d);
+}
+
+static ft_status tokenise(encoding *e, const char *path, ft_dataset *dataset) {
+    ft_status status = tokenise_rows(e, path, dataset);
     free(e->all.ids);
     free(e->types.ids);
     free(e->lengths.ids);
     free(e->probe.ids);
-    free(e->example);
+    ft_spill_free(e->example);
     return status;
 }
 
@@ -144,11 +167,11 @@ static ft_status fill(encoding *e, const char *path, const ft_labels *labels, co
     if (labels != NULL && table->label != NULL && labels->kind == FT_LABELS_CLASSES) {
         FT_TRY(ft_targets_assign_sets(labels, table, path, &dataset->sets));
     } else if (labels != NULL && table->label != NULL && labels->kind == FT_LABELS_NUMBERS) {
-        dataset->target = ft_calloc((size_t)table->rows * (size_t)labels->count, sizeof *dataset->target, "targets");
+        dataset->target = ft_spill_calloc((size_t)table->rows * (size_t)labels->count, sizeof *dataset->target, "targets");
         if (dataset->target == NULL) return FT_NO_MEMORY;
         FT_TRY(ft_targets_assign(labels, table, path, dataset->target));
     } else if (labels != NULL && table->label != NULL) {
-        dataset->label = ft_calloc((size_t)table->rows, sizeof *dataset->label, "labels");
+        dataset->label = ft_spill_calloc((size_t)table->rows, sizeof *dataset->label, "labels");
         if (dataset->label == NULL) return FT_NO_MEMORY;
         FT_TRY(ft_labels_assign(labels, table, path, dataset->label));
     }
@@ -191,27 +214,33 @@ void ft_dataset_count_classes(const ft_dataset *data, int64_t *count) {
     for (int64_t at = 0; at < all; at++) count[data->sets.label[at]]++;
 }
 
-size_t ft_dataset_host_bytes(const ft_dataset *d) {
-    const size_t examples = (size_t)d->examples, sequences = (size_t)d->sequences, tokens = (size_t)d->tokens;
-    size_t bytes = tokens * sizeof *d->ids + (sequences + 1) * sizeof *d->offset;
-    if (d->types != NULL) bytes += tokens;
-    if (d->example != NULL) bytes += sequences * sizeof *d->example;
-    if (d->label != NULL) bytes += examples * sizeof *d->label;
-    if (d->target != NULL) bytes += examples * (size_t)d->targets * sizeof *d->target;
-    if (d->sets.first != NULL) bytes += (examples + 1) * sizeof *d->sets.first + (size_t)d->sets.first[examples] * sizeof *d->sets.label;
-    return bytes;
+void ft_dataset_settle(ft_dataset *d) {
+    ft_spill_settle(d->ids);
+    ft_spill_settle(d->types);
+    ft_spill_settle(d->offset);
+    ft_spill_settle(d->example);
+    ft_spill_settle(d->label);
+    ft_spill_settle(d->target);
+    ft_spill_settle(d->sets.first);
+    ft_spill_settle(d->sets.label);
 }
 
-void ft_dataset_free(ft_dataset *dataset) {
-    free(dataset->ids);
-    free(dataset->types);
-    free(dataset->target);
-    free(dataset->sets.first);
-    free(dataset->sets.label);
-    free(dataset->offset);
-    free(dataset->example);
-    free(dataset->label);
-    memset(dataset, 0, sizeof *dataset);
+size_t ft_dataset_host_bytes(const ft_dataset *d) {
+    return ft_spill_host_bytes(d->ids) + ft_spill_host_bytes(d->types) + ft_spill_host_bytes(d->offset) +
+           ft_spill_host_bytes(d->example) + ft_spill_host_bytes(d->label) + ft_spill_host_bytes(d->target) +
+           ft_spill_host_bytes(d->sets.first) + ft_spill_host_bytes(d->sets.label);
+}
+
+void ft_dataset_free(ft_dataset *d) {
+    ft_spill_free(d->ids);
+    ft_spill_free(d->types);
+    ft_spill_free(d->offset);
+    ft_spill_free(d->example);
+    ft_spill_free(d->label);
+    ft_spill_free(d->target);
+    ft_spill_free(d->sets.first);
+    ft_spill_free(d->sets.label);
+    memset(d, 0, sizeof *d);
 }
 
 ft_status ft_cache_directory(const char *configured, ft_arena *arena, const char **directory) {

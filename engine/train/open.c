@@ -121,6 +121,7 @@ ft_status ft_trainer_open(const ft_config *config, ft_trainer *t) {
     if (config->memory.timeline) FT_TRY(ft_memory_trace(room->memory));
     bool reserved; // before anything is taken
     FT_TRY(announce(t, &reserved));
+    ft_job_forget_texts(&t->job);
     if (!reserved) FT_TRY(ft_room_reserve(room, true));
     FT_TRY(ft_ladder_climb(t, FT_LADDER_LAYOUT, NULL, NULL));
     announce_model(room);

@@ -423,8 +423,7 @@ static void forged_files(void **state) {
         if (status != (forgery == 0 ? FT_OK : FT_INVALID)) fail_msg("forgery %d: status %d", forgery, status);
         assert_int_equal(read.ids != NULL, forgery == 0);
         if (forgery == 0) assert_memory_equal(read.ids, ids, sizeof ids);
-        free(read.ids);
-        free(read.offset);
+        ft_dataset_free(&read);
     }
 }
 

@@ -1,4 +1,5 @@
 // Labels that are no single class: every form of several classes, numbers, and what each refusal says.
+#include "base/spill.h"
 #include "engine/data/targets.h"
 
 #include <setjmp.h>
@@ -31,8 +32,8 @@ static ft_status assign(const ft_labels *labels, const ft_table *table, float *t
             if (at > sets.first[row]) assert_true(sets.label[at] > sets.label[at - 1]); // ascending, none twice
             target[row * labels->count + sets.label[at]] = 1;
         }
-    free(sets.first);
-    free(sets.label);
+    ft_spill_free(sets.first);
+    ft_spill_free(sets.label);
     return status;
 }
 

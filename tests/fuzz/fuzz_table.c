@@ -1,4 +1,5 @@
 // Any bytes as a data file of any format, packing and encoding; what is accepted must hang together.
+#include "base/spill.h"
 #include "base/log.h"
 #include "engine/data/tables/records.h"
 #include "engine/data/tables/table.h"
@@ -38,8 +39,8 @@ static void check_targets(const ft_table *table, ft_label_kind kind) {
         check(status == FT_OK || status == FT_INVALID);
         for (int64_t at = 0; status == FT_OK && at < sets.first[table->rows]; at++)
             check(sets.label[at] >= 0 && sets.label[at] < labels.count);
-        free(sets.first);
-        free(sets.label);
+        ft_spill_free(sets.first);
+        ft_spill_free(sets.label);
     }
     ft_arena_free(&arena);
 }

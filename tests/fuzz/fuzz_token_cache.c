@@ -63,9 +63,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     }
     check((data.types != NULL) == want.paired);
     check(ft_dataset_example(&data, data.sequences - 1) == data.examples - 1);
-    free(data.example);
-    free(data.types);
-    free(data.ids);
-    free(data.offset);
+    ft_dataset_free(&data);
     return 0;
 }

@@ -59,10 +59,10 @@ static void test_hidden_states_and_logits(void **state) {
     int32_t *cu = expected_ints(&f, "cu_seqlens", &bounds);
     f.data.examples = f.data.sequences = bounds - 1;
     f.data.input = &ft_text_input;
-    f.data.offset = calloc((size_t)bounds, sizeof *f.data.offset);
+    f.data.offset = ft_spill_calloc((size_t)bounds, sizeof *f.data.offset, "a test");
     for (int64_t i = 0; i < bounds; i++) f.data.offset[i] = cu[i];
     free(cu);
-    f.data.ids = expected_ints(&f, "input_ids", &f.data.tokens);
+    f.data.ids = spilled_ints(&f, "input_ids", &f.data.tokens);
     f.model.tap = check_samples;
     f.model.tap_context = &f;
     float *want = expected(&f, "logits", &n), *got = calloc((size_t)n, sizeof *got);

@@ -1,5 +1,6 @@
 #include "engine/data/tables/blocks.h"
 
+#include "base/sha256.h"
 #include "engine/data/tables/formats.h"
 #include "engine/data/tables/records.h"
 
@@ -49,6 +50,7 @@ static ft_status read_more(ft_blocks *b, bool *waits) {
     while (got < 0 && errno == EINTR);
     if (got < 0) return ft_fail_errno(FT_FAILED, errno, name, "cannot read the file");
     b->ended = got == 0;
+    if (b->hash != NULL) ft_sha256_add(b->hash, b->data + b->length, (size_t)got);
     b->length += (size_t)got;
     struct pollfd more = {.fd = b->file, .events = POLLIN};
     *waits = poll(&more, 1, 0) == 0;

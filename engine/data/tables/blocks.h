@@ -21,6 +21,7 @@ typedef struct ft_blocks {
     char *data;  // [length] was read and not handed out yet
     size_t length, capacity;
     size_t bytes;       // about so many are a piece; the caller may change it. SIZE_MAX: all of them
+    struct ft_sha256_state *hash; // takes the bytes as they lie on the disk; NULL: nobody wants it
     int64_t done, size; // bytes handed out, as they lie on the disk; of the file, 0: nobody knows
 } ft_blocks;
 

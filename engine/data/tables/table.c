@@ -1,6 +1,7 @@
 #include "engine/data/tables/table.h"
 
 #include "base/files.h"
+#include "base/spill.h"
 #include "base/utf8.h"
 #include "engine/data/tables/columns.h"
 #include "engine/data/tables/formats.h"
@@ -10,6 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+enum { PIECE = 4 << 20 }; // bytes of a large file that are in memory
 
 const char *ft_table_where(const ft_table *table, const char *path, int64_t row, char where[512]) {
     snprintf(where, 512, "%.480s:%lld", ft_source_display(path), (long long)table->line[row]);
@@ -20,12 +24,12 @@ const char *ft_table_where(const ft_table *table, const char *path, int64_t row,
 
 #define GROW(array, capacity)                                                                                          \
     do {                                                                                                               \
-        void *grown_ = ft_realloc(array, (size_t)(capacity), sizeof *(array), "the rows of a table");                  \
+        void *grown_ = ft_spill_realloc(array, (size_t)(capacity), sizeof *(array), "the rows of a table");                  \
         if (grown_ == NULL) return FT_NO_MEMORY;                                                                       \
         array = grown_;                                                                                                \
     } while (0)
 
-static ft_status room_for_row(ft_table *table, const ft_selection *chosen) {
+ft_status ft_table_room_for_row(ft_table *table, const ft_selection *chosen) {
     if (table->rows < table->capacity) return FT_OK;
     int64_t capacity = table->capacity > 0 ? 2 * table->capacity : 256;
     GROW(table->text, capacity);
@@ -93,7 +97,7 @@ static ft_status label_cells(ft_table *table, const ft_records *r, const ft_sele
 static ft_status take_row(ft_table *table, const ft_records *r, const ft_selection *chosen) {
     int64_t row = table->rows;
     if (row == INT32_MAX) return ft_fail_at(r->file, r->record_line, 0, "more than 2147483647 rows");
-    FT_TRY(room_for_row(table, chosen));
+    FT_TRY(ft_table_room_for_row(table, chosen));
     table->line[row] = r->record_line;
     FT_TRY(text_cell(r, &r->cells[chosen->text], &table->text[row], &table->text_length[row]));
     if (chosen->pair != FT_NO_COLUMN) FT_TRY(text_cell(r, &r->cells[chosen->pair], &table->pair[row], &table->pair_length[row]));
@@ -116,7 +120,7 @@ static ft_status check_labels(ft_table *table, const char *file, ft_table_label 
     }
     if (empty == 0) return FT_OK;
     if (empty == table->rows && need == FT_LABEL_OPTIONAL) {
-        free(table->label);
+        ft_spill_free(table->label);
         table->label = NULL;
         table->label_column = NULL;
         table->label_columns = 0;
@@ -129,7 +133,7 @@ static ft_status check_labels(ft_table *table, const char *file, ft_table_label 
 
 // ---- a whole table ------------------------------------------------------------------------------------------------
 
-static ft_status name_columns(ft_table *table, const ft_table_layout *l) {
+ft_status ft_table_name_columns(ft_table *table, const ft_table_layout *l) {
     const ft_selection *chosen = &l->chosen;
     table->text_column = l->names[chosen->text];
     table->pair_column = chosen->pair != FT_NO_COLUMN ? l->names[chosen->pair] : NULL;
@@ -176,7 +180,7 @@ static ft_status read_rows(ft_table *table, ft_records *r, const ft_table_reques
     r->keys = l->names;
     r->key_count = l->columns;
     r->wanted = l->wanted;
-    FT_TRY(name_columns(table, l));
+    FT_TRY(ft_table_name_columns(table, l));
     for (bool found = true;;) {
         FT_TRY(ft_records_next(r, l->columns, &found));
         if (!found) return FT_OK;
@@ -193,7 +197,7 @@ static ft_status read_lines(ft_table *table, char *at, char *end, int64_t line) 
         char *stop = memchr(at, '\n', (size_t)(end - at)), *next = stop != NULL ? stop + 1 : end;
         if (stop == NULL) stop = end;
         if (stop > at && stop[-1] == '\r') stop--;
-        FT_TRY(room_for_row(table, &chosen));
+        FT_TRY(ft_table_room_for_row(table, &chosen));
         table->text[table->rows] = at;
         table->text_length[table->rows] = (size_t)(stop - at);
         table->line[table->rows] = line;
@@ -282,6 +286,11 @@ ft_status ft_table_parse_piece(char *data, size_t length, const char *name, cons
     return status;
 }
 
+ft_status ft_table_check_rows(ft_table *table, const char *file, const ft_table_request *request) {
+    if (table->rows == 0) return ft_fail_at(file, 2, 0, "no rows behind the header");
+    return table->label != NULL && !request->empty_labels && !table->label_lists ? check_labels(table, file, request->need) : FT_OK;
+}
+
 void ft_table_layout_free(ft_table_layout *layout) {
     ft_arena_free(&layout->arena);
     *layout = (ft_table_layout){0};
@@ -296,8 +305,7 @@ static ft_status parse(ft_table *table, size_t length, size_t most, const char *
     ft_status status = parse_piece(table, length, file, request, &layout);
     ft_arena_join(&table->arena, &layout.arena); // the names of the columns
     FT_TRY(status);
-    if (table->rows == 0) return ft_fail_at(file, 2, 0, "no rows behind the header");
-    return table->label != NULL && !request->empty_labels && !table->label_lists ? check_labels(table, file, request->need) : FT_OK;
+    return ft_table_check_rows(table, file, request);
 }
 
 ft_status ft_table_parse(char *data, size_t length, size_t most, const char *name, const ft_table_request *request,
@@ -311,21 +319,34 @@ ft_status ft_table_parse(char *data, size_t length, size_t most, const char *nam
 
 ft_status ft_table_read(const char *path, const ft_table_request *request, ft_table *table) {
     memset(table, 0, sizeof *table);
+    struct stat facts;
+    if (strcmp(path, "-") != 0 && stat(path, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size >= FT_TABLE_LARGE)
+        return ft_table_read_large(path, request, PIECE, table);
     char *data = NULL;
     size_t length = 0;
     FT_TRY(ft_source_load(path, &data, &length));
     return ft_table_parse(data, length, SIZE_MAX / 4, ft_source_display(path), request, table);
 }
 
-void ft_table_free(ft_table *table) {
-    free(table->text);
-    free(table->text_length);
-    free(table->pair);
-    free(table->pair_length);
-    free(table->label);
-    free(table->id);
-    free(table->line);
+void ft_table_forget_rows(ft_table *table) {
+    ft_spill_free(table->text);
+    ft_spill_free(table->text_length);
+    ft_spill_free(table->pair);
+    ft_spill_free(table->pair_length);
+    ft_spill_free(table->label);
+    ft_spill_free(table->id);
+    ft_spill_free(table->line);
     free(table->data);
+    ft_table_free_chunks(table);
+    table->text = table->pair = table->label = table->id = NULL;
+    table->text_length = table->pair_length = NULL;
+    table->line = NULL;
+    table->data = NULL;
+    table->rows = table->capacity = 0;
+}
+
+void ft_table_free(ft_table *table) {
+    ft_table_forget_rows(table);
     ft_arena_free(&table->arena);
     memset(table, 0, sizeof *table);
 }

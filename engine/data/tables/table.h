@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// A table of texts as read from a file: TSV or CSV with a header line, JSON lines, or plain text.
-// Whoever adds an array of rows adds it to ft_table_split (folds.c) too.
+// A table of texts as read from a file: TSV or CSV with a header line, JSON lines, or plain text. The arrays of rows are of
+// base/spill.h. Whoever adds one adds it to ft_table_split (folds.c) too.
 typedef struct ft_table {
     int64_t rows, capacity;
-    const char **text; // [rows], pointing into data or the arena
+    const char **text; // [rows], pointing into data, the chunks or the arena
     size_t *text_length;
     const char **pair; // [rows]; NULL unless a second text was asked for
     size_t *pair_length;
@@ -24,6 +24,7 @@ typedef struct ft_table {
     const char **id; // [rows]; NULL unless an id column was asked for
     int64_t *line;   // [rows] of the file, where the row begins; from 1
     char *data;
+    struct ft_chunks *chunks; // of texts, where the file is too large to be in memory; NULL: it is not
     char sha256[65]; // of the file as it is on disk
     ft_format format;
     char delimiter; // of CSV and TSV; '\0' of others
@@ -37,12 +38,19 @@ typedef struct ft_table {
 // file:line:column: missing file, no header, unknown column (the header is listed), ragged rows, no rows, empty label.
 // CRLF, a missing last newline and, with two or more columns, empty lines at the end are accepted. NUL bytes stay in texts
 // (text_length counts them) and are refused elsewhere.
+// A file of FT_TABLE_LARGE bytes and more is read in pieces, and its texts are in scratch files (base/spill.h), unless it is packed or
+// UTF-16.
+enum { FT_TABLE_LARGE = 32 << 20 };
 ft_status ft_table_read(const char *path, const ft_table_request *request, ft_table *table);
+// The same whatever its size, in pieces of about so many bytes. path: no pipe. large.c
+ft_status ft_table_read_large(const char *path, const ft_table_request *request, size_t piece, ft_table *table);
 // The same from memory. Takes `data`: malloc()ed, length bytes and room for one more; freed with the table or on error.
 // most: bytes that packed data may unpack to.
 ft_status ft_table_parse(char *data, size_t length, size_t most, const char *name, const ft_table_request *request,
                          ft_table *table);
 void ft_table_free(ft_table *table); // {0} is fine
+// Frees the rows and keeps what is known of the file: its hash, format and columns, whose names stay where they are.
+void ft_table_forget_rows(ft_table *table);
 
 // What the beginning of a text says about the rest of it, for who reads it in pieces (blocks.h). {0}: nothing is known yet.
 typedef struct ft_table_layout {
@@ -62,6 +70,12 @@ ft_status ft_table_parse_piece(char *data, size_t length, const char *name, cons
                                ft_table_layout *layout, ft_table *table);
 // The format of a text that begins so (the first line at least), in UTF-8.
 ft_status ft_table_format(const ft_table_request *request, const char *name, const char *data, size_t length, ft_format *format);
+
+// ---- for large.c
+ft_status ft_table_room_for_row(ft_table *table, const ft_selection *chosen);
+ft_status ft_table_name_columns(ft_table *table, const ft_table_layout *layout);
+ft_status ft_table_check_rows(ft_table *table, const char *file, const ft_table_request *request);
+void ft_table_free_chunks(ft_table *table);
 
 // "path:line" of a row, for messages.
 const char *ft_table_where(const ft_table *table, const char *path, int64_t row, char where[512]);

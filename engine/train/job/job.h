@@ -20,7 +20,7 @@ typedef struct ft_split_data {
     bool present, from_cache;
     const char *path;
     ft_table table;
-    int64_t *source_row; // [table.rows] of which row of the file each is (in the job's arena); NULL: the table is the whole file
+    int64_t *source_row; // [examples] of which row of the file each is (base/spill.h); NULL: the table is the whole file
     ft_dataset data;
     ft_data_report report; // ft_job_measure; all zero without
 } ft_split_data;
@@ -60,6 +60,8 @@ ft_status ft_job_tokenise(ft_job *job);
 // What is repeated, contradicted, empty and cut in each split, for a job that is run and not only planned. At once behind
 // ft_job_tokenise, before anybody else has the job.
 ft_status ft_job_measure(ft_job *job);
+// The texts and the labels as they stood in the files are not needed any more, once they were tokenised, measured and reported about.
+void ft_job_forget_texts(ft_job *job);
 bool ft_job_evaluates(const ft_job *job, ft_split split); // is it ever judged in a run?
 void ft_job_close(ft_job *job);                           // one that is all zero is fine
 

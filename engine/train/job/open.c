@@ -2,6 +2,7 @@
 #include "engine/train/job/job.h"
 
 #include "base/files.h"
+#include "base/spill.h"
 #include "engine/data/folds.h"
 #include "engine/data/holdout.h"
 #include "engine/files/weights.h"
@@ -37,15 +38,13 @@ static ft_status check_folds(const ft_config *c) {
 }
 
 // One part of the training file becomes the validation set: a fold, or what data.validation_split holds out. Which one is data.fold; of a plan for all folds it is the first.
-static ft_status cut_folds(ft_job *job) {
+static ft_status cut_by(ft_job *job, int32_t *fold_of) {
     const ft_config *c = job->config;
     ft_split_data *train = &job->split[FT_SPLIT_TRAIN], *validation = &job->split[FT_SPLIT_VALIDATION];
-    if (c->data.folds == 0 && c->data.validation_split == 0) return FT_OK;
     size_t rows = (size_t)train->table.rows;
-    int32_t *fold_of = ft_arena_alloc(&job->arena, rows * sizeof *fold_of);
-    train->source_row = ft_arena_alloc(&job->arena, rows * sizeof *train->source_row);
-    validation->source_row = ft_arena_alloc(&job->arena, rows * sizeof *validation->source_row);
-    if (!fold_of || !train->source_row || !validation->source_row) return FT_NO_MEMORY;
+    train->source_row = ft_spill_calloc(rows, sizeof *train->source_row, "rows of parts");
+    validation->source_row = ft_spill_calloc(rows, sizeof *validation->source_row, "rows of parts");
+    if (!train->source_row || !validation->source_row) return FT_NO_MEMORY;
     uint64_t seed = c->train.data_seed != FT_AUTO ? (uint64_t)c->train.data_seed : 42; // the same for all of train.seeds
     const ft_table *table = &train->table;
     if (c->data.folds > 0) FT_TRY(ft_folds_assign(table->label, table->id, table->rows, (int)c->data.folds, seed, "data.folds", fold_of));
@@ -55,6 +54,14 @@ static ft_status cut_folds(ft_job *job) {
     validation->path = train->path;
     validation->present = true;
     return FT_OK;
+}
+
+static ft_status cut_folds(ft_job *job) {
+    if (job->config->data.folds == 0 && job->config->data.validation_split == 0) return FT_OK;
+    int32_t *fold_of = ft_spill_calloc((size_t)job->split[FT_SPLIT_TRAIN].table.rows, sizeof *fold_of, "parts of a table");
+    ft_status status = fold_of != NULL ? cut_by(job, fold_of) : FT_NO_MEMORY;
+    ft_spill_free(fold_of);
+    return status;
 }
 
 static ft_status read_tables(ft_job *job) {
@@ -186,6 +193,10 @@ ft_status ft_job_measure(ft_job *job) {
     return status;
 }
 
+void ft_job_forget_texts(ft_job *job) {
+    for (int s = FT_SPLITS - 1; s >= 0; s--) ft_table_forget_rows(&job->split[s].table); // a part before the whole that holds its texts
+}
+
 bool ft_job_evaluates(const ft_job *job, ft_split split) {
     if (split == FT_SPLIT_TRAIN || !job->split[split].present) return false;
     return split == FT_SPLIT_TEST || job->config->eval.strategy != FT_EVAL_NO;
@@ -195,6 +206,7 @@ void ft_job_close(ft_job *job) {
     for (int s = 0; s < FT_SPLITS; s++) {
         ft_dataset_free(&job->split[s].data);
         ft_table_free(&job->split[s].table);
+        ft_spill_free(job->split[s].source_row);
     }
     ft_input_close(&job->input);
     ft_word_rows_free(&job->own_word_rows);

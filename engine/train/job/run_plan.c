@@ -1,5 +1,6 @@
 #include "engine/train/job/run_plan.h"
 
+#include "base/spill.h"
 #include "base/stop.h"
 #include "engine/train/job/schedule.h"
 
@@ -41,25 +42,26 @@ static ft_capacity capacity_of(int64_t tokens, int64_t sequences, int32_t longes
                          .most_reads = FT_DATASET_READS};
 }
 
-static int longer_first(const void *a, const void *b) {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return x > y ? -1 : x < y;
-}
-
 // What no micro-batch can exceed, whatever the order.
 static ft_status bound(const ft_dataset *train, ft_run_plan *plan, ft_capacity *capacity) {
-    int64_t *lengths = ft_calloc((size_t)train->sequences, sizeof *lengths, "lengths of texts");
-    if (lengths == NULL) return FT_NO_MEMORY;
-    for (int64_t i = 0; i < train->sequences; i++) lengths[i] = ft_dataset_length(train, i);
-    qsort(lengths, (size_t)train->sequences, sizeof *lengths, longer_first);
+    int64_t longest = 0;
+    for (int64_t i = 0; i < train->sequences; i++)
+        if (ft_dataset_length(train, i) > longest) longest = ft_dataset_length(train, i);
+    int64_t *count = ft_calloc((size_t)longest + 1, sizeof *count, "lengths of texts"); // of sequences that are so long
+    if (count == NULL) return FT_NO_MEMORY;
+    for (int64_t i = 0; i < train->sequences; i++) count[ft_dataset_length(train, i)]++;
     int64_t most = plan->effective_batch < train->sequences ? plan->effective_batch : train->sequences, tokens = 0;
     if (plan->limits.max_sequences > 0 && plan->limits.max_sequences < most) most = plan->limits.max_sequences;
-    for (int64_t i = 0; i < most; i++) tokens += lengths[i];
+    for (int64_t length = longest, left = most; left > 0; length--) { // the longest that may come together
+        const int64_t those = count[length] < left ? count[length] : left;
+        tokens += those * length;
+        left -= those;
+    }
+    free(count);
     int64_t limit = plan->limits.max_tokens;
     plan->whole_steps = (limit == 0 || tokens <= limit) && may_be_whole(plan, train->sequences);
-    if (limit > 0 && tokens > limit) tokens = limit > lengths[0] ? limit : lengths[0];
-    *capacity = capacity_of(tokens, most, (int32_t)lengths[0]);
-    free(lengths);
+    if (limit > 0 && tokens > limit) tokens = limit > longest ? limit : longest;
+    *capacity = capacity_of(tokens, most, (int32_t)longest);
     return FT_OK;
 }
 
@@ -67,7 +69,7 @@ static ft_status bound(const ft_dataset *train, ft_run_plan *plan, ft_capacity *
 static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
     enum { MOST_LOOKS = 50000000 };
     if (plan->total_steps > MOST_LOOKS / plan->effective_batch) return bound(train, plan, &plan->texts);
-    int32_t *order = ft_calloc((size_t)train->sequences, sizeof *order, "the order of an epoch");
+    int32_t *order = ft_spill_calloc((size_t)train->sequences, sizeof *order, "the order of an epoch");
     if (order == NULL) return FT_NO_MEMORY;
     ft_status status = FT_OK;
     int64_t known = -1;
@@ -82,7 +84,7 @@ static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
         known = epoch;
         if (status == FT_OK && measure(train, order, first, last, plan->limits, &plan->texts) > 1) plan->whole_steps = false;
     }
-    free(order);
+    ft_spill_free(order);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include "engine/model/state/gradients.h"
 #include "engine/model/state/staging.h"
 #include "engine/train/room/device_graphs.h"
+#include "base/spill.h"
 #include "engine/train/step/graphs.h"
 #include "engine/train/step/rehearsal.h"
 #include "engine/train/step/steps.h"
@@ -70,7 +71,7 @@ static ft_status make_scalars(ft_step *step) {
 static ft_status make_order(ft_step *step) {
     if (step->room->rehearses) return FT_OK; // which takes no sequence in particular
     if (step->order == NULL)
-        step->order = ft_calloc((size_t)step->room->job->split[FT_SPLIT_TRAIN].data.sequences + 1, sizeof *step->order,
+        step->order = ft_spill_calloc((size_t)step->room->job->split[FT_SPLIT_TRAIN].data.sequences + 1, sizeof *step->order,
                                   "the order of an epoch");
     return step->order != NULL ? FT_OK : FT_NO_MEMORY;
 }
@@ -224,6 +225,6 @@ void ft_step_init(ft_step *step, ft_room *room, const ft_config *config) {
 void ft_step_close(ft_step *step) {
     ft_step_drop_layout(step);
     ft_step_drop_state(step);
-    free(step->order);
+    ft_spill_free(step->order);
     step->order = NULL;
 }
