@@ -14,16 +14,20 @@ static const ft_option_choice metric_choices[] = {
     {"precision_weighted", FT_METRIC_PRECISION_WEIGHTED},
     {"precision_binary", FT_METRIC_PRECISION_BINARY},
     {"precision", FT_METRIC_PRECISION_BINARY},
+    {"precision_samples", FT_METRIC_PRECISION_SAMPLES},
     {"recall_macro", FT_METRIC_RECALL_MACRO},
     {"recall_micro", FT_METRIC_RECALL_MICRO},
     {"recall_weighted", FT_METRIC_RECALL_WEIGHTED},
     {"recall_binary", FT_METRIC_RECALL_BINARY},
     {"recall", FT_METRIC_RECALL_BINARY},
+    {"recall_samples", FT_METRIC_RECALL_SAMPLES},
     {"f1_macro", FT_METRIC_F1_MACRO},
     {"f1_micro", FT_METRIC_F1_MICRO},
     {"f1_weighted", FT_METRIC_F1_WEIGHTED},
     {"f1_binary", FT_METRIC_F1_BINARY},
     {"f1", FT_METRIC_F1_BINARY},
+    {"f1_samples", FT_METRIC_F1_SAMPLES},
+    {"hamming_loss", FT_METRIC_HAMMING_LOSS},
     {"matthews", FT_METRIC_MATTHEWS},
     {"matthews_correlation", FT_METRIC_MATTHEWS},
     {"cohen_kappa", FT_METRIC_COHEN_KAPPA},
@@ -80,7 +84,7 @@ const char *ft_metric_name(ft_metric metric) {
 bool ft_metric_greater_is_better(ft_metric metric) {
     switch (metric) {
     case FT_METRIC_LOSS: case FT_METRIC_LOG_LOSS: case FT_METRIC_BRIER: case FT_METRIC_ECE: case FT_METRIC_MSE: case FT_METRIC_RMSE:
-    case FT_METRIC_MAE: return false;
+    case FT_METRIC_MAE: case FT_METRIC_HAMMING_LOSS: return false;
     default: return true;
     }
 }

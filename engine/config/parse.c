@@ -21,10 +21,15 @@ static const char *shown(const char *text, char out[84]) {
 }
 
 static ft_status refuse(const ft_option *option, const char *text, const char *where) {
+    static const char *const searched[] = {"float(", "int(", "choice("};
     char takes[512], value[84];
     ft_option_takes(option, takes, sizeof takes);
     if (text[0] == '\0') return ft_fail(FT_INVALID, where, "%s has no value; it takes %s", option->name, takes);
-    return ft_fail(FT_INVALID, where, "%s takes %s; got '%s'", option->name, takes, shown(text, value));
+    ft_fail(FT_INVALID, where, "%s takes %s; got '%s'", option->name, takes, shown(text, value));
+    for (size_t i = 0; i < sizeof searched / sizeof *searched; i++)
+        if (strncmp(text, searched[i], strlen(searched[i])) == 0)
+            ft_hint("what is searched stands in [space], which `ftengine tune` reads: %s = %s", option->name, value);
+    return FT_INVALID;
 }
 
 static bool is_auto(const ft_option *option, const char *text) {

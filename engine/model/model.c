@@ -60,6 +60,7 @@ static void set_shape(ft_model *m, const ft_model_config *c, int32_t label_count
     m->epsilon = (float)c->layer_norm_eps;
     m->labels = label_count;
     m->padding_id = (int32_t)c->pad_token_id;
+    m->sinusoidal_positions = c->sinusoidal;
     m->position_padding = c->family->position_rule == FT_POSITIONS_BEHIND_PADDING ? m->padding_id : -1;
     m->pooler_activation = c->relative.pooler_activation;
     m->mean_pooling = c->mean_pooling;

@@ -49,6 +49,7 @@ static ft_status draw_parameter(ft_model *m, int index, double initializer_range
         initializer_range = index == m->pooler.weight ? initializer_range / sqrt(2.0 * m->layers) : 1 / sqrt((double)p->cols);
     ft_drawing d = ft_drawing_of(p, initializer_range, seed, padded ? m->padding_id : -1);
     if (m->family->draws_by_width) d.cut = 2;
+    d.waves = index == m->position && m->sinusoidal_positions;
     if (index != m->word || m->absent.word_rows == NULL)
         return ft_staging_upload(staging, ft_parameter_stored(&m->parameters, index), p->count, ft_draw_part, &d);
     ft_absent_rows_from_drawing(&m->absent, d);

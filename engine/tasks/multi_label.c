@@ -36,37 +36,55 @@ static float loss(const float *logits, int outputs, int32_t label, const float *
 
 // ---- figures ------------------------------------------------------------------------------------------------------
 // A label is predicted when its probability reaches 1/2 or its threshold. macro is over all labels, accuracy asks for all labels of an
-// example at once.
+// example at once, samples is the mean of every example's own figure, hamming_loss the share of single decisions that are wrong.
 
-// Counts an example; are all its labels right?
-static bool count(const ft_scores *s, int64_t i, const double *p, ft_metrics *m) {
-    bool right = true;
+// Sums over examples: of those that are right as a whole, of labels that are wrong, and of each example's own figures, where what is
+// divided by nothing is 0.
+typedef struct by_example {
+    int64_t whole, wrong;
+    double precision, recall, f1;
+} by_example;
+
+static void count(const ft_scores *s, int64_t i, const double *p, ft_metrics *m, by_example *sums) {
+    int support = 0, predicted = 0, hit = 0;
     for (int c = 0; c < s->outputs; c++) {
         const bool is = ft_scores_in_set(s, i, c), said = ft_decide_label(p, c, s->threshold);
         m->support[c] += is;
         m->predicted[c] += said;
         m->hit[c] += is && said;
-        right = right && is == said;
+        support += is;
+        predicted += said;
+        hit += is && said;
     }
-    return right;
+    const int wrong = support + predicted - 2 * hit;
+    sums->whole += wrong == 0;
+    sums->wrong += wrong;
+    if (predicted > 0) sums->precision += (double)hit / predicted;
+    if (support > 0) sums->recall += (double)hit / support;
+    if (support + predicted > 0) sums->f1 += 2.0 * hit / (support + predicted);
 }
 
 static ft_status measure(const ft_scores *s, ft_metrics *m) {
     FT_TRY(ft_metrics_allocate(m, false));
     double *p = ft_calloc((size_t)s->outputs, sizeof *p, "probabilities");
     ft_status status = p != NULL ? FT_OK : FT_NO_MEMORY;
-    int64_t whole = 0;
+    by_example sums = {0};
     for (int64_t i = 0; i < s->n && status == FT_OK; i++) {
         const float *logits;
         status = ft_scores_finite_row(s, i, &logits);
         if (status != FT_OK) break;
         ft_sigmoids(logits, s->outputs, p);
-        whole += count(s, i, p, m);
+        count(s, i, p, m, &sums);
     }
     free(p);
     FT_TRY(status);
     ft_metrics_average(m, false);
-    m->value[FT_METRIC_ACCURACY] = (double)whole / (double)s->n;
+    const double n = (double)s->n;
+    m->value[FT_METRIC_ACCURACY] = (double)sums.whole / n;
+    m->value[FT_METRIC_HAMMING_LOSS] = (double)sums.wrong / (n * s->outputs);
+    m->value[FT_METRIC_PRECISION_SAMPLES] = sums.precision / n;
+    m->value[FT_METRIC_RECALL_SAMPLES] = sums.recall / n;
+    m->value[FT_METRIC_F1_SAMPLES] = sums.f1 / n;
     return ft_metrics_rank(s, 0, false, m);
 }
 
@@ -119,8 +137,9 @@ const ft_task_spec ft_task_multi_label = {
     .scoring = {.kind = "multi-label",
                 .metrics = BIT(LOSS) | BIT(ACCURACY) | BIT(PRECISION_MACRO) | BIT(PRECISION_MICRO) | BIT(PRECISION_WEIGHTED) |
                            BIT(RECALL_MACRO) | BIT(RECALL_MICRO) | BIT(RECALL_WEIGHTED) | BIT(F1_MACRO) | BIT(F1_MICRO) |
-                           BIT(F1_WEIGHTED) | BIT(AUROC) | BIT(AVERAGE_PRECISION),
-                .known = "loss, accuracy, precision, recall and f1 with _macro, _micro or _weighted, auroc, average_precision",
+                           BIT(F1_WEIGHTED) | BIT(PRECISION_SAMPLES) | BIT(RECALL_SAMPLES) | BIT(F1_SAMPLES) | BIT(HAMMING_LOSS) | BIT(AUROC) |
+                           BIT(AVERAGE_PRECISION),
+                .known = "loss, accuracy, precision, recall and f1 with _macro, _micro, _weighted or _samples, hamming_loss, auroc, average_precision",
                 .measure = measure,
                 .probabilities = ft_sigmoids,
                 .independent = true,

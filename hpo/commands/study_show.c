@@ -160,7 +160,7 @@ static const ft_distribution *latest(const ft_trials *trials, int name) {
 typedef struct overview {
     const char **objectives;
     int64_t counts[STATES], *front, front_count, start, finish, ooms;
-    double *importance;
+    double *importance, *alone; // alone: [objectives, names], of several objectives each by itself; else NULL
 } overview;
 
 static ft_status look(study_call *call, overview *o) {
@@ -181,7 +181,19 @@ static ft_status look(study_call *call, overview *o) {
     }
     o->importance = ft_arena_alloc(&call->arena, (size_t)(trials->names.count + 1) * sizeof *o->importance);
     if (o->importance == NULL) return FT_NO_MEMORY;
-    return ft_importance(trials, o->importance);
+    FT_TRY(ft_importance(trials, FT_ALL_OBJECTIVES, o->importance));
+    o->alone = NULL;
+    if (trials->objectives < 2) return FT_OK;
+    o->alone = ft_arena_alloc(&call->arena, (size_t)(trials->objectives * trials->names.count + 1) * sizeof *o->alone);
+    if (o->alone == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i < trials->objectives; i++)
+        FT_TRY(ft_importance(trials, i, o->alone + (size_t)i * (size_t)trials->names.count));
+    return FT_OK;
+}
+
+// What `name` mattered for objective `i`; below 0: nothing is known.
+static double alone(const overview *o, const ft_trials *trials, int i, int name) {
+    return o->alone[(size_t)i * (size_t)trials->names.count + (size_t)name];
 }
 
 static ft_status show_json(study_call *call, const overview *o) {
@@ -202,6 +214,10 @@ static ft_status show_json(study_call *call, const overview *o) {
         ft_json_put(p, "name", ft_json_text(trials->names.name[i]), &failed);
         ft_json_put(p, "space", d != NULL ? ft_json_text(ft_study_range_text(&call->arena, d)) : json_null(), &failed);
         ft_json_put(p, "importance", o->importance[i] >= 0 ? json_real(o->importance[i]) : json_null(), &failed);
+        json_t *each = o->alone != NULL ? json_object() : NULL;
+        for (int k = 0; each != NULL && k < trials->objectives; k++)
+            ft_json_put(each, o->objectives[k], alone(o, trials, k, i) >= 0 ? json_real(alone(o, trials, k, i)) : json_null(), &failed);
+        if (o->alone != NULL) ft_json_put(p, "importance_of", each, &failed);
         ft_json_append(parameters, p, &failed);
     }
     ft_json_put(document, "storage", ft_json_text(call->place.url), &failed);
@@ -215,21 +231,28 @@ static ft_status show_json(study_call *call, const overview *o) {
     return status;
 }
 
+// Below 0: nothing is known.
+static void importance_cell(ft_text_table *table, double importance) {
+    if (importance >= 0) ft_text_table_format(table, "%.3f", importance);
+    else ft_text_table_cell(table, "-");
+}
+
 static ft_status print_parameters(study_call *call, const overview *o, const ft_trial *best) {
-    static const char *const head[] = {"parameter", "importance", "best", "space"};
     const ft_trials *trials = &call->opened->trials;
-    ft_text_table table = {.arena = &call->arena, .columns = 4};
-    for (int i = 0; i < 4; i++)
-        ft_text_table_cell(&table, head[i]);
+    const int each = o->alone != NULL ? trials->objectives : 0;
+    ft_text_table table = {.arena = &call->arena, .columns = 4 + each};
+    ft_text_table_cell(&table, "parameter");
+    ft_text_table_cell(&table, each > 0 ? "importance for all" : "importance");
+    for (int k = 0; k < each; k++) ft_text_table_format(&table, "for %s", o->objectives[k]);
+    ft_text_table_cell(&table, "best");
+    ft_text_table_cell(&table, "space");
     for (int i = 0; i < trials->names.count; i++) {
         const ft_distribution *d = latest(trials, i);
         const ft_trial_param *p = best != NULL ? ft_trial_find_param(best, i) : NULL;
         if (d == NULL) continue;
         ft_text_table_cell(&table, trials->names.name[i]);
-        if (o->importance[i] >= 0)
-            ft_text_table_format(&table, "%.3f", o->importance[i]);
-        else
-            ft_text_table_cell(&table, "-");
+        importance_cell(&table, o->importance[i]);
+        for (int k = 0; k < each; k++) importance_cell(&table, alone(o, trials, k, i));
         ft_text_table_cell(&table, p != NULL
                                   ? ft_study_param_text(&call->arena, trials->distributions[p->distribution], p->value)
                                   : "-");
@@ -287,6 +310,31 @@ static ft_status trials_json(study_call *call, const int64_t *numbers, int64_t c
     return status;
 }
 
+// Of a waiting trial the values that were asked for, of one that failed why; else NULL.
+static ft_status note_of(study_call *call, const ft_trial *t, const char **note) {
+    enum { LONGEST = 120 };
+    ft_fixed_param *fixed;
+    const char *json = NULL;
+    char text[512];
+    int count = 0;
+    size_t used = 0;
+    *note = NULL;
+    text[0] = '\0';
+    if (t->state == FT_WAITING) FT_TRY(ft_stored_fixed(call->opened, t->number, &call->arena, &fixed, &count));
+    for (int i = 0; i < count && used < LONGEST; i++) {
+        const char *value = ft_study_choice_text(&call->arena, &fixed[i].value);
+        if (value == NULL) return FT_NO_MEMORY;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%.100s=%.200s", i > 0 ? " " : "", fixed[i].name, value);
+    }
+    if (t->state == FT_FAIL) FT_TRY(ft_stored_attribute(call->opened, t->number, FT_USER_ATTRIBUTE, "error", &call->arena, &json));
+    if (json != NULL && strlen(json) > 2) snprintf(text, sizeof text, "%.*s", (int)strlen(json) - 2, json + 1);
+    for (char *c = text; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    if (strlen(text) > LONGEST) strcpy(text + LONGEST - 3, "...");
+    if (text[0] != '\0' && (*note = ft_arena_strdup(&call->arena, text)) == NULL) return FT_NO_MEMORY;
+    return FT_OK;
+}
+
 static ft_status add_row(study_call *call, ft_text_table *table, const ft_trial *t, const char **objectives, const bool *used) {
     const ft_trials *trials = &call->opened->trials;
     int64_t start, finish;
@@ -335,8 +383,19 @@ static ft_status trials_table(study_call *call, const int64_t *numbers, int64_t 
     ft_text_table_cell(&table, "seconds");
     for (int i = 0; i < trials->names.count; i++)
         if (used[i]) ft_text_table_cell(&table, trials->names.name[i]);
-    for (int64_t i = 0; i < count; i++)
+    const char **notes = ft_arena_alloc(&call->arena, (size_t)(count + 1) * sizeof *notes);
+    if (notes == NULL) return FT_NO_MEMORY;
+    bool noted = false;
+    for (int64_t i = 0; i < count; i++) {
+        FT_TRY(note_of(call, &trials->trial[numbers[i]], &notes[i]));
+        noted |= notes[i] != NULL;
+    }
+    table.columns += noted;
+    if (noted) ft_text_table_cell(&table, "asked for, or why it failed");
+    for (int64_t i = 0; i < count; i++) {
         FT_TRY(add_row(call, &table, &trials->trial[numbers[i]], objectives, used));
+        if (noted) ft_text_table_cell(&table, notes[i] != NULL ? notes[i] : "");
+    }
     return ft_text_table_print(&table, stdout);
 }
 

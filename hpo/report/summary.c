@@ -191,7 +191,7 @@ static ft_status take_params(ft_arena *arena, ft_summary *s) {
     double *importance = ft_arena_alloc(arena, (size_t)(trials->names.count + 1) * sizeof *importance);
     s->params = ft_arena_alloc(arena, (size_t)(trials->names.count + 1) * sizeof *s->params);
     if (importance == NULL || s->params == NULL) return FT_NO_MEMORY;
-    FT_TRY(ft_importance(trials, importance));
+    FT_TRY(ft_importance(trials, FT_ALL_OBJECTIVES, importance));
     for (int i = 0; i < trials->names.count; i++) {
         ft_report_param *p = &s->params[s->param_count];
         *p = (ft_report_param){.name = i, .text = trials->names.name[i], .importance = importance[i]};

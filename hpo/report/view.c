@@ -11,7 +11,7 @@
 
 // ---- values ---------------------------------------------------------------------------------------------------------
 
-static const char *choice_text(ft_arena *arena, const ft_choice *choice) {
+const char *ft_study_choice_text(ft_arena *arena, const ft_choice *choice) {
     char text[FT_REAL_TEXT];
     switch (choice->kind) {
     case FT_CHOICE_TEXT: return choice->text;
@@ -24,7 +24,7 @@ static const char *choice_text(ft_arena *arena, const ft_choice *choice) {
 }
 
 const char *ft_study_param_text(ft_arena *arena, const ft_distribution *d, double value) {
-    if (d->kind == FT_CATEGORICAL) return choice_text(arena, &d->choices[(int)value]);
+    if (d->kind == FT_CATEGORICAL) return ft_study_choice_text(arena, &d->choices[(int)value]);
     if (d->kind == FT_INT) return ft_arena_format(arena, "%lld", (long long)value);
     char text[FT_REAL_TEXT];
     ft_shortest_double(value, text);
@@ -35,7 +35,7 @@ const char *ft_study_range_text(ft_arena *arena, const ft_distribution *d) {
     if (d->kind == FT_CATEGORICAL) {
         const char *list = "choice(";
         for (int i = 0; i < d->choice_count && list != NULL; i++) {
-            const char *text = choice_text(arena, &d->choices[i]);
+            const char *text = ft_study_choice_text(arena, &d->choices[i]);
             list = text != NULL ? ft_arena_format(arena, "%s%s%s", list, i > 0 ? ", " : "", text) : NULL;
         }
         return list != NULL ? ft_arena_format(arena, "%s)", list) : NULL;

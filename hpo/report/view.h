@@ -11,6 +11,7 @@ bool ft_trial_feasible(const ft_trial *trial);
 // How objective i is called: its metric's name, else "value" (value_0, ...).
 ft_status ft_study_objectives(ft_stored *study, ft_arena *arena, const char ***names);
 // A parameter's value as people write it, for tables.
+const char *ft_study_choice_text(ft_arena *arena, const ft_choice *choice); // NULL: no memory
 const char *ft_study_param_text(ft_arena *arena, const ft_distribution *distribution, double value);
 const char *ft_study_range_text(ft_arena *arena, const ft_distribution *distribution);
 const char *ft_study_time_text(ft_arena *arena, int64_t microseconds); // to the second, "-" for none

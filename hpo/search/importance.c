@@ -169,24 +169,25 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Marks the best tenth, rounded up; with one objective also all that tie with its last.
-static ft_status mark_top(const ft_trials *trials, sample *samples, int count, int *top) {
-    int tenth = (count + 9) / 10, objectives = trials->objectives;
+// Marks the best tenth, rounded up; by one objective also all that tie with its last.
+static ft_status mark_top(const ft_trials *trials, int objective, sample *samples, int count, int *top) {
+    const bool jointly = objective == FT_ALL_OBJECTIVES && trials->objectives > 1;
+    const int tenth = (count + 9) / 10, objectives = jointly ? trials->objectives : 1, first = jointly || objective < 0 ? 0 : objective;
     double *losses = ft_calloc((size_t)count, (size_t)objectives * sizeof *losses, "objectives");
     bool *chosen = ft_calloc((size_t)count, sizeof *chosen, "objectives");
     ft_status status = losses == NULL || chosen == NULL ? FT_NO_MEMORY : FT_OK;
     for (int i = 0; status == FT_OK && i < count; i++)
         for (int o = 0; o < objectives; o++) {
-            double value = samples[i].trial->values[o];
-            losses[(size_t)i * (size_t)objectives + (size_t)o] = trials->maximize[o] ? -value : value;
+            double value = samples[i].trial->values[first + o];
+            losses[(size_t)i * (size_t)objectives + (size_t)o] = trials->maximize[first + o] ? -value : value;
         }
-    if (status == FT_OK && objectives > 1) {
+    if (status == FT_OK && jointly) {
         status = ft_pareto_best(losses, count, objectives, tenth, chosen);
     } else if (status == FT_OK) {
         qsort(losses, (size_t)count, sizeof *losses, ascending);
         for (int i = 0; i < count; i++) {
-            double value = samples[i].trial->values[0];
-            chosen[i] = (trials->maximize[0] ? -value : value) <= losses[tenth - 1];
+            double value = samples[i].trial->values[first];
+            chosen[i] = (trials->maximize[first] ? -value : value) <= losses[tenth - 1];
         }
     }
     *top = 0;
@@ -199,14 +200,14 @@ static ft_status mark_top(const ft_trials *trials, sample *samples, int count, i
     return status;
 }
 
-static bool all_finite(const ft_trial *trial) {
+static bool is_finite(const ft_trial *trial, int objective) {
     for (int i = 0; i < trial->value_count; i++)
-        if (!isfinite(trial->values[i])) return false;
+        if ((objective == FT_ALL_OBJECTIVES || objective == i) && !isfinite(trial->values[i])) return false;
     return true;
 }
 
 // Fills `samples`, and `importance` with 0 for the names that count and -1 for the others.
-static int gather(const ft_trials *trials, sample *samples, double *importance) {
+static int gather(const ft_trials *trials, int objective, sample *samples, double *importance) {
     int count = 0;
     for (int i = 0; i < trials->names.count; i++)
         importance[i] = -1;
@@ -215,18 +216,18 @@ static int gather(const ft_trials *trials, sample *samples, double *importance) 
         if (trial->state != FT_COMPLETE) continue;
         for (int p = 0; p < trial->param_count; p++)
             importance[trial->params[p].name] = 0;
-        if (all_finite(trial)) samples[count++] = (sample){trial, false};
+        if (is_finite(trial, objective)) samples[count++] = (sample){trial, false};
     }
     return count;
 }
 
-ft_status ft_importance(const ft_trials *trials, double *importance) {
+ft_status ft_importance(const ft_trials *trials, int objective, double *importance) {
     sample *samples = ft_calloc((size_t)trials->count + 1, sizeof *samples, "trials");
     int *members = ft_calloc(2 * (size_t)trials->distribution_count + 1, sizeof *members, "distributions");
     ft_status status = samples == NULL || members == NULL ? FT_NO_MEMORY : FT_OK;
-    int count = status == FT_OK ? gather(trials, samples, importance) : 0, top = 0, names = 0;
+    int count = status == FT_OK ? gather(trials, objective, samples, importance) : 0, top = 0, names = 0;
     double sum = 0;
-    if (count > 1) status = mark_top(trials, samples, count, &top);
+    if (count > 1) status = mark_top(trials, objective, samples, count, &top);
     for (int name = 0; status == FT_OK && name < trials->names.count; name++) {
         if (importance[name] < 0) continue;
         names++;

@@ -2,6 +2,7 @@
 // behind what they depend on.
 #include "hpo/space/space.h"
 
+#include "base/log.h"
 #include "base/nearest.h"
 #include "engine/config/options.h"
 #include "hpo/space/grammar.h"
@@ -114,6 +115,7 @@ static ft_status read_range(reading *r, const ft_option *option, const ft_spec *
         if (spec->step != NULL && step < 1)
             return ft_fail(FT_INVALID, line->where, "a step is at least 1, got %lld", (long long)step);
         FT_TRY(ft_distribution_int(line->where, low, high, spec->log, step, &rule->distribution));
+        rule->written_high = (double)high;
     } else {
         double low, high, step = 0;
         FT_TRY(number(spec->words[0], line, &low));
@@ -121,6 +123,7 @@ static ft_status read_range(reading *r, const ft_option *option, const ft_spec *
         if (spec->step != NULL) FT_TRY(number(spec->step, line, &step));
         if (spec->step != NULL && step <= 0) return ft_fail(FT_INVALID, line->where, "a step is above 0, got %g", step);
         FT_TRY(ft_distribution_float(line->where, low, high, spec->log, step, &rule->distribution));
+        rule->written_high = high;
     }
     const char *ignored; // between two values that the option takes it takes all
     FT_TRY(canonical(r, option, spec->words[0], line, &ignored));
@@ -349,9 +352,8 @@ void ft_space_free(ft_space *space) {
     *space = (ft_space){0};
 }
 
-static bool test_holds(const ft_space_test *test, const char *const *values) {
+static bool holds_of(const ft_space_test *test, const char *text) {
     const ft_option *option = ft_option_at(test->option);
-    const char *text = values[test->option] != NULL ? values[test->option] : test->otherwise;
     if (test->comparison == FT_IS_ONE_OF || test->comparison == FT_IS_NONE_OF) {
         bool found = false;
         for (int i = 0; i < test->count; i++)
@@ -368,10 +370,57 @@ static bool test_holds(const ft_space_test *test, const char *const *values) {
     }
 }
 
+static bool test_holds(const ft_space_test *test, const char *const *values) {
+    return holds_of(test, values[test->option] != NULL ? values[test->option] : test->otherwise);
+}
+
 bool ft_space_holds(const ft_space_rule *rule, const char *const *values) {
     for (int i = 0; i < rule->test_count; i++)
         if (!test_holds(&rule->tests[i], values)) return false;
     return true;
+}
+
+// ---- remarks --------------------------------------------------------------------------------------------------------
+
+static void remark_step(const ft_space_rule *rule) {
+    const ft_distribution *d = &rule->distribution;
+    if (rule->fixed != NULL || d->kind == FT_CATEGORICAL || d->step == 0 || rule->written_high - d->high <= 1e-9 * d->step) return;
+    ft_warn("%s: steps of %g from %g do not reach %g: the last is %g (%s)", ft_option_at(rule->option)->name, d->step, d->low,
+            rule->written_high, d->high, rule->where);
+}
+
+// Whether one of the values that the option may have passes. Of a range both ends say it of all comparisons, and any number lies
+// beside the listed ones unless it is a single one.
+static bool can_hold(const ft_space *space, const ft_space_test *test) {
+    bool always_drawn = false;
+    for (int i = 0; i < space->count; i++) {
+        const ft_space_rule *rule = &space->rules[i];
+        if (rule->option != test->option) continue;
+        always_drawn |= rule->test_count == 0;
+        const ft_distribution *d = &rule->distribution;
+        if (rule->fixed != NULL && holds_of(test, rule->fixed)) return true;
+        if (rule->fixed != NULL) continue;
+        for (int k = 0; k < d->choice_count; k++)
+            if (holds_of(test, rule->choices[k])) return true;
+        if (d->kind == FT_CATEGORICAL) continue;
+        if (test->comparison == FT_IS_ONE_OF || test->comparison == FT_IS_NONE_OF) return true; // looked at when it was read
+        char low[40], high[40];
+        ft_shortest_double(d->low, low);
+        ft_shortest_double(d->high, high);
+        if (holds_of(test, low) || holds_of(test, high)) return true;
+    }
+    return !always_drawn && holds_of(test, test->otherwise);
+}
+
+void ft_space_remarks(const ft_space *space) {
+    for (int i = 0; i < space->count; i++) {
+        const ft_space_rule *rule = &space->rules[i];
+        remark_step(rule);
+        for (int k = 0; k < rule->test_count; k++)
+            if (!can_hold(space, &rule->tests[k]))
+                ft_warn("%s: what this line asks of %s never holds, so it is never taken (%s)", ft_option_at(rule->option)->name,
+                        ft_option_at(rule->tests[k].option)->name, rule->where);
+    }
 }
 
 const char *ft_space_value_text(const ft_space_rule *rule, double value, ft_arena *arena) {

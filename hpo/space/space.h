@@ -36,6 +36,7 @@ typedef struct ft_space_rule {
     const char *fixed; // the value; NULL: it is drawn
     const char *name;  // stored name; NULL when fixed
     ft_distribution distribution;
+    double written_high; // of a range: as it was written, which a step may not reach
     const char **choices; // categorical: what the option is set to, by index
     ft_space_test *tests;
     int test_count;
@@ -51,6 +52,8 @@ typedef struct ft_space {
 // conditions that look at each other in a circle or can never hold, lines behind one without a condition.
 ft_status ft_space_read(const ft_config *config, ft_space *space);
 void ft_space_free(ft_space *space); // {0} is fine
+// Warns of what is allowed and rarely meant: a step that does not reach the end of its range, conditions that never hold.
+void ft_space_remarks(const ft_space *space);
 
 // Whether the rule's conditions hold. values [FT_OPTION_LIMIT] by option: what the trial has so far, NULL where it has
 // none.

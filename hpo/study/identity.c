@@ -173,29 +173,9 @@ ft_status ft_tuning_check_identity(ft_tuning *t) {
 
 // ---- config.ini -----------------------------------------------------------------------------------------------------
 
-// Trials of one study are compared with each other: what was fixed should have stayed so.
-static void warn_of_changes(const ft_tuning *t, const char *path) {
-    ft_config before;
-    if (!ft_path_exists(path)) return;
-    if (ft_study_config_load(&before, 1, &path, 0, NULL) != FT_OK) { // an older version's, or a person's: it is replaced
-        ft_error_clear();
-        return;
-    }
-    for (int i = 0; i < ft_option_count(); i++) {
-        const ft_option *option = ft_option_at(i);
-        char was[FT_OPTION_TEXT_LIMIT], is[FT_OPTION_TEXT_LIMIT];
-        const char *old = ft_option_get(&before, option, was), *new = ft_option_get(t->config, option, is);
-        if (!ft_option_comparable(option) && strcmp(old, new) != 0)
-            ft_warn("%s is now %s, the study went on with %s so far: trials may not compare", option->name,
-                    new[0] != '\0' ? new : "empty", old[0] != '\0' ? old : "empty");
-    }
-    ft_config_free(&before);
-}
-
 ft_status ft_tuning_write_config(ft_tuning *t) {
     char *path = ft_path_join(&t->arena, t->directory, "config.ini");
     if (path == NULL) return FT_NO_MEMORY;
-    warn_of_changes(t, path);
     ft_study_options options = *t->options;
     options.name = t->place.name;
     // Wherever it was called from: it is to be found again from elsewhere.

@@ -24,7 +24,6 @@ static bool in_space(const ft_tuning *t, const char *option) {
 }
 
 static ft_status check_path(const ft_tuning *t, const char *option, const char *path) {
-    if (in_space(t, option)) return FT_OK; // each trial says so for itself
     if (path[0] == '\0') return ft_fail(FT_INVALID, option, "is not set: every trial needs it");
     if (strcmp(path, "-") == 0) return ft_fail(FT_INVALID, option, "many trials cannot read one standard input");
     if (ft_path_exists(path)) return FT_OK;
@@ -34,10 +33,10 @@ static ft_status check_path(const ft_tuning *t, const char *option, const char *
 }
 
 // A directory, a name whose snapshot is in the cache, or the numbers of a well-known model with random weights.
-static ft_status check_model(const ft_tuning *t) {
+static ft_status check_model(const ft_tuning *t, const char *option, const char *path) {
     const ft_config *c = t->config;
-    const char *path = c->model.path, *found = NULL;
-    if (path[0] == '\0' || in_space(t, "model.path")) return check_path(t, "model.path", path);
+    const char *found = NULL;
+    if (path[0] == '\0') return check_path(t, option, path);
     ft_arena arena = {0};
     ft_status status = ft_hub_find(path, &arena, &found);
     ft_arena_free(&arena);
@@ -49,13 +48,26 @@ static ft_status check_model(const ft_tuning *t) {
     return FT_INVALID;
 }
 
+// What is searched is looked at value by value: a choice that is missing would fail in each trial that draws it.
+static ft_status check_option(const ft_tuning *t, const char *option, const char *path,
+                              ft_status (*check)(const ft_tuning *t, const char *option, const char *path)) {
+    if (!in_space(t, option)) return check(t, option, path);
+    for (int i = 0; i < t->space.count; i++) {
+        const ft_space_rule *rule = &t->space.rules[i];
+        if (strcmp(ft_option_at(rule->option)->name, option) != 0) continue;
+        if (rule->fixed != NULL) FT_TRY(check(t, rule->where, rule->fixed));
+        for (int k = 0; rule->fixed == NULL && k < rule->distribution.choice_count; k++) FT_TRY(check(t, rule->where, rule->choices[k]));
+    }
+    return FT_OK;
+}
+
 // Errors of a configuration should come before a study is made, not from its first trials.
 static ft_status check_paths(const ft_tuning *t) {
     const ft_config *c = t->config;
-    FT_TRY(check_model(t));
-    FT_TRY(check_path(t, "data.train", c->data.train));
-    if (c->data.validation[0] != '\0') FT_TRY(check_path(t, "data.validation", c->data.validation));
-    return c->data.test[0] != '\0' ? check_path(t, "data.test", c->data.test) : FT_OK;
+    FT_TRY(check_option(t, "model.path", c->model.path, check_model));
+    FT_TRY(check_option(t, "data.train", c->data.train, check_path));
+    if (c->data.validation[0] != '\0') FT_TRY(check_option(t, "data.validation", c->data.validation, check_path));
+    return c->data.test[0] != '\0' ? check_option(t, "data.test", c->data.test, check_path) : FT_OK;
 }
 
 static ft_status check_space(ft_tuning *t) {
@@ -176,6 +188,7 @@ static ft_status open_study(ft_tuning *t) {
 
 static ft_status open_all(ft_tuning *t, const ft_tuning_call *call) {
     FT_TRY(check_space(t));
+    if (call->started == 0) ft_space_remarks(&t->space);
     FT_TRY(ft_objectives_read(t->config, &t->arena, &t->objectives));
     FT_TRY(ft_limits_read(t->config, &t->arena, &t->limits));
     FT_TRY(check_paths(t));
@@ -191,6 +204,7 @@ static ft_status open_all(ft_tuning *t, const ft_tuning_call *call) {
     FT_TRY(ft_tuning_count_ooms(t));
     FT_TRY(ft_tuning_sampler(t, &t->study->trials, &t->sampler));
     FT_TRY(ft_tuning_pruner(t, t->study->name, &t->pruner));
+    FT_TRY(ft_tuning_check_beginning(t));
     FT_TRY(ft_tuning_write_config(t));
     t->goal = t->options->trials;
     t->add = call->add;

@@ -120,6 +120,8 @@ bool ft_tuning_reports_runs(const ft_tuning *tuning); // the pruner judges by ea
 ft_status ft_tuning_check_identity(ft_tuning *tuning);
 ft_status ft_tuning_store_identity(ft_tuning *tuning);
 ft_status ft_tuning_write_config(ft_tuning *tuning); // config.ini of the study
+// Warns of settings and data that are not those the study began with; a study that knows none takes those of now.
+ft_status ft_tuning_check_beginning(ft_tuning *tuning);
 // owner.c: whose runs the directory holds. FT_INVALID: another study's. `there`: the database has this study.
 ft_status ft_tuning_check_owner(ft_tuning *tuning, bool there);
 ft_status ft_tuning_write_owner(ft_tuning *tuning);

@@ -13,12 +13,21 @@ static const struct {
     {"gelu_new", FT_ACT_GELU_TANH},
     {"gelu_fast", FT_ACT_GELU_TANH},
     {"gelu_pytorch_tanh", FT_ACT_GELU_TANH},
+    {"gelu_python_tanh", FT_ACT_GELU_TANH},
+    {"gelu_accurate", FT_ACT_GELU_TANH},
     {"relu", FT_ACT_RELU},
     {"tanh", FT_ACT_TANH},
     {"silu", FT_ACT_SILU},
     {"swish", FT_ACT_SILU},
     {"quick_gelu", FT_ACT_QUICK_GELU},
     {"mish", FT_ACT_MISH},
+    {"gelu_10", FT_ACT_GELU_10},
+    {"sigmoid", FT_ACT_SIGMOID},
+    {"leaky_relu", FT_ACT_LEAKY_RELU},
+    {"relu6", FT_ACT_RELU6},
+    {"hardswish", FT_ACT_HARDSWISH},
+    {"laplace", FT_ACT_LAPLACE},
+    {"sqrtsoftplus", FT_ACT_SQRTSOFTPLUS},
 };
 enum { NAMES = sizeof names / sizeof names[0] };
 

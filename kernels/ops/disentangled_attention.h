@@ -63,7 +63,7 @@ typedef struct ft_relative_rule {
 } ft_relative_rule;
 
 int32_t ft_relative_span(ft_relative_rule rule);
-// FT_INVALID where the rule has no meaning: furthest < 1, buckets 1, furthest - 1 <= buckets / 2.
+// FT_INVALID where the rule has no meaning: furthest < 1, buckets 1, furthest - 1 == buckets / 2.
 ft_status ft_relative_rule_check(ft_relative_rule rule);
 // The slot of one distance, of a rule that passed the check.
 int32_t ft_relative_slot(ft_relative_rule rule, int32_t delta);

@@ -12,11 +12,12 @@ ft_status ft_relative_rule_check(ft_relative_rule rule) {
                        rule.furthest);
     if (rule.buckets == 1)
         return ft_fail(FT_INVALID, "position_buckets", "1 bucket cannot hold a distance: at least 2, or none (-1)");
-    if (rule.buckets > 0 && rule.furthest - 1 <= rule.buckets / 2)
-        return ft_fail(
-            FT_INVALID, "position_buckets",
-            "%d buckets give a distance each up to %d and need max_relative_positions of at least %d, got %d",
-            rule.buckets, rule.buckets / 2, rule.buckets / 2 + 2, rule.furthest);
+    // Further ones have the logarithm of their distance divided by that of this quotient, which is 0 where it is 1: the library then
+    // turns an infinity into a whole number, each machine in its own way. Smaller ones (a table larger than it needs to be) have a value.
+    if (rule.buckets > 0 && rule.furthest - 1 == rule.buckets / 2)
+        return ft_fail(FT_INVALID, "position_buckets",
+                       "%d buckets give a distance each up to %d: with max_relative_positions %d further ones have none; it must be another number",
+                       rule.buckets, rule.buckets / 2, rule.furthest);
     return FT_OK;
 }
 

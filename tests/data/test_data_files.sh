@@ -140,6 +140,19 @@ for twin, single in zip(map(json.loads, open("twins.jsonl")), map(json.loads, op
     assert list(twin["probabilities"].values()) == list(single["probabilities"].values())
 PYTHON
 
+# Several labels in one cell, of which one has the separator in its name: another one, and that is said.
+python3 - <<'PYTHON'
+import json
+rows = [("one", ["food, hot", "travel"]), ("two", ["travel"]), ("three", ["food, hot"]), ("four", [])]
+open("lists.jsonl", "w").write("".join(json.dumps({"text": t, "label": l}) + "\n" for t, l in rows * 8))
+PYTHON
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" train $options data.train=lists.jsonl output.dir=lists model.ignore_mismatched_sizes=true eval.threshold=0.01
+expect 0 "$FTENGINE" predict lists --data lists.jsonl --format jsonl eval.threshold=0.01
+says 'labels have "," in their names: several in one cell are separated by "'
+separator=$(sed -n 's/.*are separated by "\(.*\)"$/\1/p' err)
+[ "$(cut -f 1 out | sed -n 2p)" = "food, hot${separator}travel" ] || fail "a cell of labels: $(head -2 out)"
+
 # ---- a share of the training file as validation --------------------------------------------------------------------------
 # shellcheck disable=SC2086
 expect 0 "$FTENGINE" train $options data.train=a.tsv data.validation_split=0.25 eval.strategy=epoch output.dir=split

@@ -65,6 +65,23 @@ expect 0 study trials six --state pruned --json
 [ "$(json out '[(t["number"], t["intermediate_values"]) for t in d["trials"]]')" = "[(4, {'1': 0.25, '2': 'NaN'})]" ] || fail "trials --state: $(cat out)"
 expect 0 study trials six
 [ "$(awk '$1 == 2 { print $2 }' out)" = INFEASIBLE ] || fail "trials: $(cat out)"
+# Why a trial failed, without what would move a terminal's cursor.
+python3 - <<'PYTHON'
+import json
+lines = [json.loads(line) for line in open("six.jsonl")]
+lines[0]["study"] = "why"
+lines[1].update(state="FAIL", values=None, user_attributes={"error": "no space \u001b[31m left"})
+open("why.jsonl", "w").write("".join(json.dumps(line) + "\n" for line in lines))
+PYTHON
+expect 0 study import why.jsonl
+expect 0 study trials why --state failed
+grep -qF 'no space' out && ! grep -q "$(printf '\033')" out || fail "trials: $(cat out)"
+expect 0 study delete why --yes
+# Importances for all objectives at once and for each alone.
+expect 0 study show two
+grep -q 'importance for all *for value_0 *for value_1' out || fail "show two: $(cat out)"
+expect 0 study show two --json
+[ "$(json out '[(sorted(p["importance_of"]), p["importance"] is None) for p in d["parameters"]][0]')" = "(['value_0', 'value_1'], False)" ] || fail "show two --json: $(cat out)"
 # A file that Optuna wrote, by storage; several objectives have a front.
 expect 0 study best two --storage sqlite:///optuna.db
 [ "$(wc -l <out)" = 3 ] || fail "the front of two: $(cat out)"
@@ -103,6 +120,8 @@ grep -q '^trial 7 is waiting$' out || fail "a part of the parameters is another 
 expect 0 study trials six --state waiting --json
 [ "$(json out '[t["system_attributes"]["fixed_params"] for t in d["trials"]]')" = \
     "[{'train.learning_rate': 0.0001, 'layers': 8}, {'train.learning_rate': 3e-05, 'layers': 12, 'head': True}, {'layers': 12}]" ] || fail "queue: $(cat out)"
+expect 0 study trials six --state waiting
+grep -q 'asked for, or why it failed' out && grep -q 'train.learning_rate=3e-05 layers=12 head=true' out || fail "waiting trials do not show their values: $(cat out)"
 expect 2 study enqueue six layers=13 && one_error "'13' is not in int(4, 16, step=4) (layers)" && says "nearest is 12"
 expect 2 study enqueue six layers=12.0 && one_error "is not in int"
 expect 2 study enqueue six train.learning_rate=1 && says "nearest is 0.01"

@@ -147,9 +147,35 @@ dump studies/stopped/study.db | grep 'trials 0 RUNNING' >waiting.txt || fail "th
 expect 0 "$FTENGINE" tune --study stopped --timeout 1s
 says "the time is up"
 
+# ---- remarks -----------------------------------------------------------------------------------------------------------
+# Steps that do not reach the end, conditions that never hold; and what is not as the study began, each time.
+cp "$here/train.tsv" own.tsv
+odd="tiny.ini --study odd data.train=own.tsv train.max_steps=2 --trials 1"
+# shellcheck disable=SC2086
+expect 0 "$FTENGINE" tune $odd 'space.train.batch_size=int(4, 15, step=4)' 'space.train.adam_beta1=float(0.8, 0.9) if train.batch_size > 12' \
+    'space.train.adam_beta2=float(0.9, 0.99) if train.batch_size > 8' 'space.train.label_smoothing=float(0, 0.1) if train.seed = 7'
+says "train.batch_size: steps of 4 from 4 do not reach 15: the last is 12 (space.train.batch_size="
+says "train.adam_beta1: what this line asks of train.batch_size never holds, so it is never taken (space.train.adam_beta1="
+says "train.label_smoothing: what this line asks of train.seed never holds"
+! grep -q "train.adam_beta2: what" err || fail "a condition that may hold is said never to hold"
+for _ in 1 2; do
+    expect 0 "$FTENGINE" tune --study odd --trials 1 train.max_grad_norm=5
+    says "train.max_grad_norm is now 5, the study began with 1: trials may not compare"
+done
+head -100 "$here/train.tsv" >own.tsv
+expect 0 "$FTENGINE" tune --study odd --trials 2 train.max_grad_norm=1
+! grep -q "train.max_grad_norm is now" err || fail "what is again as it was is said to have changed"
+says "own.tsv holds other data than when the study began: trials may not compare (data.train)"
+
 # ---- mistakes ----------------------------------------------------------------------------------------------------------
 expect 2 "$FTENGINE" tune tiny.ini --study whole 'space.train.learning_rate=float(1e-4, 1e-2, log)'
 one_error "this study searches another space: train.learning_rate was float(0.0001, 0.03, log), now float(0.0001, 0.01, log)"
+# What is missing among choices is told before a study is made; what is searched stands in [space].
+expect 2 "$FTENGINE" tune tiny.ini --study x "space.model.path=choice($here/model, nowhere)"
+one_error "nowhere"
+expect 2 "$FTENGINE" tune tiny.ini --study x "space.data.train=choice($here/train.tsv, nowhere.tsv)" && one_error "there is no $scratch/nowhere.tsv"
+expect 2 "$FTENGINE" tune tiny.ini --study x 'train.learning_rate=float(1e-4, 1e-2, log)'
+says "what is searched stands in [space], which \`ftengine tune\` reads: train.learning_rate = float(1e-4, 1e-2, log)"
 expect 2 "$FTENGINE" tune tiny.ini --study x 'space.train.lerning_rate=float(1e-4, 1e-2, log)'
 one_error "unknown option train.lerning_rate"
 says "did you mean train.learning_rate?"

@@ -13,6 +13,13 @@ static double value(ft_activation kind, double x) {
     case FT_ACT_SILU: return x * sigmoid(x);
     case FT_ACT_QUICK_GELU: return x * sigmoid(1.702 * x);
     case FT_ACT_MISH: return x * tanh(log1p(exp(x)));
+    case FT_ACT_GELU_10: return fmin(10, 0.5 * x * erfc(-x * M_SQRT1_2));
+    case FT_ACT_SIGMOID: return sigmoid(x);
+    case FT_ACT_LEAKY_RELU: return x > 0 ? x : 0.01 * x;
+    case FT_ACT_RELU6: return fmin(6, fmax(0, x));
+    case FT_ACT_HARDSWISH: return x <= -3 ? 0 : x * fmin(6, x + 3) / 6;
+    case FT_ACT_LAPLACE: return 0.5 * erfc((0.707107 - x) / (0.282095 * M_SQRT2));
+    case FT_ACT_SQRTSOFTPLUS: return sqrt(fmax(x, 0) + log1p(exp(-fabs(x))));
     default: return x;
     }
 }
@@ -26,6 +33,13 @@ static double slope(ft_activation kind, double x) {
     case FT_ACT_RELU: return x > 0;
     case FT_ACT_TANH: return 1 - tanh(x) * tanh(x);
     case FT_ACT_SILU: return sigmoid(x) * (1 + x * (1 - sigmoid(x)));
+    case FT_ACT_GELU_10: return value(kind, x) < 10 || x <= 10 ? slope(FT_ACT_GELU, x) : 0;
+    case FT_ACT_SIGMOID: return sigmoid(x) * sigmoid(-x);
+    case FT_ACT_LEAKY_RELU: return x > 0 ? 1 : 0.01;
+    case FT_ACT_RELU6: return x > 0 && x < 6;
+    case FT_ACT_HARDSWISH: return x > 3 ? 1 : x < -3 ? 0 : x / 3 + 0.5;
+    case FT_ACT_LAPLACE: return exp(-0.5 * pow((x - 0.707107) / 0.282095, 2)) / (0.282095 * sqrt(2 * M_PI));
+    case FT_ACT_SQRTSOFTPLUS: return 0.5 * sigmoid(x) / value(kind, x);
     case FT_ACT_QUICK_GELU: return sigmoid(1.702 * x) * (1 + 1.702 * x * (1 - sigmoid(1.702 * x)));
     case FT_ACT_MISH: {
         double t = tanh(log1p(exp(x)));
@@ -140,15 +154,17 @@ static void test_special_values(void **state) {
         float *y = run_everywhere(run_forward, &c, 5), *dx = run_everywhere(run_backward, &c, 5);
         // A NaN must reach the loss: it is how a diverged run is noticed.
         assert_true(isnan(y[0]));
-        if (kind != FT_ACT_RELU && kind != FT_ACT_IDENTITY) assert_true(isnan(dx[0]));
-        assert_true(kind == FT_ACT_TANH ? y[1] == 1 : isinf(y[1]) && y[1] > 0);
-        assert_true(y[2] == 0);
-        assert_true(kind == FT_ACT_TANH ? y[3] == 1 : y[3] == 3.0e38f);
-        assert_true(kind == FT_ACT_IDENTITY ? y[4] == -3.0e38f
-                    : kind == FT_ACT_TANH   ? y[4] == -1
-                                            : fabsf(y[4]) < 1e-30f);
+        const bool straight = kind == FT_ACT_RELU || kind == FT_ACT_IDENTITY || kind == FT_ACT_LEAKY_RELU || kind == FT_ACT_RELU6;
+        const bool root = kind == FT_ACT_SQRTSOFTPLUS; // which ends at no constant and no line
+        if (!straight) assert_true(isnan(dx[0]));
+        for (int i = 1; i < 5; i++) {
+            const double want = value(kind, i == 1 ? 1e300 : (double)special[i]);
+            if (want == 1e300 || (root && i == 1)) assert_true(isinf(y[i]) && y[i] > 0);
+            else if (!(fabs((double)y[i] - want) <= 1.2e-7 * fabs(want) + (root ? 1e-17 : i == 2 && want != 0 ? 1e-8 : 1e-30)))
+                fail_msg("%s of %g is %g, should be %g", ft_activation_name(kind), (double)special[i], (double)y[i], want);
+        }
         for (int i = 3; i < 5; i++)
-            assert_true(fabs((double)dx[i] - slope(kind, i == 3 ? 300 : -300)) < 1e-6);
+            assert_true(fabs((double)dx[i] - slope(kind, i == 4 ? -300 : root ? 3e38 : 300)) < 1e-6);
         free(y);
         free(dx);
         fenced_free(c.x);
@@ -265,6 +281,39 @@ static void test_shapes_that_disagree_fail(void **state) {
     ft_device_close(device);
 }
 
+// ---- transformers
+// ----------------------------------------------------------------------------------------------------
+// Of every name that both know: activations.txt has value and slope (make_activation_vectors.py).
+static void test_values_of_transformers(void **state) {
+    FILE *file = fopen(FT_TEST_VECTORS "/activations.txt", "re");
+    assert_non_null(file);
+    char line[128], name[32] = "";
+    ft_activation kind = FT_ACT_COUNT;
+    int names = 0, points = 0;
+    while (fgets(line, sizeof line, file) != NULL) {
+        double at_x, want[2];
+        if (sscanf(line, "name %31s", name) == 1) {
+            assert_int_equal(ft_activation_from_name(name, &kind), FT_OK);
+            names++;
+        }
+        if (sscanf(line, "%lf %lf %lf", &at_x, &want[0], &want[1]) != 3) continue;
+        act_case c = {.kind = kind, .x = fenced_new(1, 1, 0), .dy = fenced_new(1, 1, 0), .bias = fenced_none()};
+        *at(c.x.t, 0, 0) = (float)at_x;
+        *at(c.dy.t, 0, 0) = 1;
+        float *y = run_everywhere(run_forward, &c, 1), *dx = run_everywhere(run_backward, &c, 1);
+        assert_close(name, y, &want[0], 1, 2e-7, 1.2e-7);
+        assert_close(name, dx, &want[1], 1, 6e-7, 0);
+        free(y);
+        free(dx);
+        fenced_free(c.x);
+        fenced_free(c.dy);
+        points++;
+    }
+    fclose(file);
+    assert_int_equal(names, 21);
+    assert_int_equal(points, 21 * 25);
+}
+
 // ---- names
 // -----------------------------------------------------------------------------------------------------------
 static void test_names(void **state) {
@@ -306,6 +355,7 @@ int main(void) {
         cmocka_unit_test(test_the_oracle_s_slopes_are_those_of_its_values),
         cmocka_unit_test(test_accuracy_over_the_whole_range),
         cmocka_unit_test(test_special_values),
+        cmocka_unit_test(test_values_of_transformers),
         cmocka_unit_test(test_shapes_options_and_aliases),
         cmocka_unit_test(test_no_rows_is_no_work),
         cmocka_unit_test(test_shapes_that_disagree_fail),

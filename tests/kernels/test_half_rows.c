@@ -362,6 +362,22 @@ static double activate(ft_activation kind, double x, double *slope) {
         u = tanh(log1p(exp(x)));
         *slope = u + x * (1 - u * u) * s;
         return x * u;
+    case FT_ACT_GELU_10:
+        if (x <= 10) return activate(FT_ACT_GELU, x, slope);
+        *slope = 0;
+        return 10;
+    case FT_ACT_SIGMOID: *slope = s * (1 - s); return s;
+    case FT_ACT_LEAKY_RELU: *slope = x > 0 ? 1 : 0.01; return x * *slope;
+    case FT_ACT_RELU6: *slope = x > 0 && x < 6; return fmin(6, fmax(0, x));
+    case FT_ACT_HARDSWISH: *slope = x > 3 ? 1 : x < -3 ? 0 : x / 3 + 0.5; return x <= -3 ? 0 : x * fmin(6, x + 3) / 6;
+    case FT_ACT_LAPLACE:
+        u = (x - 0.707107) / 0.282095;
+        *slope = exp(-0.5 * u * u) / (0.282095 * sqrt(2 * acos(-1)));
+        return 0.5 * erfc(-u / sqrt(2));
+    case FT_ACT_SQRTSOFTPLUS:
+        u = sqrt(fmax(x, 0) + log1p(exp(-fabs(x))));
+        *slope = 0.5 * s / u;
+        return u;
     default: *slope = 1; return x;
     }
 }

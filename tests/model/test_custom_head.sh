@@ -35,6 +35,26 @@ train electric model.path=electra model.init=random model.head.hidden=9,32 model
 train modern-head model.path=modern model.init=random model.head.hidden=6
 train standard model.path=bert/model model.head.hidden=
 
+# ---- positions of waves: a file's own table, of a new model sines and cosines -----------------------------------------------
+cp -r distilbert waves && sed -i 's/"sinusoidal_pos_embds": false/"sinusoidal_pos_embds": true/' waves/config.json
+train waved model.path=waves model.init=random train.max_steps=1 train.warmup_steps=10
+train read model.path=waved/model train.max_steps=1 train.warmup_steps=10
+python3 - <<'PYTHON' || fail "the position table is no table of waves"
+import json, math, struct
+def table(path):
+    data = open(path, "rb").read()
+    (length,) = struct.unpack_from("<Q", data)
+    at = json.loads(data[8:8 + length])["distilbert.embeddings.position_embeddings.weight"]
+    first, end = (8 + length + n for n in at["data_offsets"])
+    return at["shape"], struct.unpack(f"<{(end - first) // 4}f", data[first:end])
+(rows, cols), got = table("waved/model/model.safetensors")
+for p in range(rows):
+    for j in range(cols):
+        angle = p / 10000 ** (2 * (j // 2) / cols)
+        assert abs(got[p * cols + j] - (math.cos if j % 2 else math.sin)(angle)) < 1e-6, (p, j)
+assert table("read/model/model.safetensors")[1] == got
+PYTHON
+
 # ---- what is saved -------------------------------------------------------------------------------------------------------
 [ "$(json bert/model/config.json 'd["auto_map"], d["architectures"], d["ftengine_head"]')" = \
     "({'AutoModelForSequenceClassification': 'modeling_ftengine.ClassifierWithHead'}, ['ClassifierWithHead'], {'hidden': [7, 5], 'activation': 'relu', 'dropout': 0.3})" ] ||

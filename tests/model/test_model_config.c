@@ -154,6 +154,12 @@ static void test_families(void **state) { // defaults, keys and the rules of pos
     ft_model_config_free(&c);
 #define V1 "{\"model_type\": \"deberta\", \"hidden_size\": 24, \"num_attention_heads\": 4"
     // v1 has neither buckets nor shared projections nor a norm of the table, whatever the file says.
+    c = of_family(V2 ", \"relative_attention\": true, \"position_buckets\": 16, \"max_relative_positions\": 5}"); // more than it needs
+    assert_int_equal(c.relative.rule.buckets, 16);
+    ft_model_config_free(&c);
+    c = of_family("{\"model_type\": \"distilbert\", \"sinusoidal_pos_embds\": true}");
+    assert_true(c.sinusoidal && c.position_rows == 512);
+    ft_model_config_free(&c);
     c = of_family(V1 ", \"relative_attention\": true, \"position_buckets\": 8, \"share_att_key\": true, \"norm_rel_ebd\": \"layer_norm\", "
                      "\"attention_head_size\": 99, \"pos_att_type\": [\"p2c\"]}");
     assert_int_equal(c.positions, FT_POSITIONS_TABLE | FT_POSITIONS_RELATIVE);
@@ -190,7 +196,7 @@ static void test_families(void **state) { // defaults, keys and the rules of pos
     refused_family(V2 ", \"relative_attention\": true, \"position_buckets\": 1}",
                    "\"position_buckets\": 1 bucket cannot hold a distance: at least 2, or none (-1)");
     refused_family(V2 ", \"relative_attention\": true, \"position_buckets\": 16, \"max_relative_positions\": 9}",
-                   "\"position_buckets\": 16 buckets give a distance each up to 8 and need max_relative_positions of at least 10, got 9");
+                   "\"position_buckets\": 16 buckets give a distance each up to 8: with max_relative_positions 9 further ones have none; it must be another number");
     assert_string_equal(ft_error_where(), "config.json");
     refused_family(V2 ", \"attention_head_size\": 8}",
                    "\"attention_head_size\" must be \"hidden_size\" / \"num_attention_heads\" = 6, not 8");
@@ -201,8 +207,6 @@ static void test_families(void **state) { // defaults, keys and the rules of pos
     refused_family("{\"model_type\": \"roberta\", \"max_position_embeddings\": 2}",
                    "\"max_position_embeddings\" 2 leaves no position behind \"pad_token_id\" 1");
     refused_family("{\"model_type\": \"distilbert\", \"dim\": 36, \"n_heads\": 5}", "\"dim\" 36 is not a multiple of \"n_heads\" 5");
-    refused_family("{\"model_type\": \"distilbert\", \"sinusoidal_pos_embds\": true}",
-                   "\"sinusoidal_pos_embds\" must be false: positions are learned");
 }
 
 // ModernBERT's layers, in the words of published files and of transformers 5, its biases, and what of its kind is refused.

@@ -7,7 +7,7 @@ the oracle, in float64. Inputs are numbers that the test can make itself, see nu
 those one row in STEP and two sums of all elements with known weights, which any wrong element changes.
 
     rule BUCKETS FURTHEST REACH SLOT            slot of distance -REACH, then how far it rises from distance to distance
-    DIGITS                                      (one character each)
+    DIGITS                                      (one character each, '/' for -1)
     case NAME SEED HEADS HEAD_DIM BUCKETS FURTHEST C2P P2C SEQUENCES LENGTH...
     tensor NAME ROWS COLS                       out dq dk dv dpk dpq; gradients of sum(out * dout)
     sums SUM SUM NORM                           weights number(seed, 20), number(seed, 21); NORM: of all elements
@@ -24,6 +24,7 @@ from transformers.models.deberta_v2 import modeling_deberta_v2 as v2
 
 V3 = (256, 512)
 RULES = [V3, (128, 256), (256, 1024), (320, 512), (33, 128), (32, 40), (8, 33), (5, 20), (2, 10), (-1, 512), (-1, 40)]
+LARGE = [(16, 5), (24, 1), (256, 64)]  # more buckets than max_relative_positions needs: slots fall again far away
 REACH = 1100
 # name, heads, head_dim, rule, terms, lengths, class
 CASES = [(f"v3_{n}", 1, 12, V3, "c2p|p2c", [n], 2) for n in (1, 2, 127, 128, 129, 255, 256, 257, 511, 512, 513, 700)]
@@ -38,6 +39,7 @@ CASES += [
     ("v1_512", 1, 12, (-1, 512), "c2p|p2c", [300, 5], 1),
     ("v1_beyond", 2, 12, (-1, 64), "c2p|p2c", [63, 64, 65, 170], 1),
     ("v1_c2p_only", 1, 8, (-1, 64), "c2p", [70], 1),
+    ("large_table", 2, 12, (16, 5), "c2p|p2c", [40, 9, 7], 2),
 ]
 STEP = 61
 
@@ -131,15 +133,15 @@ def rule_lines(rule):
         position = v2.build_relative_position(queries, queries)
     rising = position[0, REACH].flip(0)  # query REACH, keys falling
     of = torch.clamp(rising + span(rule), 0, 2 * span(rule) - 1).tolist()
-    return [f"rule {rule[0]} {rule[1]} {REACH} {of[0]}", "".join(str(b - a) for a, b in zip(of, of[1:]))]
+    return [f"rule {rule[0]} {rule[1]} {REACH} {of[0]}", "".join(chr(ord("0") + b - a) for a, b in zip(of, of[1:]))]
 
 
 if __name__ == "__main__":
     lines = []
-    for rule in RULES:
+    for rule in RULES + LARGE:
         lines += rule_lines(rule)
     for seed, case in enumerate(CASES, start=1):
         write_case(lines, seed, *case)
     target = pathlib.Path(__file__).with_name("disentangled.txt")
     target.write_text("\n".join(lines) + "\nend\n")
-    print(f"{target}: {len(RULES)} rules, {len(CASES)} cases, transformers {transformers.__version__}")
+    print(f"{target}: {len(RULES + LARGE)} rules, {len(CASES)} cases, transformers {transformers.__version__}")

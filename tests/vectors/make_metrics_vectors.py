@@ -66,9 +66,10 @@ def single(labels, logits, classes, threshold):
 def multi(targets, logits, threshold):
     p = 1 / (1 + np.exp(-logits.astype(np.float64)))
     predictions = (p >= (0.5 if threshold is None else np.asarray(threshold))).astype(int)
-    expect = averages(targets, predictions, ["macro", "micro", "weighted"])
+    expect = averages(targets, predictions, ["macro", "micro", "weighted", "samples"])
     expect |= {
         "accuracy": metrics.accuracy_score(targets, predictions),
+        "hamming_loss": metrics.hamming_loss(targets, predictions),
         "auroc": or_nan(metrics.roc_auc_score, targets, p, average="macro"),
         "average_precision": or_nan(metrics.average_precision_score, targets, p, average="macro"),
     }

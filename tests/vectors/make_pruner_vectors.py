@@ -6,7 +6,7 @@ pruners.txt: a study begins with "study MAXIMIZE PRUNER OPTIONS...", then what h
     n                            a new trial (numbers from 0)
     r NUMBER STEP VALUE VERDICT RUNGS   a report and what the pruner says; RUNGS new values of completed rungs
     f NUMBER STATE [VALUE]       a trial ends; 1 where no pruner looks at the value
-importance.txt: "case SEED TRIALS OBJECTIVES" and "NAME VALUE" lines. The histories come from a generator that the C test
+importance.txt: "case SEED TRIALS OBJECTIVES OBJECTIVE" (the one asked for, -1: all) and "NAME VALUE" lines. The histories come from a generator that the C test
 has too (history() here, make_history() there).
 """
 import pathlib
@@ -193,7 +193,12 @@ if __name__ == "__main__":
     lines = []
     for seed, count, objectives in [(1, 60, 1), (2, 200, 1), (3, 25, 1), (4, 500, 1), (5, 2, 1), (6, 11, 1), (7, 120, 2),
                                     (8, 60, 2), (9, 1, 1)]:
-        lines.append(f"case {seed} {count} {objectives}")
-        importances = optuna.importance.get_param_importances(history(seed, count, objectives))
-        lines += [f"{name} {number(value)}" for name, value in sorted(importances.items())]
+        study = history(seed, count, objectives)
+        # With a target, Optuna takes the lower for the better whatever the direction.
+        signs = [1 if d == optuna.study.StudyDirection.MINIMIZE else -1 for d in study.directions]
+        targets = [(-1, None)] + ([(o, lambda t, o=o: signs[o] * t.values[o]) for o in range(objectives)] if objectives > 1 else [])
+        for objective, target in targets:
+            lines.append(f"case {seed} {count} {objectives} {objective}")
+            importances = optuna.importance.get_param_importances(study, target=target)
+            lines += [f"{name} {number(value)}" for name, value in sorted(importances.items())]
     (HERE / "importance.txt").write_text("\n".join(lines) + "\n")

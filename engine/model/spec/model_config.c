@@ -131,9 +131,8 @@ static ft_status read_kinds(ft_model_config *c, const char *path) {
     if (!idle && strcmp(positions, "absolute") != 0)
         return ft_fail(FT_INVALID, path,
                        "\"position_embedding_type\" must be \"absolute\", \"%.100s\" is not supported", positions);
-    bool decoder, sinusoidal;
-    FT_TRY(ft_json_bool(c->json, path, "sinusoidal_pos_embds", false, &sinusoidal));
-    if (sinusoidal) return ft_fail(FT_INVALID, path, "\"sinusoidal_pos_embds\" must be false: positions are learned");
+    bool decoder;
+    FT_TRY(ft_json_bool(c->json, path, "sinusoidal_pos_embds", false, &c->sinusoidal));
     FT_TRY(ft_json_bool(c->json, path, "is_decoder", false, &decoder));
     if (decoder) return ft_fail(FT_INVALID, path, "\"is_decoder\" must be false: only encoders are supported");
     return FT_OK;

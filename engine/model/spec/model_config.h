@@ -53,6 +53,7 @@ typedef struct ft_model_config {
     bool mean_pooling;                  // the classifier reads the mean of all tokens, else the first
     int64_t pad_token_id;               // -1: null in the file, no row is padding
     ft_activation hidden_act;
+    bool sinusoidal;                    // the position table of a new model is sines and cosines; a file has its own
     double layer_norm_eps, initializer_range;
     double embedding_dropout;           // behind the embeddings
     double hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout; // classifier: null -> hidden, or

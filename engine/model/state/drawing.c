@@ -43,11 +43,22 @@ ft_drawing ft_drawing_of(const ft_parameter *parameter, double range, uint64_t s
     return d;
 }
 
+// Of row p, columns 2 i and 2 i + 1: sine and cosine of p / 10000^(2 i / cols).
+static float wave(const ft_drawing *d, int64_t element) {
+    const int64_t cols = d->parameter->cols, col = element % cols;
+    const double angle = (double)(element / cols) / pow(10000, 2 * (double)(col / 2) / (double)cols);
+    return (float)(col % 2 == 0 ? sin(angle) : cos(angle));
+}
+
 ft_status ft_draw_part(void *context, int64_t first, int64_t count, float *out) {
     const ft_drawing *d = context;
     if (d->parameter->rows == 0) {
         float constant = is_norm_weight(d->parameter) ? 1.0f : 0.0f;
         for (int64_t i = 0; i < count; i++) out[i] = constant;
+        return FT_OK;
+    }
+    if (d->waves) {
+        for (int64_t i = first; i < first + count; i++) out[i - first] = wave(d, i);
         return FT_OK;
     }
     for (int64_t i = first; i < first + count;) {

@@ -11,6 +11,7 @@ typedef struct ft_drawing {
     double range;                  // standard deviation of matrices; norms are 1, biases 0
     double cut;                    // no number is further from 0 than so many of them; 0: any may be
     int64_t zero_first, zero_last; // elements that are 0: the padding row of a table
+    bool waves;                    // sines and cosines of the row's number in place of random ones
 } ft_drawing;
 
 // zero_row: -1, or a row of zeros.

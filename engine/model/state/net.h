@@ -78,6 +78,7 @@ typedef struct ft_model {
     int32_t targets; // numbers that a sequence is compared with; 0: a class
     ft_loss loss;
     float *class_weight; // [labels] device; NULL: all 1
+    bool sinusoidal_positions; // a position table that no file gives is sines and cosines
     int32_t position_padding; // for ft_batch: the padding id where positions are counted behind it, else -1
     // registry
     ft_absent_rows absent; // of the word table; all its rows are there if absent.word_rows is NULL

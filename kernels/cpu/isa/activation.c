@@ -53,6 +53,13 @@ KIND(tanh, FT_ACT_TANH)
 KIND(silu, FT_ACT_SILU)
 KIND(quick_gelu, FT_ACT_QUICK_GELU)
 KIND(mish, FT_ACT_MISH)
+KIND(gelu_10, FT_ACT_GELU_10)
+KIND(sigmoid, FT_ACT_SIGMOID)
+KIND(leaky_relu, FT_ACT_LEAKY_RELU)
+KIND(relu6, FT_ACT_RELU6)
+KIND(hardswish, FT_ACT_HARDSWISH)
+KIND(laplace, FT_ACT_LAPLACE)
+KIND(sqrtsoftplus, FT_ACT_SQRTSOFTPLUS)
 static forward_fn *const forward_of[FT_ACT_COUNT] = {
     [FT_ACT_IDENTITY] = identity_forward,
     [FT_ACT_GELU] = gelu_forward,
@@ -62,6 +69,13 @@ static forward_fn *const forward_of[FT_ACT_COUNT] = {
     [FT_ACT_SILU] = silu_forward,
     [FT_ACT_QUICK_GELU] = quick_gelu_forward,
     [FT_ACT_MISH] = mish_forward,
+    [FT_ACT_GELU_10] = gelu_10_forward,
+    [FT_ACT_SIGMOID] = sigmoid_forward,
+    [FT_ACT_LEAKY_RELU] = leaky_relu_forward,
+    [FT_ACT_RELU6] = relu6_forward,
+    [FT_ACT_HARDSWISH] = hardswish_forward,
+    [FT_ACT_LAPLACE] = laplace_forward,
+    [FT_ACT_SQRTSOFTPLUS] = sqrtsoftplus_forward,
 };
 static backward_fn *const backward_of[FT_ACT_COUNT] = {
     [FT_ACT_IDENTITY] = identity_backward,
@@ -72,6 +86,13 @@ static backward_fn *const backward_of[FT_ACT_COUNT] = {
     [FT_ACT_SILU] = silu_backward,
     [FT_ACT_QUICK_GELU] = quick_gelu_backward,
     [FT_ACT_MISH] = mish_backward,
+    [FT_ACT_GELU_10] = gelu_10_backward,
+    [FT_ACT_SIGMOID] = sigmoid_backward,
+    [FT_ACT_LEAKY_RELU] = leaky_relu_backward,
+    [FT_ACT_RELU6] = relu6_backward,
+    [FT_ACT_HARDSWISH] = hardswish_backward,
+    [FT_ACT_LAPLACE] = laplace_backward,
+    [FT_ACT_SQRTSOFTPLUS] = sqrtsoftplus_backward,
 };
 
 // ---- the ops --------------------------------------------------------------------------------------------------------

@@ -43,6 +43,13 @@ KIND(tanh, FT_ACT_TANH)
 KIND(silu, FT_ACT_SILU)
 KIND(quick_gelu, FT_ACT_QUICK_GELU)
 KIND(mish, FT_ACT_MISH)
+KIND(gelu_10, FT_ACT_GELU_10)
+KIND(sigmoid, FT_ACT_SIGMOID)
+KIND(leaky_relu, FT_ACT_LEAKY_RELU)
+KIND(relu6, FT_ACT_RELU6)
+KIND(hardswish, FT_ACT_HARDSWISH)
+KIND(laplace, FT_ACT_LAPLACE)
+KIND(sqrtsoftplus, FT_ACT_SQRTSOFTPLUS)
 static const struct {
     forward_fn *forward;
     backward_fn *backward;
@@ -55,6 +62,13 @@ static const struct {
     [FT_ACT_SILU] = {silu_forward, silu_backward},
     [FT_ACT_QUICK_GELU] = {quick_gelu_forward, quick_gelu_backward},
     [FT_ACT_MISH] = {mish_forward, mish_backward},
+    [FT_ACT_GELU_10] = {gelu_10_forward, gelu_10_backward},
+    [FT_ACT_SIGMOID] = {sigmoid_forward, sigmoid_backward},
+    [FT_ACT_LEAKY_RELU] = {leaky_relu_forward, leaky_relu_backward},
+    [FT_ACT_RELU6] = {relu6_forward, relu6_backward},
+    [FT_ACT_HARDSWISH] = {hardswish_forward, hardswish_backward},
+    [FT_ACT_LAPLACE] = {laplace_forward, laplace_backward},
+    [FT_ACT_SQRTSOFTPLUS] = {sqrtsoftplus_forward, sqrtsoftplus_backward},
 };
 
 typedef struct gated_job {

@@ -40,14 +40,52 @@ FT_DEVICE float ft_gated(float x, float steep, float z, float dz, float *slope) 
     return x * s;
 }
 
+// x Phi(x) = max(x, 0) - |x| Phi(-|x|)
+FT_DEVICE float ft_gelu(float x, float *slope) {
+    float a = ft_at_most(20.0f, fabsf(x)), bell, tail = ft_normal_tail(a, &bell);
+    float phi = x < 0.0f ? tail : 1.0f - tail;
+    *slope = fmaf(copysignf(a, x) * 0.39894228f, bell, phi);
+    return fmaf(-a, tail, x > 0.0f ? x : 0.0f);
+}
+
+// log(1 + e) of e in (0, 1], as 2 artanh(e / (2 + e)).
+FT_DEVICE float ft_log_of_one_and(float e) {
+    float z = e / (e + 2.0f), s = z * z, q = 2.0f / 17;
+    for (int k = 15; k > 0; k -= 2) q = fmaf(q, s, 2.0f / (float)k);
+    return q * z;
+}
+
 FT_DEVICE float ft_activate(ft_activation kind, float x, float *slope) {
     switch (kind) {
-    case FT_ACT_GELU: { // x Phi(x) = max(x, 0) - |x| Phi(-|x|)
-        float a = ft_at_most(20.0f, fabsf(x)), bell, tail = ft_normal_tail(a, &bell);
-        float phi = x < 0.0f ? tail : 1.0f - tail;
-        *slope = fmaf(copysignf(a, x) * 0.39894228f, bell, phi);
-        return fmaf(-a, tail, x > 0.0f ? x : 0.0f);
+    case FT_ACT_GELU: return ft_gelu(x, slope);
+    case FT_ACT_GELU_10: {
+        float y = ft_gelu(x, slope);
+        if (y > 10.0f) *slope = 0.0f;
+        return ft_at_most(10.0f, y);
     }
+    case FT_ACT_SIGMOID: {
+        float e = ft_exp(-fabsf(x)), inverse = ft_reciprocal(1.0f + e), small = e * inverse;
+        *slope = small * inverse;
+        return x < 0.0f ? small : inverse;
+    }
+    case FT_ACT_LAPLACE: { // Phi(z), from its smaller end
+        float z = (x - 0.707107f) / 0.282095f, bell, tail = ft_normal_tail(ft_at_most(20.0f, fabsf(z)), &bell);
+        *slope = bell * 1.4142126f; // 1 / (0.282095 sqrt(2 pi))
+        return z < 0.0f ? tail : 1.0f - tail;
+    }
+    case FT_ACT_SQRTSOFTPLUS: { // the bound keeps e, and the root of it, from nothing
+        float e = ft_exp(-ft_at_most(80.0f, fabsf(x))), inverse = ft_reciprocal(1.0f + e);
+        float y = sqrtf(ft_at_least(0.0f, x) + ft_log_of_one_and(e));
+        *slope = 0.5f * (x < 0.0f ? e * inverse : inverse) / y;
+        return y;
+    }
+    case FT_ACT_HARDSWISH: {
+        float low = ft_at_least(-3.0f, x);
+        *slope = x > 3.0f ? 1.0f : x < -3.0f ? 0.0f : low / 3.0f + 0.5f;
+        return low * (ft_at_most(6.0f, low + 3.0f) / 6.0f);
+    }
+    case FT_ACT_LEAKY_RELU: *slope = x > 0.0f ? 1.0f : 0.01f; return x * *slope;
+    case FT_ACT_RELU6: *slope = x > 0.0f && x < 6.0f ? 1.0f : 0.0f; return ft_at_most(6.0f, ft_at_least(0.0f, x));
     case FT_ACT_GELU_TANH: { // (1 + tanh u) / 2 = sigmoid(2 u)
         float low = ft_at_least(-9.9f, x), both = ft_at_most(20.0f, low), square = both * both;
         float z = both * fmaf(square, 0.071354816f, 1.5957691f);
@@ -87,6 +125,13 @@ template <class Use> FT_DEVICE void ft_with_activation(ft_activation kind, Use u
     case FT_ACT_QUICK_GELU: return use(ft_activation_kind<FT_ACT_QUICK_GELU>{});
     case FT_ACT_SILU: return use(ft_activation_kind<FT_ACT_SILU>{});
     case FT_ACT_MISH: return use(ft_activation_kind<FT_ACT_MISH>{});
+    case FT_ACT_GELU_10: return use(ft_activation_kind<FT_ACT_GELU_10>{});
+    case FT_ACT_SIGMOID: return use(ft_activation_kind<FT_ACT_SIGMOID>{});
+    case FT_ACT_LEAKY_RELU: return use(ft_activation_kind<FT_ACT_LEAKY_RELU>{});
+    case FT_ACT_RELU6: return use(ft_activation_kind<FT_ACT_RELU6>{});
+    case FT_ACT_HARDSWISH: return use(ft_activation_kind<FT_ACT_HARDSWISH>{});
+    case FT_ACT_LAPLACE: return use(ft_activation_kind<FT_ACT_LAPLACE>{});
+    case FT_ACT_SQRTSOFTPLUS: return use(ft_activation_kind<FT_ACT_SQRTSOFTPLUS>{});
     case FT_ACT_TANH: return use(ft_activation_kind<FT_ACT_TANH>{});
     case FT_ACT_RELU: return use(ft_activation_kind<FT_ACT_RELU>{});
     default: return use(ft_activation_kind<FT_ACT_IDENTITY>{});
