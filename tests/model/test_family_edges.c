@@ -1,10 +1,10 @@
-// DeBERTa v1, v2 and v3 on sequences that end around the edges of buckets and tables, against transformers' float64 numbers
+// DeBERTa v1, v2 and v3 on sequences that end around the edges of buckets and tables, ModernBERT around those of windows and tiles, against transformers' float64 numbers
 // (tests/vectors/make_family_vectors.py): logits, hidden rows, losses, gradients.
 #include "tests/fixtures/seeded_weights.h"
 
 #include "engine/train/job/run_plan.h"
 
-static const char *const models[] = {"edges_v3", "edges_v2", "edges_v1"};
+static const char *const models[] = {"edges_v3", "edges_v2", "edges_v1", "edges_modernbert"};
 enum { MODELS = sizeof models / sizeof models[0], PROJECTIONS = 8 };
 
 static void open_edges(fixture *f, const char *name) {
@@ -83,8 +83,8 @@ static float norm_in_file(const fixture *f, const ft_parameter *p) {
 
 static int layer_of(const char *name) {
     int layer;
-    const char *at = strstr(name, ".layer.");
-    return at != NULL && sscanf(at, ".layer.%d.", &layer) == 1 ? layer : strstr(name, "embeddings") != NULL ? -1 : -2;
+    const char *at = strstr(name, ".layer");
+    return at != NULL && (sscanf(at, ".layer.%d.", &layer) == 1 || sscanf(at, ".layers.%d.", &layer) == 1) ? layer : strstr(name, "embeddings") != NULL ? -1 : -2;
 }
 
 static void check_gradients(const fixture *f, const char *model, const float *gradients) {

@@ -11,10 +11,11 @@ r = u / 2^23 - 1 in [-1, 1), is in double precision, rounded once to float32,
     r                             a table of embeddings: ...embeddings.weight
     sqrt(3 / fan in) r            other matrices, of unit gain
 
-edges_v3/, edges_v2/, edges_v1/: config.json and expect.safetensors of small DeBERTas whose sequences end around the edges
-of buckets and tables (LENGTHS). Every sequence runs alone.
+edges_v3/, edges_v2/, edges_v1/, edges_modernbert/: config.json and expect.safetensors of small DeBERTas whose sequences end around the
+edges of buckets and tables (LENGTHS), and of a ModernBERT whose windows end within and around tiles of keys. Every sequence runs alone.
     input_ids I32 [T], cu_seqlens I32 [B+1], labels I32 [B], logits [B,C], losses [B]
-    rows I32 [R], layer.0 [R,H]     positions in the packed batch, the hidden rows there behind the first layer
+    rows I32 [R], layer.0 [R,H]     positions in the packed batch, the hidden rows there behind the first layer (modernbert: and
+                                    the second one's norm)
     norm.NAME [1], projection.NAME [8]   of the gradient of the mean loss: its norm, and its products with the vectors
                                     sqrt(3) r of NAME#0 ... NAME#7, whose mean square estimates a squared norm
 
@@ -65,7 +66,25 @@ EDGES = {
     "edges_v3": dict(type="deberta-v2", position_buckets=256, share_att_key=True, norm_rel_ebd="layer_norm"),
     "edges_v2": dict(type="deberta-v2", max_relative_positions=128, conv_kernel_size=3, conv_act="gelu"),
     "edges_v1": dict(type="deberta"),
+    "edges_modernbert": dict(type="modernbert"),
 }
+MODERN = dict(
+    vocab_size=97,
+    hidden_size=24,
+    num_attention_heads=2,
+    num_hidden_layers=4,
+    intermediate_size=30,
+    max_position_embeddings=1024,
+    local_attention=128,
+    classifier_pooling="mean",
+    pad_token_id=0,
+    bos_token_id=2,
+    cls_token_id=2,
+    eos_token_id=3,
+    sep_token_id=3,
+    num_labels=3,
+    problem_type="single_label_classification",
+)
 FULL = {
     "bert-base-uncased": {},
     "roberta-base": {},
@@ -139,7 +158,7 @@ def save(tensors, path):
 
 
 def make_edges(name, settings):
-    settings = SMALL | settings
+    settings = (MODERN if settings["type"] == "modernbert" else SMALL) | settings
     config = AutoConfig.for_model(settings.pop("type"), **settings)
     model = make_model(config)
     sequences, out = make_sequences(name, LENGTHS, config.vocab_size)
@@ -153,7 +172,8 @@ def make_edges(name, settings):
         n = ids.shape[1]
         chosen = sorted({0, 1, n // 2, n - 1} & set(range(n)))
         rows += [int(out["cu_seqlens"][i]) + position for position in chosen]
-        hidden.append(result.hidden_states[1][0, chosen])
+        behind = result.hidden_states[1][0, chosen]
+        hidden.append(model.model.layers[1].attn_norm(behind) if config.model_type == "modernbert" else behind)
     out |= {
         "labels": labels.to(torch.int32),
         "logits": torch.stack(logits),

@@ -360,6 +360,18 @@ def variants():
     for name in ("roberta", "xlm-roberta", "deberta-v2", "modernbert", "deberta-v2, transformers", "undivided"):
         base = next(v for v in out if v["name"] == name)
         add("code points: " + name, base["files"], base["rules"], "code points")
+    # ModernBERT's own: runs of 2 to 24 spaces are tokens of normalised text, [CLS] A [SEP] B [SEP] without types.
+    runs = [token(" " * n, 1402 + 24 - n, normalized=True, special=False) for n in range(24, 1, -1)]
+    framed = {"type": "TemplateProcessing",
+              "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}],
+              "pair": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}},
+                       {"Sequence": {"id": "B", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}],
+              "special_tokens": {name: {"id": name, "ids": [number], "tokens": [name]} for name, number in (("[CLS]", 5), ("[SEP]", 6))}}
+    add("modernbert, added tokens", {
+        "tokenizer.json": file_of(bpe_model(), normalizer={"type": "NFC"}, pre_tokenizer=byte_level(), post_processor=framed, added_tokens=[
+            token("[PAD]", 4), token("[CLS]", 5), token("[SEP]", 6), token("[UNK]", 7), token("[MASK]", 1400, lstrip=True), *runs,
+            token("|||EMAIL_ADDRESS|||", 1425, normalized=True, special=False), token("[unused0]", 1426, normalized=True, special=False)]),
+        "tokenizer_config.json": {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 8192}})
     return out
 
 
