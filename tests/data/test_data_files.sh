@@ -188,6 +188,9 @@ says "1 of the 4 classes have no training example"
 # Which columns were taken; damaged texts, quotes in TSV, classes that are nearly the same, escape sequences in labels.
 says 'columns    text from "text", label from "label"'
 [ "$(json odd/run.json 'd["data"]["train"]["text_column"], d["data"]["train"]["label_column"]')" = "('text', 'label')" ] || fail "run.json lacks the columns"
+printf 'question,sentence,label\nwhy,so,food\nwho,he,music\n' >both.csv
+# shellcheck disable=SC2086
+expect 2 "$FTENGINE" train $options data.train=both.csv output.dir=no && one_error 'which column is meant, "question" or "sentence"?' && says "data.text_column=question"
 printf 'text\tlabel\n"one"\tpos\n"tw\xffo \xc3\xa9"\tpos \nthree\tPos\nfour\tnan\nfive\t\033[31mred\n' >slips.tsv
 # shellcheck disable=SC2086
 expect 0 "$FTENGINE" train $options data.train=slips.tsv output.dir=slips model.ignore_mismatched_sizes=true

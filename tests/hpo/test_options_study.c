@@ -4,6 +4,8 @@
 #include "engine/config/options.h"
 #include "hpo/space/options_study.h"
 
+#include <ctype.h>
+
 static void test_every_field_has_a_row(void **state) { every_field_has_a_row(&ft_study_section, sizeof(ft_study_options)); }
 
 // What ft_tuning_check_identity holds against the study is what a study must not change, and nothing else.
@@ -13,6 +15,31 @@ static void test_what_a_study_is(void **state) {
         bool identity = strcmp(o->name, "study.objective") == 0 || strcmp(o->name, "study.constraints") == 0;
         assert_int_equal(o->change, identity ? FT_FIXED : FT_FREE);
     }
+}
+
+// A help that names a value of another option ("with device.threads = 0") names one that it takes.
+static void test_helps_name_values_that_are_taken(void **state) {
+    ft_config c;
+    const ft_option *option;
+    int named = 0;
+    ok(ft_config_defaults_with(ft_study_sections, &c));
+    for (int i = 0; (option = ft_sections_option(ft_study_sections, i)) != NULL; i++)
+        for (const char *at = option->help; at != NULL && (at = strstr(at, " = ")) != NULL; at += 3) {
+            const char *begin = at, *value = at + 3;
+            char name[64], word[64];
+            while (begin > option->help && (islower((unsigned char)begin[-1]) || strchr("_.", begin[-1]) != NULL)) begin--;
+            snprintf(name, sizeof name, "%.*s", (int)(at - begin), begin);
+            snprintf(word, sizeof word, "%.*s", (int)strspn(value, "abcdefghijklmnopqrstuvwxyz_-0123456789"), value);
+            const int other = ft_sections_find(ft_study_sections, name);
+            if (other < 0 || word[0] == '\0') continue;
+            const ft_option *meant = ft_sections_option(ft_study_sections, other);
+            if (meant->type == FT_OPTION_PATH || meant->type == FT_OPTION_STRING) continue;
+            if (ft_option_set(&c, meant, word, NULL, "help") != FT_OK)
+                fail_msg("the help of %s names %s = %s, which is refused: %s", option->name, name, word, ft_error_message());
+            named++;
+        }
+    assert_true(named >= 3);
+    ft_config_free(&c);
 }
 
 static void test_committed_reference(void **state) {
@@ -108,6 +135,7 @@ int main(void) {
         OPTION_TABLE_TESTS,
         cmocka_unit_test(test_every_field_has_a_row),
         cmocka_unit_test(test_what_a_study_is),
+        cmocka_unit_test(test_helps_name_values_that_are_taken),
         cmocka_unit_test(test_committed_reference),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_storage_is_a_path),
