@@ -1,5 +1,6 @@
 // A search space before a study (hpo/plan): the shares and the worst point of whole spaces against every point of them planned by
 // itself, drawn and weighted here from a table that knows nothing of ours.
+// ctest: tsan=run
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +15,7 @@
 #include "tests/fixtures/sanitized.h"
 #include "tests/fixtures/tiny_run.h"
 
-enum { SPACES = FT_SANITIZED ? 6 : 100, AXES = 6, CHOICES = 4 };
+enum { SPACES = FT_SANITIZED ? 3 : 100, AXES = 6, CHOICES = 4 };
 
 static char scratch[64];
 
@@ -186,10 +187,11 @@ static void large_run(tiny_run *t, uint64_t seed) {
 }
 
 static void test_spaces(void **state) {
-    for (size_t i = 0; i < sizeof spaces / sizeof spaces[0]; i++) {
+    const size_t count = FT_SANITIZED ? 2 : sizeof spaces / sizeof spaces[0];
+    for (size_t i = 0; i < count; i++) {
         tiny_run t;
         large_run(&t, 500 + i);
-        for (int share = 0; share <= 8; share += FT_SANITIZED ? 8 : 3) {
+        for (int share = FT_SANITIZED ? 5 : 0; share <= 8; share += FT_SANITIZED ? 8 : 3) { // sanitized: with three threads
             const bool limits = strcmp(spaces[i].what, "limits") == 0;
             const size_t budget = limits ? 0 : middle(&t, spaces[i].parameters, spaces[i].count, share);
             print_message("%s, %zu bytes\n", spaces[i].what, budget);
@@ -250,7 +252,7 @@ static void test_random(void **state) {
         compared++;
     }
     print_message("%d spaces\n", compared);
-    assert_true(compared >= SPACES / 2);
+    assert_true(compared > SPACES / 2);
 }
 
 // Lists are written in brackets in a space, and without elsewhere.
@@ -277,6 +279,7 @@ static void test_lists(void **state) {
 
 // A range that a condition cuts: its parts have the weights that random draws give them.
 static void test_ranges(void **state) {
+    FT_PLAIN_ONLY();
     static const struct {
         const char *range, *condition;
         double share; // of draws that have the condition
@@ -313,6 +316,7 @@ static void test_ranges(void **state) {
 
 // More points than are planned one by one: a sample of them, with all corners, and every thread count says the same.
 static void test_sample(void **state) {
+    FT_PLAIN_ONLY();
     tiny_run t;
     ft_survey s[2];
     ft_config config;
