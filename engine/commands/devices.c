@@ -22,8 +22,21 @@ typedef struct cpu_facts {
     char description[128], isa[16];
     int threads;
     size_t total_bytes, available_bytes; // available: 0 where the system does not say
+    ft_host_limits limits;
     ledger_facts ledger;
 } cpu_facts;
+
+// Names of limits, as they are known where they are set, and for programs.
+static const struct {
+    const char *text, *key;
+} limit_names[FT_LIMIT_KINDS] = {
+    [FT_LIMIT_MACHINE] = {"the machine's memory", "machine"},
+    [FT_LIMIT_CGROUP_V1] = {"cgroup v1 memory.limit_in_bytes", "cgroup_v1"},
+    [FT_LIMIT_CGROUP_V2] = {"cgroup v2 memory.max", "cgroup_v2_max"},
+    [FT_LIMIT_CGROUP_HIGH] = {"cgroup v2 memory.high", "cgroup_v2_high"},
+    [FT_LIMIT_ADDRESSES] = {"RLIMIT_AS (ulimit -v)", "rlimit_as"},
+    [FT_LIMIT_DATA] = {"RLIMIT_DATA (ulimit -d)", "rlimit_data"},
+};
 
 // A CUDA device; or, with ordinal -1, the lack of all of them.
 typedef struct cuda_facts {
@@ -60,6 +73,7 @@ static ft_status read_cpu(cpu_facts *cpu) {
     cpu->total_bytes = device->total_bytes;
     cpu->available_bytes = ft_cpu_available_bytes();
     ft_device_close(device);
+    ft_host_limits_read(&cpu->limits);
     ft_candidate candidate;
     FT_TRY(ft_candidate_cpu(&candidate));
     read_ledger(&candidate, &cpu->ledger);
@@ -111,7 +125,11 @@ static void print_missing(const ft_error *missing) {
 static void print_ledger(const ledger_facts *ledger) {
     char reserved[24], unused[24];
     const ft_ledger_state *state = &ledger->state;
-    if (ledger->unread.code != FT_OK) printf("        reservations unknown: "), print_missing(&ledger->unread);
+    if (ledger->unread.code != FT_OK) {
+        printf("        reservations unknown: ");
+        print_missing(&ledger->unread); // what was read before the damage says nothing
+        return;
+    }
     if (state->count == 0) return;
     printf("        reserved %s, %s free for a run:", ft_bytes_text(state->reserved, reserved),
            ft_bytes_text(state->free, unused));
@@ -133,11 +151,22 @@ static void print_processes(const cuda_facts *cuda) {
     if (processes->count > 0) printf("\n");
 }
 
+// Only where there is one beside the machine's size.
+static void print_limits(const ft_host_limits *limits) {
+    char bytes[24], left[24];
+    for (int i = 0; i < limits->count && limits->count > 1; i++) {
+        const ft_host_limit *l = &limits->list[i];
+        printf("        limit %s%s%s: %s, %s left%s\n", limit_names[l->kind].text, l->group[0] != '\0' ? " of " : "", l->group,
+               ft_bytes_text(l->bytes, bytes), ft_bytes_text(l->left, left), i == 0 ? ": this one binds" : "");
+    }
+}
+
 static void print_cpu(const cpu_facts *cpu) {
     char total[24], available[24];
     printf("cpu     %s\n        memory %s", cpu->description, ft_bytes_text(cpu->total_bytes, total));
     if (cpu->available_bytes > 0) printf(", %s available", ft_bytes_text(cpu->available_bytes, available));
     printf("\n");
+    print_limits(&cpu->limits);
     print_ledger(&cpu->ledger);
 }
 
@@ -185,6 +214,18 @@ static void put_ledger(json_t *object, const ledger_facts *ledger, bool *failed)
     }
     ft_json_put(object, "reserved_bytes", known ? json_integer((json_int_t)state->reserved) : json_null(), failed);
     ft_json_put(object, "reservations", list, failed);
+}
+
+static json_t *limits_json(const ft_host_limits *limits, bool *failed) {
+    json_t *list = json_array();
+    for (int i = 0; i < limits->count; i++) {
+        const ft_host_limit *l = &limits->list[i];
+        json_t *object = json_pack("{s:s, s:I, s:I, s:b}", "kind", limit_names[l->kind].key, "bytes", (json_int_t)l->bytes, "left_bytes",
+                                   (json_int_t)l->left, "binds", i == 0);
+        if (l->group[0] != '\0') ft_json_put(object, "group", ft_json_text(l->group), failed);
+        ft_json_append(list, object, failed);
+    }
+    return list;
 }
 
 static json_t *cpu_json(const cpu_facts *cpu, bool *failed) {
@@ -296,6 +337,7 @@ static ft_status show(output *out) {
         json_t *root = json_object();
         ft_json_put(root, "format_version", json_integer(1), &out->failed);
         ft_json_put(root, "devices", json_incref(out->devices), &out->failed);
+        ft_json_put(root, "limits", limits_json(&cpu.limits, &out->failed), &out->failed);
         ft_json_put(root, "cuda", driver_json(gpus, &missing, out->cuda_trains > 0, &out->failed), &out->failed);
         ft_json_put(root, "verdict", json_string(verdict), &out->failed);
         if (!out->failed) ft_json_write(stdout, root);

@@ -95,7 +95,7 @@ static bool parse_size(const ft_option *option, const char *text, int64_t *out) 
             if (!decimal_number(digits, &value) || value * units[i].bytes > (double)option->most) return false;
             *out = (int64_t)(value * units[i].bytes);
         }
-        return *out == 0 || (*out >= option->least && *out <= option->most);
+        return *out >= option->least && *out <= option->most; // 0 is how auto is kept, and nobody may say it
     }
     return false;
 }

@@ -126,15 +126,17 @@ static ft_status open_index(ft_weights *w, const char *directory, bool torch) {
 
 // ---- the directory ------------------------------------------------------------------------------------------------
 
-bool ft_weights_exist(const char *directory) {
+ft_status ft_weights_exist(const char *directory, bool *exist) {
     ft_arena arena = {0};
-    bool found = false;
-    for (int i = 0; i < FORMS && !found; i++) {
+    ft_status status = FT_OK;
+    *exist = false;
+    for (int i = 0; i < FORMS && !*exist && status == FT_OK; i++) {
         const char *path = ft_path_join(&arena, directory, forms[i].name);
-        found = path != NULL && ft_path_exists(path);
+        if (path == NULL) status = FT_NO_MEMORY;
+        else *exist = ft_path_exists(path);
     }
     ft_arena_free(&arena);
-    return found;
+    return status;
 }
 
 static ft_status no_weights(ft_weights *w, const char *directory) {

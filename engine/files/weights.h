@@ -24,7 +24,7 @@ const char *ft_weights_list_path(const ft_weights *weights);
 // Elements [first, first + count) of a tensor as fp32, as ft_safetensor_part_to_f32.
 ft_status ft_weights_part_to_f32(const ft_weights *weights, int index, int64_t first, int64_t count, float *out);
 
-// Does the directory hold weights in one of the files above?
-bool ft_weights_exist(const char *directory);
+// Does the directory hold weights in one of the files above? FT_NO_MEMORY: nobody knows.
+ft_status ft_weights_exist(const char *directory, bool *exist);
 
 #endif

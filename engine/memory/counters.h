@@ -29,6 +29,7 @@ typedef struct ft_memory_counters {
     ft_memory_phase peak_phase;        // in which peak_allocated was reached
     size_t arena_bytes, arena_live_bytes; // of the steps' arena, and the largest sum of its live tensors; 0: none
     size_t live_buffers;
+    size_t peak_extent[2]; // addresses that the allocator's ranges for small and large buffers reached; 0: there were no ranges
     size_t pinned, peak_pinned; // memory of the host that the device copies to and from: no part of any of the above
 } ft_memory_counters;
 

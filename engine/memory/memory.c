@@ -272,8 +272,15 @@ static void free_block(ft_memory *m, const char *data) {
 ft_memory_counters ft_memory_read(ft_memory *m) {
     pthread_mutex_lock(&m->lock);
     ft_memory_counters c = m->meter.counters;
+    for (int i = 0; i < FT_ALLOCATOR_CLASSES; i++) c.peak_extent[i] = ft_allocator_extent(m->allocator)[i];
     pthread_mutex_unlock(&m->lock);
     return c;
+}
+
+void ft_memory_expect(ft_memory *m, const ft_memory_counters *planned) {
+    pthread_mutex_lock(&m->lock);
+    ft_allocator_expect(m->allocator, planned->peak_extent);
+    pthread_mutex_unlock(&m->lock);
 }
 
 static bool in_arena(const ft_memory *m, const char *data) {

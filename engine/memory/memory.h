@@ -103,6 +103,8 @@ ft_status ft_memory_scope_end(ft_memory *memory, ft_status outcome);
 // of history: what follows needs the same memory whatever came before.
 void ft_memory_trim(ft_memory *memory);
 
+// What a plan of the same requests took: where addresses are limited, no more are asked for.
+void ft_memory_expect(ft_memory *memory, const ft_memory_counters *planned);
 void ft_memory_set_phase(ft_memory *memory, ft_memory_phase phase);
 ft_memory_counters ft_memory_read(ft_memory *memory);
 ft_device *ft_memory_device(ft_memory *memory);

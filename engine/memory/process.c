@@ -49,3 +49,15 @@ size_t ft_process_resident(int64_t pid) {
     if (sscanf(text, "%*s %llu", &pages) != 1) return 0;
     return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
 }
+
+static size_t kilobytes_at(const char *text, const char *word) {
+    unsigned long long kilobytes = 0;
+    const char *at = strstr(text, word);
+    return at != NULL && sscanf(at + strlen(word), "%llu", &kilobytes) == 1 ? (size_t)kilobytes << 10 : 0;
+}
+
+size_t ft_process_held(int64_t pid) {
+    char text[4096];
+    read_proc(pid, "status", text, sizeof text);
+    return kilobytes_at(text, "\nRssAnon:") + kilobytes_at(text, "\nRssShmem:");
+}

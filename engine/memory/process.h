@@ -12,5 +12,8 @@ uint64_t ft_process_started(int64_t pid);
 uint64_t ft_process_computed(int64_t pid);
 // Bytes of memory that it has pages of; 0 as above.
 size_t ft_process_resident(int64_t pid);
+// Of these, those that only a swap could take from it: what it wrote, not what it maps of files (code, weights), whose pages
+// the kernel takes back when it needs them. 0 as above.
+size_t ft_process_held(int64_t pid);
 
 #endif

@@ -16,5 +16,6 @@ ft_status ft_cpu_range_reserve(ft_device *device, size_t bytes, void **base, siz
 ft_status ft_cpu_range_commit(ft_device *device, void *base, size_t offset, size_t bytes);
 void ft_cpu_range_decommit(ft_device *device, void *base, size_t offset, size_t bytes);
 void ft_cpu_range_release(ft_device *device, void *base, size_t bytes);
+size_t ft_cpu_range_room(ft_device *device);
 
 #endif

@@ -1,4 +1,5 @@
 #include "kernels/cpu/limits.h"
+#include "kernels/cpu/cgroup.h"
 #include "kernels/cpu/pool.h"
 
 #include <sched.h>
@@ -6,117 +7,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-// Reads up to two numbers of a file; "max" (no limit) and absent ones stay -1.
-static void read_numbers(const char *path, double number[2]) {
-    number[0] = number[1] = -1;
-    FILE *file = fopen(path, "re");
-    if (!file) return;
-    char line[128];
-    if (fgets(line, sizeof line, file)) {
-        char *end = line;
-        for (int i = 0; i < 2; i++) {
-            end += strspn(end, " ");
-            char *start = end;
-            double value = strtod(start, &end);
-            if (end != start)
-                number[i] = value;
-            else
-                end += strcspn(start, " ");
-        }
-    }
-    fclose(file);
+// ---- processors ---------------------------------------------------------------------------------------------------
+
+static void take_quota(double *cpus, double quota, double period) {
+    if (quota > 0 && period > 0 && quota / period < *cpus) *cpus = quota / period;
 }
 
-// The cgroup of this process under one controller ("" is the unified v2 hierarchy), e.g. "/user.slice/job".
-static void cgroup_path(const char *controller, char *out, size_t size) {
-    snprintf(out, size, "/");
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    if (!file) return;
-    char line[1024];
-    while (fgets(line, sizeof line, file)) { // id:controller,controller:path
-        line[strcspn(line, "\n")] = 0;
-        char *names = strchr(line, ':');
-        char *path = names ? strchr(names + 1, ':') : NULL;
-        if (!path) continue;
-        *path++ = 0;
-        bool found = false;
-        if (!*controller) found = !names[1];
-        for (char *save = NULL, *name = strtok_r(names + 1, ",", &save); name && !found;
-             name = strtok_r(NULL, ",", &save))
-            found = strcmp(name, controller) == 0;
-        if (found) snprintf(out, size, "%s", path);
-    }
-    fclose(file);
-}
-
-// The lowest value of `limit` over this process's cgroup and its parents (each can only tighten); -1 when none.
-static double lowest_limit(const char *mount, const char *controller, double (*limit)(const char *directory)) {
-    char group[1024], directory[1200];
-    cgroup_path(controller, group, sizeof group);
-    double lowest = -1;
-    for (;;) {
-        snprintf(directory, sizeof directory, "%s%s", mount, strcmp(group, "/") == 0 ? "" : group);
-        double value = limit(directory);
-        if (value > 0 && (lowest < 0 || value < lowest)) lowest = value;
-        char *slash = strrchr(group, '/');
-        if (!slash || strcmp(group, "/") == 0) return lowest;
-        if (slash == group)
-            slash[1] = 0; // "/job" -> "/"
-        else
-            *slash = 0;
-    }
-}
-
-static double first_number(const char *directory, const char *name) {
-    char path[1300];
+static void quota_v2(void *cpus, const char *directory, const char *group) {
     double number[2];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    read_numbers(path, number);
-    return number[0];
+    ft_cgroup_numbers(directory, "cpu.max", number);
+    take_quota(cpus, number[0], number[1]);
 }
 
-static double cpus_v2(const char *directory) {
-    char path[1300];
-    double number[2];
-    snprintf(path, sizeof path, "%s/cpu.max", directory);
-    read_numbers(path, number);
-    return number[0] > 0 && number[1] > 0 ? number[0] / number[1] : -1;
-}
-static double cpus_v1(const char *directory) {
-    double quota = first_number(directory, "cpu.cfs_quota_us"), period = first_number(directory, "cpu.cfs_period_us");
-    return quota > 0 && period > 0 ? quota / period : -1;
-}
-static double memory_v2(const char *directory) { return first_number(directory, "memory.max"); }
-static double memory_v1(const char *directory) { return first_number(directory, "memory.limit_in_bytes"); }
-
-// The number behind a word at the start of a line ("MemAvailable: 123 kB", "inactive_file 123"); -1: no such line.
-static double named_number(const char *directory, const char *name, const char *word) {
-    char path[1300], line[256];
-    size_t length = strlen(word);
-    double number = -1;
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    FILE *file = fopen(path, "re");
-    if (!file) return -1;
-    while (number < 0 && fgets(line, sizeof line, file))
-        if (strncmp(line, word, length) == 0 && (line[length] == ' ' || line[length] == ':')) number = strtod(line + length + 1, NULL);
-    fclose(file);
-    return number;
-}
-
-// What a group may still take: file pages that nobody used lately go first, as they do for the whole machine.
-static double left_of(const char *directory, double limit, const char *usage, const char *inactive) {
-    double used = first_number(directory, usage), given_back = named_number(directory, "memory.stat", inactive);
-    if (limit <= 0 || used < 0) return -1;
-    if (given_back > 0) used -= given_back < used ? given_back : used;
-    return used < limit ? limit - used : 1;
-}
-static double left_v2(const char *directory) {
-    return left_of(directory, memory_v2(directory), "memory.current", "inactive_file");
-}
-static double left_v1(const char *directory) {
-    return left_of(directory, memory_v1(directory), "memory.usage_in_bytes", "total_inactive_file");
+static void quota_v1(void *cpus, const char *directory, const char *group) {
+    double quota[2], period[2];
+    ft_cgroup_numbers(directory, "cpu.cfs_quota_us", quota);
+    ft_cgroup_numbers(directory, "cpu.cfs_period_us", period);
+    take_quota(cpus, quota[0], period[0]);
 }
 
 int ft_usable_threads(void) {
@@ -129,28 +39,109 @@ int ft_usable_threads(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0) cpus = CPU_COUNT(&set);
     if (cpus < 1) cpus = (double)sysconf(_SC_NPROCESSORS_ONLN);
-    double quotas[] = {lowest_limit("/sys/fs/cgroup", "", cpus_v2), lowest_limit("/sys/fs/cgroup/cpu", "cpu", cpus_v1)};
-    for (int i = 0; i < 2; i++)
-        if (quotas[i] > 0 && quotas[i] < cpus) cpus = quotas[i];
+    ft_cgroup_walk(FT_CGROUP_V2, "", quota_v2, &cpus);
+    ft_cgroup_walk(FT_CGROUP_V1_CPU, "cpu", quota_v1, &cpus);
     // A quota of 1.5 is worth two threads: one would leave half a core unused.
     int threads = (int)(cpus + 0.5);
     return threads < 1 ? 1 : threads > FT_POOL_MAX_THREADS ? FT_POOL_MAX_THREADS : threads;
 }
 
-size_t ft_usable_memory(void) {
-    double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    double limits[] = {lowest_limit("/sys/fs/cgroup", "", memory_v2),
-                       lowest_limit("/sys/fs/cgroup/memory", "memory", memory_v1)};
+// ---- memory -------------------------------------------------------------------------------------------------------
+
+// No limit is one that the machine does not reach: v1 says 2^63 less a page where there is none.
+static void add(ft_host_limits *l, ft_host_limit_kind kind, double bytes, double left, const char *group) {
+    if (l->count == FT_HOST_LIMITS || bytes <= 0 || (l->count > 0 && kind != FT_LIMIT_MACHINE && bytes >= (double)l->list[0].bytes)) return;
+    ft_host_limit *limit = &l->list[l->count++];
+    *limit = (ft_host_limit){.kind = kind, .bytes = (size_t)bytes, .left = left > 1 ? (size_t)left : 1};
+    snprintf(limit->group, sizeof limit->group, "%s", group);
+}
+
+// What of a group is used and stays: pages of files go first, whether somebody used them lately or not, before the group is
+// refused anything. (What lies in a tmpfs is none of them in these figures.)
+static double kept(const char *directory, const char *usage, const char *inactive, const char *active) {
+    double used[2];
+    ft_cgroup_numbers(directory, usage, used);
+    const double files[] = {ft_cgroup_named(directory, "memory.stat", inactive), ft_cgroup_named(directory, "memory.stat", active)};
     for (int i = 0; i < 2; i++)
-        if (limits[i] > 0 && limits[i] < bytes) bytes = limits[i];
-    return (size_t)bytes;
+        if (files[i] > 0) used[0] -= files[i] < used[0] ? files[i] : used[0];
+    return used[0];
+}
+
+static void add_v2(void *limits, const char *directory, const char *group) {
+    double most[2], high[2];
+    ft_cgroup_numbers(directory, "memory.max", most);
+    ft_cgroup_numbers(directory, "memory.high", high);
+    if (most[0] <= 0 && high[0] <= 0) return;
+    const double used = kept(directory, "memory.current", "inactive_file", "active_file");
+    if (used < 0) return;
+    add(limits, FT_LIMIT_CGROUP_V2, most[0], most[0] - used, group);
+    if (most[0] <= 0 || high[0] < most[0]) add(limits, FT_LIMIT_CGROUP_HIGH, high[0], high[0] - used, group);
+}
+
+static void add_v1(void *limits, const char *directory, const char *group) {
+    double most[2];
+    ft_cgroup_numbers(directory, "memory.limit_in_bytes", most);
+    if (most[0] <= 0) return;
+    const double used = kept(directory, "memory.usage_in_bytes", "total_inactive_file", "total_active_file");
+    if (used >= 0) add(limits, FT_LIMIT_CGROUP_V1, most[0], most[0] - used, group);
+}
+
+// A limit of setrlimit(2) on what /proc/self/status counts under `word`.
+static void add_resource(ft_host_limits *limits, ft_host_limit_kind kind, int resource, const char *word) {
+    struct rlimit r;
+    if (getrlimit(resource, &r) != 0 || r.rlim_cur == RLIM_INFINITY) return;
+    const double used = ft_cgroup_named("/proc/self", "status", word) * 1024;
+    add(limits, kind, (double)r.rlim_cur, (double)r.rlim_cur - (used > 0 ? used : 0), "");
+}
+
+static int tighter(const void *a, const void *b) {
+    const ft_host_limit *x = a, *y = b;
+    if (x->left != y->left) return x->left < y->left ? -1 : 1;
+    return (int)x->kind - (int)y->kind;
+}
+
+void ft_memory_limits(ft_host_limits *limits) {
+    const double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    const double available = ft_cgroup_named("/proc", "meminfo", "MemAvailable") * 1024;
+    limits->count = 0;
+    add(limits, FT_LIMIT_MACHINE, bytes, available < 0 ? bytes : available, "");
+    ft_cgroup_walk(FT_CGROUP_V2, "", add_v2, limits);
+    ft_cgroup_walk(FT_CGROUP_V1_MEMORY, "memory", add_v1, limits);
+    add_resource(limits, FT_LIMIT_ADDRESSES, RLIMIT_AS, "VmSize");
+    add_resource(limits, FT_LIMIT_DATA, RLIMIT_DATA, "VmData");
+    qsort(limits->list, (size_t)limits->count, sizeof limits->list[0], tighter);
+}
+
+// Does what that process holds count under this limit too? One that is not seen is counted everywhere but under a limit of
+// this process alone.
+bool ft_limit_is_shared(const ft_host_limit *limit, long long pid) {
+    char group[FT_CGROUP_PATH];
+    const size_t length = strlen(limit->group);
+    if (limit->kind == FT_LIMIT_ADDRESSES || limit->kind == FT_LIMIT_DATA) return false;
+    if (limit->kind == FT_LIMIT_MACHINE || strcmp(limit->group, "/") == 0) return true;
+    if (!ft_cgroup_of(pid, limit->kind == FT_LIMIT_CGROUP_V1 ? "memory" : "", group)) return true;
+    return strncmp(group, limit->group, length) == 0 && (group[length] == '/' || group[length] == '\0');
+}
+
+size_t ft_usable_memory(void) {
+    ft_host_limits limits;
+    ft_memory_limits(&limits);
+    size_t bytes = SIZE_MAX;
+    for (int i = 0; i < limits.count; i++)
+        if (limits.list[i].bytes < bytes) bytes = limits.list[i].bytes;
+    return bytes;
 }
 
 size_t ft_available_memory(void) {
-    double bytes = named_number("/proc", "meminfo", "MemAvailable") * 1024;
-    if (bytes < 0) return 0;
-    double lefts[] = {lowest_limit("/sys/fs/cgroup", "", left_v2), lowest_limit("/sys/fs/cgroup/memory", "memory", left_v1)};
-    for (int i = 0; i < 2; i++)
-        if (lefts[i] > 0 && lefts[i] < bytes) bytes = lefts[i];
-    return (size_t)bytes;
+    ft_host_limits limits;
+    if (ft_cgroup_named("/proc", "meminfo", "MemAvailable") < 0) return 0;
+    ft_memory_limits(&limits);
+    return limits.list[0].left;
+}
+
+size_t ft_available_addresses(void) {
+    struct rlimit r;
+    if (getrlimit(RLIMIT_AS, &r) != 0 || r.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
+    const double used = ft_cgroup_named("/proc/self", "status", "VmSize") * 1024;
+    return used > 0 && (double)r.rlim_cur > used ? (size_t)((double)r.rlim_cur - used) : 0;
 }

@@ -147,6 +147,7 @@ static const ft_device_functions cpu_functions = {
     .range_commit = ft_cpu_range_commit,
     .range_decommit = ft_cpu_range_decommit,
     .range_release = ft_cpu_range_release,
+    .range_room = ft_cpu_range_room,
     .close = cpu_close,
 };
 

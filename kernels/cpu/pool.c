@@ -1,6 +1,7 @@
 #include "kernels/cpu/pool.h"
 #include "base/arena.h"
 #include "base/context.h"
+#include "kernels/cpu/limits.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -16,6 +17,9 @@
 // to others but stays runnable for a while: two threads that sleep and wake each other in turn never run at once, so
 // the kernel sees no reason to move one of them to the other core, and half the machine is lost. Then it sleeps.
 enum { FT_SPIN_NS = 30000, FT_YIELD_NS = 1000000, FT_PAUSES_PER_CLOCK = 32 };
+// Addresses of a thread's stack: tasks keep little there, and where addresses are limited (RLIMIT_AS, RLIMIT_DATA) the 8 MiB
+// of a usual stack would count in full.
+enum { FT_POOL_STACK_BYTES = 512 << 10 };
 
 typedef struct ft_worker {
     ft_pool *pool;
@@ -158,6 +162,36 @@ void ft_pool_run(ft_pool *pool, int tasks, void (*fn)(void *context, int task, i
     wait_for_workers(pool);
 }
 
+static int start_workers(ft_pool *pool) {
+    pthread_attr_t small;
+    int error = pthread_attr_init(&small);
+    if (error) return error;
+    // Signals belong to the main thread: workers inherit a full mask.
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    error = pthread_attr_setstacksize(&small, FT_POOL_STACK_BYTES);
+    for (int i = 1; i < pool->threads && !error; i++) {
+        pool->workers[i] = (ft_worker){.pool = pool, .index = i};
+        error = pthread_create(&pool->workers[i].thread, &small, worker_main, &pool->workers[i]);
+        if (!error) pool->started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    (void)pthread_attr_destroy(&small);
+    return error;
+}
+
+// A stack that RLIMIT_AS or RLIMIT_DATA refuses looks like a process too many (EAGAIN).
+static bool stack_was_refused(void) {
+    ft_host_limits limits;
+    ft_memory_limits(&limits);
+    for (int i = 0; i < limits.count; i++) {
+        const ft_host_limit *l = &limits.list[i];
+        if ((l->kind == FT_LIMIT_ADDRESSES || l->kind == FT_LIMIT_DATA) && l->left < 2 * (size_t)FT_POOL_STACK_BYTES) return true;
+    }
+    return false;
+}
+
 ft_status ft_pool_create(int threads, ft_pool **out) {
     *out = NULL;
     if (threads < 1 || threads > FT_POOL_MAX_THREADS)
@@ -176,20 +210,16 @@ ft_status ft_pool_create(int threads, ft_pool **out) {
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->work, NULL);
     pthread_cond_init(&pool->done, NULL);
-    // Signals belong to the main thread: workers inherit a full mask.
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int error = 0;
-    for (int i = 1; i < threads && !error; i++) {
-        pool->workers[i] = (ft_worker){.pool = pool, .index = i};
-        error = pthread_create(&pool->workers[i].thread, NULL, worker_main, &pool->workers[i]);
-        if (!error) pool->started++;
-    }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    const int error = start_workers(pool);
     if (error) {
         int started = pool->started;
         ft_pool_destroy(pool);
+        if (error == ENOMEM || stack_was_refused()) {
+            ft_fail_memory(FT_POOL_STACK_BYTES, "a thread's stack");
+            ft_hint("%d of %d threads were started: device.threads=%d, or a higher limit (ulimit -v, ulimit -d)", started + 1, threads,
+                    started + 1);
+            return FT_NO_MEMORY;
+        }
         return ft_fail_errno(FT_FAILED, error, "threads", "could start only %d of %d threads", started + 1, threads);
     }
     *out = pool;

@@ -113,3 +113,5 @@ size_t ft_device_free_bytes(ft_device *device) {
 int ft_cpu_threads(void) { return ft_usable_threads(); }
 size_t ft_cpu_total_bytes(void) { return ft_usable_memory(); }
 size_t ft_cpu_available_bytes(void) { return ft_available_memory(); }
+void ft_host_limits_read(ft_host_limits *limits) { ft_memory_limits(limits); }
+bool ft_host_limit_is_shared(const ft_host_limit *limit, int64_t pid) { return ft_limit_is_shared(limit, (long long)pid); }

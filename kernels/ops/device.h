@@ -58,6 +58,8 @@ typedef struct ft_device_functions {
     ft_status (*range_commit)(ft_device *device, void *base, size_t offset, size_t bytes);
     void (*range_decommit)(ft_device *device, void *base, size_t offset, size_t bytes);
     void (*range_release)(ft_device *device, void *base, size_t bytes); // nothing is committed any more
+    // Bytes of addresses that may still be reserved; SIZE_MAX: as many as anybody can want. NULL: as that.
+    size_t (*range_room)(ft_device *device);
     // Memory of the host that copies run from and to without the host's waiting for them: zeros, aligned to 256 bytes, none
     // of the device's own. NULL where the device's memory is the host's.
     ft_status (*host_alloc)(ft_device *device, size_t bytes, void **data);

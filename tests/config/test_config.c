@@ -140,7 +140,9 @@ static void test_sizes(void **state) {
                 {"24gb", 24000000000, "24GB"},
                 {"1.5GiB", 3 << 29, "1536MiB"},
                 {"20000001", 20000001, "20000001"},
-                {"0", 0, "auto"},
+                {"0", -1, NULL}, // not auto
+                {"0B", -1, NULL},
+                {"0GiB", -1, NULL},
                 {"auto", 0, "auto"},
                 {"65536", 1 << 16, "65536"},
                 {"900000000000001B", 900000000000001, "900000000000001"},
@@ -189,6 +191,8 @@ static void test_sizes(void **state) {
         ft_config_free(&c);
     }
     expect_override_error("memory.max_split_size=80%", "takes auto or a size", NULL);
+    expect_override_error("memory.max_split_size=0", "memory.max_split_size takes auto or a size, at least 2MiB", NULL);
+    expect_override_error("device.min_free_memory=0", "device.min_free_memory takes auto or a size, at least 1", NULL);
     expect_override_error("memory.limit=24G", "takes auto or a size", "24G could be 24GiB (1024s) or 24GB (1000s)");
 }
 

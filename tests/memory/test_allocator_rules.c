@@ -6,9 +6,13 @@
 
 #include <cmocka.h>
 
+#include "tests/fixtures/sanitized.h"
 #include "tests/memory/allocator_device.h"
 
+#include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 // ---- single rules, by hand --------------------------------------------------------------------------------------
 
@@ -350,6 +354,59 @@ static void test_second_range(void **state) {
     close_watched();
 }
 
+static size_t addresses_in_use(void) {
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld", &pages), 1);
+    fclose(file);
+    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+// RLIMIT_AS: ranges as large as the limit of the allocator cannot be had, and its requests can. What is caught: a range of all
+// that may be taken, which is refused; a refusal that is no FT_NO_MEMORY; a first range that leaves none for a second.
+static void test_scarce_addresses(void **state) {
+    FT_PLAIN_ONLY(); // sanitizers need addresses themselves
+    ft_device *cpu;
+    ft_allocator *a;
+    ft_block *small, *large[4], *none;
+    struct rlimit before, scarce;
+    assert_int_equal(ft_cpu_open(1, NULL, &cpu), FT_OK);
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    scarce = before;
+    scarce.rlim_cur = addresses_in_use() + 160 * MIB;
+    assert_int_equal(setrlimit(RLIMIT_AS, &scarce), 0);
+    const ft_allocator_options options = {.limit = 1024 * MIB, .expandable_segments = true};
+    assert_int_equal(ft_allocator_create(cpu, &options, &a), FT_OK);
+    assert_int_equal(ft_allocator_take(a, 1000, 0, &small, NULL), FT_OK);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(ft_allocator_take(a, 20 * MIB, 0, &large[i], NULL), FT_OK);
+        memset(ft_allocator_data(large[i]), i + 1, 20 * MIB);
+    }
+    bool by_limit;
+    assert_int_equal(ft_allocator_take(a, 100 * MIB, 0, &none, &by_limit), FT_NO_MEMORY);
+    assert_false(by_limit);
+    assert_int_equal(ft_allocator_read(a).reserved, 82 * MIB);
+    assert_int_equal(ft_allocator_check(a), FT_OK);
+    assert_int_equal(((char *)ft_allocator_data(large[3]))[20 * MIB - 1], 4);
+    ft_allocator_close(a);
+    // With a plan there is one range of each kind, and both are as large as the plan's.
+    const size_t extent[FT_ALLOCATOR_CLASSES] = {2 * MIB, 100 * MIB};
+    assert_int_equal(ft_allocator_create(cpu, &options, &a), FT_OK);
+    ft_allocator_expect(a, extent);
+    const size_t used = addresses_in_use();
+    assert_int_equal(ft_allocator_take(a, 1000, 0, &small, NULL), FT_OK);
+    for (int i = 0; i < 4; i++) assert_int_equal(ft_allocator_take(a, 20 * MIB, 0, &large[i], NULL), FT_OK);
+    assert_int_equal(ft_allocator_take(a, 20 * MIB, 0, &none, NULL), FT_OK);
+    assert_int_equal(ft_allocator_read(a).segments, 2);
+    assert_int_equal(ft_allocator_extent(a)[0], 2 * MIB);
+    assert_int_equal(ft_allocator_extent(a)[1], 100 * MIB);
+    assert_true(addresses_in_use() < used + 103 * MIB);
+    ft_allocator_close(a);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    ft_device_close(cpu);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
@@ -365,6 +422,7 @@ int main(void) {
         cmocka_unit_test(test_range_memory),
         cmocka_unit_test(test_cpu_ranges_refuse),
         cmocka_unit_test(test_second_range),
+        cmocka_unit_test(test_scarce_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -140,9 +140,9 @@ static void the_cpu_is_as_large_as_it_is(void **test) {
     assert_int_equal(cpu.capacity, ft_cpu_total_bytes());
     size_t available = ft_cpu_available_bytes();
     assert_true(available > 0 && available <= cpu.capacity);
-    const size_t resident = ft_process_resident(getpid());
+    const size_t held = ft_process_held(getpid());
     const ft_reservation other = {.pid = getppid(), .started = ft_process_started(getppid()) + 1, .bytes = 1 << 20},
-                         mine = {.pid = getpid(), .started = ft_process_started(getpid()), .bytes = resident / 2};
+                         mine = {.pid = getpid(), .started = ft_process_started(getpid()), .bytes = held / 2};
     const size_t slack = 256 << 20; // other programs go on
     assert_true(cpu.unused(NULL, NULL, 0) + slack > available);
     // A pid that means another process now holds nothing of what was reserved.

@@ -44,6 +44,7 @@ enum {
     FT_ALLOCATOR_ROUND = 2 << 20,          // segments of the large class are multiples of this
     FT_ALLOCATOR_LARGE_REST = 1 << 20,     // a smaller rest stays with its block
     FT_ALLOCATOR_SPLIT_WASTE = 20 << 20,
+    FT_ALLOCATOR_CLASSES = 2, // small and large requests
 };
 
 typedef struct ft_allocator_options {
@@ -79,6 +80,10 @@ size_t ft_allocator_size(const ft_block *block); // rounded bytes
 
 // Gives every segment without a live block back to the device (of an expandable range: every whole free page).
 void ft_allocator_trim(ft_allocator *allocator);
+// Of the ranges for small and for large requests: where the last page that was ever committed ended.
+const size_t *ft_allocator_extent(const ft_allocator *allocator);
+// What a plan of the same requests saw of that: where addresses are scarce, ranges are made so large.
+void ft_allocator_expect(ft_allocator *allocator, const size_t extent[FT_ALLOCATOR_CLASSES]);
 // All streams have been synchronised with each other: free blocks may serve any stream from now on.
 void ft_allocator_join(ft_allocator *allocator);
 ft_allocator_counters ft_allocator_read(const ft_allocator *allocator);

@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-enum { FT_CLASS_SMALL, FT_CLASS_LARGE, FT_CLASSES };
+enum { FT_CLASS_SMALL, FT_CLASS_LARGE, FT_CLASSES = FT_ALLOCATOR_CLASSES };
 enum { FT_ANY_STREAM = 0 }; // the pool of free blocks that ft_allocator_join has made common property
 
 typedef enum ft_block_state {
@@ -68,6 +68,8 @@ struct ft_allocator {
     ft_allocator_options options; // limit resolved
     size_t collect_above;         // bytes; garbage_collection_threshold x limit, or the limit
     size_t page;                  // of ranges, 0 without them
+    size_t extent[FT_CLASSES];    // largest of ranges so far
+    size_t expected[FT_CLASSES];  // largest that will be; 0: nobody said
     ft_segment *first_segment, *last_segment;
     ft_stream_pool *pools;
     int32_t pool_count;

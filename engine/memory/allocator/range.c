@@ -63,16 +63,37 @@ ft_growth ft_range_plan(const ft_allocator *a, size_t size, int32_t pool, int cl
     return best.bytes == 0 || (tight && fresh.bytes < growth_cost(&best, tight)) ? fresh : best;
 }
 
+// Addresses for a range: as many as the limit allows, for they cost nothing. Where they are scarce (RLIMIT_AS), what the plan of
+// the same requests took, so that the range is as good as an endless one; without a plan a quarter of what is there, since
+// others come for theirs. A range that gets full is followed by another.
+static size_t addresses_for(const ft_allocator *a, size_t least, int class) {
+    const ft_device_functions *device = a->device->functions;
+    const size_t most = ft_round_up(a->options.limit, a->page);
+    const size_t room = device->range_room != NULL ? device->range_room(a->device) : SIZE_MAX;
+    if (room == SIZE_MAX) return most;
+    const size_t wanted = a->expected[class] > 0 ? ft_round_up(a->expected[class], a->page) : room / 4 / a->page * a->page;
+    return wanted < least ? least : wanted < most ? wanted : most;
+}
+
+static ft_status reserve(ft_allocator *a, size_t least, ft_segment *segment, void **base) {
+    size_t page; // known since ft_allocator_create
+    ft_error before;
+    ft_error_save(&before);
+    ft_status status = a->device->functions->range_reserve(a->device, segment->size, base, &page);
+    if (status != FT_NO_MEMORY || segment->size <= least || a->device->functions->range_room == NULL) return status;
+    ft_error_restore(&before);
+    segment->size = least; // for this one request
+    return a->device->functions->range_reserve(a->device, segment->size, base, &page);
+}
+
 // Another range for that pool and class, all hole and not yet linked. The limit bounds every request, so each fits in a
 // fresh range.
-static ft_status range_open(ft_allocator *a, int32_t pool, int class, ft_segment **out) {
+static ft_status range_open(ft_allocator *a, size_t bytes, int32_t pool, int class, ft_segment **out) {
     ft_segment *segment = ft_calloc(1, sizeof *segment, "the allocator's segments");
     if (segment == NULL) return FT_NO_MEMORY;
-    *segment =
-        (ft_segment){.size = ft_round_up(a->options.limit, a->page), .page = a->page, .pool = pool, .class = class};
+    *segment = (ft_segment){.size = addresses_for(a, bytes, class), .page = a->page, .pool = pool, .class = class};
     void *base = NULL;
-    size_t page; // known since ft_allocator_create
-    ft_status status = a->device->functions->range_reserve(a->device, segment->size, &base, &page);
+    ft_status status = reserve(a, bytes, segment, &base);
     if (status != FT_OK) {
         free(segment);
         return status;
@@ -89,7 +110,7 @@ ft_status ft_range_grow(ft_allocator *a, const ft_growth *growth, int32_t pool, 
     ft_segment *fresh = NULL;
     ft_block *hole = growth->hole;
     if (hole == NULL) {
-        FT_TRY(range_open(a, pool, class, &fresh));
+        FT_TRY(range_open(a, growth->bytes, pool, class, &fresh));
         hole = fresh->first;
     }
     ft_segment *segment = hole->segment;
@@ -105,6 +126,8 @@ ft_status ft_range_grow(ft_allocator *a, const ft_growth *growth, int32_t pool, 
     if (fresh != NULL) ft_segment_link(a, fresh);
     segment->committed += growth->bytes;
     ft_count_reserved(a, growth->bytes);
+    size_t *extent = &a->extent[class];
+    if (hole->offset + growth->bytes > *extent) *extent = hole->offset + growth->bytes;
     hole_unlist(hole);
     if (growth->bytes < hole->size) hole_list(ft_block_cut(a, hole, growth->bytes));
     hole->state = FT_BLOCK_LOOSE;

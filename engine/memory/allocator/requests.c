@@ -166,6 +166,12 @@ void ft_allocator_trim(ft_allocator *a) {
     }
 }
 
+const size_t *ft_allocator_extent(const ft_allocator *a) { return a->extent; }
+
+void ft_allocator_expect(ft_allocator *a, const size_t extent[FT_ALLOCATOR_CLASSES]) {
+    for (int i = 0; i < FT_CLASSES; i++) a->expected[i] = extent[i];
+}
+
 void ft_allocator_join(ft_allocator *a) {
     for (ft_segment *segment = a->first_segment; segment != NULL; segment = segment->next) {
         for (ft_block *block = segment->first; block != NULL; block = block->next) {

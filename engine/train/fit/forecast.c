@@ -7,7 +7,10 @@
 static ft_status forecast(ft_room *room, size_t limit) {
     ft_rehearsal r;
     ft_status status = ft_rehearse_again(room, room->config, limit, &r);
-    if (status == FT_OK) room->planned = ft_memory_read(r.room.memory);
+    if (status == FT_OK) {
+        room->planned = ft_memory_read(r.room.memory);
+        ft_memory_expect(room->memory, &room->planned);
+    }
     if (status == FT_NO_MEMORY && r.room.memory != NULL) (void)ft_memory_refused(r.room.memory, &room->refusal);
     ft_error error;
     ft_error_save(&error);

@@ -105,7 +105,9 @@ static ft_status find_model(ft_job *job, bool without_weights) {
     if (found != NULL) {
         if (found != c->model.path && !without_weights) ft_info("model      %s: from the cache", c->model.path);
         bool needed = !without_weights && c->model.init == FT_INIT_PRETRAINED;
-        return needed && !ft_weights_exist(found) ? ft_hub_no_weights(c->model.path, found) : FT_OK;
+        bool exist = true;
+        if (needed) FT_TRY(ft_weights_exist(found, &exist));
+        return exist ? FT_OK : ft_hub_no_weights(c->model.path, found);
     }
     const ft_known_model *known = ft_path_exists(c->model.path) ? NULL : ft_known_model_find(c->model.path);
     if (known != NULL && c->model.init == FT_INIT_RANDOM && c->model.stand_in_tokenizer[0] != '\0') {

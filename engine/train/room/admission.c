@@ -18,23 +18,6 @@
 
 // ---- devices -----------------------------------------------------------------------------------------------------
 
-// What the machine could still give, less what is promised to reservations and not taken yet. The promised is looked at
-// first: memory that is taken between the two looks is then missing twice, never not at all.
-static size_t cpu_unused(void *context, const ft_reservation *reservations, int count) {
-    size_t promised = 0;
-    for (int i = 0; i < count; i++) {
-        const ft_reservation *r = &reservations[i];
-        bool visible = r->started != 0 && ft_process_started(r->pid) == r->started;
-        size_t held = visible ? ft_process_resident(r->pid) : 0;
-        size_t more = held < r->bytes ? r->bytes - held : 0;
-        promised = more > SIZE_MAX - promised ? SIZE_MAX : promised + more;
-    }
-    size_t available = ft_cpu_available_bytes();
-    if (available == 0) return SIZE_MAX;
-    available += ft_process_resident(getpid()); // what this process holds is part of what it asks for
-    return promised < available ? available - promised : 0;
-}
-
 // $FTENGINE_LEDGER_CAPACITY of `total`.
 static ft_status capacity_of(size_t total, size_t *capacity) {
     static const char name[] = "FTENGINE_LEDGER_CAPACITY";
@@ -48,6 +31,64 @@ static ft_status capacity_of(size_t total, size_t *capacity) {
     ft_config_free(&config);
     if (status != FT_INVALID) return status;
     return ft_fail(FT_INVALID, name, "takes a size as memory.limit does, 24GiB or 80%%; got \"%.40s\"", text);
+}
+
+// The lowest limit that this process shares with others.
+static ft_host_limit lowest_shared(const ft_host_limits *limits) {
+    ft_host_limit lowest = {.bytes = SIZE_MAX};
+    for (int i = 0; i < limits->count; i++) {
+        const ft_host_limit *l = &limits->list[i];
+        if (l->kind != FT_LIMIT_ADDRESSES && l->kind != FT_LIMIT_DATA && l->bytes < lowest.bytes) lowest = *l;
+    }
+    return lowest;
+}
+
+// Reservations, and of each what its process does not hold yet.
+typedef struct promises {
+    const ft_reservation *list;
+    int count;
+    bool visible[FT_LEDGER_ENTRIES]; // is its process? Else it counts everywhere, in full
+    size_t missing[FT_LEDGER_ENTRIES];
+} promises;
+
+static size_t sum(size_t a, size_t b) { return b > SIZE_MAX - a ? SIZE_MAX : a + b; }
+
+// What a limit leaves beside all that is reserved under it, and what is left of it now less what is promised there and not taken
+// yet. Reservations of processes that the limit is not about, another cgroup's, take nothing of it.
+static size_t unused_under(const ft_host_limit *limit, const promises *p, size_t held, bool left_known) {
+    size_t reserved = 0, promised = 0;
+    for (int i = 0; i < p->count; i++) {
+        if (p->visible[i] && !ft_host_limit_is_shared(limit, p->list[i].pid)) continue;
+        reserved = sum(reserved, p->list[i].bytes);
+        promised = sum(promised, p->missing[i]);
+    }
+    const size_t left = sum(limit->left, held); // what this process holds is part of what it asks for
+    const size_t now = promised < left ? left - promised : 0, ever = reserved < limit->bytes ? limit->bytes - reserved : 0;
+    return left_known && now < ever ? now : ever;
+}
+
+// The promised is looked at before what is left: memory that is taken between the two looks is then missing twice, never not at
+// all.
+static size_t cpu_unused(void *context, const ft_reservation *reservations, int count) {
+    promises p = {.list = reservations, .count = count};
+    for (int i = 0; i < count; i++) {
+        const ft_reservation *r = &reservations[i];
+        p.visible[i] = r->started != 0 && ft_process_started(r->pid) == r->started;
+        const size_t held = p.visible[i] ? ft_process_held(r->pid) : 0;
+        p.missing[i] = held < r->bytes ? r->bytes - held : 0;
+    }
+    const size_t held = ft_process_held(getpid()), available = ft_cpu_available_bytes();
+    ft_host_limits limits;
+    ft_host_limits_read(&limits);
+    ft_host_limit given = lowest_shared(&limits); // what the user leaves of it
+    if (capacity_of(given.bytes, &given.bytes) != FT_OK) ft_error_clear(); // was refused when the candidate was made
+    limits.list[0].left = available;
+    size_t least = unused_under(&given, &p, held, false);
+    for (int i = 0; i < limits.count; i++) {
+        const size_t unused = unused_under(&limits.list[i], &p, held, available > 0);
+        if (unused < least) least = unused;
+    }
+    return least;
 }
 
 ft_status ft_candidate_cpu(ft_candidate *candidate) {
@@ -80,7 +121,9 @@ ft_status ft_candidate_cuda(int ordinal, const char *pci, size_t total_bytes, ft
 
 static ft_status open_ledger(const ft_candidate *c, ft_ledger **ledger) {
     return ft_ledger_open(
-        &(ft_ledger_device){.name = c->ledger, .capacity = c->capacity, .unused = c->unused, .context = c->device},
+        // What reservations on the CPU take depends on where their processes are: cpu_unused knows.
+        &(ft_ledger_device){.name = c->ledger, .capacity = c->unused == cpu_unused ? SIZE_MAX : c->capacity, .unused = c->unused,
+                            .context = c->device},
         ledger);
 }
 
@@ -131,7 +174,12 @@ typedef struct admission {
 // What a run needs of the device beside its allocator: the driver's share, and on the CPU program, texts and tokens, which it
 // holds already.
 static size_t outside_on(const ft_candidate *c, const ft_admission_request *request) {
-    return request->driver + (c->accelerator ? 0 : ft_process_resident(getpid()));
+    return request->driver + (c->accelerator ? 0 : ft_process_held(getpid()));
+}
+
+// Only a limit that is none too small to be given.
+static void hint_of_limit(size_t bytes, const char *what) {
+    if (bytes >= (size_t)ft_option_at(ft_option_find("memory.limit"))->least) ft_hint("memory.limit=%zu %s", bytes, what);
 }
 
 static ft_status refuse_all(int count, const ft_candidate *candidates, const ft_admission_request *request) {
@@ -155,8 +203,7 @@ static ft_status refuse_all(int count, const ft_candidate *candidates, const ft_
     ft_fail(FT_NO_MEMORY, largest->name, "does not fit: %s needed of %s, with %s outside the allocator",
             ft_bytes_text(request->bytes, need), most, ft_bytes_text(outside, rest));
     if (outside < largest->capacity)
-        ft_hint("memory.limit=%zu leaves room for that; ftengine plan says what fits then",
-                largest->capacity - outside);
+        hint_of_limit(largest->capacity - outside, "leaves room for that; ftengine plan says what fits then");
     return FT_NO_MEMORY;
 }
 
@@ -222,7 +269,7 @@ static ft_status give_up(const admission *a) {
         size_t outside = outside_on(&a->candidates[a->looked_at], a->request);
         if (a->request->pinned) ft_hint("these are pinned bytes of the host: memory.offload=none needs none");
         else if (a->state.free > outside && a->request->min_free <= a->state.free)
-            ft_hint("memory.limit=%zu asks for a run that fits into what is free", a->state.free - outside);
+            hint_of_limit(a->state.free - outside, "asks for a run that fits into what is free");
     } else {
         ft_fail(FT_NO_DEVICE, "device.wait_timeout", "no room on the device after %.0f seconds: %s", ft_now() - a->began,
                 text);

@@ -18,12 +18,13 @@ typedef struct ft_candidate {
     char ledger[48]; // of its ledger file: unique to the device whatever number it has in this process
     bool accelerator;
     bool trains; // else it is only shown, never chosen
-    size_t capacity;
+    size_t capacity;   // what a run may have at most
     size_t (*unused)(void *device, const ft_reservation *reservations, int count); // as in ft_ledger_device
     ft_device *device; // open, for `unused`; NULL: the CPU, or nothing to ask
 } ft_candidate;
 
-// The CPU: capacity is what this process may use, or FTENGINE_LEDGER_CAPACITY (a size as memory.limit takes it, for
+// The CPU: capacity is what this process may use (the tightest of the machine's memory, the limits of its cgroups, RLIMIT_AS and
+// RLIMIT_DATA; the last two are its own), or FTENGINE_LEDGER_CAPACITY (a size as memory.limit takes it, for
 // tests and to leave other programs their share) when that is less. FT_INVALID when that is no size.
 ft_status ft_candidate_cpu(ft_candidate *candidate);
 // An open device, which stays open as long as the candidate is used. One with memory of its own has a ledger of its

@@ -13,7 +13,7 @@
 enum { LATER_CODE = 256 << 20 };
 
 // What the process holds of a device beside its allocator.
-static size_t held_on(const ft_candidate *where) { return where->accelerator ? 0 : ft_process_resident(getpid()); }
+static size_t held_on(const ft_candidate *where) { return where->accelerator ? 0 : ft_process_held(getpid()); }
 
 // A little more than it holds now: planning itself leaves something behind.
 static size_t with_margin(size_t held) { return held + held / 16; }
@@ -81,7 +81,7 @@ size_t ft_budget_pinned(bool planned) {
     state.free = known ? host.capacity : 0;
     if (known && !planned) known = ft_candidate_read(&host, &state) == FT_OK; // a plan leaves no ledger behind
     ft_error_restore(&before);
-    const size_t held = ft_process_resident(getpid()); // is in what is asked for
+    const size_t held = ft_process_held(getpid()); // is in what is asked for
     if (!known || (available > 0 && state.free >= available + held)) return available;
     return state.free > held ? state.free - held : 1; // 0 would be unknown
 }
@@ -90,4 +90,4 @@ size_t ft_budget_takes(const ft_budget *budget, const ft_candidate *where, const
     return planned->peak_reserved + held_on(where) + budget->graphs;
 }
 
-size_t ft_budget_takes_of_host(const ft_memory_counters *planned) { return planned->peak_pinned + ft_process_resident(getpid()); }
+size_t ft_budget_takes_of_host(const ft_memory_counters *planned) { return planned->peak_pinned + ft_process_held(getpid()); }

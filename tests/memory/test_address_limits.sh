@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Limits of addresses and of data (ulimit -v and -d, as grid engines set them): a run, an evaluation and a prediction inside of such a
+# limit end as without one, with the same bits; below what they need they end with exit code 3 and one line. What is caught: ranges of
+# addresses as large as the whole budget, a refusal at commit that is taken for a failure of the system, heaps and stacks for every
+# thread.
+# ctest: sanitize=leave
+. "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
+run=("$FTENGINE" train "$here/follow.ini" train.max_steps=3 "data.validation=$here/validation.tsv" eval.strategy=epoch)
+tsv=$here/validation.tsv
+
+expect 0 "${run[@]}" output.dir=free device.threads=2
+expect 0 "$FTENGINE" eval free --data "$tsv" --json && mv out free.eval
+expect 0 "$FTENGINE" predict free --data "$tsv" --output free.tsv
+
+# limited v|d KILOBYTES COMMAND...
+limited() { (ulimit "-$1" "$2" && shift 2 && exec "$@"); }
+same() { # under a limit that is enough
+    rm -rf one
+    expect 0 limited "$1" "$2" "${run[@]}" output.dir=one device.threads="$3"
+    cmp -s free/model/model.safetensors one/model/model.safetensors || fail "other bits under ulimit -$1 $2"
+    [ "$3" != 2 ] || [ "$(json one/run.json 'd["memory"]["peak_reserved_bytes"]')" = "$(json free/run.json 'd["memory"]["peak_reserved_bytes"]')" ] ||
+        fail "more is reserved under ulimit -$1 $2"
+    expect 0 limited "$1" "$2" "$FTENGINE" eval free --data "$tsv" --json
+    cmp -s out free.eval || fail "other metrics under ulimit -$1 $2"
+    expect 0 limited "$1" "$2" "$FTENGINE" predict free --data "$tsv" --output one.tsv
+    cmp -s free.tsv one.tsv || fail "other predictions under ulimit -$1 $2"
+}
+same v 8000000 2
+same v 120000 16
+same v 70000 2
+same d 60000 16
+same d 30000 2
+
+# Downwards until nothing goes: each step is one or the other.
+for kind in v d; do
+    refused=0
+    for kilobytes in 48000 40000 34000 28000 24000 20000 17000 14000 11000; do
+        rm -rf one
+        limited $kind $kilobytes "${run[@]}" output.dir=one device.threads=2 >out 2>err </dev/null
+        code=$?
+        case $code in
+        0) [ $refused = 0 ] || fail "ulimit -$kind $kilobytes is enough, and more was not" ;;
+        3) refused=1; [ "$(grep -c '^ftengine: error: ' err)" = 1 ] || fail "not one error under ulimit -$kind $kilobytes" ;;
+        127) break ;; # not even the program's own libraries find room
+        *) fail "exit code $code under ulimit -$kind $kilobytes" ;;
+        esac
+    done
+done
+
+# The limits that there are, and which of them binds.
+expect 0 limited v 300000 "$FTENGINE" devices --json
+[ "$(json out '[(l["kind"], l["bytes"]) for l in d["limits"] if l["binds"]]')" = "[('rlimit_as', $((300000 * 1024)))]" ] ||
+    fail "the limits: $(cat out)"
+[ "$(json out 'd["devices"][0]["total_bytes"]')" = $((300000 * 1024)) ] || fail "the device has more than the limit: $(cat out)"
+expect 0 limited d 200000 "$FTENGINE" devices
+grep -q "limit RLIMIT_DATA (ulimit -d): 195.3MiB, .* left: this one binds" out || fail "the limit is not shown: $(cat out)"
+expect 0 "$FTENGINE" devices --json
+[ "$(json out 'sum(l["binds"] for l in d["limits"]), any(l["kind"] == "machine" for l in d["limits"])')" = "(1, True)" ] ||
+    fail "the limits: $(cat out)"
