@@ -48,6 +48,13 @@ FT_DEVICE void forward_tile(unsigned char *bytes, const ft_view<const T> &q, con
     float acc[STRIPS][D / 8][4] = {};
     ft_running_softmax softmax[STRIPS];
     unsigned left[STRIPS][KEEPS_Q ? D / 16 : 1][4];
+    const auto load_q = [&] {
+#pragma unroll
+        for (int m = 0; m < STRIPS; m++)
+#pragma unroll
+            for (int c = 0; c < D / 16; c++)
+                ft_left<D>(left[m][KEEPS_Q ? c : 0], tile_q, own + m * 16, c * 16);
+    };
     int buffer = 0;
     for (int base = span.first; base < span.end; base += KEYS, buffer ^= 1) {
         const int next = base + KEYS;
@@ -60,15 +67,14 @@ FT_DEVICE void forward_tile(unsigned char *bytes, const ft_view<const T> &q, con
             ft_copy_async_wait<0>();
         }
         __syncthreads();
-        if (KEEPS_Q && works && base == span.first)
-#pragma unroll
-            for (int m = 0; m < STRIPS; m++)
-#pragma unroll
-                for (int c = 0; c < D / 16; c++)
-                    ft_left<D>(left[m][KEEPS_Q ? c : 0], tile_q, own + m * 16, c * 16);
+        const bool begins = KEEPS_Q && base == span.first;
         bool sees = works;
-        if constexpr (WINDOW) sees = works && ft_attention_reaches(problem, first + own, 16 * STRIPS, base, KEYS);
+        if constexpr (WINDOW) { // what is not seen of the first tile may be of the next: its rows are loaded all the same
+            if (begins && works) load_q();
+            sees = works && ft_attention_reaches(problem, first + own, 16 * STRIPS, base, KEYS);
+        }
         if (sees) {
+            if (!WINDOW && begins) load_q();
             float s[STRIPS][KEYS / 8][4] = {};
 #pragma unroll
             for (int c = 0; c < D / 16; c++) {
