@@ -24,15 +24,16 @@ static const ft_command commands[] = {
      "  ftengine train configs/minilm_quickstart.ini train.epochs=2\n"
      "  ftengine train model.path=models/all-MiniLM-L6-v2 data.train=train.tsv data.validation=dev.tsv\n\n"
      "The options and their defaults: ftengine config\n"},
-    {"eval", ft_command_eval, "eval RUN|MODEL_DIR --data FILE|- [--format tsv|csv|jsonl] [--ci] [--json] [--precision P] [section.key=value ...]", "metrics on labelled data",
+    {"eval", ft_command_eval, "eval RUN|MODEL_DIR --data FILE|- [--format tsv|csv|jsonl] [--ci] [--json] [--precision P] [--base MODEL] [section.key=value ...]", "metrics on labelled data",
      "  --data FILE     TSV or CSV with a header line, or JSON lines, also packed with gzip or zstd; - reads standard input\n"
      "  --format F      tsv, csv or jsonl; by default by the file's name and content\n"
      "  --ci            95% intervals of every metric by bootstrap (1000 rounds, train.seed)\n"
      "  --json          one JSON document\n"
-     "  --precision P   fp32, bf16 or fp16: train.precision; by default fp32, in which every model is saved\n\n"
+     "  --precision P   fp32, bf16 or fp16: train.precision; by default fp32, in which every model is saved\n"
+     "  --base MODEL    the model beside an adapter; by default the one that the adapter's files name\n\n"
      "data.text_column and data.label_column name the columns when they differ from the training file's.\n"},
     {"predict", ft_command_predict,
-     "predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text] [--output FILE] [--json] [--logits] [--id COLUMN] [--precision P]",
+     "predict RUN|MODEL_DIR... --data FILE|- [--format tsv|csv|jsonl|text] [--output FILE] [--json] [--logits] [--id COLUMN] [--precision P] [--base MODEL]",
      "labels and probabilities for new texts",
      "  --data FILE     the texts; - reads standard input\n"
      "  --format F      tsv, csv (both with a header line), jsonl or text (one text a line); by default by the file's name,\n"
@@ -41,7 +42,8 @@ static const ft_command commands[] = {
      "  --json          JSON lines\n"
      "  --logits        scores before the softmax\n"
      "  --id COLUMN     copy this column\n"
-     "  --precision P   fp32, bf16 or fp16: train.precision; by default fp32, in which every model is saved\n\n"
+     "  --precision P   fp32, bf16 or fp16: train.precision; by default fp32, in which every model is saved\n"
+     "  --base MODEL    the model beside adapters; by default the one that an adapter's files name\n\n"
      "Several models give the mean of their probabilities, by the names of the labels. A directory with runs for\n"
      "train.seeds or data.folds stands for all of theirs.\n"},
     {"compare", ft_command_compare, "compare RUN... [--all] [--json|--csv]", "differing options and results of runs, side by side",
@@ -132,6 +134,11 @@ static const ft_command commands[] = {
      "bits depend on it: its hash is in run.json and in checkpoints.\n\n"
      "  ftengine tune-gemm my.ini --output h200.json\n"
      "  ftengine train my.ini device.gemm_tuning=h200.json\n"},
+    {"merge", ft_command_merge, "merge RUN|ADAPTER --output DIR [--base MODEL]", "an adapter and its model as one ordinary model",
+     "  --output DIR    the model that is written, whole or not at all\n"
+     "  --base MODEL    the model that the adapter stands beside; by default the one that its files name\n\n"
+     "RUN was trained with adapter.type = lora; ADAPTER is a directory with adapter_config.json and adapter_model.safetensors, of\n"
+     "ftengine or of Hugging Face PEFT.\n"},
     {"pull", ft_command_pull, "pull NAME[@REVISION]", "a model from the hub into the cache",
      "What is needed of it is fetched into the cache that huggingface_hub uses too, checked, and its directory printed;\n"
      "model.path=NAME finds it from then on. What is there is not fetched again, and what broke off goes on: Ctrl-C and\n"

@@ -32,6 +32,8 @@ typedef enum ft_dropout_site {
     FT_SITE_FFN_OUTPUT = 3,       // after the second product of the feed-forward block; in front of it where that is gated
     FT_SITE_HEAD = 4,             // in the head; layer counts its dropouts
     FT_SITE_CONVOLUTION = 5,      // behind the convolution of DeBERTa's v2-x models
+    FT_SITE_ADAPTER = 6,          // in front of an adapter; layer counts them
+    FT_SITE_ADAPTER_TABLE = 7,    // the same where it reads the table of relative positions
 } ft_dropout_site;
 
 FT_HOST_DEVICE uint64_t ft_splitmix64(uint64_t x) {

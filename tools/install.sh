@@ -38,6 +38,7 @@ for goal in "${@:-build}"; do
     need pkg-config has pkg-config
     need libjansson-dev has_library jansson
     need libinih-dev has_library inih
+    need libpcre2-dev has_library libpcre2-8
     need libssl-dev has_library libcrypto
     need libcurl4-openssl-dev has_library libcurl
     need libsqlite3-dev has_library sqlite3

@@ -3,7 +3,10 @@
 #include "engine/data/tables/formats.h"
 #include "engine/hub/cache.h"
 #include "base/files.h"
+#include "engine/files/weights.h"
+#include "engine/model/adapter_files.h"
 #include "engine/model/model_files.h"
+#include "engine/model/spec/adapter_config.h"
 #include "engine/metrics/decision.h"
 #include "engine/train/job/fit.h"
 #include "engine/train/room/gemm_tuning.h"
@@ -27,10 +30,10 @@ static ft_status model_directory(ft_classifier *c, const char *given) {
                 "fetched");
         return FT_INVALID;
     }
-    char *inside = ft_path_join(&c->arena, path, "model"), *config = NULL;
+    char *inside = ft_path_join(&c->arena, path, "model"), *adapter = ft_path_join(&c->arena, path, "adapter"), *config = NULL;
     if (inside != NULL) config = ft_path_join(&c->arena, inside, "config.json");
-    if (config == NULL) return FT_NO_MEMORY;
-    c->path = ft_path_exists(config) ? inside : path;
+    if (config == NULL || adapter == NULL) return FT_NO_MEMORY;
+    c->path = ft_path_exists(config) ? inside : ft_adapter_lies_in(adapter) ? adapter : path;
     const char **members;
     int count;
     FT_TRY(ft_repeat_members(path, &c->arena, &members, &count));
@@ -59,6 +62,20 @@ static ft_status choose_labels(ft_classifier *c) {
     return FT_OK;
 }
 
+static ft_status check_drawn(const ft_classifier *c, const ft_load_report *report) {
+    const ft_parameters *p = &c->model.parameters;
+    const bool adapter = c->weights != c->path; // which brings what is trained
+    for (int i = 0; i < report->drawn_count; i++) {
+        if (adapter && p->list[ft_parameters_find(p, report->drawn[i])].trainable) continue;
+        ft_fail(FT_INVALID, c->path, adapter ? "%s is missing in the adapter and in its model" : "the model has no trained classifier (%s is missing)",
+                report->drawn[i]);
+        if (adapter) ft_hint("it was drawn when the adapter was trained, and not saved: PEFT saves what modules_to_save names");
+        else ft_hint("train one: ftengine train model.path=%s data.train=...", c->path);
+        return FT_INVALID;
+    }
+    return FT_OK;
+}
+
 static ft_status load(ft_classifier *c) {
     c->options.model.head.hidden = c->settings.head_hidden;
     c->options.model.head.activation = c->settings.head_activation;
@@ -71,13 +88,69 @@ static ft_status load(ft_classifier *c) {
     FT_TRY(ft_model_create(c->memory, &c->config, &c->options, c->labels.count, &c->model));
     FT_TRY(ft_model_set_loss(&c->model, &(ft_loss){.kind = ft_task_loss(c->task->id)}));
     ft_load_report report;
-    FT_TRY(ft_model_load(&c->model, c->path, c->config.initializer_range, 0, &c->arena, &report));
-    if (report.drawn_count > 0) {
-        ft_fail(FT_INVALID, c->path, "the model has no trained classifier (%s is missing)", report.drawn[0]);
-        ft_hint("train one: ftengine train model.path=%s data.train=...", c->path);
+    c->model.ignore_mismatched_sizes = c->weights != c->path; // the base's head may have been for other labels
+    FT_TRY(ft_model_load(&c->model, c->weights, c->config.initializer_range, 0, &c->arena, &report));
+    FT_TRY(check_drawn(c, &report));
+    return c->weights != c->path ? ft_model_load_adapter(&c->model, c->path) : FT_OK;
+}
+
+// ---- an adapter ---------------------------------------------------------------------------------------------------------
+
+// `named`: by the adapter's files, `given`: by the caller.
+static ft_status find_base(ft_classifier *c, const char *given, const char *named) {
+    const char *base = given != NULL ? given : named;
+    if (base[0] == '\0') {
+        ft_fail(FT_INVALID, c->path, "the adapter does not say which model it was trained on");
+        ft_hint("--base DIRECTORY names it");
         return FT_INVALID;
     }
-    return FT_OK;
+    c->weights = ft_path_is_directory(base) ? base : NULL;
+    if (c->weights == NULL) FT_TRY(ft_hub_find(base, &c->arena, &c->weights));
+    if (c->weights != NULL) return FT_OK;
+    ft_fail(FT_INVALID, c->path, "the model that the adapter was trained on is not there: %s", base);
+    ft_hint("--base DIRECTORY says where it is%s", given == NULL ? ", `ftengine pull` fetches one by its name" : "");
+    return FT_INVALID;
+}
+
+// A base with other weights gives other answers, and nothing else would tell.
+static ft_status check_base(const ft_classifier *c) {
+    char hash[65];
+    if (c->settings.base_sha256[0] == '\0') return FT_OK;
+    FT_TRY(ft_weights_digest(c->weights, hash));
+    if (strcmp(hash, c->settings.base_sha256) == 0) return FT_OK;
+    ft_fail(FT_INVALID, c->weights, "the adapter in %s was trained on other weights: sha256 %.12s..., these have %.12s...", c->path,
+            c->settings.base_sha256, hash);
+    ft_hint("it was trained on %s; --base DIRECTORY names a copy of that", c->settings.base_path);
+    return FT_INVALID;
+}
+
+// Labels are those of ftengine.json, else as many as the classifier in the file has.
+static ft_status choose_outputs(ft_classifier *c) {
+    if (c->settings.label_count > 0) {
+        c->config.num_labels = c->settings.label_count;
+        c->config.label_names = (const char **)c->settings.labels;
+        return FT_OK;
+    }
+    int64_t outputs;
+    FT_TRY(ft_adapter_outputs(c->path, &c->config, &outputs));
+    if (outputs == c->config.num_labels) return FT_OK;
+    const char **names = ft_arena_alloc(&c->arena, (size_t)outputs * sizeof *names);
+    for (int64_t i = 0; names != NULL && i < outputs; i++) names[i] = ft_arena_format(&c->arena, "LABEL_%lld", (long long)i);
+    c->config.num_labels = outputs;
+    c->config.label_names = names;
+    return names != NULL ? FT_OK : FT_NO_MEMORY;
+}
+
+// Its model's configuration, with its own labels; the tokenizer is its own where it has one.
+static ft_status open_adapter(ft_classifier *c, const char *base, const char **tokenizer) {
+    const char *named;
+    FT_TRY(ft_adapter_config_load(c->path, &c->options, &named));
+    FT_TRY(find_base(c, base, named));
+    FT_TRY(check_base(c));
+    FT_TRY(ft_model_config_load(c->weights, &c->config));
+    c->config.pooler_is_drawn = false; // what is saved beside the adapters is listed
+    *tokenizer = c->settings.label_count > 0 ? c->path : c->weights;
+    return choose_outputs(c);
 }
 
 // eval.threshold, else what was saved.
@@ -96,19 +169,23 @@ static ft_status choose_thresholds(ft_classifier *c) {
     return FT_OK;
 }
 
-ft_status ft_classifier_open(const ft_section *const *sections, const char *path, int override_count, const char *const *overrides,
-                             ft_classifier *c) {
+ft_status ft_classifier_open(const ft_section *const *sections, const char *path, const char *base, int override_count,
+                             const char *const *overrides, ft_classifier *c) {
     memset(c, 0, sizeof *c);
     FT_TRY(ft_config_load_with(sections, &c->options, 0, NULL, override_count, overrides));
     FT_TRY(model_directory(c, path));
-    FT_TRY(ft_model_config_load(c->path, &c->config));
+    const bool adapter = ft_adapter_lies_in(c->path);
+    const char *tokenizer = c->weights = c->path;
     char *settings = ft_path_join(&c->arena, c->path, "ftengine.json");
     if (settings == NULL) return FT_NO_MEMORY;
+    if (!adapter) FT_TRY(ft_model_config_load(c->path, &c->config)); // says what is no model
     FT_TRY(ft_model_settings_load(settings, &c->arena, &c->settings));
+    if (!adapter && base != NULL) return ft_fail(FT_INVALID, "--base", "%s is a model, not an adapter", c->path);
+    if (adapter) FT_TRY(open_adapter(c, base, &tokenizer));
     // A model of ours goes on as it was trained; of others nobody but the caller knows.
     bool ours = c->settings.label_count > 0;
     const char *truncation = c->options.data.truncation;
-    const ft_input_request request = {.directory = c->path,
+    const ft_input_request request = {.directory = tokenizer,
                                       .rules = ours ? c->settings.tokenizer_rules : c->options.model.tokenizer_rules,
                                       .truncation = strcmp(truncation, "auto") == 0 ? c->settings.truncation : truncation};
     FT_TRY(ft_input_open(&ft_text_input, &request, &c->input));

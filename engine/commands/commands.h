@@ -28,6 +28,7 @@ ft_status ft_devices_pick(const char *min_free, bool as_json);
 // `ftengine devices --watch`: looks again and again, every `interval` ("2s"; NULL: that), until it is stopped or nobody reads.
 ft_status ft_devices_watch(const char *interval, bool as_json);
 ft_status ft_command_tune_gemm(const ft_section *const *sections, int argc, char **argv);
+ft_status ft_command_merge(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_config(const ft_section *const *sections, int argc, char **argv);
 ft_status ft_command_pull(const ft_section *const *sections, int argc, char **argv);
 
@@ -54,9 +55,11 @@ ft_status ft_words_set(ft_words *words, ft_arena *arena, const char *option, con
 
 // ---- a saved model ----------------------------------------------------------------------------------------------------
 
-// A model directory opened for prediction: a run directory (its model/), or a Hugging Face model with a classifier.
+// A model directory opened for prediction: a run directory (its model/ or adapter/), a Hugging Face model with a classifier, or an adapter in
+// PEFT's files beside the model that it was trained on.
 typedef struct ft_classifier {
-    const char *path;
+    const char *path;               // of the model, or of the adapter
+    const char *weights;            // where the model's are: `path`, or the adapter's base
     ft_device *device;
     ft_memory *memory;
     ft_input input;
@@ -73,8 +76,9 @@ typedef struct ft_classifier {
     int32_t tokens_at_once;  // in a micro-batch, fewer after a refusal; 0: eval.batch_size says
     ft_arena arena;
 } ft_classifier;
-ft_status ft_classifier_open(const ft_section *const *sections, const char *path, int override_count, const char *const *overrides,
-                             ft_classifier *classifier);
+// base: the model that an adapter stands beside; NULL: the one that its files name.
+ft_status ft_classifier_open(const ft_section *const *sections, const char *path, const char *base, int override_count,
+                             const char *const *overrides, ft_classifier *classifier);
 ft_status ft_classifier_close(ft_classifier *classifier); // FT_FAILED on a leak
 // Logits of the calibrated probabilities, and, unless NULL, losses [examples]; in micro-batches of about 4096 tokens, or of
 // eval.batch_size texts. progress (optional): see ft_predict_dataset.

@@ -137,11 +137,11 @@ done:
 ft_status ft_command_eval(const ft_section *const *sections, int argc, char **argv) {
     ft_arena arena = {0};
     ft_words words;
-    const char *format_name = "auto", *precision = NULL;
+    const char *format_name = "auto", *precision = NULL, *base = NULL;
     eval_request r = {.data = NULL};
     const ft_flag flags[] = {
         {"--data", &r.data, NULL}, {"--format", &format_name, NULL}, {"--json", NULL, &r.json}, {"--ci", NULL, &r.intervals},
-        {"--precision", &precision, NULL}};
+        {"--precision", &precision, NULL}, {"--base", &base, NULL}};
     ft_status status = ft_parse_words("eval", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
     if (status == FT_OK) status = ft_words_set(&words, &arena, "train.precision", precision);
     if (status == FT_OK && (words.plain_count != 1 || r.data == NULL)) {
@@ -151,7 +151,7 @@ ft_status ft_command_eval(const ft_section *const *sections, int argc, char **ar
     if (status == FT_OK) status = ft_parse_format(format_name, false, &r.format);
     if (status == FT_OK) {
         ft_classifier classifier;
-        status = ft_classifier_open(sections, words.plain[0], words.override_count, words.overrides, &classifier);
+        status = ft_classifier_open(sections, words.plain[0], base, words.override_count, words.overrides, &classifier);
         if (status == FT_OK) status = evaluate(&classifier, &r);
         ft_error error;
         ft_error_save(&error);

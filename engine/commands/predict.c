@@ -22,6 +22,7 @@ typedef struct request {
     ft_prediction_form form;
     const ft_section *const *sections;
     const ft_words *words;
+    const char *base; // of adapters
 } request;
 
 // What is under way.
@@ -133,7 +134,7 @@ static ft_status run_one(job *j, ft_classifier *c, const char *path, ft_table *t
 static ft_status run_model(job *j, const char *path, ft_table *table) {
     ft_classifier c;
     const ft_words *words = j->r->words;
-    ft_status status = ft_classifier_open(j->r->sections, path, words->override_count, words->overrides, &c);
+    ft_status status = ft_classifier_open(j->r->sections, path, j->r->base, words->override_count, words->overrides, &c);
     if (status == FT_OK) status = j->models == 1 ? run_stream(j, &c, path) : run_one(j, &c, path, table);
     ft_error error;
     ft_error_save(&error);
@@ -186,7 +187,7 @@ ft_status ft_command_predict(const ft_section *const *sections, int argc, char *
     bool json = false;
     const ft_flag flags[] = {{"--data", &r.data, NULL},         {"--format", &format, NULL}, {"--output", &r.output, NULL},
                              {"--logits", NULL, &r.form.logits}, {"--id", &r.form.id, NULL},  {"--json", NULL, &json},
-                             {"--precision", &precision, NULL}};
+                             {"--precision", &precision, NULL},  {"--base", &r.base, NULL}};
     ft_status status = ft_parse_words("predict", argc, argv, sizeof flags / sizeof flags[0], flags, &arena, &words);
     if (status == FT_OK) status = ft_words_set(&words, &arena, "train.precision", precision);
     if (status == FT_OK && (words.plain_count < 1 || r.data == NULL)) {

@@ -19,6 +19,10 @@ typedef enum ft_init { FT_INIT_PRETRAINED = 0, FT_INIT_RANDOM } ft_init;
 // Where transformers 5 does not tokenise as the files of a RoBERTa, XLM-R or DeBERTa say: whose rules hold.
 typedef enum ft_rules_option { FT_TOKENIZE_AS_FILES = 0, FT_TOKENIZE_AS_TRANSFORMERS } ft_rules_option;
 typedef enum ft_freeze { FT_FREEZE_NONE = 0, FT_FREEZE_EMBEDDINGS, FT_FREEZE_ENCODER } ft_freeze;
+typedef enum ft_frozen_dropout { FT_FROZEN_DROPOUT_AUTO = 0, FT_FROZEN_DROPOUT_ON, FT_FROZEN_DROPOUT_OFF } ft_frozen_dropout;
+typedef enum ft_adapter_type { FT_ADAPTER_NONE = 0, FT_ADAPTER_LORA } ft_adapter_type;
+typedef enum ft_adapter_bias { FT_ADAPTER_BIAS_NONE = 0, FT_ADAPTER_BIAS_ADAPTED, FT_ADAPTER_BIAS_ALL } ft_adapter_bias;
+typedef enum ft_adapter_init { FT_ADAPTER_INIT_TRUE = 0, FT_ADAPTER_INIT_GAUSSIAN, FT_ADAPTER_INIT_FALSE } ft_adapter_init;
 typedef enum ft_scheduler {
     FT_SCHED_LINEAR = 0,
     FT_SCHED_COSINE,
@@ -121,6 +125,20 @@ typedef struct ft_config {
         } head;
     } model;
     struct {
+        ft_adapter_type type;
+        const char *path; // an adapter to begin with; "": none
+        int64_t r;
+        double alpha;
+        bool rslora;
+        double dropout;
+        const char *targets, *exclude; // spec/adapter.h
+        ft_int_list layers;            // empty: all
+        ft_adapter_bias bias;
+        const char *modules_to_save;
+        ft_adapter_init init;
+        const char *rank_pattern, *alpha_pattern;
+    } adapter;
+    struct {
         const char *train, *validation, *test;  // files
         ft_format format;
         const char *text_column, *label_column; // "" = by usual names (text, sentence, ...; label, ...)
@@ -137,6 +155,8 @@ typedef struct ft_config {
         ft_task task;
         ft_loss_choice loss;
         double focal_gamma;
+        const char *parameters; // which are trained: spec/trained.h
+        ft_frozen_dropout frozen_dropout;
         const char *class_weights; // "none", "balanced", or numbers in the order of the classes
         double label_smoothing;
         double layer_lr_decay;

@@ -32,6 +32,9 @@ static const ft_option_choice loss_choices[] = {{"auto", FT_LOSS_AUTO}, {"cross_
                                                 {"focal", FT_LOSS_FOCAL}, {"bce", FT_LOSS_BCE},
                                                 {"mse", FT_LOSS_MSE},   {NULL, 0}};
 
+static const ft_option_choice frozen_choices[] = {
+    {"auto", FT_FROZEN_DROPOUT_AUTO}, {"on", FT_FROZEN_DROPOUT_ON}, {"off", FT_FROZEN_DROPOUT_OFF}, {NULL, 0}};
+
 static const ft_option rows[] = {
     CHOICE(train.task, FIXED, "auto", task_choices, .elsewhere = "problem_type task task_type task_name",
            .help = task_help),
@@ -45,6 +48,13 @@ static const ft_option rows[] = {
                    "negative / positive examples), or one number a class, in the order of the classes."),
     FLOAT(train.label_smoothing, FIXED, "0", 0, 1, .high_open = true, .elsewhere = "label_smoothing_factor smoothing",
           .help = "Share of a label that is spread over all classes. single_label only."),
+    STRING(train.parameters, FIXED, "auto", .elsewhere = "trainable_parameters unfreeze trainable_layers train_only",
+           .help = "What is trained, a list. all. classifier: the head alone, a linear probe. biases: every bias (BitFit). Else names of "
+                   "the model's file or parts of them between dots, with * and ?: encoder.layer.11, LayerNorm, query.weight. The head "
+                   "is trained in any case; what model.freeze and model.freeze_layers freeze is frozen in any case. auto: all."),
+    CHOICE(train.frozen_dropout, FIXED, "auto", frozen_choices,
+           .help = "Dropout of the model in those layers, and the embeddings, of which nothing is trained. auto: off with "
+                   "train.parameters = classifier, else on, as in the Trainer."),
     FLOAT(train.epochs, FIXED, "3", 0, 1e6, .low_open = true,
           .elsewhere = "num_train_epochs num_epochs n_epochs max_epochs epoch",
           .help = "Passes over the training examples; parts of one are possible."),

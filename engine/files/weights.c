@@ -207,3 +207,27 @@ int ft_weights_find(const ft_weights *weights, const char *name) {
 ft_status ft_weights_part_to_f32(const ft_weights *weights, int index, int64_t first, int64_t count, float *out) {
     return ft_tensor_part_to_f32(ft_weights_path(weights, index), ft_weights_at(weights, index), first, count, out);
 }
+
+// ---- which weights these are ------------------------------------------------------------------------------------------------
+
+static int compare_names(const void *a, const void *b) { return strcmp(((const weights_file *)a)->name, ((const weights_file *)b)->name); }
+
+ft_status ft_weights_digest(const char *directory, char hex[65]) {
+    ft_weights *w;
+    ft_arena arena = {0};
+    FT_TRY(ft_weights_open(directory, &w));
+    ft_status status = w->file_count == 1 ? ft_sha256_file(w->files[0].path, hex) : FT_OK;
+    if (w->file_count > 1) {
+        char *lines = "";
+        qsort(w->files, (size_t)w->file_count, sizeof *w->files, compare_names);
+        for (int i = 0; i < w->file_count && status == FT_OK; i++) {
+            status = ft_sha256_file(w->files[i].path, hex);
+            if (status == FT_OK) lines = ft_arena_format(&arena, "%s%s  %s\n", lines, hex, w->files[i].name);
+            if (lines == NULL) status = FT_NO_MEMORY;
+        }
+        if (status == FT_OK) status = ft_sha256(lines, strlen(lines), hex);
+    }
+    ft_weights_close(w);
+    ft_arena_free(&arena);
+    return status;
+}

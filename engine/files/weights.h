@@ -26,5 +26,7 @@ ft_status ft_weights_part_to_f32(const ft_weights *weights, int index, int64_t f
 
 // Does the directory hold weights in one of the files above? FT_NO_MEMORY: nobody knows.
 ft_status ft_weights_exist(const char *directory, bool *exist);
+// sha256 of the file that holds them; of several, of their names and hashes, a line each as sha256sum writes it, in the order of names.
+ft_status ft_weights_digest(const char *directory, char hex[65]);
 
 #endif

@@ -6,6 +6,7 @@
 // backward. The last segment is kept in the forward pass itself: its backward comes next, so that costs no memory. In 16 bits
 // what is kept of such an input is its fp32 form alone (layers.h): the other is its rounding, or its norm, and so all bits come again. What is
 // kept may travel to the host and back (offload_inputs.h).
+#include "engine/model/blocks/block.h"
 #include "engine/model/blocks/convolution.h"
 #include "engine/model/blocks/relative.h"
 #include "engine/model/model.h"
@@ -46,7 +47,9 @@ static ft_status run_layers(ft_pass *pass, training_state *t, int first, int end
         if (convolves(pass, l)) FT_TRY(ft_convolution_forward(pass, t->input[l], t->wide, keep, &t->convolution, &t->input[l + 1]));
         tap(pass, l, t->input[l + 1]);
         const bool again = pass->model->rebuilds_norms && !convolves(pass, l - 1); // from the sum in layer l - 1
+        const bool unread = !convolves(pass, l) && !ft_block_reads_input(pass->model, l, 0); // on the way back
         if ((l > first || t->checkpoint[first].data != NULL) && (!keep || again)) ft_pass_free(pass, &t->input[l]);
+        if (keep && unread) ft_pass_free(pass, &t->input[l]);
     }
     return FT_OK;
 }

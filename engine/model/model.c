@@ -4,9 +4,12 @@
 #include "engine/model/blocks/convolution.h"
 #include "engine/model/blocks/relative.h"
 #include "engine/model/blocks/rotary.h"
+#include "engine/model/spec/adapter.h"
+#include "engine/model/spec/trained.h"
 #include "engine/model/state/gradients.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static double or_else(double value, double fallback) { return isnan(value) ? fallback : value; }
@@ -18,6 +21,7 @@ static ft_status check_options(const ft_model_config *c, const ft_config *o) {
     if (o->train.gradient_checkpointing != FT_AUTO && o->train.gradient_checkpointing > c->num_hidden_layers)
         return ft_fail(FT_INVALID, "train.gradient_checkpointing", "every %lld layers, but the model has %lld",
                        (long long)o->train.gradient_checkpointing, (long long)c->num_hidden_layers);
+    FT_TRY(ft_adapter_check(o));
     return ft_recompute_check(o);
 }
 
@@ -30,18 +34,53 @@ static bool trains_layer(const ft_config *o, int layer) {
     return o->model.freeze != FT_FREEZE_ENCODER && layer >= o->model.freeze_layers;
 }
 
-bool ft_model_trains_embeddings(const ft_config *o) { return o->model.freeze == FT_FREEZE_NONE && trains_layer(o, 0); }
+static bool trains_embeddings(const ft_config *o) { return o->model.freeze == FT_FREEZE_NONE && trains_layer(o, 0); }
+
+bool ft_model_trains_words(const ft_model_config *c, const ft_config *o) {
+    char name[128];
+    snprintf(name, sizeof name, "%s%s.weight", c->family->prefix, c->family->embeddings.word);
+    if (o->adapter.type != FT_ADAPTER_NONE) return ft_adapter_trains(o, c, name);
+    return trains_embeddings(o) && ft_trained_by_name(o, name);
+}
 
 // How deep the backward pass must go: to the lowest block of which a parameter is trained.
 static void find_lowest_trained(ft_model *m) {
     int lowest = 0;
     for (int i = 0; i < m->parameters.count; i++) {
         const ft_parameter *q = &m->parameters.list[i];
-        if (q->trainable && ft_backward_block(q->arrives) > lowest) lowest = ft_backward_block(q->arrives);
+        if (q->trainable && q->arrives > lowest) lowest = q->arrives;
     }
-    m->embeddings_trained = lowest > m->layers;
-    m->first_trained_layer = m->embeddings_trained ? 0 : m->layers - lowest;
+    m->embeddings_trained = ft_backward_block(lowest) > m->layers;
+    m->first_trained_layer = m->embeddings_trained ? 0 : m->layers - ft_backward_block(lowest);
+    m->lowest_trained_block = m->embeddings_trained ? 0 : FT_LAYER_BLOCKS - 1 - ft_backward_half(lowest);
 }
+
+static bool frozen_drops(const ft_config *o) {
+    return o->train.frozen_dropout == FT_FROZEN_DROPOUT_ON ||
+           (o->train.frozen_dropout == FT_FROZEN_DROPOUT_AUTO && !ft_trained_is_probe(o));
+}
+
+// Layers, and the embeddings, that drop nothing: of which nothing is trained, where it was asked for.
+static ft_status find_quiet(ft_model *m, const ft_config *o) {
+    if (frozen_drops(o)) return FT_OK;
+    m->quiet = ft_arena_alloc(&m->arena, ((size_t)m->layers + 1) * sizeof *m->quiet);
+    if (m->quiet == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i <= m->layers; i++) m->quiet[i] = true;
+    for (int i = 0; i < m->parameters.count; i++) {
+        const ft_parameter *q = &m->parameters.list[i];
+        const int block = ft_backward_block(q->arrives); // 0 is the head, which is trained
+        if (q->trainable && !q->adapter && block > 0) m->quiet[block > m->layers ? 0 : m->layers - block + 1] = false;
+    }
+    return FT_OK;
+}
+
+int ft_model_quiet_parts(const ft_model *m) {
+    int quiet = 0;
+    for (int i = 0; m->quiet != NULL && i <= m->layers; i++) quiet += m->quiet[i];
+    return quiet;
+}
+
+static const char *name_at(const void *context, int index) { return ((const ft_model *)context)->parameters.list[index].name; }
 
 ft_status ft_model_create(ft_memory *memory, const ft_model_config *c, const ft_config *o, int32_t label_count, ft_model *m) {
     return ft_model_create_with(memory, c, o, label_count, NULL, m);
@@ -81,11 +120,12 @@ static void set_dropout(ft_model *m, const ft_model_config *c, const ft_config *
 
 // In the order in which the backward pass completes the gradients.
 static ft_status build(ft_model *m, const ft_model_config *c, const ft_config *o) {
-    ft_builder b = {.model = m, .config = c};
+    ft_builder b = {.model = m, .config = c, .options = o};
     m->head_count = o->model.head.hidden.count + 1;
     m->layer = ft_arena_alloc(&m->arena, (size_t)m->layers * sizeof *m->layer);
     m->head = ft_arena_alloc(&m->arena, (size_t)m->head_count * sizeof *m->head);
     if (m->layer == NULL || m->head == NULL) return FT_NO_MEMORY;
+    if (o->adapter.type != FT_ADAPTER_NONE && (m->modules = ft_arena_alloc(&m->arena, sizeof *m->modules)) == NULL) return FT_NO_MEMORY;
     FT_TRY(ft_relative_create(m, c));
     FT_TRY(ft_rotary_create(m, c));
     ft_head_build(&b, &o->model.head.hidden);
@@ -96,10 +136,12 @@ static ft_status build(ft_model *m, const ft_model_config *c, const ft_config *o
         ft_layer_build(&b, l);
     }
     b.depth = m->layers + 1;
-    b.trainable = ft_model_trains_embeddings(o);
+    b.trainable = trains_embeddings(o);
     ft_relative_build_table(&b);
     ft_embeddings_build(&b);
-    return b.failed ? FT_NO_MEMORY : FT_OK;
+    if (b.failed) return ft_error_code();
+    if (m->modules != NULL) return ft_adapter_check_targets(o, c, m->modules->count, m->modules->names);
+    return ft_trained_check(o, m->parameters.count, name_at, m);
 }
 
 ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, const ft_config *o, int32_t label_count,
@@ -118,6 +160,7 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     FT_TRY(ft_activation_from_name(o->model.head.activation, &m->head_activation));
     FT_TRY(build(m, c, o));
     find_lowest_trained(m);
+    FT_TRY(find_quiet(m, o));
     m->absent = (ft_absent_rows){.word_rows = v, .parameters = &m->parameters};
     m->parameters.place = ft_offloads_optimizer(o, m->device) ? FT_PLACE_HOST : FT_PLACE_DEVICE;
     ft_parameters_set_table(&m->parameters, m->word, v ? v->held : c->vocab_size, v ? v->trained : c->vocab_size);

@@ -27,7 +27,10 @@ ft_status ft_model_create(ft_memory *memory, const ft_model_config *config, cons
 // The same with those rows of the word table alone that `word_rows` holds, which must outlive the model; NULL: all rows.
 ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *config, const ft_config *options, int32_t label_count,
                                const ft_word_rows *word_rows, ft_model *model);
-bool ft_model_trains_embeddings(const ft_config *options);
+// Is the word table trained with these options?
+bool ft_model_trains_words(const ft_model_config *config, const ft_config *options);
+// Of the embeddings and the layers, how many drop nothing, nothing of them being trained (train.frozen_dropout).
+int ft_model_quiet_parts(const ft_model *model);
 // The weights will be trained: before they are loaded or drawn. Only in 16 bits there is anything to do.
 ft_status ft_model_keep_master(ft_model *model);
 // What training makes small; once, before batches are made for the model. Without it: cross-entropy.

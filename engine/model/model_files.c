@@ -150,6 +150,10 @@ static ft_status load_all(ft_model *m, const ft_weights *weights, double range, 
     bool new_layer = false; // the weight just handled was drawn because the file's has another shape
     for (int i = 0; i < m->parameters.count; i++) {
         const ft_parameter *p = &m->parameters.list[i];
+        if (p->adapter) {
+            FT_TRY(draw_parameter(m, i, range, seed, staging));
+            continue;
+        }
         int found = find(weights, m->family, p->name);
         if (new_layer && p->rows == 0) found = -1; // its bias belongs to the old weight
         new_layer = false;
@@ -178,6 +182,19 @@ static ft_status load_all(ft_model *m, const ft_weights *weights, double range, 
     return FT_OK;
 }
 
+ft_status ft_model_find_pooler(const char *model_dir, ft_model_config *config) {
+    ft_weights *weights;
+    char name[128];
+    bool exist;
+    FT_TRY(ft_weights_exist(model_dir, &exist));
+    if (!exist) return FT_OK;
+    FT_TRY(ft_weights_open(model_dir, &weights));
+    snprintf(name, sizeof name, "%s.weight", config->family->pooler);
+    config->pooler_is_drawn = find(weights, config->family, name) < 0;
+    ft_weights_close(weights);
+    return FT_OK;
+}
+
 ft_status ft_model_load(ft_model *model, const char *model_dir, double initializer_range, uint64_t seed, ft_arena *arena,
                         ft_load_report *report) {
     memset(report, 0, sizeof *report);
@@ -201,14 +218,16 @@ ft_status ft_model_load(ft_model *model, const char *model_dir, double initializ
 
 typedef struct weights_source {
     ft_model *model;
+    const int *index; // of the parameters in the file
     ft_row_window window;
     ft_save_watch *watch;
     void *watcher;
     int64_t done, total; // bytes
 } weights_source;
 
-static ft_status fetch_weight(void *context, int index, size_t offset, size_t bytes, const void **data) {
+static ft_status fetch_weight(void *context, int number, size_t offset, size_t bytes, const void **data) {
     weights_source *s = context;
+    const int index = s->index[number];
     const ft_parameter *p = &s->model->parameters.list[index];
     ft_staged from = ft_parameter_stored(&s->model->parameters, index);
     int64_t first = (int64_t)(offset / sizeof(float)), total = (int64_t)(bytes / sizeof(float));
@@ -227,15 +246,19 @@ static ft_status fetch_weight(void *context, int index, size_t offset, size_t by
 
 static ft_status write_weights(weights_source *source, const char *path, FILE *out, ft_arena *arena) {
     ft_model *m = source->model;
-    int count = m->parameters.count;
-    ft_safetensor *tensors = ft_arena_alloc(arena, (size_t)count * sizeof *tensors);
-    if (tensors == NULL) return FT_NO_MEMORY;
-    for (int i = 0; i < count; i++) {
+    int count = 0;
+    ft_safetensor *tensors = ft_arena_alloc(arena, (size_t)m->parameters.count * sizeof *tensors);
+    int *index = ft_arena_alloc(arena, (size_t)m->parameters.count * sizeof *index);
+    if (tensors == NULL || index == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i < m->parameters.count; i++) {
         const ft_parameter *p = &m->parameters.list[i];
-        tensors[i] = (ft_safetensor){.name = p->name, .dtype = FT_F32, .bytes = (size_t)p->count * sizeof(float)};
-        tensors[i].rank = ft_parameter_shape(p, tensors[i].shape);
-        source->total += (int64_t)tensors[i].bytes;
+        if (p->adapter) continue;
+        tensors[count] = (ft_safetensor){.name = p->name, .dtype = FT_F32, .bytes = (size_t)p->count * sizeof(float)};
+        tensors[count].rank = ft_parameter_shape(p, tensors[count].shape);
+        source->total += (int64_t)tensors[count].bytes;
+        index[count++] = i;
     }
+    source->index = index;
     ft_status status;
     FT_TRY_GOTO(ft_row_window_open(&m->absent, m->memory, &source->window), done);
     static const char *const metadata[] = {"format", "pt", NULL};

@@ -18,6 +18,9 @@ typedef struct ft_load_report {
 ft_status ft_model_load(ft_model *model, const char *model_dir, double initializer_range, uint64_t seed, ft_arena *arena,
                         ft_load_report *report);
 
+// Looks into the files which of them have the pooler: config->pooler_is_drawn. Nothing where there are no files.
+ft_status ft_model_find_pooler(const char *model_dir, ft_model_config *config);
+
 // Random initial weights, as the reference initialises: normal(0, initializer_range) for matrices (the padding row of the
 // word table 0), biases 0, LayerNorm 1 and 0. A function of (seed, parameter name) only.
 ft_status ft_model_draw(ft_model *model, double initializer_range, uint64_t seed);

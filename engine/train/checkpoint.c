@@ -45,6 +45,7 @@ static json_t *identity(const ft_trainer *t) {
         if (t->job.split[s].present) ft_json_put(object, ft_split_name((ft_split)s), json_string(t->job.split[s].table.sha256), &failed);
     ft_json_put(object, "tokenizer", json_string(ft_input_digest(&t->job.input)), &failed);
     if (t->room.gemm_tuning[0] != '\0') ft_json_put(object, "gemm_tuning", json_string(t->room.gemm_tuning), &failed);
+    if (t->job.base_sha256[0] != '\0') ft_json_put(object, "weights in model.path", json_string(t->job.base_sha256), &failed);
     ft_json_put(object, "max_length", json_integer(t->job.max_length), &failed);
     ft_json_put(object, "model", model_identity(t, &failed), &failed);
     if (t->room.model.absent.word_rows != NULL && t->room.model.absent.file != NULL)
@@ -125,6 +126,7 @@ static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors
     for (int i = 0; i < p->count; i++) {
         const ft_parameter *q = &p->list[i];
         if (i == p->table && absent->word_rows != NULL && !q->trainable) continue; // as in the model's file
+        if (!q->trainable && t->room.model.modules != NULL) continue;                // so is all that an adapter stands beside
         for (int part = 0; part < (q->trainable ? PARTS : 1); part++) {
             static const ft_store_state moment[PARTS] = {[1] = FT_STATE_M, [2] = FT_STATE_V};
             const ft_staged at = part == 0 ? ft_parameter_stored(p, i) : (ft_staged){.tensor = ft_parameter_moment(p, i, moment[part])};

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "engine/metrics/decision.h"
+#include "engine/model/adapter_files.h"
 #include "engine/model/spec/settings.h"
 #include "engine/train/step/predict.h"
 
@@ -148,6 +149,7 @@ done:
 
 static ft_status load_best(ft_trainer *t, void *context) {
     ft_load_report report;
+    if (t->room.config->adapter.type != FT_ADAPTER_NONE) return ft_model_load_adapter(&t->room.model, context);
     return ft_model_load(&t->room.model, context, 0, 0, &t->arena, &report);
 }
 
@@ -155,7 +157,7 @@ ft_status ft_trainer_test(ft_trainer *t) {
     if (!t->job.split[FT_SPLIT_TEST].present) return FT_OK;
     // Also when the last step is the best: what a run needs must not depend on how well it goes.
     if (t->step.state.best_step >= 0) {
-        char *best = ft_path_join(&t->arena, t->dir, "model");
+        char *best = ft_path_join(&t->arena, t->dir, ft_run_result(t->room.config));
         if (best == NULL) return FT_NO_MEMORY;
         FT_TRY(ft_ladder_climb(t, FT_LADDER_STATE, load_best, best));
         FT_TRY(recall_decisions(t, best));

@@ -6,6 +6,8 @@
 #include "engine/train/room/observer.h"
 #include "engine/train/room/stages.h"
 #include "engine/train/job/task.h"
+#include "engine/model/spec/adapter.h"
+#include "engine/model/state/builder.h"
 #include "engine/train/ladder.h"
 #include "engine/train/trainer.h"
 
@@ -31,8 +33,29 @@ static void announce_model(const ft_room *room) {
     ft_info("model      %s, %d layers, hidden %lld, %.1fM parameters, %.1fM trained  %s",
             room->job->model_config.model_type, room->model.layers, (long long)room->model.hidden,
             (double)p->real_total / 1e6, (double)p->real_trainable / 1e6, room->job->model_dir);
+    const int quiet = ft_model_quiet_parts(&room->model);
+    if (quiet > 0) ft_info("           no dropout in what is frozen (%d of %d layers and embeddings); train.frozen_dropout = on has it", quiet, room->model.layers + 1);
     list_names("newly drawn", room->load_report.drawn_count, room->load_report.drawn);
     list_names("not used", room->load_report.ignored_count, room->load_report.ignored);
+}
+
+// What stands beside the model, and what of it is trained in full and saved too.
+static ft_status announce_adapter(ft_trainer *t) {
+    const ft_config *c = t->room.config;
+    const ft_modules *m = t->room.model.modules;
+    const char *saved[FT_MOST_SAVED];
+    int adapted = 0;
+    if (m == NULL) return FT_OK;
+    for (int i = 0; i < m->count; i++) adapted += ft_adapter_of(c, &t->job.model_config, m->names[i]).rank > 0;
+    const int count = ft_adapter_saved(c, &t->job.model_config, &t->arena, saved);
+    for (int i = 0; i < count; i++)
+        if (saved[i] == NULL) return FT_NO_MEMORY;
+    ft_info("adapter    of %d of %d linear layers, r %lld, alpha %g, the model is frozen", adapted, m->count, (long long)c->adapter.r, c->adapter.alpha);
+    list_names("trained in full, and saved", count, saved);
+    if (t->job.model_config.pooler_is_drawn && t->room.load_report.drawn_count > 0)
+        ft_info("           the model's file has no pooler: the one that is drawn is trained and saved too");
+    if (c->model.init == FT_INIT_RANDOM) ft_warn("with model.init = random an adapter fits no model that is saved anywhere");
+    return FT_OK;
 }
 
 static void announce_fitting(const ft_room *room) {
@@ -125,7 +148,7 @@ ft_status ft_trainer_open(const ft_config *config, ft_trainer *t) {
     if (!reserved) FT_TRY(ft_room_reserve(room, true));
     FT_TRY(ft_ladder_climb(t, FT_LADDER_LAYOUT, NULL, NULL));
     announce_model(room);
-    return FT_OK;
+    return announce_adapter(t);
 }
 
 ft_status ft_trainer_close(ft_trainer *t) {

@@ -10,7 +10,10 @@
 #include "base/files.h"
 #include "base/json/json.h"
 #include "base/log.h"
+#include "engine/model/adapter_files.h"
+#include "engine/model/spec/adapter_config.h"
 #include "engine/model/spec/settings.h"
+#include "engine/model/state/builder.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -120,20 +123,37 @@ ft_status ft_run_log_eval(ft_trainer *t, const ft_metrics *m) {
 
 // ---- model/ and predictions.jsonl -------------------------------------------------------------------------------------
 
-static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
+// What was trained beside the model, in PEFT's files.
+static ft_status save_adapter(ft_trainer *t, const char *dir) {
+    const ft_model *m = &t->room.model;
+    char *path = ft_path_join(&t->arena, dir, FT_ADAPTER_CONFIG);
+    if (path == NULL) return FT_NO_MEMORY;
+    FT_TRY(ft_model_save_adapter(&t->room.model, dir));
+    return ft_adapter_config_save(path, t->room.config, &t->job.model_config, t->room.config->model.path, m->modules->count, m->modules->names);
+}
+
+static ft_status save_weights(ft_trainer *t, const char *dir) {
     const ft_config *c = t->room.config;
     ft_progress_saving saving = {.what = "saving the model"};
     ft_status saved = ft_model_save_weights(&t->room.model, dir, ft_progress_save, &saving);
     if (saving.shown > 0) ft_status_line("%s", "");
     FT_TRY(saved);
-    char *config = ft_path_join(&t->arena, dir, "config.json"), *settings = ft_path_join(&t->arena, dir, "ftengine.json");
-    if (config == NULL || settings == NULL) return FT_NO_MEMORY;
+    char *config = ft_path_join(&t->arena, dir, "config.json");
+    if (config == NULL) return FT_NO_MEMORY;
     bool custom = c->model.head.hidden.count > 0;
     ft_custom_head head = {c->model.head.hidden, c->model.head.activation, t->room.model.head_dropout};
     FT_TRY(ft_model_config_save(&t->job.model_config, config, t->job.labels.count, t->job.label_names, t->room.model.hidden_dropout,
                                 t->room.model.attention_dropout, t->room.model.classifier_dropout, custom ? &head : NULL,
                                 ft_task_problem_type(t->job.task->id)));
-    if (custom) FT_TRY(ft_custom_head_save_loader(t->job.model_config.family, dir));
+    return custom ? ft_custom_head_save_loader(t->job.model_config.family, dir) : FT_OK;
+}
+
+static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
+    const ft_config *c = t->room.config;
+    const bool adapter = c->adapter.type != FT_ADAPTER_NONE;
+    char *settings = ft_path_join(&t->arena, dir, "ftengine.json");
+    if (settings == NULL) return FT_NO_MEMORY;
+    FT_TRY(adapter ? save_adapter(t, dir) : save_weights(t, dir));
     for (const char *const *name = ft_input_files(&t->job.input); *name != NULL; name++) {
         char *from = ft_path_join(&t->arena, t->job.tokenizer_dir, *name), *to = ft_path_join(&t->arena, dir, *name);
         if (from == NULL || to == NULL) return FT_NO_MEMORY;
@@ -154,14 +174,18 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
                            .label_count = t->job.labels.count,
                            .labels = t->job.labels.names,
                            .head_hidden = c->model.head.hidden,
-                           .head_activation = c->model.head.activation};
+                           .head_activation = c->model.head.activation,
+                           .base_path = adapter ? c->model.path : "",
+                           .base_sha256 = t->job.base_sha256};
     return ft_model_settings_save(&s, settings);
 }
+
+const char *ft_run_result(const ft_config *config) { return config->adapter.type != FT_ADAPTER_NONE ? "adapter" : "model"; }
 
 static ft_status save_model(ft_trainer *t, void *context) {
     ft_memory_set_phase(t->room.memory, FT_PHASE_SAVE);
     ft_progress_note(t, "saves");
-    char *path = ft_path_join(&t->arena, t->dir, "model");
+    char *path = ft_path_join(&t->arena, t->dir, ft_run_result(t->room.config));
     if (path == NULL) return FT_NO_MEMORY;
     ft_atomic_dir dir;
     FT_TRY(ft_atomic_dir_open(&dir, path));

@@ -66,7 +66,8 @@ ft_status ft_run_metrics_open(ft_trainer *t);                        // metrics.
 ft_status ft_run_log_train(ft_trainer *t);                           // a line of the steps since the last
 ft_status ft_run_log_eval(ft_trainer *t, const ft_metrics *metrics);
 ft_status ft_run_log_refusal(ft_trainer *t, const ft_ladder_event *event);
-ft_status ft_run_save_model(ft_trainer *t);                          // model/, atomically
+const char *ft_run_result(const ft_config *config);                  // where: "model", or "adapter"
+ft_status ft_run_save_model(ft_trainer *t);                          // that, atomically
 ft_status ft_run_save_predictions(ft_trainer *t, ft_split split, ft_logits *logits);
 ft_status ft_run_write_json(ft_trainer *t, ft_status outcome);       // run.json (run_json.c)
 ft_memory_counters ft_run_peaks(const ft_trainer *t);                // on its device, in all sessions

@@ -67,7 +67,7 @@ static ft_status choose_kept(const ft_tuning *t, bool *kept) {
 }
 
 static ft_status remove_big(const char *directory, ft_arena *arena) {
-    static const char *const big[] = {"model", "checkpoints"};
+    static const char *const big[] = {"model", "adapter", "checkpoints"};
     for (size_t i = 0; i < sizeof big / sizeof big[0]; i++) {
         char *path = ft_path_join(arena, directory, big[i]);
         FT_TRY(path != NULL ? ft_remove_tree(path) : FT_NO_MEMORY);

@@ -17,7 +17,8 @@ ft_gemm_view ft_gemm_view_of(const ft_gemm_args *args) {
                       .trans_a = args->trans_a,
                       .trans_b = args->trans_b,
                       .accumulate = args->accumulate,
-                      .bias = args->bias.data};
+                      .bias = args->bias.data,
+                      .scale = args->scale};
     if (!v.trans_a && v.trans_b && v.m <= FT_GEMM_SWAP_ROWS && v.n > v.m) {
         ft_gemm_view s = v;
         s.m = v.n, s.n = v.m;

@@ -34,6 +34,7 @@ typedef struct ft_gemm_view {
     bool direct_b;         // B is read where it lies; n is a multiple of every vector then
     bool accumulate;
     const float *bias;
+    float scale; // 0: none
 } ft_gemm_view;
 
 ft_gemm_view ft_gemm_view_of(const ft_gemm_args *args);

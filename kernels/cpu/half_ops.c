@@ -203,7 +203,7 @@ WIDENED(gated_forward, x, args->x.rows, NOTHING_ELSE, false, IN(gated_forward, x
 WIDENED(gated_backward, h, args->h.rows, NOTHING_ELSE, false, IN(gated_backward, h), IN(gated_backward, dy),
         OUT(gated_backward, dx), OUT(gated_backward, y))
 WIDENED(rope, x, args->x.rows, advance_rope, args->x.rows == 0, VIEW(rope, x, READ | WRITE))
-WIDENED(dropout, x, args->x.rows, advance_rows, false, IN(dropout, x), OUT(dropout, y))
+WIDENED(dropout, x, args->x.rows, advance_rows, false, IN(dropout, x), VIEW(dropout, y, READ | WRITE))
 
 // Windows reach over rows: all of them at once.
 #define ALL(op, member) VIEW(op, member, READ | WHOLE)

@@ -197,13 +197,14 @@ ft_status ft_cuda_gemm_queue(ft_device *device, ft_lt_handle handle, const ft_ge
     static const float one = 1, zero = 0;
     const ft_cublaslt *lt = ft_cuda_of(device)->kernels->lt;
     const ft_gemm_args *g = c->args;
+    const float *alpha = g->scale != 0 ? &g->scale : &one; // read before the call returns
     void *bias = g->bias.data;
     if (c->copies_bias) {
         bias = (char *)g->workspace.data + c->workspace;
         FT_TRY(ft_cuda_copy(device, bias, g->bias.data, (size_t)g->c.cols * ft_dtype_size(g->bias.dtype)));
     }
     if (bias != NULL) FT_TRY(FT_LT(lt, desc_set, c->desc, FT_LT_DESC_BIAS_POINTER, &bias, sizeof bias));
-    return FT_LT(lt, matmul, handle, c->desc, &one, g->b.data, c->b, g->a.data, c->a, g->accumulate ? &one : &zero,
+    return FT_LT(lt, matmul, handle, c->desc, alpha, g->b.data, c->b, g->a.data, c->a, g->accumulate ? &one : &zero,
                  g->c.data, c->c, g->c.data, c->c, algorithm, g->workspace.data, c->workspace,
                  ft_cuda_of(device)->stream);
 }

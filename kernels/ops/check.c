@@ -32,6 +32,8 @@ ft_status ft_gemm_check(const ft_target *target, const ft_gemm_args *args) {
     if (args->bias.data && (args->bias.cols != n || args->bias.dtype != c->dtype))
         return ft_fail(FT_FAILED, "gemm", "bias is %s[%lld], expected %s[%lld]", ft_dtype_name(args->bias.dtype),
                        (long long)args->bias.cols, ft_dtype_name(c->dtype), (long long)n);
+    if (args->scale != 0 && (args->accumulate || args->bias.data || args->trans_a))
+        return ft_fail(FT_FAILED, "gemm", "a scale is for C = A B alone");
     FT_REQUIRE_WORKSPACE(gemm, target, args);
 }
 
@@ -211,6 +213,7 @@ ft_status ft_dropout_check(const ft_target *target, const ft_dropout_args *args)
     FT_REQUIRE(op, args->x.rows == 0 || ft_is_matrix_of(h, args->x, args->x.rows, args->x.cols));
     FT_REQUIRE(op, args->x.rows == 0 || ft_is_matrix_of(h, args->y, args->x.rows, args->x.cols));
     FT_REQUIRE(op, d->probability >= 0.0f && d->probability < 1.0f);
+    FT_REQUIRE(op, !args->accumulate || d->probability > 0.0f);
     FT_REQUIRE(op, dropout_fits(d, args->x.rows));
     FT_REQUIRE_WORKSPACE(dropout, target, args);
 }

@@ -1,4 +1,4 @@
-// gemm.h - C[M,N] (=|+=) op(A)[M,K] op(B)[K,N] (+ bias[N])
+// gemm.h - C[M,N] (=|+=) op(A)[M,K] op(B)[K,N] (+ bias[N]), or C = scale op(A) op(B)
 //
 // op(X) is X or its transpose (trans_a, trans_b). A and B are H, C is H or fp32, sums are fp32. bias (optional, vector of
 // N, C's type) is added after the sum. No aliasing between C and the inputs. The gradient of a weight is a C of fp32 that
@@ -15,6 +15,7 @@ typedef struct ft_gemm_args {
     bool trans_a, trans_b;
     bool accumulate;
     ft_tensor bias; // optional [N]
+    float scale;    // of the sum, before it is rounded to C's type; 0: none, which is 1. Without accumulate, bias and trans_a only
     ft_workspace workspace;
 } ft_gemm_args;
 size_t ft_gemm_workspace(const ft_target *target, const ft_gemm_args *args);

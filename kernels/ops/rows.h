@@ -3,10 +3,12 @@
 #define FT_ROWS_H
 #include "kernels/ops/op.h"
 
-// y = dropout(x); y may alias x. The backward is the same call on the gradient.
+// y = dropout(x); y may alias x. The backward is the same call on the gradient. accumulate: y += dropout(x), of another y and with a
+// probability above 0.
 typedef struct ft_dropout_args {
     ft_dropout dropout;
     ft_tensor x, y; // [T,N]
+    bool accumulate;
     ft_workspace workspace;
 } ft_dropout_args;
 size_t ft_dropout_workspace(const ft_target *target, const ft_dropout_args *args);

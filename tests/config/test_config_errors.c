@@ -26,7 +26,7 @@ static void test_unknown_names(void **state) {
         {"batch_size=8", "unknown option batch_size", "called train.batch_size here"},
         {"train.train.batch_size=8", "unknown option train.train.batch_size", "called train.batch_size here"},
         {"train.zzzzzz=8", "unknown option train.zzzzzz", "`ftengine config` lists every option"},
-        {"nowhere.zzzzzz=8", "unknown section [nowhere]", "sections are model, data, train"},
+        {"nowhere.zzzzzz=8", "unknown section [nowhere]", "sections are model, adapter, data, train"},
         {"train.=8", "unknown option train.", "`ftengine config` lists every option"},
         {"=8", "unknown option", "`ftengine config` lists every option"},
         {"train.batch_size", "an option is given as section.key=value", NULL},

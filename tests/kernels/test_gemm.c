@@ -138,6 +138,7 @@ static void check_against_double(ft_device *device, const problem *p) {
             }
             if (p->g.bias.data) sum += at(p->bias.t, 0, j), size += fabs(at(p->bias.t, 0, j));
             double bound = (double)(p->k + 2) * FLT_EPSILON / 2 * size; // of a chain of k + 2 roundings
+            if (p->g.scale != 0) sum *= p->g.scale, bound = (bound + FLT_EPSILON * fabs(sum / p->g.scale)) * fabs(p->g.scale);
             double got = at(c.t, i, j);
             if (!(fabs(got - sum) <= bound))
                 fail_msg("%s [%lld,%lld,%lld] %c%c: element (%lld,%lld) is %.9g, expected %.9g +- %.3g",
@@ -157,6 +158,7 @@ static void check_chain(ft_device *device, const problem *p) {
             for (int64_t k = 0; k < p->k; k++)
                 sum = fmaf(a_of(p, i, k), b_of(p, k, j), sum);
             if (p->g.bias.data) sum += at(p->bias.t, 0, j);
+            if (p->g.scale != 0) sum *= p->g.scale;
             float got = at(c.t, i, j);
             if (memcmp(&got, &sum, sizeof sum) != 0)
                 fail_msg("%s: element (%lld,%lld) is %.9g, the chain gives %.9g", device->description, (long long)i,
@@ -181,6 +183,25 @@ static void every_size_layout_and_option_is_right(void **unused) {
                     check_against_double(devices[i][1], &p);
                     check_chain(devices[i][1], &p);
                 }
+            discard(&p);
+        }
+}
+
+// Of the whole sum, once: in blocks of k and in tiles that are stored swapped too.
+static void a_scale_is_of_the_sum(void **unused) {
+    static const int shapes[][3] = {{1, 1, 1}, {9, 49, 17}, {8, 200, 384}, {300, 8, 900}, {170, 97, 800}, {3, 48, 1}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int trans_b = 0; trans_b < 2; trans_b++) {
+            problem p = make(shapes[s][0], shapes[s][1], shapes[s][2], false, trans_b, false, false, (int)s % 3);
+            p.g.scale = s % 2 ? 0.3f : -2;
+            for (int i = 0; i < ISAS; i++)
+                for (int threads = 1; threads <= 2; threads++)
+                    if (devices[i][threads]) {
+                        check_against_double(devices[i][threads], &p);
+                        check_chain(devices[i][threads], &p);
+                    }
+            p.g.accumulate = true;
+            assert_int_equal(best->ops->gemm(best, &p.g), FT_FAILED);
             discard(&p);
         }
 }
@@ -400,6 +421,7 @@ static int close_devices(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_size_layout_and_option_is_right),
+        cmocka_unit_test(a_scale_is_of_the_sum),
         cmocka_unit_test(large_products_agree_between_instruction_sets_and_thread_counts),
         cmocka_unit_test(splitting_rows_or_columns_changes_no_bit),
         cmocka_unit_test(splitting_k_over_accumulating_calls_changes_no_bit),

@@ -6,14 +6,15 @@
 typedef struct dropout_case {
     fenced x;
     ft_dropout dropout;
-    bool in_place;
+    bool in_place, accumulate;
     int64_t gap;
 } dropout_case;
 
 static void run_dropout(ft_device *device, const void *test_case, float *out) {
     const dropout_case *c = test_case;
     fenced x = fenced_copy(c->x), y = c->in_place ? x : fenced_new(x.t.rows, x.t.cols, c->gap);
-    RUN_OP(device, dropout, ((ft_dropout_args){.dropout = c->dropout, .x = x.t, .y = y.t}));
+    for (int64_t i = 0; i < y.t.rows * y.t.cols && c->accumulate; i++) *at(y.t, i / y.t.cols, i % y.t.cols) = (float)(i % 7);
+    RUN_OP(device, dropout, ((ft_dropout_args){.dropout = c->dropout, .x = x.t, .y = y.t, .accumulate = c->accumulate}));
     fenced_flatten(y, out);
     fenced_free(x);
     if (!c->in_place) fenced_free(y);
@@ -40,6 +41,14 @@ static void test_dropout_is_its_definition(void **state) {
                     float want = *at(c.x.t, i, j) * (float)dropout_factor(&c.dropout, i, j);
                     assert_true(got[i * cols + j] == want);
                 }
+            free(got);
+            c.in_place = false; // and added to what is there
+            c.accumulate = p > 0;
+            got = run_everywhere(run_dropout, &c, (size_t)(rows * cols));
+            for (int64_t i = 0; i < rows * cols && c.accumulate; i++) {
+                const float dropped = *at(c.x.t, i / cols, i % cols) * (float)dropout_factor(&c.dropout, i / cols, i % cols);
+                assert_true(got[i] == (float)(i % 7) + dropped);
+            }
             free(got);
             fenced_free(c.x);
         }

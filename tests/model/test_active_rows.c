@@ -100,7 +100,7 @@ static void test_same_bits(void **state) {
         ft_config config;
         load_tiny_run(&t, &config);
         half += on && config.train.precision != FT_PRECISION_FP32;
-        frozen += on && !ft_model_trains_embeddings(&config);
+        frozen += on && !ft_model_trains_words(&(ft_model_config){.family = t.family}, &config);
         ft_config_free(&config);
         assert_int_equal(ft_remove_tree(t.dir), FT_OK);
     }

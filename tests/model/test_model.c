@@ -264,33 +264,6 @@ static void test_norms_are_exact(void **state) {
     }
 }
 
-static void update(fixture *f, float learning_rate, int64_t examples, ft_update_state *outcome, void *device_update) {
-    const ft_parameters *p = &f->model.parameters;
-    ft_adamw_hyper hyper = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .max_gradient_norm = 1};
-    ft_step_state step = {.learning_rate = learning_rate, .loss_factor = 1.0f / (float)examples, .loss_scale = 1};
-    ft_gradient_norm_args norm = {.gradient = ft_vector(p->gradients, p->trainable, FT_F32), .hyper = hyper, .update = device_update};
-    norm.workspace.bytes = ft_gradient_norm_workspace(&f->device->target, &norm);
-    OK(ft_memory_alloc(f->memory, norm.workspace.bytes, FT_MEM_WORKSPACE, "norm", &norm.workspace.data));
-    OK(FT_RUN(f->device, gradient_norm, &norm));
-    const ft_store *all = &p->stores[0]; // of everything that is trained
-    assert_int_equal(all->count, p->trainable);
-    ft_adamw_args adamw = {.parameter = ft_vector(all->weights, all->count, FT_F32),
-                           .gradient = norm.gradient,
-                           .m = ft_vector(all->state[FT_STATE_M], all->count, FT_F32),
-                           .v = ft_vector(all->state[FT_STATE_V], all->count, FT_F32),
-                           .ranges = all->ranges,
-                           .range_count = all->range_count,
-                           .hyper = hyper,
-                           .step = &step,
-                           .update = device_update};
-    adamw.workspace.bytes = ft_adamw_workspace(&f->device->target, &adamw);
-    OK(ft_memory_alloc(f->memory, adamw.workspace.bytes, FT_MEM_WORKSPACE, "adamw", &adamw.workspace.data));
-    OK(FT_RUN(f->device, adamw, &adamw));
-    ft_memory_free(f->memory, adamw.workspace.data);
-    ft_memory_free(f->memory, norm.workspace.data);
-    memcpy(outcome, device_update, sizeof *outcome); // the CPU's device memory is the host's
-}
-
 static void test_thirty_steps(void **state) {
     for (int m = 0; m < MODELS; m++) {
         fixture f;

@@ -28,7 +28,7 @@ done < <(find "$top" -type f -size +3c -print0)
 expected=1
 [ -e "$BUILD_DIR/libftengine_cuda.so" ] && expected=2
 [ "$elves" = "$expected" ] || fail "$elves programs and libraries in it, not $expected"
-for file in share/doc/ftengine/README.md share/doc/ftengine/licences/{libjansson,libinih,libssl,zlib1g,libzstd,libsqlite3}-dev share/ftengine/configs/{reference,common,minilm_quickstart}.ini; do
+for file in share/doc/ftengine/README.md share/doc/ftengine/licences/{libjansson,libinih,libpcre2,libssl,zlib1g,libzstd,libsqlite3}-dev share/ftengine/configs/{reference,common,minilm_quickstart}.ini; do
     [ -s "$top/$file" ] || fail "$file is missing"
 done
 run() { env -i HOME="$scratch" PATH=/usr/bin:/bin "$program" "$@"; }

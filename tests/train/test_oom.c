@@ -244,6 +244,7 @@ static void make_run(tiny_run *t, uint64_t seed) {
     set(t, "memory.active_vocabulary=auto");
     set(t, "model.freeze=none");
     set(t, "model.freeze_layers=0");
+    set(t, "train.parameters=all");
 }
 
 // memory.on_oom = fail, and the ladder when nothing is given any more: the error, exit code 3.

@@ -3,6 +3,7 @@
 //
 // In the last layer, whose output is read at some rows alone (ft_batch.read_row), queries, and with them all that follows, exist for those
 // rows only; keys and values for all tokens.
+#include "engine/model/blocks/adapter.h"
 #include "engine/model/blocks/block.h"
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/relative.h"
@@ -21,25 +22,34 @@ static void build_qkv(ft_builder *b, ft_linear *qkv) {
     if (n->qkv != NULL) {
         const ft_parameter_spec all = {.rows = qkv->outputs, .cols = h, .heads = n->query != NULL ? m->heads.count : 0, .decay = true};
         qkv->weight = ft_build_parameter(b, n->qkv, ".weight", all);
+        ft_build_adapters(b, qkv, 1, &n->qkv);
         if (b->config->unbiased & FT_LINEAR_QKV) return;
         if (n->query == NULL) {
             qkv->bias = ft_build_bias(b, n->qkv, qkv->outputs);
             return;
         }
         qkv->bias = ft_build_parameter(b, n->query, "", (ft_parameter_spec){.cols = lead});
-        ft_build_parameter(b, n->value, "", (ft_parameter_spec){.cols = width, .gap = width, .joins_group = true});
+        const int value = ft_build_parameter(b, n->value, "", (ft_parameter_spec){.cols = width, .gap = width, .joins_group = true});
+        if (!b->failed && m->parameters.list[value].trainable != m->parameters.list[qkv->bias].trainable) {
+            ft_fail(FT_INVALID, "train.parameters", "%s and %s are one vector here: both are trained, or neither", n->query, n->value);
+            b->failed = true;
+        }
         qkv->unbiased = 1u << FT_KEY;
         return;
     }
     const ft_parameter_spec weight = {.rows = width, .cols = h, .decay = true, .joins_group = true};
     const ft_parameter_spec bias = {.cols = width, .joins_group = true};
+    qkv->each = true;
     qkv->weight = ft_build_matrix(b, n->query, lead, h);
     ft_build_parameter(b, n->key, ".weight", weight);
     ft_build_parameter(b, n->value, ".weight", weight);
-    if (b->config->unbiased & FT_LINEAR_QKV) return;
-    qkv->bias = ft_build_bias(b, n->query, lead);
-    ft_build_parameter(b, n->key, ".bias", bias);
-    ft_build_parameter(b, n->value, ".bias", bias);
+    ft_build_adapters(b, qkv, FT_QKV_PARTS, (const char *const[]){n->query, n->key, n->value});
+    if ((b->config->unbiased & FT_LINEAR_QKV) == 0) {
+        qkv->bias = ft_build_bias(b, n->query, lead);
+        ft_build_parameter(b, n->key, ".bias", bias);
+        ft_build_parameter(b, n->value, ".bias", bias);
+    }
+    ft_build_apart(b, qkv);
 }
 
 static void build(ft_builder *b, int layer) {
@@ -50,6 +60,7 @@ static void build(ft_builder *b, int layer) {
     ft_relative_build_layer(b, layer);
 }
 
+static const ft_linear *first(const ft_layer_parameters *l) { return &l->qkv; }
 static const ft_linear *last(const ft_layer_parameters *l) { return &l->output; }
 
 typedef struct qkv_views {
@@ -138,7 +149,7 @@ static ft_status forward(ft_pass *pass, int layer, ft_tensor *rows, ft_tensor *w
     return FT_OK;
 }
 
-static void recede(ft_pass *pass, bool keep, ft_tensor *saved, ft_tensor *out) {
+static void recede(ft_pass *pass, int layer, bool keep, ft_tensor *saved, ft_tensor *out) {
     if (keep) return;
     ft_pass_free(pass, &saved[OUT]);
     ft_pass_free(pass, &saved[READ_X]);
@@ -185,8 +196,11 @@ static ft_status project_backward(ft_pass *pass, int layer, const ft_block_input
         const ft_linear query = ft_linear_parts(qkv, FT_QUERY, 1), rest = ft_linear_parts(qkv, FT_KEY, 2);
         FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_READ, &query, dread_q));
         FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv));
-        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_READ, &query, dread_q, read_x));
-        FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv, *input->x));
+        if (ft_adapter_is_shared(qkv)) FT_TRY(ft_adapter_split_gradient(pass, qkv, dread_q, read_x, dqkv, *input->x));
+        else {
+            FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_READ, &query, dread_q, read_x));
+            FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv, *input->x));
+        }
     }
     if (!g->want_dx) {
         ft_pass_free(pass, &g->past);
@@ -244,6 +258,7 @@ const ft_block ft_attention_block = {.sum = "attention sum",
                                      .site = FT_SITE_ATTENTION_OUTPUT,
                                      .saved = SAVED,
                                      .build = build,
+                                     .first = first,
                                      .last = last,
                                      .forward = forward,
                                      .recede = recede,

@@ -14,6 +14,7 @@
 // On the way back. The input may be absent: then it is made again from the sum of the block below (ft_block_input_again).
 typedef struct ft_block_input {
     ft_tensor *x;
+    bool wanted; // else nothing reads it
     int layer, block; // the one below, whose output x is
     const ft_block_saved *below;
 } ft_block_input;
@@ -32,17 +33,23 @@ typedef struct ft_block {
     bool drops_inside;              // and not there
     int saved;                      // tensors that it keeps between forward and backward, FT_BLOCK_SAVED at most
     void (*build)(ft_builder *b, int layer); // its parameters, the last first
-    const ft_linear *(*last)(const ft_layer_parameters *l);
+    const ft_linear *(*first)(const ft_layer_parameters *l), *(*last)(const ft_layer_parameters *l);
     // out: input of the last linear layer, in memory that the block keeps or frees. rows: x, becomes r. wide: x in fp32, becomes r.
     // keep: what is in `saved` stays; else it goes as early as it can, `recede` having its turn once `out` was read.
     ft_status (*forward)(ft_pass *pass, int layer, ft_tensor *rows, ft_tensor *wide, bool keep, ft_tensor *saved, ft_tensor *out);
-    void (*recede)(ft_pass *pass, bool keep, ft_tensor *saved, ft_tensor *out);
+    void (*recede)(ft_pass *pass, int layer, bool keep, ft_tensor *saved, ft_tensor *out);
     // What it has read of `saved` may be gone, the rest goes with the layer.
     ft_status (*backward)(ft_pass *pass, int layer, ft_tensor *saved, const ft_block_input *input, ft_block_gradients *g);
 } ft_block;
 
 extern const ft_block ft_attention_block, ft_feed_forward_block, ft_gated_feed_forward_block;
 const ft_block *ft_block_at(const ft_model *model, int block); // of every layer
+
+// Does the backward pass come to this block? Blocks below it in its layer, and layers below that, keep nothing.
+static inline bool ft_block_goes_back(const ft_model *m, int layer, int block) {
+    return layer > m->first_trained_layer || (layer == m->first_trained_layer && block >= m->lowest_trained_block);
+}
+bool ft_block_reads_input(const ft_model *model, int layer, int block); // on the way back: its first linear layer's weight is trained
 
 static inline bool ft_layer_is_last(const ft_pass *pass, int layer) { return layer == pass->model->layers - 1; }
 // The last layer's output is read at some rows alone (ft_batch.read_row), unless the head takes the mean of all.

@@ -7,6 +7,7 @@
 // Where norms stand in front of blocks (block.h) s1 = s + drop(a Wo^T + bo), with s the sum in front of x, and s2 = s1 + ...
 // In 16 bits the x and y1 of the sums are those of fp32, in `wide` (layers.h), and so are the gradients of x, y1 and y.
 #include "engine/model/blocks/block.h"
+#include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/norm.h"
 #include "engine/model/state/gradients.h"
 
@@ -14,6 +15,10 @@ const ft_block *ft_block_at(const ft_model *model, int block) {
     static const ft_block *const blocks[] = {[FT_BLOCK_ATTENTION] = &ft_attention_block, [FT_BLOCK_FEED_FORWARD] = &ft_feed_forward_block,
                                             [FT_BLOCK_GATED_FEED_FORWARD] = &ft_gated_feed_forward_block};
     return blocks[model->family->blocks[block]];
+}
+
+bool ft_block_reads_input(const ft_model *m, int layer, int block) {
+    return ft_block_goes_back(m, layer, block) && ft_linear_reads_input(m, ft_block_at(m, block)->first(&m->layer[layer]));
 }
 
 // When the backward pass comes to a block, among those of its layer (gradients.h).
@@ -42,22 +47,31 @@ void ft_layer_build(ft_builder *b, int layer) {
     b->half = 0;
 }
 
+// What of block i, of a layer that goes back, is of no use to the block above it.
+static void leave_input(ft_pass *pass, int layer, int i, ft_layer_saved *saved) {
+    const ft_model *m = pass->model;
+    const bool reads = ft_block_reads_input(m, layer, i + 1), goes_back = ft_block_goes_back(m, layer, i);
+    if (!reads || (m->rebuilds_norms && goes_back)) ft_pass_free(pass, &saved->block[i].y); // else it is made again from the sum
+    if (!goes_back) ft_norm_forget(pass, &saved->block[i].norm);
+}
+
 ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wide, bool keep, ft_layer_saved *saved, ft_tensor *y) {
     *saved = (ft_layer_saved){.block = {{.sum = ft_absent()}}};
     for (int i = 0; i < FT_LAYER_BLOCKS; i++) {
         const ft_block *block = ft_block_at(pass->model, i);
         const bool top = i == FT_LAYER_BLOCKS - 1;
+        const bool stays = keep && ft_block_goes_back(pass->model, layer, i);
         ft_block_saved *s = &saved->block[i];
         ft_tensor rows = x, out;
-        FT_TRY(block->forward(pass, layer, &rows, wide, keep, s->own, &out));
+        FT_TRY(block->forward(pass, layer, &rows, wide, stays, s->own, &out));
         FT_TRY(ft_residual_forward(pass, layer, i, out, rows, *wide, s, top ? y : &s->y));
         if (top && ft_layer_is_last(pass, layer)) ft_pass_free(pass, wide);
-        block->recede(pass, keep, s->own, &out);
-        if (!keep && !top) ft_pass_free(pass, &s->sum);
+        block->recede(pass, layer, stays, s->own, &out);
+        if (!stays && !top) ft_pass_free(pass, &s->sum);
         x = s->y;
     }
     if (!keep) ft_layer_saved_free(pass, saved);
-    for (int i = 0; keep && pass->model->rebuilds_norms && i < FT_LAYER_BLOCKS - 1; i++) ft_pass_free(pass, &saved->block[i].y);
+    for (int i = 0; keep && i < FT_LAYER_BLOCKS - 1; i++) leave_input(pass, layer, i, saved);
     return FT_OK;
 }
 
@@ -86,13 +100,14 @@ ft_status ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_sav
     ft_model *m = pass->model;
     ft_block_gradients g = {.past = *dy, .stream = *stream};
     *dy = *stream = ft_absent();
-    for (int i = FT_LAYER_BLOCKS - 1; i >= 0; i--) {
+    for (int i = FT_LAYER_BLOCKS - 1; i >= 0 && ft_block_goes_back(m, layer, i); i--) {
+        const bool wanted = ft_block_reads_input(m, layer, i), lowest = i == 0 || !ft_block_goes_back(m, layer, i - 1);
         ft_block_saved *below = i > 0 ? &saved->block[i - 1] : NULL;
-        ft_block_input input = {.x = x, .layer = layer - 1, .block = FT_LAYER_BLOCKS - 1};
-        if (i > 0) input = (ft_block_input){.x = &below->y, .layer = layer, .block = i - 1, .below = below};
-        else if (x->data == NULL) input.below = &(saved - 1)->block[FT_LAYER_BLOCKS - 1];
+        ft_block_input input = {.x = x, .wanted = wanted, .layer = layer - 1, .block = FT_LAYER_BLOCKS - 1};
+        if (i > 0) input = (ft_block_input){.x = &below->y, .wanted = wanted, .layer = layer, .block = i - 1, .below = below};
+        else if (wanted && x->data == NULL) input.below = &(saved - 1)->block[FT_LAYER_BLOCKS - 1];
         if (half_of(i) > 0) FT_TRY(ft_gradients_reach(&m->parameters, ft_backward_point(m->layers - layer, half_of(i))));
-        g.want_dx = i > 0 || want_dx;
+        g.want_dx = !lowest || want_dx;
         g.dx = ft_absent();
         FT_TRY(ft_residual_backward(pass, layer, i, &saved->block[i], &g));
         FT_TRY(ft_block_at(m, i)->backward(pass, layer, saved->block[i].own, &input, &g));

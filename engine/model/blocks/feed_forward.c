@@ -13,6 +13,7 @@ static void build(ft_builder *b, int layer) {
     l->up = ft_build_layer_linear(b, FT_LINEAR_UP, n->up, m->intermediate, m->hidden);
 }
 
+static const ft_linear *first(const ft_layer_parameters *l) { return &l->up; }
 static const ft_linear *last(const ft_layer_parameters *l) { return &l->down; }
 
 static ft_status forward(ft_pass *pass, int layer, ft_tensor *rows, ft_tensor *wide, bool keep, ft_tensor *saved, ft_tensor *out) {
@@ -27,9 +28,14 @@ static ft_status forward(ft_pass *pass, int layer, ft_tensor *rows, ft_tensor *w
         pass, kind, (ft_activation_forward_args){.kind = pass->model->activation, .x = saved[H], .y = *out});
 }
 
-static void recede(ft_pass *pass, bool keep, ft_tensor *saved, ft_tensor *out) {
+// Is act(h) kept, which only the gradient of W2 reads?
+static bool keeps_activation(const ft_model *m, int layer) {
+    return m->keeps_activation && ft_linear_reads_input(m, &m->layer[layer].down);
+}
+
+static void recede(ft_pass *pass, int layer, bool keep, ft_tensor *saved, ft_tensor *out) {
     if (!keep) return; // it is h, which goes with the layer
-    if (pass->model->keeps_activation) saved[ACTIVATION] = *out;
+    if (keeps_activation(pass->model, layer)) saved[ACTIVATION] = *out;
     else ft_pass_free(pass, out);
 }
 
@@ -38,7 +44,8 @@ static ft_status backward(ft_pass *pass, int layer, ft_tensor *saved, const ft_b
     const ft_layer_parameters *l = &m->layer[layer];
     const ft_rows_kind kind = ft_layer_rows(pass, layer);
     const ft_tensor dsum = ft_product_gradient(g);
-    ft_tensor dh, value = m->keeps_activation ? saved[ACTIVATION] : saved[H]; // made again, it takes h's place
+    const bool reads = ft_linear_reads_input(m, &l->down), keeps = keeps_activation(m, layer);
+    ft_tensor dh, value = keeps ? saved[ACTIVATION] : saved[H]; // made again, it takes h's place
     FT_TRY(ft_layer_tensor(pass, kind, l->up.outputs, layer, "activation gradient", &dh));
     FT_TRY(ft_linear_input_gradient(pass, kind, &l->down, dsum, false, dh));
     saved[ACTIVATION] = ft_absent();
@@ -47,9 +54,9 @@ static ft_status backward(ft_pass *pass, int layer, ft_tensor *saved, const ft_b
                                                                      .h = saved[H],
                                                                      .dy = dh,
                                                                      .dx = dh,
-                                                                     .y = m->keeps_activation ? ft_absent() : value,
+                                                                     .y = reads && !keeps ? value : ft_absent(),
                                                                      .dbias = ft_linear_dbias(pass, &l->up)}));
-    if (m->keeps_activation) ft_pass_free(pass, &saved[H]);
+    if (keeps) ft_pass_free(pass, &saved[H]);
     saved[H] = ft_absent();
     FT_TRY(ft_linear_weight_gradient(pass, kind, &l->down, dsum, value));
     ft_pass_free(pass, &value);
@@ -57,8 +64,10 @@ static ft_status backward(ft_pass *pass, int layer, ft_tensor *saved, const ft_b
     FT_TRY(ft_block_input_again(pass, input));
     FT_TRY(ft_linear_weight_gradient(pass, kind, &l->up, dh, *input->x));
     bool more;
-    FT_TRY(ft_block_input_gradient(pass, kind, layer, input, g, &more));
-    FT_TRY(ft_linear_input_gradient(pass, kind, &l->up, dh, more, g->dx));
+    if (g->want_dx) {
+        FT_TRY(ft_block_input_gradient(pass, kind, layer, input, g, &more));
+        FT_TRY(ft_linear_input_gradient(pass, kind, &l->up, dh, more, g->dx));
+    } else ft_pass_free(pass, &g->past);
     ft_pass_free(pass, &dh);
     return FT_OK;
 }
@@ -68,6 +77,7 @@ const ft_block ft_feed_forward_block = {.sum = "feed-forward sum",
                                         .site = FT_SITE_FFN_OUTPUT,
                                         .saved = SAVED,
                                         .build = build,
+                                        .first = first,
                                         .last = last,
                                         .forward = forward,
                                         .recede = recede,

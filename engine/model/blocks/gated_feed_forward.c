@@ -15,6 +15,7 @@ static void build(ft_builder *b, int layer) {
     l->up = ft_build_layer_linear(b, FT_LINEAR_UP, n->up, 2 * m->intermediate, m->hidden);
 }
 
+static const ft_linear *first(const ft_layer_parameters *l) { return &l->up; }
 static const ft_linear *last(const ft_layer_parameters *l) { return &l->down; }
 
 static ft_status gate(ft_pass *pass, ft_rows_kind kind, ft_gated_forward_args args) {
@@ -46,8 +47,11 @@ static ft_status forward(ft_pass *pass, int layer, ft_tensor *rows, ft_tensor *w
     return drop(pass, kind, layer, *out);
 }
 
-static void recede(ft_pass *pass, bool keep, ft_tensor *saved, ft_tensor *out) {
-    if (keep && pass->model->keeps_activation) saved[PRODUCT] = *out;
+// Is the product kept, which only the gradient of Wo reads?
+static bool keeps_product(const ft_model *m, int layer) { return m->keeps_activation && ft_linear_reads_input(m, &m->layer[layer].down); }
+
+static void recede(ft_pass *pass, int layer, bool keep, ft_tensor *saved, ft_tensor *out) {
+    if (keep && keeps_product(pass->model, layer)) saved[PRODUCT] = *out;
     else ft_pass_free(pass, out);
 }
 
@@ -58,23 +62,25 @@ static ft_status backward(ft_pass *pass, int layer, ft_tensor *saved, const ft_b
     const ft_tensor dsum = ft_product_gradient(g);
     ft_tensor dproduct;
     bool more;
+    const bool again = ft_linear_reads_input(m, &l->down) && !keeps_product(m, layer);
     FT_TRY(ft_layer_tensor(pass, kind, m->intermediate, layer, "gated gradient", &dproduct));
     FT_TRY(ft_linear_input_gradient(pass, kind, &l->down, dsum, false, dproduct));
     FT_TRY(drop(pass, kind, layer, dproduct));
-    if (!m->keeps_activation) FT_TRY(ft_layer_tensor(pass, kind, m->intermediate, layer, "gated", &saved[PRODUCT]));
+    if (again) FT_TRY(ft_layer_tensor(pass, kind, m->intermediate, layer, "gated", &saved[PRODUCT]));
     // The gradient of a and g takes their place.
-    const ft_tensor again = m->keeps_activation ? ft_absent() : saved[PRODUCT];
-    FT_TRY(gate_backward(pass, kind, (ft_gated_backward_args){.kind = m->activation, .h = saved[H], .dy = dproduct, .dx = saved[H], .y = again}));
+    FT_TRY(gate_backward(pass, kind, (ft_gated_backward_args){.kind = m->activation, .h = saved[H], .dy = dproduct, .dx = saved[H], .y = again ? saved[PRODUCT] : ft_absent()}));
     ft_pass_free(pass, &dproduct);
-    if (!m->keeps_activation) FT_TRY(drop(pass, kind, layer, saved[PRODUCT]));
+    if (again) FT_TRY(drop(pass, kind, layer, saved[PRODUCT]));
     FT_TRY(ft_linear_weight_gradient(pass, kind, &l->down, dsum, saved[PRODUCT]));
     ft_pass_free(pass, &saved[PRODUCT]);
     ft_pass_free(pass, &g->product);
     FT_TRY(ft_linear_bias_gradient(pass, kind, &l->up, saved[H]));
     FT_TRY(ft_block_input_again(pass, input));
     FT_TRY(ft_linear_weight_gradient(pass, kind, &l->up, saved[H], *input->x));
-    FT_TRY(ft_block_input_gradient(pass, kind, layer, input, g, &more));
-    FT_TRY(ft_linear_input_gradient(pass, kind, &l->up, saved[H], more, g->dx));
+    if (g->want_dx) {
+        FT_TRY(ft_block_input_gradient(pass, kind, layer, input, g, &more));
+        FT_TRY(ft_linear_input_gradient(pass, kind, &l->up, saved[H], more, g->dx));
+    } else ft_pass_free(pass, &g->past);
     ft_pass_free(pass, &saved[H]);
     return FT_OK;
 }
@@ -85,6 +91,7 @@ const ft_block ft_gated_feed_forward_block = {.sum = "feed-forward sum",
                                               .drops_inside = true,
                                               .saved = SAVED,
                                               .build = build,
+                                              .first = first,
                                               .last = last,
                                               .forward = forward,
                                               .recede = recede,

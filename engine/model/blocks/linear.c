@@ -1,5 +1,6 @@
 #include "engine/model/blocks/linear.h"
 
+#include "engine/model/blocks/adapter.h"
 #include "engine/model/blocks/run_op.h"
 
 // Outputs of all parts in front of part n.
@@ -15,54 +16,103 @@ ft_linear ft_linear_parts(const ft_linear *l, int first, int count) {
 
 // ---- where its numbers are ----------------------------------------------------------------------------------------------
 
+ft_tensor ft_linear_columns(const ft_linear *l, int first, int count, ft_tensor y) {
+    const ft_linear parts = ft_linear_parts(l, first, count);
+    return ft_columns(y, outputs_before(l, first) - outputs_before(l, l->first), parts.outputs);
+}
+static ft_tensor columns_of(const ft_linear *l, int n, ft_tensor y) { return ft_linear_columns(l, n, 1, y); }
+
+// The parameter that begins with the layer's first part, or with the first of all.
+static int index_of(const ft_linear *l, int first) { return first < 0 || !l->apart ? first : first + l->first; }
+
+// Its parts are products of their own: `part` is one after the other.
+#define EACH_PART(l, n, part)                                                                                          \
+    for (int n = (l)->first; n < (l)->first + (l)->parts; n++)                                                         \
+        for (ft_linear part = ft_linear_parts(l, n, 1), *once_ = &part; once_ != NULL; once_ = NULL)
+static bool comes_apart(const ft_linear *l) { return l->apart && l->parts > 1; }
+
 // From a view of the first part, or of all: of the parts that are the layer's.
 static ft_tensor rows_of(const ft_linear *l, ft_tensor first) {
-    if (first.data == NULL) return first;
+    if (first.data == NULL || l->apart) return first;
     const int64_t before = outputs_before(l, l->first);
     return ft_rows(ft_matrix(first.data, before + l->outputs, l->inputs, first.dtype), before, l->outputs);
 }
 static ft_tensor numbers_of(const ft_linear *l, ft_tensor first) {
-    if (first.data == NULL) return first;
+    if (first.data == NULL || l->apart) return first;
     const int64_t before = outputs_before(l, l->first);
     return ft_columns(ft_vector(first.data, before + l->outputs, first.dtype), before, l->outputs);
 }
 
 static ft_tensor weight_of(const ft_pass *pass, const ft_linear *l) {
-    return rows_of(l, ft_parameter_weight(&pass->model->parameters, l->weight));
+    return rows_of(l, ft_parameter_weight(&pass->model->parameters, index_of(l, l->weight)));
 }
 
 ft_tensor ft_linear_bias(const ft_pass *pass, const ft_linear *l) {
-    return l->bias < 0 ? ft_absent() : numbers_of(l, ft_parameter_weight(&pass->model->parameters, l->bias));
+    return l->bias < 0 ? ft_absent() : numbers_of(l, ft_parameter_weight(&pass->model->parameters, index_of(l, l->bias)));
 }
 
 ft_tensor ft_linear_dbias(const ft_pass *pass, const ft_linear *l) {
-    return l->bias < 0 ? ft_absent() : numbers_of(l, ft_parameter_gradient(&pass->model->parameters, l->bias));
+    return l->bias < 0 ? ft_absent() : numbers_of(l, ft_parameter_gradient(&pass->model->parameters, index_of(l, l->bias)));
+}
+
+bool ft_linear_reads_input(const ft_model *m, const ft_linear *l) {
+    const ft_parameter *q = &m->parameters.list[l->weight];
+    for (int n = 0; n < (l->each ? l->parts : 1); n++)
+        if (q[l->each ? l->first + n : 0].trainable) return true;
+    return ft_adapter_on(l);
 }
 
 // ---- its products -------------------------------------------------------------------------------------------------------
 
-ft_status ft_linear_product(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor bias, ft_tensor y) {
+static ft_status trunk_product(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor bias, ft_tensor y) {
     ft_gemm_args args = {.a = x, .b = weight_of(pass, l), .c = y, .trans_b = true, .bias = bias}, largest = args;
     largest.a.rows = largest.c.rows = ft_pass_capacity(pass, kind);
     RUN_WITH_WORKSPACE(pass, gemm, args, largest);
 }
 
+ft_status ft_linear_product(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor bias, ft_tensor y) {
+    FT_TRY(trunk_product(pass, kind, l, x, bias, y));
+    return ft_adapter_forward(pass, kind, l, x, y);
+}
+
 ft_status ft_linear_forward(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor y) {
+    if (comes_apart(l)) {
+        EACH_PART(l, n, part) FT_TRY(ft_linear_forward(pass, kind, &part, x, columns_of(l, n, y)));
+        return FT_OK;
+    }
     return ft_linear_product(pass, kind, l, x, ft_linear_bias(pass, l), y);
 }
 
-ft_status ft_linear_input_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, bool accumulate, ft_tensor dx) {
+static ft_status trunk_input_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, bool accumulate, ft_tensor dx) {
     ft_gemm_args args = {.a = dy, .b = weight_of(pass, l), .c = dx, .accumulate = accumulate}, largest = args;
     largest.a.rows = largest.c.rows = ft_pass_capacity(pass, kind);
     RUN_WITH_WORKSPACE(pass, gemm, args, largest);
 }
 
-ft_status ft_linear_weight_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, ft_tensor x) {
-    ft_tensor dweight = rows_of(l, ft_parameter_gradient(&pass->model->parameters, l->weight));
+ft_status ft_linear_input_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, bool accumulate, ft_tensor dx) {
+    if (comes_apart(l)) {
+        EACH_PART(l, n, part) FT_TRY(ft_linear_input_gradient(pass, kind, &part, columns_of(l, n, dy), accumulate || n > l->first, dx));
+        return FT_OK;
+    }
+    FT_TRY(trunk_input_gradient(pass, kind, l, dy, accumulate, dx));
+    return ft_adapter_input_gradient(pass, kind, l, dy, dx);
+}
+
+static ft_status trunk_weight_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, ft_tensor x) {
+    ft_tensor dweight = rows_of(l, ft_parameter_gradient(&pass->model->parameters, index_of(l, l->weight)));
     if (dweight.data == NULL) return FT_OK;
     ft_gemm_args args = {.a = dy, .b = x, .c = dweight, .trans_a = true, .accumulate = true}, largest = args;
     largest.a.rows = largest.b.rows = ft_pass_capacity(pass, kind);
     RUN_WITH_WORKSPACE(pass, gemm, args, largest);
+}
+
+ft_status ft_linear_weight_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, ft_tensor x) {
+    if (comes_apart(l)) {
+        EACH_PART(l, n, part) FT_TRY(ft_linear_weight_gradient(pass, kind, &part, columns_of(l, n, dy), x));
+        return FT_OK;
+    }
+    FT_TRY(trunk_weight_gradient(pass, kind, l, dy, x));
+    return ft_adapter_weight_gradient(pass, kind, l, dy, x);
 }
 
 static ft_status add_rows(ft_pass *pass, ft_rows_kind kind, ft_tensor dy, ft_tensor dbias) {
@@ -73,6 +123,10 @@ static ft_status add_rows(ft_pass *pass, ft_rows_kind kind, ft_tensor dy, ft_ten
 
 // Parts with a bias that stand side by side are summed at once.
 ft_status ft_linear_bias_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy) {
+    if (comes_apart(l)) {
+        EACH_PART(l, n, part) FT_TRY(ft_linear_bias_gradient(pass, kind, &part, columns_of(l, n, dy)));
+        return FT_OK;
+    }
     const ft_tensor dbias = ft_linear_dbias(pass, l);
     const int64_t before = outputs_before(l, l->first);
     if (dbias.data == NULL) return FT_OK;

@@ -1,7 +1,7 @@
 // linear.h - the products of a linear layer (ft_linear), forward and back: of every trained weight there is. Internal to the blocks.
 //
 // kind: which rows x and y have. Some ops add a bias, or sum its gradient, with what they do in any case: who calls such an op
-// leaves the bias out here.
+// leaves the bias out here. What an adapter adds is part of every product (adapter.h).
 #ifndef FT_LINEAR_H
 #define FT_LINEAR_H
 
@@ -10,9 +10,12 @@
 // Parts [first, first + count) of all that `l` has, as a layer.
 ft_linear ft_linear_parts(const ft_linear *l, int first, int count);
 
+// The columns of those parts in the layer's product.
+ft_tensor ft_linear_columns(const ft_linear *l, int first, int count, ft_tensor y);
+
 // y = x W^T + b
 ft_status ft_linear_forward(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor y);
-// y = x W^T + bias, [outputs] of y's type, which may be another than the layer's; absent: whoever reads y adds it.
+// y = x W^T + bias, of a layer of one part; bias: [outputs] of y's type, which may be another than the layer's; absent: whoever reads y adds it.
 ft_status ft_linear_product(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor bias, ft_tensor y);
 // dx (=|+=) dy W
 ft_status ft_linear_input_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, bool accumulate, ft_tensor dx);
@@ -20,6 +23,9 @@ ft_status ft_linear_input_gradient(ft_pass *pass, ft_rows_kind kind, const ft_li
 ft_status ft_linear_weight_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, ft_tensor x);
 // db += sum of rows; nothing for a frozen layer, or where there is no bias
 ft_status ft_linear_bias_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy);
+
+// Does the weight's gradient need x?
+bool ft_linear_reads_input(const ft_model *model, const ft_linear *l);
 
 // b and db, [outputs], for the ops that do it; absent where there is none.
 ft_tensor ft_linear_bias(const ft_pass *pass, const ft_linear *l);

@@ -65,8 +65,14 @@ void ft_pass_free(ft_pass *pass, ft_tensor *tensor) {
     *tensor = ft_absent();
 }
 
+// Of the frozen parts that drop nothing? The convolution's site counts its layer as 0, whose block it is.
+static bool is_quiet(const ft_model *m, uint32_t layer, ft_dropout_site site) {
+    if (m->quiet == NULL || site == FT_SITE_HEAD || site >= FT_SITE_ADAPTER) return false;
+    return m->quiet[site == FT_SITE_EMBEDDING ? 0 : layer + 1];
+}
+
 ft_dropout ft_pass_dropout(const ft_pass *pass, ft_rows_kind kind, float probability, uint32_t layer, ft_dropout_site site) {
-    if (pass->step == NULL || probability <= 0) return (ft_dropout){.probability = 0};
+    if (pass->step == NULL || probability <= 0 || is_quiet(pass->model, layer, site)) return (ft_dropout){.probability = 0};
     const ft_batch *b = pass->batch; // none around a step, where the rows are those of the table
     const ft_relative *relative = pass->model->relative;
     ft_dropout dropout = {.probability = probability, .layer = layer, .site = (uint32_t)site, .step = pass->step};
@@ -134,7 +140,7 @@ ft_attention_shape ft_pass_attention_shape(const ft_pass *pass, ft_rows_kind que
                                 .cu_keys = b->cu_seqlens,
                                 .scale = m->heads.scale,
                                 .window = ft_rotary_window(m, layer)};
-    if (pass->step != NULL && m->attention_dropout > 0)
+    if (pass->step != NULL && m->attention_dropout > 0 && !is_quiet(m, (uint32_t)layer, FT_SITE_ATTENTION))
         shape.dropout = (ft_score_dropout){.probability = m->attention_dropout,
                                            .layer = (uint32_t)layer,
                                            .site = FT_SITE_ATTENTION,

@@ -187,13 +187,22 @@ static ft_status layer_backward(ft_pass *pass, int layer, ft_tensor table, ft_te
 
 static ft_status table_backward(ft_pass *pass, const relative_table *r, ft_tensor dtable) {
     const ft_relative *p = pass->model->relative;
-    ft_tensor whole = within_reach(pass, gradient(pass, p->table));
-    if (p->norm.gamma < 0) return add_rows(pass, dtable, whole);
+    const ft_tensor rows = gradient(pass, p->table);
+    if (p->norm.gamma < 0) return add_rows(pass, dtable, within_reach(pass, rows));
     FT_TRY(ft_norm_backward(pass, FT_ROWS_RELATIVE, &p->norm, &r->norm,
                             (ft_layernorm_backward_args){.dy = dtable,
                                                          .s = within_reach(pass, weight(pass, p->table)),
                                                          .ds = dtable}));
-    return add_rows(pass, dtable, whole);
+    return rows.data != NULL ? add_rows(pass, dtable, within_reach(pass, rows)) : FT_OK;
+}
+
+// The rows, or their norm.
+static bool trains_table(const ft_pass *pass) {
+    const ft_relative *p = pass->model->relative;
+    const int parts[] = {p->table, p->norm.gamma, p->norm.beta};
+    bool trains = false;
+    for (int i = 0; i < 3; i++) trains |= parts[i] >= 0 && pass->model->parameters.list[parts[i]].trainable;
+    return trains;
 }
 
 // Layers from the last to the first, as everywhere in a backward pass.
@@ -203,7 +212,7 @@ static ft_status back(ft_pass *pass) {
     ft_tensor dtable = ft_absent();
     FT_TRY(ft_gradients_share(&pass->model->parameters, ft_backward_point(m->layers + 2, 0)));
     FT_TRY(open_table(pass, &r));
-    if (gradient(pass, m->relative->table).data != NULL) FT_TRY(sums(pass, "relative gradient", &dtable));
+    if (trains_table(pass)) FT_TRY(sums(pass, "relative gradient", &dtable));
     for (int layer = m->layers - 1; layer >= m->first_trained_layer; layer--)
         FT_TRY(layer_backward(pass, layer, r.table, dtable, layer == m->layers - 1));
     if (dtable.data != NULL) FT_TRY(table_backward(pass, &r, dtable));

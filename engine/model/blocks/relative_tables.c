@@ -26,6 +26,12 @@ ft_status ft_relative_create(ft_model *m, const ft_model_config *c) {
 static void read_at_end(ft_builder *b, const ft_linear *l) {
     if (l->weight >= 0) ft_build_until_end(b, l->weight + l->first);
     if (l->bias >= 0) ft_build_until_end(b, l->bias + l->first);
+    for (int i = 0; i < l->adapter_count; i++) {
+        const ft_adapter *a = &l->adapters[i];
+        if (a->first + a->parts <= l->first || a->first >= l->first + l->parts) continue;
+        ft_build_until_end(b, a->a);
+        ft_build_until_end(b, a->b);
+    }
 }
 
 // The layer's own key and query project the relative positions, or two layers of their own do.

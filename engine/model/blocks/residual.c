@@ -73,7 +73,7 @@ ft_status ft_block_input_gradient(ft_pass *pass, ft_rows_kind kind, int layer, c
 }
 
 ft_status ft_block_input_again(ft_pass *pass, const ft_block_input *input) {
-    if (input->x->data != NULL) return FT_OK;
+    if (input->x->data != NULL || !input->wanted) return FT_OK;
     const ft_tensor sum = input->below->sum;
     const ft_rows_kind of = ft_layer_rows(pass, input->layer);
     FT_TRY(ft_layer_tensor(pass, of, sum.cols, input->layer, names[input->block][1], input->x));

@@ -21,6 +21,7 @@ static ft_status read_family(ft_model_config *c, const char *path) {
     c->family = type != NULL ? ft_family_find(type) : NULL;
     if (c->family != NULL) {
         c->model_type = c->family->model_type;
+        c->pooler_is_drawn = strncmp(c->family->pooler, c->family->prefix, strlen(c->family->prefix)) != 0;
         return FT_OK;
     }
     if (type == NULL)

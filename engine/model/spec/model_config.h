@@ -51,6 +51,7 @@ typedef struct ft_model_config {
     unsigned unbiased;                  // set of ft_layer_linear: linear layers without a bias
     bool unbiased_norms;
     bool mean_pooling;                  // the classifier reads the mean of all tokens, else the first
+    bool pooler_is_drawn;               // the model's files lack it; where nothing is known of them, as the family's are
     int64_t pad_token_id;               // -1: null in the file, no row is padding
     ft_activation hidden_act;
     bool sinusoidal;                    // the position table of a new model is sines and cosines; a file has its own

@@ -29,6 +29,8 @@ ft_status ft_model_settings_save(const ft_model_settings *s, const char *path) {
     ft_json_put(root, "window_pooling", json_string(pooling_names[s->window_pooling]), &failed);
     ft_json_put(root, "temperature", json_real(s->temperature), &failed);
     ft_json_put(root, "thresholds", thresholds, &failed);
+    if (s->base_path[0] != '\0')
+        ft_json_put(root, "base", json_pack("{s:o, s:s}", "path", ft_json_text(s->base_path), "sha256", s->base_sha256), &failed);
     ft_status status = root == NULL || failed ? ft_fail_memory(0, "ftengine.json") : ft_json_save(path, root);
     json_decref(root);
     return status;
@@ -108,6 +110,16 @@ static ft_status read_decisions(const json_t *root, const char *path, ft_arena *
     return FT_OK;
 }
 
+static ft_status read_base(const json_t *root, const char *path, ft_arena *arena, ft_model_settings *s) {
+    const json_t *base = json_object_get(root, "base");
+    const char *where, *hash;
+    FT_TRY(ft_json_string(base, path, "path", "", &where));
+    FT_TRY(ft_json_string(base, path, "sha256", "", &hash));
+    s->base_path = ft_arena_strdup(arena, where);
+    s->base_sha256 = ft_arena_strdup(arena, hash);
+    return s->base_path != NULL && s->base_sha256 != NULL ? FT_OK : FT_NO_MEMORY;
+}
+
 static ft_status read_all(const json_t *root, const char *path, ft_arena *arena, ft_model_settings *s) {
     int64_t version;
     FT_TRY(ft_json_int(root, path, "format_version", 0, 0, INT32_MAX, &version));
@@ -132,6 +144,7 @@ static ft_status read_all(const json_t *root, const char *path, ft_arena *arena,
     if (s->task == FT_TASK_AUTO) return ft_fail(FT_INVALID, path, "unknown \"task\" %.60s", task);
     s->label_separator = ft_arena_strdup(arena, separator);
     if (s->label_separator == NULL) return FT_NO_MEMORY;
+    FT_TRY(read_base(root, path, arena, s));
     FT_TRY(read_list(root, path, arena, s));
     return read_decisions(root, path, arena, s);
 }
@@ -145,6 +158,8 @@ ft_status ft_model_settings_load(const char *path, ft_arena *arena, ft_model_set
                              .max_length = FT_AUTO,
                              .truncation = "head",
                              .window_pooling = FT_POOLING_MEAN,
+                             .base_path = "",
+                             .base_sha256 = "",
                              .head_activation = "relu"};
     if (!ft_path_exists(path)) return FT_OK;
     json_t *root;

@@ -20,6 +20,7 @@ typedef struct ft_model_settings {
     const char *const *labels;              // as the data spell them
     ft_int_list head_hidden;
     const char *head_activation;
+    const char *base_path, *base_sha256;    // of an adapter: the model that it stands beside; "": this is a model, or nothing is known
 } ft_model_settings;
 
 ft_status ft_model_settings_save(const ft_model_settings *settings, const char *path);

@@ -6,11 +6,19 @@
 
 #include "engine/model/state/net.h"
 
+// The linear layers there are, where some have adapters.
+typedef struct ft_modules {
+    int count, capacity;
+    const char **names;
+    uint32_t adapters;
+} ft_modules;
+
 typedef struct ft_builder {
     ft_model *model;
     const ft_model_config *config;
+    const ft_config *options;
     char prefix[96];
-    bool trainable, head; // of the parameters added now
+    bool trainable, head; // of the parameters added now; of the trunk those are trained that train.parameters names
     int depth, half;      // of which block they are, and when the backward pass comes to them (gradients.h)
     bool failed;
 } ft_builder;
@@ -25,7 +33,11 @@ ft_linear ft_build_linear(ft_builder *b, const char *name, int64_t outputs, int6
 ft_linear ft_build_linear_without_bias(ft_builder *b, const char *name, int64_t outputs, int64_t inputs);
 // One of the layers that families name: with a bias, unless the family says otherwise.
 ft_linear ft_build_layer_linear(ft_builder *b, ft_layer_linear which, const char *name, int64_t outputs, int64_t inputs);
+// Adapters of a layer whose parts are called so: as many names as parts, or one for all of them. Behind its weights.
+void ft_build_adapters(ft_builder *b, ft_linear *l, int count, const char *const *names);
 ft_norm ft_build_norm(ft_builder *b, const char *name, int64_t width);
+// Of a layer whose parts are parameters of their own: do all of them stand together?
+void ft_build_apart(ft_builder *b, ft_linear *l);
 // The gradient of the parameter is not complete before the end of the step; index -1: there is none.
 void ft_build_until_end(ft_builder *b, int index);
 

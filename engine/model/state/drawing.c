@@ -35,6 +35,7 @@ static void draw_pair(const ft_drawing *d, uint64_t even, float pair[2]) {
 }
 
 ft_drawing ft_drawing_of(const ft_parameter *parameter, double range, uint64_t seed, int64_t zero_row) {
+    if (parameter->drawn.kind == FT_DRAWN_NORMAL) range = parameter->drawn.size;
     ft_drawing d = {.parameter = parameter, .key = ft_splitmix64(seed) ^ name_hash(parameter->name), .range = range};
     if (zero_row >= 0) {
         d.zero_first = zero_row * parameter->cols;
@@ -52,6 +53,12 @@ static float wave(const ft_drawing *d, int64_t element) {
 
 ft_status ft_draw_part(void *context, int64_t first, int64_t count, float *out) {
     const ft_drawing *d = context;
+    const ft_drawn drawn = d->parameter->drawn;
+    if (drawn.kind == FT_DRAWN_ZERO || drawn.kind == FT_DRAWN_UNIFORM) {
+        const double bound = drawn.kind == FT_DRAWN_ZERO ? 0 : drawn.size;
+        for (int64_t i = 0; i < count; i++) out[i] = (float)(bound * (2 * uniform(d->key, (uint64_t)(first + i)) - 1));
+        return FT_OK;
+    }
     if (d->parameter->rows == 0) {
         float constant = is_norm_weight(d->parameter) ? 1.0f : 0.0f;
         for (int64_t i = 0; i < count; i++) out[i] = constant;

@@ -39,6 +39,7 @@ ft_status ft_gradients_share(ft_parameters *p, int point);
 // Half 0 of a layer is its feed-forward, half 1 its attention.
 static inline int ft_backward_point(int block, int half) { return 2 * block + half; }
 static inline int ft_backward_block(int point) { return point / 2; }
+static inline int ft_backward_half(int point) { return point % 2; }
 enum { FT_BACKWARD_DONE = INT_MAX }; // behind the step's end: all are complete
 // At the point that the backward pass has come to, nothing more will be added to the gradient of the parameter.
 bool ft_gradient_is_complete(const ft_parameters *p, int index);

@@ -16,6 +16,16 @@ typedef struct ft_capacity {
     int32_t reads, most_reads; // rows that are read, in all and of one sequence
 } ft_capacity;
 
+// A low-rank adapter of a linear layer, or of some of its parts (adapter.h).
+enum { FT_MOST_ADAPTERS = 3 }; // of one layer
+typedef struct ft_adapter {
+    int a, b;         // registry: A [rank, inputs], B [outputs of its parts, rank]
+    int64_t rank;
+    float scale, dropout;
+    uint32_t number;  // among all of the model, for its dropout
+    int first, parts; // of the layer
+} ft_adapter;
+
 // A linear layer, y = x W^T + b; every product of its weight is in linear.h.
 // Layers that read the same rows may be one of several parts, the first of a width of its own: their weights stand one below the other in
 // memory and their biases one behind the other, so that one product makes all outputs side by side. ft_linear_parts gives some of them.
@@ -25,6 +35,10 @@ typedef struct ft_linear {
     int first, parts;  // which of them are this layer's
     int64_t lead, width; // outputs of part 0 of all, and of each one behind it
     unsigned unbiased; // bit n: part n has no bias, zeros stand in its place
+    const ft_adapter *adapters; // by part; those whose A are one product stand together
+    int adapter_count;
+    bool each;         // every part is a parameter of its own, one behind the other in the registry, and so are biases
+    bool apart;        // and some of them are trained, others frozen: they do not stand together, and every part is a product of its own
 } ft_linear;
 
 enum { FT_QUERY, FT_KEY, FT_VALUE, FT_QKV_PARTS }; // of the layer in front of the attention
@@ -81,6 +95,7 @@ typedef struct ft_model {
     bool sinusoidal_positions; // a position table that no file gives is sines and cosines
     int32_t position_padding; // for ft_batch: the padding id where positions are counted behind it, else -1
     // registry
+    struct ft_modules *modules; // linear layers by name, and which of them are adapted (builder.h); NULL: no adapters
     ft_absent_rows absent; // of the word table; all its rows are there if absent.word_rows is NULL
     int word, position, token_type; // -1: the family has none
     ft_norm embedding_norm;
@@ -101,7 +116,9 @@ typedef struct ft_model {
     float attention_output_dropout, pooler_dropout; // the latter in front of the pooler
     double layer_lr_decay;       // the learning rate of a layer beside that of the one above it
     int32_t first_trained_layer; // of the lowest trained parameter: layers below it, and then the embeddings, get no backward pass
+    int32_t lowest_trained_block; // of that layer: the blocks below it get none either
     bool embeddings_trained;     // it is one of theirs
+    bool *quiet;                 // [layers + 1] the embeddings, then every layer: it drops nothing (train.frozen_dropout); NULL: none is
     int32_t checkpoint_every;    // 0: keep all activations; k: keep the input of every k-th layer
     bool keeps_activation;       // act(h) of every layer too (recompute.c)
     bool rebuilds_norms;         // what norms put out is not kept

@@ -31,6 +31,8 @@ int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec) {
                                        .starts_group = !spec.joins_group,
                                        .wide = spec.wide,
                                        .head = spec.head,
+                                       .adapter = spec.adapter,
+                                       .drawn = spec.drawn,
                                        .depth = spec.depth,
                                        .arrives = spec.point,
                                        .completes = spec.point};

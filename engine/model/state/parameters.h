@@ -19,6 +19,13 @@
 #include "engine/memory/memory.h"
 #include "engine/model/state/stores.h"
 
+// First values of what no file has.
+typedef enum ft_drawn_kind { FT_DRAWN_USUAL, FT_DRAWN_ZERO, FT_DRAWN_NORMAL, FT_DRAWN_UNIFORM } ft_drawn_kind;
+typedef struct ft_drawn {
+    ft_drawn_kind kind; // USUAL: as the model's config.json has it
+    double size;        // deviation, or bound
+} ft_drawn;
+
 typedef struct ft_parameter {
     const char *name;     // as in a Hugging Face checkpoint
     int64_t rows, cols;   // a vector has rows == 0 (shape [cols])
@@ -33,6 +40,8 @@ typedef struct ft_parameter {
     bool wide;            // ops read it in fp32 whatever the type
     int64_t wide_offset;  // of a wide one, in the store of these
     bool head;            // drawn when the checkpoint lacks it
+    bool adapter;         // beside the model: its files do not have it
+    ft_drawn drawn;
     int depth;            // 0: the head, 1: the last layer, ...; how often train.layer_lr_decay applies
     int arrives, completes; // where the backward pass first and last writes its gradient (gradients.h)
 } ft_parameter;
@@ -66,6 +75,8 @@ typedef struct ft_parameter_spec {
     int heads, taps;
     int depth;
     int point; // of the backward pass, which writes its gradient there
+    ft_drawn drawn;
+    bool adapter;
     bool trainable, decay, joins_group, head; // joins_group: stands right behind the previous parameter, `gap` aside
     bool wide;
 } ft_parameter_spec;

@@ -25,7 +25,7 @@ static bool lies_in_run_directory(const ft_job *job, bool *inside) {
 
 static int64_t bytes_of(const ft_job *job, int64_t held, int64_t trained) {
     const ft_precision precision = job->config->train.precision;
-    const bool trains = ft_model_trains_embeddings(job->config);
+    const bool trains = ft_model_trains_words(&job->model_config, job->config);
     const int64_t weight = precision == FT_PRECISION_FP32 ? 4 : 2, exact = precision == FT_PRECISION_BF16 ? 2 : precision == FT_PRECISION_FP16 ? 4 : 0;
     const int64_t beside = exact + 3 * 4; // a tail or a master copy, a gradient and two moments
     return job->model_config.embedding_size * (held * weight + (trains ? trained * beside : 0));
@@ -38,7 +38,7 @@ static int64_t saving_of(const ft_job *job, const ft_word_rows *v) {
 }
 
 ft_status ft_job_choose_rows(ft_job *job) {
-    const bool trains = ft_model_trains_embeddings(job->config);
+    const bool trains = ft_model_trains_words(&job->model_config, job->config);
     bool inside;
     if (job->config->memory.active_vocabulary == FT_VOCABULARY_OFF || job->without_data) return FT_OK;
     if ((float)job->config->train.adam_epsilon == 0) return FT_OK; // AdamW then divides 0 by 0 where there is no gradient

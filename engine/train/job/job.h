@@ -28,6 +28,7 @@ typedef struct ft_split_data {
 typedef struct ft_job {
     const ft_config *config;   // what was asked for; what a run does may differ in memory's settings alone (ft_room.config)
     const char *model_dir;     // model.path, or the snapshot in the cache that it names
+    char base_sha256[65];      // with an adapter: of the model's files; "": there are none
     const char *tokenizer_dir; // the model's, or model.stand_in_tokenizer
     ft_input input;            // none where there are no data
     ft_model_config model_config;

@@ -8,6 +8,7 @@
 #include "engine/files/weights.h"
 #include "engine/hub/cache.h"
 #include "engine/hub/known_models.h"
+#include "engine/model/model_files.h"
 #include "engine/train/job/active_rows.h"
 #include "engine/train/job/fit.h"
 #include "engine/train/job/task.h"
@@ -144,10 +145,19 @@ static ft_status assume_data(ft_job *job, int labels) {
     return ft_fit_max_length(&job->input, &job->model_config, job->config->data.max_length, FT_AUTO, &job->max_length);
 }
 
+// What an adapter is trained beside: what its files lack, and which files these are.
+static ft_status know_base(ft_job *job, bool without_weights) {
+    const ft_config *c = job->config;
+    if (c->adapter.type == FT_ADAPTER_NONE || c->model.init == FT_INIT_RANDOM) return FT_OK;
+    FT_TRY(ft_model_find_pooler(job->model_dir, &job->model_config));
+    return without_weights ? FT_OK : ft_weights_digest(job->model_dir, job->base_sha256);
+}
+
 ft_status ft_job_open(const ft_config *config, const ft_job_source *source, ft_job *job) {
     *job = (ft_job){.config = config, .without_data = source->without_data};
     FT_TRY(find_model(job, source->without_weights));
     FT_TRY(ft_model_config_load(job->model_dir, &job->model_config));
+    FT_TRY(know_base(job, source->without_weights));
     return source->without_data ? assume_data(job, source->labels) : open_data(job);
 }
 

@@ -2,6 +2,9 @@
 // scalars of a step - lives as long as the run. The layout - gradients, batch buffers, projections of positions, places on the host for inputs
 // of layers, and the arena of a step -
 // is of the sizes of the largest micro-batch, and may be made anew in others between two steps: no result lives in it.
+#include "engine/model/adapter_files.h"
+#include "engine/model/spec/adapter_config.h"
+#include "engine/model/state/builder.h"
 #include "engine/model/state/gradients.h"
 #include "engine/model/state/staging.h"
 #include "engine/train/room/device_graphs.h"
@@ -23,6 +26,14 @@ static ft_status read_absent_rows(ft_room *room) {
     return status;
 }
 
+// adapter.path: of the same modules, ranks and scales.
+static ft_status begin_with_adapter(ft_room *room) {
+    const char *path = room->config->adapter.path;
+    if (room->config->adapter.type == FT_ADAPTER_NONE || path[0] == '\0') return FT_OK;
+    FT_TRY(ft_adapter_config_agrees(path, room->config, &room->job->model_config, room->model.modules->count, room->model.modules->names));
+    return ft_model_load_adapter(&room->model, path);
+}
+
 static ft_status fill_weights(ft_room *room) {
     const ft_config *c = room->config;
     if (room->carried.values != NULL) return FT_OK; // they come with the moments
@@ -36,6 +47,7 @@ static ft_status fill_weights(ft_room *room) {
         return ft_model_draw(&room->model, room->job->model_config.initializer_range, (uint64_t)c->train.seed);
     FT_TRY(ft_model_load(&room->model, room->job->model_dir, room->job->model_config.initializer_range,
                          (uint64_t)c->train.seed, &room->arena, &room->load_report));
+    FT_TRY(begin_with_adapter(room));
     return read_absent_rows(room);
 }
 

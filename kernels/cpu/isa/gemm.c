@@ -54,6 +54,13 @@ static void multiply_block(const ft_gemm_view *v, int64_t m0, int64_t m, int64_t
     }
 }
 
+// Once the sums of C[m0..m1, n..n + columns] are complete.
+static void scale_part(const ft_gemm_view *v, int64_t m0, int64_t m1, int64_t n, int64_t columns) {
+    int64_t first = v->trans_c ? n : m0, rows = v->trans_c ? columns : m1 - m0, at = v->trans_c ? m0 : n, cols = v->trans_c ? m1 - m0 : columns;
+    for (int64_t i = first; i < first + rows; i++)
+        for (int64_t j = at; j < at + cols; j++) v->c[i * v->ldc + j] *= v->scale;
+}
+
 static void multiply_part(void *context, int task, int thread) {
     const job *g = context;
     const ft_gemm_view *v = &g->view;
@@ -73,6 +80,7 @@ static void multiply_part(void *context, int task, int thread) {
                 multiply_block(v, m, m1 - m < FT_GEMM_MC ? m1 - m : FT_GEMM_MC, n, columns, k0, k, &all, b_packed,
                                a_packed);
         }
+        if (v->scale != 0) scale_part(v, m0, m1, n, columns);
     }
 }
 

@@ -9,6 +9,7 @@ typedef struct rows_job {
     ft_row_dropout dropout;
     ft_tensor x, y;
     const int32_t *index;
+    bool accumulate;
     int shares;
 } rows_job;
 
@@ -31,7 +32,9 @@ static void dropout_task(void *context, int task, int thread) {
         for (int64_t c = 0; c < cols; c += FT_LANES) {
             if (c % FT_DROPOUT_PIECE == 0) ft_row_dropout_bits(&job->dropout, row, c, bits);
             v16 factor = ft_row_dropout_factor(&job->dropout, bits + c % FT_DROPOUT_PIECE);
-            v_store_any(y + c, v_mul(v_load_any(x + c, cols - c), factor), cols - c);
+            v16 dropped = v_mul(v_load_any(x + c, cols - c), factor);
+            if (job->accumulate) dropped = v_add(v_load_any(y + c, cols - c), dropped);
+            v_store_any(y + c, dropped, cols - c);
         }
     }
 }
@@ -47,7 +50,7 @@ static void copy_task(void *context, int task, int thread) {
 FT_ISA_OP(dropout) {
     const ft_dropout *d = &args->dropout;
     FT_TRY(ft_dropout_check(&ft_cpu_of(device)->target, args));
-    rows_job job = {.x = args->x, .y = args->y};
+    rows_job job = {.x = args->x, .y = args->y, .accumulate = args->accumulate};
     if (args->x.rows == 0) return FT_OK;
     if (d->probability == 0.0f) {
         if (args->x.data != args->y.data) run_rows(device, &job, args->x.rows, copy_task);

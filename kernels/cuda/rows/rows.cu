@@ -11,16 +11,23 @@ template <class T, bool WHOLE> struct dropout_body {
     ft_row_dropout dropout;
     ft_view<const T> x;
     ft_view<T> y;
+    bool accumulate;
     FT_METHOD void operator()(int64_t row, int col, int n) const {
         ft_unit u = ft_load<WHOLE>(x.at(row, col), n);
         if (dropout.drops()) dropout.apply(dropout.key(), row, col, u);
+        if (accumulate) {
+            const ft_unit sum = ft_load<WHOLE>(y.at(row, col), n);
+#pragma unroll
+            for (int i = 0; i < FT_CUDA_UNIT; i++)
+                u.v[i] += sum.v[i];
+        }
         ft_store<WHOLE>(y.at(row, col), u, n);
     }
 };
 
 template <class I> static ft_status run(ft_device *device, const ft_dropout_args *a) {
     using T = typename I::type;
-    dropout_body<T, I::WHOLE> body = {ft_row_dropout_of(&a->dropout), ft_view_of<const T>(a->x), ft_view_of<T>(a->y)};
+    dropout_body<T, I::WHOLE> body = {ft_row_dropout_of(&a->dropout), ft_view_of<const T>(a->x), ft_view_of<T>(a->y), a->accumulate};
     return ft_each_unit("dropout", device, body, a->x.rows, a->x.cols);
 }
 

@@ -61,7 +61,8 @@ static void one_run(uint64_t seed, tally *sum) {
     set(&t, "train.max_steps=1");
     const char *offload = offloads[seed % 4];
     if (seed % 4 != 0 && !checkpoints(&t)) set(&t, "train.gradient_checkpointing=%s", chance(&t, 70) ? "on" : "auto");
-    if (seed % 4 != 0) set(&t, "model.freeze_layers=0");
+    if (seed % 4 != 0) set(&t, "model.freeze_layers=0"), set(&t, "train.parameters=all");
+    if (seed % 3 == 1) adapt_tiny_run(&t);
     set(&t, "memory.offload=%s", strcmp(offload, "all") == 0 ? "optimizer" : "none");
     reset_driver(FAKE_LAZY, seed);
     const size_t others = planned(&t).memory.peak_pinned; // what is pinned but for inputs
