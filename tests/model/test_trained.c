@@ -24,6 +24,9 @@ static const choice choices[] = {
     {"intermediate, lin1", {".intermediate.", "lin1"}, "train.gradient_checkpointing=on"},
     {"layer.0.output.dense, layer.0.ffn.lin2", {".layer.0.output.dense", ".layer.0.ffn.lin2"}, "memory.recompute_layernorm=true"},
     {"word_embeddings", {"word_embeddings"}, NULL},
+    {"layers.1.mlp, layers.2", {".layers.1.mlp.", ".layers.2."}, NULL},
+    {"layers.1.attn.Wqkv, mlp_norm", {".layers.1.attn.Wqkv", ".mlp_norm."}, NULL},
+    {"layers.0.mlp.Wo, final_norm", {".layers.0.mlp.Wo", ".final_norm."}, "train.gradient_checkpointing=on"},
     {"layer.1.intermediate.dense.bias, layer.1.attention.?elf.value*, *.ffn.lin1.bias",
      {".layer.1.intermediate.dense.bias", ".layer.1.attention.self.value", ".ffn.lin1.bias"}, NULL},
 };
@@ -80,7 +83,8 @@ static void check(const char *model, const choice *c, const char *precision) {
 }
 
 static void test_gradients(void **state) {
-    static const char *const models[] = {"bert_gelu", "distilbert", "electra", "deberta_v1", "deberta_v2_conv", "deberta_v2_unshared", "deberta_v3"};
+    static const char *const models[] = {"bert_gelu", "distilbert", "electra", "deberta_v1", "deberta_v2_conv", "deberta_v2_unshared", "deberta_v3",
+                                         "modernbert"};
     static const char *const precisions[] = {"train.precision=fp32", "train.precision=bf16"};
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++)
         for (size_t c = 0; c < sizeof choices / sizeof choices[0]; c++)
