@@ -478,6 +478,25 @@ static ft_status cast_to_16_bits(test *t, int side) {
     RUN(cast, .x = vector(t, 3, side, t->rows * t->cols), .y = vector(t, 1, side, t->rows * t->cols));
 }
 
+static void dequantise_setup(test *t) {
+    const ft_quantised_layout l = ft_quantised_layout_of(FT_NF4_DOUBLE, t->rows, t->cols);
+    const int64_t n = t->rows * t->cols;
+    float *numbers = malloc((size_t)n * sizeof *numbers + 1);
+    void *buffer = malloc(l.bytes);
+    if (numbers == NULL || buffer == NULL) need(ft_fail_memory(l.bytes, "a test's matrix"));
+    for (int64_t i = 0; i < n; i++) numbers[i] = (float)(2 * uniform() - 1);
+    need(ft_quantise(FT_NF4_DOUBLE, t->rows, t->cols, numbers, buffer));
+    gpu_ops_add_bytes(t, l.bytes, FT_U8, buffer);
+    add_rows(t, n, 0, 1);
+    t->moved = (double)l.bytes + (double)n * (double)ft_dtype_size(t->type);
+    free(numbers);
+    free(buffer);
+}
+static ft_status dequantise(test *t, int side) {
+    const int64_t bytes = (int64_t)ft_quantised_layout_of(FT_NF4_DOUBLE, t->rows, t->cols).bytes;
+    RUN(dequantise, .format = FT_NF4_DOUBLE, .x = ft_vector(t->at[0][side], bytes, FT_U8), .y = matrix(t, 1, side, t->rows, t->cols));
+}
+
 static void losses_setup(test *t) { // fp32 in every precision
     add_step(t);
     add_integers(t, t->rows, CLASSES);
@@ -578,6 +597,7 @@ const gpu_op gpu_ops[] = {
     {"fold_add", unfold_setup, fold_add, 0, ROWS, 0},
     {"cast_to_fp32", cast_setup, cast_to_fp32, 0, HALVES, 0},
     {"cast_to_16_bits", cast_setup, cast_to_16_bits, 0, HALVES, 0},
+    {"dequantise", dequantise_setup, dequantise, 0, ROWS, 0},
     {"cross_entropy", losses_setup, cross_entropy, 2e-6, FLOATS, 0},
     {"weighted_cross_entropy", losses_setup, weighted_cross_entropy, 2e-6, FLOATS, 0},
     {"binary_cross_entropy", losses_setup, binary_cross_entropy, 2e-6, FLOATS, 0},

@@ -108,6 +108,7 @@ ft_cost ft_squared_error_cost(const ft_squared_error_args *a) {
     return (ft_cost){5 * elements(a->logits), 2 * bytes(a->logits) + bytes(a->dlogits), 0};
 }
 ft_cost ft_cast_cost(const ft_cast_args *a) { return (ft_cost){elements(a->x), bytes(a->x) + bytes(a->y), 0}; }
+ft_cost ft_dequantise_cost(const ft_dequantise_args *a) { return (ft_cost){2 * elements(a->y), bytes(a->x) + bytes(a->y), 0}; }
 ft_cost ft_gradient_norm_cost(const ft_gradient_norm_args *a) {
     double table = a->table_rows > 0 ? elements(a->table) : 0, n = elements(a->gradient) + table;
     return (ft_cost){2 * n, n * sizeof(float), 0};

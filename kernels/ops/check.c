@@ -330,6 +330,17 @@ ft_status ft_cast_check(const ft_target *target, const ft_cast_args *args) {
     FT_REQUIRE_WORKSPACE(cast, target, args);
 }
 
+ft_status ft_dequantise_check(const ft_target *target, const ft_dequantise_args *args) {
+    static const char op[] = "dequantise";
+    const int64_t rows = args->y.rows, cols = args->y.cols;
+    FT_REQUIRE(op, (unsigned)args->format < FT_QUANTISATIONS);
+    FT_REQUIRE(op, args->y.dtype == FT_F32 || ft_is_half(args->y.dtype));
+    FT_REQUIRE(op, rows >= 0 && cols >= 0 && args->y.stride == cols && (rows * cols == 0 || args->y.data));
+    FT_REQUIRE(op, ft_is_vector_of(FT_U8, args->x, (int64_t)ft_quantised_layout_of(args->format, rows, cols).bytes));
+    FT_REQUIRE(op, (uintptr_t)args->x.data % 16 == 0);
+    FT_REQUIRE_WORKSPACE(dequantise, target, args);
+}
+
 ft_status ft_gradient_norm_check(const ft_target *target, const ft_gradient_norm_args *args) {
     static const char op[] = "gradient_norm";
     int64_t n = args->gradient.rows * args->gradient.cols;

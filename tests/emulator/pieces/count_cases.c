@@ -270,6 +270,11 @@ static ft_status widen(ft_device *device, int type) {
     ft_cast_args args = {.x = vector(FLAT, (ft_dtype)type), .y = vector(FLAT, FT_F32)};
     RUN(cast, args);
 }
+static ft_status dequantise(ft_device *device, int format) {
+    const size_t bytes = ft_quantised_layout_of((ft_quantisation)format, ROWS, COLS).bytes;
+    ft_dequantise_args args = {.format = (ft_quantisation)format, .x = vector((int64_t)bytes, FT_U8), .y = matrix(ROWS, COLS, FT_BF16)};
+    RUN(dequantise, args);
+}
 static ft_status adamw(ft_device *device, int type) {
     static const ft_adamw_range ranges[] = {{0, FLAT / 2, 0.01f, 1, NULL}, {FLAT / 2, FLAT / 2, 0, 1, NULL}};
     ft_update_state *update = take(sizeof *update);
@@ -340,6 +345,9 @@ const count_case count_cases[] = {
     ROWS_OF(unfold, ROWS *COLS),
     {"cast.fp32_to_bf16", COUNT_FULL_SECTORS, narrow, FT_BF16, FLAT},
     {"cast.bf16_to_fp32", COUNT_FULL_SECTORS, widen, FT_BF16, FLAT},
+    {"dequantise.nf4", COUNT_FULL_SECTORS, dequantise, FT_NF4, ROWS *COLS},
+    {"dequantise.nf4_double", COUNT_NO_TARGET, dequantise, FT_NF4_DOUBLE, ROWS *COLS},
+    {"dequantise.int8", COUNT_FULL_SECTORS, dequantise, FT_INT8, ROWS *COLS},
     ROWS_OF(adamw, FLAT),
     {"gradient_norm", COUNT_FULL_SECTORS, gradient_norm, 0, FLAT},
     {"decay", COUNT_FULL_SECTORS, decay, 0, FLAT},
