@@ -70,21 +70,6 @@ static void quantise_nf4(const float *x, int64_t count, uint8_t *codes, float *s
     }
 }
 
-static ft_status quantise_scales(const float *scales, const ft_quantised_layout *l, unsigned char *buffer) {
-    float *map = (float *)(void *)(buffer + l->map), *groups = (float *)(void *)(buffer + l->groups), rest[FT_NF4_GROUP];
-    double sum = 0;
-    for (int64_t i = 0; i < l->scale_count; i++) sum += (double)scales[i];
-    const float mean = l->scale_count > 0 ? (float)(sum / (double)l->scale_count) : 0;
-    memcpy(buffer + l->mean, &mean, sizeof mean);
-    ft_nf4_scale_map(map);
-    for (int64_t first = 0; first < l->scale_count; first += FT_NF4_GROUP) {
-        const int64_t n = l->scale_count - first < FT_NF4_GROUP ? l->scale_count - first : FT_NF4_GROUP;
-        for (int64_t i = 0; i < n; i++) rest[i] = scales[first + i] - mean;
-        groups[first / FT_NF4_GROUP] = quantise_block(rest, n, FT_NF4_GROUP, map, FT_NF4_MAP, buffer + l->scales + first);
-    }
-    return FT_OK;
-}
-
 static void quantise_int8(const float *x, int64_t rows, int64_t cols, int8_t *codes, float *scales) {
     for (int64_t row = 0; row < rows; row++) {
         const float *from = x + row * cols;
@@ -96,25 +81,43 @@ static void quantise_int8(const float *x, int64_t rows, int64_t cols, int8_t *co
     }
 }
 
+size_t ft_quantised_code_bytes(ft_quantisation format, int64_t count) { return (size_t)(format == FT_INT8 ? count : (count + 1) / 2); }
+
+ft_status ft_quantise_piece(ft_quantisation format, int64_t cols, int64_t first, int64_t count, const float *values, uint8_t *codes,
+                            float *scales) {
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(values[i]))
+            return ft_fail(FT_INVALID, "quantise", "number %lld is not finite: it cannot be stored in few bits", (long long)(first + i));
+    if (format != FT_INT8) quantise_nf4(values, count, codes, scales);
+    else if (cols > 0) quantise_int8(values, count / cols, cols, (int8_t *)codes, scales);
+    return FT_OK;
+}
+
+void ft_quantise_scales(const ft_quantised_layout *l, const float *scales, void *from_scales) {
+    unsigned char *to = from_scales;
+    float *map = (float *)(void *)(to + (l->map - l->scales)), *groups = (float *)(void *)(to + (l->groups - l->scales));
+    float rest[FT_NF4_GROUP];
+    double sum = 0;
+    for (int64_t i = 0; i < l->scale_count; i++) sum += (double)scales[i];
+    const float mean = l->scale_count > 0 ? (float)(sum / (double)l->scale_count) : 0;
+    memcpy(to + (l->mean - l->scales), &mean, sizeof mean);
+    ft_nf4_scale_map(map);
+    for (int64_t first = 0; first < l->scale_count; first += FT_NF4_GROUP) {
+        const int64_t n = l->scale_count - first < FT_NF4_GROUP ? l->scale_count - first : FT_NF4_GROUP;
+        for (int64_t i = 0; i < n; i++) rest[i] = scales[first + i] - mean;
+        groups[first / FT_NF4_GROUP] = quantise_block(rest, n, FT_NF4_GROUP, map, FT_NF4_MAP, to + first);
+    }
+}
+
 ft_status ft_quantise(ft_quantisation format, int64_t rows, int64_t cols, const float *values, void *buffer) {
     const ft_quantised_layout l = ft_quantised_layout_of(format, rows, cols);
     unsigned char *to = buffer;
-    for (int64_t i = 0; i < rows * cols; i++)
-        if (!isfinite(values[i]))
-            return ft_fail(FT_INVALID, "quantise", "number %lld is not finite: it cannot be stored in few bits", (long long)i);
     memset(to, 0, l.bytes);
-    if (format == FT_INT8) {
-        quantise_int8(values, rows, cols, (int8_t *)to + l.codes, (float *)(void *)(to + l.scales));
-        return FT_OK;
-    }
-    if (format == FT_NF4) {
-        quantise_nf4(values, rows * cols, to + l.codes, (float *)(void *)(to + l.scales));
-        return FT_OK;
-    }
+    if (format != FT_NF4_DOUBLE) return ft_quantise_piece(format, cols, 0, rows * cols, values, to, (float *)(void *)(to + l.scales));
     float *scales = ft_calloc((size_t)l.scale_count + 1, sizeof *scales, "scales of a matrix");
     if (scales == NULL) return FT_NO_MEMORY;
-    quantise_nf4(values, rows * cols, to + l.codes, scales);
-    ft_status status = quantise_scales(scales, &l, to);
+    ft_status status = ft_quantise_piece(format, cols, 0, rows * cols, values, to, scales);
+    if (status == FT_OK) ft_quantise_scales(&l, scales, to + l.scales);
     free(scales);
     return status;
 }

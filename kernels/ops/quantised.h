@@ -65,6 +65,15 @@ static const float ft_nf4_values[16] = {-1.0f,
 // The 256 values between -1 and 1 that scales of 8 bits are rounded to, rising.
 void ft_nf4_scale_map(float map[FT_NF4_MAP]);
 
-// Writes the whole buffer. values: [rows, cols]. FT_INVALID where a number is not finite.
+// Of a matrix that comes in pieces: `count` numbers behind `first` others become codes, at codes + where they stand in the buffer,
+// and scales in fp32, from scales[0] on. A piece begins where a scale does and ends where one does, or the matrix.
+// FT_INVALID where a number is not finite.
+ft_status ft_quantise_piece(ft_quantisation format, int64_t cols, int64_t first, int64_t count, const float *values, uint8_t *codes,
+                            float *scales);
+size_t ft_quantised_code_bytes(ft_quantisation format, int64_t count); // of so many numbers from a scale's first on
+// nf4_double: scales of a whole matrix in 8 bits, with what belongs to them, from byte layout.scales of the buffer on.
+void ft_quantise_scales(const ft_quantised_layout *layout, const float *scales, void *from_scales);
+
+// The whole buffer at once. values: [rows, cols].
 ft_status ft_quantise(ft_quantisation format, int64_t rows, int64_t cols, const float *values, void *buffer);
 #endif
