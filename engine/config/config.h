@@ -19,6 +19,7 @@ typedef enum ft_init { FT_INIT_PRETRAINED = 0, FT_INIT_RANDOM } ft_init;
 // Where transformers 5 does not tokenise as the files of a RoBERTa, XLM-R or DeBERTa say: whose rules hold.
 typedef enum ft_rules_option { FT_TOKENIZE_AS_FILES = 0, FT_TOKENIZE_AS_TRANSFORMERS } ft_rules_option;
 typedef enum ft_freeze { FT_FREEZE_NONE = 0, FT_FREEZE_EMBEDDINGS, FT_FREEZE_ENCODER } ft_freeze;
+typedef enum ft_keep { FT_KEEP_AS_READ = 0, FT_KEEP_FP32, FT_KEEP_BF16, FT_KEEP_FP16, FT_KEEP_INT8, FT_KEEP_NF4, FT_KEEP_NF4_DOUBLE } ft_keep;
 typedef enum ft_frozen_dropout { FT_FROZEN_DROPOUT_AUTO = 0, FT_FROZEN_DROPOUT_ON, FT_FROZEN_DROPOUT_OFF } ft_frozen_dropout;
 typedef enum ft_adapter_type { FT_ADAPTER_NONE = 0, FT_ADAPTER_LORA } ft_adapter_type;
 typedef enum ft_adapter_bias { FT_ADAPTER_BIAS_NONE = 0, FT_ADAPTER_BIAS_ADAPTED, FT_ADAPTER_BIAS_ALL } ft_adapter_bias;
@@ -116,6 +117,7 @@ typedef struct ft_config {
         ft_rules_option tokenizer_rules;
         bool ignore_mismatched_sizes; // a head of another shape in the checkpoint is drawn anew
         double hidden_dropout, attention_dropout, classifier_dropout; // NaN: config.json's
+        ft_keep storage;            // of frozen linear layers
         ft_freeze freeze;
         int64_t freeze_layers; // the embeddings and the first k layers; 0 = none
         struct {

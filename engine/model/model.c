@@ -144,6 +144,32 @@ static ft_status build(ft_model *m, const ft_model_config *c, const ft_config *o
     return ft_trained_check(o, m->parameters.count, name_at, m);
 }
 
+static ft_storage storage_of(ft_keep keep) {
+    static const ft_storage forms[] = {[FT_KEEP_AS_READ] = {.kind = FT_STORAGE_AS_READ},
+                                       [FT_KEEP_FP32] = {FT_STORAGE_TYPE, .dtype = FT_F32},
+                                       [FT_KEEP_BF16] = {FT_STORAGE_TYPE, .dtype = FT_BF16},
+                                       [FT_KEEP_FP16] = {FT_STORAGE_TYPE, .dtype = FT_F16},
+                                       [FT_KEEP_INT8] = {FT_STORAGE_QUANTISED, .format = FT_INT8},
+                                       [FT_KEEP_NF4] = {FT_STORAGE_QUANTISED, .format = FT_NF4},
+                                       [FT_KEEP_NF4_DOUBLE] = {FT_STORAGE_QUANTISED, .format = FT_NF4_DOUBLE}};
+    return forms[keep];
+}
+
+// What is kept in another form is frozen, and products read it by way of fp32 or of few bits.
+static ft_status set_storage(ft_model *m, const ft_config *o) {
+    ft_parameters *p = &m->parameters;
+    p->storage = storage_of(o->model.storage);
+    if (p->storage.kind == FT_STORAGE_AS_READ || (p->storage.kind == FT_STORAGE_TYPE && p->storage.dtype == m->dtype)) return FT_OK;
+    if (p->storage.kind == FT_STORAGE_TYPE && p->storage.dtype != FT_F32 && m->dtype != FT_F32)
+        return ft_fail(FT_INVALID, "model.storage", "%s beside train.precision=%s: of the types of 16 bits only that of the precision", ft_dtype_name(p->storage.dtype),
+                       ft_dtype_name(m->dtype));
+    for (int i = 0; i < p->count; i++)
+        if (p->list[i].factor && !p->list[i].trainable) return FT_OK;
+    ft_fail(FT_INVALID, "model.storage", "nothing is frozen: weights that are trained are kept in train.precision");
+    ft_hint("adapter.type=lora trains beside a frozen model, train.parameters=classifier the head alone");
+    return FT_INVALID;
+}
+
 ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, const ft_config *o, int32_t label_count,
                                const ft_word_rows *word_rows, ft_model *m) {
     const ft_word_rows *v = word_rows;
@@ -163,6 +189,7 @@ ft_status ft_model_create_with(ft_memory *memory, const ft_model_config *c, cons
     FT_TRY(find_quiet(m, o));
     m->absent = (ft_absent_rows){.word_rows = v, .parameters = &m->parameters};
     m->parameters.place = ft_offloads_optimizer(o, m->device) ? FT_PLACE_HOST : FT_PLACE_DEVICE;
+    FT_TRY(set_storage(m, o));
     ft_parameters_set_table(&m->parameters, m->word, v ? v->held : c->vocab_size, v ? v->trained : c->vocab_size);
     FT_TRY(ft_parameters_allocate(&m->parameters, memory));
     FT_TRY(ft_rotary_upload(m, (int32_t)c->max_position_embeddings));

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "engine/files/safetensors.h"
 #include "engine/files/weights.h"
+#include "engine/model/state/kept.h"
 #include "engine/model/state/staging.h"
 
 #include <math.h>
@@ -50,6 +51,7 @@ static ft_status draw_parameter(ft_model *m, int index, double initializer_range
     ft_drawing d = ft_drawing_of(p, initializer_range, seed, padded ? m->padding_id : -1);
     if (m->family->draws_by_width) d.cut = 2;
     d.waves = index == m->position && m->sinusoidal_positions;
+    if (ft_kept_quantised(&m->parameters, index)) return ft_kept_upload(staging, &m->parameters, index, ft_draw_part, &d);
     if (index != m->word || m->absent.word_rows == NULL)
         return ft_staging_upload(staging, ft_parameter_stored(&m->parameters, index), p->count, ft_draw_part, &d);
     ft_absent_rows_from_drawing(&m->absent, d);
@@ -128,8 +130,26 @@ static ft_status load_part(void *context, int64_t first, int64_t count, float *o
     return FT_OK;
 }
 
+typedef struct kept_loading {
+    loading from;
+    const ft_parameter *parameter;
+} kept_loading;
+
+// In the order of memory.
+static ft_status load_kept_part(void *context, int64_t first, int64_t count, float *out) {
+    kept_loading *l = context;
+    for (int64_t done = 0, n; done < count; done += n) {
+        n = count - done;
+        const int64_t element = ft_parameter_source(l->parameter, first + done, &n);
+        FT_TRY(load_part(&l->from, element, n, out + done));
+    }
+    return FT_OK;
+}
+
 static ft_status load_parameter(ft_model *m, int index, const ft_weights *weights, int found, ft_staging *staging) {
     const ft_parameter *p = &m->parameters.list[index];
+    if (ft_kept_quantised(&m->parameters, index))
+        return ft_kept_upload(staging, &m->parameters, index, load_kept_part, &(kept_loading){{weights, found, 0}, p});
     ft_staged to = ft_parameter_stored(&m->parameters, index);
     if (index == m->word && m->absent.word_rows != NULL) return upload_rows(m, staging, load_part, &(loading){weights, found, 0});
     for (int64_t done = 0, count; done < p->count; done += count) {
@@ -229,7 +249,8 @@ static ft_status fetch_weight(void *context, int number, size_t offset, size_t b
     weights_source *s = context;
     const int index = s->index[number];
     const ft_parameter *p = &s->model->parameters.list[index];
-    ft_staged from = ft_parameter_stored(&s->model->parameters, index);
+    const bool kept = ft_kept_quantised(&s->model->parameters, index);
+    ft_staged from = kept ? (ft_staged){.first = 0} : ft_parameter_stored(&s->model->parameters, index);
     int64_t first = (int64_t)(offset / sizeof(float)), total = (int64_t)(bytes / sizeof(float));
     *data = s->window.staging.data;
     if (s->watch != NULL) s->watch(s->watcher, s->done, s->total);
@@ -239,7 +260,8 @@ static ft_status fetch_weight(void *context, int number, size_t offset, size_t b
     for (int64_t done = 0, count; done < total; done += count) {
         count = total - done;
         from.first = ft_parameter_place(p, first + done, &count);
-        FT_TRY(ft_staging_download(&s->window.staging, from, count, done));
+        FT_TRY(kept ? ft_kept_download(&s->window.staging, &s->model->parameters, index, from.first, count, done)
+                    : ft_staging_download(&s->window.staging, from, count, done));
     }
     return FT_OK;
 }

@@ -125,6 +125,7 @@ static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors
     if (c->list == NULL || c->device == NULL) return FT_NO_MEMORY;
     for (int i = 0; i < p->count; i++) {
         const ft_parameter *q = &p->list[i];
+        if (q->kept) continue; // as in the model's file
         if (i == p->table && absent->word_rows != NULL && !q->trainable) continue; // as in the model's file
         if (!q->trainable && t->room.model.modules != NULL) continue;                // so is all that an adapter stands beside
         for (int part = 0; part < (q->trainable ? PARTS : 1); part++) {

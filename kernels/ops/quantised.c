@@ -109,6 +109,17 @@ void ft_quantise_scales(const ft_quantised_layout *l, const float *scales, void 
     }
 }
 
+void ft_dequantise_numbers(ft_quantisation format, const ft_quantised_layout *l, int64_t cols, int64_t first, int64_t count,
+                           const uint8_t *codes, const void *from_scales, float *values) {
+    const int64_t of_scale = format == FT_INT8 ? cols : FT_NF4_BLOCK;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t at = first + i;
+        const float scale = ft_quantised_scale(format, l, from_scales, at / of_scale);
+        const uint8_t code = format == FT_INT8 ? codes[i] : codes[at / 2 - first / 2];
+        values[i] = format == FT_INT8 ? (float)(int8_t)code * scale * (1.0f / 127.0f) : ft_nf4_values[at % 2 == 0 ? code >> 4 : code & 15] * scale;
+    }
+}
+
 ft_status ft_quantise(ft_quantisation format, int64_t rows, int64_t cols, const float *values, void *buffer) {
     const ft_quantised_layout l = ft_quantised_layout_of(format, rows, cols);
     unsigned char *to = buffer;

@@ -65,6 +65,16 @@ static const float ft_nf4_values[16] = {-1.0f,
 // The 256 values between -1 and 1 that scales of 8 bits are rounded to, rising.
 void ft_nf4_scale_map(float map[FT_NF4_MAP]);
 
+// The scale of a block, from what stands from layout.scales on; of int8, of a row.
+static inline float ft_quantised_scale(ft_quantisation format, const ft_quantised_layout *l, const void *from_scales, int64_t block) {
+    const unsigned char *from = (const unsigned char *)from_scales;
+    if (format != FT_NF4_DOUBLE) return ((const float *)from_scales)[block];
+    const float *map = (const float *)(const void *)(from + (l->map - l->scales));
+    const float *groups = (const float *)(const void *)(from + (l->groups - l->scales));
+    const float scaled = map[from[block]] * groups[block / FT_NF4_GROUP];
+    return scaled + *(const float *)(const void *)(from + (l->mean - l->scales));
+}
+
 // Of a matrix that comes in pieces: `count` numbers behind `first` others become codes, at codes + where they stand in the buffer,
 // and scales in fp32, from scales[0] on. A piece begins where a scale does and ends where one does, or the matrix.
 // FT_INVALID where a number is not finite.
@@ -73,6 +83,10 @@ ft_status ft_quantise_piece(ft_quantisation format, int64_t cols, int64_t first,
 size_t ft_quantised_code_bytes(ft_quantisation format, int64_t count); // of so many numbers from a scale's first on
 // nf4_double: scales of a whole matrix in 8 bits, with what belongs to them, from byte layout.scales of the buffer on.
 void ft_quantise_scales(const ft_quantised_layout *layout, const float *scales, void *from_scales);
+
+// The way back, on the host: `count` numbers from `first` on. codes: from the byte on that holds the first of them.
+void ft_dequantise_numbers(ft_quantisation format, const ft_quantised_layout *layout, int64_t cols, int64_t first, int64_t count,
+                           const uint8_t *codes, const void *from_scales, float *values);
 
 // The whole buffer at once. values: [rows, cols].
 ft_status ft_quantise(ft_quantisation format, int64_t rows, int64_t cols, const float *values, void *buffer);

@@ -51,7 +51,7 @@ static void run_dequantise(ft_device *device, const void *test_case, float *out)
     fenced_free(y);
 }
 
-// What a device makes of the buffer, in all three types; returns the fp32 ones.
+// What a device makes of the buffer, in all three types; returns the fp32 ones, which are those of the host, in pieces that begin anywhere.
 static float *dequantised(ft_quantisation format, int64_t rows, int64_t cols, void *buffer) {
     dequantise_case c = {format, rows, cols, FT_F32, buffer};
     float *wide = run_everywhere(run_dequantise, &c, (size_t)(rows * cols));
@@ -61,6 +61,14 @@ static float *dequantised(ft_quantisation format, int64_t rows, int64_t cols, vo
             if (narrow[i] != (float)half_value(c.dtype, half_bits(c.dtype, (double)wide[i])))
                 fail_msg("%s, number %d in %s is %.9g, of %.9g", formats[format], (int)i, ft_dtype_name(c.dtype), (double)narrow[i], (double)wide[i]);
         free(narrow);
+    }
+    const ft_quantised_layout l = ft_quantised_layout_of(format, rows, cols);
+    const unsigned char *from = buffer;
+    for (int64_t first = 0, n; first < rows * cols; first += n) {
+        float piece[77];
+        n = rows * cols - first < 77 ? rows * cols - first : 77;
+        ft_dequantise_numbers(format, &l, cols, first, n, from + (format == FT_INT8 ? first : first / 2), from + l.scales, piece);
+        assert_memory_equal(piece, wide + first, (size_t)n * sizeof *piece);
     }
     return wide;
 }

@@ -20,8 +20,8 @@ static void build_qkv(ft_builder *b, ft_linear *qkv) {
     const int64_t h = m->hidden, lead = ft_query_columns(&m->heads), width = ft_key_columns(&m->heads);
     *qkv = (ft_linear){.bias = -1, .inputs = h, .outputs = lead + 2 * width, .parts = FT_QKV_PARTS, .lead = lead, .width = width};
     if (n->qkv != NULL) {
-        const ft_parameter_spec all = {.rows = qkv->outputs, .cols = h, .heads = n->query != NULL ? m->heads.count : 0, .decay = true};
-        qkv->weight = ft_build_parameter(b, n->qkv, ".weight", all);
+        const ft_parameter_spec all = {.rows = qkv->outputs, .cols = h, .heads = n->query != NULL ? m->heads.count : 0};
+        qkv->weight = ft_build_factor(b, n->qkv, all);
         ft_build_adapters(b, qkv, 1, &n->qkv);
         if (b->config->unbiased & FT_LINEAR_QKV) return;
         if (n->query == NULL) {
@@ -37,12 +37,12 @@ static void build_qkv(ft_builder *b, ft_linear *qkv) {
         qkv->unbiased = 1u << FT_KEY;
         return;
     }
-    const ft_parameter_spec weight = {.rows = width, .cols = h, .decay = true, .joins_group = true};
+    const ft_parameter_spec weight = {.rows = width, .cols = h, .joins_group = true};
     const ft_parameter_spec bias = {.cols = width, .joins_group = true};
     qkv->each = true;
-    qkv->weight = ft_build_matrix(b, n->query, lead, h);
-    ft_build_parameter(b, n->key, ".weight", weight);
-    ft_build_parameter(b, n->value, ".weight", weight);
+    qkv->weight = ft_build_factor(b, n->query, (ft_parameter_spec){.rows = lead, .cols = h});
+    ft_build_factor(b, n->key, weight);
+    ft_build_factor(b, n->value, weight);
     ft_build_adapters(b, qkv, FT_QKV_PARTS, (const char *const[]){n->query, n->key, n->value});
     if ((b->config->unbiased & FT_LINEAR_QKV) == 0) {
         qkv->bias = ft_build_bias(b, n->query, lead);

@@ -43,9 +43,47 @@ static ft_tensor numbers_of(const ft_linear *l, ft_tensor first) {
     return ft_columns(ft_vector(first.data, before + l->outputs, first.dtype), before, l->outputs);
 }
 
-static ft_tensor weight_of(const ft_pass *pass, const ft_linear *l) {
-    return rows_of(l, ft_parameter_weight(&pass->model->parameters, index_of(l, l->weight)));
+// A weight as products read it: where it stands, or of one that is kept in another form (parameters.h) what was made of it.
+typedef struct factor {
+    ft_tensor rows; // of the layer's parts
+    void *made;     // NULL: nothing was
+} factor;
+
+static ft_status dequantise(ft_pass *pass, ft_tensor x, ft_tensor y) {
+    ft_dequantise_args args = {.format = pass->model->parameters.storage.format, .x = x, .y = y}, largest = args;
+    RUN_WITH_WORKSPACE(pass, dequantise, args, largest);
 }
+
+static ft_status make_factor(ft_pass *pass, int index, ft_tensor to) {
+    const ft_tensor kept = ft_parameter_weight(&pass->model->parameters, index);
+    return kept.dtype == FT_U8 ? dequantise(pass, kept, to) : ft_pass_cast(pass, kept, to);
+}
+
+static ft_status make_parts(ft_pass *pass, const ft_linear *l, int index, bool each, ft_tensor to) {
+    if (!each) return make_factor(pass, index, to);
+    const int64_t before = outputs_before(l, l->first);
+    for (int n = l->first; n < l->first + l->parts; n++) {
+        const int64_t first = outputs_before(l, n), end = outputs_before(l, n + 1);
+        FT_TRY(make_factor(pass, index + n, ft_rows(to, first - before, end - first)));
+    }
+    return FT_OK;
+}
+
+// Close it in any case.
+static ft_status open_factor(ft_pass *pass, const ft_linear *l, factor *f) {
+    const ft_parameters *p = &pass->model->parameters;
+    const int index = index_of(l, l->weight);
+    const bool each = l->each && !l->apart;
+    *f = (factor){.made = NULL};
+    if (!p->list[index].kept) return f->rows = rows_of(l, ft_parameter_weight(p, index)), FT_OK;
+    const int64_t rows = each ? l->outputs : p->list[index].rows;
+    const size_t bytes = (size_t)(rows * l->inputs) * ft_dtype_size(pass->model->dtype);
+    FT_TRY(ft_memory_alloc(pass->model->memory, bytes, FT_MEM_WORKSPACE, "a weight for its product", &f->made));
+    const ft_tensor all = ft_matrix(f->made, rows, l->inputs, pass->model->dtype);
+    f->rows = each ? all : rows_of(l, all);
+    return make_parts(pass, l, index, each, all);
+}
+static void close_factor(ft_pass *pass, factor *f) { ft_memory_free(pass->model->memory, f->made); }
 
 ft_tensor ft_linear_bias(const ft_pass *pass, const ft_linear *l) {
     return l->bias < 0 ? ft_absent() : numbers_of(l, ft_parameter_weight(&pass->model->parameters, index_of(l, l->bias)));
@@ -64,10 +102,18 @@ bool ft_linear_reads_input(const ft_model *m, const ft_linear *l) {
 
 // ---- its products -------------------------------------------------------------------------------------------------------
 
-static ft_status trunk_product(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor bias, ft_tensor y) {
-    ft_gemm_args args = {.a = x, .b = weight_of(pass, l), .c = y, .trans_b = true, .bias = bias}, largest = args;
+static ft_status multiply(ft_pass *pass, ft_rows_kind kind, ft_gemm_args args) {
+    ft_gemm_args largest = args;
     largest.a.rows = largest.c.rows = ft_pass_capacity(pass, kind);
     RUN_WITH_WORKSPACE(pass, gemm, args, largest);
+}
+
+static ft_status trunk_product(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor bias, ft_tensor y) {
+    factor w;
+    ft_status status = open_factor(pass, l, &w);
+    if (status == FT_OK) status = multiply(pass, kind, (ft_gemm_args){.a = x, .b = w.rows, .c = y, .trans_b = true, .bias = bias});
+    close_factor(pass, &w);
+    return status;
 }
 
 ft_status ft_linear_product(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor bias, ft_tensor y) {
@@ -84,9 +130,11 @@ ft_status ft_linear_forward(ft_pass *pass, ft_rows_kind kind, const ft_linear *l
 }
 
 static ft_status trunk_input_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, bool accumulate, ft_tensor dx) {
-    ft_gemm_args args = {.a = dy, .b = weight_of(pass, l), .c = dx, .accumulate = accumulate}, largest = args;
-    largest.a.rows = largest.c.rows = ft_pass_capacity(pass, kind);
-    RUN_WITH_WORKSPACE(pass, gemm, args, largest);
+    factor w;
+    ft_status status = open_factor(pass, l, &w);
+    if (status == FT_OK) status = multiply(pass, kind, (ft_gemm_args){.a = dy, .b = w.rows, .c = dx, .accumulate = accumulate});
+    close_factor(pass, &w);
+    return status;
 }
 
 ft_status ft_linear_input_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, bool accumulate, ft_tensor dx) {

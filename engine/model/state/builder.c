@@ -40,12 +40,17 @@ int ft_build_matrix(ft_builder *b, const char *name, int64_t rows, int64_t cols)
     return ft_build_parameter(b, name, ".weight", (ft_parameter_spec){.rows = rows, .cols = cols, .decay = true});
 }
 
+int ft_build_factor(ft_builder *b, const char *name, ft_parameter_spec spec) {
+    spec.decay = spec.factor = true;
+    return ft_build_parameter(b, name, ".weight", spec);
+}
+
 int ft_build_bias(ft_builder *b, const char *name, int64_t width) {
     return ft_build_parameter(b, name, ".bias", (ft_parameter_spec){.cols = width});
 }
 
 ft_linear ft_build_linear_without_bias(ft_builder *b, const char *name, int64_t outputs, int64_t inputs) {
-    const int weight = ft_build_matrix(b, name, outputs, inputs);
+    const int weight = ft_build_factor(b, name, (ft_parameter_spec){.rows = outputs, .cols = inputs});
     ft_linear l = {.weight = weight, .bias = -1, .inputs = inputs, .outputs = outputs, .parts = 1, .lead = outputs};
     ft_build_adapters(b, &l, 1, &name);
     return l;

@@ -28,6 +28,8 @@ void ft_build_prefix(ft_builder *b, const char *format, ...) __attribute__((form
 // The index in the registry; of `spec` the name, and what the builder knows, are filled in here.
 int ft_build_parameter(ft_builder *b, const char *name, const char *kind, ft_parameter_spec spec);
 int ft_build_matrix(ft_builder *b, const char *name, int64_t rows, int64_t cols);
+// The weight of a linear layer.
+int ft_build_factor(ft_builder *b, const char *name, ft_parameter_spec spec);
 int ft_build_bias(ft_builder *b, const char *name, int64_t width);
 ft_linear ft_build_linear(ft_builder *b, const char *name, int64_t outputs, int64_t inputs);
 ft_linear ft_build_linear_without_bias(ft_builder *b, const char *name, int64_t outputs, int64_t inputs);

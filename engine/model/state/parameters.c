@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUP_ALIGN = 64 };
+enum { GROUP_ALIGN = 64, KEPT_ALIGN = 256 }; // elements; bytes
 
 int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec) {
     if (p->count == p->capacity) {
@@ -30,6 +30,7 @@ int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec) {
                                        .decay = spec.decay,
                                        .starts_group = !spec.joins_group,
                                        .wide = spec.wide,
+                                       .factor = spec.factor,
                                        .head = spec.head,
                                        .adapter = spec.adapter,
                                        .drawn = spec.drawn,
@@ -58,20 +59,36 @@ static int64_t elements(const ft_parameter *q, int64_t rows) { return q->rows > 
 
 // ---- stores -------------------------------------------------------------------------------------------------------------
 
-// The first two, where parameters stand as they are trained or frozen; and behind them wide weights in 16 bits.
-enum { TRAINED, FROZEN, WIDE, STORES };
+// The first two, where parameters stand as they are trained or frozen; behind them those that are kept in another form, if any are,
+// and then wide weights in 16 bits.
+enum { TRAINED, FROZEN, MOST_STORES = 4 };
 
 // Places the parameters of one kind from element `at` of the block on; returns the end, rounded up.
 static int64_t place(ft_parameters *p, bool trainable, int64_t at) {
     for (int i = 0; i < p->count; i++) {
         ft_parameter *q = &p->list[i];
-        if (q->trainable != trainable) continue;
+        if (q->trainable != trainable || q->kept) continue;
         if (q->starts_group) at = align(at);
         q->store = trainable ? TRAINED : FROZEN;
         q->offset = at + q->gap - p->stores[q->store].first;
         at += q->gap + elements(q, trainable ? q->trained : q->held);
     }
     return align(at);
+}
+
+// Elements of the store in the other form.
+static int64_t place_kept(ft_parameters *p, int store) {
+    int64_t at = 0;
+    for (int i = 0; i < p->count; i++) {
+        ft_parameter *q = &p->list[i];
+        if (!q->kept) continue;
+        const bool quantised = p->storage.kind == FT_STORAGE_QUANTISED;
+        q->store = store;
+        q->offset = at;
+        at += quantised ? (int64_t)ft_quantised_layout_of(p->storage.format, q->rows, q->cols).bytes : q->count;
+        at = quantised ? (at + KEPT_ALIGN - 1) / KEPT_ALIGN * KEPT_ALIGN : align(at);
+    }
+    return at;
 }
 
 static int64_t place_wide(ft_parameters *p) {
@@ -88,15 +105,30 @@ static ft_exactness exactness_of(ft_dtype dtype) {
     return dtype == FT_BF16 ? FT_EXACT_BY_TAILS : dtype == FT_F16 ? FT_EXACT_BY_MASTER : FT_EXACT_AS_READ;
 }
 
+// Which are kept in another form than ops read. Returns how many.
+static int choose_kept(ft_parameters *p) {
+    const ft_storage *form = &p->storage;
+    const bool other = form->kind == FT_STORAGE_QUANTISED || (form->kind == FT_STORAGE_TYPE && form->dtype != p->dtype);
+    int count = 0;
+    for (int i = 0; i < p->count; i++) {
+        p->list[i].kept = other && p->list[i].factor && !p->list[i].trainable;
+        count += p->list[i].kept;
+    }
+    return count;
+}
+
 static ft_status make_stores(ft_parameters *p) {
-    p->store_count = p->dtype == FT_F32 ? WIDE : STORES;
-    p->wide_store = p->dtype == FT_F32 ? -1 : WIDE;
-    p->stores = ft_arena_alloc(&p->arena, (size_t)p->store_count * sizeof *p->stores);
+    p->stores = ft_arena_alloc(&p->arena, MOST_STORES * sizeof *p->stores);
     if (p->stores == NULL) return FT_NO_MEMORY;
+    const ft_dtype form = p->storage.kind == FT_STORAGE_QUANTISED ? FT_U8 : p->storage.dtype;
     ft_store *s = p->stores;
     s[TRAINED] = (ft_store){.format = {p->dtype, exactness_of(p->dtype)}, .place = p->place, .trainable = true, .owner = p->memory};
     s[FROZEN] = (ft_store){.format = {p->dtype, FT_EXACT_AS_READ}, .owner = p->memory};
-    if (p->wide_store >= 0) s[WIDE] = (ft_store){.format = {FT_F32, FT_EXACT_AS_READ}, .owner = p->memory};
+    p->store_count = FROZEN + 1;
+    p->kept_store = choose_kept(p) > 0 ? p->store_count++ : -1;
+    if (p->kept_store >= 0) s[p->kept_store] = (ft_store){.format = {form, FT_EXACT_AS_READ}, .owner = p->memory};
+    p->wide_store = p->dtype != FT_F32 ? p->store_count++ : -1;
+    if (p->wide_store >= 0) s[p->wide_store] = (ft_store){.format = {FT_F32, FT_EXACT_AS_READ}, .owner = p->memory};
     return FT_OK;
 }
 
@@ -112,9 +144,8 @@ static void fill_stores(ft_parameters *p) {
     s[TRAINED].count = s[FROZEN].first = p->trainable;
     end = place(p, false, end);
     s[FROZEN].count = end - p->trainable;
-    if (p->wide_store < 0) return;
-    s[WIDE].first = end;
-    s[WIDE].count = place_wide(p);
+    if (p->kept_store >= 0) s[p->kept_store].first = end, s[p->kept_store].count = place_kept(p, p->kept_store);
+    if (p->wide_store >= 0) s[p->wide_store].first = end, s[p->wide_store].count = place_wide(p);
 }
 
 size_t ft_parameters_weight_bytes(const ft_parameters *p) {
@@ -243,11 +274,21 @@ int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *coun
     return (block % 3 * hidden + block / 3 * width) * p->cols + within;
 }
 
+int64_t ft_parameter_source(const ft_parameter *p, int64_t element, int64_t *count) {
+    if (p->heads == 0) return element;
+    int64_t piece = p->rows / 3 / p->heads * p->cols;
+    int64_t block = element / piece, within = element % piece; // head 0 of Q, head 1 of Q, ..., head 0 of K, ...
+    if (*count > piece - within) *count = piece - within;
+    return (block % p->heads * 3 + block / p->heads) * piece + within;
+}
+
 static int64_t rows_of(const ft_parameter *q, int64_t rows) { return q->rows > 0 ? rows : 1; }
 
 ft_tensor ft_parameter_weight(const ft_parameters *p, int index) {
     const ft_parameter *q = &p->list[index];
     if (is_wide(p, q)) return ft_store_weights(&p->stores[p->wide_store], q->wide_offset, 1, q->cols);
+    if (q->kept && p->storage.kind == FT_STORAGE_QUANTISED)
+        return ft_store_weights(&p->stores[q->store], q->offset, 1, (int64_t)ft_quantised_layout_of(p->storage.format, q->rows, q->cols).bytes);
     return ft_store_weights(&p->stores[q->store], q->offset, rows_of(q, q->held), q->cols);
 }
 

@@ -6,6 +6,8 @@
 // Weights of norms (`wide`) are fp32 for ops too: in 16 bits they are numbers of their own in a last store of the block (their places in the
 // others are unused but for gradients and moments). They stand near 1, where bf16 has steps of 1/128, and in training that costs more than
 // the rounding of all products does.
+// Frozen weights of linear layers may be kept in another form than products read (`storage`): in a store of that form, where every one
+// stands alone, its groups too. Who multiplies makes the product's form of them for as long as that takes (blocks/linear.c).
 // Groups (Q, K and V) stand back to back, so that one product can use them as one matrix; every group begins at a multiple of
 // 64 elements. What belongs to no parameter is zero and stays zero: it has no gradient.
 //
@@ -43,6 +45,8 @@ typedef struct ft_parameter {
     bool adapter;         // beside the model: its files do not have it
     ft_drawn drawn;
     int depth;            // 0: the head, 1: the last layer, ...; how often train.layer_lr_decay applies
+    bool factor;          // nothing but products reads it: the weight of a linear layer
+    bool kept;            // in the form of `storage`, in the store of these: offset counts its elements there, which are bytes of a quantised one
     int arrives, completes; // where the backward pass first and last writes its gradient (gradients.h)
 } ft_parameter;
 
@@ -51,10 +55,12 @@ typedef struct ft_parameters {
     int count, capacity;
     ft_store *stores;
     int store_count;
+    int kept_store;           // -1: nothing is kept in another form than ops read
     int wide_store;           // -1: there is none, wide or not makes no difference
     void *block;              // device: the weights of all stores, back to back
     int64_t trainable;        // elements of all trained stores, padding included: of the gradients
     int64_t real_total, real_trainable; // parameters, without padding
+    ft_storage storage;       // of frozen factors; before they are allocated
     ft_dtype dtype;           // of what ops read; with the place of the stores' state set before they are allocated, fp32 else
     ft_place place;
     float *gradients;         // [trainable] device, gradients.h; NULL: none held, or not yet in the arena
@@ -78,7 +84,7 @@ typedef struct ft_parameter_spec {
     ft_drawn drawn;
     bool adapter;
     bool trainable, decay, joins_group, head; // joins_group: stands right behind the previous parameter, `gap` aside
-    bool wide;
+    bool wide, factor;
 } ft_parameter_spec;
 
 // Returns the index, or -1 with the error set.
@@ -107,10 +113,14 @@ int ft_parameter_shape(const ft_parameter *p, int64_t shape[3]);
 // on follow it in both: *count becomes that.
 int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *count);
 
-// What ops read. Of the table: the rows that are there.
+// The way back: element `element` of the parameter is which one of the tensor in a file; *count as above.
+int64_t ft_parameter_source(const ft_parameter *p, int64_t element, int64_t *count);
+
+// What ops read. Of the table: the rows that are there. Of one that is kept in another form: that form, [rows, cols], or the bytes of
+// a quantised matrix, [ft_quantised_layout.bytes] of FT_U8.
 ft_tensor ft_parameter_weight(const ft_parameters *p, int index);
 // The parameter as exact as it is there, which files are read to and written from: with its tail or its master copy, if it has
-// one (of the table: the trained rows), else as above. What is written to it is there for ops too.
+// one (of the table: the trained rows), else as above. What is written to it is there for ops too. Not of a quantised one: stored.h.
 ft_staged ft_parameter_stored(const ft_parameters *p, int index);
 // m or v of a trained parameter (of the table: the trained rows), a vector, at the place of its store's state.
 ft_tensor ft_parameter_moment(const ft_parameters *p, int index, ft_store_state moment);

@@ -14,6 +14,7 @@
 #include "engine/memory/memory.h"
 #include "engine/model/state/offload.h"
 #include "engine/model/state/staging.h"
+#include "kernels/ops/quantised.h"
 
 typedef enum ft_exactness { FT_EXACT_AS_READ, FT_EXACT_BY_TAILS, FT_EXACT_BY_MASTER } ft_exactness;
 
@@ -21,6 +22,13 @@ typedef struct ft_store_format {
     ft_dtype dtype;     // of the weights
     ft_exactness exact; // how they are as exact as fp32, if they are trained
 } ft_store_format;
+
+// In which form the frozen weights of linear layers are kept.
+typedef struct ft_storage {
+    enum { FT_STORAGE_AS_READ, FT_STORAGE_TYPE, FT_STORAGE_QUANTISED } kind;
+    ft_dtype dtype;         // FT_STORAGE_TYPE
+    ft_quantisation format; // FT_STORAGE_QUANTISED
+} ft_storage;
 
 typedef enum ft_place { FT_PLACE_DEVICE, FT_PLACE_HOST } ft_place; // the latter: pinned
 

@@ -22,14 +22,6 @@ static void put(ft_tensor y, int64_t at, const float *values, int64_t n) {
         ft_narrow(y.dtype, values, (uint16_t *)y.data + at, n);
 }
 
-static float scale_of(const dequantise_job *job, const unsigned char *x, int64_t block) {
-    const ft_quantised_layout *l = &job->layout;
-    if (job->args->format == FT_NF4) return ((const float *)(const void *)(x + l->scales))[block];
-    const float *map = (const float *)(const void *)(x + l->map), *groups = (const float *)(const void *)(x + l->groups);
-    const float scaled = map[x[l->scales + (size_t)block]] * groups[block / FT_NF4_GROUP];
-    return scaled + *(const float *)(const void *)(x + l->mean);
-}
-
 static void nf4_task(void *context, int task, int thread) {
     const dequantise_job *job = context;
     const unsigned char *x = job->args->x.data;
@@ -43,7 +35,7 @@ static void nf4_task(void *context, int task, int thread) {
             values[2 * i] = ft_nf4_values[codes[i] >> 4];
             values[2 * i + 1] = ft_nf4_values[codes[i] & 15];
         }
-        const float scale = scale_of(job, x, block);
+        const float scale = ft_quantised_scale(job->args->format, &job->layout, x + job->layout.scales, block);
         for (int i = 0; i < BLOCK; i++) values[i] = i < n ? values[i] * scale : 0;
         put(job->args->y, at, values, n);
     }
@@ -57,7 +49,7 @@ static void int8_task(void *context, int task, int thread) {
     ft_share(job->args->y.rows, 1, job->shares, task, &first, &last);
     for (int64_t row = first; row < last; row++) {
         const int8_t *codes = (const int8_t *)x + job->layout.codes + row * cols;
-        const float scale = ((const float *)(const void *)(x + job->layout.scales))[row];
+        const float scale = ft_quantised_scale(FT_INT8, &job->layout, x + job->layout.scales, row);
         for (int64_t at = 0; at < cols; at += BLOCK) {
             const int64_t n = cols - at < BLOCK ? cols - at : BLOCK;
             float values[BLOCK];
