@@ -51,14 +51,16 @@ static ft_status merge(ft_classifier *c, const char *output) {
     ft_status status = write_model(c, dir.temporary);
     if (status == FT_OK) status = ft_atomic_dir_commit(&dir);
     else ft_atomic_dir_abort(&dir);
+    if (status == FT_OK && c->settings.base_storage > FT_KEEP_FP16)
+        ft_info("merged into the model's own weights; the adapter was trained beside weights of fewer bits, which are not quite the same");
     if (status == FT_OK) ft_info("merged     %s and %s  %s", c->weights, c->path, output);
     return status;
 }
 
 static ft_status open_and_merge(const ft_section *const *sections, const char *path, const char *base, const char *output) {
-    static const char *const exact[] = {"device.name=cpu", "train.precision=fp32"};
+    static const char *const exact[] = {"device.name=cpu", "train.precision=fp32", "model.storage=fp32"};
     ft_classifier c;
-    ft_status status = ft_classifier_open(sections, path, base, 2, exact, &c);
+    ft_status status = ft_classifier_open(sections, path, base, 3, exact, &c);
     if (status == FT_OK) status = merge(&c, output);
     ft_error error;
     ft_error_save(&error);

@@ -52,6 +52,23 @@ for other in c d; do
     cmp -s "$scratch/b/adapter/adapter_model.safetensors" "$scratch/$other/adapter/adapter_model.safetensors" || fail "run $other has another adapter"
 done
 
+# Beside a model of 4 and of 8 bits: the answers of a run's last evaluation are those of its adapter, for predict keeps the model alike, and
+# a run that goes on reads the weights of few bits from the model, not from its checkpoint.
+for storage in nf4_double int8; do
+    # shellcheck disable=SC2086
+    train $lora output.dir="$scratch/$storage" model.storage=$storage $steps
+    cp -r "$scratch/$storage" "$scratch/$storage-on"
+    rm -r "$scratch/$storage-on/adapter" "$scratch/$storage-on/run.json" "$scratch/$storage-on/checkpoints/step-00000012" "$scratch/$storage-on/checkpoints/step-00000010"
+    # shellcheck disable=SC2086
+    train $lora output.dir="$scratch/$storage-on" model.storage=$storage $steps output.exists=resume
+    cmp -s "$scratch/$storage/adapter/adapter_model.safetensors" "$scratch/$storage-on/adapter/adapter_model.safetensors" || fail "$storage: the resumed run has another adapter"
+    cmp -s "$scratch/$storage/adapter/adapter_model.safetensors" "$scratch/b/adapter/adapter_model.safetensors" && fail "$storage: the adapter is that beside fp32"
+    loss=$(python3 -c 'import json,sys; print([l for l in map(json.loads, open(sys.argv[1])) if "eval_loss" in l][-1]["eval_loss"])' "$scratch/$storage/metrics.jsonl")
+    "$FTENGINE" eval "$scratch/$storage" --data "$trainer/validation.tsv" --json >"$scratch/e" 2>"$scratch/err" || fail "eval: $(cat "$scratch/err")"
+    python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); x=d.get("loss", d.get("metrics", {}).get("loss")); sys.exit(not abs(x - float(sys.argv[2])) <= 1e-6 * abs(x))' "$scratch/e" "$loss" ||
+        fail "$storage: eval of the adapter has another loss than the run, $loss: $(cat "$scratch/e")"
+done
+
 # On from an adapter: its numbers, not new ones; and only with the options that made it.
 # shellcheck disable=SC2086
 train $lora adapter.path="$scratch/a/adapter" output.dir="$scratch/more" train.learning_rate=0 train.max_steps=1 eval.strategy=no

@@ -20,6 +20,7 @@ typedef struct ft_model_settings {
     const char *const *labels;              // as the data spell them
     ft_int_list head_hidden;
     const char *head_activation;
+    ft_keep base_storage;                   // and how its weights are kept (model.storage)
     const char *base_path, *base_sha256;    // of an adapter: the model that it stands beside; "": this is a model, or nothing is known
 } ft_model_settings;
 

@@ -2,6 +2,10 @@
 // values of nf4 lie in shared memory, a bank each, so that no two lanes wait for each other.
 #include "kernels/cuda/unit.h"
 
+extern "C" {
+#include "kernels/ops/dequantise.h"
+}
+
 namespace {
 struct nf4_values {
     float of[16];
