@@ -56,11 +56,11 @@ done
 # a run that goes on reads the weights of few bits from the model, not from its checkpoint.
 for storage in nf4_double int8; do
     # shellcheck disable=SC2086
-    train $lora output.dir="$scratch/$storage" model.storage=$storage $steps
+    train $lora output.dir="$scratch/$storage" model.storage=$storage $steps eval.strategy=steps eval.steps=12
     cp -r "$scratch/$storage" "$scratch/$storage-on"
     rm -r "$scratch/$storage-on/adapter" "$scratch/$storage-on/run.json" "$scratch/$storage-on/checkpoints/step-00000012" "$scratch/$storage-on/checkpoints/step-00000010"
     # shellcheck disable=SC2086
-    train $lora output.dir="$scratch/$storage-on" model.storage=$storage $steps output.exists=resume
+    train $lora output.dir="$scratch/$storage-on" model.storage=$storage $steps eval.strategy=steps eval.steps=12 output.exists=resume
     cmp -s "$scratch/$storage/adapter/adapter_model.safetensors" "$scratch/$storage-on/adapter/adapter_model.safetensors" || fail "$storage: the resumed run has another adapter"
     cmp -s "$scratch/$storage/adapter/adapter_model.safetensors" "$scratch/b/adapter/adapter_model.safetensors" && fail "$storage: the adapter is that beside fp32"
     loss=$(python3 -c 'import json,sys; print([l for l in map(json.loads, open(sys.argv[1])) if "eval_loss" in l][-1]["eval_loss"])' "$scratch/$storage/metrics.jsonl")
