@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 
+#include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,4 +85,10 @@ void *ft_realloc(void *old, size_t count, size_t size, const char *what) {
     void *p = __builtin_mul_overflow(count, size, &bytes) ? NULL : realloc(old, bytes ? bytes : 1);
     if (p == NULL) ft_fail_memory((unsigned long long)count * size, what);
     return p;
+}
+
+void ft_heap_trim(void) {
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
 }

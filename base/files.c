@@ -104,6 +104,11 @@ static ft_status map_descriptor(int fd, const char *path, const void **data, siz
     if (fstat(fd, &st) != 0) return ft_fail_errno(FT_FAILED, errno, path, "cannot look at the file");
     if (st.st_size == 0) return FT_OK;
     void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED && errno == ENOMEM) { // of RLIMIT_AS
+        ft_fail_memory((unsigned long long)st.st_size, "a mapped file");
+        ft_hint("%s is mapped, which takes addresses: a higher limit of them (ulimit -v)", path);
+        return FT_NO_MEMORY;
+    }
     if (map == MAP_FAILED)
         return ft_fail_errno(FT_FAILED, errno, path, "cannot map the file of %lld bytes", (long long)st.st_size);
     *data = map;

@@ -193,6 +193,7 @@ typedef struct ft_config {
     } eval;
     struct {
         int64_t limit; // bytes; 0 = what the device has; < 0: minus millionths of what it has
+        int64_t host_limit; // of the whole process: bytes; 0: what the system lets it have; < 0: minus millionths of that
         int64_t max_split_size; // bytes; 0 = no limit
         ft_ranges expandable_segments;
         double garbage_collection_threshold; // share of the limit; 0 = off

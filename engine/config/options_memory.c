@@ -20,6 +20,11 @@ static const ft_option rows[] = {
                       "set_per_process_memory_fraction",
          .help = "Most that a run may take, as 24GiB, 512MiB, 24GB (10^9), bytes, or 80% of what the device has. auto: all "
                  "of it; what is left to autofit is chosen for what is free now, unless device.wait is set."),
+    SIZE(memory.host_limit, FREE, "auto", 1 << 20, 1LL << 50, .automatic = true, .share = true,
+         .elsewhere = "cpu_memory_limit max_cpu_memory host_memory_limit",
+         .help = "Most that the whole process may hold of the host's memory, as memory.limit: on the CPU that includes what memory.limit is "
+                 "about, beside a GPU it is program, texts, evaluations and pinned memory. auto: the tightest of what the cgroup, "
+                 "RLIMIT_AS and RLIMIT_DATA allow and the machine has. What would not fit is refused before the first step."),
     SIZE(memory.max_split_size, COMPARABLE, "auto", 2 << 20, 1LL << 50, .automatic = true,
          .elsewhere = "max_split_size_mb",
          .help = "Free blocks larger than this are never split for smaller requests. auto: every block may be split."),

@@ -5,8 +5,11 @@
 #include "base/json/json.h"
 #include "engine/files/torch_file.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MOST_FILES = 4096 };
 
@@ -137,6 +140,25 @@ ft_status ft_weights_exist(const char *directory, bool *exist) {
     }
     ft_arena_free(&arena);
     return status;
+}
+
+// Of all files there that end so.
+static size_t bytes_of_kind(const char *directory, const char *ending) {
+    size_t bytes = 0;
+    DIR *entries = opendir(directory);
+    for (const struct dirent *e; entries != NULL && (e = readdir(entries)) != NULL;) {
+        struct stat st;
+        const size_t length = strlen(e->d_name), end = strlen(ending);
+        if (length < end || strcmp(e->d_name + length - end, ending) != 0) continue;
+        if (fstatat(dirfd(entries), e->d_name, &st, 0) == 0 && S_ISREG(st.st_mode)) bytes += (size_t)st.st_size;
+    }
+    if (entries != NULL) closedir(entries);
+    return bytes;
+}
+
+size_t ft_weights_bytes(const char *directory) {
+    const size_t bytes = bytes_of_kind(directory, ".safetensors");
+    return bytes > 0 ? bytes : bytes_of_kind(directory, ".bin");
 }
 
 static ft_status no_weights(ft_weights *w, const char *directory) {

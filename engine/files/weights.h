@@ -28,5 +28,7 @@ ft_status ft_weights_part_to_f32(const ft_weights *weights, int index, int64_t f
 ft_status ft_weights_exist(const char *directory, bool *exist);
 // sha256 of the file that holds them; of several, of their names and hashes, a line each as sha256sum writes it, in the order of names.
 ft_status ft_weights_digest(const char *directory, char hex[65]);
+// Bytes of all files of weights there, which are mapped while they are read, an index's all at once; 0: there are none.
+size_t ft_weights_bytes(const char *directory);
 
 #endif

@@ -537,6 +537,8 @@ void ft_memory_forget_refusal(ft_memory *m) {
     pthread_mutex_unlock(&m->lock);
 }
 
+size_t ft_memory_trace_bytes(void) { return sizeof(ft_timeline) + (FT_TIMELINE_FIRST + FT_TIMELINE_LAST) * sizeof(ft_timeline_event); }
+
 ft_status ft_memory_trace(ft_memory *m) { return m->timeline == NULL ? ft_timeline_new(&m->timeline) : FT_OK; }
 
 void ft_memory_mark(ft_memory *m, const char *name) {

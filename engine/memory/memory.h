@@ -118,6 +118,7 @@ void ft_memory_forget_refusal(ft_memory *memory);
 // timeline.c: from here on, allocations and phases are noted (the first and the last few thousand, so that the file stays
 // small) and can be written as a trace that ui.perfetto.dev and chrome://tracing open.
 ft_status ft_memory_trace(ft_memory *memory);
+size_t ft_memory_trace_bytes(void); // of the host, at most
 void ft_memory_mark(ft_memory *memory, const char *name); // a named moment of the trace; nothing without a trace
 ft_status ft_memory_trace_write(ft_memory *memory, const char *path); // atomically; FT_OK without a trace
 // The run goes on in `memory`: the trace of `before`, in which no buffer is left, becomes the first part of its trace. Nothing

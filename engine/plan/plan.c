@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "engine/train/fit/autofit.h"
+#include "engine/train/fit/host_plan.h"
 #include "engine/train/fit/run_rehearsal.h"
 #include "engine/plan/planning.h"
 #include "engine/train/room/budget.h"
@@ -32,6 +33,9 @@ static void read_results(const ft_room *room, ft_plan *plan) {
     plan->total_steps = room->plan.total_steps;
     plan->max_length = room->job->max_length;
     plan->threads = room->device->target.threads;
+    const int later = plan->threads > 1 ? plan->threads - 1 : 0; // the run's own; this process plans alone
+    ft_host_plan(room, &plan->memory, plan->memory.peak_reserved, later, &plan->host);
+    ft_host_plan(room, &plan->memory, 0, later, &plan->host_others);
     plan->compute_capability = room->device->target.compute_capability;
 }
 
@@ -78,10 +82,30 @@ static ft_status plan_under(const ft_job *job, const ft_config *config, const ft
     return status;
 }
 
+// The limits of the process that a plan is judged by; NULL: those of this machine say nothing about it.
+static const ft_host_limits *host_limits(const ft_plan_request *request, ft_host_limits *room) {
+    if (request->card != NULL || request->whole_device || request->budget_bytes != 0) return NULL;
+    ft_host_limits_read(room);
+    return room;
+}
+
+// A run whose memory.limit is auto is fitted to what the process may have beside its other parts, too. Where there is less of that than
+// was planned for, the plan is made again.
+static bool leave_room_for_host(const ft_job *job, const ft_plan_request *request, ft_plan *plan) {
+    ft_host_limits room;
+    if (job->config->memory.limit != 0 || plan->threads == 0 || request->budget_bytes != 0) return false;
+    const size_t beside = ft_host_room(job->config, &plan->host_others, host_limits(request, &room));
+    if (beside >= plan->memory.peak_reserved) return false;
+    plan->budget_bytes = beside > 0 ? beside : 1;
+    return true;
+}
+
 // Under the plan's budget; where that is too little as far as it can be, and where settings at `auto` make it fit with those.
-static ft_status plan_job(const ft_job *job, const ft_device_facts *facts, ft_plan *plan) {
+static ft_status plan_job(const ft_job *job, const ft_plan_request *request, const ft_device_facts *facts, ft_plan *plan) {
     bool refused;
     ft_status status = plan_under(job, job->config, facts, plan->budget_bytes, plan, &refused, NULL);
+    if (status == FT_OK && leave_room_for_host(job, request, plan))
+        status = plan_under(job, job->config, facts, plan->budget_bytes, plan, &refused, NULL);
     plan->fits = status == FT_OK;
     if (!refused) return status;
     ft_memory_refusal refusal = plan->refusal;
@@ -110,12 +134,20 @@ static bool takes_more(const ft_plan *a, const ft_plan *b) {
     return a->memory.peak_allocated > b->memory.peak_allocated; // reserved bytes are whole segments
 }
 
+// The plan of several runs is that of the one that takes most of the device, with the host of the one that takes most there.
+static void take_larger(bool first, const ft_plan *next, ft_plan *plan) {
+    const ft_host_memory host = plan->host, others = plan->host_others;
+    if (first || takes_more(next, plan)) *plan = *next;
+    if (first || host.peak <= next->host.peak) plan->host = next->host, plan->host_others = next->host_others;
+    else plan->host = host, plan->host_others = others;
+}
+
 bool ft_planning_every_seed(const ft_config *config, bool with_data) {
     return config->train.seeds.count > 0 && with_data && config->train.data_seed == FT_AUTO;
 }
 
 // The runs of a job, one for each of train.seeds: of them the plan that takes most. plan: as it is before it is planned.
-static ft_status plan_seeds(ft_job *job, const ft_config *config, const ft_device_facts *facts, ft_plan *plan) {
+static ft_status plan_seeds(ft_job *job, const ft_config *config, const ft_plan_request *request, const ft_device_facts *facts, ft_plan *plan) {
     const ft_plan before = *plan;
     const bool seeds = ft_planning_every_seed(config, plan->with_data);
     ft_status status = FT_OK;
@@ -124,10 +156,10 @@ static ft_status plan_seeds(ft_job *job, const ft_config *config, const ft_devic
         ft_plan next = before;
         if (seeds) one.train.seed = config->train.seeds.values[i];
         job->config = &one;
-        status = plan_job(job, facts, &next);
+        status = plan_job(job, request, facts, &next);
         next.of_seeds = seeds;
         next.seed = one.train.seed;
-        if (i == 0 || takes_more(&next, plan)) *plan = next;
+        take_larger(i == 0, &next, plan);
         job->config = config;
     }
     return status;
@@ -138,7 +170,8 @@ static ft_status open_and_plan(const ft_config *config, const ft_plan_request *r
     const ft_job_source source = {.without_weights = true, .without_data = !plan->with_data, .labels = request->labels};
     ft_status status = ft_job_open(config, &source, &job);
     if (status == FT_OK) status = ft_job_tokenise(&job);
-    if (status == FT_OK) status = plan_seeds(&job, config, facts, plan);
+    if (status == FT_OK && plan->with_data) status = ft_job_measure(&job); // as a run does, for what it takes
+    if (status == FT_OK) status = plan_seeds(&job, config, request, facts, plan);
     ft_job_close(&job);
     return status;
 }
@@ -155,19 +188,9 @@ static ft_status plan_folds(const ft_config *config, const ft_plan_request *requ
         one.data.fold = fold;
         FT_TRY(open_and_plan(&one, request, facts, &next));
         next.fold = fold;
-        if (fold == 1 || takes_more(&next, plan)) *plan = next;
+        take_larger(fold == 1, &next, plan);
     }
     return FT_OK;
-}
-
-// What this process holds now: program, libraries, texts and tokens.
-static size_t resident_bytes(void) {
-    long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (file == NULL) return 0;
-    bool read = fscanf(file, "%*s %ld", &pages) == 1;
-    fclose(file);
-    return read ? (size_t)pages * (size_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 bool ft_planning_supported(const ft_target *target) { return target->threads > 0 || target->compute_capability >= FT_GPU_MINIMUM_CAPABILITY; }
@@ -176,6 +199,14 @@ bool ft_planning_supported(const ft_target *target) { return target->threads > 0
 bool ft_planning_host_short(const ft_config *config, const ft_plan_request *request, const ft_target *target, size_t pinned, size_t host) {
     const bool asked = config->memory.offload != FT_OFFLOAD_NONE && config->memory.offload != FT_OFFLOAD_AUTO && target->threads == 0;
     return request->card == NULL && asked && host > 0 && pinned > host;
+}
+
+// The process as a whole.
+static void judge_process(const ft_config *config, const ft_plan_request *request, ft_plan *plan) {
+    ft_host_limits room;
+    plan->process_verdict = ft_host_judge(config, &plan->host, host_limits(request, &room));
+    plan->process_short = plan->fits && !plan->process_verdict.fits;
+    if (plan->process_short) plan->fits = false;
 }
 
 ft_status ft_plan_run(const ft_config *config, const ft_plan_request *request, ft_plan *plan) {
@@ -191,7 +222,8 @@ ft_status ft_plan_run(const ft_config *config, const ft_plan_request *request, f
     plan->host_short = plan->fits && ft_planning_host_short(config, request, &facts.target, plan->memory.peak_pinned, plan->host_bytes);
     plan->not_supported = status == FT_OK && !ft_planning_supported(&facts.target);
     if (plan->host_short || plan->not_supported) plan->fits = false;
-    plan->outside_bytes = resident_bytes();
+    judge_process(config, request, plan);
+    plan->outside_bytes = plan->host_others.peak; // of a GPU its own share is not known here
     plan->outside_measured = true;
     return status;
 }

@@ -55,6 +55,9 @@ typedef struct ft_plan {
     int64_t seed;             // the one
     int threads;              // of the CPU; 0: planned for CUDA
     int compute_capability;   // of a CUDA chip
+    ft_host_memory host, host_others; // of the whole process; and of it all but what the allocator of a CPU device reserves
+    bool process_short;       // !fits: a limit of the process is not kept, as process_verdict says
+    ft_host_verdict process_verdict; // under the tightest of memory.host_limit and, for a run here, of the system's
     size_t outside_bytes;     // outside the allocator
     bool outside_measured;    // for this machine, else assumed
 } ft_plan;

@@ -2,6 +2,8 @@
 
 #include "base/json/json.h"
 
+#include <stdint.h>
+
 static json_t *capacity_json(ft_capacity c) {
     return json_pack("{s:i, s:i, s:i}", "tokens", c.tokens, "sequences", c.sequences, "longest", c.longest);
 }
@@ -42,6 +44,13 @@ json_t *ft_plan_json(const ft_plan *p) {
                           (json_int_t)p->rows_trained, "saved_bytes", (json_int_t)p->rows_save), &failed);
     if (root != NULL && p->graph_bytes > 0) ft_json_put(root, "graphs_bytes", json_integer((json_int_t)p->graph_bytes), &failed);
     if (root != NULL && p->host_short) ft_json_put(root, "host_available_bytes", json_integer((json_int_t)p->host_bytes), &failed);
+    json_t *host = ft_host_json(&p->host, &failed);
+    if (p->process_verdict.limit != SIZE_MAX) {
+        ft_json_put(host, "limit_bytes", json_integer((json_int_t)p->process_verdict.limit), &failed);
+        ft_json_put(host, "limit", json_string(ft_host_limit_name(&p->process_verdict)), &failed);
+    }
+    ft_json_put(host, "fits", json_boolean(p->process_verdict.fits), &failed);
+    ft_json_put(root, "host", host, &failed);
     ft_json_put(root, "precision", json_string(ft_dtype_name(p->dtype)), &failed); // as in run.json
     if (root != NULL && p->fold > 0) ft_json_put(root, "fold", json_integer((json_int_t)p->fold), &failed);
     if (root != NULL && p->of_seeds) ft_json_put(root, "seed", json_integer((json_int_t)p->seed), &failed);

@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "engine/memory/process.h"
 #include "engine/metrics/decision.h"
 #include "engine/model/adapter_files.h"
 #include "engine/model/spec/settings.h"
@@ -14,6 +15,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct progress {
     const char *what;
@@ -81,6 +83,12 @@ static ft_status infer(ft_trainer *t, void *context) {
                               t->room.config->eval.window_pooling, i->logits, i->losses, show, &i->shown);
 }
 
+// While all that an evaluation keeps is there.
+static void note_held(ft_trainer *t) {
+    const size_t held = ft_process_held(getpid());
+    if (held > t->held_most) t->held_most = held;
+}
+
 // Logits (opened here, to be closed in any case) and metrics of a split. What it takes of the host: ft_evaluation_host_bytes.
 static ft_status judge(ft_trainer *t, ft_split split, ft_logits *logits, ft_metrics *metrics) {
     const ft_dataset *data = &t->job.split[split].data;
@@ -103,6 +111,7 @@ static ft_status judge(ft_trainer *t, ft_split split, ft_logits *logits, ft_metr
                         .losses = losses};
     if (status == FT_OK) status = decide(t, split, &scores);
     if (status == FT_OK) status = ft_metrics_compute(&scores, metrics);
+    note_held(t);
     free(losses);
     t->step.state.seconds_eval += ft_now() - before;
     return status;

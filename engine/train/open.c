@@ -92,8 +92,8 @@ static bool offloads(const ft_room *room) {
     return ft_offloads_optimizer(room->config, room->device) || ft_offloads_inputs(room->config, room->device);
 }
 
-// What autofit puts there does.
-ft_status ft_room_check_host(ft_room *room) {
+// What was asked to be pinned; what autofit puts there fits.
+static ft_status check_pinned(ft_room *room) {
     char needs[24], there[24];
     const size_t available = room->budget.host;
     if (!offloads(room) || available == 0 || room->planned.peak_pinned <= available) return FT_OK;
@@ -105,6 +105,21 @@ ft_status ft_room_check_host(ft_room *room) {
     ft_hint("memory.offload=none keeps everything on %s, auto puts on the host only what fits there%s", room->device->name,
             ft_offloads_inputs(room->config, room->device) ? "; a smaller train.micro_batch sends less of activations there" : "");
     return FT_NO_MEMORY;
+}
+
+// The whole process fits into what it may have: known before anything is taken.
+static ft_status check_process(ft_room *room) {
+    ft_host_limits limits;
+    ft_host_limits_read(&limits);
+    const ft_host_verdict v = ft_host_judge(room->config, &room->host, &limits);
+    if (v.fits) return FT_OK;
+    room->refusal = (ft_memory_refusal){.bytes = v.need, .limit = v.limit, .planned = true};
+    return ft_host_refuse(&v);
+}
+
+ft_status ft_room_check_host(ft_room *room) {
+    FT_TRY(check_pinned(room));
+    return check_process(room);
 }
 
 static ft_status announce(ft_trainer *t, bool *reserved) {
@@ -123,6 +138,7 @@ static ft_status announce(ft_trainer *t, bool *reserved) {
     if (offloads(room))
         ft_info("           and %s of pinned memory of the host, for %s and copies", ft_bytes_text(room->planned.peak_pinned, allocated),
                 ft_offload_text(ft_offloads_optimizer(room->config, room->device), ft_offloads_inputs(room->config, room->device)));
+    ft_info("           %s for the whole process", ft_bytes_text(room->host.peak, allocated));
     if (room->eval_extra > 0) ft_info("           %s of them for evaluation alone", ft_bytes_text(room->eval_extra, allocated));
     ft_stage_begin(room);
     return FT_OK;

@@ -3,6 +3,8 @@
 #include "engine/train/train.h"
 #include "engine/train/trainer.h"
 
+#include "engine/memory/process.h"
+
 #include "base/files.h"
 #include "base/json/json.h"
 #include "engine/config/config_json.h"
@@ -14,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 enum { FORMAT_VERSION = 1 };
 
@@ -131,6 +134,13 @@ static json_t *graphs_json(const ft_trainer *t) {
 
 // Time of the host, where a device works on its own. share: of the training seconds since the last line of metrics.jsonl but one, so that
 // what the first steps load and record can be left out. A launch that waits for room in the driver's queue counts: it is at most this.
+static json_t *host_json(const ft_trainer *t, bool *failed) {
+    const size_t held = ft_process_held(getpid());
+    json_t *object = ft_host_json(&t->room.host, failed);
+    ft_json_put(object, "held_bytes", json_integer((json_int_t)(held > t->held_most ? held : t->held_most)), failed);
+    return object;
+}
+
 static json_t *queueing_json(const ft_trainer *t) {
     return json_pack("{s:f, s:f}", "seconds", t->step.queueing_seconds, "share", t->queueing_share);
 }
@@ -159,6 +169,7 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
         memory_json(t, &failed), "planned", planned_json(t, &failed), "sites", sites_json(t, &failed), "memory_retries",
         retries_json(t, &failed));
     if (root != NULL && json_array_size(t->earlier_devices) > 0) ft_json_put(root, "earlier_devices", json_incref(t->earlier_devices), &failed);
+    ft_json_put(root, "host", host_json(t, &failed), &failed);
     if (root != NULL && t->room.gemm_tuning[0] != '\0') ft_json_put(root, "gemm_tuning", json_string(t->room.gemm_tuning), &failed);
     if (root != NULL && ft_update_scales_loss(t->room.config)) {
         ft_json_put(root, "skipped_steps", json_integer((json_int_t)t->step.state.skipped_steps), &failed);

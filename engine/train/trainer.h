@@ -18,6 +18,7 @@ typedef struct ft_trainer {
     ft_step step;
     ft_ladder ladder;          // what was done when memory was short
     double temperature;        // of the probabilities; 1 without eval.calibrate
+    size_t held_most;          // of the host's memory by the process: at the ends of evaluations and of the run
     double *threshold;         // see decision.h; NULL: 1/2, the largest
     ft_metrics test_metrics;
     bool have_test_metrics;
@@ -48,7 +49,8 @@ typedef struct ft_trainer {
 // ---- parts (internal) ---------------------------------------------------------------------------------------------------
 // open.c. From a configuration to a run that can take its first step. Close it in any case.
 ft_status ft_trainer_open(const ft_config *config, ft_trainer *t);
-// What was asked to lie on the host fits there, as far as that is known: of a room that is forecast. FT_NO_MEMORY with room->refusal.
+// What was asked to lie on the host fits there, as far as that is known, and the whole process into what it may have (host.h): of a
+// room that is forecast. FT_NO_MEMORY with room->refusal.
 ft_status ft_room_check_host(ft_room *room);
 // move.c. The run goes on on the device of that name, if it can be planned and has room there at once; what is on the old one
 // is carried, that is given back, and the next ft_ladder_climb builds it anew. An error: everything is as it was.

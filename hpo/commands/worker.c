@@ -62,7 +62,7 @@ static void measure(const ft_config *config, const ft_memory_refusal *refusal, f
     if (refusal->planned) return; // that is all of it, and of the host it may be
     ft_error_save(&error);
     if (ft_plan_run(config, &(ft_plan_request){.budget_bytes = refusal->limit}, &plan) == FT_OK && !plan.fits &&
-        !plan.host_short) // of the device
+        !plan.host_short && !plan.process_short) // of the device
         job->needed = plan.memory.peak_reserved;
     ft_error_restore(&error);
 }

@@ -17,9 +17,6 @@
 // to others but stays runnable for a while: two threads that sleep and wake each other in turn never run at once, so
 // the kernel sees no reason to move one of them to the other core, and half the machine is lost. Then it sleeps.
 enum { FT_SPIN_NS = 30000, FT_YIELD_NS = 1000000, FT_PAUSES_PER_CLOCK = 32 };
-// Addresses of a thread's stack: tasks keep little there, and where addresses are limited (RLIMIT_AS, RLIMIT_DATA) the 8 MiB
-// of a usual stack would count in full.
-enum { FT_POOL_STACK_BYTES = 512 << 10 };
 
 typedef struct ft_worker {
     ft_pool *pool;

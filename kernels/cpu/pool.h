@@ -14,6 +14,9 @@
 #include <stdint.h>
 
 enum { FT_POOL_MAX_THREADS = 1024 };
+// Addresses of a thread's stack: tasks keep little there, and where addresses are limited (RLIMIT_AS, RLIMIT_DATA) the 8 MiB
+// of a usual stack would count in full.
+enum { FT_POOL_STACK_BYTES = 512 << 10 };
 
 typedef struct ft_pool ft_pool;
 

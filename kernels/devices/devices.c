@@ -1,6 +1,7 @@
 #include "kernels/devices/devices.h"
 
 #include "kernels/cpu/limits.h"
+#include "kernels/cpu/pool.h"
 #include "kernels/cuda/driver/device.h"
 #include "kernels/cuda/kernels.h"
 
@@ -113,5 +114,6 @@ size_t ft_device_free_bytes(ft_device *device) {
 int ft_cpu_threads(void) { return ft_usable_threads(); }
 size_t ft_cpu_total_bytes(void) { return ft_usable_memory(); }
 size_t ft_cpu_available_bytes(void) { return ft_available_memory(); }
+size_t ft_cpu_stack_bytes(void) { return FT_POOL_STACK_BYTES + 4096; } // and its guard
 void ft_host_limits_read(ft_host_limits *limits) { ft_memory_limits(limits); }
 bool ft_host_limit_is_shared(const ft_host_limit *limit, int64_t pid) { return ft_limit_is_shared(limit, (long long)pid); }

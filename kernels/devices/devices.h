@@ -46,6 +46,7 @@ size_t ft_device_free_bytes(ft_device *device);
 int ft_cpu_threads(void);            // OMP_NUM_THREADS if set, else affinity and cgroup quota; at least 1
 size_t ft_cpu_total_bytes(void);     // memory that this process may use
 size_t ft_cpu_available_bytes(void); // of that, what it could still take now; 0: unknown
+size_t ft_cpu_stack_bytes(void);     // addresses of one more thread
 void ft_host_limits_read(ft_host_limits *limits);
 // Does what process `pid` of this machine holds count under that limit too? Yes where nobody can see the process.
 bool ft_host_limit_is_shared(const ft_host_limit *limit, int64_t pid);

@@ -6,6 +6,7 @@
 #include "engine/plan/search.h"
 #include "kernels/devices/devices.h"
 
+#include <stdint.h>
 #include <string.h>
 
 enum { SITES_FOR_PEOPLE = 8, MOST_SEQUENCES = 1 << 20 };
@@ -47,6 +48,11 @@ static void print_verdict(const report *r) {
     if (p->host_short) {
         printf("does not fit: %s of pinned memory of the host needed, and %s are available; the device has room\n",
                ft_bytes_text(p->memory.peak_pinned, need), ft_bytes_text(p->host_bytes, failed));
+        return;
+    }
+    if (p->process_short) {
+        printf("does not fit: the process needs %s, and %s lets it have %s\n", ft_bytes_text(p->process_verdict.need, need),
+               ft_host_limit_name(&p->process_verdict), ft_bytes_text(p->process_verdict.limit, failed));
         return;
     }
     ft_bytes_text(p->refusal.bytes, failed);
@@ -128,6 +134,18 @@ static void print_part(const char *name, const char *detail, size_t bytes, size_
     printf("\n");
 }
 
+// The process as a whole. Of a GPU's run the device's memory is no part of it.
+static void print_host(const ft_plan *p) {
+    char text[24], limit[24];
+    printf("host          %s for the whole process%s", ft_bytes_text(p->host.peak, text), p->with_data ? "" : ", without texts");
+    if (p->process_verdict.limit != SIZE_MAX)
+        printf(", of %s (%s)", ft_bytes_text(p->process_verdict.limit, limit), ft_host_limit_name(&p->process_verdict));
+    printf("\n");
+    for (int i = 0; i < FT_PART_COUNT; i++) print_part(ft_host_part_name((ft_host_part)i), "", p->host.part[i], p->host.peak);
+    print_part("the most while reading texts", "", p->host.loading, 0);
+    print_part("mapped weights, not counted", "reclaimable", p->host.mapped, 0);
+}
+
 static void print_memory(const report *r) {
     const ft_memory_counters *m = &r->plan.memory;
     char a[24], b[24];
@@ -159,6 +177,7 @@ static void print_memory(const report *r) {
                ft_bytes_text(m->arena_live_bytes, b), (double)m->arena_bytes / (double)m->arena_live_bytes);
     if (r->plan.graph_bytes > 0)
         printf("graphs        %s of the device are left to its driver (device.graphs): no part of what may be taken\n", ft_bytes_text(r->plan.graph_bytes, a));
+    print_host(&r->plan);
     printf("outside       %s, %s: not in the figures above\n", ft_bytes_text(r->plan.outside_bytes, a),
            r->plan.outside_measured ? "measured on this machine" : "assumed for context and modules");
 }
@@ -202,6 +221,8 @@ static void print_csv(const report *r) {
     csv_line("arena", "bytes", m->arena_bytes);
     csv_line("arena", "alive at once", m->arena_live_bytes);
     csv_line("evaluation", "more than training", p->eval_extra);
+    csv_line("host", "peak", p->host.peak);
+    for (int i = 0; i < FT_PART_COUNT; i++) csv_line("host", ft_host_part_name((ft_host_part)i), p->host.part[i]);
     csv_line("outside", p->outside_measured ? "measured" : "assumed", p->outside_bytes);
 }
 
@@ -240,6 +261,7 @@ static ft_status refuse(const report *r) {
     char need[24], budget[24];
     if (r->plan.not_supported) return ft_plan_refuse_card(r->task, &r->plan);
     if (r->plan.host_short) return ft_plan_refuse_host(&r->plan);
+    if (r->plan.process_short) return ft_host_refuse(&r->plan.process_verdict);
     ft_fail(FT_NO_MEMORY, NULL, "does not fit: %s needed of %s", ft_bytes_text(r->plan.memory.peak_reserved, need),
             ft_bytes_text(r->plan.budget_bytes, budget));
     const ft_plan_advice *a = &r->advice;
@@ -275,7 +297,7 @@ static ft_status plan_run(report *r) {
     FT_TRY(ft_plan_run(&task->config, &request, &r->plan));
     if (task->card != NULL) r->plan.outside_bytes = FT_CARD_OUTSIDE_BYTES, r->plan.outside_measured = false;
     FT_TRY(find_largest(r, &request));
-    if (!r->plan.fits && !r->plan.host_short && !r->plan.not_supported) FT_TRY(ft_plan_advise(&task->config, &request, &r->advice));
+    if (!r->plan.fits && !r->plan.host_short && !r->plan.process_short && !r->plan.not_supported) FT_TRY(ft_plan_advise(&task->config, &request, &r->advice));
     r->planned = true;
     return FT_OK;
 }

@@ -196,6 +196,7 @@ ft_status ft_plan_table(const ft_plan_task *task) {
     t.config.train.micro_batch_tokens = FT_AUTO;
     FT_TRY(ft_plan_run(&t.config, &request, &plan)); // of the last column, which needs least of the device
     if (plan.host_short) return ft_plan_refuse_host(&plan);
+    if (plan.process_short) return ft_host_refuse(&plan.process_verdict);
     ft_fail(FT_NO_MEMORY, NULL, "does not fit: not even one sequence of %d tokens", t.lengths[0]);
     ft_hint("weights, gradients and moments alone need more; a smaller model, or more memory");
     return FT_NO_MEMORY;

@@ -2,7 +2,9 @@
 
 #include "base/log.h"
 #include "engine/train/fit/autofit.h"
+#include "engine/train/fit/host_plan.h"
 #include "engine/train/fit/run_rehearsal.h"
+#include "kernels/devices/devices.h"
 
 static ft_status forecast(ft_room *room, size_t limit) {
     ft_rehearsal r;
@@ -10,6 +12,7 @@ static ft_status forecast(ft_room *room, size_t limit) {
     if (status == FT_OK) {
         room->planned = ft_memory_read(r.room.memory);
         ft_memory_expect(room->memory, &room->planned);
+        ft_host_plan(&r.room, &room->planned, room->planned.peak_reserved, 0, &room->host);
     }
     if (status == FT_NO_MEMORY && r.room.memory != NULL) (void)ft_memory_refused(r.room.memory, &room->refusal);
     ft_error error;
@@ -40,11 +43,25 @@ static ft_status forecast_or_fit(ft_room *room, size_t limit) {
     return status == FT_NO_MEMORY && room->refusal.by_limit ? fit(room, limit) : status;
 }
 
+// What is left to autofit is fitted to what the process may have, too: beside its other parts.
+static void leave_room_for_host(ft_room *room) {
+    ft_budget *b = &room->budget;
+    ft_host_memory others;
+    ft_host_limits limits;
+    if (room->config->memory.limit != 0 || room->device->place[0] != '\0') return;
+    ft_host_plan(room, &(ft_memory_counters){.requested = 0}, 0, 0, &others);
+    ft_host_limits_read(&limits);
+    const size_t beside = ft_host_room(room->config, &others, &limits);
+    if (beside < b->most) b->most = beside > 0 ? beside : 1; // 0 would be no limit
+    if (b->most < b->now) b->now = b->most;
+}
+
 ft_status ft_room_forecast(ft_room *room) {
     ft_log_level level = ft_log_get_level();
     ft_log_set_level(FT_LOG_SILENT); // what training says while it opens is said once
     ft_budget *b = &room->budget;
     ft_status status = ft_budget_find(room->config, room->device, ft_memory_limit(room->memory), b);
+    if (status == FT_OK) leave_room_for_host(room);
     if (status == FT_OK) status = forecast_or_fit(room, b->now);
     if (status == FT_NO_MEMORY && b->now < b->most) { // nothing fits there: admission says who has the rest
         room->refusal = (ft_memory_refusal){0};

@@ -25,6 +25,12 @@ typedef struct ft_split_data {
     ft_data_report report; // ft_job_measure; all zero without
 } ft_split_data;
 
+// What the process held (process.h) at stages of its opening, and the most.
+typedef struct ft_job_held {
+    size_t start, tokenizer, data;
+    size_t most_before, most; // before it was opened; while it was, 0: not more than before
+} ft_job_held;
+
 typedef struct ft_job {
     const ft_config *config;   // what was asked for; what a run does may differ in memory's settings alone (ft_room.config)
     const char *model_dir;     // model.path, or the snapshot in the cache that it names
@@ -42,6 +48,8 @@ typedef struct ft_job {
     ft_word_rows own_word_rows;    // where not all are
     int64_t word_rows_save;        // bytes of the device
     bool without_data;         // planned without texts
+    ft_job_held held;
+    size_t weights_bytes;      // of the files that its weights are read from; 0: none are there
     ft_arena arena;            // of all that is found out while it is opened
 } ft_job;
 

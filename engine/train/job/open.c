@@ -1,11 +1,13 @@
 // open.c - from a configuration to what is to be learned: model and tokenizer found, texts read and made into sequences.
 #include "engine/train/job/job.h"
 
+#include "base/arena.h"
 #include "base/files.h"
 #include "base/spill.h"
 #include "engine/data/folds.h"
 #include "engine/data/holdout.h"
 #include "engine/files/weights.h"
+#include "engine/memory/process.h"
 #include "engine/hub/cache.h"
 #include "engine/hub/known_models.h"
 #include "engine/model/model_files.h"
@@ -132,6 +134,8 @@ static ft_status open_data(ft_job *job) {
     const ft_input_request request = {.directory = job->tokenizer_dir, .rules = c->model.tokenizer_rules, .truncation = truncation};
     FT_TRY(ft_input_open(&ft_text_input, &request, &job->input));
     FT_TRY(ft_fit_vocabulary(&job->input, &job->model_config, job->tokenizer_dir));
+    ft_heap_trim();
+    job->held.tokenizer = ft_process_held(getpid());
     FT_TRY(read_tables(job));
     FT_TRY(ft_task_choose(job));
     return ft_fit_max_length(&job->input, &job->model_config, c->data.max_length, FT_AUTO, &job->max_length);
@@ -155,9 +159,13 @@ static ft_status know_base(ft_job *job, bool without_weights) {
 
 ft_status ft_job_open(const ft_config *config, const ft_job_source *source, ft_job *job) {
     *job = (ft_job){.config = config, .without_data = source->without_data};
+    ft_heap_trim(); // of what was here before
+    job->held = (ft_job_held){.most_before = ft_process_held_most(), .start = ft_process_held(getpid())};
+    job->held.tokenizer = job->held.data = job->held.start;
     FT_TRY(find_model(job, source->without_weights));
     FT_TRY(ft_model_config_load(job->model_dir, &job->model_config));
     FT_TRY(know_base(job, source->without_weights));
+    if (config->model.init == FT_INIT_PRETRAINED) job->weights_bytes = ft_weights_bytes(job->model_dir);
     return source->without_data ? assume_data(job, source->labels) : open_data(job);
 }
 
@@ -174,6 +182,14 @@ static ft_status tokenise_split(ft_job *job, ft_split split, const char *cache) 
     return FT_OK;
 }
 
+// What is left in the heap's pieces goes back first.
+static void note_held(ft_job *job) {
+    const size_t most = ft_process_held_most();
+    job->held.most = most > job->held.most_before ? most : 0; // else it was something else, earlier
+    ft_heap_trim();
+    job->held.data = ft_process_held(getpid());
+}
+
 ft_status ft_job_tokenise(ft_job *job) {
     const char *cache;
     FT_TRY(ft_cache_directory(job->config->data.cache_dir, &job->arena, &cache));
@@ -181,6 +197,7 @@ ft_status ft_job_tokenise(ft_job *job) {
         if (job->split[s].present) FT_TRY(tokenise_split(job, (ft_split)s, cache));
     if (!job->without_data) FT_TRY(ft_task_set_loss(job));
     FT_TRY(ft_job_choose_rows(job));
+    note_held(job);
     if (ft_stop_signal() != 0) return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped before the first step");
     return FT_OK;
 }
@@ -202,6 +219,7 @@ ft_status ft_job_measure(ft_job *job) {
         ft_text_index_free(&own);
     }
     ft_text_index_free(&train);
+    note_held(job);
     return status;
 }
 

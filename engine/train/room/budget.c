@@ -86,8 +86,19 @@ size_t ft_budget_pinned(bool planned) {
     return state.free > held ? state.free - held : 1; // 0 would be unknown
 }
 
-size_t ft_budget_takes(const ft_budget *budget, const ft_candidate *where, const ft_memory_counters *planned) {
-    return planned->peak_reserved + held_on(where) + budget->graphs;
+// What the process will hold itself. (The kernel's part of it is used already where somebody looks what is left, or it is slack.)
+static size_t known(const ft_host_memory *host) {
+    const size_t beside = host->part[FT_PART_FILES] + host->part[FT_PART_KERNEL] + host->part[FT_PART_SLACK];
+    return host->peak > beside ? host->peak - beside : 0;
 }
 
-size_t ft_budget_takes_of_host(const ft_memory_counters *planned) { return planned->peak_pinned + ft_process_held(getpid()); }
+size_t ft_budget_takes(const ft_budget *budget, const ft_candidate *where, const ft_memory_counters *planned, const ft_host_memory *host) {
+    if (where->accelerator) return planned->peak_reserved + budget->graphs;
+    const size_t least = planned->peak_reserved + held_on(where);
+    return known(host) > least ? known(host) : least;
+}
+
+size_t ft_budget_takes_of_host(const ft_memory_counters *planned, const ft_host_memory *host) {
+    const size_t least = planned->peak_pinned + ft_process_held(getpid());
+    return known(host) > least ? known(host) : least;
+}

@@ -5,6 +5,7 @@
 
 #include "engine/memory/memory.h"
 #include "engine/train/room/admission.h"
+#include "engine/train/room/host.h"
 
 typedef struct ft_budget {
     size_t most;   // reserved bytes that a run may be planned for: memory.limit; no more than the device's ledger could ever give
@@ -34,9 +35,10 @@ size_t ft_budget_pinned(bool planned);
 
 // What a run of these planned peaks takes of `where`: with what it needs of the device beside its allocator, which is the driver's
 // share, and on the CPU what the process holds by now: program, libraries, texts and tokens.
-size_t ft_budget_takes(const ft_budget *budget, const ft_candidate *where, const ft_memory_counters *planned);
+// host: of the whole process, as planned (host.h).
+size_t ft_budget_takes(const ft_budget *budget, const ft_candidate *where, const ft_memory_counters *planned, const ft_host_memory *host);
 // What it takes of the host's memory while it is computed elsewhere: with what the process holds already, as of a run on the CPU.
 // (Where the system does not count pinned pages as held by the process they are missing twice in what is free, never not at all.)
-size_t ft_budget_takes_of_host(const ft_memory_counters *planned);
+size_t ft_budget_takes_of_host(const ft_memory_counters *planned, const ft_host_memory *host);
 
 #endif

@@ -9,7 +9,7 @@
 static ft_admission_request request_of_host(const ft_room *room, bool may_wait) {
     const ft_offload_choice choice = room->config->memory.offload;
     const bool offloads = choice != FT_OFFLOAD_NONE && choice != FT_OFFLOAD_AUTO && ft_device_queues(room->device);
-    ft_admission_request request = ft_admission_request_of(room->config, offloads ? ft_budget_takes_of_host(&room->planned) : 0);
+    ft_admission_request request = ft_admission_request_of(room->config, offloads ? ft_budget_takes_of_host(&room->planned, &room->host) : 0);
     request.min_free = 0; // is of the device
     request.pinned = true;
     request.wait = request.wait && may_wait;
@@ -69,7 +69,7 @@ ft_status ft_room_reserve(ft_room *room, bool may_wait) {
     ft_candidate where; // the device that the room was opened on
     char text[24];
     FT_TRY(ft_candidate_of(room->device, &where));
-    ft_admission_request request = ft_admission_request_of(room->config, ft_budget_takes(&room->budget, &where, &room->planned));
+    ft_admission_request request = ft_admission_request_of(room->config, ft_budget_takes(&room->budget, &where, &room->planned, &room->host));
     request.driver = room->budget.graphs;
     request.wait = request.wait && may_wait;
     const ft_run_observer *observer = ft_run_observer_of();

@@ -12,6 +12,7 @@
 #include "engine/train/room/budget.h"
 #include "engine/train/room/fitting.h"
 #include "engine/train/room/gemm_tuning.h"
+#include "engine/train/room/host.h"
 
 // Weights and moments on their way from one device to another.
 typedef struct ft_carried_state {
@@ -41,6 +42,7 @@ typedef struct ft_room {
     bool state_built, laid_out; // what is on the device (build.c)
     ft_carried_state carried;  // for the next state that is built
     ft_memory_counters planned; // by the forecast
+    ft_host_memory host;       // of the process; by the forecast too
     ft_memory_refusal refusal; // of the forecast; bytes 0: there was none
     ft_arena arena;
 } ft_room;

@@ -1,0 +1,64 @@
+#include "engine/train/fit/host_plan.h"
+
+#include "engine/memory/process.h"
+#include "engine/train/step/predict.h"
+#include "kernels/devices/devices.h"
+
+#include <unistd.h>
+
+// A thread touches two pages of its stack, and the kernel has its own; beside that the program's own bookkeeping there.
+enum { STACK_TOUCHED = 12 << 10, KERNEL_OF_THREAD = 34 << 10, KERNEL_OF_PROCESS = 512 << 10, BYTES_OF_TABLES = 512, MODEL_HEADER = 64 << 10, FILES_MOST = 4 << 20, RANGE_ALIGNMENT = 2 << 20 };
+
+static size_t less(size_t a, size_t b) { return a > b ? a - b : 0; }
+
+static size_t evaluation_bytes(const ft_room *room) {
+    const ft_job *job = room->job;
+    size_t most = 0;
+    for (int s = FT_SPLIT_VALIDATION; s < FT_SPLITS; s++) {
+        if (!ft_job_evaluates(job, (ft_split)s)) continue;
+        const size_t bytes = ft_evaluation_host_bytes(job->task, &job->split[s].data, job->labels.count, room->eval_capacity);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
+// The model, its checkpoint, and of every example of an evaluation a line of predictions and logits.
+static size_t files_bytes(const ft_room *room) {
+    const ft_job *job = room->job;
+    double numbers = 4 * (double)room->model.parameters.real_total;
+    for (int s = FT_SPLIT_VALIDATION; s < FT_SPLITS; s++)
+        if (ft_job_evaluates(job, (ft_split)s)) numbers += 6 * (double)job->split[s].data.examples * (double)job->labels.count;
+    const double bytes = numbers * sizeof(float);
+    return bytes < FILES_MOST ? (size_t)bytes : FILES_MOST;
+}
+
+void ft_host_plan(const ft_room *room, const ft_memory_counters *planned, size_t device, int later_threads, ft_host_memory *out) {
+    const ft_job_held *held = &room->job->held;
+    const bool of_host = !ft_device_queues(room->device);
+    const ft_process_addresses now = ft_process_addresses_now();
+    const size_t here = ft_process_held(getpid()), later = (size_t)later_threads;
+    *out = (ft_host_memory){.loading = device > 0 ? held->most : 0, .mapped = room->job->weights_bytes};
+    if (ft_job_evaluates(room->job, FT_SPLIT_TEST)) // the best model is read again
+        out->mapped += (size_t)room->model.parameters.real_total * sizeof(float) + MODEL_HEADER;
+    size_t *part = out->part;
+    part[FT_PART_PROGRAM] = held->start;
+    part[FT_PART_TOKENIZER] = less(held->tokenizer, held->start);
+    part[FT_PART_DATA] = less(held->data, held->tokenizer);
+    part[FT_PART_BOOKKEEPING] = less(here, held->data) + (room->config->memory.timeline ? ft_memory_trace_bytes() : 0);
+    part[FT_PART_DEVICE] = of_host ? device : 0;
+    part[FT_PART_PINNED] = planned->peak_pinned;
+    part[FT_PART_EVALUATION] = evaluation_bytes(room);
+    part[FT_PART_THREADS] = later * STACK_TOUCHED;
+    size_t sum = 0;
+    for (int i = 0; i < FT_PART_FILES; i++) sum += part[i];
+    const int threads = of_host ? room->device->target.threads : 1;
+    part[FT_PART_KERNEL] = KERNEL_OF_PROCESS + (size_t)threads * KERNEL_OF_THREAD + sum / BYTES_OF_TABLES;
+    part[FT_PART_FILES] = files_bytes(room);
+    part[FT_PART_SLACK] = FT_HOST_SLACK_BYTES;
+    out->peak = (sum > out->loading ? sum : out->loading) + part[FT_PART_FILES] + part[FT_PART_KERNEL] + part[FT_PART_SLACK];
+
+    const size_t to_come = less(sum, here) + part[FT_PART_SLACK];
+    out->data = now.data + later * ft_cpu_stack_bytes() + less(to_come, later * STACK_TOUCHED);
+    out->addresses = now.all + later * ft_cpu_stack_bytes() + less(to_come, later * STACK_TOUCHED) + out->mapped;
+    if (device > 0 && of_host) out->addresses += less(planned->peak_extent[0] + planned->peak_extent[1], device) + RANGE_ALIGNMENT;
+}
