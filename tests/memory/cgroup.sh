@@ -16,7 +16,8 @@ make_cgroup() { # BYTES; sets cgroup_made
         mkdir "$cgroup_made" 2>/dev/null && echo "$1" >"$cgroup_made/memory.max" 2>/dev/null && { echo 0 >"$cgroup_made/memory.swap.max"; } 2>/dev/null
     fi
 }
-remove_cgroup() { # DIRECTORY; a group is busy for a moment after its last process
+remove_cgroup() { # DIRECTORY; what still runs there is ended, and a group is busy for a moment after its last process
+    xargs -r kill -9 <"$1/cgroup.procs" 2>/dev/null
     for _ in 1 2 3 4 5 6 7 8 9 10; do rmdir "$1" 2>/dev/null && return; sleep 0.1; done
 }
 killed_in() { # DIRECTORY
