@@ -8,7 +8,7 @@ template <class T, bool WHOLE> struct activation_backward_body {
     ft_view<T> dx, y;
     FT_METHOD void operator()(int64_t row, int col, int n, ft_unit &sums) const {
         ft_unit u = ft_load<WHOLE>(h.at(row, col), n), d = ft_load<WHOLE>(dy.at(row, col), n);
-        ft_with_activation(kind, [&](auto k) {
+        ft_with_activation<!WHOLE>(kind, [&](auto k) {
 #pragma unroll
             for (int i = 0; i < FT_CUDA_UNIT; i++) {
                 float slope;
@@ -30,6 +30,6 @@ template <class I> static ft_status run(ft_device *device, const ft_activation_b
 }
 
 ft_status ft_cuda_activation_backward(ft_device *device, const ft_activation_backward_args *args) {
-    bool whole = ft_is_whole(args->h) && ft_is_whole(args->dy) && ft_is_whole(args->dx) && ft_is_whole(args->y);
+    bool whole = !ft_is_rare(args->kind) && ft_is_whole(args->h) && ft_is_whole(args->dy) && ft_is_whole(args->dx) && ft_is_whole(args->y);
     return ft_pick(args->h.dtype, whole, [&](auto i) { return run<decltype(i)>(device, args); });
 }

@@ -15,7 +15,7 @@ template <class T, bool WHOLE> struct activation_forward_body {
                 u.v[i] += b.v[i];
         }
         if (h.data != nullptr) ft_store<WHOLE>(h.at(row, col), u, n);
-        ft_with_activation(kind, [&](auto k) {
+        ft_with_activation<!WHOLE>(kind, [&](auto k) {
 #pragma unroll
             for (int i = 0; i < FT_CUDA_UNIT; i++) {
                 float slope;
@@ -34,6 +34,6 @@ template <class I> static ft_status run(ft_device *device, const ft_activation_f
 }
 
 ft_status ft_cuda_activation_forward(ft_device *device, const ft_activation_forward_args *args) {
-    bool whole = ft_is_whole(args->x) && ft_is_whole_vector(args->bias) && ft_is_whole(args->h) && ft_is_whole(args->y);
+    bool whole = !ft_is_rare(args->kind) && ft_is_whole(args->x) && ft_is_whole_vector(args->bias) && ft_is_whole(args->h) && ft_is_whole(args->y);
     return ft_pick(args->x.dtype, whole, [&](auto i) { return run<decltype(i)>(device, args); });
 }

@@ -116,15 +116,13 @@ FT_DEVICE float ft_activate(ft_activation kind, float x, float *slope) {
     }
 }
 
-// Calls use(k), k.value the kind as a constant: a formula is chosen once for all columns of a thread, not for each.
+// Calls use(k), k.value the kind as a constant: a formula is chosen once for all columns of a thread, not for each. RARE: those that
+// few models have too. Their formulas would take registers and instructions from the others, so that kernels have them in their instances
+// for rows that are not whole units alone, and whole rows go there (ft_is_rare).
 template <ft_activation KIND> struct ft_activation_kind { static constexpr ft_activation value = KIND; };
-template <class Use> FT_DEVICE void ft_with_activation(ft_activation kind, Use use) {
+static inline bool ft_is_rare(ft_activation kind) { return kind > FT_ACT_MISH; }
+template <class Use> FT_DEVICE void ft_with_rare_activation(ft_activation kind, Use use) {
     switch (kind) {
-    case FT_ACT_GELU: return use(ft_activation_kind<FT_ACT_GELU>{});
-    case FT_ACT_GELU_TANH: return use(ft_activation_kind<FT_ACT_GELU_TANH>{});
-    case FT_ACT_QUICK_GELU: return use(ft_activation_kind<FT_ACT_QUICK_GELU>{});
-    case FT_ACT_SILU: return use(ft_activation_kind<FT_ACT_SILU>{});
-    case FT_ACT_MISH: return use(ft_activation_kind<FT_ACT_MISH>{});
     case FT_ACT_GELU_10: return use(ft_activation_kind<FT_ACT_GELU_10>{});
     case FT_ACT_SIGMOID: return use(ft_activation_kind<FT_ACT_SIGMOID>{});
     case FT_ACT_LEAKY_RELU: return use(ft_activation_kind<FT_ACT_LEAKY_RELU>{});
@@ -132,9 +130,21 @@ template <class Use> FT_DEVICE void ft_with_activation(ft_activation kind, Use u
     case FT_ACT_HARDSWISH: return use(ft_activation_kind<FT_ACT_HARDSWISH>{});
     case FT_ACT_LAPLACE: return use(ft_activation_kind<FT_ACT_LAPLACE>{});
     case FT_ACT_SQRTSOFTPLUS: return use(ft_activation_kind<FT_ACT_SQRTSOFTPLUS>{});
+    default: return use(ft_activation_kind<FT_ACT_IDENTITY>{});
+    }
+}
+template <bool RARE, class Use> FT_DEVICE void ft_with_activation(ft_activation kind, Use use) {
+    switch (kind) {
+    case FT_ACT_GELU: return use(ft_activation_kind<FT_ACT_GELU>{});
+    case FT_ACT_GELU_TANH: return use(ft_activation_kind<FT_ACT_GELU_TANH>{});
+    case FT_ACT_QUICK_GELU: return use(ft_activation_kind<FT_ACT_QUICK_GELU>{});
+    case FT_ACT_SILU: return use(ft_activation_kind<FT_ACT_SILU>{});
+    case FT_ACT_MISH: return use(ft_activation_kind<FT_ACT_MISH>{});
     case FT_ACT_TANH: return use(ft_activation_kind<FT_ACT_TANH>{});
     case FT_ACT_RELU: return use(ft_activation_kind<FT_ACT_RELU>{});
-    default: return use(ft_activation_kind<FT_ACT_IDENTITY>{});
+    default:
+        if constexpr (RARE) return ft_with_rare_activation(kind, use);
+        else return use(ft_activation_kind<FT_ACT_IDENTITY>{});
     }
 }
 

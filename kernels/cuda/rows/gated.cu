@@ -14,7 +14,7 @@ template <class T, bool WHOLE> struct gated_forward_body {
     FT_METHOD void operator()(int64_t row, int col, int n) const {
         ft_unit a = ft_load<WHOLE>(x.at(row, col), n);
         const ft_unit g = ft_load<WHOLE>(x.at(row, half + col), n);
-        ft_with_activation(kind, [&](auto k) {
+        ft_with_activation<!WHOLE>(kind, [&](auto k) {
 #pragma unroll
             for (int i = 0; i < FT_CUDA_UNIT; i++) {
                 float slope;
@@ -34,7 +34,7 @@ template <class T, bool WHOLE> struct gated_backward_body {
         ft_unit a = ft_load<WHOLE>(h.at(row, col), n), g = ft_load<WHOLE>(h.at(row, half + col), n);
         const ft_unit d = ft_load<WHOLE>(dy.at(row, col), n);
         ft_unit da, dg;
-        ft_with_activation(kind, [&](auto k) {
+        ft_with_activation<!WHOLE>(kind, [&](auto k) {
 #pragma unroll
             for (int i = 0; i < FT_CUDA_UNIT; i++) {
                 float slope;
@@ -64,11 +64,11 @@ template <class I> static ft_status run_backward(ft_device *device, const ft_gat
 }
 
 ft_status ft_cuda_gated_forward(ft_device *device, const ft_gated_forward_args *args) {
-    const bool whole = ft_is_whole(args->x) && ft_is_whole(args->y);
+    const bool whole = !ft_is_rare(args->kind) && ft_is_whole(args->x) && ft_is_whole(args->y);
     return ft_pick(args->x.dtype, whole, [&](auto i) { return run_forward<decltype(i)>(device, args); });
 }
 
 ft_status ft_cuda_gated_backward(ft_device *device, const ft_gated_backward_args *args) {
-    const bool whole = ft_is_whole(args->h) && ft_is_whole(args->dy) && ft_is_whole(args->dx) && ft_is_whole(args->y);
+    const bool whole = !ft_is_rare(args->kind) && ft_is_whole(args->h) && ft_is_whole(args->dy) && ft_is_whole(args->dx) && ft_is_whole(args->y);
     return ft_pick(args->h.dtype, whole, [&](auto i) { return run_backward<decltype(i)>(device, args); });
 }
