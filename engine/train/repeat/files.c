@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/json/json.h"
 #include "base/log.h"
+#include "base/spill.h"
 #include "engine/config/config_json.h"
 
 #include <errno.h>
@@ -91,8 +92,8 @@ typedef struct predictions {
     int kind;           // KINDS: not known yet
     const char **names; // of the numbers: classes or targets
     int columns;
-    prediction *rows;
-    double *number; // [count * columns]
+    prediction *rows; // of base/spill.h, as the numbers are: there may be more of them than memory
+    double *number;   // [count * columns]
     int64_t count, capacity;
     bool other; // there are lines that do not go together
 } predictions;
@@ -115,10 +116,10 @@ static ft_status name_columns(predictions *p, const json_t *line) {
 static ft_status make_room(predictions *p) {
     if (p->count < p->capacity) return FT_OK;
     int64_t capacity = p->capacity > 0 ? 2 * p->capacity : 1024;
-    prediction *rows = ft_realloc(p->rows, (size_t)capacity, sizeof *rows, "predictions");
+    prediction *rows = ft_spill_realloc(p->rows, (size_t)capacity, sizeof *rows, "predictions");
     if (rows == NULL) return FT_NO_MEMORY;
     p->rows = rows;
-    double *numbers = ft_realloc(p->number, (size_t)capacity * (size_t)p->columns, sizeof *numbers, "predictions");
+    double *numbers = ft_spill_realloc(p->number, (size_t)capacity * (size_t)p->columns, sizeof *numbers, "predictions");
     if (numbers == NULL) return FT_NO_MEMORY;
     p->number = numbers;
     p->capacity = capacity;
@@ -224,8 +225,8 @@ ft_status ft_repeat_write_predictions(ft_repeat *r) {
     if (status == FT_OK && p.count > 0 && !p.other) status = write_means(&p, path);
     for (int64_t i = 0; i < p.count; i++)
         json_decref(p.rows[i].truth);
-    free(p.rows);
-    free(p.number);
+    ft_spill_free(p.rows);
+    ft_spill_free(p.number);
     ft_arena_free(&p.arena);
     return status;
 }
