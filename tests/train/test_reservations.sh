@@ -75,7 +75,7 @@ PY
 [ "$(cat four?.err | grep -c '^waiting    over after')" -ge 1 ] || fail "nobody waited"
 [ "$(reserved_now)" = 0 ] || fail "left behind: $(cat devices.json)"
 [ ! -s "$FTENGINE_LEDGER_DIR/cpu.ledger" ] || fail "the ledger is not empty: $(cat "$FTENGINE_LEDGER_DIR/cpu.ledger")"
-[ "$(ls "$FTENGINE_LEDGER_DIR")" = cpu.ledger ] || fail "other files: $(ls "$FTENGINE_LEDGER_DIR")"
+[ "$(ls "$FTENGINE_LEDGER_DIR" | xargs)" = "cpu.ledger cpu.notes" ] || fail "other files: $(ls "$FTENGINE_LEDGER_DIR")"
 
 # ---- words ---------------------------------------------------------------------------------------------------------------
 FTENGINE_LEDGER_CAPACITY=lots expect 2 "${run[@]}" && one_error FTENGINE_LEDGER_CAPACITY

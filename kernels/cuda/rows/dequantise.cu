@@ -22,7 +22,8 @@ struct nf4_scales {
 };
 } // namespace
 
-template <class T>
+// WHOLE: eight neighbours of y begin at a 16-byte address.
+template <class T, bool WHOLE>
 FT_KERNEL void __launch_bounds__(FT_BLOCK)
     nf4_kernel(nf4_values table, const unsigned char *codes, nf4_scales scales, T *y, int64_t count) {
     FT_SHARED(float, values, 16);
@@ -40,8 +41,8 @@ FT_KERNEL void __launch_bounds__(FT_BLOCK)
         for (int i = 0; i < (n + 1) / 2; i++) word |= (unsigned)codes[at / 2 + i] << 8 * i;
 #pragma unroll
     for (int i = 0; i < FT_CUDA_UNIT; i++) u.v[i] = __fmul_rn(values[word >> (i / 2 * 8 + (i % 2 == 0 ? 4 : 0)) & 15u], scale);
-    if (n == FT_CUDA_UNIT)
-        ft_store<true>(y + at, u, n);
+    if (WHOLE && n == FT_CUDA_UNIT)
+        ft_store<WHOLE>(y + at, u, n);
     else
         ft_store<false>(y + at, u, n);
 }
@@ -86,7 +87,7 @@ template <class I> static ft_status run(ft_device *device, const ft_dequantise_a
     if (a->format == FT_NF4_DOUBLE)
         scales = {nullptr, x + l.scales, (const float *)(x + l.map), (const float *)(x + l.groups), (const float *)(x + l.mean)};
     const int64_t units = (count + FT_CUDA_UNIT - 1) / FT_CUDA_UNIT;
-    return ft_launch("dequantise", nf4_kernel<T>, dim3((unsigned)((units + FT_BLOCK - 1) / FT_BLOCK)), dim3(FT_BLOCK), 0,
+    return ft_launch("dequantise", nf4_kernel<T, I::WHOLE>, dim3((unsigned)((units + FT_BLOCK - 1) / FT_BLOCK)), dim3(FT_BLOCK), 0,
                      ft_stream(device), table, x + l.codes, scales, (T *)a->y.data, count);
 }
 
