@@ -73,14 +73,14 @@ ft_status __wrap_ft_input_fetched(ft_pass *pass, int n) { WITHOUT_WAITS_IF(ROWS_
 
 // The product of a layer on the way back that the library has no memory for; 0: none.
 static int failing_backward;
-ft_status __real_ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_saved *saved, ft_tensor *dy, bool want_dx, ft_tensor *dx);
-ft_status __wrap_ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_saved *saved, ft_tensor *dy, bool want_dx, ft_tensor *dx);
-ft_status __wrap_ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_saved *saved, ft_tensor *dy, bool want_dx, ft_tensor *dx) {
+ft_status __real_ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_saved *saved, ft_tensor *dy, ft_tensor *stream, bool want_dx, ft_tensor *dx);
+ft_status __wrap_ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_saved *saved, ft_tensor *dy, ft_tensor *stream, bool want_dx, ft_tensor *dx);
+ft_status __wrap_ft_layer_backward(ft_pass *pass, int layer, ft_tensor *x, ft_layer_saved *saved, ft_tensor *dy, ft_tensor *stream, bool want_dx, ft_tensor *dx) {
     if (failing_backward > 0 && is_real(pass->model) && --failing_backward == 0) {
         waits_left_out = fault == LEFT_ON_THE_WAY;
         return ft_fail_memory(1, "a product");
     }
-    return __real_ft_layer_backward(pass, layer, x, saved, dy, want_dx, dx);
+    return __real_ft_layer_backward(pass, layer, x, saved, dy, stream, want_dx, dx);
 }
 
 // Behind a failed micro-batch: once everything that is computed has run, does anything still travel?
