@@ -2,7 +2,7 @@
 // CPU, and no part beside a GPU. Values, and whether limits of the process hold them. Who fills them in is fit/host_plan.h.
 //
 // Three figures for the three ways in which a system counts. Pages that were written (a cgroup's limit, the machine's memory): `peak`,
-// a bound of what the kernel charges for the process, its own bookkeeping included. Addresses (RLIMIT_AS) and private addresses that
+// meant as a bound (docs/memory.md says where it is none yet) of what the kernel charges for the process, its own bookkeeping included. Addresses (RLIMIT_AS) and private addresses that
 // may be written (RLIMIT_DATA). Files that are mapped and only read - weights, program, libraries - are in `addresses` alone: their
 // pages go when somebody needs them.
 #ifndef FT_TRAIN_HOST_H
