@@ -45,6 +45,7 @@ static ft_status run_layers(ft_pass *pass, training_state *t, int first, int end
     for (int l = first; l < end; l++) {
         FT_TRY(ft_layer_forward(pass, l, t->input[l], &t->wide, keep, &t->saved[l], &t->input[l + 1]));
         if (convolves(pass, l)) FT_TRY(ft_convolution_forward(pass, t->input[l], t->wide, keep, &t->convolution, &t->input[l + 1]));
+        if (ft_layer_is_last(pass, l)) ft_pass_free(pass, &t->wide);
         tap(pass, l, t->input[l + 1]);
         const bool again = pass->model->rebuilds_norms && !convolves(pass, l - 1); // from the sum in layer l - 1
         const bool unread = !convolves(pass, l) && !ft_block_reads_input(pass->model, l, 0); // on the way back

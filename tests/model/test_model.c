@@ -12,7 +12,7 @@
 static const char *const models[] = {"bert_gelu", "bert_gelu_new", "bert_relu", "bert_old_names", "roberta", "xlm_roberta", "distilbert",
                                      "electra", "electra_even", "deberta_v3", "deberta_v2_unshared", "deberta_v2_c2p",
                                      "deberta_v2_p2c", "deberta_v2_plain", "deberta_v2_conv",
-                                     "deberta_v2_conv_groups", "deberta_v1", "deberta_v1_c2p",
+                                     "deberta_v2_conv_groups", "deberta_v2_conv_one", "deberta_v1", "deberta_v1_c2p",
                                      "deberta_v1_p2c", "modernbert", "modernbert_cls", "modernbert_one"};
 enum { MODELS = sizeof models / sizeof models[0] };
 
@@ -27,7 +27,7 @@ static void check_hidden(void *context, int layer, ft_tensor hidden) {
     char name[32];
     snprintf(name, sizeof name, layer < 0 ? "embeddings" : "layer.%d", layer);
     float *want = expected(f, name, NULL);
-    bool pooled = layer == f->model.layers - 1 && !f->model.mean_pooling;
+    bool pooled = layer == f->model.layers - 1 && !f->model.ends_whole;
     for (int64_t row = 0; row < hidden.rows; row++) {
         int64_t token = pooled ? f->data.offset[row] : row;
         assert_close(name, (const float *)hidden.data + row * hidden.stride, want + token * hidden.cols, hidden.cols, 1e-5);
@@ -194,7 +194,7 @@ static void test_same_bits(void **state) {
 
 // The same of 16 bits, where every sum over sequences is in fp32.
 static void test_same_bits_half(void **state) {
-    static const char *const half_models[] = {"bert_gelu", "deberta_v1", "deberta_v2_conv", "deberta_v3", "electra", "modernbert", "modernbert_cls"};
+    static const char *const half_models[] = {"bert_gelu", "deberta_v1", "deberta_v2_conv", "deberta_v2_conv_one", "deberta_v3", "electra", "modernbert", "modernbert_cls"};
     static const char *const plain[] = {DROPOUT, "train.precision=bf16", NULL};
     static const char *const every1[] = {DROPOUT, "train.precision=bf16", "train.gradient_checkpointing=on", NULL};
     static const char *const every2[] = {DROPOUT, "train.precision=bf16", "train.gradient_checkpointing=2", NULL};
@@ -204,11 +204,12 @@ static void test_same_bits_half(void **state) {
         ft_batch_limits limits;
     } cases[] = {{1, plain, {0, 0}}, {2, plain, {0, 1}}, {3, plain, {64, 0}}, {2, every1, {0, 5}}, {1, every2, {0, 7}}};
     for (size_t m = 0; m < sizeof half_models / sizeof half_models[0]; m++) {
-        assert_false(has_one_layer(half_models[m]));
+        const bool one_layer = has_one_layer(half_models[m]);
         size_t bytes, other_bytes;
         float *reference = bits_of(half_models[m], 2, NULL, plain, (ft_batch_limits){0, 0}, &bytes);
         assert_true(norm_of(reference, (int64_t)(bytes / sizeof *reference)) > 0);
         for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+            if (one_layer && cases[c].overrides == every2) continue;
             float *other = bits_of(half_models[m], cases[c].threads, NULL, cases[c].overrides, cases[c].limits, &other_bytes);
             assert_int_equal(bytes, other_bytes);
             if (memcmp(reference, other, bytes) != 0) fail_msg("%s in bf16: case %zu has other bits", half_models[m], c);

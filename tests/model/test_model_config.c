@@ -191,8 +191,6 @@ static void test_families(void **state) { // defaults, keys and the rules of pos
     refused_family(V2 ", \"conv_kernel_size\": 3, \"conv_groups\": 5}", "\"hidden_size\" 24 is not a multiple of \"conv_groups\" 5");
     refused_family(V2 ", \"conv_kernel_size\": 3, \"conv_act\": \"relv\"}",
                    "unknown activation 'relv', the nearest known one is 'relu'");
-    refused_family(V2 ", \"conv_kernel_size\": 3, \"num_hidden_layers\": 1}",
-                   "\"conv_kernel_size\" needs \"num_hidden_layers\" of at least 2: the last layer has pooled rows only");
     refused_family(V2 ", \"relative_attention\": true, \"position_buckets\": 1}",
                    "\"position_buckets\": 1 bucket cannot hold a distance: at least 2, or none (-1)");
     refused_family(V2 ", \"relative_attention\": true, \"position_buckets\": 16, \"max_relative_positions\": 9}",

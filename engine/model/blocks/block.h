@@ -52,8 +52,8 @@ static inline bool ft_block_goes_back(const ft_model *m, int layer, int block) {
 bool ft_block_reads_input(const ft_model *model, int layer, int block); // on the way back: its first linear layer's weight is trained
 
 static inline bool ft_layer_is_last(const ft_pass *pass, int layer) { return layer == pass->model->layers - 1; }
-// The last layer's output is read at some rows alone (ft_batch.read_row), unless the head takes the mean of all.
-static inline bool ft_layer_is_read(const ft_pass *pass, int layer) { return ft_layer_is_last(pass, layer) && !pass->model->mean_pooling; }
+// The last layer goes on with the rows alone that the head reads (ft_batch.read_row), unless what is behind it reads all.
+static inline bool ft_layer_is_read(const ft_pass *pass, int layer) { return ft_layer_is_last(pass, layer) && !pass->model->ends_whole; }
 static inline ft_rows_kind ft_layer_rows(const ft_pass *pass, int layer) {
     return ft_layer_is_read(pass, layer) ? FT_ROWS_READ : FT_ROWS_TOKENS;
 }

@@ -65,7 +65,6 @@ ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wid
         ft_tensor rows = x, out;
         FT_TRY(block->forward(pass, layer, &rows, wide, stays, s->own, &out));
         FT_TRY(ft_residual_forward(pass, layer, i, out, rows, *wide, s, top ? y : &s->y));
-        if (top && ft_layer_is_last(pass, layer)) ft_pass_free(pass, wide);
         block->recede(pass, layer, stays, s->own, &out);
         if (!stays && !top) ft_pass_free(pass, &s->sum);
         x = s->y;

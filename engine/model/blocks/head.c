@@ -1,5 +1,5 @@
 // head.c - the rows that are read to logits:
-//   [mean] -> [dropout] -> activation(pooler) -> [norm] -> dropout -> (hidden layer -> activation -> dropout)* -> classifier
+//   [mean, or gather] -> [dropout] -> activation(pooler) -> [norm] -> dropout -> (hidden layer -> activation -> dropout)* -> classifier
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/norm.h"
 #include "engine/model/blocks/run_op.h"
@@ -61,7 +61,7 @@ static ft_status classify(ft_pass *pass, const ft_linear *l, ft_tensor x, ft_ten
     return FT_OK;
 }
 
-// ---- the mean of the rows of every sequence ---------------------------------------------------------------------------
+// ---- from all rows: their mean by sequence, or those that are read ------------------------------------------------------
 
 static ft_status mean_forward(ft_pass *pass, ft_tensor x, ft_tensor y) {
     ft_sequence_mean_forward_args args = {
@@ -85,21 +85,27 @@ static ft_status mean_backward(ft_pass *pass, ft_tensor dy, ft_tensor dx) {
 
 // What the pooler reads of x.
 static ft_status read_rows(ft_pass *pass, ft_tensor *x, ft_head_saved *s) {
-    if (!pass->model->mean_pooling) return FT_OK;
-    FT_TRY(pooled(pass, x->cols, "mean of rows", &s->mean));
-    FT_TRY(mean_forward(pass, *x, s->mean));
-    *x = s->mean;
+    const ft_model *m = pass->model;
+    if (!m->ends_whole) return FT_OK;
+    FT_TRY(pooled(pass, x->cols, m->mean_pooling ? "mean of rows" : "pooled rows", &s->read));
+    FT_TRY(m->mean_pooling ? mean_forward(pass, *x, s->read) : ft_pass_gather(pass, pass->batch->read_row, *x, s->read));
+    *x = s->read;
     return FT_OK;
 }
 
 // ---- all of it -----------------------------------------------------------------------------------------------------------
 
-// And back: dx of the means becomes that of the rows.
+// And back: dx of what was read becomes that of all rows.
 static ft_status give_to_rows(ft_pass *pass, ft_tensor *dx) {
-    ft_tensor means = *dx;
-    FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, means.cols, FT_MEM_ACTIVATIONS, -1, "gradient of rows", dx));
-    FT_TRY(mean_backward(pass, means, *dx));
-    ft_pass_free(pass, &means);
+    ft_device *device = pass->model->device;
+    ft_tensor read = *dx;
+    FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_TOKENS, read.cols, FT_MEM_ACTIVATIONS, -1, "gradient of rows", dx));
+    if (pass->model->mean_pooling) FT_TRY(mean_backward(pass, read, *dx));
+    else {
+        FT_TRY(device->functions->fill(device, dx->data, 0, (size_t)(dx->rows * dx->cols) * sizeof(float)));
+        FT_TRY(ft_pass_scatter_add(pass, pass->batch->read_row, read, *dx));
+    }
+    ft_pass_free(pass, &read);
     return FT_OK;
 }
 
@@ -130,7 +136,7 @@ ft_status ft_head_forward(ft_pass *pass, ft_tensor x, bool keep, ft_head_saved *
 }
 
 void ft_head_saved_free(ft_pass *pass, ft_head_saved *s) {
-    ft_pass_free(pass, &s->mean);
+    ft_pass_free(pass, &s->read);
     ft_pass_free(pass, &s->pooler_h);
     ft_pass_free(pass, &s->pooled);
     ft_norm_forget(pass, &s->norm);
@@ -189,7 +195,7 @@ ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *s, ft_tens
         if (i > 0) FT_TRY(activated_backward(pass, i, m->head_activation, &m->head[i - 1], s->h[i - 1], dy));
         else FT_TRY(pool_backward(pass, s, &dy));
     }
-    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_READ, &m->pooler, dy, m->mean_pooling ? s->mean : x));
+    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_READ, &m->pooler, dy, m->ends_whole ? s->read : x));
     *dx = ft_absent();
     if (want_dx) {
         FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_READ, m->hidden, FT_MEM_ACTIVATIONS, -1, "pooled gradient", dx));
@@ -197,7 +203,7 @@ ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *s, ft_tens
         FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_READ, input_dropout(pass), *dx, *dx));
     }
     ft_pass_free(pass, &dy);
-    if (want_dx && m->mean_pooling) FT_TRY(give_to_rows(pass, dx));
+    if (want_dx && m->ends_whole) FT_TRY(give_to_rows(pass, dx));
     ft_head_saved_free(pass, s);
     return FT_OK;
 }

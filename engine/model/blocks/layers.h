@@ -97,7 +97,7 @@ typedef struct ft_layer_saved {
 } ft_layer_saved;
 
 void ft_layer_build(ft_builder *b, int layer);
-// y: [T,H], last layer [B,H]; made here, the caller frees it. wide: that of x becomes that of y; the last layer frees it.
+// y: [T,H], last layer [B,H] unless the model ends whole; made here, the caller frees it. wide: that of x becomes that of y.
 // keep: fill `saved` (else everything is freed).
 ft_status ft_layer_forward(ft_pass *pass, int layer, ft_tensor x, ft_tensor *wide, bool keep, ft_layer_saved *saved, ft_tensor *y);
 // dy (fp32, of y's rows) is freed; dx [T,H] (fp32) is made here when want_dx. Frees `saved`. An absent x is the output of the layer
@@ -121,13 +121,13 @@ void ft_inputs_abandon(const ft_model *model);
 // head.c: the rows that are read to logits, and back.
 void ft_head_build(ft_builder *b, const ft_int_list *hidden);
 typedef struct ft_head_saved {
-    ft_tensor mean;              // of the rows of every sequence, where that is what is read
+    ft_tensor read;              // the mean of the rows of every sequence, or those that are read, where all are there
     ft_tensor pooler_h, pooled;  // before and after its activation, the latter where a norm follows
     ft_norm_saved norm;
     ft_tensor *input;            // [head_count] input of each linear layer (after dropout)
     ft_tensor *h;                // [head_count - 1] before the activation
 } ft_head_saved;
-// x [B,H], with mean pooling [T,H], becomes the pooler's input in place: some families drop there.
+// x [B,H], of a model that ends whole [T,H]; where it is [B,H] it becomes the pooler's input in place: some families drop there.
 ft_status ft_head_forward(ft_pass *pass, ft_tensor x, bool keep, ft_head_saved *saved, ft_tensor logits);
 // dlogits [B,labels]; dx (fp32), as x, is made here when want_dx. Frees `saved`.
 ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *saved, ft_tensor dlogits, bool want_dx, ft_tensor *dx);

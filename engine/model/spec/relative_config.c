@@ -96,9 +96,6 @@ static ft_status read_convolution(ft_model_config *c, const char *path) {
     if (c->hidden_size % groups != 0)
         return ft_fail(FT_INVALID, path, "\"hidden_size\" %lld is not a multiple of \"conv_groups\" %lld",
                        (long long)c->hidden_size, (long long)groups);
-    if (c->num_hidden_layers < 2)
-        return ft_fail(FT_INVALID, path, "\"conv_kernel_size\" needs \"num_hidden_layers\" of at least 2: "
-                                         "the last layer has pooled rows only");
     c->convolution = (ft_convolution_config){.taps = (int)taps, .groups = (int)groups};
     FT_TRY(ft_json_string(c->json, path, "conv_act", "tanh", &activation));
     ft_status status = ft_activation_from_name(activation, &c->convolution.activation);

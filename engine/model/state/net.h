@@ -107,7 +107,8 @@ typedef struct ft_model {
     ft_linear pooler;
     ft_activation pooler_activation;
     ft_norm head_norm;  // behind it
-    bool mean_pooling;  // the head reads the mean of a sequence's rows; else one of them
+    bool mean_pooling;  // the head reads the mean of a sequence's rows; else some of them (ft_batch.read_row)
+    bool ends_whole;    // the last layer has all rows: the head takes their mean, or a convolution behind that layer reads neighbours
     ft_linear *head; // hidden layers, then the classifier
     int32_t head_count;         // hidden layers + 1
     ft_activation head_activation;
