@@ -17,7 +17,7 @@
 
 struct ft_input_kind;
 
-// The arrays are of base/spill.h: large ones lie in files.
+// The arrays are of base/spill.h, large ones in files, or in the file of the token cache.
 typedef struct ft_dataset {
     const struct ft_input_kind *input; // the kind of its sequences (input.h); what follows of tokens is of texts
     int64_t examples, sequences, tokens;
@@ -32,6 +32,10 @@ typedef struct ft_dataset {
     int32_t longest;   // tokens of the longest sequence
     int64_t truncated; // examples that do not fit max_length: cut, or in windows
     char sha256[65];   // of the file
+    // From the cache: ids, types, offset and example lie here, read-only; NULL: they are of base/spill.h.
+    void *file;        // [file_bytes]
+    size_t file_bytes;
+    bool file_mapped;  // else on the heap
 } ft_dataset;
 
 // A sequence is read at so many of its rows: at its first token.
@@ -59,6 +63,7 @@ ft_status ft_dataset_build(const ft_table *table, const char *path, const ft_tok
                            const ft_long_text *rule, const ft_labels *labels, const char *cache_dir, ft_dataset *dataset,
                            bool *from_cache);
 void ft_dataset_free(ft_dataset *dataset); // {0} is fine
+void ft_dataset_free_tokens(ft_dataset *dataset); // ids, types, offset and example alone
 
 // data.cache_dir to a directory: "" (or NULL) is $XDG_CACHE_HOME/ftengine/tokens, else ~/.cache/ftengine/tokens;
 // "none", and "" without a home, give NULL; others are taken as they are. Nothing is created here.

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@ typedef struct file_header {
     int32_t longest, paired; // paired: 0 or 1
 } file_header;
 _Static_assert(sizeof(file_header) == 120, "the header is written as it lies in memory: it must have no holes");
+_Static_assert(sizeof(file_header) % sizeof(int64_t) == 0, "arrays are read where they lie in the file");
 
 // ---- hashing ------------------------------------------------------------------------------------------------------
 
@@ -65,12 +67,6 @@ void ft_token_cache_want_of(const ft_table *table, const ft_tokenizer *tokenizer
 // ---- the stream ---------------------------------------------------------------------------------------------------
 
 static ft_status damaged(const char *what) { return ft_fail(FT_INVALID, NULL, "%s", what); }
-
-static ft_status take(FILE *stream, ft_sha256_state *hash, void *data, size_t bytes) {
-    if (fread(data, 1, bytes, stream) != bytes) return damaged("it ends early");
-    ft_sha256_add(hash, data, bytes);
-    return FT_OK;
-}
 
 static ft_status put(FILE *stream, ft_sha256_state *hash, const void *data, size_t bytes) {
     if (fwrite(data, 1, bytes, stream) != bytes) return ft_fail_errno(FT_FAILED, errno, NULL, "cannot write");
@@ -130,47 +126,63 @@ static ft_status check_numbers(const ft_dataset *read, const ft_token_cache_want
     return FT_OK;
 }
 
-static ft_status read_all(FILE *stream, ft_sha256_state *hash, uint64_t size, const ft_token_cache_want *want,
-                          ft_dataset *read) {
+// The arrays of a file in memory, in which they stay.
+static ft_status view(const char *bytes, uint64_t size, const ft_token_cache_want *want, ft_dataset *read) {
     file_header header;
     if (size < sizeof header + CHECKSUM_BYTES) return damaged("it ends early");
-    FT_TRY(take(stream, hash, &header, sizeof header));
+    memcpy(&header, bytes, sizeof header);
     FT_TRY(check_header(&header, size, want));
+    unsigned char expected[CHECKSUM_BYTES];
+    ft_sha256_state hash;
+    ft_sha256_begin(&hash);
+    ft_sha256_add(&hash, bytes, (size_t)size - CHECKSUM_BYTES);
+    ft_sha256_end(&hash, expected);
+    if (memcmp(bytes + size - CHECKSUM_BYTES, expected, CHECKSUM_BYTES) != 0) return damaged("its checksum is wrong");
     read->examples = header.examples;
     read->sequences = header.sequences;
     read->tokens = header.tokens;
     read->truncated = header.truncated;
     read->longest = header.longest;
-    read->offset = ft_spill_calloc((size_t)header.sequences + 1, sizeof *read->offset, "cached tokens");
-    read->ids = ft_spill_calloc((size_t)header.tokens, sizeof *read->ids, "cached tokens");
-    if (read->offset == NULL || read->ids == NULL) return FT_NO_MEMORY;
-    FT_TRY(take(stream, hash, read->offset, ((size_t)header.sequences + 1) * sizeof *read->offset));
-    FT_TRY(take(stream, hash, read->ids, (size_t)header.tokens * sizeof *read->ids));
-    if (want->paired) {
-        read->types = ft_spill_calloc((size_t)header.tokens, 1, "cached token types");
-        if (read->types == NULL) return FT_NO_MEMORY;
-        FT_TRY(take(stream, hash, read->types, (size_t)header.tokens));
+    read->offset = (int64_t *)(uintptr_t)(bytes + sizeof header);
+    read->ids = (int32_t *)(read->offset + header.sequences + 1);
+    int32_t *behind = read->ids + header.tokens;
+    if (header.sequences > header.examples) {
+        read->example = behind;
+        behind += header.sequences;
     }
-    if (header.sequences == header.examples) return FT_OK;
-    read->example = ft_spill_calloc((size_t)header.sequences, sizeof *read->example, "cached windows");
-    if (read->example == NULL) return FT_NO_MEMORY;
-    return take(stream, hash, read->example, (size_t)header.sequences * sizeof *read->example);
+    if (want->paired) read->types = (uint8_t *)behind;
+    return check_numbers(read, want);
+}
+
+// A large file is mapped, so that it takes no memory that others could not have; a small one is read.
+static ft_status hold(FILE *stream, uint64_t size, ft_dataset *read) {
+    if (size > SIZE_MAX / 2) return damaged("its size is wrong");
+    if (size > FT_SPILL_FROM && fileno(stream) >= 0) {
+        void *mapped = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fileno(stream), 0);
+        if (mapped != MAP_FAILED) {
+            *read = (ft_dataset){.file = mapped, .file_bytes = (size_t)size, .file_mapped = true};
+            return FT_OK;
+        }
+        if (errno == ENOMEM) return ft_fail_memory((size_t)size, "cached tokens"); // the heap has no more addresses either
+    }
+    void *bytes = ft_calloc((size_t)size + 1, 1, "cached tokens");
+    if (bytes == NULL) return FT_NO_MEMORY;
+    *read = (ft_dataset){.file = bytes, .file_bytes = (size_t)size};
+    return fread(bytes, 1, (size_t)size, stream) == size ? FT_OK : damaged("it ends early");
 }
 
 ft_status ft_token_cache_read(FILE *stream, uint64_t size, const ft_token_cache_want *want, ft_dataset *dataset) {
     ft_dataset read = {0};
-    unsigned char expected[CHECKSUM_BYTES], found[CHECKSUM_BYTES];
-    ft_sha256_state hash;
-    ft_sha256_begin(&hash);
-    ft_status status = read_all(stream, &hash, size, want, &read);
-    ft_sha256_end(&hash, expected);
-    if (status == FT_OK && fread(found, 1, sizeof found, stream) != sizeof found) status = damaged("it ends early");
-    if (status == FT_OK && memcmp(found, expected, sizeof found) != 0) status = damaged("its checksum is wrong");
-    if (status == FT_OK) status = check_numbers(&read, want);
+    ft_status status = hold(stream, size, &read);
+    if (status == FT_OK) status = view(read.file, size, want, &read);
     if (status != FT_OK) {
         ft_dataset_free(&read);
         return status;
     }
+    ft_dataset_free_tokens(dataset);
+    dataset->file = read.file;
+    dataset->file_bytes = read.file_bytes;
+    dataset->file_mapped = read.file_mapped;
     dataset->examples = read.examples;
     dataset->sequences = read.sequences;
     dataset->tokens = read.tokens;
@@ -201,9 +213,9 @@ ft_status ft_token_cache_write(FILE *stream, const ft_token_cache_want *want, co
     if (status == FT_OK)
         status = put(stream, &hash, dataset->offset, ((size_t)dataset->sequences + 1) * sizeof *dataset->offset);
     if (status == FT_OK) status = put(stream, &hash, dataset->ids, (size_t)dataset->tokens * sizeof *dataset->ids);
-    if (status == FT_OK && want->paired) status = put(stream, &hash, dataset->types, (size_t)dataset->tokens);
     if (status == FT_OK && dataset->example != NULL)
         status = put(stream, &hash, dataset->example, (size_t)dataset->sequences * sizeof *dataset->example);
+    if (status == FT_OK && want->paired) status = put(stream, &hash, dataset->types, (size_t)dataset->tokens);
     ft_sha256_end(&hash, checksum);
     if (status == FT_OK && fwrite(checksum, 1, sizeof checksum, stream) != sizeof checksum)
         status = ft_fail_errno(FT_FAILED, errno, NULL, "cannot write");
@@ -283,10 +295,11 @@ static ft_status store(const char *path, const char *directory, const ft_token_c
     return status;
 }
 
-void ft_token_cache_store(const char *directory, const ft_token_cache_want *want, const ft_dataset *dataset) {
+void ft_token_cache_store(const char *directory, const ft_token_cache_want *want, const ft_dataset *dataset, bool *stored) {
     ft_arena arena = {0};
     const char *path = file_of(directory, want, &arena);
-    if (path == NULL || store(path, directory, want, dataset) != FT_OK) {
+    *stored = path != NULL && store(path, directory, want, dataset) == FT_OK;
+    if (!*stored) {
         ft_warn("the tokenised text is not cached in %s: %s", directory, ft_error_message());
         ft_error_clear();
     }

@@ -1,9 +1,9 @@
 // token_cache.h - tokenised texts on disk, found by content. One file a key, "<key>.tokens":
 //
-//   header | offsets int64 [sequences + 1] | ids int32 [tokens] | of pairs: token types uint8 [tokens] | where there are more
-//   sequences than examples: example of each, int32 [sequences] | SHA-256 of all bytes before (32 bytes)
+//   header | offsets int64 [sequences + 1] | ids int32 [tokens] | where there are more sequences than examples: example of each,
+//   int32 [sequences] | of pairs: token types uint8 [tokens] | SHA-256 of all bytes before (32 bytes)
 //
-// in the byte order of the machine, which the header tells. A file is believed only when its size, key, checksum and
+// in the byte order of the machine, which the header tells. A large file is mapped and used where it lies, a small one is read. A file is believed only when its size, key, checksum and
 // every number in it fit; so a reader may trust what comes out. Writers replace files whole: several may race, each of
 // them writes the same content. Nothing is ever deleted here.
 #ifndef FT_TOKEN_CACHE_H
@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-enum { FT_TOKEN_CACHE_VERSION = 3 };
+enum { FT_TOKEN_CACHE_VERSION = 4 };
 
 // What a file has to hold to be of use.
 typedef struct ft_token_cache_want {
@@ -28,13 +28,14 @@ typedef struct ft_token_cache_want {
 void ft_token_cache_want_of(const ft_table *table, const ft_tokenizer *tokenizer, int max_length, const ft_long_text *rule,
                             ft_token_cache_want *want);
 
-// ids, offset and the counts of `dataset`. FT_INVALID with what is wrong: dataset is then as before.
+// ids, offset and the counts of `dataset`, in place of what it had. size: of all of the stream, whose beginning it stands at. FT_INVALID
+// with what is wrong: dataset is then as before.
 ft_status ft_token_cache_read(FILE *stream, uint64_t size, const ft_token_cache_want *want, ft_dataset *dataset);
 ft_status ft_token_cache_write(FILE *stream, const ft_token_cache_want *want, const ft_dataset *dataset);
 
 // The same in a directory. A damaged file is a warning and *found = false; only FT_NO_MEMORY fails.
 ft_status ft_token_cache_load(const char *directory, const ft_token_cache_want *want, ft_dataset *dataset, bool *found);
 // Makes the directory. What goes wrong is a warning: the run does not need the cache.
-void ft_token_cache_store(const char *directory, const ft_token_cache_want *want, const ft_dataset *dataset);
+void ft_token_cache_store(const char *directory, const ft_token_cache_want *want, const ft_dataset *dataset, bool *stored);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 // How a row becomes tokens. What a row gives goes behind what the data set has, whose arrays may be larger than memory.
 typedef struct encoding {
@@ -183,7 +184,11 @@ static ft_status fill(encoding *e, const char *path, const ft_labels *labels, co
     FT_TRY(ft_token_cache_load(cache_dir, &want, dataset, from_cache));
     if (*from_cache) return FT_OK;
     FT_TRY(tokenise(e, path, dataset));
-    ft_token_cache_store(cache_dir, &want, dataset);
+    bool stored, mapped;
+    ft_token_cache_store(cache_dir, &want, dataset, &stored);
+    // What lies in scratch files would lie on the disk twice: from here on it is read where the next run will find it.
+    if (stored && ft_spill_host_bytes(dataset->ids) == 0 && ft_token_cache_load(cache_dir, &want, dataset, &mapped) != FT_OK)
+        ft_error_clear(); // no addresses for both: it stays where it is
     return FT_OK;
 }
 
@@ -215,10 +220,12 @@ void ft_dataset_count_classes(const ft_dataset *data, int64_t *count) {
 }
 
 void ft_dataset_settle(ft_dataset *d) {
-    ft_spill_settle(d->ids);
-    ft_spill_settle(d->types);
-    ft_spill_settle(d->offset);
-    ft_spill_settle(d->example);
+    if (d->file == NULL) {
+        ft_spill_settle(d->ids);
+        ft_spill_settle(d->types);
+        ft_spill_settle(d->offset);
+        ft_spill_settle(d->example);
+    }
     ft_spill_settle(d->label);
     ft_spill_settle(d->target);
     ft_spill_settle(d->sets.first);
@@ -226,16 +233,33 @@ void ft_dataset_settle(ft_dataset *d) {
 }
 
 size_t ft_dataset_host_bytes(const ft_dataset *d) {
-    return ft_spill_host_bytes(d->ids) + ft_spill_host_bytes(d->types) + ft_spill_host_bytes(d->offset) +
-           ft_spill_host_bytes(d->example) + ft_spill_host_bytes(d->label) + ft_spill_host_bytes(d->target) +
-           ft_spill_host_bytes(d->sets.first) + ft_spill_host_bytes(d->sets.label);
+    const size_t tokens = d->file != NULL ? (d->file_mapped ? 0 : d->file_bytes)
+                                          : ft_spill_host_bytes(d->ids) + ft_spill_host_bytes(d->types) +
+                                                ft_spill_host_bytes(d->offset) + ft_spill_host_bytes(d->example);
+    return tokens + ft_spill_host_bytes(d->label) + ft_spill_host_bytes(d->target) + ft_spill_host_bytes(d->sets.first) +
+           ft_spill_host_bytes(d->sets.label);
+}
+
+void ft_dataset_free_tokens(ft_dataset *d) {
+    if (d->file == NULL) {
+        ft_spill_free(d->ids);
+        ft_spill_free(d->types);
+        ft_spill_free(d->offset);
+        ft_spill_free(d->example);
+    } else if (d->file_mapped) {
+        munmap(d->file, d->file_bytes);
+    } else {
+        free(d->file);
+    }
+    d->ids = d->example = NULL;
+    d->types = NULL;
+    d->offset = NULL;
+    d->file = NULL;
+    d->file_bytes = 0;
 }
 
 void ft_dataset_free(ft_dataset *d) {
-    ft_spill_free(d->ids);
-    ft_spill_free(d->types);
-    ft_spill_free(d->offset);
-    ft_spill_free(d->example);
+    ft_dataset_free_tokens(d);
     ft_spill_free(d->label);
     ft_spill_free(d->target);
     ft_spill_free(d->sets.first);
