@@ -4,11 +4,13 @@
 
 #include "base/log.h"
 #include "engine/memory/ledger_notes.h"
+#include "engine/memory/process.h"
 #include "kernels/devices/devices.h"
 
 #include <math.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 // "2h03m", "4m05s", "12s".
 static const char *duration_text(double seconds, char out[24]) {
@@ -56,7 +58,9 @@ void ft_progress_note(ft_trainer *t, const char *doing) {
     snprintf(note.doing, sizeof note.doing, "%s", doing);
     t->progress_noted = now;
     ft_ledger_note_write(t->room.reservation, &note);
-    note.allocated = note.reserved = c.pinned; // what it holds of the host meanwhile
+    if (t->room.host_reservation == NULL) return;
+    const size_t held = ft_process_held(getpid()); // of the host meanwhile; a driver may not count what it pins as pages of the process
+    note.allocated = note.reserved = held > c.pinned ? held : c.pinned;
     ft_ledger_note_write(t->room.host_reservation, &note);
 }
 

@@ -194,10 +194,10 @@ static ft_status refuse_all(int count, const ft_candidate *candidates, const ft_
         return ft_fail(FT_NO_DEVICE, "device.min_free_memory", "%s must be free, but no device has more than %s (%s)",
                        ft_bytes_text(request->min_free, need), most, largest->name);
     size_t outside = outside_on(largest, request);
-    if (request->pinned) {
-        ft_fail(FT_NO_MEMORY, "memory.offload", "%s of the host are needed with what is pinned, and a run may have %s there",
-                ft_bytes_text(request->bytes, need), most);
-        ft_hint("memory.offload=none needs no such memory");
+    if (request->host) {
+        ft_fail(FT_NO_MEMORY, request->pinned ? "memory.offload" : "the host", "%s of the host are needed%s, and a run may have %s there",
+                ft_bytes_text(request->bytes, need), request->pinned ? " with what is pinned" : " beside the device", most);
+        ft_hint(request->pinned ? "memory.offload=none needs less" : "ftengine plan shows its parts (host)");
         return FT_NO_MEMORY;
     }
     ft_fail(FT_NO_MEMORY, largest->name, "does not fit: %s needed of %s, with %s outside the allocator",
@@ -267,7 +267,8 @@ static ft_status give_up(const admission *a) {
         ft_hint("device.wait=true waits until there is; ftengine devices shows who has reserved what");
         // What is left at auto is fitted to memory.limit, so that a smaller run may start now.
         size_t outside = outside_on(&a->candidates[a->looked_at], a->request);
-        if (a->request->pinned) ft_hint("these are pinned bytes of the host: memory.offload=none needs none");
+        if (a->request->pinned) ft_hint("these are bytes of the host, with what is pinned there: memory.offload=none needs less");
+        else if (a->request->host) ft_hint("these are bytes of the host, for the process beside its device: ftengine plan shows its parts");
         else if (a->state.free > outside && a->request->min_free <= a->state.free)
             hint_of_limit(a->state.free - outside, "asks for a run that fits into what is free");
     } else {

@@ -37,7 +37,8 @@ ft_status ft_candidate_read(const ft_candidate *candidate, ft_ledger_state *stat
 typedef struct ft_admission_request {
     size_t bytes;    // to reserve
     size_t driver;   // of them what the device's driver may take, beside the allocator
-    bool pinned;     // memory of the host for a run on another device (memory.offload): messages say so
+    bool host;       // memory of the host for a run on another device: messages say so
+    bool pinned;     // of host: by memory.offload, what is pinned there is a part of it
     size_t min_free; // device.min_free_memory: a device with less free is none
     bool wait;       // device.wait
     double timeout;  // seconds; 0: none

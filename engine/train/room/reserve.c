@@ -1,4 +1,5 @@
-// reserve.c - the planned bytes of a run, on its device and pinned on the host, reserved before the first of them is taken.
+// reserve.c - the planned bytes of a run, on its device and, beside a device with memory of its own, those of its process on the host,
+// reserved before the first of them is taken.
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/train/room/admission.h"
@@ -8,10 +9,11 @@
 
 static ft_admission_request request_of_host(const ft_room *room, bool may_wait) {
     const ft_offload_choice choice = room->config->memory.offload;
-    const bool offloads = choice != FT_OFFLOAD_NONE && choice != FT_OFFLOAD_AUTO && ft_device_queues(room->device);
-    ft_admission_request request = ft_admission_request_of(room->config, offloads ? ft_budget_takes_of_host(&room->planned, &room->host) : 0);
+    const bool beside = ft_device_queues(room->device);
+    ft_admission_request request = ft_admission_request_of(room->config, beside ? ft_budget_takes_of_host(&room->planned, &room->host) : 0);
     request.min_free = 0; // is of the device
-    request.pinned = true;
+    request.host = true;
+    request.pinned = choice != FT_OFFLOAD_NONE && choice != FT_OFFLOAD_AUTO;
     request.wait = request.wait && may_wait;
     return request;
 }
@@ -31,12 +33,12 @@ static ft_status enter(ft_room *room, const ft_candidate *where, const ft_admiss
     ft_admission_request now = *request;
     now.wait = wait;
     FT_TRY(refused(room, where, now.bytes, ft_admission_enter(1, where, &now, &room->reservation, &chosen)));
-    const ft_admission_request pinned = request_of_host(room, wait);
-    if (pinned.bytes == 0) return FT_OK;
+    const ft_admission_request process = request_of_host(room, wait);
+    if (process.bytes == 0) return FT_OK;
     ft_status status = ft_candidate_cpu(&host);
     if (status == FT_OK)
         status =
-            refused(room, &host, pinned.bytes, ft_admission_enter(1, &host, &pinned, &room->host_reservation, &chosen));
+            refused(room, &host, process.bytes, ft_admission_enter(1, &host, &process, &room->host_reservation, &chosen));
     if (status == FT_OK) return FT_OK;
     ft_ledger_close(room->reservation);
     room->reservation = NULL;

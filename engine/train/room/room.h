@@ -32,7 +32,7 @@ typedef struct ft_room {
     ft_memory *memory;
     ft_budget budget;          // of a run once it is forecast; of a rehearsal only what may be pinned
     ft_ledger *reservation;    // on the device; NULL: a rehearsal, or no ledger could be kept
-    ft_ledger *host_reservation; // of what is pinned in the host's memory meanwhile (memory.offload); NULL: nothing
+    ft_ledger *host_reservation; // of the process, beside a device with memory of its own; NULL: there is none
     ft_model model;
     ft_load_report load_report; // in `arena`
     ft_run_plan plan;
@@ -62,8 +62,8 @@ ft_status ft_room_close(ft_room *room);
 ft_status ft_room_replace(ft_room *room, ft_room *with);
 
 // reserve.c. What was planned, and what a run takes besides (budget.h), is reserved on the device, after a wait if so
-// configured (admission.h); what memory.offload pins of the host's memory in the CPU's ledger too, for runs on the CPU and other
-// GPUs take from there.
+// configured (admission.h); beside a device with memory of its own what the process takes of the host's, pinned or not, is reserved in the
+// CPU's ledger too, for runs on the CPU and other GPUs take from there.
 ft_status ft_room_reserve(ft_room *room, bool may_wait);
 
 #endif

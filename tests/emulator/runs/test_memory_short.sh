@@ -104,6 +104,22 @@ one_error "pinned memory of the host are needed"
 expect 2 "$FTENGINE" train $run output.dir=none device.name=cpu memory.offload=optimizer
 one_error "optimizer needs a device with memory of its own, and this run is computed on the cpu"
 
+# ---- beside a device the process is reserved on the host, too -------------------------------------------------------------
+# Catches: a host part that is reserved with memory.offload alone, so that runs on the CPU and on other devices count on that memory too;
+# a reservation that outlives its run; a refusal that comes after the run has begun.
+# shellcheck disable=SC2086
+FAKE_CUDA=$driver "$FTENGINE" train $run output.dir=beside device.name=cuda memory.offload=none train.max_steps=100000 eval.strategy=no 2>beside.err &
+beside=$!
+for _ in $(seq 200); do
+    FAKE_CUDA=$driver "$FTENGINE" devices --json >devices.json 2>/dev/null
+    on=$(json devices.json "sorted((e['device'].split(':')[0], r['bytes'] > 1 << 20) for e in d['devices'] for r in e['reservations'] or [] if r['pid'] == $beside)")
+    [ "$on" = "[('cpu', True), ('cuda', True)]" ] && break
+    sleep 0.1
+done
+kill -9 $beside && wait $beside 2>/dev/null
+[ "$on" = "[('cpu', True), ('cuda', True)]" ] || fail "reserved: $on: $(cat beside.err devices.json)"
+rm -r beside
+
 # ---- what graphs are left is not for tensors ----------------------------------------------------------------------------
 # Of 100 MiB that may be reserved 64 are the driver's. The run would take 38, and is fitted to what is left.
 for limit in auto 100%; do
