@@ -11,7 +11,8 @@ enum { FT_GPU_MINIMUM_CAPABILITY = 80 }; // Ampere: asynchronous copies and bf16
 typedef struct ft_gpu {
     int ordinal, handle; // its number from 0, and the driver's name for it
     char name[96];       // "NVIDIA A100-SXM4-80GB"
-    char pci[24];        // "0000:3b:00.0"
+    char pci[24];        // "0000:3b:00.0"; slices of one GPU (MIG) have the same
+    char uuid[40];       // "8a3d5c1e-0b7f-4d3a-9c55-0123456789ab"; a slice has its own
     int capability;      // 10 * major + minor
     int multiprocessors;
     bool virtual_memory; // has cuMem* ranges

@@ -103,7 +103,7 @@ static void read_cuda(const ft_gpus *gpus, int ordinal, cuda_facts *cuda) {
     else
         answer(cuda);
     ft_candidate candidate;
-    if (ft_candidate_cuda(ordinal, cuda->chip.pci, cuda->chip.total_bytes, &candidate) == FT_OK)
+    if (ft_candidate_cuda(ordinal, cuda->chip.uuid, cuda->chip.total_bytes, &candidate) == FT_OK)
         read_ledger(&candidate, &cuda->ledger);
     if (ft_gpu_processes_read(&cuda->chip, &cuda->processes) != FT_OK) {
         ft_error_save(&cuda->unseen);
@@ -270,6 +270,7 @@ static json_t *cuda_json(const cuda_facts *cuda, bool *failed) {
         ft_json_put(object, "compute_capability", json_string(capability), failed);
         ft_json_put(object, "multiprocessors", json_integer(chip->multiprocessors), failed);
         ft_json_put(object, "pci", json_string(chip->pci), failed);
+        ft_json_put(object, "uuid", json_string(chip->uuid), failed);
         ft_json_put(object, "total_bytes", json_integer((json_int_t)chip->total_bytes), failed);
         put_ledger(object, &cuda->ledger, failed);
         ft_json_put(object, "free_bytes", cuda->has_free ? json_integer((json_int_t)cuda->free_bytes) : json_null(),

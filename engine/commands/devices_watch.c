@@ -64,7 +64,7 @@ static ft_status look_at_cpu(look *l) {
 
 static ft_status look_at_gpu(const ft_gpu *gpu, look *l) {
     *l = (look){.gpu = gpu};
-    FT_TRY(ft_candidate_cuda(gpu->ordinal, gpu->pci, gpu->total_bytes, &l->candidate));
+    FT_TRY(ft_candidate_cuda(gpu->ordinal, gpu->uuid, gpu->total_bytes, &l->candidate));
     read_ledger(l);
     // What the driver does not tell is not shown.
     if (ft_gpu_sensors_read(gpu, &l->sensors) != FT_OK) ft_error_clear();

@@ -47,11 +47,11 @@ ft_status ft_gpu_check(const ft_gpu *gpu) { return ft_cuda_chip_check(gpu); }
 
 ft_status ft_gpus_check_libraries(const ft_gpus *gpus) { return ft_cuda_look_for_kernels(gpus->driver); }
 
-ft_status ft_gpu_processes_read(const ft_gpu *gpu, ft_gpu_processes *processes) { return ft_cuda_processes_read(gpu->pci, processes); }
+ft_status ft_gpu_processes_read(const ft_gpu *gpu, ft_gpu_processes *processes) { return ft_cuda_processes_read(gpu, processes); }
 
 void ft_gpu_processes_free(ft_gpu_processes *processes) { ft_cuda_processes_free(processes); }
 
-ft_status ft_gpu_sensors_read(const ft_gpu *gpu, ft_gpu_sensors *sensors) { return ft_cuda_sensors_read(gpu->pci, sensors); }
+ft_status ft_gpu_sensors_read(const ft_gpu *gpu, ft_gpu_sensors *sensors) { return ft_cuda_sensors_read(gpu, sensors); }
 
 // ---- matrix products ----------------------------------------------------------------------------------------------------
 

@@ -69,7 +69,7 @@ typedef struct ft_device_functions {
 
 struct ft_device {
     const char *name;        // "cpu", ...
-    char place[40];          // of its memory, the same for every process and number that the device has there; "": the host's
+    char place[48];          // of its memory, the same for every process and number that the device has there; "": the host's
     char description[128];   // chip and instruction set, for people and run.json
     ft_target target;
     size_t total_bytes;      // memory of the device

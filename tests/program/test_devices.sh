@@ -88,7 +88,14 @@ devices good "devices=2,memory=25769803776" --pick --min-free 1MiB
 [ "$(cat out)" = cpu ] || fail "picked a device that cannot train: $(cat out)"
 devices good "devices=2,memory=25769803776" --json
 [ "$(json out '[(x["reserved_bytes"], x["reservations"]) for x in d["devices"]]')" = "[(0, []), (0, []), (0, [])]" ] || fail "ledgers: $(cat out)"
-[ "$(ls "$FTENGINE_LEDGER_DIR" | tr '\n' ' ')" = "cpu.ledger cuda-0000:3b:00.0.ledger cuda-0000:3c:00.0.ledger " ] || fail "$(ls "$FTENGINE_LEDGER_DIR")"
+[ "$(ls "$FTENGINE_LEDGER_DIR" | tr '\n' ' ')" = "cpu.ledger cuda-fa0b0000-0000-0000-0000-00000000003b.ledger cuda-fa0b0000-0000-0000-0000-00000000003c.ledger " ] ||
+    fail "$(ls "$FTENGINE_LEDGER_DIR")"
+export FAKE_NVML="77=1048576,78=1048576"
+devices seen "devices=2,slices=1" --json # of one GPU: each has its own ledger and its own processes
+[ "$(json out '[(x["pci"], x["uuid"][-4:], [p["pid"] for p in x["processes"]]) for x in d["devices"][1:]]')" = \
+    "[('0000:3b:00.0', '513b', [77]), ('0000:3b:00.0', '513c', [77])]" ] || fail "slices: $(cat out)"
+[ "$(ls "$FTENGINE_LEDGER_DIR" | grep -c 513)" = 2 ] || fail "ledgers of slices: $(ls "$FTENGINE_LEDGER_DIR")"
+unset FAKE_NVML
 devices good "devices=2,memory=25769803776" --pick --json
 [ "$(json out 'd["device"], d["free_bytes"] > 2**20')" = "('cpu', True)" ] || fail "picked: $(cat out)"
 expect 4 env LD_LIBRARY_PATH="$scratch/good" FAKE_CUDA="devices=1,memory=25769803776" "$FTENGINE" devices --pick --min-free 900TiB

@@ -112,10 +112,10 @@ ft_status ft_candidate_of(ft_device *device, ft_candidate *candidate) {
     return capacity_of(device->total_bytes, &candidate->capacity);
 }
 
-ft_status ft_candidate_cuda(int ordinal, const char *pci, size_t total_bytes, ft_candidate *candidate) {
+ft_status ft_candidate_cuda(int ordinal, const char *uuid, size_t total_bytes, ft_candidate *candidate) {
     *candidate = (ft_candidate){.accelerator = true};
     snprintf(candidate->name, sizeof candidate->name, "cuda:%d", ordinal);
-    snprintf(candidate->ledger, sizeof candidate->ledger, "cuda-%s", pci); // ft_device.place
+    snprintf(candidate->ledger, sizeof candidate->ledger, "cuda-%s", uuid); // ft_device.place
     return capacity_of(total_bytes, &candidate->capacity);
 }
 

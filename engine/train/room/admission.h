@@ -31,7 +31,7 @@ ft_status ft_candidate_cpu(ft_candidate *candidate);
 // own.
 ft_status ft_candidate_of(ft_device *device, ft_candidate *candidate);
 // A CUDA device that is not open: its ledger can be read; what its driver says is free is the caller's to ask.
-ft_status ft_candidate_cuda(int ordinal, const char *pci, size_t total_bytes, ft_candidate *candidate);
+ft_status ft_candidate_cuda(int ordinal, const char *uuid, size_t total_bytes, ft_candidate *candidate);
 ft_status ft_candidate_read(const ft_candidate *candidate, ft_ledger_state *state); // its ledger, opened for this once
 
 typedef struct ft_admission_request {

@@ -22,7 +22,7 @@ static void add_gpu(ft_offer *o, const ft_gpus *gpus, int ordinal, bool kernels)
     ft_candidate *c = &o->candidates[o->count];
     size_t *unused = &o->free[o->count];
     if (ft_gpus_read(gpus, ordinal, &gpu) != FT_OK) return;
-    if (ft_candidate_cuda(ordinal, gpu.pci, gpu.total_bytes, c) != FT_OK || ft_candidate_read(c, &state) != FT_OK) return;
+    if (ft_candidate_cuda(ordinal, gpu.uuid, gpu.total_bytes, c) != FT_OK || ft_candidate_read(c, &state) != FT_OK) return;
     if (ft_gpus_free_bytes(gpus, &gpu, unused) != FT_OK) return;
     c->trains = kernels && ft_gpu_check(&gpu) == FT_OK;
     if (state.free < *unused) *unused = state.free; // reserved, and not taken yet

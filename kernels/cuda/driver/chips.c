@@ -11,8 +11,17 @@ static ft_status attribute(const ft_cuda_driver *driver, const ft_gpu *chip, uns
     return FT_CUDA(driver, device_get_attribute, value, which, chip->handle);
 }
 
+// As nvidia-smi prints it, without "GPU-" or "MIG-" in front.
+static void print_uuid(const ft_cu_uuid *uuid, char text[static 37]) {
+    for (int i = 0; i < 16; i++) {
+        const bool behind_dash = i == 4 || i == 6 || i == 8 || i == 10;
+        text += sprintf(text, "%s%02x", behind_dash ? "-" : "", (unsigned char)uuid->bytes[i]);
+    }
+}
+
 ft_status ft_cuda_chip_read(const ft_cuda_driver *driver, int ordinal, ft_gpu *chip) {
     *chip = (ft_gpu){.ordinal = ordinal};
+    ft_cu_uuid uuid;
     int count, major, minor, virtual_memory, domain, bus, device;
     FT_TRY(ft_cuda_chip_count(driver, &count));
     if (ordinal < 0 || ordinal >= count)
@@ -20,6 +29,8 @@ ft_status ft_cuda_chip_read(const ft_cuda_driver *driver, int ordinal, ft_gpu *c
                        count == 1 ? "" : "s");
     FT_TRY(FT_CUDA(driver, device_get, &chip->handle, ordinal));
     FT_TRY(FT_CUDA(driver, device_get_name, chip->name, (int)sizeof chip->name, chip->handle));
+    FT_TRY(FT_CUDA(driver, device_get_uuid, &uuid, chip->handle));
+    print_uuid(&uuid, chip->uuid);
     FT_TRY(FT_CUDA(driver, device_total_mem, &chip->total_bytes, chip->handle));
     FT_TRY(attribute(driver, chip, FT_CU_ATTRIBUTE_CAPABILITY_MAJOR, &major));
     FT_TRY(attribute(driver, chip, FT_CU_ATTRIBUTE_CAPABILITY_MINOR, &minor));

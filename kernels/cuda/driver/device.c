@@ -61,7 +61,7 @@ ft_status ft_cuda_describe(ft_cuda *cuda, int ordinal) {
     device->target = (ft_target){
         .backend = FT_BACKEND_CUDA, .sm_count = chip.multiprocessors, .compute_capability = chip.capability};
     snprintf(cuda->name, sizeof cuda->name, "cuda:%d", ordinal);
-    snprintf(device->place, sizeof device->place, "cuda-%s", chip.pci);
+    snprintf(device->place, sizeof device->place, "cuda-%s", chip.uuid);
     snprintf(device->description, sizeof device->description, "%s, sm_%d", chip.name, chip.capability);
     device->name = cuda->name;
     device->functions = &without_ranges;

@@ -24,6 +24,10 @@ typedef struct ft_cu_graph_exec_object *ft_cu_graph_exec; // and made ready to r
 typedef unsigned long long ft_cu_address; // of device memory; the host sees the same number as a pointer
 typedef unsigned long long ft_cu_handle;  // memory without an address
 
+typedef struct ft_cu_uuid {
+    char bytes[16];
+} ft_cu_uuid;
+
 typedef struct ft_cu_location {
     int type; // FT_CU_LOCATION_DEVICE
     int id;   // its ordinal

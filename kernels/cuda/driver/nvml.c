@@ -35,8 +35,9 @@ typedef struct nvml {
     int (*init)(void);
     int (*shutdown)(void);
     int (*find)(const char *pci, void **device);
+    int (*find_uuid)(const char *uuid, void **device); // may be missing, as may
     nvml_list *compute, *graphics;
-    int (*memory)(void *device, nvml_memory *memory); // these may be missing
+    int (*memory)(void *device, nvml_memory *memory); // these
     int (*temperature)(void *device, int sensor, unsigned *celsius);
     int (*utilization)(void *device, nvml_utilization *utilization);
     const char *(*text)(int result);
@@ -64,6 +65,7 @@ static ft_status nvml_open(nvml *m) {
     // As with the driver's library: once in, it stays.
     m->library = dlopen(system_library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (m->library == NULL) return ft_fail(FT_NO_DEVICE, NULL, "%s was not found", system_library);
+    symbol_if_there(m, "nvmlDeviceGetHandleByUUID", &m->find_uuid);
     symbol_if_there(m, "nvmlDeviceGetMemoryInfo", &m->memory);
     symbol_if_there(m, "nvmlDeviceGetTemperature", &m->temperature);
     symbol_if_there(m, "nvmlDeviceGetUtilizationRates", &m->utilization);
@@ -149,10 +151,23 @@ static int by_bytes(const void *left, const void *right) {
     return (a->pid > b->pid) - (a->pid < b->pid);
 }
 
-static ft_status read_device(const nvml *m, const char *pci, ft_gpu_processes *processes) {
+// The chip, whole: slices share its address.
+static ft_status find_chip(const nvml *m, const ft_gpu *gpu, void **device) {
+    int result = m->find(gpu->pci, device);
+    return result == NVML_SUCCESS ? FT_OK : nvml_fail(m, "nvmlDeviceGetHandleByPciBusId", result);
+}
+
+// The slice where it is one, else the chip: nothing but NVML's own list of names tells a slice's UUID from a chip's.
+static ft_status find_memory(const nvml *m, const ft_gpu *gpu, void **device) {
+    char slice[sizeof gpu->uuid + 8];
+    snprintf(slice, sizeof slice, "MIG-%s", gpu->uuid);
+    if (m->find_uuid != NULL && m->find_uuid(slice, device) == NVML_SUCCESS) return FT_OK;
+    return find_chip(m, gpu, device);
+}
+
+static ft_status read_device(const nvml *m, const ft_gpu *gpu, ft_gpu_processes *processes) {
     void *device;
-    int result = m->find(pci, &device);
-    if (result != NVML_SUCCESS) return nvml_fail(m, "nvmlDeviceGetHandleByPciBusId", result);
+    FT_TRY(find_memory(m, gpu, &device));
     FT_TRY(read_list(m, m->compute, "nvmlDeviceGetComputeRunningProcesses", device, processes));
     FT_TRY(read_list(m, m->graphics, "nvmlDeviceGetGraphicsRunningProcesses", device, processes));
     qsort(processes->list, (size_t)processes->count, sizeof *processes->list, by_bytes);
@@ -161,13 +176,13 @@ static ft_status read_device(const nvml *m, const char *pci, ft_gpu_processes *p
     return FT_OK;
 }
 
-ft_status ft_cuda_processes_read(const char *pci, ft_gpu_processes *processes) {
+ft_status ft_cuda_processes_read(const ft_gpu *gpu, ft_gpu_processes *processes) {
     *processes = (ft_gpu_processes){.list = NULL};
     nvml m = {.library = NULL};
     FT_TRY(nvml_open(&m));
     int result = m.init();
     if (result != NVML_SUCCESS) return nvml_fail(&m, "nvmlInit", result);
-    ft_status status = read_device(&m, pci, processes);
+    ft_status status = read_device(&m, gpu, processes);
     (void)m.shutdown(); // it says only that it was not begun
     return status;
 }
@@ -179,36 +194,36 @@ void ft_cuda_processes_free(ft_gpu_processes *processes) {
 
 // ---- how it is ------------------------------------------------------------------------------------------------------
 
-static ft_status ask_sensors(const nvml *m, const char *pci, ft_gpu_sensors *sensors) {
-    void *device;
+static ft_status ask_sensors(const nvml *m, const ft_gpu *gpu, ft_gpu_sensors *sensors) {
+    void *device, *chip;
     nvml_memory memory;
     nvml_utilization utilization;
     unsigned celsius;
-    int result = m->find(pci, &device);
-    if (result != NVML_SUCCESS) return nvml_fail(m, "nvmlDeviceGetHandleByPciBusId", result);
+    FT_TRY(find_memory(m, gpu, &device));
+    FT_TRY(find_chip(m, gpu, &chip));
     if (m->memory != NULL && m->memory(device, &memory) == NVML_SUCCESS) {
         sensors->has_memory = true;
         sensors->used_bytes = (size_t)memory.used;
         sensors->total_bytes = (size_t)memory.total;
     }
-    if (m->temperature != NULL && m->temperature(device, NVML_TEMPERATURE_GPU, &celsius) == NVML_SUCCESS) {
+    if (m->temperature != NULL && m->temperature(chip, NVML_TEMPERATURE_GPU, &celsius) == NVML_SUCCESS) {
         sensors->has_temperature = true;
         sensors->celsius = (int)celsius;
     }
-    if (m->utilization != NULL && m->utilization(device, &utilization) == NVML_SUCCESS) {
+    if (m->utilization != NULL && m->utilization(chip, &utilization) == NVML_SUCCESS) {
         sensors->has_busy = true;
         sensors->busy = (int)utilization.gpu;
     }
     return FT_OK;
 }
 
-ft_status ft_cuda_sensors_read(const char *pci, ft_gpu_sensors *sensors) {
+ft_status ft_cuda_sensors_read(const ft_gpu *gpu, ft_gpu_sensors *sensors) {
     *sensors = (ft_gpu_sensors){.has_memory = false};
     nvml m = {.library = NULL};
     FT_TRY(nvml_open(&m));
     int result = m.init();
     if (result != NVML_SUCCESS) return nvml_fail(&m, "nvmlInit", result);
-    ft_status status = ask_sensors(&m, pci, sensors);
+    ft_status status = ask_sensors(&m, gpu, sensors);
     (void)m.shutdown();
     return status;
 }

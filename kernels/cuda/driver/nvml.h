@@ -6,10 +6,10 @@
 #include "base/status.h"
 #include "kernels/gpu.h"
 
-// pci: as in ft_gpu. FT_NO_DEVICE with the reason where nobody can say. To be given to ft_cuda_processes_free in any case.
-ft_status ft_cuda_processes_read(const char *pci, ft_gpu_processes *processes);
+// Of a slice (MIG) its own processes and memory, where it is found by its UUID. FT_NO_DEVICE with the reason where nobody can say. To be given to ft_cuda_processes_free in any case.
+ft_status ft_cuda_processes_read(const ft_gpu *gpu, ft_gpu_processes *processes);
 void ft_cuda_processes_free(ft_gpu_processes *processes);
-// What of it the chip and the library tell. FT_NO_DEVICE as above, where they tell nothing.
-ft_status ft_cuda_sensors_read(const char *pci, ft_gpu_sensors *sensors);
+// What of it the chip and the library tell; temperature and load are the whole chip's. FT_NO_DEVICE as above, where they tell nothing.
+ft_status ft_cuda_sensors_read(const ft_gpu *gpu, ft_gpu_sensors *sensors);
 
 #endif

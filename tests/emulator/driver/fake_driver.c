@@ -75,6 +75,7 @@ __attribute__((constructor)) static void set_up(void) {
                   {"capability=", &s.capability},
                   {"multiprocessors=", &s.multiprocessors},
                   {"virtual_memory=", &s.virtual_memory},
+                  {"slices=", &s.slices},
                   {"memory=", &s.memory},
                   {"granularity=", &s.granularity},
                   {"taken=", &s.taken},
@@ -212,12 +213,22 @@ int cuDeviceGetName(char *name, int size, int device) {
     return 0;
 }
 
+// fake_nvml.c knows them, too. The bytes have the highest bit and are 0, which the text must show.
+int cuDeviceGetUuid_v2(ft_cu_uuid *uuid, int device) {
+    BEGIN;
+    DEMAND(fake_is_device(device), INVALID_DEVICE);
+    *uuid = (ft_cu_uuid){.bytes = {(char)0xfa, 0x0b}};
+    uuid->bytes[14] = (char)(fake_set.slices ? 0x51 : 0);
+    uuid->bytes[15] = (char)(0x3b + device);
+    return 0;
+}
+
 int cuDeviceGetAttribute(int *value, unsigned attribute, int device) {
     BEGIN;
     DEMAND(fake_is_device(device), INVALID_DEVICE);
     switch (attribute) {
     case FT_CU_ATTRIBUTE_MULTIPROCESSORS: *value = (int)fake_set.multiprocessors; return 0;
-    case FT_CU_ATTRIBUTE_PCI_BUS: *value = 0x3b + device; return 0;
+    case FT_CU_ATTRIBUTE_PCI_BUS: *value = 0x3b + (fake_set.slices ? 0 : device); return 0; // slices are of one GPU
     case FT_CU_ATTRIBUTE_PCI_DEVICE:
     case FT_CU_ATTRIBUTE_PCI_DOMAIN: *value = 0; return 0;
     case FT_CU_ATTRIBUTE_CAPABILITY_MAJOR: *value = (int)fake_set.capability / 10; return 0;

@@ -12,7 +12,7 @@
 
 typedef struct fake_settings {
     char name[64];
-    size_t version, init_result, devices, capability, multiprocessors, virtual_memory, memory, granularity;
+    size_t version, init_result, devices, capability, multiprocessors, virtual_memory, slices, memory, granularity;
     size_t taken, taken_from; // another program takes `taken` bytes of device 0 when more than `taken_from` would be in use
     size_t schedule, seed; // fake_schedule; of its random numbers
 } fake_settings;

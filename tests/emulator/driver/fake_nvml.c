@@ -1,6 +1,7 @@
 // fake_nvml.c - a libnvidia-ml.so.1 whose processes stand in FAKE_NVML: "PID=BYTES,PID=?" ('?': the driver does not say),
 // those after a ';' draw. "error=N": every question is answered by that error. FAKE_SENSORS: "USED TOTAL CELSIUS BUSY", a '-' for
-// what the chip does not tell; it is a file's name, read anew at each question, when it begins with a '/'.
+// what the chip does not tell; it is a file's name, read anew at each question, when it begins with a '/'. In a slice of a GPU is the
+// first process alone, and it has neither temperature nor load.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@ typedef struct process {
     unsigned gpu_instance, compute_instance;
 } process;
 
-static int begun;
+static int begun, slice; // the addresses are the handles: of any GPU, of any slice
 static const char *settings(void) {
     const char *text = getenv("FAKE_NVML");
     return text != NULL ? text : "";
@@ -20,6 +21,7 @@ static const char *settings(void) {
 int nvmlInit_v2(void);
 int nvmlShutdown(void);
 int nvmlDeviceGetHandleByPciBusId_v2(const char *pci, void **device);
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **device);
 int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, process *list);
 int nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned *count, process *list);
 const char *nvmlErrorString(int result);
@@ -40,8 +42,14 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *pci, void **device) {
     return strncmp(pci, "0000:3", 6) == 0 ? 0 : 6;
 }
 
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
+    if (begun < 1) return 1;
+    *device = &slice;
+    return strncmp(uuid, "MIG-fa0b0000-0000-0000-0000-00000000513", 39) == 0 && strlen(uuid) == 40 ? 0 : 6;
+}
+
 static int list_of(void *device, const char *at, unsigned *count, process *list) {
-    if (begun < 1 || device != &begun) return 2;
+    if (begun < 1 || (device != &begun && device != &slice)) return 2;
     if (strncmp(settings(), "error=", 6) == 0) return atoi(settings() + 6);
     unsigned room = *count;
     *count = 0;
@@ -49,6 +57,7 @@ static int list_of(void *device, const char *at, unsigned *count, process *list)
         char *end;
         process row = {.pid = (unsigned)strtoul(at, &end, 10)};
         row.bytes = end[1] == '?' ? ~0ULL : strtoull(end + 1, NULL, 10);
+        if (device == &slice && *count == 1) return 0;
         if (*count < room) list[*count] = row;
         ++*count;
         at = strpbrk(end, ",;");
@@ -94,6 +103,7 @@ int nvmlDeviceGetMemoryInfo(void *device, memory *out) {
 
 int nvmlDeviceGetTemperature(void *device, int which, unsigned *celsius) {
     unsigned long long value = 0;
+    if (device == &slice) return 3;
     int result = which == 0 ? sensor(2, &value) : 2;
     *celsius = (unsigned)value;
     return result;
@@ -101,6 +111,7 @@ int nvmlDeviceGetTemperature(void *device, int which, unsigned *celsius) {
 
 int nvmlDeviceGetUtilizationRates(void *device, utilization *out) {
     unsigned long long value = 0;
+    if (device == &slice) return 3;
     int result = sensor(3, &value);
     *out = (utilization){.gpu = (unsigned)value};
     return result;

@@ -19,6 +19,7 @@
                    #ours "." #our_field)
 #define SAME_NUMBER(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #ours)
 
+SAME_SIZE(ft_cu_uuid, CUuuid);
 SAME_SIZE(ft_cu_location, CUmemLocation);
 SAME_FIELD(ft_cu_location, type, CUmemLocation, type);
 SAME_FIELD(ft_cu_location, id, CUmemLocation, id);
@@ -67,6 +68,7 @@ SAME_NUMBER(FT_CU_ATTRIBUTE_VIRTUAL_MEMORY, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_M
 #define ft_cu_graph CUgraph
 #define ft_cu_graph_exec CUgraphExec
 #define ft_cu_memory CUmemAllocationProp
+#define ft_cu_uuid CUuuid
 #define ft_cu_access CUmemAccessDesc
 #define ft_cu_tensor_map CUtensorMap
 #define ft_cu_address CUdeviceptr
@@ -85,6 +87,7 @@ static const struct {
     {ft_cuda_symbol_device_get_count, NAME(cuDeviceGetCount)},
     {ft_cuda_symbol_device_get, NAME(cuDeviceGet)},
     {ft_cuda_symbol_device_get_name, NAME(cuDeviceGetName)},
+    {ft_cuda_symbol_device_get_uuid, NAME(cuDeviceGetUuid_v2)}, // NVIDIA's header has both names
     {ft_cuda_symbol_device_get_attribute, NAME(cuDeviceGetAttribute)},
     {ft_cuda_symbol_device_total_mem, NAME(cuDeviceTotalMem)},
     {ft_cuda_symbol_primary_context_retain, NAME(cuDevicePrimaryCtxRetain)},
