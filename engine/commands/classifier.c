@@ -145,7 +145,7 @@ static ft_status choose_outputs(ft_classifier *c) {
 static ft_status open_adapter(ft_classifier *c, const char *base, const char **tokenizer) {
     const char *named;
     FT_TRY(ft_adapter_config_load(c->path, &c->options, &named));
-    if (c->options.model.storage == FT_KEEP_AS_READ) c->options.model.storage = c->settings.base_storage;
+    if (c->options.model.storage == FT_KEEP_AS_READ || c->options.model.storage == FT_KEEP_AUTO) c->options.model.storage = c->settings.base_storage;
     FT_TRY(find_base(c, base, named));
     FT_TRY(check_base(c));
     FT_TRY(ft_model_config_load(c->weights, &c->config));

@@ -19,7 +19,7 @@ typedef enum ft_init { FT_INIT_PRETRAINED = 0, FT_INIT_RANDOM } ft_init;
 // Where transformers 5 does not tokenise as the files of a RoBERTa, XLM-R or DeBERTa say: whose rules hold.
 typedef enum ft_rules_option { FT_TOKENIZE_AS_FILES = 0, FT_TOKENIZE_AS_TRANSFORMERS } ft_rules_option;
 typedef enum ft_freeze { FT_FREEZE_NONE = 0, FT_FREEZE_EMBEDDINGS, FT_FREEZE_ENCODER } ft_freeze;
-typedef enum ft_keep { FT_KEEP_AS_READ = 0, FT_KEEP_FP32, FT_KEEP_BF16, FT_KEEP_FP16, FT_KEEP_INT8, FT_KEEP_NF4, FT_KEEP_NF4_DOUBLE } ft_keep;
+typedef enum ft_keep { FT_KEEP_AS_READ = 0, FT_KEEP_FP32, FT_KEEP_BF16, FT_KEEP_FP16, FT_KEEP_INT8, FT_KEEP_NF4, FT_KEEP_NF4_DOUBLE, FT_KEEP_AUTO } ft_keep;
 typedef enum ft_frozen_dropout { FT_FROZEN_DROPOUT_AUTO = 0, FT_FROZEN_DROPOUT_ON, FT_FROZEN_DROPOUT_OFF } ft_frozen_dropout;
 typedef enum ft_adapter_type { FT_ADAPTER_NONE = 0, FT_ADAPTER_LORA } ft_adapter_type;
 typedef enum ft_adapter_bias { FT_ADAPTER_BIAS_NONE = 0, FT_ADAPTER_BIAS_ADAPTED, FT_ADAPTER_BIAS_ALL } ft_adapter_bias;
@@ -264,6 +264,7 @@ const char *ft_option_name(int index);                                          
 ft_status ft_option_text(const ft_config *config, int index, char *out, size_t size); // FT_FAILED if it does not fit
 
 // Of tasks (task_names.c), by tasks.def.
+const char *ft_keep_name(ft_keep keep);         // "nf4", as model.storage has it
 const char *ft_task_name(ft_task task);         // "single_label", as train.task has it; AUTO: "auto"
 const char *ft_task_problem_type(ft_task task); // "single_label_classification", as config.json has it; AUTO is single label
 ft_task ft_task_named(const char *name);        // AUTO: none is called so; so are NULL and "auto"

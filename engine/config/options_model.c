@@ -10,7 +10,12 @@ static const ft_option_choice freeze_choices[] = {
     {"none", FT_FREEZE_NONE}, {"embeddings", FT_FREEZE_EMBEDDINGS}, {"encoder", FT_FREEZE_ENCODER}, {NULL, 0}};
 static const ft_option_choice storage_choices[] = {{"precision", FT_KEEP_AS_READ},   {"fp32", FT_KEEP_FP32}, {"bf16", FT_KEEP_BF16},
                                                    {"fp16", FT_KEEP_FP16},           {"int8", FT_KEEP_INT8}, {"nf4", FT_KEEP_NF4},
-                                                   {"nf4_double", FT_KEEP_NF4_DOUBLE}, {NULL, 0}};
+                                                   {"nf4_double", FT_KEEP_NF4_DOUBLE}, {"auto", FT_KEEP_AUTO}, {NULL, 0}};
+const char *ft_keep_name(ft_keep keep) {
+    for (const ft_option_choice *c = storage_choices; c->name != NULL; c++)
+        if (c->value == (int)keep) return c->name;
+    return "?";
+}
 // Checked against ft_activation_from_name by the tests.
 static const ft_option_choice activation_choices[] = {{"relu", 0},     {"tanh", 0},   {"gelu", 0},
                                                       {"gelu_new", 0}, {"silu", 0},   {"quick_gelu", 0},
@@ -50,7 +55,8 @@ static const ft_option rows[] = {
     CHOICE(model.storage, FIXED, "precision", storage_choices, .elsewhere = "load_in_4bit load_in_8bit quantization bnb_4bit_quant_type",
            .help = "How the frozen weights of linear layers are kept in memory; products run in train.precision. precision: as "
                    "they are read. fp32, bf16, fp16: in that type. int8: 8 bits and a scale a row. nf4: 4 bits and a scale for 64 "
-                   "numbers; nf4_double: scales of 8 bits; both as bitsandbytes stores them. Fewer bits change results."),
+                   "numbers; nf4_double: scales of 8 bits; both as bitsandbytes stores them. Fewer bits change results. auto: the most exact form with which the run "
+                   "fits into memory, whatever else is left at auto."),
     INT(model.freeze_layers, FIXED, "0", 0, 1024, .unit = "layers", .elsewhere = "num_frozen_layers freeze_first_layers",
         .help = "Freezes the embeddings and so many layers, counted from the first. 0: none."),
     LIST(model.head.hidden, FIXED, "", 1, 65536, .unit = "units",

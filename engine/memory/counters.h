@@ -8,6 +8,7 @@
 
 typedef enum ft_memory_category {
     FT_MEM_WEIGHTS = 0, FT_MEM_GRADIENTS, FT_MEM_OPTIMIZER, FT_MEM_ACTIVATIONS, FT_MEM_WORKSPACE, FT_MEM_DATA, FT_MEM_COMMUNICATION,
+    FT_MEM_ADAPTERS, // the last: lists in older checkpoints end before it
     FT_MEM_CATEGORIES
 } ft_memory_category;
 

@@ -4,7 +4,7 @@
 
 const char *ft_memory_category_name(ft_memory_category category) {
     static const char *const names[FT_MEM_CATEGORIES] = {"weights",   "gradients", "optimizer",    "activations",
-                                                         "workspace", "data",      "communication"};
+                                                         "workspace", "data",      "communication", "adapters"};
     return names[category];
 }
 

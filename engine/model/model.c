@@ -152,7 +152,8 @@ static ft_storage storage_of(ft_keep keep) {
                                        [FT_KEEP_FP16] = {FT_STORAGE_TYPE, .dtype = FT_F16},
                                        [FT_KEEP_INT8] = {FT_STORAGE_QUANTISED, .format = FT_INT8},
                                        [FT_KEEP_NF4] = {FT_STORAGE_QUANTISED, .format = FT_NF4},
-                                       [FT_KEEP_NF4_DOUBLE] = {FT_STORAGE_QUANTISED, .format = FT_NF4_DOUBLE}};
+                                       [FT_KEEP_NF4_DOUBLE] = {FT_STORAGE_QUANTISED, .format = FT_NF4_DOUBLE},
+                                       [FT_KEEP_AUTO] = {.kind = FT_STORAGE_AS_READ}}; // of whoever chooses none (autofit.h)
     return forms[keep];
 }
 
@@ -164,8 +165,7 @@ static ft_status set_storage(ft_model *m, const ft_config *o) {
     if (p->storage.kind == FT_STORAGE_TYPE && p->storage.dtype != FT_F32 && m->dtype != FT_F32)
         return ft_fail(FT_INVALID, "model.storage", "%s beside train.precision=%s: of the types of 16 bits only that of the precision", ft_dtype_name(p->storage.dtype),
                        ft_dtype_name(m->dtype));
-    for (int i = 0; i < p->count; i++)
-        if (p->list[i].factor && !p->list[i].trainable) return FT_OK;
+    if (ft_parameters_frozen_factors(p) > 0) return FT_OK;
     ft_fail(FT_INVALID, "model.storage", "nothing is frozen: weights that are trained are kept in train.precision");
     ft_hint("adapter.type=lora trains beside a frozen model, train.parameters=classifier the head alone");
     return FT_INVALID;

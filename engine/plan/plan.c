@@ -28,6 +28,7 @@ static void read_results(const ft_room *room, ft_plan *plan) {
     plan->keeps_activation = model->keeps_activation;
     plan->rebuilds_norms = model->rebuilds_norms;
     plan->offloads = ft_parameters_state_on_host(&model->parameters);
+    plan->storage = room->config->model.storage == FT_KEEP_AUTO ? FT_KEEP_AS_READ : room->config->model.storage;
     plan->offloads_inputs = model->inputs.count > 0; // none travels where fewer than two are kept
     plan->host_bytes = room->budget.pinned;
     plan->total_steps = room->plan.total_steps;

@@ -45,6 +45,7 @@ typedef struct ft_plan {
     size_t eval_extra;       // bytes held for it beyond what training needs
     int64_t checkpoint_every; // 0: off
     bool keeps_activation, rebuilds_norms; // memory.recompute_activation is false, memory.recompute_layernorm true
+    ft_keep storage; // of frozen weights
     bool offloads, offloads_inputs; // AdamW's state and inputs of recomputed layers lie on the host (memory.peak_pinned)
     double step_seconds;      // predicted, of an average optimizer step: for comparing plans (kernels/devices/cost.h)
     int64_t total_steps;      // 0: unknown without data

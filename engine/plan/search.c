@@ -48,6 +48,7 @@ ft_status ft_plan_largest(const ft_config *config, const ft_plan_request *reques
                           int64_t *sequences) {
     search s = {.config = *config, .request = request, .vary = vary, .fails = most + 1};
     s.config.train.micro_batch_tokens = FT_AUTO;
+    if (s.config.model.storage == FT_KEEP_AUTO) s.config.model.storage = FT_KEEP_AS_READ; // another changes results
     if (s.config.train.gradient_checkpointing == FT_AUTO) // what memory.offload makes of it, on any device
         s.config.train.gradient_checkpointing = offloads_inputs(config) ? 1 : 0;
     if (s.config.train.gradient_checkpointing == 0 && offloads_inputs(config)) // then there are none to offload

@@ -219,10 +219,13 @@ static json_t *peaks_json(const ft_trainer *t, bool *failed) {
                      "phases", sizes_json(c.phase_peak, FT_PHASE_COUNT, failed));
 }
 
-static ft_status read_sizes(const json_t *memory, const char *key, const char *path, size_t *values, int count) {
+// Of older checkpoints the last ones may be missing: `least` are there.
+static ft_status read_sizes(const json_t *memory, const char *key, const char *path, size_t *values, int count, int least) {
     const json_t *array = json_object_get(memory, key);
-    bool fits = json_is_array(array) && json_array_size(array) == (size_t)count;
-    for (int i = 0; fits && i < count; i++) {
+    const int there = json_is_array(array) && json_array_size(array) <= (size_t)count ? (int)json_array_size(array) : 0;
+    bool fits = there >= least;
+    for (int i = there; i < count; i++) values[i] = 0;
+    for (int i = 0; fits && i < there; i++) {
         const json_t *value = json_array_get(array, (size_t)i);
         fits = json_is_integer(value) && json_integer_value(value) >= 0;
         values[i] = fits ? (size_t)json_integer_value(value) : 0;
@@ -232,15 +235,15 @@ static ft_status read_sizes(const json_t *memory, const char *key, const char *p
 
 static ft_status read_peaks(const json_t *memory, const char *path, ft_memory_counters *c) {
     size_t peaks[PEAKS];
-    FT_TRY(read_sizes(memory, "peaks", path, peaks, PEAKS));
+    FT_TRY(read_sizes(memory, "peaks", path, peaks, PEAKS, PEAKS));
     if (peaks[3] >= FT_PHASE_COUNT) return ft_fail(FT_INVALID, path, "memory.peaks names phase %zu", peaks[3]);
     c->peak_requested = peaks[0], c->peak_allocated = peaks[1], c->peak_reserved = peaks[2];
     c->peak_phase = (ft_memory_phase)peaks[3];
     int64_t pinned; // not in older checkpoints
     FT_TRY(ft_json_int(memory, path, "host_pinned", 0, 0, INT64_MAX, &pinned));
     c->peak_pinned = (size_t)pinned;
-    FT_TRY(read_sizes(memory, "at_peak", path, c->at_peak, FT_MEM_CATEGORIES));
-    return read_sizes(memory, "phases", path, c->phase_peak, FT_PHASE_COUNT);
+    FT_TRY(read_sizes(memory, "at_peak", path, c->at_peak, FT_MEM_CATEGORIES, FT_MEM_ADAPTERS));
+    return read_sizes(memory, "phases", path, c->phase_peak, FT_PHASE_COUNT, FT_PHASE_COUNT);
 }
 
 static ft_status write_state(ft_trainer *t, const char *path) {

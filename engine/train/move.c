@@ -4,9 +4,15 @@
 #include "engine/train/fit/forecast.h"
 #include "engine/train/trainer.h"
 
-// The run as it was asked for, on a device that it may have at once.
-static ft_status plan_there(const ft_job *job, const char *name, ft_room *there) {
-    FT_TRY(ft_room_open_on(job, name, there));
+// The run as it was asked for, on a device that it may have at once. What it has begun with of frozen weights it keeps: anything else
+// would be another run.
+static ft_status plan_there(const ft_room *here, const char *name, ft_room *there) {
+    FT_TRY(ft_room_open_on(here->job, name, there));
+    if (here->state_built && there->config->model.storage == FT_KEEP_AUTO) {
+        there->fitted = *there->config;
+        there->fitted.model.storage = here->config->model.storage;
+        there->config = &there->fitted;
+    }
     FT_TRY(ft_room_plan_steps(there));
     FT_TRY(ft_room_forecast(there));
     return ft_room_reserve(there, false);
@@ -16,7 +22,7 @@ ft_status ft_trainer_move(ft_trainer *t, const char *name) {
     ft_room there;
     const ft_memory_counters earlier = t->earlier;
     const int64_t came_at = t->device_step;
-    ft_status status = plan_there(&t->job, name, &there);
+    ft_status status = plan_there(&t->room, name, &there);
     if (status == FT_OK) status = ft_device_history_leave(t);
     if (status == FT_OK) {
         status = ft_step_carry_state(&t->step);

@@ -113,12 +113,13 @@ static json_t *metrics_json(const ft_trainer *t, bool *failed) {
 
 static json_t *resolved_json(const ft_trainer *t) {
     return json_pack(
-        "{s:I, s:I, s:I, s:i, s:I, s:b, s:b, s:s, s:I, s:I, s:I, s:s, s:o}", "micro_batch_tokens",
+        "{s:I, s:I, s:I, s:i, s:I, s:b, s:b, s:s, s:s, s:I, s:I, s:I, s:s, s:o}", "micro_batch_tokens",
         (json_int_t)t->room.plan.texts.tokens, "micro_batch", (json_int_t)t->room.plan.texts.sequences, "longest",
         (json_int_t)t->room.plan.texts.longest, "max_length", t->job.max_length, "gradient_checkpointing",
         (json_int_t)t->room.model.checkpoint_every, "recompute_activation", !t->room.model.keeps_activation,
         "recompute_layernorm", t->room.model.rebuilds_norms, "offload",
         ft_offload_name(ft_parameters_state_on_host(&t->room.model.parameters), t->room.model.inputs.count > 0),
+        "storage", ft_keep_name(t->room.config->model.storage),
         "total_steps", (json_int_t)t->room.plan.total_steps, "warmup_steps", (json_int_t)t->room.plan.warmup_steps,
         "threads", (json_int_t)t->room.device->target.threads, "tokenizer", ft_input_digest(&t->job.input),
         "model_directory", ft_json_text(t->job.model_dir));

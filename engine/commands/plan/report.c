@@ -120,6 +120,7 @@ static void print_run(const report *r) {
     printf("recompute     %s (train.gradient_checkpointing)\n", checkpointing_text(p->checkpoint_every, every));
     printf("              activations %s (memory.recompute_activation), norms %s (memory.recompute_layernorm)\n",
            p->keeps_activation ? "kept" : "computed again", p->rebuilds_norms ? "made again" : "kept");
+    if (p->storage != FT_KEEP_AS_READ) printf("storage       frozen weights of linear layers in %s (model.storage)\n", ft_keep_name(p->storage));
     if (p->offloads || p->offloads_inputs)
         printf("offload       %s of pinned memory of the host for %s and copies (memory.offload)\n",
                ft_bytes_text(p->memory.peak_pinned, saved), ft_offload_text(p->offloads, p->offloads_inputs));
@@ -287,7 +288,9 @@ static ft_status find_largest(report *r, const ft_plan_request *request) {
     if (r->plan.host_short && !r->plan.offloads_inputs) return FT_OK; // no micro-batch has less of AdamW's state
     int64_t most = MOST_SEQUENCES / ft_plan_eval_multiplier(&r->task->config);
     if (most > INT32_MAX / r->plan.max_length) most = INT32_MAX / r->plan.max_length;
-    return ft_plan_largest(&r->task->config, request, FT_VARY_BATCH, most, &r->largest);
+    ft_config config = r->task->config;
+    config.model.storage = r->plan.storage; // what `auto` has become
+    return ft_plan_largest(&config, request, FT_VARY_BATCH, most, &r->largest);
 }
 
 // The configuration itself, as `ftengine train` would run it.

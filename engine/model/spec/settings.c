@@ -11,9 +11,6 @@
 enum { FORMAT_VERSION = 1, MOST_LABELS = 1 << 20, MOST_LAYERS = 64 };
 
 static const char *const pooling_names[] = {[FT_POOLING_AUTO] = "mean", [FT_POOLING_MEAN] = "mean", [FT_POOLING_MAX] = "max"};
-// In the order of ft_keep.
-static const char *const storage_names[] = {"precision", "fp32", "bf16", "fp16", "int8", "nf4", "nf4_double"};
-enum { STORAGES = sizeof storage_names / sizeof storage_names[0] };
 static const char *const rule_names[] = {[FT_TOKENIZE_AS_FILES] = "files", [FT_TOKENIZE_AS_TRANSFORMERS] = "transformers"};
 
 ft_status ft_model_settings_save(const ft_model_settings *s, const char *path) {
@@ -33,7 +30,7 @@ ft_status ft_model_settings_save(const ft_model_settings *s, const char *path) {
     ft_json_put(root, "temperature", json_real(s->temperature), &failed);
     ft_json_put(root, "thresholds", thresholds, &failed);
     if (s->base_path[0] != '\0')
-        ft_json_put(root, "base", json_pack("{s:o, s:s, s:s}", "path", ft_json_text(s->base_path), "sha256", s->base_sha256, "storage", storage_names[s->base_storage]), &failed);
+        ft_json_put(root, "base", json_pack("{s:o, s:s, s:s}", "path", ft_json_text(s->base_path), "sha256", s->base_sha256, "storage", ft_keep_name(s->base_storage)), &failed);
     ft_status status = root == NULL || failed ? ft_fail_memory(0, "ftengine.json") : ft_json_save(path, root);
     json_decref(root);
     return status;
@@ -119,9 +116,9 @@ static ft_status read_base(const json_t *root, const char *path, ft_arena *arena
     int kept = 0;
     FT_TRY(ft_json_string(base, path, "path", "", &where));
     FT_TRY(ft_json_string(base, path, "sha256", "", &hash));
-    FT_TRY(ft_json_string(base, path, "storage", storage_names[0], &storage));
-    while (kept < STORAGES && strcmp(storage, storage_names[kept]) != 0) kept++;
-    if (kept == STORAGES) return ft_fail(FT_INVALID, path, "\"storage\": \"%s\" is none that model.storage has", storage);
+    FT_TRY(ft_json_string(base, path, "storage", ft_keep_name(FT_KEEP_AS_READ), &storage));
+    while (kept < FT_KEEP_AUTO && strcmp(storage, ft_keep_name((ft_keep)kept)) != 0) kept++;
+    if (kept == FT_KEEP_AUTO) return ft_fail(FT_INVALID, path, "\"storage\": \"%s\" is none that model.storage has", storage);
     s->base_storage = (ft_keep)kept;
     s->base_path = ft_arena_strdup(arena, where);
     s->base_sha256 = ft_arena_strdup(arena, hash);

@@ -105,6 +105,12 @@ static ft_exactness exactness_of(ft_dtype dtype) {
     return dtype == FT_BF16 ? FT_EXACT_BY_TAILS : dtype == FT_F16 ? FT_EXACT_BY_MASTER : FT_EXACT_AS_READ;
 }
 
+int ft_parameters_frozen_factors(const ft_parameters *p) {
+    int count = 0;
+    for (int i = 0; i < p->count; i++) count += p->list[i].factor && !p->list[i].trainable;
+    return count;
+}
+
 // Which are kept in another form than ops read. Returns how many.
 static int choose_kept(ft_parameters *p) {
     const ft_storage *form = &p->storage;
@@ -117,12 +123,22 @@ static int choose_kept(ft_parameters *p) {
     return count;
 }
 
+// Has what is trained a block of its own? Where there are adapters; but a table of which only some rows are trained goes on in the next store.
+static bool stands_beside(const ft_parameters *p) {
+    const ft_parameter *table = p->table >= 0 ? &p->list[p->table] : NULL;
+    if (table != NULL && table->trainable && table->held > table->trained) return false;
+    for (int i = 0; i < p->count; i++)
+        if (p->list[i].adapter) return true;
+    return false;
+}
+
 static ft_status make_stores(ft_parameters *p) {
     p->stores = ft_arena_alloc(&p->arena, MOST_STORES * sizeof *p->stores);
     if (p->stores == NULL) return FT_NO_MEMORY;
     const ft_dtype form = p->storage.kind == FT_STORAGE_QUANTISED ? FT_U8 : p->storage.dtype;
     ft_store *s = p->stores;
-    s[TRAINED] = (ft_store){.format = {p->dtype, exactness_of(p->dtype)}, .place = p->place, .trainable = true, .owner = p->memory};
+    s[TRAINED] = (ft_store){.format = {p->dtype, exactness_of(p->dtype)}, .place = p->place, .trainable = true, .owner = p->memory,
+                            .category = stands_beside(p) ? FT_MEM_ADAPTERS : FT_MEM_WEIGHTS};
     s[FROZEN] = (ft_store){.format = {p->dtype, FT_EXACT_AS_READ}, .owner = p->memory};
     p->store_count = FROZEN + 1;
     p->kept_store = choose_kept(p) > 0 ? p->store_count++ : -1;
@@ -160,6 +176,17 @@ bool ft_parameters_state_on_host(const ft_parameters *p) {
     return false;
 }
 
+// The weights of stores [first, end), zeroed.
+static ft_status allocate_block(ft_parameters *p, int first, int end, const char *site, void **block) {
+    ft_device *device = ft_memory_device(p->memory);
+    size_t bytes = 0;
+    for (int i = first; i < end; i++) bytes += ft_store_weight_bytes(&p->stores[i]);
+    FT_TRY(ft_memory_alloc(p->memory, bytes, p->stores[first].category, site, block));
+    char *at = *block;
+    for (int i = first; i < end; at += ft_store_weight_bytes(&p->stores[i++])) p->stores[i].weights = at;
+    return device->functions->fill(device, *block, 0, bytes);
+}
+
 ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory) {
     p->memory = memory;
     FT_TRY(make_stores(p));
@@ -169,12 +196,9 @@ ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory) {
         p->real_total += p->list[i].count;
         if (p->list[i].trainable) p->real_trainable += p->list[i].count;
     }
-    size_t bytes = ft_parameters_weight_bytes(p);
-    FT_TRY(ft_memory_alloc(memory, bytes, FT_MEM_WEIGHTS, "weights", &p->block));
-    char *at = p->block;
-    for (int i = 0; i < p->store_count; at += ft_store_weight_bytes(&p->stores[i++])) p->stores[i].weights = at;
-    ft_device *device = ft_memory_device(memory);
-    return device->functions->fill(device, p->block, 0, bytes);
+    const bool beside = p->stores[TRAINED].category == FT_MEM_ADAPTERS;
+    if (beside) FT_TRY(allocate_block(p, TRAINED, TRAINED + 1, "adapters and head", &p->beside));
+    return allocate_block(p, beside ? TRAINED + 1 : TRAINED, p->store_count, "weights", &p->block);
 }
 
 ft_status ft_parameters_allocate_master(ft_parameters *p) {
@@ -244,6 +268,7 @@ ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay,
 void ft_parameters_free(ft_parameters *p) {
     if (p->memory != NULL) {
         ft_memory_free(p->memory, p->block);
+        ft_memory_free(p->memory, p->beside);
         if (!p->gradients_in_steps) ft_memory_free(p->memory, p->gradients); // gradients.h: else the arena's
         for (int i = 0; i < p->store_count; i++) ft_store_free_state(&p->stores[i]);
         ft_memory_free(p->memory, p->table_blocks);

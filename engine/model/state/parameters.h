@@ -2,7 +2,8 @@
 //
 // Parameters are added in the order in which the backward pass completes their gradients (head first, embeddings last).
 // ft_parameters_allocate then makes a list of stores (stores.h): what is trained, then what is frozen, back to back in one block of
-// memory; within a store parameters keep their order. Gradients of all that is trained are one flat buffer (gradients.h), in fp32.
+// memory; what is trained with adapters is a block and a category of memory of its own (`beside`). Within a store parameters keep their
+// order. Gradients of all that is trained are one flat buffer (gradients.h), in fp32.
 // Weights of norms (`wide`) are fp32 for ops too: in 16 bits they are numbers of their own in a last store of the block (their places in the
 // others are unused but for gradients and moments). They stand near 1, where bf16 has steps of 1/128, and in training that costs more than
 // the rounding of all products does.
@@ -58,6 +59,7 @@ typedef struct ft_parameters {
     int kept_store;           // -1: nothing is kept in another form than ops read
     int wide_store;           // -1: there is none, wide or not makes no difference
     void *block;              // device: the weights of all stores, back to back
+    void *beside;             // where there are adapters, those of what is trained, which is a block of its own then
     int64_t trainable;        // elements of all trained stores, padding included: of the gradients
     int64_t real_total, real_trainable; // parameters, without padding
     ft_storage storage;       // of frozen factors; before they are allocated
@@ -94,6 +96,8 @@ void ft_parameters_share(ft_parameters *p, int index, int point);
 // The matrix `index`, the last of its kind, is the table of which `held` rows are there and the first `trained` have a
 // gradient, if the matrix is trained at all. Before it is allocated.
 void ft_parameters_set_table(ft_parameters *p, int index, int64_t held, int64_t trained);
+// Those that `storage` is about.
+int ft_parameters_frozen_factors(const ft_parameters *p);
 // Weights only (inference). After it views may be taken.
 ft_status ft_parameters_allocate(ft_parameters *p, ft_memory *memory);
 // What makes weights of 16 bits as exact as fp32: before they are loaded, if they will be trained.
@@ -102,7 +106,7 @@ ft_status ft_parameters_allocate_master(ft_parameters *p);
 // A parameter's learning rate is lr_decay^depth times the run's.
 // blocks: of the table, [ft_norm_blocks(rows) + 1] host; NULL when all its rows are there.
 ft_status ft_parameters_allocate_training(ft_parameters *p, double weight_decay, double lr_decay, const int32_t *blocks);
-size_t ft_parameters_weight_bytes(const ft_parameters *p); // of `block`
+size_t ft_parameters_weight_bytes(const ft_parameters *p); // of all stores
 bool ft_parameters_state_on_host(const ft_parameters *p);  // of any store
 void ft_parameters_free(ft_parameters *p); // {0} is fine
 int ft_parameters_find(const ft_parameters *p, const char *name); // -1 if absent

@@ -40,6 +40,7 @@ typedef struct ft_store {
     ft_place place;     // of its state
     bool trainable;     // it has gradients, and state
     ft_memory *owner;   // whose memory it is
+    ft_memory_category category; // of the weights, exact or not
     int64_t first;      // elements of the stores in front of it; of a trained one: where its gradients begin (gradients.h)
     int64_t count;      // elements, padding included
     void *weights;      // [count] device: what ops read

@@ -18,6 +18,8 @@ typedef struct search {
     unsigned savings, free; // those there are in any case; those that may come to them
     unsigned judged;        // savings on the host that have to do with `host`: pinned, no system can swap them out
     size_t host;            // what all that is pinned may come to; 0: unknown
+    ft_keep storage;        // of frozen weights as it is
+    bool stores;            // and ours to choose
     ft_autofit *fit;
 } search;
 
@@ -41,6 +43,7 @@ static unsigned free_savings(const ft_room *room, const ft_config *asked, unsign
 
 static ft_config with(const ft_config *config, const ft_fitting *f) {
     ft_config c = *config;
+    c.model.storage = f->storage;
     c.train.micro_batch_tokens = f->micro_batch_tokens;
     c.train.gradient_checkpointing = f->gradient_checkpointing;
     c.memory.recompute_activation = f->savings & FT_SAVE_ACTIVATION ? FT_RECOMPUTE_TRUE : FT_RECOMPUTE_FALSE;
@@ -57,6 +60,7 @@ static bool beyond_host(const search *s, unsigned savings, size_t pinned) {
 
 // Rehearses a setting. *fits false: it does not; then nothing else is set.
 static ft_status try_setting(const search *s, ft_fitting setting, size_t limit, bool *fits, ft_fitting *found) {
+    setting.storage = s->storage;
     ft_config config = with(s->room->config, &setting);
     ft_rehearsal other;
     ft_memory_refusal refusal = {0};
@@ -172,10 +176,7 @@ static ft_status search_savings(search *s, int64_t every, sizes *found) {
 }
 
 static ft_status search_settings(search *s) {
-    bool fits;
     sizes found = {{0}};
-    const ft_fitting asked = {.micro_batch_tokens = s->whole, .gradient_checkpointing = s->every, .savings = s->savings};
-    FT_TRY(try_setting(s, asked, SIZE_MAX / 4, &fits, &s->fit->ideal));
     FT_TRY(search_savings(s, s->every, &found));
     if (!s->recomputes) return FT_OK;
     // Recomputation takes longer than none, so it too is better only by larger micro-batches. Longer stretches take less than
@@ -185,6 +186,35 @@ static ft_status search_settings(search *s) {
         if (every == s->every) continue;
         found = without;
         FT_TRY(search_savings(s, every, &found));
+    }
+    return FT_OK;
+}
+
+// From the most exact to the smallest.
+static const ft_keep forms[] = {FT_KEEP_AS_READ, FT_KEEP_BF16, FT_KEEP_INT8, FT_KEEP_NF4, FT_KEEP_NF4_DOUBLE};
+enum { FORMS = sizeof forms / sizeof forms[0] };
+
+// Is anything frozen that another form could be for?
+static ft_status find_frozen(search *s) {
+    ft_rehearsal other;
+    ft_status status = ft_rehearse_again(s->room, s->room->config, SIZE_MAX / 4, &other);
+    if (status == FT_OK) s->stores = ft_parameters_frozen_factors(&other.room.model.parameters) > 0;
+    ft_status closed = ft_rehearsal_close(&other);
+    return status != FT_OK ? status : closed;
+}
+
+// As it is; where the form of frozen weights is ours to choose, the most exact with which anything fits.
+static ft_status search_forms(search *s) {
+    bool fits;
+    const ft_fitting asked = {.micro_batch_tokens = s->whole, .gradient_checkpointing = s->every, .savings = s->savings};
+    FT_TRY(try_setting(s, asked, SIZE_MAX / 4, &fits, &s->fit->ideal));
+    FT_TRY(search_settings(s));
+    if (!s->stores || s->fit->choice.reserved > 0) return FT_OK;
+    FT_TRY(find_frozen(s));
+    for (int i = 1; i < FORMS && s->stores && s->fit->choice.reserved == 0; i++) {
+        if (forms[i] == FT_KEEP_BF16 && s->room->config->train.precision != FT_PRECISION_FP32) continue;
+        s->storage = forms[i];
+        FT_TRY(search_settings(s));
     }
     return FT_OK;
 }
@@ -217,14 +247,16 @@ static bool open_search(const ft_room *room, size_t limit, ft_autofit *fit, sear
     s->free = free_savings(room, c, s->savings);
     s->judged = s->free & ON_HOST; // what was asked for by name is refused elsewhere
     s->host = room->budget.pinned;
-    return s->cuts || s->recomputes || s->free != 0;
+    s->stores = c->model.storage == FT_KEEP_AUTO;
+    s->storage = s->stores ? FT_KEEP_AS_READ : c->model.storage;
+    return s->cuts || s->recomputes || s->free != 0 || s->stores;
 }
 
 ft_status ft_autofit_choose(const ft_room *room, size_t limit, ft_config *config, ft_autofit *fit) {
     search s;
     *config = *room->config;
     if (!open_search(room, limit, fit, &s)) return FT_OK;
-    FT_TRY(search_settings(&s));
+    FT_TRY(search_forms(&s));
     return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
 }
 
@@ -241,7 +273,7 @@ ft_status ft_autofit_can(const ft_room *room, size_t limit, bool *can) {
     const ft_fitting least = {.micro_batch_tokens = s.cuts ? s.least : s.whole, .gradient_checkpointing = every, .savings = s.savings | all};
     FT_TRY(try_setting(&s, least, limit, can, &found));
     if (*can) return FT_OK;
-    FT_TRY(search_settings(&s));
+    FT_TRY(search_forms(&s));
     *can = fit.choice.reserved > 0;
     return FT_OK;
 }
@@ -276,13 +308,14 @@ ft_status ft_autofit_reduce(const ft_room *room, size_t limit, ft_config *config
                 .cuts = least < room->plan.texts.tokens,
                 .whole = c->train.micro_batch_tokens,
                 .recomputes = room->job->config->train.gradient_checkpointing == FT_AUTO,
-                .every = ft_checkpoint_every(c, room->device)};
+                .every = ft_checkpoint_every(c, room->device),
+                .storage = c->model.storage};
     s.savings = savings_of(room, c);
     // The host is reserved for what lies there already: nothing new goes there, and what does takes no more of it than planned.
     s.free = free_savings(room, room->job->config, s.savings) & ~(unsigned)ON_HOST;
     s.judged = s.savings & ON_HOST;
     s.host = room->planned.peak_pinned;
-    FT_TRY(search_settings(&s));
+    FT_TRY(search_forms(&s));
     if (fit->choice.reserved == 0) FT_TRY(smallest(&s));
     return fit->choice.reserved > 0 ? take_up(&s, config) : FT_OK;
 }
@@ -301,9 +334,11 @@ const char *ft_fitting_text(const ft_fitting *f, char out[FT_FITTING_TEXT]) {
     snprintf(tokens, sizeof tokens, "micro-batches of %lld tokens", (long long)f->micro_batch_tokens);
     snprintf(layers, sizeof layers, ", recomputing %lld layers at a time", (long long)f->gradient_checkpointing);
     const bool optimizer = (f->savings & FT_SAVE_OPTIMIZER) != 0, inputs = (f->savings & FT_SAVE_INPUTS) != 0;
-    snprintf(out, FT_FITTING_TEXT, "%s%s%s%s%s%s", f->micro_batch_tokens == FT_AUTO ? "the whole batch at once" : tokens,
+    const char *storage = f->storage != FT_KEEP_AS_READ && f->storage != FT_KEEP_AUTO ? ft_keep_name(f->storage) : NULL;
+    snprintf(out, FT_FITTING_TEXT, "%s%s%s%s%s%s%s%s", f->micro_batch_tokens == FT_AUTO ? "the whole batch at once" : tokens,
              f->gradient_checkpointing == 0 ? ", no recomputation" : f->gradient_checkpointing == 1 ? ", recomputing every layer" : layers,
              f->savings & FT_SAVE_NORMS ? ", norms made again" : "", optimizer || inputs ? ", " : "",
-             optimizer || inputs ? ft_offload_text(optimizer, inputs) : "", optimizer || inputs ? " on the host" : "");
+             optimizer || inputs ? ft_offload_text(optimizer, inputs) : "", optimizer || inputs ? " on the host" : "",
+             storage != NULL ? ", frozen weights in " : "", storage != NULL ? storage : "");
     return out;
 }

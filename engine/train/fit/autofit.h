@@ -1,8 +1,9 @@
 // autofit.h - the settings of memory left at `auto`, chosen so that the run fits and is the fastest of those that do.
 //
 // The knobs: train.micro_batch_tokens (with train.micro_batch at auto too), train.gradient_checkpointing,
-// memory.recompute_activation, memory.recompute_layernorm and memory.offload. On the
-// CPU they change no bit of a result, on a GPU nothing beyond rounding. auto means the whole batch, no recomputation and nothing on
+// memory.recompute_activation, memory.recompute_layernorm and memory.offload; and, where nothing of these is enough, model.storage, which
+// changes results and is ours only where it is `auto` by name: then the most exact form is taken with which anything fits. On the
+// CPU the others change no bit of a result, on a GPU nothing beyond rounding. auto means the whole batch, no recomputation and nothing on
 // the host wherever that fits; only where it does not is there anything to choose. Whether a setting fits is found by rehearsing the
 // run on a plan device, its price by what the rehearsed ops would take (kernels/devices/cost.h). The choice depends on configuration, data,
 // target and limit alone.

@@ -56,6 +56,14 @@ static void leave_room_for_host(ft_room *room) {
     if (b->most < b->now) b->now = b->most;
 }
 
+// Where nothing had to be chosen for frozen weights, what is in force says so: a resumed run is held to it.
+static void settle_storage(ft_room *room) {
+    if (room->config->model.storage != FT_KEEP_AUTO) return;
+    if (room->config != &room->fitted) room->fitted = *room->config;
+    room->fitted.model.storage = FT_KEEP_AS_READ;
+    room->config = &room->fitted;
+}
+
 ft_status ft_room_forecast(ft_room *room) {
     ft_log_level level = ft_log_get_level();
     ft_log_set_level(FT_LOG_SILENT); // what training says while it opens is said once
@@ -69,5 +77,6 @@ ft_status ft_room_forecast(ft_room *room) {
         status = forecast_or_fit(room, b->most);
     }
     ft_log_set_level(level);
+    if (status == FT_OK) settle_storage(room);
     return status;
 }

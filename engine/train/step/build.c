@@ -110,7 +110,8 @@ static ft_status transfer_state(ft_step *step, transfer *copy, bool back) {
     for (int i = 0; i < p->store_count; i++)
         for (ft_store_state s = 0; s < FT_STATES; s++)
             FT_TRY(transfer_array(step, copy, back, &host, p->stores[i].state[s], state_bytes(&p->stores[i], s)));
-    FT_TRY(transfer_array(step, copy, back, &host, p->block, ft_parameters_weight_bytes(p)));
+    for (int i = 0; i < p->store_count; i++)
+        FT_TRY(transfer_array(step, copy, back, &host, p->stores[i].weights, ft_store_weight_bytes(&p->stores[i])));
     ft_update_state *update = &room->carried.update;
     FT_TRY(copy(room->memory, back ? (void *)step->update_state : (void *)update,
                 back ? update : step->update_state, sizeof *update));
