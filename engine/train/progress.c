@@ -162,5 +162,6 @@ void ft_progress_end(const ft_trainer *t, ft_status outcome) {
                 (long long)t->step.state.step, t->step.state.loss_scale);
     ft_info("  peak memory  %s allocated, %s reserved", ft_bytes_text(c.peak_allocated, memory),
             ft_bytes_text(c.peak_reserved, time));
+    if (t->room.idle_gpu[0] != '\0') ft_info("  device       the CPU: %s was not used, for the reason at the beginning", t->room.idle_gpu);
     ft_info("  %-12s %s/%s", ft_run_result(t->room.config), t->dir, ft_run_result(t->room.config));
 }

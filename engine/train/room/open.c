@@ -7,6 +7,7 @@
 #include "engine/train/room/limit.h"
 #include "kernels/devices/devices.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,12 +34,28 @@ static ft_status make_memory(ft_room *room, size_t limit) {
     return ft_memory_create_with(room->device, &options, &room->memory);
 }
 
+// The first GPU of this machine; "" where there is none, or no driver to ask.
+static void find_gpu(char name[static 96]) {
+    ft_gpus *gpus;
+    ft_gpu gpu;
+    if (ft_gpus_open(&gpus) == FT_OK && ft_gpus_read(gpus, 0, &gpu) == FT_OK) snprintf(name, 96, "%s", gpu.name);
+    ft_gpus_close(gpus);
+    ft_error_clear();
+}
+
+// No GPU is an ordinary machine. One that is there and lacks something is a run of days instead of hours, and easily overlooked.
+static void tell_cpu(const char *why, char idle_gpu[static 96]) {
+    find_gpu(idle_gpu);
+    if (idle_gpu[0] == '\0') ft_info("device     device.name=auto is the CPU: %s", why);
+    else ft_warn("a GPU (%s) is not used, device.name=auto is the CPU: %s", idle_gpu, why);
+}
+
 ft_status ft_room_open(const ft_job *job, const ft_config *config, ft_room *room) {
     char why[FT_DEVICE_WHY], name[24];
     *room = (ft_room){.job = job, .config = config};
     FT_TRY(ft_choose_device(config, name));
     FT_TRY(ft_device_open(name, (int)config->device.threads, config->device.isa, &room->device, why));
-    if (why[0] != '\0') ft_info("device     device.name=auto is the CPU: %s", why);
+    if (why[0] != '\0') tell_cpu(why, room->idle_gpu);
     FT_TRY(ft_gemm_tuning_apply(config, room->device, room->gemm_tuning));
     FT_TRY(ft_room_check(config, room->device));
     return make_memory(room, 0);

@@ -34,6 +34,7 @@ typedef struct ft_room {
     ft_ledger *reservation;    // on the device; NULL: a rehearsal, or no ledger could be kept
     ft_ledger *host_reservation; // of the process, beside a device with memory of its own; NULL: there is none
     ft_model model;
+    char idle_gpu[96]; // of a run whose device.name=auto is the CPU though a GPU is there: that one's name
     ft_load_report load_report; // in `arena`
     ft_run_plan plan;
     ft_batch_limits eval_limits; // of the micro-batches of evaluations (eval_budget.h)

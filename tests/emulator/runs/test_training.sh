@@ -213,7 +213,8 @@ expect 0 "$FTENGINE" train $run output.dir=auto train.max_steps=1 eval.strategy=
 [ "$(json auto/run.json 'd["device"]')" = cuda:0 ] || fail "auto is not CUDA"
 # shellcheck disable=SC2086
 FAKE_CUDA="$driver,capability=75" expect 0 "$FTENGINE" train $run output.dir=old train.max_steps=1 eval.strategy=no
-says "device.name=auto is the CPU: NVIDIA Fake 4096 has compute capability 7.5, but 8.0 is needed"
+says "warning: a GPU (NVIDIA Fake 4096) is not used, device.name=auto is the CPU: NVIDIA Fake 4096 has compute capability 7.5, but 8.0 is needed"
+says "the CPU: NVIDIA Fake 4096 was not used"
 # shellcheck disable=SC2086
 FAKE_CUDA="version=12020" expect 4 "$FTENGINE" train $run output.dir=none device.name=cuda
 one_error "supports CUDA 12.2, but the kernels need 13.0"
