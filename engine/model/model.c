@@ -48,7 +48,7 @@ static void find_lowest_trained(ft_model *m) {
     int lowest = 0;
     for (int i = 0; i < m->parameters.count; i++) {
         const ft_parameter *q = &m->parameters.list[i];
-        if (q->trainable && q->arrives > lowest) lowest = q->arrives;
+        if (q->trainable && q->lowest > lowest) lowest = q->lowest;
     }
     m->embeddings_trained = ft_backward_block(lowest) > m->layers;
     m->first_trained_layer = m->embeddings_trained ? 0 : m->layers - ft_backward_block(lowest);
@@ -69,7 +69,10 @@ static ft_status find_quiet(ft_model *m, const ft_config *o) {
     for (int i = 0; i < m->parameters.count; i++) {
         const ft_parameter *q = &m->parameters.list[i];
         const int block = ft_backward_block(q->arrives); // 0 is the head, which is trained
-        if (q->trainable && !q->adapter && block > 0) m->quiet[block > m->layers ? 0 : m->layers - block + 1] = false;
+        if (!q->trainable || q->adapter || block == 0) continue;
+        if (block > m->layers) m->quiet[0] = false;
+        for (int l = 0; block <= m->layers && l < m->layers; l++) // and where else these weights are
+            if (m->layer[l].qkv.weight == m->layer[m->layers - block].qkv.weight) m->quiet[l + 1] = false;
     }
     return FT_OK;
 }
@@ -116,6 +119,7 @@ static void set_dropout(ft_model *m, const ft_model_config *c, const ft_config *
     m->attention_output_dropout = m->family->attention_output_dropout   ? m->hidden_dropout
                                   : m->family->attention_dropout_behind ? m->attention_dropout
                                                                         : 0;
+    m->feed_forward_dropout = m->family->feed_forward_undropped ? 0 : m->hidden_dropout;
     m->pooler_dropout = m->family->dropout_before_pooler ? m->classifier_dropout : (float)c->relative.pooler_dropout;
 }
 
@@ -125,7 +129,8 @@ static ft_status build(ft_model *m, const ft_model_config *c, const ft_config *o
     m->head_count = o->model.head.hidden.count + 1;
     m->layer = ft_arena_alloc(&m->arena, (size_t)m->layers * sizeof *m->layer);
     m->head = ft_arena_alloc(&m->arena, (size_t)m->head_count * sizeof *m->head);
-    if (m->layer == NULL || m->head == NULL) return FT_NO_MEMORY;
+    b.weights = ft_arena_alloc(&m->arena, (size_t)m->layers * sizeof *b.weights);
+    if (m->layer == NULL || m->head == NULL || b.weights == NULL) return FT_NO_MEMORY;
     if (o->adapter.type != FT_ADAPTER_NONE && (m->modules = ft_arena_alloc(&m->arena, sizeof *m->modules)) == NULL) return FT_NO_MEMORY;
     FT_TRY(ft_relative_create(m, c));
     FT_TRY(ft_rotary_create(m, c));

@@ -3,6 +3,7 @@
 #include "base/json/json.h"
 #include "engine/text/tokenizer_parts.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define BERT_ROLES                                                                                                     \
@@ -11,12 +12,19 @@
     { "[CLS]", "[SEP]", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]" }
 #define ROBERTA_ROLES                                                                                                  \
     { "<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>" }
+#define ALBERT_ROLES                                                                                                   \
+    { "[CLS]", "[SEP]", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]" }
+#define MPNET_ROLES                                                                                                    \
+    { "<s>", "</s>", "[UNK]", "</s>", "<pad>", "<s>", "<mask>" }
 static const ft_class CLASSES[] = {
     {FT_CLASS_BERT, "BertTokenizer", FT_MODEL_WORD_PIECE, BERT_ROLES, false},
     {FT_CLASS_BERT, "DistilBertTokenizer", FT_MODEL_WORD_PIECE, BERT_ROLES, false},
     {FT_CLASS_BERT, "ElectraTokenizer", FT_MODEL_WORD_PIECE, BERT_ROLES, false},
     {FT_CLASS_ROBERTA, "RobertaTokenizer", FT_MODEL_BYTE_PAIRS, ROBERTA_ROLES, true},
     {FT_CLASS_XLM_ROBERTA, "XLMRobertaTokenizer", FT_MODEL_UNIGRAM, ROBERTA_ROLES, true},
+    {FT_CLASS_CAMEMBERT, "CamembertTokenizer", FT_MODEL_UNIGRAM, ROBERTA_ROLES, true},
+    {FT_CLASS_ALBERT, "AlbertTokenizer", FT_MODEL_UNIGRAM, ALBERT_ROLES, true},
+    {FT_CLASS_MPNET, "MPNetTokenizer", FT_MODEL_WORD_PIECE, MPNET_ROLES, true},
     {FT_CLASS_DEBERTA, "DebertaTokenizer", FT_MODEL_BYTE_PAIRS, DEBERTA_ROLES, true},
     {FT_CLASS_DEBERTA_V2, "DebertaV2Tokenizer", FT_MODEL_UNIGRAM, DEBERTA_ROLES, false},
     {FT_CLASS_FILE, "PreTrainedTokenizer", FT_MODEL_WORD_PIECE, {0}, false}, // "PreTrainedTokenizerFast"
@@ -30,7 +38,8 @@ static const struct {
 } MODELS[] = {
     {"bert", "BertTokenizer"},           {"distilbert", "DistilBertTokenizer"},  {"electra", "ElectraTokenizer"},
     {"roberta", "RobertaTokenizer"},     {"xlm-roberta", "XLMRobertaTokenizer"}, {"deberta", "DebertaTokenizer"},
-    {"deberta-v2", "DebertaV2Tokenizer"}, {"modernbert", "TokenizersBackend"}};
+    {"deberta-v2", "DebertaV2Tokenizer"}, {"modernbert", "TokenizersBackend"}, {"ernie", "BertTokenizer"},
+    {"camembert", "CamembertTokenizer"}, {"data2vec-text", "RobertaTokenizer"}, {"albert", "AlbertTokenizer"}};
 
 static const ft_class *find_class(const char *name) {
     for (int i = 0; i < CLASS_COUNT; i++) {
@@ -69,6 +78,13 @@ static bool is_word_piece(const json_t *file) {
     return !json_is_array(json_object_get(model, "vocab")) && json_object_get(model, "merges") == NULL;
 }
 
+static ft_status refuse_class(const ft_tokenizer_json *json, const char *name) {
+    char list[400] = "";
+    for (size_t i = 0, at = 0; i < CLASS_COUNT && at < sizeof list; i++)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i > 0 ? ", " : "", CLASSES[i].kind == FT_CLASS_FILE && i + 1 < CLASS_COUNT ? "PreTrainedTokenizerFast" : CLASSES[i].name);
+    return ft_fail(FT_INVALID, json->config_path, "tokenizer_class %s is not supported; supported: %s", name, list);
+}
+
 ft_status ft_tokenizer_choose_class(ft_tokenizer_json *json, ft_arena *arena) {
     const char *name, *guess = NULL;
     bool file = json->tokenizer != NULL;
@@ -76,17 +92,12 @@ ft_status ft_tokenizer_choose_class(ft_tokenizer_json *json, ft_arena *arena) {
     if (name == NULL) FT_TRY(class_of_model(json, arena, &guess));
     if (name == NULL && guess == NULL) guess = class_of_files(json);
     json->class = find_class(name != NULL ? name : guess);
-    if (json->class == NULL)
-        return ft_fail(FT_INVALID, json->config_path,
-                       "tokenizer_class %s is not supported; supported: BertTokenizer, DistilBertTokenizer, "
-                       "ElectraTokenizer, RobertaTokenizer, XLMRobertaTokenizer, DebertaTokenizer, DebertaV2Tokenizer, "
-                       "PreTrainedTokenizerFast, TokenizersBackend",
-                       name);
+    if (json->class == NULL) return refuse_class(json, name);
     if (json->class->kind == FT_CLASS_FILE) {
         if (!file)
             return ft_fail(FT_INVALID, json->config_path, "tokenizer_class %s needs tokenizer.json beside it", json->class->name);
         json->as_is = true;
-    } else if (json->class->kind == FT_CLASS_BERT)
+    } else if (json->class->model == FT_MODEL_WORD_PIECE)
         // With a configuration, BERT's class decides; a lone tokenizer.json is the only one that says anything.
         json->as_is = file && (!json->has_config || (name == NULL && !is_word_piece(json->tokenizer)));
     else
@@ -129,7 +140,7 @@ static ft_status build_bert(ft_tokenizer *t, const ft_tokenizer_json *json) {
     FT_TRY(rewrite(t, (ft_rewrite){.kind = FT_REWRITE_BERT, .bert = ft_normalizer_make(true, cjk, strip, lower)}));
     FT_TRY(ft_tokenizer_add_split(t, (ft_split){.kind = FT_SPLIT_BERT}, NULL));
     FT_TRY(need_role(t, json, &t->arena, "unk_token", &t->unknown));
-    return make_frames(t, json, "cls_token", "sep_token", FT_FRAME_BERT);
+    return make_frames(t, json, "cls_token", "sep_token", json->class->kind == FT_CLASS_MPNET ? FT_FRAME_ROBERTA : FT_FRAME_BERT);
 }
 
 static ft_status build_byte_pairs(ft_tokenizer *t, const ft_tokenizer_json *json) {
@@ -147,7 +158,8 @@ static ft_status class_charsmap(ft_tokenizer *t, const ft_tokenizer_json *json, 
     return ft_charsmap_open(&t->arena, json->spm->charsmap, json->spm->charsmap_length, json->pieces_path, map);
 }
 
-static ft_status build_xlm_roberta(ft_tokenizer *t, const ft_tokenizer_json *json) {
+// The model's character map, and words that begin with their space.
+static ft_status mapped_words(ft_tokenizer *t, const ft_tokenizer_json *json) {
     ft_rewrite map = {.kind = FT_REWRITE_CHARSMAP};
     bool prefix;
     FT_TRY(ft_json_bool(json->config, json->config_path, "add_prefix_space", true, &prefix));
@@ -155,8 +167,28 @@ static ft_status build_xlm_roberta(ft_tokenizer *t, const ft_tokenizer_json *jso
     if (map.charsmap.size > 0) FT_TRY(rewrite(t, map));
     FT_TRY(ft_tokenizer_add_split(t, (ft_split){.kind = FT_SPLIT_WHITE}, NULL));
     ft_split split = {FT_SPLIT_METASPACE, prefix ? FT_PREFIX_ALWAYS : FT_PREFIX_NEVER, true};
-    FT_TRY(ft_tokenizer_add_split(t, split, NULL));
+    return ft_tokenizer_add_split(t, split, NULL);
+}
+
+static ft_status build_xlm_roberta(ft_tokenizer *t, const ft_tokenizer_json *json) {
+    FT_TRY(mapped_words(t, json));
     return make_frames(t, json, "bos_token", "eos_token", FT_FRAME_ROBERTA);
+}
+
+static ft_status build_albert(ft_tokenizer *t, const ft_tokenizer_json *json) {
+    static const char *const QUOTES[] = {"``", "''"};
+    bool lower, accents;
+    FT_TRY(ft_json_bool(json->config, json->config_path, "do_lower_case", true, &lower));
+    FT_TRY(ft_json_bool(json->config, json->config_path, "keep_accents", false, &accents));
+    for (int i = 0; i < 2; i++)
+        FT_TRY(rewrite(t, (ft_rewrite){.kind = FT_REWRITE_REPLACE, .pattern = FT_REPLACE_TEXT, .from = QUOTES[i], .from_length = 2, .to = "\"", .to_length = 1}));
+    if (!accents) {
+        FT_TRY(rewrite(t, (ft_rewrite){.kind = FT_REWRITE_FORM, .form = FT_NFKD}));
+        FT_TRY(rewrite(t, (ft_rewrite){.kind = FT_REWRITE_STRIP_ACCENTS}));
+    }
+    if (lower) FT_TRY(rewrite(t, (ft_rewrite){.kind = FT_REWRITE_LOWER}));
+    FT_TRY(mapped_words(t, json));
+    return make_frames(t, json, "cls_token", "sep_token", FT_FRAME_BERT);
 }
 
 static ft_status build_deberta_v2(ft_tokenizer *t, const ft_tokenizer_json *json) {
@@ -188,7 +220,10 @@ static ft_status build_deberta_v2(ft_tokenizer *t, const ft_tokenizer_json *json
 
 ft_status ft_tokenizer_build_class(ft_tokenizer *t, const ft_tokenizer_json *json) {
     switch (json->class->kind) {
-    case FT_CLASS_BERT: return build_bert(t, json);
+    case FT_CLASS_BERT:
+    case FT_CLASS_MPNET: return build_bert(t, json);
+    case FT_CLASS_ALBERT: return build_albert(t, json);
+    case FT_CLASS_CAMEMBERT:
     case FT_CLASS_XLM_ROBERTA: return build_xlm_roberta(t, json);
     case FT_CLASS_DEBERTA_V2: return build_deberta_v2(t, json);
     default: return build_byte_pairs(t, json);

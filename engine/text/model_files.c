@@ -3,6 +3,7 @@
 #include "base/json/json.h"
 #include "base/utf8.h"
 #include "engine/text/tokenizer_parts.h"
+#include "engine/text/unicode/text_classes.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -247,12 +248,16 @@ static ft_status read_unigram(ft_tokenizer *t, const ft_tokenizer_json *json, co
     } else if (json->class->kind == FT_CLASS_XLM_ROBERTA) {
         if (count < 4) return ft_fail(FT_INVALID, where, "\"vocab\" needs <s>, <pad>, </s> and <unk> in front");
         unknown = 3; // whatever the file says
-    } else
+    } else if (json->class->kind == FT_CLASS_ALBERT)
+        unknown = 1;
+    else if (json->class->kind == FT_CLASS_CAMEMBERT)
+        unknown = 0; // unless there is one of this name
+    else
         FT_TRY(ft_json_int(json->config, json->config_path, "unk_id", 1, 0, (int64_t)count - 1, &unknown));
     double *scores = ft_calloc(count, sizeof *scores, "scores");
     if (scores == NULL) return FT_NO_MEMORY;
     ft_status status = read_scored(t, list, where, scores);
-    if (status == FT_OK && !json->as_is && json->class->kind == FT_CLASS_DEBERTA_V2)
+    if (status == FT_OK && !json->as_is && (json->class->kind == FT_CLASS_DEBERTA_V2 || json->class->kind == FT_CLASS_CAMEMBERT))
         status = class_unknown(t, json, &t->arena, scores, &unknown);
     if (status != FT_OK) {
         free(scores);
@@ -261,22 +266,44 @@ static ft_status read_unigram(ft_tokenizer *t, const ft_tokenizer_json *json, co
     return build_unigram(t, scores, (int32_t)unknown);
 }
 
-// XLM-R has its own four tokens in front of what the model has behind its three, and a mask token behind all.
+// XLM-R and CamemBERT have their own tokens in front of what the model has behind its first ones, and a mask token behind all.
+typedef struct front_tokens {
+    int count, left_out; // of the model's pieces
+    const char *token[5]; // the name of a role, or a piece by itself
+    double score[5];
+} front_tokens;
+
+static const front_tokens *front_of(const ft_class *class) {
+    static const front_tokens xlm_roberta = {4, 3, {"bos_token", "pad_token", "eos_token", "unk_token"}, {0}},
+                              camembert = {5, 1, {"<s>NOTUSED", "pad_token", "</s>NOTUSED", "unk_token", "<unk>NOTUSED"}, {0, 0, 0, 0, -100}};
+    return class->kind == FT_CLASS_XLM_ROBERTA ? &xlm_roberta : class->kind == FT_CLASS_CAMEMBERT ? &camembert : NULL;
+}
+
+// A piece that ends with a comma behind a digit: ALBERT's converter makes it so dear that digits and comma stay apart.
+static bool is_number_with_comma(const ft_spm_piece *p) {
+    if (p->length < 2 || p->text[p->length - 1] != ',') return false;
+    size_t last = p->length - 2; // the character in front of it
+    while (last > 0 && ((unsigned char)p->text[last] & 0xC0) == 0x80) last--;
+    const unsigned char *at = (const unsigned char *)p->text + last;
+    return ft_char_pattern(ft_utf8_next(&at)) == FT_PATTERN_NUMBER;
+}
+
 static ft_status set_spm_pieces(ft_tokenizer *t, const ft_tokenizer_json *json, const ft_spm *spm, double *scores) {
-    static const char *const FRONT[] = {"bos_token", "pad_token", "eos_token", "unk_token"};
-    bool shifted = json->class->kind == FT_CLASS_XLM_ROBERTA;
+    const front_tokens *front = front_of(json->class);
+    const bool apart = json->class->kind == FT_CLASS_ALBERT && json->rules == FT_RULES_FILES;
     int32_t next = 0;
-    for (int i = 0; shifted && i < 4; i++) {
-        const char *content;
-        FT_TRY(ft_tokenizer_role(json, &t->arena, FRONT[i], &content));
-        if (content == NULL) return ft_fail(FT_INVALID, json->config_path, "%s must not be null", FRONT[i]);
+    for (int i = 0; front != NULL && i < front->count; i++) {
+        const char *content = front->token[i];
+        if (content[0] != '<') FT_TRY(ft_tokenizer_role(json, &t->arena, front->token[i], &content));
+        if (content == NULL) return ft_fail(FT_INVALID, json->config_path, "%s must not be null", front->token[i]);
+        scores[next] = front->score[i];
         FT_TRY(ft_vocabulary_set(&t->vocabulary, &t->arena, next++, content, strlen(content)));
     }
-    for (size_t i = shifted ? 3 : 0; i < spm->count; i++) {
-        scores[next] = (double)spm->pieces[i].score;
+    for (size_t i = front != NULL ? (size_t)front->left_out : 0; i < spm->count; i++) {
+        scores[next] = (double)spm->pieces[i].score - (apart && is_number_with_comma(&spm->pieces[i]) ? 100 : 0);
         FT_TRY(ft_vocabulary_set(&t->vocabulary, &t->arena, next++, spm->pieces[i].text, spm->pieces[i].length));
     }
-    if (!shifted) return FT_OK;
+    if (front == NULL) return FT_OK;
     const char *mask;
     FT_TRY(ft_tokenizer_role(json, &t->arena, "mask_token", &mask));
     if (mask == NULL) return ft_fail(FT_INVALID, json->config_path, "mask_token must not be null");
@@ -284,13 +311,14 @@ static ft_status set_spm_pieces(ft_tokenizer *t, const ft_tokenizer_json *json, 
 }
 
 static ft_status read_spm(ft_tokenizer *t, const ft_tokenizer_json *json, const ft_spm *spm) {
-    bool shifted = json->class->kind == FT_CLASS_XLM_ROBERTA;
+    const bool shifted = front_of(json->class) != NULL;
     if (shifted && spm->count < 4) return ft_fail(FT_INVALID, json->pieces_path, "%zu pieces are too few", spm->count);
-    double *scores = ft_calloc(spm->count + 5, sizeof *scores, "scores");
+    double *scores = ft_calloc(spm->count + 6, sizeof *scores, "scores");
     if (scores == NULL) return FT_NO_MEMORY;
     ft_status status = set_spm_pieces(t, json, spm, scores);
     int64_t unknown = shifted ? 3 : spm->unknown;
-    if (status == FT_OK && !shifted && json->rules == FT_RULES_TRANSFORMERS)
+    if (json->class->kind == FT_CLASS_ALBERT && json->rules == FT_RULES_TRANSFORMERS) unknown = 1; // whatever the file says
+    if (status == FT_OK && json->class->kind == FT_CLASS_DEBERTA_V2 && json->rules == FT_RULES_TRANSFORMERS)
         status = class_unknown(t, json, &t->arena, scores, &unknown);
     if (status != FT_OK) {
         free(scores);

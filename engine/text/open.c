@@ -8,7 +8,7 @@
 #include <string.h>
 
 // ---- files ---------------------------------------------------------------------------------------------------------
-static const char *const PIECES[] = {"spm.model", "sentencepiece.bpe.model", "sentencepiece.model"};
+static const char *const PIECES[] = {"spm.model", "sentencepiece.bpe.model", "sentencepiece.model", "spiece.model"};
 static const char *const FILE_NAMES[] = {"vocab.txt",  "tokenizer.json",          "tokenizer_config.json", "vocab.json",
                                          "merges.txt", "special_tokens_map.json", "added_tokens.json"};
 enum { FILE_COUNT = sizeof FILE_NAMES / sizeof FILE_NAMES[0], PIECES_COUNT = sizeof PIECES / sizeof PIECES[0] };

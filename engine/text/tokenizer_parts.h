@@ -98,6 +98,9 @@ typedef enum ft_class_kind {
     FT_CLASS_BERT,
     FT_CLASS_ROBERTA,
     FT_CLASS_XLM_ROBERTA,
+    FT_CLASS_CAMEMBERT,
+    FT_CLASS_ALBERT,
+    FT_CLASS_MPNET,
     FT_CLASS_DEBERTA,
     FT_CLASS_DEBERTA_V2,
 } ft_class_kind;

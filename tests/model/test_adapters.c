@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 static const char *const cases[] = {"bert_qv", "bert_rslora", "bert_all", "bert_expression", "bert_bias_all", "bert_saved", "bert_layers", "bert_patterns",
-                                    "roberta_qv", "roberta_all", "distilbert", "electra_all", "deberta_v1", "deberta_v1_all", "deberta_v3_qv",
+                                    "roberta_qv", "roberta_all", "distilbert", "electra_all", "albert_all", "deberta_v1", "deberta_v1_all", "deberta_v3_qv",
                                     "deberta_v3_all", "deberta_v2_unshared"};
 enum { CASES = sizeof cases / sizeof cases[0] };
 

@@ -1,4 +1,4 @@
-// Compositions that no family has and that the blocks compute all the same: linear layers without biases, heads that together are
+// What models are composed of. Compositions that no family has and that the blocks compute all the same: linear layers without biases, heads that together are
 // wider than the rows. Beside a model in the usual form, of the same mathematics: its biases are 0, or the wide heads' other columns are.
 #include "tests/fixtures/model_fixture.h"
 
@@ -105,7 +105,52 @@ static void test_compositions(void **state) {
     }
 }
 
+// ---- layers that share weights ----------------------------------------------------------------------------------------------
+
+static int64_t elements_of(const fixture *f, const char *part) {
+    int64_t sum = 0;
+    for (int i = 0; i < f->model.parameters.count; i++)
+        if (strstr(f->model.parameters.list[i].name, part) != NULL) sum += f->model.parameters.list[i].count;
+    return sum;
+}
+
+// Shared weights are one set with one gradient, which memory shows: as many numbers as one
+// layer has, whatever their count. What is frozen with some of the layers that share is refused; all of a group may be.
+static void test_shared_weights(void **state) {
+    static const char *const group[] = {"model.freeze_layers=4", NULL},
+                      *const probe[] = {"train.parameters=albert_layer_groups.0.albert_layers.1", "train.frozen_dropout=off", "model.hidden_dropout=0.5", NULL};
+    fixture f;
+    open_fixture(&f, "albert", 1, NULL, NULL);
+    const int64_t h = f.model.hidden, i = f.model.intermediate;
+    assert_int_equal(f.model.layers, 3);
+    assert_int_equal(elements_of(&f, "albert_layers"), 4 * h * h + 2 * h * i + 9 * h + i); // of one layer
+    int64_t padding = 64 * f.model.parameters.count; // a group begins at a multiple of 64
+    assert_true(f.model.parameters.trainable >= f.model.parameters.real_total && f.model.parameters.trainable < f.model.parameters.real_total + padding);
+    for (int l = 0; l < 3; l++) assert_int_equal(f.model.layer[l].qkv.weight, f.model.layer[2].qkv.weight);
+    close_fixture(&f);
+
+    open_fixture(&f, "albert_groups", 1, NULL, group); // layers 0 to 3 are its first group, twice two
+    assert_int_equal(f.model.first_trained_layer, 4);
+    for (int p = 0; p < f.model.parameters.count; p++) {
+        const ft_parameter *q = &f.model.parameters.list[p];
+        assert_int_equal(q->trainable, strstr(q->name, "albert_layer_groups.0.") == NULL && strstr(q->name, "embeddings.") == NULL && strstr(q->name, "mapping_in") == NULL);
+    }
+    close_fixture(&f);
+    open_fixture(&f, "albert_groups", 1, NULL, probe);
+    assert_int_equal(f.model.first_trained_layer, 1); // of layers 1 and 3, which are the same, the lower one
+    static const bool quiet[] = {true, true, false, true, false, true, true}; // the embeddings, then layers
+    assert_memory_equal(f.model.quiet, quiet, sizeof quiet);
+    ft_config options = f.options;
+    options.model.freeze_layers = 1;
+    ft_model other;
+    assert_int_equal(ft_model_create(f.memory, &f.config, &options, 2, &other), FT_INVALID);
+    assert_string_equal(ft_error_where(), "model.freeze_layers");
+    assert_string_equal(ft_error_message(), "layers 0 and 2 have the same weights in this model: both are frozen, or neither");
+    ft_model_free(&other);
+    close_fixture(&f);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_compositions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_compositions), cmocka_unit_test(test_shared_weights)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

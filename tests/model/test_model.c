@@ -13,7 +13,8 @@ static const char *const models[] = {"bert_gelu", "bert_gelu_new", "bert_relu", 
                                      "electra", "electra_even", "deberta_v3", "deberta_v2_unshared", "deberta_v2_c2p",
                                      "deberta_v2_p2c", "deberta_v2_plain", "deberta_v2_conv",
                                      "deberta_v2_conv_groups", "deberta_v2_conv_one", "deberta_v1", "deberta_v1_c2p",
-                                     "deberta_v1_p2c", "modernbert", "modernbert_cls", "modernbert_one"};
+                                     "deberta_v1_p2c", "modernbert", "modernbert_cls", "modernbert_one", "camembert", "data2vec_text", "ernie",
+                                     "albert", "albert_groups"};
 enum { MODELS = sizeof models / sizeof models[0] };
 
 typedef struct seen {
@@ -134,6 +135,16 @@ static float *bits_of(const char *model, int threads, const char *isa, const cha
     return out;
 }
 
+// Do layers share weights? Their one gradient gets what a micro-batch adds layer by layer, and so the order of its sum, and its last bits, are
+// those of the micro-batches.
+static bool shares_weights(const char *model) {
+    fixture f;
+    open_fixture(&f, model, 1, NULL, NULL);
+    const bool shares = f.config.layer_groups > 0;
+    close_fixture(&f);
+    return shares;
+}
+
 static bool has_one_layer(const char *model) {
     fixture f;
     open_fixture(&f, model, 1, NULL, NULL);
@@ -167,7 +178,7 @@ static void test_same_bits(void **state) {
                  {"portable code", 2, "portable", plain, {0, 0}}, {"AVX2", 2, "avx2", plain, {0, 0}}};
     for (int m = 0; m < MODELS; m++) {
         size_t bytes;
-        const bool one_layer = has_one_layer(models[m]);
+        const bool one_layer = has_one_layer(models[m]), shares = shares_weights(models[m]);
         float *reference = bits_of(models[m], 2, NULL, plain, (ft_batch_limits){0, 0}, &bytes);
         for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
             if (one_layer && (cases[c].overrides == every2 || cases[c].overrides == norms2)) continue;
@@ -175,7 +186,10 @@ static void test_same_bits(void **state) {
             size_t other_bytes;
             float *other = bits_of(models[m], cases[c].threads, cases[c].isa, cases[c].overrides, cases[c].limits, &other_bytes);
             assert_int_equal(bytes, other_bytes);
-            if (memcmp(reference, other, bytes) != 0) {
+            if (shares && (cases[c].limits.max_tokens > 0 || cases[c].limits.max_sequences > 0)) {
+                const int64_t n = (int64_t)(bytes / sizeof *other);
+                assert_true(distance(other, reference, n) <= 1e-6 * norm_of(reference, n));
+            } else if (memcmp(reference, other, bytes) != 0) {
                 size_t i = 0;
                 while (reference[i] == other[i]) i++;
                 fail_msg("%s, %s: value %zu is %.9g, expected %.9g", models[m], cases[c].what, i, other[i], reference[i]);

@@ -80,7 +80,8 @@ static void test_values(void **state) {
 static void test_family(void **state) {
     static const char *const bad[] = {"{}", "{\"model_type\": null}", "{\"model_type\": \"t5\"}",
                                       "{\"model_type\": \"Bert\"}"};
-    char supported[256] = "supported:";
+    char supported[320] = "supported:";
+    static const char *const nearest[] = {"", "", "", "the nearest that is: bert; "};
     for (int i = 0; i < ft_family_count(); i++) {
         size_t length = strlen(supported);
         snprintf(supported + length, sizeof supported - length, "%s %s", i > 0 ? "," : "", ft_family_at(i)->model_type);
@@ -89,7 +90,9 @@ static void test_family(void **state) {
         ft_model_config c;
         assert_int_equal(ft_model_config_parse(bad[i], strlen(bad[i]), "config.json", &c), FT_INVALID);
         assert_int_equal(ft_error_hint_count(), 1);
-        assert_string_equal(ft_error_hint(0), supported);
+        char hint[400];
+        snprintf(hint, sizeof hint, "%s%s", nearest[i], supported);
+        assert_string_equal(ft_error_hint(0), hint);
         if (i >= 2) assert_non_null(strstr(ft_error_message(), "is not supported"));
     }
     ft_model_config c;
@@ -250,6 +253,62 @@ static void test_rotary_families(void **state) {
     refused_family(MODERN ", \"embedding_dropout\": 1}", "\"embedding_dropout\" must be at least 0 and below 1, not 1");
     refused_family("{\"model_type\": \"modernbert\", \"hidden_size\": 9, \"num_attention_heads\": 3}",
                    "heads of \"hidden_size\" / \"num_attention_heads\" = 3 columns have no pairs to turn: an even number is needed");
+}
+
+// What is met and not supported is refused by its name, with the family that is nearest: of another name, or misspelt.
+static void test_nearest(void **state) {
+    static const struct {
+        const char *type, *nearest;
+    } cases[] = {{"neobert", "modernbert"}, {"new", "modernbert"},      {"longformer", "modernbert"}, {"luke", "roberta"}, {"xmod", "xlm-roberta"},
+                 {"robreta", "roberta"},    {"debertav2", "deberta-v2"}, {"xlm_roberta", "xlm-roberta"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[96], message[96], hint[96];
+        ft_model_config c;
+        snprintf(text, sizeof text, "{\"model_type\": \"%s\"}", cases[i].type);
+        snprintf(message, sizeof message, "\"model_type\" \"%s\" is not supported", cases[i].type);
+        snprintf(hint, sizeof hint, "the nearest that is: %s; ", cases[i].nearest);
+        assert_int_equal(ft_model_config_parse(text, strlen(text), "config.json", &c), FT_INVALID);
+        assert_string_equal(ft_error_message(), message);
+        assert_memory_equal(ft_error_hint(0), hint, strlen(hint));
+        assert_non_null(ft_family_find(cases[i].nearest));
+        assert_null(ft_family_find(cases[i].type));
+    }
+    for (int i = 0; i < ft_family_count(); i++) // none of the families is one of those
+        assert_string_equal(ft_family_nearest(ft_family_at(i)->model_type), ft_family_at(i)->model_type);
+    assert_null(ft_family_nearest("gpt2"));
+}
+
+// Which layers of ALBERT have whose weights: as transformers divides layers by groups, which need not come out even.
+static void test_shared_layers(void **state) {
+#define ALBERT "{\"model_type\": \"albert\", \"hidden_size\": 24, \"num_attention_heads\": 2, \"intermediate_size\": 9"
+    static const struct {
+        const char *keys;
+        int64_t layers, weights[12];
+    } cases[] = {
+        {"\"num_hidden_layers\": 4", 4, {0, 0, 0, 0}},
+        {"\"num_hidden_layers\": 4, \"num_hidden_groups\": 2", 4, {0, 0, 1, 1}},
+        {"\"num_hidden_layers\": 3, \"num_hidden_groups\": 2", 3, {0, 0, 1}},
+        {"\"num_hidden_layers\": 5, \"num_hidden_groups\": 3", 5, {0, 0, 1, 1, 2}},
+        {"\"num_hidden_layers\": 3, \"num_hidden_groups\": 3", 3, {0, 1, 2}},
+        {"\"num_hidden_layers\": 3, \"num_hidden_groups\": 2, \"inner_group_num\": 2", 6, {0, 1, 0, 1, 2, 3}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[256];
+        snprintf(text, sizeof text, ALBERT ", %s}", cases[i].keys);
+        ft_model_config c = of_family(text);
+        assert_int_equal(c.num_hidden_layers, cases[i].layers);
+        for (int64_t l = 0; l < c.num_hidden_layers; l++) assert_int_equal(ft_model_config_weights(&c, l), cases[i].weights[l]);
+        assert_int_equal(c.embedding_size, 128);
+        assert_int_equal(c.hidden_act, FT_ACT_GELU_TANH);
+        assert_true(c.hidden_dropout_prob == 0 && c.attention_probs_dropout_prob == 0 && c.classifier_dropout == 0.1);
+        ft_model_config_free(&c);
+    }
+    refused_family(ALBERT ", \"num_hidden_layers\": 2, \"num_hidden_groups\": 3}", "\"num_hidden_groups\" must be an integer of at most 2, not 3");
+    refused_family(ALBERT ", \"inner_group_num\": 0}", "\"inner_group_num\" must be an integer from 1 to 341, not 0");
+    refused_family("{\"model_type\": \"ernie\", \"use_task_id\": true}", "\"use_task_id\" must be false: true is not supported");
+    ft_model_config c = of_family("{\"model_type\": \"bert\", \"num_hidden_groups\": 3}"); // of others it means nothing
+    assert_int_equal(ft_model_config_weights(&c, 7), 7);
+    ft_model_config_free(&c);
 }
 
 // What no family computes, whichever it is.
@@ -441,7 +500,7 @@ int main(void) {
         cmocka_unit_test(test_family),   cmocka_unit_test(test_families),
         cmocka_unit_test(test_rotary_families),
         cmocka_unit_test(test_save_in_the_keys_of_the_family), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_refused_by_all),
+        cmocka_unit_test(test_nearest), cmocka_unit_test(test_shared_layers), cmocka_unit_test(test_refused_by_all),
         cmocka_unit_test(test_labels),   cmocka_unit_test(test_load),
         cmocka_unit_test(test_save),     cmocka_unit_test(test_save_keeps_what_it_may),
     };

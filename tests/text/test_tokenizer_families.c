@@ -199,7 +199,7 @@ static void test_vectors(void **state) {
         int lines = run_variant(json_array_get(variants, i), expected);
         assert_true(lines == 0 || lines >= 20000);
     }
-    assert_true(json_array_size(variants) >= 26);
+    assert_true(json_array_size(variants) >= 37);
     assert_int_equal(fgetc(expected), EOF);
     fclose(expected);
     json_decref(variants);

@@ -43,6 +43,7 @@ CASES = {
     "roberta_all": ("roberta", dict(r=4, lora_alpha=8, target_modules="all-linear")),
     "distilbert": ("distilbert", dict(r=4, lora_alpha=8, target_modules=["q_lin", "v_lin", "lin1", "lin2"], modules_to_save=["pre_classifier"])),
     "electra_all": ("electra", dict(r=4, lora_alpha=8, target_modules="all-linear")),
+    "albert_all": ("albert", dict(r=4, lora_alpha=8, target_modules="all-linear")),
     "deberta_v1": ("deberta_v1", dict(r=4, lora_alpha=8, modules_to_save=["pooler"])),
     "deberta_v1_all": ("deberta_v1", dict(r=4, lora_alpha=8, modules_to_save=["pooler"], target_modules="all-linear")),
     "deberta_v3_qv": ("deberta_v3", dict(r=4, lora_alpha=8, modules_to_save=["pooler"])),

@@ -10,7 +10,9 @@ bert_old_names/                          model.safetensors, expect.safetensors. 
                                          model as files of 2018 do: LayerNorm.gamma / LayerNorm.beta, position_ids and
                                          the pre-training heads in the file.
 roberta/, xlm_roberta/, distilbert/,     small models of the other families, made and stored the same way. A literal
-electra*/, deberta_v*/, modernbert*/     padding token stands in a text: RoBERTa counts positions without it.
+electra*/, deberta_v*/, modernbert*/,    padding token stands in a text: RoBERTa counts positions without it.
+camembert/, data2vec_text/, ernie/,
+albert*/
 minilm/                                  only with --minilm: expectations for all-MiniLM-L6-v2, whose weights are not
                                          committed (the test runs where FT_MINILM names the directory).
 
@@ -22,7 +24,7 @@ expect.safetensors of a small model. T tokens and B sequences, packed without pa
     input_ids I32 [T], cu_seqlens I32 [B+1], labels I32 [B]
     embeddings [T,H], layer.0 ... layer.N-1 [T,H] (modernbert: behind the next layer's norm), pooled [B,H] (bert: after tanh), logits [B,C], losses [B], loss [1]
     grad.NAME             gradient of the mean loss over the B sequences, for every parameter NAME
-    train.batches I32     indices of sequences, batch after batch; train.batch_cu I32 [31] their bounds (modernbert: 51, and 50 steps)
+    train.batches I32     indices of sequences, batch after batch; train.batch_cu I32 [31] their bounds (newer ones: 51, and 50 steps)
     train.learning_rates, train.losses, train.grad_norms [30]     by optimizer step; the norm is the one before clipping
     after.NAME, after.logits [B,C]                                parameters and logits after the 30 steps
 The 30 steps: AdamW (0.9, 0.999, 1e-8), weight decay 0.01 on the Trainer's decay group, clip 1.0, linear schedule from
@@ -399,6 +401,71 @@ MODELS = {
             classifier_activation="tanh",
         ),
     ),
+    "camembert": dict(
+        seed=23,
+        steps=50,
+        family="camembert",
+        hidden_size=28,
+        num_attention_heads=4,
+        intermediate_size=35,
+        num_hidden_layers=2,
+        hidden_act="gelu",
+        num_labels=3,
+        names=["a", "b", "c"],
+        extra=dict(type_vocab_size=1, pad_token_id=1, max_position_embeddings=42, layer_norm_eps=1e-5),
+    ),
+    "data2vec_text": dict(
+        seed=24,
+        steps=50,
+        family="data2vec-text",
+        hidden_size=21,
+        num_attention_heads=3,
+        intermediate_size=34,
+        num_hidden_layers=1,
+        hidden_act="gelu",
+        num_labels=2,
+        names=None,
+        extra=dict(type_vocab_size=1, pad_token_id=1, max_position_embeddings=43, layer_norm_eps=1e-5),
+    ),
+    "ernie": dict(
+        seed=25,
+        steps=50,
+        family="ernie",
+        hidden_size=26,
+        num_attention_heads=2,
+        intermediate_size=37,
+        num_hidden_layers=2,
+        hidden_act="relu",
+        num_labels=4,
+        names=["w", "x", "y", "z"],
+        extra=dict(type_vocab_size=4, layer_norm_eps=1e-5),
+    ),
+    "albert": dict(
+        seed=26,
+        steps=50,
+        family="albert",
+        hidden_size=24,
+        num_attention_heads=3,
+        intermediate_size=37,
+        num_hidden_layers=3,
+        hidden_act="gelu_new",
+        num_labels=3,
+        names=["a", "b", "c"],
+        extra=dict(embedding_size=13),
+    ),
+    "albert_groups": dict(
+        seed=27,
+        steps=50,
+        family="albert",
+        hidden_size=18,
+        num_attention_heads=2,
+        intermediate_size=25,
+        num_hidden_layers=3,
+        hidden_act="relu",
+        num_labels=2,
+        names=None,
+        extra=dict(embedding_size=18, num_hidden_groups=2, inner_group_num=2, layer_norm_eps=1e-6),
+    ),
     "modernbert_one": dict(
         seed=22,
         family="modernbert",
@@ -465,6 +532,8 @@ def make_model(spec):
     tokens = dict(bos_token_id=CLS, cls_token_id=CLS, eos_token_id=SEP, sep_token_id=SEP)
     own = {"distilbert": {"seq_classif_dropout": 0.0}, "modernbert": tokens}
     settings |= own.get(family, dict(type_vocab_size=2, layer_norm_eps=1e-12))
+    if family == "albert":
+        settings["classifier_dropout_prob"] = 0.0
     for key in ("hidden_size", "num_attention_heads", "intermediate_size", "num_hidden_layers", "hidden_act"):
         settings[key] = spec[key]
     settings |= spec.get("extra", {})

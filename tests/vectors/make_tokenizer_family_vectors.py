@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Golden vectors of the byte-level BPE and Unigram tokenizers (RoBERTa, XLM-R, DeBERTa v1-v3), and of odd pipelines.
+"""Golden vectors of the byte-level BPE and Unigram tokenizers (RoBERTa, XLM-R, DeBERTa v1-v3, CamemBERT, ALBERT), of MPNet's
+WordPiece, and of odd pipelines.
 
     python tests/vectors/make_tokenizer_family_vectors.py
 
@@ -8,6 +9,8 @@ Made with tokenizers 0.23.3, transformers 5.23 and sentencepiece 0.2.3. Writes t
 bpe_vocab.json, bpe_merges.txt    a small byte-level BPE, with RoBERTa's and DeBERTa's special tokens
 deberta.spm                       a small Unigram model as DeBERTa's (special tokens in front, nmt_nfkc)
 xlm_roberta.spm                   another as XLM-R's, with a made-up character map: clusters, deletions, expansions
+albert.spm                        a third as ALBERT's, with pieces of digits and a comma
+mpnet.txt                         a WordPiece vocabulary as MPNet's
 variants.json                     per line of the tests: directory (files by name; "@x" is a file of this folder, in a
                                   tokenizer.json "@charsmap x" a map and "@..." a model put in by the test), rules, kind of lines
 expect.bin                        little-endian uint32: number of variants; for each the number of blocks and per block of 16
@@ -18,7 +21,7 @@ alone, alone cut, and as a pair with line i + 1, cut by longest_first and only_f
 
 Which reference: rules "transformers" is the class of transformers 5.23. Rules "files" is a tokenizer.json run by the
 tokenizers library, or for importers what transformers' own converters make of the model files, as 4.x did; the one
-exception is XLM-R, whose published tokenizer.json splits on white space first.
+exception are XLM-R, CamemBERT and ALBERT, whose published tokenizer.json split on white space first.
 """
 import base64
 import json
@@ -32,8 +35,10 @@ os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import DebertaTokenizer, DebertaV2Tokenizer, PreTrainedTokenizerFast, RobertaTokenizer, XLMRobertaTokenizer
-from transformers.convert_slow_tokenizer import DebertaConverter, DebertaV2Converter, RobertaConverter, XLMRobertaConverter
+from transformers import (AlbertTokenizer, CamembertTokenizer, DebertaTokenizer, DebertaV2Tokenizer, MPNetTokenizer, PreTrainedTokenizerFast, RobertaTokenizer,
+                          XLMRobertaTokenizer)
+from transformers.convert_slow_tokenizer import (AlbertConverter, CamembertConverter, DebertaConverter, DebertaV2Converter, RobertaConverter,
+                                                 XLMRobertaConverter)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = os.path.join(HERE, "tokenizer_families")
@@ -150,7 +155,13 @@ def make_models():
             model_prefix=d + "/deberta", pad_id=0, bos_id=1, eos_id=2, unk_id=3, pad_piece="[PAD]", bos_piece="[CLS]", eos_piece="[SEP]", unk_piece="[UNK]",
             user_defined_symbols=["<ud>"], normalization_rule_name="nmt_nfkc", **common)
         sentencepiece.SentencePieceTrainer.train(model_prefix=d + "/xlm_roberta", normalization_rule_tsv=d + "/rules.tsv", **common)
-        for name in ("deberta", "xlm_roberta"):
+        albert = [t.lower() + " 1,234, 20, 7,5" for t in training]
+        with open(d + "/text", "w", encoding="utf-8") as f:
+            f.writelines(t.replace("\n", " ").replace("\r", " ") + "\n" for t in albert)
+        sentencepiece.SentencePieceTrainer.train(
+            model_prefix=d + "/albert", pad_id=0, unk_id=1, bos_id=2, eos_id=3, pad_piece="<pad>", unk_piece="<unk>", bos_piece="[CLS]", eos_piece="[SEP]",
+            control_symbols=["[MASK]"], normalization_rule_name="nmt_nfkc", split_by_number=False, **common)
+        for name in ("deberta", "xlm_roberta", "albert"):
             model = sentencepiece_model_pb2.ModelProto()
             with open(f"{d}/{name}.model", "rb") as f:
                 model.ParseFromString(f.read())
@@ -158,6 +169,18 @@ def make_models():
             model.trainer_spec.model_prefix = ""
             with open(os.path.join(OUT, name + ".spm"), "wb") as f:
                 f.write(model.SerializeToString())
+
+
+def make_word_pieces():
+    """MPNet's: RoBERTa's special tokens around BERT's vocabulary."""
+    training = [mixed_line(10 ** 6 + i).decode("utf-8", "replace").replace("\0", "") for i in range(TRAINING)]
+    pieces = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    pieces.normalizer = normalizers.BertNormalizer(lowercase=True)
+    pieces.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    pieces.train_from_iterator(training, trainers.WordPieceTrainer(vocab_size=1300, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "[UNK]"], show_progress=False))
+    words = sorted(pieces.get_vocab().items(), key=lambda item: item[1])
+    with open(os.path.join(OUT, "mpnet.txt"), "w", encoding="utf-8") as f:
+        f.writelines(word + "\n" for word in [w for w, _ in words] + ["<mask>"])
 
 
 def proto(name):
@@ -174,6 +197,8 @@ def charsmap(name):
 # ---- references ----------------------------------------------------------------------------------------------------
 ROBERTA = dict(bos_token="<s>", eos_token="</s>", unk_token="<unk>", sep_token="</s>", pad_token="<pad>", cls_token="<s>")
 DEBERTA = dict(bos_token="[CLS]", eos_token="[SEP]", unk_token="[UNK]", sep_token="[SEP]", pad_token="[PAD]", cls_token="[CLS]")
+
+ALBERT = dict(bos_token="[CLS]", eos_token="[SEP]", unk_token="<unk>", sep_token="[SEP]", pad_token="<pad>", cls_token="[CLS]")
 
 
 def mask(content):
@@ -193,6 +218,20 @@ def converted(directory, config):
                               cls_token_id=vocabulary["<s>"], sep_token_id=vocabulary["</s>"], convert_tokens_to_ids=vocabulary.get)
         backend = (RobertaConverter if roberta else DebertaConverter)(old).converted()
         return PreTrainedTokenizerFast(tokenizer_object=backend, **(ROBERTA if roberta else DEBERTA), mask_token=mask("<mask>" if roberta else "[MASK]"))
+    words = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    if name == "AlbertTokenizer":
+        old = SimpleNamespace(vocab_file=directory + "/spiece.model", do_lower_case=config.get("do_lower_case", True), keep_accents=config.get("keep_accents", False),
+                              convert_tokens_to_ids={"[CLS]": 2, "[SEP]": 3}.get)
+        backend = AlbertConverter(old).converted()
+        backend.pre_tokenizer = words
+        return PreTrainedTokenizerFast(tokenizer_object=backend, **ALBERT, mask_token=mask("[MASK]"))
+    if name == "CamembertTokenizer":
+        backend = CamembertConverter(SimpleNamespace(vocab_file=directory + "/sentencepiece.bpe.model", convert_tokens_to_ids={"<s>": 5, "</s>": 6}.get)).converted()
+        backend.normalizer = normalizers.Precompiled(charsmap("xlm_roberta"))
+        backend.pre_tokenizer = words
+        return PreTrainedTokenizerFast(tokenizer_object=backend, **ROBERTA, mask_token=mask("<mask>"))
+    if name == "MPNetTokenizer":  # its converter makes of the class what the class is by itself
+        return MPNetTokenizer.from_pretrained(directory)
     if name == "DebertaV2Tokenizer":
         old = SimpleNamespace(vocab_file=directory + "/spm.model", do_lower_case=config.get("do_lower_case", False), split_by_punct=config.get("split_by_punct", False),
                               convert_tokens_to_ids={"[CLS]": 1, "[SEP]": 2}.get)
@@ -207,7 +246,8 @@ def converted(directory, config):
 
 
 CLASSES = {"RobertaTokenizer": RobertaTokenizer, "DebertaTokenizer": DebertaTokenizer, "DebertaV2Tokenizer": DebertaV2Tokenizer,
-           "XLMRobertaTokenizer": XLMRobertaTokenizer}
+           "XLMRobertaTokenizer": XLMRobertaTokenizer, "AlbertTokenizer": AlbertTokenizer, "CamembertTokenizer": CamembertTokenizer,
+           "MPNetTokenizer": MPNetTokenizer}
 
 
 def reference(variant):
@@ -351,13 +391,21 @@ def variants():
     add("ignored merges", {"tokenizer.json": file_of(
         bpe_model(ignore_merges=True, fuse_unk=True), normalizer={"type": "NFD"}, pre_tokenizer=sequence("pretokenizers", {"type": "WhitespaceSplit"}, byte_level(True, False)),
         post_processor=sequence("processors", byte_level(), TEMPLATE))})
+    albert = {"spiece.model": "@albert.spm"}
+    add("albert", configured(albert, "AlbertTokenizer"))
+    add("albert, cased", configured(albert, "AlbertTokenizer", do_lower_case=False, keep_accents=True))
+    add("albert, transformers", configured(albert, "AlbertTokenizer"), "transformers")
+    add("camembert", configured(xlm, "CamembertTokenizer"))
+    add("camembert, transformers", configured(xlm, "CamembertTokenizer"), "transformers")
+    add("mpnet", configured({"vocab.txt": "@mpnet.txt"}, "MPNetTokenizer"))
+    add("mpnet, cased", configured({"vocab.txt": "@mpnet.txt"}, "MPNetTokenizer", do_lower_case=False))
     add("letters, NFKC", {"tokenizer.json": file_of(
         LETTER_MODEL, normalizer=sequence("normalizers", {"type": "NFKC"}, {"type": "Lowercase"}), pre_tokenizer=sequence("pretokenizers", {"type": "WhitespaceSplit"}, {"type": "Punctuation"}))})
     add("letters, NFKD", {"tokenizer.json": file_of(
         LETTER_MODEL, normalizer=sequence("normalizers", {"type": "NFKD"}, {"type": "StripAccents"}), pre_tokenizer={"type": "BertPreTokenizer"})})
     add("letters, accents", {"tokenizer.json": file_of(
         LETTER_MODEL, normalizer=sequence("normalizers", {"type": "StripAccents"}, {"type": "NFD"}), pre_tokenizer={"type": "Punctuation"})})
-    for name in ("roberta", "xlm-roberta", "deberta-v2", "modernbert", "deberta-v2, transformers", "undivided"):
+    for name in ("roberta", "xlm-roberta", "albert", "mpnet", "deberta-v2", "modernbert", "deberta-v2, transformers", "undivided"):
         base = next(v for v in out if v["name"] == name)
         add("code points: " + name, base["files"], base["rules"], "code points")
     # ModernBERT's own: runs of 2 to 24 spaces are tokens of normalised text, [CLS] A [SEP] B [SEP] without types.
@@ -384,6 +432,7 @@ def fnv(h, numbers):
 def main():
     os.makedirs(OUT, exist_ok=True)
     make_models()
+    make_word_pieces()
     texts = {kind: [t.decode("utf-8", "replace") for t in lines(kind)] for kind in ("mixed", "code points")}
     everything = variants()
     packed = struct.pack("<I", len(everything))

@@ -11,7 +11,7 @@ void ft_embeddings_build(ft_builder *b) {
     ft_model *m = b->model;
     const ft_embedding_names *n = &m->family->embeddings;
     const int64_t width = m->embedding_width;
-    const bool widens = width != m->hidden, behind = m->family->widening == FT_WIDEN_AFTER_NORM;
+    const bool widens = width != m->hidden || m->family->widens_always, behind = m->family->widening == FT_WIDEN_AFTER_NORM;
     m->widening.weight = m->widening.bias = m->token_type = m->position = -1;
     ft_build_prefix(b, "%s", "");
     if (widens && behind) m->widening = ft_build_linear(b, m->family->widening_name, m->hidden, width);

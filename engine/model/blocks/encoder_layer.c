@@ -24,27 +24,71 @@ bool ft_block_reads_input(const ft_model *m, int layer, int block) {
 // When the backward pass comes to a block, among those of its layer (gradients.h).
 static int half_of(int block) { return FT_LAYER_BLOCKS - 1 - block; }
 
+// Names of layer n, or of those weights that it shares.
+static void prefix_of(ft_builder *b, int layer) {
+    const ft_family *f = b->model->family;
+    const int weights = (int)ft_model_config_weights(b->config, layer), inner = (int)b->config->inner_layers;
+    if (f->inner_layer == NULL) ft_build_prefix(b, "%s.%d.", f->layer, layer);
+    else ft_build_prefix(b, "%s.%d.%s.%d.", f->layer, weights / inner, f->inner_layer, weights % inner);
+}
+
 // Behind a block; where norms stand in front of blocks that behind the last one has the name of the next layer's, or of the one behind all.
 static ft_norm build_norm(ft_builder *b, int layer, int block) {
     const ft_model *m = b->model;
     const ft_family *f = m->family;
     const bool next = f->norms_in_front && block == FT_LAYER_BLOCKS - 1, last = layer == m->layers - 1;
     if (next && last) ft_build_prefix(b, "%s", "");
-    else ft_build_prefix(b, "%s.%d.", f->layer, layer + next);
+    else prefix_of(b, layer + next);
     const ft_norm norm = ft_build_norm(b, next && last ? f->names.last_norm : f->names.norm[block], m->hidden);
-    ft_build_prefix(b, "%s.%d.", f->layer, layer);
+    prefix_of(b, layer);
     return norm;
+}
+
+// An adapter drops its own numbers in every layer that it is part of.
+static void number_adapters(ft_builder *b, ft_linear *l) {
+    if (l->adapter_count == 0) return;
+    ft_adapter *own = ft_arena_alloc(&b->model->arena, (size_t)l->adapter_count * sizeof *own);
+    b->failed |= own == NULL;
+    if (own == NULL) return;
+    for (int i = 0; i < l->adapter_count; i++) {
+        own[i] = l->adapters[i];
+        own[i].number = b->model->modules->adapters++;
+    }
+    l->adapters = own;
+}
+
+// The weights of a layer above: one gradient, to which this layer adds its part.
+static void share_weights(ft_builder *b, const ft_layer_weights *w, int layer) {
+    ft_model *m = b->model;
+    ft_layer_parameters *l = &m->layer[layer];
+    if (w->trainable != b->trainable) {
+        ft_fail(FT_INVALID, "model.freeze_layers", "layers %d and %d have the same weights in this model: both are frozen, or neither", layer, w->layer);
+        b->failed = true;
+    }
+    if (b->failed) return;
+    *l = m->layer[w->layer];
+    ft_linear *const linear[] = {&l->qkv, &l->output, &l->up, &l->down};
+    for (size_t i = 0; i < sizeof linear / sizeof linear[0]; i++) number_adapters(b, linear[i]);
+    for (int i = w->first; i < w->end; i++)
+        ft_parameters_share_block(&m->parameters, i, ft_backward_point(b->depth, ft_backward_half(m->parameters.list[i].arrives)));
 }
 
 void ft_layer_build(ft_builder *b, int layer) {
     ft_model *m = b->model;
-    ft_build_prefix(b, "%s.%d.", m->family->layer, layer);
+    ft_layer_weights *w = &b->weights[ft_model_config_weights(b->config, layer)];
+    if (w->built) {
+        share_weights(b, w, layer);
+        return;
+    }
+    *w = (ft_layer_weights){.built = true, .trainable = b->trainable, .layer = layer, .first = m->parameters.count};
+    prefix_of(b, layer);
     for (int i = FT_LAYER_BLOCKS - 1; i >= 0; i--) {
         b->half = half_of(i);
         m->layer[layer].norm[i] = build_norm(b, layer, i);
         ft_block_at(m, i)->build(b, layer);
     }
     b->half = 0;
+    w->end = m->parameters.count;
 }
 
 // What of block i, of a layer that goes back, is of no use to the block above it.

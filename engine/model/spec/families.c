@@ -1,5 +1,7 @@
 #include "engine/model/spec/families.h"
 
+#include "base/nearest.h"
+
 #include <string.h>
 
 #define BERT_KEYS                                                                                                      \
@@ -22,9 +24,19 @@
 // The defaults are those of the configuration classes of transformers 5.23.
 #define BERT_SIZES .hidden = 768, .layers = 12, .heads = 12, .intermediate = 3072, .types = 2, .epsilon = 1e-12
 
-#define ROBERTA(type, class, tokens)                                                                                   \
+#define BERT(type, class, base, ...)                                                                                   \
     {                                                                                                                  \
-        .model_type = type, .classifier_class = class, .prefix = "roberta.", .keys = BERT_KEYS,                        \
+        .model_type = type, .classifier_class = class, .prefix = base ".", .keys = BERT_KEYS,                          \
+        .defaults = {.vocabulary = 30522, .padding = 0, .classifier_dropout = -1, BERT_SIZES}, .token_types = true,    \
+        .positions = FT_POSITIONS_TABLE, .embeddings = BERT_EMBEDDINGS, .layer = "encoder.layer",                      \
+        .blocks = ENCODER_BLOCKS, .names = BERT_LAYER, .attention_output_dropout = true,                               \
+        .pooler = base ".pooler.dense", .classifier = "classifier", .pooler_activation = FT_ACT_TANH,                  \
+        __VA_ARGS__                                                                                                    \
+    }
+
+#define ROBERTA(type, class, base, tokens)                                                                             \
+    {                                                                                                                  \
+        .model_type = type, .classifier_class = class, .prefix = base ".", .keys = BERT_KEYS,                          \
         .defaults = {.vocabulary = tokens, .padding = 1, .classifier_dropout = -1, BERT_SIZES}, .token_types = true,   \
         .positions = FT_POSITIONS_TABLE, .position_rule = FT_POSITIONS_BEHIND_PADDING, .embeddings = BERT_EMBEDDINGS,  \
         .layer = "encoder.layer", .blocks = ENCODER_BLOCKS, .names = BERT_LAYER, .attention_output_dropout = true,     \
@@ -51,23 +63,12 @@
     .attention_output_dropout = true, .pooler = "pooler.dense", .classifier = "classifier"
 
 static const ft_family families[] = {
-    {.model_type = "bert",
-     .classifier_class = "BertForSequenceClassification",
-     .prefix = "bert.",
-     .keys = BERT_KEYS,
-     .defaults = {.vocabulary = 30522, .padding = 0, .classifier_dropout = -1, BERT_SIZES},
-     .token_types = true,
-     .positions = FT_POSITIONS_TABLE,
-     .embeddings = BERT_EMBEDDINGS,
-     .layer = "encoder.layer",
-     .blocks = ENCODER_BLOCKS,
-     .names = BERT_LAYER,
-     .attention_output_dropout = true,
-     .pooler = "bert.pooler.dense",
-     .classifier = "classifier",
-     .pooler_activation = FT_ACT_TANH},
-    ROBERTA("roberta", "RobertaForSequenceClassification", 50265),
-    ROBERTA("xlm-roberta", "XLMRobertaForSequenceClassification", 30522),
+    BERT("bert", "BertForSequenceClassification", "bert"),
+    BERT("ernie", "ErnieForSequenceClassification", "ernie", .keys.off = "use_task_id"),
+    ROBERTA("roberta", "RobertaForSequenceClassification", "roberta", 50265),
+    ROBERTA("xlm-roberta", "XLMRobertaForSequenceClassification", "roberta", 30522),
+    ROBERTA("camembert", "CamembertForSequenceClassification", "roberta", 30522),
+    ROBERTA("data2vec-text", "Data2VecTextForSequenceClassification", "data2vec_text", 30522),
     {.model_type = "distilbert",
      .classifier_class = "DistilBertForSequenceClassification",
      .prefix = "distilbert.",
@@ -136,6 +137,54 @@ static const ft_family families[] = {
      .classifier = "classifier.out_proj",
      .pooler_activation = FT_ACT_GELU,
      .dropout_before_pooler = true},
+    {.model_type = "albert",
+     .classifier_class = "AlbertForSequenceClassification",
+     .prefix = "albert.",
+     .keys = {.hidden = "hidden_size",
+              .layers = "num_hidden_layers",
+              .heads = "num_attention_heads",
+              .intermediate = "intermediate_size",
+              .activation = "hidden_act",
+              .hidden_dropout = "hidden_dropout_prob",
+              .attention_dropout = "attention_probs_dropout_prob",
+              .classifier_dropout = "classifier_dropout_prob",
+              .epsilon = "layer_norm_eps",
+              .embedding = "embedding_size",
+              .groups = "num_hidden_groups",
+              .inner = "inner_group_num"},
+     .defaults = {.vocabulary = 30000,
+                  .hidden = 4096,
+                  .layers = 12,
+                  .heads = 64,
+                  .intermediate = 16384,
+                  .types = 2,
+                  .embedding = 128,
+                  .undropped = true,
+                  .activation = "gelu_new",
+                  .epsilon = 1e-12,
+                  .classifier_dropout = 0.1},
+     .token_types = true,
+     .widening = FT_WIDEN_AFTER_NORM,
+     .widens_always = true,
+     .widening_name = "encoder.embedding_hidden_mapping_in",
+     .positions = FT_POSITIONS_TABLE,
+     .embeddings = BERT_EMBEDDINGS,
+     .layer = "encoder.albert_layer_groups",
+     .inner_layer = "albert_layers",
+     .blocks = ENCODER_BLOCKS,
+     .names = {.query = "attention.query",
+               .key = "attention.key",
+               .value = "attention.value",
+               .output = "attention.dense",
+               .norm[0] = "attention.LayerNorm",
+               .up = "ffn",
+               .down = "ffn_output",
+               .norm[1] = "full_layer_layer_norm"},
+     .attention_output_dropout = true,
+     .feed_forward_undropped = true,
+     .pooler = "albert.pooler",
+     .classifier = "classifier",
+     .pooler_activation = FT_ACT_TANH},
     {.model_type = "deberta",
      .classifier_class = "DebertaForSequenceClassification",
      .prefix = "deberta.",
@@ -212,4 +261,24 @@ const ft_family *ft_family_find(const char *model_type) {
     for (int i = 0; i < FAMILIES; i++)
         if (strcmp(model_type, families[i].model_type) == 0) return &families[i];
     return NULL;
+}
+
+// Architectures that are met, and the one here that is most like them: what is asked of them, or the same models under another name.
+static const struct {
+    const char *type, *nearest;
+} instead[] = {
+    {"big_bird", "modernbert"},     {"bigbird", "modernbert"},   {"convbert", "bert"},           {"flaubert", "camembert"},
+    {"funnel", "electra"},          {"gte", "modernbert"},       {"ibert", "roberta"},           {"jina_embeddings_v3", "xlm-roberta"},
+    {"longformer", "modernbert"},   {"luke", "roberta"},         {"megatron-bert", "bert"},      {"mobilebert", "distilbert"},
+    {"neobert", "modernbert"},      {"new", "modernbert"},       {"nystromformer", "modernbert"}, {"roberta-prelayernorm", "roberta"},
+    {"roformer", "modernbert"},     {"squeezebert", "bert"},     {"xlm", "xlm-roberta"},         {"xlnet", "deberta-v2"},
+    {"xmod", "xlm-roberta"},
+};
+
+const char *ft_family_nearest(const char *model_type) {
+    const char *names[FAMILIES];
+    for (size_t i = 0; i < sizeof instead / sizeof instead[0]; i++)
+        if (strcmp(model_type, instead[i].type) == 0) return instead[i].nearest;
+    for (int i = 0; i < FAMILIES; i++) names[i] = families[i].model_type;
+    return ft_nearest(model_type, FAMILIES, names);
 }

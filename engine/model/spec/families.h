@@ -45,6 +45,8 @@ typedef struct ft_family_keys { // of config.json
     const char *hidden_dropout, *attention_dropout, *classifier_dropout;
     const char *epsilon;   // NULL: fixed at the default
     const char *embedding; // width of the tables; NULL: the hidden one
+    const char *groups, *inner; // of layers that share weights (weights_of_layer of model_config.h); NULL: none do
+    const char *off;       // a switch that changes the mathematics and must be off, if it is there at all
 } ft_family_keys;
 
 typedef struct ft_family_defaults { // where config.json has no such key
@@ -52,6 +54,7 @@ typedef struct ft_family_defaults { // where config.json has no such key
     int64_t embedding; // 0: as the hidden width
     int64_t positions; // 0: 512
     bool undropped;    // dropouts are 0, else 0.1
+    const char *activation; // NULL: "gelu"
     double epsilon;
     double classifier_dropout; // negative: as the hidden one
 } ft_family_defaults;
@@ -90,13 +93,16 @@ typedef struct ft_family {
     ft_position_rule position_rule;
     ft_relative_kind relative; // of the distances where config.json asks for them
     ft_widening widening;
+    bool widens_always;           // tables that are as wide as the hidden rows too
     const char *widening_name;    // behind the prefix; it has a bias when it stands behind the norm
     ft_embedding_names embeddings;
     const char *layer;            // behind the prefix; the number of the layer follows
+    const char *inner_layer;      // where layers share weights: that is the number of a group, and behind it stand this and the layer's number in it
     ft_block_kind blocks[FT_LAYER_BLOCKS]; // of a layer, the first one first
     ft_layer_names names;
     bool norms_in_front;           // of blocks: sums add to sums (block.h); the first block has none
     bool attention_output_dropout; // behind the output projection of the attention
+    bool feed_forward_undropped;   // nothing is dropped behind the feed-forward's
     bool attention_dropout_behind; // the same, with the probability of the scores'
     // The head: [dropout] -> pooler -> activation -> [norm] -> dropout -> classifier. Full names.
     const char *pooler, *classifier, *head_norm;
@@ -107,6 +113,8 @@ typedef struct ft_family {
 
 // NULL when there is none of that name.
 const ft_family *ft_family_find(const char *model_type);
+// Of a model type that there is none of: the one whose models stand in for it, or whose name is like it. NULL: none.
+const char *ft_family_nearest(const char *model_type);
 int ft_family_count(void);
 const ft_family *ft_family_at(int index);
 

@@ -28,11 +28,13 @@ static ft_status read_family(ft_model_config *c, const char *path) {
         ft_fail(FT_INVALID, path, "\"model_type\" is missing: is this the config.json of a transformer?");
     else
         ft_fail(FT_INVALID, path, "\"model_type\" \"%.100s\" is not supported", type);
-    char list[256];
+    const char *nearest = type != NULL ? ft_family_nearest(type) : NULL;
+    char list[320];
     size_t at = 0;
     for (int i = 0; i < ft_family_count() && at < sizeof list; i++)
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i != 0 ? ", " : "", ft_family_at(i)->model_type);
-    ft_hint("supported: %s", list);
+    if (nearest != NULL) ft_hint("the nearest that is: %s; supported: %s", nearest, list);
+    else ft_hint("supported: %s", list);
     return FT_INVALID;
 }
 
@@ -61,6 +63,22 @@ static ft_status find_heads(ft_model_config *c, const char *path) {
     return FT_OK;
 }
 
+// The layers that config.json counts run through all layers of their group, one after the other.
+static ft_status read_groups(ft_model_config *c, const char *path) {
+    const ft_family_keys *k = &c->family->keys;
+    if (k->groups == NULL) return FT_OK;
+    FT_TRY(ft_json_int(c->json, path, k->groups, 1, 1, c->num_hidden_layers, &c->layer_groups));
+    FT_TRY(ft_json_int(c->json, path, k->inner, 1, 1, MOST_LAYERS / c->num_hidden_layers, &c->inner_layers));
+    c->num_hidden_layers *= c->inner_layers;
+    return FT_OK;
+}
+
+int64_t ft_model_config_weights(const ft_model_config *c, int64_t layer) {
+    if (c->layer_groups == 0) return layer;
+    const double of_group = (double)(c->num_hidden_layers / c->inner_layers) / (double)c->layer_groups; // and as transformers divides
+    return (int64_t)((double)(layer / c->inner_layers) / of_group) * c->inner_layers + layer % c->inner_layers;
+}
+
 static ft_status read_sizes(ft_model_config *c, const char *path) {
     const ft_family_keys *k = &c->family->keys;
     const ft_family_defaults *d = &c->family->defaults;
@@ -82,6 +100,7 @@ static ft_status read_sizes(ft_model_config *c, const char *path) {
         if (sizes[i].key != NULL)
             FT_TRY(ft_json_int(c->json, path, sizes[i].key, sizes[i].fallback, sizes[i].low, sizes[i].high, sizes[i].out));
     if (c->embedding_size == 0) c->embedding_size = c->hidden_size;
+    FT_TRY(read_groups(c, path));
     FT_TRY(find_heads(c, path));
     return read_padding(c, path);
 }
@@ -119,8 +138,9 @@ static ft_status read_numbers(ft_model_config *c, const char *path) {
 // What changes the mathematics and what we do not compute: to ignore it would give wrong numbers in silence.
 static ft_status read_kinds(ft_model_config *c, const char *path) {
     const char *activation, *positions;
-    const char *key = c->family->keys.activation;
-    FT_TRY(ft_json_string(c->json, path, key, "gelu", &activation));
+    const ft_family_defaults *d = &c->family->defaults;
+    const char *key = c->family->keys.activation, *off = c->family->keys.off;
+    FT_TRY(ft_json_string(c->json, path, key, d->activation != NULL ? d->activation : "gelu", &activation));
     ft_status status = ft_activation_from_name(activation, &c->hidden_act);
     if (status != FT_OK) {
         ft_error_where_default("%s: \"%s\"", path, key);
@@ -132,7 +152,9 @@ static ft_status read_kinds(ft_model_config *c, const char *path) {
     if (!idle && strcmp(positions, "absolute") != 0)
         return ft_fail(FT_INVALID, path,
                        "\"position_embedding_type\" must be \"absolute\", \"%.100s\" is not supported", positions);
-    bool decoder;
+    bool decoder, on = false;
+    if (off != NULL) FT_TRY(ft_json_bool(c->json, path, off, false, &on));
+    if (on) return ft_fail(FT_INVALID, path, "\"%s\" must be false: true is not supported", off);
     FT_TRY(ft_json_bool(c->json, path, "sinusoidal_pos_embds", false, &c->sinusoidal));
     FT_TRY(ft_json_bool(c->json, path, "is_decoder", false, &decoder));
     if (decoder) return ft_fail(FT_INVALID, path, "\"is_decoder\" must be false: only encoders are supported");

@@ -39,6 +39,7 @@ typedef struct ft_model_config {
     const char *model_type;             // "bert"
     const ft_family *family;
     int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
+    int64_t layer_groups, inner_layers; // of layers that share weights; 0 groups: every layer has its own
     int64_t key_value_heads, head_width; // of the attention: heads that keys and values have, columns of each
     unsigned positions;                 // set of ft_positions
     int64_t max_position_embeddings;    // tokens that a text may have
@@ -76,6 +77,8 @@ ft_status ft_model_config_parse(const char *text, size_t length, const char *pat
 ft_status ft_relative_config_read(ft_model_config *config, const char *path_for_errors);
 // Fills sights, unbiased, unbiased_norms, mean_pooling and the embeddings' dropout. Internal to model_config.c.
 ft_status ft_rotary_config_read(ft_model_config *config, const char *path_for_errors);
+// Which weights a layer has: its own number, or, where layers share them, that of its group times inner_layers and its place in there.
+int64_t ft_model_config_weights(const ft_model_config *config, int64_t layer);
 void ft_model_config_free(ft_model_config *config); // {0} is fine
 
 // Writes the config.json of a fine-tuned classifier that transformers opens with the same logits: every key of the input

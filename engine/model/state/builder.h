@@ -13,11 +13,18 @@ typedef struct ft_modules {
     uint32_t adapters;
 } ft_modules;
 
+// Weights that layers may share: the layer that was built with them, and which of the registry are theirs.
+typedef struct ft_layer_weights {
+    bool built, trainable;
+    int layer, first, end;
+} ft_layer_weights;
+
 typedef struct ft_builder {
     ft_model *model;
     const ft_model_config *config;
     const ft_config *options;
     char prefix[96];
+    ft_layer_weights *weights; // [layers]
     bool trainable, head; // of the parameters added now; of the trunk those are trained that train.parameters names
     int depth, half;      // of which block they are, and when the backward pass comes to them (gradients.h)
     bool failed;

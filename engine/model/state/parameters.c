@@ -36,7 +36,8 @@ int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec) {
                                        .drawn = spec.drawn,
                                        .depth = spec.depth,
                                        .arrives = spec.point,
-                                       .completes = spec.point};
+                                       .completes = spec.point,
+                                       .lowest = spec.point};
     return p->count++;
 }
 
@@ -44,6 +45,11 @@ void ft_parameters_share(ft_parameters *p, int index, int point) {
     ft_parameter *q = &p->list[index];
     if (point < q->arrives) q->arrives = point;
     if (point > q->completes) q->completes = point;
+}
+
+void ft_parameters_share_block(ft_parameters *p, int index, int point) {
+    ft_parameters_share(p, index, point);
+    if (point > p->list[index].lowest) p->list[index].lowest = point;
 }
 
 void ft_parameters_set_table(ft_parameters *p, int index, int64_t held, int64_t trained) {

@@ -49,6 +49,7 @@ typedef struct ft_parameter {
     bool factor;          // nothing but products reads it: the weight of a linear layer
     bool kept;            // in the form of `storage`, in the store of these: offset counts its elements there, which are bytes of a quantised one
     int arrives, completes; // where the backward pass first and last writes its gradient (gradients.h)
+    int lowest;           // the last block of these that is one of the model's: below it nothing needs the parameter's gradient
 } ft_parameter;
 
 typedef struct ft_parameters {
@@ -93,6 +94,8 @@ typedef struct ft_parameter_spec {
 int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec);
 // The gradient of the parameter is written at this point of the backward pass too: it is shared.
 void ft_parameters_share(ft_parameters *p, int index, int point);
+// The same, and there stands a block of the model that the parameter belongs to as well.
+void ft_parameters_share_block(ft_parameters *p, int index, int point);
 // The matrix `index`, the last of its kind, is the table of which `held` rows are there and the first `trained` have a
 // gradient, if the matrix is trained at all. Before it is allocated.
 void ft_parameters_set_table(ft_parameters *p, int index, int64_t held, int64_t trained);

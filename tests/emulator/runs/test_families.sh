@@ -9,15 +9,15 @@ steps=2
 families=
 for config in "$SOURCE_DIR"/tests/vectors/*/config.json; do
     family=$(basename "$(dirname "$config")")
-    case $family in # bert_old_names is bert_gelu, edges_* ask for more than these texts have
-    bert_old_names | edges_*) continue ;;
+    case $family in # bert_old_names is bert_gelu, edges_* ask for more than these texts have, others are BERT or RoBERTa by another name
+    bert_old_names | edges_* | camembert | data2vec_text | ernie) continue ;;
     esac
     [ -f "$SOURCE_DIR/tests/vectors/$family/model.safetensors" ] && families="$families $family"
 done
-[ "$(echo "$families" | wc -w)" -ge 22 ] || fail "only these families: $families"
-wide_families="deberta_v1 deberta_v2_conv deberta_v2_conv_one modernbert modernbert_cls" precisions="bf16 fp16"
+[ "$(echo "$families" | wc -w)" -ge 24 ] || fail "only these families: $families"
+wide_families="albert deberta_v1 deberta_v2_conv deberta_v2_conv_one modernbert modernbert_cls" precisions="bf16 fp16"
 # The kernels are those of test_deberta.sh and test_training.sh: what sanitizers have not seen there is the convolution in groups.
-[ -z "${FT_SANITIZE:-}" ] || families="distilbert deberta_v2_conv_groups" wide_families=deberta_v2_conv precisions=fp16
+[ -z "${FT_SANITIZE:-}" ] || families="distilbert deberta_v2_conv_groups albert_groups" wide_families=deberta_v2_conv precisions=fp16
 
 for family in $families; do
     model "$family" "$family" initializer_range=0.3
