@@ -6,6 +6,7 @@
 #include "engine/train/fit/run_rehearsal.h"
 #include "engine/plan/planning.h"
 #include "engine/train/room/budget.h"
+#include "engine/train/room/observer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -86,7 +87,7 @@ static ft_status plan_under(const ft_job *job, const ft_config *config, const ft
 // The limits of the process that a plan is judged by; NULL: those of this machine say nothing about it.
 static const ft_host_limits *host_limits(const ft_plan_request *request, ft_host_limits *room) {
     if (request->card != NULL || request->whole_device || request->budget_bytes != 0) return NULL;
-    ft_host_limits_read(room);
+    ft_run_limits(room);
     return room;
 }
 

@@ -110,7 +110,7 @@ static ft_status check_pinned(ft_room *room) {
 // The whole process fits into what it may have: known before anything is taken.
 static ft_status check_process(ft_room *room) {
     ft_host_limits limits;
-    ft_host_limits_read(&limits);
+    ft_run_limits(&limits);
     const ft_host_verdict v = ft_host_judge(room->config, &room->host, &limits);
     if (v.fits) return FT_OK;
     room->refusal = (ft_memory_refusal){.bytes = v.need, .limit = v.limit, .planned = true};

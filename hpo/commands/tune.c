@@ -1,6 +1,7 @@
 #include "base/files.h"
 #include "hpo/commands/commands.h"
 #include "hpo/commands/study.h"
+#include "hpo/commands/tune_need.h"
 #include "hpo/space/options_study.h"
 #include "hpo/study/study.h"
 
@@ -94,6 +95,7 @@ static ft_status tune(int argc, char **argv, ft_arena *arena, ft_config *config)
     FT_TRY(add_override(&words, arena, "study.parallel", parallel));
     FT_TRY(add_override(&words, arena, "study.max_failures", failures));
     FT_TRY(ft_tune_config(call.study, call.storage, &words, arena, config));
+    call.need = ft_tune_need(config);
     return ft_tune(config, &call);
 }
 

@@ -80,7 +80,8 @@ static ft_status train(void *context, ft_worker *worker, ft_worker_job *job) {
                                 .entered = entered,
                                 .ended = ended,
                                 .keeps = keeps,
-                                .taken = job->taken};
+                                .taken = job->taken,
+                                .beside = job->beside};
     ft_run_observe(&observer);
     ft_atomic_wait_for_disk(!job->taken);
     ft_memory_refusal refusal = {.bytes = 0};

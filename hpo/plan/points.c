@@ -305,3 +305,13 @@ ft_status ft_points_texts(const ft_points *p, int64_t index, ft_arena *arena, co
     }
     return FT_OK;
 }
+
+ft_status ft_points_config(const ft_points *p, const ft_config *config, int64_t index, ft_config *out) {
+    const char *texts[FT_OPTION_LIMIT];
+    *out = *config;
+    out->arena = (ft_arena){0};
+    FT_TRY(ft_points_texts(p, index, &out->arena, texts));
+    for (int i = 0; i < ft_option_count(); i++)
+        if (texts[i] != NULL) FT_TRY(ft_option_set(out, ft_option_at(i), texts[i], NULL, ft_option_name(i)));
+    return ft_config_check(out);
+}

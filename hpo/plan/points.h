@@ -47,4 +47,7 @@ void ft_points_free(ft_points *points); // {0} is fine
 // or in the space.
 ft_status ft_points_texts(const ft_points *points, int64_t index, ft_arena *arena, const char *texts[FT_OPTION_LIMIT]);
 
+// The configuration of a trial there, checked: `config` and what the point sets. FT_INVALID: the values do not go together. Free its arena.
+ft_status ft_points_config(const ft_points *points, const ft_config *config, int64_t index, ft_config *out);
+
 #endif

@@ -26,17 +26,6 @@ typedef struct survey_call {
 
 // ---- one point ----------------------------------------------------------------------------------------------------------
 
-// The configuration of a trial there. Free its arena.
-static ft_status config_of(const survey_call *call, int64_t index, ft_config *config) {
-    const char *texts[FT_OPTION_LIMIT];
-    *config = *call->request->config;
-    config->arena = (ft_arena){0};
-    FT_TRY(ft_points_texts(&call->survey->points, index, &config->arena, texts));
-    for (int i = 0; i < ft_option_count(); i++)
-        if (texts[i] != NULL) FT_TRY(ft_option_set(config, ft_option_at(i), texts[i], NULL, ft_option_name(i)));
-    return ft_config_check(config);
-}
-
 static ft_status judge_config(const survey_call *call, ft_config *config, char *missing, ft_plan_jobs *jobs, ft_survey_point *out) {
     ft_outlook outlook;
     FT_TRY(ft_plan_find_texts(config, missing));
@@ -54,7 +43,7 @@ static ft_status judge_point(survey_call *call, int64_t index, ft_plan_jobs *job
     ft_config config;
     char missing[FT_PLAN_MISSING] = "";
     ft_survey_point *out = &call->survey->of[index];
-    ft_status status = config_of(call, index, &config);
+    ft_status status = ft_points_config(&call->survey->points, call->request->config, index, &config);
     if (status == FT_OK) status = judge_config(call, &config, missing, jobs, out);
     ft_arena_free(&config.arena);
     pthread_mutex_lock(&call->lock);

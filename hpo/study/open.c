@@ -193,6 +193,7 @@ static ft_status open_all(ft_tuning *t, const ft_tuning_call *call) {
     FT_TRY(ft_limits_read(t->config, &t->arena, &t->limits));
     FT_TRY(check_paths(t));
     FT_TRY(check_sampler_and_pruner(t));
+    FT_TRY(ft_tuning_fit_crew(t, &call->need));
     FT_TRY(locate(t, call));
     t->there = existing_part(&t->arena, t->directory);
     FT_TRY(ft_tuning_open_directory(t));

@@ -67,7 +67,8 @@ ft_status ft_slots_run(ft_tuning *t, ft_slot *slot) {
                                    .wait = c->device.wait,
                                    .wait_timeout = c->device.wait_timeout,
                                    .check_interval = c->device.check_interval,
-                                   .taken = ft_tuning_keeps_few(t)};
+                                   .taken = ft_tuning_keeps_few(t),
+                                   .beside = t->coordinator};
     if (ft_worker_process_run(&slot->worker, &order) == FT_OK) return FT_OK;
     // It had died without a trial, which is no fault of this one; one that lives and hears nothing would never go.
     ft_worker_process_close(&slot->worker, 0);
@@ -105,11 +106,16 @@ ft_status ft_slots_drain(ft_tuning *t, ft_slot *slot, bool *pruned) {
 
 // ---- open and close -------------------------------------------------------------------------------------------------
 
+int ft_slots_asked(const ft_tuning *t) {
+    const int own = (int)t->config->device.threads, suits = ft_cpu_threads() / (own > 0 ? own : 1);
+    if (t->options->parallel != FT_AUTO) return (int)t->options->parallel;
+    return suits < 1 ? 1 : suits > MOST_AUTO ? MOST_AUTO : suits;
+}
+
 static void share_cores(ft_tuning *t) {
     int cores = ft_cpu_threads(), own = (int)t->config->device.threads;
-    int64_t asked = t->options->parallel;
-    int suits = cores / (own > 0 ? own : 1);
-    t->slot_count = asked != FT_AUTO ? (int)asked : suits < 1 ? 1 : suits > MOST_AUTO ? MOST_AUTO : suits;
+    t->slot_count = ft_slots_asked(t);
+    if (t->crew > 0 && t->crew < t->slot_count) t->slot_count = t->crew; // there is memory for
     if (t->slot_count == 1) return;
     if (own > 0 && own * t->slot_count > cores)
         ft_warn("%d trials with device.threads = %d each are more than the %d cores there are", t->slot_count, own,

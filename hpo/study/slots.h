@@ -39,6 +39,7 @@ struct ft_slot {
     uint64_t killed;           // what the kernel's count of processes killed for memory was when it began
 };
 
+int ft_slots_asked(const ft_tuning *tuning); // workers, by study.parallel and the cores
 ft_status ft_slots_open(ft_tuning *tuning);
 void ft_slots_close(ft_tuning *tuning);              // what still runs is killed
 int ft_slots_running(const ft_tuning *tuning);       // trials

@@ -26,6 +26,7 @@
 #ifndef FT_HPO_STUDY_H
 #define FT_HPO_STUDY_H
 
+#include "engine/train/room/host.h"
 #include "hpo/pruner/pruner.h"
 #include "hpo/space/objective.h"
 #include "hpo/space/options_study.h"
@@ -35,8 +36,19 @@
 #include "hpo/study/full_disk.h"
 #include "hpo/study/trial.h"
 
+// What processes of trials need, of plans of some points of the space: bytes of the whole process (engine/train/room/host.h), what the
+// allocator of a CPU device reserves included. largest 0: nothing is known.
+typedef struct ft_tuning_need {
+    size_t least, largest; // of the smallest point; of the largest that fits where it is alone, beside the coordinator
+    size_t others;         // the most of all but what the allocator of a CPU device reserves, of points that fit so
+    bool fits;             // some point does
+    bool all;              // every point of the space was planned
+    bool killed;           // the process that planned was killed for want of memory
+} ft_tuning_need;
+
 typedef struct ft_tuning_call {
     const char *study, *storage; // as given, NULL: the configuration's
+    ft_tuning_need need;
     int64_t add;                 // > 0: so many trials of this call's own, in place of study.trials
     // Of a call that opens its study once more; {0} at first.
     double started; // ft_now()
@@ -76,6 +88,8 @@ typedef struct ft_tuning {
     int64_t front_count;
     ft_slot *slots;                   // [slot_count]
     int slot_count;
+    int crew;               // that there is memory for; 0: nobody knows
+    size_t coordinator;     // bytes that this process may come to hold
     int threads;            // of each worker; 0: those of device.threads
     uint64_t room;          // counts the moments at which a device may have got room for a waiting trial
     double room_looked;     // when it was counted last
@@ -111,6 +125,12 @@ ft_status ft_tune(const ft_config *config, const ft_tuning_call *call);
 
 // ---- rooms (internal) -----------------------------------------------------------------------------------------------
 
+// crew.c: how many workers there is memory for beside the coordinator; FT_NO_MEMORY, before anything is written: not for one.
+size_t ft_tuning_coordinator_bytes(void); // that this process may come to hold, asked before a study is open
+ft_status ft_tuning_fit_crew(ft_tuning *tuning, const ft_tuning_need *need);
+// Of `asked` workers. *verdict: of the first number above it, if that is less than asked.
+int ft_crew_of(const ft_config *config, const ft_tuning_need *need, size_t coordinator, const ft_host_limits *limits, int asked,
+               ft_host_verdict *verdict);
 // settings.c: sampler and pruner as the configuration wants them.
 ft_status ft_tuning_sampler(ft_tuning *tuning, ft_trials *trials, struct ft_sampler **out);
 ft_status ft_tuning_pruner(const ft_tuning *tuning, const char *study_name, ft_pruner **out);

@@ -26,6 +26,7 @@ typedef struct ft_worker_order {
     bool wait;
     double wait_timeout, check_interval;
     bool taken; // ft_worker_job.taken
+    size_t beside; // ft_worker_job.beside
 } ft_worker_order;
 ft_status ft_worker_process_run(ft_worker_process *process, const ft_worker_order *order);
 ft_status ft_worker_process_enter(ft_worker_process *process, bool alone);

@@ -165,7 +165,8 @@ static void run_trial(ft_worker *w, ft_worker_function run, void *context, const
                          .wait = json_is_true(json_object_get(message, "wait")),
                          .wait_timeout = json_number_value(json_object_get(message, "wait_timeout")),
                          .check_interval = json_number_value(json_object_get(message, "check_interval")),
-                         .taken = json_is_true(json_object_get(message, "taken"))};
+                         .taken = json_is_true(json_object_get(message, "taken")),
+                         .beside = (size_t)json_integer_value(json_object_get(message, "beside"))};
     ft_error_clear();
     tell_end(w, &job, job.directory != NULL ? run_logged(w, run, context, &job) : FT_NO_MEMORY);
     ft_arena_free(&arena);

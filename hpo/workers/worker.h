@@ -36,6 +36,7 @@ typedef struct ft_worker_job {
     bool wait;             // for a device, as device.wait and its like; not what DIRECTORY/config.ini says
     double wait_timeout, check_interval;
     bool taken; // as ft_run_observer.taken: what is to stay is written to the disk by the coordinator
+    size_t beside; // as ft_run_observer.beside: what the coordinator holds
     size_t needed, limit; // set by the function below: FT_NO_MEMORY, bytes; 0: not known
     size_t peak;          // set too: bytes that it had reserved at most
 } ft_worker_job;

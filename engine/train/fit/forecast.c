@@ -4,6 +4,7 @@
 #include "engine/train/fit/autofit.h"
 #include "engine/train/fit/host_plan.h"
 #include "engine/train/fit/run_rehearsal.h"
+#include "engine/train/room/observer.h"
 #include "kernels/devices/devices.h"
 
 static ft_status forecast(ft_room *room, size_t limit) {
@@ -50,7 +51,7 @@ static void leave_room_for_host(ft_room *room) {
     ft_host_limits limits;
     if (room->config->memory.limit != 0 || room->device->place[0] != '\0') return;
     ft_host_plan(room, &(ft_memory_counters){.requested = 0}, 0, 0, &others);
-    ft_host_limits_read(&limits);
+    ft_run_limits(&limits);
     const size_t beside = ft_host_room(room->config, &others, &limits);
     if (beside < b->most) b->most = beside > 0 ? beside : 1; // 0 would be no limit
     if (b->most < b->now) b->now = b->most;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/context.h"
 #include "engine/memory/memory.h"
+#include "kernels/devices/devices.h"
 
 void ft_run_observe(ft_run_observer *observer) {
     ft_context_now()->kept[FT_CONTEXT_OBSERVER].value = observer;
@@ -27,6 +28,17 @@ bool ft_run_is_last(void) { return present() != NULL && present()->left == 0; }
 
 void ft_run_leaves(int runs) {
     if (present() != NULL) present()->left = runs;
+}
+
+static size_t less(size_t bytes, size_t by) { return bytes > by ? bytes - by : 1; }
+
+void ft_run_limits(struct ft_host_limits *limits) {
+    const ft_run_observer *observer = present();
+    ft_host_limits_read(limits);
+    for (int i = 0; observer != NULL && i < limits->count; i++) {
+        ft_host_limit *l = &limits->list[i];
+        if (l->kind != FT_LIMIT_ADDRESSES && l->kind != FT_LIMIT_DATA) l->bytes = less(l->bytes, observer->beside); // those are its own
+    }
 }
 
 bool ft_run_taken(void) {

@@ -11,6 +11,7 @@
 
 struct ft_candidate; // admission.h
 struct ft_memory;
+struct ft_host_limits; // kernels/host_limits.h
 
 typedef struct ft_run_observer {
     void *context;
@@ -31,6 +32,8 @@ typedef struct ft_run_observer {
     // What the run leaves at its end is taken at once, by somebody who has it written to the disk if it is to stay: nothing
     // but a checkpoint to go on from waits for the disk, and at the end there is none.
     bool taken;
+    // Bytes that the watcher itself holds, and will hold: they count under what limits it has in common with the run.
+    size_t beside;
     bool begun; // a run of what is watched has; kept here for ft_run_is_first, false at first
     int left;   // runs of it that come behind the present one (ft_run_leaves), 0 at first
     double told; // when there was a sign of life; kept here for ft_run_alive, 0 at first
@@ -47,6 +50,8 @@ bool ft_run_keeps(void);                                    // as observer.keeps
 bool ft_run_is_first(void);
 bool ft_run_is_last(void);
 void ft_run_leaves(int runs);
+// The limits of this process (devices.h), less what the watcher holds under them.
+void ft_run_limits(struct ft_host_limits *limits);
 bool ft_run_taken(void);                                    // as observer.taken; false with nobody watching
 
 #endif

@@ -1,0 +1,105 @@
+#include "hpo/commands/tune_need.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/plan/plan.h"
+#include "engine/plan/texts.h"
+#include "engine/train/room/observer.h"
+#include "hpo/plan/points.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { POINTS = 16 };           // planned at most
+static const double SECONDS = 5; // and no further one after so long
+static const uint64_t SEED = 26; // of a sample, as for `ftengine plan`
+
+static size_t least_of(size_t a, size_t b) { return a == 0 || b < a ? b : a; }
+
+static void add(ft_tuning_need *need, const ft_plan *plan, size_t *smallest) {
+    const size_t peak = plan->host.peak;
+    const bool fits = !plan->process_short;
+    *smallest = least_of(*smallest, peak);
+    if (!fits) return;
+    need->fits = true;
+    need->least = least_of(need->least, peak);
+    if (peak > need->largest) need->largest = peak;
+    if (plan->host_others.peak > need->others) need->others = plan->host_others.peak;
+}
+
+// Points as far apart in their list as they can be: of a large space its corners come first.
+static ft_status plan_points(const ft_config *config, ft_points *points, ft_tuning_need *need) {
+    const double began = ft_now();
+    const int64_t count = points->count < POINTS ? points->count : POINTS;
+    int64_t planned = 0;
+    size_t smallest = 0;
+    for (int64_t i = 0; i < count && (planned == 0 || ft_now() - began < SECONDS); i++) {
+        ft_config point;
+        ft_plan plan;
+        char missing[FT_PLAN_MISSING];
+        ft_status status = ft_points_config(points, config, i * points->count / count, &point);
+        if (status == FT_OK) status = ft_plan_find_texts(&point, missing);
+        if (status == FT_OK) status = ft_plan_run(&point, &(ft_plan_request){.budget_bytes = 0}, &plan);
+        if (status == FT_OK) add(need, &plan, &smallest);
+        if (status == FT_OK) planned++;
+        ft_arena_free(&point.arena);
+        if (status != FT_OK && status != FT_INVALID) return status;
+        ft_error_clear();
+    }
+    if (!need->fits) need->least = need->largest = smallest; // and is refused with that
+    need->all = points->exhaustive && planned == points->count;
+    return FT_OK;
+}
+
+static void alive(void *context, int64_t step, int64_t steps, size_t bytes, bool logged) {}
+
+// Trials are planned as they will run: beside the coordinator.
+static ft_status plan_space(const ft_config *config, ft_tuning_need *need) {
+    ft_space space = {0};
+    ft_points points = {0};
+    ft_run_observer observer = {.name = "", .alive = alive, .beside = ft_tuning_coordinator_bytes()};
+    ft_run_observe(&observer);
+    ft_log_set_level(FT_LOG_SILENT); // the trials say it
+    ft_status status = ft_space_read(config, &space);
+    if (status == FT_OK) status = ft_points_make(&space, true, SEED, &points);
+    if (status == FT_OK) status = plan_points(config, &points, need);
+    ft_points_free(&points);
+    ft_space_free(&space);
+    return status;
+}
+
+// In the child.
+static void plan_and_leave(const ft_config *config, int out) {
+    ft_tuning_need need = {0};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (plan_space(config, &need) != FT_OK) need = (ft_tuning_need){0};
+    (void)!write(out, &need, sizeof need);
+    _exit(0);
+}
+
+static bool killed(pid_t pid) {
+    int status = 0;
+    pid_t got;
+    do got = waitpid(pid, &status, 0);
+    while (got < 0 && errno == EINTR);
+    return got == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
+ft_tuning_need ft_tune_need(const ft_config *config) {
+    ft_tuning_need need = {0};
+    int ends[2];
+    if (pipe(ends) != 0) return need;
+    fflush(NULL); // or what is buffered would be written twice
+    const pid_t pid = fork();
+    if (pid == 0) plan_and_leave(config, ends[1]);
+    close(ends[1]);
+    const bool read_all = pid > 0 && read(ends[0], &need, sizeof need) == (ssize_t)sizeof need;
+    close(ends[0]);
+    if (!read_all) need = (ft_tuning_need){0};
+    if (pid > 0) need.killed = killed(pid) && !read_all;
+    return need;
+}

@@ -1,0 +1,75 @@
+// crew.c - how many workers a study has: as many as were asked for, or suit the cores, if their memory is there beside the coordinator's.
+#include "hpo/study/study.h"
+
+#include "base/log.h"
+#include "engine/memory/counters.h"
+#include "engine/memory/process.h"
+#include "engine/train/room/host.h"
+#include "hpo/study/slots.h"
+#include "kernels/devices/devices.h"
+
+#include <unistd.h>
+
+// What it is to hold at most: so much beside what it holds when a study is opened. A history of 5,000 trials takes less.
+enum { GROWS_BY = 8 << 20 };
+
+size_t ft_tuning_coordinator_bytes(void) { return ft_process_held(getpid()) + GROWS_BY; }
+
+static size_t less(size_t a, size_t b) { return a > b ? a - b : 0; }
+
+// All workers have read their texts and wait, and as many of them train as must be able to: the largest trial alone, or all with
+// trials of the smallest. What is between is the ledger's to say, trial by trial.
+static size_t together(const ft_tuning_need *need, size_t coordinator, int workers) {
+    const size_t largest = less(need->largest, need->others), least = (size_t)workers * less(need->least, need->others);
+    return coordinator + (size_t)workers * need->others + (least > largest ? least : largest);
+}
+
+static ft_host_verdict judge(const ft_config *config, const ft_tuning_need *need, size_t coordinator, const ft_host_limits *limits, int workers) {
+    // What the user gives is not in the ledger: there all of them may have the largest trial.
+    const ft_host_memory most = {.peak = coordinator + (size_t)workers * need->largest}, now = {.peak = together(need, coordinator, workers)};
+    const ft_host_verdict given = ft_host_judge(config, &most, NULL);
+    return given.given && !given.fits ? given : ft_host_judge(config, &now, limits);
+}
+
+int ft_crew_of(const ft_config *config, const ft_tuning_need *need, size_t coordinator, const ft_host_limits *limits, int asked,
+               ft_host_verdict *verdict) {
+    int crew = asked;
+    for (; crew > 0; crew--) {
+        const ft_host_verdict v = judge(config, need, coordinator, limits, crew);
+        if (v.fits) break;
+        *verdict = v;
+    }
+    return crew;
+}
+
+static ft_status refuse(const ft_tuning *t, const ft_host_verdict *v) {
+    char need[24], limit[24], coordinator[24];
+    ft_fail(FT_NO_MEMORY, ft_host_limit_name(v), "does not fit: a trial's process and its coordinator (%s) need %s, and may have %s",
+            ft_bytes_text(t->coordinator, coordinator), ft_bytes_text(v->need, need), ft_bytes_text(v->limit, limit));
+    ft_hint("this was found by planning the space: nothing was started; ftengine plan shows the space and the parts of a process (host)");
+    return FT_NO_MEMORY;
+}
+
+static ft_status refuse_killed(void) {
+    ft_fail(FT_NO_MEMORY, "study.parallel", "the process that planned a first trial was killed for want of memory: nothing was started");
+    ft_hint("ftengine devices lists the limits of memory, and which binds");
+    return FT_NO_MEMORY;
+}
+
+ft_status ft_tuning_fit_crew(ft_tuning *t, const ft_tuning_need *need) {
+    ft_host_limits limits;
+    ft_host_verdict verdict = {.fits = true};
+    char text[24], limit[24];
+    const int asked = ft_slots_asked(t);
+    t->coordinator = ft_tuning_coordinator_bytes();
+    if (need->killed) return refuse_killed();
+    if (need->largest == 0) return FT_OK;
+    ft_host_limits_read(&limits);
+    const int crew = ft_crew_of(t->config, need, t->coordinator, &limits, asked, &verdict);
+    if (crew == 0 && need->all) return refuse(t, &verdict); // else a smaller point may be drawn
+    t->crew = crew > 0 ? crew : 1;
+    if (crew < asked)
+        ft_warn("%d worker%s, not %d: one more needs %s with the coordinator, and %s may be taken (%s)", t->crew, t->crew == 1 ? "" : "s", asked,
+                ft_bytes_text(verdict.need, text), ft_bytes_text(verdict.limit, limit), ft_host_limit_name(&verdict));
+    return FT_OK;
+}

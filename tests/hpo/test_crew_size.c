@@ -1,0 +1,54 @@
+// How many workers there is memory for: the whole table against sums in the comments.
+#include "hpo/study/study.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#define MIB ((size_t)1 << 20)
+#define NO_LIMIT 0
+
+// Catches: a coordinator, a process or the largest trial that is not counted; a limit of addresses, which is each process's own, shared
+// among all; a limit that the user gives for all held against one.
+static void crews(void **state) {
+    static const struct {
+        const char *of;
+        size_t least, largest, others, coordinator, machine, group, given, addresses; // MiB
+        int asked, crew;
+        ft_host_limit_kind kind; // of the verdict, unless it is the user's
+    } cases[] = {
+        {"as many as asked for", 100, 100, 40, 10, 1000, NO_LIMIT, NO_LIMIT, NO_LIMIT, 8, 8, 0},
+        {"10 + 3 x 100 of 400; 8 more fit the slack only by 2", 100, 100, 40, 10, 1000, 400, NO_LIMIT, NO_LIMIT, 8, 3, FT_LIMIT_CGROUP_V2},
+        {"410 and no byte less but the slack", 100, 100, 40, 10, 1000, 408, NO_LIMIT, NO_LIMIT, 8, 4, FT_LIMIT_CGROUP_V2},
+        {"one byte less", 100, 100, 40, 10, 1000, 407, NO_LIMIT, NO_LIMIT, 8, 3, FT_LIMIT_CGROUP_V2},
+        {"the machine is the limit", 100, 100, 40, 10, 230, NO_LIMIT, NO_LIMIT, NO_LIMIT, 8, 2, FT_LIMIT_MACHINE},
+        {"not beside its coordinator", 100, 100, 40, 10, 1000, 105, NO_LIMIT, NO_LIMIT, 2, 0, FT_LIMIT_CGROUP_V2},
+        {"the largest has room while all others wait: 10 + 5 x 40 + 160", 60, 200, 40, 10, 1000, 370, NO_LIMIT, NO_LIMIT, 8, 5, FT_LIMIT_CGROUP_V2},
+        {"texts that are most of it: 10 + 3 x 90 + 30", 100, 100, 90, 10, 1000, 320, NO_LIMIT, NO_LIMIT, 8, 3, FT_LIMIT_CGROUP_V2},
+        {"beside a GPU a process is its host part", 300, 300, 300, 10, 1000, NO_LIMIT, NO_LIMIT, NO_LIMIT, 4, 3, FT_LIMIT_MACHINE},
+        {"given, for all with their largest: 10 + 2 x 200", 60, 200, 40, 10, 1000, NO_LIMIT, 410, NO_LIMIT, 8, 2, 0},
+        {"given, not for one", 60, 200, 40, 10, 1000, NO_LIMIT, 200, NO_LIMIT, 8, 0, 0},
+        {"addresses are of each process", 100, 100, 40, 10, 1000, NO_LIMIT, NO_LIMIT, 150, 8, 8, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const ft_config config = {.memory.host_limit = (int64_t)(cases[i].given * MIB)};
+        const ft_tuning_need need = {.least = cases[i].least * MIB, .largest = cases[i].largest * MIB, .others = cases[i].others * MIB};
+        ft_host_limits limits = {.count = 1, .list = {{.kind = FT_LIMIT_MACHINE, .bytes = cases[i].machine * MIB}}};
+        if (cases[i].group != NO_LIMIT) limits.list[limits.count++] = (ft_host_limit){.kind = FT_LIMIT_CGROUP_V2, .bytes = cases[i].group * MIB};
+        if (cases[i].addresses != NO_LIMIT) limits.list[limits.count++] = (ft_host_limit){.kind = FT_LIMIT_ADDRESSES, .bytes = cases[i].addresses * MIB};
+        ft_host_verdict verdict = {.fits = true};
+        const int crew = ft_crew_of(&config, &need, cases[i].coordinator * MIB, &limits, cases[i].asked, &verdict);
+        if (crew != cases[i].crew) fail_msg("%s: %d workers, not %d", cases[i].of, crew, cases[i].crew);
+        assert_int_equal(verdict.fits, crew == cases[i].asked);
+        if (verdict.fits) continue;
+        assert_int_equal(verdict.given, cases[i].given != NO_LIMIT);
+        if (!verdict.given) assert_int_equal(verdict.kind, cases[i].kind);
+        assert_true(verdict.need > verdict.limit);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(crews)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
