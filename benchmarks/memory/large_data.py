@@ -82,13 +82,13 @@ def run(command, limit, out, kill_after=None, tmp=None):
             with open(f"{group}/cgroup.procs", "w") as f:
                 f.write(str(os.getpid()))
 
-    began, held, killed, first = time.time(), 0, False, None
+    began, held, killed, first, done = time.time(), 0, False, None, steps_of(out)
     env = dict(os.environ, TMPDIR=tmp) if tmp else None
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=enter, env=env)
     while child.poll() is None:
         held = max(held, anonymous(child.pid))
         step = steps_of(out)
-        first = first or (time.time() - began if step > 0 else None)
+        first = first or (time.time() - began if step > done else None)
         if kill_after and step >= kill_after and not killed:
             child.send_signal(signal.SIGKILL)
             killed = True

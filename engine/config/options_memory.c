@@ -24,7 +24,7 @@ static const ft_option rows[] = {
          .elsewhere = "cpu_memory_limit max_cpu_memory host_memory_limit",
          .help = "Most that the whole process may hold of the host's memory, as memory.limit: on the CPU that includes what memory.limit is "
                  "about, beside a GPU it is program, texts, evaluations and pinned memory. auto: the tightest of what the cgroup, "
-                 "RLIMIT_AS and RLIMIT_DATA allow and the machine has. What would not fit is refused before the first step."),
+                 "RLIMIT_AS and RLIMIT_DATA allow and the machine has. What would not fit is refused before the first step. Of a study: for all its processes together, too."),
     SIZE(memory.max_split_size, COMPARABLE, "auto", 2 << 20, 1LL << 50, .automatic = true,
          .elsewhere = "max_split_size_mb",
          .help = "Free blocks larger than this are never split for smaller requests. auto: every block may be split."),

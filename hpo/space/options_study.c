@@ -108,7 +108,8 @@ static const ft_option rows[] = {
                 "counted. 0: never."),
     INT(study.parallel, FREE, "1", 1, 256, .automatic = true, .unit = "trials", .elsewhere = "n_jobs max_concurrent",
         .help = "Trials that run at the same time, each in a worker process of its own; with device.threads = 0 they "
-                "share the cores. auto: one a core, at most 8."),
+                "share the cores. auto: one a core, at most 8. Fewer where the memory of so many processes is not there beside the "
+                "coordinator's, which plans of the space tell before the first trial."),
     INT(study.worker_trials, FREE, "0", 0, 1 << 30, .unit = "trials", .elsewhere = "max_tasks_per_child maxtasksperchild",
         .help = "A worker process that has run so many trials is replaced by a new one: 50 is a usual figure where memory is feared that "
                 "libraries and drivers never give back. No result changes. 0: it stays as long as it is sound."),
