@@ -46,11 +46,12 @@ static ft_status model_directory(ft_classifier *c, const char *given) {
 // A plain Hugging Face model may not say what it is for: then it is what transformers takes it for with class labels.
 static void choose_task(ft_classifier *c) {
     const char *type = json_string_value(json_object_get(c->config.json, "problem_type"));
-    c->task = ft_task_spec_of(c->settings.task != FT_TASK_AUTO ? c->settings.task : ft_task_of_problem_type(type));
+    const ft_task named = ft_model_config_is_of_tokens(&c->config) ? FT_TASK_TOKEN_CLASSIFICATION : ft_task_of_problem_type(type);
+    c->task = ft_task_spec_of(c->settings.task != FT_TASK_AUTO ? c->settings.task : named);
+    if (ft_task_has_tokens(c->task)) ft_model_config_set_tokens(&c->config);
 }
 
 static ft_status choose_labels(ft_classifier *c) {
-    choose_task(c);
     c->label_names = c->config.label_names;
     c->labels = (ft_labels){.count = (int)c->config.num_labels, .names = c->config.label_names, .kind = c->task->labels,
                             .separator = c->settings.label_separator};
@@ -149,6 +150,7 @@ static ft_status open_adapter(ft_classifier *c, const char *base, const char **t
     FT_TRY(find_base(c, base, named));
     FT_TRY(check_base(c));
     FT_TRY(ft_model_config_load(c->weights, &c->config));
+    choose_task(c);
     c->config.pooler_is_drawn = false; // what is saved beside the adapters is listed
     *tokenizer = c->settings.label_count > 0 ? c->path : c->weights;
     return choose_outputs(c);
@@ -183,13 +185,15 @@ ft_status ft_classifier_open(const ft_section *const *sections, const char *path
     FT_TRY(ft_model_settings_load(settings, &c->arena, &c->settings));
     if (!adapter && base != NULL) return ft_fail(FT_INVALID, "--base", "%s is a model, not an adapter", c->path);
     if (adapter) FT_TRY(open_adapter(c, base, &tokenizer));
+    else choose_task(c);
     // A model of ours goes on as it was trained; of others nobody but the caller knows.
     bool ours = c->settings.label_count > 0;
-    const char *truncation = c->options.data.truncation;
+    c->options.train.task = c->task->id;
+    const char *truncation = strcmp(c->options.data.truncation, "auto") == 0 && ours ? c->settings.truncation : ft_task_truncation(&c->options);
     const ft_input_request request = {.directory = tokenizer,
                                       .rules = ours ? c->settings.tokenizer_rules : c->options.model.tokenizer_rules,
-                                      .truncation = strcmp(truncation, "auto") == 0 ? c->settings.truncation : truncation};
-    FT_TRY(ft_input_open(&ft_text_input, &request, &c->input));
+                                      .truncation = truncation};
+    FT_TRY(ft_input_open(ft_task_has_tokens(c->task) ? &ft_word_input : &ft_text_input, &request, &c->input));
     FT_TRY(choose_labels(c));
     FT_TRY(choose_thresholds(c));
     FT_TRY(ft_fit_vocabulary(&c->input, &c->config, c->path));
@@ -222,13 +226,14 @@ ft_table_request ft_classifier_request(const ft_classifier *c, ft_format format,
                               .pair = pair[0] != '\0' ? pair : c->settings.pair_column,
                               .label = label[0] != '\0' ? label : c->settings.label_column,
                               .need = need,
-                              .empty_labels = c->task->empty_labels};
+                              .empty_labels = c->task->empty_labels,
+                              .words = ft_task_has_tokens(c->task)};
 }
 
 ft_status ft_parse_format(const char *name, bool plain, ft_format *format) {
     if (ft_format_from_name(name, format) && (plain || *format != FT_FORMAT_TEXT)) return FT_OK;
     ft_fail(FT_INVALID, "--format", "unknown format %s%s", name, plain ? "" : " of labelled data");
-    ft_hint("auto, tsv, csv, jsonl%s", plain ? " or text (one text a line)" : "");
+    ft_hint("auto, tsv, csv, jsonl, conll%s", plain ? " or text (one text a line)" : "");
     return FT_INVALID;
 }
 

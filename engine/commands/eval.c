@@ -31,11 +31,13 @@ static json_t *intervals_json(const judgement *j, bool *failed) {
     return object;
 }
 
+static const char *class_name(const ft_classifier *c, const ft_metrics *m, int k) { return m->names != NULL ? m->names[k] : c->label_names[k]; }
+
 static void put_classes(json_t *root, const ft_classifier *c, const ft_metrics *m, bool *failed) {
     json_t *classes = json_array(), *confusion = json_array();
     for (int k = 0; k < m->classes; k++) {
         ft_json_append(classes,
-                       json_pack("{s:s, s:f, s:f, s:f, s:I}", "label", c->label_names[k], "precision", m->precision[k], "recall",
+                       json_pack("{s:s, s:f, s:f, s:f, s:I}", "label", class_name(c, m, k), "precision", m->precision[k], "recall",
                                  m->recall[k], "f1", m->f1[k], "support", (json_int_t)m->support[k]),
                        failed);
         json_t *row = json_array();
@@ -77,9 +79,9 @@ static void print_table(const ft_classifier *c, const eval_request *r, const jud
     }
     if (r->intervals) printf("[%.0f%% intervals of %d bootstrap rounds]\n", 100 * confidence_level, BOOTSTRAP_ROUNDS);
     if (m->support == NULL) return;
-    printf("\n%-24s %9s %9s %9s %9s\n", "class", "precision", "recall", "F1", "support");
+    printf("\n%-24s %9s %9s %9s %9s\n", m->names != NULL ? "entity" : "class", "precision", "recall", "F1", "support");
     for (int k = 0; k < m->classes; k++)
-        printf("%-24s %9.4f %9.4f %9.4f %9lld\n", c->label_names[k], m->precision[k], m->recall[k], m->f1[k],
+        printf("%-24s %9.4f %9.4f %9.4f %9lld\n", class_name(c, m, k), m->precision[k], m->recall[k], m->f1[k],
                (long long)m->support[k]);
 }
 
@@ -104,8 +106,8 @@ static ft_status evaluate(ft_classifier *c, const eval_request *r) {
     ft_status status;
     FT_TRY_GOTO(ft_table_read(r->data, &request, &table), done);
     FT_TRY_GOTO(ft_classifier_build(c, &table, r->data, &c->labels, &set), done);
-    FT_TRY_GOTO(ft_logits_open(set.examples, c->labels.count, NULL, &logits), done);
-    losses = ft_calloc((size_t)set.examples, sizeof *losses, "losses");
+    FT_TRY_GOTO(ft_logits_open(ft_dataset_rows(&set), c->labels.count, NULL, &logits), done);
+    losses = ft_calloc((size_t)ft_dataset_rows(&set), sizeof *losses, "losses");
     status = losses != NULL ? FT_OK : FT_NO_MEMORY;
     if (status != FT_OK) goto done;
     FT_TRY_GOTO(ft_classifier_predict(c, &set, &logits, losses, show_progress, NULL), done);
@@ -116,6 +118,8 @@ static ft_status evaluate(ft_classifier *c, const eval_request *r) {
                               .logits = logits.all,
                               .kept = &logits,
                               .labels = set.label,
+                              .first = set.first_row,
+                              .names = c->label_names,
                               .targets = set.target,
                               .sets = set.sets.first != NULL ? &set.sets : NULL,
                               .losses = losses,

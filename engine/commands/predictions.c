@@ -1,7 +1,9 @@
 #include "engine/commands/predictions.h"
 
 #include "base/log.h"
+#include "base/spill.h"
 #include "engine/metrics/decision.h"
+#include "engine/tasks/token_answer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,20 +57,19 @@ ft_status ft_predictions_begin(const ft_classifier *first, ft_predictions *p) {
     p->threshold_room = ft_arena_alloc(&p->arena, (size_t)p->classes * sizeof *p->threshold_room);
     if (p->threshold_room == NULL) return FT_NO_MEMORY;
     FT_TRY(name_classes(first, p));
+    if (ft_task_has_tokens(p->task)) FT_TRY(ft_tag_set_open(first->label_names, p->classes, &p->tags));
     FT_TRY(ft_answer_keys(p->names, p->classes, &p->arena, &p->keys));
     return choose_separator(first, p);
 }
 
-ft_status ft_predictions_table(ft_predictions *p, int64_t rows) {
+static ft_status make_room(ft_predictions *p, int64_t rows) {
     const size_t values = (size_t)rows * (size_t)p->classes;
-    p->first += p->examples;
-    p->examples = rows;
-    p->models = 0;
-    p->threshold = NULL;
+    p->rows = rows;
     if (rows > p->capacity) {
         free(p->probability);
         free(p->logits);
         p->capacity = 0;
+        p->probability = p->logits = NULL;
         p->probability = ft_calloc(values, sizeof *p->probability, "probabilities");
         p->logits = ft_calloc(values, sizeof *p->logits, "logits");
         if (p->probability == NULL || p->logits == NULL) return FT_NO_MEMORY;
@@ -79,9 +80,28 @@ ft_status ft_predictions_table(ft_predictions *p, int64_t rows) {
     return FT_OK;
 }
 
+static void forget_words(ft_predictions *p) {
+    ft_spill_free(p->first_row);
+    ft_spill_free(p->word);
+    p->first_row = NULL;
+    p->word = NULL;
+}
+
+// How many words its texts have the first model says.
+ft_status ft_predictions_table(ft_predictions *p, int64_t rows) {
+    p->first += p->examples;
+    p->examples = rows;
+    p->models = 0;
+    p->threshold = NULL;
+    forget_words(p);
+    return make_room(p, ft_task_has_tokens(p->task) ? 0 : rows);
+}
+
 void ft_predictions_free(ft_predictions *p) {
     free(p->probability);
     free(p->logits);
+    forget_words(p);
+    ft_tag_set_close(&p->tags);
     ft_arena_free(&p->arena);
     *p = (ft_predictions){0};
 }
@@ -128,7 +148,7 @@ static void add_thresholds(const ft_classifier *c, const int *class_of, int mode
 
 // Adds what the model says about every example: logits [examples * classes] in its own order of classes.
 static void add_up(const ft_classifier *c, const float *logits, const int *class_of, double *probability, ft_predictions *p) {
-    for (int64_t i = 0; i < p->examples; i++) {
+    for (int64_t i = 0; i < p->rows; i++) {
         if (ft_task_has_classes(p->task)) p->task->scoring.probabilities(logits + i * p->classes, p->classes, probability);
         for (int k = 0; k < p->classes; k++) {
             p->probability[i * p->classes + class_of[k]] += probability[k];
@@ -136,6 +156,28 @@ static void add_up(const ft_classifier *c, const float *logits, const int *class
         }
     }
     p->models++;
+}
+
+// The words that are read, which the first model says, are those of all.
+static ft_status take_words(ft_predictions *p, const char *path, ft_dataset *set) {
+    if (!ft_task_has_tokens(p->task)) return FT_OK;
+    if (p->models > 0) {
+        const int64_t rows = p->rows;
+        if (ft_dataset_rows(set) == rows && memcmp(set->first_row, p->first_row, (size_t)(p->examples + 1) * sizeof *p->first_row) == 0 &&
+            (rows == 0 || memcmp(set->read_word, p->word, (size_t)rows * sizeof *p->word) == 0))
+            return FT_OK;
+        ft_fail(FT_INVALID, path, "this model reads other words than the first one: there is no mean of what they say");
+        ft_hint("a longer data.max_length, or data.truncation=windows, cuts none");
+        return FT_INVALID;
+    }
+    FT_TRY(make_room(p, ft_dataset_rows(set)));
+    forget_words(p);
+    p->first_row = ft_spill_calloc((size_t)p->examples + 1, sizeof *p->first_row, "words");
+    p->word = ft_spill_calloc((size_t)p->rows + 1, sizeof *p->word, "words");
+    if (p->first_row == NULL || p->word == NULL) return FT_NO_MEMORY;
+    memcpy(p->first_row, set->first_row, ((size_t)p->examples + 1) * sizeof *p->first_row);
+    if (p->rows > 0) memcpy(p->word, set->read_word, (size_t)p->rows * sizeof *p->word);
+    return FT_OK;
 }
 
 ft_status ft_predictions_add(ft_predictions *p, ft_classifier *c, const char *path, const ft_table *table, const char *data,
@@ -148,11 +190,12 @@ ft_status ft_predictions_add(ft_predictions *p, ft_classifier *c, const char *pa
     if (status != FT_OK) goto done;
     add_thresholds(c, class_of, p->models + 1, p);
     FT_TRY_GOTO(ft_classifier_build(c, table, data, NULL, &set), done);
-    logits = ft_calloc((size_t)set.examples * (size_t)p->classes, sizeof *logits, "logits");
+    FT_TRY_GOTO(take_words(p, path, &set), done);
+    logits = ft_calloc((size_t)p->rows * (size_t)p->classes + 1, sizeof *logits, "logits");
     probability = ft_calloc((size_t)p->classes, sizeof *probability, "probabilities");
     status = logits && probability ? FT_OK : FT_NO_MEMORY;
     if (status != FT_OK) goto done;
-    ft_logits those = ft_logits_in(logits, set.examples, p->classes);
+    ft_logits those = ft_logits_in(logits, p->rows, p->classes);
     FT_TRY_GOTO(ft_classifier_predict(c, &set, &those, NULL, progress, context), done);
     add_up(c, logits, class_of, probability, p);
 done:
@@ -174,7 +217,13 @@ ft_status ft_predictions_write_header(const ft_predictions *p, const ft_table *t
     ft_cell_writer w = {.out = out, .format = form->format};
     ft_arena arena = {0};
     ft_status status = FT_OK;
-    if (table->id != NULL) ft_write_text(&w, form->id != NULL && form->id[0] ? form->id : "id");
+    const bool tokens = ft_task_has_tokens(p->task);
+    if (table->id != NULL || tokens) ft_write_text(&w, form->id != NULL && form->id[0] ? form->id : "id");
+    for (const char *const *head = ft_token_answer_heads; tokens && *head != NULL; head++) ft_write_text(&w, *head);
+    if (tokens) {
+        ft_end_row(&w);
+        return FT_OK;
+    }
     for (const char *const *head = p->task->decided_heads; *head != NULL; head++) ft_write_text(&w, *head);
     for (int k = 0; k < p->classes && status == FT_OK; k++) {
         const char *prefix = !ft_task_has_classes(p->task) ? "" : form->logits ? "logit:" : "p:";
@@ -199,6 +248,49 @@ static ft_answer answer_of(const ft_predictions *p, int64_t i) {
                        .value = p->logits + i * p->classes};
 }
 
+// What is said of the words of a text, in `write`.
+static ft_status with_words(const ft_predictions *p, const ft_table *table, int64_t i,
+                            ft_status (*write)(const ft_token_answer *answer, void *context), void *context) {
+    ft_word_list words = {.word = NULL};
+    const int64_t row = p->first_row[i];
+    const ft_token_answer answer = {.set = &p->tags,
+                                    .names = p->names,
+                                    .rows = p->first_row[i + 1] - row,
+                                    .word = p->word + row,
+                                    .probability = p->probability + row * p->classes,
+                                    .text = table->text[i],
+                                    .length = table->text_length[i],
+                                    .words = &words};
+    ft_status status = ft_words_find(answer.text, answer.length, &words);
+    if (status == FT_OK) status = write(&answer, context);
+    free(words.word);
+    return status;
+}
+
+typedef struct entity_rows {
+    const char *id;
+    ft_cell_writer writer;
+} entity_rows;
+
+static ft_status put_rows(const ft_token_answer *answer, void *context) {
+    entity_rows *rows = context;
+    return ft_token_answer_write(answer, rows->id, &rows->writer);
+}
+
+// A row an entity: none where there is none.
+static ft_status write_entities(const ft_predictions *p, const ft_table *table, const ft_prediction_form *form, int64_t i, FILE *out) {
+    char number[24];
+    snprintf(number, sizeof number, "%lld", (long long)(p->first + i));
+    entity_rows rows = {.id = table->id != NULL ? table->id[i] : number, .writer = {.out = out, .format = form->format}};
+    return with_words(p, table, i, put_rows, &rows);
+}
+
+static ft_status put_members(const ft_token_answer *answer, void *context) {
+    bool failed = false;
+    const ft_status status = ft_token_answer_put(answer, context, &failed);
+    return status == FT_OK && failed ? ft_fail_memory(0, "a line of predictions") : status;
+}
+
 static ft_status write_row(const ft_predictions *p, const ft_table *table, const ft_prediction_form *form, int64_t i, FILE *out) {
     ft_cell_writer w = {.out = out, .format = form->format};
     const ft_answer answer = answer_of(p, i);
@@ -219,6 +311,14 @@ static ft_status write_line(const ft_predictions *p, const ft_table *table, cons
     json_t *id = table->id == NULL ? json_integer((json_int_t)(p->first + i)) : json_string(table->id[i]);
     if (id == NULL && table->id != NULL) id = json_null(); // an id that is no UTF-8
     ft_json_put(line, "id", id, &failed);
+    if (!failed && ft_task_has_tokens(p->task)) {
+        ft_status status = with_words(p, table, i, put_members, line);
+        char *text = status == FT_OK ? ft_json_line(line) : NULL;
+        json_decref(line);
+        if (text != NULL) fprintf(out, "%s\n", text);
+        free(text);
+        return status == FT_OK && text == NULL ? FT_NO_MEMORY : status;
+    }
     const ft_answer answer = answer_of(p, i);
     if (!failed) return ft_task_write_line(p->task, &answer, NULL, form->logits, line, out);
     json_decref(line);
@@ -226,11 +326,11 @@ static ft_status write_line(const ft_predictions *p, const ft_table *table, cons
 }
 
 ft_status ft_predictions_write(ft_predictions *p, const ft_table *table, const ft_prediction_form *form, FILE *out) {
-    for (int64_t i = 0; i < p->examples * p->classes; i++) {
+    for (int64_t i = 0; i < p->rows * p->classes; i++) {
         p->probability[i] /= p->models;
         p->logits[i] /= p->models;
     }
     for (int64_t i = 0; i < p->examples; i++)
-        FT_TRY((form->format == FT_FORMAT_JSONL ? write_line : write_row)(p, table, form, i, out));
+        FT_TRY((form->format == FT_FORMAT_JSONL ? write_line : ft_task_has_tokens(p->task) ? write_entities : write_row)(p, table, form, i, out));
     return FT_OK;
 }

@@ -3,6 +3,7 @@
 #define FT_PREDICTIONS_H
 
 #include "engine/commands/commands.h"
+#include "engine/metrics/entities.h"
 
 // In which form, and what of it.
 typedef struct ft_prediction_form {
@@ -13,6 +14,10 @@ typedef struct ft_prediction_form {
 
 typedef struct ft_predictions {
     int64_t first, examples; // rows of the table; the first one's number in the file
+    int64_t rows;            // that something is said about: those, or of words with tags the words
+    int64_t *first_row;      // of words [examples + 1], those of each text
+    int32_t *word;           // [rows] which word of its text each is
+    ft_tag_set tags;
     int classes;
     int models; // that were added
     const ft_task_spec *task;
@@ -21,9 +26,9 @@ typedef struct ft_predictions {
     const char *separator; // of several labels in one cell, in none of the names
     double *threshold;     // the mean of the models', in threshold_room; NULL: none has one
     double *threshold_room;
-    double *probability;   // [examples * classes] sum over models, then mean
+    double *probability;   // [rows * classes] sum over models, then mean
     double *logits;        // the same of the logits
-    int64_t capacity;      // examples that there is room for
+    int64_t capacity;      // rows that there is room for
     ft_arena arena;
 } ft_predictions; // {0} is empty
 

@@ -75,6 +75,10 @@ typedef enum ft_metric {
     FT_METRIC_RMSE,
     FT_METRIC_MAE,
     FT_METRIC_R2,
+    FT_METRIC_PRECISION_STRICT,
+    FT_METRIC_RECALL_STRICT,
+    FT_METRIC_F1_STRICT,
+    FT_METRIC_F1_MACRO_STRICT,
     FT_METRIC_COUNT
 } ft_metric;
 typedef enum ft_output_exists { FT_EXISTS_NEW = 0, FT_EXISTS_RESUME, FT_EXISTS_ERROR } ft_output_exists;
@@ -87,7 +91,7 @@ typedef enum ft_offload_choice { // but for auto a set
 typedef enum ft_recompute { FT_RECOMPUTE_FALSE = 0, FT_RECOMPUTE_TRUE, FT_RECOMPUTE_AUTO } ft_recompute;
 typedef enum ft_ranges { FT_RANGES_AUTO = 0, FT_RANGES_ON, FT_RANGES_OFF } ft_ranges;
 // Of data files: by name and content, or as told. TEXT is for prediction: every line is a text.
-typedef enum ft_format { FT_FORMAT_AUTO = 0, FT_FORMAT_TSV, FT_FORMAT_CSV, FT_FORMAT_JSONL, FT_FORMAT_TEXT } ft_format;
+typedef enum ft_format { FT_FORMAT_AUTO = 0, FT_FORMAT_TSV, FT_FORMAT_CSV, FT_FORMAT_JSONL, FT_FORMAT_TEXT, FT_FORMAT_CONLL } ft_format;
 // What the windows of a long text come to. AUTO: as the model was trained with, else MEAN.
 typedef enum ft_window_pooling { FT_POOLING_AUTO = 0, FT_POOLING_MEAN, FT_POOLING_MAX } ft_window_pooling;
 typedef enum ft_precision { FT_PRECISION_FP32 = 0, FT_PRECISION_BF16, FT_PRECISION_FP16 } ft_precision;
@@ -151,6 +155,7 @@ typedef struct ft_config {
         const char *label_separator;            // of the classes of a text with several
         int64_t max_length;                     // tokens, specials included; FT_AUTO: min(512, what the model has)
         const char *truncation;                 // "auto", or see text/long_text.h
+        bool label_all_tokens;                  // of words with tags: every token of a word is learned
         const char *cache_dir;                  // of tokenised text; "" = $XDG_CACHE_HOME/ftengine; "none" = no cache
     } data;
     struct {

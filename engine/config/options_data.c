@@ -4,7 +4,8 @@
 #include "engine/config/option_rows.h"
 
 static const ft_option_choice format_choices[] = {
-    {"auto", FT_FORMAT_AUTO}, {"tsv", FT_FORMAT_TSV}, {"csv", FT_FORMAT_CSV}, {"jsonl", FT_FORMAT_JSONL}, {NULL, 0}};
+    {"auto", FT_FORMAT_AUTO}, {"tsv", FT_FORMAT_TSV}, {"csv", FT_FORMAT_CSV}, {"jsonl", FT_FORMAT_JSONL},
+    {"conll", FT_FORMAT_CONLL}, {NULL, 0}};
 
 static const ft_option rows[] = {
     PATH(data.train, RESUMABLE, "", .literal = "-",
@@ -56,6 +57,9 @@ static const ft_option rows[] = {
                    "an example with the text's label, elsewhere they are pooled (eval.window_pooling). windows: a quarter is "
                    "shared. Of a pair the longer text is cut first, and windows are of it alone, each with the other text. auto: "
                    "head, and what a saved model was trained with."),
+    BOOL(data.label_all_tokens, FIXED, "false", .elsewhere = "label_all_tokens label_all_subwords",
+         .help = "train.task = token_classification: in training every token of a word has its tag (I- behind the first), not the first one "
+                 "alone. What is judged and predicted are words, by their first tokens, in any case."),
     PATH(data.cache_dir, FREE, "", .literal = "none", .elsewhere = "cache tokenizer_cache data_cache_dir",
          .help =
              "Where tokenised text is kept between runs. Empty: ftengine in the user's cache directory; none: nowhere."),

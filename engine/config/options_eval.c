@@ -43,6 +43,10 @@ static const ft_option_choice metric_choices[] = {
     {"rmse", FT_METRIC_RMSE},
     {"mae", FT_METRIC_MAE},
     {"r2", FT_METRIC_R2},
+    {"precision_strict", FT_METRIC_PRECISION_STRICT},
+    {"recall_strict", FT_METRIC_RECALL_STRICT},
+    {"f1_strict", FT_METRIC_F1_STRICT},
+    {"f1_macro_strict", FT_METRIC_F1_MACRO_STRICT},
     {NULL, 0}};
 static const ft_option_choice pooling_choices[] = {
     {"auto", FT_POOLING_AUTO}, {"mean", FT_POOLING_MEAN}, {"max", FT_POOLING_MAX}, {NULL, 0}};

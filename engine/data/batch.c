@@ -95,19 +95,17 @@ static ft_status take_rows(ft_batch *batch, int32_t tokens) {
     return FT_OK;
 }
 
-// Lists the rows of sequence `index` that are read, behind those of the sequences before it: its first. They begin at `row`.
-static void list_reads(ft_batch *batch, int32_t index, int32_t row) {
-    const int32_t at = batch->cu_reads[index];
-    batch->read_row[at] = row;
+// Lists a row of sequence `index`, which begins at `row`, behind the rows that are read already.
+static void list_read(ft_batch *batch, int32_t at, int32_t index, int32_t row, int32_t position) {
+    batch->read_row[at] = row + position;
     batch->read_slot[at] = batch->slot[index];
-    batch->read_position[at] = 0;
-    batch->cu_reads[index + 1] = at + FT_DATASET_READS;
+    batch->read_position[at] = position;
 }
 
-// What is to be learned of a read row: of a text, the same of all.
-static void set_label(ft_batch *batch, int32_t at, const ft_dataset *data, int64_t example) {
+// What is to be learned of a read row: of a text, the same of all, or of the row itself.
+static void set_label(ft_batch *batch, int32_t at, const ft_dataset *data, int64_t example, int64_t labelled) {
     const size_t targets = (size_t)batch->format.targets;
-    batch->label[at] = data->label != NULL ? data->label[example] : 0;
+    batch->label[at] = data->label != NULL ? data->label[labelled] : 0;
     if (targets == 0) return;
     float *row = batch->target + (size_t)at * targets;
     const float *target = ft_dataset_target(data, example, row);
@@ -115,19 +113,35 @@ static void set_label(ft_batch *batch, int32_t at, const ft_dataset *data, int64
     else if (target != row) memcpy(row, target, targets * sizeof *row);
 }
 
+// The rows of sequence `index` that are read, with their labels: its first, or those that the data set lists.
+static void list_reads(ft_batch *batch, int32_t index, int32_t row, const ft_dataset *data, int64_t sequence) {
+    const int64_t example = ft_dataset_example(data, sequence), reads = ft_dataset_reads(data, sequence);
+    const int64_t first = data->first_read != NULL ? data->first_read[sequence] : 0;
+    for (int64_t i = 0; i < reads; i++) {
+        const int32_t at = batch->cu_reads[index] + (int32_t)i;
+        list_read(batch, at, index, row, data->first_read != NULL ? data->read_position[first + i] : 0);
+        set_label(batch, at, data, example, data->first_read != NULL ? first + i : example);
+    }
+    batch->cu_reads[index + 1] = batch->cu_reads[index] + (int32_t)reads;
+    if (reads > batch->most_reads) batch->most_reads = (int32_t)reads;
+}
+
 ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *order, int64_t first, int64_t count,
                         int32_t first_slot) {
-    if (count < 0 || count > batch->format.sequences || count * FT_DATASET_READS > batch->format.reads)
+    if (count < 0 || count > batch->format.sequences)
         return ft_fail(FT_FAILED, NULL, "a batch for %d sequences cannot hold %lld", batch->format.sequences,
                        (long long)count);
-    int64_t tokens = 0;
+    int64_t tokens = 0, reads = 0;
     for (int64_t i = 0; i < count; i++) {
         int64_t sequence = sequence_at(order, first + i);
         if (sequence < 0 || sequence >= data->sequences)
             return ft_fail(FT_FAILED, NULL, "sequence %lld of a data set of %lld was asked for", (long long)sequence,
                            (long long)data->sequences);
         tokens += ft_dataset_length(data, sequence);
+        reads += ft_dataset_reads(data, sequence);
     }
+    if (reads > batch->format.reads)
+        return ft_fail(FT_FAILED, NULL, "a batch for %d rows that are read cannot hold %lld", batch->format.reads, (long long)reads);
     if ((data->target != NULL || data->sets.first != NULL) && data->targets != batch->format.targets)
         return ft_fail(FT_FAILED, NULL, "a batch with %d targets a text cannot hold %d", batch->format.targets, data->targets);
     if (tokens > batch->format.tokens)
@@ -136,14 +150,13 @@ ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *
 
     int32_t row = 0, longest = 0;
     batch->cu_reads[0] = 0;
+    batch->most_reads = 1;
     for (int64_t i = 0; i < count; i++) {
         int64_t sequence = sequence_at(order, first + i);
-        int64_t example = ft_dataset_example(data, sequence);
         int32_t length = (int32_t)ft_dataset_length(data, sequence), slot = first_slot + (int32_t)i;
         batch->cu_seqlens[i] = row;
         batch->slot[i] = slot;
-        list_reads(batch, (int32_t)i, row);
-        for (int32_t at = batch->cu_reads[i]; at < batch->cu_reads[i + 1]; at++) set_label(batch, at, data, example);
+        list_reads(batch, (int32_t)i, row, data, sequence);
         batch->example[i] = sequence;
         data->input->fill(data, sequence, batch, row);
         for (int32_t position = 0; position < length; position++) {
@@ -157,7 +170,6 @@ ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *
     batch->cu_seqlens[count] = row;
     batch->sequences = (int32_t)count;
     batch->reads = batch->cu_reads[count];
-    batch->most_reads = FT_DATASET_READS;
     batch->tokens = row;
     batch->longest = longest;
     batch->filler = 0;
@@ -191,8 +203,9 @@ ft_status ft_batch_fill_up(ft_batch *batch, int32_t multiple, int32_t longest) {
     batch->filler = filler;
     if (filler == 0) return FT_OK;
     batch->slot[sequence] = batch->slot[sequence - 1];
-    list_reads(batch, sequence, first);
-    for (int32_t at = batch->cu_reads[sequence]; at < batch->cu_reads[sequence + 1]; at++) set_label(batch, at, &(ft_dataset){0}, 0);
+    if (batch->cu_reads[sequence] + FT_FILLER_READS > batch->format.reads)
+        return ft_fail(FT_FAILED, NULL, "a batch for %d rows that are read has none left to be filled up", batch->format.reads);
+    list_reads(batch, sequence, first, &(ft_dataset){0}, 0);
     batch->example[sequence] = batch->example[sequence - 1];
     batch->cu_seqlens[sequence + 1] = first + filler;
     batch->sequences = sequence + 1;

@@ -7,6 +7,9 @@
 // Tables of embeddings whose gradients want the tokens by row (kernels/ops/embedding.h), a bit each.
 enum { FT_ORDER_WORDS = 1, FT_ORDER_POSITIONS = 2, FT_ORDER_TYPES = 4 };
 
+// The sequence that fills a batch up is read at so many of its rows.
+enum { FT_FILLER_READS = 1 };
+
 // What a batch has room for, and which of its arrays are there.
 typedef struct ft_batch_format {
     int32_t sequences, tokens;

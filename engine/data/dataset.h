@@ -25,7 +25,12 @@ typedef struct ft_dataset {
     uint8_t *types;    // [tokens] token types of pairs of texts; NULL: single texts, all 0
     int64_t *offset;   // [sequences + 1]
     int32_t *example;  // [sequences] which example each is of, ascending; NULL: as many sequences as examples, one each
-    int32_t *label;    // [examples]; NULL when unlabelled
+    int32_t *label;    // [ft_dataset_rows]; NULL when unlabelled
+    // Where several rows of a sequence are read, each with a label of its own (words.h); all NULL: the first row of each is.
+    int64_t *first_read;    // [sequences + 1] of all reads the first of each sequence
+    int64_t *first_row;     // [examples + 1] and of each example
+    int32_t *read_position; // [reads] in its sequence, ascending
+    int32_t *read_word;     // [reads] which word of its text
     int32_t targets;   // outputs of a task whose labels are no single class; 0: it is one
     float *target;     // [examples, targets] numbers instead of a label; NULL: none
     ft_label_sets sets; // any number of classes instead of a label; first NULL: none
@@ -38,8 +43,14 @@ typedef struct ft_dataset {
     bool file_mapped;  // else on the heap
 } ft_dataset;
 
-// A sequence is read at so many of its rows: at its first token.
-enum { FT_DATASET_READS = 1 };
+// How many of its rows are read of a sequence.
+static inline int64_t ft_dataset_reads(const ft_dataset *data, int64_t sequence) {
+    return data->first_read != NULL ? data->first_read[sequence + 1] - data->first_read[sequence] : 1;
+}
+// What is labelled, judged and predicted one by one: examples, or the rows of theirs that are read.
+static inline int64_t ft_dataset_rows(const ft_dataset *data) {
+    return data->first_row != NULL ? data->first_row[data->examples] : data->examples;
+}
 
 static inline int64_t ft_dataset_example(const ft_dataset *data, int64_t sequence) {
     return data->example != NULL ? data->example[sequence] : sequence;

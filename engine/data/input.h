@@ -35,6 +35,7 @@ typedef struct ft_input_wanted {
     const char *path;
     int max_length; // rows of a sequence, at most
     const ft_labels *labels;
+    const int32_t *inside; // of words: [labels->count] the tag of a word's further tokens, which then are read too; NULL: they are not
     const char *cache_dir;
 } ft_input_wanted;
 
@@ -53,6 +54,7 @@ typedef struct ft_input_kind {
 } ft_input_kind;
 
 extern const ft_input_kind ft_text_input; // text_input.c
+extern const ft_input_kind ft_word_input; // word_input.c: single texts, a label for every word
 
 typedef struct ft_input {
     const ft_input_kind *kind; // NULL: none is open, as where a run is only planned

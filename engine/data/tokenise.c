@@ -214,7 +214,7 @@ const float *ft_dataset_target(const ft_dataset *data, int64_t example, float *r
 }
 
 void ft_dataset_count_classes(const ft_dataset *data, int64_t *count) {
-    for (int64_t i = 0; i < data->examples && data->label != NULL; i++) count[data->label[i]]++;
+    for (int64_t i = 0; i < ft_dataset_rows(data) && data->label != NULL; i++) count[data->label[i]]++;
     const int64_t all = data->sets.first != NULL ? data->sets.first[data->examples] : 0;
     for (int64_t at = 0; at < all; at++) count[data->sets.label[at]]++;
 }
@@ -227,6 +227,10 @@ void ft_dataset_settle(ft_dataset *d) {
         ft_spill_settle(d->example);
     }
     ft_spill_settle(d->label);
+    ft_spill_settle(d->first_read);
+    ft_spill_settle(d->first_row);
+    ft_spill_settle(d->read_position);
+    ft_spill_settle(d->read_word);
     ft_spill_settle(d->target);
     ft_spill_settle(d->sets.first);
     ft_spill_settle(d->sets.label);
@@ -236,7 +240,8 @@ size_t ft_dataset_host_bytes(const ft_dataset *d) {
     const size_t tokens = d->file != NULL ? (d->file_mapped ? 0 : d->file_bytes)
                                           : ft_spill_host_bytes(d->ids) + ft_spill_host_bytes(d->types) +
                                                 ft_spill_host_bytes(d->offset) + ft_spill_host_bytes(d->example);
-    return tokens + ft_spill_host_bytes(d->label) + ft_spill_host_bytes(d->target) + ft_spill_host_bytes(d->sets.first) +
+    return tokens + ft_spill_host_bytes(d->first_read) + ft_spill_host_bytes(d->first_row) + ft_spill_host_bytes(d->read_position) +
+           ft_spill_host_bytes(d->read_word) + ft_spill_host_bytes(d->label) + ft_spill_host_bytes(d->target) + ft_spill_host_bytes(d->sets.first) +
            ft_spill_host_bytes(d->sets.label);
 }
 
@@ -261,6 +266,10 @@ void ft_dataset_free_tokens(ft_dataset *d) {
 void ft_dataset_free(ft_dataset *d) {
     ft_dataset_free_tokens(d);
     ft_spill_free(d->label);
+    ft_spill_free(d->first_read);
+    ft_spill_free(d->first_row);
+    ft_spill_free(d->read_position);
+    ft_spill_free(d->read_word);
     ft_spill_free(d->target);
     ft_spill_free(d->sets.first);
     ft_spill_free(d->sets.label);

@@ -164,8 +164,13 @@ ft_status ft_metrics_compute(const ft_scores *s, ft_metrics *m) {
         return status;
     }
     double sum = s->losses != NULL ? 0 : NAN;
-    for (int64_t i = 0; s->losses != NULL && i < s->n; i++) sum += s->losses[ft_scores_at(s, i)];
-    m->value[FT_METRIC_LOSS] = sum / (double)s->n;
+    int64_t rows = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        const int64_t at = ft_scores_at(s, i), first = s->first != NULL ? s->first[at] : at, last = s->first != NULL ? s->first[at + 1] : at + 1;
+        for (int64_t row = first; s->losses != NULL && row < last; row++) sum += s->losses[row];
+        rows += last - first;
+    }
+    m->value[FT_METRIC_LOSS] = sum / (double)rows;
     return FT_OK;
 }
 
@@ -179,6 +184,7 @@ size_t ft_metrics_host_bytes(const ft_scoring *scoring, int64_t n, int outputs, 
 
 void ft_metrics_free(ft_metrics *m) {
     free(m->confusion);
+    free(m->names);
     free(m->support);
     free(m->predicted);
     free(m->hit);

@@ -22,7 +22,9 @@ typedef struct ft_scores {
     int outputs;
     const float *logits;       // [rows, outputs] row-major; of numbers the predictions. NULL: in `kept`
     ft_logits *kept;           // its window moves as it is read
-    const int32_t *labels;     // one class an example: [rows] in [0, outputs)
+    const int32_t *labels;     // one class a row: [rows] in [0, outputs)
+    const int64_t *first;      // [n + 1] where examples are sequences of rows: the first of each; NULL: an example is a row
+    const char *const *names;  // [outputs], for tasks whose figures depend on them; else may be NULL
     const float *targets;      // else: [rows, outputs], of several classes 0 and 1
     const ft_label_sets *sets; // of several classes in place of targets
     const float *losses;       // [rows]; NULL: there are none
@@ -33,8 +35,9 @@ typedef struct ft_scores {
 
 typedef struct ft_metrics {
     int64_t examples;
-    int classes;                     // outputs
+    int classes;                     // outputs, or what there is in their place (names)
     double value[FT_METRIC_COUNT];   // NaN: does not exist
+    const char **names;              // [classes] where those are not the outputs, in one block; else NULL
     // Where outputs are classes; else NULL.
     double *precision, *recall, *f1; // [classes]
     int64_t *support;                // [classes] examples with this label

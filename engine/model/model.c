@@ -106,7 +106,7 @@ static void set_shape(ft_model *m, const ft_model_config *c, int32_t label_count
     m->position_padding = c->family->position_rule == FT_POSITIONS_BEHIND_PADDING ? m->padding_id : -1;
     m->pooler_activation = c->relative.pooler_activation;
     m->mean_pooling = c->mean_pooling;
-    m->ends_whole = c->mean_pooling || (c->convolution.taps > 0 && c->num_hidden_layers == 1);
+    m->ends_whole = c->mean_pooling || c->token_head || (c->convolution.taps > 0 && c->num_hidden_layers == 1);
 }
 
 static void set_dropout(ft_model *m, const ft_model_config *c, const ft_config *o) {
@@ -120,7 +120,7 @@ static void set_dropout(ft_model *m, const ft_model_config *c, const ft_config *
                                   : m->family->attention_dropout_behind ? m->attention_dropout
                                                                         : 0;
     m->feed_forward_dropout = m->family->feed_forward_undropped ? 0 : m->hidden_dropout;
-    m->pooler_dropout = m->family->dropout_before_pooler ? m->classifier_dropout : (float)c->relative.pooler_dropout;
+    m->pooler_dropout = c->token_head ? 0 : m->family->dropout_before_pooler ? m->classifier_dropout : (float)c->relative.pooler_dropout;
 }
 
 // In the order in which the backward pass completes the gradients.

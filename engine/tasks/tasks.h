@@ -52,6 +52,9 @@ const ft_task_spec *ft_task_spec_of(ft_task task);
 // What a training table is for.
 const ft_task_spec *ft_task_suiting(const ft_table *train);
 
+// Has every word a label of its own, and not the text? Its predictions are written by token_answer.h.
+static inline bool ft_task_has_tokens(const ft_task_spec *task) { return task->labels == FT_LABELS_TAGS; }
+
 static inline bool ft_task_has_classes(const ft_task_spec *task) { return task->scoring.probabilities != NULL; }
 
 // Writes a line of predictions: the members of `head` (which it takes), decided_key or `key` (NULL: decided_key), "probabilities" or

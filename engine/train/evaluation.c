@@ -94,8 +94,8 @@ static ft_status judge(ft_trainer *t, ft_split split, ft_logits *logits, ft_metr
     const ft_dataset *data = &t->job.split[split].data;
     double before = ft_now();
     ft_progress_note(t, split == FT_SPLIT_TEST ? "tests" : "evaluates");
-    FT_TRY(ft_logits_open(data->examples, t->job.labels.count, t->dir, logits));
-    float *losses = ft_calloc((size_t)data->examples, sizeof *losses, "losses");
+    FT_TRY(ft_logits_open(ft_dataset_rows(data), t->job.labels.count, t->dir, logits));
+    float *losses = ft_calloc((size_t)ft_dataset_rows(data), sizeof *losses, "losses");
     ft_status status = losses != NULL ? FT_OK : FT_NO_MEMORY;
     inference work = {.data = data, .logits = logits, .losses = losses, .shown.what = split == FT_SPLIT_TEST ? "testing" : "evaluating"};
     if (status == FT_OK) status = ft_ladder_climb(t, FT_LADDER_LAYOUT, infer, &work);
@@ -106,6 +106,8 @@ static ft_status judge(ft_trainer *t, ft_split split, ft_logits *logits, ft_metr
                         .logits = logits->all,
                         .kept = logits,
                         .labels = data->label,
+                        .first = data->first_row,
+                        .names = t->job.label_names,
                         .targets = data->target,
                         .sets = data->sets.first != NULL ? &data->sets : NULL,
                         .losses = losses};

@@ -14,6 +14,7 @@
 #include "engine/model/spec/adapter_config.h"
 #include "engine/model/spec/settings.h"
 #include "engine/model/state/builder.h"
+#include "engine/tasks/token_answer.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -163,7 +164,7 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
                            .pair_column = t->room.config->data.text_pair,
                            .label_column = t->job.split[FT_SPLIT_TRAIN].table.label_column,
                            .max_length = t->job.max_length,
-                           .truncation = strcmp(c->data.truncation, "auto") == 0 ? "head" : c->data.truncation,
+                           .truncation = ft_task_truncation(c),
                            .window_pooling = c->eval.window_pooling,
                            .tokenizer_rules = c->model.tokenizer_rules,
                            .task = t->job.task->id,
@@ -198,6 +199,36 @@ static ft_status save_model(ft_trainer *t, void *context) {
 
 ft_status ft_run_save_model(ft_trainer *t) { return ft_ladder_climb(t, FT_LADDER_STATE, save_model, NULL); }
 
+// Of a text with a tag for every word.
+static ft_status write_tags(const ft_trainer *t, ft_split split, int64_t example, ft_logits *logits, const ft_tag_set *set, FILE *out) {
+    const ft_dataset *data = &t->job.split[split].data;
+    const int64_t first = data->first_row[example], rows = data->first_row[example + 1] - first, *row = t->job.split[split].source_row;
+    double *p = ft_calloc((size_t)(rows + 1) * (size_t)set->count, sizeof *p, "probabilities");
+    if (p == NULL) return FT_NO_MEMORY;
+    for (int64_t i = 0; i < rows; i++) ft_softmax(ft_logits_row(logits, first + i), set->count, p + i * set->count);
+    const ft_token_answer answer = {.set = set, .names = t->job.label_names, .rows = rows, .word = data->read_word + first, .probability = p};
+    bool failed = false;
+    json_t *line = json_pack("{s:i, s:s, s:I}", "format_version", 1, "split", ft_split_name(split), "id",
+                             (json_int_t)(row != NULL ? row[example] : example));
+    ft_token_answer_put_tags(&answer, data->label + first, line, &failed);
+    free(p);
+    char *text = failed ? NULL : ft_json_line(line);
+    json_decref(line);
+    if (text == NULL) return ft_fail_memory(0, "a line of predictions.jsonl");
+    fprintf(out, "%s\n", text);
+    free(text);
+    return ferror(out) ? ft_fail_errno(FT_FAILED, errno, "predictions.jsonl", "cannot write in %s", t->dir) : FT_OK;
+}
+
+static ft_status write_all_tags(const ft_trainer *t, ft_split split, ft_logits *logits, FILE *out) {
+    ft_tag_set set;
+    FT_TRY(ft_tag_set_open(t->job.label_names, t->job.labels.count, &set));
+    ft_status status = FT_OK;
+    for (int64_t i = 0; status == FT_OK && i < t->job.split[split].data.examples; i++) status = write_tags(t, split, i, logits, &set, out);
+    ft_tag_set_close(&set);
+    return status == FT_OK ? ft_logits_status(logits) : status;
+}
+
 // One line of predictions.jsonl. keys: ft_answer_keys. p: room for a number an output, twice, and of single precision once.
 static ft_status write_prediction(const ft_trainer *t, ft_split split, int64_t example, const float *logits, const char *const *keys,
                                   double *p, FILE *out) {
@@ -226,6 +257,7 @@ static ft_status write_prediction(const ft_trainer *t, ft_split split, int64_t e
 }
 
 static ft_status write_predictions(const ft_trainer *t, ft_split split, ft_logits *logits, FILE *out) {
+    if (ft_task_has_tokens(t->job.task)) return write_all_tags(t, split, logits, out);
     ft_arena arena = {0};
     const char *const *keys = NULL;
     double *p = ft_calloc(3 * (size_t)t->job.labels.count, sizeof *p, "probabilities");

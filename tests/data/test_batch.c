@@ -33,8 +33,8 @@ enum { PADDING_ID = 1, FROM_0 = -1 };
 static ft_batch_format format_of(int32_t sequences, int32_t tokens, int32_t padding, int32_t targets, unsigned orders) {
     return (ft_batch_format){.sequences = sequences,
                              .tokens = tokens,
-                             .reads = sequences * FT_DATASET_READS,
-                             .most_reads = FT_DATASET_READS,
+                             .reads = sequences * 1,
+                             .most_reads = 1,
                              .targets = targets,
                              .position_padding = padding,
                              .orders = orders};
@@ -210,7 +210,7 @@ static void rows_that_are_read(void **state) {
     const size_t room[] = {4 * 300, 4 * 3, 4 * 300, 4 * 300, 4 * 4, 4 * 300, 2 * 4 * 300};
     for (int i = 0; i < 7; i++) assert_true(reads[i] + room[i] <= reads[i + 1]);
     assert_int_equal(ft_batch_fill(&batch, &data, NULL, 0, 3, 4), FT_OK);
-    assert_int_equal(batch.reads, 3 * FT_DATASET_READS);
+    assert_int_equal(batch.reads, 3 * 1);
     assert_memory_equal(batch.read_slot, ((const int32_t[]){4, 5, 6}), 3 * sizeof(int32_t));
     assert_memory_equal(batch.read_row, batch.cu_seqlens, 3 * sizeof(int32_t));
     free(base);

@@ -387,7 +387,7 @@ static void test_small_workspace_is_seen(void **state) {
         assert_int_equal(ft_cpu_open(1, NULL, &device), FT_OK);
         assert_int_equal(ft_memory_create_with(device, &(ft_memory_options){.guard_bytes = 256}, &memory), FT_OK);
         fault = planted ? SMALL_WORKSPACE : NO_FAULT;
-        ft_step_sizes sizes = {.train = {.tokens = 30, .sequences = 3, .longest = 10, .reads = 3, .most_reads = 1}, .examples = 3};
+        ft_step_sizes sizes = {.train = {.tokens = 30, .sequences = 3, .longest = 10, .reads = 3, .most_reads = 1}, .rows = 3};
         assert_int_equal(ft_model_create(memory, &shape, &config, 2, &model), FT_OK);
         assert_int_equal(ft_model_keep_master(&model), FT_OK);
         assert_int_equal(ft_model_draw(&model, 0.02, 1), FT_OK);

@@ -89,7 +89,7 @@ static size_t end_of_rows(const char *data, size_t length, ft_format format, cha
 // How many bytes are the next piece; 0: more must be read.
 static ft_status piece_length(ft_blocks *b, bool waits, size_t *length) {
     *length = b->ended ? b->length : 0;
-    if (b->ended || b->whole || b->bytes == SIZE_MAX || (b->length < b->bytes && !waits)) return FT_OK;
+    if (b->ended || b->whole || b->conll || b->bytes == SIZE_MAX || (b->length < b->bytes && !waits)) return FT_OK;
     const bool first = b->layout.line == 0;
     ft_format format = b->layout.format;
     char delimiter = b->layout.delimiter;
@@ -97,6 +97,8 @@ static ft_status piece_length(ft_blocks *b, bool waits, size_t *length) {
         if (memchr(b->data, '\n', b->length) == NULL) return FT_OK;
         FT_TRY(ft_table_format(&b->request, ft_source_display(b->path), b->data, b->length, &format));
         delimiter = ft_csv_delimiter(b->data, b->length);
+        b->conll = format == FT_FORMAT_CONLL; // its sentences are read at once
+        if (b->conll) return FT_OK;
     }
     int rows;
     const size_t end = end_of_rows(b->data, b->length, format, delimiter, &rows);

@@ -16,6 +16,7 @@ typedef struct ft_blocks {
     ft_encoding encoding;
     int file;
     bool whole;  // it must be had whole
+    bool conll;  // and so must this, whose rows do not end with a line
     bool ended;  // everything was read
     bool known;  // looked at its first bytes
     char *data;  // [length] was read and not handed out yet

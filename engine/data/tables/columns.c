@@ -130,6 +130,26 @@ static ft_status check_apart(const ft_columns *columns, const ft_selection *chos
     return FT_OK;
 }
 
+// Texts that are words, with their tags or spans.
+static const char *const WORDS_NAMES[] = {"tokens", "words"};
+static const char *const TAGS_NAMES[] = {"ner_tags", "tags", "pos_tags", "ner", "entities", "spans", "label", "labels", "annotations"};
+enum { NAMES_WORDS = sizeof WORDS_NAMES / sizeof *WORDS_NAMES, NAMES_TAGS = sizeof TAGS_NAMES / sizeof *TAGS_NAMES };
+
+static ft_status find_usual_columns(const ft_columns *columns, const ft_table_request *r, bool label_wanted, ft_selection *chosen) {
+    if (columns->numbered) {
+        if (!given(r->text)) chosen->text = 0;
+        if (!given(r->label) && label_wanted && columns->count > 1) chosen->label[chosen->label_count++] = columns->count - 1;
+        return FT_OK;
+    }
+    if (r->words && !given(r->text)) FT_TRY(find_usual(columns, WORDS_NAMES, NAMES_WORDS, chosen, NULL, &chosen->text));
+    if (!given(r->text) && chosen->text == FT_NO_COLUMN) FT_TRY(find_usual(columns, TEXT_NAMES, NAMES_TEXT, chosen, "data.text_column", &chosen->text));
+    int tags = FT_NO_COLUMN;
+    if (r->words && !given(r->label) && label_wanted) FT_TRY(find_usual(columns, TAGS_NAMES, NAMES_TAGS, chosen, NULL, &tags));
+    if (tags != FT_NO_COLUMN) chosen->label[chosen->label_count++] = tags;
+    else if (!given(r->label) && label_wanted && !r->words) FT_TRY(usual_label(columns, chosen));
+    return FT_OK;
+}
+
 // Columns named by the user come first, so that a usual name never takes one of them for something else.
 ft_status ft_columns_select(const ft_columns *columns, const ft_table_request *r, ft_arena *arena, ft_selection *chosen) {
     *chosen = (ft_selection){.text = FT_NO_COLUMN, .pair = FT_NO_COLUMN, .id = FT_NO_COLUMN};
@@ -140,8 +160,7 @@ ft_status ft_columns_select(const ft_columns *columns, const ft_table_request *r
     if (given(r->pair)) FT_TRY(find_given(columns, r->pair, "second text", false, &chosen->pair));
     if (given(r->label) && label_wanted) FT_TRY(find_labels(columns, r->label, r->need == FT_LABEL_OPTIONAL, arena, chosen));
     if (given(r->id)) FT_TRY(find_given(columns, r->id, "id", false, &chosen->id));
-    if (!given(r->text)) FT_TRY(find_usual(columns, TEXT_NAMES, NAMES_TEXT, chosen, "data.text_column", &chosen->text));
-    if (!given(r->label) && label_wanted) FT_TRY(usual_label(columns, chosen));
+    FT_TRY(find_usual_columns(columns, r, label_wanted, chosen));
     if (r->id != NULL && !given(r->id)) FT_TRY(find_usual(columns, ID_NAMES, NAMES_ID, chosen, NULL, &chosen->id));
 
     if (chosen->text == FT_NO_COLUMN) return fail_unfound(columns, "text", "data.text_column");

@@ -12,6 +12,7 @@ typedef struct ft_columns {
     int count;
     const char *const *name;
     const char *file;
+    bool numbered; // by where they stand, as CoNLL's: the first is the text, the last one the label
 } ft_columns;
 
 // FT_INVALID at file:1 with the header listed.

@@ -10,7 +10,8 @@ static const struct {
              {"tsv", FT_FORMAT_TSV},
              {"csv", FT_FORMAT_CSV},
              {"jsonl", FT_FORMAT_JSONL},
-             {"text", FT_FORMAT_TEXT}};
+             {"text", FT_FORMAT_TEXT},
+             {"conll", FT_FORMAT_CONLL}};
 enum { NAMES = sizeof names / sizeof names[0] };
 
 bool ft_format_from_name(const char *name, ft_format *format) {
@@ -40,6 +41,9 @@ ft_format ft_format_of_name(const char *path) {
     size_t length = strlen(path);
     if (!take_end(path, &length, ".gz") && !take_end(path, &length, ".zst")) take_end(path, &length, ".zstd");
     if (take_end(path, &length, ".tsv")) return FT_FORMAT_TSV;
+    static const char *const conll[] = {".conll", ".conllu", ".conll2003", ".bio", ".iob", ".iob2"};
+    for (size_t i = 0; i < sizeof conll / sizeof *conll; i++)
+        if (take_end(path, &length, conll[i])) return FT_FORMAT_CONLL;
     if (take_end(path, &length, ".csv")) return FT_FORMAT_CSV;
     if (take_end(path, &length, ".jsonl") || take_end(path, &length, ".ndjson")) return FT_FORMAT_JSONL;
     return FT_FORMAT_AUTO;

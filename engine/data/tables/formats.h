@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// What the end of a path says, .gz and .zst left aside: .tsv, .csv, .jsonl and .ndjson; FT_FORMAT_AUTO: nothing.
+// What the end of a path says, .gz and .zst left aside: .tsv, .csv, .jsonl and .ndjson, .conll, .bio, .iob2 and the like; FT_FORMAT_AUTO: nothing.
 ft_format ft_format_of_name(const char *path);
 // What UTF-8 bytes look like: JSON lines when they begin with '{', else by the first line: TSV when it has a tab, CSV when
 // it has a comma or a semicolon, TSV of one column otherwise.
@@ -15,7 +15,7 @@ ft_format ft_format_of_content(const char *data, size_t length);
 // What separates the columns of a CSV file: the one of , ; tab | that its first line has most often outside quotes.
 char ft_csv_delimiter(const char *data, size_t length);
 
-// "tsv", "csv", "jsonl", "text", "auto" to a format; else false.
+// "tsv", "csv", "jsonl", "text", "conll", "auto" to a format; else false.
 bool ft_format_from_name(const char *name, ft_format *format);
 const char *ft_format_name(ft_format format);
 

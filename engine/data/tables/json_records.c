@@ -81,8 +81,33 @@ static const char *scalar_text(const json_t *value, char number[FT_REAL_TEXT]) {
     return json_is_number(value) ? number : NULL;
 }
 
+static const json_t *first_of(const json_t *object, const char *const *keys, int count) {
+    for (int i = 0; i < count; i++)
+        if (json_object_get(object, keys[i]) != NULL) return json_object_get(object, keys[i]);
+    return NULL;
+}
+
+// A span of a text, [0, 5, "PER"] or {"start": 0, "end": 5, "label": "PER"}, as its three parts in one; malloc()ed. NULL: it is none.
+static char *span_text(const json_t *value) {
+    static const char *const starts[] = {"start", "start_offset"}, *const ends[] = {"end", "end_offset"};
+    static const char *const labels[] = {"label", "entity_group", "type", "tag", "entity"};
+    const bool list = json_is_array(value) && json_array_size(value) == 3;
+    const json_t *start = list ? json_array_get(value, 0) : first_of(value, starts, 2);
+    const json_t *end = list ? json_array_get(value, 1) : first_of(value, ends, 2);
+    const json_t *label = list ? json_array_get(value, 2) : first_of(value, labels, 5);
+    const char *name = json_string_value(label);
+    if (!json_is_integer(start) || !json_is_integer(end) || name == NULL || strchr(name, FT_SPAN_SEPARATOR) != NULL) return NULL;
+    const size_t bytes = strlen(name) + 64;
+    char *text = malloc(bytes);
+    if (text != NULL)
+        snprintf(text, bytes, "%lld%c%lld%c%s", (long long)json_integer_value(start), FT_SPAN_SEPARATOR, (long long)json_integer_value(end),
+                 FT_SPAN_SEPARATOR, name);
+    return text;
+}
+
 static ft_status not_a_value(const ft_records *r, const char *key) {
-    return ft_fail_at(r->file, r->line, 0, "\"%.100s\" is neither a string nor a number nor a list of them", key);
+    return ft_fail_at(r->file, r->line, 0, "\"%.100s\" is neither a string nor a number nor a list of them%s", key,
+                      r->words ? ", or of spans with start, end and label" : "");
 }
 
 // Each member and what separates it from the next; an empty list is an empty cell.
@@ -90,16 +115,23 @@ static ft_status list_cell(ft_records *r, const char *key, const json_t *list) {
     size_t bytes = 1, at = 0;
     char number[FT_REAL_TEXT];
     for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *text = scalar_text(json_array_get(list, i), number);
-        if (text == NULL || strchr(text, FT_LIST_SEPARATOR) != NULL) return not_a_value(r, key);
-        bytes += strlen(text) + 1;
+        const json_t *member = json_array_get(list, i);
+        char *span = r->words ? span_text(member) : NULL;
+        const char *text = span != NULL ? span : scalar_text(member, number);
+        const bool good = text != NULL && strchr(text, FT_LIST_SEPARATOR) == NULL;
+        if (good) bytes += strlen(text) + 1;
+        free(span);
+        if (!good) return not_a_value(r, key);
     }
     char *cell = ft_arena_alloc(r->arena, bytes);
     if (cell == NULL) return FT_NO_MEMORY;
     for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *text = scalar_text(json_array_get(list, i), number);
+        char *span = r->words ? span_text(json_array_get(list, i)) : NULL;
+        const char *text = span != NULL ? span : scalar_text(json_array_get(list, i), number);
+        if (text == NULL) return ft_fail_memory(0, "a span");
         size_t length = strlen(text);
         memcpy(cell + at, text, length);
+        free(span);
         at += length;
         cell[at++] = FT_LIST_SEPARATOR; // behind the last one too: a list of one is a list
     }

@@ -2,7 +2,7 @@
 //
 // TSV has no quoting, as GLUE's files and most others are written: quotes are part of the text. CSV is RFC 4180: cells may
 // be quoted, then hold delimiters, newlines and doubled quotes. Of JSON lines every line is an object; the keys of the
-// first one are the columns.
+// first one are the columns. CoNLL's columns are records of lists (conll_records.c), and are called 1, 2, ...
 #ifndef FT_RECORDS_H
 #define FT_RECORDS_H
 
@@ -19,11 +19,14 @@ typedef struct ft_cell {
     int64_t line, column; // where it begins, in bytes from 1
 } ft_cell;
 
-// What separates the members of a JSON list in its cell.
+// What separates the members of a JSON list in its cell; and of a member that is a span of a text, [0, 5, "PER"] or an object with start,
+// end and label, what separates these three.
 #define FT_LIST_SEPARATOR '\x1F'
+#define FT_SPAN_SEPARATOR '\x1E'
 
 typedef struct ft_records {
-    ft_format format; // TSV, CSV or JSONL
+    ft_format format; // TSV, CSV, JSONL or CONLL
+    bool words;       // a text may be a list of words
     char delimiter;
     const char *file; // for messages
     char *at, *end, *line_start;
@@ -31,7 +34,7 @@ typedef struct ft_records {
     ft_cell *cells;
     int count, capacity; // of the record just read
     int64_t record_line; // where it begins
-    // JSON lines
+    // JSON lines and CoNLL's columns
     const char *const *keys; // the columns; NULL until they are known
     int key_count;
     const bool *wanted; // which of them are read, the others being empty; NULL: all
@@ -56,6 +59,9 @@ ft_status ft_fail_at(const char *file, int64_t line, int64_t column, const char 
 // json_records.c
 ft_status ft_json_record_keys(ft_records *records);
 ft_status ft_json_record_next(ft_records *records, bool *found);
+// conll_records.c
+ft_status ft_conll_record_keys(ft_records *records);
+ft_status ft_conll_record_next(ft_records *records, bool *found);
 // One more cell behind the last.
 ft_status ft_records_add(ft_records *records, char *text, size_t length, int64_t line, int64_t column);
 

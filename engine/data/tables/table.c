@@ -50,7 +50,7 @@ ft_status ft_table_room_for_row(ft_table *table, const ft_selection *chosen) {
 static bool is_list(const ft_cell *cell) { return cell->length > 0 && cell->text[cell->length - 1] == FT_LIST_SEPARATOR; }
 
 static ft_status text_cell(const ft_records *r, const ft_cell *cell, const char **text, size_t *length) {
-    if (r->format == FT_FORMAT_JSONL && is_list(cell))
+    if (r->format == FT_FORMAT_JSONL && is_list(cell) && !r->words)
         return ft_fail_at(r->file, cell->line, cell->column, "the text is a list, not a string");
     *text = cell->text;
     *length = cell->length;
@@ -64,7 +64,7 @@ static ft_status plain_cell(const ft_records *r, const ft_cell *cell, const char
     if (ft_utf8_valid_prefix(cell->text, cell->length) != cell->length)
         return ft_fail_at(r->file, cell->line, cell->column, "the %s is not valid UTF-8", role);
     // Lists, which only JSON has, are told by it.
-    if (r->format != FT_FORMAT_JSONL && memchr(cell->text, FT_LIST_SEPARATOR, cell->length) != NULL)
+    if (r->format != FT_FORMAT_JSONL && r->format != FT_FORMAT_CONLL && memchr(cell->text, FT_LIST_SEPARATOR, cell->length) != NULL)
         return ft_fail_at(r->file, cell->line, cell->column, "the control character 0x%02X in the %s", FT_LIST_SEPARATOR, role);
     *out = cell->text;
     return FT_OK;
@@ -135,7 +135,7 @@ static ft_status check_labels(ft_table *table, const char *file, ft_table_label 
 
 ft_status ft_table_name_columns(ft_table *table, const ft_table_layout *l) {
     const ft_selection *chosen = &l->chosen;
-    table->text_column = l->names[chosen->text];
+    table->text_column = l->usual_text ? "" : l->names[chosen->text];
     table->pair_column = chosen->pair != FT_NO_COLUMN ? l->names[chosen->pair] : NULL;
     table->label_columns = chosen->label_count;
     table->label_column_name =
@@ -144,7 +144,7 @@ ft_status ft_table_name_columns(ft_table *table, const ft_table_layout *l) {
     for (int i = 0; i < chosen->label_count; i++) {
         const char *name = l->names[chosen->label[i]];
         table->label_column_name[i] = name;
-        table->label_column = i == 0 ? name : ft_arena_format(&table->arena, "%s, %s", table->label_column, name);
+        table->label_column = l->usual_label ? "" : i == 0 ? name : ft_arena_format(&table->arena, "%s, %s", table->label_column, name);
         if (table->label_column == NULL) return FT_NO_MEMORY;
     }
     return FT_OK;
@@ -169,6 +169,9 @@ static ft_status read_header(ft_records *r, const ft_table_request *request, ft_
     for (int i = 0; i < columns.count; i++) // they lie in the text, or in the table's arena
         if ((names[i] = ft_arena_strdup(&l->arena, columns.name[i])) == NULL) return FT_NO_MEMORY;
     columns.name = names;
+    columns.numbered = r->format == FT_FORMAT_CONLL;
+    l->usual_text = columns.numbered && (request->text == NULL || request->text[0] == '\0');
+    l->usual_label = columns.numbered && (request->label == NULL || request->label[0] == '\0');
     FT_TRY(ft_columns_select(&columns, request, &l->arena, &l->chosen));
     l->columns = columns.count;
     l->names = names;
@@ -234,9 +237,19 @@ static ft_status format_or_plain(const ft_table_request *request, const char *fi
     return FT_OK;
 }
 
+// Of words with tags there are no other columns than CoNLL's, whatever a file is called.
+static ft_format words_format(const ft_table_request *request, ft_format named, const char *data, size_t length) {
+    if (ft_format_of_content(data, length) == FT_FORMAT_JSONL && data[0] != '[') return FT_FORMAT_JSONL;
+    return request->plain && named == FT_FORMAT_AUTO ? FT_FORMAT_TEXT : FT_FORMAT_CONLL;
+}
+
 ft_status ft_table_format(const ft_table_request *request, const char *name, const char *data, size_t length, ft_format *format) {
     *format = request->format;
     if (*format == FT_FORMAT_AUTO) *format = ft_format_of_name(name);
+    if (request->words && (*format == FT_FORMAT_AUTO || *format == FT_FORMAT_TSV)) {
+        *format = words_format(request, *format, data, length);
+        return FT_OK;
+    }
     if (*format != FT_FORMAT_AUTO) return FT_OK;
     if (request->plain) return format_or_plain(request, name, data, length, format);
     *format = ft_format_of_content(data, length);
@@ -270,7 +283,8 @@ static ft_status parse_piece(ft_table *table, size_t length, const char *file, c
     ft_records_open(&records, l->format, file, table->data, length, &table->arena);
     records.line = l->line;
     if (l->format == FT_FORMAT_CSV) records.delimiter = l->delimiter;
-    if (l->format != FT_FORMAT_JSONL) table->delimiter = records.delimiter;
+    records.words = request->words;
+    if (l->format != FT_FORMAT_JSONL && l->format != FT_FORMAT_CONLL) table->delimiter = records.delimiter;
     ft_status status = read_rows(table, &records, request, l);
     l->line = records.line;
     ft_records_close(&records);
@@ -287,6 +301,7 @@ ft_status ft_table_parse_piece(char *data, size_t length, const char *name, cons
 }
 
 ft_status ft_table_check_rows(ft_table *table, const char *file, const ft_table_request *request) {
+    if (table->rows == 0 && table->format == FT_FORMAT_CONLL) return ft_fail_at(file, 1, 0, "no sentences");
     if (table->rows == 0) return ft_fail_at(file, 2, 0, "no rows behind the header");
     return table->label != NULL && !request->empty_labels && !table->label_lists ? check_labels(table, file, request->need) : FT_OK;
 }
@@ -320,7 +335,8 @@ ft_status ft_table_parse(char *data, size_t length, size_t most, const char *nam
 ft_status ft_table_read(const char *path, const ft_table_request *request, ft_table *table) {
     memset(table, 0, sizeof *table);
     struct stat facts;
-    if (strcmp(path, "-") != 0 && stat(path, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size >= FT_TABLE_LARGE)
+    const bool words = request->format == FT_FORMAT_CONLL || request->words; // a sentence is not found by the end of a line
+    if (!words && strcmp(path, "-") != 0 && stat(path, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size >= FT_TABLE_LARGE)
         return ft_table_read_large(path, request, PIECE, table);
     char *data = NULL;
     size_t length = 0;

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// A table of texts as read from a file: TSV or CSV with a header line, JSON lines, or plain text. The arrays of rows are of
+// A table of texts as read from a file: TSV or CSV with a header line, JSON lines, CoNLL's columns, or plain text. The arrays of rows are of
 // base/spill.h. Whoever adds one adds it to ft_table_split (folds.c) too.
 typedef struct ft_table {
     int64_t rows, capacity;
@@ -60,6 +60,7 @@ typedef struct ft_table_layout {
     const char *const *names;
     bool *wanted;
     ft_selection chosen;
+    bool usual_text, usual_label; // columns that are found by where they stand: another file may have others
     int64_t line; // where the next piece begins, from 1; 0: this is the first
     ft_arena arena;
 } ft_table_layout;

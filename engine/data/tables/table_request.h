@@ -15,6 +15,7 @@ typedef struct ft_table_request {
     bool plain;       // AUTO means plain text where neither name nor columns say otherwise
     const char *text, *pair, *label, *id; // label: one column, or several separated by commas
     ft_table_label need;
+    bool words;         // of texts the words, with a tag each or spans: AUTO is JSON lines or CoNLL's columns (with `plain` also a text a line)
     bool empty_labels; // an empty label is a label: none of the classes holds
 } ft_table_request;
 

@@ -1,5 +1,5 @@
 // head.c - the rows that are read to logits:
-//   [mean, or gather] -> [dropout] -> activation(pooler) -> [norm] -> dropout -> (hidden layer -> activation -> dropout)* -> classifier
+//   [mean, or gather] -> [dropout] -> [activation(pooler) -> [norm]] -> dropout -> (hidden layer -> activation -> dropout)* -> classifier
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/norm.h"
 #include "engine/model/blocks/run_op.h"
@@ -14,9 +14,14 @@ void ft_head_build(ft_builder *b, const ft_int_list *hidden) {
         bool last = i == m->head_count - 1;
         char name[48];
         snprintf(name, sizeof name, "head.hidden.%d", i);
-        m->head[i] = ft_build_linear(b, last ? m->family->classifier : name, last ? m->labels : hidden->values[i], inputs);
+        m->head[i] = ft_build_linear(b, !last ? name : b->config->token_head ? FT_TOKEN_CLASSIFIER : m->family->classifier, last ? m->labels : hidden->values[i], inputs);
     }
     m->head_norm = (ft_norm){-1, -1};
+    m->pooler.weight = m->pooler.bias = -1;
+    if (b->config->token_head && !m->family->token_pooler) {
+        b->head = false;
+        return;
+    }
     if (m->family->head_norm != NULL) m->head_norm = ft_build_norm(b, m->family->head_norm, m->hidden);
     m->pooler = ft_build_layer_linear(b, FT_LINEAR_POOLER, m->family->pooler, m->hidden, m->hidden);
     b->head = false;
@@ -83,7 +88,8 @@ static ft_status mean_backward(ft_pass *pass, ft_tensor dy, ft_tensor dx) {
     RUN_WITH_WORKSPACE(pass, sequence_mean_backward, args, largest);
 }
 
-// What the pooler reads of x.
+// ---- what the head reads of x: the mean of a sequence, rows that it picks, or x itself --------------------------------------
+
 static ft_status read_rows(ft_pass *pass, ft_tensor *x, ft_head_saved *s) {
     const ft_model *m = pass->model;
     if (!m->ends_whole) return FT_OK;
@@ -109,6 +115,8 @@ static ft_status give_to_rows(ft_pass *pass, ft_tensor *dx) {
     return FT_OK;
 }
 
+static bool has_pooler(const ft_pass *pass) { return pass->model->pooler.weight >= 0; }
+
 static ft_status pool(ft_pass *pass, ft_tensor x, ft_head_saved *s) {
     const ft_model *m = pass->model;
     const bool normed = m->head_norm.gamma >= 0;
@@ -124,7 +132,8 @@ ft_status ft_head_forward(ft_pass *pass, ft_tensor x, bool keep, ft_head_saved *
     int last = m->head_count - 1;
     FT_TRY(read_rows(pass, &x, s));
     FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_READ, input_dropout(pass), x, x));
-    FT_TRY(pool(pass, x, s));
+    if (has_pooler(pass)) FT_TRY(pool(pass, x, s));
+    else s->input[0] = x, s->read = ft_absent(); // it is its own
     FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_READ, head_dropout(pass, 0), s->input[0], s->input[0]));
     for (int i = 0; i < last; i++) {
         FT_TRY(activated(pass, &m->head[i], m->head_activation, s->input[i], "head hidden", &s->h[i], &s->input[i + 1]));
@@ -173,6 +182,21 @@ static ft_status pool_backward(ft_pass *pass, const ft_head_saved *s, ft_tensor 
             .kind = m->pooler_activation, .h = s->pooler_h, .dy = *dy, .dx = *dy, .dbias = ft_linear_dbias(pass, &m->pooler)});
 }
 
+// The rest of the way where nothing stands in front of the first linear layer: dy is the gradient of what that puts out.
+static ft_status from_classifier(ft_pass *pass, ft_head_saved *s, ft_tensor dy, bool want_dx, ft_tensor *rounded, ft_tensor *dx) {
+    const ft_model *m = pass->model;
+    *dx = ft_absent();
+    if (want_dx) {
+        FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_READ, m->hidden, FT_MEM_ACTIVATIONS, -1, "gradient of rows that are read", dx));
+        FT_TRY(ft_linear_input_gradient(pass, FT_ROWS_READ, &m->head[0], dy, false, *dx));
+        FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_READ, head_dropout(pass, 0), *dx, *dx));
+    }
+    ft_pass_free(pass, m->head_count > 1 ? &dy : rounded);
+    if (want_dx && m->ends_whole) FT_TRY(give_to_rows(pass, dx));
+    ft_head_saved_free(pass, s);
+    return FT_OK;
+}
+
 ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *s, ft_tensor dlogits, bool want_dx, ft_tensor *dx) {
     ft_model *m = pass->model;
     ft_tensor dy = dlogits, rounded = ft_absent(); // dy: gradient of the output of linear layer i
@@ -186,6 +210,7 @@ ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *s, ft_tens
         const ft_linear *l = &m->head[i];
         FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_READ, l, dy, s->input[i]));
         ft_tensor dinput;
+        if (i == 0 && !has_pooler(pass)) return from_classifier(pass, s, dy, want_dx, &rounded, dx);
         if (i == 0 && m->head_norm.gamma >= 0)
             FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_READ, l->inputs, FT_MEM_ACTIVATIONS, -1, "head norm gradient", &dinput));
         else FT_TRY(pooled(pass, l->inputs, "head gradient", &dinput));

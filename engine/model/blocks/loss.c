@@ -69,7 +69,7 @@ static ft_status forget_filler(ft_pass *pass, ft_tensor dlogits) {
     ft_device *device = pass->model->device;
     const size_t row = (size_t)dlogits.cols * sizeof(float);
     if (pass->batch->filler == 0) return FT_OK;
-    for (int k = 1; k <= FT_DATASET_READS; k++) // the last sequence is read as the others are
+    for (int k = 1; k <= FT_FILLER_READS; k++) // they come last
         FT_TRY(device->functions->fill(device, (float *)dlogits.data + (dlogits.rows - k) * dlogits.stride, 0, row));
     return FT_OK;
 }

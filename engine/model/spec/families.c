@@ -60,7 +60,7 @@
     .token_types = true, .types_optional = true, .positions = FT_POSITIONS_TABLE, .widening = FT_WIDEN_BEFORE_NORM,    \
     .widening_name = "embeddings.embed_proj", .embeddings = BERT_EMBEDDINGS, .layer = "encoder.layer",                 \
     .blocks = ENCODER_BLOCKS,                                                                                          \
-    .attention_output_dropout = true, .pooler = "pooler.dense", .classifier = "classifier"
+    .attention_output_dropout = true, .pooler = "pooler.dense", .classifier = "classifier", .token_hidden_dropout = true
 
 static const ft_family families[] = {
     BERT("bert", "BertForSequenceClassification", "bert"),
@@ -99,6 +99,7 @@ static const ft_family families[] = {
                .up = "ffn.lin1",
                .down = "ffn.lin2",
                .norm[1] = "output_layer_norm"},
+     .token_hidden_dropout = true,
      .pooler = "pre_classifier",
      .classifier = "classifier",
      .pooler_activation = FT_ACT_RELU},
@@ -250,7 +251,8 @@ static const ft_family families[] = {
      .head_norm = "head.norm",
      .classifier = "classifier",
      .pooler_activation = FT_ACT_GELU,
-     .draws_by_width = true},
+     .draws_by_width = true,
+     .token_pooler = true},
 };
 enum { FAMILIES = sizeof families / sizeof families[0] };
 

@@ -109,7 +109,12 @@ typedef struct ft_family {
     ft_activation pooler_activation;
     bool dropout_before_pooler; // the classifier's dropout, once more
     bool draws_by_width;        // a new head: cut normal numbers, of widths of their own (drawing.h)
+    // The head of token classification is dropout -> FT_TOKEN_CLASSIFIER, for each row that is read.
+    bool token_pooler;          // with the pooler and its norm in front, row by row
+    bool token_hidden_dropout;  // with the hidden dropout, whatever the classifier's is
 } ft_family;
+
+#define FT_TOKEN_CLASSIFIER "classifier" // of every family
 
 // NULL when there is none of that name.
 const ft_family *ft_family_find(const char *model_type);

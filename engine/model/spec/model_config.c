@@ -266,6 +266,20 @@ ft_status ft_model_config_load(const char *model_dir, ft_model_config *config) {
     return status;
 }
 
+bool ft_model_config_is_of_tokens(const ft_model_config *c) {
+    const char *name = json_string_value(json_array_get(json_object_get(c->json, "architectures"), 0));
+    const char *at = name != NULL ? strstr(name, "ForTokenClassification") : NULL;
+    return at != NULL && at[strlen("ForTokenClassification")] == '\0';
+}
+
+void ft_model_config_set_tokens(ft_model_config *c) {
+    c->token_head = true;
+    c->mean_pooling = false;
+    c->pooler_is_drawn = c->pooler_is_drawn && c->family->token_pooler;
+    c->relative.pooler_dropout = 0;
+    if (c->family->token_hidden_dropout) c->classifier_dropout = c->hidden_dropout_prob;
+}
+
 void ft_model_config_free(ft_model_config *config) {
     json_decref(config->json);
     ft_arena_free(&config->arena);
@@ -304,14 +318,24 @@ static int set_labels(json_t *root, int count, const char *const *names) {
     return failed | json_object_set_new(root, "label2id", label2id);
 }
 
+static const char sequence_class[] = "SequenceClassification", token_class[] = "TokenClassification";
+
+// The class that transformers opens it with.
+static json_t *class_of(const ft_model_config *c) {
+    const char *name = c->family->classifier_class;
+    if (!c->token_head) return json_string(name);
+    return json_sprintf("%.*s%s", (int)(strlen(name) - strlen(sequence_class)), name, token_class);
+}
+
 static int fill(json_t *root, const ft_model_config *base, const char *problem_type) {
     // num_labels beside id2label can only contradict it; torch_dtype is the old name of dtype.
     static const char *const dropped[] = {"num_labels", "torch_dtype", "_name_or_path"};
     for (size_t i = 0; i < sizeof dropped / sizeof dropped[0]; i++)
         json_object_del(root, dropped[i]);
     int failed = json_object_set_new(root, "model_type", json_string(base->model_type));
-    failed |= json_object_set_new(root, "architectures", json_pack("[s]", base->family->classifier_class));
-    failed |= json_object_set_new(root, "problem_type", json_string(problem_type));
+    failed |= json_object_set_new(root, "architectures", json_pack("[o]", class_of(base)));
+    if (base->token_head) json_object_del(root, "problem_type");
+    else failed |= json_object_set_new(root, "problem_type", json_string(problem_type));
     return failed | json_object_set_new(root, "dtype", json_string("float32"));
 }
 

@@ -52,6 +52,7 @@ typedef struct ft_model_config {
     unsigned unbiased;                  // set of ft_layer_linear: linear layers without a bias
     bool unbiased_norms;
     bool mean_pooling;                  // the classifier reads the mean of all tokens, else the first
+    bool token_head;                    // the head of token classification (ft_model_config_set_tokens): no pooling, and a pooler in few families
     bool pooler_is_drawn;               // the model's files lack it; where nothing is known of them, as the family's are
     int64_t pad_token_id;               // -1: null in the file, no row is padding
     ft_activation hidden_act;
@@ -81,9 +82,15 @@ ft_status ft_rotary_config_read(ft_model_config *config, const char *path_for_er
 int64_t ft_model_config_weights(const ft_model_config *config, int64_t layer);
 void ft_model_config_free(ft_model_config *config); // {0} is fine
 
+// Is it the config.json of a token classifier, by its "architectures"?
+bool ft_model_config_is_of_tokens(const ft_model_config *config);
+// What is built, drawn and saved from here on is a token classifier. Once, behind loading.
+void ft_model_config_set_tokens(ft_model_config *config);
+
 // Writes the config.json of a fine-tuned classifier that transformers opens with the same logits: every key of the input
 // file, the labels of this task, the dropouts used in training, and a head with hidden layers (NULL: the standard one).
-// problem_type: as transformers has it, "single_label_classification", "multi_label_classification" or "regression". Atomic.
+// problem_type: as transformers has it, "single_label_classification", "multi_label_classification" or "regression"; a token
+// classifier has none. Atomic.
 ft_status ft_model_config_save(const ft_model_config *base, const char *path, int label_count, const char *const *label_names,
                                double hidden_dropout, double attention_dropout, double classifier_dropout,
                                const ft_custom_head *head, const char *problem_type);

@@ -104,11 +104,12 @@ typedef struct ft_model {
     struct ft_rotary *rotary;           // angles that queries and keys are turned by, and windows (rotary.h); NULL: none
     struct ft_relative *relative;       // DeBERTa's table of relative positions (relative.h); NULL: none
     struct ft_convolution *convolution; // the block behind layer 0 of its v2-x models (convolution.h); NULL: none
-    ft_linear pooler;
+    ft_linear pooler; // weight -1: there is none
     ft_activation pooler_activation;
     ft_norm head_norm;  // behind it
     bool mean_pooling;  // the head reads the mean of a sequence's rows; else some of them (ft_batch.read_row)
-    bool ends_whole;    // the last layer has all rows: the head takes their mean, or a convolution behind that layer reads neighbours
+    bool ends_whole;    // the last layer has all rows: the head takes their mean, almost all are read (token classification, whose
+                        // places relative positions and windows ask for), or a convolution behind that layer reads neighbours
     ft_linear *head; // hidden layers, then the classifier
     int32_t head_count;         // hidden layers + 1
     ft_activation head_activation;

@@ -47,7 +47,7 @@ static void print_many_classes(const ft_job *job, const int64_t *counts) {
 
 static void print_class_table(const ft_job *job, int64_t *const counts[FT_SPLITS]) {
     char line[160];
-    int used = snprintf(line, sizeof line, "  %-*s", NAME_WIDTH, "class");
+    int used = snprintf(line, sizeof line, "  %-*s", NAME_WIDTH, ft_task_has_tokens(job->task) ? "tag" : "class");
     for (int s = 0; s < FT_SPLITS; s++)
         if (counts[s] != NULL) used += snprintf(line + used, sizeof line - (size_t)used, " %20s", ft_split_name((ft_split)s));
     ft_info("%s", line);
@@ -56,7 +56,7 @@ static void print_class_table(const ft_job *job, int64_t *const counts[FT_SPLITS
         for (int s = 0; s < FT_SPLITS; s++)
             if (counts[s] != NULL)
                 used += snprintf(line + used, sizeof line - (size_t)used, " %12lld (%4.1f%%)", (long long)counts[s][c],
-                                 percent(counts[s][c], job->split[s].data.examples));
+                                 percent(counts[s][c], ft_dataset_rows(&job->split[s].data)));
         ft_info("%s", line);
     }
 }

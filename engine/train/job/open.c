@@ -10,6 +10,7 @@
 #include "engine/memory/process.h"
 #include "engine/hub/cache.h"
 #include "engine/hub/known_models.h"
+#include "engine/metrics/entities.h"
 #include "engine/model/model_files.h"
 #include "engine/train/job/active_rows.h"
 #include "engine/train/job/fit.h"
@@ -19,6 +20,7 @@
 #include "base/stop.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -67,6 +69,8 @@ static ft_status cut_folds(ft_job *job) {
     return status;
 }
 
+static bool takes_words(const ft_config *c) { return ft_task_has_tokens(ft_task_spec_of(c->train.task)); }
+
 static ft_status read_tables(ft_job *job) {
     const ft_config *c = job->config;
     const char *paths[FT_SPLITS] = {c->data.train, c->data.validation, c->data.test};
@@ -81,7 +85,7 @@ static ft_status read_tables(ft_job *job) {
         if (paths[s][0] == '\0') continue;
         d->path = paths[s];
         const ft_table_request request = {.format = c->data.format, .text = c->data.text_column, .pair = c->data.text_pair,
-                                          .label = c->data.label_column, .empty_labels = ft_task_spec_of(c->train.task)->empty_labels,
+                                          .label = c->data.label_column, .empty_labels = ft_task_spec_of(c->train.task)->empty_labels, .words = takes_words(c),
                                           .id = s == FT_SPLIT_TRAIN && c->data.group[0] != '\0' ? c->data.group : NULL};
         int file; // a run's data is read again, by its digest and when it goes on: a pipe cannot be
         FT_TRY(ft_open_input(d->path, &file));
@@ -130,9 +134,10 @@ static ft_status find_model(ft_job *job, bool without_weights) {
 // Everything that comes from data files.
 static ft_status open_data(ft_job *job) {
     const ft_config *c = job->config;
-    const char *truncation = strcmp(c->data.truncation, "auto") == 0 ? "head" : c->data.truncation;
+    const ft_input_kind *kind = takes_words(c) ? &ft_word_input : &ft_text_input;
+    const char *truncation = ft_task_truncation(c);
     const ft_input_request request = {.directory = job->tokenizer_dir, .rules = c->model.tokenizer_rules, .truncation = truncation};
-    FT_TRY(ft_input_open(&ft_text_input, &request, &job->input));
+    FT_TRY(ft_input_open(kind, &request, &job->input));
     FT_TRY(ft_fit_vocabulary(&job->input, &job->model_config, job->tokenizer_dir));
     ft_heap_trim();
     job->held.tokenizer = ft_process_held(getpid());
@@ -164,16 +169,33 @@ ft_status ft_job_open(const ft_config *config, const ft_job_source *source, ft_j
     job->held.tokenizer = job->held.data = job->held.start;
     FT_TRY(find_model(job, source->without_weights));
     FT_TRY(ft_model_config_load(job->model_dir, &job->model_config));
+    if (takes_words(config)) ft_model_config_set_tokens(&job->model_config);
     FT_TRY(know_base(job, source->without_weights));
     if (config->model.init == FT_INIT_PRETRAINED) job->weights_bytes = ft_weights_bytes(job->model_dir);
     return source->without_data ? assume_data(job, source->labels) : open_data(job);
 }
 
+// The tag of a word's further tokens, where those are learned too.
+static ft_status tags_inside(const ft_job *job, int32_t **inside) {
+    ft_tag_set set;
+    if (!ft_task_has_tokens(job->task)) return ft_fail(FT_INVALID, "data.label_all_tokens", "this is for train.task = token_classification");
+    *inside = ft_calloc((size_t)job->labels.count, sizeof **inside, "tags");
+    if (*inside == NULL) return FT_NO_MEMORY;
+    FT_TRY(ft_tag_set_open(job->label_names, job->labels.count, &set));
+    for (int32_t k = 0; k < job->labels.count; k++) (*inside)[k] = ft_tag_inside(&set, k);
+    ft_tag_set_close(&set);
+    return FT_OK;
+}
+
 static ft_status tokenise_split(ft_job *job, ft_split split, const char *cache) {
     ft_split_data *d = &job->split[split];
-    const ft_input_wanted wanted = {
-        .table = &d->table, .path = d->path, .max_length = job->max_length, .labels = &job->labels, .cache_dir = cache};
-    FT_TRY(ft_input_build(&job->input, &wanted, &d->data, &d->from_cache));
+    int32_t *inside = NULL;
+    if (split == FT_SPLIT_TRAIN && job->config->data.label_all_tokens) FT_TRY(tags_inside(job, &inside));
+    const ft_input_wanted wanted = {.table = &d->table, .path = d->path, .max_length = job->max_length, .labels = &job->labels, .inside = inside,
+                                    .cache_dir = cache};
+    const ft_status built = ft_input_build(&job->input, &wanted, &d->data, &d->from_cache);
+    free(inside);
+    FT_TRY(built);
     FT_TRY(ft_fit_types(&d->data, &job->model_config, job->config->model.path));
     char windows[48] = "";
     if (d->data.example != NULL) snprintf(windows, sizeof windows, " in %lld windows", (long long)d->data.sequences);

@@ -7,24 +7,28 @@
 #include <math.h>
 #include <stdlib.h>
 
-// Enlarges `capacity` by the micro-batches of sequences [first, last) of an order; how many these are.
+// Enlarges `capacity` by the micro-batches of sequences [first, last) of an order, and *rows by the rows of theirs that are read; how
+// many micro-batches these are.
 static int64_t measure(const ft_dataset *data, const int32_t *order, int64_t first, int64_t last, ft_batch_limits limits,
-                       ft_capacity *capacity) {
+                       ft_capacity *capacity, int64_t *rows) {
     int64_t batches = 0;
     for (; first < last; batches++) {
-        int64_t count = ft_batch_cut(data, order, first, last, limits), tokens = 0;
+        int64_t count = ft_batch_cut(data, order, first, last, limits), tokens = 0, reads = 0;
         for (int64_t i = first; i < first + count; i++) {
             int64_t sequence = order != NULL ? order[i] : i;
             int64_t length = ft_dataset_length(data, sequence);
             tokens += length;
+            reads += ft_dataset_reads(data, sequence);
             if (length > capacity->longest) capacity->longest = (int32_t)length;
         }
         if (tokens > capacity->tokens) capacity->tokens = (int32_t)tokens;
         if (count > capacity->sequences) capacity->sequences = (int32_t)count;
-        capacity->reads = capacity->sequences * FT_DATASET_READS;
-        capacity->most_reads = FT_DATASET_READS;
+        if (reads > capacity->reads) capacity->reads = (int32_t)reads;
+        *rows += reads;
         first += count;
     }
+    // Of a sequence all may be read, or none.
+    capacity->most_reads = data->first_read != NULL ? capacity->longest : 1;
     return batches;
 }
 
@@ -34,12 +38,14 @@ static bool may_be_whole(const ft_run_plan *plan, int64_t sequences) {
     return plan->limits.max_sequences == 0 || plan->limits.max_sequences >= most;
 }
 
-static ft_capacity capacity_of(int64_t tokens, int64_t sequences, int32_t longest) {
-    return (ft_capacity){.tokens = (int32_t)(tokens < INT32_MAX ? tokens : INT32_MAX),
+// by_row: of every sequence all rows may be read, else one is.
+static ft_capacity capacity_of(int64_t tokens, int64_t sequences, int32_t longest, bool by_row) {
+    const int32_t most = (int32_t)(tokens < INT32_MAX ? tokens : INT32_MAX);
+    return (ft_capacity){.tokens = most,
                          .sequences = (int32_t)sequences,
                          .longest = longest,
-                         .reads = (int32_t)sequences * FT_DATASET_READS,
-                         .most_reads = FT_DATASET_READS};
+                         .reads = by_row ? most : (int32_t)sequences,
+                         .most_reads = by_row ? longest : 1};
 }
 
 // What no micro-batch can exceed, whatever the order.
@@ -61,7 +67,10 @@ static ft_status bound(const ft_dataset *train, ft_run_plan *plan, ft_capacity *
     int64_t limit = plan->limits.max_tokens;
     plan->whole_steps = (limit == 0 || tokens <= limit) && may_be_whole(plan, train->sequences);
     if (limit > 0 && tokens > limit) tokens = limit > longest ? limit : longest;
-    *capacity = capacity_of(tokens, most, (int32_t)longest);
+    *capacity = capacity_of(tokens, most, (int32_t)longest, train->first_read != NULL);
+    // And in a step of several micro-batches, at most.
+    const int64_t step = plan->effective_batch < train->sequences ? plan->effective_batch : train->sequences;
+    plan->step_rows = train->first_read != NULL ? step * longest : step;
     return FT_OK;
 }
 
@@ -82,7 +91,9 @@ static ft_status measure_run(const ft_dataset *train, ft_run_plan *plan) {
             if (ft_stop_signal() != 0) status = ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped before the first step");
         }
         known = epoch;
-        if (status == FT_OK && measure(train, order, first, last, plan->limits, &plan->texts) > 1) plan->whole_steps = false;
+        int64_t rows = 0;
+        if (status == FT_OK && measure(train, order, first, last, plan->limits, &plan->texts, &rows) > 1) plan->whole_steps = false;
+        if (rows > plan->step_rows) plan->step_rows = rows;
     }
     ft_spill_free(order);
     return status;
@@ -107,7 +118,7 @@ void ft_run_plan_fill_up(ft_run_plan *plan) {
     while (plan->bucket > most->longest) plan->bucket /= 2;
     most->tokens = (most->tokens + plan->bucket - 1) / plan->bucket * plan->bucket;
     most->sequences++;
-    most->reads += FT_DATASET_READS;
+    most->reads += FT_FILLER_READS;
 }
 
 ft_status ft_run_plan_make(const ft_config *c, const ft_dataset *train, ft_run_plan *plan) {
@@ -129,18 +140,19 @@ ft_status ft_run_plan_make(const ft_config *c, const ft_dataset *train, ft_run_p
 }
 
 // `sequences` texts of max_length tokens, as many as the limits let in; a text longer than max_tokens stands alone.
-static ft_capacity worst(int64_t sequences, ft_batch_limits limits, int max_length) {
+static ft_capacity worst(int64_t sequences, ft_batch_limits limits, int max_length, bool by_row) {
     if (limits.max_sequences > 0 && limits.max_sequences < sequences) sequences = limits.max_sequences;
     int64_t tokens = sequences * max_length, most = limits.max_tokens > max_length ? limits.max_tokens : max_length;
     if (limits.max_tokens > 0 && tokens > most) tokens = most;
-    return capacity_of(tokens, sequences, max_length);
+    return capacity_of(tokens, sequences, max_length, by_row);
 }
 
-void ft_run_plan_worst(const ft_config *c, int max_length, ft_run_plan *plan) {
+void ft_run_plan_worst(const ft_config *c, int max_length, bool by_row, ft_run_plan *plan) {
     *plan = begin(c);
     plan->sequences = plan->effective_batch;
     plan->total_steps = c->train.max_steps;
-    plan->capacity = plan->texts = worst(plan->effective_batch, plan->limits, max_length);
+    plan->capacity = plan->texts = worst(plan->effective_batch, plan->limits, max_length, by_row);
+    plan->step_rows = by_row ? plan->effective_batch * max_length : plan->effective_batch;
     const int64_t most = plan->limits.max_tokens;
     plan->whole_steps = (most == 0 || plan->effective_batch * max_length <= most) && may_be_whole(plan, plan->sequences);
 }
@@ -158,13 +170,14 @@ ft_batch_limits ft_eval_limits(const ft_config *c, ft_capacity train) {
 
 ft_capacity ft_eval_capacity(const ft_dataset *data, ft_batch_limits limits) {
     ft_capacity capacity = {.tokens = 0};
-    measure(data, NULL, 0, data->sequences, limits, &capacity);
+    int64_t rows = 0;
+    measure(data, NULL, 0, data->sequences, limits, &capacity, &rows);
     return capacity;
 }
 
-ft_capacity ft_eval_capacity_worst(ft_batch_limits limits, int max_length) {
+ft_capacity ft_eval_capacity_worst(ft_batch_limits limits, int max_length, bool by_row) {
     int64_t sequences = limits.max_sequences > 0 ? limits.max_sequences : limits.max_tokens / max_length;
-    return worst(sequences > 1 ? sequences : 1, limits, max_length);
+    return worst(sequences > 1 ? sequences : 1, limits, max_length, by_row);
 }
 
 ft_capacity ft_capacity_union(ft_capacity a, ft_capacity b) {

@@ -22,6 +22,7 @@ typedef struct ft_run_plan {
     ft_capacity texts;       // of the largest training micro-batch over the whole run; of very long runs a bound
     ft_capacity capacity;    // the same with what fills it up: what memory must hold
     bool whole_steps;        // every step is one micro-batch
+    int64_t step_rows;       // rows that are read of the largest effective batch: each has a loss
     int32_t bucket;          // micro-batches are filled up to multiples of so many tokens (device.graphs); 0: they are not
     uint64_t order_seed;
 } ft_run_plan;
@@ -29,8 +30,8 @@ typedef struct ft_run_plan {
 // FT_INVALID when there is nothing to train on.
 ft_status ft_run_plan_make(const ft_config *config, const ft_dataset *train, ft_run_plan *plan);
 // The same without data: every text has max_length tokens, and nothing is known of the number of steps (total_steps 0
-// unless train.max_steps says it).
-void ft_run_plan_worst(const ft_config *config, int max_length, ft_run_plan *plan);
+// unless train.max_steps says it). by_row: every row may have a label of its own, not only a text.
+void ft_run_plan_worst(const ft_config *config, int max_length, bool by_row, ft_run_plan *plan);
 // Micro-batches of a plan that was just made are filled up: capacity has room for it.
 void ft_run_plan_fill_up(ft_run_plan *plan);
 // Sequences [*first, *last) of the epoch's order that belong to `step`.
@@ -41,7 +42,7 @@ ft_batch_limits ft_eval_limits(const ft_config *config, ft_capacity train);
 // The largest micro-batch of a pass over `data` in its own order.
 ft_capacity ft_eval_capacity(const ft_dataset *data, ft_batch_limits limits);
 // The same without data: texts of max_length tokens.
-ft_capacity ft_eval_capacity_worst(ft_batch_limits limits, int max_length);
+ft_capacity ft_eval_capacity_worst(ft_batch_limits limits, int max_length, bool by_row);
 // What holds both.
 ft_capacity ft_capacity_union(ft_capacity a, ft_capacity b);
 

@@ -57,8 +57,10 @@ static ft_status check_options(const ft_job *job) {
     FT_TRY(ft_threshold_parse(c->eval.threshold, &threshold));
     if (strcmp(c->eval.threshold, "auto") != 0 && ft_threshold_count(&task->scoring, job->labels.count) == 0)
         return ft_fail(FT_INVALID, "eval.threshold", "thresholds are for two classes and for multi_label");
-    if (c->eval.calibrate && !ft_task_has_classes(task))
-        return ft_fail(FT_INVALID, "eval.calibrate", "a %s has no probabilities", name);
+    if (c->eval.calibrate && task->scoring.cross_entropy == NULL)
+        return ft_fail(FT_INVALID, "eval.calibrate", "the probabilities of train.task = %s are not calibrated", name);
+    if (ft_task_has_tokens(task) && c->model.head.hidden.count > 0)
+        return ft_fail(FT_INVALID, "model.head.hidden", "a token classifier has no hidden layers: it would open in no class of transformers");
     return ft_metric_check(c->eval.metric, &task->scoring, job->labels.count);
 }
 
@@ -122,7 +124,7 @@ static ft_status balanced_weights(const ft_job *job, float *weight) {
     int present = 0;
     for (int k = 0; k < outputs; k++) present += count[k] > 0;
     for (int k = 0; k < outputs; k++) {
-        double n = (double)data->examples, own = (double)count[k];
+        double n = (double)ft_dataset_rows(data), own = (double)count[k];
         double balance = job->task->balance(n, own, present);
         weight[k] = own > 0 && balance > 0 ? (float)balance : 1;
     }
@@ -142,6 +144,11 @@ ft_status ft_task_set_loss(ft_job *job) {
     else if (!job->without_data) FT_TRY(balanced_weights(job, weight));
     job->loss.class_weight = weight;
     return FT_OK;
+}
+
+const char *ft_task_truncation(const ft_config *c) {
+    if (strcmp(c->data.truncation, "auto") != 0) return c->data.truncation;
+    return ft_task_has_tokens(ft_task_spec_of(c->train.task)) ? "windows" : "head";
 }
 
 // ---- decisions ----------------------------------------------------------------------------------------------------

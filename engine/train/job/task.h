@@ -12,6 +12,8 @@ ft_status ft_task_assume(ft_job *job);
 // job->loss, once the data sets have their labels (or none, without data).
 ft_status ft_task_set_loss(ft_job *job);
 
+// data.truncation; where it is auto, what the task has: the head of a text, or windows where every word is to have a tag.
+const char *ft_task_truncation(const ft_config *config);
 // The thresholds (decision.h) before anything is judged, in `arena`; NULL: 1/2, the largest.
 ft_status ft_task_thresholds(const ft_job *job, ft_arena *arena, double **thresholds);
 // A threshold from text: FT_OK and *value, NaN for "auto" and "tuned". FT_INVALID else.

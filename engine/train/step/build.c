@@ -62,8 +62,6 @@ static ft_status make_model(ft_room *room) {
     return ft_model_prepare_training(&room->model, c->train.weight_decay);
 }
 
-static int64_t largest_step(const ft_run_plan *p) { return p->effective_batch < p->sequences ? p->effective_batch : p->sequences; }
-
 static ft_status make_scalars(ft_step *step) {
     ft_room *room = step->room;
     void *data;
@@ -74,7 +72,7 @@ static ft_status make_scalars(ft_step *step) {
     const ft_update_state first = ft_update_first(room->config);
     FT_TRY(room->device->functions->upload(room->device, step->update_state, &first, sizeof first));
     FT_TRY(room->device->functions->sync(room->device)); // `first` goes out of scope
-    FT_TRY(ft_memory_alloc(room->memory, (size_t)largest_step(&room->plan) * sizeof(float), FT_MEM_DATA, "losses", &data));
+    FT_TRY(ft_memory_alloc(room->memory, (size_t)room->plan.step_rows * sizeof(float), FT_MEM_DATA, "losses", &data));
     step->losses = data;
     return FT_OK;
 }
@@ -151,7 +149,7 @@ ft_status ft_step_build_state(ft_step *step) {
     if (room->state_built) return FT_OK;
     ft_status status = make_model(room);
     if (status == FT_OK) status = make_scalars(step);
-    if (status == FT_OK) status = ft_steps_create(step, largest_step(&room->plan));
+    if (status == FT_OK) status = ft_steps_create(step, room->plan.step_rows);
     if (status == FT_OK) status = make_order(step);
     if (status == FT_OK) status = receive_state(step);
     if (status == FT_OK) return room->state_built = true, FT_OK;

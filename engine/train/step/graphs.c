@@ -41,7 +41,7 @@ static ft_status queue(ft_step *step, const ft_step_shape *s) {
     case FT_STEP_END: return ft_model_end_step(&room->model, room->plan.capacity, step->step_state);
     case FT_STEP_UPDATE: break;
     }
-    return ft_update_run(&room->model.parameters, room->config, ft_vector(step->losses, s->examples, FT_F32),
+    return ft_update_run(&room->model.parameters, room->config, ft_vector(step->losses, s->rows, FT_F32),
                          step->step_state, step->update_state);
 }
 

@@ -42,7 +42,16 @@ static ft_status take_window(ft_arrivals *a, int64_t sequence, const float *logi
     return take_example(a, example, a->row);
 }
 
+// Every row that was read is judged for itself.
+static ft_status take_rows(ft_arrivals *a, int64_t first, int64_t count, const float *logits) {
+    const int64_t row = a->data->first_read[first], rows = a->data->first_read[first + count] - row;
+    for (int64_t i = 0; a->losses != NULL && i < rows; i++)
+        a->losses[row + i] = a->task->loss(logits + i * a->outputs, a->outputs, a->data->label[row + i], NULL);
+    return ft_logits_append(a->logits, logits, rows);
+}
+
 static ft_status take_sequences(ft_arrivals *a, int64_t first, int64_t count, const float *logits) {
+    if (a->data->first_read != NULL) return take_rows(a, first, count, logits);
     for (int64_t i = 0; i < count; i++)
         FT_TRY((a->windows != NULL ? take_window : take_example)(a, first + i, logits + i * a->outputs));
     return FT_OK;
@@ -51,7 +60,7 @@ static ft_status take_sequences(ft_arrivals *a, int64_t first, int64_t count, co
 // Queues the way home of the micro-batch that was queued last, or takes it home where there are no queues.
 static ft_status send_home(ft_prediction *p, ft_logits_home *h, int64_t first, int64_t count, float *home) {
     const ft_device_functions *f = p->model->device->functions;
-    const size_t bytes = (size_t)(count * p->model->labels) * sizeof(float);
+    const size_t bytes = (size_t)p->buffers.device.reads * (size_t)p->model->labels * sizeof(float);
     *h = (ft_logits_home){.first = first, .count = count, .logits = h->logits, .come = h->come};
     FT_TRY(f->download(p->model->device, h->logits != NULL ? h->logits : home, p->logits, bytes));
     return h->logits != NULL ? f->event_record(p->model->device, h->come, FT_STREAM_COMPUTE) : f->sync(p->model->device);
@@ -72,15 +81,20 @@ static ft_status predict_all(ft_prediction *p, ft_batch_limits limits, ft_arriva
     const int classes = p->model->labels;
     const bool queues = p->home[0].logits != NULL;
     int64_t done = 0;
-    for (int64_t first = 0, batch = 0; first < data->sequences; batch++) {
+    for (int64_t first = 0, batch = 0; first < data->sequences;) {
         ft_logits_home *present = &p->home[batch % FT_LOGITS_HOMES], *before = &p->home[(batch + 1) % FT_LOGITS_HOMES];
         const int64_t count = ft_batch_cut(data, NULL, first, data->sequences, limits);
         FT_TRY(ft_batch_buffers_load(&p->buffers, data, NULL, first, count, 0));
+        if (p->buffers.device.reads == 0) { // nobody asks for anything of it
+            first += count;
+            continue;
+        }
         const ft_tensor read = ft_matrix(p->logits, p->buffers.device.reads, classes, FT_F32);
         FT_TRY(ft_model_predict_batch(p->model, &p->buffers.device, p->capacity, read));
         FT_TRY(send_home(p, present, first, count, a->home));
         FT_TRY(arrive(p, queues ? before : present, a, &done));
         first += count;
+        batch++;
         if (progress != NULL && done > 0) FT_TRY(progress(context, done, data->sequences));
     }
     const int64_t before = done;
@@ -151,7 +165,7 @@ ft_status ft_predict_rehearse(ft_model *model, ft_capacity capacity) {
 
 static int64_t most_windows(const ft_dataset *data) {
     int64_t most = 0;
-    for (int64_t first = 0, last; data->example != NULL && first < data->sequences; first = last) {
+    for (int64_t first = 0, last; data->example != NULL && data->first_read == NULL && first < data->sequences; first = last) {
         for (last = first + 1; last < data->sequences && data->example[last] == data->example[first];) last++;
         if (last - first > most) most = last - first;
     }
@@ -165,7 +179,7 @@ size_t ft_predict_host_bytes(const ft_dataset *data, int outputs, ft_capacity ca
 }
 
 size_t ft_evaluation_host_bytes(const ft_task_spec *task, const ft_dataset *data, int outputs, ft_capacity capacity) {
-    const int64_t n = data->examples, labels = data->sets.first != NULL ? data->sets.first[n] : n;
+    const int64_t n = ft_dataset_rows(data), labels = data->sets.first != NULL ? data->sets.first[data->examples] : n;
     const size_t pass = ft_predict_host_bytes(data, outputs, capacity),
                  figures = ft_metrics_host_bytes(&task->scoring, n, outputs, labels, false);
     // One after the other.

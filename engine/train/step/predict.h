@@ -33,9 +33,10 @@ ft_status ft_predict_close(ft_prediction *prediction, ft_status outcome);
 // One micro-batch of that size, whatever the device computes.
 ft_status ft_predict_rehearse(ft_model *model, ft_capacity capacity);
 
-// Logits of every example, put into `logits` (which is rewound) as they come, in order; an example in several windows has what they
+// Logits of every example, or of every row that is read where those have labels of their own, put into `logits` (which is rewound) as they
+// come, in order; an example in several windows has what they
 // come to (window_pooling.h). Tensors have the size of `capacity`, which is at least ft_eval_capacity(data, limits): that of training
-// lets an evaluation live in the arena of a step. losses (optional): [examples] the plain loss of the task against the data
+// lets an evaluation live in the arena of a step. losses (optional): [ft_dataset_rows] the plain loss of the task against the data
 // set's labels. Sequences are taken in order in micro-batches of at most `limits`; logits do not depend on how.
 // progress (optional) is called after each micro-batch, counting sequences; it may stop the pass by returning anything but
 // FT_OK.

@@ -13,7 +13,7 @@ ft_step_sizes ft_room_sizes(const ft_room *room) {
                            .predict = room->eval_capacity,
                            .loss = room->job->loss,
                            .word_rows = room->job->word_rows,
-                           .examples = p->effective_batch < p->sequences ? p->effective_batch : p->sequences};
+                           .rows = p->step_rows};
 }
 
 static void fill_to(ft_batch *batch, ft_capacity capacity) {
@@ -30,14 +30,14 @@ ft_status ft_rehearse_step(ft_model *model, const ft_config *config, const ft_st
     FT_TRY(ft_model_begin_step(model, sizes->train, step));
     FT_TRY(ft_model_train_batch(model, batch, sizes->train, step, ft_vector(losses, sizes->train.reads, FT_F32)));
     FT_TRY(ft_model_end_step(model, sizes->train, step));
-    return ft_update_run(&model->parameters, config, ft_vector(losses, sizes->examples, FT_F32), step, update);
+    return ft_update_run(&model->parameters, config, ft_vector(losses, sizes->rows, FT_F32), step, update);
 }
 
 ft_status ft_rehearse_step_without_batches(ft_model *model, const ft_config *config, const ft_step_sizes *sizes, float *losses,
                                            const ft_step_state *step, ft_update_state *update) {
     FT_TRY(ft_model_begin_step(model, sizes->train, step));
     FT_TRY(ft_model_end_step(model, sizes->train, step));
-    return ft_update_run(&model->parameters, config, ft_vector(losses, sizes->examples, FT_F32), step, update);
+    return ft_update_run(&model->parameters, config, ft_vector(losses, sizes->rows, FT_F32), step, update);
 }
 
 typedef struct recording {
@@ -54,7 +54,7 @@ static ft_status record_training(recording *r, const ft_config *config, const ft
     FT_TRY(ft_gradients_hold(&r->model.parameters, sizes->whole_steps));
     FT_TRY(ft_model_hold_inputs(&r->model, sizes->train));
     FT_TRY(ft_batch_buffers_create(&r->model, sizes->train, true, &r->batch));
-    FT_TRY(ft_memory_alloc(r->memory, (size_t)sizes->examples * sizeof(float), FT_MEM_DATA, "losses", &r->losses));
+    FT_TRY(ft_memory_alloc(r->memory, (size_t)sizes->rows * sizeof(float), FT_MEM_DATA, "losses", &r->losses));
     FT_TRY(ft_memory_alloc(r->memory, sizeof(ft_step_state), FT_MEM_DATA, "step state", &r->step));
     FT_TRY(ft_memory_alloc(r->memory, sizeof(ft_update_state), FT_MEM_OPTIMIZER, "update state", &r->update));
     FT_TRY(ft_rehearse_step(&r->model, config, sizes, &r->batch.device, r->losses, r->step, r->update));

@@ -10,7 +10,7 @@
 typedef struct ft_step_sizes {
     ft_capacity train, predict; // largest micro-batches; tokens == 0: there are none
     bool whole_steps;           // every step is one micro-batch: gradients live in the arena
-    int64_t examples;           // of the largest effective batch
+    int64_t rows;               // that are read of the largest effective batch
     ft_loss loss;               // of the task
     const ft_word_rows *word_rows; // the rows of the word table that are there; NULL: all
 } ft_step_sizes;

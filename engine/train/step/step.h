@@ -14,9 +14,9 @@ typedef struct ft_step_on_its_way {
     void *block;             // of the three below
     ft_step_state *state;    // goes up
     ft_update_state *update; // comes down
-    float *losses;           // [effective batch], comes down
+    float *losses;           // [plan.step_rows], comes down
     ft_event *done;          // both have come
-    int64_t examples, tokens;
+    int64_t rows, tokens;    // losses that there are; tokens of the step
     double weight;           // what the sum of the losses is divided by
     double learning_rate;
 } ft_step_on_its_way;
@@ -33,10 +33,10 @@ enum { FT_STEP_GRAPHS = 64 };
 typedef enum ft_step_part { FT_STEP_BEGIN = 0, FT_STEP_BATCH, FT_STEP_END, FT_STEP_UPDATE } ft_step_part;
 
 // Sizes of a micro-batch are those with its filling. filler: is there any (0 or 1)? How long it is lies in the slot: in the shape it
-// would make one of almost every micro-batch of mixed lengths. examples: of the effective batch, for the update.
+// would make one of almost every micro-batch of mixed lengths. rows: losses of the effective batch, for the update.
 typedef struct ft_step_shape {
     int32_t part, slot, sequences, tokens, longest, reads, most_reads, filler;
-    int64_t examples;
+    int64_t rows;
 } ft_step_shape;
 
 typedef struct ft_step_graph {
@@ -87,7 +87,7 @@ typedef struct ft_step {
     ft_batch_buffers buffers;
     ft_step_state *step_state;
     ft_update_state *update_state;
-    float *losses;             // [effective batch]
+    float *losses;             // [plan.step_rows]
     float *batch_losses;       // [plan.capacity.reads], where there are graphs: of one micro-batch, on their way to the above
     ft_step_graphs graphs;
     ft_steps steps;            // queued and not yet booked

@@ -16,10 +16,10 @@ static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN
 
 // ---- memory -------------------------------------------------------------------------------------------------------------
 
-static ft_status create_way(ft_step *step, int64_t examples, ft_step_on_its_way *w) {
+static ft_status create_way(ft_step *step, int64_t rows, ft_step_on_its_way *w) {
     ft_room *room = step->room;
     const size_t state = aligned(sizeof *w->state), update = aligned(sizeof *w->update);
-    const size_t bytes = state + update + aligned((size_t)examples * sizeof(float));
+    const size_t bytes = state + update + aligned((size_t)rows * sizeof(float));
     if (ft_device_queues(room->device)) FT_TRY(ft_memory_alloc_pinned(room->memory, bytes, "what a step comes to", &w->block));
     else if ((w->block = ft_calloc(1, bytes, "what a step comes to")) == NULL) return FT_NO_MEMORY;
     w->state = w->block;
@@ -29,10 +29,10 @@ static ft_status create_way(ft_step *step, int64_t examples, ft_step_on_its_way 
 }
 
 // Where a loss scale has steps skipped, the learning rate of a step depends on what came of the one before.
-ft_status ft_steps_create(ft_step *step, int64_t examples) {
+ft_status ft_steps_create(ft_step *step, int64_t rows) {
     ft_room *room = step->room;
     step->steps.room = ft_device_queues(room->device) && !ft_update_scales_loss(room->config) ? FT_STEPS_ON_THE_WAY : 1;
-    for (int i = 0; i < step->steps.room; i++) FT_TRY(create_way(step, examples, &step->steps.way[i]));
+    for (int i = 0; i < step->steps.room; i++) FT_TRY(create_way(step, rows, &step->steps.way[i]));
     return FT_OK;
 }
 
@@ -49,15 +49,19 @@ void ft_steps_free(ft_step *step) {
 
 // ---- queueing -----------------------------------------------------------------------------------------------------------
 
-// What the sum of the losses of a step is divided by: its examples, or the weights of their classes (so that a class counts
-// more, and not the step).
+// What the sum of the losses of a step is divided by: its rows that are labelled, or the weights of their classes (so that a class
+// counts more, and not the step). Where a step has none, its loss is 0.
 static double weight_of(const ft_step *step, int64_t first, int64_t last) {
     const ft_job *job = step->room->job;
     const ft_dataset *data = &job->split[FT_SPLIT_TRAIN].data;
-    if (job->loss.class_weight == NULL || data->label == NULL) return (double)(last - first);
+    const bool weighted = job->loss.class_weight != NULL && data->label != NULL;
     double sum = 0;
-    for (int64_t i = first; i < last; i++) sum += (double)job->loss.class_weight[data->label[ft_dataset_example(data, step->order[i])]];
-    return sum;
+    for (int64_t i = first; i < last; i++) {
+        const int64_t sequence = step->order[i], reads = ft_dataset_reads(data, sequence);
+        const int64_t row = data->first_read != NULL ? data->first_read[sequence] : ft_dataset_example(data, sequence);
+        for (int64_t k = 0; k < reads; k++) sum += weighted ? (double)job->loss.class_weight[data->label[row + k]] : 1;
+    }
+    return sum > 0 ? sum : 1;
 }
 
 static double learning_rate_of(const ft_room *room, int64_t step) {
@@ -71,9 +75,9 @@ static double learning_rate_of(const ft_room *room, int64_t step) {
     return c->train.learning_rate * ft_schedule_factor(&schedule, step);
 }
 
-// Of one optimizer step: examples [first, last) of the epoch's order.
+// Of one optimizer step: sequences [first, last) of the epoch's order, and how many rows of theirs have a loss.
 typedef struct step_work {
-    int64_t step, first, last, tokens;
+    int64_t step, first, last, tokens, rows;
     double weight, learning_rate;
 } step_work;
 
@@ -97,7 +101,8 @@ static ft_status begin(ft_step *step, const step_work *w) {
 static ft_status train_batch(ft_step *step, float *losses, int64_t *count) {
     ft_room *room = step->room;
     const ft_batch *b = &step->buffers.device;
-    *count = b->reads - (b->filler > 0 ? FT_DATASET_READS : 0);
+    *count = b->reads - (b->filler > 0 ? FT_FILLER_READS : 0);
+    if (*count == 0) return FT_OK; // nothing of it is labelled: it teaches nothing
     if (step->batch_losses == NULL)
         return ft_model_train_batch(&room->model, b, room->plan.capacity, step->step_state, ft_vector(losses, *count, FT_F32));
     FT_TRY(ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_BATCH, .slot = step->buffers.present, .sequences = b->sequences,
@@ -106,13 +111,19 @@ static ft_status train_batch(ft_step *step, float *losses, int64_t *count) {
     return room->device->functions->copy(room->device, losses, step->batch_losses, (size_t)*count * sizeof *losses);
 }
 
+// A loss of 0, as of a row, for a step in which no row is labelled.
+static ft_status no_loss(ft_step *step, step_work *w) {
+    w->rows = 1;
+    return step->room->device->functions->fill(step->room->device, step->losses, 0, sizeof *step->losses);
+}
+
 // From cleared gradients to those of the whole effective batch: until then a step has changed nothing, and can begin again.
 static ft_status gradients_of(ft_step *step, void *context) {
     step_work *w = context;
     ft_room *room = step->room;
     const ft_dataset *data = &room->job->split[FT_SPLIT_TRAIN].data;
     float *losses = step->losses;
-    w->tokens = 0;
+    w->tokens = w->rows = 0;
     FT_TRY(begin(step, w));
     for (int64_t at = w->first; at < w->last;) {
         int64_t count = ft_batch_cut(data, step->order, at, w->last, room->plan.limits), read;
@@ -122,8 +133,10 @@ static ft_status gradients_of(ft_step *step, void *context) {
         w->tokens += step->buffers.device.tokens - step->buffers.device.filler;
         ft_run_alive(room->memory, step->state.step, room->plan.total_steps, false);
         losses += read;
+        w->rows += read;
         at += count;
     }
+    if (w->rows == 0) FT_TRY(no_loss(step, w));
     return ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_END});
 }
 
@@ -132,11 +145,11 @@ static ft_status end(ft_step *step, const step_work *w) {
     ft_room *room = step->room;
     const ft_device_functions *f = room->device->functions;
     ft_step_on_its_way *way = next_way(&step->steps);
-    way->examples = w->last - w->first;
+    way->rows = w->rows;
     way->tokens = w->tokens;
     way->weight = w->weight;
     way->learning_rate = w->learning_rate;
-    FT_TRY(f->download(room->device, way->losses, step->losses, (size_t)way->examples * sizeof(float)));
+    FT_TRY(f->download(room->device, way->losses, step->losses, (size_t)way->rows * sizeof(float)));
     FT_TRY(f->download(room->device, way->update, step->update_state, sizeof *way->update));
     FT_TRY(f->event_record(room->device, way->done, FT_STREAM_COMPUTE));
     step->steps.count++;
@@ -164,7 +177,7 @@ ft_status ft_steps_queue(ft_step *step, ft_step_climb *climb, void *run) {
         if (status == FT_NO_MEMORY) return step->steps.held = true, FT_OK;
         FT_TRY(status);
     }
-    FT_TRY(ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_UPDATE, .examples = w.last - w.first}));
+    FT_TRY(ft_step_graphs_queue(step, (ft_step_shape){.part = FT_STEP_UPDATE, .rows = w.rows}));
     return end(step, &w);
 }
 
@@ -197,7 +210,7 @@ ft_status ft_steps_book(ft_step *step) {
     FT_TRY(room->device->functions->event_sync(room->device, w->done));
     ft_step_graphs_record(step);
     double sum = 0;
-    for (int64_t i = 0; i < w->examples; i++) sum += w->losses[i]; // in slot order, whatever the micro-batches were
+    for (int64_t i = 0; i < w->rows; i++) sum += w->losses[i]; // in slot order, whatever the micro-batches were
     const double loss = sum / w->weight;
     const bool taken = isfinite(loss) && w->update->finite;
     step->state.learning_rate = w->learning_rate;

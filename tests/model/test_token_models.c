@@ -1,0 +1,172 @@
+// Token classification against transformers' float64 numbers (tests/vectors/make_token_vectors.py): logits of the labelled tokens, losses,
+// gradients and fifty steps of every family's head, and the same bits for any micro-batch, thread count, recomputation and instruction set.
+// Catches: a pooler or the other head's dropout or name in front of the classifier, rows of another sequence or position, a loss that is
+// divided by texts, gradients that reach rows without a label, and a micro-batch without any.
+// ctest: tsan=run tsan_part=2
+#include "tests/fixtures/model_fixture.h"
+
+static const char *const models[] = {"bert_gelu", "roberta", "xlm_roberta", "distilbert", "electra", "deberta_v1", "deberta_v3", "modernbert"};
+enum { MODELS = sizeof models / sizeof models[0], MOST_ROWS = 512 };
+
+static void open_tokens(fixture *f, int m, int threads, const char *isa, const char *const *overrides) {
+    char name[64];
+    snprintf(name, sizeof name, "tokens/%s", models[m]);
+    open_fixture(f, name, threads, isa, overrides);
+    assert_true(f->config.token_head);
+}
+
+// Every tensor of the file is a parameter, and the other way round.
+static void test_files(void **state) {
+    for (int m = 0; m < MODELS; m++) {
+        fixture f;
+        open_tokens(&f, m, 1, NULL, NULL);
+        char dir[512];
+        ft_load_report report;
+        snprintf(dir, sizeof dir, "%s/tokens/%s", FT_TEST_VECTORS, models[m]);
+        OK(ft_model_load(&f.model, dir, 0.02, 1, &f.arena, &report));
+        if (report.drawn_count > 0) fail_msg("%s: %s is drawn", models[m], report.drawn[0]);
+        if (report.ignored_count > 0) fail_msg("%s: %s is ignored", models[m], report.ignored[0]);
+        assert_int_equal(f.model.pooler.weight >= 0, strcmp(models[m], "modernbert") == 0);
+        close_fixture(&f);
+    }
+}
+
+static void test_logits(void **state) {
+    for (int m = 0; m < MODELS; m++) {
+        fixture f;
+        open_tokens(&f, m, 2, NULL, NULL);
+        int64_t n;
+        float *want = expected(&f, "logits", &n), *got = calloc((size_t)n, sizeof *got), *alone = calloc((size_t)n, sizeof *alone);
+        OK(predict_fixture(&f, (ft_batch_limits){0, 0}, got));
+        assert_close(models[m], got, want, n, 1e-5);
+        OK(predict_fixture(&f, (ft_batch_limits){0, 1}, alone));
+        assert_memory_equal(alone, got, (size_t)n * sizeof *got);
+        free(alone), free(got), free(want);
+        close_fixture(&f);
+    }
+}
+
+static bool shifts_softmax(const fixture *f, const char *name) {
+    if (strstr(name, ".key_proj.bias") != NULL || strstr(name, ".encoder.LayerNorm.bias") != NULL) return !f->config.relative.p2c;
+    return strstr(name, ".key.bias") != NULL || strstr(name, ".k_lin.bias") != NULL || strstr(name, ".pos_key_proj.bias") != NULL;
+}
+
+static void test_gradients(void **state) {
+    for (int m = 0; m < MODELS; m++) {
+        fixture f;
+        open_tokens(&f, m, 2, NULL, NULL);
+        const ft_parameters *p = &f.model.parameters;
+        int64_t n;
+        float losses[MOST_ROWS], *want = expected(&f, "losses", &n);
+        assert_true(n <= MOST_ROWS && n == ft_dataset_rows(&f.data));
+        gradients_of(&f, NULL, 0, f.data.sequences, (ft_batch_limits){0, 5}, (ft_step_state){.loss_factor = 1.0f / (float)n, .loss_scale = 1}, losses);
+        assert_close("losses", losses, want, n, 1e-5);
+        free(want);
+        float *got = host_gradients(&f);
+        double scale = 0;
+        for (int i = 0; i < p->count; i++) {
+            want = expected_parameter(&f, "grad", &p->list[i]);
+            scale = fmax(scale, norm_of(want, p->list[i].count));
+            free(want);
+        }
+        for (int i = 0; i < p->count; i++) {
+            const ft_parameter *q = &p->list[i];
+            want = expected_parameter(&f, "grad", q);
+            const double bound = shifts_softmax(&f, q->name) ? 1e-6 * scale : 1e-5 * fmax(norm_of(want, q->count), 1e-3 * scale);
+            const double error = distance(got + q->offset, want, q->count);
+            if (!(error <= bound)) fail_msg("%s: gradient of %s: error %.3g, allowed %.3g", models[m], q->name, error, bound);
+            free(want);
+        }
+        free(got);
+        close_fixture(&f);
+    }
+}
+
+static void test_fifty_steps(void **state) {
+    for (int m = 0; m < MODELS; m++) {
+        fixture f;
+        open_tokens(&f, m, 2, NULL, NULL);
+        int64_t steps, n;
+        float *rates = expected(&f, "train.learning_rates", &steps), *losses = expected(&f, "train.losses", NULL);
+        float *norms = expected(&f, "train.grad_norms", NULL);
+        int32_t *order = expected_ints(&f, "train.batches", NULL), *cu = expected_ints(&f, "train.batch_cu", NULL);
+        void *device_update;
+        OK(ft_memory_alloc(f.memory, sizeof(ft_update_state), FT_MEM_OPTIMIZER, "update", &device_update));
+        memset(device_update, 0, sizeof(ft_update_state));
+        assert_int_equal(steps, 50);
+        for (int64_t s = 0; s < steps; s++) {
+            float got[MOST_ROWS];
+            int64_t rows = 0;
+            for (int32_t i = cu[s]; i < cu[s + 1]; i++) rows += ft_dataset_reads(&f.data, order[i]);
+            gradients_of(&f, order, cu[s], cu[s + 1], (ft_batch_limits){0, 3}, (ft_step_state){.loss_factor = 1.0f / (float)rows, .loss_scale = 1}, got);
+            double mean = 0;
+            for (int64_t i = 0; i < rows; i++) mean += got[i] / (double)rows;
+            ft_update_state outcome;
+            update(&f, rates[s], rows, &outcome, device_update);
+            if (!(fabs(mean - losses[s]) <= 2e-5 * fmax(1, losses[s]))) fail_msg("%s step %lld: loss %.9g, expected %.9g", models[m], (long long)s, mean, losses[s]);
+            if (!(fabs(outcome.norm - norms[s]) <= 5e-5 * norms[s])) fail_msg("%s step %lld: norm %.9g, expected %.9g", models[m], (long long)s, outcome.norm, norms[s]);
+        }
+        ft_memory_free(f.memory, device_update);
+        float *want = expected(&f, "after.logits", &n), *got = calloc((size_t)n, sizeof *got);
+        OK(predict_fixture(&f, (ft_batch_limits){0, 0}, got));
+        assert_close("logits after 50 steps", got, want, n, 2e-4);
+        free(got), free(want), free(rates), free(losses), free(norms), free(order), free(cu);
+        close_fixture(&f);
+    }
+}
+
+// Gradients and losses, dropout on, as one block.
+static float *bits_of(int m, int threads, const char *isa, const char *const *overrides, ft_batch_limits limits, size_t *bytes) {
+    fixture f;
+    open_tokens(&f, m, threads, isa, overrides);
+    float losses[MOST_ROWS];
+    const int64_t n = gradients_of(&f, NULL, 0, f.data.sequences, limits, (ft_step_state){.seed = 7, .step = 3, .loss_factor = 0.01f, .loss_scale = 1}, losses);
+    const size_t gradient = (size_t)f.model.parameters.trainable * sizeof(float);
+    float *g = host_gradients(&f), *out = malloc(gradient + (size_t)n * sizeof(float));
+    memcpy(out, g, gradient);
+    memcpy((char *)out + gradient, losses, (size_t)n * sizeof(float));
+    free(g);
+    *bytes = gradient + (size_t)n * sizeof(float);
+    close_fixture(&f);
+    return out;
+}
+
+#define DROPOUT "model.hidden_dropout=0.2", "model.attention_dropout=0.3", "model.classifier_dropout=0.25"
+
+static void test_same_bits(void **state) {
+    static const char *const plain[] = {DROPOUT, NULL}, *const half[] = {DROPOUT, "train.precision=bf16", NULL};
+    static const char *const again[] = {DROPOUT, "train.gradient_checkpointing=on", "memory.recompute_layernorm=true", NULL};
+    static const char *const half_again[] = {DROPOUT, "train.precision=bf16", "train.gradient_checkpointing=on", NULL};
+    static const struct {
+        const char *what;
+        int threads;
+        const char *isa;
+        const char *const *overrides, *const *against;
+        ft_batch_limits limits;
+    } cases[] = {{"one thread", 1, NULL, plain, plain, {0, 0}},  {"five sequences", 2, NULL, plain, plain, {0, 5}},
+                 {"one sequence", 3, NULL, plain, plain, {0, 1}}, {"recomputation", 2, NULL, again, plain, {0, 7}},
+                 {"portable code", 2, "portable", plain, plain, {64, 0}}, {"bf16, one sequence", 2, NULL, half, half, {0, 1}},
+                 {"bf16, recomputation", 2, NULL, half_again, half, {0, 0}}};
+    static const int some[] = {0, 3, 6, 7}; // one of every way in which the head reads its rows, and of positions
+    for (int k = 0; k < 4; k++) {
+        const int m = some[k];
+        size_t bytes, other_bytes;
+        float *reference = NULL;
+        for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+            if (c == 0 || cases[c].against != cases[c - 1].against) {
+                free(reference);
+                reference = bits_of(m, 2, NULL, cases[c].against, (ft_batch_limits){0, 0}, &bytes);
+            }
+            float *other = bits_of(m, cases[c].threads, cases[c].isa, cases[c].overrides, cases[c].limits, &other_bytes);
+            if (bytes != other_bytes || memcmp(reference, other, bytes) != 0) fail_msg("%s: other bits with %s", models[m], cases[c].what);
+            free(other);
+        }
+        free(reference);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files), cmocka_unit_test(test_logits), cmocka_unit_test(test_gradients),
+                                       cmocka_unit_test(test_fifty_steps), cmocka_unit_test(test_same_bits)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
