@@ -3,7 +3,6 @@
 #include "base/log.h"
 #include "base/spill.h"
 #include "engine/metrics/decision.h"
-#include "engine/tasks/token_answer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -151,8 +151,6 @@ static ft_status measure(const ft_scores *s, ft_metrics *m) {
     return status;
 }
 
-static int thresholds(int outputs) { return 0; }
-
 // ---- predictions: token_answer.h ------------------------------------------------------------------------------------
 
 static const char *const no_heads[] = {NULL};
@@ -173,7 +171,6 @@ const ft_task_spec ft_task_token_classification = {
                            BIT(RECALL_STRICT) | BIT(F1_STRICT) | BIT(F1_MACRO_STRICT),
                 .known = "loss, accuracy, and of entities precision, recall and f1 with _micro, _macro, _weighted or _strict, f1_macro_strict",
                 .measure = measure,
-                .probabilities = ft_softmax,
-                .thresholds = thresholds},
+                .probabilities = ft_softmax},
     .shown = {FT_METRIC_LOSS, FT_METRIC_F1_MICRO, FT_METRIC_F1_MACRO, FT_METRIC_ACCURACY},
     .decided_heads = no_heads};

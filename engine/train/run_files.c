@@ -14,7 +14,6 @@
 #include "engine/model/spec/adapter_config.h"
 #include "engine/model/spec/settings.h"
 #include "engine/model/state/builder.h"
-#include "engine/tasks/token_answer.h"
 
 #include <errno.h>
 #include <stdlib.h>
