@@ -78,9 +78,10 @@ static const ft_command commands[] = {
      "The best trial is in studies/NAME/best.ini, which `ftengine train` runs.\n\n"
      "  ftengine tune                                                  the quick start's data, 30 trials\n"
      "  ftengine tune my.ini 'space.train.learning_rate=float(1e-6, 1e-4, log)' study.pruner=median\n"},
-    {"study", ft_command_study, "study create|list|show|best|trials|enqueue|export|import|report|delete [NAME] ...",
+    {"study", ft_command_study, "study create|list|show|best|trials|enqueue|ask|tell|export|import|report|delete [NAME] ...",
      "studies of `ftengine tune` and of Optuna: look, queue, move",
      "  create [CONFIG.ini] [--study NAME]      what `ftengine tune` would begin, to enqueue trials before it\n"
+     "      --direction minimize|maximize[,...] an empty study instead, for ask and tell\n"
      "  list                                    the studies in studies/\n"
      "  show [NAME]                             counts, best trial, parameters and which of them mattered\n"
      "  best [NAME]                             the best trial; with several objectives all that no other beats\n"
@@ -88,13 +89,17 @@ static const ft_command commands[] = {
      "  enqueue [NAME] PARAMETER=VALUE...       a trial that the search must try; the sampler fills in the rest\n"
      "      --skip-if-exists                    not when a trial with these values is there already\n"
      "      --force                             also parameters and values that no trial has had\n"
+     "  ask [NAME] [--space FILE.json]          a trial for another program: its number and values, a queued one first. FILE.json is a\n"
+     "                                          search space as Optuna writes it; by default the study's own\n"
+     "  tell [NAME] NUMBER VALUE...             how good that trial was (--state complete|pruned|fail); with --step STEP one value\n"
+     "                                          on its way, answered by \"go on\" or \"prune\"\n"
      "  export [NAME] [--output FILE]           CSV, JSON lines or a database (--format csv|jsonl|db)\n"
      "  import FILE [--study NAME]              JSON lines, or a database of ours or of Optuna (--from STUDY)\n"
      "  report [NAME] [--output FILE]           one HTML page with pictures, by default STUDY/report.html; --svg DIR: also as files\n"
      "  delete NAME --yes                       the study and its runs\n\n"
      "NAME is the name of a study in studies/, or its directory; not needed when there is only one. With\n"
-     "--storage sqlite:///FILE any database of Optuna 3.0 or later will do. list, show, best, trials, enqueue and\n"
-     "import take --json. Finished trials are never changed.\n"},
+     "--storage sqlite:///FILE any database of Optuna 3.0 or later will do. list, show, best, trials, enqueue, ask,\n"
+     "tell and import take --json. For ask and tell study.KEY=VALUE sets what [study] would, as study.sampler=random. Finished trials are never changed.\n"},
     {"plan", ft_command_plan,
      "plan CONFIG.ini... [section.key=value ...] [--memory SIZE|--gpu NAME] [--table | --sweep section.key=v1,v2 ...] [--svg FILE] [--json|--csv]",
      "the memory of a run, to the byte, without running it",

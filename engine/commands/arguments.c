@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/nearest.h"
 
+#include <ctype.h>
 #include <string.h>
 
 static ft_status unknown_flag(const char *command, const char *word, size_t length, int flag_count, const ft_flag *flags) {
@@ -55,7 +56,8 @@ ft_status ft_parse_words(const char *command, int argc, char **argv, int flag_co
     words->overrides = ft_arena_alloc(arena, (size_t)(argc + 1) * sizeof *words->overrides);
     if (words->plain == NULL || words->overrides == NULL) return FT_NO_MEMORY;
     for (int i = 0; i < argc;) {
-        if (argv[i][0] == '-' && argv[i][1] != '\0') {
+        const bool negative = argv[i][0] == '-' && (isdigit((unsigned char)argv[i][1]) || argv[i][1] == '.'); // a number
+        if (argv[i][0] == '-' && argv[i][1] != '\0' && !negative) {
             int used;
             FT_TRY(take_flag(command, argc - i, argv + i, flag_count, flags, &used));
             i += used;

@@ -14,14 +14,17 @@ static const struct {
     const char *flags; // beside --study and --storage, separated by spaces
     const char *usage;
 } subcommands[] = {
-    {"create", ft_study_create, NO_STUDY, "--json",
-     "create [CONFIG.ini] [--study NAME] [--storage sqlite:///FILE] [section.key=value ...]"},
+    {"create", ft_study_create, NO_STUDY, "--json --direction",
+     "create [CONFIG.ini] [--study NAME] [--storage sqlite:///FILE] [--direction minimize|maximize[,...]] [section.key=value ...]"},
     {"list", ft_study_list, NO_STUDY, "--json", "list [--storage sqlite:///FILE] [--json]"},
     {"show", ft_study_show, READS, "--json", "show [NAME] [--json]"},
     {"best", ft_study_best, READS, "--json", "best [NAME] [--json]"},
     {"trials", ft_study_trials, READS, "--json --state --top", "trials [NAME] [--state STATE] [--top N] [--json]"},
     {"enqueue", ft_study_enqueue, WRITES, "--json --force --skip-if-exists",
      "enqueue [NAME] PARAMETER=VALUE... [--skip-if-exists] [--force]"},
+    {"ask", ft_study_ask, WRITES, "--json --space", "ask [NAME] [--space FILE.json] [--json] [study.KEY=VALUE ...]"},
+    {"tell", ft_study_tell, WRITES, "--json --state --step",
+     "tell [NAME] NUMBER VALUE... [--state complete|pruned|fail] [--step STEP] [--json] [study.KEY=VALUE ...]"},
     {"export", ft_study_export, READS, "--format --output", "export [NAME] [--output FILE] [--format csv|jsonl|db]"},
     {"import", ft_study_import, NO_STUDY, "--json --from",
      "import FILE [--study NAME] [--storage sqlite:///FILE] [--from STUDY]"},
@@ -38,7 +41,7 @@ static ft_status choose(int argc, char **argv, int *at) {
         if (strcmp(argv[0], names[*at]) == 0) return FT_OK;
     if (argc == 0 || argv[0][0] == '-') {
         ft_fail(FT_INVALID, "study", "what shall be done?");
-        ft_hint("ftengine study create, list, show, best, trials, enqueue, export, import, report or delete");
+        ft_hint("ftengine study create, list, show, best, trials, enqueue, ask, tell, export, import, report or delete");
         return FT_INVALID;
     }
     return ft_no_such("study", "subcommand", argv[0], SUBCOMMANDS, names);
@@ -58,6 +61,9 @@ static ft_status parse(int argc, char **argv, int at, study_call *call) {
                            {"--output", &call->output, NULL},
                            {"--from", &call->from, NULL},
                            {"--svg", &call->svg, NULL},
+                           {"--space", &call->space, NULL},
+                           {"--direction", &call->direction, NULL},
+                           {"--step", &call->step, NULL},
                            {"--yes", NULL, &call->yes}};
     enum { FLAGS = sizeof all / sizeof all[0] };
     ft_flag flags[FLAGS];
@@ -74,6 +80,20 @@ static ft_status parse(int argc, char **argv, int at, study_call *call) {
 static bool is_setting(const char *word) {
     const char *equals = strchr(word, '='), *slash = strchr(word, '/');
     return equals != NULL && (slash == NULL || slash > equals);
+}
+
+static bool is_number(const char *word) {
+    char *end;
+    (void)strtod(word, &end);
+    return *word != '\0' && *end == '\0';
+}
+
+// Of `tell`: a study may be called 7 only where --study says so.
+static void take_name(study_call *call) {
+    ft_words *w = &call->words;
+    if (call->study != NULL || w->plain_count == 0 || is_number(w->plain[0])) return;
+    call->study = w->plain[0];
+    memmove(w->plain, w->plain + 1, (size_t)--w->plain_count * sizeof *w->plain);
 }
 
 // Sorts the words into the study's name and settings; what is left stays in words.plain.
@@ -106,10 +126,11 @@ static ft_status sort_words(study_call *call, bool takes_name, bool takes_settin
 static ft_status run(int argc, char **argv, int at, study_call *call) {
     call->subcommand = subcommands[at].name;
     FT_TRY(parse(argc, argv, at, call));
-    bool enqueues = subcommands[at].run == ft_study_enqueue;
+    ft_status (*const does)(study_call *) = subcommands[at].run;
+    const bool tells = does == ft_study_tell, sets = does == ft_study_enqueue || does == ft_study_ask || tells;
     // Those of `create` are the words of `ftengine tune`.
-    if (subcommands[at].run != ft_study_create)
-        FT_TRY(sort_words(call, subcommands[at].run != ft_study_import, enqueues));
+    if (does != ft_study_create) FT_TRY(sort_words(call, does != ft_study_import && !tells, sets));
+    if (tells) take_name(call);
     if (subcommands[at].needs != NO_STUDY)
         FT_TRY(ft_study_open(call->study, call->storage,
                              subcommands[at].needs == WRITES ? FT_STORAGE_WRITE : FT_STORAGE_READ, &call->arena,

@@ -11,7 +11,7 @@
 // The command line behind the subcommand, and the study that it names.
 typedef struct study_call {
     const char *subcommand;
-    const char *study, *storage, *state, *format, *output, *top, *from, *svg; // flags; NULL = not given
+    const char *study, *storage, *state, *format, *output, *top, *from, *svg, *space, *direction, *step; // flags; NULL = not given
     bool json, yes, force, skip_if_exists;
     ft_words words;        // without the study's name
     const char **settings; // words with '=', for enqueue
@@ -29,6 +29,8 @@ ft_status ft_study_show(study_call *call);
 ft_status ft_study_best(study_call *call);
 ft_status ft_study_trials(study_call *call);
 ft_status ft_study_enqueue(study_call *call);
+ft_status ft_study_ask(study_call *call);
+ft_status ft_study_tell(study_call *call);
 ft_status ft_study_export(study_call *call);
 ft_status ft_study_import(study_call *call);
 ft_status ft_study_report(study_call *call);

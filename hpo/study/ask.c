@@ -122,18 +122,22 @@ static ft_status decide(deciding *d) {
 
 // ---- the next trial -------------------------------------------------------------------------------------------------
 
-static ft_status fill(ft_tuning *t, int64_t number, ft_arena *arena) {
-    const char *values[FT_OPTION_LIMIT] = {NULL};
+ft_status ft_tuning_draw(ft_tuning *t, int64_t number, ft_arena *arena, const char **values) {
     deciding d = {.tuning = t, .number = number, .fresh = true, .arena = arena, .values = values};
     ft_fixed_param *fixed;
     FT_TRY(ft_stored_fixed(t->study, number, arena, &fixed, &d.fixed_count));
     d.fixed = fixed;
     d.used = ft_arena_alloc(arena, (size_t)d.fixed_count + 1);
+    return d.used != NULL ? decide(&d) : FT_NO_MEMORY;
+}
+
+static ft_status fill(ft_tuning *t, int64_t number, ft_arena *arena) {
+    const char *values[FT_OPTION_LIMIT] = {NULL};
     char name[48];
     trial_name(number, name);
     char *directory = ft_tuning_trial_directory(t, number, arena);
-    if (d.used == NULL || directory == NULL) return FT_NO_MEMORY;
-    FT_TRY(decide(&d));
+    if (directory == NULL) return FT_NO_MEMORY;
+    FT_TRY(ft_tuning_draw(t, number, arena, values));
     // What lies there was left by a study of this name in this database (owner.c) that was deleted, and would be
     // taken for this trial's.
     FT_TRY(ft_remove_tree(directory));

@@ -59,18 +59,26 @@ static ft_status find_resource(ft_tuning *t) {
     return ft_tuning_pruner(t, t->study->name, &t->pruner);
 }
 
-// The verdict knows all that was reported before, to whomever.
-static ft_status report(ft_tuning *t, int64_t number, int64_t step, double value, bool *pruned) {
+ft_status ft_tuning_weigh(ft_tuning *t, int64_t number, int64_t step, double value, bool *prune) {
     ft_verdict verdict = {0};
-    FT_TRY(ft_stored_refresh(t->study));
-    *pruned = ft_trial_finished(t->study->trials.trial[number].state); // another program has: the worker may leave it
-    if (*pruned) return FT_OK;
+    *prune = false;
     FT_TRY(ft_stored_report(t->study, number, step, value));
     if (t->pruner == NULL) return FT_OK;
     if (ft_tuning_pruner_waits(t)) FT_TRY(find_resource(t));
     FT_TRY(ft_pruner_decide(t->pruner, &t->study->trials, number, &verdict));
     if (verdict.rungs > 0) FT_TRY(ft_stored_rungs(t->study, number, verdict.rungs, verdict.rung_value));
-    if (!verdict.prune) return FT_OK;
+    *prune = verdict.prune;
+    return FT_OK;
+}
+
+// The verdict knows all that was reported before, to whomever.
+static ft_status report(ft_tuning *t, int64_t number, int64_t step, double value, bool *pruned) {
+    bool prune;
+    FT_TRY(ft_stored_refresh(t->study));
+    *pruned = ft_trial_finished(t->study->trials.trial[number].state); // another program has: the worker may leave it
+    if (*pruned) return FT_OK;
+    FT_TRY(ft_tuning_weigh(t, number, step, value, &prune));
+    if (!prune) return FT_OK;
     *pruned = true;
     FT_TRY(ft_stored_set_scalar(t->study, number, FT_USER_ATTRIBUTE, "status",
                                 &(ft_choice){.kind = FT_CHOICE_TEXT, .text = "pruned"}));

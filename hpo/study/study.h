@@ -148,6 +148,9 @@ ft_status ft_tuning_write_owner(ft_tuning *tuning);
 // ask.c: the next trial, with its parameters, in the file; its directory with config.ini.
 // Claimed. -1: none now, for others run all that is left to do, or, `stopped_by` says so, a grid is at its end.
 ft_status ft_tuning_next(ft_tuning *tuning, int64_t *number);
+// Draws and stores the values of a new trial, those that it was enqueued with as they are. values [FT_OPTION_LIMIT] by option,
+// NULL at first: what each is set to, in `arena` or the space.
+ft_status ft_tuning_draw(ft_tuning *tuning, int64_t number, ft_arena *arena, const char **values);
 ft_status ft_tuning_prepare(ft_tuning *tuning, int64_t number); // FT_INVALID: the values do not go together
 ft_status ft_tuning_trial_config(const ft_tuning *tuning, int64_t number, ft_config *config); // free its arena only
 char *ft_tuning_trial_directory(const ft_tuning *tuning, int64_t number, ft_arena *arena);
@@ -169,6 +172,8 @@ int64_t ft_tuning_to_do(const ft_tuning *tuning); // trials that have to end; -1
 ft_status ft_tuning_claim_memory(ft_tuning *tuning, bool holds, bool *others);
 // judge.c: what a trial reported and how it ended.
 ft_status ft_tuning_load_resource(ft_tuning *tuning);
+// Stores a report and what the pruner says of it; in a group.
+ft_status ft_tuning_weigh(ft_tuning *tuning, int64_t number, int64_t step, double value, bool *prune);
 ft_status ft_tuning_judge(ft_tuning *tuning, ft_slot *slot, const json_t *line, bool *pruned);
 ft_status ft_tuning_fail(ft_tuning *tuning, int64_t number, const char *status, const char *error);
 // How a trial ended that was not pruned.

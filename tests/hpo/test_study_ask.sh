@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# `ftengine study ask` and `tell` from outside: another program minimises its own function with our sampler and pruner, beside our
+# coordinators and with Optuna's rows; mistakes are named and change nothing.
+. "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
+study() { "$FTENGINE" study "$@"; }
+cat >space.json <<'JSON'
+{"x": {"name": "FloatDistribution", "attributes": {"low": -5, "high": 5, "log": false, "step": null}},
+ "n": {"name": "IntDistribution", "attributes": {"low": 1, "high": 64, "log": true, "step": 1}},
+ "kind": {"name": "CategoricalDistribution", "attributes": {"choices": ["a", true, null, 2.5]}}}
+JSON
+
+# ---- a function of another program's ----------------------------------------------------------------------------------------
+cat >minimise.py <<'PYTHON'
+import json, subprocess, sys
+program, name, trials, *settings = sys.argv[1:]
+def study(*words): return json.loads(subprocess.run([program, "study", words[0], name, *words[1:], "--json"], check=True, stdout=subprocess.PIPE).stdout)
+seen = []
+for i in range(int(trials)):
+    t = study("ask", "--space", "space.json", *settings)
+    p = t["params"]
+    assert t["number"] == i and list(p) == ["x", "n", "kind"] and t["options"] == {}, t
+    assert -5 <= p["x"] <= 5 and isinstance(p["n"], int) and 1 <= p["n"] <= 64 and p["kind"] in ("a", True, None, 2.5), p
+    value = (p["x"] - 2) ** 2 + abs(p["n"] - 8) / 8 + (p["kind"] is not None)
+    assert study("tell", str(i), repr(-value))["state"] == "COMPLETE"  # a value may begin with '-'
+    seen.append((value, p))
+print(json.dumps(seen))
+PYTHON
+for name in one two chance; do
+    expect 0 study create --study $name --direction maximize
+done
+grep -q "^study 'chance': 0 trials, in studies/chance/study.db$" out || fail "create: $(cat out)"
+for name in one two; do
+    python3 minimise.py "$FTENGINE" $name 40 study.startup_trials=8 >$name.json 2>err || fail "$name"
+done
+cmp -s one.json two.json || fail "the same history has another answer"
+python3 minimise.py "$FTENGINE" chance 40 study.sampler=random study.seed=7 >chance.json 2>err || fail "at random"
+python3 - <<'PYTHON' || fail "TPE learnt nothing: $(cat one.json)"
+import json, statistics
+def late(name): return statistics.median(value for value, _ in json.load(open(name))[20:])
+raise SystemExit(not late("one.json") < 0.6 * late("chance.json"))
+PYTHON
+expect 0 study best one --json
+[ "$(json out 'd["trials"][0]["values"][0]')" = "$(json one.json 'max(-v for v, _ in d)')" ] || fail "best: $(cat out)"
+
+# ---- reports and the pruner --------------------------------------------------------------------------------------------------
+expect 0 study create --study pruned --direction minimize
+median="study.pruner=median study.pruner_startup_trials=2"
+for i in 0 1 2; do
+    expect 0 study ask pruned --space space.json
+    grep -q "^trial $i$" out && grep -qE '^  n = [0-9]+$' out || fail "ask: $(cat out)"
+    # shellcheck disable=SC2086
+    [ "$i" = 2 ] || { expect 0 study tell pruned $i --step 1 0.$i $median && [ "$(cat out)" = "go on" ] || fail "step: $(cat out)"; }
+    [ "$i" = 2 ] || expect 0 study tell pruned $i 0.$i
+done
+# shellcheck disable=SC2086
+expect 0 study tell pruned 2 --step 1 5.5 --json $median
+[ "$(json out 'd["prune"], d["state"]')" = "(True, 'RUNNING')" ] || fail "verdict: $(cat out)"
+expect 0 study tell pruned 2 --state pruned
+expect 0 study export pruned --format jsonl
+[ "$(tail -1 out >last && json last 'd["state"], d["values"], d["intermediate_values"]')" = "('PRUNED', [5.5], {'1': 5.5})" ] || fail "rows: $(cat out)"
+
+# ---- a study of runs: its own space, what is queued first, and a coordinator beside it -------------------------------------------
+cat >runs.ini <<INI
+[model]
+path = $here/model
+[data]
+train = $here/train.tsv
+validation = $here/validation.tsv
+max_length = 24
+[train]
+max_steps = 4
+batch_size = 8
+[study]
+trials = 2
+[space]
+train.learning_rate = float(1e-4, 3e-2, log)
+train.weight_decay = 0.25
+INI
+expect 0 study create runs.ini --study runs
+expect 0 study enqueue runs train.learning_rate=0.001
+expect 0 study ask runs --json
+[ "$(json out 'd["number"], d["params"], d["options"]')" = "(0, {'train.learning_rate': 0.001}, {'train.learning_rate': '0.001', 'train.weight_decay': '0.25'})" ] ||
+    fail "runs: $(cat out)"
+expect 0 "$FTENGINE" tune --study runs
+expect 0 study trials runs --json
+[ "$(json out '[(t["number"], t["state"]) for t in d["trials"]]')" = "[(0, 'RUNNING'), (1, 'COMPLETE'), (2, 'COMPLETE')]" ] || fail "beside a coordinator: $(cat out)"
+expect 2 study tell runs 1 0.5 && one_error "trial 1 does not run: it is complete"
+expect 0 study tell runs --state fail 0
+
+# ---- mistakes ----------------------------------------------------------------------------------------------------------------
+expect 0 study ask one --space space.json
+expect 0 study export one --format jsonl && cp out before
+for bad in "40|completed with 0 values, but 1 belongs to it" "40 1 2|completed with 2 values, but 1" "40 1 --state fail|failed with 1 values, but 0" \
+    "41 1|there is no trial 41" "-1 1|a trial's number is a whole number from 0 on, got '-1'" "40 x|'x' is no value" "40 nan|nan is no value" \
+    "40 1 --state done|there is no end 'done'" "40 1 2 --step 3|with --step go one value" "40 1 --step x|a step is a whole number" "|which trial?"; do
+    # shellcheck disable=SC2086
+    expect 2 study tell --study one ${bad%%|*} && one_error "${bad#*|}"
+done
+expect 2 study tell one 40 1 study.samplr=tpe && one_error "study.samplr"
+echo '{"x": {"name": "FloatDistribution", "attributes": {"low": 2, "high": 1}}}' >upside.json
+echo '[1]' >list.json
+echo '{"x": 3}' >bare.json
+echo '{"x": {"name": "CategoricalDistribution", "attributes": {"choices": [1, 2]}}}' >other.json
+expect 2 study ask one && one_error "this study has no search space of its own" && says "--space FILE.json gives it"
+expect 2 study ask one --space upside.json && one_error 'upside.json: "x"'
+expect 2 study ask one --space list.json && one_error "holds no search space"
+expect 2 study ask one --space bare.json && one_error '"x" is no distribution'
+expect 2 study ask one --space other.json && one_error "x"
+expect 2 study ask one --space none.json && one_error "none.json"
+expect 2 study create --study four --direction up && one_error "takes minimize or maximize" && [ ! -e studies/four ] || fail "something was made"
+expect 2 study create --study one --direction minimize && one_error "one"
+expect 0 study export one --format jsonl && cmp -s out before || fail "a mistake changed the study"
+exit 0
