@@ -103,6 +103,12 @@ static call of_disentangled_attention_forward(const ft_disentangled_attention_fo
 static call of_disentangled_attention_backward(const ft_disentangled_attention_backward_args *a) {
     return of_attention("disentangled_attention_backward", &a->shape.attention, a->q, a->k, there(a->pos_key) + there(a->pos_query));
 }
+static call of_talking_attention_forward(const ft_talking_attention_forward_args *a) {
+    return of_attention("talking_attention_forward", &a->shape.attention, a->q, a->k, there(a->pos_key) + there(a->pos_query));
+}
+static call of_talking_attention_backward(const ft_talking_attention_backward_args *a) {
+    return of_attention("talking_attention_backward", &a->shape.attention, a->q, a->k, there(a->pos_key) + there(a->pos_query));
+}
 ROWS(gated_forward, x, y)
 ROWS(gated_backward, h, dx)
 ROWS(rope, x, x)

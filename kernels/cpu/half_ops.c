@@ -321,6 +321,12 @@ static void round_group(ft_device *device, const void *args, const void *wide, v
     }
 }
 
+static ft_tensor widen_whole(ft_device *device, ft_tensor t, ft_workspace *scratch) {
+    ft_tensor copy = take_copy(t, scratch);
+    convert(device, t, copy, true);
+    return copy;
+}
+
 // Of the tables only the rows that a slot names are there (the engine projects no others): the copy is of those.
 static ft_tensor widen_table(ft_device *device, ft_tensor table, const ft_disentangled_shape *shape, ft_workspace *scratch) {
     if (table.data == NULL) return table;
@@ -338,6 +344,11 @@ static ft_tensor widen_table(ft_device *device, ft_tensor table, const ft_disent
     (whole)->pos_key = widen_table(device, args->pos_key, &args->shape, &(whole)->workspace);                          \
     (whole)->pos_query = widen_table(device, args->pos_query, &args->shape, &(whole)->workspace)
 #define NO_TABLES(whole) ((void)(whole))
+// The matrices that mix heads, too.
+#define WIDEN_MIXING(whole)                                                                                            \
+    WIDEN_TABLES(whole);                                                                                               \
+    (whole)->mix_scores = widen_whole(device, args->mix_scores, &(whole)->workspace);                                  \
+    (whole)->mix_weights = widen_whole(device, args->mix_weights, &(whole)->workspace)
 
 // `member` is the shape of attention in the op's arguments; `tables`: what all groups read; table_bytes: of the copies of that.
 #define ATTENTION(op, member, tables, table_bytes, empty, ...)                                                         \
@@ -379,6 +390,12 @@ ATTENTION(disentangled_attention_forward, shape.attention, WIDEN_TABLES, TABLE_B
           FORWARD(disentangled_attention_forward))
 ATTENTION(disentangled_attention_backward, shape.attention, WIDEN_TABLES, TABLE_BYTES, false,
           BACKWARD(disentangled_attention_backward))
+#define MIXING_BYTES (TABLE_BYTES + copy_bytes(args->mix_scores) + copy_bytes(args->mix_weights))
+ATTENTION(talking_attention_forward, shape.attention, WIDEN_MIXING, MIXING_BYTES, args->out.rows == 0, FORWARD(talking_attention_forward))
+ATTENTION(talking_attention_backward, shape.attention, WIDEN_MIXING, MIXING_BYTES, false, IN(talking_attention_backward, q),
+          VIEW(talking_attention_backward, k, READ | KEYS), VIEW(talking_attention_backward, v, READ | KEYS),
+          IN(talking_attention_backward, dout), OUT(talking_attention_backward, dq), VIEW(talking_attention_backward, dk, WRITE | KEYS),
+          VIEW(talking_attention_backward, dv, WRITE | KEYS))
 
 // ---- ops on rows where they lie
 // -----------------------------------------------------------------------------------------

@@ -84,6 +84,26 @@ ft_cost ft_disentangled_attention_backward_cost(const ft_disentangled_attention_
                          bytes(a->pos_query) + both_ways(a->dpos_key) + both_ways(a->dpos_query), 0};
 }
 
+// Beside what disentangled attention does, heads x heads operations a pair for each of the mixings, of the backward pass six.
+static double mixings(const ft_attention_shape *s, ft_tensor q, ft_tensor k, int count) {
+    return 2.0 * count * s->heads / s->head_dim * pairs(s, q, k);
+}
+
+ft_cost ft_talking_attention_forward_cost(const ft_talking_attention_forward_args *a) {
+    const ft_attention_shape *s = &a->shape.attention;
+    double positions = position_pairs(s, a->q, a->pos_key) + position_pairs(s, a->k, a->pos_query);
+    return (ft_cost){4 * pairs(s, a->q, a->k) + 2 * positions + mixings(s, a->q, a->k, 2),
+                     bytes(a->q) + bytes(a->k) + bytes(a->v) + bytes(a->out) + bytes(a->pos_key) + bytes(a->pos_query), 0};
+}
+
+ft_cost ft_talking_attention_backward_cost(const ft_talking_attention_backward_args *a) {
+    const ft_attention_shape *s = &a->shape.attention;
+    double positions = position_pairs(s, a->q, a->pos_key) + position_pairs(s, a->k, a->pos_query);
+    return (ft_cost){10 * pairs(s, a->q, a->k) + 6 * positions + mixings(s, a->q, a->k, 6),
+                     2 * (bytes(a->q) + bytes(a->k) + bytes(a->v)) + bytes(a->dout) + bytes(a->pos_key) + bytes(a->pos_query) +
+                         both_ways(a->dpos_key) + both_ways(a->dpos_query), 0};
+}
+
 ft_cost ft_dropout_cost(const ft_dropout_args *a) { return (ft_cost){10 * elements(a->x), bytes(a->x) + bytes(a->y), 0}; }
 ft_cost ft_gather_rows_cost(const ft_gather_rows_args *a) { return (ft_cost){0, both_ways(a->y), 0}; }
 ft_cost ft_scatter_rows_add_cost(const ft_scatter_rows_add_args *a) { return (ft_cost){elements(a->x), 3 * bytes(a->x), 0}; }

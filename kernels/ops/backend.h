@@ -23,6 +23,7 @@
 #include "kernels/ops/rope.h"
 #include "kernels/ops/rows.h"
 #include "kernels/ops/sequence_mean.h"
+#include "kernels/ops/talking_attention.h"
 #include "kernels/ops/unfold.h"
 
 struct ft_op_table {

@@ -1,15 +1,18 @@
-// What disentangled attention asks of its arguments, on every back end.
+// What disentangled attention, and that with talking heads, ask of their arguments, on every back end.
 #include "kernels/half.h"
 #include "kernels/ops/check.h"
 #include "kernels/ops/disentangled_attention.h"
 #include "kernels/ops/geometry.h"
+#include "kernels/ops/talking_attention.h"
 
-static bool fits_shape(const ft_disentangled_shape *s) {
-    const ft_attention_shape *a = &s->attention;
+static bool fits_attention(const ft_attention_shape *a) {
     const ft_score_dropout *d = &a->dropout;
-    return a->heads > 0 && a->head_dim > 0 && a->sequences > 0 && a->cu_queries && a->cu_keys && s->reach >= 0 &&
-           a->window == 0 && s->slots && (d->probability == 0.0f || (d->step && d->sequence_slot));
+    return a->heads > 0 && a->head_dim > 0 && a->sequences > 0 && a->cu_queries && a->cu_keys && a->window == 0 &&
+           (d->probability == 0.0f || (d->step && d->sequence_slot));
 }
+
+static bool fits_slots(const ft_disentangled_shape *s) { return s->reach >= 0 && s->slots; }
+static bool fits_shape(const ft_disentangled_shape *s) { return fits_attention(&s->attention) && fits_slots(s); }
 
 // A plan and a run alike end here, before anything is taken.
 static ft_status refuse(const ft_target *target, const ft_disentangled_shape *shape) {
@@ -70,4 +73,44 @@ ft_status ft_disentangled_attention_backward_check(const ft_target *target,
     FT_REQUIRE(op, fits_table_gradient(args->dpos_key, args->pos_key, cols));
     FT_REQUIRE(op, fits_table_gradient(args->dpos_query, args->pos_query, cols));
     FT_REQUIRE_WORKSPACE(disentangled_attention_backward, target, args);
+}
+
+// The slots only where a table has rows for them.
+static bool fits_talking(const ft_disentangled_shape *s, ft_tensor pos_key, ft_tensor pos_query, ft_dtype h, ft_tensor mix_scores, ft_tensor mix_weights) {
+    const int64_t heads = s->attention.heads, cols = heads * s->attention.head_dim;
+    if (!pos_key.data && !pos_query.data && (pos_key.rows || pos_query.rows)) return false;
+    return fits_attention(&s->attention) && (h == FT_F32 || ft_is_half(h)) && ft_is_matrix_of(h, mix_scores, heads, heads) &&
+           ft_is_matrix_of(h, mix_weights, heads, heads) &&
+           ((!pos_key.data && !pos_query.data) || (fits_slots(s) && fit_tables(h, pos_key, pos_query, cols)));
+}
+
+ft_status ft_talking_attention_forward_check(const ft_target *target, const ft_talking_attention_forward_args *args) {
+    static const char op[] = "talking_attention_forward";
+    const ft_attention_shape *s = &args->shape.attention;
+    if (s->sequences == 0 || args->out.rows == 0) return FT_OK;
+    int64_t cols = (int64_t)s->heads * s->head_dim;
+    ft_dtype h = args->q.dtype;
+    FT_REQUIRE(op, fits_talking(&args->shape, args->pos_key, args->pos_query, h, args->mix_scores, args->mix_weights));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->q, args->out.rows, cols) && ft_is_matrix_of(h, args->out, args->out.rows, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->k, args->k.rows, cols) && ft_is_matrix_of(h, args->v, args->k.rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->lse, args->out.rows, s->heads));
+    FT_REQUIRE_WORKSPACE(talking_attention_forward, target, args);
+}
+
+ft_status ft_talking_attention_backward_check(const ft_target *target, const ft_talking_attention_backward_args *args) {
+    static const char op[] = "talking_attention_backward";
+    const ft_attention_shape *s = &args->shape.attention;
+    if (s->sequences == 0) return FT_OK;
+    int64_t cols = (int64_t)s->heads * s->head_dim, queries = args->q.rows, keys = args->k.rows;
+    ft_dtype h = args->q.dtype;
+    FT_REQUIRE(op, fits_talking(&args->shape, args->pos_key, args->pos_query, h, args->mix_scores, args->mix_weights));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->q, queries, cols) && ft_is_matrix_of(h, args->dq, queries, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->k, keys, cols) && ft_is_matrix_of(h, args->dk, keys, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->v, keys, cols) && ft_is_matrix_of(h, args->dv, keys, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->dout, queries, cols) && ft_is_matrix(args->lse, queries, s->heads));
+    FT_REQUIRE(op, fits_table_gradient(args->dpos_key, args->pos_key, cols));
+    FT_REQUIRE(op, fits_table_gradient(args->dpos_query, args->pos_query, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->dmix_scores, s->heads, s->heads));
+    FT_REQUIRE(op, ft_is_optional_matrix(args->dmix_weights, s->heads, s->heads));
+    FT_REQUIRE_WORKSPACE(talking_attention_backward, target, args);
 }

@@ -98,7 +98,7 @@ static void test_no_queries_or_no_keys(void **state) {
             assert_true(got[p.at[LSE] + (size_t)i] == -INFINITY);
         oracle o = oracle_new(&c);
         for (int64_t i = 0; i < 9; i++) // the second sequence is the only one with pairs
-            oracle_query(&c, &o, 1, 0, i, true);
+            oracle_query(&c, &o, 1, i, true);
         static const int shown[] = {OUT, DQ, DK, DV, DPK, DPQ};
         for (int i = 0; i < 6; i++)
             check_part(shown[i], &c, got + p.at[shown[i]], o.result[shown[i]], norm_bound(dtypes[type]),

@@ -1,4 +1,4 @@
-// typed_attention.h - cases of attention, plain and disentangled, in fp32, bf16 and fp16 on the emulator, judged by double precision:
+// typed_attention.h - cases of attention, plain, disentangled and of talking heads, in fp32, bf16 and fp16 on the emulator, judged by double precision:
 // outputs, lse and the gradients that are made of both; on memory that is NaN before it is written.
 #ifndef FT_TYPED_ATTENTION_H
 #define FT_TYPED_ATTENTION_H
@@ -17,6 +17,11 @@ __attribute__((unused)) static attention_case typed_positions(ft_dtype dtype, in
         if (all[i].base) round_matrix(dtype, all[i].t);
     return c;
 }
+__attribute__((unused)) static attention_case typed_talking(ft_dtype dtype, attention_case c) {
+    c = talking_case(c);
+    for (int i = 0; i < 2; i++) round_matrix(dtype, c.mix[i].t);
+    return c;
+}
 
 __attribute__((unused)) static attention_case typed_case(ft_dtype dtype, int32_t heads, int32_t head_dim, int32_t sequences,
                                                          const int32_t *lengths, bool pooled, float probability) {
@@ -29,9 +34,9 @@ static on_device device_table(ft_dtype dtype, fenced f, int64_t gap, int64_t shi
     return device_matrix(dtype, f.t.rows, f.t.cols, gap, shift, &f.t);
 }
 // Where gradients of a table are added to: zeros.
-static on_device device_sums(const attention_case *c, bool wanted) {
+static on_device device_sums(int64_t rows, int64_t cols, bool wanted) {
     if (!wanted) return (on_device){.t = ft_absent()};
-    fenced zeros = fenced_new(table_rows(c), hidden_of(c), 0);
+    fenced zeros = fenced_new(rows, cols, 0);
     for (int64_t i = 0; i < zeros.t.rows; i++)
         memset(at(zeros.t, i, 0), 0, (size_t)zeros.t.cols * sizeof(float));
     on_device m = device_matrix(FT_F32, zeros.t.rows, zeros.t.cols, 5, 0, &zeros.t);
@@ -48,26 +53,49 @@ static void take_workspace(ft_workspace *w, size_t bytes) {
 // What the ops read and write, on the device.
 typedef struct operands {
     ft_disentangled_shape shape;
-    ft_tensor q, k, v, pos_key, pos_query, out, lse, dout, dq, dk, dv, dpos_key, dpos_query;
+    ft_tensor q, k, v, pos_key, pos_query, out, lse, dout, dq, dk, dv, dpos_key, dpos_query, mix[2], dmix[2];
 } operands;
 
-static void queue_forward(const attention_case *c, const operands *o, ft_tensor out, ft_tensor lse) {
+// Returns its scratch.
+static void *queue_talking_forward(const operands *o, ft_tensor out, ft_tensor lse) {
+    ft_talking_attention_forward_args args = {.shape = o->shape, .q = o->q, .k = o->k, .v = o->v, .pos_key = o->pos_key, .pos_query = o->pos_query,
+                                              .mix_scores = o->mix[0], .mix_weights = o->mix[1], .out = out, .lse = lse};
+    take_workspace(&args.workspace, ft_talking_attention_forward_workspace(&gpu->target, &args));
+    good(ft_talking_attention_forward_check(&gpu->target, &args));
+    good(ft_cuda_talking_attention_forward(gpu, &args));
+    return args.workspace.data;
+}
+
+static void *queue_talking_backward(const operands *o) {
+    ft_talking_attention_backward_args args = {.shape = o->shape, .q = o->q, .k = o->k, .v = o->v, .pos_key = o->pos_key, .pos_query = o->pos_query,
+                                               .mix_scores = o->mix[0], .mix_weights = o->mix[1], .lse = o->lse, .dout = o->dout, .dq = o->dq,
+                                               .dk = o->dk, .dv = o->dv, .dpos_key = o->dpos_key, .dpos_query = o->dpos_query,
+                                               .dmix_scores = o->dmix[0], .dmix_weights = o->dmix[1]};
+    take_workspace(&args.workspace, ft_talking_attention_backward_workspace(&gpu->target, &args));
+    good(ft_talking_attention_backward_check(&gpu->target, &args));
+    good(ft_cuda_talking_attention_backward(gpu, &args));
+    return args.workspace.data;
+}
+
+static void *queue_forward(const attention_case *c, const operands *o, ft_tensor out, ft_tensor lse) {
+    if (c->talking) return queue_talking_forward(o, out, lse);
     if (c->which == NONE) {
         ft_attention_forward_args plain = {.shape = o->shape.attention, .q = o->q, .k = o->k, .v = o->v, .out = out, .lse = lse};
         assert_int_equal(ft_attention_forward_workspace(&gpu->target, &plain), 0);
         good(ft_attention_forward_check(&gpu->target, &plain));
         good(ft_cuda_attention_forward(gpu, &plain));
-        return;
+        return NULL;
     }
     ft_disentangled_attention_forward_args args = {.shape = o->shape, .q = o->q, .k = o->k, .v = o->v, .pos_key = o->pos_key,
                                                    .pos_query = o->pos_query, .out = out, .lse = lse};
     assert_int_equal(ft_disentangled_attention_forward_workspace(&gpu->target, &args), 0);
     good(ft_disentangled_attention_forward_check(&gpu->target, &args));
     good(ft_cuda_disentangled_attention_forward(gpu, &args));
+    return NULL;
 }
 
-// Returns its scratch.
 static void *queue_backward(const attention_case *c, const operands *o) {
+    if (c->talking) return queue_talking_backward(o);
     if (c->which == NONE) {
         ft_attention_backward_args plain = {.shape = o->shape.attention, .q = o->q, .k = o->k, .v = o->v, .out = o->out, .lse = o->lse,
                                             .dout = o->dout, .dq = o->dq, .dk = o->dk, .dv = o->dv};
@@ -101,7 +129,12 @@ static float *run_on_cuda(const attention_case *c, ft_dtype dtype, bool aligned)
     on_device lse = device_matrix(FT_F32, queries, c->heads, 2, 0, NULL);
     on_device pos_key = device_table(dtype, c->pos_key, gap_q, shift);
     on_device pos_query = device_table(dtype, c->pos_query, gap_q, shift);
-    on_device dpos_key = device_sums(c, c->want_key), dpos_query = device_sums(c, c->want_query);
+    on_device dpos_key = device_sums(table_rows(c), hidden, c->want_key), dpos_query = device_sums(table_rows(c), hidden, c->want_query);
+    on_device mix[2], dmix[2];
+    for (int i = 0; i < 2; i++) {
+        mix[i] = device_table(dtype, c->mix[i], 3, shift);
+        dmix[i] = device_sums(c->heads, c->heads, c->talking);
+    }
     size_t offsets = (size_t)(c->sequences + 1) * sizeof(int32_t);
     ft_disentangled_shape shape = shape_of(c);
     ft_attention_shape *attention = &shape.attention;
@@ -128,9 +161,10 @@ static float *run_on_cuda(const attention_case *c, ft_dtype dtype, bool aligned)
                         .dk = ft_columns(gradients.t, hidden, hidden),
                         .dv = ft_columns(gradients.t, 2 * hidden, hidden),
                         .dpos_key = dpos_key.t,
-                        .dpos_query = dpos_query.t};
-    queue_forward(c, &o, out.t, lse.t);
-    queue_forward(c, &o, bare.t, ft_absent());
+                        .dpos_query = dpos_query.t,
+                        .mix = {mix[0].t, mix[1].t},
+                        .dmix = {dmix[0].t, dmix[1].t}};
+    void *of_forward = queue_forward(c, &o, out.t, lse.t), *of_bare = queue_forward(c, &o, bare.t, ft_absent());
     void *scratch = queue_backward(c, &o);
     good(gpu->functions->sync(gpu));
 
@@ -148,10 +182,12 @@ static float *run_on_cuda(const attention_case *c, ft_dtype dtype, bool aligned)
     fetch(gradients, 2 * hidden, hidden, results + p.at[DV]);
     if (c->want_key) fetch(dpos_key, 0, hidden, results + p.at[DPK]);
     if (c->want_query) fetch(dpos_query, 0, hidden, results + p.at[DPQ]);
-    on_device all[] = {qkv, gradients, pooled, pooled_gradient, out, bare, dout, lse, pos_key, pos_query, dpos_key, dpos_query};
+    for (int i = 0; i < 2 && c->talking; i++) fetch(dmix[i], 0, c->heads, results + p.at[DMIX + i]);
+    on_device all[] = {qkv, gradients, pooled, pooled_gradient, out, bare, dout, lse, pos_key, pos_query, dpos_key, dpos_query,
+                       mix[0], mix[1], dmix[0], dmix[1]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].buffer) drop(all[i]);
-    void *plain[] = {cu_queries, cu_keys, step, slot, slots, scratch};
+    void *plain[] = {cu_queries, cu_keys, step, slot, slots, scratch, of_forward, of_bare};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (plain[i] != NULL) gpu->functions->buffer_free(gpu, plain[i], 1);
     free(again);

@@ -1,5 +1,5 @@
-// attention_case.h - a case of attention, plain or disentangled, its run on a device of fp32, and the same by plain loops in double
-// precision, whose own gradient attention_tests.h holds against finite differences. Plain attention is that without a term of positions.
+// attention_case.h - a case of attention, plain, disentangled or of talking heads, its run on a device of fp32, and the same by plain loops in
+// double precision, whose own gradient attention_tests.h holds against finite differences. Plain attention is that without a term of positions.
 #ifndef FT_ATTENTION_CASE_H
 #define FT_ATTENTION_CASE_H
 
@@ -22,6 +22,8 @@ typedef struct attention_case {
     fenced qkv, pooled_q, dout; // q, k, v are columns of qkv; with pooled rows q is a matrix of its own
     fenced pos_key, pos_query;
     fenced table_start; // what the gradients of the tables are added to; none: zeros
+    bool talking;       // heads are mixed: scores, and probabilities
+    fenced mix[2], mix_start[2];
     bool pooled, want_key, want_query;
 } attention_case;
 
@@ -74,6 +76,12 @@ static attention_case case_new(int32_t heads, int32_t head_dim, int32_t sequence
     c.pos_key = which & C2P ? fenced_random(table_rows(&c), hidden, 1, spread, 0) : fenced_none();
     c.pos_query = which & P2C ? fenced_random(table_rows(&c), hidden, 5, spread, 0) : fenced_none();
     c.table_start = fenced_none();
+    for (int i = 0; i < 2; i++) c.mix[i] = c.mix_start[i] = fenced_none();
+    return c;
+}
+__attribute__((unused)) static attention_case talking_case(attention_case c) {
+    c.talking = true;
+    for (int i = 0; i < 2; i++) c.mix[i] = fenced_random(c.heads, c.heads, 3 - i, 0.8, 0.2);
     return c;
 }
 __attribute__((unused)) static attention_case plain_case(int32_t heads, int32_t head_dim, int32_t sequences, const int32_t *lengths, bool pooled,
@@ -81,8 +89,8 @@ __attribute__((unused)) static attention_case plain_case(int32_t heads, int32_t 
     return case_new(heads, head_dim, sequences, lengths, pooled, probability, spread, (ft_relative_rule){0, 0}, NONE);
 }
 static void case_free(attention_case *c) {
-    fenced all[] = {c->qkv, c->pooled_q, c->dout, c->pos_key, c->pos_query, c->table_start};
-    for (int i = 0; i < 6; i++)
+    fenced all[] = {c->qkv, c->pooled_q, c->dout, c->pos_key, c->pos_query, c->table_start, c->mix[0], c->mix[1]};
+    for (int i = 0; i < 8; i++)
         fenced_free(all[i]);
     free(c->slots);
 }
@@ -108,15 +116,15 @@ static ft_disentangled_shape shape_of(const attention_case *c) {
 }
 
 // Where the parts of a case's results begin.
-enum { OUT, LSE, DQ, DK, DV, DPK, DPQ, PARTS };
-static const char *const part_names[PARTS] = {"out", "lse", "dq", "dk", "dv", "dpk", "dpq"};
+enum { OUT, LSE, DQ, DK, DV, DPK, DPQ, DMIX, DMIX_WEIGHTS, PARTS };
+static const char *const part_names[PARTS] = {"out", "lse", "dq", "dk", "dv", "dpk", "dpq", "dmix of scores", "dmix of weights"};
 typedef struct parts {
     size_t at[PARTS + 1];
 } parts;
 static parts parts_of(const attention_case *c) {
     size_t hidden = (size_t)hidden_of(c), q = (size_t)queries_of(c), k = (size_t)keys_of(c),
-           t = (size_t)table_rows(c) * hidden;
-    size_t sizes[PARTS] = {q * hidden, q * (size_t)c->heads, q * hidden, k * hidden, k * hidden, t, t};
+           t = (size_t)table_rows(c) * hidden, mix = c->talking ? (size_t)c->heads * (size_t)c->heads : 0;
+    size_t sizes[PARTS] = {q * hidden, q * (size_t)c->heads, q * hidden, k * hidden, k * hidden, t, t, mix, mix};
     parts p = {{0}};
     for (int i = 0; i < PARTS; i++)
         p.at[i + 1] = p.at[i] + sizes[i];
@@ -129,13 +137,18 @@ static void flatten(ft_tensor t, float *out) {
         memcpy(out + i * t.cols, at(t, i, 0), (size_t)t.cols * sizeof(float));
 }
 
-static fenced table_gradient(const attention_case *c, bool wanted, int64_t gap) {
-    if (!wanted) return fenced_none();
-    fenced f = fenced_new(table_rows(c), hidden_of(c), gap);
+static fenced sum_from(fenced start, int64_t rows, int64_t cols, int64_t gap) {
+    fenced f = fenced_new(rows, cols, gap);
     for (int64_t i = 0; i < f.t.rows; i++)
         for (int64_t j = 0; j < f.t.cols; j++)
-            *at(f.t, i, j) = c->table_start.base ? *at(c->table_start.t, i, j) : 0.0f;
+            *at(f.t, i, j) = start.base ? *at(start.t, i, j) : 0.0f;
     return f;
+}
+static fenced table_gradient(const attention_case *c, bool wanted, int64_t gap) {
+    return wanted ? sum_from(c->table_start, table_rows(c), hidden_of(c), gap) : fenced_none();
+}
+static fenced mix_gradient(const attention_case *c, int which, int64_t gap) {
+    return c->talking ? sum_from(c->mix_start[which], c->heads, c->heads, gap) : fenced_none();
 }
 
 // RUN_OP with scratch full of NaNs: nothing is read that was not written.
@@ -150,6 +163,13 @@ static fenced table_gradient(const attention_case *c, bool wanted, int64_t gap) 
 
 static void forward_into(ft_device *device, const attention_case *c, ft_tensor out, ft_tensor lse) {
     const ft_disentangled_shape shape = shape_of(c);
+    if (c->talking) {
+        RUN_POISONED(device, talking_attention_forward,
+                     ((ft_talking_attention_forward_args){.shape = shape, .q = q_of(c), .k = k_of(c), .v = v_of(c), .pos_key = c->pos_key.t,
+                                                          .pos_query = c->pos_query.t, .mix_scores = c->mix[0].t, .mix_weights = c->mix[1].t,
+                                                          .out = out, .lse = lse}));
+        return;
+    }
     if (c->which == NONE) {
         RUN_POISONED(device, attention_forward, ((ft_attention_forward_args){.shape = shape.attention, .q = q_of(c), .k = k_of(c),
                                                                              .v = v_of(c), .out = out, .lse = lse}));
@@ -162,6 +182,15 @@ static void forward_into(ft_device *device, const attention_case *c, ft_tensor o
 
 static void backward_into(ft_device *device, const attention_case *c, const ft_tensor tensors[PARTS]) {
     const ft_disentangled_shape shape = shape_of(c);
+    if (c->talking) {
+        RUN_POISONED(device, talking_attention_backward,
+                     ((ft_talking_attention_backward_args){
+                         .shape = shape, .q = q_of(c), .k = k_of(c), .v = v_of(c), .pos_key = c->pos_key.t, .pos_query = c->pos_query.t,
+                         .mix_scores = c->mix[0].t, .mix_weights = c->mix[1].t, .lse = tensors[LSE], .dout = c->dout.t, .dq = tensors[DQ],
+                         .dk = tensors[DK], .dv = tensors[DV], .dpos_key = tensors[DPK], .dpos_query = tensors[DPQ],
+                         .dmix_scores = tensors[DMIX], .dmix_weights = tensors[DMIX_WEIGHTS]}));
+        return;
+    }
     if (c->which == NONE) {
         RUN_POISONED(device, attention_backward,
                      ((ft_attention_backward_args){.shape = shape.attention, .q = q_of(c), .k = k_of(c), .v = v_of(c), .out = tensors[OUT],
@@ -183,11 +212,12 @@ __attribute__((unused)) static void run_attention(ft_device *device, const void 
            bare = fenced_copy(out);
     fenced gradients = fenced_new(keys_of(c), 3 * hidden, 0), pooled = fenced_new(queries_of(c), hidden, 1);
     fenced dpos_key = table_gradient(c, c->want_key, 0), dpos_query = table_gradient(c, c->want_query, 7);
+    fenced dmix[2] = {mix_gradient(c, 0, 2), mix_gradient(c, 1, 0)};
     forward_into(device, c, out.t, lse.t);
     forward_into(device, c, bare.t, ft_absent());
     const ft_tensor all[PARTS] = {out.t, lse.t, c->pooled ? pooled.t : ft_columns(gradients.t, 0, hidden),
                                   ft_columns(gradients.t, hidden, hidden), ft_columns(gradients.t, 2 * hidden, hidden), dpos_key.t,
-                                  dpos_query.t};
+                                  dpos_query.t, dmix[0].t, dmix[1].t};
     backward_into(device, c, all);
     parts p = parts_of(c);
     memset(results + p.at[DPK], 0, (p.at[PARTS] - p.at[DPK]) * sizeof *results); // tables that are not wanted
@@ -195,8 +225,8 @@ __attribute__((unused)) static void run_attention(ft_device *device, const void 
         flatten(all[i], results + p.at[i]);
     for (int64_t i = 0; i < out.t.rows; i++)
         assert_memory_equal(at(bare.t, i, 0), at(out.t, i, 0), (size_t)hidden * sizeof(float));
-    fenced fences[] = {out, lse, bare, gradients, pooled, dpos_key, dpos_query};
-    for (int i = 0; i < 7; i++)
+    fenced fences[] = {out, lse, bare, gradients, pooled, dpos_key, dpos_query, dmix[0], dmix[1]};
+    for (int i = 0; i < 9; i++)
         fenced_free(fences[i]);
 }
 
@@ -222,23 +252,24 @@ static oracle_matrix oracle_of(ft_tensor t, int64_t rows, int64_t cols) {
 }
 
 typedef struct oracle {
-    oracle_matrix q, k, v, pos_key, pos_query, dout, result[PARTS];
+    oracle_matrix q, k, v, pos_key, pos_query, mix[2], dout, result[PARTS];
 } oracle;
 static oracle oracle_new(const attention_case *c) {
-    int64_t queries = queries_of(c), keys = keys_of(c), hidden = hidden_of(c), rows = table_rows(c);
+    int64_t queries = queries_of(c), keys = keys_of(c), hidden = hidden_of(c), rows = table_rows(c), mixed = c->talking ? c->heads : 0;
     return (oracle){oracle_of(q_of(c), queries, hidden),
                     oracle_of(k_of(c), keys, hidden),
                     oracle_of(v_of(c), keys, hidden),
                     oracle_of(c->pos_key.t, rows, hidden),
                     oracle_of(c->pos_query.t, rows, hidden),
+                    {oracle_of(c->mix[0].t, mixed, mixed), oracle_of(c->mix[1].t, mixed, mixed)},
                     oracle_of(c->dout.t, queries, hidden),
                     {oracle_zeros(queries, hidden), oracle_zeros(queries, c->heads), oracle_zeros(queries, hidden),
                      oracle_zeros(keys, hidden), oracle_zeros(keys, hidden), oracle_zeros(rows, hidden),
-                     oracle_zeros(rows, hidden)}};
+                     oracle_zeros(rows, hidden), oracle_zeros(mixed, mixed), oracle_zeros(mixed, mixed)}};
 }
 static void oracle_free(oracle *o) {
-    oracle_matrix *inputs[] = {&o->q, &o->k, &o->v, &o->pos_key, &o->pos_query, &o->dout};
-    for (int i = 0; i < 6; i++)
+    oracle_matrix *inputs[] = {&o->q, &o->k, &o->v, &o->pos_key, &o->pos_query, &o->mix[0], &o->mix[1], &o->dout};
+    for (int i = 0; i < 8; i++)
         free(inputs[i]->x);
     for (int i = 0; i < PARTS; i++)
         free(o->result[i].x);
@@ -265,55 +296,92 @@ static void add(double *to, double factor, const double *from, int64_t n) {
         to[i] += factor * from[i];
 }
 
-// One query of one head: its output, and its share of all gradients.
-static void oracle_query(const attention_case *c, oracle *o, int32_t s, int32_t h, int64_t i, bool gradients) {
-    int64_t d = c->head_dim, keys = c->cu_keys[s + 1] - c->cu_keys[s], col = h * d, first = c->cu_keys[s];
-    int64_t row = c->cu_queries[s] + i;
-    const double *q = oracle_row(o->q, row, col);
-    double *p = malloc((size_t)keys * sizeof *p), most = -INFINITY, sum = 0;
-    assert_non_null(p);
-    for (int64_t j = 0; j < keys; j++) {
-        const double *k = oracle_row(o->k, first + j, col);
-        p[j] = (double)c->scale * dot(q, k, d);
-        if (c->which != NONE) {
-            int64_t slot = ft_relative_slot(c->rule, (int32_t)(i - j));
-            p[j] += (double)c->scale * (dot(q, oracle_row(o->pos_key, slot, col), d) + dot(k, oracle_row(o->pos_query, slot, col), d));
+// y_g = sum_h matrix[g,h] x_h (transposed: matrix[h,g]), rows of `keys`; heads that do not talk: x.
+static double *oracle_mix(const attention_case *c, oracle_matrix matrix, bool transposed, const double *x, int64_t keys) {
+    double *y = calloc((size_t)(c->heads * keys) + 1, sizeof *y);
+    assert_non_null(y);
+    for (int32_t g = 0; g < c->heads; g++)
+        for (int32_t h = 0; h < c->heads; h++) {
+            const double factor = !c->talking ? (g == h) : transposed ? *oracle_row(matrix, h, g) : *oracle_row(matrix, g, h);
+            add(y + g * keys, factor, x + h * keys, keys);
         }
-        if (!sees(c, i, j)) p[j] = -INFINITY;
-        if (p[j] > most) most = p[j];
+    return y;
+}
+
+// One query: its output, and its share of all gradients.
+static void oracle_query(const attention_case *c, oracle *o, int32_t s, int64_t i, bool gradients) {
+    const int64_t d = c->head_dim, keys = c->cu_keys[s + 1] - c->cu_keys[s], first = c->cu_keys[s], row = c->cu_queries[s] + i;
+    const int64_t all = c->heads * keys;
+    double *z = calloc((size_t)all + 1, sizeof *z), *p = calloc((size_t)all + 1, sizeof *p), *da = calloc((size_t)all + 1, sizeof *da);
+    assert_true(z != NULL && p != NULL && da != NULL);
+    for (int64_t h = 0, at = 0; h < c->heads; h++)
+        for (int64_t j = 0, col = h * d; j < keys; j++, at++) {
+            const double *q = oracle_row(o->q, row, col), *k = oracle_row(o->k, first + j, col);
+            z[at] = (double)c->scale * dot(q, k, d);
+            if (c->which != NONE) {
+                int64_t slot = ft_relative_slot(c->rule, (int32_t)(i - j));
+                z[at] += (double)c->scale * (dot(q, oracle_row(o->pos_key, slot, col), d) + dot(k, oracle_row(o->pos_query, slot, col), d));
+            }
+        }
+    double *m = oracle_mix(c, o->mix[0], false, z, keys); // becomes probabilities
+    for (int32_t g = 0; g < c->heads; g++) {
+        double *of = m + g * keys, most = -INFINITY, sum = 0;
+        for (int64_t j = 0; j < keys; j++) {
+            if (!sees(c, i, j)) of[j] = -INFINITY;
+            if (of[j] > most) most = of[j];
+        }
+        for (int64_t j = 0; j < keys; j++)
+            sum += of[j] = exp(of[j] - most);
+        *oracle_row(o->result[LSE], row, g) = most + log(sum);
+        for (int64_t j = 0; j < keys; j++) {
+            of[j] /= sum;
+            p[g * keys + j] = of[j] * score_factor(c, s, g, i, j);
+        }
     }
-    for (int64_t j = 0; j < keys; j++)
-        sum += p[j] = exp(p[j] - most);
-    *oracle_row(o->result[LSE], row, h) = most + log(sum);
-    double *out = oracle_row(o->result[OUT], row, col);
-    for (int64_t j = 0; j < keys; j++) {
-        p[j] /= sum;
-        add(out, p[j] * score_factor(c, s, h, i, j), oracle_row(o->v, first + j, col), d);
+    double *a = oracle_mix(c, o->mix[1], false, p, keys);
+    for (int64_t g = 0; g < c->heads; g++)
+        for (int64_t j = 0; j < keys; j++)
+            add(oracle_row(o->result[OUT], row, g * d), a[g * keys + j], oracle_row(o->v, first + j, g * d), d);
+    for (int64_t g = 0; g < c->heads && gradients; g++)
+        for (int64_t j = 0; j < keys; j++) {
+            const double *dout = oracle_row(o->dout, row, g * d);
+            da[g * keys + j] = dot(dout, oracle_row(o->v, first + j, g * d), d);
+            add(oracle_row(o->result[DV], first + j, g * d), a[g * keys + j], dout, d);
+        }
+    double *dm = oracle_mix(c, o->mix[1], true, da, keys);
+    for (int32_t g = 0; g < c->heads && gradients; g++) {
+        double mean = dot(p + g * keys, dm + g * keys, keys);
+        for (int64_t j = 0; j < keys; j++)
+            dm[g * keys + j] = m[g * keys + j] * (score_factor(c, s, g, i, j) * dm[g * keys + j] - mean);
     }
-    const double *dout = oracle_row(o->dout, row, col);
-    double mean = dot(dout, out, d);
-    for (int64_t j = 0; j < keys && gradients; j++) {
-        double factor = score_factor(c, s, h, i, j);
-        double ds = (double)c->scale * p[j] * (factor * dot(dout, oracle_row(o->v, first + j, col), d) - mean);
-        const double *k = oracle_row(o->k, first + j, col);
-        add(oracle_row(o->result[DV], first + j, col), p[j] * factor, dout, d);
-        add(oracle_row(o->result[DQ], row, col), ds, k, d);
-        add(oracle_row(o->result[DK], first + j, col), ds, q, d);
-        if (c->which == NONE) continue;
-        int64_t slot = ft_relative_slot(c->rule, (int32_t)(i - j));
-        add(oracle_row(o->result[DQ], row, col), ds, oracle_row(o->pos_key, slot, col), d);
-        add(oracle_row(o->result[DK], first + j, col), ds, oracle_row(o->pos_query, slot, col), d);
-        if (c->want_key) add(oracle_row(o->result[DPK], slot, col), ds, q, d);
-        if (c->want_query) add(oracle_row(o->result[DPQ], slot, col), ds, k, d);
-    }
-    free(p);
+    for (int64_t g = 0; g < c->heads && gradients && c->talking; g++)
+        for (int64_t h = 0; h < c->heads; h++) {
+            *oracle_row(o->result[DMIX_WEIGHTS], g, h) += dot(da + g * keys, p + h * keys, keys);
+            *oracle_row(o->result[DMIX], g, h) += dot(dm + g * keys, z + h * keys, keys);
+        }
+    double *dz = oracle_mix(c, o->mix[0], true, dm, keys);
+    for (int64_t h = 0, at = 0; h < c->heads && gradients; h++)
+        for (int64_t j = 0, col = h * d; j < keys; j++, at++) {
+            const double ds = (double)c->scale * dz[at];
+            const double *q = oracle_row(o->q, row, col), *k = oracle_row(o->k, first + j, col);
+            add(oracle_row(o->result[DQ], row, col), ds, k, d);
+            add(oracle_row(o->result[DK], first + j, col), ds, q, d);
+            if (c->which == NONE) continue;
+            int64_t slot = ft_relative_slot(c->rule, (int32_t)(i - j));
+            add(oracle_row(o->result[DQ], row, col), ds, oracle_row(o->pos_key, slot, col), d);
+            add(oracle_row(o->result[DK], first + j, col), ds, oracle_row(o->pos_query, slot, col), d);
+            if (c->want_key) add(oracle_row(o->result[DPK], slot, col), ds, q, d);
+            if (c->want_query) add(oracle_row(o->result[DPQ], slot, col), ds, k, d);
+        }
+    double *const made[] = {z, p, da, m, a, dm, dz};
+    for (int k = 0; k < 7; k++)
+        free(made[k]);
 }
 static void oracle_run(const attention_case *c, oracle *o, bool gradients) {
     memset(o->result[OUT].x, 0, (size_t)(o->result[OUT].rows * o->result[OUT].cols) * sizeof(double));
     for (int32_t s = 0; s < c->sequences; s++)
-        for (int32_t h = 0; h < c->heads; h++)
-            for (int64_t i = 0; i < c->cu_queries[s + 1] - c->cu_queries[s]; i++)
-                oracle_query(c, o, s, h, i, gradients);
+        for (int64_t i = 0; i < c->cu_queries[s + 1] - c->cu_queries[s]; i++)
+            oracle_query(c, o, s, i, gradients);
 }
 
 // The error's norm is at most `norm` of the right answer's, and no element is off by more than `most` of the largest.
@@ -340,8 +408,10 @@ static void check_part(int part, const attention_case *c, const float *got, orac
 static void check_results(const attention_case *c, const float *got, double norm, double most) {
     oracle o = oracle_new(c);
     oracle_run(c, &o, true);
-    for (int part = 0; part < PARTS; part++)
-        check_part(part, c, got + parts_of(c).at[part], o.result[part], norm, most);
+    for (int part = 0; part < PARTS; part++) { // a number of the mixing matrices sums over all pairs, and of one head most of that cancels
+        const double room = part >= DMIX ? 10 : 1;
+        check_part(part, c, got + parts_of(c).at[part], o.result[part], room * norm, room * most);
+    }
     oracle_free(&o);
 }
 

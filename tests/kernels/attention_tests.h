@@ -1,13 +1,21 @@
 // attention_tests.h - what holds of attention with and without terms of positions alike. Who includes it has said before which is
-// usual there: USUAL_TERMS, and USUAL_MOST, how far an element may be off as a part of the largest.
+// usual there: USUAL_TERMS, and USUAL_MOST, how far an element may be off as a part of the largest; USUAL_CASE makes of a case what is tested;
+// USUAL_LONGEST of sequences that are run again and again.
 #ifndef FT_ATTENTION_TESTS_H
 #define FT_ATTENTION_TESTS_H
 
 #include "tests/kernels/attention_case.h"
 
+#ifndef USUAL_CASE
+#define USUAL_CASE(c) (c)
+#endif
+#ifndef USUAL_LONGEST
+#define USUAL_LONGEST 129
+#endif
+
 static attention_case usual_case(int32_t heads, int32_t head_dim, int32_t sequences, const int32_t *lengths, bool pooled,
                                  float probability, double spread) {
-    return case_new(heads, head_dim, sequences, lengths, pooled, probability, spread, v3_rule, USUAL_TERMS);
+    return USUAL_CASE(case_new(heads, head_dim, sequences, lengths, pooled, probability, spread, v3_rule, USUAL_TERMS));
 }
 
 // ---- the oracle -----------------------------------------------------------------------------------------------------
@@ -20,10 +28,10 @@ static double oracle_loss(const attention_case *c, oracle *o) {
 static void check_oracle(attention_case c) {
     oracle o = oracle_new(&c);
     oracle_run(&c, &o, true);
-    oracle_matrix inputs[] = {o.q, o.k, o.v, o.pos_key, o.pos_query};
-    for (int m = 0; m < 5; m++) {
+    oracle_matrix inputs[] = {o.q, o.k, o.v, o.pos_key, o.pos_query, o.mix[0], o.mix[1]};
+    for (int m = 0; m < 7; m++) {
         if ((m == 3 && !c.want_key) || (m == 4 && !c.want_query)) continue;
-        static const int results[] = {DQ, DK, DV, DPK, DPQ};
+        static const int results[] = {DQ, DK, DV, DPK, DPQ, DMIX, DMIX_WEIGHTS};
         const int part = results[m];
         for (int64_t i = 0; i < inputs[m].rows * inputs[m].cols; i++) {
             double x = inputs[m].x[i], step = 1e-5;
@@ -141,7 +149,7 @@ static void same_sums(const float *a, const float *b, size_t n) {
 
 // Any split of the sequences over calls gives the same bits, but for the tables on CUDA.
 static void test_splitting_changes_no_bit(void **state) {
-    static const int32_t lengths[] = {33, 2, 129, 64, 11};
+    static const int32_t lengths[] = {33, 2, USUAL_LONGEST, 64, 11};
     static const int32_t cuts[][6] = {{0, 1, 2, 3, 4, 5}, {0, 3, 5, 5, 5, 5}, {0, 1, 5, 5, 5, 5}};
     attention_case batch = usual_case(2, 32, 5, lengths, false, 0.1f, 2);
     float *together = run_everywhere(run_attention, &batch, end_of(&batch));
@@ -149,6 +157,7 @@ static void test_splitting_changes_no_bit(void **state) {
     const bool tables = batch.which != NONE;
     for (int n = 0; n < 3; n++) {
         fenced sums[2] = {table_gradient(&batch, tables, 0), table_gradient(&batch, tables, 0)};
+        fenced mixed[2] = {mix_gradient(&batch, 0, 0), mix_gradient(&batch, 1, 0)};
         for (int part = 0; part < 5 && cuts[n][part] < 5; part++) {
             attention_case some = some_of(&batch, cuts[n][part], cuts[n][part + 1]);
             size_t hidden = (size_t)hidden_of(&batch), first = (size_t)batch.cu_keys[cuts[n][part]];
@@ -157,11 +166,14 @@ static void test_splitting_changes_no_bit(void **state) {
             for (int table = 0; table < 2; table++) { // each table's gradient goes on from what there is of it
                 free(alone);
                 some.table_start = sums[table];
+                for (int i = 0; i < 2; i++) some.mix_start[i] = mixed[i];
                 alone = run_everywhere(run_attention, &some, end_of(&some));
                 for (int64_t i = 0; i < sums[table].t.rows; i++)
                     memcpy(at(sums[table].t, i, 0), alone + p.at[DPK + table] + (size_t)i * hidden,
                            hidden * sizeof(float));
             }
+            for (int i = 0; i < 2 && batch.talking; i++)
+                memcpy(mixed[i].t.data, alone + p.at[DMIX + i], (p.at[DMIX + 1] - p.at[DMIX]) * sizeof(float));
             for (int what = OUT; what <= DV; what++) {
                 size_t cols = what == LSE ? (size_t)batch.heads : hidden;
                 assert_memory_equal(alone + p.at[what], together + whole.at[what] + first * cols,
@@ -172,6 +184,8 @@ static void test_splitting_changes_no_bit(void **state) {
         for (int table = 0; table < 2; table++) {
             if (tables) same_sums(sums[table].t.data, together + whole.at[DPK + table], whole.at[DPQ] - whole.at[DPK]);
             fenced_free(sums[table]);
+            if (batch.talking) same_sums(mixed[table].t.data, together + whole.at[DMIX + table], whole.at[DMIX_WEIGHTS] - whole.at[DMIX]);
+            fenced_free(mixed[table]);
         }
     }
     free(together);
@@ -180,7 +194,7 @@ static void test_splitting_changes_no_bit(void **state) {
 
 static void test_no_queries_or_no_keys(void **state) {
     static const int32_t lengths[] = {6, 9, 4};
-    attention_case c = case_new(1, 16, 3, lengths, false, 0, 1, v1_rule, USUAL_TERMS);
+    attention_case c = USUAL_CASE(case_new(1, 16, 3, lengths, false, 0, 1, v1_rule, USUAL_TERMS));
     c.cu_queries[1] = 0, c.cu_queries[2] = 9, c.cu_queries[3] = 19; // 0, 9 and 10 queries
     c.cu_keys[1] = 6, c.cu_keys[2] = 19, c.cu_keys[3] = 19;         // 6, 13 and 0 keys
     if (c.which != NONE) set_reach(&c, 12);
@@ -195,10 +209,9 @@ static void test_no_queries_or_no_keys(void **state) {
     for (int i = 0; i < 9 * 16; i++)
         assert_true(got[i] != 0 && got[p.at[DQ] + (size_t)i] != 0);
     oracle o = oracle_new(&c);
-    oracle_query(&c, &o, 1, 0, 0, true); // the second sequence is the only one with pairs
-    for (int64_t i = 1; i < 9; i++)
-        oracle_query(&c, &o, 1, 0, i, true);
-    for (int part = DPK; part <= DPQ && c.which != NONE; part++)
+    for (int64_t i = 0; i < 9; i++) // the second sequence is the only one with pairs
+        oracle_query(&c, &o, 1, i, true);
+    for (int part = DPK; part < PARTS; part++)
         check_part(part, &c, got + p.at[part], o.result[part], 1e-6, 6e-6);
     oracle_free(&o);
     free(got);

@@ -123,7 +123,7 @@ static void check_vector_case(FILE *file) {
     for (uint32_t t = 0; t < 6; t++)
         if (inputs[t].data) vector_matrix(inputs[t], seed, t);
     float *got = run_once(&c);
-    for (int part = 0; part < PARTS; part++) {
+    for (int part = 0; part <= DPQ; part++) {
         if (part == LSE || (part == DPK && !(which & C2P)) || (part == DPQ && !(which & P2C))) continue;
         snprintf(label, sizeof label, "%s of %s", part_names[part], name);
         assert_true(next_is(file, "tensor", word));

@@ -111,7 +111,9 @@ static ft_attention_shape shape = {
 typedef struct attended {
     typed qkv, dout, out, lse, dqkv;
     typed table[2], dtable[2]; // PK and PQ: rows [first, first + rows) of P alone are there
+    typed mix[2], dmix[2];     // of heads that talk
 } attended;
+typedef enum attention { PLAIN, POSITIONS, TALKING } attention;
 
 enum { BUCKETS = 8, P = 2 * BUCKETS };
 static const ft_relative_rule rule = {BUCKETS, 40};
@@ -120,14 +122,14 @@ static int32_t slots[2 * LONGEST], reach, first_row, rows_in_use;
 static attended inputs(ft_dtype dtype) {
     attended a = {.qkv = random_of(dtype, tokens, 3 * HIDDEN, 2), .dout = random_of(dtype, tokens, HIDDEN, 1)};
     for (int i = 0; i < 2; i++)
-        a.table[i] = random_of(dtype, rows_in_use, HIDDEN, i);
+        a.table[i] = random_of(dtype, rows_in_use, HIDDEN, i), a.mix[i] = random_of(dtype, HEADS, HEADS, i);
     return a;
 }
 
 static attended wide_inputs(const attended *of) {
     attended a = {.qkv = widened(of->qkv.t, 0), .dout = widened(of->dout.t, 0)};
     for (int i = 0; i < 2; i++)
-        a.table[i] = widened(of->table[i].t, 0);
+        a.table[i] = widened(of->table[i].t, 0), a.mix[i] = widened(of->mix[i].t, 0);
     return a;
 }
 
@@ -141,11 +143,23 @@ static ft_tensor whole(typed t) {
     return w;
 }
 
-static void forward(ft_device *device, attended *a, bool positions) {
+static void forward(ft_device *device, attended *a, attention kind) {
     a->out = typed_new(a->qkv.t.dtype, tokens, HIDDEN, 4, false);
     a->lse = typed_new(FT_F32, tokens, HEADS, 1, false);
     const ft_tensor q = third(a->qkv, 0), k = third(a->qkv, 1), v = third(a->qkv, 2);
-    if (positions)
+    if (kind == TALKING)
+        RUN_OP(device, talking_attention_forward,
+               ((ft_talking_attention_forward_args){.shape = {.attention = shape, .reach = reach, .slots = slots},
+                                                    .q = q,
+                                                    .k = k,
+                                                    .v = v,
+                                                    .pos_key = whole(a->table[0]),
+                                                    .pos_query = whole(a->table[1]),
+                                                    .mix_scores = a->mix[0].t,
+                                                    .mix_weights = a->mix[1].t,
+                                                    .out = a->out.t,
+                                                    .lse = a->lse.t}));
+    else if (kind == POSITIONS)
         RUN_OP(device, disentangled_attention_forward,
                ((ft_disentangled_attention_forward_args){.shape = {.attention = shape, .reach = reach, .slots = slots},
                                                          .q = q,
@@ -160,16 +174,38 @@ static void forward(ft_device *device, attended *a, bool positions) {
                ((ft_attention_forward_args){.shape = shape, .q = q, .k = k, .v = v, .out = a->out.t, .lse = a->lse.t}));
 }
 
-static void backward(ft_device *device, attended *a, bool positions) {
+static void backward(ft_device *device, attended *a, attention kind) {
     a->dqkv = typed_new(a->qkv.t.dtype, tokens, 3 * HIDDEN, 1, false);
     for (int i = 0; i < 2; i++) { // to which gradients are added
         a->dtable[i] = typed_new(FT_F32, rows_in_use, HIDDEN, 1, false);
         for (int64_t k = 0; k < rows_in_use * HIDDEN; k++)
             typed_set(a->dtable[i].t, k / HIDDEN, k % HIDDEN, 0.5);
+        a->dmix[i] = typed_new(FT_F32, HEADS, HEADS, 1, false);
+        for (int64_t k = 0; k < HEADS * HEADS; k++)
+            typed_set(a->dmix[i].t, k / HEADS, k % HEADS, 0.5);
     }
     const ft_tensor q = third(a->qkv, 0), k = third(a->qkv, 1), v = third(a->qkv, 2);
     const ft_tensor dq = third(a->dqkv, 0), dk = third(a->dqkv, 1), dv = third(a->dqkv, 2);
-    if (positions)
+    if (kind == TALKING)
+        RUN_OP(device, talking_attention_backward,
+               ((ft_talking_attention_backward_args){.shape = {.attention = shape, .reach = reach, .slots = slots},
+                                                     .q = q,
+                                                     .k = k,
+                                                     .v = v,
+                                                     .pos_key = whole(a->table[0]),
+                                                     .pos_query = whole(a->table[1]),
+                                                     .mix_scores = a->mix[0].t,
+                                                     .mix_weights = a->mix[1].t,
+                                                     .lse = a->lse.t,
+                                                     .dout = a->dout.t,
+                                                     .dq = dq,
+                                                     .dk = dk,
+                                                     .dv = dv,
+                                                     .dpos_key = whole(a->dtable[0]),
+                                                     .dpos_query = whole(a->dtable[1]),
+                                                     .dmix_scores = a->dmix[0].t,
+                                                     .dmix_weights = a->dmix[1].t}));
+    else if (kind == POSITIONS)
         RUN_OP(device, disentangled_attention_backward,
                ((ft_disentangled_attention_backward_args){.shape = {.attention = shape, .reach = reach, .slots = slots},
                                                           .q = q,
@@ -200,32 +236,32 @@ static void backward(ft_device *device, attended *a, bool positions) {
 }
 
 static void attended_free(attended *a) {
-    typed all[] = {a->qkv, a->dout, a->out, a->lse, a->dqkv, a->table[0], a->table[1], a->dtable[0], a->dtable[1]};
+    typed all[] = {a->qkv, a->dout, a->out, a->lse, a->dqkv, a->table[0], a->table[1], a->dtable[0], a->dtable[1],
+                   a->mix[0], a->mix[1], a->dmix[0], a->dmix[1]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         typed_free(all[i]);
 }
 
-static void check_attention_with(ft_device *device, ft_dtype dtype, bool positions) {
+static void check_attention_with(ft_device *device, ft_dtype dtype, attention kind) {
     attended half = inputs(dtype), wide = wide_inputs(&half);
-    forward(device, &half, positions);
-    forward(device, &wide, positions);
+    forward(device, &half, kind);
+    forward(device, &wide, kind);
     assert_rounding_of("output", half.out.t, wide.out.t);
     assert_rounding_of("log-sum-exp", half.lse.t, wide.lse.t);
     for (int64_t t = 0; t < tokens; t++) // the backward pass reads the output as it is stored
         for (int64_t c = 0; c < HIDDEN; c++)
             typed_set(wide.out.t, t, c, typed_get(half.out.t, t, c));
-    backward(device, &half, positions);
-    backward(device, &wide, positions);
+    backward(device, &half, kind);
+    backward(device, &wide, kind);
     assert_rounding_of("gradients", half.dqkv.t, wide.dqkv.t);
     for (int i = 0; i < 2; i++)
-        assert_rounding_of("gradient of a table", half.dtable[i].t, wide.dtable[i].t);
+        assert_rounding_of("gradient of a table", half.dtable[i].t, wide.dtable[i].t), assert_rounding_of("of a mixing matrix", half.dmix[i].t, wide.dmix[i].t);
     attended_free(&half);
     attended_free(&wide);
 }
 
 static void check_attention(ft_device *device, ft_dtype dtype) {
-    check_attention_with(device, dtype, false);
-    check_attention_with(device, dtype, true);
+    for (int kind = PLAIN; kind <= TALKING; kind++) check_attention_with(device, dtype, (attention)kind);
 }
 
 static void attend(const int32_t *lengths, int32_t sequences, int32_t longest) {

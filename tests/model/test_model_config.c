@@ -175,8 +175,14 @@ static void test_families(void **state) { // defaults, keys and the rules of pos
     ft_model_config_free(&c);
     c = of_family(V1 ", \"relative_attention\": true, \"pos_att_type\": [\"c2p\", \"c2p\"]}"); // it counts words
     assert_int_equal(c.relative.factor, 3);
+    assert_false(c.relative.talking_heads);
     ft_model_config_free(&c);
-    refused_family(V1 ", \"talking_head\": true}", "\"talking_head\" must be false: heads that mix are not supported");
+    c = of_family(V1 ", \"talking_head\": true}");
+    assert_true(c.relative.talking_heads);
+    ft_model_config_free(&c);
+    c = of_family(V2 ", \"talking_head\": true}"); // it has no such key
+    assert_false(c.relative.talking_heads);
+    ft_model_config_free(&c);
     refused_family(V1 ", \"pooler_hidden_size\": 8}", "\"pooler_hidden_size\" must be \"hidden_size\" 24, not 8");
     refused_family(V1 ", \"pos_att_type\": \"\"}", "\"pos_att_type\" may hold \"c2p\" and \"p2c\", not \"\"");
     refused_family(V1 ", \"position_embedding_type\": \"relative_key\"}",

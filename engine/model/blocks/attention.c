@@ -1,5 +1,5 @@
 // attention.c - the block attention(x Wqkv^T + b), whose last linear layer is Wo. With a table of relative positions (relative.h) the
-// scores have their terms too. qkv, what it puts out and lse are kept.
+// scores have their terms too; heads may talk to each other (talking.h). qkv, what it puts out and lse are kept.
 //
 // In the last layer, whose output is read at some rows alone (ft_batch.read_row), queries, and with them all that follows, exist for those
 // rows only; keys and values for all tokens.
@@ -9,6 +9,7 @@
 #include "engine/model/blocks/relative.h"
 #include "engine/model/blocks/rotary.h"
 #include "engine/model/blocks/run_op.h"
+#include "engine/model/blocks/talking.h"
 
 // Queries, keys and values, in the last layer keys and values; of the last layer only, queries and [B,H]; as wide as queries; [.,heads]
 enum { QKV, READ_Q, READ_X, OUT, LSE, SAVED };
@@ -56,6 +57,7 @@ static void build(ft_builder *b, int layer) {
     ft_layer_parameters *l = &b->model->layer[layer];
     const ft_model *m = b->model;
     l->output = ft_build_layer_linear(b, FT_LINEAR_OUTPUT, m->family->names.output, m->hidden, ft_query_columns(&m->heads));
+    ft_talking_build_layer(b, layer);
     build_qkv(b, &l->qkv);
     ft_relative_build_layer(b, layer);
 }
@@ -140,7 +142,8 @@ static ft_status forward(ft_pass *pass, int layer, ft_tensor *rows, ft_tensor *w
     FT_TRY(ft_layer_tensor(pass, kind, views.q.cols, layer, "attention", &saved[OUT]));
     if (keep) FT_TRY(ft_pass_float_tensor(pass, kind, m->heads.count, FT_MEM_ACTIVATIONS, layer, "attention log-sum-exp", &saved[LSE]));
     const ft_attention_forward_args args = {.q = views.q, .k = views.k, .v = views.v, .out = saved[OUT], .lse = saved[LSE]};
-    if (ft_relative_kinds(m) > 0) FT_TRY(ft_relative_attention_forward(pass, kind, layer, args));
+    if (ft_heads_talk(m, layer)) FT_TRY(ft_talking_attention_forward(pass, kind, layer, args));
+    else if (ft_relative_kinds(m) > 0) FT_TRY(ft_relative_attention_forward(pass, kind, layer, args));
     else FT_TRY(plain_forward(pass, kind, layer, args));
     *out = saved[OUT];
     if (keep) return FT_OK;
@@ -224,6 +227,7 @@ static ft_status attention_backward(ft_pass *pass, int layer, ft_tensor *saved, 
                                              .dq = gradient.q,
                                              .dk = gradient.k,
                                              .dv = gradient.v};
+    if (ft_heads_talk(pass->model, layer)) return ft_talking_attention_backward(pass, kind, layer, args);
     if (ft_relative_kinds(pass->model) > 0) return ft_relative_attention_backward(pass, kind, layer, args);
     return plain_backward(pass, kind, layer, args);
 }

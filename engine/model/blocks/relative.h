@@ -54,6 +54,11 @@ ft_layer_positions ft_relative_tables(const ft_pass *pass, int layer);
 // FT_FAILED: no step or pass of this capacity has begun.
 ft_status ft_relative_check(const ft_pass *pass);
 
+// What attention reads of them: the shape with the slots, and the tables as the slots count their rows, those of no distance within reach not
+// to be touched. Of a model without relative positions a shape without slots, and nothing.
+ft_disentangled_shape ft_relative_shape(const ft_pass *pass, ft_rows_kind queries, int layer);
+ft_layer_positions ft_relative_whole_tables(const ft_pass *pass, int layer);
+
 // The attention of such a model; the shape is filled in.
 ft_status ft_relative_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_forward_args args);
 ft_status ft_relative_attention_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_backward_args args);

@@ -170,17 +170,17 @@ ft_status ft_relative_check(const ft_pass *pass) {
 
 // ---- attention ------------------------------------------------------------------------------------------------------
 
-static ft_disentangled_shape disentangled_shape(const ft_pass *pass, ft_rows_kind queries, int layer) {
+ft_disentangled_shape ft_relative_shape(const ft_pass *pass, ft_rows_kind queries, int layer) {
     const ft_relative *r = pass->model->relative;
-    // Scratch is linear in the reach: no more of it than the longest sequence of the run can use.
-    int32_t reach = pass->capacity.longest - 1 < r->reach ? pass->capacity.longest - 1 : r->reach;
     // Its scratch for shorter sequences may be the larger one: the longest of the run bounds every micro-batch.
     ft_attention_shape attention = ft_pass_largest_shape(pass, queries, ft_pass_attention_shape(pass, queries, layer));
     attention.sequences = pass->batch->sequences;
+    if (r == NULL) return (ft_disentangled_shape){.attention = attention};
+    // Scratch is linear in the reach: no more of it than the longest sequence of the run can use.
+    int32_t reach = pass->capacity.longest - 1 < r->reach ? pass->capacity.longest - 1 : r->reach;
     return (ft_disentangled_shape){.attention = attention, .reach = reach, .slots = r->slots + (r->reach - reach)};
 }
 
-// The tables as the slots count their rows: what stands in front of and behind those within reach is never touched.
 static ft_tensor whole_table(const ft_pass *pass, ft_tensor within_reach) {
     if (within_reach.data == NULL) return within_reach;
     const size_t before = (size_t)(pass->relative.first * within_reach.stride) * ft_dtype_size(within_reach.dtype);
@@ -189,14 +189,19 @@ static ft_tensor whole_table(const ft_pass *pass, ft_tensor within_reach) {
     return within_reach;
 }
 
+ft_layer_positions ft_relative_whole_tables(const ft_pass *pass, int layer) {
+    const ft_layer_positions p = ft_relative_tables(pass, layer);
+    return (ft_layer_positions){whole_table(pass, p.key), whole_table(pass, p.query), whole_table(pass, p.dkey), whole_table(pass, p.dquery)};
+}
+
 ft_status ft_relative_attention_forward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_forward_args plain) {
-    const ft_layer_positions positions = ft_relative_tables(pass, layer);
-    ft_disentangled_attention_forward_args args = {.shape = disentangled_shape(pass, queries, layer),
+    const ft_layer_positions positions = ft_relative_whole_tables(pass, layer);
+    ft_disentangled_attention_forward_args args = {.shape = ft_relative_shape(pass, queries, layer),
                                                    .q = plain.q,
                                                    .k = plain.k,
                                                    .v = plain.v,
-                                                   .pos_key = whole_table(pass, positions.key),
-                                                   .pos_query = whole_table(pass, positions.query),
+                                                   .pos_key = positions.key,
+                                                   .pos_query = positions.query,
                                                    .out = plain.out,
                                                    .lse = plain.lse};
     ft_disentangled_attention_forward_args largest = args;
@@ -208,15 +213,15 @@ ft_status ft_relative_attention_forward(ft_pass *pass, ft_rows_kind queries, int
 }
 
 ft_status ft_relative_attention_backward(ft_pass *pass, ft_rows_kind queries, int layer, ft_attention_backward_args plain) {
-    const ft_layer_positions positions = ft_relative_tables(pass, layer);
-    ft_disentangled_attention_backward_args args = {.shape = disentangled_shape(pass, queries, layer),
+    const ft_layer_positions positions = ft_relative_whole_tables(pass, layer);
+    ft_disentangled_attention_backward_args args = {.shape = ft_relative_shape(pass, queries, layer),
                                                     .q = plain.q,
                                                     .k = plain.k,
                                                     .v = plain.v,
-                                                    .pos_key = whole_table(pass, positions.key),
-                                                    .pos_query = whole_table(pass, positions.query),
-                                                    .dpos_key = whole_table(pass, positions.dkey),
-                                                    .dpos_query = whole_table(pass, positions.dquery),
+                                                    .pos_key = positions.key,
+                                                    .pos_query = positions.query,
+                                                    .dpos_key = positions.dkey,
+                                                    .dpos_query = positions.dquery,
                                                     .out = plain.out,
                                                     .lse = plain.lse,
                                                     .dout = plain.dout,

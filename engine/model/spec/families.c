@@ -198,6 +198,8 @@ static const ft_family families[] = {
                .value = "attention.self.v_bias",
                .pos_key = "attention.self.pos_proj",
                .pos_query = "attention.self.pos_q_proj",
+               .mix_scores = "attention.self.head_logits_proj",
+               .mix_weights = "attention.self.head_weights_proj",
                .unbiased = FT_LINEAR_POS_KEY,
                DEBERTA_LAYER}},
     {.model_type = "deberta-v2",

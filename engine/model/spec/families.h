@@ -37,6 +37,7 @@ typedef struct ft_layer_names {
     const char *qkv; // one matrix for all three; with `query` and `value` it is head by head, and those are vectors, their biases, and a
                      // key has none; else it is one linear layer. NULL: three linear layers
     const char *pos_key, *pos_query; // of the relative positions
+    const char *mix_scores, *mix_weights; // of heads that talk to each other, where config.json asks for it; NULL: they cannot
     unsigned unbiased; // set of ft_layer_linear: those that have no bias, where config.json has no say in it
 } ft_layer_names;
 

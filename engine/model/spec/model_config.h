@@ -14,6 +14,7 @@
 // DeBERTa's relative positions and its head; zeros for other families, `factor` and the activation aside.
 typedef struct ft_relative_config {
     bool c2p, p2c;         // which terms of the scores use the table
+    bool talking_heads;    // scores and probabilities of all heads are mixed (kernels/ops/talking_attention.h)
     bool shared, norm;     // projected by the layer's own key and query; LayerNorm on the table
     int factor;            // scores are divided by sqrt(head width * factor)
     ft_relative_rule rule;

@@ -1,4 +1,4 @@
-// relative_config.c - the keys of config.json that describe DeBERTa's relative positions, its convolution and its head.
+// relative_config.c - the keys of config.json that describe DeBERTa's relative positions, talking heads, its convolution and its head.
 #include "base/json/json.h"
 #include "engine/model/spec/model_config.h"
 
@@ -67,13 +67,6 @@ static ft_status refuse_pooler_width(const ft_model_config *c, const char *path)
                    (long long)pooler);
 }
 
-// Variants of v1 that nobody published weights of.
-static ft_status refuse_talking_heads(const ft_model_config *c, const char *path) {
-    bool talking;
-    FT_TRY(ft_json_bool(c->json, path, "talking_head", false, &talking));
-    return talking ? ft_fail(FT_INVALID, path, "\"talking_head\" must be false: heads that mix are not supported") : FT_OK;
-}
-
 static ft_status refuse_head_width(const ft_model_config *c, const char *path) {
     int64_t width = c->head_width, asked;
     FT_TRY(ft_json_int(c->json, path, "attention_head_size", width, 1, INT_MAX, &asked));
@@ -130,7 +123,7 @@ ft_status ft_relative_config_read(ft_model_config *c, const char *path) {
     const char *activation;
     int words;
     FT_TRY(refuse_pooler_width(c, path));
-    if (first) FT_TRY(refuse_talking_heads(c, path));
+    if (c->family->names.mix_scores != NULL) FT_TRY(ft_json_bool(c->json, path, "talking_head", false, &r->talking_heads));
     FT_TRY(read_terms(r, c->json, &words, path));
     // Both count what is listed, used or not; v1 counts words, v2 terms.
     r->factor = 1 + (first ? words : (r->c2p ? 1 : 0) + (r->p2c ? 1 : 0));

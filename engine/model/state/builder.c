@@ -140,6 +140,17 @@ void ft_build_adapters(ft_builder *b, ft_linear *l, int count, const char *const
     l->adapter_count = adapters;
 }
 
+int ft_build_mixing(ft_builder *b, const char *name, int64_t heads) {
+    const int weight = ft_build_matrix(b, name, heads, heads);
+    if (b->model->modules == NULL || b->failed) return weight;
+    const char *module = note_module(b, name);
+    if (module == NULL || ft_adapter_of(b->options, b->config, module).rank == 0) return weight;
+    ft_fail(FT_INVALID, "adapter.targets", "%s mixes the heads of an attention: it can have no adapter here", module);
+    ft_hint("set adapter.exclude=%s", strrchr(module, '.') + 1);
+    b->failed = true;
+    return weight;
+}
+
 ft_norm ft_build_norm(ft_builder *b, const char *name, int64_t width) {
     const int gamma = ft_build_parameter(b, name, ".weight", (ft_parameter_spec){.cols = width, .wide = true});
     if (b->config->unbiased_norms) return (ft_norm){gamma, -1};

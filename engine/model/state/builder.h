@@ -42,6 +42,8 @@ ft_linear ft_build_linear(ft_builder *b, const char *name, int64_t outputs, int6
 ft_linear ft_build_linear_without_bias(ft_builder *b, const char *name, int64_t outputs, int64_t inputs);
 // One of the layers that families name: with a bias, unless the family says otherwise.
 ft_linear ft_build_layer_linear(ft_builder *b, ft_layer_linear which, const char *name, int64_t outputs, int64_t inputs);
+// By which heads are mixed: a matrix like others, but one that can have no adapter.
+int ft_build_mixing(ft_builder *b, const char *name, int64_t heads);
 // Adapters of a layer whose parts are called so: as many names as parts, or one for all of them. Behind its weights.
 void ft_build_adapters(ft_builder *b, ft_linear *l, int count, const char *const *names);
 ft_norm ft_build_norm(ft_builder *b, const char *name, int64_t width);

@@ -49,6 +49,7 @@ typedef struct ft_norm {
 
 typedef struct ft_layer_parameters {
     ft_linear qkv, output, up, down;
+    int mix_scores, mix_weights; // registry: by what heads that talk are mixed; -1: they do not
     ft_norm norm[FT_LAYER_BLOCKS]; // behind the blocks
 } ft_layer_parameters;
 
