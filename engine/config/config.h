@@ -157,6 +157,8 @@ typedef struct ft_config {
         const char *truncation;                 // "auto", or see text/long_text.h
         bool label_all_tokens;                  // of words with tags: every token of a word is learned
         const char *cache_dir;                  // of tokenised text; "" = $XDG_CACHE_HOME/ftengine; "none" = no cache
+        const char *feature_cache;              // of what a frozen trunk makes of texts: "auto", "off" or a directory
+        int64_t feature_cache_limit;            // bytes of it
     } data;
     struct {
         ft_task task;

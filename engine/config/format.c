@@ -84,7 +84,11 @@ const char *ft_option_takes(const ft_option *option, char *out, size_t size) {
         break;
     case FT_OPTION_STRING: add(&b, "a string"); break;
     case FT_OPTION_PATH:
-        if (option->literal != NULL) add(&b, "%s or ", option->literal);
+        for (const char *word = option->literal; word != NULL && *word != '\0'; word += strspn(word, " ")) {
+            const int length = (int)strcspn(word, " ");
+            add(&b, "%.*s%s", length, word, word[length] == '\0' ? " or " : ", ");
+            word += length;
+        }
         if (option->scheme != NULL) add(&b, "%s and ", option->scheme);
         add(&b, "a path");
         break;

@@ -50,7 +50,7 @@ typedef struct ft_option {
     double low, high;    // of numbers; the bound itself is out when its flag below is set
     bool low_open, high_open;
     const ft_option_choice *choices; // ends with a NULL name
-    const char *literal;      // of a path: the one word that is not made a path
+    const char *literal;      // of a path: the words, separated by blanks, that are not made one
     const char *numbered;     // of names: what may be followed by a number, as "cuda:"
     const char *scheme;       // of a path: what may stand in front of it, as "sqlite:///"
     bool hub_name;            // of a path: a model's name is left as it is where there is no such directory

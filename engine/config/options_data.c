@@ -63,5 +63,13 @@ static const ft_option rows[] = {
     PATH(data.cache_dir, FREE, "", .literal = "none", .elsewhere = "cache tokenizer_cache data_cache_dir",
          .help =
              "Where tokenised text is kept between runs. Empty: ftengine in the user's cache directory; none: nowhere."),
+    PATH(data.feature_cache, FREE, "auto", .literal = "auto off", .elsewhere = "feature_cache_dir embedding_cache",
+         .help = "Where the head alone is trained (train.parameters = classifier) the frozen rest of the model reads every text "
+                 "once, and epochs, other runs and the trials of a study read what it made of them. A directory: there; auto: "
+                 "beside the tokenised text (data.cache_dir), none there: for this run alone; off: every text is computed in "
+                 "every epoch. On a CPU results are the same bits, on a GPU up to rounding."),
+    SIZE(data.feature_cache_limit, FREE, "8GiB", 1 << 16, 1LL << 50,
+         .help = "The most that the files of data.feature_cache may take together: those that were not used for longest go "
+                 "first. Where one data set takes more, every text is computed in every epoch."),
 };
 const ft_section ft_data_section = {.name = "data", .help = "What it is trained and judged on.", .rows = rows, .count = ROWS};

@@ -271,10 +271,20 @@ static bool is_model_name(ft_config *config, const ft_option *option, const char
     return path != NULL && !ft_path_exists(path);
 }
 
+static bool is_literal(const ft_option *option, const char *text) {
+    const size_t length = strlen(text);
+    for (const char *word = option->literal; word != NULL && *word != '\0'; word += strspn(word, " ")) {
+        const size_t here = strcspn(word, " ");
+        if (here == length && strncmp(word, text, length) == 0) return true;
+        word += here;
+    }
+    return false;
+}
+
 static ft_status set_path(ft_config *config, const ft_option *option, const char *text, const char *directory,
                           const char *where, const char **out) {
     FT_TRY(ft_check_storable(option->name, text, FT_PATH_LIMIT, where));
-    bool as_is = text[0] == '\0' || (option->literal != NULL && strcmp(text, option->literal) == 0);
+    bool as_is = text[0] == '\0' || is_literal(option, text);
     const char *scheme = "", *path = text;
     if (option->scheme != NULL && strncmp(text, option->scheme, strlen(option->scheme)) == 0) {
         scheme = option->scheme;

@@ -45,6 +45,8 @@ static size_t lay_out(ft_batch *batch, uintptr_t storage, const ft_batch_format 
     if (!several) batch->read_slot = batch->slot;
     batch->target = (float *)(storage + at);
     at += aligned((size_t)f->reads * (size_t)f->targets * sizeof(float));
+    batch->feature = (void *)(storage + at);
+    at += aligned((size_t)f->reads * f->feature_bytes);
     batch->example = (int64_t *)(storage + at);
     return at + aligned((size_t)f->sequences * sizeof(int64_t));
 }
@@ -144,6 +146,9 @@ ft_status ft_batch_fill(ft_batch *batch, const ft_dataset *data, const int32_t *
         return ft_fail(FT_FAILED, NULL, "a batch for %d rows that are read cannot hold %lld", batch->format.reads, (long long)reads);
     if ((data->target != NULL || data->sets.first != NULL) && data->targets != batch->format.targets)
         return ft_fail(FT_FAILED, NULL, "a batch with %d targets a text cannot hold %d", batch->format.targets, data->targets);
+    if (data->feature_bytes != batch->format.feature_bytes || (data->feature_bytes > 0 && data->feature == NULL))
+        return ft_fail(FT_FAILED, NULL, "a batch for rows of %zu bytes cannot hold rows of %zu", batch->format.feature_bytes,
+                       data->feature_bytes);
     if (tokens > batch->format.tokens)
         return ft_fail(FT_FAILED, NULL, "a batch for %d tokens cannot hold %lld", batch->format.tokens,
                        (long long)tokens);

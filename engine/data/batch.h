@@ -17,6 +17,7 @@ typedef struct ft_batch_format {
     int32_t targets;           // numbers a read row, of tasks that have them (train.task); 0: none
     int32_t position_padding;  // -1, or RoBERTa's rule: tokens of this id have its row, the others the rows behind it
     unsigned orders;           // which orders the batch has
+    size_t feature_bytes;      // of a read row, where a frozen trunk made it already; 0: the batch has tokens
 } ft_batch_format;
 
 // One micro-batch on the host. Its sequences are computed in all their tokens, but only some rows are read: those go through the
@@ -42,6 +43,7 @@ typedef struct ft_batch {
     int32_t *cu_reads;        // [sequences + 1] what cu_seqlens is of the rows that are read
     int32_t *label;           // [reads]; 0 when unlabelled
     float *target;            // [reads, targets]; 0 when the data has none
+    void *feature;            // [reads] rows of feature_bytes: what the head reads of each
     int64_t *example;         // [sequences] index of the sequence in the data set; last in storage, behind what a device needs
     ft_batch_format format;
     const int32_t *row_of;    // host, of an id: its row in the table of word embeddings, which `ids` then holds; -1: there is none.

@@ -41,6 +41,10 @@ typedef struct ft_dataset {
     void *file;        // [file_bytes]
     size_t file_bytes;
     bool file_mapped;  // else on the heap
+    // Of one that is read as features (feature_cache.h): what the head reads of every sequence, rows that are its owner's.
+    const void *feature;        // NULL: none, or not made yet
+    size_t feature_bytes;       // of a row
+    const int32_t *feature_row; // [sequences] which row is whose; NULL: they are in order
 } ft_dataset;
 
 // How many of its rows are read of a sequence.
@@ -55,6 +59,9 @@ static inline int64_t ft_dataset_rows(const ft_dataset *data) {
 static inline int64_t ft_dataset_example(const ft_dataset *data, int64_t sequence) {
     return data->example != NULL ? data->example[sequence] : sequence;
 }
+
+// Tokens of a sequence, also where its rows are features.
+static inline int64_t ft_dataset_tokens(const ft_dataset *data, int64_t sequence) { return data->offset[sequence + 1] - data->offset[sequence]; }
 
 // The numbers of an example, or 0 and 1 for its classes, in `room` [targets] or where they lie; NULL: it has none.
 const float *ft_dataset_target(const ft_dataset *data, int64_t example, float *room);

@@ -55,6 +55,9 @@ typedef struct ft_input_kind {
 
 extern const ft_input_kind ft_text_input; // text_input.c
 extern const ft_input_kind ft_word_input; // word_input.c: single texts, a label for every word
+// What a frozen trunk has made of sequences of another kind: a row each, which the head reads. It is nothing that is opened or built:
+// data sets of the other kind become such, and their rows come from feature_cache.h.
+extern const ft_input_kind ft_feature_input; // feature_input.c
 
 typedef struct ft_input {
     const ft_input_kind *kind; // NULL: none is open, as where a run is only planned

@@ -134,10 +134,10 @@ static ft_status measure(const ft_dataset *data, ft_data_report *r) {
     static const int64_t hundredths[FT_QUANTILES] = {0, 50, 90, 99, 100};
     int64_t longest = 0, many = 0;
     for (int64_t i = 0; i < data->sequences; i++)
-        if (ft_dataset_length(data, i) > longest) longest = ft_dataset_length(data, i);
+        if (ft_dataset_tokens(data, i) > longest) longest = ft_dataset_tokens(data, i);
     int64_t *count = ft_calloc((size_t)longest + 1, sizeof *count, "lengths of texts");
     if (count == NULL) return FT_NO_MEMORY;
-    for (int64_t i = 0; i < data->sequences; i++) count[ft_dataset_length(data, i)]++;
+    for (int64_t i = 0; i < data->sequences; i++) count[ft_dataset_tokens(data, i)]++;
     int q = 0;
     for (int64_t length = 0; length <= longest; length++) {
         many += count[length]; // are no longer than this

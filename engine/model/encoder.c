@@ -37,6 +37,13 @@ static ft_status embed(ft_pass *pass, bool keep, training_state *t) {
     return FT_OK;
 }
 
+// The output of the encoder as the batch brings it. A copy: some families drop in it.
+static ft_status take_features(ft_pass *pass, ft_tensor *x) {
+    const ft_model *m = pass->model;
+    FT_TRY(ft_pass_tensor(pass, FT_ROWS_READ, m->hidden, FT_MEM_ACTIVATIONS, -1, "features", x));
+    return m->device->functions->copy(m->device, x->data, pass->batch->feature, (size_t)x->rows * ft_model_feature_bytes(m));
+}
+
 static bool convolves(const ft_pass *pass, int layer) { return layer == 0 && pass->model->convolution != NULL; }
 
 // Layers [first, end), from input[first]. With `keep` their activations and inputs stay, else only input[end] and, where there
@@ -104,20 +111,27 @@ static ft_status backward_layers(ft_pass *pass, training_state *t, int first, in
     return FT_OK;
 }
 
-static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
-    ft_model *m = pass->model;
-    const int from = m->first_trained_layer, layers = m->layers;
-    const int every = m->checkpoint_every;
-    ft_memory_set_phase(m->memory, FT_PHASE_FORWARD);
+// Forward, to the rows that the head reads.
+static ft_status train_layers(ft_pass *pass, training_state *t, int segments) {
+    const ft_model *m = pass->model;
+    const int from = m->first_trained_layer, every = m->checkpoint_every;
+    if (m->reads_features) return take_features(pass, &t->input[m->layers]);
     FT_TRY(embed(pass, m->embeddings_trained, t));
     // Frozen layers keep nothing.
     FT_TRY(run_layers(pass, t, 0, from, false));
     if (from > 0) ft_pass_free(pass, &t->input[0]);
+    for (int n = 0; n < segments; n++) FT_TRY(run_segment(pass, t, n, from + n * every, from + (n + 1) * every));
+    return run_layers(pass, t, from + segments * every, m->layers, true);
+}
+
+static ft_status train(ft_pass *pass, training_state *t, ft_tensor losses) {
+    ft_model *m = pass->model;
+    const int from = m->first_trained_layer, layers = m->layers;
+    const int every = m->checkpoint_every;
     const int segments = ft_model_checkpoints(m); // and one more
     const int last_segment = from + segments * every;
-    for (int n = 0; n < segments; n++) FT_TRY(run_segment(pass, t, n, from + n * every, from + (n + 1) * every));
-    FT_TRY(run_layers(pass, t, last_segment, layers, true));
-
+    ft_memory_set_phase(m->memory, FT_PHASE_FORWARD);
+    FT_TRY(train_layers(pass, t, segments));
     ft_tensor logits, dx;
     FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_READ, m->labels, FT_MEM_ACTIVATIONS, -1, "logits", &logits));
     FT_TRY(ft_head_forward(pass, t->input[layers], true, &t->head, logits));
@@ -148,6 +162,9 @@ static ft_pass pass_of(ft_model *model, const ft_batch *batch, ft_capacity capac
                      .relative = ft_relative_window_of(model, capacity.longest)};
 }
 
+// Of what layers share between micro-batches, where they are run.
+static ft_status check_pass(const ft_pass *pass) { return pass->model->reads_features ? FT_OK : ft_relative_check(pass); }
+
 static ft_status allocate_state(const ft_model *m, ft_arena *arena, training_state *t) {
     memset(t, 0, sizeof *t);
     t->input = ft_arena_alloc(arena, (size_t)(m->layers + 1) * sizeof *t->input);
@@ -163,7 +180,7 @@ ft_status ft_model_train_batch(ft_model *model, const ft_batch *batch, ft_capaci
     ft_arena arena = {0};
     training_state state;
     ft_pass pass = pass_of(model, batch, capacity, step);
-    ft_status status = ft_relative_check(&pass);
+    ft_status status = check_pass(&pass);
     if (status == FT_OK) status = allocate_state(model, &arena, &state);
     if (status == FT_OK) status = ft_memory_scope_begin(model->memory, FT_SCOPE_TRAIN);
     if (status == FT_OK) {
@@ -176,41 +193,70 @@ ft_status ft_model_train_batch(ft_model *model, const ft_batch *batch, ft_capaci
     return status;
 }
 
-static ft_status predict(ft_pass *pass, training_state *t, ft_tensor logits) {
-    ft_model *m = pass->model;
+static ft_status predict_layers(ft_pass *pass, training_state *t) {
+    const ft_model *m = pass->model;
+    if (m->reads_features) return take_features(pass, &t->input[m->layers]);
     FT_TRY(embed(pass, false, t));
     FT_TRY(run_layers(pass, t, 0, m->layers, false));
     ft_pass_free(pass, &t->input[0]);
-    FT_TRY(ft_head_forward(pass, t->input[m->layers], false, &t->head, logits));
-    ft_pass_free(pass, &t->input[m->layers]);
     return FT_OK;
 }
 
-ft_status ft_model_predict_batch(ft_model *model, const ft_batch *batch, ft_capacity capacity, ft_tensor logits) {
+static ft_status to_logits(ft_pass *pass, training_state *t, ft_tensor logits) {
+    return ft_head_forward(pass, t->input[pass->model->layers], false, &t->head, logits);
+}
+
+static ft_status to_rows(ft_pass *pass, training_state *t, ft_tensor rows) { return ft_head_rows(pass, t->input[pass->model->layers], rows); }
+
+// A micro-batch without gradients, up to `end`.
+static ft_status predict(ft_model *model, const ft_batch *batch, ft_capacity capacity,
+                         ft_status (*end)(ft_pass *pass, training_state *t, ft_tensor out), ft_tensor out) {
     ft_arena arena = {0};
     training_state state;
     ft_pass pass = pass_of(model, batch, capacity, NULL);
-    ft_status status = ft_relative_check(&pass);
+    ft_status status = check_pass(&pass);
     if (status == FT_OK) status = allocate_state(model, &arena, &state);
     if (status == FT_OK) status = ft_memory_scope_begin(model->memory, FT_SCOPE_PREDICT);
-    if (status == FT_OK) status = ft_memory_scope_end(model->memory, predict(&pass, &state, logits));
+    if (status == FT_OK) {
+        status = predict_layers(&pass, &state);
+        if (status == FT_OK) status = end(&pass, &state, out);
+        if (status == FT_OK) ft_pass_free(&pass, &state.input[model->layers]);
+        status = ft_memory_scope_end(model->memory, status);
+    }
     ft_arena_free(&arena);
     return status;
 }
 
-// ---- around the micro-batches -------------------------------------------------------------------------------------------
+ft_status ft_model_predict_batch(ft_model *model, const ft_batch *batch, ft_capacity capacity, ft_tensor logits) {
+    return predict(model, batch, capacity, to_logits, logits);
+}
 
-ft_status ft_model_hold_positions(ft_model *m, ft_capacity train, ft_capacity predict) { return ft_relative_hold(m, train, predict); }
+ft_status ft_model_features_batch(ft_model *model, const ft_batch *batch, ft_capacity capacity, ft_tensor rows) {
+    return predict(model, batch, capacity, to_rows, rows);
+}
+
+// ---- around the micro-batches -------------------------------------------------------------------------------------------
+// Where layers are not run there is nothing that they share.
+
+ft_status ft_model_hold_positions(ft_model *m, ft_capacity train, ft_capacity predict) {
+    return m->reads_features ? FT_OK : ft_relative_hold(m, train, predict);
+}
 void ft_model_release_positions(ft_model *m) { ft_relative_release(m); }
 bool ft_model_holds_positions(const ft_model *m) { return m->relative != NULL && m->relative->projected != NULL; }
 
 ft_status ft_model_begin_step(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
     ft_memory_set_phase(m->memory, FT_PHASE_FORWARD);
-    return ft_relative_begin(m, capacity, step);
+    return m->reads_features ? FT_OK : ft_relative_begin(m, capacity, step);
 }
 
-ft_status ft_model_end_step(ft_model *m, ft_capacity capacity, const ft_step_state *step) { return ft_relative_end(m, capacity, step); }
-void ft_model_mark_step(ft_model *m, ft_capacity capacity, bool begun) { ft_relative_mark(m, capacity, begun); }
+ft_status ft_model_end_step(ft_model *m, ft_capacity capacity, const ft_step_state *step) {
+    return m->reads_features ? FT_OK : ft_relative_end(m, capacity, step);
+}
+void ft_model_mark_step(ft_model *m, ft_capacity capacity, bool begun) {
+    if (!m->reads_features) ft_relative_mark(m, capacity, begun);
+}
 
-ft_status ft_model_begin_prediction(ft_model *m, ft_capacity capacity) { return ft_relative_begin(m, capacity, NULL); }
+ft_status ft_model_begin_prediction(ft_model *m, ft_capacity capacity) {
+    return m->reads_features ? FT_OK : ft_relative_begin(m, capacity, NULL);
+}
 void ft_model_end_prediction(ft_model *m) { (void)ft_relative_end(m, (ft_capacity){.tokens = 0}, NULL); }

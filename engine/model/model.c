@@ -60,6 +60,14 @@ static bool frozen_drops(const ft_config *o) {
            (o->train.frozen_dropout == FT_FROZEN_DROPOUT_AUTO && !ft_trained_is_probe(o));
 }
 
+bool ft_model_trunk_is_fixed(const ft_config *o) {
+    const bool frozen = ft_trained_is_probe(o) || o->model.freeze == FT_FREEZE_ENCODER;
+    return frozen && o->adapter.type == FT_ADAPTER_NONE && !frozen_drops(o);
+}
+
+size_t ft_model_feature_bytes(const ft_model *m) { return (size_t)m->hidden * ft_dtype_size(m->dtype); }
+void ft_model_read_features(ft_model *m, bool reads) { m->reads_features = reads; }
+
 // Layers, and the embeddings, that drop nothing: of which nothing is trained, where it was asked for.
 static ft_status find_quiet(ft_model *m, const ft_config *o) {
     if (frozen_drops(o)) return FT_OK;

@@ -58,6 +58,15 @@ void ft_model_mark_step(ft_model *model, ft_capacity capacity, bool begun);
 ft_status ft_model_begin_prediction(ft_model *model, ft_capacity capacity);
 void ft_model_end_prediction(ft_model *model);
 
+// Nothing but the head is trained and all else drops nothing: of a sequence it is the same in every epoch, whatever else comes with it.
+bool ft_model_trunk_is_fixed(const ft_config *options);
+// What the head reads of a sequence, in the model's type.
+size_t ft_model_feature_bytes(const ft_model *model);
+// From here on batches bring that (ft_batch.feature), or tokens again: between steps and passes, before batches are made for the model.
+void ft_model_read_features(ft_model *model, bool reads);
+// Inside a pass, of a model that reads tokens: rows [batch->reads, hidden] of the model's type, device, written.
+ft_status ft_model_features_batch(ft_model *model, const ft_batch *batch, ft_capacity capacity, ft_tensor rows);
+
 // Inside a step. `batch` holds device pointers. losses: [batch->reads] fp32 device, written. Gradients are accumulated.
 ft_status ft_model_train_batch(ft_model *model, const ft_batch *batch, ft_capacity capacity, const ft_step_state *step,
                                ft_tensor losses);

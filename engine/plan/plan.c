@@ -4,6 +4,7 @@
 #include "engine/train/fit/autofit.h"
 #include "engine/train/fit/host_plan.h"
 #include "engine/train/fit/run_rehearsal.h"
+#include "engine/train/job/features.h"
 #include "engine/plan/planning.h"
 #include "engine/train/room/budget.h"
 #include "engine/train/room/observer.h"
@@ -24,6 +25,8 @@ static void read_results(const ft_room *room, ft_plan *plan) {
     plan->rows_save = room->job->word_rows_save;
     plan->train = room->plan.texts;
     plan->eval = room->eval_capacity;
+    plan->trunk = room->plan.trunk;
+    plan->features = room->job->features.on;
     plan->eval_extra = room->eval_extra;
     plan->checkpoint_every = model->checkpoint_every;
     plan->keeps_activation = model->keeps_activation;
@@ -172,6 +175,8 @@ static ft_status open_and_plan(const ft_config *config, const ft_plan_request *r
     const ft_job_source source = {.without_weights = true, .without_data = !plan->with_data, .labels = request->labels};
     ft_status status = ft_job_open(config, &source, &job);
     if (status == FT_OK) status = ft_job_tokenise(&job);
+    const bool every_model = config->model.init == FT_INIT_RANDOM && ft_planning_every_seed(config, plan->with_data); // each draws its own
+    if (status == FT_OK && !every_model) status = ft_job_find_features(&job, &facts->target, "");
     if (status == FT_OK && plan->with_data) status = ft_job_measure(&job); // as a run does, for what it takes
     if (status == FT_OK) status = plan_seeds(&job, config, request, facts, plan);
     ft_job_close(&job);

@@ -42,6 +42,8 @@ typedef struct ft_plan {
     int64_t rows, rows_held, rows_trained; // of the word table: all, on the device, with gradient and moments
     int64_t rows_save;                     // bytes of the device that memory.active_vocabulary saves; 0: all rows are there
     ft_capacity train, eval; // largest micro-batches; eval.tokens == 0: no evaluation
+    ft_capacity trunk;       // of the pass that makes features; tokens 0: there is none
+    bool features;           // steps and evaluations read features: train and eval count rows
     size_t eval_extra;       // bytes held for it beyond what training needs
     int64_t checkpoint_every; // 0: off
     bool keeps_activation, rebuilds_norms; // memory.recompute_activation is false, memory.recompute_layernorm true

@@ -39,6 +39,8 @@ json_t *ft_plan_json(const ft_plan *p) {
                              "parameters", (json_int_t)p->parameters, "trained_parameters", (json_int_t)p->trained_parameters, "with_data",
                              p->with_data, "calibrated", p->outside_measured, "target", p->threads > 0 ? "cpu" : "cuda", "predicted_step_seconds",
                              p->step_seconds, "evaluation_extra_bytes", (json_int_t)p->eval_extra, "autofit", ft_plan_autofit_json(&p->autofit));
+    if (root != NULL && p->features)
+        ft_json_put(root, "features", json_pack("{s:b, s:o}", "from_cache", p->trunk.tokens == 0, "trunk", capacity_json(p->trunk)), &failed);
     ft_json_put(root, "active_vocabulary",
                 json_pack("{s:I, s:I, s:I, s:I}", "rows", (json_int_t)p->rows, "held_rows", (json_int_t)p->rows_held, "trained_rows",
                           (json_int_t)p->rows_trained, "saved_bytes", (json_int_t)p->rows_save), &failed);

@@ -119,6 +119,7 @@ static ft_status add_tensor(checkpoint_tensors *c, ft_arena *arena, const ft_par
 static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors *c) {
     const ft_parameters *p = &t->room.model.parameters;
     const ft_absent_rows *absent = &t->room.model.absent;
+    const bool beside = t->room.model.modules != NULL || ft_model_trunk_is_fixed(t->room.config);
     *c = (checkpoint_tensors){.trainer = t, .decay = absent->factors, .saving.what = "saving a checkpoint"};
     c->list = ft_arena_alloc(arena, ((size_t)p->count * PARTS + 1) * sizeof *c->list);
     c->device = ft_arena_alloc(arena, ((size_t)p->count * PARTS + 1) * sizeof *c->device);
@@ -127,7 +128,7 @@ static ft_status list_tensors(ft_trainer *t, ft_arena *arena, checkpoint_tensors
         const ft_parameter *q = &p->list[i];
         if (q->kept) continue; // as in the model's file
         if (i == p->table && absent->word_rows != NULL && !q->trainable) continue; // as in the model's file
-        if (!q->trainable && t->room.model.modules != NULL) continue;                // so is all that an adapter stands beside
+        if (!q->trainable && beside) continue;                                       // so is all that an adapter or a head stands beside
         for (int part = 0; part < (q->trainable ? PARTS : 1); part++) {
             static const ft_store_state moment[PARTS] = {[1] = FT_STATE_M, [2] = FT_STATE_V};
             const ft_staged at = part == 0 ? ft_parameter_stored(p, i) : (ft_staged){.tensor = ft_parameter_moment(p, i, moment[part])};

@@ -2,6 +2,7 @@
 // train and would rather hear of the last one's refusal before the first has taken hours.
 #include "engine/train/fit/eval_budget.h"
 #include "engine/train/fit/forecast.h"
+#include "engine/train/job/features.h"
 #include "engine/train/room/observer.h"
 #include "engine/train/train.h"
 #include "engine/train/trainer.h"
@@ -36,6 +37,7 @@ static ft_status foresee(ft_job *job, ft_room *room, const ft_config *config, in
     FT_TRY(ft_room_open(job, config, room));
     FT_TRY(ft_job_open(config, &(ft_job_source){.labels = 0}, job));
     FT_TRY(ft_job_tokenise(job));
+    if (config->model.init == FT_INIT_PRETRAINED) FT_TRY(ft_job_find_features(job, &room->device->target, room->gemm_tuning)); // one for all seeds
     for (*at = 0; *at < count; ++*at) {
         ft_config one = *config; // strings are shared
         one.train.seed = seeds[*at];

@@ -1,6 +1,7 @@
 // open.c - from a configuration to a trainer that can take its first step, with what it says on the way.
 #include "engine/train/fit/autofit.h"
 #include "engine/train/job/data_report.h"
+#include "engine/train/job/features.h"
 #include "engine/train/fit/eval_budget.h"
 #include "engine/train/fit/forecast.h"
 #include "engine/train/room/observer.h"
@@ -154,6 +155,7 @@ ft_status ft_trainer_open(const ft_config *config, ft_trainer *t) {
     FT_TRY(ft_job_open(config, &(ft_job_source){.labels = 0}, &t->job));
     ft_info("device     %s", room->device->description);
     FT_TRY(ft_job_tokenise(&t->job));
+    FT_TRY(ft_job_find_features(&t->job, &room->device->target, room->gemm_tuning));
     FT_TRY(ft_job_measure(&t->job));
     FT_TRY(ft_task_thresholds(&t->job, &t->arena, &t->threshold));
     FT_TRY(ft_room_plan_steps(room));
@@ -162,6 +164,7 @@ ft_status ft_trainer_open(const ft_config *config, ft_trainer *t) {
     FT_TRY(announce(t, &reserved));
     ft_job_forget_texts(&t->job);
     if (!reserved) FT_TRY(ft_room_reserve(room, true));
+    FT_TRY(ft_trainer_make_features(t));
     FT_TRY(ft_ladder_climb(t, FT_LADDER_LAYOUT, NULL, NULL));
     announce_model(room);
     return announce_adapter(t);

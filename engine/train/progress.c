@@ -28,7 +28,7 @@ static double rate_of(const ft_trainer *t) {
 
 static double remaining_seconds(const ft_trainer *t) {
     int64_t done = t->step.state.step - t->session_step;
-    double each = done > 0 ? (ft_now() - t->started) / (double)done : 0;
+    double each = done > 0 ? (ft_now() - t->started - t->features_seconds) / (double)done : 0;
     return each * (double)(t->room.plan.total_steps - t->step.state.step);
 }
 

@@ -177,7 +177,7 @@ static ft_status fill_model_dir(ft_trainer *t, const char *dir) {
                            .head_activation = c->model.head.activation,
                            .base_storage = c->model.storage,
                            .base_path = adapter ? c->model.path : "",
-                           .base_sha256 = t->job.base_sha256};
+                           .base_sha256 = adapter ? t->job.base_sha256 : ""};
     return ft_model_settings_save(&s, settings);
 }
 

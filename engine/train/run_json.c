@@ -142,6 +142,18 @@ static json_t *host_json(const ft_trainer *t, bool *failed) {
     return object;
 }
 
+// Of a run whose head alone is trained: the rows that it reads, of all texts.
+static json_t *features_json(const ft_trainer *t) {
+    const ft_job_features *f = &t->job.features;
+    int64_t rows = 0, bytes = 0;
+    for (int i = 0; i < f->sets; i++) {
+        rows += f->set[i].features.rows;
+        bytes += f->set[i].features.rows * (int64_t)f->set[i].features.row_bytes;
+    }
+    return json_pack("{s:I, s:I, s:b, s:f}", "rows", (json_int_t)rows, "bytes", (json_int_t)bytes, "from_cache", f->from_cache, "seconds",
+                     t->features_seconds);
+}
+
 static json_t *queueing_json(const ft_trainer *t) {
     return json_pack("{s:f, s:f}", "seconds", t->step.queueing_seconds, "share", t->queueing_share);
 }
@@ -179,6 +191,7 @@ ft_status ft_run_write_json(ft_trainer *t, ft_status outcome) {
     if (root != NULL && t->device_used > 0) // by all programs, so that who knows what was used before has what is outside the allocator
         ft_json_put(root, "device_used", json_pack("{s:I, s:I}", "bytes", (json_int_t)t->device_used, "reserved_bytes",
                                                    (json_int_t)t->device_used_reserved), &failed);
+    if (root != NULL && t->job.features.on) ft_json_put(root, "features", features_json(t), &failed);
     if (root != NULL && ft_device_queues(t->room.device)) ft_json_put(root, "queueing", queueing_json(t), &failed);
     if (root != NULL && ft_step_graphs_wanted(t->room.config, t->room.device)) ft_json_put(root, "graphs", graphs_json(t), &failed);
     ft_error error; // writing must not replace the error that it reports

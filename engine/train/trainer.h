@@ -34,6 +34,7 @@ typedef struct ft_trainer {
     double seconds_before;     // of earlier sessions of a resumed run
     double progress_shown;     // when the progress line was last drawn
     double progress_noted;     // when it was last told beside the reservation
+    double features_seconds;   // that making features took
     int64_t session_step;      // steps, tokens and training seconds done when this session began
     int64_t session_tokens;
     double session_seconds;
@@ -56,6 +57,8 @@ ft_status ft_room_check_host(ft_room *room);
 // is carried, that is given back, and the next ft_ladder_climb builds it anew. An error: everything is as it was.
 ft_status ft_trainer_move(ft_trainer *t, const char *name);
 ft_status ft_trainer_close(ft_trainer *t);                           // FT_FAILED on a leak
+// features.c. Where the head alone is trained: makes what it reads of every text, if nobody has before.
+ft_status ft_trainer_make_features(ft_trainer *t);
 ft_status ft_trainer_loop(ft_trainer *t);                            // loop.c
 ft_status ft_trainer_evaluate(ft_trainer *t, bool *stop);            // evaluation.c: validation, best model, early stopping
 ft_status ft_trainer_test(ft_trainer *t);                            // evaluation.c: test set with the best model

@@ -185,6 +185,7 @@ static void test_planned_is_metered(void **state) {
         tiny_run t;
         make_tiny_run(&t, scratch, seed);
         if (seed % 4 == 1) adapt_tiny_run(&t);
+        if (seed % 4 == 3) probe_tiny_run(&t);
         ft_plan plan = plan_of(&t, 0);
         assert_true(plan.fits);
         size_t limit = plan.memory.peak_reserved; // not a byte more
@@ -217,12 +218,42 @@ static void test_planned_is_metered(void **state) {
     if (COUNT_MALLOC) assert_true(unmetered > 0); // the counting counts
 }
 
+// The head alone: what makes the features, and then what trains on them, takes as much as was planned; the same run once they are found
+// takes no more, and its plan knows that they are there.
+static void test_features(void **state) {
+    int less = 0;
+    for (uint64_t seed = 4001; seed <= 4000 + RESUMED_RUNS; seed++) {
+        tiny_run t;
+        make_tiny_run(&t, scratch, seed);
+        probe_tiny_run(&t);
+        set(&t, "data.feature_cache=%s/cache", t.dir);
+        size_t peak[2];
+        for (int found = 0; found < 2; found++) {
+            const ft_plan plan = plan_of(&t, 0);
+            assert_true(plan.features);
+            assert_int_equal(plan.trunk.tokens > 0, !found);
+            const result r = train_as_planned(&t, &plan, plan.memory.peak_reserved);
+            if (r.status != FT_OK) {
+                say(&t, "a planned run on features failed");
+                fail_msg("%s (%s)", ft_error_message(), ft_error_where());
+            }
+            assert_true(r.equal);
+            peak[found] = plan.memory.phase_peak[FT_PHASE_EVAL]; // in which the texts are read, too: others have the window for files
+        }
+        assert_true(peak[1] <= peak[0]);
+        less += peak[1] < peak[0];
+        assert_int_equal(ft_remove_tree(t.dir), FT_OK);
+    }
+    assert_true(less > 0);
+}
+
 // Stopped in its first step and continued: the peaks of both sessions together are those of the plan.
 static void test_resumed_runs(void **state) {
     for (uint64_t seed = 2001; seed <= 2000 + RESUMED_RUNS; seed++) {
         tiny_run t;
         make_tiny_run(&t, scratch, seed);
         if (seed % 3 == 0) adapt_tiny_run(&t);
+        if (seed % 3 == 1) probe_tiny_run(&t);
         set(&t, "train.max_steps=3");
         ft_plan plan = plan_of(&t, 0);
         char dir[160];
@@ -426,7 +457,8 @@ static void test_small_workspace_is_seen(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_planned_is_metered), cmocka_unit_test(test_resumed_runs),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_planned_is_metered), cmocka_unit_test(test_features),
+        cmocka_unit_test(test_resumed_runs),
                                        cmocka_unit_test(test_long_and_short_sequences),
                                        cmocka_unit_test(test_attention_memory_is_linear), cmocka_unit_test(test_planted_malloc_is_seen),
                                        cmocka_unit_test(test_planted_workspace_is_seen), cmocka_unit_test(test_small_workspace_is_seen)};

@@ -109,6 +109,10 @@ static void print_run(const report *r) {
     const char *missing = r->task->missing;
     if (!p->with_data)
         printf("texts         all have %d tokens, the most that data.max_length allows: %s\n", p->max_length, missing[0] != '\0' ? missing : "none are given");
+    if (p->trunk.tokens > 0) print_capacity("features", p->trunk);
+    if (p->features)
+        printf("%-13s %s\n", p->trunk.tokens > 0 ? "" : "features", p->trunk.tokens > 0 ? "at once, of every text once; then the head alone is trained (data.feature_cache)"
+                                                                                    : "of all texts are in the cache: the head alone is trained (data.feature_cache)");
     print_capacity("micro-batch", p->train);
     if (p->eval.tokens == 0)
         printf("evaluation    none\n");

@@ -90,13 +90,26 @@ static ft_status mean_backward(ft_pass *pass, ft_tensor dy, ft_tensor dx) {
 
 // ---- what the head reads of x: the mean of a sequence, rows that it picks, or x itself --------------------------------------
 
+// Features are what is read already.
+static bool picks_rows(const ft_model *m) { return m->ends_whole && !m->reads_features; }
+
+static ft_status pick_rows(ft_pass *pass, ft_tensor x, ft_tensor y) {
+    return pass->model->mean_pooling ? mean_forward(pass, x, y) : ft_pass_gather(pass, pass->batch->read_row, x, y);
+}
+
 static ft_status read_rows(ft_pass *pass, ft_tensor *x, ft_head_saved *s) {
     const ft_model *m = pass->model;
-    if (!m->ends_whole) return FT_OK;
+    if (!picks_rows(m)) return FT_OK;
     FT_TRY(pooled(pass, x->cols, m->mean_pooling ? "mean of rows" : "pooled rows", &s->read));
-    FT_TRY(m->mean_pooling ? mean_forward(pass, *x, s->read) : ft_pass_gather(pass, pass->batch->read_row, *x, s->read));
+    FT_TRY(pick_rows(pass, *x, s->read));
     *x = s->read;
     return FT_OK;
+}
+
+ft_status ft_head_rows(ft_pass *pass, ft_tensor x, ft_tensor rows) {
+    ft_device *device = pass->model->device;
+    if (picks_rows(pass->model)) return pick_rows(pass, x, rows);
+    return device->functions->copy(device, rows.data, x.data, (size_t)(rows.rows * rows.cols) * ft_dtype_size(rows.dtype));
 }
 
 // ---- all of it -----------------------------------------------------------------------------------------------------------
@@ -220,7 +233,7 @@ ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *s, ft_tens
         if (i > 0) FT_TRY(activated_backward(pass, i, m->head_activation, &m->head[i - 1], s->h[i - 1], dy));
         else FT_TRY(pool_backward(pass, s, &dy));
     }
-    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_READ, &m->pooler, dy, m->ends_whole ? s->read : x));
+    FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_READ, &m->pooler, dy, picks_rows(m) ? s->read : x));
     *dx = ft_absent();
     if (want_dx) {
         FT_TRY(ft_pass_float_tensor(pass, FT_ROWS_READ, m->hidden, FT_MEM_ACTIVATIONS, -1, "pooled gradient", dx));
@@ -228,7 +241,7 @@ ft_status ft_head_backward(ft_pass *pass, ft_tensor x, ft_head_saved *s, ft_tens
         FT_TRY(ft_pass_dropout_rows(pass, FT_ROWS_READ, input_dropout(pass), *dx, *dx));
     }
     ft_pass_free(pass, &dy);
-    if (want_dx && m->ends_whole) FT_TRY(give_to_rows(pass, dx));
+    if (want_dx && picks_rows(m)) FT_TRY(give_to_rows(pass, dx));
     ft_head_saved_free(pass, s);
     return FT_OK;
 }

@@ -127,6 +127,8 @@ typedef struct ft_head_saved {
     ft_tensor *input;            // [head_count] input of each linear layer (after dropout)
     ft_tensor *h;                // [head_count - 1] before the activation
 } ft_head_saved;
+// What the pooler reads of x, as it is before its dropout: rows [B,H] of the model's type, written.
+ft_status ft_head_rows(ft_pass *pass, ft_tensor x, ft_tensor rows);
 // x [B,H], of a model that ends whole [T,H]; where it is [B,H] it becomes the pooler's input in place: some families drop there.
 ft_status ft_head_forward(ft_pass *pass, ft_tensor x, bool keep, ft_head_saved *saved, ft_tensor logits);
 // dlogits [B,labels]; dx (fp32), as x, is made here when want_dx. Frees `saved`.

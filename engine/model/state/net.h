@@ -111,6 +111,7 @@ typedef struct ft_model {
     bool mean_pooling;  // the head reads the mean of a sequence's rows; else some of them (ft_batch.read_row)
     bool ends_whole;    // the last layer has all rows: the head takes their mean, almost all are read (token classification, whose
                         // places relative positions and windows ask for), or a convolution behind that layer reads neighbours
+    bool reads_features; // batches bring what the head reads (ft_batch.feature): embeddings and layers are not run
     ft_linear *head; // hidden layers, then the classifier
     int32_t head_count;         // hidden layers + 1
     ft_activation head_activation;

@@ -234,11 +234,16 @@ static ft_status take_up(search *s, ft_config *config) {
     return status != FT_OK ? status : closed;
 }
 
+// Of micro-batches of steps, and of the pass that makes features: both are cut alike.
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t most_tokens(const ft_room *room) { return larger(room->plan.texts.tokens, room->plan.trunk.tokens); }
+static int64_t longest(const ft_room *room) { return larger(room->plan.texts.longest, room->plan.trunk.longest); }
+
 // What is left to us, of a run that does not fit as it is. false: nothing.
 static bool open_search(const ft_room *room, size_t limit, ft_autofit *fit, search *s) {
     const ft_config *c = room->config;
     *fit = (ft_autofit){.limit = limit};
-    *s = (search){.room = room, .limit = limit, .fit = fit, .most = room->plan.texts.tokens, .least = room->plan.texts.longest,
+    *s = (search){.room = room, .limit = limit, .fit = fit, .most = most_tokens(room), .least = longest(room),
                   .cuts = c->train.micro_batch_tokens == FT_AUTO && c->train.micro_batch == FT_AUTO,
                   .whole = c->train.micro_batch_tokens,
                   .recomputes = c->train.gradient_checkpointing == FT_AUTO};
@@ -301,11 +306,11 @@ static ft_status smallest(search *s) {
 
 ft_status ft_autofit_reduce(const ft_room *room, size_t limit, ft_config *config, ft_autofit *fit) {
     const ft_config *c = room->config;
-    const int64_t least = room->plan.texts.longest * room->config->memory.min_micro_batch;
+    const int64_t least = longest(room) * room->config->memory.min_micro_batch;
     *fit = (ft_autofit){.limit = limit};
     *config = *c;
-    search s = {.room = room, .limit = limit, .fit = fit, .most = room->plan.texts.tokens, .least = least,
-                .cuts = least < room->plan.texts.tokens,
+    search s = {.room = room, .limit = limit, .fit = fit, .most = most_tokens(room), .least = least,
+                .cuts = least < most_tokens(room),
                 .whole = c->train.micro_batch_tokens,
                 .recomputes = room->job->config->train.gradient_checkpointing == FT_AUTO,
                 .every = ft_checkpoint_every(c, room->device),

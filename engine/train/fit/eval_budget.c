@@ -1,5 +1,6 @@
 #include "engine/train/fit/eval_budget.h"
 
+#include "engine/train/job/features.h"
 #include "engine/train/room/device_graphs.h"
 #include "engine/train/step/rehearsal.h"
 #include "kernels/devices/devices.h"
@@ -67,7 +68,7 @@ static ft_capacity capacity_under(const budget *b, ft_batch_limits limits) {
     ft_capacity capacity = {.tokens = 0};
     if (room->job->without_data)
         return room->config->eval.strategy == FT_EVAL_NO ? capacity
-                                                           : ft_eval_capacity_worst(limits, room->job->max_length, ft_task_has_tokens(room->job->task));
+                                                           : ft_eval_capacity_worst(limits, ft_job_longest(room->job), ft_task_has_tokens(room->job->task));
     for (int s = FT_SPLIT_VALIDATION; s < FT_SPLITS; s++)
         if (ft_job_evaluates(room->job, (ft_split)s))
             capacity = ft_capacity_union(capacity, ft_eval_capacity(&room->job->split[s].data, limits));
@@ -143,10 +144,28 @@ static ft_status plan_evaluations(ft_room *room) {
     return FT_OK;
 }
 
+// The largest micro-batch of the pass that makes features.
+static ft_capacity trunk_capacity(const ft_room *room) {
+    const ft_job *job = room->job;
+    const ft_batch_limits limits = ft_trunk_limits(room->config);
+    ft_capacity capacity = {.tokens = 0};
+    if (!ft_job_lacks_features(job)) return capacity;
+    if (job->without_data) return ft_eval_capacity_worst(limits, job->max_length, false);
+    for (int i = 0; i < job->features.sets; i++) {
+        const ft_feature_set *set = &job->features.set[i];
+        for (int k = 0; k < set->parts && set->features.data == NULL; k++) {
+            const ft_dataset texts = ft_job_texts(job, set->split[k]);
+            capacity = ft_capacity_union(capacity, ft_eval_capacity(&texts, limits));
+        }
+    }
+    return capacity;
+}
+
 ft_status ft_room_plan_steps(ft_room *room) {
     const ft_job *job = room->job;
-    if (job->without_data) ft_run_plan_worst(room->config, job->max_length, ft_task_has_tokens(job->task), &room->plan);
+    if (job->without_data) ft_run_plan_worst(room->config, ft_job_longest(job), ft_task_has_tokens(job->task), &room->plan);
     else FT_TRY(ft_run_plan_make(room->config, &job->split[FT_SPLIT_TRAIN].data, &room->plan));
     if (ft_step_graphs_wanted(room->config, room->device)) ft_run_plan_fill_up(&room->plan);
+    room->plan.trunk = trunk_capacity(room);
     return plan_evaluations(room);
 }

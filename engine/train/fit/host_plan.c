@@ -1,6 +1,7 @@
 #include "engine/train/fit/host_plan.h"
 
 #include "engine/memory/process.h"
+#include "engine/train/job/features.h"
 #include "engine/train/step/predict.h"
 #include "kernels/devices/devices.h"
 
@@ -37,13 +38,15 @@ void ft_host_plan(const ft_room *room, const ft_memory_counters *planned, size_t
     const bool of_host = !ft_device_queues(room->device);
     const ft_process_addresses now = ft_process_addresses_now();
     const size_t here = ft_process_held(getpid()), later = (size_t)later_threads;
+    const ft_feature_bytes features = ft_job_feature_bytes(room->job);
     *out = (ft_host_memory){.loading = device > 0 ? held->most : 0, .mapped = room->job->weights_bytes};
     if (ft_job_evaluates(room->job, FT_SPLIT_TEST)) // the best model is read again
         out->mapped += (size_t)room->model.parameters.real_total * sizeof(float) + MODEL_HEADER;
+    out->mapped += features.all - features.held;
     size_t *part = out->part;
     part[FT_PART_PROGRAM] = held->start;
     part[FT_PART_TOKENIZER] = less(held->tokenizer, held->start);
-    part[FT_PART_DATA] = less(held->data, held->tokenizer);
+    part[FT_PART_DATA] = less(held->data, held->tokenizer) + features.held;
     part[FT_PART_BOOKKEEPING] = less(here, held->data) + (room->config->memory.timeline ? ft_memory_trace_bytes() : 0);
     part[FT_PART_DEVICE] = of_host ? device : 0;
     part[FT_PART_PINNED] = planned->peak_pinned;

@@ -3,6 +3,7 @@
 #include "engine/train/fit/eval_budget.h"
 #include "engine/train/step/predict.h"
 #include "engine/train/step/rehearsal.h"
+#include "engine/train/step/trunk_pass.h"
 
 #include "engine/model/state/staging.h"
 #include "kernels/devices/devices.h"
@@ -45,6 +46,7 @@ static ft_status rehearse_stages(ft_rehearsal *r) {
 
 static ft_status build_and_rehearse(ft_rehearsal *r) {
     FT_TRY(ft_step_build_state(&r->step));
+    FT_TRY(ft_trunk_pass_rehearse(&r->room));
     FT_TRY(ft_step_build_layout(&r->step));
     return rehearse_stages(r);
 }
@@ -83,6 +85,7 @@ static double average_step(const ft_room *room) {
     const ft_job *job = room->job;
     const ft_dataset *data = &job->split[FT_SPLIT_TRAIN].data;
     double sequences = (double)(room->plan.effective_batch < room->plan.sequences ? room->plan.effective_batch : room->plan.sequences);
+    if (job->features.on) return sequences; // a row each
     return job->without_data ? sequences * job->max_length : sequences * (double)data->tokens / (double)data->sequences;
 }
 

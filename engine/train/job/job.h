@@ -6,6 +6,7 @@
 #define FT_TRAIN_JOB_H
 
 #include "engine/config/config.h"
+#include "engine/data/feature_cache.h"
 #include "engine/data/input.h"
 #include "engine/data/report.h"
 #include "engine/model/spec/loss.h"
@@ -31,10 +32,28 @@ typedef struct ft_job_held {
     size_t most_before, most; // before it was opened; while it was, 0: not more than before
 } ft_job_held;
 
+// Where the head alone is trained: rows of what it reads, by the file that the texts stand in (features.h).
+enum { FT_MOST_FEATURE_PARTS = 2 };
+typedef struct ft_feature_set {
+    ft_features features;
+    int parts;
+    ft_split split[FT_MOST_FEATURE_PARTS];
+    int32_t *row[FT_MOST_FEATURE_PARTS]; // [sequences] of the part (base/spill.h); NULL: in order
+} ft_feature_set;
+
+typedef struct ft_job_features {
+    bool on;
+    bool from_cache;       // all of them were found
+    int compute_capability, sm_count; // of the device that they were looked for; 0 on the CPU
+    int sets;
+    ft_feature_set set[FT_SPLITS];
+    const char *directory; // where they are kept; NULL: nowhere
+} ft_job_features;
+
 typedef struct ft_job {
     const ft_config *config;   // what was asked for; what a run does may differ in memory's settings alone (ft_room.config)
     const char *model_dir;     // model.path, or the snapshot in the cache that it names
-    char base_sha256[65];      // with an adapter: of the model's files; "": there are none
+    char base_sha256[65];      // with an adapter, or where the head alone is trained: of the model's files; "": there are none
     const char *tokenizer_dir; // the model's, or model.stand_in_tokenizer
     ft_input input;            // none where there are no data
     ft_model_config model_config;
@@ -48,6 +67,7 @@ typedef struct ft_job {
     ft_word_rows own_word_rows;    // where not all are
     int64_t word_rows_save;        // bytes of the device
     bool without_data;         // planned without texts
+    ft_job_features features;
     ft_job_held held;
     size_t weights_bytes;      // of the files that its weights are read from; 0: none are there
     ft_arena arena;            // of all that is found out while it is opened

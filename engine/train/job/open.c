@@ -13,6 +13,7 @@
 #include "engine/metrics/entities.h"
 #include "engine/model/model_files.h"
 #include "engine/train/job/active_rows.h"
+#include "engine/train/job/features.h"
 #include "engine/train/job/fit.h"
 #include "engine/train/job/task.h"
 
@@ -154,11 +155,12 @@ static ft_status assume_data(ft_job *job, int labels) {
     return ft_fit_max_length(&job->input, &job->model_config, job->config->data.max_length, FT_AUTO, &job->max_length);
 }
 
-// What an adapter is trained beside: what its files lack, and which files these are.
+// What an adapter, or a head, is trained beside: what its files lack, and which files these are.
 static ft_status know_base(ft_job *job, bool without_weights) {
     const ft_config *c = job->config;
-    if (c->adapter.type == FT_ADAPTER_NONE || c->model.init == FT_INIT_RANDOM) return FT_OK;
-    FT_TRY(ft_model_find_pooler(job->model_dir, &job->model_config));
+    const bool adapter = c->adapter.type != FT_ADAPTER_NONE;
+    if ((!adapter && !ft_model_trunk_is_fixed(c)) || c->model.init == FT_INIT_RANDOM) return FT_OK;
+    if (adapter) FT_TRY(ft_model_find_pooler(job->model_dir, &job->model_config));
     return without_weights ? FT_OK : ft_weights_digest(job->model_dir, job->base_sha256);
 }
 
@@ -219,6 +221,7 @@ ft_status ft_job_tokenise(ft_job *job) {
         if (job->split[s].present) FT_TRY(tokenise_split(job, (ft_split)s, cache));
     if (!job->without_data) FT_TRY(ft_task_set_loss(job));
     FT_TRY(ft_job_choose_rows(job));
+    FT_TRY(ft_job_plan_features(job));
     note_held(job);
     if (ft_stop_signal() != 0) return ft_fail(ft_stop_status(ft_stop_signal()), NULL, "stopped before the first step");
     return FT_OK;
@@ -260,6 +263,7 @@ void ft_job_close(ft_job *job) {
         ft_table_free(&job->split[s].table);
         ft_spill_free(job->split[s].source_row);
     }
+    ft_job_close_features(job);
     ft_input_close(&job->input);
     ft_word_rows_free(&job->own_word_rows);
     ft_model_config_free(&job->model_config);

@@ -25,6 +25,7 @@ typedef struct ft_run_plan {
     int64_t step_rows;       // rows that are read of the largest effective batch: each has a loss
     int32_t bucket;          // micro-batches are filled up to multiples of so many tokens (device.graphs); 0: they are not
     uint64_t order_seed;
+    ft_capacity trunk;       // of the pass that makes features (features.h), with ft_trunk_limits; tokens 0: there is none
 } ft_run_plan;
 
 // FT_INVALID when there is nothing to train on.

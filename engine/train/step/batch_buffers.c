@@ -20,15 +20,16 @@ static ft_batch_format format_of(const ft_model *model, ft_capacity capacity, un
                              .reads = capacity.reads,
                              .most_reads = capacity.most_reads,
                              .targets = model->targets,
-                             .position_padding = model->position_padding,
-                             .orders = orders};
+                             .position_padding = model->reads_features ? -1 : model->position_padding,
+                             .orders = model->reads_features ? 0 : orders,
+                             .feature_bytes = model->reads_features ? ft_model_feature_bytes(model) : 0};
 }
 
 static ft_status create_slot(const ft_model *model, const ft_batch_format *format, ft_batch_slot *s) {
     ft_device *device = model->device;
     FT_TRY(ft_memory_alloc(model->memory, ft_batch_bytes(format), FT_MEM_DATA, "batch", &s->device_block));
     ft_batch_bind(&s->staging, s->staging_block, format);
-    if (model->absent.word_rows != NULL) s->staging.row_of = model->absent.word_rows->row_of;
+    if (model->absent.word_rows != NULL && !model->reads_features) s->staging.row_of = model->absent.word_rows->row_of;
     ft_batch_bind(&s->device, s->device_block, format);
     FT_TRY(device->functions->event_create(device, &s->copied));
     FT_TRY(device->functions->event_create(device, &s->used));

@@ -195,6 +195,7 @@ ft_status ft_step_build_layout(ft_step *step) {
     const ft_job *job = room->job;
     if (room->laid_out) return FT_OK;
     ft_model_set_recomputation(&room->model, room->config);
+    ft_model_read_features(&room->model, job->features.on);
     ft_step_sizes sizes = ft_room_sizes(room);
     ft_status status = ft_gradients_hold(&room->model.parameters, room->plan.whole_steps);
     if (status == FT_OK) status = ft_model_hold_positions(&room->model, room->plan.capacity, room->eval_capacity);

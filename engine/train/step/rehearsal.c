@@ -11,6 +11,7 @@ ft_step_sizes ft_room_sizes(const ft_room *room) {
     return (ft_step_sizes){.train = p->capacity,
                            .whole_steps = p->whole_steps,
                            .predict = room->eval_capacity,
+                           .features = room->job->features.on,
                            .loss = room->job->loss,
                            .word_rows = room->job->word_rows,
                            .rows = p->step_rows};
@@ -70,9 +71,11 @@ static ft_status record(recording *r, ft_memory *memory, const ft_model_config *
     ft_memory_record(r->memory);
     FT_TRY(ft_model_create_with(r->memory, model_config, config, labels, sizes->word_rows, &r->model));
     FT_TRY(ft_model_set_loss(&r->model, &sizes->loss));
+    ft_model_read_features(&r->model, sizes->features);
     FT_TRY(ft_model_hold_positions(&r->model, sizes->train, sizes->predict));
     if (sizes->train.tokens > 0) FT_TRY(record_training(r, config, sizes));
     if (sizes->predict.tokens > 0) FT_TRY(ft_predict_rehearse(&r->model, sizes->predict));
+    if (sizes->trunk.tokens > 0) FT_TRY(ft_data_pass_rehearse(&r->model, sizes->trunk, FT_PASS_ROWS));
     return ft_memory_adopt(memory, r->memory);
 }
 

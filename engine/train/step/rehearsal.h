@@ -9,6 +9,8 @@
 
 typedef struct ft_step_sizes {
     ft_capacity train, predict; // largest micro-batches; tokens == 0: there are none
+    ft_capacity trunk;          // the same of the pass that makes features (trunk_pass.h)
+    bool features;              // train and predict are of features
     bool whole_steps;           // every step is one micro-batch: gradients live in the arena
     int64_t rows;               // that are read of the largest effective batch
     ft_loss loss;               // of the task

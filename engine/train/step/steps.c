@@ -130,7 +130,7 @@ static ft_status gradients_of(ft_step *step, void *context) {
         FT_TRY(ft_batch_buffers_load(&step->buffers, data, step->order, at, count, (int32_t)(at - w->first)));
         step->queueing_seconds -= step->buffers.waited;
         FT_TRY(train_batch(step, losses, &read));
-        w->tokens += step->buffers.device.tokens - step->buffers.device.filler;
+        for (int64_t i = at; i < at + count; i++) w->tokens += ft_dataset_tokens(data, step->order[i]);
         ft_run_alive(room->memory, step->state.step, room->plan.total_steps, false);
         losses += read;
         w->rows += read;

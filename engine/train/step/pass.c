@@ -1,0 +1,121 @@
+#include "engine/train/step/pass.h"
+
+static int64_t columns(const ft_data_pass *p) { return p->kind == FT_PASS_LOGITS ? p->model->labels : p->model->hidden; }
+static ft_dtype dtype(const ft_data_pass *p) { return p->kind == FT_PASS_LOGITS ? FT_F32 : p->model->dtype; }
+
+size_t ft_data_pass_row_bytes(const ft_data_pass *p) { return (size_t)columns(p) * ft_dtype_size(dtype(p)); }
+
+static ft_status compute(ft_data_pass *p, const ft_batch *batch) {
+    const ft_tensor rows = ft_matrix(p->rows, batch->reads, columns(p), dtype(p));
+    return (p->kind == FT_PASS_LOGITS ? ft_model_predict_batch : ft_model_features_batch)(p->model, batch, p->capacity, rows);
+}
+
+// Queues the way home of the micro-batch that was queued last, or takes it home where there are no queues.
+static ft_status send_home(ft_data_pass *p, ft_rows_home *h, int64_t first, int64_t count, void *home) {
+    const ft_device_functions *f = p->model->device->functions;
+    *h = (ft_rows_home){.first = first, .count = count, .rows = h->rows, .come = h->come};
+    FT_TRY(f->download(p->model->device, h->rows != NULL ? h->rows : home, p->rows, (size_t)p->buffers.device.reads * ft_data_pass_row_bytes(p)));
+    return h->rows != NULL ? f->event_record(p->model->device, h->come, FT_STREAM_COMPUTE) : f->sync(p->model->device);
+}
+
+typedef struct run {
+    ft_row_sink *sink;
+    void *context, *home;
+    int64_t done; // sequences that are there, behind all that came before
+} run;
+
+// Waits for them.
+static ft_status arrive(ft_data_pass *p, ft_rows_home *h, run *r) {
+    if (h->count == 0) return FT_OK;
+    if (h->rows != NULL) FT_TRY(p->model->device->functions->event_sync(p->model->device, h->come));
+    FT_TRY(r->sink(r->context, h->first, h->count, h->rows != NULL ? h->rows : r->home));
+    r->done = h->first + h->count;
+    h->count = 0;
+    return FT_OK;
+}
+
+ft_status ft_data_pass_run(ft_data_pass *p, const ft_dataset *data, ft_batch_limits limits, void *home, ft_row_sink *sink,
+                           void *context, ft_predict_progress progress, void *watcher) {
+    run r = {.sink = sink, .context = context, .home = home};
+    const bool queues = p->home[0].rows != NULL;
+    for (int64_t first = 0, batch = 0; first < data->sequences;) {
+        ft_rows_home *present = &p->home[batch % FT_ROWS_HOMES], *before = &p->home[(batch + 1) % FT_ROWS_HOMES];
+        const int64_t count = ft_batch_cut(data, NULL, first, data->sequences, limits);
+        FT_TRY(ft_batch_buffers_load(&p->buffers, data, NULL, first, count, 0));
+        if (p->buffers.device.reads == 0) { // nobody asks for anything of it
+            first += count;
+            continue;
+        }
+        FT_TRY(compute(p, &p->buffers.device));
+        FT_TRY(send_home(p, present, first, count, home));
+        FT_TRY(arrive(p, queues ? before : present, &r));
+        first += count;
+        batch++;
+        if (progress != NULL && r.done > 0) FT_TRY(progress(watcher, r.done, data->sequences));
+    }
+    const int64_t before = r.done;
+    for (int i = 0; i < FT_ROWS_HOMES; i++) FT_TRY(arrive(p, &p->home[i], &r)); // of one at most
+    return progress != NULL && r.done > before ? progress(watcher, r.done, data->sequences) : FT_OK;
+}
+
+static ft_status make_homes(ft_data_pass *p) {
+    const size_t bytes = (size_t)p->capacity.reads * ft_data_pass_row_bytes(p);
+    ft_device *device = p->model->device;
+    for (int i = 0; i < FT_ROWS_HOMES && ft_device_queues(device); i++) {
+        void *pinned;
+        FT_TRY(ft_memory_alloc_staging(p->model->memory, bytes, p->kind == FT_PASS_LOGITS ? "logits on their way home" : "rows on their way home",
+                                       &pinned));
+        p->home[i].rows = pinned;
+        FT_TRY(device->functions->event_create(device, &p->home[i].come));
+    }
+    return FT_OK;
+}
+
+static void free_homes(ft_data_pass *p) {
+    ft_device *device = p->model->device;
+    for (int i = 0; i < FT_ROWS_HOMES && p->home[i].rows != NULL; i++) {
+        ft_memory_free_staging(p->model->memory, p->home[i].rows); // waits for what is on its way
+        device->functions->event_destroy(device, p->home[i].come);
+    }
+}
+
+ft_status ft_data_pass_open(ft_model *model, ft_capacity capacity, ft_pass_kind kind, ft_data_pass *p) {
+    *p = (ft_data_pass){.model = model, .capacity = capacity, .kind = kind, .own_positions = !ft_model_holds_positions(model)};
+    ft_memory_set_phase(model->memory, FT_PHASE_EVAL);
+    FT_TRY(ft_absent_rows_refresh(&model->absent));
+    if (p->own_positions) FT_TRY(ft_model_hold_positions(model, (ft_capacity){.tokens = 0}, capacity));
+    FT_TRY(ft_memory_scope_begin(model->memory, FT_SCOPE_PASS));
+    p->in_scope = true;
+    FT_TRY(ft_batch_buffers_create(model, capacity, false, &p->buffers));
+    FT_TRY(ft_memory_alloc(model->memory, (size_t)capacity.reads * ft_data_pass_row_bytes(p), FT_MEM_ACTIVATIONS,
+                           kind == FT_PASS_LOGITS ? "logits" : "rows that the head reads", &p->rows));
+    FT_TRY(make_homes(p));
+    return ft_model_begin_prediction(model, capacity);
+}
+
+ft_status ft_data_pass_close(ft_data_pass *p, ft_status outcome) {
+    ft_memory *memory = p->model->memory;
+    ft_model_end_prediction(p->model);
+    free_homes(p);
+    ft_memory_free(memory, p->rows);
+    ft_batch_buffers_free(&p->buffers);
+    if (p->in_scope) outcome = ft_memory_scope_end(memory, outcome);
+    if (p->own_positions) ft_model_release_positions(p->model);
+    ft_memory_trim(memory);
+    return outcome;
+}
+
+ft_status ft_data_pass_rehearse(ft_model *model, ft_capacity capacity, ft_pass_kind kind) {
+    ft_data_pass p;
+    ft_status status = ft_data_pass_open(model, capacity, kind, &p);
+    if (status == FT_OK) {
+        ft_batch *batch = &p.buffers.device;
+        batch->tokens = capacity.tokens;
+        batch->sequences = capacity.sequences;
+        batch->longest = capacity.longest;
+        batch->reads = capacity.reads;
+        batch->most_reads = capacity.most_reads;
+        status = compute(&p, batch);
+    }
+    return ft_data_pass_close(&p, status);
+}
