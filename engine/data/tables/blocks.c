@@ -1,5 +1,6 @@
 #include "engine/data/tables/blocks.h"
 
+#include "base/log.h"
 #include "base/sha256.h"
 #include "engine/data/tables/formats.h"
 #include "engine/data/tables/records.h"
@@ -27,16 +28,65 @@ ft_status ft_blocks_open(const char *path, const ft_table_request *request, size
 void ft_blocks_close(ft_blocks *b) {
     if (b->file > STDIN_FILENO) close(b->file);
     free(b->data);
+    for (int i = 0; i < b->stages; i++) {
+        ft_decoder_close(b->stage[i].decoder);
+        free(b->stage[i].data);
+    }
     ft_table_layout_free(&b->layout);
     *b = (ft_blocks){.file = -1};
 }
 
+// Reads once.
+static ft_status read_file(ft_blocks *b, char *out, size_t room, size_t *got, bool *ended) {
+    ssize_t bytes;
+    do bytes = read(b->file, out, room);
+    while (bytes < 0 && errno == EINTR);
+    if (bytes < 0) return ft_fail_errno(FT_FAILED, errno, ft_source_display(b->path), "cannot read the file");
+    if (b->hash != NULL) ft_sha256_add(b->hash, out, (size_t)bytes);
+    b->read += bytes;
+    *got = (size_t)bytes;
+    *ended = bytes == 0;
+    return FT_OK;
+}
+
+static ft_status pull(ft_blocks *b, int stages, char *out, size_t room, size_t *got, bool *ended);
+
+// More bytes from what is before a stage, behind those that it has not taken.
+static ft_status fill(ft_blocks *b, int stage) {
+    struct ft_block_stage *s = &b->stage[stage];
+    size_t got;
+    if (s->at > 0) memmove(s->data, s->data + s->at, s->length - s->at);
+    s->length -= s->at;
+    s->at = 0;
+    if (s->capacity - s->length < CHUNK / 2) {
+        char *larger = ft_realloc(s->data, s->capacity + CHUNK, 1, "a data file");
+        if (larger == NULL) return FT_NO_MEMORY;
+        s->data = larger;
+        s->capacity += CHUNK;
+    }
+    FT_TRY(pull(b, stage, s->data + s->length, s->capacity - s->length, &got, &s->last));
+    s->length += got;
+    return FT_OK;
+}
+
+// What has come through so many stages: some bytes, or none where *ended.
+static ft_status pull(ft_blocks *b, int stages, char *out, size_t room, size_t *got, bool *ended) {
+    if (stages == 0) return read_file(b, out, room, got, ended);
+    struct ft_block_stage *s = &b->stage[stages - 1];
+    for (*got = 0;;) {
+        size_t used;
+        FT_TRY(ft_decoder_run(s->decoder, ft_source_display(b->path), s->data + s->at, s->length - s->at, s->last, &used, out, room, got, ended));
+        s->at += used;
+        if (*ended || *got > 0) return FT_OK;
+        if (used == 0 && !s->last) FT_TRY(fill(b, stages - 1));
+    }
+}
+
 // Reads once. *waits: there is no more for the moment.
 static ft_status read_more(ft_blocks *b, bool *waits) {
-    const char *name = ft_source_display(b->path);
     if (b->capacity - b->length < CHUNK) {
-        if (!b->whole && b->bytes != SIZE_MAX && b->capacity > LONGEST_ROW)
-            return ft_fail(FT_INVALID, name, "a row of more than %d bytes", LONGEST_ROW);
+        if (b->bytes != SIZE_MAX && b->capacity > LONGEST_ROW)
+            return ft_fail(FT_INVALID, ft_source_display(b->path), "a row of more than %d bytes", LONGEST_ROW);
         const size_t capacity = 2 * b->capacity + CHUNK;
         char *larger = ft_realloc(b->data, capacity + 1, 1, "a data file");
         if (larger == NULL) return FT_NO_MEMORY;
@@ -44,16 +94,14 @@ static ft_status read_more(ft_blocks *b, bool *waits) {
         b->capacity = capacity;
     }
     const size_t room = b->capacity - b->length;
-    ssize_t got;
+    size_t got;
     const size_t want = b->length > b->bytes ? b->length : b->bytes; // a long row is looked at again whole: few times
-    do got = read(b->file, b->data + b->length, room < want ? room : want);
-    while (got < 0 && errno == EINTR);
-    if (got < 0) return ft_fail_errno(FT_FAILED, errno, name, "cannot read the file");
-    b->ended = got == 0;
-    if (b->hash != NULL) ft_sha256_add(b->hash, b->data + b->length, (size_t)got);
-    b->length += (size_t)got;
+    // A decoder needs some room for one character.
+    FT_TRY(pull(b, b->stages, b->data + b->length, room < want || b->stages > 0 ? room : want, &got, &b->ended));
+    b->length += got;
     struct pollfd more = {.fd = b->file, .events = POLLIN};
     *waits = poll(&more, 1, 0) == 0;
+    for (int i = 0; i < b->stages; i++) *waits = *waits && b->stage[i].at == b->stage[i].length;
     return FT_OK;
 }
 
@@ -89,7 +137,7 @@ static size_t end_of_rows(const char *data, size_t length, ft_format format, cha
 // How many bytes are the next piece; 0: more must be read.
 static ft_status piece_length(ft_blocks *b, bool waits, size_t *length) {
     *length = b->ended ? b->length : 0;
-    if (b->ended || b->whole || b->conll || b->bytes == SIZE_MAX || (b->length < b->bytes && !waits)) return FT_OK;
+    if (b->ended || b->length == 0 || b->conll || b->bytes == SIZE_MAX || (b->length < b->bytes && !waits)) return FT_OK;
     const bool first = b->layout.line == 0;
     ft_format format = b->layout.format;
     char delimiter = b->layout.delimiter;
@@ -119,21 +167,46 @@ static ft_status parse(ft_blocks *b, size_t length, ft_table *table) {
         b->capacity = 0;
     }
     b->length -= length;
-    b->done += (int64_t)length;
-    ft_status status = FT_OK;
-    if (b->whole) status = ft_source_unpack(name, SIZE_MAX / 4, &piece, &length);
-    if (status == FT_OK) status = ft_source_to_utf8(name, &b->encoding, &piece, &length);
+    b->done = b->stages > 0 ? b->read : b->done + (int64_t)length;
+    ft_status status = ft_source_to_utf8(name, &b->encoding, &piece, &length);
     if (status == FT_OK) return ft_table_parse_piece(piece, length, name, &b->request, &b->layout, table);
     free(piece);
     return status;
 }
 
-// Whether it is packed or UTF-16 is told by 16 bytes, or by a line of text.
-static void look(ft_blocks *b) {
+// What was read goes through a further stage.
+static ft_status add_stage(ft_blocks *b, ft_coding coding) {
+    struct ft_block_stage *s = &b->stage[b->stages];
+    FT_TRY(ft_decoder_open(coding, &s->decoder));
+    b->stages++;
+    s->data = b->data;
+    s->length = b->length;
+    s->capacity = b->capacity;
+    s->last = b->ended;
+    b->data = NULL;
+    b->length = b->capacity = 0;
+    b->ended = false;
+    return FT_OK;
+}
+
+// UTF-16 that no mark tells of has an even number of bytes, where they are known.
+static ft_coding utf16_of(const ft_blocks *b) {
+    bool marked;
+    const ft_coding found = ft_source_utf16(b->data, b->length, &marked);
+    return !marked && b->stages == 0 && b->size % 2 != 0 ? FT_CODING_NONE : found;
+}
+
+// Whether it is packed or UTF-16 is told by 16 bytes, or by a line of text; and once more of what was packed.
+static ft_status look(ft_blocks *b) {
     const bool line = b->length >= 4 && memchr(b->data, '\n', b->length) != NULL && memchr(b->data, '\0', b->length) == NULL;
-    if (b->known || !(b->ended || b->length >= 16 || line)) return;
-    b->whole = ft_source_is_whole(b->data, b->length);
+    if (b->known || !(b->ended || b->length >= 16 || line)) return FT_OK;
+    const ft_coding packing = b->stages == 0 ? ft_source_packing(b->data, b->length) : FT_CODING_NONE;
+    if (packing != FT_CODING_NONE) return add_stage(b, packing);
+    const ft_coding utf16 = utf16_of(b);
     b->known = true;
+    if (utf16 == FT_CODING_NONE) return FT_OK;
+    ft_info("%s is no UTF-8 and is read as UTF-16", ft_source_display(b->path));
+    return add_stage(b, utf16);
 }
 
 ft_status ft_blocks_next(ft_blocks *b, ft_table *table, bool *found) {
@@ -142,7 +215,7 @@ ft_status ft_blocks_next(ft_blocks *b, ft_table *table, bool *found) {
     for (bool waits = false;;) {
         const bool first = b->layout.line == 0;
         size_t length = 0;
-        look(b);
+        FT_TRY(look(b));
         if (b->known) FT_TRY(piece_length(b, waits, &length));
         if (length == 0 && !b->ended) {
             FT_TRY(read_more(b, &waits));

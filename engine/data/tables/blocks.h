@@ -1,7 +1,7 @@
 // blocks.h - a file of texts a piece after the other, for who answers while he reads: the rows are those of ft_table_read, in memory
 // that does not grow with the file.
 //
-// What is packed, or in UTF-16, is one piece, and so are its rows. Windows-1252 is told from broken UTF-8 by the first piece that is not
+// What is packed, or in UTF-16, is decoded as it is read (decode.h); a mistake in a row is then found before damage behind it. Windows-1252 is told from broken UTF-8 by the first piece that is not
 // ASCII. A pipe is not waited for: what has come is a piece as soon as it ends behind a row.
 #ifndef FT_BLOCKS_H
 #define FT_BLOCKS_H
@@ -15,15 +15,22 @@ typedef struct ft_blocks {
     ft_table_layout layout;
     ft_encoding encoding;
     int file;
-    bool whole;  // it must be had whole
-    bool conll;  // and so must this, whose rows do not end with a line
-    bool ended;  // everything was read
+    bool conll;  // it must be had whole: its rows do not end with a line
+    bool ended;  // everything was read, and decoded
     bool known;  // looked at its first bytes
+    struct ft_block_stage {
+        ft_decoder *decoder;
+        char *data; // [at, length) came in and was not taken
+        size_t at, length, capacity;
+        bool last;  // nothing comes behind
+    } stage[2]; // unpacks; makes UTF-8 of UTF-16
+    int stages;
     char *data;  // [length] was read and not handed out yet
     size_t length, capacity;
     size_t bytes;       // about so many are a piece; the caller may change it. SIZE_MAX: all of them
     struct ft_sha256_state *hash; // takes the bytes as they lie on the disk; NULL: nobody wants it
-    int64_t done, size; // bytes handed out, as they lie on the disk; of the file, 0: nobody knows
+    int64_t read;       // bytes, as they lie on the disk
+    int64_t done, size; // of these handed out, or, of what is decoded, read; of the file, 0: nobody knows
 } ft_blocks;
 
 // FT_INVALID: there is no such file. Close it also then.

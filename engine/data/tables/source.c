@@ -193,9 +193,14 @@ static ft_encoding encoding_of(const char *text, size_t length) {
     return byte_encoding(text, length);
 }
 
-bool ft_source_is_whole(const char *data, size_t length) {
+ft_coding ft_source_packing(const char *data, size_t length) {
+    return is_gzip(data, length) ? FT_CODING_GZIP : is_zstd(data, length) ? FT_CODING_ZSTD : FT_CODING_NONE;
+}
+
+ft_coding ft_source_utf16(const char *data, size_t length, bool *marked) {
     const ft_encoding found = encoding_of(data, length < 64 ? length & ~(size_t)1 : 64);
-    return is_gzip(data, length) || is_zstd(data, length) || found == FT_ENCODING_UTF16LE || found == FT_ENCODING_UTF16BE;
+    *marked = length >= 2 && (memcmp(data, "\xFF\xFE", 2) == 0 || memcmp(data, "\xFE\xFF", 2) == 0);
+    return found == FT_ENCODING_UTF16LE ? FT_CODING_UTF16LE : found == FT_ENCODING_UTF16BE ? FT_CODING_UTF16BE : FT_CODING_NONE;
 }
 
 static size_t from_1252(const unsigned char *in, size_t length, char *out) {
@@ -209,8 +214,13 @@ static uint32_t unit_at(const unsigned char *in, bool big) {
     return big ? (uint32_t)in[0] << 8 | in[1] : (uint32_t)in[1] << 8 | in[0];
 }
 
-// A surrogate without its partner is U+FFFD.
-static size_t from_utf16(const unsigned char *in, size_t length, bool big, char *out) {
+bool ft_utf16_is_first(const char *unit, bool big) {
+    const uint32_t code = unit_at((const unsigned char *)unit, big);
+    return code >= 0xD800 && code < 0xDC00;
+}
+
+size_t ft_utf16_to_utf8(const char *text, size_t length, bool big, char *out) {
+    const unsigned char *in = (const unsigned char *)text;
     size_t used = 0;
     for (size_t i = 0; i < length; i += 2) {
         uint32_t code = unit_at(in + i, big);
@@ -240,9 +250,8 @@ ft_status ft_source_to_utf8(const char *name, ft_encoding *known, char **data, s
         return ft_fail(FT_INVALID, name, "this UTF-16 file ends in the middle of a character");
     char *text = ft_calloc(*length + 1, 3, "a data file"); // no character of either takes more than 3 bytes a byte
     if (text == NULL) return FT_NO_MEMORY;
-    const unsigned char *in = (const unsigned char *)*data;
-    size_t used = found == FT_ENCODING_1252 ? from_1252(in, *length, text)
-                                            : from_utf16(in, *length, found == FT_ENCODING_UTF16BE, text);
+    size_t used = found == FT_ENCODING_1252 ? from_1252((const unsigned char *)*data, *length, text)
+                                            : ft_utf16_to_utf8(*data, *length, found == FT_ENCODING_UTF16BE, text);
     if (news) ft_info("%s is no UTF-8 and is read as %s", name, found == FT_ENCODING_1252 ? "Windows-1252 (Latin-1)" : "UTF-16");
     char *fitted = ft_realloc(text, used + 1, 1, "a data file");
     if (fitted == NULL) {

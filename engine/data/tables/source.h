@@ -7,6 +7,7 @@
 #define FT_SOURCE_H
 
 #include "base/status.h"
+#include "engine/data/tables/decode.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,8 +27,13 @@ typedef enum ft_encoding {
     FT_ENCODING_UTF16BE,
     FT_ENCODING_1252
 } ft_encoding;
-// Of the first bytes of a file: must it be had whole, because it is packed or UTF-16? At least 16 bytes, or all there are.
-bool ft_source_is_whole(const char *data, size_t length);
+// Of the first bytes of a text, at least 16 or all there are: is it packed, and in what? Is it UTF-16, *marked: by a mark that says so?
+ft_coding ft_source_packing(const char *data, size_t length);
+ft_coding ft_source_utf16(const char *data, size_t length, bool *marked);
+// One of UTF-16's surrogates that has to be followed by another?
+bool ft_utf16_is_first(const char *unit, bool big_endian);
+// Whole units; `out` has room for 3 bytes a byte. A surrogate without its partner is U+FFFD. How many bytes there are then.
+size_t ft_utf16_to_utf8(const char *in, size_t length, bool big_endian, char *out);
 // Replaces UTF-16 and Windows-1252 by UTF-8 and takes a byte order mark off. FT_INVALID when UTF-16 ends inside a unit.
 // *known is what earlier pieces of the text were written in, and becomes what this one is; UNKNOWN: this is the first.
 ft_status ft_source_to_utf8(const char *name, ft_encoding *known, char **data, size_t *length);

@@ -332,12 +332,23 @@ ft_status ft_table_parse(char *data, size_t length, size_t most, const char *nam
     return status;
 }
 
+// A file of which much, or much more, would be in memory: packed texts are several times their file.
+static bool is_large(const char *path) {
+    struct stat facts;
+    char first[4];
+    if (strcmp(path, "-") == 0 || stat(path, &facts) != 0 || !S_ISREG(facts.st_mode)) return false;
+    if (facts.st_size >= FT_TABLE_LARGE) return true;
+    FILE *file = facts.st_size >= FT_TABLE_LARGE / 8 ? fopen(path, "rbe") : NULL;
+    if (file == NULL) return false;
+    const bool packed = ft_source_packing(first, fread(first, 1, sizeof first, file)) != FT_CODING_NONE;
+    fclose(file);
+    return packed;
+}
+
 ft_status ft_table_read(const char *path, const ft_table_request *request, ft_table *table) {
     memset(table, 0, sizeof *table);
-    struct stat facts;
     const bool words = request->format == FT_FORMAT_CONLL || request->words; // a sentence is not found by the end of a line
-    if (!words && strcmp(path, "-") != 0 && stat(path, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size >= FT_TABLE_LARGE)
-        return ft_table_read_large(path, request, PIECE, table);
+    if (!words && is_large(path)) return ft_table_read_large(path, request, PIECE, table);
     char *data = NULL;
     size_t length = 0;
     FT_TRY(ft_source_load(path, &data, &length));

@@ -38,8 +38,8 @@ typedef struct ft_table {
 // file:line:column: missing file, no header, unknown column (the header is listed), ragged rows, no rows, empty label.
 // CRLF, a missing last newline and, with two or more columns, empty lines at the end are accepted. NUL bytes stay in texts
 // (text_length counts them) and are refused elsewhere.
-// A file of FT_TABLE_LARGE bytes and more is read in pieces, and its texts are in scratch files (base/spill.h), unless it is packed or
-// UTF-16.
+// A file of FT_TABLE_LARGE bytes and more, or a packed one of an eighth of that, is read in pieces, and its texts are in scratch files
+// (base/spill.h).
 enum { FT_TABLE_LARGE = 32 << 20 };
 ft_status ft_table_read(const char *path, const ft_table_request *request, ft_table *table);
 // The same whatever its size, in pieces of about so many bytes. path: no pipe. large.c
