@@ -6,6 +6,7 @@
 #include "base/files.h"
 
 #include "base/context.h"
+#include "base/pace.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -221,19 +222,55 @@ static ft_status resolve(const char *path, const struct stat *old, char **target
     return *target != NULL ? FT_OK : FT_NO_MEMORY;
 }
 
-static ft_status open_stream(ft_atomic_file *file, int fd) {
-    file->stream = fdopen(fd, "w");
-    if (file->stream != NULL) return FT_OK;
-    int errnum = errno;
+// What lies behind the stream of an atomic file.
+struct ft_atomic_output {
+    int file;
+    bool paced; // a device or a pipe has no pages
+    int64_t end;
+    ft_pace pace;
+};
+
+// All of it, for a stream takes fewer bytes for an error; errno says why.
+static ssize_t write_output(void *cookie, const char *data, size_t length) {
+    struct ft_atomic_output *o = cookie;
+    for (size_t done = 0; done < length;) {
+        const size_t left = length - done;
+        const ssize_t n = write(o->file, data + done, o->paced && left > FT_PACE_WINDOW ? FT_PACE_WINDOW : left);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return (ssize_t)done;
+        done += (size_t)n;
+        if (o->paced) ft_pace_written(&o->pace, o->file, o->end += n);
+    }
+    return (ssize_t)length;
+}
+
+static int close_output(void *cookie) {
+    struct ft_atomic_output *o = cookie;
+    const int result = close(o->file);
+    free(o);
+    return result;
+}
+
+static ft_status open_stream(ft_atomic_file *file, int fd, bool paced) {
+    struct ft_atomic_output *output = ft_calloc(1, sizeof *output, file->path);
+    if (output != NULL) {
+        *output = (struct ft_atomic_output){.file = fd, .paced = paced};
+        file->stream = fopencookie(output, "w", (cookie_io_functions_t){.write = write_output, .close = close_output});
+        file->output = output;
+        if (file->stream != NULL) return FT_OK;
+        ft_fail_errno(FT_FAILED, errno, file->path, "cannot open the file");
+    }
+    free(output);
+    file->output = NULL;
     close(fd);
-    return ft_fail_errno(FT_FAILED, errnum, file->path, "cannot open the file");
+    return ft_error_code();
 }
 
 static ft_status open_directly(ft_atomic_file *file, const struct stat *old) {
     int ours = our_stream(old),
         fd = ours >= 0 ? fcntl(ours, F_DUPFD_CLOEXEC, 3) : open(file->path, O_WRONLY | O_CLOEXEC);
     if (fd < 0) return fail_write(errno, file->path, "cannot open it for writing");
-    return open_stream(file, fd);
+    return open_stream(file, fd, false);
 }
 
 static ft_status open_temporary(ft_atomic_file *file, const struct stat *old) {
@@ -241,7 +278,7 @@ static ft_status open_temporary(ft_atomic_file *file, const struct stat *old) {
     int fd;
     FT_TRY(make_temporary(file->path, false, &file->temporary, &fd));
     if (old != NULL) (void)!fchmod(fd, old->st_mode & 0777); // keeps who may read it; not worth failing for
-    return open_stream(file, fd);
+    return open_stream(file, fd, true);
 }
 
 ft_status ft_atomic_open(ft_atomic_file *file, const char *path) {
@@ -261,7 +298,7 @@ ft_status ft_atomic_open(ft_atomic_file *file, const char *path) {
 
 // Why an earlier write failed is forgotten by now (the caller may not have looked), but it will fail again.
 static ft_status fail_earlier(const ft_atomic_file *file) {
-    if (file->temporary != NULL && write(fileno(file->stream), "", 1) < 0)
+    if (file->temporary != NULL && write(file->output->file, "", 1) < 0)
         return fail_write(errno, file->path, "cannot write the file");
     return ft_fail(FT_FAILED, file->path, "cannot write the file: an earlier write failed");
 }
@@ -285,7 +322,7 @@ static ft_status flush_and_rename(ft_atomic_file *file) {
     if (fflush(file->stream) != 0) return fail_write(errno, file->path, "cannot write the file");
     if (failed_before) return fail_earlier(file);
     if (file->temporary == NULL) return FT_OK; // a device or a pipe has nothing to sync
-    if (!synced_later && fsync(fileno(file->stream)) != 0 && errno != EINVAL)
+    if (!synced_later && fsync(file->output->file) != 0 && errno != EINVAL)
         return fail_write(errno, file->path, "cannot flush the file to disk");
     if (rename(file->temporary, file->path) != 0)
         return fail_write(errno, file->path, "cannot put the new file in place");

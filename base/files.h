@@ -23,10 +23,12 @@ ft_status ft_map_file(const char *path, const void **data, size_t *size);
 void ft_unmap_file(const void *data, size_t size); // NULL is fine
 
 // An atomic write: a temporary file beside the target, flushed, fsynced, renamed over it. The old file stays until
-// commit. A symbolic link is followed. A device, a pipe and our own standard output are written directly.
+// commit. A symbolic link is followed. A device, a pipe and our own standard output are written directly. A large file goes to the
+// disk while it is written (pace.h); its stream has no fileno().
 typedef struct ft_atomic_file {
     FILE *stream;
-    char *path, *temporary; // temporary: NULL when written directly
+    char *path, *temporary;            // temporary: NULL when written directly
+    struct ft_atomic_output *output;   // behind the stream
 } ft_atomic_file;
 ft_status ft_atomic_open(ft_atomic_file *file, const char *path);
 ft_status ft_atomic_commit(ft_atomic_file *file); // closes; on failure the temporary is removed

@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/files.h"
+#include "base/pace.h"
 #include "base/status.h"
 
 #include <errno.h>
@@ -17,7 +18,8 @@ typedef struct header {
     size_t bytes;  // with the header
     int mapped;    // it is a file
     int file;      // -1: closed
-    char pad[48];
+    ft_pace pace;
+    char pad[40];
 } header;
 _Static_assert(sizeof(header) == 64, "the array begins at a multiple of 64");
 
@@ -44,6 +46,9 @@ static header *map_new(size_t bytes) {
         close(file);
         return NULL;
     }
+    // Else a page that is touched brings up to some MiB of its neighbours (read_ahead_kb), of every array: where there is little room they
+    // push each other out before they are used, and nothing gets on.
+    (void)madvise(h, bytes, MADV_RANDOM);
     *h = (header){.bytes = bytes, .mapped = 1, .file = file};
     return h;
 }
@@ -90,10 +95,10 @@ void *ft_spill_realloc(void *old, size_t count, size_t size, const char *what) {
     }
     if (old == NULL) return ft_spill_calloc(count, size, what);
     header *h = header_of(old), *moved;
-    if (h->mapped) {
+    if (h->mapped && bytes > FT_SPILL_FROM) { // one that shrinks is on the heap again: where it lies follows from its size alone
         moved = resize_mapped(h, bytes);
         if (moved != NULL) return array_of(moved);
-    } else if (bytes <= FT_SPILL_FROM || bytes <= h->bytes) {
+    } else if (!h->mapped && (bytes <= FT_SPILL_FROM || bytes <= h->bytes)) {
         moved = ft_realloc(h, 1, bytes, what);
         if (moved == NULL) return NULL;
         moved->bytes = bytes;
@@ -104,6 +109,11 @@ void *ft_spill_realloc(void *old, size_t count, size_t size, const char *what) {
     memcpy(array_of(moved), old, (bytes < h->bytes ? bytes : h->bytes) - sizeof *h);
     ft_spill_free(old);
     return array_of(moved);
+}
+
+void ft_spill_written(void *array, size_t bytes) {
+    header *h = array != NULL ? header_of(array) : NULL;
+    if (h != NULL && h->mapped && h->file >= 0) ft_pace_written(&h->pace, h->file, (int64_t)(bytes + sizeof *h));
 }
 
 void ft_spill_settle(void *array) {

@@ -14,6 +14,8 @@ enum { FT_SPILL_FROM = 8 << 20 }; // bytes
 void *ft_spill_calloc(size_t count, size_t size, const char *what);
 // To count * size bytes, of which those that are new have any values; it may move. old NULL: a new array. On failure the old one stays.
 void *ft_spill_realloc(void *old, size_t count, size_t size, const char *what);
+// Its first `bytes` bytes were written, in order, and are not written again: in a file they go to the disk by and by (pace.h).
+void ft_spill_written(void *array, size_t bytes);
 // It will not grow any more: its descriptor is closed, and its pages begin to be written.
 void ft_spill_settle(void *array);
 void ft_spill_free(void *array);              // NULL is fine

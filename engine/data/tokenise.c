@@ -116,6 +116,9 @@ static ft_status take_row(encoding *e, int64_t row, ft_dataset *d) {
         d->offset[d->sequences + 1] = d->offset[d->sequences] + e->lengths.ids[i];
         d->sequences++;
     }
+    ft_spill_written(d->ids, (size_t)d->tokens * sizeof *d->ids);
+    ft_spill_written(d->types, (size_t)d->tokens);
+    ft_spill_written(d->offset, (size_t)d->sequences * sizeof *d->offset);
     return FT_OK;
 }
 

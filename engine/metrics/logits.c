@@ -4,15 +4,13 @@
 #include "base/files.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum {
     KEPT = 4 << 20,      // bytes: what is no larger stays in memory
-    WINDOW = 1 << 20,    // of a file; a row at least
-    WRITTEN_BACK = 8 << 20 // so much is on its way to the disk at most: a limit on the process's memory counts such pages
+    WINDOW = 1 << 20     // of a file; a row at least
 };
 
 static size_t row_bytes(int outputs) { return (size_t)outputs * sizeof(float); }
@@ -49,6 +47,7 @@ void ft_logits_close(ft_logits *l) {
 
 void ft_logits_rewind(ft_logits *l) {
     l->written = l->first = l->count = 0;
+    l->pace = (ft_pace){0};
     l->divisor = 1;
     l->status = FT_OK;
 }
@@ -61,8 +60,7 @@ static ft_status write_rows(ft_logits *l, const float *rows, int64_t count) {
         if (n > 0) done += (size_t)n;
         else if (errno != EINTR) return ft_fail_errno(FT_FAILED, errno, "logits of an evaluation", "cannot write the scratch file");
     }
-    const off_t piece = WRITTEN_BACK, end = at + (off_t)bytes;
-    if (at / piece != end / piece) sync_file_range(l->file, 0, end, SYNC_FILE_RANGE_WRITE);
+    ft_pace_written(&l->pace, l->file, at + (off_t)bytes);
     return FT_OK;
 }
 

@@ -8,6 +8,7 @@
 #ifndef FT_LOGITS_H
 #define FT_LOGITS_H
 
+#include "base/pace.h"
 #include "base/status.h"
 
 #include <stddef.h>
@@ -19,6 +20,7 @@ typedef struct ft_logits {
     double divisor;        // of what is read from the file
     float *all;            // [rows, outputs]; NULL: in the file
     int file;
+    ft_pace pace;
     float *window;         // [window_rows, outputs]: rows [first, first + count) of the file
     int64_t window_rows, first, count;
     ft_status status;      // of reading

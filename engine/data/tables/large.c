@@ -86,6 +86,20 @@ static ft_status take_row(reading *r, const ft_table *piece, int64_t from, const
     return FT_OK;
 }
 
+// What was read does not change any more.
+static void send_to_disk(ft_table *t) {
+    const size_t rows = (size_t)t->rows;
+    struct ft_chunks *c = t->chunks;
+    if (c->count > 0) ft_spill_written(c->chunk[c->count - 1], c->used);
+    ft_spill_written(t->text, rows * sizeof *t->text);
+    ft_spill_written(t->text_length, rows * sizeof *t->text_length);
+    ft_spill_written(t->pair, rows * sizeof *t->pair);
+    ft_spill_written(t->pair_length, rows * sizeof *t->pair_length);
+    ft_spill_written(t->label, rows * sizeof *t->label);
+    ft_spill_written(t->id, rows * sizeof *t->id);
+    ft_spill_written(t->line, rows * sizeof *t->line);
+}
+
 static ft_status take_piece(reading *r, const ft_table *piece, const ft_blocks *b) {
     static const ft_selection plain = {.pair = FT_NO_COLUMN, .id = FT_NO_COLUMN}; // of lines that are texts
     const ft_selection *chosen = b->layout.columns > 0 ? &b->layout.chosen : &plain;
@@ -93,6 +107,7 @@ static ft_status take_piece(reading *r, const ft_table *piece, const ft_blocks *
     r->table->delimiter = piece->delimiter;
     r->table->label_lists = r->table->label_lists || piece->label_lists;
     for (int64_t i = 0; i < piece->rows; i++) FT_TRY(take_row(r, piece, i, chosen, ft_source_display(b->path)));
+    send_to_disk(r->table);
     return FT_OK;
 }
 
