@@ -27,6 +27,21 @@ json_t *ft_json_copy_object(const json_t *object);
 // unless it is FT_OK. A last line without its end is being written, and passed over. FT_INVALID: a line is no JSON object.
 typedef ft_status (*ft_take_line)(void *context, const json_t *line);
 ft_status ft_json_lines_read(const char *path, ft_take_line take, void *context);
+// The same a line at a time, of several files in turn: each is open only while it is read, if `several` says so.
+typedef struct ft_json_lines {
+    const char *path; // kept by reference
+    bool several;
+    FILE *in;         // NULL: between two lines
+    int64_t at, number;
+} ft_json_lines; // {.path = ...}: in front of the first line
+// Room for a line, which may be that of many readers; free() its text.
+typedef struct ft_json_line_room {
+    char *text;
+    size_t capacity;
+} ft_json_line_room;
+// *value: the next object, to be given back; NULL: there is none, or it is still being written.
+ft_status ft_json_lines_next(ft_json_lines *lines, ft_json_line_room *room, json_t **value);
+void ft_json_lines_close(ft_json_lines *lines);
 // Sets object[key] and takes `value`; *failed becomes true when either is NULL or there is no memory. For building
 // documents: put everything, then look at `failed` once.
 void ft_json_put(json_t *object, const char *key, json_t *value, bool *failed);

@@ -3,13 +3,9 @@
 
 #include "base/files.h"
 #include "base/json/json.h"
-#include "base/log.h"
-#include "base/spill.h"
 #include "engine/config/config_json.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 // ---- means ----------------------------------------------------------------------------------------------------------------
@@ -73,164 +69,6 @@ ft_status ft_repeat_write_metrics(ft_repeat *r) {
     return ft_atomic_commit(&file);
 }
 
-// ---- predictions.jsonl ----------------------------------------------------------------------------------------------------
-
-// What the lines of a task hold: the truth, and numbers by name, of which the means are taken.
-static const struct {
-    const char *truth, *numbers;
-} kinds[] = {{"label", "probabilities"}, {"labels", "probabilities"}, {"targets", "values"}};
-enum { SINGLE_LABEL, SEVERAL_LABELS, TARGETS, KINDS };
-
-typedef struct prediction {
-    bool test;      // of the test set
-    int64_t id, at; // at: where its numbers are
-    json_t *truth;
-} prediction;
-
-typedef struct predictions {
-    ft_arena arena;
-    int kind;           // KINDS: not known yet
-    const char **names; // of the numbers: classes or targets
-    int columns;
-    prediction *rows; // of base/spill.h, as the numbers are: there may be more of them than memory
-    double *number;   // [count * columns]
-    int64_t count, capacity;
-    bool other; // there are lines that do not go together
-} predictions;
-
-static ft_status name_columns(predictions *p, const json_t *line) {
-    const char *key;
-    json_t *value;
-    for (p->kind = 0; p->kind < KINDS && json_object_get(line, kinds[p->kind].truth) == NULL;)
-        p->kind++;
-    const json_t *numbers = p->kind < KINDS ? json_object_get(line, kinds[p->kind].numbers) : NULL;
-    p->names = ft_arena_alloc(&p->arena, (json_object_size(numbers) + 1) * sizeof *p->names);
-    if (p->names == NULL) return FT_NO_MEMORY;
-    json_object_foreach((json_t *)numbers, key, value) {
-        p->names[p->columns] = ft_arena_strdup(&p->arena, key);
-        if (p->names[p->columns++] == NULL) return FT_NO_MEMORY;
-    }
-    return FT_OK;
-}
-
-static ft_status make_room(predictions *p) {
-    if (p->count < p->capacity) return FT_OK;
-    int64_t capacity = p->capacity > 0 ? 2 * p->capacity : 1024;
-    prediction *rows = ft_spill_realloc(p->rows, (size_t)capacity, sizeof *rows, "predictions");
-    if (rows == NULL) return FT_NO_MEMORY;
-    p->rows = rows;
-    double *numbers = ft_spill_realloc(p->number, (size_t)capacity * (size_t)p->columns, sizeof *numbers, "predictions");
-    if (numbers == NULL) return FT_NO_MEMORY;
-    p->number = numbers;
-    p->capacity = capacity;
-    return FT_OK;
-}
-
-static ft_status take_prediction(void *context, const json_t *line) {
-    predictions *p = context;
-    const char *split = json_string_value(json_object_get(line, "split"));
-    const json_t *id = json_object_get(line, "id");
-    if (p->columns == 0) FT_TRY(name_columns(p, line));
-    json_t *truth = p->kind < KINDS ? json_object_get(line, kinds[p->kind].truth) : NULL;
-    const json_t *numbers = p->kind < KINDS ? json_object_get(line, kinds[p->kind].numbers) : NULL;
-    bool ours = split && truth && json_is_integer(id) && p->columns > 0 && json_object_size(numbers) == (size_t)p->columns;
-    for (int k = 0; k < p->columns && ours; k++)
-        ours = json_is_number(json_object_get(numbers, p->names[k]));
-    if (!ours) {
-        p->other = true;
-        return FT_OK;
-    }
-    FT_TRY(make_room(p));
-    prediction *row = &p->rows[p->count];
-    *row = (prediction){.test = strcmp(split, "test") == 0,
-                        .id = json_integer_value(id),
-                        .at = p->count * p->columns,
-                        .truth = json_incref(truth)};
-    for (int k = 0; k < p->columns; k++)
-        p->number[row->at + k] = json_number_value(json_object_get(numbers, p->names[k]));
-    p->count++;
-    return FT_OK;
-}
-
-static int by_example(const void *a, const void *b) {
-    const prediction *x = a, *y = b;
-    if (x->test != y->test) return x->test - y->test;
-    if (x->id != y->id) return x->id < y->id ? -1 : 1;
-    return (x->at > y->at) - (x->at < y->at);
-}
-
-// What the mean probabilities come to: the most probable label, or all that are more probable than not.
-static json_t *decided(const predictions *p, const double *mean, bool *failed) {
-    json_t *names = json_array();
-    int best = 0;
-    for (int k = 0; k < p->columns; k++) {
-        if (mean[k] > mean[best]) best = k;
-        if (mean[k] >= 0.5) ft_json_append(names, json_string(p->names[k]), failed);
-    }
-    if (p->kind == SEVERAL_LABELS) return names;
-    json_decref(names);
-    return json_string(p->names[best]);
-}
-
-// The mean of rows [first, last), which are of one example. mean: room for it.
-static ft_status write_example(const predictions *p, int64_t first, int64_t last, double *mean, FILE *out) {
-    const prediction *row = &p->rows[first];
-    json_t *numbers = json_object();
-    bool failed = false;
-    for (int k = 0; k < p->columns; k++) {
-        mean[k] = 0;
-        for (int64_t i = first; i < last; i++)
-            mean[k] += p->number[p->rows[i].at + k] / (double)(last - first);
-        ft_json_put(numbers, p->names[k], ft_json_rounded(mean[k], 9), &failed);
-    }
-    json_t *line =
-        json_pack("{s:i, s:s, s:I}", "format_version", 1, "split", row->test ? "test" : "validation", "id", (json_int_t)row->id);
-    ft_json_put(line, kinds[p->kind].truth, json_incref(row->truth), &failed);
-    if (p->kind != TARGETS) ft_json_put(line, "predicted", decided(p, mean, &failed), &failed);
-    ft_json_put(line, kinds[p->kind].numbers, numbers, &failed);
-    char *text = failed ? NULL : ft_json_line(line);
-    json_decref(line);
-    if (text == NULL) return ft_fail_memory(0, "a line of predictions.jsonl");
-    fprintf(out, "%s\n", text);
-    free(text);
-    return FT_OK;
-}
-
-static ft_status write_means(predictions *p, const char *path) {
-    ft_atomic_file file;
-    qsort(p->rows, (size_t)p->count, sizeof *p->rows, by_example);
-    double *mean = ft_arena_alloc(&p->arena, (size_t)p->columns * sizeof *mean);
-    if (mean == NULL) return FT_NO_MEMORY;
-    FT_TRY(ft_atomic_open(&file, path));
-    ft_status status = FT_OK;
-    for (int64_t first = 0, last; status == FT_OK && first < p->count; first = last) {
-        for (last = first + 1;
-             last < p->count && p->rows[last].test == p->rows[first].test && p->rows[last].id == p->rows[first].id; last++) {
-        }
-        status = write_example(p, first, last, mean, file.stream);
-    }
-    if (status == FT_OK) return ft_atomic_commit(&file);
-    ft_atomic_abort(&file);
-    return status;
-}
-
-ft_status ft_repeat_write_predictions(ft_repeat *r) {
-    predictions p = {.kind = KINDS};
-    char *path = ft_path_join(&r->arena, r->dir, "predictions.jsonl");
-    ft_status status = path != NULL ? FT_OK : FT_NO_MEMORY;
-    for (int i = 0; status == FT_OK && i < r->done; i++) {
-        char *own = ft_path_join(&r->arena, r->runs[i].dir, "predictions.jsonl");
-        status = own != NULL ? ft_json_lines_read(own, take_prediction, &p) : FT_NO_MEMORY;
-    }
-    if (status == FT_OK && p.count > 0 && !p.other) status = write_means(&p, path);
-    for (int64_t i = 0; i < p.count; i++)
-        json_decref(p.rows[i].truth);
-    ft_spill_free(p.rows);
-    ft_spill_free(p.number);
-    ft_arena_free(&p.arena);
-    return status;
-}
-
 // ---- run.json -------------------------------------------------------------------------------------------------------------
 
 static double sum_of(const ft_repeat *r, const char *object, const char *key) {
@@ -242,15 +80,18 @@ static double sum_of(const ft_repeat *r, const char *object, const char *key) {
     return sum;
 }
 
-// The run that took most memory.
-static const json_t *largest_run(const ft_repeat *r) {
-    const json_t *largest = NULL;
+// The file of the run that took most memory; NULL: there is none.
+static ft_status load_largest(const ft_repeat *r, ft_arena *arena, json_t **json) {
+    const ft_repeat_run *largest = NULL;
     double most = -1;
+    *json = NULL;
     for (int i = 0; i < r->count; i++) {
         double peak = json_number_value(json_object_get(json_object_get(r->runs[i].json, "memory"), "peak_allocated_bytes"));
-        if (r->runs[i].json != NULL && peak > most) most = peak, largest = r->runs[i].json;
+        if (r->runs[i].json != NULL && peak > most) most = peak, largest = &r->runs[i];
     }
-    return largest;
+    if (largest == NULL) return FT_OK;
+    char *path = ft_path_join(arena, largest->dir, "run.json");
+    return path != NULL ? ft_json_load(path, json) : FT_NO_MEMORY;
 }
 
 static void put_metrics(const ft_repeat *r, json_t *root, bool *failed) {
@@ -273,17 +114,36 @@ static void put_metrics(const ft_repeat *r, json_t *root, bool *failed) {
     ft_json_put(root, "metrics_sd", deviations, failed);
 }
 
+// What is kept of a run's file until all are done, and what of that is listed: the rest of it grows with classes and with layers.
+static const char *const kept[] = {"status", "steps", "epochs", "best", "metrics", "tokens", "seconds", "stopped_early", "memory"};
+enum { KEPT = sizeof kept / sizeof kept[0], LISTED = KEPT - 1 };
+
+ft_status ft_repeat_load(const char *path, json_t **json) {
+    json_t *whole;
+    bool failed = false;
+    FT_TRY(ft_json_load(path, &whole));
+    *json = json_object();
+    for (int k = 0; k < KEPT; k++) {
+        json_t *value = json_object_get(whole, kept[k]);
+        if (value != NULL) ft_json_put(*json, kept[k], json_incref(value), &failed);
+    }
+    json_decref(whole);
+    if (*json != NULL && !failed) return FT_OK;
+    json_decref(*json);
+    *json = NULL;
+    return ft_fail_memory(0, path);
+}
+
 static json_t *runs_json(const ft_repeat *r, bool *failed) {
-    static const char *const taken[] = {"status", "steps", "epochs", "best", "metrics", "tokens", "seconds", "stopped_early"};
     json_t *list = json_array();
     for (int i = 0; i < r->count; i++) {
         const ft_repeat_run *run = &r->runs[i];
         if (run->json == NULL) continue;
         json_t *entry = json_pack("{s:o, s:I}", "name", ft_json_text(run->name), "seed", (json_int_t)run->seed);
         if (run->fold > 0) ft_json_put(entry, "fold", json_integer((json_int_t)run->fold), failed);
-        for (size_t k = 0; k < sizeof taken / sizeof taken[0]; k++) {
-            json_t *value = json_object_get(run->json, taken[k]);
-            if (value != NULL) ft_json_put(entry, taken[k], json_incref(value), failed);
+        for (int k = 0; k < LISTED; k++) {
+            json_t *value = json_object_get(run->json, kept[k]);
+            if (value != NULL) ft_json_put(entry, kept[k], json_incref(value), failed);
         }
         ft_json_append(list, entry, failed);
     }
@@ -319,7 +179,10 @@ ft_status ft_repeat_write_json(ft_repeat *r, ft_status outcome) {
     if (path == NULL) return FT_NO_MEMORY;
     static const char *const shared[] = {"device", "device_description", "precision", "versions", "resolved", "memory", "planned",
                                          "sites"};
-    const json_t *largest = largest_run(r);
+    ft_error error; // writing must not replace the error that it reports
+    ft_error_save(&error);
+    json_t *largest;
+    FT_TRY(load_largest(r, &r->arena, &largest));
     double seconds = sum_of(r, "seconds", "train"), tokens = sum_of(r, NULL, "tokens");
     bool failed = false;
     json_t *root =
@@ -335,8 +198,7 @@ ft_status ft_repeat_write_json(ft_repeat *r, ft_status outcome) {
     ft_json_put(root, "data", data_json(r, largest, &failed), &failed);
     ft_json_put(root, "config", ft_config_json(r->config, &failed), &failed);
     ft_json_put(root, "runs", runs_json(r, &failed), &failed);
-    ft_error error;
-    ft_error_save(&error);
+    json_decref(largest);
     if (outcome != FT_OK && outcome != FT_INTERRUPTED && outcome != FT_TERMINATED)
         ft_json_put(root, "error", ft_json_text(error.message), &failed);
     ft_status status = root == NULL || failed ? ft_fail_memory(0, "run.json") : ft_json_save(path, root);

@@ -100,7 +100,7 @@ static ft_status take_finished(ft_repeat *r, ft_repeat_run *run) {
     char *path = ft_path_join(&r->arena, run->dir, "run.json");
     if (path == NULL) return FT_NO_MEMORY;
     if (!ft_path_exists(path)) return FT_OK;
-    FT_TRY(ft_json_load(path, &run->json));
+    FT_TRY(ft_repeat_load(path, &run->json));
     const char *status = json_string_value(json_object_get(run->json, "status"));
     if (status != NULL && strcmp(status, ft_run_status_name(FT_OK)) == 0) return FT_OK;
     json_decref(run->json);
@@ -128,7 +128,7 @@ static ft_status train_one(ft_repeat *r, ft_repeat_run *run, ft_memory_refusal *
     ft_error error;
     ft_error_save(&error);
     char *path = ft_path_join(&r->arena, run->dir, "run.json");
-    ft_status read = path == NULL ? FT_NO_MEMORY : ft_path_exists(path) ? ft_json_load(path, &run->json) : FT_OK;
+    ft_status read = path == NULL ? FT_NO_MEMORY : ft_path_exists(path) ? ft_repeat_load(path, &run->json) : FT_OK;
     if (outcome == FT_OK) return read;
     ft_error_restore(&error);
     return outcome;

@@ -29,7 +29,7 @@ ft_status ft_repeat_members(const char *dir, ft_arena *arena, const char ***memb
 typedef struct ft_repeat_run {
     const char *name, *dir;
     int64_t fold, seed; // fold 0: not of a fold
-    json_t *json;       // its run.json; NULL: it did not get that far
+    json_t *json;       // what is kept of its run.json (ft_repeat_load); NULL: it did not get that far
 } ft_repeat_run;
 
 typedef struct ft_repeat {
@@ -42,7 +42,9 @@ typedef struct ft_repeat {
     ft_arena arena;
 } ft_repeat;
 
-// files.c
+// files.c; predictions.c
+// What is needed of a run's run.json, to be given back.
+ft_status ft_repeat_load(const char *path, json_t **json);
 ft_status ft_repeat_write_metrics(ft_repeat *r);
 ft_status ft_repeat_write_predictions(ft_repeat *r);
 ft_status ft_repeat_write_json(ft_repeat *r, ft_status outcome);

@@ -1,0 +1,200 @@
+// predictions.c - what the runs of one configuration predicted, joined: every example once, with the mean of those that judged it. Each
+// run's file is in the order of splits and examples, so that they are read side by side, and no more than a line of each is in memory.
+#include "engine/train/repeat/repeat.h"
+
+#include "base/files.h"
+#include "base/json/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPEN_FILES = 200 }; // of more runs each file is opened anew for every line
+
+// What the lines of a task hold: the truth, and numbers by name, of which the means are taken.
+static const struct {
+    const char *truth, *numbers;
+} kinds[] = {{"label", "probabilities"}, {"labels", "probabilities"}, {"targets", "values"}};
+enum { SINGLE_LABEL, SEVERAL_LABELS, TARGETS, KINDS };
+
+typedef struct place {
+    bool test; // of the test set
+    int64_t id;
+} place;
+
+// A run's file, at a line.
+typedef struct source {
+    ft_json_lines lines;
+    bool there; // else it has ended
+    place at;
+    json_t *truth;
+    double *number; // [columns]
+} source;
+
+typedef struct joining {
+    ft_arena arena;
+    ft_json_line_room room;
+    int kind;           // KINDS: not known yet
+    const char **names; // of the numbers: classes or targets
+    int columns;
+    source *source; // [count]
+    int count;
+    double *mean; // [columns]
+    bool other;   // there are lines that do not go together
+} joining;
+
+static int compare(const place *x, const place *y) {
+    if (x->test != y->test) return x->test - y->test;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static ft_status name_columns(joining *j, const json_t *line) {
+    const char *key;
+    json_t *value;
+    for (j->kind = 0; j->kind < KINDS && json_object_get(line, kinds[j->kind].truth) == NULL;) j->kind++;
+    const json_t *numbers = j->kind < KINDS ? json_object_get(line, kinds[j->kind].numbers) : NULL;
+    const size_t count = json_object_size(numbers);
+    j->names = ft_arena_alloc(&j->arena, (count + 1) * sizeof *j->names);
+    j->mean = ft_arena_alloc(&j->arena, (count + 1) * sizeof *j->mean);
+    if (j->names == NULL || j->mean == NULL) return FT_NO_MEMORY;
+    json_object_foreach((json_t *)numbers, key, value) {
+        j->names[j->columns] = ft_arena_strdup(&j->arena, key);
+        if (j->names[j->columns++] == NULL) return FT_NO_MEMORY;
+    }
+    return FT_OK;
+}
+
+static ft_status take_line(joining *j, source *s, const json_t *line) {
+    const char *split = json_string_value(json_object_get(line, "split"));
+    const json_t *id = json_object_get(line, "id");
+    const place before = s->at;
+    const bool first = !s->there;
+    if (j->columns == 0) FT_TRY(name_columns(j, line));
+    json_t *truth = j->kind < KINDS ? json_object_get(line, kinds[j->kind].truth) : NULL;
+    const json_t *numbers = j->kind < KINDS ? json_object_get(line, kinds[j->kind].numbers) : NULL;
+    bool ours = split && truth && json_is_integer(id) && j->columns > 0 && json_object_size(numbers) == (size_t)j->columns;
+    for (int k = 0; k < j->columns && ours; k++) ours = json_is_number(json_object_get(numbers, j->names[k]));
+    if (ours) s->at = (place){strcmp(split, "test") == 0, json_integer_value(id)};
+    if (!ours || (!first && compare(&before, &s->at) >= 0)) {
+        j->other = true;
+        return FT_OK;
+    }
+    if (s->number == NULL) s->number = ft_arena_alloc(&j->arena, (size_t)j->columns * sizeof *s->number);
+    if (s->number == NULL) return FT_NO_MEMORY;
+    json_decref(s->truth);
+    s->truth = json_incref(truth);
+    s->there = true;
+    for (int k = 0; k < j->columns; k++) s->number[k] = json_number_value(json_object_get(numbers, j->names[k]));
+    return FT_OK;
+}
+
+static ft_status advance(joining *j, source *s) {
+    json_t *line;
+    FT_TRY(ft_json_lines_next(&s->lines, &j->room, &line));
+    ft_status status = FT_OK;
+    if (line != NULL) status = take_line(j, s, line);
+    else s->there = false;
+    json_decref(line);
+    return status;
+}
+
+// What the mean probabilities come to: the most probable label, or all that are more probable than not.
+static json_t *decided(const joining *j, bool *failed) {
+    json_t *names = json_array();
+    int best = 0;
+    for (int k = 0; k < j->columns; k++) {
+        if (j->mean[k] > j->mean[best]) best = k;
+        if (j->mean[k] >= 0.5) ft_json_append(names, json_string(j->names[k]), failed);
+    }
+    if (j->kind == SEVERAL_LABELS) return names;
+    json_decref(names);
+    return json_string(j->names[best]);
+}
+
+// first: one of the sources whose line is of that example; `judges` are.
+static ft_status write_example(const joining *j, const source *first, int judges, FILE *out) {
+    json_t *numbers = json_object();
+    bool failed = false;
+    for (int k = 0; k < j->columns; k++) {
+        j->mean[k] = 0;
+        for (int i = 0; i < j->count; i++) {
+            const source *s = &j->source[i];
+            if (s->there && compare(&s->at, &first->at) == 0) j->mean[k] += s->number[k] / (double)judges;
+        }
+        ft_json_put(numbers, j->names[k], ft_json_rounded(j->mean[k], 9), &failed);
+    }
+    json_t *line = json_pack("{s:i, s:s, s:I}", "format_version", 1, "split", first->at.test ? "test" : "validation", "id",
+                             (json_int_t)first->at.id);
+    ft_json_put(line, kinds[j->kind].truth, json_incref(first->truth), &failed);
+    if (j->kind != TARGETS) ft_json_put(line, "predicted", decided(j, &failed), &failed);
+    ft_json_put(line, kinds[j->kind].numbers, numbers, &failed);
+    char *text = failed ? NULL : ft_json_line(line);
+    json_decref(line);
+    if (text == NULL) return ft_fail_memory(0, "a line of predictions.jsonl");
+    fprintf(out, "%s\n", text);
+    free(text);
+    return FT_OK;
+}
+
+// The next example goes out; *found: there was one.
+static ft_status join_next(joining *j, FILE *out, bool *found) {
+    const source *first = NULL;
+    int judges = 0;
+    for (int i = 0; i < j->count; i++) {
+        const source *s = &j->source[i];
+        const int order = !s->there ? 1 : first == NULL ? -1 : compare(&s->at, &first->at);
+        if (order < 0) first = s, judges = 0;
+        if (order <= 0) judges++;
+    }
+    *found = first != NULL;
+    if (first == NULL) return FT_OK;
+    const place at = first->at;
+    FT_TRY(write_example(j, first, judges, out));
+    for (int i = 0; i < j->count && !j->other; i++)
+        if (j->source[i].there && compare(&j->source[i].at, &at) == 0) FT_TRY(advance(j, &j->source[i]));
+    return FT_OK;
+}
+
+static ft_status open_sources(joining *j, ft_repeat *r) {
+    j->source = ft_arena_alloc(&j->arena, (size_t)r->done * sizeof *j->source);
+    if (j->source == NULL) return FT_NO_MEMORY;
+    for (int i = 0; i < r->done && !j->other; i++) {
+        char *path = ft_path_join(&j->arena, r->runs[i].dir, "predictions.jsonl");
+        if (path == NULL) return FT_NO_MEMORY;
+        j->source[j->count++] = (source){.lines = {.path = path, .several = r->done > OPEN_FILES}};
+        FT_TRY(advance(j, &j->source[i]));
+    }
+    return FT_OK;
+}
+
+static bool any(const joining *j) {
+    for (int i = 0; i < j->count; i++)
+        if (j->source[i].there) return true;
+    return false;
+}
+
+// Nothing is written where there is nothing, or what does not go together.
+static ft_status join(joining *j, ft_repeat *r) {
+    FT_TRY(open_sources(j, r));
+    if (j->other || !any(j)) return FT_OK;
+    char *path = ft_path_join(&j->arena, r->dir, "predictions.jsonl");
+    ft_atomic_file file;
+    if (path == NULL) return FT_NO_MEMORY;
+    FT_TRY(ft_atomic_open(&file, path));
+    ft_status status = FT_OK;
+    for (bool found = true; status == FT_OK && found && !j->other;) status = join_next(j, file.stream, &found);
+    if (status == FT_OK && !j->other) return ft_atomic_commit(&file);
+    ft_atomic_abort(&file);
+    return status;
+}
+
+ft_status ft_repeat_write_predictions(ft_repeat *r) {
+    joining j = {.kind = KINDS};
+    ft_status status = join(&j, r);
+    for (int i = 0; i < j.count; i++) {
+        json_decref(j.source[i].truth);
+        ft_json_lines_close(&j.source[i].lines);
+    }
+    free(j.room.text);
+    ft_arena_free(&j.arena);
+    return status;
+}
