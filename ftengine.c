@@ -1,5 +1,6 @@
 // ftengine.c - the program: a table of subcommands, and the one place where a status becomes an exit code.
 #include "base/context.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "base/nearest.h"
 #include "engine/commands/pages.h"
@@ -8,9 +9,11 @@
 #include "hpo/space/options_study.h"
 #include "kernels/ops/device.h"
 
+#include <jansson.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -251,14 +254,19 @@ static bool works_on(const char *name) {
 
 // One arena of the C library for all threads: each of its own would be 64 MiB of addresses, which count under RLIMIT_AS, and
 // memory that comes back to one of them is of no use to the others. Threads of ours allocate next to nothing.
-static void share_heap(void) {
+// Large blocks always have pages of their own, which go back when they are freed: else the library would keep them for later from the
+// second on, and what a process holds would depend on what it did before. JSON is watched as all else is (base/heap.h).
+static void set_up_heap(void) {
 #ifdef M_ARENA_MAX
     (void)mallopt(M_ARENA_MAX, 1);
+    (void)mallopt(M_MMAP_THRESHOLD, FT_HEAP_LARGE);
+    (void)mallopt(M_TRIM_THRESHOLD, FT_HEAP_LARGE);
 #endif
+    json_set_alloc_funcs(ft_heap_malloc, free);
 }
 
 int main(int argc, char **argv) {
-    share_heap();
+    set_up_heap();
     // Who works goes on when nobody reads its messages any more; who prints results ends silently then, as other tools do. A file-size
     // limit is an error of the write, with a message.
     signal(SIGPIPE, argc > 1 && works_on(argv[1]) ? SIG_IGN : SIG_DFL);

@@ -2,7 +2,6 @@
 
 #include "base/status.h"
 
-#include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,11 +24,8 @@ void *ft_arena_alloc(ft_arena *arena, size_t bytes) {
     struct ft_arena_block *b = arena->blocks;
     if (b == NULL || b->size - b->used < bytes) {
         size_t size = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
-        b = calloc(1, sizeof *b + size);
-        if (b == NULL) {
-            ft_fail_memory(sizeof *b + size, "an arena");
-            return NULL;
-        }
+        b = ft_calloc(1, sizeof *b + size, "an arena");
+        if (b == NULL) return NULL;
         b->size = size;
         b->next = arena->blocks;
         arena->blocks = b;
@@ -72,23 +68,4 @@ void ft_arena_free(ft_arena *arena) {
         free(b);
     }
     arena->blocks = NULL;
-}
-
-void *ft_calloc(size_t count, size_t size, const char *what) {
-    void *p = calloc(count ? count : 1, size ? size : 1);
-    if (p == NULL) ft_fail_memory((unsigned long long)count * size, what);
-    return p;
-}
-
-void *ft_realloc(void *old, size_t count, size_t size, const char *what) {
-    size_t bytes;
-    void *p = __builtin_mul_overflow(count, size, &bytes) ? NULL : realloc(old, bytes ? bytes : 1);
-    if (p == NULL) ft_fail_memory((unsigned long long)count * size, what);
-    return p;
-}
-
-void ft_heap_trim(void) {
-#ifdef __GLIBC__
-    (void)malloc_trim(0);
-#endif
 }

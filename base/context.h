@@ -30,6 +30,14 @@ typedef struct ft_log_sink {
 // What those above keep by context; what it is, only they know.
 typedef enum ft_context_place { FT_CONTEXT_OBSERVER, FT_CONTEXT_LAYOUTS, FT_CONTEXT_LOG_COPIES, FT_CONTEXT_PLACES } ft_context_place;
 
+// What a stage takes of the heap (heap.h).
+typedef struct ft_heap_watch {
+    atomic_size_t limit;      // 0: nobody watches
+    atomic_size_t held, data; // when it began
+    atomic_size_t most, unseen;
+    const char *limit_name;
+} ft_heap_watch;
+
 typedef struct ft_context ft_context;
 struct ft_context {
     ft_log_sink sink;          // set before somebody works in it; `line` NULL: none
@@ -38,6 +46,7 @@ struct ft_context {
     atomic_int stop;           // stop.h: 0, or the signal that asked
     void (*begins)(ft_context *context); // as stop.h says; NULL: nobody sends signals
     atomic_bool without_disk;  // base/files.h: ft_atomic_wait_for_disk
+    ft_heap_watch heap;
     pthread_mutex_t lock;      // of what lies in `kept`
     struct {
         void *value;

@@ -73,6 +73,7 @@ static ft_status take_share(const ft_text_index *index, int64_t which, int64_t s
     if (out->entries == NULL) return FT_NO_MEMORY;
     for (int64_t i = 0, at = 0; i < index->table->rows; i++)
         if (is_in(index->hash[i], which, shares)) out->entries[at++] = (entry){index->hash[i], i};
+    if (!ft_heap_expect((size_t)out->count * sizeof *out->entries, "sorting")) return FT_NO_MEMORY; // qsort has as many again
     qsort(out->entries, (size_t)out->count, sizeof *out->entries, compare);
     return FT_OK;
 }

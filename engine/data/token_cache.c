@@ -179,6 +179,8 @@ ft_status ft_token_cache_read(FILE *stream, uint64_t size, const ft_token_cache_
         ft_dataset_free(&read);
         return status;
     }
+    // From here on in any order: reading ahead (up to some MiB for a sequence) would push out what is needed next where there is little room.
+    if (read.file_mapped) (void)madvise((void *)read.file, read.file_bytes, MADV_RANDOM);
     ft_dataset_free_tokens(dataset);
     dataset->file = read.file;
     dataset->file_bytes = read.file_bytes;

@@ -62,13 +62,6 @@ size_t ft_process_held(int64_t pid) {
     return kilobytes_at(text, "\nRssAnon:") + kilobytes_at(text, "\nRssShmem:");
 }
 
-size_t ft_process_held_most(void) {
-    char text[4096];
-    read_proc(getpid(), "status", text, sizeof text);
-    const size_t most = kilobytes_at(text, "\nVmHWM:"), files = kilobytes_at(text, "\nRssFile:");
-    return most > files ? most - files : 0;
-}
-
 ft_process_addresses ft_process_addresses_now(void) {
     char text[4096];
     read_proc(getpid(), "status", text, sizeof text);

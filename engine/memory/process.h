@@ -15,8 +15,6 @@ size_t ft_process_resident(int64_t pid);
 // Of these, those that only a swap could take from it: what it wrote, not what it maps of files (code, weights), whose pages
 // the kernel takes back when it needs them. 0 as above.
 size_t ft_process_held(int64_t pid);
-// The most that this process ever held, so far as the kernel remembers: pages of files are taken off as they are mapped now.
-size_t ft_process_held_most(void);
 // Addresses of this process, as RLIMIT_AS and RLIMIT_DATA count them; 0: nobody says.
 typedef struct ft_process_addresses {
     size_t all, data;

@@ -66,6 +66,13 @@ void ft_planning_budget(const ft_config *config, const ft_plan_request *request,
     plan->budget_bytes = request->budget_bytes != 0 ? request->budget_bytes : budget.most;
 }
 
+// The limits of the process that a plan is judged by; NULL: those of this machine say nothing about it.
+static const ft_host_limits *host_limits(const ft_plan_request *request, ft_host_limits *room) {
+    if (request->card != NULL || request->whole_device || request->budget_bytes != 0) return NULL;
+    ft_run_limits(room);
+    return room;
+}
+
 // The job under `limit` with the settings of `config`; *refused: a request did not fit, and plan->refusal says which. fitted, if not
 // NULL: what makes it fit under the plan's budget, if anything at `auto` does (plan->autofit.chosen).
 static ft_status plan_under(const ft_job *job, const ft_config *config, const ft_device_facts *facts, size_t limit, ft_plan *plan,
@@ -85,13 +92,6 @@ static ft_status plan_under(const ft_job *job, const ft_config *config, const ft
     if (status == FT_OK) return closed;
     ft_error_restore(&error);
     return status;
-}
-
-// The limits of the process that a plan is judged by; NULL: those of this machine say nothing about it.
-static const ft_host_limits *host_limits(const ft_plan_request *request, ft_host_limits *room) {
-    if (request->card != NULL || request->whole_device || request->budget_bytes != 0) return NULL;
-    ft_run_limits(room);
-    return room;
 }
 
 // A run whose memory.limit is auto is fitted to what the process may have beside its other parts, too. Where there is less of that than
@@ -173,12 +173,15 @@ static ft_status plan_seeds(ft_job *job, const ft_config *config, const ft_plan_
 static ft_status open_and_plan(const ft_config *config, const ft_plan_request *request, const ft_device_facts *facts, ft_plan *plan) {
     ft_job job;
     const ft_job_source source = {.without_weights = true, .without_data = !plan->with_data, .labels = request->labels};
+    ft_host_limits limits;
+    ft_host_watch(config, host_limits(request, &limits));
     ft_status status = ft_job_open(config, &source, &job);
     if (status == FT_OK) status = ft_job_tokenise(&job);
     const bool every_model = config->model.init == FT_INIT_RANDOM && ft_planning_every_seed(config, plan->with_data); // each draws its own
     if (status == FT_OK && !every_model) status = ft_job_find_features(&job, &facts->target, "");
     if (status == FT_OK && plan->with_data) status = ft_job_measure(&job); // as a run does, for what it takes
     if (status == FT_OK) status = plan_seeds(&job, config, request, facts, plan);
+    ft_heap_watch_end();
     ft_job_close(&job);
     return status;
 }

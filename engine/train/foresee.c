@@ -34,10 +34,14 @@ static bool fits_on_cpu(const ft_room *room, const ft_config *config) {
 }
 
 static ft_status foresee(ft_job *job, ft_room *room, const ft_config *config, int count, const int64_t *seeds, int *at) {
+    ft_host_limits limits;
     FT_TRY(ft_room_open(job, config, room));
+    ft_run_limits(&limits);
+    ft_host_watch(config, &limits);
     FT_TRY(ft_job_open(config, &(ft_job_source){.labels = 0}, job));
     FT_TRY(ft_job_tokenise(job));
     if (config->model.init == FT_INIT_PRETRAINED) FT_TRY(ft_job_find_features(job, &room->device->target, room->gemm_tuning)); // one for all seeds
+    FT_TRY(ft_job_measure(job)); // as the run does, for what it takes
     for (*at = 0; *at < count; ++*at) {
         ft_config one = *config; // strings are shared
         one.train.seed = seeds[*at];
@@ -59,6 +63,7 @@ ft_status ft_train_foresee(const ft_config *config, int count, const int64_t *se
     ft_log_set_level(FT_LOG_SILENT); // the run says it
     ft_status status = foresee(&job, &room, config, count, seeds, at);
     ft_log_set_level(level);
+    ft_heap_watch_end();
     if (refusal != NULL && status == FT_NO_MEMORY) *refusal = room.refusal;
     ft_error error;
     ft_error_save(&error);

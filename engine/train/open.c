@@ -145,6 +145,18 @@ static ft_status announce(ft_trainer *t, bool *reserved) {
     return FT_OK;
 }
 
+// Texts become tokens. What is taken for it is watched until the run is judged.
+static ft_status read_job(ft_trainer *t, const ft_config *config) {
+    ft_host_limits limits;
+    ft_run_limits(&limits);
+    ft_host_watch(config, &limits);
+    FT_TRY(ft_job_open(config, &(ft_job_source){.labels = 0}, &t->job));
+    ft_info("device     %s", t->room.device->description);
+    FT_TRY(ft_job_tokenise(&t->job));
+    FT_TRY(ft_job_find_features(&t->job, &t->room.device->target, t->room.gemm_tuning));
+    return ft_job_measure(&t->job);
+}
+
 ft_status ft_trainer_open(const ft_config *config, ft_trainer *t) {
     ft_room *room = &t->room;
     memset(t, 0, sizeof *t);
@@ -152,16 +164,13 @@ ft_status ft_trainer_open(const ft_config *config, ft_trainer *t) {
     t->temperature = 1;
     ft_step_init(&t->step, room, config);
     FT_TRY(ft_room_open(&t->job, config, room));
-    FT_TRY(ft_job_open(config, &(ft_job_source){.labels = 0}, &t->job));
-    ft_info("device     %s", room->device->description);
-    FT_TRY(ft_job_tokenise(&t->job));
-    FT_TRY(ft_job_find_features(&t->job, &room->device->target, room->gemm_tuning));
-    FT_TRY(ft_job_measure(&t->job));
+    FT_TRY(read_job(t, config));
     FT_TRY(ft_task_thresholds(&t->job, &t->arena, &t->threshold));
     FT_TRY(ft_room_plan_steps(room));
     if (config->memory.timeline) FT_TRY(ft_memory_trace(room->memory));
     bool reserved; // before anything is taken
     FT_TRY(announce(t, &reserved));
+    ft_heap_watch_end();
     ft_job_forget_texts(&t->job);
     if (!reserved) FT_TRY(ft_room_reserve(room, true));
     FT_TRY(ft_trainer_make_features(t));
@@ -171,6 +180,7 @@ ft_status ft_trainer_open(const ft_config *config, ft_trainer *t) {
 }
 
 ft_status ft_trainer_close(ft_trainer *t) {
+    ft_heap_watch_end();
     ft_step_close(&t->step);
     json_decref(t->earlier_devices);
     ft_status status = ft_room_close(&t->room);

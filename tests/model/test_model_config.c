@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdio.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -500,6 +501,40 @@ static void test_save_keeps_what_it_may(void **state) {
     ft_model_config_free(&base);
 }
 
+// What is planned for the names of classes holds what they take (host_plan.c), and is no more than twice that.
+static size_t live, most;
+static void *counted_malloc(size_t bytes) {
+    void *p = malloc(bytes);
+    if (p != NULL) live += malloc_usable_size(p) + sizeof(size_t);
+    if (live > most) most = live;
+    return p;
+}
+static void counted_free(void *p) {
+    if (p != NULL) live -= malloc_usable_size(p) + sizeof(size_t);
+    free(p);
+}
+
+static void test_bytes_of_labels(void **state) {
+    static const int counts[] = {100, 500, 2000, 8008, 20000};
+    json_set_alloc_funcs(counted_malloc, counted_free);
+    ft_model_config base = accepted("\"hidden_dropout_prob\": 0.1");
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        const int count = counts[i];
+        char(*text)[24] = calloc((size_t)count, sizeof *text);
+        const char **names = calloc((size_t)count, sizeof *names);
+        for (int k = 0; k < count; k++) snprintf(text[k], sizeof text[k], "a class %d", k), names[k] = text[k];
+        const size_t before = live;
+        most = live;
+        free(saved(&base, count, names, 0.1f, 0.1f, 0.1f));
+        const size_t planned = ft_model_config_save_bytes(count), took = most - before;
+        if (took > planned + 16384 || planned > 2 * took) fail_msg("%d classes: %zu bytes, planned %zu", count, took, planned);
+        free(names);
+        free(text);
+    }
+    ft_model_config_free(&base);
+    json_set_alloc_funcs(malloc, free);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults), cmocka_unit_test(test_values),
@@ -508,7 +543,7 @@ int main(void) {
         cmocka_unit_test(test_save_in_the_keys_of_the_family), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_nearest), cmocka_unit_test(test_shared_layers), cmocka_unit_test(test_refused_by_all),
         cmocka_unit_test(test_labels),   cmocka_unit_test(test_load),
-        cmocka_unit_test(test_save),     cmocka_unit_test(test_save_keeps_what_it_may),
+        cmocka_unit_test(test_save),     cmocka_unit_test(test_save_keeps_what_it_may), cmocka_unit_test(test_bytes_of_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { PIECE = 4 << 20 }; // bytes of a large file that are in memory
+enum {
+    PIECE = 4 << 20, // bytes of a large file that are in memory
+    FEW = 1 << 15    // rows
+};
 
 const char *ft_table_where(const ft_table *table, const char *path, int64_t row, char where[512]) {
     snprintf(where, 512, "%.480s:%lld", ft_source_display(path), (long long)table->line[row]);
@@ -31,7 +34,7 @@ const char *ft_table_where(const ft_table *table, const char *path, int64_t row,
 
 ft_status ft_table_room_for_row(ft_table *table, const ft_selection *chosen) {
     if (table->rows < table->capacity) return FT_OK;
-    int64_t capacity = table->capacity > 0 ? 2 * table->capacity : 256;
+    const int64_t before = table->capacity, capacity = before < FEW ? 2 * before + 256 : before + before / 4; // what is not used is planned too
     GROW(table->text, capacity);
     GROW(table->text_length, capacity);
     GROW(table->line, capacity);
@@ -370,6 +373,16 @@ void ft_table_forget_rows(ft_table *table) {
     table->line = NULL;
     table->data = NULL;
     table->rows = table->capacity = 0;
+}
+
+size_t ft_table_rows_bytes(const ft_table *t) {
+    const void *const arrays[] = {t->text, t->text_length, t->pair, t->pair_length, t->label, t->id, t->line};
+    size_t bytes = ft_heap_large_bytes(t->data);
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        const size_t own = ft_spill_host_bytes(arrays[i]);
+        if (own >= FT_HEAP_LARGE) bytes += own;
+    }
+    return bytes;
 }
 
 void ft_table_free(ft_table *table) {

@@ -51,6 +51,8 @@ ft_status ft_table_parse(char *data, size_t length, size_t most, const char *nam
 void ft_table_free(ft_table *table); // {0} is fine
 // Frees the rows and keeps what is known of the file: its hash, format and columns, whose names stay where they are.
 void ft_table_forget_rows(ft_table *table);
+// Bytes of memory that go back to the system then.
+size_t ft_table_rows_bytes(const ft_table *table);
 
 // What the beginning of a text says about the rest of it, for who reads it in pieces (blocks.h). {0}: nothing is known yet.
 typedef struct ft_table_layout {

@@ -95,5 +95,7 @@ void ft_model_config_set_tokens(ft_model_config *config);
 ft_status ft_model_config_save(const ft_model_config *base, const char *path, int label_count, const char *const *label_names,
                                double hidden_dropout, double attention_dropout, double classifier_dropout,
                                const ft_custom_head *head, const char *problem_type);
+// Bytes of the heap that this takes meanwhile, so far as they grow with the labels.
+size_t ft_model_config_save_bytes(int label_count);
 
 #endif

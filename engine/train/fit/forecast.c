@@ -44,15 +44,25 @@ static ft_status forecast_or_fit(ft_room *room, size_t limit) {
     return status == FT_NO_MEMORY && room->refusal.by_limit ? fit(room, limit) : status;
 }
 
+// What the process will hold beside the allocator of a CPU, with what planning leaves behind: it was not planned yet.
+static void plan_others(const ft_room *room, ft_host_memory *others) {
+    enum { PLANNING = 512 << 10 };
+    *others = (ft_host_memory){.peak = 0};
+    if (room->device->place[0] != '\0') return;
+    ft_host_plan(room, &(ft_memory_counters){.requested = 0}, 0, 0, others);
+    others->part[FT_PART_BOOKKEEPING] += PLANNING;
+    others->peak += PLANNING;
+    others->addresses += PLANNING;
+    others->data += PLANNING;
+}
+
 // What is left to autofit is fitted to what the process may have, too: beside its other parts.
-static void leave_room_for_host(ft_room *room) {
+static void leave_room_for_host(ft_room *room, const ft_host_memory *others) {
     ft_budget *b = &room->budget;
-    ft_host_memory others;
     ft_host_limits limits;
     if (room->config->memory.limit != 0 || room->device->place[0] != '\0') return;
-    ft_host_plan(room, &(ft_memory_counters){.requested = 0}, 0, 0, &others);
     ft_run_limits(&limits);
-    const size_t beside = ft_host_room(room->config, &others, &limits);
+    const size_t beside = ft_host_room(room->config, others, &limits);
     if (beside < b->most) b->most = beside > 0 ? beside : 1; // 0 would be no limit
     if (b->most < b->now) b->now = b->most;
 }
@@ -69,8 +79,10 @@ ft_status ft_room_forecast(ft_room *room) {
     ft_log_level level = ft_log_get_level();
     ft_log_set_level(FT_LOG_SILENT); // what training says while it opens is said once
     ft_budget *b = &room->budget;
-    ft_status status = ft_budget_find(room->config, room->device, ft_memory_limit(room->memory), b);
-    if (status == FT_OK) leave_room_for_host(room);
+    ft_host_memory others;
+    plan_others(room, &others);
+    ft_status status = ft_budget_find(room->config, room->device, ft_memory_limit(room->memory), ft_host_held(&others), b);
+    if (status == FT_OK) leave_room_for_host(room, &others);
     if (status == FT_OK) status = forecast_or_fit(room, b->now);
     if (status == FT_NO_MEMORY && b->now < b->most) { // nothing fits there: admission says who has the rest
         room->refusal = (ft_memory_refusal){0};

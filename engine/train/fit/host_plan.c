@@ -1,5 +1,6 @@
 #include "engine/train/fit/host_plan.h"
 
+#include "base/heap.h"
 #include "engine/memory/process.h"
 #include "engine/train/job/features.h"
 #include "engine/train/step/predict.h"
@@ -8,17 +9,21 @@
 #include <unistd.h>
 
 // A thread touches two pages of its stack, and the kernel has its own; beside that the program's own bookkeeping there.
-enum { STACK_TOUCHED = 12 << 10, KERNEL_OF_THREAD = 34 << 10, KERNEL_OF_PROCESS = 512 << 10, BYTES_OF_TABLES = 512, MODEL_HEADER = 64 << 10, FILES_MOST = 4 << 20, RANGE_ALIGNMENT = 2 << 20 };
+enum { STACK_TOUCHED = 12 << 10, KERNEL_OF_THREAD = 34 << 10, KERNEL_OF_PROCESS = 512 << 10, BYTES_OF_TABLES = 512, MODEL_HEADER = 64 << 10, FILES_MOST = 2 << 20, RANGE_ALIGNMENT = 2 << 20 };
 
 static size_t less(size_t a, size_t b) { return a > b ? a - b : 0; }
 
+// The largest evaluation; while its logits are there the best model is saved, whose files name every class.
 static size_t evaluation_bytes(const ft_room *room) {
     const ft_job *job = room->job;
-    size_t most = 0;
+    const size_t saving = ft_model_config_save_bytes(job->labels.count);
+    size_t most = saving;
     for (int s = FT_SPLIT_VALIDATION; s < FT_SPLITS; s++) {
         if (!ft_job_evaluates(job, (ft_split)s)) continue;
-        const size_t bytes = ft_evaluation_host_bytes(job->task, &job->split[s].data, job->labels.count, room->eval_capacity);
-        if (bytes > most) most = bytes;
+        const size_t judging = ft_evaluation_host_bytes(job->task, &job->split[s].data, job->labels.count, room->eval_capacity);
+        const size_t writing = ft_logits_host_bytes(job->split[s].data.examples, job->labels.count) + saving;
+        if (judging > most) most = judging;
+        if (writing > most) most = writing;
     }
     return most;
 }
@@ -37,31 +42,32 @@ void ft_host_plan(const ft_room *room, const ft_memory_counters *planned, size_t
     const ft_job_held *held = &room->job->held;
     const bool of_host = !ft_device_queues(room->device);
     const ft_process_addresses now = ft_process_addresses_now();
-    const size_t here = ft_process_held(getpid()), later = (size_t)later_threads;
+    const size_t texts = ft_job_texts_bytes(room->job), here = ft_process_held(getpid()), later = (size_t)later_threads;
     const ft_feature_bytes features = ft_job_feature_bytes(room->job);
-    *out = (ft_host_memory){.loading = device > 0 ? held->most : 0, .mapped = room->job->weights_bytes};
+    *out = (ft_host_memory){.loading = device > 0 ? ft_heap_watch_most() : 0, .mapped = room->job->weights_bytes};
     if (ft_job_evaluates(room->job, FT_SPLIT_TEST)) // the best model is read again
         out->mapped += (size_t)room->model.parameters.real_total * sizeof(float) + MODEL_HEADER;
     out->mapped += features.all - features.held;
     size_t *part = out->part;
     part[FT_PART_PROGRAM] = held->start;
     part[FT_PART_TOKENIZER] = less(held->tokenizer, held->start);
-    part[FT_PART_DATA] = less(held->data, held->tokenizer) + features.held;
+    part[FT_PART_DATA] = less(less(held->data, held->tokenizer), texts) + features.held;
     part[FT_PART_BOOKKEEPING] = less(here, held->data) + (room->config->memory.timeline ? ft_memory_trace_bytes() : 0);
     part[FT_PART_DEVICE] = of_host ? device : 0;
     part[FT_PART_PINNED] = planned->peak_pinned;
     part[FT_PART_EVALUATION] = evaluation_bytes(room);
     part[FT_PART_THREADS] = later * STACK_TOUCHED;
-    size_t sum = 0;
-    for (int i = 0; i < FT_PART_FILES; i++) sum += part[i];
+    const size_t sum = ft_host_held(out);
     const int threads = of_host ? room->device->target.threads : 1;
     part[FT_PART_KERNEL] = KERNEL_OF_PROCESS + (size_t)threads * KERNEL_OF_THREAD + sum / BYTES_OF_TABLES;
     part[FT_PART_FILES] = files_bytes(room);
     part[FT_PART_SLACK] = FT_HOST_SLACK_BYTES;
     out->peak = (sum > out->loading ? sum : out->loading) + part[FT_PART_FILES] + part[FT_PART_KERNEL] + part[FT_PART_SLACK];
 
-    const size_t to_come = less(sum, here) + part[FT_PART_SLACK];
-    out->data = now.data + later * ft_cpu_stack_bytes() + less(to_come, later * STACK_TOUCHED);
-    out->addresses = now.all + later * ft_cpu_stack_bytes() + less(to_come, later * STACK_TOUCHED) + out->mapped;
+    // While texts are there nothing of the device is, and the other way round.
+    const size_t later_on = less(less(sum, later * STACK_TOUCHED), less(here, texts)), earlier = device > 0 ? less(out->loading, here) + texts : 0;
+    const size_t grows = (later_on > earlier ? later_on : earlier) + part[FT_PART_SLACK] + later * ft_cpu_stack_bytes();
+    out->data = less(now.data, texts) + grows;
+    out->addresses = less(now.all, texts) + grows + out->mapped;
     if (device > 0 && of_host) out->addresses += less(planned->peak_extent[0] + planned->peak_extent[1], device) + RANGE_ALIGNMENT;
 }

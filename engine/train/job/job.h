@@ -26,10 +26,9 @@ typedef struct ft_split_data {
     ft_data_report report; // ft_job_measure; all zero without
 } ft_split_data;
 
-// What the process held (process.h) at stages of its opening, and the most.
+// What the process held (process.h) at stages of its opening. (The most that it asked for meanwhile: base/heap.h.)
 typedef struct ft_job_held {
     size_t start, tokenizer, data;
-    size_t most_before, most; // before it was opened; while it was, 0: not more than before
 } ft_job_held;
 
 // Where the head alone is trained: rows of what it reads, by the file that the texts stand in (features.h).
@@ -91,6 +90,7 @@ ft_status ft_job_tokenise(ft_job *job);
 ft_status ft_job_measure(ft_job *job);
 // The texts and the labels as they stood in the files are not needed any more, once they were tokenised, measured and reported about.
 void ft_job_forget_texts(ft_job *job);
+size_t ft_job_texts_bytes(const ft_job *job); // that the process does not hold any more then
 bool ft_job_evaluates(const ft_job *job, ft_split split); // is it ever judged in a run?
 void ft_job_close(ft_job *job);                           // one that is all zero is fine
 

@@ -167,7 +167,7 @@ static ft_status know_base(ft_job *job, bool without_weights) {
 ft_status ft_job_open(const ft_config *config, const ft_job_source *source, ft_job *job) {
     *job = (ft_job){.config = config, .without_data = source->without_data};
     ft_heap_trim(); // of what was here before
-    job->held = (ft_job_held){.most_before = ft_process_held_most(), .start = ft_process_held(getpid())};
+    job->held = (ft_job_held){.start = ft_process_held(getpid())};
     job->held.tokenizer = job->held.data = job->held.start;
     FT_TRY(find_model(job, source->without_weights));
     FT_TRY(ft_model_config_load(job->model_dir, &job->model_config));
@@ -208,8 +208,6 @@ static ft_status tokenise_split(ft_job *job, ft_split split, const char *cache) 
 
 // What is left in the heap's pieces goes back first.
 static void note_held(ft_job *job) {
-    const size_t most = ft_process_held_most();
-    job->held.most = most > job->held.most_before ? most : 0; // else it was something else, earlier
     ft_heap_trim();
     job->held.data = ft_process_held(getpid());
 }
@@ -250,6 +248,13 @@ ft_status ft_job_measure(ft_job *job) {
 
 void ft_job_forget_texts(ft_job *job) {
     for (int s = FT_SPLITS - 1; s >= 0; s--) ft_table_forget_rows(&job->split[s].table); // a part before the whole that holds its texts
+    ft_heap_trim();
+}
+
+size_t ft_job_texts_bytes(const ft_job *job) {
+    size_t bytes = 0;
+    for (int s = 0; s < FT_SPLITS; s++) bytes += ft_table_rows_bytes(&job->split[s].table);
+    return bytes;
 }
 
 bool ft_job_evaluates(const ft_job *job, ft_split split) {

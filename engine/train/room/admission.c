@@ -85,6 +85,8 @@ static size_t cpu_unused(void *context, const ft_reservation *reservations, int 
     limits.list[0].left = available;
     size_t least = unused_under(&given, &p, held, false);
     for (int i = 0; i < limits.count; i++) {
+        const ft_host_limit_kind kind = limits.list[i].kind;
+        if (kind == FT_LIMIT_ADDRESSES || kind == FT_LIMIT_DATA) continue; // of this process alone, and not in the same bytes: ft_host_judge
         const size_t unused = unused_under(&limits.list[i], &p, held, available > 0);
         if (unused < least) least = unused;
     }

@@ -15,23 +15,25 @@ enum { LATER_CODE = 256 << 20 };
 // What the process holds of a device beside its allocator.
 static size_t held_on(const ft_candidate *where) { return where->accelerator ? 0 : ft_process_held(getpid()); }
 
-// A little more than it holds now: planning itself leaves something behind.
-static size_t with_margin(size_t held) { return held + held / 16; }
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
-static ft_status find_most(const ft_budget *b, ft_device *device, size_t limit, size_t *most) {
+// What it will hold there. (Texts that it still holds now are given back before.)
+static size_t outside_on(const ft_candidate *where, size_t process) { return where->accelerator ? 0 : process; }
+
+static ft_status find_most(const ft_budget *b, ft_device *device, size_t limit, size_t process, size_t *most) {
     ft_candidate where;
     size_t beside = b->graphs; // reserved too, whatever memory.limit says
     *most = limit;
     const bool studied = ft_run_observer_of() != NULL;
     if (!studied && beside == 0) return FT_OK;
     FT_TRY(ft_candidate_of(device, &where));
-    if (studied) beside += with_margin(held_on(&where));
+    if (studied) beside += outside_on(&where, process);
     if (where.capacity > beside && where.capacity - beside < limit) *most = where.capacity - beside;
     return FT_OK;
 }
 
 // Bytes that a run could reserve on an open device now, those outside the allocator left out; SIZE_MAX: nobody knows.
-static size_t free_now(ft_device *device) {
+static size_t free_now(ft_device *device, size_t process) {
     ft_candidate where;
     ft_ledger_state state;
     ft_error before;
@@ -39,22 +41,22 @@ static size_t free_now(ft_device *device) {
     bool known = ft_candidate_of(device, &where) == FT_OK && ft_candidate_read(&where, &state) == FT_OK;
     ft_error_restore(&before);
     if (!known) return SIZE_MAX;
-    const size_t outside = with_margin(held_on(&where));
+    const size_t outside = outside_on(&where, process);
     return state.free > outside ? state.free - outside : 0;
 }
 
 // memory.limit = auto is what is free now, for a run that may not wait for more and is alone in deciding.
-static size_t find_now(const ft_budget *b, const ft_config *config, ft_device *device) {
+static size_t find_now(const ft_budget *b, const ft_config *config, ft_device *device, size_t process) {
     if (config->memory.limit != 0 || config->device.wait || ft_run_observer_of() != NULL) return b->most;
-    const size_t unused = free_now(device), later = device->place[0] != '\0' ? LATER_CODE + b->graphs : 0;
+    const size_t unused = free_now(device, process), later = device->place[0] != '\0' ? LATER_CODE + b->graphs : 0;
     const size_t now = unused > later ? unused - later : 0;
     return now >= b->most ? b->most : now > 0 ? now : 1; // 0 would be no limit
 }
 
-ft_status ft_budget_find(const ft_config *config, ft_device *device, size_t limit, ft_budget *budget) {
+ft_status ft_budget_find(const ft_config *config, ft_device *device, size_t limit, size_t process, ft_budget *budget) {
     *budget = (ft_budget){.graphs = ft_step_graphs_outside(config, device)};
-    FT_TRY(find_most(budget, device, limit, &budget->most));
-    budget->now = find_now(budget, config, device);
+    FT_TRY(find_most(budget, device, limit, process, &budget->most));
+    budget->now = find_now(budget, config, device, process);
     budget->host = ft_cpu_available_bytes();
     if (config->memory.offload == FT_OFFLOAD_AUTO && ft_device_queues(device)) budget->pinned = ft_budget_pinned(false);
     return FT_OK;
@@ -86,19 +88,11 @@ size_t ft_budget_pinned(bool planned) {
     return state.free > held ? state.free - held : 1; // 0 would be unknown
 }
 
-// What the process will hold itself. (The kernel's part of it is used already where somebody looks what is left, or it is slack.)
-static size_t known(const ft_host_memory *host) {
-    const size_t beside = host->part[FT_PART_FILES] + host->part[FT_PART_KERNEL] + host->part[FT_PART_SLACK];
-    return host->peak > beside ? host->peak - beside : 0;
-}
-
 size_t ft_budget_takes(const ft_budget *budget, const ft_candidate *where, const ft_memory_counters *planned, const ft_host_memory *host) {
     if (where->accelerator) return planned->peak_reserved + budget->graphs;
-    const size_t least = planned->peak_reserved + held_on(where);
-    return known(host) > least ? known(host) : least;
+    return larger(ft_host_held(host), planned->peak_reserved + held_on(where));
 }
 
 size_t ft_budget_takes_of_host(const ft_memory_counters *planned, const ft_host_memory *host) {
-    const size_t least = planned->peak_pinned + ft_process_held(getpid());
-    return known(host) > least ? known(host) : least;
+    return larger(ft_host_held(host), planned->peak_pinned + ft_process_held(getpid()));
 }

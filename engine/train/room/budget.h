@@ -16,9 +16,9 @@ typedef struct ft_budget {
     size_t pinned; // of that what may be pinned beside what is reserved there (by nobody, for a plan); 0: unknown
 } ft_budget;
 
-// Of a run on an open device, whose allocator may reserve `limit` bytes. `pinned` only where memory.offload = auto asks for it.
-// Errors: as ft_candidate_of.
-ft_status ft_budget_find(const ft_config *config, ft_device *device, size_t limit, ft_budget *budget);
+// Of a run on an open device, whose allocator may reserve `limit` bytes; `process`: what the process will hold beside it, which is taken
+// from the same memory on the CPU. `pinned` only where memory.offload = auto asks for it. Errors: as ft_candidate_of.
+ft_status ft_budget_find(const ft_config *config, ft_device *device, size_t limit, size_t process, ft_budget *budget);
 
 // A device that a run is planned for.
 typedef struct ft_budget_device {

@@ -1,5 +1,6 @@
 #include "engine/train/room/host.h"
 
+#include "base/heap.h"
 #include "base/json/json.h"
 #include "engine/memory/counters.h"
 
@@ -42,6 +43,35 @@ ft_host_verdict ft_host_judge(const ft_config *config, const ft_host_memory *nee
     return worst;
 }
 
+size_t ft_host_held(const ft_host_memory *host) {
+    size_t sum = 0;
+    for (int i = 0; i < FT_PART_FILES; i++) sum += host->part[i];
+    return sum;
+}
+
+static const char *name_of(ft_host_limit_kind kind) {
+    static const char *const names[FT_LIMIT_KINDS] = {
+        [FT_LIMIT_MACHINE] = "the machine's memory",        [FT_LIMIT_CGROUP_V1] = "memory.limit_in_bytes of the cgroup",
+        [FT_LIMIT_CGROUP_V2] = "memory.max of the cgroup",  [FT_LIMIT_CGROUP_HIGH] = "memory.high of the cgroup",
+        [FT_LIMIT_ADDRESSES] = "RLIMIT_AS (ulimit -v)",     [FT_LIMIT_DATA] = "RLIMIT_DATA (ulimit -d)"};
+    return names[kind];
+}
+
+// Of a limit, what is left beside the kernel's bookkeeping and the pages of a file on their way. (Limits of addresses refuse by themselves.)
+void ft_host_watch(const ft_config *config, const ft_host_limits *limits) {
+    enum { BESIDE = 1536 << 10 };
+    size_t least = given_limit(config);
+    const char *name = "memory.host_limit";
+    for (int i = 0; limits != NULL && i < limits->count; i++) {
+        const ft_host_limit *l = &limits->list[i];
+        if (l->kind == FT_LIMIT_ADDRESSES || l->kind == FT_LIMIT_DATA || l->bytes >= least) continue;
+        least = l->bytes;
+        name = name_of(l->kind);
+    }
+    ft_heap_trim(); // of what was here before
+    ft_heap_watch_begin(least == SIZE_MAX || least <= BESIDE ? least : least - BESIDE, name);
+}
+
 size_t ft_host_room(const ft_config *config, const ft_host_memory *others, const ft_host_limits *limits) {
     const size_t given = given_limit(config);
     size_t room = given == SIZE_MAX ? SIZE_MAX : less(given, less(others->peak, FT_HOST_SLACK_BYTES));
@@ -52,13 +82,7 @@ size_t ft_host_room(const ft_config *config, const ft_host_memory *others, const
     return room;
 }
 
-const char *ft_host_limit_name(const ft_host_verdict *v) {
-    static const char *const names[FT_LIMIT_KINDS] = {
-        [FT_LIMIT_MACHINE] = "the machine's memory",        [FT_LIMIT_CGROUP_V1] = "memory.limit_in_bytes of the cgroup",
-        [FT_LIMIT_CGROUP_V2] = "memory.max of the cgroup",  [FT_LIMIT_CGROUP_HIGH] = "memory.high of the cgroup",
-        [FT_LIMIT_ADDRESSES] = "RLIMIT_AS (ulimit -v)",     [FT_LIMIT_DATA] = "RLIMIT_DATA (ulimit -d)"};
-    return v->given ? "memory.host_limit" : names[v->kind];
-}
+const char *ft_host_limit_name(const ft_host_verdict *v) { return v->given ? "memory.host_limit" : name_of(v->kind); }
 
 ft_status ft_host_refuse(const ft_host_verdict *v) {
     char need[24], limit[24];

@@ -2,7 +2,7 @@
 // CPU, and no part beside a GPU. Values, and whether limits of the process hold them. Who fills them in is fit/host_plan.h.
 //
 // Three figures for the three ways in which a system counts. Pages that were written (a cgroup's limit, the machine's memory): `peak`,
-// meant as a bound (docs/memory.md says where it is none yet) of what the kernel charges for the process, its own bookkeeping included. Addresses (RLIMIT_AS) and private addresses that
+// a bound of what the kernel charges for the process, its own bookkeeping included. Addresses (RLIMIT_AS) and private addresses that
 // may be written (RLIMIT_DATA). Files that are mapped and only read - weights, program, libraries - are in `addresses` alone: their
 // pages go when somebody needs them.
 #ifndef FT_TRAIN_HOST_H
@@ -31,7 +31,7 @@ const char *ft_host_part_name(ft_host_part part); // "tokenizer", as in JSON
 
 typedef struct ft_host_memory {
     size_t part[FT_PART_COUNT];
-    size_t loading;         // the most that was held while texts were read and made into tokens
+    size_t loading;         // the most that was held and asked for until the run was planned: texts are read and become tokens
     size_t peak;            // the bound: all parts together, or loading if that is more; 0: nobody planned it
     size_t addresses, data; // as RLIMIT_AS and RLIMIT_DATA count; bounds too
     size_t mapped;          // files of weights: in addresses alone
@@ -50,6 +50,11 @@ enum { FT_HOST_SLACK_BYTES = 2 << 20 };
 
 // limits: NULL: only memory.host_limit counts (a plan for another machine).
 ft_host_verdict ft_host_judge(const ft_config *config, const ft_host_memory *need, const ft_host_limits *limits);
+// What the process will hold from the first step on that no file gives back: without the kernel's part, and the slack.
+size_t ft_host_held(const ft_host_memory *host);
+// Whoever opens a job begins this before (base/heap.h): what is asked for while files are read and runs planned is refused where the limits
+// do not hold it, for then the run that follows could not be either. limits: as above. Ended when the run is judged.
+void ft_host_watch(const ft_config *config, const ft_host_limits *limits);
 // What the allocator of a CPU device could reserve beside the parts that are in `others`, whose own FT_PART_DEVICE is 0; SIZE_MAX: as
 // much as it wants.
 size_t ft_host_room(const ft_config *config, const ft_host_memory *others, const ft_host_limits *limits);
