@@ -405,13 +405,14 @@ static void check_part(int part, const attention_case *c, const float *got, orac
                  worst / largest);
 }
 
+// A number of the mixing matrices sums over all pairs, and of one head most of that cancels.
+static double room_of(int part) { return part >= DMIX ? 10 : 1; }
+
 static void check_results(const attention_case *c, const float *got, double norm, double most) {
     oracle o = oracle_new(c);
     oracle_run(c, &o, true);
-    for (int part = 0; part < PARTS; part++) { // a number of the mixing matrices sums over all pairs, and of one head most of that cancels
-        const double room = part >= DMIX ? 10 : 1;
-        check_part(part, c, got + parts_of(c).at[part], o.result[part], room * norm, room * most);
-    }
+    for (int part = 0; part < PARTS; part++)
+        check_part(part, c, got + parts_of(c).at[part], o.result[part], room_of(part) * norm, room_of(part) * most);
     oracle_free(&o);
 }
 

@@ -56,19 +56,19 @@ template <class T> struct query_block {
     int sequence, i, row; // row of q
 
     FT_METHOD void scores(float *z) const {
-        const int d = a.problem.head_dim, lane = int(threadIdx.x) % FT_WARP;
-        for (int pair = int(threadIdx.x) / FT_WARP; pair < a.problem.heads * s.keys; pair += WARPS) {
+        const int d = a.problem.head_dim;
+        const bool positions = a.pos_key.data != nullptr || a.pos_query.data != nullptr;
+        for (int pair = int(threadIdx.x); pair < a.problem.heads * s.keys; pair += THREADS) {
             const int head = pair / s.keys, j = pair % s.keys;
-            float sum = 0.0f;
-            for (int c = lane; c < d; c += FT_WARP) {
-                const int column = head * d + c;
+            const int64_t slot = positions ? a.slots.of(i - j) : 0;
+            float contents = 0.0f, of_key = 0.0f, of_query = 0.0f;
+            for (int column = head * d; column < (head + 1) * d; column++) {
                 const float q = ft_to_float(*a.q.at(row, column)), k = ft_to_float(*a.k.at(s.first_key + j, column));
-                sum = fmaf(q, k, sum);
-                if (a.pos_key.data != nullptr) sum = fmaf(q, ft_to_float(*a.pos_key.at(a.slots.of(i - j), column)), sum);
-                if (a.pos_query.data != nullptr) sum = fmaf(k, ft_to_float(*a.pos_query.at(a.slots.of(i - j), column)), sum);
+                contents = fmaf(q, k, contents);
+                if (a.pos_key.data != nullptr) of_key = fmaf(q, ft_to_float(*a.pos_key.at(slot, column)), of_key);
+                if (a.pos_query.data != nullptr) of_query = fmaf(k, ft_to_float(*a.pos_query.at(slot, column)), of_query);
             }
-            sum = ft_warp_sum(sum);
-            if (lane == 0) z[head * a.pitch + j] = sum * a.problem.scale;
+            z[head * a.pitch + j] = (contents + of_key + of_query) * a.problem.scale;
         }
         __syncthreads();
     }
@@ -131,14 +131,12 @@ template <class T> struct query_block {
     }
     // p of m, x = dropout(p), da = <dout, v>
     FT_METHOD void probabilities(float *p, float *x, float *da) const {
-        const int d = a.problem.head_dim, lane = int(threadIdx.x) % FT_WARP;
-        for (int pair = int(threadIdx.x) / FT_WARP; pair < a.problem.heads * s.keys; pair += WARPS) {
+        const int d = a.problem.head_dim;
+        for (int pair = int(threadIdx.x); pair < a.problem.heads * s.keys; pair += THREADS) {
             const int g = pair / s.keys, j = pair % s.keys, at = g * a.pitch + j;
             float sum = 0.0f;
-            for (int c = g * d + lane; c < (g + 1) * d; c += FT_WARP)
+            for (int c = g * d; c < (g + 1) * d; c++)
                 sum = fmaf(ft_to_float(*a.dout.at(row, c)), ft_to_float(*a.v.at(s.first_key + j, c)), sum);
-            sum = ft_warp_sum(sum);
-            if (lane != 0) continue;
             da[at] = sum;
             p[at] = expf(p[at] - *a.lse.at(row, g));
             x[at] = p[at] * factor(g, j);
