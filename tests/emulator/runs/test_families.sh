@@ -29,6 +29,7 @@ done
 for family in $wide_families; do
     range=0.1
     [ "$family" = modernbert_cls ] && range=0.05 # a text stands at the edge of one of eval_ece's bins, else
+    [ "$family" = deberta_v1_talking ] && range=0.3 # heads mixed by small numbers: all texts would be nearly alike, and their order rounding
     model "wide-$family" "$family" initializer_range=$range,hidden_size=64,num_attention_heads=2,pooler_hidden_size=64
     for precision in $precisions; do
         for device in cpu cuda; do
