@@ -588,7 +588,7 @@ static void concurrent_writers(void **state) {
 static void mapped(void **state) {
     enum { ROWS = 5, LENGTH = 600000 };
     const char *directory = new_directory();
-    static char content[ROWS * (LENGTH + 4) + 16];
+    static char content[ROWS * (LENGTH + 8) + 32];
     size_t at = (size_t)sprintf(content, "text\tlabel\n");
     for (int row = 0; row < ROWS; row++) {
         for (int i = 0; i < LENGTH + row; i++) content[at++] = (char)('a' + (i * (row + 1) + i / 1000) % 26);
