@@ -29,6 +29,7 @@ static void test_heads_that_say_nothing(void **state) {
             for (int64_t g = 0; g < 3; g++)
                 for (int64_t h = 0; h < 3; h++) *at(c.mix[i].t, g, h) = g == h ? 1.0f : 0.0f;
         silent.talking = false;
+        for (int i = 0; i < 2; i++) silent.mix[i] = fenced_none();
         float *got = run_once(&c);
         check_results(&silent, got, 1e-6, 1e-5);
         free(got);
