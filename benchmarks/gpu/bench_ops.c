@@ -125,6 +125,8 @@ ROWS(binary_cross_entropy, logits, losses)
 ROWS(squared_error, logits, losses)
 ROWS(cast, x, y)
 ROWS(dequantise, y, y)
+ROWS(row_norm, w, b)
+ROWS(column_scale, x, y)
 static call of_gradient_norm(const ft_gradient_norm_args *a) {
     call c = of_rows("gradient_norm", a->gradient, a->gradient);
     c.shape[1] = a->gradient.cols + (a->table_rows > 0 ? a->table.rows * a->table.cols : 0);

@@ -21,7 +21,7 @@ typedef enum ft_rules_option { FT_TOKENIZE_AS_FILES = 0, FT_TOKENIZE_AS_TRANSFOR
 typedef enum ft_freeze { FT_FREEZE_NONE = 0, FT_FREEZE_EMBEDDINGS, FT_FREEZE_ENCODER } ft_freeze;
 typedef enum ft_keep { FT_KEEP_AS_READ = 0, FT_KEEP_FP32, FT_KEEP_BF16, FT_KEEP_FP16, FT_KEEP_INT8, FT_KEEP_NF4, FT_KEEP_NF4_DOUBLE, FT_KEEP_AUTO } ft_keep;
 typedef enum ft_frozen_dropout { FT_FROZEN_DROPOUT_AUTO = 0, FT_FROZEN_DROPOUT_ON, FT_FROZEN_DROPOUT_OFF } ft_frozen_dropout;
-typedef enum ft_adapter_type { FT_ADAPTER_NONE = 0, FT_ADAPTER_LORA } ft_adapter_type;
+typedef enum ft_adapter_type { FT_ADAPTER_NONE = 0, FT_ADAPTER_LORA, FT_ADAPTER_DORA } ft_adapter_type;
 typedef enum ft_adapter_bias { FT_ADAPTER_BIAS_NONE = 0, FT_ADAPTER_BIAS_ADAPTED, FT_ADAPTER_BIAS_ALL } ft_adapter_bias;
 typedef enum ft_adapter_init { FT_ADAPTER_INIT_TRUE = 0, FT_ADAPTER_INIT_GAUSSIAN, FT_ADAPTER_INIT_FALSE } ft_adapter_init;
 typedef enum ft_scheduler {

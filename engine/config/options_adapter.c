@@ -3,7 +3,7 @@
 #define FT_ROWS_IN ft_adapter_section
 #include "engine/config/option_rows.h"
 
-static const ft_option_choice type_choices[] = {{"none", FT_ADAPTER_NONE}, {"lora", FT_ADAPTER_LORA}, {NULL, 0}};
+static const ft_option_choice type_choices[] = {{"none", FT_ADAPTER_NONE}, {"lora", FT_ADAPTER_LORA}, {"dora", FT_ADAPTER_DORA}, {NULL, 0}};
 static const ft_option_choice bias_choices[] = {
     {"none", FT_ADAPTER_BIAS_NONE}, {"lora_only", FT_ADAPTER_BIAS_ADAPTED}, {"all", FT_ADAPTER_BIAS_ALL}, {NULL, 0}};
 static const ft_option_choice init_choices[] = {
@@ -12,7 +12,8 @@ static const ft_option_choice init_choices[] = {
 static const ft_option rows[] = {
     CHOICE(adapter.type, FIXED, "none", type_choices, .elsewhere = "peft_type use_lora lora adapter_type",
            .help = "lora: beside linear layers, products of two small matrices (low-rank adaptation) are trained, the model itself is "
-                   "frozen. The run leaves adapter/ in the files of Hugging Face PEFT in place of model/. none: no adapter."),
+                   "frozen. The run leaves adapter/ in the files of Hugging Face PEFT in place of model/. dora: the same with a trained magnitude for every output, which costs a "
+                   "second product on the way back. none: no adapter."),
     PATH(adapter.path, RESUMABLE, "", .elsewhere = "adapter_name_or_path lora_path resume_adapter",
          .help = "Directory of an adapter to go on from, of ftengine or PEFT, made with the same options. Empty: a new one."),
     INT(adapter.r, FIXED, "8", 1, 65536, .elsewhere = "lora_r lora_rank rank", .help = "Rank: rows of A and columns of B."),

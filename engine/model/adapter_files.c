@@ -191,17 +191,30 @@ ft_status ft_model_save_adapter(ft_model *m, const char *directory) {
 
 // ---- merging ------------------------------------------------------------------------------------------------------------
 
-// W += s B A; the products of one element are few: sums in double precision, rounded once. B becomes 0.
-static void merge_one(ft_model *m, int weight, int a, int b, double scale) {
+// W += s B A, and rows to the length of their magnitude if they have one (-1: none); the products of one element are few: sums in double
+// precision, rounded once. B becomes 0, and magnitudes the lengths that rows have then.
+static void merge_one(ft_model *m, int weight, int a, int b, int magnitude, double scale) {
     const ft_parameter *of_a = &m->parameters.list[a], *of_b = &m->parameters.list[b];
     const float *low = ft_parameter_weight(&m->parameters, a).data;
     float *high = ft_parameter_weight(&m->parameters, b).data, *w = ft_parameter_weight(&m->parameters, weight).data;
-    for (int64_t i = 0; i < of_b->rows; i++)
-        for (int64_t j = 0; j < of_a->cols; j++) {
-            double sum = 0;
-            for (int64_t k = 0; k < of_a->rows; k++) sum += (double)high[i * of_a->rows + k] * (double)low[k * of_a->cols + j];
-            w[i * of_a->cols + j] = (float)((double)w[i * of_a->cols + j] + scale * sum);
+    float *length = magnitude >= 0 ? ft_parameter_weight(&m->parameters, magnitude).data : NULL;
+    for (int64_t i = 0; i < of_b->rows; i++) {
+        float *row = w + i * of_a->cols;
+        double squares = 0, now = 0;
+        for (int pass = 0; pass < (length != NULL ? 2 : 1); pass++) {
+            const double g = pass == 0 ? 1 : squares > 0 ? (double)length[i] / sqrt(squares) : 0;
+            for (int64_t j = 0; j < of_a->cols; j++) {
+                double sum = 0;
+                for (int64_t k = 0; k < of_a->rows; k++) sum += (double)high[i * of_a->rows + k] * (double)low[k * of_a->cols + j];
+                const double v = (double)row[j] + scale * sum;
+                squares += pass == 0 ? v * v : 0;
+                if (pass == 0 && length != NULL) continue;
+                row[j] = (float)(g * v);
+                now += (double)row[j] * (double)row[j];
+            }
         }
+        if (length != NULL) length[i] = (float)sqrt(now);
+    }
     memset(high, 0, (size_t)of_b->count * sizeof *high);
 }
 
@@ -210,16 +223,16 @@ ft_status ft_model_merge_adapters(ft_model *m, const ft_model_config *config, co
     for (int i = 0; m->modules != NULL && i < m->modules->count; i++) {
         const char *module = m->modules->names[i];
         const ft_adapter_shape shape = ft_adapter_of(options, config, module);
-        char name[3][LONGEST];
-        int index[3];
+        char name[4][LONGEST];
+        int index[4] = {0, 0, 0, -1};
         if (shape.rank == 0) continue;
-        static const char *const suffix[] = {"weight", "lora_A.weight", "lora_B.weight"};
-        for (int k = 0; k < 3; k++) {
+        static const char *const suffix[] = {"weight", "lora_A.weight", "lora_B.weight", "lora_magnitude_vector"};
+        for (int k = 0; k < (options->adapter.type == FT_ADAPTER_DORA ? 4 : 3); k++) {
             snprintf(name[k], sizeof name[k], "%s.%s", module, suffix[k]);
             index[k] = ft_parameters_find(&m->parameters, name[k]);
             if (index[k] < 0) return ft_fail(FT_FAILED, name[k], "is no parameter");
         }
-        merge_one(m, index[0], index[1], index[2], shape.scale);
+        merge_one(m, index[0], index[1], index[2], index[3], shape.scale);
     }
     return FT_OK;
 }

@@ -4,6 +4,7 @@
 #include "engine/files/safetensors.h"
 #include "engine/files/weights.h"
 #include "engine/model/state/kept.h"
+#include "engine/model/state/row_norms.h"
 #include "engine/model/state/staging.h"
 
 #include <math.h>
@@ -45,6 +46,7 @@ static ft_status upload_rows(ft_model *m, ft_staging *staging, ft_staging_source
 
 static ft_status draw_parameter(ft_model *m, int index, double initializer_range, uint64_t seed, ft_staging *staging) {
     const ft_parameter *p = &m->parameters.list[index];
+    if (p->drawn.kind == FT_DRAWN_NORMS) return ft_draw_row_norms(staging, &m->parameters, index);
     bool padded = index == m->word || (index == m->position && m->position_padding >= 0);
     if (m->family->draws_by_width && p->head && p->rows > 0)
         initializer_range = index == m->pooler.weight ? initializer_range / sqrt(2.0 * m->layers) : 1 / sqrt((double)p->cols);

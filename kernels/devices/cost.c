@@ -129,6 +129,12 @@ ft_cost ft_squared_error_cost(const ft_squared_error_args *a) {
 }
 ft_cost ft_cast_cost(const ft_cast_args *a) { return (ft_cost){elements(a->x), bytes(a->x) + bytes(a->y), 0}; }
 ft_cost ft_dequantise_cost(const ft_dequantise_args *a) { return (ft_cost){2 * elements(a->y), bytes(a->x) + bytes(a->y), 0}; }
+ft_cost ft_row_norm_cost(const ft_row_norm_args *a) {
+    return (ft_cost){2 * elements(a->w) * (double)(a->a.rows + 2), bytes(a->w) + bytes(a->a) + bytes(a->b) + bytes(a->out), 0};
+}
+ft_cost ft_column_scale_cost(const ft_column_scale_args *a) {
+    return (ft_cost){4 * elements(a->x), bytes(a->x) + bytes(a->times) + (a->accumulate ? both_ways(a->y) : bytes(a->y)), 0};
+}
 ft_cost ft_gradient_norm_cost(const ft_gradient_norm_args *a) {
     double table = a->table_rows > 0 ? elements(a->table) : 0, n = elements(a->gradient) + table;
     return (ft_cost){2 * n, n * sizeof(float), 0};

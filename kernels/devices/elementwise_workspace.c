@@ -9,6 +9,7 @@
 #include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/decay.h"
 #include "kernels/ops/dequantise.h"
+#include "kernels/ops/magnitude.h"
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/gated.h"
 #include "kernels/ops/geometry.h"
@@ -62,5 +63,7 @@ size_t ft_gradient_norm_workspace(const ft_target *target, const ft_gradient_nor
 
 size_t ft_cast_workspace(const ft_target *target, const ft_cast_args *args) { return 0; }
 size_t ft_dequantise_workspace(const ft_target *target, const ft_dequantise_args *args) { return 0; }
+size_t ft_row_norm_workspace(const ft_target *target, const ft_row_norm_args *args) { return 0; }
+size_t ft_column_scale_workspace(const ft_target *target, const ft_column_scale_args *args) { return 0; }
 size_t ft_decay_workspace(const ft_target *target, const ft_decay_args *args) { return 0; }
 size_t ft_adamw_workspace(const ft_target *target, const ft_adamw_args *args) { return 0; }

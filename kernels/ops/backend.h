@@ -20,6 +20,7 @@
 #include "kernels/ops/gemm.h"
 #include "kernels/ops/layernorm.h"
 #include "kernels/ops/losses.h"
+#include "kernels/ops/magnitude.h"
 #include "kernels/ops/rope.h"
 #include "kernels/ops/rows.h"
 #include "kernels/ops/sequence_mean.h"

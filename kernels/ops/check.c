@@ -341,6 +341,28 @@ ft_status ft_dequantise_check(const ft_target *target, const ft_dequantise_args 
     FT_REQUIRE_WORKSPACE(dequantise, target, args);
 }
 
+ft_status ft_row_norm_check(const ft_target *target, const ft_row_norm_args *args) {
+    static const char op[] = "row_norm";
+    const int64_t rows = args->w.rows, cols = args->w.cols, rank = args->a.rows;
+    const ft_dtype h = args->w.dtype;
+    FT_REQUIRE(op, is_type(h) && ft_is_matrix_of(h, args->w, rows, cols));
+    FT_REQUIRE(op, ft_is_matrix_of(h, args->a, rank, cols) && ft_is_matrix_of(h, args->b, rows, rank));
+    FT_REQUIRE(op, ft_is_vector(args->out, rows));
+    FT_REQUIRE_WORKSPACE(row_norm, target, args);
+}
+
+ft_status ft_column_scale_check(const ft_target *target, const ft_column_scale_args *args) {
+    static const char op[] = "column_scale";
+    const int64_t rows = args->x.rows, cols = args->x.cols;
+    const ft_dtype h = args->x.dtype;
+    FT_REQUIRE(op, is_type(h) && ft_is_matrix_of(h, args->x, rows, cols));
+    FT_REQUIRE(op, args->y.dtype == h || args->y.dtype == FT_F32);
+    FT_REQUIRE(op, ft_is_matrix_of(args->y.dtype, args->y, rows, cols));
+    FT_REQUIRE(op, ft_is_optional_matrix_of(h, args->times, rows, cols) && ft_is_optional_vector_of(h, args->bias, cols));
+    FT_REQUIRE(op, ft_is_optional_vector(args->magnitude, cols) && ft_is_optional_vector(args->norm, cols));
+    FT_REQUIRE_WORKSPACE(column_scale, target, args);
+}
+
 ft_status ft_gradient_norm_check(const ft_target *target, const ft_gradient_norm_args *args) {
     static const char op[] = "gradient_norm";
     int64_t n = args->gradient.rows * args->gradient.cols;

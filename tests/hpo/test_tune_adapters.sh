@@ -19,6 +19,7 @@ threads = 1
 max_steps = 3
 warmup_steps = 0
 [space]
+adapter.type = choice(lora, dora)
 adapter.r = int(1, 8)
 adapter.alpha = float(1, 32, log)
 adapter.targets = choice(auto, all-linear, output.dense)
@@ -50,7 +51,7 @@ for number, trial in db.execute("select number, trial_id from trials"):
     for name, value in values.items():
         text = str(told(name)).lower()
         assert text == str(value).lower() or abs(float(text) - float(value)) <= 1e-6 * abs(float(value)), (name, value, text)
-assert len(seen) == 9 and all(len(v) > 1 for v in seen.values()), seen
+assert len(seen) == 10 and all(len(v) > 1 for v in seen.values()), seen
 PY
 expect 0 "$FTENGINE" train studies/adapters/best.ini output.dir=best
 python3 - <<'PY' || fail "the best trial's adapter is not as it was tried"
@@ -60,6 +61,6 @@ adapter = json.load(open("best/adapter/adapter_config.json"))
 settings = json.load(open("best/adapter/ftengine.json"))
 get = lambda key: config[key]
 assert adapter["r"] == int(get("adapter.r")) and abs(adapter["lora_alpha"] - float(get("adapter.alpha"))) < 1e-6 * adapter["lora_alpha"], adapter
-assert adapter["use_rslora"] == (str(get("adapter.rslora")).lower() == "true") and adapter["bias"] == get("adapter.bias"), adapter
+assert adapter["use_dora"] == (get("adapter.type") == "dora") and adapter["use_rslora"] == (str(get("adapter.rslora")).lower() == "true") and adapter["bias"] == get("adapter.bias"), adapter
 assert abs(adapter["lora_dropout"] - float(get("adapter.dropout"))) < 1e-6 and settings["base"]["storage"] == get("model.storage"), (adapter, settings)
 PY

@@ -9,7 +9,8 @@
 
 static const char *const cases[] = {"bert_qv", "bert_rslora", "bert_all", "bert_expression", "bert_bias_all", "bert_saved", "bert_layers", "bert_patterns",
                                     "roberta_qv", "roberta_all", "distilbert", "electra_all", "albert_all", "deberta_v1", "deberta_v1_all", "deberta_v3_qv",
-                                    "deberta_v3_all", "deberta_v2_unshared"};
+                                    "deberta_v3_all", "deberta_v2_unshared", "bert_dora", "bert_dora_all", "roberta_dora", "distilbert_dora",
+                                    "electra_dora", "deberta_v1_dora", "deberta_v3_dora", "deberta_v2_dora", "modernbert_dora"};
 enum { CASES = sizeof cases / sizeof cases[0] };
 
 static void assert_near(const char *what, const char *of, const float *got, const float *want, int64_t n, double tolerance) {
@@ -22,6 +23,8 @@ static void check_logits(fixture *f, const char *name, const char *key, double t
     int64_t n;
     float *want = expected(f, key, &n), *got = calloc((size_t)n, sizeof *got);
     OK(predict_fixture(f, (ft_batch_limits){0, 0}, got));
+    if (strcmp(key, "after.logits") == 0) // 50 steps: of the largest
+        for (int64_t i = 0; i < n; i++) tolerance = fmax(tolerance, 1e-4 * fabs((double)want[i]));
     assert_near(name, key, got, want, n, tolerance);
     free(want), free(got);
 }
@@ -48,7 +51,8 @@ static void test_logits_and_gradients(void **state) {
                     if (pass == 0) largest = fmax(largest, norm_of(want, q->count));
                     else {
                         const double error = distance(ft_parameter_gradient(&f.model.parameters, i).data, want, q->count);
-                        if (!(error <= 2e-5 * fmax(norm_of(want, q->count), 1e-3 * largest)))
+                        const double zero = strstr(q->name, ".key.bias") != NULL ? 1e-6 : 0; // analytically: a softmax does not see it
+                        if (!(error <= fmax(zero, 2e-5 * fmax(norm_of(want, q->count), 1e-3 * largest))))
                             fail_msg("%s: the gradient of %s is off by %.3g of %.3g", cases[c], q->name, error, norm_of(want, q->count));
                         trained++;
                     }
@@ -65,7 +69,7 @@ static void test_logits_and_gradients(void **state) {
 // two kinds.
 static void test_same_bits(void **state) {
     static const char *const dropping[] = {"adapter.dropout=0.3", NULL}, *const half[] = {"adapter.dropout=0.2", "train.precision=bf16", NULL};
-    static const char *const models[] = {"bert_all", "deberta_v1_all", "deberta_v3_all", "bert_bias_all"};
+    static const char *const models[] = {"bert_all", "deberta_v1_all", "deberta_v3_all", "bert_bias_all", "bert_dora_all", "deberta_v1_dora", "deberta_v3_dora"};
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++)
         for (int p = 0; p < 3; p++) {
             float *whole = NULL;
@@ -115,6 +119,85 @@ static void test_fifty_steps(void **state) {
     }
 }
 
+// The mean loss with dropout in front of adapters, `by` times the direction away from here; gradients are held behind it.
+static double loss_at(fixture *f, const float *direction, double by) {
+    ft_parameters *p = &f->model.parameters;
+    const int64_t n = f->data.examples;
+    float losses[64], *w = p->stores[0].weights, *here = malloc((size_t)p->trainable * sizeof *here);
+    memcpy(here, w, (size_t)p->trainable * sizeof *here);
+    for (int64_t i = 0; direction != NULL && i < p->trainable; i++) w[i] += (float)(by * (double)direction[i]);
+    memset(p->gradients, 0, (size_t)p->trainable * sizeof(float));
+    gradients_of(f, NULL, 0, n, (ft_batch_limits){0, 3}, (ft_step_state){.seed = 3, .loss_factor = 1.0f / (float)n, .loss_scale = 1}, losses);
+    memcpy(w, here, (size_t)p->trainable * sizeof *here);
+    free(here);
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += (double)losses[i] / (double)n;
+    return sum;
+}
+
+// Magnitudes become the lengths of their rows, in double precision.
+static void set_magnitudes(fixture *f) {
+    const ft_parameters *p = &f->model.parameters;
+    for (int i = 0; i < p->count; i++) {
+        const ft_parameter *q = &p->list[i];
+        if (q->drawn.kind != FT_DRAWN_NORMS) continue;
+        char name[320];
+        snprintf(name, sizeof name, "%.*slora_B.weight", (int)(strlen(q->name) - strlen("lora_magnitude_vector")), q->name);
+        const int b = ft_parameters_find(p, name);
+        assert_true(b >= 0);
+        const float *w = ft_parameter_weight(p, q->drawn.weight).data, *low = ft_parameter_weight(p, q->drawn.a).data, *high = ft_parameter_weight(p, b).data;
+        const int64_t cols = p->list[q->drawn.a].cols, rank = p->list[q->drawn.a].rows;
+        for (int64_t r = 0; r < q->rows; r++) {
+            double squares = 0;
+            for (int64_t c = 0; c < cols; c++) {
+                double v = 0;
+                for (int64_t k = 0; k < rank; k++) v += (double)high[r * rank + k] * (double)low[k * cols + c];
+                v = (double)w[r * cols + c] + q->drawn.size * v;
+                squares += v * v;
+            }
+            ((float *)ft_parameter_weight(p, i).data)[r] = (float)sqrt(squares);
+        }
+    }
+}
+
+static void forget_magnitudes(const ft_linear *l) {
+    for (int i = 0; i < l->adapter_count; i++) ((ft_adapter *)l->adapters)[i].magnitude = -1;
+}
+
+// With dropout, PEFT's y = x W^T + b + (g - 1) x' W^T + g s x' A^T B^T: where magnitudes are the lengths of their rows it is that of the adapter
+// without magnitudes; and where they are not, losses change along the gradient as that says, of all but A and B (n is a constant for it).
+// (Wrong: another mask on the way back, g for g - 1, a base product that drops.)
+static void test_dropped_magnitudes(void **state) {
+    static const char *const models[] = {"bert_dora_all", "deberta_v3_dora"}, *const dropping[] = {"adapter.dropout=0.3", NULL};
+    for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
+        fixture f;
+        open_adapter(&f, models[m], 2, dropping);
+        const ft_parameters *p = &f.model.parameters;
+        loss_at(&f, NULL, 0);
+        float *direction = calloc((size_t)p->trainable, sizeof *direction);
+        double square = 0;
+        for (int i = 0; i < p->count; i++) {
+            const ft_parameter *q = &p->list[i];
+            if (!q->trainable || strstr(q->name, ".lora_A.") != NULL || strstr(q->name, ".lora_B.") != NULL) continue;
+            memcpy(direction + q->offset, (float *)p->gradients + q->offset, (size_t)q->count * sizeof *direction);
+            for (int64_t k = 0; k < q->count; k++) square += (double)direction[q->offset + k] * (double)direction[q->offset + k];
+        }
+        const double by = 5e-3 / sqrt(square), slope = (loss_at(&f, direction, by) - loss_at(&f, direction, -by)) / (2 * by);
+        if (!(fabs(slope - square) <= 2e-3 * square)) fail_msg("%s: the loss changes by %.6g along a gradient of %.6g", models[m], slope, square);
+        free(direction);
+        set_magnitudes(&f);
+        const double with = loss_at(&f, NULL, 0);
+        for (int layer = 0; layer < f.model.layers; layer++) {
+            const ft_layer_parameters *l = &f.model.layer[layer];
+            forget_magnitudes(&l->qkv), forget_magnitudes(&l->output), forget_magnitudes(&l->up), forget_magnitudes(&l->down);
+        }
+        forget_magnitudes(&f.model.pooler);
+        const double without = loss_at(&f, NULL, 0);
+        if (!(fabs(with - without) <= 2e-6)) fail_msg("%s: loss %.9g, without magnitudes %.9g", models[m], with, without);
+        close_adapter(&f);
+    }
+}
+
 // Written and read again nothing changes; merged, the plain model has the logits.
 static void test_files(void **state) {
     char dir[] = "/tmp/ft_adapters_XXXXXX";
@@ -146,6 +229,6 @@ static void test_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_logits_and_gradients), cmocka_unit_test(test_same_bits), cmocka_unit_test(test_fifty_steps),
-                                       cmocka_unit_test(test_files)};
+                                       cmocka_unit_test(test_dropped_magnitudes),                                       cmocka_unit_test(test_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,6 +48,15 @@ CASES = {
     "deberta_v1_all": ("deberta_v1", dict(r=4, lora_alpha=8, modules_to_save=["pooler"], target_modules="all-linear")),
     "deberta_v3_qv": ("deberta_v3", dict(r=4, lora_alpha=8, modules_to_save=["pooler"])),
     "deberta_v3_all": ("deberta_v3", dict(r=4, lora_alpha=8, modules_to_save=["pooler"], target_modules="all-linear")),
+    "bert_dora": ("bert_gelu", dict(r=4, lora_alpha=8, use_dora=True)),
+    "bert_dora_all": ("bert_gelu", dict(r=5, lora_alpha=7, use_dora=True, use_rslora=True, bias="all", target_modules="all-linear")),
+    "roberta_dora": ("roberta", dict(r=4, lora_alpha=8, use_dora=True, target_modules="all-linear")),
+    "distilbert_dora": ("distilbert", dict(r=4, lora_alpha=8, use_dora=True, target_modules=["q_lin", "lin1", "lin2"], modules_to_save=["pre_classifier"])),
+    "electra_dora": ("electra", dict(r=4, lora_alpha=8, use_dora=True, target_modules="all-linear")),
+    "deberta_v1_dora": ("deberta_v1", dict(r=4, lora_alpha=8, use_dora=True, modules_to_save=["pooler"], target_modules="all-linear")),
+    "deberta_v3_dora": ("deberta_v3", dict(r=4, lora_alpha=8, use_dora=True, modules_to_save=["pooler"], target_modules="all-linear")),
+    "deberta_v2_dora": ("deberta_v2_unshared", dict(r=4, lora_alpha=8, use_dora=True, modules_to_save=["pooler"], target_modules="all-linear")),
+    "modernbert_dora": ("modernbert", dict(r=4, lora_alpha=8, use_dora=True, target_modules="all-linear")),
     "deberta_v2_unshared": ("deberta_v2_unshared", dict(r=4, lora_alpha=8, modules_to_save=["pooler"], target_modules="all-linear")),
 }
 
@@ -78,7 +87,7 @@ def file_names(model, directory):
         if not parameter.requires_grad or ".original_module." in name:
             continue
         plain = name.replace(".default.", ".").replace(".modules_to_save.default", "").replace(".modules_to_save", "")
-        names[plain.removesuffix(".default")] = parameter
+        names[plain.removesuffix(".default").replace(".lora_magnitude_vector.weight", ".lora_magnitude_vector")] = parameter
     saved = load_file(f"{directory}/adapter_model.safetensors")
     missing = {n for n in saved if "original_module" not in n and "modules_to_save" not in n} - set(names)
     assert not missing, missing

@@ -38,7 +38,7 @@ typedef struct stack {
 
 // An adapter's own number stands where others have their layer's; the table of relative positions, whose rows count from 0 like the
 // tokens of the first sequence, has masks of its own.
-static ft_dropout dropout_of(const ft_pass *pass, ft_rows_kind kind, const ft_adapter *a) {
+ft_dropout ft_adapter_dropout(const ft_pass *pass, ft_rows_kind kind, const ft_adapter *a) {
     return ft_pass_dropout(pass, kind, a->dropout, a->number, kind == FT_ROWS_RELATIVE ? FT_SITE_ADAPTER_TABLE : FT_SITE_ADAPTER);
 }
 
@@ -49,7 +49,7 @@ static bool next_stack(const ft_pass *pass, ft_rows_kind kind, const ft_linear *
         const ft_adapter *a = &l->adapters[*at];
         reach r;
         if (!reaches(l, a, &r)) continue;
-        const ft_dropout dropout = dropout_of(pass, kind, a);
+        const ft_dropout dropout = ft_adapter_dropout(pass, kind, a);
         if (s->count > 0 && (dropout.probability > 0 || a->scale != s->scale)) return true;
         s->part[s->count++] = r;
         s->rank += a->rank;
@@ -107,14 +107,19 @@ static ft_status temporary(ft_pass *pass, ft_rows_kind kind, int64_t cols, const
     return ft_pass_tensor(pass, kind, cols, FT_MEM_ACTIVATIONS, -1, name, out);
 }
 
+ft_status ft_adapter_dropped(ft_pass *pass, ft_rows_kind kind, ft_dropout dropout, ft_tensor x, ft_tensor *out) {
+    FT_TRY(temporary(pass, kind, x.cols, "adapter input", out));
+    return ft_pass_dropout_rows(pass, kind, dropout, x, *out);
+}
+
 // x'; `own` is its memory where there is dropout, for the caller to free.
 static ft_status dropped(ft_pass *pass, ft_rows_kind kind, const stack *s, ft_tensor x, ft_tensor *own, ft_tensor *out) {
     *own = ft_absent();
     *out = x;
     if (s->dropout.probability <= 0) return FT_OK;
-    FT_TRY(temporary(pass, kind, x.cols, "adapter input", own));
+    FT_TRY(ft_adapter_dropped(pass, kind, s->dropout, x, own));
     *out = *own;
-    return ft_pass_dropout_rows(pass, kind, s->dropout, x, *own);
+    return FT_OK;
 }
 
 static ft_status make_z(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, const stack *s, ft_tensor x, ft_tensor *z) {
@@ -149,7 +154,7 @@ ft_status ft_adapter_forward(ft_pass *pass, ft_rows_kind kind, const ft_linear *
     return FT_OK;
 }
 
-static ft_status add_dropped(ft_pass *pass, ft_rows_kind kind, ft_dropout dropout, ft_tensor x, ft_tensor y) {
+ft_status ft_adapter_add_dropped(ft_pass *pass, ft_rows_kind kind, ft_dropout dropout, ft_tensor x, ft_tensor y) {
     ft_dropout_args args = {.dropout = dropout, .x = x, .y = y, .accumulate = true}, largest = args;
     largest.x.rows = largest.y.rows = ft_pass_capacity(pass, kind);
     RUN_WITH_WORKSPACE(pass, dropout, args, largest);
@@ -165,7 +170,7 @@ static ft_status add_input_gradient(ft_pass *pass, ft_rows_kind kind, const ft_l
     args.c = masked;
     args.accumulate = false;
     FT_TRY(product(pass, kind, args));
-    FT_TRY(add_dropped(pass, kind, s->dropout, masked, dx));
+    FT_TRY(ft_adapter_add_dropped(pass, kind, s->dropout, masked, dx));
     ft_pass_free(pass, &masked);
     return FT_OK;
 }

@@ -11,6 +11,9 @@
 #include "engine/model/blocks/layers.h"
 
 bool ft_adapter_on(const ft_linear *l); // has any of the layer's parts one?
+ft_dropout ft_adapter_dropout(const ft_pass *pass, ft_rows_kind kind, const ft_adapter *adapter); // of what it reads
+ft_status ft_adapter_dropped(ft_pass *pass, ft_rows_kind kind, ft_dropout dropout, ft_tensor x, ft_tensor *out); // out = drop(x) is made here
+ft_status ft_adapter_add_dropped(ft_pass *pass, ft_rows_kind kind, ft_dropout dropout, ft_tensor x, ft_tensor y); // y += drop(x)
 ft_status ft_adapter_forward(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor y);
 ft_status ft_adapter_input_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, ft_tensor dx); // adds
 ft_status ft_adapter_weight_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, ft_tensor x);

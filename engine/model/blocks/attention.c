@@ -3,7 +3,6 @@
 //
 // In the last layer, whose output is read at some rows alone (ft_batch.read_row), queries, and with them all that follows, exist for those
 // rows only; keys and values for all tokens.
-#include "engine/model/blocks/adapter.h"
 #include "engine/model/blocks/block.h"
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/relative.h"
@@ -199,7 +198,7 @@ static ft_status project_backward(ft_pass *pass, int layer, const ft_block_input
         const ft_linear query = ft_linear_parts(qkv, FT_QUERY, 1), rest = ft_linear_parts(qkv, FT_KEY, 2);
         FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_READ, &query, dread_q));
         FT_TRY(ft_linear_bias_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv));
-        if (ft_adapter_is_shared(qkv)) FT_TRY(ft_adapter_split_gradient(pass, qkv, dread_q, read_x, dqkv, *input->x));
+        if (ft_linear_shares_adapter(qkv)) FT_TRY(ft_linear_split_gradient(pass, qkv, dread_q, read_x, dqkv, *input->x));
         else {
             FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_READ, &query, dread_q, read_x));
             FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv, *input->x));

@@ -1,6 +1,7 @@
 #include "engine/model/blocks/linear.h"
 
 #include "engine/model/blocks/adapter.h"
+#include "engine/model/blocks/dora.h"
 #include "engine/model/blocks/run_op.h"
 
 // Outputs of all parts in front of part n.
@@ -112,13 +113,14 @@ static ft_status trunk_product(ft_pass *pass, ft_rows_kind kind, const ft_linear
     factor w;
     ft_status status = open_factor(pass, l, &w);
     if (status == FT_OK) status = multiply(pass, kind, (ft_gemm_args){.a = x, .b = w.rows, .c = y, .trans_b = true, .bias = bias});
+    if (status == FT_OK && ft_dora_on(l)) status = ft_dora_forward(pass, kind, l, w.rows, x, bias, y);
     close_factor(pass, &w);
     return status;
 }
 
 ft_status ft_linear_product(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor bias, ft_tensor y) {
     FT_TRY(trunk_product(pass, kind, l, x, bias, y));
-    return ft_adapter_forward(pass, kind, l, x, y);
+    return ft_dora_on(l) ? FT_OK : ft_adapter_forward(pass, kind, l, x, y);
 }
 
 ft_status ft_linear_forward(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor x, ft_tensor y) {
@@ -132,7 +134,8 @@ ft_status ft_linear_forward(ft_pass *pass, ft_rows_kind kind, const ft_linear *l
 static ft_status trunk_input_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, bool accumulate, ft_tensor dx) {
     factor w;
     ft_status status = open_factor(pass, l, &w);
-    if (status == FT_OK) status = multiply(pass, kind, (ft_gemm_args){.a = dy, .b = w.rows, .c = dx, .accumulate = accumulate});
+    if (status == FT_OK && ft_dora_on(l)) status = ft_dora_input_gradient(pass, kind, l, w.rows, dy, accumulate, dx);
+    else if (status == FT_OK) status = multiply(pass, kind, (ft_gemm_args){.a = dy, .b = w.rows, .c = dx, .accumulate = accumulate});
     close_factor(pass, &w);
     return status;
 }
@@ -143,7 +146,7 @@ ft_status ft_linear_input_gradient(ft_pass *pass, ft_rows_kind kind, const ft_li
         return FT_OK;
     }
     FT_TRY(trunk_input_gradient(pass, kind, l, dy, accumulate, dx));
-    return ft_adapter_input_gradient(pass, kind, l, dy, dx);
+    return ft_dora_on(l) ? FT_OK : ft_adapter_input_gradient(pass, kind, l, dy, dx);
 }
 
 static ft_status trunk_weight_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, ft_tensor x) {
@@ -154,13 +157,32 @@ static ft_status trunk_weight_gradient(ft_pass *pass, ft_rows_kind kind, const f
     RUN_WITH_WORKSPACE(pass, gemm, args, largest);
 }
 
+static ft_status dora_weight_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, ft_tensor x) {
+    factor w;
+    ft_status status = open_factor(pass, l, &w);
+    if (status == FT_OK) status = ft_dora_weight_gradient(pass, kind, l, w.rows, dy, x);
+    close_factor(pass, &w);
+    return status;
+}
+
 ft_status ft_linear_weight_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, ft_tensor x) {
     if (comes_apart(l)) {
         EACH_PART(l, n, part) FT_TRY(ft_linear_weight_gradient(pass, kind, &part, columns_of(l, n, dy), x));
         return FT_OK;
     }
     FT_TRY(trunk_weight_gradient(pass, kind, l, dy, x));
-    return ft_adapter_weight_gradient(pass, kind, l, dy, x);
+    return ft_dora_on(l) ? dora_weight_gradient(pass, kind, l, dy, x) : ft_adapter_weight_gradient(pass, kind, l, dy, x);
+}
+
+bool ft_linear_shares_adapter(const ft_linear *l) { return ft_adapter_is_shared(l); }
+
+ft_status ft_linear_split_gradient(ft_pass *pass, const ft_linear *l, ft_tensor dread, ft_tensor read_x, ft_tensor drest, ft_tensor x) {
+    if (!ft_dora_on(l)) return ft_adapter_split_gradient(pass, l, dread, read_x, drest, x);
+    factor w;
+    ft_status status = open_factor(pass, l, &w);
+    if (status == FT_OK) status = ft_dora_split_gradient(pass, l, w.rows, dread, read_x, drest, x);
+    close_factor(pass, &w);
+    return status;
 }
 
 static ft_status add_rows(ft_pass *pass, ft_rows_kind kind, ft_tensor dy, ft_tensor dbias) {

@@ -21,6 +21,9 @@ ft_status ft_linear_product(ft_pass *pass, ft_rows_kind kind, const ft_linear *l
 ft_status ft_linear_input_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, bool accumulate, ft_tensor dx);
 // dW += dy^T x; nothing for a frozen layer
 ft_status ft_linear_weight_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy, ft_tensor x);
+// Of a layer with one adapter for all parts, of which the first was computed for the rows that are read and the others for every token.
+bool ft_linear_shares_adapter(const ft_linear *l);
+ft_status ft_linear_split_gradient(ft_pass *pass, const ft_linear *l, ft_tensor dread, ft_tensor read_x, ft_tensor drest, ft_tensor x);
 // db += sum of rows; nothing for a frozen layer, or where there is no bias
 ft_status ft_linear_bias_gradient(ft_pass *pass, ft_rows_kind kind, const ft_linear *l, ft_tensor dy);
 

@@ -31,6 +31,7 @@ static void read_at_end(ft_builder *b, const ft_linear *l) {
         if (a->first + a->parts <= l->first || a->first >= l->first + l->parts) continue;
         ft_build_until_end(b, a->a);
         ft_build_until_end(b, a->b);
+        ft_build_until_end(b, a->magnitude);
     }
 }
 

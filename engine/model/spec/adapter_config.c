@@ -19,7 +19,7 @@ bool ft_adapter_lies_in(const char *directory) {
 
 // Parts of adapters that a file may have and that are not known here: absent, null, false, 0 and empty are fine.
 static ft_status refuse_unknown(const json_t *root, const char *path) {
-    static const char *const unknown[] = {"use_dora", "lora_bias", "fan_in_fan_out", "use_qalora", "use_bdlora", "alora_invocation_tokens",
+    static const char *const unknown[] = {"lora_bias", "fan_in_fan_out", "use_qalora", "use_bdlora", "alora_invocation_tokens",
                                           "arrow_config", "layer_replication", "megatron_config", "target_parameters",
                                           "trainable_token_indices", "velora_config", "ensure_weight_tying"};
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
@@ -98,9 +98,10 @@ static ft_status set_number(ft_config *o, const json_t *root, const char *path, 
 
 static ft_status read_all(const json_t *root, const char *path, ft_config *o, const char **base) {
     const char *name, *bias;
-    bool rslora;
+    bool rslora, dora;
     FT_TRY(refuse_unknown(root, path));
-    FT_TRY(set(o, path, "adapter.type", "lora"));
+    FT_TRY(ft_json_bool(root, path, "use_dora", false, &dora));
+    FT_TRY(set(o, path, "adapter.type", dora ? "dora" : "lora"));
     FT_TRY(set_number(o, root, path, "r", "adapter.r", 8));
     FT_TRY(set_number(o, root, path, "lora_alpha", "adapter.alpha", 8));
     FT_TRY(set_number(o, root, path, "lora_dropout", "adapter.dropout", 0));
@@ -148,6 +149,8 @@ ft_status ft_adapter_config_agrees(const char *directory, const ft_config *o, co
     const char *base;
     FT_TRY(ft_config_defaults(&theirs));
     ft_status status = ft_adapter_config_load(directory, &theirs, &base);
+    if (status == FT_OK && theirs.adapter.type != o->adapter.type)
+        status = ft_fail(FT_INVALID, "adapter.path", "%s was made with adapter.type=%s", directory, theirs.adapter.type == FT_ADAPTER_DORA ? "dora" : "lora");
     for (int i = 0; i < count && status == FT_OK; i++) status = compare(directory, &theirs, o, m, modules[i]);
     ft_config_free(&theirs);
     return status;
@@ -189,7 +192,7 @@ ft_status ft_adapter_config_save(const char *path, const ft_config *o, const ft_
     json_t *alpha_json = alpha == floor(alpha) ? json_integer((json_int_t)alpha) : json_real(alpha);
     json_t *root = json_pack("{s:s, s:s, s:o, s:b, s:I, s:o, s:f, s:b, s:b, s:s, s:b, s:o}", "peft_type", "LORA", "task_type", m->token_head ? "TOKEN_CLS" : "SEQ_CLS",
                              "base_model_name_or_path", ft_json_text(base), "inference_mode", true, "r", (json_int_t)o->adapter.r, "lora_alpha",
-                             alpha_json, "lora_dropout", o->adapter.dropout, "use_rslora", o->adapter.rslora, "use_dora", false, "bias",
+                             alpha_json, "lora_dropout", o->adapter.dropout, "use_rslora", o->adapter.rslora, "use_dora", o->adapter.type == FT_ADAPTER_DORA, "bias",
                              biases[o->adapter.bias], "fan_in_fan_out", false, "modules_to_save", names);
     ft_json_put(root, "init_lora_weights", init_of(o), &failed);
     put_modules(root, o, m, count, modules, &failed);

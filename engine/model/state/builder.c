@@ -89,10 +89,10 @@ static const char *note_module(ft_builder *b, const char *suffix) {
 // How A and B are drawn: B is 0 at first, so that the model is, unless it was asked for otherwise.
 static ft_drawn drawn_a(const ft_config *o, double inputs, double rank) {
     const bool gaussian = o->adapter.init == FT_ADAPTER_INIT_GAUSSIAN;
-    return gaussian ? (ft_drawn){FT_DRAWN_NORMAL, 1 / rank} : (ft_drawn){FT_DRAWN_UNIFORM, 1 / sqrt(inputs)};
+    return gaussian ? (ft_drawn){.kind = FT_DRAWN_NORMAL, .size = 1 / rank} : (ft_drawn){.kind = FT_DRAWN_UNIFORM, .size = 1 / sqrt(inputs)};
 }
 static ft_drawn drawn_b(const ft_config *o, double rank) {
-    return o->adapter.init == FT_ADAPTER_INIT_FALSE ? (ft_drawn){FT_DRAWN_UNIFORM, 1 / sqrt(rank)} : (ft_drawn){FT_DRAWN_ZERO, 0};
+    return o->adapter.init == FT_ADAPTER_INIT_FALSE ? (ft_drawn){.kind = FT_DRAWN_UNIFORM, .size = 1 / sqrt(rank)} : (ft_drawn){.kind = FT_DRAWN_ZERO, .size = 0};
 }
 
 static bool rank_fits(const ft_builder *b, const char *module, int64_t rank, int64_t outputs, int64_t inputs) {
@@ -131,6 +131,14 @@ void ft_build_adapters(ft_builder *b, ft_linear *l, int count, const char *const
         const int64_t outputs = count == 1 ? l->outputs : some[k].first == 0 ? l->lead : l->width;
         some[k].b = ft_build_parameter(b, of[k], ".lora_B.weight", (ft_parameter_spec){.rows = outputs, .cols = some[k].rank, .heads = heads, .decay = true,
                                                                                        .adapter = true, .drawn = drawn_b(b->options, (double)some[k].rank)});
+    }
+    const bool dora = b->options->adapter.type == FT_ADAPTER_DORA;
+    for (int k = 0; k < adapters && !b->failed; k++) {
+        const int64_t outputs = count == 1 ? l->outputs : some[k].first == 0 ? l->lead : l->width;
+        const bool zero = b->options->adapter.init != FT_ADAPTER_INIT_FALSE;
+        const ft_drawn drawn = {FT_DRAWN_NORMS, some[k].scale, l->weight + (count == 1 ? 0 : some[k].first), some[k].a, zero ? -1 : some[k].b};
+        some[k].magnitude = !dora ? -1 : ft_build_parameter(b, of[k], ".lora_magnitude_vector", (ft_parameter_spec){
+            .rows = outputs, .cols = 1, .heads = heads, .column = true, .wide = true, .decay = true, .adapter = true, .drawn = drawn});
     }
     ft_adapter *kept = ft_arena_alloc(&b->model->arena, (size_t)adapters * sizeof *kept);
     b->failed |= kept == NULL;

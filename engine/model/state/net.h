@@ -20,6 +20,7 @@ typedef struct ft_capacity {
 enum { FT_MOST_ADAPTERS = 3 }; // of one layer
 typedef struct ft_adapter {
     int a, b;         // registry: A [rank, inputs], B [outputs of its parts, rank]
+    int magnitude;    // the same: of every output (dora.h); -1: there is none
     int64_t rank;
     float scale, dropout;
     uint32_t number;  // among all of the model, for its dropout

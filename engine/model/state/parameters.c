@@ -30,6 +30,7 @@ int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec) {
                                        .decay = spec.decay,
                                        .starts_group = !spec.joins_group,
                                        .wide = spec.wide,
+                                       .column = spec.column,
                                        .factor = spec.factor,
                                        .head = spec.head,
                                        .adapter = spec.adapter,
@@ -294,7 +295,7 @@ int ft_parameter_shape(const ft_parameter *p, int64_t shape[3]) {
     shape[0] = p->rows > 0 ? p->rows : p->cols;
     shape[1] = p->taps > 0 ? p->cols / p->taps : p->cols;
     shape[2] = p->taps;
-    return p->rows == 0 ? 1 : p->taps == 0 ? 2 : 3;
+    return p->rows == 0 || p->column ? 1 : p->taps == 0 ? 2 : 3;
 }
 
 int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *count) {
@@ -317,7 +318,7 @@ static int64_t rows_of(const ft_parameter *q, int64_t rows) { return q->rows > 0
 
 ft_tensor ft_parameter_weight(const ft_parameters *p, int index) {
     const ft_parameter *q = &p->list[index];
-    if (is_wide(p, q)) return ft_store_weights(&p->stores[p->wide_store], q->wide_offset, 1, q->cols);
+    if (is_wide(p, q)) return ft_store_weights(&p->stores[p->wide_store], q->wide_offset, 1, q->count);
     if (q->kept && p->storage.kind == FT_STORAGE_QUANTISED)
         return ft_store_weights(&p->stores[q->store], q->offset, 1, (int64_t)ft_quantised_layout_of(p->storage.format, q->rows, q->cols).bytes);
     return ft_store_weights(&p->stores[q->store], q->offset, rows_of(q, q->held), q->cols);

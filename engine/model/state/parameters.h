@@ -4,7 +4,7 @@
 // ft_parameters_allocate then makes a list of stores (stores.h): what is trained, then what is frozen, back to back in one block of
 // memory; what is trained with adapters is a block and a category of memory of its own (`beside`). Within a store parameters keep their
 // order. Gradients of all that is trained are one flat buffer (gradients.h), in fp32.
-// Weights of norms (`wide`) are fp32 for ops too: in 16 bits they are numbers of their own in a last store of the block (their places in the
+// Weights of norms and magnitudes (`wide`) are fp32 for ops too: in 16 bits they are numbers of their own in a last store of the block (their places in the
 // others are unused but for gradients and moments). They stand near 1, where bf16 has steps of 1/128, and in training that costs more than
 // the rounding of all products does.
 // Frozen weights of linear layers may be kept in another form than products read (`storage`): in a store of that form, where every one
@@ -23,10 +23,11 @@
 #include "engine/model/state/stores.h"
 
 // First values of what no file has.
-typedef enum ft_drawn_kind { FT_DRAWN_USUAL, FT_DRAWN_ZERO, FT_DRAWN_NORMAL, FT_DRAWN_UNIFORM } ft_drawn_kind;
+typedef enum ft_drawn_kind { FT_DRAWN_USUAL, FT_DRAWN_ZERO, FT_DRAWN_NORMAL, FT_DRAWN_UNIFORM, FT_DRAWN_NORMS } ft_drawn_kind;
 typedef struct ft_drawn {
-    ft_drawn_kind kind; // USUAL: as the model's config.json has it
-    double size;        // deviation, or bound
+    ft_drawn_kind kind; // USUAL: as the model's config.json has it; NORMS: of the rows of W + size B A
+    double size;        // deviation, bound, or scale
+    int weight, a, b;   // NORMS: registry, all in front of it; b -1: it is 0
 } ft_drawn;
 
 typedef struct ft_parameter {
@@ -37,6 +38,7 @@ typedef struct ft_parameter {
     int store;            // where it stands
     int64_t offset;       // in that store, elements
     int64_t gap;          // zeros in front of it, inside its group: where others have a parameter
+    bool column;          // rows numbers, in files a vector: its order is that of the rows of a matrix (heads)
     int taps;             // > 0: of a convolution, shape [rows, cols / taps, taps] in files
     int heads;            // > 0: queries, keys and values in one, here one after the other, in files head by head
     bool trainable, decay, starts_group;
@@ -87,7 +89,7 @@ typedef struct ft_parameter_spec {
     ft_drawn drawn;
     bool adapter;
     bool trainable, decay, joins_group, head; // joins_group: stands right behind the previous parameter, `gap` aside
-    bool wide, factor;
+    bool wide, factor, column;
 } ft_parameter_spec;
 
 // Returns the index, or -1 with the error set.

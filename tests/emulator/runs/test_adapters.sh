@@ -31,10 +31,14 @@ for precision in $precisions; do
     for storage in $other $few_bits; do
         both "bert-$precision-$storage" $tolerance bert train.precision=$precision model.storage=$storage adapter.targets=all-linear adapter.r=5 adapter.dropout=0.1
     done
+    both "dora-$precision" $tolerance bert train.precision=$precision adapter.type=dora adapter.targets=all-linear adapter.r=5 adapter.dropout=0.1 model.storage=nf4
+    both "dora-v3-$precision" $tolerance v3 train.precision=$precision adapter.type=dora adapter.targets=all-linear
     both "v3-$precision" $tolerance v3 train.precision=$precision model.storage=nf4 adapter.targets=all-linear adapter.dropout=0.1
 done
 # One adapter for three parts; parts of Q, K and V with ranks of their own, whose products are one; a layer that is split; no dropout at all.
 both v1 2e-5 v1 adapter.targets=all-linear model.storage=nf4_double adapter.dropout=0.1
+both v1-dora 2e-5 v1 adapter.type=dora adapter.targets=all-linear adapter.dropout=0.1
+both pieces-dora 2e-5 bert adapter.type=dora adapter.rank_pattern=query=3 adapter.targets=query,value,output.dense train.micro_batch=3 train.gradient_checkpointing=on model.storage=int8
 both pieces 2e-5 bert adapter.rank_pattern=query=3 adapter.targets=query,value,output.dense train.micro_batch=3 train.gradient_checkpointing=on model.storage=int8
 both modern 2e-5 modern adapter.targets=all-linear adapter.bias=all model.storage=nf4
 exit 0
