@@ -31,6 +31,7 @@ typedef struct tally {
     int64_t support[MOST_CLASSES], predicted[MOST_CLASSES], hit[MOST_CLASSES];
     int64_t examples, right;
     bool too_many, several;  // several: any number of labels an example
+    bool words;              // a tag for every word: those are the examples
     mistake worst[MISTAKES]; // surest first
     int worst_count;
 } tally;
@@ -100,6 +101,24 @@ static ft_status take_several(tally *t, const json_t *labels, const json_t *pred
     return FT_OK;
 }
 
+// A tag for every word, in the order of the text.
+static ft_status take_words(tally *t, const json_t *labels, const json_t *predicted) {
+    t->words = true;
+    t->examples += (int64_t)json_array_size(labels) - 1;
+    for (size_t i = 0; i < json_array_size(labels); i++) {
+        const char *label = json_string_value(json_array_get(labels, i)), *said = json_string_value(json_array_get(predicted, i));
+        if (label == NULL || said == NULL) continue;
+        const int row = class_named(t, label), column = class_named(t, said);
+        if (row < 0 || column < 0) return t->too_many ? FT_OK : FT_NO_MEMORY;
+        t->count[(int64_t)row * MOST_CLASSES + column]++;
+        t->support[row]++;
+        t->predicted[column]++;
+        t->hit[row] += row == column;
+        t->right += row == column;
+    }
+    return FT_OK;
+}
+
 // Lines with numbers for labels are page_values.c's.
 static ft_status take_line(void *context, const json_t *line) {
     tally *t = context;
@@ -111,6 +130,7 @@ static ft_status take_line(void *context, const json_t *line) {
     if (split == NULL || strcmp(split, t->split) != 0 || (!one && !any)) return FT_OK;
     // The order of the classes is that of the model.
     if (t->examples++ == 0) json_object_foreach(json_object_get(line, "probabilities"), key, value) class_named(t, key);
+    if (any && json_is_array(json_object_get(line, "scores"))) return take_words(t, labels, predicted);
     return one ? take_single(t, line, json_string_value(label), json_string_value(predicted))
                : take_several(t, labels, predicted);
 }
@@ -224,8 +244,8 @@ static ft_status write_split(const ft_run_record *run, const ft_page_options *op
         fprintf(out, "<p class=\"soft\">More than %d classes: see predictions.jsonl.</p>\n", MOST_CLASSES);
         return FT_OK;
     }
-    fprintf(out, "<p class=\"soft\">%lld of %lld right%s. All of them: %spredictions.jsonl%s</p>\n<div class=\"two below\">\n",
-            (long long)t->right, (long long)t->examples, t->several ? ", with all their labels" : "",
+    fprintf(out, "<p class=\"soft\">%lld of %lld%s right%s. All of them: %spredictions.jsonl%s</p>\n<div class=\"two below\">\n",
+            (long long)t->right, (long long)t->examples, t->words ? " words" : "", t->several ? ", with all their labels" : "",
             options->beside ? "<a href=\"predictions.jsonl\">" : "", options->beside ? "</a>" : "");
     write_classes(t, out);
     if (!t->several && t->classes <= MATRIX)
@@ -233,6 +253,7 @@ static ft_status write_split(const ft_run_record *run, const ft_page_options *op
     else if (!t->several)
         write_pairs(t, out);
     fputs("</div>\n", out);
+    if (t->words) return FT_OK; // what mistakes cost is a matter of entities
     FT_TRY(write_mistakes(run, options, t, out));
     return ft_page_probabilities(run, split, out);
 }
