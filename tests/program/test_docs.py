@@ -75,7 +75,7 @@ def blocks_of(page):
     return found
 
 
-NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?(?:[KMGT]i?B|B\b|%|ms\b|[smhdM]\b)?(?:\d+[smh])*")
+NUMBER = re.compile(r"(?:\d+[dhms])+\b|[-+]?\d[\d.,]*(?:e[-+]?\d+)?(?:[KMGT]i?B|B\b|%|ms\b|[smhdM]\b)?") # 1m18s is one, too
 
 
 def plain(line):

@@ -66,8 +66,6 @@ static ft_status classify(ft_pass *pass, const ft_linear *l, ft_tensor x, ft_ten
     return FT_OK;
 }
 
-// ---- from all rows: their mean by sequence, or those that are read ------------------------------------------------------
-
 static ft_status mean_forward(ft_pass *pass, ft_tensor x, ft_tensor y) {
     ft_sequence_mean_forward_args args = {
         .sequences = pass->batch->sequences, .cu_seqlens = pass->batch->cu_seqlens, .x = x, .y = y};
