@@ -74,6 +74,7 @@ static ft_status make_room(ft_predictions *p, int64_t rows) {
         if (p->probability == NULL || p->logits == NULL) return FT_NO_MEMORY;
         p->capacity = rows;
     }
+    if (values == 0) return FT_OK; // of words nothing is known yet
     memset(p->probability, 0, values * sizeof *p->probability);
     memset(p->logits, 0, values * sizeof *p->logits);
     return FT_OK;
