@@ -37,7 +37,7 @@ static ft_status plan_points(const ft_config *config, ft_points *points, ft_tuni
     const int64_t count = points->count < POINTS ? points->count : POINTS;
     int64_t planned = 0;
     size_t smallest = 0;
-    for (int64_t i = 0; i < count && (planned == 0 || ft_now() - began < SECONDS); i++) {
+    for (int64_t i = 0; i < count && (planned + need->unread == 0 || ft_now() - began < SECONDS); i++) {
         ft_config point;
         ft_plan plan;
         char missing[FT_PLAN_MISSING];
@@ -47,10 +47,12 @@ static ft_status plan_points(const ft_config *config, ft_points *points, ft_tuni
         if (status == FT_OK) add(need, &plan, &smallest);
         if (status == FT_OK) planned++;
         ft_arena_free(&point.arena);
-        if (status != FT_OK && status != FT_INVALID) return status;
+        if (status == FT_NO_MEMORY) need->unread++; // not even its texts had room
+        else if (status != FT_OK && status != FT_INVALID) return status;
         ft_error_clear();
     }
     if (!need->fits) need->least = need->largest = smallest; // and is refused with that
+    if (planned == 0 && need->unread > 0) need->killed = true;
     need->all = points->exhaustive && planned == points->count;
     return FT_OK;
 }
@@ -100,6 +102,7 @@ ft_tuning_need ft_tune_need(const ft_config *config) {
     const bool read_all = pid > 0 && read(ends[0], &need, sizeof need) == (ssize_t)sizeof need;
     close(ends[0]);
     if (!read_all) need = (ft_tuning_need){0};
-    if (pid > 0) need.killed = killed(pid) && !read_all;
+    const bool ended = pid > 0 && killed(pid);
+    need.killed = need.killed || (ended && !read_all);
     return need;
 }

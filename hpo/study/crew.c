@@ -51,7 +51,7 @@ static ft_status refuse(const ft_tuning *t, const ft_host_verdict *v) {
 }
 
 static ft_status refuse_killed(void) {
-    ft_fail(FT_NO_MEMORY, "study.parallel", "the process that planned a first trial was killed for want of memory: nothing was started");
+    ft_fail(FT_NO_MEMORY, "study.parallel", "the process of a trial has not the memory to read its data: nothing was started");
     ft_hint("ftengine devices lists the limits of memory, and which binds");
     return FT_NO_MEMORY;
 }

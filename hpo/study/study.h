@@ -43,7 +43,8 @@ typedef struct ft_tuning_need {
     size_t others;         // the most of all but what the allocator of a CPU device reserves, of points that fit so
     bool fits;             // some point does
     bool all;              // every point of the space was planned
-    bool killed;           // the process that planned was killed for want of memory
+    int unread;            // points whose texts could not be read for want of memory
+    bool killed;           // so it was of all, or the process that planned was killed for want of memory
 } ft_tuning_need;
 
 typedef struct ft_tuning_call {

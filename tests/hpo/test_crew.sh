@@ -40,7 +40,10 @@ says "2 workers, not 4: one more needs"
 says "may be taken (memory.host_limit)"
 # shellcheck disable=SC2086
 expect 3 "$FTENGINE" tune $study --study refused memory.host_limit="$peak"
-one_error "does not fit: a trial's process and its coordinator"
+one_error "" && says "nothing was started" # for its process and the coordinator, or already for its data beside that
+# shellcheck disable=SC2086
+expect 3 "$FTENGINE" tune $study --study refused memory.host_limit=3MiB
+one_error "has not the memory to read its data"
 [ ! -e studies/refused ] || fail "a study that was refused is there"
 # shellcheck disable=SC2086
 expect 0 "$FTENGINE" tune $study --study all
@@ -56,6 +59,6 @@ says "6 trials, 6 complete, 0 pruned, 0 failed"
 # shellcheck disable=SC2086
 in_cgroup $((peak + (1 << 20))) "$FTENGINE" tune $study --study none 2>err >out && fail "a trial and its coordinator in the memory of a trial"
 [ "$KILLED" = 0 ] || fail "$KILLED killed before the refusal"
-one_error "does not fit: a trial's process and its coordinator"
+one_error "" && says "nothing was started" # for its process and the coordinator, or already for its data beside that
 [ ! -e studies/none ] || fail "a study that was refused is there"
 exit 0
