@@ -10,7 +10,9 @@
 #include "base/files.h"
 #include "base/utf8.h"
 #include "engine/text/tokenizer.h"
+#include "engine/text/unicode/unicode.h"
 
+#include <ctype.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -511,11 +513,16 @@ static void test_threads(void **state) {
     ft_tokenizer_close(t);
 }
 
+// The table was made by asking a tokenizer, in which "S" was an added token and seemed to be no word.
+static void test_word_characters(void **state) {
+    for (uint32_t c = 1; c < 128; c++) assert_int_equal(ft_char_is_word(c), isalnum((int)c) != 0 || c == '_');
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_readable), cmocka_unit_test(test_vectors),   cmocka_unit_test(test_directories),
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_accessors), cmocka_unit_test(test_appends),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_threads),  cmocka_unit_test(test_word_characters),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
