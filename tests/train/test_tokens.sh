@@ -2,7 +2,8 @@
 # Token classification from end to end: CoNLL's columns and JSON lines are one data set, any micro-batches give the same bits, eval agrees with
 # the run, predictions have the text at their offsets, planned bytes are metered, long texts in windows lose no word; and what is refused.
 # Catches: tags that are shifted by a column, a loss that depends on how a step is cut, a figure of another set than the run's, offsets
-# of another text, rows of the head that no plan counts, and a saved model that is taken for one of texts.
+# of another text, rows of the head that no plan counts, gradients of an earlier step where a step has no tag, and a saved model that is taken
+# for one of texts.
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 cat >make.py <<'E2'
@@ -42,6 +43,34 @@ train data.train=train.conll data.validation=dev.conll output.dir=cut train.micr
 same run cut "micro-batches of one text give another model"
 train data.train=train.conll data.validation=dev.conll output.dir=all data.label_all_tokens=true
 cmp -s run/model/model.safetensors all/model/model.safetensors && fail "data.label_all_tokens made no difference"
+
+# Steps without a tag have a loss and a gradient of 0, however they are cut, in the memory that was planned; a run of nothing else too.
+python3 -S -c 'print(12 * "Ada B-PER\nleft O\n\nAda _\nleft _\n\nAda _\nleft _\n\n", end="")' >few.conll
+python3 -S -c 'print("Ada B-PER\nleft O\n\n" + 40 * "Ada _\nleft _\n\n", end="")' >one.conll
+mkdir deberta && cp "$here/model/vocab.txt" deberta && echo '{"tokenizer_class": "BertTokenizer"}' >deberta/tokenizer_config.json
+json "$SOURCE_DIR/tests/vectors/deberta_v3/config.json" '__import__("json").dumps(d | {"vocab_size": len(open("deberta/vocab.txt").readlines())})' >deberta/config.json
+for family in bert deberta; do
+    path=
+    [ $family = deberta ] && path="model.path=deberta model.init=random"
+    for batch in 1 2; do
+        for micro in auto 1; do
+            # shellcheck disable=SC2086
+            train $path data.train=few.conll eval.strategy=no train.batch_size=$batch train.micro_batch=$micro output.dir=$family-$batch-$micro
+            [ "$(json $family-$batch-$micro/run.json 'd["memory"]["peak_requested_bytes"] == d["planned"]["peak_requested_bytes"]')" = True ] ||
+                fail "$family: planned and metered differ where steps have no tag"
+        done
+        same $family-$batch-auto $family-$batch-1 "$family: steps without a tag give another model by micro-batch"
+        [ "$(python3 -S -c 'import json, sys
+lines = [d for d in map(json.loads, open(sys.argv[1])) if "grad_norm" in d]
+print(any(d["loss"] == 0 for d in lines) and any(d["loss"] > 0 for d in lines) and all((d["loss"] == 0) == (d["grad_norm"] == 0) for d in lines))' \
+            $family-$batch-auto/metrics.jsonl)" = True ] || fail "$family: a loss of 0 has a gradient: $(cat $family-$batch-auto/metrics.jsonl)"
+    done
+    # shellcheck disable=SC2086
+    train $path data.train=one.conll eval.strategy=no train.batch_size=1 train.max_steps=2 output.dir=$family-none
+    [ "$(python3 -S -c 'import json
+print({(d["loss"], d["grad_norm"]) for d in map(json.loads, open("'$family'-none/metrics.jsonl")) if "grad_norm" in d})')" = "{(0.0, 0.0)}" ] ||
+        fail "$family: a run without a tag: $(cat $family-none/metrics.jsonl)"
+done
 
 # Bytes of the plan are those of the run, and the head's rows are among them.
 # shellcheck disable=SC2086

@@ -74,3 +74,14 @@ ft_status ft_gradients_share(ft_parameters *p, int point) {
     p->gradients_reached = (int64_t)(bytes / sizeof(float));
     return FT_OK;
 }
+
+// What lies in the arena until then is of a step before.
+ft_status ft_gradients_none(ft_parameters *p) {
+    if (!p->gradients_in_steps) return FT_OK; // cleared at the step's begin
+    ft_device *device = ft_memory_device(p->memory);
+    FT_TRY(ft_memory_scope_begin(p->memory, FT_SCOPE_NOTHING));
+    ft_gradients_begin(p);
+    ft_status status = ft_gradients_share(p, ft_backward_point(0, 0));
+    if (status == FT_OK) status = device->functions->fill(device, p->gradients, 0, (size_t)p->gradients_reached * sizeof(float));
+    return ft_memory_scope_end(p->memory, status);
+}

@@ -34,6 +34,8 @@ void ft_gradients_begin(ft_parameters *p);
 // Points never go back within a micro-batch. What completes before `point` is complete, of this micro-batch; in a later scope, of the step.
 ft_status ft_gradients_reach(ft_parameters *p, int point);
 ft_status ft_gradients_share(ft_parameters *p, int point);
+// In place of a step's micro-batches where they have no loss: all gradients are 0, for the scopes that follow in the step. Opens a scope.
+ft_status ft_gradients_none(ft_parameters *p);
 
 // Block 0 is the head, block n + 1 the layer with n others above it, behind the layers the embeddings and then the end of the step.
 // Half 0 of a layer is its feed-forward, half 1 its attention.

@@ -135,6 +135,8 @@ ft_status ft_run_plan_make(const ft_config *c, const ft_dataset *train, ft_run_p
     plan->total_steps = c->train.max_steps > 0 ? c->train.max_steps : (int64_t)ceil(c->train.epochs * (double)plan->steps_per_epoch);
     plan->warmup_steps = ft_warmup_steps(c->train.warmup_ratio, c->train.warmup_steps, plan->total_steps);
     FT_TRY(measure_run(train, plan));
+    if (plan->step_rows < 1) plan->step_rows = 1; // the loss of a step without a labelled row, where all are such
+    if (plan->texts.reads < 1) plan->texts.reads = 1;
     plan->capacity = plan->texts;
     return FT_OK;
 }

@@ -59,6 +59,7 @@ static ft_status record_training(recording *r, const ft_config *config, const ft
     FT_TRY(ft_memory_alloc(r->memory, sizeof(ft_step_state), FT_MEM_DATA, "step state", &r->step));
     FT_TRY(ft_memory_alloc(r->memory, sizeof(ft_update_state), FT_MEM_OPTIMIZER, "update state", &r->update));
     FT_TRY(ft_rehearse_step(&r->model, config, sizes, &r->batch.device, r->losses, r->step, r->update));
+    FT_TRY(ft_gradients_none(&r->model.parameters)); // as a step without a labelled row has it
     ft_batch_buffers_free(&r->batch);
     return FT_OK;
 }

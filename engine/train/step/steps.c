@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/log.h"
+#include "engine/model/state/gradients.h"
 #include "engine/train/job/schedule.h"
 #include "engine/train/room/observer.h"
 #include "engine/train/step/graphs.h"
@@ -111,9 +112,10 @@ static ft_status train_batch(ft_step *step, float *losses, int64_t *count) {
     return room->device->functions->copy(room->device, losses, step->batch_losses, (size_t)*count * sizeof *losses);
 }
 
-// A loss of 0, as of a row, for a step in which no row is labelled.
+// A loss of 0, as of a row, for a step in which no row is labelled, and gradients of 0.
 static ft_status no_loss(ft_step *step, step_work *w) {
     w->rows = 1;
+    FT_TRY(ft_gradients_none(&step->room->model.parameters));
     return step->room->device->functions->fill(step->room->device, step->losses, 0, sizeof *step->losses);
 }
 

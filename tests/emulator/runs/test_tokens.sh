@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Token classification with device.name=cuda, on the emulator: training and evaluation beside the CPU's in three precisions, in the memory
 # that was planned, with steps as graphs and without; the same bits both ways. Catches: rows of the head that a fill of the batch moves, a
-# graph that is replayed with another number of labelled rows, and scatter and gather of rows in 16 bits.
+# graph that is replayed with another number of labelled rows, gradients of an earlier step where one has none, and scatter and gather of
+# rows in 16 bits.
 # ctest: tsan=leave
 steps=2
 . "${SOURCE_DIR:?is set by ctest}/tests/emulator/runs/emulated_runs.sh" || exit 1
@@ -36,4 +37,15 @@ for graphs in on off; do
     trained graphs-$graphs bert_gelu cuda $tokens device.graphs=$graphs train.max_steps=4 train.micro_batch=3
 done
 cmp graphs-on/model/model.safetensors graphs-off/model/model.safetensors || fail "steps as graphs give another model"
+# Steps without a tag among others.
+python3 -S -c 'print(12 * "Ada B-X\nleft O\n\nAda _\nleft _\n\n", end="")' >few.conll
+for graphs in on off; do
+    # shellcheck disable=SC2086
+    trained few-$graphs bert_gelu cuda $tokens data.train=few.conll train.batch_size=1 device.graphs=$graphs train.max_steps=6 train.precision=bf16
+    [ "$(python3 -S -c 'import json, sys
+lines = [d for d in map(json.loads, open(sys.argv[1])) if "grad_norm" in d]
+print(any(d["loss"] == 0 for d in lines) and any(d["loss"] > 0 for d in lines) and all((d["loss"] == 0) == (d["grad_norm"] == 0) for d in lines))' \
+        few-$graphs/metrics.jsonl)" = True ] || fail "a step without a tag has a gradient: $(cat few-$graphs/metrics.jsonl)"
+done
+cmp few-on/model/model.safetensors few-off/model/model.safetensors || fail "steps without a tag as graphs give another model"
 echo "tokens: all as expected"
