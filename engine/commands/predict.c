@@ -135,6 +135,8 @@ static ft_status run_model(job *j, const char *path, ft_table *table) {
     ft_classifier c;
     const ft_words *words = j->r->words;
     ft_status status = ft_classifier_open(j->r->sections, path, j->r->base, words->override_count, words->overrides, &c);
+    if (status == FT_OK && j->r->form.logits && ft_task_has_tokens(c.task))
+        status = ft_fail(FT_INVALID, "--logits", "a model of token_classification answers with entities, which have no logits (%s)", path);
     if (status == FT_OK) status = j->models == 1 ? run_stream(j, &c, path) : run_one(j, &c, path, table);
     ft_error error;
     ft_error_save(&error);

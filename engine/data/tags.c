@@ -43,10 +43,24 @@ static bool read_span(member m, span *s) {
     return true;
 }
 
+static bool is_spans(const char *cell) { return strchr(cell, FT_SPAN_SEPARATOR) != NULL; }
+
+// An empty cell may be either. A column may have none but these.
 static bool has_spans(const ft_table *table) {
+    const char *column = table->label_column != NULL ? table->label_column : "";
+    if (strcmp(column, "entities") == 0 || strcmp(column, "spans") == 0) return true;
     for (int64_t row = 0; row < table->rows; row++)
-        if (strchr(table->label[row], FT_SPAN_SEPARATOR) != NULL) return true;
+        if (is_spans(table->label[row])) return true;
     return false;
+}
+
+// Of a tag with its prefix.
+enum { MOST_BYTES = 255 };
+
+static size_t bytes_of(const char *prefix, member m) { return strlen(prefix) + m.length; }
+
+static ft_status too_long(const char *prefix, member m, const char *where) {
+    return ft_fail(FT_INVALID, where, "the tag \"%s%.40s...\" has %zu bytes: at most %d are allowed", prefix, m.text, bytes_of(prefix, m), MOST_BYTES);
 }
 
 // ---- which tags there are -------------------------------------------------------------------------------------------
@@ -73,30 +87,32 @@ static ft_status collect(collecting *c, const char *prefix, member m) {
     return ft_name_set_add(&c->seen, name);
 }
 
+// What is wrong with a span, and a tag that is too long, is refused where it is assigned.
 static ft_status collect_member(collecting *c, bool spans, member m) {
     span s;
-    if (!spans) return is_none(m) ? FT_OK : collect(c, "", m);
-    if (!read_span(m, &s)) return FT_OK; // refused where it is assigned
+    if (!spans) return is_none(m) || bytes_of("", m) > MOST_BYTES ? FT_OK : collect(c, "", m);
+    if (!read_span(m, &s) || bytes_of("B-", s.label) > MOST_BYTES) return FT_OK;
     FT_TRY(collect(c, "B-", s.label));
-    return collect(c, "I-", s.label);
+    FT_TRY(collect(c, "I-", s.label));
+    return collect(c, "", (member){"O", 1});
 }
 
 // The tag before it is most often the same: then nothing is to be looked up.
-static ft_status collect_table(collecting *c, bool spans, const ft_table *table) {
+static ft_status collect_table(collecting *c, const ft_table *table) {
     member m, before = {"", 0};
-    for (int64_t row = 0; row < table->rows; row++)
+    for (int64_t row = 0; row < table->rows; row++) {
+        const bool spans = is_spans(table->label[row]);
         for (const char *at = table->label[row]; next_member(&at, &m); before = m)
             if (m.length != before.length || memcmp(m.text, before.text, m.length) != 0) FT_TRY(collect_member(c, spans, m));
+    }
     return FT_OK;
 }
 
 ft_status ft_tags_labels(const ft_table *table, const ft_table *other, const char *path, ft_arena *arena, ft_labels *labels) {
     if (table->label == NULL) return ft_fail(FT_INVALID, path, "the file has no tags");
-    const bool spans = has_spans(table);
     collecting c = {.arena = &(ft_arena){0}};
-    ft_status status = collect_table(&c, spans, table);
-    if (status == FT_OK && other != NULL && other->label != NULL) status = collect_table(&c, spans, other);
-    if (status == FT_OK && spans) status = collect(&c, "", (member){"O", 1});
+    ft_status status = collect_table(&c, table);
+    if (status == FT_OK && other != NULL && other->label != NULL) status = collect_table(&c, other);
     if (status == FT_OK && c.count == 0) {
         status = ft_fail(FT_INVALID, path, "no word has a tag");
         ft_hint("train.task = token_classification takes CoNLL's columns, or JSON lines with a list of words and one of tags, or a text and "
@@ -114,14 +130,15 @@ ft_status ft_tags_labels(const ft_table *table, const ft_table *other, const cha
 // ---- the tags of a row ----------------------------------------------------------------------------------------------
 
 static int find_tag(const ft_labels *labels, const char *prefix, member m) {
-    char name[256];
+    char name[MOST_BYTES + 1];
     const int length = snprintf(name, sizeof name, "%s%.*s", prefix, (int)m.length, m.text);
     return length < (int)sizeof name ? ft_labels_find(labels, name) : -1;
 }
 
 static ft_status unknown(const ft_labels *labels, const char *prefix, member m, const char *where) {
-    char name[256];
-    snprintf(name, sizeof name, "%s%.*s", prefix, (int)(m.length < 200 ? m.length : 200), m.text);
+    char name[MOST_BYTES + 1];
+    if (bytes_of(prefix, m) > MOST_BYTES) return too_long(prefix, m, where);
+    snprintf(name, sizeof name, "%s%.*s", prefix, (int)m.length, m.text);
     ft_fail(FT_INVALID, where, "unknown tag \"%.100s\"", name);
     const char *near = ft_nearest(name, labels->count, labels->names);
     if (near != NULL) ft_hint("did you mean \"%.100s\"?", near);
@@ -163,17 +180,39 @@ static ft_status tag_span(const ft_labels *labels, const span *s, const ft_word_
     return FT_INVALID;
 }
 
-static ft_status tags_of_spans(const ft_labels *labels, const char *cell, const ft_word_list *words, const char *where, int32_t *tag) {
-    const int64_t end = words->count > 0 ? words->word[words->count - 1].last : 0;
+// Characters of a text; of a list of words with spaces between them.
+static int64_t characters(const ft_table *table, int64_t row) {
+    int64_t count = 0;
+    const char *text = table->text[row];
+    const size_t length = table->text_length[row];
+    for (size_t i = 0; i < length; i++) count += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return count - ft_text_is_words(text, length);
+}
+
+// Does one of its ends lie inside a word?
+static bool cuts_a_word(const span *s, const ft_word_list *words) {
+    for (size_t i = 0; i < words->count; i++) {
+        const ft_word *w = &words->word[i];
+        if ((s->start > w->first && s->start < w->last) || (s->end > w->first && s->end < w->last)) return true;
+    }
+    return false;
+}
+
+static ft_status tags_of_spans(ft_tag_source *source, int64_t row, const ft_word_list *words, const char *where, int32_t *tag) {
+    const ft_labels *labels = source->labels;
+    const char *cell = source->table->label[row];
+    const int64_t end = *cell != '\0' ? characters(source->table, row) : 0;
     member m;
     span s;
     for (size_t i = 0; i < words->count; i++) tag[i] = -1;
     for (const char *at = cell; next_member(&at, &m);) {
         if (!read_span(m, &s)) return ft_fail(FT_INVALID, where, "\"%.*s\" is no span", (int)(m.length < 60 ? m.length : 60), m.text);
-        if (s.start < 0 || s.end <= s.start || (s.end > end && s.start >= end))
-            return ft_fail(FT_INVALID, where, "the span %lld to %lld is none of this text, whose last word ends at %lld", (long long)s.start,
+        if (s.start < 0 || s.end <= s.start || s.end > end)
+            return ft_fail(FT_INVALID, where, "the span %lld to %lld is none of this text, which has %lld characters", (long long)s.start,
                            (long long)s.end, (long long)end);
         FT_TRY(tag_span(labels, &s, words, where, tag));
+        source->spans_read++;
+        source->spans_cutting += cuts_a_word(&s, words);
     }
     const int outside = find_tag(labels, "", (member){"O", 1});
     for (size_t i = 0; i < words->count; i++)
@@ -181,16 +220,21 @@ static ft_status tags_of_spans(const ft_labels *labels, const char *cell, const 
     return FT_OK;
 }
 
-ft_status ft_tags_of_row(const ft_labels *labels, const ft_table *table, const char *path, int64_t row, const ft_word_list *words, int32_t *tag) {
+ft_tag_source ft_tags_open(const ft_labels *labels, const ft_table *table, const char *path) {
+    return (ft_tag_source){.labels = labels, .table = table, .path = path, .empty_is_spans = table->label != NULL && has_spans(table)};
+}
+
+ft_status ft_tags_of_row(ft_tag_source *source, int64_t row, const ft_word_list *words, int32_t *tag) {
+    const ft_table *table = source->table;
     const char *cell = table->label[row];
     char room[512];
-    const char *where = ft_table_where(table, path, row, room);
+    const char *where = ft_table_where(table, source->path, row, room);
     const bool list = ft_text_is_words(table->text[row], table->text_length[row]);
     if (*cell != '\0' && strchr(cell, FT_LIST_SEPARATOR) == NULL) {
         ft_fail(FT_INVALID, where, "\"%.60s\" is neither a list of tags nor of spans", cell);
         ft_hint("JSON lines: \"tokens\": [\"Ada\", ...] with \"tags\": [\"B-PER\", ...], or \"text\": \"Ada ...\" with \"entities\": [[0, 3, \"PER\"]]");
         return FT_INVALID;
     }
-    if (strchr(cell, FT_SPAN_SEPARATOR) != NULL || (*cell == '\0' && !list)) return tags_of_spans(labels, cell, words, where, tag);
-    return tags_of_list(labels, cell, words, where, tag);
+    if (is_spans(cell) || (*cell == '\0' && (!list || source->empty_is_spans))) return tags_of_spans(source, row, words, where, tag);
+    return tags_of_list(source->labels, cell, words, where, tag);
 }

@@ -17,6 +17,7 @@ typedef struct building {
     const ft_input_wanted *wanted;
     ft_word_list words;
     ft_word_tokens tokens;
+    ft_tag_source source;
     int32_t *tag; // [words]
     size_t tags;
     int64_t token_room, sequence_room, read_room;
@@ -62,7 +63,7 @@ static ft_status find_tags(building *b, int64_t row) {
         b->tag = grown;
         b->tags = 2 * b->words.count + 64;
     }
-    return ft_tags_of_row(w->labels, w->table, w->path, row, &b->words, b->tag);
+    return ft_tags_of_row(&b->source, row, &b->words, b->tag);
 }
 
 // Of the rows that are read those whose words have a tag, behind those that are there.
@@ -128,6 +129,9 @@ static ft_status keep(building *b, ft_dataset *d) {
     ft_dataset_settle(d);
     const int64_t lost = b->all_words - b->read_words;
     if (b->wanted->labels != NULL && b->reads == 0) return ft_fail(FT_INVALID, b->wanted->path, "no word has a tag and a token");
+    if (b->source.spans_cutting > 0)
+        ft_warn("%lld of %lld spans of %s begin or end inside a word: they count characters (code points), not bytes",
+                (long long)b->source.spans_cutting, (long long)b->source.spans_read, b->wanted->path);
     if (lost > 0)
         ft_warn("%lld of %lld words of %s are left out: what is cut has no row (data.truncation = windows keeps all), nor have characters that "
                 "the tokenizer drops", (long long)lost, (long long)b->all_words, b->wanted->path);
@@ -140,6 +144,7 @@ static ft_status build_all(building *b, ft_dataset *d) {
     d->examples = w->table->rows;
     memcpy(d->sha256, w->table->sha256, sizeof d->sha256);
     FT_TRY(ft_long_text_check(&b->texts->rule, b->texts->tokenizer, false, w->max_length));
+    if (w->labels != NULL) b->source = ft_tags_open(w->labels, w->table, w->path);
     GROW(d->first_row, d->examples + 1, "rows that are read");
     d->first_row[0] = 0;
     GROW(d->offset, 1, "tokenised text");

@@ -123,7 +123,7 @@ void ft_metrics_average(ft_metrics *m, bool occurring) {
     static const ft_metric of_micro[3] = {FT_METRIC_PRECISION_MICRO, FT_METRIC_RECALL_MICRO, FT_METRIC_F1_MICRO};
     static const ft_metric of_weighted[3] = {FT_METRIC_PRECISION_WEIGHTED, FT_METRIC_RECALL_WEIGHTED, FT_METRIC_F1_WEIGHTED};
     for (int k = 0; k < 3; k++) {
-        m->value[of_macro[k]] = macro[k] / classes;
+        m->value[of_macro[k]] = ratio(macro[k], classes); // of no entity anywhere 0
         m->value[of_micro[k]] = micro[k];
         m->value[of_weighted[k]] = ratio(weighted[k], support);
     }

@@ -11,11 +11,21 @@
 
 // ---- outputs ------------------------------------------------------------------------------------------------------
 
+// Indices, which the names of a data set belong to: without names nothing is known of entities.
+static bool are_numbers(const ft_labels *labels) {
+    for (int k = 0; k < labels->count; k++)
+        if (labels->names[k][strspn(labels->names[k], "0123456789")] != '\0') return false;
+    return true;
+}
+
 static ft_status outputs(const ft_task_tables *t, ft_arena *arena, ft_labels *labels) {
     FT_TRY(ft_tags_labels(t->train, t->validation, t->train_path, arena, labels));
     if (labels->count < 2)
         return ft_fail(FT_INVALID, t->train_path, "all words have the tag \"%s\": there is nothing to learn", labels->names[0]);
-    if (labels->missing > 0) ft_warn("%d of the %d tags are of no word (%s)", labels->missing, labels->count, t->train_path);
+    if (are_numbers(labels))
+        ft_warn("the tags are numbers, of which no entities can be read: precision, recall and f1 mean nothing; write names (B-PER, ...) in place "
+                "of the data set's indices (%s)", t->train_path);
+    else if (labels->missing > 0) ft_warn("%d of the %d tags are of no word (%s)", labels->missing, labels->count, t->train_path);
     return FT_OK;
 }
 

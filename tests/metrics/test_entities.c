@@ -1,6 +1,7 @@
 // Figures of entities against seqeval's (tests/vectors/make_entity_vectors.py), lenient and strict, in every scheme; and the tags of
 // further tokens. Catches: an I- without a B- that is no entity, types that are cut at another "-", an entity that goes over the end of a
-// text, strict entities that do not end as their scheme says, means over types that do not occur, and texts that are drawn by word.
+// text, strict entities that do not end as their scheme says, means over types that do not occur, texts that are drawn by word,
+// and a figure that does not exist where nothing is found.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -117,6 +118,23 @@ static void test_drawn(void **state) {
     free(c);
 }
 
+// Where neither side has an entity, figures of them are 0: a run can be judged by each of them.
+static void test_none(void **state) {
+    static const ft_metric zero[] = {FT_METRIC_F1_MACRO, FT_METRIC_F1_MICRO, FT_METRIC_F1_WEIGHTED, FT_METRIC_PRECISION_MACRO, FT_METRIC_RECALL_MACRO,
+                                     FT_METRIC_F1_STRICT, FT_METRIC_F1_MACRO_STRICT};
+    one_case *c = calloc(1, sizeof *c);
+    *c = (one_case){.names = {"O", "B-X", "I-X"}, .tags = 3, .texts = 1, .first = {0, 2}};
+    float *logits = malloc(MOST_WORDS * MOST_TAGS * sizeof *logits);
+    const ft_scores scores = scores_of(c, logits);
+    ft_metrics m;
+    assert_int_equal(ft_metrics_compute(&scores, &m), FT_OK);
+    for (size_t k = 0; k < sizeof zero / sizeof *zero; k++) assert_true(ft_metric_value(&m, zero[k]) == 0);
+    assert_true(ft_metric_value(&m, FT_METRIC_ACCURACY) == 1);
+    ft_metrics_free(&m);
+    free(logits);
+    free(c);
+}
+
 static void test_inside(void **state) {
     static const char *const names[] = {"O", "B-PER", "I-PER", "B-LOC", "S-PER", "I-ORG"};
     static const int32_t inside[] = {0, 2, 2, 3, 4, 5}; // no I-LOC: the same again
@@ -127,6 +145,7 @@ static void test_inside(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_seqeval), cmocka_unit_test(test_drawn), cmocka_unit_test(test_inside)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_seqeval), cmocka_unit_test(test_drawn), cmocka_unit_test(test_none),
+                                       cmocka_unit_test(test_inside)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

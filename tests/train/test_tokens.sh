@@ -2,8 +2,8 @@
 # Token classification from end to end: CoNLL's columns and JSON lines are one data set, any micro-batches give the same bits, eval agrees with
 # the run, predictions have the text at their offsets, planned bytes are metered, long texts in windows lose no word; and what is refused.
 # Catches: tags that are shifted by a column, a loss that depends on how a step is cut, a figure of another set than the run's, offsets
-# of another text, rows of the head that no plan counts, gradients of an earlier step where a step has no tag, and a saved model that is taken
-# for one of texts.
+# of another text, rows of the head that no plan counts, gradients of an earlier step where a step has no tag, a warning that is not
+# given, and a saved model that is taken for one of texts.
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 . "${SOURCE_DIR:?is set by ctest}/tests/fixtures/shell_test.sh" || exit 1
 cat >make.py <<'E2'
@@ -119,6 +119,14 @@ train data.train=train.conll data.folds=2 output.dir=folds train.max_steps=2
 train data.train=train.conll data.validation=dev.conll output.dir=lora adapter.type=lora
 [ "$(json lora/adapter/adapter_config.json 'd["task_type"]')" = TOKEN_CLS ] || fail "adapter_config.json: $(cat lora/adapter/adapter_config.json)"
 expect 0 "$FTENGINE" eval lora --data dev.conll --json
+
+expect 2 "$FTENGINE" predict run --data dev.conll --logits && one_error "which have no logits"
+printf '{"tokens": ["Ada", "left"], "ner_tags": [1, 0]}\n' >numbers.jsonl
+train data.train=numbers.jsonl eval.strategy=no train.max_steps=1 output.dir=numbers && says "the tags are numbers"
+train data.train=train.conll data.validation=dev_spans.jsonl output.dir=mixed train.max_steps=1
+[ "$(json mixed/model/config.json 'sorted(d["label2id"])')" = "['B-LOC', 'B-PER', 'I-LOC', 'I-PER', 'O']" ] || fail "tags of two forms: $(cat mixed/model/config.json)"
+printf '{"text": "\303\251\303\251 Ada left", "entities": [[5, 8, "PER"]]}\n' >bytes.jsonl
+train data.train=bytes.jsonl eval.strategy=no train.max_steps=1 output.dir=bytes && says "bytes.jsonl begin or end inside a word"
 
 # shellcheck disable=SC2086
 refused() { expect 2 "$FTENGINE" train $follow data.train=train.conll output.dir=no "$@"; }

@@ -183,7 +183,12 @@ static ft_status tags_inside(const ft_job *job, int32_t **inside) {
     if (!ft_task_has_tokens(job->task)) return ft_fail(FT_INVALID, "data.label_all_tokens", "this is for train.task = token_classification");
     *inside = ft_calloc((size_t)job->labels.count, sizeof **inside, "tags");
     if (*inside == NULL) return FT_NO_MEMORY;
-    FT_TRY(ft_tag_set_open(job->label_names, job->labels.count, &set));
+    const ft_status status = ft_tag_set_open(job->label_names, job->labels.count, &set);
+    if (status != FT_OK) {
+        free(*inside);
+        *inside = NULL;
+        return status;
+    }
     for (int32_t k = 0; k < job->labels.count; k++) (*inside)[k] = ft_tag_inside(&set, k);
     ft_tag_set_close(&set);
     return FT_OK;
