@@ -87,23 +87,37 @@ static ft_status collect(collecting *c, const char *prefix, member m) {
     return ft_name_set_add(&c->seen, name);
 }
 
-// What is wrong with a span, and a tag that is too long, is refused where it is assigned.
+// What is wrong with a span, and a tag of another table that is too long, is refused where it is assigned.
 static ft_status collect_member(collecting *c, bool spans, member m) {
     span s;
-    if (!spans) return is_none(m) || bytes_of("", m) > MOST_BYTES ? FT_OK : collect(c, "", m);
-    if (!read_span(m, &s) || bytes_of("B-", s.label) > MOST_BYTES) return FT_OK;
+    if (!spans) return is_none(m) ? FT_OK : collect(c, "", m);
+    if (!read_span(m, &s)) return FT_OK;
     FT_TRY(collect(c, "B-", s.label));
     FT_TRY(collect(c, "I-", s.label));
     return collect(c, "", (member){"O", 1});
 }
 
-// The tag before it is most often the same: then nothing is to be looked up.
-static ft_status collect_table(collecting *c, const ft_table *table) {
+static size_t bytes_of_member(bool spans, member m) {
+    span s;
+    return !spans ? bytes_of("", m) : read_span(m, &s) ? bytes_of("B-", s.label) : 0;
+}
+
+static ft_status refuse_long(bool spans, member m, const char *where) {
+    span s;
+    return spans && read_span(m, &s) ? too_long("B-", s.label, where) : too_long("", m, where);
+}
+
+// The tag before it is most often the same: then nothing is to be looked up. path: of the file, NULL for another table.
+static ft_status collect_table(collecting *c, const ft_table *table, const char *path) {
+    char room[512];
     member m, before = {"", 0};
     for (int64_t row = 0; row < table->rows; row++) {
         const bool spans = is_spans(table->label[row]);
-        for (const char *at = table->label[row]; next_member(&at, &m); before = m)
-            if (m.length != before.length || memcmp(m.text, before.text, m.length) != 0) FT_TRY(collect_member(c, spans, m));
+        for (const char *at = table->label[row]; next_member(&at, &m); before = m) {
+            if (m.length == before.length && memcmp(m.text, before.text, m.length) == 0) continue;
+            if (bytes_of_member(spans, m) <= MOST_BYTES) FT_TRY(collect_member(c, spans, m));
+            else if (path != NULL) return refuse_long(spans, m, ft_table_where(table, path, row, room));
+        }
     }
     return FT_OK;
 }
@@ -111,8 +125,8 @@ static ft_status collect_table(collecting *c, const ft_table *table) {
 ft_status ft_tags_labels(const ft_table *table, const ft_table *other, const char *path, ft_arena *arena, ft_labels *labels) {
     if (table->label == NULL) return ft_fail(FT_INVALID, path, "the file has no tags");
     collecting c = {.arena = &(ft_arena){0}};
-    ft_status status = collect_table(&c, table);
-    if (status == FT_OK && other != NULL && other->label != NULL) status = collect_table(&c, other);
+    ft_status status = collect_table(&c, table, path);
+    if (status == FT_OK && other != NULL && other->label != NULL) status = collect_table(&c, other, NULL);
     if (status == FT_OK && c.count == 0) {
         status = ft_fail(FT_INVALID, path, "no word has a tag");
         ft_hint("train.task = token_classification takes CoNLL's columns, or JSON lines with a list of words and one of tags, or a text and "

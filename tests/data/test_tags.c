@@ -132,6 +132,7 @@ static void test_mistakes(void **state) {
         {"a.jsonl", "{\"text\": \"Ada\", \"spans\": [[4, 9, \"A\"]]}\n", "data:1", "is none of this text"},
         {"a.jsonl", "{\"text\": \"Ada left\", \"spans\": [[0, 9999, \"A\"]]}\n", "data:1", "0 to 9999 is none of this text, which has 8 characters"},
         {"a.jsonl", "{\"tokens\": [\"Ada\", \"left\"], \"spans\": [[0, 9, \"A\"]]}\n", "data:1", "which has 8 characters"},
+        {"a.conll", "a " LONG "\n", "data:1", "has 300 bytes: at most 255"},
         {"a.conll", "a B-X\nb " LONG "\n", "data:1", "has 300 bytes: at most 255"},
         {"a.jsonl", "{\"text\": \"Ada left\", \"spans\": [[0, 3, \"A\"], [4, 8, \"" LONG "\"]]}\n", "data:1", "has 302 bytes: at most 255"},
         {"a.jsonl", "{\"text\": \"Ada\", \"spans\": [[3, 1, \"A\"]]}\n", "data:1", "is none of this text"},
