@@ -34,6 +34,7 @@ typedef enum ft_dropout_site {
     FT_SITE_CONVOLUTION = 5,      // behind the convolution of DeBERTa's v2-x models
     FT_SITE_ADAPTER = 6,          // in front of an adapter; layer counts them
     FT_SITE_ADAPTER_TABLE = 7,    // the same where it reads the table of relative positions
+    FT_SITE_GATE = 8,             // in front of the second product of a gated feed-forward block, where something is dropped behind it too
 } ft_dropout_site;
 
 FT_HOST_DEVICE uint64_t ft_splitmix64(uint64_t x) {

@@ -21,6 +21,8 @@ static ft_status check_options(const ft_model_config *c, const ft_config *o) {
     if (o->train.gradient_checkpointing != FT_AUTO && o->train.gradient_checkpointing > c->num_hidden_layers)
         return ft_fail(FT_INVALID, "train.gradient_checkpointing", "every %lld layers, but the model has %lld",
                        (long long)o->train.gradient_checkpointing, (long long)c->num_hidden_layers);
+    if (o->adapter.type != FT_ADAPTER_NONE && c->family->other_modules)
+        return ft_fail(FT_INVALID, "adapter.type", "adapters beside %s are not supported: its modules have other names in transformers than in its files", c->model_type);
     FT_TRY(ft_adapter_check(o));
     return ft_recompute_check(o);
 }
@@ -127,7 +129,9 @@ static void set_dropout(ft_model *m, const ft_model_config *c, const ft_config *
     m->attention_output_dropout = m->family->attention_output_dropout   ? m->hidden_dropout
                                   : m->family->attention_dropout_behind ? m->attention_dropout
                                                                         : 0;
-    m->feed_forward_dropout = m->family->feed_forward_undropped ? 0 : m->hidden_dropout;
+    const ft_feed_forward_drops drops = m->family->feed_forward_drops;
+    m->feed_forward_dropout = drops == FT_DROPS_BEHIND || drops == FT_DROPS_BOTH ? m->hidden_dropout : 0;
+    m->gate_dropout = drops == FT_DROPS_GATED || drops == FT_DROPS_BOTH ? m->hidden_dropout : 0;
     m->pooler_dropout = c->token_head ? 0 : m->family->dropout_before_pooler ? m->classifier_dropout : (float)c->relative.pooler_dropout;
 }
 

@@ -75,9 +75,12 @@ ft_status ft_model_draw(ft_model *model, double initializer_range, uint64_t seed
 // The names under which a file may hold parameter `name`, most usual first.
 static int find(const ft_weights *weights, const ft_family *family, const char *name) {
     size_t prefixed = strlen(family->prefix);
-    const char *bare = strncmp(name, family->prefix, prefixed) == 0 ? name + prefixed : name;
-    for (int prefix = 0; prefix < 2; prefix++) {
-        const char *base = prefix == 0 ? name : bare;
+    const bool has_prefix = strncmp(name, family->prefix, prefixed) == 0;
+    const char *bare = has_prefix ? name + prefixed : name;
+    char other[256] = "";
+    if (has_prefix && family->old_prefix != NULL) snprintf(other, sizeof other, "%s%s", family->old_prefix, bare);
+    for (int prefix = 0; prefix < 3; prefix++) {
+        const char *base = prefix == 0 ? name : prefix == 1 ? bare : other;
         int found = ft_weights_find(weights, base);
         if (found >= 0) return found;
         const char *norm = strstr(base, "LayerNorm.");

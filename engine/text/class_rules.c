@@ -39,7 +39,8 @@ static const struct {
     {"bert", "BertTokenizer"},           {"distilbert", "DistilBertTokenizer"},  {"electra", "ElectraTokenizer"},
     {"roberta", "RobertaTokenizer"},     {"xlm-roberta", "XLMRobertaTokenizer"}, {"deberta", "DebertaTokenizer"},
     {"deberta-v2", "DebertaV2Tokenizer"}, {"modernbert", "TokenizersBackend"}, {"ernie", "BertTokenizer"},
-    {"camembert", "CamembertTokenizer"}, {"data2vec-text", "RobertaTokenizer"}, {"albert", "AlbertTokenizer"}};
+    {"camembert", "CamembertTokenizer"}, {"data2vec-text", "RobertaTokenizer"}, {"albert", "AlbertTokenizer"},
+    {"nomic_bert", "BertTokenizer"}, {"gte", "XLMRobertaTokenizer"}};
 
 static const ft_class *find_class(const char *name) {
     for (int i = 0; i < CLASS_COUNT; i++) {

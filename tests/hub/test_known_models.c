@@ -20,6 +20,8 @@ static const struct {
     const char *name;
     int64_t parameters;
 } published[] = {
+    {"Alibaba-NLP/gte-modernbert-base", 149014272},
+    {"Alibaba-NLP/gte-multilingual-base", 305368320},
     {"BAAI/bge-base-en-v1.5", 109482240},
     {"BAAI/bge-large-en-v1.5", 335141888},
     {"BAAI/bge-m3", 567754752},
@@ -68,6 +70,8 @@ static const struct {
     {"microsoft/deberta-v3-small", 141304320},
     {"microsoft/deberta-v3-xsmall", 70682112},
     {"microsoft/mdeberta-v3-base", 278218752},
+    {"nomic-ai/nomic-embed-text-v1", 136731648},
+    {"nomic-ai/nomic-embed-text-v1.5", 136731648},
     {"prajjwal1/bert-medium", 41373184},
     {"prajjwal1/bert-mini", 11170560},
     {"prajjwal1/bert-small", 28763648},
@@ -107,7 +111,7 @@ static int64_t count_by_engine(const char *name) {
         fail_msg("%s: %s (%s)", name, ft_error_message(), ft_error_where());
     int64_t count = model.parameters.real_total - 2 * model.hidden - 2;
     // RoBERTa's base class has a pooler of the size of the layer that stands in the head; these have none.
-    bool no_pooler = strcmp(config.model_type, "distilbert") == 0 || strcmp(config.model_type, "electra") == 0 ||
+    bool no_pooler = config.family->rotary == FT_ROTARY_ONE || strcmp(config.model_type, "distilbert") == 0 || strcmp(config.model_type, "electra") == 0 ||
                      strncmp(config.model_type, "deberta", strlen("deberta")) == 0;
     if (no_pooler) count -= model.hidden * model.hidden + model.hidden;
     // ModernBERT's layer in the head, without a bias, and the norm behind it.

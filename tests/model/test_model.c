@@ -15,7 +15,7 @@ static const char *const models[] = {"bert_gelu", "bert_gelu_new", "bert_relu", 
                                      "deberta_v2_conv_groups", "deberta_v2_conv_one", "deberta_v1", "deberta_v1_c2p",
                                      "deberta_v1_p2c", "deberta_v1_talking", "deberta_v1_talking_c2p", "deberta_v1_talking_p2c",
                                      "deberta_v1_talking_plain", "modernbert", "modernbert_cls", "modernbert_one", "camembert", "data2vec_text", "ernie",
-                                     "albert", "albert_groups"};
+                                     "albert", "albert_groups", "nomic_bert", "gte", "gte_types"};
 enum { MODELS = sizeof models / sizeof models[0] };
 
 typedef struct seen {
@@ -280,6 +280,15 @@ static void test_norms_are_exact(void **state) {
     }
 }
 
+// Of all numbers, but for the keys' in a bias of queries, keys and values: they have no gradient either, and are noise after the steps.
+static double distance_but_keys(const ft_parameter *q, const float *a, const float *b) {
+    const char *dot = strrchr(q->name, '.');
+    const bool fused = strcmp(dot, ".bias") == 0 && (strstr(q->name, "qkv_proj.") != NULL || strstr(q->name, "Wqkv.") != NULL);
+    if (!fused) return distance(a, b, q->count);
+    const int64_t part = q->count / 3;
+    return hypot(distance(a, b, part), distance(a + 2 * part, b + 2 * part, part));
+}
+
 static void test_thirty_steps(void **state) {
     for (int m = 0; m < MODELS; m++) {
         fixture f;
@@ -306,7 +315,7 @@ static void test_thirty_steps(void **state) {
         for (int i = 0; i < f.model.parameters.count; i++) {
             const ft_parameter *q = &f.model.parameters.list[i];
             float *want = expected_parameter(&f, "after", q);
-            double error = distance(ft_parameter_weight(&f.model.parameters, i).data, want, q->count);
+            double error = distance_but_keys(q, ft_parameter_weight(&f.model.parameters, i).data, want);
             if (!has_no_gradient(&f, q->name) && !(error <= 3e-5 * norm_of(want, q->count)))
                 fail_msg("%s after 30 steps: %s differs by %.3g of %.3g", models[m], q->name, error, norm_of(want, q->count));
             free(want);

@@ -266,7 +266,7 @@ static void test_rotary_families(void **state) {
 static void test_nearest(void **state) {
     static const struct {
         const char *type, *nearest;
-    } cases[] = {{"neobert", "modernbert"}, {"new", "modernbert"},      {"longformer", "modernbert"}, {"luke", "roberta"}, {"xmod", "xlm-roberta"},
+    } cases[] = {{"neobert", "modernbert"}, {"new", "gte"},      {"longformer", "modernbert"}, {"luke", "roberta"}, {"xmod", "xlm-roberta"},
                  {"robreta", "roberta"},    {"debertav2", "deberta-v2"}, {"xlm_roberta", "xlm-roberta"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[96], message[96], hint[96];
@@ -312,10 +312,49 @@ static void test_shared_layers(void **state) {
     }
     refused_family(ALBERT ", \"num_hidden_layers\": 2, \"num_hidden_groups\": 3}", "\"num_hidden_groups\" must be an integer of at most 2, not 3");
     refused_family(ALBERT ", \"inner_group_num\": 0}", "\"inner_group_num\" must be an integer from 1 to 341, not 0");
-    refused_family("{\"model_type\": \"ernie\", \"use_task_id\": true}", "\"use_task_id\" must be false: true is not supported");
+    refused_family("{\"model_type\": \"ernie\", \"use_task_id\": true}", "\"use_task_id\" must be false: what it asks for is not supported");
     ft_model_config c = of_family("{\"model_type\": \"bert\", \"num_hidden_groups\": 3}"); // of others it means nothing
     assert_int_equal(ft_model_config_weights(&c, 7), 7);
     ft_model_config_free(&c);
+}
+
+// One base for all layers (nomic_bert, gte), in the words of transformers, of files from before it had these models, and of nomic-ai's own code.
+static void test_one_base(void **state) {
+#define NOMIC "{\"model_type\": \"nomic_bert\""
+    static const struct {
+        const char *text;
+        double theta;
+    } cases[] = {
+        {NOMIC "}", 1000},
+        {NOMIC ", \"rope_theta\": 77}", 77},
+        {NOMIC ", \"rotary_emb_base\": 99}", 99},
+        {NOMIC ", \"rotary_emb_base\": 99, \"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 55}}", 55},
+        {"{\"model_type\": \"gte\", \"position_embedding_type\": \"rope\"}", 160000},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ft_model_config c = of_family(cases[i].text);
+        assert_int_equal(c.num_hidden_layers, 12);
+        for (int l = 0; l < 12; l++) assert_true(c.sights[l].theta == cases[i].theta && c.sights[l].window == 0);
+        assert_int_equal(c.position_rows, 0);
+        assert_false(c.unbiased_norms || c.mean_pooling);
+        ft_model_config_free(&c);
+    }
+    ft_model_config c = of_family(NOMIC ", \"n_embd\": 24, \"n_layer\": 3, \"n_head\": 2, \"n_inner\": 40, \"n_positions\": 99, \"layer_norm_epsilon\": 1e-5,"
+                                  " \"resid_pdrop\": 0.2, \"attn_pdrop\": 0.3, \"activation_function\": \"swiglu\", \"prenorm\": false, \"moe_every_n_layers\": 0}");
+    assert_true(c.hidden_size == 24 && c.num_hidden_layers == 3 && c.num_attention_heads == 2 && c.intermediate_size == 40 && c.max_position_embeddings == 99);
+    assert_true(c.layer_norm_eps == 1e-5 && c.hidden_dropout_prob == 0.2 && c.attention_probs_dropout_prob == 0.3);
+    assert_int_equal(json_integer_value(json_object_get(c.json, "hidden_size")), 24); // what is written back says it in transformers' words too
+    ft_model_config_free(&c);
+    static const char *const switches[] = {"prenorm", "rotary_emb_interleaved", "qkv_proj_bias", "moe_every_n_layers"};
+    for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++) {
+        char text[128], message[128];
+        snprintf(text, sizeof text, NOMIC ", \"%s\": %s}", switches[i], i == 3 ? "2" : "true");
+        snprintf(message, sizeof message, "\"%s\" must be false: what it asks for is not supported", switches[i]);
+        refused_family(text, message);
+    }
+    refused_family(NOMIC ", \"rotary_emb_fraction\": 0.5}", "\"rotary_emb_fraction\" must be 1: heads that turn in part are not supported");
+    refused_family(NOMIC ", \"rope_parameters\": {\"rope_type\": \"yarn\"}}", "\"rope_type\" \"yarn\" is not supported");
+    refused_family("{\"model_type\": \"gte\", \"rope_scaling\": {\"type\": \"ntk\"}}", "\"rope_scaling\" must be null: scaled rotary positions are not supported");
 }
 
 // What no family computes, whichever it is.
@@ -541,7 +580,7 @@ int main(void) {
         cmocka_unit_test(test_family),   cmocka_unit_test(test_families),
         cmocka_unit_test(test_rotary_families),
         cmocka_unit_test(test_save_in_the_keys_of_the_family), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_nearest), cmocka_unit_test(test_shared_layers), cmocka_unit_test(test_refused_by_all),
+        cmocka_unit_test(test_nearest), cmocka_unit_test(test_one_base), cmocka_unit_test(test_shared_layers), cmocka_unit_test(test_refused_by_all),
         cmocka_unit_test(test_labels),   cmocka_unit_test(test_load),
         cmocka_unit_test(test_save),     cmocka_unit_test(test_save_keeps_what_it_may), cmocka_unit_test(test_bytes_of_labels),
     };

@@ -20,7 +20,7 @@ words() { # NUMBER SEED: so many words
 for n in 1 2 5 12 20 33; do words "$n" "$n"; done >texts.txt
 arguments=()
 for source in "$SOURCE_DIR"/tests/vectors/{bert_gelu,bert_relu,roberta,xlm_roberta,distilbert,electra,electra_even} \
-    "$SOURCE_DIR"/tests/vectors/{deberta_*,modernbert*,camembert,data2vec_text,ernie,albert*}; do
+    "$SOURCE_DIR"/tests/vectors/{deberta_*,modernbert*,camembert,data2vec_text,ernie,albert*,nomic_bert,gte*}; do
     name=$(basename "$source")
     mkdir -p "in/$name"
     cp "$source/config.json" "$source/model.safetensors" vocab.txt tokenizer_config.json "in/$name"
@@ -37,5 +37,5 @@ for i, line in enumerate(open("texts.txt")): print(line.rstrip("\n"), labels[i %
     cp out "$name.jsonl"
     arguments+=("$name=run/$name/model=$name.jsonl")
 done
-[ ${#arguments[@]} -ge 24 ] || fail "only ${#arguments[@]} models"
+[ ${#arguments[@]} -ge 27 ] || fail "only ${#arguments[@]} models"
 HF_HUB_OFFLINE=1 "$python" "$SOURCE_DIR/tests/vectors/check_written_models.py" texts.txt "${arguments[@]}" 2>err || fail "see above"

@@ -12,7 +12,7 @@ bert_old_names/                          model.safetensors, expect.safetensors. 
 roberta/, xlm_roberta/, distilbert/,     small models of the other families, made and stored the same way. A literal
 electra*/, deberta_v*/, modernbert*/,    padding token stands in a text: RoBERTa counts positions without it.
 camembert/, data2vec_text/, ernie/,
-albert*/
+albert*/, nomic_bert/, gte*/
 minilm/                                  only with --minilm: expectations for all-MiniLM-L6-v2, whose weights are not
                                          committed (the test runs where FT_MINILM names the directory).
 
@@ -526,6 +526,44 @@ MODELS = {
         names=None,
         extra=dict(embedding_size=18, num_hidden_groups=2, inner_group_num=2, layer_norm_eps=1e-6),
     ),
+    "nomic_bert": dict(
+        seed=28,
+        steps=50,
+        family="nomic_bert",
+        hidden_size=28,
+        num_attention_heads=2,
+        intermediate_size=37,
+        num_hidden_layers=2,
+        hidden_act="silu",
+        num_labels=3,
+        names=["a", "b", "c"],
+        extra=dict(rope_parameters={"rope_type": "default", "rope_theta": 37.0}),
+    ),
+    "gte": dict(
+        seed=29,
+        steps=50,
+        family="gte",
+        hidden_size=36,
+        num_attention_heads=3,
+        intermediate_size=23,
+        num_hidden_layers=2,
+        hidden_act="gelu",
+        num_labels=4,
+        names=["w", "x", "y", "z"],
+        extra=dict(type_vocab_size=0, pad_token_id=1, layer_norm_eps=1e-5, rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
+    ),
+    "gte_types": dict(
+        seed=30,
+        family="gte",
+        hidden_size=18,
+        num_attention_heads=1,
+        intermediate_size=31,
+        num_hidden_layers=1,
+        hidden_act="relu",
+        num_labels=2,
+        names=None,
+        extra=dict(type_vocab_size=1, pad_token_id=1),
+    ),
     "modernbert_one": dict(
         seed=22,
         family="modernbert",
@@ -614,6 +652,37 @@ def make_model(spec):
     return model, generator
 
 
+# Of models whose files have other names and shapes than their modules: what becomes of a module's name, and which are one matrix in the file.
+FILE_NAMES = {
+    "nomic_bert": (
+        {"embeddings.LayerNorm": "emb_ln", ".layers.": ".encoder.layers.", "self_attn.o_proj": "attn.out_proj", "mlp.up_proj": "mlp.fc11", "mlp.gate_proj": "mlp.fc12",
+         "mlp.down_proj": "mlp.fc2", "post_attention_layernorm": "norm1", "post_mlp_layernorm": "norm2"},
+        {"attn.Wqkv": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"]},
+    ),
+    "gte": (
+        {".layers.": ".encoder.layer.", "self_attn.o_proj": "attention.o_proj", "post_attention_layernorm": "attn_ln", "post_mlp_layernorm": "mlp_ln"},
+        {"attention.qkv_proj": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"], "mlp.up_gate_proj": ["mlp.up_proj", "mlp.gate_proj"]},
+    ),
+}
+
+
+def as_in_file(model, tensors):
+    """Parameters or their gradients, by module name, as the model's files name and join them."""
+    renamed, joined = FILE_NAMES.get(model.config.model_type, ({}, {}))
+    out = {}
+    for name, tensor in tensors.items():
+        for whole, parts in joined.items():
+            if parts[0] in name:
+                tensor = torch.cat([tensors[name.replace(parts[0], part)] for part in parts])
+                name = name.replace(parts[0], whole)
+        if any(part in name for parts in joined.values() for part in parts[1:]):
+            continue
+        for old, new in renamed.items():
+            name = name.replace(old, new)
+        out[name] = tensor
+    return out
+
+
 def make_sequences(generator, pad):
     """24 sequences of 2 to 40 tokens; one holds a literal `pad`, whose row of the table must get no gradient."""
     lengths = [7, 2, 40, 13, 3, 21, 2, 9] + torch.randint(2, 41, (16,), generator=generator).tolist()
@@ -676,8 +745,8 @@ def expectations(model, sequences, labels, batches):
     out["losses"] = torch.nn.functional.cross_entropy(result.logits, labels, reduction="none")
     out["loss"] = result.loss.reshape(1)
     result.loss.backward()
-    for name, p in model.named_parameters():
-        out[f"grad.{name}"] = p.grad.clone()
+    for name, gradient in as_in_file(model, {name: p.grad for name, p in model.named_parameters()}).items():
+        out[f"grad.{name}"] = gradient.clone()
     model.zero_grad()
 
     decay = set(Trainer.get_decay_parameter_names(None, model))
@@ -701,7 +770,7 @@ def expectations(model, sequences, labels, batches):
     out["train.learning_rates"] = torch.tensor(rates, dtype=torch.float64)
     out["train.losses"] = torch.tensor(losses, dtype=torch.float64)
     out["train.grad_norms"] = torch.tensor(norms, dtype=torch.float64)
-    for name, p in model.named_parameters():
+    for name, p in as_in_file(model, dict(model.named_parameters())).items():
         out[f"after.{name}"] = p
     out["after.logits"] = forward(model, sequences)[0].logits
     return {k: v.detach().clone() for k, v in out.items()}
@@ -761,6 +830,10 @@ def make_small(name, spec):
         to_old_names(os.path.join(directory, "model.safetensors"), generator)
         again = BertForSequenceClassification.from_pretrained(directory, dtype=torch.float64)
         assert all(torch.equal(a, b) for a, b in zip(again.state_dict().values(), exact_model.state_dict().values()))
+    saved = load_file(os.path.join(directory, "model.safetensors"))
+    if spec.get("family") in FILE_NAMES:
+        named = as_in_file(float_model, dict(float_model.named_parameters()))
+        assert saved.keys() == named.keys() and all(torch.equal(saved[name], named[name]) for name in saved)
     exact = expectations(exact_model, sequences, labels, batches)
     single = expectations(float_model, sequences, labels, batches)
 

@@ -30,7 +30,6 @@ typedef struct ft_block_gradients {
 typedef struct ft_block {
     const char *sum, *sum_gradient; // names of tensors
     ft_dropout_site site;           // of the sum
-    bool drops_inside;              // and not there
     int saved;                      // tensors that it keeps between forward and backward, FT_BLOCK_SAVED at most
     void (*build)(ft_builder *b, int layer); // its parameters, the last first
     const ft_linear *(*first)(const ft_layer_parameters *l), *(*last)(const ft_layer_parameters *l);

@@ -1,18 +1,45 @@
 // gated_feed_forward.c - the block dropout(act(a) * g), where x Wi^T gives a and g side by side, and whose last linear layer is Wo. a and g
-// are kept; their product is made again, unless it is kept too (recompute.c). The dropout in front of the last layer is the only one: none
-// follows its sum.
+// are kept; their product is made again, unless it is kept too (recompute.c). Whether anything is dropped here, or behind the last layer as
+// elsewhere, is said by the family. Wi is one linear layer, or two whose rows stand together.
 #include "engine/model/blocks/block.h"
 #include "engine/model/blocks/linear.h"
 #include "engine/model/blocks/run_op.h"
 
 enum { H, PRODUCT, SAVED }; // the latter where it is kept
 
+static void build_up(ft_builder *b, ft_linear *up) {
+    const ft_layer_names *n = &b->model->family->names;
+    const int64_t width = b->model->intermediate, inputs = b->model->hidden;
+    const bool biased = (b->config->unbiased & FT_LINEAR_UP) == 0;
+    const ft_parameter_spec all = {.rows = 2 * width, .cols = inputs, .swapped = n->gate_below}, half = {.rows = width, .cols = inputs};
+    *up = (ft_linear){.bias = -1, .inputs = inputs, .outputs = 2 * width, .parts = 1, .lead = 2 * width};
+    if (n->gate == NULL) {
+        up->weight = ft_build_factor(b, n->up, all);
+        ft_build_adapters(b, up, 1, &n->up);
+        if (biased) up->bias = ft_build_bias(b, n->up, 2 * width);
+        return;
+    }
+    up->parts = 2;
+    up->lead = up->width = width;
+    up->each = true;
+    ft_parameter_spec behind = half;
+    behind.joins_group = true;
+    up->weight = ft_build_factor(b, n->gate, half);
+    ft_build_factor(b, n->up, behind);
+    ft_build_adapters(b, up, 2, (const char *const[]){n->gate, n->up});
+    if (biased) {
+        up->bias = ft_build_bias(b, n->gate, width);
+        ft_build_parameter(b, n->up, ".bias", (ft_parameter_spec){.cols = width, .joins_group = true});
+    }
+    ft_build_apart(b, up);
+}
+
 static void build(ft_builder *b, int layer) {
     const ft_model *m = b->model;
     const ft_layer_names *n = &m->family->names;
     ft_layer_parameters *l = &m->layer[layer];
     l->down = ft_build_layer_linear(b, FT_LINEAR_DOWN, n->down, m->hidden, m->intermediate);
-    l->up = ft_build_layer_linear(b, FT_LINEAR_UP, n->up, 2 * m->intermediate, m->hidden);
+    build_up(b, &l->up);
 }
 
 static const ft_linear *first(const ft_layer_parameters *l) { return &l->up; }
@@ -32,7 +59,9 @@ static ft_status gate_backward(ft_pass *pass, ft_rows_kind kind, ft_gated_backwa
 }
 
 static ft_status drop(ft_pass *pass, ft_rows_kind kind, int layer, ft_tensor x) {
-    const ft_dropout dropout = ft_pass_dropout(pass, kind, pass->model->hidden_dropout, (uint32_t)layer, FT_SITE_FFN_OUTPUT);
+    const ft_model *m = pass->model;
+    const ft_dropout_site site = m->family->feed_forward_drops == FT_DROPS_BOTH ? FT_SITE_GATE : FT_SITE_FFN_OUTPUT;
+    const ft_dropout dropout = ft_pass_dropout(pass, kind, m->gate_dropout, (uint32_t)layer, site);
     return ft_pass_dropout_rows(pass, kind, dropout, x, x);
 }
 
@@ -88,7 +117,6 @@ static ft_status backward(ft_pass *pass, int layer, ft_tensor *saved, const ft_b
 const ft_block ft_gated_feed_forward_block = {.sum = "feed-forward sum",
                                               .sum_gradient = "feed-forward sum gradient",
                                               .site = FT_SITE_FFN_OUTPUT,
-                                              .drops_inside = true,
                                               .saved = SAVED,
                                               .build = build,
                                               .first = first,

@@ -67,7 +67,7 @@ void ft_pass_free(ft_pass *pass, ft_tensor *tensor) {
 
 // Of the frozen parts that drop nothing? The convolution's site counts its layer as 0, whose block it is.
 static bool is_quiet(const ft_model *m, uint32_t layer, ft_dropout_site site) {
-    if (m->quiet == NULL || site == FT_SITE_HEAD || site >= FT_SITE_ADAPTER) return false;
+    if (m->quiet == NULL || site == FT_SITE_HEAD || site == FT_SITE_ADAPTER || site == FT_SITE_ADAPTER_TABLE) return false;
     return m->quiet[site == FT_SITE_EMBEDDING ? 0 : layer + 1];
 }
 

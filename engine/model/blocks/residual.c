@@ -9,7 +9,7 @@ static const char *const names[FT_LAYER_BLOCKS][2] = {{"norm 1", "norm 1"}, {"no
 
 static ft_dropout dropout_of(const ft_pass *pass, int layer, const ft_block *kind) {
     const ft_model *m = pass->model;
-    float p = kind->drops_inside ? 0 : kind->site == FT_SITE_ATTENTION_OUTPUT ? m->attention_output_dropout : m->feed_forward_dropout;
+    float p = kind->site == FT_SITE_ATTENTION_OUTPUT ? m->attention_output_dropout : m->feed_forward_dropout;
     return ft_pass_dropout(pass, ft_layer_rows(pass, layer), p, (uint32_t)layer, kind->site);
 }
 

@@ -4,11 +4,13 @@
 
 #include <string.h>
 
-#define BERT_KEYS                                                                                                      \
+#define BERT_KEYS BERT_KEYS_BUT(.embedding = NULL)
+#define BERT_KEYS_BUT(...)                                                                                             \
     {.hidden = "hidden_size", .layers = "num_hidden_layers", .heads = "num_attention_heads",                           \
      .intermediate = "intermediate_size", .activation = "hidden_act", .hidden_dropout = "hidden_dropout_prob",         \
      .attention_dropout = "attention_probs_dropout_prob", .classifier_dropout = "classifier_dropout",                  \
-     .epsilon = "layer_norm_eps"}
+     .epsilon = "layer_norm_eps",                                                                                      \
+     __VA_ARGS__}
 
 #define BERT_LAYER                                                                                                     \
     {.query = "attention.self.query", .key = "attention.self.key", .value = "attention.self.value",                    \
@@ -62,9 +64,21 @@
     .blocks = ENCODER_BLOCKS,                                                                                          \
     .attention_output_dropout = true, .pooler = "pooler.dense", .classifier = "classifier", .token_hidden_dropout = true
 
+// The words of nomic-ai's own code, which the published files are written in.
+static const ft_key_alias nomic_aliases[] = {{"n_embd", "hidden_size"},
+                                             {"n_layer", "num_hidden_layers"},
+                                             {"n_head", "num_attention_heads"},
+                                             {"n_inner", "intermediate_size"},
+                                             {"n_positions", "max_position_embeddings"},
+                                             {"layer_norm_epsilon", "layer_norm_eps"},
+                                             {"attn_pdrop", "attention_probs_dropout_prob"},
+                                             {"resid_pdrop", "hidden_dropout_prob"},
+                                             {"rotary_emb_base", "rope_theta"},
+                                             {NULL, NULL}};
+
 static const ft_family families[] = {
     BERT("bert", "BertForSequenceClassification", "bert"),
-    BERT("ernie", "ErnieForSequenceClassification", "ernie", .keys.off = "use_task_id"),
+    BERT("ernie", "ErnieForSequenceClassification", "ernie", .keys.off = {"use_task_id"}),
     ROBERTA("roberta", "RobertaForSequenceClassification", "roberta", 50265),
     ROBERTA("xlm-roberta", "XLMRobertaForSequenceClassification", "roberta", 30522),
     ROBERTA("camembert", "CamembertForSequenceClassification", "roberta", 30522),
@@ -182,7 +196,7 @@ static const ft_family families[] = {
                .down = "ffn_output",
                .norm[1] = "full_layer_layer_norm"},
      .attention_output_dropout = true,
-     .feed_forward_undropped = true,
+     .feed_forward_drops = FT_DROPS_NOTHING,
      .pooler = "albert.pooler",
      .classifier = "classifier",
      .pooler_activation = FT_ACT_TANH},
@@ -249,12 +263,87 @@ static const ft_family families[] = {
                .norm[1] = "attn_norm",
                .last_norm = "final_norm"},
      .attention_dropout_behind = true,
+     .feed_forward_drops = FT_DROPS_GATED,
      .pooler = "head.dense",
      .head_norm = "head.norm",
      .classifier = "classifier",
      .pooler_activation = FT_ACT_GELU,
      .draws_by_width = true,
      .token_pooler = true},
+    {.model_type = "nomic_bert",
+     .classifier_class = "NomicBertForSequenceClassification",
+     .prefix = "nomic_bert.",
+     .aliases = nomic_aliases,
+     .keys = BERT_KEYS_BUT(.off = {"prenorm", "rotary_emb_interleaved", "qkv_proj_bias", "moe_every_n_layers"}),
+     .defaults = {.vocabulary = 30528,
+                  .hidden = 768,
+                  .layers = 12,
+                  .heads = 12,
+                  .intermediate = 3072,
+                  .types = 2,
+                  .positions = 2048,
+                  .activation = "silu",
+                  .undropped = true,
+                  .classifier_dropout = -1,
+                  .epsilon = 1e-12},
+     .token_types = true,
+     .positions = FT_POSITIONS_ROTARY,
+     .rotary = FT_ROTARY_ONE,
+     .theta = 1000,
+     .embeddings = {.word = "embeddings.word_embeddings", .type = "embeddings.token_type_embeddings", .norm = "emb_ln"},
+     .layer = "encoder.layers",
+     .blocks = {FT_BLOCK_ATTENTION, FT_BLOCK_GATED_FEED_FORWARD},
+     .names = {.qkv = "attn.Wqkv",
+               .output = "attn.out_proj",
+               .norm[0] = "norm1",
+               .gate = "mlp.fc12",
+               .up = "mlp.fc11",
+               .down = "mlp.fc2",
+               .norm[1] = "norm2",
+               .unbiased = FT_LINEAR_QKV | FT_LINEAR_OUTPUT | FT_LINEAR_UP | FT_LINEAR_DOWN},
+     .attention_output_dropout = true,
+     .other_modules = true,
+     .pooler = "nomic_bert.pooler.dense",
+     .classifier = "classifier",
+     .pooler_activation = FT_ACT_TANH},
+    {.model_type = "gte",
+     .classifier_class = "GteForSequenceClassification",
+     .prefix = "gte.",
+     .old_prefix = "new.",
+     .keys = BERT_KEYS_BUT(.off = {"logn_attention_scale"}),
+     .defaults = {.vocabulary = 250048,
+                  .hidden = 768,
+                  .layers = 12,
+                  .heads = 12,
+                  .intermediate = 3072,
+                  .types = 1,
+                  .padding = 1,
+                  .positions = 8192,
+                  .attention_undropped = true,
+                  .classifier_dropout = -1,
+                  .epsilon = 1e-12},
+     .token_types = true,
+     .types_optional = true,
+     .positions = FT_POSITIONS_ROTARY,
+     .rotary = FT_ROTARY_ONE,
+     .theta = 160000,
+     .embeddings = BERT_EMBEDDINGS,
+     .layer = "encoder.layer",
+     .blocks = {FT_BLOCK_ATTENTION, FT_BLOCK_GATED_FEED_FORWARD},
+     .names = {.qkv = "attention.qkv_proj",
+               .output = "attention.o_proj",
+               .norm[0] = "attn_ln",
+               .up = "mlp.up_gate_proj",
+               .gate_below = true,
+               .down = "mlp.down_proj",
+               .norm[1] = "mlp_ln",
+               .unbiased = FT_LINEAR_UP},
+     .attention_output_dropout = true,
+     .feed_forward_drops = FT_DROPS_BOTH,
+     .other_modules = true,
+     .pooler = "gte.pooler.dense",
+     .classifier = "classifier",
+     .pooler_activation = FT_ACT_TANH},
 };
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
@@ -272,9 +361,9 @@ static const struct {
     const char *type, *nearest;
 } instead[] = {
     {"big_bird", "modernbert"},     {"bigbird", "modernbert"},   {"convbert", "bert"},           {"flaubert", "camembert"},
-    {"funnel", "electra"},          {"gte", "modernbert"},       {"ibert", "roberta"},           {"jina_embeddings_v3", "xlm-roberta"},
+    {"funnel", "electra"},          {"ibert", "roberta"},           {"jina_embeddings_v3", "xlm-roberta"},
     {"longformer", "modernbert"},   {"luke", "roberta"},         {"megatron-bert", "bert"},      {"mobilebert", "distilbert"},
-    {"neobert", "modernbert"},      {"new", "modernbert"},       {"nystromformer", "modernbert"}, {"roberta-prelayernorm", "roberta"},
+    {"neobert", "modernbert"},      {"new", "gte"},       {"nystromformer", "modernbert"}, {"roberta-prelayernorm", "roberta"},
     {"roformer", "modernbert"},     {"squeezebert", "bert"},     {"xlm", "xlm-roberta"},         {"xlnet", "deberta-v2"},
     {"xmod", "xlm-roberta"},
 };

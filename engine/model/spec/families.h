@@ -38,6 +38,8 @@ typedef struct ft_layer_names {
                      // key has none; else it is one linear layer. NULL: three linear layers
     const char *pos_key, *pos_query; // of the relative positions
     const char *mix_scores, *mix_weights; // of heads that talk to each other, where config.json asks for it; NULL: they cannot
+    const char *gate; // what is activated in a gated feed-forward block, beside `up`; NULL: `up` has both
+    bool gate_below;  // and then the second half of its rows is that one in files, else the first
     unsigned unbiased; // set of ft_layer_linear: those that have no bias, where config.json has no say in it
 } ft_layer_names;
 
@@ -47,7 +49,7 @@ typedef struct ft_family_keys { // of config.json
     const char *epsilon;   // NULL: fixed at the default
     const char *embedding; // width of the tables; NULL: the hidden one
     const char *groups, *inner; // of layers that share weights (weights_of_layer of model_config.h); NULL: none do
-    const char *off;       // a switch that changes the mathematics and must be off, if it is there at all
+    const char *off[4];    // switches that change the mathematics and must be off, where they are there at all
 } ft_family_keys;
 
 typedef struct ft_family_defaults { // where config.json has no such key
@@ -55,6 +57,7 @@ typedef struct ft_family_defaults { // where config.json has no such key
     int64_t embedding; // 0: as the hidden width
     int64_t positions; // 0: 512
     bool undropped;    // dropouts are 0, else 0.1
+    bool attention_undropped; // that of the scores is 0
     const char *activation; // NULL: "gelu"
     double epsilon;
     double classifier_dropout; // negative: as the hidden one
@@ -80,17 +83,40 @@ typedef enum ft_relative_kind {
     FT_RELATIVE_BUCKETS,   // v2 and v3: far ones may share a row
 } ft_relative_kind;
 
+// Where the feed-forward block drops, with the probability of the hidden rows.
+typedef enum ft_feed_forward_drops {
+    FT_DROPS_BEHIND,  // its last linear layer
+    FT_DROPS_NOTHING,
+    FT_DROPS_GATED,   // in front of that, what the gate let through
+    FT_DROPS_BOTH,
+} ft_feed_forward_drops;
+
+// What config.json says of rotary positions.
+typedef enum ft_rotary_kind {
+    FT_ROTARY_BY_LAYER, // windows and angles by layer, biases and the head too: ModernBERT's keys
+    FT_ROTARY_ONE,      // the same angles in all of them
+} ft_rotary_kind;
+
+// A key of config.json that stands for one of the family's, in files of the code that a model was published with.
+typedef struct ft_key_alias {
+    const char *alias, *key;
+} ft_key_alias;
+
 // Where tables narrower than the hidden rows are widened.
 typedef enum ft_widening { FT_WIDEN_NEVER, FT_WIDEN_AFTER_NORM, FT_WIDEN_BEFORE_NORM } ft_widening;
 
 typedef struct ft_family {
     const char *model_type, *classifier_class; // config.json; the class that transformers opens a classifier with
     const char *prefix;                        // of the encoder's tensors, with its dot; may be missing in a file
+    const char *old_prefix;                    // or be this. NULL: no other
+    const ft_key_alias *aliases;               // the last one of NULLs; NULL: none
     ft_family_keys keys;
     ft_family_defaults defaults;
     bool token_types;
     bool types_optional; // type_vocab_size 0: none
     unsigned positions;        // set of ft_positions; DeBERTa's config.json may ask for another (relative_config.c)
+    ft_rotary_kind rotary;
+    double theta;              // of those, where config.json has none
     ft_position_rule position_rule;
     ft_relative_kind relative; // of the distances where config.json asks for them
     ft_widening widening;
@@ -103,12 +129,13 @@ typedef struct ft_family {
     ft_layer_names names;
     bool norms_in_front;           // of blocks: sums add to sums (block.h); the first block has none
     bool attention_output_dropout; // behind the output projection of the attention
-    bool feed_forward_undropped;   // nothing is dropped behind the feed-forward's
+    ft_feed_forward_drops feed_forward_drops;
     bool attention_dropout_behind; // the same, with the probability of the scores'
     // The head: [dropout] -> pooler -> activation -> [norm] -> dropout -> classifier. Full names.
     const char *pooler, *classifier, *head_norm;
     ft_activation pooler_activation;
     bool dropout_before_pooler; // the classifier's dropout, once more
+    bool other_modules;         // module names in transformers are not those of the file: PEFT's adapters would not be found
     bool draws_by_width;        // a new head: cut normal numbers, of widths of their own (drawing.h)
     // The head of token classification is dropout -> FT_TOKEN_CLASSIFIER, for each row that is read.
     bool token_pooler;          // with the pooler and its norm in front, row by row

@@ -117,7 +117,7 @@ static ft_status read_numbers(ft_model_config *c, const char *path) {
         {k->epsilon, &c->layer_norm_eps, d->epsilon, true},
         {"initializer_range", &c->initializer_range, 0.02, false},
         {k->hidden_dropout, &c->hidden_dropout_prob, dropout, false},
-        {k->attention_dropout, &c->attention_probs_dropout_prob, dropout, false},
+        {k->attention_dropout, &c->attention_probs_dropout_prob, d->attention_undropped ? 0 : dropout, false},
         {k->classifier_dropout, &c->classifier_dropout, d->classifier_dropout < 0 ? NAN : d->classifier_dropout,
          false}, // NAN: by now the hidden one is not known
     };
@@ -135,11 +135,32 @@ static ft_status read_numbers(ft_model_config *c, const char *path) {
     return FT_OK;
 }
 
+static bool is_off(const json_t *value) {
+    return value == NULL || json_is_null(value) || json_is_false(value) || (json_is_number(value) && json_number_value(value) == 0);
+}
+
+static ft_status refuse_switches(const ft_model_config *c, const char *path) {
+    const char *const *off = c->family->keys.off;
+    const int most = sizeof c->family->keys.off / sizeof *off;
+    for (int i = 0; i < most && off[i] != NULL; i++)
+        if (!is_off(json_object_get(c->json, off[i]))) return ft_fail(FT_INVALID, path, "\"%s\" must be false: what it asks for is not supported", off[i]);
+    return FT_OK;
+}
+
+// Keys under the names of the code that a model was published with, where those of the family are absent: written back, transformers reads them too.
+static ft_status rename_keys(ft_model_config *c) {
+    for (const ft_key_alias *a = c->family->aliases; a != NULL && a->alias != NULL; a++) {
+        json_t *value = json_object_get(c->json, a->alias);
+        if (value != NULL && json_object_get(c->json, a->key) == NULL && json_object_set(c->json, a->key, value) != 0) return ft_fail_memory(64, "config.json");
+    }
+    return FT_OK;
+}
+
 // What changes the mathematics and what we do not compute: to ignore it would give wrong numbers in silence.
 static ft_status read_kinds(ft_model_config *c, const char *path) {
     const char *activation, *positions;
     const ft_family_defaults *d = &c->family->defaults;
-    const char *key = c->family->keys.activation, *off = c->family->keys.off;
+    const char *key = c->family->keys.activation;
     FT_TRY(ft_json_string(c->json, path, key, d->activation != NULL ? d->activation : "gelu", &activation));
     ft_status status = ft_activation_from_name(activation, &c->hidden_act);
     if (status != FT_OK) {
@@ -147,14 +168,13 @@ static ft_status read_kinds(ft_model_config *c, const char *path) {
         return status;
     }
     FT_TRY(ft_json_string(c->json, path, "position_embedding_type", "absolute", &positions));
-    // Files of rotary positions say "absolute" or "sans_pos" and mean nothing by it.
-    const bool idle = (c->family->positions & FT_POSITIONS_ROTARY) != 0 && strcmp(positions, "sans_pos") == 0;
+    // Files of rotary positions say "absolute", "sans_pos" or "rope" and mean nothing by it.
+    const bool idle = (c->family->positions & FT_POSITIONS_ROTARY) != 0 && (strcmp(positions, "sans_pos") == 0 || strcmp(positions, "rope") == 0);
     if (!idle && strcmp(positions, "absolute") != 0)
         return ft_fail(FT_INVALID, path,
                        "\"position_embedding_type\" must be \"absolute\", \"%.100s\" is not supported", positions);
-    bool decoder, on = false;
-    if (off != NULL) FT_TRY(ft_json_bool(c->json, path, off, false, &on));
-    if (on) return ft_fail(FT_INVALID, path, "\"%s\" must be false: true is not supported", off);
+    bool decoder;
+    FT_TRY(refuse_switches(c, path));
     FT_TRY(ft_json_bool(c->json, path, "sinusoidal_pos_embds", false, &c->sinusoidal));
     FT_TRY(ft_json_bool(c->json, path, "is_decoder", false, &decoder));
     if (decoder) return ft_fail(FT_INVALID, path, "\"is_decoder\" must be false: only encoders are supported");
@@ -205,6 +225,7 @@ static ft_status read_labels(ft_model_config *c, const char *path) {
 static ft_status read_all(ft_model_config *c, const char *path) {
     if (!json_is_object(c->json)) return ft_fail(FT_INVALID, path, "a JSON object is needed here");
     FT_TRY(read_family(c, path));
+    FT_TRY(rename_keys(c));
     FT_TRY(read_sizes(c, path));
     FT_TRY(read_numbers(c, path));
     FT_TRY(read_kinds(c, path));
@@ -359,7 +380,7 @@ ft_status ft_model_config_save(const ft_model_config *base, const char *path, in
         failed |= set_dropout(root, k->classifier_dropout, classifier_dropout, null ? -1 : base->classifier_dropout);
     failed |= set_dropout(root, k->hidden_dropout, hidden_dropout, base->hidden_dropout_prob);
     // One option of ours is both of ModernBERT's.
-    if (base->sights != NULL && (float)hidden_dropout != (float)base->hidden_dropout_prob)
+    if (base->sights != NULL && base->family->rotary == FT_ROTARY_BY_LAYER && (float)hidden_dropout != (float)base->hidden_dropout_prob)
         failed |= set_dropout(root, "embedding_dropout", hidden_dropout, base->embedding_dropout);
     failed |= set_dropout(root, k->attention_dropout, attention_dropout, base->attention_probs_dropout_prob);
     ft_status status = root == NULL || failed ? ft_fail_memory(0, "config.json") : ft_json_save(path, root);

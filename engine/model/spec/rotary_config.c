@@ -1,4 +1,4 @@
-// rotary_config.c - ModernBERT's keys of config.json: which layers see how far, by which angles they turn, which biases there are, the head.
+// rotary_config.c - rotary positions: one base for all layers, or ModernBERT's keys of config.json: which layers see how far, by which angles they turn, which biases there are, the head.
 // Published files say global_attn_every_n_layers, global_rope_theta and local_rope_theta, those of transformers 5 layer_types and
 // rope_parameters; both are read, the latter first.
 #include "base/json/json.h"
@@ -14,6 +14,12 @@ static ft_status read_theta(const json_t *object, const char *path, const char *
     return ft_fail(FT_INVALID, path, "\"%s\" must be above 1 and below 1e12, not %g", key, *theta);
 }
 
+static ft_status refuse_type(const char *path, const char *type) {
+    ft_fail(FT_INVALID, path, "\"rope_type\" \"%.60s\" is not supported", type);
+    ft_hint("supported: default");
+    return FT_INVALID;
+}
+
 // Of one kind of layer.
 static ft_status read_angles(const ft_model_config *c, const char *path, const char *kind, const char *old, double fallback, double *theta) {
     const json_t *all = json_object_get(c->json, "rope_parameters"), *own = json_object_get(all, kind);
@@ -21,10 +27,7 @@ static ft_status read_angles(const ft_model_config *c, const char *path, const c
     FT_TRY(read_theta(c->json, path, old, fallback, theta));
     if (json_is_object(own)) FT_TRY(read_theta(own, path, "rope_theta", *theta, theta));
     FT_TRY(ft_json_string(json_is_object(own) ? own : c->json, path, "rope_type", "default", &type));
-    if (strcmp(type, "default") == 0) return FT_OK;
-    ft_fail(FT_INVALID, path, "\"rope_type\" \"%.60s\" is not supported", type);
-    ft_hint("supported: default");
-    return FT_INVALID;
+    return strcmp(type, "default") == 0 ? FT_OK : refuse_type(path, type);
 }
 
 static ft_status refuse_scaling(const ft_model_config *c, const char *path) {
@@ -86,10 +89,29 @@ static ft_status read_head(ft_model_config *c, const char *path) {
     return status;
 }
 
+// The same in all layers, nomic_bert and gte: rope_parameters, or rope_theta in files from before transformers 5.
+static ft_status read_one(ft_model_config *c, const char *path) {
+    const json_t *all = json_object_get(c->json, "rope_parameters");
+    const char *type;
+    double theta, part;
+    FT_TRY(refuse_scaling(c, path));
+    FT_TRY(read_theta(c->json, path, "rope_theta", c->family->theta, &theta));
+    if (json_is_object(all)) FT_TRY(read_theta(all, path, "rope_theta", theta, &theta));
+    FT_TRY(ft_json_string(json_is_object(all) ? all : c->json, path, "rope_type", "default", &type));
+    FT_TRY(ft_json_number(c->json, path, "rotary_emb_fraction", 1, &part));
+    if (part != 1) return ft_fail(FT_INVALID, path, "\"rotary_emb_fraction\" must be 1: heads that turn in part are not supported");
+    if (strcmp(type, "default") != 0) return refuse_type(path, type);
+    c->sights = ft_arena_alloc(&c->arena, (size_t)c->num_hidden_layers * sizeof *c->sights);
+    if (c->sights == NULL) return FT_NO_MEMORY;
+    for (int64_t l = 0; l < c->num_hidden_layers; l++) c->sights[l] = (ft_layer_sight){.theta = theta};
+    return FT_OK;
+}
+
 ft_status ft_rotary_config_read(ft_model_config *c, const char *path) {
     if (c->head_width % 2 != 0)
         return ft_fail(FT_INVALID, path, "heads of \"hidden_size\" / \"num_attention_heads\" = %lld columns have no pairs to turn: an even number is needed",
                        (long long)c->head_width);
+    if (c->family->rotary == FT_ROTARY_ONE) return read_one(c, path);
     FT_TRY(ft_json_number(c->json, path, "embedding_dropout", 0, &c->embedding_dropout));
     if (!(c->embedding_dropout >= 0 && c->embedding_dropout < 1))
         return ft_fail(FT_INVALID, path, "\"embedding_dropout\" must be at least 0 and below 1, not %g", c->embedding_dropout);

@@ -118,7 +118,7 @@ typedef struct ft_model {
     ft_activation head_activation;
     // training
     float embedding_dropout, hidden_dropout, attention_dropout, classifier_dropout, head_dropout;
-    float attention_output_dropout, feed_forward_dropout, pooler_dropout; // the last one in front of the pooler
+    float attention_output_dropout, feed_forward_dropout, gate_dropout, pooler_dropout; // the last one in front of the pooler
     double layer_lr_decay;       // the learning rate of a layer beside that of the one above it
     int32_t first_trained_layer; // of the lowest trained parameter: layers below it, and then the embeddings, get no backward pass
     int32_t lowest_trained_block; // of that layer: the blocks below it get none either

@@ -32,6 +32,7 @@ int ft_parameters_add(ft_parameters *p, ft_parameter_spec spec) {
                                        .wide = spec.wide,
                                        .column = spec.column,
                                        .factor = spec.factor,
+                                       .swapped = spec.swapped,
                                        .head = spec.head,
                                        .adapter = spec.adapter,
                                        .drawn = spec.drawn,
@@ -298,7 +299,14 @@ int ft_parameter_shape(const ft_parameter *p, int64_t shape[3]) {
     return p->rows == 0 || p->column ? 1 : p->taps == 0 ? 2 : 3;
 }
 
+static int64_t in_other_half(const ft_parameter *p, int64_t element, int64_t *count) {
+    const int64_t half = p->rows / 2 * p->cols, left = element < half ? half - element : p->count - element;
+    if (*count > left) *count = left;
+    return element < half ? element + half : element - half;
+}
+
 int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *count) {
+    if (p->swapped) return in_other_half(p, element, count);
     if (p->heads == 0) return element;
     int64_t hidden = p->rows / 3, width = hidden / p->heads, piece = width * p->cols;
     int64_t block = element / piece, within = element % piece; // Q, K, V of head 0, of head 1, ...
@@ -307,6 +315,7 @@ int64_t ft_parameter_place(const ft_parameter *p, int64_t element, int64_t *coun
 }
 
 int64_t ft_parameter_source(const ft_parameter *p, int64_t element, int64_t *count) {
+    if (p->swapped) return in_other_half(p, element, count);
     if (p->heads == 0) return element;
     int64_t piece = p->rows / 3 / p->heads * p->cols;
     int64_t block = element / piece, within = element % piece; // head 0 of Q, head 1 of Q, ..., head 0 of K, ...

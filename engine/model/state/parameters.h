@@ -40,6 +40,7 @@ typedef struct ft_parameter {
     int64_t gap;          // zeros in front of it, inside its group: where others have a parameter
     bool column;          // rows numbers, in files a vector: its order is that of the rows of a matrix (heads)
     int taps;             // > 0: of a convolution, shape [rows, cols / taps, taps] in files
+    bool swapped;         // its first half of rows here is the second one in files
     int heads;            // > 0: queries, keys and values in one, here one after the other, in files head by head
     bool trainable, decay, starts_group;
     bool wide;            // ops read it in fp32 whatever the type
@@ -89,7 +90,7 @@ typedef struct ft_parameter_spec {
     ft_drawn drawn;
     bool adapter;
     bool trainable, decay, joins_group, head; // joins_group: stands right behind the previous parameter, `gap` aside
-    bool wide, factor, column;
+    bool wide, factor, column, swapped;
 } ft_parameter_spec;
 
 // Returns the index, or -1 with the error set.
