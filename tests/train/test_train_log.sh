@@ -33,8 +33,8 @@ untimed one/train.log | diff - err >difference || fail "train.log is not what wa
 grep -q "^model " err && grep -q "evaluation at step 20" err || fail "the run says nothing"
 train 0 output.dir=quiet --quiet
 grep -v "^warning: " err && fail "--quiet says more than warnings"
-untimed quiet/train.log | grep -v "^warning: " | sed -E 's/[0-9.]+ (real )?tokens\/s//; s/[0-9hms]+ left$//; s/quiet/one/; s/^  time .*//' >got
-untimed one/train.log | grep -v "^warning: " | sed -E 's/[0-9.]+ (real )?tokens\/s//; s/[0-9hms]+ left$//; s/^  time .*//; s/tokens, from cache/tokens/' >wanted
+untimed quiet/train.log | grep -v "^warning: " | sed -E 's/[0-9.]+ (real )?tokens\/s//; s/[0-9hms]+ left$//; s/quiet/one/; s/^  time .*//; s/[0-9.]+[KM]iB (for the whole process)/\1/' >got
+untimed one/train.log | grep -v "^warning: " | sed -E 's/[0-9.]+ (real )?tokens\/s//; s/[0-9hms]+ left$//; s/^  time .*//; s/[0-9.]+[KM]iB (for the whole process)/\1/; s/tokens, from cache/tokens/' >wanted
 sed -i 's/tokens, from cache/tokens/' got
 diff wanted got >difference || fail "--quiet leaves out of train.log: $(cat difference)"
 
