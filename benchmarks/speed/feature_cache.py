@@ -25,7 +25,7 @@ def run_of(options, scratch, name, count, *settings):
     """One run of so many epochs, a line logged at the end of each: (run.json, seconds of its steps by epoch)."""
     directory = os.path.join(scratch, name)
     shutil.rmtree(directory, ignore_errors=True)
-    measured([options.ftengine, "train", options.config, f"output.dir={directory}", *options.common, "data.validation=", "eval.strategy=no",
+    measured([options.ftengine, "train", options.config, f"output.dir={directory}", *options.common, "train.learning_rate=1e-3", f"train.batch_size={BATCH}", "data.validation=", "eval.strategy=no",
               f"train.logging_steps={options.steps}", f"train.epochs={count}", *settings])
     with open(os.path.join(directory, "run.json"), encoding="utf-8") as f:
         run = json.load(f)
@@ -57,12 +57,15 @@ def study(options, scratch):
         f.write(f"include = {options.config}\n[space]\ntrain.learning_rate = float(1e-4, 1e-2, log)\ntrain.weight_decay = float(1e-4, 1e-1, log)\n"
                 "train.batch_size = choice(16, 32, 64)\n[study]\nobjective = maximize eval.accuracy\n")
     log = os.path.join(scratch, "study.log")
-    _, process = measured([options.ftengine, "tune", config, *options.common, "train.epochs=3", f"data.validation={options.data}/dev.tsv",
-                           f"study.storage=sqlite:///{scratch}/study.db", "--study", os.path.basename(scratch), "--trials", str(options.trials), "--parallel", "2"], log)
+    _, process = measured([options.ftengine, "tune", config, *options.common, "train.epochs=3", f"data.validation={options.data}/dev.tsv", "device.threads=1",
+                           f"study.storage=sqlite:///{scratch}/study.db", "--study", os.path.basename(scratch), "--trials", str(options.trials), "--parallel", "2",
+                           "--timeout", f"{options.study_seconds}s"], log)
     with open(log, encoding="utf-8") as f:
-        best = [line.strip() for line in f if line.startswith("best trial")]
+        lines = f.read().replace("\r", "\n").split("\n")
+    best = [line.strip() for line in lines if line.startswith("best trial")]
+    done = sum(" complete " in line and line.startswith("trial ") for line in lines)
     shutil.rmtree(os.path.join(ROOT, "studies", os.path.basename(scratch)), ignore_errors=True)
-    return process | {"trials": options.trials, "best": best[-1] if best else ""}
+    return process | {"asked": options.trials, "trials": done, "best": best[-1] if best else ""}
 
 
 def main():
@@ -74,6 +77,7 @@ def main():
     parser.add_argument("--data", default=os.path.join(ROOT, "data", "reviews"))
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--study-seconds", type=int, default=3600, help="the study ends then, with the trials that it has")
     parser.add_argument("--output", default=os.path.join(RESULTS, "features"))
     options = parser.parse_args()
     build_probe(options.fma_peak)
@@ -82,7 +86,7 @@ def main():
         texts = sum(1 for _ in f) - 1
     options.steps = -(-texts // BATCH)
     options.common = [f"model.path={options.model}", f"data.train={options.data}/train.tsv", f"data.feature_cache={scratch}/kept",
-                      "train.parameters=classifier", "train.learning_rate=1e-3", f"train.batch_size={BATCH}"]
+                      "train.parameters=classifier"]
     document = provenance() | {"epochs": epochs(options, scratch), "study": study(options, scratch) if options.trials > 0 else None}
     shutil.rmtree(scratch)
 
@@ -97,7 +101,7 @@ def main():
     lines += ["", f"Median first / second: **{median(ratios):.0f}x** (target 200x)."]
     if document["study"]:
         s = document["study"]
-        lines += ["", f"Study of {s['trials']} heads (learning rate, weight decay, batch size; three epochs, an evaluation after each; two at once): "
+        lines += ["", f"Study of {s['trials']} heads of {s['asked']} that were asked for (learning rate, weight decay, batch size; three epochs, an evaluation after each; two at once, a thread each): "
                   f"**{s['process_seconds'] / 60:.1f} minutes** from an empty cache, {s['process_seconds'] / s['trials']:.2f} s a trial. "
                   f"Other programs had {100 * s['others_share']:.0f}% of the cores meanwhile (trials are processes of their own and count there). {s['best']}."]
     write_results(options.output, document, "\n".join(lines) + "\n")
