@@ -26,6 +26,7 @@ import argparse
 import errno
 import hashlib
 import json
+import math
 import os
 import random
 import resource
@@ -116,6 +117,7 @@ class Soak:
         self.looks, self.blind = 0, None  # at the ledger; what ended them early
         self.spared = {}  # of each coordinator's pid, a worker's
         self.timers = []  # that end a fault
+        self.refusing = []  # [begin, end] of each time in which a worker got no memory, seconds since 1970
         self.unpaused = []  # what must_pause() has found
         self.done = threading.Event()
 
@@ -229,7 +231,14 @@ class Soak:
         if has > 1 << 42:
             raise ProcessLookupError("a sanitizer's: it ends the process itself, which is the fault `kill`")
         resource.prlimit(worker, resource.RLIMIT_AS, (has + room, hard))
-        self.later(min(2, 2 * self.options.pause), resource.prlimit, worker, resource.RLIMIT_AS, (resource.RLIM_INFINITY, hard))
+        refusing = [time.time(), math.inf]
+        self.refusing.append(refusing)
+
+        def allow():
+            refusing[1] = time.time()
+            resource.prlimit(worker, resource.RLIMIT_AS, (resource.RLIM_INFINITY, hard))
+
+        self.later(min(2, 2 * self.options.pause), allow)
 
     def fill_disk(self, spared):
         """To the last byte, or almost."""
@@ -421,10 +430,10 @@ class Soak:
         reasons = dict(database.execute(attributes, ("status",)))
         ooms = [n for n, state in rows if state == "PRUNED" and reasons.get(n) == '"oom"']
         odd = [n for n, state in rows if n not in ooms and (state, reasons.get(n)) != self.end_of(database, n)]
-        # A limit that struck while a trial was planned is one that it was foreseen not to fit.
-        foreseen = [n for n, state in rows if n in odd and (state, reasons.get(n)) == ("PRUNED", '"does_not_fit"')]
-        if len(ooms) + len(foreseen) <= self.faults.get("memory", 0):
-            odd = [n for n in odd if n not in foreseen]
+        # A limit that strikes while a trial is planned is one that it does not fit into; every trial that the worker begins meanwhile.
+        times = database.execute("SELECT number, CAST(strftime('%s', datetime_start) AS INTEGER), CAST(strftime('%s', datetime_complete) AS INTEGER) FROM trials").fetchall()
+        refused = {n for n, begin, end in times if any(begin < until + 1 and since < end + 1 for since, until in self.refusing)}
+        odd = [n for n in odd if n not in refused or (dict(rows)[n], reasons.get(n)) != ("PRUNED", '"does_not_fit"')]
         if odd:
             errors.append(f"trials with another end than their values have: {odd[:10]} of {len(odd)}")
         errors += self.judge_ooms(database, ooms)
