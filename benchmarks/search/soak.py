@@ -102,6 +102,14 @@ def digest(path):
         return hashlib.sha256(f.read()).hexdigest()
 
 
+def bytes_of(path):
+    """0 of what has gone meanwhile."""
+    try:
+        return os.path.getsize(path)
+    except FileNotFoundError:
+        return 0
+
+
 class Soak:
     def __init__(self, options, directory):
         self.options, self.directory = options, directory
@@ -208,8 +216,7 @@ class Soak:
             self.looked_at.add(number)
             shutil.rmtree(os.path.join(trial, "model"), ignore_errors=True)
             shutil.rmtree(os.path.join(trial, "checkpoints"), ignore_errors=True)
-        size = sum(os.path.getsize(os.path.join(base, name)) for base, _, names in os.walk(self.study) for name in names
-                   if name.endswith(".safetensors") and os.path.exists(os.path.join(base, name)))
+        size = sum(bytes_of(os.path.join(base, name)) for base, _, names in os.walk(self.study) for name in names if name.endswith(".safetensors"))
         self.disk = max(self.disk, size)
 
     def later(self, most, act, *arguments):
@@ -431,7 +438,8 @@ class Soak:
         ooms = [n for n, state in rows if state == "PRUNED" and reasons.get(n) == '"oom"']
         odd = [n for n, state in rows if n not in ooms and (state, reasons.get(n)) != self.end_of(database, n)]
         # A limit that strikes while a trial is planned is one that it does not fit into; every trial that the worker begins meanwhile.
-        times = database.execute("SELECT number, CAST(strftime('%s', datetime_start) AS INTEGER), CAST(strftime('%s', datetime_complete) AS INTEGER) FROM trials").fetchall()
+        seconds = "CAST(strftime('%s', datetime_{}) AS INTEGER)"
+        times = database.execute(f"SELECT number, {seconds.format('start')}, {seconds.format('complete')} FROM trials").fetchall()
         refused = {n for n, begin, end in times if any(begin < until + 1 and since < end + 1 for since, until in self.refusing)}
         odd = [n for n in odd if n not in refused or (dict(rows)[n], reasons.get(n)) != ("PRUNED", '"does_not_fit"')]
         if odd:
