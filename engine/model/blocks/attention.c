@@ -204,14 +204,8 @@ static ft_status project_backward(ft_pass *pass, int layer, const ft_block_input
             FT_TRY(ft_linear_weight_gradient(pass, FT_ROWS_TOKENS, &rest, dqkv, *input->x));
         }
     }
-    if (!g->want_dx) {
-        ft_pass_free(pass, &g->past);
-        return FT_OK;
-    }
-    if (is_read) return read_rows_backward(pass, layer, input, dqkv, dread_q, g);
-    bool more;
-    FT_TRY(ft_block_input_gradient(pass, FT_ROWS_TOKENS, layer, input, g, &more));
-    return ft_linear_input_gradient(pass, FT_ROWS_TOKENS, qkv, dqkv, more, g->dx);
+    if (is_read && g->want_dx) return read_rows_backward(pass, layer, input, dqkv, dread_q, g);
+    return ft_block_input_gradient(pass, FT_ROWS_TOKENS, layer, qkv, dqkv, input, g);
 }
 
 static ft_status attention_backward(ft_pass *pass, int layer, ft_tensor *saved, ft_tensor dout, ft_tensor dqkv, ft_tensor dread_q) {

@@ -70,8 +70,10 @@ ft_status ft_residual_backward(ft_pass *pass, int layer, int block, ft_block_sav
 static inline bool ft_block_has_stream(const ft_pass *pass, const ft_block_input *input) {
     return pass->model->family->norms_in_front && input->layer >= 0;
 }
-// g->dx: where the gradient of x, rows of this kind, goes; *more: it is added to what is there, that of r. Else `past` becomes `stream`.
-ft_status ft_block_input_gradient(ft_pass *pass, ft_rows_kind kind, int layer, const ft_block_input *input, ft_block_gradients *g, bool *more);
+// The end of a block's way back, dy the gradient behind its first linear layer: where it is wanted g->dx becomes that of x, rows of
+// this kind, in `past`'s place and with that of r in it, unless r is another tensor: then `past` becomes `stream`. Else `past` is freed.
+ft_status ft_block_input_gradient(ft_pass *pass, ft_rows_kind kind, int layer, const ft_linear *first, ft_tensor dy, const ft_block_input *input,
+                                  ft_block_gradients *g);
 ft_status ft_block_input_again(ft_pass *pass, const ft_block_input *input); // where it is absent
 
 #endif

@@ -63,11 +63,7 @@ static ft_status backward(ft_pass *pass, int layer, ft_tensor *saved, const ft_b
     ft_pass_free(pass, &g->product);
     FT_TRY(ft_block_input_again(pass, input));
     FT_TRY(ft_linear_weight_gradient(pass, kind, &l->up, dh, *input->x));
-    bool more;
-    if (g->want_dx) {
-        FT_TRY(ft_block_input_gradient(pass, kind, layer, input, g, &more));
-        FT_TRY(ft_linear_input_gradient(pass, kind, &l->up, dh, more, g->dx));
-    } else ft_pass_free(pass, &g->past);
+    FT_TRY(ft_block_input_gradient(pass, kind, layer, &l->up, dh, input, g));
     ft_pass_free(pass, &dh);
     return FT_OK;
 }

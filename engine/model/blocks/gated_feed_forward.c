@@ -90,7 +90,6 @@ static ft_status backward(ft_pass *pass, int layer, ft_tensor *saved, const ft_b
     const ft_rows_kind kind = ft_layer_rows(pass, layer);
     const ft_tensor dsum = ft_product_gradient(g);
     ft_tensor dproduct;
-    bool more;
     const bool again = ft_linear_reads_input(m, &l->down) && !keeps_product(m, layer);
     FT_TRY(ft_layer_tensor(pass, kind, m->intermediate, layer, "gated gradient", &dproduct));
     FT_TRY(ft_linear_input_gradient(pass, kind, &l->down, dsum, false, dproduct));
@@ -106,10 +105,7 @@ static ft_status backward(ft_pass *pass, int layer, ft_tensor *saved, const ft_b
     FT_TRY(ft_linear_bias_gradient(pass, kind, &l->up, saved[H]));
     FT_TRY(ft_block_input_again(pass, input));
     FT_TRY(ft_linear_weight_gradient(pass, kind, &l->up, saved[H], *input->x));
-    if (g->want_dx) {
-        FT_TRY(ft_block_input_gradient(pass, kind, layer, input, g, &more));
-        FT_TRY(ft_linear_input_gradient(pass, kind, &l->up, saved[H], more, g->dx));
-    } else ft_pass_free(pass, &g->past);
+    FT_TRY(ft_block_input_gradient(pass, kind, layer, &l->up, saved[H], input, g));
     ft_pass_free(pass, &saved[H]);
     return FT_OK;
 }

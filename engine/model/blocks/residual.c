@@ -62,14 +62,19 @@ ft_status ft_residual_backward(ft_pass *pass, int layer, int block, ft_block_sav
     return FT_OK;
 }
 
-ft_status ft_block_input_gradient(ft_pass *pass, ft_rows_kind kind, int layer, const ft_block_input *input, ft_block_gradients *g, bool *more) {
-    *more = !ft_block_has_stream(pass, input);
-    if (*more) {
-        g->dx = g->past;
+ft_status ft_block_input_gradient(ft_pass *pass, ft_rows_kind kind, int layer, const ft_linear *first, ft_tensor dy, const ft_block_input *input,
+                                  ft_block_gradients *g) {
+    if (!g->want_dx) {
+        ft_pass_free(pass, &g->past);
         return FT_OK;
     }
-    g->stream = g->past;
-    return ft_pass_float_tensor(pass, kind, pass->model->hidden, FT_MEM_ACTIVATIONS, layer, "input gradient", &g->dx);
+    const bool adds = !ft_block_has_stream(pass, input);
+    if (adds) g->dx = g->past;
+    else {
+        g->stream = g->past;
+        FT_TRY(ft_pass_float_tensor(pass, kind, pass->model->hidden, FT_MEM_ACTIVATIONS, layer, "input gradient", &g->dx));
+    }
+    return ft_linear_input_gradient(pass, kind, first, dy, adds, g->dx);
 }
 
 ft_status ft_block_input_again(ft_pass *pass, const ft_block_input *input) {
