@@ -129,7 +129,7 @@ static ft_status announce(ft_trainer *t, bool *reserved) {
     FT_TRY(ft_data_report_splits(&t->job));
     ft_status status = forecast(t, reserved);
     if (status == FT_OK) status = ft_room_check_host(room);
-    if (status == FT_NO_MEMORY) ft_hint("this was found by planning the run: nothing was started");
+    if (status == FT_NO_MEMORY) ft_hint("this was found by planning the run: no step of it was made");
     FT_TRY(status);
     if (room->autofit.chosen) announce_fitting(room);
     ft_info("memory     peak of %s allocated, %s reserved planned, %s may be taken",
