@@ -158,7 +158,7 @@ static ft_status build_all(building *b, ft_dataset *d) {
     return keep(b, d);
 }
 
-// Nothing of it is in a cache: the words of a text are tokenised as fast as they would be read.
+// Without a cache: every run tokenises its words anew.
 static ft_status build(const void *own, const ft_input_wanted *wanted, ft_dataset *dataset, bool *from_cache) {
     building b = {.texts = own, .wanted = wanted};
     *dataset = (ft_dataset){.examples = 0};
