@@ -51,11 +51,30 @@ from transformers import (
 )
 from transformers.models.deberta.modeling_deberta import DebertaLayerNorm
 
-from model_cases import KEYS, MODELS
-
 HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS, WARMUP, PEAK_LEARNING_RATE, WEIGHT_DECAY, MAX_GRAD_NORM = 30, 5, 2e-3, 0.01, 1.0
 CLS, SEP = 2, 3
+
+# The settings of the small models, under BERT's names.
+with open(os.path.join(HERE, "model_cases.json")) as cases:
+    MODELS = json.load(cases)
+# Configuration keys by family, where they are not BERT's.
+KEYS = {
+    "distilbert": dict(
+        hidden_size="dim",
+        num_attention_heads="n_heads",
+        intermediate_size="hidden_dim",
+        num_hidden_layers="n_layers",
+        hidden_act="activation",
+        hidden_dropout_prob="dropout",
+        attention_probs_dropout_prob="attention_dropout",
+    ),
+    "modernbert": dict(
+        hidden_act="hidden_activation",
+        hidden_dropout_prob="mlp_dropout",
+        attention_probs_dropout_prob="attention_dropout",
+    ),
+}
 
 MINILM_SENTENCES = [
     "a stirring , funny and finally transporting re-imagining of beauty and the beast",
