@@ -52,6 +52,76 @@ size_t ft_byte_level_word(const char *text, size_t length) {
     return (size_t)(p - start);
 }
 
+// 's 't 're 've 'm 'll 'd in any case; U+017F is the other small s.
+static size_t any_contraction(const char *text, size_t length) {
+    char lower[3] = {0};
+    if (length >= 3 && (unsigned char)text[1] == 0xC5 && (unsigned char)text[2] == 0xBF) return 3;
+    for (size_t i = 0; i < 3 && i < length; i++)
+        lower[i] = (char)(text[i] >= 'A' && text[i] <= 'Z' ? text[i] + 32 : text[i]);
+    return contraction(lower, length < 3 ? length : 3);
+}
+
+static const unsigned char *pass(const unsigned char *p, const unsigned char *end, int kind, int most) {
+    for (const unsigned char *here = p; here < end && most > 0; most--) {
+        if (pattern_at(&here) != kind) break;
+        p = here;
+    }
+    return p;
+}
+
+static size_t llama_spaces(const unsigned char *start, const unsigned char *end) {
+    const unsigned char *p = start, *last = start, *line = NULL;
+    while (p < end) {
+        const unsigned char *here = p;
+        if (pattern_at(&p) != FT_PATTERN_SPACE) {
+            p = here;
+            break;
+        }
+        last = here;
+        if (*here == '\n' || *here == '\r') line = p;
+    }
+    if (line != NULL) return (size_t)(line - start);
+    // Of several white-space characters the last one is left to the word behind them.
+    return (size_t)((p < end && last > start ? last : p) - start);
+}
+
+size_t ft_llama_word(const char *text, size_t length, int digits) {
+    const unsigned char *start = (const unsigned char *)text, *end = start + length, *p = start;
+    if (*start == '\'') {
+        size_t found = any_contraction(text, length);
+        if (found > 0) return found;
+    }
+    const int kind = pattern_at(&p);
+    if (kind == FT_PATTERN_LETTER) return (size_t)(pass(p, end, FT_PATTERN_LETTER, INT32_MAX) - start);
+    if (kind == FT_PATTERN_NUMBER) return (size_t)(pass(p, end, FT_PATTERN_NUMBER, digits - 1) - start);
+    if (*start != '\n' && *start != '\r') { // one character of another kind goes with the letters behind it
+        const unsigned char *letters = pass(p, end, FT_PATTERN_LETTER, INT32_MAX);
+        if (letters > p) return (size_t)(letters - start);
+    }
+    const unsigned char *others = pass(*start == ' ' ? p : start, end, FT_PATTERN_OTHER, INT32_MAX);
+    if (others == start || (*start == ' ' && others == p)) return llama_spaces(start, end);
+    while (others < end && (*others == '\n' || *others == '\r'))
+        others++;
+    return (size_t)(others - start);
+}
+
+static const char MARK[] = "\xE2\x96\x81"; // U+2581, which stands for a space
+enum { MARK_LENGTH = 3 };
+static bool is_mark(const char *text, size_t length) { return length >= MARK_LENGTH && memcmp(text, MARK, MARK_LENGTH) == 0; }
+
+size_t ft_marked_word(const ft_byte_pairs *m, const char *text, size_t length) {
+    if (!m->cuts_at_marks) return length;
+    size_t at = 0;
+    while (is_mark(text + at, length - at))
+        at += MARK_LENGTH;
+    for (const char *next; at < length; at = (size_t)(next - text) + 1) {
+        next = memchr(text + at, MARK[0], length - at);
+        if (next == NULL) return length;
+        if (is_mark(next, length - (size_t)(next - text))) return (size_t)(next - text);
+    }
+    return length;
+}
+
 // ---- merging -------------------------------------------------------------------------------------------------------
 static inline const ft_pair_entry *find_pair(const ft_byte_pairs *m, int32_t first, int32_t second) {
     uint64_t key = (uint64_t)(uint32_t)first << 32 | (uint32_t)second;
@@ -168,9 +238,41 @@ static ft_status merge_long(const ft_byte_pairs *m, int32_t *ids, size_t *count)
     return FT_OK;
 }
 
-static ft_status merge(const ft_byte_pairs *m, const char *word, size_t length, ft_token_ids *out) {
-    FT_TRY(ft_token_ids_reserve(out, length));
-    int32_t *ids = out->ids + out->count;
+// Tokens of a character's bytes; 0 if one of them has none.
+static size_t fall_back(const ft_byte_pairs *m, const char *bytes, size_t length, int32_t *ids) {
+    for (size_t i = 0; i < length; i++)
+        if ((ids[i] = m->bytes[(unsigned char)bytes[i]]) < 0) return 0;
+    return length;
+}
+
+// Characters of a word: their tokens, or those of their bytes, or the unknown one, which (as the library does it) waits for
+// the next character that has a token: bytes come before it.
+static size_t characters_of(const ft_byte_pairs *m, const char *word, size_t length, int32_t *ids) {
+    const unsigned char *p = (const unsigned char *)word, *end = p + length;
+    size_t count = 0;
+    bool waiting = false;
+    while (p < end) {
+        const char *start = (const char *)p;
+        (void)ft_utf8_next(&p);
+        const size_t bytes = (size_t)((const char *)p - start);
+        const int32_t id = ft_trie_find(&m->symbols, start, bytes);
+        if (id >= 0) {
+            if (waiting) ids[count++] = m->unknown;
+            waiting = false;
+            ids[count++] = id;
+            continue;
+        }
+        const size_t fallen = m->byte_fallback ? fall_back(m, start, bytes, ids + count) : 0;
+        count += fallen;
+        if (fallen > 0 || m->unknown < 0) continue;
+        if (waiting && !m->fuse_unknown) ids[count++] = m->unknown;
+        waiting = true;
+    }
+    if (waiting) ids[count++] = m->unknown;
+    return count;
+}
+
+static size_t bytes_of(const ft_byte_pairs *m, const char *word, size_t length, int32_t *ids) {
     size_t count = 0;
     for (size_t i = 0; i < length; i++) {
         int32_t id = m->bytes[(unsigned char)word[i]];
@@ -178,6 +280,13 @@ static ft_status merge(const ft_byte_pairs *m, const char *word, size_t length, 
         if (id < 0) id = m->unknown;
         if (id >= 0 && !fused) ids[count++] = id;
     }
+    return count;
+}
+
+static ft_status merge(const ft_byte_pairs *m, const char *word, size_t length, ft_token_ids *out) {
+    FT_TRY(ft_token_ids_reserve(out, length + 4)); // a character that falls back is tried where its bytes would stand
+    int32_t *ids = out->ids + out->count;
+    size_t count = (m->characters ? characters_of : bytes_of)(m, word, length, ids);
     if (count > SHORT_WORD)
         FT_TRY(merge_long(m, ids, &count));
     else
@@ -252,6 +361,53 @@ static ft_status build_whole(ft_byte_pairs *m, ft_trie_key *keys, size_t count) 
     return ft_trie_build(keys, kept, &m->whole);
 }
 
+static bool is_character(const char *text, size_t length) {
+    size_t lead = 0;
+    for (size_t i = 0; i < length; i++)
+        lead += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return lead == 1;
+}
+
+// "<0x0A>": the byte; -1 for any other text.
+static int byte_named(const char *token, size_t length) {
+    static const char DIGITS[] = "0123456789ABCDEF";
+    if (length != 6 || memcmp(token, "<0x", 3) != 0 || token[5] != '>') return -1;
+    const char *high = memchr(DIGITS, token[3], 16), *low = memchr(DIGITS, token[4], 16);
+    return high != NULL && low != NULL ? (int)((high - DIGITS) * 16 + (low - DIGITS)) : -1;
+}
+
+static bool cuts_at_marks(const ft_byte_pairs *m, const char *const *tokens, const uint32_t *lengths, const ft_merge *merges, size_t count) {
+    if (m->ignore_merges || ft_trie_find(&m->symbols, MARK, MARK_LENGTH) < 0) return false;
+    for (size_t i = 0; i < count; i++) {
+        const char *first = tokens[merges[i].first], *second = tokens[merges[i].second];
+        const uint32_t length = lengths[merges[i].first];
+        const bool behind = length >= MARK_LENGTH && is_mark(first + length - MARK_LENGTH, MARK_LENGTH);
+        if (!behind && is_mark(second, lengths[merges[i].second])) return false;
+    }
+    return true;
+}
+
+static ft_status build_characters(ft_byte_pairs *m, const char *const *tokens, const uint32_t *lengths, int32_t count,
+                                  const ft_merge *merges, size_t merge_count) {
+    ft_trie_key *keys = ft_calloc((size_t)count + 1, sizeof *keys, "a vocabulary");
+    if (keys == NULL) return FT_NO_MEMORY;
+    size_t used = 0;
+    for (int32_t id = 0; id < count; id++) {
+        const int byte = byte_named(tokens[id], lengths[id]);
+        if (byte >= 0) m->bytes[byte] = id;
+        if (lengths[id] > 0 && is_character(tokens[id], lengths[id])) keys[used++] = (ft_trie_key){tokens[id], lengths[id], id};
+    }
+    ft_status status = build_pairs(m, merges, merge_count);
+    if (status == FT_OK) status = ft_trie_build(keys, used, &m->symbols);
+    used = 0;
+    for (int32_t id = 0; id < count; id++)
+        if (lengths[id] > 0) keys[used++] = (ft_trie_key){tokens[id], lengths[id], id};
+    if (status == FT_OK) status = build_whole(m, keys, used);
+    if (status == FT_OK) m->cuts_at_marks = cuts_at_marks(m, tokens, lengths, merges, merge_count);
+    free(keys);
+    return status;
+}
+
 ft_status ft_byte_pairs_build(ft_byte_pairs *m, const char *const *tokens, const uint32_t *lengths, int32_t count,
                               const ft_merge *merges, size_t merge_count) {
     size_t bytes = 1, used = 0;
@@ -259,6 +415,7 @@ ft_status ft_byte_pairs_build(ft_byte_pairs *m, const char *const *tokens, const
         bytes += lengths[id];
     for (int i = 0; i < 256; i++)
         m->bytes[i] = -1;
+    if (m->characters) return build_characters(m, tokens, lengths, count, merges, merge_count);
     ft_trie_key *keys = ft_calloc((size_t)count + 1, sizeof *keys, "a vocabulary");
     char *text = ft_calloc(bytes, 1, "a vocabulary"), *to = text;
     ft_status status = keys != NULL && text != NULL ? build_pairs(m, merges, merge_count) : FT_NO_MEMORY;
@@ -277,6 +434,7 @@ ft_status ft_byte_pairs_build(ft_byte_pairs *m, const char *const *tokens, const
 
 void ft_byte_pairs_free(ft_byte_pairs *m) {
     ft_trie_free(&m->whole);
+    ft_trie_free(&m->symbols);
     free(m->pairs);
     *m = (ft_byte_pairs){0};
 }

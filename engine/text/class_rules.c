@@ -27,6 +27,7 @@ static const ft_class CLASSES[] = {
     {FT_CLASS_MPNET, "MPNetTokenizer", FT_MODEL_WORD_PIECE, MPNET_ROLES, true},
     {FT_CLASS_DEBERTA, "DebertaTokenizer", FT_MODEL_BYTE_PAIRS, DEBERTA_ROLES, true},
     {FT_CLASS_DEBERTA_V2, "DebertaV2Tokenizer", FT_MODEL_UNIGRAM, DEBERTA_ROLES, false},
+    {FT_CLASS_FILE, "GemmaTokenizer", FT_MODEL_BYTE_PAIRS, {0}, false},
     {FT_CLASS_FILE, "PreTrainedTokenizer", FT_MODEL_WORD_PIECE, {0}, false}, // "PreTrainedTokenizerFast"
     {FT_CLASS_FILE, "TokenizersBackend", FT_MODEL_WORD_PIECE, {0}, false},
 };
@@ -82,7 +83,7 @@ static bool is_word_piece(const json_t *file) {
 static ft_status refuse_class(const ft_tokenizer_json *json, const char *name) {
     char list[400] = "";
     for (size_t i = 0, at = 0; i < CLASS_COUNT && at < sizeof list; i++)
-        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i > 0 ? ", " : "", CLASSES[i].kind == FT_CLASS_FILE && i + 1 < CLASS_COUNT ? "PreTrainedTokenizerFast" : CLASSES[i].name);
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i > 0 ? ", " : "", strcmp(CLASSES[i].name, "PreTrainedTokenizer") == 0 ? "PreTrainedTokenizerFast" : CLASSES[i].name);
     return ft_fail(FT_INVALID, json->config_path, "tokenizer_class %s is not supported; supported: %s", name, list);
 }
 
@@ -147,7 +148,7 @@ static ft_status build_bert(ft_tokenizer *t, const ft_tokenizer_json *json) {
 static ft_status build_byte_pairs(ft_tokenizer *t, const ft_tokenizer_json *json) {
     bool prefix, deberta = json->class->kind == FT_CLASS_DEBERTA, trained = json->rules == FT_RULES_FILES;
     FT_TRY(ft_json_bool(json->config, json->config_path, "add_prefix_space", false, &prefix));
-    ft_split split = {FT_SPLIT_BYTE_LEVEL, prefix ? FT_PREFIX_ALWAYS : FT_PREFIX_NEVER, true};
+    ft_split split = {.kind = FT_SPLIT_BYTE_LEVEL, .prefix = prefix ? FT_PREFIX_ALWAYS : FT_PREFIX_NEVER, .divide = true};
     FT_TRY(ft_tokenizer_add_split(t, split, NULL));
     // DeBERTa was trained on pairs as BERT has them; transformers 5 frames them as RoBERTa's.
     if (deberta && trained) return make_frames(t, json, "cls_token", "sep_token", FT_FRAME_BERT);
@@ -167,7 +168,7 @@ static ft_status mapped_words(ft_tokenizer *t, const ft_tokenizer_json *json) {
     FT_TRY(class_charsmap(t, json, &map.charsmap));
     if (map.charsmap.size > 0) FT_TRY(rewrite(t, map));
     FT_TRY(ft_tokenizer_add_split(t, (ft_split){.kind = FT_SPLIT_WHITE}, NULL));
-    ft_split split = {FT_SPLIT_METASPACE, prefix ? FT_PREFIX_ALWAYS : FT_PREFIX_NEVER, true};
+    ft_split split = {.kind = FT_SPLIT_METASPACE, .prefix = prefix ? FT_PREFIX_ALWAYS : FT_PREFIX_NEVER, .divide = true};
     return ft_tokenizer_add_split(t, split, NULL);
 }
 
@@ -197,7 +198,7 @@ static ft_status build_deberta_v2(ft_tokenizer *t, const ft_tokenizer_json *json
     FT_TRY(ft_json_bool(json->config, json->config_path, "do_lower_case", false, &lower));
     FT_TRY(ft_json_bool(json->config, json->config_path, "split_by_punct", false, &punctuation));
     FT_TRY(ft_json_bool(json->config, json->config_path, "add_prefix_space", true, &prefix));
-    ft_split split = {FT_SPLIT_METASPACE, prefix ? FT_PREFIX_ALWAYS : FT_PREFIX_NEVER, true};
+    ft_split split = {.kind = FT_SPLIT_METASPACE, .prefix = prefix ? FT_PREFIX_ALWAYS : FT_PREFIX_NEVER, .divide = true};
     if (lower) FT_TRY(rewrite(t, (ft_rewrite){.kind = FT_REWRITE_LOWER}));
     ft_rewrite blanks = {.kind = FT_REWRITE_REPLACE, .from = "", .to = " ", .to_length = 1};
     if (json->rules == FT_RULES_FILES) {

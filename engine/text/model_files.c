@@ -54,7 +54,7 @@ static ft_status read_word_pieces(ft_tokenizer *t, const ft_tokenizer_json *json
     return t->unknown >= 0 ? FT_OK : no_unknown(path, unknown);
 }
 
-// ---- byte-level BPE ------------------------------------------------------------------------------------------------
+// ---- BPE ------------------------------------------------------------------------------------------------
 typedef struct merge_list {
     ft_merge *items;
     size_t count, capacity;
@@ -150,10 +150,18 @@ static ft_status build_pairs(ft_tokenizer *t, const merge_list *list) {
                                list->items, list->count);
 }
 
+// Whether words reach the model as bytes (ByteLevel) or as the characters that they are.
+static bool reads_bytes(const json_t *splitter) {
+    if (strcmp(ft_text_type(splitter), "ByteLevel") == 0) return true;
+    const json_t *list = json_object_get(splitter, "pretokenizers");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (strcmp(ft_text_type(json_array_get(list, i)), "ByteLevel") == 0) return true;
+    return false;
+}
+
 static ft_status read_byte_pairs(ft_tokenizer *t, const ft_tokenizer_json *json, const json_t *model,
                                  const char *where) {
     const char *path = json->tokenizer_path, *unknown = NULL, *text;
-    bool flag;
     FT_TRY(ft_vocabulary_read_json(&t->vocabulary, &t->arena, json_object_get(model, "vocab"), path, "model.vocab"));
     FT_TRY(ft_vocabulary_finish(&t->vocabulary, NULL, path, false));
     t->unknown = t->byte_pairs.unknown = -1;
@@ -161,8 +169,10 @@ static ft_status read_byte_pairs(ft_tokenizer *t, const ft_tokenizer_json *json,
         const json_t *dropout = json_object_get(model, "dropout");
         if (dropout != NULL && !json_is_null(dropout) && json_number_value(dropout) != 0)
             return ft_fail(FT_INVALID, where, "\"dropout\" is not supported; supported: null");
-        FT_TRY(ft_json_bool(model, where, "byte_fallback", false, &flag));
-        if (flag) return ft_fail(FT_INVALID, where, "\"byte_fallback\" true is not supported; supported: false");
+        t->byte_pairs.characters = !reads_bytes(json_object_get(json->tokenizer, "pre_tokenizer"));
+        FT_TRY(ft_json_bool(model, where, "byte_fallback", false, &t->byte_pairs.byte_fallback));
+        if (t->byte_pairs.byte_fallback && !t->byte_pairs.characters)
+            return ft_fail(FT_INVALID, where, "\"byte_fallback\" true with a ByteLevel pre_tokenizer is not supported; supported: one of the two");
         static const char *const AFFIXES[] = {"continuing_subword_prefix", "end_of_word_suffix"};
         for (int i = 0; i < 2; i++) {
             FT_TRY(ft_json_string(model, where, AFFIXES[i], "", &text));

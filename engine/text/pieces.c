@@ -96,6 +96,52 @@ static ft_status byte_level(ft_encoder *e, const ft_split *split, const char *te
     return FT_OK;
 }
 
+static ft_status by_pattern(ft_encoder *e, size_t index, const char *text, size_t length, bool first) {
+    for (size_t at = 0, n; at < length && e->out->count < e->limit; at += n) {
+        n = ft_llama_word(text + at, length - at, e->t->splits[index].digits);
+        FT_TRY(step(e, index + 1, text + at, n, first && at == 0));
+    }
+    return FT_OK;
+}
+
+static const char *find_text(const char *text, size_t length, const char *what, size_t bytes) {
+    for (const char *p = text, *end = text + length; (p = memchr(p, what[0], (size_t)(end - p))) != NULL; p++)
+        if ((size_t)(end - p) < bytes) return NULL;
+        else if (memcmp(p, what, bytes) == 0) return p;
+    return NULL;
+}
+
+// A text by itself, or with the piece before it or behind it; a second one that follows at once is a piece of its own.
+static ft_status by_text(ft_encoder *e, size_t index, const char *text, size_t length, bool first) {
+    const ft_split *split = &e->t->splits[index];
+    const size_t bytes = strlen(split->text);
+    size_t start = 0;
+    for (size_t at = 0; at <= length && e->out->count < e->limit;) { // pieces begin at `start`; looked for from `at`
+        const char *found = at < length ? find_text(text + at, length - at, split->text, bytes) : NULL;
+        const size_t from = found != NULL ? (size_t)(found - text) : length, to = found != NULL ? from + bytes : length;
+        const bool touches = found != NULL && from > at;
+        const size_t end = touches && split->behavior == FT_SPLIT_WITH_PREVIOUS ? to : from;
+        if (end > start) FT_TRY(step(e, index + 1, text + start, end - start, first && start == 0));
+        if (found == NULL) return FT_OK;
+        start = split->behavior == FT_SPLIT_REMOVED ? to : end;
+        at = to;
+        const bool next = split->behavior == FT_SPLIT_WITH_NEXT && to < length && !(length - to >= bytes && memcmp(text + to, split->text, bytes) == 0);
+        if (next || start == to) continue;
+        FT_TRY(step(e, index + 1, text + start, to - start, first && start == 0));
+        start = to;
+    }
+    return FT_OK;
+}
+
+// A word of a model of characters, in the pieces that it may be cut into.
+static ft_status characters(ft_encoder *e, const char *text, size_t length) {
+    for (size_t at = 0, n; at < length && e->out->count < e->limit; at += n) {
+        n = ft_marked_word(&e->t->byte_pairs, text + at, length - at);
+        FT_TRY(ft_byte_pairs_word(&e->t->byte_pairs, text + at, n, e->out));
+    }
+    return FT_OK;
+}
+
 static inline size_t space_at(const char *text, size_t left) {
     if (text[0] == ' ') return 1;
     return text[0] == FT_SPACE_MARK[0] && left >= 3 && memcmp(text, FT_SPACE_MARK, 3) == 0 ? 3 : 0;
@@ -129,14 +175,37 @@ static ft_status metaspace(ft_encoder *e, const ft_split *split, const char *tex
     return FT_OK;
 }
 
+// For a model of characters: spaces are U+2581 there, not a flag of the word.
+static ft_status marked_spaces(ft_encoder *e, const ft_split *split, const char *text, size_t length, bool first) {
+    const bool prefix = split->prefix == FT_PREFIX_ALWAYS || (split->prefix == FT_PREFIX_FIRST && first);
+    e->prefixed.count = 0;
+    if (prefix && space_at(text, length) == 0) FT_TRY(put(&e->prefixed, FT_SPACE_MARK, 3));
+    for (size_t at = 0, end; at < length; at = end + (end < length)) {
+        const char *space = memchr(text + at, ' ', length - at);
+        end = space != NULL ? (size_t)(space - text) : length;
+        FT_TRY(put(&e->prefixed, text + at, end - at));
+        if (space != NULL) FT_TRY(put(&e->prefixed, FT_SPACE_MARK, 3));
+    }
+    if (!split->divide) return characters(e, e->prefixed.data, e->prefixed.count);
+    const char *words = e->prefixed.data;
+    for (size_t at = 0, end, count = e->prefixed.count; at < count && e->out->count < e->limit; at = end) {
+        const char *next = find_text(words + at + 1, count - at - 1, FT_SPACE_MARK, 3);
+        end = next != NULL ? (size_t)(next - words) : count;
+        FT_TRY(characters(e, words + at, end - at));
+    }
+    return FT_OK;
+}
+
 // text is not empty.
 static ft_status step(ft_encoder *e, size_t index, const char *text, size_t length, bool first) {
     const ft_tokenizer *t = e->t;
     const ft_split *split = &t->splits[index];
-    if (index == t->split_count) return word_pieces(t, text, length, e->out);
+    if (index == t->split_count) return t->kind == FT_MODEL_BYTE_PAIRS ? characters(e, text, length) : word_pieces(t, text, length, e->out);
     switch (split->kind) {
+    case FT_SPLIT_LLAMA: return by_pattern(e, index, text, length, first);
+    case FT_SPLIT_TEXT: return by_text(e, index, text, length, first);
     case FT_SPLIT_BYTE_LEVEL: return byte_level(e, split, text, length);
-    case FT_SPLIT_METASPACE: return metaspace(e, split, text, length, first);
+    case FT_SPLIT_METASPACE: return (t->kind == FT_MODEL_BYTE_PAIRS ? marked_spaces : metaspace)(e, split, text, length, first);
     default: return by_kind(e, index, text, length, first);
     }
 }

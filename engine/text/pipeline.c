@@ -115,6 +115,10 @@ ft_status ft_pipeline_run(const ft_pipeline *pipeline, const char *text, size_t 
         case FT_REWRITE_FORM: FT_TRY(ft_normal_form_apply(r->form, text, length, out)); break;
         case FT_REWRITE_LOWER: FT_TRY(lower(text, length, out)); break;
         case FT_REWRITE_STRIP_ACCENTS: FT_TRY(strip_accents(text, length, out)); break;
+        case FT_REWRITE_PREPEND:
+            if (length > 0) FT_TRY(put(out, r->to, r->to_length));
+            FT_TRY(put(out, text, length));
+            break;
         default: FT_TRY(replace(r, text, length, out, kept_start)); break;
         }
         text = out->count > 0 ? out->data : "", length = out->count;

@@ -14,6 +14,7 @@ typedef enum ft_rewrite_kind {
     FT_REWRITE_STRIP,
     FT_REWRITE_STRIP_ACCENTS,
     FT_REWRITE_REPLACE,
+    FT_REWRITE_PREPEND, // `to`, where there is any text
 } ft_rewrite_kind;
 
 // What Replace looks for: a text, or one of the two expressions that these tokenizers use.

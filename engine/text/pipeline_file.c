@@ -8,7 +8,7 @@
 
 // ---- normaliser ----------------------------------------------------------------------------------------------------
 #define NORMALIZERS                                                                                                    \
-    "BertNormalizer, Precompiled, Replace, Strip, Lowercase, NFC, NFD, NFKC, NFKD, StripAccents, Sequence, null"
+    "BertNormalizer, Precompiled, Replace, Prepend, Strip, Lowercase, NFC, NFD, NFKC, NFKD, StripAccents, Sequence, null"
 
 ft_status ft_pipeline_add(ft_pipeline *p, ft_arena *arena, const ft_rewrite *rewrite, const char *where) {
     if (p->rewrites == NULL) {
@@ -103,6 +103,7 @@ static ft_status read_normalizer(ft_tokenizer *t, const json_t *component, const
         {"Lowercase", FT_REWRITE_LOWER, 0},     {"NFC", FT_REWRITE_FORM, FT_NFC},
         {"NFD", FT_REWRITE_FORM, FT_NFD},       {"NFKC", FT_REWRITE_FORM, FT_NFKC},
         {"NFKD", FT_REWRITE_FORM, FT_NFKD},     {"StripAccents", FT_REWRITE_STRIP_ACCENTS, 0},
+        {"Prepend", FT_REWRITE_PREPEND, 0},
     };
     const char *type = ft_text_type(component);
     if (strcmp(type, "Sequence") == 0) {
@@ -121,6 +122,11 @@ static ft_status read_normalizer(ft_tokenizer *t, const json_t *component, const
     if (r.kind == FT_REWRITE_BERT) FT_TRY(read_bert(component, where, &r));
     if (r.kind == FT_REWRITE_CHARSMAP) FT_TRY(read_charsmap(component, where, &t->arena, &r.charsmap));
     if (r.kind == FT_REWRITE_REPLACE) FT_TRY(read_replace(component, where, &t->arena, &r));
+    if (r.kind == FT_REWRITE_PREPEND) {
+        FT_TRY(ft_text_need_string(component, where, "prepend", &r.to));
+        if ((r.to = ft_arena_strdup(&t->arena, r.to)) == NULL) return FT_NO_MEMORY;
+        r.to_length = strlen(r.to);
+    }
     if (r.kind == FT_REWRITE_STRIP) {
         FT_TRY(ft_json_bool(component, where, "strip_left", true, &r.left));
         FT_TRY(ft_json_bool(component, where, "strip_right", true, &r.right));
@@ -142,7 +148,7 @@ ft_status ft_tokenizer_file_charsmap(const ft_tokenizer_json *json, ft_arena *ar
 }
 
 // ---- pre-tokenizer -------------------------------------------------------------------------------------------------
-#define SPLITTERS "BertPreTokenizer, WhitespaceSplit, Punctuation, ByteLevel, Metaspace, Sequence"
+#define SPLITTERS "BertPreTokenizer, WhitespaceSplit, Punctuation, Split, ByteLevel, Metaspace, Sequence"
 
 ft_status ft_tokenizer_add_split(ft_tokenizer *t, ft_split split, const char *where) {
     if (t->split_count == FT_MOST_SPLITS) return ft_fail(FT_INVALID, where, "more than %d steps", FT_MOST_SPLITS);
@@ -167,6 +173,37 @@ static ft_status read_metaspace(const json_t *component, const char *where, ft_s
                    scheme);
 }
 
+#define LLAMA_PATTERN(digits)                                                                                          \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+static ft_status read_split(ft_tokenizer *t, const json_t *component, const char *where, ft_split *split) {
+    static const char *const BEHAVIORS[] = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext"};
+    const json_t *pattern = json_object_get(component, "pattern");
+    const char *text = json_string_value(json_object_get(pattern, "String")),
+               *expression = json_string_value(json_object_get(pattern, "Regex")), *behavior;
+    bool invert;
+    int i = 0;
+    FT_TRY(ft_json_string(component, where, "behavior", "Isolated", &behavior));
+    FT_TRY(ft_json_bool(component, where, "invert", false, &invert));
+    while (i < 4 && strcmp(behavior, BEHAVIORS[i]) != 0)
+        i++;
+    if (text != NULL && text[0] != '\0' && i < 4 && !invert) {
+        split->kind = FT_SPLIT_TEXT;
+        split->behavior = (ft_split_behavior)i;
+        split->text = ft_arena_strdup(&t->arena, text);
+        return split->text != NULL ? FT_OK : FT_NO_MEMORY;
+    }
+    // All of a text is in words of the expression, so these two say the same.
+    const bool words = expression != NULL && ((i == FT_SPLIT_ISOLATED && !invert) || (i == FT_SPLIT_REMOVED && invert));
+    split->kind = FT_SPLIT_LLAMA;
+    split->digits = words && strcmp(expression, LLAMA_PATTERN("{1,3}")) == 0 ? 3 : words && strcmp(expression, LLAMA_PATTERN("")) == 0 ? 1 : 0;
+    if (split->digits > 0) return FT_OK;
+    return ft_fail(FT_INVALID, where,
+                   "Split of the pattern \"%s\", behavior %s%s, is not supported; supported: the expressions of Llama 3 and Qwen2, Isolated, and "
+                   "plain text, Removed, Isolated, MergedWithPrevious or MergedWithNext",
+                   text != NULL ? text : expression != NULL ? expression : "", behavior, invert ? ", inverted" : "");
+}
+
 static ft_status read_splitter(ft_tokenizer *t, const json_t *component, const char *where, int depth) {
     const char *type = ft_text_type(component), *behavior;
     ft_split split = {0};
@@ -189,6 +226,8 @@ static ft_status read_splitter(ft_tokenizer *t, const json_t *component, const c
         if (strcmp(behavior, "Isolated") != 0)
             return ft_fail(FT_INVALID, where, "Punctuation with the behavior %s is not supported; supported: Isolated",
                            behavior);
+    } else if (strcmp(type, "Split") == 0) {
+        FT_TRY(read_split(t, component, where, &split));
     } else if (strcmp(type, "ByteLevel") == 0) {
         split.kind = FT_SPLIT_BYTE_LEVEL;
         FT_TRY(ft_json_bool(component, where, "add_prefix_space", true, &add));
@@ -205,12 +244,12 @@ static ft_status read_splitter(ft_tokenizer *t, const json_t *component, const c
 // Each model reads what one kind of last step writes: stand-ins for bytes, words with their space, or plain words.
 static ft_status check_splits(const ft_tokenizer *t, const char *where) {
     static const char *const WANTED[] = {"WordPiece needs BertPreTokenizer, WhitespaceSplit or Punctuation",
-                                         "BPE needs ByteLevel", "Unigram needs Metaspace"};
+                                         "BPE needs ByteLevel, Metaspace, Split", "Unigram needs Metaspace"};
     for (size_t i = 0; i < t->split_count; i++) {
-        bool last = i + 1 == t->split_count, writes = t->splits[i].kind >= FT_SPLIT_BYTE_LEVEL;
-        bool fits = t->kind == FT_MODEL_WORD_PIECE   ? !writes
-                    : t->kind == FT_MODEL_BYTE_PAIRS ? t->splits[i].kind == FT_SPLIT_BYTE_LEVEL
-                                                     : t->splits[i].kind == FT_SPLIT_METASPACE;
+        ft_split_kind kind = t->splits[i].kind;
+        bool last = i + 1 == t->split_count, writes = kind >= FT_SPLIT_BYTE_LEVEL;
+        bool fits = t->kind == FT_MODEL_WORD_PIECE ? !writes : t->kind == FT_MODEL_UNIGRAM ? kind == FT_SPLIT_METASPACE
+                    : t->byte_pairs.characters     ? kind != FT_SPLIT_BYTE_LEVEL : kind == FT_SPLIT_BYTE_LEVEL;
         if (last ? !fits : writes)
             return ft_fail(FT_INVALID, where, "%s as the last step, and there only", WANTED[t->kind]);
     }
@@ -341,8 +380,9 @@ ft_status ft_tokenizer_read_pipeline(ft_tokenizer *t, const ft_tokenizer_json *j
         if (where[i] == NULL) return FT_NO_MEMORY;
     }
     if (parts[0] != NULL && !json_is_null(parts[0])) FT_TRY(read_normalizer(t, parts[0], where[0], 0));
-    FT_TRY(read_splitter(t, parts[1], where[1], 0));
-    if (t->split_count == 0) return ft_fail(FT_INVALID, where[1], "an empty Sequence");
+    const bool whole = t->kind == FT_MODEL_BYTE_PAIRS && (parts[1] == NULL || json_is_null(parts[1])); // a text is one word
+    if (!whole) FT_TRY(read_splitter(t, parts[1], where[1], 0));
+    if (t->split_count == 0 && !whole) return ft_fail(FT_INVALID, where[1], "an empty Sequence");
     FT_TRY(check_splits(t, where[1]));
     bool done = false;
     if (parts[2] != NULL && !json_is_null(parts[2])) FT_TRY(read_processor(t, parts[2], where[2], &done));

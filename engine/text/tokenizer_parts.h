@@ -40,14 +40,21 @@ typedef enum ft_split_kind {
     FT_SPLIT_BERT,        // white space goes, punctuation characters are words
     FT_SPLIT_WHITE,       // white space goes
     FT_SPLIT_PUNCTUATION, // punctuation characters are pieces
+    FT_SPLIT_LLAMA,       // Llama 3's pattern, or Qwen2's: pieces
+    FT_SPLIT_TEXT,        // at every occurrence of a text
     FT_SPLIT_BYTE_LEVEL,  // GPT-2's pattern
     FT_SPLIT_METASPACE,   // a word begins with its space
 } ft_split_kind;
 typedef enum ft_prefix { FT_PREFIX_NEVER, FT_PREFIX_ALWAYS, FT_PREFIX_FIRST } ft_prefix;
+// What becomes of the text that pieces are split at.
+typedef enum ft_split_behavior { FT_SPLIT_REMOVED, FT_SPLIT_ISOLATED, FT_SPLIT_WITH_PREVIOUS, FT_SPLIT_WITH_NEXT } ft_split_behavior;
 typedef struct ft_split {
     ft_split_kind kind;
     ft_prefix prefix; // BYTE_LEVEL, METASPACE: a space before a piece that begins without one
     bool divide;      // BYTE_LEVEL: by the pattern; METASPACE: at spaces; else the piece is one word
+    int digits;       // LLAMA: the most of them in a word
+    ft_split_behavior behavior; // TEXT
+    const char *text;           // TEXT: not empty, in the tokenizer's arena
 } ft_split;
 enum { FT_MOST_SPLITS = 8 };
 

@@ -97,6 +97,11 @@ static json_t *expand(json_t *value) { // a new reference
     if (text != NULL && strncmp(text, "@charsmap ", 10) == 0) return from_spm(text + 10, true);
     if (text != NULL && strncmp(text, "@pieces ", 8) == 0) return from_spm(text + 8, false);
     if (text != NULL && strcmp(text, "@bpe_merges") == 0) return merge_lines();
+    if (text != NULL && strncmp(text, "@gemma ", 7) == 0) {
+        json_t *all = json_load_file(VECTORS "gemma.json", 0, NULL), *part = json_incref(json_object_get(all, text + 7));
+        json_decref(all);
+        return part;
+    }
     if (text != NULL && strcmp(text, "@bpe_vocab") == 0) return json_load_file(VECTORS "bpe_vocab.json", 0, NULL);
     json_t *out = json_is_object(value) ? json_object() : json_is_array(value) ? json_array() : json_incref(value);
     if (json_is_object(value)) json_object_foreach(value, key, item) json_object_set_new(out, key, expand(item));
@@ -347,6 +352,8 @@ static void test_rules(void **state) {
 #define BPE(extra)                                                                                                     \
     "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2}" extra                                          \
     "},\"pre_tokenizer\":{\"type\":\"ByteLevel\"}}"
+#define MARKS "{\"type\":\"Metaspace\",\"replacement\":\"\xE2\x96\x81\"}"
+#define CHARACTERS(splitter) "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"pre_tokenizer\":" splitter "}"
 #define NORMAL(value) "{" UNIGRAM "," METASPACE ",\"normalizer\":" value "}"
 #define SPLIT(value) "{" UNIGRAM ",\"pre_tokenizer\":" value "}"
 #define POST(value) "{" UNIGRAM "," METASPACE ",\"post_processor\":" value "}"
@@ -372,13 +379,13 @@ static void test_refusals(void **state) {
         {BPE(",\"merges\":[[\"a\",3]]"), ": model", "merge 0 must be two tokens"},
         {BPE(",\"merges\":[[\"a\",\"\"]]"), ": model", "merge 0 needs \"\""},
         {BPE(",\"merges\":[],\"unk_token\":\"x\""), "/tokenizer.json", "no \"x\" (unk_token)"},
-        {BPE(",\"merges\":[],\"byte_fallback\":true"), ": model", "\"byte_fallback\" true is not supported"},
+        {BPE(",\"merges\":[],\"byte_fallback\":true"), ": model", "\"byte_fallback\" true with a ByteLevel pre_tokenizer is not"},
         {BPE(",\"merges\":[],\"dropout\":0.1"), ": model", "\"dropout\" is not supported"},
         {BPE(",\"merges\":[],\"end_of_word_suffix\":\"</w>\""), ": model", "\"end_of_word_suffix\" \"</w>\" is not"},
-        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}", ": pre_tokenizer",
-         "null is not supported"},
-        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}," METASPACE "}", ": pre_tokenizer",
-         "BPE needs ByteLevel"},
+        {CHARACTERS("{\"type\":\"Sequence\",\"pretokenizers\":[" MARKS "," MARKS "]}"), ": pre_tokenizer", "BPE needs ByteLevel, Metaspace, Split"},
+        {CHARACTERS("{\"type\":\"Split\",\"pattern\":{\"String\":\" \"},\"behavior\":\"Contiguous\"}"), ": pre_tokenizer", "behavior Contiguous, is not supported"},
+        {CHARACTERS("{\"type\":\"Split\",\"pattern\":{\"String\":\" \"},\"invert\":true}"), ": pre_tokenizer", "behavior Isolated, inverted, is not"},
+        {CHARACTERS("{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a+\"}}"), ": pre_tokenizer", "the pattern \"a+\""},
         {"{\"model\":{\"type\":\"WordLevel\"}}", ": model",
          "WordLevel is not supported; supported: WordPiece, BPE, Unigram"},
         {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", ": model", "\"vocab\" must be a list of 1 to"},

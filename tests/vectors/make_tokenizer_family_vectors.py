@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Golden vectors of the byte-level BPE and Unigram tokenizers (RoBERTa, XLM-R, DeBERTa v1-v3, CamemBERT, ALBERT), of MPNet's
-WordPiece, and of odd pipelines.
+WordPiece, of BPE over characters (Gemma's, which mmBERT has), of the patterns of Llama 3 and Qwen2, and of odd pipelines.
 
     python tests/vectors/make_tokenizer_family_vectors.py
 
@@ -10,6 +10,7 @@ bpe_vocab.json, bpe_merges.txt    a small byte-level BPE, with RoBERTa's and DeB
 deberta.spm                       a small Unigram model as DeBERTa's (special tokens in front, nmt_nfkc)
 xlm_roberta.spm                   another as XLM-R's, with a made-up character map: clusters, deletions, expansions
 albert.spm                        a third as ALBERT's, with pieces of digits and a comma
+gemma.json                        vocabulary and merges of a BPE over characters as Gemma's, with tokens of bytes
 mpnet.txt                         a WordPiece vocabulary as MPNet's
 variants.json                     per line of the tests: directory (files by name; "@x" is a file of this folder, in a
                                   tokenizer.json "@charsmap x" a map and "@..." a model put in by the test), rules, kind of lines
@@ -171,6 +172,19 @@ def make_models():
                 f.write(model.SerializeToString())
 
 
+def make_characters():
+    """Gemma's: characters of text whose spaces are U+2581, few of them, so that others fall back to bytes."""
+    training = [mixed_line(10 ** 6 + i).decode("utf-8", "replace").replace("\0", "") for i in range(TRAINING)]
+    bpe = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    bpe.normalizer = normalizers.Replace(" ", "\u2581")
+    bpe.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")  # as SentencePiece trains: no token is more than a word
+    specials = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"] + ["<0x%02X>" % b for b in range(256)]
+    bpe.train_from_iterator(training, trainers.BpeTrainer(vocab_size=1500, limit_alphabet=140, special_tokens=specials, show_progress=False))
+    model = json.loads(bpe.to_str())["model"]
+    with open(os.path.join(OUT, "gemma.json"), "w", encoding="utf-8") as f:
+        json.dump({"vocab": model["vocab"], "merges": model["merges"]}, f, ensure_ascii=False)
+
+
 def make_word_pieces():
     """MPNet's: RoBERTa's special tokens around BERT's vocabulary."""
     training = [mixed_line(10 ** 6 + i).decode("utf-8", "replace").replace("\0", "") for i in range(TRAINING)]
@@ -277,6 +291,9 @@ def expand(value):
         return json.load(open(os.path.join(OUT, "bpe_vocab.json"), encoding="utf-8"))
     if value == "@bpe_merges":
         return open(os.path.join(OUT, "bpe_merges.txt"), encoding="utf-8").read().split("\n")[1:-1]
+    if isinstance(value, str) and value.startswith("@gemma "):
+        with open(os.path.join(OUT, "gemma.json"), encoding="utf-8") as f:
+            return json.load(f)[value.split()[1]]
     if isinstance(value, str) and value.startswith("@pieces "):
         return [[p.piece, p.score] for p in proto(value.split()[1]).pieces]
     return value
@@ -338,6 +355,32 @@ def byte_level(prefix=False, expression=True):
 
 def metaspace(scheme="always", split=True):
     return {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": scheme, "split": split}
+
+
+def split(behavior="Isolated", invert=False, **pattern):
+    return {"type": "Split", "pattern": pattern, "behavior": behavior, "invert": invert}
+
+
+def llama(digits):
+    return "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" + digits + "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+
+def gemma_model(**changes):
+    return bpe_model(**{"unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True, "vocab": "@gemma vocab", "merges": "@gemma merges", **changes})
+
+
+def gemma_frame(types=(0, 1)):
+    bos, eos = {"SpecialToken": {"id": "<bos>", "type_id": 0}}, {"SpecialToken": {"id": "<eos>", "type_id": 0}}
+    texts = [{"Sequence": {"id": "AB"[i], "type_id": types[i]}} for i in range(2)]
+    return {"type": "TemplateProcessing", "single": [bos, texts[0], eos], "pair": [bos, texts[0], eos, texts[1], eos],
+            "special_tokens": {name: {"id": name, "ids": [number], "tokens": [name]} for name, number in (("<bos>", 2), ("<eos>", 1))}}
+
+
+SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
+# Merges that join words, and characters that nothing stands for: bytes 0xC3 and 0xCC alone have tokens.
+JOINED = ["<unk>", "\u2581"] + list("abcdefghijklmnopqrstuvwxyz") + ["<0xC3>", "<0xCC>", "<0x81>", "<0xA9>"]
+JOINS = [("e", "\u2581"), ("t", "h"), ("\u2581", "m"), ("e\u2581", "a"), ("o", "f"), ("th", "e\u2581"), ("\u2581", "\u2581"), ("i", "n"), ("\u2581", "of"), ("x", "x"), ("xx", "xx")]
+JOINED = {piece: i for i, piece in enumerate(JOINED + [a + b for a, b in JOINS])}
 
 
 TEMPLATE = {"type": "TemplateProcessing",
@@ -408,6 +451,28 @@ def variants():
     for name in ("roberta", "xlm-roberta", "albert", "mpnet", "deberta-v2", "modernbert", "deberta-v2, transformers", "undivided"):
         base = next(v for v in out if v["name"] == name)
         add("code points: " + name, base["files"], base["rules"], "code points")
+    gemma_added = [token("<pad>", 0), token("<eos>", 1), token("<bos>", 2), token("<unk>", 3), token("<mask>", 4, lstrip=True),
+                   token("\u2581\u2581", 1500, special=False), token("\n\n", 1501, special=False)]
+    with_next = split("MergedWithNext", String="e")
+    for name, model, normalizer, splitter in (
+            ("mmbert", {}, SPACES, split("MergedWithPrevious", String=" ")),
+            ("gemma, words with spaces", {"fuse_unk": False}, sequence("normalizers", {"type": "NFC"}, SPACES), metaspace("first")),
+            ("gemma, whole", {"ignore_merges": True}, {"type": "NFKC"}, metaspace("always", False)),
+            ("llama 2", {}, sequence("normalizers", {"type": "Prepend", "prepend": "\u2581"}, SPACES), None),
+            ("characters, no bytes", {"byte_fallback": False}, SPACES, sequence("pretokenizers", split("Removed", String="th"), split("Isolated", String="o"))),
+            ("characters, no bytes, apart", {"byte_fallback": False, "fuse_unk": False, "unk_token": "<unk>"}, SPACES, sequence("pretokenizers", with_next, {"type": "Punctuation", "behavior": "Isolated"})),
+            ("characters that vanish", {"byte_fallback": False, "unk_token": None}, None, split("MergedWithPrevious", String="\u2581")),
+            ("joined words", {"vocab": JOINED, "merges": [list(m) for m in JOINS]}, SPACES, split("MergedWithPrevious", String=" ")),
+            ("joined words, apart", {"vocab": JOINED, "merges": [list(m) for m in JOINS], "fuse_unk": False}, SPACES, None)):
+        joined = "vocab" in model
+        add(name, {"tokenizer.json": file_of(gemma_model(**model), normalizer=normalizer, pre_tokenizer=splitter,
+                                             post_processor=None if joined else gemma_frame(), added_tokens=[] if joined else gemma_added)})
+    for name, digits, normalizer, splitter in (("llama 3", "{1,3}", None, {}), ("qwen2", "", {"type": "NFC"}, {}), ("inverted", "", None, {"behavior": "Removed", "invert": True})):
+        add(name, {"tokenizer.json": file_of(
+            bpe_model(ignore_merges=name == "llama 3"), normalizer=normalizer, post_processor=sequence("processors", byte_level(), TEMPLATE),
+            pre_tokenizer=sequence("pretokenizers", split(Regex=llama(digits), **splitter), byte_level(False, False)))})
+    for name in ("mmbert", "llama 3"):
+        add("code points: " + name, next(v for v in out if v["name"] == name)["files"], "files", "code points")
     # ModernBERT's own: runs of 2 to 24 spaces are tokens of normalised text, [CLS] A [SEP] B [SEP] without types.
     runs = [token(" " * n, 1402 + 24 - n, normalized=True, special=False) for n in range(24, 1, -1)]
     framed = {"type": "TemplateProcessing",
@@ -431,8 +496,10 @@ def fnv(h, numbers):
 
 def main():
     os.makedirs(OUT, exist_ok=True)
-    make_models()
-    make_word_pieces()
+    # Trainers are not the same everywhere: a model that is there stays, and with it what is expected of it. Delete it to train it anew.
+    for file, make in (("bpe_vocab.json", make_models), ("mpnet.txt", make_word_pieces), ("gemma.json", make_characters)):
+        if not os.path.exists(os.path.join(OUT, file)):
+            make()
     texts = {kind: [t.decode("utf-8", "replace") for t in lines(kind)] for kind in ("mixed", "code points")}
     everything = variants()
     packed = struct.pack("<I", len(everything))
