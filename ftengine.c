@@ -142,9 +142,11 @@ static const ft_command commands[] = {
      "bits depend on it: its hash is in run.json and in checkpoints.\n\n"
      "  ftengine tune-gemm my.ini --output h200.json\n"
      "  ftengine train my.ini device.gemm_tuning=h200.json\n"},
-    {"merge", ft_command_merge, "merge RUN|ADAPTER --output DIR [--base MODEL]", "an adapter and its model as one ordinary model",
+    {"merge", ft_command_merge, "merge RUN|ADAPTER --output DIR [--base MODEL] [--storage nf4|nf4_double|int8]", "an adapter and its model as one ordinary model",
      "  --output DIR    the model that is written, whole or not at all\n"
-     "  --base MODEL    the model that the adapter stands beside; by default the one that its files name\n\n"
+     "  --base MODEL    the model that the adapter stands beside; by default the one that its files name\n"
+     "  --storage FORM  linear layers in 4 or 8 bits, in the files of transformers and bitsandbytes; a model without an adapter\n"
+     "                  is written so too\n\n"
      "RUN was trained with adapter.type = lora; ADAPTER is a directory with adapter_config.json and adapter_model.safetensors, of\n"
      "ftengine or of Hugging Face PEFT.\n"},
     {"pull", ft_command_pull, "pull NAME[@REVISION]", "a model from the hub into the cache",

@@ -55,7 +55,7 @@ static const ft_option rows[] = {
     CHOICE(model.storage, FIXED, "precision", storage_choices, .elsewhere = "load_in_4bit load_in_8bit quantization bnb_4bit_quant_type",
            .help = "How the frozen weights of linear layers are kept in memory; products run in train.precision. precision: as "
                    "they are read. fp32, bf16, fp16: in that type. int8: 8 bits and a scale a row. nf4: 4 bits and a scale for 64 "
-                   "numbers; nf4_double: scales of 8 bits; both as bitsandbytes stores them. Fewer bits change results. auto: the most exact form with which the run "
+                   "numbers; nf4_double: scales of 8 bits; both as bitsandbytes stores them, and from a file that has them so byte by byte. Fewer bits change results. auto: the most exact form with which the run "
                    "fits into memory, whatever else is left at auto."),
     INT(model.freeze_layers, FIXED, "0", 0, 1024, .unit = "layers", .elsewhere = "num_frozen_layers freeze_first_layers",
         .help = "Freezes the embeddings and so many layers, counted from the first. 0: none."),

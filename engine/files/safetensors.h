@@ -24,7 +24,7 @@ typedef struct ft_safetensor {
     int64_t shape[8];
     const void *data; // mapped; aligned only as the file has it: use memcpy
     size_t bytes;
-    const char *dtype_name; // as in the file
+    const char *dtype_name; // as in the file; in writing only that of one byte counts: I8, BOOL (NULL: U8)
     // Elements from one index of a dimension to the next. NULL: dense, as everywhere in safetensors; tensors of
     // torch_file.h may be views. `bytes` counts the elements of the shape all the same.
     const int64_t *strides;

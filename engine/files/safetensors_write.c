@@ -22,7 +22,7 @@ static const char *file_dtype(ft_dtype dtype) {
 
 // A mistake of the caller would otherwise be found by whoever reads the file.
 static ft_status check(const ft_safetensor *t, const char *path, const char **dtype) {
-    *dtype = file_dtype(t->dtype);
+    *dtype = t->dtype == FT_U8 && t->dtype_name != NULL ? t->dtype_name : file_dtype(t->dtype);
     size_t bytes = ft_dtype_size(t->dtype);
     for (int i = 0; i < t->rank; i++)
         bytes *= (size_t)t->shape[i];

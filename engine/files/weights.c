@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/files.h"
 #include "base/json/json.h"
+#include "engine/files/bitsandbytes.h"
 #include "engine/files/torch_file.h"
 
 #include <dirent.h>
@@ -22,6 +23,7 @@ typedef struct weights_file {
 typedef struct weights_entry {
     const ft_safetensor *tensor;
     int file;
+    const ft_packed *packed; // the tensor is made up, of these parts; NULL: it is as the file has it
 } weights_entry;
 
 struct ft_weights {
@@ -176,6 +178,41 @@ static ft_status no_weights(ft_weights *w, const char *directory) {
     return FT_INVALID;
 }
 
+// A matrix that bitsandbytes left in several tensors becomes one of its shape; what belongs to it is nobody's then.
+static ft_status fold(ft_weights *w) {
+    const ft_packed **found = ft_arena_alloc(&w->arena, ((size_t)w->count + 1) * sizeof *found);
+    bool *hidden = ft_arena_alloc(&w->arena, (size_t)w->count + 1);
+    if (found == NULL || hidden == NULL) return FT_NO_MEMORY;
+    int packed = 0, kept = 0;
+    for (int i = 0; i < w->count; i++) {
+        ft_packed *p;
+        FT_TRY(ft_packed_find(w, i, &w->arena, &p));
+        found[i] = p;
+        packed += p != NULL;
+    }
+    if (packed == 0) return FT_OK;
+    for (int i = 0; i < w->count; i++) {
+        char matrix[FT_PACKED_NAME];
+        const int of = ft_packed_part_of(w->entries[i].tensor->name, matrix) ? ft_weights_find(w, matrix) : -1;
+        hidden[i] = of >= 0 && found[of] != NULL;
+    }
+    for (int i = 0; i < w->count; i++) {
+        weights_entry e = w->entries[i];
+        if (hidden[i]) continue;
+        if (found[i] != NULL) {
+            ft_safetensor *whole = ft_arena_alloc(&w->arena, sizeof *whole);
+            if (whole == NULL) return FT_NO_MEMORY;
+            *whole = *e.tensor;
+            whole->rank = 2, whole->shape[0] = found[i]->rows, whole->shape[1] = found[i]->cols;
+            whole->dtype = FT_SAFETENSOR_OTHER, whole->dtype_name = found[i]->type, whole->strides = NULL;
+            e.tensor = whole, e.packed = found[i];
+        }
+        w->entries[kept++] = e;
+    }
+    w->count = kept;
+    return FT_OK;
+}
+
 static ft_status open_all(ft_weights *w, const char *directory) {
     int form = 0;
     for (; form < FORMS; form++) {
@@ -186,7 +223,7 @@ static ft_status open_all(ft_weights *w, const char *directory) {
     if (form == FORMS) return no_weights(w, directory);
     FT_TRY(forms[form].index ? open_index(w, directory, forms[form].torch) : open_single(w, forms[form].torch));
     qsort(w->entries, (size_t)w->count, sizeof *w->entries, compare);
-    return FT_OK;
+    return fold(w);
 }
 
 ft_status ft_weights_open(const char *directory, ft_weights **weights) {
@@ -219,6 +256,8 @@ const char *ft_weights_path(const ft_weights *weights, int index) {
     return weights->files[weights->entries[index].file].path;
 }
 
+const ft_packed *ft_weights_packed(const ft_weights *weights, int index) { return weights->entries[index].packed; }
+
 int ft_weights_find(const ft_weights *weights, const char *name) {
     const ft_safetensor wanted = {.name = name};
     const weights_entry key = {.tensor = &wanted},
@@ -227,6 +266,9 @@ int ft_weights_find(const ft_weights *weights, const char *name) {
 }
 
 ft_status ft_weights_part_to_f32(const ft_weights *weights, int index, int64_t first, int64_t count, float *out) {
+    const ft_packed *packed = weights->entries[index].packed;
+    if (packed != NULL && first >= 0 && count >= 0 && first <= packed->rows * packed->cols - count)
+        return ft_packed_numbers(packed, first, count, out), FT_OK;
     return ft_tensor_part_to_f32(ft_weights_path(weights, index), ft_weights_at(weights, index), first, count, out);
 }
 

@@ -5,7 +5,8 @@
 //     pytorch_model.bin                     what torch.save wrote (torch_file.h)
 //     pytorch_model.bin.index.json          the same in several files
 //
-// The first of these that is there is taken, in the order of transformers. All files are mapped, so opening costs no
+// The first of these that is there is taken, in the order of transformers. Matrices that bitsandbytes quantised are one tensor each here,
+// of their own shape, whose elements are made as they are read (bitsandbytes.h). All files are mapped, so opening costs no
 // memory in the size of the weights. Everything wrong is FT_INVALID with the file.
 #ifndef FT_WEIGHTS_H
 #define FT_WEIGHTS_H
@@ -13,6 +14,7 @@
 #include "engine/files/safetensors.h"
 
 typedef struct ft_weights ft_weights;
+struct ft_packed;
 ft_status ft_weights_open(const char *directory, ft_weights **weights);
 void ft_weights_close(ft_weights *weights); // NULL is fine
 int ft_weights_count(const ft_weights *weights);
@@ -23,6 +25,8 @@ const char *ft_weights_path(const ft_weights *weights, int index);
 const char *ft_weights_list_path(const ft_weights *weights);
 // Elements [first, first + count) of a tensor as fp32, as ft_safetensor_part_to_f32.
 ft_status ft_weights_part_to_f32(const ft_weights *weights, int index, int64_t first, int64_t count, float *out);
+// The parts of a matrix of 4 or 8 bits; NULL: the tensor is none.
+const struct ft_packed *ft_weights_packed(const ft_weights *weights, int index);
 
 // Does the directory hold weights in one of the files above? FT_NO_MEMORY: nobody knows.
 ft_status ft_weights_exist(const char *directory, bool *exist);

@@ -153,6 +153,8 @@ static ft_status load_kept_part(void *context, int64_t first, int64_t count, flo
 
 static ft_status load_parameter(ft_model *m, int index, const ft_weights *weights, int found, ft_staging *staging) {
     const ft_parameter *p = &m->parameters.list[index];
+    const ft_packed *packed = ft_weights_packed(weights, found);
+    if (packed != NULL && ft_kept_takes(&m->parameters, index, packed)) return ft_kept_upload_packed(staging, &m->parameters, index, packed);
     if (ft_kept_quantised(&m->parameters, index))
         return ft_kept_upload(staging, &m->parameters, index, load_kept_part, &(kept_loading){{weights, found, 0}, p});
     ft_staged to = ft_parameter_stored(&m->parameters, index);
@@ -163,6 +165,14 @@ static ft_status load_parameter(ft_model *m, int index, const ft_weights *weight
         FT_TRY(ft_staging_upload(staging, to, count, load_part, &(loading){weights, found, done}));
     }
     return FT_OK;
+}
+
+// In words that live on.
+static const char *form_of(const ft_packed *packed) {
+    static const char *const forms[] = {"nf4", "fp4", "int8"};
+    for (size_t i = 1; i < sizeof forms / sizeof forms[0]; i++)
+        if (strcmp(packed->type, forms[i]) == 0) return forms[i];
+    return packed->nested ? "nf4_double" : forms[0];
 }
 
 static ft_status load_all(ft_model *m, const ft_weights *weights, double range, uint64_t seed, ft_staging *staging,
@@ -197,6 +207,9 @@ static ft_status load_all(ft_model *m, const ft_weights *weights, double range, 
         FT_TRY(check_shape(m, weights, found, p));
         FT_TRY(load_parameter(m, i, weights, found, staging));
         used[found] = true;
+        const ft_packed *packed = ft_weights_packed(weights, found);
+        if (packed != NULL && p->factor && !p->trainable && !ft_kept_takes(&m->parameters, i, packed))
+            report->unpacked = form_of(packed);
     }
     for (int k = 0; k < tensors; k++) {
         if (used[k]) continue;

@@ -10,6 +10,7 @@ typedef struct ft_load_report {
     int drawn_count;
     const char **ignored; // tensors of the file that a classifier does not use
     int ignored_count;
+    const char *unpacked; // the form of frozen matrices that were made numbers: "nf4", "nf4_double", "fp4", "int8"; NULL: none was
 } ft_load_report;
 
 // Fills the weights from the files in model_dir that engine/files/weights.h knows. The base prefix (as "bert.") may be missing in the file and

@@ -36,6 +36,9 @@ static void announce_model(const ft_room *room) {
             (double)p->real_total / 1e6, (double)p->real_trainable / 1e6, room->job->model_dir);
     const int quiet = ft_model_quiet_parts(&room->model);
     if (quiet > 0) ft_info("           no dropout in what is frozen (%d of %d layers and embeddings); train.frozen_dropout = on has it", quiet, room->model.layers + 1);
+    const char *unpacked = room->load_report.unpacked;
+    if (unpacked != NULL && strcmp(unpacked, "fp4") != 0 && room->config->model.storage == FT_KEEP_AS_READ)
+        ft_info("           the file has linear layers as %s: they become numbers of the precision; model.storage = %s keeps them", unpacked, unpacked);
     list_names("newly drawn", room->load_report.drawn_count, room->load_report.drawn);
     list_names("not used", room->load_report.ignored_count, room->load_report.ignored);
 }

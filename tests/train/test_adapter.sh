@@ -69,6 +69,21 @@ for storage in nf4_double int8; do
         fail "$storage: eval of the adapter has another loss than the run, $loss: $(cat "$scratch/e")"
 done
 
+# Written in few bits, as bitsandbytes has it: merged, or of a model; and an adapter beside such a model keeps the file's bytes.
+for storage in nf4 nf4_double int8; do
+    "$FTENGINE" merge "$scratch/a" --output "$scratch/few-$storage" --storage $storage 2>"$scratch/err" || fail "merge --storage $storage: $(cat "$scratch/err")"
+    "$FTENGINE" merge "$scratch/merged" --output "$scratch/again-$storage" --storage $storage 2>"$scratch/err" || fail "merge of a model: $(cat "$scratch/err")"
+    cmp -s "$scratch/few-$storage/model.safetensors" "$scratch/again-$storage/model.safetensors" || fail "$storage of a merged model are other bytes than of the adapter"
+    predict "$scratch/few-$storage" >"$scratch/p5"
+    [ "$(wc -l <"$scratch/p5")" = "$(wc -l <"$scratch/p4")" ] || fail "$storage: $(cat "$scratch/err")"
+    train model.path="$scratch/few-$storage" model.storage=$storage adapter.type=lora train.max_steps=2 output.dir="$scratch/on-$storage" eval.strategy=no
+    ! grep -q "become numbers" "$scratch/err" || fail "$storage: the file's form was not kept"
+    train model.path="$scratch/few-$storage" adapter.type=lora train.max_steps=2 output.dir="$scratch/off-$storage" eval.strategy=no
+    grep -q "has linear layers as $storage" "$scratch/err" || fail "nothing says that the file has $storage: $(cat "$scratch/err")"
+    "$FTENGINE" merge "$scratch/on-$storage" --output "$scratch/plain-$storage" 2>"$scratch/err" || fail "merge beside $storage: $(cat "$scratch/err")"
+    ! grep -q quantization_config "$scratch/plain-$storage/config.json" || fail "a model of numbers says that it is quantised"
+done
+
 # On from an adapter: its numbers, not new ones; and only with the options that made it.
 # shellcheck disable=SC2086
 train $lora adapter.path="$scratch/a/adapter" output.dir="$scratch/more" train.learning_rate=0 train.max_steps=1 eval.strategy=no
@@ -88,6 +103,7 @@ refused() { # MESSAGE COMMAND...
 refused "was trained on other weights" predict "$scratch/a" --base "$scratch/other" --data "$trainer/validation.tsv"
 refused "is not there" predict "$scratch/a" --base "$scratch/nowhere" --data "$trainer/validation.tsv"
 refused "this is a model: there is no adapter" merge "$scratch/merged" --output "$scratch/m2"
+refused "it is nf4, nf4_double, int8 or fp32, got q4" merge "$scratch/a" --output "$scratch/m2" --storage q4
 refused "is there already" merge "$scratch/a" --output "$scratch/merged"
 refused "is a model, not an adapter" eval "$scratch/merged" --base "$scratch/base" --data "$trainer/validation.tsv"
 # shellcheck disable=SC2086

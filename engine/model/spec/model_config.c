@@ -222,6 +222,18 @@ static ft_status read_labels(ft_model_config *c, const char *path) {
     return FT_OK;
 }
 
+// Weights of other kinds have names and bytes that nobody here knows.
+static ft_status read_quantisation(ft_model_config *c, const char *path) {
+    const json_t *given = json_object_get(c->json, "quantization_config");
+    const char *method;
+    if (given == NULL || json_is_null(given)) return FT_OK;
+    FT_TRY(ft_json_string(given, path, "quant_method", "bitsandbytes", &method));
+    if (strcmp(method, "bitsandbytes") == 0) return FT_OK;
+    ft_fail(FT_INVALID, path, "\"quantization_config\": weights of quant_method \"%.40s\" cannot be read", method);
+    ft_hint("those of bitsandbytes can (nf4, fp4, int8), and ones that are not quantised: model.storage keeps them in fewer bits");
+    return FT_INVALID;
+}
+
 static ft_status read_all(ft_model_config *c, const char *path) {
     if (!json_is_object(c->json)) return ft_fail(FT_INVALID, path, "a JSON object is needed here");
     FT_TRY(read_family(c, path));
@@ -229,6 +241,7 @@ static ft_status read_all(ft_model_config *c, const char *path) {
     FT_TRY(read_sizes(c, path));
     FT_TRY(read_numbers(c, path));
     FT_TRY(read_kinds(c, path));
+    FT_TRY(read_quantisation(c, path));
     c->relative = (ft_relative_config){.factor = 1, .pooler_activation = c->family->pooler_activation};
     c->positions = c->family->positions;
     c->unbiased = c->family->names.unbiased;
@@ -301,7 +314,19 @@ void ft_model_config_set_tokens(ft_model_config *c) {
     if (c->family->token_hidden_dropout) c->classifier_dropout = c->hidden_dropout_prob;
 }
 
+ft_status ft_model_config_set_quantised(ft_model_config *c, int bits, bool twice, int count, const char *const *skipped) {
+    json_t *skip = json_array();
+    int failed = skip == NULL;
+    for (int i = 0; i < count; i++) failed |= json_array_append_new(skip, json_string(skipped[i]));
+    json_decref(c->saved_quantisation);
+    c->saved_quantisation = json_pack("{s:s, s:b, s:b, s:s, s:s, s:s, s:b, s:o}", "quant_method", "bitsandbytes", "load_in_8bit", bits == 8, "load_in_4bit",
+                                      bits == 4, "bnb_4bit_compute_dtype", "float32", "bnb_4bit_quant_storage", "uint8", "bnb_4bit_quant_type", "nf4",
+                                      "bnb_4bit_use_double_quant", twice, "llm_int8_skip_modules", skip);
+    return c->saved_quantisation == NULL || failed ? ft_fail_memory(0, "config.json") : FT_OK;
+}
+
 void ft_model_config_free(ft_model_config *config) {
+    json_decref(config->saved_quantisation);
     json_decref(config->json);
     ft_arena_free(&config->arena);
     *config = (ft_model_config){0};
@@ -355,8 +380,9 @@ static json_t *class_of(const ft_model_config *c) {
 }
 
 static int fill(json_t *root, const ft_model_config *base, const char *problem_type) {
-    // num_labels beside id2label can only contradict it; torch_dtype is the old name of dtype.
-    static const char *const dropped[] = {"num_labels", "torch_dtype", "_name_or_path"};
+    // num_labels beside id2label can only contradict it; torch_dtype is the old name of dtype; weights are saved
+    // as they are, unless it is said how else.
+    static const char *const dropped[] = {"num_labels", "torch_dtype", "_name_or_path", "quantization_config"};
     for (size_t i = 0; i < sizeof dropped / sizeof dropped[0]; i++)
         json_object_del(root, dropped[i]);
     int failed = json_object_set_new(root, "model_type", json_string(base->model_type));
@@ -373,6 +399,7 @@ ft_status ft_model_config_save(const ft_model_config *base, const char *path, in
     int failed = fill(root, base, problem_type);
     failed |= ft_custom_head_put(root, head);
     failed |= set_labels(root, label_count, label_names);
+    if (base->saved_quantisation != NULL) failed |= json_object_set(root, "quantization_config", base->saved_quantisation);
     // Where the file leaves the classifier's to the hidden one and training did so too, it may stay null.
     const ft_family_keys *k = &base->family->keys;
     bool null = json_is_null(json_object_get(root, k->classifier_dropout));

@@ -66,6 +66,7 @@ typedef struct ft_model_config {
     const char **label_names;           // [num_labels], "LABEL_i" when absent or when num_labels disagrees with id2label
     bool has_label_names;               // names other than LABEL_i
     json_t *json;                       // the whole file, kept for writing it back
+    json_t *saved_quantisation;         // ft_model_config_set_quantised; NULL: weights are saved as numbers
     ft_arena arena;
 } ft_model_config;
 
@@ -87,6 +88,10 @@ void ft_model_config_free(ft_model_config *config); // {0} is fine
 bool ft_model_config_is_of_tokens(const ft_model_config *config);
 // What is built, drawn and saved from here on is a token classifier. Once, behind loading.
 void ft_model_config_set_tokens(ft_model_config *config);
+
+// What is saved from here on says that bitsandbytes quantised its linear layers to so many bits, 4 (nf4; twice: scales too) or 8, but for
+// `count` modules.
+ft_status ft_model_config_set_quantised(ft_model_config *config, int bits, bool twice, int count, const char *const *skipped);
 
 // Writes the config.json of a fine-tuned classifier that transformers opens with the same logits: every key of the input
 // file, the labels of this task, the dropouts used in training, and a head with hidden layers (NULL: the standard one).
